@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cerrno>
+
+#include <expected>
+#include <string>
+#include <string_view>
+
+namespace dlprobe {
+
+/// What a caller can do about a failure. The errno and the words are in Error.
+enum class ErrorCode {
+  kVanished,      ///< the process or thread is gone; drop it
+  kNotFound,      ///< the file is not there while its process is
+  kForbidden,     ///< EACCES or EPERM: a right is missing
+  kTimeout,       ///< the read did not return within its limit
+  kMalformed,     ///< the text is not what the format says
+  kUnsupported,   ///< this kernel, libc or build does not offer it
+  kInsufficient,  ///< too little was observed to say
+  kInvalid,       ///< the user asked for something that makes no sense
+  kIo,            ///< any other failed system call
+};
+
+/// Why something could not be done: what was tried, and what the kernel said.
+struct Error {
+  ErrorCode code = ErrorCode::kIo;
+  int os_errno = 0;     ///< 0 where no system call failed
+  std::string context;  ///< what was tried, for example "read /proc/42/maps"
+
+  bool operator==(const Error&) const = default;
+};
+
+/// An Error made from errno; EACCES, EPERM, ENOENT, ESRCH, ENOSYS choose the code.
+Error os_error(std::string context, int os_errno = errno);
+
+/// "read /proc/42/maps: Permission denied (EACCES)". One line, no full stop.
+std::string to_string(const Error& error);
+
+/// The stable name of a code, as in recordings: "vanished", "forbidden" ...
+std::string_view to_string(ErrorCode code);
+
+/// The code of that name; kIo for a name that is not known.
+ErrorCode error_code_from_string(std::string_view name);
+
+/// A value, or why there is none. Used for everything that a diagnostic tool must expect to fail.
+template <class T>
+using Expected = std::expected<T, Error>;
+
+/// Success, or why not.
+using Status = Expected<void>;
+
+/// A fact about the machine, or why it could not be learned: never a silent zero.
+template <class T>
+using Observed = Expected<T>;
+
+/// Shorthand for returning an Error from a function that returns Expected.
+inline std::unexpected<Error> failure(ErrorCode code, std::string context) {
+  return std::unexpected(Error{.code = code, .os_errno = 0, .context = std::move(context)});
+}
+
+/// As failure(), from errno.
+inline std::unexpected<Error> os_failure(std::string context, int os_errno = errno) {
+  return std::unexpected(os_error(std::move(context), os_errno));
+}
+
+}  // namespace dlprobe
+
+#define DLP_CONCAT_INNER(a, b) a##b
+#define DLP_CONCAT(a, b) DLP_CONCAT_INNER(a, b)
+#define DLP_TRY_INNER(temporary, declaration, expression) \
+  auto temporary = (expression);                          \
+  if (!temporary) return std::unexpected(std::move(temporary).error()); \
+  declaration = std::move(*temporary)
+
+/// `DLP_TRY(auto text, files.read(path));` gives the value, or returns the error from this function.
+#define DLP_TRY(declaration, expression) \
+  DLP_TRY_INNER(DLP_CONCAT(dlp_try_, __LINE__), declaration, expression)
+
+/// `DLP_CHECK(write_all(fd, text));` returns the error of a Status from this function.
+#define DLP_CHECK(expression)                                            \
+  do {                                                                   \
+    if (auto dlp_status = (expression); !dlp_status)                     \
+      return std::unexpected(std::move(dlp_status).error());             \
+  } while (false)

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "lib/base/error.h"
+
+namespace dlprobe {
+
+/// "64.0 MiB", "1.9 GiB", "512 B": binary units, one decimal from KiB on.
+std::string format_bytes(uint64_t bytes);
+
+/// "350 ms", "2.4 s", "3 min 20 s", "2 h 5 min".
+std::string format_duration(std::chrono::nanoseconds duration);
+
+/// A size that a person typed: "4096", "64m", "64M", "64MiB", "2g". Units are powers of 1024.
+/// kInvalid with what is wrong otherwise; fractions and negative numbers are not sizes.
+Expected<uint64_t> parse_size(std::string_view text);
+
+/// A duration that a person typed: "500ms", "30s", "10m", "2h", "1.5s". A bare number is kInvalid
+/// (its unit would be a guess), as is a negative one.
+Expected<std::chrono::nanoseconds> parse_duration(std::string_view text);
+
+/// `bytes` rounded up to whole pages of `page_size` bytes.
+uint64_t round_up_to_pages(uint64_t bytes, uint64_t page_size);
+
+}  // namespace dlprobe

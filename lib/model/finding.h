@@ -1,0 +1,105 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "lib/model/ids.h"
+#include "lib/model/recording.h"
+
+namespace dlprobe {
+
+enum class Severity { kInfo, kWarning, kError };
+enum class Confidence { kPossible, kLikely, kCertain };
+std::string_view to_string(Severity severity);      ///< "info", "warning", "error"
+std::string_view to_string(Confidence confidence);  ///< "possible", "likely", "certain"
+std::optional<Severity> severity_from_string(std::string_view name);
+
+/// Every cause that dlprobe can name; one per line of finding_codes.def.
+enum class FindingCode {
+#define DLP_FINDING(enumerator, code, name, severity, title) k##enumerator,
+#include "lib/model/finding_codes.def"
+#undef DLP_FINDING
+};
+
+/// A line of the registry.
+struct FindingInfo {
+  FindingCode id;
+  std::string_view code;   ///< "DLP0101"
+  std::string_view name;   ///< "shm-too-small"
+  Severity severity;       ///< as a rule; a probe may lower it
+  std::string_view title;
+};
+
+std::span<const FindingInfo> all_findings();
+const FindingInfo& info(FindingCode code);
+/// By code or by name, ignoring case ("DLP0101", "shm-too-small"); null if there is none.
+const FindingInfo* find_finding(std::string_view code_or_name);
+
+/// One fact that a verdict rests on.
+struct Evidence {
+  std::string name;    ///< snake_case: "shm_size"
+  std::variant<int64_t, double, std::string> value;
+  std::string unit;    ///< "bytes", "s", "1" for a count, "" for text
+  std::string source;  ///< the kernel file or call: "statvfs /dev/shm (namespace of pid 42)"
+  std::optional<BootNs> at;
+  std::optional<std::string> threshold;  ///< "> shm_size": what it was held against
+  bool operator==(const Evidence&) const = default;
+};
+
+/// A cause that looks the same from afar, and why it is not this one.
+struct Alternative {
+  std::string cause;    ///< a code where there is one ("DLP0501"), else words
+  std::string why_not;
+  bool operator==(const Alternative&) const = default;
+};
+
+/// One way to mend it.
+struct Remedy {
+  std::string title;
+  std::vector<std::string> commands;
+  std::vector<std::string> applies_to;  ///< "bare-host", "docker", "kubernetes", "slurm", "code"
+  std::string verify;                   ///< a command that shows whether it helped
+  bool operator==(const Remedy&) const = default;
+};
+
+/// A named cause with its proof.
+struct Finding {
+  FindingCode code;
+  Severity severity = Severity::kError;
+  Confidence confidence = Confidence::kCertain;
+  std::string message;                   ///< one sentence with the numbers
+  std::vector<ProcessKey> processes;     ///< whom it is about
+  std::string discriminator;             ///< makes two different cases of one code differ; no pid, no host
+  std::vector<Evidence> evidence;        ///< never empty
+  std::vector<Alternative> alternatives;
+  std::vector<Remedy> remedies;
+  std::optional<BootNs> first_seen;
+  std::optional<BootNs> last_seen;
+  std::optional<FindingCode> consequence_of;  ///< the root cause among the same run's findings
+  std::vector<int> runs;                 ///< indices of the runs in which it was seen
+  bool operator==(const Finding&) const = default;
+};
+
+/// One row of "how big will it be, how big was it".
+struct ShmForecast {
+  uint64_t batch_bytes = 0;       ///< one batch with headers and page rounding, all of its tensors
+  uint64_t batches = 0;           ///< alive at once, at the most
+  uint64_t bytes = 0;             ///< batch_bytes x batches
+  std::string formula;            ///< "(2 workers x 2 prefetched + 1 in the training loop) x 18.4 MiB"
+  bool operator==(const ShmForecast&) const = default;
+};
+
+/// What one probe says: findings with the root cause first, and what it could not look at.
+/// No finding and no gap is "healthy"; no finding but a gap is "cannot say".
+struct Verdict {
+  std::vector<Finding> findings;
+  std::vector<Gap> gaps;
+  bool operator==(const Verdict&) const = default;
+};
+
+}  // namespace dlprobe

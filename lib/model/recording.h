@@ -1,0 +1,190 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "lib/model/ids.h"
+#include "lib/model/loader_plan.h"
+#include "lib/model/process.h"
+#include "lib/model/sample.h"
+#include "lib/model/shm.h"
+
+namespace dlprobe {
+
+/// The machine that was examined.
+struct HostFacts {
+  std::string name;       ///< uname nodename
+  std::string kernel;     ///< uname release
+  std::string os;         ///< PRETTY_NAME of os-release
+  std::string machine;    ///< "x86_64"
+  uint64_t page_size = 4096;
+  uint64_t ticks_per_second = 100;
+  int cpus = 0;           ///< usable by dlprobe (affinity)
+  std::string container;  ///< "", "docker", "kubernetes", "podman", "slurm" ... by what is mounted or set
+  bool operator==(const HostFacts&) const = default;
+};
+
+/// How dlprobe was called.
+struct InvocationFacts {
+  std::string version;            ///< of dlprobe
+  std::string probe;              ///< "shm"
+  std::vector<std::string> argv;  ///< secrets masked
+  uint32_t euid = 0;
+  int64_t interval_ns = 0;
+  bool operator==(const InvocationFacts&) const = default;
+};
+
+/// The first record of a recording. `realtime_ns` and `boottime_ns` were read together: with them
+/// every BootNs becomes a time of day.
+struct RecordingHeader {
+  std::string recording_id;  ///< 32 hexadecimal digits, random
+  int64_t realtime_ns = 0;
+  BootNs boottime_ns = 0;
+  HostFacts host;
+  InvocationFacts invocation;
+  bool operator==(const RecordingHeader&) const = default;
+};
+
+enum class SubjectKind { kReferenceLoader, kPid, kCommand };
+std::string_view to_string(SubjectKind kind);  ///< "reference-loader", "pid", "command"
+SubjectKind subject_kind_from_string(std::string_view name);
+
+/// Begins one run: one subject examined once. `--start-method all` makes several runs.
+struct RunBegin {
+  BootNs at = 0;
+  SubjectKind subject = SubjectKind::kReferenceLoader;
+  std::optional<int32_t> asked_pid;      ///< --pid as typed, which may be any process of the tree
+  std::vector<std::string> command;      ///< secrets masked
+  std::optional<LoaderPlan> plan;        ///< of the reference loader, or as told for another loader
+  bool preflight = false;                ///< looked at before anything is started
+  bool operator==(const RunBegin&) const = default;
+};
+
+/// What the reference loader says of itself at its start.
+struct LoaderHello {
+  BootNs at = 0;
+  std::string device;       ///< "cpu", "cuda:0"
+  std::string device_name;  ///< "NVIDIA H200", or the CPU's model
+  std::string libtorch;     ///< "1.13.1"
+  std::string opencv;       ///< "4.6.0"
+  uint64_t images = 0;
+  uint64_t batches_per_epoch = 0;
+  bool operator==(const LoaderHello&) const = default;
+};
+
+/// One batch that the reference loader's training loop consumed.
+struct LoaderBatch {
+  BootNs at = 0;
+  int epoch = 0;
+  int index = 0;
+  int worker = 0;
+  int samples = 0;
+  uint64_t bytes = 0;     ///< of its tensors, before page rounding
+  double wait_s = 0;      ///< the training loop waited for it
+  double fetch_s = 0;     ///< the worker read, decoded, transformed and collated it
+  double copy_s = 0;      ///< to the device (and into pinned memory)
+  double step_s = 0;      ///< training step
+  bool operator==(const LoaderBatch&) const = default;
+};
+
+/// The reference loader's own account of a whole run; absent if it died.
+struct LoaderDone {
+  BootNs at = 0;
+  uint64_t images = 0;
+  double seconds = 0;        ///< from the first request to the last batch
+  double first_batch_s = 0;  ///< from the start of the workers to the first batch
+  uint64_t broken_images = 0;
+  bool operator==(const LoaderDone&) const = default;
+};
+
+/// Anything else worth a line on the timeline.
+struct Event {
+  BootNs at = 0;
+  std::string kind;  ///< "loader-error", "broken-image", "fault", "note", "segment-abandoned" ...
+  std::string text;  ///< hostile text
+  std::optional<ProcessKey> process;
+  bool operator==(const Event&) const = default;
+};
+
+/// Something that could not be looked at, and why.
+struct Gap {
+  std::string what;    ///< "descriptors of process 42"
+  std::string why;     ///< "list /proc/42/fd: Permission denied (EACCES)"
+  std::string effect;  ///< what cannot be said for want of it
+  std::string remedy;  ///< what would enable it; may be empty
+  bool operator==(const Gap&) const = default;
+};
+
+enum class RunEndReason {
+  kSubjectEnded,   ///< the process tree is gone
+  kTimeUp,         ///< --for ran out; the subject goes on
+  kInterrupted,    ///< the user stopped dlprobe
+  kNotStarted,     ///< the forecast says it would not fit, or it could not be started
+};
+std::string_view to_string(RunEndReason reason);
+RunEndReason run_end_reason_from_string(std::string_view name);
+
+/// Ends a run. A recording cut off by a crash lacks it.
+struct RunEnd {
+  BootNs at = 0;
+  RunEndReason reason = RunEndReason::kSubjectEnded;
+  std::string text;  ///< why, for a person, where `reason` does not say it all
+  bool operator==(const RunEnd&) const = default;
+};
+
+using Record = std::variant<RunBegin, ProcessInfo, ProcessExit, ShmMount, Sample, ShmUse, ShmLedger,
+                            LoaderHello, LoaderBatch, LoaderDone, Event, Gap, RunEnd>;
+
+/// One run, put together from its records.
+struct Run {
+  RunBegin begin;
+  std::vector<ProcessInfo> processes;  ///< by key; the last word of each
+  std::vector<ProcessExit> exits;      ///< in time order
+  std::vector<ShmMount> mounts;        ///< in the order in which they were found
+  std::vector<Sample> samples;         ///< in time order, thinned: see RecordingBuilder
+  std::vector<ShmUse> shm_use;         ///< all of the statvfs, those of samples included; thinned
+  std::vector<ShmLedger> ledgers;      ///< in time order, thinned
+  std::optional<LoaderHello> loader;
+  std::vector<LoaderBatch> batches;    ///< thinned beyond a limit
+  std::optional<LoaderDone> done;
+  std::vector<Event> events;
+  std::vector<Gap> gaps;
+  std::optional<RunEnd> end;
+
+  const ProcessInfo* find_process(const ProcessKey& key) const;
+  const ProcessExit* find_exit(const ProcessKey& key) const;
+};
+
+/// A whole examination.
+struct Recording {
+  RecordingHeader header;
+  std::vector<Run> runs;
+  bool truncated = false;       ///< the file ended inside a record or without RunEnd
+  uint64_t thinned_records = 0; ///< how many were dropped to keep memory bounded
+};
+
+/// Puts records together into a Recording of bounded size.
+///
+/// Both the live path and replay feed their records through here, so both see the same Recording.
+/// Thinning is by age against the newest record: everything of the last 2 minutes is kept, then one
+/// record per second back to 1 hour, then one per 10 seconds. Of each group the one with the
+/// highest shm use stays (the latest among equals), so peaks survive. Thinning what is already
+/// thinned changes nothing.
+class RecordingBuilder {
+ public:
+  explicit RecordingBuilder(RecordingHeader header);
+  void add(Record record);
+  void mark_truncated() { recording_.truncated = true; }
+  const Recording& recording() const { return recording_; }
+  Recording take() && { return std::move(recording_); }
+
+ private:
+  void thin(Run& run, BootNs now);
+  Recording recording_;
+  BootNs thinned_at_ = 0;
+};
+
+}  // namespace dlprobe

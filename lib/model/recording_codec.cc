@@ -1,0 +1,1 @@
+#include "lib/model/recording_codec.h"

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "lib/model/finding.h"
+#include "lib/model/recording.h"
+
+namespace dlprobe {
+
+/// One pure function from a recording to findings and gaps. Probes touch nothing of the machine.
+struct Probe {
+  std::string_view name;     ///< the subcommand: "shm"
+  std::string_view summary;  ///< one line for `dlprobe list` and --help
+  Verdict (*examine)(const Recording& recording);
+};
+
+/// Every probe, in the order of probes.def.
+std::span<const Probe* const> all_probes();
+
+/// The probe of that name; null if there is none.
+const Probe* find_probe(std::string_view name);
+
+}  // namespace dlprobe
