@@ -103,7 +103,8 @@ struct LoaderDone {
 /// Anything else worth a line on the timeline.
 struct Event {
   BootNs at = 0;
-  std::string kind;  ///< "loader-error", "broken-image", "fault", "note", "segment-abandoned" ...
+  std::string kind;  ///< "loader-error", "loader-broken-image", "loader-fault", "loader-note", "note",
+                     ///< "segment-reservation-failed" ...
   std::string text;  ///< hostile text
   std::optional<ProcessKey> process;
   bool operator==(const Event&) const = default;

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lib/base/error.h"
+#include "lib/base/unique_fd.h"
+
+namespace dlprobe {
+
+/// What to start and how.
+struct ChildSpec {
+  std::vector<std::string> argv;  ///< argv[0] is looked up in PATH as a shell does
+  /// Descriptors to give to the child: (ours, its number). Everything else but 0, 1, 2 is closed.
+  std::vector<std::pair<int, int>> descriptors;
+  bool dies_with_us = false;  ///< PR_SET_PDEATHSIG SIGKILL: for our own programs only
+};
+
+/// A process that dlprobe started and has to reap.
+///
+/// The child sees what it would see without dlprobe: the same standard streams, terminal, process
+/// group, working directory, environment, signal dispositions, signal mask and resource limits.
+/// Orphans of the child become children of dlprobe (PR_SET_CHILD_SUBREAPER), so that their end is
+/// seen; ExitWatch reaps them.
+///
+/// Destroying a ChildProcess neither kills nor reaps it.
+class ChildProcess {
+ public:
+  /// Starts it. kNotFound: no such command (exit 127). kForbidden: not executable (exit 126).
+  static Expected<ChildProcess> start(const ChildSpec& spec);
+
+  pid_t pid() const { return pid_; }
+
+ private:
+  explicit ChildProcess(pid_t pid) : pid_(pid) {}
+  pid_t pid_;
+};
+
+/// A child of ours that has ended; still a zombie until reap().
+struct EndedChild {
+  pid_t pid = 0;
+  int wait_status = 0;  ///< as wait(2) encodes it
+};
+
+/// The next ended child that was not reaped yet, without reaping it; nothing if there is none.
+/// While it is a zombie its /proc/PID/stat can still be read.
+std::optional<EndedChild> next_ended_child();
+
+/// Reaps that child.
+void reap(const EndedChild& child);
+
+/// Remembers signal dispositions, the signal mask and RLIMIT_NOFILE as dlprobe was started with, for
+/// its children. Call once, first thing in main.
+void remember_inherited_state();
+
+}  // namespace dlprobe

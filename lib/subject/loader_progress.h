@@ -1,0 +1,15 @@
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "lib/base/error.h"
+#include "lib/model/recording.h"
+
+namespace dlprobe {
+
+/// One line of the reference loader's progress descriptor as a record: LoaderHello, LoaderBatch,
+/// LoaderDone, or an Event for everything else. kMalformed for what is not such a line.
+Expected<Record> parse_progress_line(std::string_view line);
+
+}  // namespace dlprobe

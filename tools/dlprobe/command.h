@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+namespace dlprobe {
+
+/// What a subcommand gets from the command line beside its own options.
+struct Session {
+  std::vector<std::string> arguments;      ///< of main, argv[0] included
+  std::vector<std::string> child_command;  ///< what stands after --; empty: no -- was given
+  bool child_command_given = false;        ///< whether -- was given
+};
+
+/// One line on stderr, "dlprobe: " in front, control characters escaped.
+void complain(std::string_view message);
+
+/// Each adds its subcommand to `app`. The callback's result goes to `exit_status`.
+void add_probe_commands(CLI::App& app, const Session& session, int& exit_status);
+void add_replay_command(CLI::App& app, int& exit_status);
+void add_explain_command(CLI::App& app, int& exit_status);
+void add_list_command(CLI::App& app, int& exit_status);
+void add_schema_command(CLI::App& app, int& exit_status);
+
+}  // namespace dlprobe

@@ -1,0 +1,115 @@
+#include "tools/dlprobe/output_options.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <string_view>
+
+#include "lib/os/file_writer.h"
+
+namespace dlprobe {
+namespace {
+
+constexpr const char* kGroup = "Output";
+constexpr std::array<std::string_view, 2> kFormats = {"human", "json"};
+constexpr int kDefaultWidth = 100;
+
+Expected<Output> parse_format(const std::string& text, const std::string& output_path) {
+  const size_t equals = text.find('=');
+  Output output = {.format = text.substr(0, equals),
+                   .path = equals == std::string::npos ? output_path : text.substr(equals + 1)};
+  if (std::find(kFormats.begin(), kFormats.end(), output.format) == kFormats.end()) {
+    return failure(ErrorCode::kInvalid,
+                   "-f " + text + ": there is no format '" + output.format + "' (human, json)");
+  }
+  if (equals != std::string::npos && output.path.empty()) {
+    return failure(ErrorCode::kInvalid, "-f " + text + ": a path has to follow the '='");
+  }
+  return output;
+}
+
+bool wants_color(const OutputOptions& options, const std::string& path) {
+  if (options.color != "auto") return options.color == "always";
+  const char* no_color = std::getenv("NO_COLOR");
+  return path.empty() && ::isatty(STDOUT_FILENO) == 1 &&
+         (no_color == nullptr || *no_color == '\0');
+}
+
+int terminal_width(const std::string& path) {
+  winsize size = {};
+  if (!path.empty() || ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) {
+    return kDefaultWidth;
+  }
+  return std::clamp<int>(size.ws_col, 40, 160);
+}
+
+std::string render(const Output& output, const OutputOptions& options, const Json& report) {
+  if (output.format == "json") return render_json(report);
+  return render_text(report, {.color = wants_color(options, output.path),
+                              .width = terminal_width(output.path),
+                              .verbosity = options.quiet ? -1 : options.verbosity});
+}
+
+}  // namespace
+
+void add_output_options(CLI::App& command, OutputOptions& options) {
+  command.add_flag("--json", options.json, "the same as -f json")->group(kGroup);
+  command.add_option("-f,--format", options.formats, "human or json, each with an optional =PATH")
+      ->type_name("FORMAT[=PATH]")->allow_extra_args(false)->group(kGroup);
+  command.add_option("-o,--output", options.output_path, "write to PATH instead of stdout")
+      ->type_name("PATH")->group(kGroup);
+  command.add_option("--fail-on", options.fail_on, "lowest severity that makes the exit code 1")
+      ->check(CLI::IsMember({"error", "warning", "info"}))->capture_default_str()->group(kGroup);
+  command.add_option("--color", options.color, "auto, always or never")
+      ->check(CLI::IsMember({"auto", "always", "never"}))->capture_default_str()->group(kGroup);
+  command.add_flag("-q,--quiet", options.quiet, "the verdict alone, in one line")->group(kGroup);
+  command.add_flag("-v,--verbose", options.verbosity, "all the evidence")->group(kGroup);
+}
+
+Expected<std::vector<Output>> planned_outputs(const OutputOptions& options) {
+  std::vector<std::string> formats = options.formats;
+  if (options.json) formats.emplace_back("json");
+  // `-f json=FILE` alone still tells the person at the terminal what was found.
+  const bool all_to_files =
+      std::all_of(formats.begin(), formats.end(),
+                  [](const std::string& format) { return format.find('=') != std::string::npos; });
+  if (formats.empty() || all_to_files) formats.emplace_back("human");
+
+  std::vector<Output> outputs;
+  for (const std::string& format : formats) {
+    DLP_TRY(Output output, parse_format(format, options.output_path));
+    const bool is_taken = std::any_of(outputs.begin(), outputs.end(), [&](const Output& other) {
+      return other.path == output.path;
+    });
+    if (is_taken) {
+      return failure(ErrorCode::kInvalid,
+                     "two reports would go to " +
+                         (output.path.empty() ? std::string("stdout") : output.path) +
+                         ": give each format its own path, as in -f json=report.json");
+    }
+    if (!output.path.empty()) DLP_CHECK(check_writable(output.path));
+    outputs.push_back(std::move(output));
+  }
+  return outputs;
+}
+
+ReportContext report_context(const OutputOptions& options) {
+  return {.fail_on = severity_from_string(options.fail_on).value_or(Severity::kError)};
+}
+
+Status write_outputs(const std::vector<Output>& outputs, const OutputOptions& options,
+                     const Json& report) {
+  Status first_failure;
+  for (const Output& output : outputs) {
+    const std::string text = render(output, options, report);
+    const Status status = output.path.empty() ? write_all(STDOUT_FILENO, text, "write the report to stdout")
+                                              : write_file_atomically(output.path, text);
+    if (!status && first_failure) first_failure = status;
+  }
+  return first_failure;
+}
+
+}  // namespace dlprobe

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "lib/base/error.h"
+#include "reports/report.h"
+
+namespace dlprobe {
+
+/// Where and how reports are written.
+struct OutputOptions {
+  bool json = false;
+  std::vector<std::string> formats;  ///< FORMAT or FORMAT=PATH, as typed
+  std::string output_path;           ///< -o: where a format without a path goes
+  std::string fail_on = "error";
+  std::string color = "auto";
+  bool quiet = false;
+  int verbosity = 0;
+};
+
+void add_output_options(CLI::App& command, OutputOptions& options);
+
+/// One report to write; an empty path is stdout.
+struct Output {
+  std::string format;  ///< "human" or "json"
+  std::string path;
+};
+
+/// What was asked for, checked: known formats, at most one on stdout, no path twice, every path
+/// writable. kInvalid or the system's error otherwise: before anything is examined.
+Expected<std::vector<Output>> planned_outputs(const OutputOptions& options);
+
+/// The report's own part of the options.
+ReportContext report_context(const OutputOptions& options);
+
+/// Writes every output; files whole or not at all. The first failure, after trying all.
+Status write_outputs(const std::vector<Output>& outputs, const OutputOptions& options,
+                     const Json& report);
+
+}  // namespace dlprobe
