@@ -1,11 +1,5 @@
 #include "lib/base/utf8.h"
 
-#include <algorithm>
-#include <array>
-#include <utility>
-
-#include <fmt/format.h>
-
 namespace dlprobe {
 namespace {
 
@@ -23,44 +17,10 @@ LeadByte lead_byte(unsigned char byte) {
   return {};
 }
 
-// Ranges of code points that a terminal obeys, reorders or does not show: C0, DEL, C1, soft hyphen,
-// Arabic letter mark, zero width and direction marks, line and paragraph separators, embeddings and
-// isolates, byte order mark, interlinear annotation, tags.
-constexpr std::array<std::pair<uint32_t, uint32_t>, 10> kUnprintable = {{
-    {0x00, 0x1F},
-    {0x7F, 0x9F},
-    {0xAD, 0xAD},
-    {0x61C, 0x61C},
-    {0x200B, 0x200F},
-    {0x2028, 0x202E},
-    {0x2060, 0x206F},
-    {0xFEFF, 0xFEFF},
-    {0xFFF9, 0xFFFB},
-    {0xE0000, 0xE0FFF},
-}};
-
-bool is_unprintable(uint32_t code_point) {
-  return std::ranges::any_of(kUnprintable, [code_point](const auto& range) {
-    return code_point >= range.first && code_point <= range.second;
-  });
-}
-
 std::string escape_byte(char byte) {
-  return fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
-}
-
-std::string escape_code_point(uint32_t code_point) {
-  switch (code_point) {
-    case '\n':
-      return "\\n";
-    case '\r':
-      return "\\r";
-    case '\t':
-      return "\\t";
-    default:
-      return code_point < 0x80 ? fmt::format("\\x{:02x}", code_point)
-                               : fmt::format("\\u{{{:04x}}}", code_point);
-  }
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  const auto value = static_cast<unsigned char>(byte);
+  return {'\\', 'x', kDigits[value >> 4U], kDigits[value & 0xFU]};
 }
 
 }  // namespace
@@ -95,23 +55,6 @@ std::string to_valid_utf8(std::string_view text) {
   while (!text.empty()) {
     const Utf8Char next = decode_utf8(text);
     result += next.valid ? std::string(text.substr(0, next.bytes)) : escape_byte(text.front());
-    text.remove_prefix(next.bytes);
-  }
-  return result;
-}
-
-std::string printable(std::string_view text) {
-  std::string result;
-  result.reserve(text.size());
-  while (!text.empty()) {
-    const Utf8Char next = decode_utf8(text);
-    if (!next.valid) {
-      result += escape_byte(text.front());
-    } else if (is_unprintable(next.code_point)) {
-      result += escape_code_point(next.code_point);
-    } else {
-      result += text.substr(0, next.bytes);
-    }
     text.remove_prefix(next.bytes);
   }
   return result;

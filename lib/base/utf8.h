@@ -24,9 +24,4 @@ bool is_utf8(std::string_view text);
 /// `text` with each byte that is not part of well-formed UTF-8 written as "\xHH".
 std::string to_valid_utf8(std::string_view text);
 
-/// `text` as one printable line: control characters, terminal escapes, bidirectional marks, invisible
-/// characters and invalid bytes are written as "\xHH", "\n", "\u{HHHH}". For names and command lines of
-/// processes, which are hostile text.
-std::string printable(std::string_view text);
-
 }  // namespace dlprobe

@@ -1,1 +1,822 @@
 #include "lib/model/recording_codec.h"
+
+#include <algorithm>
+#include <cmath>
+#include <concepts>
+#include <limits>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "lib/base/units.h"
+#include "lib/base/utf8.h"
+
+namespace dlprobe {
+namespace {
+
+using Item = nlohmann::json;
+
+// The first byte is not ASCII, so that no text file looks like a recording (as PNG does it).
+constexpr std::string_view kMagic =
+    "\x89"
+    "DLPREC";
+constexpr size_t kPreambleBytes = kMagic.size() + 2;
+constexpr size_t kFrameHeadBytes = 8;
+constexpr uint32_t kMostRecordBytes = 16U << 20U;
+// What a damaged or hostile record may cost: each item takes 16 to 64 bytes once it is read.
+constexpr size_t kMostItems = 2'000'000;
+constexpr int kDeepest = 16;
+// Times beyond this are nonsense, and their differences would overflow.
+constexpr int64_t kLatestNs = int64_t{1} << 62U;
+constexpr std::string_view kErrorKey = "!";
+
+template <class T, class U>
+concept Is = std::same_as<std::remove_const_t<T>, U>;
+
+template <class T>
+concept Enum = std::is_enum_v<T>;
+
+template <class T>
+struct IsOptional : std::false_type {};
+template <class T>
+struct IsOptional<std::optional<T>> : std::true_type {};
+
+template <class T>
+struct IsObserved : std::false_type {};
+template <class T>
+struct IsObserved<Observed<T>> : std::true_type {};
+
+template <class T>
+struct IsVector : std::false_type {};
+template <class T>
+struct IsVector<std::vector<T>> : std::true_type {};
+
+// One list of fields for each struct, used to write and to read, so that the two cannot differ. The
+// keys are explained in docs/recording-format.md; a test compares that page with this file.
+
+template <class A>
+void fields(A& a, Is<Limit> auto& v) {
+  a("soft", v.soft);
+  a("hard", v.hard);
+}
+
+template <class A>
+void fields(A& a, Is<HostFacts> auto& v) {
+  a("name", v.name);
+  a("kernel", v.kernel);
+  a("os", v.os);
+  a("machine", v.machine);
+  a("page", v.page_size);
+  a("hz", v.ticks_per_second);
+  a("cpus", v.cpus);
+  a("container", v.container);
+}
+
+template <class A>
+void fields(A& a, Is<InvocationFacts> auto& v) {
+  a("version", v.version);
+  a("probe", v.probe);
+  a("argv", v.argv);
+  a("euid", v.euid);
+  a("interval_ns", v.interval_ns);
+}
+
+template <class A>
+void fields(A& a, Is<RecordingHeader> auto& v) {
+  a("id", v.recording_id);
+  a.time("realtime_ns", v.realtime_ns);
+  a.time("boottime_ns", v.boottime_ns);
+  a("host", v.host);
+  a("invocation", v.invocation);
+}
+
+template <class A>
+void fields(A& a, Is<LoaderPlan> auto& v) {
+  a("workers", v.workers);
+  a("batch_size", v.batch_size);
+  a("sample_shape", v.sample_shape);
+  a("dtype", v.dtype);
+  a("prefetch_factor", v.prefetch_factor);
+  a("start_method", v.start_method);
+  a("sharing_strategy", v.sharing_strategy);
+  a("pin_memory", v.pin_memory);
+  a("persistent_workers", v.persistent_workers);
+  a("epochs", v.epochs);
+  a("batches", v.batches);
+  a("device", v.device);
+  a("data", v.data_dir);
+  a("fault", v.fault);
+}
+
+template <class A>
+void fields(A& a, Is<RunBegin> auto& v) {
+  a.time("at", v.at);
+  a("subject", v.subject);
+  a("asked_pid", v.asked_pid);
+  a("command", v.command);
+  a("plan", v.plan);
+  a("preflight", v.preflight);
+}
+
+template <class A>
+void fields(A& a, Is<ProcessInfo> auto& v) {
+  a("key", v.key);
+  a("ppid", v.ppid);
+  a.time("at", v.seen_at);
+  a("comm", v.comm);
+  a("cmdline", v.cmdline);
+  a("exe", v.exe);
+  a("role", v.role);
+  a("basis", v.role_basis);
+  a("start_method", v.start_method);
+  a("uid", v.uid);
+  a("nspid", v.namespace_pids);
+  a("mnt_ns", v.mount_namespace);
+  a("nofile", v.open_files_limit);
+  a("cgroup", v.cgroup);
+}
+
+template <class A>
+void fields(A& a, Is<ProcessExit> auto& v) {
+  a("key", v.key);
+  a.time("at", v.at);
+  a("status", v.wait_status);
+  a("source", v.source);
+}
+
+template <class A>
+void fields(A& a, Is<ShmMount> auto& v) {
+  a("dev", v.device);
+  a("mnt_ns", v.mount_namespace);
+  a("through", v.seen_through);
+  a("point", v.mount_point);
+  a("fs", v.fs_type);
+  a("options", v.options);
+}
+
+template <class A>
+void fields(A& a, Is<ShmUse> auto& v) {
+  a.time("at", v.at);
+  a("dev", v.device);
+  a("size", v.size_bytes);
+  a("used", v.used_bytes);
+  a("inodes", v.inodes);
+  a("iused", v.inodes_used);
+}
+
+template <class A>
+void fields(A& a, Is<WaitedFile> auto& v) {
+  a("fd", v.fd);
+  a("kind", v.kind);
+  a("ino", v.inode);
+}
+
+template <class A>
+void fields(A& a, Is<ThreadWait> auto& v) {
+  a("tid", v.tid);
+  a("running", v.running);
+  a("nr", v.syscall);
+  a("args", v.args);
+  a("files", v.files);
+}
+
+template <class A>
+void fields(A& a, Is<ProcessSample> auto& v) {
+  a("key", v.key);
+  a("ppid", v.ppid);
+  a("st", v.state);
+  a("ut", v.utime_ticks);
+  a("stt", v.stime_ticks);
+  a("minflt", v.minor_faults);
+  a("majflt", v.major_faults);
+  a("thr", v.threads);
+  a("rss", v.rss_bytes);
+  a("rshm", v.rss_shared_bytes);
+  a("fds", v.fd_count);
+  a("swap", v.swap_bytes);
+  a("pss", v.pss_bytes);
+  a("waits", v.waits);
+}
+
+template <class A>
+void fields(A& a, Is<CgroupMemory> auto& v) {
+  a("v", v.version);
+  a("path", v.path);
+  a("used", v.used_bytes);
+  a("limit", v.limit_bytes);
+  a("shmem", v.shmem_bytes);
+  a("oom", v.oom_kills);
+}
+
+template <class A>
+void fields(A& a, Is<HostMemory> auto& v) {
+  a("total", v.total_bytes);
+  a("avail", v.available_bytes);
+  a("shmem", v.shmem_bytes);
+  a("swap", v.swap_total_bytes);
+  a("swap_free", v.swap_free_bytes);
+  a("oom", v.oom_kills);
+}
+
+template <class A>
+void fields(A& a, Is<Sample> auto& v) {
+  a.time("at", v.at);
+  a("p", v.processes);
+  a("shm", v.shm);
+  a("cg", v.cgroup);
+  a("host", v.host);
+}
+
+template <class A>
+void fields(A& a, Is<SegmentHolder> auto& v) {
+  a("key", v.key);
+  a("comm", v.comm);
+  a("in_tree", v.in_tree);
+  a("fds", v.fds);
+  a("maps", v.maps);
+}
+
+template <class A>
+void fields(A& a, Is<ShmSegment> auto& v) {
+  a("ino", v.inode);
+  a("name", v.name);
+  a("linked", v.linked);
+  a("kind", v.kind);
+  a("size", v.size_bytes);
+  a("alloc", v.allocated_bytes);
+  a("uid", v.uid);
+  a.time("mtime", v.modified_ns);
+  a("cpid", v.creator_pid);
+  a("creator", v.creator);
+  a("holders", v.holders);
+}
+
+template <class A>
+void fields(A& a, Is<ShmLedger> auto& v) {
+  a.time("at", v.at);
+  a("dev", v.device);
+  a("used", v.used_bytes);
+  a("named", v.named_bytes);
+  a("open", v.unlinked_open_bytes);
+  a("mapped", v.unlinked_mapped_bytes);
+  a("unexplained", v.unexplained_bytes);
+  a("segments", v.segments);
+  a("omitted", v.omitted_segments);
+  a("omitted_bytes", v.omitted_bytes);
+  a("scanned", v.processes_scanned);
+  a("unreadable", v.processes_unreadable);
+}
+
+template <class A>
+void fields(A& a, Is<LoaderHello> auto& v) {
+  a.time("at", v.at);
+  a("device", v.device);
+  a("device_name", v.device_name);
+  a("libtorch", v.libtorch);
+  a("opencv", v.opencv);
+  a("images", v.images);
+  a("batches_per_epoch", v.batches_per_epoch);
+}
+
+template <class A>
+void fields(A& a, Is<LoaderBatch> auto& v) {
+  a.time("at", v.at);
+  a("epoch", v.epoch);
+  a("index", v.index);
+  a("worker", v.worker);
+  a("samples", v.samples);
+  a("bytes", v.bytes);
+  a("wait", v.wait_s);
+  a("fetch", v.fetch_s);
+  a("copy", v.copy_s);
+  a("step", v.step_s);
+}
+
+template <class A>
+void fields(A& a, Is<LoaderDone> auto& v) {
+  a.time("at", v.at);
+  a("images", v.images);
+  a("seconds", v.seconds);
+  a("first_batch", v.first_batch_s);
+  a("broken", v.broken_images);
+}
+
+template <class A>
+void fields(A& a, Is<Event> auto& v) {
+  a.time("at", v.at);
+  a("kind", v.kind);
+  a("text", v.text);
+  a("key", v.process);
+}
+
+template <class A>
+void fields(A& a, Is<Gap> auto& v) {
+  a("what", v.what);
+  a("why", v.why);
+  a("effect", v.effect);
+  a("remedy", v.remedy);
+}
+
+template <class A>
+void fields(A& a, Is<RunEnd> auto& v) {
+  a.time("at", v.at);
+  a("reason", v.reason);
+  a("text", v.text);
+}
+
+// The name that a record of that type goes by in the file.
+template <class T>
+constexpr std::string_view kRecordName = "";
+template <>
+constexpr std::string_view kRecordName<RunBegin> = "run";
+template <>
+constexpr std::string_view kRecordName<ProcessInfo> = "process";
+template <>
+constexpr std::string_view kRecordName<ProcessExit> = "exit";
+template <>
+constexpr std::string_view kRecordName<ShmMount> = "mount";
+template <>
+constexpr std::string_view kRecordName<Sample> = "sample";
+template <>
+constexpr std::string_view kRecordName<ShmUse> = "shm";
+template <>
+constexpr std::string_view kRecordName<ShmLedger> = "ledger";
+template <>
+constexpr std::string_view kRecordName<LoaderHello> = "loader";
+template <>
+constexpr std::string_view kRecordName<LoaderBatch> = "batch";
+template <>
+constexpr std::string_view kRecordName<LoaderDone> = "done";
+template <>
+constexpr std::string_view kRecordName<Event> = "event";
+template <>
+constexpr std::string_view kRecordName<Gap> = "gap";
+template <>
+constexpr std::string_view kRecordName<RunEnd> = "end";
+
+// ---- writing
+
+template <class T>
+Item encode(const T& value);
+
+// A CBOR text must be UTF-8 and a process may call itself anything: other bytes go as a byte
+// string.
+Item encode_text(std::string_view text) {
+  if (is_utf8(text)) return text;
+  return Item::binary({text.begin(), text.end()});
+}
+
+struct Encoder {
+  Item item = Item::object();
+
+  template <class T>
+  void operator()(const char* key, const T& value) {
+    if constexpr (IsOptional<T>::value) {
+      if (value) item[key] = encode(*value);
+    } else if constexpr (std::floating_point<T>) {
+      if (std::isfinite(value)) item[key] = value;
+    } else {
+      item[key] = encode(value);
+    }
+  }
+  void time(const char* key, int64_t nanoseconds) { item[key] = nanoseconds; }
+};
+
+template <class T>
+Item encode(const T& value) {
+  if constexpr (IsObserved<T>::value) {
+    if (value) return encode(*value);
+    const Error& error = value.error();
+    return {{kErrorKey, {to_string(error.code), error.os_errno, encode_text(error.context)}}};
+  } else if constexpr (std::same_as<T, std::string>) {
+    return encode_text(value);
+  } else if constexpr (std::same_as<T, char>) {
+    return encode_text(std::string_view(&value, 1));
+  } else if constexpr (std::same_as<T, ProcessKey>) {
+    return {value.pid, value.start_ticks};
+  } else if constexpr (Enum<T>) {
+    return to_string(value);
+  } else if constexpr (std::is_arithmetic_v<T> || std::same_as<T, std::array<uint64_t, 6>>) {
+    return value;
+  } else if constexpr (IsVector<T>::value) {
+    Item items = Item::array();
+    for (const auto& element : value)
+      items.push_back(encode(element));
+    return items;
+  } else {
+    Encoder encoder;
+    fields(encoder, value);
+    return std::move(encoder.item);
+  }
+}
+
+// FNV-1a, 32 bits: finds damage, not malice.
+uint32_t checksum(std::string_view bytes) {
+  uint32_t hash = 2166136261U;
+  for (const char byte : bytes) {
+    hash = (hash ^ static_cast<unsigned char>(byte)) * 16777619U;
+  }
+  return hash;
+}
+
+void append_u32(std::string& out, uint32_t value) {
+  for (unsigned shift = 0; shift < 32; shift += 8) {
+    out += static_cast<char>(static_cast<unsigned char>((value >> shift) & 0xFFU));
+  }
+}
+
+uint32_t read_u32(std::string_view bytes) {
+  uint32_t value = 0;
+  for (size_t i = 0; i < 4; ++i) {
+    value |= static_cast<uint32_t>(static_cast<unsigned char>(bytes[i])) << (8 * i);
+  }
+  return value;
+}
+
+std::string frame(const Item& item) {
+  std::string body;
+  Item::to_cbor(item, body);
+  std::string result;
+  append_u32(result, static_cast<uint32_t>(body.size()));
+  append_u32(result, checksum(body));
+  return result + body;
+}
+
+// ---- reading
+
+// Walks over one CBOR item of the subset that is written here (definite lengths, no tags), so that
+// the parser, which recurses and trusts lengths, meets nothing deep or huge. False: not that
+// subset.
+class Walker {
+ public:
+  explicit Walker(std::string_view bytes) : rest_(bytes) {}
+
+  bool whole() { return item(kDeepest) && rest_.empty(); }
+
+ private:
+  bool item(int depth) {
+    if (depth == 0 || rest_.empty() || ++items_ > kMostItems) return false;
+    const auto head = static_cast<unsigned char>(rest_.front());
+    rest_.remove_prefix(1);
+    const unsigned kind = head >> 5U;
+    const auto argument = read_argument(head & 0x1FU);
+    if (!argument) return false;
+    switch (kind) {
+      case 0:
+      case 1:
+        return true;
+      case 2:
+      case 3:
+        return skip(*argument);
+      case 4:
+        return items(*argument, depth);
+      case 5:
+        return *argument <= rest_.size() && items(2 * *argument, depth);
+      case 7:
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  bool items(uint64_t count, int depth) {
+    if (count > rest_.size()) return false;
+    for (uint64_t i = 0; i < count; ++i) {
+      if (!item(depth - 1)) return false;
+    }
+    return true;
+  }
+
+  bool skip(uint64_t bytes) {
+    if (bytes > rest_.size()) return false;
+    rest_.remove_prefix(bytes);
+    return true;
+  }
+
+  std::optional<uint64_t> read_argument(unsigned info) {
+    if (info < 24) return info;
+    if (info > 27) return std::nullopt;
+    const size_t bytes = size_t{1} << (info - 24);
+    if (rest_.size() < bytes) return std::nullopt;
+    uint64_t value = 0;
+    for (const char byte : rest_.substr(0, bytes)) {
+      value = (value << 8U) | static_cast<unsigned char>(byte);
+    }
+    rest_.remove_prefix(bytes);
+    return value;
+  }
+
+  std::string_view rest_;
+  size_t items_ = 0;
+};
+
+bool decode_text(const Item& item, std::string& out) {
+  if (item.is_string()) {
+    out = item.get_ref<const std::string&>();
+    return true;
+  }
+  if (!item.is_binary()) return false;
+  out.assign(item.get_binary().begin(), item.get_binary().end());
+  return true;
+}
+
+template <std::integral T>
+bool decode_integer(const Item& item, T& out) {
+  if (item.is_number_unsigned()) {
+    const auto value = item.get<uint64_t>();
+    out = static_cast<T>(value);
+    return std::in_range<T>(value);
+  }
+  if (!item.is_number_integer()) return false;
+  const auto value = item.get<int64_t>();
+  out = static_cast<T>(value);
+  return std::in_range<T>(value);
+}
+
+bool assign(std::optional<StartMethod> value, StartMethod& out) {
+  out = value.value_or(out);
+  return value.has_value();
+}
+bool assign(std::optional<SharingStrategy> value, SharingStrategy& out) {
+  out = value.value_or(out);
+  return value.has_value();
+}
+bool decode_enum(std::string_view name, StartMethod& out) {
+  return assign(start_method_from_string(name), out);
+}
+bool decode_enum(std::string_view name, SharingStrategy& out) {
+  return assign(sharing_strategy_from_string(name), out);
+}
+bool decode_enum(std::string_view name, Role& out) {
+  out = role_from_string(name);
+  return true;
+}
+bool decode_enum(std::string_view name, SubjectKind& out) {
+  out = subject_kind_from_string(name);
+  return true;
+}
+bool decode_enum(std::string_view name, SegmentKind& out) {
+  out = segment_kind_from_string(name);
+  return true;
+}
+bool decode_enum(std::string_view name, CreatorState& out) {
+  out = creator_state_from_string(name);
+  return true;
+}
+bool decode_enum(std::string_view name, RunEndReason& out) {
+  out = run_end_reason_from_string(name);
+  return true;
+}
+
+template <class T>
+bool decode(const Item& item, T& out);
+
+// Fills the fields of one struct. A key that is missing leaves the default (an older writer, or an
+// optional without a value), a key that is not known is passed over (a newer one).
+class Decoder {
+ public:
+  explicit Decoder(const Item& item) : item_(item) {}
+
+  bool is_good() const { return is_good_; }
+
+  template <class T>
+  void operator()(const char* key, T& out) {
+    const auto found = item_.find(key);
+    if (found == item_.end()) return;
+    if constexpr (IsOptional<T>::value) {
+      is_good_ = decode(*found, out.emplace()) && is_good_;
+    } else {
+      is_good_ = decode(*found, out) && is_good_;
+    }
+  }
+
+  void time(const char* key, int64_t& nanoseconds) {
+    (*this)(key, nanoseconds);
+    is_good_ = is_good_ && nanoseconds < kLatestNs && nanoseconds > -kLatestNs;
+  }
+
+ private:
+  const Item& item_;
+  bool is_good_ = true;
+};
+
+template <class T>
+bool decode_array(const Item& item, T& out) {
+  if (!item.is_array()) return false;
+  if constexpr (IsVector<T>::value) {
+    out.resize(item.size());
+  } else if (item.size() != out.size()) {
+    return false;
+  }
+  for (size_t i = 0; i < out.size(); ++i) {
+    if (!decode(item[i], out[i])) return false;
+  }
+  return true;
+}
+
+bool decode_error(const Item& item, Error& error) {
+  std::string name;
+  if (!item.is_array() || item.size() != 3 || !decode_text(item[0], name)) return false;
+  error.code = error_code_from_string(name);
+  return decode_integer(item[1], error.os_errno) && decode_text(item[2], error.context);
+}
+
+template <class T>
+bool decode_observed(const Item& item, Observed<T>& out) {
+  if (item.is_object() && item.contains(kErrorKey)) {
+    Error error;
+    const bool is_good = decode_error(item[std::string(kErrorKey)], error);
+    out = std::unexpected(std::move(error));
+    return is_good;
+  }
+  T value{};
+  const bool is_good = decode(item, value);
+  out = std::move(value);
+  return is_good;
+}
+
+template <class T>
+bool decode(const Item& item, T& out) {
+  if constexpr (IsObserved<T>::value) {
+    return decode_observed(item, out);
+  } else if constexpr (std::same_as<T, std::string>) {
+    return decode_text(item, out);
+  } else if constexpr (std::same_as<T, char>) {
+    std::string text;
+    if (!decode_text(item, text) || text.size() != 1) return false;
+    out = text.front();
+    return true;
+  } else if constexpr (std::same_as<T, ProcessKey>) {
+    return item.is_array() && item.size() == 2 && decode_integer(item[0], out.pid) &&
+           decode_integer(item[1], out.start_ticks);
+  } else if constexpr (Enum<T>) {
+    std::string name;
+    return decode_text(item, name) && decode_enum(name, out);
+  } else if constexpr (std::same_as<T, bool>) {
+    if (item.is_boolean()) out = item.get<bool>();
+    return item.is_boolean();
+  } else if constexpr (std::integral<T>) {
+    return decode_integer(item, out);
+  } else if constexpr (std::floating_point<T>) {
+    if (item.is_number()) out = item.get<T>();
+    return item.is_number() && std::isfinite(out);
+  } else if constexpr (IsVector<T>::value || std::same_as<T, std::array<uint64_t, 6>>) {
+    return decode_array(item, out);
+  } else {
+    if (!item.is_object()) return false;
+    Decoder decoder(item);
+    fields(decoder, out);
+    return decoder.is_good();
+  }
+}
+
+// Nothing: not well formed. The parser's exceptions end here.
+std::optional<Item> parse_cbor(std::string_view bytes) {
+  if (!Walker(bytes).whole()) return std::nullopt;
+  try {
+    Item item = Item::from_cbor(bytes.begin(), bytes.end(), /*strict=*/true,
+                                /*allow_exceptions=*/false);
+    if (item.is_discarded()) return std::nullopt;
+    return item;
+  } catch (const Item::exception&) {
+    return std::nullopt;
+  }
+}
+
+// Whether `name` is T's and `item` holds one; the record is filed if so.
+enum class Filed { kNotThis, kBad, kDone };
+
+template <class T>
+Filed file_if(std::string_view name, const Item& item, RecordingBuilder& builder) {
+  if (name != kRecordName<T>) return Filed::kNotThis;
+  T record;
+  if (!decode(item, record)) return Filed::kBad;
+  builder.add(std::move(record));
+  return Filed::kDone;
+}
+
+template <class... T>
+bool file_record(const std::variant<T...>* /*types*/, const Item& item, RecordingBuilder& builder) {
+  std::string name;
+  if (!item.is_array() || item.size() != 2 || !decode_text(item[0], name)) return false;
+  Filed filed = Filed::kNotThis;  // stays so for a kind that a newer minor version added
+  static_cast<void>(
+      ((filed = file_if<T>(name, item[1], builder), filed != Filed::kNotThis) || ...));
+  return filed != Filed::kBad;
+}
+
+std::unexpected<Error> damaged(size_t offset, std::string_view what) {
+  return failure(ErrorCode::kMalformed, "the recording is damaged at byte " +
+                                            std::to_string(offset) + ": " + std::string(what));
+}
+
+// Goes through the frames of a file one after the other.
+class Frames {
+ public:
+  explicit Frames(std::string_view file) : file_(file), rest_(file.substr(kPreambleBytes)) {}
+
+  /// Where the next frame begins.
+  size_t offset() const { return file_.size() - rest_.size(); }
+  /// The file ended inside a frame.
+  bool is_cut() const { return is_cut_; }
+
+  /// The bytes of the next item; nothing at the end, or where the last frame is cut off.
+  Expected<std::optional<std::string_view>> next() {
+    if (rest_.empty()) return std::nullopt;
+    // A tail of zeros is what a file system may leave of a write that a crash cut short.
+    is_cut_ = rest_.size() < kFrameHeadBytes || rest_.find_first_not_of('\0') == rest_.npos;
+    if (is_cut_) return std::nullopt;
+    const uint32_t length = read_u32(rest_);
+    if (length == 0 || length > kMostRecordBytes) {
+      return damaged(offset(), "a record cannot be " + std::to_string(length) + " bytes long");
+    }
+    const std::string_view body = rest_.substr(kFrameHeadBytes, length);
+    is_cut_ = body.size() < length;
+    if (is_cut_) return std::nullopt;
+    if (checksum(body) != read_u32(rest_.substr(4))) {
+      return damaged(offset(), "its checksum is wrong");
+    }
+    rest_.remove_prefix(kFrameHeadBytes + length);
+    return body;
+  }
+
+ private:
+  std::string_view file_;
+  std::string_view rest_;
+  bool is_cut_ = false;
+};
+
+Status check_preamble(std::string_view bytes) {
+  const std::string_view start = bytes.substr(0, kMagic.size());
+  if (start.empty() || start != kMagic.substr(0, start.size())) {
+    return failure(ErrorCode::kMalformed, "not a dlprobe recording: its first bytes are other");
+  }
+  if (bytes.size() < kPreambleBytes) {
+    return failure(ErrorCode::kMalformed, "the recording is cut off inside its header");
+  }
+  const int major = static_cast<unsigned char>(bytes[kMagic.size()]);
+  const int minor = static_cast<unsigned char>(bytes[kMagic.size() + 1]);
+  if (major != kRecordingMajor) {
+    return failure(ErrorCode::kUnsupported,
+                   "the recording has format " + std::to_string(major) + "." +
+                       std::to_string(minor) + ", and this dlprobe reads format " +
+                       std::to_string(kRecordingMajor) + ".x: use a dlprobe of that version");
+  }
+  return {};
+}
+
+Expected<RecordingHeader> read_header(Frames& frames) {
+  const size_t offset = frames.offset();
+  DLP_TRY(const auto body, frames.next());
+  if (!body) return failure(ErrorCode::kMalformed, "the recording is cut off inside its header");
+  const auto item = parse_cbor(*body);
+  RecordingHeader header;
+  if (!item || !decode(*item, header)) return damaged(offset, "its header makes no sense");
+  if (header.host.page_size == 0 || header.host.ticks_per_second == 0) {
+    return damaged(offset, "its header has a page size or a clock rate of 0");
+  }
+  return header;
+}
+
+}  // namespace
+
+std::string encode_header(const RecordingHeader& header) {
+  std::string result(kMagic);
+  result += static_cast<char>(kRecordingMajor);
+  result += static_cast<char>(kRecordingMinor);
+  return result + frame(encode(header));
+}
+
+std::string encode_record(const Record& record) {
+  std::string result = std::visit(
+      []<class T>(const T& value) { return frame({kRecordName<T>, encode(value)}); }, record);
+  if (result.size() <= kFrameHeadBytes + kMostRecordBytes) return result;
+  const Gap gap = {.what = "a record of " + format_bytes(result.size()),
+                   .why = "a recording holds records of up to " + format_bytes(kMostRecordBytes),
+                   .effect = "what it said is missing from the recording",
+                   .remedy = ""};
+  return encode_record(gap);
+}
+
+Expected<Recording> decode_recording(std::string_view bytes) {
+  DLP_CHECK(check_preamble(bytes));
+  Frames frames(bytes);
+  DLP_TRY(auto header, read_header(frames));
+  RecordingBuilder builder(std::move(header));
+  while (true) {
+    const size_t offset = frames.offset();
+    DLP_TRY(const auto body, frames.next());
+    if (!body) break;
+    const auto item = parse_cbor(*body);
+    if (!item || !file_record(static_cast<const Record*>(nullptr), *item, builder)) {
+      return damaged(offset, "a record makes no sense");
+    }
+  }
+  const std::vector<Run>& runs = builder.recording().runs;
+  if (frames.is_cut() || runs.empty() || !runs.back().end) builder.mark_truncated();
+  return std::move(builder).take();
+}
+
+}  // namespace dlprobe
