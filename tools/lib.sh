@@ -11,6 +11,7 @@ LOADER_PACKAGES=(libtorch-dev libopencv-dev)
 DLP_INSTALL=yes        # "no": refuse instead of installing (--no-install)
 DLP_LISTS_FRESH=no     # apt-get update is run once, and only if something is missing
 DLP_LOADER=ON          # becomes OFF where there is no libtorch or OpenCV to build with
+DLP_WRAPPER=()         # a command that configure, build and test are run under
 
 say() { printf '== %s\n' "$*"; }
 note() { printf '   %s\n' "$*"; }
@@ -124,6 +125,7 @@ ensure_loader_packages() {
     install_packages "the reference loader" "${packages[@]}"
     return
   fi
+  # shellcheck disable=SC2034  # the sourcing script reads it
   DLP_LOADER=OFF
   note "this system has no package for one of: ${packages[*]}."
   note "Building without the reference loader: --pid and -- CMD work, \`dlprobe shm\` alone does not."
@@ -157,7 +159,7 @@ build_preset() {
   local preset=$1 target=$2
   shift 2
   say "Build: preset $preset, target $target, $(job_count) jobs"
-  cmake --preset "$preset" "$@" || die "configuring the preset $preset failed; see above"
-  cmake --build "build/$preset" --target "$target" -j "$(job_count)" ||
+  "${DLP_WRAPPER[@]}" cmake --preset "$preset" "$@" || die "configuring the preset $preset failed; see above"
+  "${DLP_WRAPPER[@]}" cmake --build "build/$preset" --target "$target" -j "$(job_count)" ||
     die "building the preset $preset failed; see above"
 }

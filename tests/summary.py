@@ -1,0 +1,58 @@
+"""Adds up what ctest wrote with --output-junit: skipped tests with their reasons, then one line.
+
+With --strict a test that was skipped for another reason than a missing GPU counts as failed: CI runs
+on machines that can run everything else.
+"""
+
+import argparse
+import re
+import sys
+import xml.etree.ElementTree as ElementTree
+
+# The only reasons to skip that a machine of CI may have.
+ALLOWED_REASON = re.compile(r"\bno (GPU|CUDA device)\b")
+
+
+def was_skipped(case):
+    """Whether the test itself said so. ctest also calls a test skipped whose program does not exist."""
+    mark = case.find("skipped")
+    return mark is not None and mark.get("message", "").startswith("SKIP_")
+
+
+def reason_of(case):
+    """Why a test was skipped: what it printed, without the noise of its framework."""
+    output = case.findtext("system-out") or ""
+    # GoogleTest prints "FILE:LINE: Skipped" and the reason below it; other tests print only the reason.
+    found = re.search(r": Skipped\n(.*?)\n\s*\n?\[  SKIPPED \]", output, re.DOTALL)
+    text = found.group(1) if found else output
+    return " ".join(text.split()) or "no reason given"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--strict", action="store_true")
+    parser.add_argument("files", nargs="+")
+    arguments = parser.parse_args()
+
+    passed, failed, skipped = 0, [], []
+    for path in arguments.files:
+        for case in ElementTree.parse(path).getroot().iter("testcase"):
+            name, status = case.get("name"), case.get("status")
+            if status == "run":
+                passed += 1
+            elif was_skipped(case):
+                reason = reason_of(case)
+                refused = arguments.strict and not ALLOWED_REASON.search(reason)
+                (failed if refused else skipped).append((name, f"skipped: {reason}"))
+            else:
+                failed.append((name, "failed"))
+    for name, reason in skipped:
+        print(f"{name}: {reason}")
+    for name, reason in failed:
+        print(f"FAILED {name}: {reason}")
+    print(f"{passed} passed, {len(failed)} failed, {len(skipped)} skipped")
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
