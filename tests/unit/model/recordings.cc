@@ -1,0 +1,229 @@
+#include "tests/unit/model/recordings.h"
+
+#include <limits>
+
+namespace dlprobe::testing {
+namespace {
+
+constexpr const char* kHostile = "\xff\xfe\x1b[31m \xe2\x80\xae x";
+
+LoaderPlan filled_plan() {
+  return {.workers = 3,
+          .batch_size = 16,
+          .sample_shape = {1, 2, 3, 4},
+          .dtype = "bfloat16",
+          .prefetch_factor = 5,
+          .start_method = StartMethod::kForkserver,
+          .sharing_strategy = SharingStrategy::kFileSystem,
+          .pin_memory = true,
+          .persistent_workers = true,
+          .epochs = 7,
+          .batches = 9,
+          .device = "cuda:1",
+          .data_dir = "/data/\xff",
+          .fault = "shm-leak:k=1"};
+}
+
+ProcessInfo filled_process() {
+  ProcessInfo process;
+  process.key = {.pid = 42, .start_ticks = std::numeric_limits<uint64_t>::max()};
+  process.ppid = 7;
+  process.seen_at = 11;
+  process.comm = kHostile;
+  process.cmdline = {"python3", "", kHostile};
+  process.exe = "/usr/bin/python3";
+  process.role = Role::kShmManager;
+  process.role_basis = "its executable is torch_shm_manager";
+  process.start_method = StartMethod::kSpawn;
+  process.uid = std::numeric_limits<uint32_t>::max();
+  process.namespace_pids = {42, 1};
+  process.mount_namespace = uint64_t{4026531841};
+  process.open_files_limit = Limit{.soft = 1024, .hard = std::nullopt};
+  process.cgroup = "/user.slice";
+  return process;
+}
+
+ProcessInfo unreadable_process() {
+  ProcessInfo process;
+  process.key = {.pid = 43, .start_ticks = 5};
+  process.exe = os_failure("readlink /proc/43/exe", EACCES);
+  process.open_files_limit = failure(ErrorCode::kMalformed, kHostile);
+  return process;
+}
+
+ProcessSample filled_sample() {
+  ProcessSample sample;
+  sample.key = {.pid = 42, .start_ticks = 99};
+  sample.ppid = 7;
+  sample.state = 'D';
+  sample.utime_ticks = 1;
+  sample.stime_ticks = 2;
+  sample.minor_faults = 3;
+  sample.major_faults = 4;
+  sample.threads = 5;
+  sample.rss_bytes = uint64_t{6};
+  sample.rss_shared_bytes = uint64_t{7};
+  sample.fd_count = uint64_t{8};
+  sample.swap_bytes = os_failure("read /proc/42/status", ESRCH);
+  sample.pss_bytes = uint64_t{10};
+  ThreadWait wait = {.tid = 42, .running = false, .syscall = 7, .args = {1, 2, 3, 4, 5, 6}};
+  wait.args[5] = std::numeric_limits<uint64_t>::max();
+  wait.files.push_back({.fd = 3, .kind = "pipe", .inode = 12});
+  sample.waits = std::vector<ThreadWait>{wait, {.tid = 43, .running = true}};
+  return sample;
+}
+
+ShmUse filled_use() {
+  return {
+      .at = 20, .device = 25, .size_bytes = 64, .used_bytes = 32, .inodes = 9, .inodes_used = 2};
+}
+
+CgroupMemory filled_cgroup() {
+  return {.version = 2,
+          .path = "/a b",
+          .used_bytes = 1,
+          .limit_bytes = 2,
+          .shmem_bytes = 3,
+          .oom_kills = 4};
+}
+
+HostMemory filled_host() {
+  return {.total_bytes = 1,
+          .available_bytes = 2,
+          .shmem_bytes = 3,
+          .swap_total_bytes = 4,
+          .swap_free_bytes = 5,
+          .oom_kills = 6};
+}
+
+ShmSegment filled_segment() {
+  ShmSegment segment;
+  segment.inode = 17;
+  segment.name = "torch_42_1_\xff";
+  segment.linked = false;
+  segment.kind = SegmentKind::kTorchTensor;
+  segment.size_bytes = 4096;
+  segment.allocated_bytes = uint64_t{4096};
+  segment.uid = 1000;
+  segment.modified_ns = -1;
+  segment.creator_pid = 42;
+  segment.creator = CreatorState::kDead;
+  segment.holders.push_back({.key = {.pid = 42, .start_ticks = 99},
+                             .comm = kHostile,
+                             .in_tree = true,
+                             .fds = 1,
+                             .maps = 2});
+  return segment;
+}
+
+ShmLedger filled_ledger() {
+  ShmLedger ledger;
+  ledger.at = 30;
+  ledger.device = 25;
+  ledger.used_bytes = 100;
+  ledger.named_bytes = 10;
+  ledger.unlinked_open_bytes = 20;
+  ledger.unlinked_mapped_bytes = 80;
+  ledger.unexplained_bytes = -10;
+  ledger.segments = {filled_segment(), {}};
+  ledger.omitted_segments = 3;
+  ledger.omitted_bytes = 4;
+  ledger.processes_scanned = 5;
+  ledger.processes_unreadable = 6;
+  return ledger;
+}
+
+Sample filled_tree_sample() {
+  Sample sample;
+  sample.at = 20;
+  sample.processes = {filled_sample(), {}};
+  sample.shm = {filled_use(), os_failure("statvfs /dev/shm", EIO)};
+  sample.cgroup = filled_cgroup();
+  sample.host = filled_host();
+  return sample;
+}
+
+Sample unreadable_tree_sample() {
+  Sample sample;
+  sample.at = 21;
+  sample.cgroup = os_failure("read /proc/42/cgroup", ENOENT);
+  sample.host = failure(ErrorCode::kTimeout, "read /proc/meminfo");
+  return sample;
+}
+
+}  // namespace
+
+RecordingHeader filled_header() {
+  return {.recording_id = "000102030405060708090a0b0c0d0e0f",
+          .realtime_ns = 1'700'000'000'123'000'000,
+          .boottime_ns = 5'000'000'000,
+          .host = {.name = "node-17",
+                   .kernel = "6.1.0",
+                   .os = "Debian GNU/Linux 12",
+                   .machine = "x86_64",
+                   .page_size = 4096,
+                   .ticks_per_second = 100,
+                   .cpus = 2,
+                   .container = "docker"},
+          .invocation = {.version = "0.1.0",
+                         .probe = "shm",
+                         .argv = {"dlprobe", "shm"},
+                         .euid = 1000,
+                         .interval_ns = 100'000'000}};
+}
+
+std::vector<Record> filled_records() {
+  return {
+      RunBegin{.at = 10,
+               .subject = SubjectKind::kPid,
+               .asked_pid = 42,
+               .command = {"python3", kHostile},
+               .plan = filled_plan(),
+               .preflight = true},
+      RunBegin{},
+      filled_process(),
+      unreadable_process(),
+      ShmMount{.device = 25,
+               .mount_namespace = 4026531841,
+               .seen_through = {.pid = 42, .start_ticks = 99},
+               .mount_point = "/dev/shm",
+               .fs_type = "tmpfs",
+               .options = "rw,size=65536k"},
+      filled_tree_sample(),
+      unreadable_tree_sample(),
+      filled_use(),
+      filled_ledger(),
+      LoaderHello{.at = 31,
+                  .device = "cpu",
+                  .device_name = "AMD EPYC",
+                  .libtorch = "1.13.1",
+                  .opencv = "4.6.0",
+                  .images = 512,
+                  .batches_per_epoch = 16},
+      LoaderBatch{.at = 32,
+                  .epoch = 1,
+                  .index = 2,
+                  .worker = 3,
+                  .samples = 4,
+                  .bytes = 5,
+                  .wait_s = 0.1,
+                  .fetch_s = 0.25,
+                  .copy_s = 1e-9,
+                  .step_s = 3},
+      LoaderDone{.at = 33, .images = 1, .seconds = 2.5, .first_batch_s = 0.3, .broken_images = 4},
+      Event{.at = 34,
+            .kind = "loader-error",
+            .text = kHostile,
+            .process = ProcessKey{.pid = 42, .start_ticks = 99}},
+      Event{.at = 35, .kind = "note", .text = "", .process = std::nullopt},
+      Gap{.what = "descriptors of process 42",
+          .why = "list /proc/42/fd: Permission denied (EACCES)",
+          .effect = "unlinked segments have no holder",
+          .remedy = "run as root"},
+      ProcessExit{
+          .key = {.pid = 42, .start_ticks = 99}, .at = 36, .wait_status = 7, .source = "waitid"},
+      ProcessExit{.key = {.pid = 43, .start_ticks = 5}},
+      RunEnd{.at = 40, .reason = RunEndReason::kTimeUp, .text = "--for 30s"}};
+}
+
+}  // namespace dlprobe::testing

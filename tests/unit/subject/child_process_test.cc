@@ -1,0 +1,105 @@
+#include "lib/subject/child_process.h"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace dlprobe {
+namespace {
+
+using testing::HasSubstr;
+
+// Waits for that child and reaps it.
+int wait_status_of(pid_t pid) {
+  siginfo_t info = {};
+  ::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOWAIT);
+  const auto ended = next_ended_child();
+  if (!ended || ended->pid != pid) return -1;
+  reap(*ended);
+  return ended->wait_status;
+}
+
+// What `command` (a shell script) prints on the descriptor that it is given as 3.
+std::string output_of(const std::string& command) {
+  std::array<int, 2> ends{};
+  EXPECT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
+  const UniqueFd read_end(ends[0]);
+  UniqueFd write_end(ends[1]);
+  const auto child = ChildProcess::start(
+      {.argv = {"sh", "-c", command}, .descriptors = {{write_end.get(), 3}}, .dies_with_us = true});
+  write_end.reset();
+  EXPECT_TRUE(child.has_value());
+  std::string text;
+  std::array<char, 4096> buffer{};
+  for (ssize_t n = 0; (n = ::read(read_end.get(), buffer.data(), buffer.size())) > 0;) {
+    text.append(buffer.data(), static_cast<size_t>(n));
+  }
+  EXPECT_EQ(wait_status_of(child->pid()), 0);
+  return text;
+}
+
+TEST(ChildProcess, TellsAMissingCommandFromOneThatCannotBeRun) {
+  const auto missing = ChildProcess::start({.argv = {"no-such-command-anywhere"}, .descriptors = {}});
+  ASSERT_FALSE(missing.has_value());
+  EXPECT_EQ(missing.error().code, ErrorCode::kNotFound);
+  EXPECT_THAT(to_string(missing.error()), HasSubstr("no-such-command-anywhere"));
+
+  const auto folder = ChildProcess::start({.argv = {"/"}, .descriptors = {}});
+  ASSERT_FALSE(folder.has_value());
+  EXPECT_EQ(folder.error().code, ErrorCode::kForbidden);
+}
+
+TEST(ChildProcess, ReportsExitCodesAndSignals) {
+  const auto exits = ChildProcess::start({.argv = {"sh", "-c", "exit 7"}, .descriptors = {}});
+  ASSERT_TRUE(exits.has_value());
+  EXPECT_EQ(WEXITSTATUS(wait_status_of(exits->pid())), 7);
+
+  const auto dies = ChildProcess::start({.argv = {"sh", "-c", "kill -BUS $$"}, .descriptors = {}});
+  ASSERT_TRUE(dies.has_value());
+  const int status = wait_status_of(dies->pid());
+  ASSERT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(WTERMSIG(status), SIGBUS);
+}
+
+TEST(ChildProcess, GetsOnlyTheDescriptorsItIsGiven) {
+  const UniqueFd private_file(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  // 0, 1, 2, the one given, and the one that lists the directory.
+  EXPECT_EQ(output_of("ls /proc/self/fd | tr '\\n' ' ' >&3"), "0 1 2 3 4 ");
+}
+
+TEST(ChildProcess, GetsTheSignalStateThatDlprobeWasStartedWith) {
+  sigset_t blocked;
+  sigemptyset(&blocked);
+  sigaddset(&blocked, SIGTERM);
+  remember_inherited_state();
+  sigset_t before;
+  ::pthread_sigmask(SIG_BLOCK, &blocked, &before);
+  auto* old_pipe = std::signal(SIGPIPE, SIG_IGN);
+  const std::string text = output_of("grep -E 'Sig(Blk|Ign)' /proc/self/status >&3");
+  std::signal(SIGPIPE, old_pipe);
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  EXPECT_THAT(text, HasSubstr("SigBlk:\t0000000000000000"));
+  EXPECT_THAT(text, HasSubstr("SigIgn:\t0000000000000000"));
+}
+
+TEST(ChildProcess, OrphansOfTheCommandComeToUs) {
+  // The shell ends at once; its background child is then ours to reap.
+  const auto child =
+      ChildProcess::start({.argv = {"sh", "-c", "(exit 3) & exit 0"}, .descriptors = {}});
+  ASSERT_TRUE(child.has_value());
+  siginfo_t info = {};
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child->pid()), &info, WEXITED), 0);
+  // Either the shell had reaped it, or it is ours; nobody else's.
+  while (::waitid(P_ALL, 0, &info, WEXITED) == 0) EXPECT_EQ(info.si_status, 3);
+  EXPECT_EQ(errno, ECHILD);
+}
+
+}  // namespace
+}  // namespace dlprobe

@@ -1,0 +1,53 @@
+#include "tools/dlprobe/loader_options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace dlprobe {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(LoaderOptions, AllMeansEveryCombination) {
+  const auto plans = loader_plans({});
+  ASSERT_TRUE(plans.has_value());
+  ASSERT_EQ(plans->size(), 6U);
+  EXPECT_EQ(plans->front().start_method, StartMethod::kFork);
+  EXPECT_EQ(plans->front().sharing_strategy, SharingStrategy::kFileDescriptor);
+  EXPECT_EQ(plans->back().start_method, StartMethod::kForkserver);
+  EXPECT_EQ(plans->back().sharing_strategy, SharingStrategy::kFileSystem);
+}
+
+TEST(LoaderOptions, OneOfEachIsOnePlan) {
+  LoaderOptions options;
+  options.start_method = "spawn";
+  options.sharing_strategy = "file_system";
+  const auto plans = loader_plans(options);
+  ASSERT_TRUE(plans.has_value());
+  ASSERT_EQ(plans->size(), 1U);
+  EXPECT_EQ(plans->front().start_method, StartMethod::kSpawn);
+}
+
+TEST(LoaderOptions, RefusesShapesThatAreNone) {
+  for (const char* shape : {"3x", "", "x", "3x224", "3x224x224x1", "3x-1x2", "3x0x2", "ax1x1",
+                            "3x224x99999999999999999999"}) {
+    LoaderOptions options;
+    options.sample_shape = shape;
+    const auto plans = loader_plans(options);
+    ASSERT_FALSE(plans.has_value()) << shape;
+    EXPECT_EQ(plans.error().code, ErrorCode::kInvalid);
+    EXPECT_THAT(plans.error().context, HasSubstr("--sample-shape"));
+  }
+}
+
+TEST(LoaderOptions, RefusesABatchThatNoMachineHolds) {
+  LoaderOptions options;
+  options.plan.batch_size = 1 << 20;
+  options.sample_shape = "3x4096x4096";
+  const auto plans = loader_plans(options);
+  ASSERT_FALSE(plans.has_value());
+  EXPECT_THAT(plans.error().context, HasSubstr("1 TiB"));
+}
+
+}  // namespace
+}  // namespace dlprobe

@@ -1,0 +1,54 @@
+#include "tools/dlprobe/output_options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace dlprobe {
+namespace {
+
+using testing::HasSubstr;
+
+OutputOptions with(std::vector<std::string> formats, bool json = false) {
+  OutputOptions options;
+  options.formats = std::move(formats);
+  options.json = json;
+  return options;
+}
+
+TEST(OutputOptions, HumanOnStdoutIsTheDefault) {
+  const auto outputs = planned_outputs({});
+  ASSERT_TRUE(outputs.has_value());
+  ASSERT_EQ(outputs->size(), 1U);
+  EXPECT_EQ(outputs->front().format, "human");
+  EXPECT_EQ(outputs->front().path, "");
+}
+
+TEST(OutputOptions, AFileStillTellsThePersonAtTheTerminal) {
+  const std::string path = testing::TempDir() + "report.json";
+  const auto outputs = planned_outputs(with({"json=" + path}));
+  ASSERT_TRUE(outputs.has_value());
+  ASSERT_EQ(outputs->size(), 2U);
+  EXPECT_EQ(outputs->at(0).path, path);
+  EXPECT_EQ(outputs->at(1).format, "human");
+}
+
+TEST(OutputOptions, JsonAloneReplacesTheText) {
+  const auto outputs = planned_outputs(with({}, true));
+  ASSERT_TRUE(outputs.has_value());
+  ASSERT_EQ(outputs->size(), 1U);
+  EXPECT_EQ(outputs->front().format, "json");
+}
+
+TEST(OutputOptions, RefusesWhatCannotBeDone) {
+  const auto refusal = [](const OutputOptions& options) {
+    const auto outputs = planned_outputs(options);
+    return outputs ? std::string("accepted") : to_string(outputs.error());
+  };
+  EXPECT_THAT(refusal(with({"pdf"})), HasSubstr("there is no format 'pdf'"));
+  EXPECT_THAT(refusal(with({"json="})), HasSubstr("a path has to follow"));
+  EXPECT_THAT(refusal(with({"json", "human"})), HasSubstr("two reports would go to stdout"));
+  EXPECT_THAT(refusal(with({"json=/nowhere/at/all.json"})), HasSubstr("/nowhere/at"));
+}
+
+}  // namespace
+}  // namespace dlprobe

@@ -1,0 +1,52 @@
+#include <memory>
+#include <string>
+
+#include "lib/model/recording_codec.h"
+#include "lib/os/file_system.h"
+#include "probes/probe.h"
+#include "tools/dlprobe/command.h"
+#include "tools/dlprobe/conclude.h"
+#include "tools/dlprobe/exit_status.h"
+#include "tools/dlprobe/output_options.h"
+
+namespace dlprobe {
+namespace {
+
+struct ReplayOptions {
+  std::string path;
+  OutputOptions output;
+};
+
+Expected<Recording> load(const std::string& path) {
+  DLP_TRY(const std::string bytes, read_whole_file(path));
+  auto recording = decode_recording(bytes);
+  if (!recording) recording.error().context = path + ": " + recording.error().context;
+  return recording;
+}
+
+int replay(const ReplayOptions& options) {
+  const auto outputs = planned_outputs(options.output);
+  if (!outputs) return complain_and_return(outputs.error(), kExitUsage);
+  const auto recording = load(options.path);
+  if (!recording) return complain_and_return(recording.error(), kExitUsage);
+  const Probe* probe = find_probe(recording->header.invocation.probe);
+  if (probe == nullptr) {
+    complain(options.path + " was made for the probe '" + recording->header.invocation.probe +
+             "', which this dlprobe does not have");
+    return kExitUsage;
+  }
+  return conclude(*recording, *probe, *outputs, options.output);
+}
+
+}  // namespace
+
+void add_replay_command(CLI::App& app, int& exit_status) {
+  auto* command = app.add_subcommand("replay", "diagnose a saved recording again, on any machine");
+  const auto options = std::make_shared<ReplayOptions>();
+  command->add_option("recording", options->path, "a file that --record wrote")
+      ->required()->type_name("FILE");
+  add_output_options(*command, options->output);
+  command->callback([options, &exit_status] { exit_status = replay(*options); });
+}
+
+}  // namespace dlprobe

@@ -1,0 +1,28 @@
+#include "tools/dlprobe/conclude.h"
+
+#include <cerrno>
+
+#include "reports/report.h"
+#include "tools/dlprobe/command.h"
+#include "tools/dlprobe/exit_status.h"
+
+namespace dlprobe {
+
+int complain_and_return(const Error& error, int exit_status) {
+  complain(to_string(error));
+  return exit_status;
+}
+
+int conclude(const Recording& recording, const Probe& probe, const std::vector<Output>& outputs,
+             const OutputOptions& options) {
+  const Json report = make_report(recording, probe.examine(recording), report_context(options));
+  const int exit_code = exit_code_of(report);
+  const Status written = write_outputs(outputs, options, report);
+  if (written) return exit_code;
+  // `dlprobe ... | head` is no failure to speak of.
+  if (written.error().os_errno != EPIPE) complain(to_string(written.error()));
+  // Nobody has the report, so this must not look like a pass.
+  return exit_code == kExitPass ? kExitIncomplete : exit_code;
+}
+
+}  // namespace dlprobe

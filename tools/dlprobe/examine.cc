@@ -1,0 +1,241 @@
+#include "tools/dlprobe/examine.h"
+
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+
+#include <fmt/core.h>
+
+#include "lib/base/mask.h"
+#include "lib/collect/host_facts.h"
+#include "lib/collect/shm_preflight.h"
+#include "lib/collect/trainer_search.h"
+#include "lib/subject/child_process.h"
+#include "lib/subject/reference_loader.h"
+#include "tools/dlprobe/exit_status.h"
+#include "tools/dlprobe/recorder.h"
+#include "tools/dlprobe/version.h"
+#include "tools/dlprobe/watch.h"
+
+namespace dlprobe {
+namespace {
+
+// Long enough for two of the 5 s waits of an idle DataLoader worker: less cannot prove a lost batch.
+constexpr auto kDefaultPidWatch = std::chrono::seconds(15);
+
+std::string random_id() {
+  std::array<unsigned char, 16> bytes{};
+  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) bytes = {};
+  std::string id;
+  for (const unsigned char byte : bytes) id += fmt::format("{:02x}", byte);
+  return id;
+}
+
+std::string own_executable() {
+  std::array<char, 4096> path{};
+  const ssize_t length = ::readlink("/proc/self/exe", path.data(), path.size());
+  return {path.data(), static_cast<size_t>(std::max<ssize_t>(length, 0))};
+}
+
+// Batches that a run of the reference loader needs to fill its queues and then show the steady state.
+int enough_batches(const LoaderPlan& plan) {
+  return std::max(10, plan.workers * plan.prefetch_factor + 6);
+}
+
+class Examiner {
+ public:
+  explicit Examiner(const ExamineRequest& request)
+      : request_(request), machine_(Machine::local()), progress_(request.show_progress) {}
+
+  Examination run() {
+    auto recorder = Recorder::open(header(), request_.record_path);
+    if (!recorder) return refuse(recorder.error(), kExitUsage);
+    recorder_.emplace(std::move(*recorder));
+    switch (request_.subject) {
+      case SubjectKind::kReferenceLoader:
+        run_reference_loader();
+        break;
+      case SubjectKind::kPid:
+        run_pid();
+        break;
+      case SubjectKind::kCommand:
+        run_command();
+        break;
+    }
+    progress_.clear();
+    result_.recording = recorder_->recording();
+    return std::move(result_);
+  }
+
+ private:
+  Examination refuse(Error error, int exit_code) {
+    result_.refusal = std::move(error);
+    result_.refusal_exit = exit_code;
+    return std::move(result_);
+  }
+
+  RecordingHeader header() const {
+    return {.recording_id = random_id(),
+            .realtime_ns = machine_.clock->realtime(),
+            .boottime_ns = machine_.clock->now(),
+            .host = read_host_facts(machine_),
+            .invocation = {.version = std::string(kVersion),
+                           .probe = std::string(request_.probe->name),
+                           .argv = mask_secrets(request_.arguments),
+                           .euid = ::geteuid(),
+                           .interval_ns = request_.interval.count()}};
+  }
+
+  CollectOptions collect_options() const {
+    CollectOptions options;
+    options.interval = request_.interval;
+    return options;
+  }
+
+  std::optional<BootNs> deadline(std::optional<std::chrono::nanoseconds> span) const {
+    if (!span) return std::nullopt;
+    return machine_.clock->now() + span->count();
+  }
+
+  void begin_run(RunBegin begin) {
+    begin.at = machine_.clock->now();
+    begin.subject = request_.subject;
+    recorder_->add(std::move(begin));
+  }
+
+  WatchResult watch_target(WatchTarget target) {
+    return watch(machine_, std::move(target), collect_options(), *recorder_, signals_, progress_);
+  }
+
+  void run_pid() {
+    const auto found = find_trainer(machine_, request_.pid);
+    if (!found) {
+      const bool is_forbidden = found.error().code == ErrorCode::kForbidden;
+      refuse(found.error(), is_forbidden ? kExitIncomplete : kExitUsage);
+      return;
+    }
+    begin_run({.asked_pid = request_.pid, .command = {}, .plan = request_.told_plan});
+    recorder_->add(Event{.at = machine_.clock->now(), .kind = "note", .text = found->reason,
+                         .process = found->root});
+    watch_target({.root = found->root, .child = {}, .progress = UniqueFd(),
+                  .deadline = deadline(request_.watch_for.value_or(kDefaultPidWatch))});
+  }
+
+  void run_command() {
+    begin_run({.asked_pid = {}, .command = mask_secrets(request_.command), .plan = request_.told_plan});
+    const auto child = ChildProcess::start({.argv = request_.command, .descriptors = {}});
+    if (!child) {
+      const bool is_missing = child.error().code == ErrorCode::kNotFound;
+      refuse(child.error(), is_missing ? kExitNotFound : kExitNotExecutable);
+      return;
+    }
+    const auto root = process_key(machine_, child->pid());
+    if (!root) {
+      refuse(root.error(), kExitIncomplete);
+      return;
+    }
+    const WatchResult watched =
+        watch_target({.root = *root, .child = child->pid(), .progress = UniqueFd(),
+                      .deadline = deadline(request_.watch_for)});
+    if (watched.end.reason == RunEndReason::kTimeUp) {
+      fmt::print(stderr, "dlprobe: the command (pid {}) goes on, no longer watched\n", child->pid());
+    }
+  }
+
+  void run_reference_loader() {
+    const char* named = std::getenv("DLPROBE_REFERENCE_LOADER");
+    const auto executable = find_reference_loader(named == nullptr ? "" : named, own_executable());
+    if (!executable) {
+      refuse(executable.error(), kExitUsage);
+      return;
+    }
+    for (size_t i = 0; i < request_.plans.size() && !result_.refusal && !interrupted_; ++i) {
+      LoaderPlan plan = request_.plans[i];
+      if (plan.batches == 0) plan.batches = enough_batches(plan);
+      progress_.set_title(fmt::format("run {} of {}, {}, {}: ", i + 1, request_.plans.size(),
+                                      to_string(plan.start_method), to_string(plan.sharing_strategy)));
+      run_plan(*executable, plan);
+    }
+  }
+
+  // A loader that would not fit is not started: on a shared /dev/shm it would take the other jobs down.
+  void run_plan(const std::string& executable, const LoaderPlan& plan) {
+    begin_run({.asked_pid = {}, .command = {}, .plan = plan});
+    if (plan.fault.empty()) {
+      look_at_own_shm(machine_, *recorder_);
+      if (has_error_in_last_run()) {
+        recorder_->add(RunEnd{.at = machine_.clock->now(), .reason = RunEndReason::kNotStarted,
+                              .text = "its shared memory would not fit, so it was not started"});
+        return;
+      }
+    }
+    start_plan(executable, plan);
+  }
+
+  bool has_error_in_last_run() const {
+    Recording last = {.header = recorder_->recording().header, .runs = {recorder_->recording().runs.back()}};
+    const Verdict verdict = request_.probe->examine(last);
+    return std::any_of(verdict.findings.begin(), verdict.findings.end(), [](const Finding& finding) {
+      return finding.severity == Severity::kError;
+    });
+  }
+
+  void start_plan(const std::string& executable, const LoaderPlan& plan) {
+    constexpr int kProgressFd = 3;
+    std::array<int, 2> progress{};
+    if (::pipe2(progress.data(), O_CLOEXEC) != 0) {
+      refuse(os_error("pipe"), kExitIncomplete);
+      return;
+    }
+    UniqueFd read_end(progress[0]);
+    UniqueFd write_end(progress[1]);
+    ::fcntl(read_end.get(), F_SETFL, O_NONBLOCK);
+    const auto child =
+        ChildProcess::start({.argv = reference_loader_argv(executable, plan, kProgressFd),
+                             .descriptors = {{write_end.get(), kProgressFd}},
+                             .dies_with_us = true});
+    write_end.reset();
+    if (!child) {
+      refuse(child.error(), kExitUsage);
+      return;
+    }
+    const auto root = process_key(machine_, child->pid());
+    if (!root) {
+      refuse(root.error(), kExitIncomplete);
+      return;
+    }
+    const WatchResult watched =
+        watch_target({.root = *root, .child = child->pid(), .progress = std::move(read_end),
+                      .deadline = deadline(request_.watch_for), .ends_with_watch = true});
+    interrupted_ = watched.interrupted;
+    const bool refused_its_options = watched.child_wait_status && !watched.heard_from_loader &&
+                                     WIFEXITED(*watched.child_wait_status) &&
+                                     WEXITSTATUS(*watched.child_wait_status) == kExitUsage;
+    if (refused_its_options) {
+      refuse({.code = ErrorCode::kInvalid, .os_errno = 0,
+              .context = "the reference loader cannot run with these options (see its line above)"},
+             kExitUsage);
+    }
+  }
+
+  const ExamineRequest& request_;
+  Machine machine_;
+  SignalFd signals_;
+  ProgressLine progress_;
+  std::optional<Recorder> recorder_;
+  Examination result_;
+  bool interrupted_ = false;
+};
+
+}  // namespace
+
+Examination examine(const ExamineRequest& request) { return Examiner(request).run(); }
+
+}  // namespace dlprobe

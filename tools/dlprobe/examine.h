@@ -1,0 +1,41 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/base/error.h"
+#include "lib/model/loader_plan.h"
+#include "lib/model/recording.h"
+#include "probes/probe.h"
+
+namespace dlprobe {
+
+/// What to examine, and how.
+struct ExamineRequest {
+  const Probe* probe = nullptr;
+  std::vector<std::string> arguments;   ///< dlprobe's own, for the report
+  SubjectKind subject = SubjectKind::kReferenceLoader;
+  int32_t pid = 0;                      ///< of SubjectKind::kPid
+  std::vector<std::string> command;     ///< of SubjectKind::kCommand
+  std::vector<LoaderPlan> plans;        ///< of the reference loader: one run each
+  std::optional<LoaderPlan> told_plan;  ///< what the user said of another loader
+  std::optional<std::chrono::nanoseconds> watch_for;
+  std::chrono::nanoseconds interval = std::chrono::milliseconds(100);
+  std::string record_path;              ///< empty: keep no file
+  bool show_progress = false;
+};
+
+/// What came of it. `refusal` is set where there is nothing to report on.
+struct Examination {
+  Recording recording;
+  std::optional<Error> refusal;
+  int refusal_exit = 0;
+};
+
+/// Carries out the request: starts or finds the subject, watches it, ends what it started.
+Examination examine(const ExamineRequest& request);
+
+}  // namespace dlprobe

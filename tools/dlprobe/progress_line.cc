@@ -1,0 +1,27 @@
+#include "tools/dlprobe/progress_line.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "lib/base/escape.h"
+
+namespace dlprobe {
+
+ProgressLine::ProgressLine(bool is_wanted)
+    : is_on_(is_wanted && ::isatty(STDERR_FILENO) == 1) {}
+
+void ProgressLine::show(std::string_view text) {
+  if (!is_on_) return;
+  // \r and "erase to the end of the line" (ECMA-48 EL) work on every terminal that has a cursor.
+  const std::string line = "\r\x1b[K" + escape_for_terminal(title_ + std::string(text));
+  std::fputs(line.c_str(), stderr);
+  is_shown_ = true;
+}
+
+void ProgressLine::clear() {
+  if (is_shown_) std::fputs("\r\x1b[K", stderr);
+  is_shown_ = false;
+}
+
+}  // namespace dlprobe

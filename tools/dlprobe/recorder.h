@@ -1,0 +1,40 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "lib/base/error.h"
+#include "lib/collect/record_sink.h"
+#include "lib/model/recording.h"
+#include "lib/os/file_writer.h"
+
+namespace dlprobe {
+
+/// Takes the records of an examination: puts them together in memory, and appends them to a file if
+/// one was asked for. The file is readable up to its last whole record whenever dlprobe stops.
+///
+/// The file is kept below `kLargestFile` by writing it anew, thinned as memory is, beside the old one
+/// and renaming it into place. When it cannot be written any more (disk full) the examination goes
+/// on without it, and a Gap says so.
+class Recorder : public RecordSink {
+ public:
+  static constexpr uint64_t kLargestFile = uint64_t{256} << 20;
+
+  /// `path` empty: in memory only. The file is created 0600; one that exists is replaced.
+  static Expected<Recorder> open(const RecordingHeader& header, const std::string& path);
+
+  void add(Record record) override;
+  const Recording& recording() const { return builder_.recording(); }
+
+ private:
+  Recorder(const RecordingHeader& header, std::string path, std::optional<AppendFile> file);
+  Status append(const Record& record);
+  Status compact();
+
+  RecordingBuilder builder_;
+  std::string path_;
+  std::optional<AppendFile> file_;
+  uint64_t compact_at_ = kLargestFile;
+};
+
+}  // namespace dlprobe
