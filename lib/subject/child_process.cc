@@ -19,8 +19,8 @@ struct InheritedState {
   rlimit open_files = {};
 };
 
-InheritedState& inherited() {
-  static InheritedState state;
+std::optional<InheritedState>& inherited() {
+  static std::optional<InheritedState> state;
   return state;
 }
 
@@ -55,10 +55,11 @@ struct Launch {
     const bool given = from == to ? ::fcntl(from, F_SETFD, 0) == 0 : ::dup2(from, to) >= 0;
     if (!given) give_up(launch.report_fd);
   }
-  const InheritedState& state = inherited();
-  ::setrlimit(RLIMIT_NOFILE, &state.open_files);
-  ::sigaction(SIGPIPE, &state.sigpipe, nullptr);
-  ::pthread_sigmask(SIG_SETMASK, &state.mask, nullptr);
+  if (const auto& state = inherited()) {
+    ::setrlimit(RLIMIT_NOFILE, &state->open_files);
+    ::sigaction(SIGPIPE, &state->sigpipe, nullptr);
+    ::pthread_sigmask(SIG_SETMASK, &state->mask, nullptr);
+  }
   ::execvp(launch.argv.front(), launch.argv.data());
   give_up(launch.report_fd);
 }
@@ -66,7 +67,7 @@ struct Launch {
 }  // namespace
 
 void remember_inherited_state() {
-  InheritedState& state = inherited();
+  InheritedState& state = inherited().emplace();
   ::pthread_sigmask(SIG_SETMASK, nullptr, &state.mask);
   ::sigaction(SIGPIPE, nullptr, &state.sigpipe);
   ::getrlimit(RLIMIT_NOFILE, &state.open_files);

@@ -15,6 +15,7 @@ namespace dlprobe {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 // Waits for that child and reaps it.
 int wait_status_of(pid_t pid) {
@@ -68,10 +69,12 @@ TEST(ChildProcess, ReportsExitCodesAndSignals) {
   EXPECT_EQ(WTERMSIG(status), SIGBUS);
 }
 
-TEST(ChildProcess, GetsOnlyTheDescriptorsItIsGiven) {
-  const UniqueFd private_file(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  // 0, 1, 2, the one given, and the one that lists the directory.
-  EXPECT_EQ(output_of("ls /proc/self/fd | tr '\\n' ' ' >&3"), "0 1 2 3 4 ");
+TEST(ChildProcess, GetsTheDescriptorsItIsGivenAndNoneOfOurs) {
+  const UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const UniqueFd ours(::fcntl(null.get(), F_DUPFD_CLOEXEC, 700));
+  const std::string listed = output_of("ls /proc/self/fd >&3");
+  EXPECT_THAT(listed, HasSubstr("3\n"));
+  EXPECT_THAT(listed, Not(HasSubstr(std::to_string(ours.get()))));
 }
 
 TEST(ChildProcess, GetsTheSignalStateThatDlprobeWasStartedWith) {
