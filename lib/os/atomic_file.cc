@@ -1,0 +1,101 @@
+#include "lib/os/atomic_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <utility>
+
+namespace dlprobe {
+namespace {
+
+/// Unlinks a half-written file unless it was given its name.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const std::string& target) : name_(target + ".XXXXXX") {
+    fd_.reset(::mkostemp(name_.data(), O_CLOEXEC));  // mode 0600, O_EXCL
+  }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  TemporaryFile(TemporaryFile&&) = delete;
+  TemporaryFile& operator=(TemporaryFile&&) = delete;
+  ~TemporaryFile() {
+    if (fd_ && !named_) ::unlink(name_.c_str());
+  }
+
+  int fd() const { return fd_.get(); }
+  const std::string& name() const { return name_; }
+  Status rename_to(const std::string& target) {
+    if (::rename(name_.c_str(), target.c_str()) != 0) return os_failure("rename to " + target);
+    named_ = true;
+    return {};
+  }
+
+ private:
+  std::string name_;
+  UniqueFd fd_;
+  bool named_ = false;
+};
+
+bool is_special(const std::string& path) {
+  struct stat status{};
+  return ::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
+}
+
+Status write_special(const std::string& path, std::string_view text) {
+  const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC));
+  if (!fd) return os_failure("open " + path);
+  return write_all(fd.get(), text, path);
+}
+
+}  // namespace
+
+Status write_all(int fd, std::string_view bytes, const std::string& what) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return os_failure("write " + what);
+    bytes.remove_prefix(static_cast<size_t>(written));
+  }
+  return {};
+}
+
+Status write_file_atomically(const std::string& path, std::string_view text) {
+  if (is_special(path)) return write_special(path, text);
+  TemporaryFile file(path);
+  if (file.fd() < 0) return os_failure("create " + path);
+  DLP_CHECK(write_all(file.fd(), text, path));
+  if (::fsync(file.fd()) != 0) return os_failure("fsync " + path);
+  return file.rename_to(path);
+}
+
+Expected<AppendFile> AppendFile::create(const std::string& path) {
+  constexpr int kFlags =
+      O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+  UniqueFd fd(::open(path.c_str(), kFlags, 0600));
+  if (!fd && errno == ELOOP) {
+    return failure(ErrorCode::kInvalid, "create " + path + ": a symbolic link");
+  }
+  if (!fd) return os_failure("create " + path);
+  struct stat status{};
+  if (::fstat(fd.get(), &status) != 0) return os_failure("stat " + path);
+  if (!S_ISREG(status.st_mode)) {
+    return failure(ErrorCode::kInvalid, "create " + path + ": not a regular file");
+  }
+  // An older file of that name may have been open to others.
+  if (::fchmod(fd.get(), 0600) != 0) return os_failure("chmod " + path);
+  return AppendFile(std::move(fd), path);
+}
+
+Status AppendFile::append(std::string_view bytes) {
+  if (auto status = write_all(fd_.get(), bytes, path_); !status) {
+    // A cut-off record in the middle would end every later read; best effort on a full disk.
+    if (::ftruncate(fd_.get(), size_) != 0) return status;
+    return status;
+  }
+  size_ += static_cast<int64_t>(bytes.size());
+  return {};
+}
+
+}  // namespace dlprobe

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "lib/base/error.h"
+#include "lib/base/unique_fd.h"
+
+namespace dlprobe {
+
+/// Writes `text` to `path`, whole or not at all: a file of the same folder, made durable, takes the
+/// name in one step, with mode 0600. On failure (also ENOSPC) the old file is as it was and nothing
+/// is left behind. A symbolic link in the place of the file is replaced, not followed.
+/// What is not a regular file (a terminal, /dev/null, a FIFO) is written to directly.
+Status write_file_atomically(const std::string& path, std::string_view text);
+
+/// A file that grows: each append is written whole, so that a reader after a crash finds every
+/// record but at most the last.
+class AppendFile {
+ public:
+  /// Makes the file anew with mode 0600. kInvalid when it is a symbolic link or not a regular file.
+  static Expected<AppendFile> create(const std::string& path);
+
+  /// Adds `bytes` at the end. After a failure what was written of them is taken back.
+  Status append(std::string_view bytes);
+
+  const std::string& path() const { return path_; }
+
+ private:
+  AppendFile(UniqueFd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
+  UniqueFd fd_;
+  std::string path_;
+  int64_t size_ = 0;
+};
+
+/// write(2) until all is written. EPIPE is an error like any other (SIGPIPE is the caller's
+/// matter).
+Status write_all(int fd, std::string_view bytes, const std::string& what);
+
+}  // namespace dlprobe

@@ -1,0 +1,80 @@
+#include "lib/os/host_facts.h"
+
+#include <sched.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <array>
+#include <utility>
+
+#include "lib/base/parse.h"
+
+namespace dlprobe {
+namespace {
+
+/// PRETTY_NAME of os-release(5): the value may be quoted; inside quotes a backslash escapes.
+std::string pretty_name(std::string_view os_release) {
+  std::string name;
+  for_each_line(os_release, [&name](std::string_view line) {
+    constexpr std::string_view kKey = "PRETTY_NAME=";
+    if (!line.starts_with(kKey)) return;
+    line = trim(line.substr(kKey.size()));
+    if (line.size() >= 2 && (line.front() == '"' || line.front() == '\'') &&
+        line.back() == line.front()) {
+      line = line.substr(1, line.size() - 2);
+    }
+    name.clear();
+    for (size_t i = 0; i < line.size(); ++i) {
+      if (line[i] == '\\' && i + 1 < line.size()) ++i;
+      name += line[i];
+    }
+  });
+  return name;
+}
+
+int usable_cpus() {
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  if (::sched_getaffinity(0, sizeof cpus, &cpus) != 0) return 0;
+  return CPU_COUNT(&cpus);
+}
+
+/// A runtime by a part of the path of the cgroup of dlprobe itself, or by a mark that it leaves.
+std::string container_kind(const Directory& root, const EnvironmentLookup& environment) {
+  const std::string cgroup = root.read("proc/self/cgroup").value_or("");
+  const auto in_cgroup = [&cgroup](std::string_view part) { return cgroup.contains(part); };
+  if (environment("KUBERNETES_SERVICE_HOST") || in_cgroup("/kubepods")) return "kubernetes";
+  if (environment("SLURM_JOB_ID") || in_cgroup("/slurm")) return "slurm";
+  if (root.stat(".dockerenv") || in_cgroup("/docker")) return "docker";
+  if (root.stat("run/.containerenv") || in_cgroup("libpod")) return "podman";
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kOthers = {
+      {{"/lxc", "lxc"},
+       {"/containerd", "containerd"},
+       {"/machine.slice/systemd-nspawn", "nspawn"}}};
+  for (const auto& [part, kind] : kOthers) {
+    if (in_cgroup(part)) return std::string(kind);
+  }
+  return "";
+}
+
+}  // namespace
+
+HostFacts read_host_facts(const Machine& machine, const EnvironmentLookup& environment) {
+  HostFacts facts;
+  utsname names{};
+  if (::uname(&names) == 0) {
+    facts.name = std::data(names.nodename);
+    facts.kernel = std::data(names.release);
+    facts.machine = std::data(names.machine);
+  }
+  auto os_release = machine.root->read("etc/os-release");
+  if (!os_release) os_release = machine.root->read("usr/lib/os-release");
+  if (os_release) facts.os = pretty_name(*os_release);
+  facts.page_size = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  facts.ticks_per_second = static_cast<uint64_t>(::sysconf(_SC_CLK_TCK));
+  facts.cpus = usable_cpus();
+  facts.container = container_kind(*machine.root, environment);
+  return facts;
+}
+
+}  // namespace dlprobe

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "lib/model/recording.h"
+#include "lib/os/machine.h"
+
+namespace dlprobe {
+
+/// An environment variable by name. The caller decides which environment; nothing below tools/ asks
+/// the process's own.
+using EnvironmentLookup = std::function<std::optional<std::string>(std::string_view)>;
+
+/// What is known of this machine: uname, os-release, CPUs that dlprobe may use, page size, and in
+/// what kind of container it runs, by what the kernel and the container runtime show. A field that
+/// could not be read is empty.
+HostFacts read_host_facts(const Machine& machine, const EnvironmentLookup& environment);
+
+}  // namespace dlprobe

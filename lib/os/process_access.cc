@@ -1,0 +1,175 @@
+#include "lib/os/process_access.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <array>
+#include <string>
+
+namespace dlprobe {
+namespace {
+
+std::unexpected<Error> recorded(const char* what) {
+  return failure(ErrorCode::kUnsupported, std::string(what) + ": a recorded machine");
+}
+
+// From include/uapi/linux/pidfd.h of Linux 6.15 (the libc headers here are older). The kernel
+// answers as many bytes as the caller's struct has and says in `mask` what it filled in.
+struct PidfdInfo {
+  uint64_t mask;
+  uint64_t cgroup_id;
+  uint32_t pid, tgid, ppid, ruid, rgid, euid, egid, suid, sgid, fsuid, fsgid;
+  int32_t exit_code;
+};
+static_assert(sizeof(PidfdInfo) == 64);  // PIDFD_INFO_SIZE_VER0
+constexpr uint64_t kPidfdInfoExit = 1U << 3U;
+constexpr unsigned kPidfdIoctlMagic = 0xFF;
+
+// From include/uapi/linux/fs.h of Linux 6.11.
+struct ProcmapQuery {
+  uint64_t size;
+  uint64_t query_flags;
+  uint64_t query_addr;
+  uint64_t vma_start;
+  uint64_t vma_end;
+  uint64_t vma_flags;
+  uint64_t vma_page_size;
+  uint64_t vma_offset;
+  uint64_t inode;
+  uint32_t dev_major;
+  uint32_t dev_minor;
+  uint32_t vma_name_size;
+  uint32_t build_id_size;
+  uint64_t vma_name_addr;
+  uint64_t build_id_addr;
+};
+static_assert(sizeof(ProcmapQuery) == 104);
+constexpr uint64_t kQueryVmaShared = 0x08;
+constexpr uint64_t kQueryCoveringOrNext = 0x10;
+constexpr uint64_t kQueryFileBacked = 0x20;
+constexpr unsigned kProcfsIoctlMagic = 'f';
+
+}  // namespace
+
+Expected<UniqueFd> ProcessAccess::open_pidfd(pid_t /*pid*/) const {
+  return recorded("pidfd_open");
+}
+
+std::vector<bool> ProcessAccess::ended(std::span<const int> pidfds) const {
+  return std::vector<bool>(pidfds.size(), false);
+}
+
+Expected<std::optional<int32_t>> ProcessAccess::exit_status(int /*pidfd*/) const {
+  return recorded("PIDFD_GET_INFO");
+}
+
+Status ProcessAccess::read_memory(pid_t /*pid*/, uint64_t /*address*/,
+                                  std::span<std::byte> /*bytes*/) const {
+  return recorded("process_vm_readv");
+}
+
+Expected<std::vector<SharedMapping>> ProcessAccess::shared_mappings(
+    const Directory& /*process*/) const {
+  return recorded("PROCMAP_QUERY");
+}
+
+Expected<UniqueFd> SystemProcesses::open_pidfd(pid_t pid) const {
+  UniqueFd fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!fd) return os_failure("pidfd_open " + std::to_string(pid));
+  return fd;
+}
+
+std::vector<bool> SystemProcesses::ended(std::span<const int> pidfds) const {
+  std::vector<pollfd> polled;
+  polled.reserve(pidfds.size());
+  for (const int fd : pidfds)
+    polled.push_back({.fd = fd, .events = POLLIN, .revents = 0});
+  std::vector<bool> result(pidfds.size(), false);
+  if (::poll(polled.data(), polled.size(), 0) <= 0) return result;
+  for (size_t i = 0; i < polled.size(); ++i) {
+    result[i] = (polled[i].revents & (POLLIN | POLLHUP)) != 0;
+  }
+  return result;
+}
+
+Expected<std::optional<int32_t>> SystemProcesses::exit_status(int pidfd) const {
+  PidfdInfo info{};
+  info.mask = kPidfdInfoExit;
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-vararg): ioctl is what it is
+  if (::ioctl(pidfd, _IOWR(kPidfdIoctlMagic, 11, PidfdInfo), &info) != 0) {
+    // A kernel with the call but without EXIT says ESRCH for a reaped process; one without says
+    // ENOTTY or EINVAL.
+    const int why = errno == EINVAL ? ENOTTY : errno;
+    return os_failure("PIDFD_GET_INFO of an ended process", why);
+  }
+  if ((info.mask & kPidfdInfoExit) == 0) return std::optional<int32_t>();
+  return std::optional<int32_t>(info.exit_code);
+}
+
+Status SystemProcesses::read_memory(pid_t pid, uint64_t address, std::span<std::byte> bytes) const {
+  const iovec local{.iov_base = bytes.data(), .iov_len = bytes.size()};
+  // The address is the target's: never a pointer of ours.
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast,performance-no-int-to-ptr)
+  const iovec remote{.iov_base = reinterpret_cast<void*>(address), .iov_len = bytes.size()};
+  const ssize_t got = ::process_vm_readv(pid, &local, 1, &remote, 1, 0);
+  if (got < 0) return os_failure("process_vm_readv " + std::to_string(pid));
+  if (static_cast<size_t>(got) != bytes.size()) {
+    return failure(ErrorCode::kIo, "process_vm_readv " + std::to_string(pid) + ": a part only");
+  }
+  return {};
+}
+
+Expected<std::vector<SharedMapping>> SystemProcesses::shared_mappings(
+    const Directory& process) const {
+  const UniqueFd maps(::openat(process.native_handle(), "maps", O_RDONLY | O_CLOEXEC));
+  if (!maps) return os_failure("open " + join_path(process, "maps"));
+  std::vector<SharedMapping> found;
+  std::array<char, 512> name{};
+  uint64_t address = 0;
+  while (true) {
+    ProcmapQuery query{};
+    query.size = sizeof query;
+    query.query_flags = kQueryVmaShared | kQueryFileBacked | kQueryCoveringOrNext;
+    query.query_addr = address;
+    query.vma_name_size = name.size();
+    // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast)
+    query.vma_name_addr = reinterpret_cast<uint64_t>(name.data());
+    // NOLINTNEXTLINE(cppcoreguidelines-pro-type-vararg)
+    int status = ::ioctl(maps.get(), _IOWR(kProcfsIoctlMagic, 17, ProcmapQuery), &query);
+    if (status != 0 && errno == ENAMETOOLONG) {  // the name alone does not fit: do without
+      query.vma_name_size = 0;
+      query.vma_name_addr = 0;
+      // NOLINTNEXTLINE(cppcoreguidelines-pro-type-vararg)
+      status = ::ioctl(maps.get(), _IOWR(kProcfsIoctlMagic, 17, ProcmapQuery), &query);
+    }
+    if (status != 0 && errno == ENOENT) break;  // no further mapping of this kind
+    if (status != 0) return os_failure("PROCMAP_QUERY " + join_path(process, "maps"));
+    // vma_name_size counts the NUL; 0 is "no name".
+    const size_t name_length = query.vma_name_size > 0 ? query.vma_name_size - 1U : 0U;
+    found.push_back({.begin = query.vma_start,
+                     .end = query.vma_end,
+                     .device = makedev(query.dev_major, query.dev_minor),
+                     .inode = query.inode,
+                     .name = std::string(name.data(), name_length)});
+    address = query.vma_end;
+  }
+  return found;
+}
+
+uint64_t raise_open_files_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
+  if (limit.rlim_cur < limit.rlim_max) {
+    const rlimit raised{.rlim_cur = limit.rlim_max, .rlim_max = limit.rlim_max};
+    if (::setrlimit(RLIMIT_NOFILE, &raised) == 0) return raised.rlim_cur;
+  }
+  return limit.rlim_cur;
+}
+
+}  // namespace dlprobe

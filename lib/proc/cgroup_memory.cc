@@ -1,0 +1,64 @@
+#include "lib/proc/cgroup_memory.h"
+
+#include "lib/base/parse.h"
+#include "lib/proc/text.h"
+
+namespace dlprobe {
+namespace {
+
+/// v1 says "no limit" with PAGE_COUNTER_MAX pages: LONG_MAX rounded down to pages of any size.
+constexpr uint64_t kNoLimitV1 = static_cast<uint64_t>(INT64_MAX) & ~uint64_t{0xFFFFF};
+
+std::optional<uint64_t> limit_of(uint64_t value) {
+  return value >= kNoLimitV1 ? std::nullopt : std::optional(value);
+}
+
+}  // namespace
+
+Expected<uint64_t> parse_flat_key(std::string_view text, std::string_view key,
+                                  std::string_view file) {
+  while (!text.empty()) {
+    const size_t end = text.find('\n');
+    if (end == std::string_view::npos) break;
+    const std::string_view line = text.substr(0, end);
+    if (line.size() > key.size() && line.starts_with(key) && line[key.size()] == ' ') {
+      const auto value = parse_int<uint64_t>(line.substr(key.size() + 1));
+      if (!value) return malformed(file, "not a number", line);
+      return *value;
+    }
+    text.remove_prefix(end + 1);
+  }
+  return malformed(file, std::string("no line ") + std::string(key), text);
+}
+
+Expected<uint64_t> parse_cgroup_number(std::string_view text) {
+  const auto value =
+      text.ends_with('\n') ? parse_int<uint64_t>(text.substr(0, text.size() - 1)) : std::nullopt;
+  if (!value) return malformed("cgroup memory", "not a number", text);
+  return *value;
+}
+
+Expected<std::optional<uint64_t>> parse_cgroup_limit(std::string_view text) {
+  if (text == "max\n") return std::optional<uint64_t>();
+  DLP_TRY(const uint64_t value, parse_cgroup_number(text));
+  return limit_of(value);
+}
+
+Expected<CgroupStatV1> parse_cgroup_stat_v1(std::string_view text) {
+  constexpr std::string_view kFile = "memory.stat";
+  CgroupStatV1 stat;
+  DLP_TRY(stat.shmem_bytes, parse_flat_key(text, "total_shmem", kFile));
+  DLP_TRY(const uint64_t limit, parse_flat_key(text, "hierarchical_memory_limit", kFile));
+  stat.hierarchical_limit = limit_of(limit);
+  return stat;
+}
+
+Expected<uint64_t> parse_cgroup_stat_v2(std::string_view text) {
+  return parse_flat_key(text, "shmem", "memory.stat");
+}
+
+Expected<uint64_t> parse_cgroup_oom_kills(std::string_view text) {
+  return parse_flat_key(text, "oom_kill", "memory.events");
+}
+
+}  // namespace dlprobe

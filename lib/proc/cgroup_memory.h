@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "lib/base/error.h"
+
+namespace dlprobe {
+
+/// The value of the line "key value" of a flat-keyed kernel file, `file` being its name for errors.
+Expected<uint64_t> parse_flat_key(std::string_view text, std::string_view key,
+                                  std::string_view file);
+
+/// One number on one line: memory.current, memory.usage_in_bytes.
+Expected<uint64_t> parse_cgroup_number(std::string_view text);
+
+/// memory.max or memory.limit_in_bytes: nothing for "max", and for the number with which v1 says
+/// so (the largest whole number of pages).
+Expected<std::optional<uint64_t>> parse_cgroup_limit(std::string_view text);
+
+/// memory.stat of v1.
+struct CgroupStatV1 {
+  uint64_t shmem_bytes = 0;                    ///< total_shmem: with its child groups
+  std::optional<uint64_t> hierarchical_limit;  ///< the smallest on the way up; none: no limit
+  bool operator==(const CgroupStatV1&) const = default;
+};
+Expected<CgroupStatV1> parse_cgroup_stat_v1(std::string_view text);
+
+/// "shmem" of memory.stat of v2.
+Expected<uint64_t> parse_cgroup_stat_v2(std::string_view text);
+
+/// "oom_kill" of memory.oom_control (v1, 4.13+) or of memory.events (v2).
+Expected<uint64_t> parse_cgroup_oom_kills(std::string_view text);
+
+}  // namespace dlprobe

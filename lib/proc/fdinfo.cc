@@ -1,0 +1,47 @@
+#include "lib/proc/fdinfo.h"
+
+#include "lib/base/parse.h"
+#include "lib/proc/text.h"
+
+namespace dlprobe {
+namespace {
+
+constexpr std::string_view kFile = "/proc/PID/fdinfo/FD";
+
+/// "tfd:        5 events:       19 data: ..." gives 5.
+Expected<std::vector<int32_t>> parse_epoll_targets(std::string_view text) {
+  std::vector<int32_t> targets;
+  bool valid = true;
+  for_each_line(text, [&](std::string_view line) {
+    constexpr std::string_view kKey = "tfd:";
+    if (!line.starts_with(kKey)) return;
+    const auto fields = split_fields(line.substr(kKey.size()));
+    const auto fd = fields.empty() ? std::nullopt : parse_int<int32_t>(fields[0]);
+    valid = valid && fd.has_value();
+    targets.push_back(fd.value_or(-1));
+  });
+  if (!valid) return malformed(kFile, "tfd", text);
+  return targets;
+}
+
+}  // namespace
+
+Expected<FdInfo> parse_fdinfo(std::string_view text) {
+  const auto position = find_value(text, "pos");
+  const auto flags = find_value(text, "flags");
+  const auto position_value = position ? parse_int<uint64_t>(*position) : std::nullopt;
+  const auto flags_value = flags ? parse_int<uint64_t>(*flags, 8) : std::nullopt;
+  if (!position_value || !flags_value || !text.ends_with('\n')) {
+    return malformed(kFile, "cut off or a line is missing", text);
+  }
+  FdInfo info{
+      .position = *position_value, .flags = *flags_value, .scm_fds = {}, .epoll_targets = {}};
+  if (const auto in_flight = find_value(text, "scm_fds")) {
+    info.scm_fds = parse_int<uint64_t>(*in_flight);
+    if (!info.scm_fds) return malformed(kFile, "scm_fds", *in_flight);
+  }
+  DLP_TRY(info.epoll_targets, parse_epoll_targets(text));
+  return info;
+}
+
+}  // namespace dlprobe

@@ -1,0 +1,68 @@
+#include "lib/proc/maps.h"
+
+#include <sys/sysmacros.h>
+
+#include <optional>
+
+#include "lib/base/parse.h"
+#include "lib/proc/text.h"
+
+namespace dlprobe {
+namespace {
+
+constexpr std::string_view kFile = "/proc/PID/maps";
+
+/// Takes the text up to `separator` off the front of `rest`; nothing if it is not there.
+std::optional<std::string_view> take(std::string_view& rest, char separator) {
+  const size_t end = rest.find(separator);
+  if (end == std::string_view::npos) return std::nullopt;
+  const std::string_view field = rest.substr(0, end);
+  rest.remove_prefix(end + 1);
+  return field;
+}
+
+template <class T>
+std::optional<T> take_int(std::string_view& rest, char separator, int base) {
+  const auto field = take(rest, separator);
+  return field ? parse_int<T>(*field, base) : std::nullopt;
+}
+
+/// "7f00-7f01 rw-s 00000000 00:1d 1234    /dev/shm/name": an entry, or nothing for a line that does
+/// not map a file shared.
+Expected<std::optional<MapsEntry>> parse_line(std::string_view line) {
+  std::string_view rest = line;
+  const auto begin = take_int<uint64_t>(rest, '-', 16);
+  const auto end = take_int<uint64_t>(rest, ' ', 16);
+  const auto permissions = take(rest, ' ');
+  const auto offset = take_int<uint64_t>(rest, ' ', 16);
+  const auto major_number = take_int<uint32_t>(rest, ':', 16);
+  const auto minor_number = take_int<uint32_t>(rest, ' ', 16);
+  // The kernel puts a blank after the inode even where no name follows.
+  const auto inode = take_int<uint64_t>(rest, ' ', 10);
+  if (!begin || !end || *begin >= *end || !permissions || permissions->size() != 4 || !offset ||
+      !major_number || !minor_number || !inode) {
+    return malformed(kFile, "not a mapping", line);
+  }
+  if (permissions->back() != 's' || *inode == 0) return std::optional<MapsEntry>();
+  return MapsEntry{.begin = *begin,
+                   .end = *end,
+                   .device = makedev(*major_number, *minor_number),
+                   .inode = *inode,
+                   .path = std::string(trim(rest))};
+}
+
+}  // namespace
+
+Expected<std::vector<MapsEntry>> parse_shared_maps(std::string_view text) {
+  if (!text.empty() && !text.ends_with('\n')) return malformed(kFile, "cut off", text);
+  std::vector<MapsEntry> entries;
+  while (!text.empty()) {
+    const size_t end = text.find('\n');
+    DLP_TRY(auto entry, parse_line(text.substr(0, end)));
+    if (entry) entries.push_back(std::move(*entry));
+    text.remove_prefix(end + 1);
+  }
+  return entries;
+}
+
+}  // namespace dlprobe

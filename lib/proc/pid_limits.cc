@@ -1,0 +1,39 @@
+#include "lib/proc/pid_limits.h"
+
+#include "lib/base/parse.h"
+#include "lib/proc/text.h"
+
+namespace dlprobe {
+namespace {
+
+constexpr std::string_view kFile = "/proc/PID/limits";
+
+Expected<std::optional<uint64_t>> parse_one(std::string_view field) {
+  if (field == "unlimited") return std::optional<uint64_t>();
+  const auto value = parse_int<uint64_t>(field);
+  if (!value) return malformed(kFile, "not a limit", field);
+  return std::optional<uint64_t>(value);
+}
+
+}  // namespace
+
+Expected<Limit> parse_open_files_limit(std::string_view text) {
+  constexpr std::string_view kName = "Max open files";
+  constexpr std::string_view kLastName = "Max realtime timeout";
+  std::string_view line;
+  bool whole = false;
+  for_each_line(text, [&](std::string_view candidate) {
+    if (candidate.starts_with(kName)) line = candidate.substr(kName.size());
+    if (candidate.starts_with(kLastName)) whole = true;
+  });
+  const auto fields = split_fields(line);
+  if (!whole || !text.ends_with('\n') || fields.size() != 3) {
+    return malformed(kFile, "cut off or without open files", text);
+  }
+  Limit limit;
+  DLP_TRY(limit.soft, parse_one(fields[0]));
+  DLP_TRY(limit.hard, parse_one(fields[1]));
+  return limit;
+}
+
+}  // namespace dlprobe

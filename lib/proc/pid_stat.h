@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "lib/base/error.h"
+
+namespace dlprobe {
+
+/// /proc/PID/stat (proc_pid_stat(5)); the number of each field is that of the manual page.
+struct PidStat {
+  int32_t pid = 0;
+  std::string comm;  ///< raw: may hold blanks, parentheses and newlines
+  char state = '?';
+  int32_t ppid = 0;
+  uint64_t minor_faults = 0;  ///< 10
+  uint64_t major_faults = 0;  ///< 12
+  uint64_t utime_ticks = 0;   ///< 14, all threads
+  uint64_t stime_ticks = 0;   ///< 15, all threads
+  int32_t threads = 0;        ///< 20
+  uint64_t start_ticks = 0;   ///< 22
+  uint64_t start_code = 0;    ///< 26; 1: no right to see it; 0: no memory (a zombie)
+  uint64_t start_stack = 0;   ///< 28; 0 without the right
+  uint64_t arg_start = 0;     ///< 48; 0 without the right
+  int32_t exit_code = 0;      ///< 52: wait status of a zombie; 0 without the right
+
+  bool operator==(const PidStat&) const = default;
+};
+
+/// kMalformed unless it is the whole line of a kernel since 3.5 (52 fields).
+Expected<PidStat> parse_pid_stat(std::string_view text);
+
+}  // namespace dlprobe

@@ -1,0 +1,70 @@
+#include "lib/proc/pid_status.h"
+
+#include "lib/base/parse.h"
+#include "lib/proc/text.h"
+
+namespace dlprobe {
+namespace {
+
+constexpr std::string_view kFile = "/proc/PID/status";
+
+template <class T>
+std::optional<T> find_int(std::string_view text, std::string_view key, int base = 10) {
+  const auto value = find_value(text, key);
+  if (!value) return std::nullopt;
+  return parse_int<T>(value->substr(0, value->find_first_of(" \t")), base);
+}
+
+std::optional<std::vector<int32_t>> parse_pids(std::string_view text) {
+  std::vector<int32_t> pids;
+  for (const std::string_view field : split_fields(text)) {
+    const auto pid = parse_int<int32_t>(field);
+    if (!pid) return std::nullopt;
+    pids.push_back(*pid);
+  }
+  return pids;
+}
+
+}  // namespace
+
+Expected<PidStatus> parse_pid_status(std::string_view text) {
+  const auto pid = find_int<int32_t>(text, "Pid");
+  const auto ppid = find_int<int32_t>(text, "PPid");
+  const auto tracer = find_int<int32_t>(text, "TracerPid");
+  const auto uid = find_int<uint32_t>(text, "Uid");
+  const auto threads = find_int<int32_t>(text, "Threads");
+  const auto caught = find_int<uint64_t>(text, "SigCgt", 16);
+  if (!pid || !ppid || !tracer || !uid || !threads || !caught) {
+    return malformed(kFile, "a line is missing", text);
+  }
+  if (!find_int<uint64_t>(text, "nonvoluntary_ctxt_switches")) {
+    return malformed(kFile, "cut off", text);
+  }
+  PidStatus status{.pid = *pid,
+                   .ppid = *ppid,
+                   .tracer_pid = *tracer,
+                   .uid = *uid,
+                   .namespace_pids = {},
+                   .threads = *threads,
+                   .signals_caught = *caught,
+                   .kernel_thread = find_int<int>(text, "Kthread").value_or(0) == 1,
+                   .rss_anon_bytes = find_kib(text, "RssAnon"),
+                   .rss_file_bytes = find_kib(text, "RssFile"),
+                   .rss_shmem_bytes = find_kib(text, "RssShmem"),
+                   .swap_bytes = find_kib(text, "VmSwap")};
+  const auto namespace_pids = find_value(text, "NSpid");  // 4.1+, with CONFIG_PID_NS
+  if (!namespace_pids) {
+    status.namespace_pids = {*pid};
+    return status;
+  }
+  auto pids = parse_pids(*namespace_pids);
+  if (!pids) return malformed(kFile, "NSpid", *namespace_pids);
+  status.namespace_pids = std::move(*pids);
+  return status;
+}
+
+bool catches(const PidStatus& status, int signal) {
+  return (status.signals_caught >> static_cast<unsigned>(signal - 1) & 1U) != 0;
+}
+
+}  // namespace dlprobe

@@ -1,0 +1,48 @@
+#include "lib/proc/text.h"
+
+#include "lib/base/parse.h"
+
+namespace dlprobe {
+
+std::unexpected<Error> malformed(std::string_view file, std::string_view what,
+                                 std::string_view text) {
+  constexpr size_t kShown = 80;
+  std::string context = "parse ";
+  context += file;
+  context += ": ";
+  context += what;
+  context += " in \"";
+  context += text.substr(0, kShown);
+  context += text.size() > kShown ? "...\"" : "\"";
+  return failure(ErrorCode::kMalformed, std::move(context));
+}
+
+std::optional<uint64_t> parse_kib(std::string_view text) {
+  text = trim(text);
+  constexpr std::string_view kUnit = " kB";
+  if (!text.ends_with(kUnit)) return std::nullopt;
+  const auto value = parse_int<uint64_t>(text.substr(0, text.size() - kUnit.size()));
+  constexpr uint64_t kKib = 1024;
+  if (!value || *value > UINT64_MAX / kKib) return std::nullopt;
+  return *value * kKib;
+}
+
+std::optional<std::string_view> find_value(std::string_view text, std::string_view key) {
+  while (!text.empty()) {
+    const size_t end = text.find('\n');
+    if (end == std::string_view::npos) return std::nullopt;  // the kernel ends every line
+    const std::string_view line = text.substr(0, end);
+    if (line.size() > key.size() && line.starts_with(key) && line[key.size()] == ':') {
+      return trim(line.substr(key.size() + 1));
+    }
+    text.remove_prefix(end + 1);
+  }
+  return std::nullopt;
+}
+
+std::optional<uint64_t> find_kib(std::string_view text, std::string_view key) {
+  const auto value = find_value(text, key);
+  return value ? parse_kib(*value) : std::nullopt;
+}
+
+}  // namespace dlprobe
