@@ -14,7 +14,7 @@
 #include <fmt/core.h>
 
 #include "lib/base/mask.h"
-#include "lib/collect/host_facts.h"
+#include "lib/os/host_facts.h"
 #include "lib/collect/shm_preflight.h"
 #include "lib/collect/trainer_search.h"
 #include "lib/subject/child_process.h"
@@ -83,7 +83,7 @@ class Examiner {
 
   RecordingHeader header() const {
     return {.recording_id = random_id(),
-            .realtime_ns = machine_.clock->realtime(),
+            .realtime_ns = machine_.clock->realtime_ns(),
             .boottime_ns = machine_.clock->now(),
             .host = read_host_facts(machine_),
             .invocation = {.version = std::string(kVersion),

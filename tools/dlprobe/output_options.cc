@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "lib/os/file_writer.h"
+#include "lib/os/atomic_file.h"
 
 namespace dlprobe {
 namespace {
@@ -105,7 +105,7 @@ Status write_outputs(const std::vector<Output>& outputs, const OutputOptions& op
   Status first_failure;
   for (const Output& output : outputs) {
     const std::string text = render(output, options, report);
-    const Status status = output.path.empty() ? write_all(STDOUT_FILENO, text, "write the report to stdout")
+    const Status status = output.path.empty() ? write_all(STDOUT_FILENO, text, "the report to stdout")
                                               : write_file_atomically(output.path, text);
     if (!status && first_failure) first_failure = status;
   }

@@ -34,9 +34,8 @@ void Recorder::add(Record record) {
 Status Recorder::append(const Record& record) { return file_->append(encode_record(record)); }
 
 Status Recorder::compact() {
-  DLP_TRY(AppendFile thinned, AppendFile::create(path_));
-  DLP_CHECK(thinned.append(encode_recording(recording())));
-  file_ = std::move(thinned);
+  DLP_CHECK(write_file_atomically(path_, encode_recording(recording())));
+  DLP_TRY(file_, AppendFile::open_existing(path_));
   // What memory keeps may itself have grown beyond the limit: never compact at every record.
   compact_at_ = std::max(kLargestFile, 2 * file_->size());
   return {};

@@ -6,7 +6,7 @@
 #include "lib/base/error.h"
 #include "lib/collect/record_sink.h"
 #include "lib/model/recording.h"
-#include "lib/os/file_writer.h"
+#include "lib/os/atomic_file.h"
 
 namespace dlprobe {
 

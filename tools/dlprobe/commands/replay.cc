@@ -2,7 +2,7 @@
 #include <string>
 
 #include "lib/model/recording_codec.h"
-#include "lib/os/file_system.h"
+#include "lib/os/atomic_file.h"
 #include "probes/probe.h"
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/conclude.h"
@@ -12,13 +12,16 @@
 namespace dlprobe {
 namespace {
 
+// Above what --record writes even with the thinning at its limit.
+constexpr uint64_t kLargestRecording = uint64_t{2} << 30;
+
 struct ReplayOptions {
   std::string path;
   OutputOptions output;
 };
 
 Expected<Recording> load(const std::string& path) {
-  DLP_TRY(const std::string bytes, read_whole_file(path));
+  DLP_TRY(const std::string bytes, read_whole_file(path, kLargestRecording));
   auto recording = decode_recording(bytes);
   if (!recording) recording.error().context = path + ": " + recording.error().context;
   return recording;

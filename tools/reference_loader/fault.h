@@ -1,0 +1,80 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "lib/base/error.h"
+#include "lib/model/loader_plan.h"
+
+namespace dlprobe::loader {
+
+/// The failures that the loader can make happen to itself, by the name of the finding they lead to.
+enum class FaultKind {
+  kNone,
+  kShmTooSmall,
+  kShmExhausted,
+  kShmStaleFiles,
+  kShmLeak,
+  kShmHeldByAnotherJob,
+  kBatchLostInWorker,
+  kLeakedSemaphores,
+  kShmInodesExhausted,
+};
+
+/// A parameter of a fault, as in --fault shm-exhausted:after=3,mode=sigbus.
+struct FaultParameter {
+  enum class Type { kSize, kCount, kWord };
+  std::string_view key;
+  Type type;
+  std::string_view words;  ///< of kWord: what it may be, "error|sigbus"
+  std::string_view help;   ///< with its default
+};
+
+/// A line of the table of faults, which is also what --help prints.
+struct FaultInfo {
+  FaultKind kind;
+  std::string_view name;
+  std::string_view summary;
+  std::span<const FaultParameter> parameters;
+};
+std::span<const FaultInfo> all_faults();
+
+/// What the user asked for with --fault. Values are checked against the table.
+struct Fault {
+  FaultKind kind = FaultKind::kNone;
+  std::map<std::string, std::string, std::less<>> parameters;
+
+  uint64_t number(std::string_view key, uint64_t otherwise) const;  ///< of a size or a count
+  std::string word(std::string_view key, std::string_view otherwise) const;
+};
+
+/// "NAME[:k=v,...]"; kInvalid says what is wrong and lists what there is. Empty text: no fault.
+Expected<Fault> parse_fault(std::string_view text);
+
+/// What a fault means for one plan: plain numbers, nothing done yet.
+struct FaultEffects {
+  bool private_mount = false;     ///< a tmpfs of its own on /dev/shm, in a mount namespace of its own
+  uint64_t mount_bytes = 0;
+  uint64_t mount_inodes = 0;      ///< 0: no limit
+  uint64_t stale_files = 0;       ///< named segments that a killed process left
+  uint64_t stale_bytes = 0;       ///< of all of them
+  uint64_t stale_semaphores = 0;  ///< sem.mp-* that a killed process left
+  uint64_t held_bytes = 0;        ///< segments of a live process outside of this one's tree
+  bool sparse_segments = false;   ///< see SegmentPolicy::reserve
+  bool share_in_feeder = false;   ///< batches are private until the worker's send thread shares them
+  int stall_after = -1;           ///< batches, after which the training loop waits for full prefetch
+  int keep_batches = 0;           ///< how many batches the training loop keeps for ever
+  int abandon_every = 0;          ///< batches, after each of which a worker dies and a new set starts
+  int abandon_times = 0;
+  std::chrono::seconds lost_batch_limit{0};  ///< how long the training loop waits for one batch; 0: for ever
+  int needs_batches = 0;          ///< per epoch, so that it happens at all
+};
+
+/// kInvalid if the fault cannot happen to this plan (says why).
+Expected<FaultEffects> effects_of(const Fault& fault, const LoaderPlan& plan);
+
+}  // namespace dlprobe::loader

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/base/unique_fd.h"
+#include "lib/model/recording.h"
+
+namespace dlprobe::loader {
+
+/// What --verify adds to a batch's line: the images in it, in order, and a sum over all its bytes.
+struct BatchProof {
+  std::vector<int64_t> images;
+  uint64_t checksum = 0;
+};
+
+/// The loader's own account, one JSON object per line; see NOTE [progress protocol] in progress.cc.
+///
+/// Never blocks for longer than a second in all and never fails: whoever reads may be gone or hung,
+/// and the loader's own work matters more. Lines that found no room are dropped.
+class Progress {
+ public:
+  /// `fd` -1: nothing is written. Does not own it.
+  explicit Progress(int fd) : fd_(fd) {}
+
+  void hello(const LoaderHello& hello);
+  void batch(const LoaderBatch& batch, const BatchProof* proof);
+  void done(const LoaderDone& done);
+  /// "error", "broken-image", "fault" or "note".
+  void event(std::string_view name, std::string_view text);
+
+ private:
+  void write_line(std::string line);
+  int fd_;
+  int patience_ms_ = 1000;
+};
+
+/// Now, on CLOCK_BOOTTIME.
+BootNs boot_now();
+
+}  // namespace dlprobe::loader

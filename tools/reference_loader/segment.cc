@@ -1,0 +1,91 @@
+#include "tools/reference_loader/segment.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+namespace dlprobe::loader {
+namespace {
+
+// The kernel undoes a failed reservation, so the file is empty again.
+int reserve_pages(int fd, uint64_t bytes) {
+  int status = 0;
+  do {
+    status = posix_fallocate(fd, 0, static_cast<off_t>(bytes));
+  } while (status == EINTR);
+  return status;
+}
+
+}  // namespace
+
+Expected<Segment> Segment::create(const std::string& name, uint64_t bytes,
+                                  const SegmentPolicy& policy) {
+  const bool named = policy.strategy == SharingStrategy::kFileSystem;
+  const uint64_t header = named ? kRefcountHeaderBytes : 0;
+  Segment segment;
+  segment.name_ = name;
+  segment.fd_.reset(shm_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600));
+  if (!segment.fd_) {
+    return os_failure("unable to open shared memory object <" + name + "> in read-write mode");
+  }
+  // Before anything else: a process that is killed from here on leaves no file.
+  if (!named) shm_unlink(name.c_str());
+  const auto undo = [&](std::string what, int os_errno) {
+    if (named) shm_unlink(name.c_str());
+    return os_failure(std::move(what), os_errno);
+  };
+  const uint64_t size = bytes + header;
+  if (ftruncate(segment.fd_.get(), static_cast<off_t>(size)) != 0) {
+    return undo("unable to resize shared memory file <" + name + ">", errno);
+  }
+  if (policy.reserve) {
+    if (const int status = reserve_pages(segment.fd_.get(), size); status != 0) {
+      return undo("unable to allocate shared memory(shm) for file <" + name + ">", status);
+    }
+  }
+  void* base = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, segment.fd_.get(), 0);
+  if (base == MAP_FAILED) return undo("unable to mmap file <" + name + ">", errno);
+  segment.base_ = base;
+  segment.mapped_bytes_ = size;
+  segment.data_ = std::span(static_cast<std::byte*>(base) + header, bytes);
+  if (named) segment.fd_.reset();
+  return segment;
+}
+
+Segment::Segment(Segment&& other) noexcept
+    : name_(std::move(other.name_)),
+      fd_(std::move(other.fd_)),
+      base_(std::exchange(other.base_, nullptr)),
+      mapped_bytes_(other.mapped_bytes_),
+      data_(std::exchange(other.data_, {})) {}
+
+Segment::~Segment() {
+  if (base_ != nullptr) munmap(base_, mapped_bytes_);
+}
+
+std::string segment_name(pid_t pid, uint32_t random, uint64_t counter) {
+  return "/torch_" + std::to_string(pid) + "_" + std::to_string(random) + "_" +
+         std::to_string(counter);
+}
+
+int remove_segments_of(pid_t pid, uint32_t random) {
+  const std::string prefix = "torch_" + std::to_string(pid) + "_" + std::to_string(random) + "_";
+  std::vector<std::string> found;
+  std::error_code ignored;
+  for (std::filesystem::directory_iterator file("/dev/shm", ignored), end; file != end;
+       file.increment(ignored)) {
+    std::string name = file->path().filename().string();
+    if (name.starts_with(prefix)) found.push_back("/" + std::move(name));
+  }
+  int removed = 0;
+  for (const std::string& name : found) removed += shm_unlink(name.c_str()) == 0 ? 1 : 0;
+  return removed;
+}
+
+}  // namespace dlprobe::loader

@@ -1,0 +1,131 @@
+#include "tools/reference_loader/tensors.h"
+
+#include <cstring>
+#include <utility>
+
+#include <ATen/ATen.h>
+#include <ATen/MapAllocator.h>
+#include <ATen/Parallel.h>
+#include <torch/version.h>
+
+#include "tools/reference_loader/batch_tensors.h"
+
+namespace dlprobe::loader {
+namespace {
+
+at::ScalarType scalar_type(std::string_view dtype) {
+  if (dtype == "float16") return at::kHalf;
+  if (dtype == "bfloat16") return at::kBFloat16;
+  if (dtype == "uint8") return at::kByte;
+  return at::kFloat;
+}
+
+std::vector<int64_t> batch_sizes(const LoaderPlan& plan, int samples) {
+  std::vector<int64_t> sizes = {samples};
+  sizes.insert(sizes.end(), plan.sample_shape.begin(), plan.sample_shape.end());
+  return sizes;
+}
+
+at::DataPtr map_segment(ReceivedSegment& segment) {
+  const int flags = at::ALLOCATOR_MAPPED_SHAREDMEM | at::ALLOCATOR_MAPPED_NOCREATE;
+  if (!segment.fd) {
+    return at::RefcountedMapAllocator::makeDataPtr(segment.name.c_str(), flags, segment.bytes,
+                                                   nullptr);
+  }
+  // As torch.multiprocessing: the descriptor stays open as long as the tensor lives.
+  return at::MapAllocator::makeDataPtr(
+      at::WITH_FD, segment.name.c_str(), segment.fd.release(),
+      flags | at::ALLOCATOR_MAPPED_FROMFD | at::ALLOCATOR_MAPPED_KEEPFD, segment.bytes, nullptr);
+}
+
+at::Tensor attach(ReceivedSegment segment, at::IntArrayRef sizes, at::ScalarType type) {
+  auto mapping = std::make_shared<at::DataPtr>(map_segment(segment));
+  void* data = mapping->get();
+  return at::from_blob(
+      data, sizes,
+      [mapping = std::move(mapping), on_freed = std::move(segment.on_freed)](void*) mutable {
+        mapping.reset();
+        if (on_freed) on_freed();
+      },
+      at::TensorOptions().dtype(type));
+}
+
+std::span<const std::byte> bytes_of_tensor(const at::Tensor& tensor) {
+  return {static_cast<const std::byte*>(tensor.data_ptr()), tensor.nbytes()};
+}
+
+uint64_t add_to_checksum(uint64_t sum, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    uint64_t word = 0;
+    const size_t count = std::min(sizeof word, bytes.size());
+    std::memcpy(&word, bytes.data(), count);
+    sum = (sum ^ word) * 0x100000001b3ULL;
+    bytes = bytes.subspan(count);
+  }
+  return sum;
+}
+
+}  // namespace
+
+Expected<BatchHandle> attach_batch(const LoaderPlan& plan, int samples,
+                                   std::array<ReceivedSegment, kSegmentsPerBatch> segments) {
+  try {
+    auto batch = std::make_shared<BatchTensors>();
+    batch->samples =
+        attach(std::move(segments[0]), batch_sizes(plan, samples), scalar_type(plan.dtype));
+    batch->labels = attach(std::move(segments[1]), {samples}, at::kLong);
+    return batch;
+  } catch (const c10::Error& error) {
+    return failure(ErrorCode::kIo, error.what_without_backtrace());
+  }
+}
+
+Expected<PrivateBatch> make_private_batch(const LoaderPlan& plan, int samples) {
+  try {
+    PrivateBatch batch{.tensors = std::make_shared<BatchTensors>(), .samples = {}, .labels = {}};
+    at::Tensor& tensor = batch.tensors->samples;
+    tensor = at::empty(batch_sizes(plan, samples), scalar_type(plan.dtype));
+    batch.samples = {static_cast<std::byte*>(tensor.data_ptr()), tensor.nbytes()};
+    batch.tensors->labels = at::empty({samples}, at::kLong);
+    batch.labels = {batch.tensors->labels.data_ptr<int64_t>(), static_cast<size_t>(samples)};
+    return batch;
+  } catch (const c10::Error& error) {
+    return failure(ErrorCode::kIo, error.what_without_backtrace());
+  }
+}
+
+Expected<BatchHandle> copy_batch(const BatchHandle& batch, bool pinned) {
+  try {
+    auto copy = std::make_shared<BatchTensors>();
+    copy->samples = pinned ? batch->samples.pin_memory() : batch->samples.clone();
+    copy->labels = pinned ? batch->labels.pin_memory() : batch->labels.clone();
+    return copy;
+  } catch (const c10::Error& error) {
+    return failure(ErrorCode::kIo, error.what_without_backtrace());
+  }
+}
+
+std::vector<int64_t> labels_of(const BatchHandle& batch) {
+  const auto* first = batch->labels.data_ptr<int64_t>();
+  return {first, first + batch->labels.numel()};
+}
+
+uint64_t checksum_of(const BatchHandle& batch) {
+  const uint64_t sum = add_to_checksum(0xcbf29ce484222325ULL, bytes_of_tensor(batch->samples));
+  return add_to_checksum(sum, bytes_of_tensor(batch->labels));
+}
+
+void convert_floats(std::span<const float> floats, std::string_view dtype,
+                    std::span<std::byte> out) {
+  const auto count = static_cast<int64_t>(floats.size());
+  // from_blob wants a pointer to non-const although it is only read here.
+  const at::Tensor from =
+      at::from_blob(const_cast<float*>(floats.data()), {count}, at::kFloat);  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+  at::from_blob(out.data(), {count}, scalar_type(dtype)).copy_(from);
+}
+
+void use_torch_threads(int count) { at::set_num_threads(count); }
+
+std::string libtorch_version() { return TORCH_VERSION; }
+
+}  // namespace dlprobe::loader
