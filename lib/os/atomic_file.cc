@@ -4,8 +4,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdlib>
 #include <utility>
+
+#include "lib/base/units.h"
 
 namespace dlprobe {
 namespace {
@@ -70,22 +73,61 @@ Status write_file_atomically(const std::string& path, std::string_view text) {
   return file.rename_to(path);
 }
 
+Expected<std::string> read_whole_file(const std::string& path, uint64_t limit) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NOCTTY | O_CLOEXEC));
+  if (!fd) return os_failure("open " + path);
+  std::string text;
+  std::array<char, 65536> buffer{};
+  while (true) {
+    const ssize_t count = ::read(fd.get(), buffer.data(), buffer.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return os_failure("read " + path);
+    if (count == 0) return text;
+    text.append(buffer.data(), static_cast<size_t>(count));
+    if (text.size() > limit) {
+      return failure(ErrorCode::kMalformed, "read " + path + ": it is larger than " + format_bytes(limit));
+    }
+  }
+}
+
+Status check_writable(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) {
+    return os_failure("write " + path, EISDIR);
+  }
+  if (is_special(path)) {
+    return ::access(path.c_str(), W_OK) == 0 ? Status() : os_failure("write " + path);
+  }
+  const size_t slash = path.rfind('/');
+  const std::string folder =
+      slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+  if (::access(folder.c_str(), W_OK | X_OK) != 0) return os_failure("write to the folder " + folder);
+  return {};
+}
+
 Expected<AppendFile> AppendFile::create(const std::string& path) {
-  constexpr int kFlags =
-      O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
-  UniqueFd fd(::open(path.c_str(), kFlags, 0600));
+  return open(path, O_CREAT | O_TRUNC);
+}
+
+Expected<AppendFile> AppendFile::open_existing(const std::string& path) { return open(path, 0); }
+
+Expected<AppendFile> AppendFile::open(const std::string& path, int flags) {
+  flags |= O_WRONLY | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+  UniqueFd fd(::open(path.c_str(), flags, 0600));
   if (!fd && errno == ELOOP) {
     return failure(ErrorCode::kInvalid, "create " + path + ": a symbolic link");
   }
   if (!fd) return os_failure("create " + path);
-  struct stat status{};
+  struct stat status {};
   if (::fstat(fd.get(), &status) != 0) return os_failure("stat " + path);
   if (!S_ISREG(status.st_mode)) {
     return failure(ErrorCode::kInvalid, "create " + path + ": not a regular file");
   }
   // An older file of that name may have been open to others.
   if (::fchmod(fd.get(), 0600) != 0) return os_failure("chmod " + path);
-  return AppendFile(std::move(fd), path);
+  AppendFile file(std::move(fd), path);
+  file.size_ = status.st_size;
+  return file;
 }
 
 Status AppendFile::append(std::string_view bytes) {

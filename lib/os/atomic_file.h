@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -21,17 +22,29 @@ class AppendFile {
   /// Makes the file anew with mode 0600. kInvalid when it is a symbolic link or not a regular file.
   static Expected<AppendFile> create(const std::string& path);
 
+  /// Goes on with a file that exists, as create() refuses links and special files.
+  static Expected<AppendFile> open_existing(const std::string& path);
+
   /// Adds `bytes` at the end. After a failure what was written of them is taken back.
   Status append(std::string_view bytes);
 
   const std::string& path() const { return path_; }
+  uint64_t size() const { return static_cast<uint64_t>(size_); }
 
  private:
+  static Expected<AppendFile> open(const std::string& path, int flags);
   AppendFile(UniqueFd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
   UniqueFd fd_;
   std::string path_;
   int64_t size_ = 0;
 };
+
+/// The whole file at a path that a user gave. kMalformed above `limit` bytes.
+Expected<std::string> read_whole_file(const std::string& path, uint64_t limit);
+
+/// Whether write_file_atomically(path, ...) would be allowed to: the folder is there and may be
+/// written to, and the path is not a folder. Changes nothing.
+Status check_writable(const std::string& path);
 
 /// write(2) until all is written. EPIPE is an error like any other (SIGPIPE is the caller's
 /// matter).
