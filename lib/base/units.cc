@@ -93,6 +93,7 @@ Expected<std::chrono::nanoseconds> parse_duration(std::string_view text) {
 }
 
 uint64_t round_up_to_pages(uint64_t bytes, uint64_t page_size) {
+  if (page_size == 0) return bytes;
   return (bytes + page_size - 1) / page_size * page_size;
 }
 

@@ -23,7 +23,7 @@ Expected<uint64_t> parse_size(std::string_view text);
 /// (its unit would be a guess), as is a negative one.
 Expected<std::chrono::nanoseconds> parse_duration(std::string_view text);
 
-/// `bytes` rounded up to whole pages of `page_size` bytes.
+/// `bytes` rounded up to whole pages of `page_size` bytes; as it is for 0.
 uint64_t round_up_to_pages(uint64_t bytes, uint64_t page_size);
 
 }  // namespace dlprobe

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "lib/model/name_table.h"
@@ -25,47 +26,39 @@ constexpr NameTable<RunEndReason, 4> kRunEndReasons = {{
 constexpr BootNs kSecond = 1'000'000'000;
 constexpr BootNs kFullRateAge = 120 * kSecond;
 constexpr BootNs kPerSecondAge = 3600 * kSecond;
-constexpr BootNs kThinEvery = 10 * kSecond;
+constexpr BootNs kThinEvery = 30 * kSecond;
 constexpr size_t kMostBatches = 20'000;
 constexpr size_t kMostEvents = 5'000;
 constexpr size_t kMostExits = 20'000;
+constexpr size_t kMostProcesses = 20'000;
+constexpr size_t kMostGaps = 1'000;
 
 uint64_t shm_weight(const Sample& sample) {
   uint64_t used = 0;
-  for (const Observed<ShmUse>& use : sample.shm) used += use ? use->used_bytes : 0;
+  for (const Observed<ShmUse>& use : sample.shm)
+    used += use ? use->used_bytes : 0;
   return used;
 }
-uint64_t shm_weight(const ShmUse& use) { return use.used_bytes; }
-uint64_t shm_weight(const ShmLedger& ledger) { return ledger.used_bytes; }
-
-uint64_t series_of(const Sample& /*sample*/) { return 0; }
-uint64_t series_of(const ShmUse& use) { return use.device; }
-uint64_t series_of(const ShmLedger& ledger) { return ledger.device; }
-
-// The group of a record of that age: a negative width is "stays by itself".
-std::pair<BootNs, BootNs> bucket_of(BootNs at, BootNs now) {
-  if (now - at <= kFullRateAge) return {0, at};
-  const BootNs width = now - at <= kPerSecondAge ? kSecond : 10 * kSecond;
-  return {width, at / width};
+uint64_t shm_weight(const ShmUse& use) {
+  return use.used_bytes;
+}
+uint64_t shm_weight(const ShmLedger& ledger) {
+  return ledger.used_bytes;
 }
 
-// Keeps the heaviest record of each group (the latest among equals). Returns how many went.
+uint64_t series_of(const Sample& /*sample*/) {
+  return 0;
+}
+uint64_t series_of(const ShmUse& use) {
+  return use.device;
+}
+uint64_t series_of(const ShmLedger& ledger) {
+  return ledger.device;
+}
+
+// Drops the records that are not to be kept, and returns how many they were.
 template <class T>
-uint64_t thin_series(std::vector<T>& records, BootNs now) {
-  if (records.empty() || now - records.front().at <= kFullRateAge) return 0;
-  using Bucket = std::pair<uint64_t, std::pair<BootNs, BootNs>>;
-  std::map<Bucket, size_t> best;
-  std::vector<bool> keep(records.size(), false);
-  for (size_t i = 0; i < records.size(); ++i) {
-    const auto bucket = bucket_of(records[i].at, now);
-    if (bucket.first == 0) {
-      keep[i] = true;
-      continue;
-    }
-    const auto [slot, is_new] = best.try_emplace({series_of(records[i]), bucket}, i);
-    if (is_new || shm_weight(records[i]) >= shm_weight(records[slot->second])) slot->second = i;
-  }
-  for (const auto& [bucket, index] : best) keep[index] = true;
+uint64_t keep_only(std::vector<T>& records, const std::vector<bool>& keep) {
   size_t kept = 0;
   for (size_t i = 0; i < records.size(); ++i) {
     if (!keep[i]) continue;
@@ -77,20 +70,52 @@ uint64_t thin_series(std::vector<T>& records, BootNs now) {
   return dropped;
 }
 
+// The records of one series that stand for one another: those of the same second, or ten of them.
+// They follow one another, because the records are in time order.
+struct Group {
+  BootNs width = 0;  // 0: of full age, stays by itself
+  BootNs number = 0;
+  bool operator==(const Group&) const = default;
+};
+
+Group group_of(BootNs at, BootNs now) {
+  if (now - at <= kFullRateAge) return {.width = 0, .number = at};
+  const BootNs width = now - at <= kPerSecondAge ? kSecond : 10 * kSecond;
+  return {.width = width, .number = at / width};
+}
+
+// Keeps the heaviest record of each group (the latest among equals). Returns how many went.
+template <class T>
+uint64_t thin_series(std::vector<T>& records, BootNs now) {
+  if (records.empty() || now - records.front().at <= kFullRateAge) return 0;
+  struct Best {
+    Group group;
+    size_t index;
+  };
+  std::map<uint64_t, Best> open;  // by series
+  std::vector<bool> keep(records.size(), false);
+  for (size_t i = 0; i < records.size(); ++i) {
+    const Group group = group_of(records[i].at, now);
+    const auto [slot, is_new] = open.try_emplace(series_of(records[i]), Best{group, i});
+    Best& best = slot->second;
+    if (is_new) continue;
+    const bool is_same = group.width > 0 && group == best.group;
+    if (!is_same) keep[best.index] = true;
+    if (!is_same || shm_weight(records[i]) >= shm_weight(records[best.index])) best = {group, i};
+  }
+  for (const auto& [series, best] : open)
+    keep[best.index] = true;
+  return keep_only(records, keep);
+}
+
 // Drops every other record of the older half, so that a long run stays bounded and keeps its shape.
 template <class T>
 uint64_t halve_older(std::vector<T>& records, size_t most) {
   if (records.size() <= most) return 0;
-  size_t kept = 0;
-  const size_t half = records.size() / 2;
-  for (size_t i = 0; i < records.size(); ++i) {
-    if (i < half && i % 2 == 1) continue;
-    if (kept != i) records[kept] = std::move(records[i]);
-    ++kept;
-  }
-  const uint64_t dropped = records.size() - kept;
-  records.resize(kept);
-  return dropped;
+  std::vector<bool> keep(records.size(), true);
+  for (size_t i = 1; i < records.size() / 2; i += 2)
+    keep[i] = false;
+  return keep_only(records, keep);
 }
 
 template <class T, class Key>
@@ -112,15 +137,49 @@ BootNs time_of(const Record& record) {
       record);
 }
 
+// Records come in time order but for a few: a statvfs of the fast loop overtakes the sample that
+// was begun before it, an exit is noticed late.
+template <class T>
+void insert_by_time(std::vector<T>& records, T record) {
+  const auto place = std::upper_bound(records.begin(), records.end(), record.at,
+                                      [](BootNs at, const T& other) { return at < other.at; });
+  records.insert(place, std::move(record));
+}
+
+// Forgets the oldest half of the processes that had ended and were no part of the loader's own, so
+// that a subject that starts a process a second can be watched for days.
+uint64_t forget_ended(Run& run) {
+  if (run.processes.size() <= kMostProcesses) return 0;
+  std::set<ProcessKey> ended;
+  for (const ProcessExit& exit : run.exits)
+    ended.insert(exit.key);
+  std::vector<BootNs> seen;
+  const auto can_go = [&](const ProcessInfo& process) {
+    return ended.contains(process.key) &&
+           (process.role == Role::kOther || process.role == Role::kWorker);
+  };
+  for (const ProcessInfo& process : run.processes) {
+    if (can_go(process)) seen.push_back(process.seen_at);
+  }
+  if (seen.empty()) return 0;
+  const auto middle = seen.begin() + static_cast<std::ptrdiff_t>(seen.size() / 2);
+  std::nth_element(seen.begin(), middle, seen.end());
+  const BootNs until = *middle;
+  return std::erase_if(run.processes, [&](const ProcessInfo& process) {
+    return process.seen_at <= until && can_go(process);
+  });
+}
+
 // Files one record into its run.
 struct Filer {
   Run& run;
+  bool is_new;  // false: the statvfs of a sample was filed by itself already
 
   void operator()(RunBegin&& begin) const { run.begin = std::move(begin); }
   void operator()(ProcessInfo&& info) const {
-    const auto place = std::lower_bound(
-        run.processes.begin(), run.processes.end(), info,
-        [](const ProcessInfo& a, const ProcessInfo& b) { return a.key < b.key; });
+    const auto place =
+        std::lower_bound(run.processes.begin(), run.processes.end(), info,
+                         [](const ProcessInfo& a, const ProcessInfo& b) { return a.key < b.key; });
     if (place != run.processes.end() && place->key == info.key) {
       info.seen_at = place->seen_at;
       *place = std::move(info);
@@ -128,22 +187,23 @@ struct Filer {
       run.processes.insert(place, std::move(info));
     }
   }
-  void operator()(ProcessExit&& exit) const { run.exits.push_back(std::move(exit)); }
+  void operator()(ProcessExit&& exit) const { insert_by_time(run.exits, std::move(exit)); }
   void operator()(ShmMount&& mount) const { run.mounts.push_back(std::move(mount)); }
   void operator()(Sample&& sample) const {
     for (const Observed<ShmUse>& use : sample.shm) {
-      if (use) run.shm_use.push_back(*use);
+      if (use && is_new) insert_by_time(run.shm_use, *use);
     }
-    run.samples.push_back(std::move(sample));
+    insert_by_time(run.samples, std::move(sample));
   }
-  void operator()(ShmUse&& use) const { run.shm_use.push_back(use); }
-  void operator()(ShmLedger&& ledger) const { run.ledgers.push_back(std::move(ledger)); }
+  void operator()(ShmUse&& use) const { insert_by_time(run.shm_use, use); }
+  void operator()(ShmLedger&& ledger) const { insert_by_time(run.ledgers, std::move(ledger)); }
   void operator()(LoaderHello&& hello) const { run.loader = std::move(hello); }
-  void operator()(LoaderBatch&& batch) const { run.batches.push_back(batch); }
+  void operator()(LoaderBatch&& batch) const { insert_by_time(run.batches, batch); }
   void operator()(LoaderDone&& done) const { run.done = done; }
-  void operator()(Event&& event) const { run.events.push_back(std::move(event)); }
+  void operator()(Event&& event) const { insert_by_time(run.events, std::move(event)); }
   void operator()(Gap&& gap) const {
-    if (std::find(run.gaps.begin(), run.gaps.end(), gap) == run.gaps.end()) {
+    if (run.gaps.size() < kMostGaps &&
+        std::find(run.gaps.begin(), run.gaps.end(), gap) == run.gaps.end()) {
       run.gaps.push_back(std::move(gap));
     }
   }
@@ -152,12 +212,16 @@ struct Filer {
 
 }  // namespace
 
-std::string_view to_string(SubjectKind kind) { return name_of(kSubjectKinds, kind); }
+std::string_view to_string(SubjectKind kind) {
+  return name_of(kSubjectKinds, kind);
+}
 SubjectKind subject_kind_from_string(std::string_view name) {
   return value_of(kSubjectKinds, name).value_or(SubjectKind::kCommand);
 }
 
-std::string_view to_string(RunEndReason reason) { return name_of(kRunEndReasons, reason); }
+std::string_view to_string(RunEndReason reason) {
+  return name_of(kRunEndReasons, reason);
+}
 RunEndReason run_end_reason_from_string(std::string_view name) {
   return value_of(kRunEndReasons, name).value_or(RunEndReason::kSubjectEnded);
 }
@@ -166,28 +230,50 @@ const ProcessInfo* Run::find_process(const ProcessKey& key) const {
   return find_last(processes, key);
 }
 
-const ProcessExit* Run::find_exit(const ProcessKey& key) const { return find_last(exits, key); }
+const ProcessExit* Run::find_exit(const ProcessKey& key) const {
+  return find_last(exits, key);
+}
 
-RecordingBuilder::RecordingBuilder(RecordingHeader header) { recording_.header = std::move(header); }
+RecordingBuilder::RecordingBuilder(RecordingHeader header) {
+  recording_.header = std::move(header);
+}
+
+Run* RecordingBuilder::run_of(const Record& record) {
+  if (std::holds_alternative<RunBegin>(record)) recording_.runs.emplace_back();
+  // A record before the first RunBegin belongs nowhere.
+  return recording_.runs.empty() ? nullptr : &recording_.runs.back();
+}
 
 void RecordingBuilder::add(Record record) {
   const BootNs now = time_of(record);
-  if (std::holds_alternative<RunBegin>(record)) recording_.runs.emplace_back();
-  if (recording_.runs.empty()) return;  // a record before the first RunBegin belongs nowhere
-  Run& run = recording_.runs.back();
-  std::visit(
-      [&](auto&& value) { Filer{run}(std::forward<decltype(value)>(value)); }, std::move(record));
-  if (now - thinned_at_ >= kThinEvery) {
-    thin(run, now);
-    thinned_at_ = now;
+  const bool is_end = std::holds_alternative<RunEnd>(record);
+  Run* run = run_of(record);
+  if (run == nullptr) return;
+  std::visit([&](auto&& value) { Filer{*run, true}(std::forward<decltype(value)>(value)); },
+             std::move(record));
+  if (is_end || now - recording_.thinned_at >= kThinEvery) {
+    thin(*run, now);
+    recording_.thinned_at = now;
   }
 }
 
+void RecordingBuilder::restore(Record record) {
+  Run* run = run_of(record);
+  if (run == nullptr) return;
+  std::visit([&](auto&& value) { Filer{*run, false}(std::forward<decltype(value)>(value)); },
+             std::move(record));
+}
+
+void RecordingBuilder::mark_thinned(uint64_t thinned_records, BootNs thinned_at) {
+  recording_.thinned_records = thinned_records;
+  recording_.thinned_at = thinned_at;
+}
+
 void RecordingBuilder::thin(Run& run, BootNs now) {
-  recording_.thinned_records += thin_series(run.samples, now) + thin_series(run.shm_use, now) +
-                                thin_series(run.ledgers, now);
+  recording_.thinned_records +=
+      thin_series(run.samples, now) + thin_series(run.shm_use, now) + thin_series(run.ledgers, now);
   recording_.thinned_records += halve_older(run.batches, kMostBatches) +
-                                halve_older(run.events, kMostEvents) +
+                                halve_older(run.events, kMostEvents) + forget_ended(run) +
                                 halve_older(run.exits, kMostExits);
 }
 

@@ -165,6 +165,7 @@ struct Recording {
   std::vector<Run> runs;
   bool truncated = false;       ///< the file ended inside a record or without RunEnd
   uint64_t thinned_records = 0; ///< how many were dropped to keep memory bounded
+  BootNs thinned_at = 0;        ///< when that was last looked at
 };
 
 /// Puts records together into a Recording of bounded size.
@@ -172,20 +173,25 @@ struct Recording {
 /// Both the live path and replay feed their records through here, so both see the same Recording.
 /// Thinning is by age against the newest record: everything of the last 2 minutes is kept, then one
 /// record per second back to 1 hour, then one per 10 seconds. Of each group the one with the
-/// highest shm use stays (the latest among equals), so peaks survive. Thinning what is already
-/// thinned changes nothing.
+/// highest shm use stays (the latest among equals), so peaks survive. It is done every 30 seconds of
+/// recorded time and at RunEnd, and thinning what is already thinned changes nothing. Batches, events,
+/// exits, gaps and processes that ended are bounded by number.
 class RecordingBuilder {
  public:
   explicit RecordingBuilder(RecordingHeader header);
   void add(Record record);
+  /// Puts a record back that was in a Recording, which was thinned `thinned_records` times until
+  /// `thinned_at`: nothing is thinned or derived again. Before the first add().
+  void restore(Record record);
+  void mark_thinned(uint64_t thinned_records, BootNs thinned_at);
   void mark_truncated() { recording_.truncated = true; }
   const Recording& recording() const { return recording_; }
   Recording take() && { return std::move(recording_); }
 
  private:
+  Run* run_of(const Record& record);
   void thin(Run& run, BootNs now);
   Recording recording_;
-  BootNs thinned_at_ = 0;
 };
 
 }  // namespace dlprobe

@@ -31,6 +31,7 @@ constexpr int kDeepest = 16;
 // Times beyond this are nonsense, and their differences would overflow.
 constexpr int64_t kLatestNs = int64_t{1} << 62U;
 constexpr std::string_view kErrorKey = "!";
+constexpr std::string_view kKeptKey = "kept";
 
 template <class T, class U>
 concept Is = std::same_as<std::remove_const_t<T>, U>;
@@ -90,6 +91,20 @@ void fields(A& a, Is<RecordingHeader> auto& v) {
   a.time("boottime_ns", v.boottime_ns);
   a("host", v.host);
   a("invocation", v.invocation);
+}
+
+// Written by encode_recording only: how many records follow that are what was left after thinning.
+struct KeptRecords {
+  uint64_t count = 0;
+  uint64_t thinned_records = 0;
+  BootNs thinned_at = 0;
+};
+
+template <class A>
+void fields(A& a, Is<KeptRecords> auto& v) {
+  a("count", v.count);
+  a("thinned", v.thinned_records);
+  a.time("at", v.thinned_at);
 }
 
 template <class A>
@@ -688,22 +703,31 @@ std::optional<Item> parse_cbor(std::string_view bytes) {
 // Whether `name` is T's and `item` holds one; the record is filed if so.
 enum class Filed { kNotThis, kBad, kDone };
 
+struct Target {
+  RecordingBuilder builder;
+  uint64_t kept_left = 0;  // records that still are to be restored
+};
+
 template <class T>
-Filed file_if(std::string_view name, const Item& item, RecordingBuilder& builder) {
+Filed file_if(std::string_view name, const Item& item, Target& target) {
   if (name != kRecordName<T>) return Filed::kNotThis;
   T record;
   if (!decode(item, record)) return Filed::kBad;
-  builder.add(std::move(record));
+  if (target.kept_left > 0) {
+    --target.kept_left;
+    target.builder.restore(std::move(record));
+  } else {
+    target.builder.add(std::move(record));
+  }
   return Filed::kDone;
 }
 
 template <class... T>
-bool file_record(const std::variant<T...>* /*types*/, const Item& item, RecordingBuilder& builder) {
+bool file_record(const std::variant<T...>* /*types*/, const Item& item, Target& target) {
   std::string name;
   if (!item.is_array() || item.size() != 2 || !decode_text(item[0], name)) return false;
   Filed filed = Filed::kNotThis;  // stays so for a kind that a newer minor version added
-  static_cast<void>(
-      ((filed = file_if<T>(name, item[1], builder), filed != Filed::kNotThis) || ...));
+  static_cast<void>(((filed = file_if<T>(name, item[1], target), filed != Filed::kNotThis) || ...));
   return filed != Filed::kBad;
 }
 
@@ -767,7 +791,7 @@ Status check_preamble(std::string_view bytes) {
   return {};
 }
 
-Expected<RecordingHeader> read_header(Frames& frames) {
+Expected<Target> read_header(Frames& frames) {
   const size_t offset = frames.offset();
   DLP_TRY(const auto body, frames.next());
   if (!body) return failure(ErrorCode::kMalformed, "the recording is cut off inside its header");
@@ -777,16 +801,71 @@ Expected<RecordingHeader> read_header(Frames& frames) {
   if (header.host.page_size == 0 || header.host.ticks_per_second == 0) {
     return damaged(offset, "its header has a page size or a clock rate of 0");
   }
-  return header;
+  KeptRecords kept;
+  if (item->contains(kKeptKey) && !decode((*item)[std::string(kKeptKey)], kept)) {
+    return damaged(offset, "its header makes no sense");
+  }
+  Target target = {.builder = RecordingBuilder(std::move(header)), .kept_left = kept.count};
+  target.builder.mark_thinned(kept.thinned_records, kept.thinned_at);
+  return target;
 }
+
+std::string preamble() {
+  std::string result(kMagic);
+  result += static_cast<char>(kRecordingMajor);
+  result += static_cast<char>(kRecordingMinor);
+  return result;
+}
+
+// Appends records one after the other and counts them.
+struct RecordWriter {
+  std::string bytes;
+  uint64_t count = 0;
+
+  template <class T>
+  void operator()(const T& record) {
+    bytes += encode_record(record);
+    ++count;
+  }
+  template <class T>
+  void operator()(const std::vector<T>& records) {
+    for (const T& record : records)
+      (*this)(record);
+  }
+  template <class T>
+  void operator()(const std::optional<T>& record) {
+    if (record) (*this)(*record);
+  }
+};
 
 }  // namespace
 
 std::string encode_header(const RecordingHeader& header) {
-  std::string result(kMagic);
-  result += static_cast<char>(kRecordingMajor);
-  result += static_cast<char>(kRecordingMinor);
-  return result + frame(encode(header));
+  return preamble() + frame(encode(header));
+}
+
+std::string encode_recording(const Recording& recording) {
+  RecordWriter writer;
+  for (const Run& run : recording.runs) {
+    writer(run.begin);
+    writer(run.processes);
+    writer(run.exits);
+    writer(run.mounts);
+    writer(run.samples);
+    writer(run.shm_use);
+    writer(run.ledgers);
+    writer(run.loader);
+    writer(run.batches);
+    writer(run.done);
+    writer(run.events);
+    writer(run.gaps);
+    writer(run.end);
+  }
+  Item header = encode(recording.header);
+  header[kKeptKey] = encode(KeptRecords{.count = writer.count,
+                                        .thinned_records = recording.thinned_records,
+                                        .thinned_at = recording.thinned_at});
+  return preamble() + frame(header) + writer.bytes;
 }
 
 std::string encode_record(const Record& record) {
@@ -803,20 +882,21 @@ std::string encode_record(const Record& record) {
 Expected<Recording> decode_recording(std::string_view bytes) {
   DLP_CHECK(check_preamble(bytes));
   Frames frames(bytes);
-  DLP_TRY(auto header, read_header(frames));
-  RecordingBuilder builder(std::move(header));
+  DLP_TRY(auto target, read_header(frames));
   while (true) {
     const size_t offset = frames.offset();
     DLP_TRY(const auto body, frames.next());
     if (!body) break;
     const auto item = parse_cbor(*body);
-    if (!item || !file_record(static_cast<const Record*>(nullptr), *item, builder)) {
+    if (!item || !file_record(static_cast<const Record*>(nullptr), *item, target)) {
       return damaged(offset, "a record makes no sense");
     }
   }
-  const std::vector<Run>& runs = builder.recording().runs;
-  if (frames.is_cut() || runs.empty() || !runs.back().end) builder.mark_truncated();
-  return std::move(builder).take();
+  const std::vector<Run>& runs = target.builder.recording().runs;
+  if (frames.is_cut() || runs.empty() || !runs.back().end) {
+    target.builder.mark_truncated();
+  }
+  return std::move(target.builder).take();
 }
 
 }  // namespace dlprobe

@@ -1,9 +1,8 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
-#include <vector>
+#include <string_view>
 
 #include "lib/base/error.h"
 #include "lib/model/recording.h"
@@ -19,6 +18,10 @@ std::string encode_header(const RecordingHeader& header);
 
 /// One record as a length-prefixed CBOR item, ready to be appended to the file.
 std::string encode_record(const Record& record);
+
+/// A whole file that holds what `recording` holds, thinned as it is, and to which further records can be
+/// appended: reading it gives the same Recording as reading the file that held every record.
+std::string encode_recording(const Recording& recording);
 
 /// Reads a whole file back, through a RecordingBuilder. A last record that is cut off is dropped and
 /// Recording::truncated is set. kMalformed: not a recording, or damaged in the middle (says at which

@@ -20,13 +20,18 @@ ShmForecast forecast_shm(const LoaderPlan& plan, uint64_t page_size) {
   ShmForecast forecast;
   forecast.batch_bytes = round_up_to_pages(batch_size * sample_bytes(plan) + header, page_size) +
                          round_up_to_pages(batch_size * kLabelBytes + header, page_size);
-  forecast.batches = static_cast<uint64_t>(plan.workers) *
-                     static_cast<uint64_t>(plan.prefetch_factor);
+  forecast.batches =
+      static_cast<uint64_t>(plan.workers) * static_cast<uint64_t>(plan.prefetch_factor);
   std::string in_flight = std::to_string(plan.workers) + " workers x " +
                           std::to_string(plan.prefetch_factor) + " prefetched";
   if (plan.workers > 0) {
     forecast.batches += 1;
     in_flight += plan.pin_memory ? " + 1 in the pin-memory thread" : " + 1 in the training loop";
+  }
+  const auto data_batches = static_cast<uint64_t>(std::max(plan.batches, 0));
+  if (data_batches > 0 && data_batches < forecast.batches) {
+    forecast.batches = data_batches;
+    in_flight = "all " + std::to_string(data_batches) + " batches of an epoch";
   }
   forecast.bytes = forecast.batch_bytes * forecast.batches;
   forecast.formula = "(" + in_flight + ") x " + format_bytes(forecast.batch_bytes) + " per batch";

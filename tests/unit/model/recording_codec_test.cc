@@ -246,6 +246,35 @@ TEST(RecordingCodec, FlippedBodiesNeverCrash) {
   }
 }
 
+// What a long watch does with a file that grows too large: it goes on after a rewritten beginning.
+TEST(RecordingCodec, ARewrittenFileReadsLikeTheWholeOne) {
+  RecordingBuilder live(filled_header());
+  std::string file = encode_header(filled_header());
+  const auto add = [&](const Record& record) {
+    live.add(record);
+    file += encode_record(record);
+  };
+  add(RunBegin{});
+  for (int tick = 0; tick < 4000; ++tick) {
+    Sample sample;
+    sample.at = tick * int64_t{100'000'000};
+    ShmUse use = {.at = sample.at, .device = 1, .used_bytes = static_cast<uint64_t>(tick % 37)};
+    sample.shm.emplace_back(use);
+    add(sample);
+    use.at += 50'000'000;
+    use.used_bytes += static_cast<uint64_t>(tick % 5);
+    add(use);
+    if (tick == 2500) file = encode_recording(live.recording());
+  }
+  add(filled_records()[3]);
+  add(RunEnd{.at = 4000 * int64_t{100'000'000}});
+  const auto decoded = decode_recording(file);
+  ASSERT_TRUE(decoded) << to_string(decoded.error());
+  EXPECT_TRUE(decoded->runs == live.recording().runs);
+  EXPECT_EQ(decoded->thinned_records, live.recording().thinned_records);
+  EXPECT_GT(decoded->thinned_records, 0U);
+}
+
 void collect_keys(const nlohmann::json& item, std::set<std::string>& keys) {
   if (!item.is_structured()) return;
   for (const auto& [key, value] : item.items()) {
