@@ -65,12 +65,14 @@ inline std::unexpected<Error> os_failure(std::string context, int os_errno = err
 
 }  // namespace dlprobe
 
+// NOLINTBEGIN(bugprone-macro-parentheses): a declaration cannot stand in parentheses.
 #define DLP_CONCAT_INNER(a, b) a##b
 #define DLP_CONCAT(a, b) DLP_CONCAT_INNER(a, b)
 #define DLP_TRY_INNER(temporary, declaration, expression) \
   auto temporary = (expression);                          \
   if (!temporary) return std::unexpected(std::move(temporary).error()); \
   declaration = std::move(*temporary)
+// NOLINTEND(bugprone-macro-parentheses)
 
 /// `DLP_TRY(auto text, files.read(path));` gives the value, or returns the error from this function.
 #define DLP_TRY(declaration, expression) \
