@@ -86,7 +86,8 @@ packages_available() {
   require_right_to_install "${missing[@]}"
   refresh_package_lists
   for package in "${missing[@]}"; do
-    apt-cache policy "$package" | grep -q 'Candidate: [^(]' || return 1
+    # Not through a pipe: `grep -q` ends early, and pipefail takes the broken pipe for a failure.
+    [[ $(apt-cache policy "$package") =~ Candidate:\ [^\(] ]] || return 1
   done
 }
 

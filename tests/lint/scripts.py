@@ -17,7 +17,8 @@ ROOT = Path(sys.argv[1]).resolve()
 STUBS = {
     "dpkg-query": 'case " $MISSING " in *" ${@: -1} "*) exit 1;; esac; printf installed',
     "apt-get": "",
-    "apt-cache": 'case " $UNKNOWN " in *" ${@: -1} "*) echo "Candidate: (none)";; *) echo "Candidate: 1.0";; esac',
+    "apt-cache": 'case " $UNKNOWN " in *" ${@: -1} "*) echo "Candidate: (none)";; *) echo "Candidate: 1.0"; '
+                 'for i in {1..5000}; do echo "a long table of versions follows"; done;; esac',
     "id": 'echo "$FAKE_UID"',
     "sudo": '[ "$SUDO_ANSWER" = yes ] || exit 1; [ "$1" = -n ] && shift; "$@"',
     "cmake": 'if [ "$1" = --version ]; then echo "cmake version $CMAKE_HAS"; exit; fi; exit 1',
