@@ -1,14 +1,105 @@
+#include <algorithm>
+
 #include "probes/probe.h"
+#include "probes/shm_facts.h"
+#include "probes/shm_rules.h"
 
 namespace dlprobe {
 namespace {
 
-Verdict examine(const Recording& /*recording*/) { return {}; }
+void add(std::vector<Finding>& findings, std::optional<Finding> finding) {
+  if (finding) findings.push_back(std::move(*finding));
+}
+
+// Whatever failed is a consequence of what took the space.
+void mark_consequence(std::optional<Finding>& finding, const std::optional<ShmBlame>& blame) {
+  if (finding && blame) finding->consequence_of = blame->code;
+}
+
+Verdict examine_run(const Recording& recording, const Run& run) {
+  const ShmFacts facts = shm_facts(recording, run);
+  Verdict verdict;
+  verdict.gaps = shm_gaps(facts);
+  if (facts.mount == nullptr) return verdict;
+
+  std::optional<ShmShortage> observed = observed_shortage(facts);
+  const std::optional<ShmShortage> foretold = observed ? std::nullopt : foretold_shortage(facts);
+  const std::optional<ShmShortage>& shortage = observed ? observed : foretold;
+  const std::optional<ShmBlame> blame =
+      shortage ? blame_for(facts, *shortage) : std::optional<ShmBlame>();
+  const ShmBlame* cause = blame ? &*blame : nullptr;
+
+  std::optional<Finding> failure;
+  if (observed) {
+    const std::optional<LoaderStall> stall = find_stall(facts);
+    const bool lost = stall && observed->how == ShmShortage::How::kReservation;
+    failure = lost ? batch_lost(facts, *observed, *stall) : exhausted(facts, *observed);
+  } else if (cause == nullptr) {
+    failure = too_small(facts, foretold ? &*foretold : nullptr);
+  }
+  mark_consequence(failure, blame);
+
+  add(verdict.findings, held_by_another_job(facts, cause));
+  add(verdict.findings, stale_files(facts, cause));
+  add(verdict.findings, leak(facts, cause));
+  add(verdict.findings, std::move(failure));
+  add(verdict.findings, inodes_exhausted(facts));
+  add(verdict.findings, leaked_semaphores(facts));
+  return verdict;
+}
+
+// The stronger of two accounts of one finding stays; both runs are named.
+void merge_finding(std::vector<Finding>& all, Finding finding) {
+  const auto same = std::ranges::find_if(all, [&](const Finding& each) {
+    return each.code == finding.code && each.discriminator == finding.discriminator;
+  });
+  if (same == all.end()) {
+    all.push_back(std::move(finding));
+    return;
+  }
+  std::vector<int> runs = same->runs;
+  runs.insert(runs.end(), finding.runs.begin(), finding.runs.end());
+  const bool stronger =
+      std::pair(finding.severity, finding.confidence) > std::pair(same->severity, same->confidence);
+  if (stronger) *same = std::move(finding);
+  same->runs = std::move(runs);
+}
+
+// Worse first; of equal ones a cause before its consequence.
+void order(std::vector<Finding>& findings) {
+  std::ranges::stable_sort(findings, [](const Finding& a, const Finding& b) {
+    if (a.severity != b.severity) return a.severity > b.severity;
+    return !a.consequence_of && b.consequence_of;
+  });
+}
+
+Verdict examine(const Recording& recording) {
+  Verdict verdict;
+  for (size_t index = 0; index < recording.runs.size(); ++index) {
+    Verdict of_run = examine_run(recording, recording.runs[index]);
+    for (Finding& finding : of_run.findings) {
+      finding.runs = {static_cast<int>(index)};
+      merge_finding(verdict.findings, std::move(finding));
+    }
+    for (Gap& gap : of_run.gaps) {
+      if (std::ranges::count(verdict.gaps, gap) == 0) verdict.gaps.push_back(std::move(gap));
+    }
+  }
+  if (recording.runs.empty()) {
+    verdict.gaps.push_back({.what = "shared memory",
+                            .why = "the recording holds no run",
+                            .effect = "nothing can be said of it",
+                            .remedy = ""});
+  }
+  order(verdict.findings);
+  return verdict;
+}
 
 }  // namespace
 
 extern const Probe k_shm;
-const Probe k_shm = {
-    .name = "shm", .summary = "shared memory: too small, full, leaked, or held by others", .examine = examine};
+const Probe k_shm = {.name = "shm",
+                     .summary = "shared memory: too small, full, leaked, or held by others",
+                     .examine = examine};
 
 }  // namespace dlprobe

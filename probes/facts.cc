@@ -1,0 +1,120 @@
+#include "probes/facts.h"
+
+#include <algorithm>
+
+namespace dlprobe {
+namespace {
+
+Evidence fact(std::string_view name, std::string_view unit, std::string_view source,
+              std::optional<BootNs> at) {
+  Evidence evidence;
+  evidence.name = name;
+  evidence.unit = unit;
+  evidence.source = source;
+  evidence.at = at;
+  return evidence;
+}
+
+const ProcessSample* find_in(const Sample& sample, const ProcessKey& key) {
+  const auto found =
+      std::ranges::find_if(sample.processes, [&](const auto& each) { return each.key == key; });
+  return found == sample.processes.end() ? nullptr : &*found;
+}
+
+// Both ends of a counter over the run, where `read` gives it for at least two samples.
+template <class Read>
+std::optional<OomCount> counted(const Run& run, std::string source, const Read& read) {
+  OomCount result{.before = 0, .after = 0, .source = std::move(source)};
+  int seen = 0;
+  for (const Sample& sample : run.samples) {
+    const std::optional<uint64_t> value = read(sample);
+    if (!value) continue;
+    if (seen == 0) result.before = *value;
+    result.after = *value;
+    ++seen;
+  }
+  if (seen < 2) return std::nullopt;
+  return result;
+}
+
+}  // namespace
+
+Evidence bytes_fact(std::string_view name, uint64_t bytes, std::string_view source,
+                    std::optional<BootNs> at) {
+  Evidence evidence = fact(name, "bytes", source, at);
+  evidence.value = static_cast<int64_t>(bytes);
+  return evidence;
+}
+
+Evidence count_fact(std::string_view name, uint64_t count, std::string_view source,
+                    std::optional<BootNs> at) {
+  Evidence evidence = fact(name, "1", source, at);
+  evidence.value = static_cast<int64_t>(count);
+  return evidence;
+}
+
+Evidence time_fact(std::string_view name, BootNs duration, std::string_view source) {
+  Evidence evidence = fact(name, "s", source, {});
+  evidence.value = static_cast<double>(duration) / 1e9;
+  return evidence;
+}
+
+Evidence text_fact(std::string_view name, std::string value, std::string_view source,
+                   std::optional<BootNs> at) {
+  Evidence evidence = fact(name, "", source, at);
+  evidence.value = std::move(value);
+  return evidence;
+}
+
+Evidence held_against(Evidence fact, std::string_view threshold) {
+  fact.threshold = std::string(threshold);
+  return fact;
+}
+
+Finding new_finding(FindingCode code, Confidence confidence) {
+  Finding finding;
+  finding.code = code;
+  finding.severity = info(code).severity;
+  finding.confidence = confidence;
+  return finding;
+}
+
+std::string describe(const Run& run, const ProcessKey& key) {
+  const ProcessInfo* process = run.find_process(key);
+  const bool has_role = process != nullptr && process->role != Role::kOther;
+  return (has_role ? std::string(to_string(process->role)) : std::string("process")) + " " +
+         std::to_string(key.pid);
+}
+
+bool is_known_dead(const Run& run, const ProcessKey& key, BootNs at) {
+  if (const ProcessExit* exit = run.find_exit(key)) return exit->at <= at;
+  const auto after = std::ranges::upper_bound(run.samples, at, {}, &Sample::at);
+  if (after == run.samples.begin()) return false;
+  if (const ProcessSample* process = find_in(*std::prev(after), key)) {
+    return process->state == 'Z' || process->state == 'X';
+  }
+  return std::any_of(run.samples.begin(), after,
+                     [&](const Sample& sample) { return find_in(sample, key) != nullptr; });
+}
+
+const ProcessInfo* first_of_role(const Run& run, Role role) {
+  const auto found = std::ranges::find(run.processes, role, &ProcessInfo::role);
+  return found == run.processes.end() ? nullptr : &*found;
+}
+
+std::optional<OomCount> oom_count(const Run& run) {
+  auto of_cgroup = counted(run, "oom_kill of the cgroup's memory controller",
+                           [](const Sample& sample) -> std::optional<uint64_t> {
+                             if (!sample.cgroup || !*sample.cgroup) return std::nullopt;
+                             return (*sample.cgroup)->oom_kills;
+                           });
+  if (of_cgroup && of_cgroup->after != of_cgroup->before) return of_cgroup;
+  auto of_host =
+      counted(run, "oom_kill of /proc/vmstat", [](const Sample& sample) -> std::optional<uint64_t> {
+        if (!sample.host || !*sample.host) return std::nullopt;
+        return (*sample.host)->oom_kills;
+      });
+  return of_host ? of_host : of_cgroup;
+}
+
+}  // namespace dlprobe

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "lib/model/finding.h"
+
+namespace dlprobe {
+
+/// Shorthands for the evidence of findings; `source` is the kernel file or call that said it.
+Evidence bytes_fact(std::string_view name, uint64_t bytes, std::string_view source,
+                    std::optional<BootNs> at = {});
+Evidence count_fact(std::string_view name, uint64_t count, std::string_view source,
+                    std::optional<BootNs> at = {});
+/// A span of time, told in seconds.
+Evidence time_fact(std::string_view name, BootNs duration, std::string_view source);
+Evidence text_fact(std::string_view name, std::string value, std::string_view source,
+                   std::optional<BootNs> at = {});
+/// The same fact with what it was held against: "> shm_size".
+Evidence held_against(Evidence fact, std::string_view threshold);
+
+/// The finding with the registry's severity, of the given confidence.
+Finding new_finding(FindingCode code, Confidence confidence);
+
+/// "worker 4242", "trainer 17": how a message names a process of the subject.
+std::string describe(const Run& run, const ProcessKey& key);
+
+/// Whether the process is known to have ended at or before `at`: an exit record, a zombie, or its
+/// absence from the newest sample up to then although an earlier one has it.
+bool is_known_dead(const Run& run, const ProcessKey& key, BootNs at);
+
+/// The first process of that role, in key order; null if there is none.
+const ProcessInfo* first_of_role(const Run& run, Role role);
+
+/// How far the OOM killers' counters moved over the run.
+struct OomCount {
+  uint64_t before = 0;
+  uint64_t after = 0;
+  std::string source;  ///< the file that holds the counter
+};
+/// The cgroup's counter where it was read, else the host's; nothing if neither was read twice.
+std::optional<OomCount> oom_count(const Run& run);
+
+}  // namespace dlprobe

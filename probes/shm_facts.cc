@@ -1,0 +1,266 @@
+#include "probes/shm_facts.h"
+
+#include <algorithm>
+#include <set>
+
+#include "lib/base/units.h"
+#include "lib/model/shm_forecast.h"
+#include "probes/facts.h"
+
+namespace dlprobe {
+namespace {
+
+constexpr uint64_t kDefaultPrefetchFactor = 2;  // torch.utils.data.DataLoader
+
+// The mount that the loader uses: the trainer's, else any process's, else dlprobe's own.
+const ShmMount* mount_of(const Run& run) {
+  const ShmMount* best = nullptr;
+  int best_rank = -1;
+  for (const ShmMount& mount : run.mounts) {
+    const ProcessInfo* process = run.find_process(mount.seen_through);
+    int rank = 0;
+    if (process != nullptr) rank = process->role == Role::kTrainer ? 3 : 1;
+    if (process != nullptr && process->role == Role::kWorker) rank = 2;
+    if (rank > best_rank) {
+      best = &mount;
+      best_rank = rank;
+    }
+  }
+  return best;
+}
+
+std::string source_of(const ShmMount& mount) {
+  std::string result = "statvfs " + mount.mount_point;
+  if (mount.seen_through.pid != 0) {
+    result += " (as pid " + std::to_string(mount.seen_through.pid) + " sees it)";
+  }
+  return result;
+}
+
+bool is_tensor_of_tree(const ShmFacts& facts, const ShmSegment& segment) {
+  if (segment.kind != SegmentKind::kTorchTensor) return false;
+  const bool held = std::ranges::any_of(segment.holders, &SegmentHolder::in_tree);
+  return held || creator_in_tree(facts, segment) != nullptr;
+}
+
+const ShmSegment* find_largest_segment(const ShmFacts& facts) {
+  const ShmSegment* largest = nullptr;
+  for (const ShmLedger* ledger : facts.ledgers) {
+    for (const ShmSegment& segment : ledger->segments) {
+      if (!is_tensor_of_tree(facts, segment)) continue;
+      if (largest == nullptr || segment.size_bytes > largest->size_bytes) largest = &segment;
+    }
+  }
+  return largest;
+}
+
+uint64_t count_most_workers(const ShmFacts& facts) {
+  std::set<ProcessKey> keys;
+  for (const ProcessInfo* worker : facts.workers)
+    keys.insert(worker->key);
+  uint64_t most = 0;
+  for (const Sample& sample : facts.run->samples) {
+    const auto alive = std::ranges::count_if(sample.processes, [&](const ProcessSample& process) {
+      return process.state != 'Z' && keys.contains(process.key);
+    });
+    most = std::max(most, static_cast<uint64_t>(alive));
+  }
+  return most;
+}
+
+bool creator_is_dead(const ShmFacts& facts, const ShmSegment& segment, BootNs at) {
+  if (segment.creator == CreatorState::kDead) return true;
+  if (segment.creator == CreatorState::kAlive) return false;
+  const ProcessInfo* creator = creator_in_tree(facts, segment);
+  return creator != nullptr && is_known_dead(*facts.run, creator->key, at);
+}
+
+ShmShare& share_of_unheld(const ShmFacts& facts, const ShmSegment& segment, ShmSplit& split) {
+  const BootNs at = split.ledger->at;
+  const bool is_semaphore =
+      segment.kind == SegmentKind::kPythonSemaphore || segment.kind == SegmentKind::kSemaphore;
+  if (is_semaphore) return split.semaphores;
+  if (!segment.linked) return split.unknown;
+  if (creator_in_tree(facts, segment) != nullptr) {
+    if (!creator_is_dead(facts, segment, at)) return split.tree;
+    const bool trainer_lives =
+        facts.trainer != nullptr && !is_known_dead(*facts.run, facts.trainer->key, at);
+    return trainer_lives ? split.leaked : split.stale;
+  }
+  switch (segment.creator) {
+    case CreatorState::kAlive:
+      return split.other_job;
+    case CreatorState::kDead:
+      return split.stale;
+    case CreatorState::kUnknown:
+      return split.unknown;
+    case CreatorState::kNone:
+      return split.unheld;
+  }
+  return split.unknown;
+}
+
+ShmShare& share_of(const ShmFacts& facts, const ShmSegment& segment, ShmSplit& split) {
+  if (segment.holders.empty()) return share_of_unheld(facts, segment, split);
+  const bool held = std::ranges::any_of(segment.holders, &SegmentHolder::in_tree);
+  return held ? split.tree : split.other_job;
+}
+
+void sort_by_size(ShmShare& share) {
+  std::ranges::stable_sort(share.segments, [](const ShmSegment* a, const ShmSegment* b) {
+    return taken_bytes(*a) > taken_bytes(*b);
+  });
+}
+
+bool is_empty_reservation(const ShmFacts& facts, const ShmSegment& segment) {
+  return segment.kind == SegmentKind::kTorchTensor && segment.linked && segment.size_bytes > 0 &&
+         segment.allocated_bytes && *segment.allocated_bytes == 0 &&
+         creator_in_tree(facts, segment) != nullptr;
+}
+
+// Collects the reservations that one ledger proves; `seen` holds the empty files of earlier ones.
+void add_reservations(const ShmFacts& facts, const ShmLedger& ledger,
+                      std::map<uint64_t, BootNs>& seen,
+                      std::map<uint64_t, FailedReservation>& proven) {
+  const uint64_t size = facts.size_bytes();
+  const uint64_t room = size == 0 ? kUnlimited : size - std::min(size, ledger.used_bytes);
+  for (const ShmSegment& segment : ledger.segments) {
+    if (!is_empty_reservation(facts, segment)) continue;
+    const auto [first, is_new] = seen.try_emplace(segment.inode, ledger.at);
+    const bool stays = !is_new && first->second < ledger.at;
+    if (!stays && !creator_is_dead(facts, segment, ledger.at) && room >= segment.size_bytes)
+      continue;
+    proven.try_emplace(segment.inode,
+                       FailedReservation{.segment_bytes = segment.size_bytes,
+                                         .creator = creator_in_tree(facts, segment)->key,
+                                         .at = first->second,
+                                         .name = segment.name.value_or("")});
+  }
+}
+
+}  // namespace
+
+ShmFacts shm_facts(const Recording& recording, const Run& run) {
+  ShmFacts facts;
+  facts.recording = &recording;
+  facts.run = &run;
+  facts.page_size = recording.header.host.page_size;
+  facts.trainer = first_of_role(run, Role::kTrainer);
+  for (const ProcessInfo& process : run.processes) {
+    if (process.role == Role::kWorker) facts.workers.push_back(&process);
+  }
+  facts.mount = mount_of(run);
+  if (facts.mount == nullptr) return facts;
+  facts.source = source_of(*facts.mount);
+  for (const ShmUse& use : run.shm_use) {
+    if (use.device == facts.mount->device) facts.use.push_back(use);
+  }
+  std::ranges::stable_sort(facts.use, {}, &ShmUse::at);
+  for (const ShmLedger& ledger : run.ledgers) {
+    if (ledger.device == facts.mount->device) facts.ledgers.push_back(&ledger);
+  }
+  facts.most_workers = count_most_workers(facts);
+  facts.largest_segment = find_largest_segment(facts);
+  return facts;
+}
+
+uint64_t free_bytes(const ShmUse& use) {
+  if (use.size_bytes == 0) return kUnlimited;
+  return use.size_bytes - std::min(use.size_bytes, use.used_bytes);
+}
+
+const ShmUse* tightest_use(const ShmFacts& facts, BootNs from, BootNs to) {
+  const ShmUse* tightest = nullptr;
+  for (const ShmUse& use : facts.use) {
+    if (use.at < from || use.at > to) continue;
+    if (tightest == nullptr || free_bytes(use) <= free_bytes(*tightest)) tightest = &use;
+  }
+  return tightest;
+}
+
+const ShmUse* use_at(const ShmFacts& facts, BootNs at) {
+  if (facts.use.empty()) return nullptr;
+  const auto after = std::ranges::upper_bound(facts.use, at, {}, &ShmUse::at);
+  return after == facts.use.begin() ? &facts.use.front() : &*std::prev(after);
+}
+
+const ShmLedger* ledger_at(const ShmFacts& facts, BootNs at) {
+  if (facts.ledgers.empty()) return nullptr;
+  const ShmLedger* last = facts.ledgers.front();
+  for (const ShmLedger* ledger : facts.ledgers) {
+    if (ledger->at <= at) last = ledger;
+  }
+  return last;
+}
+
+const ProcessInfo* creator_in_tree(const ShmFacts& facts, const ShmSegment& segment) {
+  if (!segment.creator_pid) return nullptr;
+  for (const ProcessInfo& process : facts.run->processes) {
+    // The name holds the pid of the creator's own namespace, the innermost.
+    const int32_t own_pid =
+        process.namespace_pids.empty() ? process.key.pid : process.namespace_pids.back();
+    if (own_pid == *segment.creator_pid) return &process;
+  }
+  return nullptr;
+}
+
+uint64_t taken_bytes(const ShmSegment& segment) {
+  return segment.allocated_bytes.value_or(segment.size_bytes);
+}
+
+ShmSplit split_ledger(const ShmFacts& facts, const ShmLedger& ledger) {
+  ShmSplit split;
+  split.ledger = &ledger;
+  for (const ShmSegment& segment : ledger.segments) {
+    ShmShare& share = share_of(facts, segment, split);
+    share.bytes += taken_bytes(segment);
+    share.segments.push_back(&segment);
+  }
+  for (ShmShare* share : {&split.tree, &split.leaked, &split.other_job, &split.stale, &split.unheld,
+                          &split.unknown, &split.semaphores}) {
+    sort_by_size(*share);
+  }
+  return split;
+}
+
+ShmDemand shm_demand(const ShmFacts& facts) {
+  ShmDemand demand;
+  if (facts.run->begin.plan) {
+    const ShmForecast forecast = forecast_shm(*facts.run->begin.plan, facts.page_size);
+    demand = {.bytes = forecast.bytes,
+              .batch_bytes = forecast.batch_bytes,
+              .formula = forecast.formula,
+              .from_plan = true};
+  } else if (facts.most_workers > 0 && facts.largest_segment != nullptr) {
+    demand.batch_bytes = round_up_to_pages(facts.segment_bytes(), facts.page_size);
+    demand.bytes = (facts.most_workers * kDefaultPrefetchFactor + 1) * demand.batch_bytes;
+    demand.formula = "(" + std::to_string(facts.most_workers) +
+                     " workers x 2 prefetched, the default, + 1 in the training loop) x " +
+                     format_bytes(demand.batch_bytes) + ", the largest segment seen";
+  }
+  return demand;
+}
+
+std::vector<FailedReservation> failed_reservations(const ShmFacts& facts) {
+  std::map<uint64_t, BootNs> seen;
+  std::map<uint64_t, FailedReservation> proven;
+  for (const ShmLedger* ledger : facts.ledgers)
+    add_reservations(facts, *ledger, seen, proven);
+  std::vector<FailedReservation> result;
+  for (auto& [inode, reservation] : proven)
+    result.push_back(std::move(reservation));
+  for (const Event& event : facts.run->events) {
+    if (event.kind != "segment-reservation-failed" || !event.process) continue;
+    const bool known = std::ranges::any_of(
+        result, [&](const FailedReservation& each) { return each.creator == *event.process; });
+    if (known) continue;
+    result.push_back({.segment_bytes = facts.segment_bytes(),
+                      .creator = *event.process,
+                      .at = event.at,
+                      .name = ""});
+  }
+  std::ranges::stable_sort(result, {}, &FailedReservation::at);
+  return result;
+}
+
+}  // namespace dlprobe

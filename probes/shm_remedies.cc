@@ -1,0 +1,154 @@
+#include "probes/shm_remedies.h"
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+
+#include "lib/base/units.h"
+
+namespace dlprobe {
+namespace {
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+constexpr uint64_t kGiB = uint64_t{1} << 30;
+constexpr uint64_t kContainerDefault = 64 * kMiB;  // of Docker, containerd and Podman
+constexpr size_t kMostCommands = 8;
+
+std::string mount_point(const ShmFacts& facts) {
+  return facts.mount == nullptr ? "/dev/shm" : facts.mount->mount_point;
+}
+
+Remedy for_bare_host(const ShmFacts& facts, uint64_t size) {
+  const std::string where = mount_point(facts);
+  return {.title = "Make " + where + " " + format_bytes(size) +
+                   " large (until the next boot; "
+                   "for good: size=" +
+                   size_option(size) + " in its line of /etc/fstab)",
+          .commands = {"sudo mount -o remount,size=" + size_option(size) + " " + where},
+          .applies_to = {"bare-host"},
+          .verify = "df -h " + where};
+}
+
+Remedy for_docker(const ShmFacts& facts, uint64_t size, const std::string& engine) {
+  return {.title =
+              "Start the container with " + format_bytes(size) +
+              " of shared memory (its default is 64 MiB), or let it use the host's with --ipc=host",
+          .commands = {engine + " run --shm-size=" + size_option(size) + " ..."},
+          .applies_to = {"docker"},
+          .verify = engine + " exec CONTAINER df -h " + mount_point(facts)};
+}
+
+Remedy for_kubernetes(const ShmFacts& facts, uint64_t size) {
+  const std::string where = mount_point(facts);
+  return {
+      .title = "Mount an emptyDir of medium Memory on " + where +
+               " in the pod's spec (it counts against the pod's memory limit: raise that as well)",
+      .commands = {"volumes: [{name: dshm, emptyDir: {medium: Memory, sizeLimit: " +
+                       std::to_string(size / kMiB) + "Mi}}]",
+                   "volumeMounts: [{name: dshm, mountPath: " + where + "}]"},
+      .applies_to = {"kubernetes"},
+      .verify = "kubectl exec POD -- df -h " + where};
+}
+
+Remedy for_slurm(const ShmFacts& facts, uint64_t size) {
+  return {.title = "Ask for " + format_bytes(size) +
+                   " of memory more (shared memory counts against the job's), "
+                   "and the administrator for a larger " +
+                   mount_point(facts) + " on the nodes",
+          .commands = {"sbatch --mem=<now + " + size_option(size) + "> ..."},
+          .applies_to = {"slurm"},
+          .verify = "srun df -h " + mount_point(facts)};
+}
+
+bool is_plain_name(const std::string& name) {
+  return !name.empty() && name.front() != '-' && std::ranges::all_of(name, [](unsigned char c) {
+    return c < 0x80 && (std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.');
+  });
+}
+
+std::string remove_command(const std::string& where, const ShmSegment& segment) {
+  const bool by_creator =
+      segment.kind == SegmentKind::kTorchTensor && segment.creator_pid.has_value();
+  if (by_creator) return "rm -f " + where + "/torch_" + std::to_string(*segment.creator_pid) + "_*";
+  if (segment.name && is_plain_name(*segment.name)) return "rm -f " + where + "/" + *segment.name;
+  return "find " + where + " -xdev -inum " + std::to_string(segment.inode) + " -delete";
+}
+
+}  // namespace
+
+uint64_t comfortable_size(uint64_t needed_bytes) {
+  const uint64_t with_margin = needed_bytes + needed_bytes / 4;
+  uint64_t step = kGiB;
+  if (with_margin < 8 * kGiB) step = 256 * kMiB;
+  if (with_margin < kGiB) step = 64 * kMiB;
+  return round_up_to_pages(std::max<uint64_t>(with_margin, 1), step);
+}
+
+std::string size_option(uint64_t bytes) {
+  if (bytes % kGiB == 0) return std::to_string(bytes / kGiB) + "g";
+  return std::to_string((bytes + kMiB - 1) / kMiB) + "m";
+}
+
+std::vector<Remedy> remedies_for_size(const ShmFacts& facts, uint64_t size_bytes) {
+  const std::string& container = facts.recording->header.host.container;
+  if (container == "kubernetes") return {for_kubernetes(facts, size_bytes)};
+  if (container == "docker" || container == "podman") {
+    return {for_docker(facts, size_bytes, container)};
+  }
+  if (container == "slurm") return {for_slurm(facts, size_bytes)};
+  // A container that dlprobe looks at from outside, or one that is not known by its marks.
+  if (!container.empty() || facts.size_bytes() == kContainerDefault) {
+    return {for_docker(facts, size_bytes, "docker"), for_kubernetes(facts, size_bytes),
+            for_bare_host(facts, size_bytes)};
+  }
+  return {for_bare_host(facts, size_bytes)};
+}
+
+std::vector<Remedy> remedies_in_code(const ShmFacts& facts, const ShmDemand& demand) {
+  const uint64_t size = facts.size_bytes();
+  if (size == 0 || demand.batch_bytes == 0) return {};
+  const LoaderPlan* plan = facts.run->begin.plan ? &*facts.run->begin.plan : nullptr;
+  const uint64_t workers =
+      plan != nullptr ? static_cast<uint64_t>(std::max(plan->workers, 0)) : facts.most_workers;
+  const uint64_t batches = (size - size / 10) / demand.batch_bytes;
+  Remedy remedy{
+      .title = "", .commands = {}, .applies_to = {"code"}, .verify = "dlprobe shm -- COMMAND"};
+  if (batches >= 2 && workers >= 1) {
+    const uint64_t fitting = std::min(workers, batches - 1);
+    remedy.title = "Keep at most " + std::to_string(batches) +
+                   " batches in flight: fewer workers, a smaller prefetch_factor";
+    remedy.commands = {"DataLoader(..., num_workers=" + std::to_string(fitting) +
+                       ", prefetch_factor=1)"};
+  } else {
+    remedy.title =
+        "Make the batch smaller: not two of " + format_bytes(demand.batch_bytes) + " fit";
+    remedy.commands = {"DataLoader(..., batch_size=<smaller>, num_workers=1, prefetch_factor=1)"};
+  }
+  return {remedy};
+}
+
+Remedy remedy_remove(const ShmFacts& facts, const std::vector<const ShmSegment*>& segments) {
+  const std::string where = mount_point(facts);
+  Remedy remedy{.title = "Remove the files that nobody has open any more",
+                .commands = {},
+                .applies_to = {"bare-host", "docker", "kubernetes", "slurm"},
+                .verify = "df -h " + where};
+  std::set<std::string> known;
+  for (const ShmSegment* segment : segments) {
+    const std::string command = remove_command(where, *segment);
+    if (remedy.commands.size() < kMostCommands && known.insert(command).second) {
+      remedy.commands.push_back(command);
+    }
+  }
+  return remedy;
+}
+
+Remedy remedy_look(const ShmFacts& facts) {
+  const std::string where = mount_point(facts);
+  return {.title = "See who holds what in " + where,
+          .commands = {"sudo lsof +D " + where, "sudo lsof -nP | grep " + where},
+          .applies_to = {"bare-host", "docker", "kubernetes", "slurm"},
+          .verify = "df -h " + where};
+}
+
+}  // namespace dlprobe

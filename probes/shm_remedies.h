@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lib/model/finding.h"
+#include "probes/shm_facts.h"
+
+namespace dlprobe {
+
+/// A size to ask for so that `needed_bytes` fit with a quarter to spare, in steps that a person
+/// would choose: 64 MiB below 1 GiB, 256 MiB below 8 GiB, then 1 GiB.
+uint64_t comfortable_size(uint64_t needed_bytes);
+
+/// A size as mount, docker and Slurm take it: "320m", "2g".
+std::string size_option(uint64_t bytes);
+
+/// Ways to a /dev/shm of that size, the one for where the subject runs first.
+std::vector<Remedy> remedies_for_size(const ShmFacts& facts, uint64_t size_bytes);
+
+/// The settings of the loader that would fit into the mount as it is; nothing where no batch fits.
+std::vector<Remedy> remedies_in_code(const ShmFacts& facts, const ShmDemand& demand);
+
+/// How to remove files that nobody has open. Names are hostile text: an odd one goes by inode
+/// number.
+Remedy remedy_remove(const ShmFacts& facts, const std::vector<const ShmSegment*>& segments);
+
+/// How to look at who holds what.
+Remedy remedy_look(const ShmFacts& facts);
+
+}  // namespace dlprobe

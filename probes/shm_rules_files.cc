@@ -1,0 +1,338 @@
+// DLP0103 shm-stale-files, DLP0104 shm-leak, DLP0105 shm-held-by-another-job, DLP0107
+// leaked-semaphores.
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "lib/base/units.h"
+#include "probes/facts.h"
+#include "probes/shm_remedies.h"
+#include "probes/shm_rules.h"
+
+namespace dlprobe {
+namespace {
+
+constexpr BootNs kSecond = 1'000'000'000;
+// Managers and trackers clean up within 2 s of a death; what is there later stays.
+constexpr BootNs kCleanUpTime = 3 * kSecond;
+// By its last change alone: a file this old is no left-over of a death just now.
+constexpr BootNs kOldFile = 10 * kSecond;
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+constexpr size_t kMostNamed = 5;
+constexpr std::string_view kScanSource = "scan of /dev/shm and of every /proc/PID/fd and maps";
+
+// When each file was first seen without a holder.
+std::map<uint64_t, BootNs> unheld_since(const ShmFacts& facts) {
+  std::map<uint64_t, BootNs> since;
+  for (const ShmLedger* ledger : facts.ledgers) {
+    for (const ShmSegment& segment : ledger->segments) {
+      if (segment.holders.empty())
+        since.try_emplace(segment.inode, ledger->at);
+      else
+        since.erase(segment.inode);
+    }
+  }
+  return since;
+}
+
+BootNs age_by_change(const ShmFacts& facts, const ShmSegment& segment, BootNs at) {
+  const RecordingHeader& header = facts.recording->header;
+  return header.realtime_ns + (at - header.boottime_ns) - segment.modified_ns;
+}
+
+// A process that will still remove files of the dead: a manager of the subject that lives.
+bool is_cleaner_alive(const ShmFacts& facts, BootNs at) {
+  return std::ranges::any_of(facts.run->processes, [&](const ProcessInfo& process) {
+    return process.role == Role::kShmManager && !is_known_dead(*facts.run, process.key, at);
+  });
+}
+
+// The files of `share` that are past the time in which somebody may still remove them.
+ShmShare lasting(const ShmFacts& facts, const ShmShare& share, BootNs at) {
+  const std::map<uint64_t, BootNs> since = unheld_since(facts);
+  const bool cleaner_alive = is_cleaner_alive(facts, at);
+  ShmShare result;
+  for (const ShmSegment* segment : share.segments) {
+    const bool watched =
+        since.contains(segment->inode) && at - since.at(segment->inode) >= kCleanUpTime;
+    const bool own = creator_in_tree(facts, *segment) != nullptr;
+    const bool settled =
+        own ? watched || !cleaner_alive : watched || age_by_change(facts, *segment, at) >= kOldFile;
+    if (!settled) continue;
+    result.bytes += taken_bytes(*segment);
+    result.segments.push_back(segment);
+  }
+  return result;
+}
+
+std::string name_of(const ShmSegment& segment) {
+  return segment.name.value_or("inode " + std::to_string(segment.inode));
+}
+
+void add_named(Finding& finding, const ShmShare& share, BootNs at) {
+  size_t count = 0;
+  for (const ShmSegment* segment : share.segments) {
+    if (count++ == kMostNamed) break;
+    finding.evidence.push_back(text_fact(
+        "file", name_of(*segment) + ", " + format_bytes(taken_bytes(*segment)), kScanSource, at));
+  }
+}
+
+std::string creators_of(const ShmShare& share) {
+  std::set<int32_t> pids;
+  for (const ShmSegment* segment : share.segments) {
+    if (segment->creator_pid) pids.insert(*segment->creator_pid);
+  }
+  std::string text;
+  for (const int32_t pid : pids)
+    text += (text.empty() ? "" : ", ") + std::to_string(pid);
+  return text;
+}
+
+void add_blame(Finding& finding, const ShmFacts& facts, const ShmBlame* blame) {
+  if (blame == nullptr || blame->code != finding.code) return;
+  finding.severity = Severity::kError;
+  const ShmShortage& shortage = *blame->shortage;
+  const bool foretold = shortage.how == ShmShortage::How::kForecast;
+  finding.message += foretold ? ", and this loader needs " : ", and the subject was refused ";
+  finding.message += format_bytes(shortage.wanted_bytes) + " with " +
+                     format_bytes(free_bytes(shortage.use)) + " of " +
+                     format_bytes(shortage.use.size_bytes) + " free";
+  finding.evidence.push_back(
+      bytes_fact("shm_size", shortage.use.size_bytes, facts.source, shortage.use.at));
+  finding.evidence.push_back(
+      bytes_fact("shm_used", shortage.use.used_bytes, facts.source, shortage.use.at));
+  const ShmDemand demand = shm_demand(facts);
+  if (demand.bytes == 0) return;
+  finding.evidence.push_back(held_against(bytes_fact("loader_needs", demand.bytes, demand.formula),
+                                          "<= shm_size: alone it would fit"));
+}
+
+// The moment that a rule about files judges: that of the shortage, else the last look.
+const ShmLedger* judged_ledger(const ShmFacts& facts, const ShmBlame* blame) {
+  if (blame != nullptr) return blame->split.ledger;
+  return facts.ledgers.empty() ? nullptr : facts.ledgers.back();
+}
+
+// Splits a share by whether the creator stands in the name and is known dead.
+bool all_known_dead(const ShmShare& share) {
+  return std::ranges::all_of(
+      share.segments, [](const ShmSegment* segment) { return segment->creator_pid.has_value(); });
+}
+
+// Blocks of multiprocessing.shared_memory keep an open file for as long as anybody uses them.
+void add_unheld_blocks(ShmShare& stale, const ShmShare& unheld) {
+  for (const ShmSegment* segment : unheld.segments) {
+    if (segment->kind != SegmentKind::kPythonShared) continue;
+    stale.bytes += taken_bytes(*segment);
+    stale.segments.push_back(segment);
+  }
+}
+
+Severity severity_of_waste(const ShmFacts& facts, uint64_t bytes) {
+  const uint64_t size = facts.size_bytes();
+  const bool much = bytes >= 64 * kMiB || (size > 0 && bytes >= size / 100);
+  return much ? Severity::kWarning : Severity::kInfo;
+}
+
+// The last ledger taken while the trainer lived.
+const ShmLedger* last_ledger_of_trainer(const ShmFacts& facts) {
+  const ShmLedger* last = nullptr;
+  if (facts.trainer == nullptr) return last;
+  for (const ShmLedger* ledger : facts.ledgers) {
+    if (!is_known_dead(*facts.run, facts.trainer->key, ledger->at)) last = ledger;
+  }
+  return last;
+}
+
+std::map<ProcessKey, std::pair<std::string, uint64_t>> holders_of(const ShmShare& share) {
+  std::map<ProcessKey, std::pair<std::string, uint64_t>> holders;
+  for (const ShmSegment* segment : share.segments) {
+    if (segment->holders.empty()) {
+      auto& [comm, bytes] =
+          holders[ProcessKey{.pid = segment->creator_pid.value_or(0), .start_ticks = 0}];
+      bytes += taken_bytes(*segment);
+      continue;
+    }
+    auto& [comm, bytes] = holders[segment->holders.front().key];
+    comm = segment->holders.front().comm;
+    bytes += taken_bytes(*segment);
+  }
+  return holders;
+}
+
+std::string describe_holder(const ProcessKey& key, const std::string& comm) {
+  return "pid " + std::to_string(key.pid) + (comm.empty() ? "" : " (" + comm + ")");
+}
+
+void add_leak_remedies(Finding& finding) {
+  finding.remedies.push_back(
+      {.title = "Use the file_descriptor strategy: its segments have no name that could stay",
+       .commands = {"torch.multiprocessing.set_sharing_strategy('file_descriptor')"},
+       .applies_to = {"code"},
+       .verify = "dlprobe shm --pid PID"});
+  finding.remedies.push_back({.title = "Use each iterator up, or keep one loader with persistent "
+                                       "workers instead of making new ones",
+                              .commands = {"DataLoader(..., persistent_workers=True)"},
+                              .applies_to = {"code"},
+                              .verify = "dlprobe shm --pid PID"});
+  finding.remedies.push_back(
+      {.title = "Restart the job: the managers remove the files 2 s after it ended",
+       .commands = {},
+       .applies_to = {"bare-host", "docker", "kubernetes", "slurm"},
+       .verify = "ls /dev/shm"});
+}
+
+}  // namespace
+
+std::optional<Finding> stale_files(const ShmFacts& facts, const ShmBlame* blame) {
+  const bool blamed = blame != nullptr && blame->code == FindingCode::kShmStaleFiles;
+  const ShmLedger* ledger = judged_ledger(facts, blamed ? blame : nullptr);
+  if (ledger == nullptr) return std::nullopt;
+  const ShmSplit split = split_ledger(facts, *ledger);
+  ShmShare candidates = split.stale;
+  add_unheld_blocks(candidates, split.unheld);
+  const ShmShare stale = lasting(facts, candidates, ledger->at);
+  if (stale.bytes < kMiB) return std::nullopt;
+  const bool proven = all_known_dead(stale) && ledger->processes_unreadable == 0;
+  Finding finding =
+      new_finding(FindingCode::kShmStaleFiles, proven ? Confidence::kCertain : Confidence::kLikely);
+  finding.severity = severity_of_waste(facts, stale.bytes);
+  finding.message = std::to_string(stale.segments.size()) + " files with " +
+                    format_bytes(stale.bytes) + " in " + facts.mount->mount_point +
+                    " belong to nobody any more";
+  finding.first_seen = ledger->at;
+  finding.evidence.push_back(bytes_fact("stale_bytes", stale.bytes, kScanSource, ledger->at));
+  finding.evidence.push_back(
+      count_fact("stale_files", stale.segments.size(), kScanSource, ledger->at));
+  finding.evidence.push_back(
+      text_fact("dead_creators", creators_of(stale), "pids in the names, /proc", ledger->at));
+  finding.evidence.push_back(count_fact("holders", 0, kScanSource, ledger->at));
+  finding.evidence.push_back(
+      count_fact("processes_unreadable", ledger->processes_unreadable, kScanSource, ledger->at));
+  add_named(finding, stale, ledger->at);
+  finding.alternatives.push_back(
+      {.cause = "DLP0105",
+       .why_not = "none of the " + std::to_string(ledger->processes_scanned) +
+                  " processes that were looked at has one of them open or mapped"});
+  add_blame(finding, facts, blame);
+  finding.remedies.push_back(remedy_remove(facts, stale.segments));
+  return finding;
+}
+
+std::optional<Finding> leak(const ShmFacts& facts, const ShmBlame* blame) {
+  const bool blamed = blame != nullptr && blame->code == FindingCode::kShmLeak;
+  const ShmLedger* ledger = blamed ? blame->split.ledger : last_ledger_of_trainer(facts);
+  if (ledger == nullptr) return std::nullopt;
+  const ShmSplit split = split_ledger(facts, *ledger);
+  const std::map<uint64_t, BootNs> since = unheld_since(facts);
+  ShmShare leaked;
+  for (const ShmSegment* segment : split.leaked.segments) {
+    const ProcessInfo* creator = creator_in_tree(facts, *segment);
+    if (creator == nullptr || !is_known_dead(*facts.run, creator->key, ledger->at - kCleanUpTime))
+      continue;
+    leaked.bytes += taken_bytes(*segment);
+    leaked.segments.push_back(segment);
+  }
+  if (leaked.bytes < kMiB) return std::nullopt;
+  Finding finding = new_finding(FindingCode::kShmLeak, Confidence::kCertain);
+  const uint64_t size = facts.size_bytes();
+  if (size > 0 && leaked.bytes < size / 20) finding.severity = Severity::kWarning;
+  finding.message = std::to_string(leaked.segments.size()) + " files with " +
+                    format_bytes(leaked.bytes) + " of dead workers stay in " +
+                    facts.mount->mount_point + " while trainer " +
+                    std::to_string(facts.trainer->key.pid) + " lives";
+  finding.processes = {facts.trainer->key};
+  finding.first_seen = ledger->at;
+  for (const ShmSegment* segment : leaked.segments) {
+    if (since.contains(segment->inode))
+      finding.first_seen = std::min(*finding.first_seen, since.at(segment->inode));
+  }
+  finding.last_seen = ledger->at;
+  finding.evidence.push_back(bytes_fact("leaked_bytes", leaked.bytes, kScanSource, ledger->at));
+  finding.evidence.push_back(
+      count_fact("leaked_files", leaked.segments.size(), kScanSource, ledger->at));
+  finding.evidence.push_back(text_fact("dead_creators", creators_of(leaked),
+                                       "exits of the subject's workers", ledger->at));
+  finding.evidence.push_back(bytes_fact("shm_size", size, facts.source, ledger->at));
+  add_named(finding, leaked, ledger->at);
+  finding.alternatives.push_back(
+      {.cause = "prefetched batches on their way",
+       .why_not =
+           "their makers have been dead for 3 s or more, and nobody has them open or mapped"});
+  finding.alternatives.push_back(
+      {.cause = "DLP0103",
+       .why_not = "the trainer still lives, and with it what would remove them"});
+  add_blame(finding, facts, blame);
+  add_leak_remedies(finding);
+  return finding;
+}
+
+std::optional<Finding> held_by_another_job(const ShmFacts& facts, const ShmBlame* blame) {
+  if (blame == nullptr || blame->code != FindingCode::kShmHeldByAnotherJob) return std::nullopt;
+  const ShmLedger& ledger = *blame->split.ledger;
+  const ShmShare& share = blame->split.other_job;
+  const auto by_holder = holders_of(share);
+  const auto most = std::ranges::max_element(by_holder, {},
+                                             [](const auto& entry) { return entry.second.second; });
+  Finding finding = new_finding(FindingCode::kShmHeldByAnotherJob, Confidence::kCertain);
+  finding.message = describe_holder(most->first, most->second.first) +
+                    (by_holder.size() > 1 ? " and others hold " : " holds ") +
+                    format_bytes(share.bytes) + " in " + facts.mount->mount_point;
+  finding.first_seen = ledger.at;
+  finding.evidence.push_back(bytes_fact("held_by_others", share.bytes, kScanSource, ledger.at));
+  for (const auto& [key, holder] : by_holder) {
+    finding.processes.push_back(key);
+    if (finding.processes.size() > kMostNamed) continue;
+    finding.evidence.push_back(
+        text_fact("holder", describe_holder(key, holder.first) + ", " + format_bytes(holder.second),
+                  kScanSource, ledger.at));
+  }
+  add_named(finding, share, ledger.at);
+  finding.alternatives.push_back(
+      {.cause = "DLP0103",
+       .why_not = "the processes that hold them are alive and outside the subject's tree"});
+  add_blame(finding, facts, blame);
+  const ShmDemand demand = shm_demand(facts);
+  finding.remedies.push_back(
+      {.title = "Wait for the other job to end, end it, or run on another node",
+       .commands = {"ps -fp " + std::to_string(most->first.pid)},
+       .applies_to = {"bare-host", "docker", "kubernetes", "slurm"},
+       .verify = "df -h " + facts.mount->mount_point});
+  std::ranges::move(remedies_for_size(facts, comfortable_size(demand.bytes + share.bytes)),
+                    std::back_inserter(finding.remedies));
+  finding.remedies.push_back(remedy_look(facts));
+  return finding;
+}
+
+std::optional<Finding> leaked_semaphores(const ShmFacts& facts) {
+  if (facts.ledgers.empty()) return std::nullopt;
+  const ShmLedger& ledger = *facts.ledgers.back();
+  ShmShare python;
+  for (const ShmSegment* segment : split_ledger(facts, ledger).semaphores.segments) {
+    if (segment->kind != SegmentKind::kPythonSemaphore || !segment->linked) continue;
+    python.segments.push_back(segment);
+  }
+  const ShmShare left = lasting(facts, python, ledger.at);
+  if (left.segments.empty() || ledger.processes_unreadable > 0) return std::nullopt;
+  Finding finding = new_finding(FindingCode::kLeakedSemaphores, Confidence::kCertain);
+  finding.severity = Severity::kWarning;
+  finding.message = std::to_string(left.segments.size()) +
+                    " semaphores of multiprocessing are left in " + facts.mount->mount_point +
+                    ", and no process has one mapped";
+  finding.first_seen = ledger.at;
+  finding.evidence.push_back(
+      count_fact("leaked_semaphores", left.segments.size(), kScanSource, ledger.at));
+  finding.evidence.push_back(count_fact("holders", 0, kScanSource, ledger.at));
+  finding.evidence.push_back(
+      count_fact("processes_scanned", ledger.processes_scanned, kScanSource, ledger.at));
+  add_named(finding, left, ledger.at);
+  finding.alternatives.push_back(
+      {.cause = "a live spawn or forkserver job",
+       .why_not = "it would have its semaphores mapped for as long as it lives"});
+  finding.remedies.push_back(remedy_remove(facts, left.segments));
+  return finding;
+}
+
+}  // namespace dlprobe

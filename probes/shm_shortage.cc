@@ -1,0 +1,184 @@
+// When shared memory did not suffice, and who has the space: what DLP0101, 0102, 0105 and 0106
+// share.
+
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <map>
+
+#include "lib/base/units.h"
+#include "probes/facts.h"
+#include "probes/shm_rules.h"
+
+namespace dlprobe {
+namespace {
+
+constexpr BootNs kSecond = 1'000'000'000;
+// A dying process keeps its segments for milliseconds; the sampling loop may be one interval late.
+constexpr BootNs kBeforeDeath = 1 * kSecond;
+// A torch_shm_manager removes the files of the dead 2 s after its last client.
+constexpr BootNs kAfterDeath = 2 * kSecond;
+
+bool died_of_bus_error(const ProcessExit& exit) {
+  return exit.wait_status && WIFSIGNALED(*exit.wait_status) &&
+         WTERMSIG(*exit.wait_status) == SIGBUS;
+}
+
+// A segment that the dead process had begun to fill, as a ledger around its death shows it.
+const ShmSegment* unfilled_segment(const ShmFacts& facts, const ProcessExit& exit) {
+  const ShmSegment* best = nullptr;
+  for (const ShmLedger* ledger : facts.ledgers) {
+    if (ledger->at < exit.at - kBeforeDeath || ledger->at > exit.at + kAfterDeath) continue;
+    for (const ShmSegment& segment : ledger->segments) {
+      const ProcessInfo* creator = creator_in_tree(facts, segment);
+      const bool is_his = segment.kind == SegmentKind::kTorchTensor && creator != nullptr &&
+                          creator->key == exit.key;
+      if (is_his && taken_bytes(segment) < segment.size_bytes) best = &segment;
+    }
+  }
+  return best;
+}
+
+// Whether what was seen makes the SIGBUS one of a full mount, and how surely.
+std::optional<Confidence> bus_error_confidence(const ShmFacts& facts, const ShmUse& use,
+                                               const ShmSegment* unfilled) {
+  const uint64_t room = free_bytes(use);
+  if (room < facts.page_size) return Confidence::kCertain;
+  if (unfilled != nullptr && unfilled->size_bytes - taken_bytes(*unfilled) > room) {
+    return Confidence::kCertain;
+  }
+  // The last pages go within a millisecond: a look just before may still have seen them free.
+  if (room < facts.segment_bytes() && room < use.size_bytes / 20) return Confidence::kLikely;
+  return std::nullopt;
+}
+
+std::optional<ShmShortage> shortage_of_bus_error(const ShmFacts& facts, const ProcessExit& exit) {
+  const ShmUse* use = tightest_use(facts, exit.at - kBeforeDeath, exit.at);
+  if (use == nullptr || use->size_bytes == 0) return std::nullopt;
+  const ShmSegment* unfilled = unfilled_segment(facts, exit);
+  const std::optional<Confidence> confidence = bus_error_confidence(facts, *use, unfilled);
+  if (!confidence) return std::nullopt;
+  ShmShortage shortage{.how = ShmShortage::How::kBusError,
+                       .confidence = *confidence,
+                       .at = exit.at,
+                       .wanted_bytes = facts.segment_bytes(),
+                       .use = *use,
+                       .victims = {},
+                       .proof = {}};
+  shortage.proof.push_back(
+      text_fact("exit_signal", "SIGBUS (7)", "wait status by " + exit.source, exit.at));
+  if (unfilled != nullptr) {
+    shortage.wanted_bytes = unfilled->size_bytes;
+    shortage.proof.push_back(held_against(
+        bytes_fact("segment_filled", taken_bytes(*unfilled), "stat of the segment", exit.at),
+        "< segment_size"));
+  }
+  return shortage;
+}
+
+std::optional<ShmShortage> first_bus_error(const ShmFacts& facts) {
+  std::optional<ShmShortage> first;
+  for (const ProcessExit& exit : facts.run->exits) {
+    if (!died_of_bus_error(exit)) continue;
+    if (!first) first = shortage_of_bus_error(facts, exit);
+    if (first) first->victims.push_back(exit.key);
+  }
+  return first;
+}
+
+// The last look before `at` at which a segment of that size had no room; else the tightest one.
+const ShmUse* use_without_room(const ShmFacts& facts, uint64_t segment_bytes, BootNs at) {
+  const ShmUse* last = nullptr;
+  for (const ShmUse& use : facts.use) {
+    if (use.at <= at && free_bytes(use) < segment_bytes) last = &use;
+  }
+  if (last != nullptr) return last;
+  return tightest_use(facts, facts.use.empty() ? 0 : facts.use.front().at, at);
+}
+
+// One empty file of a dead process may also be a reservation that a signal cut short. It is a
+// refusal for sure when its process lived on, or made a second one.
+Confidence reservation_confidence(const ShmFacts& facts,
+                                  const std::vector<FailedReservation>& failed) {
+  std::map<ProcessKey, int> per_creator;
+  for (const FailedReservation& each : failed) {
+    if (!is_known_dead(*facts.run, each.creator, each.at)) return Confidence::kCertain;
+    if (++per_creator[each.creator] > 1) return Confidence::kCertain;
+  }
+  return Confidence::kLikely;
+}
+
+std::optional<ShmShortage> first_failed_reservation(const ShmFacts& facts) {
+  const std::vector<FailedReservation> failed = failed_reservations(facts);
+  if (failed.empty()) return std::nullopt;
+  const FailedReservation& first = failed.front();
+  const ShmUse* use = use_without_room(facts, first.segment_bytes, first.at);
+  // Room enough at every look: whatever stopped the reservation was not the size of the mount.
+  if (use == nullptr || free_bytes(*use) >= 2 * first.segment_bytes) return std::nullopt;
+  ShmShortage shortage{.how = ShmShortage::How::kReservation,
+                       .confidence = reservation_confidence(facts, failed),
+                       .at = first.at,
+                       .wanted_bytes = first.segment_bytes,
+                       .use = *use,
+                       .victims = {},
+                       .proof = {}};
+  if (free_bytes(*use) >= first.segment_bytes) shortage.confidence = Confidence::kLikely;
+  for (const FailedReservation& each : failed) {
+    if (std::ranges::count(shortage.victims, each.creator) == 0) {
+      shortage.victims.push_back(each.creator);
+    }
+  }
+  shortage.proof.push_back(count_fact("failed_reservations", failed.size(),
+                                      "files with a size and 0 allocated blocks (statx)",
+                                      first.at));
+  return shortage;
+}
+
+}  // namespace
+
+std::optional<ShmShortage> observed_shortage(const ShmFacts& facts) {
+  if (std::optional<ShmShortage> shortage = first_bus_error(facts)) return shortage;
+  return first_failed_reservation(facts);
+}
+
+std::optional<ShmShortage> foretold_shortage(const ShmFacts& facts) {
+  if (!facts.run->begin.plan || facts.use.empty() || facts.size_bytes() == 0) return std::nullopt;
+  const ShmUse& use = facts.use.front();
+  const ShmDemand demand = shm_demand(facts);
+  uint64_t foreign = use.used_bytes;
+  if (!facts.run->begin.preflight && !facts.ledgers.empty()) {
+    const ShmSplit split = split_ledger(facts, *facts.ledgers.front());
+    foreign = split.other_job.bytes + split.stale.bytes + split.unheld.bytes;
+  }
+  if (demand.bytes + foreign <= use.size_bytes) return std::nullopt;
+  ShmShortage shortage;
+  shortage.how = ShmShortage::How::kForecast;
+  shortage.at = use.at;
+  shortage.wanted_bytes = demand.bytes;
+  shortage.use = use;
+  return shortage;
+}
+
+std::optional<ShmBlame> blame_for(const ShmFacts& facts, const ShmShortage& shortage) {
+  const ShmLedger* ledger = ledger_at(facts, shortage.at);
+  const uint64_t size = shortage.use.size_bytes;
+  const ShmDemand demand = shm_demand(facts);
+  if (ledger == nullptr || size == 0 || demand.bytes > size) return std::nullopt;
+  ShmBlame blame{.code = {}, .split = split_ledger(facts, *ledger), .shortage = &shortage};
+  const uint64_t room = free_bytes(shortage.use);
+  const uint64_t missing = shortage.wanted_bytes > room ? shortage.wanted_bytes - room : 1;
+  const std::array<std::pair<const ShmShare*, FindingCode>, 3> parties = {{
+      {&blame.split.other_job, FindingCode::kShmHeldByAnotherJob},
+      {&blame.split.stale, FindingCode::kShmStaleFiles},
+      {&blame.split.leaked, FindingCode::kShmLeak},
+  }};
+  const auto largest =
+      std::ranges::max_element(parties, {}, [](const auto& party) { return party.first->bytes; });
+  if (largest->first->bytes < missing) return std::nullopt;
+  blame.code = largest->second;
+  return blame;
+}
+
+}  // namespace dlprobe
