@@ -1,0 +1,143 @@
+"""Bad input: one clear line on stderr, the documented exit code, nothing left behind."""
+
+import os
+import signal
+import subprocess
+import tempfile
+import unittest
+
+from support import (DLPROBE, HAS_LOADER, NEEDS_UNSHARE, TIMEOUT, can_unshare, children, dlprobe,
+                     in_private_shm)
+
+# Arguments, exit code, what the line has to say.
+REFUSED = [
+    (["--no-such-option"], 2, "--no-such-option"),
+    (["no-such-command"], 2, "no-such-command"),
+    ([], 2, "subcommand"),
+    (["shm", "--no-such-option"], 2, "--no-such-option"),
+    (["shm", "python", "train.py"], 2, "behind --"),
+    (["shm", "--workers", "-1"], 2, "--workers"),
+    (["shm", "--workers", "100000"], 2, "--workers"),
+    (["shm", "--workers", "two"], 2, "--workers"),
+    (["shm", "--workers"], 2, "--workers"),
+    (["shm", "--batch-size", "0"], 2, "--batch-size"),
+    (["shm", "--batch-size", "99999999999999999999"], 2, "--batch-size"),
+    (["shm", "--prefetch-factor", "0"], 2, "--prefetch-factor"),
+    (["shm", "--sample-shape", "3x"], 2, "--sample-shape '3x' is not a shape"),
+    (["shm", "--sample-shape", "3x-1x5"], 2, "--sample-shape"),
+    (["shm", "--sample-shape", "224x224"], 2, "2 numbers instead of 3"),
+    (["shm", "--batch-size", "1048576", "--sample-shape", "3x4096x4096"], 2, "1 TiB"),
+    (["shm", "--dtype", "complex"], 2, "--dtype"),
+    (["shm", "--start-method", "thread"], 2, "--start-method"),
+    (["shm", "--sharing-strategy", "both"], 2, "--sharing-strategy"),
+    (["shm", "--interval", "0ms"], 2, "--interval"),
+    (["shm", "--interval", "5"], 2, "'5' is not a duration"),
+    (["shm", "--for", "-3s"], 2, "is not a duration"),
+    (["shm", "--fault", "no-such-fault"], 2, "no-such-fault"),
+    (["shm", "--fault", "shm-leak", "--pid", "1"], 2, "--fault"),
+    (["shm", "--pid", "0"], 2, "--pid"),
+    (["shm", "--pid", "-7"], 2, "--pid"),
+    (["shm", "--pid", "999999999"], 2, "999999999"),
+    (["shm", "--pid", "1", "--", "true"], 2, "exclude"),
+    (["shm", "--"], 2, "no command"),
+    (["shm", "--", "no-such-command-anywhere"], 127, "no-such-command-anywhere"),
+    (["shm", "--", "/etc/passwd"], 126, "/etc/passwd"),
+    (["shm", "--", "/"], 126, "run /"),
+    (["shm", "-f", "pdf", "--", "true"], 2, "no format 'pdf'"),
+    (["shm", "-f", "json=", "--", "true"], 2, "path"),
+    (["shm", "-f", "json", "-f", "human", "--", "true"], 2, "two reports"),
+    (["shm", "-f", "json=/no/such/folder/r.json", "--", "true"], 2, "/no/such/folder"),
+    (["shm", "-o", "/", "--", "true"], 2, "/"),
+    (["shm", "--record", "/no/such/folder/r.dlrec", "--", "true"], 2, "/no/such/folder"),
+    (["shm", "--fail-on", "everything"], 2, "--fail-on"),
+    (["replay"], 2, "recording"),
+    (["replay", "/no/such/file"], 2, "/no/such/file"),
+    (["replay", "/"], 2, "/"),
+    (["replay", "/etc/passwd"], 2, "/etc/passwd"),
+    (["replay", "/dev/null"], 2, "/dev/null"),
+    (["explain", "DLP9999"], 2, "DLP9999"),
+    (["explain"], 2, "finding"),
+]
+
+
+class BadInput(unittest.TestCase):
+    def assert_refused(self, done, exit_code, words):
+        text = done.stderr.decode()
+        self.assertEqual(done.returncode, exit_code, text)
+        self.assertIn(words, text)
+        self.assertEqual(done.stdout, b"", "a refusal has nothing to say on stdout")
+        self.assertEqual(text.count("\n"), 1, f"more than one line: {text!r}")
+        self.assertTrue(text.startswith("dlprobe: "), text)
+        self.assertEqual(children(), [], "something was left behind")
+
+    def test_refusals(self):
+        for arguments, exit_code, words in REFUSED:
+            with self.subTest(arguments=arguments):
+                self.assert_refused(dlprobe(*arguments), exit_code, words)
+
+    def test_hostile_text_in_a_refusal_is_escaped(self):
+        done = dlprobe("explain", "\x1b[31mred\u202e")
+        self.assertNotIn(b"\x1b", done.stderr)
+        self.assertIn(rb"\x1b[31mred\u{202e}", done.stderr)
+
+    def test_a_kernel_thread(self):
+        if os.path.exists("/proc/2/exe") or not os.path.exists("/proc/2"):
+            self.skipTest("pid 2 is not a kernel thread here: run outside of a pid namespace")
+        self.assert_refused(dlprobe("shm", "--pid", 2), 2, "kernel thread")
+
+    def test_a_process_that_has_ended(self):
+        ended = subprocess.Popen(["true"])
+        os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+        self.addCleanup(ended.wait)
+        done = dlprobe("shm", "--pid", ended.pid)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn(str(ended.pid).encode(), done.stderr)
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs two users: run as root")
+    def test_a_process_of_somebody_else(self):
+        with subprocess.Popen(["sleep", "100"]) as target:
+            done = subprocess.run(
+                ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", DLPROBE, "shm", "--pid",
+                 str(target.pid)], capture_output=True, timeout=TIMEOUT, check=False)
+            target.send_signal(signal.SIGKILL)
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn(str(target.pid).encode(), done.stderr)
+        self.assertEqual(done.stderr.count(b"\n"), 1, done.stderr)
+
+    @unittest.skipUnless(HAS_LOADER, "the reference loader was not built: needs libtorch-dev and libopencv-dev")
+    def test_a_data_folder_without_images(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = dlprobe("shm", "--data", folder, "--start-method", "fork", "--sharing-strategy",
+                           "file_descriptor")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn(folder.encode(), done.stderr)
+        self.assertEqual(done.stdout, b"")
+
+    @unittest.skipUnless(can_unshare(), NEEDS_UNSHARE)
+    def test_no_dev_shm(self):
+        done = in_private_shm("mount -t tmpfs tmpfs /dev && mknod -m 666 /dev/null c 1 3", ["shm", "--", "true"])
+        self.assertEqual(done.returncode, 3, done.stdout.decode() + done.stderr.decode())
+        self.assertIn(b"/dev/shm", done.stdout)
+
+    def test_a_full_disk_gets_no_half_report(self):
+        with open("/dev/full", "wb") as full:
+            done = dlprobe("shm", "--json", "--", "true", stdout=full)
+        self.assertEqual(done.returncode, 3)
+        self.assertIn(b"No space left", done.stderr)
+
+    @unittest.skipUnless(can_unshare(), NEEDS_UNSHARE)
+    def test_a_report_on_a_full_disk_is_whole_or_absent(self):
+        with tempfile.TemporaryDirectory() as folder:
+            # 16 KiB: less than a report and what it is written beside.
+            setup = (f"mount -t tmpfs -o size=16k tmpfs {folder} && echo old > {folder}/report.json && "
+                     f"head -c 8192 /dev/zero > {folder}/filler")
+            done = in_private_shm(
+                setup + f' && "$0" "$@"; code=$?; cat {folder}/report.json; ls {folder} >&2; exit $code; true',
+                ["shm", "-f", f"json={folder}/report.json", "-q", "--", "true"])
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertTrue(done.stdout.endswith(b"old\n"), done.stdout)
+        self.assertTrue(done.stderr.endswith(b"filler\nreport.json\n"), done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

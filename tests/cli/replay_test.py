@@ -1,0 +1,73 @@
+"""A recording replays to the same bytes; a cut-off one to what it still holds; a foreign one is refused."""
+
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import unittest
+
+from support import DLPROBE, TIMEOUT, dlprobe, python_program
+
+HOLD_SHM = ("import time\n"
+            "with open('/dev/shm/dlprobe-test-segment', 'xb') as file: file.write(bytes(1 << 20))\n"
+            "import os; time.sleep(1.0); os.unlink('/dev/shm/dlprobe-test-segment')\n")
+
+
+class Replay(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.path = os.path.join(folder.name, "incident.dlrec")
+
+    def record(self, *arguments):
+        return dlprobe("shm", *arguments, "--record", self.path, "--", *python_program(HOLD_SHM))
+
+    def test_the_same_bytes(self):
+        live = self.record("--json")
+        again = dlprobe("replay", "--json", self.path)
+        self.assertEqual(live.stdout, again.stdout)
+        self.assertEqual(live.returncode, again.returncode)
+        self.assertEqual(dlprobe("replay", self.path).stdout, dlprobe("replay", self.path).stdout)
+
+    def test_readable_after_kill_9(self):
+        with subprocess.Popen([DLPROBE, "shm", "--record", self.path, "--", "sleep", "60"],
+                              stdout=subprocess.DEVNULL) as process:
+            while not os.path.exists(self.path) or os.path.getsize(self.path) < 4000:
+                self.assertIsNone(process.poll())
+            with open(f"/proc/{process.pid}/task/{process.pid}/children", encoding="ascii") as file:
+                command = int(file.read().split()[0])
+            process.send_signal(signal.SIGKILL)
+            process.wait(TIMEOUT)
+        os.kill(command, 0)  # the command goes on without dlprobe
+        os.kill(command, signal.SIGKILL)
+        report = json.loads(dlprobe("replay", "--json", self.path).stdout)
+        self.assertIn("cut off", json.dumps(report["limitations"]))
+
+    def test_every_truncation_is_read_or_refused_in_one_line(self):
+        self.record("-q")
+        with open(self.path, "rb") as file:
+            whole = file.read()
+        for length in range(0, len(whole), max(1, len(whole) // 40)):
+            with open(self.path, "wb") as file:
+                file.write(whole[:length])
+            done = dlprobe("replay", "-q", self.path)
+            self.assertIn(done.returncode, (0, 2, 3), length)
+            self.assertLessEqual(done.stderr.count(b"\n"), 1)
+
+    def test_a_future_version_is_named(self):
+        self.record("-q")
+        with open(self.path, "r+b") as file:
+            magic = file.read(64)
+            # The major version is the first byte behind the magic text.
+            place = next(i for i, byte in enumerate(magic) if byte == 1)
+            file.seek(place)
+            file.write(b"\x09")
+        done = dlprobe("replay", self.path)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(b"9", done.stderr)
+        self.assertIn(b"version", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,58 @@
+"""What the tests of the command line share: running dlprobe, and private /dev/shm mounts."""
+
+import json
+import os
+import subprocess
+import sys
+
+DLPROBE = os.environ["DLPROBE"]
+HAS_LOADER = bool(os.environ.get("DLPROBE_REFERENCE_LOADER"))
+TIMEOUT = 120
+
+
+def dlprobe(*arguments, **options):
+    """Runs dlprobe and returns the finished process, its streams as bytes."""
+    options.setdefault("stdin", subprocess.DEVNULL)
+    options.setdefault("stdout", subprocess.PIPE)
+    options.setdefault("stderr", subprocess.PIPE)
+    return subprocess.run([DLPROBE, *map(str, arguments)], timeout=TIMEOUT, check=False, **options)
+
+
+def report_of(*arguments, **options):
+    """The JSON report of a run that must give one."""
+    done = dlprobe(*arguments, "--json", **options)
+    try:
+        return json.loads(done.stdout)
+    except ValueError:
+        raise AssertionError(f"no report, exit {done.returncode}: {done.stderr.decode()}") from None
+
+
+def can_unshare():
+    """Whether this process may make mount namespaces (it has to be root, or in a user namespace)."""
+    return subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode == 0
+
+
+NEEDS_UNSHARE = "needs the right to make a mount namespace (CAP_SYS_ADMIN): run the tests as root"
+
+
+def in_private_shm(setup, arguments, **options):
+    """Runs dlprobe in a mount namespace of its own, after the shell commands `setup`."""
+    script = setup + ' && exec "$0" "$@"'
+    options.setdefault("stdin", subprocess.DEVNULL)
+    return subprocess.run(["unshare", "-m", "sh", "-c", script, DLPROBE, *map(str, arguments)],
+                          capture_output=True, timeout=TIMEOUT, check=False, **options)
+
+
+def small_shm(size):
+    return f"mount -t tmpfs -o size={size} tmpfs /dev/shm"
+
+
+def children():
+    """The pids of this process's children, zombies included."""
+    with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
+        return file.read().split()
+
+
+def python_program(text, *arguments):
+    """The command line of a Python program given as text."""
+    return [sys.executable, "-c", text, *arguments]
