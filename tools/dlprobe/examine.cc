@@ -9,11 +9,10 @@
 #include <array>
 #include <csignal>
 #include <cstdlib>
-#include <fstream>
 
 #include <fmt/core.h>
 
-#include "lib/base/mask.h"
+#include "lib/base/secrets.h"
 #include "lib/os/host_facts.h"
 #include "lib/collect/shm_preflight.h"
 #include "lib/collect/trainer_search.h"
@@ -44,6 +43,12 @@ std::string own_executable() {
   return {path.data(), static_cast<size_t>(std::max<ssize_t>(length, 0))};
 }
 
+std::optional<std::string> own_environment(std::string_view name) {
+  const char* value = std::getenv(std::string(name).c_str());
+  if (value == nullptr) return std::nullopt;
+  return value;
+}
+
 // Batches that a run of the reference loader needs to fill its queues and then show the steady state.
 int enough_batches(const LoaderPlan& plan) {
   return std::max(10, plan.workers * plan.prefetch_factor + 6);
@@ -51,8 +56,8 @@ int enough_batches(const LoaderPlan& plan) {
 
 class Examiner {
  public:
-  explicit Examiner(const ExamineRequest& request)
-      : request_(request), machine_(Machine::local()), progress_(request.show_progress) {}
+  Examiner(const ExamineRequest& request, Machine machine)
+      : request_(request), machine_(std::move(machine)), progress_(request.show_progress) {}
 
   Examination run() {
     auto recorder = Recorder::open(header(), request_.record_path);
@@ -85,7 +90,7 @@ class Examiner {
     return {.recording_id = random_id(),
             .realtime_ns = machine_.clock->realtime_ns(),
             .boottime_ns = machine_.clock->now(),
-            .host = read_host_facts(machine_),
+            .host = read_host_facts(machine_, own_environment),
             .invocation = {.version = std::string(kVersion),
                            .probe = std::string(request_.probe->name),
                            .argv = mask_secrets(request_.arguments),
@@ -93,11 +98,6 @@ class Examiner {
                            .interval_ns = request_.interval.count()}};
   }
 
-  CollectOptions collect_options() const {
-    CollectOptions options;
-    options.interval = request_.interval;
-    return options;
-  }
 
   std::optional<BootNs> deadline(std::optional<std::chrono::nanoseconds> span) const {
     if (!span) return std::nullopt;
@@ -111,7 +111,10 @@ class Examiner {
   }
 
   WatchResult watch_target(WatchTarget target) {
-    return watch(machine_, std::move(target), collect_options(), *recorder_, signals_, progress_);
+    CollectOptions options;
+    options.interval = request_.interval;
+    if (target.child) options.adopter = ::getpid();
+    return watch(machine_, std::move(target), options, *recorder_, signals_, progress_);
   }
 
   void run_pid() {
@@ -236,6 +239,12 @@ class Examiner {
 
 }  // namespace
 
-Examination examine(const ExamineRequest& request) { return Examiner(request).run(); }
+Examination examine(const ExamineRequest& request) {
+  auto machine = live_machine();
+  if (!machine) {
+    return {.recording = {}, .refusal = std::move(machine).error(), .refusal_exit = kExitIncomplete};
+  }
+  return Examiner(request, std::move(*machine)).run();
+}
 
 }  // namespace dlprobe
