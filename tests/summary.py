@@ -19,7 +19,8 @@ def was_skipped(case):
     return mark is not None and mark.get("message", "").startswith("SKIP_")
 
 
-# A line of unittest's -v, which starts with a test's name or its doc string: a ctest test can hold several of its tests, and passes though some were skipped.
+# A line of unittest's -v; it starts with the test's name or its doc string. One ctest test can hold
+# several of them, and passes though some were skipped.
 UNITTEST_SKIP = re.compile(r"^(.*?) \.\.\. skipped ['\"](.*)['\"]$", re.MULTILINE)
 
 
