@@ -1,0 +1,208 @@
+// DLP0103, DLP0104, DLP0107: files that stay.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/probes/scene.h"
+
+namespace dlprobe {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+ShmSegment old(ShmSegment segment, double age_s = 3600) {
+  segment.modified_ns -= static_cast<int64_t>(age_s * 1e9);
+  return segment;
+}
+
+TEST(ShmStaleFiles, OldFilesOfTheDeadAreAWarning) {
+  Scene scene;
+  scene.sample(0.1, 20 * kMiB);
+  scene.ledger(0.1, {old(tensor(4711, 1, 20 * kMiB, CreatorState::kDead))});
+  const Verdict verdict = scene.examine();
+  ASSERT_EQ(verdict.findings.size(), 1U);
+  const Finding& finding = verdict.findings.front();
+  EXPECT_EQ(finding.code, FindingCode::kShmStaleFiles);
+  EXPECT_EQ(finding.severity, Severity::kWarning);
+  EXPECT_EQ(finding.confidence, Confidence::kCertain);
+  EXPECT_EQ(number(finding, "stale_bytes"), int64_t{20 * kMiB});
+  EXPECT_EQ(text(finding, "dead_creators"), "4711");
+  EXPECT_EQ(finding.remedies.front().commands.front(), "rm -f /dev/shm/torch_4711_*");
+}
+
+TEST(ShmStaleFiles, AFewKilobytesAreNoNews) {
+  Scene scene;
+  scene.sample(0.1, 8192);
+  scene.ledger(0.1, {old(tensor(4711, 1, 8192, CreatorState::kDead))});
+  EXPECT_THAT(scene.examine().findings, IsEmpty());
+}
+
+TEST(ShmStaleFiles, FilesOfADeathJustNowMayStillBeRemoved) {
+  Scene scene;
+  scene.sample(0.1, 20 * kMiB);
+  scene.ledger(0.1, {tensor(4711, 1, 20 * kMiB, CreatorState::kDead)});
+  EXPECT_THAT(scene.examine().findings, IsEmpty());
+}
+
+TEST(ShmStaleFiles, FilesWatchedForLongerThanACleanUpAreStale) {
+  Scene scene;
+  scene.sample(0.1, 20 * kMiB);
+  scene.ledger(0.1, {tensor(4711, 1, 20 * kMiB, CreatorState::kDead)});
+  scene.ledger(3.5, {tensor(4711, 1, 20 * kMiB, CreatorState::kDead)});
+  EXPECT_TRUE(find(scene.examine(), FindingCode::kShmStaleFiles));
+}
+
+TEST(ShmStaleFiles, MappedFilesOfADeadCreatorAreInUse) {
+  Scene scene;
+  scene.sample(0.1, 20 * kMiB);
+  ShmSegment segment = old(tensor(4711, 1, 20 * kMiB, CreatorState::kDead));
+  segment.holders.push_back(
+      {.key = key_of(900), .comm = "x", .in_tree = false, .fds = 0, .maps = 1});
+  scene.ledger(0.1, {segment});
+  EXPECT_THAT(scene.examine().findings, IsEmpty());
+}
+
+TEST(ShmStaleFiles, AnUnknownCreatorIsNotADeadOne) {
+  Scene scene;
+  scene.sample(0.1, 20 * kMiB);
+  scene.ledger(0.1, {old(tensor(4711, 1, 20 * kMiB, CreatorState::kUnknown))});
+  EXPECT_THAT(scene.examine().findings, IsEmpty());
+}
+
+TEST(ShmStaleFiles, UnreadableProcessesTakeTheCertaintyAway) {
+  Scene scene;
+  scene.sample(0.1, 20 * kMiB);
+  scene.ledger(0.1, {old(tensor(4711, 1, 20 * kMiB, CreatorState::kDead))});
+  scene.run().ledgers.back().processes_unreadable = 3;
+  EXPECT_EQ(scene.examine().findings.front().confidence, Confidence::kLikely);
+}
+
+TEST(ShmStaleFiles, AreTheCauseOfAFailureThatTheyMake) {
+  Scene scene;
+  const ShmSegment stale = old(tensor(4711, 9, 40 * kMiB, CreatorState::kDead));
+  scene.sample(0.1, 62 * kMiB);
+  scene.ledger(0.1, {unlinked_tensor(101, 1, 11 * kMiB, 101),
+                     unlinked_tensor(102, 2, 11 * kMiB, 102), stale});
+  scene.use(0.25, 64 * kMiB);
+  scene.exit_by_signal(101, 0.26, SIGBUS);
+  const Verdict verdict = scene.examine();
+  ASSERT_EQ(verdict.findings.size(), 2U);
+  EXPECT_EQ(verdict.findings.at(0).code, FindingCode::kShmStaleFiles);
+  EXPECT_EQ(verdict.findings.at(0).severity, Severity::kError);
+  EXPECT_EQ(verdict.findings.at(1).consequence_of, FindingCode::kShmStaleFiles);
+}
+
+TEST(ShmStaleFiles, HostileNamesAreRemovedByInode) {
+  Scene scene;
+  scene.sample(0.1, 20 * kMiB);
+  ShmSegment segment = old(foreign_block(77, 20 * kMiB, 900, "x"), 0);
+  segment.holders.clear();
+  segment.name = "psm_$(reboot)";
+  scene.ledger(0.1, {segment});
+  const Verdict verdict = scene.examine();
+  ASSERT_EQ(verdict.findings.size(), 1U);
+  EXPECT_EQ(verdict.findings.front().remedies.front().commands.front(),
+            "find /dev/shm -xdev -inum 77 -delete");
+}
+
+TEST(ShmStaleFiles, OwnFilesAfterTheEndAreStaleOnceNoManagerLives) {
+  Scene scene;
+  scene.process(200, Role::kShmManager);
+  scene.sample(0.1, 20 * kMiB);
+  for (const int pid : {100, 101, 102})
+    scene.exit_by_signal(pid, 0.2, SIGKILL);
+  scene.sample(0.3, 20 * kMiB);
+  scene.ledger(0.3, {tensor(101, 1, 20 * kMiB, CreatorState::kDead)});
+  EXPECT_THAT(scene.examine().findings, IsEmpty()) << "the manager may still unlink it";
+  scene.exit_by_signal(200, 0.4, SIGKILL);
+  scene.ledger(0.5, {tensor(101, 1, 20 * kMiB, CreatorState::kDead)});
+  EXPECT_TRUE(find(scene.examine(), FindingCode::kShmStaleFiles));
+}
+
+// Worker 101 is killed; its two files stay while the trainer lives.
+Scene killed_worker(double watched_s) {
+  Scene scene;
+  scene.sample(0.1, 20 * kMiB);
+  scene.exit_by_signal(101, 0.5, SIGKILL);
+  for (double at = 0.6; at <= 0.5 + watched_s; at += 0.5) {
+    scene.sample(at, 20 * kMiB);
+    scene.ledger(at, {tensor(101, 1, 10 * kMiB, CreatorState::kDead),
+                      tensor(101, 2, 10 * kMiB, CreatorState::kDead)});
+  }
+  return scene;
+}
+
+TEST(ShmLeak, FilesOfAKilledWorkerWhileTheTrainerLives) {
+  const Verdict verdict = killed_worker(6).examine();
+  ASSERT_EQ(verdict.findings.size(), 1U);
+  const Finding& finding = verdict.findings.front();
+  EXPECT_EQ(finding.code, FindingCode::kShmLeak);
+  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_EQ(finding.confidence, Confidence::kCertain);
+  EXPECT_EQ(number(finding, "leaked_bytes"), int64_t{20 * kMiB});
+  EXPECT_EQ(text(finding, "dead_creators"), "101");
+}
+
+TEST(ShmLeak, JustAfterTheDeathItMayStillBeCleanedUp) {
+  EXPECT_THAT(killed_worker(2).examine().findings, IsEmpty());
+}
+
+TEST(ShmLeak, BatchesThatTheTrainerHoldsAreNotLeaked) {
+  Scene scene = killed_worker(6);
+  for (ShmLedger& ledger : scene.run().ledgers) {
+    for (ShmSegment& segment : ledger.segments) {
+      segment.holders.push_back(
+          {.key = key_of(100), .comm = "python3", .in_tree = true, .fds = 0, .maps = 1});
+    }
+  }
+  EXPECT_THAT(scene.examine().findings, IsEmpty());
+}
+
+TEST(ShmLeak, PrefetchedBatchesOfLiveWorkersAreNotLeaked) {
+  Scene scene;
+  for (double at = 0.1; at < 6; at += 0.5) {
+    scene.sample(at, 20 * kMiB);
+    scene.ledger(at, {tensor(101, 1, 20 * kMiB, CreatorState::kAlive)});
+  }
+  EXPECT_THAT(scene.examine().findings, IsEmpty());
+}
+
+TEST(LeakedSemaphores, OldOnesWithoutAProcessAreAWarning) {
+  Scene scene;
+  scene.sample(0.1, 8192);
+  scene.ledger(0.1, {semaphore(1, 60), semaphore(2, 60)});
+  const Verdict verdict = scene.examine();
+  ASSERT_EQ(verdict.findings.size(), 1U);
+  EXPECT_EQ(verdict.findings.front().code, FindingCode::kLeakedSemaphores);
+  EXPECT_EQ(verdict.findings.front().severity, Severity::kWarning);
+  EXPECT_EQ(number(verdict.findings.front(), "leaked_semaphores"), 2);
+}
+
+TEST(LeakedSemaphores, OfALiveSpawnJobAreNone) {
+  Scene scene;
+  scene.sample(0.1, 8192);
+  ShmSegment mapped = semaphore(1, 60);
+  mapped.holders.push_back(
+      {.key = key_of(900), .comm = "x", .in_tree = false, .fds = 0, .maps = 1});
+  scene.ledger(0.1, {mapped});
+  EXPECT_THAT(scene.examine().findings, IsEmpty());
+}
+
+TEST(LeakedSemaphores, FreshOnesMayBelongToAJobThatIsStarting) {
+  Scene scene;
+  scene.sample(0.1, 8192);
+  scene.ledger(0.1, {semaphore(1, 0.5)});
+  EXPECT_THAT(scene.examine().findings, IsEmpty());
+}
+
+TEST(LeakedSemaphores, AreNotSaidWhileSomeProcessCannotBeRead) {
+  Scene scene;
+  scene.sample(0.1, 8192);
+  scene.ledger(0.1, {semaphore(1, 60)});
+  scene.run().ledgers.back().processes_unreadable = 1;
+  EXPECT_THAT(scene.examine().findings, IsEmpty());
+}
+
+}  // namespace
+}  // namespace dlprobe

@@ -1,0 +1,375 @@
+// DLP0101, DLP0102, DLP0105, DLP0108, and what cannot be said.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lib/model/shm_forecast.h"
+#include "tests/unit/probes/scene.h"
+
+namespace dlprobe {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+constexpr uint64_t kBatch = 20 * kMiB;
+
+// Two 20 MiB batches sit in 64 MiB, and worker 101 fills a third that does not fit.
+Scene full_mount() {
+  Scene scene;
+  scene.sample(0.1, 0);
+  scene.sample(0.2, 40 * kMiB);
+  scene.ledger(0.2, {unlinked_tensor(101, 1, kBatch, 101), unlinked_tensor(102, 2, kBatch, 102)});
+  scene.use(0.25, 64 * kMiB);
+  return scene;
+}
+
+LoaderPlan plan_of(int workers, int batch_size) {
+  LoaderPlan plan;
+  plan.workers = workers;
+  plan.batch_size = batch_size;
+  return plan;
+}
+
+TEST(ShmExhausted, SigbusOnAFullMountIsCertain) {
+  Scene scene = full_mount();
+  scene.exit_by_signal(101, 0.26, SIGBUS);
+  scene.exit_with(100, 0.3, 1);
+  scene.sample(0.4, 0);
+  const Verdict verdict = scene.examine();
+  ASSERT_THAT(verdict.findings, Not(IsEmpty()));
+  const Finding& finding = verdict.findings.front();
+  EXPECT_EQ(finding.code, FindingCode::kShmExhausted);
+  EXPECT_EQ(finding.confidence, Confidence::kCertain);
+  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_EQ(number(finding, "shm_size"), int64_t{64 * kMiB});
+  EXPECT_EQ(number(finding, "shm_free"), 0);
+  EXPECT_EQ(number(finding, "segment_size"), int64_t{kBatch});
+  EXPECT_THAT(finding.message, HasSubstr("worker 101 was killed by SIGBUS"));
+  EXPECT_THAT(finding.processes, testing::ElementsAre(key_of(101)));
+  EXPECT_GE(finding.alternatives.size(), 3U) << "other SIGBUS, other sender, OOM";
+  EXPECT_FALSE(finding.remedies.empty());
+  EXPECT_THAT(verdict.gaps, IsEmpty());
+}
+
+TEST(ShmExhausted, SaysTheSizeThatWouldDo) {
+  Scene scene = full_mount();
+  scene.exit_by_signal(101, 0.26, SIGBUS);
+  const Verdict verdict = scene.examine();
+  // (2 workers x 2 + 1) x 20 MiB and a quarter more, in steps of 64 MiB.
+  EXPECT_EQ(number(verdict.findings.front(), "size_that_would_do"), int64_t{128 * kMiB});
+}
+
+TEST(ShmExhausted, ACoreDumpIsTheSameDeath) {
+  Scene scene = full_mount();
+  scene.exit_by_signal(101, 0.26, SIGBUS | 0x80);
+  EXPECT_TRUE(find(scene.examine(), FindingCode::kShmExhausted));
+}
+
+TEST(ShmExhausted, OutOfMemoryIsNotRuledOutWhenItsCounterMoved) {
+  Scene scene = full_mount();
+  scene.oom_kills = 1;
+  scene.exit_by_signal(101, 0.26, SIGBUS);
+  scene.sample(0.4, 0);
+  const Verdict verdict = scene.examine();
+  for (const Alternative& each : verdict.findings.front().alternatives) {
+    EXPECT_THAT(each.cause, Not(HasSubstr("OOM")));
+  }
+}
+
+TEST(ShmExhausted, AHalfFilledSegmentOfTheDeadWorkerProvesItToo) {
+  Scene scene;
+  scene.sample(0.1, 0);
+  scene.sample(0.2, 60 * kMiB);
+  ShmSegment begun = unlinked_tensor(101, 3, kBatch, 101);
+  begun.allocated_bytes = 10 * kMiB;
+  scene.ledger(0.2, {begun});
+  scene.exit_by_signal(101, 0.3, SIGBUS);
+  const std::optional<Finding> finding = find(scene.examine(), FindingCode::kShmExhausted);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->confidence, Confidence::kCertain);
+  EXPECT_EQ(number(*finding, "segment_filled"), int64_t{10 * kMiB});
+}
+
+TEST(ShmExhausted, SigbusWithRoomLeftIsAnotherBusError) {
+  Scene scene;
+  scene.sample(0.1, 0);
+  scene.sample(0.2, 40 * kMiB);
+  scene.ledger(0.2, {unlinked_tensor(101, 1, kBatch, 101)});
+  scene.exit_by_signal(101, 0.26, SIGBUS);
+  scene.sample(0.4, 0);
+  EXPECT_THAT(scene.examine().findings, IsEmpty());
+}
+
+TEST(ShmExhausted, SigbusLongAfterTheMountWasFullIsAnotherBusError) {
+  Scene scene = full_mount();
+  for (int tick = 3; tick < 50; ++tick)
+    scene.sample(tick * 0.1, 20 * kMiB);
+  scene.exit_by_signal(101, 4.9, SIGBUS);
+  EXPECT_FALSE(find(scene.examine(), FindingCode::kShmExhausted));
+}
+
+TEST(ShmExhausted, AnotherSignalOnAFullMountIsNotIt) {
+  Scene scene = full_mount();
+  scene.exit_by_signal(101, 0.26, SIGKILL);
+  EXPECT_FALSE(find(scene.examine(), FindingCode::kShmExhausted));
+}
+
+TEST(ShmExhausted, ARefusedReservationOfALiveWorkerIsCertain) {
+  Scene scene = full_mount();
+  ShmSegment empty = tensor(101, 7, kBatch, CreatorState::kAlive);
+  empty.allocated_bytes = 0;
+  scene.ledger(0.3, {empty});
+  scene.sample(0.4, 60 * kMiB);
+  scene.ledger(0.5, {empty});
+  scene.exit_with(100, 0.6, 1);
+  const Verdict verdict = scene.examine();
+  const std::optional<Finding> finding = find(verdict, FindingCode::kShmExhausted);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->confidence, Confidence::kCertain);
+  EXPECT_EQ(finding->discriminator, "reservation-refused");
+  EXPECT_EQ(number(*finding, "failed_reservations"), 1);
+  EXPECT_THAT(finding->message, HasSubstr("worker 101 was refused a segment of 20.0 MiB"));
+}
+
+TEST(ShmExhausted, OneEmptyFileSeenAfterTheDeathIsOnlyLikely) {
+  Scene scene = full_mount();
+  scene.exit_with(101, 0.3, 1);
+  ShmSegment empty = tensor(101, 7, kBatch, CreatorState::kDead);
+  empty.allocated_bytes = 0;
+  scene.ledger(0.5, {empty});
+  const std::optional<Finding> one = find(scene.examine(), FindingCode::kShmExhausted);
+  ASSERT_TRUE(one);
+  EXPECT_EQ(one->confidence, Confidence::kLikely);
+  ShmSegment second = empty;
+  second.inode = 8;
+  scene.ledger(0.6, {empty, second});
+  EXPECT_EQ(find(scene.examine(), FindingCode::kShmExhausted)->confidence, Confidence::kCertain);
+}
+
+TEST(ShmExhausted, AnEmptyFileWithRoomForItIsAReservationUnderWay) {
+  Scene scene;
+  scene.sample(0.1, 0);
+  ShmSegment empty = tensor(101, 7, kBatch, CreatorState::kAlive);
+  empty.allocated_bytes = 0;
+  scene.ledger(0.2, {empty});
+  scene.sample(0.3, 20 * kMiB);
+  EXPECT_THAT(scene.examine().findings, IsEmpty());
+}
+
+TEST(ShmExhausted, TheCollectorsEventCountsAsProof) {
+  Scene scene = full_mount();
+  scene.run().events.push_back({.at = Scene::at(0.26),
+                                .kind = "segment-reservation-failed",
+                                .text = "",
+                                .process = key_of(102)});
+  const std::optional<Finding> finding = find(scene.examine(), FindingCode::kShmExhausted);
+  ASSERT_TRUE(finding);
+  EXPECT_THAT(finding->processes, testing::ElementsAre(key_of(102)));
+}
+
+TEST(ShmExhausted, AJobThatFailsByItselfWhileShmIsWellUsedIsNotIt) {
+  Scene scene;
+  scene.sample(0.1, 0);
+  scene.sample(0.2, 55 * kMiB);
+  scene.ledger(0.2,
+               {unlinked_tensor(101, 1, 11 * kMiB, 101), unlinked_tensor(102, 2, 11 * kMiB, 102)});
+  scene.exit_with(100, 0.5, 1);
+  scene.sample(0.6, 0);
+  EXPECT_FALSE(has_error(scene.examine()));
+}
+
+TEST(ShmExhausted, EqualFindingsOfTwoRunsAreOneThatNamesBoth) {
+  Scene scene = full_mount();
+  scene.exit_by_signal(101, 0.26, SIGBUS);
+  scene.next_run();
+  scene.sample(0.2, 40 * kMiB);
+  scene.ledger(0.2, {unlinked_tensor(101, 1, kBatch, 101)});
+  scene.use(0.25, 64 * kMiB);
+  scene.exit_by_signal(101, 0.26, SIGBUS);
+  const Verdict verdict = scene.examine();
+  ASSERT_EQ(verdict.findings.size(), 1U);
+  EXPECT_THAT(verdict.findings.front().runs, testing::ElementsAre(0, 1));
+}
+
+TEST(ShmHeldByAnotherJob, IsTheCauseWhenTheLoaderAloneWouldFit) {
+  Scene scene;
+  const ShmSegment theirs = foreign_block(9, 40 * kMiB, 900, "other-job");
+  scene.sample(0.1, 40 * kMiB);
+  scene.sample(0.2, 62 * kMiB);
+  scene.ledger(0.2, {unlinked_tensor(101, 1, 11 * kMiB, 101),
+                     unlinked_tensor(102, 2, 11 * kMiB, 102), theirs});
+  scene.use(0.25, 64 * kMiB);
+  scene.exit_by_signal(101, 0.26, SIGBUS);
+  const Verdict verdict = scene.examine();
+  ASSERT_EQ(verdict.findings.size(), 2U);
+  EXPECT_EQ(verdict.findings.at(0).code, FindingCode::kShmHeldByAnotherJob);
+  EXPECT_EQ(verdict.findings.at(0).severity, Severity::kError);
+  EXPECT_THAT(verdict.findings.at(0).message, HasSubstr("pid 900 (other-job) holds 40.0 MiB"));
+  EXPECT_EQ(verdict.findings.at(1).code, FindingCode::kShmExhausted);
+  EXPECT_EQ(verdict.findings.at(1).consequence_of, FindingCode::kShmHeldByAnotherJob);
+}
+
+TEST(ShmHeldByAnotherJob, IsNotTheCauseWhenTheLoaderIsTooLargeAnyway) {
+  Scene scene = full_mount();
+  scene.run().ledgers.front().segments.push_back(foreign_block(9, 5 * kMiB, 900, "other-job"));
+  scene.exit_by_signal(101, 0.26, SIGBUS);
+  const Verdict verdict = scene.examine();
+  EXPECT_EQ(verdict.findings.front().code, FindingCode::kShmExhausted);
+  EXPECT_FALSE(find(verdict, FindingCode::kShmHeldByAnotherJob));
+}
+
+TEST(ShmHeldByAnotherJob, IsNoFindingWhileNothingFails) {
+  Scene scene;
+  scene.sample(0.1, 40 * kMiB);
+  scene.ledger(0.1, {foreign_block(9, 40 * kMiB, 900, "other-job")});
+  scene.sample(0.2, 45 * kMiB);
+  EXPECT_THAT(scene.examine().findings, IsEmpty());
+}
+
+TEST(ShmHeldByAnotherJob, IsTheCauseOfAForecastThatDoesNotFit) {
+  Scene scene(256 * kMiB);
+  scene.plan(plan_of(2, 64), true);  // 5 x 36.8 MiB
+  scene.use(0.1, 200 * kMiB);
+  scene.ledger(0.1, {foreign_block(9, 200 * kMiB, 900, "other-job")});
+  const Verdict verdict = scene.examine();
+  ASSERT_EQ(verdict.findings.size(), 1U);
+  EXPECT_EQ(verdict.findings.front().code, FindingCode::kShmHeldByAnotherJob);
+  EXPECT_EQ(verdict.findings.front().severity, Severity::kError);
+}
+
+TEST(ShmTooSmall, APlanThatCannotFitIsCertainBeforeItStarts) {
+  Scene scene;
+  scene.plan(plan_of(8, 32), true);
+  scene.use(0.1, 0);
+  const Verdict verdict = scene.examine();
+  ASSERT_EQ(verdict.findings.size(), 1U);
+  const Finding& finding = verdict.findings.front();
+  EXPECT_EQ(finding.code, FindingCode::kShmTooSmall);
+  EXPECT_EQ(finding.confidence, Confidence::kCertain);
+  const ShmForecast forecast = forecast_shm(plan_of(8, 32), 4096);
+  EXPECT_EQ(number(finding, "forecast"), static_cast<int64_t>(forecast.bytes));
+  EXPECT_GE(number(finding, "size_that_would_do"), static_cast<int64_t>(forecast.bytes));
+  EXPECT_THAT(finding.remedies.back().applies_to, testing::ElementsAre("code"));
+}
+
+TEST(ShmTooSmall, APlanThatFillsMoreThanFourFifthsIsAWarning) {
+  Scene scene(208 * kMiB);
+  scene.plan(plan_of(2, 64), true);  // 183.8 MiB
+  scene.use(0.1, 0);
+  const Verdict verdict = scene.examine();
+  ASSERT_EQ(verdict.findings.size(), 1U);
+  EXPECT_EQ(verdict.findings.front().severity, Severity::kWarning);
+}
+
+TEST(ShmTooSmall, APlanThatFitsIsHealthy) {
+  Scene scene(256 * kMiB);
+  scene.plan(plan_of(2, 64), true);
+  scene.use(0.1, 0);
+  const Verdict verdict = scene.examine();
+  EXPECT_THAT(verdict.findings, IsEmpty());
+  EXPECT_THAT(verdict.gaps, IsEmpty());
+}
+
+TEST(ShmTooSmall, SizeZeroIsNoLimit) {
+  Scene scene(0);
+  scene.plan(plan_of(8, 320), true);
+  scene.use(0.1, 10 * kMiB);
+  EXPECT_THAT(scene.examine().findings, IsEmpty());
+}
+
+TEST(ShmTooSmall, WithoutAPlanALoaderAtTheEdgeIsOnlyAWarning) {
+  Scene scene;
+  scene.sample(0.1, 50 * kMiB);
+  scene.ledger(0.1,
+               {unlinked_tensor(101, 1, 25 * kMiB, 101), unlinked_tensor(102, 2, 25 * kMiB, 102)});
+  scene.sample(0.2, 50 * kMiB);
+  const Verdict verdict = scene.examine();
+  ASSERT_EQ(verdict.findings.size(), 1U);
+  EXPECT_EQ(verdict.findings.front().code, FindingCode::kShmTooSmall);
+  EXPECT_EQ(verdict.findings.front().confidence, Confidence::kLikely);
+  EXPECT_EQ(verdict.findings.front().severity, Severity::kWarning);
+}
+
+TEST(ShmRemedies, TheOneForTheContainerComesFirst) {
+  const auto first_remedy = [](const std::string& container) {
+    Scene scene = full_mount();
+    scene.recording.header.host.container = container;
+    scene.exit_by_signal(101, 0.26, SIGBUS);
+    return scene.examine().findings.front().remedies.front();
+  };
+  EXPECT_THAT(first_remedy("docker").commands.front(), HasSubstr("--shm-size=128m"));
+  EXPECT_THAT(first_remedy("kubernetes").commands.front(), HasSubstr("medium: Memory"));
+  EXPECT_THAT(first_remedy("slurm").applies_to, testing::ElementsAre("slurm"));
+}
+
+TEST(ShmInodes, NoneLeftIsAnError) {
+  Scene scene;
+  scene.use(0.1, kMiB);
+  scene.run().shm_use.back().inodes_used = 1000;
+  const std::optional<Finding> finding = find(scene.examine(), FindingCode::kShmInodesExhausted);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kError);
+}
+
+TEST(ShmInodes, ManyButEnoughIsSilentAndNoLimitToo) {
+  Scene scene;
+  scene.use(0.1, kMiB);
+  scene.run().shm_use.back().inodes_used = 800;
+  EXPECT_THAT(scene.examine().findings, IsEmpty());
+  scene.run().shm_use.back().inodes = 0;
+  EXPECT_THAT(scene.examine().findings, IsEmpty());
+}
+
+TEST(ShmGaps, NoMountIsNotHealthy) {
+  Scene scene;
+  scene.no_mount();
+  const Verdict verdict = scene.examine();
+  EXPECT_THAT(verdict.findings, IsEmpty());
+  ASSERT_EQ(verdict.gaps.size(), 1U);
+  EXPECT_THAT(verdict.gaps.front().what, HasSubstr("/dev/shm"));
+}
+
+TEST(ShmGaps, AMountThatIsNoTmpfsIsNotHealthy) {
+  Scene scene;
+  scene.run().mounts.front().fs_type = "ext4";
+  scene.use(0.1, 0);
+  EXPECT_EQ(scene.examine().gaps.size(), 1U);
+}
+
+TEST(ShmGaps, AFailedStatvfsIsNotHealthyAndSaysWhy) {
+  Scene scene;
+  scene.run().samples.emplace_back();
+  scene.run().samples.back().shm.emplace_back(
+      failure(ErrorCode::kForbidden, "statvfs /proc/100/root/dev/shm"));
+  const Verdict verdict = scene.examine();
+  ASSERT_EQ(verdict.gaps.size(), 1U);
+  EXPECT_THAT(verdict.gaps.front().why, HasSubstr("/proc/100/root"));
+}
+
+TEST(ShmGaps, AnotherMountNamespaceThanTheSubjectsIsNotHealthy) {
+  Scene scene;
+  scene.run().mounts.front().seen_through = {};
+  scene.run().mounts.front().mount_namespace = 2;
+  scene.use(0.1, 0);
+  EXPECT_EQ(scene.examine().gaps.size(), 1U);
+}
+
+TEST(ShmGaps, AnUnreadableEndOfAWorkerOnATightMountIsOne) {
+  Scene scene = full_mount();
+  scene.exit_by_signal(101, 0.26, SIGBUS);
+  scene.run().exits.back().wait_status = failure(ErrorCode::kVanished, "reaped by another process");
+  const Verdict verdict = scene.examine();
+  EXPECT_FALSE(has_error(verdict));
+  EXPECT_EQ(verdict.gaps.size(), 1U);
+}
+
+TEST(ShmGaps, AnEmptyRecordingIsNotHealthy) {
+  const Verdict verdict = find_probe("shm")->examine(Recording{});
+  EXPECT_THAT(verdict.findings, IsEmpty());
+  EXPECT_EQ(verdict.gaps.size(), 1U);
+}
+
+}  // namespace
+}  // namespace dlprobe
