@@ -76,6 +76,13 @@ std::vector<unsigned char> make_jpeg(const BuiltInImages& wanted, uint32_t index
 
 }  // namespace
 
+ImageSource ImageSource::share(int fd) const {
+  ImageSource same(paths_);
+  same.offsets_ = offsets_;
+  same.file_.reset(fd);
+  return same;
+}
+
 uint32_t ImageSource::size() const {
   return static_cast<uint32_t>(offsets_.empty() ? paths_.size() : offsets_.size() - 1);
 }

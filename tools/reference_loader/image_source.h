@@ -23,6 +23,9 @@ class ImageSource {
   ImageSource(UniqueFd file, std::vector<uint64_t> offsets)
       : file_(std::move(file)), offsets_(std::move(offsets)) {}
 
+  /// The same images for a forked process, whose descriptor of their file is `fd`.
+  ImageSource share(int fd) const;
+
   uint32_t size() const;
   /// The compressed bytes of image `index`, into `bytes`.
   Status read(uint32_t index, std::vector<unsigned char>& bytes) const;

@@ -74,6 +74,11 @@ std::string segment_name(pid_t pid, uint32_t random, uint64_t counter) {
          std::to_string(counter);
 }
 
+void remove_segment(const std::string& name, const ShmManagerClient& manager) {
+  shm_unlink(name.c_str());
+  manager.has_freed(name);
+}
+
 int remove_segments_of(pid_t pid, uint32_t random) {
   const std::string prefix = "torch_" + std::to_string(pid) + "_" + std::to_string(random) + "_";
   std::vector<std::string> found;

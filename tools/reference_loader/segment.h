@@ -10,6 +10,7 @@
 #include "lib/base/error.h"
 #include "lib/base/unique_fd.h"
 #include "lib/model/loader_plan.h"
+#include "tools/reference_loader/shm_manager.h"
 
 namespace dlprobe::loader {
 
@@ -55,6 +56,9 @@ class Segment {
 
 /// "/torch_PID_RANDOM_COUNTER", as at::NewProcessWideShmHandle.
 std::string segment_name(pid_t pid, uint32_t random, uint64_t counter);
+
+/// Unlinks a named segment and tells the manager.
+void remove_segment(const std::string& name, const ShmManagerClient& manager);
 
 /// Unlinks what process `pid` of this loader (`random` is the loader's own) left in /dev/shm.
 /// Returns how many files that were.

@@ -51,7 +51,11 @@ void report_crash(int signal) {
 
 void install_stop_handlers() {
   wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) handle(signal, remember, 0);
+  for (const int signal : {SIGINT, SIGTERM}) handle(signal, remember, 0);
+  // Under nohup a hang-up is ignored, and stays so.
+  struct sigaction hang_up {};
+  sigaction(SIGHUP, nullptr, &hang_up);
+  if (hang_up.sa_handler != SIG_IGN) handle(SIGHUP, remember, 0);
   handle(SIGPIPE, SIG_IGN, 0);
 }
 

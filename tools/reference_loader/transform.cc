@@ -66,9 +66,8 @@ SampleMaker::SampleMaker(const ImageSource& images, const LoaderPlan& plan)
 
 SampleMaker::~SampleMaker() = default;
 
-Expected<uint32_t> SampleMaker::make(
-    uint32_t index, uint64_t random, std::span<std::byte> out,
-    const std::function<void(uint32_t, const std::string&)>& on_broken) {
+Expected<uint32_t> SampleMaker::make(uint32_t index, uint64_t random, std::span<std::byte> out,
+                                     const BrokenImageHandler& on_broken) {
   for (uint32_t tries = 0; tries < images_.size(); ++tries) {
     const Status made = make_one(index, random, out);
     if (made) return index;
@@ -121,8 +120,18 @@ Status SampleMaker::make_one(uint32_t index, uint64_t random, std::span<std::byt
   return {};
 }
 
-uint64_t sample_random(uint64_t seed, int epoch, uint64_t position) {
-  return mix(mix(mix(seed) + static_cast<uint64_t>(epoch)) + position);
+Status fill_batch(SampleMaker& maker, const BatchPlace& place, std::span<const uint32_t> images,
+                  const BatchMemory& memory, const BrokenImageHandler& on_broken) {
+  if (images.empty()) return {};
+  const size_t bytes = memory.samples.size() / images.size();
+  const uint64_t epoch_random = mix(mix(place.seed) + static_cast<uint64_t>(place.epoch));
+  for (size_t i = 0; i < images.size(); ++i) {
+    const uint64_t random = mix(epoch_random + place.first_position + i);
+    DLP_TRY(const uint32_t image,
+            maker.make(images[i], random, memory.samples.subspan(i * bytes, bytes), on_broken));
+    memory.labels[i] = image;
+  }
+  return {};
 }
 
 void use_no_opencv_threads() { cv::setNumThreads(0); }

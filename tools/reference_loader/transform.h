@@ -12,6 +12,9 @@
 
 namespace dlprobe::loader {
 
+/// Told the number of an image that cannot be decoded, and why.
+using BrokenImageHandler = std::function<void(uint32_t image, const std::string& why)>;
+
 /// Turns compressed images into samples: decode, random crop, resize, random flip, normalise, planes.
 /// One per process; keeps its buffers. Everything random follows from the number it is given.
 class SampleMaker {
@@ -25,7 +28,7 @@ class SampleMaker {
   /// read or decoded is told to `on_broken` and the next one is taken. Returns the image that it
   /// became; kMalformed if no image of the source can be decoded.
   Expected<uint32_t> make(uint32_t index, uint64_t random, std::span<std::byte> out,
-                          const std::function<void(uint32_t, const std::string&)>& on_broken);
+                          const BrokenImageHandler& on_broken);
 
  private:
   struct Buffers;
@@ -36,8 +39,22 @@ class SampleMaker {
   std::unique_ptr<Buffers> buffers_;
 };
 
-/// A well-mixed number for sample `position` of `epoch`, the same in whichever process it is asked.
-uint64_t sample_random(uint64_t seed, int epoch, uint64_t position);
+/// Where a batch stands in the whole run; its augmentation follows from that, in whichever process.
+struct BatchPlace {
+  uint64_t seed = 0;
+  int epoch = 0;
+  uint64_t first_position = 0;  ///< of its first sample within the epoch
+};
+
+/// The memory of a batch.
+struct BatchMemory {
+  std::span<std::byte> samples;
+  std::span<int64_t> labels;  ///< become the numbers of the images
+};
+
+/// Makes a sample of each of `images` into `memory`.
+Status fill_batch(SampleMaker& maker, const BatchPlace& place, std::span<const uint32_t> images,
+                  const BatchMemory& memory, const BrokenImageHandler& on_broken);
 
 /// OpenCV works in the calling thread only: what a worker process wants.
 void use_no_opencv_threads();

@@ -1,0 +1,208 @@
+#include "tools/reference_loader/fault_scene.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/statvfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <functional>
+#include <string_view>
+#include <utility>
+
+#include "lib/base/units.h"
+#include "tools/reference_loader/ipc.h"
+#include "tools/reference_loader/segment.h"
+#include "tools/reference_loader/signals.h"
+
+namespace dlprobe::loader {
+namespace {
+
+constexpr uint64_t kPieceBytes = 16 * 1024 * 1024;
+
+Status write_file(const char* path, std::string_view text) {
+  const UniqueFd fd(open(path, O_WRONLY | O_CLOEXEC));
+  if (!fd || write(fd.get(), text.data(), text.size()) < 0) {
+    return os_failure(std::string("write ") + path);
+  }
+  return {};
+}
+
+/// Without root: a user namespace in which this user may mount.
+Status unshare_as_user() {
+  const std::string uid = std::to_string(getuid());
+  const std::string gid = std::to_string(getgid());
+  if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) {
+    return os_failure("a fault wants a /dev/shm of its own, for which this user needs root or "
+                      "unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone, "
+                      "kernel.apparmor_restrict_unprivileged_userns): unshare");
+  }
+  DLP_CHECK(write_file("/proc/self/setgroups", "deny"));
+  DLP_CHECK(write_file("/proc/self/uid_map", uid + " " + uid + " 1"));
+  DLP_CHECK(write_file("/proc/self/gid_map", gid + " " + gid + " 1"));
+  // The new capabilities made this process undumpable: its user's tools could not look at it.
+  prctl(PR_SET_DUMPABLE, 1);
+  return {};
+}
+
+Status enter_private_mount(const FaultEffects& effects) {
+  if (unshare(CLONE_NEWNS) != 0) {
+    if (errno != EPERM) return os_failure("a fault wants a /dev/shm of its own: unshare");
+    DLP_CHECK(unshare_as_user());
+  }
+  if (mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) {
+    return os_failure("a fault wants a /dev/shm of its own: make mounts private");
+  }
+  const std::string options = "mode=1777,size=" + std::to_string(effects.mount_bytes) +
+                              ",nr_inodes=" + std::to_string(effects.mount_inodes);
+  if (mount("tmpfs", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, options.c_str()) != 0) {
+    return os_failure("a fault wants a /dev/shm of its own: mount tmpfs with " + options);
+  }
+  return {};
+}
+
+/// Makes `bytes` of named segments, as many files as given, and returns their names.
+Expected<std::vector<std::string>> make_segments(uint64_t bytes, uint64_t files) {
+  std::vector<std::string> names;
+  for (uint64_t i = 0; i < files; ++i) {
+    const uint64_t size = bytes / files;
+    DLP_TRY(const Segment segment,
+            Segment::create(segment_name(getpid(), 1, i), std::max<uint64_t>(size, 1),
+                            {.strategy = SharingStrategy::kFileSystem, .reserve = true}));
+    names.push_back(segment.name());
+  }
+  return names;
+}
+
+Status make_semaphores(uint64_t count) {
+  for (uint64_t i = 0; i < count; ++i) {
+    // multiprocessing's names: mp- and eight characters.
+    std::array<char, 16> name{};
+    std::snprintf(name.data(), name.size(), "/mp-%08x",
+                  static_cast<unsigned>(getpid()) * 0x9e3779b1U + static_cast<unsigned>(i));
+    if (sem_open(name.data(), O_CREAT | O_EXCL, 0600, 1) == SEM_FAILED) {
+      return os_failure(std::string("make semaphore ") + name.data());
+    }
+  }
+  return {};
+}
+
+/// Runs `litter` in a process that is then killed, as a job is that cleans nothing up.
+Expected<pid_t> litter_and_die(const std::function<Status()>& litter) {
+  DLP_TRY(Pipe pipe, make_pipe());
+  const pid_t parent = getpid();
+  const pid_t pid = fork();
+  if (pid < 0) return os_failure("fork a process for the fault");
+  if (pid == 0) {
+    die_with_parent(parent);
+    const Status done = litter();
+    if (!done) [[maybe_unused]] const Status told = write_all(pipe.write_end.get(), to_string(done.error()));
+    raise(SIGKILL);
+  }
+  pipe.write_end.reset();
+  std::array<char, 512> text{};
+  const ssize_t got = read(pipe.read_end.get(), text.data(), text.size() - 1);
+  waitpid(pid, nullptr, 0);
+  if (got > 0) return failure(ErrorCode::kIo, text.data());
+  return pid;
+}
+
+/// The other job: segments of its own until `life` ends.
+[[noreturn]] void be_other_job(uint64_t bytes, Pipe ready, Pipe life) {
+  set_process_name("other-job");
+  close_all_except({ready.write_end.get(), life.read_end.get()});
+  std::vector<Segment> held;
+  std::string problem;
+  for (uint64_t made = 0; made < bytes && problem.empty(); made += kPieceBytes) {
+    auto piece = Segment::create(segment_name(getpid(), 1, held.size()),
+                                 std::min(kPieceBytes, bytes - made) - kRefcountHeaderBytes,
+                                 {.strategy = SharingStrategy::kFileSystem, .reserve = true});
+    if (piece) {
+      held.push_back(std::move(*piece));
+    } else {
+      problem = to_string(piece.error());
+    }
+  }
+  const std::string answer = problem.empty() ? "pid " + std::to_string(getpid()) : problem;
+  [[maybe_unused]] const Status told = write_all(ready.write_end.get(), answer);
+  ready.write_end.reset();
+  // Nobody writes: this returns when the loader has closed its end or is gone.
+  char nothing = 0;
+  [[maybe_unused]] const ssize_t got = read(life.read_end.get(), &nothing, 1);
+  for (const Segment& segment : held) shm_unlink(segment.name().c_str());
+  _exit(0);
+}
+
+struct OtherJob {
+  UniqueFd life;
+  std::string who;  ///< "pid 42"
+};
+
+Expected<OtherJob> start_other_job(uint64_t bytes) {
+  DLP_TRY(Pipe ready, make_pipe());
+  DLP_TRY(Pipe life, make_pipe());
+  const pid_t middle = fork();
+  if (middle < 0) return os_failure("fork a process for the fault");
+  if (middle == 0) {
+    // Its own session, and no child of the loader.
+    setsid();
+    const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(null, fd);
+    if (fork() != 0) _exit(0);
+    be_other_job(bytes, std::move(ready), std::move(life));
+  }
+  waitpid(middle, nullptr, 0);
+  ready.write_end.reset();
+  std::array<char, 512> text{};
+  const ssize_t got = read(ready.read_end.get(), text.data(), text.size() - 1);
+  const std::string_view answer(text.data(), static_cast<size_t>(std::max<ssize_t>(got, 0)));
+  if (!answer.starts_with("pid ")) {
+    return failure(ErrorCode::kIo, "the other job of the fault could not start: " +
+                                       std::string(answer));
+  }
+  return OtherJob{.life = std::move(life.write_end), .who = std::string(answer)};
+}
+
+}  // namespace
+
+Expected<FaultScene> FaultScene::set(const FaultEffects& effects) {
+  FaultScene scene;
+  if (!effects.private_mount) return scene;
+  DLP_CHECK(enter_private_mount(effects));
+  std::string mounted = "a private /dev/shm of " + format_bytes(effects.mount_bytes);
+  if (effects.mount_inodes > 0) mounted += " and " + std::to_string(effects.mount_inodes) + " inodes";
+  scene.notes_.push_back(std::move(mounted));
+  if (effects.stale_files > 0) {
+    DLP_TRY(const pid_t pid, litter_and_die([&]() -> Status {
+              DLP_TRY([[maybe_unused]] const auto names,
+                      make_segments(effects.stale_bytes, effects.stale_files));
+              return {};
+            }));
+    scene.notes_.push_back("process " + std::to_string(pid) + " was killed and left " +
+                           std::to_string(effects.stale_files) + " segments of " +
+                           format_bytes(effects.stale_bytes) + " in all");
+  }
+  if (effects.stale_semaphores > 0) {
+    DLP_TRY(const pid_t pid,
+            litter_and_die([&] { return make_semaphores(effects.stale_semaphores); }));
+    scene.notes_.push_back("process " + std::to_string(pid) + " was killed and left " +
+                           std::to_string(effects.stale_semaphores) + " semaphores");
+  }
+  if (effects.held_bytes > 0) {
+    DLP_TRY(OtherJob job, start_other_job(effects.held_bytes));
+    scene.notes_.push_back("another job (" + job.who + ") holds " +
+                           format_bytes(effects.held_bytes));
+    scene.other_job_ = std::move(job.life);
+  }
+  return scene;
+}
+
+}  // namespace dlprobe::loader

@@ -1,0 +1,100 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "lib/base/error.h"
+#include "tools/reference_loader/pin_thread.h"
+#include "tools/reference_loader/progress.h"
+#include "tools/reference_loader/tensors.h"
+#include "tools/reference_loader/transform.h"
+#include "tools/reference_loader/worker_group.h"
+
+namespace dlprobe::loader {
+
+/// The order in which an epoch goes through the images: shuffled, and again for each further pass.
+class Sampler {
+ public:
+  Sampler(uint32_t images, uint64_t seed) : images_(images), seed_(seed) {}
+  void begin_epoch(int epoch);
+  uint32_t next();
+
+ private:
+  void shuffle();
+  uint32_t images_;
+  uint64_t seed_;
+  int epoch_ = 0;
+  uint64_t pass_ = 0;
+  size_t taken_ = 0;
+  std::vector<uint32_t> order_;
+};
+
+/// The loader of the main process: hands out tasks, puts what comes back into order.
+///
+/// As torch.utils.data.DataLoader: prefetch_factor tasks per worker are outstanding; a new one is
+/// sent when a batch is taken; batches are taken in the order of their indices.
+class Loader {
+ public:
+  /// `pinned`: the pin-memory thread makes pinned memory, not just a copy.
+  Loader(const LoaderSetup& setup, Progress& progress, bool pinned);
+
+  Status begin_epoch(int epoch);
+  /// The next batch, or nothing at the end of the epoch. kTimeout when a stop was asked for.
+  Expected<std::optional<LoadedBatch>> next();
+  /// Ends workers and threads: in peace, or at once.
+  void stop(std::chrono::milliseconds grace);
+
+  int batches_per_epoch() const { return batches_per_epoch_; }
+  uint64_t broken_images() const { return broken_.size(); }
+  /// When the workers were first started, on monotonic_seconds(); 0: not yet.
+  double started_at() const { return started_at_; }
+
+  /// For faults: waits, taking nothing, until every outstanding task is done, or nothing moves.
+  Status wait_for_full_prefetch();
+  /// For faults: a worker is killed with its finished batches untaken, and a new set of workers goes
+  /// on in its place, as when a script catches the error and makes itself a new iterator.
+  Status abandon_workers();
+
+ private:
+  struct Task {
+    TaskHeader header;
+    std::vector<uint32_t> images;
+  };
+
+  Status start_workers();
+  std::optional<Task> make_task();
+  Status send_next_task();
+  Status send(const Task& task);
+  Expected<LoadedBatch> load_here(const Task& task);
+  /// Waits for something to happen and takes it in; false if nothing did within `limit`.
+  Status wait(std::chrono::milliseconds limit, bool& moved);
+  Status take_arrival();
+  Status check_others() const;
+  void note_broken(uint32_t image, const std::string& why);
+
+  LoaderSetup setup_;
+  Progress& progress_;
+  bool pinned_;
+  Sampler sampler_;
+  SampleMaker own_samples_;
+  std::unique_ptr<WorkerGroup> group_;
+  std::unique_ptr<PinThread> pin_thread_;  // ends before the group that it reads from
+  std::map<int, Arrival> arrived_;         ///< by index
+  std::map<int, Task> outstanding_;        ///< by index; those that have arrived included
+  std::set<uint32_t> broken_;
+  int batches_per_epoch_ = 0;
+  int epoch_ = 0;
+  int next_task_ = 0;
+  int next_batch_ = 0;
+  uint64_t next_position_ = 0;
+  double started_at_ = 0;
+};
+
+}  // namespace dlprobe::loader

@@ -1,0 +1,225 @@
+#include "tools/reference_loader/run.h"
+
+#include <fcntl.h>
+#include <signal.h>
+
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <random>
+#include <utility>
+
+#include "tools/reference_loader/fault_scene.h"
+#include "tools/reference_loader/image_source.h"
+#include "tools/reference_loader/ipc.h"
+#include "tools/reference_loader/loader.h"
+#include "tools/reference_loader/progress.h"
+#include "tools/reference_loader/shm_manager.h"
+#include "tools/reference_loader/signals.h"
+#include "tools/reference_loader/trainer.h"
+#include "tools/reference_loader/transform.h"
+
+namespace dlprobe::loader {
+namespace {
+
+/// The training loop: takes batches, does steps, tells of them.
+class TrainingLoop {
+ public:
+  TrainingLoop(const LoaderSetup& setup, Loader& loader, Trainer& trainer, Progress& progress)
+      : setup_(setup), loader_(loader), trainer_(trainer), progress_(progress) {}
+
+  Status run() {
+    for (int epoch = 0; epoch < setup_.options.plan.epochs; ++epoch) {
+      DLP_CHECK(run_epoch(epoch));
+    }
+    return {};
+  }
+
+  LoaderDone account() const {
+    return {.at = boot_now(),
+            .images = images_,
+            .seconds = last_batch_at_ - loader_.started_at(),
+            .first_batch_s = first_batch_at_ - loader_.started_at(),
+            .broken_images = loader_.broken_images()};
+  }
+
+ private:
+  Status run_epoch(int epoch) {
+    DLP_CHECK(loader_.begin_epoch(epoch));
+    // Like the variable of `for batch in loader`: the last batch lives until the next one is here.
+    LoadedBatch batch;
+    for (;;) {
+      const double asked = monotonic_seconds();
+      DLP_TRY(std::optional<LoadedBatch> next, loader_.next());
+      if (!next) return {};
+      batch = std::move(*next);
+      const double got = monotonic_seconds();
+      if (images_ == 0) first_batch_at_ = got;
+      StepTimes times;
+      if (setup_.options.train) {
+        DLP_TRY(times, trainer_.step(batch.tensors));
+      }
+      tell(batch, got - asked, times);
+      images_ += static_cast<uint64_t>(batch.samples);
+      last_batch_at_ = monotonic_seconds();
+      ++batches_;
+      DLP_CHECK(make_fault(batch));
+    }
+  }
+
+  void tell(const LoadedBatch& batch, double wait_s, const StepTimes& times) {
+    std::optional<BatchProof> proof;
+    if (setup_.options.verify) {
+      proof = BatchProof{labels_of(batch.tensors), checksum_of(batch.tensors)};
+    }
+    progress_.batch({.at = boot_now(),
+                     .epoch = batch.epoch,
+                     .index = batch.index,
+                     .worker = batch.worker,
+                     .samples = batch.samples,
+                     .bytes = batch.bytes,
+                     .wait_s = wait_s,
+                     .fetch_s = batch.fetch_s,
+                     .copy_s = batch.pin_s + times.copy_s,
+                     .step_s = times.step_s},
+                    proof ? &*proof : nullptr);
+  }
+
+  Status make_fault(const LoadedBatch& batch) {
+    const FaultEffects& effects = setup_.effects;
+    if (batches_ == effects.stall_after) {
+      progress_.event("fault", "the training loop pauses until prefetching is complete");
+      DLP_CHECK(loader_.wait_for_full_prefetch());
+    }
+    if (static_cast<int>(kept_.size()) < effects.keep_batches) kept_.push_back(batch.tensors);
+    if (effects.abandon_every > 0 && batches_ % effects.abandon_every == 0 &&
+        abandoned_ < effects.abandon_times) {
+      ++abandoned_;
+      progress_.event("fault", "worker 0 is killed, and a new set of workers is started");
+      DLP_CHECK(loader_.abandon_workers());
+    }
+    return {};
+  }
+
+  const LoaderSetup& setup_;
+  Loader& loader_;
+  Trainer& trainer_;
+  Progress& progress_;
+  std::vector<BatchHandle> kept_;
+  uint64_t images_ = 0;
+  int batches_ = 0;
+  int abandoned_ = 0;
+  double first_batch_at_ = 0;
+  double last_batch_at_ = 0;
+};
+
+int fail(Progress& progress, const Error& error, ExitCode code) {
+  const std::string text = to_string(error);
+  complain(text);
+  progress.event("error", text);
+  return code;
+}
+
+Expected<ImageSource> open_images(const LoaderOptions& options) {
+  if (!options.plan.data_dir.empty()) return images_of_folder(options.plan.data_dir);
+  return make_images({.count = options.images,
+                      .height = options.image_height,
+                      .width = options.image_width,
+                      .seed = options.seed},
+                     [] { return stop_signal() != 0; });
+}
+
+void print_summary(const LoaderDone& done, const Trainer& trainer) {
+  std::printf("%llu images in %.2f s on %s: %.1f images/s, first batch after %.2f s",
+              static_cast<unsigned long long>(done.images), done.seconds,
+              trainer.device().c_str(),
+              done.seconds > 0 ? static_cast<double>(done.images) / done.seconds : 0.0,
+              done.first_batch_s);
+  if (done.broken_images > 0) {
+    std::printf(", %llu broken images replaced",
+                static_cast<unsigned long long>(done.broken_images));
+  }
+  std::printf("\n");
+}
+
+int train(const LoaderSetup& setup, Trainer& trainer, Progress& progress) {
+  Loader loader(setup, progress, trainer.is_cuda());
+  progress.hello({.at = boot_now(),
+                  .device = trainer.device(),
+                  .device_name = trainer.device_name(),
+                  .libtorch = libtorch_version(),
+                  .opencv = opencv_version(),
+                  .images = setup.images.size(),
+                  .batches_per_epoch = static_cast<uint64_t>(loader.batches_per_epoch())});
+  if (setup.options.plan.pin_memory && !trainer.is_cuda()) {
+    progress.event("note", "without a CUDA device the pin-memory thread copies to ordinary memory");
+  }
+  TrainingLoop loop(setup, loader, trainer, progress);
+  const Status ended = loop.run();
+  if (!ended) {
+    loader.stop(std::chrono::milliseconds(300));
+    if (stop_signal() != 0) return kExitFailed;
+    return fail(progress, ended.error(), kExitFailed);
+  }
+  const LoaderDone done = loop.account();
+  loader.stop(std::chrono::seconds(5));
+  progress.done(done);
+  print_summary(done, trainer);
+  return kExitOk;
+}
+
+int run_with_data(const LoaderOptions& options, const FaultEffects& effects,
+                  const std::vector<std::string>& args, Progress& progress) {
+  std::unique_ptr<ShmManager> manager;
+  if (options.plan.sharing_strategy == SharingStrategy::kFileSystem && options.plan.workers > 0) {
+    auto started = ShmManager::start();
+    if (!started) return fail(progress, started.error(), kExitFailed);
+    manager = std::move(*started);
+  }
+  auto trainer = Trainer::create(options);
+  if (!trainer) {
+    const bool usage = trainer.error().code == ErrorCode::kInvalid;
+    return fail(progress, trainer.error(), usage ? kExitUsage : kExitFailed);
+  }
+  auto images = open_images(options);
+  if (!images) {
+    if (stop_signal() != 0) return kExitFailed;
+    const bool usage = images.error().code == ErrorCode::kNotFound;
+    return fail(progress, images.error(), usage ? kExitUsage : kExitFailed);
+  }
+  if (options.train) {
+    // As in a real script, libtorch's threads run before the workers are forked.
+    const Status warm = (*trainer)->warm_up(options.plan);
+    if (!warm) return fail(progress, warm.error(), kExitFailed);
+  }
+  const LoaderSetup setup{.options = options,
+                          .effects = effects,
+                          .args = args,
+                          .images = *images,
+                          .manager = manager.get(),
+                          .random = std::random_device()()};
+  return train(setup, **trainer, progress);
+}
+
+}  // namespace
+
+void complain(const std::string& text) {
+  std::fprintf(stderr, "dlprobe-reference-loader: %s\n", text.c_str());
+}
+
+int run_loader(const LoaderOptions& options, const std::vector<std::string>& args) {
+  set_process_name("dlp-loader");
+  install_stop_handlers();
+  if (options.progress_fd > STDERR_FILENO) fcntl(options.progress_fd, F_SETFD, FD_CLOEXEC);
+  Progress progress(options.progress_fd);
+  const auto effects = effects_of(options.fault, options.plan);
+  if (!effects) return fail(progress, effects.error(), kExitUsage);
+  const auto scene = FaultScene::set(*effects);
+  if (!scene) return fail(progress, scene.error(), kExitUsage);
+  for (const std::string& note : scene->notes()) progress.event("fault", note);
+  const int code = run_with_data(options, *effects, args, progress);
+  if (stop_signal() != 0) die_by(stop_signal());
+  return code;
+}
+
+}  // namespace dlprobe::loader
