@@ -5,6 +5,7 @@
 #include <expected>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace dlprobe {
 
@@ -52,6 +53,14 @@ using Status = Expected<void>;
 /// A fact about the machine, or why it could not be learned: never a silent zero.
 template <class T>
 using Observed = Expected<T>;
+
+/// `next` of the value, or the error: the and_then that GCC 12's std::expected lacks. What `next`
+/// returns must not refer to the value.
+template <class T, class Next>
+auto chain(Expected<T> value, Next&& next) -> decltype(std::forward<Next>(next)(*value)) {
+  if (!value) return std::unexpected(std::move(value).error());
+  return std::forward<Next>(next)(*value);
+}
 
 /// Shorthand for returning an Error from a function that returns Expected.
 inline std::unexpected<Error> failure(ErrorCode code, std::string context) {

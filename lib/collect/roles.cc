@@ -231,11 +231,11 @@ class RoleTable {
   }
 
   std::string trainer_basis(size_t trainer) const {
-    size_t workers = 0;
     for (size_t i = 0; i < facts_.size(); ++i) {
-      workers += own_[i].strength != Strength::kNone && consumer_of(i) == trainer ? 1 : 0;
+      if (own_[i].strength != Strength::kNone && consumer_of(i) == trainer) {
+        return "its children are workers";
+      }
     }
-    if (workers > 0) return std::to_string(workers) + " of its children are workers";
     if (is_loader_part(facts_[trainer], "dlp-loader")) return "the reference loader by its name";
     if (is_python(facts_[trainer])) return "the topmost Python process; it has no workers yet";
     return "the root of the watched tree; it has no workers yet";

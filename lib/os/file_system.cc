@@ -78,12 +78,19 @@ class OpenFile final : public KeptFile {
   OpenFile(UniqueFd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
 
   Expected<std::string_view> read(std::span<char> buffer) const override {
-    ssize_t got = 0;
-    do {
-      got = ::pread(fd_.get(), buffer.data(), buffer.size(), 0);
-    } while (got < 0 && errno == EINTR);
-    if (got < 0) return os_failure("read " + path_);
-    return std::string_view(buffer.data(), static_cast<size_t>(got));
+    size_t used = 0;
+    while (used < buffer.size()) {
+      const ssize_t got =
+          ::pread(fd_.get(), buffer.data() + used, buffer.size() - used, static_cast<off_t>(used));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) return os_failure("read " + path_);
+      used += static_cast<size_t>(got);
+      // seq_file gives at most a page at a time; looking for an end that is certain would make the
+      // kernel write the whole text again.
+      constexpr ssize_t kMaybeMore = 3072;
+      if (got < kMaybeMore) break;
+    }
+    return std::string_view(buffer.data(), used);
   }
 
  private:

@@ -1,0 +1,132 @@
+#include "lib/base/secrets.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cmath>
+#include <cstdint>
+
+namespace dlprobe {
+namespace {
+
+bool is_alnum(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0;
+}
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  std::ranges::transform(result, result.begin(), [](char c) {
+    return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  });
+  return result;
+}
+
+bool names_a_secret(std::string_view option) {
+  constexpr std::array<std::string_view, 8> kWords = {"pass", "token", "secret", "key",
+                                                      "cred", "auth",  "cookie", "session"};
+  const std::string name = lower(option);
+  return std::ranges::any_of(kWords,
+                             [&name](std::string_view word) { return name.contains(word); });
+}
+
+bool has_known_shape(std::string_view word) {
+  // The published prefixes of each service's tokens.
+  constexpr std::array<std::string_view, 16> kPrefixes = {
+      "AKIA",  "ASIA",  "hf_",         "ghp_",   "gho_", "ghu_", "ghs_",    "ghr_",
+      "xoxb-", "xoxp-", "github_pat_", "glpat-", "sk-",  "eyJ",  "wandb_v", "AIza"};
+  constexpr size_t kShortest = 16;
+  return word.size() >= kShortest &&
+         std::ranges::any_of(kPrefixes,
+                             [word](std::string_view prefix) { return word.starts_with(prefix); });
+}
+
+double bits_per_character(std::string_view word) {
+  std::array<uint32_t, 256> counts{};
+  for (const char c : word)
+    ++counts.at(static_cast<unsigned char>(c));
+  double bits = 0;
+  for (const uint32_t count : counts) {
+    if (count == 0) continue;
+    const double share = static_cast<double>(count) / static_cast<double>(word.size());
+    bits -= share * std::log2(share);
+  }
+  return bits;
+}
+
+/// A long word of letters and digits, both, that no person would write. A path's parts are words of
+/// their own, and so is what '-' and '_' separate only if that is short.
+bool looks_random(std::string_view word) {
+  constexpr size_t kShortest = 24;
+  constexpr double kRandomBits = 3.6;  // English words: about 3; hexadecimal digits: up to 4
+  if (word.size() < kShortest) return false;
+  const bool digits = std::ranges::any_of(word, [](char c) { return c >= '0' && c <= '9'; });
+  const bool letters = std::ranges::any_of(
+      word, [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; });
+  return digits && letters && bits_per_character(word) >= kRandomBits;
+}
+
+bool is_word_character(char c) {
+  return is_alnum(c) || c == '-' || c == '_' || c == '+' || c == '~';
+}
+
+/// Masks every word of the text that is a token by its shape.
+std::string mask_words(std::string_view text) {
+  std::string result;
+  while (!text.empty()) {
+    const auto end = std::ranges::find_if_not(text, is_word_character);
+    const auto length = static_cast<size_t>(end - text.begin());
+    const std::string_view word = text.substr(0, length);
+    const bool secret = has_known_shape(word) || looks_random(word);
+    result += secret ? kMasked : word;
+    text.remove_prefix(length);
+    if (text.empty()) break;
+    result += text.front();
+    text.remove_prefix(1);
+  }
+  return result;
+}
+
+/// "https://user:password@host" loses what stands before the '@'.
+std::string mask_url_users(std::string text) {
+  constexpr std::string_view kScheme = "://";
+  for (size_t at = text.find(kScheme); at != std::string::npos; at = text.find(kScheme, at)) {
+    at += kScheme.size();
+    const size_t host_end = text.find_first_of("/?#\"' ", at);
+    const size_t sign = text.substr(0, host_end).rfind('@');
+    if (sign == std::string::npos || sign < at) continue;
+    text.replace(at, sign - at, kMasked);
+  }
+  return text;
+}
+
+/// "--name=value", "name=value", "--header Authorization: value".
+std::string mask_argument(const std::string& argument) {
+  const size_t separator = argument.find_first_of("=:");
+  const bool is_url = separator != std::string::npos && argument.compare(separator, 3, "://") == 0;
+  if (separator != std::string::npos && !is_url && separator + 1 < argument.size() &&
+      names_a_secret(std::string_view(argument).substr(0, separator))) {
+    return argument.substr(0, separator + 1) + std::string(kMasked);
+  }
+  return mask_words(mask_url_users(argument));
+}
+
+/// An option whose value is the next argument.
+bool announces_a_secret(std::string_view argument) {
+  return argument.starts_with('-') && !argument.contains('=') && names_a_secret(argument);
+}
+
+}  // namespace
+
+std::vector<std::string> mask_secrets(const std::vector<std::string>& arguments) {
+  std::vector<std::string> masked;
+  masked.reserve(arguments.size());
+  bool hide = false;
+  for (const std::string& argument : arguments) {
+    const bool is_value = hide && !argument.starts_with("--");
+    masked.push_back(is_value ? std::string(kMasked) : mask_argument(argument));
+    hide = announces_a_secret(argument);
+  }
+  return masked;
+}
+
+}  // namespace dlprobe

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace dlprobe {
+
+/// What stands in place of a secret.
+inline constexpr std::string_view kMasked = "***";
+
+/// A command line without its secrets: the values of options whose name speaks of a password,
+/// token, secret, key, credential, authorisation, cookie or session; the user information of URLs;
+/// the shapes of AWS, Hugging Face, GitHub, Slack, OpenAI and JWT tokens; long random-looking
+/// words. Prefers to mask too much. The number of arguments stays.
+std::vector<std::string> mask_secrets(const std::vector<std::string>& arguments);
+
+}  // namespace dlprobe

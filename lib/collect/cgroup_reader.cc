@@ -1,0 +1,124 @@
+#include "lib/collect/cgroup_reader.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "lib/base/parse.h"
+#include "lib/proc/cgroup_memory.h"
+#include "lib/proc/host_memory.h"
+#include "lib/proc/mountinfo.h"
+#include "lib/proc/pid_cgroup.h"
+
+namespace dlprobe {
+namespace {
+
+constexpr BootNs kLimitPeriodNs = 1'000'000'000;
+
+bool is_memory_hierarchy(const MountEntry& mount, bool unified) {
+  if (unified) return mount.fs_type == "cgroup2";
+  if (mount.fs_type != "cgroup") return false;
+  const auto options = split(mount.super_options, ',');
+  return std::ranges::find(options, "memory") != options.end();
+}
+
+/// `path` below what is mounted: with `root` "/docker/abc" mounted, "/docker/abc/x" is "/x".
+std::optional<std::string> below_mount(std::string_view path, std::string_view root) {
+  if (root == "/") return std::string(path);
+  if (!path.starts_with(root)) return std::nullopt;
+  path.remove_prefix(root.size());
+  if (!path.empty() && path.front() != '/') return std::nullopt;
+  return std::string(path);
+}
+
+template <class Parse>
+auto read_kept(const KeptFile& file, Parse parse) -> decltype(parse(std::string_view())) {
+  std::array<char, 8192> buffer;
+  DLP_TRY(const std::string_view text, file.read(buffer));
+  return parse(text);
+}
+
+}  // namespace
+
+Expected<CgroupReader> CgroupReader::open(const Machine& machine, const Directory& process) {
+  DLP_TRY(const std::string groups, process.read("cgroup"));
+  DLP_TRY(const auto entries, parse_pid_cgroup(groups));
+  const CgroupEntry* entry = memory_cgroup(entries);
+  if (entry == nullptr) return failure(ErrorCode::kNotFound, "no memory cgroup");
+  DLP_TRY(const std::string mounts_text, machine.root->read("proc/self/mountinfo"));
+  DLP_TRY(const auto mounts, parse_mountinfo(mounts_text));
+  const bool unified = entry->hierarchy == 0;
+  CgroupReader reader;
+  reader.version_ = unified ? 2 : 1;
+  reader.path_ = entry->path;
+  for (const MountEntry& mount : mounts) {
+    if (!is_memory_hierarchy(mount, unified)) continue;
+    const auto below = below_mount(entry->path, mount.root);
+    if (!below) continue;
+    auto directory = machine.root->open_directory(mount.mount_point + *below);
+    if (!directory) continue;
+    reader.directory_ = std::move(*directory);
+    for (const std::string_view part : split(*below, '/'))
+      reader.levels_ += part.empty() ? 0 : 1;
+  }
+  if (reader.directory_ == nullptr) {
+    return failure(ErrorCode::kNotFound, "cgroup " + entry->path + " is not mounted here");
+  }
+  const Directory& directory = *reader.directory_;
+  DLP_TRY(reader.usage_, directory.keep_file(unified ? "memory.current" : "memory.usage_in_bytes"));
+  DLP_TRY(reader.stat_, directory.keep_file("memory.stat"));
+  DLP_TRY(reader.events_, directory.keep_file(unified ? "memory.events" : "memory.oom_control"));
+  return reader;
+}
+
+Observed<CgroupMemory> CgroupReader::read(BootNs now) {
+  CgroupMemory memory;
+  memory.version = version_;
+  memory.path = path_;
+  DLP_TRY(memory.used_bytes, read_kept(*usage_, parse_cgroup_number));
+  DLP_TRY(memory.oom_kills, read_kept(*events_, parse_cgroup_oom_kills));
+  if (version_ == 1) {
+    DLP_CHECK(read_v1(memory));
+    return memory;
+  }
+  if (limit_read_at_ == 0 || now - limit_read_at_ >= kLimitPeriodNs) {
+    read_limit_v2();
+    limit_read_at_ = now;
+  }
+  DLP_CHECK(read_v2(memory));
+  return memory;
+}
+
+Status CgroupReader::read_v1(CgroupMemory& memory) const {
+  DLP_TRY(const CgroupStatV1 stat, read_kept(*stat_, parse_cgroup_stat_v1));
+  memory.shmem_bytes = stat.shmem_bytes;
+  memory.limit_bytes = stat.hierarchical_limit;
+  return {};
+}
+
+Status CgroupReader::read_v2(CgroupMemory& memory) const {
+  DLP_TRY(memory.shmem_bytes, read_kept(*stat_, parse_cgroup_stat_v2));
+  memory.limit_bytes = limit_bytes_;
+  return {};
+}
+
+/// The smallest memory.max from the group up to the mount. The root group has no such file.
+void CgroupReader::read_limit_v2() {
+  limit_bytes_.reset();
+  std::string up;
+  for (int level = 0; level <= levels_; ++level, up += "../") {
+    const auto limit = chain(directory_->read(up + "memory.max"), parse_cgroup_limit);
+    if (!limit || !*limit) continue;
+    limit_bytes_ = limit_bytes_ ? std::min(*limit_bytes_, **limit) : **limit;
+  }
+}
+
+Observed<HostMemory> read_host_memory(const Directory& root) {
+  DLP_TRY(const std::string meminfo, root.read("proc/meminfo"));
+  DLP_TRY(HostMemory memory, parse_meminfo(meminfo));
+  DLP_TRY(const std::string vmstat, root.read("proc/vmstat"));
+  DLP_TRY(memory.oom_kills, parse_vmstat_oom_kills(vmstat));
+  return memory;
+}
+
+}  // namespace dlprobe

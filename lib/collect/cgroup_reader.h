@@ -1,0 +1,42 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "lib/model/sample.h"
+#include "lib/os/machine.h"
+
+namespace dlprobe {
+
+/// Reads the memory of one cgroup again and again, v1 or v2.
+class CgroupReader {
+ public:
+  /// The memory cgroup of the process whose /proc directory is `process`. kNotFound when it has
+  /// none or when its files are not mounted where dlprobe runs.
+  static Expected<CgroupReader> open(const Machine& machine, const Directory& process);
+
+  /// The numbers now. The limit is read anew at most once a second.
+  Observed<CgroupMemory> read(BootNs now);
+
+ private:
+  CgroupReader() = default;
+  Status read_v1(CgroupMemory& memory) const;
+  Status read_v2(CgroupMemory& memory) const;
+  void read_limit_v2();
+
+  int version_ = 0;
+  std::string path_;
+  std::shared_ptr<const Directory> directory_;
+  std::unique_ptr<const KeptFile> usage_;
+  std::unique_ptr<const KeptFile> stat_;
+  std::unique_ptr<const KeptFile> events_;
+  std::optional<uint64_t> limit_bytes_;
+  int levels_ = 0;  ///< of groups between the mount and this one
+  BootNs limit_read_at_ = 0;
+};
+
+/// Memory of the host now.
+Observed<HostMemory> read_host_memory(const Directory& root);
+
+}  // namespace dlprobe

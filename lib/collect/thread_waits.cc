@@ -1,0 +1,179 @@
+#include "lib/collect/thread_waits.h"
+
+#include <poll.h>
+#include <sys/select.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "lib/base/parse.h"
+#include "lib/proc/fdinfo.h"
+#include "lib/proc/syscall_file.h"
+
+namespace dlprobe {
+namespace {
+
+constexpr size_t kMostFiles = 16;  ///< of one wait; a data loader polls one to a few
+
+/// How a system call names the files that it waits on.
+enum class WaitKind { kNone, kFd, kPoll, kSelect, kEpoll };
+
+WaitKind kind_of(int64_t number) {
+  switch (number) {
+    case SYS_read:
+    case SYS_write:
+    case SYS_readv:
+    case SYS_writev:
+    case SYS_accept:
+    case SYS_accept4:
+    case SYS_recvfrom:
+    case SYS_recvmsg:
+    case SYS_sendto:
+    case SYS_sendmsg:
+    case SYS_connect:
+    case SYS_fsync:
+    case SYS_flock:
+    case SYS_ioctl:
+      return WaitKind::kFd;
+#ifdef SYS_poll  // architectures since aarch64 have the p* forms alone
+    case SYS_poll:
+#endif
+    case SYS_ppoll:
+      return WaitKind::kPoll;
+#ifdef SYS_select
+    case SYS_select:
+#endif
+    case SYS_pselect6:
+      return WaitKind::kSelect;
+#ifdef SYS_epoll_wait
+    case SYS_epoll_wait:
+#endif
+    case SYS_epoll_pwait:
+    case SYS_epoll_pwait2:
+      return WaitKind::kEpoll;
+    default:
+      return WaitKind::kNone;
+  }
+}
+
+std::string kind_of_file(const Directory& process, const std::string& path, uint32_t mode) {
+  if (S_ISFIFO(mode)) return "pipe";
+  if (S_ISSOCK(mode)) return "socket";
+  if (S_ISREG(mode) || S_ISDIR(mode) || S_ISBLK(mode)) return "file";
+  const auto target = process.read_link(path);
+  return target && *target == "anon_inode:[eventfd]" ? "eventfd" : "other";
+}
+
+WaitedFile describe(const Directory& process, int32_t fd) {
+  WaitedFile file{.fd = fd, .kind = "other", .inode = 0};
+  const std::string path = "fd/" + std::to_string(fd);
+  if (const auto stat = process.stat(path)) {
+    file.inode = stat->inode;
+    file.kind = kind_of_file(process, path, stat->mode);
+  }
+  return file;
+}
+
+std::vector<int32_t> polled_fds(const ProcessAccess& processes, int32_t pid,
+                                const std::array<uint64_t, 6>& args) {
+  std::vector<pollfd> polled(std::min<uint64_t>(args[1], kMostFiles));
+  if (polled.empty() ||
+      !processes.read_memory(pid, args[0], std::as_writable_bytes(std::span(polled)))) {
+    return {};
+  }
+  std::vector<int32_t> fds;
+  for (const pollfd& one : polled) {
+    if (one.fd >= 0) fds.push_back(one.fd);
+  }
+  return fds;
+}
+
+/// The read set of select: the one that a wait for data uses.
+std::vector<int32_t> selected_fds(const ProcessAccess& processes, int32_t pid,
+                                  const std::array<uint64_t, 6>& args) {
+  const auto count = static_cast<int32_t>(std::min<uint64_t>(args[0], FD_SETSIZE));
+  fd_set set;
+  FD_ZERO(&set);
+  if (args[1] == 0 ||
+      !processes.read_memory(pid, args[1], std::as_writable_bytes(std::span(&set, 1)))) {
+    return {};
+  }
+  std::vector<int32_t> fds;
+  for (int32_t fd = 0; fd < count && fds.size() < kMostFiles; ++fd) {
+    if (FD_ISSET(fd, &set)) fds.push_back(fd);
+  }
+  return fds;
+}
+
+std::vector<int32_t> epoll_fds(const Directory& process, const std::array<uint64_t, 6>& args) {
+  const auto info = chain(process.read("fdinfo/" + std::to_string(args[0])), parse_fdinfo);
+  if (!info) return {};
+  std::vector<int32_t> fds = info->epoll_targets;
+  if (fds.size() > kMostFiles) fds.resize(kMostFiles);
+  return fds;
+}
+
+std::vector<int32_t> waited_fds(const ProcessAccess& processes, const Directory& process,
+                                int32_t pid, const SyscallFile& call) {
+  switch (kind_of(call.number)) {
+    case WaitKind::kFd:
+      return {static_cast<int32_t>(call.args[0])};
+    case WaitKind::kPoll:
+      return polled_fds(processes, pid, call.args);
+    case WaitKind::kSelect:
+      return selected_fds(processes, pid, call.args);
+    case WaitKind::kEpoll:
+      return epoll_fds(process, call.args);
+    case WaitKind::kNone:
+      return {};
+  }
+  return {};
+}
+
+std::vector<int32_t> thread_ids(std::vector<std::string> names, int32_t main_thread) {
+  std::vector<int32_t> tids;
+  for (const std::string& name : names) {
+    if (const auto tid = parse_int<int32_t>(name)) tids.push_back(*tid);
+  }
+  std::ranges::sort(tids, [main_thread](int32_t a, int32_t b) {
+    return std::pair(a != main_thread, a) < std::pair(b != main_thread, b);
+  });
+  return tids;
+}
+
+}  // namespace
+
+Observed<std::vector<ThreadWait>> read_thread_waits(const ProcessAccess& processes,
+                                                    const Directory& process, int32_t pid,
+                                                    size_t limit) {
+  DLP_TRY(auto names, process.list("task"));
+  std::vector<ThreadWait> waits;
+  std::optional<Error> first_error;
+  for (const int32_t tid : thread_ids(std::move(names), pid)) {
+    if (waits.size() >= limit) break;
+    const auto call =
+        chain(process.read("task/" + std::to_string(tid) + "/syscall"), parse_syscall_file);
+    if (!call) {
+      if (!first_error) first_error = call.error();
+      continue;
+    }
+    ThreadWait wait{.tid = tid,
+                    .running = call->running,
+                    .syscall = call->number,
+                    .args = call->args,
+                    .files = {}};
+    for (const int32_t fd : waited_fds(processes, process, pid, *call)) {
+      wait.files.push_back(describe(process, fd));
+    }
+    waits.push_back(std::move(wait));
+  }
+  if (waits.empty() && first_error) return std::unexpected(*first_error);
+  return waits;
+}
+
+}  // namespace dlprobe

@@ -1,0 +1,133 @@
+#include "lib/collect/tracked_process.h"
+
+#include <array>
+#include <utility>
+
+#include "lib/base/parse.h"
+#include "lib/base/secrets.h"
+#include "lib/proc/pid_cgroup.h"
+#include "lib/proc/pid_limits.h"
+#include "lib/proc/pid_status.h"
+#include "lib/proc/shm_name.h"
+#include "lib/proc/text.h"
+
+namespace dlprobe {
+namespace {
+
+/// ENOENT of a process's own directory means that the process is gone.
+Error as_vanished(Error error) {
+  if (error.code == ErrorCode::kNotFound) error.code = ErrorCode::kVanished;
+  return error;
+}
+
+/// The number in "mnt:[4026531841]".
+Observed<uint64_t> namespace_id(Expected<std::string> link) {
+  DLP_TRY(const std::string text, std::move(link));
+  const size_t open = text.find('[');
+  const size_t close = text.find(']');
+  if (open != std::string::npos && close != std::string::npos && close > open) {
+    const auto id = parse_int<uint64_t>(std::string_view(text).substr(open + 1, close - open - 1));
+    if (id) return *id;
+  }
+  return malformed("/proc/PID/ns/mnt", "not a namespace", text);
+}
+
+Observed<std::string> memory_cgroup_path(const Directory& process) {
+  DLP_TRY(const std::string text, process.read("cgroup"));
+  DLP_TRY(const auto entries, parse_pid_cgroup(text));
+  const CgroupEntry* entry = memory_cgroup(entries);
+  if (entry == nullptr)
+    return failure(ErrorCode::kNotFound, "no memory cgroup in " + join_path(process, "cgroup"));
+  return entry->path;
+}
+
+std::vector<std::string> split_command_line(std::string_view text) {
+  if (text.ends_with('\0')) text.remove_suffix(1);
+  std::vector<std::string> arguments;
+  if (text.empty()) return arguments;
+  for (const std::string_view argument : split(text, '\0'))
+    arguments.emplace_back(argument);
+  return arguments;
+}
+
+}  // namespace
+
+Expected<TrackedProcess> open_process(const Machine& machine, int32_t pid) {
+  TrackedProcess process;
+  auto directory = machine.root->open_directory("proc/" + std::to_string(pid));
+  if (!directory) return std::unexpected(as_vanished(directory.error()));
+  process.directory = std::move(*directory);
+  auto stat = process.directory->keep_file("stat");
+  if (!stat) return std::unexpected(as_vanished(stat.error()));
+  process.stat = std::move(*stat);
+  DLP_CHECK(read_stat(process));
+  process.key = {.pid = pid, .start_ticks = process.last_stat.start_ticks};
+  auto statm = process.directory->keep_file("statm");
+  if (!statm) return std::unexpected(as_vanished(statm.error()));
+  process.statm = std::move(*statm);
+  const std::string main_thread = "task/" + std::to_string(pid);
+  process.children = process.directory->keep_file(main_thread + "/children").value_or(nullptr);
+  process.descriptors = process.directory->open_directory("fd").value_or(nullptr);
+  if (auto pidfd = machine.processes->open_pidfd(pid)) {
+    process.pidfd = std::move(*pidfd);
+    // The pid may have gone to another process between the two: then stat says so.
+    DLP_CHECK(read_stat(process));
+  } else {
+    process.pidfd_error = pidfd.error();
+  }
+  process.facts.key = process.key;
+  process.info.key = process.key;
+  return process;
+}
+
+Status read_stat(TrackedProcess& process) {
+  std::array<char, 2048> buffer;
+  auto text = process.stat->read(buffer);
+  if (!text) return std::unexpected(as_vanished(text.error()));
+  DLP_TRY(process.last_stat, parse_pid_stat(*text));
+  if (process.last_stat.start_code > 1) process.may_see_memory = true;
+  return {};
+}
+
+void read_info(TrackedProcess& process, DeadlineReader& reader, std::vector<Error>& errors) {
+  const Directory& directory = *process.directory;
+  ProcessInfo& info = process.info;
+  RoleFacts& facts = process.facts;
+  info.ppid = process.last_stat.ppid;
+  info.comm = process.last_stat.comm;
+  info.exe = directory.read_link("exe");
+  info.mount_namespace = namespace_id(directory.read_link("ns/mnt"));
+  info.cgroup = memory_cgroup_path(directory);
+  info.open_files_limit = chain(directory.read("limits"), parse_open_files_limit);
+  if (const auto command = reader.read(process.directory, "cmdline")) {
+    facts.cmdline = split_command_line(*command);
+    info.cmdline = mask_secrets(facts.cmdline);
+  } else if (command.error().code != ErrorCode::kVanished &&
+             command.error().code != ErrorCode::kNotFound) {
+    errors.push_back(command.error());
+  }
+  const auto status = chain(directory.read("status"), parse_pid_status);
+  if (status) {
+    info.uid = status->uid;
+    info.namespace_pids = status->namespace_pids;
+    facts.signals_caught = status->signals_caught;
+  }
+  facts.comm = info.comm;
+  facts.exe_name = info.exe ? std::string(shm_base_name(*info.exe)) : "";
+  process.info_changed = true;
+}
+
+bool identity_changed(const PidStat& before, const PidStat& now) {
+  const bool has_memory = now.state != 'Z' && now.state != 'X';
+  const bool new_program = before.start_code != now.start_code || before.arg_start != now.arg_start;
+  return before.comm != now.comm || before.ppid != now.ppid || (has_memory && new_program);
+}
+
+Expected<ProcessKey> process_key(const Machine& machine, int32_t pid) {
+  auto text = machine.root->read("proc/" + std::to_string(pid) + "/stat");
+  if (!text) return std::unexpected(as_vanished(text.error()));
+  DLP_TRY(const PidStat stat, parse_pid_stat(*text));
+  return ProcessKey{.pid = pid, .start_ticks = stat.start_ticks};
+}
+
+}  // namespace dlprobe

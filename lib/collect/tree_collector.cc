@@ -1,0 +1,231 @@
+#include "lib/collect/tree_collector.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "lib/collect/cgroup_reader.h"
+#include "lib/collect/exit_watch.h"
+#include "lib/collect/gap_log.h"
+#include "lib/collect/process_tree.h"
+#include "lib/collect/second_tier.h"
+#include "lib/collect/shm_mounts.h"
+
+namespace dlprobe {
+namespace {
+
+constexpr BootNs kMillisecond = 1'000'000;
+constexpr BootNs kSecond = 1000 * kMillisecond;
+
+/// How fast memory can be filled at most: what earlyoom (main.c) assumes for its own sleep.
+constexpr uint64_t kFillBytesPerSecond = uint64_t{6000} << 20;
+constexpr BootNs kShortestWait = 10 * kMillisecond;
+
+}  // namespace
+
+class TreeCollector::Impl {
+ public:
+  Impl(Machine machine, const ProcessKey& root, const CollectOptions& options, RecordSink& sink)
+      : machine_(std::move(machine)),
+        options_(options),
+        sink_(&sink),
+        gaps_(sink),
+        tree_(machine_, root, options.adopter),
+        exits_(machine_, sink),
+        mounts_(machine_),
+        second_tier_(machine_, options.waits, options.pss, reader_) {
+    raise_open_files_limit();
+  }
+
+  BootNs tick() {
+    const BootNs now = machine_.clock->now();
+    if (now >= next_sample_) {
+      sample(now);
+      // Late ticks are left out, not made up for.
+      next_sample_ = std::max(next_sample_ + options_.interval.count(), now + kMillisecond);
+      if (next_sample_ + options_.interval.count() < now)
+        next_sample_ = now + options_.interval.count();
+    } else {
+      poll_shm();
+    }
+    return std::min(next_sample_, now + time_to_fill());
+  }
+
+  void take_ledger() {}
+
+  void note_exit(const ProcessKey& key, int wait_status, std::string source) {
+    exits_.note(tree_, key, wait_status, std::move(source));
+  }
+
+  bool alive() const {
+    return std::ranges::any_of(tree_.members(),
+                               [](const auto& entry) { return lives(entry.second); });
+  }
+
+  bool trainer_alive() const {
+    return std::ranges::any_of(tree_.members(), [this](const auto& entry) {
+      const TrackedProcess& process = entry.second;
+      return lives(process) && (process.key == tree_.root() || process.info.role == Role::kTrainer);
+    });
+  }
+
+ private:
+  static bool lives(const TrackedProcess& process) {
+    return !process.vanished && !process.ended_at && process.last_stat.state != 'Z';
+  }
+
+  void sample(BootNs now) {
+    const bool second_due = now >= next_second_;
+    if (second_due) next_second_ = now + kSecond;
+    tree_.discover(reader_);
+    tree_.sample(reader_);
+    exits_.check(tree_);
+    if (second_due) second_tier_.read(tree_, now);
+    tree_.update_roles();
+    emit_infos();
+    for (ShmMount& mount : mounts_.update(tree_, second_due))
+      sink_->add(std::move(mount));
+    if (second_due) open_cgroup();
+    emit_sample(now, second_due);
+    emit_gaps();
+    if (!alive()) mounts_.release();
+  }
+
+  void emit_infos() {
+    for (auto& [key, process] : tree_.members()) {
+      if (std::exchange(process.info_changed, false)) sink_->add(process.info);
+    }
+  }
+
+  /// The group of the trainer, or of the root before there is one.
+  void open_cgroup() {
+    const TrackedProcess* best = nullptr;
+    for (const auto& [key, process] : tree_.members()) {
+      if (!lives(process)) continue;
+      const bool better = best == nullptr || (process.info.role == Role::kTrainer &&
+                                              best->info.role != Role::kTrainer);
+      if (better) best = &process;
+    }
+    if (best == nullptr || !best->info.cgroup || *best->info.cgroup == cgroup_path_) return;
+    cgroup_path_ = *best->info.cgroup;
+    cgroup_.reset();
+    auto reader = CgroupReader::open(machine_, *best->directory);
+    if (reader) {
+      cgroup_.emplace(std::move(*reader));
+      return;
+    }
+    gaps_.add({.what = "memory of cgroup " + cgroup_path_,
+               .why = to_string(reader.error()),
+               .effect = "whether the group's memory limit was reached cannot be said",
+               .remedy = "run dlprobe where /sys/fs/cgroup is mounted"});
+  }
+
+  void emit_sample(BootNs now, bool second_due) {
+    Sample sample;
+    sample.at = now;
+    for (auto& [key, process] : tree_.members()) {
+      if (!process.vanished) sample.processes.push_back(std::move(process.sample));
+    }
+    for (const WatchedMount& watched : mounts_.all()) {
+      sample.shm.push_back(mounts_.use(watched));
+    }
+    note_use(sample.shm);
+    if (cgroup_) sample.cgroup = cgroup_->read(now);
+    if (second_due) sample.host = read_host_memory(*machine_.root);
+    sink_->add(std::move(sample));
+  }
+
+  void note_use(const std::vector<Observed<ShmUse>>& uses) {
+    last_use_.assign(uses.size(), std::nullopt);
+    for (size_t i = 0; i < uses.size(); ++i) {
+      if (uses[i]) last_use_[i] = *uses[i];
+    }
+  }
+
+  /// Between two samples: the use of /dev/shm, where it has changed.
+  void poll_shm() {
+    const auto& mounts = mounts_.all();
+    last_use_.resize(mounts.size());
+    for (size_t i = 0; i < mounts.size(); ++i) {
+      const auto use = mounts_.use(mounts[i]);
+      if (!use) continue;
+      const bool changed = !last_use_[i] || last_use_[i]->used_bytes != use->used_bytes ||
+                           last_use_[i]->inodes_used != use->inodes_used;
+      last_use_[i] = *use;
+      if (changed) sink_->add(*use);
+    }
+  }
+
+  /// How soon a mount could be full.
+  BootNs time_to_fill() const {
+    BootNs soonest = options_.interval.count();
+    for (const auto& use : last_use_) {
+      if (!use || use->size_bytes == 0) continue;
+      const uint64_t headroom = use->size_bytes - std::min(use->used_bytes, use->size_bytes);
+      const auto time = static_cast<BootNs>(headroom / (kFillBytesPerSecond / kSecond));
+      soonest = std::min(soonest, std::max(time, kShortestWait));
+    }
+    return soonest;
+  }
+
+  void emit_gaps() {
+    for (const Error& error : tree_.take_errors())
+      add_gap("a process of the tree", error);
+    for (const Error& error : mounts_.take_errors())
+      add_gap("/dev/shm of a process", error);
+  }
+
+  void add_gap(const std::string& what, const Error& error) {
+    if (error.code == ErrorCode::kVanished) return;
+    gaps_.add({.what = what + ": " + error.context,
+               .why = to_string(error),
+               .effect = "what it would show is missing from the recording",
+               .remedy = error.code == ErrorCode::kForbidden
+                             ? "run dlprobe as the user of the processes, or as root"
+                             : ""});
+  }
+
+  Machine machine_;
+  CollectOptions options_;
+  RecordSink* sink_;
+  GapLog gaps_;
+  DeadlineReader reader_;
+  ProcessTree tree_;
+  ExitWatch exits_;
+  ShmMounts mounts_;
+  SecondTier second_tier_;
+  std::optional<CgroupReader> cgroup_;
+  std::string cgroup_path_;
+  std::vector<std::optional<ShmUse>> last_use_;
+  BootNs next_sample_ = 0;
+  BootNs next_second_ = 0;
+};
+
+TreeCollector::TreeCollector(Machine machine, const ProcessKey& root, const CollectOptions& options,
+                             RecordSink& sink)
+    : impl_(std::make_unique<Impl>(std::move(machine), root, options, sink)) {}
+
+TreeCollector::~TreeCollector() = default;
+
+BootNs TreeCollector::tick() {
+  return impl_->tick();
+}
+
+void TreeCollector::take_ledger() {
+  impl_->take_ledger();
+}
+
+void TreeCollector::note_exit(const ProcessKey& key, int wait_status, std::string source) {
+  impl_->note_exit(key, wait_status, std::move(source));
+}
+
+bool TreeCollector::alive() const {
+  return impl_->alive();
+}
+
+bool TreeCollector::trainer_alive() const {
+  return impl_->trainer_alive();
+}
+
+}  // namespace dlprobe

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "lib/collect/record_sink.h"
+#include "lib/model/ids.h"
+#include "lib/os/machine.h"
+
+namespace dlprobe {
+
+struct CollectOptions {
+  std::chrono::nanoseconds interval = std::chrono::milliseconds(100);
+  bool waits = true;    ///< look where blocked threads wait, once a second
+  bool ledgers = true;  ///< account for the segments in /dev/shm
+  bool pss = true;      ///< read smaps_rollup, within 0.5 % of a core
+  /// The pid of a subreaper (dlprobe itself) whose children that are younger than the root belong
+  /// to the tree; 0: none.
+  int32_t adopter = 0;
+};
+
+/// Samples one process tree and emits what it sees as records: ProcessInfo, ProcessExit, ShmMount,
+/// Sample, ShmUse, ShmLedger, Event and Gap.
+///
+/// Reads only; never stops, signals or writes to a process. Nothing that it does can block for
+/// longer than a read's deadline (20 ms). What cannot be read becomes an Error in its field, or one
+/// Gap; a process that ends while it is looked at is neither. Not thread-safe.
+class TreeCollector {
+ public:
+  /// `sink` must outlive the collector.
+  TreeCollector(Machine machine, const ProcessKey& root, const CollectOptions& options,
+                RecordSink& sink);
+  ~TreeCollector();
+  TreeCollector(const TreeCollector&) = delete;
+  TreeCollector& operator=(const TreeCollector&) = delete;
+  TreeCollector(TreeCollector&&) = delete;
+  TreeCollector& operator=(TreeCollector&&) = delete;
+
+  /// Does what is due and says when the next call is: after `interval`, or sooner (down to 10 ms)
+  /// when /dev/shm could be full before that. Calling early is harmless: a call between two samples
+  /// reads the use of /dev/shm alone.
+  BootNs tick();
+
+  /// Accounts for all segments now, with every process that can be looked at. tick() does so by its
+  /// own schedule: at the start, when /dev/shm is 80 % full, and while segments change.
+  void take_ledger();
+
+  /// The owner (the parent) knows by waitid how a process ended. Before it is reaped, if possible.
+  void note_exit(const ProcessKey& key, int wait_status, std::string source);
+
+  /// Any process of the tree lives; zombies do not.
+  bool alive() const;
+
+  /// The root or a trainer lives: false when only helpers linger (torch_shm_manager goes 2 s after
+  /// its last client) or workers are orphaned.
+  bool trainer_alive() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace dlprobe
