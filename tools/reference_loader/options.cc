@@ -1,7 +1,5 @@
 #include "tools/reference_loader/options.h"
 
-#include <fcntl.h>
-
 #include <array>
 #include <optional>
 #include <utility>
@@ -148,11 +146,6 @@ Status read_rest(const Typed& typed, LoaderOptions& options) {
   options.train = typed.step == "train";
   if (!typed.progress_fd.empty()) {
     DLP_TRY(options.progress_fd, number("--progress-fd", typed.progress_fd, 0, INT32_MAX));
-    if (fcntl(options.progress_fd, F_GETFD) < 0) {
-      return failure(ErrorCode::kInvalid, "--progress-fd " + typed.progress_fd +
-                                              " is not an open descriptor: open it for writing "
-                                              "before the start, for example 3>progress.jsonl");
-    }
   }
   options.plan.fault = typed.fault;
   auto fault = parse_fault(typed.fault);

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <memory>
@@ -210,6 +211,12 @@ void complain(const std::string& text) {
 int run_loader(const LoaderOptions& options, const std::vector<std::string>& args) {
   set_process_name("dlp-loader");
   install_stop_handlers();
+  if (options.progress_fd >= 0 && fcntl(options.progress_fd, F_GETFD) < 0) {
+    complain("--progress-fd " + std::to_string(options.progress_fd) +
+             " is not an open descriptor: open it for writing before the start, for example "
+             "3>progress.jsonl");
+    return kExitUsage;
+  }
   if (options.progress_fd > STDERR_FILENO) fcntl(options.progress_fd, F_SETFD, FD_CLOEXEC);
   Progress progress(options.progress_fd);
   const auto effects = effects_of(options.fault, options.plan);
