@@ -26,8 +26,8 @@ struct ReportContext {
   Severity fail_on = Severity::kError;
 };
 
-/// The report of one examination: the model that every format is made from. Depends on its arguments
-/// alone (no clock, no environment), so a replay gives the same bytes.
+/// The report of one examination: the model that every format is made from. Depends on its
+/// arguments alone (no clock, no environment), so a replay gives the same bytes.
 Json make_report(const Recording& recording, const Verdict& verdict, const ReportContext& context);
 
 /// The overall verdict that `report` states.
@@ -36,7 +36,8 @@ OverallVerdict verdict_of(const Json& report);
 /// 0 pass or warn below fail_on, 1 a finding at or above fail_on, 3 incomplete.
 int exit_code_of(const Json& report);
 
-/// The JSON text of a report: two blanks of indentation, UTF-8 (invalid bytes replaced), newline at the end.
+/// The JSON text of a report: two blanks of indentation, UTF-8 (invalid bytes replaced), newline at
+/// the end.
 std::string render_json(const Json& report);
 
 /// A report from its JSON text. kMalformed with the place; kUnsupported for another major version.
@@ -47,11 +48,12 @@ std::string_view report_schema();
 
 struct TextOptions {
   bool color = false;
-  int width = 100;      ///< columns
-  int verbosity = 0;    ///< -1: the verdict line only; 1: all evidence
+  int width = 100;    ///< columns
+  int verbosity = 0;  ///< -1: the verdict line only; 1: all evidence
 };
 
-/// For people: the verdict first, then cause, proof, remedy, then the tables. All hostile text escaped.
+/// For people: the verdict first, then cause, proof, remedy, then the tables. All hostile text
+/// escaped.
 std::string render_text(const Json& report, const TextOptions& options);
 
 /// The page of a finding (docs/findings/<name>.md), compiled in.

@@ -1,0 +1,174 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "reports/sections.h"
+#include "reports/stable_id.h"
+
+namespace dlprobe {
+namespace {
+
+std::string finding_id(size_t index) {
+  return fmt::format("f{}", index + 1);
+}
+
+const ProcessInfo* find_process(const Recording& recording, const ProcessKey& key) {
+  for (const Run& run : recording.runs) {
+    if (const ProcessInfo* process = run.find_process(key)) return process;
+  }
+  return nullptr;
+}
+
+Json subject_of(const Finding& finding, const Recording& recording) {
+  Json processes = Json::array();
+  for (const ProcessKey& key : finding.processes) {
+    Json entry = {{"pid", key.pid}, {"start_ticks", key.start_ticks}};
+    if (const ProcessInfo* process = find_process(recording, key)) {
+      entry["role"] = to_string(process->role);
+      entry["comm"] = json_text(process->comm);
+    }
+    processes.push_back(std::move(entry));
+  }
+  return {{"processes", std::move(processes)}};
+}
+
+// The same fault has the same fingerprint tomorrow and on another node: no pid, host, time or size.
+std::string fingerprint(const Finding& finding, const Recording& recording) {
+  std::set<std::string_view> roles;
+  for (const ProcessKey& key : finding.processes) {
+    const ProcessInfo* process = find_process(recording, key);
+    roles.insert(process != nullptr ? to_string(process->role) : "outside");
+  }
+  std::string subject;
+  for (const std::string_view role : roles)
+    subject += std::string(role) + " ";
+  return "v1:" + stable_id({info(finding.code).code, subject, finding.discriminator});
+}
+
+Json evidence_of(const Finding& finding, const TimeOfDay& time) {
+  Json result = Json::array();
+  for (const Evidence& evidence : finding.evidence) {
+    Json entry = {{"name", json_text(evidence.name)}};
+    if (const auto* text = std::get_if<std::string>(&evidence.value)) {
+      entry["value"] = json_text(*text);
+    } else if (const auto* number = std::get_if<double>(&evidence.value)) {
+      put_number(entry, "value", *number);
+    } else {
+      entry["value"] = std::get<int64_t>(evidence.value);
+    }
+    entry["unit"] = json_text(evidence.unit);
+    entry["source"] = json_text(evidence.source);
+    if (evidence.threshold) entry["threshold"] = json_text(*evidence.threshold);
+    if (evidence.at) time.put(entry, "seen", *evidence.at);
+    result.push_back(std::move(entry));
+  }
+  return result;
+}
+
+Json alternatives_of(const Finding& finding) {
+  Json result = Json::array();
+  for (const Alternative& alternative : finding.alternatives) {
+    Json entry = {{"cause", json_text(alternative.cause)}};
+    if (alternative.cause.starts_with("DLP")) entry["code"] = json_text(alternative.cause);
+    entry["why_not"] = json_text(alternative.why_not);
+    result.push_back(std::move(entry));
+  }
+  return result;
+}
+
+bool applies_here(const Remedy& remedy, std::string_view container) {
+  const std::string_view here = container.empty() ? "bare-host" : container;
+  return std::ranges::any_of(remedy.applies_to, [&](const std::string& place) {
+    return place == here || (here == "podman" && place == "docker");
+  });
+}
+
+// What fits the place where the subject runs comes first.
+Json remediation_of(const Finding& finding, std::string_view container) {
+  std::vector<Remedy> remedies = finding.remedies;
+  std::ranges::stable_partition(
+      remedies, [&](const Remedy& remedy) { return applies_here(remedy, container); });
+  Json result = Json::array();
+  for (const Remedy& remedy : remedies) {
+    result.push_back({{"title", json_text(remedy.title)},
+                      {"commands", json_texts(remedy.commands)},
+                      {"applies_to", json_texts(remedy.applies_to)},
+                      {"verify", json_text(remedy.verify)}});
+  }
+  return result;
+}
+
+Json finding_entry(const Finding& finding, size_t index, const ReportSource& source) {
+  const FindingInfo& registered = info(finding.code);
+  Json entry = {{"id", finding_id(index)},
+                {"code", registered.code},
+                {"name", registered.name},
+                {"title", registered.title},
+                {"severity", to_string(finding.severity)},
+                {"confidence", to_string(finding.confidence)},
+                {"message", json_text(finding.message)},
+                {"fingerprint", fingerprint(finding, source.recording)}};
+  if (finding.consequence_of) entry["consequence_of"] = info(*finding.consequence_of).code;
+  entry["runs"] = finding.runs;
+  entry["subject"] = subject_of(finding, source.recording);
+  entry["evidence"] = evidence_of(finding, source.time);
+  entry["alternatives"] = alternatives_of(finding);
+  entry["remediation"] = remediation_of(finding, source.recording.header.host.container);
+  entry["references"] = {{{"title", fmt::format("dlprobe explain {}", registered.code)}}};
+  if (finding.first_seen) source.time.put(entry, "first_seen", *finding.first_seen);
+  if (finding.last_seen) source.time.put(entry, "last_seen", *finding.last_seen);
+  return entry;
+}
+
+// The codes that a probe looks for share their first two digits.
+std::string_view code_prefix(std::string_view probe) {
+  if (probe == "shm") return "DLP01";
+  if (probe == "fd") return "DLP02";
+  if (probe == "deadlock") return "DLP03";
+  if (probe == "spawn-recursion") return "DLP04";
+  if (probe == "memory") return "DLP05";
+  return "DLP";
+}
+
+std::string_view status_of(std::optional<Severity> worst, bool is_complete) {
+  if (worst == Severity::kError) return "fail";
+  if (worst == Severity::kWarning) return "warn";
+  return is_complete ? "pass" : "incomplete";
+}
+
+}  // namespace
+
+Json findings_section(const ReportSource& source) {
+  Json result = Json::array();
+  for (size_t i = 0; i < source.verdict.findings.size(); ++i) {
+    result.push_back(finding_entry(source.verdict.findings[i], i, source));
+  }
+  return result;
+}
+
+Json checks_section(const ReportSource& source) {
+  const std::string& probe = source.recording.header.invocation.probe;
+  const std::string_view prefix = code_prefix(probe);
+  const bool is_complete = source.verdict.gaps.empty() && !source.recording.runs.empty();
+  Json result = Json::array();
+  for (const FindingInfo& registered : all_findings()) {
+    Json ids = Json::array();
+    std::optional<Severity> worst;
+    for (size_t i = 0; i < source.verdict.findings.size(); ++i) {
+      const Finding& finding = source.verdict.findings[i];
+      if (finding.code != registered.id) continue;
+      worst = std::max(worst.value_or(finding.severity), finding.severity);
+      ids.push_back(finding_id(i));
+    }
+    if (!registered.code.starts_with(prefix) && ids.empty()) continue;
+    result.push_back({{"id", fmt::format("{}.{}", probe, registered.name)},
+                      {"code", registered.code},
+                      {"title", registered.title},
+                      {"status", status_of(worst, is_complete)},
+                      {"findings", std::move(ids)}});
+  }
+  return result;
+}
+
+}  // namespace dlprobe

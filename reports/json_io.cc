@@ -1,0 +1,95 @@
+#include <fmt/format.h>
+
+#include <string>
+
+#include "lib/base/parse.h"
+#include "lib/base/units.h"
+#include "reports/report.h"
+
+namespace dlprobe {
+namespace {
+
+constexpr size_t kLargestReport = 64U << 20U;
+constexpr int kDeepestReport = 32;
+
+// How deep the brackets of a JSON text nest: the parser of nlohmann_json keeps its own stack while
+// it reads, but the tree is destroyed and printed by recursion.
+int nesting_of(std::string_view text) {
+  int depth = 0;
+  int deepest = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      if (c == '\\') ++i;
+      in_string = c != '"';
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '[' || c == '{') {
+      deepest = std::max(deepest, ++depth);
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+  return deepest;
+}
+
+Status check_version(const Json& report) {
+  const auto version = report.find("schema_version");
+  const std::string text =
+      version != report.end() && version->is_string() ? version->get<std::string>() : "";
+  const auto major = parse_int<int>(std::string_view(text).substr(0, text.find('.')));
+  const auto ours = parse_int<int>(kReportSchemaVersion.substr(0, kReportSchemaVersion.find('.')));
+  if (!major) return failure(ErrorCode::kMalformed, "the report has no schema_version");
+  if (major != ours) {
+    return failure(ErrorCode::kUnsupported,
+                   fmt::format("the report has schema version {}, and this dlprobe reads {}.x: use "
+                               "a dlprobe of that version",
+                               text, *ours));
+  }
+  return {};
+}
+
+// What the renderers rely on. The whole schema is checked by tests, not by every reader.
+Status check_shape(const Json& report) {
+  if (!report.is_object() || report.value("kind", Json()) != "dlprobe.report") {
+    return failure(ErrorCode::kMalformed, "not a dlprobe report: its kind is not dlprobe.report");
+  }
+  DLP_CHECK(check_version(report));
+  for (const char* key : {"invocation", "summary", "host", "timeline"}) {
+    if (!report.contains(key) || !report[key].is_object()) {
+      return failure(ErrorCode::kMalformed, fmt::format("the report has no object \"{}\"", key));
+    }
+  }
+  for (const char* key : {"checks", "findings", "runs", "processes", "limitations"}) {
+    if (!report.contains(key) || !report[key].is_array()) {
+      return failure(ErrorCode::kMalformed, fmt::format("the report has no array \"{}\"", key));
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string render_json(const Json& report) {
+  return report.dump(2, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace) + "\n";
+}
+
+Expected<Json> parse_report(std::string_view text) {
+  if (text.size() > kLargestReport) {
+    return failure(ErrorCode::kMalformed,
+                   fmt::format("the report is larger than {}", format_bytes(kLargestReport)));
+  }
+  if (nesting_of(text) > kDeepestReport) {
+    return failure(ErrorCode::kMalformed, "the report is nested too deeply");
+  }
+  try {
+    Json report = Json::parse(text);
+    DLP_CHECK(check_shape(report));
+    return report;
+  } catch (const Json::exception& error) {
+    return failure(ErrorCode::kMalformed, std::string("the report is not JSON: ") + error.what());
+  }
+}
+
+}  // namespace dlprobe

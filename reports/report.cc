@@ -1,0 +1,224 @@
+#include "reports/report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "lib/base/units.h"
+#include "lib/model/name_table.h"
+#include "reports/sections.h"
+#include "reports/stable_id.h"
+
+namespace dlprobe {
+namespace {
+
+constexpr NameTable<OverallVerdict, 4> kVerdicts = {{
+    {OverallVerdict::kPass, "pass"},
+    {OverallVerdict::kWarn, "warn"},
+    {OverallVerdict::kFail, "fail"},
+    {OverallVerdict::kIncomplete, "incomplete"},
+}};
+
+struct Counts {
+  size_t errors = 0;
+  size_t warnings = 0;
+  size_t infos = 0;
+};
+
+Counts count(const Verdict& verdict) {
+  Counts counts;
+  for (const Finding& finding : verdict.findings) {
+    counts.errors += finding.severity == Severity::kError ? 1 : 0;
+    counts.warnings += finding.severity == Severity::kWarning ? 1 : 0;
+    counts.infos += finding.severity == Severity::kInfo ? 1 : 0;
+  }
+  return counts;
+}
+
+bool has_seen_anything(const Recording& recording) {
+  return std::ranges::any_of(recording.runs, [](const Run& run) {
+    return !run.samples.empty() || !run.shm_use.empty() || !run.ledgers.empty();
+  });
+}
+
+// "Healthy" is never said of what could not be seen: a gap of the probe outweighs a warning.
+OverallVerdict decide(const ReportSource& source, const Counts& counts) {
+  if (counts.errors > 0) return OverallVerdict::kFail;
+  if (!source.verdict.gaps.empty() || !has_seen_anything(source.recording)) {
+    return OverallVerdict::kIncomplete;
+  }
+  return counts.warnings > 0 ? OverallVerdict::kWarn : OverallVerdict::kPass;
+}
+
+uint64_t peak_used_bytes(const Recording& recording) {
+  uint64_t peak = 0;
+  for (const Run& run : recording.runs) {
+    for (const ShmUse& use : run.shm_use)
+      peak = std::max(peak, use.used_bytes);
+  }
+  return peak;
+}
+
+std::string pass_headline(const Recording& recording) {
+  size_t samples = 0;
+  for (const Run& run : recording.runs)
+    samples += run.samples.size();
+  const std::string runs =
+      recording.runs.size() == 1 ? "1 run" : fmt::format("{} runs", recording.runs.size());
+  return fmt::format("nothing wrong was seen in {} ({} samples); /dev/shm held {} at its peak",
+                     runs, samples, format_bytes(peak_used_bytes(recording)));
+}
+
+std::string headline(const ReportSource& source, OverallVerdict verdict) {
+  const std::vector<Finding>& findings = source.verdict.findings;
+  if (verdict == OverallVerdict::kIncomplete) {
+    if (source.verdict.gaps.empty()) return "nothing could be seen, so nothing can be said";
+    const Gap& gap = source.verdict.gaps.front();
+    return fmt::format("cannot say: {} could not be looked at ({})", gap.what, gap.why);
+  }
+  const auto worst = std::ranges::max_element(findings, {}, &Finding::severity);
+  const bool is_worth_a_headline = worst != findings.end() && worst->severity != Severity::kInfo;
+  if (!is_worth_a_headline) return pass_headline(source.recording);
+  return fmt::format("{} {}: {}", info(worst->code).code, info(worst->code).name, worst->message);
+}
+
+int exit_code(OverallVerdict verdict, const Counts& counts, Severity fail_on) {
+  size_t failing = counts.errors;
+  if (fail_on <= Severity::kWarning) failing += counts.warnings;
+  if (fail_on <= Severity::kInfo) failing += counts.infos;
+  if (failing > 0) return 1;
+  return verdict == OverallVerdict::kIncomplete ? 3 : 0;
+}
+
+Json summary_section(const ReportSource& source, OverallVerdict verdict, const Counts& counts) {
+  return {
+      {"verdict", to_string(verdict)},
+      {"headline", json_text(headline(source, verdict))},
+      {"counts", {{"error", counts.errors}, {"warning", counts.warnings}, {"info", counts.infos}}}};
+}
+
+Json invocation_section(const ReportSource& source, const ReportContext& context, int code) {
+  const RecordingHeader& header = source.recording.header;
+  Json section = {{"probe", json_text(header.invocation.probe)},
+                  {"argv", json_texts(header.invocation.argv)},
+                  {"euid", header.invocation.euid}};
+  put_number(section, "interval_s", static_cast<double>(header.invocation.interval_ns) / 1e9);
+  BootNs end = header.boottime_ns;
+  for (const Run& run : source.recording.runs)
+    end = std::max(end, span_of(run).end);
+  source.time.put(section, "started", header.boottime_ns);
+  source.time.put(section, "ended", end);
+  put_number(section, "duration_s", seconds_between(header.boottime_ns, end));
+  section["fail_on"] = to_string(context.fail_on);
+  section["exit_code"] = code;
+  return section;
+}
+
+Json host_section(const HostFacts& host) {
+  return {{"name", json_text(host.name)},
+          {"kernel", json_text(host.kernel)},
+          {"os", json_text(host.os)},
+          {"machine", json_text(host.machine)},
+          {"cpus", host.cpus},
+          {"page_size_bytes", host.page_size}};
+}
+
+const ProcessInfo* trainer_of(const Run& run) {
+  const auto found = std::ranges::find(run.processes, Role::kTrainer, &ProcessInfo::role);
+  return found == run.processes.end() ? nullptr : &*found;
+}
+
+Json context_section(const Recording& recording) {
+  Json section = {{"container", json_text(recording.header.host.container)}};
+  if (recording.runs.empty()) return section;
+  const Run& run = recording.runs.back();
+  if (const ProcessInfo* trainer = trainer_of(run); trainer != nullptr && trainer->cgroup) {
+    section["cgroup"] = json_text(*trainer->cgroup);
+  }
+  const auto sample = std::find_if(run.samples.rbegin(), run.samples.rend(), [](const Sample& s) {
+    return s.cgroup.has_value() && s.cgroup->has_value();
+  });
+  if (sample != run.samples.rend()) {
+    const CgroupMemory& memory = **sample->cgroup;
+    section["cgroup_version"] = memory.version;
+    if (memory.limit_bytes) section["cgroup_limit_bytes"] = *memory.limit_bytes;
+    section["cgroup_used_bytes"] = memory.used_bytes;
+  }
+  return section;
+}
+
+Json subject_section(const Recording& recording) {
+  Json section = Json::object();
+  if (recording.runs.empty()) return {{"kind", "none"}};
+  const RunBegin& begin = recording.runs.front().begin;
+  section["kind"] = to_string(begin.subject);
+  if (begin.asked_pid) section["asked_pid"] = *begin.asked_pid;
+  if (!begin.command.empty()) section["command"] = json_texts(begin.command);
+  if (const ProcessInfo* trainer = trainer_of(recording.runs.front())) {
+    section["trainer_pid"] = trainer->key.pid;
+    section["trainer_comm"] = json_text(trainer->comm);
+  }
+  return section;
+}
+
+Json environment_section(const Recording& recording) {
+  Json section = Json::object();
+  for (const Run& run : recording.runs) {
+    if (!run.loader) continue;
+    section["libtorch"] = json_text(run.loader->libtorch);
+    section["opencv"] = json_text(run.loader->opencv);
+    section["device"] = json_text(run.loader->device);
+    section["device_name"] = json_text(run.loader->device_name);
+  }
+  return section;
+}
+
+}  // namespace
+
+std::string_view to_string(OverallVerdict verdict) {
+  return name_of(kVerdicts, verdict);
+}
+
+Json make_report(const Recording& recording, const Verdict& verdict, const ReportContext& context) {
+  const ReportSource source = {
+      .recording = recording, .verdict = verdict, .time = TimeOfDay(recording.header)};
+  const RecordingHeader& header = recording.header;
+  const Counts counts = count(verdict);
+  const OverallVerdict overall = decide(source, counts);
+  const int code = exit_code(overall, counts, context.fail_on);
+  Json report;
+  report["kind"] = "dlprobe.report";
+  report["schema_version"] = kReportSchemaVersion;
+  report["report_id"] = stable_id({header.recording_id, header.invocation.probe});
+  report["tool"] = {{"name", "dlprobe"}, {"version", json_text(header.invocation.version)}};
+  report["invocation"] = invocation_section(source, context, code);
+  report["host"] = host_section(header.host);
+  report["context"] = context_section(recording);
+  report["subject"] = subject_section(recording);
+  report["summary"] = summary_section(source, overall, counts);
+  report["checks"] = checks_section(source);
+  report["findings"] = findings_section(source);
+  report["runs"] = runs_section(source);
+  report["processes"] = processes_section(source);
+  report["wait_graph"] = {{"nodes", Json::array()}, {"edges", Json::array()}};
+  report["timeline"] = timeline_section(source);
+  report["environment"] = environment_section(recording);
+  report["redaction"] = {{"policy", "default"}, {"mask", "[masked]"}};
+  report["limitations"] = limitations_section(source);
+  return report;
+}
+
+OverallVerdict verdict_of(const Json& report) {
+  const Json summary = report.value("summary", Json::object());
+  const Json name = summary.value("verdict", Json());
+  if (!name.is_string()) return OverallVerdict::kIncomplete;
+  return value_of(kVerdicts, name.get<std::string>()).value_or(OverallVerdict::kIncomplete);
+}
+
+int exit_code_of(const Json& report) {
+  const Json invocation = report.value("invocation", Json::object());
+  const Json code = invocation.value("exit_code", Json());
+  return code.is_number_integer() ? code.get<int>() : 3;
+}
+
+}  // namespace dlprobe

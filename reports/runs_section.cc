@@ -1,0 +1,207 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "lib/model/shm_forecast.h"
+#include "reports/sections.h"
+
+namespace dlprobe {
+namespace {
+
+Json plan_of(const LoaderPlan& plan) {
+  return {{"workers", plan.workers},
+          {"batch_size", plan.batch_size},
+          {"sample_shape", plan.sample_shape},
+          {"dtype", json_text(plan.dtype)},
+          {"prefetch_factor", plan.prefetch_factor},
+          {"start_method", to_string(plan.start_method)},
+          {"sharing_strategy", to_string(plan.sharing_strategy)},
+          {"pin_memory", plan.pin_memory},
+          {"persistent_workers", plan.persistent_workers},
+          {"epochs", plan.epochs},
+          {"batches", plan.batches},
+          {"device", json_text(plan.device)},
+          {"data_dir", json_text(plan.data_dir)},
+          {"fault", json_text(plan.fault)}};
+}
+
+// How full one mount was over a run. `rise` is what the run itself added at the most.
+struct MountUse {
+  const ShmUse* first = nullptr;
+  const ShmUse* peak = nullptr;
+  const ShmUse* last = nullptr;
+
+  uint64_t rise_bytes() const {
+    return peak->used_bytes - std::min(first->used_bytes, peak->used_bytes);
+  }
+};
+
+std::map<uint64_t, MountUse> use_by_device(const Run& run) {
+  std::map<uint64_t, MountUse> result;
+  for (const ShmUse& use : run.shm_use) {
+    MountUse& mount = result[use.device];
+    if (mount.first == nullptr) mount.first = &use;
+    if (mount.peak == nullptr || use.used_bytes > mount.peak->used_bytes) mount.peak = &use;
+    mount.last = &use;
+  }
+  return result;
+}
+
+Json mounts_of(const Run& run, const std::map<uint64_t, MountUse>& uses, const TimeOfDay& time) {
+  Json result = Json::array();
+  std::set<uint64_t> told;  // one tmpfs may be seen through several namespaces
+  for (const ShmMount& mount : run.mounts) {
+    if (!told.insert(mount.device).second) continue;
+    Json entry = {{"mount_point", json_text(mount.mount_point)},
+                  {"device", mount.device},
+                  {"fs_type", json_text(mount.fs_type)},
+                  {"options", json_text(mount.options)},
+                  {"seen_through_pid", mount.seen_through.pid}};
+    if (const auto found = uses.find(mount.device); found != uses.end()) {
+      const MountUse& use = found->second;
+      if (use.last->size_bytes > 0) entry["size_bytes"] = use.last->size_bytes;
+      entry["first_used_bytes"] = use.first->used_bytes;
+      entry["peak_used_bytes"] = use.peak->used_bytes;
+      time.put(entry, "peak", use.peak->at);
+      entry["last_used_bytes"] = use.last->used_bytes;
+      if (use.last->inodes > 0) entry["inodes"] = use.last->inodes;
+      entry["last_inodes_used"] = use.last->inodes_used;
+    }
+    result.push_back(std::move(entry));
+  }
+  return result;
+}
+
+// The sum over a sample's processes, or nothing if one of them lacks the value: never a smaller
+// sum.
+template <class Get>
+std::optional<uint64_t> sum_of(const Sample& sample, Get get) {
+  uint64_t sum = 0;
+  for (const ProcessSample& process : sample.processes) {
+    const std::optional<uint64_t> value = get(process);
+    if (!value) return std::nullopt;
+    sum += *value;
+  }
+  return sum;
+}
+
+std::optional<uint64_t> value_of(const Observed<uint64_t>& observed) {
+  return observed ? std::optional(*observed) : std::nullopt;
+}
+
+std::optional<uint64_t> value_of(const std::optional<Observed<uint64_t>>& observed) {
+  return observed ? value_of(*observed) : std::nullopt;
+}
+
+void raise(std::optional<uint64_t>& peak, const std::optional<uint64_t>& value) {
+  if (value) peak = std::max(peak.value_or(0), *value);
+}
+
+void put_resources(Json& entry, const Run& run) {
+  std::optional<uint64_t> rss;
+  std::optional<uint64_t> pss;
+  std::optional<uint64_t> swap;
+  std::optional<uint64_t> fds;
+  size_t processes = 0;
+  for (const Sample& sample : run.samples) {
+    processes = std::max(processes, sample.processes.size());
+    if (sample.processes.empty()) continue;
+    raise(rss, sum_of(sample, [](const auto& p) { return value_of(p.rss_bytes); }));
+    raise(pss, sum_of(sample, [](const auto& p) { return value_of(p.pss_bytes); }));
+    raise(swap, sum_of(sample, [](const auto& p) { return value_of(p.swap_bytes); }));
+    for (const ProcessSample& process : sample.processes)
+      raise(fds, value_of(process.fd_count));
+  }
+  if (rss) entry["rss_sum_peak_bytes"] = *rss;
+  if (pss) entry["pss_sum_peak_bytes"] = *pss;
+  if (swap) entry["swap_sum_peak_bytes"] = *swap;
+  if (fds) entry["fds_of_one_process_peak"] = *fds;
+  entry["processes_peak"] = processes;
+  entry["samples"] = run.samples.size();
+}
+
+Json loader_of(const Run& run) {
+  Json entry = Json::object();
+  if (run.loader) {
+    const LoaderHello& hello = *run.loader;
+    entry["device"] = json_text(hello.device);
+    entry["device_name"] = json_text(hello.device_name);
+    entry["libtorch"] = json_text(hello.libtorch);
+    entry["opencv"] = json_text(hello.opencv);
+    entry["images"] = hello.images;
+    entry["batches_per_epoch"] = hello.batches_per_epoch;
+  }
+  if (run.done) {
+    const LoaderDone& done = *run.done;
+    entry["images_delivered"] = done.images;
+    put_number(entry, "first_batch_s", done.first_batch_s);
+    if (done.seconds > 0) {
+      put_number(entry, "images_per_s", static_cast<double>(done.images) / done.seconds);
+    }
+    entry["broken_images"] = done.broken_images;
+  }
+  double waited_s = 0;
+  double all_s = 0;
+  for (const LoaderBatch& batch : run.batches) {
+    waited_s += batch.wait_s;
+    all_s += batch.wait_s + batch.copy_s + batch.step_s;
+  }
+  if (!run.batches.empty()) entry["batches_seen"] = run.batches.size();
+  if (all_s > 0) put_number(entry, "wait_share", waited_s / all_s);
+  return entry;
+}
+
+void put_forecast(Json& entry, const Run& run, const std::map<uint64_t, MountUse>& uses,
+                  uint64_t page_size) {
+  std::optional<uint64_t> rise;
+  for (const auto& [device, use] : uses)
+    raise(rise, use.rise_bytes());
+  if (rise) entry["shm_peak_bytes"] = *rise;
+  if (!run.begin.plan) return;
+  const ShmForecast forecast = forecast_shm(*run.begin.plan, page_size);
+  entry["forecast"] = {{"shm_bytes", forecast.bytes},
+                       {"batch_bytes", forecast.batch_bytes},
+                       {"batches", forecast.batches},
+                       {"formula", forecast.formula}};
+  const bool has_run = !run.begin.preflight && !run.batches.empty();
+  if (rise && has_run && forecast.bytes > 0) {
+    put_number(entry, "shm_peak_over_forecast",
+               static_cast<double>(*rise) / static_cast<double>(forecast.bytes));
+  }
+}
+
+Json run_entry(const Run& run, size_t index, const ReportSource& source) {
+  const RunSpan span = span_of(run);
+  Json entry = {{"index", index}, {"subject", to_string(run.begin.subject)}};
+  if (run.begin.asked_pid) entry["asked_pid"] = *run.begin.asked_pid;
+  if (!run.begin.command.empty()) entry["command"] = json_texts(run.begin.command);
+  entry["preflight"] = run.begin.preflight;
+  if (run.begin.plan) entry["plan"] = plan_of(*run.begin.plan);
+  source.time.put(entry, "started", span.begin);
+  put_number(entry, "duration_s", seconds_between(span.begin, span.end));
+  if (run.end) {
+    entry["end"] = {{"reason", to_string(run.end->reason)}, {"text", json_text(run.end->text)}};
+  }
+  const auto uses = use_by_device(run);
+  put_forecast(entry, run, uses, source.recording.header.host.page_size);
+  put_resources(entry, run);
+  Json loader = loader_of(run);
+  if (!loader.empty()) entry["loader"] = std::move(loader);
+  entry["shm_mounts"] = mounts_of(run, uses, source.time);
+  entry["shm_ledgers"] = ledgers_of(run, source);
+  return entry;
+}
+
+}  // namespace
+
+Json runs_section(const ReportSource& source) {
+  Json result = Json::array();
+  for (size_t i = 0; i < source.recording.runs.size(); ++i) {
+    result.push_back(run_entry(source.recording.runs[i], i, source));
+  }
+  return result;
+}
+
+}  // namespace dlprobe

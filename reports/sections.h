@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "lib/model/finding.h"
+#include "lib/model/recording.h"
+#include "reports/report.h"
+
+namespace dlprobe {
+
+/// Turns times of a recording into times of day, by the two clocks that its header read together.
+class TimeOfDay {
+ public:
+  explicit TimeOfDay(const RecordingHeader& header) : header_(header) {}
+
+  /// "2026-11-20T21:47:44.120Z"; nothing for a time beyond the year 9999.
+  std::optional<std::string> utc(BootNs at) const;
+
+  /// Sets `<name>_at` (UTC) and `<name>_boottime_ns` of `object`.
+  void put(Json& object, const std::string& name, BootNs at) const;
+
+ private:
+  const RecordingHeader& header_;
+};
+
+/// What the sections of a report are made from.
+struct ReportSource {
+  const Recording& recording;
+  const Verdict& verdict;
+  TimeOfDay time;
+};
+
+/// `text` as a JSON string: bytes that are no UTF-8 are written as "\xHH".
+Json json_text(std::string_view text);
+Json json_texts(std::span<const std::string> texts);
+
+/// Sets `key` unless `value` is NaN or infinite: JSON has no such numbers.
+void put_number(Json& object, const char* key, double value);
+
+/// The time between `from` and `to` in seconds.
+double seconds_between(BootNs from, BootNs to);
+
+/// The first and the last time that the run's records name.
+struct RunSpan {
+  BootNs begin = 0;
+  BootNs end = 0;
+};
+RunSpan span_of(const Run& run);
+
+/// "killed by signal 7 (SIGBUS)", "exited with code 1".
+std::string describe_exit(const Observed<int32_t>& wait_status);
+
+Json findings_section(const ReportSource& source);
+Json checks_section(const ReportSource& source);
+Json runs_section(const ReportSource& source);
+Json processes_section(const ReportSource& source);
+Json timeline_section(const ReportSource& source);
+Json limitations_section(const ReportSource& source);
+
+/// Where the shared memory of each mount went, at the moment of its highest use and at the last
+/// look.
+Json ledgers_of(const Run& run, const ReportSource& source);
+
+}  // namespace dlprobe

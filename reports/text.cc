@@ -1,0 +1,176 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+
+#include "reports/text_layout.h"
+#include "reports/text_tables.h"
+
+namespace dlprobe {
+namespace {
+
+constexpr size_t kMostEvidence = 8;
+
+struct VerdictWords {
+  std::string_view lead;
+  Style style;
+};
+
+VerdictWords words_of(OverallVerdict verdict) {
+  switch (verdict) {
+    case OverallVerdict::kPass:
+      return {"PASS  ", Style::kGreen};
+    case OverallVerdict::kWarn:
+      return {"WARN  ", Style::kYellow};
+    case OverallVerdict::kFail:
+      return {"FAIL  ", Style::kRed};
+    case OverallVerdict::kIncomplete:
+      break;
+  }
+  return {"INCOMPLETE  ", Style::kYellow};
+}
+
+Style style_of(std::string_view severity) {
+  if (severity == "error") return Style::kRed;
+  return severity == "warning" ? Style::kYellow : Style::kBold;
+}
+
+// "21:47:44.120" of "2026-11-20T21:47:44.120Z".
+std::string clock_time(const std::string& utc) {
+  return utc.size() == 24 ? utc.substr(11, 12) : utc;
+}
+
+void write_evidence(TextPage& page, const Json& finding) {
+  const Json& evidence = items_at(finding, "evidence");
+  const bool is_all = page.options().verbosity > 0 || evidence.size() <= kMostEvidence;
+  const size_t shown = is_all ? evidence.size() : kMostEvidence;
+  for (size_t i = 0; i < shown; ++i) {
+    const Json& fact = evidence[i];
+    const Json value = fact.is_object() ? fact.value("value", Json()) : Json();
+    std::string text = fmt::format("{} = {}", text_at(fact, "name"),
+                                   value_with_unit(value, text_at(fact, "unit")));
+    const std::string threshold = text_at(fact, "threshold");
+    if (!threshold.empty()) text += fmt::format("  ({})", threshold);
+    text += "  [" + text_at(fact, "source");
+    const std::string at = text_at(fact, "seen_at");
+    if (!at.empty()) text += ", " + clock_time(at);
+    page.paragraph(i == 0 ? "  Proof      " : "             ", text + "]");
+  }
+  if (shown < evidence.size()) {
+    page.paragraph("             ", fmt::format("and {} more, with -v", evidence.size() - shown));
+  }
+}
+
+void write_alternatives(TextPage& page, const Json& finding) {
+  std::string_view lead = "  Ruled out  ";
+  for (const Json& alternative : items_at(finding, "alternatives")) {
+    page.paragraph(lead, fmt::format("{}: {}", text_at(alternative, "cause"),
+                                     text_at(alternative, "why_not")));
+    lead = "             ";
+  }
+}
+
+void write_remedies(TextPage& page, const Json& finding) {
+  std::string_view lead = "  To do      ";
+  for (const Json& remedy : items_at(finding, "remediation")) {
+    std::string places;
+    for (const Json& place : items_at(remedy, "applies_to")) {
+      places += (places.empty() ? "" : ", ") + value_with_unit(place, "");
+    }
+    page.paragraph(lead, text_at(remedy, "title") + (places.empty() ? "" : " [" + places + "]"));
+    lead = "             ";
+    for (const Json& command : items_at(remedy, "commands")) {
+      page.paragraph("               $ ", value_with_unit(command, ""));
+    }
+    const std::string verify = text_at(remedy, "verify");
+    if (!verify.empty()) page.paragraph("               then check with: ", verify);
+  }
+}
+
+void write_finding(TextPage& page, const Json& finding, size_t index) {
+  page.blank_line();
+  const std::string severity = text_at(finding, "severity");
+  const std::string consequence = text_at(finding, "consequence_of");
+  page.paragraph(
+      fmt::format("{}. {} {}", index + 1, text_at(finding, "code"), text_at(finding, "name")), "",
+      style_of(severity));
+  page.paragraph("  ", fmt::format("{} ({}, {}{})", text_at(finding, "title"), severity,
+                                   text_at(finding, "confidence"),
+                                   consequence.empty() ? "" : ", a consequence of " + consequence));
+  page.paragraph("  ", text_at(finding, "message"));
+  write_evidence(page, finding);
+  write_alternatives(page, finding);
+  write_remedies(page, finding);
+}
+
+void write_checks(TextPage& page, const Json& report) {
+  const Json& checks = items_at(report, "checks");
+  if (checks.empty() || !items_at(report, "findings").empty()) return;
+  page.heading("Looked for");
+  for (const Json& check : checks) {
+    const bool is_pass = text_at(check, "status") == "pass";
+    page.paragraph(
+        fmt::format("  {} {}  ", text_at(check, "code"), is_pass ? "not seen" : "open    "),
+        text_at(check, "title"));
+  }
+}
+
+// What the verdict rests on comes first; without -v the rest is bounded.
+void write_limitations(TextPage& page, const Json& report) {
+  constexpr size_t kMost = 6;
+  const Json& limitations = items_at(report, "limitations");
+  if (limitations.empty()) return;
+  page.heading("What could not be seen");
+  const bool is_all = page.options().verbosity > 0;
+  const size_t shown = is_all ? limitations.size() : std::min(limitations.size(), kMost);
+  for (size_t i = 0; i < shown; ++i) {
+    const Json& gap = limitations[i];
+    page.paragraph("  - ", fmt::format("{}: {}. Because of that: {}", text_at(gap, "what"),
+                                       text_at(gap, "why"), text_at(gap, "effect")));
+    const std::string remedy = text_at(gap, "remedy");
+    if (!remedy.empty()) page.paragraph("    what would help: ", remedy);
+  }
+  if (shown < limitations.size()) {
+    page.paragraph("  - ", fmt::format("and {} more, with -v", limitations.size() - shown));
+  }
+}
+
+void write_footer(TextPage& page, const Json& report) {
+  const Json& host = items_at(report, "host");
+  const Json& invocation = items_at(report, "invocation");
+  page.blank_line();
+  page.paragraph(
+      "",
+      fmt::format("{}, {}, Linux {}; {}; dlprobe {}", text_at(host, "name"), text_at(host, "os"),
+                  text_at(host, "kernel"), text_at(invocation, "started_at"),
+                  text_at(items_at(report, "tool"), "version")),
+      Style::kDim);
+  const Json& findings = items_at(report, "findings");
+  if (findings.empty()) return;
+  page.paragraph("",
+                 fmt::format("More: dlprobe explain {}. To keep the evidence: --record FILE, and "
+                             "dlprobe replay FILE on any machine.",
+                             text_at(findings.front(), "code")));
+}
+
+}  // namespace
+
+std::string render_text(const Json& report, const TextOptions& options) {
+  const VerdictWords words = words_of(verdict_of(report));
+  const std::string headline = text_at(items_at(report, "summary"), "headline");
+  TextPage page(options);
+  if (options.verbosity < 0) return std::string(words.lead) + headline + "\n";
+  page.paragraph(words.lead, headline, words.style);
+  const Json& findings = items_at(report, "findings");
+  for (size_t i = 0; i < findings.size(); ++i)
+    write_finding(page, findings[i], i);
+  write_checks(page, report);
+  write_runs(page, report);
+  write_ledger(page, report);
+  write_processes(page, report);
+  write_limitations(page, report);
+  write_footer(page, report);
+  return std::move(page).take();
+}
+
+}  // namespace dlprobe
