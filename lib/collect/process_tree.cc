@@ -20,6 +20,7 @@ using std::chrono::seconds;
 /// worth it on a large tree.
 constexpr nanoseconds kAllThreadsPeriod = seconds(1);
 constexpr int32_t kFewThreads = 64;
+constexpr size_t kMostOwnPids = 20'000;  ///< of a job that starts processes without end
 
 }  // namespace
 
@@ -30,6 +31,16 @@ ProcessTree::ProcessTree(Machine machine, const ProcessKey& root, int32_t adopte
 
 bool ProcessTree::is_member(int32_t pid) const {
   return member_pids_.contains(pid);
+}
+
+std::optional<ProcessKey> ProcessTree::find_by_own_pid(int32_t pid) const {
+  const auto found = own_pids_.find(pid);
+  return found == own_pids_.end() ? std::nullopt : std::optional(found->second);
+}
+
+bool ProcessTree::lives(const ProcessKey& key) const {
+  const auto found = members_.find(key);
+  return found != members_.end() && !found->second.vanished && !found->second.ended_at;
 }
 
 /// The last field of /proc/loadavg is the pid given out last: as long as it stands still, nobody on
@@ -57,7 +68,11 @@ void ProcessTree::discover(DeadlineReader& reader) {
   }
   for (const ProcessKey& key : std::exchange(added_, {})) {
     const auto found = members_.find(key);
-    if (found != members_.end()) read_info(found->second, reader, errors_);
+    if (found == members_.end()) continue;
+    read_info(found->second, reader, errors_);
+    const std::vector<int32_t>& pids = found->second.info.namespace_pids;
+    own_pids_[pids.empty() ? key.pid : pids.back()] = key;
+    if (own_pids_.size() > kMostOwnPids) own_pids_.erase(own_pids_.begin());
     roles_stale_ = true;
   }
 }
@@ -207,6 +222,10 @@ void ProcessTree::sample(DeadlineReader& reader) {
       }
       continue;
     }
+    if (before.ppid != process.last_stat.ppid) {
+      process.info.ppid = process.last_stat.ppid;
+      process.info_changed = true;
+    }
     if (identity_changed(before, process.last_stat)) {
       read_info(process, reader, errors_);
       roles_stale_ = true;
@@ -234,18 +253,12 @@ void ProcessTree::sample(DeadlineReader& reader) {
   }
 }
 
-/// The same addresses of program, stack and arguments as its parent's: it was forked and never
-/// called execve, since each execve places them anew.
 void ProcessTree::note_layout(TrackedProcess& process) const {
   if (!process.facts.parent) return;
   const auto parent = members_.find(*process.facts.parent);
-  if (parent == members_.end() || !process.may_see_memory || !parent->second.may_see_memory) return;
-  const PidStat& own = process.last_stat;
-  const PidStat& other = parent->second.last_stat;
-  if (own.start_code <= 1 || other.start_code <= 1) return;  // one of them is a zombie
-  process.facts.forked_without_exec = own.start_code == other.start_code &&
-                                      own.start_stack == other.start_stack &&
-                                      own.arg_start == other.arg_start;
+  if (parent == members_.end()) return;
+  const auto forked = forked_without_exec(process.last_stat, parent->second.last_stat);
+  if (forked) process.facts.forked_without_exec = forked;
 }
 
 void ProcessTree::note_signals_caught(TrackedProcess& process, uint64_t signals) {

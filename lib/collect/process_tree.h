@@ -40,6 +40,11 @@ class ProcessTree {
   const std::map<ProcessKey, TrackedProcess>& members() const { return members_; }
   const ProcessKey& root() const { return root_; }
 
+  /// The member, living or not, that last had this pid in its own pid namespace.
+  std::optional<ProcessKey> find_by_own_pid(int32_t pid) const;
+  /// A member that has not ended.
+  bool lives(const ProcessKey& key) const;
+
   /// What could not be read since the last call.
   std::vector<Error> take_errors() { return std::exchange(errors_, {}); }
 
@@ -61,6 +66,7 @@ class ProcessTree {
   std::map<ProcessKey, TrackedProcess> members_;
   std::vector<RoleFacts> dead_;  ///< of dead members on which the roles of living ones rest
   std::set<int32_t> member_pids_;
+  std::map<int32_t, ProcessKey> own_pids_;  ///< by the pid in the process's own pid namespace
   std::vector<ProcessKey> added_;
   std::vector<Error> errors_;
   std::unique_ptr<const KeptFile> load_average_;

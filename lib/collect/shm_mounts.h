@@ -9,8 +9,8 @@
 
 namespace dlprobe {
 
-/// A /dev/shm that a process of the tree sees, pinned while the tree lives (an O_PATH descriptor
-/// keeps a tmpfs and its files in memory, so it is given up with the tree).
+/// A /dev/shm that a process of the tree sees, pinned by an O_PATH descriptor (which keeps that
+/// tmpfs and its files in memory).
 struct WatchedMount {
   ShmMount mount;
   std::shared_ptr<const Directory> directory;
@@ -35,9 +35,6 @@ class ShmMounts {
 
   /// What could not be looked at since the last call.
   std::vector<Error> take_errors() { return std::exchange(errors_, {}); }
-
-  /// Lets go of every mount.
-  void release() { mounts_.clear(); }
 
  private:
   struct Seen {

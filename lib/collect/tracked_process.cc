@@ -118,9 +118,17 @@ void read_info(TrackedProcess& process, DeadlineReader& reader, std::vector<Erro
 }
 
 bool identity_changed(const PidStat& before, const PidStat& now) {
-  const bool has_memory = now.state != 'Z' && now.state != 'X';
+  // What is about to end has no memory any more: its program can no longer be told.
+  const bool has_memory = now.start_code != 0;
   const bool new_program = before.start_code != now.start_code || before.arg_start != now.arg_start;
-  return before.comm != now.comm || before.ppid != now.ppid || (has_memory && new_program);
+  return has_memory && (before.comm != now.comm || new_program);
+}
+
+std::optional<bool> forked_without_exec(const PidStat& child, const PidStat& parent) {
+  // 1 without the right to see it, 0 of a zombie.
+  if (child.start_code <= 1 || parent.start_code <= 1) return std::nullopt;
+  return child.start_code == parent.start_code && child.start_stack == parent.start_stack &&
+         child.arg_start == parent.arg_start;
 }
 
 Expected<ProcessKey> process_key(const Machine& machine, int32_t pid) {

@@ -51,8 +51,13 @@ Status read_stat(TrackedProcess& process);
 /// `errors`.
 void read_info(TrackedProcess& process, DeadlineReader& reader, std::vector<Error>& errors);
 
-/// A stat whose process has called execve, or has another name or parent, since `before`.
+/// Whether the process has called execve, or got another name, since `before`.
 bool identity_changed(const PidStat& before, const PidStat& now);
+
+/// Whether `child` was forked from `parent` and neither has called execve since: the addresses of
+/// program, stack and arguments are the same, and each execve places them anew. Nothing if they
+/// cannot be seen.
+std::optional<bool> forked_without_exec(const PidStat& child, const PidStat& parent);
 
 /// Of a process that is not there (or whose pid is not a process), kVanished.
 Expected<ProcessKey> process_key(const Machine& machine, int32_t pid);

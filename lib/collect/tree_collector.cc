@@ -10,6 +10,8 @@
 #include "lib/collect/gap_log.h"
 #include "lib/collect/process_tree.h"
 #include "lib/collect/second_tier.h"
+#include "lib/collect/segment_watch.h"
+#include "lib/collect/shm_ledger.h"
 #include "lib/collect/shm_mounts.h"
 
 namespace dlprobe {
@@ -21,6 +23,7 @@ constexpr BootNs kSecond = 1000 * kMillisecond;
 /// How fast memory can be filled at most: what earlyoom (main.c) assumes for its own sleep.
 constexpr uint64_t kFillBytesPerSecond = uint64_t{6000} << 20;
 constexpr BootNs kShortestWait = 10 * kMillisecond;
+constexpr BootNs kLedgerShare = 100;  ///< one part in so many of the time
 
 }  // namespace
 
@@ -34,7 +37,8 @@ class TreeCollector::Impl {
         tree_(machine_, root, options.adopter),
         exits_(machine_, sink),
         mounts_(machine_),
-        second_tier_(machine_, options.waits, options.pss, reader_) {
+        second_tier_(machine_, options.waits, options.pss, reader_),
+        ledgers_(machine_, reader_) {
     raise_open_files_limit();
   }
 
@@ -52,7 +56,7 @@ class TreeCollector::Impl {
     return std::min(next_sample_, now + time_to_fill());
   }
 
-  void take_ledger() {}
+  void take_ledger() { take_ledgers(machine_.clock->now(), LedgerKeeper::Scope::kAll); }
 
   void note_exit(const ProcessKey& key, int wait_status, std::string source) {
     exits_.note(tree_, key, wait_status, std::move(source));
@@ -84,12 +88,84 @@ class TreeCollector::Impl {
     if (second_due) second_tier_.read(tree_, now);
     tree_.update_roles();
     emit_infos();
-    for (ShmMount& mount : mounts_.update(tree_, second_due))
-      sink_->add(std::move(mount));
+    find_mounts(second_due);
     if (second_due) open_cgroup();
     emit_sample(now, second_due);
+    check_segments();
+    take_ledger_if_due(now);
     emit_gaps();
-    if (!alive()) mounts_.release();
+  }
+
+  void find_mounts(bool again) {
+    for (ShmMount& mount : mounts_.update(tree_, again))
+      sink_->add(std::move(mount));
+    while (segment_watches_.size() < mounts_.all().size()) {
+      segment_watches_.emplace_back(machine_, mounts_.all()[segment_watches_.size()]);
+    }
+  }
+
+  static uint64_t free_bytes(const std::optional<ShmUse>& use) {
+    if (!use || use->size_bytes == 0) return UINT64_MAX;
+    return use->size_bytes - std::min(use->used_bytes, use->size_bytes);
+  }
+
+  void check_segments() {
+    for (size_t i = 0; i < segment_watches_.size(); ++i) {
+      SegmentWatch& watch = segment_watches_[i];
+      watch.check(tree_, reader_, lowest_free_[i]);
+      lowest_free_[i] = free_bytes(last_use_[i]);
+      for (Event& event : watch.take_events())
+        sink_->add(std::move(event));
+      if (auto gap = watch.take_gap()) gaps_.add(std::move(*gap));
+      segments_changed_ = watch.take_activity() || segments_changed_;
+    }
+  }
+
+  /// A full look at the start, when the mount gets full and at the end of the tree; the tree alone
+  /// while segments change. Never more than 1 % of the time, beside the first and the last.
+  void take_ledger_if_due(BootNs now) {
+    if (!options_.ledgers || mounts_.all().empty()) return;
+    const bool ended = !alive();
+    if (!first_ledger_taken_ || (ended && !last_ledger_taken_)) {
+      last_ledger_taken_ = ended;
+      first_ledger_taken_ = true;
+      take_ledgers(now, LedgerKeeper::Scope::kAll);
+      return;
+    }
+    if (now < next_ledger_ || ended || !(segments_changed_ || use_changed_)) return;
+    const bool full = is_nearly_full() && now >= next_full_ledger_;
+    take_ledgers(now, full ? LedgerKeeper::Scope::kAll : LedgerKeeper::Scope::kTree);
+  }
+
+  void take_ledgers(BootNs now, LedgerKeeper::Scope scope) {
+    const BootNs before = machine_.clock->now();
+    for (ShmLedger& ledger : ledgers_.take(tree_, mounts_, scope)) {
+      note_empty_segments(ledger);
+      sink_->add(std::move(ledger));
+    }
+    const BootNs rest = std::max(kSecond, kLedgerShare * (machine_.clock->now() - before));
+    next_ledger_ = now + (scope == LedgerKeeper::Scope::kTree ? rest : kSecond);
+    if (scope == LedgerKeeper::Scope::kAll) next_full_ledger_ = now + rest;
+    segments_changed_ = false;
+    use_changed_ = false;
+  }
+
+  /// Segments made before inotify watched, or without it.
+  void note_empty_segments(const ShmLedger& ledger) {
+    for (size_t i = 0; i < segment_watches_.size(); ++i) {
+      if (mounts_.all()[i].mount.device != ledger.device) continue;
+      for (const ShmSegment& segment : ledger.segments) {
+        const bool empty = segment.linked && segment.name && segment.size_bytes > 0 &&
+                           segment.allocated_bytes.value_or(1) == 0;
+        if (empty) segment_watches_[i].add(*segment.name, free_bytes(last_use_[i]));
+      }
+    }
+  }
+
+  bool is_nearly_full() const {
+    return std::ranges::any_of(last_use_, [](const std::optional<ShmUse>& use) {
+      return use && use->size_bytes > 0 && use->used_bytes >= use->size_bytes / 10 * 8;
+    });
   }
 
   void emit_infos() {
@@ -136,10 +212,19 @@ class TreeCollector::Impl {
     sink_->add(std::move(sample));
   }
 
+  static bool differs(const std::optional<ShmUse>& before, const ShmUse& now) {
+    return !before || before->used_bytes != now.used_bytes ||
+           before->inodes_used != now.inodes_used;
+  }
+
   void note_use(const std::vector<Observed<ShmUse>>& uses) {
-    last_use_.assign(uses.size(), std::nullopt);
+    last_use_.resize(uses.size());
+    lowest_free_.resize(uses.size(), UINT64_MAX);
     for (size_t i = 0; i < uses.size(); ++i) {
-      if (uses[i]) last_use_[i] = *uses[i];
+      if (!uses[i]) continue;
+      use_changed_ = use_changed_ || differs(last_use_[i], *uses[i]);
+      last_use_[i] = *uses[i];
+      lowest_free_[i] = std::min(lowest_free_[i], free_bytes(last_use_[i]));
     }
   }
 
@@ -147,13 +232,16 @@ class TreeCollector::Impl {
   void poll_shm() {
     const auto& mounts = mounts_.all();
     last_use_.resize(mounts.size());
+    lowest_free_.resize(mounts.size(), UINT64_MAX);
     for (size_t i = 0; i < mounts.size(); ++i) {
       const auto use = mounts_.use(mounts[i]);
       if (!use) continue;
-      const bool changed = !last_use_[i] || last_use_[i]->used_bytes != use->used_bytes ||
-                           last_use_[i]->inodes_used != use->inodes_used;
+      const bool changed = differs(last_use_[i], *use);
       last_use_[i] = *use;
-      if (changed) sink_->add(*use);
+      lowest_free_[i] = std::min(lowest_free_[i], free_bytes(last_use_[i]));
+      if (!changed) continue;
+      use_changed_ = true;
+      sink_->add(*use);
     }
   }
 
@@ -198,8 +286,17 @@ class TreeCollector::Impl {
   std::optional<CgroupReader> cgroup_;
   std::string cgroup_path_;
   std::vector<std::optional<ShmUse>> last_use_;
+  std::vector<uint64_t> lowest_free_;  ///< of each mount, since its segments were looked at
   BootNs next_sample_ = 0;
   BootNs next_second_ = 0;
+  LedgerKeeper ledgers_;
+  std::vector<SegmentWatch> segment_watches_;  ///< one for each of the mounts
+  bool use_changed_ = false;                   ///< since the last ledger
+  bool segments_changed_ = false;              ///< since the last ledger
+  bool first_ledger_taken_ = false;
+  bool last_ledger_taken_ = false;
+  BootNs next_ledger_ = 0;
+  BootNs next_full_ledger_ = 0;
 };
 
 TreeCollector::TreeCollector(Machine machine, const ProcessKey& root, const CollectOptions& options,

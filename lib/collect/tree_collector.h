@@ -26,6 +26,9 @@ struct CollectOptions {
 /// Reads only; never stops, signals or writes to a process. Nothing that it does can block for
 /// longer than a read's deadline (20 ms). What cannot be read becomes an Error in its field, or one
 /// Gap; a process that ends while it is looked at is neither. Not thread-safe.
+///
+/// Keeps every /dev/shm of the tree pinned, and with it that tmpfs and its files in memory, until
+/// it is destroyed: destroy it soon after the tree has ended.
 class TreeCollector {
  public:
   /// `sink` must outlive the collector.

@@ -60,6 +60,7 @@ Expected<PidStat> parse_pid_stat(std::string_view text) {
   stat.comm = text.substr(open + 2, close - open - 2);
   stat.state = fields.text(3).front();
   fields.number(4, stat.ppid);
+  fields.number(9, stat.flags);
   fields.number(10, stat.minor_faults);
   fields.number(12, stat.major_faults);
   fields.number(14, stat.utime_ticks);
@@ -72,6 +73,11 @@ Expected<PidStat> parse_pid_stat(std::string_view text) {
   fields.number(52, stat.exit_code);
   if (!fields.valid()) return malformed(kFile, "not a number", text);
   return stat;
+}
+
+bool is_kernel_thread(const PidStat& stat) {
+  constexpr uint64_t kPfKthread = 0x00200000;  // include/linux/sched.h
+  return (stat.flags & kPfKthread) != 0;
 }
 
 }  // namespace dlprobe

@@ -14,6 +14,7 @@ struct PidStat {
   std::string comm;  ///< raw: may hold blanks, parentheses and newlines
   char state = '?';
   int32_t ppid = 0;
+  uint64_t flags = 0;         ///< 9: PF_*
   uint64_t minor_faults = 0;  ///< 10
   uint64_t major_faults = 0;  ///< 12
   uint64_t utime_ticks = 0;   ///< 14, all threads
@@ -27,6 +28,9 @@ struct PidStat {
 
   bool operator==(const PidStat&) const = default;
 };
+
+/// Whether it is a thread of the kernel (PF_KTHREAD).
+bool is_kernel_thread(const PidStat& stat);
 
 /// kMalformed unless it is the whole line of a kernel since 3.5 (52 fields).
 Expected<PidStat> parse_pid_stat(std::string_view text);

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "lib/model/ids.h"
+#include "lib/os/machine.h"
+
+namespace dlprobe {
+
+/// What is to be watched when a user names one process.
+struct ClimbResult {
+  ProcessKey key;
+  std::string reason;  ///< for a person: why this one and not the one that was named; never empty
+};
+
+/// From any process of a loader (a worker, its forkserver, a resource tracker, a shm manager) to
+/// the trainer; any other process is itself the answer. Climbs only from what is by its own facts a
+/// part of a loader (see roles.h), so never into a shell, a login, an init or a CI runner. A helper
+/// that was orphaned is its own answer. kVanished: no such process. kInvalid: a thread of the
+/// kernel.
+Expected<ClimbResult> climb_to_trainer(const Machine& machine, int32_t pid);
+
+}  // namespace dlprobe

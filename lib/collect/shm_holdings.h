@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "lib/base/error.h"
+#include "lib/os/machine.h"
+
+namespace dlprobe {
+
+/// A file of one of the watched mounts that a process keeps alive.
+struct HeldFile {
+  uint64_t device = 0;
+  uint64_t inode = 0;
+  std::string path;  ///< as the kernel has it, with " (deleted)"; hostile text
+  bool linked = true;
+  uint64_t size_bytes = 0;
+  uint64_t allocated_bytes = 0;
+  bool allocated_known = true;  ///< false: a mapping whose file may not be looked at, its length
+  uint32_t uid = 0;
+  int64_t modified_ns = 0;
+  int32_t fds = 0;
+  int32_t maps = 0;
+};
+
+/// What a process holds of the file systems `devices`, one entry for each file: its descriptors by
+/// fstatat of /proc/PID/fd/N, its mappings by PROCMAP_QUERY or the text of maps, their sizes by
+/// /proc/PID/map_files. Waits for the target's mmap lock: run it by DeadlineReader.
+Expected<std::vector<HeldFile>> read_holdings(const ProcessAccess& processes,
+                                              const Directory& process,
+                                              const std::set<uint64_t>& devices);
+
+}  // namespace dlprobe

@@ -1,0 +1,298 @@
+#include "lib/collect/shm_ledger.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "lib/base/parse.h"
+#include "lib/proc/mountinfo.h"
+#include "lib/proc/pid_status.h"
+#include "lib/proc/shm_name.h"
+
+namespace dlprobe {
+namespace {
+
+constexpr size_t kMostSegments = 2000;  ///< listed one by one; the rest is summed up
+constexpr int kDeepestFolder = 4;
+constexpr int64_t kNsPerSecond = 1'000'000'000;
+
+using FileId = std::pair<uint64_t, uint64_t>;  // device, inode
+
+ShmSegment from_name(const std::string& name, const FileStat& stat) {
+  const ShmName parsed = parse_shm_name(name);
+  ShmSegment segment;
+  segment.inode = stat.inode;
+  segment.name = name;
+  segment.linked = true;
+  segment.kind = parsed.kind;
+  segment.size_bytes = stat.size_bytes;
+  segment.allocated_bytes = stat.allocated_bytes;
+  segment.uid = stat.uid;
+  segment.modified_ns = stat.modified_ns;
+  segment.creator_pid = parsed.creator_pid;
+  return segment;
+}
+
+ShmSegment from_holding(const HeldFile& file) {
+  const ShmName parsed = parse_shm_name(file.path);
+  ShmSegment segment;
+  segment.inode = file.inode;
+  if (!file.path.empty()) segment.name = shm_base_name(file.path);
+  segment.linked = file.linked;
+  segment.kind = parsed.kind;
+  segment.size_bytes = file.size_bytes;
+  segment.allocated_bytes = file.allocated_bytes;
+  segment.uid = file.uid;
+  segment.modified_ns = file.modified_ns;
+  segment.creator_pid = parsed.creator_pid;
+  return segment;
+}
+
+void add_to_equation(ShmLedger& ledger, const ShmSegment& segment) {
+  const uint64_t bytes = segment.allocated_bytes.value_or(0);
+  const bool open = std::ranges::any_of(segment.holders,
+                                        [](const SegmentHolder& holder) { return holder.fds > 0; });
+  if (segment.linked) {
+    ledger.named_bytes += bytes;
+  } else if (open) {
+    ledger.unlinked_open_bytes += bytes;
+  } else {
+    ledger.unlinked_mapped_bytes += bytes;
+  }
+}
+
+/// Keeps the largest ones, by inode.
+void cut_to_largest(ShmLedger& ledger) {
+  auto& segments = ledger.segments;
+  const auto bytes = [](const ShmSegment& segment) { return segment.allocated_bytes.value_or(0); };
+  if (segments.size() > kMostSegments) {
+    std::ranges::sort(segments, std::greater<>(), bytes);
+    for (size_t i = kMostSegments; i < segments.size(); ++i) {
+      ++ledger.omitted_segments;
+      ledger.omitted_bytes += bytes(segments[i]);
+    }
+    segments.resize(kMostSegments);
+  }
+  std::ranges::sort(segments, {}, &ShmSegment::inode);
+}
+
+}  // namespace
+
+struct LedgerKeeper::Visited {
+  ProcessKey key;
+  std::string comm;
+  std::shared_ptr<const Directory> directory;
+  bool in_tree = false;
+};
+
+struct LedgerKeeper::Scan {
+  BootNs at = 0;
+  const std::vector<WatchedMount>* mounts = nullptr;
+  std::set<uint64_t> devices;
+  std::vector<Observed<ShmUse>> uses;
+  std::map<FileId, ShmSegment> segments;
+  std::vector<int32_t> outsiders;
+  uint64_t scanned = 0;
+  uint64_t unreadable = 0;
+};
+
+LedgerKeeper::LedgerKeeper(Machine machine, DeadlineReader& reader)
+    : machine_(std::move(machine)), reader_(&reader) {
+  // PROC_PID_INIT_INO of include/linux/proc_ns.h: the initial namespace sees every process.
+  sees_all_pids_ = machine_.root->read_link("proc/self/ns/pid").value_or("") == "pid:[4026531836]";
+}
+
+std::vector<ShmLedger> LedgerKeeper::take(const ProcessTree& tree, const ShmMounts& mounts,
+                                          Scope scope) {
+  Scan scan;
+  scan.at = machine_.clock->now();
+  scan.mounts = &mounts.all();
+  for (const WatchedMount& watched : mounts.all())
+    scan.devices.insert(watched.mount.device);
+  if (scan.devices.empty()) return {};
+  scan_names(scan);
+  for (const WatchedMount& watched : mounts.all())
+    scan.uses.push_back(mounts.use(watched));
+  scan_tree(scan, tree);
+  scan_others(scan, tree, scope);
+  std::vector<ShmLedger> ledgers;
+  for (size_t i = 0; i < mounts.all().size(); ++i) {
+    if (scan.uses[i]) ledgers.push_back(finish(scan, i, tree));
+  }
+  return ledgers;
+}
+
+void LedgerKeeper::scan_names(Scan& scan) const {
+  for (size_t i = 0; i < scan.mounts->size(); ++i)
+    list_names(scan, i, "", 0);
+}
+
+void LedgerKeeper::list_names(Scan& scan, size_t mount, const std::string& folder,
+                              int depth) const {
+  const WatchedMount& watched = (*scan.mounts)[mount];
+  const auto names = watched.directory->list(folder);
+  if (!names) return;
+  for (const std::string& name : *names) {
+    const std::string path = folder.empty() ? name : folder + "/" + name;
+    const auto stat = watched.directory->stat_link(path);
+    if (!stat || stat->device != watched.mount.device) continue;
+    if (S_ISDIR(stat->mode)) {
+      if (depth < kDeepestFolder) list_names(scan, mount, path, depth + 1);
+      continue;
+    }
+    scan.segments.try_emplace(FileId(stat->device, stat->inode), from_name(path, *stat));
+  }
+}
+
+void LedgerKeeper::scan_tree(Scan& scan, const ProcessTree& tree) {
+  for (const auto& [key, process] : tree.members()) {
+    if (process.vanished || process.ended_at) continue;
+    visit(scan,
+          {.key = key, .comm = process.info.comm, .directory = process.directory, .in_tree = true});
+  }
+}
+
+void LedgerKeeper::scan_others(Scan& scan, const ProcessTree& tree, Scope scope) {
+  std::vector<int32_t> pids = outsiders_;
+  if (scope == Scope::kAll) {
+    pids.clear();
+    nested_.clear();
+    for (const std::string& name :
+         machine_.root->list("proc").value_or(std::vector<std::string>())) {
+      if (const auto pid = parse_int<int32_t>(name)) pids.push_back(*pid);
+    }
+  }
+  std::set<int32_t> in_tree;
+  for (const auto& [key, process] : tree.members())
+    in_tree.insert(key.pid);
+  for (const int32_t pid : pids) {
+    auto directory = machine_.root->open_directory("proc/" + std::to_string(pid));
+    if (!directory) continue;
+    const auto stat = chain((*directory)->read("stat"), parse_pid_stat);
+    if (!stat || is_kernel_thread(*stat) || stat->state == 'Z' || stat->state == 'X') continue;
+    if (scope == Scope::kAll) {
+      const auto status = chain((*directory)->read("status"), parse_pid_status);
+      if (status && status->namespace_pids.size() > 1) {
+        nested_.emplace_back(status->namespace_pids.back(), pid);
+      }
+    }
+    if (in_tree.contains(pid) || pid == ::getpid()) continue;
+    visit(scan, {.key = {.pid = pid, .start_ticks = stat->start_ticks},
+                 .comm = stat->comm,
+                 .directory = std::move(*directory),
+                 .in_tree = false});
+  }
+  std::ranges::sort(scan.outsiders);
+  outsiders_ = scan.outsiders;
+}
+
+void LedgerKeeper::visit(Scan& scan, const Visited& visited) {
+  const auto held = reader_->run<std::vector<HeldFile>>(
+      "look at what " + visited.directory->path() + " holds",
+      [processes = machine_.processes, directory = visited.directory, devices = scan.devices] {
+        return read_holdings(*processes, *directory, devices);
+      });
+  if (!held) {
+    const ErrorCode code = held.error().code;
+    const bool gone = code == ErrorCode::kVanished || code == ErrorCode::kNotFound;
+    if (!gone && (visited.in_tree || could_hold(*visited.directory, scan.devices)))
+      ++scan.unreadable;
+    return;
+  }
+  ++scan.scanned;
+  if (!visited.in_tree && !held->empty()) scan.outsiders.push_back(visited.key.pid);
+  for (const HeldFile& file : *held) {
+    const auto [entry, is_new] =
+        scan.segments.try_emplace(FileId(file.device, file.inode), from_holding(file));
+    // Unlinked since the names were listed: what the holder says is newer.
+    if (!is_new && !file.linked) entry->second.linked = false;
+    entry->second.holders.push_back({.key = visited.key,
+                                     .comm = visited.comm,
+                                     .in_tree = visited.in_tree,
+                                     .fds = file.fds,
+                                     .maps = file.maps});
+  }
+}
+
+/// Whether a process that may not be looked at could hold something: one that does not have the
+/// file system mounted was hardly handed a descriptor of it.
+bool LedgerKeeper::could_hold(const Directory& process, const std::set<uint64_t>& devices) const {
+  const auto mounts = chain(process.read("mountinfo"), parse_mountinfo);
+  if (!mounts) return true;
+  return std::ranges::any_of(
+      *mounts, [&devices](const MountEntry& mount) { return devices.contains(mount.device); });
+}
+
+ShmLedger LedgerKeeper::finish(Scan& scan, size_t mount, const ProcessTree& tree) const {
+  const uint64_t device = (*scan.mounts)[mount].mount.device;
+  ShmLedger ledger;
+  ledger.at = scan.at;
+  ledger.device = device;
+  ledger.used_bytes = scan.uses[mount]->used_bytes;
+  ledger.processes_scanned = scan.scanned;
+  ledger.processes_unreadable = scan.unreadable;
+  std::map<int32_t, CreatorState> known;
+  for (auto& [id, segment] : scan.segments) {
+    if (id.first != device) continue;
+    std::ranges::sort(segment.holders, {}, &SegmentHolder::key);
+    if (segment.creator_pid) {
+      const auto [entry, is_new] = known.try_emplace(*segment.creator_pid);
+      if (is_new) entry->second = creator_state(segment, device, tree);
+      segment.creator = entry->second;
+    }
+    add_to_equation(ledger, segment);
+    ledger.segments.push_back(std::move(segment));
+  }
+  ledger.unexplained_bytes = static_cast<int64_t>(ledger.used_bytes) -
+                             static_cast<int64_t>(ledger.named_bytes + ledger.unlinked_open_bytes +
+                                                  ledger.unlinked_mapped_bytes);
+  cut_to_largest(ledger);
+  return ledger;
+}
+
+CreatorState LedgerKeeper::creator_state(const ShmSegment& segment, uint64_t device,
+                                         const ProcessTree& tree) const {
+  const int32_t pid = *segment.creator_pid;
+  const auto member = tree.find_by_own_pid(pid);
+  if (member && tree.lives(*member)) return CreatorState::kAlive;
+  std::vector<int32_t> candidates = {pid};
+  for (const auto& [own_pid, seen_pid] : nested_) {
+    if (own_pid == pid) candidates.push_back(seen_pid);
+  }
+  bool unknown = false;
+  for (const int32_t candidate : candidates) {
+    const auto directory = machine_.root->open_directory("proc/" + std::to_string(candidate));
+    if (!directory) continue;
+    const auto answer = is_creator(**directory, segment, device);
+    if (answer == true) return CreatorState::kAlive;
+    unknown = unknown || !answer;
+  }
+  if (unknown) return CreatorState::kUnknown;
+  // Outside the initial pid namespace a process that shares the mount may be out of sight; a dead
+  // member of the tree is known to be dead all the same.
+  return sees_all_pids_ || member ? CreatorState::kDead : CreatorState::kUnknown;
+}
+
+/// Whether that living process made the segment: it has this pid in its own namespace, sees the
+/// mount, and was there when the file was last written. Nothing: it cannot be told.
+std::optional<bool> LedgerKeeper::is_creator(const Directory& process, const ShmSegment& segment,
+                                             uint64_t device) const {
+  const auto stat = chain(process.read("stat"), parse_pid_stat);
+  if (!stat || stat->state == 'Z' || stat->state == 'X') return false;
+  const auto status = chain(process.read("status"), parse_pid_status);
+  if (!status || status->namespace_pids.empty()) return std::nullopt;
+  if (status->namespace_pids.back() != *segment.creator_pid) return false;
+  static const auto ticks_per_second = static_cast<int64_t>(::sysconf(_SC_CLK_TCK));
+  const int64_t boot_realtime = machine_.clock->realtime_ns() - machine_.clock->now();
+  const int64_t started =
+      boot_realtime + static_cast<int64_t>(stat->start_ticks) * (kNsPerSecond / ticks_per_second);
+  // A second for the granularity of the two clocks. A younger process has the pid of a dead one.
+  if (started > segment.modified_ns + kNsPerSecond) return false;
+  const auto shm = process.stat("root/dev/shm");
+  if (!shm) return std::nullopt;
+  return shm->device == device;
+}
+
+}  // namespace dlprobe
