@@ -18,7 +18,9 @@ constexpr std::array kProbes = {
 
 }  // namespace
 
-std::span<const Probe* const> all_probes() { return kProbes; }
+std::span<const Probe* const> all_probes() {
+  return kProbes;
+}
 
 const Probe* find_probe(std::string_view name) {
   for (const Probe* probe : kProbes) {

@@ -247,6 +247,7 @@ std::vector<FailedReservation> failed_reservations(const ShmFacts& facts) {
   for (const ShmLedger* ledger : facts.ledgers)
     add_reservations(facts, *ledger, seen, proven);
   std::vector<FailedReservation> result;
+  result.reserve(proven.size());
   for (auto& [inode, reservation] : proven)
     result.push_back(std::move(reservation));
   for (const Event& event : facts.run->events) {

@@ -53,7 +53,7 @@ struct TrainerWait {
 // its main thread waits for another thread and that one polls.
 TrainerWait trainer_wait(const ProcessSample& trainer, const std::string& machine) {
   const ThreadWait* main = main_thread(trainer);
-  if (main == nullptr) return {};
+  if (main == nullptr || !trainer.waits || !*trainer.waits) return {};
   if (const WaitedFile* file = polled_channel(*main, machine)) {
     const bool has_end = poll_timeout_ms(*main, machine).value_or(kStatusCheckMs) > 0;
     return has_end ? TrainerWait{.file = file, .through_pin_thread = false} : TrainerWait{};

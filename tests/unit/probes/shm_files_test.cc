@@ -8,7 +8,6 @@
 namespace dlprobe {
 namespace {
 
-using testing::HasSubstr;
 using testing::IsEmpty;
 
 ShmSegment old(ShmSegment segment, double age_s = 3600) {
@@ -125,7 +124,8 @@ Scene killed_worker(double watched_s) {
   Scene scene;
   scene.sample(0.1, 20 * kMiB);
   scene.exit_by_signal(101, 0.5, SIGKILL);
-  for (double at = 0.6; at <= 0.5 + watched_s; at += 0.5) {
+  for (int tick = 0; tick / 2.0 + 0.1 <= watched_s; ++tick) {
+    const double at = 0.6 + tick / 2.0;
     scene.sample(at, 20 * kMiB);
     scene.ledger(at, {tensor(101, 1, 10 * kMiB, CreatorState::kDead),
                       tensor(101, 2, 10 * kMiB, CreatorState::kDead)});
@@ -161,7 +161,8 @@ TEST(ShmLeak, BatchesThatTheTrainerHoldsAreNotLeaked) {
 
 TEST(ShmLeak, PrefetchedBatchesOfLiveWorkersAreNotLeaked) {
   Scene scene;
-  for (double at = 0.1; at < 6; at += 0.5) {
+  for (int tick = 0; tick < 12; ++tick) {
+    const double at = 0.1 + tick / 2.0;
     scene.sample(at, 20 * kMiB);
     scene.ledger(at, {tensor(101, 1, 20 * kMiB, CreatorState::kAlive)});
   }

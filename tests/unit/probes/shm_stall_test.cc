@@ -30,7 +30,8 @@ Scene stalled_loader(double for_s) {
   cache.holders.clear();
   cache.kind = SegmentKind::kOther;
   cache.name = "sample-cache";
-  for (double at = 0.5; at <= for_s + 0.5; at += 0.5) {
+  for (int tick = 1; tick / 2.0 <= for_s + 0.5; ++tick) {
+    const double at = tick / 2.0;
     scene.sample(at, 64 * kMiB);
     scene.ledger(at, {refused, cache});
   }
@@ -73,7 +74,8 @@ Verdict twin(const std::function<void(Scene&)>& change) {
   change(scene);
   ShmSegment refused = tensor(101, 7, 4 * kMiB, CreatorState::kAlive);
   refused.allocated_bytes = 0;
-  for (double at = 0.5; at <= 12; at += 0.5) {
+  for (int tick = 1; tick <= 24; ++tick) {
+    const double at = tick / 2.0;
     scene.cpu_ticks += scene.recording.header.host.ticks_per_second == 1000 ? 40 : 0;
     scene.sample(at, 64 * kMiB);
     scene.ledger(at, {refused});
