@@ -217,17 +217,20 @@ Expected<FaultEffects> effects_of(const Fault& fault, const LoaderPlan& plan) {
       break;
     case FaultKind::kShmExhausted:
       stall(fault, plan, effects);
+      effects.ramp_up = true;
       effects.sparse_segments = fault.word("mode", "error") == "sigbus";
       effects.mount_bytes = fault.number("size", almost_enough(need, plan));
       break;
     case FaultKind::kBatchLostInWorker:
       stall(fault, plan, effects);
+      effects.ramp_up = true;
       effects.share_in_feeder = true;
       effects.lost_batch_limit = std::chrono::seconds(fault.number("seconds", 20));
       effects.mount_bytes = fault.number("size", almost_enough(need, plan));
       break;
     case FaultKind::kShmInodesExhausted:
       stall(fault, plan, effects);
+      effects.ramp_up = true;
       // Two files a batch, and the root of the mount; one batch less than full prefetch.
       effects.mount_inodes =
           fault.number("inodes", plan.pin_memory ? 2 : 1 + 2 * (need.batches - 1));

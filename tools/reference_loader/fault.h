@@ -67,6 +67,7 @@ struct FaultEffects {
   bool sparse_segments = false;   ///< see SegmentPolicy::reserve
   bool share_in_feeder = false;   ///< batches are private until the worker's send thread shares them
   int stall_after = -1;           ///< batches, after which the training loop waits for full prefetch
+  bool ramp_up = false;           ///< one task less is outstanding until then
   int keep_batches = 0;           ///< how many batches the training loop keeps for ever
   int abandon_every = 0;          ///< batches, after each of which a worker dies and a new set starts
   int abandon_times = 0;

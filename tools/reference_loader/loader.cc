@@ -80,7 +80,8 @@ Status Loader::begin_epoch(int epoch) {
   if (started_at_ == 0 && setup_.options.plan.workers == 0) started_at_ = monotonic_seconds();
   if (!setup_.options.plan.persistent_workers) stop(std::chrono::seconds(5));
   DLP_CHECK(start_workers());
-  const int in_flight = setup_.options.plan.workers * setup_.options.plan.prefetch_factor;
+  int in_flight = setup_.options.plan.workers * setup_.options.plan.prefetch_factor;
+  if (setup_.effects.ramp_up && in_flight > 1) --in_flight;
   for (int i = 0; i < in_flight; ++i) DLP_CHECK(send_next_task());
   return {};
 }
@@ -135,13 +136,13 @@ Expected<LoadedBatch> Loader::load_here(const Task& task) {
                      .fetch_s = monotonic_seconds() - start};
 }
 
-Expected<std::optional<LoadedBatch>> Loader::next() {
+Expected<Taken> Loader::next(LoadedBatch& batch) {
   if (stop_signal() != 0) return failure(ErrorCode::kTimeout, "stopped");
-  if (next_batch_ == batches_per_epoch_) return std::nullopt;
+  if (next_batch_ == batches_per_epoch_) return Taken::kEndOfEpoch;
   if (!group_) {
-    DLP_TRY(LoadedBatch batch, load_here(*make_task()));
+    DLP_TRY(batch, load_here(*make_task()));
     ++next_batch_;
-    return batch;
+    return Taken::kBatch;
   }
   const double started = monotonic_seconds();
   const auto limit = static_cast<double>(setup_.effects.lost_batch_limit.count());
@@ -158,8 +159,11 @@ Expected<std::optional<LoadedBatch>> Loader::next() {
   Arrival arrival = std::move(arrived_.extract(next_batch_).mapped());
   outstanding_.erase(next_batch_++);
   DLP_CHECK(arrival.status);
+  // The old batch goes before the new task: a worker makes room for its batch as soon as it has a
+  // task (PyTorch's does so when all samples are read), and there is room for only so many.
+  batch = std::move(arrival.batch);
   DLP_CHECK(send_next_task());
-  return std::move(arrival.batch);
+  return Taken::kBatch;
 }
 
 Status Loader::wait(std::chrono::milliseconds limit, bool& moved) {
@@ -204,6 +208,7 @@ void Loader::note_broken(uint32_t image, const std::string& why) {
 }
 
 Status Loader::wait_for_full_prefetch() {
+  if (setup_.effects.ramp_up) DLP_CHECK(send_next_task());
   double moved_at = monotonic_seconds();
   while (arrived_.size() < outstanding_.size()) {
     bool moved = false;

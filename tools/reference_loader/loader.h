@@ -36,6 +36,9 @@ class Sampler {
   std::vector<uint32_t> order_;
 };
 
+/// What Loader::next() did.
+enum class Taken { kBatch, kEndOfEpoch };
+
 /// The loader of the main process: hands out tasks, puts what comes back into order.
 ///
 /// As torch.utils.data.DataLoader: prefetch_factor tasks per worker are outstanding; a new one is
@@ -46,8 +49,9 @@ class Loader {
   Loader(const LoaderSetup& setup, Progress& progress, bool pinned);
 
   Status begin_epoch(int epoch);
-  /// The next batch, or nothing at the end of the epoch. kTimeout when a stop was asked for.
-  Expected<std::optional<LoadedBatch>> next();
+  /// Puts the next batch in the place of `batch`. As with the variable of `for batch in loader`, the
+  /// old one lives until the new one is there. kTimeout when a stop was asked for.
+  Expected<Taken> next(LoadedBatch& batch);
   /// Ends workers and threads: in peace, or at once.
   void stop(std::chrono::milliseconds grace);
 

@@ -47,13 +47,11 @@ class TrainingLoop {
  private:
   Status run_epoch(int epoch) {
     DLP_CHECK(loader_.begin_epoch(epoch));
-    // Like the variable of `for batch in loader`: the last batch lives until the next one is here.
     LoadedBatch batch;
     for (;;) {
       const double asked = monotonic_seconds();
-      DLP_TRY(std::optional<LoadedBatch> next, loader_.next());
-      if (!next) return {};
-      batch = std::move(*next);
+      DLP_TRY(const Taken taken, loader_.next(batch));
+      if (taken == Taken::kEndOfEpoch) return {};
       const double got = monotonic_seconds();
       if (images_ == 0) first_batch_at_ = got;
       StepTimes times;

@@ -5,7 +5,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
+#include <new>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -54,7 +56,11 @@ Expected<Segment> Segment::create(const std::string& name, uint64_t bytes,
   segment.base_ = base;
   segment.mapped_bytes_ = size;
   segment.data_ = std::span(static_cast<std::byte*>(base) + header, bytes);
-  if (named) segment.fd_.reset();
+  if (named) {
+    // The one reference is the receiver's; this process only writes.
+    new (base) std::atomic<int>(1);
+    segment.fd_.reset();
+  }
   return segment;
 }
 

@@ -1,5 +1,10 @@
 #include "tools/reference_loader/tensors.h"
 
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include <atomic>
+#include <cerrno>
 #include <cstring>
 #include <utility>
 
@@ -9,6 +14,7 @@
 #include <torch/version.h>
 
 #include "tools/reference_loader/batch_tensors.h"
+#include "tools/reference_loader/segment.h"
 
 namespace dlprobe::loader {
 namespace {
@@ -26,27 +32,50 @@ std::vector<int64_t> batch_sizes(const LoaderPlan& plan, int samples) {
   return sizes;
 }
 
-at::DataPtr map_segment(ReceivedSegment& segment) {
-  const int flags = at::ALLOCATOR_MAPPED_SHAREDMEM | at::ALLOCATOR_MAPPED_NOCREATE;
-  if (!segment.fd) {
-    return at::RefcountedMapAllocator::makeDataPtr(segment.name.c_str(), flags, segment.bytes,
-                                                   nullptr);
+/// A mapped segment and what there is to do when its tensor is gone. Under file_system the file is
+/// laid out as at::RefcountedMapAllocator does it; that class itself throws out of its destructor when
+/// somebody else has removed the file, so the count is kept here.
+class Mapping {
+ public:
+  explicit Mapping(ReceivedSegment segment) : segment_(std::move(segment)) {
+    const bool named = !segment_.fd;
+    if (named) {
+      segment_.fd.reset(shm_open(segment_.name.c_str(), O_RDWR, 0));
+      TORCH_CHECK(segment_.fd, "unable to open shared memory object <", segment_.name,
+                  "> in read-write mode: ", strerrordesc_np(errno));
+      header_ = kRefcountHeaderBytes;
+    }
+    // As torch.multiprocessing: under file_descriptor it stays open as long as the tensor lives.
+    const int flags = at::ALLOCATOR_MAPPED_SHAREDMEM | at::ALLOCATOR_MAPPED_NOCREATE |
+                      at::ALLOCATOR_MAPPED_FROMFD | (named ? 0 : at::ALLOCATOR_MAPPED_KEEPFD);
+    memory_ = at::MapAllocator::makeDataPtr(at::WITH_FD, segment_.name.c_str(),
+                                            segment_.fd.release(), flags,
+                                            segment_.bytes + header_, nullptr);
   }
-  // As torch.multiprocessing: the descriptor stays open as long as the tensor lives.
-  return at::MapAllocator::makeDataPtr(
-      at::WITH_FD, segment.name.c_str(), segment.fd.release(),
-      flags | at::ALLOCATOR_MAPPED_FROMFD | at::ALLOCATOR_MAPPED_KEEPFD, segment.bytes, nullptr);
-}
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+  ~Mapping() {
+    if (header_ > 0) {
+      const std::atomic_ref count(*static_cast<int*>(memory_.get()));
+      if (count.fetch_sub(1) == 1) shm_unlink(segment_.name.c_str());
+    }
+    memory_.clear();
+    if (segment_.on_freed) segment_.on_freed();
+  }
+
+  void* data() const { return static_cast<std::byte*>(memory_.get()) + header_; }
+
+ private:
+  ReceivedSegment segment_;
+  uint64_t header_ = 0;
+  at::DataPtr memory_;
+};
 
 at::Tensor attach(ReceivedSegment segment, at::IntArrayRef sizes, at::ScalarType type) {
-  auto mapping = std::make_shared<at::DataPtr>(map_segment(segment));
-  void* data = mapping->get();
+  auto mapping = std::make_shared<Mapping>(std::move(segment));
+  void* data = mapping->data();
   return at::from_blob(
-      data, sizes,
-      [mapping = std::move(mapping), on_freed = std::move(segment.on_freed)](void*) mutable {
-        mapping.reset();
-        if (on_freed) on_freed();
-      },
+      data, sizes, [mapping = std::move(mapping)](void*) mutable { mapping.reset(); },
       at::TensorOptions().dtype(type));
 }
 
