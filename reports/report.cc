@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "lib/base/secrets.h"
 #include "lib/base/units.h"
 #include "lib/model/name_table.h"
 #include "reports/sections.h"
@@ -173,6 +174,14 @@ Json environment_section(const Recording& recording) {
   return section;
 }
 
+// report[section][key], or null: a report that was read from a file may hold anything.
+const Json* member_of(const Json& report, const char* section, const char* key) {
+  const auto object = report.find(section);
+  if (object == report.end() || !object->is_object()) return nullptr;
+  const auto member = object->find(key);
+  return member == object->end() ? nullptr : &*member;
+}
+
 }  // namespace
 
 std::string_view to_string(OverallVerdict verdict) {
@@ -203,22 +212,20 @@ Json make_report(const Recording& recording, const Verdict& verdict, const Repor
   report["wait_graph"] = {{"nodes", Json::array()}, {"edges", Json::array()}};
   report["timeline"] = timeline_section(source);
   report["environment"] = environment_section(recording);
-  report["redaction"] = {{"policy", "default"}, {"mask", "[masked]"}};
+  report["redaction"] = {{"policy", "default"}, {"mask", kMasked}};
   report["limitations"] = limitations_section(source);
   return report;
 }
 
 OverallVerdict verdict_of(const Json& report) {
-  const Json summary = report.value("summary", Json::object());
-  const Json name = summary.value("verdict", Json());
-  if (!name.is_string()) return OverallVerdict::kIncomplete;
-  return value_of(kVerdicts, name.get<std::string>()).value_or(OverallVerdict::kIncomplete);
+  const Json* name = member_of(report, "summary", "verdict");
+  if (name == nullptr || !name->is_string()) return OverallVerdict::kIncomplete;
+  return value_of(kVerdicts, name->get<std::string>()).value_or(OverallVerdict::kIncomplete);
 }
 
 int exit_code_of(const Json& report) {
-  const Json invocation = report.value("invocation", Json::object());
-  const Json code = invocation.value("exit_code", Json());
-  return code.is_number_integer() ? code.get<int>() : 3;
+  const Json* code = member_of(report, "invocation", "exit_code");
+  return code != nullptr && code->is_number_integer() ? code->get<int>() : 3;
 }
 
 }  // namespace dlprobe

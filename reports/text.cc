@@ -87,7 +87,7 @@ void write_remedies(TextPage& page, const Json& finding) {
   }
 }
 
-void write_finding(TextPage& page, const Json& finding, size_t index) {
+void write_finding(TextPage& page, const Json& finding, size_t index, std::string_view headline) {
   page.blank_line();
   const std::string severity = text_at(finding, "severity");
   const std::string consequence = text_at(finding, "consequence_of");
@@ -97,7 +97,9 @@ void write_finding(TextPage& page, const Json& finding, size_t index) {
   page.paragraph("  ", fmt::format("{} ({}, {}{})", text_at(finding, "title"), severity,
                                    text_at(finding, "confidence"),
                                    consequence.empty() ? "" : ", a consequence of " + consequence));
-  page.paragraph("  ", text_at(finding, "message"));
+  // The verdict line has said it already.
+  const std::string message = text_at(finding, "message");
+  if (!headline.ends_with(message)) page.paragraph("  ", message);
   write_evidence(page, finding);
   write_alternatives(page, finding);
   write_remedies(page, finding);
@@ -110,7 +112,7 @@ void write_checks(TextPage& page, const Json& report) {
   for (const Json& check : checks) {
     const bool is_pass = text_at(check, "status") == "pass";
     page.paragraph(
-        fmt::format("  {} {}  ", text_at(check, "code"), is_pass ? "not seen" : "open    "),
+        fmt::format("  {} {}  ", text_at(check, "code"), is_pass ? "not seen  " : "cannot say"),
         text_at(check, "title"));
   }
 }
@@ -136,14 +138,14 @@ void write_limitations(TextPage& page, const Json& report) {
 }
 
 void write_footer(TextPage& page, const Json& report) {
-  const Json& host = items_at(report, "host");
-  const Json& invocation = items_at(report, "invocation");
+  const Json& host = object_at(report, "host");
+  const Json& invocation = object_at(report, "invocation");
   page.blank_line();
   page.paragraph(
       "",
       fmt::format("{}, {}, Linux {}; {}; dlprobe {}", text_at(host, "name"), text_at(host, "os"),
                   text_at(host, "kernel"), text_at(invocation, "started_at"),
-                  text_at(items_at(report, "tool"), "version")),
+                  text_at(object_at(report, "tool"), "version")),
       Style::kDim);
   const Json& findings = items_at(report, "findings");
   if (findings.empty()) return;
@@ -157,13 +159,13 @@ void write_footer(TextPage& page, const Json& report) {
 
 std::string render_text(const Json& report, const TextOptions& options) {
   const VerdictWords words = words_of(verdict_of(report));
-  const std::string headline = text_at(items_at(report, "summary"), "headline");
+  const std::string headline = text_at(object_at(report, "summary"), "headline");
   TextPage page(options);
   if (options.verbosity < 0) return std::string(words.lead) + headline + "\n";
   page.paragraph(words.lead, headline, words.style);
   const Json& findings = items_at(report, "findings");
   for (size_t i = 0; i < findings.size(); ++i)
-    write_finding(page, findings[i], i);
+    write_finding(page, findings[i], i, headline);
   write_checks(page, report);
   write_runs(page, report);
   write_ledger(page, report);

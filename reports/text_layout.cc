@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <limits>
+#include <numeric>
 
 #include "lib/base/escape.h"
 #include "lib/base/units.h"
@@ -42,6 +42,12 @@ std::string bytes_text(double bytes) {
 std::string seconds_text(double seconds) {
   if (!(std::abs(seconds) < 9e9)) return fmt::format("{} s", seconds);
   return format_duration(std::chrono::nanoseconds(static_cast<int64_t>(seconds * 1e9)));
+}
+
+const Json* member_of(const Json& object, const char* key) {
+  if (!object.is_object()) return nullptr;
+  const auto found = object.find(key);
+  return found == object.end() ? nullptr : &*found;
 }
 
 // The first `columns` columns of `text`, in bytes.
@@ -89,24 +95,27 @@ bool is_empty_column(const std::vector<std::vector<std::string>>& rows, size_t c
 }  // namespace
 
 std::string text_at(const Json& object, const char* key) {
-  if (!object.is_object()) return "";
-  const auto found = object.find(key);
-  if (found == object.end() || !found->is_string()) return "";
+  const Json* found = member_of(object, key);
+  if (found == nullptr || !found->is_string()) return "";
   return escape_for_terminal(found->get_ref<const std::string&>());
 }
 
 std::optional<double> number_at(const Json& object, const char* key) {
-  if (!object.is_object()) return std::nullopt;
-  const auto found = object.find(key);
-  if (found == object.end() || !found->is_number()) return std::nullopt;
+  const Json* found = member_of(object, key);
+  if (found == nullptr || !found->is_number()) return std::nullopt;
   return found->get<double>();
 }
 
 const Json& items_at(const Json& object, const char* key) {
   static const Json kNone = Json::array();
-  if (!object.is_object()) return kNone;
-  const auto found = object.find(key);
-  return found == object.end() || !found->is_structured() ? kNone : *found;
+  const Json* found = member_of(object, key);
+  return found != nullptr && found->is_array() ? *found : kNone;
+}
+
+const Json& object_at(const Json& object, const char* key) {
+  static const Json kNone = Json::object();
+  const Json* found = member_of(object, key);
+  return found != nullptr && found->is_object() ? *found : kNone;
 }
 
 std::string bytes_at(const Json& object, const char* key) {
@@ -172,14 +181,15 @@ void TextPage::table(std::vector<std::vector<std::string>> rows, size_t first_co
   for (size_t i = rows.front().size(); i-- > first_columns_to_keep;) {
     if (is_empty_column(rows, i)) erase_column(rows, i);
   }
+  // Names alone are no table.
+  if (rows.front().size() == first_columns_to_keep) return;
   const auto width = static_cast<size_t>(std::max(options_.width, 0));
   std::vector<size_t> widths = column_widths(rows);
+  std::string gap = "  ";
   const auto total = [&] {
-    size_t sum = 0;
-    for (const size_t column : widths)
-      sum += column + 2;
-    return sum;
+    return std::accumulate(widths.begin(), widths.end(), gap.size() * widths.size());
   };
+  if (total() > width) gap = " ";
   while (total() > width && widths.size() > first_columns_to_keep) {
     erase_column(rows, widths.size() - 1);
     widths.pop_back();
@@ -187,7 +197,7 @@ void TextPage::table(std::vector<std::vector<std::string>> rows, size_t first_co
   for (const auto& row : rows) {
     std::string line;
     for (size_t i = 0; i < row.size(); ++i) {
-      line += "  " + padded(row[i], widths[i], /*to_the_right=*/i >= first_columns_to_keep);
+      line += gap + padded(row[i], widths[i], /*to_the_right=*/i >= first_columns_to_keep);
     }
     line.erase(line.find_last_not_of(' ') + 1);
     out_ += &row == &rows.front() ? styled(line, Style::kDim) : line;

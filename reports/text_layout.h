@@ -10,12 +10,13 @@
 namespace dlprobe {
 
 /// The text of `object[key]`, escaped for the terminal; "" where there is none. A report that was
-/// read from a file may hold anything: these three never throw.
+/// read from a file may hold anything: these never throw.
 std::string text_at(const Json& object, const char* key);
 /// The number, or nothing.
 std::optional<double> number_at(const Json& object, const char* key);
-/// The array or object; an empty array where there is none.
+/// The array, or the object; an empty one where there is none.
 const Json& items_at(const Json& object, const char* key);
+const Json& object_at(const Json& object, const char* key);
 
 /// `object[key]` bytes as "64.0 MiB"; "-" where there is no number: never a made-up 0.
 std::string bytes_at(const Json& object, const char* key);
@@ -38,8 +39,8 @@ class TextPage {
   void heading(std::string_view text);
   void blank_line() { out_ += '\n'; }
 
-  /// A table with its first row as heads. Columns are dropped from the right, but for the first
-  /// ones, until it fits; columns of which every cell is "-" are left out.
+  /// A table with its first row as heads. Columns of which every cell is "-" are left out; then
+  /// gaps are narrowed, then columns dropped from the right (but for the first ones) until it fits.
   void table(std::vector<std::vector<std::string>> rows, size_t first_columns_to_keep);
 
   const TextOptions& options() const { return options_; }

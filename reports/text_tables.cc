@@ -35,26 +35,21 @@ std::string rate_at(const Json& loader) {
   return rate ? fmt::format("{:.0f}", *rate) : "-";
 }
 
-std::string end_of(const Json& run) {
-  const std::string reason = text_at(items_at(run, "end"), "reason");
-  return reason.empty() ? "cut off" : reason;
-}
-
 // What tells a run from the others: its start method and strategy, or what was looked at.
 std::vector<std::string> names_of(const Json& run) {
-  const Json& plan = items_at(run, "plan");
-  if (plan.is_object()) {
+  const Json& plan = object_at(run, "plan");
+  if (!plan.empty()) {
     return {or_dash(text_at(plan, "start_method")), or_dash(text_at(plan, "sharing_strategy"))};
   }
   const auto pid = number_at(run, "asked_pid");
-  return {or_dash(text_at(run, "subject")), pid ? fmt::format("pid {:.0f}", *pid) : "-"};
+  return {pid ? fmt::format("pid {:.0f}", *pid) : or_dash(text_at(run, "subject")), "-"};
 }
 
 std::vector<std::string> run_row(const Json& run) {
   std::vector<std::string> row = names_of(run);
-  const Json& loader = items_at(run, "loader");
+  const Json& loader = object_at(run, "loader");
   row.push_back(bytes_at(run, "shm_peak_bytes"));
-  row.push_back(bytes_at(items_at(run, "forecast"), "shm_bytes"));
+  row.push_back(bytes_at(object_at(run, "forecast"), "shm_bytes"));
   row.push_back(ratio_at(run));
   row.push_back(bytes_at(run, "rss_sum_peak_bytes"));
   row.push_back(bytes_at(run, "pss_sum_peak_bytes"));
@@ -62,12 +57,37 @@ std::vector<std::string> run_row(const Json& run) {
   row.push_back(number_or_dash(loader, "first_batch_s", "s"));
   row.push_back(rate_at(loader));
   row.push_back(share_at(loader));
-  row.push_back(end_of(run));
   return row;
 }
 
+void write_legend(TextPage& page, const Json& runs) {
+  const bool has_speed = std::any_of(runs.begin(), runs.end(), [](const Json& run) {
+    return number_at(object_at(run, "loader"), "wait_share").has_value();
+  });
+  if (!has_speed) return;
+  page.paragraph(
+      "  ",
+      "RSS and PSS: of all processes together; first: time to the first batch; wait: share of "
+      "the training loop's time spent waiting for data");
+}
+
+// How a run ended that did not simply come to its end.
+void write_end(TextPage& page, const Json& run) {
+  const Json& end = object_at(run, "end");
+  const std::string reason = text_at(end, "reason");
+  if (reason == "subject-ended") return;
+  std::string text = "the recording was cut off before its end";
+  if (reason == "time-up") text = "the time to watch was up; the subject goes on";
+  if (reason == "interrupted") text = "interrupted";
+  if (reason == "not-started") text = "not started";
+  const std::string why = text_at(end, "text");
+  const std::vector<std::string> names = names_of(run);
+  const std::string name = names[1] == "-" ? names[0] : names[0] + ", " + names[1];
+  page.paragraph("  ", fmt::format("{}: {}{}", name, text, why.empty() ? "" : " (" + why + ")"));
+}
+
 void write_loader_versions(TextPage& page, const Json& report) {
-  const Json& environment = items_at(report, "environment");
+  const Json& environment = object_at(report, "environment");
   const std::string libtorch = text_at(environment, "libtorch");
   if (libtorch.empty()) return;
   page.paragraph("  ",
@@ -119,7 +139,7 @@ std::string role_text(const RoleLine& line) {
 void write_exits(TextPage& page, const Json& processes) {
   std::vector<std::string> exits;
   for (const Json& process : processes) {
-    const std::string text = text_at(items_at(process, "exit"), "text");
+    const std::string text = text_at(object_at(process, "exit"), "text");
     // An end with code 0 is no news.
     if (text.empty() || text == "exited with code 0") continue;
     exits.push_back(
@@ -139,13 +159,16 @@ void write_runs(TextPage& page, const Json& report) {
   if (runs.empty()) return;
   page.heading("Runs");
   std::vector<std::vector<std::string>> rows = {{"start", "sharing", "shm peak", "forecast",
-                                                 "ratio", "RSS sum", "PSS sum", "fds", "1st batch",
-                                                 "images/s", "waiting", "end"}};
+                                                 "ratio", "RSS", "PSS", "fds", "first", "img/s",
+                                                 "wait"}};
   for (const Json& run : runs)
     rows.push_back(run_row(run));
   page.table(std::move(rows), 2);
+  for (const Json& run : runs)
+    write_end(page, run);
+  write_legend(page, runs);
   write_loader_versions(page, report);
-  const std::string formula = text_at(items_at(runs.back(), "forecast"), "formula");
+  const std::string formula = text_at(object_at(runs.back(), "forecast"), "formula");
   if (!formula.empty()) page.paragraph("  ", "forecast: " + formula);
 }
 
@@ -153,13 +176,14 @@ void write_ledger(TextPage& page, const Json& report) {
   const Json* ledger = ledger_to_show(report);
   if (ledger == nullptr) return;
   page.heading("Where the shared memory went, at its highest use");
-  page.paragraph("  ",
-                 fmt::format("used {} = named {} + unlinked but open {} + unlinked but mapped {} + "
-                             "unexplained {}",
-                             bytes_at(*ledger, "used_bytes"), bytes_at(*ledger, "named_bytes"),
-                             bytes_at(*ledger, "unlinked_open_bytes"),
-                             bytes_at(*ledger, "unlinked_mapped_bytes"),
-                             bytes_at(*ledger, "unexplained_bytes")));
+  const auto term = [&](std::string_view lead, const char* key) {
+    page.paragraph(fmt::format("  {:<24}{:>10}", lead, bytes_at(*ledger, key)), "");
+  };
+  term("used", "used_bytes");
+  term("= named", "named_bytes");
+  term("+ unlinked but open", "unlinked_open_bytes");
+  term("+ unlinked but mapped", "unlinked_mapped_bytes");
+  term("+ unexplained", "unexplained_bytes");
   if (const auto unreadable = number_at(*ledger, "processes_unreadable");
       unreadable.value_or(0) > 0) {
     page.paragraph("  ", fmt::format("{:.0f} processes could not be looked into: what they hold is "

@@ -1,0 +1,97 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "reports/report.h"
+#include "tests/unit/reports/cases.h"
+
+namespace dlprobe {
+namespace {
+
+using ::testing::HasSubstr;
+
+Json report_of(const testing::ReportCase& each) {
+  return make_report(each.recording, each.verdict, {});
+}
+
+TEST(ReportJson, TheSameInputGivesTheSameBytes) {
+  for (const testing::ReportCase& each : testing::all_cases()) {
+    EXPECT_EQ(render_json(report_of(each)), render_json(report_of(each)));
+  }
+}
+
+TEST(ReportJson, ReadBackItRendersToTheSameBytesInEveryFormat) {
+  for (const testing::ReportCase& each : testing::all_cases()) {
+    const Json report = report_of(each);
+    const auto read = parse_report(render_json(report));
+    ASSERT_TRUE(read) << to_string(read.error());
+    EXPECT_EQ(render_json(*read), render_json(report)) << each.name;
+    for (const int verbosity : {-1, 0, 1}) {
+      const TextOptions options = {.color = true, .width = 100, .verbosity = verbosity};
+      EXPECT_EQ(render_text(*read, options), render_text(report, options)) << each.name;
+    }
+  }
+}
+
+TEST(ReportJson, EndsWithANewlineAndHoldsNoNumberThatIsNone) {
+  for (const testing::ReportCase& each : testing::all_cases()) {
+    const std::string text = render_json(report_of(each));
+    EXPECT_TRUE(text.ends_with("}\n"));
+    EXPECT_EQ(text.find("NaN"), std::string::npos);
+  }
+}
+
+TEST(ReportJson, OtherTextIsRefusedWithTheReason) {
+  const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
+  const std::vector<std::pair<std::string, std::string>> wrong = {
+      {"", "not JSON"},
+      {"{", "not JSON"},
+      {"[]", "kind"},
+      {"{}", "kind"},
+      {R"({"kind":"dlprobe.report"})", "schema_version"},
+      {R"({"kind":"dlprobe.report","schema_version":"1.0"})", "invocation"},
+      {deep, "nested too deeply"},
+      {R"(")" + std::string(65U << 20U, 'x') + "\"", "larger than"},
+  };
+  for (const auto& [text, reason] : wrong) {
+    const auto read = parse_report(text);
+    ASSERT_FALSE(read);
+    EXPECT_EQ(read.error().code, ErrorCode::kMalformed);
+    EXPECT_THAT(read.error().context, HasSubstr(reason));
+  }
+}
+
+TEST(ReportJson, AnotherMajorVersionIsRefusedAndANewerMinorRead) {
+  Json report = report_of(testing::healthy_case());
+  report["schema_version"] = "1.9";
+  report["new_section"] = Json::array();
+  EXPECT_TRUE(parse_report(render_json(report)));
+  report["schema_version"] = "2.0";
+  const auto read = parse_report(render_json(report));
+  ASSERT_FALSE(read);
+  EXPECT_EQ(read.error().code, ErrorCode::kUnsupported);
+  EXPECT_THAT(read.error().context, HasSubstr("2.0"));
+}
+
+// Every value of a good report replaced by others, one at a time: a saved report is anybody's text.
+void replace_each(Json& whole, Json& part) {
+  for (Json& child : part) {
+    const Json original = child;
+    for (const Json& other : {Json(), Json(3), Json("x"), Json::array({1}), Json{{"a", 1}}}) {
+      child = other;
+      static_cast<void>(render_text(whole, {}));
+      static_cast<void>(exit_code_of(whole));
+    }
+    child = original;
+    if (child.is_structured()) replace_each(whole, child);
+  }
+}
+
+TEST(ReportJson, AReportWithWrongTypesNeverThrowsInTheTextRenderer) {
+  Json report = report_of(testing::exhausted_case());
+  report["timeline"] = Json::object();
+  report["runs"][0]["shm_ledgers"][0]["largest_segments"] = Json::array();
+  EXPECT_NO_THROW(replace_each(report, report));
+}
+
+}  // namespace
+}  // namespace dlprobe

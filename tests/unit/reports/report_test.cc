@@ -1,0 +1,165 @@
+#include "reports/report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/unit/reports/cases.h"
+
+namespace dlprobe {
+namespace {
+
+using ::testing::HasSubstr;
+
+Finding finding_of(Severity severity) {
+  Finding finding = {.code = FindingCode::kShmStaleFiles, .severity = severity};
+  finding.message = "m";
+  finding.evidence = {{"n", int64_t{1}, "1", "s", {}, {}}};
+  return finding;
+}
+
+Json report_with(const std::vector<Finding>& findings, const std::vector<Gap>& gaps,
+                 Severity fail_on) {
+  testing::ReportCase healthy = testing::healthy_case();
+  return make_report(healthy.recording, {.findings = findings, .gaps = gaps}, {.fail_on = fail_on});
+}
+
+struct ExitCase {
+  std::vector<Severity> severities;
+  bool has_gap;
+  Severity fail_on;
+  OverallVerdict verdict;
+  int exit_code;
+};
+
+TEST(ReportVerdict, ExitCodes) {
+  using enum Severity;
+  using enum OverallVerdict;
+  const std::vector<ExitCase> cases = {
+      {{}, false, kError, kPass, 0},
+      {{}, true, kError, kIncomplete, 3},
+      {{kInfo}, false, kError, kPass, 0},
+      {{kInfo}, false, kInfo, kPass, 1},
+      {{kWarning}, false, kError, kWarn, 0},
+      {{kWarning}, false, kWarning, kWarn, 1},
+      {{kWarning}, true, kError, kIncomplete, 3},
+      {{kWarning}, true, kWarning, kIncomplete, 1},
+      {{kError}, false, kError, kFail, 1},
+      {{kError}, true, kError, kFail, 1},
+      {{kWarning, kError, kError, kError, kError, kError}, false, kInfo, kFail, 1},
+  };
+  for (const ExitCase& each : cases) {
+    std::vector<Finding> findings;
+    for (const Severity severity : each.severities)
+      findings.push_back(finding_of(severity));
+    const std::vector<Gap> gaps(each.has_gap ? 1 : 0, Gap{.what = "w", .why = "y", .effect = "e"});
+    const Json report = report_with(findings, gaps, each.fail_on);
+    EXPECT_EQ(verdict_of(report), each.verdict);
+    EXPECT_EQ(exit_code_of(report), each.exit_code);
+  }
+}
+
+TEST(ReportVerdict, WhereNothingWasSeenNothingIsHealthy) {
+  for (const testing::ReportCase& each : {testing::incomplete_case(), testing::empty_case()}) {
+    const Json report = make_report(each.recording, each.verdict, {});
+    EXPECT_EQ(verdict_of(report), OverallVerdict::kIncomplete) << each.name;
+    EXPECT_EQ(exit_code_of(report), 3);
+    for (const Json& check : report["checks"])
+      EXPECT_EQ(check["status"], "incomplete");
+  }
+}
+
+TEST(Report, TimesAreUtcWithMillisecondsAndTheMonotonicClockBeside) {
+  const testing::ReportCase each = testing::exhausted_case();
+  const Json report = make_report(each.recording, each.verdict, {});
+  EXPECT_EQ(report["invocation"]["started_at"], "2025-11-20T21:47:44.120Z");
+  EXPECT_EQ(report["invocation"]["started_boottime_ns"], 5'000'000'000);
+  EXPECT_EQ(report["findings"][0]["first_seen_at"], "2025-11-20T21:47:46.120Z");
+  EXPECT_EQ(report["findings"][0]["evidence"][0]["seen_boottime_ns"], 7'000'000'000);
+}
+
+TEST(Report, TheRemedyForWhereItRunsComesFirst) {
+  testing::ReportCase each = testing::exhausted_case();
+  Json report = make_report(each.recording, each.verdict, {});
+  EXPECT_EQ(report["findings"][0]["remediation"][0]["applies_to"][0], "docker");
+  each.recording.header.host.container = "";
+  report = make_report(each.recording, each.verdict, {});
+  EXPECT_EQ(report["findings"][0]["remediation"][0]["applies_to"][0], "bare-host");
+}
+
+TEST(Report, TheFingerprintForgetsPidHostAndNumbersButNotTheCase) {
+  testing::ReportCase each = testing::exhausted_case();
+  const auto fingerprint = [&] {
+    return make_report(each.recording, each.verdict, {})["findings"][0]["fingerprint"];
+  };
+  const Json before = fingerprint();
+  EXPECT_EQ(before, "v1:830d606277791a97fce8efb00da02c3a");
+  each.recording.header.host.name = "other";
+  each.recording.header.recording_id = "x";
+  each.verdict.findings[0].message = "other numbers";
+  each.verdict.findings[0].processes[0].pid = 102;
+  EXPECT_EQ(fingerprint(), before);
+  each.verdict.findings[0].discriminator = "reservation";
+  EXPECT_NE(fingerprint(), before);
+}
+
+TEST(Report, TheForecastStandsBesideTheMeasuredPeak) {
+  const testing::ReportCase each = testing::healthy_case();
+  const Json report = make_report(each.recording, each.verdict, {});
+  const Json& run = report["runs"][0];
+  const auto peak = run["shm_peak_bytes"].get<double>();
+  EXPECT_DOUBLE_EQ(run["shm_peak_over_forecast"].get<double>(),
+                   peak / run["forecast"]["shm_bytes"].get<double>());
+  EXPECT_NEAR(run["loader"]["wait_share"].get<double>(), 0.25, 1e-9);
+  EXPECT_NEAR(run["loader"]["images_per_s"].get<double>(), 160, 1e-9);
+}
+
+TEST(Report, TheLedgerAddsUp) {
+  for (const testing::ReportCase& each : testing::all_cases()) {
+    for (const Json& run : make_report(each.recording, each.verdict, {})["runs"]) {
+      for (const Json& ledger : run["shm_ledgers"]) {
+        int64_t sum = 0;
+        for (const char* part :
+             {"named_bytes", "unlinked_open_bytes", "unlinked_mapped_bytes", "unexplained_bytes"}) {
+          sum += ledger[part].get<int64_t>();
+        }
+        EXPECT_EQ(sum, ledger["used_bytes"].get<int64_t>());
+      }
+    }
+  }
+}
+
+TEST(Report, ASumThatLacksAProcessIsAbsentNotSmaller) {
+  const testing::ReportCase each = testing::hostile_case();
+  const Json report = make_report(each.recording, each.verdict, {});
+  EXPECT_FALSE(report["runs"][0].contains("rss_sum_peak_bytes"));
+  EXPECT_TRUE(report["timeline"]["rows"][0][3].is_null());
+}
+
+TEST(Report, ALongTimelineIsBoundedAndKeepsItsPeak) {
+  RecordingBuilder builder{RecordingHeader{}};
+  builder.add(RunBegin{});
+  for (int i = 0; i < 100'000; ++i) {
+    Sample sample;
+    sample.at = i * int64_t{1'000'000};
+    const uint64_t used = i == 54'321 ? 777 : 5;
+    sample.shm.emplace_back(ShmUse{.at = sample.at, .device = 1, .used_bytes = used});
+    builder.add(sample);
+  }
+  const Json report = make_report(builder.recording(), {}, {});
+  const Json& rows = report["timeline"]["rows"];
+  EXPECT_LE(rows.size(), 600U);
+  EXPECT_TRUE(std::any_of(rows.begin(), rows.end(), [](const Json& row) { return row[2] == 777; }));
+  EXPECT_EQ(report["timeline"]["downsampled_from_rows"], 100'000);
+}
+
+TEST(Report, HeadlinesNameTheCauseWithItsNumbers) {
+  const testing::ReportCase each = testing::exhausted_case();
+  const Json report = make_report(each.recording, each.verdict, {});
+  EXPECT_THAT(report["summary"]["headline"].get<std::string>(),
+              HasSubstr("DLP0102 shm-exhausted: /dev/shm (64.0 MiB) had 1.2 MiB left"));
+}
+
+}  // namespace
+}  // namespace dlprobe

@@ -1,0 +1,53 @@
+#include "reports/text_layout.h"
+
+#include <gtest/gtest.h>
+
+namespace dlprobe {
+namespace {
+
+std::string paragraph(std::string_view lead, std::string_view text, int width) {
+  TextPage page({.width = width});
+  page.paragraph(lead, text);
+  return std::move(page).take();
+}
+
+TEST(TextPage, BreaksBetweenWordsUnderTheLead) {
+  EXPECT_EQ(paragraph("  - ", "one two three four five six", 25),
+            "  - one two three four\n    five six\n");
+  EXPECT_EQ(paragraph("- ", "", 80), "- \n");
+}
+
+TEST(TextPage, CutsAWordThatNoLineCanHold) {
+  EXPECT_EQ(
+      paragraph("", std::string(50, 'x'), 20),
+      std::string(20, 'x') + "\n" + std::string(20, 'x') + "\n" + std::string(10, 'x') + "\n");
+}
+
+TEST(TextPage, CountsCharactersNotBytes) {
+  EXPECT_EQ(columns_of("a\xc3\xa9\xff"), 3U);
+  EXPECT_EQ(
+      paragraph(
+          "", "\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9 bbbbbbbbbb",
+          20),
+      "\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9 bbbbbbbbbb\n");
+}
+
+TEST(TextPage, ATableDropsEmptyColumnsAndThoseThatDoNotFit) {
+  TextPage page({.width = 14});
+  page.table({{"name", "a", "b", "c"}, {"x", "1", "-", "3000000000"}, {"yy", "22", "-", "4"}}, 1);
+  EXPECT_EQ(std::move(page).take(), " name  a\n x     1\n yy   22\n");
+}
+
+TEST(TextValues, AbsentIsADashAndNeverAZero) {
+  EXPECT_EQ(bytes_at(Json::object(), "x"), "-");
+  EXPECT_EQ(bytes_at(Json{{"x", 65536}}, "x"), "64.0 KiB");
+  EXPECT_EQ(bytes_at(Json{{"x", -65536}}, "x"), "-64.0 KiB");
+  EXPECT_EQ(value_with_unit(Json(), "bytes"), "-");
+  EXPECT_EQ(value_with_unit(Json(2.5), "s"), "2.5 s");
+  EXPECT_EQ(value_with_unit(Json(17), "1"), "17");
+  EXPECT_EQ(value_with_unit(Json(1e300), "s"), "1e+300 s");
+  EXPECT_EQ(text_at(Json{{"x", "a\x1b"}}, "x"), "a\\x1b");
+}
+
+}  // namespace
+}  // namespace dlprobe

@@ -1,0 +1,43 @@
+"""Checks a report against the schema, and against its strict variant in which no field is unknown.
+
+usage: validate_report.py SCHEMA REPORT
+exit codes: 0 valid, 1 not (says where), 77 python3-jsonschema is missing
+"""
+
+import json
+import sys
+
+try:
+    from jsonschema import Draft202012Validator
+except ImportError:
+    sys.exit(77)
+
+
+def strict(schema):
+    """The schema with every object closed."""
+    if isinstance(schema, list):
+        return [strict(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    closed = {key: strict(value) for key, value in schema.items()}
+    if "properties" in schema and schema.get("type") == "object":
+        closed["unevaluatedProperties"] = False
+    return closed
+
+
+def main(schema_path, report_path):
+    with open(schema_path, encoding="utf-8") as file:
+        schema = json.load(file)
+    with open(report_path, encoding="utf-8") as file:
+        report = json.load(file)
+    Draft202012Validator.check_schema(schema)
+    failed = False
+    for name, variant in (("schema", schema), ("strict schema", strict(schema))):
+        for error in Draft202012Validator(variant).iter_errors(report):
+            print(f"{name}: {error.json_path}: {error.message}"[:500])
+            failed = True
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
