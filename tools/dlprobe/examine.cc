@@ -14,11 +14,12 @@
 
 #include "lib/base/secrets.h"
 #include "lib/os/host_facts.h"
-#include "lib/collect/shm_preflight.h"
-#include "lib/collect/trainer_search.h"
+#include "lib/collect/climb.h"
+#include "lib/collect/tracked_process.h"
 #include "lib/subject/child_process.h"
 #include "lib/subject/reference_loader.h"
 #include "tools/dlprobe/exit_status.h"
+#include "tools/dlprobe/preflight.h"
 #include "tools/dlprobe/recorder.h"
 #include "tools/dlprobe/version.h"
 #include "tools/dlprobe/watch.h"
@@ -62,7 +63,7 @@ class Examiner {
   Examination run() {
     auto recorder = Recorder::open(header(), request_.record_path);
     if (!recorder) return refuse(recorder.error(), kExitUsage);
-    recorder_.emplace(std::move(*recorder));
+    recorder_ = std::move(*recorder);
     switch (request_.subject) {
       case SubjectKind::kReferenceLoader:
         run_reference_loader();
@@ -118,7 +119,7 @@ class Examiner {
   }
 
   void run_pid() {
-    const auto found = find_trainer(machine_, request_.pid);
+    const auto found = climb_to_trainer(machine_, request_.pid);
     if (!found) {
       const bool is_forbidden = found.error().code == ErrorCode::kForbidden;
       refuse(found.error(), is_forbidden ? kExitIncomplete : kExitUsage);
@@ -126,8 +127,8 @@ class Examiner {
     }
     begin_run({.asked_pid = request_.pid, .command = {}, .plan = request_.told_plan});
     recorder_->add(Event{.at = machine_.clock->now(), .kind = "note", .text = found->reason,
-                         .process = found->root});
-    watch_target({.root = found->root, .child = {}, .progress = UniqueFd(),
+                         .process = found->key});
+    watch_target({.root = found->key, .child = {}, .progress = UniqueFd(),
                   .deadline = deadline(request_.watch_for.value_or(kDefaultPidWatch))});
   }
 
@@ -232,7 +233,7 @@ class Examiner {
   Machine machine_;
   SignalFd signals_;
   ProgressLine progress_;
-  std::optional<Recorder> recorder_;
+  std::unique_ptr<Recorder> recorder_;
   Examination result_;
   bool interrupted_ = false;
 };

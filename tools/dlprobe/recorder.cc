@@ -6,11 +6,14 @@
 
 namespace dlprobe {
 
-Expected<Recorder> Recorder::open(const RecordingHeader& header, const std::string& path) {
-  if (path.empty()) return Recorder(header, path, std::nullopt);
-  DLP_TRY(AppendFile file, AppendFile::create(path));
-  DLP_CHECK(file.append(encode_header(header)));
-  return Recorder(header, path, std::move(file));
+Expected<std::unique_ptr<Recorder>> Recorder::open(const RecordingHeader& header,
+                                                   const std::string& path) {
+  std::optional<AppendFile> file;
+  if (!path.empty()) {
+    DLP_TRY(file, AppendFile::create(path));
+    DLP_CHECK(file->append(encode_header(header)));
+  }
+  return std::unique_ptr<Recorder>(new Recorder(header, path, std::move(file)));
 }
 
 Recorder::Recorder(const RecordingHeader& header, std::string path, std::optional<AppendFile> file)

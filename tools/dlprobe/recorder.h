@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -21,7 +22,7 @@ class Recorder : public RecordSink {
   static constexpr uint64_t kLargestFile = uint64_t{256} << 20;
 
   /// `path` empty: in memory only. The file is created 0600; one that exists is replaced.
-  static Expected<Recorder> open(const RecordingHeader& header, const std::string& path);
+  static Expected<std::unique_ptr<Recorder>> open(const RecordingHeader& header, const std::string& path);
 
   void add(Record record) override;
   const Recording& recording() const { return builder_.recording(); }

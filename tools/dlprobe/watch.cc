@@ -11,6 +11,7 @@
 #include <fmt/core.h>
 
 #include "lib/base/units.h"
+#include "lib/collect/tracked_process.h"
 #include "lib/subject/child_process.h"
 #include "lib/subject/loader_progress.h"
 
@@ -82,8 +83,10 @@ class Watch {
     if (!ending_since_ && (time_is_up || is_silent || result_.interrupted)) {
       ending_since_ = now();
       if (is_silent) {
-        sink_.add(Event{.at = now(), .kind = "note", .process = target_.root,
-                        .text = "the reference loader made no progress for 2 minutes and was ended"});
+        sink_.add(Event{.at = now(),
+                        .kind = "note",
+                        .text = "the reference loader made no progress for 2 minutes and was ended",
+                        .process = target_.root});
       }
       ::kill(*target_.child, SIGTERM);
     }

@@ -30,8 +30,9 @@ class RecorderTest : public testing::Test {
 };
 
 TEST_F(RecorderTest, TheFileHoldsWhatMemoryHolds) {
-  auto recorder = Recorder::open(header(), path_);
-  ASSERT_TRUE(recorder.has_value());
+  auto opened = Recorder::open(header(), path_);
+  ASSERT_TRUE(opened.has_value());
+  const auto& recorder = *opened;
   recorder->add(RunBegin{.at = 1});
   recorder->add(note(2));
   recorder->add(RunEnd{.at = 3});
@@ -46,8 +47,9 @@ TEST_F(RecorderTest, TheFileHoldsWhatMemoryHolds) {
 }
 
 TEST_F(RecorderTest, WithoutAPathItStaysInMemory) {
-  auto recorder = Recorder::open(header(), "");
-  ASSERT_TRUE(recorder.has_value());
+  auto opened = Recorder::open(header(), "");
+  ASSERT_TRUE(opened.has_value());
+  const auto& recorder = *opened;
   recorder->add(RunBegin{.at = 1});
   EXPECT_EQ(recorder->recording().runs.size(), 1U);
 }
@@ -59,8 +61,9 @@ TEST_F(RecorderTest, AFolderThatIsNotThereIsAnError) {
 }
 
 TEST_F(RecorderTest, AFullDiskEndsTheFileAndNotTheExamination) {
-  auto recorder = Recorder::open(header(), path_);
-  ASSERT_TRUE(recorder.has_value());
+  auto opened = Recorder::open(header(), path_);
+  ASSERT_TRUE(opened.has_value());
+  const auto& recorder = *opened;
   recorder->add(RunBegin{.at = 1});
   // RLIMIT_FSIZE makes write(2) fail as a full disk does, on this process's files alone.
   auto* old_action = std::signal(SIGXFSZ, SIG_IGN);
