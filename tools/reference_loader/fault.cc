@@ -24,8 +24,9 @@ constexpr std::array kTooSmall = {
                    "size of the private /dev/shm (default 64m, or half of the forecast if less)"}};
 constexpr std::array kExhausted = {
     kAfter, kSize,
-    FaultParameter{"mode", Type::kWord, "error|sigbus",
-                   "error: pages are reserved, as torch >= 2.9 does (default); sigbus: sparse files"}};
+    FaultParameter{
+        "mode", Type::kWord, "error|sigbus",
+        "error: pages are reserved, as torch >= 2.9 does (default); sigbus: sparse files"}};
 constexpr std::array kStale = {
     kSize, FaultParameter{"files", Type::kCount, "", "how many (default 8)"},
     FaultParameter{"bytes", Type::kSize, "", "of all of them (default 32m)"}};
@@ -106,11 +107,13 @@ Status check_value(const FaultParameter& parameter, std::string_view value) {
 Status add_parameter(const FaultInfo& info, std::string_view text, Fault& fault) {
   const size_t equals = text.find('=');
   const std::string_view key = text.substr(0, equals);
-  const auto* const parameter = std::ranges::find(info.parameters, key, &FaultParameter::key).base();
-  if (equals == std::string_view::npos || parameter == info.parameters.data() + info.parameters.size()) {
-    return failure(ErrorCode::kInvalid, "'" + std::string(text) + "' is not a parameter of " +
-                                            std::string(info.name) + "; give KEY=VALUE with one of: " +
-                                            known_parameters(info));
+  const auto* const parameter =
+      std::ranges::find(info.parameters, key, &FaultParameter::key).base();
+  if (equals == std::string_view::npos ||
+      parameter == info.parameters.data() + info.parameters.size()) {
+    return failure(ErrorCode::kInvalid,
+                   "'" + std::string(text) + "' is not a parameter of " + std::string(info.name) +
+                       "; give KEY=VALUE with one of: " + known_parameters(info));
   }
   DLP_CHECK(check_value(*parameter, text.substr(equals + 1)));
   fault.parameters[std::string(key)] = text.substr(equals + 1);
@@ -124,7 +127,9 @@ struct Need {
   uint64_t bytes;
 };
 
-int in_flight(const LoaderPlan& plan) { return plan.workers * plan.prefetch_factor; }
+int in_flight(const LoaderPlan& plan) {
+  return plan.workers * plan.prefetch_factor;
+}
 
 /// A mount that takes everything but the last batch of full prefetch. The pin-memory thread empties
 /// /dev/shm as fast as it fills, so there it must not even take one.
@@ -166,7 +171,9 @@ void plan_litter(const Fault& fault, const Need& need, FaultEffects& effects) {
 
 }  // namespace
 
-std::span<const FaultInfo> all_faults() { return kFaults; }
+std::span<const FaultInfo> all_faults() {
+  return kFaults;
+}
 
 uint64_t Fault::number(std::string_view key, uint64_t otherwise) const {
   const auto found = parameters.find(key);
@@ -187,7 +194,8 @@ Expected<Fault> parse_fault(std::string_view text) {
   if (info == kFaults.end()) {
     return failure(ErrorCode::kInvalid, "'" + std::string(name) +
                                             "' is not a fault that the reference loader can make; "
-                                            "it can make: " + known_faults());
+                                            "it can make: " +
+                                            known_faults());
   }
   fault.kind = info->kind;
   if (colon == std::string_view::npos) return fault;

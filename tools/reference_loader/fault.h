@@ -57,7 +57,7 @@ Expected<Fault> parse_fault(std::string_view text);
 
 /// What a fault means for one plan: plain numbers, nothing done yet.
 struct FaultEffects {
-  bool private_mount = false;     ///< a tmpfs of its own on /dev/shm, in a mount namespace of its own
+  bool private_mount = false;  ///< a tmpfs of its own on /dev/shm, in a mount namespace of its own
   uint64_t mount_bytes = 0;
   uint64_t mount_inodes = 0;      ///< 0: no limit
   uint64_t stale_files = 0;       ///< named segments that a killed process left
@@ -65,14 +65,15 @@ struct FaultEffects {
   uint64_t stale_semaphores = 0;  ///< sem.mp-* that a killed process left
   uint64_t held_bytes = 0;        ///< segments of a live process outside of this one's tree
   bool sparse_segments = false;   ///< see SegmentPolicy::reserve
-  bool share_in_feeder = false;   ///< batches are private until the worker's send thread shares them
-  int stall_after = -1;           ///< batches, after which the training loop waits for full prefetch
-  bool ramp_up = false;           ///< one task less is outstanding until then
-  int keep_batches = 0;           ///< how many batches the training loop keeps for ever
-  int abandon_every = 0;          ///< batches, after each of which a worker dies and a new set starts
+  bool share_in_feeder = false;  ///< batches are private until the worker's send thread shares them
+  int stall_after = -1;          ///< batches, after which the training loop waits for full prefetch
+  bool ramp_up = false;          ///< one task less is outstanding until then
+  int keep_batches = 0;          ///< how many batches the training loop keeps for ever
+  int abandon_every = 0;  ///< batches, after each of which a worker dies and a new set starts
   int abandon_times = 0;
-  std::chrono::seconds lost_batch_limit{0};  ///< how long the training loop waits for one batch; 0: for ever
-  int needs_batches = 0;          ///< per epoch, so that it happens at all
+  std::chrono::seconds lost_batch_limit{
+      0};                 ///< how long the training loop waits for one batch; 0: for ever
+  int needs_batches = 0;  ///< per epoch, so that it happens at all
 };
 
 /// kInvalid if the fault cannot happen to this plan (says why).

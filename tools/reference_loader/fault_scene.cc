@@ -41,9 +41,10 @@ Status unshare_as_user() {
   const std::string uid = std::to_string(getuid());
   const std::string gid = std::to_string(getgid());
   if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) {
-    return os_failure("a fault wants a /dev/shm of its own, for which this user needs root or "
-                      "unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone, "
-                      "kernel.apparmor_restrict_unprivileged_userns): unshare");
+    return os_failure(
+        "a fault wants a /dev/shm of its own, for which this user needs root or "
+        "unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone, "
+        "kernel.apparmor_restrict_unprivileged_userns): unshare");
   }
   DLP_CHECK(write_file("/proc/self/setgroups", "deny"));
   DLP_CHECK(write_file("/proc/self/uid_map", uid + " " + uid + " 1"));
@@ -104,7 +105,8 @@ Expected<pid_t> litter_and_die(const std::function<Status()>& litter) {
   if (pid == 0) {
     die_with_parent(parent);
     const Status done = litter();
-    if (!done) [[maybe_unused]] const Status told = write_all(pipe.write_end.get(), to_string(done.error()));
+    if (!done) [[maybe_unused]]
+      const Status told = write_all(pipe.write_end.get(), to_string(done.error()));
     raise(SIGKILL);
   }
   pipe.write_end.reset();
@@ -137,7 +139,8 @@ Expected<pid_t> litter_and_die(const std::function<Status()>& litter) {
   // Nobody writes: this returns when the loader has closed its end or is gone.
   char nothing = 0;
   [[maybe_unused]] const ssize_t got = read(life.read_end.get(), &nothing, 1);
-  for (const Segment& segment : held) shm_unlink(segment.name().c_str());
+  for (const Segment& segment : held)
+    shm_unlink(segment.name().c_str());
   _exit(0);
 }
 
@@ -155,7 +158,8 @@ Expected<OtherJob> start_other_job(uint64_t bytes) {
     // Its own session, and no child of the loader.
     setsid();
     const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(null, fd);
+    for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+      dup2(null, fd);
     if (fork() != 0) _exit(0);
     be_other_job(bytes, std::move(ready), std::move(life));
   }
@@ -165,8 +169,8 @@ Expected<OtherJob> start_other_job(uint64_t bytes) {
   const ssize_t got = read(ready.read_end.get(), text.data(), text.size() - 1);
   const std::string_view answer(text.data(), static_cast<size_t>(std::max<ssize_t>(got, 0)));
   if (!answer.starts_with("pid ")) {
-    return failure(ErrorCode::kIo, "the other job of the fault could not start: " +
-                                       std::string(answer));
+    return failure(ErrorCode::kIo,
+                   "the other job of the fault could not start: " + std::string(answer));
   }
   return OtherJob{.life = std::move(life.write_end), .who = std::string(answer)};
 }
@@ -178,7 +182,8 @@ Expected<FaultScene> FaultScene::set(const FaultEffects& effects) {
   if (!effects.private_mount) return scene;
   DLP_CHECK(enter_private_mount(effects));
   std::string mounted = "a private /dev/shm of " + format_bytes(effects.mount_bytes);
-  if (effects.mount_inodes > 0) mounted += " and " + std::to_string(effects.mount_inodes) + " inodes";
+  if (effects.mount_inodes > 0)
+    mounted += " and " + std::to_string(effects.mount_inodes) + " inodes";
   scene.notes_.push_back(std::move(mounted));
   if (effects.stale_files > 0) {
     DLP_TRY(const pid_t pid, litter_and_die([&]() -> Status {

@@ -18,8 +18,8 @@ namespace dlprobe::loader {
 /// /dev/shm: the machine's is not touched, and the last process takes everything with it.
 class FaultScene {
  public:
-  /// Sets it. To be called while this process has no other thread (a user namespace, which is how it
-  /// works without root, wants that). kForbidden if the kernel allows no mount namespace.
+  /// Sets it. To be called while this process has no other thread (a user namespace, which is how
+  /// it works without root, wants that). kForbidden if the kernel allows no mount namespace.
   static Expected<FaultScene> set(const FaultEffects& effects);
 
   /// What was done, a sentence each.

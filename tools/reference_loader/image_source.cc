@@ -27,8 +27,10 @@ constexpr int kJpegQuality = 90;
 
 bool is_image_name(const fs::path& path) {
   std::string extension = path.extension().string();
-  for (char& c : extension) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  constexpr std::array<std::string_view, 5> kExtensions = {".jpg", ".jpeg", ".png", ".bmp", ".webp"};
+  for (char& c : extension)
+    c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  constexpr std::array<std::string_view, 5> kExtensions = {".jpg", ".jpeg", ".png", ".bmp",
+                                                           ".webp"};
   return std::ranges::find(kExtensions, extension) != kExtensions.end();
 }
 
@@ -48,7 +50,7 @@ Status read_file(const std::string& path, std::vector<unsigned char>& bytes) {
   // O_NONBLOCK: what is a FIFO by now must not stop a worker for ever.
   const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd) return os_failure("open image");
-  struct stat status {};
+  struct stat status{};
   if (fstat(fd.get(), &status) != 0) return os_failure("stat image");
   if (!S_ISREG(status.st_mode)) return failure(ErrorCode::kInvalid, "not a regular file");
   if (status.st_size > kMaxFileBytes) return failure(ErrorCode::kInvalid, "larger than 256 MiB");
@@ -116,10 +118,11 @@ Expected<ImageSource> images_of_folder(const std::string& folder) {
     entry.increment(status);
   }
   if (paths.empty()) {
-    return failure(ErrorCode::kNotFound,
-                   "--data '" + folder +
-                       "' holds no image: give a folder with .jpg, .jpeg, .png, .bmp or .webp files "
-                       "in it or below it");
+    return failure(
+        ErrorCode::kNotFound,
+        "--data '" + folder +
+            "' holds no image: give a folder with .jpg, .jpeg, .png, .bmp or .webp files "
+            "in it or below it");
   }
   std::ranges::sort(paths);
   return ImageSource(std::move(paths));

@@ -56,6 +56,7 @@ struct BuiltInImages {
 
 /// Makes JPEGs that cost about as much to decode as photographs, the same for the same seed, in a
 /// nameless file in memory. Uses OpenCV's threads. kTimeout as soon as `give_up` says so.
-Expected<ImageSource> make_images(const BuiltInImages& wanted, const std::function<bool()>& give_up);
+Expected<ImageSource> make_images(const BuiltInImages& wanted,
+                                  const std::function<bool()>& give_up);
 
 }  // namespace dlprobe::loader

@@ -79,7 +79,8 @@ Expected<ReadOutcome> read_whole(int fd, std::span<std::byte> bytes) {
     }
     if (got == 0) {
       if (bytes.size() == size) return ReadOutcome::kEndOfFile;
-      return failure(ErrorCode::kMalformed, "a message of another process of the loader is cut off");
+      return failure(ErrorCode::kMalformed,
+                     "a message of another process of the loader is cut off");
     }
     bytes = bytes.subspan(static_cast<size_t>(got));
   }
@@ -126,9 +127,10 @@ Expected<ReceivedMessage> receive_with_fds(int socket, std::span<std::byte> into
   if (got < 0) return os_failure("receive from another process of the loader");
   ReceivedMessage received{.size = static_cast<size_t>(got), .fds = take_fds(message)};
   if ((message.msg_flags & MSG_CTRUNC) != 0) {
-    return failure(ErrorCode::kInsufficient,
-                   "descriptors of a batch were lost on the way: the limit of open files (ulimit -n) "
-                   "is reached");
+    return failure(
+        ErrorCode::kInsufficient,
+        "descriptors of a batch were lost on the way: the limit of open files (ulimit -n) "
+        "is reached");
   }
   return received;
 }

@@ -65,8 +65,8 @@ Expected<ReceivedMessage> receive_with_fds(int socket, std::span<std::byte> into
 /// kTimeout when it says so, or after `limit`.
 Status wait_readable(int fd, std::chrono::milliseconds limit, const std::function<bool()>& give_up);
 
-/// Closes every descriptor from 3 on except `keep`: what a forked child must not hold on to, so that
-/// an end of file still means that its peer is gone.
+/// Closes every descriptor from 3 on except `keep`: what a forked child must not hold on to, so
+/// that an end of file still means that its peer is gone.
 void close_all_except(std::vector<int> keep);
 
 /// Seconds on the monotonic clock; only differences mean anything.

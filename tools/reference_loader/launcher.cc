@@ -77,8 +77,8 @@ class ChildLauncher : public Launcher {
   explicit ChildLauncher(StartMethod method) : method_(method) {}
 
   Expected<pid_t> start_worker(const WorkerState& state) override {
-    DLP_TRY(const pid_t pid, method_ == StartMethod::kFork ? fork_worker(state)
-                                                           : spawn_worker(state));
+    DLP_TRY(const pid_t pid,
+            method_ == StartMethod::kFork ? fork_worker(state) : spawn_worker(state));
     children_.emplace(pid, open_pidfd(pid));
     return pid;
   }
@@ -138,7 +138,7 @@ class ChildLauncher : public Launcher {
 /// What the fork server says to the main process.
 struct ServerMessage {
   enum class Kind : int32_t { kStarted, kEnded } kind = Kind::kStarted;
-  pid_t pid = -1;  ///< -1: could not be started
+  pid_t pid = -1;     ///< -1: could not be started
   int32_t value = 0;  ///< errno, or wait status
 };
 
@@ -238,7 +238,8 @@ class ForkServer {
   }
 
   ~ForkServer() {
-    for (const auto& [pid, pidfd] : children_) kill(pid, SIGKILL);
+    for (const auto& [pid, pidfd] : children_)
+      kill(pid, SIGKILL);
   }
   ForkServer(const ForkServer&) = delete;
   ForkServer& operator=(const ForkServer&) = delete;

@@ -1,13 +1,12 @@
 #pragma once
 
+#include <poll.h>
 #include <sys/types.h>
 
 #include <memory>
 #include <optional>
 #include <string_view>
 #include <vector>
-
-#include <poll.h>
 
 #include "lib/base/error.h"
 #include "lib/base/unique_fd.h"
@@ -32,7 +31,8 @@ class Launcher {
   Launcher(const Launcher&) = delete;
   Launcher& operator=(const Launcher&) = delete;
 
-  /// The new worker's pid. It has the state's descriptors, in whatever way; the caller keeps its own.
+  /// The new worker's pid. It has the state's descriptors, in whatever way; the caller keeps its
+  /// own.
   virtual Expected<pid_t> start_worker(const WorkerState& state) = 0;
   /// Descriptors that become readable when a worker has ended.
   virtual void add_poll_entries(std::vector<pollfd>& entries) const = 0;

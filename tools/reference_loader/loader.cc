@@ -46,7 +46,8 @@ uint32_t Sampler::next() {
 
 void Sampler::shuffle() {
   order_.resize(images_);
-  for (uint32_t i = 0; i < images_; ++i) order_[i] = i;
+  for (uint32_t i = 0; i < images_; ++i)
+    order_[i] = i;
   std::seed_seq mixed{seed_, seed_ >> 32, static_cast<uint64_t>(epoch_), pass_};
   std::mt19937_64 random(mixed);
   std::ranges::shuffle(order_, random);
@@ -82,7 +83,8 @@ Status Loader::begin_epoch(int epoch) {
   DLP_CHECK(start_workers());
   int in_flight = setup_.options.plan.workers * setup_.options.plan.prefetch_factor;
   if (setup_.effects.ramp_up && in_flight > 1) --in_flight;
-  for (int i = 0; i < in_flight; ++i) DLP_CHECK(send_next_task());
+  for (int i = 0; i < in_flight; ++i)
+    DLP_CHECK(send_next_task());
   return {};
 }
 
@@ -97,7 +99,8 @@ std::optional<Loader::Task> Loader::make_task() {
                        .first_position = next_position_,
                        .samples = static_cast<uint32_t>(samples)},
             .images = {}};
-  for (uint64_t i = 0; i < samples; ++i) task.images.push_back(sampler_.next());
+  for (uint64_t i = 0; i < samples; ++i)
+    task.images.push_back(sampler_.next());
   next_position_ += samples;
   return task;
 }
@@ -124,9 +127,10 @@ Expected<LoadedBatch> Loader::load_here(const Task& task) {
   const TaskHeader& header = task.header;
   DLP_TRY(PrivateBatch batch,
           make_private_batch(setup_.options.plan, static_cast<int>(header.samples)));
-  DLP_CHECK(fill_batch(own_samples_, {setup_.options.seed, header.epoch, header.first_position},
-                       task.images, {batch.samples, batch.labels},
-                       [this](uint32_t image, const std::string& why) { note_broken(image, why); }));
+  DLP_CHECK(
+      fill_batch(own_samples_, {setup_.options.seed, header.epoch, header.first_position},
+                 task.images, {batch.samples, batch.labels},
+                 [this](uint32_t image, const std::string& why) { note_broken(image, why); }));
   return LoadedBatch{.tensors = std::move(batch.tensors),
                      .epoch = header.epoch,
                      .index = header.index,
@@ -150,10 +154,10 @@ Expected<Taken> Loader::next(LoadedBatch& batch) {
     bool moved = false;
     DLP_CHECK(wait(kTick, moved));
     if (limit > 0 && monotonic_seconds() - started > limit) {
-      return failure(ErrorCode::kTimeout, "batch " + std::to_string(next_batch_) +
-                                              " did not come within " +
-                                              std::to_string(setup_.effects.lost_batch_limit.count()) +
-                                              " s; the fault ends here");
+      return failure(ErrorCode::kTimeout,
+                     "batch " + std::to_string(next_batch_) + " did not come within " +
+                         std::to_string(setup_.effects.lost_batch_limit.count()) +
+                         " s; the fault ends here");
     }
   }
   Arrival arrival = std::move(arrived_.extract(next_batch_).mapped());

@@ -49,8 +49,8 @@ class Loader {
   Loader(const LoaderSetup& setup, Progress& progress, bool pinned);
 
   Status begin_epoch(int epoch);
-  /// Puts the next batch in the place of `batch`. As with the variable of `for batch in loader`, the
-  /// old one lives until the new one is there. kTimeout when a stop was asked for.
+  /// Puts the next batch in the place of `batch`. As with the variable of `for batch in loader`,
+  /// the old one lives until the new one is there. kTimeout when a stop was asked for.
   Expected<Taken> next(LoadedBatch& batch);
   /// Ends workers and threads: in peace, or at once.
   void stop(std::chrono::milliseconds grace);
@@ -62,8 +62,8 @@ class Loader {
 
   /// For faults: waits, taking nothing, until every outstanding task is done, or nothing moves.
   Status wait_for_full_prefetch();
-  /// For faults: a worker is killed with its finished batches untaken, and a new set of workers goes
-  /// on in its place, as when a script catches the error and makes itself a new iterator.
+  /// For faults: a worker is killed with its finished batches untaken, and a new set of workers
+  /// goes on in its place, as when a script catches the error and makes itself a new iterator.
   Status abandon_workers();
 
  private:

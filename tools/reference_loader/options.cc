@@ -19,7 +19,8 @@ constexpr int64_t kMaxExtent = 65536;
 constexpr int64_t kMaxImageExtent = 16384;
 constexpr uint32_t kMaxImages = 1'000'000;
 constexpr uint64_t kMaxBatchBytes = uint64_t{64} << 30;
-// Of the built-in pictures before compression: they are kept in memory as JPEGs, about a tenth of it.
+// Of the built-in pictures before compression: they are kept in memory as JPEGs, about a tenth of
+// it.
 constexpr uint64_t kMaxPixels = uint64_t{8} << 30;
 
 /// Text as typed; CLI11 only collects it, so that every message about a value is our own.
@@ -45,8 +46,8 @@ struct Typed {
 
 std::unexpected<Error> bad_value(std::string_view option, std::string_view value,
                                  std::string_view expected) {
-  return failure(ErrorCode::kInvalid, std::string(option) + " '" + std::string(value) +
-                                          "': give " + std::string(expected));
+  return failure(ErrorCode::kInvalid, std::string(option) + " '" + std::string(value) + "': give " +
+                                          std::string(expected));
 }
 
 template <class T>
@@ -85,13 +86,14 @@ Status read_sizes(const Typed& typed, LoaderPlan& plan) {
     return bad_value("--dtype", typed.dtype, "float32, float16, bfloat16 or uint8");
   }
   plan.dtype = typed.dtype;
-  // Three extents of at most 2^16 and 4 bytes: 2^50, so neither product overflows.
-  const uint64_t batch_bytes = sample_bytes(plan) * static_cast<uint64_t>(plan.batch_size);
-  if (batch_bytes > kMaxBatchBytes) {
+  // Three extents of at most 2^16 and 4 bytes: 2^50, so this product does not overflow; the next
+  // could.
+  const uint64_t bytes = sample_bytes(plan);
+  if (bytes > kMaxBatchBytes / static_cast<uint64_t>(plan.batch_size)) {
     return failure(ErrorCode::kInvalid, "--batch-size " + typed.batch_size + " of --sample-shape " +
-                                            typed.sample_shape + " is " +
-                                            format_bytes(batch_bytes) + " per batch: give less than " +
-                                            format_bytes(kMaxBatchBytes));
+                                            typed.sample_shape + " (" + format_bytes(bytes) +
+                                            " each) is more than " + format_bytes(kMaxBatchBytes) +
+                                            " per batch: give less");
   }
   return {};
 }
@@ -160,9 +162,9 @@ std::string fault_help() {
     text += "  " + std::string(info.name) + "\n      " + std::string(info.summary) + "\n";
     for (const FaultParameter& parameter : info.parameters) {
       text += "      " + std::string(parameter.key) + "=";
-      text += parameter.type == FaultParameter::Type::kWord    ? std::string(parameter.words)
+      text += parameter.type == FaultParameter::Type::kWord   ? std::string(parameter.words)
               : parameter.type == FaultParameter::Type::kSize ? "SIZE"
-                                                               : "N";
+                                                              : "N";
       text += "  " + std::string(parameter.help) + "\n";
     }
   }
@@ -172,26 +174,34 @@ std::string fault_help() {
 void declare(CLI::App& app, Typed& typed, LoaderOptions& options) {
   app.set_version_flag("--version", "dlprobe-reference-loader " DLPROBE_VERSION);
   app.add_option("--workers", typed.workers, "Worker processes; 0 loads in the main process");
-  app.add_option("--batch-size", typed.batch_size, "Samples in a batch");
-  app.add_option("--sample-shape", typed.sample_shape, "CxHxW of a sample");
-  app.add_option("--dtype", typed.dtype, "float32, float16, bfloat16 or uint8");
-  app.add_option("--prefetch-factor", typed.prefetch_factor, "Batches in flight per worker");
-  app.add_option("--start-method", typed.start_method, "fork, spawn or forkserver");
-  app.add_option("--sharing-strategy", typed.sharing_strategy, "file_descriptor or file_system");
+  app.add_option("--batch-size", typed.batch_size, "Samples in a batch")->type_name("N");
+  app.add_option("--sample-shape", typed.sample_shape, "CxHxW of a sample")->type_name("CxHxW");
+  app.add_option("--dtype", typed.dtype, "float32, float16, bfloat16 or uint8")->type_name("NAME");
+  app.add_option("--prefetch-factor", typed.prefetch_factor, "Batches in flight per worker")
+      ->type_name("N");
+  app.add_option("--start-method", typed.start_method, "fork, spawn or forkserver")
+      ->type_name("NAME");
+  app.add_option("--sharing-strategy", typed.sharing_strategy, "file_descriptor or file_system")
+      ->type_name("NAME");
   app.add_flag("--pin-memory", options.plan.pin_memory, "A thread copies batches to pinned memory");
   app.add_flag("--persistent-workers", options.plan.persistent_workers,
                "Keep the workers from epoch to epoch");
-  app.add_option("--epochs", typed.epochs, "Passes over the data");
+  app.add_option("--epochs", typed.epochs, "Passes over the data")->type_name("N");
   app.add_option("--batches", typed.batches, "Batches per epoch; 0: what the data gives");
-  app.add_option("--device", typed.device, "auto, cpu, cuda or cuda:N");
+  app.add_option("--device", typed.device, "auto, cpu, cuda or cuda:N")->type_name("NAME");
   app.add_option("--data", options.plan.data_dir, "Folder of images; without it they are made");
-  app.add_option("--images", typed.images, "How many images are made");
-  app.add_option("--image-size", typed.image_size, "HxW of the images that are made");
-  app.add_option("--seed", typed.seed, "Of the order, the augmentation and the weights");
-  app.add_option("--fault", typed.fault, "Make a failure happen, see below");
-  app.add_option("--progress-fd", typed.progress_fd, "Write JSON lines to this descriptor");
-  app.add_option("--threads", typed.threads, "libtorch's threads in the training loop; 0: its choice");
-  app.add_option("--step", typed.step, "train, or none: only take the batches");
+  app.add_option("--images", typed.images, "How many images are made")->type_name("N");
+  app.add_option("--image-size", typed.image_size, "HxW of the images that are made")
+      ->type_name("HxW");
+  app.add_option("--seed", typed.seed, "Of the order, the augmentation and the weights")
+      ->type_name("N");
+  app.add_option("--fault", typed.fault, "Make a failure happen, see below")
+      ->type_name("NAME[:k=v,...]");
+  app.add_option("--progress-fd", typed.progress_fd, "Write JSON lines to this descriptor")
+      ->type_name("FD");
+  app.add_option("--threads", typed.threads,
+                 "libtorch's threads in the training loop; 0: its choice");
+  app.add_option("--step", typed.step, "train, or none: only take the batches")->type_name("NAME");
   app.add_flag("--verify", options.verify, "Progress lines carry the images and a checksum");
 }
 

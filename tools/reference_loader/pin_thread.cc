@@ -29,10 +29,9 @@ Expected<Arrival> receive(const WorkerGroup& group, const LoaderSetup& setup) {
                    .bytes = message.segment_bytes[0] + message.segment_bytes[1],
                    .fetch_s = message.fetch_s};
   if (message.kind == ResultKind::kFailed) {
-    arrival.status = failure(ErrorCode::kIo, "worker " + std::to_string(message.worker) +
-                                                 " could not make batch " +
-                                                 std::to_string(message.index) + ": " +
-                                                 message.text.data());
+    arrival.status = failure(ErrorCode::kIo,
+                             "worker " + std::to_string(message.worker) + " could not make batch " +
+                                 std::to_string(message.index) + ": " + message.text.data());
     return arrival;
   }
   std::array<ReceivedSegment, kSegmentsPerBatch> segments;

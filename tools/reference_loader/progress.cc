@@ -11,10 +11,10 @@ namespace dlprobe::loader {
 namespace {
 
 // NOTE [progress protocol]
-// One JSON object per line, at most PIPE_BUF bytes of it, so that a pipe takes it whole or not at all.
-// "event" names it and "at" is CLOCK_BOOTTIME in nanoseconds; "hello", "batch" and "done" have the
-// fields of LoaderHello, LoaderBatch and LoaderDone (lib/model/recording.h), the rest have "text".
-// With --verify a batch has also "images" (dataset numbers in order) and "checksum".
+// One JSON object per line, at most PIPE_BUF bytes of it, so that a pipe takes it whole or not at
+// all. "event" names it and "at" is CLOCK_BOOTTIME in nanoseconds; "hello", "batch" and "done" have
+// the fields of LoaderHello, LoaderBatch and LoaderDone (lib/model/recording.h), the rest have
+// "text". With --verify a batch has also "images" (dataset numbers in order) and "checksum".
 
 constexpr size_t kMaxTextBytes = 1024;
 
@@ -37,12 +37,11 @@ void Progress::hello(const LoaderHello& hello) {
 }
 
 void Progress::batch(const LoaderBatch& batch, const BatchProof* proof) {
-  nlohmann::json line = {{"event", "batch"},       {"at", batch.at},
-                         {"epoch", batch.epoch},   {"index", batch.index},
-                         {"worker", batch.worker}, {"samples", batch.samples},
-                         {"bytes", batch.bytes},   {"wait_s", batch.wait_s},
-                         {"fetch_s", batch.fetch_s}, {"copy_s", batch.copy_s},
-                         {"step_s", batch.step_s}};
+  nlohmann::json line = {
+      {"event", "batch"},       {"at", batch.at},         {"epoch", batch.epoch},
+      {"index", batch.index},   {"worker", batch.worker}, {"samples", batch.samples},
+      {"bytes", batch.bytes},   {"wait_s", batch.wait_s}, {"fetch_s", batch.fetch_s},
+      {"copy_s", batch.copy_s}, {"step_s", batch.step_s}};
   if (proof != nullptr) {
     line["images"] = proof->images;
     line["checksum"] = proof->checksum;
@@ -60,7 +59,8 @@ void Progress::done(const LoaderDone& done) {
 }
 
 void Progress::event(std::string_view name, std::string_view text) {
-  write_line(to_line({{"event", name}, {"at", boot_now()}, {"text", text.substr(0, kMaxTextBytes)}}));
+  write_line(
+      to_line({{"event", name}, {"at", boot_now()}, {"text", text.substr(0, kMaxTextBytes)}}));
 }
 
 void Progress::write_line(std::string line) {

@@ -14,7 +14,7 @@ namespace dlprobe::loader {
 /// What the main process sends to a worker, followed by `samples` image numbers (uint32_t).
 struct TaskHeader {
   int32_t epoch = 0;
-  int32_t index = 0;  ///< of the batch within the epoch
+  int32_t index = 0;            ///< of the batch within the epoch
   uint64_t first_position = 0;  ///< of its first sample within the epoch
   uint32_t samples = 0;
   uint32_t unused = 0;

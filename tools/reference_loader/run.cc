@@ -14,6 +14,7 @@
 #include "tools/reference_loader/image_source.h"
 #include "tools/reference_loader/ipc.h"
 #include "tools/reference_loader/loader.h"
+#include "tools/reference_loader/memory_check.h"
 #include "tools/reference_loader/progress.h"
 #include "tools/reference_loader/shm_manager.h"
 #include "tools/reference_loader/signals.h"
@@ -130,8 +131,7 @@ Expected<ImageSource> open_images(const LoaderOptions& options) {
 
 void print_summary(const LoaderDone& done, const Trainer& trainer) {
   std::printf("%llu images in %.2f s on %s: %.1f images/s, first batch after %.2f s",
-              static_cast<unsigned long long>(done.images), done.seconds,
-              trainer.device().c_str(),
+              static_cast<unsigned long long>(done.images), done.seconds, trainer.device().c_str(),
               done.seconds > 0 ? static_cast<double>(done.images) / done.seconds : 0.0,
               done.first_batch_s);
   if (done.broken_images > 0) {
@@ -219,9 +219,12 @@ int run_loader(const LoaderOptions& options, const std::vector<std::string>& arg
   Progress progress(options.progress_fd);
   const auto effects = effects_of(options.fault, options.plan);
   if (!effects) return fail(progress, effects.error(), kExitUsage);
+  const Status fits = check_memory(options.plan, *effects);
+  if (!fits) return fail(progress, fits.error(), kExitUsage);
   const auto scene = FaultScene::set(*effects);
   if (!scene) return fail(progress, scene.error(), kExitUsage);
-  for (const std::string& note : scene->notes()) progress.event("fault", note);
+  for (const std::string& note : scene->notes())
+    progress.event("fault", note);
   const int code = run_with_data(options, *effects, args, progress);
   if (stop_signal() != 0) die_by(stop_signal());
   return code;

@@ -95,7 +95,8 @@ int remove_segments_of(pid_t pid, uint32_t random) {
     if (name.starts_with(prefix)) found.push_back("/" + std::move(name));
   }
   int removed = 0;
-  for (const std::string& name : found) removed += shm_unlink(name.c_str()) == 0 ? 1 : 0;
+  for (const std::string& name : found)
+    removed += shm_unlink(name.c_str()) == 0 ? 1 : 0;
   return removed;
 }
 

@@ -21,13 +21,13 @@ inline constexpr uint64_t kRefcountHeaderBytes = 64;
 /// How segments are made.
 struct SegmentPolicy {
   SharingStrategy strategy = SharingStrategy::kFileDescriptor;
-  /// Reserve the pages at once, so that a shortage is an error (torch >= 2.9). Without it the file is
-  /// sparse, and a shortage is a SIGBUS at the first touch (torch 1.13).
+  /// Reserve the pages at once, so that a shortage is an error (torch >= 2.9). Without it the file
+  /// is sparse, and a shortage is a SIGBUS at the first touch (torch 1.13).
   bool reserve = true;
 };
 
-/// A piece of /dev/shm that this process made and writes. Unmapped at the end; the file itself stays
-/// until its descriptors are closed (file_descriptor) or until it is unlinked (file_system).
+/// A piece of /dev/shm that this process made and writes. Unmapped at the end; the file itself
+/// stays until its descriptors are closed (file_descriptor) or until it is unlinked (file_system).
 class Segment {
  public:
   /// `name` as shm_open wants it: "/torch_1_2_3". Under file_descriptor it is unlinked at once.

@@ -84,7 +84,8 @@ class Manager {
         count(name, -1);
         break;
       case Operation::kConnect:
-        for (UniqueFd& fd : received->fds) clients_.push_back(std::move(fd));
+        for (UniqueFd& fd : received->fds)
+          clients_.push_back(std::move(fd));
         break;
       case Operation::kQuit:
         quit_ = true;
@@ -107,11 +108,13 @@ class Manager {
 [[noreturn]] void run_manager(int socket) {
   setsid();
   set_process_name("dlp-shm-manager");
-  for (const int number : {SIGINT, SIGHUP, SIGTERM}) signal(number, SIG_IGN);
+  for (const int number : {SIGINT, SIGHUP, SIGTERM})
+    signal(number, SIG_IGN);
   close_all_except({socket});
   // Whoever reads the loader's output must not wait for this process to end.
   const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(null, fd);
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    dup2(null, fd);
   Manager(UniqueFd(socket)).run();
   _exit(0);
 }

@@ -14,7 +14,8 @@ namespace dlprobe::loader {
 class ShmManagerClient {
  public:
   explicit ShmManagerClient(int socket) : socket_(socket) {}
-  /// To be called before the segment is made, so that it is known even if this process dies at once.
+  /// To be called before the segment is made, so that it is known even if this process dies at
+  /// once.
   Status will_make(const std::string& name) const;
   /// The segment has been unlinked. Failing is harmless: the manager unlinks what is not there.
   void has_freed(const std::string& name) const;
@@ -25,9 +26,10 @@ class ShmManagerClient {
 
 /// The process that unlinks the named segments of dead processes: torch_shm_manager's design.
 ///
-/// It lives in its own session, knows every client by a socket and every segment by its name, and 2 s
-/// after its last client is gone it unlinks what is left and ends. Unlike PyTorch's, there is one per
-/// loader rather than one per worker, it needs no socket file, and the main process ends it at once.
+/// It lives in its own session, knows every client by a socket and every segment by its name, and 2
+/// s after its last client is gone it unlinks what is left and ends. Unlike PyTorch's, there is one
+/// per loader rather than one per worker, it needs no socket file, and the main process ends it at
+/// once.
 class ShmManager {
  public:
   /// Forks it. To be called while this process has no other thread and nothing to inherit.

@@ -23,7 +23,7 @@ void remember(int signal) {
 }
 
 void handle(int signal, void (*handler)(int), unsigned flags) {
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_handler = handler;
   action.sa_flags = static_cast<int>(flags);
   sigaction(signal, &action, nullptr);
@@ -51,17 +51,22 @@ void report_crash(int signal) {
 
 void install_stop_handlers() {
   wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  for (const int signal : {SIGINT, SIGTERM}) handle(signal, remember, 0);
+  for (const int signal : {SIGINT, SIGTERM})
+    handle(signal, remember, 0);
   // Under nohup a hang-up is ignored, and stays so.
-  struct sigaction hang_up {};
+  struct sigaction hang_up{};
   sigaction(SIGHUP, nullptr, &hang_up);
   if (hang_up.sa_handler != SIG_IGN) handle(SIGHUP, remember, 0);
   handle(SIGPIPE, SIG_IGN, 0);
 }
 
-int stop_signal() { return caught_signal; }
+int stop_signal() {
+  return caught_signal;
+}
 
-int stop_fd() { return wake_fd; }
+int stop_fd() {
+  return wake_fd;
+}
 
 void die_by(int signal) {
   handle(signal, SIG_DFL, 0);
@@ -75,8 +80,10 @@ void die_by(int signal) {
 
 void install_worker_handlers() {
   // SA_NODEFER, or the raise() inside the handler would only take effect after its return.
-  for (const int signal : {SIGBUS, SIGSEGV, SIGFPE}) handle(signal, report_crash, SA_NODEFER);
-  for (const int signal : {SIGTERM, SIGHUP}) handle(signal, SIG_DFL, 0);
+  for (const int signal : {SIGBUS, SIGSEGV, SIGFPE})
+    handle(signal, report_crash, SA_NODEFER);
+  for (const int signal : {SIGTERM, SIGHUP})
+    handle(signal, SIG_DFL, 0);
   handle(SIGINT, SIG_IGN, 0);
   handle(SIGPIPE, SIG_IGN, 0);
 }
@@ -87,6 +94,8 @@ void die_with_parent(int parent) {
   if (getppid() != parent) _exit(1);
 }
 
-void set_process_name(const char* name) { prctl(PR_SET_NAME, name); }
+void set_process_name(const char* name) {
+  prctl(PR_SET_NAME, name);
+}
 
 }  // namespace dlprobe::loader

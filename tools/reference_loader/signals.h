@@ -11,7 +11,8 @@ int stop_signal();
 /// Becomes readable when a stop was asked for; -1 before install_stop_handlers().
 int stop_fd();
 
-/// Ends this process by `signal`, as if it had never been caught, so that its parent sees the truth.
+/// Ends this process by `signal`, as if it had never been caught, so that its parent sees the
+/// truth.
 [[noreturn]] void die_by(int signal);
 
 /// In a worker: SIGBUS, SIGSEGV and SIGFPE print one line and then kill the process as they would

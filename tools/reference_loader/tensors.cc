@@ -1,17 +1,16 @@
 #include "tools/reference_loader/tensors.h"
 
+#include <ATen/ATen.h>
+#include <ATen/MapAllocator.h>
+#include <ATen/Parallel.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <torch/version.h>
 
 #include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <utility>
-
-#include <ATen/ATen.h>
-#include <ATen/MapAllocator.h>
-#include <ATen/Parallel.h>
-#include <torch/version.h>
 
 #include "tools/reference_loader/batch_tensors.h"
 #include "tools/reference_loader/segment.h"
@@ -33,8 +32,8 @@ std::vector<int64_t> batch_sizes(const LoaderPlan& plan, int samples) {
 }
 
 /// A mapped segment and what there is to do when its tensor is gone. Under file_system the file is
-/// laid out as at::RefcountedMapAllocator does it; that class itself throws out of its destructor when
-/// somebody else has removed the file, so the count is kept here.
+/// laid out as at::RefcountedMapAllocator does it; that class itself throws out of its destructor
+/// when somebody else has removed the file, so the count is kept here.
 class Mapping {
  public:
   explicit Mapping(ReceivedSegment segment) : segment_(std::move(segment)) {
@@ -48,9 +47,9 @@ class Mapping {
     // As torch.multiprocessing: under file_descriptor it stays open as long as the tensor lives.
     const int flags = at::ALLOCATOR_MAPPED_SHAREDMEM | at::ALLOCATOR_MAPPED_NOCREATE |
                       at::ALLOCATOR_MAPPED_FROMFD | (named ? 0 : at::ALLOCATOR_MAPPED_KEEPFD);
-    memory_ = at::MapAllocator::makeDataPtr(at::WITH_FD, segment_.name.c_str(),
-                                            segment_.fd.release(), flags,
-                                            segment_.bytes + header_, nullptr);
+    memory_ =
+        at::MapAllocator::makeDataPtr(at::WITH_FD, segment_.name.c_str(), segment_.fd.release(),
+                                      flags, segment_.bytes + header_, nullptr);
   }
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
@@ -149,12 +148,17 @@ void convert_floats(std::span<const float> floats, std::string_view dtype,
   const auto count = static_cast<int64_t>(floats.size());
   // from_blob wants a pointer to non-const although it is only read here.
   const at::Tensor from =
-      at::from_blob(const_cast<float*>(floats.data()), {count}, at::kFloat);  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+      at::from_blob(const_cast<float*>(floats.data()), {count},
+                    at::kFloat);  // NOLINT(cppcoreguidelines-pro-type-const-cast)
   at::from_blob(out.data(), {count}, scalar_type(dtype)).copy_(from);
 }
 
-void use_torch_threads(int count) { at::set_num_threads(count); }
+void use_torch_threads(int count) {
+  at::set_num_threads(count);
+}
 
-std::string libtorch_version() { return TORCH_VERSION; }
+std::string libtorch_version() {
+  return TORCH_VERSION;
+}
 
 }  // namespace dlprobe::loader

@@ -30,8 +30,8 @@ struct ReceivedSegment {
   std::function<void()> on_freed;  ///< called when the tensor is gone
 };
 
-/// Tensors on the segments' own memory, mapped by at::MapAllocator. A named segment is unlinked when
-/// the last reference to it is gone.
+/// Tensors on the segments' own memory, mapped by at::MapAllocator. A named segment is unlinked
+/// when the last reference to it is gone.
 Expected<BatchHandle> attach_batch(const LoaderPlan& plan, int samples,
                                    std::array<ReceivedSegment, kSegmentsPerBatch> segments);
 

@@ -1,5 +1,10 @@
 #include "tools/reference_loader/trainer.h"
 
+#include <ATen/ATen.h>
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <c10/core/Event.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -8,12 +13,6 @@
 #include <optional>
 #include <utility>
 #include <vector>
-
-#include <ATen/ATen.h>
-#include <ATen/Context.h>
-#include <ATen/Parallel.h>
-#include <c10/core/Event.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "lib/base/parse.h"
 #include "tools/reference_loader/batch_tensors.h"
@@ -29,9 +28,10 @@ Expected<at::Device> choose_device(const std::string& wanted) {
   const bool has_cuda = at::hasCUDA();
   if (wanted == "cpu" || (wanted == "auto" && !has_cuda)) return at::Device(at::kCPU);
   if (!has_cuda) {
-    return failure(ErrorCode::kInvalid,
-                   "--device " + wanted + ": this libtorch (" + libtorch_version() +
-                       ") sees no CUDA device; give --device cpu, or build against a CUDA libtorch");
+    return failure(
+        ErrorCode::kInvalid,
+        "--device " + wanted + ": this libtorch (" + libtorch_version() +
+            ") sees no CUDA device; give --device cpu, or build against a CUDA libtorch");
   }
   const at::Device device = wanted == "auto" ? at::Device(at::kCUDA, 0) : at::Device(wanted);
   const at::Device numbered(at::kCUDA, device.has_index() ? device.index() : at::DeviceIndex{0});
@@ -55,8 +55,7 @@ std::optional<std::string> proc_value(const std::string& path, std::string_view 
 // A CPU build of libtorch has no API for the name of a GPU; its driver has.
 std::optional<std::string> gpu_name() {
   std::error_code ignored;
-  for (const auto& gpu :
-       std::filesystem::directory_iterator("/proc/driver/nvidia/gpus", ignored)) {
+  for (const auto& gpu : std::filesystem::directory_iterator("/proc/driver/nvidia/gpus", ignored)) {
     if (auto name = proc_value(gpu.path().string() + "/information", "Model")) return name;
   }
   return std::nullopt;
@@ -66,7 +65,8 @@ void wait_for_device(const at::Device& device) {
   if (device.is_cpu()) return;
   c10::Event event(device.type());
   event.record(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
-  while (!event.query()) sched_yield();
+  while (!event.query())
+    sched_yield();
 }
 
 }  // namespace
@@ -104,9 +104,12 @@ Expected<std::unique_ptr<Trainer>> Trainer::create(const LoaderOptions& options)
     if (options.threads > 0) at::set_num_threads(options.threads);
     at::manual_seed(options.seed);
     auto network = std::make_unique<Network>(Network{.device = device, .parameters = {}});
-    const std::vector<std::vector<int64_t>> shapes = {
-        {16, options.plan.sample_shape[0], 3, 3}, {16}, {32, 16, 3, 3}, {32}, {32, kClasses},
-        {kClasses}};
+    const std::vector<std::vector<int64_t>> shapes = {{16, options.plan.sample_shape[0], 3, 3},
+                                                      {16},
+                                                      {32, 16, 3, 3},
+                                                      {32},
+                                                      {32, kClasses},
+                                                      {kClasses}};
     for (const auto& shape : shapes) {
       at::Tensor parameter = (at::randn(shape, at::kFloat) * 0.1).to(device);
       network->parameters.push_back(parameter.set_requires_grad(true));
@@ -117,14 +120,18 @@ Expected<std::unique_ptr<Trainer>> Trainer::create(const LoaderOptions& options)
   }
 }
 
-std::string Trainer::device() const { return network_->device.str(); }
+std::string Trainer::device() const {
+  return network_->device.str();
+}
 
 std::string Trainer::device_name() const {
   const auto name = is_cuda() ? gpu_name() : proc_value("/proc/cpuinfo", "model name");
   return name.value_or("unknown");
 }
 
-bool Trainer::is_cuda() const { return network_->device.is_cuda(); }
+bool Trainer::is_cuda() const {
+  return network_->device.is_cuda();
+}
 
 Expected<StepTimes> Trainer::step(const BatchHandle& batch) {
   StepTimes times;

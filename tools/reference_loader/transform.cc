@@ -89,7 +89,8 @@ Status SampleMaker::make_one(uint32_t index, uint64_t random, std::span<std::byt
     if (buffers.file.empty()) return failure(ErrorCode::kMalformed, "the file is empty");
     cv::imdecode(buffers.file, channels == 1 ? cv::IMREAD_GRAYSCALE : cv::IMREAD_COLOR,
                  &buffers.image);
-    if (buffers.image.empty()) return failure(ErrorCode::kMalformed, "not an image OpenCV can decode");
+    if (buffers.image.empty())
+      return failure(ErrorCode::kMalformed, "not an image OpenCV can decode");
     Draw draw(random);
     const cv::Rect crop = random_crop(buffers.image.size(), size, draw);
     cv::resize(buffers.image(crop), buffers.sample, size, 0, 0, cv::INTER_LINEAR);
@@ -114,7 +115,8 @@ Status SampleMaker::make_one(uint32_t index, uint64_t random, std::span<std::byt
     void* target = as_floats ? static_cast<void*>(out.data() + channel * pixels * sizeof(float))
                              : buffers.floats.data() + channel * pixels;
     cv::Mat floats(size, CV_32F, target);
-    plane.convertTo(floats, CV_32F, 1 / (255 * kStd.at(colour)), -kMean.at(colour) / kStd.at(colour));
+    plane.convertTo(floats, CV_32F, 1 / (255 * kStd.at(colour)),
+                    -kMean.at(colour) / kStd.at(colour));
   }
   if (!as_bytes && !as_floats) convert_floats(buffers.floats, plan_.dtype, out);
   return {};
@@ -134,8 +136,12 @@ Status fill_batch(SampleMaker& maker, const BatchPlace& place, std::span<const u
   return {};
 }
 
-void use_no_opencv_threads() { cv::setNumThreads(0); }
+void use_no_opencv_threads() {
+  cv::setNumThreads(0);
+}
 
-std::string opencv_version() { return cv::getVersionString(); }
+std::string opencv_version() {
+  return cv::getVersionString();
+}
 
 }  // namespace dlprobe::loader

@@ -15,8 +15,9 @@ namespace dlprobe::loader {
 /// Told the number of an image that cannot be decoded, and why.
 using BrokenImageHandler = std::function<void(uint32_t image, const std::string& why)>;
 
-/// Turns compressed images into samples: decode, random crop, resize, random flip, normalise, planes.
-/// One per process; keeps its buffers. Everything random follows from the number it is given.
+/// Turns compressed images into samples: decode, random crop, resize, random flip, normalise,
+/// planes. One per process; keeps its buffers. Everything random follows from the number it is
+/// given.
 class SampleMaker {
  public:
   SampleMaker(const ImageSource& images, const LoaderPlan& plan);

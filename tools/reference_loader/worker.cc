@@ -52,7 +52,8 @@ class Sharer {
       const std::vector<UniqueFd> owned = take(key);
       std::vector<int> fds;
       fds.reserve(owned.size());
-      for (const UniqueFd& fd : owned) fds.push_back(fd.get());
+      for (const UniqueFd& fd : owned)
+        fds.push_back(fd.get());
       if (!send_with_fds(socket_, bytes_of(key), fds)) return;
     }
   }
@@ -102,7 +103,8 @@ class SegmentMaker {
  private:
   void discard(const std::vector<Segment>& segments) const {
     if (policy_.strategy == SharingStrategy::kFileDescriptor) return;
-    for (const Segment& segment : segments) remove_segment(segment.name(), manager_);
+    for (const Segment& segment : segments)
+      remove_segment(segment.name(), manager_);
   }
 
   uint32_t random_;
@@ -118,7 +120,8 @@ struct Outgoing {
   std::optional<PrivateBatch> unshared;  ///< to be moved into segments by the feeder
 };
 
-/// The result queue's thread, as multiprocessing.Queue has one: the worker never waits for the pipe.
+/// The result queue's thread, as multiprocessing.Queue has one: the worker never waits for the
+/// pipe.
 class Feeder {
  public:
   Feeder(ResultWriter writer, Sharer& sharer, SegmentMaker& maker)
@@ -241,8 +244,7 @@ class Worker {
 
   Status collate(const TaskHeader& task, std::span<const uint32_t> images, Outgoing& outgoing) {
     if (share_in_feeder_) {
-      DLP_TRY(outgoing.unshared,
-              make_private_batch(options_.plan, static_cast<int>(task.samples)));
+      DLP_TRY(outgoing.unshared, make_private_batch(options_.plan, static_cast<int>(task.samples)));
       return fill(task, images, outgoing.unshared->samples, outgoing.unshared->labels);
     }
     const uint64_t label_bytes = images.size() * sizeof(int64_t);
@@ -250,7 +252,8 @@ class Worker {
             maker_.make_pair(images.size() * sample_bytes(options_.plan), label_bytes));
     const std::span<std::byte> labels = outgoing.segments[1].data();
     // A mapping is page-aligned, and 64 bytes more under file_system.
-    const std::span typed(reinterpret_cast<int64_t*>(labels.data()), images.size());  // NOLINT(cppcoreguidelines-pro-type-reinterpret-cast)
+    const std::span typed(reinterpret_cast<int64_t*>(labels.data()),
+                          images.size());  // NOLINT(cppcoreguidelines-pro-type-reinterpret-cast)
     return fill(task, images, outgoing.segments[0].data(), typed);
   }
 

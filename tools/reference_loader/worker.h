@@ -14,12 +14,12 @@ namespace dlprobe::loader {
 
 /// The descriptors that a worker process works with, by their place in WorkerState::fds.
 enum WorkerFd : size_t {
-  kTasks,        ///< the index queue's read end
-  kResults,      ///< the result queue's write end, shared by all workers
-  kResultLock,   ///< see make_lock_file()
-  kSharer,       ///< the main process asks here for the descriptors of a batch (file_descriptor)
-  kManager,      ///< to the shm manager (file_system)
-  kImages,       ///< the built-in images
+  kTasks,       ///< the index queue's read end
+  kResults,     ///< the result queue's write end, shared by all workers
+  kResultLock,  ///< see make_lock_file()
+  kSharer,      ///< the main process asks here for the descriptors of a batch (file_descriptor)
+  kManager,     ///< to the shm manager (file_system)
+  kImages,      ///< the built-in images
   kWorkerFdCount,
 };
 
@@ -27,13 +27,13 @@ enum WorkerFd : size_t {
 struct WorkerState {
   std::vector<std::string> args;  ///< the loader's command line
   int worker = 0;
-  uint32_t random = 0;            ///< of the segments' names
+  uint32_t random = 0;  ///< of the segments' names
   std::array<int, kWorkerFdCount> fds = {-1, -1, -1, -1, -1, -1};
-  ImageSource images;             ///< its file, if any, is fds[kImages]
+  ImageSource images;  ///< its file, if any, is fds[kImages]
 };
 
-/// For a process that was not forked with the state in its memory. The descriptors' numbers are part
-/// of it.
+/// For a process that was not forked with the state in its memory. The descriptors' numbers are
+/// part of it.
 std::vector<uint8_t> encode_state(const WorkerState& state);
 /// The images lack their file: ImageSource::share() gives it to them once the descriptors' numbers
 /// are right. Throws nlohmann's exceptions on what encode_state never makes.

@@ -44,7 +44,8 @@ Expected<std::unique_ptr<WorkerGroup>> WorkerGroup::start(const LoaderSetup& set
 WorkerGroup::~WorkerGroup() {
   stop(std::chrono::milliseconds(0));
   if (leave_segments_) return;
-  for (const Member& member : members_) remove_segments_of(member.pid, setup_.random);
+  for (const Member& member : members_)
+    remove_segments_of(member.pid, setup_.random);
 }
 
 Status WorkerGroup::start_member(int worker) {
@@ -125,8 +126,7 @@ std::string WorkerGroup::describe(const WorkerExit& ended) const {
     if (signal == SIGBUS) text += "; it is possible that shared memory ran out";
     return text;
   }
-  return text + "exited unexpectedly with status " +
-         std::to_string(WEXITSTATUS(ended.wait_status));
+  return text + "exited unexpectedly with status " + std::to_string(WEXITSTATUS(ended.wait_status));
 }
 
 Expected<std::optional<WorkerExit>> WorkerGroup::collect_exits() const {
@@ -134,7 +134,8 @@ Expected<std::optional<WorkerExit>> WorkerGroup::collect_exits() const {
   for (;;) {
     DLP_TRY(const auto ended, launcher_->next_exit());
     if (!ended) return first;
-    for (Member& member : members_) member.ended = member.ended || member.pid == ended->pid;
+    for (Member& member : members_)
+      member.ended = member.ended || member.pid == ended->pid;
     if (!first) first = ended;
   }
 }
@@ -153,7 +154,9 @@ Error WorkerGroup::explain(Error error) const {
   return checked ? std::move(error) : checked.error();
 }
 
-bool WorkerGroup::all_ended() const { return std::ranges::all_of(members_, &Member::ended); }
+bool WorkerGroup::all_ended() const {
+  return std::ranges::all_of(members_, &Member::ended);
+}
 
 void WorkerGroup::stop(std::chrono::milliseconds grace) {
   // Each end of a queue tells the other side: no more tasks, nobody reads results any more.
@@ -168,8 +171,8 @@ void WorkerGroup::stop(std::chrono::milliseconds grace) {
     // An error means that the fork server is gone, and its workers with it.
     if (!collect_exits()) return;
     if (all_ended()) return;
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(
-        until - std::chrono::steady_clock::now());
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
     if (left.count() <= 0 && !std::exchange(killed, true)) {
       for (const Member& member : members_) {
         if (!member.ended) kill(member.pid, SIGKILL);

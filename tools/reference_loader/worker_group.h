@@ -25,8 +25,8 @@ struct LoaderSetup {
   const FaultEffects& effects;
   const std::vector<std::string>& args;  ///< the command line, for workers that start afresh
   const ImageSource& images;
-  ShmManager* manager = nullptr;         ///< only under file_system
-  uint32_t random = 0;                   ///< of the segments' names
+  ShmManager* manager = nullptr;  ///< only under file_system
+  uint32_t random = 0;            ///< of the segments' names
 };
 
 /// A set of worker processes with their queues: one index queue each, one result queue for all.

@@ -1,0 +1,58 @@
+#include "tools/reference_loader/memory_check.h"
+
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <optional>
+#include <string>
+
+#include "lib/base/parse.h"
+#include "lib/base/units.h"
+#include "lib/model/shm_forecast.h"
+
+namespace dlprobe::loader {
+namespace {
+
+/// MemAvailable of /proc/meminfo.
+std::optional<uint64_t> available_bytes() {
+  std::ifstream file("/proc/meminfo");
+  for (std::string line; std::getline(file, line);) {
+    const auto fields = split_fields(line);
+    if (fields.size() < 2 || fields[0] != "MemAvailable:") continue;
+    if (const auto kilobytes = parse_int<uint64_t>(fields[1])) return *kilobytes * 1024;
+  }
+  return std::nullopt;
+}
+
+/// What the machine's /dev/shm has room for: more cannot be taken, a shortage is an error.
+uint64_t free_shm_bytes(uint64_t otherwise) {
+  struct statvfs status{};
+  if (statvfs("/dev/shm", &status) != 0 || status.f_blocks == 0) return otherwise;
+  return uint64_t{status.f_bavail} * status.f_frsize;
+}
+
+uint64_t most_bytes(const LoaderPlan& plan, const FaultEffects& effects) {
+  const ShmForecast forecast = forecast_shm(plan, static_cast<uint64_t>(sysconf(_SC_PAGESIZE)));
+  if (plan.workers == 0) return 2 * forecast.batch_bytes;
+  if (!effects.private_mount) return std::min(forecast.bytes, free_shm_bytes(forecast.bytes));
+  const bool piles_up = effects.keep_batches > 0 || effects.abandon_times > 0;
+  const uint64_t litter = effects.stale_bytes + effects.held_bytes;
+  return std::min(effects.mount_bytes, piles_up ? effects.mount_bytes : litter + forecast.bytes);
+}
+
+}  // namespace
+
+Status check_memory(const LoaderPlan& plan, const FaultEffects& effects) {
+  const auto available = available_bytes();
+  if (!available) return {};
+  const uint64_t most = most_bytes(plan, effects);
+  if (most <= *available / 5 * 4) return {};
+  return failure(ErrorCode::kInvalid, "these options take up to " + format_bytes(most) +
+                                          " of memory, and " + format_bytes(*available) +
+                                          " are available: give a smaller --batch-size, "
+                                          "--prefetch-factor, --workers or fault");
+}
+
+}  // namespace dlprobe::loader
