@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "lib/base/parse.h"
 #include "lib/collect/tracked_process.h"
 #include "lib/os/deadline.h"
 
@@ -24,9 +25,32 @@ Expected<Candidate> look_at(const Machine& machine, int32_t pid, DeadlineReader&
   return Candidate{.process = std::move(process), .facts = std::move(facts)};
 }
 
-void compare_layout(Candidate& child, const Candidate& parent) {
+std::optional<LoaderPart> part_of(Candidate& child, const Candidate& parent) {
   child.facts.forked_without_exec =
       forked_without_exec(child.process.last_stat, parent.process.last_stat);
+  return belongs_to_parent(child.facts, parent.facts);
+}
+
+/// Whether one of its children is a data worker for certain: then it is the trainer, even if it was
+/// itself started by multiprocessing (a rank of a distributed job).
+bool has_data_workers(const Machine& machine, const Candidate& candidate, DeadlineReader& reader) {
+  const Directory& directory = *candidate.process.directory;
+  for (const std::string& tid : directory.list("task").value_or(std::vector<std::string>())) {
+    const std::string pids = directory.read("task/" + tid + "/children").value_or("");
+    for (const std::string_view field : split_fields(trim(pids))) {
+      auto child = look_at(machine, parse_int<int32_t>(field).value_or(0), reader);
+      if (!child) continue;
+      const auto part = part_of(*child, candidate);
+      if (part && part->role == Role::kWorker && part->certain) return true;
+    }
+  }
+  return false;
+}
+
+std::string describe_step(const Candidate& child, const Candidate& parent, const LoaderPart& part) {
+  return "process " + std::to_string(child.process.key.pid) +
+         " is a part of the loader of process " + std::to_string(parent.process.key.pid) + " (" +
+         part.basis + ")";
 }
 
 }  // namespace
@@ -39,18 +63,15 @@ Expected<ClimbResult> climb_to_trainer(const Machine& machine, int32_t pid) {
                    "process " + std::to_string(pid) + " is a thread of the kernel");
   }
   std::string reason;
-  for (int step = 0; step < kMostSteps; ++step) {
-    const int32_t parent_pid = current.process.last_stat.ppid;
-    if (parent_pid <= 1) break;
-    auto parent = look_at(machine, parent_pid, reader);
+  bool from_data_worker = false;
+  for (int step = 0; step < kMostSteps && current.process.last_stat.ppid > 1; ++step) {
+    auto parent = look_at(machine, current.process.last_stat.ppid, reader);
     if (!parent) break;
-    compare_layout(current, *parent);
-    const auto why = belongs_to_parent(current.facts, parent->facts);
-    if (!why) break;
-    if (!reason.empty()) reason += "; ";
-    reason += "process " + std::to_string(current.process.key.pid) +
-              " is a part of the loader of process " + std::to_string(parent_pid) + " (" + *why +
-              ")";
+    const auto part = part_of(current, *parent);
+    if (!part) break;
+    if (!part->certain && (from_data_worker || has_data_workers(machine, current, reader))) break;
+    from_data_worker = from_data_worker || (part->role == Role::kWorker && part->certain);
+    reason += (reason.empty() ? "" : "; ") + describe_step(current, *parent, *part);
     current = std::move(*parent);
   }
   if (reason.empty()) reason = "process " + std::to_string(pid) + " is no part of another's loader";

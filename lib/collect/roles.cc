@@ -268,10 +268,12 @@ std::vector<RoleAnswer> assign_roles(std::span<const RoleFacts> facts, const Pro
   return RoleTable(facts, root).take();
 }
 
-std::optional<std::string> belongs_to_parent(const RoleFacts& facts, const RoleFacts& parent) {
-  const OwnRole own = own_role(facts, &parent);
+std::optional<LoaderPart> belongs_to_parent(const RoleFacts& facts, const RoleFacts& parent) {
+  OwnRole own = own_role(facts, &parent);
   if (own.role == Role::kOther) return std::nullopt;
-  return own.basis;
+  return LoaderPart{.role = own.role,
+                    .certain = own.role != Role::kWorker || own.strength == Strength::kStrong,
+                    .basis = std::move(own.basis)};
 }
 
 }  // namespace dlprobe

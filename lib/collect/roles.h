@@ -40,8 +40,14 @@ struct RoleAnswer {
 /// forkserver.py, resource_tracker.py), or by being forked from a Python process without execve.
 std::vector<RoleAnswer> assign_roles(std::span<const RoleFacts> facts, const ProcessKey& root);
 
-/// Whether `facts` is a part of a loader that belongs to `parent` (a worker, a tracker, a
-/// forkserver, a manager): why, in words; nothing if it is not.
-std::optional<std::string> belongs_to_parent(const RoleFacts& facts, const RoleFacts& parent);
+/// A process that is a part of its parent's loader.
+struct LoaderPart {
+  Role role = Role::kOther;  ///< kWorker, kForkserver, kResourceTracker or kShmManager
+  bool certain = true;       ///< false: a worker of multiprocessing that need not be a data worker
+  std::string basis;
+};
+
+/// Whether `facts` is a part of a loader that belongs to `parent`; nothing if it is not.
+std::optional<LoaderPart> belongs_to_parent(const RoleFacts& facts, const RoleFacts& parent);
 
 }  // namespace dlprobe

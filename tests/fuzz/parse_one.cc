@@ -1,0 +1,67 @@
+#include "tests/fuzz/parse_one.h"
+
+#include <array>
+#include <utility>
+
+#include "lib/proc/cgroup_memory.h"
+#include "lib/proc/fdinfo.h"
+#include "lib/proc/host_memory.h"
+#include "lib/proc/maps.h"
+#include "lib/proc/mountinfo.h"
+#include "lib/proc/pid_cgroup.h"
+#include "lib/proc/pid_limits.h"
+#include "lib/proc/pid_stat.h"
+#include "lib/proc/pid_statm.h"
+#include "lib/proc/pid_status.h"
+#include "lib/proc/shm_name.h"
+#include "lib/proc/smaps_rollup.h"
+#include "lib/proc/syscall_file.h"
+
+namespace dlprobe {
+namespace {
+
+using Parser = void (*)(std::string_view);
+
+template <auto kParse>
+void run(std::string_view text) {
+  [[maybe_unused]] const auto result = kParse(text);
+}
+
+constexpr std::array<std::pair<std::string_view, Parser>, 17> kParsers = {{
+    {"cgroup_limit", run<parse_cgroup_limit>},
+    {"cgroup_oom_kills", run<parse_cgroup_oom_kills>},
+    {"cgroup_stat_v1", run<parse_cgroup_stat_v1>},
+    {"cgroup_stat_v2", run<parse_cgroup_stat_v2>},
+    {"fdinfo", run<parse_fdinfo>},
+    {"limits", run<parse_open_files_limit>},
+    {"maps", run<parse_shared_maps>},
+    {"meminfo", run<parse_meminfo>},
+    {"mountinfo", run<parse_mountinfo>},
+    {"pid_cgroup", run<parse_pid_cgroup>},
+    {"shm_name", run<parse_shm_name>},
+    {"smaps_rollup", run<parse_smaps_rollup>},
+    {"stat", run<parse_pid_stat>},
+    {"statm", run<parse_pid_statm>},
+    {"status", run<parse_pid_status>},
+    {"syscall", run<parse_syscall_file>},
+    {"vmstat", run<parse_vmstat_oom_kills>},
+}};
+
+}  // namespace
+
+bool parse_one(std::string_view parser, std::string_view text) {
+  for (const auto& [name, parse] : kParsers) {
+    if (name != parser) continue;
+    parse(text);
+    return true;
+  }
+  return false;
+}
+
+void parse_any(std::string_view text) {
+  if (text.empty()) return;
+  const auto choice = static_cast<unsigned char>(text.front());
+  kParsers.at(choice % kParsers.size()).second(text.substr(1));
+}
+
+}  // namespace dlprobe

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string_view>
+
+namespace dlprobe {
+
+/// Gives `text` to the parser of that name; false if there is none. What the parsers answer does
+/// not matter: only that they come back.
+bool parse_one(std::string_view parser, std::string_view text);
+
+/// Gives all but the first byte to the parser that the first byte chooses.
+void parse_any(std::string_view text);
+
+}  // namespace dlprobe

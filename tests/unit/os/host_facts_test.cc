@@ -1,0 +1,53 @@
+#include "lib/os/host_facts.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/fake_files.h"
+
+namespace dlprobe {
+namespace {
+
+class HostFactsTest : public testing::Test {
+ protected:
+  HostFacts read(const EnvironmentLookup& environment = [](std::string_view) {
+    return std::nullopt;
+  }) {
+    return read_host_facts({.root = files_, .clock = nullptr, .processes = nullptr}, environment);
+  }
+  std::shared_ptr<FakeFiles> files_ = std::make_shared<FakeFiles>();
+};
+
+TEST_F(HostFactsTest, TakesThePrettyName) {
+  files_->add("/etc/os-release", "NAME=\"Debian\"\nPRETTY_NAME=\"A \\\"quoted\\\" system\"\n");
+  const HostFacts facts = read();
+  EXPECT_EQ(facts.os, "A \"quoted\" system");
+  EXPECT_GT(facts.cpus, 0);
+  EXPECT_GE(facts.page_size, 4096U);
+  EXPECT_FALSE(facts.kernel.empty());
+}
+
+TEST_F(HostFactsTest, FallsBackToTheVendorsFile) {
+  files_->add("/usr/lib/os-release", "PRETTY_NAME='Other 1'\n");
+  EXPECT_EQ(read().os, "Other 1");
+}
+
+TEST_F(HostFactsTest, KnowsContainersByWhatTheyLeave) {
+  EXPECT_EQ(read().container, "");
+  files_->add("/run/.containerenv", "");
+  EXPECT_EQ(read().container, "podman");
+  files_->add("/.dockerenv", "");
+  EXPECT_EQ(read().container, "docker");
+  files_->add("/proc/self/cgroup", "0::/kubepods.slice/pod1\n");
+  EXPECT_EQ(read().container, "kubernetes");
+}
+
+TEST_F(HostFactsTest, KnowsSlurmByTheEnvironment) {
+  const HostFacts facts = read([](std::string_view name) -> std::optional<std::string> {
+    if (name == "SLURM_JOB_ID") return "12";
+    return std::nullopt;
+  });
+  EXPECT_EQ(facts.container, "slurm");
+}
+
+}  // namespace
+}  // namespace dlprobe

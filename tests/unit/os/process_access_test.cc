@@ -1,0 +1,94 @@
+#include "lib/os/process_access.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "lib/os/machine.h"
+
+namespace dlprobe {
+namespace {
+
+TEST(SystemProcesses, ReadsTheExitStatusOfAReapedProcess) {
+  const SystemProcesses processes;
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(7);
+  const auto pidfd = processes.open_pidfd(child);
+  ASSERT_TRUE(pidfd) << to_string(pidfd.error());
+  siginfo_t info{};
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT), 0);
+  const std::array fds = {pidfd->get()};
+  EXPECT_TRUE(processes.ended(fds)[0]);
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  const auto status = processes.exit_status(pidfd->get());
+  if (!status && status.error().code == ErrorCode::kUnsupported) {
+    GTEST_SKIP() << "PIDFD_GET_INFO with exit codes needs Linux 6.15";
+  }
+  ASSERT_TRUE(status) << to_string(status.error());
+  EXPECT_EQ(*status, 7 << 8);
+}
+
+TEST(SystemProcesses, ALivingProcessHasNotEnded) {
+  const SystemProcesses processes;
+  const auto pidfd = processes.open_pidfd(::getpid());
+  ASSERT_TRUE(pidfd);
+  const std::array fds = {pidfd->get(), -1};
+  const auto ended = processes.ended(fds);
+  EXPECT_FALSE(ended[0]);
+  EXPECT_FALSE(ended[1]);
+}
+
+TEST(SystemProcesses, ReadsMemory) {
+  const SystemProcesses processes;
+  const std::array<char, 4> original = {'a', 'b', 'c', 'd'};
+  std::array<char, 4> copy{};
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): an address of the target
+  const auto address = reinterpret_cast<uint64_t>(original.data());
+  const auto status =
+      processes.read_memory(::getpid(), address, std::as_writable_bytes(std::span(copy)));
+  ASSERT_TRUE(status) << to_string(status.error());
+  EXPECT_EQ(copy, original);
+  EXPECT_FALSE(processes.read_memory(::getpid(), 8, std::as_writable_bytes(std::span(copy))));
+}
+
+TEST(SystemProcesses, ListsSharedMappingsOfFilesAlone) {
+  const auto machine = live_machine();
+  ASSERT_TRUE(machine);
+  const int fd = static_cast<int>(::memfd_create("dlprobe-test", MFD_CLOEXEC));
+  ASSERT_GE(fd, 0);
+  ASSERT_EQ(::ftruncate(fd, 8192), 0);
+  void* shared = ::mmap(nullptr, 8192, PROT_READ, MAP_SHARED, fd, 0);
+  ASSERT_NE(shared, MAP_FAILED);
+  struct stat status{};
+  ASSERT_EQ(::fstat(fd, &status), 0);
+  const auto self = machine->root->open_directory("proc/self");
+  ASSERT_TRUE(self);
+  const auto mappings = machine->processes->shared_mappings(**self);
+  ::munmap(shared, 8192);
+  ::close(fd);
+  if (!mappings && mappings.error().code == ErrorCode::kUnsupported) {
+    GTEST_SKIP() << "PROCMAP_QUERY needs Linux 6.11";
+  }
+  ASSERT_TRUE(mappings) << to_string(mappings.error());
+  const auto found = std::ranges::find(*mappings, status.st_ino, &SharedMapping::inode);
+  ASSERT_NE(found, mappings->end());
+  EXPECT_EQ(found->end - found->begin, 8192U);
+  EXPECT_EQ(found->device, status.st_dev);
+  EXPECT_EQ(found->name, "/memfd:dlprobe-test (deleted)");
+}
+
+TEST(RecordedMachine, OffersNoSystemCalls) {
+  const ProcessAccess recorded;
+  EXPECT_EQ(recorded.open_pidfd(1).error().code, ErrorCode::kUnsupported);
+  EXPECT_EQ(recorded.exit_status(1).error().code, ErrorCode::kUnsupported);
+}
+
+}  // namespace
+}  // namespace dlprobe

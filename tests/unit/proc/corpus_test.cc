@@ -1,0 +1,37 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "tests/fuzz/parse_one.h"
+
+namespace dlprobe {
+namespace {
+
+/// tests/fuzz/corpus/PARSER/*: texts of real kernels, and every text that ever broke a parser. Each
+/// is given whole, and cut off at every byte.
+TEST(FuzzCorpus, EveryParserComesBack) {
+  size_t texts = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(DLPROBE_FUZZ_CORPUS)) {
+    if (!entry.is_regular_file()) continue;
+    std::ifstream file(entry.path(), std::ios::binary);
+    const std::string text((std::istreambuf_iterator<char>(file)),
+                           std::istreambuf_iterator<char>());
+    const std::string parser = entry.path().parent_path().filename();
+    if (parser == "any") {
+      parse_any(text);
+    } else {
+      ASSERT_TRUE(parse_one(parser, text)) << "no parser for " << entry.path();
+      for (size_t length = 0; length < text.size(); ++length) {
+        parse_one(parser, std::string_view(text).substr(0, length));
+      }
+    }
+    ++texts;
+  }
+  EXPECT_GE(texts, 17U);
+}
+
+}  // namespace
+}  // namespace dlprobe

@@ -1,0 +1,106 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/sysmacros.h>
+
+#include "lib/proc/cgroup_memory.h"
+#include "lib/proc/host_memory.h"
+#include "lib/proc/mountinfo.h"
+#include "lib/proc/text.h"
+
+namespace dlprobe {
+namespace {
+
+constexpr std::string_view kMounts =
+    "22 27 0:21 / /proc rw,relatime - proc proc rw\n"
+    "24 27 0:6 / /dev rw,relatime - devtmpfs devtmpfs rw,size=12334460k,mode=755\n"
+    "25 24 0:23 / /dev/shm rw,relatime shared:3 master:1 - tmpfs tmpfs rw,size=24684084k\n"
+    "27 1 254:0 / / rw,relatime - ext4 /dev/vda rw,discard\n"
+    "30 25 0:27 / /dev/shm rw,nosuid - tmpfs shm rw,size=65536k\n"
+    "31 27 0:28 /a\\040b /mnt/with\\040blank rw - tmpfs  rw\n";
+
+TEST(Mountinfo, FindsTheMountOnTop) {
+  const auto mounts = parse_mountinfo(kMounts);
+  ASSERT_TRUE(mounts) << to_string(mounts.error());
+  const MountEntry* shm = find_mount(*mounts, "/dev/shm");
+  ASSERT_NE(shm, nullptr);
+  EXPECT_EQ(shm->id, 30);
+  EXPECT_EQ(shm->device, makedev(0, 27));
+  EXPECT_EQ(shm->fs_type, "tmpfs");
+  EXPECT_EQ(shm->source, "shm");
+  EXPECT_EQ(shm->super_options, "rw,size=65536k");
+  EXPECT_EQ(find_mount(*mounts, "/dev/shmx")->mount_point, "/dev");
+  EXPECT_EQ(find_mount(*mounts, "/home")->mount_point, "/");
+}
+
+TEST(Mountinfo, UndoesEscapesAndTakesAnEmptySource) {
+  const auto mounts = parse_mountinfo(kMounts);
+  ASSERT_TRUE(mounts);
+  EXPECT_EQ(mounts->back().mount_point, "/mnt/with blank");
+  EXPECT_EQ(mounts->back().root, "/a b");
+  EXPECT_EQ(mounts->back().source, "");
+  EXPECT_EQ(mounts->back().super_options, "rw");
+}
+
+TEST(Mountinfo, RefusesWhatIsCutOff) {
+  EXPECT_FALSE(parse_mountinfo("22 27 0:21 / /proc rw,relatime - proc proc rw"));
+  EXPECT_FALSE(parse_mountinfo("22 27 0:21 / /proc rw,relatime - proc\n"));
+  EXPECT_FALSE(parse_mountinfo("22 27 x / /proc rw,relatime - proc proc rw\n"));
+}
+
+constexpr std::string_view kMeminfo =
+    "MemTotal:       24684084 kB\nMemFree:        23496636 kB\nMemAvailable:   24165644 kB\n"
+    "SwapCached:            0 kB\nSwapTotal:          100 kB\nSwapFree:            40 kB\n"
+    "Shmem:              8872 kB\nShmemHugePages:        1 kB\n";
+
+TEST(Meminfo, GivesBytes) {
+  const auto memory = parse_meminfo(kMeminfo);
+  ASSERT_TRUE(memory);
+  EXPECT_EQ(memory->total_bytes, uint64_t{24684084} * 1024);
+  EXPECT_EQ(memory->available_bytes, uint64_t{24165644} * 1024);
+  EXPECT_EQ(memory->shmem_bytes, 8872U * 1024);
+  EXPECT_EQ(memory->swap_free_bytes, 40U * 1024);
+  EXPECT_FALSE(parse_meminfo(kMeminfo.substr(0, 160)));
+}
+
+TEST(Vmstat, GivesOomKills) {
+  EXPECT_EQ(parse_vmstat_oom_kills("pgmajfault 9\noom_kill 3\noom_kill_x 4\n").value_or(0), 3U);
+  EXPECT_FALSE(parse_vmstat_oom_kills("pgmajfault 9\noom_kill 3"));
+  EXPECT_FALSE(parse_vmstat_oom_kills("oom_kill_x 4\n"));
+}
+
+TEST(CgroupMemory, ReadsV1) {
+  const auto stat = parse_cgroup_stat_v1(
+      "cache 9302016\nshmem 1\nhierarchical_memory_limit 67108864\ntotal_shmem 9084928\n");
+  ASSERT_TRUE(stat);
+  EXPECT_EQ(stat->shmem_bytes, 9084928U);
+  EXPECT_EQ(stat->hierarchical_limit, 67108864U);
+  EXPECT_EQ(parse_cgroup_oom_kills("oom_kill_disable 0\nunder_oom 0\noom_kill 2\n").value_or(0),
+            2U);
+}
+
+TEST(CgroupMemory, AVeryLargeLimitOfV1IsNone) {
+  for (const std::string_view page_4k : {"9223372036854771712\n", "9223372036854710272\n"}) {
+    const auto limit = parse_cgroup_limit(page_4k);
+    ASSERT_TRUE(limit);
+    EXPECT_FALSE(*limit);
+  }
+}
+
+TEST(CgroupMemory, ReadsV2) {
+  EXPECT_FALSE(*parse_cgroup_limit("max\n"));
+  EXPECT_EQ(**parse_cgroup_limit("67108864\n"), 67108864U);
+  EXPECT_FALSE(parse_cgroup_limit("67108864"));
+  EXPECT_EQ(parse_cgroup_stat_v2("anon 5\nfile 6\nshmem 7\n").value_or(0), 7U);
+  EXPECT_EQ(parse_cgroup_number("12\n").value_or(0), 12U);
+  EXPECT_FALSE(parse_cgroup_number("12"));
+}
+
+TEST(Text, KibibytesMayNotOverflow) {
+  EXPECT_EQ(parse_kib(" 4 kB"), 4096U);
+  EXPECT_FALSE(parse_kib("18446744073709551615 kB"));
+  EXPECT_FALSE(parse_kib("4"));
+  EXPECT_FALSE(parse_kib("4 MB"));
+}
+
+}  // namespace
+}  // namespace dlprobe

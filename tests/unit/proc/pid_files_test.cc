@@ -1,0 +1,284 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/sysmacros.h>
+
+#include <csignal>
+#include <string>
+
+#include "lib/proc/fdinfo.h"
+#include "lib/proc/maps.h"
+#include "lib/proc/pid_cgroup.h"
+#include "lib/proc/pid_limits.h"
+#include "lib/proc/pid_stat.h"
+#include "lib/proc/pid_statm.h"
+#include "lib/proc/pid_status.h"
+#include "lib/proc/smaps_rollup.h"
+#include "lib/proc/syscall_file.h"
+
+namespace dlprobe {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+/// Every proper prefix of a good text is refused: a short read never passes for a whole one.
+template <class Parse>
+void expect_every_truncation_refused(const std::string& text, Parse parse) {
+  ASSERT_TRUE(parse(text));
+  for (size_t length = 0; length < text.size(); ++length) {
+    EXPECT_FALSE(parse(text.substr(0, length))) << "of the first " << length << " bytes";
+  }
+}
+
+// Linux 6.18.
+const std::string kStat =
+    "8931 (cat) R 8929 8929 6377 0 -1 4194304 101 0 7 0 3 4 0 0 20 0 2 0 124727 3133440 410 "
+    "18446744073709551615 94115778179072 94115778198953 140735671943472 0 0 0 0 0 16384 0 0 0 17 0 "
+    "0 0 "
+    "0 0 0 94115778214960 94115778216576 94116825608192 140735671945901 140735671945974 "
+    "140735671945974 140735671947243 9\n";
+
+TEST(PidStat, GivesTheFieldsOfTheManual) {
+  const auto stat = parse_pid_stat(kStat);
+  ASSERT_TRUE(stat) << to_string(stat.error());
+  EXPECT_EQ(stat->pid, 8931);
+  EXPECT_EQ(stat->comm, "cat");
+  EXPECT_EQ(stat->state, 'R');
+  EXPECT_EQ(stat->ppid, 8929);
+  EXPECT_EQ(stat->minor_faults, 101U);
+  EXPECT_EQ(stat->major_faults, 7U);
+  EXPECT_EQ(stat->utime_ticks, 3U);
+  EXPECT_EQ(stat->stime_ticks, 4U);
+  EXPECT_EQ(stat->threads, 2);
+  EXPECT_EQ(stat->start_ticks, 124727U);
+  EXPECT_EQ(stat->start_code, 94115778179072U);
+  EXPECT_EQ(stat->start_stack, 140735671943472U);
+  EXPECT_EQ(stat->arg_start, 140735671945901U);
+  EXPECT_EQ(stat->exit_code, 9);
+  EXPECT_FALSE(is_kernel_thread(*stat));
+}
+
+TEST(PidStat, CommMayHoldBlanksParenthesesAndNewlines) {
+  for (const std::string comm : {"a b", ") R 1", "((", "x) (y", "new\nline", ""}) {
+    std::string text = kStat;
+    text.replace(text.find("cat"), 3, comm);
+    const auto stat = parse_pid_stat(text);
+    ASSERT_TRUE(stat) << comm;
+    EXPECT_EQ(stat->comm, comm);
+    EXPECT_EQ(stat->ppid, 8929);
+  }
+}
+
+TEST(PidStat, RefusesEveryTruncation) {
+  expect_every_truncation_refused(kStat, parse_pid_stat);
+}
+
+TEST(PidStat, TakesFieldsThatANewerKernelAdds) {
+  std::string text = kStat;
+  text.insert(text.size() - 1, " 1 2 3");
+  EXPECT_TRUE(parse_pid_stat(text));
+}
+
+TEST(PidStat, RefusesWhatIsNotANumber) {
+  std::string text = kStat;
+  text.replace(text.find("124727"), 6, "-24727");
+  const auto stat = parse_pid_stat(text);
+  ASSERT_FALSE(stat);
+  EXPECT_EQ(stat.error().code, ErrorCode::kMalformed);
+}
+
+TEST(PidStatm, GivesPages) {
+  const auto statm = parse_pid_statm("765 438 410 5 0 123 0\n");
+  ASSERT_TRUE(statm);
+  EXPECT_EQ(*statm, (PidStatm{.size = 765, .resident = 438, .shared = 410}));
+}
+
+TEST(PidStatm, RefusesEveryTruncationAndMoreFields) {
+  expect_every_truncation_refused("765 438 410 5 0 123 0\n", parse_pid_statm);
+  EXPECT_FALSE(parse_pid_statm("765 438 410 5 0 123 0 1\n"));
+}
+
+const std::string kStatusTail =
+    "Threads:\t3\nSigQ:\t0/96365\nSigPnd:\t0000000000000000\nShdPnd:\t0000000000000000\n"
+    "SigBlk:\t0000000000000000\nSigIgn:\t0000000001001000\nSigCgt:\t00000001000044c2\n"
+    "CapInh:\t0000000000000000\nSeccomp:\t0\nvoluntary_ctxt_switches:\t18\n"
+    "nonvoluntary_ctxt_switches:\t4\n";
+
+const std::string kStatus618 =
+    "Name:\tpt_data_worker\nUmask:\t0022\nState:\tS (sleeping)\nTgid:\t4711\nNgid:\t0\nPid:\t4711\n"
+    "PPid:\t4700\nTracerPid:\t0\nUid:\t1000\t1001\t1000\t1000\nGid:\t0\t0\t0\t0\nFDSize:"
+    "\t256\nGroups:\t \n"
+    "NStgid:\t4711\t12\nNSpid:\t4711\t12\nNSpgid:\t4711\t12\nNSsid:\t1\t1\nKthread:\t0\n"
+    "VmPeak:\t    3060 kB\nVmRSS:\t    1752 kB\nRssAnon:\t     112 kB\nRssFile:\t    1640 kB\n"
+    "RssShmem:\t       8 kB\nVmSwap:\t      12 kB\n" +
+    kStatusTail;
+
+TEST(PidStatus, GivesTheFieldsOfLinux618) {
+  const auto status = parse_pid_status(kStatus618);
+  ASSERT_TRUE(status) << to_string(status.error());
+  EXPECT_EQ(status->pid, 4711);
+  EXPECT_EQ(status->ppid, 4700);
+  EXPECT_EQ(status->uid, 1000U);
+  EXPECT_THAT(status->namespace_pids, ElementsAre(4711, 12));
+  EXPECT_EQ(status->threads, 3);
+  EXPECT_EQ(status->rss_anon_bytes, 112U * 1024);
+  EXPECT_EQ(status->rss_shmem_bytes, 8U * 1024);
+  EXPECT_EQ(status->swap_bytes, 12U * 1024);
+}
+
+TEST(PidStatus, KnowsTheSignalsThatTorchWorkersCatch) {
+  const auto status = parse_pid_status(kStatus618);
+  ASSERT_TRUE(status);
+  for (const int signal : {SIGBUS, SIGSEGV, SIGFPE, SIGTERM})
+    EXPECT_TRUE(catches(*status, signal));
+  EXPECT_FALSE(catches(*status, SIGCHLD));
+}
+
+TEST(PidStatus, AKernelThreadOfLinux61HasNoMemory) {
+  const auto status = parse_pid_status(
+      "Name:\tkworker/0:1\nState:\tI "
+      "(idle)\nTgid:\t9\nPid:\t9\nPPid:\t2\nTracerPid:\t0\nUid:\t0\t0\t0\t0\n"
+      "NSpid:\t9\n" +
+      kStatusTail);
+  ASSERT_TRUE(status);
+  EXPECT_FALSE(status->rss_anon_bytes);
+  EXPECT_FALSE(status->swap_bytes);
+}
+
+TEST(PidStatus, AProcessCannotForgeALineByItsName) {
+  // The kernel escapes newlines in Name, so a name cannot make a line of its own.
+  std::string text = kStatus618;
+  text.replace(text.find("pt_data_worker"), 14, "x\\nPPid:\\t1");
+  const auto status = parse_pid_status(text);
+  ASSERT_TRUE(status);
+  EXPECT_EQ(status->ppid, 4700);
+}
+
+TEST(PidStatus, RefusesEveryTruncation) {
+  expect_every_truncation_refused(kStatus618, parse_pid_status);
+}
+
+const std::string kLimits =
+    "Limit                     Soft Limit           Hard Limit           Units     \n"
+    "Max cpu time              unlimited            unlimited            seconds   \n"
+    "Max open files            1024                 524288               files     \n"
+    "Max realtime timeout      unlimited            unlimited            us        \n";
+
+TEST(PidLimits, GivesOpenFiles) {
+  const auto limit = parse_open_files_limit(kLimits);
+  ASSERT_TRUE(limit) << to_string(limit.error());
+  EXPECT_EQ(limit->soft, 1024U);
+  EXPECT_EQ(limit->hard, 524288U);
+}
+
+TEST(PidLimits, UnlimitedIsNothing) {
+  std::string text = kLimits;
+  text.replace(text.find("524288   "), 9, "unlimited");
+  const auto limit = parse_open_files_limit(text);
+  ASSERT_TRUE(limit);
+  EXPECT_FALSE(limit->hard);
+}
+
+TEST(PidLimits, RefusesEveryTruncation) {
+  expect_every_truncation_refused(kLimits, parse_open_files_limit);
+}
+
+TEST(PidCgroup, FindsTheMemoryHierarchyOfV1) {
+  const auto entries =
+      parse_pid_cgroup("9:name=systemd:/\n4:memory:/job/a:b\n3:cpu,cpuacct:/x\n0::/\n");
+  ASSERT_TRUE(entries);
+  ASSERT_EQ(entries->size(), 4U);
+  const CgroupEntry* memory = memory_cgroup(*entries);
+  ASSERT_NE(memory, nullptr);
+  EXPECT_EQ(memory->path, "/job/a:b");
+  EXPECT_THAT((*entries)[2].controllers, ElementsAre("cpu", "cpuacct"));
+}
+
+TEST(PidCgroup, FallsBackToV2AndToNone) {
+  const auto unified = parse_pid_cgroup("0::/user.slice/x.scope\n");
+  ASSERT_TRUE(unified);
+  ASSERT_NE(memory_cgroup(*unified), nullptr);
+  EXPECT_EQ(memory_cgroup(*unified)->path, "/user.slice/x.scope");
+  const auto none = parse_pid_cgroup("3:cpu:/\n");
+  ASSERT_TRUE(none);
+  EXPECT_EQ(memory_cgroup(*none), nullptr);
+  EXPECT_FALSE(parse_pid_cgroup("3:cpu\n"));
+  EXPECT_FALSE(parse_pid_cgroup("0::/user.slice/x.scope"));
+}
+
+TEST(Maps, GivesSharedMappingsOfFilesAlone) {
+  const auto entries = parse_shared_maps(
+      "562e7ba29000-562e7ba2b000 r--p 00000000 fe:00 260131                     /usr/bin/cat\n"
+      "7f0000000000-7f0001000000 rw-s 00000000 00:1d 42                         "
+      "/dev/shm/torch_1_2_3 (deleted)\n"
+      "7f0002000000-7f0003000000 rw-s 00000000 00:01 77                         /dev/zero "
+      "(deleted)\n"
+      "7fca06646000-7fca06668000 rw-p 00000000 00:00 0 \n"
+      "7ffe4cda0000-7ffe4cda4000 rw-s 00000000 00:00 0                          [anon_shmem:x]\n");
+  ASSERT_TRUE(entries) << to_string(entries.error());
+  ASSERT_EQ(entries->size(), 2U);
+  EXPECT_EQ((*entries)[0], (MapsEntry{.begin = 0x7f0000000000,
+                                      .end = 0x7f0001000000,
+                                      .device = makedev(0, 0x1d),
+                                      .inode = 42,
+                                      .path = "/dev/shm/torch_1_2_3 (deleted)"}));
+}
+
+TEST(Maps, RefusesWhatIsCutOffOrIsNoMapping) {
+  EXPECT_TRUE(parse_shared_maps("")->empty());  // a kernel thread, a zombie
+  EXPECT_FALSE(parse_shared_maps("562e7ba29000-562e7ba2b000 r--p 00000000 fe:00 1 "));
+  EXPECT_FALSE(parse_shared_maps("562e7ba2b000-562e7ba29000 r--p 00000000 fe:00 1 \n"));
+  EXPECT_FALSE(parse_shared_maps("nonsense\n"));
+}
+
+const std::string kRollup =
+    "55e643363000-7ffe4cda4000 ---p 00000000 00:00 0                          [rollup]\n"
+    "Rss:                1616 kB\nPss:                 382 kB\nPss_Dirty:           112 kB\n"
+    "Swap:                  4 kB\nSwapPss:               0 kB\nLocked:                0 kB\n";
+
+TEST(SmapsRollup, GivesSums) {
+  const auto rollup = parse_smaps_rollup(kRollup);
+  ASSERT_TRUE(rollup);
+  EXPECT_EQ(*rollup,
+            (SmapsRollup{.rss_bytes = 1616 * 1024, .pss_bytes = 382 * 1024, .swap_bytes = 4096}));
+  expect_every_truncation_refused(kRollup, parse_smaps_rollup);
+}
+
+TEST(SyscallFile, KnowsItsThreeForms) {
+  const auto call = parse_syscall_file("7 0x7f95 0x1 0x1388 0x0 0x0 0x0 0x7ffe 0x7f96\n");
+  ASSERT_TRUE(call);
+  EXPECT_EQ(call->number, 7);
+  EXPECT_THAT(call->args, ElementsAre(0x7f95, 1, 0x1388, 0, 0, 0));
+  const auto running = parse_syscall_file("running\n");
+  ASSERT_TRUE(running);
+  EXPECT_TRUE(running->running);
+  const auto blocked = parse_syscall_file("-1 0x7ffe 0x7f96\n");
+  ASSERT_TRUE(blocked);
+  EXPECT_EQ(blocked->number, -1);
+  EXPECT_FALSE(blocked->running);
+}
+
+TEST(SyscallFile, RefusesEveryTruncation) {
+  expect_every_truncation_refused("7 0x7f95 0x1 0x1388 0x0 0x0 0x0 0x7ffe 0x7f96\n",
+                                  parse_syscall_file);
+  expect_every_truncation_refused("running\n", parse_syscall_file);
+}
+
+TEST(FdInfo, GivesDescriptorsInFlightAndEpollTargets) {
+  const auto socket = parse_fdinfo("pos:\t0\nflags:\t02000002\nmnt_id:\t9\nino:\t8\nscm_fds: 3\n");
+  ASSERT_TRUE(socket) << to_string(socket.error());
+  EXPECT_EQ(socket->scm_fds, 3U);
+  EXPECT_EQ(socket->flags, 02000002U);
+  const auto epoll = parse_fdinfo(
+      "pos:\t7\nflags:\t02\nmnt_id:\t15\n"
+      "tfd:        5 events:       19 data:   ffff pos:0 ino:61af sdev:7\n"
+      "tfd:       12 events:       19 data:   ffff pos:0 ino:61af sdev:7\n");
+  ASSERT_TRUE(epoll);
+  EXPECT_EQ(epoll->position, 7U);
+  EXPECT_THAT(epoll->epoll_targets, ElementsAre(5, 12));
+  EXPECT_FALSE(parse_fdinfo("pos:\t0\nflags:\t0200"));
+  EXPECT_FALSE(parse_fdinfo("pos:\t0\nflags:\t9\n"));
+}
+
+}  // namespace
+}  // namespace dlprobe
