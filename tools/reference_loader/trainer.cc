@@ -4,6 +4,7 @@
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <c10/core/Event.h>
+#include <c10/core/GradMode.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <sched.h>
 
@@ -87,7 +88,7 @@ struct Trainer::Network {
   }
 
   void update() {
-    const at::NoGradGuard no_grad;
+    const c10::NoGradGuard no_grad;
     for (at::Tensor& parameter : parameters) {
       parameter.sub_(parameter.grad() * kLearningRate);
       parameter.mutable_grad().reset();
