@@ -188,7 +188,17 @@ struct Filer {
     }
   }
   void operator()(ProcessExit&& exit) const { insert_by_time(run.exits, std::move(exit)); }
-  void operator()(ShmMount&& mount) const { run.mounts.push_back(std::move(mount)); }
+  // The look before the start and the watch itself both tell of a mount; the later word counts.
+  void operator()(ShmMount&& mount) const {
+    const auto known = std::find_if(run.mounts.begin(), run.mounts.end(), [&](const ShmMount& other) {
+      return other.device == mount.device && other.mount_namespace == mount.mount_namespace;
+    });
+    if (known == run.mounts.end()) {
+      run.mounts.push_back(std::move(mount));
+    } else {
+      *known = std::move(mount);
+    }
+  }
   void operator()(Sample&& sample) const {
     for (const Observed<ShmUse>& use : sample.shm) {
       if (use && is_new) insert_by_time(run.shm_use, *use);

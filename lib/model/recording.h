@@ -144,7 +144,7 @@ struct Run {
   RunBegin begin;
   std::vector<ProcessInfo> processes;  ///< by key; the last word of each
   std::vector<ProcessExit> exits;      ///< in time order
-  std::vector<ShmMount> mounts;        ///< in the order in which they were found
+  std::vector<ShmMount> mounts;        ///< in the order in which they were found, each once
   std::vector<Sample> samples;         ///< in time order, thinned: see RecordingBuilder
   std::vector<ShmUse> shm_use;         ///< all of the statvfs, those of samples included; thinned
   std::vector<ShmLedger> ledgers;      ///< in time order, thinned

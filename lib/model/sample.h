@@ -38,7 +38,7 @@ struct HostMemory {
 struct Sample {
   BootNs at = 0;
   std::vector<ProcessSample> processes;   ///< in key order
-  std::vector<Observed<ShmUse>> shm;      ///< one for each mount of Run::mounts, same order
+  std::vector<Observed<ShmUse>> shm;      ///< one for each mount that the tree sees then
   std::optional<Observed<CgroupMemory>> cgroup;
   std::optional<Observed<HostMemory>> host;
   bool operator==(const Sample&) const = default;

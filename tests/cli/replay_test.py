@@ -42,7 +42,7 @@ class Replay(unittest.TestCase):
         os.kill(command, 0)  # the command goes on without dlprobe
         os.kill(command, signal.SIGKILL)
         report = json.loads(dlprobe("replay", "--json", self.path).stdout)
-        self.assertIn("cut off", json.dumps(report["limitations"]))
+        self.assertIn("stops without its last record", json.dumps(report["limitations"]))
 
     def test_every_truncation_is_read_or_refused_in_one_line(self):
         self.record("-q")

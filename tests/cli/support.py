@@ -20,7 +20,7 @@ def dlprobe(*arguments, **options):
 
 def report_of(*arguments, **options):
     """The JSON report of a run that must give one."""
-    done = dlprobe(*arguments, "--json", **options)
+    done = dlprobe(arguments[0], "--json", *arguments[1:], **options)
     try:
         return json.loads(done.stdout)
     except ValueError:

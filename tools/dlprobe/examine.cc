@@ -14,6 +14,7 @@
 
 #include "lib/base/secrets.h"
 #include "lib/os/host_facts.h"
+#include "lib/proc/pid_stat.h"
 #include "lib/collect/climb.h"
 #include "lib/collect/tracked_process.h"
 #include "lib/subject/child_process.h"
@@ -62,7 +63,10 @@ class Examiner {
 
   Examination run() {
     auto recorder = Recorder::open(header(), request_.record_path);
-    if (!recorder) return refuse(recorder.error(), kExitUsage);
+    if (!recorder) {
+      refuse(recorder.error(), kExitUsage);
+      return std::move(result_);
+    }
     recorder_ = std::move(*recorder);
     switch (request_.subject) {
       case SubjectKind::kReferenceLoader:
@@ -81,10 +85,9 @@ class Examiner {
   }
 
  private:
-  Examination refuse(Error error, int exit_code) {
+  void refuse(Error error, int exit_code) {
     result_.refusal = std::move(error);
     result_.refusal_exit = exit_code;
-    return std::move(result_);
   }
 
   RecordingHeader header() const {
@@ -120,34 +123,49 @@ class Examiner {
 
   void run_pid() {
     const auto found = climb_to_trainer(machine_, request_.pid);
-    if (!found) {
-      const bool is_forbidden = found.error().code == ErrorCode::kForbidden;
-      refuse(found.error(), is_forbidden ? kExitIncomplete : kExitUsage);
-      return;
+    if (!found) return refuse(found.error(), kExitUsage);
+    if (const Status seen = check_that_it_can_be_seen(found->key); !seen) {
+      const bool is_forbidden = seen.error().code == ErrorCode::kForbidden;
+      return refuse(seen.error(), is_forbidden ? kExitIncomplete : kExitUsage);
     }
-    begin_run({.asked_pid = request_.pid, .command = {}, .plan = request_.told_plan});
+    begin_run({.asked_pid = request_.pid, .plan = request_.told_plan});
     recorder_->add(Event{.at = machine_.clock->now(), .kind = "note", .text = found->reason,
                          .process = found->key});
-    watch_target({.root = found->key, .child = {}, .progress = UniqueFd(),
+    watch_target({.root = found->key,
                   .deadline = deadline(request_.watch_for.value_or(kDefaultPidWatch))});
   }
 
+  // A zombie has nothing left to look at; somebody else's process may not be looked into.
+  Status check_that_it_can_be_seen(const ProcessKey& key) const {
+    const std::string process = "process " + std::to_string(key.pid);
+    const std::string folder = "/proc/" + std::to_string(key.pid);
+    DLP_TRY(const std::string text, machine_.root->read(folder + "/stat"));
+    DLP_TRY(const PidStat stat, parse_pid_stat(text));
+    if (stat.state == 'Z' || stat.state == 'X') {
+      return failure(ErrorCode::kVanished,
+                     process + " has ended (a zombie): name a process that still runs");
+    }
+    if (const auto root = machine_.root->stat(folder + "/root/."); !root) {
+      Error error = root.error();
+      error.context = "look into " + process + " (run dlprobe as its user, or as root)";
+      return std::unexpected(std::move(error));
+    }
+    return {};
+  }
+
   void run_command() {
-    begin_run({.asked_pid = {}, .command = mask_secrets(request_.command), .plan = request_.told_plan});
-    const auto child = ChildProcess::start({.argv = request_.command, .descriptors = {}});
+    begin_run({.command = mask_secrets(request_.command), .plan = request_.told_plan});
+    // The command starts with dlprobe's own /dev/shm, and may be gone before the first sample.
+    look_at_own_shm(machine_, *recorder_);
+    const auto child = ChildProcess::start({.argv = request_.command});
     if (!child) {
       const bool is_missing = child.error().code == ErrorCode::kNotFound;
-      refuse(child.error(), is_missing ? kExitNotFound : kExitNotExecutable);
-      return;
+      return refuse(child.error(), is_missing ? kExitNotFound : kExitNotExecutable);
     }
     const auto root = process_key(machine_, child->pid());
-    if (!root) {
-      refuse(root.error(), kExitIncomplete);
-      return;
-    }
-    const WatchResult watched =
-        watch_target({.root = *root, .child = child->pid(), .progress = UniqueFd(),
-                      .deadline = deadline(request_.watch_for)});
+    if (!root) return refuse(root.error(), kExitIncomplete);
+    const WatchResult watched = watch_target({.root = *root, .child = child->pid(),
+                                              .deadline = deadline(request_.watch_for)});
     if (watched.end.reason == RunEndReason::kTimeUp) {
       fmt::print(stderr, "dlprobe: the command (pid {}) goes on, no longer watched\n", child->pid());
     }
@@ -156,10 +174,7 @@ class Examiner {
   void run_reference_loader() {
     const char* named = std::getenv("DLPROBE_REFERENCE_LOADER");
     const auto executable = find_reference_loader(named == nullptr ? "" : named, own_executable());
-    if (!executable) {
-      refuse(executable.error(), kExitUsage);
-      return;
-    }
+    if (!executable) return refuse(executable.error(), kExitUsage);
     for (size_t i = 0; i < request_.plans.size() && !result_.refusal && !interrupted_; ++i) {
       LoaderPlan plan = request_.plans[i];
       if (plan.batches == 0) plan.batches = enough_batches(plan);
@@ -171,7 +186,7 @@ class Examiner {
 
   // A loader that would not fit is not started: on a shared /dev/shm it would take the other jobs down.
   void run_plan(const std::string& executable, const LoaderPlan& plan) {
-    begin_run({.asked_pid = {}, .command = {}, .plan = plan});
+    begin_run({.plan = plan});
     if (plan.fault.empty()) {
       look_at_own_shm(machine_, *recorder_);
       if (has_error_in_last_run()) {
@@ -194,10 +209,7 @@ class Examiner {
   void start_plan(const std::string& executable, const LoaderPlan& plan) {
     constexpr int kProgressFd = 3;
     std::array<int, 2> progress{};
-    if (::pipe2(progress.data(), O_CLOEXEC) != 0) {
-      refuse(os_error("pipe"), kExitIncomplete);
-      return;
-    }
+    if (::pipe2(progress.data(), O_CLOEXEC) != 0) return refuse(os_error("pipe"), kExitIncomplete);
     UniqueFd read_end(progress[0]);
     UniqueFd write_end(progress[1]);
     ::fcntl(read_end.get(), F_SETFL, O_NONBLOCK);
@@ -206,15 +218,9 @@ class Examiner {
                              .descriptors = {{write_end.get(), kProgressFd}},
                              .dies_with_us = true});
     write_end.reset();
-    if (!child) {
-      refuse(child.error(), kExitUsage);
-      return;
-    }
+    if (!child) return refuse(child.error(), kExitUsage);
     const auto root = process_key(machine_, child->pid());
-    if (!root) {
-      refuse(root.error(), kExitIncomplete);
-      return;
-    }
+    if (!root) return refuse(root.error(), kExitIncomplete);
     const WatchResult watched =
         watch_target({.root = *root, .child = child->pid(), .progress = std::move(read_end),
                       .deadline = deadline(request_.watch_for), .ends_with_watch = true});
