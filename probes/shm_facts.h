@@ -77,7 +77,7 @@ uint64_t taken_bytes(const ShmSegment& segment);
 ShmSplit split_ledger(const ShmFacts& facts, const ShmLedger& ledger);
 
 /// What the loader needs at the most: the plan's forecast, else what its own segments say for the
-/// default prefetch_factor: (workers x 2 + 1) x the largest segment. 0: cannot be told.
+/// default prefetch_factor: (workers x 2 + 2) x the largest segment. 0: cannot be told.
 struct ShmDemand {
   uint64_t bytes = 0;
   uint64_t batch_bytes = 0;

@@ -6,6 +6,7 @@ Twin: the cache leaves room.
 """
 import errno
 import os
+import time
 
 import torch
 
@@ -23,6 +24,7 @@ class Caching(Samples):
 
     def __getitem__(self, index):
         if index == self.count // 2:
+            time.sleep(0.5)  # meanwhile everything on its way arrives, and nothing is freed any more
             fill(CACHE, self.keep_free)
         return super().__getitem__(index)
 

@@ -81,8 +81,8 @@ TEST(ShmStaleFiles, AreTheCauseOfAFailureThatTheyMake) {
   Scene scene;
   const ShmSegment stale = old(tensor(4711, 9, 40 * kMiB, CreatorState::kDead));
   scene.sample(0.1, 62 * kMiB);
-  scene.ledger(0.1, {unlinked_tensor(101, 1, 11 * kMiB, 101),
-                     unlinked_tensor(102, 2, 11 * kMiB, 102), stale});
+  scene.ledger(0.1, {unlinked_tensor(101, 1, 10 * kMiB, 101),
+                     unlinked_tensor(102, 2, 10 * kMiB, 102), stale});
   scene.use(0.25, 64 * kMiB);
   scene.exit_by_signal(101, 0.26, SIGBUS);
   const Verdict verdict = scene.examine();

@@ -57,8 +57,8 @@ TEST(ShmExhausted, SaysTheSizeThatWouldDo) {
   Scene scene = full_mount();
   scene.exit_by_signal(101, 0.26, SIGBUS);
   const Verdict verdict = scene.examine();
-  // (2 workers x 2 + 1) x 20 MiB and a quarter more, in steps of 64 MiB.
-  EXPECT_EQ(number(verdict.findings.front(), "size_that_would_do"), int64_t{128 * kMiB});
+  // (2 workers x 2 + 2) x 20 MiB and a quarter more, in steps of 64 MiB.
+  EXPECT_EQ(number(verdict.findings.front(), "size_that_would_do"), int64_t{192 * kMiB});
 }
 
 TEST(ShmExhausted, ACoreDumpIsTheSameDeath) {
@@ -174,7 +174,7 @@ TEST(ShmExhausted, AJobThatFailsByItselfWhileShmIsWellUsedIsNotIt) {
   scene.sample(0.1, 0);
   scene.sample(0.2, 55 * kMiB);
   scene.ledger(0.2,
-               {unlinked_tensor(101, 1, 11 * kMiB, 101), unlinked_tensor(102, 2, 11 * kMiB, 102)});
+               {unlinked_tensor(101, 1, 10 * kMiB, 101), unlinked_tensor(102, 2, 10 * kMiB, 102)});
   scene.exit_with(100, 0.5, 1);
   scene.sample(0.6, 0);
   EXPECT_FALSE(has_error(scene.examine()));
@@ -198,8 +198,8 @@ TEST(ShmHeldByAnotherJob, IsTheCauseWhenTheLoaderAloneWouldFit) {
   const ShmSegment theirs = foreign_block(9, 40 * kMiB, 900, "other-job");
   scene.sample(0.1, 40 * kMiB);
   scene.sample(0.2, 62 * kMiB);
-  scene.ledger(0.2, {unlinked_tensor(101, 1, 11 * kMiB, 101),
-                     unlinked_tensor(102, 2, 11 * kMiB, 102), theirs});
+  scene.ledger(0.2, {unlinked_tensor(101, 1, 10 * kMiB, 101),
+                     unlinked_tensor(102, 2, 10 * kMiB, 102), theirs});
   scene.use(0.25, 64 * kMiB);
   scene.exit_by_signal(101, 0.26, SIGBUS);
   const Verdict verdict = scene.examine();
@@ -299,7 +299,7 @@ TEST(ShmRemedies, TheOneForTheContainerComesFirst) {
     scene.exit_by_signal(101, 0.26, SIGBUS);
     return scene.examine().findings.front().remedies.front();
   };
-  EXPECT_THAT(first_remedy("docker").commands.front(), HasSubstr("--shm-size=128m"));
+  EXPECT_THAT(first_remedy("docker").commands.front(), HasSubstr("--shm-size=192m"));
   EXPECT_THAT(first_remedy("kubernetes").commands.front(), HasSubstr("medium: Memory"));
   EXPECT_THAT(first_remedy("slurm").applies_to, testing::ElementsAre("slurm"));
 }
