@@ -83,7 +83,7 @@ class BadInput(unittest.TestCase):
     def test_a_kernel_thread(self):
         if os.path.exists("/proc/2/exe") or not os.path.exists("/proc/2"):
             self.skipTest("pid 2 is not a kernel thread here: run outside of a pid namespace")
-        self.assert_refused(dlprobe("shm", "--pid", 2), 2, "kernel thread")
+        self.assert_refused(dlprobe("shm", "--pid", 2), 2, "thread of the kernel")
 
     def test_a_process_that_has_ended(self):
         ended = subprocess.Popen(["true"])

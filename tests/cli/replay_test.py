@@ -33,10 +33,12 @@ class Replay(unittest.TestCase):
     def test_readable_after_kill_9(self):
         with subprocess.Popen([DLPROBE, "shm", "--record", self.path, "--", "sleep", "60"],
                               stdout=subprocess.DEVNULL) as process:
-            while not os.path.exists(self.path) or os.path.getsize(self.path) < 4000:
+            commands = []
+            while not commands or os.path.getsize(self.path) < 4000:
                 self.assertIsNone(process.poll())
-            with open(f"/proc/{process.pid}/task/{process.pid}/children", encoding="ascii") as file:
-                command = int(file.read().split()[0])
+                with open(f"/proc/{process.pid}/task/{process.pid}/children", encoding="ascii") as file:
+                    commands = file.read().split()
+            command = int(commands[0])
             process.send_signal(signal.SIGKILL)
             process.wait(TIMEOUT)
         os.kill(command, 0)  # the command goes on without dlprobe

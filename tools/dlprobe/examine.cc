@@ -225,7 +225,8 @@ class Examiner {
         watch_target({.root = *root, .child = child->pid(), .progress = std::move(read_end),
                       .deadline = deadline(request_.watch_for), .ends_with_watch = true});
     interrupted_ = watched.interrupted;
-    const bool refused_its_options = watched.child_wait_status && !watched.heard_from_loader &&
+    const bool refused_its_options = watched.child_wait_status &&
+                                     !recorder_->recording().runs.back().loader &&
                                      WIFEXITED(*watched.child_wait_status) &&
                                      WEXITSTATUS(*watched.child_wait_status) == kExitUsage;
     if (refused_its_options) {

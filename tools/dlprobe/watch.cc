@@ -151,7 +151,6 @@ class Watch {
   void take_line(std::string_view line) {
     auto record = parse_progress_line(line);
     last_word_ = now();
-    result_.heard_from_loader = true;
     if (!record) {
       sink_.add(Event{.at = now(), .kind = "note", .text = to_string(record.error()), .process = {}});
       return;

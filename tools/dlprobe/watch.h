@@ -29,7 +29,6 @@ struct WatchResult {
   RunEnd end;
   bool interrupted = false;               ///< the user asked dlprobe to stop
   std::optional<int> child_wait_status;   ///< of WatchTarget::child
-  bool heard_from_loader = false;         ///< at least one progress line came
 };
 
 /// Watches `target`. Records go to `sink`. Everything that dlprobe started has ended when this returns,
