@@ -39,13 +39,14 @@ Status check_version(const Json& report) {
   const std::string text =
       version != report.end() && version->is_string() ? version->get<std::string>() : "";
   const auto major = parse_int<int>(std::string_view(text).substr(0, text.find('.')));
-  const auto ours = parse_int<int>(kReportSchemaVersion.substr(0, kReportSchemaVersion.find('.')));
+  const int ours =
+      parse_int<int>(kReportSchemaVersion.substr(0, kReportSchemaVersion.find('.'))).value_or(0);
   if (!major) return failure(ErrorCode::kMalformed, "the report has no schema_version");
   if (major != ours) {
     return failure(ErrorCode::kUnsupported,
                    fmt::format("the report has schema version {}, and this dlprobe reads {}.x: use "
                                "a dlprobe of that version",
-                               text, *ours));
+                               text, ours));
   }
   return {};
 }

@@ -32,6 +32,7 @@ std::vector<Held> holders_of(const ShmLedger& ledger) {
     }
   }
   std::vector<Held> result;
+  result.reserve(by_key.size());
   for (const auto& [key, held] : by_key)
     result.push_back(held);
   std::ranges::stable_sort(result, std::ranges::greater{}, &Held::bytes);
@@ -74,6 +75,7 @@ Json segment_json(const ShmSegment& segment) {
 
 Json largest_segments(const ShmLedger& ledger) {
   std::vector<const ShmSegment*> segments;
+  segments.reserve(ledger.segments.size());
   for (const ShmSegment& segment : ledger.segments)
     segments.push_back(&segment);
   std::ranges::stable_sort(segments, std::ranges::greater{},

@@ -60,9 +60,8 @@ Json process_json(const ProcessInfo& process, const Peaks& peaks, const TimeOfDa
   entry["uid"] = process.uid;
   if (process.namespace_pids.size() > 1) entry["namespace_pids"] = process.namespace_pids;
   if (process.cgroup) entry["cgroup"] = json_text(*process.cgroup);
-  if (process.open_files_limit && process.open_files_limit->soft) {
-    entry["open_files_limit"] = *process.open_files_limit->soft;
-  }
+  const Limit open_files = process.open_files_limit.value_or(Limit{});
+  if (open_files.soft) entry["open_files_limit"] = *open_files.soft;
   if (peaks.rss_bytes) entry["rss_peak_bytes"] = *peaks.rss_bytes;
   if (peaks.fds) entry["fds_peak"] = *peaks.fds;
   time.put(entry, "first_seen", process.seen_at);

@@ -129,6 +129,14 @@ const ProcessInfo* trainer_of(const Run& run) {
   return found == run.processes.end() ? nullptr : &*found;
 }
 
+const CgroupMemory* last_cgroup_memory(const Run& run) {
+  const CgroupMemory* last = nullptr;
+  for (const Sample& sample : run.samples) {
+    if (sample.cgroup && *sample.cgroup) last = &**sample.cgroup;
+  }
+  return last;
+}
+
 Json context_section(const Recording& recording) {
   Json section = {{"container", json_text(recording.header.host.container)}};
   if (recording.runs.empty()) return section;
@@ -136,14 +144,10 @@ Json context_section(const Recording& recording) {
   if (const ProcessInfo* trainer = trainer_of(run); trainer != nullptr && trainer->cgroup) {
     section["cgroup"] = json_text(*trainer->cgroup);
   }
-  const auto sample = std::find_if(run.samples.rbegin(), run.samples.rend(), [](const Sample& s) {
-    return s.cgroup.has_value() && s.cgroup->has_value();
-  });
-  if (sample != run.samples.rend()) {
-    const CgroupMemory& memory = **sample->cgroup;
-    section["cgroup_version"] = memory.version;
-    if (memory.limit_bytes) section["cgroup_limit_bytes"] = *memory.limit_bytes;
-    section["cgroup_used_bytes"] = memory.used_bytes;
+  if (const CgroupMemory* memory = last_cgroup_memory(run)) {
+    section["cgroup_version"] = memory->version;
+    if (memory->limit_bytes) section["cgroup_limit_bytes"] = *memory->limit_bytes;
+    section["cgroup_used_bytes"] = memory->used_bytes;
   }
   return section;
 }

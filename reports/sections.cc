@@ -1,14 +1,13 @@
 #include "reports/sections.h"
 
 #include <fmt/format.h>
-#include <signal.h>
 #include <sys/wait.h>
-#include <time.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <ctime>
 
 #include "lib/base/utf8.h"
 

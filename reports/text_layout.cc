@@ -107,15 +107,15 @@ std::optional<double> number_at(const Json& object, const char* key) {
 }
 
 const Json& items_at(const Json& object, const char* key) {
-  static const Json kNone = Json::array();
+  static const Json none = Json::array();
   const Json* found = member_of(object, key);
-  return found != nullptr && found->is_array() ? *found : kNone;
+  return found != nullptr && found->is_array() ? *found : none;
 }
 
 const Json& object_at(const Json& object, const char* key) {
-  static const Json kNone = Json::object();
+  static const Json none = Json::object();
   const Json* found = member_of(object, key);
-  return found != nullptr && found->is_object() ? *found : kNone;
+  return found != nullptr && found->is_object() ? *found : none;
 }
 
 std::string bytes_at(const Json& object, const char* key) {

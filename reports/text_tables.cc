@@ -61,7 +61,7 @@ std::vector<std::string> run_row(const Json& run) {
 }
 
 void write_legend(TextPage& page, const Json& runs) {
-  const bool has_speed = std::any_of(runs.begin(), runs.end(), [](const Json& run) {
+  const bool has_speed = std::ranges::any_of(runs, [](const Json& run) {
     return number_at(object_at(run, "loader"), "wait_share").has_value();
   });
   if (!has_speed) return;
@@ -184,11 +184,11 @@ void write_ledger(TextPage& page, const Json& report) {
   term("+ unlinked but open", "unlinked_open_bytes");
   term("+ unlinked but mapped", "unlinked_mapped_bytes");
   term("+ unexplained", "unexplained_bytes");
-  if (const auto unreadable = number_at(*ledger, "processes_unreadable");
-      unreadable.value_or(0) > 0) {
+  const double unreadable = number_at(*ledger, "processes_unreadable").value_or(0);
+  if (unreadable > 0) {
     page.paragraph("  ", fmt::format("{:.0f} processes could not be looked into: what they hold is "
                                      "part of \"unexplained\"",
-                                     *unreadable));
+                                     unreadable));
   }
   const Json& holders = items_at(*ledger, "holders");
   const size_t most = page.options().verbosity > 0 ? holders.size() : 5;

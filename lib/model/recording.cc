@@ -177,9 +177,7 @@ struct Filer {
 
   void operator()(RunBegin&& begin) const { run.begin = std::move(begin); }
   void operator()(ProcessInfo&& info) const {
-    const auto place =
-        std::lower_bound(run.processes.begin(), run.processes.end(), info,
-                         [](const ProcessInfo& a, const ProcessInfo& b) { return a.key < b.key; });
+    const auto place = std::ranges::lower_bound(run.processes, info.key, {}, &ProcessInfo::key);
     if (place != run.processes.end() && place->key == info.key) {
       info.seen_at = place->seen_at;
       *place = std::move(info);
@@ -190,7 +188,7 @@ struct Filer {
   void operator()(ProcessExit&& exit) const { insert_by_time(run.exits, std::move(exit)); }
   // The look before the start and the watch itself both tell of a mount; the later word counts.
   void operator()(ShmMount&& mount) const {
-    const auto known = std::find_if(run.mounts.begin(), run.mounts.end(), [&](const ShmMount& other) {
+    const auto known = std::ranges::find_if(run.mounts, [&](const ShmMount& other) {
       return other.device == mount.device && other.mount_namespace == mount.mount_namespace;
     });
     if (known == run.mounts.end()) {

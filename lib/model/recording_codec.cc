@@ -343,7 +343,7 @@ void fields(A& a, Is<RunEnd> auto& v) {
 
 // The name that a record of that type goes by in the file.
 template <class T>
-constexpr std::string_view kRecordName = "";
+constexpr std::string_view kRecordName{};
 template <>
 constexpr std::string_view kRecordName<RunBegin> = "run";
 template <>
@@ -653,37 +653,58 @@ bool decode_observed(const Item& item, Observed<T>& out) {
 }
 
 template <class T>
+bool decode_struct(const Item& item, T& out) {
+  if (!item.is_object()) return false;
+  Decoder decoder(item);
+  fields(decoder, out);
+  return decoder.is_good();
+}
+
+bool decode_character(const Item& item, char& out) {
+  std::string text;
+  if (!decode_text(item, text) || text.size() != 1) return false;
+  out = text.front();
+  return true;
+}
+
+bool decode_key(const Item& item, ProcessKey& out) {
+  return item.is_array() && item.size() == 2 && decode_integer(item[0], out.pid) &&
+         decode_integer(item[1], out.start_ticks);
+}
+
+bool decode_boolean(const Item& item, bool& out) {
+  if (item.is_boolean()) out = item.get<bool>();
+  return item.is_boolean();
+}
+
+bool decode_real(const Item& item, double& out) {
+  if (item.is_number()) out = item.get<double>();
+  return item.is_number() && std::isfinite(out);
+}
+
+template <class T>
 bool decode(const Item& item, T& out) {
   if constexpr (IsObserved<T>::value) {
     return decode_observed(item, out);
   } else if constexpr (std::same_as<T, std::string>) {
     return decode_text(item, out);
   } else if constexpr (std::same_as<T, char>) {
-    std::string text;
-    if (!decode_text(item, text) || text.size() != 1) return false;
-    out = text.front();
-    return true;
+    return decode_character(item, out);
   } else if constexpr (std::same_as<T, ProcessKey>) {
-    return item.is_array() && item.size() == 2 && decode_integer(item[0], out.pid) &&
-           decode_integer(item[1], out.start_ticks);
+    return decode_key(item, out);
   } else if constexpr (Enum<T>) {
     std::string name;
     return decode_text(item, name) && decode_enum(name, out);
   } else if constexpr (std::same_as<T, bool>) {
-    if (item.is_boolean()) out = item.get<bool>();
-    return item.is_boolean();
+    return decode_boolean(item, out);
   } else if constexpr (std::integral<T>) {
     return decode_integer(item, out);
   } else if constexpr (std::floating_point<T>) {
-    if (item.is_number()) out = item.get<T>();
-    return item.is_number() && std::isfinite(out);
+    return decode_real(item, out);
   } else if constexpr (IsVector<T>::value || std::same_as<T, std::array<uint64_t, 6>>) {
     return decode_array(item, out);
   } else {
-    if (!item.is_object()) return false;
-    Decoder decoder(item);
-    fields(decoder, out);
-    return decoder.is_good();
+    return decode_struct(item, out);
   }
 }
 
@@ -750,7 +771,8 @@ class Frames {
   Expected<std::optional<std::string_view>> next() {
     if (rest_.empty()) return std::nullopt;
     // A tail of zeros is what a file system may leave of a write that a crash cut short.
-    is_cut_ = rest_.size() < kFrameHeadBytes || rest_.find_first_not_of('\0') == rest_.npos;
+    is_cut_ =
+        rest_.size() < kFrameHeadBytes || rest_.find_first_not_of('\0') == std::string_view::npos;
     if (is_cut_) return std::nullopt;
     const uint32_t length = read_u32(rest_);
     if (length == 0 || length > kMostRecordBytes) {

@@ -5,7 +5,7 @@
 namespace dlprobe::testing {
 namespace {
 
-constexpr const char* kHostile = "\xff\xfe\x1b[31m \xe2\x80\xae x";
+constexpr const char* kHostile = "\xff\xfe\x1b[31m \xe2\x80\x8f x";
 
 LoaderPlan filled_plan() {
   return {.workers = 3,
