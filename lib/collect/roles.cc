@@ -97,6 +97,12 @@ std::optional<StartMethod> start_method_of(const RoleFacts& facts, const RoleFac
   return std::nullopt;
 }
 
+/// Started in one of multiprocessing's ways, by whatever program has Python inside.
+bool is_of_multiprocessing(const RoleFacts& facts, const RoleFacts& parent) {
+  return facts.forked_without_exec == true || is_forked_python(facts, parent) ||
+         (is_spawned(facts) && facts.cmdline != parent.cmdline);
+}
+
 OwnRole own_role(const RoleFacts& facts, const RoleFacts* parent) {
   if (auto helping = helper_role(facts, parent)) return *helping;
   if (parent == nullptr) return {};
@@ -108,7 +114,8 @@ OwnRole own_role(const RoleFacts& facts, const RoleFacts* parent) {
   } else if (is_loader_part(facts, "dlp-worker")) {
     role.strength = Strength::kStrong;
     role.basis = "the reference loader's worker by its name";
-  } else if (has_torch_handlers(facts) && !has_torch_handlers(*parent)) {
+  } else if (is_of_multiprocessing(facts, *parent) && has_torch_handlers(facts) &&
+             !has_torch_handlers(*parent)) {
     role.strength = Strength::kStrong;
     role.basis = "it catches SIGBUS, SIGSEGV, SIGFPE and SIGTERM as torch's data workers do";
   } else if (role.start_method == StartMethod::kForkserver) {

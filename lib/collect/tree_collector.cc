@@ -46,10 +46,9 @@ class TreeCollector::Impl {
     const BootNs now = machine_.clock->now();
     if (now >= next_sample_) {
       sample(now);
+      next_sample_ += options_.interval.count();
       // Late ticks are left out, not made up for.
-      next_sample_ = std::max(next_sample_ + options_.interval.count(), now + kMillisecond);
-      if (next_sample_ + options_.interval.count() < now)
-        next_sample_ = now + options_.interval.count();
+      if (next_sample_ <= now) next_sample_ = now + options_.interval.count();
     } else {
       poll_shm();
     }

@@ -1,0 +1,230 @@
+#include "lib/collect/tree_collector.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "tests/support/fake_files.h"
+#include "tests/support/record_list.h"
+
+namespace dlprobe {
+namespace {
+
+using testing::ElementsAre;
+using testing::SizeIs;
+
+constexpr uint64_t kShmDevice = 29;
+constexpr BootNs kMillisecond = 1'000'000;
+
+/// A machine with one trainer (pid 100), its /dev/shm, and processes as a test adds them.
+class MadeUpMachine : public testing::Test {
+ protected:
+  void SetUp() override {
+    add_process(100, 50, "python3", "/usr/bin/python3.11");
+    set_use(1U << 20U);
+    files_->set_stat("/dev/shm", {.device = kShmDevice});
+    files_->add(
+        "/proc/meminfo",
+        "MemTotal: 8 kB\nMemAvailable: 4 kB\nShmem: 1 kB\nSwapTotal: 0 kB\nSwapFree: 0 kB\n");
+    files_->add("/proc/vmstat", "oom_kill 2\n");
+    files_->add("/proc/self/mountinfo", "31 1 0:40 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+    files_->add("/sys/fs/cgroup/job/memory.current", "4096\n");
+    files_->add("/sys/fs/cgroup/job/memory.stat", "anon 1\nshmem 2048\n");
+    files_->add("/sys/fs/cgroup/job/memory.events", "oom 1\noom_kill 1\n");
+    files_->add("/sys/fs/cgroup/job/memory.max", "8192\n");
+  }
+
+  static std::string stat_text(int32_t pid, int32_t ppid, const std::string& comm, char state,
+                               int exit_code) {
+    return fmt::format(
+        "{} ({}) {} {} 1 1 0 -1 0 5 0 6 0 1 2 0 0 20 0 1 0 {} 1 1 1 {} 9 7 0 0 0 0 0 0 0 0 0 "
+        "17 0 0 0 0 0 0 0 0 0 7 8 0 0 {}\n",
+        pid, comm, state, ppid, pid * 10, state == 'Z' ? 0 : 1000 + pid, exit_code);
+  }
+
+  void add_process(int32_t pid, int32_t ppid, const std::string& comm, const std::string& exe) {
+    const std::string folder = fmt::format("/proc/{}", pid);
+    files_->add(folder + "/stat", stat_text(pid, ppid, comm, 'S', 0));
+    files_->add(folder + "/statm", "100 10 4 0 0 0 0\n");
+    files_->add(
+        folder + "/status",
+        fmt::format("Name:\t{}\nPid:\t{}\nPPid:\t{}\nTracerPid:\t0\nUid:\t7\t7\t7\t7\nNSpid:\t{}\n"
+                    "VmSwap:\t 4 kB\nThreads:\t1\nSigCgt:\t0\nnonvoluntary_ctxt_switches:\t0\n",
+                    comm, pid, ppid, pid));
+    files_->add(folder + "/cmdline",
+                comm + std::string(1, '\0') + "--token=abc" + std::string(1, '\0'));
+    files_->add(folder + "/limits",
+                "Max open files  1024  4096  files\nMax realtime timeout  1  1  us\n");
+    files_->add(folder + "/cgroup", "0::/job\n");
+    files_->add(folder + "/mountinfo", "30 25 0:29 / /dev/shm rw - tmpfs shm rw,size=1024k\n");
+    files_->add(folder + "/smaps_rollup", "Rss: 40 kB\nPss: 20 kB\nSwap: 0 kB\nLocked: 0 kB\n");
+    files_->add(folder + "/fd/0", "");
+    files_->add(folder + "/fd/1", "");
+    files_->add(folder + "/maps", "");
+    files_->add_link(folder + "/exe", exe);
+    files_->add_link(folder + "/ns/mnt", "mnt:[4026531841]");
+    files_->alias(folder + "/root", "");
+  }
+
+  void set_use(uint64_t used) {
+    files_->set_use(
+        "/dev/shm",
+        {.size_bytes = uint64_t{1} << 30U, .used_bytes = used, .inodes = 100, .inodes_used = 2});
+  }
+
+  TreeCollector collector() {
+    return TreeCollector(
+        {.root = files_, .clock = clock_, .processes = std::make_shared<ProcessAccess>()},
+        {.pid = 100, .start_ticks = 1000}, {}, records_);
+  }
+  void tick_after(TreeCollector& collector, BootNs time) {
+    clock_->advance(time);
+    collector.tick();
+  }
+
+  std::shared_ptr<FakeFiles> files_ = std::make_shared<FakeFiles>();
+  std::shared_ptr<FakeClock> clock_ = std::make_shared<FakeClock>(1'000'000'000);
+  RecordList records_;
+};
+
+TEST_F(MadeUpMachine, TheFirstTickTellsWhatThereIs) {
+  TreeCollector collector = this->collector();
+  const BootNs next = collector.tick();
+  EXPECT_EQ(next, clock_->now() + 100 * kMillisecond);
+  const auto infos = records_.all<ProcessInfo>();
+  ASSERT_THAT(infos, SizeIs(1));
+  EXPECT_EQ(infos[0].role, Role::kTrainer);
+  EXPECT_EQ(infos[0].uid, 7U);
+  EXPECT_THAT(infos[0].cmdline, ElementsAre("python3", "--token=***"));
+  EXPECT_EQ(infos[0].open_files_limit->soft, 1024U);
+  EXPECT_EQ(*infos[0].cgroup, "/job");
+  const auto mounts = records_.all<ShmMount>();
+  ASSERT_THAT(mounts, SizeIs(1));
+  EXPECT_EQ(mounts[0].device, kShmDevice);
+  EXPECT_EQ(mounts[0].options, "rw,size=1024k");
+  EXPECT_EQ(mounts[0].mount_namespace, 4026531841U);
+  const auto samples = records_.all<Sample>();
+  ASSERT_THAT(samples, SizeIs(1));
+  ASSERT_THAT(samples[0].processes, SizeIs(1));
+  EXPECT_EQ(**samples[0].processes[0].fd_count, 2U);
+  EXPECT_EQ(**samples[0].processes[0].swap_bytes, 4096U);
+  EXPECT_EQ(**samples[0].processes[0].pss_bytes, 20U * 1024);
+  EXPECT_EQ((*samples[0].host)->oom_kills, 2U);
+  EXPECT_EQ(samples[0].shm[0]->used_bytes, 1U << 20U);
+  ASSERT_TRUE(samples[0].cgroup);
+  EXPECT_EQ(**samples[0].cgroup, (CgroupMemory{.version = 2,
+                                               .path = "/job",
+                                               .used_bytes = 4096,
+                                               .limit_bytes = 8192,
+                                               .shmem_bytes = 2048,
+                                               .oom_kills = 1}));
+  EXPECT_TRUE(collector.alive());
+  EXPECT_TRUE(collector.trainer_alive());
+}
+
+TEST_F(MadeUpMachine, ChildrenAreFoundAndStayAfterTheyWereOrphaned) {
+  TreeCollector collector = this->collector();
+  collector.tick();
+  add_process(101, 100, "python3", "/usr/bin/python3.11");
+  tick_after(collector, 100 * kMillisecond);
+  EXPECT_THAT(records_.all<Sample>().back().processes, SizeIs(2));
+  files_->add("/proc/101/stat", stat_text(101, 1, "python3", 'S', 0));
+  files_->remove("/proc/100");
+  tick_after(collector, 100 * kMillisecond);
+  tick_after(collector, 100 * kMillisecond);
+  ASSERT_THAT(records_.all<Sample>().back().processes, SizeIs(1));
+  EXPECT_EQ(records_.all<Sample>().back().processes[0].ppid, 1);
+  EXPECT_TRUE(collector.alive());
+  EXPECT_FALSE(collector.trainer_alive());
+}
+
+TEST_F(MadeUpMachine, AZombieTellsHowItEnded) {
+  TreeCollector collector = this->collector();
+  collector.tick();
+  files_->add("/proc/100/stat", stat_text(100, 50, "python3", 'Z', 7));
+  tick_after(collector, 100 * kMillisecond);
+  const auto exits = records_.all<ProcessExit>();
+  ASSERT_THAT(exits, SizeIs(1));
+  EXPECT_EQ(exits[0].wait_status, 7);
+  EXPECT_EQ(exits[0].source, "zombie stat");
+  EXPECT_FALSE(collector.alive());
+}
+
+TEST_F(MadeUpMachine, WhatTheParentSawCounts) {
+  TreeCollector collector = this->collector();
+  collector.tick();
+  collector.note_exit({.pid = 100, .start_ticks = 1000}, 9, "waitid");
+  files_->remove("/proc/100");
+  tick_after(collector, 100 * kMillisecond);
+  const auto exits = records_.all<ProcessExit>();
+  ASSERT_THAT(exits, SizeIs(1));
+  EXPECT_EQ(exits[0].wait_status, 9);
+  EXPECT_EQ(exits[0].source, "waitid");
+}
+
+TEST_F(MadeUpMachine, AnEndThatNobodySawCarriesItsReason) {
+  TreeCollector collector = this->collector();
+  collector.tick();
+  files_->remove("/proc/100");
+  tick_after(collector, 100 * kMillisecond);
+  const auto exits = records_.all<ProcessExit>();
+  ASSERT_THAT(exits, SizeIs(1));
+  ASSERT_FALSE(exits[0].wait_status);
+  EXPECT_EQ(exits[0].wait_status.error().code, ErrorCode::kUnsupported);
+  for (const Gap& gap : records_.all<Gap>())
+    ADD_FAILURE() << gap.what << ": " << gap.why;
+}
+
+TEST_F(MadeUpMachine, APidThatWasGivenToAnotherIsNotTakenForIt) {
+  TreeCollector collector = this->collector();
+  collector.tick();
+  files_->remove("/proc/100");
+  tick_after(collector, 100 * kMillisecond);
+  add_process(100, 50, "sshd", "/usr/sbin/sshd");
+  files_->add("/proc/100/stat",
+              "100 (sshd) S 50 1 1 0 -1 0 5 0 6 0 1 2 0 0 20 0 1 0 77777 1 1 1 5 9 7 0 0 0 0 0 0 "
+              "0 0 0 17 0 0 0 0 0 0 0 0 0 7 8 0 0 0\n");
+  records_.clear();
+  tick_after(collector, 2000 * kMillisecond);
+  EXPECT_THAT(records_.all<ProcessInfo>(), SizeIs(0));
+  EXPECT_FALSE(collector.alive());
+}
+
+TEST_F(MadeUpMachine, ANearlyFullMountIsLookedAtBetweenSamples) {
+  set_use((uint64_t{1} << 30U) - (uint64_t{64} << 20U));  // 64 MiB free: 10.7 ms at 6000 MiB/s
+  TreeCollector collector = this->collector();
+  const BootNs next = collector.tick();
+  EXPECT_GE(next - clock_->now(), 10 * kMillisecond);
+  EXPECT_LT(next - clock_->now(), 12 * kMillisecond);
+  set_use((uint64_t{1} << 30U) - 4096);
+  tick_after(collector, 11 * kMillisecond);
+  EXPECT_THAT(records_.all<Sample>(), SizeIs(1));
+  ASSERT_THAT(records_.all<ShmUse>(), SizeIs(1));
+  EXPECT_EQ(collector.tick(), clock_->now() + 10 * kMillisecond);
+  EXPECT_THAT(records_.all<ShmUse>(), SizeIs(1)) << "unchanged use was recorded again";
+}
+
+TEST_F(MadeUpMachine, WhatMayNotBeReadIsAReasonAndNotAZero) {
+  files_->fail("/proc/100/smaps_rollup", EACCES);
+  files_->fail("/proc/100/limits", EACCES);
+  TreeCollector collector = this->collector();
+  collector.tick();
+  EXPECT_EQ(records_.all<ProcessInfo>()[0].open_files_limit.error().code, ErrorCode::kForbidden);
+  const auto sample = records_.all<Sample>()[0];
+  ASSERT_TRUE(sample.processes[0].pss_bytes);
+  EXPECT_EQ(sample.processes[0].pss_bytes->error().code, ErrorCode::kForbidden);
+}
+
+TEST_F(MadeUpMachine, AHiddenNamespaceFallsBackToTheSameDevice) {
+  files_->fail("/proc/100/ns/mnt", EACCES);
+  TreeCollector collector = this->collector();
+  collector.tick();
+  const auto mounts = records_.all<ShmMount>();
+  ASSERT_THAT(mounts, SizeIs(1));
+  EXPECT_EQ(mounts[0].seen_through.pid, 0);
+}
+
+}  // namespace
+}  // namespace dlprobe
