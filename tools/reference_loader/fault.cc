@@ -67,7 +67,7 @@ constexpr std::array kFaults = {
               "/dev/shm has free space but no inode left for a new file", kInodes},
 };
 
-constexpr uint64_t kMiB = 1024 * 1024;
+constexpr uint64_t kMiB = uint64_t{1} << 20;
 
 std::string known_faults() {
   std::string text;

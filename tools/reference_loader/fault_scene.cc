@@ -1,9 +1,9 @@
 #include "tools/reference_loader/fault_scene.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sched.h>
 #include <semaphore.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <cstdlib>
 #include <functional>
 #include <string_view>
@@ -86,11 +87,10 @@ Expected<std::vector<std::string>> make_segments(uint64_t bytes, uint64_t files)
 Status make_semaphores(uint64_t count) {
   for (uint64_t i = 0; i < count; ++i) {
     // multiprocessing's names: mp- and eight characters.
-    std::array<char, 16> name{};
-    std::snprintf(name.data(), name.size(), "/mp-%08x",
-                  static_cast<unsigned>(getpid()) * 0x9e3779b1U + static_cast<unsigned>(i));
-    if (sem_open(name.data(), O_CREAT | O_EXCL, 0600, 1) == SEM_FAILED) {
-      return os_failure(std::string("make semaphore ") + name.data());
+    const std::string name =
+        fmt::format("/mp-{:08x}", static_cast<uint32_t>(getpid()) * 0x9e3779b1U + i % 0x10000);
+    if (sem_open(name.c_str(), O_CREAT | O_EXCL, 0600, 1) == SEM_FAILED) {
+      return os_failure("make semaphore " + name);
     }
   }
   return {};
@@ -157,9 +157,7 @@ Expected<OtherJob> start_other_job(uint64_t bytes) {
   if (middle == 0) {
     // Its own session, and no child of the loader.
     setsid();
-    const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
-      dup2(null, fd);
+    use_null_stdio();
     if (fork() != 0) _exit(0);
     be_other_job(bytes, std::move(ready), std::move(life));
   }

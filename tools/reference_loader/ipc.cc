@@ -149,7 +149,7 @@ Status wait_readable(int fd, std::chrono::milliseconds limit,
 }
 
 void close_all_except(std::vector<int> keep) {
-  std::sort(keep.begin(), keep.end());
+  std::ranges::sort(keep);
   unsigned first = 3;
   for (const int fd : keep) {
     if (fd < 3) continue;
@@ -158,6 +158,13 @@ void close_all_except(std::vector<int> keep) {
     first = kept + 1;
   }
   close_range(first, ~0U, 0);
+}
+
+void use_null_stdio() {
+  const UniqueFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
+  if (!null) return;
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    dup2(null.get(), fd);
 }
 
 double monotonic_seconds() {

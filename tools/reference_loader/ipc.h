@@ -69,6 +69,10 @@ Status wait_readable(int fd, std::chrono::milliseconds limit, const std::functio
 /// that an end of file still means that its peer is gone.
 void close_all_except(std::vector<int> keep);
 
+/// Connects stdin, stdout and stderr to /dev/null: whoever reads the loader's output waits for its
+/// end, and must not wait for a helper process that outlives it.
+void use_null_stdio();
+
 /// Seconds on the monotonic clock; only differences mean anything.
 double monotonic_seconds();
 

@@ -1,7 +1,6 @@
 #include "tools/reference_loader/launcher.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -9,6 +8,7 @@
 
 #include <array>
 #include <chrono>
+#include <csignal>
 #include <deque>
 #include <map>
 #include <string>

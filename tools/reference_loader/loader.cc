@@ -144,7 +144,9 @@ Expected<Taken> Loader::next(LoadedBatch& batch) {
   if (stop_signal() != 0) return failure(ErrorCode::kTimeout, "stopped");
   if (next_batch_ == batches_per_epoch_) return Taken::kEndOfEpoch;
   if (!group_) {
-    DLP_TRY(batch, load_here(*make_task()));
+    const std::optional<Task> task = make_task();
+    if (!task) return Taken::kEndOfEpoch;
+    DLP_TRY(batch, load_here(*task));
     ++next_batch_;
     return Taken::kBatch;
   }
@@ -197,8 +199,8 @@ Status Loader::check_others() const {
 Status Loader::take_arrival() {
   Expected<Arrival> arrival = pin_thread_ ? pin_thread_->take() : receive(*group_, setup_);
   if (!arrival) return std::unexpected(group_->explain(arrival.error()));
-  if (arrival->broken_image) {
-    note_broken(*arrival->broken_image, arrival->why);
+  if (const auto broken = arrival->broken_image) {
+    note_broken(*broken, arrival->why);
   } else {
     const int index = arrival->batch.index;
     arrived_.emplace(index, std::move(*arrival));

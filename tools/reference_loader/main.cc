@@ -41,7 +41,7 @@ int main(int argc, char** argv) {
   try {
     return dlprobe::loader::run(std::vector<std::string>(argv + 1, argv + argc));
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "dlprobe-reference-loader: %s\n", error.what());
+    dlprobe::loader::complain(error.what());
     return dlprobe::loader::kExitFailed;
   }
 }

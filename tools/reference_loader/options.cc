@@ -1,5 +1,7 @@
 #include "tools/reference_loader/options.h"
 
+#include <fmt/core.h>
+
 #include <array>
 #include <optional>
 #include <utility>
@@ -156,16 +158,24 @@ Status read_rest(const Typed& typed, LoaderOptions& options) {
   return {};
 }
 
+std::string_view value_of(const FaultParameter& parameter) {
+  switch (parameter.type) {
+    case FaultParameter::Type::kSize:
+      return "SIZE";
+    case FaultParameter::Type::kCount:
+      return "N";
+    case FaultParameter::Type::kWord:
+      return parameter.words;
+  }
+  return "";
+}
+
 std::string fault_help() {
   std::string text = "Faults (--fault NAME[:key=value,...]), each inside a private /dev/shm:\n";
   for (const FaultInfo& info : all_faults()) {
-    text += "  " + std::string(info.name) + "\n      " + std::string(info.summary) + "\n";
+    text += fmt::format("  {}\n      {}\n", info.name, info.summary);
     for (const FaultParameter& parameter : info.parameters) {
-      text += "      " + std::string(parameter.key) + "=";
-      text += parameter.type == FaultParameter::Type::kWord   ? std::string(parameter.words)
-              : parameter.type == FaultParameter::Type::kSize ? "SIZE"
-                                                              : "N";
-      text += "  " + std::string(parameter.help) + "\n";
+      text += fmt::format("      {}={}  {}\n", parameter.key, value_of(parameter), parameter.help);
     }
   }
   return text;

@@ -2,11 +2,11 @@
 
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <array>
+#include <csignal>
 #include <utility>
 
 #include "tools/reference_loader/ipc.h"

@@ -1,9 +1,10 @@
 #include "tools/reference_loader/progress.h"
 
-#include <limits.h>
 #include <poll.h>
-#include <time.h>
 #include <unistd.h>
+
+#include <climits>
+#include <ctime>
 
 #include <nlohmann/json.hpp>
 
@@ -63,7 +64,7 @@ void Progress::event(std::string_view name, std::string_view text) {
       to_line({{"event", name}, {"at", boot_now()}, {"text", text.substr(0, kMaxTextBytes)}}));
 }
 
-void Progress::write_line(std::string line) {
+void Progress::write_line(const std::string& line) {
   if (fd_ < 0) return;
   // POLLOUT of a pipe promises room for PIPE_BUF bytes; longer lines (--verify) go piece by piece.
   for (std::string_view rest = line; !rest.empty();) {

@@ -32,7 +32,7 @@ class Progress {
   void event(std::string_view name, std::string_view text);
 
  private:
-  void write_line(std::string line);
+  void write_line(const std::string& line);
   int fd_;
   int patience_ms_ = 1000;
 };

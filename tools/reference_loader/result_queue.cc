@@ -1,8 +1,9 @@
 #include "tools/reference_loader/result_queue.h"
 
-#include <limits.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include <climits>
 
 #include "tools/reference_loader/ipc.h"
 

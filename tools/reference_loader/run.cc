@@ -1,9 +1,10 @@
 #include "tools/reference_loader/run.h"
 
 #include <fcntl.h>
-#include <signal.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -130,15 +131,11 @@ Expected<ImageSource> open_images(const LoaderOptions& options) {
 }
 
 void print_summary(const LoaderDone& done, const Trainer& trainer) {
-  std::printf("%llu images in %.2f s on %s: %.1f images/s, first batch after %.2f s",
-              static_cast<unsigned long long>(done.images), done.seconds, trainer.device().c_str(),
-              done.seconds > 0 ? static_cast<double>(done.images) / done.seconds : 0.0,
-              done.first_batch_s);
-  if (done.broken_images > 0) {
-    std::printf(", %llu broken images replaced",
-                static_cast<unsigned long long>(done.broken_images));
-  }
-  std::printf("\n");
+  const double rate = done.seconds > 0 ? static_cast<double>(done.images) / done.seconds : 0.0;
+  const std::string broken =
+      done.broken_images > 0 ? fmt::format(", {} broken images replaced", done.broken_images) : "";
+  fmt::print("{} images in {:.2f} s on {}: {:.1f} images/s, first batch after {:.2f} s{}\n",
+             done.images, done.seconds, trainer.device(), rate, done.first_batch_s, broken);
 }
 
 int train(const LoaderSetup& setup, Trainer& trainer, Progress& progress) {
@@ -203,7 +200,7 @@ int run_with_data(const LoaderOptions& options, const FaultEffects& effects,
 }  // namespace
 
 void complain(const std::string& text) {
-  std::fprintf(stderr, "dlprobe-reference-loader: %s\n", text.c_str());
+  fmt::print(stderr, "dlprobe-reference-loader: {}\n", text);
 }
 
 int run_loader(const LoaderOptions& options, const std::vector<std::string>& args) {

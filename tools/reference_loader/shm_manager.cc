@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -10,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -47,6 +47,7 @@ class Manager {
   void run() {
     while (!quit_) {
       std::vector<pollfd> entries;
+      entries.reserve(clients_.size());
       for (const UniqueFd& client : clients_) {
         entries.push_back({.fd = client.get(), .events = POLLIN, .revents = 0});
       }
@@ -111,10 +112,7 @@ class Manager {
   for (const int number : {SIGINT, SIGHUP, SIGTERM})
     signal(number, SIG_IGN);
   close_all_except({socket});
-  // Whoever reads the loader's output must not wait for this process to end.
-  const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
-    dup2(null, fd);
+  use_null_stdio();
   Manager(UniqueFd(socket)).run();
   _exit(0);
 }

@@ -1,11 +1,11 @@
 #include "tools/reference_loader/signals.h"
 
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <csignal>
 #include <cstdint>
 #include <string_view>
 
@@ -73,7 +73,7 @@ void die_by(int signal) {
   sigset_t set{};
   sigemptyset(&set);
   sigaddset(&set, signal);
-  sigprocmask(SIG_UNBLOCK, &set, nullptr);
+  pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
   raise(signal);
   _exit(128 + signal);
 }

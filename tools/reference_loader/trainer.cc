@@ -89,7 +89,7 @@ struct Trainer::Network {
 
   void update() {
     const c10::NoGradGuard no_grad;
-    for (at::Tensor& parameter : parameters) {
+    for (const at::Tensor& parameter : parameters) {
       parameter.sub_(parameter.grad() * kLearningRate);
       parameter.mutable_grad().reset();
     }
@@ -112,7 +112,7 @@ Expected<std::unique_ptr<Trainer>> Trainer::create(const LoaderOptions& options)
                                                       {32, kClasses},
                                                       {kClasses}};
     for (const auto& shape : shapes) {
-      at::Tensor parameter = (at::randn(shape, at::kFloat) * 0.1).to(device);
+      const at::Tensor parameter = (at::randn(shape, at::kFloat) * 0.1).to(device);
       network->parameters.push_back(parameter.set_requires_grad(true));
     }
     return std::unique_ptr<Trainer>(new Trainer(std::move(network)));
@@ -156,7 +156,7 @@ Expected<StepTimes> Trainer::step(const BatchHandle& batch) {
 }
 
 Status Trainer::warm_up(const LoaderPlan& plan) {
-  DLP_TRY(PrivateBatch batch, make_private_batch(plan, std::min(plan.batch_size, 4)));
+  DLP_TRY(const PrivateBatch batch, make_private_batch(plan, std::min(plan.batch_size, 4)));
   std::ranges::fill(batch.samples, std::byte{0});
   std::ranges::fill(batch.labels, 0);
   DLP_TRY([[maybe_unused]] const StepTimes times, step(batch.tensors));

@@ -1,5 +1,6 @@
 #include "tools/reference_loader/worker.h"
 
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <condition_variable>
@@ -158,12 +159,11 @@ class Feeder {
   }
 
   Status send(Outgoing& outgoing) {
-    if (outgoing.unshared) {
-      if (const Status shared = share(outgoing); !shared) {
+    if (const std::optional<PrivateBatch>& batch = outgoing.unshared) {
+      if (const Status shared = share(*batch, outgoing.segments); !shared) {
         // What multiprocessing.Queue does with an error in its feeder: print it and lose the item.
-        std::fprintf(stderr, "worker %d: batch %d is lost in the send thread: %s\n",
-                     outgoing.message.worker, outgoing.message.index,
-                     to_string(shared.error()).c_str());
+        fmt::print(stderr, "worker {}: batch {} is lost in the send thread: {}\n",
+                   outgoing.message.worker, outgoing.message.index, to_string(shared.error()));
         return {};
       }
     }
@@ -179,12 +179,11 @@ class Feeder {
     return writer_.write(outgoing.message);
   }
 
-  Status share(Outgoing& outgoing) {
-    const PrivateBatch& batch = *outgoing.unshared;
+  Status share(const PrivateBatch& batch, std::vector<Segment>& segments) {
     const auto labels = std::as_bytes(batch.labels);
-    DLP_TRY(outgoing.segments, maker_.make_pair(batch.samples.size(), labels.size()));
-    std::memcpy(outgoing.segments[0].data().data(), batch.samples.data(), batch.samples.size());
-    std::memcpy(outgoing.segments[1].data().data(), labels.data(), labels.size());
+    DLP_TRY(segments, maker_.make_pair(batch.samples.size(), labels.size()));
+    std::memcpy(segments[0].data().data(), batch.samples.data(), batch.samples.size());
+    std::memcpy(segments[1].data().data(), labels.data(), labels.size());
     return {};
   }
 
@@ -314,8 +313,7 @@ int run_worker(WorkerState state) {
   use_torch_threads(1);
   use_no_opencv_threads();
   const auto report = [&](const Error& error) {
-    std::fprintf(stderr, "dlprobe-reference-loader: worker %d: %s\n", state.worker,
-                 to_string(error).c_str());
+    fmt::print(stderr, "dlprobe-reference-loader: worker {}: {}\n", state.worker, to_string(error));
     return 1;
   };
   const auto command_line = parse_command_line(state.args);

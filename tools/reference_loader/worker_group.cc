@@ -1,11 +1,11 @@
 #include "tools/reference_loader/worker_group.h"
 
-#include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstring>
 #include <utility>
 
@@ -146,12 +146,12 @@ Status WorkerGroup::check() const {
   return {};
 }
 
-Error WorkerGroup::explain(Error error) const {
+Error WorkerGroup::explain(const Error& error) const {
   std::vector<pollfd> entries;
   add_poll_entries(entries);
   poll(entries.data(), entries.size(), 1000);
   const Status checked = check();
-  return checked ? std::move(error) : checked.error();
+  return checked ? error : checked.error();
 }
 
 bool WorkerGroup::all_ended() const {

@@ -53,7 +53,7 @@ class WorkerGroup {
   /// An error that names the worker, if one has ended without having been asked to.
   Status check() const;
   /// Why a queue broke: the end of a worker, if that becomes known within a second, else `error`.
-  Error explain(Error error) const;
+  Error explain(const Error& error) const;
 
   /// Ends the index queues and waits for the workers; after `grace` they are killed.
   void stop(std::chrono::milliseconds grace);
