@@ -99,17 +99,40 @@ void raise(std::optional<uint64_t>& peak, const std::optional<uint64_t>& value) 
   if (value) peak = std::max(peak.value_or(0), *value);
 }
 
+// PSS is costly to read, so each process has its turn: the sum of the newest values, as soon as
+// there is one of every process that lives.
+class PssSum {
+ public:
+  std::optional<uint64_t> add(const Sample& sample) {
+    for (const ProcessSample& process : sample.processes) {
+      if (const auto pss = value_of(process.pss_bytes)) newest_[process.key] = *pss;
+    }
+    uint64_t sum = 0;
+    for (const ProcessSample& process : sample.processes) {
+      if (process.state == 'Z') continue;  // has no memory any more
+      const auto known = newest_.find(process.key);
+      if (known == newest_.end()) return std::nullopt;
+      sum += known->second;
+    }
+    return sum;
+  }
+
+ private:
+  std::map<ProcessKey, uint64_t> newest_;
+};
+
 void put_resources(Json& entry, const Run& run) {
   std::optional<uint64_t> rss;
   std::optional<uint64_t> pss;
   std::optional<uint64_t> swap;
   std::optional<uint64_t> fds;
   size_t processes = 0;
+  PssSum pss_sum;
   for (const Sample& sample : run.samples) {
     processes = std::max(processes, sample.processes.size());
     if (sample.processes.empty()) continue;
     raise(rss, sum_of(sample, [](const auto& p) { return value_of(p.rss_bytes); }));
-    raise(pss, sum_of(sample, [](const auto& p) { return value_of(p.pss_bytes); }));
+    raise(pss, pss_sum.add(sample));
     raise(swap, sum_of(sample, [](const auto& p) { return value_of(p.swap_bytes); }));
     for (const ProcessSample& process : sample.processes)
       raise(fds, value_of(process.fd_count));
@@ -155,9 +178,11 @@ Json loader_of(const Run& run) {
 
 void put_forecast(Json& entry, const Run& run, const std::map<uint64_t, MountUse>& uses,
                   uint64_t page_size) {
+  // What was there before dlprobe started the subject is not the subject's.
+  const bool is_ours = run.begin.subject != SubjectKind::kPid;
   std::optional<uint64_t> rise;
   for (const auto& [device, use] : uses)
-    raise(rise, use.rise_bytes());
+    raise(rise, is_ours ? use.rise_bytes() : use.peak->used_bytes);
   if (rise) entry["shm_peak_bytes"] = *rise;
   if (!run.begin.plan) return;
   const ShmForecast forecast = forecast_shm(*run.begin.plan, page_size);

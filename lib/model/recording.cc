@@ -210,8 +210,7 @@ struct Filer {
   void operator()(LoaderDone&& done) const { run.done = done; }
   void operator()(Event&& event) const { insert_by_time(run.events, std::move(event)); }
   void operator()(Gap&& gap) const {
-    if (run.gaps.size() < kMostGaps &&
-        std::find(run.gaps.begin(), run.gaps.end(), gap) == run.gaps.end()) {
+    if (run.gaps.size() < kMostGaps && std::ranges::find(run.gaps, gap) == run.gaps.end()) {
       run.gaps.push_back(std::move(gap));
     }
   }

@@ -12,7 +12,8 @@
 namespace dlprobe {
 namespace {
 
-// What dlprobe itself changes (blocked signals, ignored SIGPIPE, raised limit) must not reach the command.
+// What dlprobe itself changes (blocked signals, ignored SIGPIPE, raised limit) must not reach the
+// command.
 struct InheritedState {
   sigset_t mask = {};
   struct sigaction sigpipe = {};
@@ -83,7 +84,8 @@ Expected<ChildProcess> ChildProcess::start(const ChildSpec& spec) {
 
   std::vector<std::string> argv = spec.argv;
   Launch launch;
-  for (std::string& argument : argv) launch.argv.push_back(argument.data());
+  for (std::string& argument : argv)
+    launch.argv.push_back(argument.data());
   launch.argv.push_back(nullptr);
   launch.descriptors = spec.descriptors;
   launch.dies_with_us = spec.dies_with_us;
@@ -113,6 +115,8 @@ std::optional<EndedChild> next_ended_child() {
   return EndedChild{.pid = info.si_pid, .wait_status = wait_status_of(info)};
 }
 
-void reap(const EndedChild& child) { ::waitpid(child.pid, nullptr, WNOHANG); }
+void reap(const EndedChild& child) {
+  ::waitpid(child.pid, nullptr, WNOHANG);
+}
 
 }  // namespace dlprobe

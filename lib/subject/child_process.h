@@ -53,8 +53,8 @@ std::optional<EndedChild> next_ended_child();
 /// Reaps that child.
 void reap(const EndedChild& child);
 
-/// Remembers signal dispositions, the signal mask and RLIMIT_NOFILE as dlprobe was started with, for
-/// its children. Call once, first thing in main.
+/// Remembers signal dispositions, the signal mask and RLIMIT_NOFILE as dlprobe was started with,
+/// for its children. Call once, first thing in main.
 void remember_inherited_state();
 
 }  // namespace dlprobe

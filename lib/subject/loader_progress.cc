@@ -39,7 +39,8 @@ LoaderDone done_from(const json& line) {
 }
 
 Event event_from(const json& line, const std::string& kind) {
-  return {.at = line.at("at"), .kind = "loader-" + kind, .text = line.value("text", ""), .process = {}};
+  return {
+      .at = line.at("at"), .kind = "loader-" + kind, .text = line.value("text", ""), .process = {}};
 }
 
 }  // namespace

@@ -7,11 +7,14 @@
 namespace dlprobe {
 namespace {
 
-std::string folder_of(const std::string& path) { return path.substr(0, path.rfind('/')); }
+std::string folder_of(const std::string& path) {
+  return path.substr(0, path.rfind('/'));
+}
 
 std::string shape_text(const std::vector<int64_t>& shape) {
   std::string text;
-  for (const int64_t extent : shape) text += (text.empty() ? "" : "x") + std::to_string(extent);
+  for (const int64_t extent : shape)
+    text += (text.empty() ? "" : "x") + std::to_string(extent);
   return text;
 }
 
@@ -28,7 +31,8 @@ Expected<std::string> find_reference_loader(const std::string& override_path,
   const std::string here = folder_of(own_executable);
   const std::array candidates = {
       here + "/", here + "/../libexec/dlprobe/",
-      here + "/../reference_loader/",  // the build tree: tools/dlprobe beside tools/reference_loader
+      here +
+          "/../reference_loader/",  // the build tree: tools/dlprobe beside tools/reference_loader
   };
   for (const std::string& folder : candidates) {
     std::string path = folder + std::string(kName);

@@ -8,8 +8,8 @@
 
 namespace dlprobe {
 
-/// The reference loader's executable: `override_path` if not empty, else beside `own_executable`, in
-/// the libexec and bin folders of its prefix, or in the build tree that dlprobe was built in.
+/// The reference loader's executable: `override_path` if not empty, else beside `own_executable`,
+/// in the libexec and bin folders of its prefix, or in the build tree that dlprobe was built in.
 /// kNotFound says which package brings it.
 Expected<std::string> find_reference_loader(const std::string& override_path,
                                             const std::string& own_executable);

@@ -49,7 +49,8 @@ int run_app(const std::vector<std::string>& arguments) {
   int exit_status = kExitPass;
   CLI::App app("Names the cause when a multi-process data loader dies, hangs or leaks.", "dlprobe");
   app.set_version_flag("--version", "dlprobe " + std::string(kVersion));
-  app.footer("Exit codes: 0 no finding at or above --fail-on, 1 finding, 2 usage, 3 incomplete, 4 bug.");
+  app.footer(
+      "Exit codes: 0 no finding at or above --fail-on, 1 finding, 2 usage, 3 incomplete, 4 bug.");
   add_probe_commands(app, session, exit_status);
   add_replay_command(app, exit_status);
   add_explain_command(app, exit_status);

@@ -1,6 +1,7 @@
 #include "tools/dlprobe/examine.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/random.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,13 +11,11 @@
 #include <csignal>
 #include <cstdlib>
 
-#include <fmt/core.h>
-
 #include "lib/base/secrets.h"
-#include "lib/os/host_facts.h"
-#include "lib/proc/pid_stat.h"
 #include "lib/collect/climb.h"
 #include "lib/collect/tracked_process.h"
+#include "lib/os/host_facts.h"
+#include "lib/proc/pid_stat.h"
 #include "lib/subject/child_process.h"
 #include "lib/subject/reference_loader.h"
 #include "tools/dlprobe/exit_status.h"
@@ -28,14 +27,16 @@
 namespace dlprobe {
 namespace {
 
-// Long enough for two of the 5 s waits of an idle DataLoader worker: less cannot prove a lost batch.
+// Long enough for two of the 5 s waits of an idle DataLoader worker: less cannot prove a lost
+// batch.
 constexpr auto kDefaultPidWatch = std::chrono::seconds(15);
 
 std::string random_id() {
   std::array<unsigned char, 16> bytes{};
   if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) bytes = {};
   std::string id;
-  for (const unsigned char byte : bytes) id += fmt::format("{:02x}", byte);
+  for (const unsigned char byte : bytes)
+    id += fmt::format("{:02x}", byte);
   return id;
 }
 
@@ -51,7 +52,8 @@ std::optional<std::string> own_environment(std::string_view name) {
   return value;
 }
 
-// Batches that a run of the reference loader needs to fill its queues and then show the steady state.
+// Batches that a run of the reference loader needs to fill its queues and then show the steady
+// state.
 int enough_batches(const LoaderPlan& plan) {
   return std::max(10, plan.workers * plan.prefetch_factor + 6);
 }
@@ -102,7 +104,6 @@ class Examiner {
                            .interval_ns = request_.interval.count()}};
   }
 
-
   std::optional<BootNs> deadline(std::optional<std::chrono::nanoseconds> span) const {
     if (!span) return std::nullopt;
     return machine_.clock->now() + span->count();
@@ -129,10 +130,10 @@ class Examiner {
       return refuse(seen.error(), is_forbidden ? kExitIncomplete : kExitUsage);
     }
     begin_run({.asked_pid = request_.pid, .plan = request_.told_plan});
-    recorder_->add(Event{.at = machine_.clock->now(), .kind = "note", .text = found->reason,
-                         .process = found->key});
-    watch_target({.root = found->key,
-                  .deadline = deadline(request_.watch_for.value_or(kDefaultPidWatch))});
+    recorder_->add(Event{
+        .at = machine_.clock->now(), .kind = "note", .text = found->reason, .process = found->key});
+    watch_target(
+        {.root = found->key, .deadline = deadline(request_.watch_for.value_or(kDefaultPidWatch))});
   }
 
   // A zombie has nothing left to look at; somebody else's process may not be looked into.
@@ -164,10 +165,11 @@ class Examiner {
     }
     const auto root = process_key(machine_, child->pid());
     if (!root) return refuse(root.error(), kExitIncomplete);
-    const WatchResult watched = watch_target({.root = *root, .child = child->pid(),
-                                              .deadline = deadline(request_.watch_for)});
+    const WatchResult watched = watch_target(
+        {.root = *root, .child = child->pid(), .deadline = deadline(request_.watch_for)});
     if (watched.end.reason == RunEndReason::kTimeUp) {
-      fmt::print(stderr, "dlprobe: the command (pid {}) goes on, no longer watched\n", child->pid());
+      fmt::print(stderr, "dlprobe: the command (pid {}) goes on, no longer watched\n",
+                 child->pid());
     }
   }
 
@@ -179,18 +181,21 @@ class Examiner {
       LoaderPlan plan = request_.plans[i];
       if (plan.batches == 0) plan.batches = enough_batches(plan);
       progress_.set_title(fmt::format("run {} of {}, {}, {}: ", i + 1, request_.plans.size(),
-                                      to_string(plan.start_method), to_string(plan.sharing_strategy)));
+                                      to_string(plan.start_method),
+                                      to_string(plan.sharing_strategy)));
       run_plan(*executable, plan);
     }
   }
 
-  // A loader that would not fit is not started: on a shared /dev/shm it would take the other jobs down.
+  // A loader that would not fit is not started: on a shared /dev/shm it would take the other jobs
+  // down.
   void run_plan(const std::string& executable, const LoaderPlan& plan) {
     begin_run({.plan = plan});
     if (plan.fault.empty()) {
       look_at_own_shm(machine_, *recorder_);
       if (has_error_in_last_run()) {
-        recorder_->add(RunEnd{.at = machine_.clock->now(), .reason = RunEndReason::kNotStarted,
+        recorder_->add(RunEnd{.at = machine_.clock->now(),
+                              .reason = RunEndReason::kNotStarted,
                               .text = "its shared memory would not fit, so it was not started"});
         return;
       }
@@ -199,11 +204,11 @@ class Examiner {
   }
 
   bool has_error_in_last_run() const {
-    Recording last = {.header = recorder_->recording().header, .runs = {recorder_->recording().runs.back()}};
+    Recording last = {.header = recorder_->recording().header,
+                      .runs = {recorder_->recording().runs.back()}};
     const Verdict verdict = request_.probe->examine(last);
-    return std::any_of(verdict.findings.begin(), verdict.findings.end(), [](const Finding& finding) {
-      return finding.severity == Severity::kError;
-    });
+    return std::any_of(verdict.findings.begin(), verdict.findings.end(),
+                       [](const Finding& finding) { return finding.severity == Severity::kError; });
   }
 
   void start_plan(const std::string& executable, const LoaderPlan& plan) {
@@ -221,16 +226,19 @@ class Examiner {
     if (!child) return refuse(child.error(), kExitUsage);
     const auto root = process_key(machine_, child->pid());
     if (!root) return refuse(root.error(), kExitIncomplete);
-    const WatchResult watched =
-        watch_target({.root = *root, .child = child->pid(), .progress = std::move(read_end),
-                      .deadline = deadline(request_.watch_for), .ends_with_watch = true});
+    const WatchResult watched = watch_target({.root = *root,
+                                              .child = child->pid(),
+                                              .progress = std::move(read_end),
+                                              .deadline = deadline(request_.watch_for),
+                                              .ends_with_watch = true});
     interrupted_ = watched.interrupted;
     const bool refused_its_options = watched.child_wait_status &&
                                      !recorder_->recording().runs.back().loader &&
                                      WIFEXITED(*watched.child_wait_status) &&
                                      WEXITSTATUS(*watched.child_wait_status) == kExitUsage;
     if (refused_its_options) {
-      refuse({.code = ErrorCode::kInvalid, .os_errno = 0,
+      refuse({.code = ErrorCode::kInvalid,
+              .os_errno = 0,
               .context = "the reference loader cannot run with these options (see its line above)"},
              kExitUsage);
     }
@@ -250,7 +258,8 @@ class Examiner {
 Examination examine(const ExamineRequest& request) {
   auto machine = live_machine();
   if (!machine) {
-    return {.recording = {}, .refusal = std::move(machine).error(), .refusal_exit = kExitIncomplete};
+    return {
+        .recording = {}, .refusal = std::move(machine).error(), .refusal_exit = kExitIncomplete};
   }
   return Examiner(request, std::move(*machine)).run();
 }

@@ -16,7 +16,7 @@ namespace dlprobe {
 /// What to examine, and how.
 struct ExamineRequest {
   const Probe* probe = nullptr;
-  std::vector<std::string> arguments;   ///< dlprobe's own, for the report
+  std::vector<std::string> arguments;  ///< dlprobe's own, for the report
   SubjectKind subject = SubjectKind::kReferenceLoader;
   int32_t pid = 0;                      ///< of SubjectKind::kPid
   std::vector<std::string> command;     ///< of SubjectKind::kCommand
@@ -24,7 +24,7 @@ struct ExamineRequest {
   std::optional<LoaderPlan> told_plan;  ///< what the user said of another loader
   std::optional<std::chrono::nanoseconds> watch_for;
   std::chrono::nanoseconds interval = std::chrono::milliseconds(100);
-  std::string record_path;              ///< empty: keep no file
+  std::string record_path;  ///< empty: keep no file
   bool show_progress = false;
 };
 

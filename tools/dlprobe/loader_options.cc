@@ -9,19 +9,22 @@ namespace {
 
 constexpr const char* kGroup = "Loader";
 constexpr int64_t kLargestExtent = 1 << 20;
-constexpr uint64_t kLargestBatchBytes = uint64_t{1} << 40;  // 1 TiB: beyond it a typing error is likelier
+constexpr uint64_t kLargestBatchBytes = uint64_t{1}
+                                        << 40;  // 1 TiB: beyond it a typing error is likelier
 
 template <class T, size_t N>
 std::vector<std::string> names_of(const std::array<T, N>& values) {
   std::vector<std::string> names;
-  for (const T value : values) names.emplace_back(to_string(value));
+  for (const T value : values)
+    names.emplace_back(to_string(value));
   names.emplace_back("all");
   return names;
 }
 
 std::vector<std::string> dtype_names() {
   std::vector<std::string> names;
-  for (const Dtype& dtype : kDtypes) names.emplace_back(dtype.name);
+  for (const Dtype& dtype : kDtypes)
+    names.emplace_back(dtype.name);
   return names;
 }
 
@@ -59,20 +62,30 @@ std::vector<T> chosen(const std::array<T, N>& values, const std::string& name) {
 void add_loader_options(CLI::App& command, LoaderOptions& options) {
   LoaderPlan& plan = options.plan;
   const auto number = [&](const char* name, int& value, const char* what, int least, int most) {
-    command.add_option(name, value, what)->check(CLI::Range(least, most))->capture_default_str()
+    command.add_option(name, value, what)
+        ->check(CLI::Range(least, most))
+        ->capture_default_str()
         ->group(kGroup);
   };
   number("--workers", plan.workers, "worker processes (num_workers)", 0, 1024);
   number("--batch-size", plan.batch_size, "samples per batch", 1, 1 << 20);
-  command.add_option("--sample-shape", options.sample_shape, "channels x height x width of a sample")
-      ->capture_default_str()->group(kGroup);
+  command
+      .add_option("--sample-shape", options.sample_shape, "channels x height x width of a sample")
+      ->capture_default_str()
+      ->group(kGroup);
   command.add_option("--dtype", plan.dtype, "element type of a sample")
-      ->check(CLI::IsMember(dtype_names()))->capture_default_str()->group(kGroup);
+      ->check(CLI::IsMember(dtype_names()))
+      ->capture_default_str()
+      ->group(kGroup);
   number("--prefetch-factor", plan.prefetch_factor, "batches in flight per worker", 1, 1024);
   command.add_option("--start-method", options.start_method, "how workers are started")
-      ->check(CLI::IsMember(names_of(kStartMethods)))->capture_default_str()->group(kGroup);
+      ->check(CLI::IsMember(names_of(kStartMethods)))
+      ->capture_default_str()
+      ->group(kGroup);
   command.add_option("--sharing-strategy", options.sharing_strategy, "how tensors are handed over")
-      ->check(CLI::IsMember(names_of(kSharingStrategies)))->capture_default_str()->group(kGroup);
+      ->check(CLI::IsMember(names_of(kSharingStrategies)))
+      ->capture_default_str()
+      ->group(kGroup);
   command.add_flag("--pin-memory", plan.pin_memory, "copy batches to pinned memory in a thread")
       ->group(kGroup);
   command.add_flag("--persistent-workers", plan.persistent_workers, "keep workers between epochs")
@@ -80,10 +93,12 @@ void add_loader_options(CLI::App& command, LoaderOptions& options) {
   number("--epochs", plan.epochs, "epochs to run", 1, 1'000'000);
   number("--batches", plan.batches, "batches per epoch (0: enough to see the steady state)", 0,
          std::numeric_limits<int>::max());
-  command.add_option("--device", plan.device, "auto, cpu, cuda or cuda:N")->capture_default_str()
+  command.add_option("--device", plan.device, "auto, cpu, cuda or cuda:N")
+      ->capture_default_str()
       ->group(kGroup);
   command.add_option("--data", plan.data_dir, "folder of images (default: built-in images)")
-      ->type_name("DIR")->group(kGroup);
+      ->type_name("DIR")
+      ->group(kGroup);
 }
 
 bool loader_options_given(const CLI::App& command) {
@@ -97,9 +112,9 @@ Expected<std::vector<LoaderPlan>> loader_plans(const LoaderOptions& options) {
   LoaderPlan plan = options.plan;
   DLP_TRY(plan.sample_shape, parse_shape(options.sample_shape));
   if (sample_bytes(plan) > kLargestBatchBytes / static_cast<uint64_t>(plan.batch_size)) {
-    return failure(ErrorCode::kInvalid,
-                   "--batch-size " + std::to_string(plan.batch_size) + " of --sample-shape " +
-                       options.sample_shape + " is more than 1 TiB per batch: check both numbers");
+    return failure(ErrorCode::kInvalid, "--batch-size " + std::to_string(plan.batch_size) +
+                                            " of --sample-shape " + options.sample_shape +
+                                            " is more than 1 TiB per batch: check both numbers");
   }
   std::vector<LoaderPlan> plans;
   for (const StartMethod method : chosen(kStartMethods, options.start_method)) {

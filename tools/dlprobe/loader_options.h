@@ -12,7 +12,7 @@ namespace dlprobe {
 
 /// The loader options of the command line, the same wherever a loader is meant.
 struct LoaderOptions {
-  LoaderPlan plan;             ///< all but the three below
+  LoaderPlan plan;  ///< all but the three below
   std::string sample_shape = "3x224x224";
   std::string start_method = "all";
   std::string sharing_strategy = "all";

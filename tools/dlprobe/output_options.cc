@@ -34,8 +34,7 @@ Expected<Output> parse_format(const std::string& text, const std::string& output
 bool wants_color(const OutputOptions& options, const std::string& path) {
   if (options.color != "auto") return options.color == "always";
   const char* no_color = std::getenv("NO_COLOR");
-  return path.empty() && ::isatty(STDOUT_FILENO) == 1 &&
-         (no_color == nullptr || *no_color == '\0');
+  return path.empty() && ::isatty(STDOUT_FILENO) == 1 && (no_color == nullptr || *no_color == '\0');
 }
 
 int terminal_width(const std::string& path) {
@@ -58,13 +57,20 @@ std::string render(const Output& output, const OutputOptions& options, const Jso
 void add_output_options(CLI::App& command, OutputOptions& options) {
   command.add_flag("--json", options.json, "the same as -f json")->group(kGroup);
   command.add_option("-f,--format", options.formats, "human or json, each with an optional =PATH")
-      ->type_name("FORMAT[=PATH]")->allow_extra_args(false)->group(kGroup);
+      ->type_name("FORMAT[=PATH]")
+      ->allow_extra_args(false)
+      ->group(kGroup);
   command.add_option("-o,--output", options.output_path, "write to PATH instead of stdout")
-      ->type_name("PATH")->group(kGroup);
+      ->type_name("PATH")
+      ->group(kGroup);
   command.add_option("--fail-on", options.fail_on, "lowest severity that makes the exit code 1")
-      ->check(CLI::IsMember({"error", "warning", "info"}))->capture_default_str()->group(kGroup);
+      ->check(CLI::IsMember({"error", "warning", "info"}))
+      ->capture_default_str()
+      ->group(kGroup);
   command.add_option("--color", options.color, "auto, always or never")
-      ->check(CLI::IsMember({"auto", "always", "never"}))->capture_default_str()->group(kGroup);
+      ->check(CLI::IsMember({"auto", "always", "never"}))
+      ->capture_default_str()
+      ->group(kGroup);
   command.add_flag("-q,--quiet", options.quiet, "the verdict alone, in one line")->group(kGroup);
   command.add_flag("-v,--verbose", options.verbosity, "all the evidence")->group(kGroup);
 }
@@ -105,8 +111,9 @@ Status write_outputs(const std::vector<Output>& outputs, const OutputOptions& op
   Status first_failure;
   for (const Output& output : outputs) {
     const std::string text = render(output, options, report);
-    const Status status = output.path.empty() ? write_all(STDOUT_FILENO, text, "the report to stdout")
-                                              : write_file_atomically(output.path, text);
+    const Status status = output.path.empty()
+                              ? write_all(STDOUT_FILENO, text, "the report to stdout")
+                              : write_file_atomically(output.path, text);
     if (!status && first_failure) first_failure = status;
   }
   return first_failure;

@@ -23,10 +23,9 @@ class ShmRecordsOnly : public RecordSink {
       }
       return;
     }
-    const bool is_about_shm = std::holds_alternative<ShmMount>(record) ||
-                              std::holds_alternative<ShmUse>(record) ||
-                              std::holds_alternative<ShmLedger>(record) ||
-                              std::holds_alternative<Gap>(record);
+    const bool is_about_shm =
+        std::holds_alternative<ShmMount>(record) || std::holds_alternative<ShmUse>(record) ||
+        std::holds_alternative<ShmLedger>(record) || std::holds_alternative<Gap>(record);
     if (is_about_shm) sink_.add(std::move(record));
   }
 

@@ -8,8 +8,7 @@
 
 namespace dlprobe {
 
-ProgressLine::ProgressLine(bool is_wanted)
-    : is_on_(is_wanted && ::isatty(STDERR_FILENO) == 1) {}
+ProgressLine::ProgressLine(bool is_wanted) : is_on_(is_wanted && ::isatty(STDERR_FILENO) == 1) {}
 
 void ProgressLine::show(std::string_view text) {
   if (!is_on_) return;

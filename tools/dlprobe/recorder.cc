@@ -34,7 +34,9 @@ void Recorder::add(Record record) {
   builder_.add(std::move(record));
 }
 
-Status Recorder::append(const Record& record) { return file_->append(encode_record(record)); }
+Status Recorder::append(const Record& record) {
+  return file_->append(encode_record(record));
+}
 
 Status Recorder::compact() {
   DLP_CHECK(write_file_atomically(path_, encode_recording(recording())));

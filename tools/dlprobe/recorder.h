@@ -14,15 +14,16 @@ namespace dlprobe {
 /// Takes the records of an examination: puts them together in memory, and appends them to a file if
 /// one was asked for. The file is readable up to its last whole record whenever dlprobe stops.
 ///
-/// The file is kept below `kLargestFile` by writing it anew, thinned as memory is, beside the old one
-/// and renaming it into place. When it cannot be written any more (disk full) the examination goes
-/// on without it, and a Gap says so.
+/// The file is kept below `kLargestFile` by writing it anew, thinned as memory is, beside the old
+/// one and renaming it into place. When it cannot be written any more (disk full) the examination
+/// goes on without it, and a Gap says so.
 class Recorder : public RecordSink {
  public:
   static constexpr uint64_t kLargestFile = uint64_t{256} << 20;
 
   /// `path` empty: in memory only. The file is created 0600; one that exists is replaced.
-  static Expected<std::unique_ptr<Recorder>> open(const RecordingHeader& header, const std::string& path);
+  static Expected<std::unique_ptr<Recorder>> open(const RecordingHeader& header,
+                                                  const std::string& path);
 
   void add(Record record) override;
   const Recording& recording() const { return builder_.recording(); }

@@ -1,14 +1,16 @@
 #include "tools/dlprobe/signals.h"
 
-#include <csignal>
 #include <unistd.h>
+
+#include <csignal>
 
 namespace dlprobe {
 
 SignalFd::SignalFd() {
   sigset_t mask;
   sigemptyset(&mask);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD}) sigaddset(&mask, signal);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD})
+    sigaddset(&mask, signal);
   ::pthread_sigmask(SIG_BLOCK, &mask, &old_mask_);
   fd_.reset(::signalfd(-1, &mask, SFD_NONBLOCK | SFD_CLOEXEC));
 }

@@ -1,5 +1,6 @@
 #include "tools/dlprobe/watch.h"
 
+#include <fmt/core.h>
 #include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -7,8 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
-
-#include <fmt/core.h>
 
 #include "lib/base/units.h"
 #include "lib/collect/tracked_process.h"
@@ -19,9 +18,11 @@ namespace dlprobe {
 namespace {
 
 constexpr BootNs kSecond = 1'000'000'000;
-// torch_shm_manager stays 2 s after its last client (SHUTDOWN_TIMEOUT); what it leaves then is left for good.
+// torch_shm_manager stays 2 s after its last client (SHUTDOWN_TIMEOUT); what it leaves then is left
+// for good.
 constexpr BootNs kLinger = 3 * kSecond;
-// A reference loader of ours that says nothing for so long is stuck; it would keep dlprobe for ever.
+// A reference loader of ours that says nothing for so long is stuck; it would keep dlprobe for
+// ever.
 constexpr BootNs kLoaderSilence = 120 * kSecond;
 constexpr BootNs kKillAfter = 3 * kSecond;
 constexpr size_t kLongestLine = size_t{1} << 20;
@@ -67,7 +68,8 @@ class Watch {
     if (root_ended()) {
       if (!linger_until_) linger_until_ = now() + kLinger;
       if (collector_.alive() && now() < *linger_until_ && !interrupted_pid()) return;
-      return end_with(result_.interrupted ? RunEndReason::kInterrupted : RunEndReason::kSubjectEnded);
+      return end_with(result_.interrupted ? RunEndReason::kInterrupted
+                                          : RunEndReason::kSubjectEnded);
     }
     if (interrupted_pid()) return end_with(RunEndReason::kInterrupted);
     if (target_.ends_with_watch) return decide_on_our_own();
@@ -95,7 +97,8 @@ class Watch {
 
   void wait_until(BootNs due) {
     for (BootNs left = due - now(); left > 0; left = due - now()) {
-      std::array<pollfd, 2> files = {{{signals_.get(), POLLIN, 0}, {target_.progress.get(), POLLIN, 0}}};
+      std::array<pollfd, 2> files = {
+          {{signals_.get(), POLLIN, 0}, {target_.progress.get(), POLLIN, 0}}};
       const timespec timeout = {.tv_sec = left / kSecond, .tv_nsec = left % kSecond};
       if (::ppoll(files.data(), files.size(), &timeout, nullptr) <= 0) return;
       if (files[1].revents != 0) read_progress();
@@ -152,7 +155,8 @@ class Watch {
     auto record = parse_progress_line(line);
     last_word_ = now();
     if (!record) {
-      sink_.add(Event{.at = now(), .kind = "note", .text = to_string(record.error()), .process = {}});
+      sink_.add(
+          Event{.at = now(), .kind = "note", .text = to_string(record.error()), .process = {}});
       return;
     }
     if (std::holds_alternative<LoaderBatch>(*record)) ++batches_seen_;

@@ -1,10 +1,10 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <optional>
 #include <string>
-
-#include <sys/types.h>
 
 #include "lib/base/unique_fd.h"
 #include "lib/collect/record_sink.h"
@@ -18,21 +18,22 @@ namespace dlprobe {
 /// One process tree to watch until it ends, the time is up, or the user has had enough.
 struct WatchTarget {
   ProcessKey root;
-  std::optional<pid_t> child;     ///< the root, if dlprobe started it: it is reaped, signals are forwarded
-  UniqueFd progress;              ///< the reference loader's progress lines, non-blocking; or none
-  std::optional<BootNs> deadline; ///< when --for runs out
-  bool ends_with_watch = false;   ///< dlprobe's own program: ended when the watch ends
+  std::optional<pid_t>
+      child;          ///< the root, if dlprobe started it: it is reaped, signals are forwarded
+  UniqueFd progress;  ///< the reference loader's progress lines, non-blocking; or none
+  std::optional<BootNs> deadline;  ///< when --for runs out
+  bool ends_with_watch = false;    ///< dlprobe's own program: ended when the watch ends
 };
 
 /// What a watch saw of its own doings.
 struct WatchResult {
   RunEnd end;
-  bool interrupted = false;               ///< the user asked dlprobe to stop
-  std::optional<int> child_wait_status;   ///< of WatchTarget::child
+  bool interrupted = false;              ///< the user asked dlprobe to stop
+  std::optional<int> child_wait_status;  ///< of WatchTarget::child
 };
 
-/// Watches `target`. Records go to `sink`. Everything that dlprobe started has ended when this returns,
-/// except a command whose time was up: --for ends the watch, not the command.
+/// Watches `target`. Records go to `sink`. Everything that dlprobe started has ended when this
+/// returns, except a command whose time was up: --for ends the watch, not the command.
 WatchResult watch(const Machine& machine, WatchTarget target, const CollectOptions& options,
                   RecordSink& sink, const SignalFd& signals, ProgressLine& progress);
 

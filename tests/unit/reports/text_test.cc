@@ -24,6 +24,7 @@ TEST(TextReport, GoldenFiles) {
   for (const testing::ReportCase& each : testing::all_cases()) {
     const std::string path = std::string(DLPROBE_GOLDEN_DIR "/") + std::string(each.name) + ".txt";
     const std::string text = text_of(each);
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): one thread
     if (std::getenv("DLPROBE_UPDATE_GOLDEN") != nullptr) std::ofstream(path) << text;
     std::ifstream file(path);
     const std::string golden((std::istreambuf_iterator<char>(file)),

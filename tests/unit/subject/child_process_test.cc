@@ -1,15 +1,14 @@
 #include "lib/subject/child_process.h"
 
 #include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <csignal>
 #include <string>
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 namespace dlprobe {
 namespace {
@@ -47,7 +46,8 @@ std::string output_of(const std::string& command) {
 }
 
 TEST(ChildProcess, TellsAMissingCommandFromOneThatCannotBeRun) {
-  const auto missing = ChildProcess::start({.argv = {"no-such-command-anywhere"}, .descriptors = {}});
+  const auto missing =
+      ChildProcess::start({.argv = {"no-such-command-anywhere"}, .descriptors = {}});
   ASSERT_FALSE(missing.has_value());
   EXPECT_EQ(missing.error().code, ErrorCode::kNotFound);
   EXPECT_THAT(to_string(missing.error()), HasSubstr("no-such-command-anywhere"));
@@ -100,7 +100,8 @@ TEST(ChildProcess, OrphansOfTheCommandComeToUs) {
   siginfo_t info = {};
   ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child->pid()), &info, WEXITED), 0);
   // Either the shell had reaped it, or it is ours; nobody else's.
-  while (::waitid(P_ALL, 0, &info, WEXITED) == 0) EXPECT_EQ(info.si_status, 3);
+  while (::waitid(P_ALL, 0, &info, WEXITED) == 0)
+    EXPECT_EQ(info.si_status, 3);
   EXPECT_EQ(errno, ECHILD);
 }
 

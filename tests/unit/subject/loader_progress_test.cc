@@ -14,8 +14,16 @@ TEST(LoaderProgress, ReadsABatch) {
       R"("wait_s":0.5,"fetch_s":0.25,"copy_s":0,"step_s":1})");
   ASSERT_TRUE(record.has_value());
   const auto& batch = std::get<LoaderBatch>(*record);
-  EXPECT_EQ(batch, (LoaderBatch{.at = 5, .epoch = 1, .index = 2, .worker = 3, .samples = 4,
-                                .bytes = 6, .wait_s = 0.5, .fetch_s = 0.25, .copy_s = 0, .step_s = 1}));
+  EXPECT_EQ(batch, (LoaderBatch{.at = 5,
+                                .epoch = 1,
+                                .index = 2,
+                                .worker = 3,
+                                .samples = 4,
+                                .bytes = 6,
+                                .wait_s = 0.5,
+                                .fetch_s = 0.25,
+                                .copy_s = 0,
+                                .step_s = 1}));
 }
 
 TEST(LoaderProgress, KeepsWhatItDoesNotKnowAsAnEvent) {
@@ -30,7 +38,8 @@ TEST(LoaderProgress, RefusesEveryTruncation) {
       R"({"event":"done","at":1,"images":2,"seconds":3,"first_batch_s":4,"broken_images":0})";
   ASSERT_TRUE(parse_progress_line(line).has_value());
   for (size_t length = 0; length < line.size(); ++length) {
-    EXPECT_FALSE(parse_progress_line(std::string_view(line).substr(0, length)).has_value()) << length;
+    EXPECT_FALSE(parse_progress_line(std::string_view(line).substr(0, length)).has_value())
+        << length;
   }
 }
 

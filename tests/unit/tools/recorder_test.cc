@@ -1,12 +1,11 @@
 #include "tools/dlprobe/recorder.h"
 
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 #include <sys/resource.h>
 
 #include <csignal>
 #include <string>
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "lib/model/recording_codec.h"
 
@@ -22,7 +21,9 @@ RecordingHeader header() {
   return header;
 }
 
-Event note(BootNs at) { return {.at = at, .kind = "note", .text = "something", .process = {}}; }
+Event note(BootNs at) {
+  return {.at = at, .kind = "note", .text = "something", .process = {}};
+}
 
 class RecorderTest : public testing::Test {
  protected:
@@ -71,7 +72,8 @@ TEST_F(RecorderTest, AFullDiskEndsTheFileAndNotTheExamination) {
   ::getrlimit(RLIMIT_FSIZE, &old_limit);
   const rlimit limit = {.rlim_cur = 600, .rlim_max = old_limit.rlim_max};
   ::setrlimit(RLIMIT_FSIZE, &limit);
-  for (int i = 0; i < 100; ++i) recorder->add(note(i + 2));
+  for (int i = 0; i < 100; ++i)
+    recorder->add(note(i + 2));
   ::setrlimit(RLIMIT_FSIZE, &old_limit);
   std::signal(SIGXFSZ, old_action);
 

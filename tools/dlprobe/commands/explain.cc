@@ -24,7 +24,8 @@ int explain(const std::string& code_or_name) {
 }  // namespace
 
 void add_explain_command(CLI::App& app, int& exit_status) {
-  auto* command = app.add_subcommand("explain", "what a finding means, how it is known, how to mend it");
+  auto* command =
+      app.add_subcommand("explain", "what a finding means, how it is known, how to mend it");
   const auto name = std::make_shared<std::string>();
   command->add_option("finding", *name, "a code or a name: DLP0101, shm-too-small")->required();
   command->callback([name, &exit_status] { exit_status = explain(*name); });

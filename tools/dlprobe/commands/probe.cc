@@ -1,9 +1,10 @@
+#include "probes/probe.h"
+
 #include <memory>
 #include <string>
 
 #include "lib/base/units.h"
 #include "lib/model/finding.h"
-#include "probes/probe.h"
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/conclude.h"
 #include "tools/dlprobe/examine.h"
@@ -30,15 +31,22 @@ struct ProbeOptions {
 void add_subject_options(CLI::App& command, ProbeOptions& options) {
   constexpr const char* kGroup = "Subject (default: the reference loader)";
   command.add_option("--pid", options.pid, "a live process: the trainer or any of its workers")
-      ->check(CLI::PositiveNumber)->group(kGroup);
-  command.add_option("--fault", options.fault, "make this failure happen inside the reference loader")
-      ->type_name("NAME[:k=v,...]")->group(kGroup);
+      ->check(CLI::PositiveNumber)
+      ->group(kGroup);
+  command
+      .add_option("--fault", options.fault, "make this failure happen inside the reference loader")
+      ->type_name("NAME[:k=v,...]")
+      ->group(kGroup);
   command.add_option("--for", options.watch_for, "end the watch (not the command) after this long")
-      ->type_name("DURATION")->group(kGroup);
+      ->type_name("DURATION")
+      ->group(kGroup);
   command.add_option("--interval", options.interval, "time between samples")
-      ->type_name("DURATION")->capture_default_str()->group(kGroup);
+      ->type_name("DURATION")
+      ->capture_default_str()
+      ->group(kGroup);
   command.add_option("--record", options.record_path, "keep the recording, for dlprobe replay")
-      ->type_name("FILE")->group(kGroup);
+      ->type_name("FILE")
+      ->group(kGroup);
 }
 
 Expected<std::chrono::nanoseconds> parse_interval(const std::string& text) {
@@ -63,8 +71,8 @@ Status check_combination(const ProbeOptions& options, const Session& session) {
   if (!options.fault.empty()) {
     const std::string name = options.fault.substr(0, options.fault.find(':'));
     if (find_finding(name) == nullptr) {
-      return failure(ErrorCode::kInvalid, "--fault " + name +
-                                              ": there is no finding of that name (dlprobe list)");
+      return failure(ErrorCode::kInvalid,
+                     "--fault " + name + ": there is no finding of that name (dlprobe list)");
     }
   }
   return {};
@@ -94,10 +102,12 @@ Expected<ExamineRequest> make_request(const CLI::App& command, const Probe& prob
     request.subject = SubjectKind::kCommand;
     request.command = session.child_command;
     request.arguments.emplace_back("--");
-    request.arguments.insert(request.arguments.end(), request.command.begin(), request.command.end());
+    request.arguments.insert(request.arguments.end(), request.command.begin(),
+                             request.command.end());
     take_told_plan(command, plans, request);
   } else {
-    for (LoaderPlan& plan : plans) plan.fault = options.fault;
+    for (LoaderPlan& plan : plans)
+      plan.fault = options.fault;
     request.plans = std::move(plans);
   }
   // The command's own output would be mixed with it.

@@ -47,7 +47,8 @@ void add_replay_command(CLI::App& app, int& exit_status) {
   auto* command = app.add_subcommand("replay", "diagnose a saved recording again, on any machine");
   const auto options = std::make_shared<ReplayOptions>();
   command->add_option("recording", options->path, "a file that --record wrote")
-      ->required()->type_name("FILE");
+      ->required()
+      ->type_name("FILE");
   add_output_options(*command, options->output);
   command->callback([options, &exit_status] { exit_status = replay(*options); });
 }
