@@ -11,8 +11,8 @@ namespace dlprobe {
 namespace {
 
 constexpr uint64_t kDefaultPrefetchFactor = 2;  // torch.utils.data.DataLoader
-// The batch in use, and for a moment the next one: the loop takes it before it lets go of the old one,
-// and with the taking the worker's next task begins (measured with torch 2.13 and 1.13).
+// The batch in use, and for a moment the next one: the loop takes it before it lets go of the old
+// one, and with the taking the worker's next task begins (measured with torch 2.13 and 1.13).
 constexpr uint64_t kInTrainer = 2;
 
 // The mount that the loader uses: the trainer's, else any process's, else dlprobe's own.

@@ -95,9 +95,10 @@ void add_blame(Finding& finding, const ShmFacts& facts, const ShmBlame* blame) {
   finding.severity = Severity::kError;
   const ShmShortage& shortage = *blame->shortage;
   const bool foretold = shortage.how == ShmShortage::How::kForecast;
+  const std::string wanted =
+      shortage.wanted_bytes == 0 ? "a segment" : format_bytes(shortage.wanted_bytes);
   finding.message += foretold ? ", and this loader needs " : ", and the subject was refused ";
-  finding.message += format_bytes(shortage.wanted_bytes) + " with " +
-                     format_bytes(free_bytes(shortage.use)) + " of " +
+  finding.message += wanted + " with " + format_bytes(free_bytes(shortage.use)) + " of " +
                      format_bytes(shortage.use.size_bytes) + " free";
   finding.evidence.push_back(
       bytes_fact("shm_size", shortage.use.size_bytes, facts.source, shortage.use.at));

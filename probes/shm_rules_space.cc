@@ -1,6 +1,7 @@
 // DLP0101 shm-too-small, DLP0102 shm-exhausted, DLP0108 shm-inodes-exhausted.
 
 #include <algorithm>
+#include <chrono>
 
 #include "lib/base/units.h"
 #include "probes/facts.h"
@@ -214,6 +215,13 @@ std::optional<Finding> inodes_exhausted(const ShmFacts& facts) {
       bytes_fact("shm_size", fullest->size_bytes, facts.source, fullest->at));
   finding.evidence.push_back(
       bytes_fact("shm_used", fullest->used_bytes, facts.source, fullest->at));
+  if (const std::optional<LoaderStall> stall = full ? find_stall(facts) : std::nullopt) {
+    finding.message += "; the trainer has waited for a batch for " +
+                       format_duration(std::chrono::nanoseconds(stall->to - stall->from)) +
+                       " while every worker is idle";
+    finding.evidence.push_back(
+        time_fact("stalled_for", stall->to - stall->from, "/proc/PID/task/TID/syscall"));
+  }
   const std::string inodes = std::to_string(fullest->inodes * 4);
   finding.remedies.push_back(
       {.title = "Allow more files in " + facts.mount->mount_point,

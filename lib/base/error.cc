@@ -1,8 +1,7 @@
 #include "lib/base/error.h"
 
-#include <cstring>
-
 #include <array>
+#include <cstring>
 #include <utility>
 
 namespace dlprobe {

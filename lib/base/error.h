@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cerrno>
-
 #include <expected>
 #include <string>
 #include <string_view>
@@ -77,19 +76,20 @@ inline std::unexpected<Error> os_failure(std::string context, int os_errno = err
 // NOLINTBEGIN(bugprone-macro-parentheses): a declaration cannot stand in parentheses.
 #define DLP_CONCAT_INNER(a, b) a##b
 #define DLP_CONCAT(a, b) DLP_CONCAT_INNER(a, b)
-#define DLP_TRY_INNER(temporary, declaration, expression) \
-  auto temporary = (expression);                          \
+#define DLP_TRY_INNER(temporary, declaration, expression)               \
+  auto temporary = (expression);                                        \
   if (!temporary) return std::unexpected(std::move(temporary).error()); \
   declaration = std::move(*temporary)
 // NOLINTEND(bugprone-macro-parentheses)
 
-/// `DLP_TRY(auto text, files.read(path));` gives the value, or returns the error from this function.
+/// `DLP_TRY(auto text, files.read(path));` gives the value, or returns the error from this
+/// function.
 #define DLP_TRY(declaration, expression) \
   DLP_TRY_INNER(DLP_CONCAT(dlp_try_, __LINE__), declaration, expression)
 
 /// `DLP_CHECK(write_all(fd, text));` returns the error of a Status from this function.
-#define DLP_CHECK(expression)                                            \
-  do {                                                                   \
-    if (auto dlp_status = (expression); !dlp_status)                     \
-      return std::unexpected(std::move(dlp_status).error());             \
+#define DLP_CHECK(expression)                                \
+  do {                                                       \
+    if (auto dlp_status = (expression); !dlp_status)         \
+      return std::unexpected(std::move(dlp_status).error()); \
   } while (false)

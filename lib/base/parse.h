@@ -33,7 +33,8 @@ std::vector<std::string_view> split_fields(std::string_view text);
 /// The pieces of `text` between `separator`, empty ones kept: "a,,b" gives "a", "", "b".
 std::vector<std::string_view> split(std::string_view text, char separator);
 
-/// Calls `visit(line)` for each line of `text`, without its newline; a last line without one counts.
+/// Calls `visit(line)` for each line of `text`, without its newline; a last line without one
+/// counts.
 template <class Visit>
 void for_each_line(std::string_view text, Visit&& visit) {
   while (!text.empty()) {

@@ -36,15 +36,23 @@ bool equal_ignoring_case(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-std::string_view to_string(Severity severity) { return name_of(kSeverities, severity); }
-std::string_view to_string(Confidence confidence) { return name_of(kConfidences, confidence); }
+std::string_view to_string(Severity severity) {
+  return name_of(kSeverities, severity);
+}
+std::string_view to_string(Confidence confidence) {
+  return name_of(kConfidences, confidence);
+}
 std::optional<Severity> severity_from_string(std::string_view name) {
   return value_of(kSeverities, name);
 }
 
-std::span<const FindingInfo> all_findings() { return kFindings; }
+std::span<const FindingInfo> all_findings() {
+  return kFindings;
+}
 
-const FindingInfo& info(FindingCode code) { return kFindings.at(static_cast<size_t>(code)); }
+const FindingInfo& info(FindingCode code) {
+  return kFindings.at(static_cast<size_t>(code));
+}
 
 const FindingInfo* find_finding(std::string_view code_or_name) {
   for (const FindingInfo& finding : kFindings) {

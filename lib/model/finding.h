@@ -29,9 +29,9 @@ enum class FindingCode {
 /// A line of the registry.
 struct FindingInfo {
   FindingCode id;
-  std::string_view code;   ///< "DLP0101"
-  std::string_view name;   ///< "shm-too-small"
-  Severity severity;       ///< as a rule; a probe may lower it
+  std::string_view code;  ///< "DLP0101"
+  std::string_view name;  ///< "shm-too-small"
+  Severity severity;      ///< as a rule; a probe may lower it
   std::string_view title;
 };
 
@@ -42,7 +42,7 @@ const FindingInfo* find_finding(std::string_view code_or_name);
 
 /// One fact that a verdict rests on.
 struct Evidence {
-  std::string name;    ///< snake_case: "shm_size"
+  std::string name;  ///< snake_case: "shm_size"
   std::variant<int64_t, double, std::string> value;
   std::string unit;    ///< "bytes", "s", "1" for a count, "" for text
   std::string source;  ///< the kernel file or call: "statvfs /dev/shm (namespace of pid 42)"
@@ -53,7 +53,7 @@ struct Evidence {
 
 /// A cause that looks the same from afar, and why it is not this one.
 struct Alternative {
-  std::string cause;    ///< a code where there is one ("DLP0501"), else words
+  std::string cause;  ///< a code where there is one ("DLP0501"), else words
   std::string why_not;
   bool operator==(const Alternative&) const = default;
 };
@@ -72,25 +72,25 @@ struct Finding {
   FindingCode code;
   Severity severity = Severity::kError;
   Confidence confidence = Confidence::kCertain;
-  std::string message;                   ///< one sentence with the numbers
-  std::vector<ProcessKey> processes;     ///< whom it is about
-  std::string discriminator;             ///< makes two different cases of one code differ; no pid, no host
-  std::vector<Evidence> evidence;        ///< never empty
+  std::string message;                ///< one sentence with the numbers
+  std::vector<ProcessKey> processes;  ///< whom it is about
+  std::string discriminator;  ///< makes two different cases of one code differ; no pid, no host
+  std::vector<Evidence> evidence;  ///< never empty
   std::vector<Alternative> alternatives;
   std::vector<Remedy> remedies;
   std::optional<BootNs> first_seen;
   std::optional<BootNs> last_seen;
   std::optional<FindingCode> consequence_of;  ///< the root cause among the same run's findings
-  std::vector<int> runs;                 ///< indices of the runs in which it was seen
+  std::vector<int> runs;                      ///< indices of the runs in which it was seen
   bool operator==(const Finding&) const = default;
 };
 
 /// One row of "how big will it be, how big was it".
 struct ShmForecast {
-  uint64_t batch_bytes = 0;       ///< one batch with headers and page rounding, all of its tensors
-  uint64_t batches = 0;           ///< alive at once, at the most
-  uint64_t bytes = 0;             ///< batch_bytes x batches
-  std::string formula;            ///< "(2 workers x 2 prefetched + 1 in the training loop) x 18.4 MiB"
+  uint64_t batch_bytes = 0;  ///< one batch with headers and page rounding, all of its tensors
+  uint64_t batches = 0;      ///< alive at once, at the most
+  uint64_t bytes = 0;        ///< batch_bytes x batches
+  std::string formula;       ///< "(2 workers x 2 prefetched + 1 in the training loop) x 18.4 MiB"
   bool operator==(const ShmForecast&) const = default;
 };
 

@@ -41,7 +41,8 @@ std::optional<uint64_t> dtype_bytes(std::string_view name) {
 
 uint64_t sample_bytes(const LoaderPlan& plan) {
   uint64_t bytes = dtype_bytes(plan.dtype).value_or(4);
-  for (const int64_t extent : plan.sample_shape) bytes *= static_cast<uint64_t>(extent);
+  for (const int64_t extent : plan.sample_shape)
+    bytes *= static_cast<uint64_t>(extent);
   return bytes;
 }
 

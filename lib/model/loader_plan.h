@@ -19,8 +19,8 @@ enum class SharingStrategy { kFileDescriptor, kFileSystem };
 inline constexpr std::array kSharingStrategies = {SharingStrategy::kFileDescriptor,
                                                   SharingStrategy::kFileSystem};
 
-std::string_view to_string(StartMethod method);          ///< "fork", "spawn", "forkserver"
-std::string_view to_string(SharingStrategy strategy);    ///< "file_descriptor", "file_system"
+std::string_view to_string(StartMethod method);        ///< "fork", "spawn", "forkserver"
+std::string_view to_string(SharingStrategy strategy);  ///< "file_descriptor", "file_system"
 std::optional<StartMethod> start_method_from_string(std::string_view name);
 std::optional<SharingStrategy> sharing_strategy_from_string(std::string_view name);
 

@@ -17,8 +17,12 @@ constexpr NameTable<Role, 7> kRoles = {{
 
 }  // namespace
 
-std::string_view to_string(Role role) { return name_of(kRoles, role); }
+std::string_view to_string(Role role) {
+  return name_of(kRoles, role);
+}
 
-Role role_from_string(std::string_view name) { return value_of(kRoles, name).value_or(Role::kOther); }
+Role role_from_string(std::string_view name) {
+  return value_of(kRoles, name).value_or(Role::kOther);
+}
 
 }  // namespace dlprobe

@@ -44,7 +44,7 @@ struct ProcessInfo {
   std::vector<std::string> cmdline;  ///< secrets masked; hostile text
   Observed<std::string> exe = failure(ErrorCode::kInsufficient, "not read");
   Role role = Role::kOther;
-  std::string role_basis;            ///< "its parent is the trainer and it catches SIGBUS ..."
+  std::string role_basis;  ///< "its parent is the trainer and it catches SIGBUS ..."
   std::optional<StartMethod> start_method;  ///< of a worker, where it can be told
   uint32_t uid = 0;
   std::vector<int32_t> namespace_pids;  ///< NSpid: the pid in each namespace, outermost first
@@ -58,7 +58,7 @@ struct ProcessInfo {
 /// A file that a blocked thread waits on.
 struct WaitedFile {
   int32_t fd = -1;
-  std::string kind;    ///< "pipe", "socket", "file", "eventfd", "other"
+  std::string kind;  ///< "pipe", "socket", "file", "eventfd", "other"
   uint64_t inode = 0;
 
   bool operator==(const WaitedFile&) const = default;
@@ -67,17 +67,18 @@ struct WaitedFile {
 /// Where one thread is in the kernel at one instant (/proc/PID/task/TID/syscall).
 struct ThreadWait {
   int32_t tid = 0;
-  bool running = false;              ///< on a CPU or runnable: no system call to show
-  int64_t syscall = -1;              ///< number; -1: blocked outside a system call (page fault)
+  bool running = false;  ///< on a CPU or runnable: no system call to show
+  int64_t syscall = -1;  ///< number; -1: blocked outside a system call (page fault)
   std::array<uint64_t, 6> args = {};
-  std::vector<WaitedFile> files;     ///< decoded for read, poll, ppoll, select, epoll_wait
+  std::vector<WaitedFile> files;  ///< decoded for read, poll, ppoll, select, epoll_wait
 
   bool operator==(const ThreadWait&) const = default;
 };
 
 /// One process at one moment: what changes.
 ///
-/// std::optional means "not sampled at this tick"; Observed means "sampled, or why it could not be".
+/// std::optional means "not sampled at this tick"; Observed means "sampled, or why it could not
+/// be".
 struct ProcessSample {
   ProcessKey key;
   int32_t ppid = 0;
@@ -101,9 +102,9 @@ struct ProcessSample {
 /// How a process ended. `wait_status` is encoded as wait(2) has it.
 struct ProcessExit {
   ProcessKey key;
-  BootNs at = 0;           ///< when dlprobe saw it, not before the exit
+  BootNs at = 0;  ///< when dlprobe saw it, not before the exit
   Observed<int32_t> wait_status = failure(ErrorCode::kInsufficient, "not read");
-  std::string source;      ///< "waitid", "pidfd info", "zombie stat"
+  std::string source;  ///< "waitid", "pidfd info", "zombie stat"
 
   bool operator==(const ProcessExit&) const = default;
 };

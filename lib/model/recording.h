@@ -16,14 +16,15 @@ namespace dlprobe {
 
 /// The machine that was examined.
 struct HostFacts {
-  std::string name;       ///< uname nodename
-  std::string kernel;     ///< uname release
-  std::string os;         ///< PRETTY_NAME of os-release
-  std::string machine;    ///< "x86_64"
+  std::string name;     ///< uname nodename
+  std::string kernel;   ///< uname release
+  std::string os;       ///< PRETTY_NAME of os-release
+  std::string machine;  ///< "x86_64"
   uint64_t page_size = 4096;
   uint64_t ticks_per_second = 100;
-  int cpus = 0;           ///< usable by dlprobe (affinity)
-  std::string container;  ///< "", "docker", "kubernetes", "podman", "slurm" ... by what is mounted or set
+  int cpus = 0;  ///< usable by dlprobe (affinity)
+  std::string
+      container;  ///< "", "docker", "kubernetes", "podman", "slurm" ... by what is mounted or set
   bool operator==(const HostFacts&) const = default;
 };
 
@@ -56,10 +57,10 @@ SubjectKind subject_kind_from_string(std::string_view name);
 struct RunBegin {
   BootNs at = 0;
   SubjectKind subject = SubjectKind::kReferenceLoader;
-  std::optional<int32_t> asked_pid;      ///< --pid as typed, which may be any process of the tree
-  std::vector<std::string> command;      ///< secrets masked
-  std::optional<LoaderPlan> plan;        ///< of the reference loader, or as told for another loader
-  bool preflight = false;                ///< looked at before anything is started
+  std::optional<int32_t> asked_pid;  ///< --pid as typed, which may be any process of the tree
+  std::vector<std::string> command;  ///< secrets masked
+  std::optional<LoaderPlan> plan;    ///< of the reference loader, or as told for another loader
+  bool preflight = false;            ///< looked at before anything is started
   bool operator==(const RunBegin&) const = default;
 };
 
@@ -82,11 +83,11 @@ struct LoaderBatch {
   int index = 0;
   int worker = 0;
   int samples = 0;
-  uint64_t bytes = 0;     ///< of its tensors, before page rounding
-  double wait_s = 0;      ///< the training loop waited for it
-  double fetch_s = 0;     ///< the worker read, decoded, transformed and collated it
-  double copy_s = 0;      ///< to the device (and into pinned memory)
-  double step_s = 0;      ///< training step
+  uint64_t bytes = 0;  ///< of its tensors, before page rounding
+  double wait_s = 0;   ///< the training loop waited for it
+  double fetch_s = 0;  ///< the worker read, decoded, transformed and collated it
+  double copy_s = 0;   ///< to the device (and into pinned memory)
+  double step_s = 0;   ///< training step
   bool operator==(const LoaderBatch&) const = default;
 };
 
@@ -103,8 +104,8 @@ struct LoaderDone {
 /// Anything else worth a line on the timeline.
 struct Event {
   BootNs at = 0;
-  std::string kind;  ///< "loader-error", "loader-broken-image", "loader-fault", "loader-note", "note",
-                     ///< "segment-reservation-failed" ...
+  std::string kind;  ///< "loader-error", "loader-broken-image", "loader-fault", "loader-note",
+                     ///< "note", "segment-reservation-failed" ...
   std::string text;  ///< hostile text
   std::optional<ProcessKey> process;
   bool operator==(const Event&) const = default;
@@ -120,10 +121,10 @@ struct Gap {
 };
 
 enum class RunEndReason {
-  kSubjectEnded,   ///< the process tree is gone
-  kTimeUp,         ///< --for ran out; the subject goes on
-  kInterrupted,    ///< the user stopped dlprobe
-  kNotStarted,     ///< the forecast says it would not fit, or it could not be started
+  kSubjectEnded,  ///< the process tree is gone
+  kTimeUp,        ///< --for ran out; the subject goes on
+  kInterrupted,   ///< the user stopped dlprobe
+  kNotStarted,    ///< the forecast says it would not fit, or it could not be started
 };
 std::string_view to_string(RunEndReason reason);
 RunEndReason run_end_reason_from_string(std::string_view name);
@@ -149,7 +150,7 @@ struct Run {
   std::vector<ShmUse> shm_use;         ///< all of the statvfs, those of samples included; thinned
   std::vector<ShmLedger> ledgers;      ///< in time order, thinned
   std::optional<LoaderHello> loader;
-  std::vector<LoaderBatch> batches;    ///< thinned beyond a limit
+  std::vector<LoaderBatch> batches;  ///< thinned beyond a limit
   std::optional<LoaderDone> done;
   std::vector<Event> events;
   std::vector<Gap> gaps;
@@ -163,9 +164,9 @@ struct Run {
 struct Recording {
   RecordingHeader header;
   std::vector<Run> runs;
-  bool truncated = false;       ///< the file ended inside a record or without RunEnd
-  uint64_t thinned_records = 0; ///< how many were dropped to keep memory bounded
-  BootNs thinned_at = 0;        ///< when that was last looked at
+  bool truncated = false;        ///< the file ended inside a record or without RunEnd
+  uint64_t thinned_records = 0;  ///< how many were dropped to keep memory bounded
+  BootNs thinned_at = 0;         ///< when that was last looked at
 };
 
 /// Puts records together into a Recording of bounded size.
@@ -173,9 +174,9 @@ struct Recording {
 /// Both the live path and replay feed their records through here, so both see the same Recording.
 /// Thinning is by age against the newest record: everything of the last 2 minutes is kept, then one
 /// record per second back to 1 hour, then one per 10 seconds. Of each group the one with the
-/// highest shm use stays (the latest among equals), so peaks survive. It is done every 30 seconds of
-/// recorded time and at RunEnd, and thinning what is already thinned changes nothing. Batches, events,
-/// exits, gaps and processes that ended are bounded by number.
+/// highest shm use stays (the latest among equals), so peaks survive. It is done every 30 seconds
+/// of recorded time and at RunEnd, and thinning what is already thinned changes nothing. Batches,
+/// events, exits, gaps and processes that ended are bounded by number.
 class RecordingBuilder {
  public:
   explicit RecordingBuilder(RecordingHeader header);

@@ -14,12 +14,13 @@ namespace dlprobe {
 
 /// Memory of the cgroup that the trainer is in, v1 or v2, at one moment.
 struct CgroupMemory {
-  int version = 0;                        ///< 1 or 2
-  std::string path;                       ///< as /proc/PID/cgroup has it
+  int version = 0;   ///< 1 or 2
+  std::string path;  ///< as /proc/PID/cgroup has it
   uint64_t used_bytes = 0;
-  std::optional<uint64_t> limit_bytes;    ///< the smallest that is visible on the way up; none: no limit
-  uint64_t shmem_bytes = 0;               ///< of memory.stat
-  uint64_t oom_kills = 0;                 ///< cumulative: only differences mean anything
+  std::optional<uint64_t>
+      limit_bytes;           ///< the smallest that is visible on the way up; none: no limit
+  uint64_t shmem_bytes = 0;  ///< of memory.stat
+  uint64_t oom_kills = 0;    ///< cumulative: only differences mean anything
   bool operator==(const CgroupMemory&) const = default;
 };
 
@@ -30,15 +31,16 @@ struct HostMemory {
   uint64_t shmem_bytes = 0;
   uint64_t swap_total_bytes = 0;
   uint64_t swap_free_bytes = 0;
-  uint64_t oom_kills = 0;  ///< /proc/vmstat oom_kill: host-wide, cumulative, counts cgroup kills too
+  uint64_t oom_kills =
+      0;  ///< /proc/vmstat oom_kill: host-wide, cumulative, counts cgroup kills too
   bool operator==(const HostMemory&) const = default;
 };
 
 /// What the kernel said about the subject's process tree at one moment: plain data.
 struct Sample {
   BootNs at = 0;
-  std::vector<ProcessSample> processes;   ///< in key order
-  std::vector<Observed<ShmUse>> shm;      ///< one for each mount that the tree sees then
+  std::vector<ProcessSample> processes;  ///< in key order
+  std::vector<Observed<ShmUse>> shm;     ///< one for each mount that the tree sees then
   std::optional<Observed<CgroupMemory>> cgroup;
   std::optional<Observed<HostMemory>> host;
   bool operator==(const Sample&) const = default;

@@ -22,12 +22,16 @@ constexpr NameTable<CreatorState, 4> kCreatorStates = {{
 
 }  // namespace
 
-std::string_view to_string(SegmentKind kind) { return name_of(kSegmentKinds, kind); }
+std::string_view to_string(SegmentKind kind) {
+  return name_of(kSegmentKinds, kind);
+}
 SegmentKind segment_kind_from_string(std::string_view name) {
   return value_of(kSegmentKinds, name).value_or(SegmentKind::kOther);
 }
 
-std::string_view to_string(CreatorState state) { return name_of(kCreatorStates, state); }
+std::string_view to_string(CreatorState state) {
+  return name_of(kCreatorStates, state);
+}
 CreatorState creator_state_from_string(std::string_view name) {
   return value_of(kCreatorStates, name).value_or(CreatorState::kUnknown);
 }

@@ -85,13 +85,14 @@ Expected<std::string> read_whole_file(const std::string& path, uint64_t limit) {
     if (count == 0) return text;
     text.append(buffer.data(), static_cast<size_t>(count));
     if (text.size() > limit) {
-      return failure(ErrorCode::kMalformed, "read " + path + ": it is larger than " + format_bytes(limit));
+      return failure(ErrorCode::kMalformed,
+                     "read " + path + ": it is larger than " + format_bytes(limit));
     }
   }
 }
 
 Status check_writable(const std::string& path) {
-  struct stat status {};
+  struct stat status{};
   if (::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) {
     return os_failure("write " + path, EISDIR);
   }
@@ -99,9 +100,11 @@ Status check_writable(const std::string& path) {
     return ::access(path.c_str(), W_OK) == 0 ? Status() : os_failure("write " + path);
   }
   const size_t slash = path.rfind('/');
-  const std::string folder =
-      slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
-  if (::access(folder.c_str(), W_OK | X_OK) != 0) return os_failure("write to the folder " + folder);
+  const std::string folder = slash == std::string::npos ? "."
+                             : slash == 0               ? "/"
+                                                        : path.substr(0, slash);
+  if (::access(folder.c_str(), W_OK | X_OK) != 0)
+    return os_failure("write to the folder " + folder);
   return {};
 }
 
@@ -109,7 +112,9 @@ Expected<AppendFile> AppendFile::create(const std::string& path) {
   return open(path, O_CREAT | O_TRUNC);
 }
 
-Expected<AppendFile> AppendFile::open_existing(const std::string& path) { return open(path, 0); }
+Expected<AppendFile> AppendFile::open_existing(const std::string& path) {
+  return open(path, 0);
+}
 
 Expected<AppendFile> AppendFile::open(const std::string& path, int flags) {
   flags |= O_WRONLY | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
@@ -118,7 +123,7 @@ Expected<AppendFile> AppendFile::open(const std::string& path, int flags) {
     return failure(ErrorCode::kInvalid, "create " + path + ": a symbolic link");
   }
   if (!fd) return os_failure("create " + path);
-  struct stat status {};
+  struct stat status{};
   if (::fstat(fd.get(), &status) != 0) return os_failure("stat " + path);
   if (!S_ISREG(status.st_mode)) {
     return failure(ErrorCode::kInvalid, "create " + path + ": not a regular file");

@@ -81,7 +81,8 @@ def failures():
                severity="error", confidence="certain", also=["DLP0102"],
                evidence={"stale_bytes": between(24 * MIB, 48 * MIB)})
     yield Case("inodes-exhausted", "does_not_fit.py --healthy --strategy file_system",
-               mount_options="size=512m,nr_inodes=8", first="DLP0108", severity="error", confidence="certain",
+               mount_options="size=512m,nr_inodes=20",
+               dlprobe_options=["--for", "12s"], leaves_job=True, first="DLP0108", severity="error", confidence="certain",
                never=["DLP0102", "DLP0101"])
 
 

@@ -66,6 +66,18 @@ TEST(BatchLost, WithoutAShortageItIsNotAMatterOfShm) {
   EXPECT_THAT(scene.examine().findings, IsEmpty());
 }
 
+TEST(BatchLost, ForWantOfAnInodeItIsToldWithTheInodes) {
+  Scene scene = stalled_loader(12);
+  scene.run().ledgers.clear();
+  for (ShmUse& use : scene.run().shm_use) {
+    use.used_bytes = 10 * kMiB;
+    use.inodes_used = use.inodes;
+  }
+  const std::optional<Finding> finding = find(scene.examine(), FindingCode::kShmInodesExhausted);
+  ASSERT_TRUE(finding);
+  EXPECT_THAT(finding->message, HasSubstr("every worker is idle"));
+}
+
 // The nearest healthy twins: each differs from the stall in one thing.
 Verdict twin(const std::function<void(Scene&)>& change) {
   Scene scene;
