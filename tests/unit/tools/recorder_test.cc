@@ -77,7 +77,7 @@ TEST_F(RecorderTest, AFullDiskEndsTheFileAndNotTheExamination) {
   ::setrlimit(RLIMIT_FSIZE, &old_limit);
   std::signal(SIGXFSZ, old_action);
 
-  const Run& run = recorder->recording().runs[0];
+  const auto& run = recorder->recording().runs[0];
   EXPECT_EQ(run.events.size(), 100U);
   ASSERT_EQ(run.gaps.size(), 1U);
   EXPECT_THAT(run.gaps[0].what, HasSubstr(path_));
