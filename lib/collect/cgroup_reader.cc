@@ -108,8 +108,8 @@ void CgroupReader::read_limit_v2() {
   std::string up;
   for (int level = 0; level <= levels_; ++level, up += "../") {
     const auto limit = chain(directory_->read(up + "memory.max"), parse_cgroup_limit);
-    if (!limit || !*limit) continue;
-    limit_bytes_ = limit_bytes_ ? std::min(*limit_bytes_, **limit) : **limit;
+    const uint64_t bytes = limit ? limit->value_or(UINT64_MAX) : UINT64_MAX;
+    if (bytes != UINT64_MAX) limit_bytes_ = std::min(limit_bytes_.value_or(bytes), bytes);
   }
 }
 

@@ -56,12 +56,13 @@ void ExitWatch::resolve(TrackedProcess& process, BootNs now) {
          "");
     return;
   }
-  auto exit_status = machine_.processes->exit_status(process.pidfd.get());
-  if (exit_status && *exit_status) {
-    emit(process, **exit_status, "pidfd info");
-  } else if (!exit_status && process.vanished) {
-    emit(process, std::unexpected(exit_status.error()), "");
-  } else if (now - *process.ended_at > kPatience.count()) {
+  const auto answer = machine_.processes->exit_status(process.pidfd.get());
+  const std::optional<int32_t> exit_status = answer.value_or(std::nullopt);
+  if (exit_status) {
+    emit(process, *exit_status, "pidfd info");
+  } else if (!answer && process.vanished) {
+    emit(process, std::unexpected(answer.error()), "");
+  } else if (now - process.ended_at.value_or(now) > kPatience.count()) {
     emit(process,
          failure(ErrorCode::kForbidden, "exit code of a zombie that its parent has not reaped: " +
                                             join_path(*process.directory, "stat") + " hides it"),

@@ -110,6 +110,7 @@ void ProcessTree::scan_children() {
     threads += process.last_stat.threads;
   // Children that are found may have children themselves.
   std::vector<ProcessKey> todo;
+  todo.reserve(members_.size());
   for (const auto& [key, process] : members_)
     todo.push_back(key);
   for (size_t i = 0; i < todo.size(); ++i) {
@@ -176,11 +177,12 @@ void ProcessTree::scan_all_processes() {
 
 /// An orphan whose parent lived and died between two looks comes to the subreaper.
 void ProcessTree::adopt() {
-  const std::string name = std::to_string(adopter_);
-  const auto tids = machine_.root->list("proc/" + name + "/task");
+  const auto adopter = machine_.root->open_directory("proc/" + std::to_string(adopter_));
+  if (!adopter) return;
+  const auto tids = (*adopter)->list("task");
   if (!tids) return;
   for (const std::string& tid : *tids) {
-    const auto pids = machine_.root->read("proc/" + name + "/task/" + tid + "/children");
+    const auto pids = (*adopter)->read("task/" + tid + "/children");
     if (pids) add_children(*pids, root_);
   }
 }

@@ -37,29 +37,19 @@ bool is_of_loader(Role role) {
   return role == Role::kTrainer || role == Role::kWorker || role == Role::kForkserver;
 }
 
-}  // namespace
-
-void SecondTier::read(ProcessTree& tree, BootNs now) {
-  for (auto& [key, process] : tree.members()) {
-    if (!has_memory(process)) continue;
-    read_status(tree, process);
-    read_descriptor_count(process);
-  }
-  if (waits_) read_waits(tree);
-  if (pss_) read_pss(tree, now);
-}
-
-void SecondTier::read_status(ProcessTree& tree, TrackedProcess& process) const {
+void read_status(ProcessTree& tree, TrackedProcess& process) {
   const auto status = chain(process.directory->read("status"), parse_pid_status);
   if (!status) {
     process.sample.swap_bytes = Observed<uint64_t>(std::unexpected(status.error()));
     return;
   }
   tree.note_signals_caught(process, status->signals_caught);
-  if (status->swap_bytes) process.sample.swap_bytes = Observed<uint64_t>(*status->swap_bytes);
+  if (status->swap_bytes.has_value()) {
+    process.sample.swap_bytes = Observed<uint64_t>(status->swap_bytes.value_or(0));
+  }
 }
 
-void SecondTier::read_descriptor_count(TrackedProcess& process) const {
+void read_descriptor_count(TrackedProcess& process) {
   if (process.descriptors == nullptr) {
     process.sample.fd_count = Observed<uint64_t>(
         failure(ErrorCode::kForbidden, "open " + join_path(*process.directory, "fd")));
@@ -74,6 +64,18 @@ void SecondTier::read_descriptor_count(TrackedProcess& process) const {
   process.sample.fd_count = chain(
       process.descriptors->list(""),
       [](const std::vector<std::string>& names) -> Observed<uint64_t> { return names.size(); });
+}
+
+}  // namespace
+
+void SecondTier::read(ProcessTree& tree, BootNs now) {
+  for (auto& [key, process] : tree.members()) {
+    if (!has_memory(process)) continue;
+    read_status(tree, process);
+    read_descriptor_count(process);
+  }
+  if (waits_) read_waits(tree);
+  if (pss_) read_pss(tree, now);
 }
 
 /// All of them in one job of the helper thread: a job costs two switches of threads.
@@ -94,6 +96,7 @@ void SecondTier::read_waits(ProcessTree& tree) {
       "read where threads wait",
       [processes = machine_.processes, requests]() -> Expected<std::vector<Waits>> {
         std::vector<Waits> waits;
+        waits.reserve(requests.size());
         for (const Request& request : requests) {
           waits.push_back(
               read_thread_waits(*processes, *request.directory, request.key.pid, kMostThreads));

@@ -21,8 +21,6 @@ class SecondTier {
   void read(ProcessTree& tree, BootNs now);
 
  private:
-  void read_status(ProcessTree& tree, TrackedProcess& process) const;
-  void read_descriptor_count(TrackedProcess& process) const;
   void read_waits(ProcessTree& tree);
   void read_pss(ProcessTree& tree, BootNs now);
   void read_pss_of(TrackedProcess& process, BootNs now);

@@ -78,6 +78,15 @@ void cut_to_largest(ShmLedger& ledger) {
   std::ranges::sort(segments, {}, &ShmSegment::inode);
 }
 
+/// Whether a process that may not be looked at could hold something: one that does not have the
+/// file system mounted was hardly handed a descriptor of it.
+bool could_hold(const Directory& process, const std::set<uint64_t>& devices) {
+  const auto mounts = chain(process.read("mountinfo"), parse_mountinfo);
+  if (!mounts) return true;
+  return std::ranges::any_of(
+      *mounts, [&devices](const MountEntry& mount) { return devices.contains(mount.device); });
+}
+
 }  // namespace
 
 struct LedgerKeeper::Visited {
@@ -135,7 +144,9 @@ void LedgerKeeper::list_names(Scan& scan, size_t mount, const std::string& folde
   const auto names = watched.directory->list(folder);
   if (!names) return;
   for (const std::string& name : *names) {
-    const std::string path = folder.empty() ? name : folder + "/" + name;
+    std::string path = folder;
+    if (!path.empty()) path += '/';
+    path += name;
     const auto stat = watched.directory->stat_link(path);
     if (!stat || stat->device != watched.mount.device) continue;
     if (S_ISDIR(stat->mode)) {
@@ -154,31 +165,36 @@ void LedgerKeeper::scan_tree(Scan& scan, const ProcessTree& tree) {
   }
 }
 
-void LedgerKeeper::scan_others(Scan& scan, const ProcessTree& tree, Scope scope) {
-  std::vector<int32_t> pids = outsiders_;
-  if (scope == Scope::kAll) {
-    pids.clear();
-    nested_.clear();
-    for (const std::string& name :
-         machine_.root->list("proc").value_or(std::vector<std::string>())) {
-      if (const auto pid = parse_int<int32_t>(name)) pids.push_back(*pid);
+std::vector<int32_t> LedgerKeeper::list_processes() {
+  std::vector<int32_t> pids;
+  const auto names = machine_.root->list("proc");
+  if (!names) return pids;
+  nested_.clear();
+  for (const std::string& name : *names) {
+    const auto pid = parse_int<int32_t>(name);
+    if (!pid) continue;
+    pids.push_back(*pid);
+    std::string path = "proc/" + name;
+    path += "/status";
+    const auto status = chain(machine_.root->read(path), parse_pid_status);
+    if (status && status->namespace_pids.size() > 1) {
+      nested_.emplace_back(status->namespace_pids.back(), *pid);
     }
   }
-  std::set<int32_t> in_tree;
+  return pids;
+}
+
+void LedgerKeeper::scan_others(Scan& scan, const ProcessTree& tree, Scope scope) {
+  const std::vector<int32_t> pids = scope == Scope::kAll ? list_processes() : outsiders_;
+  std::set<int32_t> skipped = {::getpid()};
   for (const auto& [key, process] : tree.members())
-    in_tree.insert(key.pid);
+    skipped.insert(key.pid);
   for (const int32_t pid : pids) {
+    if (skipped.contains(pid)) continue;
     auto directory = machine_.root->open_directory("proc/" + std::to_string(pid));
     if (!directory) continue;
     const auto stat = chain((*directory)->read("stat"), parse_pid_stat);
     if (!stat || is_kernel_thread(*stat) || stat->state == 'Z' || stat->state == 'X') continue;
-    if (scope == Scope::kAll) {
-      const auto status = chain((*directory)->read("status"), parse_pid_status);
-      if (status && status->namespace_pids.size() > 1) {
-        nested_.emplace_back(status->namespace_pids.back(), pid);
-      }
-    }
-    if (in_tree.contains(pid) || pid == ::getpid()) continue;
     visit(scan, {.key = {.pid = pid, .start_ticks = stat->start_ticks},
                  .comm = stat->comm,
                  .directory = std::move(*directory),
@@ -199,6 +215,9 @@ void LedgerKeeper::visit(Scan& scan, const Visited& visited) {
     const bool gone = code == ErrorCode::kVanished || code == ErrorCode::kNotFound;
     if (!gone && (visited.in_tree || could_hold(*visited.directory, scan.devices)))
       ++scan.unreadable;
+    // A look that came too late says nothing: what it held a second ago, it is asked for again.
+    const bool held_something = std::ranges::find(outsiders_, visited.key.pid) != outsiders_.end();
+    if (!gone && !visited.in_tree && held_something) scan.outsiders.push_back(visited.key.pid);
     return;
   }
   ++scan.scanned;
@@ -216,13 +235,14 @@ void LedgerKeeper::visit(Scan& scan, const Visited& visited) {
   }
 }
 
-/// Whether a process that may not be looked at could hold something: one that does not have the
-/// file system mounted was hardly handed a descriptor of it.
-bool LedgerKeeper::could_hold(const Directory& process, const std::set<uint64_t>& devices) const {
-  const auto mounts = chain(process.read("mountinfo"), parse_mountinfo);
-  if (!mounts) return true;
-  return std::ranges::any_of(
-      *mounts, [&devices](const MountEntry& mount) { return devices.contains(mount.device); });
+CreatorState LedgerKeeper::creator_state(const CreatorFacts& facts, int64_t modified_ns) {
+  // A second for the granularity of the two clocks. A process that is younger than the file has the
+  // pid of a dead one.
+  const bool alive = std::ranges::any_of(facts.alive_since_ns, [modified_ns](int64_t started) {
+    return started <= modified_ns + kNsPerSecond;
+  });
+  if (alive) return CreatorState::kAlive;
+  return facts.unknown || !facts.all_seen ? CreatorState::kUnknown : CreatorState::kDead;
 }
 
 ShmLedger LedgerKeeper::finish(Scan& scan, size_t mount, const ProcessTree& tree) const {
@@ -233,14 +253,14 @@ ShmLedger LedgerKeeper::finish(Scan& scan, size_t mount, const ProcessTree& tree
   ledger.used_bytes = scan.uses[mount]->used_bytes;
   ledger.processes_scanned = scan.scanned;
   ledger.processes_unreadable = scan.unreadable;
-  std::map<int32_t, CreatorState> known;
+  std::map<int32_t, CreatorFacts> known;
   for (auto& [id, segment] : scan.segments) {
     if (id.first != device) continue;
     std::ranges::sort(segment.holders, {}, &SegmentHolder::key);
     if (segment.creator_pid) {
-      const auto [entry, is_new] = known.try_emplace(*segment.creator_pid);
-      if (is_new) entry->second = creator_state(segment, device, tree);
-      segment.creator = entry->second;
+      const int32_t pid = *segment.creator_pid;
+      if (!known.contains(pid)) known.emplace(pid, creator_facts(pid, device, tree));
+      segment.creator = creator_state(known.at(pid), segment.modified_ns);
     }
     add_to_equation(ledger, segment);
     ledger.segments.push_back(std::move(segment));
@@ -252,47 +272,44 @@ ShmLedger LedgerKeeper::finish(Scan& scan, size_t mount, const ProcessTree& tree
   return ledger;
 }
 
-CreatorState LedgerKeeper::creator_state(const ShmSegment& segment, uint64_t device,
-                                         const ProcessTree& tree) const {
-  const int32_t pid = *segment.creator_pid;
-  const auto member = tree.find_by_own_pid(pid);
-  if (member && tree.lives(*member)) return CreatorState::kAlive;
-  std::vector<int32_t> candidates = {pid};
-  for (const auto& [own_pid, seen_pid] : nested_) {
-    if (own_pid == pid) candidates.push_back(seen_pid);
-  }
-  bool unknown = false;
-  for (const int32_t candidate : candidates) {
-    const auto directory = machine_.root->open_directory("proc/" + std::to_string(candidate));
-    if (!directory) continue;
-    const auto answer = is_creator(**directory, segment, device);
-    if (answer == true) return CreatorState::kAlive;
-    unknown = unknown || !answer;
-  }
-  if (unknown) return CreatorState::kUnknown;
+LedgerKeeper::CreatorFacts LedgerKeeper::creator_facts(int32_t own_pid, uint64_t device,
+                                                       const ProcessTree& tree) const {
+  CreatorFacts facts;
+  const auto member = tree.find_by_own_pid(own_pid);
   // Outside the initial pid namespace a process that shares the mount may be out of sight; a dead
   // member of the tree is known to be dead all the same.
-  return sees_all_pids_ || member ? CreatorState::kDead : CreatorState::kUnknown;
+  facts.all_seen = sees_all_pids_ || member.has_value();
+  if (member && tree.lives(*member)) {
+    facts.alive_since_ns.push_back(started_realtime(member->start_ticks));
+  }
+  look_at_creator(own_pid, own_pid, device, facts);
+  for (const auto& [nested_pid, seen_pid] : nested_) {
+    if (nested_pid == own_pid) look_at_creator(seen_pid, own_pid, device, facts);
+  }
+  return facts;
 }
 
-/// Whether that living process made the segment: it has this pid in its own namespace, sees the
-/// mount, and was there when the file was last written. Nothing: it cannot be told.
-std::optional<bool> LedgerKeeper::is_creator(const Directory& process, const ShmSegment& segment,
-                                             uint64_t device) const {
-  const auto stat = chain(process.read("stat"), parse_pid_stat);
-  if (!stat || stat->state == 'Z' || stat->state == 'X') return false;
-  const auto status = chain(process.read("status"), parse_pid_status);
-  if (!status || status->namespace_pids.empty()) return std::nullopt;
-  if (status->namespace_pids.back() != *segment.creator_pid) return false;
+void LedgerKeeper::look_at_creator(int32_t seen_pid, int32_t own_pid, uint64_t device,
+                                   CreatorFacts& facts) const {
+  const auto directory = machine_.root->open_directory("proc/" + std::to_string(seen_pid));
+  if (!directory) return;
+  const auto stat = chain((*directory)->read("stat"), parse_pid_stat);
+  if (!stat || stat->state == 'Z' || stat->state == 'X') return;
+  const auto status = chain((*directory)->read("status"), parse_pid_status);
+  // A process of a nested namespace puts the pid that it has there into names.
+  if (status && !status->namespace_pids.empty() && status->namespace_pids.back() != own_pid) return;
+  const auto shm = (*directory)->stat("root/dev/shm");
+  if (!status || !shm) {
+    facts.unknown = true;
+  } else if (shm->device == device) {
+    facts.alive_since_ns.push_back(started_realtime(stat->start_ticks));
+  }
+}
+
+int64_t LedgerKeeper::started_realtime(uint64_t start_ticks) const {
   static const auto ticks_per_second = static_cast<int64_t>(::sysconf(_SC_CLK_TCK));
-  const int64_t boot_realtime = machine_.clock->realtime_ns() - machine_.clock->now();
-  const int64_t started =
-      boot_realtime + static_cast<int64_t>(stat->start_ticks) * (kNsPerSecond / ticks_per_second);
-  // A second for the granularity of the two clocks. A younger process has the pid of a dead one.
-  if (started > segment.modified_ns + kNsPerSecond) return false;
-  const auto shm = process.stat("root/dev/shm");
-  if (!shm) return std::nullopt;
-  return shm->device == device;
+  const int64_t boot = machine_.clock->realtime_ns() - machine_.clock->now();
+  return boot + static_cast<int64_t>(start_ticks) * (kNsPerSecond / ticks_per_second);
 }
 
 }  // namespace dlprobe

@@ -31,18 +31,25 @@ class LedgerKeeper {
  private:
   struct Visited;  ///< a process that was looked at
   struct Scan;     ///< one take()
+  /// The living processes with the pid that a segment's name holds.
+  struct CreatorFacts {
+    std::vector<int64_t> alive_since_ns;  ///< CLOCK_REALTIME, of those that see the mount
+    bool unknown = false;                 ///< there is one that cannot be looked at
+    bool all_seen = false;                ///< no process with that pid can be out of sight
+  };
 
   void scan_names(Scan& scan) const;
   void list_names(Scan& scan, size_t mount, const std::string& folder, int depth) const;
   void scan_tree(Scan& scan, const ProcessTree& tree);
   void scan_others(Scan& scan, const ProcessTree& tree, Scope scope);
   void visit(Scan& scan, const Visited& visited);
-  bool could_hold(const Directory& process, const std::set<uint64_t>& devices) const;
   ShmLedger finish(Scan& scan, size_t mount, const ProcessTree& tree) const;
-  CreatorState creator_state(const ShmSegment& segment, uint64_t device,
-                             const ProcessTree& tree) const;
-  std::optional<bool> is_creator(const Directory& process, const ShmSegment& segment,
-                                 uint64_t device) const;
+  std::vector<int32_t> list_processes();
+  CreatorFacts creator_facts(int32_t own_pid, uint64_t device, const ProcessTree& tree) const;
+  void look_at_creator(int32_t seen_pid, int32_t own_pid, uint64_t device,
+                       CreatorFacts& facts) const;
+  static CreatorState creator_state(const CreatorFacts& facts, int64_t modified_ns);
+  int64_t started_realtime(uint64_t start_ticks) const;
 
   Machine machine_;
   DeadlineReader* reader_;

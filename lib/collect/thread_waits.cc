@@ -135,7 +135,7 @@ std::vector<int32_t> waited_fds(const ProcessAccess& processes, const Directory&
   return {};
 }
 
-std::vector<int32_t> thread_ids(std::vector<std::string> names, int32_t main_thread) {
+std::vector<int32_t> thread_ids(const std::vector<std::string>& names, int32_t main_thread) {
   std::vector<int32_t> tids;
   for (const std::string& name : names) {
     if (const auto tid = parse_int<int32_t>(name)) tids.push_back(*tid);
@@ -151,10 +151,10 @@ std::vector<int32_t> thread_ids(std::vector<std::string> names, int32_t main_thr
 Observed<std::vector<ThreadWait>> read_thread_waits(const ProcessAccess& processes,
                                                     const Directory& process, int32_t pid,
                                                     size_t limit) {
-  DLP_TRY(auto names, process.list("task"));
+  DLP_TRY(const auto names, process.list("task"));
   std::vector<ThreadWait> waits;
   std::optional<Error> first_error;
-  for (const int32_t tid : thread_ids(std::move(names), pid)) {
+  for (const int32_t tid : thread_ids(names, pid)) {
     if (waits.size() >= limit) break;
     const auto call =
         chain(process.read("task/" + std::to_string(tid) + "/syscall"), parse_syscall_file);

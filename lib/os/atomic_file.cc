@@ -100,9 +100,8 @@ Status check_writable(const std::string& path) {
     return ::access(path.c_str(), W_OK) == 0 ? Status() : os_failure("write " + path);
   }
   const size_t slash = path.rfind('/');
-  const std::string folder = slash == std::string::npos ? "."
-                             : slash == 0               ? "/"
-                                                        : path.substr(0, slash);
+  std::string folder = slash == std::string::npos ? "." : path.substr(0, slash);
+  if (folder.empty()) folder = "/";
   if (::access(folder.c_str(), W_OK | X_OK) != 0)
     return os_failure("write to the folder " + folder);
   return {};

@@ -44,7 +44,7 @@ DeadlineReader::~DeadlineReader() {
   shared_->wake_helper.notify_one();
 }
 
-Status DeadlineReader::run_job(std::string what, std::function<void()> job,
+Status DeadlineReader::run_job(const std::string& what, std::function<void()> job,
                                std::chrono::nanoseconds extra) {
   std::unique_lock lock(shared_->mutex);
   if (shared_->busy) {

@@ -34,16 +34,17 @@ class DeadlineReader {
   /// What `job` gives, or kTimeout with `what` in the context. `job` must own (by shared_ptr or by
   /// value) all that it uses: it may outlive the caller. `extra` is added to the limit.
   template <class T>
-  Expected<T> run(std::string what, std::function<Expected<T>()> job,
+  Expected<T> run(const std::string& what, std::function<Expected<T>()> job,
                   std::chrono::nanoseconds extra = {}) {
     auto result = std::make_shared<Expected<T>>(failure(ErrorCode::kTimeout, what));
-    DLP_CHECK(run_job(std::move(what), [result, job = std::move(job)] { *result = job(); }, extra));
+    DLP_CHECK(run_job(what, [result, job = std::move(job)] { *result = job(); }, extra));
     return std::move(*result);
   }
 
  private:
   struct Shared;
-  Status run_job(std::string what, std::function<void()> job, std::chrono::nanoseconds extra);
+  Status run_job(const std::string& what, std::function<void()> job,
+                 std::chrono::nanoseconds extra);
 
   std::chrono::nanoseconds limit_;
   std::shared_ptr<Shared> shared_;

@@ -127,6 +127,7 @@ Status SystemProcesses::read_memory(pid_t pid, uint64_t address, std::span<std::
 
 Expected<std::vector<SharedMapping>> SystemProcesses::shared_mappings(
     const Directory& process) const {
+  if (process.native_handle() < 0) return recorded("PROCMAP_QUERY");
   const UniqueFd maps(::openat(process.native_handle(), "maps", O_RDONLY | O_CLOEXEC));
   if (!maps) return os_failure("open " + join_path(process, "maps"));
   std::vector<SharedMapping> found;
