@@ -27,7 +27,7 @@
 namespace dlprobe::loader {
 namespace {
 
-constexpr uint64_t kPieceBytes = 16 * 1024 * 1024;
+constexpr uint64_t kPieceBytes = uint64_t{16} << 20;
 
 Status write_file(const char* path, std::string_view text) {
   const UniqueFd fd(open(path, O_WRONLY | O_CLOEXEC));
@@ -42,6 +42,13 @@ Status unshare_as_user() {
   const std::string uid = std::to_string(getuid());
   const std::string gid = std::to_string(getgid());
   if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) {
+    if (errno == EINVAL) {
+      return failure(
+          ErrorCode::kForbidden,
+          "a fault wants a /dev/shm of its own, which without root only a process with "
+          "one thread can make, and a library has started some already; for OpenBLAS set "
+          "OPENBLAS_NUM_THREADS=1, or run as root");
+    }
     return os_failure(
         "a fault wants a /dev/shm of its own, for which this user needs root or "
         "unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone, "
@@ -88,7 +95,7 @@ Status make_semaphores(uint64_t count) {
   for (uint64_t i = 0; i < count; ++i) {
     // multiprocessing's names: mp- and eight characters.
     const std::string name =
-        fmt::format("/mp-{:08x}", static_cast<uint32_t>(getpid()) * 0x9e3779b1U + i % 0x10000);
+        fmt::format("/mp-{:08x}", static_cast<uint32_t>(getpid()) << 20 | static_cast<uint32_t>(i));
     if (sem_open(name.c_str(), O_CREAT | O_EXCL, 0600, 1) == SEM_FAILED) {
       return os_failure("make semaphore " + name);
     }
