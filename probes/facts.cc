@@ -117,4 +117,19 @@ std::optional<OomCount> oom_count(const Run& run) {
   return of_host ? of_host : of_cgroup;
 }
 
+std::optional<Gap> gap_of_failed_loader(const Run& run) {
+  const bool ended_by_itself = run.end && run.end->reason == RunEndReason::kSubjectEnded;
+  if (run.begin.subject != SubjectKind::kReferenceLoader || !ended_by_itself || run.done) {
+    return std::nullopt;
+  }
+  std::string why = "it ended without saying why";
+  for (const Event& event : run.events) {
+    if (event.kind == "loader-error") why = event.text;
+  }
+  return Gap{.what = "the run of the reference loader",
+             .why = why,
+             .effect = "it did not finish, so what a whole run needs was not seen",
+             .remedy = "run it again with -v, and look at what it prints"};
+}
+
 }  // namespace dlprobe

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "probes/facts.h"
 #include "probes/probe.h"
 #include "probes/shm_facts.h"
 #include "probes/shm_rules.h"
@@ -45,6 +46,9 @@ Verdict examine_run(const Recording& recording, const Run& run) {
   add(verdict.findings, std::move(failure));
   add(verdict.findings, inodes_exhausted(facts));
   add(verdict.findings, leaked_semaphores(facts));
+  if (verdict.findings.empty()) {
+    if (std::optional<Gap> gap = gap_of_failed_loader(run)) verdict.gaps.push_back(std::move(*gap));
+  }
   return verdict;
 }
 

@@ -1,6 +1,7 @@
 #include "probes/shm_facts.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <set>
 
 #include "lib/base/units.h"
@@ -194,6 +195,22 @@ const ShmLedger* ledger_at(const ShmFacts& facts, BootNs at) {
     if (ledger->at <= at) last = ledger;
   }
   return last;
+}
+
+const ShmLedger* full_ledger_near(const ShmFacts& facts, BootNs at) {
+  uint64_t most_scanned = 0;
+  for (const ShmLedger* ledger : facts.ledgers) {
+    most_scanned = std::max(most_scanned, ledger->processes_scanned);
+  }
+  const ShmLedger* nearest = nullptr;
+  for (const ShmLedger* ledger : facts.ledgers) {
+    // A look at the subject alone is cheap and frequent; it sees far fewer processes.
+    if (ledger->processes_scanned * 2 < most_scanned) continue;
+    if (nearest == nullptr || std::abs(ledger->at - at) < std::abs(nearest->at - at)) {
+      nearest = ledger;
+    }
+  }
+  return nearest;
 }
 
 const ProcessInfo* creator_in_tree(const ShmFacts& facts, const ShmSegment& segment) {

@@ -67,6 +67,10 @@ const ShmUse* use_at(const ShmFacts& facts, BootNs at);
 /// The last ledger at or before `at`, else the first one; null if there is none.
 const ShmLedger* ledger_at(const ShmFacts& facts, BootNs at);
 
+/// The ledger nearest to `at` for which every process was looked at, not only the subject's: the
+/// only kind that tells who else holds something. Null if there is none.
+const ShmLedger* full_ledger_near(const ShmFacts& facts, BootNs at);
+
 /// The process of the subject that made the segment, by the pid in its name; null if it is none.
 const ProcessInfo* creator_in_tree(const ShmFacts& facts, const ShmSegment& segment);
 

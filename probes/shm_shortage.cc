@@ -4,7 +4,6 @@
 #include <sys/wait.h>
 
 #include <algorithm>
-#include <array>
 #include <csignal>
 #include <map>
 
@@ -162,22 +161,24 @@ std::optional<ShmShortage> foretold_shortage(const ShmFacts& facts) {
 }
 
 std::optional<ShmBlame> blame_for(const ShmFacts& facts, const ShmShortage& shortage) {
-  const ShmLedger* ledger = ledger_at(facts, shortage.at);
+  const ShmLedger* near = ledger_at(facts, shortage.at);
+  const ShmLedger* full = full_ledger_near(facts, shortage.at);
   const uint64_t size = shortage.use.size_bytes;
-  const ShmDemand demand = shm_demand(facts);
-  if (ledger == nullptr || size == 0 || demand.bytes > size) return std::nullopt;
-  ShmBlame blame{.code = {}, .split = split_ledger(facts, *ledger), .shortage = &shortage};
+  if (near == nullptr || full == nullptr || size == 0 || shm_demand(facts).bytes > size) {
+    return std::nullopt;
+  }
   const uint64_t room = free_bytes(shortage.use);
   const uint64_t missing = shortage.wanted_bytes > room ? shortage.wanted_bytes - room : 1;
-  const std::array<std::pair<const ShmShare*, FindingCode>, 3> parties = {{
-      {&blame.split.other_job, FindingCode::kShmHeldByAnotherJob},
-      {&blame.split.stale, FindingCode::kShmStaleFiles},
-      {&blame.split.leaked, FindingCode::kShmLeak},
-  }};
-  const auto largest =
-      std::ranges::max_element(parties, {}, [](const auto& party) { return party.first->bytes; });
-  if (largest->first->bytes < missing) return std::nullopt;
-  blame.code = largest->second;
+  ShmBlame blame{
+      .code = FindingCode::kShmLeak, .split = split_ledger(facts, *near), .shortage = &shortage};
+  const uint64_t leaked = blame.split.leaked.bytes;
+  ShmSplit others = split_ledger(facts, *full);
+  const uint64_t most = std::max(others.other_job.bytes, others.stale.bytes);
+  if (std::max(leaked, most) < missing) return std::nullopt;
+  if (leaked > most) return blame;
+  blame.code = others.other_job.bytes >= others.stale.bytes ? FindingCode::kShmHeldByAnotherJob
+                                                            : FindingCode::kShmStaleFiles;
+  blame.split = std::move(others);
   return blame;
 }
 

@@ -1,6 +1,7 @@
 #include "lib/model/recording.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 #include <utility>
@@ -25,7 +26,6 @@ constexpr NameTable<RunEndReason, 4> kRunEndReasons = {{
 
 constexpr BootNs kSecond = 1'000'000'000;
 constexpr BootNs kFullRateAge = 120 * kSecond;
-constexpr BootNs kPerSecondAge = 3600 * kSecond;
 constexpr BootNs kThinEvery = 30 * kSecond;
 constexpr size_t kMostBatches = 20'000;
 constexpr size_t kMostEvents = 5'000;
@@ -79,8 +79,18 @@ struct Group {
 };
 
 Group group_of(BootNs at, BootNs now) {
+  struct Tier {
+    BootNs age;    // up to which
+    BootNs width;  // one record of each such span stays
+  };
+  constexpr std::array<Tier, 2> kTiers = {
+      {{600 * kSecond, kSecond}, {6 * 3600 * kSecond, 10 * kSecond}}};
+  constexpr BootNs kOldestWidth = 120 * kSecond;
   if (now - at <= kFullRateAge) return {.width = 0, .number = at};
-  const BootNs width = now - at <= kPerSecondAge ? kSecond : 10 * kSecond;
+  BootNs width = kOldestWidth;
+  for (const Tier& tier : kTiers) {
+    if (now - at <= tier.age) width = std::min(width, tier.width);
+  }
   return {.width = width, .number = at / width};
 }
 

@@ -211,9 +211,22 @@ TEST(ShmHeldByAnotherJob, IsTheCauseWhenTheLoaderAloneWouldFit) {
   EXPECT_EQ(verdict.findings.at(1).consequence_of, FindingCode::kShmHeldByAnotherJob);
 }
 
+TEST(ShmHeldByAnotherJob, IsTakenFromALookAtAllProcesses) {
+  Scene scene;
+  scene.sample(0.1, 40 * kMiB);
+  scene.ledger(0.1, {foreign_block(9, 40 * kMiB, 900, "other-job")});
+  scene.sample(0.2, 62 * kMiB);
+  scene.ledger(0.2, {unlinked_tensor(101, 1, 10 * kMiB, 101)});
+  scene.run().ledgers.back().processes_scanned = 3;
+  scene.run().ledgers.back().unexplained_bytes = 40 * kMiB;
+  scene.use(0.25, 64 * kMiB);
+  scene.exit_by_signal(101, 0.26, SIGBUS);
+  EXPECT_EQ(scene.examine().findings.front().code, FindingCode::kShmHeldByAnotherJob);
+}
+
 TEST(ShmHeldByAnotherJob, IsNotTheCauseWhenTheLoaderIsTooLargeAnyway) {
   Scene scene = full_mount();
-  scene.run().ledgers.front().segments.push_back(foreign_block(9, 5 * kMiB, 900, "other-job"));
+  scene.run().ledgers.front().segments.push_back(foreign_block(9, 24 * kMiB, 900, "other-job"));
   scene.exit_by_signal(101, 0.26, SIGBUS);
   const Verdict verdict = scene.examine();
   EXPECT_EQ(verdict.findings.front().code, FindingCode::kShmExhausted);
