@@ -58,10 +58,9 @@ bool parse_one(std::string_view parser, std::string_view text) {
   return false;
 }
 
-void parse_any(std::string_view text) {
-  if (text.empty()) return;
-  const auto choice = static_cast<unsigned char>(text.front());
-  kParsers.at(choice % kParsers.size()).second(text.substr(1));
+void parse_all(std::string_view text) {
+  for (const auto& [name, parse] : kParsers)
+    parse(text);
 }
 
 }  // namespace dlprobe

@@ -8,7 +8,7 @@ namespace dlprobe {
 /// not matter: only that they come back.
 bool parse_one(std::string_view parser, std::string_view text);
 
-/// Gives all but the first byte to the parser that the first byte chooses.
-void parse_any(std::string_view text);
+/// Gives `text` to every parser.
+void parse_all(std::string_view text);
 
 }  // namespace dlprobe

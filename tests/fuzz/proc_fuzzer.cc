@@ -4,10 +4,10 @@
 
 #include "tests/fuzz/parse_one.h"
 
-/// libFuzzer's entry. Run it with a folder of its own, then tests/fuzz/corpus/any for the seeds.
+/// libFuzzer's entry: proc_fuzzer NEW_FOLDER tests/fuzz/corpus/*
 // NOLINTNEXTLINE(readability-identifier-naming): the name is libFuzzer's
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast)
-  dlprobe::parse_any({reinterpret_cast<const char*>(data), size});
+  dlprobe::parse_all({reinterpret_cast<const char*>(data), size});
   return 0;
 }

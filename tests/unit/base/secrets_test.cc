@@ -1,0 +1,47 @@
+#include "lib/base/secrets.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace dlprobe {
+namespace {
+
+using testing::ElementsAre;
+
+std::string masked(const std::string& argument) {
+  return mask_secrets({argument})[0];
+}
+
+TEST(MaskSecrets, HidesTheValuesOfOptionsThatSpeakOfSecrets) {
+  EXPECT_THAT(mask_secrets({"train", "--api-key", "abc", "--lr", "0.1"}),
+              ElementsAre("train", "--api-key", "***", "--lr", "0.1"));
+  EXPECT_EQ(masked("--password=abc"), "--password=***");
+  EXPECT_EQ(masked("WANDB_TOKEN=abc"), "WANDB_TOKEN=***");
+  EXPECT_EQ(masked("Authorization: Bearer x"), "Authorization:***");
+  EXPECT_THAT(mask_secrets({"--token", "--verbose"}), ElementsAre("--token", "--verbose"));
+}
+
+TEST(MaskSecrets, HidesTheUserOfAUrl) {
+  EXPECT_EQ(masked("https://me:pw@host/path"), "https://***@host/path");
+  EXPECT_EQ(masked("https://host/a@b"), "https://host/a@b");
+  EXPECT_EQ(masked("--url=s3://id:pw@bucket"), "--url=s3://***@bucket");
+}
+
+TEST(MaskSecrets, KnowsTheShapesOfTokens) {
+  EXPECT_EQ(masked("hf_abcdefghijklmnopqrst"), "***");
+  EXPECT_EQ(masked("x=AKIAIOSFODNN7EXAMPLE,y"), "x=***,y");
+  EXPECT_EQ(masked("q8Zr1Tg5Xw2Lm9Vb4Kc7Np3Sd"), "***");
+}
+
+TEST(MaskSecrets, LeavesWhatAPersonHasToRead) {
+  for (const std::string plain :
+       {"/usr/bin/python3.11", "--num-workers=8", "train_resnet50_imagenet.py",
+        "--data=/data/imagenet/train",
+        "from multiprocessing.spawn import spawn_main; spawn_main(tracker_fd=5, pipe_handle=7)",
+        "--sample-shape=3x224x224"}) {
+    EXPECT_EQ(masked(plain), plain);
+  }
+}
+
+}  // namespace
+}  // namespace dlprobe
