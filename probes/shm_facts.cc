@@ -16,7 +16,8 @@ constexpr uint64_t kDefaultPrefetchFactor = 2;  // torch.utils.data.DataLoader
 // one, and with the taking the worker's next task begins (measured with torch 2.13 and 1.13).
 constexpr uint64_t kInTrainer = 2;
 
-// The mount that the loader uses: the trainer's, else any process's, else dlprobe's own.
+// The mount that the loader uses: the trainer's, else any process's, else dlprobe's own; the newer
+// of two, since a process may move to a mount namespace of its own.
 const ShmMount* mount_of(const Run& run) {
   const ShmMount* best = nullptr;
   int best_rank = -1;
@@ -25,7 +26,7 @@ const ShmMount* mount_of(const Run& run) {
     int rank = 0;
     if (process != nullptr) rank = process->role == Role::kTrainer ? 3 : 1;
     if (process != nullptr && process->role == Role::kWorker) rank = 2;
-    if (rank > best_rank) {
+    if (rank >= best_rank) {
       best = &mount;
       best_rank = rank;
     }

@@ -81,20 +81,18 @@ std::optional<Gap> gap_of_exit(const ShmFacts& facts) {
   return std::nullopt;
 }
 
-// A part of the use that no process explains, where some processes could not be looked at.
+// A part of the use that no process explains, where some processes could not be looked at. The last
+// look counts: in an earlier one a process may have been too busy to answer in time.
 std::optional<Gap> gap_of_holders(const ShmFacts& facts) {
-  for (const ShmLedger* ledger : facts.ledgers) {
-    const bool matters =
-        ledger->processes_unreadable > 0 && ledger->unexplained_bytes > 0 &&
-        static_cast<uint64_t>(ledger->unexplained_bytes) * 10 > facts.size_bytes() &&
-        facts.size_bytes() > 0;
-    if (!matters) continue;
-    return Gap{.what = "who holds a part of " + facts.mount->mount_point,
-               .why = std::to_string(ledger->processes_unreadable) + " processes may not be read",
-               .effect = "whether another job holds it cannot be said",
-               .remedy = std::string(kNeedsReading)};
-  }
-  return std::nullopt;
+  if (facts.ledgers.empty() || facts.size_bytes() == 0) return std::nullopt;
+  const ShmLedger& ledger = *facts.ledgers.back();
+  const bool matters = ledger.processes_unreadable > 0 && ledger.unexplained_bytes > 0 &&
+                       static_cast<uint64_t>(ledger.unexplained_bytes) * 10 > facts.size_bytes();
+  if (!matters) return std::nullopt;
+  return Gap{.what = "who holds a part of " + facts.mount->mount_point,
+             .why = std::to_string(ledger.processes_unreadable) + " processes may not be read",
+             .effect = "whether another job holds it cannot be said",
+             .remedy = std::string(kNeedsReading)};
 }
 
 // Shared memory was tight and a job lives, but nobody could see what its threads wait for.

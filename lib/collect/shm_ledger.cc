@@ -78,13 +78,16 @@ void cut_to_largest(ShmLedger& ledger) {
   std::ranges::sort(segments, {}, &ShmSegment::inode);
 }
 
-/// Whether a process that may not be looked at could hold something: one that does not have the
-/// file system mounted was hardly handed a descriptor of it.
-bool could_hold(const Directory& process, const std::set<uint64_t>& devices) {
+/// Of which file systems a process that may not be looked at could hold something: one that does
+/// not have the file system mounted was hardly handed a descriptor of it.
+std::set<uint64_t> could_hold(const Directory& process, const std::set<uint64_t>& devices) {
   const auto mounts = chain(process.read("mountinfo"), parse_mountinfo);
-  if (!mounts) return true;
-  return std::ranges::any_of(
-      *mounts, [&devices](const MountEntry& mount) { return devices.contains(mount.device); });
+  if (!mounts) return devices;
+  std::set<uint64_t> result;
+  for (const MountEntry& mount : *mounts) {
+    if (devices.contains(mount.device)) result.insert(mount.device);
+  }
+  return result;
 }
 
 }  // namespace
@@ -104,7 +107,7 @@ struct LedgerKeeper::Scan {
   std::map<FileId, ShmSegment> segments;
   std::vector<int32_t> outsiders;
   uint64_t scanned = 0;
-  uint64_t unreadable = 0;
+  std::map<uint64_t, uint64_t> unreadable;  ///< processes, by device
 };
 
 LedgerKeeper::LedgerKeeper(Machine machine, DeadlineReader& reader)
@@ -213,8 +216,12 @@ void LedgerKeeper::visit(Scan& scan, const Visited& visited) {
   if (!held) {
     const ErrorCode code = held.error().code;
     const bool gone = code == ErrorCode::kVanished || code == ErrorCode::kNotFound;
-    if (!gone && (visited.in_tree || could_hold(*visited.directory, scan.devices)))
-      ++scan.unreadable;
+    if (!gone) {
+      const std::set<uint64_t> devices =
+          visited.in_tree ? scan.devices : could_hold(*visited.directory, scan.devices);
+      for (const uint64_t device : devices)
+        ++scan.unreadable[device];
+    }
     // A look that came too late says nothing: what it held a second ago, it is asked for again.
     const bool held_something = std::ranges::find(outsiders_, visited.key.pid) != outsiders_.end();
     if (!gone && !visited.in_tree && held_something) scan.outsiders.push_back(visited.key.pid);
@@ -252,7 +259,7 @@ ShmLedger LedgerKeeper::finish(Scan& scan, size_t mount, const ProcessTree& tree
   ledger.device = device;
   ledger.used_bytes = scan.uses[mount]->used_bytes;
   ledger.processes_scanned = scan.scanned;
-  ledger.processes_unreadable = scan.unreadable;
+  ledger.processes_unreadable = scan.unreadable[device];
   std::map<int32_t, CreatorFacts> known;
   for (auto& [id, segment] : scan.segments) {
     if (id.first != device) continue;

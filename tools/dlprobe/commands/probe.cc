@@ -84,11 +84,26 @@ void take_told_plan(const CLI::App& command, const std::vector<LoaderPlan>& plan
   if (loader_options_given(command)) request.told_plan = plans.front();
 }
 
+// One run shows a fault: under fork, and under the sharing strategy whose way of freeing segments
+// it needs, unless the user says otherwise.
+LoaderOptions options_of_fault(const CLI::App& command, const ProbeOptions& options) {
+  LoaderOptions loader = options.loader;
+  if (command.count("--start-method") == 0) loader.start_method = to_string(StartMethod::kFork);
+  if (command.count("--sharing-strategy") == 0) {
+    const bool needs_names = options.fault.starts_with(info(FindingCode::kShmLeak).name);
+    loader.sharing_strategy =
+        to_string(needs_names ? SharingStrategy::kFileSystem : SharingStrategy::kFileDescriptor);
+  }
+  return loader;
+}
+
 Expected<ExamineRequest> make_request(const CLI::App& command, const Probe& probe,
                                       const ProbeOptions& options, const Session& session) {
   DLP_CHECK(check_combination(options, session));
   ExamineRequest request = {.probe = &probe, .arguments = session.arguments};
-  DLP_TRY(std::vector<LoaderPlan> plans, loader_plans(options.loader));
+  DLP_TRY(
+      std::vector<LoaderPlan> plans,
+      loader_plans(options.fault.empty() ? options.loader : options_of_fault(command, options)));
   DLP_TRY(request.interval, parse_interval(options.interval));
   if (!options.watch_for.empty()) {
     DLP_TRY(request.watch_for, parse_duration(options.watch_for));
