@@ -160,7 +160,8 @@ int train(const LoaderSetup& setup, Trainer& trainer, Progress& progress) {
   const LoaderDone done = loop.account();
   loader.stop(std::chrono::seconds(5));
   progress.done(done);
-  print_summary(done, trainer);
+  // With progress lines somebody else does the telling, and owns stdout.
+  if (setup.options.progress_fd < 0) print_summary(done, trainer);
   return kExitOk;
 }
 

@@ -37,9 +37,9 @@ Expected<Segment> Segment::create(const std::string& name, uint64_t bytes,
     return os_failure("unable to open shared memory object <" + name + "> in read-write mode");
   }
   // Before anything else: a process that is killed from here on leaves no file.
-  if (!named) shm_unlink(name.c_str());
+  if (!named && !policy.leaves_refused) shm_unlink(name.c_str());
   const auto undo = [&](std::string what, int os_errno) {
-    if (named) shm_unlink(name.c_str());
+    if (named && !policy.leaves_refused) shm_unlink(name.c_str());
     return os_failure(std::move(what), os_errno);
   };
   const uint64_t size = bytes + header;
@@ -51,6 +51,7 @@ Expected<Segment> Segment::create(const std::string& name, uint64_t bytes,
       return undo("unable to allocate shared memory(shm) for file <" + name + ">", status);
     }
   }
+  if (!named && policy.leaves_refused) shm_unlink(name.c_str());
   void* base = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, segment.fd_.get(), 0);
   if (base == MAP_FAILED) return undo("unable to mmap file <" + name + ">", errno);
   segment.base_ = base;

@@ -24,6 +24,10 @@ struct SegmentPolicy {
   /// Reserve the pages at once, so that a shortage is an error (torch >= 2.9). Without it the file
   /// is sparse, and a shortage is a SIGBUS at the first touch (torch 1.13).
   bool reserve = true;
+  /// A file whose pages were refused keeps its name, as torch 2.13 leaves it behind (for good under
+  /// file_descriptor, until the manager ends under file_system). Only in a private mount, which
+  /// takes it along.
+  bool leaves_refused = false;
 };
 
 /// A piece of /dev/shm that this process made and writes. Unmapped at the end; the file itself

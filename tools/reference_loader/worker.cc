@@ -83,7 +83,7 @@ class SegmentMaker {
     }
     DLP_CHECK(manager_.will_make(name));
     auto segment = Segment::create(name, bytes, policy_);
-    if (!segment) manager_.has_freed(name);
+    if (!segment && !policy_.leaves_refused) manager_.has_freed(name);
     return segment;
   }
 
@@ -205,7 +205,9 @@ class Worker {
         options_(options),
         share_in_feeder_(effects.share_in_feeder),
         samples_(state.images, options.plan),
-        maker_(state, {options.plan.sharing_strategy, !effects.sparse_segments}),
+        maker_(state, {.strategy = options.plan.sharing_strategy,
+                       .reserve = !effects.sparse_segments,
+                       .leaves_refused = effects.private_mount}),
         sharer_(state.fds[kSharer]),
         feeder_(writer, sharer_, maker_) {}
 
