@@ -42,7 +42,12 @@ Verdict examine_run(const Recording& recording, const Run& run) {
 
   add(verdict.findings, held_by_another_job(facts, cause));
   add(verdict.findings, stale_files(facts, cause));
-  add(verdict.findings, leak(facts, cause));
+  std::optional<Finding> leaked = leak(facts, cause);
+  // What a worker leaves that died for want of space is not why it died.
+  if (leaked && observed && leaked->first_seen > observed->at && failure) {
+    leaked->consequence_of = failure->code;
+  }
+  add(verdict.findings, std::move(leaked));
   add(verdict.findings, std::move(failure));
   add(verdict.findings, inodes_exhausted(facts));
   add(verdict.findings, leaked_semaphores(facts));

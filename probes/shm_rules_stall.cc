@@ -35,6 +35,16 @@ const WaitedFile* polled_channel(const ThreadWait& wait, const std::string& mach
   return file.kind == "pipe" || file.kind == "socket" ? &file : nullptr;
 }
 
+// The reference loader's training loop polls nothing but what it needs for the next batch: the
+// result queue first, and its helpers' ends.
+const WaitedFile* first_polled_channel(const ThreadWait& wait, const std::string& machine) {
+  if (kind_of(wait, machine) != WaitKind::kPoll) return nullptr;
+  const auto channel = std::ranges::find_if(wait.files, [](const WaitedFile& file) {
+    return file.kind == "pipe" || file.kind == "socket";
+  });
+  return channel == wait.files.end() ? nullptr : &*channel;
+}
+
 // A worker that waits for its next task, as PyTorch's do: its index queue is empty.
 const WaitedFile* idle_worker_channel(const ProcessSample& process, const std::string& machine) {
   const ThreadWait* wait = main_thread(process);
@@ -51,9 +61,13 @@ struct TrainerWait {
 
 // What the trainer waits for, if it is a batch: its main thread polls one channel for a time, or
 // its main thread waits for another thread and that one polls.
-TrainerWait trainer_wait(const ProcessSample& trainer, const std::string& machine) {
+TrainerWait trainer_wait(const ProcessSample& trainer, const std::string& machine,
+                         SubjectKind subject) {
   const ThreadWait* main = main_thread(trainer);
   if (main == nullptr || !trainer.waits || !*trainer.waits) return {};
+  if (subject == SubjectKind::kReferenceLoader) {
+    return {.file = first_polled_channel(*main, machine), .through_pin_thread = false};
+  }
   if (const WaitedFile* file = polled_channel(*main, machine)) {
     const bool has_end = poll_timeout_ms(*main, machine).value_or(kStatusCheckMs) > 0;
     return has_end ? TrainerWait{.file = file, .through_pin_thread = false} : TrainerWait{};
@@ -90,7 +104,7 @@ Look look_at(const ShmFacts& facts, const Sample& sample) {
     look.cpu[process.key] = process.utime_ticks + process.stime_ticks;
     if (info->role == Role::kTrainer) {
       look.has_waits = process.waits && *process.waits;
-      if (look.has_waits) look.trainer = trainer_wait(process, machine);
+      if (look.has_waits) look.trainer = trainer_wait(process, machine, facts.run->begin.subject);
       continue;
     }
     ++workers;

@@ -20,6 +20,11 @@ constexpr BootNs kBeforeDeath = 1 * kSecond;
 // A torch_shm_manager removes the files of the dead 2 s after its last client.
 constexpr BootNs kAfterDeath = 2 * kSecond;
 
+// Bytes per second: tmpfs clears its pages at gigabytes per second; this is a starved machine.
+constexpr BootNs kSlowestReservation = BootNs{200} << 20;
+// Over how long the speed is taken at which a mount fills.
+constexpr BootNs kRiseTime = kSecond / 50;
+
 bool died_of_bus_error(const ProcessExit& exit) {
   return exit.wait_status && WIFSIGNALED(*exit.wait_status) &&
          WTERMSIG(*exit.wait_status) == SIGBUS;
@@ -40,6 +45,21 @@ const ShmSegment* unfilled_segment(const ShmFacts& facts, const ProcessExit& exi
   return best;
 }
 
+// Whether the mount, as fast as it was filling up to `use`, was full before the next look.
+bool fills_before_next_look(const ShmFacts& facts, const ShmUse& use) {
+  const ShmUse* first = facts.use.data();
+  const ShmUse* last = first + facts.use.size() - 1;
+  if (&use == first || &use == last) return false;
+  const ShmUse* before = &use - 1;
+  while (before != first && use.at - before->at < kRiseTime)
+    --before;
+  if (use.used_bytes <= before->used_bytes || use.at <= before->at) return false;
+  const double bytes_per_ns = static_cast<double>(use.used_bytes - before->used_bytes) /
+                              static_cast<double>(use.at - before->at);
+  return static_cast<double>(free_bytes(use)) <
+         bytes_per_ns * static_cast<double>((&use)[1].at - use.at);
+}
+
 // Whether what was seen makes the SIGBUS one of a full mount, and how surely.
 std::optional<Confidence> bus_error_confidence(const ShmFacts& facts, const ShmUse& use,
                                                const ShmSegment* unfilled) {
@@ -48,8 +68,9 @@ std::optional<Confidence> bus_error_confidence(const ShmFacts& facts, const ShmU
   if (unfilled != nullptr && unfilled->size_bytes - taken_bytes(*unfilled) > room) {
     return Confidence::kCertain;
   }
-  // The last pages go within a millisecond: a look just before may still have seen them free.
+  // The last pages go within milliseconds: a look just before may still have seen them free.
   if (room < facts.segment_bytes() && room < use.size_bytes / 20) return Confidence::kLikely;
+  if (fills_before_next_look(facts, use)) return Confidence::kLikely;
   return std::nullopt;
 }
 
@@ -97,14 +118,33 @@ const ShmUse* use_without_room(const ShmFacts& facts, uint64_t segment_bytes, Bo
   return tightest_use(facts, facts.use.empty() ? 0 : facts.use.front().at, at);
 }
 
+// Whether a segment of that size had no room up to `at` for longer than a reservation takes, whose
+// own pages count as used while it is under way.
+bool lacked_room_for_long(const ShmFacts& facts, uint64_t segment_bytes, BootNs at) {
+  const auto longest_reservation = std::max<BootNs>(
+      kSecond / 20, static_cast<BootNs>(segment_bytes) * kSecond / kSlowestReservation);
+  std::optional<BootNs> since;
+  for (const ShmUse& use : facts.use) {
+    if (use.at > at) break;
+    if (free_bytes(use) >= segment_bytes)
+      since.reset();
+    else if (!since)
+      since = use.at;
+    if (since && use.at - *since > longest_reservation) return true;
+  }
+  return false;
+}
+
 // One empty file of a dead process may also be a reservation that a signal cut short. It is a
-// refusal for sure when its process lived on, or made a second one.
+// refusal for sure when its process lived on, or made a second one, or there was no room all the
+// time.
 Confidence reservation_confidence(const ShmFacts& facts,
                                   const std::vector<FailedReservation>& failed) {
   std::map<ProcessKey, int> per_creator;
   for (const FailedReservation& each : failed) {
     if (!is_known_dead(*facts.run, each.creator, each.at)) return Confidence::kCertain;
     if (++per_creator[each.creator] > 1) return Confidence::kCertain;
+    if (lacked_room_for_long(facts, each.segment_bytes, each.at)) return Confidence::kCertain;
   }
   return Confidence::kLikely;
 }

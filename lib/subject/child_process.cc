@@ -80,7 +80,7 @@ Expected<ChildProcess> ChildProcess::start(const ChildSpec& spec) {
   if (::pipe2(report.data(), O_CLOEXEC) != 0) return os_failure("pipe");
   const UniqueFd read_end(report[0]);
   UniqueFd write_end(report[1]);
-  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  ::prctl(PR_SET_CHILD_SUBREAPER, spec.adopts_orphans ? 1 : 0);
 
   std::vector<std::string> argv = spec.argv;
   Launch launch;

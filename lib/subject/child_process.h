@@ -17,7 +17,8 @@ struct ChildSpec {
   std::vector<std::string> argv;  ///< argv[0] is looked up in PATH as a shell does
   /// Descriptors to give to the child: (ours, its number). Everything else but 0, 1, 2 is closed.
   std::vector<std::pair<int, int>> descriptors;
-  bool dies_with_us = false;  ///< PR_SET_PDEATHSIG SIGKILL: for our own programs only
+  bool dies_with_us = false;   ///< PR_SET_PDEATHSIG SIGKILL: for our own programs only
+  bool adopts_orphans = true;  ///< dlprobe becomes the parent of its orphans
 };
 
 /// A process that dlprobe started and has to reap.

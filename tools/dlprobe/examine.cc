@@ -58,6 +58,11 @@ int enough_batches(const LoaderPlan& plan) {
   return std::max(10, plan.workers * plan.prefetch_factor + 6);
 }
 
+// That fault's second job must not become a child of dlprobe, and so a part of the subject.
+bool plays_another_job(const LoaderPlan& plan) {
+  return plan.fault.starts_with(info(FindingCode::kShmHeldByAnotherJob).name);
+}
+
 class Examiner {
  public:
   Examiner(const ExamineRequest& request, Machine machine)
@@ -221,7 +226,8 @@ class Examiner {
     const auto child =
         ChildProcess::start({.argv = reference_loader_argv(executable, plan, kProgressFd),
                              .descriptors = {{write_end.get(), kProgressFd}},
-                             .dies_with_us = true});
+                             .dies_with_us = true,
+                             .adopts_orphans = !plays_another_job(plan)});
     write_end.reset();
     if (!child) return refuse(child.error(), kExitUsage);
     const auto root = process_key(machine_, child->pid());

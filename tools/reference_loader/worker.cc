@@ -1,6 +1,7 @@
 #include "tools/reference_loader/worker.h"
 
 #include <fmt/core.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <condition_variable>
@@ -197,6 +198,16 @@ class Feeder {
 };
 
 /// The worker's main thread.
+// Waits for a task as PyTorch's worker does: in poll(2), with its status check interval
+// (MP_STATUS_CHECK_INTERVAL, torch/utils/data/_utils/__init__.py) as the limit. From outside an
+// idle worker so looks like one, and unlike one that reads its data from a pipe.
+void wait_for_task(int tasks) {
+  constexpr int kStatusCheckMs = 5000;
+  pollfd entry{.fd = tasks, .events = POLLIN, .revents = 0};
+  while (poll(&entry, 1, kStatusCheckMs) <= 0) {
+  }
+}
+
 class Worker {
  public:
   Worker(const WorkerState& state, const LoaderOptions& options, const FaultEffects& effects,
@@ -214,6 +225,7 @@ class Worker {
   Status run() {
     for (;;) {
       TaskHeader task;
+      wait_for_task(state_.fds[kTasks]);
       DLP_TRY(const ReadOutcome outcome, read_whole(state_.fds[kTasks], writable_bytes_of(task)));
       if (outcome == ReadOutcome::kEndOfFile) return {};
       std::vector<uint32_t> images(task.samples);
