@@ -24,6 +24,8 @@ constexpr BootNs kAfterDeath = 2 * kSecond;
 constexpr BootNs kSlowestReservation = BootNs{200} << 20;
 // Over how long the speed is taken at which a mount fills.
 constexpr BootNs kRiseTime = kSecond / 50;
+// Between looks further apart than this a mount could do anything.
+constexpr BootNs kLongestGuess = kSecond / 20;
 
 bool died_of_bus_error(const ProcessExit& exit) {
   return exit.wait_status && WIFSIGNALED(*exit.wait_status) &&
@@ -54,10 +56,11 @@ bool fills_before_next_look(const ShmFacts& facts, const ShmUse& use) {
   while (before != first && use.at - before->at < kRiseTime)
     --before;
   if (use.used_bytes <= before->used_bytes || use.at <= before->at) return false;
+  const BootNs unseen = (&use)[1].at - use.at;
+  if (unseen > kLongestGuess) return false;
   const double bytes_per_ns = static_cast<double>(use.used_bytes - before->used_bytes) /
                               static_cast<double>(use.at - before->at);
-  return static_cast<double>(free_bytes(use)) <
-         bytes_per_ns * static_cast<double>((&use)[1].at - use.at);
+  return static_cast<double>(free_bytes(use)) < bytes_per_ns * static_cast<double>(unseen);
 }
 
 // Whether what was seen makes the SIGBUS one of a full mount, and how surely.

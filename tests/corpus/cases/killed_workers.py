@@ -43,7 +43,7 @@ def main():
     options.strategy = "file_system"
     loader = make_loader(options)
     iterator = iter(loader)
-    kept = [next(iterator)]
+    kept = [next(iterator) for _ in range(options.workers)]  # connects us to each worker's manager
     time.sleep(1)  # the workers fill their share of the prefetch
     workers = [worker.pid for worker in iterator._workers]
     if options.everything:
@@ -52,12 +52,12 @@ def main():
     if options.healthy:
         kept += list(iterator)
     else:
-        for pid in workers:
-            os.kill(pid, signal.SIGKILL)
         try:
-            kept += list(iterator)
-        except RuntimeError as error:
-            say(f"went on after: {error}")
+            for pid in workers:
+                os.kill(pid, signal.SIGKILL)
+            time.sleep(1)
+        except RuntimeError as error:  # raised by the handler of SIGCHLD
+            say(f"goes on after: {error}")
     del iterator
     if options.healthy:
         kept.clear()
