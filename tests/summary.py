@@ -34,8 +34,8 @@ def reason_of(case):
     output = case.findtext("system-out") or ""
     # GoogleTest prints "FILE:LINE: Skipped" and the reason below it; other tests print only the reason.
     found = re.search(r": Skipped\n(.*?)\n\s*\n?\[  SKIPPED \]", output, re.DOTALL)
-    text = found.group(1) if found else output
-    return " ".join(text.split()) or "no reason given"
+    text = " ".join((found.group(1) if found else output).split())
+    return text.removeprefix("skipped: ") or "no reason given"
 
 
 def main():
@@ -61,8 +61,9 @@ def main():
                 count_skip(name, reason_of(case))
             else:
                 failed.append((name, "failed"))
-    for name, reason in skipped:
-        print(f"{name}: {reason}")
+    for reason in sorted({reason for _, reason in skipped}):
+        names = [name for name, its_reason in skipped if its_reason == reason]
+        print(f"{reason}\n    {len(names)}: {', '.join(names)}")
     for name, reason in failed:
         print(f"FAILED {name}: {reason}")
     print(f"{passed} passed, {len(failed)} failed, {len(skipped)} skipped")
