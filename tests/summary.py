@@ -53,10 +53,10 @@ def main():
     for path in arguments.files:
         for case in ElementTree.parse(path).getroot().iter("testcase"):
             name = case.get("name")
+            for inner_name, reason in inner_skips(case):
+                count_skip(f"{name}: {inner_name}", reason)
             if case.get("status") == "run":
                 passed += 1
-                for inner_name, reason in inner_skips(case):
-                    count_skip(f"{name}: {inner_name}", reason)
             elif was_skipped(case):
                 count_skip(name, reason_of(case))
             else:
