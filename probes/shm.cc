@@ -24,7 +24,7 @@ Verdict examine_run(const Recording& recording, const Run& run) {
   if (facts.mount == nullptr) return verdict;
 
   std::optional<ShmShortage> observed = observed_shortage(facts);
-  const std::optional<ShmShortage> foretold = observed ? std::nullopt : foretold_shortage(facts);
+  const std::optional<ShmShortage> foretold = foretold_shortage(facts);
   const std::optional<ShmShortage>& shortage = observed ? observed : foretold;
   const std::optional<ShmBlame> blame =
       shortage ? blame_for(facts, *shortage) : std::optional<ShmBlame>();
@@ -35,10 +35,15 @@ Verdict examine_run(const Recording& recording, const Run& run) {
     const std::optional<LoaderStall> stall = find_stall(facts);
     const bool lost = stall && observed->how == ShmShortage::How::kReservation;
     failure = lost ? batch_lost(facts, *observed, *stall) : exhausted(facts, *observed);
-  } else if (cause == nullptr) {
-    failure = too_small(facts, foretold ? &*foretold : nullptr);
   }
   mark_consequence(failure, blame);
+
+  // What was to be known beforehand is the cause of what then happened.
+  std::optional<Finding> forecast;
+  if (cause == nullptr && (!observed || foretold)) {
+    forecast = too_small(facts, foretold ? &*foretold : nullptr);
+    if (failure && forecast) failure->consequence_of = forecast->code;
+  }
 
   add(verdict.findings, held_by_another_job(facts, cause));
   add(verdict.findings, stale_files(facts, cause));
@@ -48,6 +53,7 @@ Verdict examine_run(const Recording& recording, const Run& run) {
     leaked->consequence_of = failure->code;
   }
   add(verdict.findings, std::move(leaked));
+  add(verdict.findings, std::move(forecast));
   add(verdict.findings, std::move(failure));
   add(verdict.findings, inodes_exhausted(facts));
   add(verdict.findings, leaked_semaphores(facts));

@@ -50,7 +50,8 @@ constexpr std::array kFaults = {
     FaultInfo{FaultKind::kShmTooSmall, "shm-too-small",
               "/dev/shm is smaller than what the loader keeps in flight", kTooSmall},
     FaultInfo{FaultKind::kShmExhausted, "shm-exhausted",
-              "the training loop pauses, prefetching fills /dev/shm, the next batch does not fit",
+              "the training loop keeps two batches, prefetching fills /dev/shm, the next batch "
+              "does not fit",
               kExhausted},
     FaultInfo{FaultKind::kShmStaleFiles, "shm-stale-files",
               "a process that was killed left named segments in /dev/shm", kStale},
@@ -143,6 +144,14 @@ void stall(const Fault& fault, const LoaderPlan& plan, FaultEffects& effects) {
   effects.needs_batches = effects.stall_after + 2 * in_flight(plan);
 }
 
+// Room for all that is in flight, but not for two batches more that the training loop keeps. What
+// it keeps of a pinned batch is not in shared memory: there the mount itself is too small.
+void keep_two(const Fault& fault, const Need& need, const LoaderPlan& plan, FaultEffects& effects) {
+  effects.keep_batches = plan.pin_memory ? 0 : 2;
+  effects.mount_bytes = fault.number(
+      "size", plan.pin_memory ? almost_enough(need, plan) : need.bytes + need.batch_bytes / 2);
+}
+
 void plan_leak(const Fault& fault, const LoaderPlan& plan, const Need& need,
                FaultEffects& effects) {
   const auto times = static_cast<int>(fault.number("times", 3));
@@ -227,14 +236,14 @@ Expected<FaultEffects> effects_of(const Fault& fault, const LoaderPlan& plan) {
       stall(fault, plan, effects);
       effects.ramp_up = true;
       effects.sparse_segments = fault.word("mode", "error") == "sigbus";
-      effects.mount_bytes = fault.number("size", almost_enough(need, plan));
+      keep_two(fault, need, plan, effects);
       break;
     case FaultKind::kBatchLostInWorker:
       stall(fault, plan, effects);
       effects.ramp_up = true;
       effects.share_in_feeder = true;
       effects.lost_batch_limit = std::chrono::seconds(fault.number("seconds", 20));
-      effects.mount_bytes = fault.number("size", almost_enough(need, plan));
+      keep_two(fault, need, plan, effects);
       break;
     case FaultKind::kShmInodesExhausted:
       stall(fault, plan, effects);

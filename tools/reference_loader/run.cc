@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -98,6 +99,13 @@ class TrainingLoop {
       ++abandoned_;
       progress_.event("fault", "worker 0 is killed, and a new set of workers is started");
       DLP_CHECK(loader_.abandon_workers());
+      if (abandoned_ == effects.abandon_times) {
+        // Longer than any manager takes to clean up: what is still there then stays.
+        constexpr int kPauseMs = 5000;
+        progress_.event("fault", "the training loop pauses for 5 s");
+        pollfd stop{.fd = stop_fd(), .events = POLLIN, .revents = 0};
+        poll(&stop, 1, kPauseMs);
+      }
     }
     return {};
   }
