@@ -142,6 +142,8 @@ prepare_build() {
   ensure_compiler
   if [[ -z ${CMAKE_CXX_COMPILER_LAUNCHER:-} ]] && command -v ccache >/dev/null; then
     export CMAKE_CXX_COMPILER_LAUNCHER=ccache
+    # One cache for every clone of this tree, wherever it lies.
+    export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
   fi
 }
 

@@ -99,7 +99,10 @@ class Streams(unittest.TestCase):
     def test_the_time_is_up_and_the_command_goes_on(self):
         with tempfile.TemporaryDirectory() as folder:
             ready = os.path.join(folder, "pid")
-            program = f"import os, time; open({ready!r}, 'w').write(str(os.getpid())); time.sleep(60)"
+            # It lets go of the streams, or this test would wait for its end.
+            program = (f"import os, time; open({ready!r}, 'w').write(str(os.getpid())); "
+                       "null = os.open('/dev/null', os.O_WRONLY); os.dup2(null, 1); os.dup2(null, 2); "
+                       "time.sleep(60)")
             done = dlprobe("shm", "--for", "1s", "-q", "--", *python_program(program))
             with open(ready, encoding="ascii") as file:
                 pid = int(file.read())
