@@ -99,14 +99,26 @@ void raise(std::optional<uint64_t>& peak, const std::optional<uint64_t>& value) 
   if (value) peak = std::max(peak.value_or(0), *value);
 }
 
-// PSS is costly to read, so each process has its turn: the sum of the newest values, as soon as
-// there is one of every process that lives.
+size_t count_living(const Sample& sample) {
+  return static_cast<size_t>(std::ranges::count_if(
+      sample.processes, [](const ProcessSample& process) { return process.state != 'Z'; }));
+}
+
+// PSS is costly to read, so each process has its turn: the sum of the newest values, once there is
+// one of every process that lives. Only of the tree at its largest: a sum from before the workers
+// were started would not be comparable with the peak of RSS.
 class PssSum {
  public:
+  explicit PssSum(const Run& run) {
+    for (const Sample& sample : run.samples)
+      most_living_ = std::max(most_living_, count_living(sample));
+  }
+
   std::optional<uint64_t> add(const Sample& sample) {
     for (const ProcessSample& process : sample.processes) {
       if (const auto pss = value_of(process.pss_bytes)) newest_[process.key] = *pss;
     }
+    if (count_living(sample) < most_living_) return std::nullopt;
     uint64_t sum = 0;
     for (const ProcessSample& process : sample.processes) {
       if (process.state == 'Z') continue;  // has no memory any more
@@ -119,6 +131,7 @@ class PssSum {
 
  private:
   std::map<ProcessKey, uint64_t> newest_;
+  size_t most_living_ = 0;
 };
 
 void put_resources(Json& entry, const Run& run) {
@@ -127,7 +140,7 @@ void put_resources(Json& entry, const Run& run) {
   std::optional<uint64_t> swap;
   std::optional<uint64_t> fds;
   size_t processes = 0;
-  PssSum pss_sum;
+  PssSum pss_sum(run);
   for (const Sample& sample : run.samples) {
     processes = std::max(processes, sample.processes.size());
     if (sample.processes.empty()) continue;
