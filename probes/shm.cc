@@ -17,25 +17,39 @@ void mark_consequence(std::optional<Finding>& finding, const std::optional<ShmBl
   if (finding && blame) finding->consequence_of = blame->code;
 }
 
+std::optional<Finding> what_failed(const ShmFacts& facts,
+                                   const std::optional<ShmShortage>& observed) {
+  if (!observed) return std::nullopt;
+  const std::optional<LoaderStall> stall = find_stall(facts);
+  const bool lost = stall && observed->how == ShmShortage::How::kReservation;
+  return lost ? batch_lost(facts, *observed, *stall) : exhausted(facts, *observed);
+}
+
+// What a worker leaves that died for want of space is not why it died.
+std::optional<Finding> leak_beside(const ShmFacts& facts, const ShmBlame* cause,
+                                   const std::optional<ShmShortage>& observed,
+                                   const std::optional<Finding>& failure) {
+  std::optional<Finding> leaked = leak(facts, cause);
+  if (leaked && observed && failure && leaked->first_seen > observed->at) {
+    leaked->consequence_of = failure->code;
+  }
+  return leaked;
+}
+
 Verdict examine_run(const Recording& recording, const Run& run) {
   const ShmFacts facts = shm_facts(recording, run);
   Verdict verdict;
   verdict.gaps = shm_gaps(facts);
   if (facts.mount == nullptr) return verdict;
 
-  std::optional<ShmShortage> observed = observed_shortage(facts);
+  const std::optional<ShmShortage> observed = observed_shortage(facts);
   const std::optional<ShmShortage> foretold = foretold_shortage(facts);
   const std::optional<ShmShortage>& shortage = observed ? observed : foretold;
   const std::optional<ShmBlame> blame =
       shortage ? blame_for(facts, *shortage) : std::optional<ShmBlame>();
   const ShmBlame* cause = blame ? &*blame : nullptr;
 
-  std::optional<Finding> failure;
-  if (observed) {
-    const std::optional<LoaderStall> stall = find_stall(facts);
-    const bool lost = stall && observed->how == ShmShortage::How::kReservation;
-    failure = lost ? batch_lost(facts, *observed, *stall) : exhausted(facts, *observed);
-  }
+  std::optional<Finding> failure = what_failed(facts, observed);
   mark_consequence(failure, blame);
 
   // What was to be known beforehand is the cause of what then happened.
@@ -47,12 +61,7 @@ Verdict examine_run(const Recording& recording, const Run& run) {
 
   add(verdict.findings, held_by_another_job(facts, cause));
   add(verdict.findings, stale_files(facts, cause));
-  std::optional<Finding> leaked = leak(facts, cause);
-  // What a worker leaves that died for want of space is not why it died.
-  if (leaked && observed && leaked->first_seen > observed->at && failure) {
-    leaked->consequence_of = failure->code;
-  }
-  add(verdict.findings, std::move(leaked));
+  add(verdict.findings, leak_beside(facts, cause, observed, failure));
   add(verdict.findings, std::move(forecast));
   add(verdict.findings, std::move(failure));
   add(verdict.findings, inodes_exhausted(facts));
