@@ -48,7 +48,10 @@ void ShmMounts::look_through(const TrackedProcess& process, uint64_t mount_names
   const std::string path = "root/dev/shm";
   const auto stat = process.directory->stat(path);
   if (!stat) {
-    if (process.directory->stat("stat")) errors_.push_back(stat.error());
+    // A process that is on its way out has no root any more, though its stat can still be read.
+    const auto root = process.directory->stat("root/.");
+    const bool is_going = !root && root.error().code != ErrorCode::kForbidden;
+    if (!is_going) errors_.push_back(stat.error());
     return;
   }
   std::erase_if(seen_, [&](const Seen& seen) { return seen.mount_namespace == mount_namespace; });

@@ -89,11 +89,14 @@ class TrainingLoop {
 
   Status make_fault(const LoadedBatch& batch) {
     const FaultEffects& effects = setup_.effects;
+    // Where the loop pauses, it keeps the batches just before, so that the pause is what shows it.
+    const bool keeps = batches_ > effects.stall_after - effects.keep_batches &&
+                       static_cast<int>(kept_.size()) < effects.keep_batches;
+    if (keeps) kept_.push_back(batch.tensors);
     if (batches_ == effects.stall_after) {
       progress_.event("fault", "the training loop pauses until prefetching is complete");
       DLP_CHECK(loader_.wait_for_full_prefetch());
     }
-    if (static_cast<int>(kept_.size()) < effects.keep_batches) kept_.push_back(batch.tensors);
     if (effects.abandon_every > 0 && batches_ % effects.abandon_every == 0 &&
         abandoned_ < effects.abandon_times) {
       ++abandoned_;
