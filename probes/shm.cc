@@ -66,7 +66,10 @@ Verdict examine_run(const Recording& recording, const Run& run) {
   add(verdict.findings, std::move(failure));
   add(verdict.findings, inodes_exhausted(facts));
   add(verdict.findings, leaked_semaphores(facts));
-  if (verdict.findings.empty()) {
+  const bool is_explained = std::ranges::any_of(verdict.findings, [](const Finding& finding) {
+    return finding.severity == Severity::kError;
+  });
+  if (!is_explained) {
     if (std::optional<Gap> gap = gap_of_failed_loader(run)) verdict.gaps.push_back(std::move(*gap));
   }
   return verdict;

@@ -27,6 +27,12 @@ namespace dlprobe::loader {
 namespace {
 
 /// The training loop: takes batches, does steps, tells of them.
+// Stands still for that long, or until the loader is asked to end.
+void pause_for(std::chrono::milliseconds span) {
+  pollfd stop{.fd = stop_fd(), .events = POLLIN, .revents = 0};
+  poll(&stop, 1, static_cast<int>(span.count()));
+}
+
 class TrainingLoop {
  public:
   TrainingLoop(const LoaderSetup& setup, Loader& loader, Trainer& trainer, Progress& progress)
@@ -104,10 +110,8 @@ class TrainingLoop {
       DLP_CHECK(loader_.abandon_workers());
       if (abandoned_ == effects.abandon_times) {
         // Longer than any manager takes to clean up: what is still there then stays.
-        constexpr int kPauseMs = 5000;
         progress_.event("fault", "the training loop pauses for 5 s");
-        pollfd stop{.fd = stop_fd(), .events = POLLIN, .revents = 0};
-        poll(&stop, 1, kPauseMs);
+        pause_for(std::chrono::seconds(5));
       }
     }
     return {};
@@ -164,6 +168,8 @@ int train(const LoaderSetup& setup, Trainer& trainer, Progress& progress) {
   TrainingLoop loop(setup, loader, trainer, progress);
   const Status ended = loop.run();
   if (!ended) {
+    // As a Python trainer takes a while to end after a failure; what failed can be seen as long.
+    if (setup.effects.private_mount) pause_for(std::chrono::milliseconds(500));
     loader.stop(std::chrono::milliseconds(300));
     if (stop_signal() != 0) return kExitFailed;
     return fail(progress, ended.error(), kExitFailed);
