@@ -118,11 +118,13 @@ std::optional<OomCount> oom_count(const Run& run) {
 }
 
 std::optional<Gap> gap_of_failed_loader(const Run& run) {
-  const bool ended_by_itself = run.end && run.end->reason == RunEndReason::kSubjectEnded;
-  if (run.begin.subject != SubjectKind::kReferenceLoader || !ended_by_itself || run.done) {
+  const bool should_have_finished = run.end && (run.end->reason == RunEndReason::kSubjectEnded ||
+                                                run.end->reason == RunEndReason::kInterrupted);
+  if (run.begin.subject != SubjectKind::kReferenceLoader || !should_have_finished || run.done) {
     return std::nullopt;
   }
-  std::string why = "it ended without saying why";
+  std::string why = run.end->reason == RunEndReason::kInterrupted ? "it was interrupted"
+                                                                  : "it ended without saying why";
   for (const Event& event : run.events) {
     if (event.kind == "loader-error") why = event.text;
   }

@@ -54,7 +54,8 @@ Verdict examine_run(const Recording& recording, const Run& run) {
 
   // What was to be known beforehand is the cause of what then happened.
   std::optional<Finding> forecast;
-  if (cause == nullptr && (!observed || foretold)) {
+  const bool never_fits = foretold && foretold->wanted_bytes > foretold->use.size_bytes;
+  if (cause == nullptr && (!observed || never_fits)) {
     forecast = too_small(facts, foretold ? &*foretold : nullptr);
     if (failure && forecast) failure->consequence_of = forecast->code;
   }

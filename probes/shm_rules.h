@@ -14,6 +14,7 @@ struct ShmShortage {
   enum class How {
     kBusError,     ///< a process died of SIGBUS on a full mount
     kReservation,  ///< the kernel refused to reserve a segment
+    kFailure,      ///< the job failed just after the mount was full, its workers gone unseen
     kForecast,     ///< the plan needs more than is there
   };
   How how = How::kReservation;

@@ -25,7 +25,11 @@ uint64_t size_that_would_do(const ShmFacts& facts, const ShmDemand& demand, uint
   uint64_t peak = 0;
   for (const ShmUse& use : facts.use)
     peak = std::max(peak, use.used_bytes);
-  return comfortable_size(std::max(demand.bytes, peak + wanted));
+  // A mount that ran full held less than the need. Where the forecast says otherwise, no whole
+  // batch was ever seen: it died filling the first ones, with two per worker and two more to come.
+  constexpr uint64_t kTimesOfAFirstFill = 3;
+  const uint64_t unseen = demand.bytes < peak ? kTimesOfAFirstFill * peak : 0;
+  return comfortable_size(std::max({demand.bytes, peak + wanted, unseen}));
 }
 
 void add_remedies(Finding& finding, const ShmFacts& facts, const ShmDemand& demand,
@@ -139,6 +143,20 @@ void rule_out_for_reservation(Finding& finding, const ShmFacts& facts,
   rule_out_oom(finding, facts);
 }
 
+std::string name_of_kind(ShmShortage::How how) {
+  switch (how) {
+    case ShmShortage::How::kBusError:
+      return "bus-error";
+    case ShmShortage::How::kReservation:
+      return "reservation-refused";
+    case ShmShortage::How::kFailure:
+      return "failed-on-full-mount";
+    case ShmShortage::How::kForecast:
+      break;
+  }
+  return "";
+}
+
 std::string exhausted_message(const ShmFacts& facts, const ShmShortage& shortage) {
   const std::string who = describe(*facts.run, shortage.victims.front());
   const std::string state = format_bytes(free_bytes(shortage.use)) + " of " +
@@ -149,6 +167,7 @@ std::string exhausted_message(const ShmFacts& facts, const ShmShortage& shortage
   if (shortage.how == ShmShortage::How::kBusError) {
     return who + " was killed by SIGBUS while it filled " + segment + ": " + state;
   }
+  if (shortage.how == ShmShortage::How::kFailure) return who + " failed just after " + state;
   return who + " was refused " + segment + ": " + state;
 }
 
@@ -167,8 +186,7 @@ Finding exhausted(const ShmFacts& facts, const ShmShortage& shortage) {
   Finding finding = new_finding(FindingCode::kShmExhausted, shortage.confidence);
   finding.message = exhausted_message(facts, shortage);
   finding.processes = shortage.victims;
-  finding.discriminator =
-      shortage.how == ShmShortage::How::kBusError ? "bus-error" : "reservation-refused";
+  finding.discriminator = name_of_kind(shortage.how);
   finding.first_seen = shortage.at;
   finding.last_seen = shortage.at;
   add_mount(finding, facts, shortage.use);
@@ -184,8 +202,10 @@ Finding exhausted(const ShmFacts& facts, const ShmShortage& shortage) {
   }
   if (shortage.how == ShmShortage::How::kBusError) {
     rule_out_for_bus_error(finding, facts, shortage);
-  } else {
+  } else if (shortage.how == ShmShortage::How::kReservation) {
     rule_out_for_reservation(finding, facts, shortage);
+  } else {
+    rule_out_oom(finding, facts);
   }
   const ShmDemand demand = shm_demand(facts);
   if (demand.bytes > shortage.use.size_bytes) add_demand(finding, demand);

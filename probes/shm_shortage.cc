@@ -22,6 +22,8 @@ constexpr BootNs kAfterDeath = 2 * kSecond;
 
 // Bytes per second: tmpfs clears its pages at gigabytes per second; this is a starved machine.
 constexpr BootNs kSlowestReservation = BootNs{200} << 20;
+// A trainer that learns of its worker's death ends within this.
+constexpr BootNs kFailureTime = 2 * kSecond;
 // Over how long the speed is taken at which a mount fills.
 constexpr BootNs kRiseTime = kSecond / 50;
 // Between looks further apart than this a mount could do anything.
@@ -178,11 +180,35 @@ std::optional<ShmShortage> first_failed_reservation(const ShmFacts& facts) {
   return shortage;
 }
 
+// The job failed right after the mount had not one page left, and nobody saw how its workers ended:
+// they can live for less than the time between two samples.
+std::optional<ShmShortage> failure_after_full_mount(const ShmFacts& facts) {
+  if (facts.trainer == nullptr) return std::nullopt;
+  const ProcessExit* exit = facts.run->find_exit(facts.trainer->key);
+  if (exit == nullptr || !exit->wait_status || *exit->wait_status == 0) return std::nullopt;
+  const bool workers_seen = std::ranges::any_of(facts.workers, [&](const ProcessInfo* worker) {
+    const ProcessExit* end = facts.run->find_exit(worker->key);
+    return end != nullptr && end->wait_status.has_value();
+  });
+  const ShmUse* use = tightest_use(facts, exit->at - kFailureTime, exit->at);
+  if (workers_seen || use == nullptr || free_bytes(*use) >= facts.page_size) return std::nullopt;
+  ShmShortage shortage{.how = ShmShortage::How::kFailure,
+                       .confidence = Confidence::kLikely,
+                       .at = exit->at,
+                       .wanted_bytes = facts.segment_bytes(),
+                       .use = *use,
+                       .victims = {exit->key},
+                       .proof = {}};
+  shortage.proof.push_back(time_fact("failed_after", exit->at - use->at, exit->source));
+  return shortage;
+}
+
 }  // namespace
 
 std::optional<ShmShortage> observed_shortage(const ShmFacts& facts) {
   if (std::optional<ShmShortage> shortage = first_bus_error(facts)) return shortage;
-  return first_failed_reservation(facts);
+  if (std::optional<ShmShortage> shortage = first_failed_reservation(facts)) return shortage;
+  return failure_after_full_mount(facts);
 }
 
 std::optional<ShmShortage> foretold_shortage(const ShmFacts& facts) {
@@ -211,7 +237,8 @@ std::optional<ShmBlame> blame_for(const ShmFacts& facts, const ShmShortage& shor
     return std::nullopt;
   }
   const uint64_t room = free_bytes(shortage.use);
-  const uint64_t missing = shortage.wanted_bytes > room ? shortage.wanted_bytes - room : 1;
+  // Of a segment whose size is not known, only a large part of the mount can be the cause.
+  const uint64_t missing = shortage.wanted_bytes > room ? shortage.wanted_bytes - room : size / 4;
   ShmBlame blame{
       .code = FindingCode::kShmLeak, .split = split_ledger(facts, *near), .shortage = &shortage};
   const uint64_t leaked = blame.split.leaked.bytes;

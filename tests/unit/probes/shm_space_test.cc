@@ -225,6 +225,28 @@ TEST(ShmExhausted, AJobThatFailsByItselfWhileShmIsWellUsedIsNotIt) {
   EXPECT_FALSE(has_error(scene.examine()));
 }
 
+// As measured: workers that were born and died between two samples.
+TEST(ShmExhausted, AJobThatFailsRightAfterAFullMountIsLikely) {
+  Scene scene(64 * kMiB, 0);
+  scene.sample(0.7, 40 * kMiB);
+  scene.use(0.82, 43 * kMiB);
+  scene.use(0.84, 64 * kMiB);
+  scene.use(0.85, 40 * kMiB);
+  scene.exit_with(100, 1.03, 1);
+  const std::optional<Finding> finding = find(scene.examine(), FindingCode::kShmExhausted);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->confidence, Confidence::kLikely);
+  scene.run().shm_use.at(2).used_bytes = 60 * kMiB;
+  EXPECT_FALSE(find(scene.examine(), FindingCode::kShmExhausted)) << "there was room";
+}
+
+TEST(ShmExhausted, AJobThatEndsWellAfterAFullMountIsNotIt) {
+  Scene scene(64 * kMiB, 0);
+  scene.sample(0.7, 64 * kMiB);
+  scene.exit_with(100, 1.03, 0);
+  EXPECT_FALSE(find(scene.examine(), FindingCode::kShmExhausted));
+}
+
 TEST(ShmExhausted, EqualFindingsOfTwoRunsAreOneThatNamesBoth) {
   Scene scene = full_mount();
   scene.exit_by_signal(101, 0.26, SIGBUS);
