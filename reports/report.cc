@@ -60,14 +60,30 @@ uint64_t peak_used_bytes(const Recording& recording) {
   return peak;
 }
 
+// That the command failed for a reason of its own is no finding, and must not be read as success.
+std::string own_failure(const Recording& recording) {
+  for (const Run& run : recording.runs) {
+    if (run.begin.subject == SubjectKind::kReferenceLoader) continue;
+    for (const ProcessExit& exit : run.exits) {
+      const ProcessInfo* process = run.find_process(exit.key);
+      const bool is_trainer = process != nullptr && process->role == Role::kTrainer;
+      if (!is_trainer || !exit.wait_status || *exit.wait_status == 0) continue;
+      return fmt::format(". But pid {} {}, for another reason than these", exit.key.pid,
+                         describe_exit(exit.wait_status));
+    }
+  }
+  return "";
+}
+
 std::string pass_headline(const Recording& recording) {
   size_t samples = 0;
   for (const Run& run : recording.runs)
     samples += run.samples.size();
   const std::string runs =
       recording.runs.size() == 1 ? "1 run" : fmt::format("{} runs", recording.runs.size());
-  return fmt::format("nothing wrong was seen in {} ({} samples); /dev/shm held {} at its peak",
-                     runs, samples, format_bytes(peak_used_bytes(recording)));
+  return fmt::format("nothing wrong was seen in {} ({} samples); /dev/shm held {} at its peak{}",
+                     runs, samples, format_bytes(peak_used_bytes(recording)),
+                     own_failure(recording));
 }
 
 std::string headline(const ReportSource& source, OverallVerdict verdict) {

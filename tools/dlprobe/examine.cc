@@ -18,6 +18,7 @@
 #include "lib/proc/pid_stat.h"
 #include "lib/subject/child_process.h"
 #include "lib/subject/reference_loader.h"
+#include "tools/dlprobe/command.h"
 #include "tools/dlprobe/exit_status.h"
 #include "tools/dlprobe/preflight.h"
 #include "tools/dlprobe/recorder.h"
@@ -170,11 +171,28 @@ class Examiner {
     }
     const auto root = process_key(machine_, child->pid());
     if (!root) return refuse(root.error(), kExitIncomplete);
-    const WatchResult watched = watch_target(
-        {.root = *root, .child = child->pid(), .deadline = deadline(request_.watch_for)});
+    const WatchResult watched = watch_target({.root = *root,
+                                              .child = child->pid(),
+                                              .deadline = deadline(request_.watch_for),
+                                              .now_and_then = [this] { tell_early(); }});
     if (watched.end.reason == RunEndReason::kTimeUp) {
       fmt::print(stderr, "dlprobe: the command (pid {}) goes on, no longer watched\n",
                  child->pid());
+    }
+  }
+
+  // A command that hangs does not end, and its report would never come: what is certain by now is
+  // told in one line, once.
+  void tell_early() {
+    if (was_told_early_) return;
+    const Verdict verdict = request_.probe->examine(recorder_->recording());
+    for (const Finding& finding : verdict.findings) {
+      if (finding.severity != Severity::kError || finding.confidence != Confidence::kCertain)
+        continue;
+      complain(fmt::format("{} {}: {} (the command still runs; the report comes when it ends)",
+                           info(finding.code).code, info(finding.code).name, finding.message));
+      was_told_early_ = true;
+      return;
     }
   }
 
@@ -257,6 +275,7 @@ class Examiner {
   std::unique_ptr<Recorder> recorder_;
   Examination result_;
   bool interrupted_ = false;
+  bool was_told_early_ = false;
 };
 
 }  // namespace

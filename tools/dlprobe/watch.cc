@@ -25,6 +25,7 @@ constexpr BootNs kLinger = 3 * kSecond;
 // ever.
 constexpr BootNs kLoaderSilence = 120 * kSecond;
 constexpr BootNs kKillAfter = 3 * kSecond;
+constexpr BootNs kLookEvery = 10 * kSecond;
 constexpr size_t kLongestLine = size_t{1} << 20;
 
 class Watch {
@@ -39,10 +40,11 @@ class Watch {
         collector_(machine, target_.root, options, sink) {}
 
   WatchResult run() {
-    last_word_ = now();
+    last_word_ = looked_at_ = now();
     while (!result_.end.at) {
       const BootNs due = collector_.tick();
       show_progress();
+      look_now_and_then();
       decide();
       if (!result_.end.at) wait_until(due);
     }
@@ -163,6 +165,12 @@ class Watch {
     sink_.add(std::move(*record));
   }
 
+  void look_now_and_then() {
+    if (!target_.now_and_then || root_ended() || now() - looked_at_ < kLookEvery) return;
+    looked_at_ = now();
+    target_.now_and_then();
+  }
+
   void show_progress() {
     if (now() - shown_at_ < kSecond / 5) return;
     shown_at_ = now();
@@ -184,6 +192,7 @@ class Watch {
   std::optional<BootNs> ending_since_;
   BootNs last_word_ = 0;
   BootNs shown_at_ = 0;
+  BootNs looked_at_ = 0;
   uint64_t batches_seen_ = 0;
   std::string pending_;
 };

@@ -3,6 +3,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -21,8 +22,9 @@ struct WatchTarget {
   std::optional<pid_t>
       child;          ///< the root, if dlprobe started it: it is reaped, signals are forwarded
   UniqueFd progress;  ///< the reference loader's progress lines, non-blocking; or none
-  std::optional<BootNs> deadline;  ///< when --for runs out
-  bool ends_with_watch = false;    ///< dlprobe's own program: ended when the watch ends
+  std::optional<BootNs> deadline;      ///< when --for runs out
+  std::function<void()> now_and_then;  ///< called every 10 s while the root lives; or none
+  bool ends_with_watch = false;        ///< dlprobe's own program: ended when the watch ends
 };
 
 /// What a watch saw of its own doings.

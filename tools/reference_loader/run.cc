@@ -174,6 +174,10 @@ int train(const LoaderSetup& setup, Trainer& trainer, Progress& progress) {
     if (stop_signal() != 0) return kExitFailed;
     return fail(progress, ended.error(), kExitFailed);
   }
+  // Longer than any manager or tracker takes to clean up: what is still there then stays.
+  if (setup.effects.stale_files + setup.effects.stale_semaphores > 0) {
+    pause_for(std::chrono::seconds(4));
+  }
   const LoaderDone done = loop.account();
   loader.stop(std::chrono::seconds(5));
   progress.done(done);

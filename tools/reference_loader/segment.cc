@@ -39,6 +39,8 @@ Expected<Segment> Segment::create(const std::string& name, uint64_t bytes,
   // Before anything else: a process that is killed from here on leaves no file.
   if (!named && !policy.leaves_refused) shm_unlink(name.c_str());
   const auto undo = [&](std::string what, int os_errno) {
+    // torch 2.13 throws without closing the descriptor (MapAllocator.cpp).
+    if (policy.leaves_refused) segment.fd_.release();
     if (named && !policy.leaves_refused) shm_unlink(name.c_str());
     return os_failure(std::move(what), os_errno);
   };
