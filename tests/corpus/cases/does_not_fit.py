@@ -13,7 +13,7 @@ class Named(Samples):
     one is refused, the batch is lost and the job hangs (lost_batch.py) where it should fail here."""
 
     def __getitem__(self, index):
-        time.sleep(0.01)  # as decoding an image would take
+        time.sleep(0.005)  # as decoding an image would take
         data, label = super().__getitem__(index)
         return data, str(label)
 
