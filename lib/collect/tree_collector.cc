@@ -120,7 +120,7 @@ class TreeCollector::Impl {
     }
   }
 
-  /// A full look at the start, when the mount gets full and at the end of the tree; the tree alone
+  /// A full look at the start, once the mount is half full and at the end of the tree; the tree alone
   /// while segments change. Never more than 1 % of the time, beside the first and the last.
   void take_ledger_if_due(BootNs now) {
     if (!options_.ledgers || mounts_.all().empty()) return;
@@ -132,7 +132,7 @@ class TreeCollector::Impl {
       return;
     }
     if (now < next_ledger_ || ended || !(segments_changed_ || use_changed_)) return;
-    const bool full = is_nearly_full() && now >= next_full_ledger_;
+    const bool full = is_half_full() && now >= next_full_ledger_;
     take_ledgers(now, full ? LedgerKeeper::Scope::kAll : LedgerKeeper::Scope::kTree);
   }
 
@@ -161,9 +161,9 @@ class TreeCollector::Impl {
     }
   }
 
-  bool is_nearly_full() const {
+  bool is_half_full() const {
     return std::ranges::any_of(last_use_, [](const std::optional<ShmUse>& use) {
-      return use && use->size_bytes > 0 && use->used_bytes >= use->size_bytes / 10 * 8;
+      return use && use->size_bytes > 0 && use->used_bytes >= use->size_bytes / 2;
     });
   }
 

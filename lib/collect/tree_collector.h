@@ -46,7 +46,7 @@ class TreeCollector {
   BootNs tick();
 
   /// Accounts for all segments now, with every process that can be looked at. tick() does so by its
-  /// own schedule: at the start, when /dev/shm is 80 % full, and while segments change.
+  /// own schedule: at the start, when /dev/shm is half full, and while segments change.
   void take_ledger();
 
   /// The owner (the parent) knows by waitid how a process ended. Before it is reaped, if possible.
