@@ -120,8 +120,8 @@ class TreeCollector::Impl {
     }
   }
 
-  /// A full look at the start, once the mount is half full and at the end of the tree; the tree alone
-  /// while segments change. Never more than 1 % of the time, beside the first and the last.
+  /// A full look at the start, once the mount is half full and at the end of the tree; the tree
+  /// alone while segments change. Never more than 1 % of the time, beside the first and the last.
   void take_ledger_if_due(BootNs now) {
     if (!options_.ledgers || mounts_.all().empty()) return;
     const bool ended = !alive();

@@ -173,11 +173,11 @@ struct Recording {
 ///
 /// Both the live path and replay feed their records through here, so both see the same Recording.
 /// Thinning is by age against the newest record: everything of the last 2 minutes is kept, then one
-/// record per second back to 10 minutes, one per 10 seconds back to 6 hours, then one per 2 minutes.
-/// Of each group the one with the
-/// highest shm use stays (the latest among equals), so peaks survive. It is done every 30 seconds
-/// of recorded time and at RunEnd, and thinning what is already thinned changes nothing. Batches,
-/// events, exits, gaps and processes that ended are bounded by number.
+/// record per second back to 10 minutes, one per 10 seconds back to 6 hours, then one per 2
+/// minutes. Of each group the one with the highest shm use stays (the latest among equals), so
+/// peaks survive. It is done every 30 seconds of recorded time and at RunEnd, and thinning what is
+/// already thinned changes nothing. Batches, events, exits, gaps and processes that ended are
+/// bounded by number.
 class RecordingBuilder {
  public:
   explicit RecordingBuilder(RecordingHeader header);

@@ -15,7 +15,7 @@ namespace {
 // Everything after the first "--" belongs to the command, untouched by our own option parser.
 Session split_arguments(const std::vector<std::string>& arguments) {
   Session session;
-  const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
+  const auto dashes = std::ranges::find(arguments, "--");
   session.arguments.assign(arguments.begin(), dashes);
   if (dashes != arguments.end()) {
     session.child_command_given = true;

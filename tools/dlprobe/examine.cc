@@ -48,7 +48,7 @@ std::string own_executable() {
 }
 
 std::optional<std::string> own_environment(std::string_view name) {
-  const char* value = std::getenv(std::string(name).c_str());
+  const char* value = std::getenv(std::string(name).c_str());  // NOLINT(concurrency-mt-unsafe)
   if (value == nullptr) return std::nullopt;
   return value;
 }
@@ -197,8 +197,8 @@ class Examiner {
   }
 
   void run_reference_loader() {
-    const char* named = std::getenv("DLPROBE_REFERENCE_LOADER");
-    const auto executable = find_reference_loader(named == nullptr ? "" : named, own_executable());
+    const std::string named = own_environment("DLPROBE_REFERENCE_LOADER").value_or("");
+    const auto executable = find_reference_loader(named, own_executable());
     if (!executable) return refuse(executable.error(), kExitUsage);
     for (size_t i = 0; i < request_.plans.size() && !result_.refusal && !interrupted_; ++i) {
       LoaderPlan plan = request_.plans[i];
@@ -227,11 +227,12 @@ class Examiner {
   }
 
   bool has_error_in_last_run() const {
-    Recording last = {.header = recorder_->recording().header,
-                      .runs = {recorder_->recording().runs.back()}};
+    const Recording last = {.header = recorder_->recording().header,
+                            .runs = {recorder_->recording().runs.back()}};
     const Verdict verdict = request_.probe->examine(last);
-    return std::any_of(verdict.findings.begin(), verdict.findings.end(),
-                       [](const Finding& finding) { return finding.severity == Severity::kError; });
+    return std::ranges::any_of(verdict.findings, [](const Finding& finding) {
+      return finding.severity == Severity::kError;
+    });
   }
 
   void start_plan(const std::string& executable, const LoaderPlan& plan) {

@@ -1,5 +1,6 @@
 #include "tools/dlprobe/loader_options.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "lib/base/parse.h"
@@ -15,6 +16,7 @@ constexpr uint64_t kLargestBatchBytes = uint64_t{1}
 template <class T, size_t N>
 std::vector<std::string> names_of(const std::array<T, N>& values) {
   std::vector<std::string> names;
+  names.reserve(N + 1);
   for (const T value : values)
     names.emplace_back(to_string(value));
   names.emplace_back("all");
@@ -23,6 +25,7 @@ std::vector<std::string> names_of(const std::array<T, N>& values) {
 
 std::vector<std::string> dtype_names() {
   std::vector<std::string> names;
+  names.reserve(kDtypes.size());
   for (const Dtype& dtype : kDtypes)
     names.emplace_back(dtype.name);
   return names;
@@ -102,10 +105,9 @@ void add_loader_options(CLI::App& command, LoaderOptions& options) {
 }
 
 bool loader_options_given(const CLI::App& command) {
-  for (const CLI::Option* option : command.get_options()) {
-    if (option->get_group() == kGroup && option->count() > 0) return true;
-  }
-  return false;
+  return std::ranges::any_of(command.get_options(), [](const CLI::Option* option) {
+    return option->get_group() == kGroup && option->count() > 0;
+  });
 }
 
 Expected<std::vector<LoaderPlan>> loader_plans(const LoaderOptions& options) {

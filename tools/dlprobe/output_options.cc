@@ -21,7 +21,7 @@ Expected<Output> parse_format(const std::string& text, const std::string& output
   const size_t equals = text.find('=');
   Output output = {.format = text.substr(0, equals),
                    .path = equals == std::string::npos ? output_path : text.substr(equals + 1)};
-  if (std::find(kFormats.begin(), kFormats.end(), output.format) == kFormats.end()) {
+  if (std::ranges::find(kFormats, output.format) == kFormats.end()) {
     return failure(ErrorCode::kInvalid,
                    "-f " + text + ": there is no format '" + output.format + "' (human, json)");
   }
@@ -33,7 +33,7 @@ Expected<Output> parse_format(const std::string& text, const std::string& output
 
 bool wants_color(const OutputOptions& options, const std::string& path) {
   if (options.color != "auto") return options.color == "always";
-  const char* no_color = std::getenv("NO_COLOR");
+  const char* no_color = std::getenv("NO_COLOR");  // NOLINT(concurrency-mt-unsafe)
   return path.empty() && ::isatty(STDOUT_FILENO) == 1 && (no_color == nullptr || *no_color == '\0');
 }
 
@@ -79,17 +79,15 @@ Expected<std::vector<Output>> planned_outputs(const OutputOptions& options) {
   std::vector<std::string> formats = options.formats;
   if (options.json) formats.emplace_back("json");
   // `-f json=FILE` alone still tells the person at the terminal what was found.
-  const bool all_to_files =
-      std::all_of(formats.begin(), formats.end(),
-                  [](const std::string& format) { return format.find('=') != std::string::npos; });
+  const bool all_to_files = std::ranges::all_of(
+      formats, [](const std::string& format) { return format.find('=') != std::string::npos; });
   if (formats.empty() || all_to_files) formats.emplace_back("human");
 
   std::vector<Output> outputs;
   for (const std::string& format : formats) {
     DLP_TRY(Output output, parse_format(format, options.output_path));
-    const bool is_taken = std::any_of(outputs.begin(), outputs.end(), [&](const Output& other) {
-      return other.path == output.path;
-    });
+    const bool is_taken = std::ranges::any_of(
+        outputs, [&](const Output& other) { return other.path == output.path; });
     if (is_taken) {
       return failure(ErrorCode::kInvalid,
                      "two reports would go to " +

@@ -21,7 +21,7 @@ Recorder::Recorder(const RecordingHeader& header, std::string path, std::optiona
 
 void Recorder::add(Record record) {
   if (file_) {
-    Status status = append(record);
+    Status status = file_->append(encode_record(record));
     if (status && file_->size() > compact_at_) status = compact();
     if (!status) {
       file_.reset();
@@ -32,10 +32,6 @@ void Recorder::add(Record record) {
     }
   }
   builder_.add(std::move(record));
-}
-
-Status Recorder::append(const Record& record) {
-  return file_->append(encode_record(record));
 }
 
 Status Recorder::compact() {

@@ -30,7 +30,6 @@ class Recorder : public RecordSink {
 
  private:
   Recorder(const RecordingHeader& header, std::string path, std::optional<AppendFile> file);
-  Status append(const Record& record);
   Status compact();
 
   RecordingBuilder builder_;
