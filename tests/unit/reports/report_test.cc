@@ -117,7 +117,8 @@ TEST(Report, TheForecastStandsBesideTheMeasuredPeak) {
 
 TEST(Report, TheLedgerAddsUp) {
   for (const testing::ReportCase& each : testing::all_cases()) {
-    for (const Json& run : make_report(each.recording, each.verdict, {})["runs"]) {
+    const Json report = make_report(each.recording, each.verdict, {});
+    for (const Json& run : report["runs"]) {
       for (const Json& ledger : run["shm_ledgers"]) {
         int64_t sum = 0;
         for (const char* part :
