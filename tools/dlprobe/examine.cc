@@ -122,10 +122,9 @@ class Examiner {
   }
 
   WatchResult watch_target(WatchTarget target) {
-    CollectOptions options;
-    options.interval = request_.interval;
-    if (target.child) options.adopter = ::getpid();
-    return watch(machine_, std::move(target), options, *recorder_, signals_, progress_);
+    target.collect.interval = request_.interval;
+    if (target.child) target.collect.adopter = ::getpid();
+    return watch(machine_, std::move(target), *recorder_, signals_, progress_);
   }
 
   void run_pid() {

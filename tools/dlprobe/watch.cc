@@ -30,14 +30,14 @@ constexpr size_t kLongestLine = size_t{1} << 20;
 
 class Watch {
  public:
-  Watch(const Machine& machine, WatchTarget target, const CollectOptions& options, RecordSink& sink,
-        const SignalFd& signals, ProgressLine& progress)
+  Watch(const Machine& machine, WatchTarget target, RecordSink& sink, const SignalFd& signals,
+        ProgressLine& progress)
       : machine_(machine),
         target_(std::move(target)),
         sink_(sink),
         signals_(signals),
         progress_(progress),
-        collector_(machine, target_.root, options, sink) {}
+        collector_(machine, target_.root, target_.collect, sink) {}
 
   WatchResult run() {
     last_word_ = looked_at_ = now();
@@ -82,6 +82,8 @@ class Watch {
 
   // The reference loader: asked to end, then made to; the watch ends once it has.
   void decide_on_our_own() {
+    if (!target_.child) return;
+    const pid_t child = *target_.child;
     const bool time_is_up = target_.deadline && now() >= *target_.deadline;
     const bool is_silent = now() - last_word_ > kLoaderSilence;
     if (!ending_since_ && (time_is_up || is_silent || result_.interrupted)) {
@@ -92,9 +94,9 @@ class Watch {
                         .text = "the reference loader made no progress for 2 minutes and was ended",
                         .process = target_.root});
       }
-      ::kill(*target_.child, SIGTERM);
+      ::kill(child, SIGTERM);
     }
-    if (ending_since_ && now() - *ending_since_ > kKillAfter) ::kill(*target_.child, SIGKILL);
+    if (ending_since_ && now() - *ending_since_ > kKillAfter) ::kill(child, SIGKILL);
   }
 
   void wait_until(BootNs due) {
@@ -199,9 +201,9 @@ class Watch {
 
 }  // namespace
 
-WatchResult watch(const Machine& machine, WatchTarget target, const CollectOptions& options,
-                  RecordSink& sink, const SignalFd& signals, ProgressLine& progress) {
-  return Watch(machine, std::move(target), options, sink, signals, progress).run();
+WatchResult watch(const Machine& machine, WatchTarget target, RecordSink& sink,
+                  const SignalFd& signals, ProgressLine& progress) {
+  return Watch(machine, std::move(target), sink, signals, progress).run();
 }
 
 }  // namespace dlprobe

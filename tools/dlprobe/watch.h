@@ -24,6 +24,7 @@ struct WatchTarget {
   UniqueFd progress;  ///< the reference loader's progress lines, non-blocking; or none
   std::optional<BootNs> deadline;      ///< when --for runs out
   std::function<void()> now_and_then;  ///< called every 10 s while the root lives; or none
+  CollectOptions collect;              ///< what is sampled, and how often
   bool ends_with_watch = false;        ///< dlprobe's own program: ended when the watch ends
 };
 
@@ -36,7 +37,7 @@ struct WatchResult {
 
 /// Watches `target`. Records go to `sink`. Everything that dlprobe started has ended when this
 /// returns, except a command whose time was up: --for ends the watch, not the command.
-WatchResult watch(const Machine& machine, WatchTarget target, const CollectOptions& options,
-                  RecordSink& sink, const SignalFd& signals, ProgressLine& progress);
+WatchResult watch(const Machine& machine, WatchTarget target, RecordSink& sink,
+                  const SignalFd& signals, ProgressLine& progress);
 
 }  // namespace dlprobe
