@@ -158,7 +158,7 @@ class Text(LintTest):
 
     def test_the_root_of_a_process_is_none(self):
         self.plant("docs/a.md", "/proc/PID/root/dev/shm and /proc/42/root/tmp and $HOME/x, mkstemp(XXXXXX)\n")
-        self.plant("lib/a.cc", 'auto p = pid_dir + "/root/dev/shm", q = pid_dir + "/root/.";\n')
+        self.plant("lib/a.cc", 'auto p = pid_dir + "root/dev/shm", q = pid_dir + "root/.";\n')
         self.expect(text.problems(self.root))
 
 

@@ -11,7 +11,7 @@ import tree
 NOTES_TO_SELF = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
 MACHINE_NAMES = [
     # A home directory. /proc/PID/root/dev/shm and the like are another thing: there /root follows a word.
-    ("a path of one machine", re.compile(r"(?:^|[\s\"'`=:(,])/root/(?!dev/|proc/|sys/)\.?\w", re.MULTILINE)),
+    ("a path of one machine", re.compile(r"(?:^|[\s\"'`=:(,])/root/")),
     ("a path of one machine", re.compile(r"(?:^|[\s\"'`=:(,])/(home|Users)/[a-z_][\w.-]*/")),
     ("a path of one machine", re.compile(r"(?:^|[\s\"'`=:(,])/work/\w")),
     ("the host of a registry", re.compile(

@@ -144,14 +144,14 @@ class Examiner {
   // A zombie has nothing left to look at; somebody else's process may not be looked into.
   Status check_that_it_can_be_seen(const ProcessKey& key) const {
     const std::string process = "process " + std::to_string(key.pid);
-    const std::string folder = "/proc/" + std::to_string(key.pid);
-    DLP_TRY(const std::string text, machine_.root->read(folder + "/stat"));
+    const std::string folder = "/proc/" + std::to_string(key.pid) + "/";
+    DLP_TRY(const std::string text, machine_.root->read(folder + "stat"));
     DLP_TRY(const PidStat stat, parse_pid_stat(text));
     if (stat.state == 'Z' || stat.state == 'X') {
       return failure(ErrorCode::kVanished,
                      process + " has ended (a zombie): name a process that still runs");
     }
-    if (const auto root = machine_.root->stat(folder + "/root/."); !root) {
+    if (const auto root = machine_.root->stat(folder + "root/."); !root) {
       Error error = root.error();
       error.context = "look into " + process + " (run dlprobe as its user, or as root)";
       return std::unexpected(std::move(error));
