@@ -25,17 +25,6 @@ std::optional<Finding> what_failed(const ShmFacts& facts,
   return lost ? batch_lost(facts, *observed, *stall) : exhausted(facts, *observed);
 }
 
-// What a worker leaves that died for want of space is not why it died.
-std::optional<Finding> leak_beside(const ShmFacts& facts, const ShmBlame* cause,
-                                   const std::optional<ShmShortage>& observed,
-                                   const std::optional<Finding>& failure) {
-  std::optional<Finding> leaked = leak(facts, cause);
-  if (leaked && observed && failure && leaked->first_seen > observed->at) {
-    leaked->consequence_of = failure->code;
-  }
-  return leaked;
-}
-
 Verdict examine_run(const Recording& recording, const Run& run) {
   const ShmFacts facts = shm_facts(recording, run);
   Verdict verdict;
@@ -62,7 +51,7 @@ Verdict examine_run(const Recording& recording, const Run& run) {
 
   add(verdict.findings, held_by_another_job(facts, cause));
   add(verdict.findings, stale_files(facts, cause));
-  add(verdict.findings, leak_beside(facts, cause, observed, failure));
+  add(verdict.findings, leak(facts, cause, observed ? &*observed : nullptr));
   add(verdict.findings, std::move(forecast));
   add(verdict.findings, std::move(failure));
   add(verdict.findings, inodes_exhausted(facts));

@@ -12,9 +12,7 @@ namespace dlprobe {
 namespace {
 
 constexpr uint64_t kDefaultPrefetchFactor = 2;  // torch.utils.data.DataLoader
-// The batch in use, and for a moment the next one: the loop takes it before it lets go of the old
-// one, and with the taking the worker's next task begins (measured with torch 2.13 and 1.13).
-constexpr uint64_t kInTrainer = 2;
+constexpr uint64_t kInTrainer = 1;              // the batch in use
 
 // The mount that the loader uses: the trainer's, else any process's, else dlprobe's own; the newer
 // of two, since a process may move to a mount namespace of its own.
@@ -199,14 +197,9 @@ const ShmLedger* ledger_at(const ShmFacts& facts, BootNs at) {
 }
 
 const ShmLedger* full_ledger_near(const ShmFacts& facts, BootNs at) {
-  uint64_t most_scanned = 0;
-  for (const ShmLedger* ledger : facts.ledgers) {
-    most_scanned = std::max(most_scanned, ledger->processes_scanned);
-  }
   const ShmLedger* nearest = nullptr;
   for (const ShmLedger* ledger : facts.ledgers) {
-    // A look at the subject alone is cheap and frequent; it sees far fewer processes.
-    if (ledger->processes_scanned * 2 < most_scanned) continue;
+    if (!ledger->whole_machine) continue;
     if (nearest == nullptr || std::abs(ledger->at - at) < std::abs(nearest->at - at)) {
       nearest = ledger;
     }
@@ -244,19 +237,29 @@ ShmSplit split_ledger(const ShmFacts& facts, const ShmLedger& ledger) {
   return split;
 }
 
+uint64_t foreign_bytes(const ShmFacts& facts) {
+  if (facts.run->begin.preflight || facts.ledgers.empty()) {
+    return facts.use.empty() ? 0 : facts.use.front().used_bytes;
+  }
+  const ShmSplit split = split_ledger(facts, *facts.ledgers.front());
+  return split.other_job.bytes + split.stale.bytes + split.unheld.bytes;
+}
+
 ShmDemand shm_demand(const ShmFacts& facts) {
   ShmDemand demand;
   if (facts.run->begin.plan) {
     const ShmForecast forecast = forecast_shm(*facts.run->begin.plan, facts.page_size);
     demand = {.bytes = forecast.bytes,
+              .most_bytes = forecast.most_bytes,
               .batch_bytes = forecast.batch_bytes,
               .formula = forecast.formula,
               .from_plan = true};
   } else if (facts.most_workers > 0 && facts.largest_segment != nullptr) {
     demand.batch_bytes = round_up_to_pages(facts.segment_bytes(), facts.page_size);
     demand.bytes = (facts.most_workers * kDefaultPrefetchFactor + kInTrainer) * demand.batch_bytes;
+    demand.most_bytes = demand.bytes + demand.batch_bytes;
     demand.formula = "(" + std::to_string(facts.most_workers) +
-                     " workers x 2 prefetched, the default, + 2 in the training loop) x " +
+                     " workers x 2 prefetched, the default, + 1 in the training loop) x " +
                      format_bytes(demand.batch_bytes) + ", the largest segment seen";
   }
   return demand;

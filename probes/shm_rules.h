@@ -33,6 +33,10 @@ std::optional<ShmShortage> observed_shortage(const ShmFacts& facts);
 /// The shortage that the plan foretells; nothing if there is no plan, or it fits.
 std::optional<ShmShortage> foretold_shortage(const ShmFacts& facts);
 
+/// Whether a file of a dead worker took space before the shortage: what a worker leaves that died
+/// of the shortage, or after it, is not why it died.
+bool left_before(const ShmFacts& facts, const ShmShortage& shortage, const ShmSegment& segment);
+
 /// Who has the space without which there would be no shortage.
 struct ShmBlame {
   FindingCode code = FindingCode::kShmHeldByAnotherJob;
@@ -56,7 +60,9 @@ std::optional<LoaderStall> find_stall(const ShmFacts& facts);
 std::optional<Finding> too_small(const ShmFacts& facts, const ShmShortage* foretold);  // DLP0101
 Finding exhausted(const ShmFacts& facts, const ShmShortage& shortage);                 // DLP0102
 std::optional<Finding> stale_files(const ShmFacts& facts, const ShmBlame* blame);      // DLP0103
-std::optional<Finding> leak(const ShmFacts& facts, const ShmBlame* blame);             // DLP0104
+/// DLP0104. A consequence of `observed` where none of it was there before.
+std::optional<Finding> leak(const ShmFacts& facts, const ShmBlame* blame,
+                            const ShmShortage* observed);
 std::optional<Finding> held_by_another_job(const ShmFacts& facts,
                                            const ShmBlame* blame);  // DLP0105
 Finding batch_lost(const ShmFacts& facts, const ShmShortage& shortage,

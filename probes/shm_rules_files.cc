@@ -222,7 +222,8 @@ std::optional<Finding> stale_files(const ShmFacts& facts, const ShmBlame* blame)
   return finding;
 }
 
-std::optional<Finding> leak(const ShmFacts& facts, const ShmBlame* blame) {
+std::optional<Finding> leak(const ShmFacts& facts, const ShmBlame* blame,
+                            const ShmShortage* observed) {
   const bool blamed = blame != nullptr && blame->code == FindingCode::kShmLeak;
   const ShmLedger* ledger = blamed ? blame->split.ledger : last_ledger_of_trainer(facts);
   if (ledger == nullptr) return std::nullopt;
@@ -251,6 +252,11 @@ std::optional<Finding> leak(const ShmFacts& facts, const ShmBlame* blame) {
       finding.first_seen = std::min(*finding.first_seen, since.at(segment->inode));
   }
   finding.last_seen = ledger->at;
+  const bool any_before =
+      observed == nullptr || std::ranges::any_of(leaked.segments, [&](const ShmSegment* segment) {
+        return left_before(facts, *observed, *segment);
+      });
+  if (!any_before) finding.consequence_of = FindingCode::kShmExhausted;
   finding.evidence.push_back(bytes_fact("leaked_bytes", leaked.bytes, kScanSource, ledger->at));
   finding.evidence.push_back(
       count_fact("leaked_files", leaked.segments.size(), kScanSource, ledger->at));
@@ -301,7 +307,7 @@ std::optional<Finding> held_by_another_job(const ShmFacts& facts, const ShmBlame
        .commands = {"ps -fp " + std::to_string(most->first.pid)},
        .applies_to = {"bare-host", "docker", "kubernetes", "slurm"},
        .verify = "df -h " + facts.mount->mount_point});
-  std::ranges::move(remedies_for_size(facts, comfortable_size(demand.bytes + share.bytes)),
+  std::ranges::move(remedies_for_size(facts, comfortable_size(demand.most_bytes + share.bytes)),
                     std::back_inserter(finding.remedies));
   finding.remedies.push_back(remedy_look(facts));
   return finding;

@@ -29,7 +29,7 @@ uint64_t size_that_would_do(const ShmFacts& facts, const ShmDemand& demand, uint
   // batch was ever seen: it died filling the first ones, with two per worker and two more to come.
   constexpr uint64_t kTimesOfAFirstFill = 3;
   const uint64_t unseen = demand.bytes < peak ? kTimesOfAFirstFill * peak : 0;
-  return comfortable_size(std::max({demand.bytes, peak + wanted, unseen}));
+  return comfortable_size(std::max({demand.most_bytes, peak + wanted, unseen}));
 }
 
 void add_remedies(Finding& finding, const ShmFacts& facts, const ShmDemand& demand,
@@ -54,30 +54,36 @@ void add_mount(Finding& finding, const ShmFacts& facts, const ShmUse& use) {
       "mount_options", facts.mount->fs_type + " " + facts.mount->options, "/proc/PID/mountinfo"));
 }
 
-// A plan that the mount cannot hold, or barely.
-Finding too_small_for_plan(const ShmFacts& facts, const ShmDemand& demand, bool fits) {
+// A plan that the mount cannot hold, or barely. Nothing if it holds it with ease.
+std::optional<Finding> too_small_for_plan(const ShmFacts& facts, bool fits) {
+  const ShmDemand demand = shm_demand(facts);
   const uint64_t size = facts.size_bytes();
   Finding finding = new_finding(FindingCode::kShmTooSmall, Confidence::kCertain);
   const std::string shm = facts.mount->mount_point + " has " + format_bytes(size);
   const std::string need = "this loader keeps up to " + format_bytes(demand.bytes) + " in flight";
-  const uint64_t used = facts.use.front().used_bytes;
-  if (fits) {
+  const uint64_t others = foreign_bytes(facts);
+  const bool roomy = demand.bytes <= size / 5 * 4;
+  if (fits && roomy && demand.most_bytes + others <= size) return std::nullopt;
+  if (fits && roomy) {
+    finding.severity = Severity::kWarning;
+    finding.message = need + ", and for a moment one batch more; " + shm;
+    if (others > 0) finding.message += ", of which " + format_bytes(others) + " are taken already";
+  } else if (fits) {
     finding.severity = Severity::kWarning;
     finding.message = need + ", more than 80 % of what " + shm;
   } else if (demand.bytes > size) {
     finding.message = need + ", and " + shm;
   } else {
     finding.message =
-        need + ", and " + shm + ", of which " + format_bytes(used) + " are taken already";
+        need + ", and " + shm + ", of which " + format_bytes(others) + " are taken already";
   }
   add_mount(finding, facts, facts.use.front());
   add_demand(finding, demand);
   finding.first_seen = facts.use.front().at;
-  const uint64_t others = fits || demand.bytes > size ? 0 : used;
-  finding.evidence.push_back(bytes_fact("size_that_would_do",
-                                        comfortable_size(demand.bytes + others),
-                                        "the need and a quarter more"));
-  add_all(finding.remedies, remedies_for_size(facts, comfortable_size(demand.bytes + others)));
+  const uint64_t enough = comfortable_size(demand.most_bytes + others);
+  finding.evidence.push_back(
+      bytes_fact("size_that_would_do", enough, "the need and a quarter more"));
+  add_all(finding.remedies, remedies_for_size(facts, enough));
   add_all(finding.remedies, remedies_in_code(facts, demand));
   return finding;
 }
@@ -86,7 +92,7 @@ Finding too_small_for_plan(const ShmFacts& facts, const ShmDemand& demand, bool 
 std::optional<Finding> too_small_by_measure(const ShmFacts& facts) {
   const ShmDemand demand = shm_demand(facts);
   const uint64_t size = facts.size_bytes();
-  if (demand.bytes <= size || facts.segment_bytes() == 0) return std::nullopt;
+  if (demand.most_bytes <= size || facts.segment_bytes() == 0) return std::nullopt;
   const ShmUse* tightest = tightest_use(facts, facts.use.front().at, facts.use.back().at);
   const ShmLedger* ledger = ledger_at(facts, tightest->at);
   const bool own =
@@ -176,10 +182,7 @@ std::string exhausted_message(const ShmFacts& facts, const ShmShortage& shortage
 std::optional<Finding> too_small(const ShmFacts& facts, const ShmShortage* foretold) {
   if (facts.use.empty() || facts.size_bytes() == 0) return std::nullopt;
   if (!facts.run->begin.plan) return too_small_by_measure(facts);
-  const ShmDemand demand = shm_demand(facts);
-  if (foretold != nullptr) return too_small_for_plan(facts, demand, false);
-  if (demand.bytes <= facts.size_bytes() / 5 * 4) return std::nullopt;
-  return too_small_for_plan(facts, demand, true);
+  return too_small_for_plan(facts, foretold == nullptr);
 }
 
 Finding exhausted(const ShmFacts& facts, const ShmShortage& shortage) {

@@ -208,8 +208,8 @@ Finding batch_lost(const ShmFacts& facts, const ShmShortage& shortage, const Loa
   }
   rule_out(finding, facts);
   const ShmDemand demand = shm_demand(facts);
-  const uint64_t size =
-      comfortable_size(shortage.use.used_bytes + std::max(demand.bytes, shortage.wanted_bytes));
+  const uint64_t size = comfortable_size(shortage.use.used_bytes +
+                                         std::max(demand.most_bytes, shortage.wanted_bytes));
   finding.evidence.push_back(bytes_fact("size_that_would_do", size, "the need and a quarter more"));
   finding.remedies = remedies_for_size(facts, size);
   finding.remedies.push_back({.title = "Restart the job: the batch does not come back. A timeout "

@@ -215,18 +215,20 @@ std::optional<ShmShortage> foretold_shortage(const ShmFacts& facts) {
   if (!facts.run->begin.plan || facts.use.empty() || facts.size_bytes() == 0) return std::nullopt;
   const ShmUse& use = facts.use.front();
   const ShmDemand demand = shm_demand(facts);
-  uint64_t foreign = use.used_bytes;
-  if (!facts.run->begin.preflight && !facts.ledgers.empty()) {
-    const ShmSplit split = split_ledger(facts, *facts.ledgers.front());
-    foreign = split.other_job.bytes + split.stale.bytes + split.unheld.bytes;
-  }
-  if (demand.bytes + foreign <= use.size_bytes) return std::nullopt;
+  if (demand.bytes + foreign_bytes(facts) <= use.size_bytes) return std::nullopt;
   ShmShortage shortage;
   shortage.how = ShmShortage::How::kForecast;
   shortage.at = use.at;
   shortage.wanted_bytes = demand.bytes;
   shortage.use = use;
   return shortage;
+}
+
+bool left_before(const ShmFacts& facts, const ShmShortage& shortage, const ShmSegment& segment) {
+  const ProcessInfo* creator = creator_in_tree(facts, segment);
+  if (creator == nullptr || std::ranges::count(shortage.victims, creator->key) > 0) return false;
+  const ProcessExit* exit = facts.run->find_exit(creator->key);
+  return exit != nullptr && exit->at < shortage.at;
 }
 
 std::optional<ShmBlame> blame_for(const ShmFacts& facts, const ShmShortage& shortage) {
@@ -241,7 +243,10 @@ std::optional<ShmBlame> blame_for(const ShmFacts& facts, const ShmShortage& shor
   const uint64_t missing = shortage.wanted_bytes > room ? shortage.wanted_bytes - room : size / 4;
   ShmBlame blame{
       .code = FindingCode::kShmLeak, .split = split_ledger(facts, *near), .shortage = &shortage};
-  const uint64_t leaked = blame.split.leaked.bytes;
+  uint64_t leaked = 0;
+  for (const ShmSegment* segment : blame.split.leaked.segments) {
+    if (left_before(facts, shortage, *segment)) leaked += taken_bytes(*segment);
+  }
   ShmSplit others = split_ledger(facts, *full);
   const uint64_t most = std::max(others.other_job.bytes, others.stale.bytes);
   if (std::max(leaked, most) < missing) return std::nullopt;

@@ -101,6 +101,7 @@ struct LedgerKeeper::Visited {
 
 struct LedgerKeeper::Scan {
   BootNs at = 0;
+  Scope scope = Scope::kTree;
   const std::vector<WatchedMount>* mounts = nullptr;
   std::set<uint64_t> devices;
   std::vector<Observed<ShmUse>> uses;
@@ -120,6 +121,7 @@ std::vector<ShmLedger> LedgerKeeper::take(const ProcessTree& tree, const ShmMoun
                                           Scope scope) {
   Scan scan;
   scan.at = machine_.clock->now();
+  scan.scope = scope;
   scan.mounts = &mounts.all();
   for (const WatchedMount& watched : mounts.all())
     scan.devices.insert(watched.mount.device);
@@ -128,7 +130,7 @@ std::vector<ShmLedger> LedgerKeeper::take(const ProcessTree& tree, const ShmMoun
   for (const WatchedMount& watched : mounts.all())
     scan.uses.push_back(mounts.use(watched));
   scan_tree(scan, tree);
-  scan_others(scan, tree, scope);
+  scan_others(scan, tree);
   std::vector<ShmLedger> ledgers;
   for (size_t i = 0; i < mounts.all().size(); ++i) {
     if (scan.uses[i]) ledgers.push_back(finish(scan, i, tree));
@@ -187,8 +189,8 @@ std::vector<int32_t> LedgerKeeper::list_processes() {
   return pids;
 }
 
-void LedgerKeeper::scan_others(Scan& scan, const ProcessTree& tree, Scope scope) {
-  const std::vector<int32_t> pids = scope == Scope::kAll ? list_processes() : outsiders_;
+void LedgerKeeper::scan_others(Scan& scan, const ProcessTree& tree) {
+  const std::vector<int32_t> pids = scan.scope == Scope::kAll ? list_processes() : outsiders_;
   std::set<int32_t> skipped = {::getpid()};
   for (const auto& [key, process] : tree.members())
     skipped.insert(key.pid);
@@ -257,6 +259,7 @@ ShmLedger LedgerKeeper::finish(Scan& scan, size_t mount, const ProcessTree& tree
   ShmLedger ledger;
   ledger.at = scan.at;
   ledger.device = device;
+  ledger.whole_machine = scan.scope == Scope::kAll;
   ledger.used_bytes = scan.uses[mount]->used_bytes;
   ledger.processes_scanned = scan.scanned;
   ledger.processes_unreadable = scan.unreadable[device];

@@ -41,7 +41,7 @@ class LedgerKeeper {
   void scan_names(Scan& scan) const;
   void list_names(Scan& scan, size_t mount, const std::string& folder, int depth) const;
   void scan_tree(Scan& scan, const ProcessTree& tree);
-  void scan_others(Scan& scan, const ProcessTree& tree, Scope scope);
+  void scan_others(Scan& scan, const ProcessTree& tree);
   void visit(Scan& scan, const Visited& visited);
   ShmLedger finish(Scan& scan, size_t mount, const ProcessTree& tree) const;
   std::vector<int32_t> list_processes();

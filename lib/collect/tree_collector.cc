@@ -23,7 +23,13 @@ constexpr BootNs kSecond = 1000 * kMillisecond;
 /// How fast memory can be filled at most: what earlyoom (main.c) assumes for its own sleep.
 constexpr uint64_t kFillBytesPerSecond = uint64_t{6000} << 20;
 constexpr BootNs kShortestWait = 10 * kMillisecond;
-constexpr BootNs kLedgerShare = 100;  ///< one part in so many of the time
+/// While a mount that is nearly full changes: a worker that dies of it takes its segments along
+/// within 10 ms.
+constexpr BootNs kShortestWaitNearFull = 2 * kMillisecond;
+constexpr BootNs kCalmAfter = kSecond;  ///< without a change
+constexpr BootNs kLedgerShare = 100;    ///< one part in so many of the time
+constexpr BootNs kLedgerRest = kSecond;
+constexpr BootNs kLedgerRestHalfFull = 200 * kMillisecond;
 
 }  // namespace
 
@@ -50,9 +56,9 @@ class TreeCollector::Impl {
       // Late ticks are left out, not made up for.
       if (next_sample_ <= now) next_sample_ = now + options_.interval.count();
     } else {
-      poll_shm();
+      look_between_samples(now);
     }
-    return std::min(next_sample_, now + time_to_fill());
+    return std::min(next_sample_, now + time_to_fill(now));
   }
 
   void take_ledger() { take_ledgers(machine_.clock->now(), LedgerKeeper::Scope::kAll); }
@@ -95,6 +101,17 @@ class TreeCollector::Impl {
     emit_gaps();
   }
 
+  /// Where /dev/shm changes, what changes it may live for less than the time between two samples.
+  void look_between_samples(BootNs now) {
+    poll_shm();
+    exits_.check(tree_);
+    if (!options_.ledgers || !use_changed_ || !ledger_due(now)) return;
+    tree_.discover(reader_);
+    tree_.update_roles();
+    emit_infos();
+    take_ledger_if_due(now);
+  }
+
   void find_mounts(bool again) {
     for (ShmMount& mount : mounts_.update(tree_, again))
       sink_->add(std::move(mount));
@@ -121,7 +138,8 @@ class TreeCollector::Impl {
   }
 
   /// A full look at the start, once the mount is half full and at the end of the tree; the tree
-  /// alone while segments change. Never more than 1 % of the time, beside the first and the last.
+  /// alone while segments change. Never more than 1 % of the time, beside the first and the last
+  /// and the one when a mount runs full.
   void take_ledger_if_due(BootNs now) {
     if (!options_.ledgers || mounts_.all().empty()) return;
     const bool ended = !alive();
@@ -131,20 +149,33 @@ class TreeCollector::Impl {
       take_ledgers(now, LedgerKeeper::Scope::kAll);
       return;
     }
-    if (now < next_ledger_ || ended || !(segments_changed_ || use_changed_)) return;
-    const bool full = is_half_full() && now >= next_full_ledger_;
+    if (ended || !(segments_changed_ || use_changed_) || !ledger_due(now)) return;
+    const bool full = fullest() >= 0.5 && now >= next_full_ledger_;
     take_ledgers(now, full ? LedgerKeeper::Scope::kAll : LedgerKeeper::Scope::kTree);
   }
 
+  bool ledger_due(BootNs now) const {
+    const double used = fullest();
+    if (used >= 0.8 && !seen_running_full_) return true;
+    const BootNs rest = used >= 0.5 ? kLedgerRestHalfFull : kLedgerRest;
+    return now - last_ledger_ >= std::max(rest, kLedgerShare * ledger_cost_);
+  }
+
   void take_ledgers(BootNs now, LedgerKeeper::Scope scope) {
+    const double used = fullest();
+    seen_running_full_ = used >= 0.8 || (seen_running_full_ && used >= 0.6);
     const BootNs before = machine_.clock->now();
     for (ShmLedger& ledger : ledgers_.take(tree_, mounts_, scope)) {
       note_empty_segments(ledger);
       sink_->add(std::move(ledger));
     }
-    const BootNs rest = std::max(kSecond, kLedgerShare * (machine_.clock->now() - before));
-    next_ledger_ = now + (scope == LedgerKeeper::Scope::kTree ? rest : kSecond);
-    if (scope == LedgerKeeper::Scope::kAll) next_full_ledger_ = now + rest;
+    const BootNs cost = machine_.clock->now() - before;
+    last_ledger_ = now;
+    if (scope == LedgerKeeper::Scope::kAll) {
+      next_full_ledger_ = now + std::max(kLedgerRest, kLedgerShare * cost);
+    } else {
+      ledger_cost_ = cost;
+    }
     segments_changed_ = false;
     use_changed_ = false;
   }
@@ -161,10 +192,15 @@ class TreeCollector::Impl {
     }
   }
 
-  bool is_half_full() const {
-    return std::ranges::any_of(last_use_, [](const std::optional<ShmUse>& use) {
-      return use && use->size_bytes > 0 && use->used_bytes >= use->size_bytes / 2;
-    });
+  /// The share in use, of the mount in which it is largest.
+  double fullest() const {
+    double most = 0;
+    for (const std::optional<ShmUse>& use : last_use_) {
+      if (!use || use->size_bytes == 0) continue;
+      most = std::max(most,
+                      static_cast<double>(use->used_bytes) / static_cast<double>(use->size_bytes));
+    }
+    return most;
   }
 
   void emit_infos() {
@@ -205,7 +241,8 @@ class TreeCollector::Impl {
     for (const WatchedMount& watched : mounts_.all()) {
       sample.shm.push_back(mounts_.use(watched));
     }
-    note_use(sample.shm);
+    for (size_t i = 0; i < sample.shm.size(); ++i)
+      if (sample.shm[i]) note_use(i, *sample.shm[i]);
     if (cgroup_) sample.cgroup = cgroup_->read(now);
     if (second_due) sample.host = read_host_memory(*machine_.root);
     sink_->add(std::move(sample));
@@ -216,42 +253,38 @@ class TreeCollector::Impl {
            before->inodes_used != now.inodes_used;
   }
 
-  void note_use(const std::vector<Observed<ShmUse>>& uses) {
-    last_use_.resize(uses.size());
-    lowest_free_.resize(uses.size(), UINT64_MAX);
-    for (size_t i = 0; i < uses.size(); ++i) {
-      if (!uses[i]) continue;
-      use_changed_ = use_changed_ || differs(last_use_[i], *uses[i]);
-      last_use_[i] = *uses[i];
-      lowest_free_[i] = std::min(lowest_free_[i], free_bytes(last_use_[i]));
+  /// Returns whether it differs from the last look.
+  bool note_use(size_t mount, const ShmUse& use) {
+    last_use_.resize(mounts_.all().size());
+    lowest_free_.resize(mounts_.all().size(), UINT64_MAX);
+    const bool changed = differs(last_use_[mount], use);
+    last_use_[mount] = use;
+    lowest_free_[mount] = std::min(lowest_free_[mount], free_bytes(use));
+    if (changed) {
+      use_changed_ = true;
+      changed_at_ = use.at;
     }
+    return changed;
   }
 
   /// Between two samples: the use of /dev/shm, where it has changed.
   void poll_shm() {
-    const auto& mounts = mounts_.all();
-    last_use_.resize(mounts.size());
-    lowest_free_.resize(mounts.size(), UINT64_MAX);
-    for (size_t i = 0; i < mounts.size(); ++i) {
-      const auto use = mounts_.use(mounts[i]);
-      if (!use) continue;
-      const bool changed = differs(last_use_[i], *use);
-      last_use_[i] = *use;
-      lowest_free_[i] = std::min(lowest_free_[i], free_bytes(last_use_[i]));
-      if (!changed) continue;
-      use_changed_ = true;
-      sink_->add(*use);
+    for (size_t i = 0; i < mounts_.all().size(); ++i) {
+      const auto use = mounts_.use(mounts_.all()[i]);
+      if (use && note_use(i, *use)) sink_->add(*use);
     }
   }
 
   /// How soon a mount could be full.
-  BootNs time_to_fill() const {
+  BootNs time_to_fill(BootNs now) const {
+    const bool calm = now - changed_at_ > kCalmAfter;
+    const BootNs shortest = calm ? kShortestWait : kShortestWaitNearFull;
     BootNs soonest = options_.interval.count();
     for (const auto& use : last_use_) {
       if (!use || use->size_bytes == 0) continue;
       const uint64_t headroom = use->size_bytes - std::min(use->used_bytes, use->size_bytes);
       const auto time = static_cast<BootNs>(headroom / (kFillBytesPerSecond / kSecond));
-      soonest = std::min(soonest, std::max(time, kShortestWait));
+      soonest = std::min(soonest, std::max(time, shortest));
     }
     return soonest;
   }
@@ -294,7 +327,10 @@ class TreeCollector::Impl {
   bool segments_changed_ = false;              ///< since the last ledger
   bool first_ledger_taken_ = false;
   bool last_ledger_taken_ = false;
-  BootNs next_ledger_ = 0;
+  bool seen_running_full_ = false;  ///< a ledger was taken above 80 %, and never below 60 %
+  BootNs changed_at_ = 0;
+  BootNs last_ledger_ = 0;
+  BootNs ledger_cost_ = 0;  ///< of the last look at the tree alone
   BootNs next_full_ledger_ = 0;
 };
 

@@ -88,6 +88,7 @@ struct Finding {
 /// One row of "how big will it be, how big was it".
 struct ShmForecast {
   uint64_t batch_bytes = 0;  ///< one batch with headers and page rounding, all of its tensors
+  uint64_t most_bytes = 0;   ///< with the batch more that PyTorch's loop may have for a moment
   uint64_t batches = 0;      ///< alive at once, at the most
   uint64_t bytes = 0;        ///< batch_bytes x batches
   std::string formula;       ///< "(2 workers x 2 prefetched + 1 in the training loop) x 18.4 MiB"

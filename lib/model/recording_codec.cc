@@ -272,6 +272,7 @@ template <class A>
 void fields(A& a, Is<ShmLedger> auto& v) {
   a.time("at", v.at);
   a("dev", v.device);
+  a("all", v.whole_machine);
   a("used", v.used_bytes);
   a("named", v.named_bytes);
   a("open", v.unlinked_open_bytes);

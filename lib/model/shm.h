@@ -87,6 +87,8 @@ struct ShmSegment {
 struct ShmLedger {
   BootNs at = 0;
   uint64_t device = 0;
+  bool whole_machine =
+      false;  ///< every process was looked at; else the subject, and who held something
   uint64_t used_bytes = 0;  ///< statvfs, in the middle of the scan
   uint64_t named_bytes = 0;
   uint64_t unlinked_open_bytes = 0;    ///< no name, at least one descriptor

@@ -28,12 +28,15 @@ ShmForecast forecast_shm(const LoaderPlan& plan, uint64_t page_size) {
     forecast.batches += 1;
     in_flight += plan.pin_memory ? " + 1 in the pin-memory thread" : " + 1 in the training loop";
   }
+  uint64_t most_batches = plan.workers > 0 ? forecast.batches + 1 : 0;
   const auto data_batches = static_cast<uint64_t>(std::max(plan.batches, 0));
+  if (data_batches > 0) most_batches = std::min(most_batches, data_batches);
   if (data_batches > 0 && data_batches < forecast.batches) {
     forecast.batches = data_batches;
     in_flight = "all " + std::to_string(data_batches) + " batches of an epoch";
   }
   forecast.bytes = forecast.batch_bytes * forecast.batches;
+  forecast.most_bytes = forecast.batch_bytes * most_batches;
   forecast.formula = "(" + in_flight + ") x " + format_bytes(forecast.batch_bytes) + " per batch";
   return forecast;
 }

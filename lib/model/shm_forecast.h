@@ -16,7 +16,8 @@ namespace dlprobe {
 /// takes one, so the new task is already running while the taken batch is in use. With pin_memory
 /// the training loop holds a pinned copy, and the pin-memory thread holds the batch it is copying:
 /// the same count. Never more than the data has batches. (PyTorch 1.13 to 2.13,
-/// _MultiProcessingDataLoaderIter.)
+/// _MultiProcessingDataLoaderIter. There the loop's variable keeps the old batch for a moment after
+/// the next one was taken, so that for a moment up to one batch more may be there.)
 ShmForecast forecast_shm(const LoaderPlan& plan, uint64_t page_size);
 
 }  // namespace dlprobe

@@ -41,17 +41,12 @@ def holds(text):
     return lambda value: value is not None and text in value
 
 
-def none_or(test):
-    """Where the job ends between two looks at its segments, their size is not known."""
-    return lambda value: value is None or test(value)
-
-
 def exhausted(name, job, **changes):
     arguments = {"first": "DLP0102", "severity": "error", "confidence": "certain",
-                 "never": ["DLP0105", "DLP0106", "DLP0107"],
+                 "never": ["DLP0103", "DLP0105", "DLP0106", "DLP0107"],
                  "evidence": {"shm_size": equals(64 * MIB), "shm_free": between(0, 20 * MIB + 4096),
-                              "segment_size": none_or(between(20 * MIB, 20 * MIB + 4096)),
-                              "size_that_would_do": between(100 * MIB, 192 * MIB), "victim": holds(" ")}}
+                              "segment_size": between(20 * MIB, 20 * MIB + 4096),
+                              "size_that_would_do": between(100 * MIB, 192 * MIB), "victim": holds("worker")}}
     return Case(name, job, **(arguments | changes))
 
 

@@ -202,8 +202,43 @@ TEST_F(MadeUpMachine, ANearlyFullMountIsLookedAtBetweenSamples) {
   tick_after(collector, 11 * kMillisecond);
   EXPECT_THAT(records_.all<Sample>(), SizeIs(1));
   ASSERT_THAT(records_.all<ShmUse>(), SizeIs(1));
-  EXPECT_EQ(collector.tick(), clock_->now() + 10 * kMillisecond);
+  EXPECT_EQ(collector.tick(), clock_->now() + 2 * kMillisecond) << "it is full, and it changes";
   EXPECT_THAT(records_.all<ShmUse>(), SizeIs(1)) << "unchanged use was recorded again";
+  tick_after(collector, 1001 * kMillisecond);
+  EXPECT_EQ(collector.tick(), clock_->now() + 10 * kMillisecond) << "it is full, and calm";
+}
+
+TEST_F(MadeUpMachine, AMountThatFillsIsAccountedForAtOnce) {
+  set_use(0);
+  TreeCollector collector = this->collector();
+  collector.tick();
+  ASSERT_THAT(records_.all<ShmLedger>(), SizeIs(1)) << "of the start";
+  EXPECT_TRUE(records_.all<ShmLedger>().front().whole_machine);
+  set_use(uint64_t{600} << 20U);
+  tick_after(collector, 20 * kMillisecond);
+  EXPECT_THAT(records_.all<ShmLedger>(), SizeIs(1)) << "one was taken just now";
+  set_use(uint64_t{900} << 20U);
+  tick_after(collector, 20 * kMillisecond);
+  EXPECT_THAT(records_.all<ShmLedger>(), SizeIs(2)) << "it is about to be full";
+  set_use(uint64_t{950} << 20U);
+  tick_after(collector, 20 * kMillisecond);
+  EXPECT_THAT(records_.all<ShmLedger>(), SizeIs(2)) << "once is enough";
+  tick_after(collector, 200 * kMillisecond);
+  EXPECT_THAT(records_.all<ShmLedger>(), SizeIs(3));
+}
+
+TEST_F(MadeUpMachine, WhoFillsAMountIsFoundBetweenTwoSamples) {
+  set_use(0);
+  TreeCollector collector = this->collector();
+  collector.tick();
+  tick_after(collector, 1001 * kMillisecond);
+  add_process(101, 100, "python3", "/usr/bin/python3.11");
+  set_use(uint64_t{100} << 20U);
+  tick_after(collector, 50 * kMillisecond);
+  EXPECT_THAT(records_.all<Sample>(), SizeIs(2)) << "no sample is due";
+  EXPECT_THAT(records_.all<ProcessInfo>(),
+              testing::Contains(
+                  testing::Field(&ProcessInfo::key, ProcessKey{.pid = 101, .start_ticks = 1010})));
 }
 
 TEST_F(MadeUpMachine, WhatMayNotBeReadIsAReasonAndNotAZero) {

@@ -128,6 +128,7 @@ ShmLedger filled_ledger() {
   ledger.segments = {filled_segment(), {}};
   ledger.omitted_segments = 3;
   ledger.omitted_bytes = 4;
+  ledger.whole_machine = true;
   ledger.processes_scanned = 5;
   ledger.processes_unreadable = 6;
   return ledger;

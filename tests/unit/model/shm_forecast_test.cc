@@ -23,6 +23,7 @@ TEST(ShmForecast, CountsPrefetchedBatchesAndTheOneInTheTrainingLoop) {
   EXPECT_EQ(forecast.batch_bytes, 2 * kPage);
   EXPECT_EQ(forecast.batches, 2U * 3 + 1);
   EXPECT_EQ(forecast.bytes, forecast.batch_bytes * forecast.batches);
+  EXPECT_EQ(forecast.most_bytes, forecast.bytes + forecast.batch_bytes);
   EXPECT_EQ(forecast.formula,
             "(2 workers x 3 prefetched + 1 in the training loop) x 8.0 KiB per batch");
 }
@@ -45,12 +46,14 @@ TEST(ShmForecast, NeverMoreThanTheDataHasBatches) {
   LoaderPlan plan = plan_of_one_page();
   plan.batches = 3;
   EXPECT_EQ(forecast_shm(plan, kPage).batches, 3U);
+  EXPECT_EQ(forecast_shm(plan, kPage).most_bytes, forecast_shm(plan, kPage).bytes);
 }
 
 TEST(ShmForecast, NoWorkersNoSharedMemory) {
   LoaderPlan plan = plan_of_one_page();
   plan.workers = 0;
   EXPECT_EQ(forecast_shm(plan, kPage).bytes, 0U);
+  EXPECT_EQ(forecast_shm(plan, kPage).most_bytes, 0U);
 }
 
 }  // namespace

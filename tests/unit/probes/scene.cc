@@ -111,6 +111,7 @@ void Scene::ledger(double at_s, std::vector<ShmSegment> segments) {
   ShmLedger ledger;
   ledger.at = at(at_s);
   ledger.device = kDevice;
+  ledger.whole_machine = true;
   ledger.processes_scanned = 20;
   for (const ShmSegment& segment : segments) {
     ledger.used_bytes += segment.allocated_bytes.value_or(0);

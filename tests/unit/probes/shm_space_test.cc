@@ -57,7 +57,7 @@ TEST(ShmExhausted, SaysTheSizeThatWouldDo) {
   Scene scene = full_mount();
   scene.exit_by_signal(101, 0.26, SIGBUS);
   const Verdict verdict = scene.examine();
-  // (2 workers x 2 + 2) x 20 MiB and a quarter more, in steps of 64 MiB.
+  // (2 workers x 2 + 1, and one for a moment) x 20 MiB and a quarter more, in steps of 64 MiB.
   EXPECT_EQ(number(verdict.findings.front(), "size_that_would_do"), int64_t{192 * kMiB});
 }
 
@@ -284,7 +284,7 @@ TEST(ShmHeldByAnotherJob, IsTakenFromALookAtAllProcesses) {
   scene.ledger(0.1, {foreign_block(9, 40 * kMiB, 900, "other-job")});
   scene.sample(0.2, 62 * kMiB);
   scene.ledger(0.2, {unlinked_tensor(101, 1, 10 * kMiB, 101)});
-  scene.run().ledgers.back().processes_scanned = 3;
+  scene.run().ledgers.back().whole_machine = false;
   scene.run().ledgers.back().unexplained_bytes = 40 * kMiB;
   scene.use(0.25, 64 * kMiB);
   scene.exit_by_signal(101, 0.26, SIGBUS);
@@ -341,6 +341,16 @@ TEST(ShmTooSmall, APlanThatFillsMoreThanFourFifthsIsAWarning) {
   const Verdict verdict = scene.examine();
   ASSERT_EQ(verdict.findings.size(), 1U);
   EXPECT_EQ(verdict.findings.front().severity, Severity::kWarning);
+}
+
+TEST(ShmTooSmall, WhereOnlyTheBatchOfAMomentDoesNotFitItIsAWarning) {
+  Scene scene(140 * kMiB);
+  scene.plan(plan_of(1, 64), true);  // 110.3 MiB, and 36.8 more
+  scene.use(0.1, 0);
+  const Verdict verdict = scene.examine();
+  ASSERT_EQ(verdict.findings.size(), 1U);
+  EXPECT_EQ(verdict.findings.front().severity, Severity::kWarning);
+  EXPECT_THAT(verdict.findings.front().message, HasSubstr("one batch more"));
 }
 
 TEST(ShmTooSmall, APlanThatFitsIsHealthy) {
