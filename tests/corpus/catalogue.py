@@ -60,14 +60,14 @@ def failures():
     for method, strategy in (("fork", "file_descriptor"), ("fork", "file_system"),
                              ("spawn", "file_descriptor"), ("forkserver", "file_system")):
         yield exhausted(f"exhausted-{method}-{strategy}",
-                        f"does_not_fit.py --step-ms 400 --start-method {method} --strategy {strategy}")
+                        f"does_not_fit.py --step-ms 150 --start-method {method} --strategy {strategy}")
     # Not a job of PyTorch: the reference loader, which is not even started.
     yield Case("too-small-before-start", None, dlprobe_options=["--workers", "8", "--start-method", "fork"],
                first="DLP0101", severity="error", confidence="certain",
                evidence={"shm_size": equals(64 * MIB), "forecast": between(290 * MIB, 350 * MIB),
                          "size_that_would_do": between(320 * MIB, 512 * MIB)})
     for kind in ("psm", "torch"):
-        yield Case(f"held-by-another-job-{kind}", "does_not_fit.py --healthy --step-ms 400", beside=[f"holder.py --kind {kind}"],
+        yield Case(f"held-by-another-job-{kind}", "does_not_fit.py --healthy --step-ms 150", beside=[f"holder.py --kind {kind}"],
                    first="DLP0105", severity="error", confidence="certain", also=["DLP0102"],
                    evidence={"held_by_others": between(40 * MIB, 41 * MIB), "holder": holds("pid ")})
     yield Case("batch-lost-command", "lost_batch.py", dlprobe_options=["--for", "14s"], leaves_job=True,
@@ -77,11 +77,11 @@ def failures():
                dlprobe_options=["--for", "12s"], first="DLP0106", severity="error", confidence="certain",
                evidence={"shm_size": equals(64 * MIB), "stalled_for": between(6, 15)})
     yield Case("leak-of-killed-workers", "killed_workers.py --live-s 7", first="DLP0104", severity="error",
-               confidence="certain", evidence={"leaked_bytes": between(4 * MIB, 32 * MIB)})
+               confidence="certain", evidence={"leaked_bytes": between(8 * MIB, 32 * MIB)})
     yield Case("leak-of-abandoned-iterators", "abandoned.py --rounds 10", mount_options="size=512m",
                first="DLP0104", severity="error", confidence="certain",
                evidence={"leaked_bytes": between(40 * MIB, 256 * MIB)})
-    yield Case("stale-files-make-it-fail", "does_not_fit.py --healthy --step-ms 400",
+    yield Case("stale-files-make-it-fail", "does_not_fit.py --healthy --step-ms 150",
                before=["killed_workers.py --everything --sample-mib 2"], settle_s=10.5, first="DLP0103",
                severity="error", confidence="certain", also=["DLP0102"],
                evidence={"stale_bytes": between(24 * MIB, 56 * MIB)})
@@ -107,7 +107,7 @@ def twins():
     for method in ("fork", "spawn", "forkserver"):
         for strategy in ("file_descriptor", "file_system"):
             yield healthy(f"healthy-large-{method}-{strategy}",
-                          f"does_not_fit.py --healthy --step-ms 200 --start-method {method} --strategy {strategy}")
+                          f"does_not_fit.py --healthy --step-ms 60 --start-method {method} --strategy {strategy}")
     yield healthy("healthy-bus-error-of-a-data-file", "bus_error.py", never=["DLP0102"])
     yield healthy("healthy-mapped-data-file", "bus_error.py --healthy", silent=True)
     yield healthy("healthy-cache-leaves-room", "lost_batch.py --healthy")

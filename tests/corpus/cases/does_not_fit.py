@@ -3,8 +3,6 @@
 Twin: 6 x 10 MiB, just enough. Six are 2 workers x 2 prefetched, the one in use, and the next one in
 the moment before the old one is released.
 """
-import time
-
 from common import Samples, make_loader, parser, train
 
 
@@ -13,7 +11,6 @@ class Named(Samples):
     one is refused, the batch is lost and the job hangs (lost_batch.py) where it should fail here."""
 
     def __getitem__(self, index):
-        time.sleep(0.005)  # as decoding an image would take
         data, label = super().__getitem__(index)
         return data, str(label)
 
