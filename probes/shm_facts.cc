@@ -57,18 +57,24 @@ const ShmSegment* find_largest_segment(const ShmFacts& facts) {
   return largest;
 }
 
+// By when each was first seen and when it ended: some live for less than the time between two
+// samples.
 uint64_t count_most_workers(const ShmFacts& facts) {
-  std::set<ProcessKey> keys;
-  for (const ProcessInfo* worker : facts.workers)
-    keys.insert(worker->key);
-  uint64_t most = 0;
-  for (const Sample& sample : facts.run->samples) {
-    const auto alive = std::ranges::count_if(sample.processes, [&](const ProcessSample& process) {
-      return process.state != 'Z' && keys.contains(process.key);
-    });
-    most = std::max(most, static_cast<uint64_t>(alive));
+  std::vector<std::pair<BootNs, int>> changes;
+  for (const ProcessInfo* worker : facts.workers) {
+    changes.emplace_back(worker->seen_at, 1);
+    if (const ProcessExit* exit = facts.run->find_exit(worker->key)) {
+      changes.emplace_back(std::max(exit->at, worker->seen_at + 1), -1);
+    }
   }
-  return most;
+  std::ranges::sort(changes);  // of one moment, ends first
+  int alive = 0;
+  int most = 0;
+  for (const auto& [at, change] : changes) {
+    alive += change;
+    most = std::max(most, alive);
+  }
+  return static_cast<uint64_t>(most);
 }
 
 bool creator_is_dead(const ShmFacts& facts, const ShmSegment& segment, BootNs at) {
