@@ -113,15 +113,17 @@ std::vector<Remedy> remedies_in_code(const ShmFacts& facts, const ShmDemand& dem
   const uint64_t batches = (size - size / 10) / demand.batch_bytes;
   Remedy remedy{
       .title = "", .commands = {}, .applies_to = {"code"}, .verify = "dlprobe shm -- COMMAND"};
-  if (batches >= 2 && workers >= 1) {
-    const uint64_t fitting = std::min(workers, batches - 1);
+  // One in the training loop, and one more for a moment: see ShmDemand.
+  constexpr uint64_t kBesidePrefetched = 2;
+  if (batches > kBesidePrefetched && workers >= 1) {
+    const uint64_t fitting = std::min(workers, batches - kBesidePrefetched);
     remedy.title = "Keep at most " + std::to_string(batches) +
                    " batches in flight: fewer workers, a smaller prefetch_factor";
     remedy.commands = {"DataLoader(..., num_workers=" + std::to_string(fitting) +
                        ", prefetch_factor=1)"};
   } else {
     remedy.title =
-        "Make the batch smaller: not two of " + format_bytes(demand.batch_bytes) + " fit";
+        "Make the batch smaller: not three of " + format_bytes(demand.batch_bytes) + " fit";
     remedy.commands = {"DataLoader(..., batch_size=<smaller>, num_workers=1, prefetch_factor=1)"};
   }
   return {remedy};

@@ -196,7 +196,8 @@ void put_forecast(Json& entry, const Run& run, const std::map<uint64_t, MountUse
   std::optional<uint64_t> rise;
   for (const auto& [device, use] : uses)
     raise(rise, is_ours ? use.rise_bytes() : use.peak->used_bytes);
-  if (rise) entry["shm_peak_bytes"] = *rise;
+  const bool started = !run.end || run.end->reason != RunEndReason::kNotStarted;
+  if (rise && started) entry["shm_peak_bytes"] = *rise;
   if (!run.begin.plan) return;
   const ShmForecast forecast = forecast_shm(*run.begin.plan, page_size);
   entry["forecast"] = {{"shm_bytes", forecast.bytes},

@@ -1,6 +1,7 @@
 #include "reports/text_tables.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -73,19 +74,36 @@ void write_legend(TextPage& page, const Json& runs) {
       "the training loop's time spent waiting for data");
 }
 
-// How a run ended that did not simply come to its end.
-void write_end(TextPage& page, const Json& run) {
+// How a run ended that did not simply come to its end; else nothing.
+std::string end_text(const Json& run) {
   const Json& end = object_at(run, "end");
   const std::string reason = text_at(end, "reason");
-  if (reason == "subject-ended") return;
+  if (reason == "subject-ended") return "";
   std::string text = "the recording was cut off before its end";
   if (reason == "time-up") text = "the time to watch was up; the subject goes on";
   if (reason == "interrupted") text = "interrupted";
   if (reason == "not-started") text = "not started";
   const std::string why = text_at(end, "text");
-  const std::vector<std::string> names = names_of(run);
-  const std::string name = names[1] == "-" ? names[0] : names[0] + ", " + names[1];
-  page.paragraph("  ", fmt::format("{}: {}{}", name, text, why.empty() ? "" : " (" + why + ")"));
+  return why.empty() ? text : text + " (" + why + ")";
+}
+
+// One line for all runs that ended alike.
+void write_ends(TextPage& page, const Json& runs) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> ends;  // text, names of runs
+  for (const Json& run : runs) {
+    const std::string text = end_text(run);
+    if (text.empty()) continue;
+    auto found = std::ranges::find(ends, text, &decltype(ends)::value_type::first);
+    if (found == ends.end()) found = ends.insert(ends.end(), {text, {}});
+    const std::vector<std::string> names = names_of(run);
+    found->second.push_back(names[1] == "-" ? names[0] : names[0] + ", " + names[1]);
+  }
+  for (const auto& [text, names] : ends) {
+    const bool all = names.size() == runs.size() && names.size() > 1;
+    page.paragraph(
+        "  ",
+        fmt::format("{}: {}", all ? "all runs" : fmt::format("{}", fmt::join(names, "; ")), text));
+  }
 }
 
 void write_loader_versions(TextPage& page, const Json& report) {
@@ -117,6 +135,18 @@ std::string holder_text(const Json& holder) {
                      is_ours ? or_dash(role) : "another job's process",
                      number_or_dash(holder, "pid"), text_at(holder, "comm"),
                      bytes_at(holder, "bytes"), number_or_dash(holder, "segments"));
+}
+
+// Largest first; without -v no crumbs.
+void write_holders(TextPage& page, const Json& ledger) {
+  constexpr size_t kMost = 5;
+  const bool is_all = page.options().verbosity > 0;
+  const double least = is_all ? 0 : number_at(ledger, "used_bytes").value_or(0) / 100;
+  size_t shown = 0;
+  for (const Json& holder : items_at(ledger, "holders")) {
+    if (number_at(holder, "bytes").value_or(0) < least || (shown == kMost && !is_all)) break;
+    page.paragraph(shown++ == 0 ? "  held by " : "          ", holder_text(holder));
+  }
 }
 
 struct RoleLine {
@@ -166,8 +196,7 @@ void write_runs(TextPage& page, const Json& report) {
   for (const Json& run : runs)
     rows.push_back(run_row(run));
   page.table(std::move(rows), 2);
-  for (const Json& run : runs)
-    write_end(page, run);
+  write_ends(page, runs);
   write_legend(page, runs);
   write_loader_versions(page, report);
   const std::string formula = text_at(object_at(runs.back(), "forecast"), "formula");
@@ -188,7 +217,7 @@ double peak_use_of_mount(const Json& report, const Json& ledger) {
 
 void write_ledger(TextPage& page, const Json& report) {
   const Json* ledger = ledger_to_show(report);
-  if (ledger == nullptr) return;
+  if (ledger == nullptr || number_at(*ledger, "used_bytes").value_or(0) == 0) return;
   page.heading("Where the shared memory went");
   const auto term = [&](std::string_view lead, const char* key) {
     page.paragraph(fmt::format("  {:<24}{:>10}", lead, bytes_at(*ledger, key)), "");
@@ -211,11 +240,7 @@ void write_ledger(TextPage& page, const Json& report) {
                                      "part of \"unexplained\"",
                                      unreadable));
   }
-  const Json& holders = items_at(*ledger, "holders");
-  const size_t most = page.options().verbosity > 0 ? holders.size() : 5;
-  for (size_t i = 0; i < std::min(holders.size(), most); ++i) {
-    page.paragraph(i == 0 ? "  held by " : "          ", holder_text(holders[i]));
-  }
+  write_holders(page, *ledger);
 }
 
 void write_processes(TextPage& page, const Json& report) {

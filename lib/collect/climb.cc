@@ -57,7 +57,13 @@ std::string describe_step(const Candidate& child, const Candidate& parent, const
 
 Expected<ClimbResult> climb_to_trainer(const Machine& machine, int32_t pid) {
   DeadlineReader reader;
-  DLP_TRY(Candidate current, look_at(machine, pid, reader));
+  auto asked = look_at(machine, pid, reader);
+  if (!asked && asked.error().code == ErrorCode::kVanished) {
+    return failure(ErrorCode::kVanished,
+                   "there is no process " + std::to_string(pid) +
+                       ": it has ended, or that is its pid in another pid namespace");
+  }
+  DLP_TRY(Candidate current, std::move(asked));
   if (is_kernel_thread(current.process.last_stat)) {
     return failure(ErrorCode::kInvalid,
                    "process " + std::to_string(pid) + " is a thread of the kernel");

@@ -90,6 +90,12 @@ std::set<uint64_t> could_hold(const Directory& process, const std::set<uint64_t>
   return result;
 }
 
+/// A process that ended during the look holds nothing any more.
+bool has_ended(const Directory& process) {
+  const auto stat = chain(process.read("stat"), parse_pid_stat);
+  return !stat || stat->state == 'Z' || stat->state == 'X';
+}
+
 }  // namespace
 
 struct LedgerKeeper::Visited {
@@ -217,7 +223,8 @@ void LedgerKeeper::visit(Scan& scan, const Visited& visited) {
       });
   if (!held) {
     const ErrorCode code = held.error().code;
-    const bool gone = code == ErrorCode::kVanished || code == ErrorCode::kNotFound;
+    const bool gone = code == ErrorCode::kVanished || code == ErrorCode::kNotFound ||
+                      has_ended(*visited.directory);
     if (!gone) {
       const std::set<uint64_t> devices =
           visited.in_tree ? scan.devices : could_hold(*visited.directory, scan.devices);

@@ -218,7 +218,7 @@ class Examiner {
       if (has_error_in_last_run()) {
         recorder_->add(RunEnd{.at = machine_.clock->now(),
                               .reason = RunEndReason::kNotStarted,
-                              .text = "its shared memory would not fit, so it was not started"});
+                              .text = "its shared memory would not fit"});
         return;
       }
     }

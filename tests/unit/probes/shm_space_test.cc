@@ -193,6 +193,47 @@ TEST(ShmExhausted, WhatTheDeadWorkerLeavesIsAConsequence) {
   EXPECT_EQ(verdict.findings.at(1).consequence_of, FindingCode::kShmExhausted);
 }
 
+TEST(ShmExhausted, FilesSeenJustBeforeTheDeathWasNoticedAreAConsequenceToo) {
+  Scene scene = full_mount();
+  scene.ledger(0.25, {tensor(101, 1, kBatch, CreatorState::kDead)});
+  scene.exit_by_signal(101, 0.26, SIGBUS);
+  for (int tick = 1; tick < 12; ++tick) {
+    scene.sample(tick / 2.0, 20 * kMiB);
+    scene.ledger(tick / 2.0, {tensor(101, 1, kBatch, CreatorState::kDead)});
+  }
+  const Verdict verdict = scene.examine();
+  ASSERT_EQ(verdict.findings.size(), 2U);
+  EXPECT_EQ(verdict.findings.at(0).code, FindingCode::kShmExhausted);
+  EXPECT_EQ(verdict.findings.at(1).consequence_of, FindingCode::kShmExhausted);
+}
+
+TEST(ShmExhausted, FilesOfAWorkerThatDiedBeforeAreTheCause) {
+  Scene scene;
+  scene.exit_by_signal(102, 0.2, SIGKILL);
+  for (int tick = 1; tick < 12; ++tick) {
+    scene.sample(tick / 2.0, 44 * kMiB);
+    scene.ledger(tick / 2.0, {tensor(102, 1, 22 * kMiB, CreatorState::kDead),
+                              unlinked_tensor(101, 2, 11 * kMiB, 101),
+                              unlinked_tensor(101, 3, 11 * kMiB, 101)});
+  }
+  scene.use(5.52, 64 * kMiB);
+  scene.exit_by_signal(101, 5.53, SIGBUS);
+  const Verdict verdict = scene.examine();
+  ASSERT_EQ(verdict.findings.size(), 2U);
+  EXPECT_EQ(verdict.findings.at(0).code, FindingCode::kShmLeak);
+  EXPECT_EQ(verdict.findings.at(1).consequence_of, FindingCode::kShmLeak);
+}
+
+TEST(ShmExhausted, CountsWorkersThatLivedBetweenTwoSamples) {
+  Scene scene;
+  scene.run().samples.clear();
+  scene.use(0.25, 64 * kMiB);
+  scene.ledger(0.25, {unlinked_tensor(101, 1, kBatch, 101)});
+  scene.exit_by_signal(101, 0.26, SIGBUS);
+  scene.exit_by_signal(102, 0.27, SIGTERM);
+  EXPECT_EQ(number(scene.examine().findings.front(), "size_that_would_do"), int64_t{192 * kMiB});
+}
+
 TEST(ShmExhausted, AnEmptyFileWithRoomForItIsAReservationUnderWay) {
   Scene scene;
   scene.sample(0.1, 0);

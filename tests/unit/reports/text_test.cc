@@ -46,6 +46,17 @@ TEST(TextReport, QuietIsOneLine) {
   }
 }
 
+TEST(TextReport, RunsThatWereNotStartedTakeOneLine) {
+  testing::ReportCase each = testing::healthy_case();
+  dlprobe::Run& run = each.recording.runs.front();
+  run.begin.plan = LoaderPlan{};
+  run.end = RunEnd{.at = run.begin.at, .reason = RunEndReason::kNotStarted, .text = "no room"};
+  each.recording.runs = {run, run, run};
+  const std::string text = text_of(each);
+  EXPECT_THAT(text, HasSubstr("  all runs: not started (no room)\n"));
+  EXPECT_THAT(text, Not(HasSubstr("shm peak")));
+}
+
 TEST(TextReport, NoLineIsWiderThanAskedFor) {
   for (const int width : {60, 80, 100, 160}) {
     for (const testing::ReportCase& each : testing::all_cases()) {
