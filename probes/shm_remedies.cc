@@ -9,8 +9,6 @@
 namespace dlprobe {
 namespace {
 
-constexpr uint64_t kMiB = uint64_t{1} << 20;
-constexpr uint64_t kGiB = uint64_t{1} << 30;
 constexpr uint64_t kContainerDefault = 64 * kMiB;  // of Docker, containerd and Podman
 constexpr size_t kMostCommands = 8;
 

@@ -13,12 +13,10 @@
 namespace dlprobe {
 namespace {
 
-constexpr BootNs kSecond = 1'000'000'000;
 // Managers and trackers clean up within 2 s of a death; what is there later stays.
 constexpr BootNs kCleanUpTime = 3 * kSecond;
 // By its last change alone: a file this old is no left-over of a death just now.
 constexpr BootNs kOldFile = 10 * kSecond;
-constexpr uint64_t kMiB = uint64_t{1} << 20;
 constexpr size_t kMostNamed = 5;
 constexpr std::string_view kScanSource = "scan of /dev/shm and of every /proc/PID/fd and maps";
 

@@ -12,7 +12,6 @@
 namespace dlprobe {
 namespace {
 
-constexpr BootNs kSecond = 1'000'000'000;
 // A worker looks for its parent every 5 s (MP_STATUS_CHECK_INTERVAL): one such tick must have
 // passed.
 constexpr BootNs kShortestStall = 6 * kSecond;

@@ -14,7 +14,6 @@
 namespace dlprobe {
 namespace {
 
-constexpr BootNs kSecond = 1'000'000'000;
 // A dying process keeps its segments for milliseconds; the sampling loop may be one interval late.
 constexpr BootNs kBeforeDeath = 1 * kSecond;
 // A torch_shm_manager removes the files of the dead 2 s after its last client.

@@ -9,12 +9,12 @@
 #include <cstring>
 #include <ctime>
 
+#include "lib/base/units.h"
 #include "lib/base/utf8.h"
 
 namespace dlprobe {
 
 std::optional<std::string> TimeOfDay::utc(BootNs at) const {
-  constexpr int64_t kMillisecond = 1'000'000;
   // In milliseconds, because sums of two times in nanoseconds may overflow.
   const int64_t ms =
       header_.realtime_ns / kMillisecond + (at / kMillisecond - header_.boottime_ns / kMillisecond);

@@ -9,6 +9,12 @@
 
 namespace dlprobe {
 
+inline constexpr uint64_t kKiB = uint64_t{1} << 10;  ///< in bytes, as kMiB and kGiB
+inline constexpr uint64_t kMiB = uint64_t{1} << 20;
+inline constexpr uint64_t kGiB = uint64_t{1} << 30;
+inline constexpr int64_t kMillisecond = 1'000'000;  ///< in nanoseconds, as kSecond
+inline constexpr int64_t kSecond = 1'000'000'000;
+
 /// "64.0 MiB", "1.9 GiB", "512 B": binary units, one decimal from KiB on.
 std::string format_bytes(uint64_t bytes);
 

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "lib/base/parse.h"
+#include "lib/base/units.h"
 #include "lib/proc/mountinfo.h"
 #include "lib/proc/pid_status.h"
 #include "lib/proc/shm_name.h"
@@ -16,7 +17,6 @@ namespace {
 
 constexpr size_t kMostSegments = 2000;  ///< listed one by one; the rest is summed up
 constexpr int kDeepestFolder = 4;
-constexpr int64_t kNsPerSecond = 1'000'000'000;
 
 using FileId = std::pair<uint64_t, uint64_t>;  // device, inode
 
@@ -255,7 +255,7 @@ CreatorState LedgerKeeper::creator_state(const CreatorFacts& facts, int64_t modi
   // A second for the granularity of the two clocks. A process that is younger than the file has the
   // pid of a dead one.
   const bool alive = std::ranges::any_of(facts.alive_since_ns, [modified_ns](int64_t started) {
-    return started <= modified_ns + kNsPerSecond;
+    return started <= modified_ns + kSecond;
   });
   if (alive) return CreatorState::kAlive;
   return facts.unknown || !facts.all_seen ? CreatorState::kUnknown : CreatorState::kDead;
@@ -326,7 +326,7 @@ void LedgerKeeper::look_at_creator(int32_t seen_pid, int32_t own_pid, uint64_t d
 int64_t LedgerKeeper::started_realtime(uint64_t start_ticks) const {
   static const auto ticks_per_second = static_cast<int64_t>(::sysconf(_SC_CLK_TCK));
   const int64_t boot = machine_.clock->realtime_ns() - machine_.clock->now();
-  return boot + static_cast<int64_t>(start_ticks) * (kNsPerSecond / ticks_per_second);
+  return boot + static_cast<int64_t>(start_ticks) * (kSecond / ticks_per_second);
 }
 
 }  // namespace dlprobe

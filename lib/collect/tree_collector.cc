@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/units.h"
 #include "lib/collect/cgroup_reader.h"
 #include "lib/collect/exit_watch.h"
 #include "lib/collect/gap_log.h"
@@ -16,9 +17,6 @@
 
 namespace dlprobe {
 namespace {
-
-constexpr BootNs kMillisecond = 1'000'000;
-constexpr BootNs kSecond = 1000 * kMillisecond;
 
 /// How fast memory can be filled at most: what earlyoom (main.c) assumes for its own sleep.
 constexpr uint64_t kFillBytesPerSecond = uint64_t{6000} << 20;

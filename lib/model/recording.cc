@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "lib/base/units.h"
 #include "lib/model/name_table.h"
 
 namespace dlprobe {
@@ -24,7 +25,6 @@ constexpr NameTable<RunEndReason, 4> kRunEndReasons = {{
     {RunEndReason::kNotStarted, "not-started"},
 }};
 
-constexpr BootNs kSecond = 1'000'000'000;
 constexpr BootNs kFullRateAge = 120 * kSecond;
 constexpr BootNs kThinEvery = 30 * kSecond;
 constexpr size_t kMostBatches = 20'000;

@@ -14,12 +14,12 @@
 #include <utility>
 
 #include "lib/base/unique_fd.h"
+#include "lib/base/units.h"
 
 namespace dlprobe {
 namespace {
 
 constexpr uint64_t kStatBlockBytes = 512;  // st_blocks counts these whatever the block size is
-constexpr int64_t kNsPerSecond = 1'000'000'000;
 
 /// A component path with its terminating NUL on the stack: these calls are made thousands of times
 /// a second.
@@ -49,7 +49,7 @@ FileStat from_stat(const struct stat& status) {
           .uid = status.st_uid,
           .size_bytes = static_cast<uint64_t>(status.st_size),
           .allocated_bytes = static_cast<uint64_t>(status.st_blocks) * kStatBlockBytes,
-          .modified_ns = status.st_mtim.tv_sec * kNsPerSecond + status.st_mtim.tv_nsec};
+          .modified_ns = status.st_mtim.tv_sec * kSecond + status.st_mtim.tv_nsec};
 }
 
 /// read(2) until the end. A kernel file may give less than asked for long before its end.

@@ -17,7 +17,6 @@
 namespace dlprobe {
 namespace {
 
-constexpr BootNs kSecond = 1'000'000'000;
 // torch_shm_manager stays 2 s after its last client (SHUTDOWN_TIMEOUT); what it leaves then is left
 // for good.
 constexpr BootNs kLinger = 3 * kSecond;

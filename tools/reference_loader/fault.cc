@@ -68,8 +68,6 @@ constexpr std::array kFaults = {
               "/dev/shm has free space but no inode left for a new file", kInodes},
 };
 
-constexpr uint64_t kMiB = uint64_t{1} << 20;
-
 std::string known_faults() {
   std::string text;
   for (const FaultInfo& info : kFaults) {

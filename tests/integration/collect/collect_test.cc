@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "lib/base/units.h"
 #include "lib/collect/climb.h"
 #include "lib/collect/tracked_process.h"
 #include "lib/collect/tree_collector.h"
@@ -17,7 +18,6 @@ namespace {
 using testing::SizeIs;
 
 constexpr BootNs kTenth = 100'000'000;
-constexpr uint64_t kMiB = uint64_t{1} << 20U;
 constexpr int kNoRight = 77;
 
 /// The kernel's clock, and what a test adds to it: a watch of seconds takes no time.

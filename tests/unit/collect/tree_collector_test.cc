@@ -6,6 +6,7 @@
 
 #include <chrono>
 
+#include "lib/base/units.h"
 #include "tests/support/fake_files.h"
 #include "tests/support/record_list.h"
 
@@ -16,7 +17,6 @@ using testing::ElementsAre;
 using testing::SizeIs;
 
 constexpr uint64_t kShmDevice = 29;
-constexpr BootNs kMillisecond = 1'000'000;
 
 /// A machine with one trainer (pid 100), its /dev/shm, and processes as a test adds them.
 class MadeUpMachine : public testing::Test {

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
+#include "lib/base/units.h"
 #include "lib/model/recording.h"
 
 namespace dlprobe {
 namespace {
 
-constexpr BootNs kSecond = 1'000'000'000;
 constexpr BootNs kTick = kSecond / 10;
 
 RecordingBuilder builder_with_run() {

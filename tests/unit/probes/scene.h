@@ -7,13 +7,12 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/base/units.h"
 #include "lib/model/finding.h"
 #include "lib/model/recording.h"
 #include "probes/probe.h"
 
 namespace dlprobe {
-
-inline constexpr uint64_t kMiB = uint64_t{1} << 20;
 
 /// Puts a Recording of one run together for a test. Times are seconds since the run's beginning;
 /// the trainer is pid 100, its workers 101, 102 ...

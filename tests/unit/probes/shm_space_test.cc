@@ -180,31 +180,33 @@ TEST(ShmExhausted, OneEmptyFileAfterALongLackOfRoomIsCertain) {
   EXPECT_EQ(find(scene.examine(), FindingCode::kShmExhausted)->confidence, Confidence::kCertain);
 }
 
-TEST(ShmExhausted, WhatTheDeadWorkerLeavesIsAConsequence) {
-  Scene scene = full_mount();
+// A worker dies of the full mount at 0.26 s, and its file stays for 5 s.
+void die_and_leave_a_file(Scene& scene) {
   scene.exit_by_signal(101, 0.26, SIGBUS);
   for (int tick = 1; tick < 12; ++tick) {
     scene.sample(tick / 2.0, 20 * kMiB);
     scene.ledger(tick / 2.0, {tensor(101, 1, kBatch, CreatorState::kDead)});
   }
+}
+
+void expect_the_file_to_be_a_consequence(const Scene& scene) {
   const Verdict verdict = scene.examine();
   ASSERT_EQ(verdict.findings.size(), 2U);
   EXPECT_EQ(verdict.findings.at(0).code, FindingCode::kShmExhausted);
   EXPECT_EQ(verdict.findings.at(1).consequence_of, FindingCode::kShmExhausted);
 }
 
+TEST(ShmExhausted, WhatTheDeadWorkerLeavesIsAConsequence) {
+  Scene scene = full_mount();
+  die_and_leave_a_file(scene);
+  expect_the_file_to_be_a_consequence(scene);
+}
+
 TEST(ShmExhausted, FilesSeenJustBeforeTheDeathWasNoticedAreAConsequenceToo) {
   Scene scene = full_mount();
   scene.ledger(0.25, {tensor(101, 1, kBatch, CreatorState::kDead)});
-  scene.exit_by_signal(101, 0.26, SIGBUS);
-  for (int tick = 1; tick < 12; ++tick) {
-    scene.sample(tick / 2.0, 20 * kMiB);
-    scene.ledger(tick / 2.0, {tensor(101, 1, kBatch, CreatorState::kDead)});
-  }
-  const Verdict verdict = scene.examine();
-  ASSERT_EQ(verdict.findings.size(), 2U);
-  EXPECT_EQ(verdict.findings.at(0).code, FindingCode::kShmExhausted);
-  EXPECT_EQ(verdict.findings.at(1).consequence_of, FindingCode::kShmExhausted);
+  die_and_leave_a_file(scene);
+  expect_the_file_to_be_a_consequence(scene);
 }
 
 TEST(ShmExhausted, FilesOfAWorkerThatDiedBeforeAreTheCause) {

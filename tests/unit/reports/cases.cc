@@ -4,12 +4,13 @@
 #include <cmath>
 #include <limits>
 
+#include "lib/base/units.h"
+
 namespace dlprobe::testing {
 namespace {
 
 constexpr BootNs kStart = 5'000'000'000;
 constexpr BootNs kTick = 100'000'000;
-constexpr uint64_t kMiB = uint64_t{1} << 20U;
 
 RecordingHeader header() {
   return {.recording_id = "00112233445566778899aabbccddeeff",
