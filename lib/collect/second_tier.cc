@@ -16,8 +16,9 @@ constexpr size_t kMostThreads = 16;
 // Measured on Linux 6.18: 12 ms per GiB of 4-KiB pages, and 50 us whatever the size.
 constexpr double kPssNsPerByte = 12e6 / (1U << 30U);
 constexpr BootNs kPssFixedNs = 50'000;
-constexpr double kPssShareOfCore = 0.005;
+constexpr double kPssShareOfCore = 0.002;
 constexpr BootNs kMostBudget = 100'000'000;
+constexpr std::chrono::nanoseconds kShortestDeadline = std::chrono::milliseconds(20);
 /// A walk of a large mapping stalls the target's own mmap for as long: above this, seldom or never.
 constexpr BootNs kLongWalk = 5'000'000;
 constexpr BootNs kTooLongWalk = 50'000'000;
@@ -126,23 +127,40 @@ void SecondTier::read_pss(ProcessTree& tree, BootNs now) {
     if (has_memory(process) && walk <= kTooLongWalk && !too_soon) queue.push_back(&process);
   }
   std::ranges::sort(queue, {}, &TrackedProcess::pss_read_at);
-  for (TrackedProcess* process : queue) {
-    if (expected_walk(*process) > budget_ns_) break;
-    read_pss_of(*process, now);
-  }
+  size_t count = 0;
+  BootNs expected = 0;
+  while (count < queue.size() && expected + expected_walk(*queue[count]) <= budget_ns_)
+    expected += expected_walk(*queue[count++]);
+  queue.resize(count);
+  if (!queue.empty()) read_pss_of(queue, expected, now);
 }
 
-void SecondTier::read_pss_of(TrackedProcess& process, BootNs now) {
+/// All of them in one job of the helper thread, as with the waits.
+void SecondTier::read_pss_of(const std::vector<TrackedProcess*>& processes, BootNs expected,
+                             BootNs now) {
+  using Text = Expected<std::string>;
+  std::vector<std::shared_ptr<const Directory>> directories;
+  directories.reserve(processes.size());
+  for (const TrackedProcess* process : processes)
+    directories.push_back(process->directory);
   const BootNs before = machine_.clock->now();
-  process.pss_read_at = now;
-  const auto text = reader_->run<std::string>(
-      "read " + join_path(*process.directory, "smaps_rollup"),
-      [directory = process.directory] { return directory->read("smaps_rollup"); },
-      std::chrono::nanoseconds(2 * expected_walk(process)));
-  process.sample.pss_bytes =
-      chain(chain(text, parse_smaps_rollup),
-            [](const SmapsRollup& rollup) -> Observed<uint64_t> { return rollup.pss_bytes; });
+  const auto texts = reader_->run<std::vector<Text>>(
+      "read smaps_rollup",
+      [directories]() -> Expected<std::vector<Text>> {
+        std::vector<Text> result;
+        result.reserve(directories.size());
+        for (const auto& directory : directories)
+          result.push_back(directory->read("smaps_rollup"));
+        return result;
+      },
+      std::max(std::chrono::nanoseconds(2 * expected), kShortestDeadline));
   budget_ns_ -= machine_.clock->now() - before;
+  for (size_t i = 0; i < processes.size(); ++i) {
+    processes[i]->pss_read_at = now;
+    processes[i]->sample.pss_bytes =
+        chain(chain(texts ? (*texts)[i] : Text(std::unexpected(texts.error())), parse_smaps_rollup),
+              [](const SmapsRollup& rollup) -> Observed<uint64_t> { return rollup.pss_bytes; });
+  }
 }
 
 }  // namespace dlprobe

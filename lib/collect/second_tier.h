@@ -23,7 +23,7 @@ class SecondTier {
  private:
   void read_waits(ProcessTree& tree);
   void read_pss(ProcessTree& tree, BootNs now);
-  void read_pss_of(TrackedProcess& process, BootNs now);
+  void read_pss_of(const std::vector<TrackedProcess*>& processes, BootNs expected, BootNs now);
 
   Machine machine_;
   bool waits_;

@@ -14,7 +14,7 @@ struct CollectOptions {
   std::chrono::nanoseconds interval = std::chrono::milliseconds(100);
   bool waits = true;    ///< look where blocked threads wait, once a second
   bool ledgers = true;  ///< account for the segments in /dev/shm
-  bool pss = true;      ///< read smaps_rollup, within 0.5 % of a core
+  bool pss = true;      ///< read smaps_rollup, within 0.2 % of a core
   /// The pid of a subreaper (dlprobe itself) whose children that are younger than the root belong
   /// to the tree; 0: none.
   int32_t adopter = 0;

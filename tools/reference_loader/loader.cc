@@ -12,7 +12,7 @@
 namespace dlprobe::loader {
 namespace {
 
-// A stall for a fault ends when nothing has arrived for so long.
+// A wait for full prefetch ends when nothing has arrived for so long.
 constexpr std::chrono::milliseconds kQuietTime(3000);
 constexpr std::chrono::milliseconds kTick(200);
 
@@ -72,7 +72,7 @@ Status Loader::start_workers() {
   return {};
 }
 
-Status Loader::begin_epoch(int epoch) {
+Status Loader::begin_epoch(int epoch, bool more) {
   epoch_ = epoch;
   next_task_ = 0;
   next_batch_ = 0;
@@ -82,6 +82,9 @@ Status Loader::begin_epoch(int epoch) {
   if (!setup_.options.plan.persistent_workers) stop(std::chrono::seconds(5));
   DLP_CHECK(start_workers());
   int in_flight = setup_.options.plan.workers * setup_.options.plan.prefetch_factor;
+  // A loader whose data has fewer batches than that never has so many in flight.
+  more = more && setup_.options.plan.batches > in_flight;
+  last_task_ = batches_per_epoch_ + (more ? in_flight : 0);
   if (setup_.effects.ramp_up && in_flight > 1) --in_flight;
   for (int i = 0; i < in_flight; ++i)
     DLP_CHECK(send_next_task());
@@ -89,7 +92,7 @@ Status Loader::begin_epoch(int epoch) {
 }
 
 std::optional<Loader::Task> Loader::make_task() {
-  if (next_task_ == batches_per_epoch_) return std::nullopt;
+  if (next_task_ == last_task_) return std::nullopt;
   auto samples = static_cast<uint64_t>(setup_.options.plan.batch_size);
   // Where the data alone says how long an epoch is, its last batch is what remains.
   const bool whole_data = setup_.options.plan.batches == 0 && setup_.effects.needs_batches == 0;

@@ -48,7 +48,9 @@ class Loader {
   /// `pinned`: the pin-memory thread makes pinned memory, not just a copy.
   Loader(const LoaderSetup& setup, Progress& progress, bool pinned);
 
-  Status begin_epoch(int epoch);
+  /// `more`: there would be further epochs, or a longer one: tasks are sent up to the last batch
+  /// taken, so that prefetching goes on to its end (see wait_for_full_prefetch).
+  Status begin_epoch(int epoch, bool more);
   /// Puts the next batch in the place of `batch`. As with the variable of `for batch in loader`,
   /// the old one lives until the new one is there. kTimeout when a stop was asked for.
   Expected<Taken> next(LoadedBatch& batch);
@@ -60,7 +62,8 @@ class Loader {
   /// When the workers were first started, on monotonic_seconds(); 0: not yet.
   double started_at() const { return started_at_; }
 
-  /// For faults: waits, taking nothing, until every outstanding task is done, or nothing moves.
+  /// Waits, taking nothing, until every outstanding task is done, or nothing moves: what a long
+  /// training step, an evaluation or a checkpoint does to a loader.
   Status wait_for_full_prefetch();
   /// For faults: a worker is killed with its finished batches untaken, and a new set of workers
   /// goes on in its place, as when a script catches the error and makes itself a new iterator.
@@ -96,6 +99,7 @@ class Loader {
   int batches_per_epoch_ = 0;
   int epoch_ = 0;
   int next_task_ = 0;
+  int last_task_ = 0;
   int next_batch_ = 0;
   uint64_t next_position_ = 0;
   double started_at_ = 0;
