@@ -213,10 +213,11 @@ TEST(ShmExhausted, FilesOfAWorkerThatDiedBeforeAreTheCause) {
   Scene scene;
   scene.exit_by_signal(102, 0.2, SIGKILL);
   for (int tick = 1; tick < 12; ++tick) {
-    scene.sample(tick / 2.0, 44 * kMiB);
-    scene.ledger(tick / 2.0, {tensor(102, 1, 22 * kMiB, CreatorState::kDead),
-                              unlinked_tensor(101, 2, 11 * kMiB, 101),
-                              unlinked_tensor(101, 3, 11 * kMiB, 101)});
+    scene.sample(tick / 2.0, 40 * kMiB);
+    scene.ledger(tick / 2.0, {tensor(102, 1, 10 * kMiB, CreatorState::kDead),
+                              tensor(102, 2, 10 * kMiB, CreatorState::kDead),
+                              tensor(102, 3, 10 * kMiB, CreatorState::kDead),
+                              unlinked_tensor(101, 4, 10 * kMiB, 101)});
   }
   scene.use(5.52, 64 * kMiB);
   scene.exit_by_signal(101, 5.53, SIGBUS);
