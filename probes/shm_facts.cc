@@ -84,6 +84,19 @@ bool creator_is_dead(const ShmFacts& facts, const ShmSegment& segment, BootNs at
   return creator != nullptr && is_known_dead(*facts.run, creator->key, at);
 }
 
+// A tensor of a process that nobody saw: of a worker that lived between two samples, or before
+// dlprobe came. Whose it was tells the time: the trainer lived when it was filled.
+bool made_during_job(const ShmFacts& facts, const ShmSegment& segment, BootNs at) {
+  if (segment.kind != SegmentKind::kTorchTensor || facts.trainer == nullptr ||
+      is_known_dead(*facts.run, facts.trainer->key, at)) {
+    return false;
+  }
+  const RecordingHeader& header = facts.recording->header;
+  const auto ticks = static_cast<int64_t>(std::max<uint64_t>(header.host.ticks_per_second, 1));
+  const int64_t started = static_cast<int64_t>(facts.trainer->key.start_ticks) * (kSecond / ticks);
+  return segment.modified_ns >= header.realtime_ns + (started - header.boottime_ns);
+}
+
 ShmShare& share_of_unheld(const ShmFacts& facts, const ShmSegment& segment, ShmSplit& split) {
   const BootNs at = split.ledger->at;
   const bool is_semaphore =
@@ -100,7 +113,7 @@ ShmShare& share_of_unheld(const ShmFacts& facts, const ShmSegment& segment, ShmS
     case CreatorState::kAlive:
       return split.other_job;
     case CreatorState::kDead:
-      return split.stale;
+      return made_during_job(facts, segment, at) ? split.leaked : split.stale;
     case CreatorState::kUnknown:
       return split.unknown;
     case CreatorState::kNone:

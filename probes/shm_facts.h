@@ -21,8 +21,10 @@ struct ShmShare {
 /// Whose the shared memory is, as far as the kernel proves it.
 struct ShmSplit {
   const ShmLedger* ledger = nullptr;
-  ShmShare tree;    ///< held by the subject, or made by a live process of it
-  ShmShare leaked;  ///< made by a dead process of the subject; nobody holds it, the trainer lives
+  ShmShare tree;  ///< held by the subject, or made by a live process of it
+  /// Made by a dead process of the subject, or by an unknown dead one while the trainer lived;
+  /// nobody holds it, the trainer lives.
+  ShmShare leaked;
   ShmShare other_job;  ///< held or made by live processes outside
   ShmShare stale;      ///< its creator is dead and nobody holds it
   ShmShare unheld;     ///< named, nobody holds it, and its name tells no creator

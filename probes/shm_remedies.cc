@@ -102,9 +102,25 @@ std::vector<Remedy> remedies_for_size(const ShmFacts& facts, uint64_t size_bytes
   return {for_bare_host(facts, size_bytes)};
 }
 
+Remedy remedy_for_inodes(const ShmFacts& facts, uint64_t inodes) {
+  const std::string where = mount_point(facts);
+  const std::string& container = facts.recording->header.host.container;
+  Remedy remedy{.title = "Allow more files in " + where, .verify = "df -i " + where};
+  if (container == "docker" || container == "podman") {
+    remedy.commands = {container + " run --tmpfs " + where +
+                       ":rw,exec,size=" + size_option(facts.size_bytes()) +
+                       ",nr_inodes=" + std::to_string(inodes) + " ..."};
+    remedy.applies_to = {"docker"};
+  } else {
+    remedy.commands = {"sudo mount -o remount,nr_inodes=" + std::to_string(inodes) + " " + where};
+    remedy.applies_to = {"bare-host"};
+  }
+  return remedy;
+}
+
 std::vector<Remedy> remedies_in_code(const ShmFacts& facts, const ShmDemand& demand) {
   const uint64_t size = facts.size_bytes();
-  if (size == 0 || demand.batch_bytes == 0) return {};
+  if (size == 0 || demand.batch_bytes == 0 || demand.most_bytes <= size / 5 * 4) return {};
   const LoaderPlan* plan = facts.run->begin.plan ? &*facts.run->begin.plan : nullptr;
   const uint64_t workers =
       plan != nullptr ? static_cast<uint64_t>(std::max(plan->workers, 0)) : facts.most_workers;

@@ -9,6 +9,9 @@
 
 namespace dlprobe {
 
+/// Allows `inodes` files in the mount, as it is done where the subject runs.
+Remedy remedy_for_inodes(const ShmFacts& facts, uint64_t inodes);
+
 /// A size to ask for so that `needed_bytes` fit with a quarter to spare, in steps that a person
 /// would choose: 64 MiB below 1 GiB, 256 MiB below 8 GiB, then 1 GiB.
 uint64_t comfortable_size(uint64_t needed_bytes);

@@ -228,15 +228,21 @@ std::optional<Finding> leak(const ShmFacts& facts, const ShmBlame* blame,
   const ShmSplit split = split_ledger(facts, *ledger);
   const std::map<uint64_t, BootNs> since = unheld_since(facts);
   ShmShare leaked;
+  bool all_known = true;
   for (const ShmSegment* segment : split.leaked.segments) {
     const ProcessInfo* creator = creator_in_tree(facts, *segment);
-    if (creator == nullptr || !is_known_dead(*facts.run, creator->key, ledger->at - kCleanUpTime))
-      continue;
+    const bool lasts = creator != nullptr
+                           ? is_known_dead(*facts.run, creator->key, ledger->at - kCleanUpTime)
+                           : since.contains(segment->inode) &&
+                                 ledger->at - since.at(segment->inode) >= kCleanUpTime;
+    if (!lasts) continue;
+    all_known = all_known && creator != nullptr;
     leaked.bytes += taken_bytes(*segment);
     leaked.segments.push_back(segment);
   }
   if (leaked.bytes < kMiB) return std::nullopt;
-  Finding finding = new_finding(FindingCode::kShmLeak, Confidence::kCertain);
+  Finding finding =
+      new_finding(FindingCode::kShmLeak, all_known ? Confidence::kCertain : Confidence::kLikely);
   const uint64_t size = facts.size_bytes();
   if (size > 0 && leaked.bytes < size / 20) finding.severity = Severity::kWarning;
   finding.message = std::to_string(leaked.segments.size()) + " files with " +
@@ -268,7 +274,9 @@ std::optional<Finding> leak(const ShmFacts& facts, const ShmBlame* blame,
            "their makers have been dead for 3 s or more, and nobody has them open or mapped"});
   finding.alternatives.push_back(
       {.cause = "DLP0103",
-       .why_not = "the trainer still lives, and with it what would remove them"});
+       .why_not = all_known ? "the trainer still lives, and with it what would remove them"
+                            : "they were filled while this trainer lived; dlprobe did not see all "
+                              "of their makers, which may have been another job's"});
   add_blame(finding, facts, blame);
   add_leak_remedies(finding);
   return finding;

@@ -113,6 +113,37 @@ std::optional<Finding> too_small_by_measure(const ShmFacts& facts) {
   return finding;
 }
 
+// What the trainer holds beyond what a loader needs, the training loop keeps: then a larger mount
+// only fails later.
+void add_kept_batches(Finding& finding, const ShmFacts& facts, const ShmShortage& shortage,
+                      const ShmDemand& demand) {
+  const ShmLedger* ledger = ledger_at(facts, shortage.at);
+  if (ledger == nullptr || facts.trainer == nullptr || demand.bytes == 0) return;
+  uint64_t bytes = 0;
+  uint64_t segments = 0;
+  for (const ShmSegment& segment : ledger->segments) {
+    const bool by_trainer = std::ranges::any_of(segment.holders, [&](const SegmentHolder& holder) {
+      return holder.key == facts.trainer->key && holder.maps > 0;
+    });
+    if (!by_trainer || segment.kind == SegmentKind::kPythonSemaphore) continue;
+    bytes += taken_bytes(segment);
+    ++segments;
+  }
+  if (bytes <= demand.most_bytes || bytes < shortage.use.size_bytes / 2) return;
+  finding.message += "; trainer " + std::to_string(facts.trainer->key.pid) + " alone holds " +
+                     format_bytes(bytes) + " of them, more than its loader needs";
+  finding.evidence.push_back(bytes_fact("held_by_trainer", bytes, kLedgerSource, ledger->at));
+  finding.evidence.push_back(
+      count_fact("segments_held_by_trainer", segments, kLedgerSource, ledger->at));
+  finding.remedies.push_back(
+      {.title = "Let go of what the training process keeps in shared memory: a larger mount only "
+                "fails later. Batches that are kept in a list, or a cache in /dev/shm",
+       .commands = {"kept.append(batch.clone())  # a copy in ordinary memory",
+                    "losses.append(loss.item())  # a number instead of a tensor"},
+       .applies_to = {"code"},
+       .verify = "dlprobe shm -- COMMAND"});
+}
+
 void rule_out_oom(Finding& finding, const ShmFacts& facts) {
   const std::optional<OomCount> count = oom_count(*facts.run);
   if (!count || count->after != count->before) return;
@@ -171,7 +202,9 @@ std::string exhausted_message(const ShmFacts& facts, const ShmShortage& shortage
   std::string segment = "a segment";
   if (shortage.wanted_bytes > 0) segment += " of " + format_bytes(shortage.wanted_bytes);
   if (shortage.how == ShmShortage::How::kBusError) {
-    return who + " was killed by SIGBUS while it filled " + segment + ": " + state;
+    const bool seen_full = shortage.confidence == Confidence::kCertain;
+    return who + " was killed by SIGBUS while it filled " + segment + ": " + state +
+           (seen_full ? "" : " at the last look before, and other workers were filling theirs");
   }
   if (shortage.how == ShmShortage::How::kFailure) return who + " failed just after " + state;
   return who + " was refused " + segment + ": " + state;
@@ -212,6 +245,7 @@ Finding exhausted(const ShmFacts& facts, const ShmShortage& shortage) {
   }
   const ShmDemand demand = shm_demand(facts);
   if (demand.bytes > shortage.use.size_bytes) add_demand(finding, demand);
+  add_kept_batches(finding, facts, shortage, demand);
   add_remedies(finding, facts, demand, shortage.wanted_bytes);
   return finding;
 }
@@ -224,8 +258,11 @@ std::optional<Finding> inodes_exhausted(const ShmFacts& facts) {
   if (fullest == facts.use.end() || fullest->inodes == 0) return std::nullopt;
   if (fullest->inodes_used * 10 < fullest->inodes * 9) return std::nullopt;
   const bool full = fullest->inodes_used >= fullest->inodes;
-  Finding finding = new_finding(FindingCode::kShmInodesExhausted, Confidence::kCertain);
-  if (!full) finding.severity = Severity::kWarning;
+  // Between two looks the last ones may have gone and come back: then only the hang shows it.
+  const std::optional<LoaderStall> stall = find_stall(facts);
+  Finding finding = new_finding(FindingCode::kShmInodesExhausted,
+                                full || !stall ? Confidence::kCertain : Confidence::kLikely);
+  if (!full && !stall) finding.severity = Severity::kWarning;
   finding.message =
       std::to_string(fullest->inodes_used) + " of " + std::to_string(fullest->inodes) +
       " inodes of " + facts.mount->mount_point + " were in use: " +
@@ -238,19 +275,14 @@ std::optional<Finding> inodes_exhausted(const ShmFacts& facts) {
       bytes_fact("shm_size", fullest->size_bytes, facts.source, fullest->at));
   finding.evidence.push_back(
       bytes_fact("shm_used", fullest->used_bytes, facts.source, fullest->at));
-  if (const std::optional<LoaderStall> stall = full ? find_stall(facts) : std::nullopt) {
+  if (stall) {
     finding.message += "; the trainer has waited for a batch for " +
                        format_duration(std::chrono::nanoseconds(stall->to - stall->from)) +
                        " while every worker is idle";
     finding.evidence.push_back(
         time_fact("stalled_for", stall->to - stall->from, "/proc/PID/task/TID/syscall"));
   }
-  const std::string inodes = std::to_string(fullest->inodes * 4);
-  finding.remedies.push_back(
-      {.title = "Allow more files in " + facts.mount->mount_point,
-       .commands = {"sudo mount -o remount,nr_inodes=" + inodes + " " + facts.mount->mount_point},
-       .applies_to = {"bare-host"},
-       .verify = "df -i " + facts.mount->mount_point});
+  finding.remedies.push_back(remedy_for_inodes(facts, fullest->inodes * 4));
   finding.remedies.push_back(
       {.title = "Send fewer tensors per batch: each one is a file",
        .commands = {"DataLoader(..., collate_fn=<stack what belongs together>)"},

@@ -64,14 +64,29 @@ bool fills_before_next_look(const ShmFacts& facts, const ShmUse& use) {
   return static_cast<double>(free_bytes(use)) < bytes_per_ns * static_cast<double>(unseen);
 }
 
+// Whether the mount was filling up to a death: in the 200 ms before it was noticed.
+bool was_rising(const ShmFacts& facts, BootNs at) {
+  for (size_t i = 1; i < facts.use.size() && facts.use[i].at <= at; ++i) {
+    const bool rose = facts.use[i].used_bytes > facts.use[i - 1].used_bytes;
+    if (rose && facts.use[i].at >= at - kSecond / 5) return true;
+  }
+  return false;
+}
+
 // Whether what was seen makes the SIGBUS one of a full mount, and how surely.
-std::optional<Confidence> bus_error_confidence(const ShmFacts& facts, const ShmUse& use,
-                                               const ShmSegment* unfilled) {
+std::optional<Confidence> bus_error_confidence(const ShmFacts& facts, const ProcessExit& exit,
+                                               const ShmUse& use, const ShmSegment* unfilled) {
   const uint64_t room = free_bytes(use);
   if (room < facts.page_size) return Confidence::kCertain;
   if (unfilled != nullptr && unfilled->size_bytes - taken_bytes(*unfilled) > room) {
     return Confidence::kCertain;
   }
+  // On a starved machine nobody looks for 50 ms: every worker that fills a segment could have
+  // filled the mount meanwhile, of a loader that needs more than there is.
+  const bool could_fill = room < facts.most_workers * facts.segment_bytes() &&
+                          shm_demand(facts).most_bytes > use.size_bytes &&
+                          was_rising(facts, exit.at);
+  if (could_fill) return Confidence::kLikely;
   // The last pages go within milliseconds: a look just before may still have seen them free.
   if (room < facts.segment_bytes() && room < use.size_bytes / 20) return Confidence::kLikely;
   if (fills_before_next_look(facts, use)) return Confidence::kLikely;
@@ -82,7 +97,7 @@ std::optional<ShmShortage> shortage_of_bus_error(const ShmFacts& facts, const Pr
   const ShmUse* use = tightest_use(facts, exit.at - kBeforeDeath, exit.at);
   if (use == nullptr || use->size_bytes == 0) return std::nullopt;
   const ShmSegment* unfilled = unfilled_segment(facts, exit);
-  const std::optional<Confidence> confidence = bus_error_confidence(facts, *use, unfilled);
+  const std::optional<Confidence> confidence = bus_error_confidence(facts, exit, *use, unfilled);
   if (!confidence) return std::nullopt;
   ShmShortage shortage{.how = ShmShortage::How::kBusError,
                        .confidence = *confidence,
@@ -225,7 +240,11 @@ std::optional<ShmShortage> foretold_shortage(const ShmFacts& facts) {
 
 bool left_before(const ShmFacts& facts, const ShmShortage& shortage, const ShmSegment& segment) {
   const ProcessInfo* creator = creator_in_tree(facts, segment);
-  if (creator == nullptr || std::ranges::count(shortage.victims, creator->key) > 0) return false;
+  if (creator == nullptr) {
+    const RecordingHeader& header = facts.recording->header;
+    return segment.modified_ns - header.realtime_ns < shortage.at - header.boottime_ns;
+  }
+  if (std::ranges::count(shortage.victims, creator->key) > 0) return false;
   const ProcessExit* exit = facts.run->find_exit(creator->key);
   return exit != nullptr && exit->at < shortage.at;
 }

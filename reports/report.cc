@@ -1,8 +1,11 @@
 #include "reports/report.h"
 
 #include <fmt/format.h>
+#include <sys/wait.h>
 
 #include <algorithm>
+#include <array>
+#include <csignal>
 
 #include "lib/base/secrets.h"
 #include "lib/base/units.h"
@@ -45,9 +48,8 @@ bool has_seen_anything(const Recording& recording) {
 // "Healthy" is never said of what could not be seen: a gap of the probe outweighs a warning.
 OverallVerdict decide(const ReportSource& source, const Counts& counts) {
   if (counts.errors > 0) return OverallVerdict::kFail;
-  if (!source.verdict.gaps.empty() || !has_seen_anything(source.recording)) {
-    return OverallVerdict::kIncomplete;
-  }
+  const bool all_seen = has_seen_anything(source.recording) && !source.recording.truncated;
+  if (!source.verdict.gaps.empty() || !all_seen) return OverallVerdict::kIncomplete;
   return counts.warnings > 0 ? OverallVerdict::kWarn : OverallVerdict::kPass;
 }
 
@@ -60,19 +62,55 @@ uint64_t peak_used_bytes(const Recording& recording) {
   return peak;
 }
 
-// That the command failed for a reason of its own is no finding, and must not be read as success.
-std::string own_failure(const Recording& recording) {
-  for (const Run& run : recording.runs) {
-    if (run.begin.subject == SubjectKind::kReferenceLoader) continue;
-    for (const ProcessExit& exit : run.exits) {
-      const ProcessInfo* process = run.find_process(exit.key);
-      const bool is_trainer = process != nullptr && process->role == Role::kTrainer;
-      if (!is_trainer || !exit.wait_status || *exit.wait_status == 0) continue;
-      return fmt::format(". But pid {} {}, for another reason than these", exit.key.pid,
-                         describe_exit(exit.wait_status));
+// How much of its /dev/shm was free then; nothing where that is not known or not limited.
+std::optional<uint64_t> free_shm_at(const Run& run, BootNs at) {
+  const auto after = std::ranges::upper_bound(run.shm_use, at, {}, &ShmUse::at);
+  if (after == run.shm_use.begin() || std::prev(after)->size_bytes == 0) return std::nullopt;
+  const ShmUse& use = *std::prev(after);
+  return use.size_bytes - std::min(use.size_bytes, use.used_bytes);
+}
+
+// Not SIGTERM and SIGINT: so a trainer ends its workers.
+bool is_crash(const ProcessExit& exit) {
+  constexpr std::array kCrashes = {SIGBUS, SIGSEGV, SIGKILL, SIGABRT, SIGFPE, SIGILL};
+  return exit.wait_status && WIFSIGNALED(*exit.wait_status) &&
+         std::ranges::find(kCrashes, WTERMSIG(*exit.wait_status)) != kCrashes.end();
+}
+
+// That the job failed for a reason of its own is no finding, and must not be read as success.
+std::string own_failure(const Run& run) {
+  if (run.begin.subject == SubjectKind::kReferenceLoader) return "";
+  std::string text;
+  const auto crash = std::ranges::find_if(run.exits, [&](const ProcessExit& exit) {
+    const ProcessInfo* process = run.find_process(exit.key);
+    return process != nullptr && process->role == Role::kWorker && is_crash(exit);
+  });
+  if (crash != run.exits.end()) {
+    text = fmt::format("worker {} was {}", crash->key.pid, describe_exit(crash->wait_status));
+    if (const auto room = free_shm_at(run, crash->at)) {
+      text += fmt::format(" while {} of /dev/shm were free", format_bytes(*room));
     }
   }
-  return "";
+  for (const ProcessExit& exit : run.exits) {
+    const ProcessInfo* process = run.find_process(exit.key);
+    const bool is_trainer = process != nullptr && process->role == Role::kTrainer;
+    if (!is_trainer || !exit.wait_status || *exit.wait_status == 0) continue;
+    if (!text.empty()) text += ", and ";
+    text += fmt::format("pid {} {}", exit.key.pid, describe_exit(exit.wait_status));
+    break;
+  }
+  return text.empty() ? "" : ". But " + text + ", for another reason than these";
+}
+
+// A shell or a finished job says "nothing wrong" as well.
+std::string what_was_no_loader(const Recording& recording) {
+  const bool any = std::ranges::any_of(recording.runs, [](const Run& run) {
+    return run.begin.subject == SubjectKind::kReferenceLoader ||
+           std::ranges::any_of(run.processes, [](const ProcessInfo& process) {
+             return process.role == Role::kWorker;
+           });
+  });
+  return any ? "" : "; no worker of a data loader was seen";
 }
 
 std::string pass_headline(const Recording& recording) {
@@ -81,14 +119,20 @@ std::string pass_headline(const Recording& recording) {
     samples += run.samples.size();
   const std::string runs =
       recording.runs.size() == 1 ? "1 run" : fmt::format("{} runs", recording.runs.size());
-  return fmt::format("nothing wrong was seen in {} ({} samples); /dev/shm held {} at its peak{}",
-                     runs, samples, format_bytes(peak_used_bytes(recording)),
-                     own_failure(recording));
+  std::string text =
+      fmt::format("nothing wrong was seen in {} ({} samples); /dev/shm held {} at its peak{}", runs,
+                  samples, format_bytes(peak_used_bytes(recording)), what_was_no_loader(recording));
+  for (const Run& run : recording.runs)
+    text += own_failure(run);
+  return text;
 }
 
 std::string headline(const ReportSource& source, OverallVerdict verdict) {
   const std::vector<Finding>& findings = source.verdict.findings;
   if (verdict == OverallVerdict::kIncomplete) {
+    if (source.recording.truncated && source.verdict.gaps.empty()) {
+      return "the recording was cut off; up to then " + pass_headline(source.recording);
+    }
     if (source.verdict.gaps.empty()) return "nothing could be seen, so nothing can be said";
     const Gap& gap = source.verdict.gaps.front();
     return fmt::format("cannot say: {} could not be looked at ({})", gap.what, gap.why);

@@ -108,6 +108,7 @@ struct LedgerKeeper::Visited {
 struct LedgerKeeper::Scan {
   BootNs at = 0;
   Scope scope = Scope::kTree;
+  const std::function<void()>* between = nullptr;
   const std::vector<WatchedMount>* mounts = nullptr;
   std::set<uint64_t> devices;
   std::vector<Observed<ShmUse>> uses;
@@ -124,8 +125,9 @@ LedgerKeeper::LedgerKeeper(Machine machine, DeadlineReader& reader)
 }
 
 std::vector<ShmLedger> LedgerKeeper::take(const ProcessTree& tree, const ShmMounts& mounts,
-                                          Scope scope) {
+                                          Scope scope, const std::function<void()>& between) {
   Scan scan;
+  scan.between = &between;
   scan.at = machine_.clock->now();
   scan.scope = scope;
   scan.mounts = &mounts.all();
@@ -221,6 +223,7 @@ void LedgerKeeper::visit(Scan& scan, const Visited& visited) {
       [processes = machine_.processes, directory = visited.directory, devices = scan.devices] {
         return read_holdings(*processes, *directory, devices);
       });
+  (*scan.between)();
   if (!held) {
     const ErrorCode code = held.error().code;
     const bool gone = code == ErrorCode::kVanished || code == ErrorCode::kNotFound ||

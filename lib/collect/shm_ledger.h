@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -25,8 +26,10 @@ class LedgerKeeper {
   /// `reader` must outlive it.
   LedgerKeeper(Machine machine, DeadlineReader& reader);
 
-  /// One ledger for each mount, in their order. A mount whose use cannot be read has none.
-  std::vector<ShmLedger> take(const ProcessTree& tree, const ShmMounts& mounts, Scope scope);
+  /// One ledger for each mount, in their order. A mount whose use cannot be read has none. Calls
+  /// `between` after each process: a look may take long.
+  std::vector<ShmLedger> take(const ProcessTree& tree, const ShmMounts& mounts, Scope scope,
+                              const std::function<void()>& between);
 
  private:
   struct Visited;  ///< a process that was looked at

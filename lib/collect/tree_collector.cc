@@ -25,7 +25,9 @@ constexpr BootNs kShortestWait = 10 * kMillisecond;
 /// within 10 ms.
 constexpr BootNs kShortestWaitNearFull = 2 * kMillisecond;
 constexpr BootNs kCalmAfter = kSecond;  ///< without a change
-constexpr BootNs kLedgerShare = 100;    ///< one part in so many of the time
+/// What nobody removed by then, stays: managers clean up within 2 s of a death.
+constexpr BootNs kSettled = 4 * kSecond;
+constexpr BootNs kLedgerShare = 100;  ///< one part in so many of the time
 constexpr BootNs kLedgerRest = kSecond;
 constexpr BootNs kLedgerRestHalfFull = 200 * kMillisecond;
 
@@ -85,10 +87,14 @@ class TreeCollector::Impl {
   void sample(BootNs now) {
     const bool second_due = now >= next_second_;
     if (second_due) next_second_ = now + kSecond;
+    poll_shm();  // what follows may wait for a lock that a dying process holds
     tree_.discover(reader_);
     tree_.sample(reader_);
     exits_.check(tree_);
-    if (second_due) second_tier_.read(tree_, now);
+    if (second_due) {
+      second_tier_.read(tree_, now);
+      poll_shm();
+    }
     tree_.update_roles();
     emit_infos();
     find_mounts(second_due);
@@ -136,8 +142,8 @@ class TreeCollector::Impl {
   }
 
   /// A full look at the start, once the mount is half full and at the end of the tree; the tree
-  /// alone while segments change. Never more than 1 % of the time, beside the first and the last
-  /// and the one when a mount runs full.
+  /// alone while segments change, and once they have not for a while. Never more than 1 % of the
+  /// time, beside the first and the last and the one when a mount runs full.
   void take_ledger_if_due(BootNs now) {
     if (!options_.ledgers || mounts_.all().empty()) return;
     const bool ended = !alive();
@@ -147,7 +153,9 @@ class TreeCollector::Impl {
       take_ledgers(now, LedgerKeeper::Scope::kAll);
       return;
     }
-    if (ended || !(segments_changed_ || use_changed_) || !ledger_due(now)) return;
+    const bool settled = last_ledger_ < changed_at_ + kSettled && now >= changed_at_ + kSettled;
+    const bool changed = segments_changed_ || use_changed_;
+    if (ended || !(settled || (changed && ledger_due(now)))) return;
     const bool full = fullest() >= 0.5 && now >= next_full_ledger_;
     take_ledgers(now, full ? LedgerKeeper::Scope::kAll : LedgerKeeper::Scope::kTree);
   }
@@ -163,7 +171,7 @@ class TreeCollector::Impl {
     const double used = fullest();
     seen_running_full_ = used >= 0.8 || (seen_running_full_ && used >= 0.6);
     const BootNs before = machine_.clock->now();
-    for (ShmLedger& ledger : ledgers_.take(tree_, mounts_, scope)) {
+    for (ShmLedger& ledger : ledgers_.take(tree_, mounts_, scope, [this] { poll_shm(); })) {
       note_empty_segments(ledger);
       sink_->add(std::move(ledger));
     }

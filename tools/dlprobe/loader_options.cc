@@ -31,17 +31,6 @@ std::vector<std::string> dtype_names() {
   return names;
 }
 
-// CLI::Range says of a word that it is out of range.
-CLI::Validator whole_number(int least, int most) {
-  const std::string range = std::to_string(least) + " to " + std::to_string(most);
-  return {[least, most, range](const std::string& text) {
-            const auto value = parse_int<int>(text);
-            if (value && *value >= least && *value <= most) return std::string();
-            return "'" + text + "' is not a whole number from " + range;
-          },
-          "INT in [" + range + "]"};
-}
-
 Expected<std::vector<int64_t>> parse_shape(const std::string& text) {
   std::vector<int64_t> shape;
   for (const std::string_view piece : split(text, 'x')) {
@@ -72,6 +61,16 @@ std::vector<T> chosen(const std::array<T, N>& values, const std::string& name) {
 }
 
 }  // namespace
+
+CLI::Validator whole_number(int least, int most) {
+  const std::string range = std::to_string(least) + " to " + std::to_string(most);
+  return {[least, most, range](const std::string& text) {
+            const auto value = parse_int<int>(text);
+            if (value && *value >= least && *value <= most) return std::string();
+            return "'" + text + "' is not a whole number from " + range;
+          },
+          "INT in [" + range + "]"};
+}
 
 void add_loader_options(CLI::App& command, LoaderOptions& options) {
   LoaderPlan& plan = options.plan;

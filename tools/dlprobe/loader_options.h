@@ -18,6 +18,10 @@ struct LoaderOptions {
   std::string sharing_strategy = "all";
 };
 
+/// Checks that an option's value is a whole number in that range, and says so otherwise: CLI::Range
+/// calls a word out of range.
+CLI::Validator whole_number(int least, int most);
+
 /// Adds the options to `command`. Their values are in `options` after parsing.
 void add_loader_options(CLI::App& command, LoaderOptions& options);
 

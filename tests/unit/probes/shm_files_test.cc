@@ -47,8 +47,8 @@ TEST(ShmStaleFiles, FilesOfADeathJustNowMayStillBeRemoved) {
 TEST(ShmStaleFiles, FilesWatchedForLongerThanACleanUpAreStale) {
   Scene scene;
   scene.sample(0.1, 20 * kMiB);
-  scene.ledger(0.1, {tensor(4711, 1, 20 * kMiB, CreatorState::kDead)});
-  scene.ledger(3.5, {tensor(4711, 1, 20 * kMiB, CreatorState::kDead)});
+  scene.ledger(0.1, {old(tensor(4711, 1, 20 * kMiB, CreatorState::kDead), 2)});
+  scene.ledger(3.5, {old(tensor(4711, 1, 20 * kMiB, CreatorState::kDead), 2)});
   EXPECT_TRUE(find(scene.examine(), FindingCode::kShmStaleFiles));
 }
 
@@ -142,6 +142,19 @@ TEST(ShmLeak, FilesOfAKilledWorkerWhileTheTrainerLives) {
   EXPECT_EQ(finding.confidence, Confidence::kCertain);
   EXPECT_EQ(number(finding, "leaked_bytes"), int64_t{20 * kMiB});
   EXPECT_EQ(text(finding, "dead_creators"), "101");
+}
+
+TEST(ShmLeak, FilesOfWorkersThatNobodySawAreLikelyOfTheJobInWhoseTimeTheyWereFilled) {
+  Scene scene;
+  const ShmSegment left = tensor(4711, 1, 20 * kMiB, CreatorState::kDead);
+  scene.sample(0.1, 20 * kMiB);
+  scene.ledger(0.1, {left});
+  scene.sample(3.5, 20 * kMiB);
+  scene.ledger(3.5, {left});
+  const Verdict verdict = scene.examine();
+  ASSERT_EQ(verdict.findings.size(), 1U);
+  EXPECT_EQ(verdict.findings.front().code, FindingCode::kShmLeak);
+  EXPECT_EQ(verdict.findings.front().confidence, Confidence::kLikely);
 }
 
 TEST(ShmLeak, JustAfterTheDeathItMayStillBeCleanedUp) {

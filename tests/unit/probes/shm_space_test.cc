@@ -114,11 +114,34 @@ TEST(ShmExhausted, SigbusWhileTheMountFilledSlowlyIsAnotherBusError) {
   EXPECT_FALSE(find(scene.examine(), FindingCode::kShmExhausted));
 }
 
+TEST(ShmExhausted, SigbusOfALoaderThatIsTooLargeIsLikelyWhereNobodyLookedInTime) {
+  Scene scene;
+  scene.sample(0.1, 0);
+  scene.sample(0.2, 53 * kMiB);
+  scene.ledger(0.2, {unlinked_tensor(101, 1, 12 * kMiB, 101)});
+  scene.exit_by_signal(101, 0.26, SIGBUS);
+  scene.use(0.27, 41 * kMiB);
+  const std::optional<Finding> finding = find(scene.examine(), FindingCode::kShmExhausted);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->confidence, Confidence::kLikely);
+  EXPECT_THAT(finding->message, HasSubstr("at the last look before"));
+}
+
+TEST(ShmExhausted, SigbusWhileNothingFilledTheMountIsAnotherBusError) {
+  Scene scene;
+  scene.sample(0.1, 53 * kMiB);
+  scene.ledger(0.1, {unlinked_tensor(101, 1, 12 * kMiB, 101)});
+  scene.sample(0.2, 53 * kMiB);
+  scene.exit_by_signal(101, 0.26, SIGBUS);
+  scene.sample(0.3, 53 * kMiB);
+  EXPECT_FALSE(find(scene.examine(), FindingCode::kShmExhausted));
+}
+
 TEST(ShmExhausted, SigbusWithRoomLeftIsAnotherBusError) {
   Scene scene;
   scene.sample(0.1, 0);
   scene.sample(0.2, 40 * kMiB);
-  scene.ledger(0.2, {unlinked_tensor(101, 1, kBatch, 101)});
+  scene.ledger(0.2, {unlinked_tensor(101, 1, kBatch / 2, 101)});
   scene.exit_by_signal(101, 0.26, SIGBUS);
   scene.sample(0.4, 0);
   EXPECT_THAT(scene.examine().findings, IsEmpty());

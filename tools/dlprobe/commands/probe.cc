@@ -1,5 +1,6 @@
 #include "probes/probe.h"
 
+#include <limits>
 #include <memory>
 #include <string>
 
@@ -31,7 +32,7 @@ struct ProbeOptions {
 void add_subject_options(CLI::App& command, ProbeOptions& options) {
   constexpr const char* kGroup = "Subject (default: the reference loader)";
   command.add_option("--pid", options.pid, "a live process: the trainer or any of its workers")
-      ->check(CLI::PositiveNumber)
+      ->check(whole_number(1, std::numeric_limits<int>::max()))
       ->group(kGroup);
   command
       .add_option("--fault", options.fault, "make this failure happen inside the reference loader")
