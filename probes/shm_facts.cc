@@ -168,6 +168,8 @@ ShmFacts shm_facts(const Recording& recording, const Run& run) {
   facts.run = &run;
   facts.page_size = recording.header.host.page_size;
   facts.trainer = first_of_role(run, Role::kTrainer);
+  // Between two epochs a trainer has no workers that would tell what it is.
+  if (facts.trainer == nullptr && run.begin.root) facts.trainer = run.find_process(*run.begin.root);
   for (const ProcessInfo& process : run.processes) {
     if (process.role == Role::kWorker) facts.workers.push_back(&process);
   }

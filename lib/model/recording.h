@@ -58,6 +58,7 @@ struct RunBegin {
   BootNs at = 0;
   SubjectKind subject = SubjectKind::kReferenceLoader;
   std::optional<int32_t> asked_pid;  ///< --pid as typed, which may be any process of the tree
+  std::optional<ProcessKey> root;    ///< of a live tree: the process that was climbed to
   std::vector<std::string> command;  ///< secrets masked
   std::optional<LoaderPlan> plan;    ///< of the reference loader, or as told for another loader
   bool preflight = false;            ///< looked at before anything is started

@@ -130,6 +130,7 @@ void fields(A& a, Is<RunBegin> auto& v) {
   a.time("at", v.at);
   a("subject", v.subject);
   a("asked_pid", v.asked_pid);
+  a("root", v.root);
   a("command", v.command);
   a("plan", v.plan);
   a("preflight", v.preflight);

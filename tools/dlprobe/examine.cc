@@ -134,7 +134,7 @@ class Examiner {
       const bool is_forbidden = seen.error().code == ErrorCode::kForbidden;
       return refuse(seen.error(), is_forbidden ? kExitIncomplete : kExitUsage);
     }
-    begin_run({.asked_pid = request_.pid, .plan = request_.told_plan});
+    begin_run({.asked_pid = request_.pid, .root = found->key, .plan = request_.told_plan});
     recorder_->add(Event{
         .at = machine_.clock->now(), .kind = "note", .text = found->reason, .process = found->key});
     watch_target(

@@ -178,6 +178,7 @@ std::vector<Record> filled_records() {
       RunBegin{.at = 10,
                .subject = SubjectKind::kPid,
                .asked_pid = 42,
+               .root = ProcessKey{.pid = 41, .start_ticks = 7},
                .command = {"python3", kHostile},
                .plan = filled_plan(),
                .preflight = true},
