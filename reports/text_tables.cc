@@ -184,6 +184,18 @@ void write_exits(TextPage& page, const Json& processes) {
   }
 }
 
+// The highest use of that ledger's mount in any run.
+double peak_use_of_mount(const Json& report, const Json& ledger) {
+  double peak = 0;
+  for (const Json& run : items_at(report, "runs")) {
+    for (const Json& mount : items_at(run, "shm_mounts")) {
+      if (number_at(mount, "device") != number_at(ledger, "device")) continue;
+      peak = std::max(peak, number_at(mount, "peak_used_bytes").value_or(0));
+    }
+  }
+  return peak;
+}
+
 }  // namespace
 
 void write_runs(TextPage& page, const Json& report) {
@@ -201,18 +213,6 @@ void write_runs(TextPage& page, const Json& report) {
   write_loader_versions(page, report);
   const std::string formula = text_at(object_at(runs.back(), "forecast"), "formula");
   if (!formula.empty()) page.paragraph("  ", "forecast: " + formula);
-}
-
-// The highest use of that ledger's mount in any run.
-double peak_use_of_mount(const Json& report, const Json& ledger) {
-  double peak = 0;
-  for (const Json& run : items_at(report, "runs")) {
-    for (const Json& mount : items_at(run, "shm_mounts")) {
-      if (number_at(mount, "device") != number_at(ledger, "device")) continue;
-      peak = std::max(peak, number_at(mount, "peak_used_bytes").value_or(0));
-    }
-  }
-  return peak;
 }
 
 void write_ledger(TextPage& page, const Json& report) {

@@ -84,7 +84,7 @@ Group group_of(BootNs at, BootNs now) {
     BootNs width;  // one record of each such span stays
   };
   constexpr std::array<Tier, 2> kTiers = {
-      {{600 * kSecond, kSecond}, {6 * 3600 * kSecond, 10 * kSecond}}};
+      {{600 * kSecond, kSecond}, {kSecond * 6 * 3600, 10 * kSecond}}};
   constexpr BootNs kOldestWidth = 120 * kSecond;
   if (now - at <= kFullRateAge) return {.width = 0, .number = at};
   BootNs width = kOldestWidth;
