@@ -153,7 +153,8 @@ class TreeCollector::Impl {
       take_ledgers(now, LedgerKeeper::Scope::kAll);
       return;
     }
-    const bool settled = last_ledger_ < changed_at_ + kSettled && now >= changed_at_ + kSettled;
+    const bool settled =
+        fullest() > 0 && last_ledger_ < changed_at_ + kSettled && now >= changed_at_ + kSettled;
     const bool changed = segments_changed_ || use_changed_;
     if (ended || !(settled || (changed && ledger_due(now)))) return;
     const bool full = fullest() >= 0.5 && now >= next_full_ledger_;
