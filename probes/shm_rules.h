@@ -60,9 +60,10 @@ std::optional<LoaderStall> find_stall(const ShmFacts& facts);
 std::optional<Finding> too_small(const ShmFacts& facts, const ShmShortage* foretold);  // DLP0101
 Finding exhausted(const ShmFacts& facts, const ShmShortage& shortage);                 // DLP0102
 std::optional<Finding> stale_files(const ShmFacts& facts, const ShmBlame* blame);      // DLP0103
-/// DLP0104. A consequence of `observed` where none of it was there before.
+/// DLP0104. A consequence of `failure`, which tells of `observed`, where none of it was there
+/// before.
 std::optional<Finding> leak(const ShmFacts& facts, const ShmBlame* blame,
-                            const ShmShortage* observed);
+                            const ShmShortage* observed, const Finding* failure);
 std::optional<Finding> held_by_another_job(const ShmFacts& facts,
                                            const ShmBlame* blame);  // DLP0105
 Finding batch_lost(const ShmFacts& facts, const ShmShortage& shortage,

@@ -165,6 +165,28 @@ std::string describe_holder(const ProcessKey& key, const std::string& comm) {
   return "pid " + std::to_string(key.pid) + (comm.empty() ? "" : " (" + comm + ")");
 }
 
+// What of a share of the dead is past the time in which somebody may still remove it.
+struct LastingLeak {
+  ShmShare leaked;
+  uint64_t known_bytes = 0;  // of makers that were seen to be the subject's
+};
+LastingLeak lasting_leak(const ShmFacts& facts, const ShmShare& share, BootNs at) {
+  const std::map<uint64_t, BootNs> since = unheld_since(facts);
+  LastingLeak result;
+  for (const ShmSegment* segment : share.segments) {
+    const ProcessInfo* creator = creator_in_tree(facts, *segment);
+    const bool lasts =
+        creator != nullptr
+            ? is_known_dead(*facts.run, creator->key, at - kCleanUpTime)
+            : since.contains(segment->inode) && at - since.at(segment->inode) >= kCleanUpTime;
+    if (!lasts) continue;
+    if (creator != nullptr) result.known_bytes += taken_bytes(*segment);
+    result.leaked.bytes += taken_bytes(*segment);
+    result.leaked.segments.push_back(segment);
+  }
+  return result;
+}
+
 void add_leak_remedies(Finding& finding) {
   finding.remedies.push_back(
       {.title = "Use the file_descriptor strategy: its segments have no name that could stay",
@@ -221,30 +243,19 @@ std::optional<Finding> stale_files(const ShmFacts& facts, const ShmBlame* blame)
 }
 
 std::optional<Finding> leak(const ShmFacts& facts, const ShmBlame* blame,
-                            const ShmShortage* observed) {
+                            const ShmShortage* observed, const Finding* failure) {
   const bool blamed = blame != nullptr && blame->code == FindingCode::kShmLeak;
   const ShmLedger* ledger = blamed ? blame->split.ledger : last_ledger_of_trainer(facts);
   if (ledger == nullptr) return std::nullopt;
   const ShmSplit split = split_ledger(facts, *ledger);
   const std::map<uint64_t, BootNs> since = unheld_since(facts);
-  ShmShare leaked;
-  bool all_known = true;
-  for (const ShmSegment* segment : split.leaked.segments) {
-    const ProcessInfo* creator = creator_in_tree(facts, *segment);
-    const bool lasts = creator != nullptr
-                           ? is_known_dead(*facts.run, creator->key, ledger->at - kCleanUpTime)
-                           : since.contains(segment->inode) &&
-                                 ledger->at - since.at(segment->inode) >= kCleanUpTime;
-    if (!lasts) continue;
-    all_known = all_known && creator != nullptr;
-    leaked.bytes += taken_bytes(*segment);
-    leaked.segments.push_back(segment);
-  }
+  const auto [leaked, known_bytes] = lasting_leak(facts, split.leaked, ledger->at);
   if (leaked.bytes < kMiB) return std::nullopt;
+  const bool all_known = known_bytes == leaked.bytes;
   Finding finding =
       new_finding(FindingCode::kShmLeak, all_known ? Confidence::kCertain : Confidence::kLikely);
   const uint64_t size = facts.size_bytes();
-  if (size > 0 && leaked.bytes < size / 20) finding.severity = Severity::kWarning;
+  if (known_bytes < std::max<uint64_t>(size / 20, 1)) finding.severity = Severity::kWarning;
   finding.message = std::to_string(leaked.segments.size()) + " files with " +
                     format_bytes(leaked.bytes) + " of dead workers stay in " +
                     facts.mount->mount_point + " while trainer " +
@@ -260,7 +271,7 @@ std::optional<Finding> leak(const ShmFacts& facts, const ShmBlame* blame,
       observed == nullptr || std::ranges::any_of(leaked.segments, [&](const ShmSegment* segment) {
         return left_before(facts, *observed, *segment);
       });
-  if (!any_before) finding.consequence_of = FindingCode::kShmExhausted;
+  if (!any_before && failure != nullptr) finding.consequence_of = failure->code;
   finding.evidence.push_back(bytes_fact("leaked_bytes", leaked.bytes, kScanSource, ledger->at));
   finding.evidence.push_back(
       count_fact("leaked_files", leaked.segments.size(), kScanSource, ledger->at));

@@ -204,7 +204,7 @@ std::string exhausted_message(const ShmFacts& facts, const ShmShortage& shortage
   if (shortage.how == ShmShortage::How::kBusError) {
     const bool seen_full = shortage.confidence == Confidence::kCertain;
     return who + " was killed by SIGBUS while it filled " + segment + ": " + state +
-           (seen_full ? "" : " at the last look before, and other workers were filling theirs");
+           (seen_full ? "" : " at the last look before");
   }
   if (shortage.how == ShmShortage::How::kFailure) return who + " failed just after " + state;
   return who + " was refused " + segment + ": " + state;

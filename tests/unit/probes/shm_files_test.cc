@@ -155,6 +155,7 @@ TEST(ShmLeak, FilesOfWorkersThatNobodySawAreLikelyOfTheJobInWhoseTimeTheyWereFil
   ASSERT_EQ(verdict.findings.size(), 1U);
   EXPECT_EQ(verdict.findings.front().code, FindingCode::kShmLeak);
   EXPECT_EQ(verdict.findings.front().confidence, Confidence::kLikely);
+  EXPECT_EQ(verdict.findings.front().severity, Severity::kWarning) << "it may be another job's";
 }
 
 TEST(ShmLeak, JustAfterTheDeathItMayStillBeCleanedUp) {
