@@ -154,12 +154,15 @@ void rule_out_oom(Finding& finding, const ShmFacts& facts) {
 }
 
 void rule_out_for_bus_error(Finding& finding, const ShmFacts& facts, const ShmShortage& shortage) {
-  const uint64_t room = free_bytes(shortage.use);
-  finding.alternatives.push_back(
-      {.cause = "SIGBUS of another file mapping (a truncated data file, a read error)",
-       .why_not = "the mount had " + format_bytes(room) +
-                  " left just before the death, which is what makes the "
-                  "kernel send SIGBUS for the next page of a segment"});
+  // Of a mount that was not seen full it is not ruled out.
+  if (shortage.confidence == Confidence::kCertain) {
+    const uint64_t room = free_bytes(shortage.use);
+    finding.alternatives.push_back(
+        {.cause = "SIGBUS of another file mapping (a truncated data file, a read error)",
+         .why_not = "the mount had " + format_bytes(room) +
+                    " left just before the death, which is what makes the "
+                    "kernel send SIGBUS for the next page of a segment"});
+  }
   finding.alternatives.push_back(
       {.cause = "killed by a process, a scheduler or a user",
        .why_not = "the wait status is signal 7, which the kernel raised"});
