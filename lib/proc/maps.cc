@@ -27,9 +27,8 @@ std::optional<T> take_int(std::string_view& rest, char separator, int base) {
   return field ? parse_int<T>(*field, base) : std::nullopt;
 }
 
-/// "7f00-7f01 rw-s 00000000 00:1d 1234    /dev/shm/name": an entry, or nothing for a line that does
-/// not map a file shared.
-Expected<std::optional<MapsEntry>> parse_line(std::string_view line) {
+/// "7f00-7f01 rw-s 00000000 00:1d 1234    /dev/shm/name".
+Expected<Mapping> parse_line(std::string_view line) {
   std::string_view rest = line;
   const auto begin = take_int<uint64_t>(rest, '-', 16);
   const auto end = take_int<uint64_t>(rest, ' ', 16);
@@ -43,24 +42,42 @@ Expected<std::optional<MapsEntry>> parse_line(std::string_view line) {
       !major_number || !minor_number || !inode) {
     return malformed(kFile, "not a mapping", line);
   }
-  if (permissions->back() != 's' || *inode == 0) return std::optional<MapsEntry>();
-  return MapsEntry{.begin = *begin,
-                   .end = *end,
-                   .device = makedev(*major_number, *minor_number),
-                   .inode = *inode,
-                   .path = std::string(trim(rest))};
+  return Mapping{.begin = *begin,
+                 .end = *end,
+                 .offset = *offset,
+                 .readable = (*permissions)[0] == 'r',
+                 .writable = (*permissions)[1] == 'w',
+                 .executable = (*permissions)[2] == 'x',
+                 .shared = (*permissions)[3] == 's',
+                 .device = makedev(*major_number, *minor_number),
+                 .inode = *inode,
+                 .path = std::string(trim(rest))};
 }
 
 }  // namespace
 
-Expected<std::vector<MapsEntry>> parse_shared_maps(std::string_view text) {
+Expected<std::vector<Mapping>> parse_maps(std::string_view text) {
   if (!text.empty() && !text.ends_with('\n')) return malformed(kFile, "cut off", text);
-  std::vector<MapsEntry> entries;
+  std::vector<Mapping> mappings;
   while (!text.empty()) {
     const size_t end = text.find('\n');
-    DLP_TRY(auto entry, parse_line(text.substr(0, end)));
-    if (entry) entries.push_back(std::move(*entry));
+    DLP_TRY(auto mapping, parse_line(text.substr(0, end)));
+    mappings.push_back(std::move(mapping));
     text.remove_prefix(end + 1);
+  }
+  return mappings;
+}
+
+Expected<std::vector<MapsEntry>> parse_shared_maps(std::string_view text) {
+  DLP_TRY(auto mappings, parse_maps(text));
+  std::vector<MapsEntry> entries;
+  for (Mapping& mapping : mappings) {
+    if (!mapping.shared || mapping.inode == 0) continue;
+    entries.push_back({.begin = mapping.begin,
+                       .end = mapping.end,
+                       .device = mapping.device,
+                       .inode = mapping.inode,
+                       .path = std::move(mapping.path)});
   }
   return entries;
 }

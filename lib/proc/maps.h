@@ -20,6 +20,25 @@ struct MapsEntry {
   bool operator==(const MapsEntry&) const = default;
 };
 
+/// A line of /proc/PID/maps.
+struct Mapping {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  uint64_t offset = 0;  ///< into the file
+  bool readable = false;
+  bool writable = false;
+  bool executable = false;
+  bool shared = false;
+  uint64_t device = 0;  ///< as st_dev; 0 for anonymous memory, as inode
+  uint64_t inode = 0;
+  std::string path;  ///< of a file, as the kernel writes it; else "", "[heap]", "[vdso]" ...
+
+  bool operator==(const Mapping&) const = default;
+};
+
+/// Every mapping, in address order.
+Expected<std::vector<Mapping>> parse_maps(std::string_view text);
+
 /// The shared mappings of files; every other line is checked, too, but left out.
 Expected<std::vector<MapsEntry>> parse_shared_maps(std::string_view text);
 
