@@ -178,6 +178,16 @@ class OpenDirectory final : public Directory {
     return std::make_shared<OpenDirectory>(std::move(fd), join_path(*this, name), live_);
   }
 
+  Expected<UniqueFd> open_file(std::string_view name) const override {
+    DLP_TRY(UniqueFd fd, open_at(name, O_RDONLY | O_NONBLOCK | O_NOCTTY));
+    struct stat status{};
+    if (::fstat(fd.get(), &status) != 0) return os_failure("stat " + join_path(*this, name));
+    if (!S_ISREG(status.st_mode)) {
+      return failure(ErrorCode::kInvalid, join_path(*this, name) + " is no regular file");
+    }
+    return fd;
+  }
+
   Expected<std::unique_ptr<const KeptFile>> keep_file(std::string_view name) const override {
     DLP_TRY(UniqueFd fd, open_at(name, O_RDONLY | O_NONBLOCK | O_NOCTTY));
     return std::make_unique<OpenFile>(std::move(fd), join_path(*this, name));
@@ -236,6 +246,10 @@ Expected<std::shared_ptr<const Directory>> open_root(const std::string& path) {
   UniqueFd fd(::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!fd) return os_failure("open " + path);
   return std::make_shared<OpenDirectory>(std::move(fd), "", path == "/");
+}
+
+Expected<UniqueFd> Directory::open_file(std::string_view name) const {
+  return failure(ErrorCode::kUnsupported, "open " + join_path(*this, name) + ": made up");
 }
 
 std::string join_path(const Directory& directory, std::string_view name) {

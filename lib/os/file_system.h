@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lib/base/error.h"
+#include "lib/base/unique_fd.h"
 
 namespace dlprobe {
 
@@ -87,6 +88,10 @@ class Directory {
       std::string_view name) const = 0;
 
   virtual Expected<std::unique_ptr<const KeptFile>> keep_file(std::string_view name) const = 0;
+
+  /// An open descriptor of a regular file, for what reads at an offset. kUnsupported if this is not
+  /// a directory of a file system.
+  virtual Expected<UniqueFd> open_file(std::string_view name) const;
 
   /// The O_PATH descriptor, for what only the live machine offers; -1 if this is not one.
   virtual int native_handle() const { return -1; }

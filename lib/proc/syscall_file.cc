@@ -34,6 +34,8 @@ Expected<SyscallFile> parse_syscall_file(std::string_view text) {
     const auto value = parse_hex(fields[i]);
     if (!value) return malformed(kFile, "not a hexadecimal number", text);
     if (expected == 9 && i <= call.args.size()) call.args[i - 1] = *value;
+    if (i + 2 == fields.size()) call.stack_pointer = *value;
+    if (i + 1 == fields.size()) call.program_counter = *value;
   }
   return call;
 }

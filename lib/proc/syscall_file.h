@@ -13,6 +13,8 @@ struct SyscallFile {
   bool running = false;
   int64_t number = -1;  ///< -1: blocked, but not in a system call
   std::array<uint64_t, 6> args = {};
+  uint64_t stack_pointer = 0;  ///< 0 while it runs, as program_counter
+  uint64_t program_counter = 0;
 
   bool operator==(const SyscallFile&) const = default;
 };

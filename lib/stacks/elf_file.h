@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/base/error.h"
+#include "lib/base/unique_fd.h"
+#include "lib/proc/maps.h"
+
+namespace dlprobe {
+
+struct AddressRange {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  bool contains(uint64_t address) const { return begin <= address && address < end; }
+  bool operator==(const AddressRange&) const = default;
+};
+
+/// What a name is looked up for: the function that holds an address.
+struct ElfSymbol {
+  std::string name;     ///< as it stands in the file; empty: none holds the address
+  uint64_t offset = 0;  ///< of the address in the function
+  bool operator==(const ElfSymbol&) const = default;
+};
+
+/// An ELF file: a program or a shared library. Addresses are those of the file (virtual addresses
+/// as in its program headers); bias() leads to those of a process.
+///
+/// By libelf, which reads what is asked for and no more: a libtorch has 400 MB. Not thread-safe.
+class ElfFile {
+ public:
+  /// kMalformed for a file that is not ELF for this machine.
+  static Expected<std::shared_ptr<const ElfFile>> open(UniqueFd file, std::string path);
+  ~ElfFile();
+  ElfFile(const ElfFile&) = delete;
+  ElfFile& operator=(const ElfFile&) = delete;
+
+  const std::string& path() const { return path_; }
+
+  /// What has to be added to a file address where a process has mapped the file so; nothing if the
+  /// mapping fits none of its segments.
+  std::optional<uint64_t> bias(const Mapping& mapping) const;
+
+  /// The section of that name.
+  std::optional<AddressRange> section(std::string_view name) const;
+  /// The segment that holds the search table of the unwind information (PT_GNU_EH_FRAME).
+  std::optional<AddressRange> eh_frame_hdr() const { return eh_frame_hdr_; }
+
+  /// The address of a symbol: of .dynsym, and where that does not have it, of .symtab.
+  std::optional<uint64_t> symbol(std::string_view name) const;
+
+  /// The functions that hold `addresses`, in their order. One pass over the symbols, however many
+  /// addresses there are: ask for all of them at once.
+  std::vector<ElfSymbol> functions(std::span<const uint64_t> addresses) const;
+
+ private:
+  struct Handle;
+  explicit ElfFile(std::unique_ptr<Handle> handle);
+
+  std::unique_ptr<Handle> handle_;
+  std::string path_;
+  std::optional<AddressRange> eh_frame_hdr_;
+};
+
+}  // namespace dlprobe
