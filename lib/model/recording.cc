@@ -32,6 +32,7 @@ constexpr size_t kMostEvents = 5'000;
 constexpr size_t kMostExits = 20'000;
 constexpr size_t kMostProcesses = 20'000;
 constexpr size_t kMostGaps = 1'000;
+constexpr size_t kMostSnapshots = 16;
 
 uint64_t shm_weight(const Sample& sample) {
   uint64_t used = 0;
@@ -225,6 +226,10 @@ struct Filer {
     }
   }
   void operator()(RunEnd&& end) const { run.end = std::move(end); }
+  void operator()(TreeSnapshot&& snapshot) const {
+    if (run.snapshots.size() == kMostSnapshots) run.snapshots.pop_back();
+    insert_by_time(run.snapshots, std::move(snapshot));
+  }
 };
 
 }  // namespace

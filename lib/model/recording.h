@@ -11,6 +11,7 @@
 #include "lib/model/process.h"
 #include "lib/model/sample.h"
 #include "lib/model/shm.h"
+#include "lib/model/snapshot.h"
 
 namespace dlprobe {
 
@@ -139,7 +140,7 @@ struct RunEnd {
 };
 
 using Record = std::variant<RunBegin, ProcessInfo, ProcessExit, ShmMount, Sample, ShmUse, ShmLedger,
-                            LoaderHello, LoaderBatch, LoaderDone, Event, Gap, RunEnd>;
+                            LoaderHello, LoaderBatch, LoaderDone, Event, Gap, RunEnd, TreeSnapshot>;
 
 /// One run, put together from its records.
 struct Run {
@@ -155,6 +156,7 @@ struct Run {
   std::optional<LoaderDone> done;
   std::vector<Event> events;
   std::vector<Gap> gaps;
+  std::vector<TreeSnapshot> snapshots;  ///< in time order; of too many the first ones and the last
   std::optional<RunEnd> end;
 
   const ProcessInfo* find_process(const ProcessKey& key) const;

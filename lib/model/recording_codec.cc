@@ -337,6 +337,60 @@ void fields(A& a, Is<Gap> auto& v) {
 }
 
 template <class A>
+void fields(A& a, Is<StackFrame> auto& v) {
+  a("py", v.python);
+  a("fn", v.function);
+  a("file", v.file);
+  a("off", v.offset);
+  a("line", v.line);
+}
+
+template <class A>
+void fields(A& a, Is<FutexWait> auto& v) {
+  a("addr", v.address);
+  a("shared", v.shared);
+  a("timed", v.timed);
+  a("expected", v.expected);
+  a("value", v.value);
+  a("kind", v.kind);
+  a("owner", v.owner_tid);
+  a("team", v.team_size);
+  a("file", v.file);
+  a("ino", v.inode);
+  a("off", v.offset);
+}
+
+template <class A>
+void fields(A& a, Is<ThreadSnapshot> auto& v) {
+  a("tid", v.tid);
+  a("comm", v.comm);
+  a("st", v.state);
+  a("cpu_ns", v.cpu_ns);
+  a("slices", v.timeslices);
+  a("wait", v.wait);
+  a("futex", v.futex);
+  a("stack", v.stack);
+  a("note", v.stack_note);
+  a("consistent", v.consistent);
+}
+
+template <class A>
+void fields(A& a, Is<ProcessSnapshot> auto& v) {
+  a("key", v.key);
+  a.time("at", v.at);
+  a("threads", v.threads);
+  a("python", v.python);
+  a("gil", v.gil_holder);
+  a("pause_ns", v.pause_ns);
+}
+
+template <class A>
+void fields(A& a, Is<TreeSnapshot> auto& v) {
+  a.time("at", v.at);
+  a("p", v.processes);
+}
+
+template <class A>
 void fields(A& a, Is<RunEnd> auto& v) {
   a.time("at", v.at);
   a("reason", v.reason);
@@ -372,6 +426,8 @@ template <>
 constexpr std::string_view kRecordName<Gap> = "gap";
 template <>
 constexpr std::string_view kRecordName<RunEnd> = "end";
+template <>
+constexpr std::string_view kRecordName<TreeSnapshot> = "snapshot";
 
 // ---- writing
 
@@ -576,6 +632,10 @@ bool decode_enum(std::string_view name, SubjectKind& out) {
 }
 bool decode_enum(std::string_view name, SegmentKind& out) {
   out = segment_kind_from_string(name);
+  return true;
+}
+bool decode_enum(std::string_view name, LockKind& out) {
+  out = lock_kind_from_string(name);
   return true;
 }
 bool decode_enum(std::string_view name, CreatorState& out) {

@@ -1,0 +1,99 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/base/error.h"
+#include "lib/model/ids.h"
+#include "lib/model/process.h"
+
+namespace dlprobe {
+
+/// One function on a stack.
+struct StackFrame {
+  bool python = false;
+  std::string function;  ///< as its file has it (C++ mangled); of Python the qualified name
+  std::string file;      ///< the ELF file, or the Python source; hostile text
+  uint64_t offset = 0;   ///< of a native frame: the address in its ELF file
+  int32_t line = 0;      ///< of a Python frame; 0: not known
+
+  bool operator==(const StackFrame&) const = default;
+};
+
+/// What kind of object a thread waits on in futex(2), as far as its words prove it.
+enum class LockKind {
+  kUnknown,
+  kMutex,            ///< pthread_mutex_t, std::mutex
+  kLowLevelLock,     ///< a lock inside glibc: no owner
+  kReadWriteLock,    ///< pthread_rwlock_t
+  kCondition,        ///< pthread_cond_t, std::condition_variable
+  kSemaphore,        ///< sem_t of one process; threading.Lock up to Python 3.13.0
+  kSharedSemaphore,  ///< sem_t in shared memory: multiprocessing's locks and queues
+  kBarrier,          ///< pthread_barrier_t
+  kJoin,             ///< pthread_join
+  kOnce,             ///< pthread_once
+  kOpenMpBarrier,    ///< a team of libgomp waits for its members
+  kOpenMpLock,
+};
+std::string_view to_string(LockKind kind);  ///< "mutex", "read-write lock" ...
+LockKind lock_kind_from_string(std::string_view name);
+
+/// A thread in futex(2).
+struct FutexWait {
+  uint64_t address = 0;
+  bool shared = false;    ///< without FUTEX_PRIVATE_FLAG: others may wake it
+  bool timed = false;     ///< with a timeout
+  uint32_t expected = 0;  ///< the value that it waits to change
+  uint32_t value = 0;     ///< the value when it was looked at
+  LockKind kind = LockKind::kUnknown;
+  std::optional<int32_t> owner_tid;  ///< as the word has it: in the owner's pid namespace
+  uint32_t team_size = 0;            ///< of kOpenMpBarrier
+  /// Of shared memory: the file that the word lies in, its identity over processes.
+  std::string file;
+  uint64_t inode = 0;
+  uint64_t offset = 0;
+
+  bool operator==(const FutexWait&) const = default;
+};
+
+/// One thread at one moment.
+struct ThreadSnapshot {
+  int32_t tid = 0;
+  std::string comm;         ///< hostile text
+  char state = '?';         ///< R S D T t Z
+  uint64_t cpu_ns = 0;      ///< that it has run (schedstat), else its ticks
+  uint64_t timeslices = 0;  ///< how often it was put on a CPU: still the same, still the same wait
+  ThreadWait wait;
+  std::optional<FutexWait> futex;
+  std::vector<StackFrame> stack;  ///< innermost first; Python and native merged where they match
+  std::string stack_note;         ///< what is missing of the stack, and why
+  bool consistent = true;         ///< the thread did not move while it was looked at
+
+  bool operator==(const ThreadSnapshot&) const = default;
+};
+
+/// One process at one moment.
+struct ProcessSnapshot {
+  ProcessKey key;
+  BootNs at = 0;
+  std::vector<ThreadSnapshot> threads;  ///< the main thread first
+  std::string python;                   ///< "3.11.2"; empty: no Python in it
+  std::optional<int32_t> gil_holder;    ///< tid
+  int64_t pause_ns = 0;                 ///< for how long it was stopped; 0: not at all
+
+  bool operator==(const ProcessSnapshot&) const = default;
+};
+
+/// A process tree at one moment.
+struct TreeSnapshot {
+  BootNs at = 0;
+  std::vector<ProcessSnapshot> processes;  ///< in key order
+
+  bool operator==(const TreeSnapshot&) const = default;
+};
+
+}  // namespace dlprobe

@@ -1,0 +1,170 @@
+#include "lib/stacks/futex_wait.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+namespace dlprobe {
+namespace {
+
+/// The first words of glibc's pthread_mutex_t (struct __pthread_mutex_s), the same on x86_64 and
+/// aarch64.
+struct MutexWords {
+  uint32_t lock;
+  uint32_t count;
+  int32_t owner;
+  uint32_t users;
+  uint32_t kind;
+};
+
+constexpr uint32_t kMutexContended = 2;  // of a mutex and of glibc's low-level lock
+// nptl/pthreadP.h: the type in bits 0 and 1, robust 16, PI 32, PP 64, shared 128, elision 256, 512.
+constexpr uint32_t kMutexKindBits = 0x3F3;
+
+/// libgomp's gomp_barrier_t (config/linux/bar.h): total, generation, and the count of those still
+/// awaited in the next cache line.
+constexpr uint64_t kTeamSizeBeforeFutex = 4;
+constexpr uint64_t kAwaitedAfterFutex = 60;
+constexpr uint32_t kGenerationStep = 8;  // BAR_INCR
+constexpr uint32_t kLargestTeam = 4096;
+constexpr uint32_t kOpenMpLockContended = 0xFFFFFFFF;
+
+std::optional<MutexWords> mutex_at(const Memory& memory, uint64_t address) {
+  const auto words = memory.value<MutexWords>(address);
+  if (!words || (words->kind & ~kMutexKindBits) != 0 || words->owner <= 0 || words->users == 0) {
+    return std::nullopt;
+  }
+  return *words;
+}
+
+std::optional<uint32_t> team_at(const Memory& memory, uint64_t address, uint32_t generation) {
+  if (generation % kGenerationStep != 0) return std::nullopt;
+  const auto total = memory.value<uint32_t>(address - kTeamSizeBeforeFutex);
+  const auto awaited = memory.value<uint32_t>(address + kAwaitedAfterFutex);
+  const bool makes_sense = total && awaited && *total >= 2 && *total <= kLargestTeam &&
+                           *awaited >= 1 && *awaited <= *total;
+  return makes_sense ? std::optional(*total) : std::nullopt;
+}
+
+/// sem_t (struct new_sem): value and waiters in one word, then whether it is private.
+bool is_semaphore(const Memory& memory, uint64_t address) {
+  const auto words = memory.value<std::array<uint32_t, 3>>(address);
+  return words && (*words)[0] == 0 && (*words)[1] >= 1 && (*words)[1] < kLargestTeam &&
+         ((*words)[2] == 0 || (*words)[2] == FUTEX_PRIVATE_FLAG);
+}
+
+void tell_kind(FutexWait& wait, int command, const Memory& memory) {
+  if (command == FUTEX_LOCK_PI || command == FUTEX_LOCK_PI2) {
+    wait.kind = LockKind::kMutex;
+    wait.owner_tid = static_cast<int32_t>(wait.value & FUTEX_TID_MASK);
+    return;
+  }
+  const bool robust = (wait.expected & FUTEX_WAITERS) != 0 && (wait.expected & FUTEX_TID_MASK) != 0;
+  if (robust && wait.expected != kOpenMpLockContended) {
+    wait.kind = LockKind::kMutex;
+    wait.owner_tid = static_cast<int32_t>(wait.expected & FUTEX_TID_MASK);
+    return;
+  }
+  if (wait.expected == kMutexContended) {
+    if (const auto mutex = mutex_at(memory, wait.address)) {
+      wait.kind = LockKind::kMutex;
+      wait.owner_tid = mutex->owner;
+    } else if (command == FUTEX_WAIT && !wait.shared) {
+      wait.kind = LockKind::kLowLevelLock;
+    }
+    return;
+  }
+  if (command == FUTEX_WAIT && !wait.shared && wait.expected == kOpenMpLockContended) {
+    wait.kind = LockKind::kOpenMpLock;
+  } else if (wait.expected == 0 && is_semaphore(memory, wait.address)) {
+    wait.kind = wait.shared ? LockKind::kSharedSemaphore : LockKind::kSemaphore;
+  }
+}
+
+std::string_view base_name(std::string_view path) {
+  return path.substr(path.rfind('/') + 1);
+}
+
+bool is_libc(std::string_view name) {
+  return name.starts_with("libc.so") || name.starts_with("libc-2.") ||
+         name.starts_with("libpthread") || name.starts_with("ld-musl");
+}
+
+/// libgomp under its own name, or as a wheel ships it: libgomp-a34b3233.so.1.0.0.
+bool is_libgomp(std::string_view name) {
+  return name.starts_with("libgomp.so") || name.starts_with("libgomp-");
+}
+
+LockKind kind_of_function(std::string_view function) {
+  constexpr std::array<std::pair<std::string_view, LockKind>, 10> kFunctions = {{
+      {"pthread_mutex_", LockKind::kMutex},
+      {"pthread_cond_", LockKind::kCondition},
+      {"pthread_rwlock_", LockKind::kReadWriteLock},
+      {"pthread_barrier_", LockKind::kBarrier},
+      {"pthread_join", LockKind::kJoin},
+      {"pthread_timedjoin", LockKind::kJoin},
+      {"pthread_clockjoin", LockKind::kJoin},
+      {"pthread_once", LockKind::kOnce},
+      {"sem_", LockKind::kSemaphore},
+      {"__pthread_mutex_", LockKind::kMutex},
+  }};
+  for (const auto& [prefix, kind] : kFunctions) {
+    if (function.starts_with(prefix)) return kind;
+  }
+  return LockKind::kUnknown;
+}
+
+}  // namespace
+
+std::optional<FutexWait> decode_futex_wait(const SyscallFile& call, const Memory& memory,
+                                           const AddressSpace& space) {
+  if (call.running || call.number != SYS_futex) return std::nullopt;
+  const auto operation = static_cast<int>(call.args[1]);
+  const int command = operation & FUTEX_CMD_MASK;
+  constexpr std::array kWaits = {FUTEX_WAIT, FUTEX_WAIT_BITSET, FUTEX_LOCK_PI, FUTEX_LOCK_PI2,
+                                 FUTEX_WAIT_REQUEUE_PI};
+  if (std::ranges::find(kWaits, command) == kWaits.end()) return std::nullopt;
+  FutexWait wait{.address = call.args[0],
+                 .shared = (operation & FUTEX_PRIVATE_FLAG) == 0,
+                 .timed = call.args[3] != 0,
+                 .expected = static_cast<uint32_t>(call.args[2])};
+  if (const auto value = memory.value<uint32_t>(wait.address)) wait.value = *value;
+  const Mapping* mapping = space.find(wait.address);
+  if (mapping != nullptr && mapping->shared) {
+    wait.file = mapping->path;
+    wait.inode = mapping->inode;
+    wait.offset = wait.address - mapping->begin + mapping->offset;
+  }
+  tell_kind(wait, command, memory);
+  return wait;
+}
+
+void refine_by_stack(FutexWait& wait, std::span<const StackFrame> stack, const Memory& memory) {
+  for (const StackFrame& frame : stack) {
+    if (frame.python) return;
+    const std::string_view file = base_name(frame.file);
+    if (is_libgomp(file)) {
+      const auto team = team_at(memory, wait.address, wait.expected);
+      if (team) {
+        wait.kind = LockKind::kOpenMpBarrier;
+        wait.team_size = *team;
+      }
+      return;
+    }
+    if (!is_libc(file)) return;
+    const LockKind kind = kind_of_function(frame.function);
+    if (kind == LockKind::kUnknown) continue;
+    // What a condition variable waits for before it takes its mutex again is the mutex.
+    const bool on_mutex = kind == LockKind::kCondition && wait.kind == LockKind::kMutex;
+    if (!on_mutex) wait.kind = kind;
+    if (kind == LockKind::kSemaphore && wait.shared) wait.kind = LockKind::kSharedSemaphore;
+    if (kind == LockKind::kJoin) wait.owner_tid = static_cast<int32_t>(wait.expected);
+    return;
+  }
+}
+
+}  // namespace dlprobe
