@@ -13,6 +13,7 @@ struct Probe {
   std::string_view name;     ///< the subcommand: "shm"
   std::string_view summary;  ///< one line for `dlprobe list` and --help
   Verdict (*examine)(const Recording& recording);
+  bool needs_snapshots = false;  ///< of stacks and locks
 };
 
 /// Every probe, in the order of probes.def.

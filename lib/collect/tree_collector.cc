@@ -14,6 +14,7 @@
 #include "lib/collect/segment_watch.h"
 #include "lib/collect/shm_ledger.h"
 #include "lib/collect/shm_mounts.h"
+#include "lib/collect/snapshot.h"
 
 namespace dlprobe {
 namespace {
@@ -62,6 +63,15 @@ class TreeCollector::Impl {
   }
 
   void take_ledger() { take_ledgers(machine_.clock->now(), LedgerKeeper::Scope::kAll); }
+
+  void take_snapshot() {
+    if (!snapshots_) snapshots_.emplace(machine_, *sink_);
+    std::vector<SnapshotTarget> targets;
+    for (const auto& [key, process] : tree_.members()) {
+      if (lives(process)) targets.push_back({.key = key, .directory = process.directory});
+    }
+    sink_->add(snapshots_->take(targets));
+  }
 
   void note_exit(const ProcessKey& key, int wait_status, std::string source) {
     exits_.note(tree_, key, wait_status, std::move(source));
@@ -329,6 +339,7 @@ class TreeCollector::Impl {
   BootNs next_sample_ = 0;
   BootNs next_second_ = 0;
   LedgerKeeper ledgers_;
+  std::optional<SnapshotTaker> snapshots_;
   std::vector<SegmentWatch> segment_watches_;  ///< one for each of the mounts
   bool use_changed_ = false;                   ///< since the last ledger
   bool segments_changed_ = false;              ///< since the last ledger
@@ -357,6 +368,10 @@ void TreeCollector::take_ledger() {
 
 void TreeCollector::note_exit(const ProcessKey& key, int wait_status, std::string source) {
   impl_->note_exit(key, wait_status, std::move(source));
+}
+
+void TreeCollector::take_snapshot() {
+  impl_->take_snapshot();
 }
 
 bool TreeCollector::alive() const {

@@ -21,7 +21,7 @@ struct CollectOptions {
 };
 
 /// Samples one process tree and emits what it sees as records: ProcessInfo, ProcessExit, ShmMount,
-/// Sample, ShmUse, ShmLedger, Event and Gap.
+/// Sample, ShmUse, ShmLedger, TreeSnapshot, Event and Gap.
 ///
 /// Reads only; never stops, signals or writes to a process. Nothing that it does can block for
 /// longer than a read's deadline (20 ms). What cannot be read becomes an Error in its field, or one
@@ -48,6 +48,9 @@ class TreeCollector {
   /// Accounts for all segments now, with every process that can be looked at. tick() does so by its
   /// own schedule: at the start, when /dev/shm is half full, and while segments change.
   void take_ledger();
+
+  /// Where every thread of the tree is now, and what it waits on: a TreeSnapshot record.
+  void take_snapshot();
 
   /// The owner (the parent) knows by waitid how a process ended. Before it is reaped, if possible.
   void note_exit(const ProcessKey& key, int wait_status, std::string source);

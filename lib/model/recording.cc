@@ -227,7 +227,7 @@ struct Filer {
   }
   void operator()(RunEnd&& end) const { run.end = std::move(end); }
   void operator()(TreeSnapshot&& snapshot) const {
-    if (run.snapshots.size() == kMostSnapshots) run.snapshots.pop_back();
+    if (run.snapshots.size() == kMostSnapshots) run.snapshots.erase(run.snapshots.begin());
     insert_by_time(run.snapshots, std::move(snapshot));
   }
 };

@@ -156,7 +156,7 @@ struct Run {
   std::optional<LoaderDone> done;
   std::vector<Event> events;
   std::vector<Gap> gaps;
-  std::vector<TreeSnapshot> snapshots;  ///< in time order; of too many the first ones and the last
+  std::vector<TreeSnapshot> snapshots;  ///< in time order; the last 16
   std::optional<RunEnd> end;
 
   const ProcessInfo* find_process(const ProcessKey& key) const;

@@ -123,6 +123,7 @@ class Examiner {
 
   WatchResult watch_target(WatchTarget target) {
     target.collect.interval = request_.interval;
+    target.snapshots = request_.probe->needs_snapshots;
     if (target.child) target.collect.adopter = ::getpid();
     return watch(machine_, std::move(target), *recorder_, signals_, progress_);
   }

@@ -42,12 +42,14 @@ class Watch {
     last_word_ = looked_at_ = now();
     while (!result_.end.at) {
       const BootNs due = collector_.tick();
+      take_snapshot_now_and_then();
       show_progress();
       look_now_and_then();
       decide();
       if (!result_.end.at) wait_until(due);
     }
     collector_.take_ledger();
+    if (target_.snapshots && collector_.alive()) collector_.take_snapshot();
     result_.end.at = now();
     sink_.add(result_.end);
     return std::move(result_);
@@ -166,6 +168,13 @@ class Watch {
     sink_.add(std::move(*record));
   }
 
+  // Where there is a deadline the watch is short, and its first second tells most.
+  void take_snapshot_now_and_then() {
+    if (!target_.snapshots || now() < next_snapshot_) return;
+    collector_.take_snapshot();
+    next_snapshot_ = now() + (target_.deadline ? kSecond : 5 * kSecond);
+  }
+
   void look_now_and_then() {
     if (!target_.now_and_then || root_ended() || now() - looked_at_ < kLookEvery) return;
     looked_at_ = now();
@@ -194,6 +203,7 @@ class Watch {
   BootNs last_word_ = 0;
   BootNs shown_at_ = 0;
   BootNs looked_at_ = 0;
+  BootNs next_snapshot_ = 0;
   uint64_t batches_seen_ = 0;
   std::string pending_;
 };

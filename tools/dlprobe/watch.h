@@ -25,7 +25,8 @@ struct WatchTarget {
   std::optional<BootNs> deadline;      ///< when --for runs out
   std::function<void()> now_and_then;  ///< called every 10 s while the root lives; or none
   CollectOptions collect;              ///< what is sampled, and how often
-  bool ends_with_watch = false;        ///< dlprobe's own program: ended when the watch ends
+  bool snapshots = false;        ///< of stacks and locks: at the start, now and then, at the end
+  bool ends_with_watch = false;  ///< dlprobe's own program: ended when the watch ends
 };
 
 /// What a watch saw of its own doings.
