@@ -142,30 +142,31 @@ class RuntimeSearch {
     return *data_;
   }
 
-  /// The runtime at an address that is known.
+  /// The runtime at an address that is known. What it says of itself in memory counts; where that
+  /// is damaged, the table of its version may still fit.
   Expected<PythonRuntime> at(uint64_t address) {
-    auto offsets = read_python_debug_offsets(memory_, address);
-    if (offsets) return by_offsets(address, *offsets);
-    if (offsets.error().code == ErrorCode::kUnsupported) return std::unexpected(offsets.error());
-    DLP_TRY(PythonRuntime runtime, by_table(address));
-    if (offsets.error().code == ErrorCode::kMalformed) {
-      runtime.notes.push_back(to_string(offsets.error()));
+    auto described = by_description(address);
+    if (described || described.error().code == ErrorCode::kUnsupported ||
+        described.error().code == ErrorCode::kInsufficient) {
+      return described;
     }
+    auto runtime = by_table(address);
+    if (!runtime || !list_python_interpreters(memory_, *runtime)) return described;
+    runtime->notes.push_back(to_string(described.error()));
     return runtime;
   }
 
-  static PythonRuntime by_offsets(uint64_t address, const PythonDebugOffsets& offsets) {
-    PythonRuntime runtime{.version = offsets.version,
-                          .free_threaded = offsets.free_threaded,
+  /// By _Py_DebugOffsets (3.13 on), or by the table of its version where there are none.
+  Expected<PythonRuntime> by_description(uint64_t address) {
+    const auto offsets = read_python_debug_offsets(memory_, address);
+    if (!offsets && offsets.error().code == ErrorCode::kNotFound) return by_table(address);
+    if (!offsets) return std::unexpected(offsets.error());
+    PythonRuntime runtime{.version = offsets->version,
+                          .free_threaded = offsets->free_threaded,
                           .address = address,
-                          .layout = offsets.layout,
+                          .layout = offsets->layout,
                           .notes = {}};
-    const auto table = python_layout(offsets.version);
-    if (!offsets.free_threaded && offsets.version.minor == 13 && table &&
-        *table != offsets.layout) {
-      runtime.notes.push_back("its offsets differ from those of a release build of Python " +
-                              to_string(offsets.version));
-    }
+    DLP_CHECK(list_python_interpreters(memory_, runtime));
     return runtime;
   }
 

@@ -347,10 +347,11 @@ std::vector<std::string> pythons() {
   return programs;
 }
 
-/// "3_usr_bin_python3_11": the number and the path, as far as a test's name may have it.
+/// "3_python3_11": the number and the name, as far as a test's name may have it.
 std::string test_name(const testing::TestParamInfo<std::string>& info) {
-  std::string name = std::to_string(info.index) + info.param;
-  std::ranges::replace_if(name, [](char c) { return std::isalnum(c) == 0; }, '_');
+  const std::string program = info.param.substr(info.param.rfind('/') + 1);
+  std::string name = std::to_string(info.index) + "_" + program;
+  std::ranges::replace_if(name, [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
   return name;
 }
 

@@ -1,0 +1,271 @@
+#include "lib/stacks/python_frames.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+
+#include "tests/unit/stacks/python_image.h"
+
+namespace dlprobe {
+
+void PrintTo(const PythonFrame& frame, std::ostream* out) {
+  *out << frame.file << ":" << frame.line << " " << frame.function
+       << (frame.is_entry ? " (entry)" : "");
+}
+
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+constexpr PythonImage::Kind kPython313{.version_hex = 0x030d00f0, .as_released = true};
+constexpr PythonImage::Kind kPython313Prerelease{.version_hex = 0x030d00c2};
+constexpr PythonImage::Kind kPython314{.version_hex = 0x030e01f0};
+constexpr PythonImage::Kind kPython314FreeThreaded{.version_hex = 0x030e01f0,
+                                                   .free_threaded = true};
+constexpr uint8_t kInterpreterOwned = 3;  // 3.14; in 3.13 it is the C stack's
+constexpr uint8_t kCStackOwned = 4;
+constexpr uint64_t kNone = 0;
+
+Expected<std::optional<PythonRuntime>> find(PythonImage& image) {
+  return find_python(image.memory(), image.space(), image);
+}
+
+/// What find_python and read_python_stacks say together; a test fails where they fail.
+PythonStacks read(PythonImage& image) {
+  const auto runtime = find(image);
+  if (!runtime || !*runtime) {
+    ADD_FAILURE() << (runtime ? "no Python" : to_string(runtime.error()));
+    return {};
+  }
+  PythonCodeCache cache;
+  auto stacks = read_python_stacks(image.memory(), **runtime, cache);
+  if (!stacks) {
+    ADD_FAILURE() << to_string(stacks.error());
+    return {};
+  }
+  return *stacks;
+}
+
+PythonFrame frame(int line, const std::string& function, bool is_entry = false) {
+  return {.file = "a.py", .function = function, .line = line, .is_entry = is_entry};
+}
+
+TEST(PythonFrames, Of314HaveTaggedPointersAndTwoKindsOfShims) {
+  PythonImage image(kPython314);
+  const uint64_t module = image.code("a.py", "<module>", 1);
+  const uint64_t outer = image.code("a.py", "outer", 10);
+  const uint64_t inner = image.code("a.py", "inner", 20);
+  const uint64_t bottom = image.frame_at(0, kNone, kNone, kInterpreterOwned);
+  const uint64_t module_frame = image.frame(module | 1, 3, bottom);
+  const uint64_t shim = image.frame_at(0, kNone, module_frame, kCStackOwned);
+  const uint64_t outer_frame = image.frame(outer, 0, shim);
+  const uint64_t inner_frame = image.frame(inner | 1, 2, outer_frame);
+  image.set_innermost_frame(image.frame_at(0, kNone, inner_frame, kInterpreterOwned));
+  const PythonStacks stacks = read(image);
+  EXPECT_EQ(to_string(stacks.version), "3.14.1");
+  EXPECT_FALSE(stacks.free_threaded);
+  EXPECT_THAT(stacks.notes, IsEmpty());
+  ASSERT_THAT(stacks.threads, SizeIs(1));
+  const PythonThread& thread = stacks.threads.front();
+  EXPECT_THAT(thread.frames, ElementsAre(frame(21, "inner"), frame(10, "outer", true),
+                                         frame(2, "<module>", true)));
+  EXPECT_FALSE(thread.cut_off);
+  EXPECT_EQ(thread.pthread_id, PythonImage::kPthreadId);
+  EXPECT_EQ(thread.native_tid, PythonImage::kNativeTid);
+}
+
+TEST(PythonFrames, Of314HaveAGil) {
+  PythonImage image(kPython314);
+  image.add_second_thread();
+  image.lock_gil(PythonImage::kSecondThread);
+  const PythonStacks stacks = read(image);
+  ASSERT_THAT(stacks.threads, SizeIs(2));
+  EXPECT_FALSE(stacks.threads[0].holds_gil);
+  EXPECT_TRUE(stacks.threads[1].holds_gil);
+  ASSERT_THAT(stacks.gils, SizeIs(1));
+  EXPECT_EQ(stacks.gils[0].holder_tstate, PythonImage::kSecondThread);
+  EXPECT_EQ(stacks.gils[0].cond.begin, stacks.gils[0].address + 32);
+}
+
+TEST(PythonFrames, OfFreeThreadedPythonRunTheirThreadsBytecode) {
+  PythonImage image(kPython314FreeThreaded);
+  const uint64_t code = image.code("a.py", "work", 30);
+  constexpr uint64_t kCopy = 0x900000;
+  const uint64_t innermost = image.frame_at(kCopy + 4, code | 1, kNone);
+  image.run_copy(innermost, code, kCopy);
+  image.set_innermost_frame(innermost);
+  const PythonStacks stacks = read(image);
+  EXPECT_TRUE(stacks.free_threaded);
+  EXPECT_THAT(stacks.gils, IsEmpty());
+  ASSERT_THAT(stacks.threads, SizeIs(1));
+  EXPECT_THAT(stacks.threads[0].frames, ElementsAre(frame(31, "work")));
+}
+
+TEST(PythonFrames, Of313AreReadByTheOffsetsInMemory) {
+  PythonImage image(kPython313Prerelease);
+  const uint64_t shim = image.frame_at(0, kNone, kNone, kInterpreterOwned);
+  image.set_innermost_frame(image.frame(image.code("a.py", "f", 5), 1, shim));
+  const PythonStacks stacks = read(image);
+  ASSERT_THAT(stacks.threads, SizeIs(1));
+  EXPECT_THAT(stacks.threads[0].frames, ElementsAre(frame(5, "f", true)));
+}
+
+TEST(PythonFrames, OfAnExtensionWithoutCodeAreLeftOut) {
+  PythonImage image(kPython313);
+  const uint64_t outer = image.frame(image.code("a.py", "outer", 5), 0, kNone);
+  image.set_innermost_frame(image.frame_at(0, image.object_of_type("tuple"), outer));
+  EXPECT_THAT(read(image).threads.at(0).frames, ElementsAre(frame(5, "outer")));
+}
+
+TEST(PythonFrames, DamagedOffsetsGiveWayToTheTableOfTheRelease) {
+  constexpr size_t kThreadsHead = 9;
+  constexpr size_t kCurrentFrame = 23;
+  for (const auto& [word, value] :
+       {std::pair{kThreadsHead, uint64_t{1} << 40}, std::pair{kCurrentFrame, uint64_t{73}},
+        std::pair{kThreadsHead, uint64_t{7656}}}) {
+    PythonImage image(kPython313);
+    image.set_innermost_frame(image.frame(image.code("a.py", "f", 5), 1, kNone));
+    image.set_offset(word, value);
+    const PythonStacks stacks = read(image);
+    EXPECT_THAT(stacks.notes, SizeIs(1)) << word;
+    ASSERT_THAT(stacks.threads, SizeIs(1));
+    EXPECT_THAT(stacks.threads[0].frames, ElementsAre(frame(5, "f")));
+  }
+}
+
+TEST(PythonFrames, OfAVersionThatIsNotKnownAreNotGuessed) {
+  PythonImage image({.version_hex = 0x030f00f0});
+  const auto runtime = find(image);
+  ASSERT_FALSE(runtime);
+  EXPECT_EQ(runtime.error().code, ErrorCode::kUnsupported);
+  EXPECT_THAT(to_string(runtime.error()), HasSubstr("3.15.0"));
+}
+
+TEST(PythonFrames, AWalkThatFailsKeepsWhatItRead) {
+  PythonImage image(kPython314);
+  constexpr uint64_t kNowhere = 0xdead0000;
+  const uint64_t broken = image.frame_at(0, kNowhere, kNone);
+  const uint64_t innermost = image.frame(image.code("a.py", "f", 5), 0, broken);
+  image.set_innermost_frame(innermost);
+  image.add_second_thread();
+  image.set_innermost_frame(kNowhere, PythonImage::kSecondThread);
+  const PythonStacks stacks = read(image);
+  ASSERT_THAT(stacks.threads, SizeIs(2));
+  EXPECT_THAT(stacks.threads[0].frames, ElementsAre(frame(5, "f")));
+  EXPECT_TRUE(stacks.threads[0].cut_off);
+  EXPECT_THAT(stacks.threads[1].frames, IsEmpty());
+  EXPECT_TRUE(stacks.threads[1].cut_off);
+}
+
+TEST(PythonFrames, ACircleOfFramesEnds) {
+  PythonImage image(kPython314);
+  const uint64_t code = image.code("a.py", "f", 5);
+  const uint64_t outer = image.frame(code, 0, kNone);
+  const uint64_t innermost = image.frame(code, 3, outer);
+  image.set_previous(outer, innermost);
+  image.set_innermost_frame(innermost);
+  const PythonThread thread = read(image).threads.at(0);
+  EXPECT_THAT(thread.frames, ElementsAre(frame(6, "f"), frame(5, "f")));
+  ASSERT_TRUE(thread.cut_off);
+  EXPECT_EQ(thread.cut_off->code, ErrorCode::kMalformed);
+}
+
+TEST(PythonFrames, TooManyFramesAreCutOff) {
+  PythonImage image(kPython314);
+  const uint64_t code = image.code("a.py", "f", 5);
+  uint64_t innermost = kNone;
+  for (int i = 0; i < 10'001; ++i)
+    innermost = image.frame(code, 0, innermost);
+  image.set_innermost_frame(innermost);
+  const PythonThread thread = read(image).threads.at(0);
+  EXPECT_THAT(thread.frames, SizeIs(10'000));
+  EXPECT_TRUE(thread.cut_off);
+}
+
+TEST(PythonFrames, AnyDamagedWordIsSurvived) {
+  PythonImage image(kPython314FreeThreaded);
+  const uint64_t code = image.code("a.py", "f", 5);
+  const uint64_t outer = image.frame(code, 0, kNone);
+  const uint64_t innermost = image.frame(code, 3, outer);
+  image.run_copy(innermost, code, 0x900000);
+  image.set_innermost_frame(innermost);
+  const auto runtime = find(image);
+  ASSERT_TRUE(runtime && *runtime);
+  const auto damage = [&](uint64_t begin, uint64_t end, uint64_t value) {
+    for (uint64_t address = begin; address < end; address += sizeof value) {
+      const auto before = image.memory().value<uint64_t>(address);
+      if (!before) continue;
+      image.memory().set(address, value);
+      PythonCodeCache cache;
+      find(image);
+      read_python_stacks(image.memory(), **runtime, cache);
+      image.memory().set(address, *before);
+    }
+  };
+  for (const uint64_t value : {uint64_t{0}, ~uint64_t{0}, ~uint64_t{0} >> 1U, uint64_t{0x7fffffff},
+                               PythonImage::kThread, outer, code}) {
+    damage(PythonImage::kRuntime, PythonImage::kRuntime + 760, value);
+    damage(PythonImage::kThread, PythonImage::kThread + 400, value);
+    damage(PythonImage::kObjects, innermost + 200, value);
+  }
+}
+
+TEST(PythonFrames, ACircleOfThreadsEnds) {
+  PythonImage image(kPython314);
+  image.add_second_thread();
+  image.set_next_thread(PythonImage::kSecondThread, PythonImage::kThread);
+  const PythonStacks stacks = read(image);
+  EXPECT_THAT(stacks.threads, SizeIs(2));
+  EXPECT_THAT(stacks.notes, ElementsAre(HasSubstr("circle")));
+}
+
+TEST(PythonRuntime, WithoutAnInterpreterHasNotStarted) {
+  PythonImage image(kPython314);
+  image.memory().set(PythonImage::kRuntime + 808, uint64_t{0});
+  const auto runtime = find(image);
+  ASSERT_FALSE(runtime);
+  EXPECT_EQ(runtime.error().code, ErrorCode::kInsufficient);
+}
+
+TEST(PythonRuntime, IsRefusedWhereTheThreadsDoNotPointBack) {
+  PythonImage image(kPython314);
+  image.memory().set(PythonImage::kThread + 16, uint64_t{0x12345678});
+  const auto runtime = find(image);
+  ASSERT_FALSE(runtime);
+  EXPECT_EQ(runtime.error().code, ErrorCode::kMalformed);
+}
+
+TEST(PythonCodeCache, DoesNotServeANewCodeObjectInThePlaceOfAnOldOne) {
+  PythonImage image(kPython314);
+  const uint64_t code = image.code("a.py", "old", 5);
+  image.set_innermost_frame(image.frame(code, 0, kNone));
+  const auto runtime = find(image);
+  ASSERT_TRUE(runtime && *runtime);
+  PythonCodeCache cache;
+  ASSERT_TRUE(read_python_stacks(image.memory(), **runtime, cache));
+  image.memory().set(code + 128, image.text("new"));
+  const auto stacks = read_python_stacks(image.memory(), **runtime, cache);
+  ASSERT_TRUE(stacks);
+  EXPECT_THAT(stacks->threads.at(0).frames, ElementsAre(frame(5, "new")));
+}
+
+TEST(PythonVersion, IsWrittenAsPythonDoes) {
+  EXPECT_EQ(to_string(python_version_from_hex(0x030b07f0)), "3.11.7");
+  EXPECT_EQ(to_string(PythonVersion{.major = 3, .minor = 8}), "3.8");
+}
+
+TEST(PythonLayout, IsKnownFrom38To314) {
+  for (const int minor : {8, 9, 10, 11, 12, 13, 14})
+    EXPECT_TRUE(python_layout({.major = 3, .minor = minor}));
+  for (const int minor : {-1, 7, 15})
+    EXPECT_FALSE(python_layout({.major = 3, .minor = minor}));
+  EXPECT_FALSE(python_layout({.major = 2, .minor = 8}));
+}
+
+}  // namespace
+}  // namespace dlprobe
