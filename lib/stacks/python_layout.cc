@@ -296,8 +296,8 @@ Expected<PythonLayout> read_layout(const Memory& memory, uint64_t address) {
   if constexpr (std::is_same_v<Offsets, DebugOffsets314>) {
     if (table.header.free_threaded != 0) add_thread_local_bytecode(table, in, layout);
   }
-  if (in.wrong()) {
-    return failure(ErrorCode::kMalformed, "read _Py_DebugOffsets: " + *in.wrong());
+  if (const auto& wrong = in.wrong()) {
+    return failure(ErrorCode::kMalformed, "read _Py_DebugOffsets: " + *wrong);
   }
   return layout;
 }

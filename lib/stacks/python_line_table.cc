@@ -85,7 +85,8 @@ std::optional<int> line_by_locations(std::span<const std::byte> table, int first
   while (!reader.at_end()) {
     const uint8_t first = reader.byte();
     const unsigned kind = (first >> 3U) & 0xfU;
-    end += ((first & 7U) + 1) * kInstructionBytes;
+    const int64_t instructions = (first & 7U) + 1;
+    end += instructions * kInstructionBytes;
     if (kind < kOneLine0) {
       reader.skip(1);
     } else if (kind < kNoColumns) {

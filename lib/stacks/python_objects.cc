@@ -8,7 +8,7 @@
 namespace dlprobe {
 namespace {
 
-constexpr uint64_t kTextLimit = 64 * 1024;           ///< characters
+constexpr uint64_t kTextLimit = 65'536;              ///< characters
 constexpr uint64_t kBytesLimit = uint64_t{4} << 20;  ///< a line table of 400 000 lines
 constexpr size_t kTypeNameLimit = 100;
 constexpr uint32_t kReplacement = 0xfffd;

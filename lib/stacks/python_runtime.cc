@@ -64,7 +64,7 @@ std::optional<PythonVersion> version_in_name(std::string_view name) {
 std::optional<PythonVersion> version_in_text(std::string_view text) {
   const auto number = [&text](char after) -> std::optional<int> {
     const size_t end = text.find_first_not_of("0123456789");
-    if (end == std::string_view::npos || end > 3 || text[end] != after) return std::nullopt;
+    if (end > 3 || text[end] != after) return std::nullopt;  // npos, too
     const auto value = parse_int<int>(text.substr(0, end));
     text.remove_prefix(end + 1);
     return value;

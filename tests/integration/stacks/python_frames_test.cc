@@ -329,6 +329,20 @@ TEST_P(Pythons, AForkedChildIsReadByTheParentsRuntimeAndCache) {
   expect_as_reported(*stacks, reported);
 }
 
+TEST_P(Pythons, AHangWhileTheInterpreterEndsIsRead) {
+  const auto target = start("exit");
+  ASSERT_THAT(read_report(*target), IsEmpty());
+  Process process(target->pid());
+  const auto runtime = process.find();
+  ASSERT_TRUE(runtime && *runtime);
+  PythonCodeCache cache;
+  const auto stacks = read_python_stacks(process.memory, **runtime, cache);
+  ASSERT_TRUE(stacks);
+  ASSERT_EQ(stacks->threads.size(), 1U);
+  ASSERT_EQ(stacks->threads[0].frames.size(), 1U);
+  EXPECT_THAT(stacks->threads[0].frames[0].function, testing::EndsWith("__del__"));
+}
+
 TEST(NoPython, IsFoundInAProgramWithoutIt) {
   ScopedChild target({"cat"});
   target.send("ready\n");

@@ -1,11 +1,11 @@
 """Stands still with many kinds of Python frames, and says itself which.
 
-usage: python_target.py threads|gil|gc|subinterpreter|fork
+usage: python_target.py threads|gil|gc|subinterpreter|fork|exit
 
 Every thread blocks on a line that first tells that it is there; then, for each thread, a line
 "thread IDENT NATIVE_ID", its frames "frame LINE FILE FUNCTION", the innermost first, and at last
-"end" are written. Fields are separated by tabs. With fork the child does so, after "pid N". A line
-on the standard input ends it.
+"end" are written. Fields are separated by tabs. With fork the child does so, after "pid N"; with
+exit there is "end" only. A line on the standard input ends it.
 """
 
 import asyncio
@@ -249,6 +249,16 @@ def fork():
         os.waitpid(child, 0)
 
 
+class Last:
+    """Goes when the interpreter takes its modules down, and blocks that."""
+
+    def __init__(self):
+        self.write, self.read = os.write, os.read
+
+    def __del__(self):
+        self.write(1, b"end\n"), self.read(0, 1)
+
+
 def main():
     mode = sys.argv[1]
     if mode == "threads":
@@ -265,6 +275,8 @@ def main():
         wait()
     elif mode == "fork":
         fork()
+    elif mode == "exit":
+        sys.modules["last"] = Last()
 
 
 main()
