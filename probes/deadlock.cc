@@ -74,13 +74,24 @@ std::optional<Finding> inherited_lock(const DeadlockFacts& facts, const StuckThr
   return finding;
 }
 
-size_t count_threads_in(const ProcessSnapshot& process, std::string_view library) {
-  return static_cast<size_t>(
-      std::ranges::count_if(process.threads, [&](const ThreadSnapshot& thread) {
-        return std::ranges::any_of(thread.stack, [&](const StackFrame& frame) {
-          return std::string_view(frame.file).substr(frame.file.rfind('/') + 1) == library;
-        });
-      }));
+std::string_view base_name(std::string_view path) {
+  return path.substr(path.rfind('/') + 1);
+}
+
+// A thread of the pool itself: the library started it. What calls into the pool came from
+// elsewhere.
+bool is_pool_thread(const ThreadSnapshot& thread, std::string_view library) {
+  const auto outermost =
+      std::find_if(thread.stack.rbegin(), thread.stack.rend(), [](const StackFrame& frame) {
+        return !frame.python && !frame.file.empty() && !is_libc(frame.file);
+      });
+  return outermost != thread.stack.rend() && base_name(outermost->file) == library;
+}
+
+size_t count_pool_threads(const ProcessSnapshot& process, std::string_view library) {
+  return static_cast<size_t>(std::ranges::count_if(
+      process.threads,
+      [&](const ThreadSnapshot& thread) { return is_pool_thread(thread, library); }));
 }
 
 // A team of OpenMP that waits for members which do not exist.
@@ -88,7 +99,8 @@ std::optional<Finding> lost_pool(const DeadlockFacts& facts, const StuckThread& 
   const auto& futex = stuck.thread->futex;
   if (!futex || futex->kind != LockKind::kOpenMpBarrier) return std::nullopt;
   const std::string library = blamed_library(*stuck.thread);
-  const size_t members = count_threads_in(*stuck.process, library);
+  if (is_pool_thread(*stuck.thread, library)) return std::nullopt;  // parked: it waits for work
+  const size_t members = count_pool_threads(*stuck.process, library) + 1;
   if (members >= futex->team_size) return std::nullopt;
   Finding finding = finding_about(facts, FindingCode::kForkLostThreadPool, stuck);
   finding.message =

@@ -41,12 +41,6 @@ std::string_view base_name(std::string_view path) {
   return path.substr(path.rfind('/') + 1);
 }
 
-bool is_libc(std::string_view file) {
-  const std::string_view name = base_name(file);
-  return name.starts_with("libc.so") || name.starts_with("libc-2.") ||
-         name.starts_with("libpthread") || name.starts_with("ld-musl");
-}
-
 const StackFrame* blamed_frame(const ThreadSnapshot& thread) {
   const auto found = std::ranges::find_if(thread.stack, [](const StackFrame& frame) {
     return !frame.python && !frame.file.empty() && !is_libc(frame.file);
@@ -55,6 +49,12 @@ const StackFrame* blamed_frame(const ThreadSnapshot& thread) {
 }
 
 }  // namespace
+
+bool is_libc(std::string_view file) {
+  const std::string_view name = base_name(file);
+  return name.starts_with("libc.so") || name.starts_with("libc-2.") ||
+         name.starts_with("libpthread") || name.starts_with("ld-musl");
+}
 
 const StuckThread* DeadlockFacts::find(const ProcessKey& process, int32_t tid) const {
   const auto found = std::ranges::find_if(stuck, [&](const StuckThread& each) {

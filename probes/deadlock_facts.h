@@ -3,6 +3,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lib/model/recording.h"
@@ -41,6 +42,9 @@ std::optional<ThreadPlace> find_thread(const DeadlockFacts& facts, int32_t tid);
 /// Whether the process is a copy of another one that has not called execve since: what its parent's
 /// threads held then is held for ever.
 bool is_forked_copy(const Run& run, const ProcessKey& key);
+
+/// Whether a file is the C library, by its name.
+bool is_libc(std::string_view file);
 
 /// "cv::imdecode in libopencv_imgcodecs.so.4.6" for the innermost frame that is not of libc; empty
 /// if the stack has none with a name.

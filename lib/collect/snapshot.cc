@@ -9,6 +9,7 @@
 
 #include "lib/base/parse.h"
 #include "lib/collect/thread_waits.h"
+#include "lib/os/thread_stop.h"
 #include "lib/proc/pid_stat.h"
 #include "lib/proc/syscall_file.h"
 #include "lib/stacks/futex_wait.h"
@@ -66,8 +67,10 @@ std::optional<std::pair<uint64_t, uint64_t>> read_schedstat(const Directory& pro
 /// One process's look: everything that its threads need.
 class ProcessLook {
  public:
-  ProcessLook(const Machine& machine, const SnapshotTarget& target, ModuleCache& modules)
+  ProcessLook(const Machine& machine, const SnapshotOptions& options, const SnapshotTarget& target,
+              ModuleCache& modules)
       : machine_(machine),
+        options_(options),
         target_(target),
         modules_(modules),
         memory_(machine.processes, target.key.pid) {}
@@ -80,6 +83,7 @@ class ProcessLook {
     Unwinder unwinder(memory_, space_, *target_.directory, modules_);
     for (ThreadWait& wait : waits)
       snapshot.threads.push_back(look_at(std::move(wait), unwinder));
+    if (options_.max_pause.count() > 0) stop_and_look(snapshot, unwinder);
     return snapshot;
   }
 
@@ -119,6 +123,7 @@ class ProcessLook {
       thread.stack_note = to_string(call.error());
     } else if (call->running || call->stack_pointer == 0) {
       thread.stack_note = "it was running";
+      to_stop_.push_back(wait.tid);
     } else {
       walk(*call, thread, unwinder);
     }
@@ -136,9 +141,49 @@ class ProcessLook {
     thread.futex = decode_futex_wait(call, memory_, space_);
     const NativeStack stack = unwinder.unwind(
         {.program_counter = call.program_counter, .stack_pointer = call.stack_pointer});
+    if (stack.needs_registers) to_stop_.push_back(thread.tid);
+    put(stack, thread);
+  }
+
+  void put(const NativeStack& stack, ThreadSnapshot& thread) {
     thread.stack_note = stack.cut_off;
+    thread.stack.clear();
     for (const uint64_t address : stack.program_counters)
       thread.stack.push_back(frame_at(address));
+  }
+
+  /// Running threads, and those whose walk needs registers that only a stopped thread shows.
+  void stop_and_look(ProcessSnapshot& snapshot, Unwinder& unwinder) {
+    if (to_stop_.empty()) return;
+    const ThreadStop stop =
+        stop_threads(to_stop_, options_.max_pause,
+                     [&](std::span<const StoppedThread> threads) { copy_stacks(threads); });
+    snapshot.pause_ns = stop.pause.count();
+    for (const StoppedThread& stopped : stop.threads) {
+      const auto thread = std::ranges::find(snapshot.threads, stopped.tid, &ThreadSnapshot::tid);
+      Registers registers{.program_counter = stopped.program_counter,
+                          .stack_pointer = stopped.stack_pointer,
+                          .others = {stopped.registers.begin(), stopped.registers.end()}};
+      put(unwinder.unwind(registers), *thread);
+      thread->consistent = true;
+    }
+    for (const int32_t tid : stop.not_stopped) {
+      const auto thread = std::ranges::find(snapshot.threads, tid, &ThreadSnapshot::tid);
+      if (thread == snapshot.threads.end()) continue;
+      thread->stack_note +=
+          stop.error ? "; " + to_string(*stop.error) : "; it did not stop in time";
+    }
+  }
+
+  void copy_stacks(std::span<const StoppedThread> threads) {
+    constexpr uint64_t kRedZone = 128;  // System V ABI x86_64: used below the stack pointer
+    memory_.forget();
+    for (const StoppedThread& thread : threads) {
+      const Mapping* stack = space_.find(thread.stack_pointer);
+      if (stack == nullptr) continue;
+      memory_.preload(thread.stack_pointer - kRedZone,
+                      std::min(stack->end, thread.stack_pointer + kStackPreload));
+    }
   }
 
   StackFrame frame_at(uint64_t address) {
@@ -163,26 +208,30 @@ class ProcessLook {
   static constexpr uint64_t kNsPerTick = 10'000'000;  // USER_HZ is 100 on every Linux
 
   const Machine& machine_;
+  const SnapshotOptions& options_;
   const SnapshotTarget& target_;
   ModuleCache& modules_;
   ProcessMemory memory_;
   AddressSpace space_{{}};
   std::map<std::string, std::shared_ptr<const ElfFile>> files_;  ///< of this process, by path
+  std::vector<int32_t> to_stop_;
 };
 
 }  // namespace
 
 struct SnapshotTaker::State {
-  explicit State(Machine looked_at) : machine(std::move(looked_at)) {}
+  State(Machine looked_at, const SnapshotOptions& chosen)
+      : machine(std::move(looked_at)), options(chosen) {}
 
   Machine machine;
+  SnapshotOptions options;
   ModuleCache modules;
 
   TreeSnapshot take(const std::vector<SnapshotTarget>& targets, std::vector<Gap>& gaps) {
     TreeSnapshot tree{.at = machine.clock->now()};
     std::vector<std::unique_ptr<ProcessLook>> looks;
     for (const SnapshotTarget& target : targets) {
-      auto look = std::make_unique<ProcessLook>(machine, target, modules);
+      auto look = std::make_unique<ProcessLook>(machine, options, target, modules);
       auto snapshot = look->look();
       if (snapshot) {
         tree.processes.push_back(std::move(*snapshot));
@@ -205,8 +254,10 @@ struct SnapshotTaker::State {
   }
 };
 
-SnapshotTaker::SnapshotTaker(Machine machine, RecordSink& sink)
-    : machine_(std::move(machine)), sink_(&sink), state_(std::make_shared<State>(machine_)) {}
+SnapshotTaker::SnapshotTaker(Machine machine, const SnapshotOptions& options, RecordSink& sink)
+    : machine_(std::move(machine)),
+      sink_(&sink),
+      state_(std::make_shared<State>(machine_, options)) {}
 
 SnapshotTaker::~SnapshotTaker() = default;
 

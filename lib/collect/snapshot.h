@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <vector>
 
@@ -10,6 +11,12 @@
 
 namespace dlprobe {
 
+/// How much a snapshot may disturb.
+struct SnapshotOptions {
+  /// For how long a process's threads may be stopped; 0: never.
+  std::chrono::nanoseconds max_pause = std::chrono::milliseconds(5);
+};
+
 /// A process to take a snapshot of.
 struct SnapshotTarget {
   ProcessKey key;
@@ -18,14 +25,16 @@ struct SnapshotTarget {
 
 /// Takes snapshots of process trees: where each thread is, what it waits on, its stack.
 ///
-/// Stops nobody: a blocked thread's stack pointer and program counter come from its syscall file,
-/// its memory by process_vm_readv, and its count of timeslices before and after proves that it did
-/// not move in between. Files that are mapped by several processes are read once. What cannot be
-/// seen is a Gap. Not thread-safe.
+/// Stops nobody who is blocked: a blocked thread's stack pointer and program counter come from its
+/// syscall file, its memory by process_vm_readv, and its count of timeslices before and after
+/// proves that it did not move in between. Only running threads, and blocked ones whose walk needs
+/// more registers, are stopped, for as long as it takes to copy registers and stacks
+/// (stop_threads). Files that are mapped by several processes are read once. What cannot be seen is
+/// a Gap. Not thread-safe.
 class SnapshotTaker {
  public:
   /// `sink` must outlive it.
-  SnapshotTaker(Machine machine, RecordSink& sink);
+  SnapshotTaker(Machine machine, const SnapshotOptions& options, RecordSink& sink);
   ~SnapshotTaker();
   SnapshotTaker(const SnapshotTaker&) = delete;
   SnapshotTaker& operator=(const SnapshotTaker&) = delete;

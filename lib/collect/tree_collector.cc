@@ -65,7 +65,7 @@ class TreeCollector::Impl {
   void take_ledger() { take_ledgers(machine_.clock->now(), LedgerKeeper::Scope::kAll); }
 
   void take_snapshot() {
-    if (!snapshots_) snapshots_.emplace(machine_, *sink_);
+    if (!snapshots_) snapshots_.emplace(machine_, options_.snapshot, *sink_);
     std::vector<SnapshotTarget> targets;
     for (const auto& [key, process] : tree_.members()) {
       if (lives(process)) targets.push_back({.key = key, .directory = process.directory});

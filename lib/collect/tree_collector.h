@@ -5,6 +5,7 @@
 #include <string>
 
 #include "lib/collect/record_sink.h"
+#include "lib/collect/snapshot.h"
 #include "lib/model/ids.h"
 #include "lib/os/machine.h"
 
@@ -15,6 +16,7 @@ struct CollectOptions {
   bool waits = true;    ///< look where blocked threads wait, once a second
   bool ledgers = true;  ///< account for the segments in /dev/shm
   bool pss = true;      ///< read smaps_rollup, within 0.2 % of a core
+  SnapshotOptions snapshot;
   /// The pid of a subreaper (dlprobe itself) whose children that are younger than the root belong
   /// to the tree; 0: none.
   int32_t adopter = 0;

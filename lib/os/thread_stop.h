@@ -1,0 +1,43 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "lib/base/error.h"
+
+namespace dlprobe {
+
+/// The registers of a stopped thread, by libunwind's numbers of this machine (UNW_X86_64_*,
+/// UNW_AARCH64_*).
+struct StoppedThread {
+  int32_t tid = 0;
+  std::vector<uint64_t> registers;
+  uint64_t stack_pointer = 0;
+  uint64_t program_counter = 0;
+};
+
+/// What came of a stop.
+struct ThreadStop {
+  std::vector<StoppedThread> threads;  ///< those that stopped in time
+  std::vector<int32_t> not_stopped;    ///< in uninterruptible sleep, traced by another, or gone
+  std::optional<Error> error;          ///< why none could be stopped
+  std::chrono::nanoseconds pause{
+      0};  ///< from the first stop that was asked for to the last release
+};
+
+/// Stops threads of one process for a moment, reads their registers, calls `while_stopped` with
+/// them, and lets them go: PTRACE_SEIZE and PTRACE_INTERRUPT, which send no signal, and
+/// PTRACE_DETACH.
+///
+/// A thread of dlprobe's own does it and ends: with it the kernel lets go of whatever it still
+/// traced, as it does when dlprobe is killed. Threads that are not stopped when half of `budget` is
+/// over are gone without; `while_stopped` is given what is left of it and should keep to that.
+/// Signals that arrive meanwhile are passed on. (ptrace(2), Linux 3.4 and later.)
+ThreadStop stop_threads(std::span<const int32_t> tids, std::chrono::nanoseconds budget,
+                        const std::function<void(std::span<const StoppedThread>)>& while_stopped);
+
+}  // namespace dlprobe
