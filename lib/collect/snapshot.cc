@@ -13,7 +13,10 @@
 #include "lib/proc/pid_stat.h"
 #include "lib/proc/syscall_file.h"
 #include "lib/stacks/futex_wait.h"
+#include "lib/stacks/merge_stacks.h"
 #include "lib/stacks/module_cache.h"
+#include "lib/stacks/module_symbols.h"
+#include "lib/stacks/python_frames.h"
 #include "lib/stacks/unwinder.h"
 
 namespace dlprobe {
@@ -68,10 +71,11 @@ std::optional<std::pair<uint64_t, uint64_t>> read_schedstat(const Directory& pro
 class ProcessLook {
  public:
   ProcessLook(const Machine& machine, const SnapshotOptions& options, const SnapshotTarget& target,
-              ModuleCache& modules)
+              ModuleCache& modules, PythonCodeCache& codes)
       : machine_(machine),
         options_(options),
         target_(target),
+        codes_(codes),
         modules_(modules),
         memory_(machine.processes, target.key.pid) {}
 
@@ -84,6 +88,7 @@ class ProcessLook {
     for (ThreadWait& wait : waits)
       snapshot.threads.push_back(look_at(std::move(wait), unwinder));
     if (options_.max_pause.count() > 0) stop_and_look(snapshot, unwinder);
+    read_python(snapshot);
     return snapshot;
   }
 
@@ -103,10 +108,64 @@ class ProcessLook {
   void refine(ProcessSnapshot& snapshot) const {
     for (ThreadSnapshot& thread : snapshot.threads) {
       if (thread.futex) refine_by_stack(*thread.futex, thread.stack, memory_);
+      merge_python(thread);
     }
   }
 
  private:
+  void read_python(ProcessSnapshot& snapshot) {
+    ModuleSymbols symbols(*target_.directory, modules_);
+    const auto runtime = find_python(memory_, space_, symbols);
+    if (!runtime || !*runtime) {
+      if (!runtime) snapshot.python_note = to_string(runtime.error());
+      return;
+    }
+    snapshot.python = to_string((*runtime)->version);
+    auto stacks = read_python_stacks(memory_, **runtime, codes_);
+    if (!stacks) {
+      snapshot.python_note = to_string(stacks.error());
+      return;
+    }
+    for (PythonThread& thread : stacks->threads) {
+      const auto tid = tid_of(thread, snapshot);
+      if (!tid) continue;
+      if (thread.holds_gil) snapshot.gil_holder = *tid;
+      python_.insert_or_assign(*tid, std::move(thread));
+    }
+  }
+
+  /// The thread's own word (CPython 3.11 on) where such a thread exists, else by its stack: a
+  /// thread's pthread_self() lies at the upper end of the mapping that holds its stack. The main
+  /// thread's does not; it is what is left.
+  std::optional<int32_t> tid_of(const PythonThread& python, const ProcessSnapshot& snapshot) const {
+    const Mapping* own = space_.find(python.pthread_id);
+    for (const ThreadSnapshot& thread : snapshot.threads) {
+      const auto stack = stack_pointers_.find(thread.tid);
+      if (stack != stack_pointers_.end() && own != nullptr && space_.find(stack->second) == own) {
+        return thread.tid;
+      }
+    }
+    const auto has = [&](int32_t tid) {
+      return std::ranges::find(snapshot.threads, tid, &ThreadSnapshot::tid) !=
+             snapshot.threads.end();
+    };
+    if (python.native_tid && has(*python.native_tid)) return python.native_tid;
+    if (python_.contains(target_.key.pid)) return std::nullopt;
+    return target_.key.pid;
+  }
+
+  void merge_python(ThreadSnapshot& thread) const {
+    const auto found = python_.find(thread.tid);
+    if (found == python_.end()) return;
+    MergedStack merged = merge_stacks(thread.stack, found->second.frames);
+    thread.stack = std::move(merged.frames);
+    const auto add_note = [&](const std::string& note) {
+      if (!note.empty()) thread.stack_note += (thread.stack_note.empty() ? "" : "; ") + note;
+    };
+    add_note(merged.note);
+    if (found->second.cut_off) add_note("Python: " + to_string(*found->second.cut_off));
+  }
+
   ThreadSnapshot look_at(ThreadWait wait, Unwinder& unwinder) {
     const Directory& process = *target_.directory;
     const std::string task = "task/" + std::to_string(wait.tid);
@@ -138,6 +197,7 @@ class ProcessLook {
     if (const Mapping* stack = space_.find(call.stack_pointer)) {
       memory_.preload(call.stack_pointer, std::min(stack->end, call.stack_pointer + kStackPreload));
     }
+    stack_pointers_[thread.tid] = call.stack_pointer;
     thread.futex = decode_futex_wait(call, memory_, space_);
     const NativeStack stack = unwinder.unwind(
         {.program_counter = call.program_counter, .stack_pointer = call.stack_pointer});
@@ -164,6 +224,7 @@ class ProcessLook {
       Registers registers{.program_counter = stopped.program_counter,
                           .stack_pointer = stopped.stack_pointer,
                           .others = {stopped.registers.begin(), stopped.registers.end()}};
+      stack_pointers_[stopped.tid] = stopped.stack_pointer;
       put(unwinder.unwind(registers), *thread);
       thread->consistent = true;
     }
@@ -210,11 +271,14 @@ class ProcessLook {
   const Machine& machine_;
   const SnapshotOptions& options_;
   const SnapshotTarget& target_;
+  PythonCodeCache& codes_;
   ModuleCache& modules_;
   ProcessMemory memory_;
   AddressSpace space_{{}};
   std::map<std::string, std::shared_ptr<const ElfFile>> files_;  ///< of this process, by path
   std::vector<int32_t> to_stop_;
+  std::map<int32_t, uint64_t> stack_pointers_;
+  std::map<int32_t, PythonThread> python_;  ///< by tid
 };
 
 }  // namespace
@@ -226,12 +290,13 @@ struct SnapshotTaker::State {
   Machine machine;
   SnapshotOptions options;
   ModuleCache modules;
+  PythonCodeCache codes;
 
   TreeSnapshot take(const std::vector<SnapshotTarget>& targets, std::vector<Gap>& gaps) {
     TreeSnapshot tree{.at = machine.clock->now()};
     std::vector<std::unique_ptr<ProcessLook>> looks;
     for (const SnapshotTarget& target : targets) {
-      auto look = std::make_unique<ProcessLook>(machine, options, target, modules);
+      auto look = std::make_unique<ProcessLook>(machine, options, target, modules, codes);
       auto snapshot = look->look();
       if (snapshot) {
         tree.processes.push_back(std::move(*snapshot));

@@ -380,6 +380,7 @@ void fields(A& a, Is<ProcessSnapshot> auto& v) {
   a.time("at", v.at);
   a("threads", v.threads);
   a("python", v.python);
+  a("python_note", v.python_note);
   a("gil", v.gil_holder);
   a("pause_ns", v.pause_ns);
 }

@@ -82,6 +82,7 @@ struct ProcessSnapshot {
   BootNs at = 0;
   std::vector<ThreadSnapshot> threads;  ///< the main thread first
   std::string python;                   ///< "3.11.2"; empty: no Python in it
+  std::string python_note;              ///< why its Python stacks could not be read
   std::optional<int32_t> gil_holder;    ///< tid
   int64_t pause_ns = 0;                 ///< for how long it was stopped; 0: not at all
 
