@@ -16,10 +16,15 @@ const ThreadSnapshot* find_thread_of(const ProcessSnapshot& process, int32_t tid
   return found == process.threads.end() ? nullptr : &*found;
 }
 
-// A thread that never ran in between is still in the same wait.
+// A thread that never ran in between is still in the same wait. One that dlprobe stopped and let go
+// has run for as long as it takes to enter the same call again.
 bool stood_still(const ThreadSnapshot& before, const ThreadSnapshot& after) {
-  return !after.wait.running && before.timeslices == after.timeslices &&
-         before.cpu_ns == after.cpu_ns && before.wait.syscall == after.wait.syscall &&
+  constexpr uint64_t kWokenByALook = 4;  // timeslices
+  constexpr uint64_t kTimeOfALook = 200'000;
+  const uint64_t slices = before.stopped ? kWokenByALook : 0;
+  const uint64_t time = before.stopped ? kTimeOfALook : 0;
+  return !after.wait.running && after.timeslices <= before.timeslices + slices &&
+         after.cpu_ns <= before.cpu_ns + time && before.wait.syscall == after.wait.syscall &&
          before.wait.args == after.wait.args;
 }
 

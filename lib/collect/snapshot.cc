@@ -226,6 +226,7 @@ class ProcessLook {
                           .others = {stopped.registers.begin(), stopped.registers.end()}};
       stack_pointers_[stopped.tid] = stopped.stack_pointer;
       put(unwinder.unwind(registers), *thread);
+      thread->stopped = true;
       thread->consistent = true;
     }
     for (const int32_t tid : stop.not_stopped) {

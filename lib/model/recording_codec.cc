@@ -371,6 +371,7 @@ void fields(A& a, Is<ThreadSnapshot> auto& v) {
   a("futex", v.futex);
   a("stack", v.stack);
   a("note", v.stack_note);
+  a("stopped", v.stopped);
   a("consistent", v.consistent);
 }
 

@@ -71,6 +71,7 @@ struct ThreadSnapshot {
   std::optional<FutexWait> futex;
   std::vector<StackFrame> stack;  ///< innermost first; Python and native merged where they match
   std::string stack_note;         ///< what is missing of the stack, and why
+  bool stopped = false;           ///< it was stopped for this look, and woken by it
   bool consistent = true;         ///< the thread did not move while it was looked at
 
   bool operator==(const ThreadSnapshot&) const = default;
