@@ -10,6 +10,7 @@
 
 #include "lib/model/ids.h"
 #include "lib/model/recording.h"
+#include "lib/model/wait_graph.h"
 
 namespace dlprobe {
 
@@ -100,6 +101,7 @@ struct ShmForecast {
 struct Verdict {
   std::vector<Finding> findings;
   std::vector<Gap> gaps;
+  std::vector<WaitGraph> wait_graphs;  ///< at most one per run
   bool operator==(const Verdict&) const = default;
 };
 

@@ -355,9 +355,32 @@ void fields(A& a, Is<FutexWait> auto& v) {
   a("kind", v.kind);
   a("owner", v.owner_tid);
   a("team", v.team_size);
+  a("python", v.python_type);
   a("file", v.file);
   a("ino", v.inode);
   a("off", v.offset);
+}
+
+template <class A>
+void fields(A& a, Is<SemLockState> auto& v) {
+  a("ino", v.inode);
+  a("file", v.file);
+  a("value", v.value);
+  a("recursive", v.recursive);
+  a("max", v.max_value);
+  a("count", v.count);
+  a("last", v.last_tid);
+}
+
+template <class A>
+void fields(A& a, Is<ChannelEnd> auto& v) {
+  a("ino", v.inode);
+  a("kind", v.kind);
+  a("pid", v.pid);
+  a("comm", v.comm);
+  a("fd", v.fd);
+  a("r", v.reads);
+  a("w", v.writes);
 }
 
 template <class A>
@@ -384,12 +407,16 @@ void fields(A& a, Is<ProcessSnapshot> auto& v) {
   a("python_note", v.python_note);
   a("gil", v.gil_holder);
   a("pause_ns", v.pause_ns);
+  a("semlocks", v.sem_locks);
+  a("libs", v.libraries);
 }
 
 template <class A>
 void fields(A& a, Is<TreeSnapshot> auto& v) {
   a.time("at", v.at);
   a("p", v.processes);
+  a("ends", v.channel_ends);
+  a("all_ends", v.all_ends_seen);
 }
 
 template <class A>
@@ -956,7 +983,10 @@ std::string encode_recording(const Recording& recording) {
 
 std::string encode_record(const Record& record) {
   std::string result = std::visit(
-      []<class T>(const T& value) { return frame({kRecordName<T>, encode(value)}); }, record);
+      []<class T>(const T& value) {
+        return frame({kRecordName<T>, encode(value)});
+      },
+      record);
   if (result.size() <= kFrameHeadBytes + kMostRecordBytes) return result;
   const Gap gap = {.what = "a record of " + format_bytes(result.size()),
                    .why = "a recording holds records of up to " + format_bytes(kMostRecordBytes),

@@ -5,7 +5,7 @@
 namespace dlprobe {
 namespace {
 
-constexpr NameTable<LockKind, 12> kLockKinds = {{
+constexpr NameTable<LockKind, 14> kLockKinds = {{
     {LockKind::kUnknown, "unknown"},
     {LockKind::kMutex, "mutex"},
     {LockKind::kLowLevelLock, "low-level lock"},
@@ -18,6 +18,8 @@ constexpr NameTable<LockKind, 12> kLockKinds = {{
     {LockKind::kOnce, "once"},
     {LockKind::kOpenMpBarrier, "OpenMP barrier"},
     {LockKind::kOpenMpLock, "OpenMP lock"},
+    {LockKind::kPythonMutex, "Python mutex"},
+    {LockKind::kGil, "GIL"},
 }};
 
 }  // namespace

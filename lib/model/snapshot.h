@@ -38,6 +38,8 @@ enum class LockKind {
   kOnce,             ///< pthread_once
   kOpenMpBarrier,    ///< a team of libgomp waits for its members
   kOpenMpLock,
+  kPythonMutex,  ///< CPython's PyMutex: threading.Lock from 3.13.1 on
+  kGil,          ///< CPython's global interpreter lock
 };
 std::string_view to_string(LockKind kind);  ///< "mutex", "read-write lock" ...
 LockKind lock_kind_from_string(std::string_view name);
@@ -52,12 +54,41 @@ struct FutexWait {
   LockKind kind = LockKind::kUnknown;
   std::optional<int32_t> owner_tid;  ///< as the word has it: in the owner's pid namespace
   uint32_t team_size = 0;            ///< of kOpenMpBarrier
+  std::string python_type;  ///< of the Python object it belongs to: "_thread.lock", "_thread.RLock"
   /// Of shared memory: the file that the word lies in, its identity over processes.
   std::string file;
   uint64_t inode = 0;
   uint64_t offset = 0;
 
   bool operator==(const FutexWait&) const = default;
+};
+
+/// A multiprocessing.Lock, RLock or Semaphore as one process has it: CPython's SemLock object
+/// (Modules/_multiprocessing/semaphore.c), the same layout from 3.8 to 3.13.
+struct SemLockState {
+  uint64_t inode = 0;  ///< of its file in /dev/shm: the same lock in every process
+  std::string file;    ///< hostile text
+  int32_t value = 0;   ///< of the semaphore: 0, nobody may pass
+  bool recursive = false;
+  int32_t max_value = 1;
+  int32_t count = 0;                ///< how often this process has acquired and not yet released it
+  std::optional<int32_t> last_tid;  ///< the thread that acquired it last, if it still exists
+
+  bool operator==(const SemLockState&) const = default;
+};
+
+/// A descriptor of some process for a pipe, socket or locked file that a thread of the tree waits
+/// on.
+struct ChannelEnd {
+  uint64_t inode = 0;  ///< of the pipe, socket or file
+  std::string kind;    ///< "pipe", "fifo", "socket", "file lock"
+  int32_t pid = 0;     ///< which may be outside of the tree
+  std::string comm;    ///< hostile text
+  int32_t fd = -1;
+  bool reads = false;
+  bool writes = false;  ///< of a lock: it holds it
+
+  bool operator==(const ChannelEnd&) const = default;
 };
 
 /// One thread at one moment.
@@ -86,6 +117,8 @@ struct ProcessSnapshot {
   std::string python_note;              ///< why its Python stacks could not be read
   std::optional<int32_t> gil_holder;    ///< tid
   int64_t pause_ns = 0;                 ///< for how long it was stopped; 0: not at all
+  std::vector<SemLockState> sem_locks;  ///< by inode
+  std::vector<std::string> libraries;   ///< file names of mapped libraries that keep threads
 
   bool operator==(const ProcessSnapshot&) const = default;
 };
@@ -94,6 +127,8 @@ struct ProcessSnapshot {
 struct TreeSnapshot {
   BootNs at = 0;
   std::vector<ProcessSnapshot> processes;  ///< in key order
+  std::vector<ChannelEnd> channel_ends;    ///< by inode, pid, descriptor
+  bool all_ends_seen = true;               ///< no process's descriptors were hidden from dlprobe
 
   bool operator==(const TreeSnapshot&) const = default;
 };
