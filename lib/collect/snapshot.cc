@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "lib/base/parse.h"
+#include "lib/collect/channel_ends.h"
 #include "lib/collect/thread_waits.h"
 #include "lib/os/thread_stop.h"
 #include "lib/proc/pid_stat.h"
@@ -17,6 +18,7 @@
 #include "lib/stacks/module_cache.h"
 #include "lib/stacks/module_symbols.h"
 #include "lib/stacks/python_frames.h"
+#include "lib/stacks/python_locks.h"
 #include "lib/stacks/unwinder.h"
 
 namespace dlprobe {
@@ -112,7 +114,62 @@ class ProcessLook {
     }
   }
 
+  /// Whose the semaphores are that threads wait on: Python's locks, and the shared ones that this
+  /// process has, whoever waits.
+  void find_locks(ProcessSnapshot& snapshot, bool with_shared, PythonLockPlaces& places) const {
+    std::map<uint64_t, const Mapping*> shared;
+    std::vector<uint64_t> semaphores;
+    for (const Mapping& mapping : space_.mappings()) {
+      if (!with_shared || !mapping.shared || !mapping.path.contains("/sem.")) continue;
+      shared.emplace(mapping.begin, &mapping);
+      semaphores.push_back(mapping.begin);
+    }
+    for (const ThreadSnapshot& thread : snapshot.threads) {
+      if (is_private_semaphore(thread)) semaphores.push_back(thread.futex->address);
+    }
+    std::ranges::sort(semaphores);
+    for (PythonLockObject& object : find_python_locks(*machine_.processes, target_.key.pid, space_,
+                                                      memory_, semaphores, places)) {
+      const auto mapping = shared.find(object.semaphore);
+      if (mapping != shared.end()) {
+        snapshot.sem_locks.push_back(sem_lock(object, *mapping->second));
+      } else {
+        mark_python_lock(object, snapshot);
+      }
+    }
+    std::ranges::sort(snapshot.sem_locks, {}, &SemLockState::inode);
+  }
+
  private:
+  static bool is_private_semaphore(const ThreadSnapshot& thread) {
+    return thread.futex && !thread.futex->shared && !thread.futex->timed &&
+           thread.futex->kind == LockKind::kSemaphore;
+  }
+
+  SemLockState sem_lock(const PythonLockObject& object, const Mapping& mapping) const {
+    const auto value = memory_.value<int32_t>(object.semaphore);
+    return {.inode = mapping.inode,
+            .file = mapping.path,
+            .value = value.value_or(0),
+            .recursive = object.recursive,
+            .max_value = object.max_value,
+            .count = object.count,
+            .last_tid = object.owner ? tid_of_pthread(*object.owner) : std::nullopt};
+  }
+
+  void mark_python_lock(const PythonLockObject& object, ProcessSnapshot& snapshot) const {
+    for (ThreadSnapshot& thread : snapshot.threads) {
+      if (!is_private_semaphore(thread) || thread.futex->address != object.semaphore) continue;
+      thread.futex->python_type = object.type;
+      if (object.owner && object.count > 0) thread.futex->owner_tid = tid_of_pthread(*object.owner);
+    }
+  }
+
+  std::optional<int32_t> tid_of_pthread(uint64_t pthread_id) const {
+    const auto found = tids_.find(pthread_id);
+    return found == tids_.end() ? std::nullopt : std::optional(found->second);
+  }
+
   void read_python(ProcessSnapshot& snapshot) {
     ModuleSymbols symbols(*target_.directory, modules_);
     const auto runtime = find_python(memory_, space_, symbols);
@@ -126,11 +183,22 @@ class ProcessLook {
       snapshot.python_note = to_string(stacks.error());
       return;
     }
+    mark_waits_for_gil(*stacks, snapshot);
     for (PythonThread& thread : stacks->threads) {
       const auto tid = tid_of(thread, snapshot);
       if (!tid) continue;
       if (thread.holds_gil) snapshot.gil_holder = *tid;
+      tids_.insert_or_assign(thread.pthread_id, *tid);
       python_.insert_or_assign(*tid, std::move(thread));
+    }
+  }
+
+  static void mark_waits_for_gil(const PythonStacks& stacks, ProcessSnapshot& snapshot) {
+    for (ThreadSnapshot& thread : snapshot.threads) {
+      if (!thread.futex) continue;
+      for (const PythonGil& gil : stacks.gils) {
+        if (gil.cond.contains(thread.futex->address)) thread.futex->kind = LockKind::kGil;
+      }
     }
   }
 
@@ -280,6 +348,7 @@ class ProcessLook {
   std::vector<int32_t> to_stop_;
   std::map<int32_t, uint64_t> stack_pointers_;
   std::map<int32_t, PythonThread> python_;  ///< by tid
+  std::map<uint64_t, int32_t> tids_;        ///< by pthread_self()
 };
 
 }  // namespace
@@ -316,7 +385,25 @@ struct SnapshotTaker::State {
     names.resolve();
     for (size_t i = 0; i < looks.size(); ++i)
       looks[i]->refine(tree.processes[i]);
+    find_locks(looks, tree);
+    find_channel_ends(machine, tree);
     return tree;
+  }
+
+ private:
+  /// Semaphores in shared memory are looked at in every process as soon as one thread waits on one:
+  /// who has acquired it is known to the holder alone.
+  static void find_locks(const std::vector<std::unique_ptr<ProcessLook>>& looks,
+                         TreeSnapshot& tree) {
+    const auto waits_on_shared = [](const ProcessSnapshot& process) {
+      return std::ranges::any_of(process.threads, [](const ThreadSnapshot& thread) {
+        return thread.futex && thread.futex->kind == LockKind::kSharedSemaphore;
+      });
+    };
+    const bool any_shared = std::ranges::any_of(tree.processes, waits_on_shared);
+    PythonLockPlaces places;
+    for (size_t i = 0; i < looks.size(); ++i)
+      looks[i]->find_locks(tree.processes[i], any_shared, places);
   }
 };
 

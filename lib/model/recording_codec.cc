@@ -408,7 +408,6 @@ void fields(A& a, Is<ProcessSnapshot> auto& v) {
   a("gil", v.gil_holder);
   a("pause_ns", v.pause_ns);
   a("semlocks", v.sem_locks);
-  a("libs", v.libraries);
 }
 
 template <class A>

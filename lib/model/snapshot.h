@@ -118,7 +118,6 @@ struct ProcessSnapshot {
   std::optional<int32_t> gil_holder;    ///< tid
   int64_t pause_ns = 0;                 ///< for how long it was stopped; 0: not at all
   std::vector<SemLockState> sem_locks;  ///< by inode
-  std::vector<std::string> libraries;   ///< file names of mapped libraries that keep threads
 
   bool operator==(const ProcessSnapshot&) const = default;
 };

@@ -36,6 +36,9 @@ Expected<FdInfo> parse_fdinfo(std::string_view text) {
   }
   FdInfo info{
       .position = *position_value, .flags = *flags_value, .scm_fds = {}, .epoll_targets = {}};
+  for_each_line(text, [&](std::string_view line) {
+    if (line.starts_with("lock:") && line.contains(" FLOCK ")) info.holds_flock = true;
+  });
   if (const auto in_flight = find_value(text, "scm_fds")) {
     info.scm_fds = parse_int<uint64_t>(*in_flight);
     if (!info.scm_fds) return malformed(kFile, "scm_fds", *in_flight);

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "lib/os/process_access.h"
+#include "lib/stacks/address_space.h"
+
+namespace dlprobe {
+
+/// Finds where a process keeps certain pointers: in its private writable memory, at multiples of
+/// eight bytes, the smallest mappings first.
+class PointerScan {
+ public:
+  PointerScan(const ProcessAccess& processes, int32_t pid, const AddressSpace& space)
+      : processes_(processes), pid_(pid), space_(space) {}
+
+  /// Calls `found(address, pointer)` for every place that holds one of `pointers` (sorted), until
+  /// it returns false. False if memory was left out: more than `limit_bytes`, or unreadable.
+  bool run(std::span<const uint64_t> pointers, uint64_t limit_bytes,
+           const std::function<bool(uint64_t address, uint64_t pointer)>& found) const;
+
+ private:
+  const ProcessAccess& processes_;
+  int32_t pid_;
+  const AddressSpace& space_;
+};
+
+}  // namespace dlprobe

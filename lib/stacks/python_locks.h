@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lib/os/process_access.h"
+#include "lib/stacks/address_space.h"
+#include "lib/stacks/memory.h"
+
+namespace dlprobe {
+
+/// A Python object around a semaphore of the C library. Up to CPython 3.13.0 the locks of threading
+/// hold a private sem_t (Python/thread_pthread.h); multiprocessing's SemLock holds a shared one.
+struct PythonLockObject {
+  uint64_t semaphore = 0;  ///< address of the sem_t
+  std::string type;        ///< tp_name: "_thread.lock", "_thread.RLock", "_multiprocessing.SemLock"
+  int32_t count = 0;       ///< of an RLock or a SemLock: how often it is acquired here
+  std::optional<uint64_t> owner;  ///< pthread_self() of the thread that has it, or had it last
+  bool recursive = false;         ///< of a SemLock: it is an RLock
+  int32_t max_value = 1;          ///< of a SemLock
+
+  bool operator==(const PythonLockObject&) const = default;
+};
+
+/// Where objects were found, for the next process: forked copies have them at the same addresses.
+using PythonLockPlaces = std::map<uint64_t, uint64_t>;  ///< semaphore to the object's address
+
+/// The Python objects around `semaphores` (sorted addresses). Looks at `places` first, then scans
+/// the process's private memory, up to a limit; what is not found is left out.
+std::vector<PythonLockObject> find_python_locks(const ProcessAccess& processes, int32_t pid,
+                                                const AddressSpace& space, const Memory& memory,
+                                                std::span<const uint64_t> semaphores,
+                                                PythonLockPlaces& places);
+
+}  // namespace dlprobe
