@@ -1,10 +1,14 @@
 #include "probes/deadlock_facts.h"
 
 #include <algorithm>
-#include <string_view>
+
+#include "lib/base/units.h"
+#include "probes/facts.h"
 
 namespace dlprobe {
 namespace {
+
+constexpr BootNs kOldest = 60 * kSecond;
 
 const ProcessSnapshot* find_process(const TreeSnapshot& tree, const ProcessKey& key) {
   const auto found = std::ranges::find(tree.processes, key, &ProcessSnapshot::key);
@@ -28,22 +32,71 @@ bool stood_still(const ThreadSnapshot& before, const ThreadSnapshot& after) {
          before.wait.args == after.wait.args;
 }
 
-// The earliest snapshot since which the thread has not moved; nothing if it moved before the last.
-std::optional<BootNs> still_since(const Run& run, const ProcessKey& key,
-                                  const ThreadSnapshot& thread) {
-  std::optional<BootNs> since;
-  for (auto tree = run.snapshots.rbegin() + 1; tree != run.snapshots.rend(); ++tree) {
-    const ProcessSnapshot* process = find_process(*tree, key);
-    const ThreadSnapshot* before =
-        process == nullptr ? nullptr : find_thread_of(*process, thread.tid);
-    if (before == nullptr || !stood_still(*before, thread)) break;
-    since = tree->at;
-  }
-  return since;
+bool same_frames(const ThreadSnapshot& before, const ThreadSnapshot& after) {
+  return std::ranges::equal(before.stack, after.stack,
+                            [](const StackFrame& a, const StackFrame& b) {
+                              return a.python == b.python && a.function == b.function &&
+                                     a.file == b.file && a.line == b.line && a.offset == b.offset;
+                            });
 }
 
-std::string_view base_name(std::string_view path) {
-  return path.substr(path.rfind('/') + 1);
+// The snapshots that count, newest first.
+std::vector<const TreeSnapshot*> recent(const Run& run) {
+  std::vector<const TreeSnapshot*> trees;
+  for (auto tree = run.snapshots.rbegin(); tree != run.snapshots.rend(); ++tree) {
+    if (run.snapshots.back().at - tree->at > kOldest) break;
+    trees.push_back(&*tree);
+  }
+  return trees;
+}
+
+void add_history(const std::vector<const TreeSnapshot*>& trees, ThreadFacts& facts) {
+  const ThreadSnapshot& now = *facts.thread;
+  facts.still = true;
+  facts.same_stack = true;
+  facts.since = trees.front()->at;
+  const ThreadSnapshot* first = nullptr;
+  BootNs first_at = 0;
+  for (size_t i = 1; i < trees.size(); ++i) {
+    const ProcessSnapshot* process = find_process(*trees[i], facts.process->key);
+    const ThreadSnapshot* before = process == nullptr ? nullptr : find_thread_of(*process, now.tid);
+    if (before == nullptr) break;
+    first = before;
+    first_at = trees[i]->at;
+    facts.seen_before = true;
+    facts.same_stack = facts.same_stack && same_frames(*before, now);
+    facts.still = facts.still && stood_still(*before, now);
+    if (facts.still) facts.since = trees[i]->at;
+  }
+  // What stood still from some snapshot on stands still now.
+  facts.still = facts.seen_before && facts.since < trees.front()->at;
+  constexpr double kMostOfAPoll = 0.01;  // of a core
+  if (first == nullptr || first_at >= trees.front()->at || now.cpu_ns < first->cpu_ns) return;
+  facts.cpu_share = static_cast<double>(now.cpu_ns - first->cpu_ns) /
+                    static_cast<double>(trees.front()->at - first_at);
+  facts.polls_again = facts.seen_before && facts.same_stack && !now.wait.running &&
+                      !now.wait.files.empty() && facts.cpu_share < kMostOfAPoll;
+}
+
+// A provider who can do something saves all who need him. What is left when nobody more is saved
+// cannot go on.
+void mark_doomed(DeadlockFacts& facts) {
+  for (ThreadFacts& thread : facts.threads) {
+    const bool waits =
+        (thread.still || thread.polls_again) && thread.need.kind != NeedKind::kNothing;
+    thread.doomed = waits && !thread.need.others_may;
+  }
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (ThreadFacts& thread : facts.threads) {
+      if (!thread.doomed) continue;
+      const bool is_saved = std::ranges::any_of(
+          thread.need.providers, [&](size_t provider) { return !facts.threads[provider].doomed; });
+      if (!is_saved) continue;
+      thread.doomed = false;
+      changed = true;
+    }
+  }
 }
 
 const StackFrame* blamed_frame(const ThreadSnapshot& thread) {
@@ -53,7 +106,19 @@ const StackFrame* blamed_frame(const ThreadSnapshot& thread) {
   return found == thread.stack.end() ? nullptr : &*found;
 }
 
+// CPython's own modules and what was installed beside them (site-packages, Debian's
+// dist-packages) lie under lib/pythonX.Y; frozen modules have no file.
+bool is_of_a_library(std::string_view file) {
+  return file.starts_with('<') || file.contains("/site-packages/") ||
+         file.contains("/dist-packages/") || file.contains("/lib/python3") ||
+         file.contains("/lib64/python3");
+}
+
 }  // namespace
+
+std::string_view base_name(std::string_view path) {
+  return path.substr(path.rfind('/') + 1);
+}
 
 bool is_libc(std::string_view file) {
   const std::string_view name = base_name(file);
@@ -61,48 +126,65 @@ bool is_libc(std::string_view file) {
          name.starts_with("libpthread") || name.starts_with("ld-musl");
 }
 
-const StuckThread* DeadlockFacts::find(const ProcessKey& process, int32_t tid) const {
-  const auto found = std::ranges::find_if(stuck, [&](const StuckThread& each) {
+size_t DeadlockFacts::find(const ProcessKey& process, int32_t tid) const {
+  const auto found = std::ranges::find_if(threads, [&](const ThreadFacts& each) {
     return each.process->key == process && each.thread->tid == tid;
   });
-  return found == stuck.end() ? nullptr : &*found;
+  return found == threads.end() ? npos : static_cast<size_t>(found - threads.begin());
 }
 
-DeadlockFacts deadlock_facts(const Run& run) {
-  DeadlockFacts facts{.run = &run};
-  if (run.snapshots.empty()) return facts;
-  facts.last = &run.snapshots.back();
-  facts.span = facts.last->at - run.snapshots.front().at;
+DeadlockFacts deadlock_facts(const Run& run, std::string_view machine) {
+  DeadlockFacts facts{.run = &run, .machine = machine};
+  const auto trees = recent(run);
+  if (trees.empty()) return facts;
+  facts.last = trees.front();
+  facts.span = trees.front()->at - trees.back()->at;
   for (const ProcessSnapshot& process : facts.last->processes) {
     for (const ThreadSnapshot& thread : process.threads) {
-      const auto since = still_since(run, process.key, thread);
-      if (since) {
-        facts.stuck.push_back({.process = &process, .thread = &thread, .since = *since});
-      }
+      ThreadFacts one{
+          .process = &process, .thread = &thread, .info = run.find_process(process.key)};
+      add_history(trees, one);
+      facts.threads.push_back(std::move(one));
     }
   }
+  for (ThreadFacts& thread : facts.threads)
+    thread.need = need_of(facts, thread);
+  mark_doomed(facts);
   return facts;
 }
 
-int32_t own_pid(const Run& run, const ProcessKey& key) {
-  const ProcessInfo* process = run.find_process(key);
-  if (process == nullptr || process->namespace_pids.empty()) return key.pid;
-  return process->namespace_pids.back();
+std::string name_of(const DeadlockFacts& facts, const ThreadFacts& thread) {
+  const std::string process = describe(*facts.run, thread.process->key);
+  if (thread.is_main()) return process;
+  return "thread " + std::to_string(thread.thread->tid) + " of " + process;
 }
 
-std::optional<ThreadPlace> find_thread(const DeadlockFacts& facts, int32_t tid) {
-  for (const ProcessSnapshot& process : facts.last->processes) {
-    if (const ThreadSnapshot* thread = find_thread_of(process, tid)) {
-      return ThreadPlace{.process = &process, .thread = thread};
-    }
-  }
-  return std::nullopt;
+std::optional<ProcessKey> process_of_thread(const DeadlockFacts& facts, int32_t tid) {
+  const auto found = std::ranges::find_if(
+      facts.threads, [tid](const ThreadFacts& each) { return each.thread->tid == tid; });
+  if (found == facts.threads.end()) return std::nullopt;
+  return found->process->key;
 }
 
 bool is_forked_copy(const Run& run, const ProcessKey& key) {
   const ProcessInfo* process = run.find_process(key);
   return process != nullptr && process->start_method &&
          *process->start_method != StartMethod::kSpawn;
+}
+
+bool is_pool_thread(const ThreadSnapshot& thread, std::string_view library) {
+  const auto outermost =
+      std::find_if(thread.stack.rbegin(), thread.stack.rend(), [](const StackFrame& frame) {
+        return frame.python || (!frame.file.empty() && !is_libc(frame.file));
+      });
+  return outermost != thread.stack.rend() && !outermost->python &&
+         base_name(outermost->file) == library;
+}
+
+size_t count_pool_threads(const ProcessSnapshot& process, std::string_view library) {
+  return static_cast<size_t>(std::ranges::count_if(
+      process.threads,
+      [&](const ThreadSnapshot& thread) { return is_pool_thread(thread, library); }));
 }
 
 std::string blamed_function(const ThreadSnapshot& thread) {
@@ -113,6 +195,18 @@ std::string blamed_function(const ThreadSnapshot& thread) {
 std::string blamed_library(const ThreadSnapshot& thread) {
   const StackFrame* frame = blamed_frame(thread);
   return frame == nullptr ? "" : std::string(base_name(frame->file));
+}
+
+const StackFrame* python_frame(const ThreadSnapshot& thread) {
+  const auto found = std::ranges::find(thread.stack, true, &StackFrame::python);
+  return found == thread.stack.end() ? nullptr : &*found;
+}
+
+const StackFrame* user_frame(const ThreadSnapshot& thread) {
+  const auto found = std::ranges::find_if(thread.stack, [](const StackFrame& frame) {
+    return frame.python && !is_of_a_library(frame.file);
+  });
+  return found == thread.stack.end() ? nullptr : &*found;
 }
 
 }  // namespace dlprobe

@@ -1,55 +1,116 @@
 #pragma once
 
-#include <map>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "lib/model/recording.h"
+#include "lib/model/wait_graph.h"
 
 namespace dlprobe {
 
-/// A thread that did not move from the first snapshot that has its wait to the last one.
-struct StuckThread {
+/// Why a thread that needs something may never get it.
+enum class NeedKind {
+  kNothing,       ///< it runs, or its wait ends by itself
+  kOutside,       ///< of somebody whom the snapshots do not show: a socket, a terminal, a signal
+  kOwnedLock,     ///< a lock that says who has it
+  kLock,          ///< a lock of this process that does not say who has it
+  kNotification,  ///< to be woken by another thread of this process: a condition variable, a queue
+  kTeam,          ///< the other members of an OpenMP team
+  kSharedLock,    ///< a multiprocessing.Lock or RLock
+  kSharedCount,   ///< a multiprocessing.Semaphore, Condition, Queue ...
+  kGil,
+  kJoin,     ///< the end of a thread
+  kChild,    ///< the end of a child process
+  kChannel,  ///< data in a pipe, or room in it
+  kFileLock,
+  kKernel,    ///< a disk, a file system
+  kContinue,  ///< SIGCONT
+};
+
+/// What one thread needs before it goes on, and who could give it.
+struct Need {
+  NeedKind kind = NeedKind::kNothing;
+  std::string object;    ///< id in the graph: "pipe 8123"; empty: no object of its own
+  std::string label;     ///< of the object, for people
+  std::string words;     ///< "data in pipe 8123, written by worker 4711"
+  std::string relation;  ///< of the object to its providers: "held by", "written by"
+  /// Who could give it: indices into DeadlockFacts::threads.
+  std::vector<size_t> providers;
+  /// Somebody beyond `providers` may give it, too, or time does.
+  bool others_may = true;
+  /// The thread that would have to give it, of whom it is known that he is not there.
+  std::optional<int32_t> missing_tid;
+};
+
+/// A thread as the last snapshot has it, with what all snapshots tell of it.
+struct ThreadFacts {
   const ProcessSnapshot* process = nullptr;
-  const ThreadSnapshot* thread = nullptr;  ///< as the last snapshot has it
-  BootNs since = 0;                        ///< the snapshot in which it stood there first
+  const ThreadSnapshot* thread = nullptr;
+  const ProcessInfo* info = nullptr;  ///< of its process; may be null
+  bool seen_before = false;           ///< in an earlier snapshot, too
+  bool still = false;                 ///< it did not run from `since` on
+  bool same_stack = false;            ///< the same functions and lines in every snapshot
+  double cpu_share = 0;               ///< of one core, from the first snapshot to the last
+  BootNs since = 0;                   ///< the snapshot from which on it did not run
+  Need need;
+  /// It runs for a moment now and then, and comes back to the same wait on files: poll in a loop.
+  bool polls_again = false;
+  /// It cannot go on: neither by itself, nor by anybody who can.
+  bool doomed = false;
+
+  bool is_main() const { return thread->tid == process->key.pid; }
+  Role role() const { return info == nullptr ? Role::kOther : info->role; }
 };
 
 /// What the snapshots of a run tell. Points into the recording.
 struct DeadlockFacts {
   const Run* run = nullptr;
+  std::string_view machine;            ///< uname: "x86_64"
   const TreeSnapshot* last = nullptr;  ///< null: there was none
-  BootNs span = 0;                     ///< from the first snapshot to the last
-  std::vector<StuckThread> stuck;      ///< in the order of processes and threads
+  BootNs span = 0;                     ///< from the first snapshot that counts to the last
+  std::vector<ThreadFacts> threads;    ///< in the order of processes and threads
 
-  const StuckThread* find(const ProcessKey& process, int32_t tid) const;
+  /// Its index; npos if there is no such thread.
+  size_t find(const ProcessKey& process, int32_t tid) const;
+  static constexpr size_t npos = static_cast<size_t>(-1);
 };
 
-DeadlockFacts deadlock_facts(const Run& run);
+/// Facts of the snapshots of `run`; those that are older than a minute count no more.
+DeadlockFacts deadlock_facts(const Run& run, std::string_view machine);
 
-/// The pid that a process calls itself by: in the innermost of its pid namespaces.
-int32_t own_pid(const Run& run, const ProcessKey& key);
+/// What a thread needs; the other threads' history is known by then, their needs are not.
+Need need_of(const DeadlockFacts& facts, const ThreadFacts& waiter);
 
-/// Whose thread that is, in the last snapshot; nothing if no process of the tree has it.
-struct ThreadPlace {
-  const ProcessSnapshot* process = nullptr;
-  const ThreadSnapshot* thread = nullptr;
-};
-std::optional<ThreadPlace> find_thread(const DeadlockFacts& facts, int32_t tid);
+/// "worker 4711", or "thread 4713 of worker 4711".
+std::string name_of(const DeadlockFacts& facts, const ThreadFacts& thread);
+
+/// The process of the tree whose thread that is, in the last snapshot; nothing if none has it.
+std::optional<ProcessKey> process_of_thread(const DeadlockFacts& facts, int32_t tid);
 
 /// Whether the process is a copy of another one that has not called execve since: what its parent's
 /// threads held then is held for ever.
 bool is_forked_copy(const Run& run, const ProcessKey& key);
 
+/// A thread that its library keeps for work to come: it began in that library.
+bool is_pool_thread(const ThreadSnapshot& thread, std::string_view library);
+/// How many threads of the process began in that library.
+size_t count_pool_threads(const ProcessSnapshot& process, std::string_view library);
+
 /// Whether a file is the C library, by its name.
 bool is_libc(std::string_view file);
+std::string_view base_name(std::string_view path);
 
-/// "cv::imdecode in libopencv_imgcodecs.so.4.6" for the innermost frame that is not of libc; empty
-/// if the stack has none with a name.
+/// The innermost native frame that is not of libc, with a name; empty if the stack has none.
 std::string blamed_function(const ThreadSnapshot& thread);
-/// The file name of the innermost frame that is not of libc: the library that waits.
+/// The file name of the innermost native frame that is not of libc: the library that waits.
 std::string blamed_library(const ThreadSnapshot& thread);
+
+/// The innermost Python frame; null if there is none.
+const StackFrame* python_frame(const ThreadSnapshot& thread);
+/// The innermost Python frame that is not of the standard library or an installed package.
+const StackFrame* user_frame(const ThreadSnapshot& thread);
 
 }  // namespace dlprobe

@@ -5,43 +5,42 @@
 namespace dlprobe {
 namespace {
 
-// asm/unistd_64.h of x86, asm-generic/unistd.h of aarch64 (which has no poll); -1: none.
-struct SyscallNumbers {
-  std::string_view machine;
-  int64_t poll;
-  int64_t ppoll;
-  int64_t read;
-  int64_t futex;
+// asm/unistd_64.h of x86, asm-generic/unistd.h of aarch64, which lacks the older forms (-1).
+struct SyscallNumber {
+  WaitKind kind;
+  int64_t x86_64;
+  int64_t aarch64;
 };
-constexpr std::array<SyscallNumbers, 2> kMachines = {{
-    {"x86_64", 7, 271, 0, 202},
-    {"aarch64", -1, 73, 63, 98},
+constexpr std::array<SyscallNumber, 23> kSyscalls = {{
+    {WaitKind::kPoll, 7, -1},           {WaitKind::kPoll, 271, 73},
+    {WaitKind::kRead, 0, 63},           {WaitKind::kRead, 19, 65},
+    {WaitKind::kRead, 17, 67},          {WaitKind::kFutex, 202, 98},
+    {WaitKind::kSelect, 23, -1},        {WaitKind::kSelect, 270, 72},
+    {WaitKind::kEpoll, 232, -1},        {WaitKind::kEpoll, 281, 22},
+    {WaitKind::kEpoll, 441, 441},       {WaitKind::kWrite, 1, 64},
+    {WaitKind::kWrite, 20, 66},         {WaitKind::kSleep, 35, 101},
+    {WaitKind::kSleep, 230, 115},       {WaitKind::kWaitForChild, 61, 260},
+    {WaitKind::kWaitForChild, 247, 95}, {WaitKind::kLockFile, 73, 32},
+    {WaitKind::kLockFile, 72, 25},      {WaitKind::kOpen, 2, -1},
+    {WaitKind::kOpen, 257, 56},         {WaitKind::kWrite, 18, 68},
+    {WaitKind::kOpen, 437, 437},
 }};
-
-const SyscallNumbers* numbers_of(std::string_view machine) {
-  for (const SyscallNumbers& numbers : kMachines) {
-    if (numbers.machine == machine) return &numbers;
-  }
-  return nullptr;
-}
+constexpr int64_t kPollOnX86 = 7;
 
 }  // namespace
 
 WaitKind kind_of(const ThreadWait& wait, std::string_view machine) {
   if (wait.running) return WaitKind::kRunning;
-  const SyscallNumbers* numbers = numbers_of(machine);
-  if (numbers == nullptr || wait.syscall < 0) return WaitKind::kOther;
-  if (wait.syscall == numbers->poll || wait.syscall == numbers->ppoll) return WaitKind::kPoll;
-  if (wait.syscall == numbers->read) return WaitKind::kRead;
-  if (wait.syscall == numbers->futex) return WaitKind::kFutex;
+  if (wait.syscall < 0 || (machine != "x86_64" && machine != "aarch64")) return WaitKind::kOther;
+  for (const SyscallNumber& number : kSyscalls) {
+    const int64_t own = machine == "x86_64" ? number.x86_64 : number.aarch64;
+    if (own == wait.syscall) return number.kind;
+  }
   return WaitKind::kOther;
 }
 
 std::optional<int32_t> poll_timeout_ms(const ThreadWait& wait, std::string_view machine) {
-  const SyscallNumbers* numbers = numbers_of(machine);
-  if (wait.running || numbers == nullptr || wait.syscall < 0 || wait.syscall != numbers->poll) {
-    return std::nullopt;
-  }
+  if (wait.running || machine != "x86_64" || wait.syscall != kPollOnX86) return std::nullopt;
   return static_cast<int32_t>(wait.args.at(2));
 }
 

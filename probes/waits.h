@@ -14,6 +14,13 @@ enum class WaitKind {
   kPoll,  ///< poll, ppoll
   kRead,
   kFutex,
+  kSelect,
+  kEpoll,
+  kWrite,
+  kSleep,         ///< nanosleep, clock_nanosleep: ends by itself
+  kWaitForChild,  ///< wait4, waitid
+  kLockFile,      ///< flock, fcntl
+  kOpen,
   kOther,
 };
 

@@ -1,0 +1,92 @@
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "probes/deadlock_rules.h"
+#include "probes/facts.h"
+
+namespace dlprobe {
+namespace {
+
+// What helps with a library that was not made to live on in a forked copy.
+struct LibraryAdvice {
+  std::string_view library;  ///< how its file's name begins
+  std::string_view title;
+  std::string_view command;
+  /// Where that is said.
+  std::string_view source;
+};
+constexpr std::array<LibraryAdvice, 9> kAdvice = {{
+    {"libopencv_", "Keep OpenCV from using threads", "cv2.setNumThreads(0)",
+     "OpenCV: core/utility.hpp"},
+    {"libgomp", "Use one OpenMP thread before the fork", "OMP_NUM_THREADS=1 python train.py",
+     "GCC bug 60035: libgomp does not survive fork"},
+    {"libiomp", "Use one OpenMP thread before the fork", "OMP_NUM_THREADS=1 python train.py",
+     "pytorch issue 75147"},
+    {"libtokenizers", "Keep tokenizers from using threads", "TOKENIZERS_PARALLELISM=false",
+     "huggingface/tokenizers: parallelism.rs"},
+    {"tokenizers", "Keep tokenizers from using threads", "TOKENIZERS_PARALLELISM=false",
+     "huggingface/tokenizers: parallelism.rs"},
+    {"polars", "polars keeps threads: use it under spawn or forkserver alone", "",
+     "Polars user guide: multiprocessing"},
+    {"libarrow", "Use one thread of Arrow in workers", "pyarrow.set_cpu_count(1)",
+     "Arrow: cpp/src/arrow/util/thread_pool.h"},
+    {"libgrpc", "Let gRPC take part in forks, or open channels after them",
+     "GRPC_ENABLE_FORK_SUPPORT=1", "gRPC: doc/fork_support.md"},
+    {"cygrpc", "Let gRPC take part in forks, or open channels after them",
+     "GRPC_ENABLE_FORK_SUPPORT=1", "gRPC: doc/fork_support.md"},
+}};
+
+}  // namespace
+
+Finding finding_about(const DeadlockFacts& facts, FindingCode code, Confidence confidence,
+                      const ThreadFacts& thread) {
+  Finding finding = new_finding(code, confidence);
+  finding.processes = {thread.process->key};
+  finding.first_seen = thread.since;
+  finding.last_seen = facts.last->at;
+  if (thread.still) {
+    finding.evidence.push_back(time_fact("stood_still_for", facts.last->at - thread.since,
+                                         "timeslices in /proc/PID/task/TID/schedstat"));
+  }
+  const std::string library = blamed_library(*thread.thread);
+  const std::string function = blamed_function(*thread.thread);
+  if (!library.empty()) {
+    finding.evidence.push_back(
+        text_fact("waits_in", function.empty() ? library : function + " (" + library + ")",
+                  "native stack", facts.last->at));
+    finding.discriminator = library;
+  }
+  if (const StackFrame* frame = user_frame(*thread.thread)) {
+    finding.evidence.push_back(text_fact(
+        "your_code", frame->function + " (" + frame->file + ":" + std::to_string(frame->line) + ")",
+        "Python stack", facts.last->at));
+  }
+  return finding;
+}
+
+void add_remedies_for_fork(Finding& finding, const ThreadFacts& thread) {
+  finding.remedies.push_back(
+      {.title = "Start workers from a clean process: nothing of the parent's threads is copied",
+       .commands = {"DataLoader(..., multiprocessing_context='forkserver')",
+                    "DataLoader(..., multiprocessing_context='spawn')"},
+       .applies_to = {"code"},
+       .verify = "dlprobe deadlock --pid PID"});
+  for (const StackFrame& frame : thread.thread->stack) {
+    const std::string_view file = base_name(frame.file);
+    const auto advice = std::ranges::find_if(kAdvice, [&](const LibraryAdvice& each) {
+      return !frame.python && file.starts_with(each.library);
+    });
+    if (advice == kAdvice.end()) continue;
+    finding.remedies.push_back(
+        {.title = std::string(advice->title) + " (" + std::string(advice->source) + ")",
+         .commands = advice->command.empty()
+                         ? std::vector<std::string>{}
+                         : std::vector<std::string>{std::string(advice->command)},
+         .applies_to = {"code"},
+         .verify = "dlprobe deadlock --pid PID"});
+    return;
+  }
+}
+
+}  // namespace dlprobe

@@ -1,0 +1,403 @@
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include "probes/deadlock_facts.h"
+#include "probes/facts.h"
+#include "probes/waits.h"
+
+namespace dlprobe {
+namespace {
+
+std::string join_names(const DeadlockFacts& facts, const std::vector<size_t>& threads) {
+  constexpr size_t kMost = 3;
+  std::string text;
+  for (size_t i = 0; i < std::min(kMost, threads.size()); ++i)
+    text += (i == 0 ? "" : ", ") + name_of(facts, facts.threads[threads[i]]);
+  if (threads.size() > kMost) text += " and " + std::to_string(threads.size() - kMost) + " more";
+  return text;
+}
+
+std::string hex(uint64_t value) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text;
+  for (; value != 0; value >>= 4U)
+    text.insert(text.begin(), kDigits[value & 0xFU]);
+  return "0x" + (text.empty() ? "0" : text);
+}
+
+class NeedReader {
+ public:
+  NeedReader(const DeadlockFacts& facts, const ThreadFacts& waiter)
+      : facts_(facts), waiter_(waiter), thread_(*waiter.thread) {}
+
+  Need read() const {
+    if (thread_.state == 'T' || thread_.state == 't') {
+      return {.kind = NeedKind::kContinue,
+              .words = "SIGCONT: it is stopped (state " + std::string(1, thread_.state) + ")",
+              .others_may = false};
+    }
+    if (thread_.state == 'D') {
+      return {.kind = NeedKind::kKernel, .words = "the kernel (state D): a disk or a file system"};
+    }
+    if (thread_.wait.running) return {.kind = NeedKind::kNothing, .words = {}};
+    if (thread_.futex) return of_futex(*thread_.futex);
+    switch (kind_of(thread_.wait, facts_.machine)) {
+      case WaitKind::kPoll:
+      case WaitKind::kSelect:
+      case WaitKind::kEpoll:
+      case WaitKind::kRead:
+        return of_files(true);
+      case WaitKind::kWrite:
+        return of_files(false);
+      case WaitKind::kSleep:
+        return {.kind = NeedKind::kNothing, .words = "the end of a sleep"};
+      case WaitKind::kWaitForChild:
+        return of_child();
+      case WaitKind::kLockFile:
+        return of_file_lock();
+      default:
+        return {.kind = NeedKind::kOutside, .words = "system call " + call_number()};
+    }
+  }
+
+ private:
+  std::string call_number() const { return std::to_string(thread_.wait.syscall); }
+
+  std::vector<size_t> others_of_the_process() const {
+    std::vector<size_t> threads;
+    for (size_t i = 0; i < facts_.threads.size(); ++i) {
+      const ThreadFacts& other = facts_.threads[i];
+      if (other.process == waiter_.process && other.thread != &thread_) threads.push_back(i);
+    }
+    return threads;
+  }
+
+  std::vector<size_t> threads_of(int32_t pid) const {
+    std::vector<size_t> threads;
+    for (size_t i = 0; i < facts_.threads.size(); ++i)
+      if (facts_.threads[i].process->key.pid == pid) threads.push_back(i);
+    return threads;
+  }
+
+  std::string object_id(std::string_view what, uint64_t address) const {
+    return std::string(what) + " " + std::to_string(waiter_.process->key.pid) + ":" + hex(address);
+  }
+
+  std::string in_library() const {
+    const std::string library = blamed_library(thread_);
+    return library.empty() ? "" : " in " + library;
+  }
+
+  Need of_futex(const FutexWait& futex) const {
+    switch (futex.kind) {
+      case LockKind::kGil:
+        return of_gil();
+      case LockKind::kJoin:
+        return of_join(futex);
+      case LockKind::kOpenMpBarrier:
+        return of_team(futex);
+      case LockKind::kSharedSemaphore:
+        return of_shared_semaphore(futex);
+      default:
+        break;
+    }
+    if (futex.owner_tid && *futex.owner_tid > 0) return of_owned_lock(futex);
+    return of_private_word(futex);
+  }
+
+  // A lock that its owner has signed. The owner of a lock in shared memory may be anywhere.
+  Need of_owned_lock(const FutexWait& futex) const {
+    const std::string what =
+        futex.python_type.empty() ? std::string(to_string(futex.kind)) : futex.python_type;
+    Need need{.kind = NeedKind::kOwnedLock,
+              .object = object_id(what, futex.address),
+              .label = what + in_library(),
+              .relation = "held by",
+              .others_may = futex.timed};
+    const bool is_shared = futex.shared && !futex.file.empty();
+    if (is_shared) need.object = what + " " + std::to_string(futex.inode) + "+" + hex(futex.offset);
+    for (size_t i = 0; i < facts_.threads.size(); ++i) {
+      const ThreadFacts& other = facts_.threads[i];
+      const bool may_be = is_shared || other.process == waiter_.process;
+      if (may_be && other.thread->tid == *futex.owner_tid) need.providers.push_back(i);
+    }
+    const std::string owner = "thread " + std::to_string(*futex.owner_tid);
+    if (need.providers.empty()) {
+      need.missing_tid = futex.owner_tid;
+      need.words = "a " + what + " whose owner, " + owner + ", is not in this process";
+      // A namespace of pids of its own, or a process outside of the tree, may hide the owner.
+      if (is_shared) need.others_may = true;
+    } else {
+      need.words = "a " + what + " held by " + join_names(facts_, need.providers);
+    }
+    return need;
+  }
+
+  // The waits of CPython's own classes for a notification, not for a lock: the innermost function
+  // of Python's that waits is threading's (Lib/threading.py, 3.8 to 3.14).
+  bool is_notification() const {
+    const StackFrame* frame = python_frame(thread_);
+    if (frame == nullptr || base_name(frame->file) != "threading.py") return false;
+    constexpr std::array<std::string_view, 8> kWaits = {"wait",
+                                                        "Condition.wait",
+                                                        "join",
+                                                        "Thread.join",
+                                                        "_wait_for_tstate_lock",
+                                                        "Event.wait",
+                                                        "_shutdown",
+                                                        "Thread._wait_for_tstate_lock"};
+    return std::ranges::find(kWaits, frame->function) != kWaits.end();
+  }
+
+  // Nobody but the threads of this process can change a private word.
+  Need of_private_word(const FutexWait& futex) const {
+    Need need{.kind = NeedKind::kLock,
+              .object = object_id("lock", futex.address),
+              .label = std::string(to_string(futex.kind)) + in_library(),
+              .relation = "released by one of",
+              .providers = others_of_the_process(),
+              .others_may = futex.timed};
+    switch (futex.kind) {
+      case LockKind::kCondition:
+      case LockKind::kBarrier:
+      case LockKind::kUnknown:
+        need.kind = NeedKind::kNotification;
+        break;
+      case LockKind::kSemaphore:
+      case LockKind::kPythonMutex:
+        if (is_notification()) need.kind = NeedKind::kNotification;
+        break;
+      default:
+        break;
+    }
+    const bool in_shared_memory = futex.shared && !futex.file.empty();
+    if (in_shared_memory) {
+      need.kind = NeedKind::kOutside;
+      need.others_may = true;
+    }
+    const std::string what =
+        futex.python_type.empty() ? std::string(to_string(futex.kind)) : futex.python_type;
+    if (need.kind == NeedKind::kNotification) {
+      need.words = "to be woken by another thread here (" + what + ")";
+      need.relation = "woken by one of";
+    } else {
+      need.words = "a lock (" + what + in_library() + ") that does not say who holds it";
+    }
+    if (futex.timed) need.words += ", with a timeout";
+    return need;
+  }
+
+  Need of_gil() const {
+    Need need{.kind = NeedKind::kGil,
+              .object = "GIL " + std::to_string(waiter_.process->key.pid),
+              .label = "GIL",
+              .words = "the GIL",
+              .relation = "held by"};
+    if (!waiter_.process->gil_holder) return need;
+    const size_t holder = facts_.find(waiter_.process->key, *waiter_.process->gil_holder);
+    if (holder == DeadlockFacts::npos) return need;
+    need.providers = {holder};
+    need.words += ", held by " + name_of(facts_, facts_.threads[holder]);
+    // It looks again every 5 ms, and gets nowhere while the holder stands.
+    need.others_may = false;
+    return need;
+  }
+
+  Need of_join(const FutexWait& futex) const {
+    const std::string joined = std::to_string(futex.owner_tid.value_or(0));
+    Need need{.kind = NeedKind::kJoin,
+              .words = "thread " + joined + " to end",
+              .relation = "joins",
+              .others_may = futex.timed};
+    const size_t thread = facts_.find(waiter_.process->key, futex.owner_tid.value_or(0));
+    if (thread != DeadlockFacts::npos) {
+      need.providers = {thread};
+    } else {
+      need.missing_tid = futex.owner_tid;
+    }
+    return need;
+  }
+
+  Need of_team(const FutexWait& futex) const {
+    const std::string library = blamed_library(thread_);
+    if (is_pool_thread(thread_, library)) {
+      return {.kind = NeedKind::kNotification,
+              .words = "work for its thread pool (" + library + ")",
+              .relation = "woken by one of",
+              .providers = others_of_the_process(),
+              .others_may = futex.timed};
+    }
+    Need need{.kind = NeedKind::kTeam,
+              .object = object_id("team", futex.address),
+              .label = "OpenMP team of " + std::to_string(futex.team_size) + " (" + library + ")",
+              .relation = "needs",
+              .others_may = futex.timed};
+    for (const size_t other : others_of_the_process())
+      if (is_pool_thread(*facts_.threads[other].thread, library)) need.providers.push_back(other);
+    need.words = "an OpenMP team of " + std::to_string(futex.team_size) + " threads in " + library;
+    if (need.providers.size() + 1 < futex.team_size) {
+      need.words += ", of which " + std::to_string(need.providers.size() + 1) + " exist";
+      need.providers.clear();
+    }
+    return need;
+  }
+
+  // Whether the wait is for room in a queue (multiprocessing/queues.py, Queue.put): its semaphore
+  // is acquired by producers and released by consumers, and has no owner.
+  bool is_queue_put() const {
+    const StackFrame* frame = python_frame(thread_);
+    return frame != nullptr && base_name(frame->file) == "queues.py" &&
+           (frame->function == "put" || frame->function == "Queue.put" ||
+            frame->function == "JoinableQueue.put");
+  }
+
+  Need of_shared_semaphore(const FutexWait& futex) const {
+    Need need{.kind = NeedKind::kSharedCount,
+              .object = "semaphore " + std::to_string(futex.inode),
+              .label = "multiprocessing semaphore " + std::to_string(futex.inode),
+              .relation = "released by one of",
+              .others_may = futex.timed};
+    bool is_lock = !is_queue_put();
+    bool all_known = true;
+    std::vector<size_t> sharers;
+    std::vector<size_t> holders;
+    std::optional<int32_t> own_count;
+    for (const ProcessSnapshot& process : facts_.last->processes) {
+      const auto state = std::ranges::find(process.sem_locks, futex.inode, &SemLockState::inode);
+      if (state == process.sem_locks.end()) continue;
+      if (&process == waiter_.process) own_count = state->count;
+      is_lock = is_lock && state->max_value == 1 && state->count >= 0;
+      const auto threads = threads_of(process.key.pid);
+      sharers.insert(sharers.end(), threads.begin(), threads.end());
+      if (state->count <= 0) continue;
+      const size_t holder = facts_.find(process.key, state->last_tid.value_or(process.key.pid));
+      if (holder == DeadlockFacts::npos) {
+        all_known = false;
+      } else {
+        holders.push_back(holder);
+      }
+    }
+    if (!own_count || !all_known) {
+      need.others_may = true;
+      need.words = "a multiprocessing semaphore whose state could not be read";
+      return need;
+    }
+    if (!is_lock) {
+      std::erase_if(sharers, [&](size_t each) { return facts_.threads[each].thread == &thread_; });
+      need.providers = std::move(sharers);
+      need.words = "a multiprocessing semaphore (queue, condition, event)";
+      return need;
+    }
+    need.kind = NeedKind::kSharedLock;
+    need.label = "multiprocessing lock " + std::to_string(futex.inode);
+    need.relation = "held by";
+    need.providers = std::move(holders);
+    need.words = need.providers.empty()
+                     ? "a multiprocessing lock that no living process holds"
+                     : "a multiprocessing lock held by " + join_names(facts_, need.providers);
+    return need;
+  }
+
+  Need of_child() const {
+    const auto pid = static_cast<int32_t>(thread_.wait.args[0]);
+    const auto wanted = static_cast<int32_t>(thread_.wait.args[1]);
+    // wait4 has the pid first, waitid a kind (1: P_PID) and the pid.
+    const bool is_waitid = pid == 1 && facts_.machine == "x86_64" && thread_.wait.syscall == 247;
+    const int32_t child = is_waitid ? wanted : pid;
+    Need need{.kind = NeedKind::kChild, .words = "a child process to end", .relation = "waits for"};
+    if (child <= 1) return need;
+    need.providers = threads_of(child);
+    if (need.providers.empty()) return need;
+    need.words =
+        describe(*facts_.run, facts_.threads[need.providers.front()].process->key) + " to end";
+    need.others_may = false;
+    return need;
+  }
+
+  Need of_file_lock() const {
+    Need need{.kind = NeedKind::kFileLock, .words = "a lock of a file", .relation = "held by"};
+    if (thread_.wait.files.empty()) return need;
+    const uint64_t inode = thread_.wait.files.front().inode;
+    need.object = "file " + std::to_string(inode);
+    need.label = "lock of file " + std::to_string(inode);
+    bool held_outside = false;
+    bool held = false;
+    for (const ChannelEnd& end : facts_.last->channel_ends) {
+      if (end.inode != inode || end.kind != "file lock" || !end.writes) continue;
+      held = true;
+      const auto threads = threads_of(end.pid);
+      if (threads.empty()) held_outside = true;
+      for (const size_t each : threads)
+        if (facts_.threads[each].thread != &thread_) need.providers.push_back(each);
+    }
+    need.others_may = !held || held_outside || !facts_.last->all_ends_seen;
+    if (!need.providers.empty()) {
+      need.words +=
+          " held by " + describe(*facts_.run, facts_.threads[need.providers.front()].process->key);
+    }
+    return need;
+  }
+
+  // A wait on files. A timeout ends it, but not what it waits for: of poll in a loop the same wait
+  // comes again.
+  Need of_files(bool for_data) const {
+    Need need{.kind = NeedKind::kChannel, .relation = for_data ? "written by" : "read by"};
+    const auto& files = thread_.wait.files;
+    if (files.empty()) return {.kind = NeedKind::kOutside, .words = "system call " + call_number()};
+    need.others_may = false;
+    for (const WaitedFile& file : files) {
+      if (file.kind == "pipe") {
+        add_ends(file.inode, for_data, need);
+      } else {
+        need.others_may = true;
+      }
+    }
+    const WaitedFile& first = files.front();
+    if (files.size() > 1) {
+      need.words = "one of " + std::to_string(files.size()) + " files";
+    } else if (first.kind == "pipe") {
+      need.words = (for_data ? "data in pipe " : "room in pipe ") + std::to_string(first.inode);
+    } else {
+      need.kind = first.kind == "file" ? NeedKind::kKernel : NeedKind::kOutside;
+      need.words = "a " + first.kind + " (descriptor " + std::to_string(first.fd) + ")";
+    }
+    if (first.kind == "pipe") {
+      need.object = "pipe " + std::to_string(first.inode);
+      need.label = need.object;
+    }
+    std::vector<size_t> mains;
+    for (const size_t each : need.providers)
+      if (facts_.threads[each].is_main()) mains.push_back(each);
+    if (!mains.empty()) need.words += ", " + need.relation + " " + join_names(facts_, mains);
+    return need;
+  }
+
+  // All threads of all processes that have the other end; of its own process the other threads.
+  void add_ends(uint64_t inode, bool for_data, Need& need) const {
+    if (!facts_.last->all_ends_seen) need.others_may = true;
+    std::vector<int32_t> pids;
+    for (const ChannelEnd& end : facts_.last->channel_ends) {
+      if (end.inode != inode || (for_data ? !end.writes : !end.reads)) continue;
+      if (std::ranges::find(pids, end.pid) != pids.end()) continue;
+      pids.push_back(end.pid);
+      const auto threads = threads_of(end.pid);
+      if (threads.empty()) need.others_may = true;
+      for (const size_t each : threads)
+        if (facts_.threads[each].thread != &thread_) need.providers.push_back(each);
+    }
+  }
+
+  const DeadlockFacts& facts_;
+  const ThreadFacts& waiter_;
+  const ThreadSnapshot& thread_;
+};
+
+}  // namespace
+
+Need need_of(const DeadlockFacts& facts, const ThreadFacts& waiter) {
+  return NeedReader(facts, waiter).read();
+}
+
+}  // namespace dlprobe

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <vector>
+
+#include "lib/model/finding.h"
+#include "probes/deadlock_facts.h"
+
+namespace dlprobe {
+
+/// A cause, and the thread at which the chain of waits ends in it.
+struct RootCause {
+  Finding finding;
+  size_t thread = 0;  ///< index into DeadlockFacts::threads
+};
+
+/// Locks, semaphores and threads that nobody can give any more: DLP0301 to DLP0307.
+std::vector<RootCause> find_lost_holders(const DeadlockFacts& facts);
+
+/// Pools of threads that fork did not copy, waiting or spinning: DLP0302.
+std::vector<RootCause> find_lost_pools(const DeadlockFacts& facts);
+
+/// Pipes without a peer, orphans, stopped processes, storage: DLP0308 to DLP0311.
+std::vector<RootCause> find_lost_peers(const DeadlockFacts& facts);
+
+/// Threads that wait for one another, as far as none of `known` explains them: DLP0303, DLP0306,
+/// DLP0106.
+std::vector<RootCause> find_circles(const DeadlockFacts& facts,
+                                    const std::vector<RootCause>& known);
+
+/// Who computes for long, and whether the loader or its consumer is late: DLP0312 to DLP0314.
+std::vector<RootCause> find_slow_parts(const DeadlockFacts& facts);
+
+/// A finding about that thread: since when, where it waits, the user's own code that led there.
+Finding finding_about(const DeadlockFacts& facts, FindingCode code, Confidence confidence,
+                      const ThreadFacts& thread);
+
+/// Start workers without a copy of the parent's threads; what else helps with the library that
+/// waits, where that is known.
+void add_remedies_for_fork(Finding& finding, const ThreadFacts& thread);
+
+/// The graph of all waits, with the shortest way from the trainer to one of `causes`.
+WaitGraph make_wait_graph(const DeadlockFacts& facts, const std::vector<RootCause>& causes);
+
+}  // namespace dlprobe

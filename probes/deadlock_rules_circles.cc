@@ -1,0 +1,239 @@
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "lib/base/units.h"
+#include "probes/deadlock_rules.h"
+#include "probes/facts.h"
+
+namespace dlprobe {
+namespace {
+
+// Threads whose wait ends in a cause that is known.
+std::vector<bool> explained_by(const DeadlockFacts& facts, const std::vector<RootCause>& known) {
+  std::vector<bool> explained(facts.threads.size(), false);
+  for (const RootCause& cause : known)
+    explained[cause.thread] = true;
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (size_t i = 0; i < facts.threads.size(); ++i) {
+      if (explained[i] || !facts.threads[i].doomed) continue;
+      const auto& providers = facts.threads[i].need.providers;
+      explained[i] =
+          std::ranges::any_of(providers, [&](size_t provider) { return explained[provider]; });
+      changed = changed || explained[i];
+    }
+  }
+  return explained;
+}
+
+// The shortest way of waits from a thread back to itself; empty if there is none.
+std::vector<size_t> circle_from(const DeadlockFacts& facts, size_t start) {
+  std::map<size_t, size_t> came_from;
+  std::deque<size_t> queue = {start};
+  while (!queue.empty()) {
+    const size_t at = queue.front();
+    queue.pop_front();
+    for (const size_t next : facts.threads[at].need.providers) {
+      if (next == start) {
+        std::vector<size_t> circle = {at};
+        while (circle.back() != start)
+          circle.push_back(came_from.at(circle.back()));
+        std::ranges::reverse(circle);
+        return circle;
+      }
+      if (facts.threads[next].doomed && came_from.emplace(next, at).second) queue.push_back(next);
+    }
+  }
+  return {};
+}
+
+// A wait for something that one holder keeps: what a circle of locks is made of.
+bool is_hold(const ThreadFacts& thread) {
+  switch (thread.need.kind) {
+    case NeedKind::kOwnedLock:
+    case NeedKind::kSharedLock:
+    case NeedKind::kJoin:
+    case NeedKind::kChild:
+    case NeedKind::kFileLock:
+      return true;
+    case NeedKind::kChannel:
+      return thread.need.relation == "read by";
+    default:
+      return false;
+  }
+}
+
+RootCause lock_circle(const DeadlockFacts& facts, const std::vector<size_t>& circle) {
+  const ThreadFacts& first = facts.threads[circle.front()];
+  Finding finding = finding_about(facts, FindingCode::kLockCycle, Confidence::kCertain, first);
+  finding.processes.clear();
+  for (const size_t each : circle) {
+    const ThreadFacts& thread = facts.threads[each];
+    finding.message += (finding.message.empty() ? "" : "; ") + name_of(facts, thread) +
+                       " waits for " + thread.need.words;
+    if (std::ranges::find(finding.processes, thread.process->key) == finding.processes.end()) {
+      finding.processes.push_back(thread.process->key);
+    }
+  }
+  finding.evidence.push_back(count_fact("threads_in_the_circle", circle.size(),
+                                        "owners of the locks they wait for", facts.last->at));
+  finding.alternatives.push_back(
+      {.cause = "contention", .why_not = "each of them waits for the next, and none of them ran"});
+  finding.remedies.push_back(
+      {.title = "Take the locks in the same order everywhere; empty a Queue before you join the "
+                "process that fills it",
+       .commands = {},
+       .applies_to = {"code"},
+       .verify = "dlprobe deadlock --pid PID"});
+  return {std::move(finding), circle.front()};
+}
+
+bool is_python_lock(const ThreadFacts& thread) {
+  const FutexWait& futex = *thread.thread->futex;
+  return !futex.python_type.empty() || futex.kind == LockKind::kPythonMutex;
+}
+
+Finding closed_copy(const DeadlockFacts& facts, const ThreadFacts& waiter) {
+  const bool python = is_python_lock(waiter);
+  Finding finding = finding_about(
+      facts, python ? FindingCode::kPythonLockInherited : FindingCode::kForkInheritedLock,
+      Confidence::kLikely, waiter);
+  finding.message = name_of(facts, waiter) + " waits for " + waiter.need.label +
+                    ", which only this process can release, and no thread of it is left that could"
+                    ": the lock was copied locked by fork";
+  add_remedies_for_fork(finding, waiter);
+  if (python) {
+    finding.remedies.push_back({.title = "Make the lock anew in the child",
+                                .commands = {"os.register_at_fork(after_in_child=make_lock_anew)"},
+                                .applies_to = {"code"},
+                                .verify = "dlprobe deadlock --pid PID"});
+  }
+  return finding;
+}
+
+Finding closed_process(const DeadlockFacts& facts, const std::vector<size_t>& waiters) {
+  const ThreadFacts& first = facts.threads[waiters.front()];
+  Finding finding = finding_about(facts, FindingCode::kLockCycle, Confidence::kLikely, first);
+  for (const size_t each : waiters) {
+    const ThreadFacts& waiter = facts.threads[each];
+    finding.message += (finding.message.empty() ? "" : "; ") + name_of(facts, waiter) +
+                       " waits for " + waiter.need.words;
+  }
+  finding.message += "; no other thread of the process can release " +
+                     std::string(waiters.size() == 1 ? "it" : "them");
+  finding.remedies.push_back(
+      {.title = waiters.size() == 1
+                    ? "Do not take the lock twice in one thread (RLock), and release it on every "
+                      "way out: with lock:"
+                    : "Take the locks in the same order everywhere",
+       .commands = {},
+       .applies_to = {"code"},
+       .verify = "dlprobe deadlock --pid PID"});
+  return finding;
+}
+
+// A process in which nobody runs and nobody can be woken from outside, and someone wants a lock.
+std::optional<RootCause> closed_by_locks(const DeadlockFacts& facts, const ProcessSnapshot& process,
+                                         const std::vector<bool>& explained) {
+  std::vector<size_t> waiters;
+  for (size_t i = 0; i < facts.threads.size(); ++i) {
+    const ThreadFacts& thread = facts.threads[i];
+    if (thread.process != &process || thread.need.kind != NeedKind::kLock) continue;
+    if (!thread.doomed || explained[i]) continue;
+    waiters.push_back(i);
+  }
+  if (waiters.empty()) return std::nullopt;
+  const auto same_lock = [&](size_t each) {
+    return facts.threads[each].need.object == facts.threads[waiters.front()].need.object;
+  };
+  const bool inherited =
+      is_forked_copy(*facts.run, process.key) && std::ranges::all_of(waiters, same_lock);
+  Finding finding = inherited ? closed_copy(facts, facts.threads[waiters.front()])
+                              : closed_process(facts, waiters);
+  finding.evidence.push_back(
+      count_fact("threads_here", process.threads.size(), "/proc/PID/task", facts.last->at));
+  finding.evidence.push_back(
+      text_fact("who_can_wake_it", "threads of this process only: FUTEX_PRIVATE_FLAG, no timeout",
+                "/proc/PID/task/TID/syscall", facts.last->at));
+  return RootCause{std::move(finding), waiters.front()};
+}
+
+// The trainer waits for results, the workers for work: what it waits for is not being made.
+RootCause lost_work(const DeadlockFacts& facts, size_t trainer, const std::set<size_t>& idle) {
+  constexpr BootNs kLong = 6 * kSecond;
+  const ThreadFacts& waiter = facts.threads[trainer];
+  const BootNs stands = facts.last->at - waiter.since;
+  Finding finding =
+      finding_about(facts, FindingCode::kBatchLostInWorker,
+                    stands >= kLong ? Confidence::kCertain : Confidence::kLikely, waiter);
+  finding.message = name_of(facts, waiter) + " waits for a result, and all " +
+                    std::to_string(idle.size()) +
+                    " processes that could make one wait for work: a task or its result was lost";
+  for (const size_t each : idle)
+    finding.processes.push_back(facts.threads[each].process->key);
+  finding.evidence.push_back(count_fact(
+      "idle_processes", idle.size(), "/proc/PID/task/TID/syscall, /proc/PID/fd", facts.last->at));
+  finding.alternatives.push_back(
+      {.cause = "DLP0313", .why_not = "no process ran, and none has work"});
+  finding.remedies.push_back(
+      {.title = "Find the worker's last words in its standard error: a worker that died or dropped "
+                "its batch said why; a timeout turns the next one into an error",
+       .commands = {"DataLoader(..., timeout=120)",
+                    "concurrent.futures.ProcessPoolExecutor instead of multiprocessing.Pool"},
+       .applies_to = {"code"},
+       .verify = ""});
+  return {std::move(finding), trainer};
+}
+
+// The other processes whose main threads are parked: reading a pipe that the trainer writes.
+std::set<size_t> idle_processes(const DeadlockFacts& facts, const ThreadFacts& trainer,
+                                const std::vector<bool>& explained) {
+  std::set<size_t> idle;
+  for (size_t i = 0; i < facts.threads.size(); ++i) {
+    const ThreadFacts& thread = facts.threads[i];
+    if (!thread.is_main() || thread.process == trainer.process || !thread.doomed || explained[i])
+      continue;
+    const bool from_trainer = std::ranges::any_of(thread.need.providers, [&](size_t each) {
+      return facts.threads[each].process == trainer.process;
+    });
+    const bool parked = thread.need.kind == NeedKind::kChannel ||
+                        thread.need.kind == NeedKind::kSharedLock ||
+                        thread.need.kind == NeedKind::kSharedCount;
+    if (parked && (from_trainer || thread.need.kind != NeedKind::kChannel)) idle.insert(i);
+  }
+  return idle;
+}
+
+}  // namespace
+
+std::vector<RootCause> find_circles(const DeadlockFacts& facts,
+                                    const std::vector<RootCause>& known) {
+  std::vector<RootCause> causes;
+  std::vector<bool> explained = explained_by(facts, known);
+  const auto add = [&](RootCause cause) {
+    causes.push_back(std::move(cause));
+    std::vector<RootCause> all = known;
+    all.insert(all.end(), causes.begin(), causes.end());
+    explained = explained_by(facts, all);
+  };
+  for (const ProcessSnapshot& process : facts.last->processes)
+    if (auto cause = closed_by_locks(facts, process, explained)) add(std::move(*cause));
+  for (size_t i = 0; i < facts.threads.size(); ++i) {
+    if (!facts.threads[i].doomed || explained[i] || !is_hold(facts.threads[i])) continue;
+    const auto circle = circle_from(facts, i);
+    if (!circle.empty()) add(lock_circle(facts, circle));
+  }
+  for (size_t i = 0; i < facts.threads.size(); ++i) {
+    const ThreadFacts& thread = facts.threads[i];
+    const bool is_trainer = thread.is_main() && thread.role() == Role::kTrainer;
+    if (!is_trainer || !thread.doomed || explained[i]) continue;
+    const auto idle = idle_processes(facts, thread, explained);
+    if (!idle.empty()) add(lost_work(facts, i, idle));
+  }
+  return causes;
+}
+
+}  // namespace dlprobe

@@ -1,0 +1,147 @@
+#include <algorithm>
+#include <utility>
+
+#include "lib/base/units.h"
+#include "probes/deadlock_rules.h"
+#include "probes/facts.h"
+#include "probes/waits.h"
+
+namespace dlprobe {
+namespace {
+
+bool waits_on(const ThreadFacts& thread, uint64_t inode) {
+  return std::ranges::find(thread.thread->wait.files, inode, &WaitedFile::inode) !=
+         thread.thread->wait.files.end();
+}
+
+// Nobody has the other end, or those alone who wait for it themselves.
+bool has_no_peer(const DeadlockFacts& facts, const ThreadFacts& waiter) {
+  const Need& need = waiter.need;
+  if (!waiter.doomed || need.kind != NeedKind::kChannel || need.object.empty()) return false;
+  if (waiter.thread->wait.files.size() != 1) return false;
+  const uint64_t inode = waiter.thread->wait.files.front().inode;
+  return std::ranges::all_of(need.providers, [&](size_t each) {
+    const ThreadFacts& provider = facts.threads[each];
+    // A parked thread of a process that waits itself does not write either.
+    return waits_on(provider, inode) ||
+           std::ranges::any_of(facts.threads, [&](const ThreadFacts& other) {
+             return other.process == provider.process && waits_on(other, inode);
+           });
+  });
+}
+
+// Its parent is none of the tree: init, or another that adopts orphans.
+bool is_orphan(const DeadlockFacts& facts, const ThreadFacts& thread) {
+  if (thread.info == nullptr || thread.info->ppid != 1) return false;
+  return std::ranges::none_of(facts.run->processes, [&](const ProcessInfo& info) {
+    return info.key.pid == thread.info->ppid;
+  });
+}
+
+RootCause no_peer(const DeadlockFacts& facts, size_t index) {
+  const ThreadFacts& waiter = facts.threads[index];
+  const WaitedFile& pipe = waiter.thread->wait.files.front();
+  const bool orphan = is_orphan(facts, waiter);
+  Finding finding =
+      finding_about(facts, orphan ? FindingCode::kOrphanedWorker : FindingCode::kPipeWithoutPeer,
+                    Confidence::kCertain, waiter);
+  const bool for_data = waiter.need.relation == "written by";
+  const bool by_waiters = !waiter.need.providers.empty();
+  finding.message = name_of(facts, waiter) +
+                    (for_data ? " waits for data in pipe " : " waits for room in pipe ") +
+                    std::to_string(pipe.inode) + ", and " +
+                    (by_waiters ? "only those who wait for it themselves have its other end"
+                                : "no process has its other end") +
+                    (orphan ? ": its trainer is gone" : "");
+  finding.evidence.push_back(text_fact("pipe", std::to_string(pipe.inode),
+                                       "/proc/PID/task/TID/syscall, /proc/PID/fd", facts.last->at));
+  finding.evidence.push_back(count_fact(for_data ? "other_writers" : "other_readers", 0,
+                                        "/proc/PID/fdinfo of every process", facts.last->at));
+  if (orphan) {
+    finding.evidence.push_back(count_fact("ppid", 1, "/proc/PID/stat", facts.last->at));
+    finding.remedies.push_back({.title = "End it: nobody will ever read what it makes",
+                                .commands = {"kill " + std::to_string(waiter.process->key.pid)},
+                                .applies_to = {"bare-host"},
+                                .verify = ""});
+    finding.remedies.push_back(
+        {.title = "Let workers die with their parent",
+         .commands = {"prctl(PR_SET_PDEATHSIG, SIGKILL) at the worker's start",
+                      "a worker loop that watches os.getppid()"},
+         .applies_to = {"code"},
+         .verify = ""});
+  } else {
+    finding.remedies.push_back(
+        {.title = "Close the end of the pipe that a process does not use right after fork, so that "
+                  "the death of the peer is seen as end of file",
+         .commands = {"reader.close() in the writer, writer.close() in the reader"},
+         .applies_to = {"code"},
+         .verify = "dlprobe deadlock --pid PID"});
+  }
+  return {std::move(finding), index};
+}
+
+bool all_threads_are(const ProcessSnapshot& process, char state) {
+  return !process.threads.empty() &&
+         std::ranges::all_of(process.threads,
+                             [&](const ThreadSnapshot& thread) { return thread.state == state; });
+}
+
+RootCause stopped(const DeadlockFacts& facts, size_t index) {
+  const ThreadFacts& thread = facts.threads[index];
+  const std::string pid = std::to_string(thread.process->key.pid);
+  const bool traced = thread.thread->state == 't';
+  Finding finding = finding_about(facts, FindingCode::kWorkerStopped, Confidence::kCertain, thread);
+  finding.message = describe(*facts.run, thread.process->key) +
+                    (traced ? " is stopped by a debugger (state t)" : " is stopped (state T)") +
+                    ", and will not go on by itself";
+  finding.evidence.push_back(text_fact("state", std::string(1, thread.thread->state),
+                                       "/proc/PID/task/TID/stat", facts.last->at));
+  finding.remedies.push_back(
+      {.title = traced ? "Let the debugger go on or detach; its pid is TracerPid in /proc/" + pid +
+                             "/status"
+                       : "Let it go on, and find out who stopped it (SIGSTOP, or SIGTTOU of a "
+                         "background job)",
+       .commands = {traced ? "grep TracerPid /proc/" + pid + "/status" : "kill -CONT " + pid},
+       .applies_to = {"bare-host"},
+       .verify = "dlprobe deadlock --pid " + pid});
+  return {std::move(finding), index};
+}
+
+// A call that ends at once on a healthy machine: it is in the kernel the whole time.
+RootCause io_stall(const DeadlockFacts& facts, size_t index) {
+  constexpr BootNs kLong = 10 * kSecond;
+  const ThreadFacts& thread = facts.threads[index];
+  const BootNs stands = facts.last->at - thread.since;
+  Finding finding = finding_about(facts, FindingCode::kIoStall, Confidence::kLikely, thread);
+  if (stands < kLong) finding.severity = Severity::kWarning;
+  finding.message = name_of(facts, thread) + " is in the kernel in one and the same call on " +
+                    thread.need.words + " the whole time";
+  finding.evidence.push_back(text_fact("state", std::string(1, thread.thread->state),
+                                       "/proc/PID/task/TID/stat", facts.last->at));
+  finding.evidence.push_back(text_fact("system_call", std::to_string(thread.thread->wait.syscall),
+                                       "/proc/PID/task/TID/syscall", facts.last->at));
+  finding.remedies.push_back(
+      {.title = "Look at the storage: a network file system that does not answer, a failing disk",
+       .commands = {"dmesg | tail", "cat /proc/pressure/io", "nfsstat -c"},
+       .applies_to = {"bare-host"},
+       .verify = "dlprobe deadlock --pid " + std::to_string(thread.process->key.pid)});
+  return {std::move(finding), index};
+}
+
+}  // namespace
+
+std::vector<RootCause> find_lost_peers(const DeadlockFacts& facts) {
+  std::vector<RootCause> causes;
+  for (size_t i = 0; i < facts.threads.size(); ++i) {
+    const ThreadFacts& thread = facts.threads[i];
+    if (has_no_peer(facts, thread)) causes.push_back(no_peer(facts, i));
+    const bool whole_process_stands =
+        thread.is_main() && thread.seen_before &&
+        (all_threads_are(*thread.process, 'T') || all_threads_are(*thread.process, 't'));
+    if (whole_process_stands) causes.push_back(stopped(facts, i));
+    if (thread.still && thread.need.kind == NeedKind::kKernel) causes.push_back(io_stall(facts, i));
+  }
+  return causes;
+}
+
+}  // namespace dlprobe

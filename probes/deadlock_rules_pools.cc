@@ -1,0 +1,142 @@
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "probes/deadlock_rules.h"
+#include "probes/facts.h"
+
+namespace dlprobe {
+namespace {
+
+void add_pool_remedies(Finding& finding, const ThreadFacts& thread) {
+  finding.remedies.push_back(
+      {.title = "Use one thread in the worker, before anything else uses the pool there",
+       .commands = {"def worker_init_fn(worker_id): torch.set_num_threads(1)",
+                    "OMP_NUM_THREADS=1 python train.py"},
+       .applies_to = {"code"},
+       .verify = "dlprobe deadlock --pid PID"});
+  add_remedies_for_fork(finding, thread);
+}
+
+// A team of OpenMP that waits for members which do not exist.
+RootCause lost_team(const DeadlockFacts& facts, size_t index) {
+  const ThreadFacts& waiter = facts.threads[index];
+  const std::string library = blamed_library(*waiter.thread);
+  const uint32_t team = waiter.thread->futex->team_size;
+  const size_t members = count_pool_threads(*waiter.process, library) + 1;
+  Finding finding =
+      finding_about(facts, FindingCode::kForkLostThreadPool, Confidence::kCertain, waiter);
+  finding.message =
+      name_of(facts, waiter) + " waits in " + library + " for a team of " + std::to_string(team) +
+      " threads, and " +
+      (members == 1 ? "it is the only one here" : "only " + std::to_string(members) + " are here") +
+      ": the others were not copied by fork";
+  finding.evidence.push_back(count_fact("team_size", team, "gomp_barrier_t", facts.last->at));
+  finding.evidence.push_back(
+      count_fact("threads_of_the_team", members, "stacks of all threads", facts.last->at));
+  add_pool_remedies(finding, waiter);
+  return {std::move(finding), index};
+}
+
+// The library that gave a parallel region its threads, and where: the outermost frame of a library
+// below which the thread yields for ever. Exported names of libgomp, and LLVM's and Intel's OpenMP.
+const StackFrame* parallel_region(const ThreadSnapshot& thread) {
+  const auto found = std::ranges::find_if(thread.stack, [](const StackFrame& frame) {
+    return !frame.python &&
+           (frame.function.starts_with("GOMP_parallel") || frame.function == "__kmpc_fork_call");
+  });
+  return found == thread.stack.end() ? nullptr : &*found;
+}
+
+// It gives up the CPU at once whenever it gets it: sched_yield in the innermost frames, at this
+// look or an earlier one.
+bool yields(const DeadlockFacts& facts, const ThreadFacts& spinner) {
+  const auto is_yielding = [](const ThreadSnapshot& thread) {
+    return std::ranges::any_of(
+        thread.stack.begin(),
+        thread.stack.begin() + std::min<ptrdiff_t>(3, std::ssize(thread.stack)),
+        [](const StackFrame& frame) {
+          return frame.function == "sched_yield" || frame.function == "__sched_yield";
+        });
+  };
+  return std::ranges::any_of(facts.run->snapshots, [&](const TreeSnapshot& tree) {
+    const auto process =
+        std::ranges::find(tree.processes, spinner.process->key, &ProcessSnapshot::key);
+    if (process == tree.processes.end()) return false;
+    const auto thread =
+        std::ranges::find(process->threads, spinner.thread->tid, &ThreadSnapshot::tid);
+    return thread != process->threads.end() && is_yielding(*thread);
+  });
+}
+
+// From the parallel region outwards nothing moved at any look.
+bool stays_in_region(const DeadlockFacts& facts, const ThreadFacts& spinner,
+                     const StackFrame& region) {
+  const auto outer = [&](const ThreadSnapshot& thread) {
+    const auto from = std::ranges::find(thread.stack, region);
+    return std::vector<StackFrame>(from, thread.stack.end());
+  };
+  const auto wanted = outer(*spinner.thread);
+  size_t seen = 0;
+  for (const TreeSnapshot& tree : facts.run->snapshots) {
+    const auto process =
+        std::ranges::find(tree.processes, spinner.process->key, &ProcessSnapshot::key);
+    if (process == tree.processes.end()) continue;
+    const auto thread =
+        std::ranges::find(process->threads, spinner.thread->tid, &ThreadSnapshot::tid);
+    if (thread == process->threads.end() || thread->stack.empty()) continue;
+    if (outer(*thread) != wanted) return false;
+    ++seen;
+  }
+  return seen >= 3;
+}
+
+// A forked copy that turns round and round in a barrier of a parallel region, and has none of the
+// region's threads.
+std::optional<RootCause> spinning_team(const DeadlockFacts& facts, size_t index) {
+  constexpr double kMostOfACore = 0.5;  // two spinners may share one
+  const ThreadFacts& spinner = facts.threads[index];
+  if (!is_forked_copy(*facts.run, spinner.process->key) || !spinner.seen_before ||
+      spinner.cpu_share < kMostOfACore) {
+    return std::nullopt;
+  }
+  const StackFrame* region = parallel_region(*spinner.thread);
+  if (region == nullptr) return std::nullopt;
+  const std::string library(base_name(region->file));
+  if (count_pool_threads(*spinner.process, library) > 0) return std::nullopt;
+  if (!yields(facts, spinner) || !stays_in_region(facts, spinner, *region)) return std::nullopt;
+  Finding finding =
+      finding_about(facts, FindingCode::kForkLostThreadPool, Confidence::kCertain, spinner);
+  finding.message = name_of(facts, spinner) + " spins in a parallel region of " + library +
+                    " for threads that are not here: they were not copied by fork";
+  finding.evidence.push_back({.name = "cpu_share",
+                              .value = spinner.cpu_share,
+                              .unit = "1",
+                              .source = "/proc/PID/task/TID/schedstat",
+                              .at = facts.last->at,
+                              .threshold = {}});
+  finding.evidence.push_back(
+      count_fact("threads_of_the_team", 1, "stacks of all threads", facts.last->at));
+  finding.alternatives.push_back(
+      {.cause = "DLP0312",
+       .why_not = "it calls sched_yield in one and the same parallel region at every look"});
+  add_pool_remedies(finding, spinner);
+  return RootCause{std::move(finding), index};
+}
+
+}  // namespace
+
+std::vector<RootCause> find_lost_pools(const DeadlockFacts& facts) {
+  std::vector<RootCause> causes;
+  for (size_t i = 0; i < facts.threads.size(); ++i) {
+    const ThreadFacts& thread = facts.threads[i];
+    if (thread.doomed && thread.need.kind == NeedKind::kTeam && thread.need.providers.empty()) {
+      causes.push_back(lost_team(facts, i));
+    } else if (auto cause = spinning_team(facts, i)) {
+      causes.push_back(std::move(*cause));
+    }
+  }
+  return causes;
+}
+
+}  // namespace dlprobe

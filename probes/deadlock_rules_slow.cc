@@ -1,0 +1,153 @@
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "lib/base/units.h"
+#include "probes/deadlock_rules.h"
+#include "probes/facts.h"
+
+namespace dlprobe {
+namespace {
+
+constexpr double kBusy = 0.5;  // of a core: workers may share the cores
+constexpr BootNs kWorthAWord = 2 * kSecond;
+constexpr BootNs kWorthAWarning = 10 * kSecond;
+
+bool is_written_by_workers(const DeadlockFacts& facts, const Need& need) {
+  return need.kind == NeedKind::kChannel && need.relation == "written by" &&
+         std::ranges::any_of(need.providers, [&](size_t each) {
+           return facts.threads[each].role() == Role::kWorker;
+         });
+}
+
+// The trainer, or its pin-memory thread, waits for a batch the whole time.
+bool waits_for_batch(const DeadlockFacts& facts, const ThreadFacts& trainer) {
+  const auto stands = [](const ThreadFacts& thread) { return thread.still || thread.polls_again; };
+  if (trainer.need.kind == NeedKind::kChannel) {
+    return stands(trainer) && is_written_by_workers(facts, trainer.need);
+  }
+  const bool parked = trainer.thread->futex.has_value() && trainer.same_stack;
+  return parked && std::ranges::any_of(facts.threads, [&](const ThreadFacts& each) {
+           return each.process == trainer.process && stands(each) &&
+                  is_written_by_workers(facts, each.need);
+         });
+}
+
+bool is_idle(const DeadlockFacts& facts, const ThreadFacts& worker) {
+  if (!worker.still && !worker.polls_again) return false;
+  if (worker.need.kind == NeedKind::kSharedLock || worker.need.kind == NeedKind::kSharedCount) {
+    return true;  // the lock of a queue of tasks
+  }
+  return worker.need.kind == NeedKind::kChannel &&
+         std::ranges::any_of(worker.need.providers, [&](size_t each) {
+           return facts.threads[each].role() == Role::kTrainer;
+         });
+}
+
+const ThreadFacts* trainer_of(const DeadlockFacts& facts) {
+  const auto found = std::ranges::find_if(facts.threads, [](const ThreadFacts& each) {
+    return each.is_main() && each.role() == Role::kTrainer;
+  });
+  return found == facts.threads.end() ? nullptr : &*found;
+}
+
+std::string place_of(const ThreadFacts& thread) {
+  const StackFrame* frame = user_frame(*thread.thread);
+  if (frame == nullptr) frame = python_frame(*thread.thread);
+  if (frame == nullptr) return {};
+  return " (" + frame->function + ", " + frame->file + ":" + std::to_string(frame->line) + ")";
+}
+
+// The user's own line was the same at every look.
+bool stays_on_line(const DeadlockFacts& facts, const ThreadFacts& worker) {
+  const StackFrame* now = user_frame(*worker.thread);
+  if (now == nullptr) return worker.same_stack;
+  return std::ranges::all_of(facts.run->snapshots, [&](const TreeSnapshot& tree) {
+    const auto process =
+        std::ranges::find(tree.processes, worker.process->key, &ProcessSnapshot::key);
+    if (process == tree.processes.end()) return true;
+    const auto thread =
+        std::ranges::find(process->threads, worker.thread->tid, &ThreadSnapshot::tid);
+    if (thread == process->threads.end() || thread->stack.empty()) return true;
+    const StackFrame* then = user_frame(*thread);
+    return then != nullptr && then->function == now->function && then->line == now->line;
+  });
+}
+
+RootCause slow_worker(const DeadlockFacts& facts, size_t index) {
+  const ThreadFacts& worker = facts.threads[index];
+  const bool busy = worker.cpu_share >= kBusy;
+  const bool one_place = busy && stays_on_line(facts, worker);
+  Finding finding = finding_about(
+      facts, one_place ? FindingCode::kWorkerBusyNoProgress : FindingCode::kSlowSample,
+      Confidence::kLikely, worker);
+  if (facts.span < kWorthAWarning) finding.severity = Severity::kInfo;
+  finding.message =
+      name_of(facts, worker) +
+      (one_place ? " computed all the time on one line" : " worked all the time on one batch") +
+      place_of(worker) + "; the trainer waited for it";
+  if (!busy) {
+    finding.message = name_of(facts, worker) + " is in the middle of a batch and waits for " +
+                      worker.need.words + place_of(worker) + "; the trainer waits for it";
+  }
+  finding.evidence.push_back({.name = "cpu_share",
+                              .value = worker.cpu_share,
+                              .unit = "1",
+                              .source = "/proc/PID/task/TID/schedstat",
+                              .at = facts.last->at,
+                              .threshold = {}});
+  finding.remedies.push_back(
+      {.title =
+           "Look at that line: is it meant to take so long? Watch for longer to see whether it "
+           "moves; more workers hide slow samples, a timeout names them",
+       .commands = {"dlprobe deadlock --for 30s --pid " + std::to_string(worker.process->key.pid),
+                    "DataLoader(..., num_workers=N, timeout=SECONDS)"},
+       .applies_to = {"code"},
+       .verify = "dlprobe stacks " + std::to_string(worker.process->key.pid)});
+  return {std::move(finding), index};
+}
+
+std::optional<RootCause> stuck_consumer(const DeadlockFacts& facts, const ThreadFacts& trainer) {
+  size_t workers = 0;
+  for (const ThreadFacts& each : facts.threads) {
+    if (!each.is_main() || each.role() != Role::kWorker) continue;
+    ++workers;
+    if (!is_idle(facts, each)) return std::nullopt;
+  }
+  const bool stands = trainer.still && trainer.need.kind != NeedKind::kNothing;
+  if (workers == 0 || !stands) return std::nullopt;
+  Finding finding = finding_about(facts, FindingCode::kConsumerStuck, Confidence::kLikely, trainer);
+  if (facts.span < kWorthAWarning) finding.severity = Severity::kInfo;
+  finding.message = "The loader is fine: all " + std::to_string(workers) +
+                    " workers have done their work and wait; " + name_of(facts, trainer) +
+                    " waits for " + trainer.need.words + place_of(trainer);
+  finding.evidence.push_back(count_fact(
+      "idle_workers", workers, "/proc/PID/task/TID/syscall, /proc/PID/fd", facts.last->at));
+  finding.remedies.push_back(
+      {.title = "Look at what the trainer waits for: another rank of a collective operation, a "
+                "server, a lock of its own",
+       .commands = {"dlprobe stacks " + std::to_string(trainer.process->key.pid)},
+       .applies_to = {"code"},
+       .verify = ""});
+  return RootCause{std::move(finding), facts.find(trainer.process->key, trainer.thread->tid)};
+}
+
+}  // namespace
+
+std::vector<RootCause> find_slow_parts(const DeadlockFacts& facts) {
+  const ThreadFacts* trainer = trainer_of(facts);
+  if (trainer == nullptr || facts.span < kWorthAWord) return {};
+  std::vector<RootCause> causes;
+  if (!waits_for_batch(facts, *trainer)) {
+    if (auto cause = stuck_consumer(facts, *trainer)) causes.push_back(std::move(*cause));
+    return causes;
+  }
+  for (size_t i = 0; i < facts.threads.size(); ++i) {
+    const ThreadFacts& thread = facts.threads[i];
+    if (!thread.is_main() || thread.role() != Role::kWorker || !thread.seen_before) continue;
+    if (!is_idle(facts, thread)) causes.push_back(slow_worker(facts, i));
+  }
+  return causes;
+}
+
+}  // namespace dlprobe
