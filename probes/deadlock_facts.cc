@@ -74,6 +74,10 @@ void add_history(const std::vector<const TreeSnapshot*>& trees, ThreadFacts& fac
   if (first == nullptr || first_at >= trees.front()->at || now.cpu_ns < first->cpu_ns) return;
   facts.cpu_share = static_cast<double>(now.cpu_ns - first->cpu_ns) /
                     static_cast<double>(trees.front()->at - first_at);
+  facts.busy_share =
+      facts.cpu_share +
+      static_cast<double>(now.queued_ns - std::min(first->queued_ns, now.queued_ns)) /
+          static_cast<double>(trees.front()->at - first_at);
   facts.polls_again = facts.seen_before && facts.same_stack && !now.wait.running &&
                       !now.wait.files.empty() && facts.cpu_share < kMostOfAPoll;
 }
@@ -200,6 +204,11 @@ std::string blamed_library(const ThreadSnapshot& thread) {
 const StackFrame* python_frame(const ThreadSnapshot& thread) {
   const auto found = std::ranges::find(thread.stack, true, &StackFrame::python);
   return found == thread.stack.end() ? nullptr : &*found;
+}
+
+bool waits_in_a_library(const ThreadSnapshot& thread) {
+  const StackFrame* frame = python_frame(thread);
+  return frame == nullptr || is_of_a_library(frame->file);
 }
 
 const StackFrame* user_frame(const ThreadSnapshot& thread) {

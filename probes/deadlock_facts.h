@@ -54,6 +54,7 @@ struct ThreadFacts {
   bool still = false;                 ///< it did not run from `since` on
   bool same_stack = false;            ///< the same functions and lines in every snapshot
   double cpu_share = 0;               ///< of one core, from the first snapshot to the last
+  double busy_share = 0;              ///< the same, with the time that it was ready to run
   BootNs since = 0;                   ///< the snapshot from which on it did not run
   Need need;
   /// It runs for a moment now and then, and comes back to the same wait on files: poll in a loop.
@@ -110,6 +111,9 @@ std::string blamed_library(const ThreadSnapshot& thread);
 
 /// The innermost Python frame; null if there is none.
 const StackFrame* python_frame(const ThreadSnapshot& thread);
+/// Whether the innermost Python function is of the standard library or an installed package; also
+/// where there is no Python.
+bool waits_in_a_library(const ThreadSnapshot& thread);
 /// The innermost Python frame that is not of the standard library or an installed package.
 const StackFrame* user_frame(const ThreadSnapshot& thread);
 

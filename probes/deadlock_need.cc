@@ -57,8 +57,10 @@ class NeedReader {
         return of_child();
       case WaitKind::kLockFile:
         return of_file_lock();
+      case WaitKind::kOpen:
+        return {.kind = NeedKind::kKernel, .words = "the opening of a file"};
       default:
-        return {.kind = NeedKind::kOutside, .words = "system call " + call_number()};
+        return of_files(true);
     }
   }
 
@@ -107,10 +109,23 @@ class NeedReader {
     return of_private_word(futex);
   }
 
+  // "mutex", "threading.RLock".
+  static std::string what_of(const FutexWait& futex) {
+    if (futex.python_type == "_thread.lock") return "threading.Lock";
+    if (futex.python_type == "_thread.RLock") return "threading.RLock";
+    return std::string(to_string(futex.kind));
+  }
+
+  bool is_bare_semaphore_of_python(const FutexWait& futex) const {
+    if (futex.kind != LockKind::kSemaphore || !futex.python_type.empty()) return false;
+    return std::ranges::any_of(thread_.stack, [](const StackFrame& frame) {
+      return frame.function.starts_with("PyThread_acquire_lock");
+    });
+  }
+
   // A lock that its owner has signed. The owner of a lock in shared memory may be anywhere.
   Need of_owned_lock(const FutexWait& futex) const {
-    const std::string what =
-        futex.python_type.empty() ? std::string(to_string(futex.kind)) : futex.python_type;
+    const std::string what = what_of(futex);
     Need need{.kind = NeedKind::kOwnedLock,
               .object = object_id(what, futex.address),
               .label = what + in_library(),
@@ -155,10 +170,11 @@ class NeedReader {
   Need of_private_word(const FutexWait& futex) const {
     Need need{.kind = NeedKind::kLock,
               .object = object_id("lock", futex.address),
-              .label = std::string(to_string(futex.kind)) + in_library(),
+              .label = what_of(futex) + in_library(),
               .relation = "released by one of",
               .providers = others_of_the_process(),
               .others_may = futex.timed};
+    const std::string what = what_of(futex);
     switch (futex.kind) {
       case LockKind::kCondition:
       case LockKind::kBarrier:
@@ -167,7 +183,10 @@ class NeedReader {
         break;
       case LockKind::kSemaphore:
       case LockKind::kPythonMutex:
-        if (is_notification()) need.kind = NeedKind::kNotification;
+        // Python's own classes without a lock of Python around the semaphore: _queue.SimpleQueue.
+        if (is_notification() || is_bare_semaphore_of_python(futex)) {
+          need.kind = NeedKind::kNotification;
+        }
         break;
       default:
         break;
@@ -177,10 +196,8 @@ class NeedReader {
       need.kind = NeedKind::kOutside;
       need.others_may = true;
     }
-    const std::string what =
-        futex.python_type.empty() ? std::string(to_string(futex.kind)) : futex.python_type;
     if (need.kind == NeedKind::kNotification) {
-      need.words = "to be woken by another thread here (" + what + ")";
+      need.words = "another thread of its process to wake it (" + what + ")";
       need.relation = "woken by one of";
     } else {
       need.words = "a lock (" + what + in_library() + ") that does not say who holds it";
@@ -345,7 +362,9 @@ class NeedReader {
   Need of_files(bool for_data) const {
     Need need{.kind = NeedKind::kChannel, .relation = for_data ? "written by" : "read by"};
     const auto& files = thread_.wait.files;
-    if (files.empty()) return {.kind = NeedKind::kOutside, .words = "system call " + call_number()};
+    if (files.empty()) {
+      return {.kind = NeedKind::kOutside, .words = "the end of system call " + call_number()};
+    }
     need.others_may = false;
     for (const WaitedFile& file : files) {
       if (file.kind == "pipe") {
@@ -361,7 +380,7 @@ class NeedReader {
       need.words = (for_data ? "data in pipe " : "room in pipe ") + std::to_string(first.inode);
     } else {
       need.kind = first.kind == "file" ? NeedKind::kKernel : NeedKind::kOutside;
-      need.words = "a " + first.kind + " (descriptor " + std::to_string(first.fd) + ")";
+      need.words = "data from a " + first.kind + " (descriptor " + std::to_string(first.fd) + ")";
     }
     if (first.kind == "pipe") {
       need.object = "pipe " + std::to_string(first.inode);

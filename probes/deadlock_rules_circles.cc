@@ -101,7 +101,7 @@ Finding closed_copy(const DeadlockFacts& facts, const ThreadFacts& waiter) {
   Finding finding = finding_about(
       facts, python ? FindingCode::kPythonLockInherited : FindingCode::kForkInheritedLock,
       Confidence::kLikely, waiter);
-  finding.message = name_of(facts, waiter) + " waits for " + waiter.need.label +
+  finding.message = name_of(facts, waiter) + " waits for a " + waiter.need.label +
                     ", which only this process can release, and no thread of it is left that could"
                     ": the lock was copied locked by fork";
   add_remedies_for_fork(finding, waiter);
@@ -159,6 +159,39 @@ std::optional<RootCause> closed_by_locks(const DeadlockFacts& facts, const Proce
       text_fact("who_can_wake_it", "threads of this process only: FUTEX_PRIVATE_FLAG, no timeout",
                 "/proc/PID/task/TID/syscall", facts.last->at));
   return RootCause{std::move(finding), waiters.front()};
+}
+
+// A worker that waits for a notification of threads that it does not have, or that wait
+// themselves. Bad for all only if the trainer needs it.
+std::optional<RootCause> lost_notifier(const DeadlockFacts& facts, size_t index,
+                                       const std::vector<bool>& explained) {
+  const ThreadFacts& waiter = facts.threads[index];
+  if (!waiter.is_main() || waiter.role() != Role::kWorker || !waiter.doomed || explained[index] ||
+      waiter.need.kind != NeedKind::kNotification ||
+      !is_forked_copy(*facts.run, waiter.process->key)) {
+    return std::nullopt;
+  }
+  const bool trainer_waits = std::ranges::any_of(facts.threads, [](const ThreadFacts& each) {
+    return each.is_main() && each.role() == Role::kTrainer && (each.still || each.polls_again) &&
+           waits_in_a_library(*each.thread);
+  });
+  Finding finding =
+      finding_about(facts, FindingCode::kWaitsForMissingThread, Confidence::kLikely, waiter);
+  if (!trainer_waits) finding.severity = Severity::kWarning;
+  finding.message = name_of(facts, waiter) + " waits for " + waiter.need.words +
+                    ", and no thread of it is left "
+                    "that could: the one that would was not copied by fork";
+  finding.evidence.push_back(
+      count_fact("threads_here", waiter.process->threads.size(), "/proc/PID/task", facts.last->at));
+  finding.alternatives.push_back(
+      {.cause = "idle", .why_not = "a worker without work waits for its queue of tasks"});
+  add_remedies_for_fork(finding, waiter);
+  finding.remedies.push_back(
+      {.title = "Start executors, queues' threads and pools in the worker, after the fork",
+       .commands = {"DataLoader(..., worker_init_fn=start_threads)"},
+       .applies_to = {"code"},
+       .verify = "dlprobe deadlock --pid PID"});
+  return RootCause{std::move(finding), index};
 }
 
 // The trainer waits for results, the workers for work: what it waits for is not being made.
@@ -221,6 +254,8 @@ std::vector<RootCause> find_circles(const DeadlockFacts& facts,
   };
   for (const ProcessSnapshot& process : facts.last->processes)
     if (auto cause = closed_by_locks(facts, process, explained)) add(std::move(*cause));
+  for (size_t i = 0; i < facts.threads.size(); ++i)
+    if (auto cause = lost_notifier(facts, i, explained)) add(std::move(*cause));
   for (size_t i = 0; i < facts.threads.size(); ++i) {
     if (!facts.threads[i].doomed || explained[i] || !is_hold(facts.threads[i])) continue;
     const auto circle = circle_from(facts, i);
@@ -229,7 +264,10 @@ std::vector<RootCause> find_circles(const DeadlockFacts& facts,
   for (size_t i = 0; i < facts.threads.size(); ++i) {
     const ThreadFacts& thread = facts.threads[i];
     const bool is_trainer = thread.is_main() && thread.role() == Role::kTrainer;
-    if (!is_trainer || !thread.doomed || explained[i]) continue;
+    // A result comes through multiprocessing's classes, not through a pipe of the user's own.
+    if (!is_trainer || !thread.doomed || explained[i] || !waits_in_a_library(*thread.thread)) {
+      continue;
+    }
     const auto idle = idle_processes(facts, thread, explained);
     if (!idle.empty()) add(lost_work(facts, i, idle));
   }

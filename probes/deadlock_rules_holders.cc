@@ -28,7 +28,7 @@ RootCause missing_owner(const DeadlockFacts& facts, size_t index) {
                                   Confidence::kCertain, waiter);
   const auto home = process_of_thread(facts, tid);
   finding.message =
-      who + " waits for " + waiter.need.label + " whose owner field says thread " + owner + "; ";
+      who + " waits for a " + waiter.need.label + " whose owner field says thread " + owner + "; ";
   if (is_copy && home) {
     finding.message += "that thread lives in " + describe(*facts.run, *home) +
                        ", not here: the lock was copied locked by fork";

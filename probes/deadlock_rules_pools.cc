@@ -94,10 +94,10 @@ bool stays_in_region(const DeadlockFacts& facts, const ThreadFacts& spinner,
 // A forked copy that turns round and round in a barrier of a parallel region, and has none of the
 // region's threads.
 std::optional<RootCause> spinning_team(const DeadlockFacts& facts, size_t index) {
-  constexpr double kMostOfACore = 0.5;  // two spinners may share one
+  constexpr double kMostOfACore = 0.9;
   const ThreadFacts& spinner = facts.threads[index];
   if (!is_forked_copy(*facts.run, spinner.process->key) || !spinner.seen_before ||
-      spinner.cpu_share < kMostOfACore) {
+      spinner.busy_share < kMostOfACore) {
     return std::nullopt;
   }
   const StackFrame* region = parallel_region(*spinner.thread);
@@ -109,8 +109,8 @@ std::optional<RootCause> spinning_team(const DeadlockFacts& facts, size_t index)
       finding_about(facts, FindingCode::kForkLostThreadPool, Confidence::kCertain, spinner);
   finding.message = name_of(facts, spinner) + " spins in a parallel region of " + library +
                     " for threads that are not here: they were not copied by fork";
-  finding.evidence.push_back({.name = "cpu_share",
-                              .value = spinner.cpu_share,
+  finding.evidence.push_back({.name = "busy_share",
+                              .value = spinner.busy_share,
                               .unit = "1",
                               .source = "/proc/PID/task/TID/schedstat",
                               .at = facts.last->at,

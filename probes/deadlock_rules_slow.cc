@@ -9,7 +9,7 @@
 namespace dlprobe {
 namespace {
 
-constexpr double kBusy = 0.5;  // of a core: workers may share the cores
+constexpr double kBusy = 0.9;  // running, or ready to
 constexpr BootNs kWorthAWord = 2 * kSecond;
 constexpr BootNs kWorthAWarning = 10 * kSecond;
 
@@ -22,6 +22,7 @@ bool is_written_by_workers(const DeadlockFacts& facts, const Need& need) {
 
 // The trainer, or its pin-memory thread, waits for a batch the whole time.
 bool waits_for_batch(const DeadlockFacts& facts, const ThreadFacts& trainer) {
+  if (!waits_in_a_library(*trainer.thread)) return false;
   const auto stands = [](const ThreadFacts& thread) { return thread.still || thread.polls_again; };
   if (trainer.need.kind == NeedKind::kChannel) {
     return stands(trainer) && is_written_by_workers(facts, trainer.need);
@@ -76,7 +77,7 @@ bool stays_on_line(const DeadlockFacts& facts, const ThreadFacts& worker) {
 
 RootCause slow_worker(const DeadlockFacts& facts, size_t index) {
   const ThreadFacts& worker = facts.threads[index];
-  const bool busy = worker.cpu_share >= kBusy;
+  const bool busy = worker.busy_share >= kBusy;
   const bool one_place = busy && stays_on_line(facts, worker);
   Finding finding = finding_about(
       facts, one_place ? FindingCode::kWorkerBusyNoProgress : FindingCode::kSlowSample,
@@ -86,12 +87,15 @@ RootCause slow_worker(const DeadlockFacts& facts, size_t index) {
       name_of(facts, worker) +
       (one_place ? " computed all the time on one line" : " worked all the time on one batch") +
       place_of(worker) + "; the trainer waited for it";
-  if (!busy) {
+  if (!busy && worker.need.words.empty()) {
+    finding.message = name_of(facts, worker) + " works on one batch, now and then" +
+                      place_of(worker) + "; the trainer waited for it";
+  } else if (!busy) {
     finding.message = name_of(facts, worker) + " is in the middle of a batch and waits for " +
                       worker.need.words + place_of(worker) + "; the trainer waits for it";
   }
-  finding.evidence.push_back({.name = "cpu_share",
-                              .value = worker.cpu_share,
+  finding.evidence.push_back({.name = "busy_share",
+                              .value = worker.busy_share,
                               .unit = "1",
                               .source = "/proc/PID/task/TID/schedstat",
                               .at = facts.last->at,

@@ -57,16 +57,22 @@ class Names {
 };
 
 /// CPU time and timeslices (Documentation/scheduler/sched-stats.rst); nothing on a kernel without.
-std::optional<std::pair<uint64_t, uint64_t>> read_schedstat(const Directory& process,
-                                                            const std::string& task) {
+struct SchedStat {
+  uint64_t cpu_ns = 0;
+  uint64_t queued_ns = 0;
+  uint64_t timeslices = 0;
+  bool operator==(const SchedStat&) const = default;
+};
+std::optional<SchedStat> read_schedstat(const Directory& process, const std::string& task) {
   const auto text = process.read(task + "/schedstat");
   if (!text) return std::nullopt;
   const auto fields = split_fields(trim(*text));
   if (fields.size() != 3) return std::nullopt;
   const auto cpu = parse_int<uint64_t>(fields[0]);
+  const auto queued = parse_int<uint64_t>(fields[1]);
   const auto slices = parse_int<uint64_t>(fields[2]);
-  if (!cpu || !slices) return std::nullopt;
-  return std::pair(*cpu, *slices);
+  if (!cpu || !queued || !slices) return std::nullopt;
+  return SchedStat{*cpu, *queued, *slices};
 }
 
 /// One process's look: everything that its threads need.
@@ -256,7 +262,11 @@ class ProcessLook {
     }
     const auto after = read_schedstat(process, task);
     thread.consistent = before && after && *before == *after;
-    if (after) std::tie(thread.cpu_ns, thread.timeslices) = *after;
+    if (after) {
+      thread.cpu_ns = after->cpu_ns;
+      thread.queued_ns = after->queued_ns;
+      thread.timeslices = after->timeslices;
+    }
     thread.wait = std::move(wait);
     return thread;
   }

@@ -389,6 +389,7 @@ void fields(A& a, Is<ThreadSnapshot> auto& v) {
   a("comm", v.comm);
   a("st", v.state);
   a("cpu_ns", v.cpu_ns);
+  a("queued_ns", v.queued_ns);
   a("slices", v.timeslices);
   a("wait", v.wait);
   a("futex", v.futex);

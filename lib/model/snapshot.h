@@ -97,6 +97,7 @@ struct ThreadSnapshot {
   std::string comm;         ///< hostile text
   char state = '?';         ///< R S D T t Z
   uint64_t cpu_ns = 0;      ///< that it has run (schedstat), else its ticks
+  uint64_t queued_ns = 0;   ///< that it was ready to run and had no CPU (schedstat)
   uint64_t timeslices = 0;  ///< how often it was put on a CPU: still the same, still the same wait
   ThreadWait wait;
   std::optional<FutexWait> futex;

@@ -99,8 +99,28 @@ bool is_libgomp(std::string_view name) {
   return name.starts_with("libgomp.so") || name.starts_with("libgomp-");
 }
 
+/// Who has a pthread_rwlock_t for writing (struct __pthread_rwlock_arch_t, the same on x86_64 and
+/// aarch64). A wait is on __wrphase_futex or on __writers_futex, four bytes behind it. Nothing if
+/// it is held by readers, of whom it has a count alone.
+std::optional<int32_t> writer_of(const Memory& memory, uint64_t futex) {
+  struct ReadWriteLockWords {
+    uint32_t readers, writers, phase_futex, writers_futex, pad3, pad4;
+    int32_t writer, shared;
+    uint64_t pad5, pad6;
+    uint32_t flags;
+  };
+  constexpr int32_t kLargestTid = 1 << 22;
+  for (const uint64_t offset : {8U, 12U}) {
+    const auto lock = memory.value<ReadWriteLockWords>(futex - offset);
+    if (!lock || lock->phase_futex > 3 || lock->writers_futex > 3 || lock->flags > 2) continue;
+    if (lock->shared != 0 && lock->shared != 1) continue;
+    if (lock->writer > 0 && lock->writer <= kLargestTid) return lock->writer;
+  }
+  return std::nullopt;
+}
+
 LockKind kind_of_function(std::string_view function) {
-  constexpr std::array<std::pair<std::string_view, LockKind>, 10> kFunctions = {{
+  constexpr std::array<std::pair<std::string_view, LockKind>, 9> kFunctions = {{
       {"pthread_mutex_", LockKind::kMutex},
       {"pthread_cond_", LockKind::kCondition},
       {"pthread_rwlock_", LockKind::kReadWriteLock},
@@ -110,8 +130,9 @@ LockKind kind_of_function(std::string_view function) {
       {"pthread_clockjoin", LockKind::kJoin},
       {"pthread_once", LockKind::kOnce},
       {"sem_", LockKind::kSemaphore},
-      {"__pthread_mutex_", LockKind::kMutex},
   }};
+  // glibc has most of them under an internal name, too: __pthread_rwlock_wrlock.
+  function.remove_prefix(std::min(function.find_first_not_of('_'), function.size()));
   for (const auto& [prefix, kind] : kFunctions) {
     if (function.starts_with(prefix)) return kind;
   }
@@ -144,6 +165,7 @@ std::optional<FutexWait> decode_futex_wait(const SyscallFile& call, const Memory
 }
 
 void refine_by_stack(FutexWait& wait, std::span<const StackFrame> stack, const Memory& memory) {
+  if (wait.kind == LockKind::kGil) return;
   for (const StackFrame& frame : stack) {
     if (frame.python) return;
     const std::string_view file = base_name(frame.file);
@@ -162,6 +184,7 @@ void refine_by_stack(FutexWait& wait, std::span<const StackFrame> stack, const M
     const bool on_mutex = kind == LockKind::kCondition && wait.kind == LockKind::kMutex;
     if (!on_mutex) wait.kind = kind;
     if (kind == LockKind::kSemaphore && wait.shared) wait.kind = LockKind::kSharedSemaphore;
+    if (kind == LockKind::kReadWriteLock) wait.owner_tid = writer_of(memory, wait.address);
     if (kind == LockKind::kJoin) wait.owner_tid = static_cast<int32_t>(wait.expected);
     return;
   }
