@@ -41,7 +41,7 @@ struct Need {
   std::vector<size_t> providers;
   /// Somebody beyond `providers` may give it, too, or time does.
   bool others_may = true;
-  /// The thread that would have to give it, of whom it is known that he is not there.
+  /// It is known that the thread that would have to give it is not there; its tid, or 0.
   std::optional<int32_t> missing_tid;
 };
 

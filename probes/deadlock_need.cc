@@ -105,7 +105,7 @@ class NeedReader {
       default:
         break;
     }
-    if (futex.owner_tid && *futex.owner_tid > 0) return of_owned_lock(futex);
+    if (futex.owner_gone || futex.owner_tid.value_or(0) > 0) return of_owned_lock(futex);
     return of_private_word(futex);
   }
 
@@ -136,12 +136,13 @@ class NeedReader {
     for (size_t i = 0; i < facts_.threads.size(); ++i) {
       const ThreadFacts& other = facts_.threads[i];
       const bool may_be = is_shared || other.process == waiter_.process;
-      if (may_be && other.thread->tid == *futex.owner_tid) need.providers.push_back(i);
+      if (may_be && other.thread->tid == futex.owner_tid) need.providers.push_back(i);
     }
-    const std::string owner = "thread " + std::to_string(*futex.owner_tid);
     if (need.providers.empty()) {
-      need.missing_tid = futex.owner_tid;
-      need.words = "a " + what + " whose owner, " + owner + ", is not in this process";
+      need.missing_tid = futex.owner_tid.value_or(0);
+      need.words = "a " + what + " whose owner" +
+                   (futex.owner_tid ? ", thread " + std::to_string(*futex.owner_tid) + "," : "") +
+                   " is not in this process";
       // A namespace of pids of its own, or a process outside of the tree, may hide the owner.
       if (is_shared) need.others_may = true;
     } else {

@@ -29,27 +29,6 @@ std::vector<bool> explained_by(const DeadlockFacts& facts, const std::vector<Roo
   return explained;
 }
 
-// The shortest way of waits from a thread back to itself; empty if there is none.
-std::vector<size_t> circle_from(const DeadlockFacts& facts, size_t start) {
-  std::map<size_t, size_t> came_from;
-  std::deque<size_t> queue = {start};
-  while (!queue.empty()) {
-    const size_t at = queue.front();
-    queue.pop_front();
-    for (const size_t next : facts.threads[at].need.providers) {
-      if (next == start) {
-        std::vector<size_t> circle = {at};
-        while (circle.back() != start)
-          circle.push_back(came_from.at(circle.back()));
-        std::ranges::reverse(circle);
-        return circle;
-      }
-      if (facts.threads[next].doomed && came_from.emplace(next, at).second) queue.push_back(next);
-    }
-  }
-  return {};
-}
-
 // A wait for something that one holder keeps: what a circle of locks is made of.
 bool is_hold(const ThreadFacts& thread) {
   switch (thread.need.kind) {
@@ -64,6 +43,29 @@ bool is_hold(const ThreadFacts& thread) {
     default:
       return false;
   }
+}
+
+// The shortest way from a thread back to itself along such waits; empty if there is none.
+std::vector<size_t> circle_from(const DeadlockFacts& facts, size_t start) {
+  std::map<size_t, size_t> came_from;
+  std::deque<size_t> queue = {start};
+  while (!queue.empty()) {
+    const size_t at = queue.front();
+    queue.pop_front();
+    for (const size_t next : facts.threads[at].need.providers) {
+      if (next == start) {
+        std::vector<size_t> circle = {at};
+        while (circle.back() != start)
+          circle.push_back(came_from.at(circle.back()));
+        std::ranges::reverse(circle);
+        return circle;
+      }
+      if (facts.threads[next].doomed && is_hold(facts.threads[next]) &&
+          came_from.emplace(next, at).second)
+        queue.push_back(next);
+    }
+  }
+  return {};
 }
 
 RootCause lock_circle(const DeadlockFacts& facts, const std::vector<size_t>& circle) {
@@ -254,8 +256,6 @@ std::vector<RootCause> find_circles(const DeadlockFacts& facts,
   };
   for (const ProcessSnapshot& process : facts.last->processes)
     if (auto cause = closed_by_locks(facts, process, explained)) add(std::move(*cause));
-  for (size_t i = 0; i < facts.threads.size(); ++i)
-    if (auto cause = lost_notifier(facts, i, explained)) add(std::move(*cause));
   for (size_t i = 0; i < facts.threads.size(); ++i) {
     if (!facts.threads[i].doomed || explained[i] || !is_hold(facts.threads[i])) continue;
     const auto circle = circle_from(facts, i);
@@ -271,6 +271,8 @@ std::vector<RootCause> find_circles(const DeadlockFacts& facts,
     const auto idle = idle_processes(facts, thread, explained);
     if (!idle.empty()) add(lost_work(facts, i, idle));
   }
+  for (size_t i = 0; i < facts.threads.size(); ++i)
+    if (auto cause = lost_notifier(facts, i, explained)) add(std::move(*cause));
   return causes;
 }
 

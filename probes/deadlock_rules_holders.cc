@@ -19,7 +19,8 @@ RootCause missing_owner(const DeadlockFacts& facts, size_t index) {
   const ThreadFacts& waiter = facts.threads[index];
   const std::string who = name_of(facts, waiter);
   const int32_t tid = *waiter.need.missing_tid;
-  const std::string owner = std::to_string(tid);
+  // Python's locks name their owner by the address of his pthread, which tells no tid.
+  const std::string owner = tid > 0 ? std::to_string(tid) : "of a pthread that is not here";
   const bool is_copy = is_forked_copy(*facts.run, waiter.process->key);
   const bool is_python = !waiter.thread->futex->python_type.empty();
   const FindingCode of_copy =
@@ -27,13 +28,15 @@ RootCause missing_owner(const DeadlockFacts& facts, size_t index) {
   Finding finding = finding_about(facts, is_copy ? of_copy : FindingCode::kWaitsForMissingThread,
                                   Confidence::kCertain, waiter);
   const auto home = process_of_thread(facts, tid);
-  finding.message =
-      who + " waits for a " + waiter.need.label + " whose owner field says thread " + owner + "; ";
+  finding.message = who + " waits for a " + waiter.need.label +
+                    (tid > 0 ? " whose owner field says thread " + owner : " that has an owner") +
+                    "; ";
   if (is_copy && home) {
     finding.message += "that thread lives in " + describe(*facts.run, *home) +
                        ", not here: the lock was copied locked by fork";
   } else if (is_copy) {
-    finding.message += "no thread here has that number: the lock was copied locked by fork";
+    finding.message +=
+        "that thread does not exist in this process: the lock was copied locked by fork";
   } else {
     finding.message += "that thread has ended without releasing it";
   }

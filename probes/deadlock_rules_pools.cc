@@ -38,38 +38,33 @@ RootCause lost_team(const DeadlockFacts& facts, size_t index) {
   return {std::move(finding), index};
 }
 
-// The library that gave a parallel region its threads, and where: the outermost frame of a library
-// below which the thread yields for ever. Exported names of libgomp, and LLVM's and Intel's OpenMP.
+// GNU's, Intel's and LLVM's OpenMP, under their own names or as wheels ship them
+// (libgomp-a34b3233.so.1.0.0).
+bool is_openmp(const StackFrame& frame) {
+  const std::string_view file = base_name(frame.file);
+  return !frame.python &&
+         (file.starts_with("libgomp") || file.starts_with("libiomp") || file.starts_with("libomp"));
+}
+
+// Where the parallel region was entered: the outermost frame of the OpenMP library.
 const StackFrame* parallel_region(const ThreadSnapshot& thread) {
-  const auto found = std::ranges::find_if(thread.stack, [](const StackFrame& frame) {
-    return !frame.python &&
-           (frame.function.starts_with("GOMP_parallel") || frame.function == "__kmpc_fork_call");
-  });
-  return found == thread.stack.end() ? nullptr : &*found;
+  const auto found = std::find_if(thread.stack.rbegin(), thread.stack.rend(), is_openmp);
+  return found == thread.stack.rend() ? nullptr : &*found;
 }
 
-// It gives up the CPU at once whenever it gets it: sched_yield in the innermost frames, at this
-// look or an earlier one.
-bool yields(const DeadlockFacts& facts, const ThreadFacts& spinner) {
-  const auto is_yielding = [](const ThreadSnapshot& thread) {
-    return std::ranges::any_of(
-        thread.stack.begin(),
-        thread.stack.begin() + std::min<ptrdiff_t>(3, std::ssize(thread.stack)),
-        [](const StackFrame& frame) {
-          return frame.function == "sched_yield" || frame.function == "__sched_yield";
-        });
-  };
-  return std::ranges::any_of(facts.run->snapshots, [&](const TreeSnapshot& tree) {
-    const auto process =
-        std::ranges::find(tree.processes, spinner.process->key, &ProcessSnapshot::key);
-    if (process == tree.processes.end()) return false;
-    const auto thread =
-        std::ranges::find(process->threads, spinner.thread->tid, &ThreadSnapshot::tid);
-    return thread != process->threads.end() && is_yielding(*thread);
-  });
+// It waits by turning round: in the OpenMP library itself, or giving the CPU away as soon as it
+// gets it (sched_yield in the innermost frames).
+bool turns_round(const ThreadSnapshot& thread) {
+  constexpr ptrdiff_t kInnermost = 3;
+  if (thread.stack.empty()) return false;
+  const auto end = thread.stack.begin() + std::min(kInnermost, std::ssize(thread.stack));
+  return is_openmp(thread.stack.front()) ||
+         std::any_of(thread.stack.begin(), end, [](const StackFrame& frame) {
+           return frame.function == "sched_yield" || frame.function == "__sched_yield";
+         });
 }
 
-// From the parallel region outwards nothing moved at any look.
+// From the parallel region outwards nothing moved at any look, and it turned round at most of them.
 bool stays_in_region(const DeadlockFacts& facts, const ThreadFacts& spinner,
                      const StackFrame& region) {
   const auto outer = [&](const ThreadSnapshot& thread) {
@@ -78,6 +73,7 @@ bool stays_in_region(const DeadlockFacts& facts, const ThreadFacts& spinner,
   };
   const auto wanted = outer(*spinner.thread);
   size_t seen = 0;
+  size_t turning = 0;
   for (const TreeSnapshot& tree : facts.run->snapshots) {
     const auto process =
         std::ranges::find(tree.processes, spinner.process->key, &ProcessSnapshot::key);
@@ -87,8 +83,9 @@ bool stays_in_region(const DeadlockFacts& facts, const ThreadFacts& spinner,
     if (thread == process->threads.end() || thread->stack.empty()) continue;
     if (outer(*thread) != wanted) return false;
     ++seen;
+    if (turns_round(*thread)) ++turning;
   }
-  return seen >= 3;
+  return seen >= 3 && turning * 2 > seen;
 }
 
 // A forked copy that turns round and round in a barrier of a parallel region, and has none of the
@@ -104,7 +101,7 @@ std::optional<RootCause> spinning_team(const DeadlockFacts& facts, size_t index)
   if (region == nullptr) return std::nullopt;
   const std::string library(base_name(region->file));
   if (count_pool_threads(*spinner.process, library) > 0) return std::nullopt;
-  if (!yields(facts, spinner) || !stays_in_region(facts, spinner, *region)) return std::nullopt;
+  if (!stays_in_region(facts, spinner, *region)) return std::nullopt;
   Finding finding =
       finding_about(facts, FindingCode::kForkLostThreadPool, Confidence::kCertain, spinner);
   finding.message = name_of(facts, spinner) + " spins in a parallel region of " + library +
@@ -119,7 +116,8 @@ std::optional<RootCause> spinning_team(const DeadlockFacts& facts, size_t index)
       count_fact("threads_of_the_team", 1, "stacks of all threads", facts.last->at));
   finding.alternatives.push_back(
       {.cause = "DLP0312",
-       .why_not = "it calls sched_yield in one and the same parallel region at every look"});
+       .why_not =
+           "it waits in one and the same parallel region at every look, and does nothing else"});
   add_pool_remedies(finding, spinner);
   return RootCause{std::move(finding), index};
 }

@@ -35,7 +35,6 @@ bool waits_for_batch(const DeadlockFacts& facts, const ThreadFacts& trainer) {
 }
 
 bool is_idle(const DeadlockFacts& facts, const ThreadFacts& worker) {
-  if (!worker.still && !worker.polls_again) return false;
   if (worker.need.kind == NeedKind::kSharedLock || worker.need.kind == NeedKind::kSharedCount) {
     return true;  // the lock of a queue of tasks
   }

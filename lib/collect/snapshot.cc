@@ -167,7 +167,9 @@ class ProcessLook {
     for (ThreadSnapshot& thread : snapshot.threads) {
       if (!is_private_semaphore(thread) || thread.futex->address != object.semaphore) continue;
       thread.futex->python_type = object.type;
-      if (object.owner && object.count > 0) thread.futex->owner_tid = tid_of_pthread(*object.owner);
+      if (!object.owner || object.count <= 0) continue;
+      thread.futex->owner_tid = tid_of_pthread(*object.owner);
+      thread.futex->owner_gone = !thread.futex->owner_tid && snapshot.python_note.empty();
     }
   }
 

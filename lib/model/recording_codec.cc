@@ -354,6 +354,7 @@ void fields(A& a, Is<FutexWait> auto& v) {
   a("value", v.value);
   a("kind", v.kind);
   a("owner", v.owner_tid);
+  a("gone", v.owner_gone);
   a("team", v.team_size);
   a("python", v.python_type);
   a("file", v.file);

@@ -53,7 +53,8 @@ struct FutexWait {
   uint32_t value = 0;     ///< the value when it was looked at
   LockKind kind = LockKind::kUnknown;
   std::optional<int32_t> owner_tid;  ///< as the word has it: in the owner's pid namespace
-  uint32_t team_size = 0;            ///< of kOpenMpBarrier
+  bool owner_gone = false;  ///< its owner is a thread that this process does not have any more
+  uint32_t team_size = 0;   ///< of kOpenMpBarrier
   std::string python_type;  ///< of the Python object it belongs to: "_thread.lock", "_thread.RLock"
   /// Of shared memory: the file that the word lies in, its identity over processes.
   std::string file;
