@@ -254,7 +254,7 @@ class ProcessLook {
     if (mapping == nullptr) return frame;
     frame.file = mapping->path;
     if (mapping->inode == 0) return frame;
-    const auto& file = modules_.open(*target_.directory, *mapping);
+    const auto& file = modules_.file_of(*target_.directory, *mapping);
     const auto bias = file ? (*file)->bias(*mapping) : std::nullopt;
     if (!bias) return frame;
     frame.offset = address - *bias;

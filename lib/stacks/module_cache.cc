@@ -15,8 +15,8 @@ Expected<UniqueFd> open_mapped(const Directory& process, const Mapping& mapping)
 
 }  // namespace
 
-const Expected<std::shared_ptr<const ElfFile>>& ModuleCache::open(const Directory& process,
-                                                                  const Mapping& mapping) {
+const Expected<std::shared_ptr<const ElfFile>>& ModuleCache::file_of(const Directory& process,
+                                                                     const Mapping& mapping) {
   const auto [entry, is_new] = files_.try_emplace(Id(mapping.device, mapping.inode));
   if (is_new) {
     auto file = open_mapped(process, mapping);

@@ -20,8 +20,8 @@ class ModuleCache {
   /// root, so that files of a container are found, and by map_files where the path leads to another
   /// file now (deleted, replaced). The reason is kept, too: a file is tried once. Opening may wait
   /// for a slow file system: run it by DeadlineReader.
-  const Expected<std::shared_ptr<const ElfFile>>& open(const Directory& process,
-                                                       const Mapping& mapping);
+  const Expected<std::shared_ptr<const ElfFile>>& file_of(const Directory& process,
+                                                          const Mapping& mapping);
 
  private:
   using Id = std::pair<uint64_t, uint64_t>;  // device, inode
