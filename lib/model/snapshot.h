@@ -52,8 +52,10 @@ struct FutexWait {
   uint32_t expected = 0;  ///< the value that it waits to change
   uint32_t value = 0;     ///< the value when it was looked at
   LockKind kind = LockKind::kUnknown;
-  std::optional<int32_t> owner_tid;  ///< as the word has it: in the owner's pid namespace
-  uint32_t team_size = 0;            ///< of kOpenMpBarrier
+  /// Of its owner, as the word has it. Where the waiter is in a pid namespace of its own: as
+  /// dlprobe sees it if it is a thread of the tree.
+  std::optional<int32_t> owner_tid;
+  uint32_t team_size = 0;   ///< of kOpenMpBarrier
   std::string python_type;  ///< of the Python object it belongs to: "_thread.lock", "_thread.RLock"
   /// Of shared memory: the file that the word lies in, its identity over processes.
   std::string file;
@@ -94,10 +96,12 @@ struct ChannelEnd {
 /// One thread at one moment.
 struct ThreadSnapshot {
   int32_t tid = 0;
+  int32_t own_tid = 0;      ///< in its own pid namespace; 0: the same
   std::string comm;         ///< hostile text
   char state = '?';         ///< R S D T t Z
   uint64_t cpu_ns = 0;      ///< that it has run (schedstat), else its ticks
   uint64_t timeslices = 0;  ///< how often it was put on a CPU: still the same, still the same wait
+  std::string wchan;  ///< the kernel's function that it waits in, where no more is known of it
   ThreadWait wait;
   std::optional<FutexWait> futex;
   std::vector<StackFrame> stack;  ///< innermost first; Python and native merged where they match

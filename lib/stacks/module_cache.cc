@@ -18,7 +18,9 @@ Expected<UniqueFd> open_mapped(const Directory& process, const Mapping& mapping)
 const Expected<std::shared_ptr<const ElfFile>>& ModuleCache::file_of(const Directory& process,
                                                                      const Mapping& mapping) {
   const auto [entry, is_new] = files_.try_emplace(Id(mapping.device, mapping.inode));
-  if (is_new) {
+  if (is_new && mapping.inode == 0) {
+    entry->second = failure(ErrorCode::kNotFound, "open the file of memory without a file");
+  } else if (is_new) {
     auto file = open_mapped(process, mapping);
     if (file) {
       entry->second = ElfFile::open(std::move(*file), mapping.path);
