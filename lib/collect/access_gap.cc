@@ -86,7 +86,7 @@ Cause cause_of(const Directory& root, const Directory& process, int32_t pid) {
             fmt::format("sudo dlprobe attach {}", pid)};
   }
   // The kernel gives the files of a process that is not dumpable to root (proc(5)).
-  const auto owner = process.stat("");
+  const auto owner = process.stat("status");
   if (owner && owner->uid != target->real_uid) {
     return {
         "it is not dumpable: it was started by a set-user-id program or one with capabilities, "

@@ -106,7 +106,7 @@ class ProcessLook {
     }
     if (forbidden_) {
       snapshot.python_note = to_string(*forbidden_);
-    } else {
+    } else if (!kernel_thread_) {
       ModuleSymbols symbols(*image_, modules_);
       python_.find(space_, symbols);
       look_again_at_those_who_moved(snapshot, unwinder);
@@ -252,40 +252,59 @@ class ProcessLook {
       thread.stack.push_back(frame_at(address));
   }
 
-  /// Running threads, and those whose walk needs registers that only a stopped thread shows. What
-  /// Python's frames need is read while they stand still, too.
+  /// Running threads, those whose walk needs registers that only a stopped thread shows, and, with
+  /// them, those that are about to run: who waits with a timeout, as for the GIL. What Python's
+  /// frames need is read while they stand still, too.
   void stop_and_look(ProcessSnapshot& snapshot, Unwinder& unwinder) {
     if (to_stop_.empty()) return;
-    ThreadStop stop;
-    if (options_.max_pause.count() > 0) {
-      const std::vector<int32_t> tids(to_stop_.begin(), to_stop_.end());
-      stop = stop_threads(tids, options_.max_pause, [&](std::span<const StoppedThread> threads) {
-        copy_stacks(threads);
-        python_.read();
-      });
-      snapshot.pause_ns = stop.pause.count();
+    std::chrono::nanoseconds left = options_.max_pause;
+    constexpr int kMostStops = 2;
+    for (int i = 0; i < kMostStops && left.count() > 0; ++i) {
+      for (const ThreadSnapshot& thread : snapshot.threads) {
+        const bool woke = i > 0 && !thread.consistent && slices_.at(thread.tid);
+        if ((thread.futex && thread.futex->timed) || woke) to_stop_.insert(thread.tid);
+      }
+      left -= stop_once(snapshot, unwinder, left);
+      if (std::ranges::all_of(snapshot.threads, &ThreadSnapshot::consistent)) return;
     }
-    for (const NotStopped& missed : stop.not_stopped) {
-      const auto thread = std::ranges::find(snapshot.threads, missed.tid, &ThreadSnapshot::tid);
-      thread->stack_note += "; " + to_string(missed.why);
-      if (missed.why.code == ErrorCode::kForbidden) not_stopped_ = missed.why;
-    }
-    if (stop.threads.empty() || !stop.in_time || !stop.not_stopped.empty()) {
-      python_.read_until_steady(memory_);
-    }
+    const auto moves = [&](const ThreadSnapshot& thread) {
+      return !thread.consistent && to_stop_.contains(thread.tid);
+    };
+    if (std::ranges::any_of(snapshot.threads, moves)) python_.read_until_steady(memory_);
+  }
+
+  std::chrono::nanoseconds stop_once(ProcessSnapshot& snapshot, Unwinder& unwinder,
+                                     std::chrono::nanoseconds budget) {
+    const std::vector<int32_t> tids(to_stop_.begin(), to_stop_.end());
+    const ThreadStop stop = stop_threads(tids, budget, [&](std::span<const StoppedThread> threads) {
+      copy_stacks(threads);
+      python_.read();
+    });
+    snapshot.pause_ns += stop.pause.count();
     for (ThreadSnapshot& thread : snapshot.threads)
       mark_consistent(thread);
+    for (const NotStopped& missed : stop.not_stopped) {
+      ThreadSnapshot& thread = find(snapshot, missed.tid);
+      thread.consistent = false;
+      thread.stack_note += "; " + to_string(missed.why);
+      if (missed.why.code == ErrorCode::kForbidden) not_stopped_ = missed.why;
+    }
     for (const StoppedThread& stopped : stop.threads) {
-      const auto thread = std::ranges::find(snapshot.threads, stopped.tid, &ThreadSnapshot::tid);
+      ThreadSnapshot& thread = find(snapshot, stopped.tid);
       const Registers registers{.program_counter = stopped.program_counter,
                                 .stack_pointer = stopped.stack_pointer,
                                 .others = {stopped.registers.begin(), stopped.registers.end()}};
       stack_pointers_[stopped.tid] = stopped.stack_pointer;
-      put(unwinder.unwind(registers), *thread);
-      thread->stopped = true;
-      thread->consistent = stop.in_time;
-      if (!stop.in_time) thread->stack_note += "; it had to go on before all was copied";
+      put(unwinder.unwind(registers), thread);
+      thread.stopped = true;
+      thread.consistent = stop.in_time;
+      if (!stop.in_time) thread.stack_note += "; it had to go on before all was copied";
     }
+    return stop.pause;
+  }
+
+  static ThreadSnapshot& find(ProcessSnapshot& snapshot, int32_t tid) {
+    return *std::ranges::find(snapshot.threads, tid, &ThreadSnapshot::tid);
   }
 
   void copy_stacks(std::span<const StoppedThread> threads) {
