@@ -58,9 +58,21 @@ void PythonLook::find(const AddressSpace& space, SymbolSource& symbols) {
   read();
 }
 
-void PythonLook::read() {
+void PythonLook::expect_moved(const ProcessSnapshot& snapshot, const AddressSpace& space,
+                              const std::map<int32_t, uint64_t>& stack_pointers,
+                              const std::set<int32_t>& moved) {
+  still_.clear();
+  if (!stacks_) return;
+  const ThreadMatcher matcher(snapshot, space, stack_pointers);
+  for (const PythonThread& thread : stacks_->threads) {
+    const auto tid = matcher.tid_of(thread);
+    if (tid && !moved.contains(*tid)) still_.push_back(thread);
+  }
+}
+
+void PythonLook::read_unless(std::span<const PythonThread> known) {
   if (!runtime_) return;
-  auto stacks = read_python_stacks(*memory_, *runtime_, *codes_);
+  auto stacks = read_python_stacks(*memory_, *runtime_, *codes_, known);
   if (stacks) {
     stacks_ = std::move(*stacks);
     error_.reset();

@@ -3,6 +3,9 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
+#include <span>
+#include <vector>
 
 #include "lib/model/snapshot.h"
 #include "lib/stacks/address_space.h"
@@ -23,7 +26,14 @@ class PythonLook {
   void find(const AddressSpace& space, SymbolSource& symbols);
 
   /// Reads the frames again, if there is a Python. Of what stands still, or is stopped.
-  void read();
+  void read() { read_unless({}); }
+
+  /// Picks the threads whose frames read_moved() is to read: `moved`, and those that cannot be
+  /// told. The others have stood still.
+  void expect_moved(const ProcessSnapshot& snapshot, const AddressSpace& space,
+                    const std::map<int32_t, uint64_t>& stack_pointers,
+                    const std::set<int32_t>& moved);
+  void read_moved() { read_unless(still_); }
 
   /// Reads the frames until two reads have found the same, a few times at most: of threads that run
   /// meanwhile. `memory` is what it reads from: forgotten before each read.
@@ -38,12 +48,15 @@ class PythonLook {
   void merge(ThreadSnapshot& thread) const;
 
  private:
+  void read_unless(std::span<const PythonThread> known);
+
   const ProcessMemory* memory_;
   PythonCodeCache* codes_;
   std::optional<PythonRuntime> runtime_;
   std::optional<PythonStacks> stacks_;
   std::optional<Error> error_;
   bool steady_ = true;
+  std::vector<PythonThread> still_;
   std::map<int32_t, PythonThread> by_tid_;
 };
 

@@ -276,9 +276,10 @@ class ProcessLook {
   std::chrono::nanoseconds stop_once(ProcessSnapshot& snapshot, Unwinder& unwinder,
                                      std::chrono::nanoseconds budget) {
     const std::vector<int32_t> tids(to_stop_.begin(), to_stop_.end());
+    python_.expect_moved(snapshot, space_, stack_pointers_, to_stop_);
     const ThreadStop stop = stop_threads(tids, budget, [&](std::span<const StoppedThread> threads) {
       copy_stacks(threads);
-      python_.read();
+      python_.read_moved();
     });
     snapshot.pause_ns += stop.pause.count();
     for (ThreadSnapshot& thread : snapshot.threads)
