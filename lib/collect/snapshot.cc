@@ -3,22 +3,27 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <iterator>
 #include <map>
+#include <optional>
+#include <set>
+#include <span>
 #include <string>
 #include <utility>
 
 #include "lib/base/parse.h"
+#include "lib/collect/access_gap.h"
 #include "lib/collect/channel_ends.h"
+#include "lib/collect/lock_look.h"
+#include "lib/collect/python_look.h"
 #include "lib/collect/thread_waits.h"
 #include "lib/os/thread_stop.h"
 #include "lib/proc/pid_stat.h"
+#include "lib/proc/pid_status.h"
 #include "lib/proc/syscall_file.h"
 #include "lib/stacks/futex_wait.h"
-#include "lib/stacks/merge_stacks.h"
 #include "lib/stacks/module_cache.h"
 #include "lib/stacks/module_symbols.h"
-#include "lib/stacks/python_frames.h"
-#include "lib/stacks/python_locks.h"
 #include "lib/stacks/unwinder.h"
 
 namespace dlprobe {
@@ -75,6 +80,15 @@ std::optional<SchedStat> read_schedstat(const Directory& process, const std::str
   return SchedStat{*cpu, *queued, *slices};
 }
 
+/// The thread by which a process's memory and mappings are reached: its main thread, or where that
+/// has ended (pthread_exit in main) one of the others.
+int32_t image_thread(const SnapshotTarget& target) {
+  const auto stat = chain(target.directory->read("stat"), parse_pid_stat);
+  if (!stat || stat->state != 'Z') return target.key.pid;
+  const auto tids = list_threads(*target.directory, target.key.pid, 2);
+  return tids && tids->size() > 1 ? tids->back() : target.key.pid;
+}
+
 /// One process's look: everything that its threads need.
 class ProcessLook {
  public:
@@ -83,21 +97,42 @@ class ProcessLook {
       : machine_(machine),
         options_(options),
         target_(target),
-        codes_(codes),
         modules_(modules),
-        memory_(machine.processes, target.key.pid) {}
+        image_thread_(image_thread(target)),
+        memory_(machine.processes, image_thread_),
+        python_(memory_, codes) {}
 
   Expected<ProcessSnapshot> look() {
     ProcessSnapshot snapshot{.key = target_.key, .at = machine_.clock->now()};
-    DLP_TRY(space_, AddressSpace::read(*target_.directory));
-    DLP_TRY(auto waits, read_thread_waits(*machine_.processes, *target_.directory, target_.key.pid,
-                                          kMostThreads));
-    Unwinder unwinder(memory_, space_, *target_.directory, modules_);
-    for (ThreadWait& wait : waits)
-      snapshot.threads.push_back(look_at(std::move(wait), unwinder));
-    if (options_.max_pause.count() > 0) stop_and_look(snapshot, unwinder);
-    read_python(snapshot);
+    DLP_TRY(status_, chain(target_.directory->read("status"), parse_pid_status));
+    DLP_TRY(image_, open_image());
+    DLP_TRY(const auto tids, list_threads(*target_.directory, target_.key.pid, kMostThreads));
+    read_space();
+    Unwinder unwinder(memory_, space_, *image_, modules_);
+    for (const int32_t tid : tids) {
+      if (auto thread = look_at(tid, unwinder)) snapshot.threads.push_back(std::move(*thread));
+    }
+    if (forbidden_) {
+      snapshot.python_note = to_string(*forbidden_);
+    } else if (!kernel_thread_) {
+      ModuleSymbols symbols(*image_, modules_);
+      python_.find(space_, symbols);
+      look_again_at_those_who_moved(snapshot, unwinder);
+      stop_and_look(snapshot, unwinder);
+      python_.assign(snapshot, space_, stack_pointers_);
+    }
+    note_gaps();
     return snapshot;
+  }
+
+  std::vector<Gap> take_gaps() { return std::move(gaps_); }
+
+  /// The pid namespace of a process in one of its own, where `own_tid` is said; else 0.
+  uint64_t nested_namespace() const {
+    if (status_.namespace_pids.size() < 2) return 0;
+    const auto link = target_.directory->read_link("ns/pid");  // "pid:[4026531836]"
+    if (!link || !link->starts_with("pid:[")) return 0;
+    return parse_int<uint64_t>(std::string_view(*link).substr(5, link->size() - 6)).value_or(0);
   }
 
   /// Names of functions, and what follows from them.
@@ -116,161 +151,101 @@ class ProcessLook {
   void refine(ProcessSnapshot& snapshot) const {
     for (ThreadSnapshot& thread : snapshot.threads) {
       if (thread.futex) refine_by_stack(*thread.futex, thread.stack, memory_);
-      merge_python(thread);
+      python_.merge(thread);
     }
   }
 
-  /// Whose the semaphores are that threads wait on: Python's locks, and the shared ones that this
-  /// process has, whoever waits.
   void find_locks(ProcessSnapshot& snapshot, bool with_shared, PythonLockPlaces& places) const {
-    std::map<uint64_t, const Mapping*> shared;
-    std::vector<uint64_t> semaphores;
-    for (const Mapping& mapping : space_.mappings()) {
-      if (!with_shared || !mapping.shared || !mapping.path.contains("/sem.")) continue;
-      shared.emplace(mapping.begin, &mapping);
-      semaphores.push_back(mapping.begin);
-    }
-    for (const ThreadSnapshot& thread : snapshot.threads) {
-      if (is_private_semaphore(thread)) semaphores.push_back(thread.futex->address);
-    }
-    std::ranges::sort(semaphores);
-    for (PythonLockObject& object : find_python_locks(*machine_.processes, target_.key.pid, space_,
-                                                      memory_, semaphores, places)) {
-      const auto mapping = shared.find(object.semaphore);
-      if (mapping != shared.end()) {
-        snapshot.sem_locks.push_back(sem_lock(object, *mapping->second));
-      } else {
-        mark_python_lock(object, snapshot);
-      }
-    }
-    std::ranges::sort(snapshot.sem_locks, {}, &SemLockState::inode);
+    LockLook(*machine_.processes, image_thread_, space_, memory_, python_)
+        .look(snapshot, with_shared, places);
   }
 
  private:
-  static bool is_private_semaphore(const ThreadSnapshot& thread) {
-    return thread.futex && !thread.futex->shared && !thread.futex->timed &&
-           thread.futex->kind == LockKind::kSemaphore;
+  Expected<std::shared_ptr<const Directory>> open_image() const {
+    if (image_thread_ == target_.key.pid) return target_.directory;
+    return target_.directory->open_directory("task/" + std::to_string(image_thread_));
   }
 
-  SemLockState sem_lock(const PythonLockObject& object, const Mapping& mapping) const {
-    const auto value = memory_.value<int32_t>(object.semaphore);
-    return {.inode = mapping.inode,
-            .file = mapping.path,
-            .value = value.value_or(0),
-            .recursive = object.recursive,
-            .max_value = object.max_value,
-            .count = object.count,
-            .last_tid = object.owner ? tid_of_pthread(*object.owner) : std::nullopt};
-  }
-
-  void mark_python_lock(const PythonLockObject& object, ProcessSnapshot& snapshot) const {
-    for (ThreadSnapshot& thread : snapshot.threads) {
-      if (!is_private_semaphore(thread) || thread.futex->address != object.semaphore) continue;
-      thread.futex->python_type = object.type;
-      if (!object.owner || object.count <= 0) continue;
-      thread.futex->owner_tid = tid_of_pthread(*object.owner);
-      thread.futex->owner_gone = !thread.futex->owner_tid && snapshot.python_note.empty();
+  void read_space() {
+    auto space = AddressSpace::read(*image_);
+    if (space) {
+      space_ = std::move(*space);
+    } else if (space.error().code == ErrorCode::kForbidden) {
+      forbidden_ = std::move(space).error();
     }
   }
 
-  std::optional<int32_t> tid_of_pthread(uint64_t pthread_id) const {
-    const auto found = tids_.find(pthread_id);
-    return found == tids_.end() ? std::nullopt : std::optional(found->second);
-  }
-
-  void read_python(ProcessSnapshot& snapshot) {
-    ModuleSymbols symbols(*target_.directory, modules_);
-    const auto runtime = find_python(memory_, space_, symbols);
-    if (!runtime || !*runtime) {
-      if (!runtime) snapshot.python_note = to_string(runtime.error());
-      return;
-    }
-    snapshot.python = to_string((*runtime)->version);
-    auto stacks = read_python_stacks(memory_, **runtime, codes_);
-    if (!stacks) {
-      snapshot.python_note = to_string(stacks.error());
-      return;
-    }
-    mark_waits_for_gil(*stacks, snapshot);
-    for (PythonThread& thread : stacks->threads) {
-      const auto tid = tid_of(thread, snapshot);
-      if (!tid) continue;
-      if (thread.holds_gil) snapshot.gil_holder = *tid;
-      tids_.insert_or_assign(thread.pthread_id, *tid);
-      python_.insert_or_assign(*tid, std::move(thread));
-    }
-  }
-
-  static void mark_waits_for_gil(const PythonStacks& stacks, ProcessSnapshot& snapshot) {
-    for (ThreadSnapshot& thread : snapshot.threads) {
-      if (!thread.futex) continue;
-      for (const PythonGil& gil : stacks.gils) {
-        if (gil.cond.contains(thread.futex->address)) thread.futex->kind = LockKind::kGil;
-      }
-    }
-  }
-
-  /// The thread's own word (CPython 3.11 on) where such a thread exists, else by its stack: a
-  /// thread's pthread_self() lies at the upper end of the mapping that holds its stack. The main
-  /// thread's does not; it is what is left.
-  std::optional<int32_t> tid_of(const PythonThread& python, const ProcessSnapshot& snapshot) const {
-    const Mapping* own = space_.find(python.pthread_id);
-    for (const ThreadSnapshot& thread : snapshot.threads) {
-      const auto stack = stack_pointers_.find(thread.tid);
-      if (stack != stack_pointers_.end() && own != nullptr && space_.find(stack->second) == own) {
-        return thread.tid;
-      }
-    }
-    const auto has = [&](int32_t tid) {
-      return std::ranges::find(snapshot.threads, tid, &ThreadSnapshot::tid) !=
-             snapshot.threads.end();
-    };
-    if (python.native_tid && has(*python.native_tid)) return python.native_tid;
-    if (python_.contains(target_.key.pid)) return std::nullopt;
-    return target_.key.pid;
-  }
-
-  void merge_python(ThreadSnapshot& thread) const {
-    const auto found = python_.find(thread.tid);
-    if (found == python_.end()) return;
-    MergedStack merged = merge_stacks(thread.stack, found->second.frames);
-    thread.stack = std::move(merged.frames);
-    const auto add_note = [&](const std::string& note) {
-      if (!note.empty()) thread.stack_note += (thread.stack_note.empty() ? "" : "; ") + note;
-    };
-    add_note(merged.note);
-    if (found->second.cut_off) add_note("Python: " + to_string(*found->second.cut_off));
-  }
-
-  ThreadSnapshot look_at(ThreadWait wait, Unwinder& unwinder) {
+  /// Nothing: the thread has ended meanwhile.
+  std::optional<ThreadSnapshot> look_at(int32_t tid, Unwinder& unwinder) {
     const Directory& process = *target_.directory;
-    const std::string task = "task/" + std::to_string(wait.tid);
-    ThreadSnapshot thread{.tid = wait.tid};
-    const auto before = read_schedstat(process, task);
+    const std::string task = "task/" + std::to_string(tid);
+    ThreadSnapshot thread{.tid = tid, .wait = {.tid = tid}};
+    slices_[tid] = read_schedstat(process, task);
     const auto stat = chain(process.read(task + "/stat"), parse_pid_stat);
-    if (stat) {
-      thread.comm = stat->comm;
-      thread.state = stat->state;
-      thread.cpu_ns = (stat->utime_ticks + stat->stime_ticks) * kNsPerTick;
-    }
+    if (!stat) return std::nullopt;
+    thread.comm = stat->comm;
+    thread.state = stat->state;
+    thread.cpu_ns = (stat->utime_ticks + stat->stime_ticks) * kNsPerTick;
+    if (status_.namespace_pids.size() > 1) thread.own_tid = read_own_tid(task);
+    if (is_kernel_thread(*stat)) kernel_thread_ = true;
     const auto call = chain(process.read(task + "/syscall"), parse_syscall_file);
-    if (!call) {
+    if (stat->state == 'Z' || stat->state == 'X') {
+      thread.stack_note = "it has ended";
+    } else if (!call) {
+      if (call.error().code == ErrorCode::kForbidden) forbidden_ = call.error();
       thread.stack_note = to_string(call.error());
     } else if (call->running || call->stack_pointer == 0) {
+      thread.wait.running = call->running;
       thread.stack_note = "it was running";
-      to_stop_.push_back(wait.tid);
+      to_stop_.insert(tid);
     } else {
+      thread.wait =
+          describe_wait(*machine_.processes, process, {.pid = image_thread_, .tid = tid}, *call);
       walk(*call, thread, unwinder);
     }
-    const auto after = read_schedstat(process, task);
-    thread.consistent = before && after && *before == *after;
-    if (after) {
-      thread.cpu_ns = after->cpu_ns;
-      thread.queued_ns = after->queued_ns;
-      thread.timeslices = after->timeslices;
-    }
-    thread.wait = std::move(wait);
+    if (!call || stat->state == 'D') thread.wchan = read_wchan(task);
+    mark_consistent(thread);
     return thread;
+  }
+
+  int32_t read_own_tid(const std::string& task) const {
+    const auto status = chain(target_.directory->read(task + "/status"), parse_pid_status);
+    return status && !status->namespace_pids.empty() ? status->namespace_pids.back() : 0;
+  }
+
+  std::string read_wchan(const std::string& task) const {
+    const auto text = target_.directory->read(task + "/wchan");
+    return text && *text != "0" ? *text : "";
+  }
+
+  void mark_consistent(ThreadSnapshot& thread) const {
+    const auto before = slices_.at(thread.tid);
+    const auto after = read_schedstat(*target_.directory, "task/" + std::to_string(thread.tid));
+    thread.consistent = before && after && *before == *after;
+    if (!after) return;
+    thread.cpu_ns = after->cpu_ns;
+    thread.queued_ns = after->queued_ns;
+    thread.timeslices = after->timeslices;
+  }
+
+  /// A blocked thread that was woken while it, or Python, was read is read again, a few times:
+  /// whoever is stuck stays blocked.
+  void look_again_at_those_who_moved(ProcessSnapshot& snapshot, Unwinder& unwinder) {
+    constexpr int kMostLooks = 3;
+    for (int i = 0; i < kMostLooks; ++i) {
+      std::vector<ThreadSnapshot*> moved;
+      for (ThreadSnapshot& thread : snapshot.threads) {
+        if (thread.state == 'Z' || to_stop_.contains(thread.tid)) continue;
+        mark_consistent(thread);
+        if (!thread.consistent && slices_.at(thread.tid)) moved.push_back(&thread);
+      }
+      if (moved.empty()) return;
+      memory_.forget();
+      for (ThreadSnapshot* thread : moved) {
+        if (auto again = look_at(thread->tid, unwinder)) *thread = std::move(*again);
+      }
+      python_.read();
+    }
   }
 
   void walk(const SyscallFile& call, ThreadSnapshot& thread, Unwinder& unwinder) {
@@ -281,7 +256,8 @@ class ProcessLook {
     thread.futex = decode_futex_wait(call, memory_, space_);
     const NativeStack stack = unwinder.unwind(
         {.program_counter = call.program_counter, .stack_pointer = call.stack_pointer});
-    if (stack.needs_registers) to_stop_.push_back(thread.tid);
+    // One in uninterruptible sleep would not stop, and keep the others waiting.
+    if (stack.needs_registers && thread.state != 'D') to_stop_.insert(thread.tid);
     put(stack, thread);
   }
 
@@ -292,29 +268,60 @@ class ProcessLook {
       thread.stack.push_back(frame_at(address));
   }
 
-  /// Running threads, and those whose walk needs registers that only a stopped thread shows.
+  /// Running threads, those whose walk needs registers that only a stopped thread shows, and, with
+  /// them, those that are about to run: who waits with a timeout, as for the GIL. What Python's
+  /// frames need is read while they stand still, too.
   void stop_and_look(ProcessSnapshot& snapshot, Unwinder& unwinder) {
     if (to_stop_.empty()) return;
-    const ThreadStop stop =
-        stop_threads(to_stop_, options_.max_pause,
-                     [&](std::span<const StoppedThread> threads) { copy_stacks(threads); });
-    snapshot.pause_ns = stop.pause.count();
+    std::chrono::nanoseconds left = options_.max_pause;
+    constexpr int kMostStops = 2;
+    for (int i = 0; i < kMostStops && left.count() > 0; ++i) {
+      for (const ThreadSnapshot& thread : snapshot.threads) {
+        const bool woke = i > 0 && !thread.consistent && slices_.at(thread.tid);
+        if ((thread.futex && thread.futex->timed) || woke) to_stop_.insert(thread.tid);
+      }
+      left -= stop_once(snapshot, unwinder, left);
+      if (std::ranges::all_of(snapshot.threads, &ThreadSnapshot::consistent)) return;
+    }
+    const auto moves = [&](const ThreadSnapshot& thread) {
+      return !thread.consistent && to_stop_.contains(thread.tid);
+    };
+    if (std::ranges::any_of(snapshot.threads, moves)) python_.read_until_steady(memory_);
+  }
+
+  std::chrono::nanoseconds stop_once(ProcessSnapshot& snapshot, Unwinder& unwinder,
+                                     std::chrono::nanoseconds budget) {
+    const std::vector<int32_t> tids(to_stop_.begin(), to_stop_.end());
+    python_.expect_moved(snapshot, space_, stack_pointers_, to_stop_);
+    const ThreadStop stop = stop_threads(tids, budget, [&](std::span<const StoppedThread> threads) {
+      copy_stacks(threads);
+      python_.read_moved();
+    });
+    snapshot.pause_ns += stop.pause.count();
+    for (ThreadSnapshot& thread : snapshot.threads)
+      mark_consistent(thread);
+    for (const NotStopped& missed : stop.not_stopped) {
+      ThreadSnapshot& thread = find(snapshot, missed.tid);
+      thread.consistent = false;
+      thread.stack_note += "; " + to_string(missed.why);
+      if (missed.why.code == ErrorCode::kForbidden) not_stopped_ = missed.why;
+    }
     for (const StoppedThread& stopped : stop.threads) {
-      const auto thread = std::ranges::find(snapshot.threads, stopped.tid, &ThreadSnapshot::tid);
-      Registers registers{.program_counter = stopped.program_counter,
-                          .stack_pointer = stopped.stack_pointer,
-                          .others = {stopped.registers.begin(), stopped.registers.end()}};
+      ThreadSnapshot& thread = find(snapshot, stopped.tid);
+      const Registers registers{.program_counter = stopped.program_counter,
+                                .stack_pointer = stopped.stack_pointer,
+                                .others = {stopped.registers.begin(), stopped.registers.end()}};
       stack_pointers_[stopped.tid] = stopped.stack_pointer;
-      put(unwinder.unwind(registers), *thread);
-      thread->stopped = true;
-      thread->consistent = true;
+      put(unwinder.unwind(registers), thread);
+      thread.stopped = true;
+      thread.consistent = stop.in_time;
+      if (!stop.in_time) thread.stack_note += "; it had to go on before all was copied";
     }
-    for (const int32_t tid : stop.not_stopped) {
-      const auto thread = std::ranges::find(snapshot.threads, tid, &ThreadSnapshot::tid);
-      if (thread == snapshot.threads.end()) continue;
-      thread->stack_note +=
-          stop.error ? "; " + to_string(*stop.error) : "; it did not stop in time";
-    }
+    return stop.pause;
+  }
+
+  static ThreadSnapshot& find(ProcessSnapshot& snapshot, int32_t tid) {
+    return *std::ranges::find(snapshot.threads, tid, &ThreadSnapshot::tid);
   }
 
   void copy_stacks(std::span<const StoppedThread> threads) {
@@ -328,13 +335,36 @@ class ProcessLook {
     }
   }
 
+  void note_gaps() {
+    const int32_t pid = target_.key.pid;
+    if (kernel_thread_) {
+      gaps_.push_back({.what = "stacks of process " + std::to_string(pid),
+                       .why = "it is a thread of the kernel",
+                       .effect = "it has no program whose stack could be shown",
+                       .remedy = ""});
+    } else if (forbidden_) {
+      gaps_.push_back(access_gap(*machine_.root, *target_.directory, pid, *forbidden_));
+    }
+    if (status_.tracer_pid != 0) {
+      const std::string tracer = describe_tracer(*machine_.root, status_.tracer_pid);
+      gaps_.push_back({.what = "running threads of process " + std::to_string(pid),
+                       .why = "another program traces the process already: " + tracer,
+                       .effect = "a thread that runs is looked at without stopping it",
+                       .remedy = "detach or end " + tracer});
+    } else if (not_stopped_ && !forbidden_) {
+      Gap gap = access_gap(*machine_.root, *target_.directory, pid, *not_stopped_);
+      gap.what = "running threads of process " + std::to_string(pid);
+      gap.effect = "their native stacks are missing";
+      gaps_.push_back(std::move(gap));
+    }
+  }
+
   StackFrame frame_at(uint64_t address) {
     StackFrame frame{.offset = address};
     const Mapping* mapping = space_.find(address);
     if (mapping == nullptr) return frame;
     frame.file = mapping->path;
-    if (mapping->inode == 0) return frame;
-    const auto& file = modules_.open(*target_.directory, *mapping);
+    const auto& file = modules_.file_of(*image_, *mapping);
     const auto bias = file ? (*file)->bias(*mapping) : std::nullopt;
     if (!bias) return frame;
     frame.offset = address - *bias;
@@ -352,16 +382,49 @@ class ProcessLook {
   const Machine& machine_;
   const SnapshotOptions& options_;
   const SnapshotTarget& target_;
-  PythonCodeCache& codes_;
   ModuleCache& modules_;
+  int32_t image_thread_;
+  std::shared_ptr<const Directory> image_;  ///< the /proc directory of image_thread_
+  PidStatus status_;
   ProcessMemory memory_;
   AddressSpace space_{{}};
+  PythonLook python_;
   std::map<std::string, std::shared_ptr<const ElfFile>> files_;  ///< of this process, by path
-  std::vector<int32_t> to_stop_;
+  std::set<int32_t> to_stop_;
   std::map<int32_t, uint64_t> stack_pointers_;
-  std::map<int32_t, PythonThread> python_;  ///< by tid
-  std::map<uint64_t, int32_t> tids_;        ///< by pthread_self()
+  std::map<int32_t, std::optional<SchedStat>> slices_;  ///< before its look
+  bool kernel_thread_ = false;
+  std::optional<Error> forbidden_;    ///< a right to look into it is missing
+  std::optional<Error> not_stopped_;  ///< a right to stop its threads is missing
+  std::vector<Gap> gaps_;
 };
+
+/// Owners of locks of processes in a pid namespace of their own: from the number that stands in the
+/// lock's word to the one that dlprobe sees.
+void translate_owners(TreeSnapshot& tree, std::span<const uint64_t> namespaces) {
+  std::map<std::pair<uint64_t, int32_t>, int32_t> tids;
+  std::set<int32_t> seen;
+  for (size_t i = 0; i < tree.processes.size(); ++i) {
+    for (const ThreadSnapshot& thread : tree.processes[i].threads) {
+      seen.insert(thread.tid);
+      if (namespaces[i] != 0) tids.emplace(std::pair(namespaces[i], thread.own_tid), thread.tid);
+    }
+  }
+  for (size_t i = 0; i < tree.processes.size() && !tids.empty(); ++i) {
+    if (namespaces[i] == 0) continue;
+    for (ThreadSnapshot& thread : tree.processes[i].threads) {
+      if (!thread.futex || !thread.futex->owner_tid) continue;
+      const auto found = tids.find({namespaces[i], *thread.futex->owner_tid});
+      if (found != tids.end()) {
+        thread.futex->owner_tid = found->second;
+      } else if (seen.contains(*thread.futex->owner_tid)) {
+        // It would name a thread that has nothing to do with it.
+        thread.futex->owner_tid.reset();
+        thread.futex->owner_gone = true;
+      }
+    }
+  }
+}
 
 }  // namespace
 
@@ -381,14 +444,13 @@ struct SnapshotTaker::State {
       auto look = std::make_unique<ProcessLook>(machine, options, target, modules, codes);
       auto snapshot = look->look();
       if (snapshot) {
+        std::ranges::move(look->take_gaps(), std::back_inserter(gaps));
         tree.processes.push_back(std::move(*snapshot));
         looks.push_back(std::move(look));
       } else if (snapshot.error().code != ErrorCode::kVanished &&
                  snapshot.error().code != ErrorCode::kNotFound) {
-        gaps.push_back({.what = "stacks of process " + std::to_string(target.key.pid),
-                        .why = to_string(snapshot.error()),
-                        .effect = "what it waits for is not known",
-                        .remedy = "run dlprobe as the user of the process, or as root"});
+        gaps.push_back(
+            access_gap(*machine.root, *target.directory, target.key.pid, snapshot.error()));
       }
     }
     Names names;
@@ -397,6 +459,10 @@ struct SnapshotTaker::State {
     names.resolve();
     for (size_t i = 0; i < looks.size(); ++i)
       looks[i]->refine(tree.processes[i]);
+    std::vector<uint64_t> namespaces;
+    for (const auto& look : looks)
+      namespaces.push_back(look->nested_namespace());
+    translate_owners(tree, namespaces);
     find_locks(looks, tree);
     find_channel_ends(machine, tree);
     return tree;

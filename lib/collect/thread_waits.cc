@@ -148,29 +148,40 @@ std::vector<int32_t> thread_ids(const std::vector<std::string>& names, int32_t m
 
 }  // namespace
 
+Observed<std::vector<int32_t>> list_threads(const Directory& process, int32_t pid, size_t limit) {
+  DLP_TRY(const auto names, process.list("task"));
+  std::vector<int32_t> tids = thread_ids(names, pid);
+  if (tids.size() > limit) tids.resize(limit);
+  return tids;
+}
+
+ThreadWait describe_wait(const ProcessAccess& processes, const Directory& process,
+                         const ProcessThread& thread, const SyscallFile& call) {
+  ThreadWait wait{.tid = thread.tid,
+                  .running = call.running,
+                  .syscall = call.number,
+                  .args = call.args,
+                  .files = {}};
+  for (const int32_t fd : waited_fds(processes, process, thread.pid, call)) {
+    wait.files.push_back(describe(process, fd));
+  }
+  return wait;
+}
+
 Observed<std::vector<ThreadWait>> read_thread_waits(const ProcessAccess& processes,
                                                     const Directory& process, int32_t pid,
                                                     size_t limit) {
-  DLP_TRY(const auto names, process.list("task"));
+  DLP_TRY(const auto tids, list_threads(process, pid, limit));
   std::vector<ThreadWait> waits;
   std::optional<Error> first_error;
-  for (const int32_t tid : thread_ids(names, pid)) {
-    if (waits.size() >= limit) break;
+  for (const int32_t tid : tids) {
     const auto call =
         chain(process.read("task/" + std::to_string(tid) + "/syscall"), parse_syscall_file);
-    if (!call) {
-      if (!first_error) first_error = call.error();
-      continue;
+    if (call) {
+      waits.push_back(describe_wait(processes, process, {.pid = pid, .tid = tid}, *call));
+    } else if (!first_error) {
+      first_error = call.error();
     }
-    ThreadWait wait{.tid = tid,
-                    .running = call->running,
-                    .syscall = call->number,
-                    .args = call->args,
-                    .files = {}};
-    for (const int32_t fd : waited_fds(processes, process, pid, *call)) {
-      wait.files.push_back(describe(process, fd));
-    }
-    waits.push_back(std::move(wait));
   }
   if (waits.empty() && first_error) return std::unexpected(*first_error);
   return waits;

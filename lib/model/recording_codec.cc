@@ -387,8 +387,10 @@ void fields(A& a, Is<ChannelEnd> auto& v) {
 template <class A>
 void fields(A& a, Is<ThreadSnapshot> auto& v) {
   a("tid", v.tid);
+  a("own_tid", v.own_tid);
   a("comm", v.comm);
   a("st", v.state);
+  a("wchan", v.wchan);
   a("cpu_ns", v.cpu_ns);
   a("queued_ns", v.queued_ns);
   a("slices", v.timeslices);

@@ -52,7 +52,9 @@ struct FutexWait {
   uint32_t expected = 0;  ///< the value that it waits to change
   uint32_t value = 0;     ///< the value when it was looked at
   LockKind kind = LockKind::kUnknown;
-  std::optional<int32_t> owner_tid;  ///< as the word has it: in the owner's pid namespace
+  /// Of its owner, as the word has it. Where the waiter is in a pid namespace of its own: as
+  /// dlprobe sees it if it is a thread of the tree.
+  std::optional<int32_t> owner_tid;
   bool owner_gone = false;  ///< its owner is a thread that this process does not have any more
   uint32_t team_size = 0;   ///< of kOpenMpBarrier
   std::string python_type;  ///< of the Python object it belongs to: "_thread.lock", "_thread.RLock"
@@ -95,11 +97,13 @@ struct ChannelEnd {
 /// One thread at one moment.
 struct ThreadSnapshot {
   int32_t tid = 0;
+  int32_t own_tid = 0;      ///< in its own pid namespace; 0: the same
   std::string comm;         ///< hostile text
   char state = '?';         ///< R S D T t Z
   uint64_t cpu_ns = 0;      ///< that it has run (schedstat), else its ticks
   uint64_t queued_ns = 0;   ///< that it was ready to run and had no CPU (schedstat)
   uint64_t timeslices = 0;  ///< how often it was put on a CPU: still the same, still the same wait
+  std::string wchan;  ///< the kernel's function that it waits in, where no more is known of it
   ThreadWait wait;
   std::optional<FutexWait> futex;
   std::vector<StackFrame> stack;  ///< innermost first; Python and native merged where they match

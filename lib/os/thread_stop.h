@@ -20,13 +20,21 @@ struct StoppedThread {
   uint64_t program_counter = 0;
 };
 
+/// A thread that could not be stopped.
+struct NotStopped {
+  int32_t tid = 0;
+  Error why;  ///< kForbidden: no right, or another program traces it; kTimeout; kVanished
+};
+
 /// What came of a stop.
 struct ThreadStop {
   std::vector<StoppedThread> threads;  ///< those that stopped in time
-  std::vector<int32_t> not_stopped;    ///< in uninterruptible sleep, traced by another, or gone
-  std::optional<Error> error;          ///< why none could be stopped
-  std::chrono::nanoseconds pause{
-      0};  ///< from the first stop that was asked for to the last release
+  std::vector<NotStopped> not_stopped;
+  /// `while_stopped` came back before the threads were let go; if not, what it read after that is
+  /// not of one moment.
+  bool in_time = true;
+  /// From the first stop that was asked for to the last release.
+  std::chrono::nanoseconds pause{0};
 };
 
 /// Stops threads of one process for a moment, reads their registers, calls `while_stopped` with
@@ -35,8 +43,10 @@ struct ThreadStop {
 ///
 /// A thread of dlprobe's own does it and ends: with it the kernel lets go of whatever it still
 /// traced, as it does when dlprobe is killed. Threads that are not stopped when half of `budget` is
-/// over are gone without; `while_stopped` is given what is left of it and should keep to that.
-/// Signals that arrive meanwhile are passed on. (ptrace(2), Linux 3.4 and later.)
+/// over are gone without. When all of it is over every thread is let go, whether `while_stopped`,
+/// which runs in the caller's thread, has come back or hangs (in a page fault of the target). No
+/// exit status is consumed, not even of a child of dlprobe. Signals that arrive meanwhile are
+/// passed on. (ptrace(2), Linux 4.7 and later.)
 ThreadStop stop_threads(std::span<const int32_t> tids, std::chrono::nanoseconds budget,
                         const std::function<void(std::span<const StoppedThread>)>& while_stopped);
 

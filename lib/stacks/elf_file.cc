@@ -1,6 +1,8 @@
 #include "lib/stacks/elf_file.h"
 
+#include <fmt/format.h>
 #include <gelf.h>
+#include <lzma.h>
 
 #include <algorithm>
 #include <numeric>
@@ -53,6 +55,7 @@ bool is_function(const GElf_Sym& symbol) {
 
 /// The symbol that names an address best so far.
 struct Candidate {
+  Elf* elf = nullptr;
   uint64_t begin = 0;
   size_t strings = 0;
   size_t name = 0;
@@ -68,13 +71,112 @@ struct Candidate {
   }
 };
 
+/// Names for many addresses at once.
+class FunctionSearch {
+ public:
+  explicit FunctionSearch(std::span<const uint64_t> addresses)
+      : addresses_(addresses), order_(addresses.size()), best_(addresses.size()) {
+    std::iota(order_.begin(), order_.end(), size_t{0});
+    std::ranges::sort(order_, {}, [&](size_t i) { return addresses[i]; });
+  }
+
+  void look_in(Elf* elf) {
+    for_each_symbol(elf, [&](const GElf_Sym& symbol, size_t strings) {
+      if (!is_function(symbol)) return;
+      offer({.elf = elf,
+             .begin = symbol.st_value,
+             .strings = strings,
+             .name = symbol.st_name,
+             .sized = symbol.st_size > 0,
+             .global = GELF_ST_BIND(symbol.st_info) != STB_LOCAL,
+             .found = true},
+            symbol.st_size);
+    });
+  }
+
+  /// Each address lies within a function whose size is known.
+  bool all_sure() const { return std::ranges::all_of(best_, &Candidate::sized); }
+
+  std::vector<ElfSymbol> found() const {
+    std::vector<ElfSymbol> symbols(addresses_.size());
+    for (size_t i = 0; i < addresses_.size(); ++i) {
+      const Candidate& best = best_[i];
+      if (!best.found) continue;
+      const char* text = elf_strptr(best.elf, best.strings, best.name);
+      symbols[i] = {.name = text == nullptr ? "" : text, .offset = addresses_[i] - best.begin};
+    }
+    return symbols;
+  }
+
+ private:
+  void offer(const Candidate& candidate, uint64_t size) {
+    const auto address_of = [&](size_t i) { return addresses_[i]; };
+    auto at = std::ranges::lower_bound(order_, candidate.begin, {}, address_of);
+    for (; at != order_.end(); ++at) {
+      if (candidate.sized && addresses_[*at] - candidate.begin >= size) return;
+      if (candidate.is_better_than(best_[*at])) best_[*at] = candidate;
+    }
+  }
+
+  std::span<const uint64_t> addresses_;
+  std::vector<size_t> order_;  ///< by address
+  std::vector<Candidate> best_;
+};
+
+std::span<const uint8_t> section_bytes(Elf* elf, std::string_view name) {
+  size_t strings = 0;
+  std::span<const uint8_t> bytes;
+  if (elf_getshdrstrndx(elf, &strings) != 0) return bytes;
+  for_each_section(elf, [&](Elf_Scn* section, const GElf_Shdr& header) {
+    const char* text = elf_strptr(elf, strings, header.sh_name);
+    if (text == nullptr || text != name) return true;
+    if (Elf_Data* data = elf_rawdata(section, nullptr); data != nullptr) {
+      bytes = {static_cast<const uint8_t*>(data->d_buf), data->d_size};
+    }
+    return false;
+  });
+  return bytes;
+}
+
+/// Empty if it is damaged, or larger than symbols are.
+std::vector<std::byte> decompress_xz(std::span<const uint8_t> compressed) {
+  constexpr size_t kLimit = size_t{256} << 20;
+  lzma_stream stream = LZMA_STREAM_INIT;
+  std::vector<std::byte> bytes(compressed.size() * 4);
+  if (lzma_stream_decoder(&stream, kLimit, 0) != LZMA_OK) return {};
+  stream.next_in = compressed.data();
+  stream.avail_in = compressed.size();
+  lzma_ret status = LZMA_OK;
+  while (status == LZMA_OK && stream.total_out < kLimit) {
+    if (stream.total_out == bytes.size()) bytes.resize(bytes.size() * 2);
+    // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): liblzma's bytes are uint8_t
+    stream.next_out = reinterpret_cast<uint8_t*>(bytes.data()) + stream.total_out;
+    stream.avail_out = bytes.size() - stream.total_out;
+    status = lzma_code(&stream, LZMA_FINISH);
+  }
+  bytes.resize(stream.total_out);
+  lzma_end(&stream);
+  if (status != LZMA_STREAM_END) bytes.clear();
+  return bytes;
+}
+
 }  // namespace
 
 struct ElfFile::Handle {
   UniqueFd file;
+  std::vector<std::byte> image;  ///< of one that is in memory
   Elf* elf = nullptr;
+  /// What .gnu_debugdata holds, once it was asked for; null: there is none.
+  std::optional<std::shared_ptr<const ElfFile>> small_symbols;
 
-  Handle(UniqueFd opened, Elf* begun) : file(std::move(opened)), elf(begun) {}
+  explicit Handle(UniqueFd opened) : file(std::move(opened)) {
+    if (elf_version(EV_CURRENT) != EV_NONE) elf = elf_begin(file.get(), ELF_C_READ, nullptr);
+  }
+  explicit Handle(std::vector<std::byte> bytes) : image(std::move(bytes)) {
+    if (elf_version(EV_CURRENT) == EV_NONE) return;
+    // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): libelf's bytes are char
+    elf = elf_memory(reinterpret_cast<char*>(image.data()), image.size());
+  }
   Handle(const Handle&) = delete;
   Handle& operator=(const Handle&) = delete;
   ~Handle() { elf_end(elf); }
@@ -83,10 +185,17 @@ struct ElfFile::Handle {
 ElfFile::ElfFile(std::unique_ptr<Handle> handle) : handle_(std::move(handle)) {}
 ElfFile::~ElfFile() = default;
 
-Expected<std::shared_ptr<const ElfFile>> ElfFile::open(UniqueFd file, std::string path) {
-  static const unsigned version = elf_version(EV_CURRENT);
-  Elf* elf = version == EV_NONE ? nullptr : elf_begin(file.get(), ELF_C_READ, nullptr);
-  auto handle = std::make_unique<Handle>(std::move(file), elf);
+Expected<std::shared_ptr<ElfFile>> ElfFile::open(UniqueFd file, std::string path) {
+  return make(std::make_unique<Handle>(std::move(file)), std::move(path));
+}
+
+Expected<std::shared_ptr<ElfFile>> ElfFile::from_image(std::vector<std::byte> image,
+                                                       std::string path) {
+  return make(std::make_unique<Handle>(std::move(image)), std::move(path));
+}
+
+Expected<std::shared_ptr<ElfFile>> ElfFile::make(std::unique_ptr<Handle> handle, std::string path) {
+  Elf* elf = handle->elf;
   GElf_Ehdr header{};
   if (elf == nullptr || elf_kind(elf) != ELF_K_ELF || gelf_getehdr(elf, &header) == nullptr) {
     return failure(ErrorCode::kMalformed, path + ": not an ELF file");
@@ -94,7 +203,7 @@ Expected<std::shared_ptr<const ElfFile>> ElfFile::open(UniqueFd file, std::strin
   if (header.e_machine != kMachine || gelf_getclass(elf) != ELFCLASS64) {
     return failure(ErrorCode::kMalformed, path + ": an ELF file for another machine");
   }
-  const std::shared_ptr<ElfFile> result(new ElfFile(std::move(handle)));
+  std::shared_ptr<ElfFile> result(new ElfFile(std::move(handle)));
   result->path_ = std::move(path);
   size_t count = 0;
   if (elf_getphdrnum(elf, &count) != 0) count = 0;
@@ -148,34 +257,49 @@ std::optional<uint64_t> ElfFile::symbol(std::string_view name) const {
   return found;
 }
 
-std::vector<ElfSymbol> ElfFile::functions(std::span<const uint64_t> addresses) const {
-  std::vector<size_t> order(addresses.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  const auto address_of = [&](size_t i) { return addresses[i]; };
-  std::ranges::sort(order, {}, address_of);
-  std::vector<Candidate> best(addresses.size());
-  for_each_symbol(handle_->elf, [&](const GElf_Sym& symbol, size_t strings) {
-    if (!is_function(symbol)) return;
-    const Candidate candidate{.begin = symbol.st_value,
-                              .strings = strings,
-                              .name = symbol.st_name,
-                              .sized = symbol.st_size > 0,
-                              .global = GELF_ST_BIND(symbol.st_info) != STB_LOCAL,
-                              .found = true};
-    auto at = std::ranges::lower_bound(order, candidate.begin, {}, address_of);
-    for (; at != order.end(); ++at) {
-      const bool spans = addresses[*at] - candidate.begin < symbol.st_size;
-      if (candidate.sized && !spans) break;
-      if (candidate.is_better_than(best[*at])) best[*at] = candidate;
+std::string ElfFile::build_id() const {
+  std::string id;
+  for_each_section(handle_->elf, [&](Elf_Scn* section, const GElf_Shdr& header) {
+    Elf_Data* data = header.sh_type == SHT_NOTE ? elf_getdata(section, nullptr) : nullptr;
+    if (data == nullptr) return true;
+    GElf_Nhdr note{};
+    size_t name = 0;
+    size_t text = 0;
+    for (size_t at = 0; (at = gelf_getnote(data, at, &note, &name, &text)) > 0;) {
+      const std::span bytes(static_cast<const uint8_t*>(data->d_buf), data->d_size);
+      if (note.n_type != NT_GNU_BUILD_ID || note.n_namesz != sizeof ELF_NOTE_GNU) continue;
+      for (const uint8_t byte : bytes.subspan(text, note.n_descsz))
+        id += fmt::format("{:02x}", byte);
+      return false;
     }
+    return true;
   });
-  std::vector<ElfSymbol> found(addresses.size());
-  for (size_t i = 0; i < addresses.size(); ++i) {
-    if (!best[i].found) continue;
-    const char* text = elf_strptr(handle_->elf, best[i].strings, best[i].name);
-    found[i] = {.name = text == nullptr ? "" : text, .offset = addresses[i] - best[i].begin};
+  return id;
+}
+
+std::vector<const ElfFile*> ElfFile::companions() const {
+  auto& small = handle_->small_symbols;
+  if (!small) {
+    small = nullptr;
+    const auto bytes = section_bytes(handle_->elf, ".gnu_debugdata");
+    auto image = bytes.empty() ? std::vector<std::byte>() : decompress_xz(bytes);
+    auto file = image.empty() ? nullptr : from_image(std::move(image), path_).value_or(nullptr);
+    small = std::move(file);
   }
-  return found;
+  std::vector<const ElfFile*> files;
+  if (debug_file_) files.push_back(debug_file_.get());
+  if (*small) files.push_back(small->get());
+  return files;
+}
+
+std::vector<ElfSymbol> ElfFile::functions(std::span<const uint64_t> addresses) const {
+  FunctionSearch search(addresses);
+  search.look_in(handle_->elf);
+  if (!search.all_sure()) {
+    for (const ElfFile* file : companions())
+      search.look_in(file->handle_->elf);
+  }
+  return search.found();
 }
 
 }  // namespace dlprobe

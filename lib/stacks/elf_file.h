@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -35,7 +36,10 @@ struct ElfSymbol {
 class ElfFile {
  public:
   /// kMalformed for a file that is not ELF for this machine.
-  static Expected<std::shared_ptr<const ElfFile>> open(UniqueFd file, std::string path);
+  static Expected<std::shared_ptr<ElfFile>> open(UniqueFd file, std::string path);
+  /// An ELF image in dlprobe's own memory, which it takes over.
+  static Expected<std::shared_ptr<ElfFile>> from_image(std::vector<std::byte> image,
+                                                       std::string path);
   ~ElfFile();
   ElfFile(const ElfFile&) = delete;
   ElfFile& operator=(const ElfFile&) = delete;
@@ -46,6 +50,12 @@ class ElfFile {
   /// mapping fits none of its segments.
   std::optional<uint64_t> bias(const Mapping& mapping) const;
 
+  /// What tells this build of the file from every other, in hex digits; empty if it has none.
+  std::string build_id() const;
+
+  /// The symbols of a debug file of the same build id serve where this one has no name.
+  void set_debug_file(std::shared_ptr<const ElfFile> file) { debug_file_ = std::move(file); }
+
   /// The section of that name.
   std::optional<AddressRange> section(std::string_view name) const;
   /// The segment that holds the search table of the unwind information (PT_GNU_EH_FRAME).
@@ -54,16 +64,21 @@ class ElfFile {
   /// The address of a symbol: of .dynsym, and where that does not have it, of .symtab.
   std::optional<uint64_t> symbol(std::string_view name) const;
 
-  /// The functions that hold `addresses`, in their order. One pass over the symbols, however many
+  /// The functions that hold `addresses`, in their order: by .symtab and .dynsym, and where these
+  /// have no name by the debug file and .gnu_debugdata. One pass over the symbols, however many
   /// addresses there are: ask for all of them at once.
   std::vector<ElfSymbol> functions(std::span<const uint64_t> addresses) const;
 
  private:
   struct Handle;
   explicit ElfFile(std::unique_ptr<Handle> handle);
+  static Expected<std::shared_ptr<ElfFile>> make(std::unique_ptr<Handle> handle, std::string path);
+  /// The symbol tables of a stripped file: its debug file, and .gnu_debugdata, decompressed now.
+  std::vector<const ElfFile*> companions() const;
 
   std::unique_ptr<Handle> handle_;
   std::string path_;
+  std::shared_ptr<const ElfFile> debug_file_;
   std::optional<AddressRange> eh_frame_hdr_;
 };
 

@@ -18,8 +18,11 @@ StackFrame to_frame(const PythonFrame& frame) {
 
 MergedStack merge_stacks(std::span<const StackFrame> native, std::span<const PythonFrame> python) {
   MergedStack merged;
-  const auto calls = std::ranges::count_if(native, is_evaluation);
+  auto calls = std::ranges::count_if(native, is_evaluation);
   const auto entries = std::ranges::count_if(python, &PythonFrame::is_entry);
+  // The innermost call may be about to begin its frame, or have ended it.
+  const bool without_frame = calls == entries + 1 && is_evaluation(native.front());
+  if (without_frame) --calls;
   if (calls != entries) {
     merged.frames.assign(native.begin(), native.end());
     for (const PythonFrame& frame : python)
@@ -34,7 +37,7 @@ MergedStack merge_stacks(std::span<const StackFrame> native, std::span<const Pyt
   // Both are innermost first, so the innermost call has the innermost frames, down to its entry.
   size_t next = 0;
   for (const StackFrame& frame : native) {
-    if (!is_evaluation(frame)) {
+    if (!is_evaluation(frame) || (without_frame && &frame == &native.front())) {
       merged.frames.push_back(frame);
       continue;
     }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -19,13 +20,14 @@ class ModuleCache {
   /// The file behind `mapping` of the process whose /proc directory it is; by the process's own
   /// root, so that files of a container are found, and by map_files where the path leads to another
   /// file now (deleted, replaced). The reason is kept, too: a file is tried once. Opening may wait
-  /// for a slow file system: run it by DeadlineReader.
-  const Expected<std::shared_ptr<const ElfFile>>& open(const Directory& process,
-                                                       const Mapping& mapping);
+  /// for a slow file system: run it by DeadlineReader. "[vdso]" is the kernel's: dlprobe's own.
+  const Expected<std::shared_ptr<const ElfFile>>& file_of(const Directory& process,
+                                                          const Mapping& mapping);
 
  private:
   using Id = std::pair<uint64_t, uint64_t>;  // device, inode
   std::map<Id, Expected<std::shared_ptr<const ElfFile>>> files_;
+  std::optional<Expected<std::shared_ptr<const ElfFile>>> vdso_;
 };
 
 }  // namespace dlprobe

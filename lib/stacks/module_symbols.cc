@@ -3,7 +3,7 @@
 namespace dlprobe {
 
 std::optional<uint64_t> ModuleSymbols::symbol(const Mapping& mapping, std::string_view name) {
-  const auto& file = modules_->open(*process_, mapping);
+  const auto& file = modules_->file_of(*process_, mapping);
   if (!file) return std::nullopt;
   const auto address = (*file)->symbol(name);
   const auto bias = (*file)->bias(mapping);
@@ -12,7 +12,7 @@ std::optional<uint64_t> ModuleSymbols::symbol(const Mapping& mapping, std::strin
 }
 
 std::optional<AddressRange> ModuleSymbols::section(const Mapping& mapping, std::string_view name) {
-  const auto& file = modules_->open(*process_, mapping);
+  const auto& file = modules_->file_of(*process_, mapping);
   if (!file) return std::nullopt;
   const auto range = (*file)->section(name);
   const auto bias = (*file)->bias(mapping);

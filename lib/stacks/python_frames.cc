@@ -29,8 +29,10 @@ struct RawFrame {
 
 class StackReader {
  public:
-  StackReader(const Memory& memory, const PythonRuntime& runtime, PythonCodeCache& cache)
+  StackReader(const Memory& memory, const PythonRuntime& runtime, PythonCodeCache& cache,
+              std::span<const PythonThread> known)
       : memory_(memory),
+        known_(known),
         runtime_(runtime),
         layout_(runtime.layout),
         cache_(cache),
@@ -112,6 +114,12 @@ class StackReader {
     if (layout_.thread.native_thread_id) {
       DLP_TRY(const uint64_t tid, pointer(tstate + *layout_.thread.native_thread_id));
       if (tid != 0) thread.native_tid = static_cast<int32_t>(tid);
+    }
+    const auto known = std::ranges::find(known_, tstate, &PythonThread::tstate);
+    if (known != known_.end() && known->pthread_id == thread.pthread_id) {
+      thread.frames = known->frames;
+      thread.cut_off = known->cut_off;
+      return thread;
     }
     if (auto status = read_frames(thread); !status) thread.cut_off = std::move(status).error();
     return thread;
@@ -231,6 +239,7 @@ class StackReader {
   }
 
   const Memory& memory_;
+  std::span<const PythonThread> known_;
   const PythonRuntime& runtime_;
   const PythonLayout& layout_;
   PythonCodeCache& cache_;
@@ -250,8 +259,9 @@ const PythonCodeCache::Code& PythonCodeCache::add(const Key& key, Code code) {
 }
 
 Expected<PythonStacks> read_python_stacks(const Memory& memory, const PythonRuntime& runtime,
-                                          PythonCodeCache& cache) {
-  return StackReader(memory, runtime, cache).read();
+                                          PythonCodeCache& cache,
+                                          std::span<const PythonThread> known) {
+  return StackReader(memory, runtime, cache, known).read();
 }
 
 }  // namespace dlprobe

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -82,8 +83,10 @@ class PythonCodeCache {
 };
 
 /// Reads the frames of all threads. A process that runs meanwhile gives torn stacks: cut off, or of
-/// frames that did not stand at the same moment.
+/// frames that did not stand at the same moment. Threads of `known`, from an earlier read, are
+/// taken to have stood still since: their frames are not read again.
 Expected<PythonStacks> read_python_stacks(const Memory& memory, const PythonRuntime& runtime,
-                                          PythonCodeCache& cache);
+                                          PythonCodeCache& cache,
+                                          std::span<const PythonThread> known = {});
 
 }  // namespace dlprobe

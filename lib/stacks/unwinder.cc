@@ -41,8 +41,7 @@ struct Unwinder::State {
   std::map<const Mapping*, std::optional<unw_dyn_info_t>> tables;
 
   std::optional<unw_dyn_info_t> read_table(const Mapping& mapping) const {
-    if (mapping.inode == 0) return std::nullopt;
-    const auto& file = modules->open(*process, mapping);
+    const auto& file = modules->file_of(*process, mapping);
     if (!file) return std::nullopt;
     const auto bias = (*file)->bias(mapping);
     const auto range = (*file)->eh_frame_hdr();

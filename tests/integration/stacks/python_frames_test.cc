@@ -19,6 +19,7 @@
 #include "lib/os/process_access.h"
 #include "lib/proc/syscall_file.h"
 #include "lib/stacks/module_cache.h"
+#include "lib/stacks/module_symbols.h"
 #include "tests/support/scoped_child.h"
 #include "tests/support/temporary_folder.h"
 
@@ -31,33 +32,6 @@ using testing::Field;
 using testing::IsEmpty;
 
 constexpr auto kPatience = std::chrono::seconds(20);
-
-/// Symbols by the files that a process has mapped.
-class ModuleSymbols final : public SymbolSource {
- public:
-  explicit ModuleSymbols(std::shared_ptr<const Directory> process) : process_(std::move(process)) {}
-
-  std::optional<uint64_t> symbol(const Mapping& mapping, std::string_view name) override {
-    const auto& file = cache_.open(*process_, mapping);
-    if (!file) return std::nullopt;
-    const auto address = (*file)->symbol(name);
-    const auto bias = (*file)->bias(mapping);
-    if (!address || !bias) return std::nullopt;
-    return *address + *bias;
-  }
-  std::optional<AddressRange> section(const Mapping& mapping, std::string_view name) override {
-    const auto& file = cache_.open(*process_, mapping);
-    if (!file) return std::nullopt;
-    const auto range = (*file)->section(name);
-    const auto bias = (*file)->bias(mapping);
-    if (!range || !bias) return std::nullopt;
-    return AddressRange{.begin = range->begin + *bias, .end = range->end + *bias};
-  }
-
- private:
-  std::shared_ptr<const Directory> process_;
-  ModuleCache cache_;
-};
 
 /// A program whose symbols were stripped to the last.
 class NoSymbols final : public SymbolSource {
@@ -136,7 +110,7 @@ struct Process {
   explicit Process(pid_t pid)
       : memory(std::make_shared<SystemProcesses>(), pid),
         directory((*open_root("/"))->open_directory("proc/" + std::to_string(pid)).value()),
-        symbols(directory) {}
+        symbols(*directory, modules) {}
 
   AddressSpace space() const { return AddressSpace::read(*directory).value(); }
   Expected<std::optional<PythonRuntime>> find(SymbolSource& source) const {
@@ -146,6 +120,7 @@ struct Process {
 
   ProcessMemory memory;
   std::shared_ptr<const Directory> directory;
+  ModuleCache modules;
   ModuleSymbols symbols;
 };
 
@@ -253,9 +228,8 @@ TEST_P(Pythons, RuntimeIsFoundWithoutSymbols) {
 TEST_P(Pythons, ThreadThatBlocksWithTheGilIsItsHolder) {
   const auto target = start("gil");
   const LiveThreads reported = read_report(*target);
-  const Process process(target->pid());
-  ModuleSymbols symbols(process.directory);
-  const auto runtime = process.find(symbols);
+  Process process(target->pid());
+  const auto runtime = process.find();
   ASSERT_TRUE(runtime && *runtime);
   // The report comes before the call that keeps the GIL; the other thread, which never rests, waits
   // once that began.

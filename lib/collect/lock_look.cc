@@ -1,0 +1,62 @@
+#include "lib/collect/lock_look.h"
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+namespace dlprobe {
+namespace {
+
+bool is_private_semaphore(const ThreadSnapshot& thread) {
+  return thread.futex && !thread.futex->shared && !thread.futex->timed &&
+         thread.futex->kind == LockKind::kSemaphore;
+}
+
+}  // namespace
+
+void LockLook::look(ProcessSnapshot& snapshot, bool with_shared, PythonLockPlaces& places) const {
+  std::map<uint64_t, const Mapping*> shared;
+  std::vector<uint64_t> semaphores;
+  for (const Mapping& mapping : space_.mappings()) {
+    if (!with_shared || !mapping.shared || !mapping.path.contains("/sem.")) continue;
+    shared.emplace(mapping.begin, &mapping);
+    semaphores.push_back(mapping.begin);
+  }
+  for (const ThreadSnapshot& thread : snapshot.threads) {
+    if (is_private_semaphore(thread)) semaphores.push_back(thread.futex->address);
+  }
+  std::ranges::sort(semaphores);
+  for (const PythonLockObject& object :
+       find_python_locks(processes_, pid_, space_, memory_, semaphores, places)) {
+    const auto mapping = shared.find(object.semaphore);
+    if (mapping != shared.end()) {
+      snapshot.sem_locks.push_back(sem_lock(object, *mapping->second));
+    } else {
+      mark(object, snapshot);
+    }
+  }
+  std::ranges::sort(snapshot.sem_locks, {}, &SemLockState::inode);
+}
+
+SemLockState LockLook::sem_lock(const PythonLockObject& object, const Mapping& mapping) const {
+  const auto value = memory_.value<int32_t>(object.semaphore);
+  return {.inode = mapping.inode,
+          .file = mapping.path,
+          .value = value.value_or(0),
+          .recursive = object.recursive,
+          .max_value = object.max_value,
+          .count = object.count,
+          .last_tid = object.owner ? python_.tid_of_pthread(*object.owner) : std::nullopt};
+}
+
+void LockLook::mark(const PythonLockObject& object, ProcessSnapshot& snapshot) const {
+  for (ThreadSnapshot& thread : snapshot.threads) {
+    if (!is_private_semaphore(thread) || thread.futex->address != object.semaphore) continue;
+    thread.futex->python_type = object.type;
+    if (!object.owner || object.count <= 0) continue;
+    thread.futex->owner_tid = python_.tid_of_pthread(*object.owner);
+    thread.futex->owner_gone = !thread.futex->owner_tid && snapshot.python_note.empty();
+  }
+}
+
+}  // namespace dlprobe

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+
+#include "lib/collect/python_look.h"
+#include "lib/model/snapshot.h"
+#include "lib/os/process_access.h"
+#include "lib/stacks/address_space.h"
+#include "lib/stacks/memory.h"
+#include "lib/stacks/python_locks.h"
+
+namespace dlprobe {
+
+/// Whose the semaphores of a process are: those of Python's locks that its threads wait on, and the
+/// shared ones of multiprocessing that it has mapped.
+class LockLook {
+ public:
+  /// All must outlive it. `pid` is a thread by which the memory is reached.
+  LockLook(const ProcessAccess& processes, int32_t pid, const AddressSpace& space,
+           const Memory& memory, const PythonLook& python)
+      : processes_(processes), pid_(pid), space_(space), memory_(memory), python_(python) {}
+
+  /// Fills in ProcessSnapshot::sem_locks, if `with_shared`, and in each FutexWait on a lock of
+  /// Python's its type and owner. `places` is for the next process of the tree.
+  void look(ProcessSnapshot& snapshot, bool with_shared, PythonLockPlaces& places) const;
+
+ private:
+  SemLockState sem_lock(const PythonLockObject& object, const Mapping& mapping) const;
+  void mark(const PythonLockObject& object, ProcessSnapshot& snapshot) const;
+
+  const ProcessAccess& processes_;
+  int32_t pid_;
+  const AddressSpace& space_;
+  const Memory& memory_;
+  const PythonLook& python_;
+};
+
+}  // namespace dlprobe
