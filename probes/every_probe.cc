@@ -31,9 +31,17 @@ void order(std::vector<Finding>& findings) {
 }
 
 Verdict examine(const Recording& recording) {
+  std::vector<Verdict> verdicts;
+  for (const Probe* probe : all_probes())
+    verdicts.push_back(probe->examine(recording));
+  return merge_verdicts(std::move(verdicts));
+}
+
+}  // namespace
+
+Verdict merge_verdicts(std::vector<Verdict> verdicts) {
   Verdict all;
-  for (const Probe* probe : all_probes()) {
-    Verdict verdict = probe->examine(recording);
+  for (Verdict& verdict : verdicts) {
     for (Finding& finding : verdict.findings)
       add_finding(all.findings, std::move(finding));
     for (Gap& gap : verdict.gaps) {
@@ -44,8 +52,6 @@ Verdict examine(const Recording& recording) {
   order(all.findings);
   return all;
 }
-
-}  // namespace
 
 const Probe& every_probe() {
   static constexpr Probe kEvery = {.name = "attach",

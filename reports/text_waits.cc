@@ -165,8 +165,8 @@ void write_chain(TextPage& page, const Json& report) {
   std::set<std::string> seen;
   for (size_t i = 0; i < ids.size(); ++i) {
     const Json* node = node_of(graph, ids[i]);
-    std::string lead(2 + 2 * std::min<size_t>(i, 10), ' ');
-    if (i > 0) lead += relation_between(graph, ids[i - 1], ids[i]) + " ";
+    const std::string lead(2 + 2 * std::min<size_t>(i, 10), ' ');
+    const std::string relation = i == 0 ? "" : relation_between(graph, ids[i - 1], ids[i]) + " ";
     const bool is_again = !seen.insert(ids[i]).second;
     std::string text = node == nullptr ? ids[i] : text_at(*node, "label");
     if (is_again) {
@@ -175,7 +175,7 @@ void write_chain(TextPage& page, const Json& report) {
       if (node != nullptr) text = node_text(*node, report);
       if (i + 1 == ids.size()) text += "  <-- the root cause";
     }
-    page.paragraph(lead, text);
+    page.paragraph(lead, relation + text);
   }
 }
 
