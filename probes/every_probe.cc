@@ -47,9 +47,13 @@ Verdict merge_verdicts(std::vector<Verdict> verdicts) {
     for (Gap& gap : verdict.gaps) {
       if (std::ranges::count(all.gaps, gap) == 0) all.gaps.push_back(std::move(gap));
     }
+    std::ranges::move(verdict.limits, std::back_inserter(all.limits));
     std::ranges::move(verdict.wait_graphs, std::back_inserter(all.wait_graphs));
   }
   order(all.findings);
+  // Where the cause is known, what else might have been looked for does not matter.
+  if (!all.findings.empty() && all.findings.front().severity == Severity::kError)
+    all.limits.clear();
   return all;
 }
 

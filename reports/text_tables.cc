@@ -117,6 +117,10 @@ void write_loader_versions(TextPage& page, const Json& report) {
                              libtorch, text_at(environment, "opencv")));
 }
 
+bool is_watched_in_full(const Json& run) {
+  return text_at(run, "subject") == "pid" && text_at(object_at(run, "end"), "reason") == "time-up";
+}
+
 // The causes that were found in this run; "-" for none.
 std::string codes_found_in(const Json& report, const Json& run) {
   std::string codes;
@@ -278,6 +282,9 @@ void write_ledger(TextPage& page, const Json& report) {
 
 void write_runs_by_finding(TextPage& page, const Json& report) {
   const Json& runs = items_at(report, "runs");
+  // That the watch of a live process ended by the clock is no news.
+  if (runs.size() == 1 && (end_text(runs.front()).empty() || is_watched_in_full(runs.front())))
+    return;
   if (runs.empty()) return;
   page.heading("Runs");
   std::vector<std::vector<std::string>> rows = {

@@ -140,7 +140,7 @@ void write_group(TextPage& page, const Group& group, const Json& report) {
   page.paragraph(lead, text);
   const std::string waits = waits_text(process);
   const std::string indent(columns_of(lead), ' ');
-  if (!waits.empty()) page.paragraph(indent + "waits for ", waits);
+  if (!waits.empty()) page.paragraph(indent, "waits for " + waits);
   const std::string pause = pause_text(process);
   if (!pause.empty()) page.paragraph(indent, "was stopped by dlprobe for " + pause);
   if (group.others.empty()) return;

@@ -17,7 +17,6 @@
 #include "lib/os/host_facts.h"
 #include "lib/subject/child_process.h"
 #include "lib/subject/reference_loader.h"
-#include "probes/every_probe.h"
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/exit_status.h"
 #include "tools/dlprobe/preflight.h"
@@ -136,21 +135,7 @@ class Examiner {
                          .text = target->reason,
                          .process = target->key});
     const auto span = request_.watch_for.value_or(default_watch_of_pid(*request_.probe));
-    if (span < kEnoughForLostBatch && looks_at_shm()) add_gap_of_short_watch(span);
     watch_target({.root = target->key, .deadline = deadline(span)});
-  }
-
-  bool looks_at_shm() const {
-    return request_.probe == &every_probe() || request_.probe == find_probe("shm");
-  }
-
-  void add_gap_of_short_watch(std::chrono::nanoseconds span) {
-    recorder_->add(Gap{.what = "whether a worker has lost a batch (DLP0106)",
-                       .why = "the watch of " + format_duration(span) +
-                              " is shorter than two of the 5 s waits of an idle worker",
-                       .effect = "a loader that stands still because of it is not told from one "
-                                 "that waits for its training loop",
-                       .remedy = "watch for longer: --for 15s"});
   }
 
   void run_command() {

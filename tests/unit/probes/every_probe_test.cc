@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "lib/base/units.h"
 #include "probes/facts.h"
 
 namespace dlprobe {
@@ -38,6 +39,27 @@ TEST(MergeVerdicts, WhatTwoProbesSayAlikeIsSaidOnceByTheSurerOne) {
   EXPECT_EQ(all.findings[0].confidence, Confidence::kCertain);
   EXPECT_EQ(all.findings[1].discriminator, "another case");
   EXPECT_EQ(all.gaps.size(), 1U);
+}
+
+TEST(MergeVerdicts, LimitsDoNotMatterWhereTheCauseIsKnown) {
+  const Gap limit = {.what = "w", .why = "y"};
+  const Finding warning = new_finding(FindingCode::kShmStaleFiles, Confidence::kCertain);
+  const Finding error = new_finding(FindingCode::kForkInheritedLock, Confidence::kCertain);
+  EXPECT_EQ(merge_verdicts({{.limits = {limit}}, {.findings = {warning}}}).limits.size(), 1U);
+  EXPECT_TRUE(merge_verdicts({{.limits = {limit}}, {.findings = {error}}}).limits.empty());
+}
+
+TEST(EveryProbe, AShortWatchOfALiveTreeIsSaid) {
+  const auto limits_after = [](BootNs span) {
+    RecordingBuilder builder{RecordingHeader{}};
+    builder.add(RunBegin{.at = kSecond, .subject = SubjectKind::kPid});
+    builder.add(ShmMount{.device = 1, .mount_point = "/dev/shm", .fs_type = "tmpfs"});
+    builder.add(RunEnd{.at = kSecond + span, .reason = RunEndReason::kTimeUp});
+    return every_probe().examine(builder.recording()).limits;
+  };
+  ASSERT_EQ(limits_after(3 * kSecond).size(), 1U);
+  EXPECT_NE(limits_after(3 * kSecond)[0].why.find("the watch of 3.0 s"), std::string::npos);
+  EXPECT_TRUE(limits_after(15 * kSecond).empty());
 }
 
 TEST(EveryProbe, SaysWhatEachProbeSays) {

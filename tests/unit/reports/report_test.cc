@@ -227,5 +227,14 @@ TEST(Report, ChecksOfSeveralProbesAreNamedAfterTheirOwn) {
   EXPECT_EQ((*lock)["id"], "deadlock.fork-inherited-lock");
 }
 
+TEST(Report, ALimitIsSaidAndLeavesTheVerdict) {
+  testing::ReportCase each = testing::healthy_case();
+  each.verdict.limits = {{.what = "w", .why = "y", .effect = "e"}};
+  const Json report = make_report(each.recording, each.verdict, {});
+  EXPECT_EQ(verdict_of(report), OverallVerdict::kPass);
+  EXPECT_EQ(report["limitations"][0]["what"], "w");
+  EXPECT_EQ(report["limitations"][0]["required"], false);
+}
+
 }  // namespace
 }  // namespace dlprobe
