@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 
 #include "probes/facts.h"
 #include "probes/probe.h"
@@ -62,6 +63,7 @@ Verdict examine_run(const Recording& recording, const Run& run) {
   });
   if (!is_explained) {
     if (std::optional<Gap> gap = gap_of_failed_loader(run)) verdict.gaps.push_back(std::move(*gap));
+    if (std::optional<Gap> limit = limit_of_short_watch(run)) verdict.limits.push_back(*limit);
   }
   return verdict;
 }
@@ -102,6 +104,7 @@ Verdict examine(const Recording& recording) {
     for (Gap& gap : of_run.gaps) {
       if (std::ranges::count(verdict.gaps, gap) == 0) verdict.gaps.push_back(std::move(gap));
     }
+    std::ranges::move(of_run.limits, std::back_inserter(verdict.limits));
   }
   if (recording.runs.empty()) {
     verdict.gaps.push_back({.what = "shared memory",

@@ -71,6 +71,9 @@ Finding batch_lost(const ShmFacts& facts, const ShmShortage& shortage,
 std::optional<Finding> leaked_semaphores(const ShmFacts& facts);  // DLP0107
 std::optional<Finding> inodes_exhausted(const ShmFacts& facts);   // DLP0108
 
+/// The watch of a live tree was too short to prove a lost batch; nothing where it was long enough.
+std::optional<Gap> limit_of_short_watch(const Run& run);
+
 /// What about shared memory could not be seen in this run.
 std::vector<Gap> shm_gaps(const ShmFacts& facts);
 

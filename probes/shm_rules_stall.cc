@@ -220,4 +220,19 @@ Finding batch_lost(const ShmFacts& facts, const ShmShortage& shortage, const Loa
   return finding;
 }
 
+std::optional<Gap> limit_of_short_watch(const Run& run) {
+  // Two of a worker's looks for its parent: one may lie before the watch.
+  constexpr BootNs kEnough = 10 * kSecond;
+  if (run.begin.subject != SubjectKind::kPid || !run.end) return std::nullopt;
+  const BootNs span = run.end->at - run.begin.at;
+  if (span >= kEnough || run.end->reason == RunEndReason::kSubjectEnded) return std::nullopt;
+  return Gap{.what = "whether a worker has lost a batch (DLP0106)",
+             .why = "the watch of " + format_duration(std::chrono::nanoseconds(span)) +
+                    " is shorter than two of the 5 s waits of an idle worker",
+             .effect =
+                 "a loader that stands still because of it is not told from one that waits "
+                 "for its training loop",
+             .remedy = "watch for longer: --for 15s"};
+}
+
 }  // namespace dlprobe

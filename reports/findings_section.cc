@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
+#include <utility>
 
 #include "reports/sections.h"
 #include "reports/stable_id.h"
@@ -122,13 +124,26 @@ Json finding_entry(const Finding& finding, size_t index, const ReportSource& sou
 }
 
 // The codes that a probe looks for share their first two digits.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kPrefixes = {
+    {{"shm", "DLP01"},
+     {"fd", "DLP02"},
+     {"deadlock", "DLP03"},
+     {"spawn-recursion", "DLP04"},
+     {"memory", "DLP05"}}};
+
 std::string_view code_prefix(std::string_view probe) {
-  if (probe == "shm") return "DLP01";
-  if (probe == "fd") return "DLP02";
-  if (probe == "deadlock") return "DLP03";
-  if (probe == "spawn-recursion") return "DLP04";
-  if (probe == "memory") return "DLP05";
-  return "DLP";
+  const auto found =
+      std::ranges::find(kPrefixes, probe, &std::pair<std::string_view, std::string_view>::first);
+  return found == kPrefixes.end() ? "DLP" : found->second;
+}
+
+// Where several probes ran, each check is named after its own.
+std::string_view probe_of(std::string_view code, std::string_view probe_that_ran) {
+  if (code_prefix(probe_that_ran) != "DLP") return probe_that_ran;
+  for (const auto& [probe, prefix] : kPrefixes) {
+    if (code.starts_with(prefix)) return probe;
+  }
+  return probe_that_ran;
 }
 
 std::string_view status_of(std::optional<Severity> worst, bool is_complete) {
@@ -162,11 +177,12 @@ Json checks_section(const ReportSource& source) {
       ids.push_back(finding_id(i));
     }
     if (!registered.code.starts_with(prefix) && ids.empty()) continue;
-    result.push_back({{"id", fmt::format("{}.{}", probe, registered.name)},
-                      {"code", registered.code},
-                      {"title", registered.title},
-                      {"status", status_of(worst, is_complete)},
-                      {"findings", std::move(ids)}});
+    result.push_back(
+        {{"id", fmt::format("{}.{}", probe_of(registered.code, probe), registered.name)},
+         {"code", registered.code},
+         {"title", registered.title},
+         {"status", status_of(worst, is_complete)},
+         {"findings", std::move(ids)}});
   }
   return result;
 }

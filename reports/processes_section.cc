@@ -4,6 +4,7 @@
 #include <map>
 
 #include "reports/sections.h"
+#include "reports/stack_json.h"
 
 namespace dlprobe {
 namespace {
@@ -68,6 +69,53 @@ Json process_json(const ProcessInfo& process, const Peaks& peaks, const TimeOfDa
   return entry;
 }
 
+const ProcessSnapshot* snapshot_of(const Run& run, const ProcessKey& key) {
+  if (run.snapshots.empty()) return nullptr;
+  const std::vector<ProcessSnapshot>& processes = run.snapshots.back().processes;
+  const auto found = std::ranges::find(processes, key, &ProcessSnapshot::key);
+  return found == processes.end() ? nullptr : &*found;
+}
+
+// The longest of all looks: what dlprobe did to the process at most.
+int64_t longest_pause_ns(const Run& run, const ProcessKey& key) {
+  int64_t longest = 0;
+  for (const TreeSnapshot& tree : run.snapshots) {
+    for (const ProcessSnapshot& process : tree.processes) {
+      if (process.key == key) longest = std::max(longest, process.pause_ns);
+    }
+  }
+  return longest;
+}
+
+// Of its main thread where the graph has it: what the process as a whole is at.
+const WaitNode* node_of(const Verdict& verdict, size_t run, const ProcessKey& key) {
+  const WaitNode* first = nullptr;
+  for (const WaitGraph& graph : verdict.wait_graphs) {
+    if (static_cast<size_t>(graph.run) != run) continue;
+    for (const WaitNode& node : graph.nodes) {
+      if (!node.is_thread || node.process != key) continue;
+      if (node.tid == key.pid) return &node;
+      if (first == nullptr) first = &node;
+    }
+  }
+  return first;
+}
+
+void put_last_look(Json& entry, const ReportSource& source, size_t index, const ProcessKey& key) {
+  const Run& run = source.recording.runs[index];
+  if (const WaitNode* node = node_of(source.verdict, index, key)) {
+    put_activity(entry, *node, source.time);
+  }
+  const ProcessSnapshot* snapshot = snapshot_of(run, key);
+  if (snapshot == nullptr) return;
+  ProcessSnapshot last = *snapshot;
+  last.pause_ns = longest_pause_ns(run, key);
+  if (!last.threads.empty()) {
+    entry["state"] = json_text(std::string(1, last.threads.front().state));
+  }
+  entry.update(process_snapshot_json(last, source.recording.header.host.machine));
+}
+
 }  // namespace
 
 Json processes_section(const ReportSource& source) {
@@ -81,6 +129,7 @@ Json processes_section(const ReportSource& source) {
       Json entry = {{"run", i}};
       entry.update(
           process_json(process, peak == peaks.end() ? Peaks{} : peak->second, source.time));
+      put_last_look(entry, source, i, process.key);
       if (const ProcessExit* exit = run.find_exit(process.key)) {
         entry["exit"] = exit_json(*exit, source.time);
       }

@@ -1,14 +1,10 @@
 #include "reports/report.h"
 
 #include <fmt/format.h>
-#include <sys/wait.h>
 
 #include <algorithm>
-#include <array>
-#include <csignal>
 
 #include "lib/base/secrets.h"
-#include "lib/base/units.h"
 #include "lib/model/name_table.h"
 #include "reports/sections.h"
 #include "reports/stable_id.h"
@@ -51,80 +47,6 @@ OverallVerdict decide(const ReportSource& source, const Counts& counts) {
   const bool all_seen = has_seen_anything(source.recording) && !source.recording.truncated;
   if (!source.verdict.gaps.empty() || !all_seen) return OverallVerdict::kIncomplete;
   return counts.warnings > 0 ? OverallVerdict::kWarn : OverallVerdict::kPass;
-}
-
-uint64_t peak_used_bytes(const Recording& recording) {
-  uint64_t peak = 0;
-  for (const Run& run : recording.runs) {
-    for (const ShmUse& use : run.shm_use)
-      peak = std::max(peak, use.used_bytes);
-  }
-  return peak;
-}
-
-// How much of its /dev/shm was free then; nothing where that is not known or not limited.
-std::optional<uint64_t> free_shm_at(const Run& run, BootNs at) {
-  const auto after = std::ranges::upper_bound(run.shm_use, at, {}, &ShmUse::at);
-  if (after == run.shm_use.begin() || std::prev(after)->size_bytes == 0) return std::nullopt;
-  const ShmUse& use = *std::prev(after);
-  return use.size_bytes - std::min(use.size_bytes, use.used_bytes);
-}
-
-// Not SIGTERM and SIGINT: so a trainer ends its workers.
-bool is_crash(const ProcessExit& exit) {
-  constexpr std::array kCrashes = {SIGBUS, SIGSEGV, SIGKILL, SIGABRT, SIGFPE, SIGILL};
-  return exit.wait_status && WIFSIGNALED(*exit.wait_status) &&
-         std::ranges::find(kCrashes, WTERMSIG(*exit.wait_status)) != kCrashes.end();
-}
-
-// That the job failed for a reason of its own is no finding, and must not be read as success.
-std::string own_failure(const Run& run) {
-  if (run.begin.subject == SubjectKind::kReferenceLoader) return "";
-  std::string text;
-  const auto crash = std::ranges::find_if(run.exits, [&](const ProcessExit& exit) {
-    const ProcessInfo* process = run.find_process(exit.key);
-    return process != nullptr && process->role == Role::kWorker && is_crash(exit);
-  });
-  if (crash != run.exits.end()) {
-    text = fmt::format("worker {} was {}", crash->key.pid, describe_exit(crash->wait_status));
-    if (const auto room = free_shm_at(run, crash->at)) {
-      text += fmt::format(" while {} of /dev/shm were free", format_bytes(*room));
-    }
-  }
-  for (const ProcessExit& exit : run.exits) {
-    const ProcessInfo* process = run.find_process(exit.key);
-    const bool is_trainer = process != nullptr && process->role == Role::kTrainer;
-    if (!is_trainer || !exit.wait_status || *exit.wait_status == 0) continue;
-    if (!text.empty()) text += ", and ";
-    text += fmt::format("pid {} {}", exit.key.pid, describe_exit(exit.wait_status));
-    break;
-  }
-  return text.empty() ? "" : ". But " + text + ", for another reason than these";
-}
-
-// A shell or a finished job says "nothing wrong" as well.
-std::string what_was_no_loader(const Recording& recording) {
-  const bool any = std::ranges::any_of(recording.runs, [](const Run& run) {
-    return run.begin.subject == SubjectKind::kReferenceLoader ||
-           std::ranges::any_of(run.processes, [](const ProcessInfo& process) {
-             return process.role == Role::kWorker;
-           });
-  });
-  return any ? "" : "; no worker of a data loader was seen";
-}
-
-std::string pass_headline(const Recording& recording) {
-  size_t samples = 0;
-  for (const Run& run : recording.runs)
-    samples += run.samples.size();
-  const std::string runs =
-      recording.runs.size() == 1 ? "1 run" : fmt::format("{} runs", recording.runs.size());
-  std::string text =
-      fmt::format("nothing wrong was seen in {} ({} samples); /dev/shm held {} at its peak{}", runs,
-                  samples, format_bytes(peak_used_bytes(recording)), what_was_no_loader(recording));
-  for (const Run& run : recording.runs)
-    text += own_failure(run);
-  return text;
 }
 
 std::string headline(const ReportSource& source, OverallVerdict verdict) {
@@ -273,7 +195,7 @@ Json make_report(const Recording& recording, const Verdict& verdict, const Repor
   report["findings"] = findings_section(source);
   report["runs"] = runs_section(source);
   report["processes"] = processes_section(source);
-  report["wait_graph"] = {{"nodes", Json::array()}, {"edges", Json::array()}};
+  report["wait_graph"] = wait_graph_section(source);
   report["timeline"] = timeline_section(source);
   report["environment"] = environment_section(recording);
   report["redaction"] = {{"policy", "default"}, {"mask", kMasked}};

@@ -56,6 +56,10 @@ struct TextOptions {
 /// escaped.
 std::string render_text(const Json& report, const TextOptions& options);
 
+/// The wait-for graph for graphviz: `dot -Tsvg`. A box for each thread, an ellipse for each object
+/// that is waited for, the chain to the root cause in red. All hostile text escaped.
+std::string render_dot(const Json& report);
+
 /// The page of a finding (docs/findings/<name>.md), compiled in.
 std::string_view finding_page(FindingCode code);
 

@@ -230,6 +230,12 @@ Json run_entry(const Run& run, size_t index, const ReportSource& source) {
   if (!loader.empty()) entry["loader"] = std::move(loader);
   entry["shm_mounts"] = mounts_of(run, uses, source.time);
   entry["shm_ledgers"] = ledgers_of(run, source);
+  for (const WaitGraph& graph : source.verdict.wait_graphs) {
+    const bool is_this = static_cast<size_t>(graph.run) == index;
+    if (is_this && &graph != main_wait_graph(source.verdict)) {
+      entry["wait_graph"] = wait_graph_json(graph, source.time);
+    }
+  }
   return entry;
 }
 

@@ -89,6 +89,8 @@ Json limitations_section(const ReportSource& source) {
   };
   for (const Gap& gap : source.verdict.gaps)
     add(gap, true);
+  for (const Gap& gap : source.verdict.limits)
+    add(gap, false);
   for (const Run& run : source.recording.runs) {
     for (const Gap& gap : run.gaps)
       add(gap, false);

@@ -54,6 +54,18 @@ RunSpan span_of(const Run& run);
 /// "killed by signal 7 (SIGBUS)", "exited with code 1".
 std::string describe_exit(const Observed<int32_t>& wait_status);
 
+/// The headline of a report without an error or a warning, in the words of the probes that ran.
+std::string pass_headline(const Recording& recording);
+
+/// Sets what a thread does: activity, since, waits_for, in_code.
+void put_activity(Json& entry, const WaitNode& node, const TimeOfDay& time);
+
+/// The graph that `wait_graph` shows: of the first run with a chain, else of the last run; null if
+/// there is none. Those of other runs are in `runs[].wait_graph`.
+const WaitGraph* main_wait_graph(const Verdict& verdict);
+Json wait_graph_json(const WaitGraph& graph, const TimeOfDay& time);
+
+Json wait_graph_section(const ReportSource& source);
 Json findings_section(const ReportSource& source);
 Json checks_section(const ReportSource& source);
 Json runs_section(const ReportSource& source);

@@ -1,10 +1,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "reports/text_layout.h"
 #include "reports/text_tables.h"
+#include "reports/text_waits.h"
 
 namespace dlprobe {
 namespace {
@@ -105,10 +109,36 @@ void write_finding(TextPage& page, const Json& finding, size_t index, std::strin
   write_remedies(page, finding);
 }
 
+// By its probe; "" for the others.
+std::string_view field_of(std::string_view check_id) {
+  if (check_id.starts_with("shm.")) return "shared memory";
+  if (check_id.starts_with("deadlock.")) return "locks, waits and stopped processes";
+  return "anything else";
+}
+
+// Where several probes ran, the list would be longer than the rest.
+void write_check_counts(TextPage& page, const Json& checks) {
+  std::map<std::pair<std::string_view, bool>, int> counts;
+  for (const Json& check : checks) {
+    const bool is_pass = text_at(check, "status") == "pass";
+    ++counts[{field_of(text_at(check, "id")), is_pass}];
+  }
+  for (const auto& [what, count] : counts) {
+    page.paragraph("  ", fmt::format("{} causes in {}: {}", count, what.first,
+                                     what.second ? "not seen" : "cannot say"));
+  }
+  page.paragraph("  ", "(each with -v)");
+}
+
 void write_checks(TextPage& page, const Json& report) {
+  constexpr size_t kMost = 10;
   const Json& checks = items_at(report, "checks");
   if (checks.empty() || !items_at(report, "findings").empty()) return;
   page.heading("Looked for");
+  const bool is_several = text_at(object_at(report, "invocation"), "probe") == "attach";
+  if (is_several && checks.size() > kMost && page.options().verbosity == 0) {
+    return write_check_counts(page, checks);
+  }
   for (const Json& check : checks) {
     const bool is_pass = text_at(check, "status") == "pass";
     page.paragraph(
@@ -155,6 +185,17 @@ void write_footer(TextPage& page, const Json& report) {
                              text_at(findings.front(), "code")));
 }
 
+// Whether shared memory is what the report is about. Of a report of several probes, what nothing
+// was found in is left out.
+bool shows_shm(const Json& report, const TextOptions& options) {
+  if (options.verbosity > 0) return true;
+  const std::string probe = text_at(object_at(report, "invocation"), "probe");
+  if (probe != "attach") return probe != "deadlock";
+  return std::ranges::any_of(items_at(report, "findings"), [](const Json& finding) {
+    return text_at(finding, "code").starts_with("DLP01");
+  });
+}
+
 }  // namespace
 
 std::string render_text(const Json& report, const TextOptions& options) {
@@ -163,13 +204,20 @@ std::string render_text(const Json& report, const TextOptions& options) {
   TextPage page(options);
   if (options.verbosity < 0) return std::string(words.lead) + headline + "\n";
   page.paragraph(words.lead, headline, words.style);
+  const bool has_table = has_activities(report);
+  write_chain(page, report);
+  if (has_table) write_processes(page, report);
   const Json& findings = items_at(report, "findings");
   for (size_t i = 0; i < findings.size(); ++i)
     write_finding(page, findings[i], i, headline);
   write_checks(page, report);
-  write_runs(page, report);
-  write_ledger(page, report);
-  write_processes(page, report);
+  if (shows_shm(report, options)) {
+    write_runs(page, report);
+    write_ledger(page, report);
+  } else {
+    write_runs_by_finding(page, report);
+  }
+  if (!has_table) write_processes(page, report);
   write_limitations(page, report);
   write_footer(page, report);
   return std::move(page).take();

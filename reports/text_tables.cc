@@ -7,6 +7,7 @@
 #include <map>
 
 #include "lib/base/units.h"
+#include "reports/text_waits.h"
 
 namespace dlprobe {
 namespace {
@@ -116,6 +117,23 @@ void write_loader_versions(TextPage& page, const Json& report) {
                              libtorch, text_at(environment, "opencv")));
 }
 
+bool is_watched_in_full(const Json& run) {
+  return text_at(run, "subject") == "pid" && text_at(object_at(run, "end"), "reason") == "time-up";
+}
+
+// The causes that were found in this run; "-" for none.
+std::string codes_found_in(const Json& report, const Json& run) {
+  std::string codes;
+  const auto index = number_at(run, "index");
+  for (const Json& finding : items_at(report, "findings")) {
+    const Json& runs = items_at(finding, "runs");
+    const bool is_here = std::ranges::any_of(
+        runs, [&](const Json& each) { return each.is_number() && each.get<double>() == index; });
+    if (is_here) codes += (codes.empty() ? "" : " ") + text_at(finding, "name");
+  }
+  return codes.empty() ? "nothing" : codes;
+}
+
 // The peak of the newest run that has one.
 const Json* ledger_to_show(const Json& report) {
   const Json* shown = nullptr;
@@ -196,6 +214,25 @@ double peak_use_of_mount(const Json& report, const Json& ledger) {
   return peak;
 }
 
+void write_role_lines(TextPage& page, const Json& report) {
+  const Json& processes = items_at(report, "processes");
+  std::vector<std::pair<std::string, RoleLine>> roles;
+  for (const Json& process : processes) {
+    const std::string role = text_at(process, "role");
+    auto found = std::ranges::find(roles, role, &std::pair<std::string, RoleLine>::first);
+    if (found == roles.end()) {
+      roles.emplace_back(role, RoleLine{.pids = {},
+                                        .comm = text_at(process, "comm"),
+                                        .basis = text_at(process, "role_basis")});
+      found = roles.end() - 1;
+    }
+    found->second.pids.push_back(number_or_dash(process, "pid"));
+  }
+  for (const auto& [role, line] : roles) {
+    page.paragraph(fmt::format("  {:<17}", role), role_text(line));
+  }
+}
+
 }  // namespace
 
 void write_runs(TextPage& page, const Json& report) {
@@ -243,24 +280,38 @@ void write_ledger(TextPage& page, const Json& report) {
   write_holders(page, *ledger);
 }
 
+void write_runs_by_finding(TextPage& page, const Json& report) {
+  const Json& runs = items_at(report, "runs");
+  // That the watch of a live process ended by the clock is no news.
+  if (runs.size() == 1 && (end_text(runs.front()).empty() || is_watched_in_full(runs.front())))
+    return;
+  if (runs.empty()) return;
+  page.heading("Runs");
+  std::vector<std::vector<std::string>> rows = {
+      {"start", "sharing", "found", "RSS", "first", "img/s", "wait"}};
+  for (const Json& run : runs) {
+    std::vector<std::string> row = names_of(run);
+    const Json& loader = object_at(run, "loader");
+    row.push_back(codes_found_in(report, run));
+    row.push_back(bytes_at(run, "rss_sum_peak_bytes"));
+    row.push_back(number_or_dash(loader, "first_batch_s", "s"));
+    row.push_back(rate_at(loader));
+    row.push_back(share_at(loader));
+    rows.push_back(std::move(row));
+  }
+  if (runs.size() > 1) page.table(std::move(rows), 3);
+  write_ends(page, runs);
+  write_loader_versions(page, report);
+}
+
 void write_processes(TextPage& page, const Json& report) {
   const Json& processes = items_at(report, "processes");
   if (processes.empty()) return;
-  page.heading("Processes");
-  std::vector<std::pair<std::string, RoleLine>> roles;
-  for (const Json& process : processes) {
-    const std::string role = text_at(process, "role");
-    auto found = std::ranges::find(roles, role, &std::pair<std::string, RoleLine>::first);
-    if (found == roles.end()) {
-      roles.emplace_back(role, RoleLine{.pids = {},
-                                        .comm = text_at(process, "comm"),
-                                        .basis = text_at(process, "role_basis")});
-      found = roles.end() - 1;
-    }
-    found->second.pids.push_back(number_or_dash(process, "pid"));
-  }
-  for (const auto& [role, line] : roles) {
-    page.paragraph(fmt::format("  {:<17}", role), role_text(line));
+  if (has_activities(report)) {
+    write_activities(page, report);
+  } else {
+    page.heading("Processes");
+    write_role_lines(page, report);
   }
   write_exits(page, processes);
 }

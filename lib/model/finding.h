@@ -101,6 +101,7 @@ struct ShmForecast {
 struct Verdict {
   std::vector<Finding> findings;
   std::vector<Gap> gaps;
+  std::vector<Gap> limits;             ///< what was not looked at, and the verdict stands without
   std::vector<WaitGraph> wait_graphs;  ///< at most one per run
   bool operator==(const Verdict&) const = default;
 };

@@ -41,6 +41,7 @@ Expected<PidStatus> parse_pid_status(std::string_view text) {
     return malformed(kFile, "cut off", text);
   }
   PidStatus status{.pid = *pid,
+                   .tgid = find_int<int32_t>(text, "Tgid").value_or(*pid),
                    .ppid = *ppid,
                    .tracer_pid = *tracer,
                    .uid = *uid,

@@ -12,6 +12,7 @@ namespace dlprobe {
 /// What is used of /proc/PID/status. Memory is absent for kernel threads and zombies.
 struct PidStatus {
   int32_t pid = 0;
+  int32_t tgid = 0;  ///< the process that a thread belongs to; of a process its pid
   int32_t ppid = 0;
   int32_t tracer_pid = 0;
   uint32_t uid = 0;                     ///< real

@@ -50,6 +50,30 @@ REFUSED = [
     (["shm", "-o", "/", "--", "true"], 2, "/"),
     (["shm", "--record", "/no/such/folder/r.dlrec", "--", "true"], 2, "/no/such/folder"),
     (["shm", "--fail-on", "everything"], 2, "--fail-on"),
+    (["shm", "--pid", "1x"], 2, "'1x' is not a process id"),
+    (["attach"], 2, "pid"),
+    (["attach", ""], 2, "is not a process id"),
+    (["attach", "0"], 2, "'0' is not a process id"),
+    (["attach", "-7"], 2, "'-7' is not a process id"),
+    (["attach", "trainer"], 2, "'trainer' is not a process id"),
+    (["attach", "4.5"], 2, "is not a process id"),
+    (["attach", "99999999999"], 2, "is not a process id"),
+    (["attach", "999999999"], 2, "there is no process 999999999"),
+    (["attach", "1", "2"], 2, "not expected: 2"),
+    (["attach", "1", "--for", "5"], 2, "'5' is not a duration"),
+    (["attach", "1", "--max-pause", "2s"], 2, "--max-pause 2s is more than 1s"),
+    (["attach", "1", "--max-pause", "1ms", "--no-pause"], 2, "--no-pause"),
+    (["attach", "1", "-f", "pdf"], 2, "no format 'pdf' (human, json, dot)"),
+    (["attach", "1", "--", "true"], 2, "dlprobe deadlock -- COMMAND"),
+    (["stacks"], 2, "pid"),
+    (["stacks", "0"], 2, "'0' is not a process id"),
+    (["stacks", "-7"], 2, "'-7' is not a process id"),
+    (["stacks", "trainer"], 2, "'trainer' is not a process id"),
+    (["stacks", "999999999"], 2, "there is no process 999999999"),
+    (["stacks", "1", "-f", "dot"], 2, "no format 'dot' (human, json)"),
+    (["stacks", "1", "--max-pause", "x"], 2, "'x' is not a duration"),
+    (["deadlock", "--pid", "0"], 2, "--pid"),
+    (["deadlock", "--max-pause", "1h"], 2, "--max-pause"),
     (["replay"], 2, "recording"),
     (["replay", "/no/such/file"], 2, "/no/such/file"),
     (["replay", "/"], 2, "/"),
@@ -83,26 +107,38 @@ class BadInput(unittest.TestCase):
     def test_a_kernel_thread(self):
         if os.path.exists("/proc/2/exe") or not os.path.exists("/proc/2"):
             self.skipTest("pid 2 is not a kernel thread here: run outside of a pid namespace")
-        self.assert_refused(dlprobe("shm", "--pid", 2), 2, "thread of the kernel")
+        for arguments in (["shm", "--pid", 2], ["attach", 2], ["stacks", 2]):
+            with self.subTest(arguments=arguments):
+                self.assert_refused(dlprobe(*arguments), 2, "thread of the kernel")
+
+    def test_dlprobe_itself(self):
+        for command in ("attach", "stacks"):
+            script = f'exec "$0" {command} $$'
+            done = subprocess.run(["sh", "-c", script, DLPROBE], capture_output=True, timeout=TIMEOUT, check=False)
+            self.assert_refused(done, 2, "dlprobe itself")
 
     def test_a_process_that_has_ended(self):
         ended = subprocess.Popen(["true"])
         os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
         self.addCleanup(ended.wait)
-        done = dlprobe("shm", "--pid", ended.pid)
-        self.assertEqual(done.returncode, 2, done.stderr)
-        self.assertIn(str(ended.pid).encode(), done.stderr)
+        for arguments in (["shm", "--pid", ended.pid], ["attach", ended.pid], ["stacks", ended.pid]):
+            with self.subTest(arguments=arguments):
+                done = dlprobe(*arguments)
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertIn(str(ended.pid).encode(), done.stderr)
 
     @unittest.skipUnless(os.geteuid() == 0, "needs two users: run as root")
     def test_a_process_of_somebody_else(self):
-        with subprocess.Popen(["sleep", "100"]) as target:
-            done = subprocess.run(
-                ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", DLPROBE, "shm", "--pid",
-                 str(target.pid)], capture_output=True, timeout=TIMEOUT, check=False)
-            target.send_signal(signal.SIGKILL)
-        self.assertEqual(done.returncode, 3, done.stderr)
-        self.assertIn(str(target.pid).encode(), done.stderr)
-        self.assertEqual(done.stderr.count(b"\n"), 1, done.stderr)
+        for arguments in (["shm", "--pid"], ["deadlock", "--pid"], ["attach"], ["stacks"]):
+            with self.subTest(arguments=arguments), subprocess.Popen(["sleep", "100"]) as target:
+                done = subprocess.run(
+                    ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", DLPROBE, *arguments,
+                     str(target.pid)], capture_output=True, timeout=TIMEOUT, check=False)
+                target.send_signal(signal.SIGKILL)
+                self.assertEqual(done.returncode, 3, done.stderr)
+                self.assertIn(str(target.pid).encode(), done.stderr)
+                self.assertIn(b"run dlprobe as its user, or as root", done.stderr)
+                self.assertEqual(done.stderr.count(b"\n"), 1, done.stderr)
 
     @unittest.skipUnless(HAS_LOADER, "the reference loader was not built: needs libtorch-dev and libopencv-dev")
     def test_a_data_folder_without_images(self):

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "lib/base/escape.h"
+#include "probes/probe.h"
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/exit_status.h"
 #include "tools/dlprobe/version.h"
@@ -28,7 +29,9 @@ Session split_arguments(const std::vector<std::string>& arguments) {
 int report_parse_error(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
   std::string message = error.what();
-  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+  const auto chosen = app.get_subcommands();
+  const bool takes_command = chosen.empty() || find_probe(chosen.front()->get_name()) != nullptr;
+  if (takes_command && dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
     message += " A command to examine goes behind --, as in: dlprobe shm -- python train.py";
   }
   complain(message + " (see dlprobe --help)");
@@ -52,6 +55,8 @@ int run_app(const std::vector<std::string>& arguments) {
   app.footer(
       "Exit codes: 0 no finding at or above --fail-on, 1 finding, 2 usage, 3 incomplete, 4 bug.");
   add_probe_commands(app, session, exit_status);
+  add_attach_command(app, session, exit_status);
+  add_stacks_command(app, exit_status);
   add_replay_command(app, exit_status);
   add_explain_command(app, exit_status);
   add_list_command(app, exit_status);

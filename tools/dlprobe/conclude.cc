@@ -25,4 +25,13 @@ int conclude(const Recording& recording, const Probe& probe, const std::vector<O
   return exit_code == kExitPass ? kExitIncomplete : exit_code;
 }
 
+int examine_and_conclude(const ExamineRequest& request, const std::vector<Output>& outputs,
+                         const OutputOptions& options) {
+  const Examination examination = examine(request);
+  if (examination.refusal) {
+    return complain_and_return(*examination.refusal, examination.refusal_exit);
+  }
+  return conclude(examination.recording, *request.probe, outputs, options);
+}
+
 }  // namespace dlprobe

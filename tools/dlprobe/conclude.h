@@ -5,6 +5,7 @@
 #include "lib/base/error.h"
 #include "lib/model/recording.h"
 #include "probes/probe.h"
+#include "tools/dlprobe/examine.h"
 #include "tools/dlprobe/output_options.h"
 
 namespace dlprobe {
@@ -12,6 +13,10 @@ namespace dlprobe {
 /// From a recording to the reports and the exit code: what a live examination and a replay share.
 int conclude(const Recording& recording, const Probe& probe, const std::vector<Output>& outputs,
              const OutputOptions& options);
+
+/// Examines, and concludes with the request's probe; or says why nothing could be examined.
+int examine_and_conclude(const ExamineRequest& request, const std::vector<Output>& outputs,
+                         const OutputOptions& options);
 
 /// Prints `error` on stderr; returns `exit_status`.
 int complain_and_return(const Error& error, int exit_status);

@@ -12,16 +12,16 @@
 #include <cstdlib>
 
 #include "lib/base/secrets.h"
-#include "lib/collect/climb.h"
+#include "lib/base/units.h"
 #include "lib/collect/tracked_process.h"
 #include "lib/os/host_facts.h"
-#include "lib/proc/pid_stat.h"
 #include "lib/subject/child_process.h"
 #include "lib/subject/reference_loader.h"
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/exit_status.h"
 #include "tools/dlprobe/preflight.h"
 #include "tools/dlprobe/recorder.h"
+#include "tools/dlprobe/target.h"
 #include "tools/dlprobe/version.h"
 #include "tools/dlprobe/watch.h"
 
@@ -30,7 +30,9 @@ namespace {
 
 // Long enough for two of the 5 s waits of an idle DataLoader worker: less cannot prove a lost
 // batch.
-constexpr auto kDefaultPidWatch = std::chrono::seconds(15);
+constexpr auto kEnoughForLostBatch = std::chrono::seconds(15);
+// What somebody who faces a hung job waits for an answer; two snapshots a second apart tell enough.
+constexpr auto kQuickAnswer = std::chrono::seconds(3);
 
 std::string random_id() {
   std::array<unsigned char, 16> bytes{};
@@ -45,12 +47,6 @@ std::string own_executable() {
   std::array<char, 4096> path{};
   const ssize_t length = ::readlink("/proc/self/exe", path.data(), path.size());
   return {path.data(), static_cast<size_t>(std::max<ssize_t>(length, 0))};
-}
-
-std::optional<std::string> own_environment(std::string_view name) {
-  const char* value = std::getenv(std::string(name).c_str());  // NOLINT(concurrency-mt-unsafe)
-  if (value == nullptr) return std::nullopt;
-  return value;
 }
 
 // Batches that a run of the reference loader needs to fill its queues and then show the steady
@@ -124,40 +120,22 @@ class Examiner {
   WatchResult watch_target(WatchTarget target) {
     target.collect.interval = request_.interval;
     target.snapshots = request_.probe->needs_snapshots;
+    target.collect.snapshot = request_.snapshot;
     if (target.child) target.collect.adopter = ::getpid();
     return watch(machine_, std::move(target), *recorder_, signals_, progress_);
   }
 
   void run_pid() {
-    const auto found = climb_to_trainer(machine_, request_.pid);
-    if (!found) return refuse(found.error(), kExitUsage);
-    if (const Status seen = check_that_it_can_be_seen(found->key); !seen) {
-      const bool is_forbidden = seen.error().code == ErrorCode::kForbidden;
-      return refuse(seen.error(), is_forbidden ? kExitIncomplete : kExitUsage);
-    }
-    begin_run({.asked_pid = request_.pid, .root = found->key, .plan = request_.told_plan});
-    recorder_->add(Event{
-        .at = machine_.clock->now(), .kind = "note", .text = found->reason, .process = found->key});
-    watch_target(
-        {.root = found->key, .deadline = deadline(request_.watch_for.value_or(kDefaultPidWatch))});
-  }
-
-  // A zombie has nothing left to look at; somebody else's process may not be looked into.
-  Status check_that_it_can_be_seen(const ProcessKey& key) const {
-    const std::string process = "process " + std::to_string(key.pid);
-    const std::string folder = "/proc/" + std::to_string(key.pid) + "/";
-    DLP_TRY(const std::string text, machine_.root->read(folder + "stat"));
-    DLP_TRY(const PidStat stat, parse_pid_stat(text));
-    if (stat.state == 'Z' || stat.state == 'X') {
-      return failure(ErrorCode::kVanished,
-                     process + " has ended (a zombie): name a process that still runs");
-    }
-    if (const auto root = machine_.root->stat(folder + "root/."); !root) {
-      Error error = root.error();
-      error.context = "look into " + process + " (run dlprobe as its user, or as root)";
-      return std::unexpected(std::move(error));
-    }
-    return {};
+    const auto target = find_target(machine_, request_.pid);
+    if (!target) return refuse(target.error(), exit_status_of(target.error()));
+    if (!target->notice.empty()) complain(target->notice);
+    begin_run({.asked_pid = request_.pid, .root = target->key, .plan = request_.told_plan});
+    recorder_->add(Event{.at = machine_.clock->now(),
+                         .kind = "note",
+                         .text = target->reason,
+                         .process = target->key});
+    const auto span = request_.watch_for.value_or(default_watch_of_pid(*request_.probe));
+    watch_target({.root = target->key, .deadline = deadline(span)});
   }
 
   void run_command() {
@@ -280,6 +258,16 @@ class Examiner {
 };
 
 }  // namespace
+
+std::optional<std::string> own_environment(std::string_view name) {
+  const char* value = std::getenv(std::string(name).c_str());  // NOLINT(concurrency-mt-unsafe)
+  if (value == nullptr) return std::nullopt;
+  return value;
+}
+
+std::chrono::nanoseconds default_watch_of_pid(const Probe& probe) {
+  return probe.needs_snapshots ? kQuickAnswer : kEnoughForLostBatch;
+}
 
 Examination examine(const ExamineRequest& request) {
   auto machine = live_machine();

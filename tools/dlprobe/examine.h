@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lib/base/error.h"
+#include "lib/collect/snapshot.h"
 #include "lib/model/loader_plan.h"
 #include "lib/model/recording.h"
 #include "probes/probe.h"
@@ -24,7 +26,8 @@ struct ExamineRequest {
   std::optional<LoaderPlan> told_plan;  ///< what the user said of another loader
   std::optional<std::chrono::nanoseconds> watch_for;
   std::chrono::nanoseconds interval = std::chrono::milliseconds(100);
-  std::string record_path;  ///< empty: keep no file
+  SnapshotOptions snapshot;  ///< for a probe that takes snapshots
+  std::string record_path;   ///< empty: keep no file
   bool show_progress = false;
 };
 
@@ -34,6 +37,12 @@ struct Examination {
   std::optional<Error> refusal;
   int refusal_exit = 0;
 };
+
+/// A variable of dlprobe's own environment; nothing if it is not set.
+std::optional<std::string> own_environment(std::string_view name);
+
+/// How long a live process is watched unless the user says otherwise.
+std::chrono::nanoseconds default_watch_of_pid(const Probe& probe);
 
 /// Carries out the request: starts or finds the subject, watches it, ends what it started.
 Examination examine(const ExamineRequest& request);

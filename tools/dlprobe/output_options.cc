@@ -1,10 +1,11 @@
 #include "tools/dlprobe/output_options.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <string_view>
 
@@ -14,16 +15,17 @@ namespace dlprobe {
 namespace {
 
 constexpr const char* kGroup = "Output";
-constexpr std::array<std::string_view, 2> kFormats = {"human", "json"};
 constexpr int kDefaultWidth = 100;
 
-Expected<Output> parse_format(const std::string& text, const std::string& output_path) {
+Expected<Output> parse_format(const std::string& text, const std::string& output_path,
+                              std::span<const std::string_view> formats) {
   const size_t equals = text.find('=');
   Output output = {.format = text.substr(0, equals),
                    .path = equals == std::string::npos ? output_path : text.substr(equals + 1)};
-  if (std::ranges::find(kFormats, output.format) == kFormats.end()) {
-    return failure(ErrorCode::kInvalid,
-                   "-f " + text + ": there is no format '" + output.format + "' (human, json)");
+  if (output.format == "text") output.format = "human";
+  if (std::ranges::find(formats, output.format) == formats.end()) {
+    return failure(ErrorCode::kInvalid, fmt::format("-f {}: there is no format '{}' ({})", text,
+                                                    output.format, fmt::join(formats, ", ")));
   }
   if (equals != std::string::npos && output.path.empty()) {
     return failure(ErrorCode::kInvalid, "-f " + text + ": a path has to follow the '='");
@@ -45,37 +47,48 @@ int terminal_width(const std::string& path) {
   return std::clamp<int>(size.ws_col, 40, 160);
 }
 
-std::string render(const Output& output, const OutputOptions& options, const Json& report) {
+std::string render(const Output& output, const OutputOptions& options, const Json& report,
+                   TextRenderer render_for_people) {
   if (output.format == "json") return render_json(report);
-  return render_text(report, {.color = wants_color(options, output.path),
-                              .width = terminal_width(output.path),
-                              .verbosity = options.quiet ? -1 : options.verbosity});
+  if (output.format == "dot") return render_dot(report);
+  return render_for_people(report, {.color = wants_color(options, output.path),
+                                    .width = terminal_width(output.path),
+                                    .verbosity = options.quiet ? -1 : options.verbosity});
 }
 
 }  // namespace
 
-void add_output_options(CLI::App& command, OutputOptions& options) {
+void add_format_options(CLI::App& command, OutputOptions& options,
+                        std::span<const std::string_view> formats) {
   command.add_flag("--json", options.json, "the same as -f json")->group(kGroup);
-  command.add_option("-f,--format", options.formats, "human or json, each with an optional =PATH")
+  command
+      .add_option("-f,--format", options.formats,
+                  fmt::format("{}, each with an optional =PATH", fmt::join(formats, ", ")))
       ->type_name("FORMAT[=PATH]")
       ->allow_extra_args(false)
       ->group(kGroup);
   command.add_option("-o,--output", options.output_path, "write to PATH instead of stdout")
       ->type_name("PATH")
       ->group(kGroup);
-  command.add_option("--fail-on", options.fail_on, "lowest severity that makes the exit code 1")
-      ->check(CLI::IsMember({"error", "warning", "info"}))
-      ->capture_default_str()
-      ->group(kGroup);
   command.add_option("--color", options.color, "auto, always or never")
       ->check(CLI::IsMember({"auto", "always", "never"}))
       ->capture_default_str()
       ->group(kGroup);
-  command.add_flag("-q,--quiet", options.quiet, "the verdict alone, in one line")->group(kGroup);
-  command.add_flag("-v,--verbose", options.verbosity, "all the evidence")->group(kGroup);
+  command.add_flag("-v,--verbose", options.verbosity, "everything, nothing shortened")
+      ->group(kGroup);
 }
 
-Expected<std::vector<Output>> planned_outputs(const OutputOptions& options) {
+void add_output_options(CLI::App& command, OutputOptions& options) {
+  add_format_options(command, options, kReportFormats);
+  command.add_option("--fail-on", options.fail_on, "lowest severity that makes the exit code 1")
+      ->check(CLI::IsMember({"error", "warning", "info"}))
+      ->capture_default_str()
+      ->group(kGroup);
+  command.add_flag("-q,--quiet", options.quiet, "the verdict alone, in one line")->group(kGroup);
+}
+
+Expected<std::vector<Output>> planned_outputs(const OutputOptions& options,
+                                              std::span<const std::string_view> formats_offered) {
   std::vector<std::string> formats = options.formats;
   if (options.json) formats.emplace_back("json");
   // `-f json=FILE` alone still tells the person at the terminal what was found.
@@ -85,7 +98,7 @@ Expected<std::vector<Output>> planned_outputs(const OutputOptions& options) {
 
   std::vector<Output> outputs;
   for (const std::string& format : formats) {
-    DLP_TRY(Output output, parse_format(format, options.output_path));
+    DLP_TRY(Output output, parse_format(format, options.output_path, formats_offered));
     const bool is_taken = std::ranges::any_of(
         outputs, [&](const Output& other) { return other.path == output.path; });
     if (is_taken) {
@@ -105,10 +118,10 @@ ReportContext report_context(const OutputOptions& options) {
 }
 
 Status write_outputs(const std::vector<Output>& outputs, const OutputOptions& options,
-                     const Json& report) {
+                     const Json& report, TextRenderer render_for_people) {
   Status first_failure;
   for (const Output& output : outputs) {
-    const std::string text = render(output, options, report);
+    const std::string text = render(output, options, report, render_for_people);
     const Status status = output.path.empty()
                               ? write_all(STDOUT_FILENO, text, "the report to stdout")
                               : write_file_atomically(output.path, text);

@@ -201,6 +201,94 @@ Finding stale_finding() {
   return finding;
 }
 
+StackFrame python_frame(std::string function, std::string file, int32_t line) {
+  return {.python = true, .function = std::move(function), .file = std::move(file), .line = line};
+}
+
+StackFrame native_frame(std::string function, std::string file, uint64_t offset) {
+  return {.function = std::move(function), .file = std::move(file), .offset = offset};
+}
+
+// The trainer polls; four workers wait for a mutex, the first of them behind a frame without a
+// name.
+std::vector<ProcessSnapshot> hung_processes(int64_t pause_ns) {
+  constexpr const char* kData = "/srv/job/data.py";
+  ThreadSnapshot trainer = {.tid = 100, .comm = "python3", .state = 'S', .timeslices = 7};
+  trainer.wait = {.tid = 100, .syscall = 7, .files = {{.fd = 9, .kind = "pipe", .inode = 81234}}};
+  trainer.stack = {
+      native_frame("poll", "/lib/x86_64-linux-gnu/libc.so.6", 0x1020),
+      python_frame("Loader._get_data",
+                   "/usr/lib/python3/dist-packages/torch/utils/data/dataloader.py", 1282),
+      python_frame("main", "/srv/job/train.py", 21)};
+  ThreadSnapshot pool = {.tid = 104, .comm = "python3", .state = 'S'};
+  pool.wait = {.tid = 104, .syscall = 202};
+  pool.futex = FutexWait{.address = 0x7f0010, .kind = LockKind::kSemaphore};
+  pool.stack = {native_frame("", "/lib/x86_64-linux-gnu/libc.so.6", 0x85f16),
+                native_frame("", "/lib/x86_64-linux-gnu/libc.so.6", 0x90d90),
+                python_frame("Queue._feed", "/usr/lib/python3.11/multiprocessing/queues.py", 231)};
+  ThreadSnapshot pool_too = pool;
+  pool_too.tid = 105;
+  pool_too.futex->address = 0x7f0abc;
+  std::vector<ProcessSnapshot> processes = {{.key = key(100),
+                                             .threads = {trainer, pool, pool_too},
+                                             .python = "3.11.2",
+                                             .gil_holder = 100,
+                                             .pause_ns = pause_ns}};
+  for (const int32_t pid : {101, 102, 103, 107}) {
+    ThreadSnapshot thread = {.tid = pid, .comm = "python3", .state = 'S'};
+    thread.wait = {.tid = pid, .syscall = 202};
+    thread.futex = FutexWait{
+        .address = 0x7f1000, .expected = 2, .value = 2, .kind = LockKind::kMutex, .owner_tid = 106};
+    thread.stack = {native_frame("pthread_mutex_lock", "/lib/x86_64-linux-gnu/libc.so.6", 0x500),
+                    python_frame("Data.__getitem__", kData, 14)};
+    processes.push_back({.key = key(pid), .threads = {thread}, .python = "3.11.2"});
+  }
+  return processes;
+}
+
+WaitNode thread_node(int32_t pid, Role role, Activity activity) {
+  return {.id = "thread " + std::to_string(pid) + "/" + std::to_string(pid),
+          .label = std::string(to_string(role)) + " " + std::to_string(pid),
+          .is_thread = true,
+          .process = key(pid),
+          .tid = pid,
+          .role = role,
+          .activity = activity};
+}
+
+WaitGraph hung_graph() {
+  WaitNode trainer = thread_node(100, Role::kTrainer, Activity::kIdle);
+  trainer.waits_for = "pipe 81234, which worker 101 writes";
+  trainer.in_code = python_frame("main", "/srv/job/train.py", 21);
+  WaitGraph graph = {.nodes = {trainer}};
+  for (const int32_t pid : {101, 102, 103, 107}) {
+    WaitNode worker = thread_node(pid, Role::kWorker, Activity::kStuck);
+    worker.since = kStart + kTick;
+    worker.waits_for = "a mutex held by thread 106, which is not here";
+    worker.in_code = python_frame("Data.__getitem__", "/srv/job/data.py", 14);
+    worker.at = native_frame("pthread_mutex_lock", "/lib/x86_64-linux-gnu/libc.so.6", 0x500);
+    graph.nodes.push_back(worker);
+    if (pid != 101) continue;
+    graph.nodes.push_back({.id = "mutex 101:0x7f1000", .label = "mutex 0x7f1000 (worker 101)"});
+    graph.nodes.push_back({.id = "thread 106", .label = "thread 106 of trainer 100"});
+  }
+  graph.edges = {
+      {.from = "thread 100/100", .to = "thread 101/101", .relation = "waits for a batch of"},
+      {.from = "thread 101/101", .to = "mutex 101:0x7f1000", .relation = "waits for"},
+      {.from = "mutex 101:0x7f1000", .to = "thread 106", .relation = "held by"}};
+  graph.chain = {"thread 100/100", "thread 101/101", "mutex 101:0x7f1000", "thread 106"};
+  return graph;
+}
+
+Finding inherited_lock_finding() {
+  Finding finding = {.code = FindingCode::kForkInheritedLock};
+  finding.message = "worker 101 waits for a mutex whose owner field says thread 106";
+  finding.processes = {key(101)};
+  finding.evidence = {{"owner_tid", int64_t{106}, "1", "__owner of the mutex", {}, {}}};
+  finding.runs = {0};
+  return finding;
+}
+
 }  // namespace
 
 ReportCase healthy_case() {
@@ -280,13 +368,62 @@ ReportCase hostile_case() {
   return {.name = "hostile", .recording = recording, .verdict = {.findings = {finding}}};
 }
 
+ReportCase hang_case() {
+  RecordingBuilder builder(header());
+  builder.add(RunBegin{.at = kStart, .subject = SubjectKind::kPid, .asked_pid = 101});
+  builder.add(process(100, Role::kTrainer, "python3"));
+  for (const int32_t pid : {101, 102, 103, 107})
+    builder.add(process(pid, Role::kWorker, "python3"));
+  Sample sample;
+  sample.at = kStart + kTick;
+  sample.processes = {sample_of(100, 400 * kMiB)};
+  builder.add(sample);
+  builder.add(TreeSnapshot{.at = kStart + kTick, .processes = hung_processes(400'000)});
+  builder.add(TreeSnapshot{.at = kStart + 21 * kTick, .processes = hung_processes(0)});
+  builder.add(RunEnd{.at = kStart + 21 * kTick, .reason = RunEndReason::kTimeUp});
+  ReportCase result = {.name = "hang", .recording = std::move(builder).take(), .verdict = {}};
+  result.recording.header.invocation.probe = "deadlock";
+  result.verdict.findings = {inherited_lock_finding()};
+  result.verdict.wait_graphs = {hung_graph()};
+  return result;
+}
+
+ReportCase hostile_hang_case() {
+  constexpr const char* kHostile =
+      "\x1b]0;owned\x07\xff\xe2\x80\xae"
+      "evil\"];\n\\N&lt;b$(rm)";
+  ReportCase result = hang_case();
+  result.name = "hostile_hang";
+  const StackFrame frame = {.python = true, .function = kHostile, .file = kHostile, .line = 1};
+  for (TreeSnapshot& tree : result.recording.runs.front().snapshots) {
+    ProcessSnapshot& process = tree.processes[1];
+    process.python = kHostile;
+    process.python_note = kHostile;
+    ThreadSnapshot& thread = process.threads.front();
+    thread.comm = kHostile;
+    thread.futex->python_type = kHostile;
+    thread.futex->file = kHostile;
+    thread.futex->inode = 5;
+    thread.stack = {frame, {.function = kHostile, .file = kHostile, .offset = 1}};
+    thread.stack_note = kHostile;
+  }
+  WaitGraph& graph = result.verdict.wait_graphs.front();
+  graph.nodes[1].label = kHostile;
+  graph.nodes[1].waits_for = kHostile;
+  graph.nodes[1].in_code = frame;
+  graph.nodes[2].id = graph.edges[1].to = graph.edges[2].from = graph.chain[2] = kHostile;
+  graph.edges[1].relation = kHostile;
+  return result;
+}
+
 ReportCase empty_case() {
   return {.name = "empty", .recording = build({}), .verdict = {}};
 }
 
 std::span<const ReportCase> all_cases() {
-  static const std::array kCases = {healthy_case(), exhausted_case(), incomplete_case(),
-                                    hostile_case(), empty_case()};
+  static const std::array kCases = {healthy_case(),     exhausted_case(), incomplete_case(),
+                                    hostile_case(),     empty_case(),     hang_case(),
+                                    hostile_hang_case()};
   return kCases;
 }
 

@@ -23,6 +23,11 @@ ReportCase exhausted_case();
 ReportCase incomplete_case();
 /// Names that try to act on the terminal, and numbers that are none.
 ReportCase hostile_case();
+/// A tree that hangs: the trainer waits for a worker, that one for a lock that was copied locked by
+/// fork; three other workers do the same, one thread had to be stopped for a look.
+ReportCase hang_case();
+/// A wait-for graph and stacks whose names try to act on the terminal.
+ReportCase hostile_hang_case();
 /// Not even a run.
 ReportCase empty_case();
 

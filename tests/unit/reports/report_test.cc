@@ -162,5 +162,79 @@ TEST(Report, HeadlinesNameTheCauseWithItsNumbers) {
               HasSubstr("DLP0102 shm-exhausted: /dev/shm (64.0 MiB) had 1.2 MiB left"));
 }
 
+std::string pass_headline_of(const char* probe) {
+  testing::ReportCase each = testing::hang_case();
+  each.recording.header.invocation.probe = probe;
+  each.verdict = {};
+  return make_report(each.recording, each.verdict, {})["summary"]["headline"];
+}
+
+TEST(Report, APassSpeaksOfWhatWasLookedAt) {
+  EXPECT_EQ(pass_headline_of("deadlock"),
+            "nothing is stuck: watched 5 processes for 2.1 s, 2 looks at their stacks");
+  EXPECT_EQ(pass_headline_of("attach"),
+            "nothing is stuck, and nothing is wrong with shared memory: watched 5 processes for "
+            "2.1 s, 2 looks at their stacks; /dev/shm held 0 B at its peak");
+  EXPECT_THAT(pass_headline_of("shm"), HasSubstr("nothing wrong was seen in 1 run (1 samples)"));
+}
+
+TEST(Report, TheWaitGraphIsTheVerdictsOwn) {
+  const testing::ReportCase each = testing::hang_case();
+  const Json graph = make_report(each.recording, each.verdict, {})["wait_graph"];
+  EXPECT_EQ(graph["nodes"].size(), 7U);
+  EXPECT_EQ(graph["edges"][0]["relation"], "waits for a batch of");
+  EXPECT_EQ(graph["chain"],
+            Json({"thread 100/100", "thread 101/101", "mutex 101:0x7f1000", "thread 106"}));
+  const Json& worker = graph["nodes"][1];
+  EXPECT_EQ(worker["activity"], "stuck");
+  EXPECT_EQ(worker["since_at"], "2025-11-20T21:47:44.220Z");
+  EXPECT_EQ(worker["in_code"]["line"], 14);
+}
+
+TEST(Report, AProcessHasWhatItsMainThreadDoesAndTheLongestPause) {
+  const testing::ReportCase each = testing::hang_case();
+  const Json report = make_report(each.recording, each.verdict, {});
+  const Json& trainer = report["processes"][0];
+  EXPECT_EQ(trainer["activity"], "idle");
+  EXPECT_EQ(trainer["waits_for"], "pipe 81234, which worker 101 writes");
+  EXPECT_EQ(trainer["in_code"]["function"], "main");
+  EXPECT_NEAR(trainer["pause_s"].get<double>(), 400e-6, 1e-12) << "of the first of two looks";
+  EXPECT_EQ(trainer["threads"].size(), 3U);
+  EXPECT_EQ(trainer["python"], "3.11.2");
+}
+
+TEST(Report, GraphsOfOtherRunsAreInTheirRuns) {
+  testing::ReportCase each = testing::hang_case();
+  each.recording.runs.push_back(each.recording.runs.front());
+  WaitGraph healthy = each.verdict.wait_graphs.front();
+  healthy.run = 0;
+  healthy.chain.clear();
+  each.verdict.wait_graphs.front().run = 1;
+  each.verdict.wait_graphs.insert(each.verdict.wait_graphs.begin(), healthy);
+  const Json report = make_report(each.recording, each.verdict, {});
+  EXPECT_EQ(report["wait_graph"]["run"], 1);
+  EXPECT_EQ(report["runs"][0]["wait_graph"]["run"], 0);
+  EXPECT_FALSE(report["runs"][1].contains("wait_graph"));
+}
+
+TEST(Report, ChecksOfSeveralProbesAreNamedAfterTheirOwn) {
+  testing::ReportCase each = testing::hang_case();
+  each.recording.header.invocation.probe = "attach";
+  const Json report = make_report(each.recording, each.verdict, {});
+  EXPECT_EQ(report["checks"][0]["id"], "shm.shm-too-small");
+  const auto lock = std::ranges::find_if(
+      report["checks"], [](const Json& check) { return check["code"] == "DLP0301"; });
+  EXPECT_EQ((*lock)["id"], "deadlock.fork-inherited-lock");
+}
+
+TEST(Report, ALimitIsSaidAndLeavesTheVerdict) {
+  testing::ReportCase each = testing::healthy_case();
+  each.verdict.limits = {{.what = "w", .why = "y", .effect = "e"}};
+  const Json report = make_report(each.recording, each.verdict, {});
+  EXPECT_EQ(verdict_of(report), OverallVerdict::kPass);
+  EXPECT_EQ(report["limitations"][0]["what"], "w");
+  EXPECT_EQ(report["limitations"][0]["required"], false);
+}
+
 }  // namespace
 }  // namespace dlprobe

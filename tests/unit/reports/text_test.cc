@@ -90,5 +90,53 @@ TEST(TextReport, WhatCouldNotBeSeenIsToldWithWhatWouldHelp) {
   EXPECT_THAT(text, Not(HasSubstr("PASS")));
 }
 
+TEST(TextReport, AHangShowsItsChainThenWhoDoesWhatThenTheProof) {
+  const std::string text = text_of(testing::hang_case());
+  EXPECT_THAT(text, HasSubstr("Who waits for whom\n"
+                              "  trainer 100, idle, at /srv/job/train.py:21 in main\n"
+                              "    waits for a batch of worker 101, stuck for 2.0 s, at "
+                              "/srv/job/data.py:14 in Data.__getitem__\n"
+                              "      waits for mutex 0x7f1000 (worker 101)\n"
+                              "        held by thread 106 of trainer 100 <-- the root cause\n"));
+  EXPECT_THAT(text, HasSubstr("\n  workers 102, 103, 107: same as worker 101\n"));
+  EXPECT_LT(text.find("Who waits"), text.find("Processes"));
+  EXPECT_LT(text.find("Processes"), text.find("Proof"));
+  EXPECT_THAT(text, Not(HasSubstr("shm"))) << "the probe did not look at shared memory";
+}
+
+TEST(TextReport, ACircleIsMarkedWhereItCloses) {
+  testing::ReportCase each = testing::hang_case();
+  std::vector<std::string>& chain = each.verdict.wait_graphs.front().chain;
+  chain.back() = chain[1];
+  EXPECT_THAT(text_of(each), HasSubstr("        then worker 101 <-- again: a circle\n"));
+}
+
+TEST(TextReport, AWorkerThatDoesSomethingElseIsNotFoldedAway) {
+  testing::ReportCase each = testing::hang_case();
+  each.verdict.wait_graphs.front().nodes.back().activity = Activity::kRunning;
+  const std::string text = text_of(each);
+  EXPECT_THAT(text, HasSubstr("  workers 102, 103: same as worker 101\n"));
+  EXPECT_THAT(text, HasSubstr("107  running for 2.0 s"));
+}
+
+TEST(TextReport, SeveralProbesCountWhatTheyLookedFor) {
+  testing::ReportCase each = testing::hang_case();
+  each.recording.header.invocation.probe = "attach";
+  each.verdict = {};
+  const std::string text = text_of(each);
+  EXPECT_THAT(text, HasSubstr("  8 causes in shared memory: not seen\n"));
+  EXPECT_THAT(text, HasSubstr("causes in locks, waits and stopped processes: not seen\n"));
+  EXPECT_THAT(text_of(each, {.verbosity = 1}), HasSubstr("DLP0301 not seen"));
+}
+
+TEST(TextReport, RunsOfALockProbeSayWhatWasFoundInEach) {
+  testing::ReportCase each = testing::healthy_case();
+  each.recording.header.invocation.probe = "deadlock";
+  each.verdict.findings = {testing::hang_case().verdict.findings.front()};
+  const std::string text = text_of(each);
+  EXPECT_THAT(text, HasSubstr("fork        file_descriptor  fork-inherited-lock"));
+  EXPECT_THAT(text, HasSubstr("forkserver  file_system      nothing"));
+}
+
 }  // namespace
 }  // namespace dlprobe

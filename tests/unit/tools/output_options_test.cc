@@ -50,5 +50,18 @@ TEST(OutputOptions, RefusesWhatCannotBeDone) {
   EXPECT_THAT(refusal(with({"json=/nowhere/at/all.json"})), HasSubstr("/nowhere/at"));
 }
 
+TEST(OutputOptions, TextIsAnotherNameForHuman) {
+  const auto outputs = planned_outputs(with({"text"}));
+  ASSERT_TRUE(outputs.has_value());
+  EXPECT_EQ(outputs->front().format, "human");
+}
+
+TEST(OutputOptions, ACommandTakesTheFormatsThatItHas) {
+  EXPECT_TRUE(planned_outputs(with({"dot"})).has_value());
+  const auto stacks = planned_outputs(with({"dot"}), kStackFormats);
+  ASSERT_FALSE(stacks.has_value());
+  EXPECT_THAT(to_string(stacks.error()), HasSubstr("there is no format 'dot' (human, json)"));
+}
+
 }  // namespace
 }  // namespace dlprobe

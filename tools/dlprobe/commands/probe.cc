@@ -1,10 +1,8 @@
 #include "probes/probe.h"
 
-#include <limits>
 #include <memory>
 #include <string>
 
-#include "lib/base/units.h"
 #include "lib/model/finding.h"
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/conclude.h"
@@ -12,60 +10,40 @@
 #include "tools/dlprobe/exit_status.h"
 #include "tools/dlprobe/loader_options.h"
 #include "tools/dlprobe/output_options.h"
+#include "tools/dlprobe/target.h"
+#include "tools/dlprobe/watch_options.h"
 
 namespace dlprobe {
 namespace {
-
-constexpr std::chrono::milliseconds kShortestInterval{10};
-constexpr std::chrono::seconds kLongestInterval{10};
 
 struct ProbeOptions {
   LoaderOptions loader;
   OutputOptions output;
   std::string fault;
-  std::optional<int32_t> pid;
-  std::string watch_for;
-  std::string interval = "100ms";
-  std::string record_path;
+  std::string pid;  ///< as typed; empty: not given
+  WatchOptions watch;
 };
 
-void add_subject_options(CLI::App& command, ProbeOptions& options) {
+void add_subject_options(CLI::App& command, const Probe& probe, ProbeOptions& options) {
   constexpr const char* kGroup = "Subject (default: the reference loader)";
   command.add_option("--pid", options.pid, "a live process: the trainer or any of its workers")
-      ->check(whole_number(1, std::numeric_limits<int>::max()))
+      ->type_name("PID")
       ->group(kGroup);
   command
       .add_option("--fault", options.fault, "make this failure happen inside the reference loader")
       ->type_name("NAME[:k=v,...]")
       ->group(kGroup);
-  command.add_option("--for", options.watch_for, "end the watch (not the command) after this long")
-      ->type_name("DURATION")
-      ->group(kGroup);
-  command.add_option("--interval", options.interval, "time between samples")
-      ->type_name("DURATION")
-      ->capture_default_str()
-      ->group(kGroup);
-  command.add_option("--record", options.record_path, "keep the recording, for dlprobe replay")
-      ->type_name("FILE")
-      ->group(kGroup);
-}
-
-Expected<std::chrono::nanoseconds> parse_interval(const std::string& text) {
-  DLP_TRY(const auto interval, parse_duration(text));
-  if (interval < kShortestInterval || interval > kLongestInterval) {
-    return failure(ErrorCode::kInvalid, "--interval " + text + " is not between 10ms and 10s");
-  }
-  return interval;
+  add_watch_options(command, options.watch, probe, kGroup);
 }
 
 Status check_combination(const ProbeOptions& options, const Session& session) {
   if (session.child_command_given && session.child_command.empty()) {
     return failure(ErrorCode::kInvalid, "there is no command behind --");
   }
-  if (options.pid && session.child_command_given) {
+  if (!options.pid.empty() && session.child_command_given) {
     return failure(ErrorCode::kInvalid, "--pid and a command behind -- exclude each other");
   }
-  if (!options.fault.empty() && (options.pid || session.child_command_given)) {
+  if (!options.fault.empty() && (!options.pid.empty() || session.child_command_given)) {
     return failure(ErrorCode::kInvalid,
                    "--fault works on the reference loader alone, not on --pid or a command");
   }
@@ -105,14 +83,12 @@ Expected<ExamineRequest> make_request(const CLI::App& command, const Probe& prob
   DLP_TRY(
       std::vector<LoaderPlan> plans,
       loader_plans(options.fault.empty() ? options.loader : options_of_fault(command, options)));
-  DLP_TRY(request.interval, parse_interval(options.interval));
-  if (!options.watch_for.empty()) {
-    DLP_TRY(request.watch_for, parse_duration(options.watch_for));
-  }
-  request.record_path = options.record_path;
-  if (options.pid) {
+  DLP_CHECK(put_watch_options(options.watch, request));
+  if (!options.pid.empty()) {
     request.subject = SubjectKind::kPid;
-    request.pid = *options.pid;
+    auto pid = parse_pid(options.pid);
+    if (!pid) return failure(ErrorCode::kInvalid, "--pid: " + pid.error().context);
+    request.pid = *pid;
     take_told_plan(command, plans, request);
   } else if (session.child_command_given) {
     request.subject = SubjectKind::kCommand;
@@ -137,11 +113,7 @@ int run_probe(const CLI::App& command, const Probe& probe, const ProbeOptions& o
   if (!request) return complain_and_return(request.error(), kExitUsage);
   const auto outputs = planned_outputs(options.output);
   if (!outputs) return complain_and_return(outputs.error(), kExitUsage);
-  const Examination examination = examine(*request);
-  if (examination.refusal) {
-    return complain_and_return(*examination.refusal, examination.refusal_exit);
-  }
-  return conclude(examination.recording, probe, *outputs, options.output);
+  return examine_and_conclude(*request, *outputs, options.output);
 }
 
 }  // namespace
@@ -150,7 +122,7 @@ void add_probe_commands(CLI::App& app, const Session& session, int& exit_status)
   for (const Probe* probe : all_probes()) {
     auto* command = app.add_subcommand(std::string(probe->name), std::string(probe->summary));
     const auto options = std::make_shared<ProbeOptions>();
-    add_subject_options(*command, *options);
+    add_subject_options(*command, *probe, *options);
     add_loader_options(*command, options->loader);
     add_output_options(*command, options->output);
     command->callback([command, probe, options, &session, &exit_status] {

@@ -3,6 +3,7 @@
 
 #include "lib/model/recording_codec.h"
 #include "lib/os/atomic_file.h"
+#include "probes/every_probe.h"
 #include "probes/probe.h"
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/conclude.h"
@@ -32,7 +33,7 @@ int replay(const ReplayOptions& options) {
   if (!outputs) return complain_and_return(outputs.error(), kExitUsage);
   const auto recording = load(options.path);
   if (!recording) return complain_and_return(recording.error(), kExitUsage);
-  const Probe* probe = find_probe(recording->header.invocation.probe);
+  const Probe* probe = find_examiner(recording->header.invocation.probe);
   if (probe == nullptr) {
     complain(options.path + " was made for the probe '" + recording->header.invocation.probe +
              "', which this dlprobe does not have");

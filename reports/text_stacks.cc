@@ -1,0 +1,192 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "reports/frame_text.h"
+#include "reports/stacks.h"
+#include "reports/text_layout.h"
+
+namespace dlprobe {
+namespace {
+
+// Threads of one process that stand in the same frames.
+struct ThreadGroup {
+  const Json* first = nullptr;
+  std::vector<int64_t> tids;
+};
+
+// Processes whose threads are alike.
+struct ProcessGroup {
+  const Json* first = nullptr;
+  std::vector<ThreadGroup> threads;
+  std::vector<int64_t> others;  ///< pids
+};
+
+int64_t id_at(const Json& object, const char* key) {
+  const auto number = number_at(object, key);
+  return number && std::abs(*number) < 9e15 ? static_cast<int64_t>(*number) : 0;
+}
+
+std::string thread_key(const Json& thread) {
+  std::string key = fmt::format("{}|{}|{}|{}", text_at(thread, "comm"), text_at(thread, "state"),
+                                without_numbers(text_at(thread, "waits_for")),
+                                without_numbers(text_at(thread, "stack_note")));
+  for (const Json& frame : items_at(thread, "stack"))
+    key += '\n' + frame_text(frame, true);
+  return key;
+}
+
+std::vector<ThreadGroup> group_threads(const Json& process, std::string& process_key) {
+  std::vector<ThreadGroup> groups;
+  std::map<std::string, size_t> places;
+  for (const Json& thread : items_at(process, "threads")) {
+    const std::string key = thread_key(thread);
+    const auto [place, is_new] = places.try_emplace(key, groups.size());
+    if (is_new) groups.push_back({.first = &thread, .tids = {}});
+    groups[place->second].tids.push_back(id_at(thread, "tid"));
+    process_key += '\n' + key;
+  }
+  return groups;
+}
+
+std::vector<ProcessGroup> group_processes(const Json& stacks) {
+  std::vector<ProcessGroup> groups;
+  std::map<std::string, size_t> places;
+  for (const Json& process : items_at(stacks, "processes")) {
+    std::string key = fmt::format("{}|{}|{}", text_at(process, "role"), text_at(process, "python"),
+                                  without_numbers(text_at(process, "python_note")));
+    std::vector<ThreadGroup> threads = group_threads(process, key);
+    const auto [place, is_new] = places.try_emplace(key, groups.size());
+    if (is_new) {
+      groups.push_back({.first = &process, .threads = std::move(threads), .others = {}});
+    } else {
+      groups[place->second].others.push_back(id_at(process, "pid"));
+    }
+  }
+  std::ranges::stable_sort(groups, {}, [](const ProcessGroup& group) {
+    return role_rank(text_at(*group.first, "role"));
+  });
+  return groups;
+}
+
+std::string doing_text(const Json& thread) {
+  const std::string waits = text_at(thread, "waits_for");
+  const std::string state = text_at(thread, "state");
+  if (state == "T" || state == "t") return waits.empty() ? "stopped" : "stopped in " + waits;
+  if (state == "D") return "in the kernel, " + (waits.empty() ? "uninterruptible" : waits);
+  if (!waits.empty()) return "waits for " + waits;
+  return state == "R" ? "running" : "state " + state;
+}
+
+bool is_nameless(const Json& frame) {
+  return text_at(frame, "function").empty() && text_at(frame, "name").empty() &&
+         number_at(frame, "offset").has_value();
+}
+
+// Frames without a name in a row, of one file, take one line: "?? (libgomp.so.1+0x1de8e,
+// +0x1b498)".
+size_t write_nameless(TextPage& page, const Json& stack, size_t from) {
+  std::string text = frame_text(stack[from]);
+  size_t next = from + 1;
+  for (; next < stack.size() && is_nameless(stack[next]) &&
+         text_at(stack[next], "file") == text_at(stack[from], "file");
+       ++next) {
+    text.pop_back();
+    text += fmt::format(", +{:#x})", id_at(stack[next], "offset"));
+  }
+  page.paragraph("    . ", text);
+  return next;
+}
+
+void write_frames(TextPage& page, const Json& thread) {
+  const bool whole = page.options().verbosity > 0;
+  const Json& stack = items_at(thread, "stack");
+  for (size_t i = 0; i < stack.size();) {
+    if (!whole && is_nameless(stack[i])) {
+      i = write_nameless(page, stack, i);
+      continue;
+    }
+    const std::string text = frame_text(stack[i], whole);
+    page.paragraph(text_at(stack[i], "kind") == "python" ? "      " : "    . ",
+                   text.empty() ? "??" : text);
+    ++i;
+  }
+  const std::string note = text_at(thread, "stack_note");
+  if (!note.empty()) page.paragraph("      ! ", note);
+}
+
+// Under --python a thread of a native pool has nothing to show.
+bool is_empty(const Json& thread) {
+  return items_at(thread, "stack").empty() && text_at(thread, "stack_note").empty();
+}
+
+void write_threads(TextPage& page, const ProcessGroup& group) {
+  const auto holder = number_at(*group.first, "gil_holder");
+  size_t left_out = 0;
+  for (const ThreadGroup& threads : group.threads) {
+    if (is_empty(*threads.first)) {
+      left_out += threads.tids.size();
+      continue;
+    }
+    const bool is_one = threads.tids.size() == 1;
+    const bool holds =
+        holder && std::ranges::count(threads.tids, static_cast<int64_t>(*holder)) > 0;
+    page.paragraph("  ", fmt::format("thread{} {} ({}), {}{}", is_one ? "" : "s",
+                                     ranges_text(threads.tids), text_at(*threads.first, "comm"),
+                                     doing_text(*threads.first), holds ? ", holds the GIL" : ""));
+    write_frames(page, *threads.first);
+  }
+  if (left_out > 0) {
+    page.paragraph(
+        "  ", fmt::format("{} thread{} without such frames", left_out, left_out == 1 ? "" : "s"));
+  }
+}
+
+std::string name_of(const Json& process) {
+  const std::string role = text_at(process, "role");
+  return fmt::format("{} {}", role.empty() || role == "other" ? "process" : role,
+                     id_at(process, "pid"));
+}
+
+void write_process(TextPage& page, const ProcessGroup& group) {
+  const Json& process = *group.first;
+  std::string text = "(" + text_at(process, "comm") + ")";
+  const std::string python = text_at(process, "python");
+  if (!python.empty()) text += ", Python " + python;
+  const std::string pause = pause_text(process);
+  text += pause.empty() ? ", not stopped" : ", stopped for " + pause;
+  page.paragraph(name_of(process) + " ", text, Style::kBold);
+  const std::string note = text_at(process, "python_note");
+  if (!note.empty()) page.paragraph("  ! ", "no Python frames: " + note);
+  write_threads(page, group);
+  if (group.others.empty()) return;
+  const std::string role = name_of(process);
+  page.paragraph(
+      "", fmt::format("{}{} {}: same as {}", role.substr(0, role.rfind(' ')),
+                      group.others.size() == 1 ? "" : (role.starts_with("process") ? "es" : "s"),
+                      ranges_text(group.others), role));
+}
+
+}  // namespace
+
+std::string render_stacks(const Json& stacks, const TextOptions& options) {
+  TextPage page(options);
+  bool is_first = true;
+  for (const ProcessGroup& group : group_processes(stacks)) {
+    if (!is_first) page.blank_line();
+    is_first = false;
+    write_process(page, group);
+  }
+  const Json& limitations = items_at(stacks, "limitations");
+  if (!limitations.empty()) page.heading("What could not be seen");
+  for (const Json& gap : limitations) {
+    page.paragraph("  - ", fmt::format("{}: {}", text_at(gap, "what"), text_at(gap, "why")));
+    const std::string remedy = text_at(gap, "remedy");
+    if (!remedy.empty()) page.paragraph("    what would help: ", remedy);
+  }
+  return std::move(page).take();
+}
+
+}  // namespace dlprobe

@@ -1,0 +1,152 @@
+"""attach and stacks on live processes: what is taken, what is printed, what hostile names can do."""
+
+import contextlib
+import json
+import os
+import re
+import subprocess
+import tempfile
+import unittest
+
+from support import dlprobe, python_program, report_of
+
+# Two threads, each in a function of its own; says its ids when both are there.
+TWO_THREADS = """
+import os, sys, threading
+def waits_for_ever():
+    ready.release()
+    gate.acquire()
+def reads_a_line():
+    print(os.getpid(), thread.native_id, flush=True)
+    sys.stdin.readline()
+ready, gate = threading.Semaphore(0), threading.Lock()
+gate.acquire()
+thread = threading.Thread(target=waits_for_ever, daemon=True)
+thread.start()
+ready.acquire()
+reads_a_line()
+os._exit(0)
+"""
+# Four forked children that read from one pipe; a name for each that would act on a terminal.
+FORKED = """
+import os, sys
+read_end, write_end = os.pipe()
+if len(sys.argv) > 1:
+    with open('/proc/self/comm', 'w', encoding='utf-8', newline='') as comm: comm.write(sys.argv[1])
+def stands_here():
+    os.close(write_end)
+    os.read(read_end, 1)
+    os._exit(0)
+for _ in range(4):
+    if os.fork() == 0: stands_here()
+print(os.getpid(), os.getpid(), flush=True)
+sys.stdin.readline()
+"""
+HOSTILE = "\x1b[31m\u202e\"];x"
+
+
+@contextlib.contextmanager
+def running(program, *arguments):
+    """The program, until the end of the block; gives the two numbers that it prints."""
+    with subprocess.Popen(python_program(program, *arguments), stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE) as process:
+        try:
+            yield [int(word) for word in process.stdout.readline().split()]
+        finally:
+            process.stdin.close()
+
+
+class Stacks(unittest.TestCase):
+    def test_every_thread_with_the_functions_that_it_is_in(self):
+        with running(TWO_THREADS) as (pid, tid):
+            done = dlprobe("stacks", pid)
+        text = done.stdout.decode()
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("reads_a_line (<string>:8)", text)
+        self.assertIn("waits_for_ever (<string>:5)", text)
+        self.assertIn(f"thread {tid} ", text)
+        self.assertRegex(text, r"Python 3\.\d+\.\d+")
+
+    def test_python_frames_alone(self):
+        with running(TWO_THREADS) as (pid, _):
+            text = dlprobe("stacks", pid, "--python").stdout.decode()
+            kinds = {frame["kind"] for process in
+                     json.loads(dlprobe("stacks", pid, "--python", "--json").stdout)["processes"]
+                     for thread in process["threads"] for frame in thread["stack"]}
+        self.assertIn("reads_a_line", text)
+        self.assertEqual(kinds, {"python"})
+
+    def test_a_thread_stands_for_its_process_and_that_is_said(self):
+        with running(TWO_THREADS) as (pid, tid):
+            for command in ("stacks", "attach"):
+                done = dlprobe(command, tid, *(["--for", "2s"] if command == "attach" else []))
+                self.assertEqual(done.stderr.decode(),
+                                 f"dlprobe: {tid} is a thread of process {pid}, which is taken\n")
+                self.assertEqual(done.returncode, 0, done.stdout)
+
+    def test_alike_processes_are_folded_and_only_takes_one(self):
+        with running(FORKED) as (pid, _):
+            document = json.loads(dlprobe("stacks", pid, "--json").stdout)
+            text = dlprobe("stacks", pid).stdout.decode()
+            only = json.loads(dlprobe("stacks", pid, "--only", "--json").stdout)
+        self.assertEqual(len(document["processes"]), 5)
+        self.assertEqual(text.count("stands_here"), 1, text)
+        self.assertIn("same as ", text)
+        self.assertEqual([process["pid"] for process in only["processes"]], [pid])
+
+    def test_nobody_who_is_blocked_is_stopped(self):
+        with running(FORKED) as (pid, _):
+            document = json.loads(dlprobe("stacks", pid, "--no-pause", "--json").stdout)
+        self.assertEqual([process["pause_s"] for process in document["processes"]], [0] * 5)
+
+    def test_hostile_names_are_inert(self):
+        with running(FORKED, HOSTILE) as (pid, _):
+            for arguments in (["stacks", pid], ["attach", pid, "--for", "2s"],
+                              ["attach", pid, "--for", "2s", "-f", "dot"]):
+                text = dlprobe(*arguments).stdout
+                self.assertNotIn(b"\x1b", text)
+                self.assertNotIn("\u202e".encode(), text)
+            document = json.loads(dlprobe("stacks", pid, "--json").stdout)
+        self.assertEqual({process["comm"] for process in document["processes"]}, {HOSTILE})
+
+
+class Attach(unittest.TestCase):
+    def test_a_healthy_process_passes_and_is_told_what_it_does(self):
+        with running(TWO_THREADS) as (pid, _):
+            done = dlprobe("attach", pid, "--for", "2s")
+        text = done.stdout.decode()
+        self.assertEqual(done.returncode, 0, text)
+        self.assertTrue(text.startswith("PASS  nothing is stuck, and nothing is wrong with shared memory"), text)
+        self.assertIn("reads_a_line", text)
+        self.assertIn("whether a worker has lost a batch", text)
+
+    def test_the_report_is_of_every_probe_and_replays_to_the_same_bytes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "hang.dlrec")
+            with running(TWO_THREADS) as (pid, _):
+                live = dlprobe("attach", pid, "--for", "2s", "--json", "--record", path)
+            again = dlprobe("replay", "--json", path)
+        self.assertEqual(live.stdout, again.stdout)
+        report = json.loads(live.stdout)
+        self.assertEqual(report["invocation"]["probe"], "attach")
+        self.assertEqual({check["id"].split(".")[0] for check in report["checks"]} & {"shm", "deadlock"},
+                         {"shm", "deadlock"})
+
+    def test_deadlock_has_its_own_words_and_no_shared_memory(self):
+        with running(TWO_THREADS) as (pid, _):
+            text = dlprobe("deadlock", "--pid", pid, "--for", "2s").stdout.decode()
+        self.assertRegex(text, r"^PASS  nothing is stuck: watched 1 process for ")
+        self.assertIsNone(re.search("shared memory|shm", text), text)
+
+    def test_every_process_has_its_stacks_in_the_report(self):
+        with running(FORKED) as (pid, _):
+            report = report_of("attach", pid, "--for", "2s")
+        self.assertEqual(len(report["processes"]), 5)
+        for process in report["processes"]:
+            functions = [frame["function"] for frame in process["threads"][0]["stack"]]
+            wanted = "<module>" if process["pid"] == pid else "stands_here"
+            self.assertIn(wanted, functions)
+
+
+if __name__ == "__main__":
+    unittest.main()

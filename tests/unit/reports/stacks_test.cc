@@ -1,0 +1,113 @@
+#include "reports/stacks.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "lib/base/escape.h"
+#include "tests/unit/reports/cases.h"
+
+namespace dlprobe {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+StacksLook look_of(const testing::ReportCase& each) {
+  const dlprobe::Run& run = each.recording.runs.front();
+  return {.version = "0.1.0",
+          .host = each.recording.header.host,
+          .realtime_ns = each.recording.header.realtime_ns,
+          .asked_pid = 101,
+          .snapshot = run.snapshots.front(),
+          .processes = run.processes,
+          .gaps = {}};
+}
+
+std::string text_of(const testing::ReportCase& each, FrameChoice choice = FrameChoice::kAll,
+                    int verbosity = 0) {
+  return render_stacks(make_stacks(look_of(each), choice), {.verbosity = verbosity});
+}
+
+TEST(Stacks, ThreadsAndProcessesThatAreAlikeAreFolded) {
+  EXPECT_EQ(text_of(testing::hang_case()),
+            "trainer 100 (python3), Python 3.11.2, stopped for 0.40 ms\n"
+            "  thread 100 (python3), waits for poll on pipe 81234, holds the GIL\n"
+            "    . poll (libc.so.6)\n"
+            "      Loader._get_data (torch/utils/data/dataloader.py:1282)\n"
+            "      main (/srv/job/train.py:21)\n"
+            "  threads 104, 105 (python3), waits for semaphore 0x7f0010\n"
+            "    . ?? (libc.so.6+0x85f16, +0x90d90)\n"
+            "      Queue._feed (multiprocessing/queues.py:231)\n"
+            "\n"
+            "worker 101 (python3), Python 3.11.2, not stopped\n"
+            "  thread 101 (python3), waits for mutex 0x7f1000, held by thread 106\n"
+            "    . pthread_mutex_lock (libc.so.6)\n"
+            "      Data.__getitem__ (/srv/job/data.py:14)\n"
+            "workers 102, 103, 107: same as worker 101\n");
+}
+
+TEST(Stacks, AWorkerThatStandsElsewhereIsNotFoldedAway) {
+  testing::ReportCase each = testing::hang_case();
+  each.recording.runs[0].snapshots[0].processes[3].threads[0].stack[1].line = 15;
+  const std::string text = text_of(each);
+  EXPECT_THAT(text, HasSubstr("workers 102, 107: same as worker 101\n"));
+  EXPECT_THAT(text, HasSubstr("\nworker 103 (python3)"));
+  EXPECT_THAT(text, HasSubstr("data.py:15"));
+}
+
+TEST(Stacks, PythonFramesAlone) {
+  const std::string text = text_of(testing::hang_case(), FrameChoice::kPython);
+  EXPECT_THAT(text, Not(HasSubstr("libc.so.6")));
+  EXPECT_THAT(text, HasSubstr("Queue._feed"));
+  EXPECT_THAT(text_of(testing::hang_case(), FrameChoice::kNative), Not(HasSubstr("Queue._feed")));
+}
+
+TEST(Stacks, AThreadWithoutSuchFramesIsCounted) {
+  testing::ReportCase each = testing::hang_case();
+  for (ThreadSnapshot& thread : each.recording.runs[0].snapshots[0].processes[0].threads) {
+    if (thread.tid != 100) thread.stack.pop_back();
+  }
+  EXPECT_THAT(text_of(each, FrameChoice::kPython), HasSubstr("  2 threads without such frames\n"));
+}
+
+TEST(Stacks, TheDocumentHasEveryThreadAndFrameOfEachProcess) {
+  const Json stacks = make_stacks(look_of(testing::hang_case()), FrameChoice::kAll);
+  EXPECT_EQ(stacks["kind"], "dlprobe.stacks");
+  EXPECT_EQ(stacks["taken_at"], "2025-11-20T21:47:44.120Z");
+  ASSERT_EQ(stacks["processes"].size(), 5U);
+  EXPECT_EQ(stacks["processes"][0]["threads"].size(), 3U);
+  const Json& worker = stacks["processes"][4];
+  EXPECT_EQ(worker["pid"], 107);
+  EXPECT_EQ(worker["role"], "worker");
+  EXPECT_EQ(worker["threads"][0]["futex"]["owner_tid"], 106);
+  EXPECT_EQ(worker["threads"][0]["stack"][1]["file"], "/srv/job/data.py");
+  EXPECT_EQ(worker["threads"][0]["stack"][1]["line"], 14);
+}
+
+TEST(Stacks, WhatCouldNotBeSeenIsSaid) {
+  StacksLook look = look_of(testing::hang_case());
+  look.gaps = {{.what = "stacks of process 108", .why = "forbidden", .remedy = "be root"}};
+  const std::string text = render_stacks(make_stacks(look, FrameChoice::kAll), {});
+  EXPECT_THAT(text, HasSubstr("What could not be seen\n  - stacks of process 108: forbidden\n"
+                              "    what would help: be root\n"));
+}
+
+TEST(Stacks, HostileTextCannotActOnTheTerminal) {
+  for (const int verbosity : {0, 1}) {
+    const std::string text = text_of(testing::hostile_hang_case(), FrameChoice::kAll, verbosity);
+    EXPECT_EQ(escape_keeping_newlines(text), text);
+    EXPECT_THAT(text, HasSubstr(R"(\x1b]0;owned\x07)"));
+  }
+}
+
+TEST(Stacks, AnythingIsRenderedWithoutAThrow) {
+  const Json odd = {{"processes", {3, {{"pid", "x"}, {"threads", {4, {{"stack", {5, "y"}}}}}}}},
+                    {"limitations", {nullptr}}};
+  EXPECT_FALSE(render_stacks(odd, {}).empty());
+  EXPECT_EQ(render_stacks(Json(), {}), "");
+}
+
+}  // namespace
+}  // namespace dlprobe

@@ -1,0 +1,57 @@
+#include <memory>
+#include <string>
+
+#include "probes/every_probe.h"
+#include "tools/dlprobe/command.h"
+#include "tools/dlprobe/conclude.h"
+#include "tools/dlprobe/exit_status.h"
+#include "tools/dlprobe/output_options.h"
+#include "tools/dlprobe/target.h"
+#include "tools/dlprobe/watch_options.h"
+
+namespace dlprobe {
+namespace {
+
+struct AttachOptions {
+  std::string pid;
+  WatchOptions watch;
+  OutputOptions output;
+};
+
+Expected<ExamineRequest> make_request(const AttachOptions& options, const Session& session) {
+  if (session.child_command_given) {
+    return failure(ErrorCode::kInvalid,
+                   "attach looks at a process that runs already; a command to "
+                   "start goes with: dlprobe deadlock -- COMMAND");
+  }
+  ExamineRequest request = {.probe = &every_probe(),
+                            .arguments = session.arguments,
+                            .subject = SubjectKind::kPid,
+                            .show_progress = !options.output.quiet};
+  DLP_TRY(request.pid, parse_pid(options.pid));
+  DLP_CHECK(put_watch_options(options.watch, request));
+  return request;
+}
+
+int attach(const AttachOptions& options, const Session& session) {
+  const auto request = make_request(options, session);
+  if (!request) return complain_and_return(request.error(), kExitUsage);
+  const auto outputs = planned_outputs(options.output);
+  if (!outputs) return complain_and_return(outputs.error(), kExitUsage);
+  return examine_and_conclude(*request, *outputs, options.output);
+}
+
+}  // namespace
+
+void add_attach_command(CLI::App& app, const Session& session, int& exit_status) {
+  auto* command = app.add_subcommand("attach", std::string(every_probe().summary));
+  const auto options = std::make_shared<AttachOptions>();
+  command->add_option("pid", options->pid, "the trainer or any of its workers")
+      ->type_name("PID")
+      ->required();
+  add_watch_options(*command, options->watch, every_probe(), "Watch");
+  add_output_options(*command, options->output);
+  command->callback([options, &session, &exit_status] { exit_status = attach(*options, session); });
+}
+
+}  // namespace dlprobe

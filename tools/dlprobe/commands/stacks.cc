@@ -1,0 +1,120 @@
+#include "reports/stacks.h"
+
+#include <cerrno>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "lib/collect/process_tree.h"
+#include "lib/collect/snapshot.h"
+#include "lib/os/deadline.h"
+#include "lib/os/host_facts.h"
+#include "tools/dlprobe/command.h"
+#include "tools/dlprobe/conclude.h"
+#include "tools/dlprobe/examine.h"
+#include "tools/dlprobe/exit_status.h"
+#include "tools/dlprobe/output_options.h"
+#include "tools/dlprobe/target.h"
+#include "tools/dlprobe/version.h"
+#include "tools/dlprobe/watch_options.h"
+
+namespace dlprobe {
+namespace {
+
+struct StacksOptions {
+  std::string pid;
+  bool only = false;
+  bool python = false;
+  bool native = false;
+  PauseOptions pause;
+  OutputOptions output;
+};
+
+FrameChoice choice_of(const StacksOptions& options) {
+  if (options.python == options.native) return FrameChoice::kAll;
+  return options.python ? FrameChoice::kPython : FrameChoice::kNative;
+}
+
+// Keeps what could not be seen.
+class GapSink : public RecordSink {
+ public:
+  explicit GapSink(std::vector<Gap>& gaps) : gaps_(gaps) {}
+  void add(Record record) override {
+    if (auto* gap = std::get_if<Gap>(&record)) gaps_.push_back(std::move(*gap));
+  }
+
+ private:
+  std::vector<Gap>& gaps_;
+};
+
+// One look at the tree below `root`, or at `root` alone.
+StacksLook look_at(const Machine& machine, const ProcessKey& root, bool only,
+                   const SnapshotOptions& options) {
+  StacksLook look{.version = std::string(kVersion),
+                  .host = read_host_facts(machine, own_environment),
+                  .realtime_ns = machine.clock->realtime_ns()};
+  DeadlineReader reader;
+  ProcessTree tree(machine, root, /*adopter=*/0);
+  tree.discover(reader);
+  tree.update_roles();
+  std::vector<SnapshotTarget> targets;
+  for (const auto& [key, process] : tree.members()) {
+    if (only && key != root) continue;
+    targets.push_back({.key = key, .directory = process.directory});
+    look.processes.push_back(process.info);
+  }
+  GapSink sink(look.gaps);
+  look.snapshot = SnapshotTaker(machine, options, sink).take(targets);
+  return look;
+}
+
+bool has_any_stack(const StacksLook& look) {
+  for (const ProcessSnapshot& process : look.snapshot.processes) {
+    for (const ThreadSnapshot& thread : process.threads) {
+      if (!thread.stack.empty()) return true;
+    }
+  }
+  return false;
+}
+
+int print_stacks(const StacksOptions& options) {
+  const auto pid = parse_pid(options.pid);
+  if (!pid) return complain_and_return(pid.error(), kExitUsage);
+  const auto pause = snapshot_options(options.pause);
+  if (!pause) return complain_and_return(pause.error(), kExitUsage);
+  const auto outputs = planned_outputs(options.output, kStackFormats);
+  if (!outputs) return complain_and_return(outputs.error(), kExitUsage);
+  const auto machine = live_machine();
+  if (!machine) return complain_and_return(machine.error(), kExitIncomplete);
+  const auto target = find_target(*machine, *pid, options.only ? Climb::kStay : Climb::kToTrainer);
+  if (!target) return complain_and_return(target.error(), exit_status_of(target.error()));
+  if (!target->notice.empty()) complain(target->notice);
+  StacksLook look = look_at(*machine, target->key, options.only, *pause);
+  look.asked_pid = *pid;
+  const Status written =
+      write_outputs(*outputs, options.output, make_stacks(look, choice_of(options)), render_stacks);
+  if (!written && written.error().os_errno != EPIPE) complain(to_string(written.error()));
+  return written && has_any_stack(look) ? kExitPass : kExitIncomplete;
+}
+
+}  // namespace
+
+void add_stacks_command(CLI::App& app, int& exit_status) {
+  auto* command = app.add_subcommand(
+      "stacks", "merged Python and native stacks of the whole tree; nothing decided");
+  const auto options = std::make_shared<StacksOptions>();
+  command->add_option("pid", options->pid, "the trainer or any of its workers")
+      ->type_name("PID")
+      ->required();
+  constexpr const char* kGroup = "Stacks";
+  command->add_flag("--only", options->only, "that process alone, not its tree")->group(kGroup);
+  command->add_flag("--python", options->python, "Python frames alone")->group(kGroup);
+  command->add_flag("--native", options->native, "native frames alone")->group(kGroup);
+  add_pause_options(*command, options->pause, kGroup);
+  add_format_options(*command, options->output, kStackFormats);
+  command->callback([options, &exit_status] { exit_status = print_stacks(*options); });
+}
+
+}  // namespace dlprobe
