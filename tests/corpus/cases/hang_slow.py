@@ -76,7 +76,7 @@ def slow_sample(options):
 
     def fetch(index):
         if index == 6:
-            claim("busy")
+            claim("moves" if options.healthy else "busy")
             end = time.monotonic() + (0 if options.healthy else 60)
             while time.monotonic() < end:
                 decode(7, index)
@@ -93,7 +93,7 @@ def slow_native_sample(options):
 
     def fetch(index):
         if index == 6:
-            claim("busy")
+            claim("moves" if options.healthy else "busy")
             end = time.monotonic() + (0 if options.healthy else 60)
             while time.monotonic() < end:
                 sorted(values)
@@ -109,7 +109,7 @@ def busy_without_end(options):
 
     def fetch(index):
         if index == 6:
-            claim("busy")
+            claim("moves" if options.healthy else "busy")
             fits = options.healthy
             while not fits:
                 pass
