@@ -151,6 +151,8 @@ def runs(name, job, **changes):
 def hang_with_twin(name, job, first, twin=None, **changes):
     yield hangs(name, job, first, **changes)
     kept = {key: value for key, value in changes.items() if key in ("needs", "pace")}
+    if kept.get("pace") == "everywhere":
+        kept["pace"] = "quick"
     yield runs(name, f"{job} --healthy", **(kept | (twin or {})))
 
 
@@ -208,12 +210,19 @@ IDLE_SLOW = ("busy-pool", "process-executor", "large-samples-behind-slow-step", 
              "one-epoch-done")
 
 
+WAITS_QUICK = ("log-listener", "workers-wait-for-event", "copy-of-a-held-lock", "native-lock-holder-sleeps",
+               "spinning-openmp")
+WAITS_SLOW = ("logging-at-fork", "main-waits-for-event", "waits-for-signal", "slow-producer", "slow-producer-process",
+              "semaphore-as-signal", "lock-as-signal", "file-lock", "program-per-sample", "program-that-takes-long",
+              "selector-loop", "death-pipe", "connection-in-thread")
+
+
 def idle_jobs():
     """Healthy jobs that stand still or spin, as hung ones do."""
-    for kind in IDLE_QUICK:
-        yield runs(kind, f"idle.py {kind}", needs="python")
-    for kind in IDLE_SLOW:
-        yield runs(kind, f"idle.py {kind}", needs="python", pace="slow")
+    for script, pace, kinds in (("idle.py", "quick", IDLE_QUICK), ("idle.py", "slow", IDLE_SLOW),
+                                ("long_waits.py", "quick", WAITS_QUICK), ("long_waits.py", "slow", WAITS_SLOW)):
+        for kind in kinds:
+            yield runs(kind, f"{script} {kind}", needs="python", pace=pace)
 
 
 def hangs_of_torch():

@@ -240,7 +240,7 @@ def run_inside(options, case):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--list", action="store_true", help="print name, need and pace of all cases")
+    parser.add_argument("--list", action="store_true", help="print name, probe, need and pace of all cases")
     parser.add_argument("--case", choices=sorted(CASES))
     parser.add_argument("--dlprobe", help="the program to test")
     parser.add_argument("--python", help="an interpreter that has torch")
@@ -250,7 +250,7 @@ def main():
     options = parser.parse_args()
     if options.list:
         for case in CASES.values():
-            print(case.name, case.needs, case.pace)
+            print(case.name, case.probe, case.needs, case.pace)
         return 0
     case = CASES[options.case]
     if not options.inside:

@@ -54,12 +54,13 @@ def does(tid, word):
 
 
 class Claims:
-    """The lines of a job: `threads N`, N claims as `still TID`, and `attach PID`."""
+    """The lines of a job: `threads N`, and N of `still TID` and the like, or `attach PID`."""
 
     def __init__(self, pid):
         self.target = pid
         self.expected = None
         self.claims = {}
+        self.named = 0  # 1: the job said `attach`
 
     def take(self, line):
         """Whether the job has said everything."""
@@ -68,9 +69,10 @@ class Claims:
             self.expected = int(number)
         elif word == "attach":
             self.target = int(number)
+            self.named = 1
         elif word in TESTS:
             self.claims[int(number)] = word
-        return self.expected is not None and len(self.claims) >= self.expected
+        return self.expected is not None and len(self.claims) + self.named >= self.expected
 
     def wait(self, limit_s):
         """Until all claims hold at once. Gives those that do not after `limit_s`."""

@@ -15,7 +15,7 @@ import threading
 import time
 
 from hang_common import (LIBC, Loader, NativeMutex, NativeReadLock, NativeWriteLock, claim, expect, in_thread,
-                         parser, train)
+                         parser, train, until_one_is_at)
 
 
 class Lock:
@@ -116,18 +116,13 @@ class TimeZone(Lock):
 
     def hold(self, taken, let_go):
         os.environ["TZ"] = ":" + self.path
-        me = threading.get_native_id()
-        in_thread(self.watch, me, taken)
+        in_thread(self.watch, taken)
         LIBC.tzset()
 
     @staticmethod
-    def watch(tid, taken):
-        """The reader holds the lock once it stands in open()."""
-        while True:
-            with open(f"/proc/self/task/{tid}/wchan", encoding="ascii") as file:
-                if file.read() == "wait_for_partner":
-                    break
-            time.sleep(0.01)
+    def watch(taken):
+        """The reader has the lock once it stands in open()."""
+        until_one_is_at([os.getpid()], "wait_for_partner")
         taken.set()
 
     def use(self):

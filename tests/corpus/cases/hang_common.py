@@ -3,7 +3,7 @@ workers, one queue back), and pthread locks. Python 3.8 and later.
 
 A job tells the driver what it may count on before dlprobe looks, one line each:
 
-    threads N    so many claims follow, from whichever thread
+    threads N    so many of the following lines come, from whichever thread
     still TID    this thread is about to block; the driver waits until it has not run for a while
     at-futex TID the same, at a futex
     busy TID     this thread is about to compute
@@ -42,6 +42,17 @@ def claim(word):
 
 def expect(claims):
     say(f"threads {claims}")
+
+
+def until_one_is_at(pids, place):
+    """Waits until a thread of these processes sleeps in a kernel function whose name contains `place`."""
+    while True:
+        for pid in pids:
+            for tid in os.listdir(f"/proc/{pid}/task"):
+                with open(f"/proc/{pid}/task/{tid}/wchan", encoding="ascii") as file:
+                    if place in file.read():
+                        return
+        time.sleep(0.01)
 
 
 def parser(description, kinds):

@@ -8,7 +8,7 @@ import os
 import signal
 import time
 
-from hang_common import LIBC, Loader, claim, expect, parser, say, train
+from hang_common import LIBC, Loader, claim, expect, parser, say, train, until_one_is_at
 
 PR_SET_PDEATHSIG = 1
 
@@ -104,7 +104,7 @@ def stopped(options):
     train(loader)
 
 
-def orphans(options, size):
+def orphans(options, size, place):
     """The trainer was killed; its workers live on, writing to a pipe that only they read, or waiting for work."""
 
     def fetch(index):
@@ -112,25 +112,28 @@ def orphans(options, size):
             claim("moves" if options.healthy else "still")
         return bytes(size)
 
-    expect(options.workers)
+    expect(options.workers + (0 if options.healthy else 1))
     loader = Loader(fetch, options)
     if options.healthy:
         train(loader)
     for _ in range(3 * options.workers):
         loader.send()
+    for each in loader.indices:
+        each.close()
+        each.join_thread()
     for _ in range(options.workers):
         loader.take()
+    until_one_is_at([worker.pid for worker in loader.workers], place)
     say(f"attach {loader.workers[0].pid}")
-    time.sleep(0.5)  # the feeder threads of the index queues write
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 def orphans_that_write(options):
-    orphans(options, 400_000)
+    orphans(options, 400_000, "pipe_write")
 
 
 def orphans_that_wait(options):
-    orphans(options, 100)
+    orphans(options, 100, "pipe_read")
 
 
 def pool_task(number):

@@ -13,7 +13,7 @@ if any(argument.startswith("spinning") for argument in sys.argv):
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from hang_common import NativeMutex, claim, expect, in_thread, parser, say
+from hang_common import NativeMutex, claim, expect, in_thread, parser, say, until_one_is_at
 
 
 class Samples(Dataset):
@@ -158,14 +158,15 @@ def orphans(options):
     loader = loader_of(options, Samples(), batch_size=1, collate_fn=lambda samples: bytes(400_000), prefetch_factor=8)
     batches = iter(loader)
     next(batches)
-    expect(1)
+    expect(1 if options.healthy else 2)
     if options.healthy:
         claim("moves")
         for _ in batches:
             time.sleep(0.01)
     say(f"attach {batches._workers[0].pid}")
-    say(f"at-futex {batches._workers[0].pid}")
-    time.sleep(1)  # the workers fill the pipe
+    first = batches._workers[0].pid
+    until_one_is_at([first], "pipe_write")
+    say(f"at-futex {first}")
     os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -11,7 +11,7 @@ import threading
 import time
 
 from hang_common import (LIBC, LIFE_S, Loader, NativeMutex, NativeReadLock, claim, expect, in_thread, parser,
-                         train)
+                         train, until_one_is_at)
 
 
 def sample(index):
@@ -96,7 +96,9 @@ def slow_step(options):
 
 def large_samples_behind_slow_step(options):
     """As slow_step; the samples fill the pipe, and the workers' feeder threads wait for room."""
-    samples = take(Loader(lambda index: bytes(400_000), options), 4)
+    loader = Loader(lambda index: bytes(400_000), options)
+    samples = take(loader, 4)
+    until_one_is_at([worker.pid for worker in loader.workers], "pipe_write")
     expect(1)
     claim("still")
     time.sleep(20)
