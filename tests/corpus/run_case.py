@@ -5,6 +5,7 @@ its own, watched by dlprobe; then holds the report against what must be said.
 Exit code: 0 as expected, 1 not, 77 skipped (the reason is printed). Standard library only.
 """
 import argparse
+import contextlib
 import json
 import os
 import shutil
@@ -130,7 +131,8 @@ class Stage:
             if process.stdin:
                 process.stdin.close()
         for pid in self.neighbours():
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         for process in self.background:
             process.wait(timeout=10)
 
@@ -187,6 +189,8 @@ def check(case, exit_code, report):
     for each in report["findings"]:
         if case.no_errors and each["severity"] == "error":
             raise Mismatch(f"no finding of severity error may be there; found: {said}")
+        if case.quiet and each["severity"] != "info":
+            raise Mismatch(f"nothing above info may be said here; found: {said}")
         if each["code"] in case.never:
             raise Mismatch(f"{each['code']} must not be said here: {said}")
     verdict = report["summary"]["verdict"]
