@@ -1,5 +1,6 @@
 """The cases of the corpus: which job, on which /dev/shm, and what dlprobe must say of it."""
 from dataclasses import dataclass, field
+from functools import partial
 
 MIB = 1 << 20
 
@@ -11,20 +12,25 @@ class Case:
 
     name: str
     job: str | None                              # None: dlprobe's own reference loader
+    probe: str = "shm"
+    needs: str = "torch"                         # or: torch1, torch2, python
+    pace: str = "quick"                          # or: everywhere (quick, on every Python), slow
     mount_options: str = "size=64m"
     before: list = field(default_factory=list)   # jobs that ran to their end before
     beside: list = field(default_factory=list)   # jobs that live meanwhile, and say "ready"
     settle_s: float = 0                          # between the jobs before and the examination
     attach_after_s: float | None = None          # with --pid, this long after the job's start
+    attach_when_ready: bool = False              # with --pid, once the job does what it claims to
     dlprobe_options: list = field(default_factory=list)
     leaves_job: bool = False                     # --for ends the watch, not the job
-    first: str | None = None                     # code of the first finding
+    first: str | tuple | None = None             # code of the first finding, or those allowed
     severity: str | None = None
     confidence: str | None = None
     evidence: dict = field(default_factory=dict)  # of the first finding: name -> test of the value
     also: list = field(default_factory=list)     # codes of later findings
     never: list = field(default_factory=list)
     silent: bool = False
+    quiet: bool = False                          # nothing above info
     no_errors: bool = False
     verdicts: tuple = ("fail",)
 
@@ -125,4 +131,133 @@ def twins():
                   attach_after_s=3, dlprobe_options=["--for", "3s"], silent=True)
 
 
-CASES = {case.name: case for group in (failures, left_behind, twins) for case in group()}
+def looked_at(name, job, **changes):
+    """A live job that `dlprobe deadlock` looks at from outside."""
+    arguments = {"probe": "deadlock", "attach_when_ready": True, "dlprobe_options": ["--for", "3s"]}
+    return Case(name, job, **(arguments | changes))
+
+
+def hangs(name, job, first, **changes):
+    """A hang, and that it is seen as what it is. Its twin is a job of its own."""
+    arguments = {"first": first, "severity": "error"}
+    return looked_at(f"hang-{name}", job, **(arguments | changes))
+
+
+def runs(name, job, **changes):
+    """A job that does not hang."""
+    arguments = {"quiet": True, "verdicts": ("pass",)}
+    return looked_at(f"runs-{name}", job, **(arguments | changes))
+
+
+def hang_with_twin(name, job, first, **changes):
+    yield hangs(name, job, first, **changes)
+    kept = {key: value for key, value in changes.items() if key in ("needs", "pace")}
+    if kept.get("pace") == "everywhere":
+        kept["pace"] = "quick"
+    yield runs(name, f"{job} --healthy", **kept)
+
+
+def hangs_of_python():
+    """Hangs that need no torch, each with its twin; and healthy jobs that stand still or spin."""
+    pair = partial(hang_with_twin, needs="python")
+    everywhere = partial(hang_with_twin, needs="python", pace="everywhere")
+    slow = partial(hang_with_twin, needs="python", pace="slow")
+    yield from everywhere("lock-at-fork-native", "hang_at_fork.py native", "DLP0301", confidence="certain")
+    yield from pair("lock-at-fork-native-written", "hang_at_fork.py native-written --patience 5", "DLP0301")
+    yield from slow("lock-at-fork-native-read", "hang_at_fork.py native-read", "DLP0301")
+    yield from everywhere("lock-at-fork-time-zone", "hang_at_fork.py time-zone --patience 5", "DLP0301")
+    yield from everywhere("pool-at-fork-openmp", "hang_at_fork.py openmp", "DLP0302")
+    yield from pair("pool-at-fork-openmp-spinning", "hang_at_fork.py openmp-spinning", "DLP0302")
+    yield from everywhere("lock-at-fork", "hang_at_fork.py lock", "DLP0306")
+    yield from everywhere("lock-at-fork-rlock", "hang_at_fork.py rlock --patience 5", "DLP0306")
+    for kind in ("queue", "handler", "import"):
+        yield from slow(f"lock-at-fork-{kind}", f"hang_at_fork.py {kind}", "DLP0306")
+    for kind in ("condition", "executor"):
+        yield from pair(f"pool-at-fork-{kind}", f"hang_at_fork.py {kind}", ("DLP0306", "DLP0302", "DLP0305"))
+    for kind in ("native", "lock", "rlock", "processes"):
+        yield from pair(f"cycle-{kind}", f"hang_cycle.py {kind}", "DLP0303")
+    for kind in ("self-native", "self-lock", "self-processes"):
+        yield from slow(f"cycle-{kind}", f"hang_cycle.py {kind}", "DLP0303")
+    yield from pair("cycle-gil", "hang_cycle.py gil", ("DLP0303", "DLP0307"))
+    yield from everywhere("semaphore-holder-killed", "hang_peer.py semaphore-holder-killed", "DLP0304")
+    yield from pair("pipe-without-writer", "hang_peer.py pipe-without-writer", "DLP0308")
+    yield from pair("queue-without-producer", "hang_peer.py queue-without-producer", "DLP0308")
+    yield from pair("stopped", "hang_peer.py stopped --patience 5", "DLP0311")
+    yield from pair("orphans-that-write", "hang_peer.py orphans-that-write", "DLP0309")
+    yield from slow("orphans-that-wait", "hang_peer.py orphans-that-wait", "DLP0309")
+    yield from slow("pool-worker-died", "hang_peer.py pool-worker-died", ("DLP0106", "DLP0308", "DLP0510"))
+    yield from pair("join-before-get", "hang_peer.py join-before-get", ("DLP0303", "DLP0308", "DLP0314"))
+    for kind in ("sleep", "read", "mutex"):
+        yield from (everywhere if kind == "mutex" else slow)(f"gil-{kind}", f"hang_gil.py {kind}", "DLP0307")
+    yield from pair("fifo-that-stays-empty", "hang_slow.py fifo-that-stays-empty", ("DLP0310", "DLP0308"),
+                    severity=None, verdicts=("fail", "warn"))
+    yield from slow("fifo-without-writer", "hang_slow.py fifo-without-writer", ("DLP0308", "DLP0310"))
+    not_an_error = {"severity": None, "verdicts": ("fail", "warn", "pass")}
+    yield from pair("slow-sample", "hang_slow.py slow-sample", "DLP0313", **not_an_error)
+    yield from slow("slow-native-sample", "hang_slow.py slow-native-sample", "DLP0313", **not_an_error)
+    yield from pair("busy-without-end", "hang_slow.py busy-without-end", "DLP0312", **not_an_error)
+    yield from pair("consumer-at-a-lock", "hang_slow.py consumer-at-a-lock", "DLP0314")
+    for kind in ("consumer-at-a-socket", "consumer-in-a-native-call", "consumer-in-a-loop"):
+        yield from slow(kind, f"hang_slow.py {kind}", "DLP0314", **not_an_error)
+
+
+IDLE_QUICK = ("idle-executor", "slow-step", "evaluation", "contended-threads", "contended-processes",
+              "lock-held-by-someone-who-works", "thread-lock-held-by-a-worker-thread", "asyncio-server",
+              "threads-before-fork", "manager", "idle-pool")
+IDLE_SLOW = ("busy-pool", "process-executor", "large-samples-behind-slow-step", "evaluation-in-native-code",
+             "program-beside", "waits-for-input", "lock-held-by-someone-who-reads", "asyncio-trainer",
+             "spawned-workers", "forkserver-workers", "openmp-in-workers", "prefetch-thread",
+             "starved-consumer-thread", "joins-a-thread", "barrier", "slow-pipe", "nothing-but-sleep",
+             "one-epoch-done")
+
+
+WAITS_QUICK = ("log-listener", "workers-wait-for-event", "copy-of-a-held-lock", "native-lock-holder-sleeps",
+               "spinning-openmp")
+WAITS_SLOW = ("logging-at-fork", "main-waits-for-event", "waits-for-signal", "slow-producer", "slow-producer-process",
+              "semaphore-as-signal", "lock-as-signal", "file-lock", "program-per-sample", "program-that-takes-long",
+              "selector-loop", "death-pipe", "connection-in-thread")
+
+
+def idle_jobs():
+    """Healthy jobs that stand still or spin, as hung ones do."""
+    for script, pace, kinds in (("idle.py", "quick", IDLE_QUICK), ("idle.py", "slow", IDLE_SLOW),
+                                ("long_waits.py", "quick", WAITS_QUICK), ("long_waits.py", "slow", WAITS_SLOW)):
+        for kind in kinds:
+            yield runs(kind, f"{script} {kind}", needs="python", pace=pace)
+
+
+def hangs_of_torch():
+    """Hangs in PyTorch's DataLoader."""
+    pair = hang_with_twin
+    slow = partial(hang_with_twin, pace="slow")
+    for where in ("init", "getitem"):
+        yield from (pair if where == "getitem" else slow)(
+            f"torch-reduce-{where}", f"hang_torch.py reduce-{where}", "DLP0302", confidence="certain")
+        # Debian's torch 1.13 has OpenBLAS, which starts its threads again after a fork.
+        yield from (pair if where == "init" else slow)(
+            f"torch-multiply-{where}", f"hang_torch.py multiply-{where}", "DLP0302", needs="torch2")
+    yield from pair("torch-spinning-reduce", "hang_torch.py spinning-reduce", "DLP0302")
+    yield runs("torch-multiply-with-openblas", "hang_torch.py multiply-getitem", needs="torch1")
+    yield from pair("torch-native-lock", "hang_torch.py native-lock", "DLP0301", confidence="certain")
+    yield from pair("torch-lock", "hang_torch.py lock", "DLP0306")
+    yield from slow("torch-rlock", "hang_torch.py rlock", "DLP0306")
+    yield from pair("torch-stopped", "hang_torch.py stopped", "DLP0311")
+    yield from pair("torch-orphans", "hang_torch.py orphans", "DLP0309")
+    yield from slow("torch-fifo-without-writer", "hang_torch.py fifo-without-writer", ("DLP0308", "DLP0310"))
+    not_an_error = {"severity": None, "verdicts": ("fail", "warn", "pass")}
+    yield from slow("torch-slow-sample", "hang_torch.py slow-sample", "DLP0313", **not_an_error)
+    yield from slow("torch-busy-without-end", "hang_torch.py busy-without-end", "DLP0312", **not_an_error)
+    yield from pair("torch-consumer-at-a-lock", "hang_torch.py consumer-at-a-lock", "DLP0314")
+    yield from slow("torch-consumer-at-a-socket", "hang_torch.py consumer-at-a-socket", ("DLP0314", "DLP0308"))
+    for kind in ("idle-pools", "persistent", "backward"):
+        yield runs(f"torch-{kind}", f"hang_torch.py {kind}")
+    for kind in ("parked", "spawned", "of-forkserver", "two-loaders", "evaluation", "collective"):
+        yield runs(f"torch-{kind}", f"hang_torch.py {kind}", pace="slow")
+
+
+def hang_cases():
+    for group in (hangs_of_python, idle_jobs, hangs_of_torch):
+        yield from group()
+
+
+CASES = {case.name: case for group in (failures, left_behind, twins, hang_cases) for case in group()}

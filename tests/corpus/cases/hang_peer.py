@@ -1,0 +1,192 @@
+"""The one who would have to go on is gone, or stopped. No torch.
+
+Twin: nobody goes.
+"""
+import ctypes
+import multiprocessing
+import os
+import signal
+import time
+
+from hang_common import LIBC, Loader, claim, expect, parser, say, train, until_one_is_at
+
+PR_SET_PDEATHSIG = 1
+
+
+def semaphore_holder_killed(options):
+    """A worker is killed while it holds a multiprocessing lock; the other one waits for it."""
+    lock = multiprocessing.Lock()
+    taken = multiprocessing.Event()
+
+    def fetch(index):
+        if index == 0 and not options.healthy:
+            lock.acquire()
+            taken.set()
+            os.kill(os.getpid(), signal.SIGKILL)
+        taken.wait(None if not options.healthy else 0)
+        if index < 2:
+            claim("moves" if options.healthy else "still")
+        with lock:
+            time.sleep(0.002)
+        return index
+
+    expect(3 if options.healthy else 2)
+    loader = Loader(fetch, options)
+    loader.send()
+    loader.send()
+    if not options.healthy:
+        loader.workers[0].join()
+    claim("moves" if options.healthy else "still")
+    train(loader)
+
+
+def pipe_without_writer(options):
+    """Workers read from a pipe whose writer was killed; they hold the writing end themselves."""
+    reader, writer = os.pipe()
+    feeder = os.fork()
+    if feeder == 0:
+        while True:
+            if options.healthy:
+                os.write(writer, b"x" * 16)
+            time.sleep(0.01)
+
+    def fetch(index):
+        if index < options.workers:
+            claim("moves" if options.healthy else "still")
+        return os.read(reader, 16)
+
+    expect(options.workers + 1)
+    loader = Loader(fetch, options)
+    os.close(reader)
+    os.close(writer)
+    if not options.healthy:
+        os.kill(feeder, signal.SIGKILL)
+        os.waitpid(feeder, 0)
+    claim("moves" if options.healthy else "still")
+    train(loader)
+
+
+def queue_without_producer(options):
+    """The trainer waits for a sample; all workers have left."""
+
+    def fetch(index):
+        if index == 8 and not options.healthy:
+            os._exit(0)
+        return index
+
+    options.workers = 1
+    expect(1)
+    loader = Loader(fetch, options)
+    if not options.healthy:
+        for _ in range(9):
+            loader.send()
+        loader.workers[0].join()
+        claim("still")
+    else:
+        claim("moves")
+    train(loader)
+
+
+def stopped(options):
+    """Each worker stops at a sample (SIGSTOP), as by a debugger or a batch system."""
+
+    def fetch(index):
+        if index < options.workers:
+            LIBC.prctl(PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL))  # no alarm rings in it
+            claim("moves" if options.healthy else "still")
+            if not options.healthy:
+                os.kill(os.getpid(), signal.SIGSTOP)
+        return index
+
+    expect(options.workers + 1)
+    loader = Loader(fetch, options)
+    claim("moves" if options.healthy else "still")
+    train(loader)
+
+
+def orphans(options, size, place):
+    """The trainer was killed; its workers live on, writing to a pipe that only they read, or waiting for work."""
+
+    def fetch(index):
+        if index < options.workers:
+            claim("moves" if options.healthy else "still")
+        return bytes(size)
+
+    expect(options.workers + (0 if options.healthy else 1))
+    loader = Loader(fetch, options)
+    if options.healthy:
+        train(loader)
+    for _ in range(3 * options.workers):
+        loader.send()
+    for each in loader.indices:
+        each.close()
+        each.join_thread()
+    for _ in range(options.workers):
+        loader.take()
+    until_one_is_at([worker.pid for worker in loader.workers], place)
+    say(f"attach {loader.workers[0].pid}")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def orphans_that_write(options):
+    orphans(options, 400_000, "pipe_write")
+
+
+def orphans_that_wait(options):
+    orphans(options, 100, "pipe_read")
+
+
+def pool_task(number):
+    """The seventh task ends its process."""
+    if number == 7:
+        os._exit(1)
+    time.sleep(0.002)
+    return number
+
+
+def healthy_pool_task(number):
+    time.sleep(0.002)
+    return number
+
+
+def pool_worker_died(options):
+    """multiprocessing.Pool starts another worker, and waits for ever for the task that went with the first."""
+    task = healthy_pool_task if options.healthy else pool_task
+    with multiprocessing.Pool(options.workers) as pool:
+        expect(1)
+        claim("moves" if options.healthy else "still")
+        while True:
+            pool.map(task, range(20), chunksize=1)
+
+
+def put_much(queue):
+    queue.put(bytes(1 << 20))
+
+
+def join_before_get(options):
+    """join() of a process whose queue nobody has read: it ends once its data is taken."""
+    queue = multiprocessing.Queue()
+    expect(1)
+    claim("moves" if options.healthy else "still")
+    while True:
+        process = multiprocessing.Process(target=put_much, args=(queue,))
+        process.start()
+        if options.healthy:
+            queue.get()
+        process.join()
+
+
+KINDS = {"semaphore-holder-killed": semaphore_holder_killed, "pipe-without-writer": pipe_without_writer,
+         "queue-without-producer": queue_without_producer, "stopped": stopped,
+         "orphans-that-write": orphans_that_write, "orphans-that-wait": orphans_that_wait,
+         "pool-worker-died": pool_worker_died, "join-before-get": join_before_get}
+
+
+def main():
+    multiprocessing.set_start_method("fork")
+    options = parser(__doc__, KINDS).parse_args()
+    KINDS[options.kind](options)
+
+
+if __name__ == "__main__":
+    main()

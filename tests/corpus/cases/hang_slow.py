@@ -1,0 +1,197 @@
+"""Not a deadlock, yet nothing comes: storage that does not answer, a sample that takes very long, a loop without an
+end, a consumer that is stuck in its own code. No torch.
+
+Twin: the same work, done in a moment.
+"""
+import os
+import socket
+import tempfile
+import threading
+import time
+
+from hang_common import Loader, claim, expect, parser, train
+
+
+def beside(function, *arguments):
+    """A process outside this tree, as a server would be: its parent is gone."""
+    if os.fork() == 0:
+        if os.fork() == 0:
+            function(*arguments)
+            os._exit(0)
+        os._exit(0)
+    os.wait()
+
+
+def serve_fifo(path, healthy):
+    """Opens the file for writing, and writes only in the twin."""
+    while True:
+        try:
+            with open(path, "wb", buffering=0) as file:
+                time.sleep(0.01 if healthy else 1000)
+                file.write(b"x" * 16)
+        except BrokenPipeError:
+            continue
+
+
+def read_fifo(options, with_server):
+    """A file on storage that does not answer."""
+    folder = tempfile.TemporaryDirectory()
+    path = os.path.join(folder.name, "data")
+    os.mkfifo(path)
+    if with_server or options.healthy:
+        beside(serve_fifo, path, options.healthy)
+
+    def fetch(index):
+        if not with_server and index == 0:
+            claim("moves" if options.healthy else "still")
+        with open(path, "rb", buffering=0) as file:
+            if with_server and index == 0:
+                claim("moves" if options.healthy else "still")
+            return file.read(16)
+
+    options.workers = 1
+    expect(2)
+    loader = Loader(fetch, options)
+    claim("moves" if options.healthy else "still")
+    train(loader)
+
+
+def fifo_that_stays_empty(options):
+    read_fifo(options, True)
+
+
+def fifo_without_writer(options):
+    read_fifo(options, False)
+
+
+def decode(depth, seed):
+    """Work that is always in another frame, and on another line."""
+    if depth == 0:
+        return sum(range(seed % 2000))
+    left = decode(depth - 1, seed * 3 + 1)
+    right = decode(depth - 1, seed * 5 + 2)
+    return (left ^ right) % 1000003
+
+
+def slow_sample(options):
+    """One sample takes many times as long as the others, and gets there."""
+
+    def fetch(index):
+        if index == 6:
+            claim("moves" if options.healthy else "busy")
+            end = time.monotonic() + (0 if options.healthy else 60)
+            while time.monotonic() < end:
+                decode(7, index)
+        time.sleep(0.005)
+        return index
+
+    expect(1)
+    train(Loader(fetch, options), 0)
+
+
+def slow_native_sample(options):
+    """The same in one long native call after another: sorting."""
+    values = [(index * 7919) % 1_000_003 for index in range(500_000)]
+
+    def fetch(index):
+        if index == 6:
+            claim("moves" if options.healthy else "busy")
+            end = time.monotonic() + (0 if options.healthy else 60)
+            while time.monotonic() < end:
+                sorted(values)
+        time.sleep(0.005)
+        return index
+
+    expect(1)
+    train(Loader(fetch, options), 0)
+
+
+def busy_without_end(options):
+    """A loop whose end never comes, as an augmentation that tries until a crop fits."""
+
+    def fetch(index):
+        if index == 6:
+            claim("moves" if options.healthy else "busy")
+            fits = options.healthy
+            while not fits:
+                pass
+        time.sleep(0.005)
+        return index
+
+    expect(1)
+    train(Loader(fetch, options), 0)
+
+
+def stuck_consumer(options, step):
+    """The workers have all done their part; the training step does not end."""
+    loader = Loader(lambda index: bytes(1000), options)
+    samples = loader.samples()
+    for _ in range(20):
+        next(samples)
+    expect(1)
+    claim("moves" if options.healthy else "still")
+    while True:
+        if not options.healthy:
+            step()
+        next(samples)
+        time.sleep(0.005)
+
+
+def consumer_at_a_lock(options):
+    lock = threading.Lock()
+    lock.acquire()
+    stuck_consumer(options, lock.acquire)
+
+
+def accept_only(listener):
+    connection = listener.accept()
+    time.sleep(1000)
+    del connection
+
+
+def consumer_at_a_socket(options):
+    """Waits for another rank that does not answer (it lives outside this tree)."""
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    listener.listen(1)
+    beside(accept_only, listener)
+    peer = socket.create_connection(listener.getsockname())
+    listener.close()
+    stuck_consumer(options, lambda: peer.recv(16))
+
+
+def consumer_in_a_native_call(options):
+    """Blocked in native code: a pipe of the process's own that nobody writes to."""
+    reader, _writer = os.pipe()
+    stuck_consumer(options, lambda: os.read(reader, 16))
+
+
+def consumer_in_a_loop(options):
+    """Computes without an end in one line of its own."""
+    loader = Loader(lambda index: bytes(1000), options)
+    samples = loader.samples()
+    for _ in range(20):
+        next(samples)
+    expect(1)
+    claim("moves" if options.healthy else "busy")
+    converged = options.healthy
+    while not converged:
+        pass
+    while True:
+        next(samples)
+        time.sleep(0.005)
+
+
+KINDS = {"fifo-that-stays-empty": fifo_that_stays_empty, "fifo-without-writer": fifo_without_writer,
+         "slow-sample": slow_sample, "slow-native-sample": slow_native_sample, "busy-without-end": busy_without_end,
+         "consumer-at-a-lock": consumer_at_a_lock, "consumer-at-a-socket": consumer_at_a_socket,
+         "consumer-in-a-native-call": consumer_in_a_native_call, "consumer-in-a-loop": consumer_in_a_loop}
+
+
+def main():
+    options = parser(__doc__, KINDS).parse_args()
+    KINDS[options.kind](options)
+
+
+if __name__ == "__main__":
+    main()

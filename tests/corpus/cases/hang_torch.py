@@ -1,0 +1,311 @@
+"""Hangs in PyTorch's DataLoader. Twin: the same job without the one mistake."""
+import os
+import signal
+import socket
+import sys
+import tempfile
+import threading
+import time
+
+if any(argument.startswith("spinning") for argument in sys.argv):
+    os.environ["OMP_WAIT_POLICY"] = "active"  # libgomp reads it when it is loaded
+
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from hang_common import NativeMutex, claim, expect, in_thread, parser, say, until_one_is_at
+
+
+class Samples(Dataset):
+    """`count` samples; `prepare(index)` runs first for each."""
+
+    def __init__(self, prepare=None, count=100_000, size=1000):
+        self.prepare = prepare
+        self.count = count
+        self.size = size
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, index):
+        if self.prepare:
+            self.prepare(index)
+        return torch.full((self.size,), float(index))
+
+
+def loader_of(options, dataset, **changes):
+    arguments = {"batch_size": 4, "num_workers": options.workers, "multiprocessing_context": "fork"}
+    return DataLoader(dataset, **{**arguments, **changes})
+
+
+def train(loader):
+    for batch in loader:
+        batch.sum().item()
+        time.sleep(0.01)
+
+
+def reduce():
+    """A reduction of enough elements to be done by a team of libgomp's, which waits blocked."""
+    torch.rand(4_000_000).sum()
+
+
+def multiply():
+    """A product of matrices. MKL waits for a lost team blocked, or in a loop of sched_yield: as the CPU has it."""
+    matrix = torch.rand(600, 600)
+    matrix @ matrix
+
+
+def lost_pool(options, operation, where, word):
+    """The pool's threads were started by the trainer before the fork."""
+    torch.set_num_threads(2)
+    operation()
+    threads = 1 if options.healthy else 2
+
+    def use(index):
+        if index < options.workers:
+            claim("moves" if options.healthy else word)
+        if index < options.workers or options.healthy:
+            torch.set_num_threads(threads)
+            operation()
+
+    changes = {"worker_init_fn": use} if where == "init" else {"batch_size": 1}
+    expect(options.workers + 1)
+    loader = loader_of(options, Samples(use if where == "getitem" else None), **changes)
+    claim("moves" if options.healthy else "still")
+    train(loader)
+
+
+def lock_at_fork(options, make):
+    """A lock that another thread holds at the fork."""
+    lock = make()
+    taken, let_go = threading.Event(), threading.Event()
+
+    def hold():
+        lock.acquire()
+        taken.set()
+        let_go.wait()
+        lock.release()
+
+    thread = in_thread(hold)
+    taken.wait()
+    if options.healthy:
+        let_go.set()
+        thread.join()
+
+    def use(index):
+        if index < options.workers:
+            claim("moves" if options.healthy else "still")
+        lock.acquire()
+        lock.release()
+
+    expect(options.workers + 1)
+    loader = loader_of(options, Samples(use), batch_size=1)
+    claim("moves" if options.healthy else "still")
+    train(loader)
+
+
+def each_first_sample(options, act, word="still"):
+    """A job in which each worker does something at its first sample."""
+
+    def prepare(index):
+        if index < options.workers:
+            claim("moves" if options.healthy else word)
+            if not options.healthy:
+                act()
+
+    expect(options.workers + 1)
+    loader = loader_of(options, Samples(prepare), batch_size=1)
+    claim("moves" if options.healthy else "still")
+    train(loader)
+
+
+def stopped(options):
+    each_first_sample(options, lambda: os.kill(os.getpid(), signal.SIGSTOP))
+
+
+def busy_without_end(options):
+    def loop():
+        while True:
+            pass
+
+    each_first_sample(options, loop, "busy")
+
+
+def slow_sample(options):
+    def work():
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            torch.rand(64, 64).sort()
+            sum(number * number for number in range(500))
+
+    each_first_sample(options, work, "busy")
+
+
+def fifo_without_writer(options):
+    folder = tempfile.TemporaryDirectory()
+    path = os.path.join(folder.name, "data")
+    os.mkfifo(path)
+
+    def read():
+        with open(path, "rb"):
+            pass
+
+    each_first_sample(options, read)
+
+
+def orphans(options):
+    """The trainer is killed; its workers hold both ends of the results' pipe, and their samples do not fit it."""
+    loader = loader_of(options, Samples(), batch_size=1, collate_fn=lambda samples: bytes(400_000), prefetch_factor=8)
+    batches = iter(loader)
+    next(batches)
+    expect(1 if options.healthy else 2)
+    if options.healthy:
+        claim("moves")
+        for _ in batches:
+            time.sleep(0.01)
+    say(f"attach {batches._workers[0].pid}")
+    first = batches._workers[0].pid
+    until_one_is_at([first], "pipe_write")
+    say(f"at-futex {first}")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def stuck_consumer(options, step):
+    batches = iter(loader_of(options, Samples()))
+    for _ in range(4):
+        next(batches)
+    expect(1)
+    claim("moves" if options.healthy else "still")
+    while True:
+        if not options.healthy:
+            step()
+        next(batches)
+        time.sleep(0.01)
+
+
+def consumer_at_a_lock(options):
+    lock = threading.Lock()
+    lock.acquire()
+    stuck_consumer(options, lock.acquire)
+
+
+def consumer_at_a_socket(options):
+    """Waits for a peer that is itself."""
+    mine, _other = socket.socketpair()
+    stuck_consumer(options, lambda: mine.recv(16))
+
+
+def idle_pools(options):
+    """OpenMP pools in the trainer, none of them used by a worker; the step is long."""
+    torch.set_num_threads(2)
+    reduce()
+    multiply()
+    parked(options)
+
+
+def parked(options, **changes):
+    """The consumer is in a long step."""
+    batches = iter(loader_of(options, Samples(), **changes))
+    for _ in range(4):
+        next(batches)
+    expect(1)
+    claim("still")
+    time.sleep(25)
+    next(batches)
+
+
+def persistent(options):
+    """Persistent workers between two epochs."""
+    loader = loader_of(options, Samples(count=40), persistent_workers=True)
+    train(loader)
+    expect(1)
+    claim("still")
+    time.sleep(25)
+    train(loader)
+
+
+def spawned(options):
+    parked(options, multiprocessing_context="spawn")
+
+
+def of_forkserver(options):
+    parked(options, multiprocessing_context="forkserver")
+
+
+def two_loaders(options):
+    """Training stands still while the second loader validates."""
+    batches = iter(loader_of(options, Samples()))
+    next(batches)
+    expect(1)
+    claim("moves")
+    train(loader_of(options, Samples()))
+
+
+def evaluation(options):
+    """The trainer computes for long, on all its threads."""
+    torch.set_num_threads(2)
+    batches = iter(loader_of(options, Samples()))
+    next(batches)
+    expect(1)
+    claim("busy")
+    matrix = torch.rand(400, 400)
+    end = time.monotonic() + 25
+    while time.monotonic() < end:
+        matrix = (matrix @ matrix).softmax(0)
+    next(batches)
+
+
+def backward(options):
+    """Training with autograd's threads, on two OpenMP threads."""
+    torch.set_num_threads(2)
+    model = torch.nn.Linear(1000, 1000)
+    batches = iter(loader_of(options, Samples()))
+    expect(1)
+    claim("moves")
+    for batch in batches:
+        model(batch / 1e5).sum().backward()
+
+
+def collective(options):
+    """Two ranks with gloo; one is late at the barrier, as after an uneven shard."""
+    port_file = tempfile.NamedTemporaryFile()
+    other = os.fork()
+    rank = 1 if other == 0 else 0
+    torch.distributed.init_process_group("gloo", init_method=f"file://{port_file.name}", rank=rank, world_size=2)
+    batches = iter(loader_of(options, Samples()))
+    next(batches)
+    if rank == 0:
+        expect(2)
+        claim("still")
+    else:
+        claim("busy")
+        end = time.monotonic() + 25
+        while time.monotonic() < end:
+            torch.rand(64, 64).sort()
+    torch.distributed.barrier()
+    next(batches)
+
+
+KINDS = {
+    "reduce-init": lambda options: lost_pool(options, reduce, "init", "still"),
+    "reduce-getitem": lambda options: lost_pool(options, reduce, "getitem", "still"),
+    "multiply-init": lambda options: lost_pool(options, multiply, "init", "waits"),
+    "multiply-getitem": lambda options: lost_pool(options, multiply, "getitem", "waits"),
+    "spinning-reduce": lambda options: lost_pool(options, reduce, "getitem", "busy"),
+    "native-lock": lambda options: lock_at_fork(options, NativeMutex),
+    "lock": lambda options: lock_at_fork(options, threading.Lock),
+    "rlock": lambda options: lock_at_fork(options, threading.RLock),
+    "stopped": stopped, "busy-without-end": busy_without_end, "slow-sample": slow_sample,
+    "fifo-without-writer": fifo_without_writer, "orphans": orphans, "consumer-at-a-lock": consumer_at_a_lock,
+    "consumer-at-a-socket": consumer_at_a_socket, "idle-pools": idle_pools, "parked": parked,
+    "persistent": persistent, "spawned": spawned, "of-forkserver": of_forkserver, "two-loaders": two_loaders,
+    "evaluation": evaluation, "backward": backward, "collective": collective}
+
+
+def main():
+    options = parser(__doc__, KINDS).parse_args()
+    KINDS[options.kind](options)
+
+
+if __name__ == "__main__":
+    main()
