@@ -1,0 +1,372 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "tests/unit/probes/hang_scene.h"
+#include "tests/unit/probes/scene.h"
+
+namespace dlprobe {
+namespace {
+
+constexpr int32_t kTrainer = HangScene::kTrainer;
+constexpr int32_t kWorker = 101;
+constexpr int32_t kOther = 102;
+
+FutexWait mutex_of(int32_t owner, uint64_t address = 0x1000) {
+  FutexWait wait = futex(LockKind::kMutex, address);
+  wait.owner_tid = owner;
+  return wait;
+}
+
+FutexWait python_lock(uint64_t address = 0x2000) {
+  FutexWait wait = futex(LockKind::kSemaphore, address);
+  wait.python_type = "_thread.lock";
+  return wait;
+}
+
+FutexWait shared_semaphore(uint64_t inode) {
+  FutexWait wait = futex(LockKind::kSharedSemaphore, 0x3000);
+  wait.shared = true;
+  wait.file = "/dev/shm/sem.mp-x";
+  wait.inode = inode;
+  return wait;
+}
+
+SemLockState sem_lock(uint64_t inode, int count, int32_t holder) {
+  return {.inode = inode, .file = "/dev/shm/sem.mp-x", .count = count, .last_tid = holder};
+}
+
+// A tree in which the trainer and one worker have something to do.
+HangScene busy_scene() {
+  HangScene scene;
+  scene.run(scene.main(kTrainer));
+  scene.run(scene.main(kOther));
+  return scene;
+}
+
+TEST(Deadlock, MutexOfAThreadOfTheParent) {
+  HangScene scene = busy_scene();
+  scene.add_thread(kTrainer, 150);
+  scene.wait_in_futex(scene.main(kWorker), mutex_of(150));
+  const auto finding = find(scene.examine(), FindingCode::kForkInheritedLock);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->confidence, Confidence::kCertain);
+  EXPECT_NE(finding->message.find("thread 150"), std::string::npos) << finding->message;
+  EXPECT_NE(finding->message.find("trainer 100"), std::string::npos) << finding->message;
+  EXPECT_EQ(finding->processes, std::vector<ProcessKey>{key_of(kWorker)});
+  EXPECT_FALSE(finding->remedies.empty());
+}
+
+TEST(Deadlock, MutexOfAThreadThatWorksIsContention) {
+  HangScene scene = busy_scene();
+  scene.run(scene.add_thread(kWorker, 150));
+  scene.wait_in_futex(scene.main(kWorker), mutex_of(150));
+  EXPECT_TRUE(scene.examine().findings.empty());
+}
+
+TEST(Deadlock, MutexOfAThreadThatSleepsForATimeIsContention) {
+  HangScene scene = busy_scene();
+  scene.sleep(scene.add_thread(kWorker, 150));
+  scene.wait_in_futex(scene.main(kWorker), mutex_of(150));
+  EXPECT_TRUE(scene.examine().findings.empty());
+}
+
+TEST(Deadlock, MutexWithATimeoutIsNotForEver) {
+  HangScene scene = busy_scene();
+  FutexWait wait = mutex_of(150);
+  wait.timed = true;
+  scene.wait_in_futex(scene.main(kWorker), wait);
+  EXPECT_FALSE(has_error(scene.examine()));
+}
+
+TEST(Deadlock, MutexWhoseOwnerEndedInASpawnedWorker) {
+  HangScene scene = busy_scene();
+  scene.info(kWorker).start_method = StartMethod::kSpawn;
+  scene.wait_in_futex(scene.main(kWorker), mutex_of(150));
+  EXPECT_TRUE(find(scene.examine(), FindingCode::kWaitsForMissingThread));
+}
+
+TEST(Deadlock, AWaitThatMovedIsNone) {
+  HangScene scene = busy_scene();
+  scene.wait_in_futex(scene.main(kWorker), mutex_of(150));
+  EXPECT_TRUE(scene.examine(1).findings.empty());
+  EXPECT_FALSE(scene.examine(1).gaps.empty());
+}
+
+TEST(Deadlock, SameHangInAllWorkersIsOneFinding) {
+  HangScene scene(3);
+  scene.run(scene.main(kTrainer));
+  for (const int32_t worker : {101, 102, 103})
+    scene.wait_in_futex(scene.main(worker), mutex_of(150));
+  const Verdict verdict = scene.examine();
+  ASSERT_EQ(verdict.findings.size(), 1U);
+  EXPECT_EQ(verdict.findings.front().processes.size(), 3U);
+  EXPECT_NE(verdict.findings.front().message.find("2 more"), std::string::npos);
+}
+
+HangScene team_scene(int pool_threads) {
+  HangScene scene = busy_scene();
+  const StackFrame in_pool = native("", "/usr/lib/libgomp.so.1");
+  FutexWait wait = futex(LockKind::kOpenMpBarrier, 0x4000);
+  wait.team_size = 2;
+  scene.wait_in_futex(scene.main(kWorker), wait);
+  scene.stack(scene.main(kWorker), {in_pool, native("sum", "/usr/lib/libtorch_cpu.so"),
+                                    python("load", "/home/me/train.py", 12)});
+  for (int i = 0; i < pool_threads; ++i) {
+    ThreadSnapshot& thread = scene.add_thread(kWorker, 160 + i);
+    scene.wait_in_futex(thread, wait);
+    scene.stack(thread, {in_pool, in_pool, native("start_thread", "/usr/lib/libc.so.6")});
+  }
+  return scene;
+}
+
+TEST(Deadlock, TeamWithoutItsThreads) {
+  const auto finding = find(team_scene(0).examine(), FindingCode::kForkLostThreadPool);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(number(*finding, "team_size"), 2);
+  EXPECT_EQ(number(*finding, "threads_of_the_team"), 1);
+  EXPECT_NE(text(*finding, "your_code").find("/home/me/train.py:12"), std::string::npos);
+}
+
+TEST(Deadlock, TeamWhoseThreadsAreThereIsNotLost) {
+  EXPECT_FALSE(find(team_scene(1).examine(), FindingCode::kForkLostThreadPool));
+}
+
+HangScene spinning_scene(const StackFrame& innermost) {
+  HangScene scene = busy_scene();
+  ThreadSnapshot& spinner = scene.main(kWorker);
+  scene.run(spinner);
+  scene.stack(spinner, {innermost, native("", "/usr/lib/libgomp.so.1"),
+                        native("gemm", "/usr/lib/libtorch_cpu.so"),
+                        python("load", "/home/me/train.py", 12)});
+  return scene;
+}
+
+TEST(Deadlock, SpinningForALostTeam) {
+  const HangScene scene = spinning_scene(native("sched_yield", "/usr/lib/libc.so.6"));
+  EXPECT_TRUE(find(scene.examine(), FindingCode::kForkLostThreadPool));
+}
+
+TEST(Deadlock, ComputingInAParallelRegionIsNotSpinning) {
+  const HangScene scene = spinning_scene(native("kernel", "/usr/lib/libtorch_cpu.so"));
+  EXPECT_FALSE(has_error(scene.examine()));
+}
+
+TEST(Deadlock, LockWhoseHolderIsDead) {
+  HangScene scene = busy_scene();
+  scene.wait_in_futex(scene.main(kWorker), shared_semaphore(7));
+  for (const int32_t pid : {kTrainer, kWorker, kOther})
+    scene.process(pid).sem_locks = {sem_lock(7, 0, pid)};
+  EXPECT_TRUE(find(scene.examine(), FindingCode::kLockHolderDead));
+}
+
+TEST(Deadlock, LockWhoseHolderWorks) {
+  HangScene scene = busy_scene();
+  scene.wait_in_futex(scene.main(kWorker), shared_semaphore(7));
+  scene.process(kWorker).sem_locks = {sem_lock(7, 0, kWorker)};
+  scene.process(kOther).sem_locks = {sem_lock(7, 1, kOther)};
+  EXPECT_TRUE(scene.examine().findings.empty());
+}
+
+TEST(Deadlock, SemaphoreThatOthersReleaseHasNoHolder) {
+  HangScene scene = busy_scene();
+  scene.wait_in_futex(scene.main(kWorker), shared_semaphore(7));
+  for (const int32_t pid : {kTrainer, kWorker, kOther})
+    scene.process(pid).sem_locks = {sem_lock(7, pid == kTrainer ? -1 : 0, pid)};
+  EXPECT_TRUE(scene.examine().findings.empty());
+}
+
+TEST(Deadlock, SemaphoreWhoseStateIsNotKnownIsNoVerdict) {
+  HangScene scene = busy_scene();
+  scene.wait_in_futex(scene.main(kWorker), shared_semaphore(7));
+  EXPECT_TRUE(scene.examine().findings.empty());
+}
+
+TEST(Deadlock, TwoLocksOfTwoProcesses) {
+  HangScene scene;
+  scene.run(scene.main(kTrainer));
+  scene.wait_in_futex(scene.main(kWorker), shared_semaphore(7));
+  scene.wait_in_futex(scene.main(kOther), shared_semaphore(8));
+  scene.process(kWorker).sem_locks = {sem_lock(7, 0, kOther), sem_lock(8, 1, kWorker)};
+  scene.process(kOther).sem_locks = {sem_lock(7, 1, kOther), sem_lock(8, 0, kWorker)};
+  const auto finding = find(scene.examine(), FindingCode::kLockCycle);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->confidence, Confidence::kCertain);
+  EXPECT_EQ(finding->processes.size(), 2U);
+}
+
+TEST(Deadlock, TwoMutexesOfTwoThreads) {
+  HangScene scene = busy_scene();
+  scene.add_thread(kWorker, 150);
+  scene.wait_in_futex(scene.main(kWorker), mutex_of(150, 0x1000));
+  scene.wait_in_futex(scene.thread(kWorker, 150), mutex_of(kWorker, 0x1100));
+  EXPECT_TRUE(find(scene.examine(), FindingCode::kLockCycle));
+}
+
+TEST(Deadlock, IdlePoolThatHoldsTheLockOfItsQueueIsNoCircle) {
+  // One worker of a pool reads the queue of tasks under its lock, the next waits for that lock.
+  HangScene scene;
+  scene.sleep(scene.main(kTrainer));
+  scene.wait_in_futex(scene.main(kOther), shared_semaphore(7));
+  scene.process(kWorker).sem_locks = {sem_lock(7, 1, kWorker)};
+  scene.process(kOther).sem_locks = {sem_lock(7, 0, kWorker)};
+  EXPECT_TRUE(scene.examine().findings.empty());
+}
+
+TEST(Deadlock, PythonLockOfAForkedWorkerWithoutOtherThreads) {
+  HangScene scene = busy_scene();
+  scene.wait_in_futex(scene.main(kWorker), python_lock());
+  const auto finding = find(scene.examine(), FindingCode::kPythonLockInherited);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->confidence, Confidence::kLikely);
+}
+
+TEST(Deadlock, PythonLockWhoseOwnerWasLeftBehind) {
+  HangScene scene = busy_scene();
+  FutexWait wait = python_lock();
+  wait.python_type = "_thread.RLock";
+  wait.owner_gone = true;
+  scene.wait_in_futex(scene.main(kWorker), wait);
+  const auto finding = find(scene.examine(), FindingCode::kPythonLockInherited);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->confidence, Confidence::kCertain);
+}
+
+TEST(Deadlock, PythonLockThatAnotherThreadMayRelease) {
+  HangScene scene = busy_scene();
+  scene.wait_in_futex(scene.main(kWorker), python_lock());
+  scene.wait_in_read(scene.add_thread(kWorker, 150), 4242);  // of a process outside of the tree
+  scene.has_end(7777, 4242, false, true);
+  EXPECT_FALSE(has_error(scene.examine()));
+}
+
+TEST(Deadlock, LowLevelLockOfAForkedWorker) {
+  HangScene scene = busy_scene();
+  scene.wait_in_futex(scene.main(kWorker), futex(LockKind::kLowLevelLock, 0x6000));
+  EXPECT_TRUE(find(scene.examine(), FindingCode::kForkInheritedLock));
+}
+
+TEST(Deadlock, TwoPythonLocksInOneProcess) {
+  HangScene scene = busy_scene();
+  scene.wait_in_futex(scene.main(kWorker), python_lock(0x2000));
+  scene.wait_in_futex(scene.add_thread(kWorker, 150), python_lock(0x2100));
+  EXPECT_TRUE(find(scene.examine(), FindingCode::kLockCycle));
+}
+
+TEST(Deadlock, NotifierThatForkDidNotCopy) {
+  HangScene scene;
+  scene.wait_in_futex(scene.main(kWorker), futex(LockKind::kCondition, 0x7000));
+  const auto finding = find(scene.examine(), FindingCode::kWaitsForMissingThread);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kError);
+}
+
+HangScene gil_scene(bool holder_stands) {
+  HangScene scene = busy_scene();
+  ThreadSnapshot& holder = scene.add_thread(kWorker, 150);
+  if (holder_stands) {
+    scene.wait_in_read(holder, 4242);
+  } else {
+    scene.run(holder);
+  }
+  scene.process(kWorker).gil_holder = 150;
+  FutexWait wait = futex(LockKind::kGil, 0x8000);
+  wait.timed = true;
+  scene.wait_in_futex(scene.main(kWorker), wait);
+  return scene;
+}
+
+TEST(Deadlock, GilHeldByAThreadThatWaits) {
+  EXPECT_TRUE(find(gil_scene(true).examine(), FindingCode::kGilHeldWhileBlocked));
+}
+
+TEST(Deadlock, GilHeldByAThreadThatRuns) {
+  EXPECT_FALSE(find(gil_scene(false).examine(), FindingCode::kGilHeldWhileBlocked));
+}
+
+TEST(Deadlock, PipeThatNobodyElseWrites) {
+  HangScene scene = busy_scene();
+  scene.wait_in_read(scene.main(kWorker), 4242);
+  scene.has_end(kWorker, 4242, true, true);
+  EXPECT_TRUE(find(scene.examine(), FindingCode::kPipeWithoutPeer));
+}
+
+TEST(Deadlock, PipeOfAProcessOutsideOfTheTree) {
+  HangScene scene = busy_scene();
+  scene.wait_in_read(scene.main(kWorker), 4242);
+  scene.has_end(7777, 4242, false, true);
+  EXPECT_FALSE(has_error(scene.examine()));
+}
+
+TEST(Deadlock, OrphanThatWaitsForWork) {
+  HangScene scene = busy_scene();
+  scene.info(kWorker).ppid = 1;
+  scene.wait_in_read(scene.main(kWorker), 4242);
+  scene.has_end(kWorker, 4242, true, true);
+  EXPECT_TRUE(find(scene.examine(), FindingCode::kOrphanedWorker));
+}
+
+TEST(Deadlock, StoppedWorker) {
+  HangScene scene;
+  scene.main(kWorker).state = 'T';
+  EXPECT_TRUE(find(scene.examine(), FindingCode::kWorkerStopped));
+}
+
+TEST(Deadlock, JoinOfAProcessThatCannotWriteItsResults) {
+  HangScene scene(1);
+  ThreadSnapshot& trainer = scene.main(kTrainer);
+  trainer.wait = {.tid = kTrainer, .syscall = 61, .args = {kWorker, 0, 0, 0, 0, 0}};
+  scene.wait_in_write(scene.add_thread(kWorker, 150), HangScene::kResults);
+  scene.wait_in_futex(scene.main(kWorker), futex(LockKind::kCondition, 0x7000));
+  EXPECT_TRUE(find(scene.examine(), FindingCode::kLockCycle));
+}
+
+TEST(Deadlock, EverybodyWaitsForWork) {
+  const auto finding = find(HangScene().examine(), FindingCode::kBatchLostInWorker);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(number(*finding, "idle_processes"), 2);
+}
+
+TEST(Deadlock, AWorkerThatWorksIsAtMostSlow) {
+  HangScene scene;
+  scene.run(scene.main(kWorker));
+  scene.stack(scene.main(kWorker), {python("load", "/home/me/train.py", 12)});
+  const Verdict verdict = scene.examine();
+  EXPECT_FALSE(has_error(verdict));
+  EXPECT_TRUE(find(verdict, FindingCode::kWorkerBusyNoProgress));
+}
+
+TEST(Deadlock, ATrainerThatWorksBehindIdleWorkersIsHealthy) {
+  HangScene scene;
+  scene.run(scene.main(kTrainer));
+  EXPECT_TRUE(scene.examine().findings.empty());
+}
+
+TEST(Deadlock, ATrainerThatWaitsElsewhere) {
+  HangScene scene;
+  scene.wait_in_read(scene.main(kTrainer), 4242);
+  scene.has_end(7777, 4242, false, true);
+  const auto finding = find(scene.examine(), FindingCode::kConsumerStuck);
+  ASSERT_TRUE(finding);
+  EXPECT_NE(finding->severity, Severity::kError);
+}
+
+TEST(Deadlock, TheChainLeadsFromTheTrainerToTheLock) {
+  HangScene scene(1);
+  scene.wait_in_futex(scene.main(kWorker), mutex_of(150));
+  const Verdict verdict = scene.examine();
+  ASSERT_EQ(verdict.wait_graphs.size(), 1U);
+  const WaitGraph& graph = verdict.wait_graphs.front();
+  const std::vector<std::string> wanted = {"thread 100/100", "pipe 9000", "thread 101/101",
+                                           "mutex 101:0x1000"};
+  EXPECT_EQ(graph.chain, wanted);
+  for (const std::string& id : graph.chain) {
+    EXPECT_TRUE(std::ranges::any_of(graph.nodes, [&](const WaitNode& node) {
+      return node.id == id;
+    })) << id;
+  }
+}
+
+}  // namespace
+}  // namespace dlprobe

@@ -1,0 +1,142 @@
+#include "tests/unit/probes/hang_scene.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "lib/base/units.h"
+#include "probes/probe.h"
+#include "tests/unit/probes/scene.h"
+
+namespace dlprobe {
+namespace {
+
+constexpr int64_t kRead = 0;
+constexpr int64_t kWrite = 1;
+constexpr int64_t kNanosleep = 35;
+constexpr int64_t kFutex = 202;
+
+}  // namespace
+
+StackFrame native(std::string function, std::string file) {
+  return {.python = false, .function = std::move(function), .file = std::move(file)};
+}
+
+StackFrame python(std::string function, std::string file, int line) {
+  return {.python = true, .function = std::move(function), .file = std::move(file), .line = line};
+}
+
+FutexWait futex(LockKind kind, uint64_t address) {
+  return {.address = address, .kind = kind};
+}
+
+HangScene::HangScene(int workers) {
+  for (int32_t pid = kTrainer; pid <= kTrainer + workers; ++pid) {
+    ProcessInfo info;
+    info.key = key_of(pid);
+    info.role = pid == kTrainer ? Role::kTrainer : Role::kWorker;
+    if (pid != kTrainer) info.start_method = StartMethod::kFork;
+    info.ppid = pid == kTrainer ? 50 : kTrainer;
+    infos_.push_back(std::move(info));
+    ProcessSnapshot process{.key = key_of(pid)};
+    process.threads.push_back({.tid = pid, .state = 'S', .timeslices = 10, .wait = {.tid = pid}});
+    tree_.processes.push_back(std::move(process));
+  }
+  wait_in_read(main(kTrainer), kResults);
+  has_end(kTrainer, kResults, true, false);
+  for (int32_t pid = kTrainer + 1; pid <= kTrainer + workers; ++pid) {
+    const uint64_t tasks = kResults + static_cast<uint64_t>(pid);
+    wait_in_read(main(pid), tasks);
+    has_end(pid, tasks, true, false);
+    has_end(kTrainer, tasks, false, true);
+    has_end(pid, kResults, false, true);
+  }
+}
+
+ProcessSnapshot& HangScene::process(int32_t pid) {
+  return *std::ranges::find(tree_.processes, key_of(pid), &ProcessSnapshot::key);
+}
+
+ProcessInfo& HangScene::info(int32_t pid) {
+  return *std::ranges::find(infos_, key_of(pid), &ProcessInfo::key);
+}
+
+ThreadSnapshot& HangScene::thread(int32_t pid, int32_t tid) {
+  return *std::ranges::find(process(pid).threads, tid, &ThreadSnapshot::tid);
+}
+
+ThreadSnapshot& HangScene::add_thread(int32_t pid, int32_t tid) {
+  auto& threads = process(pid).threads;
+  threads.push_back({.tid = tid, .state = 'S', .timeslices = 10, .wait = {.tid = tid}});
+  wait_in_futex(threads.back(), futex(LockKind::kCondition, 0x5000 + static_cast<uint64_t>(tid)));
+  return threads.back();
+}
+
+void HangScene::wait_in_futex(ThreadSnapshot& thread, FutexWait futex) {
+  thread.wait = {.tid = thread.tid, .syscall = kFutex, .args = {futex.address, 0x80, 2, 0, 0, 0}};
+  thread.futex = std::move(futex);
+}
+
+void HangScene::wait_in_read(ThreadSnapshot& thread, uint64_t pipe) {
+  thread.futex.reset();
+  thread.wait = {.tid = thread.tid,
+                 .syscall = kRead,
+                 .args = {5, 0, 0, 0, 0, 0},
+                 .files = {{.fd = 5, .kind = "pipe", .inode = pipe}}};
+}
+
+void HangScene::wait_in_write(ThreadSnapshot& thread, uint64_t pipe) {
+  wait_in_read(thread, pipe);
+  thread.wait.syscall = kWrite;
+}
+
+void HangScene::run(ThreadSnapshot& thread) {
+  thread.futex.reset();
+  thread.state = 'R';
+  thread.wait = {.tid = thread.tid, .running = true};
+  for (const ProcessSnapshot& process : tree_.processes)
+    for (const ThreadSnapshot& each : process.threads)
+      if (&each == &thread) running_.emplace_back(process.key.pid, thread.tid);
+}
+
+void HangScene::sleep(ThreadSnapshot& thread) {
+  thread.futex.reset();
+  thread.wait = {.tid = thread.tid, .syscall = kNanosleep};
+}
+
+void HangScene::has_end(int32_t pid, uint64_t pipe, bool reads, bool writes) {
+  tree_.channel_ends.push_back({.inode = pipe,
+                                .kind = "pipe",
+                                .pid = pid,
+                                .comm = "python3",
+                                .fd = 5,
+                                .reads = reads,
+                                .writes = writes});
+}
+
+void HangScene::stack(ThreadSnapshot& thread, std::vector<StackFrame> frames) {
+  thread.stack = std::move(frames);
+}
+
+Verdict HangScene::examine(int looks) const {
+  Recording recording;
+  recording.header.host.machine = "x86_64";
+  Run& run = recording.runs.emplace_back();
+  run.begin.subject = SubjectKind::kPid;
+  run.processes = infos_;
+  for (int i = 0; i < looks; ++i) {
+    TreeSnapshot tree = tree_;
+    tree.at = Scene::at(i);
+    for (ProcessSnapshot& process : tree.processes) {
+      for (ThreadSnapshot& thread : process.threads) {
+        const std::pair who(process.key.pid, thread.tid);
+        if (std::ranges::find(running_, who) == running_.end()) continue;
+        thread.cpu_ns += static_cast<uint64_t>(i) * static_cast<uint64_t>(kSecond);
+        thread.timeslices += static_cast<uint64_t>(i) * 100;
+      }
+    }
+    run.snapshots.push_back(std::move(tree));
+  }
+  return find_probe("deadlock")->examine(recording);
+}
+
+}  // namespace dlprobe
