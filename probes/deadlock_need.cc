@@ -142,9 +142,9 @@ class NeedReader {
       need.missing_tid = futex.owner_tid.value_or(0);
       need.words = "a " + what + " whose owner" +
                    (futex.owner_tid ? ", thread " + std::to_string(*futex.owner_tid) + "," : "") +
-                   " is not in this process";
+                   (is_shared ? " has ended" : " is not in this process");
       // A namespace of pids of its own, or a process outside of the tree, may hide the owner.
-      if (is_shared) need.others_may = true;
+      if (is_shared && !futex.owner_gone) need.others_may = true;
     } else {
       need.words = "a " + what + " held by " + join_names(facts_, need.providers);
     }

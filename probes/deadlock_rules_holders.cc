@@ -113,6 +113,25 @@ RootCause dead_holder(const DeadlockFacts& facts, size_t index) {
   return {std::move(finding), index};
 }
 
+// A process-shared lock whose owner field names a thread that has ended.
+RootCause dead_owner(const DeadlockFacts& facts, size_t index) {
+  const ThreadFacts& waiter = facts.threads[index];
+  Finding finding =
+      finding_about(facts, FindingCode::kLockHolderDead, Confidence::kCertain, waiter);
+  finding.message =
+      name_of(facts, waiter) + " waits for " + waiter.need.words + " without releasing it";
+  finding.evidence.push_back(text_fact("owner_tid", std::to_string(*waiter.need.missing_tid),
+                                       owner_field(waiter), facts.last->at));
+  finding.evidence.push_back(
+      text_fact("owner", "no such thread on this machine", "/proc/TID", facts.last->at));
+  finding.remedies.push_back(
+      {.title = "Use a robust mutex: the next one who takes it is told that the owner died",
+       .commands = {"pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST)"},
+       .applies_to = {"code"},
+       .verify = "dlprobe deadlock --pid PID"});
+  return {std::move(finding), index};
+}
+
 // The same thread has had the GIL at every look.
 bool kept_the_gil(const DeadlockFacts& facts, const ThreadFacts& holder) {
   return std::ranges::all_of(facts.run->snapshots, [&](const TreeSnapshot& tree) {
@@ -159,7 +178,10 @@ std::vector<RootCause> find_lost_holders(const DeadlockFacts& facts) {
   for (size_t i = 0; i < facts.threads.size(); ++i) {
     const ThreadFacts& thread = facts.threads[i];
     if (!thread.doomed || !thread.need.providers.empty()) continue;
-    if (thread.need.kind == NeedKind::kOwnedLock && thread.need.missing_tid) {
+    const bool is_shared = thread.thread->futex && thread.thread->futex->inode != 0;
+    if (thread.need.kind == NeedKind::kOwnedLock && is_shared) {
+      causes.push_back(dead_owner(facts, i));
+    } else if (thread.need.kind == NeedKind::kOwnedLock && thread.need.missing_tid) {
       causes.push_back(missing_owner(facts, i));
     } else if (thread.need.kind == NeedKind::kJoin && thread.need.missing_tid) {
       causes.push_back(missing_thread(facts, i));

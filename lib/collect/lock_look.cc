@@ -49,6 +49,18 @@ SemLockState LockLook::sem_lock(const PythonLockObject& object, const Mapping& m
           .last_tid = object.owner ? python_.tid_of_pthread(*object.owner) : std::nullopt};
 }
 
+void mark_dead_owners(const Directory& root, TreeSnapshot& tree) {
+  for (ProcessSnapshot& process : tree.processes) {
+    for (ThreadSnapshot& thread : process.threads) {
+      const bool is_shared = thread.futex && thread.futex->shared && thread.futex->inode != 0;
+      if (!is_shared || thread.own_tid != 0 || thread.futex->owner_tid.value_or(0) <= 0) continue;
+      // /proc has every thread by its number, though it lists main threads alone.
+      const auto owner = root.stat("proc/" + std::to_string(*thread.futex->owner_tid));
+      thread.futex->owner_gone = !owner && owner.error().code == ErrorCode::kNotFound;
+    }
+  }
+}
+
 void LockLook::mark(const PythonLockObject& object, ProcessSnapshot& snapshot) const {
   for (ThreadSnapshot& thread : snapshot.threads) {
     if (!is_private_semaphore(thread) || thread.futex->address != object.semaphore) continue;

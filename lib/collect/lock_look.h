@@ -4,6 +4,7 @@
 
 #include "lib/collect/python_look.h"
 #include "lib/model/snapshot.h"
+#include "lib/os/file_system.h"
 #include "lib/os/process_access.h"
 #include "lib/stacks/address_space.h"
 #include "lib/stacks/memory.h"
@@ -34,5 +35,10 @@ class LockLook {
   const Memory& memory_;
   const PythonLook& python_;
 };
+
+/// Marks the owners of locks in shared memory that no process of the machine has as a thread any
+/// more. Where the waiter is in a pid namespace of its own that is not known, and nothing is
+/// marked.
+void mark_dead_owners(const Directory& root, TreeSnapshot& tree);
 
 }  // namespace dlprobe

@@ -464,6 +464,7 @@ struct SnapshotTaker::State {
       namespaces.push_back(look->nested_namespace());
     translate_owners(tree, namespaces);
     find_locks(looks, tree);
+    mark_dead_owners(*machine.root, tree);
     find_channel_ends(machine, tree);
     return tree;
   }

@@ -183,6 +183,27 @@ TEST(Deadlock, SemaphoreWhoseStateIsNotKnownIsNoVerdict) {
   EXPECT_TRUE(scene.examine().findings.empty());
 }
 
+FutexWait shared_mutex_of(int32_t owner, bool gone) {
+  FutexWait wait = mutex_of(owner);
+  wait.shared = true;
+  wait.file = "/dev/shm/queue";
+  wait.inode = 77;
+  wait.owner_gone = gone;
+  return wait;
+}
+
+TEST(Deadlock, SharedMutexWhoseOwnerIsDead) {
+  HangScene scene = busy_scene();
+  scene.wait_in_futex(scene.main(kWorker), shared_mutex_of(4242, true));
+  EXPECT_TRUE(find(scene.examine(), FindingCode::kLockHolderDead));
+}
+
+TEST(Deadlock, SharedMutexOfAProcessOutsideOfTheTree) {
+  HangScene scene = busy_scene();
+  scene.wait_in_futex(scene.main(kWorker), shared_mutex_of(4242, false));
+  EXPECT_FALSE(has_error(scene.examine()));
+}
+
 TEST(Deadlock, TwoLocksOfTwoProcesses) {
   HangScene scene;
   scene.run(scene.main(kTrainer));
