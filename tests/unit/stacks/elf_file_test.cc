@@ -1,0 +1,111 @@
+#include "lib/stacks/elf_file.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdint>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "tests/support/temporary_folder.h"
+
+namespace dlprobe {
+namespace {
+
+using testing::HasSubstr;
+
+std::shared_ptr<ElfFile> open_elf(const std::string& path) {
+  auto file = ElfFile::open(UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC)), path);
+  EXPECT_TRUE(file) << to_string(file.error());
+  return file.value_or(nullptr);
+}
+
+class ElfFiles : public testing::Test {
+ protected:
+  void SetUp() override {
+    whole_ = open_elf(DLPROBE_SYMBOL_PROGRAM);
+    ASSERT_NE(whole_, nullptr);
+    const auto address = whole_->symbol("_ZN6sample12_GLOBAL__N_16hiddenEi");
+    ASSERT_TRUE(address);
+    hidden_ = *address;
+  }
+  std::string name_in(const ElfFile& file) const {
+    return file.functions(std::array{hidden_ + 1})[0].name;
+  }
+
+  std::shared_ptr<ElfFile> whole_;
+  uint64_t hidden_ = 0;
+};
+
+constexpr const char* kHidden = "_ZN6sample12_GLOBAL__N_16hiddenEi";
+
+TEST_F(ElfFiles, NameManyAddressesInTheirOrder) {
+  const auto main_address = whole_->symbol("main");
+  ASSERT_TRUE(main_address);
+  const auto found = whole_->functions(std::array{hidden_ + 3, uint64_t{0x10}, *main_address});
+  EXPECT_EQ(found[0], (ElfSymbol{.name = kHidden, .offset = 3}));
+  EXPECT_EQ(found[1].name, "");
+  EXPECT_EQ(found[2], (ElfSymbol{.name = "main", .offset = 0}));
+}
+
+TEST_F(ElfFiles, HaveABuildIdAndSections) {
+  EXPECT_GE(whole_->build_id().size(), 16U);
+  EXPECT_EQ(whole_->build_id().find_first_not_of("0123456789abcdef"), std::string::npos);
+  EXPECT_TRUE(whole_->section(".text")->contains(hidden_));
+  EXPECT_TRUE(whole_->eh_frame_hdr());
+  EXPECT_FALSE(whole_->section(".no_such_section"));
+}
+
+TEST_F(ElfFiles, OfAStrippedFileTheDebugFileHasTheNames) {
+  const auto stripped = open_elf(DLPROBE_SYMBOL_PROGRAM ".stripped");
+  EXPECT_EQ(stripped->build_id(), whole_->build_id());
+  EXPECT_NE(name_in(*stripped), kHidden);
+  stripped->set_debug_file(open_elf(DLPROBE_SYMBOL_PROGRAM ".debug"));
+  EXPECT_EQ(name_in(*stripped), kHidden);
+}
+
+TEST_F(ElfFiles, CompressedSymbolsInAStrippedFileAreRead) {
+  const std::string path = DLPROBE_SYMBOL_PROGRAM ".mini";
+  if (::access(path.c_str(), R_OK) != 0)
+    GTEST_SKIP() << "needs xz (package xz-utils) at build time";
+  EXPECT_EQ(name_in(*open_elf(path)), kHidden);
+}
+
+TEST_F(ElfFiles, BiasIsThatOfTheSegmentThatIsMapped) {
+  const auto text = whole_->section(".text");
+  ASSERT_TRUE(text);
+  constexpr uint64_t kAt = 0x7F00'0000'0000;
+  // The program is linked so that addresses and offsets are the same there, but for the bias.
+  const Mapping mapping{.begin = kAt, .end = kAt + 0x1000, .offset = text->begin / 4096 * 4096};
+  const auto bias = whole_->bias(mapping);
+  ASSERT_TRUE(bias);
+  EXPECT_EQ(*bias % 4096, 0U);
+  EXPECT_FALSE(whole_->bias({.begin = kAt, .end = kAt + 0x1000, .offset = 1 << 30}));
+}
+
+TEST_F(ElfFiles, DamagedOnesAreRefusedOrGiveNothing) {
+  std::ifstream file(DLPROBE_SYMBOL_PROGRAM, std::ios::binary);
+  const std::string bytes(std::istreambuf_iterator<char>(file), {});
+  const TemporaryFolder folder;
+  folder.write("text", "#!/bin/sh\n");
+  const auto text =
+      ElfFile::open(UniqueFd(::open((folder / "text").c_str(), O_RDONLY | O_CLOEXEC)), "text");
+  ASSERT_FALSE(text);
+  EXPECT_EQ(text.error().code, ErrorCode::kMalformed);
+  for (size_t length = 0; length < bytes.size(); length += 97) {
+    folder.write("cut", bytes.substr(0, length));
+    const auto cut =
+        ElfFile::open(UniqueFd(::open((folder / "cut").c_str(), O_RDONLY | O_CLOEXEC)), "cut");
+    if (!cut) continue;
+    (*cut)->functions(std::array{hidden_});
+    (*cut)->build_id();
+    (*cut)->section(".text");
+  }
+}
+
+}  // namespace
+}  // namespace dlprobe
