@@ -1,8 +1,8 @@
 """Threads that call left_1 ... left_9, return, call right_1 ... right_9, return, for ever.
 
-usage: python_runner.py
+usage: python_runner.py [wait]
 
-So it can be told from a stack whether its frames stood there at one moment. Says "pid N" when all
+With "wait" they wait in left_9. So it can be told from a stack whether its frames stood there at one moment. Says "pid N" when all
 run; ends at the end of its input.
 """
 
@@ -14,9 +14,16 @@ DEPTH = 9
 THREADS = 3
 
 
+if "wait" in sys.argv:
+    work = threading.Event().wait
+else:
+    def work():
+        sum(range(20))
+
+
 def make(side):
-    namespace = {f"{side}_{DEPTH}": lambda: sum(range(20))}
-    source = [f"def {side}_{DEPTH}():\n    sum(range(20))\n"]
+    namespace = {"work": work}
+    source = [f"def {side}_{DEPTH}():\n    work()\n"]
     for depth in range(DEPTH - 1, 0, -1):
         source.append(f"def {side}_{depth}():\n    {side}_{depth + 1}()\n")
     exec("\n".join(source), namespace)

@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdlib>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -287,6 +289,22 @@ TEST_F(Snapshots, AProcessThatIsNotDumpableIsAGapThatSaysSo) {
   EXPECT_THAT(seen, HasSubstr("thread S stack_target"));
 }
 
+/// What eu-stack says of a live process: how many native frames have a name, by thread.
+std::map<int32_t, int> named_by_eu_stack(int pid) {
+  std::map<int32_t, int> named;
+  ScopedChild program({"eu-stack", "-p", std::to_string(pid)});
+  int32_t tid = 0;
+  for (std::string line = program.line(); !line.empty(); line = program.line()) {
+    if (line.starts_with("TID ")) {
+      tid = parse_int<int32_t>(std::string_view(line).substr(4, line.find(':') - 4)).value_or(0);
+    } else if (line.starts_with('#')) {
+      // "#0  0x00007f3b2c0d4e96 name": without a name the address is the last.
+      named[tid] += split_fields(line).size() > 2 ? 1 : 0;
+    }
+  }
+  return named;
+}
+
 /// How many rounds; more in the slow set.
 int rounds() {
   const char* text = std::getenv("DLPROBE_ROUNDS");  // NOLINT(concurrency-mt-unsafe)
@@ -408,6 +426,31 @@ TEST_P(RunningPython, HasNativeAndPythonFramesInOrder) {
   }
 }
 
+class NamedFrames : public RunningPython {};
+
+TEST_P(NamedFrames, AreNotFewerThanEuStackHas) {
+  if (::system("eu-stack --version > /dev/null 2>&1") != 0) {  // NOLINT: a fixed command
+    GTEST_SKIP() << "needs eu-stack (package elfutils)";
+  }
+  start_command({GetParam(), DLPROBE_PYTHON_RUNNER, "wait"});
+  ASSERT_NE(pid_, 0);
+  const auto all_wait = [](const ProcessSnapshot& process) {
+    return std::ranges::all_of(process.threads, [](const auto& t) { return t.state == 'S'; });
+  };
+  ASSERT_TRUE(eventually([&] { return all_wait(look({.max_pause = {}}).process()); }));
+  const auto peer = named_by_eu_stack(pid_);
+  const Look seen = look({.max_pause = {}});
+  ASSERT_EQ(peer.size(), seen.process().threads.size());
+  for (const ThreadSnapshot& thread : seen.process().threads) {
+    // Python frames stand for native ones: each that begins a call took the place of one.
+    int named = 0;
+    for (const StackFrame& frame : thread.stack)
+      named += frame.function.empty() ? 0 : 1;
+    EXPECT_GE(named, peer.at(thread.tid)) << thread.tid << " " << thread.stack_note;
+    EXPECT_EQ(thread.stack_note, "");
+  }
+}
+
 std::vector<std::string> pythons() {
   std::vector<std::string> programs;
   for (const std::string_view program : split(DLPROBE_PYTHONS, ':')) {
@@ -418,6 +461,8 @@ std::vector<std::string> pythons() {
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(RunningPython);
 INSTANTIATE_TEST_SUITE_P(All, RunningPython, testing::ValuesIn(pythons()));
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(NamedFrames);
+INSTANTIATE_TEST_SUITE_P(All, NamedFrames, testing::ValuesIn(pythons()));
 
 }  // namespace
 }  // namespace dlprobe
