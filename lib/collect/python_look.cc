@@ -96,10 +96,10 @@ void PythonLook::read_until_steady(ProcessMemory& memory) {
   if (!runtime_) return;
   steady_ = false;
   for (int i = 0; i < kMostReads && !steady_; ++i) {
-    const std::optional<PythonStacks> before = stacks_;
+    const std::optional<PythonStacks> before = std::exchange(stacks_, std::nullopt);
     memory.forget();
     read();
-    steady_ = before && stacks_ && !error_ && same_frames(*before, *stacks_);
+    steady_ = before && stacks_ && same_frames(*before, *stacks_);
   }
 }
 

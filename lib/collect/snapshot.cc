@@ -460,6 +460,7 @@ struct SnapshotTaker::State {
     for (size_t i = 0; i < looks.size(); ++i)
       looks[i]->refine(tree.processes[i]);
     std::vector<uint64_t> namespaces;
+    namespaces.reserve(looks.size());
     for (const auto& look : looks)
       namespaces.push_back(look->nested_namespace());
     translate_owners(tree, namespaces);

@@ -7,6 +7,7 @@
 #include <sys/user.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <ctime>
@@ -19,6 +20,9 @@ namespace dlprobe {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+/// For how long the first stop is waited for: several turns of a busy machine's scheduler.
+constexpr auto kFirstStop = std::chrono::milliseconds(50);
 
 struct Tracee {
   int32_t tid = 0;
@@ -87,16 +91,15 @@ class Stopper {
   void run() {
     const Hurry hurry;
     seize();
-    const auto started = Clock::now();
     interrupt();
-    wait_until(started + budget_ / 2);
+    wait();
     read_registers();
     handover_.stopped.release();
     if (!result_.threads.empty()) {
-      result_.in_time = acquire_soon(handover_.copied, started + budget_);
+      result_.in_time = acquire_soon(handover_.copied, first_stop_ + budget_);
     }
     release();
-    if (!tracees_.empty()) result_.pause = Clock::now() - started;
+    if (any_stopped_) result_.pause = Clock::now() - first_stop_;
   }
 
  private:
@@ -132,13 +135,20 @@ class Stopper {
     return true;
   }
 
-  /// Without sleeping first: a stop takes microseconds.
-  void wait_until(Clock::time_point deadline) {
+  /// Without sleeping first: a stop takes microseconds. While nobody has stopped nobody is harmed:
+  /// a thread that waits for a CPU of a busy machine has to get one before it stops.
+  void wait() {
+    const auto started = Clock::now();
     std::vector<Tracee*> left;
+    left.reserve(tracees_.size());
     for (Tracee& tracee : tracees_)
       left.push_back(&tracee);
     while (true) {
+      const auto now = Clock::now();
       std::erase_if(left, [](Tracee* tracee) { return look_at(*tracee); });
+      if (!any_stopped_) first_stop_ = now;
+      any_stopped_ = any_stopped_ || std::ranges::any_of(tracees_, &Tracee::stopped);
+      const auto deadline = any_stopped_ ? first_stop_ + budget_ / 2 : started + kFirstStop;
       if (left.empty() || Clock::now() >= deadline) return;
       const timespec moment{.tv_sec = 0, .tv_nsec = 5'000};
       ::nanosleep(&moment, nullptr);
@@ -176,6 +186,8 @@ class Stopper {
   Handover& handover_;
   ThreadStop& result_;
   std::vector<Tracee> tracees_;
+  bool any_stopped_ = false;
+  Clock::time_point first_stop_;  ///< not after it: when none was seen stopped for the last time
 };
 
 }  // namespace
@@ -187,7 +199,7 @@ ThreadStop stop_threads(std::span<const int32_t> tids, std::chrono::nanoseconds 
   std::thread tracer([&] { Stopper(tids, budget, handover, result).run(); });
   {
     const Hurry hurry;
-    if (!acquire_soon(handover.stopped, Clock::now() + budget)) handover.stopped.acquire();
+    if (!acquire_soon(handover.stopped, Clock::now() + kFirstStop)) handover.stopped.acquire();
     if (!result.threads.empty()) {
       while_stopped(result.threads);
       handover.copied.release();

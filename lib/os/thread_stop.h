@@ -33,7 +33,7 @@ struct ThreadStop {
   /// `while_stopped` came back before the threads were let go; if not, what it read after that is
   /// not of one moment.
   bool in_time = true;
-  /// From the first stop that was asked for to the last release.
+  /// From the first thread that stopped to the last release.
   std::chrono::nanoseconds pause{0};
 };
 
@@ -42,11 +42,11 @@ struct ThreadStop {
 /// PTRACE_DETACH.
 ///
 /// A thread of dlprobe's own does it and ends: with it the kernel lets go of whatever it still
-/// traced, as it does when dlprobe is killed. Threads that are not stopped when half of `budget` is
-/// over are gone without. When all of it is over every thread is let go, whether `while_stopped`,
-/// which runs in the caller's thread, has come back or hangs (in a page fault of the target). No
-/// exit status is consumed, not even of a child of dlprobe. Signals that arrive meanwhile are
-/// passed on. (ptrace(2), Linux 4.7 and later.)
+/// traced, as it does when dlprobe is killed. `budget` begins when the first thread stops. Threads
+/// that are not stopped when half of it is over are gone without. When all of it is over every
+/// thread is let go, whether `while_stopped`, which runs in the caller's thread, has come back or
+/// hangs (in a page fault of the target). No exit status is consumed, not even of a child of
+/// dlprobe. Signals that arrive meanwhile are passed on. (ptrace(2), Linux 4.7 and later.)
 ThreadStop stop_threads(std::span<const int32_t> tids, std::chrono::nanoseconds budget,
                         const std::function<void(std::span<const StoppedThread>)>& while_stopped);
 
