@@ -144,7 +144,7 @@ void PythonLook::merge(ThreadSnapshot& thread) const {
     if (!note.empty()) thread.stack_note += (thread.stack_note.empty() ? "" : "; ") + note;
   };
   add_note(merged.note);
-  if (found->second.cut_off) add_note("Python: " + to_string(*found->second.cut_off));
+  if (const auto& why = found->second.cut_off) add_note("Python: " + to_string(*why));
   if (!thread.consistent && !steady_) {
     add_note("it ran while its Python frames were read: they may not be of one moment");
   }
