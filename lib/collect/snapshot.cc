@@ -303,7 +303,8 @@ class ProcessLook {
     for (const NotStopped& missed : stop.not_stopped) {
       ThreadSnapshot& thread = find(snapshot, missed.tid);
       thread.consistent = false;
-      thread.stack_note += "; " + to_string(missed.why);
+      const std::string why = "; " + to_string(missed.why);
+      if (!thread.stack_note.ends_with(why)) thread.stack_note += why;
       if (missed.why.code == ErrorCode::kForbidden) not_stopped_ = missed.why;
     }
     for (const StoppedThread& stopped : stop.threads) {

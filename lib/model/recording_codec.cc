@@ -986,10 +986,7 @@ std::string encode_recording(const Recording& recording) {
 
 std::string encode_record(const Record& record) {
   std::string result = std::visit(
-      []<class T>(const T& value) {
-        return frame({kRecordName<T>, encode(value)});
-      },
-      record);
+      []<class T>(const T& value) { return frame({kRecordName<T>, encode(value)}); }, record);
   if (result.size() <= kFrameHeadBytes + kMostRecordBytes) return result;
   const Gap gap = {.what = "a record of " + format_bytes(result.size()),
                    .why = "a recording holds records of up to " + format_bytes(kMostRecordBytes),

@@ -22,7 +22,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 /// For how long the first stop is waited for: several turns of a busy machine's scheduler.
-constexpr auto kFirstStop = std::chrono::milliseconds(50);
+constexpr auto kFirstStop = std::chrono::milliseconds(200);
 
 struct Tracee {
   int32_t tid = 0;

@@ -10,6 +10,15 @@ bool is_evaluation(const StackFrame& frame) {
   return frame.function.starts_with("_PyEval_EvalFrameDefault");
 }
 
+/// The call of Python code that a thread is in and in no function below it, but for the check of
+/// its result that ends it (ceval.c up to 3.10: the frame is gone by then).
+const StackFrame* innermost_call(std::span<const StackFrame> native) {
+  if (native.size() > 1 && native[0].function == "_Py_CheckFunctionResult") {
+    native = native.subspan(1);
+  }
+  return !native.empty() && is_evaluation(native.front()) ? &native.front() : nullptr;
+}
+
 StackFrame to_frame(const PythonFrame& frame) {
   return {.python = true, .function = frame.function, .file = frame.file, .line = frame.line};
 }
@@ -21,8 +30,8 @@ MergedStack merge_stacks(std::span<const StackFrame> native, std::span<const Pyt
   auto calls = std::ranges::count_if(native, is_evaluation);
   const auto entries = std::ranges::count_if(python, &PythonFrame::is_entry);
   // The innermost call may be about to begin its frame, or have ended it.
-  const bool without_frame = calls == entries + 1 && is_evaluation(native.front());
-  if (without_frame) --calls;
+  const StackFrame* frameless = calls == entries + 1 ? innermost_call(native) : nullptr;
+  if (frameless != nullptr) --calls;
   if (calls != entries) {
     merged.frames.assign(native.begin(), native.end());
     for (const PythonFrame& frame : python)
@@ -37,7 +46,7 @@ MergedStack merge_stacks(std::span<const StackFrame> native, std::span<const Pyt
   // Both are innermost first, so the innermost call has the innermost frames, down to its entry.
   size_t next = 0;
   for (const StackFrame& frame : native) {
-    if (!is_evaluation(frame) || (without_frame && &frame == &native.front())) {
+    if (!is_evaluation(frame) || &frame == frameless) {
       merged.frames.push_back(frame);
       continue;
     }

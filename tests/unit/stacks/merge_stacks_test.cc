@@ -55,6 +55,13 @@ TEST(MergeStacks, ACallThatHasJustBegunHasNoFrameYet) {
   EXPECT_EQ(merged.note, "");
 }
 
+TEST(MergeStacks, ACallWhoseResultIsCheckedHasNoFrameAnyMore) {
+  const auto merged = merge_stacks(native({"_Py_CheckFunctionResult", kEval, kEval, "main"}),
+                                   std::vector{python("module", true)});
+  EXPECT_THAT(names(merged), ElementsAre("_Py_CheckFunctionResult", kEval, "py module", "main"));
+  EXPECT_EQ(merged.note, "");
+}
+
 TEST(MergeStacks, NeedsNoNativeFrames) {
   const auto merged = merge_stacks({}, std::vector{python("module", true)});
   EXPECT_THAT(names(merged), ElementsAre("py module"));
