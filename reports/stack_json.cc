@@ -89,6 +89,14 @@ Json futex_json(const FutexWait& futex) {
   return entry;
 }
 
+Json sem_lock_json(const SemLockState& lock) {
+  Json entry = {{"inode", lock.inode},         {"file", json_text(lock.file)},
+                {"value", lock.value},         {"max_value", lock.max_value},
+                {"recursive", lock.recursive}, {"count", lock.count}};
+  if (lock.last_tid) entry["last_tid"] = *lock.last_tid;
+  return entry;
+}
+
 }  // namespace
 
 std::string display_name(const StackFrame& frame) {
@@ -129,6 +137,7 @@ Json thread_json(const ThreadSnapshot& thread, std::string_view machine) {
                 {"comm", json_text(thread.comm)},
                 {"state", json_text(std::string(1, thread.state))}};
   put_number(entry, "cpu_s", static_cast<double>(thread.cpu_ns) / 1e9);
+  put_number(entry, "queued_s", static_cast<double>(thread.queued_ns) / 1e9);
   entry["timeslices"] = thread.timeslices;
   entry["waits_for"] = json_text(describe_wait(thread, machine));
   if (!thread.wait.running && thread.wait.syscall >= 0) entry["syscall"] = thread.wait.syscall;
@@ -153,6 +162,10 @@ Json process_snapshot_json(const ProcessSnapshot& process, std::string_view mach
   for (const ThreadSnapshot& thread : process.threads)
     threads.push_back(thread_json(thread, machine));
   entry["threads"] = std::move(threads);
+  Json locks = Json::array();
+  for (const SemLockState& lock : process.sem_locks)
+    locks.push_back(sem_lock_json(lock));
+  if (!locks.empty()) entry["sem_locks"] = std::move(locks);
   return entry;
 }
 

@@ -70,7 +70,9 @@ class TreeCollector::Impl {
     for (const auto& [key, process] : tree_.members()) {
       if (lives(process)) targets.push_back({.key = key, .directory = process.directory});
     }
-    sink_->add(snapshots_->take(targets));
+    TreeSnapshot snapshot = snapshots_->take(targets);
+    // One that came to nothing (its Gap says why) must not look like a tree without processes.
+    if (!snapshot.processes.empty()) sink_->add(std::move(snapshot));
   }
 
   void note_exit(const ProcessKey& key, int wait_status, std::string source) {

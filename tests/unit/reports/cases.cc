@@ -229,11 +229,13 @@ std::vector<ProcessSnapshot> hung_processes(int64_t pause_ns) {
   ThreadSnapshot pool_too = pool;
   pool_too.tid = 105;
   pool_too.futex->address = 0x7f0abc;
-  std::vector<ProcessSnapshot> processes = {{.key = key(100),
-                                             .threads = {trainer, pool, pool_too},
-                                             .python = "3.11.2",
-                                             .gil_holder = 100,
-                                             .pause_ns = pause_ns}};
+  std::vector<ProcessSnapshot> processes = {
+      {.key = key(100),
+       .threads = {trainer, pool, pool_too},
+       .python = "3.11.2",
+       .gil_holder = 100,
+       .pause_ns = pause_ns,
+       .sem_locks = {{.inode = 7, .file = "/dev/shm/sem.mp-x", .count = 1, .last_tid = 100}}}};
   for (const int32_t pid : {101, 102, 103, 107}) {
     ThreadSnapshot thread = {.tid = pid, .comm = "python3", .state = 'S'};
     thread.wait = {.tid = pid, .syscall = 202};

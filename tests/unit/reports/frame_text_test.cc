@@ -15,10 +15,10 @@ TEST(FrameText, PythonFilesAreShownFromTheirPackageOn) {
   EXPECT_EQ(frame_text(python("/usr/lib/python3/dist-packages/numpy/b.py")), "f (numpy/b.py:7)");
   EXPECT_EQ(frame_text(python("/usr/lib/python3.11/multiprocessing/queues.py")),
             "f (multiprocessing/queues.py:7)");
-  EXPECT_EQ(frame_text(python("/home/me/train.py")), "f (/home/me/train.py:7)");
+  EXPECT_EQ(frame_text(python("/srv/job/train.py")), "f (/srv/job/train.py:7)");
   EXPECT_EQ(frame_text(python("/usr/lib/python3.11/x.py"), /*whole=*/true),
             "f (/usr/lib/python3.11/x.py:7)");
-  EXPECT_EQ(place_text(python("/home/me/train.py")), "/home/me/train.py:7 in f");
+  EXPECT_EQ(place_text(python("/srv/job/train.py")), "/srv/job/train.py:7 in f");
 }
 
 TEST(FrameText, NativeFramesHaveTheirModuleAndWithoutANameTheirOffset) {

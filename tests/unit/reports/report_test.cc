@@ -201,6 +201,8 @@ TEST(Report, AProcessHasWhatItsMainThreadDoesAndTheLongestPause) {
   EXPECT_NEAR(trainer["pause_s"].get<double>(), 400e-6, 1e-12) << "of the first of two looks";
   EXPECT_EQ(trainer["threads"].size(), 3U);
   EXPECT_EQ(trainer["python"], "3.11.2");
+  EXPECT_EQ(trainer["sem_locks"][0]["inode"], 7);
+  EXPECT_EQ(trainer["sem_locks"][0]["last_tid"], 100);
 }
 
 TEST(Report, GraphsOfOtherRunsAreInTheirRuns) {
