@@ -193,6 +193,8 @@ def check(case, exit_code, report):
             raise Mismatch(f"nothing above info may be said here; found: {said}")
         if each["code"] in case.never:
             raise Mismatch(f"{each['code']} must not be said here: {said}")
+    if case.probe == "deadlock" and report["limitations"]:  # silence must not come from seeing nothing
+        raise Mismatch(f"something was not seen: {[(each['what'], each['why']) for each in report['limitations']]}")
     verdict = report["summary"]["verdict"]
     if verdict not in case.verdicts:
         raise Mismatch(f"verdict {verdict}: {report['summary']['headline']}; expected {case.verdicts}")
