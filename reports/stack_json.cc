@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "lib/base/function_name.h"
 #include "reports/sections.h"
 
 namespace dlprobe {
@@ -100,7 +101,7 @@ Json sem_lock_json(const SemLockState& lock) {
 }  // namespace
 
 std::string display_name(const StackFrame& frame) {
-  return frame.function;
+  return frame.python ? frame.function : short_function_name(frame.function);
 }
 
 std::string describe_wait(const ThreadSnapshot& thread, std::string_view machine) {

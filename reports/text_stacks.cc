@@ -162,11 +162,10 @@ void write_process(TextPage& page, const ProcessGroup& group) {
   if (!note.empty()) page.paragraph("  ! ", "no Python frames: " + note);
   write_threads(page, group);
   if (group.others.empty()) return;
-  const std::string role = name_of(process);
-  page.paragraph(
-      "", fmt::format("{}{} {}: same as {}", role.substr(0, role.rfind(' ')),
-                      group.others.size() == 1 ? "" : (role.starts_with("process") ? "es" : "s"),
-                      ranges_text(group.others), role));
+  const std::string name = name_of(process);
+  std::string roles = name.substr(0, name.rfind(' '));
+  if (group.others.size() > 1) roles += roles == "process" ? "es" : "s";
+  page.paragraph("", fmt::format("{} {}: same as {}", roles, ranges_text(group.others), name));
 }
 
 }  // namespace

@@ -104,14 +104,14 @@ std::string state_word(const std::string& state) {
 }
 
 std::string doing_text(const Json& process) {
-  const std::string activity = text_at(process, "activity");
+  std::string activity = text_at(process, "activity");
   if (!activity.empty() && activity != "unknown") return activity;
   return or_dash(state_word(text_at(process, "state")));
 }
 
 // The main thread's, where nothing better is known of the process as a whole.
 std::string waits_text(const Json& process) {
-  const std::string waits = text_at(process, "waits_for");
+  std::string waits = text_at(process, "waits_for");
   const Json& threads = items_at(process, "threads");
   if (!waits.empty() || threads.empty()) return waits;
   return text_at(threads.front(), "waits_for");

@@ -57,6 +57,17 @@ TEST(Stacks, AWorkerThatStandsElsewhereIsNotFoldedAway) {
   EXPECT_THAT(text, HasSubstr("data.py:15"));
 }
 
+TEST(Stacks, CppNamesAreForPeopleInTheTextAndAsTheFileHasThemInTheDocument) {
+  testing::ReportCase each = testing::hang_case();
+  StackFrame& frame = each.recording.runs[0].snapshots[0].processes[1].threads[0].stack[0];
+  frame.function = "_ZN2at4_ops3sum4callERKNS_6TensorE";
+  EXPECT_THAT(text_of(each), HasSubstr("    . at::_ops::sum::call (libc.so.6)\n"));
+  const Json stacks = make_stacks(look_of(each), FrameChoice::kAll);
+  const Json& entry = stacks["processes"][1]["threads"][0]["stack"][0];
+  EXPECT_EQ(entry["function"], frame.function);
+  EXPECT_EQ(entry["name"], "at::_ops::sum::call");
+}
+
 TEST(Stacks, PythonFramesAlone) {
   const std::string text = text_of(testing::hang_case(), FrameChoice::kPython);
   EXPECT_THAT(text, Not(HasSubstr("libc.so.6")));
