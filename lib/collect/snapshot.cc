@@ -89,15 +89,46 @@ int32_t image_thread(const SnapshotTarget& target) {
   return tids && tids->size() > 1 ? tids->back() : target.key.pid;
 }
 
+/// The registers of blocked threads that had to be stopped once: as long as such a thread stays in
+/// the same call, they stay the same, and it need not be stopped again.
+class HeldRegisters {
+ public:
+  using Thread = std::pair<ProcessKey, int32_t>;
+
+  void keep(const Thread& thread, const SyscallFile& call, const SchedStat& ran,
+            Registers registers) {
+    held_.insert_or_assign(thread, Held{call, ran.cpu_ns, std::move(registers)});
+  }
+
+  /// Null where they are not known, or the thread has run since for longer than it takes to enter
+  /// the same call again.
+  const Registers* find(const Thread& thread, const SyscallFile& call,
+                        const std::optional<SchedStat>& ran) const {
+    constexpr uint64_t kToEnterAgain = 300'000;  // ns
+    const auto found = held_.find(thread);
+    if (found == held_.end() || !ran || found->second.call != call) return nullptr;
+    return ran->cpu_ns <= found->second.cpu_ns + kToEnterAgain ? &found->second.registers : nullptr;
+  }
+
+ private:
+  struct Held {
+    SyscallFile call;
+    uint64_t cpu_ns = 0;
+    Registers registers;
+  };
+  std::map<Thread, Held> held_;
+};
+
 /// One process's look: everything that its threads need.
 class ProcessLook {
  public:
   ProcessLook(const Machine& machine, const SnapshotOptions& options, const SnapshotTarget& target,
-              ModuleCache& modules, PythonCodeCache& codes)
+              ModuleCache& modules, PythonCodeCache& codes, HeldRegisters& held)
       : machine_(machine),
         options_(options),
         target_(target),
         modules_(modules),
+        held_(held),
         image_thread_(image_thread(target)),
         memory_(machine.processes, image_thread_),
         python_(memory_, codes) {}
@@ -254,8 +285,13 @@ class ProcessLook {
     }
     stack_pointers_[thread.tid] = call.stack_pointer;
     thread.futex = decode_futex_wait(call, memory_, space_);
-    const NativeStack stack = unwinder.unwind(
-        {.program_counter = call.program_counter, .stack_pointer = call.stack_pointer});
+    const Registers* held = held_.find({target_.key, thread.tid}, call, slices_.at(thread.tid));
+    const NativeStack stack =
+        unwinder.unwind(held != nullptr ? *held
+                                        : Registers{.program_counter = call.program_counter,
+                                                    .stack_pointer = call.stack_pointer,
+                                                    .others = {}});
+    calls_.insert_or_assign(thread.tid, call);
     // One in uninterruptible sleep would not stop, and keep the others waiting.
     if (stack.needs_registers && thread.state != 'D') to_stop_.insert(thread.tid);
     put(stack, thread);
@@ -313,6 +349,11 @@ class ProcessLook {
                                 .stack_pointer = stopped.stack_pointer,
                                 .others = {stopped.registers.begin(), stopped.registers.end()}};
       stack_pointers_[stopped.tid] = stopped.stack_pointer;
+      const auto call = calls_.find(stopped.tid);
+      const auto ran = slices_.at(stopped.tid);
+      if (call != calls_.end() && ran && call->second.stack_pointer == stopped.stack_pointer) {
+        held_.keep({target_.key, stopped.tid}, call->second, *ran, registers);
+      }
       put(unwinder.unwind(registers), thread);
       thread.stopped = true;
       thread.consistent = stop.in_time;
@@ -384,6 +425,7 @@ class ProcessLook {
   const SnapshotOptions& options_;
   const SnapshotTarget& target_;
   ModuleCache& modules_;
+  HeldRegisters& held_;
   int32_t image_thread_;
   std::shared_ptr<const Directory> image_;  ///< the /proc directory of image_thread_
   PidStatus status_;
@@ -393,6 +435,7 @@ class ProcessLook {
   std::map<std::string, std::shared_ptr<const ElfFile>> files_;  ///< of this process, by path
   std::set<int32_t> to_stop_;
   std::map<int32_t, uint64_t> stack_pointers_;
+  std::map<int32_t, SyscallFile> calls_;                ///< of blocked threads
   std::map<int32_t, std::optional<SchedStat>> slices_;  ///< before its look
   bool kernel_thread_ = false;
   std::optional<Error> forbidden_;    ///< a right to look into it is missing
@@ -437,12 +480,13 @@ struct SnapshotTaker::State {
   SnapshotOptions options;
   ModuleCache modules;
   PythonCodeCache codes;
+  HeldRegisters held;
 
   TreeSnapshot take(const std::vector<SnapshotTarget>& targets, std::vector<Gap>& gaps) {
     TreeSnapshot tree{.at = machine.clock->now()};
     std::vector<std::unique_ptr<ProcessLook>> looks;
     for (const SnapshotTarget& target : targets) {
-      auto look = std::make_unique<ProcessLook>(machine, options, target, modules, codes);
+      auto look = std::make_unique<ProcessLook>(machine, options, target, modules, codes, held);
       auto snapshot = look->look();
       if (snapshot) {
         std::ranges::move(look->take_gaps(), std::back_inserter(gaps));
