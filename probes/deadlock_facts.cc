@@ -22,11 +22,11 @@ const ThreadSnapshot* find_thread_of(const ProcessSnapshot& process, int32_t tid
 
 // A thread that never ran in between is still in the same wait. One that dlprobe stopped and let go
 // has run for as long as it takes to enter the same call again.
-bool stood_still(const ThreadSnapshot& before, const ThreadSnapshot& after) {
+bool stood_still(const ThreadSnapshot& before, const ThreadSnapshot& after, uint64_t stops) {
   constexpr uint64_t kWokenByALook = 4;  // timeslices
   constexpr uint64_t kTimeOfALook = 200'000;
-  const uint64_t slices = before.stopped ? kWokenByALook : 0;
-  const uint64_t time = before.stopped ? kTimeOfALook : 0;
+  const uint64_t slices = stops * kWokenByALook;
+  const uint64_t time = stops * kTimeOfALook;
   return !after.wait.running && after.timeslices <= before.timeslices + slices &&
          after.cpu_ns <= before.cpu_ns + time && before.wait.syscall == after.wait.syscall &&
          before.wait.args == after.wait.args;
@@ -57,6 +57,7 @@ void add_history(const std::vector<const TreeSnapshot*>& trees, ThreadFacts& fac
   facts.since = trees.front()->at;
   const ThreadSnapshot* first = nullptr;
   BootNs first_at = 0;
+  uint64_t stops = now.stopped ? 1 : 0;  // its counters are read after the stop
   for (size_t i = 1; i < trees.size(); ++i) {
     const ProcessSnapshot* process = find_process(*trees[i], facts.process->key);
     const ThreadSnapshot* before = process == nullptr ? nullptr : find_thread_of(*process, now.tid);
@@ -65,7 +66,8 @@ void add_history(const std::vector<const TreeSnapshot*>& trees, ThreadFacts& fac
     first_at = trees[i]->at;
     facts.seen_before = true;
     facts.same_stack = facts.same_stack && same_frames(*before, now);
-    facts.still = facts.still && stood_still(*before, now);
+    if (before->stopped) ++stops;
+    facts.still = facts.still && stood_still(*before, now, stops);
     if (facts.still) facts.since = trees[i]->at;
   }
   // What stood still from some snapshot on stands still now.

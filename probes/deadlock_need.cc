@@ -297,6 +297,11 @@ class NeedReader {
         holders.push_back(holder);
       }
     }
+    const bool shared_outside =
+        std::ranges::any_of(facts_.last->channel_ends, [&](const ChannelEnd& end) {
+          return end.kind == "semaphore" && end.inode == futex.inode && threads_of(end.pid).empty();
+        });
+    if (shared_outside || !facts_.last->all_ends_seen) need.others_may = true;
     if (!own_count || !all_known) {
       need.others_may = true;
       need.words = "a multiprocessing semaphore whose state could not be read";

@@ -14,6 +14,7 @@
 
 #include "lib/base/parse.h"
 #include "lib/proc/fdinfo.h"
+#include "lib/proc/maps.h"
 
 namespace dlprobe {
 namespace {
@@ -21,23 +22,46 @@ namespace {
 /// What threads wait on, by inode.
 struct Wanted {
   std::set<uint64_t> pipes;
+  std::set<uint64_t> pipes_to_read;   ///< of these: by whom data is waited for
+  std::set<uint64_t> pipes_to_write;  ///< of these: by whom room is waited for
   std::set<uint64_t> locked_files;
+  std::set<uint64_t> semaphores;  ///< those that are taken, and that nobody of the tree has taken
 };
+
+// Of a lock, as far as the counts tell: other semaphores are acquired here and released there.
+bool is_lock_taken_by_nobody(const TreeSnapshot& tree, uint64_t semaphore) {
+  return std::ranges::all_of(tree.processes, [&](const ProcessSnapshot& process) {
+    return std::ranges::all_of(process.sem_locks, [&](const SemLockState& state) {
+      return state.inode != semaphore || (state.max_value == 1 && state.count == 0);
+    });
+  });
+}
 
 Wanted wanted_of(const TreeSnapshot& tree) {
   Wanted wanted;
   for (const ProcessSnapshot& process : tree.processes) {
     for (const ThreadSnapshot& thread : process.threads) {
       for (const WaitedFile& file : thread.wait.files) {
-        if (file.kind == "pipe") wanted.pipes.insert(file.inode);
+        if (file.kind == "pipe") {
+          const bool writes = thread.wait.syscall == SYS_write || thread.wait.syscall == SYS_writev;
+          wanted.pipes.insert(file.inode);
+          (writes ? wanted.pipes_to_write : wanted.pipes_to_read).insert(file.inode);
+        }
         if (file.kind == "file" && thread.wait.syscall == SYS_flock) {
           wanted.locked_files.insert(file.inode);
         }
+      }
+      const auto& futex = thread.futex;
+      if (futex && futex->kind == LockKind::kSharedSemaphore && futex->inode != 0 &&
+          is_lock_taken_by_nobody(tree, futex->inode)) {
+        wanted.semaphores.insert(futex->inode);
       }
     }
   }
   return wanted;
 }
+
+constexpr size_t kMapsLimit = size_t{64} << 20;
 
 class EndFinder {
  public:
@@ -55,6 +79,7 @@ class EndFinder {
     }
     for (const std::string& name : *names)
       look_at_descriptor(pid, folder, name);
+    if (!wanted_.semaphores.empty()) look_at_mappings(pid, folder);
   }
 
  private:
@@ -76,6 +101,23 @@ class EndFinder {
                                   .writes = is_file || access != O_RDONLY});
   }
 
+  void look_at_mappings(int32_t pid, const std::string& folder) {
+    const auto maps = chain(machine_.root->read(folder + "maps", kMapsLimit), parse_shared_maps);
+    if (!maps) {
+      if (maps.error().code == ErrorCode::kForbidden) tree_.all_ends_seen = false;
+      return;
+    }
+    for (const MapsEntry& entry : *maps) {
+      if (!wanted_.semaphores.contains(entry.inode)) continue;
+      tree_.channel_ends.push_back({.inode = entry.inode,
+                                    .kind = "semaphore",
+                                    .pid = pid,
+                                    .comm = comm_of(pid, folder),
+                                    .reads = true,
+                                    .writes = true});
+    }
+  }
+
   std::string comm_of(int32_t pid, const std::string& folder) {
     auto& comm = comms_[pid];
     if (comm.empty()) {
@@ -93,36 +135,45 @@ class EndFinder {
   std::map<int32_t, std::string> comms_;
 };
 
-/// Whether some wait for reading could be ended by nobody but those who wait themselves, as far as
-/// the ends tell that were found in the tree.
-bool some_have_no_peer(const TreeSnapshot& tree, const Wanted& wanted) {
-  const auto is_waiting_for = [&](int32_t pid, uint64_t inode) {
-    return std::ranges::any_of(tree.processes, [&](const ProcessSnapshot& process) {
-      return process.key.pid == pid &&
-             std::ranges::any_of(process.threads, [&](const ThreadSnapshot& thread) {
-               return std::ranges::find(thread.wait.files, inode, &WaitedFile::inode) !=
-                      thread.wait.files.end();
-             });
-    });
-  };
-  const auto has_peer = [&](uint64_t inode) {
-    return std::ranges::any_of(tree.channel_ends, [&](const ChannelEnd& end) {
-      return end.inode == inode && !is_waiting_for(end.pid, inode);
-    });
-  };
-  return !std::ranges::all_of(wanted.pipes, has_peer) ||
-         !std::ranges::all_of(wanted.locked_files, has_peer);
+/// Whether the process has a thread that waits on that pipe or file.
+bool waits_on(const TreeSnapshot& tree, int32_t pid, uint64_t inode) {
+  return std::ranges::any_of(tree.processes, [&](const ProcessSnapshot& process) {
+    return process.key.pid == pid &&
+           std::ranges::any_of(process.threads, [&](const ThreadSnapshot& thread) {
+             return std::ranges::find(thread.wait.files, inode, &WaitedFile::inode) !=
+                    thread.wait.files.end();
+           });
+  });
+}
+
+/// Whether somebody of the tree who does not wait himself has the end that is asked for.
+bool has_peer(const TreeSnapshot& tree, uint64_t inode, bool writer) {
+  return std::ranges::any_of(tree.channel_ends, [&](const ChannelEnd& end) {
+    return end.inode == inode && (writer ? end.writes : end.reads) &&
+           !waits_on(tree, end.pid, inode);
+  });
+}
+
+/// Whether the rest of the machine has to be looked at: the tree alone does not explain who could
+/// end some wait.
+bool needs_whole_machine(const TreeSnapshot& tree, const Wanted& wanted) {
+  if (!wanted.semaphores.empty()) return true;
+  const auto has_writer = [&](uint64_t inode) { return has_peer(tree, inode, true); };
+  const auto has_reader = [&](uint64_t inode) { return has_peer(tree, inode, false); };
+  return !std::ranges::all_of(wanted.pipes_to_read, has_writer) ||
+         !std::ranges::all_of(wanted.pipes_to_write, has_reader) ||
+         !std::ranges::all_of(wanted.locked_files, has_writer);
 }
 
 }  // namespace
 
 void find_channel_ends(const Machine& machine, TreeSnapshot& tree) {
   const Wanted wanted = wanted_of(tree);
-  if (wanted.pipes.empty() && wanted.locked_files.empty()) return;
+  if (wanted.pipes.empty() && wanted.locked_files.empty() && wanted.semaphores.empty()) return;
   EndFinder finder(machine, wanted, tree);
   for (const ProcessSnapshot& process : tree.processes)
     finder.look_at(process.key.pid);
-  if (some_have_no_peer(tree, wanted)) {
+  if (needs_whole_machine(tree, wanted)) {
     for (const std::string& name : machine.root->list("proc").value_or(std::vector<std::string>{}))
       if (const auto pid = parse_int<int32_t>(name)) finder.look_at(*pid);
   }

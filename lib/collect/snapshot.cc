@@ -31,8 +31,9 @@ namespace {
 
 constexpr size_t kMostThreads = 1024;
 constexpr uint64_t kStackPreload = 128 << 10;
-/// Reading a tree's memory takes milliseconds; a slow disk under a library may take longer.
-constexpr std::chrono::nanoseconds kPatience = std::chrono::seconds(2);
+/// Reading a tree's memory takes milliseconds. A slow disk under a library, a starved machine, may
+/// take much longer.
+constexpr std::chrono::nanoseconds kPatience = std::chrono::seconds(20);
 
 /// The functions on the stacks of a tree that still have no name, by the file that has it.
 class Names {
@@ -339,6 +340,8 @@ class ProcessLook {
     for (const NotStopped& missed : stop.not_stopped) {
       ThreadSnapshot& thread = find(snapshot, missed.tid);
       thread.consistent = false;
+      // It stops, and goes on, when it gets a CPU: that is no progress of its own.
+      thread.stopped = missed.why.code == ErrorCode::kTimeout;
       const std::string why = "; " + to_string(missed.why);
       if (!thread.stack_note.ends_with(why)) thread.stack_note += why;
       if (missed.why.code == ErrorCode::kForbidden) not_stopped_ = missed.why;

@@ -80,11 +80,11 @@ struct SemLockState {
   bool operator==(const SemLockState&) const = default;
 };
 
-/// A descriptor of some process for a pipe, socket or locked file that a thread of the tree waits
-/// on.
+/// A descriptor of some process for a pipe or locked file that a thread of the tree waits on, or a
+/// mapping of a semaphore.
 struct ChannelEnd {
   uint64_t inode = 0;  ///< of the pipe, socket or file
-  std::string kind;    ///< "pipe", "fifo", "socket", "file lock"
+  std::string kind;    ///< "pipe", "file lock", "semaphore"
   int32_t pid = 0;     ///< which may be outside of the tree
   std::string comm;    ///< hostile text
   int32_t fd = -1;
@@ -108,8 +108,8 @@ struct ThreadSnapshot {
   std::optional<FutexWait> futex;
   std::vector<StackFrame> stack;  ///< innermost first; Python and native merged where they match
   std::string stack_note;         ///< what is missing of the stack, and why
-  bool stopped = false;           ///< it was stopped for this look, and woken by it
-  bool consistent = true;         ///< the thread did not move while it was looked at
+  bool stopped = false;  ///< it was stopped for this look (or will be in a moment), and woken by it
+  bool consistent = true;  ///< the thread did not move while it was looked at
 
   bool operator==(const ThreadSnapshot&) const = default;
 };

@@ -61,8 +61,9 @@ Status DeadlineReader::run_job(const std::string& what, std::function<void()> jo
   shared_->wake_helper.notify_one();
   const auto limit = limit_ + extra;
   if (shared_->wake_caller.wait_for(lock, limit, [this] { return !shared_->busy; })) return {};
-  return failure(ErrorCode::kTimeout, what + ": no answer within " + format_duration(limit) +
-                                          " (the target's mmap lock is held)");
+  return failure(ErrorCode::kTimeout,
+                 what + ": no answer within " + format_duration(limit) +
+                     " (the target's mmap lock is held, or the machine is busy)");
 }
 
 Expected<std::string> DeadlineReader::read(const std::shared_ptr<const Directory>& directory,

@@ -161,6 +161,15 @@ TEST(Deadlock, LockWhoseHolderIsDead) {
   EXPECT_TRUE(find(scene.examine(), FindingCode::kLockHolderDead));
 }
 
+TEST(Deadlock, LockThatAProcessOutsideOfTheTreeMayHold) {
+  HangScene scene = busy_scene();
+  scene.wait_in_futex(scene.main(kWorker), shared_semaphore(7));
+  for (const int32_t pid : {kTrainer, kWorker, kOther})
+    scene.process(pid).sem_locks = {sem_lock(7, 0, pid)};
+  scene.shares_semaphore(7777, 7);
+  EXPECT_FALSE(has_error(scene.examine()));
+}
+
 TEST(Deadlock, LockWhoseHolderWorks) {
   HangScene scene = busy_scene();
   scene.wait_in_futex(scene.main(kWorker), shared_semaphore(7));

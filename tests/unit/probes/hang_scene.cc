@@ -113,6 +113,11 @@ void HangScene::has_end(int32_t pid, uint64_t pipe, bool reads, bool writes) {
                                 .writes = writes});
 }
 
+void HangScene::shares_semaphore(int32_t pid, uint64_t inode) {
+  tree_.channel_ends.push_back(
+      {.inode = inode, .kind = "semaphore", .pid = pid, .comm = "python3"});
+}
+
 void HangScene::stack(ThreadSnapshot& thread, std::vector<StackFrame> frames) {
   thread.stack = std::move(frames);
 }

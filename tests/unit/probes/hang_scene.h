@@ -34,7 +34,7 @@ class HangScene {
   void run(ThreadSnapshot& thread);    ///< it is running at every look
   void sleep(ThreadSnapshot& thread);  ///< in nanosleep
   void has_end(int32_t pid, uint64_t pipe, bool reads, bool writes);
-  void no_ends() { tree_.channel_ends.clear(); }
+  void shares_semaphore(int32_t pid, uint64_t inode);
   void stack(ThreadSnapshot& thread, std::vector<StackFrame> frames);
 
   /// What the probe says after looking `looks` times, a second apart.
