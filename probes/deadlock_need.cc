@@ -88,6 +88,12 @@ class NeedReader {
   }
 
   std::string in_library() const {
+    if (thread_.futex && thread_.futex->kind == LockKind::kLowLevelLock) {
+      // Of the C library itself: the function that the program called.
+      for (const StackFrame& frame : thread_.stack)
+        if (!frame.python && is_libc(frame.file) && !frame.function.empty())
+          return " of the C library in " + frame.function;
+    }
     const std::string library = blamed_library(thread_);
     return library.empty() ? "" : " in " + library;
   }
@@ -408,7 +414,8 @@ class NeedReader {
       if (std::ranges::find(pids, end.pid) != pids.end()) continue;
       pids.push_back(end.pid);
       const auto threads = threads_of(end.pid);
-      if (threads.empty()) need.others_may = true;
+      // An orphan that was forked from the same process only keeps what it was born with.
+      if (threads.empty() && !end.orphaned_sibling) need.others_may = true;
       for (const size_t each : threads)
         if (facts_.threads[each].thread != &thread_) need.providers.push_back(each);
     }

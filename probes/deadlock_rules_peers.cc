@@ -52,7 +52,7 @@ RootCause no_peer(const DeadlockFacts& facts, size_t index) {
                     std::to_string(pipe.inode) + ", and " +
                     (by_waiters ? "only those who wait for it themselves have its other end"
                                 : "no process has its other end") +
-                    (orphan ? ": its trainer is gone" : "");
+                    (orphan ? ", but for other orphans: its trainer is gone" : "");
   finding.evidence.push_back(text_fact("pipe", std::to_string(pipe.inode),
                                        "/proc/PID/task/TID/syscall, /proc/PID/fd", facts.last->at));
   finding.evidence.push_back(count_fact(for_data ? "other_writers" : "other_readers", 0,

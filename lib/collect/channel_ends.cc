@@ -6,15 +6,19 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "lib/base/parse.h"
+#include "lib/collect/tracked_process.h"
 #include "lib/proc/fdinfo.h"
 #include "lib/proc/maps.h"
+#include "lib/proc/pid_stat.h"
 
 namespace dlprobe {
 namespace {
@@ -25,7 +29,8 @@ struct Wanted {
   std::set<uint64_t> pipes_to_read;   ///< of these: by whom data is waited for
   std::set<uint64_t> pipes_to_write;  ///< of these: by whom room is waited for
   std::set<uint64_t> locked_files;
-  std::set<uint64_t> semaphores;  ///< those that are taken, and that nobody of the tree has taken
+  std::set<std::pair<uint64_t, uint64_t>> semaphores;  ///< device and inode; those that are taken,
+                                                       ///< and that nobody of the tree has taken
 };
 
 // Of a lock, as far as the counts tell: other semaphores are acquired here and released there.
@@ -54,7 +59,7 @@ Wanted wanted_of(const TreeSnapshot& tree) {
       const auto& futex = thread.futex;
       if (futex && futex->kind == LockKind::kSharedSemaphore && futex->inode != 0 &&
           is_lock_taken_by_nobody(tree, futex->inode)) {
-        wanted.semaphores.insert(futex->inode);
+        wanted.semaphores.emplace(futex->device, futex->inode);
       }
     }
   }
@@ -98,7 +103,8 @@ class EndFinder {
                                   .comm = comm_of(pid, folder),
                                   .fd = parse_int<int32_t>(name).value_or(-1),
                                   .reads = is_pipe && access != O_WRONLY,
-                                  .writes = is_file || access != O_RDONLY});
+                                  .writes = is_file || access != O_RDONLY,
+                                  .orphaned_sibling = is_orphaned_sibling(pid)});
   }
 
   void look_at_mappings(int32_t pid, const std::string& folder) {
@@ -108,7 +114,7 @@ class EndFinder {
       return;
     }
     for (const MapsEntry& entry : *maps) {
-      if (!wanted_.semaphores.contains(entry.inode)) continue;
+      if (!wanted_.semaphores.contains({entry.device, entry.inode})) continue;
       tree_.channel_ends.push_back({.inode = entry.inode,
                                     .kind = "semaphore",
                                     .pid = pid,
@@ -116,6 +122,24 @@ class EndFinder {
                                     .reads = true,
                                     .writes = true});
     }
+  }
+
+  std::optional<PidStat> stat_of(int32_t pid) const {
+    const auto stat =
+        chain(machine_.root->read("proc/" + std::to_string(pid) + "/stat"), parse_pid_stat);
+    return stat ? std::optional(*stat) : std::nullopt;
+  }
+
+  // Forked from one process (the same randomised addresses) whose death left both to init.
+  bool is_orphaned_sibling(int32_t pid) const {
+    const auto of_tree = [&](const ProcessSnapshot& process) { return process.key.pid == pid; };
+    if (std::ranges::any_of(tree_.processes, of_tree)) return false;
+    const auto stat = stat_of(pid);
+    if (!stat || stat->ppid != 1) return false;
+    return std::ranges::any_of(tree_.processes, [&](const ProcessSnapshot& process) {
+      const auto own = stat_of(process.key.pid);
+      return own && own->ppid == 1 && forked_without_exec(*stat, *own) == true;
+    });
   }
 
   std::string comm_of(int32_t pid, const std::string& folder) {

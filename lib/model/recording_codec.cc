@@ -358,6 +358,7 @@ void fields(A& a, Is<FutexWait> auto& v) {
   a("team", v.team_size);
   a("python", v.python_type);
   a("file", v.file);
+  a("dev", v.device);
   a("ino", v.inode);
   a("off", v.offset);
 }
@@ -382,6 +383,7 @@ void fields(A& a, Is<ChannelEnd> auto& v) {
   a("fd", v.fd);
   a("r", v.reads);
   a("w", v.writes);
+  a("sibling", v.orphaned_sibling);
 }
 
 template <class A>

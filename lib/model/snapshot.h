@@ -60,6 +60,7 @@ struct FutexWait {
   std::string python_type;  ///< of the Python object it belongs to: "_thread.lock", "_thread.RLock"
   /// Of shared memory: the file that the word lies in, its identity over processes.
   std::string file;
+  uint64_t device = 0;  ///< as st_dev
   uint64_t inode = 0;
   uint64_t offset = 0;
 
@@ -90,6 +91,9 @@ struct ChannelEnd {
   int32_t fd = -1;
   bool reads = false;
   bool writes = false;  ///< of a lock: it holds it
+  /// A process outside of the tree that was forked from the same process as one of the tree, and
+  /// has lost its parent as that one has.
+  bool orphaned_sibling = false;
 
   bool operator==(const ChannelEnd&) const = default;
 };

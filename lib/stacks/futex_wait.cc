@@ -157,6 +157,7 @@ std::optional<FutexWait> decode_futex_wait(const SyscallFile& call, const Memory
   const Mapping* mapping = space.find(wait.address);
   if (mapping != nullptr && mapping->shared) {
     wait.file = mapping->path;
+    wait.device = mapping->device;
     wait.inode = mapping->inode;
     wait.offset = wait.address - mapping->begin + mapping->offset;
   }

@@ -112,7 +112,7 @@ HangScene team_scene(int pool_threads) {
   wait.team_size = 2;
   scene.wait_in_futex(scene.main(kWorker), wait);
   scene.stack(scene.main(kWorker), {in_pool, native("sum", "/usr/lib/libtorch_cpu.so"),
-                                    python("load", "/home/me/train.py", 12)});
+                                    python("load", "/srv/train.py", 12)});
   for (int i = 0; i < pool_threads; ++i) {
     ThreadSnapshot& thread = scene.add_thread(kWorker, 160 + i);
     scene.wait_in_futex(thread, wait);
@@ -126,7 +126,7 @@ TEST(Deadlock, TeamWithoutItsThreads) {
   ASSERT_TRUE(finding);
   EXPECT_EQ(number(*finding, "team_size"), 2);
   EXPECT_EQ(number(*finding, "threads_of_the_team"), 1);
-  EXPECT_NE(text(*finding, "your_code").find("/home/me/train.py:12"), std::string::npos);
+  EXPECT_NE(text(*finding, "your_code").find("/srv/train.py:12"), std::string::npos);
 }
 
 TEST(Deadlock, TeamWhoseThreadsAreThereIsNotLost) {
@@ -139,7 +139,7 @@ HangScene spinning_scene(const StackFrame& innermost) {
   scene.run(spinner);
   scene.stack(spinner, {innermost, native("", "/usr/lib/libgomp.so.1"),
                         native("gemm", "/usr/lib/libtorch_cpu.so"),
-                        python("load", "/home/me/train.py", 12)});
+                        python("load", "/srv/train.py", 12)});
   return scene;
 }
 
@@ -361,7 +361,7 @@ TEST(Deadlock, EverybodyWaitsForWork) {
 TEST(Deadlock, AWorkerThatWorksIsAtMostSlow) {
   HangScene scene;
   scene.run(scene.main(kWorker));
-  scene.stack(scene.main(kWorker), {python("load", "/home/me/train.py", 12)});
+  scene.stack(scene.main(kWorker), {python("load", "/srv/train.py", 12)});
   const Verdict verdict = scene.examine();
   EXPECT_FALSE(has_error(verdict));
   EXPECT_TRUE(find(verdict, FindingCode::kWorkerBusyNoProgress));
