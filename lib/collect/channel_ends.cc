@@ -42,20 +42,22 @@ bool is_lock_taken_by_nobody(const TreeSnapshot& tree, uint64_t semaphore) {
   });
 }
 
+void add_files(const ThreadWait& wait, Wanted& wanted) {
+  for (const WaitedFile& file : wait.files) {
+    if (file.kind == "pipe") {
+      const bool writes = wait.syscall == SYS_write || wait.syscall == SYS_writev;
+      wanted.pipes.insert(file.inode);
+      (writes ? wanted.pipes_to_write : wanted.pipes_to_read).insert(file.inode);
+    }
+    if (file.kind == "file" && wait.syscall == SYS_flock) wanted.locked_files.insert(file.inode);
+  }
+}
+
 Wanted wanted_of(const TreeSnapshot& tree) {
   Wanted wanted;
   for (const ProcessSnapshot& process : tree.processes) {
     for (const ThreadSnapshot& thread : process.threads) {
-      for (const WaitedFile& file : thread.wait.files) {
-        if (file.kind == "pipe") {
-          const bool writes = thread.wait.syscall == SYS_write || thread.wait.syscall == SYS_writev;
-          wanted.pipes.insert(file.inode);
-          (writes ? wanted.pipes_to_write : wanted.pipes_to_read).insert(file.inode);
-        }
-        if (file.kind == "file" && thread.wait.syscall == SYS_flock) {
-          wanted.locked_files.insert(file.inode);
-        }
-      }
+      add_files(thread.wait, wanted);
       const auto& futex = thread.futex;
       if (futex && futex->kind == LockKind::kSharedSemaphore && futex->inode != 0 &&
           is_lock_taken_by_nobody(tree, futex->inode)) {

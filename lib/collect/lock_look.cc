@@ -2,14 +2,14 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <vector>
 
 namespace dlprobe {
 namespace {
 
-bool is_private_semaphore(const ThreadSnapshot& thread) {
-  return thread.futex && !thread.futex->shared && !thread.futex->timed &&
-         thread.futex->kind == LockKind::kSemaphore;
+bool is_private_semaphore(const std::optional<FutexWait>& futex) {
+  return futex && !futex->shared && !futex->timed && futex->kind == LockKind::kSemaphore;
 }
 
 }  // namespace
@@ -23,7 +23,8 @@ void LockLook::look(ProcessSnapshot& snapshot, bool with_shared, PythonLockPlace
     semaphores.push_back(mapping.begin);
   }
   for (const ThreadSnapshot& thread : snapshot.threads) {
-    if (is_private_semaphore(thread)) semaphores.push_back(thread.futex->address);
+    const auto& futex = thread.futex;
+    if (futex && is_private_semaphore(futex)) semaphores.push_back(futex->address);
   }
   std::ranges::sort(semaphores);
   for (const PythonLockObject& object :
@@ -52,22 +53,24 @@ SemLockState LockLook::sem_lock(const PythonLockObject& object, const Mapping& m
 void mark_dead_owners(const Directory& root, TreeSnapshot& tree) {
   for (ProcessSnapshot& process : tree.processes) {
     for (ThreadSnapshot& thread : process.threads) {
-      const bool is_shared = thread.futex && thread.futex->shared && thread.futex->inode != 0;
-      if (!is_shared || thread.own_tid != 0 || thread.futex->owner_tid.value_or(0) <= 0) continue;
+      auto& futex = thread.futex;
+      if (!futex || !futex->shared || futex->inode == 0 || thread.own_tid != 0) continue;
+      if (futex->owner_tid.value_or(0) <= 0) continue;
       // /proc has every thread by its number, though it lists main threads alone.
-      const auto owner = root.stat("proc/" + std::to_string(*thread.futex->owner_tid));
-      thread.futex->owner_gone = !owner && owner.error().code == ErrorCode::kNotFound;
+      const auto owner = root.stat("proc/" + std::to_string(futex->owner_tid.value_or(0)));
+      futex->owner_gone = !owner && owner.error().code == ErrorCode::kNotFound;
     }
   }
 }
 
 void LockLook::mark(const PythonLockObject& object, ProcessSnapshot& snapshot) const {
   for (ThreadSnapshot& thread : snapshot.threads) {
-    if (!is_private_semaphore(thread) || thread.futex->address != object.semaphore) continue;
-    thread.futex->python_type = object.type;
+    auto& futex = thread.futex;
+    if (!futex || !is_private_semaphore(futex) || futex->address != object.semaphore) continue;
+    futex->python_type = object.type;
     if (!object.owner || object.count <= 0) continue;
-    thread.futex->owner_tid = python_.tid_of_pthread(*object.owner);
-    thread.futex->owner_gone = !thread.futex->owner_tid && snapshot.python_note.empty();
+    futex->owner_tid = python_.tid_of_pthread(*object.owner);
+    futex->owner_gone = !futex->owner_tid && snapshot.python_note.empty();
   }
 }
 

@@ -173,6 +173,71 @@ RecordingHeader filled_header() {
                          .interval_ns = 100'000'000}};
 }
 
+FutexWait filled_futex() {
+  return {.address = std::numeric_limits<uint64_t>::max(),
+          .shared = true,
+          .timed = true,
+          .expected = 2,
+          .value = 3,
+          .kind = LockKind::kSharedSemaphore,
+          .owner_tid = 44,
+          .owner_gone = true,
+          .team_size = 5,
+          .python_type = "_thread.RLock",
+          .file = "/dev/shm/sem.mp-x",
+          .device = 26,
+          .inode = 77,
+          .offset = 8};
+}
+
+ThreadSnapshot filled_thread() {
+  return {.tid = 43,
+          .own_tid = 3,
+          .comm = kHostile,
+          .state = 'D',
+          .cpu_ns = 1,
+          .queued_ns = 2,
+          .timeslices = 3,
+          .wchan = "folio_wait_bit",
+          .wait = {.tid = 43,
+                   .syscall = 202,
+                   .args = {1, 2, 3, 4, 5, 6},
+                   .files = {{.fd = 5, .kind = "pipe", .inode = 81}}},
+          .futex = filled_futex(),
+          .stack = {{.python = true, .function = kHostile, .file = kHostile, .line = 12},
+                    {.function = "_Z3foov", .file = "/usr/lib/libfoo.so", .offset = 99}},
+          .stack_note = "cut off",
+          .stopped = true,
+          .consistent = false};
+}
+
+TreeSnapshot filled_snapshot() {
+  return {.at = 37,
+          .processes = {{.key = {.pid = 42, .start_ticks = 99},
+                         .at = 38,
+                         .threads = {filled_thread(), {.tid = 45}},
+                         .python = "3.11.2",
+                         .python_note = "torn",
+                         .gil_holder = 43,
+                         .pause_ns = 250'000,
+                         .sem_locks = {{.inode = 77,
+                                        .file = "/dev/shm/sem.mp-x",
+                                        .value = 1,
+                                        .recursive = true,
+                                        .max_value = 9,
+                                        .count = 2,
+                                        .last_tid = 43}}}},
+          .channel_ends = {{.inode = 81,
+                            .kind = "pipe",
+                            .pid = 46,
+                            .comm = kHostile,
+                            .fd = 7,
+                            .reads = true,
+                            .writes = true,
+                            .orphaned_sibling = true}},
+          .all_ends_seen = false};
+}
+
 std::vector<Record> filled_records() {
   return {
       RunBegin{.at = 10,
@@ -225,6 +290,7 @@ std::vector<Record> filled_records() {
       ProcessExit{
           .key = {.pid = 42, .start_ticks = 99}, .at = 36, .wait_status = 7, .source = "waitid"},
       ProcessExit{.key = {.pid = 43, .start_ticks = 5}},
+      filled_snapshot(),
       RunEnd{.at = 40, .reason = RunEndReason::kTimeUp, .text = "--for 30s"}};
 }
 

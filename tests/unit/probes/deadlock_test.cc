@@ -137,9 +137,9 @@ HangScene spinning_scene(const StackFrame& innermost) {
   HangScene scene = busy_scene();
   ThreadSnapshot& spinner = scene.main(kWorker);
   scene.run(spinner);
-  scene.stack(spinner, {innermost, native("", "/usr/lib/libgomp.so.1"),
-                        native("gemm", "/usr/lib/libtorch_cpu.so"),
-                        python("load", "/srv/train.py", 12)});
+  scene.stack(spinner,
+              {innermost, native("", "/usr/lib/libgomp.so.1"),
+               native("gemm", "/usr/lib/libtorch_cpu.so"), python("load", "/srv/train.py", 12)});
   return scene;
 }
 
