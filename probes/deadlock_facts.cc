@@ -1,6 +1,7 @@
 #include "probes/deadlock_facts.h"
 
 #include <algorithm>
+#include <ranges>
 
 #include "lib/base/units.h"
 #include "probes/facts.h"
@@ -136,7 +137,7 @@ size_t DeadlockFacts::find(const ProcessKey& process, int32_t tid) const {
   const auto found = std::ranges::find_if(threads, [&](const ThreadFacts& each) {
     return each.process->key == process && each.thread->tid == tid;
   });
-  return found == threads.end() ? npos : static_cast<size_t>(found - threads.begin());
+  return found == threads.end() ? kNone : static_cast<size_t>(found - threads.begin());
 }
 
 DeadlockFacts deadlock_facts(const Run& run, std::string_view machine) {
@@ -159,8 +160,13 @@ DeadlockFacts deadlock_facts(const Run& run, std::string_view machine) {
   return facts;
 }
 
+const FutexWait& futex_of(const ThreadFacts& thread) {
+  static const FutexWait kNoFutex;
+  return thread.thread->futex ? *thread.thread->futex : kNoFutex;
+}
+
 std::string name_of(const DeadlockFacts& facts, const ThreadFacts& thread) {
-  const std::string process = describe(*facts.run, thread.process->key);
+  std::string process = describe(*facts.run, thread.process->key);
   if (thread.is_main()) return process;
   return "thread " + std::to_string(thread.thread->tid) + " of " + process;
 }
@@ -179,12 +185,11 @@ bool is_forked_copy(const Run& run, const ProcessKey& key) {
 }
 
 bool is_pool_thread(const ThreadSnapshot& thread, std::string_view library) {
-  const auto outermost =
-      std::find_if(thread.stack.rbegin(), thread.stack.rend(), [](const StackFrame& frame) {
-        return frame.python || (!frame.file.empty() && !is_libc(frame.file));
-      });
-  return outermost != thread.stack.rend() && !outermost->python &&
-         base_name(outermost->file) == library;
+  const auto inwards = thread.stack | std::views::reverse;
+  const auto outermost = std::ranges::find_if(inwards, [](const StackFrame& frame) {
+    return frame.python || (!frame.file.empty() && !is_libc(frame.file));
+  });
+  return outermost != inwards.end() && !outermost->python && base_name(outermost->file) == library;
 }
 
 size_t count_pool_threads(const ProcessSnapshot& process, std::string_view library) {

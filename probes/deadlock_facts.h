@@ -74,9 +74,9 @@ struct DeadlockFacts {
   BootNs span = 0;                     ///< from the first snapshot that counts to the last
   std::vector<ThreadFacts> threads;    ///< in the order of processes and threads
 
-  /// Its index; npos if there is no such thread.
+  /// Its index; kNone if there is no such thread.
   size_t find(const ProcessKey& process, int32_t tid) const;
-  static constexpr size_t npos = static_cast<size_t>(-1);
+  static constexpr size_t kNone = static_cast<size_t>(-1);
 };
 
 /// Facts of the snapshots of `run`; those that are older than a minute count no more.
@@ -84,6 +84,9 @@ DeadlockFacts deadlock_facts(const Run& run, std::string_view machine);
 
 /// What a thread needs; the other threads' history is known by then, their needs are not.
 Need need_of(const DeadlockFacts& facts, const ThreadFacts& waiter);
+
+/// The futex that it waits in; one with the address 0 where it waits in something else.
+const FutexWait& futex_of(const ThreadFacts& thread);
 
 /// "worker 4711", or "thread 4713 of worker 4711".
 std::string name_of(const DeadlockFacts& facts, const ThreadFacts& thread);

@@ -94,7 +94,8 @@ class GraphMaker {
 
   std::string trainer() const {
     for (const WaitNode& node : graph_.nodes)
-      if (node.is_thread && node.role == Role::kTrainer && node.tid == node.process->pid)
+      if (node.is_thread && node.role == Role::kTrainer && node.process &&
+          node.tid == node.process->pid)
         return node.id;
     return {};
   }

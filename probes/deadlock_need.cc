@@ -221,7 +221,7 @@ class NeedReader {
               .relation = "held by"};
     if (!waiter_.process->gil_holder) return need;
     const size_t holder = facts_.find(waiter_.process->key, *waiter_.process->gil_holder);
-    if (holder == DeadlockFacts::npos) return need;
+    if (holder == DeadlockFacts::kNone) return need;
     need.providers = {holder};
     need.words += ", held by " + name_of(facts_, facts_.threads[holder]);
     // It looks again every 5 ms, and gets nowhere while the holder stands.
@@ -236,7 +236,7 @@ class NeedReader {
               .relation = "joins",
               .others_may = futex.timed};
     const size_t thread = facts_.find(waiter_.process->key, futex.owner_tid.value_or(0));
-    if (thread != DeadlockFacts::npos) {
+    if (thread != DeadlockFacts::kNone) {
       need.providers = {thread};
     } else {
       need.missing_tid = futex.owner_tid;
@@ -297,7 +297,7 @@ class NeedReader {
       sharers.insert(sharers.end(), threads.begin(), threads.end());
       if (state->count <= 0) continue;
       const size_t holder = facts_.find(process.key, state->last_tid.value_or(process.key.pid));
-      if (holder == DeadlockFacts::npos) {
+      if (holder == DeadlockFacts::kNone) {
         all_known = false;
       } else {
         holders.push_back(holder);

@@ -94,7 +94,7 @@ RootCause lock_circle(const DeadlockFacts& facts, const std::vector<size_t>& cir
 }
 
 bool is_python_lock(const ThreadFacts& thread) {
-  const FutexWait& futex = *thread.thread->futex;
+  const FutexWait& futex = futex_of(thread);
   return !futex.python_type.empty() || futex.kind == LockKind::kPythonMutex;
 }
 

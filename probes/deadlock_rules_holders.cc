@@ -8,7 +8,7 @@ namespace dlprobe {
 namespace {
 
 std::string owner_field(const ThreadFacts& thread) {
-  const LockKind kind = thread.thread->futex->kind;
+  const LockKind kind = futex_of(thread).kind;
   if (kind == LockKind::kMutex) return "__owner of the pthread_mutex_t";
   if (kind == LockKind::kReadWriteLock) return "__cur_writer of the pthread_rwlock_t";
   return "owner of the lock";
@@ -18,11 +18,11 @@ std::string owner_field(const ThreadFacts& thread) {
 RootCause missing_owner(const DeadlockFacts& facts, size_t index) {
   const ThreadFacts& waiter = facts.threads[index];
   const std::string who = name_of(facts, waiter);
-  const int32_t tid = *waiter.need.missing_tid;
+  const int32_t tid = waiter.need.missing_tid.value_or(0);
   // Python's locks name their owner by the address of his pthread, which tells no tid.
   const std::string owner = tid > 0 ? std::to_string(tid) : "of a pthread that is not here";
   const bool is_copy = is_forked_copy(*facts.run, waiter.process->key);
-  const bool is_python = !waiter.thread->futex->python_type.empty();
+  const bool is_python = !futex_of(waiter).python_type.empty();
   const FindingCode of_copy =
       is_python ? FindingCode::kPythonLockInherited : FindingCode::kForkInheritedLock;
   Finding finding = finding_about(facts, is_copy ? of_copy : FindingCode::kWaitsForMissingThread,
@@ -63,7 +63,8 @@ RootCause missing_thread(const DeadlockFacts& facts, size_t index) {
   Finding finding =
       finding_about(facts, FindingCode::kWaitsForMissingThread, Confidence::kCertain, waiter);
   finding.message = name_of(facts, waiter) + " joins thread " +
-                    std::to_string(*waiter.need.missing_tid) + ", which this process does not have";
+                    std::to_string(waiter.need.missing_tid.value_or(0)) +
+                    ", which this process does not have";
   if (is_forked_copy(*facts.run, waiter.process->key)) {
     finding.message += ": fork did not copy it";
     add_remedies_for_fork(finding, waiter);
@@ -73,7 +74,8 @@ RootCause missing_thread(const DeadlockFacts& facts, size_t index) {
                                 .applies_to = {"code"},
                                 .verify = "dlprobe deadlock --pid PID"});
   }
-  finding.evidence.push_back(text_fact("joined_tid", std::to_string(*waiter.need.missing_tid),
+  finding.evidence.push_back(text_fact("joined_tid",
+                                       std::to_string(waiter.need.missing_tid.value_or(0)),
                                        "expected value of the futex", facts.last->at));
   return {std::move(finding), index};
 }
@@ -82,7 +84,7 @@ RootCause dead_holder(const DeadlockFacts& facts, size_t index) {
   const ThreadFacts& waiter = facts.threads[index];
   Finding finding =
       finding_about(facts, FindingCode::kLockHolderDead, Confidence::kCertain, waiter);
-  const uint64_t inode = waiter.thread->futex->inode;
+  const uint64_t inode = futex_of(waiter).inode;
   size_t sharers = 0;
   for (const ProcessSnapshot& process : facts.last->processes) {
     sharers +=
@@ -92,7 +94,7 @@ RootCause dead_holder(const DeadlockFacts& facts, size_t index) {
       name_of(facts, waiter) + " waits for a multiprocessing lock that is taken, and none of the " +
       std::to_string(sharers) + " living processes that share it has taken it: its holder is dead";
   finding.evidence.push_back(
-      count_fact("value", 0, "sem_t in " + waiter.thread->futex->file, facts.last->at));
+      count_fact("value", 0, "sem_t in " + futex_of(waiter).file, facts.last->at));
   finding.evidence.push_back(count_fact("processes_that_share_it", sharers,
                                         "SemLock objects in their memory", facts.last->at));
   finding.evidence.push_back(
@@ -120,7 +122,8 @@ RootCause dead_owner(const DeadlockFacts& facts, size_t index) {
       finding_about(facts, FindingCode::kLockHolderDead, Confidence::kCertain, waiter);
   finding.message =
       name_of(facts, waiter) + " waits for " + waiter.need.words + " without releasing it";
-  finding.evidence.push_back(text_fact("owner_tid", std::to_string(*waiter.need.missing_tid),
+  finding.evidence.push_back(text_fact("owner_tid",
+                                       std::to_string(waiter.need.missing_tid.value_or(0)),
                                        owner_field(waiter), facts.last->at));
   finding.evidence.push_back(
       text_fact("owner", "no such thread on this machine", "/proc/TID", facts.last->at));
@@ -145,7 +148,7 @@ bool kept_the_gil(const DeadlockFacts& facts, const ThreadFacts& holder) {
 std::optional<RootCause> gil_holder(const DeadlockFacts& facts, const ProcessSnapshot& process) {
   if (!process.gil_holder) return std::nullopt;
   const size_t index = facts.find(process.key, *process.gil_holder);
-  if (index == DeadlockFacts::npos) return std::nullopt;
+  if (index == DeadlockFacts::kNone) return std::nullopt;
   const ThreadFacts& holder = facts.threads[index];
   const auto waiters = std::ranges::count_if(facts.threads, [&](const ThreadFacts& each) {
     return each.process == &process && each.need.kind == NeedKind::kGil;
@@ -158,7 +161,7 @@ std::optional<RootCause> gil_holder(const DeadlockFacts& facts, const ProcessSna
                     holder.need.words + "; " + std::to_string(waiters) +
                     (waiters == 1 ? " other thread" : " other threads") +
                     " of its process cannot run Python code meanwhile";
-  finding.evidence.push_back(text_fact("gil_holder", std::to_string(*process.gil_holder),
+  finding.evidence.push_back(text_fact("gil_holder", std::to_string(holder.thread->tid),
                                        "last_holder of CPython's GIL", facts.last->at));
   finding.evidence.push_back(count_fact("threads_that_want_the_gil", static_cast<uint64_t>(waiters),
                                         "futex in CPython's GIL", facts.last->at));
@@ -178,7 +181,7 @@ std::vector<RootCause> find_lost_holders(const DeadlockFacts& facts) {
   for (size_t i = 0; i < facts.threads.size(); ++i) {
     const ThreadFacts& thread = facts.threads[i];
     if (!thread.doomed || !thread.need.providers.empty()) continue;
-    const bool is_shared = thread.thread->futex && thread.thread->futex->inode != 0;
+    const bool is_shared = futex_of(thread).inode != 0;
     if (thread.need.kind == NeedKind::kOwnedLock && is_shared) {
       causes.push_back(dead_owner(facts, i));
     } else if (thread.need.kind == NeedKind::kOwnedLock && thread.need.missing_tid) {

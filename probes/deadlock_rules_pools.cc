@@ -1,5 +1,6 @@
 #include <algorithm>
-#include <array>
+#include <ranges>
+#include <span>
 #include <utility>
 
 #include "probes/deadlock_rules.h"
@@ -22,7 +23,7 @@ void add_pool_remedies(Finding& finding, const ThreadFacts& thread) {
 RootCause lost_team(const DeadlockFacts& facts, size_t index) {
   const ThreadFacts& waiter = facts.threads[index];
   const std::string library = blamed_library(*waiter.thread);
-  const uint32_t team = waiter.thread->futex->team_size;
+  const uint32_t team = futex_of(waiter).team_size;
   const size_t members = count_pool_threads(*waiter.process, library) + 1;
   Finding finding =
       finding_about(facts, FindingCode::kForkLostThreadPool, Confidence::kCertain, waiter);
@@ -48,18 +49,19 @@ bool is_openmp(const StackFrame& frame) {
 
 // Where the parallel region was entered: the outermost frame of the OpenMP library.
 const StackFrame* parallel_region(const ThreadSnapshot& thread) {
-  const auto found = std::find_if(thread.stack.rbegin(), thread.stack.rend(), is_openmp);
-  return found == thread.stack.rend() ? nullptr : &*found;
+  const auto inwards = thread.stack | std::views::reverse;
+  const auto found = std::ranges::find_if(inwards, is_openmp);
+  return found == inwards.end() ? nullptr : &*found;
 }
 
 // It waits by turning round: in the OpenMP library itself, or giving the CPU away as soon as it
 // gets it (sched_yield in the innermost frames).
 bool turns_round(const ThreadSnapshot& thread) {
-  constexpr ptrdiff_t kInnermost = 3;
+  constexpr size_t kInnermost = 3;
   if (thread.stack.empty()) return false;
-  const auto end = thread.stack.begin() + std::min(kInnermost, std::ssize(thread.stack));
+  const auto innermost = std::span(thread.stack).first(std::min(kInnermost, thread.stack.size()));
   return is_openmp(thread.stack.front()) ||
-         std::any_of(thread.stack.begin(), end, [](const StackFrame& frame) {
+         std::ranges::any_of(innermost, [](const StackFrame& frame) {
            return frame.function == "sched_yield" || frame.function == "__sched_yield";
          });
 }

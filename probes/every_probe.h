@@ -11,10 +11,6 @@ namespace dlprobe {
 /// their consequences and the surer ones before the others; what two probes say alike is said once.
 Verdict merge_verdicts(std::vector<Verdict> verdicts);
 
-/// What several probes say of one recording, put together: errors first, of these causes before
-/// their consequences and the surer ones before the others; what two probes say alike is said once.
-Verdict merge_verdicts(std::vector<Verdict> verdicts);
-
 /// All probes at once, under the name of the subcommand, "attach".
 const Probe& every_probe();
 

@@ -28,7 +28,7 @@ void LockLook::look(ProcessSnapshot& snapshot, bool with_shared, PythonLockPlace
   }
   std::ranges::sort(semaphores);
   for (const PythonLockObject& object :
-       find_python_locks(processes_, pid_, space_, memory_, semaphores, places)) {
+       find_python_locks(PointerScan(processes_, pid_, space_), memory_, semaphores, places)) {
     const auto mapping = shared.find(object.semaphore);
     if (mapping != shared.end()) {
       snapshot.sem_locks.push_back(sem_lock(object, *mapping->second));

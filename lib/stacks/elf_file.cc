@@ -5,7 +5,6 @@
 #include <lzma.h>
 
 #include <algorithm>
-#include <numeric>
 
 namespace dlprobe {
 namespace {
@@ -76,7 +75,8 @@ class FunctionSearch {
  public:
   explicit FunctionSearch(std::span<const uint64_t> addresses)
       : addresses_(addresses), order_(addresses.size()), best_(addresses.size()) {
-    std::iota(order_.begin(), order_.end(), size_t{0});
+    for (size_t i = 0; i < order_.size(); ++i)
+      order_[i] = i;
     std::ranges::sort(order_, {}, [&](size_t i) { return addresses[i]; });
   }
 

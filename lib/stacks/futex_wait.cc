@@ -139,6 +139,16 @@ LockKind kind_of_function(std::string_view function) {
   return LockKind::kUnknown;
 }
 
+/// The kind that the C library's function tells, with the owner where the words have one.
+void take_kind(FutexWait& wait, LockKind kind, const Memory& memory) {
+  // What a condition variable waits for before it takes its mutex again is the mutex.
+  const bool on_mutex = kind == LockKind::kCondition && wait.kind == LockKind::kMutex;
+  if (!on_mutex) wait.kind = kind;
+  if (kind == LockKind::kSemaphore && wait.shared) wait.kind = LockKind::kSharedSemaphore;
+  if (kind == LockKind::kReadWriteLock) wait.owner_tid = writer_of(memory, wait.address);
+  if (kind == LockKind::kJoin) wait.owner_tid = static_cast<int32_t>(wait.expected);
+}
+
 }  // namespace
 
 std::optional<FutexWait> decode_futex_wait(const SyscallFile& call, const Memory& memory,
@@ -181,12 +191,7 @@ void refine_by_stack(FutexWait& wait, std::span<const StackFrame> stack, const M
     if (!is_libc(file)) return;
     const LockKind kind = kind_of_function(frame.function);
     if (kind == LockKind::kUnknown) continue;
-    // What a condition variable waits for before it takes its mutex again is the mutex.
-    const bool on_mutex = kind == LockKind::kCondition && wait.kind == LockKind::kMutex;
-    if (!on_mutex) wait.kind = kind;
-    if (kind == LockKind::kSemaphore && wait.shared) wait.kind = LockKind::kSharedSemaphore;
-    if (kind == LockKind::kReadWriteLock) wait.owner_tid = writer_of(memory, wait.address);
-    if (kind == LockKind::kJoin) wait.owner_tid = static_cast<int32_t>(wait.expected);
+    take_kind(wait, kind, memory);
     return;
   }
 }

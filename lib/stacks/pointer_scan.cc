@@ -25,27 +25,35 @@ bool PointerScan::run(std::span<const uint64_t> pointers, uint64_t limit_bytes,
   }
   std::ranges::sort(mappings, {}, [](const Mapping* each) { return each->end - each->begin; });
   bool complete = true;
-  uint64_t scanned = 0;
-  std::vector<uint64_t> words(kChunkBytes / sizeof(uint64_t));
+  bool goes_on = true;
   for (const Mapping* mapping : mappings) {
-    if (scanned + (mapping->end - mapping->begin) > limit_bytes) return false;
-    scanned += mapping->end - mapping->begin;
-    for (uint64_t at = mapping->begin; at < mapping->end; at += kChunkBytes) {
-      const auto chunk =
-          std::span(words).first(std::min(kChunkBytes, mapping->end - at) / sizeof(uint64_t));
-      if (!processes_.read_memory(pid_, at, std::as_writable_bytes(chunk))) {
-        complete = false;
-        break;
-      }
-      for (size_t i = 0; i < chunk.size(); ++i) {
-        // Most words lie outside of the range: one comparison each.
-        if (chunk[i] < pointers.front() || chunk[i] > pointers.back()) continue;
-        if (!std::ranges::binary_search(pointers, chunk[i])) continue;
-        if (!found(at + i * sizeof(uint64_t), chunk[i])) return complete;
-      }
-    }
+    const uint64_t size = mapping->end - mapping->begin;
+    if (size > limit_bytes) return false;
+    limit_bytes -= size;
+    complete = scan(*mapping, pointers, found, goes_on) && complete;
+    if (!goes_on) break;
   }
   return complete;
+}
+
+bool PointerScan::scan(const Mapping& mapping, std::span<const uint64_t> pointers,
+                       const std::function<bool(uint64_t address, uint64_t pointer)>& found,
+                       bool& goes_on) const {
+  std::vector<uint64_t> words(std::min(kChunkBytes, mapping.end - mapping.begin) /
+                              sizeof(uint64_t));
+  for (uint64_t at = mapping.begin; at < mapping.end; at += kChunkBytes) {
+    const auto chunk =
+        std::span(words).first(std::min(kChunkBytes, mapping.end - at) / sizeof(uint64_t));
+    if (!processes_.read_memory(pid_, at, std::as_writable_bytes(chunk))) return false;
+    for (size_t i = 0; i < chunk.size(); ++i) {
+      // Most words lie outside of the range: one comparison each.
+      if (chunk[i] < pointers.front() || chunk[i] > pointers.back()) continue;
+      if (!std::ranges::binary_search(pointers, chunk[i])) continue;
+      goes_on = found(at + i * sizeof(uint64_t), chunk[i]);
+      if (!goes_on) return true;
+    }
+  }
+  return true;
 }
 
 }  // namespace dlprobe

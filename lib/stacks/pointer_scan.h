@@ -23,6 +23,10 @@ class PointerScan {
            const std::function<bool(uint64_t address, uint64_t pointer)>& found) const;
 
  private:
+  bool scan(const Mapping& mapping, std::span<const uint64_t> pointers,
+            const std::function<bool(uint64_t address, uint64_t pointer)>& found,
+            bool& goes_on) const;
+
   const ProcessAccess& processes_;
   int32_t pid_;
   const AddressSpace& space_;

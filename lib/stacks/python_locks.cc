@@ -7,7 +7,6 @@
 #include <string_view>
 
 #include "lib/base/units.h"
-#include "lib/stacks/pointer_scan.h"
 
 namespace dlprobe {
 namespace {
@@ -61,8 +60,7 @@ std::optional<PythonLockObject> lock_at(const Memory& memory, uint64_t address,
 
 }  // namespace
 
-std::vector<PythonLockObject> find_python_locks(const ProcessAccess& processes, int32_t pid,
-                                                const AddressSpace& space, const Memory& memory,
+std::vector<PythonLockObject> find_python_locks(const PointerScan& scan, const Memory& memory,
                                                 std::span<const uint64_t> semaphores,
                                                 PythonLockPlaces& places) {
   std::vector<PythonLockObject> objects;
@@ -76,17 +74,16 @@ std::vector<PythonLockObject> find_python_locks(const ProcessAccess& processes, 
     }
   }
   const std::vector<uint64_t> wanted(missing.begin(), missing.end());
-  PointerScan(processes, pid, space)
-      .run(wanted, kMostBytes, [&](uint64_t address, uint64_t semaphore) {
-        if (!missing.contains(semaphore)) return true;
-        const uint64_t start = address - kPointerOffset;
-        if (auto object = lock_at(memory, start, semaphore)) {
-          objects.push_back(std::move(*object));
-          places[semaphore] = start;
-          missing.erase(semaphore);
-        }
-        return !missing.empty();
-      });
+  scan.run(wanted, kMostBytes, [&](uint64_t address, uint64_t semaphore) {
+    if (!missing.contains(semaphore)) return true;
+    const uint64_t start = address - kPointerOffset;
+    if (auto object = lock_at(memory, start, semaphore)) {
+      objects.push_back(std::move(*object));
+      places[semaphore] = start;
+      missing.erase(semaphore);
+    }
+    return !missing.empty();
+  });
   return objects;
 }
 

@@ -7,9 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "lib/os/process_access.h"
-#include "lib/stacks/address_space.h"
 #include "lib/stacks/memory.h"
+#include "lib/stacks/pointer_scan.h"
 
 namespace dlprobe {
 
@@ -29,10 +28,10 @@ struct PythonLockObject {
 /// Where objects were found, for the next process: forked copies have them at the same addresses.
 using PythonLockPlaces = std::map<uint64_t, uint64_t>;  ///< semaphore to the object's address
 
-/// The Python objects around `semaphores` (sorted addresses). Looks at `places` first, then scans
-/// the process's private memory, up to a limit; what is not found is left out.
-std::vector<PythonLockObject> find_python_locks(const ProcessAccess& processes, int32_t pid,
-                                                const AddressSpace& space, const Memory& memory,
+/// The Python objects around `semaphores` (sorted addresses) in the process that `scan` searches
+/// and `memory` reads. Looks at `places` first, then scans, up to a limit; what is not found is
+/// left out.
+std::vector<PythonLockObject> find_python_locks(const PointerScan& scan, const Memory& memory,
                                                 std::span<const uint64_t> semaphores,
                                                 PythonLockPlaces& places);
 

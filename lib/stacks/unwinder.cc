@@ -66,8 +66,9 @@ struct Unwinder::State {
     const Mapping* mapping = space->find(address);
     if (mapping == nullptr || !mapping->executable) return nullptr;
     auto [entry, is_new] = tables.try_emplace(mapping);
-    if (is_new) entry->second = read_table(*mapping);
-    return entry->second ? &*entry->second : nullptr;
+    auto& table = entry->second;
+    if (is_new) table = read_table(*mapping);
+    return table ? &*table : nullptr;
   }
 
   static State& of(void* argument) { return *static_cast<State*>(argument); }
@@ -108,11 +109,12 @@ struct Unwinder::State {
     } else {
       const auto& others = state.registers->others;
       const auto index = static_cast<size_t>(number);
-      if (number < 0 || index >= others.size() || !others[index]) {
+      const auto known = number >= 0 && index < others.size() ? others[index] : std::nullopt;
+      if (!known) {
         state.missed_register = true;
         return -UNW_EBADREG;
       }
-      *value = *others[index];
+      *value = *known;
     }
     return 0;
   }
@@ -126,6 +128,8 @@ struct Unwinder::State {
     return -UNW_EINVAL;
   }
 
+  // libunwind's signature.
+  // NOLINTNEXTLINE(readability-function-size)
   static int get_proc_name(unw_addr_space_t /*target*/, unw_word_t /*address*/, char* /*name*/,
                            size_t /*size*/, unw_word_t* /*offset*/, void* /*argument*/) {
     return -UNW_ENOINFO;

@@ -254,9 +254,11 @@ def hangs_of_torch():
                     severity=None, verdicts=("fail", "warn"))
     not_an_error = {"severity": None, "verdicts": ("fail", "warn", "pass")}
     yield from slow("torch-slow-sample", "hang_torch.py slow-sample", "DLP0313", **not_an_error)
-    yield from slow("torch-busy-without-end", "hang_torch.py busy-without-end", "DLP0312", **not_an_error)
+    yield from slow("torch-busy-without-end", "hang_torch.py busy-without-end", ("DLP0312", "DLP0313"),
+                    **not_an_error)
     yield from pair("torch-consumer-at-a-lock", "hang_torch.py consumer-at-a-lock", ("DLP0314", "DLP0303"))
-    yield from slow("torch-consumer-at-a-socket", "hang_torch.py consumer-at-a-socket", ("DLP0314", "DLP0308"))
+    yield from slow("torch-consumer-at-a-socket", "hang_torch.py consumer-at-a-socket", "DLP0314",
+                    **not_an_error)
     for kind in ("idle-pools", "persistent", "backward"):
         yield runs(f"torch-{kind}", f"hang_torch.py {kind}")
     for kind in ("parked", "spawned", "of-forkserver", "two-loaders", "evaluation", "collective"):

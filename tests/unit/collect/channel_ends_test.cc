@@ -1,0 +1,153 @@
+#include "lib/collect/channel_ends.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+
+#include "tests/support/fake_files.h"
+
+namespace dlprobe {
+namespace {
+
+constexpr uint64_t kPipe = 8123;
+
+class ChannelEnds : public ::testing::Test {
+ protected:
+  ChannelEnds() {
+    machine.root = std::shared_ptr<const Directory>(&files, [](const auto*) {});
+  }
+
+  void add_process(int32_t pid) {
+    files.add("/proc/" + std::to_string(pid) + "/comm", "python3\n");
+  }
+  void add_end(int32_t pid, int fd, int flags, uint64_t inode = kPipe, uint32_t mode = S_IFIFO) {
+    const std::string folder = "/proc/" + std::to_string(pid) + "/";
+    files.set_stat(folder + "fd/" + std::to_string(fd), {.inode = inode, .mode = mode});
+    files.add(folder + "fdinfo/" + std::to_string(fd),
+              "pos:\t0\nflags:\t0" + octal(flags) + "\nmnt_id:\t15\n");
+  }
+  static std::string octal(int value) {
+    std::string text;
+    for (; value != 0; value /= 8)
+      text.insert(text.begin(), static_cast<char>('0' + value % 8));
+    return text.empty() ? "0" : text;
+  }
+  /// A process of the tree with one thread in that call on the pipe.
+  void wait_on_pipe(int32_t pid, int64_t call) {
+    ProcessSnapshot process{.key = {.pid = pid, .start_ticks = 1}};
+    process.threads.push_back(
+        {.tid = pid,
+         .state = 'S',
+         .wait = {
+             .tid = pid, .syscall = call, .files = {{.fd = 5, .kind = "pipe", .inode = kPipe}}}});
+    tree.processes.push_back(std::move(process));
+  }
+  const ChannelEnd* end_of(int32_t pid) const {
+    const auto found = std::ranges::find(tree.channel_ends, pid, &ChannelEnd::pid);
+    return found == tree.channel_ends.end() ? nullptr : &*found;
+  }
+
+  FakeFiles files;
+  Machine machine;
+  TreeSnapshot tree;
+};
+
+TEST_F(ChannelEnds, WritersAndReadersOfThePipe) {
+  wait_on_pipe(10, SYS_read);
+  tree.processes.push_back({.key = {.pid = 11, .start_ticks = 1}});
+  add_process(10);
+  add_process(11);
+  add_end(10, 5, O_RDONLY);
+  add_end(11, 6, O_WRONLY);
+  add_end(11, 7, O_RDONLY, 999);  // another pipe
+  find_channel_ends(machine, tree);
+  ASSERT_EQ(tree.channel_ends.size(), 2U);
+  EXPECT_TRUE(end_of(10)->reads);
+  EXPECT_FALSE(end_of(10)->writes);
+  EXPECT_TRUE(end_of(11)->writes);
+  EXPECT_EQ(end_of(11)->comm, "python3");
+  EXPECT_TRUE(tree.all_ends_seen);
+}
+
+TEST_F(ChannelEnds, TheMachineIsLookedAtOnlyWhereTheTreeHasNoPeer) {
+  wait_on_pipe(10, SYS_read);
+  add_process(10);
+  add_process(77);
+  add_end(10, 5, O_RDONLY);
+  add_end(77, 6, O_WRONLY);
+  find_channel_ends(machine, tree);
+  ASSERT_NE(end_of(77), nullptr);  // outside of the tree
+
+  TreeSnapshot with_peer;
+  with_peer.processes = tree.processes;
+  with_peer.processes.push_back({.key = {.pid = 11, .start_ticks = 1}});
+  add_process(11);
+  add_end(11, 6, O_WRONLY);
+  tree = with_peer;
+  find_channel_ends(machine, tree);
+  EXPECT_EQ(end_of(77), nullptr);
+  EXPECT_NE(end_of(11), nullptr);
+}
+
+TEST_F(ChannelEnds, AReaderIsNoPeerOfWhoWaitsForData) {
+  wait_on_pipe(10, SYS_read);
+  tree.processes.push_back({.key = {.pid = 11, .start_ticks = 1}});
+  add_process(10);
+  add_process(11);
+  add_process(77);
+  add_end(10, 5, O_RDONLY);
+  add_end(11, 5, O_RDONLY);
+  add_end(77, 6, O_WRONLY);
+  find_channel_ends(machine, tree);
+  EXPECT_NE(end_of(77), nullptr);
+}
+
+TEST_F(ChannelEnds, DescriptorsThatAreHiddenAreSaid) {
+  wait_on_pipe(10, SYS_read);
+  add_process(10);
+  add_process(77);
+  add_end(10, 5, O_RDONLY);
+  files.fail("/proc/77/fd", EACCES);
+  find_channel_ends(machine, tree);
+  EXPECT_FALSE(tree.all_ends_seen);
+}
+
+TEST_F(ChannelEnds, AProcessThatMapsTheSemaphoreOfADeadHolder) {
+  ProcessSnapshot process{.key = {.pid = 10, .start_ticks = 1}};
+  process.threads.push_back(
+      {.tid = 10,
+       .futex = FutexWait{
+           .shared = true, .kind = LockKind::kSharedSemaphore, .device = 26, .inode = 7}});
+  process.sem_locks = {{.inode = 7}};
+  tree.processes.push_back(std::move(process));
+  add_process(10);
+  files.add_link("/proc/10/fd/0", "/dev/null");
+  for (const auto& [pid, device] : {std::pair{77, "00:1a"}, std::pair{78, "00:1b"}}) {
+    add_process(pid);
+    const std::string folder = "/proc/" + std::to_string(pid) + "/";
+    files.add_link(folder + "fd/0", "/dev/null");
+    files.add(folder + "maps", std::string("7f0000000000-7f0000001000 rw-s 00000000 ") + device +
+                                   " 7                          /dev/shm/sem.mp-x\n");
+  }
+  find_channel_ends(machine, tree);
+  ASSERT_EQ(tree.channel_ends.size(), 1U);  // the other is a file of another mount
+  EXPECT_EQ(tree.channel_ends[0].pid, 77);
+  EXPECT_EQ(tree.channel_ends[0].kind, "semaphore");
+}
+
+TEST_F(ChannelEnds, NothingIsReadWhereNobodyWaits) {
+  add_process(10);
+  files.fail("/proc/10/fd", EACCES);
+  tree.processes.push_back({.key = {.pid = 10, .start_ticks = 1}});
+  find_channel_ends(machine, tree);
+  EXPECT_TRUE(tree.all_ends_seen);
+  EXPECT_TRUE(tree.channel_ends.empty());
+}
+
+}  // namespace
+}  // namespace dlprobe
