@@ -60,9 +60,11 @@ Verdict examine_run(const Run& run, std::string_view machine) {
   Verdict verdict;
   const DeadlockFacts facts = deadlock_facts(run, machine);
   const bool never_started = run.end && run.end->reason == RunEndReason::kNotStarted;
-  const bool is_preflight = run.begin.preflight || never_started;
+  // What has come to its end by itself did not hang.
+  const bool ended = run.end && run.end->reason == RunEndReason::kSubjectEnded;
+  const bool nothing_to_see = run.begin.preflight || never_started || ended;
   if (facts.last == nullptr || facts.span < kShortestLook) {
-    if (!is_preflight) {
+    if (!nothing_to_see) {
       verdict.gaps.push_back({.what = "stacks and locks",
                               .why = run.snapshots.empty()
                                          ? "no snapshot was taken"

@@ -94,6 +94,12 @@ TEST(Deadlock, AWaitThatMovedIsNone) {
   EXPECT_FALSE(scene.examine(1).gaps.empty());
 }
 
+TEST(Deadlock, AJobThatCameToItsEndDidNotHang) {
+  HangScene scene;
+  scene.ends_by_itself();
+  EXPECT_TRUE(scene.examine(0).gaps.empty());
+}
+
 TEST(Deadlock, SameHangInAllWorkersIsOneFinding) {
   HangScene scene(3);
   scene.run(scene.main(kTrainer));

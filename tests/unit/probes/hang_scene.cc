@@ -141,6 +141,7 @@ Verdict HangScene::examine(int looks) const {
     }
     run.snapshots.push_back(std::move(tree));
   }
+  if (ended_) run.end = RunEnd{.at = Scene::at(looks), .reason = RunEndReason::kSubjectEnded};
   return find_probe("deadlock")->examine(recording);
 }
 

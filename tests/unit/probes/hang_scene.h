@@ -34,6 +34,7 @@ class HangScene {
   void run(ThreadSnapshot& thread);    ///< it is running at every look
   void sleep(ThreadSnapshot& thread);  ///< in nanosleep
   void has_end(int32_t pid, uint64_t pipe, bool reads, bool writes);
+  void ends_by_itself() { ended_ = true; }
   void shares_semaphore(int32_t pid, uint64_t inode);
   void stack(ThreadSnapshot& thread, std::vector<StackFrame> frames);
 
@@ -44,6 +45,7 @@ class HangScene {
   std::vector<ProcessInfo> infos_;
   TreeSnapshot tree_;
   std::vector<std::pair<int32_t, int32_t>> running_;
+  bool ended_ = false;
 };
 
 StackFrame native(std::string function, std::string file);
