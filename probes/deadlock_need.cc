@@ -307,7 +307,7 @@ class NeedReader {
         std::ranges::any_of(facts_.last->channel_ends, [&](const ChannelEnd& end) {
           return end.kind == "semaphore" && end.inode == futex.inode && threads_of(end.pid).empty();
         });
-    if (shared_outside || !facts_.last->all_ends_seen) need.others_may = true;
+    if (shared_outside) need.others_may = true;
     if (!own_count || !all_known) {
       need.others_may = true;
       need.words = "a multiprocessing semaphore whose state could not be read";
@@ -407,18 +407,21 @@ class NeedReader {
 
   // All threads of all processes that have the other end; of its own process the other threads.
   void add_ends(uint64_t inode, bool for_data, Need& need) const {
-    if (!facts_.last->all_ends_seen) need.others_may = true;
     std::vector<int32_t> pids;
+    bool is_of_tree = false;
     for (const ChannelEnd& end : facts_.last->channel_ends) {
       if (end.inode != inode || (for_data ? !end.writes : !end.reads)) continue;
       if (std::ranges::find(pids, end.pid) != pids.end()) continue;
       pids.push_back(end.pid);
       const auto threads = threads_of(end.pid);
+      is_of_tree = is_of_tree || !threads.empty();
       // An orphan that was forked from the same process only keeps what it was born with.
       if (threads.empty() && !end.orphaned_sibling) need.others_may = true;
       for (const size_t each : threads)
         if (facts_.threads[each].thread != &thread_) need.providers.push_back(each);
     }
+    // A pipe that came from outside may have its end in a process that dlprobe may not look into.
+    if (!is_of_tree && !facts_.last->all_ends_seen) need.others_may = true;
   }
 
   const DeadlockFacts& facts_;

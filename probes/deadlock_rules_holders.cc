@@ -82,8 +82,10 @@ RootCause missing_thread(const DeadlockFacts& facts, size_t index) {
 
 RootCause dead_holder(const DeadlockFacts& facts, size_t index) {
   const ThreadFacts& waiter = facts.threads[index];
-  Finding finding =
-      finding_about(facts, FindingCode::kLockHolderDead, Confidence::kCertain, waiter);
+  // A process that dlprobe may not look into is hardly one of those who share it.
+  const Confidence confidence =
+      facts.last->all_ends_seen ? Confidence::kCertain : Confidence::kLikely;
+  Finding finding = finding_about(facts, FindingCode::kLockHolderDead, confidence, waiter);
   const uint64_t inode = futex_of(waiter).inode;
   size_t sharers = 0;
   for (const ProcessSnapshot& process : facts.last->processes) {

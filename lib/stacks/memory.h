@@ -29,8 +29,8 @@ class Memory {
 
   /// The object at `address`, as it lies in memory.
   template <class T>
-  requires std::is_trivially_copyable_v<T> Expected<T> value(uint64_t address)
-  const {
+    requires std::is_trivially_copyable_v<T>
+  Expected<T> value(uint64_t address) const {
     T result{};
     DLP_CHECK(read(address, std::as_writable_bytes(std::span(&result, 1))));
     return result;

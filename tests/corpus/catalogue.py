@@ -244,7 +244,6 @@ def hangs_of_torch():
         yield from (pair if where == "init" else slow)(
             f"torch-multiply-{where}", f"hang_torch.py multiply-{where}", "DLP0302", needs="torch2")
     yield from pair("torch-spinning-reduce", "hang_torch.py spinning-reduce", "DLP0302")
-    yield runs("torch-multiply-with-openblas", "hang_torch.py multiply-getitem", needs="torch1")
     yield from pair("torch-native-lock", "hang_torch.py native-lock", "DLP0301", confidence="certain")
     yield from pair("torch-lock", "hang_torch.py lock", "DLP0306")
     yield from slow("torch-rlock", "hang_torch.py rlock", "DLP0306")

@@ -335,6 +335,15 @@ TEST(Deadlock, PipeOfAProcessOutsideOfTheTree) {
   EXPECT_FALSE(has_error(scene.examine()));
 }
 
+TEST(Deadlock, PipeWhoseEndMayBeInAProcessThatIsHidden) {
+  HangScene scene = busy_scene();
+  scene.wait_in_read(scene.main(kWorker), 4242);
+  scene.hides_processes();
+  EXPECT_FALSE(has_error(scene.examine()));
+  scene.has_end(kWorker, 4242, true, true);  // made within the tree
+  EXPECT_TRUE(find(scene.examine(), FindingCode::kPipeWithoutPeer));
+}
+
 TEST(Deadlock, OrphanThatWaitsForWork) {
   HangScene scene = busy_scene();
   scene.info(kWorker).ppid = 1;

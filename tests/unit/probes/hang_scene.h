@@ -34,6 +34,7 @@ class HangScene {
   void run(ThreadSnapshot& thread);    ///< it is running at every look
   void sleep(ThreadSnapshot& thread);  ///< in nanosleep
   void has_end(int32_t pid, uint64_t pipe, bool reads, bool writes);
+  void hides_processes() { tree_.all_ends_seen = false; }
   void ends_by_itself() { ended_ = true; }
   void shares_semaphore(int32_t pid, uint64_t inode);
   void stack(ThreadSnapshot& thread, std::vector<StackFrame> frames);
