@@ -277,52 +277,67 @@ class NeedReader {
             frame->function == "JoinableQueue.put");
   }
 
+  /// What all processes that share a semaphore tell of it.
+  struct SharedState {
+    std::vector<size_t> sharers;
+    std::vector<size_t> holders;  ///< who has acquired it
+    bool known = false;           ///< the waiter's own count, and each holder's thread
+    bool is_lock = true;
+  };
+
+  SharedState shared_state(uint64_t inode) const {
+    SharedState shared{.is_lock = !is_queue_put()};
+    bool holders_known = true;
+    for (const ProcessSnapshot& process : facts_.last->processes) {
+      const auto state = std::ranges::find(process.sem_locks, inode, &SemLockState::inode);
+      if (state == process.sem_locks.end()) continue;
+      shared.known = shared.known || &process == waiter_.process;
+      shared.is_lock = shared.is_lock && state->max_value == 1 && state->count >= 0;
+      for (const size_t each : threads_of(process.key.pid))
+        if (facts_.threads[each].thread != &thread_) shared.sharers.push_back(each);
+      if (state->count <= 0) continue;
+      const size_t holder = facts_.find(process.key, state->last_tid.value_or(process.key.pid));
+      holders_known = holders_known && holder != DeadlockFacts::kNone;
+      if (holder != DeadlockFacts::kNone) shared.holders.push_back(holder);
+    }
+    shared.known = shared.known && holders_known;
+    return shared;
+  }
+
+  // Whether a process outside of the tree shares the semaphore; of orphaned siblings it is asked
+  // apart.
+  bool is_shared_outside(uint64_t inode, bool by_siblings) const {
+    return std::ranges::any_of(facts_.last->channel_ends, [&](const ChannelEnd& end) {
+      return end.kind == "semaphore" && end.inode == inode && end.orphaned_sibling == by_siblings &&
+             threads_of(end.pid).empty();
+    });
+  }
+
   Need of_shared_semaphore(const FutexWait& futex) const {
+    SharedState shared = shared_state(futex.inode);
     Need need{.kind = NeedKind::kSharedCount,
               .object = "semaphore " + std::to_string(futex.inode),
               .label = "multiprocessing semaphore " + std::to_string(futex.inode),
+              .words = "a multiprocessing semaphore (queue, condition, event)",
               .relation = "released by one of",
-              .others_may = futex.timed};
-    bool is_lock = !is_queue_put();
-    bool all_known = true;
-    std::vector<size_t> sharers;
-    std::vector<size_t> holders;
-    std::optional<int32_t> own_count;
-    for (const ProcessSnapshot& process : facts_.last->processes) {
-      const auto state = std::ranges::find(process.sem_locks, futex.inode, &SemLockState::inode);
-      if (state == process.sem_locks.end()) continue;
-      if (&process == waiter_.process) own_count = state->count;
-      is_lock = is_lock && state->max_value == 1 && state->count >= 0;
-      const auto threads = threads_of(process.key.pid);
-      sharers.insert(sharers.end(), threads.begin(), threads.end());
-      if (state->count <= 0) continue;
-      const size_t holder = facts_.find(process.key, state->last_tid.value_or(process.key.pid));
-      if (holder == DeadlockFacts::kNone) {
-        all_known = false;
-      } else {
-        holders.push_back(holder);
-      }
-    }
-    const bool shared_outside =
-        std::ranges::any_of(facts_.last->channel_ends, [&](const ChannelEnd& end) {
-          return end.kind == "semaphore" && end.inode == futex.inode && threads_of(end.pid).empty();
-        });
-    if (shared_outside) need.others_may = true;
-    if (!own_count || !all_known) {
+              .others_may = futex.timed || is_shared_outside(futex.inode, false)};
+    if (!shared.known) {
       need.others_may = true;
       need.words = "a multiprocessing semaphore whose state could not be read";
       return need;
     }
-    if (!is_lock) {
-      std::erase_if(sharers, [&](size_t each) { return facts_.threads[each].thread == &thread_; });
-      need.providers = std::move(sharers);
-      need.words = "a multiprocessing semaphore (queue, condition, event)";
+    if (!shared.is_lock) {
+      need.providers = std::move(shared.sharers);
+      return need;
+    }
+    need.label = "multiprocessing lock " + std::to_string(futex.inode);
+    need.relation = "held by";
+    need.providers = std::move(shared.holders);
+    if (need.providers.empty() && is_shared_outside(futex.inode, true)) {
+      need.words = "a multiprocessing lock that another orphan may hold";
       return need;
     }
     need.kind = NeedKind::kSharedLock;
-    need.label = "multiprocessing lock " + std::to_string(futex.inode);
-    need.relation = "held by";
-    need.providers = std::move(holders);
     need.words = need.providers.empty()
                      ? "a multiprocessing lock that no living process holds"
                      : "a multiprocessing lock held by " + join_names(facts_, need.providers);

@@ -122,7 +122,8 @@ class EndFinder {
                                     .pid = pid,
                                     .comm = comm_of(pid, folder),
                                     .reads = true,
-                                    .writes = true});
+                                    .writes = true,
+                                    .orphaned_sibling = is_orphaned_sibling(pid)});
     }
   }
 
