@@ -161,8 +161,8 @@ DeadlockFacts deadlock_facts(const Run& run, std::string_view machine) {
 }
 
 const FutexWait& futex_of(const ThreadFacts& thread) {
-  static const FutexWait kNoFutex;
-  return thread.thread->futex ? *thread.thread->futex : kNoFutex;
+  static const FutexWait no_futex;
+  return thread.thread->futex ? *thread.thread->futex : no_futex;
 }
 
 std::string name_of(const DeadlockFacts& facts, const ThreadFacts& thread) {
