@@ -218,6 +218,20 @@ bool waits_in_a_library(const ThreadSnapshot& thread) {
   return frame == nullptr || is_of_a_library(frame->file);
 }
 
+bool waits_for_result(const ThreadFacts& thread) {
+  if (thread.need.kind != NeedKind::kChannel && thread.need.kind != NeedKind::kNotification) {
+    return false;
+  }
+  // threading's own frames tell how it waits, the next one who asked for it.
+  const auto found = std::ranges::find_if(thread.thread->stack, [](const StackFrame& frame) {
+    const std::string_view name = base_name(frame.file);
+    return frame.python && name != "threading.py" && name != "selectors.py" && name != "queue.py";
+  });
+  if (found == thread.thread->stack.end()) return python_frame(*thread.thread) == nullptr;
+  return found->file.contains("/multiprocessing/") ||
+         found->file.contains("/concurrent/futures/") || found->file.contains("/torch/");
+}
+
 const StackFrame* user_frame(const ThreadSnapshot& thread) {
   const auto found = std::ranges::find_if(thread.stack, [](const StackFrame& frame) {
     return frame.python && !is_of_a_library(frame.file);

@@ -117,6 +117,9 @@ const StackFrame* python_frame(const ThreadSnapshot& thread);
 /// Whether the innermost Python function is of the standard library or an installed package; also
 /// where there is no Python.
 bool waits_in_a_library(const ThreadSnapshot& thread);
+/// Whether it waits for a result of another process: in the queues, pools and connections of
+/// multiprocessing, concurrent.futures and PyTorch, or without any Python.
+bool waits_for_result(const ThreadFacts& thread);
 /// The innermost Python frame that is not of the standard library or an installed package.
 const StackFrame* user_frame(const ThreadSnapshot& thread);
 

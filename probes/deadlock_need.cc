@@ -58,7 +58,8 @@ class NeedReader {
       case WaitKind::kLockFile:
         return of_file_lock();
       case WaitKind::kOpen:
-        return {.kind = NeedKind::kKernel, .words = "the opening of a file"};
+        // Of a FIFO it waits for whoever opens the other side.
+        return {.kind = NeedKind::kOutside, .words = "the opening of a file"};
       default:
         return of_files(true);
     }

@@ -175,11 +175,12 @@ std::optional<RootCause> lost_notifier(const DeadlockFacts& facts, size_t index,
   }
   const bool trainer_waits = std::ranges::any_of(facts.threads, [](const ThreadFacts& each) {
     return each.is_main() && each.role() == Role::kTrainer && (each.still || each.polls_again) &&
-           waits_in_a_library(*each.thread);
+           waits_for_result(each);
   });
   Finding finding =
       finding_about(facts, FindingCode::kWaitsForMissingThread, Confidence::kLikely, waiter);
-  if (!trainer_waits) finding.severity = Severity::kWarning;
+  // Nobody may need it, or a signal may wake it.
+  if (!trainer_waits) finding.severity = Severity::kInfo;
   finding.message = name_of(facts, waiter) + " waits for " + waiter.need.words +
                     ", and no thread of it is left "
                     "that could: the one that would was not copied by fork";
@@ -223,21 +224,28 @@ RootCause lost_work(const DeadlockFacts& facts, size_t trainer, const std::set<s
   return {std::move(finding), trainer};
 }
 
-// The other processes whose main threads are parked: reading a pipe that the trainer writes.
+// Waits for a task: reads a pipe that the trainer writes, or wants the lock of a queue of tasks.
+bool waits_for_task(const DeadlockFacts& facts, const ThreadFacts& thread,
+                    const ThreadFacts& trainer) {
+  if (thread.need.kind == NeedKind::kSharedLock) {
+    const StackFrame* frame = python_frame(*thread.thread);
+    return frame == nullptr || frame->file.contains("/multiprocessing/");
+  }
+  return thread.need.kind == NeedKind::kChannel &&
+         std::ranges::any_of(thread.need.providers, [&](size_t each) {
+           return facts.threads[each].process == trainer.process;
+         });
+}
+
+// The workers, if all of them are parked; else nothing.
 std::set<size_t> idle_processes(const DeadlockFacts& facts, const ThreadFacts& trainer,
                                 const std::vector<bool>& explained) {
   std::set<size_t> idle;
   for (size_t i = 0; i < facts.threads.size(); ++i) {
     const ThreadFacts& thread = facts.threads[i];
-    if (!thread.is_main() || thread.process == trainer.process || !thread.doomed || explained[i])
-      continue;
-    const bool from_trainer = std::ranges::any_of(thread.need.providers, [&](size_t each) {
-      return facts.threads[each].process == trainer.process;
-    });
-    const bool parked = thread.need.kind == NeedKind::kChannel ||
-                        thread.need.kind == NeedKind::kSharedLock ||
-                        thread.need.kind == NeedKind::kSharedCount;
-    if (parked && (from_trainer || thread.need.kind != NeedKind::kChannel)) idle.insert(i);
+    if (!thread.is_main() || thread.role() != Role::kWorker) continue;
+    if (!thread.doomed || explained[i] || !waits_for_task(facts, thread, trainer)) return {};
+    idle.insert(i);
   }
   return idle;
 }
@@ -264,10 +272,7 @@ std::vector<RootCause> find_circles(const DeadlockFacts& facts,
   for (size_t i = 0; i < facts.threads.size(); ++i) {
     const ThreadFacts& thread = facts.threads[i];
     const bool is_trainer = thread.is_main() && thread.role() == Role::kTrainer;
-    // A result comes through multiprocessing's classes, not through a pipe of the user's own.
-    if (!is_trainer || !thread.doomed || explained[i] || !waits_in_a_library(*thread.thread)) {
-      continue;
-    }
+    if (!is_trainer || !thread.doomed || explained[i] || !waits_for_result(thread)) continue;
     const auto idle = idle_processes(facts, thread, explained);
     if (!idle.empty()) add(lost_work(facts, i, idle));
   }

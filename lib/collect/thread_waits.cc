@@ -62,7 +62,11 @@ WaitKind kind_of(int64_t number) {
 }
 
 std::string kind_of_file(const Directory& process, const std::string& path, uint32_t mode) {
-  if (S_ISFIFO(mode)) return "pipe";
+  if (S_ISFIFO(mode)) {
+    // One with a name can be opened by anybody.
+    const auto target = process.read_link(path);
+    return target && !target->starts_with("pipe:") ? "fifo" : "pipe";
+  }
   if (S_ISSOCK(mode)) return "socket";
   if (S_ISREG(mode) || S_ISDIR(mode) || S_ISBLK(mode)) return "file";
   const auto target = process.read_link(path);

@@ -58,7 +58,7 @@ struct ProcessInfo {
 /// A file that a blocked thread waits on.
 struct WaitedFile {
   int32_t fd = -1;
-  std::string kind;  ///< "pipe", "socket", "file", "eventfd", "other"
+  std::string kind;  ///< "pipe", "fifo" (with a name), "socket", "file", "eventfd", "other"
   uint64_t inode = 0;
 
   bool operator==(const WaitedFile&) const = default;

@@ -36,6 +36,7 @@ REFUSED = [
     (["shm", "--fault", "no-such-fault"], 2, "no-such-fault"),
     (["shm", "--fault", "shm-leak", "--pid", "1"], 2, "--fault"),
     (["shm", "--pid", "0"], 2, "--pid"),
+    (["deadlock", "--pid", ""], 2, "--pid needs a process id"),
     (["shm", "--pid", "-7"], 2, "--pid"),
     (["shm", "--pid", "999999999"], 2, "there is no process 999999999"),
     (["shm", "--pid", "1", "--", "true"], 2, "exclude"),

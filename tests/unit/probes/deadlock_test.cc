@@ -373,6 +373,40 @@ TEST(Deadlock, EverybodyWaitsForWork) {
   EXPECT_EQ(number(*finding, "idle_processes"), 2);
 }
 
+TEST(Deadlock, ATrainerThatWaitsForItsOwnEventHasLostNoWork) {
+  // A signal handler sets it; the pool is idle meanwhile.
+  HangScene scene;
+  scene.wait_in_futex(scene.main(kTrainer), futex(LockKind::kCondition, 0x7000));
+  scene.stack(scene.main(kTrainer), {python("Event.wait", "/usr/lib/python3.11/threading.py", 622),
+                                     python("serve", "/srv/train.py", 12)});
+  EXPECT_FALSE(has_error(scene.examine()));
+}
+
+TEST(Deadlock, APoolWhoseTaskIsLost) {
+  HangScene scene;
+  scene.wait_in_futex(scene.main(kTrainer), futex(LockKind::kCondition, 0x7000));
+  scene.stack(scene.main(kTrainer),
+              {python("Condition.wait", "/usr/lib/python3.11/threading.py", 320),
+               python("MapResult.get", "/usr/lib/python3.11/multiprocessing/pool.py", 765),
+               python("main", "/srv/train.py", 12)});
+  EXPECT_TRUE(find(scene.examine(), FindingCode::kBatchLostInWorker));
+}
+
+TEST(Deadlock, WorkersThatWaitForOneAnotherHaveLostNoWork) {
+  HangScene scene;
+  scene.wait_in_futex(scene.main(kOther), shared_semaphore(7));
+  for (const int32_t pid : {kWorker, kOther})
+    scene.process(pid).sem_locks = {sem_lock(7, pid == kWorker ? -1 : 0, pid)};
+  EXPECT_FALSE(find(scene.examine(), FindingCode::kBatchLostInWorker));
+}
+
+TEST(Deadlock, AFifoWithANameMayBeOpenedByAnybody) {
+  HangScene scene = busy_scene();
+  scene.wait_in_read(scene.main(kWorker), 4242);
+  scene.main(kWorker).wait.files.front().kind = "fifo";
+  EXPECT_FALSE(has_error(scene.examine()));
+}
+
 TEST(Deadlock, AWorkerThatWorksIsAtMostSlow) {
   HangScene scene;
   scene.run(scene.main(kWorker));

@@ -78,6 +78,10 @@ LoaderOptions options_of_fault(const CLI::App& command, const ProbeOptions& opti
 
 Expected<ExamineRequest> make_request(const CLI::App& command, const Probe& probe,
                                       const ProbeOptions& options, const Session& session) {
+  // As an unset variable leaves it: not the reference loader, which was not asked for.
+  if (command.count("--pid") > 0 && options.pid.empty()) {
+    return failure(ErrorCode::kInvalid, "--pid needs a process id");
+  }
   DLP_CHECK(check_combination(options, session));
   ExamineRequest request = {.probe = &probe, .arguments = session.arguments};
   DLP_TRY(
