@@ -14,13 +14,18 @@ std::string id_of(const ThreadFacts& thread) {
          std::to_string(thread.thread->tid);
 }
 
-Activity activity_of(const ThreadFacts& thread, const std::set<std::string>& spinning) {
+// `roots` are the ids of the threads at which a cause was found.
+Activity activity_of(const ThreadFacts& thread, const std::set<std::string>& spinning,
+                     const std::set<std::string>& roots) {
   const char state = thread.thread->state;
   if (state == 'T' || state == 't') return Activity::kStopped;
   if (!thread.seen_before) return Activity::kUnknown;
   if (state == 'D' && thread.still) return Activity::kBlockedInKernel;
   if (spinning.contains(id_of(thread))) return Activity::kSpinning;
-  if (thread.doomed) return Activity::kStuck;
+  // Who only waits to be woken may wait for a signal: no more than idle, unless a cause was found.
+  const bool is_parked =
+      thread.need.kind == NeedKind::kNotification && !roots.contains(id_of(thread));
+  if (thread.doomed && !is_parked) return Activity::kStuck;
   if (thread.still || thread.polls_again) {
     if (thread.need.kind == NeedKind::kNothing) return Activity::kSleeping;
     if (thread.need.kind == NeedKind::kNotification) return Activity::kIdle;
@@ -37,6 +42,7 @@ class GraphMaker {
       const ThreadFacts& thread = facts.threads[cause.thread];
       if (!thread.still && thread.need.kind == NeedKind::kNothing) spinning_.insert(id_of(thread));
       wanted_.insert(cause.thread);
+      if (cause.finding.severity != Severity::kInfo) roots_.insert(id_of(thread));
       for (const size_t provider : thread.need.providers)
         if (thread.need.kind != NeedKind::kLock) wanted_.insert(provider);
     }
@@ -62,7 +68,7 @@ class GraphMaker {
     node.process = thread.process->key;
     node.tid = thread.thread->tid;
     node.role = thread.role();
-    node.activity = activity_of(thread, spinning_);
+    node.activity = activity_of(thread, spinning_, roots_);
     if (thread.still) node.since = thread.since;
     node.waits_for = thread.need.words;
     if (!thread.thread->stack.empty()) node.at = thread.thread->stack.front();
@@ -132,6 +138,7 @@ class GraphMaker {
   const std::vector<RootCause>& causes_;
   std::set<size_t> wanted_;
   std::set<std::string> spinning_;
+  std::set<std::string> roots_;
   std::set<std::string> objects_;
   WaitGraph graph_;
 };

@@ -382,6 +382,15 @@ TEST(Deadlock, ATrainerThatWaitsForItsOwnEventHasLostNoWork) {
   EXPECT_FALSE(has_error(scene.examine()));
 }
 
+TEST(Deadlock, AThreadThatWaitsToBeWokenIsIdleWhereNothingIsWrong) {
+  HangScene scene;
+  scene.wait_in_futex(scene.main(kTrainer), futex(LockKind::kCondition, 0x7000));
+  scene.stack(scene.main(kTrainer), {python("Event.wait", "/usr/lib/python3.11/threading.py", 622),
+                                     python("serve", "/srv/train.py", 12)});
+  const Verdict verdict = scene.examine();
+  EXPECT_EQ(verdict.wait_graphs.at(0).nodes.at(0).activity, Activity::kIdle);
+}
+
 TEST(Deadlock, APoolWhoseTaskIsLost) {
   HangScene scene;
   scene.wait_in_futex(scene.main(kTrainer), futex(LockKind::kCondition, 0x7000));
