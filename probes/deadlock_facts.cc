@@ -33,14 +33,6 @@ bool stood_still(const ThreadSnapshot& before, const ThreadSnapshot& after, uint
          before.wait.args == after.wait.args;
 }
 
-bool same_frames(const ThreadSnapshot& before, const ThreadSnapshot& after) {
-  return std::ranges::equal(before.stack, after.stack,
-                            [](const StackFrame& a, const StackFrame& b) {
-                              return a.python == b.python && a.function == b.function &&
-                                     a.file == b.file && a.line == b.line && a.offset == b.offset;
-                            });
-}
-
 // The snapshots that count, newest first.
 std::vector<const TreeSnapshot*> recent(const Run& run) {
   std::vector<const TreeSnapshot*> trees;
@@ -56,6 +48,7 @@ void add_history(const std::vector<const TreeSnapshot*>& trees, ThreadFacts& fac
   facts.still = true;
   facts.same_stack = true;
   facts.since = trees.front()->at;
+  facts.looks = {&now};
   const ThreadSnapshot* first = nullptr;
   BootNs first_at = 0;
   uint64_t stops = now.stopped ? 1 : 0;  // its counters are read after the stop
@@ -63,10 +56,11 @@ void add_history(const std::vector<const TreeSnapshot*>& trees, ThreadFacts& fac
     const ProcessSnapshot* process = find_process(*trees[i], facts.process->key);
     const ThreadSnapshot* before = process == nullptr ? nullptr : find_thread_of(*process, now.tid);
     if (before == nullptr) break;
+    facts.looks.push_back(before);
     first = before;
     first_at = trees[i]->at;
     facts.seen_before = true;
-    facts.same_stack = facts.same_stack && same_frames(*before, now);
+    facts.same_stack = facts.same_stack && before->stack == now.stack;
     if (before->stopped) ++stops;
     facts.still = facts.still && stood_still(*before, now, stops);
     if (facts.still) facts.since = trees[i]->at;
@@ -122,16 +116,6 @@ bool is_of_a_library(std::string_view file) {
 }
 
 }  // namespace
-
-std::string_view base_name(std::string_view path) {
-  return path.substr(path.rfind('/') + 1);
-}
-
-bool is_libc(std::string_view file) {
-  const std::string_view name = base_name(file);
-  return name.starts_with("libc.so") || name.starts_with("libc-2.") ||
-         name.starts_with("libpthread") || name.starts_with("ld-musl");
-}
 
 size_t DeadlockFacts::find(const ProcessKey& process, int32_t tid) const {
   const auto found = std::ranges::find_if(threads, [&](const ThreadFacts& each) {

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/base/library_name.h"
 #include "lib/model/recording.h"
 #include "lib/model/wait_graph.h"
 
@@ -49,13 +50,14 @@ struct Need {
 struct ThreadFacts {
   const ProcessSnapshot* process = nullptr;
   const ThreadSnapshot* thread = nullptr;
-  const ProcessInfo* info = nullptr;  ///< of its process; may be null
-  bool seen_before = false;           ///< in an earlier snapshot, too
-  bool still = false;                 ///< it did not run from `since` on
-  bool same_stack = false;            ///< the same functions and lines in every snapshot
-  double cpu_share = 0;               ///< of one core, from the first snapshot to the last
-  double busy_share = 0;              ///< the same, with the time that it was ready to run
-  BootNs since = 0;                   ///< the snapshot from which on it did not run
+  const ProcessInfo* info = nullptr;         ///< of its process; may be null
+  std::vector<const ThreadSnapshot*> looks;  ///< at it, the newest first
+  bool seen_before = false;                  ///< in an earlier snapshot, too
+  bool still = false;                        ///< it did not run from `since` on
+  bool same_stack = false;                   ///< the same functions and lines in every snapshot
+  double cpu_share = 0;                      ///< of one core, from the first snapshot to the last
+  double busy_share = 0;                     ///< the same, with the time that it was ready to run
+  BootNs since = 0;                          ///< the snapshot from which on it did not run
   Need need;
   /// It runs for a moment now and then, and comes back to the same wait on files: poll in a loop.
   bool polls_again = false;
@@ -102,10 +104,6 @@ bool is_forked_copy(const Run& run, const ProcessKey& key);
 bool is_pool_thread(const ThreadSnapshot& thread, std::string_view library);
 /// How many threads of the process began in that library.
 size_t count_pool_threads(const ProcessSnapshot& process, std::string_view library);
-
-/// Whether a file is the C library, by its name.
-bool is_libc(std::string_view file);
-std::string_view base_name(std::string_view path);
 
 /// The innermost native frame that is not of libc, with a name; empty if the stack has none.
 std::string blamed_function(const ThreadSnapshot& thread);

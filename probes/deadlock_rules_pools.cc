@@ -39,18 +39,14 @@ RootCause lost_team(const DeadlockFacts& facts, size_t index) {
   return {std::move(finding), index};
 }
 
-// GNU's, Intel's and LLVM's OpenMP, under their own names or as wheels ship them
-// (libgomp-a34b3233.so.1.0.0).
-bool is_openmp(const StackFrame& frame) {
-  const std::string_view file = base_name(frame.file);
-  return !frame.python &&
-         (file.starts_with("libgomp") || file.starts_with("libiomp") || file.starts_with("libomp"));
+bool is_in_openmp(const StackFrame& frame) {
+  return !frame.python && is_openmp(frame.file);
 }
 
 // Where the parallel region was entered: the outermost frame of the OpenMP library.
 const StackFrame* parallel_region(const ThreadSnapshot& thread) {
   const auto inwards = thread.stack | std::views::reverse;
-  const auto found = std::ranges::find_if(inwards, is_openmp);
+  const auto found = std::ranges::find_if(inwards, is_in_openmp);
   return found == inwards.end() ? nullptr : &*found;
 }
 
@@ -60,15 +56,14 @@ bool turns_round(const ThreadSnapshot& thread) {
   constexpr size_t kInnermost = 3;
   if (thread.stack.empty()) return false;
   const auto innermost = std::span(thread.stack).first(std::min(kInnermost, thread.stack.size()));
-  return is_openmp(thread.stack.front()) ||
+  return is_in_openmp(thread.stack.front()) ||
          std::ranges::any_of(innermost, [](const StackFrame& frame) {
            return frame.function == "sched_yield" || frame.function == "__sched_yield";
          });
 }
 
 // From the parallel region outwards nothing moved at any look, and it turned round at most of them.
-bool stays_in_region(const DeadlockFacts& facts, const ThreadFacts& spinner,
-                     const StackFrame& region) {
+bool stays_in_region(const ThreadFacts& spinner, const StackFrame& region) {
   const auto outer = [&](const ThreadSnapshot& thread) {
     const auto from = std::ranges::find(thread.stack, region);
     return std::vector<StackFrame>(from, thread.stack.end());
@@ -76,16 +71,11 @@ bool stays_in_region(const DeadlockFacts& facts, const ThreadFacts& spinner,
   const auto wanted = outer(*spinner.thread);
   size_t seen = 0;
   size_t turning = 0;
-  for (const TreeSnapshot& tree : facts.run->snapshots) {
-    const auto process =
-        std::ranges::find(tree.processes, spinner.process->key, &ProcessSnapshot::key);
-    if (process == tree.processes.end()) continue;
-    const auto thread =
-        std::ranges::find(process->threads, spinner.thread->tid, &ThreadSnapshot::tid);
-    if (thread == process->threads.end() || thread->stack.empty()) continue;
-    if (outer(*thread) != wanted) return false;
+  for (const ThreadSnapshot* look : spinner.looks) {
+    if (look->stack.empty()) continue;
+    if (outer(*look) != wanted) return false;
     ++seen;
-    if (turns_round(*thread)) ++turning;
+    if (turns_round(*look)) ++turning;
   }
   return seen >= 3 && turning * 2 > seen;
 }
@@ -103,7 +93,7 @@ std::optional<RootCause> spinning_team(const DeadlockFacts& facts, size_t index)
   if (region == nullptr) return std::nullopt;
   const std::string library(base_name(region->file));
   if (count_pool_threads(*spinner.process, library) > 0) return std::nullopt;
-  if (!stays_in_region(facts, spinner, *region)) return std::nullopt;
+  if (!stays_in_region(spinner, *region)) return std::nullopt;
   Finding finding =
       finding_about(facts, FindingCode::kForkLostThreadPool, Confidence::kCertain, spinner);
   finding.message = name_of(facts, spinner) + " spins in a parallel region of " + library +

@@ -59,17 +59,12 @@ std::string place_of(const ThreadFacts& thread) {
 }
 
 // The user's own line was the same at every look.
-bool stays_on_line(const DeadlockFacts& facts, const ThreadFacts& worker) {
+bool stays_on_line(const ThreadFacts& worker) {
   const StackFrame* now = user_frame(*worker.thread);
   if (now == nullptr) return worker.same_stack;
-  return std::ranges::all_of(facts.run->snapshots, [&](const TreeSnapshot& tree) {
-    const auto process =
-        std::ranges::find(tree.processes, worker.process->key, &ProcessSnapshot::key);
-    if (process == tree.processes.end()) return true;
-    const auto thread =
-        std::ranges::find(process->threads, worker.thread->tid, &ThreadSnapshot::tid);
-    if (thread == process->threads.end() || thread->stack.empty()) return true;
-    const StackFrame* then = user_frame(*thread);
+  return std::ranges::all_of(worker.looks, [&](const ThreadSnapshot* look) {
+    if (look->stack.empty()) return true;
+    const StackFrame* then = user_frame(*look);
     return then != nullptr && then->function == now->function && then->line == now->line;
   });
 }
@@ -77,7 +72,7 @@ bool stays_on_line(const DeadlockFacts& facts, const ThreadFacts& worker) {
 RootCause slow_worker(const DeadlockFacts& facts, size_t index) {
   const ThreadFacts& worker = facts.threads[index];
   const bool busy = worker.busy_share >= kBusy;
-  const bool one_place = busy && stays_on_line(facts, worker);
+  const bool one_place = busy && stays_on_line(worker);
   Finding finding = finding_about(
       facts, one_place ? FindingCode::kWorkerBusyNoProgress : FindingCode::kSlowSample,
       Confidence::kLikely, worker);

@@ -6,12 +6,14 @@
 #include <array>
 #include <cctype>
 
+#include "lib/base/library_name.h"
+
 namespace dlprobe {
 namespace {
 
 // A module's path from its package on, as `import` has it: the folders before it say little.
 std::string_view short_path(std::string_view path, bool is_python) {
-  if (!is_python) return path.substr(path.rfind('/') + 1);
+  if (!is_python) return base_name(path);
   constexpr std::array<std::string_view, 2> kPackages = {"/site-packages/", "/dist-packages/"};
   for (const std::string_view folder : kPackages) {
     const size_t found = path.rfind(folder);

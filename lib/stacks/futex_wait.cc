@@ -8,6 +8,8 @@
 #include <string_view>
 #include <utility>
 
+#include "lib/base/library_name.h"
+
 namespace dlprobe {
 namespace {
 
@@ -83,20 +85,6 @@ void tell_kind(FutexWait& wait, int command, const Memory& memory) {
   } else if (wait.expected == 0 && is_semaphore(memory, wait.address)) {
     wait.kind = wait.shared ? LockKind::kSharedSemaphore : LockKind::kSemaphore;
   }
-}
-
-std::string_view base_name(std::string_view path) {
-  return path.substr(path.rfind('/') + 1);
-}
-
-bool is_libc(std::string_view name) {
-  return name.starts_with("libc.so") || name.starts_with("libc-2.") ||
-         name.starts_with("libpthread") || name.starts_with("ld-musl");
-}
-
-/// libgomp under its own name, or as a wheel ships it: libgomp-a34b3233.so.1.0.0.
-bool is_libgomp(std::string_view name) {
-  return name.starts_with("libgomp.so") || name.starts_with("libgomp-");
 }
 
 /// Who has a pthread_rwlock_t for writing (struct __pthread_rwlock_arch_t, the same on x86_64 and
@@ -179,8 +167,7 @@ void refine_by_stack(FutexWait& wait, std::span<const StackFrame> stack, const M
   if (wait.kind == LockKind::kGil) return;
   for (const StackFrame& frame : stack) {
     if (frame.python) return;
-    const std::string_view file = base_name(frame.file);
-    if (is_libgomp(file)) {
+    if (is_libgomp(frame.file)) {
       const auto team = team_at(memory, wait.address, wait.expected);
       if (team) {
         wait.kind = LockKind::kOpenMpBarrier;
@@ -188,7 +175,7 @@ void refine_by_stack(FutexWait& wait, std::span<const StackFrame> stack, const M
       }
       return;
     }
-    if (!is_libc(file)) return;
+    if (!is_libc(frame.file)) return;
     const LockKind kind = kind_of_function(frame.function);
     if (kind == LockKind::kUnknown) continue;
     take_kind(wait, kind, memory);

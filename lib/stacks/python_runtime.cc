@@ -7,6 +7,7 @@
 #include <functional>
 #include <string_view>
 
+#include "lib/base/library_name.h"
 #include "lib/base/parse.h"
 #include "lib/stacks/python_objects.h"
 
@@ -18,8 +19,7 @@ constexpr uint64_t kDataLimit = uint64_t{64} << 20;  ///< of writable data of on
 constexpr uint64_t kPageBytes = ProcessMemory::kPageBytes;
 
 std::string_view file_name(const Mapping& mapping) {
-  const std::string_view path = mapping.path;
-  return path.substr(path.rfind('/') + 1);
+  return base_name(mapping.path);
 }
 
 bool is_of_file(const Mapping& mapping) {

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string_view>
+
+namespace dlprobe {
+
+/// What is behind the last '/'; the whole where there is none.
+std::string_view base_name(std::string_view path);
+
+/// Whether a file is the C library (glibc's libc and libpthread, musl), by its name.
+bool is_libc(std::string_view path);
+
+/// GNU's OpenMP, under its own name or as a wheel ships it: libgomp-a34b3233.so.1.0.0.
+bool is_libgomp(std::string_view path);
+
+/// GNU's, Intel's or LLVM's OpenMP.
+bool is_openmp(std::string_view path);
+
+}  // namespace dlprobe
