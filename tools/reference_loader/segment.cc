@@ -8,9 +8,12 @@
 #include <atomic>
 #include <filesystem>
 #include <new>
+#include <optional>
 #include <system_error>
 #include <utility>
 #include <vector>
+
+#include "tools/reference_loader/signals.h"
 
 namespace dlprobe::loader {
 namespace {
@@ -32,12 +35,17 @@ Expected<Segment> Segment::create(const std::string& name, uint64_t bytes,
   const uint64_t header = named ? kRefcountHeaderBytes : 0;
   Segment segment;
   segment.name_ = name;
+  // Between a file and the removal of its name, or nobody would remove it.
+  std::optional<ParentDeathPause> together;
+  if (!named) together.emplace();
   segment.fd_.reset(shm_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600));
   if (!segment.fd_) {
     return os_failure("unable to open shared memory object <" + name + "> in read-write mode");
   }
-  // Before anything else: a process that is killed from here on leaves no file.
-  if (!named && !policy.leaves_refused) shm_unlink(name.c_str());
+  if (!named && !policy.leaves_refused) {
+    shm_unlink(name.c_str());
+    together.reset();
+  }
   const auto undo = [&](std::string what, int os_errno) {
     // torch 2.13 throws without closing the descriptor (MapAllocator.cpp).
     if (policy.leaves_refused) segment.fd_.release();
@@ -54,6 +62,7 @@ Expected<Segment> Segment::create(const std::string& name, uint64_t bytes,
     }
   }
   if (!named && policy.leaves_refused) shm_unlink(name.c_str());
+  together.reset();
   void* base = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, segment.fd_.get(), 0);
   if (base == MAP_FAILED) return undo("unable to mmap file <" + name + ">", errno);
   segment.base_ = base;

@@ -94,6 +94,16 @@ void die_with_parent(int parent) {
   if (getppid() != parent) _exit(1);
 }
 
+ParentDeathPause::ParentDeathPause() : parent_(getppid()) {
+  prctl(PR_GET_PDEATHSIG, &signal_);
+  prctl(PR_SET_PDEATHSIG, 0);
+}
+
+ParentDeathPause::~ParentDeathPause() {
+  prctl(PR_SET_PDEATHSIG, signal_);
+  if (signal_ != 0 && getppid() != parent_) die_by(signal_);
+}
+
 void set_process_name(const char* name) {
   prctl(PR_SET_NAME, name);
 }

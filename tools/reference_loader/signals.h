@@ -22,6 +22,21 @@ void install_worker_handlers();
 /// Makes this process die with its parent, and checks that the parent `parent` is not dead already.
 void die_with_parent(int parent);
 
+/// While it lives, the calling thread's process outlives the death of its parent; it then follows
+/// at the end of the scope. For steps that must not be cut in two, such as a file's creation and
+/// the removal of its name. Nothing where the process does not die with its parent.
+class ParentDeathPause {
+ public:
+  ParentDeathPause();
+  ~ParentDeathPause();
+  ParentDeathPause(const ParentDeathPause&) = delete;
+  ParentDeathPause& operator=(const ParentDeathPause&) = delete;
+
+ private:
+  int signal_ = 0;
+  int parent_;
+};
+
 /// Sets the name that ps and /proc/PID/comm show; at most 15 characters.
 void set_process_name(const char* name);
 
