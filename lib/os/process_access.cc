@@ -55,6 +55,9 @@ constexpr uint64_t kQueryCoveringOrNext = 0x10;
 constexpr uint64_t kQueryFileBacked = 0x20;
 constexpr unsigned kProcfsIoctlMagic = 'f';
 
+// Documentation/admin-guide/mm/pagemap.rst: 64 bits for each page; bit 63 is "page present".
+constexpr uint64_t kPagePresent = uint64_t{1} << 63U;
+
 }  // namespace
 
 Expected<UniqueFd> ProcessAccess::open_pidfd(pid_t /*pid*/) const {
@@ -72,6 +75,11 @@ Expected<std::optional<int32_t>> ProcessAccess::exit_status(int /*pidfd*/) const
 Status ProcessAccess::read_memory(pid_t /*pid*/, uint64_t /*address*/,
                                   std::span<std::byte> /*bytes*/) const {
   return recorded("process_vm_readv");
+}
+
+Expected<std::vector<bool>> ProcessAccess::pages_in_memory(pid_t /*pid*/, uint64_t /*address*/,
+                                                           size_t /*count*/) const {
+  return recorded("pagemap");
 }
 
 Expected<std::vector<SharedMapping>> ProcessAccess::shared_mappings(
@@ -123,6 +131,26 @@ Status SystemProcesses::read_memory(pid_t pid, uint64_t address, std::span<std::
     return failure(ErrorCode::kIo, "process_vm_readv " + std::to_string(pid) + ": a part only");
   }
   return {};
+}
+
+Expected<std::vector<bool>> SystemProcesses::pages_in_memory(pid_t pid, uint64_t address,
+                                                             size_t count) const {
+  const std::string path = "/proc/" + std::to_string(pid) + "/pagemap";
+  const UniqueFd pagemap(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!pagemap) return os_failure("open " + path);
+  std::vector<uint64_t> entries(count);
+  const size_t bytes = count * sizeof(uint64_t);
+  const auto page_bytes = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  const auto offset = static_cast<off_t>(address / page_bytes * sizeof(uint64_t));
+  const ssize_t got = ::pread(pagemap.get(), entries.data(), bytes, offset);
+  if (got < 0) return os_failure("read " + path);
+  if (static_cast<size_t>(got) != bytes) {
+    return failure(ErrorCode::kIo, "read " + path + ": a part only");
+  }
+  std::vector<bool> present(count);
+  for (size_t page = 0; page < count; ++page)
+    present[page] = (entries[page] & kPagePresent) != 0;
+  return present;
 }
 
 Expected<std::vector<SharedMapping>> SystemProcesses::shared_mappings(

@@ -47,6 +47,12 @@ class ProcessAccess {
   /// process_vm_readv(2): fills all of `bytes` or fails. May wait for the target's mmap lock.
   virtual Status read_memory(pid_t pid, uint64_t address, std::span<std::byte> bytes) const;
 
+  /// Which of `count` pages of memory from `address` on are in memory, by /proc/PID/pagemap:
+  /// reading others would make page tables for them in the target, or bring them back from swap.
+  /// kUnsupported where the kernel has no pagemap.
+  virtual Expected<std::vector<bool>> pages_in_memory(pid_t pid, uint64_t address,
+                                                      size_t count) const;
+
   /// The shared file mappings of the process whose /proc directory is `process`, by PROCMAP_QUERY.
   /// kUnsupported before Linux 6.11: read the text of maps then. May wait for the target's mmap
   /// lock.
@@ -60,6 +66,8 @@ class SystemProcesses final : public ProcessAccess {
   std::vector<bool> ended(std::span<const int> pidfds) const override;
   Expected<std::optional<int32_t>> exit_status(int pidfd) const override;
   Status read_memory(pid_t pid, uint64_t address, std::span<std::byte> bytes) const override;
+  Expected<std::vector<bool>> pages_in_memory(pid_t pid, uint64_t address,
+                                              size_t count) const override;
   Expected<std::vector<SharedMapping>> shared_mappings(const Directory& process) const override;
 };
 

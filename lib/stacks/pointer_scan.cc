@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "lib/base/units.h"
+#include "lib/stacks/memory.h"
 
 namespace dlprobe {
 namespace {
@@ -12,6 +13,31 @@ constexpr uint64_t kChunkBytes = kMiB;
 
 bool may_hold_objects(const Mapping& mapping) {
   return mapping.readable && mapping.writable && !mapping.shared;
+}
+
+struct Part {
+  uint64_t begin;
+  uint64_t end;
+};
+
+/// The parts of a mapping that are in memory, none larger than a chunk. All of it where the kernel
+/// does not tell.
+std::vector<Part> parts_in_memory(const ProcessAccess& processes, int32_t pid,
+                                  const Mapping& mapping) {
+  constexpr uint64_t kPage = ProcessMemory::kPageBytes;
+  const size_t count = (mapping.end - mapping.begin) / kPage;
+  const auto present = processes.pages_in_memory(pid, mapping.begin, count);
+  std::vector<Part> parts;
+  for (size_t page = 0; page < count; ++page) {
+    if (present && !(*present)[page]) continue;
+    const uint64_t at = mapping.begin + page * kPage;
+    if (!parts.empty() && parts.back().end == at && at - parts.back().begin < kChunkBytes) {
+      parts.back().end = at + kPage;
+    } else {
+      parts.push_back({.begin = at, .end = at + kPage});
+    }
+  }
+  return parts;
 }
 
 }  // namespace
@@ -39,11 +65,10 @@ bool PointerScan::run(std::span<const uint64_t> pointers, uint64_t limit_bytes,
 bool PointerScan::scan(const Mapping& mapping, std::span<const uint64_t> pointers,
                        const std::function<bool(uint64_t address, uint64_t pointer)>& found,
                        bool& goes_on) const {
-  std::vector<uint64_t> words(std::min(kChunkBytes, mapping.end - mapping.begin) /
-                              sizeof(uint64_t));
-  for (uint64_t at = mapping.begin; at < mapping.end; at += kChunkBytes) {
-    const auto chunk =
-        std::span(words).first(std::min(kChunkBytes, mapping.end - at) / sizeof(uint64_t));
+  std::vector<uint64_t> words(kChunkBytes / sizeof(uint64_t));
+  for (const Part& part : parts_in_memory(processes_, pid_, mapping)) {
+    const uint64_t at = part.begin;
+    const auto chunk = std::span(words).first((part.end - at) / sizeof(uint64_t));
     if (!processes_.read_memory(pid_, at, std::as_writable_bytes(chunk))) return false;
     for (size_t i = 0; i < chunk.size(); ++i) {
       // Most words lie outside of the range: one comparison each.

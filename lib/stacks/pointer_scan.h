@@ -11,7 +11,8 @@
 namespace dlprobe {
 
 /// Finds where a process keeps certain pointers: in its private writable memory, at multiples of
-/// eight bytes, the smallest mappings first.
+/// eight bytes, the smallest mappings first. Pages that are not in memory (never touched, or
+/// swapped out) are left alone.
 class PointerScan {
  public:
   PointerScan(const ProcessAccess& processes, int32_t pid, const AddressSpace& space)

@@ -33,6 +33,8 @@ namespace {
 constexpr auto kEnoughForLostBatch = std::chrono::seconds(15);
 // What somebody who faces a hung job waits for an answer; two snapshots a second apart tell enough.
 constexpr auto kQuickAnswer = std::chrono::seconds(3);
+// Of a mere look, walks of page tables would be the longest part.
+constexpr auto kShortestForPss = std::chrono::seconds(1);
 
 std::string random_id() {
   std::array<unsigned char, 16> bytes{};
@@ -121,6 +123,7 @@ class Examiner {
     target.collect.interval = request_.interval;
     target.snapshots = request_.probe->needs_snapshots;
     target.collect.snapshot = request_.snapshot;
+    target.collect.pss = !request_.watch_for || *request_.watch_for >= kShortestForPss;
     if (target.child) target.collect.adopter = ::getpid();
     return watch(machine_, std::move(target), *recorder_, signals_, progress_);
   }

@@ -25,6 +25,8 @@ constexpr BootNs kLinger = 3 * kSecond;
 constexpr BootNs kLoaderSilence = 120 * kSecond;
 constexpr BootNs kKillAfter = 3 * kSecond;
 constexpr BootNs kLookEvery = 10 * kSecond;
+// A second snapshot so soon after another would tell nothing new.
+constexpr BootNs kSnapshotIsFresh = 100 * kMillisecond;
 constexpr size_t kLongestLine = size_t{1} << 20;
 
 class Watch {
@@ -49,7 +51,8 @@ class Watch {
       if (!result_.end.at) wait_until(due);
     }
     collector_.take_ledger();
-    if (target_.snapshots && collector_.alive()) collector_.take_snapshot();
+    const bool is_fresh = snapshot_taken_ > 0 && now() - snapshot_taken_ < kSnapshotIsFresh;
+    if (target_.snapshots && collector_.alive() && !is_fresh) collector_.take_snapshot();
     result_.end.at = now();
     sink_.add(result_.end);
     return std::move(result_);
@@ -173,6 +176,7 @@ class Watch {
     if (!target_.snapshots || now() < next_snapshot_) return;
     const BootNs began = now();
     collector_.take_snapshot();
+    snapshot_taken_ = now();
     // The first look reads the libraries, which may take a while: --for is time to watch.
     if (target_.deadline) *target_.deadline += now() - began;
     next_snapshot_ = now() + (target_.deadline ? kSecond : 5 * kSecond);
@@ -207,6 +211,7 @@ class Watch {
   BootNs shown_at_ = 0;
   BootNs looked_at_ = 0;
   BootNs next_snapshot_ = 0;
+  BootNs snapshot_taken_ = 0;
   uint64_t batches_seen_ = 0;
   std::string pending_;
 };

@@ -58,6 +58,20 @@ TEST(SystemProcesses, ReadsMemory) {
   EXPECT_FALSE(processes.read_memory(::getpid(), 8, std::as_writable_bytes(std::span(copy))));
 }
 
+TEST(SystemProcesses, TellsWhichPagesAreInMemory) {
+  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  void* memory =
+      ::mmap(nullptr, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  std::span(static_cast<char*>(memory), 3 * page)[page] = 1;
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): an address of the target
+  const auto address = reinterpret_cast<uint64_t>(memory);
+  const auto present = SystemProcesses().pages_in_memory(::getpid(), address, 3);
+  ASSERT_TRUE(present) << to_string(present.error());
+  EXPECT_EQ(*present, (std::vector<bool>{false, true, false}));
+  ::munmap(memory, 3 * page);
+}
+
 TEST(SystemProcesses, ListsSharedMappingsOfFilesAlone) {
   const auto machine = live_machine();
   ASSERT_TRUE(machine);

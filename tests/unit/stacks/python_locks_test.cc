@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,17 @@ class FakeProcess final : public ProcessAccess {
     ++reads;
     return memory.read(address, bytes);
   }
+
+  Expected<std::vector<bool>> pages_in_memory(pid_t pid, uint64_t address,
+                                              size_t count) const override {
+    if (untouched.empty()) return ProcessAccess::pages_in_memory(pid, address, count);
+    std::vector<bool> present(count, true);
+    for (size_t page = 0; page < count; ++page)
+      present[page] = !untouched.contains(address + page * ProcessMemory::kPageBytes);
+    return present;
+  }
+
+  std::set<uint64_t> untouched;  ///< pages; none: the kernel does not tell
 };
 
 class PythonLocks : public ::testing::Test {
@@ -64,6 +76,14 @@ class PythonLocks : public ::testing::Test {
   AddressSpace space{{{.begin = kArena, .end = kArenaEnd, .readable = true, .writable = true}}};
   PythonLockPlaces places;
 };
+
+TEST_F(PythonLocks, PagesThatAreNotInMemoryAreLeftAlone) {
+  add_object(0x10100, types[0], {kSemaphore, 0, 0, 0});
+  process.untouched = {kArena};
+  EXPECT_TRUE(find().empty());
+  process.untouched = {kArena + 0x1000};
+  EXPECT_EQ(find().size(), 1U);
+}
 
 TEST_F(PythonLocks, LockHasNoOwner) {
   add_object(0x10100, types[0], {kSemaphore, 0, 0, 0});
