@@ -10,8 +10,6 @@
 namespace dlprobe {
 namespace {
 
-constexpr BootNs kShortestLook = kSecond;
-
 void append(std::vector<RootCause>& causes, std::vector<RootCause> more) {
   causes.insert(causes.end(), std::make_move_iterator(more.begin()),
                 std::make_move_iterator(more.end()));
@@ -56,6 +54,20 @@ std::vector<Finding> merge(const std::vector<RootCause>& causes) {
   return findings;
 }
 
+// What is not known because the watch was too short.
+std::optional<Gap> missing_history(const DeadlockFacts& facts) {
+  Gap gap{.what = "stacks and locks",
+          .why = "no snapshot was taken",
+          .effect = "whether anything stands still is not known",
+          .remedy = "watch for longer: --for 5s"};
+  if (facts.last == nullptr) return gap;
+  if (facts.span >= kShortestLook) return std::nullopt;
+  if (std::ranges::all_of(facts.threads, &ThreadFacts::still)) return std::nullopt;
+  gap.why = "the snapshots are less than a second apart";
+  gap.effect = "whether threads that ran in the last second get on is not known";
+  return gap;
+}
+
 Verdict examine_run(const Run& run, std::string_view machine) {
   Verdict verdict;
   const DeadlockFacts facts = deadlock_facts(run, machine);
@@ -63,17 +75,10 @@ Verdict examine_run(const Run& run, std::string_view machine) {
   // What has come to its end by itself did not hang.
   const bool ended = run.end && run.end->reason == RunEndReason::kSubjectEnded;
   const bool nothing_to_see = run.begin.preflight || never_started || ended;
-  if (facts.last == nullptr || facts.span < kShortestLook) {
-    if (!nothing_to_see) {
-      verdict.gaps.push_back({.what = "stacks and locks",
-                              .why = run.snapshots.empty()
-                                         ? "no snapshot was taken"
-                                         : "the snapshots are less than a second apart",
-                              .effect = "whether anything stands still is not known",
-                              .remedy = "watch for longer: --for 5s"});
-    }
-    if (facts.last == nullptr) return verdict;
+  if (auto gap = missing_history(facts); gap && !nothing_to_see) {
+    verdict.gaps.push_back(std::move(*gap));
   }
+  if (facts.last == nullptr) return verdict;
   const std::vector<RootCause> causes = find_causes(facts);
   verdict.findings = merge(causes);
   verdict.wait_graphs.push_back(make_wait_graph(facts, causes));

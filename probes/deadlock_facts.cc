@@ -43,14 +43,21 @@ std::vector<const TreeSnapshot*> recent(const Run& run) {
   return trees;
 }
 
+/// Since when a look says that the thread has not run: at the latest since the look itself.
+BootNs blocked_since(const ThreadSnapshot& look, BootNs at) {
+  return look.blocked_since != 0 ? std::min(look.blocked_since, at) : at;
+}
+
 void add_history(const std::vector<const TreeSnapshot*>& trees, ThreadFacts& facts) {
   const ThreadSnapshot& now = *facts.thread;
+  const BootNs end = trees.front()->at;
   facts.still = true;
   facts.same_stack = true;
-  facts.since = trees.front()->at;
+  facts.since = blocked_since(now, end);
   facts.looks = {&now};
   const ThreadSnapshot* first = nullptr;
   BootNs first_at = 0;
+  BootNs still_from = end;
   uint64_t stops = now.stopped ? 1 : 0;  // its counters are read after the stop
   for (size_t i = 1; i < trees.size(); ++i) {
     const ProcessSnapshot* process = find_process(*trees[i], facts.process->key);
@@ -59,24 +66,28 @@ void add_history(const std::vector<const TreeSnapshot*>& trees, ThreadFacts& fac
     facts.looks.push_back(before);
     first = before;
     first_at = trees[i]->at;
-    facts.seen_before = true;
+    facts.has_history = true;
     facts.same_stack = facts.same_stack && before->stack == now.stack;
     if (before->stopped) ++stops;
     facts.still = facts.still && stood_still(*before, now, stops);
-    if (facts.still) facts.since = trees[i]->at;
+    if (!facts.still) continue;
+    still_from = trees[i]->at;
+    facts.since = std::min(facts.since, blocked_since(*before, trees[i]->at));
   }
-  // What stood still from some snapshot on stands still now.
-  facts.still = facts.seen_before && facts.since < trees.front()->at;
+  // What stood still from some snapshot on stands still now; what did before dlprobe came, too.
+  const bool kernel_says_so = end - facts.since >= kShortestLook;
+  facts.still = still_from < end || kernel_says_so;
+  facts.has_history = facts.has_history || kernel_says_so;
   constexpr double kMostOfAPoll = 0.01;  // of a core
-  if (first == nullptr || first_at >= trees.front()->at || now.cpu_ns < first->cpu_ns) return;
-  facts.cpu_share = static_cast<double>(now.cpu_ns - first->cpu_ns) /
-                    static_cast<double>(trees.front()->at - first_at);
+  if (first == nullptr || first_at >= end || now.cpu_ns < first->cpu_ns) return;
+  facts.cpu_share =
+      static_cast<double>(now.cpu_ns - first->cpu_ns) / static_cast<double>(end - first_at);
   facts.busy_share =
       facts.cpu_share +
       static_cast<double>(now.queued_ns - std::min(first->queued_ns, now.queued_ns)) /
-          static_cast<double>(trees.front()->at - first_at);
-  facts.polls_again = facts.seen_before && facts.same_stack && !now.wait.running &&
-                      !now.wait.files.empty() && facts.cpu_share < kMostOfAPoll;
+          static_cast<double>(end - first_at);
+  facts.polls_again = facts.same_stack && !now.wait.running && !now.wait.files.empty() &&
+                      facts.cpu_share < kMostOfAPoll;
 }
 
 // A provider who can do something saves all who need him. What is left when nobody more is saved

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lib/base/library_name.h"
+#include "lib/base/units.h"
 #include "lib/model/recording.h"
 #include "lib/model/wait_graph.h"
 
@@ -31,6 +32,9 @@ enum class NeedKind {
   kContinue,  ///< SIGCONT
 };
 
+/// Looks that are less apart, and stillness that is shorter, say nothing.
+inline constexpr BootNs kShortestLook = kSecond;
+
 /// What one thread needs before it goes on, and who could give it.
 struct Need {
   NeedKind kind = NeedKind::kNothing;
@@ -52,12 +56,13 @@ struct ThreadFacts {
   const ThreadSnapshot* thread = nullptr;
   const ProcessInfo* info = nullptr;         ///< of its process; may be null
   std::vector<const ThreadSnapshot*> looks;  ///< at it, the newest first
-  bool seen_before = false;                  ///< in an earlier snapshot, too
-  bool still = false;                        ///< it did not run from `since` on
-  bool same_stack = false;                   ///< the same functions and lines in every snapshot
-  double cpu_share = 0;                      ///< of one core, from the first snapshot to the last
-  double busy_share = 0;                     ///< the same, with the time that it was ready to run
-  BootNs since = 0;                          ///< the snapshot from which on it did not run
+  /// It was in an earlier snapshot, too, or the kernel says for how long it has not run.
+  bool has_history = false;
+  bool still = false;       ///< it did not run from `since` on
+  bool same_stack = false;  ///< the same functions and lines in every snapshot
+  double cpu_share = 0;     ///< of one core, from the first snapshot to the last
+  double busy_share = 0;    ///< the same, with the time that it was ready to run
+  BootNs since = 0;         ///< from then on it did not run, maybe from before
   Need need;
   /// It runs for a moment now and then, and comes back to the same wait on files: poll in a loop.
   bool polls_again = false;

@@ -46,8 +46,11 @@ Finding finding_about(const DeadlockFacts& facts, FindingCode code, Confidence c
   finding.first_seen = thread.since;
   finding.last_seen = facts.last->at;
   if (thread.still) {
+    const bool since_before = thread.since < facts.last->at - facts.span;
     finding.evidence.push_back(time_fact("stood_still_for", facts.last->at - thread.since,
-                                         "timeslices in /proc/PID/task/TID/schedstat"));
+                                         since_before
+                                             ? "se.exec_start in /proc/PID/task/TID/sched"
+                                             : "timeslices in /proc/PID/task/TID/schedstat"));
   }
   const std::string library = blamed_library(*thread.thread);
   const std::string function = blamed_function(*thread.thread);

@@ -19,7 +19,7 @@ Activity activity_of(const ThreadFacts& thread, const std::set<std::string>& spi
                      const std::set<std::string>& roots) {
   const char state = thread.thread->state;
   if (state == 'T' || state == 't') return Activity::kStopped;
-  if (!thread.seen_before) return Activity::kUnknown;
+  if (!thread.has_history) return Activity::kUnknown;
   if (state == 'D' && thread.still) return Activity::kBlockedInKernel;
   if (spinning.contains(id_of(thread))) return Activity::kSpinning;
   // Who only waits to be woken may wait for a signal: no more than idle, unless a cause was found.

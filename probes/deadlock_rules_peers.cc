@@ -136,7 +136,7 @@ std::vector<RootCause> find_lost_peers(const DeadlockFacts& facts) {
     const ThreadFacts& thread = facts.threads[i];
     if (has_no_peer(facts, thread)) causes.push_back(no_peer(facts, i));
     const bool whole_process_stands =
-        thread.is_main() && thread.seen_before &&
+        thread.is_main() && thread.has_history &&
         (all_threads_are(*thread.process, 'T') || all_threads_are(*thread.process, 't'));
     if (whole_process_stands) causes.push_back(stopped(facts, i));
     if (thread.still && thread.need.kind == NeedKind::kKernel) causes.push_back(io_stall(facts, i));

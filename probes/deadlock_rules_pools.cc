@@ -85,7 +85,7 @@ bool stays_in_region(const ThreadFacts& spinner, const StackFrame& region) {
 std::optional<RootCause> spinning_team(const DeadlockFacts& facts, size_t index) {
   constexpr double kMostOfACore = 0.9;
   const ThreadFacts& spinner = facts.threads[index];
-  if (!is_forked_copy(*facts.run, spinner.process->key) || !spinner.seen_before ||
+  if (!is_forked_copy(*facts.run, spinner.process->key) || !spinner.has_history ||
       spinner.busy_share < kMostOfACore) {
     return std::nullopt;
   }

@@ -142,7 +142,7 @@ std::vector<RootCause> find_slow_parts(const DeadlockFacts& facts) {
   }
   for (size_t i = 0; i < facts.threads.size(); ++i) {
     const ThreadFacts& thread = facts.threads[i];
-    if (!thread.is_main() || thread.role() != Role::kWorker || !thread.seen_before) continue;
+    if (!thread.is_main() || thread.role() != Role::kWorker || !thread.has_history) continue;
     if (!is_idle(facts, thread)) causes.push_back(slow_worker(facts, i));
   }
   return causes;

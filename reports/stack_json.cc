@@ -133,13 +133,20 @@ Json frame_json(const StackFrame& frame) {
   return entry;
 }
 
-Json thread_json(const ThreadSnapshot& thread, std::string_view machine) {
+namespace {
+
+// A thread, looked at at that moment, with its whole stack, innermost frame first.
+Json thread_json(const ThreadSnapshot& thread, BootNs at, std::string_view machine) {
   Json entry = {{"tid", thread.tid},
                 {"comm", json_text(thread.comm)},
                 {"state", json_text(std::string(1, thread.state))}};
   put_number(entry, "cpu_s", static_cast<double>(thread.cpu_ns) / 1e9);
   put_number(entry, "queued_s", static_cast<double>(thread.queued_ns) / 1e9);
   entry["timeslices"] = thread.timeslices;
+  if (thread.blocked_since != 0) {
+    const BootNs blocked_for = std::max<BootNs>(at - thread.blocked_since, 0);
+    put_number(entry, "blocked_for_s", static_cast<double>(blocked_for) / 1e9);
+  }
   entry["waits_for"] = json_text(describe_wait(thread, machine));
   if (!thread.wait.running && thread.wait.syscall >= 0) entry["syscall"] = thread.wait.syscall;
   if (thread.futex) entry["futex"] = futex_json(*thread.futex);
@@ -153,6 +160,8 @@ Json thread_json(const ThreadSnapshot& thread, std::string_view machine) {
   return entry;
 }
 
+}  // namespace
+
 Json process_snapshot_json(const ProcessSnapshot& process, std::string_view machine) {
   Json entry = Json::object();
   if (!process.python.empty()) entry["python"] = json_text(process.python);
@@ -161,7 +170,7 @@ Json process_snapshot_json(const ProcessSnapshot& process, std::string_view mach
   put_number(entry, "pause_s", static_cast<double>(process.pause_ns) / 1e9);
   Json threads = Json::array();
   for (const ThreadSnapshot& thread : process.threads)
-    threads.push_back(thread_json(thread, machine));
+    threads.push_back(thread_json(thread, process.at, machine));
   entry["threads"] = std::move(threads);
   Json locks = Json::array();
   for (const SemLockState& lock : process.sem_locks)

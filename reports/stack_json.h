@@ -18,9 +18,6 @@ std::string describe_wait(const ThreadSnapshot& thread, std::string_view machine
 /// A frame: kind, function, name for people where it is another, file, line or offset.
 Json frame_json(const StackFrame& frame);
 
-/// A thread with its whole stack, innermost frame first.
-Json thread_json(const ThreadSnapshot& thread, std::string_view machine);
-
 /// What a snapshot says of a process beside its identity: `python`, `pause_s`, `threads` ...
 Json process_snapshot_json(const ProcessSnapshot& process, std::string_view machine);
 

@@ -1,9 +1,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <map>
+#include <optional>
 
+#include "lib/base/units.h"
 #include "reports/frame_text.h"
 #include "reports/stacks.h"
 #include "reports/text_layout.h"
@@ -15,6 +18,7 @@ namespace {
 struct ThreadGroup {
   const Json* first = nullptr;
   std::vector<int64_t> tids;
+  std::optional<double> blocked_for_s;  ///< of the one that has blocked last; nothing: one runs
 };
 
 // Processes whose threads are alike.
@@ -44,8 +48,11 @@ std::vector<ThreadGroup> group_threads(const Json& process, std::string& process
   for (const Json& thread : items_at(process, "threads")) {
     const std::string key = thread_key(thread);
     const auto [place, is_new] = places.try_emplace(key, groups.size());
-    if (is_new) groups.push_back({.first = &thread, .tids = {}});
-    groups[place->second].tids.push_back(id_at(thread, "tid"));
+    const auto blocked_for = number_at(thread, "blocked_for_s");
+    if (is_new) groups.push_back({.first = &thread, .tids = {}, .blocked_for_s = blocked_for});
+    ThreadGroup& group = groups[place->second];
+    group.tids.push_back(id_at(thread, "tid"));
+    group.blocked_for_s = std::min(group.blocked_for_s, blocked_for);
     process_key += '\n' + key;
   }
   return groups;
@@ -69,6 +76,15 @@ std::vector<ProcessGroup> group_processes(const Json& stacks) {
     return role_rank(text_at(*group.first, "role"));
   });
   return groups;
+}
+
+// "for 2 h", where it is long enough to mean something: of threads that stand alike the shortest.
+std::string since_text(const ThreadGroup& group) {
+  constexpr double kWorthAWord = 1;
+  const auto shortest = group.blocked_for_s.value_or(0);
+  if (shortest < kWorthAWord) return "";
+  const auto span = std::chrono::nanoseconds(static_cast<int64_t>(shortest * 1e9));
+  return (group.tids.size() > 1 ? ", for at least " : ", for ") + format_duration(span);
 }
 
 std::string doing_text(const Json& thread) {
@@ -133,9 +149,10 @@ void write_threads(TextPage& page, const ProcessGroup& group) {
     const bool is_one = threads.tids.size() == 1;
     const bool holds =
         holder && std::ranges::count(threads.tids, static_cast<int64_t>(*holder)) > 0;
-    page.paragraph("  ", fmt::format("thread{} {} ({}), {}{}", is_one ? "" : "s",
-                                     ranges_text(threads.tids), text_at(*threads.first, "comm"),
-                                     doing_text(*threads.first), holds ? ", holds the GIL" : ""));
+    page.paragraph(
+        "  ", fmt::format("thread{} {} ({}), {}{}{}", is_one ? "" : "s", ranges_text(threads.tids),
+                          text_at(*threads.first, "comm"), doing_text(*threads.first),
+                          since_text(threads), holds ? ", holds the GIL" : ""));
     write_frames(page, *threads.first);
   }
   if (left_out > 0) {

@@ -14,6 +14,7 @@
 #include "lib/base/parse.h"
 #include "lib/collect/access_gap.h"
 #include "lib/collect/channel_ends.h"
+#include "lib/collect/last_run.h"
 #include "lib/collect/lock_look.h"
 #include "lib/collect/python_look.h"
 #include "lib/collect/thread_waits.h"
@@ -120,19 +121,27 @@ class HeldRegisters {
   std::map<Thread, Held> held_;
 };
 
+/// What is kept from one look to the next.
+struct Kept {
+  explicit Kept(const Machine& machine) : last_run(machine) {}
+  ModuleCache modules;
+  PythonCodeCache codes;
+  HeldRegisters held;
+  LastRun last_run;
+};
+
 /// One process's look: everything that its threads need.
 class ProcessLook {
  public:
   ProcessLook(const Machine& machine, const SnapshotOptions& options, const SnapshotTarget& target,
-              ModuleCache& modules, PythonCodeCache& codes, HeldRegisters& held)
+              Kept& kept)
       : machine_(machine),
         options_(options),
         target_(target),
-        modules_(modules),
-        held_(held),
+        kept_(kept),
         image_thread_(image_thread(target)),
         memory_(machine.processes, image_thread_),
-        python_(memory_, codes) {}
+        python_(memory_, kept.codes) {}
 
   Expected<ProcessSnapshot> look() {
     ProcessSnapshot snapshot{.key = target_.key, .at = machine_.clock->now()};
@@ -140,14 +149,14 @@ class ProcessLook {
     DLP_TRY(image_, open_image());
     DLP_TRY(const auto tids, list_threads(*target_.directory, target_.key.pid, kMostThreads));
     read_space();
-    Unwinder unwinder(memory_, space_, *image_, modules_);
+    Unwinder unwinder(memory_, space_, *image_, kept_.modules);
     for (const int32_t tid : tids) {
       if (auto thread = look_at(tid, unwinder)) snapshot.threads.push_back(std::move(*thread));
     }
     if (forbidden_) {
       snapshot.python_note = to_string(*forbidden_);
     } else if (!kernel_thread_) {
-      ModuleSymbols symbols(*image_, modules_);
+      ModuleSymbols symbols(*image_, kept_.modules);
       python_.find(space_, symbols);
       look_again_at_those_who_moved(snapshot, unwinder);
       stop_and_look(snapshot, unwinder);
@@ -235,6 +244,10 @@ class ProcessLook {
           describe_wait(*machine_.processes, process, {.pid = image_thread_, .tid = tid}, *call);
       walk(*call, thread, unwinder);
     }
+    if (call && !call->running) {
+      thread.blocked_since =
+          kept_.last_run.of(process, task, stat->processor).value_or(thread.blocked_since);
+    }
     if (!call || stat->state == 'D') thread.wchan = read_wchan(task);
     mark_consistent(thread);
     return thread;
@@ -254,6 +267,7 @@ class ProcessLook {
     const auto before = slices_.at(thread.tid);
     const auto after = read_schedstat(*target_.directory, "task/" + std::to_string(thread.tid));
     thread.consistent = before && after && *before == *after;
+    if (!thread.consistent) thread.blocked_since = 0;
     if (!after) return;
     thread.cpu_ns = after->cpu_ns;
     thread.queued_ns = after->queued_ns;
@@ -286,7 +300,8 @@ class ProcessLook {
     }
     stack_pointers_[thread.tid] = call.stack_pointer;
     thread.futex = decode_futex_wait(call, memory_, space_);
-    const Registers* held = held_.find({target_.key, thread.tid}, call, slices_.at(thread.tid));
+    const Registers* held =
+        kept_.held.find({target_.key, thread.tid}, call, slices_.at(thread.tid));
     const NativeStack stack =
         unwinder.unwind(held != nullptr ? *held
                                         : Registers{.program_counter = call.program_counter,
@@ -355,7 +370,7 @@ class ProcessLook {
       const auto call = calls_.find(stopped.tid);
       const auto ran = slices_.at(stopped.tid);
       if (call != calls_.end() && ran && call->second.stack_pointer == stopped.stack_pointer) {
-        held_.keep({target_.key, stopped.tid}, call->second, *ran, registers);
+        kept_.held.keep({target_.key, stopped.tid}, call->second, *ran, registers);
       }
       put(unwinder.unwind(registers), thread);
       thread.stopped = true;
@@ -409,7 +424,7 @@ class ProcessLook {
     const Mapping* mapping = space_.find(address);
     if (mapping == nullptr) return frame;
     frame.file = mapping->path;
-    const auto& file = modules_.file_of(*image_, *mapping);
+    const auto& file = kept_.modules.file_of(*image_, *mapping);
     const auto bias = file ? (*file)->bias(*mapping) : std::nullopt;
     if (!bias) return frame;
     frame.offset = address - *bias;
@@ -427,8 +442,7 @@ class ProcessLook {
   const Machine& machine_;
   const SnapshotOptions& options_;
   const SnapshotTarget& target_;
-  ModuleCache& modules_;
-  HeldRegisters& held_;
+  Kept& kept_;
   int32_t image_thread_;
   std::shared_ptr<const Directory> image_;  ///< the /proc directory of image_thread_
   PidStatus status_;
@@ -477,19 +491,17 @@ void translate_owners(TreeSnapshot& tree, std::span<const uint64_t> namespaces) 
 
 struct SnapshotTaker::State {
   State(Machine looked_at, const SnapshotOptions& chosen)
-      : machine(std::move(looked_at)), options(chosen) {}
+      : machine(std::move(looked_at)), options(chosen), kept(machine) {}
 
   Machine machine;
   SnapshotOptions options;
-  ModuleCache modules;
-  PythonCodeCache codes;
-  HeldRegisters held;
+  Kept kept;
 
   TreeSnapshot take(const std::vector<SnapshotTarget>& targets, std::vector<Gap>& gaps) {
     TreeSnapshot tree{.at = machine.clock->now()};
     std::vector<std::unique_ptr<ProcessLook>> looks;
     for (const SnapshotTarget& target : targets) {
-      auto look = std::make_unique<ProcessLook>(machine, options, target, modules, codes, held);
+      auto look = std::make_unique<ProcessLook>(machine, options, target, kept);
       auto snapshot = look->look();
       if (snapshot) {
         std::ranges::move(look->take_gaps(), std::back_inserter(gaps));

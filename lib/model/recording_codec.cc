@@ -396,6 +396,7 @@ void fields(A& a, Is<ThreadSnapshot> auto& v) {
   a("cpu_ns", v.cpu_ns);
   a("queued_ns", v.queued_ns);
   a("slices", v.timeslices);
+  a.time("since", v.blocked_since);
   a("wait", v.wait);
   a("futex", v.futex);
   a("stack", v.stack);

@@ -107,6 +107,8 @@ struct ThreadSnapshot {
   uint64_t cpu_ns = 0;      ///< that it has run (schedstat), else its ticks
   uint64_t queued_ns = 0;   ///< that it was ready to run and had no CPU (schedstat)
   uint64_t timeslices = 0;  ///< how often it was put on a CPU: still the same, still the same wait
+  /// It has not run since this moment, or an earlier one; 0: not known, or it runs.
+  BootNs blocked_since = 0;
   std::string wchan;  ///< the kernel's function that it waits in, where no more is known of it
   ThreadWait wait;
   std::optional<FutexWait> futex;

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -82,6 +83,10 @@ Expected<std::vector<bool>> ProcessAccess::pages_in_memory(pid_t /*pid*/, uint64
   return recorded("pagemap");
 }
 
+Status ProcessAccess::run_on_cpu(int32_t /*cpu*/, const std::function<Status()>& /*work*/) const {
+  return recorded("sched_setaffinity");
+}
+
 Expected<std::vector<SharedMapping>> ProcessAccess::shared_mappings(
     const Directory& /*process*/) const {
   return recorded("PROCMAP_QUERY");
@@ -151,6 +156,20 @@ Expected<std::vector<bool>> SystemProcesses::pages_in_memory(pid_t pid, uint64_t
   for (size_t page = 0; page < count; ++page)
     present[page] = (entries[page] & kPagePresent) != 0;
   return present;
+}
+
+Status SystemProcesses::run_on_cpu(int32_t cpu, const std::function<Status()>& work) const {
+  cpu_set_t before{};
+  if (::sched_getaffinity(0, sizeof before, &before) != 0) return os_failure("sched_getaffinity");
+  if (cpu < 0 || cpu >= CPU_SETSIZE) {
+    return failure(ErrorCode::kUnsupported, "a CPU beyond " + std::to_string(CPU_SETSIZE));
+  }
+  cpu_set_t one{};
+  CPU_SET(cpu, &one);
+  if (::sched_setaffinity(0, sizeof one, &one) != 0) return os_failure("sched_setaffinity");
+  Status result = work();
+  ::sched_setaffinity(0, sizeof before, &before);
+  return result;
 }
 
 Expected<std::vector<SharedMapping>> SystemProcesses::shared_mappings(

@@ -3,6 +3,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -53,6 +54,11 @@ class ProcessAccess {
   virtual Expected<std::vector<bool>> pages_in_memory(pid_t pid, uint64_t address,
                                                       size_t count) const;
 
+  /// Runs `work` while the calling thread is on that CPU, and no other; what it returns. Fails if
+  /// that CPU is offline or not in this process's cpuset. The thread may then run where it might
+  /// before.
+  virtual Status run_on_cpu(int32_t cpu, const std::function<Status()>& work) const;
+
   /// The shared file mappings of the process whose /proc directory is `process`, by PROCMAP_QUERY.
   /// kUnsupported before Linux 6.11: read the text of maps then. May wait for the target's mmap
   /// lock.
@@ -68,6 +74,7 @@ class SystemProcesses final : public ProcessAccess {
   Status read_memory(pid_t pid, uint64_t address, std::span<std::byte> bytes) const override;
   Expected<std::vector<bool>> pages_in_memory(pid_t pid, uint64_t address,
                                               size_t count) const override;
+  Status run_on_cpu(int32_t cpu, const std::function<Status()>& work) const override;
   Expected<std::vector<SharedMapping>> shared_mappings(const Directory& process) const override;
 };
 

@@ -69,6 +69,7 @@ Expected<PidStat> parse_pid_stat(std::string_view text) {
   fields.number(22, stat.start_ticks);
   fields.number(26, stat.start_code);
   fields.number(28, stat.start_stack);
+  fields.number(39, stat.processor);
   fields.number(48, stat.arg_start);
   fields.number(52, stat.exit_code);
   if (!fields.valid()) return malformed(kFile, "not a number", text);

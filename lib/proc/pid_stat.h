@@ -23,6 +23,7 @@ struct PidStat {
   uint64_t start_ticks = 0;   ///< 22
   uint64_t start_code = 0;    ///< 26; 1: no right to see it; 0: no memory (a zombie)
   uint64_t start_stack = 0;   ///< 28; 0 without the right
+  int32_t processor = 0;      ///< 39: the CPU that it ran on last
   uint64_t arg_start = 0;     ///< 48; 0 without the right
   int32_t exit_code = 0;      ///< 52: wait status of a zombie; 0 without the right
 

@@ -13,6 +13,7 @@
 #include "lib/proc/pid_stat.h"
 #include "lib/proc/pid_statm.h"
 #include "lib/proc/pid_status.h"
+#include "lib/proc/sched_file.h"
 #include "lib/proc/shm_name.h"
 #include "lib/proc/smaps_rollup.h"
 #include "lib/proc/syscall_file.h"
@@ -27,7 +28,7 @@ void run(std::string_view text) {
   [[maybe_unused]] const auto result = kParse(text);
 }
 
-constexpr std::array<std::pair<std::string_view, Parser>, 17> kParsers = {{
+constexpr std::array<std::pair<std::string_view, Parser>, 18> kParsers = {{
     {"cgroup_limit", run<parse_cgroup_limit>},
     {"cgroup_oom_kills", run<parse_cgroup_oom_kills>},
     {"cgroup_stat_v1", run<parse_cgroup_stat_v1>},
@@ -38,6 +39,7 @@ constexpr std::array<std::pair<std::string_view, Parser>, 17> kParsers = {{
     {"meminfo", run<parse_meminfo>},
     {"mountinfo", run<parse_mountinfo>},
     {"pid_cgroup", run<parse_pid_cgroup>},
+    {"sched", run<parse_sched_file>},
     {"shm_name", run<parse_shm_name>},
     {"smaps_rollup", run<parse_smaps_rollup>},
     {"stat", run<parse_pid_stat>},

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "lib/base/units.h"
 #include "tests/unit/probes/hang_scene.h"
 #include "tests/unit/probes/scene.h"
 
@@ -92,6 +93,24 @@ TEST(Deadlock, AWaitThatMovedIsNone) {
   scene.wait_in_futex(scene.main(kWorker), mutex_of(150));
   EXPECT_TRUE(scene.examine(1).findings.empty());
   EXPECT_FALSE(scene.examine(1).gaps.empty());
+}
+
+TEST(Deadlock, OneLookIsEnoughWhereTheKernelSaysSinceWhen) {
+  HangScene scene = busy_scene();
+  ThreadSnapshot& worker = scene.main(kWorker);
+  scene.wait_in_futex(worker, mutex_of(150));
+  worker.blocked_since = Scene::at(0) - 3600 * kSecond;
+  const auto finding = find(scene.examine(1), FindingCode::kForkInheritedLock);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->first_seen, worker.blocked_since);
+}
+
+TEST(Deadlock, WhatTheKernelSaysOfTheLastSecondIsNoProof) {
+  HangScene scene = busy_scene();
+  ThreadSnapshot& worker = scene.main(kWorker);
+  scene.wait_in_futex(worker, mutex_of(150));
+  worker.blocked_since = Scene::at(0) - kSecond / 2;
+  EXPECT_TRUE(scene.examine(1).findings.empty());
 }
 
 TEST(Deadlock, AJobThatCameToItsEndDidNotHang) {

@@ -12,6 +12,7 @@
 #include "lib/proc/pid_stat.h"
 #include "lib/proc/pid_statm.h"
 #include "lib/proc/pid_status.h"
+#include "lib/proc/sched_file.h"
 #include "lib/proc/smaps_rollup.h"
 #include "lib/proc/syscall_file.h"
 
@@ -38,6 +39,25 @@ const std::string kStat =
     "0 0 0 94115778214960 94115778216576 94116825608192 140735671945901 140735671945974 "
     "140735671945974 140735671947243 9\n";
 
+// Linux 6.18, the first lines.
+const std::string kSched =
+    "cat (25322, #threads: 1)\n"
+    "-------------------------------------------------------------------\n"
+    "se.exec_start                                :      43561729.432785\n";
+
+TEST(SchedFile, GivesTheClockOfTheLastRun) {
+  const auto clock = parse_sched_file(kSched);
+  ASSERT_TRUE(clock) << to_string(clock.error());
+  EXPECT_EQ(*clock, 43561729432785U);
+  expect_every_truncation_refused(kSched, parse_sched_file);
+}
+
+TEST(SchedFile, RefusesWhatIsNoTime) {
+  for (const std::string number : {"", "-1.000000", "1", "1.5", "18446744073709551615.000000"}) {
+    EXPECT_FALSE(parse_sched_file("\nse.exec_start : " + number + "\n")) << number;
+  }
+}
+
 TEST(PidStat, GivesTheFieldsOfTheManual) {
   const auto stat = parse_pid_stat(kStat);
   ASSERT_TRUE(stat) << to_string(stat.error());
@@ -54,6 +74,7 @@ TEST(PidStat, GivesTheFieldsOfTheManual) {
   EXPECT_EQ(stat->start_code, 94115778179072U);
   EXPECT_EQ(stat->start_stack, 140735671943472U);
   EXPECT_EQ(stat->arg_start, 140735671945901U);
+  EXPECT_EQ(stat->processor, 0);
   EXPECT_EQ(stat->exit_code, 9);
   EXPECT_FALSE(is_kernel_thread(*stat));
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "lib/base/escape.h"
+#include "lib/base/units.h"
 #include "tests/unit/reports/cases.h"
 
 namespace dlprobe {
@@ -46,6 +47,21 @@ TEST(Stacks, ThreadsAndProcessesThatAreAlikeAreFolded) {
             "    . pthread_mutex_lock (libc.so.6)\n"
             "      Data.__getitem__ (/srv/job/data.py:14)\n"
             "workers 102, 103, 107: same as worker 101\n");
+}
+
+TEST(Stacks, SaySinceWhenWhereTheKernelDoes) {
+  testing::ReportCase each = testing::hang_case();
+  auto& processes = each.recording.runs[0].snapshots[0].processes;
+  const auto block = [](ProcessSnapshot& process, size_t thread, BootNs span) {
+    process.at = 10'000 * kSecond;
+    process.threads[thread].blocked_since = process.at - span;
+  };
+  block(processes[0], 1, 7200 * kSecond);
+  block(processes[0], 2, 3 * kSecond);
+  block(processes[1], 0, 7200 * kSecond);
+  const std::string text = text_of(each);
+  EXPECT_THAT(text, HasSubstr("waits for semaphore 0x7f0010, for at least 3.0 s\n"));
+  EXPECT_THAT(text, HasSubstr("waits for mutex 0x7f1000, held by thread 106, for 2 h 0 min\n"));
 }
 
 TEST(Stacks, AWorkerThatStandsElsewhereIsNotFoldedAway) {
