@@ -81,6 +81,10 @@ Verdict examine_run(const Run& run, std::string_view machine) {
   if (facts.last == nullptr) return verdict;
   const std::vector<RootCause> causes = find_causes(facts);
   verdict.findings = merge(causes);
+  // A loader that failed is not one in which nothing was stuck.
+  if (causes.empty()) {
+    if (auto gap = gap_of_failed_loader(run)) verdict.gaps.push_back(std::move(*gap));
+  }
   verdict.wait_graphs.push_back(make_wait_graph(facts, causes));
   return verdict;
 }

@@ -52,22 +52,16 @@ void add_history(const std::vector<const TreeSnapshot*>& trees, ThreadFacts& fac
   const ThreadSnapshot& now = *facts.thread;
   const BootNs end = trees.front()->at;
   facts.still = true;
-  facts.same_stack = true;
   facts.since = blocked_since(now, end);
-  facts.looks = {&now};
-  const ThreadSnapshot* first = nullptr;
-  BootNs first_at = 0;
+  facts.looks = {{.thread = &now, .at = end}};
   BootNs still_from = end;
   uint64_t stops = now.stopped ? 1 : 0;  // its counters are read after the stop
   for (size_t i = 1; i < trees.size(); ++i) {
     const ProcessSnapshot* process = find_process(*trees[i], facts.process->key);
     const ThreadSnapshot* before = process == nullptr ? nullptr : find_thread_of(*process, now.tid);
     if (before == nullptr) break;
-    facts.looks.push_back(before);
-    first = before;
-    first_at = trees[i]->at;
+    facts.looks.push_back({.thread = before, .at = trees[i]->at});
     facts.has_history = true;
-    facts.same_stack = facts.same_stack && before->stack == now.stack;
     if (before->stopped) ++stops;
     facts.still = facts.still && stood_still(*before, now, stops);
     if (!facts.still) continue;
@@ -78,16 +72,14 @@ void add_history(const std::vector<const TreeSnapshot*>& trees, ThreadFacts& fac
   const bool kernel_says_so = end - facts.since >= kShortestLook;
   facts.still = still_from < end || kernel_says_so;
   facts.has_history = facts.has_history || kernel_says_so;
+  facts.busy_share = core_share(facts, facts.looks.size()).busy;
+  const auto moved = std::ranges::find_if(
+      facts.looks, [&](const Look& look) { return look.thread->stack != now.stack; });
+  const auto same = static_cast<size_t>(moved - facts.looks.begin());
+  facts.same_stack = lasts_long(facts, same);
   constexpr double kMostOfAPoll = 0.01;  // of a core
-  if (first == nullptr || first_at >= end || now.cpu_ns < first->cpu_ns) return;
-  facts.cpu_share =
-      static_cast<double>(now.cpu_ns - first->cpu_ns) / static_cast<double>(end - first_at);
-  facts.busy_share =
-      facts.cpu_share +
-      static_cast<double>(now.queued_ns - std::min(first->queued_ns, now.queued_ns)) /
-          static_cast<double>(end - first_at);
-  facts.polls_again = facts.same_stack && !now.wait.running && !now.wait.files.empty() &&
-                      facts.cpu_share < kMostOfAPoll;
+  facts.polls_again = facts.looks.size() > 1 && facts.same_stack && !now.wait.running &&
+                      !now.wait.files.empty() && core_share(facts, same).run < kMostOfAPoll;
 }
 
 // A provider who can do something saves all who need him. What is left when nobody more is saved
@@ -127,6 +119,23 @@ bool is_of_a_library(std::string_view file) {
 }
 
 }  // namespace
+
+bool lasts_long(const ThreadFacts& thread, size_t count) {
+  constexpr BootNs kLong = 3 * kSecond;
+  if (count == thread.looks.size()) return true;
+  return count > 0 && thread.looks.front().at - thread.looks[count - 1].at >= kLong;
+}
+
+CoreShare core_share(const ThreadFacts& thread, size_t count) {
+  const Look& last = thread.looks.front();
+  const Look& first = thread.looks[std::max<size_t>(count, 1) - 1];
+  if (first.at >= last.at || last.thread->cpu_ns < first.thread->cpu_ns) return {};
+  const auto span = static_cast<double>(last.at - first.at);
+  const double run = static_cast<double>(last.thread->cpu_ns - first.thread->cpu_ns) / span;
+  const uint64_t queued =
+      last.thread->queued_ns - std::min(first.thread->queued_ns, last.thread->queued_ns);
+  return {.run = run, .busy = run + static_cast<double>(queued) / span};
+}
 
 size_t DeadlockFacts::find(const ProcessKey& process, int32_t tid) const {
   const auto found = std::ranges::find_if(threads, [&](const ThreadFacts& each) {

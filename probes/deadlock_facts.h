@@ -50,18 +50,23 @@ struct Need {
   std::optional<int32_t> missing_tid;
 };
 
+/// A thread in one snapshot.
+struct Look {
+  const ThreadSnapshot* thread = nullptr;
+  BootNs at = 0;
+};
+
 /// A thread as the last snapshot has it, with what all snapshots tell of it.
 struct ThreadFacts {
   const ProcessSnapshot* process = nullptr;
   const ThreadSnapshot* thread = nullptr;
-  const ProcessInfo* info = nullptr;         ///< of its process; may be null
-  std::vector<const ThreadSnapshot*> looks;  ///< at it, the newest first
+  const ProcessInfo* info = nullptr;  ///< of its process; may be null
+  std::vector<Look> looks;            ///< at it, the newest first
   /// It was in an earlier snapshot, too, or the kernel says for how long it has not run.
   bool has_history = false;
   bool still = false;       ///< it did not run from `since` on
-  bool same_stack = false;  ///< the same functions and lines in every snapshot
-  double cpu_share = 0;     ///< of one core, from the first snapshot to the last
-  double busy_share = 0;    ///< the same, with the time that it was ready to run
+  bool same_stack = false;  ///< the same functions and lines for long; see lasts_long
+  double busy_share = 0;    ///< of one core, running or ready to, from the first look to the last
   BootNs since = 0;         ///< from then on it did not run, maybe from before
   Need need;
   /// It runs for a moment now and then, and comes back to the same wait on files: poll in a loop.
@@ -72,6 +77,18 @@ struct ThreadFacts {
   bool is_main() const { return thread->tid == process->key.pid; }
   Role role() const { return info == nullptr ? Role::kOther : info->role; }
 };
+
+/// Whether what the newest `count` looks have in common is no chance: they are all there are, or go
+/// back for 3 s at least. What stands still may have done so only since some time into the watch.
+bool lasts_long(const ThreadFacts& thread, size_t count);
+
+/// How much of one core the thread took from the oldest of the newest `count` looks to the last
+/// one.
+struct CoreShare {
+  double run = 0;   ///< on a CPU
+  double busy = 0;  ///< on a CPU, or ready to run
+};
+CoreShare core_share(const ThreadFacts& thread, size_t count);
 
 /// What the snapshots of a run tell. Points into the recording.
 struct DeadlockFacts {

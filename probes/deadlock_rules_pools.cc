@@ -62,22 +62,26 @@ bool turns_round(const ThreadSnapshot& thread) {
          });
 }
 
-// From the parallel region outwards nothing moved at any look, and it turned round at most of them.
-bool stays_in_region(const ThreadFacts& spinner, const StackFrame& region) {
+// How many looks back, for long, nothing moved from the parallel region outwards, and it turned
+// round at most of them; 0: it did not stay there.
+size_t looks_in_region(const ThreadFacts& spinner, const StackFrame& region) {
   const auto outer = [&](const ThreadSnapshot& thread) {
     const auto from = std::ranges::find(thread.stack, region);
     return std::vector<StackFrame>(from, thread.stack.end());
   };
   const auto wanted = outer(*spinner.thread);
+  size_t count = 0;
   size_t seen = 0;
   size_t turning = 0;
-  for (const ThreadSnapshot* look : spinner.looks) {
-    if (look->stack.empty()) continue;
-    if (outer(*look) != wanted) return false;
-    ++seen;
-    if (turns_round(*look)) ++turning;
+  for (const Look& look : spinner.looks) {
+    const bool has_stack = !look.thread->stack.empty();
+    if (has_stack && outer(*look.thread) != wanted) break;
+    ++count;
+    if (has_stack) ++seen;
+    if (turns_round(*look.thread)) ++turning;
   }
-  return seen >= 3 && turning * 2 > seen;
+  const bool stays = seen >= 3 && turning * 2 > seen && lasts_long(spinner, count);
+  return stays ? count : 0;
 }
 
 // A forked copy that turns round and round in a barrier of a parallel region, and has none of the
@@ -85,21 +89,22 @@ bool stays_in_region(const ThreadFacts& spinner, const StackFrame& region) {
 std::optional<RootCause> spinning_team(const DeadlockFacts& facts, size_t index) {
   constexpr double kMostOfACore = 0.9;
   const ThreadFacts& spinner = facts.threads[index];
-  if (!is_forked_copy(*facts.run, spinner.process->key) || !spinner.has_history ||
-      spinner.busy_share < kMostOfACore) {
+  if (!is_forked_copy(*facts.run, spinner.process->key) || !spinner.has_history) {
     return std::nullopt;
   }
   const StackFrame* region = parallel_region(*spinner.thread);
   if (region == nullptr) return std::nullopt;
   const std::string library(base_name(region->file));
   if (count_pool_threads(*spinner.process, library) > 0) return std::nullopt;
-  if (!stays_in_region(spinner, *region)) return std::nullopt;
+  const size_t looks = looks_in_region(spinner, *region);
+  const double busy_share = core_share(spinner, looks).busy;
+  if (looks == 0 || busy_share < kMostOfACore) return std::nullopt;
   Finding finding =
       finding_about(facts, FindingCode::kForkLostThreadPool, Confidence::kCertain, spinner);
   finding.message = name_of(facts, spinner) + " spins in a parallel region of " + library +
                     " for threads that are not here: they were not copied by fork";
   finding.evidence.push_back({.name = "busy_share",
-                              .value = spinner.busy_share,
+                              .value = busy_share,
                               .unit = "1",
                               .source = "/proc/PID/task/TID/schedstat",
                               .at = facts.last->at,

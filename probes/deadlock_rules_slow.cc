@@ -62,9 +62,9 @@ std::string place_of(const ThreadFacts& thread) {
 bool stays_on_line(const ThreadFacts& worker) {
   const StackFrame* now = user_frame(*worker.thread);
   if (now == nullptr) return worker.same_stack;
-  return std::ranges::all_of(worker.looks, [&](const ThreadSnapshot* look) {
-    if (look->stack.empty()) return true;
-    const StackFrame* then = user_frame(*look);
+  return std::ranges::all_of(worker.looks, [&](const Look& look) {
+    if (look.thread->stack.empty()) return true;
+    const StackFrame* then = user_frame(*look.thread);
     return then != nullptr && then->function == now->function && then->line == now->line;
   });
 }

@@ -197,7 +197,7 @@ class Examiner {
     begin_run({.plan = plan});
     if (plan.fault.empty()) {
       look_at_own_shm(machine_, *recorder_);
-      if (has_error_in_last_run()) {
+      if (has_finding_in_last_run(Severity::kError)) {
         recorder_->add(RunEnd{.at = machine_.clock->now(),
                               .reason = RunEndReason::kNotStarted,
                               .text = "its shared memory would not fit"});
@@ -207,13 +207,12 @@ class Examiner {
     start_plan(executable, plan);
   }
 
-  bool has_error_in_last_run() const {
+  bool has_finding_in_last_run(Severity least) const {
     const Recording last = {.header = recorder_->recording().header,
                             .runs = {recorder_->recording().runs.back()}};
     const Verdict verdict = request_.probe->examine(last);
-    return std::ranges::any_of(verdict.findings, [](const Finding& finding) {
-      return finding.severity == Severity::kError;
-    });
+    return std::ranges::any_of(
+        verdict.findings, [least](const Finding& finding) { return finding.severity >= least; });
   }
 
   void start_plan(const std::string& executable, const LoaderPlan& plan) {
@@ -232,11 +231,15 @@ class Examiner {
     if (!child) return refuse(child.error(), kExitUsage);
     const auto root = process_key(machine_, child->pid());
     if (!root) return refuse(root.error(), kExitIncomplete);
-    const WatchResult watched = watch_target({.root = *root,
-                                              .child = child->pid(),
-                                              .progress = std::move(read_end),
-                                              .deadline = deadline(request_.watch_for),
-                                              .ends_with_watch = true});
+    WatchTarget target{.root = *root,
+                       .child = child->pid(),
+                       .progress = std::move(read_end),
+                       .deadline = deadline(request_.watch_for),
+                       .ends_with_watch = true};
+    if (request_.probe->needs_snapshots) {
+      target.is_stuck = [this] { return has_finding_in_last_run(Severity::kWarning); };
+    }
+    const WatchResult watched = watch_target(std::move(target));
     interrupted_ = watched.interrupted;
     const bool refused_its_options = watched.child_wait_status &&
                                      !recorder_->recording().runs.back().loader &&

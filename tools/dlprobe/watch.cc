@@ -23,6 +23,10 @@ constexpr BootNs kLinger = 3 * kSecond;
 // A reference loader of ours that says nothing for so long is stuck; it would keep dlprobe for
 // ever.
 constexpr BootNs kLoaderSilence = 120 * kSecond;
+// A loader that says nothing for so long is looked at every second ...
+constexpr BootNs kQuiet = 2 * kSecond;
+// ... and ended after so long, if the looks show that it is stuck.
+constexpr BootNs kStuckSilence = 5 * kSecond;
 constexpr BootNs kKillAfter = 3 * kSecond;
 constexpr BootNs kLookEvery = 10 * kSecond;
 // A second snapshot so soon after another would tell nothing new.
@@ -51,8 +55,9 @@ class Watch {
       if (!result_.end.at) wait_until(due);
     }
     collector_.take_ledger();
-    const bool is_fresh = snapshot_taken_ > 0 && now() - snapshot_taken_ < kSnapshotIsFresh;
-    if (target_.snapshots && collector_.alive() && !is_fresh) collector_.take_snapshot();
+    const bool is_fresh = snapshot_at_ > 0 && now() - snapshot_at_ < kSnapshotIsFresh;
+    const bool wants_last = target_.snapshots && !ending_since_ && !is_fresh;
+    if (wants_last && collector_.alive()) collector_.take_snapshot();
     result_.end.at = now();
     sink_.add(result_.end);
     return std::move(result_);
@@ -89,18 +94,34 @@ class Watch {
     if (!target_.child) return;
     const pid_t child = *target_.child;
     const bool time_is_up = target_.deadline && now() >= *target_.deadline;
-    const bool is_silent = now() - last_word_ > kLoaderSilence;
-    if (!ending_since_ && (time_is_up || is_silent || result_.interrupted)) {
+    const bool is_silent = silence() > kLoaderSilence;
+    if (ending_since_) {
+      // It is asked once.
+    } else if (is_silent || seems_stuck()) {
+      end_silent_loader(child);
+    } else if (time_is_up || result_.interrupted) {
       ending_since_ = now();
-      if (is_silent) {
-        sink_.add(Event{.at = now(),
-                        .kind = "note",
-                        .text = "the reference loader made no progress for 2 minutes and was ended",
-                        .process = target_.root});
-      }
       ::kill(child, SIGTERM);
     }
     if (ending_since_ && now() - *ending_since_ > kKillAfter) ::kill(child, SIGKILL);
+  }
+
+  BootNs silence() const { return now() - last_word_; }
+
+  // Each snapshot is judged once.
+  bool seems_stuck() {
+    if (!target_.is_stuck || silence() < kStuckSilence || judged_ == snapshot_at_) return false;
+    judged_ = snapshot_at_;
+    return target_.is_stuck();
+  }
+
+  void end_silent_loader(pid_t child) {
+    ending_since_ = now();
+    const std::string text = "the reference loader made no progress for " +
+                             format_duration(std::chrono::seconds(silence() / kSecond)) +
+                             " and was ended";
+    sink_.add(Event{.at = now(), .kind = "note", .text = text, .process = target_.root});
+    ::kill(child, SIGTERM);
   }
 
   void wait_until(BootNs due) {
@@ -173,13 +194,16 @@ class Watch {
 
   // Where there is a deadline the watch is short, and its first second tells most.
   void take_snapshot_now_and_then() {
-    if (!target_.snapshots || now() < next_snapshot_) return;
+    // Threads on their way out tell nothing of what they waited for.
+    if (!target_.snapshots || ending_since_) return;
+    const bool is_quiet = target_.is_stuck && silence() > kQuiet;
+    const BootNs every = target_.deadline || is_quiet ? kSecond : 5 * kSecond;
     const BootNs began = now();
+    if (snapshot_at_ != 0 && began - snapshot_at_ < every) return;
     collector_.take_snapshot();
-    snapshot_taken_ = now();
     // The first look reads the libraries, which may take a while: --for is time to watch.
     if (target_.deadline) *target_.deadline += now() - began;
-    next_snapshot_ = now() + (target_.deadline ? kSecond : 5 * kSecond);
+    snapshot_at_ = now();
   }
 
   void look_now_and_then() {
@@ -210,8 +234,8 @@ class Watch {
   BootNs last_word_ = 0;
   BootNs shown_at_ = 0;
   BootNs looked_at_ = 0;
-  BootNs next_snapshot_ = 0;
-  BootNs snapshot_taken_ = 0;
+  BootNs snapshot_at_ = 0;  ///< when the last one was complete; 0: none yet
+  BootNs judged_ = 0;       ///< the snapshot of that time
   uint64_t batches_seen_ = 0;
   std::string pending_;
 };

@@ -24,7 +24,10 @@ struct WatchTarget {
   UniqueFd progress;  ///< the reference loader's progress lines, non-blocking; or none
   std::optional<BootNs> deadline;      ///< when --for runs out
   std::function<void()> now_and_then;  ///< called every 10 s while the root lives; or none
-  CollectOptions collect;              ///< what is sampled, and how often
+  /// Of dlprobe's own program: whether what was recorded so far shows that it cannot go on, or
+  /// takes very long. Asked after a snapshot while no progress line comes; or none.
+  std::function<bool()> is_stuck;
+  CollectOptions collect;        ///< what is sampled, and how often
   bool snapshots = false;        ///< of stacks and locks: at the start, now and then, at the end
   bool ends_with_watch = false;  ///< dlprobe's own program: ended when the watch ends
 };

@@ -43,6 +43,20 @@ constexpr std::array kLost = {
     FaultParameter{"seconds", Type::kCount, "", "how long the loader hangs (default 20)"}};
 constexpr std::array kSemaphores = {
     kSize, FaultParameter{"count", Type::kCount, "", "how many are left behind (default 11)"}};
+constexpr FaultParameter kHangAfter = {"after", Type::kCount, "",
+                                       "batches before it happens (default 4)"};
+constexpr FaultParameter kWorker = {"worker", Type::kIndex, "",
+                                    "number of the worker that it happens to (default 0)"};
+constexpr std::array kHangOfWorker = {kHangAfter, kWorker};
+constexpr std::array kHangOfTrainer = {kHangAfter};
+constexpr std::array kLostPool = {
+    kHangAfter, kWorker,
+    FaultParameter{"wait", Type::kWord, "blocking|spinning",
+                   "blocking: the worker sleeps (default); spinning: it turns round at 100 % of a "
+                   "core, OMP_WAIT_POLICY=active (wants two cores)"}};
+constexpr std::array kSlow = {
+    kHangAfter, kWorker,
+    FaultParameter{"seconds", Type::kCount, "", "that one sample takes (default 3600)"}};
 constexpr std::array kInodes = {
     kAfter, FaultParameter{"inodes", Type::kCount, "", "nr_inodes of the private /dev/shm"}};
 
@@ -66,6 +80,27 @@ constexpr std::array kFaults = {
               "a process that was killed left named semaphores in /dev/shm", kSemaphores},
     FaultInfo{FaultKind::kShmInodesExhausted, "shm-inodes-exhausted",
               "/dev/shm has free space but no inode left for a new file", kInodes},
+    FaultInfo{FaultKind::kForkInheritedLock, "fork-inherited-lock",
+              "a worker wants a mutex that another thread of the main process held at the fork",
+              kHangOfWorker},
+    FaultInfo{FaultKind::kForkLostThreadPool, "fork-lost-thread-pool",
+              "a worker uses the OpenMP threads that the main process had started before the fork",
+              kLostPool},
+    FaultInfo{FaultKind::kLockCycle, "lock-cycle",
+              "two threads of a worker take two mutexes in opposite order", kHangOfWorker},
+    FaultInfo{FaultKind::kLockHolderDead, "lock-holder-dead",
+              "a worker wants a mutex in shared memory that a killed process had taken",
+              kHangOfWorker},
+    FaultInfo{FaultKind::kPipeWithoutPeer, "pipe-without-peer",
+              "a worker reads from a pipe whose writer was killed, and holds its other end itself",
+              kHangOfWorker},
+    FaultInfo{FaultKind::kWorkerStopped, "worker-stopped", "a worker is stopped by SIGSTOP",
+              kHangOfWorker},
+    FaultInfo{FaultKind::kSlowSample, "slow-sample", "one sample of a worker takes very long",
+              kSlow},
+    FaultInfo{FaultKind::kConsumerStuck, "consumer-stuck",
+              "the training loop waits for something else while all batches are ready",
+              kHangOfTrainer},
 };
 
 std::string known_faults() {
@@ -95,6 +130,11 @@ Status check_value(const FaultParameter& parameter, std::string_view value) {
     const auto count = parse_int<uint64_t>(value);
     if (count && *count >= 1 && *count <= 1'000'000) return {};
     return failure(ErrorCode::kInvalid, shown + " is not a number from 1 to 1000000");
+  }
+  if (parameter.type == Type::kIndex) {
+    const auto index = parse_int<uint64_t>(value);
+    if (index && *index <= 1'000'000) return {};
+    return failure(ErrorCode::kInvalid, shown + " is not a number from 0 to 1000000");
   }
   for (const std::string_view word : split(parameter.words, '|')) {
     if (word == value) return {};
@@ -176,6 +216,33 @@ void plan_litter(const Fault& fault, const Need& need, FaultEffects& effects) {
   effects.mount_bytes = fault.number("size", effects.stale_bytes + 2 * need.bytes + kMiB);
 }
 
+/// The kinds that make the loader stand still; they need no /dev/shm of their own.
+bool is_hang(FaultKind kind) {
+  return kind >= FaultKind::kForkInheritedLock;
+}
+
+Expected<FaultEffects> plan_hang(const Fault& fault, const LoaderPlan& plan) {
+  FaultEffects effects;
+  if (plan.workers == 0) {
+    return failure(ErrorCode::kInvalid,
+                   "without workers nobody can wait for one another, so this fault cannot happen; "
+                   "give --workers 1 or more");
+  }
+  const uint64_t worker = fault.number("worker", 0);
+  if (worker >= static_cast<uint64_t>(plan.workers)) {
+    return failure(ErrorCode::kInvalid, "worker=" + std::to_string(worker) +
+                                            ": the workers are numbered from 0 to " +
+                                            std::to_string(plan.workers - 1));
+  }
+  effects.hang = fault.kind;
+  effects.hang_after = static_cast<int>(fault.number("after", 4));
+  effects.hang_worker = static_cast<int>(worker);
+  effects.needs_batches = effects.hang_after + 2 * in_flight(plan);
+  effects.spins = fault.word("wait", "blocking") == "spinning";
+  effects.sample_time = std::chrono::seconds(fault.number("seconds", 3600));
+  return effects;
+}
+
 }  // namespace
 
 std::span<const FaultInfo> all_faults() {
@@ -215,6 +282,7 @@ Expected<Fault> parse_fault(std::string_view text) {
 Expected<FaultEffects> effects_of(const Fault& fault, const LoaderPlan& plan) {
   FaultEffects effects;
   if (fault.kind == FaultKind::kNone) return effects;
+  if (is_hang(fault.kind)) return plan_hang(fault, plan);
   if (plan.workers == 0) {
     return failure(ErrorCode::kInvalid,
                    "without workers nothing is shared, so no fault of shared memory can happen; "
@@ -224,8 +292,6 @@ Expected<FaultEffects> effects_of(const Fault& fault, const LoaderPlan& plan) {
   const Need need{forecast.batch_bytes, forecast.batches, forecast.bytes};
   effects.private_mount = true;
   switch (fault.kind) {
-    case FaultKind::kNone:
-      break;
     case FaultKind::kShmTooSmall:
       stall(fault, plan, effects);
       effects.mount_bytes = fault.number("size", std::min(64 * kMiB, need.bytes / 2));
@@ -263,6 +329,8 @@ Expected<FaultEffects> effects_of(const Fault& fault, const LoaderPlan& plan) {
     case FaultKind::kShmStaleFiles:
     case FaultKind::kLeakedSemaphores:
       plan_litter(fault, need, effects);
+      break;
+    default:  // of plan_hang
       break;
   }
   if (effects.abandon_every > 0 && plan.sharing_strategy != SharingStrategy::kFileSystem) {

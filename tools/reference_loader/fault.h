@@ -23,11 +23,19 @@ enum class FaultKind {
   kBatchLostInWorker,
   kLeakedSemaphores,
   kShmInodesExhausted,
+  kForkInheritedLock,
+  kForkLostThreadPool,
+  kLockCycle,
+  kLockHolderDead,
+  kPipeWithoutPeer,
+  kWorkerStopped,
+  kSlowSample,
+  kConsumerStuck,
 };
 
 /// A parameter of a fault, as in --fault shm-exhausted:after=3,mode=sigbus.
 struct FaultParameter {
-  enum class Type { kSize, kCount, kWord };
+  enum class Type { kSize, kCount, kIndex, kWord };  ///< a count is at least 1, an index 0
   std::string_view key;
   Type type;
   std::string_view words;  ///< of kWord: what it may be, "error|sigbus"
@@ -48,7 +56,7 @@ struct Fault {
   FaultKind kind = FaultKind::kNone;
   std::map<std::string, std::string, std::less<>> parameters;
 
-  uint64_t number(std::string_view key, uint64_t otherwise) const;  ///< of a size or a count
+  uint64_t number(std::string_view key, uint64_t otherwise) const;  ///< of all but a word
   std::string word(std::string_view key, std::string_view otherwise) const;
 };
 
@@ -74,6 +82,13 @@ struct FaultEffects {
   std::chrono::seconds lost_batch_limit{
       0};                 ///< how long the training loop waits for one batch; 0: for ever
   int needs_batches = 0;  ///< per epoch, so that it happens at all
+
+  /// The loader stands still, for ever or for `sample_time`: its kind, else kNone; see hang.h.
+  FaultKind hang = FaultKind::kNone;
+  int hang_after = 0;   ///< the first batch that it may happen in
+  int hang_worker = 0;  ///< the worker that it happens to
+  bool spins = false;   ///< threads of OpenMP turn round where they would sleep
+  std::chrono::seconds sample_time{0};
 };
 
 /// kInvalid if the fault cannot happen to this plan (says why).

@@ -21,6 +21,7 @@
 
 #include "lib/base/units.h"
 #include "tools/reference_loader/ipc.h"
+#include "tools/reference_loader/result_queue.h"
 #include "tools/reference_loader/segment.h"
 #include "tools/reference_loader/signals.h"
 
@@ -184,6 +185,15 @@ Expected<OtherJob> start_other_job(uint64_t bytes) {
 
 Expected<FaultScene> FaultScene::set(const FaultEffects& effects) {
   FaultScene scene;
+  if (effects.hang == FaultKind::kLockHolderDead) {
+    DLP_TRY(scene.dead_lock_, make_lock_file(HolderDeath::kIsForgotten));
+    DLP_TRY(const pid_t pid, litter_and_die([&]() -> Status {
+              DLP_TRY(pthread_mutex_t* const lock, map_lock(scene.dead_lock_.get()));
+              pthread_mutex_lock(lock);
+              return {};
+            }));
+    scene.notes_.push_back("process " + std::to_string(pid) + " was killed while it held a lock");
+  }
   if (!effects.private_mount) return scene;
   DLP_CHECK(enter_private_mount(effects));
   std::string mounted = "a private /dev/shm of " + format_bytes(effects.mount_bytes);

@@ -12,10 +12,11 @@
 
 namespace dlprobe::loader {
 
-/// The stage of a fault: what is made in /dev/shm before the loader starts.
+/// The stage of a fault: what is made before the loader starts, in /dev/shm or in memory.
 ///
-/// All of it is in a mount namespace of this process and its children, with a tmpfs of its own on
-/// /dev/shm: the machine's is not touched, and the last process takes everything with it.
+/// What is in /dev/shm is in a mount namespace of this process and its children, with a tmpfs of
+/// its own on /dev/shm: the machine's is not touched, and the last process takes everything with
+/// it.
 class FaultScene {
  public:
   /// Sets it. To be called while this process has no other thread (a user namespace, which is how
@@ -24,9 +25,12 @@ class FaultScene {
 
   /// What was done, a sentence each.
   const std::vector<std::string>& notes() const { return notes_; }
+  /// The file of a lock whose holder was killed; -1: none.
+  int dead_lock() const { return dead_lock_.get(); }
 
  private:
   std::vector<std::string> notes_;
+  UniqueFd dead_lock_;
   UniqueFd other_job_;  ///< the other job ends when this is closed
 };
 

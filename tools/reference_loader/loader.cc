@@ -176,17 +176,16 @@ Expected<Taken> Loader::next(LoadedBatch& batch) {
 }
 
 Status Loader::wait(std::chrono::milliseconds limit, bool& moved) {
-  std::vector<pollfd> entries;
-  for (const int fd : {stop_fd(), pin_thread_ ? pin_thread_->ready() : group_->results(),
-                       setup_.manager != nullptr ? setup_.manager->socket() : -1}) {
-    entries.push_back({.fd = fd, .events = POLLIN, .revents = 0});
+  // As PyTorch's loader: for results alone, for a while, and then it looks after everything else
+  // (_try_get_data in torch/utils/data/dataloader.py).
+  if (pin_thread_) {
+    moved = pin_thread_->wait(limit);
+  } else {
+    pollfd entry{.fd = group_->results(), .events = POLLIN, .revents = 0};
+    moved = poll(&entry, 1, static_cast<int>(limit.count())) > 0;
   }
-  group_->add_poll_entries(entries);
-  const int ready = poll(entries.data(), entries.size(), static_cast<int>(limit.count()));
   if (stop_signal() != 0) return failure(ErrorCode::kTimeout, "stopped");
-  if (ready <= 0) return {};
   DLP_CHECK(check_others());
-  moved = entries[1].revents != 0;
   return moved ? take_arrival() : Status();
 }
 

@@ -65,6 +65,10 @@ class Loader {
   /// Waits, taking nothing, until every outstanding task is done, or nothing moves: what a long
   /// training step, an evaluation or a checkpoint does to a loader.
   Status wait_for_full_prefetch();
+  /// For a fault: stops a worker with SIGSTOP.
+  void stop_worker(int worker) const {
+    if (group_) group_->stop_worker(worker);
+  }
   /// For faults: a worker is killed with its finished batches untaken, and a new set of workers
   /// goes on in its place, as when a script catches the error and makes itself a new iterator.
   Status abandon_workers();
@@ -80,7 +84,7 @@ class Loader {
   Status send_next_task();
   Status send(const Task& task);
   Expected<LoadedBatch> load_here(const Task& task);
-  /// Waits for something to happen and takes it in; false if nothing did within `limit`.
+  /// Waits for a result and takes it in; `moved` is false if none came within `limit`.
   Status wait(std::chrono::milliseconds limit, bool& moved);
   Status take_arrival();
   Status check_others() const;

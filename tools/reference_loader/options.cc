@@ -163,6 +163,7 @@ std::string_view value_of(const FaultParameter& parameter) {
     case FaultParameter::Type::kSize:
       return "SIZE";
     case FaultParameter::Type::kCount:
+    case FaultParameter::Type::kIndex:
       return "N";
     case FaultParameter::Type::kWord:
       return parameter.words;
@@ -171,7 +172,9 @@ std::string_view value_of(const FaultParameter& parameter) {
 }
 
 std::string fault_help() {
-  std::string text = "Faults (--fault NAME[:key=value,...]), each inside a private /dev/shm:\n";
+  std::string text =
+      "Faults (--fault NAME[:key=value,...]); those of shared memory inside a private "
+      "/dev/shm:\n";
   for (const FaultInfo& info : all_faults()) {
     text += fmt::format("  {}\n      {}\n", info.name, info.summary);
     for (const FaultParameter& parameter : info.parameters) {

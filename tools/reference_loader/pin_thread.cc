@@ -2,8 +2,6 @@
 
 #include <poll.h>
 #include <pthread.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <array>
 #include <csignal>
@@ -12,6 +10,12 @@
 #include "tools/reference_loader/ipc.h"
 
 namespace dlprobe::loader {
+namespace {
+
+// How long its end may take.
+constexpr int kTickMs = 50;
+
+}  // namespace
 
 Expected<Arrival> receive(const WorkerGroup& group, const LoaderSetup& setup) {
   DLP_TRY(const ResultMessage message, group.read_result());
@@ -61,11 +65,7 @@ Expected<Arrival> receive(const WorkerGroup& group, const LoaderSetup& setup) {
 }
 
 PinThread::PinThread(const WorkerGroup& group, const LoaderSetup& setup, bool pinned)
-    : group_(group),
-      setup_(setup),
-      pinned_(pinned),
-      ready_(eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE)),
-      stop_(eventfd(0, EFD_CLOEXEC)) {
+    : group_(group), setup_(setup), pinned_(pinned) {
   // Signals are the main thread's: only there they interrupt a wait.
   sigset_t all{};
   sigset_t before{};
@@ -76,14 +76,16 @@ PinThread::PinThread(const WorkerGroup& group, const LoaderSetup& setup, bool pi
 }
 
 PinThread::~PinThread() {
-  const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = write(stop_.get(), &one, sizeof one);
+  stops_ = true;
   thread_.join();
 }
 
+bool PinThread::wait(std::chrono::milliseconds limit) {
+  std::unique_lock lock(mutex_);
+  return filled_.wait_for(lock, limit, [this] { return !queue_.empty(); });
+}
+
 Expected<Arrival> PinThread::take() {
-  uint64_t count = 0;
-  [[maybe_unused]] const ssize_t got = read(ready_.get(), &count, sizeof count);
   const std::scoped_lock lock(mutex_);
   Expected<Arrival> front = std::move(queue_.front());
   queue_.pop_front();
@@ -92,19 +94,17 @@ Expected<Arrival> PinThread::take() {
 
 void PinThread::run() {
   pthread_setname_np(pthread_self(), "dlp-pin");
-  for (;;) {
-    std::array<pollfd, 2> entries = {{{.fd = stop_.get(), .events = POLLIN, .revents = 0},
-                                      {.fd = group_.results(), .events = POLLIN, .revents = 0}}};
-    if (poll(entries.data(), entries.size(), -1) < 0) continue;
-    if (entries[0].revents != 0) return;
+  while (!stops_) {
+    // As the main thread without it: for results alone, for a while.
+    pollfd entry{.fd = group_.results(), .events = POLLIN, .revents = 0};
+    if (poll(&entry, 1, kTickMs) <= 0) continue;
     Expected<Arrival> arrival = pin_one();
     const bool broken = !arrival;
     {
       const std::scoped_lock lock(mutex_);
       queue_.push_back(std::move(arrival));
     }
-    const uint64_t one = 1;
-    [[maybe_unused]] const ssize_t written = write(ready_.get(), &one, sizeof one);
+    filled_.notify_one();
     if (broken) return;
   }
 }

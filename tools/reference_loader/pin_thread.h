@@ -1,5 +1,8 @@
 #pragma once
 
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <mutex>
@@ -8,7 +11,6 @@
 #include <thread>
 
 #include "lib/base/error.h"
-#include "lib/base/unique_fd.h"
 #include "tools/reference_loader/tensors.h"
 #include "tools/reference_loader/worker_group.h"
 
@@ -46,8 +48,9 @@ class PinThread {
   PinThread(const PinThread&) = delete;
   PinThread& operator=(const PinThread&) = delete;
 
-  /// Readable while there is something to take.
-  int ready() const { return ready_.get(); }
+  /// Waits until there is something to take; false if there is nothing within `limit`.
+  bool wait(std::chrono::milliseconds limit);
+  /// The next one; wait() has said that there is one.
   Expected<Arrival> take();
 
  private:
@@ -57,9 +60,9 @@ class PinThread {
   const WorkerGroup& group_;
   const LoaderSetup& setup_;
   bool pinned_;
-  UniqueFd ready_;
-  UniqueFd stop_;
+  std::atomic<bool> stops_ = false;
   std::mutex mutex_;
+  std::condition_variable filled_;
   std::deque<Expected<Arrival>> queue_;
   std::thread thread_;
 };

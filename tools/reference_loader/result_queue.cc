@@ -8,17 +8,14 @@
 #include "tools/reference_loader/ipc.h"
 
 namespace dlprobe::loader {
-namespace {
 
 static_assert(sizeof(ResultMessage) <= PIPE_BUF);
 
 Expected<pthread_mutex_t*> map_lock(int file) {
   void* page = mmap(nullptr, sizeof(pthread_mutex_t), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  if (page == MAP_FAILED) return os_failure("map the lock of the result queue");
+  if (page == MAP_FAILED) return os_failure("map a lock in shared memory");
   return static_cast<pthread_mutex_t*>(page);
 }
-
-}  // namespace
 
 Expected<ResultWriter> ResultWriter::open(int pipe, int lock_file) {
   DLP_TRY(pthread_mutex_t* const lock, map_lock(lock_file));
@@ -34,16 +31,18 @@ Status ResultWriter::write(const ResultMessage& message) const {
   return written;
 }
 
-Expected<UniqueFd> make_lock_file() {
-  DLP_TRY(UniqueFd file, make_memory_file("dlprobe-result-lock"));
+Expected<UniqueFd> make_lock_file(HolderDeath death) {
+  DLP_TRY(UniqueFd file, make_memory_file("dlprobe-lock"));
   if (ftruncate(file.get(), sizeof(pthread_mutex_t)) != 0) {
-    return os_failure("make the lock of the result queue");
+    return os_failure("make a lock in shared memory");
   }
   DLP_TRY(pthread_mutex_t* const lock, map_lock(file.get()));
   pthread_mutexattr_t attributes{};
   pthread_mutexattr_init(&attributes);
   pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
-  pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+  if (death == HolderDeath::kIsTold) {
+    pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+  }
   pthread_mutex_init(lock, &attributes);
   pthread_mutexattr_destroy(&attributes);
   munmap(lock, sizeof(pthread_mutex_t));

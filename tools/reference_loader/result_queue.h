@@ -52,7 +52,16 @@ class ResultWriter {
   pthread_mutex_t* lock_;
 };
 
+/// What becomes of a lock in shared memory whose holder dies.
+enum class HolderDeath {
+  kIsTold,       ///< to the next one, who then has it (a robust mutex)
+  kIsForgotten,  ///< it stays taken for ever
+};
+
 /// A file in memory with the lock in it, ready to be used.
-Expected<UniqueFd> make_lock_file();
+Expected<UniqueFd> make_lock_file(HolderDeath death);
+
+/// The lock in such a file, mapped for as long as this process lives.
+Expected<pthread_mutex_t*> map_lock(int file);
 
 }  // namespace dlprobe::loader

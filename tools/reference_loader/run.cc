@@ -7,12 +7,15 @@
 
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <random>
+#include <string_view>
 #include <utility>
 
 #include "tools/reference_loader/fault_scene.h"
+#include "tools/reference_loader/hang.h"
 #include "tools/reference_loader/image_source.h"
 #include "tools/reference_loader/ipc.h"
 #include "tools/reference_loader/loader.h"
@@ -113,6 +116,7 @@ class TrainingLoop {
     const bool keeps = batches_ > effects.stall_after - effects.keep_batches &&
                        static_cast<int>(kept_.size()) < effects.keep_batches;
     if (keeps) kept_.push_back(batch.tensors);
+    make_hang();
     if (batches_ == effects.stall_after) {
       progress_.event("fault", "the training loop pauses until prefetching is complete");
       DLP_CHECK(loader_.wait_for_full_prefetch());
@@ -129,6 +133,18 @@ class TrainingLoop {
       }
     }
     return {};
+  }
+
+  void make_hang() {
+    const FaultEffects& effects = setup_.effects;
+    if (batches_ != effects.hang_after) return;
+    if (effects.hang == FaultKind::kWorkerStopped) {
+      progress_.event("fault", fmt::format("worker {} is stopped", effects.hang_worker));
+      loader_.stop_worker(effects.hang_worker);
+    } else if (effects.hang == FaultKind::kConsumerStuck) {
+      progress_.event("fault", "the training loop waits for something that does not come");
+      hang_in_training_loop();
+    }
   }
 
   const LoaderSetup& setup_;
@@ -168,6 +184,7 @@ void print_summary(const LoaderDone& done, const Trainer& trainer) {
 }
 
 int train(const LoaderSetup& setup, Trainer& trainer, Progress& progress) {
+  const HangPreparation preparation(setup.effects);
   Loader loader(setup, progress, trainer.is_cuda());
   progress.hello({.at = boot_now(),
                   .device = trainer.device(),
@@ -201,7 +218,8 @@ int train(const LoaderSetup& setup, Trainer& trainer, Progress& progress) {
 }
 
 int run_with_data(const LoaderOptions& options, const FaultEffects& effects,
-                  const std::vector<std::string>& args, Progress& progress) {
+                  const FaultScene& scene, const std::vector<std::string>& args,
+                  Progress& progress) {
   std::unique_ptr<ShmManager> manager;
   if (options.plan.sharing_strategy == SharingStrategy::kFileSystem && options.plan.workers > 0) {
     auto started = ShmManager::start();
@@ -219,8 +237,9 @@ int run_with_data(const LoaderOptions& options, const FaultEffects& effects,
     const bool usage = images.error().code == ErrorCode::kNotFound;
     return fail(progress, images.error(), usage ? kExitUsage : kExitFailed);
   }
+  // As in a real script, the threads of OpenCV and libtorch run before the workers are forked.
+  use_opencv_threads();
   if (options.train) {
-    // As in a real script, libtorch's threads run before the workers are forked.
     const Status warm = (*trainer)->warm_up(options.plan);
     if (!warm) return fail(progress, warm.error(), kExitFailed);
   }
@@ -229,8 +248,24 @@ int run_with_data(const LoaderOptions& options, const FaultEffects& effects,
                           .args = args,
                           .images = *images,
                           .manager = manager.get(),
-                          .random = std::random_device()()};
+                          .random = std::random_device()(),
+                          .dead_lock = scene.dead_lock()};
   return train(setup, **trainer, progress);
+}
+
+// OpenMP reads its settings when it is loaded.
+void start_again_with_spinning_threads(const std::vector<std::string>& args) {
+  constexpr const char* kVariable = "OMP_WAIT_POLICY";
+  const char* now = getenv(kVariable);  // NOLINT(concurrency-mt-unsafe)
+  if (now != nullptr && std::string_view(now) == "active") return;
+  setenv(kVariable, "active", 1);  // NOLINT(concurrency-mt-unsafe)
+  std::vector<std::string> own(args);
+  own.insert(own.begin(), "dlprobe-reference-loader");
+  std::vector<char*> arguments;
+  for (std::string& argument : own)
+    arguments.push_back(argument.data());
+  arguments.push_back(nullptr);
+  execv("/proc/self/exe", arguments.data());
 }
 
 }  // namespace
@@ -240,6 +275,8 @@ void complain(const std::string& text) {
 }
 
 int run_loader(const LoaderOptions& options, const std::vector<std::string>& args) {
+  const auto effects = effects_of(options.fault, options.plan);
+  if (effects && effects->spins) start_again_with_spinning_threads(args);
   set_process_name("dlp-loader");
   install_stop_handlers();
   if (options.progress_fd >= 0 && fcntl(options.progress_fd, F_GETFD) < 0) {
@@ -250,7 +287,6 @@ int run_loader(const LoaderOptions& options, const std::vector<std::string>& arg
   }
   if (options.progress_fd > STDERR_FILENO) fcntl(options.progress_fd, F_SETFD, FD_CLOEXEC);
   Progress progress(options.progress_fd);
-  const auto effects = effects_of(options.fault, options.plan);
   if (!effects) return fail(progress, effects.error(), kExitUsage);
   const Status fits = check_memory(options.plan, *effects);
   if (!fits) return fail(progress, fits.error(), kExitUsage);
@@ -258,7 +294,7 @@ int run_loader(const LoaderOptions& options, const std::vector<std::string>& arg
   if (!scene) return fail(progress, scene.error(), kExitUsage);
   for (const std::string& note : scene->notes())
     progress.event("fault", note);
-  const int code = run_with_data(options, *effects, args, progress);
+  const int code = run_with_data(options, *effects, *scene, args, progress);
   if (stop_signal() != 0) die_by(stop_signal());
   return code;
 }

@@ -157,6 +157,12 @@ void use_torch_threads(int count) {
   at::set_num_threads(count);
 }
 
+void use_torch_pool() {
+  constexpr int64_t kManyNumbers = 4'000'000;  // fewer would be added up in one thread
+  if (at::get_num_threads() < 2) at::set_num_threads(2);
+  [[maybe_unused]] const at::Tensor sum = at::ones({kManyNumbers}).sum();
+}
+
 std::string libtorch_version() {
   return TORCH_VERSION;
 }

@@ -59,6 +59,9 @@ void convert_floats(std::span<const float> floats, std::string_view dtype,
 /// How many threads libtorch's operators use in this process.
 void use_torch_threads(int count);
 
+/// A parallel region of libtorch, in two or more threads: those of OpenMP are there from then on.
+void use_torch_pool();
+
 /// "1.13.1"
 std::string libtorch_version();
 

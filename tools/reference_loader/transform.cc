@@ -136,6 +136,15 @@ Status fill_batch(SampleMaker& maker, const BatchPlace& place, std::span<const u
   return {};
 }
 
+void use_opencv_threads() {
+  constexpr int kStripes = 64;
+  std::vector<int> sums(kStripes);
+  cv::parallel_for_(cv::Range(0, kStripes), [&](const cv::Range& range) {
+    for (int i = range.start; i < range.end; ++i)
+      sums[static_cast<size_t>(i)] = i;
+  });
+}
+
 void use_no_opencv_threads() {
   cv::setNumThreads(0);
 }

@@ -57,6 +57,9 @@ struct BatchMemory {
 Status fill_batch(SampleMaker& maker, const BatchPlace& place, std::span<const uint32_t> images,
                   const BatchMemory& memory, const BrokenImageHandler& on_broken);
 
+/// Work for OpenCV's threads: they are there from then on.
+void use_opencv_threads();
+
 /// OpenCV works in the calling thread only: what a worker process wants.
 void use_no_opencv_threads();
 

@@ -17,6 +17,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tools/reference_loader/hang.h"
 #include "tools/reference_loader/ipc.h"
 #include "tools/reference_loader/options.h"
 #include "tools/reference_loader/result_queue.h"
@@ -214,7 +215,7 @@ class Worker {
          ResultWriter writer)
       : state_(state),
         options_(options),
-        share_in_feeder_(effects.share_in_feeder),
+        effects_(effects),
         samples_(state.images, options.plan),
         maker_(state, {.strategy = options.plan.sharing_strategy,
                        .reserve = !effects.sparse_segments,
@@ -245,7 +246,9 @@ class Worker {
     message.index = task.index;
     message.samples = task.samples;
     message.key = next_key_++;
-    if (const Status collated = collate(task, images, outgoing); !collated) {
+    Status collated = hang(task.index);
+    if (collated) collated = collate(task, images, outgoing);
+    if (!collated) {
       message.kind = ResultKind::kFailed;
       put_text(message.text, to_string(collated.error()));
       outgoing.segments.clear();
@@ -255,8 +258,16 @@ class Worker {
     feeder_.put(std::move(outgoing));
   }
 
+  // Once: what returns was no hang.
+  Status hang(int batch) {
+    const bool is_here = effects_.hang != FaultKind::kNone &&
+                         effects_.hang_worker == state_.worker && batch >= effects_.hang_after;
+    if (!is_here || std::exchange(has_hung_, true)) return {};
+    return hang_in_worker(effects_, state_.fds[kDeadLock]);
+  }
+
   Status collate(const TaskHeader& task, std::span<const uint32_t> images, Outgoing& outgoing) {
-    if (share_in_feeder_) {
+    if (effects_.share_in_feeder) {
       DLP_TRY(outgoing.unshared, make_private_batch(options_.plan, static_cast<int>(task.samples)));
       return fill(task, images, outgoing.unshared->samples, outgoing.unshared->labels);
     }
@@ -288,7 +299,8 @@ class Worker {
 
   const WorkerState& state_;
   const LoaderOptions& options_;
-  bool share_in_feeder_;
+  const FaultEffects& effects_;
+  bool has_hung_ = false;
   SampleMaker samples_;
   SegmentMaker maker_;
   Sharer sharer_;
@@ -324,7 +336,6 @@ WorkerState decode_state(const std::vector<uint8_t>& bytes) {
 int run_worker(WorkerState state) {
   set_process_name("dlp-worker");
   install_worker_handlers();
-  use_torch_threads(1);
   use_no_opencv_threads();
   const auto report = [&](const Error& error) {
     fmt::print(stderr, "dlprobe-reference-loader: worker {}: {}\n", state.worker, to_string(error));
@@ -335,6 +346,8 @@ int run_worker(WorkerState state) {
   const LoaderOptions& options = command_line->options;
   const auto effects = effects_of(options.fault, options.plan);
   if (!effects) return report(effects.error());
+  // A worker that does not do so is what breaks.
+  if (effects->hang != FaultKind::kForkLostThreadPool) use_torch_threads(1);
   const auto writer = ResultWriter::open(state.fds[kResults], state.fds[kResultLock]);
   if (!writer) return report(writer.error());
   const Status ended = Worker(state, options, *effects, *writer).run();

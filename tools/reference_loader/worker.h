@@ -20,6 +20,7 @@ enum WorkerFd : size_t {
   kSharer,      ///< the main process asks here for the descriptors of a batch (file_descriptor)
   kManager,     ///< to the shm manager (file_system)
   kImages,      ///< the built-in images
+  kDeadLock,    ///< a lock that nobody gives back (for a fault); see make_lock_file()
   kWorkerFdCount,
 };
 
@@ -28,7 +29,7 @@ struct WorkerState {
   std::vector<std::string> args;  ///< the loader's command line
   int worker = 0;
   uint32_t random = 0;  ///< of the segments' names
-  std::array<int, kWorkerFdCount> fds = {-1, -1, -1, -1, -1, -1};
+  std::array<int, kWorkerFdCount> fds = {-1, -1, -1, -1, -1, -1, -1};
   ImageSource images;  ///< its file, if any, is fds[kImages]
 };
 

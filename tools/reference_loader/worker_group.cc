@@ -31,7 +31,7 @@ std::string signal_text(int signal) {
 Expected<std::unique_ptr<WorkerGroup>> WorkerGroup::start(const LoaderSetup& setup) {
   std::unique_ptr<WorkerGroup> group(new WorkerGroup(setup));
   DLP_TRY(group->results_, make_pipe());
-  DLP_TRY(group->lock_file_, make_lock_file());
+  DLP_TRY(group->lock_file_, make_lock_file(HolderDeath::kIsTold));
   DLP_TRY(group->launcher_, Launcher::start(setup.options.plan.start_method));
   for (int worker = 0; worker < setup.options.plan.workers; ++worker) {
     DLP_CHECK(group->start_member(worker));
@@ -71,6 +71,7 @@ Status WorkerGroup::start_member(int worker) {
   state.fds[kSharer] = sharer.second.get();
   state.fds[kManager] = manager.get();
   state.fds[kImages] = setup_.images.file();
+  state.fds[kDeadLock] = setup_.dead_lock;
   DLP_TRY(const pid_t pid, launcher_->start_worker(state));
   members_.push_back({.pid = pid,
                       .tasks = std::move(tasks.write_end),
@@ -182,6 +183,11 @@ void WorkerGroup::stop(std::chrono::milliseconds grace) {
     add_poll_entries(entries);
     poll(entries.data(), entries.size(), killed ? -1 : static_cast<int>(left.count()));
   }
+}
+
+void WorkerGroup::stop_worker(int worker) const {
+  const Member& member = members_.at(static_cast<size_t>(worker));
+  if (!member.ended) kill(member.pid, SIGSTOP);
 }
 
 Status WorkerGroup::kill_worker(int worker) {

@@ -27,6 +27,7 @@ struct LoaderSetup {
   const ImageSource& images;
   ShmManager* manager = nullptr;  ///< only under file_system
   uint32_t random = 0;            ///< of the segments' names
+  int dead_lock = -1;             ///< see FaultScene::dead_lock()
 };
 
 /// A set of worker processes with their queues: one index queue each, one result queue for all.
@@ -59,6 +60,8 @@ class WorkerGroup {
   void stop(std::chrono::milliseconds grace);
   /// Kills one worker with SIGKILL (for a fault). It is gone on return.
   Status kill_worker(int worker);
+  /// Stops one worker with SIGSTOP (for a fault). It is killed with the others.
+  void stop_worker(int worker) const;
   /// What the workers left in /dev/shm stays there (for a fault).
   void leave_segments() { leave_segments_ = true; }
 
