@@ -17,6 +17,7 @@
 #include "lib/collect/last_run.h"
 #include "lib/collect/lock_look.h"
 #include "lib/collect/python_look.h"
+#include "lib/collect/restarted_calls.h"
 #include "lib/collect/thread_waits.h"
 #include "lib/os/thread_stop.h"
 #include "lib/proc/pid_stat.h"
@@ -127,6 +128,7 @@ struct Kept {
   ModuleCache modules;
   PythonCodeCache codes;
   HeldRegisters held;
+  RestartedCalls calls;
   LastRun last_run;
 };
 
@@ -229,7 +231,8 @@ class ProcessLook {
     thread.cpu_ns = (stat->utime_ticks + stat->stime_ticks) * kNsPerTick;
     if (status_.namespace_pids.size() > 1) thread.own_tid = read_own_tid(task);
     if (is_kernel_thread(*stat)) kernel_thread_ = true;
-    const auto call = chain(process.read(task + "/syscall"), parse_syscall_file);
+    auto call = chain(process.read(task + "/syscall"), parse_syscall_file);
+    if (call) *call = kept_.calls.resolve(target_.key, tid, *call);
     if (stat->state == 'Z' || stat->state == 'X') {
       thread.stack_note = "it has ended";
     } else if (!call) {
