@@ -236,6 +236,13 @@ bool waits_for_result(const ThreadFacts& thread) {
          found->file.contains("/concurrent/futures/") || found->file.contains("/torch/");
 }
 
+bool trainer_waits_for_result(const DeadlockFacts& facts) {
+  return std::ranges::any_of(facts.threads, [](const ThreadFacts& each) {
+    return each.is_main() && each.role() == Role::kTrainer && (each.still || each.polls_again) &&
+           waits_for_result(each);
+  });
+}
+
 const StackFrame* user_frame(const ThreadSnapshot& thread) {
   const auto found = std::ranges::find_if(thread.stack, [](const StackFrame& frame) {
     return frame.python && !is_of_a_library(frame.file);

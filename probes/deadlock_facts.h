@@ -140,6 +140,8 @@ bool waits_in_a_library(const ThreadSnapshot& thread);
 /// Whether it waits for a result of another process: in the queues, pools and connections of
 /// multiprocessing, concurrent.futures and PyTorch, or without any Python.
 bool waits_for_result(const ThreadFacts& thread);
+/// Whether a trainer stands still in such a wait: whoever does not work is needed.
+bool trainer_waits_for_result(const DeadlockFacts& facts);
 /// The innermost Python frame that is not of the standard library or an installed package.
 const StackFrame* user_frame(const ThreadSnapshot& thread);
 

@@ -173,14 +173,10 @@ std::optional<RootCause> lost_notifier(const DeadlockFacts& facts, size_t index,
       !is_forked_copy(*facts.run, waiter.process->key)) {
     return std::nullopt;
   }
-  const bool trainer_waits = std::ranges::any_of(facts.threads, [](const ThreadFacts& each) {
-    return each.is_main() && each.role() == Role::kTrainer && (each.still || each.polls_again) &&
-           waits_for_result(each);
-  });
   Finding finding =
       finding_about(facts, FindingCode::kWaitsForMissingThread, Confidence::kLikely, waiter);
   // Nobody may need it, or a signal may wake it.
-  if (!trainer_waits) finding.severity = Severity::kInfo;
+  if (!trainer_waits_for_result(facts)) finding.severity = Severity::kInfo;
   finding.message = name_of(facts, waiter) + " waits for " + waiter.need.words +
                     ", and no thread of it is left "
                     "that could: the one that would was not copied by fork";

@@ -30,6 +30,24 @@ bool has_no_peer(const DeadlockFacts& facts, const ThreadFacts& waiter) {
   });
 }
 
+// Its own process alone has the other end, and no thread there moves. One that serves a socket (as
+// multiprocessing's resource_sharer) may do so for ever; that it would write, and that somebody
+// outside is late, is less likely.
+bool has_still_peers_alone(const DeadlockFacts& facts, const ThreadFacts& waiter) {
+  const Need& need = waiter.need;
+  const bool is_worker = waiter.is_main() && waiter.role() == Role::kWorker;
+  if (!is_worker || !waiter.still || waiter.doomed || need.others_may ||
+      need.kind != NeedKind::kChannel || waiter.thread->wait.files.size() != 1) {
+    return false;
+  }
+  const bool all_stand = std::ranges::all_of(need.providers, [&](size_t each) {
+    const ThreadFacts& provider = facts.threads[each];
+    return provider.process == waiter.process && provider.still &&
+           provider.need.kind != NeedKind::kNothing;
+  });
+  return all_stand && trainer_waits_for_result(facts);
+}
+
 // Its parent is none of the tree: init, or another that adopts orphans.
 bool is_orphan(const DeadlockFacts& facts, const ThreadFacts& thread) {
   if (thread.info == nullptr || thread.info->ppid != 1) return false;
@@ -38,13 +56,13 @@ bool is_orphan(const DeadlockFacts& facts, const ThreadFacts& thread) {
   });
 }
 
-RootCause no_peer(const DeadlockFacts& facts, size_t index) {
+RootCause no_peer(const DeadlockFacts& facts, size_t index, Confidence confidence) {
   const ThreadFacts& waiter = facts.threads[index];
   const WaitedFile& pipe = waiter.thread->wait.files.front();
   const bool orphan = is_orphan(facts, waiter);
   Finding finding =
       finding_about(facts, orphan ? FindingCode::kOrphanedWorker : FindingCode::kPipeWithoutPeer,
-                    Confidence::kCertain, waiter);
+                    confidence, waiter);
   const bool for_data = waiter.need.relation == "written by";
   const bool by_waiters = !waiter.need.providers.empty();
   finding.message = name_of(facts, waiter) +
@@ -57,6 +75,12 @@ RootCause no_peer(const DeadlockFacts& facts, size_t index) {
                                        "/proc/PID/task/TID/syscall, /proc/PID/fd", facts.last->at));
   finding.evidence.push_back(count_fact(for_data ? "other_writers" : "other_readers", 0,
                                         "/proc/PID/fdinfo of every process", facts.last->at));
+  if (confidence != Confidence::kCertain) {
+    finding.alternatives.push_back(
+        {.cause = "DLP0313",
+         .why_not =
+             "no other thread of its process ran while it waited, and none sleeps for a time"});
+  }
   if (orphan) {
     finding.evidence.push_back(count_fact("ppid", 1, "/proc/PID/stat", facts.last->at));
     finding.remedies.push_back({.title = "End it: nobody will ever read what it makes",
@@ -134,7 +158,10 @@ std::vector<RootCause> find_lost_peers(const DeadlockFacts& facts) {
   std::vector<RootCause> causes;
   for (size_t i = 0; i < facts.threads.size(); ++i) {
     const ThreadFacts& thread = facts.threads[i];
-    if (has_no_peer(facts, thread)) causes.push_back(no_peer(facts, i));
+    if (has_no_peer(facts, thread)) causes.push_back(no_peer(facts, i, Confidence::kCertain));
+    if (has_still_peers_alone(facts, thread)) {
+      causes.push_back(no_peer(facts, i, Confidence::kLikely));
+    }
     const bool whole_process_stands =
         thread.is_main() && thread.has_history &&
         (all_threads_are(*thread.process, 'T') || all_threads_are(*thread.process, 't'));
