@@ -2,6 +2,7 @@
 #include <array>
 #include <string_view>
 
+#include "lib/base/function_name.h"
 #include "probes/deadlock_rules.h"
 #include "probes/facts.h"
 
@@ -53,7 +54,7 @@ Finding finding_about(const DeadlockFacts& facts, FindingCode code, Confidence c
                                              : "timeslices in /proc/PID/task/TID/schedstat"));
   }
   const std::string library = blamed_library(*thread.thread);
-  const std::string function = blamed_function(*thread.thread);
+  const std::string function = short_function_name(blamed_function(*thread.thread));
   if (!library.empty()) {
     finding.evidence.push_back(
         text_fact("waits_in", function.empty() ? library : function + " (" + library + ")",

@@ -186,8 +186,16 @@ std::string role_text(const RoleLine& line) {
   return text;
 }
 
-void write_exits(TextPage& page, const Json& processes) {
+void write_exits(TextPage& page, const Json& report) {
   std::vector<std::string> exits;
+  // Why dlprobe ended what it had started; the signals below are its own.
+  for (const Json& run : items_at(report, "runs")) {
+    const Json& end = object_at(run, "end");
+    const std::string why = text_at(end, "text");
+    const bool is_ours = text_at(end, "reason") == "subject-ended" && !why.empty();
+    if (is_ours && std::ranges::find(exits, why) == exits.end()) exits.push_back(why);
+  }
+  const Json& processes = items_at(report, "processes");
   for (const Json& process : processes) {
     const std::string text = text_at(object_at(process, "exit"), "text");
     // An end with code 0 is no news.
@@ -313,7 +321,7 @@ void write_processes(TextPage& page, const Json& report) {
     page.heading("Processes");
     write_role_lines(page, report);
   }
-  write_exits(page, processes);
+  write_exits(page, report);
 }
 
 }  // namespace dlprobe

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -23,10 +24,21 @@ std::string pid_text(const Json& process) {
   return pid ? fmt::format("{:.0f}", *pid) : "?";
 }
 
-// How long it had stood there when the watch ended; "" where that is not known.
-std::string since_text(const Json& entry, const Json& report) {
+// When that run ended; where it does not say so, the whole examination.
+std::optional<double> end_of_run(const Json& report, const std::optional<double>& index) {
+  for (const Json& run : items_at(report, "runs")) {
+    if (!index || number_at(run, "index") != index) continue;
+    const auto started = number_at(run, "started_boottime_ns");
+    const auto duration = number_at(run, "duration_s");
+    if (started && duration) return *started + *duration * static_cast<double>(kSecond);
+  }
+  return number_at(object_at(report, "invocation"), "ended_boottime_ns");
+}
+
+// How long it had stood there when the watch of its run ended; "" where that is not known.
+std::string since_text(const Json& entry, const Json& report, const std::optional<double>& run) {
   const auto since = number_at(entry, "since_boottime_ns");
-  const auto end = number_at(object_at(report, "invocation"), "ended_boottime_ns");
+  const auto end = end_of_run(report, run);
   if (!since || !end || !(*end >= *since) || *end - *since > 9e18) return "";
   return format_duration(std::chrono::nanoseconds(static_cast<int64_t>(*end - *since)));
 }
@@ -48,12 +60,12 @@ std::string relation_between(const Json& graph, const std::string& from, const s
 }
 
 // "worker 4711, stuck for 2.0 s, at train.py:12 in __getitem__".
-std::string node_text(const Json& node, const Json& report) {
+std::string node_text(const Json& node, const Json& report, const std::optional<double>& run) {
   std::string text = or_dash(text_at(node, "label"));
   const std::string activity = text_at(node, "activity");
   if (!activity.empty() && activity != "unknown") {
     text += ", " + activity;
-    const std::string since = since_text(node, report);
+    const std::string since = since_text(node, report, run);
     if (!since.empty()) text += " for " + since;
   }
   const std::string code = place_text(object_at(node, "in_code"));
@@ -133,7 +145,7 @@ void write_group(TextPage& page, const Group& group, const Json& report) {
   const std::string role = text_at(process, "role");
   const std::string lead = fmt::format("  {:<17} {:>8}  ", or_dash(role), pid_text(process));
   std::string text = doing_text(process);
-  const std::string since = since_text(process, report);
+  const std::string since = since_text(process, report, number_at(process, "run"));
   if (!since.empty()) text += " for " + since;
   const std::string code = code_text(process);
   if (!code.empty()) text += ", at " + code;
@@ -172,7 +184,7 @@ void write_chain(TextPage& page, const Json& report) {
     if (is_again) {
       text += "  <-- again: a circle";
     } else {
-      if (node != nullptr) text = node_text(*node, report);
+      if (node != nullptr) text = node_text(*node, report, number_at(graph, "run"));
       if (i + 1 == ids.size()) text += "  <-- the root cause";
     }
     page.paragraph(lead, relation + text);

@@ -79,8 +79,9 @@ class Watch {
     if (root_ended()) {
       if (!linger_until_) linger_until_ = now() + kLinger;
       if (collector_.alive() && now() < *linger_until_ && !interrupted_pid()) return;
-      return end_with(result_.interrupted ? RunEndReason::kInterrupted
-                                          : RunEndReason::kSubjectEnded);
+      return end_with(
+          result_.interrupted ? RunEndReason::kInterrupted : RunEndReason::kSubjectEnded,
+          ended_because_);
     }
     if (interrupted_pid()) return end_with(RunEndReason::kInterrupted);
     if (target_.ends_with_watch) return decide_on_our_own();
@@ -117,10 +118,10 @@ class Watch {
 
   void end_silent_loader(pid_t child) {
     ending_since_ = now();
-    const std::string text = "the reference loader made no progress for " +
-                             format_duration(std::chrono::seconds(silence() / kSecond)) +
-                             " and was ended";
-    sink_.add(Event{.at = now(), .kind = "note", .text = text, .process = target_.root});
+    ended_because_ = "the reference loader made no progress for " +
+                     format_duration(std::chrono::seconds(silence() / kSecond)) +
+                     ", and dlprobe ended it";
+    sink_.add(Event{.at = now(), .kind = "note", .text = ended_because_, .process = target_.root});
     ::kill(child, SIGTERM);
   }
 
@@ -231,6 +232,7 @@ class Watch {
   WatchResult result_;
   std::optional<BootNs> linger_until_;
   std::optional<BootNs> ending_since_;
+  std::string ended_because_;  ///< where dlprobe did so of its own accord
   BootNs last_word_ = 0;
   BootNs shown_at_ = 0;
   BootNs looked_at_ = 0;

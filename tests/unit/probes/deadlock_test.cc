@@ -119,6 +119,15 @@ TEST(Deadlock, AJobThatCameToItsEndDidNotHang) {
   EXPECT_TRUE(scene.examine(0).gaps.empty());
 }
 
+TEST(Deadlock, AReferenceLoaderThatFailedIsNoneInWhichNothingWasStuck) {
+  HangScene scene;
+  scene.run(scene.main(kTrainer));
+  scene.is_reference_loader();
+  EXPECT_TRUE(scene.examine().gaps.empty());
+  scene.ends_by_itself();
+  EXPECT_EQ(scene.examine().gaps.size(), 1);
+}
+
 TEST(Deadlock, SameHangInAllWorkersIsOneFinding) {
   HangScene scene(3);
   scene.run(scene.main(kTrainer));
@@ -171,6 +180,17 @@ HangScene spinning_scene(const StackFrame& innermost) {
 TEST(Deadlock, SpinningForALostTeam) {
   const HangScene scene = spinning_scene(native("sched_yield", "/usr/lib/libc.so.6"));
   EXPECT_TRUE(find(scene.examine(), FindingCode::kForkLostThreadPool));
+}
+
+TEST(Deadlock, SpinningThatBeganDuringTheWatch) {
+  HangScene scene = spinning_scene(native("sched_yield", "/usr/lib/libc.so.6"));
+  scene.works_until(scene.main(kWorker), 3);
+  const auto finding = find(scene.examine(8), FindingCode::kForkLostThreadPool);
+  ASSERT_TRUE(finding);
+  const auto share = std::ranges::find(finding->evidence, "busy_share", &Evidence::name);
+  ASSERT_NE(share, finding->evidence.end());
+  EXPECT_GT(std::get<double>(share->value), 0.99) << "since it spins";
+  EXPECT_FALSE(has_error(scene.examine(5))) << "the last two looks may have met by chance";
 }
 
 TEST(Deadlock, ComputingInAParallelRegionIsNotSpinning) {
@@ -361,6 +381,44 @@ TEST(Deadlock, PipeWhoseEndMayBeInAProcessThatIsHidden) {
   EXPECT_FALSE(has_error(scene.examine()));
   scene.has_end(kWorker, 4242, true, true);  // made within the tree
   EXPECT_TRUE(find(scene.examine(), FindingCode::kPipeWithoutPeer));
+}
+
+// As a worker under file_descriptor has: multiprocessing's resource_sharer.
+HangScene scene_with_sharer() {
+  HangScene scene;
+  scene.wait_in_read(scene.main(kWorker), 4242);
+  scene.has_end(kWorker, 4242, true, true);
+  ThreadSnapshot& sharer = scene.add_thread(kWorker, 160);
+  scene.wait_in_read(sharer, 7000);
+  sharer.wait.files.front().kind = "socket";
+  return scene;
+}
+
+TEST(Deadlock, PipeThatOnlyThreadsWhoStandStillCouldWrite) {
+  const auto finding = find(scene_with_sharer().examine(), FindingCode::kPipeWithoutPeer);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->confidence, Confidence::kLikely);
+  EXPECT_FALSE(finding->alternatives.empty());
+}
+
+TEST(Deadlock, PipeThatAThreadOfTheSameProcessMayWrite) {
+  HangScene works = scene_with_sharer();
+  works.run(works.thread(kWorker, 160));
+  EXPECT_FALSE(has_error(works.examine()));
+  HangScene sleeps = scene_with_sharer();
+  sleeps.sleep(sleeps.thread(kWorker, 160));
+  EXPECT_FALSE(has_error(sleeps.examine()));
+  HangScene not_needed = scene_with_sharer();
+  not_needed.run(not_needed.main(kTrainer));
+  EXPECT_FALSE(has_error(not_needed.examine()));
+}
+
+TEST(Deadlock, ATrainerThatPollsForResultsAgainAndAgainSinceSomeTime) {
+  HangScene scene = scene_with_sharer();
+  scene.polls(scene.main(kTrainer), HangScene::kResults);
+  scene.works_until(scene.main(kTrainer), 2);
+  EXPECT_TRUE(find(scene.examine(8), FindingCode::kPipeWithoutPeer));
+  EXPECT_FALSE(has_error(scene.examine(4))) << "it may have come there by chance";
 }
 
 TEST(Deadlock, OrphanThatWaitsForWork) {

@@ -12,6 +12,7 @@ namespace {
 
 constexpr int64_t kRead = 0;
 constexpr int64_t kWrite = 1;
+constexpr int64_t kPoll = 7;
 constexpr int64_t kNanosleep = 35;
 constexpr int64_t kFutex = 202;
 
@@ -93,9 +94,24 @@ void HangScene::run(ThreadSnapshot& thread) {
   thread.futex.reset();
   thread.state = 'R';
   thread.wait = {.tid = thread.tid, .running = true};
+  running_.emplace_back(process_of(thread).pid, thread.tid);
+}
+
+ProcessKey HangScene::process_of(const ThreadSnapshot& thread) const {
   for (const ProcessSnapshot& process : tree_.processes)
     for (const ThreadSnapshot& each : process.threads)
-      if (&each == &thread) running_.emplace_back(process.key.pid, thread.tid);
+      if (&each == &thread) return process.key;
+  return {};
+}
+
+void HangScene::polls(ThreadSnapshot& thread, uint64_t pipe) {
+  wait_in_read(thread, pipe);
+  thread.wait.syscall = kPoll;
+  polling_.emplace_back(process_of(thread).pid, thread.tid);
+}
+
+void HangScene::works_until(const ThreadSnapshot& thread, int look) {
+  working_.push_back({.process = process_of(thread), .tid = thread.tid, .until = look});
 }
 
 void HangScene::sleep(ThreadSnapshot& thread) {
@@ -122,23 +138,44 @@ void HangScene::stack(ThreadSnapshot& thread, std::vector<StackFrame> frames) {
   thread.stack = std::move(frames);
 }
 
+void HangScene::age(TreeSnapshot& tree, int look) const {
+  const auto seconds = static_cast<uint64_t>(look);
+  for (ProcessSnapshot& process : tree.processes) {
+    for (ThreadSnapshot& thread : process.threads) {
+      const std::pair who(process.key.pid, thread.tid);
+      if (std::ranges::find(running_, who) != running_.end()) {
+        thread.cpu_ns += seconds * static_cast<uint64_t>(kSecond);
+        thread.timeslices += seconds * 100;
+      }
+      if (std::ranges::find(polling_, who) != polling_.end()) {
+        thread.cpu_ns += seconds * 50'000;
+        thread.timeslices += seconds * 5;
+      }
+      for (const Earlier& earlier : working_) {
+        if (earlier.process != process.key || earlier.tid != thread.tid) continue;
+        const auto worked = static_cast<uint64_t>(std::min(look, earlier.until));
+        thread.cpu_ns += worked * static_cast<uint64_t>(kSecond) / 2;
+        thread.timeslices += worked * 100;
+        if (look >= earlier.until) continue;
+        thread.state = 'R';
+        thread.futex.reset();
+        thread.wait = {.tid = thread.tid, .running = true};
+        thread.stack = {native("work", "/usr/lib/libwork.so")};
+      }
+    }
+  }
+}
+
 Verdict HangScene::examine(int looks) const {
   Recording recording;
   recording.header.host.machine = "x86_64";
   Run& run = recording.runs.emplace_back();
-  run.begin.subject = SubjectKind::kPid;
+  run.begin.subject = subject_;
   run.processes = infos_;
   for (int i = 0; i < looks; ++i) {
     TreeSnapshot tree = tree_;
     tree.at = Scene::at(i);
-    for (ProcessSnapshot& process : tree.processes) {
-      for (ThreadSnapshot& thread : process.threads) {
-        const std::pair who(process.key.pid, thread.tid);
-        if (std::ranges::find(running_, who) == running_.end()) continue;
-        thread.cpu_ns += static_cast<uint64_t>(i) * static_cast<uint64_t>(kSecond);
-        thread.timeslices += static_cast<uint64_t>(i) * 100;
-      }
-    }
+    age(tree, i);
     run.snapshots.push_back(std::move(tree));
   }
   if (ended_) run.end = RunEnd{.at = Scene::at(looks), .reason = RunEndReason::kSubjectEnded};

@@ -33,9 +33,14 @@ class HangScene {
   void wait_in_write(ThreadSnapshot& thread, uint64_t pipe);
   void run(ThreadSnapshot& thread);    ///< it is running at every look
   void sleep(ThreadSnapshot& thread);  ///< in nanosleep
+  /// In poll on that pipe with a timeout that is over before the next look, again and again.
+  void polls(ThreadSnapshot& thread, uint64_t pipe);
+  /// At the looks before that one it ran somewhere else.
+  void works_until(const ThreadSnapshot& thread, int look);
   void has_end(int32_t pid, uint64_t pipe, bool reads, bool writes);
   void hides_processes() { tree_.all_ends_seen = false; }
   void ends_by_itself() { ended_ = true; }
+  void is_reference_loader() { subject_ = SubjectKind::kReferenceLoader; }
   void shares_semaphore(int32_t pid, uint64_t inode);
   void stack(ThreadSnapshot& thread, std::vector<StackFrame> frames);
 
@@ -43,9 +48,22 @@ class HangScene {
   Verdict examine(int looks = 4) const;
 
  private:
+  /// At the looks before `until` a thread did something else.
+  struct Earlier {
+    ProcessKey process;
+    int32_t tid = 0;
+    int until = 0;
+  };
+
+  ProcessKey process_of(const ThreadSnapshot& thread) const;
+  void age(TreeSnapshot& tree, int look) const;
+
   std::vector<ProcessInfo> infos_;
   TreeSnapshot tree_;
   std::vector<std::pair<int32_t, int32_t>> running_;
+  std::vector<std::pair<int32_t, int32_t>> polling_;
+  std::vector<Earlier> working_;
+  SubjectKind subject_ = SubjectKind::kPid;
   bool ended_ = false;
 };
 
