@@ -286,7 +286,9 @@ class Usage(unittest.TestCase):
             "--fault nothing", "--fault shm-leak:", "--fault shm-leak:after", "--fault shm-leak:after=0",
             "--fault shm-leak:mode=killed-worker", "--fault shm-exhausted:mode=x",
             "--fault shm-exhausted:size=1", "--fault shm-exhausted --workers 0",
-            "--fault shm-stale-files:bytes=900t",
+            "--fault shm-stale-files:bytes=900t", "--fault lock-cycle --workers 0",
+            "--fault lock-cycle:worker=2", "--fault lock-cycle:worker=-1", "--fault slow-sample:seconds=0",
+            "--fault fork-lost-thread-pool:wait=long", "--fault consumer-stuck:worker=0",
         ]
         for mistake in mistakes:
             with self.subTest(mistake):
@@ -297,7 +299,7 @@ class Usage(unittest.TestCase):
 
     def test_an_unknown_fault_lists_the_known_ones(self):
         done = subprocess.run([LOADER, "--fault", "x"], capture_output=True, text=True, check=False)
-        for name in ("shm-too-small", "shm-inodes-exhausted", "leaked-semaphores"):
+        for name in ("shm-too-small", "shm-inodes-exhausted", "leaked-semaphores", "consumer-stuck"):
             self.assertIn(name, done.stderr)
 
     def test_cuda_without_a_cuda_device(self):
@@ -563,6 +565,85 @@ class Faults(unittest.TestCase):
             self.skipTest(f"unprivileged user namespaces are off: {err}")
         self.assertEqual(status, 1)
         self.assertIn("ENOSPC", loader.texts("error")[0])
+
+
+def task_states(pid):
+    """The letters of a process's threads; those of all its futex waits and the like are S."""
+    states = []
+    for tid in os.listdir(f"/proc/{pid}/task"):
+        try:
+            with open(f"/proc/{pid}/task/{tid}/stat", encoding="latin1") as file:
+                states.append(file.read().rpartition(")")[2].split()[0])
+        except OSError:
+            continue
+    return states
+
+
+class Hangs(unittest.TestCase):
+    ARGS = (*SMALL, "--workers", "2", "--batch-size", "4", "--batches", "12")
+    OF_FORK = ("fork-inherited-lock", "fork-lost-thread-pool")
+    OF_ALL = ("lock-cycle", "lock-holder-dead", "pipe-without-peer", "worker-stopped", "slow-sample",
+              "consumer-stuck")
+
+    def check_hangs(self, fault, how, *more):
+        """It delivers what came before, then nothing; it ends when it is told to, with all its processes."""
+        with Run(*self.ARGS, "--fault", f"{fault}:after=3", *more) as loader:
+            loader.wait_for("batch", 3)
+            # The tasks that the other worker had, at most; then the loader stands.
+            family = {loader.pid, *children_of(loader.pid)}
+            self.assertGreaterEqual(len(family), 3)
+            loader.process.send_signal(how)
+            self.assertEqual(loader.finish()[0], -how)
+            self.assertLess(len(loader.of("batch")), 12)
+            self.assertTrue(wait_until(lambda: not any(map(is_running, family))))
+
+    def test_each_under_fork(self):
+        for fault in self.OF_FORK + self.OF_ALL:
+            for how in (signal.SIGTERM, signal.SIGKILL):
+                with self.subTest(fault=fault, how=how):
+                    self.check_hangs(fault, how)
+
+    def test_those_that_need_no_fork_under_the_other_start_methods_too(self):
+        for fault in ("pipe-without-peer", "worker-stopped", "lock-holder-dead"):
+            for method in ("spawn", "forkserver"):
+                with self.subTest(fault=fault, method=method):
+                    self.check_hangs(fault, signal.SIGKILL, "--start-method", method)
+
+    def test_those_of_fork_do_no_harm_under_the_other_start_methods(self):
+        for fault in self.OF_FORK:
+            for method in ("spawn", "forkserver"):
+                with self.subTest(fault=fault, method=method):
+                    loader, status, _, err = run(*self.ARGS, "--fault", fault, "--start-method", method)
+                    self.assertEqual((status, err), (0, ""))
+                    self.assertGreaterEqual(len(loader.of("batch")), 12)
+
+    def test_the_worker_that_was_asked_for_is_stopped_as_a_whole(self):
+        with Run(*self.ARGS, "--fault", "worker-stopped:after=2,worker=1") as loader:
+            loader.wait_for("fault")
+            self.assertIn("worker 1 is stopped", loader.texts("fault")[0])
+            workers = sorted(pid for pid, name in children_of(loader.pid).items() if name == "dlp-worker")
+            self.assertTrue(wait_until(lambda: set(task_states(workers[1])) == {"T"}))
+            self.assertNotIn("T", task_states(workers[0]))
+
+    def test_spinning_is_asked_of_openmp(self):
+        with Run(*self.ARGS, "--fault", "fork-lost-thread-pool:wait=spinning,after=1") as loader:
+            loader.wait_for("batch")
+            with open(f"/proc/{loader.pid}/environ", "rb") as file:
+                self.assertIn(b"OMP_WAIT_POLICY=active", file.read().split(b"\0"))
+
+    def test_a_slow_sample_comes_at_last(self):
+        loader, status, _, err = run(*self.ARGS, "--fault", "slow-sample:seconds=1")
+        self.assertEqual((status, err), (0, ""))
+        self.assertGreaterEqual(max(batch["fetch_s"] for batch in loader.of("batch")), 1)
+
+    def test_threads_of_opencv_run_before_the_workers_start(self):
+        if len(os.sched_getaffinity(0)) < 2:
+            self.skipTest("one CPU: OpenCV starts no threads; run it on two")
+        with tempfile.TemporaryDirectory() as folder:
+            write_bmp(os.path.join(folder, "a.bmp"))
+            with Run(*self.ARGS, "--data", folder, "--step", "none", "--fault", "consumer-stuck") as loader:
+                loader.wait_for("fault")
+                self.assertGreater(len(task_states(loader.pid)), 1)
 
 
 def main():

@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "lib/base/escape.h"
+#include "lib/base/units.h"
 #include "reports/report.h"
 #include "reports/text_layout.h"
 #include "tests/unit/reports/cases.h"
@@ -55,6 +56,30 @@ TEST(TextReport, RunsThatWereNotStartedTakeOneLine) {
   const std::string text = text_of(each);
   EXPECT_THAT(text, HasSubstr("  all runs: not started (no room)\n"));
   EXPECT_THAT(text, Not(HasSubstr("shm peak")));
+}
+
+TEST(TextReport, HowLongSomethingStoodStillIsOfItsOwnRun) {
+  testing::ReportCase each = testing::hang_case();
+  dlprobe::Run& run = each.recording.runs.front();
+  run.end =
+      RunEnd{.at = run.snapshots.back().at, .reason = RunEndReason::kSubjectEnded, .text = {}};
+  const std::string alone = text_of(each);
+  const auto stuck = alone.substr(alone.find("stuck for "), 14);
+  dlprobe::Run later = run;
+  later.begin.at = run.end->at + 600 * kSecond;
+  later.end->at = later.begin.at + kSecond;
+  later.snapshots.clear();
+  each.recording.runs.push_back(std::move(later));
+  EXPECT_THAT(text_of(each), HasSubstr(stuck));
+}
+
+TEST(TextReport, WhyDlprobeEndedWhatItHadStartedIsSaid) {
+  testing::ReportCase each = testing::healthy_case();
+  dlprobe::Run& run = each.recording.runs.front();
+  run.end = RunEnd{.at = run.begin.at + kSecond,
+                   .reason = RunEndReason::kSubjectEnded,
+                   .text = "no progress, and dlprobe ended it"};
+  EXPECT_THAT(text_of(each), HasSubstr("  ! no progress, and dlprobe ended it\n"));
 }
 
 TEST(TextReport, NoLineIsWiderThanAskedFor) {

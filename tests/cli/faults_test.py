@@ -1,0 +1,138 @@
+"""The reference loader's hangs under dlprobe deadlock: each gives its finding, its healthy twin none.
+
+    faults_test.py [-v] [CLASS ...]
+"""
+
+import os
+import re
+import signal
+import subprocess
+import time
+import unittest
+
+from support import DLPROBE, HAS_LOADER, TIMEOUT, dlprobe, report_of
+
+LIMIT_S = 60
+
+# The fault, its finding, severity and confidence. What is told by a whole watch alone is a warning.
+HANGS = [
+    ("fork-inherited-lock", "DLP0301", "error", "certain"),
+    ("fork-lost-thread-pool", "DLP0302", "error", "certain"),
+    ("fork-lost-thread-pool:wait=spinning", "DLP0302", "error", "certain"),
+    ("lock-cycle", "DLP0303", "error", "certain"),
+    ("lock-holder-dead", "DLP0304", "error", "certain"),
+    ("pipe-without-peer", "DLP0308", "error", None),  # certain only without a helper thread
+    ("worker-stopped:worker=1", "DLP0311", "error", "certain"),
+    ("slow-sample", "DLP0313", "warning", "likely"),
+    ("consumer-stuck", "DLP0314", "warning", "likely"),
+]
+OF_FORK = ("fork-inherited-lock", "fork-lost-thread-pool")
+
+
+def processes_of_loaders():
+    """The pids of all reference loaders and their parts that are not zombies."""
+    found = {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/stat", encoding="latin1") as file:
+                text = file.read()
+        except OSError:
+            continue
+        name = text[text.index("(") + 1:text.rindex(")")]
+        state = text[text.rindex(")") + 2]
+        if name.startswith("dlp-") and state not in "ZX":
+            found[int(pid)] = state
+    return found
+
+
+def wait_until(condition):
+    end = time.monotonic() + LIMIT_S
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+@unittest.skipUnless(HAS_LOADER, "built without the reference loader: -DDLPROBE_REFERENCE_LOADER=ON")
+class Base(unittest.TestCase):
+    def setUp(self):
+        self.before = set(processes_of_loaders())
+        self.files = set(os.listdir("/dev/shm"))
+
+    def tearDown(self):
+        self.assertTrue(wait_until(lambda: not self.new_processes()), self.new_processes())
+        self.assertEqual({n for n in set(os.listdir("/dev/shm")) - self.files if n.startswith("torch_")},
+                         set())
+
+    def new_processes(self):
+        return {pid: state for pid, state in processes_of_loaders().items() if pid not in self.before}
+
+    def check_hangs(self, strategy, method="fork", hangs=HANGS):
+        for fault, code, severity, confidence in hangs:
+            with self.subTest(fault=fault, strategy=strategy, method=method):
+                report = report_of("deadlock", "--fault", fault, "--sharing-strategy", strategy,
+                                   "--start-method", method)
+                found = [(f["code"], f["severity"], f["confidence"]) for f in report["findings"]]
+                self.assertEqual(len(found), 1, found)
+                self.assertEqual(found[0][:2], (code, severity))
+                self.assertIn(confidence, (None, found[0][2]))
+                self.assertRegex(report["runs"][0]["end"]["text"], "no progress .* and dlprobe ended it")
+
+
+class FileDescriptor(Base):
+    def test_each_hang_gives_its_finding_alone(self):
+        self.check_hangs("file_descriptor")
+
+    def test_under_spawn_and_forkserver_what_fork_copies_does_no_harm(self):
+        for fault in OF_FORK:
+            done = dlprobe("deadlock", "--fault", fault, "--start-method", "all")
+            text = done.stdout.decode()
+            self.assertEqual(done.returncode, 1, text)
+            rows = re.findall(r"^  (fork|spawn|forkserver) +file_descriptor +(\S+)", text, re.M)
+            self.assertEqual(rows, [("fork", fault), ("spawn", "nothing"), ("forkserver", "nothing")])
+
+    def test_without_a_fault_nothing_is_stuck(self):
+        done = dlprobe("deadlock", "--start-method", "all", "--sharing-strategy", "all")
+        self.assertEqual(done.returncode, 0, done.stdout.decode())
+        self.assertTrue(done.stdout.startswith(b"PASS  "))
+        self.assertEqual(len(re.findall(rb"^  (?:fork|spawn|forkserver) .* nothing ", done.stdout, re.M)), 6)
+
+    def test_a_sample_that_is_slow_for_a_while_lets_the_run_end(self):
+        report = report_of("deadlock", "--fault", "slow-sample:seconds=4", "--start-method", "fork")
+        self.assertEqual(report["summary"]["verdict"], "pass")
+        self.assertEqual(report["runs"][0]["end"], {"reason": "subject-ended", "text": ""})
+
+    def test_an_impossible_fault_is_a_usage_error(self):
+        for arguments in (["--fault", "lock-cycle", "--workers", "0"], ["--fault", "lock-cycle:worker=2"],
+                          ["--fault", "gil-held-while-blocked"], ["--fault", "consumer-stuck:worker=0"]):
+            with self.subTest(arguments):
+                done = dlprobe("deadlock", *arguments)
+                self.assertEqual(done.returncode, 2)
+                self.assertEqual(done.stdout, b"")
+                self.assertIn(b"reference loader", done.stderr)
+
+    def test_nothing_is_left_when_dlprobe_is_stopped_or_killed_in_the_middle(self):
+        for method in ("fork", "forkserver"):
+            for number in (signal.SIGINT, signal.SIGKILL):
+                with self.subTest(method=method, signal=number), subprocess.Popen(
+                        [DLPROBE, "deadlock", "-q", "--fault", "worker-stopped", "--start-method", method],
+                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
+                    self.assertTrue(wait_until(lambda: "T" in self.new_processes().values()))
+                    process.send_signal(number)
+                    process.wait(TIMEOUT)
+                    self.assertTrue(wait_until(lambda: not self.new_processes()), self.new_processes())
+
+
+class FileSystem(Base):
+    def test_each_hang_gives_its_finding_alone(self):
+        self.check_hangs("file_system")
+
+    def test_what_needs_no_fork_hangs_under_every_start_method(self):
+        for method in ("spawn", "forkserver"):
+            self.check_hangs("file_descriptor", method,
+                             [hang for hang in HANGS if hang[0].partition(":")[0] not in OF_FORK])
+
+
+if __name__ == "__main__":
+    unittest.main()
