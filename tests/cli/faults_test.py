@@ -13,6 +13,8 @@ import unittest
 from support import DLPROBE, HAS_LOADER, TIMEOUT, dlprobe, report_of
 
 LIMIT_S = 60
+# In the environment of all that is started here, and so of what that starts.
+MARK = f"DLPROBE_TEST_MARK={os.getpid()}"
 
 # The fault, its finding, severity and confidence. What is told by a whole watch alone is a warning.
 HANGS = [
@@ -29,20 +31,19 @@ HANGS = [
 OF_FORK = ("fork-inherited-lock", "fork-lost-thread-pool")
 
 
-def processes_of_loaders():
-    """The pids of all reference loaders and their parts that are not zombies."""
+def descendants():
+    """What this test started, however far away it is by now: {pid: state}. Zombies do not count."""
     found = {}
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                if MARK.encode() not in file.read().split(b"\0"):
+                    continue
             with open(f"/proc/{pid}/stat", encoding="latin1") as file:
-                text = file.read()
+                found[int(pid)] = file.read().rpartition(")")[2].split()[0]
         except OSError:
             continue
-        name = text[text.index("(") + 1:text.rindex(")")]
-        state = text[text.rindex(")") + 2]
-        if name.startswith("dlp-") and state not in "ZX":
-            found[int(pid)] = state
-    return found
+    return {pid: state for pid, state in found.items() if state not in "ZX"}
 
 
 def wait_until(condition):
@@ -57,16 +58,14 @@ def wait_until(condition):
 @unittest.skipUnless(HAS_LOADER, "built without the reference loader: -DDLPROBE_REFERENCE_LOADER=ON")
 class Base(unittest.TestCase):
     def setUp(self):
-        self.before = set(processes_of_loaders())
+        os.environ.update([MARK.split("=")])
         self.files = set(os.listdir("/dev/shm"))
 
     def tearDown(self):
-        self.assertTrue(wait_until(lambda: not self.new_processes()), self.new_processes())
-        self.assertEqual({n for n in set(os.listdir("/dev/shm")) - self.files if n.startswith("torch_")},
-                         set())
-
-    def new_processes(self):
-        return {pid: state for pid, state in processes_of_loaders().items() if pid not in self.before}
+        self.assertTrue(wait_until(lambda: not descendants()), descendants())
+        # Segments are called torch_PID_...; those of living processes are other jobs'.
+        left = {name for name in set(os.listdir("/dev/shm")) - self.files if name.startswith("torch_")}
+        self.assertEqual({n for n in left if not os.path.exists("/proc/" + n.split("_")[1])}, set())
 
     def check_hangs(self, strategy, method="fork", hangs=HANGS):
         for fault, code, severity, confidence in hangs:
@@ -118,10 +117,10 @@ class FileDescriptor(Base):
                 with self.subTest(method=method, signal=number), subprocess.Popen(
                         [DLPROBE, "deadlock", "-q", "--fault", "worker-stopped", "--start-method", method],
                         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
-                    self.assertTrue(wait_until(lambda: "T" in self.new_processes().values()))
+                    self.assertTrue(wait_until(lambda: "T" in descendants().values()))
                     process.send_signal(number)
                     process.wait(TIMEOUT)
-                    self.assertTrue(wait_until(lambda: not self.new_processes()), self.new_processes())
+                    self.assertTrue(wait_until(lambda: not descendants()), descendants())
 
 
 class FileSystem(Base):
