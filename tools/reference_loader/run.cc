@@ -262,6 +262,7 @@ void start_again_with_spinning_threads(const std::vector<std::string>& args) {
   std::vector<std::string> own(args);
   own.insert(own.begin(), "dlprobe-reference-loader");
   std::vector<char*> arguments;
+  arguments.reserve(own.size() + 1);
   for (std::string& argument : own)
     arguments.push_back(argument.data());
   arguments.push_back(nullptr);
