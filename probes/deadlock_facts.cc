@@ -86,8 +86,8 @@ void add_history(const std::vector<const TreeSnapshot*>& trees, ThreadFacts& fac
       facts.cpu_share +
       static_cast<double>(now.queued_ns - std::min(first->queued_ns, now.queued_ns)) /
           static_cast<double>(end - first_at);
-  facts.polls_again = facts.same_stack && !now.wait.running && !now.wait.files.empty() &&
-                      facts.cpu_share < kMostOfAPoll;
+  facts.waits_again = facts.same_stack && !now.wait.running && facts.cpu_share < kMostOfAPoll;
+  facts.polls_again = facts.waits_again && !now.wait.files.empty();
 }
 
 // A provider who can do something saves all who need him. What is left when nobody more is saved
@@ -113,7 +113,7 @@ void mark_doomed(DeadlockFacts& facts) {
 
 const StackFrame* blamed_frame(const ThreadSnapshot& thread) {
   const auto found = std::ranges::find_if(thread.stack, [](const StackFrame& frame) {
-    return !frame.python && !frame.file.empty() && !is_libc(frame.file);
+    return !frame.python && !frame.file.empty() && !is_language_runtime(frame.file);
   });
   return found == thread.stack.end() ? nullptr : &*found;
 }
@@ -182,7 +182,7 @@ bool is_forked_copy(const Run& run, const ProcessKey& key) {
 bool is_pool_thread(const ThreadSnapshot& thread, std::string_view library) {
   const auto inwards = thread.stack | std::views::reverse;
   const auto outermost = std::ranges::find_if(inwards, [](const StackFrame& frame) {
-    return frame.python || (!frame.file.empty() && !is_libc(frame.file));
+    return frame.python || (!frame.file.empty() && !is_language_runtime(frame.file));
   });
   return outermost != inwards.end() && !outermost->python && base_name(outermost->file) == library;
 }

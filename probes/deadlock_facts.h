@@ -64,7 +64,10 @@ struct ThreadFacts {
   double busy_share = 0;    ///< the same, with the time that it was ready to run
   BootNs since = 0;         ///< from then on it did not run, maybe from before
   Need need;
-  /// It runs for a moment now and then, and comes back to the same wait on files: poll in a loop.
+  /// It ran next to nothing, and was at the same place at every look: one long wait, or a wait with
+  /// a timeout in a loop.
+  bool waits_again = false;
+  /// The same, of a wait on files: poll in a loop.
   bool polls_again = false;
   /// It cannot go on: neither by itself, nor by anybody who can.
   bool doomed = false;
@@ -110,9 +113,11 @@ bool is_pool_thread(const ThreadSnapshot& thread, std::string_view library);
 /// How many threads of the process began in that library.
 size_t count_pool_threads(const ProcessSnapshot& process, std::string_view library);
 
-/// The innermost native frame that is not of libc, with a name; empty if the stack has none.
+/// The innermost native frame that is not of the C or C++ library, with a name; empty if the stack
+/// has none.
 std::string blamed_function(const ThreadSnapshot& thread);
-/// The file name of the innermost native frame that is not of libc: the library that waits.
+/// The file name of the innermost native frame that is not of the C or C++ library: the library
+/// that waits.
 std::string blamed_library(const ThreadSnapshot& thread);
 
 /// The innermost Python frame; null if there is none.

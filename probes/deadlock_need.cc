@@ -120,6 +120,7 @@ class NeedReader {
   static std::string what_of(const FutexWait& futex) {
     if (futex.python_type == "_thread.lock") return "threading.Lock";
     if (futex.python_type == "_thread.RLock") return "threading.RLock";
+    if (futex.kind == LockKind::kUnknown) return "futex";
     return std::string(to_string(futex.kind));
   }
 

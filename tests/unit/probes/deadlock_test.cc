@@ -158,6 +158,92 @@ TEST(Deadlock, TeamWhoseThreadsAreThereIsNotLost) {
   EXPECT_FALSE(find(team_scene(1).examine(), FindingCode::kForkLostThreadPool));
 }
 
+// A forked worker that waits inside a library whose threads the trainer has.
+HangScene library_scene(int threads_in_worker) {
+  HangScene scene = busy_scene();
+  const StackFrame wait = native("wait", "/venv/polars.abi3.so");
+  const StackFrame start = native("thread_start", "/venv/polars.abi3.so");
+  const StackFrame cpp_start = native("execute_native_thread_routine", "/usr/lib/libstdc++.so.6");
+  const auto pool = [&](int32_t pid, int32_t tid) {
+    ThreadSnapshot& thread = scene.add_thread(pid, tid);
+    scene.wait_in_futex(thread, futex(LockKind::kUnknown, 0x9100));
+    scene.stack(thread, {native("syscall", "/usr/lib/libc.so.6"), wait, start, cpp_start,
+                         native("start_thread", "/usr/lib/libc.so.6")});
+  };
+  pool(kTrainer, 150);
+  pool(kTrainer, 151);
+  for (int i = 0; i < threads_in_worker; ++i)
+    pool(kWorker, 160 + i);
+  scene.wait_in_futex(scene.main(kWorker), futex(LockKind::kUnknown, 0x9000));
+  scene.stack(scene.main(kWorker),
+              {native("syscall", "/usr/lib/libc.so.6"),
+               native("std::condition_variable::wait", "/usr/lib/libstdc++.so.6"), wait,
+               python("load", "/srv/train.py", 12)});
+  return scene;
+}
+
+TEST(Deadlock, LibraryWhoseThreadsForkDidNotCopy) {
+  const auto finding = find(library_scene(0).examine(), FindingCode::kForkLostThreadPool);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kError);
+  EXPECT_EQ(finding->discriminator, "polars.abi3.so");
+  EXPECT_EQ(number(*finding, "threads_of_the_library_in_parent"), 2);
+  EXPECT_NE(finding->message.find("trainer 100 has 2"), std::string::npos) << finding->message;
+  const auto names_polars = [](const Remedy& remedy) { return remedy.title.contains("polars"); };
+  EXPECT_TRUE(std::ranges::any_of(finding->remedies, names_polars));
+}
+
+TEST(Deadlock, LibraryThatStartedItsThreadsAnew) {
+  EXPECT_FALSE(find(library_scene(1).examine(), FindingCode::kForkLostThreadPool));
+}
+
+TEST(Deadlock, LibraryThatASpawnedWorkerUses) {
+  HangScene scene = library_scene(0);
+  scene.info(kWorker).start_method = StartMethod::kSpawn;
+  EXPECT_FALSE(has_error(scene.examine()));
+}
+
+TEST(Deadlock, LibraryThatAsksForItsLostThreadsAgainAndAgain) {
+  HangScene scene = library_scene(0);
+  ThreadSnapshot& waiter = scene.main(kWorker);
+  waiter.futex->timed = true;
+  scene.wakes(waiter);
+  const Verdict verdict = scene.examine();
+  EXPECT_TRUE(find(verdict, FindingCode::kForkLostThreadPool));
+  const auto& nodes = verdict.wait_graphs.at(0).nodes;
+  const auto node = std::ranges::find(nodes, "thread 101/101", &WaitNode::id);
+  ASSERT_NE(node, nodes.end());
+  EXPECT_EQ(node->activity, Activity::kStuck);
+}
+
+TEST(Deadlock, LibraryThatWaitsForItsEventDescriptor) {
+  HangScene scene = library_scene(0);
+  scene.wait_in_read(scene.main(kWorker), 4242);
+  scene.main(kWorker).wait.files.front().kind = "eventfd";
+  EXPECT_TRUE(find(scene.examine(), FindingCode::kForkLostThreadPool));
+  scene.main(kWorker).wait.files.front().kind = "socket";
+  EXPECT_FALSE(has_error(scene.examine()));
+}
+
+TEST(Deadlock, LibraryWhoseWaiterAnotherThreadMayWake) {
+  HangScene scene = library_scene(0);
+  scene.run(scene.add_thread(kWorker, 170));
+  const auto finding = find(scene.examine(), FindingCode::kForkLostThreadPool);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kWarning);
+}
+
+TEST(Deadlock, ThreadsOfPythonAreNoPoolOfItsLibrary) {
+  HangScene scene = busy_scene();
+  const StackFrame wait = native("PyThread_acquire_lock_timed", "/usr/lib/libpython3.11.so.1.0");
+  scene.stack(scene.add_thread(kTrainer, 150),
+              {wait, python("run", "/srv/train.py", 3),
+               native("pythread_wrapper", "/usr/lib/libpython3.11.so.1.0")});
+  scene.wait_in_futex(scene.main(kWorker), futex(LockKind::kCondition, 0x9000));
+  scene.stack(scene.main(kWorker), {wait, python("load", "/srv/train.py", 12)});
+  EXPECT_FALSE(find(scene.examine(), FindingCode::kForkLostThreadPool));
+}
+
 HangScene spinning_scene(const StackFrame& innermost) {
   HangScene scene = busy_scene();
   ThreadSnapshot& spinner = scene.main(kWorker);

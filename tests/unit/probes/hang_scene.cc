@@ -93,9 +93,18 @@ void HangScene::run(ThreadSnapshot& thread) {
   thread.futex.reset();
   thread.state = 'R';
   thread.wait = {.tid = thread.tid, .running = true};
+  running_.push_back(place_of(thread));
+}
+
+void HangScene::wakes(ThreadSnapshot& thread) {
+  waking_.push_back(place_of(thread));
+}
+
+std::pair<int32_t, int32_t> HangScene::place_of(const ThreadSnapshot& thread) const {
   for (const ProcessSnapshot& process : tree_.processes)
     for (const ThreadSnapshot& each : process.threads)
-      if (&each == &thread) running_.emplace_back(process.key.pid, thread.tid);
+      if (&each == &thread) return {process.key.pid, thread.tid};
+  return {};
 }
 
 void HangScene::sleep(ThreadSnapshot& thread) {
@@ -134,9 +143,17 @@ Verdict HangScene::examine(int looks) const {
     for (ProcessSnapshot& process : tree.processes) {
       for (ThreadSnapshot& thread : process.threads) {
         const std::pair who(process.key.pid, thread.tid);
-        if (std::ranges::find(running_, who) == running_.end()) continue;
-        thread.cpu_ns += static_cast<uint64_t>(i) * static_cast<uint64_t>(kSecond);
-        thread.timeslices += static_cast<uint64_t>(i) * 100;
+        const auto is_in = [&](const auto& list) {
+          return std::ranges::find(list, who) != list.end();
+        };
+        const auto look = static_cast<uint64_t>(i);
+        if (is_in(running_)) {
+          thread.cpu_ns += look * static_cast<uint64_t>(kSecond);
+          thread.timeslices += look * 100;
+        } else if (is_in(waking_)) {
+          thread.cpu_ns += look * 100'000;
+          thread.timeslices += look * 5;
+        }
       }
     }
     run.snapshots.push_back(std::move(tree));

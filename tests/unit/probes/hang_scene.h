@@ -33,6 +33,7 @@ class HangScene {
   void wait_in_write(ThreadSnapshot& thread, uint64_t pipe);
   void run(ThreadSnapshot& thread);    ///< it is running at every look
   void sleep(ThreadSnapshot& thread);  ///< in nanosleep
+  void wakes(ThreadSnapshot& thread);  ///< for a moment between two looks, to wait again
   void has_end(int32_t pid, uint64_t pipe, bool reads, bool writes);
   void hides_processes() { tree_.all_ends_seen = false; }
   void ends_by_itself() { ended_ = true; }
@@ -45,7 +46,10 @@ class HangScene {
  private:
   std::vector<ProcessInfo> infos_;
   TreeSnapshot tree_;
+  std::pair<int32_t, int32_t> place_of(const ThreadSnapshot& thread) const;
+
   std::vector<std::pair<int32_t, int32_t>> running_;
+  std::vector<std::pair<int32_t, int32_t>> waking_;
   bool ended_ = false;
 };
 
