@@ -17,6 +17,7 @@ namespace dlprobe {
 enum class NeedKind {
   kNothing,       ///< it runs, or its wait ends by itself
   kOutside,       ///< of somebody whom the snapshots do not show: a socket, a terminal, a signal
+  kNewClient,     ///< a connection to its socket, which anybody may make
   kOwnedLock,     ///< a lock that says who has it
   kLock,          ///< a lock of this process that does not say who has it
   kNotification,  ///< to be woken by another thread of this process: a condition variable, a queue
@@ -26,7 +27,7 @@ enum class NeedKind {
   kGil,
   kJoin,     ///< the end of a thread
   kChild,    ///< the end of a child process
-  kChannel,  ///< data in a pipe, or room in it
+  kChannel,  ///< data in a pipe or socket, or room in it
   kFileLock,
   kKernel,    ///< a disk, a file system
   kContinue,  ///< SIGCONT
@@ -91,6 +92,10 @@ struct DeadlockFacts {
 
 /// Facts of the snapshots of `run`; those that are older than a minute count no more.
 DeadlockFacts deadlock_facts(const Run& run, std::string_view machine);
+
+/// The inode by which the other end of a file is listed among TreeSnapshot::channel_ends: of a pipe
+/// its own, of a socket its peer's; nothing where that is not known.
+std::optional<uint64_t> other_end(const WaitedFile& file);
 
 /// What a thread needs; the other threads' history is known by then, their needs are not.
 Need need_of(const DeadlockFacts& facts, const ThreadFacts& waiter);

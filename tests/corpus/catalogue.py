@@ -186,9 +186,14 @@ def hangs_of_python():
     yield from pair("pipe-without-writer", "hang_peer.py pipe-without-writer", "DLP0308")
     yield from pair("queue-without-producer", "hang_peer.py queue-without-producer", "DLP0308")
     yield from pair("stopped", "hang_peer.py stopped --patience 5", "DLP0311")
+    yield from pair("manager-stopped", "hang_peer.py manager-stopped", "DLP0311")
+    yield from slow("tcp-manager-stopped", "hang_peer.py tcp-manager-stopped", "DLP0311")
+    yield from pair("socket-without-peer", "hang_peer.py socket-without-peer", "DLP0308")
+    yield from pair("file-lock-circle", "hang_peer.py file-lock-circle", "DLP0303")
     a_warning = {"severity": "warning", "verdicts": ("warn",)}
     yield from pair("orphans-that-write", "hang_peer.py orphans-that-write", "DLP0309", **a_warning)
     yield from slow("orphans-that-wait", "hang_peer.py orphans-that-wait", "DLP0309", **a_warning)
+    yield from slow("orphans-under-subreaper", "hang_peer.py orphans-under-subreaper", "DLP0309", **a_warning)
     yield from slow("pool-worker-died", "hang_peer.py pool-worker-died", ("DLP0106", "DLP0308", "DLP0510"))
     yield from pair("join-before-get", "hang_peer.py join-before-get", ("DLP0303", "DLP0308", "DLP0314"))
     for kind in ("sleep", "read", "mutex"):

@@ -8,6 +8,7 @@
 #include "lib/proc/host_memory.h"
 #include "lib/proc/maps.h"
 #include "lib/proc/mountinfo.h"
+#include "lib/proc/net_tcp.h"
 #include "lib/proc/pid_cgroup.h"
 #include "lib/proc/pid_limits.h"
 #include "lib/proc/pid_stat.h"
@@ -38,6 +39,7 @@ constexpr std::array<std::pair<std::string_view, Parser>, 18> kParsers = {{
     {"maps", run<parse_shared_maps>},
     {"meminfo", run<parse_meminfo>},
     {"mountinfo", run<parse_mountinfo>},
+    {"net_tcp", run<parse_net_tcp>},
     {"pid_cgroup", run<parse_pid_cgroup>},
     {"sched", run<parse_sched_file>},
     {"shm_name", run<parse_shm_name>},

@@ -521,6 +521,147 @@ TEST(Deadlock, AFifoWithANameMayBeOpenedByAnybody) {
   EXPECT_FALSE(has_error(scene.examine()));
 }
 
+// Worker 101 waits for an answer of worker 102 on a socket.
+HangScene socket_scene() {
+  HangScene scene;
+  scene.run(scene.main(kTrainer));
+  scene.wait_in_recv(scene.main(kWorker), 7001, 7002);
+  scene.has_socket(kOther, 7002);
+  return scene;
+}
+
+TEST(Deadlock, ASocketLeadsToWhoHasItsOtherEnd) {
+  HangScene scene = socket_scene();
+  scene.wait_in_read(scene.main(kTrainer), HangScene::kResults);
+  scene.main(kOther).state = 'T';
+  const Verdict verdict = scene.examine();
+  EXPECT_TRUE(find(verdict, FindingCode::kWorkerStopped));
+  const auto& edges = verdict.wait_graphs.at(0).edges;
+  const auto is_there = [&](const std::string& from, const std::string& to) {
+    return std::ranges::any_of(
+        edges, [&](const WaitEdge& edge) { return edge.from == from && edge.to == to; });
+  };
+  EXPECT_TRUE(is_there("thread 101/101", "socket 7001"));
+  EXPECT_TRUE(is_there("socket 7001", "thread 102/102"));
+}
+
+TEST(Deadlock, ASocketWhosePeerWorksIsNoHang) {
+  HangScene scene = socket_scene();
+  scene.run(scene.main(kOther));
+  EXPECT_FALSE(has_error(scene.examine()));
+}
+
+TEST(Deadlock, ASocketThatLeadsOutOfTheTreeIsNoHang) {
+  HangScene scene = busy_scene();
+  scene.wait_in_recv(scene.main(kWorker), 7001, 7002);
+  scene.has_socket(7777, 7002);
+  EXPECT_FALSE(has_error(scene.examine()));
+  scene.wait_in_recv(scene.main(kWorker), 7001, 0);
+  EXPECT_FALSE(has_error(scene.examine()));
+}
+
+TEST(Deadlock, ASocketWhoseOtherEndOnlyTheWaiterHas) {
+  HangScene scene = busy_scene();
+  scene.wait_in_recv(scene.main(kWorker), 7001, 7002);
+  scene.has_socket(kWorker, 7002);
+  const auto finding = find(scene.examine(), FindingCode::kPipeWithoutPeer);
+  ASSERT_TRUE(finding);
+  EXPECT_NE(finding->message.find("socket 7001"), std::string::npos) << finding->message;
+}
+
+// A server with a thread that lets clients in, and one that answers.
+HangScene server_scene() {
+  HangScene scene = socket_scene();
+  ThreadSnapshot& accepts = scene.add_thread(kOther, 180);
+  accepts.futex.reset();
+  accepts.wait = {.tid = 180,
+                  .syscall = 288,
+                  .args = {3, 0, 0, 0, 0, 0},
+                  .files = {{.fd = 3, .kind = "listening socket", .inode = 7003}}};
+  scene.wait_in_futex(scene.add_thread(kOther, 181), mutex_of(190));
+  scene.wait_in_futex(scene.main(kOther), futex(LockKind::kCondition, 0x9500));
+  return scene;
+}
+
+TEST(Deadlock, WhoLetsClientsInDoesNotAnswerThoseThatItHas) {
+  const Verdict verdict = server_scene().examine();
+  ASSERT_TRUE(find(verdict, FindingCode::kForkInheritedLock));
+  const auto& nodes = verdict.wait_graphs.at(0).nodes;
+  const auto client = std::ranges::find(nodes, "thread 101/101", &WaitNode::id);
+  ASSERT_NE(client, nodes.end());
+  EXPECT_EQ(client->activity, Activity::kStuck);
+}
+
+TEST(Deadlock, AWaitOnSeveralFilesEndsByAnyOfThem) {
+  HangScene scene = busy_scene();
+  scene.wait_in_read(scene.main(kWorker), 4242);
+  scene.has_end(kWorker, 4242, true, true);
+  scene.main(kWorker).wait.syscall = 7;
+  scene.main(kWorker).wait.files.push_back({.fd = 6, .kind = "pipe", .inode = 4243});
+  scene.has_end(kOther, 4243, false, true);  // which runs
+  EXPECT_FALSE(has_error(scene.examine()));
+}
+
+TEST(Deadlock, AWaitOnSeveralFilesThatNobodyElseWrites) {
+  HangScene scene = busy_scene();
+  scene.wait_in_read(scene.main(kWorker), 4242);
+  scene.has_end(kWorker, 4242, true, true);
+  scene.main(kWorker).wait.syscall = 7;
+  scene.main(kWorker).wait.args = {0x1000, 2, 0xFFFFFFFF, 0, 0, 0};
+  scene.main(kWorker).wait.files.push_back({.fd = 6, .kind = "pipe", .inode = 4243});
+  scene.has_end(kWorker, 4243, true, true);
+  EXPECT_TRUE(find(scene.examine(), FindingCode::kPipeWithoutPeer));
+}
+
+TEST(Deadlock, SelectWithoutFilesIsASleep) {
+  HangScene scene = busy_scene();
+  scene.sleep(scene.main(kWorker));
+  scene.main(kWorker).wait = {.tid = kWorker, .syscall = 270, .args = {0, 0, 0, 0, 0x7000, 0}};
+  const auto activity = [](const HangScene& of) {
+    const auto graph = of.examine().wait_graphs.at(0);
+    return std::ranges::find(graph.nodes, "thread 101/101", &WaitNode::id)->activity;
+  };
+  EXPECT_EQ(activity(scene), Activity::kSleeping);
+  scene.main(kWorker).wait.args = {0, 0, 0, 0, 0, 0};  // for a signal
+  EXPECT_EQ(activity(scene), Activity::kWaiting);
+}
+
+TEST(Deadlock, AFifoThatNobodyOpensIsNamed) {
+  HangScene scene;
+  scene.main(kWorker).wait = {
+      .tid = kWorker, .syscall = 257, .files = {{.kind = "fifo", .path = "/data/feed"}}};
+  const Verdict verdict = scene.examine();
+  EXPECT_FALSE(has_error(verdict));
+  const auto finding = find(verdict, FindingCode::kSlowSample);
+  ASSERT_TRUE(finding);
+  EXPECT_NE(finding->message.find("FIFO /data/feed"), std::string::npos) << finding->message;
+}
+
+TEST(Deadlock, ALockOfAFileHeldByWhoWaitsForItsWaiter) {
+  // 101 has the file's lock and waits for data of 102, who wants the lock.
+  HangScene scene = busy_scene();
+  scene.wait_in_read(scene.main(kWorker), 4242);
+  scene.has_end(kOther, 4242, false, true);
+  scene.has_flock(kWorker, 600);
+  EXPECT_TRUE(scene.examine().findings.empty());  // 102 runs
+  HangScene circle;
+  circle.run(circle.main(kTrainer));
+  circle.wait_in_read(circle.main(kWorker), 4242);
+  circle.has_end(kOther, 4242, false, true);
+  circle.has_flock(kWorker, 600);
+  circle.wait_in_flock(circle.main(kOther), 600);
+  EXPECT_TRUE(find(circle.examine(), FindingCode::kLockCycle));
+}
+
+TEST(Deadlock, AnOrphanUnderAnotherReaper) {
+  HangScene scene = busy_scene();
+  scene.info(kWorker).ppid = 40;
+  scene.info(kWorker).orphaned = true;
+  scene.wait_in_read(scene.main(kWorker), 4242);
+  scene.has_end(kWorker, 4242, true, true);
+  EXPECT_TRUE(find(scene.examine(), FindingCode::kOrphanedWorker));
+}
+
 TEST(Deadlock, AWorkerThatWorksIsAtMostSlow) {
   HangScene scene;
   scene.run(scene.main(kWorker));

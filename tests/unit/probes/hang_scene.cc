@@ -13,6 +13,8 @@ namespace {
 constexpr int64_t kRead = 0;
 constexpr int64_t kWrite = 1;
 constexpr int64_t kNanosleep = 35;
+constexpr int64_t kRecvfrom = 45;
+constexpr int64_t kFlock = 73;
 constexpr int64_t kFutex = 202;
 
 }  // namespace
@@ -84,6 +86,19 @@ void HangScene::wait_in_read(ThreadSnapshot& thread, uint64_t pipe) {
                  .files = {{.fd = 5, .kind = "pipe", .inode = pipe}}};
 }
 
+void HangScene::wait_in_recv(ThreadSnapshot& thread, uint64_t socket, uint64_t peer) {
+  wait_in_read(thread, socket);
+  thread.wait.syscall = kRecvfrom;
+  thread.wait.files.front().kind = "socket";
+  thread.wait.files.front().peer = peer;
+}
+
+void HangScene::wait_in_flock(ThreadSnapshot& thread, uint64_t file) {
+  wait_in_read(thread, file);
+  thread.wait.syscall = kFlock;
+  thread.wait.files.front().kind = "file";
+}
+
 void HangScene::wait_in_write(ThreadSnapshot& thread, uint64_t pipe) {
   wait_in_read(thread, pipe);
   thread.wait.syscall = kWrite;
@@ -120,6 +135,16 @@ void HangScene::has_end(int32_t pid, uint64_t pipe, bool reads, bool writes) {
                                 .fd = 5,
                                 .reads = reads,
                                 .writes = writes});
+}
+
+void HangScene::has_socket(int32_t pid, uint64_t socket) {
+  has_end(pid, socket, true, true);
+  tree_.channel_ends.back().kind = "socket";
+}
+
+void HangScene::has_flock(int32_t pid, uint64_t file) {
+  has_end(pid, file, false, true);
+  tree_.channel_ends.back().kind = "file lock";
 }
 
 void HangScene::shares_semaphore(int32_t pid, uint64_t inode) {
