@@ -21,13 +21,13 @@ class SocketPeers {
   SocketPeers(const Machine& machine, int32_t pid) : machine_(machine), pid_(pid) {}
 
   void complete(WaitedFile& file) {
-    if (!unix_) read_unix();
-    if (const auto found = unix_->find(file.inode); found != unix_->end()) {
+    if (!std::exchange(unix_was_read_, true)) read_unix();
+    if (const auto found = unix_.find(file.inode); found != unix_.end()) {
       put(found->second, file);
       return;
     }
-    if (!tcp_) read_tcp();
-    if (const auto found = tcp_->find(file.inode); found != tcp_->end()) put(found->second, file);
+    if (!std::exchange(tcp_was_read_, true)) read_tcp();
+    if (const auto found = tcp_.find(file.inode); found != tcp_.end()) put(found->second, file);
   }
 
   const std::optional<Error>& error() const { return error_; }
@@ -45,7 +45,6 @@ class SocketPeers {
   }
 
   void read_unix() {
-    unix_.emplace();
     if (machine_.sockets == nullptr) return;
     const auto sockets = machine_.sockets->unix_sockets(pid_);
     if (!sockets) {
@@ -53,17 +52,16 @@ class SocketPeers {
       return;
     }
     for (const UnixSocket& socket : *sockets) {
-      Peer& peer = (*unix_)[socket.inode];
+      Peer& peer = unix_[socket.inode];
       peer.listens = socket.listens;
       if (socket.peer != 0) peer.inode = socket.peer;
       // Whoever accepts it will be its peer.
       for (const uint64_t client : socket.waiting_clients)
-        (*unix_)[client].inode = socket.inode;
+        unix_[client].inode = socket.inode;
     }
   }
 
   void read_tcp() {
-    tcp_.emplace();
     for (const std::string_view name : {"tcp", "tcp6"}) {
       const std::string path = "proc/" + std::to_string(pid_) + "/net/" + std::string(name);
       const auto sockets = chain(machine_.root->read(path, kTableLimit), parse_net_tcp);
@@ -74,8 +72,7 @@ class SocketPeers {
       for (const TcpSocket& each : *sockets) {
         const auto peer = by_ends.find({each.remote, each.local});
         const bool is_here = each.state == kEstablished && peer != by_ends.end();
-        (*tcp_)[each.inode] = {.inode = is_here ? peer->second : 0,
-                               .listens = each.state == kListens};
+        tcp_[each.inode] = {.inode = is_here ? peer->second : 0, .listens = each.state == kListens};
       }
     }
   }
@@ -84,8 +81,10 @@ class SocketPeers {
 
   const Machine& machine_;
   int32_t pid_;
-  std::optional<Peers> unix_;
-  std::optional<Peers> tcp_;
+  Peers unix_;
+  Peers tcp_;
+  bool unix_was_read_ = false;
+  bool tcp_was_read_ = false;
   std::optional<Error> error_;
 };
 
@@ -111,11 +110,12 @@ void find_socket_peers(const Machine& machine, TreeSnapshot& tree, std::vector<G
     }
   }
   for (const auto& [space, peers] : spaces) {
-    if (!peers.error()) continue;
+    const std::optional<Error>& error = peers.error();
+    if (!error) continue;
     gaps.push_back({.what = "other ends of UNIX sockets",
-                    .why = to_string(*peers.error()),
+                    .why = to_string(*error),
                     .effect = "who would have to answer on them is not known",
-                    .remedy = peers.error()->code == ErrorCode::kForbidden
+                    .remedy = error->code == ErrorCode::kForbidden
                                   ? "run dlprobe as root, or in the network namespace of the job"
                                   : ""});
     return;

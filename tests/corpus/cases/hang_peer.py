@@ -191,8 +191,8 @@ def manager_stopped(options, address=None):
 
     def fetch(index):
         if index < options.workers:
-            numbers[0]  # each worker has its connection
             claim("moves" if options.healthy else "still")
+            numbers[0]  # each worker has its connection
             until_stopped.wait()
         return numbers[index % 10]
 

@@ -101,10 +101,9 @@ TEST(NetTcp, ReadsAddressesStateAndInode) {
       "  sl  local_address rem_address   st tx_queue ...\n"
       "   0: 0100007F:1F90 0100007F:C001 01 0:0 00:0 0     0        0 902 1 0 20 4 0 10 -1\n");
   ASSERT_TRUE(sockets) << to_string(sockets.error());
-  EXPECT_EQ(*sockets, (std::vector<TcpSocket>{{.local = "0100007F:1F90",
-                                               .remote = "0100007F:C001",
-                                               .state = 1,
-                                               .inode = 902}}));
+  EXPECT_EQ(*sockets,
+            (std::vector<TcpSocket>{
+                {.local = "0100007F:1F90", .remote = "0100007F:C001", .state = 1, .inode = 902}}));
   EXPECT_FALSE(parse_net_tcp("  sl\n 0: 0100007F:1F90 0100007F:C001 01 0:0\n"));
   EXPECT_FALSE(parse_net_tcp("  sl\n 0: a b"));
 }
