@@ -78,8 +78,31 @@ void add_history(const std::vector<const TreeSnapshot*>& trees, ThreadFacts& fac
   const auto same = static_cast<size_t>(moved - facts.looks.begin());
   facts.same_stack = lasts_long(facts, same);
   constexpr double kMostOfAPoll = 0.01;  // of a core
-  facts.polls_again = facts.looks.size() > 1 && facts.same_stack && !now.wait.running &&
-                      !now.wait.files.empty() && core_share(facts, same).run < kMostOfAPoll;
+  facts.waits_again = facts.looks.size() > 1 && facts.same_stack && !now.wait.running &&
+                      core_share(facts, same).run < kMostOfAPoll;
+  facts.polls_again = facts.waits_again && !now.wait.files.empty();
+}
+
+// Who only waits for new clients beside others of its process leaves it to them to answer those
+// that it has: a server with a thread for each.
+bool only_lets_clients_in(const DeadlockFacts& facts, const ThreadFacts& thread) {
+  return thread.need.kind == NeedKind::kNewClient && thread.still &&
+         std::ranges::any_of(facts.threads, [&](const ThreadFacts& other) {
+           return other.process == thread.process && other.need.kind != NeedKind::kNewClient &&
+                  !other.is_main();
+         });
+}
+
+// Whether a thread may yet answer on a socket that it has: it can go on, and by more than a new
+// client of its process.
+bool may_answer(const DeadlockFacts& facts, const ThreadFacts& thread) {
+  if (thread.doomed || only_lets_clients_in(facts, thread)) return false;
+  const bool is_parked = thread.need.kind == NeedKind::kNotification && thread.still;
+  return !is_parked || thread.need.others_may ||
+         std::ranges::any_of(thread.need.providers, [&](size_t each) {
+           const ThreadFacts& waker = facts.threads[each];
+           return !waker.doomed && !only_lets_clients_in(facts, waker);
+         });
 }
 
 // A provider who can do something saves all who need him. What is left when nobody more is saved
@@ -94,8 +117,10 @@ void mark_doomed(DeadlockFacts& facts) {
     changed = false;
     for (ThreadFacts& thread : facts.threads) {
       if (!thread.doomed) continue;
-      const bool is_saved = std::ranges::any_of(
-          thread.need.providers, [&](size_t provider) { return !facts.threads[provider].doomed; });
+      const bool is_saved = std::ranges::any_of(thread.need.providers, [&](size_t provider) {
+        const ThreadFacts& other = facts.threads[provider];
+        return thread.need.kind == NeedKind::kChannel ? may_answer(facts, other) : !other.doomed;
+      });
       if (!is_saved) continue;
       thread.doomed = false;
       changed = true;
@@ -105,7 +130,7 @@ void mark_doomed(DeadlockFacts& facts) {
 
 const StackFrame* blamed_frame(const ThreadSnapshot& thread) {
   const auto found = std::ranges::find_if(thread.stack, [](const StackFrame& frame) {
-    return !frame.python && !frame.file.empty() && !is_libc(frame.file);
+    return !frame.python && !frame.file.empty() && !is_language_runtime(frame.file);
   });
   return found == thread.stack.end() ? nullptr : &*found;
 }
@@ -164,6 +189,12 @@ DeadlockFacts deadlock_facts(const Run& run, std::string_view machine) {
   return facts;
 }
 
+std::optional<uint64_t> other_end(const WaitedFile& file) {
+  if (file.kind == "pipe") return file.inode;
+  if (file.kind == "socket" && file.peer != 0) return file.peer;
+  return std::nullopt;
+}
+
 const FutexWait& futex_of(const ThreadFacts& thread) {
   static const FutexWait no_futex;
   return thread.thread->futex ? *thread.thread->futex : no_futex;
@@ -191,7 +222,7 @@ bool is_forked_copy(const Run& run, const ProcessKey& key) {
 bool is_pool_thread(const ThreadSnapshot& thread, std::string_view library) {
   const auto inwards = thread.stack | std::views::reverse;
   const auto outermost = std::ranges::find_if(inwards, [](const StackFrame& frame) {
-    return frame.python || (!frame.file.empty() && !is_libc(frame.file));
+    return frame.python || (!frame.file.empty() && !is_language_runtime(frame.file));
   });
   return outermost != inwards.end() && !outermost->python && base_name(outermost->file) == library;
 }

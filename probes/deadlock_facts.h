@@ -17,6 +17,7 @@ namespace dlprobe {
 enum class NeedKind {
   kNothing,       ///< it runs, or its wait ends by itself
   kOutside,       ///< of somebody whom the snapshots do not show: a socket, a terminal, a signal
+  kNewClient,     ///< a connection to its socket, which anybody may make
   kOwnedLock,     ///< a lock that says who has it
   kLock,          ///< a lock of this process that does not say who has it
   kNotification,  ///< to be woken by another thread of this process: a condition variable, a queue
@@ -26,7 +27,7 @@ enum class NeedKind {
   kGil,
   kJoin,     ///< the end of a thread
   kChild,    ///< the end of a child process
-  kChannel,  ///< data in a pipe, or room in it
+  kChannel,  ///< data in a pipe or socket, or room in it
   kFileLock,
   kKernel,    ///< a disk, a file system
   kContinue,  ///< SIGCONT
@@ -69,7 +70,10 @@ struct ThreadFacts {
   double busy_share = 0;    ///< of one core, running or ready to, from the first look to the last
   BootNs since = 0;         ///< from then on it did not run, maybe from before
   Need need;
-  /// It runs for a moment now and then, and comes back to the same wait on files: poll in a loop.
+  /// It ran next to nothing, and was at the same place at every look: one long wait, or a wait with
+  /// a timeout in a loop.
+  bool waits_again = false;
+  /// The same, of a wait on files: poll in a loop.
   bool polls_again = false;
   /// It cannot go on: neither by itself, nor by anybody who can.
   bool doomed = false;
@@ -106,6 +110,10 @@ struct DeadlockFacts {
 /// Facts of the snapshots of `run`; those that are older than a minute count no more.
 DeadlockFacts deadlock_facts(const Run& run, std::string_view machine);
 
+/// The inode by which the other end of a file is listed among TreeSnapshot::channel_ends: of a pipe
+/// its own, of a socket its peer's; nothing where that is not known.
+std::optional<uint64_t> other_end(const WaitedFile& file);
+
 /// What a thread needs; the other threads' history is known by then, their needs are not.
 Need need_of(const DeadlockFacts& facts, const ThreadFacts& waiter);
 
@@ -127,9 +135,11 @@ bool is_pool_thread(const ThreadSnapshot& thread, std::string_view library);
 /// How many threads of the process began in that library.
 size_t count_pool_threads(const ProcessSnapshot& process, std::string_view library);
 
-/// The innermost native frame that is not of libc, with a name; empty if the stack has none.
+/// The innermost native frame that is not of the C or C++ library, with a name; empty if the stack
+/// has none.
 std::string blamed_function(const ThreadSnapshot& thread);
-/// The file name of the innermost native frame that is not of libc: the library that waits.
+/// The file name of the innermost native frame that is not of the C or C++ library: the library
+/// that waits.
 std::string blamed_library(const ThreadSnapshot& thread);
 
 /// The innermost Python frame; null if there is none.

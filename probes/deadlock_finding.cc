@@ -17,9 +17,12 @@ struct LibraryAdvice {
   /// Where that is said.
   std::string_view source;
 };
-constexpr std::array<LibraryAdvice, 9> kAdvice = {{
+constexpr std::array<LibraryAdvice, 12> kAdvice = {{
     {"libopencv_", "Keep OpenCV from using threads", "cv2.setNumThreads(0)",
      "OpenCV: core/utility.hpp"},
+    {"cv2.", "Keep OpenCV from using threads", "cv2.setNumThreads(0)", "OpenCV: core/utility.hpp"},
+    {"omppool", "Let Numba use threads that survive a fork", "NUMBA_THREADING_LAYER=forksafe",
+     "Numba user manual: the threading layers"},
     {"libgomp", "Use one OpenMP thread before the fork", "OMP_NUM_THREADS=1 python train.py",
      "GCC bug 60035: libgomp does not survive fork"},
     {"libiomp", "Use one OpenMP thread before the fork", "OMP_NUM_THREADS=1 python train.py",
@@ -29,6 +32,8 @@ constexpr std::array<LibraryAdvice, 9> kAdvice = {{
     {"tokenizers", "Keep tokenizers from using threads", "TOKENIZERS_PARALLELISM=false",
      "huggingface/tokenizers: parallelism.rs"},
     {"polars", "polars keeps threads: use it under spawn or forkserver alone", "",
+     "Polars user guide: multiprocessing"},
+    {"_polars_runtime", "polars keeps threads: use it under spawn or forkserver alone", "",
      "Polars user guide: multiprocessing"},
     {"libarrow", "Use one thread of Arrow in workers", "pyarrow.set_cpu_count(1)",
      "Arrow: cpp/src/arrow/util/thread_pool.h"},

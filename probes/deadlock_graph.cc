@@ -23,9 +23,11 @@ Activity activity_of(const ThreadFacts& thread, const std::set<std::string>& spi
   if (state == 'D' && thread.still) return Activity::kBlockedInKernel;
   if (spinning.contains(id_of(thread))) return Activity::kSpinning;
   // Who only waits to be woken may wait for a signal: no more than idle, unless a cause was found.
-  const bool is_parked =
-      thread.need.kind == NeedKind::kNotification && !roots.contains(id_of(thread));
+  const bool is_root = roots.contains(id_of(thread));
+  const bool is_parked = thread.need.kind == NeedKind::kNotification && !is_root;
   if (thread.doomed && !is_parked) return Activity::kStuck;
+  const bool waits_in_a_loop = thread.waits_again && !thread.still;
+  if (is_root && waits_in_a_loop && thread.need.kind != NeedKind::kNothing) return Activity::kStuck;
   if (thread.still || thread.polls_again) {
     if (thread.need.kind == NeedKind::kNothing) return Activity::kSleeping;
     if (thread.need.kind == NeedKind::kNotification) return Activity::kIdle;

@@ -58,8 +58,11 @@ class NeedReader {
       case WaitKind::kLockFile:
         return of_file_lock();
       case WaitKind::kOpen:
-        // Of a FIFO it waits for whoever opens the other side.
-        return {.kind = NeedKind::kOutside, .words = "the opening of a file"};
+        return of_open();
+      case WaitKind::kSignal:
+        return {.kind = NeedKind::kOutside, .words = "a signal"};
+      case WaitKind::kAccept:
+        return of_accept();
       default:
         return of_files(true);
     }
@@ -120,6 +123,7 @@ class NeedReader {
   static std::string what_of(const FutexWait& futex) {
     if (futex.python_type == "_thread.lock") return "threading.Lock";
     if (futex.python_type == "_thread.RLock") return "threading.RLock";
+    if (futex.kind == LockKind::kUnknown) return "futex";
     return std::string(to_string(futex.kind));
   }
 
@@ -385,6 +389,25 @@ class NeedReader {
     return need;
   }
 
+  // Of a FIFO it waits for whoever opens the other side: anybody who knows its name.
+  Need of_open() const {
+    Need need{.kind = NeedKind::kOutside, .words = "the opening of a file"};
+    if (thread_.wait.files.empty()) return need;
+    const WaitedFile& file = thread_.wait.files.front();
+    if (file.path.empty()) return need;
+    need.words = file.kind == "fifo" ? "someone to open the other end of the FIFO " + file.path
+                                     : "the opening of " + file.path;
+    return need;
+  }
+
+  Need of_accept() const {
+    Need need{.kind = NeedKind::kNewClient, .words = "a connection to its socket"};
+    if (!thread_.wait.files.empty()) {
+      need.words += " (descriptor " + std::to_string(thread_.wait.files.front().fd) + ")";
+    }
+    return need;
+  }
+
   // A wait on files. A timeout ends it, but not what it waits for: of poll in a loop the same wait
   // comes again.
   Need of_files(bool for_data) const {
@@ -393,26 +416,27 @@ class NeedReader {
     if (files.empty()) {
       return {.kind = NeedKind::kOutside, .words = "the end of system call " + call_number()};
     }
+    const auto listens = [](const WaitedFile& file) { return file.kind == "listening socket"; };
+    if (std::ranges::all_of(files, listens)) return of_accept();
     need.others_may = false;
+    bool is_channel = false;
     for (const WaitedFile& file : files) {
-      if (file.kind == "pipe") {
-        add_ends(file.inode, for_data, need);
+      if (const auto end = other_end(file)) {
+        is_channel = add_ends(*end, for_data, need) || is_channel;
       } else {
         need.others_may = true;
       }
     }
     const WaitedFile& first = files.front();
-    if (files.size() > 1) {
-      need.words = "one of " + std::to_string(files.size()) + " files";
-    } else if (first.kind == "pipe") {
-      need.words = (for_data ? "data in pipe " : "room in pipe ") + std::to_string(first.inode);
-    } else {
-      need.kind = first.kind == "file" ? NeedKind::kKernel : NeedKind::kOutside;
-      need.words = "data from a " + first.kind + " (descriptor " + std::to_string(first.fd) + ")";
-    }
-    if (first.kind == "pipe") {
-      need.object = "pipe " + std::to_string(first.inode);
+    need.words = files.size() > 1 ? "one of " + std::to_string(files.size()) + " files"
+                                  : words_of(first, for_data);
+    if (other_end(first)) {
+      need.object = first.kind + " " + std::to_string(first.inode);
       need.label = need.object;
+    }
+    // A socket whose other end nobody of the tree has leads out of it.
+    if (!is_channel && first.kind != "pipe") {
+      need.kind = first.kind == "file" ? NeedKind::kKernel : NeedKind::kOutside;
     }
     std::vector<size_t> mains;
     for (const size_t each : need.providers)
@@ -421,8 +445,18 @@ class NeedReader {
     return need;
   }
 
+  static std::string words_of(const WaitedFile& file, bool for_data) {
+    const std::string what = for_data ? "data " : "room ";
+    if (file.kind == "pipe") {
+      return what + "in pipe " + std::to_string(file.inode);
+    }
+    return what + (for_data ? "from a " : "in a ") + file.kind + " (descriptor " +
+           std::to_string(file.fd) + ")";
+  }
+
   // All threads of all processes that have the other end; of its own process the other threads.
-  void add_ends(uint64_t inode, bool for_data, Need& need) const {
+  // Whether anybody of the tree has it.
+  bool add_ends(uint64_t inode, bool for_data, Need& need) const {
     std::vector<int32_t> pids;
     bool is_of_tree = false;
     for (const ChannelEnd& end : facts_.last->channel_ends) {
@@ -434,10 +468,17 @@ class NeedReader {
       // An orphan that was forked from the same process only keeps what it was born with.
       if (threads.empty() && !end.orphaned_sibling) need.others_may = true;
       for (const size_t each : threads)
-        if (facts_.threads[each].thread != &thread_) need.providers.push_back(each);
+        if (facts_.threads[each].thread != &thread_ && !is_known(each, need)) {
+          need.providers.push_back(each);
+        }
     }
     // A pipe that came from outside may have its end in a process that dlprobe may not look into.
     if (!is_of_tree && !facts_.last->all_ends_seen) need.others_may = true;
+    return is_of_tree;
+  }
+
+  static bool is_known(size_t provider, const Need& need) {
+    return std::ranges::find(need.providers, provider) != need.providers.end();
   }
 
   const DeadlockFacts& facts_;

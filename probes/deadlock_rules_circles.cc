@@ -45,8 +45,21 @@ bool is_hold(const ThreadFacts& thread) {
   }
 }
 
+// A hold that no idle pool has: whoever is idle keeps the lock of its queue, but no file's lock,
+// and does not leave a pipe full.
+bool is_hold_of_work(const ThreadFacts& thread) {
+  return thread.need.kind == NeedKind::kFileLock ||
+         (thread.need.kind == NeedKind::kChannel && thread.need.relation == "read by");
+}
+
+// In a circle with such a hold a wait for data is a link, too: the one who would write is in it.
+bool is_link(const ThreadFacts& thread) {
+  return is_hold(thread) || thread.need.kind == NeedKind::kChannel;
+}
+
 // The shortest way from a thread back to itself along such waits; empty if there is none.
-std::vector<size_t> circle_from(const DeadlockFacts& facts, size_t start) {
+template <class IsLink>
+std::vector<size_t> circle_from(const DeadlockFacts& facts, size_t start, IsLink is_part) {
   std::map<size_t, size_t> came_from;
   std::deque<size_t> queue = {start};
   while (!queue.empty()) {
@@ -60,7 +73,7 @@ std::vector<size_t> circle_from(const DeadlockFacts& facts, size_t start) {
         std::ranges::reverse(circle);
         return circle;
       }
-      if (facts.threads[next].doomed && is_hold(facts.threads[next]) &&
+      if (facts.threads[next].doomed && is_part(facts.threads[next]) &&
           came_from.emplace(next, at).second)
         queue.push_back(next);
     }
@@ -262,8 +275,16 @@ std::vector<RootCause> find_circles(const DeadlockFacts& facts,
     if (auto cause = closed_by_locks(facts, process, explained)) add(std::move(*cause));
   for (size_t i = 0; i < facts.threads.size(); ++i) {
     if (!facts.threads[i].doomed || explained[i] || !is_hold(facts.threads[i])) continue;
-    const auto circle = circle_from(facts, i);
+    const auto circle = circle_from(facts, i, is_hold);
     if (!circle.empty()) add(lock_circle(facts, circle));
+  }
+  for (size_t i = 0; i < facts.threads.size(); ++i) {
+    if (!facts.threads[i].doomed || explained[i] || !is_hold_of_work(facts.threads[i])) continue;
+    const auto circle = circle_from(facts, i, is_link);
+    if (circle.empty()) continue;
+    RootCause cause = lock_circle(facts, circle);
+    cause.finding.confidence = Confidence::kLikely;
+    add(std::move(cause));
   }
   for (size_t i = 0; i < facts.threads.size(); ++i) {
     const ThreadFacts& thread = facts.threads[i];

@@ -9,23 +9,24 @@
 namespace dlprobe {
 namespace {
 
-bool waits_on(const ThreadFacts& thread, uint64_t inode) {
-  return std::ranges::find(thread.thread->wait.files, inode, &WaitedFile::inode) !=
-         thread.thread->wait.files.end();
+// Whether it waits for one of those files from the same side.
+bool waits_on_one_of(const ThreadFacts& thread, const std::vector<WaitedFile>& files) {
+  return std::ranges::any_of(thread.thread->wait.files, [&](const WaitedFile& own) {
+    return std::ranges::find(files, own.inode, &WaitedFile::inode) != files.end();
+  });
 }
 
-// Nobody has the other end, or those alone who wait for it themselves.
+// Nobody has the other end of any file that it waits on, or those alone who wait for it themselves.
 bool has_no_peer(const DeadlockFacts& facts, const ThreadFacts& waiter) {
   const Need& need = waiter.need;
   if (!waiter.doomed || need.kind != NeedKind::kChannel || need.object.empty()) return false;
-  if (waiter.thread->wait.files.size() != 1) return false;
-  const uint64_t inode = waiter.thread->wait.files.front().inode;
+  const std::vector<WaitedFile>& files = waiter.thread->wait.files;
   return std::ranges::all_of(need.providers, [&](size_t each) {
     const ThreadFacts& provider = facts.threads[each];
     // A parked thread of a process that waits itself does not write either.
-    return waits_on(provider, inode) ||
+    return waits_on_one_of(provider, files) ||
            std::ranges::any_of(facts.threads, [&](const ThreadFacts& other) {
-             return other.process == provider.process && waits_on(other, inode);
+             return other.process == provider.process && waits_on_one_of(other, files);
            });
   });
 }
@@ -50,15 +51,20 @@ bool has_still_peers_alone(const DeadlockFacts& facts, const ThreadFacts& waiter
 
 // Its parent is none of the tree: init, or another that adopts orphans.
 bool is_orphan(const DeadlockFacts& facts, const ThreadFacts& thread) {
-  if (thread.info == nullptr || thread.info->ppid != 1) return false;
-  return std::ranges::none_of(facts.run->processes, [&](const ProcessInfo& info) {
-    return info.key.pid == thread.info->ppid;
-  });
+  if (thread.info == nullptr) return false;
+  if (thread.info->orphaned) return true;
+  return thread.info->ppid == 1 &&
+         std::ranges::none_of(facts.run->processes,
+                              [](const ProcessInfo& info) { return info.key.pid == 1; });
 }
 
 RootCause no_peer(const DeadlockFacts& facts, size_t index, Confidence confidence) {
   const ThreadFacts& waiter = facts.threads[index];
-  const WaitedFile& pipe = waiter.thread->wait.files.front();
+  const auto& files = waiter.thread->wait.files;
+  const WaitedFile& pipe = files.front();
+  const std::string channel = files.size() == 1
+                                  ? pipe.kind + " " + std::to_string(pipe.inode)
+                                  : "one of " + std::to_string(files.size()) + " pipes and sockets";
   const bool orphan = is_orphan(facts, waiter);
   Finding finding =
       finding_about(facts, orphan ? FindingCode::kOrphanedWorker : FindingCode::kPipeWithoutPeer,
@@ -66,13 +72,16 @@ RootCause no_peer(const DeadlockFacts& facts, size_t index, Confidence confidenc
   const bool for_data = waiter.need.relation == "written by";
   const bool by_waiters = !waiter.need.providers.empty();
   finding.message = name_of(facts, waiter) +
-                    (for_data ? " waits for data in pipe " : " waits for room in pipe ") +
-                    std::to_string(pipe.inode) + ", and " +
+                    (for_data ? " waits for data in " : " waits for room in ") + channel +
+                    ", and " +
                     (by_waiters ? "only those who wait for it themselves have its other end"
                                 : "no process has its other end") +
                     (orphan ? ", but for other orphans: its trainer is gone" : "");
-  finding.evidence.push_back(text_fact("pipe", std::to_string(pipe.inode),
-                                       "/proc/PID/task/TID/syscall, /proc/PID/fd", facts.last->at));
+  for (const WaitedFile& file : files) {
+    finding.evidence.push_back(text_fact(file.kind, std::to_string(file.inode),
+                                         "/proc/PID/task/TID/syscall, /proc/PID/fd",
+                                         facts.last->at));
+  }
   finding.evidence.push_back(count_fact(for_data ? "other_writers" : "other_readers", 0,
                                         "/proc/PID/fdinfo of every process", facts.last->at));
   if (confidence != Confidence::kCertain) {
@@ -82,7 +91,8 @@ RootCause no_peer(const DeadlockFacts& facts, size_t index, Confidence confidenc
              "no other thread of its process ran while it waited, and none sleeps for a time"});
   }
   if (orphan) {
-    finding.evidence.push_back(count_fact("ppid", 1, "/proc/PID/stat", facts.last->at));
+    finding.evidence.push_back(count_fact("ppid", static_cast<uint64_t>(waiter.info->ppid),
+                                          "/proc/PID/stat", facts.last->at));
     finding.remedies.push_back({.title = "End it: nobody will ever read what it makes",
                                 .commands = {"kill " + std::to_string(waiter.process->key.pid)},
                                 .applies_to = {"bare-host"},

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <ranges>
 #include <span>
+#include <string_view>
 #include <utility>
 
 #include "probes/deadlock_rules.h"
@@ -119,6 +120,86 @@ std::optional<RootCause> spinning_team(const DeadlockFacts& facts, size_t index)
   return RootCause{std::move(finding), index};
 }
 
+/// Who has a library's threads, where a forked copy has none of them.
+struct ThreadsLeftBehind {
+  std::string library;
+  ProcessKey owner;
+  size_t threads = 0;
+};
+
+// The nearest process that this one is a copy of, over any number of forks, whose threads began in
+// the library.
+std::optional<ThreadsLeftBehind> threads_left_behind(const DeadlockFacts& facts,
+                                                     const ProcessKey& copy,
+                                                     const std::string& library) {
+  constexpr int kMostForks = 16;
+  ProcessKey at = copy;
+  for (int i = 0; i < kMostForks && is_forked_copy(*facts.run, at); ++i) {
+    const ProcessInfo* info = facts.run->find_process(at);
+    const auto parent = std::ranges::find_if(
+        facts.last->processes,
+        [&](const ProcessSnapshot& each) { return each.key.pid == info->ppid; });
+    if (parent == facts.last->processes.end()) return std::nullopt;
+    if (const size_t threads = count_pool_threads(*parent, library); threads > 0) {
+      return ThreadsLeftBehind{.library = library, .owner = parent->key, .threads = threads};
+    }
+    at = parent->key;
+  }
+  return std::nullopt;
+}
+
+// Another thread of its process moves, and might wake it yet.
+bool has_company(const DeadlockFacts& facts, const ThreadFacts& waiter) {
+  return std::ranges::any_of(facts.threads, [&](const ThreadFacts& other) {
+    return other.process == waiter.process && other.thread != waiter.thread && !other.doomed &&
+           !other.still && !other.waits_again;
+  });
+}
+
+// What a thread of its own process has to do for it: a condition variable, a futex, an eventfd.
+bool waits_for_own_process(const ThreadFacts& waiter) {
+  if (waiter.thread->futex) return waiter.need.kind == NeedKind::kNotification;
+  const auto& files = waiter.thread->wait.files;
+  return !files.empty() &&
+         std::ranges::all_of(files, [](const WaitedFile& file) { return file.kind == "eventfd"; });
+}
+
+// CPython itself, whose threads do what their Python code says.
+bool is_python(std::string_view library) {
+  return library.starts_with("libpython") || library.starts_with("python");
+}
+
+// A forked copy that waits inside a library to be woken by its threads: the process that it was
+// copied from has them, it has none.
+std::optional<RootCause> threads_of_library(const DeadlockFacts& facts, size_t index) {
+  const ThreadFacts& waiter = facts.threads[index];
+  const bool stands = waiter.still || waiter.waits_again;
+  if (!stands || !waits_for_own_process(waiter)) return std::nullopt;
+  const std::string library = blamed_library(*waiter.thread);
+  if (library.empty() || is_python(library) || is_pool_thread(*waiter.thread, library) ||
+      count_pool_threads(*waiter.process, library) > 0) {
+    return std::nullopt;
+  }
+  const auto left = threads_left_behind(facts, waiter.process->key, library);
+  if (!left) return std::nullopt;
+  const bool company = has_company(facts, waiter);
+  Finding finding = finding_about(facts, FindingCode::kForkLostThreadPool,
+                                  company ? Confidence::kPossible : Confidence::kLikely, waiter);
+  if (company) finding.severity = Severity::kWarning;
+  finding.message =
+      name_of(facts, waiter) + " waits in " + library +
+      " to be woken by one of its threads, and none is here: " + describe(*facts.run, left->owner) +
+      " has " + std::to_string(left->threads) + ", which fork did not copy";
+  finding.evidence.push_back(
+      count_fact("threads_of_the_library_here", 0, "stacks of all threads", facts.last->at));
+  finding.evidence.push_back(count_fact("threads_of_the_library_in_parent", left->threads,
+                                        "stacks of all threads", facts.last->at));
+  finding.alternatives.push_back(
+      {.cause = "idle", .why_not = "it waits inside the library's code, not for a task"});
+  add_remedies_for_fork(finding, waiter);
+  return RootCause{std::move(finding), index};
+}
+
 }  // namespace
 
 std::vector<RootCause> find_lost_pools(const DeadlockFacts& facts) {
@@ -127,8 +208,10 @@ std::vector<RootCause> find_lost_pools(const DeadlockFacts& facts) {
     const ThreadFacts& thread = facts.threads[i];
     if (thread.doomed && thread.need.kind == NeedKind::kTeam && thread.need.providers.empty()) {
       causes.push_back(lost_team(facts, i));
-    } else if (auto cause = spinning_team(facts, i)) {
-      causes.push_back(std::move(*cause));
+    } else if (auto spinning = spinning_team(facts, i)) {
+      causes.push_back(std::move(*spinning));
+    } else if (auto lost = threads_of_library(facts, i)) {
+      causes.push_back(std::move(*lost));
     }
   }
   return causes;

@@ -11,7 +11,7 @@ struct SyscallNumber {
   int64_t x86_64;
   int64_t aarch64;
 };
-constexpr std::array<SyscallNumber, 23> kSyscalls = {{
+constexpr std::array<SyscallNumber, 32> kSyscalls = {{
     {WaitKind::kPoll, 7, -1},           {WaitKind::kPoll, 271, 73},
     {WaitKind::kRead, 0, 63},           {WaitKind::kRead, 19, 65},
     {WaitKind::kRead, 17, 67},          {WaitKind::kFutex, 202, 98},
@@ -23,9 +23,31 @@ constexpr std::array<SyscallNumber, 23> kSyscalls = {{
     {WaitKind::kWaitForChild, 247, 95}, {WaitKind::kLockFile, 73, 32},
     {WaitKind::kLockFile, 72, 25},      {WaitKind::kOpen, 2, -1},
     {WaitKind::kOpen, 257, 56},         {WaitKind::kWrite, 18, 68},
-    {WaitKind::kOpen, 437, 437},
+    {WaitKind::kOpen, 437, 437},        {WaitKind::kRead, 45, 207},
+    {WaitKind::kRead, 47, 212},         {WaitKind::kWrite, 44, 206},
+    {WaitKind::kWrite, 46, 211},        {WaitKind::kAccept, 43, 202},
+    {WaitKind::kAccept, 288, 242},      {WaitKind::kSignal, 34, -1},
+    {WaitKind::kSignal, 130, 133},      {WaitKind::kSignal, 128, 137},
 }};
 constexpr int64_t kPollOnX86 = 7;
+
+// A wait for files that has none: with a timeout it is a sleep, as time.sleep of Python up to 3.10
+// has it; without one only a signal ends it.
+std::optional<WaitKind> wait_without_files(const ThreadWait& wait, WaitKind kind,
+                                           std::string_view machine) {
+  const auto& args = wait.args;
+  bool is_timed = false;
+  if (kind == WaitKind::kPoll && args[1] == 0) {
+    const auto timeout = poll_timeout_ms(wait, machine);
+    is_timed = timeout ? *timeout >= 0 : args[2] != 0;
+  } else if (kind == WaitKind::kSelect &&
+             (args[0] == 0 || (args[1] == 0 && args[2] == 0 && args[3] == 0))) {
+    is_timed = args[4] != 0;
+  } else {
+    return std::nullopt;
+  }
+  return is_timed ? WaitKind::kSleep : WaitKind::kSignal;
+}
 
 }  // namespace
 
@@ -34,7 +56,8 @@ WaitKind kind_of(const ThreadWait& wait, std::string_view machine) {
   if (wait.syscall < 0 || (machine != "x86_64" && machine != "aarch64")) return WaitKind::kOther;
   for (const SyscallNumber& number : kSyscalls) {
     const int64_t own = machine == "x86_64" ? number.x86_64 : number.aarch64;
-    if (own == wait.syscall) return number.kind;
+    if (own != wait.syscall) continue;
+    return wait_without_files(wait, number.kind, machine).value_or(number.kind);
   }
   return WaitKind::kOther;
 }

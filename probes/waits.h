@@ -12,12 +12,14 @@ namespace dlprobe {
 enum class WaitKind {
   kRunning,
   kPoll,  ///< poll, ppoll
-  kRead,
+  kRead,  ///< read, recv
   kFutex,
   kSelect,
   kEpoll,
-  kWrite,
-  kSleep,         ///< nanosleep, clock_nanosleep: ends by itself
+  kWrite,         ///< write, send
+  kSleep,         ///< nanosleep, clock_nanosleep, select without files: ends by itself
+  kSignal,        ///< pause, sigsuspend, sigwait, select without files and without a timeout
+  kAccept,        ///< of a connection
   kWaitForChild,  ///< wait4, waitid
   kLockFile,      ///< flock, fcntl
   kOpen,

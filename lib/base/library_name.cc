@@ -12,6 +12,11 @@ bool is_libc(std::string_view path) {
          name.starts_with("libpthread") || name.starts_with("ld-musl");
 }
 
+bool is_language_runtime(std::string_view path) {
+  const std::string_view name = base_name(path);
+  return is_libc(path) || name.starts_with("libstdc++") || name.starts_with("libc++");
+}
+
 bool is_libgomp(std::string_view path) {
   const std::string_view name = base_name(path);
   return name.starts_with("libgomp.so") || name.starts_with("libgomp-");

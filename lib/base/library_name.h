@@ -10,6 +10,10 @@ std::string_view base_name(std::string_view path);
 /// Whether a file is the C library (glibc's libc and libpthread, musl), by its name.
 bool is_libc(std::string_view path);
 
+/// What other libraries are built on and wait through: the C library, and the C++ library (GNU's,
+/// LLVM's).
+bool is_language_runtime(std::string_view path);
+
 /// GNU's OpenMP, under its own name or as a wheel ships it: libgomp-a34b3233.so.1.0.0.
 bool is_libgomp(std::string_view path);
 

@@ -28,6 +28,7 @@ struct Wanted {
   std::set<uint64_t> pipes;
   std::set<uint64_t> pipes_to_read;   ///< of these: by whom data is waited for
   std::set<uint64_t> pipes_to_write;  ///< of these: by whom room is waited for
+  std::set<uint64_t> sockets;         ///< the peers of those that are waited on
   std::set<uint64_t> locked_files;
   std::set<std::pair<uint64_t, uint64_t>> semaphores;  ///< device and inode; those that are taken,
                                                        ///< and that nobody of the tree has taken
@@ -49,6 +50,7 @@ void add_files(const ThreadWait& wait, Wanted& wanted) {
       wanted.pipes.insert(file.inode);
       (writes ? wanted.pipes_to_write : wanted.pipes_to_read).insert(file.inode);
     }
+    if (file.peer != 0) wanted.sockets.insert(file.peer);
     if (file.kind == "file" && wait.syscall == SYS_flock) wanted.locked_files.insert(file.inode);
   }
 }
@@ -94,19 +96,28 @@ class EndFinder {
     const auto stat = machine_.root->stat(folder + "fd/" + name);
     if (!stat) return;
     const bool is_pipe = wanted_.pipes.contains(stat->inode) && S_ISFIFO(stat->mode);
+    if (wanted_.sockets.contains(stat->inode) && S_ISSOCK(stat->mode)) {
+      add_end({.inode = stat->inode, .kind = "socket", .reads = true, .writes = true}, pid, name);
+      return;
+    }
     const bool is_file = wanted_.locked_files.contains(stat->inode) && S_ISREG(stat->mode);
     if (!is_pipe && !is_file) return;
     const auto info = chain(machine_.root->read(folder + "fdinfo/" + name), parse_fdinfo);
     if (!info || (is_file && !info->holds_flock)) return;
     const uint64_t access = info->flags & O_ACCMODE;
-    tree_.channel_ends.push_back({.inode = stat->inode,
-                                  .kind = is_pipe ? "pipe" : "file lock",
-                                  .pid = pid,
-                                  .comm = comm_of(pid, folder),
-                                  .fd = parse_int<int32_t>(name).value_or(-1),
-                                  .reads = is_pipe && access != O_WRONLY,
-                                  .writes = is_file || access != O_RDONLY,
-                                  .orphaned_sibling = is_orphaned_sibling(pid)});
+    add_end({.inode = stat->inode,
+             .kind = is_pipe ? "pipe" : "file lock",
+             .reads = is_pipe && access != O_WRONLY,
+             .writes = is_file || access != O_RDONLY},
+            pid, name);
+  }
+
+  void add_end(ChannelEnd end, int32_t pid, std::string_view descriptor) {
+    end.pid = pid;
+    end.comm = comm_of(pid, "proc/" + std::to_string(pid) + "/");
+    end.fd = parse_int<int32_t>(descriptor).value_or(-1);
+    end.orphaned_sibling = is_orphaned_sibling(pid);
+    tree_.channel_ends.push_back(std::move(end));
   }
 
   void look_at_mappings(int32_t pid, const std::string& folder) {
@@ -133,15 +144,15 @@ class EndFinder {
     return stat ? std::optional(*stat) : std::nullopt;
   }
 
-  // Forked from one process (the same randomised addresses) whose death left both to init.
+  // Forked from one process (the same randomised addresses) whose death left both to one adopter.
   bool is_orphaned_sibling(int32_t pid) const {
     const auto of_tree = [&](const ProcessSnapshot& process) { return process.key.pid == pid; };
     if (std::ranges::any_of(tree_.processes, of_tree)) return false;
     const auto stat = stat_of(pid);
-    if (!stat || stat->ppid != 1) return false;
+    if (!stat || !is_orphan(machine_, *stat)) return false;
     return std::ranges::any_of(tree_.processes, [&](const ProcessSnapshot& process) {
       const auto own = stat_of(process.key.pid);
-      return own && own->ppid == 1 && forked_without_exec(*stat, *own) == true;
+      return own && own->ppid == stat->ppid && forked_without_exec(*stat, *own) == true;
     });
   }
 
@@ -189,6 +200,7 @@ bool needs_whole_machine(const TreeSnapshot& tree, const Wanted& wanted) {
   const auto has_reader = [&](uint64_t inode) { return has_peer(tree, inode, false); };
   return !std::ranges::all_of(wanted.pipes_to_read, has_writer) ||
          !std::ranges::all_of(wanted.pipes_to_write, has_reader) ||
+         !std::ranges::all_of(wanted.sockets, has_writer) ||
          !std::ranges::all_of(wanted.locked_files, has_writer);
 }
 
@@ -196,7 +208,10 @@ bool needs_whole_machine(const TreeSnapshot& tree, const Wanted& wanted) {
 
 void find_channel_ends(const Machine& machine, TreeSnapshot& tree) {
   const Wanted wanted = wanted_of(tree);
-  if (wanted.pipes.empty() && wanted.locked_files.empty() && wanted.semaphores.empty()) return;
+  if (wanted.pipes.empty() && wanted.sockets.empty() && wanted.locked_files.empty() &&
+      wanted.semaphores.empty()) {
+    return;
+  }
   EndFinder finder(machine, wanted, tree);
   for (const ProcessSnapshot& process : tree.processes)
     finder.look_at(process.key.pid);

@@ -90,6 +90,8 @@ void ProcessTree::add(int32_t pid, const std::optional<ProcessKey>& parent) {
   if (parent && process->key.start_ticks < parent->start_ticks) return;
   process->facts.parent = parent;
   process->info.seen_at = machine_.clock->now();
+  process->info.orphaned = is_orphan(machine_, process->last_stat);
+  process->facts.orphaned = process->info.orphaned;
   const ProcessKey key = process->key;
   member_pids_.insert(pid);
   members_.emplace(key, std::move(*process));
@@ -226,6 +228,7 @@ void ProcessTree::sample(DeadlineReader& reader) {
     }
     if (before.ppid != process.last_stat.ppid) {
       process.info.ppid = process.last_stat.ppid;
+      process.info.orphaned = is_orphan(machine_, process.last_stat);
       process.info_changed = true;
     }
     if (identity_changed(before, process.last_stat)) {

@@ -103,9 +103,19 @@ bool is_of_multiprocessing(const RoleFacts& facts, const RoleFacts& parent) {
          (is_spawned(facts) && facts.cmdline != parent.cmdline);
 }
 
+// Of one whose parent is not known.
+OwnRole orphaned_role(const RoleFacts& facts) {
+  if (!facts.orphaned) return {};
+  if (facts.comm != "pt_data_worker" && !has_torch_handlers(facts)) return {};
+  OwnRole role = helper(Role::kWorker, "a data worker of torch whose trainer has ended");
+  role.strength = Strength::kStrong;
+  role.start_method = StartMethod::kFork;
+  return role;
+}
+
 OwnRole own_role(const RoleFacts& facts, const RoleFacts* parent) {
   if (auto helping = helper_role(facts, parent)) return *helping;
-  if (parent == nullptr) return {};
+  if (parent == nullptr) return orphaned_role(facts);
   OwnRole role = helper(Role::kWorker, "");
   role.start_method = start_method_of(facts, *parent);
   if (facts.comm == "pt_data_worker" && parent->comm != facts.comm) {
@@ -200,12 +210,12 @@ class RoleTable {
     size_t best = root_;
     size_t best_depth = kNone;
     for (size_t i = 0; i < facts_.size(); ++i) {
-      if (!is_python(facts_[i]) || own_[i].role != Role::kOther) continue;
+      if (!is_python(facts_[i]) || own_[i].role != Role::kOther || facts_[i].orphaned) continue;
       if (depth_of(i) >= best_depth) continue;
       best = i;
       best_depth = depth_of(i);
     }
-    if (best != kNone) trainers_[best] = true;
+    if (best != kNone && !facts_[best].orphaned) trainers_[best] = true;
   }
 
   size_t depth_of(size_t index) const {
@@ -221,6 +231,11 @@ class RoleTable {
     const OwnRole& own = own_[i];
     if (trainers_[i])
       return {.role = Role::kTrainer, .basis = trainer_basis(i), .start_method = {}};
+    if (own.role == Role::kOther && facts_[i].orphaned) {
+      return {.role = Role::kOther,
+              .basis = "forked, and the process that forked it has ended",
+              .start_method = StartMethod::kFork};
+    }
     if (own.role == Role::kOther) return {};
     if (own.role != Role::kWorker)
       return {.role = own.role, .basis = own.basis, .start_method = {}};

@@ -22,6 +22,7 @@ struct RoleFacts {
   /// Whether it was forked from its parent and has not called execve since (same address layout);
   /// nothing where that cannot be read.
   std::optional<bool> forked_without_exec;
+  bool orphaned = false;  ///< forked, and whoever forked it has ended
 };
 
 struct RoleAnswer {

@@ -18,6 +18,7 @@
 #include "lib/collect/lock_look.h"
 #include "lib/collect/python_look.h"
 #include "lib/collect/restarted_calls.h"
+#include "lib/collect/socket_peers.h"
 #include "lib/collect/thread_waits.h"
 #include "lib/os/thread_stop.h"
 #include "lib/proc/pid_stat.h"
@@ -529,6 +530,7 @@ struct SnapshotTaker::State {
     translate_owners(tree, namespaces);
     find_locks(looks, tree);
     mark_dead_owners(*machine.root, tree);
+    find_socket_peers(machine, tree, gaps);
     find_channel_ends(machine, tree);
     return tree;
   }

@@ -1,5 +1,6 @@
 #include "lib/collect/thread_waits.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/select.h>
 #include <sys/stat.h>
@@ -7,6 +8,8 @@
 
 #include <algorithm>
 #include <array>
+#include <climits>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -139,6 +142,74 @@ std::vector<int32_t> waited_fds(const ProcessAccess& processes, const Directory&
   return {};
 }
 
+/// A string of the target's memory; nothing where it cannot be read or is longer than a path.
+std::optional<std::string> string_at(const ProcessAccess& processes, int32_t pid,
+                                     uint64_t address) {
+  constexpr uint64_t kPage = 4096;  // what follows a string's page may not be mapped
+  std::string text;
+  while (text.size() < PATH_MAX) {
+    const uint64_t at = address + text.size();
+    std::string piece(kPage - at % kPage, '\0');
+    if (!processes.read_memory(pid, at, std::as_writable_bytes(std::span(piece)))) break;
+    const size_t end = piece.find('\0');
+    text += piece.substr(0, end);
+    if (end != std::string::npos) return text;
+  }
+  return std::nullopt;
+}
+
+/// The path that a thread in open(2) opens, and the folder of the process's /proc directory that it
+/// is relative to.
+struct OpenedPath {
+  std::string path;
+  std::string base;
+};
+std::optional<OpenedPath> opened_path(const ProcessAccess& processes, int32_t pid,
+                                      const SyscallFile& call) {
+  uint64_t address = 0;
+  std::string base = "cwd";
+  switch (call.number) {
+#ifdef SYS_open  // architectures since aarch64 have openat alone
+    case SYS_open:
+      address = call.args[0];
+      break;
+#endif
+    case SYS_openat:
+    case SYS_openat2:
+      address = call.args[1];
+      if (const auto fd = static_cast<int32_t>(call.args[0]); fd != AT_FDCWD) {
+        base = "fd/" + std::to_string(fd);
+      }
+      break;
+    default:
+      return std::nullopt;
+  }
+  auto path = string_at(processes, pid, address);
+  if (!path || path->empty()) return std::nullopt;
+  if (path->starts_with('/')) base = "root";
+  return OpenedPath{.path = std::move(*path), .base = std::move(base)};
+}
+
+/// An open(2) that lasts is one of a FIFO, or of a file system that does not answer: which of the
+/// two the file's own kind tells, but a file system that does not answer is not asked.
+std::optional<WaitedFile> file_to_open(const ProcessAccess& processes, const Directory& process,
+                                       const ProcessThread& thread, const SyscallFile& call) {
+  auto opened = opened_path(processes, thread.pid, call);
+  if (!opened) return std::nullopt;
+  WaitedFile file{.fd = -1, .kind = "other", .inode = 0};
+  const std::string task = "task/" + std::to_string(thread.tid);
+  // fifo_open waits in wait_for_partner (fs/pipe.c).
+  if (process.read(task + "/wchan").value_or("") == "wait_for_partner") {
+    file.kind = "fifo";
+    if (const auto stat = process.stat(opened->base + "/" + opened->path);
+        stat && S_ISFIFO(stat->mode)) {
+      file.inode = stat->inode;
+    }
+  }
+  file.path = std::move(opened->path);
+  return file;
+}
+
 std::vector<int32_t> thread_ids(const std::vector<std::string>& names, int32_t main_thread) {
   std::vector<int32_t> tids;
   for (const std::string& name : names) {
@@ -168,6 +239,9 @@ ThreadWait describe_wait(const ProcessAccess& processes, const Directory& proces
                   .files = {}};
   for (const int32_t fd : waited_fds(processes, process, thread.pid, call)) {
     wait.files.push_back(describe(process, fd));
+  }
+  if (auto file = file_to_open(processes, process, thread, call)) {
+    wait.files.push_back(std::move(*file));
   }
   return wait;
 }

@@ -131,6 +131,16 @@ std::optional<bool> forked_without_exec(const PidStat& child, const PidStat& par
          child.arg_start == parent.arg_start;
 }
 
+bool is_orphan(const Machine& machine, const PidStat& stat) {
+  if (!is_forked_without_exec(stat)) return false;
+  const auto parent =
+      chain(machine.root->read("proc/" + std::to_string(stat.ppid) + "/stat"), parse_pid_stat);
+  // A trainer may be the init of its container. Of the machine's own init the addresses are hidden
+  // from most.
+  const auto same_program = parent ? forked_without_exec(stat, *parent) : std::nullopt;
+  return same_program ? !*same_program : stat.ppid == 1;
+}
+
 Expected<ProcessKey> process_key(const Machine& machine, int32_t pid) {
   auto text = machine.root->read("proc/" + std::to_string(pid) + "/stat");
   if (!text) return std::unexpected(as_vanished(text.error()));

@@ -59,6 +59,11 @@ bool identity_changed(const PidStat& before, const PidStat& now);
 /// cannot be seen.
 std::optional<bool> forked_without_exec(const PidStat& child, const PidStat& parent);
 
+/// Whether it was forked by a process that has ended: it has not called execve since, and its
+/// parent runs another program (init, or whoever adopts orphans: PR_SET_CHILD_SUBREAPER). False
+/// where that cannot be seen.
+bool is_orphan(const Machine& machine, const PidStat& stat);
+
 /// Of a process that is not there (or whose pid is not a process), kVanished.
 Expected<ProcessKey> process_key(const Machine& machine, int32_t pid);
 

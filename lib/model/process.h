@@ -46,6 +46,9 @@ struct ProcessInfo {
   Role role = Role::kOther;
   std::string role_basis;  ///< "its parent is the trainer and it catches SIGBUS ..."
   std::optional<StartMethod> start_method;  ///< of a worker, where it can be told
+  /// It was forked, and whoever forked it has ended: it came to init or to another that adopts
+  /// orphans.
+  bool orphaned = false;
   uint32_t uid = 0;
   std::vector<int32_t> namespace_pids;  ///< NSpid: the pid in each namespace, outermost first
   Observed<uint64_t> mount_namespace = failure(ErrorCode::kInsufficient, "not read");
@@ -58,8 +61,13 @@ struct ProcessInfo {
 /// A file that a blocked thread waits on.
 struct WaitedFile {
   int32_t fd = -1;
-  std::string kind;  ///< "pipe", "fifo" (with a name), "socket", "file", "eventfd", "other"
+  /// "pipe", "fifo" (with a name), "socket", "listening socket", "file", "eventfd", "other".
+  std::string kind;
   uint64_t inode = 0;
+  /// Of a socket that a snapshot shows: inode of the socket at its other end, on this machine; 0:
+  /// not known.
+  uint64_t peer = 0;
+  std::string path;  ///< of one that is being opened: its name as the program has it; hostile text
 
   bool operator==(const WaitedFile&) const = default;
 };

@@ -147,6 +147,7 @@ void fields(A& a, Is<ProcessInfo> auto& v) {
   a("role", v.role);
   a("basis", v.role_basis);
   a("start_method", v.start_method);
+  a("orphaned", v.orphaned);
   a("uid", v.uid);
   a("nspid", v.namespace_pids);
   a("mnt_ns", v.mount_namespace);
@@ -187,6 +188,8 @@ void fields(A& a, Is<WaitedFile> auto& v) {
   a("fd", v.fd);
   a("kind", v.kind);
   a("ino", v.inode);
+  a("peer", v.peer);
+  a("path", v.path);
 }
 
 template <class A>

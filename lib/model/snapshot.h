@@ -81,11 +81,11 @@ struct SemLockState {
   bool operator==(const SemLockState&) const = default;
 };
 
-/// A descriptor of some process for a pipe or locked file that a thread of the tree waits on, or a
-/// mapping of a semaphore.
+/// A descriptor of some process for a pipe or locked file that a thread of the tree waits on, or
+/// for the peer of such a socket; or a mapping of a semaphore.
 struct ChannelEnd {
   uint64_t inode = 0;  ///< of the pipe, socket or file
-  std::string kind;    ///< "pipe", "file lock", "semaphore"
+  std::string kind;    ///< "pipe", "socket", "file lock", "semaphore"
   int32_t pid = 0;     ///< which may be outside of the tree
   std::string comm;    ///< hostile text
   int32_t fd = -1;

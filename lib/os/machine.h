@@ -5,6 +5,7 @@
 #include "lib/os/clock.h"
 #include "lib/os/file_system.h"
 #include "lib/os/process_access.h"
+#include "lib/os/socket_table.h"
 
 namespace dlprobe {
 
@@ -14,6 +15,7 @@ struct Machine {
   std::shared_ptr<const Directory> root;
   std::shared_ptr<const Clock> clock;
   std::shared_ptr<const ProcessAccess> processes;
+  std::shared_ptr<const SocketTable> sockets;  ///< may be null: nothing is known of sockets
 };
 
 /// This machine. Fails only if "/" cannot be opened.

@@ -33,6 +33,9 @@ struct PidStat {
 /// Whether it is a thread of the kernel (PF_KTHREAD).
 bool is_kernel_thread(const PidStat& stat);
 
+/// Whether it was forked and has not called execve since (PF_FORKNOEXEC).
+bool is_forked_without_exec(const PidStat& stat);
+
 /// kMalformed unless it is the whole line of a kernel since 3.5 (52 fields).
 Expected<PidStat> parse_pid_stat(std::string_view text);
 

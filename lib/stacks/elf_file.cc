@@ -220,6 +220,8 @@ Expected<std::shared_ptr<ElfFile>> ElfFile::make(std::unique_ptr<Handle> handle,
 std::optional<uint64_t> ElfFile::bias(const Mapping& mapping) const {
   size_t count = 0;
   if (elf_getphdrnum(handle_->elf, &count) != 0) return std::nullopt;
+  std::optional<uint64_t> bias;
+  bool is_sure = false;
   for (size_t i = 0; i < count; ++i) {
     GElf_Phdr program{};
     if (gelf_getphdr(handle_->elf, static_cast<int>(i), &program) == nullptr) break;
@@ -228,9 +230,14 @@ std::optional<uint64_t> ElfFile::bias(const Mapping& mapping) const {
         mapping.offset >= program.p_offset + program.p_filesz) {
       continue;
     }
-    return mapping.begin - (program.p_vaddr - program.p_offset + mapping.offset);
+    // One page of the file may hold the end of a segment and the begin of the next (lld links so),
+    // each mapped elsewhere.
+    const bool same_rights = ((program.p_flags & PF_X) != 0) == mapping.executable;
+    if (is_sure && !same_rights) continue;
+    bias = mapping.begin - (program.p_vaddr - program.p_offset + mapping.offset);
+    is_sure = same_rights;
   }
-  return std::nullopt;
+  return bias;
 }
 
 std::optional<AddressRange> ElfFile::section(std::string_view name) const {

@@ -14,6 +14,7 @@ class Case:
     job: str | None                              # None: dlprobe's own reference loader
     probe: str = "shm"
     needs: str = "torch"                         # or: torch1, torch2, python
+    modules: tuple = ()                          # wheels that the job imports, beside torch
     pace: str = "quick"                          # or: everywhere (quick, on every Python), slow
     mount_options: str = "size=64m"
     before: list = field(default_factory=list)   # jobs that ran to their end before
@@ -151,7 +152,7 @@ def runs(name, job, **changes):
 
 def hang_with_twin(name, job, first, **changes):
     yield hangs(name, job, first, **changes)
-    kept = {key: value for key, value in changes.items() if key in ("needs", "pace")}
+    kept = {key: value for key, value in changes.items() if key in ("needs", "modules", "pace")}
     if kept.get("pace") == "everywhere":
         kept["pace"] = "quick"
     yield runs(name, f"{job} --healthy", **kept)
@@ -185,9 +186,14 @@ def hangs_of_python():
     yield from pair("pipe-without-writer", "hang_peer.py pipe-without-writer", "DLP0308")
     yield from pair("queue-without-producer", "hang_peer.py queue-without-producer", "DLP0308")
     yield from pair("stopped", "hang_peer.py stopped --patience 5", "DLP0311")
+    yield from pair("manager-stopped", "hang_peer.py manager-stopped", "DLP0311")
+    yield from slow("tcp-manager-stopped", "hang_peer.py tcp-manager-stopped", "DLP0311")
+    yield from pair("socket-without-peer", "hang_peer.py socket-without-peer", "DLP0308")
+    yield from pair("file-lock-circle", "hang_peer.py file-lock-circle", "DLP0303")
     a_warning = {"severity": "warning", "verdicts": ("warn",)}
     yield from pair("orphans-that-write", "hang_peer.py orphans-that-write", "DLP0309", **a_warning)
     yield from slow("orphans-that-wait", "hang_peer.py orphans-that-wait", "DLP0309", **a_warning)
+    yield from slow("orphans-under-subreaper", "hang_peer.py orphans-under-subreaper", "DLP0309", **a_warning)
     yield from slow("pool-worker-died", "hang_peer.py pool-worker-died", ("DLP0106", "DLP0308", "DLP0510"))
     yield from pair("join-before-get", "hang_peer.py join-before-get", ("DLP0303", "DLP0308", "DLP0314"))
     for kind in ("sleep", "read", "mutex"):
@@ -264,8 +270,17 @@ def hangs_of_torch():
         yield runs(f"torch-{kind}", f"hang_torch.py {kind}", pace="slow")
 
 
+def hangs_of_wheels():
+    """Libraries with threads of their own, in forked workers; they lie beside torch 2.13."""
+    for module in ("polars", "tokenizers", "grpc"):
+        yield from hang_with_twin(f"wheels-{module}", f"hang_wheels.py {module}", "DLP0302", needs="torch2",
+                                  modules=(module,))
+    for kind, module in (("opencv", "cv2"), ("pyarrow", "pyarrow"), ("numba", "numba")):
+        yield runs(f"wheels-{kind}", f"hang_wheels.py {kind}", needs="torch2", modules=(module,))
+
+
 def hang_cases():
-    for group in (hangs_of_python, idle_jobs, hangs_of_torch):
+    for group in (hangs_of_python, idle_jobs, hangs_of_torch, hangs_of_wheels):
         yield from group()
 
 

@@ -262,10 +262,10 @@ def main():
     if not options.inside:
         if not os.path.exists(options.python):
             skip(f"{options.python} is not there (tools/check --full makes it)")
-        found = case.needs != "python" and subprocess.run([options.python, "-c", "import torch"],
-                                                         capture_output=True, check=False)
-        if found and found.returncode != 0:
-            skip(f"{options.python} has no torch")
+        for module in (() if case.needs == "python" else ("torch",)) + case.modules:
+            found = subprocess.run([options.python, "-c", f"import {module}"], capture_output=True, check=False)
+            if found.returncode != 0:
+                skip(f"{options.python} has no {module} (tools/check --full installs it)")
         return in_private_namespace(sys.argv[1:])
     return run_inside(options, case)
 

@@ -8,6 +8,7 @@
 #include "lib/proc/host_memory.h"
 #include "lib/proc/maps.h"
 #include "lib/proc/mountinfo.h"
+#include "lib/proc/net_tcp.h"
 #include "lib/proc/pid_cgroup.h"
 #include "lib/proc/pid_limits.h"
 #include "lib/proc/pid_stat.h"
@@ -28,7 +29,7 @@ void run(std::string_view text) {
   [[maybe_unused]] const auto result = kParse(text);
 }
 
-constexpr std::array<std::pair<std::string_view, Parser>, 18> kParsers = {{
+constexpr std::array<std::pair<std::string_view, Parser>, 19> kParsers = {{
     {"cgroup_limit", run<parse_cgroup_limit>},
     {"cgroup_oom_kills", run<parse_cgroup_oom_kills>},
     {"cgroup_stat_v1", run<parse_cgroup_stat_v1>},
@@ -38,6 +39,7 @@ constexpr std::array<std::pair<std::string_view, Parser>, 18> kParsers = {{
     {"maps", run<parse_shared_maps>},
     {"meminfo", run<parse_meminfo>},
     {"mountinfo", run<parse_mountinfo>},
+    {"net_tcp", run<parse_net_tcp>},
     {"pid_cgroup", run<parse_pid_cgroup>},
     {"sched", run<parse_sched_file>},
     {"shm_name", run<parse_shm_name>},

@@ -3,14 +3,21 @@
 Twin: nobody goes.
 """
 import ctypes
+import fcntl
 import multiprocessing
+import multiprocessing.managers
 import os
 import signal
+import socket
+import subprocess
+import sys
+import tempfile
 import time
 
 from hang_common import LIBC, Loader, claim, expect, parser, say, train, until_one_is_at
 
 PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
 
 
 def semaphore_holder_killed(options):
@@ -176,7 +183,109 @@ def join_before_get(options):
         process.join()
 
 
-KINDS = {"semaphore-holder-killed": semaphore_holder_killed, "pipe-without-writer": pipe_without_writer,
+def manager_stopped(options, address=None):
+    """Each worker asks a server of multiprocessing.managers, through a socket; the server is stopped."""
+    manager = multiprocessing.managers.SyncManager(address=address)
+    manager.start()
+    numbers = manager.list(range(10))
+
+    def fetch(index):
+        if index < options.workers:
+            claim("moves" if options.healthy else "still")
+            numbers[0]  # each worker has its connection
+            until_stopped.wait()
+        return numbers[index % 10]
+
+    until_stopped = multiprocessing.Event()
+    expect(options.workers + 1)
+    loader = Loader(fetch, options)
+    for _ in range(options.workers):
+        loader.send()
+    claim("moves" if options.healthy else "still")
+    if not options.healthy:
+        until_one_is_at([worker.pid for worker in loader.workers], "futex")
+        os.kill(manager._process.pid, signal.SIGSTOP)
+    until_stopped.set()
+    train(loader)
+
+
+def tcp_manager_stopped(options):
+    manager_stopped(options, ("127.0.0.1", 0))
+
+
+def socket_without_peer(options):
+    """Workers read from one end of a socketpair, whose writer was killed; they hold the other end themselves."""
+    reader, writer = socket.socketpair()
+    feeder = os.fork()
+    if feeder == 0:
+        while True:
+            if options.healthy:
+                writer.send(b"x" * 16)
+            time.sleep(0.01)
+
+    def fetch(index):
+        if index < options.workers:
+            claim("moves" if options.healthy else "still")
+        return reader.recv(16)
+
+    expect(options.workers + 1)
+    loader = Loader(fetch, options)
+    reader.close()
+    writer.close()
+    if not options.healthy:
+        os.kill(feeder, signal.SIGKILL)
+        os.waitpid(feeder, 0)
+    claim("moves" if options.healthy else "still")
+    train(loader)
+
+
+def file_lock_circle(options):
+    """One worker has the lock of a file and waits for a word of the other, who wants the lock first."""
+    reader, writer = os.pipe()
+    with tempfile.NamedTemporaryFile() as file:
+        taken = multiprocessing.Event()
+
+        def speak(descriptor):
+            if not options.healthy:
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            os.write(writer, b"x")
+
+        def fetch(index):
+            if index < 2:
+                claim("moves" if options.healthy else "still")
+            descriptor = os.open(file.name, os.O_RDWR)  # a lock of its own
+            if index % 2 == 0:
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                taken.set()
+                os.read(reader, 1)
+            else:
+                taken.wait()
+                speak(descriptor)
+            os.close(descriptor)
+            return index
+
+        options.workers = 2
+        expect(3)
+        loader = Loader(fetch, options)
+        os.close(reader)
+        os.close(writer)
+        claim("moves" if options.healthy else "still")
+        train(loader)
+
+
+def orphans_under_subreaper(options):
+    """As orphans-that-wait, where not init but another process adopts them."""
+    LIBC.prctl(PR_SET_CHILD_SUBREAPER, ctypes.c_ulong(1))
+    arguments = ["--healthy"] if options.healthy else []
+    subprocess.run([sys.executable, __file__, "orphans-that-wait", *arguments], check=False)
+    while True:
+        time.sleep(1)
+
+
+KINDS = {"manager-stopped": manager_stopped, "tcp-manager-stopped": tcp_manager_stopped,
+         "socket-without-peer": socket_without_peer, "file-lock-circle": file_lock_circle,
+         "orphans-under-subreaper": orphans_under_subreaper,
+         "semaphore-holder-killed": semaphore_holder_killed, "pipe-without-writer": pipe_without_writer,
          "queue-without-producer": queue_without_producer, "stopped": stopped,
          "orphans-that-write": orphans_that_write, "orphans-that-wait": orphans_that_wait,
          "pool-worker-died": pool_worker_died, "join-before-get": join_before_get}

@@ -140,6 +140,21 @@ TEST_F(ChannelEnds, AProcessThatMapsTheSemaphoreOfADeadHolder) {
   EXPECT_EQ(tree.channel_ends[0].kind, "semaphore");
 }
 
+TEST_F(ChannelEnds, WhoHasThePeerOfASocket) {
+  wait_on_pipe(10, SYS_recvfrom);
+  WaitedFile& file = tree.processes[0].threads[0].wait.files[0];
+  file = {.fd = 5, .kind = "socket", .inode = 7001, .peer = 7002};
+  add_process(10);
+  add_process(77);
+  add_end(10, 5, O_RDWR, 7001, S_IFSOCK);
+  add_end(77, 6, O_RDWR, 7002, S_IFSOCK);
+  find_channel_ends(machine, tree);
+  ASSERT_EQ(tree.channel_ends.size(), 1U);
+  EXPECT_EQ(tree.channel_ends[0].pid, 77);
+  EXPECT_EQ(tree.channel_ends[0].kind, "socket");
+  EXPECT_TRUE(tree.channel_ends[0].writes);
+}
+
 TEST_F(ChannelEnds, NothingIsReadWhereNobodyWaits) {
   add_process(10);
   files.fail("/proc/10/fd", EACCES);

@@ -145,6 +145,16 @@ TEST(Roles, WithoutWorkersTheTopmostPythonIsTheTrainer) {
   EXPECT_EQ(assign_roles(shell, key(5))[0].role, Role::kTrainer);
 }
 
+TEST(Roles, AnOrphanIsNoTrainer) {
+  RoleFacts orphan = program(10, 0, "python3.11");
+  orphan.orphaned = true;
+  const auto answer = assign_roles(std::vector{orphan}, orphan.key)[0];
+  EXPECT_EQ(answer.role, Role::kOther);
+  EXPECT_EQ(answer.start_method, StartMethod::kFork);
+  orphan.comm = "pt_data_worker";
+  EXPECT_EQ(assign_roles(std::vector{orphan}, orphan.key)[0].role, Role::kWorker);
+}
+
 TEST(Roles, AShellIsNotAPartOfItsParentsLoader) {
   const RoleFacts shell = program(5, 4, "bash");
   EXPECT_FALSE(belongs_to_parent(process(10, 5, kTrain), shell));

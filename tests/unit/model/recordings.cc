@@ -35,6 +35,7 @@ ProcessInfo filled_process() {
   process.role = Role::kShmManager;
   process.role_basis = "its executable is torch_shm_manager";
   process.start_method = StartMethod::kSpawn;
+  process.orphaned = true;
   process.uid = std::numeric_limits<uint32_t>::max();
   process.namespace_pids = {42, 1};
   process.mount_namespace = uint64_t{4026531841};
@@ -202,7 +203,7 @@ ThreadSnapshot filled_thread() {
           .wait = {.tid = 43,
                    .syscall = 202,
                    .args = {1, 2, 3, 4, 5, 6},
-                   .files = {{.fd = 5, .kind = "pipe", .inode = 81}}},
+                   .files = {{.fd = 5, .kind = "pipe", .inode = 81, .peer = 82, .path = kHostile}}},
           .futex = filled_futex(),
           .stack = {{.python = true, .function = kHostile, .file = kHostile, .line = 12},
                     {.function = "_Z3foov", .file = "/usr/lib/libfoo.so", .offset = 99}},

@@ -167,6 +167,92 @@ TEST(Deadlock, TeamWhoseThreadsAreThereIsNotLost) {
   EXPECT_FALSE(find(team_scene(1).examine(), FindingCode::kForkLostThreadPool));
 }
 
+// A forked worker that waits inside a library whose threads the trainer has.
+HangScene library_scene(int threads_in_worker) {
+  HangScene scene = busy_scene();
+  const StackFrame wait = native("wait", "/venv/polars.abi3.so");
+  const StackFrame start = native("thread_start", "/venv/polars.abi3.so");
+  const StackFrame cpp_start = native("execute_native_thread_routine", "/usr/lib/libstdc++.so.6");
+  const auto pool = [&](int32_t pid, int32_t tid) {
+    ThreadSnapshot& thread = scene.add_thread(pid, tid);
+    scene.wait_in_futex(thread, futex(LockKind::kUnknown, 0x9100));
+    scene.stack(thread, {native("syscall", "/usr/lib/libc.so.6"), wait, start, cpp_start,
+                         native("start_thread", "/usr/lib/libc.so.6")});
+  };
+  pool(kTrainer, 150);
+  pool(kTrainer, 151);
+  for (int i = 0; i < threads_in_worker; ++i)
+    pool(kWorker, 160 + i);
+  scene.wait_in_futex(scene.main(kWorker), futex(LockKind::kUnknown, 0x9000));
+  scene.stack(scene.main(kWorker),
+              {native("syscall", "/usr/lib/libc.so.6"),
+               native("std::condition_variable::wait", "/usr/lib/libstdc++.so.6"), wait,
+               python("load", "/srv/train.py", 12)});
+  return scene;
+}
+
+TEST(Deadlock, LibraryWhoseThreadsForkDidNotCopy) {
+  const auto finding = find(library_scene(0).examine(), FindingCode::kForkLostThreadPool);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kError);
+  EXPECT_EQ(finding->discriminator, "polars.abi3.so");
+  EXPECT_EQ(number(*finding, "threads_of_the_library_in_parent"), 2);
+  EXPECT_NE(finding->message.find("trainer 100 has 2"), std::string::npos) << finding->message;
+  const auto names_polars = [](const Remedy& remedy) { return remedy.title.contains("polars"); };
+  EXPECT_TRUE(std::ranges::any_of(finding->remedies, names_polars));
+}
+
+TEST(Deadlock, LibraryThatStartedItsThreadsAnew) {
+  EXPECT_FALSE(find(library_scene(1).examine(), FindingCode::kForkLostThreadPool));
+}
+
+TEST(Deadlock, LibraryThatASpawnedWorkerUses) {
+  HangScene scene = library_scene(0);
+  scene.info(kWorker).start_method = StartMethod::kSpawn;
+  EXPECT_FALSE(has_error(scene.examine()));
+}
+
+TEST(Deadlock, LibraryThatAsksForItsLostThreadsAgainAndAgain) {
+  HangScene scene = library_scene(0);
+  ThreadSnapshot& waiter = scene.main(kWorker);
+  waiter.futex->timed = true;
+  scene.wakes(waiter);
+  const Verdict verdict = scene.examine();
+  EXPECT_TRUE(find(verdict, FindingCode::kForkLostThreadPool));
+  const auto& nodes = verdict.wait_graphs.at(0).nodes;
+  const auto node = std::ranges::find(nodes, "thread 101/101", &WaitNode::id);
+  ASSERT_NE(node, nodes.end());
+  EXPECT_EQ(node->activity, Activity::kStuck);
+}
+
+TEST(Deadlock, LibraryThatWaitsForItsEventDescriptor) {
+  HangScene scene = library_scene(0);
+  scene.wait_in_read(scene.main(kWorker), 4242);
+  scene.main(kWorker).wait.files.front().kind = "eventfd";
+  EXPECT_TRUE(find(scene.examine(), FindingCode::kForkLostThreadPool));
+  scene.main(kWorker).wait.files.front().kind = "socket";
+  EXPECT_FALSE(has_error(scene.examine()));
+}
+
+TEST(Deadlock, LibraryWhoseWaiterAnotherThreadMayWake) {
+  HangScene scene = library_scene(0);
+  scene.run(scene.add_thread(kWorker, 170));
+  const auto finding = find(scene.examine(), FindingCode::kForkLostThreadPool);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kWarning);
+}
+
+TEST(Deadlock, ThreadsOfPythonAreNoPoolOfItsLibrary) {
+  HangScene scene = busy_scene();
+  const StackFrame wait = native("PyThread_acquire_lock_timed", "/usr/lib/libpython3.11.so.1.0");
+  scene.stack(scene.add_thread(kTrainer, 150),
+              {wait, python("run", "/srv/train.py", 3),
+               native("pythread_wrapper", "/usr/lib/libpython3.11.so.1.0")});
+  scene.wait_in_futex(scene.main(kWorker), futex(LockKind::kCondition, 0x9000));
+  scene.stack(scene.main(kWorker), {wait, python("load", "/srv/train.py", 12)});
+  EXPECT_FALSE(find(scene.examine(), FindingCode::kForkLostThreadPool));
+}
+
 HangScene spinning_scene(const StackFrame& innermost) {
   HangScene scene = busy_scene();
   ThreadSnapshot& spinner = scene.main(kWorker);
@@ -491,6 +577,147 @@ TEST(Deadlock, AFifoWithANameMayBeOpenedByAnybody) {
   scene.wait_in_read(scene.main(kWorker), 4242);
   scene.main(kWorker).wait.files.front().kind = "fifo";
   EXPECT_FALSE(has_error(scene.examine()));
+}
+
+// Worker 101 waits for an answer of worker 102 on a socket.
+HangScene socket_scene() {
+  HangScene scene;
+  scene.run(scene.main(kTrainer));
+  scene.wait_in_recv(scene.main(kWorker), 7001, 7002);
+  scene.has_socket(kOther, 7002);
+  return scene;
+}
+
+TEST(Deadlock, ASocketLeadsToWhoHasItsOtherEnd) {
+  HangScene scene = socket_scene();
+  scene.wait_in_read(scene.main(kTrainer), HangScene::kResults);
+  scene.main(kOther).state = 'T';
+  const Verdict verdict = scene.examine();
+  EXPECT_TRUE(find(verdict, FindingCode::kWorkerStopped));
+  const auto& edges = verdict.wait_graphs.at(0).edges;
+  const auto is_there = [&](const std::string& from, const std::string& to) {
+    return std::ranges::any_of(
+        edges, [&](const WaitEdge& edge) { return edge.from == from && edge.to == to; });
+  };
+  EXPECT_TRUE(is_there("thread 101/101", "socket 7001"));
+  EXPECT_TRUE(is_there("socket 7001", "thread 102/102"));
+}
+
+TEST(Deadlock, ASocketWhosePeerWorksIsNoHang) {
+  HangScene scene = socket_scene();
+  scene.run(scene.main(kOther));
+  EXPECT_FALSE(has_error(scene.examine()));
+}
+
+TEST(Deadlock, ASocketThatLeadsOutOfTheTreeIsNoHang) {
+  HangScene scene = busy_scene();
+  scene.wait_in_recv(scene.main(kWorker), 7001, 7002);
+  scene.has_socket(7777, 7002);
+  EXPECT_FALSE(has_error(scene.examine()));
+  scene.wait_in_recv(scene.main(kWorker), 7001, 0);
+  EXPECT_FALSE(has_error(scene.examine()));
+}
+
+TEST(Deadlock, ASocketWhoseOtherEndOnlyTheWaiterHas) {
+  HangScene scene = busy_scene();
+  scene.wait_in_recv(scene.main(kWorker), 7001, 7002);
+  scene.has_socket(kWorker, 7002);
+  const auto finding = find(scene.examine(), FindingCode::kPipeWithoutPeer);
+  ASSERT_TRUE(finding);
+  EXPECT_NE(finding->message.find("socket 7001"), std::string::npos) << finding->message;
+}
+
+// A server with a thread that lets clients in, and one that answers.
+HangScene server_scene() {
+  HangScene scene = socket_scene();
+  ThreadSnapshot& accepts = scene.add_thread(kOther, 180);
+  accepts.futex.reset();
+  accepts.wait = {.tid = 180,
+                  .syscall = 288,
+                  .args = {3, 0, 0, 0, 0, 0},
+                  .files = {{.fd = 3, .kind = "listening socket", .inode = 7003}}};
+  scene.wait_in_futex(scene.add_thread(kOther, 181), mutex_of(190));
+  scene.wait_in_futex(scene.main(kOther), futex(LockKind::kCondition, 0x9500));
+  return scene;
+}
+
+TEST(Deadlock, WhoLetsClientsInDoesNotAnswerThoseThatItHas) {
+  const Verdict verdict = server_scene().examine();
+  ASSERT_TRUE(find(verdict, FindingCode::kForkInheritedLock));
+  const auto& nodes = verdict.wait_graphs.at(0).nodes;
+  const auto client = std::ranges::find(nodes, "thread 101/101", &WaitNode::id);
+  ASSERT_NE(client, nodes.end());
+  EXPECT_EQ(client->activity, Activity::kStuck);
+}
+
+TEST(Deadlock, AWaitOnSeveralFilesEndsByAnyOfThem) {
+  HangScene scene = busy_scene();
+  scene.wait_in_read(scene.main(kWorker), 4242);
+  scene.has_end(kWorker, 4242, true, true);
+  scene.main(kWorker).wait.syscall = 7;
+  scene.main(kWorker).wait.files.push_back({.fd = 6, .kind = "pipe", .inode = 4243});
+  scene.has_end(kOther, 4243, false, true);  // which runs
+  EXPECT_FALSE(has_error(scene.examine()));
+}
+
+TEST(Deadlock, AWaitOnSeveralFilesThatNobodyElseWrites) {
+  HangScene scene = busy_scene();
+  scene.wait_in_read(scene.main(kWorker), 4242);
+  scene.has_end(kWorker, 4242, true, true);
+  scene.main(kWorker).wait.syscall = 7;
+  scene.main(kWorker).wait.args = {0x1000, 2, 0xFFFFFFFF, 0, 0, 0};
+  scene.main(kWorker).wait.files.push_back({.fd = 6, .kind = "pipe", .inode = 4243});
+  scene.has_end(kWorker, 4243, true, true);
+  EXPECT_TRUE(find(scene.examine(), FindingCode::kPipeWithoutPeer));
+}
+
+TEST(Deadlock, SelectWithoutFilesIsASleep) {
+  HangScene scene = busy_scene();
+  scene.sleep(scene.main(kWorker));
+  scene.main(kWorker).wait = {.tid = kWorker, .syscall = 270, .args = {0, 0, 0, 0, 0x7000, 0}};
+  const auto activity = [](const HangScene& of) {
+    const auto graph = of.examine().wait_graphs.at(0);
+    return std::ranges::find(graph.nodes, "thread 101/101", &WaitNode::id)->activity;
+  };
+  EXPECT_EQ(activity(scene), Activity::kSleeping);
+  scene.main(kWorker).wait.args = {0, 0, 0, 0, 0, 0};  // for a signal
+  EXPECT_EQ(activity(scene), Activity::kWaiting);
+}
+
+TEST(Deadlock, AFifoThatNobodyOpensIsNamed) {
+  HangScene scene;
+  scene.main(kWorker).wait = {
+      .tid = kWorker, .syscall = 257, .files = {{.kind = "fifo", .path = "/data/feed"}}};
+  const Verdict verdict = scene.examine();
+  EXPECT_FALSE(has_error(verdict));
+  const auto finding = find(verdict, FindingCode::kSlowSample);
+  ASSERT_TRUE(finding);
+  EXPECT_NE(finding->message.find("FIFO /data/feed"), std::string::npos) << finding->message;
+}
+
+TEST(Deadlock, ALockOfAFileHeldByWhoWaitsForItsWaiter) {
+  // 101 has the file's lock and waits for data of 102, who wants the lock.
+  HangScene scene = busy_scene();
+  scene.wait_in_read(scene.main(kWorker), 4242);
+  scene.has_end(kOther, 4242, false, true);
+  scene.has_flock(kWorker, 600);
+  EXPECT_TRUE(scene.examine().findings.empty());  // 102 runs
+  HangScene circle;
+  circle.run(circle.main(kTrainer));
+  circle.wait_in_read(circle.main(kWorker), 4242);
+  circle.has_end(kOther, 4242, false, true);
+  circle.has_flock(kWorker, 600);
+  circle.wait_in_flock(circle.main(kOther), 600);
+  EXPECT_TRUE(find(circle.examine(), FindingCode::kLockCycle));
+}
+
+TEST(Deadlock, AnOrphanUnderAnotherReaper) {
+  HangScene scene = busy_scene();
+  scene.info(kWorker).ppid = 40;
+  scene.info(kWorker).orphaned = true;
+  scene.wait_in_read(scene.main(kWorker), 4242);
+  scene.has_end(kWorker, 4242, true, true);
+  EXPECT_TRUE(find(scene.examine(), FindingCode::kOrphanedWorker));
 }
 
 TEST(Deadlock, AWorkerThatWorksIsAtMostSlow) {

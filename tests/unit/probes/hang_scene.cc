@@ -14,6 +14,8 @@ constexpr int64_t kRead = 0;
 constexpr int64_t kWrite = 1;
 constexpr int64_t kPoll = 7;
 constexpr int64_t kNanosleep = 35;
+constexpr int64_t kRecvfrom = 45;
+constexpr int64_t kFlock = 73;
 constexpr int64_t kFutex = 202;
 
 }  // namespace
@@ -85,6 +87,19 @@ void HangScene::wait_in_read(ThreadSnapshot& thread, uint64_t pipe) {
                  .files = {{.fd = 5, .kind = "pipe", .inode = pipe}}};
 }
 
+void HangScene::wait_in_recv(ThreadSnapshot& thread, uint64_t socket, uint64_t peer) {
+  wait_in_read(thread, socket);
+  thread.wait.syscall = kRecvfrom;
+  thread.wait.files.front().kind = "socket";
+  thread.wait.files.front().peer = peer;
+}
+
+void HangScene::wait_in_flock(ThreadSnapshot& thread, uint64_t file) {
+  wait_in_read(thread, file);
+  thread.wait.syscall = kFlock;
+  thread.wait.files.front().kind = "file";
+}
+
 void HangScene::wait_in_write(ThreadSnapshot& thread, uint64_t pipe) {
   wait_in_read(thread, pipe);
   thread.wait.syscall = kWrite;
@@ -97,6 +112,10 @@ void HangScene::run(ThreadSnapshot& thread) {
   running_.emplace_back(process_of(thread).pid, thread.tid);
 }
 
+void HangScene::wakes(ThreadSnapshot& thread) {
+  waking_.emplace_back(process_of(thread).pid, thread.tid);
+}
+
 ProcessKey HangScene::process_of(const ThreadSnapshot& thread) const {
   for (const ProcessSnapshot& process : tree_.processes)
     for (const ThreadSnapshot& each : process.threads)
@@ -107,7 +126,7 @@ ProcessKey HangScene::process_of(const ThreadSnapshot& thread) const {
 void HangScene::polls(ThreadSnapshot& thread, uint64_t pipe) {
   wait_in_read(thread, pipe);
   thread.wait.syscall = kPoll;
-  polling_.emplace_back(process_of(thread).pid, thread.tid);
+  waking_.emplace_back(process_of(thread).pid, thread.tid);
 }
 
 void HangScene::works_until(const ThreadSnapshot& thread, int look) {
@@ -129,6 +148,16 @@ void HangScene::has_end(int32_t pid, uint64_t pipe, bool reads, bool writes) {
                                 .writes = writes});
 }
 
+void HangScene::has_socket(int32_t pid, uint64_t socket) {
+  has_end(pid, socket, true, true);
+  tree_.channel_ends.back().kind = "socket";
+}
+
+void HangScene::has_flock(int32_t pid, uint64_t file) {
+  has_end(pid, file, false, true);
+  tree_.channel_ends.back().kind = "file lock";
+}
+
 void HangScene::shares_semaphore(int32_t pid, uint64_t inode) {
   tree_.channel_ends.push_back(
       {.inode = inode, .kind = "semaphore", .pid = pid, .comm = "python3"});
@@ -147,7 +176,7 @@ void HangScene::age(TreeSnapshot& tree, int look) const {
         thread.cpu_ns += seconds * static_cast<uint64_t>(kSecond);
         thread.timeslices += seconds * 100;
       }
-      if (std::ranges::find(polling_, who) != polling_.end()) {
+      if (std::ranges::find(waking_, who) != waking_.end()) {
         thread.cpu_ns += seconds * 50'000;
         thread.timeslices += seconds * 5;
       }

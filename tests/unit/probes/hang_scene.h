@@ -30,6 +30,9 @@ class HangScene {
   /// What a thread waits for from now on.
   void wait_in_futex(ThreadSnapshot& thread, FutexWait futex);
   void wait_in_read(ThreadSnapshot& thread, uint64_t pipe);
+  /// In recv, on a socket whose other end is `peer`; 0: not known.
+  void wait_in_recv(ThreadSnapshot& thread, uint64_t socket, uint64_t peer);
+  void wait_in_flock(ThreadSnapshot& thread, uint64_t file);
   void wait_in_write(ThreadSnapshot& thread, uint64_t pipe);
   void run(ThreadSnapshot& thread);    ///< it is running at every look
   void sleep(ThreadSnapshot& thread);  ///< in nanosleep
@@ -37,7 +40,10 @@ class HangScene {
   void polls(ThreadSnapshot& thread, uint64_t pipe);
   /// At the looks before that one it ran somewhere else.
   void works_until(const ThreadSnapshot& thread, int look);
+  void wakes(ThreadSnapshot& thread);  ///< for a moment between two looks, to wait again
   void has_end(int32_t pid, uint64_t pipe, bool reads, bool writes);
+  void has_socket(int32_t pid, uint64_t socket);
+  void has_flock(int32_t pid, uint64_t file);
   void hides_processes() { tree_.all_ends_seen = false; }
   void ends_by_itself() { ended_ = true; }
   void is_reference_loader() { subject_ = SubjectKind::kReferenceLoader; }
@@ -61,7 +67,7 @@ class HangScene {
   std::vector<ProcessInfo> infos_;
   TreeSnapshot tree_;
   std::vector<std::pair<int32_t, int32_t>> running_;
-  std::vector<std::pair<int32_t, int32_t>> polling_;
+  std::vector<std::pair<int32_t, int32_t>> waking_;
   std::vector<Earlier> working_;
   SubjectKind subject_ = SubjectKind::kPid;
   bool ended_ = false;

@@ -5,6 +5,7 @@
 #include "lib/proc/cgroup_memory.h"
 #include "lib/proc/host_memory.h"
 #include "lib/proc/mountinfo.h"
+#include "lib/proc/net_tcp.h"
 #include "lib/proc/text.h"
 
 namespace dlprobe {
@@ -93,6 +94,18 @@ TEST(CgroupMemory, ReadsV2) {
   EXPECT_EQ(parse_cgroup_stat_v2("anon 5\nfile 6\nshmem 7\n").value_or(0), 7U);
   EXPECT_EQ(parse_cgroup_number("12\n").value_or(0), 12U);
   EXPECT_FALSE(parse_cgroup_number("12"));
+}
+
+TEST(NetTcp, ReadsAddressesStateAndInode) {
+  const auto sockets = parse_net_tcp(
+      "  sl  local_address rem_address   st tx_queue ...\n"
+      "   0: 0100007F:1F90 0100007F:C001 01 0:0 00:0 0     0        0 902 1 0 20 4 0 10 -1\n");
+  ASSERT_TRUE(sockets) << to_string(sockets.error());
+  EXPECT_EQ(*sockets,
+            (std::vector<TcpSocket>{
+                {.local = "0100007F:1F90", .remote = "0100007F:C001", .state = 1, .inode = 902}}));
+  EXPECT_FALSE(parse_net_tcp("  sl\n 0: 0100007F:1F90 0100007F:C001 01 0:0\n"));
+  EXPECT_FALSE(parse_net_tcp("  sl\n 0: a b"));
 }
 
 TEST(Text, KibibytesMayNotOverflow) {

@@ -1,11 +1,14 @@
 #include "lib/stacks/elf_file.h"
 
+#include <elf.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -85,6 +88,48 @@ TEST_F(ElfFiles, BiasIsThatOfTheSegmentThatIsMapped) {
   ASSERT_TRUE(bias);
   EXPECT_EQ(*bias % 4096, 0U);
   EXPECT_FALSE(whole_->bias({.begin = kAt, .end = kAt + 0x1000, .offset = 1 << 30}));
+}
+
+// Two segments, the end of the first and the begin of the second in one page of the file.
+std::vector<std::byte> image_of_lld() {
+  Elf64_Ehdr header{};
+  std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+  header.e_ident[EI_CLASS] = ELFCLASS64;
+  header.e_ident[EI_DATA] = ELFDATA2LSB;
+  header.e_ident[EI_VERSION] = EV_CURRENT;
+  header.e_type = ET_DYN;
+#if defined(__x86_64__)
+  header.e_machine = EM_X86_64;
+#else
+  header.e_machine = EM_AARCH64;
+#endif
+  header.e_version = EV_CURRENT;
+  header.e_phoff = sizeof header;
+  header.e_ehsize = sizeof header;
+  header.e_phentsize = sizeof(Elf64_Phdr);
+  header.e_phnum = 2;
+  std::array<Elf64_Phdr, 2> segments{};
+  segments[0] = {.p_type = PT_LOAD, .p_flags = PF_R, .p_filesz = 0x1e00};
+  segments[1] = {.p_type = PT_LOAD,
+                 .p_flags = PF_R | PF_X,
+                 .p_offset = 0x1e00,
+                 .p_vaddr = 0x2e00,
+                 .p_filesz = 0x1000};
+  std::vector<std::byte> image(0x3000);
+  std::memcpy(image.data(), &header, sizeof header);
+  std::memcpy(image.data() + sizeof header, segments.data(), sizeof segments);
+  return image;
+}
+
+TEST(ElfFile, BiasOfAPageThatTwoSegmentsShare) {
+  const auto file = ElfFile::from_image(image_of_lld(), "lld");
+  ASSERT_TRUE(file) << to_string(file.error());
+  constexpr uint64_t kAt = 0x7F00'0000'0000;
+  EXPECT_EQ((*file)->bias({.begin = kAt, .end = kAt + 0x2000}), kAt);
+  // As the loader maps the second: its page of the file, at its page of the addresses.
+  EXPECT_EQ((*file)->bias(
+                {.begin = kAt + 0x2000, .end = kAt + 0x4000, .offset = 0x1000, .executable = true}),
+            kAt);
 }
 
 TEST_F(ElfFiles, DamagedOnesAreRefusedOrGiveNothing) {

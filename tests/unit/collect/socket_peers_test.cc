@@ -1,0 +1,99 @@
+#include "lib/collect/socket_peers.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/support/fake_files.h"
+
+namespace dlprobe {
+namespace {
+
+class FakeSockets final : public SocketTable {
+ public:
+  Expected<std::vector<UnixSocket>> unix_sockets(pid_t /*pid*/) const override {
+    ++looks;
+    if (forbidden) return os_failure("enter the network namespace", EPERM);
+    return sockets;
+  }
+
+  std::vector<UnixSocket> sockets;
+  bool forbidden = false;
+  mutable int looks = 0;
+};
+
+class SocketPeers : public ::testing::Test {
+ protected:
+  SocketPeers() {
+    machine.root = std::shared_ptr<const Directory>(&files, [](const auto*) {});
+    machine.sockets = table;
+  }
+
+  WaitedFile& wait_on(int32_t pid, uint64_t inode, std::string kind = "socket") {
+    files.add_link("/proc/" + std::to_string(pid) + "/ns/net", "net:[4026531840]");
+    ProcessSnapshot process{.key = {.pid = pid, .start_ticks = 1}};
+    process.threads.push_back(
+        {.tid = pid,
+         .wait = {.tid = pid, .files = {{.fd = 5, .kind = std::move(kind), .inode = inode}}}});
+    tree.processes.push_back(std::move(process));
+    return tree.processes.back().threads[0].wait.files[0];
+  }
+
+  FakeFiles files;
+  std::shared_ptr<FakeSockets> table = std::make_shared<FakeSockets>();
+  Machine machine;
+  TreeSnapshot tree;
+  std::vector<Gap> gaps;
+};
+
+TEST_F(SocketPeers, OfAUnixSocketTheOtherEnd) {
+  table->sockets = {{.inode = 71, .peer = 72}, {.inode = 72, .peer = 71}};
+  wait_on(10, 71);
+  find_socket_peers(machine, tree, gaps);
+  EXPECT_EQ(tree.processes[0].threads[0].wait.files[0].peer, 72U);
+  EXPECT_TRUE(gaps.empty());
+}
+
+TEST_F(SocketPeers, OfOneThatIsNotAcceptedYetTheListeningOne) {
+  table->sockets = {{.inode = 71}, {.inode = 73, .waiting_clients = {71}, .listens = true}};
+  wait_on(10, 71);
+  wait_on(11, 73);
+  find_socket_peers(machine, tree, gaps);
+  EXPECT_EQ(tree.processes[0].threads[0].wait.files[0].peer, 73U);
+  EXPECT_EQ(tree.processes[1].threads[0].wait.files[0].kind, "listening socket");
+  EXPECT_EQ(table->looks, 1);  // one namespace
+}
+
+TEST_F(SocketPeers, OfATcpSocketTheOneOnThisMachine) {
+  const std::string head = "  sl  local_address rem_address st ...\n";
+  const std::string rest = " 00000000:00000000 00:00000000 00000000 0 0 ";
+  files.add("/proc/10/net/tcp", head + " 0: 0100007F:1F90 0100007F:C001 01" + rest + "902 1\n" +
+                                    " 1: 0100007F:C001 0100007F:1F90 01" + rest + "903 1\n" +
+                                    " 2: 0A00000A:C002 08080808:01BB 01" + rest + "904 1\n");
+  wait_on(10, 903);
+  wait_on(11, 904);
+  find_socket_peers(machine, tree, gaps);
+  EXPECT_EQ(tree.processes[0].threads[0].wait.files[0].peer, 902U);
+  EXPECT_EQ(tree.processes[1].threads[0].wait.files[0].peer, 0U);  // leads to another machine
+}
+
+TEST_F(SocketPeers, InANamespaceThatMayNotBeEnteredIsAGap) {
+  table->forbidden = true;
+  wait_on(10, 71);
+  find_socket_peers(machine, tree, gaps);
+  ASSERT_EQ(gaps.size(), 1U);
+  EXPECT_FALSE(gaps[0].remedy.empty());
+}
+
+TEST_F(SocketPeers, NothingIsAskedWhereNobodyWaitsOnASocket) {
+  wait_on(10, 81, "pipe");
+  find_socket_peers(machine, tree, gaps);
+  EXPECT_EQ(table->looks, 0);
+}
+
+}  // namespace
+}  // namespace dlprobe
