@@ -84,9 +84,8 @@ bool add_remedy_for_library(Finding& finding, std::string_view file) {
   if (advice == kAdvice.end()) return false;
   finding.remedies.push_back(
       {.title = std::string(advice->title) + " (" + std::string(advice->source) + ")",
-       .commands = advice->command.empty()
-                       ? std::vector<std::string>{}
-                       : std::vector<std::string>{std::string(advice->command)},
+       .commands = advice->command.empty() ? std::vector<std::string>{}
+                                           : std::vector<std::string>{std::string(advice->command)},
        .applies_to = {"code"},
        .verify = "dlprobe deadlock --pid PID"});
   return true;

@@ -43,11 +43,10 @@ size_t threads_before_fork(const DeadlockFacts& facts, const ProcessSnapshot& co
   const ProcessSnapshot* parent = parent_of(facts, copy.key);
   if (parent == nullptr) return 0;
   ProcessSnapshot older{.key = parent->key};
-  std::ranges::copy_if(parent->threads, std::back_inserter(older.threads),
-                       [&](const ThreadSnapshot& thread) {
-                         return thread.start_ticks != 0 &&
-                                thread.start_ticks < copy.key.start_ticks;
-                       });
+  std::ranges::copy_if(
+      parent->threads, std::back_inserter(older.threads), [&](const ThreadSnapshot& thread) {
+        return thread.start_ticks != 0 && thread.start_ticks < copy.key.start_ticks;
+      });
   return threads_begun_in(older, file);
 }
 
@@ -120,8 +119,8 @@ std::string text_of(const LostThreads& lost) {
 
 Finding finding_of(const DeadlockFacts& facts, Severity severity,
                    std::span<const LostThreads* const> libraries) {
-  const bool is_known = std::ranges::all_of(
-      libraries, [](const LostThreads* each) { return each->next_team > 0; });
+  const bool is_known =
+      std::ranges::all_of(libraries, [](const LostThreads* each) { return each->next_team > 0; });
   Finding finding = new_finding(FindingCode::kForkUnsafeLibraryLoaded,
                                 is_known                         ? Confidence::kCertain
                                 : severity == Severity::kWarning ? Confidence::kLikely
@@ -170,10 +169,10 @@ std::vector<Runtime> runtimes_of(const DeadlockFacts& facts, const ProcessSnapsh
     if (!is_openmp(library.file)) continue;
     Runtime runtime{.library = &library, .threads = threads_begun_in(process, library.file)};
     for (const ThreadFacts& thread : facts.threads) {
-      const bool is_of_pool = thread.process == &process &&
-                              is_pool_thread(*thread.thread, base_name(library.file)) &&
-                              std::ranges::find(thread.thread->stack, library.file,
-                                                &StackFrame::file) != thread.thread->stack.end();
+      const bool is_of_pool =
+          thread.process == &process && is_pool_thread(*thread.thread, base_name(library.file)) &&
+          std::ranges::find(thread.thread->stack, library.file, &StackFrame::file) !=
+              thread.thread->stack.end();
       if (is_of_pool && thread.busy_share >= kBusy) ++runtime.busy;
     }
     runtimes.push_back(runtime);
@@ -220,8 +219,8 @@ std::optional<Finding> two_runtimes(const DeadlockFacts& facts, int cpus) {
                                              std::to_string(runtime.busy) + " busy",
                                          "/proc/PID/maps, stacks of all threads", facts.last->at));
   }
-  finding.message = name_of_all(*facts.run, processes) + " loaded " +
-                    std::to_string(shown.size()) + " OpenMP runtimes: " + words;
+  finding.message = name_of_all(*facts.run, processes) + " loaded " + std::to_string(shown.size()) +
+                    " OpenMP runtimes: " + words;
   if (crowded) finding.message += ", which work at the same time on more threads than cores";
   finding.processes = std::move(processes);
   finding.remedies.push_back(

@@ -26,7 +26,7 @@ struct SharedPosition {
     uint32_t of_others = 0;
   };
   std::map<ProcessKey, Moves> moves;  ///< of all that have it open
-  std::set<ProcessKey> at_once;          ///< inside a call on it, at one look
+  std::set<ProcessKey> at_once;       ///< inside a call on it, at one look
 };
 /// Device, inode and descriptor number: a copy has the number of the original.
 using FileId = std::tuple<uint64_t, uint64_t, int32_t>;
@@ -76,9 +76,8 @@ std::vector<ProcessKey> readers_of(const SharedPosition& shared) {
     for (const auto& [process, moves] : shared.moves)
       if (condition(moves)) readers.push_back(process);
   };
-  const bool others_move_it = std::ranges::all_of(shared.moves, [](const auto& entry) {
-    return entry.second.of_others >= kMovesThatProve;
-  });
+  const bool others_move_it = std::ranges::all_of(
+      shared.moves, [](const auto& entry) { return entry.second.of_others >= kMovesThatProve; });
   if (!others_move_it) return {};
   add_where([](const SharedPosition::Moves& moves) { return moves.alone > 0; });
   if (readers.size() < 2)
@@ -107,8 +106,7 @@ Finding finding_of(const DeadlockFacts& facts, const SharedPosition& shared,
       text_fact("file", shared.path, "/proc/PID/fd, kcmp(KCMP_FILE)", facts.last->at));
   finding.evidence.push_back(
       count_fact("open_in", shared.moves.size(), "kcmp(KCMP_FILE)", facts.last->at));
-  finding.evidence.push_back(
-      count_fact("position_before", shared.first, "/proc/PID/fdinfo/FD"));
+  finding.evidence.push_back(count_fact("position_before", shared.first, "/proc/PID/fdinfo/FD"));
   finding.evidence.push_back(
       count_fact("position", shared.last, "/proc/PID/fdinfo/FD", facts.last->at));
   for (const ProcessKey& reader : readers) {

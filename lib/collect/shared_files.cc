@@ -76,9 +76,9 @@ void describe(const Machine& machine, const TreeSnapshot& tree, Group& group) {
     return;
   }
   std::erase_if(group, [&](Opened& each) {
-    const auto info = chain(machine.root->read(descriptor_of(tree.processes[each.process], "fdinfo",
-                                                             each.file.fd)),
-                            parse_fdinfo);
+    const auto info = chain(
+        machine.root->read(descriptor_of(tree.processes[each.process], "fdinfo", each.file.fd)),
+        parse_fdinfo);
     if (!info || (info->flags & (O_APPEND | O_PATH)) != 0) return true;
     const uint64_t access = info->flags & O_ACCMODE;
     each.file.path = *path;
@@ -178,9 +178,8 @@ class PositionWatch {
         ++(readers.size() == 1 ? file.moves_alone : file.moves_maybe);
       }
     }
-    return std::ranges::all_of(sharers_, [](const Opened* each) {
-      return each->file.moves_of_others >= kEnough;
-    });
+    return std::ranges::all_of(
+        sharers_, [](const Opened* each) { return each->file.moves_of_others >= kEnough; });
   }
 
   const Machine& machine_;

@@ -125,6 +125,7 @@ void HangScene::stack(ThreadSnapshot& thread, std::vector<StackFrame> frames) {
 Verdict HangScene::examine(int looks) const {
   Recording recording;
   recording.header.host.machine = "x86_64";
+  recording.header.host.cpus = cpus;
   Run& run = recording.runs.emplace_back();
   run.begin.subject = SubjectKind::kPid;
   run.processes = infos_;

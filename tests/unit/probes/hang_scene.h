@@ -42,6 +42,8 @@ class HangScene {
   /// What the probe says after looking `looks` times, a second apart.
   Verdict examine(int looks = 4) const;
 
+  int cpus = 2;  ///< of the machine
+
  private:
   std::vector<ProcessInfo> infos_;
   TreeSnapshot tree_;
