@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <utility>
 
 #include "tests/support/fake_memory.h"
 
@@ -54,7 +55,8 @@ struct Gomp {
 };
 
 TEST(OpenMpPool, OfEitherLayout) {
-  for (auto gomp : {Gomp(), Gomp(0x50, 0x90)}) {
+  for (const auto& [task, icv] : {std::pair<uint8_t, uint8_t>(0x58, 0x98), {0x50, 0x90}}) {
+    Gomp gomp(task, icv);
     gomp.set_task(3);
     gomp.set_pool(kThread, 5, 4);
     EXPECT_EQ(gomp.read(), (OpenMpPool{.threads = 4, .next_team = 3}));
