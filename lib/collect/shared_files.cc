@@ -46,13 +46,15 @@ bool has_two_processes(const Group& group) {
 Groups find_groups(const Machine& machine, const TreeSnapshot& tree) {
   Groups groups;
   for (size_t i = 0; i < tree.processes.size(); ++i) {
-    const std::string folder = "proc/" + std::to_string(tree.processes[i].key.pid) + "/fd";
-    const auto names = machine.root->list(folder);
+    const auto folder =
+        machine.root->open_directory("proc/" + std::to_string(tree.processes[i].key.pid) + "/fd");
+    if (!folder) continue;
+    const auto names = (*folder)->list("");
     if (!names) continue;
     for (const std::string& name : *names) {
       const auto fd = parse_int<int32_t>(name);
       if (!fd || *fd <= kLastStandardStream) continue;
-      const auto stat = machine.root->stat(folder + "/" + name);
+      const auto stat = (*folder)->stat(name);
       if (!stat || !S_ISREG(stat->mode)) continue;
       groups[{stat->device, stat->inode}].push_back(
           {.process = i,

@@ -125,12 +125,16 @@ TEST(Risks, WithoutAllStacksNothingIsSaid) {
 }
 
 TEST(Risks, APoolThatHangsAlreadyIsNotARisk) {
-  HangScene scene = running_scene();
+  HangScene scene;
+  scene.run(scene.main(kTrainer));
+  scene.run(scene.main(kOther));
+  scene.stack(scene.main(kOther), {native("main", "/usr/bin/python3")});
   map_library(scene, kGomp, OpenMpPool{.threads = 4, .next_team = 4});
   FutexWait wait = futex(LockKind::kOpenMpBarrier, 0x1000);
   wait.team_size = 4;
   scene.wait_in_futex(scene.main(kWorker), wait);
-  scene.stack(scene.main(kWorker), {native("GOMP_parallel", kGomp)});
+  scene.stack(scene.main(kWorker),
+              {native("GOMP_parallel", kGomp), native("sum", "/usr/lib/libtorch_cpu.so")});
   const Verdict verdict = scene.examine();
   EXPECT_TRUE(find(verdict, FindingCode::kForkLostThreadPool));
   EXPECT_FALSE(find(verdict, FindingCode::kForkUnsafeLibraryLoaded));
