@@ -121,10 +121,9 @@ Finding finding_of(const DeadlockFacts& facts, Severity severity,
                    std::span<const LostThreads* const> libraries) {
   const bool is_known =
       std::ranges::all_of(libraries, [](const LostThreads* each) { return each->next_team > 0; });
-  Finding finding = new_finding(FindingCode::kForkUnsafeLibraryLoaded,
-                                is_known                         ? Confidence::kCertain
-                                : severity == Severity::kWarning ? Confidence::kLikely
-                                                                 : Confidence::kPossible);
+  Confidence confidence = is_known ? Confidence::kCertain : Confidence::kLikely;
+  if (severity == Severity::kInfo) confidence = Confidence::kPossible;
+  Finding finding = new_finding(FindingCode::kForkUnsafeLibraryLoaded, confidence);
   finding.severity = severity;
   finding.last_seen = facts.last->at;
   std::string names;

@@ -148,7 +148,7 @@ class PositionWatch {
     std::optional<uint64_t> position;
   };
 
-  std::optional<uint64_t> number(const KeptFile& file, std::string_view key) const {
+  static std::optional<uint64_t> number(const KeptFile& file, std::string_view key) {
     std::array<char, 1024> buffer{};
     const auto text = file.read(buffer);
     if (!text) return std::nullopt;
