@@ -10,9 +10,9 @@
 namespace dlprobe {
 namespace {
 
-void append(std::vector<RootCause>& causes, std::vector<RootCause> more) {
-  causes.insert(causes.end(), std::make_move_iterator(more.begin()),
-                std::make_move_iterator(more.end()));
+template <class T>
+void append(std::vector<T>& all, std::vector<T> more) {
+  all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
 
 std::vector<RootCause> find_causes(const DeadlockFacts& facts) {
@@ -68,9 +68,9 @@ std::optional<Gap> missing_history(const DeadlockFacts& facts) {
   return gap;
 }
 
-Verdict examine_run(const Run& run, std::string_view machine) {
+Verdict examine_run(const Run& run, const HostFacts& host) {
   Verdict verdict;
-  const DeadlockFacts facts = deadlock_facts(run, machine);
+  const DeadlockFacts facts = deadlock_facts(run, host.machine);
   const bool never_started = run.end && run.end->reason == RunEndReason::kNotStarted;
   // What has come to its end by itself did not hang.
   const bool ended = run.end && run.end->reason == RunEndReason::kSubjectEnded;
@@ -85,6 +85,9 @@ Verdict examine_run(const Run& run, std::string_view machine) {
   if (causes.empty()) {
     if (auto gap = gap_of_failed_loader(run)) verdict.gaps.push_back(std::move(*gap));
   }
+  append(verdict.findings, find_shared_positions(facts));
+  append(verdict.findings, find_risks(facts, causes, host.cpus));
+  std::ranges::stable_sort(verdict.findings, std::ranges::greater{}, &Finding::severity);
   verdict.wait_graphs.push_back(make_wait_graph(facts, causes));
   return verdict;
 }
@@ -92,7 +95,7 @@ Verdict examine_run(const Run& run, std::string_view machine) {
 Verdict examine(const Recording& recording) {
   Verdict verdict;
   for (size_t index = 0; index < recording.runs.size(); ++index) {
-    Verdict of_run = examine_run(recording.runs[index], recording.header.host.machine);
+    Verdict of_run = examine_run(recording.runs[index], recording.header.host);
     for (Finding& finding : of_run.findings) {
       finding.runs = {static_cast<int>(index)};
       verdict.findings.push_back(std::move(finding));

@@ -74,27 +74,33 @@ Finding finding_about(const DeadlockFacts& facts, FindingCode code, Confidence c
   return finding;
 }
 
-void add_remedies_for_fork(Finding& finding, const ThreadFacts& thread) {
+void add_remedy_of_clean_start(Finding& finding) {
   finding.remedies.push_back(
       {.title = "Start workers from a clean process: nothing of the parent's threads is copied",
        .commands = {"DataLoader(..., multiprocessing_context='forkserver')",
                     "DataLoader(..., multiprocessing_context='spawn')"},
        .applies_to = {"code"},
        .verify = "dlprobe deadlock --pid PID"});
+}
+
+bool add_remedy_for_library(Finding& finding, std::string_view file) {
+  const auto advice = std::ranges::find_if(kAdvice, [&](const LibraryAdvice& each) {
+    return base_name(file).starts_with(each.library);
+  });
+  if (advice == kAdvice.end()) return false;
+  finding.remedies.push_back(
+      {.title = std::string(advice->title) + " (" + std::string(advice->source) + ")",
+       .commands = advice->command.empty() ? std::vector<std::string>{}
+                                           : std::vector<std::string>{std::string(advice->command)},
+       .applies_to = {"code"},
+       .verify = "dlprobe deadlock --pid PID"});
+  return true;
+}
+
+void add_remedies_for_fork(Finding& finding, const ThreadFacts& thread) {
+  add_remedy_of_clean_start(finding);
   for (const StackFrame& frame : thread.thread->stack) {
-    const std::string_view file = base_name(frame.file);
-    const auto advice = std::ranges::find_if(kAdvice, [&](const LibraryAdvice& each) {
-      return !frame.python && file.starts_with(each.library);
-    });
-    if (advice == kAdvice.end()) continue;
-    finding.remedies.push_back(
-        {.title = std::string(advice->title) + " (" + std::string(advice->source) + ")",
-         .commands = advice->command.empty()
-                         ? std::vector<std::string>{}
-                         : std::vector<std::string>{std::string(advice->command)},
-         .applies_to = {"code"},
-         .verify = "dlprobe deadlock --pid PID"});
-    return;
+    if (!frame.python && add_remedy_for_library(finding, frame.file)) return;
   }
 }
 

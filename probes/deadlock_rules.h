@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include "lib/model/finding.h"
@@ -30,10 +31,22 @@ std::vector<RootCause> find_circles(const DeadlockFacts& facts,
 /// Who computes for long, and whether the loader or its consumer is late: DLP0312 to DLP0314.
 std::vector<RootCause> find_slow_parts(const DeadlockFacts& facts);
 
+/// What does no harm yet: pools that forked workers have lost and would wait for, and several
+/// OpenMP runtimes in one process. DLP0604, DLP0605.
+std::vector<Finding> find_risks(const DeadlockFacts& facts, const std::vector<RootCause>& causes,
+                                int cpus);
+
+/// Files that several processes read by one position: DLP0205.
+std::vector<Finding> find_shared_positions(const DeadlockFacts& facts);
+
 /// A finding about that thread: since when, where it waits, the user's own code that led there.
 Finding finding_about(const DeadlockFacts& facts, FindingCode code, Confidence confidence,
                       const ThreadFacts& thread);
 
+/// Start workers without a copy of the parent.
+void add_remedy_of_clean_start(Finding& finding);
+/// What helps with the library of that file; false where nothing is known.
+bool add_remedy_for_library(Finding& finding, std::string_view file);
 /// Start workers without a copy of the parent's threads; what else helps with the library that
 /// waits, where that is known.
 void add_remedies_for_fork(Finding& finding, const ThreadFacts& thread);

@@ -27,4 +27,17 @@ bool is_openmp(std::string_view path) {
   return is_libgomp(path) || name.starts_with("libiomp") || name.starts_with("libomp");
 }
 
+ThreadKeeper thread_keeper(std::string_view path) {
+  const std::string_view name = base_name(path);
+  if (is_libgomp(path)) return ThreadKeeper::kGnuOpenMp;
+  if (is_openmp(path)) return ThreadKeeper::kOtherOpenMp;
+  // Of a wheel all of OpenCV is in cv2.abi3.so.
+  if (name.starts_with("libopencv_core") || name.starts_with("cv2.")) return ThreadKeeper::kOpenCv;
+  if (name.starts_with("polars.") || name.starts_with("_polars_runtime")) {
+    return ThreadKeeper::kPolars;
+  }
+  if (name.starts_with("cygrpc.") || name.starts_with("libgrpc.so")) return ThreadKeeper::kGrpc;
+  return ThreadKeeper::kNone;
+}
+
 }  // namespace dlprobe

@@ -20,4 +20,10 @@ bool is_libgomp(std::string_view path);
 /// GNU's, Intel's or LLVM's OpenMP.
 bool is_openmp(std::string_view path);
 
+/// Libraries that keep threads of their own for work to come, and do not start them again in a copy
+/// made by fork; and every OpenMP. Others either do (OpenBLAS, pyarrow), or go on without (TBB,
+/// tokenizers).
+enum class ThreadKeeper { kNone, kGnuOpenMp, kOtherOpenMp, kOpenCv, kPolars, kGrpc };
+ThreadKeeper thread_keeper(std::string_view path);
+
 }  // namespace dlprobe

@@ -135,6 +135,11 @@ std::optional<int32_t> PythonLook::tid_of_pthread(uint64_t pthread_id) const {
   return found == tids_.end() ? std::nullopt : std::optional(found->second);
 }
 
+std::optional<uint64_t> PythonLook::pthread_of(int32_t tid) const {
+  const auto found = by_tid_.find(tid);
+  return found == by_tid_.end() ? std::nullopt : std::optional(found->second.pthread_id);
+}
+
 void PythonLook::merge(ThreadSnapshot& thread) const {
   const auto found = by_tid_.find(thread.tid);
   if (found == by_tid_.end()) return;

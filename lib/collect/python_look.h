@@ -47,6 +47,9 @@ class PythonLook {
   /// After assign(): the thread whose pthread_self() that is; nothing if Python has none.
   std::optional<int32_t> tid_of_pthread(uint64_t pthread_id) const;
 
+  /// After assign(): pthread_self() of a thread; nothing if it is none of Python's.
+  std::optional<uint64_t> pthread_of(int32_t tid) const;
+
   /// Puts the Python frames of the thread into its stack. After its native frames have names.
   void merge(ThreadSnapshot& thread) const;
 

@@ -15,9 +15,11 @@
 #include "lib/collect/access_gap.h"
 #include "lib/collect/channel_ends.h"
 #include "lib/collect/last_run.h"
+#include "lib/collect/library_look.h"
 #include "lib/collect/lock_look.h"
 #include "lib/collect/python_look.h"
 #include "lib/collect/restarted_calls.h"
+#include "lib/collect/shared_files.h"
 #include "lib/collect/socket_peers.h"
 #include "lib/collect/thread_waits.h"
 #include "lib/os/thread_stop.h"
@@ -164,6 +166,11 @@ class ProcessLook {
       look_again_at_those_who_moved(snapshot, unwinder);
       stop_and_look(snapshot, unwinder);
       python_.assign(snapshot, space_, stack_pointers_);
+      snapshot.libraries = look_at_libraries({.space = space_,
+                                              .memory = memory_,
+                                              .process = *image_,
+                                              .main_thread = python_.pthread_of(image_thread_)},
+                                             kept_.modules);
     }
     note_gaps();
     return snapshot;
@@ -228,6 +235,7 @@ class ProcessLook {
     const auto stat = chain(process.read(task + "/stat"), parse_pid_stat);
     if (!stat) return std::nullopt;
     thread.comm = stat->comm;
+    thread.start_ticks = stat->start_ticks;
     thread.state = stat->state;
     thread.cpu_ns = (stat->utime_ticks + stat->stime_ticks) * kNsPerTick;
     if (status_.namespace_pids.size() > 1) thread.own_tid = read_own_tid(task);
@@ -500,6 +508,7 @@ struct SnapshotTaker::State {
   Machine machine;
   SnapshotOptions options;
   Kept kept;
+  SharedFileWatch shared_files;
 
   TreeSnapshot take(const std::vector<SnapshotTarget>& targets, std::vector<Gap>& gaps) {
     TreeSnapshot tree{.at = machine.clock->now()};
@@ -532,6 +541,7 @@ struct SnapshotTaker::State {
     mark_dead_owners(*machine.root, tree);
     find_socket_peers(machine, tree, gaps);
     find_channel_ends(machine, tree);
+    shared_files.look(machine, tree);
     return tree;
   }
 

@@ -390,9 +390,38 @@ void fields(A& a, Is<ChannelEnd> auto& v) {
 }
 
 template <class A>
+void fields(A& a, Is<OpenMpPool> auto& v) {
+  a("threads", v.threads);
+  a("next", v.next_team);
+}
+
+template <class A>
+void fields(A& a, Is<MappedLibrary> auto& v) {
+  a("file", v.file);
+  a("dev", v.device);
+  a("ino", v.inode);
+  a("pool", v.pool);
+}
+
+template <class A>
+void fields(A& a, Is<SharedFile> auto& v) {
+  a("fd", v.fd);
+  a("dev", v.device);
+  a("ino", v.inode);
+  a("path", v.path);
+  a("w", v.writes);
+  a("pos", v.position);
+  a("same", v.description);
+  a("alone", v.moves_alone);
+  a("maybe", v.moves_maybe);
+  a("others", v.moves_of_others);
+}
+
+template <class A>
 void fields(A& a, Is<ThreadSnapshot> auto& v) {
   a("tid", v.tid);
   a("own_tid", v.own_tid);
+  a("start", v.start_ticks);
   a("comm", v.comm);
   a("st", v.state);
   a("wchan", v.wchan);
@@ -418,6 +447,8 @@ void fields(A& a, Is<ProcessSnapshot> auto& v) {
   a("gil", v.gil_holder);
   a("pause_ns", v.pause_ns);
   a("semlocks", v.sem_locks);
+  a("libs", v.libraries);
+  a("files", v.shared_files);
 }
 
 template <class A>

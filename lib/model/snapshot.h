@@ -98,15 +98,58 @@ struct ChannelEnd {
   bool operator==(const ChannelEnd&) const = default;
 };
 
+/// A pool of libgomp as the memory of a thread has it: a copy made by fork has the words, not the
+/// threads.
+struct OpenMpPool {
+  uint32_t threads = 0;    ///< of its last team, the thread itself among them; 0: no pool yet
+  uint32_t next_team = 0;  ///< how many threads its next parallel region asks for
+
+  bool operator==(const OpenMpPool&) const = default;
+};
+
+/// A mapped file of a library that keeps threads of its own (thread_keeper()).
+struct MappedLibrary {
+  std::string file;  ///< hostile text
+  uint64_t device = 0;
+  uint64_t inode = 0;
+  /// Of a libgomp: what the main thread has of it; nothing where that could not be read.
+  std::optional<OpenMpPool> pool;
+
+  bool operator==(const MappedLibrary&) const = default;
+};
+
+/// A descriptor for a regular file that another process of the tree has open, too.
+struct SharedFile {
+  int32_t fd = -1;
+  uint64_t device = 0;
+  uint64_t inode = 0;
+  std::string path;  ///< hostile text
+  bool writes = false;
+  uint64_t position = 0;
+  /// The open file description, numbered in each snapshot, where another process of the tree has
+  /// the same one by kcmp(2): one position for all of them. 0: nobody else has it, or the kernel
+  /// does not tell.
+  int32_t description = 0;
+  /// How often the position was seen to move, by who of those that share it had read something
+  /// meanwhile: only this process; this one and others; others only. Looked for where the position
+  /// has moved since the snapshot before.
+  uint32_t moves_alone = 0;
+  uint32_t moves_maybe = 0;
+  uint32_t moves_of_others = 0;
+
+  bool operator==(const SharedFile&) const = default;
+};
+
 /// One thread at one moment.
 struct ThreadSnapshot {
   int32_t tid = 0;
-  int32_t own_tid = 0;      ///< in its own pid namespace; 0: the same
-  std::string comm;         ///< hostile text
-  char state = '?';         ///< R S D T t Z
-  uint64_t cpu_ns = 0;      ///< that it has run (schedstat), else its ticks
-  uint64_t queued_ns = 0;   ///< that it was ready to run and had no CPU (schedstat)
-  uint64_t timeslices = 0;  ///< how often it was put on a CPU: still the same, still the same wait
+  int32_t own_tid = 0;       ///< in its own pid namespace; 0: the same
+  uint64_t start_ticks = 0;  ///< when it began, in clock ticks since boot
+  std::string comm;          ///< hostile text
+  char state = '?';          ///< R S D T t Z
+  uint64_t cpu_ns = 0;       ///< that it has run (schedstat), else its ticks
+  uint64_t queued_ns = 0;    ///< that it was ready to run and had no CPU (schedstat)
+  uint64_t timeslices = 0;   ///< how often it was put on a CPU: still the same, still the same wait
   /// It has not run since this moment, or an earlier one; 0: not known, or it runs.
   BootNs blocked_since = 0;
   std::string wchan;  ///< the kernel's function that it waits in, where no more is known of it
@@ -124,12 +167,14 @@ struct ThreadSnapshot {
 struct ProcessSnapshot {
   ProcessKey key;
   BootNs at = 0;
-  std::vector<ThreadSnapshot> threads;  ///< the main thread first
-  std::string python;                   ///< "3.11.2"; empty: no Python in it
-  std::string python_note;              ///< why its Python stacks could not be read
-  std::optional<int32_t> gil_holder;    ///< tid
-  int64_t pause_ns = 0;                 ///< for how long it was stopped; 0: not at all
-  std::vector<SemLockState> sem_locks;  ///< by inode
+  std::vector<ThreadSnapshot> threads;   ///< the main thread first
+  std::string python;                    ///< "3.11.2"; empty: no Python in it
+  std::string python_note;               ///< why its Python stacks could not be read
+  std::optional<int32_t> gil_holder;     ///< tid
+  int64_t pause_ns = 0;                  ///< for how long it was stopped; 0: not at all
+  std::vector<SemLockState> sem_locks;   ///< by inode
+  std::vector<MappedLibrary> libraries;  ///< that keep threads, by address
+  std::vector<SharedFile> shared_files;  ///< by descriptor
 
   bool operator==(const ProcessSnapshot&) const = default;
 };

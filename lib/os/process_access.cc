@@ -1,6 +1,7 @@
 #include "lib/os/process_access.h"
 
 #include <fcntl.h>
+#include <linux/kcmp.h>
 #include <poll.h>
 #include <sched.h>
 #include <sys/ioctl.h>
@@ -87,6 +88,11 @@ Status ProcessAccess::run_on_cpu(int32_t /*cpu*/, const std::function<Status()>&
   return recorded("sched_setaffinity");
 }
 
+Expected<FileIdentity> ProcessAccess::compare_files(const ProcessFile& /*one*/,
+                                                    const ProcessFile& /*other*/) const {
+  return recorded("kcmp");
+}
+
 Expected<std::vector<SharedMapping>> ProcessAccess::shared_mappings(
     const Directory& /*process*/) const {
   return recorded("PROCMAP_QUERY");
@@ -170,6 +176,13 @@ Status SystemProcesses::run_on_cpu(int32_t cpu, const std::function<Status()>& w
   Status result = work();
   ::sched_setaffinity(0, sizeof before, &before);
   return result;
+}
+
+Expected<FileIdentity> SystemProcesses::compare_files(const ProcessFile& one,
+                                                      const ProcessFile& other) const {
+  const long order = ::syscall(SYS_kcmp, one.pid, other.pid, KCMP_FILE, one.fd, other.fd);
+  if (order < 0) return os_failure("kcmp " + std::to_string(one.pid), errno);
+  return order == 0 ? FileIdentity::kSame : FileIdentity::kDifferent;
 }
 
 Expected<std::vector<SharedMapping>> SystemProcesses::shared_mappings(

@@ -26,6 +26,13 @@ struct SharedMapping {
   bool operator==(const SharedMapping&) const = default;
 };
 
+/// A descriptor of a process.
+struct ProcessFile {
+  pid_t pid = 0;
+  int fd = -1;
+};
+enum class FileIdentity { kSame, kDifferent };
+
 /// What only a live kernel can say about processes: system calls that are not files. None of them
 /// changes anything in the target. The base class says kUnsupported to all: a recorded machine.
 class ProcessAccess {
@@ -53,6 +60,10 @@ class ProcessAccess {
   /// kUnsupported where the kernel has no pagemap.
   virtual Expected<std::vector<bool>> pages_in_memory(pid_t pid, uint64_t address,
                                                       size_t count) const;
+  /// Whether two descriptors are of one open file description, with one position: kcmp(2).
+  /// kForbidden without the right to trace both, kUnsupported where the kernel was built without.
+  virtual Expected<FileIdentity> compare_files(const ProcessFile& one,
+                                               const ProcessFile& other) const;
 
   /// Runs `work` while the calling thread is on that CPU, and no other; what it returns. Fails if
   /// that CPU is offline or not in this process's cpuset. The thread may then run where it might
@@ -75,6 +86,8 @@ class SystemProcesses final : public ProcessAccess {
   Expected<std::vector<bool>> pages_in_memory(pid_t pid, uint64_t address,
                                               size_t count) const override;
   Status run_on_cpu(int32_t cpu, const std::function<Status()>& work) const override;
+  Expected<FileIdentity> compare_files(const ProcessFile& one,
+                                       const ProcessFile& other) const override;
   Expected<std::vector<SharedMapping>> shared_mappings(const Directory& process) const override;
 };
 

@@ -279,8 +279,27 @@ def hangs_of_wheels():
         yield runs(f"wheels-{kind}", f"hang_wheels.py {kind}", needs="torch2", modules=(module,))
 
 
+def risk_with_twin(name, job, first, severity="warning", **changes):
+    """Nothing hangs, and one thing is worth a word; its twin has nothing that is."""
+    verdict = "warn" if severity == "warning" else "pass"
+    yield looked_at(f"risk-{name}", job, first=first, severity=severity, no_errors=True, verdicts=(verdict,), **changes)
+    yield runs(name, f"{job} --healthy", never=[first], **changes)
+
+
+def risks():
+    """What does no harm yet, or none that can be seen."""
+    everywhere = partial(risk_with_twin, needs="python", pace="everywhere")
+    pair = partial(risk_with_twin, needs="python")
+    yield from everywhere("lost-pool", "risks.py lost-pool", "DLP0604")
+    yield from pair("shared-position", "risks.py shared-position", "DLP0205")
+    yield runs("position-of-trainer-alone", "risks.py trainer-alone", needs="python", never=["DLP0205"])
+    yield from pair("two-runtimes", "risks.py two-runtimes", "DLP0605", severity="info")
+    yield from risk_with_twin("torch-lost-pool", "hang_torch.py lost-pool-unused", "DLP0604")
+    yield from risk_with_twin("torch-shared-position", "hang_torch.py shared-position", "DLP0205")
+
+
 def hang_cases():
-    for group in (hangs_of_python, idle_jobs, hangs_of_torch, hangs_of_wheels):
+    for group in (hangs_of_python, idle_jobs, hangs_of_torch, hangs_of_wheels, risks):
         yield from group()
 
 

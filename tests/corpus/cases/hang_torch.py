@@ -203,6 +203,37 @@ def idle_pools(options):
     parked(options)
 
 
+def lost_pool_unused(options):
+    """Workers that would ask for two threads, and never do; the twin is a plain job, whose workers ask for one."""
+    torch.set_num_threads(2)
+    reduce()
+    changes = {} if options.healthy else {"worker_init_fn": lambda _: torch.set_num_threads(2)}
+    expect(1)
+    loader = loader_of(options, Samples(size=10), **changes)
+    claim("moves")
+    train(loader)
+
+
+def shared_position(options):
+    """Samples come out of a file that the data set had opened; the twin opens it in each worker."""
+    data = tempfile.NamedTemporaryFile()
+    data.write(os.urandom(1 << 20))
+    data.flush()
+    handles = [open(data.name, "rb")]
+
+    def read(index):
+        if options.healthy and len(handles) == 1:
+            handles.append(open(data.name, "rb"))
+        time.sleep(0.001)
+        handles[-1].seek(index * 7919 % ((1 << 20) - 4096))
+        handles[-1].read(1000)
+
+    expect(1)
+    loader = loader_of(options, Samples(read))
+    claim("moves")
+    train(loader)
+
+
 def parked(options, **changes):
     """The consumer is in a long step."""
     batches = iter(loader_of(options, Samples(), **changes))
@@ -299,6 +330,7 @@ KINDS = {
     "fifo-without-writer": fifo_without_writer, "orphans": orphans, "consumer-at-a-lock": consumer_at_a_lock,
     "consumer-at-a-socket": consumer_at_a_socket, "idle-pools": idle_pools, "parked": parked,
     "persistent": persistent, "spawned": spawned, "of-forkserver": of_forkserver, "two-loaders": two_loaders,
+    "lost-pool-unused": lost_pool_unused, "shared-position": shared_position,
     "evaluation": evaluation, "backward": backward, "collective": collective}
 
 

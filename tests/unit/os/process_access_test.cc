@@ -98,6 +98,24 @@ TEST(SystemProcesses, ListsSharedMappingsOfFilesAlone) {
   EXPECT_EQ(found->name, "/memfd:dlprobe-test (deleted)");
 }
 
+TEST(SystemProcesses, TellsACopyOfADescriptorFromAnotherOfTheSameFile) {
+  const SystemProcesses processes;
+  const UniqueFd file(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const UniqueFd copy(::fcntl(file.get(), F_DUPFD_CLOEXEC, 0));
+  const UniqueFd other(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const auto compare = [&](const UniqueFd& with) {
+    return processes.compare_files({.pid = ::getpid(), .fd = file.get()},
+                                   {.pid = ::getpid(), .fd = with.get()});
+  };
+  const auto same = compare(copy);
+  if (!same && same.error().code == ErrorCode::kUnsupported) {
+    GTEST_SKIP() << "kcmp needs a kernel with CONFIG_KCMP";
+  }
+  ASSERT_TRUE(same) << to_string(same.error());
+  EXPECT_EQ(*same, FileIdentity::kSame);
+  EXPECT_EQ(*compare(other), FileIdentity::kDifferent);
+}
+
 TEST(RecordedMachine, OffersNoSystemCalls) {
   const ProcessAccess recorded;
   EXPECT_EQ(recorded.open_pidfd(1).error().code, ErrorCode::kUnsupported);

@@ -198,6 +198,7 @@ void HangScene::age(TreeSnapshot& tree, int look) const {
 Verdict HangScene::examine(int looks) const {
   Recording recording;
   recording.header.host.machine = "x86_64";
+  recording.header.host.cpus = cpus;
   Run& run = recording.runs.emplace_back();
   run.begin.subject = subject_;
   run.processes = infos_;

@@ -53,6 +53,8 @@ class HangScene {
   /// What the probe says after looking `looks` times, a second apart.
   Verdict examine(int looks = 4) const;
 
+  int cpus = 2;  ///< of the machine
+
  private:
   /// At the looks before `until` a thread did something else.
   struct Earlier {

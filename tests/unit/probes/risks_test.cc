@@ -1,0 +1,251 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "tests/unit/probes/hang_scene.h"
+#include "tests/unit/probes/scene.h"
+
+namespace dlprobe {
+namespace {
+
+constexpr int32_t kTrainer = HangScene::kTrainer;
+constexpr int32_t kWorker = 101;
+constexpr int32_t kOther = 102;
+constexpr const char* kGomp = "/usr/lib/libgomp.so.1";
+constexpr const char* kPolars = "/site-packages/polars/polars.abi3.so";
+constexpr const char* kOpenCv = "/site-packages/cv2/cv2.abi3.so";
+
+// A job that runs: the trainer and both workers compute.
+HangScene running_scene() {
+  HangScene scene;
+  for (const int32_t pid : {kTrainer, kWorker, kOther}) {
+    scene.run(scene.main(pid));
+    scene.stack(scene.main(pid), {native("main", "/usr/bin/python3")});
+  }
+  return scene;
+}
+
+void map_library(HangScene& scene, const std::string& file, std::optional<OpenMpPool> pool = {},
+                 uint64_t inode = 5) {
+  for (const int32_t pid : {kTrainer, kWorker, kOther})
+    scene.process(pid).libraries.push_back(
+        {.file = file, .device = 8, .inode = inode, .pool = pool});
+}
+
+// A thread that the library keeps, older than the workers unless told.
+void add_pool_thread(HangScene& scene, int32_t pid, int32_t tid, const std::string& file,
+                     uint64_t start_ticks = 1) {
+  ThreadSnapshot& thread = scene.add_thread(pid, tid);
+  thread.start_ticks = start_ticks;
+  scene.stack(thread, {native("futex_wait", "/lib/libc.so.6"), native("work", file),
+                       native("start_thread", "/lib/libc.so.6")});
+}
+
+TEST(Risks, ATeamThatTheWorkersWouldWaitFor) {
+  HangScene scene = running_scene();
+  map_library(scene, kGomp, OpenMpPool{.threads = 4, .next_team = 4});
+  const Verdict verdict = scene.examine();
+  const auto finding = find(verdict, FindingCode::kForkUnsafeLibraryLoaded);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kWarning);
+  EXPECT_EQ(finding->confidence, Confidence::kCertain);
+  EXPECT_EQ(finding->processes, (std::vector<ProcessKey>{key_of(kWorker), key_of(kOther)}));
+  EXPECT_NE(finding->message.find("libgomp.so.1"), std::string::npos) << finding->message;
+  EXPECT_NE(finding->message.find("and 1 more"), std::string::npos) << finding->message;
+  EXPECT_EQ(verdict.findings.size(), 1U);
+}
+
+TEST(Risks, APlainLoaderWhoseWorkersUseOneThread) {
+  HangScene scene = running_scene();
+  map_library(scene, kGomp, OpenMpPool{.threads = 4, .next_team = 1});
+  add_pool_thread(scene, kTrainer, 150, kGomp);
+  EXPECT_TRUE(scene.examine().findings.empty());
+}
+
+TEST(Risks, AWorkerWithATeamOfItsOwn) {
+  HangScene scene = running_scene();
+  map_library(scene, kGomp, OpenMpPool{.threads = 2, .next_team = 2});
+  add_pool_thread(scene, kWorker, 151, kGomp);
+  add_pool_thread(scene, kOther, 152, kGomp);
+  EXPECT_TRUE(scene.examine().findings.empty());
+}
+
+TEST(Risks, APoolThatWasNeverStartedBeforeTheFork) {
+  HangScene scene = running_scene();
+  map_library(scene, kGomp, OpenMpPool{.threads = 0, .next_team = 4});
+  EXPECT_TRUE(scene.examine().findings.empty());
+}
+
+TEST(Risks, SpawnedWorkersHaveNoCopies) {
+  HangScene scene = running_scene();
+  map_library(scene, kGomp, OpenMpPool{.threads = 4, .next_team = 4});
+  for (const int32_t pid : {kWorker, kOther})
+    scene.info(pid).start_method = StartMethod::kSpawn;
+  EXPECT_TRUE(scene.examine().findings.empty());
+}
+
+TEST(Risks, WhatCouldNotBeReadIsAnInfo) {
+  HangScene scene = running_scene();
+  map_library(scene, kGomp);
+  map_library(scene, kOpenCv, {}, 6);
+  add_pool_thread(scene, kTrainer, 150, kGomp);
+  add_pool_thread(scene, kTrainer, 151, kOpenCv);
+  const Verdict verdict = scene.examine();
+  ASSERT_EQ(verdict.findings.size(), 1U);
+  EXPECT_EQ(verdict.findings[0].code, FindingCode::kForkUnsafeLibraryLoaded);
+  EXPECT_EQ(verdict.findings[0].severity, Severity::kInfo);
+  EXPECT_NE(verdict.findings[0].message.find("libgomp.so.1, cv2.abi3.so"), std::string::npos)
+      << verdict.findings[0].message;
+}
+
+TEST(Risks, APoolThatIsNeverStartedAgain) {
+  HangScene scene = running_scene();
+  map_library(scene, kPolars);
+  add_pool_thread(scene, kTrainer, 150, kPolars);
+  const auto finding = find(scene.examine(), FindingCode::kForkUnsafeLibraryLoaded);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kWarning);
+  EXPECT_EQ(finding->confidence, Confidence::kLikely);
+}
+
+TEST(Risks, ThreadsThatBeganAfterTheForkWereNotLost) {
+  HangScene scene = running_scene();
+  map_library(scene, kPolars);
+  add_pool_thread(scene, kTrainer, 150, kPolars, key_of(kOther).start_ticks + 1);
+  EXPECT_TRUE(scene.examine().findings.empty());
+}
+
+TEST(Risks, WithoutAllStacksNothingIsSaid) {
+  HangScene scene = running_scene();
+  map_library(scene, kGomp, OpenMpPool{.threads = 4, .next_team = 4});
+  for (const int32_t pid : {kWorker, kOther})
+    scene.stack(scene.main(pid), {});
+  EXPECT_TRUE(scene.examine().findings.empty());
+}
+
+TEST(Risks, APoolThatHangsAlreadyIsNotARisk) {
+  HangScene scene;
+  scene.run(scene.main(kTrainer));
+  scene.run(scene.main(kOther));
+  scene.stack(scene.main(kOther), {native("main", "/usr/bin/python3")});
+  map_library(scene, kGomp, OpenMpPool{.threads = 4, .next_team = 4});
+  FutexWait wait = futex(LockKind::kOpenMpBarrier, 0x1000);
+  wait.team_size = 4;
+  scene.wait_in_futex(scene.main(kWorker), wait);
+  scene.stack(scene.main(kWorker),
+              {native("GOMP_parallel", kGomp), native("sum", "/usr/lib/libtorch_cpu.so")});
+  const Verdict verdict = scene.examine();
+  EXPECT_TRUE(find(verdict, FindingCode::kForkLostThreadPool));
+  EXPECT_FALSE(find(verdict, FindingCode::kForkUnsafeLibraryLoaded));
+}
+
+TEST(Risks, TwoRuntimesAreAnInfo) {
+  HangScene scene = running_scene();
+  map_library(scene, kGomp, OpenMpPool{.threads = 0, .next_team = 1});
+  map_library(scene, "/site-packages/x.libs/libgomp-a34b3233.so.1.0.0", {}, 6);
+  const Verdict verdict = scene.examine();
+  ASSERT_EQ(verdict.findings.size(), 1U);
+  EXPECT_EQ(verdict.findings[0].code, FindingCode::kTwoOpenMpRuntimes);
+  EXPECT_EQ(verdict.findings[0].severity, Severity::kInfo);
+  EXPECT_EQ(verdict.findings[0].processes.size(), 3U);
+}
+
+TEST(Risks, OneRuntimeIsNothing) {
+  HangScene scene = running_scene();
+  map_library(scene, kGomp, OpenMpPool{.threads = 0, .next_team = 1});
+  map_library(scene, kOpenCv, {}, 6);
+  EXPECT_TRUE(scene.examine().findings.empty());
+}
+
+TEST(Risks, TwoRuntimesThatCrowdEachOther) {
+  HangScene scene = running_scene();
+  constexpr const char* kIntel = "/opt/lib/libiomp5.so";
+  map_library(scene, kGomp, OpenMpPool{.threads = 0, .next_team = 1});
+  map_library(scene, kIntel, {}, 6);
+  for (const auto& [tid, file] : {std::pair(150, kGomp), {151, kIntel}, {152, kIntel}}) {
+    add_pool_thread(scene, kTrainer, tid, file);
+    scene.run(scene.thread(kTrainer, tid));
+  }
+  scene.cpus = 2;
+  const auto finding = find(scene.examine(), FindingCode::kTwoOpenMpRuntimes);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kWarning);
+  scene.cpus = 8;
+  EXPECT_EQ(find(scene.examine(), FindingCode::kTwoOpenMpRuntimes)->severity, Severity::kInfo);
+}
+
+// The trainer and both workers have one open file description; what each did with its position.
+struct Moves {
+  uint32_t alone, maybe, of_others;
+};
+void share_file(HangScene& scene, Moves trainer, Moves worker, Moves other,
+                int32_t description = 1) {
+  for (const auto& [pid, moves] :
+       {std::pair(kTrainer, trainer), {kWorker, worker}, {kOther, other}}) {
+    scene.process(pid).shared_files.push_back({.fd = 7,
+                                               .device = 8,
+                                               .inode = 77,
+                                               .path = "/data/train.tar",
+                                               .position = 512,
+                                               .description = description,
+                                               .moves_alone = moves.alone,
+                                               .moves_maybe = moves.maybe,
+                                               .moves_of_others = moves.of_others});
+  }
+}
+
+TEST(SharedPosition, TwoWorkersMoveIt) {
+  HangScene scene = running_scene();
+  share_file(scene, {0, 2, 8}, {3, 2, 5}, {4, 1, 5});
+  const auto finding = find(scene.examine(), FindingCode::kHandleSharedOverFork);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kWarning);
+  EXPECT_EQ(finding->processes, (std::vector<ProcessKey>{key_of(kWorker), key_of(kOther)}));
+  EXPECT_NE(finding->message.find("train.tar"), std::string::npos) << finding->message;
+}
+
+TEST(SharedPosition, TheTrainerMayHaveMovedItAlone) {
+  HangScene scene = running_scene();
+  share_file(scene, {6, 4, 0}, {0, 3, 7}, {0, 2, 8});
+  EXPECT_TRUE(scene.examine().findings.empty());
+}
+
+TEST(SharedPosition, NobodyMovesIt) {
+  HangScene scene = running_scene();
+  share_file(scene, {}, {}, {});
+  EXPECT_TRUE(scene.examine().findings.empty());
+}
+
+TEST(SharedPosition, HandlesOfTheirOwn) {
+  HangScene scene = running_scene();
+  share_file(scene, {0, 2, 8}, {3, 2, 5}, {4, 1, 5}, 0);
+  EXPECT_TRUE(scene.examine().findings.empty());
+}
+
+TEST(SharedPosition, TwoInsideReadAtOnce) {
+  HangScene scene = running_scene();
+  share_file(scene, {}, {}, {});
+  for (const int32_t pid : {kWorker, kOther}) {
+    ThreadSnapshot& main = scene.main(pid);
+    main.state = 'D';
+    main.wait = {.tid = pid, .syscall = 0, .args = {7, 0, 0, 0, 0, 0}};
+  }
+  const auto finding = find(scene.examine(), FindingCode::kHandleSharedOverFork);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kError);
+  EXPECT_EQ(finding->processes, (std::vector<ProcessKey>{key_of(kWorker), key_of(kOther)}));
+}
+
+TEST(SharedPosition, TwoInsidePreadAtOnce) {
+  HangScene scene = running_scene();
+  share_file(scene, {}, {}, {});
+  for (const int32_t pid : {kWorker, kOther}) {
+    scene.main(pid).state = 'D';
+    scene.main(pid).wait = {.tid = pid, .syscall = 17, .args = {7, 0, 0, 0, 0, 0}};
+  }
+  EXPECT_FALSE(find(scene.examine(), FindingCode::kHandleSharedOverFork));
+}
+
+}  // namespace
+}  // namespace dlprobe
