@@ -126,6 +126,7 @@ ProcessKey HangScene::process_of(const ThreadSnapshot& thread) const {
 void HangScene::polls(ThreadSnapshot& thread, uint64_t pipe) {
   wait_in_read(thread, pipe);
   thread.wait.syscall = kPoll;
+  thread.wait.args = {0x9000, 1, 5000, 0, 0, 0};
   waking_.emplace_back(process_of(thread).pid, thread.tid);
 }
 
