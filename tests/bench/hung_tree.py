@@ -1,4 +1,4 @@
-"""A real hang to look at: a trainer and its DataLoader workers, which wait for a lock that was held when they were forked.
+"""A real hang to look at: a trainer and DataLoader workers that wait for a lock which was held when they were forked.
 
 usage: hung_tree.py WORKERS
 

@@ -3,8 +3,8 @@
 usage: look_vs_peers.py DLPROBE TORCH_PYTHON [WORKERS [ROUNDS]]
 
 The tree is that of hung_tree.py. Each tool takes its turn in every round, each time in a new process. The peers look at
-one process, so they are started once for each; those found in PATH are asked. "names" is the share of native frames
-that have one, of one look at the trainer. Asserts nothing.
+one process, so they are started once for each; those found in PATH are asked. "names" is the share of frames that have
+one, of one look at the trainer. Asserts nothing.
 """
 
 import json
@@ -45,10 +45,10 @@ def tools(dlprobe, pids):
 
 
 def share_of_names(dlprobe, pid):
-    """Of native frames, ours and eu-stack's."""
-    look = subprocess.run([dlprobe, "stacks", "--only", "--native", "--json", str(pid)], stdout=subprocess.PIPE, check=True)
+    """Of frames, ours (those of the interpreter's loop are Python's) and eu-stack's."""
+    look = subprocess.run([dlprobe, "stacks", "--only", "--json", str(pid)], stdout=subprocess.PIPE, check=True)
     frames = [frame for process in json.loads(look.stdout)["processes"] for thread in process["threads"]
-              for frame in thread["stack"] if frame["kind"] == "native"]
+              for frame in thread["stack"]]
     ours = sum(1 for frame in frames if frame["function"])
     print(f"names, dlprobe: {ours} of {len(frames)} frames, {100 * ours / max(len(frames), 1):.1f} %")
     if not shutil.which("eu-stack"):
