@@ -14,7 +14,9 @@ bool is_private_semaphore(const std::optional<FutexWait>& futex) {
 
 }  // namespace
 
-void LockLook::look(ProcessSnapshot& snapshot, bool with_shared, PythonLockPlaces& places) const {
+void LockLook::look(ProcessSnapshot& snapshot, bool with_shared,
+                    const std::map<int32_t, uint64_t>& stack_pointers,
+                    PythonLockPlaces& places) const {
   std::map<uint64_t, const Mapping*> shared;
   std::vector<uint64_t> semaphores;
   for (const Mapping& mapping : space_.mappings()) {
@@ -24,7 +26,11 @@ void LockLook::look(ProcessSnapshot& snapshot, bool with_shared, PythonLockPlace
   }
   for (const ThreadSnapshot& thread : snapshot.threads) {
     const auto& futex = thread.futex;
-    if (futex && is_private_semaphore(futex)) semaphores.push_back(futex->address);
+    if (!futex || !is_private_semaphore(futex)) continue;
+    semaphores.push_back(futex->address);
+    const auto stack = stack_pointers.find(thread.tid);
+    if (stack == stack_pointers.end()) continue;
+    find_place_on_stack(memory_, space_, futex->address, stack->second, places);
   }
   std::ranges::sort(semaphores);
   for (const PythonLockObject& object :

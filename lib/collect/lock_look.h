@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 
 #include "lib/collect/python_look.h"
 #include "lib/model/snapshot.h"
@@ -22,8 +23,10 @@ class LockLook {
       : processes_(processes), pid_(pid), space_(space), memory_(memory), python_(python) {}
 
   /// Fills in ProcessSnapshot::sem_locks, if `with_shared`, and in each FutexWait on a lock of
-  /// Python's its type and owner. `places` is for the next process of the tree.
-  void look(ProcessSnapshot& snapshot, bool with_shared, PythonLockPlaces& places) const;
+  /// Python's its type and owner. `stack_pointers` are those of its threads; `places` is for the
+  /// next process of the tree.
+  void look(ProcessSnapshot& snapshot, bool with_shared,
+            const std::map<int32_t, uint64_t>& stack_pointers, PythonLockPlaces& places) const;
 
  private:
   SemLockState sem_lock(const PythonLockObject& object, const Mapping& mapping) const;

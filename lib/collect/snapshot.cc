@@ -208,7 +208,7 @@ class ProcessLook {
 
   void find_locks(ProcessSnapshot& snapshot, bool with_shared, PythonLockPlaces& places) const {
     LockLook(*machine_.processes, image_thread_, space_, memory_, python_)
-        .look(snapshot, with_shared, places);
+        .look(snapshot, with_shared, stack_pointers_, places);
   }
 
  private:

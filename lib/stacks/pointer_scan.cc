@@ -11,10 +11,6 @@ namespace {
 
 constexpr uint64_t kChunkBytes = kMiB;
 
-bool may_hold_objects(const Mapping& mapping) {
-  return mapping.readable && mapping.writable && !mapping.shared;
-}
-
 struct Part {
   uint64_t begin;
   uint64_t end;
@@ -41,6 +37,10 @@ std::vector<Part> parts_in_memory(const ProcessAccess& processes, int32_t pid,
 }
 
 }  // namespace
+
+bool may_hold_objects(const Mapping& mapping) {
+  return mapping.readable && mapping.writable && !mapping.shared;
+}
 
 bool PointerScan::run(std::span<const uint64_t> pointers, uint64_t limit_bytes,
                       const std::function<bool(uint64_t address, uint64_t pointer)>& found) const {

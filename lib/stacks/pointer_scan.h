@@ -10,6 +10,9 @@
 
 namespace dlprobe {
 
+/// Whether a program's own data may lie there: private memory that can be written.
+bool may_hold_objects(const Mapping& mapping);
+
 /// Finds where a process keeps certain pointers: in its private writable memory, at multiples of
 /// eight bytes, the smallest mappings first. Pages that are not in memory (never touched, or
 /// swapped out) are left alone.

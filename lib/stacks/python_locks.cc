@@ -60,6 +60,25 @@ std::optional<PythonLockObject> lock_at(const Memory& memory, uint64_t address,
 
 }  // namespace
 
+void find_place_on_stack(const Memory& memory, const AddressSpace& space, uint64_t semaphore,
+                         uint64_t stack_pointer, PythonLockPlaces& places) {
+  constexpr size_t kWords = 512;  // the innermost functions take some hundred bytes
+  constexpr uint64_t kAlignment = 16;
+  const Mapping* stack = space.find(stack_pointer);
+  if (stack == nullptr || places.contains(semaphore)) return;
+  const uint64_t bytes = std::min(stack->end - stack_pointer, kWords * sizeof(uint64_t));
+  std::vector<uint64_t> words(bytes / sizeof(uint64_t));
+  if (!memory.read(stack_pointer, std::as_writable_bytes(std::span(words)))) return;
+  for (const uint64_t word : words) {
+    if (word == 0 || word % kAlignment != 0) continue;
+    const Mapping* mapping = space.find(word);
+    if (mapping == nullptr || mapping == stack || !may_hold_objects(*mapping)) continue;
+    if (!lock_at(memory, word, semaphore)) continue;
+    places[semaphore] = word;
+    return;
+  }
+}
+
 std::vector<PythonLockObject> find_python_locks(const PointerScan& scan, const Memory& memory,
                                                 std::span<const uint64_t> semaphores,
                                                 PythonLockPlaces& places) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/stacks/address_space.h"
 #include "lib/stacks/memory.h"
 #include "lib/stacks/pointer_scan.h"
 
@@ -27,6 +28,12 @@ struct PythonLockObject {
 
 /// Where objects were found, for the next process: forked copies have them at the same addresses.
 using PythonLockPlaces = std::map<uint64_t, uint64_t>;  ///< semaphore to the object's address
+
+/// Looks for the object around `semaphore` on the stack of the thread that waits for it, where the
+/// method of the lock that called the wait has its `self`: cheaper than a scan. Adds it to
+/// `places`.
+void find_place_on_stack(const Memory& memory, const AddressSpace& space, uint64_t semaphore,
+                         uint64_t stack_pointer, PythonLockPlaces& places);
 
 /// The Python objects around `semaphores` (sorted addresses) in the process that `scan` searches
 /// and `memory` reads. Looks at `places` first, then scans, up to a limit; what is not found is

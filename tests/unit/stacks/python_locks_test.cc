@@ -85,6 +85,22 @@ TEST_F(PythonLocks, PagesThatAreNotInMemoryAreLeftAlone) {
   EXPECT_EQ(find().size(), 1U);
 }
 
+TEST_F(PythonLocks, AreFoundOnTheStackOfTheirWaiterWithoutAScan) {
+  constexpr uint64_t kStack = 0x7ff000;
+  process.memory.map(kStack, 0x1000);
+  space =
+      AddressSpace{{{.begin = kArena, .end = kArenaEnd, .readable = true, .writable = true},
+                    {.begin = kStack, .end = kStack + 0x1000, .readable = true, .writable = true}}};
+  add_object(0x10100, types[0], {kSemaphore, 0, 0, 0});
+  process.memory.set(kStack + 0x108, uint64_t{0x10200});
+  process.memory.set(kStack + 0x110, uint64_t{0x10100});
+  find_place_on_stack(process.memory, space, kSemaphore, kStack + 0x100, places);
+  EXPECT_EQ(places, (PythonLockPlaces{{kSemaphore, 0x10100}}));
+  process.reads = 0;
+  EXPECT_EQ(find().size(), 1U);
+  EXPECT_EQ(process.reads, 0);
+}
+
 TEST_F(PythonLocks, LockHasNoOwner) {
   add_object(0x10100, types[0], {kSemaphore, 0, 0, 0});
   const auto found = find();
