@@ -259,42 +259,57 @@ std::set<size_t> idle_processes(const DeadlockFacts& facts, const ThreadFacts& t
   return idle;
 }
 
+std::optional<RootCause> circle_of_holders(const DeadlockFacts& facts, size_t index,
+                                           const std::vector<bool>& explained) {
+  const ThreadFacts& thread = facts.threads[index];
+  if (!thread.doomed || explained[index] || !is_hold(thread)) return std::nullopt;
+  const auto circle = circle_from(facts, index, is_hold);
+  if (circle.empty()) return std::nullopt;
+  return lock_circle(facts, circle);
+}
+
+// The same, through data that one waits for from another.
+std::optional<RootCause> circle_with_data(const DeadlockFacts& facts, size_t index,
+                                          const std::vector<bool>& explained) {
+  const ThreadFacts& thread = facts.threads[index];
+  if (!thread.doomed || explained[index] || !is_hold_of_work(thread)) return std::nullopt;
+  const auto circle = circle_from(facts, index, is_link);
+  if (circle.empty()) return std::nullopt;
+  RootCause cause = lock_circle(facts, circle);
+  cause.finding.confidence = Confidence::kLikely;
+  return cause;
+}
+
+std::optional<RootCause> lost_batch(const DeadlockFacts& facts, size_t index,
+                                    const std::vector<bool>& explained) {
+  const ThreadFacts& thread = facts.threads[index];
+  const bool is_trainer = thread.is_main() && thread.role() == Role::kTrainer;
+  if (!is_trainer || !thread.doomed || explained[index] || !waits_for_result(thread)) {
+    return std::nullopt;
+  }
+  const auto idle = idle_processes(facts, thread, explained);
+  if (idle.empty()) return std::nullopt;
+  return lost_work(facts, index, idle);
+}
+
 }  // namespace
 
 std::vector<RootCause> find_circles(const DeadlockFacts& facts,
                                     const std::vector<RootCause>& known) {
   std::vector<RootCause> causes;
   std::vector<bool> explained = explained_by(facts, known);
-  const auto add = [&](RootCause cause) {
-    causes.push_back(std::move(cause));
+  const auto add = [&](std::optional<RootCause> cause) {
+    if (!cause) return;
+    causes.push_back(std::move(*cause));
     std::vector<RootCause> all = known;
     all.insert(all.end(), causes.begin(), causes.end());
     explained = explained_by(facts, all);
   };
   for (const ProcessSnapshot& process : facts.last->processes)
-    if (auto cause = closed_by_locks(facts, process, explained)) add(std::move(*cause));
-  for (size_t i = 0; i < facts.threads.size(); ++i) {
-    if (!facts.threads[i].doomed || explained[i] || !is_hold(facts.threads[i])) continue;
-    const auto circle = circle_from(facts, i, is_hold);
-    if (!circle.empty()) add(lock_circle(facts, circle));
-  }
-  for (size_t i = 0; i < facts.threads.size(); ++i) {
-    if (!facts.threads[i].doomed || explained[i] || !is_hold_of_work(facts.threads[i])) continue;
-    const auto circle = circle_from(facts, i, is_link);
-    if (circle.empty()) continue;
-    RootCause cause = lock_circle(facts, circle);
-    cause.finding.confidence = Confidence::kLikely;
-    add(std::move(cause));
-  }
-  for (size_t i = 0; i < facts.threads.size(); ++i) {
-    const ThreadFacts& thread = facts.threads[i];
-    const bool is_trainer = thread.is_main() && thread.role() == Role::kTrainer;
-    if (!is_trainer || !thread.doomed || explained[i] || !waits_for_result(thread)) continue;
-    const auto idle = idle_processes(facts, thread, explained);
-    if (!idle.empty()) add(lost_work(facts, i, idle));
-  }
-  for (size_t i = 0; i < facts.threads.size(); ++i)
-    if (auto cause = lost_notifier(facts, i, explained)) add(std::move(*cause));
+    add(closed_by_locks(facts, process, explained));
+  for (const auto& rule : {circle_of_holders, circle_with_data, lost_batch, lost_notifier})
+    for (size_t i = 0; i < facts.threads.size(); ++i)
+      add(rule(facts, i, explained));
   return causes;
 }
 

@@ -1,6 +1,7 @@
 #include "lib/collect/tracked_process.h"
 
 #include <array>
+#include <chrono>
 #include <utility>
 
 #include "lib/base/parse.h"
@@ -13,6 +14,10 @@
 
 namespace dlprobe {
 namespace {
+
+/// What is read once in the life of a process may take longer than what is read at every sample: a
+/// busy machine is no reason not to know it.
+constexpr auto kPatienceOnce = std::chrono::milliseconds(500);
 
 /// ENOENT of a process's own directory means that the process is gone.
 Error as_vanished(Error error) {
@@ -99,7 +104,7 @@ void read_info(TrackedProcess& process, DeadlineReader& reader, std::vector<Erro
   info.mount_namespace = namespace_id(directory.read_link("ns/mnt"));
   info.cgroup = memory_cgroup_path(directory);
   info.open_files_limit = chain(directory.read("limits"), parse_open_files_limit);
-  if (const auto command = reader.read(process.directory, "cmdline")) {
+  if (const auto command = reader.read(process.directory, "cmdline", kPatienceOnce)) {
     facts.cmdline = split_command_line(*command);
     info.cmdline = mask_secrets(facts.cmdline);
   } else if (command.error().code != ErrorCode::kVanished &&

@@ -67,10 +67,11 @@ Status DeadlineReader::run_job(const std::string& what, std::function<void()> jo
 }
 
 Expected<std::string> DeadlineReader::read(const std::shared_ptr<const Directory>& directory,
-                                           const std::string& name, size_t size_limit) {
-  return run<std::string>("read " + join_path(*directory, name), [directory, name, size_limit] {
-    return directory->read(name, size_limit);
-  });
+                                           const std::string& name,
+                                           std::chrono::nanoseconds extra) {
+  return run<std::string>(
+      "read " + join_path(*directory, name), [directory, name] { return directory->read(name); },
+      extra);
 }
 
 }  // namespace dlprobe

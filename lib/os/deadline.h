@@ -27,9 +27,9 @@ class DeadlineReader {
   DeadlineReader(DeadlineReader&&) = delete;
   DeadlineReader& operator=(DeadlineReader&&) = delete;
 
-  /// The file's text, or kTimeout.
+  /// The file's text, or kTimeout. `extra` is added to the limit.
   Expected<std::string> read(const std::shared_ptr<const Directory>& directory,
-                             const std::string& name, size_t size_limit = Directory::kReadLimit);
+                             const std::string& name, std::chrono::nanoseconds extra = {});
 
   /// What `job` gives, or kTimeout with `what` in the context. `job` must own (by shared_ptr or by
   /// value) all that it uses: it may outlive the caller. `extra` is added to the limit.

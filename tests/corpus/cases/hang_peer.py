@@ -192,18 +192,22 @@ def manager_stopped(options, address=None):
     def fetch(index):
         if index < options.workers:
             claim("moves" if options.healthy else "still")
-            numbers[0]  # each worker has its connection
+            numbers[0]
+            connected.release()
             until_stopped.wait()
         return numbers[index % 10]
 
     until_stopped = multiprocessing.Event()
+    connected = multiprocessing.Semaphore(0)
     expect(options.workers + 1)
     loader = Loader(fetch, options)
     for _ in range(options.workers):
         loader.send()
     claim("moves" if options.healthy else "still")
     if not options.healthy:
-        until_one_is_at([worker.pid for worker in loader.workers], "futex")
+        # A worker that is yet to connect would not come to its claim.
+        for _ in range(options.workers):
+            connected.acquire()
         os.kill(manager._process.pid, signal.SIGSTOP)
     until_stopped.set()
     train(loader)

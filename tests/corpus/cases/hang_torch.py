@@ -165,7 +165,8 @@ def orphans(options):
             time.sleep(0.01)
     say(f"attach {batches._workers[0].pid}")
     first = batches._workers[0].pid
-    until_one_is_at([first], "pipe_write")
+    # One at a time writes; the others wait for their turn.
+    until_one_is_at([worker.pid for worker in batches._workers], "pipe_write")
     say(f"at-futex {first}")
     os.kill(os.getpid(), signal.SIGKILL)
 
