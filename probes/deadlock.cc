@@ -63,6 +63,7 @@ std::optional<Gap> missing_history(const DeadlockFacts& facts) {
   if (facts.last == nullptr) return gap;
   if (facts.span >= kShortestLook) return std::nullopt;
   if (std::ranges::all_of(facts.threads, &ThreadFacts::still)) return std::nullopt;
+  gap.what = "the progress of threads";
   gap.why = "the snapshots are less than a second apart";
   gap.effect = "whether threads that ran in the last second get on is not known";
   return gap;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <ranges>
+#include <set>
 
 #include "lib/base/units.h"
 #include "probes/facts.h"
@@ -70,7 +71,7 @@ void add_history(const std::vector<const TreeSnapshot*>& trees, ThreadFacts& fac
   }
   // What stood still from some snapshot on stands still now; what did before dlprobe came, too.
   const bool kernel_says_so = end - facts.since >= kShortestLook;
-  facts.still = still_from < end || kernel_says_so;
+  facts.still = (still_from < end || kernel_says_so) && end - facts.since >= kShortestLook;
   facts.has_history = facts.has_history || kernel_says_so;
   facts.busy_share = core_share(facts, facts.looks.size()).busy;
   const auto moved = std::ranges::find_if(
@@ -81,6 +82,8 @@ void add_history(const std::vector<const TreeSnapshot*>& trees, ThreadFacts& fac
   facts.waits_again = facts.looks.size() > 1 && facts.same_stack && !now.wait.running &&
                       core_share(facts, same).run < kMostOfAPoll;
   facts.polls_again = facts.waits_again && !now.wait.files.empty();
+  // A wait with a timeout in a loop is one wait.
+  if (facts.waits_again) facts.since = std::min(facts.since, facts.looks[same - 1].at);
 }
 
 // Who only waits for new clients beside others of its process leaves it to them to answer those
@@ -187,6 +190,43 @@ DeadlockFacts deadlock_facts(const Run& run, std::string_view machine) {
     thread.need = need_of(facts, thread);
   mark_doomed(facts);
   return facts;
+}
+
+bool may_be_saved(const DeadlockFacts& facts, const ThreadFacts& waiter) {
+  return std::ranges::any_of(waiter.need.savers,
+                             [&](size_t each) { return !facts.threads[each].doomed; });
+}
+
+bool is_waited_for(const DeadlockFacts& facts, size_t index) {
+  std::set<size_t> seen;
+  std::vector<size_t> queue;
+  for (size_t i = 0; i < facts.threads.size(); ++i) {
+    const ThreadFacts& thread = facts.threads[i];
+    const bool stands = thread.still || thread.polls_again;
+    if (thread.role() == Role::kTrainer && stands && seen.insert(i).second) queue.push_back(i);
+  }
+  while (!queue.empty()) {
+    const ThreadFacts& waiter = facts.threads[queue.back()];
+    queue.pop_back();
+    for (const size_t next : waiter.need.providers)
+      if (seen.insert(next).second && facts.threads[next].doomed) queue.push_back(next);
+  }
+  return seen.contains(index);
+}
+
+bool waits_for_task(const DeadlockFacts& facts, const ThreadFacts& thread) {
+  if (thread.need.kind == NeedKind::kSharedLock || thread.need.kind == NeedKind::kSharedCount) {
+    // What asks for the lock; `with lock:` alone is in multiprocessing's own file, too.
+    const auto asker = std::ranges::find_if(thread.thread->stack, [](const StackFrame& frame) {
+      return frame.python && base_name(frame.file) != "synchronize.py";
+    });
+    if (asker == thread.thread->stack.end()) return thread.need.kind == NeedKind::kSharedLock;
+    return asker->file.contains("/multiprocessing/");
+  }
+  return thread.need.kind == NeedKind::kChannel &&
+         std::ranges::any_of(thread.need.providers, [&](size_t each) {
+           return facts.threads[each].role() == Role::kTrainer;
+         });
 }
 
 std::optional<uint64_t> other_end(const WaitedFile& file) {

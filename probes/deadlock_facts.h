@@ -45,6 +45,9 @@ struct Need {
   std::string relation;  ///< of the object to its providers: "held by", "written by"
   /// Who could give it: indices into DeadlockFacts::threads.
   std::vector<size_t> providers;
+  /// Who shares a lock that anybody may release (all of multiprocessing's but RLock), and is not
+  /// known to have it. Where one of them can go on, the wait may yet end.
+  std::vector<size_t> savers;
   /// Somebody beyond `providers` may give it, too, or time does.
   bool others_may = true;
   /// It is known that the thread that would have to give it is not there; its tid, or 0.
@@ -116,6 +119,15 @@ std::optional<uint64_t> other_end(const WaitedFile& file);
 
 /// What a thread needs; the other threads' history is known by then, their needs are not.
 Need need_of(const DeadlockFacts& facts, const ThreadFacts& waiter);
+
+/// Whether somebody who is not known to have the lock that it waits for might yet release it.
+bool may_be_saved(const DeadlockFacts& facts, const ThreadFacts& waiter);
+
+/// Whether a trainer that stands still waits for that thread, be it through others.
+bool is_waited_for(const DeadlockFacts& facts, size_t index);
+
+/// Whether it waits in a queue of tasks: for data of the trainer, or for the queue's lock.
+bool waits_for_task(const DeadlockFacts& facts, const ThreadFacts& thread);
 
 /// The futex that it waits in; one with the address 0 where it waits in something else.
 const FutexWait& futex_of(const ThreadFacts& thread);

@@ -9,6 +9,8 @@
 namespace dlprobe {
 namespace {
 
+constexpr double kMostlyBusy = 0.5;  // of a core
+
 std::string id_of(const ThreadFacts& thread) {
   return "thread " + std::to_string(thread.process->key.pid) + "/" +
          std::to_string(thread.thread->tid);
@@ -25,7 +27,8 @@ Activity activity_of(const ThreadFacts& thread, const std::set<std::string>& spi
   // Who only waits to be woken may wait for a signal: no more than idle, unless a cause was found.
   const bool is_root = roots.contains(id_of(thread));
   const bool is_parked = thread.need.kind == NeedKind::kNotification && !is_root;
-  if (thread.doomed && !is_parked) return Activity::kStuck;
+  // Where no cause was found the wait is not said to be for ever.
+  if (thread.doomed && !is_parked && !roots.empty()) return Activity::kStuck;
   const bool waits_in_a_loop = thread.waits_again && !thread.still;
   if (is_root && waits_in_a_loop && thread.need.kind != NeedKind::kNothing) return Activity::kStuck;
   if (thread.still || thread.polls_again) {
@@ -42,7 +45,9 @@ class GraphMaker {
       : facts_(facts), causes_(causes) {
     for (const RootCause& cause : causes) {
       const ThreadFacts& thread = facts.threads[cause.thread];
-      if (!thread.still && thread.need.kind == NeedKind::kNothing) spinning_.insert(id_of(thread));
+      const bool spins = !thread.still && thread.need.kind == NeedKind::kNothing &&
+                         thread.busy_share >= kMostlyBusy;
+      if (spins) spinning_.insert(id_of(thread));
       wanted_.insert(cause.thread);
       if (cause.finding.severity != Severity::kInfo) roots_.insert(id_of(thread));
       for (const size_t provider : thread.need.providers)
@@ -128,7 +133,7 @@ class GraphMaker {
   }
 
   std::vector<std::string> chain() const {
-    if (causes_.empty()) return {};
+    if (causes_.empty() || causes_.front().finding.severity == Severity::kInfo) return {};
     const ThreadFacts& cause = facts_.threads[causes_.front().thread];
     std::vector<std::string> nodes = way(trainer(), id_of(cause));
     if (nodes.empty()) nodes = {id_of(cause)};

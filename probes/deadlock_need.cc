@@ -38,8 +38,12 @@ class NeedReader {
               .words = "SIGCONT: it is stopped (state " + std::string(1, thread_.state) + ")",
               .others_may = false};
     }
+    if (thread_.state == 'D' && kind_of(thread_.wait, facts_.machine) == WaitKind::kVfork) {
+      return {.kind = NeedKind::kOutside,
+              .words = "its new child to call execve or to end (vfork)"};
+    }
     if (thread_.state == 'D') {
-      return {.kind = NeedKind::kKernel, .words = "the kernel (state D): a disk or a file system"};
+      return {.kind = NeedKind::kKernel, .words = "a disk or a file system (state D)"};
     }
     if (thread_.wait.running) return {.kind = NeedKind::kNothing, .words = {}};
     if (thread_.futex) return of_futex(*thread_.futex);
@@ -286,8 +290,10 @@ class NeedReader {
   struct SharedState {
     std::vector<size_t> sharers;
     std::vector<size_t> holders;  ///< who has acquired it
+    std::vector<size_t> others;   ///< main threads of those who share it and have not
     bool known = false;           ///< the waiter's own count, and each holder's thread
     bool is_lock = true;
+    bool recursive = false;  ///< an RLock: its owner alone may release it
   };
 
   SharedState shared_state(uint64_t inode) const {
@@ -300,6 +306,10 @@ class NeedReader {
       shared.is_lock = shared.is_lock && state->max_value == 1 && state->count >= 0;
       for (const size_t each : threads_of(process.key.pid))
         if (facts_.threads[each].thread != &thread_) shared.sharers.push_back(each);
+      shared.recursive = shared.recursive || state->recursive;
+      const size_t main_thread = facts_.find(process.key, process.key.pid);
+      const bool is_other = state->count <= 0 && &process != waiter_.process;
+      if (is_other && main_thread != DeadlockFacts::kNone) shared.others.push_back(main_thread);
       if (state->count <= 0) continue;
       const size_t holder = facts_.find(process.key, state->last_tid.value_or(process.key.pid));
       holders_known = holders_known && holder != DeadlockFacts::kNone;
@@ -338,6 +348,7 @@ class NeedReader {
     need.label = "multiprocessing lock " + std::to_string(futex.inode);
     need.relation = "held by";
     need.providers = std::move(shared.holders);
+    if (!shared.recursive) need.savers = std::move(shared.others);
     if (need.providers.empty() && is_shared_outside(futex.inode, true)) {
       need.words = "a multiprocessing lock that another orphan may hold";
       return need;

@@ -47,7 +47,8 @@ bool is_hold(const ThreadFacts& thread) {
 
 // A hold that no idle pool has: whoever is idle keeps the lock of its queue, but no file's lock,
 // and does not leave a pipe full.
-bool is_hold_of_work(const ThreadFacts& thread) {
+bool is_hold_of_work(const DeadlockFacts& facts, const ThreadFacts& thread) {
+  if (thread.need.kind == NeedKind::kSharedLock) return !waits_for_task(facts, thread);
   return thread.need.kind == NeedKind::kFileLock ||
          (thread.need.kind == NeedKind::kChannel && thread.need.relation == "read by");
 }
@@ -93,6 +94,12 @@ RootCause lock_circle(const DeadlockFacts& facts, const std::vector<size_t>& cir
       finding.processes.push_back(thread.process->key);
     }
   }
+  // It has the lock itself, or another process is to release it.
+  if (circle.size() == 1 && may_be_saved(facts, first)) {
+    finding.severity = Severity::kInfo;
+    finding.confidence = Confidence::kPossible;
+    finding.message += ", unless another process that shares it releases it";
+  }
   finding.evidence.push_back(count_fact("threads_in_the_circle", circle.size(),
                                         "owners of the locks they wait for", facts.last->at));
   finding.alternatives.push_back(
@@ -118,8 +125,13 @@ Finding closed_copy(const DeadlockFacts& facts, const ThreadFacts& waiter) {
       Confidence::kLikely, waiter);
   finding.message = name_of(facts, waiter) + " waits for a " + waiter.need.label +
                     ", which only this process can release, and no thread of it is left that could"
-                    ": the lock was copied locked by fork";
+                    ": the lock was copied locked by fork, or this thread took it before";
   add_remedies_for_fork(finding, waiter);
+  finding.remedies.push_back(
+      {.title = "Where the worker made the lock itself: do not take it twice in one thread",
+       .commands = {"threading.RLock()"},
+       .applies_to = {"code"},
+       .verify = ""});
   if (python) {
     finding.remedies.push_back({.title = "Make the lock anew in the child",
                                 .commands = {"os.register_at_fork(after_in_child=make_lock_anew)"},
@@ -233,27 +245,13 @@ RootCause lost_work(const DeadlockFacts& facts, size_t trainer, const std::set<s
   return {std::move(finding), trainer};
 }
 
-// Waits for a task: reads a pipe that the trainer writes, or wants the lock of a queue of tasks.
-bool waits_for_task(const DeadlockFacts& facts, const ThreadFacts& thread,
-                    const ThreadFacts& trainer) {
-  if (thread.need.kind == NeedKind::kSharedLock) {
-    const StackFrame* frame = python_frame(*thread.thread);
-    return frame == nullptr || frame->file.contains("/multiprocessing/");
-  }
-  return thread.need.kind == NeedKind::kChannel &&
-         std::ranges::any_of(thread.need.providers, [&](size_t each) {
-           return facts.threads[each].process == trainer.process;
-         });
-}
-
 // The workers, if all of them are parked; else nothing.
-std::set<size_t> idle_processes(const DeadlockFacts& facts, const ThreadFacts& trainer,
-                                const std::vector<bool>& explained) {
+std::set<size_t> idle_processes(const DeadlockFacts& facts, const std::vector<bool>& explained) {
   std::set<size_t> idle;
   for (size_t i = 0; i < facts.threads.size(); ++i) {
     const ThreadFacts& thread = facts.threads[i];
     if (!thread.is_main() || thread.role() != Role::kWorker) continue;
-    if (!thread.doomed || explained[i] || !waits_for_task(facts, thread, trainer)) return {};
+    if (!thread.doomed || explained[i] || !waits_for_task(facts, thread)) return {};
     idle.insert(i);
   }
   return idle;
@@ -272,7 +270,7 @@ std::optional<RootCause> circle_of_holders(const DeadlockFacts& facts, size_t in
 std::optional<RootCause> circle_with_data(const DeadlockFacts& facts, size_t index,
                                           const std::vector<bool>& explained) {
   const ThreadFacts& thread = facts.threads[index];
-  if (!thread.doomed || explained[index] || !is_hold_of_work(thread)) return std::nullopt;
+  if (!thread.doomed || explained[index] || !is_hold_of_work(facts, thread)) return std::nullopt;
   const auto circle = circle_from(facts, index, is_link);
   if (circle.empty()) return std::nullopt;
   RootCause cause = lock_circle(facts, circle);
@@ -287,7 +285,7 @@ std::optional<RootCause> lost_batch(const DeadlockFacts& facts, size_t index,
   if (!is_trainer || !thread.doomed || explained[index] || !waits_for_result(thread)) {
     return std::nullopt;
   }
-  const auto idle = idle_processes(facts, thread, explained);
+  const auto idle = idle_processes(facts, explained);
   if (idle.empty()) return std::nullopt;
   return lost_work(facts, index, idle);
 }

@@ -95,6 +95,11 @@ RootCause dead_holder(const DeadlockFacts& facts, size_t index) {
   finding.message =
       name_of(facts, waiter) + " waits for a multiprocessing lock that is taken, and none of the " +
       std::to_string(sharers) + " living processes that share it has taken it: its holder is dead";
+  if (may_be_saved(facts, waiter)) {
+    finding.severity = Severity::kWarning;
+    finding.confidence = Confidence::kLikely;
+    finding.message += ", unless one of them is to release it in its place";
+  }
   finding.evidence.push_back(
       count_fact("value", 0, "sem_t in " + futex_of(waiter).file, facts.last->at));
   finding.evidence.push_back(count_fact("processes_that_share_it", sharers,
@@ -152,6 +157,7 @@ std::optional<RootCause> gil_holder(const DeadlockFacts& facts, const ProcessSna
   const size_t index = facts.find(process.key, *process.gil_holder);
   if (index == DeadlockFacts::kNone) return std::nullopt;
   const ThreadFacts& holder = facts.threads[index];
+  constexpr BootNs kLong = 10 * kSecond;
   const auto waiters = std::ranges::count_if(facts.threads, [&](const ThreadFacts& each) {
     return each.process == &process && each.need.kind == NeedKind::kGil;
   });
@@ -159,6 +165,10 @@ std::optional<RootCause> gil_holder(const DeadlockFacts& facts, const ProcessSna
   Finding finding =
       finding_about(facts, FindingCode::kGilHeldWhileBlocked,
                     holder.doomed ? Confidence::kCertain : Confidence::kLikely, holder);
+  const bool ends_by_itself = holder.need.kind == NeedKind::kNothing;
+  if (!holder.doomed && (ends_by_itself || facts.last->at - holder.since < kLong)) {
+    finding.severity = Severity::kWarning;
+  }
   finding.message = name_of(facts, holder) + " holds the GIL while it waits for " +
                     holder.need.words + "; " + std::to_string(waiters) +
                     (waiters == 1 ? " other thread" : " other threads") +

@@ -128,6 +128,10 @@ RootCause stopped(const DeadlockFacts& facts, size_t index) {
   finding.message = describe(*facts.run, thread.process->key) +
                     (traced ? " is stopped by a debugger (state t)" : " is stopped (state T)") +
                     ", and will not go on by itself";
+  if (thread.role() != Role::kTrainer && !is_waited_for(facts, index)) {
+    finding.severity = Severity::kInfo;
+    finding.message += "; no trainer waits for it now";
+  }
   finding.evidence.push_back(text_fact("state", std::string(1, thread.thread->state),
                                        "/proc/PID/task/TID/stat", facts.last->at));
   finding.remedies.push_back(
@@ -173,7 +177,7 @@ std::vector<RootCause> find_lost_peers(const DeadlockFacts& facts) {
       causes.push_back(no_peer(facts, i, Confidence::kLikely));
     }
     const bool whole_process_stands =
-        thread.is_main() && thread.has_history &&
+        thread.is_main() && thread.still &&
         (all_threads_are(*thread.process, 'T') || all_threads_are(*thread.process, 't'));
     if (whole_process_stands) causes.push_back(stopped(facts, i));
     if (thread.still && thread.need.kind == NeedKind::kKernel) causes.push_back(io_stall(facts, i));

@@ -34,16 +34,6 @@ bool waits_for_batch(const DeadlockFacts& facts, const ThreadFacts& trainer) {
          });
 }
 
-bool is_idle(const DeadlockFacts& facts, const ThreadFacts& worker) {
-  if (worker.need.kind == NeedKind::kSharedLock || worker.need.kind == NeedKind::kSharedCount) {
-    return true;  // the lock of a queue of tasks
-  }
-  return worker.need.kind == NeedKind::kChannel &&
-         std::ranges::any_of(worker.need.providers, [&](size_t each) {
-           return facts.threads[each].role() == Role::kTrainer;
-         });
-}
-
 const ThreadFacts* trainer_of(const DeadlockFacts& facts) {
   const auto found = std::ranges::find_if(facts.threads, [](const ThreadFacts& each) {
     return each.is_main() && each.role() == Role::kTrainer;
@@ -110,7 +100,7 @@ std::optional<RootCause> stuck_consumer(const DeadlockFacts& facts, const Thread
   for (const ThreadFacts& each : facts.threads) {
     if (!each.is_main() || each.role() != Role::kWorker) continue;
     ++workers;
-    if (!is_idle(facts, each)) return std::nullopt;
+    if (!waits_for_task(facts, each)) return std::nullopt;
   }
   const bool stands = trainer.still && trainer.need.kind != NeedKind::kNothing;
   if (workers == 0 || !stands) return std::nullopt;
@@ -143,7 +133,7 @@ std::vector<RootCause> find_slow_parts(const DeadlockFacts& facts) {
   for (size_t i = 0; i < facts.threads.size(); ++i) {
     const ThreadFacts& thread = facts.threads[i];
     if (!thread.is_main() || thread.role() != Role::kWorker || !thread.has_history) continue;
-    if (!is_idle(facts, thread)) causes.push_back(slow_worker(facts, i));
+    if (!waits_for_task(facts, thread)) causes.push_back(slow_worker(facts, i));
   }
   return causes;
 }

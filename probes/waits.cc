@@ -11,7 +11,7 @@ struct SyscallNumber {
   int64_t x86_64;
   int64_t aarch64;
 };
-constexpr std::array<SyscallNumber, 32> kSyscalls = {{
+constexpr std::array<SyscallNumber, 35> kSyscalls = {{
     {WaitKind::kPoll, 7, -1},           {WaitKind::kPoll, 271, 73},
     {WaitKind::kRead, 0, 63},           {WaitKind::kRead, 19, 65},
     {WaitKind::kRead, 17, 67},          {WaitKind::kFutex, 202, 98},
@@ -28,6 +28,8 @@ constexpr std::array<SyscallNumber, 32> kSyscalls = {{
     {WaitKind::kWrite, 46, 211},        {WaitKind::kAccept, 43, 202},
     {WaitKind::kAccept, 288, 242},      {WaitKind::kSignal, 34, -1},
     {WaitKind::kSignal, 130, 133},      {WaitKind::kSignal, 128, 137},
+    {WaitKind::kVfork, 58, -1},         {WaitKind::kVfork, 56, 220},
+    {WaitKind::kVfork, 435, 435},
 }};
 constexpr int64_t kPollOnX86 = 7;
 

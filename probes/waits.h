@@ -20,6 +20,7 @@ enum class WaitKind {
   kSleep,         ///< nanosleep, clock_nanosleep, select without files: ends by itself
   kSignal,        ///< pause, sigsuspend, sigwait, select without files and without a timeout
   kAccept,        ///< of a connection
+  kVfork,         ///< vfork, clone, clone3: a parent stands still until its child calls execve
   kWaitForChild,  ///< wait4, waitid
   kLockFile,      ///< flock, fcntl
   kOpen,

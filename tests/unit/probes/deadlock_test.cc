@@ -564,6 +564,64 @@ TEST(Deadlock, APoolWhoseTaskIsLost) {
   EXPECT_TRUE(find(scene.examine(), FindingCode::kBatchLostInWorker));
 }
 
+TEST(Deadlock, AStoppedProcessThatNobodyWaitsForIsAWord) {
+  HangScene scene = busy_scene();
+  scene.main(kWorker).state = 'T';
+  const auto finding = find(scene.examine(), FindingCode::kWorkerStopped);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kInfo);
+  HangScene needed;
+  needed.main(kWorker).state = 'T';
+  EXPECT_TRUE(has_error(needed.examine()));
+}
+
+TEST(Deadlock, AProcessThatIsStoppedNowAndThenIsNotStopped) {
+  HangScene scene;
+  scene.main(kWorker).state = 'T';
+  scene.wakes(scene.main(kWorker));
+  EXPECT_FALSE(find(scene.examine(), FindingCode::kWorkerStopped));
+}
+
+TEST(Deadlock, ALockThatAnotherProcessMayReleaseIsNoCircle) {
+  HangScene scene = busy_scene();
+  scene.wait_in_futex(scene.main(kWorker), shared_semaphore(7));
+  scene.process(kWorker).sem_locks = {sem_lock(7, 1, kWorker)};
+  scene.process(kOther).sem_locks = {sem_lock(7, 0, kWorker)};
+  EXPECT_FALSE(has_error(scene.examine())) << "used as a gate: the other one opens it";
+}
+
+TEST(Deadlock, ALockOfADeadHolderThatALivingOneMayReleaseIsAWarning) {
+  HangScene scene = busy_scene();
+  scene.wait_in_futex(scene.main(kWorker), shared_semaphore(7));
+  for (const int32_t pid : {kWorker, kOther})
+    scene.process(pid).sem_locks = {sem_lock(7, 0, 4242)};
+  const auto finding = find(scene.examine(), FindingCode::kLockHolderDead);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kWarning);
+}
+
+TEST(Deadlock, AWorkerAtALockOfTheUsersHasNoTaskThatIsLost) {
+  HangScene scene;
+  for (const int32_t pid : {kTrainer, kWorker, kOther})
+    scene.process(pid).sem_locks = {sem_lock(7, pid == kTrainer ? 1 : 0, kTrainer)};
+  for (const int32_t pid : {kWorker, kOther}) {
+    scene.wait_in_futex(scene.main(pid), shared_semaphore(7));
+    scene.stack(scene.main(pid),
+                {python("Lock.__enter__", "/usr/lib/python3.11/multiprocessing/synchronize.py", 95),
+                 python("Data.__getitem__", "/srv/train.py", 8)});
+  }
+  const Verdict verdict = scene.examine();
+  EXPECT_FALSE(find(verdict, FindingCode::kBatchLostInWorker));
+  EXPECT_TRUE(find(verdict, FindingCode::kLockCycle));
+}
+
+TEST(Deadlock, AParentOfVforkWaitsForNoDisk) {
+  HangScene scene = busy_scene();
+  scene.main(kWorker).state = 'D';
+  scene.main(kWorker).wait = {.tid = kWorker, .syscall = 58};
+  EXPECT_FALSE(find(scene.examine(), FindingCode::kIoStall));
+}
+
 TEST(Deadlock, WorkersThatWaitForOneAnotherHaveLostNoWork) {
   HangScene scene;
   scene.wait_in_futex(scene.main(kOther), shared_semaphore(7));
