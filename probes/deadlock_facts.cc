@@ -1,6 +1,8 @@
 #include "probes/deadlock_facts.h"
 
 #include <algorithm>
+#include <array>
+#include <csignal>
 #include <ranges>
 #include <set>
 
@@ -197,13 +199,25 @@ bool may_be_saved(const DeadlockFacts& facts, const ThreadFacts& waiter) {
                              [&](size_t each) { return !facts.threads[each].doomed; });
 }
 
+bool may_be_woken_by_signal(const ThreadFacts& thread) {
+  if (thread.info == nullptr) return false;
+  const auto catches = [&](int signal) {
+    return (thread.info->signals_caught >> static_cast<unsigned>(signal - 1) & 1U) != 0;
+  };
+  constexpr int kFirstRealTime = 34;  // 32 and 33 are the C library's own
+  return std::ranges::any_of(
+             std::array{SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, SIGURG}, catches) ||
+         thread.info->signals_caught >> static_cast<unsigned>(kFirstRealTime - 1) != 0;
+}
+
 bool is_waited_for(const DeadlockFacts& facts, size_t index) {
   std::set<size_t> seen;
   std::vector<size_t> queue;
   for (size_t i = 0; i < facts.threads.size(); ++i) {
     const ThreadFacts& thread = facts.threads[i];
-    const bool stands = thread.still || thread.polls_again;
-    if (thread.role() == Role::kTrainer && stands && seen.insert(i).second) queue.push_back(i);
+    if (thread.role() != Role::kTrainer || !thread.doomed) continue;
+    seen.insert(i);
+    queue.push_back(i);
   }
   while (!queue.empty()) {
     const ThreadFacts& waiter = facts.threads[queue.back()];

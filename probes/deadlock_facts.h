@@ -123,7 +123,11 @@ Need need_of(const DeadlockFacts& facts, const ThreadFacts& waiter);
 /// Whether somebody who is not known to have the lock that it waits for might yet release it.
 bool may_be_saved(const DeadlockFacts& facts, const ThreadFacts& waiter);
 
-/// Whether a trainer that stands still waits for that thread, be it through others.
+/// Whether its process has a handler for a signal that programs use to wake themselves or one
+/// another (SIGUSR1, SIGALRM ...): what it does is not known.
+bool may_be_woken_by_signal(const ThreadFacts& thread);
+
+/// Whether a trainer that cannot go on waits for that thread, be it through others.
 bool is_waited_for(const DeadlockFacts& facts, size_t index);
 
 /// Whether it waits in a queue of tasks: for data of the trainer, or for the queue's lock.

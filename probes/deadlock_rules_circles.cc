@@ -48,14 +48,21 @@ bool is_hold(const ThreadFacts& thread) {
 // A hold that no idle pool has: whoever is idle keeps the lock of its queue, but no file's lock,
 // and does not leave a pipe full.
 bool is_hold_of_work(const DeadlockFacts& facts, const ThreadFacts& thread) {
-  if (thread.need.kind == NeedKind::kSharedLock) return !waits_for_task(facts, thread);
+  if (thread.need.kind == NeedKind::kSharedLock) {
+    // A lock around a queue, be it the user's own: its holder waits for a task.
+    return !waits_for_task(facts, thread) &&
+           std::ranges::none_of(thread.need.providers, [&](size_t each) {
+             return waits_for_task(facts, facts.threads[each]);
+           });
+  }
   return thread.need.kind == NeedKind::kFileLock ||
          (thread.need.kind == NeedKind::kChannel && thread.need.relation == "read by");
 }
 
 // In a circle with such a hold a wait for data is a link, too: the one who would write is in it.
 bool is_link(const ThreadFacts& thread) {
-  return is_hold(thread) || thread.need.kind == NeedKind::kChannel;
+  return is_hold(thread) || thread.need.kind == NeedKind::kChannel ||
+         thread.need.kind == NeedKind::kNotification;
 }
 
 // The shortest way from a thread back to itself along such waits; empty if there is none.
@@ -231,6 +238,15 @@ RootCause lost_work(const DeadlockFacts& facts, size_t trainer, const std::set<s
                     " processes that could make one wait for work: a task or its result was lost";
   for (const size_t each : idle)
     finding.processes.push_back(facts.threads[each].process->key);
+  const bool by_signal =
+      may_be_woken_by_signal(waiter) || std::ranges::any_of(idle, [&](size_t each) {
+        return may_be_woken_by_signal(facts.threads[each]);
+      });
+  if (by_signal) {
+    finding.severity = Severity::kWarning;
+    finding.confidence = Confidence::kPossible;
+    finding.message += ", or comes by a signal";
+  }
   finding.evidence.push_back(count_fact(
       "idle_processes", idle.size(), "/proc/PID/task/TID/syscall, /proc/PID/fd", facts.last->at));
   finding.alternatives.push_back(

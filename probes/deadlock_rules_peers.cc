@@ -77,6 +77,15 @@ RootCause no_peer(const DeadlockFacts& facts, size_t index, Confidence confidenc
                     (by_waiters ? "only those who wait for it themselves have its other end"
                                 : "no process has its other end") +
                     (orphan ? ", but for other orphans: its trainer is gone" : "");
+  const bool has_it_itself = std::ranges::any_of(facts.last->channel_ends, [&](const auto& end) {
+    return end.pid == waiter.process->key.pid && end.inode == other_end(pipe) &&
+           (for_data ? end.writes : end.reads);
+  });
+  if (has_it_itself && may_be_woken_by_signal(waiter)) {
+    finding.severity = Severity::kInfo;
+    finding.confidence = Confidence::kPossible;
+    finding.message += ", unless a handler of its own for a signal does it";
+  }
   for (const WaitedFile& file : files) {
     finding.evidence.push_back(text_fact(file.kind, std::to_string(file.inode),
                                          "/proc/PID/task/TID/syscall, /proc/PID/fd",

@@ -269,6 +269,7 @@ void ProcessTree::note_layout(TrackedProcess& process) const {
 void ProcessTree::note_signals_caught(TrackedProcess& process, uint64_t signals) {
   if (process.facts.signals_caught == signals) return;
   process.facts.signals_caught = signals;
+  process.info.signals_caught = signals;
   roles_stale_ = true;
 }
 

@@ -116,6 +116,7 @@ void read_info(TrackedProcess& process, DeadlineReader& reader, std::vector<Erro
     info.uid = status->uid;
     info.namespace_pids = status->namespace_pids;
     facts.signals_caught = status->signals_caught;
+    info.signals_caught = status->signals_caught;
   }
   facts.comm = info.comm;
   facts.exe_name = info.exe ? std::string(shm_base_name(*info.exe)) : "";

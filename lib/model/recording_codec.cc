@@ -150,6 +150,7 @@ void fields(A& a, Is<ProcessInfo> auto& v) {
   a("orphaned", v.orphaned);
   a("uid", v.uid);
   a("nspid", v.namespace_pids);
+  a("sigcgt", v.signals_caught);
   a("mnt_ns", v.mount_namespace);
   a("nofile", v.open_files_limit);
   a("cgroup", v.cgroup);

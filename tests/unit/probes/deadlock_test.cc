@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <csignal>
 #include <string>
 
 #include "lib/base/units.h"
@@ -562,6 +563,24 @@ TEST(Deadlock, APoolWhoseTaskIsLost) {
                python("MapResult.get", "/usr/lib/python3.11/multiprocessing/pool.py", 765),
                python("main", "/srv/train.py", 12)});
   EXPECT_TRUE(find(scene.examine(), FindingCode::kBatchLostInWorker));
+}
+
+TEST(Deadlock, APipeOfItsOwnThatAHandlerOfASignalMayWriteIsAWord) {
+  HangScene scene = busy_scene();
+  scene.wait_in_read(scene.main(kWorker), 4242);
+  scene.has_end(kWorker, 4242, true, true);
+  EXPECT_TRUE(has_error(scene.examine()));
+  scene.info(kWorker).signals_caught = uint64_t{1} << (SIGUSR1 - 1);
+  EXPECT_FALSE(has_error(scene.examine()));
+  scene.info(kWorker).signals_caught = uint64_t{1} << (SIGINT - 1);
+  EXPECT_TRUE(has_error(scene.examine())) << "Python catches it always";
+}
+
+TEST(Deadlock, ATaskThatComesByASignalIsNotLost) {
+  HangScene scene;
+  EXPECT_TRUE(has_error(scene.examine()));
+  scene.info(kOther).signals_caught = uint64_t{1} << (SIGUSR1 - 1);
+  EXPECT_FALSE(has_error(scene.examine()));
 }
 
 TEST(Deadlock, AStoppedProcessThatNobodyWaitsForIsAWord) {
