@@ -296,6 +296,12 @@ class NeedReader {
     bool recursive = false;  ///< an RLock: its owner alone may release it
   };
 
+  void add_other(const ProcessSnapshot& process, SharedState& shared) const {
+    const size_t main_thread = facts_.find(process.key, process.key.pid);
+    if (&process == waiter_.process || main_thread == DeadlockFacts::kNone) return;
+    shared.others.push_back(main_thread);
+  }
+
   SharedState shared_state(uint64_t inode) const {
     SharedState shared{.is_lock = !is_queue_put()};
     bool holders_known = true;
@@ -307,10 +313,10 @@ class NeedReader {
       for (const size_t each : threads_of(process.key.pid))
         if (facts_.threads[each].thread != &thread_) shared.sharers.push_back(each);
       shared.recursive = shared.recursive || state->recursive;
-      const size_t main_thread = facts_.find(process.key, process.key.pid);
-      const bool is_other = state->count <= 0 && &process != waiter_.process;
-      if (is_other && main_thread != DeadlockFacts::kNone) shared.others.push_back(main_thread);
-      if (state->count <= 0) continue;
+      if (state->count <= 0) {
+        add_other(process, shared);
+        continue;
+      }
       const size_t holder = facts_.find(process.key, state->last_tid.value_or(process.key.pid));
       holders_known = holders_known && holder != DeadlockFacts::kNone;
       if (holder != DeadlockFacts::kNone) shared.holders.push_back(holder);

@@ -58,6 +58,31 @@ bool is_orphan(const DeadlockFacts& facts, const ThreadFacts& thread) {
                               [](const ProcessInfo& info) { return info.key.pid == 1; });
 }
 
+// Its own process has the other end of what it waits for.
+bool has_other_end(const DeadlockFacts& facts, const ThreadFacts& waiter) {
+  const bool for_data = waiter.need.relation == "written by";
+  const auto inode = other_end(waiter.thread->wait.files.front());
+  return std::ranges::any_of(facts.last->channel_ends, [&](const ChannelEnd& end) {
+    return end.pid == waiter.process->key.pid && end.inode == inode &&
+           (for_data ? end.writes : end.reads);
+  });
+}
+
+// What every orphan's finding says.
+void add_orphan(Finding& finding, const DeadlockFacts& facts, const ThreadFacts& waiter) {
+  finding.evidence.push_back(count_fact("ppid", static_cast<uint64_t>(waiter.info->ppid),
+                                        "/proc/PID/stat", facts.last->at));
+  finding.remedies.push_back({.title = "End it: nobody will ever read what it makes",
+                              .commands = {"kill " + std::to_string(waiter.process->key.pid)},
+                              .applies_to = {"bare-host"},
+                              .verify = ""});
+  finding.remedies.push_back({.title = "Let workers die with their parent",
+                              .commands = {"prctl(PR_SET_PDEATHSIG, SIGKILL) at the worker's start",
+                                           "a worker loop that watches os.getppid()"},
+                              .applies_to = {"code"},
+                              .verify = ""});
+}
+
 RootCause no_peer(const DeadlockFacts& facts, size_t index, Confidence confidence) {
   const ThreadFacts& waiter = facts.threads[index];
   const auto& files = waiter.thread->wait.files;
@@ -77,11 +102,7 @@ RootCause no_peer(const DeadlockFacts& facts, size_t index, Confidence confidenc
                     (by_waiters ? "only those who wait for it themselves have its other end"
                                 : "no process has its other end") +
                     (orphan ? ", but for other orphans: its trainer is gone" : "");
-  const bool has_it_itself = std::ranges::any_of(facts.last->channel_ends, [&](const auto& end) {
-    return end.pid == waiter.process->key.pid && end.inode == other_end(pipe) &&
-           (for_data ? end.writes : end.reads);
-  });
-  if (has_it_itself && may_be_woken_by_signal(waiter)) {
+  if (has_other_end(facts, waiter) && may_be_woken_by_signal(waiter)) {
     finding.severity = Severity::kInfo;
     finding.confidence = Confidence::kPossible;
     finding.message += ", unless a handler of its own for a signal does it";
@@ -100,18 +121,7 @@ RootCause no_peer(const DeadlockFacts& facts, size_t index, Confidence confidenc
              "no other thread of its process ran while it waited, and none sleeps for a time"});
   }
   if (orphan) {
-    finding.evidence.push_back(count_fact("ppid", static_cast<uint64_t>(waiter.info->ppid),
-                                          "/proc/PID/stat", facts.last->at));
-    finding.remedies.push_back({.title = "End it: nobody will ever read what it makes",
-                                .commands = {"kill " + std::to_string(waiter.process->key.pid)},
-                                .applies_to = {"bare-host"},
-                                .verify = ""});
-    finding.remedies.push_back(
-        {.title = "Let workers die with their parent",
-         .commands = {"prctl(PR_SET_PDEATHSIG, SIGKILL) at the worker's start",
-                      "a worker loop that watches os.getppid()"},
-         .applies_to = {"code"},
-         .verify = ""});
+    add_orphan(finding, facts, waiter);
   } else {
     finding.remedies.push_back(
         {.title = "Close the end of the pipe that a process does not use right after fork, so that "
@@ -120,6 +130,23 @@ RootCause no_peer(const DeadlockFacts& facts, size_t index, Confidence confidenc
          .applies_to = {"code"},
          .verify = "dlprobe deadlock --pid PID"});
   }
+  return {std::move(finding), index};
+}
+
+// An orphan at a lock that nobody but other orphans shares, whom dlprobe does not watch: one of
+// them may yet release it, for nobody.
+bool waits_for_orphans(const DeadlockFacts& facts, const ThreadFacts& thread) {
+  return thread.doomed && thread.need.kind == NeedKind::kSharedCount &&
+         thread.need.providers.empty() && is_orphan(facts, thread);
+}
+
+RootCause left_with_orphans(const DeadlockFacts& facts, size_t index) {
+  const ThreadFacts& waiter = facts.threads[index];
+  Finding finding = finding_about(facts, FindingCode::kOrphanedWorker, Confidence::kLikely, waiter);
+  finding.severity = Severity::kWarning;
+  finding.message =
+      name_of(facts, waiter) + " waits for " + waiter.need.words + ": its trainer is gone";
+  add_orphan(finding, facts, waiter);
   return {std::move(finding), index};
 }
 
@@ -185,6 +212,7 @@ std::vector<RootCause> find_lost_peers(const DeadlockFacts& facts) {
     if (has_still_peers_alone(facts, thread)) {
       causes.push_back(no_peer(facts, i, Confidence::kLikely));
     }
+    if (waits_for_orphans(facts, thread)) causes.push_back(left_with_orphans(facts, i));
     const bool whole_process_stands =
         thread.is_main() && thread.still &&
         (all_threads_are(*thread.process, 'T') || all_threads_are(*thread.process, 't'));

@@ -121,11 +121,12 @@ bool is_watched_in_full(const Json& run) {
   return text_at(run, "subject") == "pid" && text_at(object_at(run, "end"), "reason") == "time-up";
 }
 
-// The causes that were found in this run; "-" for none.
+// The causes that were found in this run; what is worth a word alone is none.
 std::string codes_found_in(const Json& report, const Json& run) {
   std::string codes;
   const auto index = number_at(run, "index");
   for (const Json& finding : items_at(report, "findings")) {
+    if (text_at(finding, "severity") == "info") continue;
     const Json& runs = items_at(finding, "runs");
     const bool is_here = std::ranges::any_of(
         runs, [&](const Json& each) { return each.is_number() && each.get<double>() == index; });

@@ -50,7 +50,7 @@ struct ProcessInfo {
   /// orphans.
   bool orphaned = false;
   uint32_t uid = 0;
-  uint64_t signals_caught = 0;  ///< SigCgt of /proc/PID/status: bit N-1 is signal N
+  uint64_t signals_caught = 0;          ///< SigCgt of /proc/PID/status: bit N-1 is signal N
   std::vector<int32_t> namespace_pids;  ///< NSpid: the pid in each namespace, outermost first
   Observed<uint64_t> mount_namespace = failure(ErrorCode::kInsufficient, "not read");
   Observed<Limit> open_files_limit = failure(ErrorCode::kInsufficient, "not read");

@@ -516,6 +516,19 @@ TEST(Deadlock, OrphanThatWaitsForWork) {
   EXPECT_TRUE(find(scene.examine(), FindingCode::kOrphanedWorker));
 }
 
+TEST(Deadlock, OrphanAtALockThatOtherOrphansShare) {
+  HangScene scene = busy_scene();
+  scene.info(kWorker).orphaned = true;
+  scene.wait_in_futex(scene.main(kWorker), shared_semaphore(7));
+  scene.process(kWorker).sem_locks = {sem_lock(7, 0, 4242)};
+  scene.shares_semaphore(7777, 7, true);
+  const auto finding = find(scene.examine(), FindingCode::kOrphanedWorker);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kWarning);
+  scene.info(kWorker).orphaned = false;
+  EXPECT_TRUE(scene.examine().findings.empty());
+}
+
 TEST(Deadlock, StoppedWorker) {
   HangScene scene;
   scene.main(kWorker).state = 'T';

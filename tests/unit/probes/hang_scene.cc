@@ -159,9 +159,12 @@ void HangScene::has_flock(int32_t pid, uint64_t file) {
   tree_.channel_ends.back().kind = "file lock";
 }
 
-void HangScene::shares_semaphore(int32_t pid, uint64_t inode) {
-  tree_.channel_ends.push_back(
-      {.inode = inode, .kind = "semaphore", .pid = pid, .comm = "python3"});
+void HangScene::shares_semaphore(int32_t pid, uint64_t inode, bool orphaned_sibling) {
+  tree_.channel_ends.push_back({.inode = inode,
+                                .kind = "semaphore",
+                                .pid = pid,
+                                .comm = "python3",
+                                .orphaned_sibling = orphaned_sibling});
 }
 
 void HangScene::stack(ThreadSnapshot& thread, std::vector<StackFrame> frames) {

@@ -47,7 +47,7 @@ class HangScene {
   void hides_processes() { tree_.all_ends_seen = false; }
   void ends_by_itself() { ended_ = true; }
   void is_reference_loader() { subject_ = SubjectKind::kReferenceLoader; }
-  void shares_semaphore(int32_t pid, uint64_t inode);
+  void shares_semaphore(int32_t pid, uint64_t inode, bool orphaned_sibling = false);
   void stack(ThreadSnapshot& thread, std::vector<StackFrame> frames);
 
   /// What the probe says after looking `looks` times, a second apart.
