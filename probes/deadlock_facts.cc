@@ -229,6 +229,7 @@ bool is_waited_for(const DeadlockFacts& facts, size_t index) {
 }
 
 bool waits_for_task(const DeadlockFacts& facts, const ThreadFacts& thread) {
+  if (thread.role() == Role::kTrainer) return false;
   if (thread.need.kind == NeedKind::kSharedLock || thread.need.kind == NeedKind::kSharedCount) {
     // What asks for the lock; `with lock:` alone is in multiprocessing's own file, too.
     const auto asker = std::ranges::find_if(thread.thread->stack, [](const StackFrame& frame) {

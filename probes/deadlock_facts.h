@@ -130,7 +130,7 @@ bool may_be_woken_by_signal(const ThreadFacts& thread);
 /// Whether a trainer that cannot go on waits for that thread, be it through others.
 bool is_waited_for(const DeadlockFacts& facts, size_t index);
 
-/// Whether it waits in a queue of tasks: for data of the trainer, or for the queue's lock.
+/// Whether a worker waits in a queue of tasks: for data of the trainer, or for the queue's lock.
 bool waits_for_task(const DeadlockFacts& facts, const ThreadFacts& thread);
 
 /// The futex that it waits in; one with the address 0 where it waits in something else.

@@ -157,7 +157,6 @@ std::optional<RootCause> gil_holder(const DeadlockFacts& facts, const ProcessSna
   const size_t index = facts.find(process.key, *process.gil_holder);
   if (index == DeadlockFacts::kNone) return std::nullopt;
   const ThreadFacts& holder = facts.threads[index];
-  constexpr BootNs kLong = 10 * kSecond;
   const auto waiters = std::ranges::count_if(facts.threads, [&](const ThreadFacts& each) {
     return each.process == &process && each.need.kind == NeedKind::kGil;
   });
@@ -165,10 +164,8 @@ std::optional<RootCause> gil_holder(const DeadlockFacts& facts, const ProcessSna
   Finding finding =
       finding_about(facts, FindingCode::kGilHeldWhileBlocked,
                     holder.doomed ? Confidence::kCertain : Confidence::kLikely, holder);
-  const bool ends_by_itself = holder.need.kind == NeedKind::kNothing;
-  if (!holder.doomed && (ends_by_itself || facts.last->at - holder.since < kLong)) {
-    finding.severity = Severity::kWarning;
-  }
+  // A sleep ends by itself.
+  if (holder.need.kind == NeedKind::kNothing) finding.severity = Severity::kWarning;
   finding.message = name_of(facts, holder) + " holds the GIL while it waits for " +
                     holder.need.words + "; " + std::to_string(waiters) +
                     (waiters == 1 ? " other thread" : " other threads") +

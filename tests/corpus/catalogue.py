@@ -197,7 +197,8 @@ def hangs_of_python():
     yield from slow("pool-worker-died", "hang_peer.py pool-worker-died", ("DLP0106", "DLP0308", "DLP0510"))
     yield from pair("join-before-get", "hang_peer.py join-before-get", ("DLP0303", "DLP0308", "DLP0314"))
     for kind in ("sleep", "read", "mutex"):
-        yield from (everywhere if kind == "mutex" else slow)(f"gil-{kind}", f"hang_gil.py {kind}", "DLP0307")
+        yield from (everywhere if kind == "mutex" else slow)(f"gil-{kind}", f"hang_gil.py {kind}", "DLP0307",
+                                                             **(a_warning if kind == "sleep" else {}))
     # Somebody has the other end and may write yet.
     yield from pair("fifo-that-stays-empty", "hang_slow.py fifo-that-stays-empty", "DLP0313",
                     severity=None, verdicts=("pass", "warn"))

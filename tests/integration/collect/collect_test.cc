@@ -222,7 +222,8 @@ TEST_F(Collecting, NoSuchProcessIsVanished) {
   EXPECT_EQ(climb_to_trainer(machine_, 0x7ffffff0).error().code, ErrorCode::kVanished);
 }
 
-/// A Python process with one worker of multiprocessing, which says its pid.
+/// A Python process with one worker of multiprocessing; it says the worker's pid once that is at
+/// work (a spawned one is nobody's before its execve).
 class Climbing : public Collecting, public testing::WithParamInterface<const char*> {};
 
 TEST_P(Climbing, FromAWorkerToTheProcessThatStartedIt) {
@@ -230,9 +231,11 @@ TEST_P(Climbing, FromAWorkerToTheProcessThatStartedIt) {
                       "import multiprocessing as m, sys, os\n"
                       "c = m.get_context(sys.argv[1])\n"
                       "if __name__ == '__main__':\n"
-                      "    import time\n"
-                      "    p = c.Process(target=time.sleep, args=(1000,), daemon=True)\n"
+                      "    r, w = c.Pipe()\n"
+                      "    work = '(w.send(1), __import__(\"time\").sleep(1000))'\n"
+                      "    p = c.Process(target=eval, args=(work, {'w': w}), daemon=True)\n"
                       "    p.start()\n"
+                      "    r.recv()\n"
                       "    print('pid', p.pid, flush=True)\n"
                       "    sys.stdin.read()\n",
                       GetParam()});

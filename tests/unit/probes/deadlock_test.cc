@@ -634,6 +634,8 @@ TEST(Deadlock, ALockOfADeadHolderThatALivingOneMayReleaseIsAWarning) {
 
 TEST(Deadlock, AWorkerAtALockOfTheUsersHasNoTaskThatIsLost) {
   HangScene scene;
+  scene.has_end(kTrainer, HangScene::kResults, true, true);
+  scene.wait_in_futex(scene.add_thread(kTrainer, 170), futex(LockKind::kCondition, 0x8000));
   for (const int32_t pid : {kTrainer, kWorker, kOther})
     scene.process(pid).sem_locks = {sem_lock(7, pid == kTrainer ? 1 : 0, kTrainer)};
   for (const int32_t pid : {kWorker, kOther}) {
