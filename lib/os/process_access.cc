@@ -170,10 +170,17 @@ Status SystemProcesses::run_on_cpu(int32_t cpu, const std::function<Status()>& w
   if (cpu < 0 || cpu >= CPU_SETSIZE) {
     return failure(ErrorCode::kUnsupported, "a CPU beyond " + std::to_string(CPU_SETSIZE));
   }
+  const int home = ::sched_getcpu();
   cpu_set_t one{};
   CPU_SET(cpu, &one);
   if (::sched_setaffinity(0, sizeof one, &one) != 0) return os_failure("sched_setaffinity");
   Status result = work();
+  // Back at once: to stay would take time from whoever runs there.
+  if (home >= 0 && home < CPU_SETSIZE) {
+    cpu_set_t back{};
+    CPU_SET(home, &back);
+    ::sched_setaffinity(0, sizeof back, &back);
+  }
   ::sched_setaffinity(0, sizeof before, &before);
   return result;
 }
