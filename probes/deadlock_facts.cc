@@ -268,6 +268,15 @@ std::optional<ProcessKey> process_of_thread(const DeadlockFacts& facts, int32_t 
   return found->process->key;
 }
 
+const ProcessSnapshot* parent_of(const DeadlockFacts& facts, const ProcessKey& key) {
+  const ProcessInfo* process = facts.run->find_process(key);
+  if (process == nullptr) return nullptr;
+  const auto parent = std::ranges::find_if(facts.last->processes, [&](const ProcessSnapshot& each) {
+    return each.key.pid == process->ppid;
+  });
+  return parent == facts.last->processes.end() ? nullptr : &*parent;
+}
+
 bool is_forked_copy(const Run& run, const ProcessKey& key) {
   const ProcessInfo* process = run.find_process(key);
   return process != nullptr && process->start_method &&

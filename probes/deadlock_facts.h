@@ -142,6 +142,9 @@ std::string name_of(const DeadlockFacts& facts, const ThreadFacts& thread);
 /// The process of the tree whose thread that is, in the last snapshot; nothing if none has it.
 std::optional<ProcessKey> process_of_thread(const DeadlockFacts& facts, int32_t tid);
 
+/// The process that it was forked from, in the last snapshot; null if that is none of the tree.
+const ProcessSnapshot* parent_of(const DeadlockFacts& facts, const ProcessKey& key);
+
 /// Whether the process is a copy of another one that has not called execve since: what its parent's
 /// threads held then is held for ever.
 bool is_forked_copy(const Run& run, const ProcessKey& key);

@@ -135,11 +135,8 @@ std::optional<ThreadsLeftBehind> threads_left_behind(const DeadlockFacts& facts,
   constexpr int kMostForks = 16;
   ProcessKey at = copy;
   for (int i = 0; i < kMostForks && is_forked_copy(*facts.run, at); ++i) {
-    const ProcessInfo* info = facts.run->find_process(at);
-    const auto parent = std::ranges::find_if(
-        facts.last->processes,
-        [&](const ProcessSnapshot& each) { return each.key.pid == info->ppid; });
-    if (parent == facts.last->processes.end()) return std::nullopt;
+    const ProcessSnapshot* parent = parent_of(facts, at);
+    if (parent == nullptr) return std::nullopt;
     if (const size_t threads = count_pool_threads(*parent, library); threads > 0) {
       return ThreadsLeftBehind{.library = library, .owner = parent->key, .threads = threads};
     }

@@ -11,12 +11,15 @@
 namespace dlprobe {
 namespace {
 
+// By the whole path: two libraries of one name may be loaded.
+bool began_in(const ThreadSnapshot& thread, std::string_view file) {
+  return is_pool_thread(thread, base_name(file)) &&
+         std::ranges::find(thread.stack, file, &StackFrame::file) != thread.stack.end();
+}
+
 size_t threads_begun_in(const ProcessSnapshot& process, std::string_view file) {
-  return static_cast<size_t>(
-      std::ranges::count_if(process.threads, [&](const ThreadSnapshot& thread) {
-        return is_pool_thread(thread, base_name(file)) &&
-               std::ranges::find(thread.stack, file, &StackFrame::file) != thread.stack.end();
-      }));
+  return static_cast<size_t>(std::ranges::count_if(
+      process.threads, [&](const ThreadSnapshot& thread) { return began_in(thread, file); }));
 }
 
 /// A library whose threads the workers lack.
@@ -27,15 +30,6 @@ struct LostThreads {
   uint32_t next_team = 0;  ///< of OpenMP: what its next parallel region asks for; 0: not known
   std::vector<ProcessKey> workers;
 };
-
-const ProcessSnapshot* parent_of(const DeadlockFacts& facts, const ProcessKey& key) {
-  const ProcessInfo* process = facts.run->find_process(key);
-  if (process == nullptr) return nullptr;
-  const auto parent = std::ranges::find_if(facts.last->processes, [&](const ProcessSnapshot& each) {
-    return each.key.pid == process->ppid;
-  });
-  return parent == facts.last->processes.end() ? nullptr : &*parent;
-}
 
 // Threads of the library that the parent had when it made the copy.
 size_t threads_before_fork(const DeadlockFacts& facts, const ProcessSnapshot& copy,
@@ -168,10 +162,7 @@ std::vector<Runtime> runtimes_of(const DeadlockFacts& facts, const ProcessSnapsh
     if (!is_openmp(library.file)) continue;
     Runtime runtime{.library = &library, .threads = threads_begun_in(process, library.file)};
     for (const ThreadFacts& thread : facts.threads) {
-      const bool is_of_pool =
-          thread.process == &process && is_pool_thread(*thread.thread, base_name(library.file)) &&
-          std::ranges::find(thread.thread->stack, library.file, &StackFrame::file) !=
-              thread.thread->stack.end();
+      const bool is_of_pool = thread.process == &process && began_in(*thread.thread, library.file);
       if (is_of_pool && thread.busy_share >= kBusy) ++runtime.busy;
     }
     runtimes.push_back(runtime);
@@ -240,7 +231,11 @@ std::vector<Finding> find_risks(const DeadlockFacts& facts, const std::vector<Ro
     return cause.finding.code == FindingCode::kForkLostThreadPool;
   });
   const auto lost = hangs_already ? std::vector<LostThreads>{} : find_lost_threads(facts);
+  const bool has_cause = std::ranges::any_of(
+      causes, [](const RootCause& cause) { return cause.finding.severity != Severity::kInfo; });
   for (const Severity severity : {Severity::kWarning, Severity::kInfo}) {
+    // What may do no harm at all is no word worth beside what does.
+    if (severity == Severity::kInfo && has_cause) continue;
     std::vector<const LostThreads*> libraries;
     for (const LostThreads& each : lost)
       if (each.severity == severity) libraries.push_back(&each);
