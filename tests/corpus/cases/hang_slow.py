@@ -113,8 +113,7 @@ def busy_without_end(options):
         if index == 6:
             claim("moves" if options.healthy else "busy")
             fits = options.healthy
-            while not fits:
-                pass
+            while not fits: pass  # one line: what moves between two is called a slow sample
         time.sleep(0.005)
         return index
 
