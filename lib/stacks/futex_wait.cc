@@ -127,6 +127,22 @@ LockKind kind_of_function(std::string_view function) {
   return LockKind::kUnknown;
 }
 
+/// A program that calls futex(2) by itself (through syscall(3), or its own instruction) has words
+/// of its own meaning in it: an idle thread of TBB waits for a 2 to change, as for a contended lock
+/// of glibc. What a word with an owner field around it or of the kernel's protocols says stays.
+void forget_what_is_not_of_glibc(FutexWait& wait, const StackFrame& innermost) {
+  const bool by_syscall = is_libc(innermost.file) && innermost.function == "syscall";
+  const bool by_glibc =
+      !by_syscall && (is_libc(innermost.file) || innermost.function.contains("lll_lock_wait"));
+  const bool told_by_words = wait.kind == LockKind::kSemaphore ||
+                             (wait.kind == LockKind::kMutex && wait.expected == kMutexContended);
+  const bool foreign =
+      wait.kind == LockKind::kLowLevelLock ? !by_glibc : by_syscall && told_by_words;
+  if (!foreign) return;
+  wait.kind = LockKind::kUnknown;
+  wait.owner_tid.reset();
+}
+
 /// The kind that the C library's function tells, with the owner where the words have one.
 void take_kind(FutexWait& wait, LockKind kind, const Memory& memory) {
   // What a condition variable waits for before it takes its mutex again is the mutex.
@@ -165,6 +181,7 @@ std::optional<FutexWait> decode_futex_wait(const SyscallFile& call, const Memory
 
 void refine_by_stack(FutexWait& wait, std::span<const StackFrame> stack, const Memory& memory) {
   if (wait.kind == LockKind::kGil) return;
+  if (!stack.empty()) forget_what_is_not_of_glibc(wait, stack.front());
   for (const StackFrame& frame : stack) {
     if (frame.python) return;
     if (is_libgomp(frame.file)) {

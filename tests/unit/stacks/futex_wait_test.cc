@@ -124,6 +124,29 @@ TEST_F(FutexWaits, TheFunctionOfLibcSaysMoreThanTheWords) {
   EXPECT_EQ(refined(wait, "pthread_cond_wait", "/x/libother.so").kind, LockKind::kUnknown);
 }
 
+TEST_F(FutexWaits, AProgramThatCallsFutexByItselfHasWordsOfItsOwn) {
+  const auto in = [this](FutexWait wait, const char* function, const char* file) {
+    const std::vector<StackFrame> stack = {{.function = function, .file = file}};
+    refine_by_stack(wait, stack, memory_);
+    return wait;
+  };
+  put({2, 0, 0, 0, 0});
+  const FutexWait lock = decode(kWaitPrivate, 2);
+  EXPECT_EQ(in(lock, "__lll_lock_wait_private", "/lib/libc.so.6").kind, LockKind::kLowLevelLock);
+  EXPECT_EQ(in(lock, "__lll_lock_wait", "/bin/static").kind, LockKind::kLowLevelLock);
+  EXPECT_EQ(in(lock, "syscall", "/lib/libc.so.6").kind, LockKind::kUnknown);  // TBB's idle threads
+  EXPECT_EQ(in(lock, "park", "/x/libtbb.so.12").kind, LockKind::kUnknown);
+  put({2, 0, 4711, 1, 0});
+  const FutexWait mutex = in(decode(kWaitPrivate, 2), "syscall", "/lib/libc.so.6");
+  EXPECT_EQ(mutex.kind, LockKind::kUnknown);
+  EXPECT_FALSE(mutex.owner_tid);
+  put({0, 1, 0x80, 0, 0});
+  EXPECT_EQ(in(decode(kBitsetPrivate, 0), "syscall", "/lib/libc.so.6").kind, LockKind::kUnknown);
+  memory_.set(kWord, FUTEX_WAITERS | 815U);  // the kernel's own protocol, whoever calls it
+  const FutexWait pi = decode(FUTEX_LOCK_PI | FUTEX_PRIVATE_FLAG, 0);
+  EXPECT_EQ(in(pi, "syscall", "/lib/libc.so.6").owner_tid, 815);
+}
+
 TEST_F(FutexWaits, AWordThatCannotBeReadIsStillAWait) {
   const FutexWait wait = decode(kWaitPrivate, 2, 0, 0x10);
   EXPECT_EQ(wait.expected, 2U);
