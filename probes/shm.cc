@@ -51,7 +51,7 @@ Verdict examine_run(const Recording& recording, const Run& run) {
   }
 
   add(verdict.findings, held_by_another_job(facts, cause));
-  add(verdict.findings, stale_files(facts, cause));
+  add(verdict.findings, stale_files(facts, cause, failure ? &*failure : nullptr));
   add(verdict.findings,
       leak(facts, cause, observed ? &*observed : nullptr, failure ? &*failure : nullptr));
   add(verdict.findings, std::move(forecast));

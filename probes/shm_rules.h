@@ -59,7 +59,9 @@ std::optional<LoaderStall> find_stall(const ShmFacts& facts);
 // Each gives what it finds in one run; nothing where the rule does not apply.
 std::optional<Finding> too_small(const ShmFacts& facts, const ShmShortage* foretold);  // DLP0101
 Finding exhausted(const ShmFacts& facts, const ShmShortage& shortage);                 // DLP0102
-std::optional<Finding> stale_files(const ShmFacts& facts, const ShmBlame* blame);      // DLP0103
+/// DLP0103. A consequence of `failure` where the subject's own processes left all of it.
+std::optional<Finding> stale_files(const ShmFacts& facts, const ShmBlame* blame,
+                                   const Finding* failure);
 /// DLP0104. A consequence of `failure`, which tells of `observed`, where none of it was there
 /// before.
 std::optional<Finding> leak(const ShmFacts& facts, const ShmBlame* blame,

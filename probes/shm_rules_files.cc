@@ -135,6 +135,14 @@ Severity severity_of_waste(const ShmFacts& facts, uint64_t bytes) {
   return much ? Severity::kWarning : Severity::kInfo;
 }
 
+// What of a share the subject's own processes made.
+uint64_t bytes_of_tree(const ShmFacts& facts, const ShmShare& share) {
+  uint64_t bytes = 0;
+  for (const ShmSegment* segment : share.segments)
+    if (creator_in_tree(facts, *segment) != nullptr) bytes += taken_bytes(*segment);
+  return bytes;
+}
+
 // The last ledger taken while the trainer lived.
 const ShmLedger* last_ledger_of_trainer(const ShmFacts& facts) {
   const ShmLedger* last = nullptr;
@@ -207,7 +215,8 @@ void add_leak_remedies(Finding& finding) {
 
 }  // namespace
 
-std::optional<Finding> stale_files(const ShmFacts& facts, const ShmBlame* blame) {
+std::optional<Finding> stale_files(const ShmFacts& facts, const ShmBlame* blame,
+                                   const Finding* failure) {
   const bool blamed = blame != nullptr && blame->code == FindingCode::kShmStaleFiles;
   const ShmLedger* ledger = judged_ledger(facts, blamed ? blame : nullptr);
   if (ledger == nullptr) return std::nullopt;
@@ -223,10 +232,16 @@ std::optional<Finding> stale_files(const ShmFacts& facts, const ShmBlame* blame)
   finding.message = std::to_string(stale.segments.size()) + " files with " +
                     format_bytes(stale.bytes) + " in " + facts.mount->mount_point +
                     " belong to nobody any more";
+  const uint64_t own_bytes = bytes_of_tree(facts, stale);
+  if (own_bytes == stale.bytes) {
+    finding.message += "; processes of this run left them";
+    if (failure != nullptr && !blamed) finding.consequence_of = failure->code;
+  }
   finding.first_seen = ledger->at;
   finding.evidence.push_back(bytes_fact("stale_bytes", stale.bytes, kScanSource, ledger->at));
   finding.evidence.push_back(
       count_fact("stale_files", stale.segments.size(), kScanSource, ledger->at));
+  finding.evidence.push_back(bytes_fact("left_by_this_run", own_bytes, kScanSource, ledger->at));
   finding.evidence.push_back(
       text_fact("dead_creators", creators_of(stale), "pids in the names, /proc", ledger->at));
   finding.evidence.push_back(count_fact("holders", 0, kScanSource, ledger->at));

@@ -385,11 +385,26 @@ class ProcessLook {
         kept_.held.keep({target_.key, stopped.tid}, call->second, *ran, registers);
       }
       put(unwinder.unwind(registers), thread);
+      if (thread.wait.running && stopped.blocked_in) take_wait(stopped, thread);
       thread.stopped = true;
       thread.consistent = stop.in_time;
       if (!stop.in_time) thread.stack_note += "; it had to go on before all was copied";
     }
     return stop.pause;
+  }
+
+  /// Of a thread that ran when it was looked at, and waited again when it was stopped: one that
+  /// wants the GIL wakes every 5 ms.
+  void take_wait(const StoppedThread& stopped, ThreadSnapshot& thread) {
+    const SyscallFile call = kept_.calls.resolve(target_.key, thread.tid,
+                                                 {.number = stopped.blocked_in->number,
+                                                  .args = stopped.blocked_in->args,
+                                                  .stack_pointer = stopped.stack_pointer,
+                                                  .program_counter = stopped.program_counter});
+    thread.state = 'S';
+    thread.wait = describe_wait(*machine_.processes, *target_.directory,
+                                {.pid = image_thread_, .tid = thread.tid}, call);
+    thread.futex = decode_futex_wait(call, memory_, space_);
   }
 
   static ThreadSnapshot& find(ProcessSnapshot& snapshot, int32_t tid) {

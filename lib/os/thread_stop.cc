@@ -3,6 +3,7 @@
 #include <elf.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/user.h>
 #include <sys/wait.h>
@@ -31,18 +32,34 @@ struct Tracee {
 };
 
 #if defined(__x86_64__)
+std::optional<BlockedCall> blocked_call(const user_regs_struct& r) {
+  // include/linux/errno.h: ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND, ERESTART_RESTARTBLOCK.
+  constexpr std::array<int64_t, 4> kRestarts = {-512, -513, -514, -516};
+  const auto number = static_cast<int64_t>(r.orig_rax);
+  const auto result = static_cast<int64_t>(r.rax);
+  const bool restarts = std::ranges::find(kRestarts, result) != kRestarts.end();
+  const bool timed_out = number == SYS_futex && result == -ETIMEDOUT;
+  if (number < 0 || (!restarts && !timed_out)) return std::nullopt;
+  return BlockedCall{.number = number, .args = {r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9}};
+}
+
 /// In the order of UNW_X86_64_RAX ... (libunwind-x86_64.h: the numbers of DWARF).
 StoppedThread to_stopped(int32_t tid, const user_regs_struct& r) {
   return {.tid = tid,
           .registers = {r.rax, r.rdx, r.rcx, r.rbx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8, r.r9, r.r10,
                         r.r11, r.r12, r.r13, r.r14, r.r15, r.rip},
           .stack_pointer = r.rsp,
-          .program_counter = r.rip};
+          .program_counter = r.rip,
+          .blocked_in = blocked_call(r)};
 }
 #elif defined(__aarch64__)
 /// In the order of UNW_AARCH64_X0 ... X30, SP, PC.
 StoppedThread to_stopped(int32_t tid, const user_regs_struct& r) {
-  StoppedThread thread{.tid = tid, .registers = {}, .stack_pointer = r.sp, .program_counter = r.pc};
+  StoppedThread thread{.tid = tid,
+                       .registers = {},
+                       .stack_pointer = r.sp,
+                       .program_counter = r.pc,
+                       .blocked_in = std::nullopt};
   thread.registers.assign(std::begin(r.regs), std::end(r.regs));
   thread.registers.push_back(r.sp);
   thread.registers.push_back(r.pc);

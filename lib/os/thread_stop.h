@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -11,6 +12,12 @@
 
 namespace dlprobe {
 
+/// A system call with its arguments.
+struct BlockedCall {
+  int64_t number = -1;
+  std::array<uint64_t, 6> args = {};
+};
+
 /// The registers of a stopped thread, by libunwind's numbers of this machine (UNW_X86_64_*,
 /// UNW_AARCH64_*).
 struct StoppedThread {
@@ -18,6 +25,11 @@ struct StoppedThread {
   std::vector<uint64_t> registers;
   uint64_t stack_pointer = 0;
   uint64_t program_counter = 0;
+  /// What it waited in when the stop interrupted it, also where its timeout was over in that
+  /// moment: the kernel is about to restart it (ERESTARTSYS and its kin), or it is a futex(2) that
+  /// says ETIMEDOUT. Nothing: it ran, or this is no x86_64, whose registers alone still have the
+  /// call.
+  std::optional<BlockedCall> blocked_in;
 };
 
 /// A thread that could not be stopped.

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>  // NOLINT(modernize-deprecated-headers): kill is POSIX
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -84,6 +85,38 @@ TEST(ThreadStop, ShowsRegistersAndLetsGo) {
   EXPECT_EQ(status_line(spinner.pid(), "TracerPid"), "0");
   EXPECT_EQ(status_line(spinner.pid(), "State"), "R (running)");
 }
+
+#if defined(__x86_64__)
+TEST(ThreadStop, SaysInWhichCallAThreadWaitedAndThatOneThatRanWaitedInNone) {
+  const Spinner spinner;
+  ASSERT_EQ(spinner.next(), 'r');
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::pipe(ends.data()), 0);
+  const pid_t reader = ::fork();
+  if (reader == 0) {
+    char byte = 0;
+    ::_exit(::read(ends[0], &byte, 1) == 1 ? 0 : 1);
+  }
+  while (!status_line(reader, "State").starts_with("S")) {
+  }
+  const std::array reads = {reader};
+  const std::array spins = {spinner.pid()};
+  const ThreadStop waits = stop_threads(reads, kBudget, [](std::span<const StoppedThread>) {});
+  const ThreadStop runs = stop_threads(spins, kBudget, [](std::span<const StoppedThread>) {});
+  EXPECT_EQ(::write(ends[1], "x", 1), 1);  // its read goes on
+  int status = 0;
+  ::waitpid(reader, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  ::close(ends[0]);
+  ::close(ends[1]);
+  ASSERT_THAT(waits.threads, SizeIs(1));
+  ASSERT_TRUE(waits.threads[0].blocked_in);
+  EXPECT_EQ(waits.threads[0].blocked_in->number, SYS_read);
+  EXPECT_EQ(waits.threads[0].blocked_in->args[0], static_cast<uint64_t>(ends[0]));
+  ASSERT_THAT(runs.threads, SizeIs(1));
+  EXPECT_FALSE(runs.threads[0].blocked_in);
+}
+#endif
 
 TEST(ThreadStop, LetsGoWhenItsTimeIsOverThoughTheCallerIsNotDone) {
   const Spinner spinner;

@@ -119,6 +119,26 @@ TEST(ShmStaleFiles, OwnFilesAfterTheEndAreStaleOnceNoManagerLives) {
   EXPECT_TRUE(find(scene.examine(), FindingCode::kShmStaleFiles));
 }
 
+// A worker that ends in the middle of making a segment: PyTorch 2.13, file_descriptor.
+TEST(ShmStaleFiles, OwnFilesAfterAFailureAreItsConsequence) {
+  Scene scene;
+  const ShmSegment half_made = tensor(101, 7, 20 * kMiB, CreatorState::kDead);
+  scene.sample(0.1, 62 * kMiB);
+  scene.ledger(0.1,
+               {unlinked_tensor(101, 1, 20 * kMiB, 101), unlinked_tensor(102, 2, 20 * kMiB, 102),
+                unlinked_tensor(102, 3, 20 * kMiB, 102)});
+  scene.use(0.25, 64 * kMiB);
+  scene.exit_by_signal(101, 0.26, SIGBUS);
+  scene.exit_with(102, 0.3, 0);
+  scene.exit_with(100, 0.4, 1);
+  scene.ledger(0.5, {half_made});
+  const auto stale = find(scene.examine(), FindingCode::kShmStaleFiles);
+  ASSERT_TRUE(stale);
+  EXPECT_EQ(stale->consequence_of, FindingCode::kShmExhausted);
+  EXPECT_EQ(stale->severity, Severity::kWarning);
+  EXPECT_EQ(number(*stale, "left_by_this_run"), int64_t{20 * kMiB});
+}
+
 // Worker 101 is killed; its two files stay while the trainer lives.
 Scene killed_worker(double watched_s) {
   Scene scene;
