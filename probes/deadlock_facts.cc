@@ -228,8 +228,22 @@ bool is_waited_for(const DeadlockFacts& facts, size_t index) {
   return seen.contains(index);
 }
 
+bool is_orphan(const DeadlockFacts& facts, const ThreadFacts& thread) {
+  if (thread.info == nullptr) return false;
+  if (thread.info->orphaned) return true;
+  return thread.info->ppid == 1 &&
+         std::ranges::none_of(facts.run->processes,
+                              [](const ProcessInfo& info) { return info.key.pid == 1; });
+}
+
+bool waits_for_room(const ThreadFacts& thread) {
+  const StackFrame* frame = python_frame(*thread.thread);
+  return frame != nullptr && base_name(frame->file) == "queues.py" &&
+         (frame->function == "put" || frame->function.ends_with("Queue.put"));
+}
+
 bool waits_for_task(const DeadlockFacts& facts, const ThreadFacts& thread) {
-  if (thread.role() == Role::kTrainer) return false;
+  if (thread.role() == Role::kTrainer || waits_for_room(thread)) return false;
   if (thread.need.kind == NeedKind::kSharedLock || thread.need.kind == NeedKind::kSharedCount) {
     // What asks for the lock; `with lock:` alone is in multiprocessing's own file, too.
     const auto asker = std::ranges::find_if(thread.thread->stack, [](const StackFrame& frame) {

@@ -130,6 +130,13 @@ bool may_be_woken_by_signal(const ThreadFacts& thread);
 /// Whether a trainer that cannot go on waits for that thread, be it through others.
 bool is_waited_for(const DeadlockFacts& facts, size_t index);
 
+/// Whether the parent of its process is none of the tree: init, or another that adopts orphans.
+bool is_orphan(const DeadlockFacts& facts, const ThreadFacts& thread);
+
+/// Whether it waits for room in a bounded queue (multiprocessing/queues.py, Queue.put), whose
+/// semaphore producers acquire and consumers release: it has no owner.
+bool waits_for_room(const ThreadFacts& thread);
+
 /// Whether a worker waits in a queue of tasks: for data of the trainer, or for the queue's lock.
 bool waits_for_task(const DeadlockFacts& facts, const ThreadFacts& thread);
 

@@ -277,15 +277,6 @@ class NeedReader {
     return need;
   }
 
-  // Whether the wait is for room in a queue (multiprocessing/queues.py, Queue.put): its semaphore
-  // is acquired by producers and released by consumers, and has no owner.
-  bool is_queue_put() const {
-    const StackFrame* frame = python_frame(thread_);
-    return frame != nullptr && base_name(frame->file) == "queues.py" &&
-           (frame->function == "put" || frame->function == "Queue.put" ||
-            frame->function == "JoinableQueue.put");
-  }
-
   /// What all processes that share a semaphore tell of it.
   struct SharedState {
     std::vector<size_t> sharers;
@@ -303,7 +294,7 @@ class NeedReader {
   }
 
   SharedState shared_state(uint64_t inode) const {
-    SharedState shared{.is_lock = !is_queue_put()};
+    SharedState shared{.is_lock = !waits_for_room(waiter_)};
     bool holders_known = true;
     for (const ProcessSnapshot& process : facts_.last->processes) {
       const auto state = std::ranges::find(process.sem_locks, inode, &SemLockState::inode);
@@ -339,7 +330,9 @@ class NeedReader {
     Need need{.kind = NeedKind::kSharedCount,
               .object = "semaphore " + std::to_string(futex.inode),
               .label = "multiprocessing semaphore " + std::to_string(futex.inode),
-              .words = "a multiprocessing semaphore (queue, condition, event)",
+              .words = waits_for_room(waiter_)
+                           ? "room in a full multiprocessing.Queue"
+                           : "a multiprocessing semaphore (queue, condition, event)",
               .relation = "released by one of",
               .others_may = futex.timed || is_shared_outside(futex.inode, false)};
     if (!shared.known) {

@@ -14,6 +14,9 @@ struct RootCause {
   size_t thread = 0;  ///< index into DeadlockFacts::threads
 };
 
+/// By index, whether a thread's wait ends in one of `known`.
+std::vector<bool> explained_by(const DeadlockFacts& facts, const std::vector<RootCause>& known);
+
 /// Locks, semaphores and threads that nobody can give any more: DLP0301 to DLP0307.
 std::vector<RootCause> find_lost_holders(const DeadlockFacts& facts);
 
@@ -28,7 +31,13 @@ std::vector<RootCause> find_lost_peers(const DeadlockFacts& facts);
 std::vector<RootCause> find_circles(const DeadlockFacts& facts,
                                     const std::vector<RootCause>& known);
 
-/// Who computes for long, and whether the loader or its consumer is late: DLP0312 to DLP0314.
+/// Semaphores without a holder (of queues, barriers, conditions) that a stuck trainer needs to be
+/// released, as far as none of `known` explains it: DLP0303.
+std::vector<RootCause> find_closed_semaphores(const DeadlockFacts& facts,
+                                              const std::vector<RootCause>& known);
+
+/// Who computes for long, and whether the loader or its consumer is late; orphans at work: DLP0309,
+/// DLP0312 to DLP0314.
 std::vector<RootCause> find_slow_parts(const DeadlockFacts& facts);
 
 /// What does no harm yet: pools that forked workers have lost and would wait for, and several
@@ -42,6 +51,9 @@ std::vector<Finding> find_shared_positions(const DeadlockFacts& facts);
 /// A finding about that thread: since when, where it waits, the user's own code that led there.
 Finding finding_about(const DeadlockFacts& facts, FindingCode code, Confidence confidence,
                       const ThreadFacts& thread);
+
+/// What every finding about an orphan says: its parent, and what to do.
+void add_orphan(Finding& finding, const DeadlockFacts& facts, const ThreadFacts& orphan);
 
 /// Start workers without a copy of the parent.
 void add_remedy_of_clean_start(Finding& finding);

@@ -11,24 +11,6 @@
 namespace dlprobe {
 namespace {
 
-// Threads whose wait ends in a cause that is known.
-std::vector<bool> explained_by(const DeadlockFacts& facts, const std::vector<RootCause>& known) {
-  std::vector<bool> explained(facts.threads.size(), false);
-  for (const RootCause& cause : known)
-    explained[cause.thread] = true;
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (size_t i = 0; i < facts.threads.size(); ++i) {
-      if (explained[i] || !facts.threads[i].doomed) continue;
-      const auto& providers = facts.threads[i].need.providers;
-      explained[i] =
-          std::ranges::any_of(providers, [&](size_t provider) { return explained[provider]; });
-      changed = changed || explained[i];
-    }
-  }
-  return explained;
-}
-
 // A wait for something that one holder keeps: what a circle of locks is made of.
 bool is_hold(const ThreadFacts& thread) {
   switch (thread.need.kind) {
@@ -307,6 +289,23 @@ std::optional<RootCause> lost_batch(const DeadlockFacts& facts, size_t index,
 }
 
 }  // namespace
+
+std::vector<bool> explained_by(const DeadlockFacts& facts, const std::vector<RootCause>& known) {
+  std::vector<bool> explained(facts.threads.size(), false);
+  for (const RootCause& cause : known)
+    explained[cause.thread] = true;
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (size_t i = 0; i < facts.threads.size(); ++i) {
+      if (explained[i] || !facts.threads[i].doomed) continue;
+      const auto& providers = facts.threads[i].need.providers;
+      explained[i] =
+          std::ranges::any_of(providers, [&](size_t provider) { return explained[provider]; });
+      changed = changed || explained[i];
+    }
+  }
+  return explained;
+}
 
 std::vector<RootCause> find_circles(const DeadlockFacts& facts,
                                     const std::vector<RootCause>& known) {

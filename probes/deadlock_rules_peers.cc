@@ -49,15 +49,6 @@ bool has_still_peers_alone(const DeadlockFacts& facts, const ThreadFacts& waiter
   return all_stand && trainer_waits_for_result(facts);
 }
 
-// Its parent is none of the tree: init, or another that adopts orphans.
-bool is_orphan(const DeadlockFacts& facts, const ThreadFacts& thread) {
-  if (thread.info == nullptr) return false;
-  if (thread.info->orphaned) return true;
-  return thread.info->ppid == 1 &&
-         std::ranges::none_of(facts.run->processes,
-                              [](const ProcessInfo& info) { return info.key.pid == 1; });
-}
-
 // Its own process has the other end of what it waits for.
 bool has_other_end(const DeadlockFacts& facts, const ThreadFacts& waiter) {
   const bool for_data = waiter.need.relation == "written by";
@@ -66,21 +57,6 @@ bool has_other_end(const DeadlockFacts& facts, const ThreadFacts& waiter) {
     return end.pid == waiter.process->key.pid && end.inode == inode &&
            (for_data ? end.writes : end.reads);
   });
-}
-
-// What every orphan's finding says.
-void add_orphan(Finding& finding, const DeadlockFacts& facts, const ThreadFacts& waiter) {
-  finding.evidence.push_back(count_fact("ppid", static_cast<uint64_t>(waiter.info->ppid),
-                                        "/proc/PID/stat", facts.last->at));
-  finding.remedies.push_back({.title = "End it: nobody will ever read what it makes",
-                              .commands = {"kill " + std::to_string(waiter.process->key.pid)},
-                              .applies_to = {"bare-host"},
-                              .verify = ""});
-  finding.remedies.push_back({.title = "Let workers die with their parent",
-                              .commands = {"prctl(PR_SET_PDEATHSIG, SIGKILL) at the worker's start",
-                                           "a worker loop that watches os.getppid()"},
-                              .applies_to = {"code"},
-                              .verify = ""});
 }
 
 RootCause no_peer(const DeadlockFacts& facts, size_t index, Confidence confidence) {
@@ -203,6 +179,20 @@ RootCause io_stall(const DeadlockFacts& facts, size_t index) {
 }
 
 }  // namespace
+
+void add_orphan(Finding& finding, const DeadlockFacts& facts, const ThreadFacts& orphan) {
+  finding.evidence.push_back(count_fact("ppid", static_cast<uint64_t>(orphan.info->ppid),
+                                        "/proc/PID/stat", facts.last->at));
+  finding.remedies.push_back({.title = "End it: nobody will ever read what it makes",
+                              .commands = {"kill " + std::to_string(orphan.process->key.pid)},
+                              .applies_to = {"bare-host"},
+                              .verify = ""});
+  finding.remedies.push_back({.title = "Let workers die with their parent",
+                              .commands = {"prctl(PR_SET_PDEATHSIG, SIGKILL) at the worker's start",
+                                           "a worker loop that watches os.getppid()"},
+                              .applies_to = {"code"},
+                              .verify = ""});
+}
 
 std::vector<RootCause> find_lost_peers(const DeadlockFacts& facts) {
   std::vector<RootCause> causes;

@@ -59,6 +59,11 @@ bool stays_on_line(const ThreadFacts& worker) {
   });
 }
 
+// It waits for a task, or for room for its results.
+bool has_done_its_work(const DeadlockFacts& facts, const ThreadFacts& worker) {
+  return waits_for_task(facts, worker) || waits_for_room(worker);
+}
+
 RootCause slow_worker(const DeadlockFacts& facts, size_t index) {
   const ThreadFacts& worker = facts.threads[index];
   const bool busy = worker.busy_share >= kBusy;
@@ -95,12 +100,37 @@ RootCause slow_worker(const DeadlockFacts& facts, size_t index) {
   return {std::move(finding), index};
 }
 
+// A worker that its trainer left in the middle of a batch. It ends with that batch (PyTorch's asks
+// for its parent between two), unless it never comes to that end.
+RootCause orphan_at_work(const DeadlockFacts& facts, size_t index) {
+  const ThreadFacts& orphan = facts.threads[index];
+  Finding finding = finding_about(facts, FindingCode::kOrphanedWorker, Confidence::kLikely, orphan);
+  finding.severity = orphan.still ? Severity::kWarning : Severity::kInfo;
+  finding.message = name_of(facts, orphan) + " is in the middle of a batch" +
+                    (orphan.still ? " and waits for " + orphan.need.words : "") + place_of(orphan) +
+                    ": its trainer is gone, nobody needs what it makes";
+  add_orphan(finding, facts, orphan);
+  return {std::move(finding), index};
+}
+
+std::vector<RootCause> orphans_at_work(const DeadlockFacts& facts) {
+  std::vector<RootCause> causes;
+  for (size_t i = 0; i < facts.threads.size(); ++i) {
+    const ThreadFacts& thread = facts.threads[i];
+    const bool is_it = thread.is_main() && thread.role() == Role::kWorker &&
+                       is_orphan(facts, thread) && thread.has_history &&
+                       !has_done_its_work(facts, thread);
+    if (is_it) causes.push_back(orphan_at_work(facts, i));
+  }
+  return causes;
+}
+
 std::optional<RootCause> stuck_consumer(const DeadlockFacts& facts, const ThreadFacts& trainer) {
   size_t workers = 0;
   for (const ThreadFacts& each : facts.threads) {
     if (!each.is_main() || each.role() != Role::kWorker) continue;
     ++workers;
-    if (!waits_for_task(facts, each)) return std::nullopt;
+    if (!has_done_its_work(facts, each)) return std::nullopt;
   }
   const bool stands = trainer.still && trainer.need.kind != NeedKind::kNothing;
   if (workers == 0 || !stands) return std::nullopt;
@@ -124,7 +154,8 @@ std::optional<RootCause> stuck_consumer(const DeadlockFacts& facts, const Thread
 
 std::vector<RootCause> find_slow_parts(const DeadlockFacts& facts) {
   const ThreadFacts* trainer = trainer_of(facts);
-  if (trainer == nullptr || facts.span < kWorthAWord) return {};
+  if (trainer == nullptr) return orphans_at_work(facts);
+  if (facts.span < kWorthAWord) return {};
   std::vector<RootCause> causes;
   if (!waits_for_batch(facts, *trainer)) {
     if (auto cause = stuck_consumer(facts, *trainer)) causes.push_back(std::move(*cause));
@@ -133,7 +164,7 @@ std::vector<RootCause> find_slow_parts(const DeadlockFacts& facts) {
   for (size_t i = 0; i < facts.threads.size(); ++i) {
     const ThreadFacts& thread = facts.threads[i];
     if (!thread.is_main() || thread.role() != Role::kWorker || !thread.has_history) continue;
-    if (!waits_for_task(facts, thread)) causes.push_back(slow_worker(facts, i));
+    if (!has_done_its_work(facts, thread)) causes.push_back(slow_worker(facts, i));
   }
   return causes;
 }

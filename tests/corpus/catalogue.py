@@ -190,6 +190,8 @@ def hangs_of_python():
     yield from slow("tcp-manager-stopped", "hang_peer.py tcp-manager-stopped", "DLP0311")
     yield from pair("socket-without-peer", "hang_peer.py socket-without-peer", "DLP0308")
     yield from pair("file-lock-circle", "hang_peer.py file-lock-circle", "DLP0303")
+    for kind in ("slots-not-given-back", "barrier-short-of-one", "full-queue-without-consumer"):
+        yield from pair(kind, f"hang_closed.py {kind}", "DLP0303")
     a_warning = {"severity": "warning", "verdicts": ("warn",)}
     yield from pair("orphans-that-write", "hang_peer.py orphans-that-write", "DLP0309", **a_warning)
     yield from slow("orphans-that-wait", "hang_peer.py orphans-that-wait", "DLP0309", **a_warning)
@@ -256,6 +258,8 @@ def hangs_of_torch():
     yield from slow("torch-rlock", "hang_torch.py rlock", "DLP0306")
     yield from pair("torch-stopped", "hang_torch.py stopped", "DLP0311")
     yield from pair("torch-orphans", "hang_torch.py orphans", "DLP0309", severity="warning", verdicts=("warn",))
+    yield from pair("torch-orphan-in-a-sample", "hang_torch.py orphan-in-a-sample", "DLP0309", severity="warning",
+                    verdicts=("warn",))
     yield from slow("torch-fifo-without-writer", "hang_torch.py fifo-without-writer", "DLP0313",
                     severity=None, verdicts=("pass", "warn"))
     not_an_error = {"severity": None, "verdicts": ("fail", "warn", "pass")}

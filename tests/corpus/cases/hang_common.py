@@ -14,6 +14,7 @@ A job tells the driver what it may count on before dlprobe looks, one line each:
 Everything here ends by itself after LIFE_S.
 """
 import argparse
+import contextlib
 import ctypes
 import multiprocessing
 import os
@@ -49,7 +50,8 @@ def until_one_is_at(pids, place):
     while True:
         for pid in pids:
             for tid in os.listdir(f"/proc/{pid}/task"):
-                with open(f"/proc/{pid}/task/{tid}/wchan", encoding="ascii") as file:
+                with contextlib.suppress(FileNotFoundError), \
+                        open(f"/proc/{pid}/task/{tid}/wchan", encoding="ascii") as file:
                     if place in file.read():
                         return
         time.sleep(0.01)

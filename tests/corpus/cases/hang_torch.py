@@ -171,6 +171,30 @@ def orphans(options):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def orphan_in_a_sample(options):
+    """The trainer is killed while its workers wait in a sample for a server that does not answer."""
+    server = socket.socket()
+    server.bind(("127.0.0.1", 0))
+    server.listen(8)
+
+    def read(_index):
+        with socket.create_connection(server.getsockname()) as connection:
+            connection.recv(1)
+
+    loader = loader_of(options, Samples() if options.healthy else Samples(read))
+    batches = iter(loader)
+    expect(1 if options.healthy else 2)
+    if options.healthy:
+        claim("moves")
+        for _ in batches:
+            time.sleep(0.01)
+    first = batches._workers[0].pid
+    say(f"attach {first}")
+    until_one_is_at([first], "wait_woken")
+    say(f"still {first}")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 def stuck_consumer(options, step):
     batches = iter(loader_of(options, Samples()))
     for _ in range(4):
@@ -328,7 +352,7 @@ KINDS = {
     "lock": lambda options: lock_at_fork(options, threading.Lock),
     "rlock": lambda options: lock_at_fork(options, threading.RLock),
     "stopped": stopped, "busy-without-end": busy_without_end, "slow-sample": slow_sample,
-    "fifo-without-writer": fifo_without_writer, "orphans": orphans, "consumer-at-a-lock": consumer_at_a_lock,
+    "fifo-without-writer": fifo_without_writer, "orphans": orphans, "orphan-in-a-sample": orphan_in_a_sample, "consumer-at-a-lock": consumer_at_a_lock,
     "consumer-at-a-socket": consumer_at_a_socket, "idle-pools": idle_pools, "parked": parked,
     "persistent": persistent, "spawned": spawned, "of-forkserver": of_forkserver, "two-loaders": two_loaders,
     "lost-pool-unused": lost_pool_unused, "shared-position": shared_position,

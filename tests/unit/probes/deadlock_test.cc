@@ -803,6 +803,96 @@ TEST(Deadlock, ALockOfAFileHeldByWhoWaitsForItsWaiter) {
   EXPECT_TRUE(find(circle.examine(), FindingCode::kLockCycle));
 }
 
+// The trainer waits for worker 101 to end, which waits for a semaphore that all of them share.
+HangScene scene_at_semaphore(int workers) {
+  HangScene scene(workers);
+  scene.main(kTrainer).wait = {.tid = kTrainer, .syscall = 61, .args = {kWorker, 0, 0, 0, 0, 0}};
+  for (const int32_t pid : {kTrainer, kWorker, kOther})
+    if (pid != kOther || workers > 1) {
+      scene.process(pid).sem_locks = {sem_lock(7, pid == kTrainer ? 0 : 1, pid)};
+      scene.process(pid).sem_locks.front().max_value = 1000;
+    }
+  scene.wait_in_futex(scene.main(kWorker), shared_semaphore(7));
+  scene.stack(scene.main(kWorker), {python("work", "/srv/train.py", 5)});
+  return scene;
+}
+
+TEST(Deadlock, ASemaphoreThatNobodyIsLeftToRelease) {
+  HangScene scene = scene_at_semaphore(2);
+  scene.wait_in_futex(scene.main(kOther), shared_semaphore(7));
+  scene.stack(scene.main(kOther), {python("work", "/srv/train.py", 5)});
+  const auto finding = find(scene.examine(), FindingCode::kLockCycle);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kError);
+  EXPECT_EQ(finding->confidence, Confidence::kLikely);
+  EXPECT_NE(finding->message.find("worker 101, worker 102 acquired it"), std::string::npos)
+      << finding->message;
+  scene.info(kTrainer).signals_caught = uint64_t{1} << 14U;  // SIGTERM
+  EXPECT_EQ(find(scene.examine(), FindingCode::kLockCycle)->severity, Severity::kWarning);
+  scene.shares_semaphore(7777, 7);
+  EXPECT_FALSE(find(scene.examine(), FindingCode::kLockCycle));
+}
+
+TEST(Deadlock, ASemaphoreThatSomebodyMayYetRelease) {
+  HangScene works = scene_at_semaphore(2);
+  works.run(works.main(kOther));
+  EXPECT_FALSE(find(works.examine(), FindingCode::kLockCycle));
+  HangScene sleeps = scene_at_semaphore(2);
+  sleeps.sleep(sleeps.main(kOther));
+  EXPECT_FALSE(find(sleeps.examine(), FindingCode::kLockCycle));
+  HangScene timed = scene_at_semaphore(1);
+  timed.main(kWorker).futex->timed = true;
+  EXPECT_FALSE(find(timed.examine(), FindingCode::kLockCycle));
+  HangScene not_needed = scene_at_semaphore(1);
+  not_needed.sleep(not_needed.main(kTrainer));
+  EXPECT_FALSE(find(not_needed.examine(), FindingCode::kLockCycle));
+}
+
+TEST(Deadlock, AnEventThatNobodyIsLeftToSetMayWaitForCtrlC) {
+  HangScene scene = scene_at_semaphore(1);
+  const std::string file = "/usr/lib/python3.11/multiprocessing/synchronize.py";
+  scene.stack(scene.main(kWorker),
+              {python("Condition.wait", file, 268), python("Event.wait", file, 349),
+               python("work", "/srv/train.py", 5)});
+  const auto finding = find(scene.examine(), FindingCode::kLockCycle);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kWarning);
+}
+
+TEST(Deadlock, AFullQueueThatNobodyReads) {
+  HangScene scene = scene_at_semaphore(1);
+  scene.stack(scene.main(kWorker),
+              {python("Queue.put", "/usr/lib/python3.11/multiprocessing/queues.py", 89),
+               python("produce", "/srv/train.py", 5)});
+  const auto finding = find(scene.examine(), FindingCode::kLockCycle);
+  ASSERT_TRUE(finding);
+  EXPECT_NE(finding->message.find("room in a full"), std::string::npos) << finding->message;
+}
+
+// PyTorch's worker, whose trainer is not there.
+HangScene orphan_scene() {
+  HangScene scene(1);
+  scene.info(kWorker).ppid = 1;
+  scene.info(kWorker).orphaned = true;
+  scene.info(kTrainer).role = Role::kOther;
+  scene.stack(scene.main(kWorker), {python("Data.__getitem__", "/srv/train.py", 7)});
+  return scene;
+}
+
+TEST(Deadlock, AnOrphanInTheMiddleOfABatch) {
+  HangScene scene = orphan_scene();
+  scene.wait_in_recv(scene.main(kWorker), 7001, 0);
+  const auto stands = find(scene.examine(), FindingCode::kOrphanedWorker);
+  ASSERT_TRUE(stands);
+  EXPECT_EQ(stands->severity, Severity::kWarning);
+  scene.run(scene.main(kWorker));
+  const auto works = find(scene.examine(), FindingCode::kOrphanedWorker);
+  ASSERT_TRUE(works);
+  EXPECT_EQ(works->severity, Severity::kInfo);
+  scene.info(kWorker).role = Role::kOther;  // a daemon, for all that is known
+  EXPECT_TRUE(scene.examine().findings.empty());
+}
+
 TEST(Deadlock, AnOrphanUnderAnotherReaper) {
   HangScene scene = busy_scene();
   scene.info(kWorker).ppid = 40;

@@ -1,0 +1,130 @@
+// DLP0303 of semaphores that have no holder: of a queue that is full, a barrier, a condition, an
+// event, a Semaphore that was not given back.
+
+#include <algorithm>
+#include <csignal>
+#include <set>
+
+#include "probes/deadlock_rules.h"
+#include "probes/facts.h"
+
+namespace dlprobe {
+namespace {
+
+// Its process does something when it is asked to end, which may be what it waits for.
+bool handles_sigterm(const ThreadFacts& thread) {
+  return thread.info != nullptr &&
+         (thread.info->signals_caught >> static_cast<unsigned>(SIGTERM - 1) & 1U) != 0;
+}
+
+// What a program parks in until somebody presses Ctrl-C: multiprocessing.Event, which waits in a
+// Condition of its own (Lib/multiprocessing/synchronize.py).
+bool waits_for_event(const ThreadFacts& thread) {
+  return std::ranges::count_if(thread.thread->stack, [](const StackFrame& frame) {
+           return frame.python && base_name(frame.file) == "synchronize.py" &&
+                  (frame.function == "wait" || frame.function.ends_with(".wait"));
+         }) >= 2;
+}
+
+struct Sharers {
+  std::set<ProcessKey> living;
+  std::vector<std::string> with_permits;  ///< who has acquired it more often than released it
+};
+
+Sharers sharers_of(const DeadlockFacts& facts, uint64_t inode) {
+  Sharers sharers;
+  for (const ProcessSnapshot& process : facts.last->processes) {
+    const auto state = std::ranges::find(process.sem_locks, inode, &SemLockState::inode);
+    if (state == process.sem_locks.end()) continue;
+    sharers.living.insert(process.key);
+    if (state->count > 0) sharers.with_permits.push_back(describe(*facts.run, process.key));
+  }
+  return sharers;
+}
+
+// Children of the sharers that have ended: one of them may have been the one to release it.
+std::vector<std::string> ended_siblings(const DeadlockFacts& facts, const Sharers& sharers) {
+  std::vector<std::string> ended;
+  for (const ProcessInfo& process : facts.run->processes) {
+    const bool is_child = std::ranges::any_of(
+        sharers.living, [&](const ProcessKey& key) { return key.pid == process.ppid; });
+    if (is_child && is_known_dead(*facts.run, process.key, facts.last->at)) {
+      ended.push_back("process " + std::to_string(process.key.pid));
+    }
+  }
+  return ended;
+}
+
+std::string join(const std::vector<std::string>& parts) {
+  std::string text;
+  for (const std::string& part : parts)
+    text += (text.empty() ? "" : ", ") + part;
+  return text;
+}
+
+RootCause nobody_left(const DeadlockFacts& facts, size_t index) {
+  const ThreadFacts& waiter = facts.threads[index];
+  const Sharers sharers = sharers_of(facts, futex_of(waiter).inode);
+  Finding finding = finding_about(facts, FindingCode::kLockCycle, Confidence::kLikely, waiter);
+  finding.message =
+      name_of(facts, waiter) + " waits for " + waiter.need.words + ", and nobody is left to " +
+      (waits_for_room(waiter) ? "make some" : "release it") + ": whoever shares it waits, too";
+  if (!sharers.with_permits.empty() && !waits_for_room(waiter)) {
+    finding.message +=
+        "; " + join(sharers.with_permits) + " acquired it and did not release it as often";
+  }
+  const std::vector<std::string> ended = ended_siblings(facts, sharers);
+  if (!ended.empty()) finding.message += "; ended before: " + join(ended);
+  const bool by_signal = std::ranges::any_of(facts.threads, [&](const ThreadFacts& each) {
+    return sharers.living.contains(each.process->key) &&
+           (may_be_woken_by_signal(each) ||
+            (each.role() == Role::kTrainer && handles_sigterm(each)));
+  });
+  if (by_signal || waits_for_event(waiter)) {
+    finding.severity = Severity::kWarning;
+    finding.message += ", unless a signal is to make one of them go on";
+  }
+  finding.evidence.push_back(count_fact("processes_that_share_it", sharers.living.size(),
+                                        "SemLock objects in their memory", facts.last->at));
+  finding.evidence.push_back(
+      text_fact("processes_that_have_acquired_it",
+                sharers.with_permits.empty() ? "none" : join(sharers.with_permits),
+                "count of their SemLock objects", facts.last->at));
+  finding.alternatives.push_back(
+      {.cause = "contention",
+       .why_not = "no thread of those that share it ran, sleeps for a time, or can be woken by one "
+                  "that does"});
+  finding.remedies.push_back(
+      {.title = "Release it on every way out (with semaphore:), let as many parties come to a "
+                "barrier as it was made for, and read a queue until its producers have ended",
+       .commands = {},
+       .applies_to = {"code"},
+       .verify = "dlprobe deadlock --pid PID"});
+  finding.remedies.push_back(
+      {.title = "Wait with a timeout, so that the next time is an error and no hang",
+       .commands = {"semaphore.acquire(timeout=60)", "queue.put(item, timeout=60)",
+                    "barrier.wait(timeout=60)"},
+       .applies_to = {"code"},
+       .verify = ""});
+  return {std::move(finding), index};
+}
+
+}  // namespace
+
+std::vector<RootCause> find_closed_semaphores(const DeadlockFacts& facts,
+                                              const std::vector<RootCause>& known) {
+  std::vector<RootCause> causes;
+  std::vector<bool> explained = explained_by(facts, known);
+  for (size_t i = 0; i < facts.threads.size(); ++i) {
+    const ThreadFacts& thread = facts.threads[i];
+    const bool is_it = thread.is_main() && thread.role() == Role::kWorker && thread.doomed &&
+                       !explained[i] && thread.need.kind == NeedKind::kSharedCount &&
+                       !waits_for_task(facts, thread) && is_waited_for(facts, i);
+    if (!is_it) continue;
+    causes.push_back(nobody_left(facts, i));
+    explained = explained_by(facts, causes);
+  }
+  return causes;
+}
+
+}  // namespace dlprobe
