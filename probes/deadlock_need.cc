@@ -42,9 +42,7 @@ class NeedReader {
       return {.kind = NeedKind::kOutside,
               .words = "its new child to call execve or to end (vfork)"};
     }
-    if (thread_.state == 'D') {
-      return {.kind = NeedKind::kKernel, .words = "a disk or a file system (state D)"};
-    }
+    if (thread_.state == 'D') return of_storage();
     if (thread_.wait.running) return {.kind = NeedKind::kNothing, .words = {}};
     if (thread_.futex) return of_futex(*thread_.futex);
     switch (kind_of(thread_.wait, facts_.machine)) {
@@ -399,14 +397,25 @@ class NeedReader {
     return need;
   }
 
+  // A disk, or a server of files.
+  Need of_storage() const {
+    Need need{.kind = NeedKind::kKernel, .words = "a disk or a file system (state D)"};
+    const auto& files = thread_.wait.files;
+    if (files.empty() || files.front().path.empty()) return need;
+    const WaitedFile& file = files.front();
+    need.words = "the storage of " + file.path;
+    if (!file.storage.empty()) need.words += " (" + file.storage + ")";
+    return need;
+  }
+
   // Of a FIFO it waits for whoever opens the other side: anybody who knows its name.
   Need of_open() const {
     Need need{.kind = NeedKind::kOutside, .words = "the opening of a file"};
     if (thread_.wait.files.empty()) return need;
     const WaitedFile& file = thread_.wait.files.front();
     if (file.path.empty()) return need;
-    need.words = file.kind == "fifo" ? "someone to open the other end of the FIFO " + file.path
-                                     : "the opening of " + file.path;
+    if (file.kind != "fifo") return of_storage();
+    need.words = "someone to open the other end of the FIFO " + file.path;
     return need;
   }
 
@@ -444,10 +453,9 @@ class NeedReader {
       need.object = first.kind + " " + std::to_string(first.inode);
       need.label = need.object;
     }
+    if (first.kind == "file") return of_storage();
     // A socket whose other end nobody of the tree has leads out of it.
-    if (!is_channel && first.kind != "pipe") {
-      need.kind = first.kind == "file" ? NeedKind::kKernel : NeedKind::kOutside;
-    }
+    if (!is_channel && first.kind != "pipe") need.kind = NeedKind::kOutside;
     std::vector<size_t> mains;
     for (const size_t each : need.providers)
       if (facts_.threads[each].is_main()) mains.push_back(each);

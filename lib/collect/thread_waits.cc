@@ -16,6 +16,7 @@
 
 #include "lib/base/parse.h"
 #include "lib/proc/fdinfo.h"
+#include "lib/proc/mountinfo.h"
 #include "lib/proc/syscall_file.h"
 
 namespace dlprobe {
@@ -32,6 +33,10 @@ WaitKind kind_of(int64_t number) {
     case SYS_write:
     case SYS_readv:
     case SYS_writev:
+    case SYS_pread64:
+    case SYS_pwrite64:
+    case SYS_preadv:
+    case SYS_pwritev:
     case SYS_accept:
     case SYS_accept4:
     case SYS_recvfrom:
@@ -40,6 +45,7 @@ WaitKind kind_of(int64_t number) {
     case SYS_sendmsg:
     case SYS_connect:
     case SYS_fsync:
+    case SYS_fdatasync:
     case SYS_flock:
     case SYS_ioctl:
       return WaitKind::kFd;
@@ -76,12 +82,23 @@ std::string kind_of_file(const Directory& process, const std::string& path, uint
   return target && *target == "anon_inode:[eventfd]" ? "eventfd" : "other";
 }
 
+/// Of the mount that a path of the process lies on; empty where that is not known.
+std::string storage_of(const Directory& process, const std::string& path) {
+  const auto mounts = chain(process.read("mountinfo"), parse_mountinfo);
+  const MountEntry* mount = mounts ? find_mount(*mounts, path) : nullptr;
+  return mount == nullptr ? "" : mount->fs_type + " " + mount->source;
+}
+
 WaitedFile describe(const Directory& process, int32_t fd) {
   WaitedFile file{.fd = fd, .kind = "other", .inode = 0};
   const std::string path = "fd/" + std::to_string(fd);
   if (const auto stat = process.stat(path)) {
     file.inode = stat->inode;
     file.kind = kind_of_file(process, path, stat->mode);
+  }
+  if (file.kind == "file") {
+    file.path = process.read_link(path).value_or("");
+    file.storage = storage_of(process, file.path);
   }
   return file;
 }
@@ -205,6 +222,10 @@ std::optional<WaitedFile> file_to_open(const ProcessAccess& processes, const Dir
         stat && S_ISFIFO(stat->mode)) {
       file.inode = stat->inode;
     }
+  } else {
+    const std::string folder = process.read_link(opened->base).value_or("");
+    const bool is_absolute = opened->path.starts_with('/');
+    file.storage = storage_of(process, is_absolute ? opened->path : folder + "/" + opened->path);
   }
   file.path = std::move(opened->path);
   return file;

@@ -68,7 +68,9 @@ struct WaitedFile {
   /// Of a socket that a snapshot shows: inode of the socket at its other end, on this machine; 0:
   /// not known.
   uint64_t peer = 0;
-  std::string path;  ///< of one that is being opened: its name as the program has it; hostile text
+  /// Of a file, and of one that is being opened as the program has it: its name; hostile text.
+  std::string path;
+  std::string storage;  ///< of a file: type and source of its mount, "nfs4 server:/data"
 
   bool operator==(const WaitedFile&) const = default;
 };

@@ -191,6 +191,7 @@ void fields(A& a, Is<WaitedFile> auto& v) {
   a("ino", v.inode);
   a("peer", v.peer);
   a("path", v.path);
+  a("storage", v.storage);
 }
 
 template <class A>

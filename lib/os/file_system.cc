@@ -6,11 +6,13 @@
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <array>
 #include <climits>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "lib/base/unique_fd.h"
@@ -50,6 +52,31 @@ FileStat from_stat(const struct stat& status) {
           .size_bytes = static_cast<uint64_t>(status.st_size),
           .allocated_bytes = static_cast<uint64_t>(status.st_blocks) * kStatBlockBytes,
           .modified_ns = status.st_mtim.tv_sec * kSecond + status.st_mtim.tv_nsec};
+}
+
+FileStat from_statx(const struct statx& status) {
+  return {.device = makedev(status.stx_dev_major, status.stx_dev_minor),
+          .inode = status.stx_ino,
+          .mode = status.stx_mode,
+          .links = status.stx_nlink,
+          .uid = status.stx_uid,
+          .size_bytes = status.stx_size,
+          .allocated_bytes = status.stx_blocks * kStatBlockBytes,
+          .modified_ns = status.stx_mtime.tv_sec * kSecond + status.stx_mtime.tv_nsec};
+}
+
+/// What is known of a file without asking its storage: one that does not answer (NFS, FUSE) would
+/// keep whoever asks, too (AT_STATX_DONT_SYNC, statx(2), Linux 4.11). Where that call is not there,
+/// or forbidden to containers, by stat(2).
+std::optional<FileStat> stat_without_storage(int folder, const char* path, int flags) {
+  struct statx known{};
+  if (::statx(folder, path, flags | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &known) == 0) {
+    return from_statx(known);
+  }
+  if (errno != ENOSYS && errno != EPERM) return std::nullopt;
+  struct stat status{};
+  if (::fstatat(folder, path, &status, flags) != 0) return std::nullopt;
+  return from_stat(status);
 }
 
 /// read(2) until the end. A kernel file may give less than asked for long before its end.
@@ -224,10 +251,9 @@ class OpenDirectory final : public Directory {
     if (live_) {
       const CPath path(name);
       if (!path.fits()) return too_long(name);
-      if (::fstatat(fd_.get(), path.get(), &status, flags) != 0) {
-        return os_failure("stat " + join_path(*this, name));
-      }
-      return from_stat(status);
+      const auto known = stat_without_storage(fd_.get(), path.get(), flags);
+      if (!known) return os_failure("stat " + join_path(*this, name));
+      return *known;
     }
     const int no_follow = (flags & AT_SYMLINK_NOFOLLOW) != 0 ? O_NOFOLLOW : 0;
     DLP_TRY(const UniqueFd fd, open_at(name, O_PATH | no_follow));

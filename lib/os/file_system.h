@@ -75,7 +75,8 @@ class Directory {
   /// The names in a directory, without "." and "..", in no order.
   virtual Expected<std::vector<std::string>> list(std::string_view name) const = 0;
 
-  /// Of what a symbolic link leads to (also /proc/PID/fd/N and /proc/PID/root).
+  /// Of what a symbolic link leads to (also /proc/PID/fd/N and /proc/PID/root). Of a file on a live
+  /// machine what is known without asking its storage, which may not answer.
   virtual Expected<FileStat> stat(std::string_view name) const = 0;
 
   /// Of the link itself.

@@ -15,6 +15,7 @@ class Case:
     probe: str = "shm"
     needs: str = "torch"                         # or: torch1, torch2, python
     modules: tuple = ()                          # wheels that the job imports, beside torch
+    device: str = ""                             # that the case needs
     pace: str = "quick"                          # or: everywhere (quick, on every Python), slow
     mount_options: str = "size=64m"
     before: list = field(default_factory=list)   # jobs that ran to their end before
@@ -206,6 +207,11 @@ def hangs_of_python():
                     severity=None, verdicts=("pass", "warn"))
     yield from slow("fifo-without-writer", "hang_slow.py fifo-without-writer", "DLP0313",
                     severity=None, verdicts=("pass", "warn"))
+    storage = {"needs": "python", "device": "/dev/fuse"}
+    for kind, option in (("does-not-answer", ""), ("is-dead", " --dead")):
+        yield hangs(f"storage-{kind}", "hang_storage.py read", "DLP0310", beside=[f"slow_storage.py{option}"],
+                    **storage, **a_warning)
+    yield runs("storage-that-answers", "hang_storage.py read --healthy", beside=["slow_storage.py --healthy"], **storage)
     not_an_error = {"severity": None, "verdicts": ("fail", "warn", "pass")}
     yield from pair("slow-sample", "hang_slow.py slow-sample", "DLP0313", **not_an_error)
     yield from slow("slow-native-sample", "hang_slow.py slow-native-sample", ("DLP0313", "DLP0312"), **not_an_error)

@@ -268,6 +268,8 @@ def main():
     if not options.inside:
         if not os.path.exists(options.python):
             skip(f"{options.python} is not there (tools/check --full makes it)")
+        if case.device and not os.access(case.device, os.R_OK | os.W_OK):
+            skip(f"{case.device} is not there or may not be opened (run as root, with that device)")
         for module in (() if case.needs == "python" else ("torch",)) + case.modules:
             found = subprocess.run([options.python, "-c", f"import {module}"], capture_output=True, check=False)
             if found.returncode != 0:

@@ -656,6 +656,24 @@ TEST(Deadlock, AParentOfVforkWaitsForNoDisk) {
   EXPECT_FALSE(find(scene.examine(), FindingCode::kIoStall));
 }
 
+TEST(Deadlock, AWorkerThatWaitsForAStorage) {
+  HangScene scene = busy_scene();
+  scene.wait_in_read(scene.main(kWorker), 4242);
+  scene.main(kWorker).wait.files.front() = {
+      .fd = 5, .kind = "file", .inode = 9, .path = "/data/a.bin", .storage = "nfs4 server:/data"};
+  for (const char state : {'S', 'D'}) {
+    scene.main(kWorker).state = state;
+    const auto finding = find(scene.examine(), FindingCode::kIoStall);
+    ASSERT_TRUE(finding) << state;
+    EXPECT_NE(finding->message.find("/data/a.bin (nfs4 server:/data)"), std::string::npos)
+        << finding->message;
+    EXPECT_EQ(finding->severity, Severity::kWarning);
+    EXPECT_EQ(find(scene.examine(12), FindingCode::kIoStall)->severity, Severity::kError);
+  }
+  scene.wakes(scene.main(kWorker));
+  EXPECT_FALSE(find(scene.examine(), FindingCode::kIoStall));
+}
+
 TEST(Deadlock, WorkersThatWaitForOneAnotherHaveLostNoWork) {
   HangScene scene;
   scene.wait_in_futex(scene.main(kOther), shared_semaphore(7));
