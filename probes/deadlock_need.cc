@@ -45,6 +45,9 @@ class NeedReader {
     if (thread_.state == 'D') {
       return {.kind = NeedKind::kKernel, .words = "a disk or a file system (state D)"};
     }
+    if (thread_.state == 'Z') {
+      return {.kind = NeedKind::kOutside, .words = "nothing: it has ended, without its process"};
+    }
     if (thread_.wait.running) return {.kind = NeedKind::kNothing, .words = {}};
     if (thread_.futex) return of_futex(*thread_.futex);
     switch (kind_of(thread_.wait, facts_.machine)) {
