@@ -89,9 +89,9 @@ class Watched:
         return [self.board.get(slot)[1] for slot in COUNTING]
 
     def end(self):
-        self.process.stdin.close()
-        self.process.wait()
-        self.process.stdout.close()
+        """Also if they stand still; the workers end with their trainer."""
+        self.process.kill()
+        self.process.communicate()
 
     def disturbances(self, limit_s=LIMIT_S):
         """What is wrong now, in words. `limit_s`: for those that run to go on."""
