@@ -375,7 +375,9 @@ class ProcessLook {
         kept_.held.keep({target_.key, stopped.tid}, call->second, *ran, registers);
       }
       put(unwinder.unwind(registers), thread);
-      if (thread.wait.running && stopped.blocked_in) take_wait(stopped, thread);
+      if (thread.wait.running && stopped.blocked_in) {
+        take_wait(stopped, *stopped.blocked_in, thread);
+      }
       thread.stopped = true;
       thread.consistent = stop.in_time;
       if (!stop.in_time) add_note(thread, "it had to go on before all was copied");
@@ -390,10 +392,10 @@ class ProcessLook {
 
   /// Of a thread that ran when it was looked at, and waited again when it was stopped: one that
   /// wants the GIL wakes every 5 ms.
-  void take_wait(const StoppedThread& stopped, ThreadSnapshot& thread) {
+  void take_wait(const StoppedThread& stopped, const BlockedCall& blocked, ThreadSnapshot& thread) {
     const SyscallFile call = kept_.calls.resolve(target_.key, thread.tid,
-                                                 {.number = stopped.blocked_in->number,
-                                                  .args = stopped.blocked_in->args,
+                                                 {.number = blocked.number,
+                                                  .args = blocked.args,
                                                   .stack_pointer = stopped.stack_pointer,
                                                   .program_counter = stopped.program_counter});
     thread.state = 'S';
