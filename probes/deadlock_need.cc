@@ -43,6 +43,9 @@ class NeedReader {
               .words = "its new child to call execve or to end (vfork)"};
     }
     if (thread_.state == 'D') return of_storage();
+    if (thread_.state == 'Z') {
+      return {.kind = NeedKind::kOutside, .words = "nothing: it has ended, without its process"};
+    }
     if (thread_.wait.running) return {.kind = NeedKind::kNothing, .words = {}};
     if (thread_.futex) return of_futex(*thread_.futex);
     switch (kind_of(thread_.wait, facts_.machine)) {

@@ -91,7 +91,8 @@ bool is_known_dead(const Run& run, const ProcessKey& key, BootNs at) {
   const auto after = std::ranges::upper_bound(run.samples, at, {}, &Sample::at);
   if (after == run.samples.begin()) return false;
   if (const ProcessSample* process = find_in(*std::prev(after), key)) {
-    return process->state == 'Z' || process->state == 'X';
+    // One whose main thread alone has ended runs.
+    return (process->state == 'Z' || process->state == 'X') && process->threads <= 1;
   }
   return std::any_of(run.samples.begin(), after,
                      [&](const Sample& sample) { return find_in(sample, key) != nullptr; });

@@ -29,8 +29,7 @@ void ExitWatch::check(ProcessTree& tree) {
   for (size_t i = 0; i < open.size(); ++i) {
     TrackedProcess& process = *open[i];
     // Without a pidfd: a zombie whose other threads still run has not ended.
-    const bool looks_ended =
-        !process.pidfd && is_dead(process.last_stat.state) && process.last_stat.threads <= 1;
+    const bool looks_ended = !process.pidfd && has_ended(process.last_stat);
     if (!ended[i] && !process.vanished && !looks_ended && !process.ended_at) continue;
     if (!process.ended_at) process.ended_at = now;
     resolve(process, now);

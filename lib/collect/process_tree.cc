@@ -79,6 +79,7 @@ void ProcessTree::discover(DeadlineReader& reader) {
 
 void ProcessTree::add(int32_t pid, const std::optional<ProcessKey>& parent) {
   if (is_member(pid)) return;
+  if (parent && pid == ::getpid()) return;  // dlprobe, started by the job that it looks at
   auto process = open_process(machine_, pid);
   if (!process) {
     if (process.error().code != ErrorCode::kVanished) errors_.push_back(process.error());

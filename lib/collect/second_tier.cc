@@ -30,7 +30,7 @@ BootNs expected_walk(const TrackedProcess& process) {
 }
 
 bool has_memory(const TrackedProcess& process) {
-  return !process.vanished && process.last_stat.state != 'Z' && process.last_stat.state != 'X';
+  return !process.vanished && !has_ended(process.last_stat);
 }
 
 /// Whose waits tell something: those that take part in the loader.

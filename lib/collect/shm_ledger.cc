@@ -91,9 +91,9 @@ std::set<uint64_t> could_hold(const Directory& process, const std::set<uint64_t>
 }
 
 /// A process that ended during the look holds nothing any more.
-bool has_ended(const Directory& process) {
+bool has_ended_meanwhile(const Directory& process) {
   const auto stat = chain(process.read("stat"), parse_pid_stat);
-  return !stat || stat->state == 'Z' || stat->state == 'X';
+  return !stat || has_ended(*stat);
 }
 
 }  // namespace
@@ -207,7 +207,7 @@ void LedgerKeeper::scan_others(Scan& scan, const ProcessTree& tree) {
     auto directory = machine_.root->open_directory("proc/" + std::to_string(pid));
     if (!directory) continue;
     const auto stat = chain((*directory)->read("stat"), parse_pid_stat);
-    if (!stat || is_kernel_thread(*stat) || stat->state == 'Z' || stat->state == 'X') continue;
+    if (!stat || is_kernel_thread(*stat) || has_ended(*stat)) continue;
     visit(scan, {.key = {.pid = pid, .start_ticks = stat->start_ticks},
                  .comm = stat->comm,
                  .directory = std::move(*directory),
@@ -227,7 +227,7 @@ void LedgerKeeper::visit(Scan& scan, const Visited& visited) {
   if (!held) {
     const ErrorCode code = held.error().code;
     const bool gone = code == ErrorCode::kVanished || code == ErrorCode::kNotFound ||
-                      has_ended(*visited.directory);
+                      has_ended_meanwhile(*visited.directory);
     if (!gone) {
       const std::set<uint64_t> devices =
           visited.in_tree ? scan.devices : could_hold(*visited.directory, scan.devices);
@@ -314,7 +314,7 @@ void LedgerKeeper::look_at_creator(int32_t seen_pid, int32_t own_pid, uint64_t d
   const auto directory = machine_.root->open_directory("proc/" + std::to_string(seen_pid));
   if (!directory) return;
   const auto stat = chain((*directory)->read("stat"), parse_pid_stat);
-  if (!stat || stat->state == 'Z' || stat->state == 'X') return;
+  if (!stat || has_ended(*stat)) return;
   const auto status = chain((*directory)->read("status"), parse_pid_status);
   // A process of a nested namespace puts the pid that it has there into names.
   if (status && !status->namespace_pids.empty() && status->namespace_pids.back() != own_pid) return;

@@ -86,15 +86,6 @@ std::optional<SchedStat> read_schedstat(const Directory& process, const std::str
   return SchedStat{*cpu, *queued, *slices};
 }
 
-/// The thread by which a process's memory and mappings are reached: its main thread, or where that
-/// has ended (pthread_exit in main) one of the others.
-int32_t image_thread(const SnapshotTarget& target) {
-  const auto stat = chain(target.directory->read("stat"), parse_pid_stat);
-  if (!stat || stat->state != 'Z') return target.key.pid;
-  const auto tids = list_threads(*target.directory, target.key.pid, 2);
-  return tids && tids->size() > 1 ? tids->back() : target.key.pid;
-}
-
 /// The registers of blocked threads that had to be stopped once: as long as such a thread stays in
 /// the same call, they stay the same, and it need not be stopped again.
 class HeldRegisters {
@@ -144,7 +135,7 @@ class ProcessLook {
         options_(options),
         target_(target),
         kept_(kept),
-        image_thread_(image_thread(target)),
+        image_thread_(image_thread(*target.directory, target.key.pid)),
         memory_(machine.processes, image_thread_),
         python_(memory_, kept.codes) {}
 
@@ -369,8 +360,7 @@ class ProcessLook {
       thread.consistent = false;
       // It stops, and goes on, when it gets a CPU: that is no progress of its own.
       thread.stopped = missed.why.code == ErrorCode::kTimeout;
-      const std::string why = "; " + to_string(missed.why);
-      if (!thread.stack_note.ends_with(why)) thread.stack_note += why;
+      add_note(thread, to_string(missed.why));
       if (missed.why.code == ErrorCode::kForbidden) not_stopped_ = missed.why;
     }
     for (const StoppedThread& stopped : stop.threads) {
@@ -385,20 +375,27 @@ class ProcessLook {
         kept_.held.keep({target_.key, stopped.tid}, call->second, *ran, registers);
       }
       put(unwinder.unwind(registers), thread);
-      if (thread.wait.running && stopped.blocked_in) take_wait(stopped, thread);
+      if (thread.wait.running && stopped.blocked_in) {
+        take_wait(stopped, *stopped.blocked_in, thread);
+      }
       thread.stopped = true;
       thread.consistent = stop.in_time;
-      if (!stop.in_time) thread.stack_note += "; it had to go on before all was copied";
+      if (!stop.in_time) add_note(thread, "it had to go on before all was copied");
     }
     return stop.pause;
   }
 
+  static void add_note(ThreadSnapshot& thread, const std::string& why) {
+    if (thread.stack_note.ends_with(why)) return;
+    thread.stack_note += (thread.stack_note.empty() ? "" : "; ") + why;
+  }
+
   /// Of a thread that ran when it was looked at, and waited again when it was stopped: one that
   /// wants the GIL wakes every 5 ms.
-  void take_wait(const StoppedThread& stopped, ThreadSnapshot& thread) {
+  void take_wait(const StoppedThread& stopped, const BlockedCall& blocked, ThreadSnapshot& thread) {
     const SyscallFile call = kept_.calls.resolve(target_.key, thread.tid,
-                                                 {.number = stopped.blocked_in->number,
-                                                  .args = stopped.blocked_in->args,
+                                                 {.number = blocked.number,
+                                                  .args = blocked.args,
                                                   .stack_pointer = stopped.stack_pointer,
                                                   .program_counter = stopped.program_counter});
     thread.state = 'S';
@@ -453,7 +450,10 @@ class ProcessLook {
     frame.file = mapping->path;
     const auto& file = kept_.modules.file_of(*image_, *mapping);
     const auto bias = file ? (*file)->bias(*mapping) : std::nullopt;
-    if (!bias) return frame;
+    if (!bias) {  // not the ELF file that it was: a place in the file tells more than one in memory
+      if (mapping->inode != 0) frame.offset = address - mapping->begin + mapping->offset;
+      return frame;
+    }
     frame.offset = address - *bias;
     files_.try_emplace(frame.file, *file);
     return frame;

@@ -17,6 +17,7 @@
 #include "lib/base/parse.h"
 #include "lib/proc/fdinfo.h"
 #include "lib/proc/mountinfo.h"
+#include "lib/proc/pid_stat.h"
 #include "lib/proc/syscall_file.h"
 
 namespace dlprobe {
@@ -249,6 +250,13 @@ Observed<std::vector<int32_t>> list_threads(const Directory& process, int32_t pi
   std::vector<int32_t> tids = thread_ids(names, pid);
   if (tids.size() > limit) tids.resize(limit);
   return tids;
+}
+
+int32_t image_thread(const Directory& process, int32_t pid) {
+  const auto stat = chain(process.read("stat"), parse_pid_stat);
+  if (!stat || stat->state != 'Z') return pid;
+  const auto tids = list_threads(process, pid, 2);
+  return tids && tids->size() > 1 ? tids->back() : pid;
 }
 
 ThreadWait describe_wait(const ProcessAccess& processes, const Directory& process,

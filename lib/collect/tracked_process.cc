@@ -6,6 +6,7 @@
 
 #include "lib/base/parse.h"
 #include "lib/base/secrets.h"
+#include "lib/collect/thread_waits.h"
 #include "lib/proc/pid_cgroup.h"
 #include "lib/proc/pid_limits.h"
 #include "lib/proc/pid_status.h"
@@ -44,6 +45,14 @@ Observed<std::string> memory_cgroup_path(const Directory& process) {
   if (entry == nullptr)
     return failure(ErrorCode::kNotFound, "no memory cgroup in " + join_path(process, "cgroup"));
   return entry->path;
+}
+
+/// Where the program is to be seen: of a main thread that has ended nothing is left.
+std::shared_ptr<const Directory> image_directory(const TrackedProcess& process) {
+  if (process.last_stat.state != 'Z') return process.directory;
+  const int32_t tid = image_thread(*process.directory, process.key.pid);
+  return process.directory->open_directory("task/" + std::to_string(tid))
+      .value_or(process.directory);
 }
 
 std::vector<std::string> split_command_line(std::string_view text) {
@@ -95,7 +104,8 @@ Status read_stat(TrackedProcess& process) {
 }
 
 void read_info(TrackedProcess& process, DeadlineReader& reader, std::vector<Error>& errors) {
-  const Directory& directory = *process.directory;
+  const auto image = image_directory(process);
+  const Directory& directory = *image;
   ProcessInfo& info = process.info;
   RoleFacts& facts = process.facts;
   info.ppid = process.last_stat.ppid;
@@ -104,7 +114,7 @@ void read_info(TrackedProcess& process, DeadlineReader& reader, std::vector<Erro
   info.mount_namespace = namespace_id(directory.read_link("ns/mnt"));
   info.cgroup = memory_cgroup_path(directory);
   info.open_files_limit = chain(directory.read("limits"), parse_open_files_limit);
-  if (const auto command = reader.read(process.directory, "cmdline", kPatienceOnce)) {
+  if (const auto command = reader.read(image, "cmdline", kPatienceOnce)) {
     facts.cmdline = split_command_line(*command);
     info.cmdline = mask_secrets(facts.cmdline);
   } else if (command.error().code != ErrorCode::kVanished &&

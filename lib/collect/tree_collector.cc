@@ -93,7 +93,7 @@ class TreeCollector::Impl {
 
  private:
   static bool lives(const TrackedProcess& process) {
-    return !process.vanished && !process.ended_at && process.last_stat.state != 'Z';
+    return !process.vanished && !process.ended_at && !has_ended(process.last_stat);
   }
 
   void sample(BootNs now) {

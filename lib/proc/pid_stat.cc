@@ -81,6 +81,10 @@ bool is_kernel_thread(const PidStat& stat) {
   return (stat.flags & kPfKthread) != 0;
 }
 
+bool has_ended(const PidStat& stat) {
+  return (stat.state == 'Z' || stat.state == 'X') && stat.threads <= 1;
+}
+
 bool is_forked_without_exec(const PidStat& stat) {
   constexpr uint64_t kPfForkNoExec = 0x00000040;  // include/linux/sched.h
   return (stat.flags & kPfForkNoExec) != 0;

@@ -33,6 +33,10 @@ struct PidStat {
 /// Whether it is a thread of the kernel (PF_KTHREAD).
 bool is_kernel_thread(const PidStat& stat);
 
+/// Whether it is dead: of a process, with all of its threads. One whose main thread alone has ended
+/// (pthread_exit in main) is in state Z, too, and runs.
+bool has_ended(const PidStat& stat);
+
 /// Whether it was forked and has not called execve since (PF_FORKNOEXEC).
 bool is_forked_without_exec(const PidStat& stat);
 

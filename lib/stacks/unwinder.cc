@@ -1,8 +1,11 @@
 #include "lib/stacks/unwinder.h"
 
+#include <fmt/format.h>
 #include <libunwind.h>
 
 #include <map>
+#include <string_view>
+#include <utility>
 
 // Exported by libunwind for its own ptrace library, and what perf uses (tools/perf
 // util/unwind-libunwind-local.c): finds an address in a PT_GNU_EH_FRAME table through the
@@ -38,19 +41,20 @@ struct Unwinder::State {
   unw_addr_space_t target = nullptr;
   const Registers* registers = nullptr;
   bool missed_register = false;
-  std::map<const Mapping*, std::optional<unw_dyn_info_t>> tables;
+  std::optional<uint64_t> unreadable;  ///< the address that could not be read last
+  std::map<const Mapping*, Expected<unw_dyn_info_t>> tables;
 
-  std::optional<unw_dyn_info_t> read_table(const Mapping& mapping) const {
-    const auto& file = modules->file_of(*process, mapping);
-    if (!file) return std::nullopt;
-    const auto bias = (*file)->bias(mapping);
-    const auto range = (*file)->eh_frame_hdr();
-    if (!bias || !range) return std::nullopt;
+  Expected<unw_dyn_info_t> read_table(const Mapping& mapping) const {
+    DLP_TRY(const auto file, modules->file_of(*process, mapping));
+    const auto bias = file->bias(mapping);
+    if (!bias) return failure(ErrorCode::kMalformed, "the file is not what is mapped");
+    const auto range = file->eh_frame_hdr();
+    if (!range) return failure(ErrorCode::kNotFound, "it was linked without one");
     const uint64_t address = range->begin + *bias;
-    const auto head = memory->value<TableHead>(address);
-    if (!head || head->version != 1 || head->count_encoding != kEncodingUdata4 ||
-        head->table_encoding != kEncodingDatarelSdata4) {
-      return std::nullopt;
+    DLP_TRY(const TableHead head, memory->value<TableHead>(address));
+    if (head.version != 1 || head.count_encoding != kEncodingUdata4 ||
+        head.table_encoding != kEncodingDatarelSdata4) {
+      return failure(ErrorCode::kUnsupported, "its encoding is not what linkers write");
     }
     unw_dyn_info_t info{};
     info.start_ip = mapping.begin;
@@ -58,17 +62,36 @@ struct Unwinder::State {
     info.format = UNW_INFO_FORMAT_REMOTE_TABLE;
     info.u.rti.segbase = address;
     info.u.rti.table_data = address + sizeof(TableHead);
-    info.u.rti.table_len = head->count;  // entries of two 32-bit numbers: one word each
+    info.u.rti.table_len = head.count;  // entries of two 32-bit numbers: one word each
     return info;
   }
 
   unw_dyn_info_t* table_of(uint64_t address) {
     const Mapping* mapping = space->find(address);
     if (mapping == nullptr || !mapping->executable) return nullptr;
-    auto [entry, is_new] = tables.try_emplace(mapping);
-    auto& table = entry->second;
-    if (is_new) table = read_table(*mapping);
-    return table ? &*table : nullptr;
+    auto entry = tables.find(mapping);
+    if (entry == tables.end()) entry = tables.emplace(mapping, read_table(*mapping)).first;
+    return entry->second ? &*entry->second : nullptr;
+  }
+
+  /// Why a walk cannot be known to be over at that address; empty: the unwind information of its
+  /// file says so.
+  std::string why_not_over(uint64_t address) {
+    if (table_of(address) != nullptr) return "";
+    const Mapping* mapping = space->find(address);
+    if (mapping == nullptr) return "what called it is not known: its code is not mapped";
+    if (mapping->path.empty()) return "what called it is not known: its code is in no file";
+    const std::string_view path = mapping->path;
+    const auto table = tables.find(mapping);
+    return fmt::format("what called it is not known: no unwind table of {}{}",
+                       path.substr(path.rfind('/') + 1),
+                       table == tables.end() ? "" : " (" + to_string(table->second.error()) + ")");
+  }
+
+  std::string why_cut_off(int step) const {
+    if (missed_register) return "a register that only a stopped thread shows";
+    if (unreadable) return fmt::format("memory at {:#x} cannot be read", *unreadable);
+    return unw_strerror(step);
   }
 
   static State& of(void* argument) { return *static_cast<State*>(argument); }
@@ -93,7 +116,10 @@ struct Unwinder::State {
                         int write, void* argument) {
     if (write != 0) return -UNW_EINVAL;
     const auto word = of(argument).memory->value<uint64_t>(address);
-    if (!word) return -UNW_EINVAL;
+    if (!word) {
+      of(argument).unreadable = address;
+      return -UNW_EINVAL;
+    }
     *value = *word;
     return 0;
   }
@@ -168,16 +194,18 @@ NativeStack Unwinder::unwind(const Registers& registers) {
   }
   stack.program_counters.push_back(registers.program_counter);
   while (stack.program_counters.size() < kMostFrames) {
+    state_->unreadable.reset();
     const int step = unw_step(&cursor);
-    if (step == 0) return stack;
     unw_word_t address = 0;
-    if (step < 0 || unw_get_reg(&cursor, UNW_REG_IP, &address) != 0) {
+    if (step < 0 || (step > 0 && unw_get_reg(&cursor, UNW_REG_IP, &address) != 0)) {
       stack.needs_registers = state_->missed_register;
-      stack.cut_off = state_->missed_register ? "a register that only a stopped thread shows"
-                                              : unw_strerror(step);
+      stack.cut_off = state_->why_cut_off(step);
       return stack;
     }
-    if (address == 0) return stack;
+    if (step == 0 || address == 0) {
+      stack.cut_off = state_->why_not_over(stack.program_counters.back());
+      return stack;
+    }
     stack.program_counters.push_back(address);
   }
   stack.cut_off = "more frames than a stack has";

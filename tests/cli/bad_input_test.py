@@ -138,7 +138,8 @@ class BadInput(unittest.TestCase):
                 target.send_signal(signal.SIGKILL)
                 self.assertEqual(done.returncode, 3, done.stderr)
                 self.assertIn(str(target.pid).encode(), done.stderr)
-                self.assertIn(b"run dlprobe as its user, or as root", done.stderr)
+                self.assertIn(b"it belongs to user id 0, dlprobe runs as user id 65534", done.stderr)
+                self.assertIn(f"what would help: sudo dlprobe attach {target.pid}".encode(), done.stderr)
                 self.assertEqual(done.stderr.count(b"\n"), 1, done.stderr)
 
     @unittest.skipUnless(HAS_LOADER, "the reference loader was not built: needs libtorch-dev and libopencv-dev")

@@ -1,5 +1,6 @@
 """What the tests of the command line share: running dlprobe, and private /dev/shm mounts."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -56,3 +57,26 @@ def children():
 def python_program(text, *arguments):
     """The command line of a Python program given as text."""
     return [sys.executable, "-c", text, *arguments]
+
+
+# Traces a process, as a debugger does, until the end of its input; its name is "the-debugger".
+TRACER = """
+import ctypes, sys
+libc = ctypes.CDLL(None, use_errno=True)
+libc.ptrace.argtypes = [ctypes.c_long] * 4
+PR_SET_NAME, PTRACE_SEIZE = 15, 0x4206
+libc.prctl(PR_SET_NAME, b"the-debugger")
+print(libc.ptrace(PTRACE_SEIZE, int(sys.argv[1]), 0, 0), flush=True)
+sys.stdin.readline()
+"""
+
+
+@contextlib.contextmanager
+def traced(pid):
+    """The process (its main thread) is traced by another program in the block."""
+    with subprocess.Popen(python_program(TRACER, str(pid)), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as tracer:
+        try:
+            assert tracer.stdout.readline() == b"0\n", "ptrace was refused"
+            yield
+        finally:
+            tracer.stdin.close()

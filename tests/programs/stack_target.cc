@@ -3,24 +3,32 @@
 /// usage: stack_target MODE [THREADS]
 ///   block       threads wait on a condition variable
 ///   spin        threads count; a line of input is answered with "count N" of all of them
-///   gaps        as spin, and each measures its own pauses: "gap NS" is the longest since the last
-///   line nodump      as block with one thread, and not dumpable exitmain    the main thread ends,
-///   another stays namespace   a child in a pid namespace of its own waits for a mutex that another
-///   thread holds clock       threads call clock_gettime for ever: in the vdso most of the time
+///   gaps        as block, and one measures its own pauses: "gap NS" is the longest since the last
+///               line
+///   nodump      as block with one thread, and not dumpable
+///   exitmain    the main thread ends, another stays
+///   namespace   a child in a pid namespace of its own waits for a mutex that another thread holds
+///   clock       threads call clock_gettime for ever: in the vdso most of the time
+///   vanish      threads map and unmap memory for ever, and a part of the stack of one that waits
+///               comes and goes
 ///
 /// It says "pid N" (of the process to look at) when it is ready and ends at the end of its input.
 
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>  // NOLINT(modernize-deprecated-headers): kill is POSIX
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
@@ -67,6 +75,52 @@ void measure_gaps() {
 void read_clock() {
   ++ready;
   while (Clock::now().time_since_epoch().count() != 0) {
+  }
+}
+
+constexpr size_t kPage = 4096;
+constexpr size_t kLostBytes = 4 * kPage;
+
+void map_and_unmap() {
+  constexpr size_t kBytes = 64 * kPage;
+  ++ready;
+  while (true) {
+    void* memory =
+        ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) continue;
+    static_cast<volatile char*>(memory)[kBytes / 2] = 1;
+    ::mprotect(memory, kBytes / 4, PROT_NONE);
+    ::munmap(memory, kBytes);
+  }
+}
+
+std::atomic<std::byte*> lost{nullptr};
+
+/// With `depth` frames of two pages each below it. The pages of the middle ones are those to lose:
+/// not the last, of the wait, and not the first, near which the thread's own data is.
+// NOLINTNEXTLINE(misc-no-recursion)
+[[gnu::noinline]] void wait_deeply(int depth) {
+  std::array<std::byte, 2 * kPage> room{};
+  std::byte* volatile here = room.data();
+  if (depth == 6) {
+    std::byte* address = here;
+    lost = address - reinterpret_cast<uintptr_t>(address) % kPage;  // NOLINT: to round it down
+  }
+  if (depth == 0) {
+    ++ready;
+    ::pause();
+  } else {
+    wait_deeply(depth - 1);
+  }
+  *here = std::byte{1};  // no tail call
+}
+
+[[noreturn]] void lose_stack() {
+  while (true) {
+    ::mprotect(lost, kLostBytes, PROT_NONE);
+    std::this_thread::yield();
+    ::mprotect(lost, kLostBytes, PROT_READ | PROT_WRITE);
+    std::this_thread::yield();
   }
 }
 
@@ -139,6 +193,10 @@ int main(int argc, char** argv) {
     start(threads, wait_for_ever);
   } else if (mode == "clock") {
     start(threads, read_clock);
+  } else if (mode == "vanish") {
+    start(1, [] { wait_deeply(12); });
+    start(2, map_and_unmap);
+    std::thread(lose_stack).detach();
   } else {
     start(threads, wait_for_ever);
   }

@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include "lib/base/parse.h"
+#include "lib/collect/access_gap.h"
 #include "lib/collect/climb.h"
+#include "lib/collect/thread_waits.h"
 #include "lib/collect/tracked_process.h"
 #include "lib/proc/pid_stat.h"
 #include "lib/proc/pid_status.h"
@@ -14,31 +16,33 @@ namespace dlprobe {
 namespace {
 
 std::string folder_of(int32_t pid) {
-  return fmt::format("/proc/{}/", pid);
+  return fmt::format("proc/{}", pid);
 }
 
 // The kernel opens /proc/TID for every thread, although it lists processes alone.
 int32_t process_of(const Machine& machine, int32_t id) {
-  const auto status = chain(machine.root->read(folder_of(id) + "status"),
+  const auto status = chain(machine.root->read(folder_of(id) + "/status"),
                             [](const std::string& text) { return parse_pid_status(text); });
   return status ? status->tgid : id;
 }
 
 // A zombie has nothing left to look at; somebody else's process may not be looked into.
 Status check_that_it_can_be_seen(const Machine& machine, const ProcessKey& key) {
-  const std::string process = fmt::format("process {}", key.pid);
-  DLP_TRY(const std::string text, machine.root->read(folder_of(key.pid) + "stat"));
+  DLP_TRY(const auto process, machine.root->open_directory(folder_of(key.pid)));
+  DLP_TRY(const std::string text, process->read("stat"));
   DLP_TRY(const PidStat stat, parse_pid_stat(text));
-  if (stat.state == 'Z' || stat.state == 'X') {
-    return failure(ErrorCode::kVanished,
-                   process + " has ended (a zombie): name a process that still runs");
+  if (has_ended(stat)) {
+    return failure(
+        ErrorCode::kVanished,
+        fmt::format("process {} has ended (a zombie): name a process that still runs", key.pid));
   }
-  if (const auto root = machine.root->stat(folder_of(key.pid) + "root/."); !root) {
-    Error error = root.error();
-    error.context = "look into " + process + " (run dlprobe as its user, or as root)";
-    return std::unexpected(std::move(error));
-  }
-  return {};
+  const int32_t thread = image_thread(*process, key.pid);
+  const auto root = process->stat(fmt::format("task/{}/root/.", thread));
+  if (root) return {};
+  const Gap gap = access_gap(*machine.root, *process, key.pid, root.error());
+  const std::string help = gap.remedy.empty() ? "" : "; what would help: " + gap.remedy;
+  return failure(root.error().code,
+                 fmt::format("cannot look into process {}: {}{}", key.pid, gap.why, help));
 }
 
 Expected<ClimbResult> stay(const Machine& machine, int32_t pid) {

@@ -90,6 +90,14 @@ TEST(PidStat, CommMayHoldBlanksParenthesesAndNewlines) {
   }
 }
 
+TEST(PidStat, AProcessHasEndedWhenAllOfItsThreadsHave) {
+  EXPECT_FALSE(has_ended({.state = 'R', .threads = 1}));
+  EXPECT_TRUE(has_ended({.state = 'Z', .threads = 1}));
+  EXPECT_TRUE(has_ended({.state = 'X', .threads = 0}));
+  // Its main thread has called pthread_exit.
+  EXPECT_FALSE(has_ended({.state = 'Z', .threads = 2}));
+}
+
 TEST(PidStat, RefusesEveryTruncation) {
   expect_every_truncation_refused(kStat, parse_pid_stat);
 }
