@@ -130,7 +130,8 @@ std::span<const uint8_t> section_bytes(Elf* elf, std::string_view name) {
   for_each_section(elf, [&](Elf_Scn* section, const GElf_Shdr& header) {
     const char* text = elf_strptr(elf, strings, header.sh_name);
     if (text == nullptr || text != name) return true;
-    if (Elf_Data* data = elf_rawdata(section, nullptr); data != nullptr) {
+    // One that has no bytes in the file (SHT_NOBITS) has a size all the same.
+    if (Elf_Data* data = elf_rawdata(section, nullptr); data != nullptr && data->d_buf != nullptr) {
       bytes = {static_cast<const uint8_t*>(data->d_buf), data->d_size};
     }
     return false;

@@ -14,6 +14,9 @@ namespace dlprobe {
 namespace {
 
 constexpr size_t kMostFrames = 4096;
+// Of memory that one walk reads. A frame takes some hundreds at the most, but a DWARF expression
+// may jump back (DW_OP_skip), and libunwind follows it without end.
+constexpr size_t kMostWords = 4'000'000;
 constexpr uint8_t kEncodingUdata4 = 0x03;         // DW_EH_PE_udata4
 constexpr uint8_t kEncodingDatarelSdata4 = 0x3b;  // DW_EH_PE_datarel | DW_EH_PE_sdata4
 
@@ -38,6 +41,7 @@ struct Unwinder::State {
   unw_addr_space_t target = nullptr;
   const Registers* registers = nullptr;
   bool missed_register = false;
+  size_t words_left = 0;
   std::map<const Mapping*, std::optional<unw_dyn_info_t>> tables;
 
   std::optional<unw_dyn_info_t> read_table(const Mapping& mapping) const {
@@ -71,6 +75,12 @@ struct Unwinder::State {
     return table ? &*table : nullptr;
   }
 
+  std::string why_cut_off(int step) const {
+    if (words_left == 0) return "unwind information that does not end";
+    if (missed_register) return "a register that only a stopped thread shows";
+    return unw_strerror(step);
+  }
+
   static State& of(void* argument) { return *static_cast<State*>(argument); }
 
   static int find_proc_info(unw_addr_space_t target, unw_word_t address, unw_proc_info_t* info,
@@ -91,8 +101,10 @@ struct Unwinder::State {
 
   static int access_mem(unw_addr_space_t /*target*/, unw_word_t address, unw_word_t* value,
                         int write, void* argument) {
-    if (write != 0) return -UNW_EINVAL;
-    const auto word = of(argument).memory->value<uint64_t>(address);
+    State& state = of(argument);
+    if (write != 0 || state.words_left == 0) return -UNW_EINVAL;
+    --state.words_left;
+    const auto word = state.memory->value<uint64_t>(address);
     if (!word) return -UNW_EINVAL;
     *value = *word;
     return 0;
@@ -161,6 +173,7 @@ NativeStack Unwinder::unwind(const Registers& registers) {
   NativeStack stack;
   state_->registers = &registers;
   state_->missed_register = false;
+  state_->words_left = kMostWords;
   unw_cursor_t cursor{};
   if (state_->target == nullptr || unw_init_remote(&cursor, state_->target, state_.get()) != 0) {
     stack.cut_off = "libunwind could not begin";
@@ -173,8 +186,7 @@ NativeStack Unwinder::unwind(const Registers& registers) {
     unw_word_t address = 0;
     if (step < 0 || unw_get_reg(&cursor, UNW_REG_IP, &address) != 0) {
       stack.needs_registers = state_->missed_register;
-      stack.cut_off = state_->missed_register ? "a register that only a stopped thread shows"
-                                              : unw_strerror(step);
+      stack.cut_off = state_->why_cut_off(step);
       return stack;
     }
     if (address == 0) return stack;

@@ -14,7 +14,7 @@
 namespace dlprobe {
 
 /// A machine's files in memory. Paths are absolute; folders are there when something is in them.
-class FakeFiles final : public Directory {
+class FakeFiles : public Directory {
  public:
   FakeFiles() : state_(std::make_shared<State>()) {}
 

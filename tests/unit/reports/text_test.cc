@@ -149,8 +149,9 @@ TEST(TextReport, SeveralProbesCountWhatTheyLookedFor) {
   each.recording.header.invocation.probe = "attach";
   each.verdict = {};
   const std::string text = text_of(each);
-  EXPECT_THAT(text, HasSubstr("  8 causes in shared memory: not seen\n"));
-  EXPECT_THAT(text, HasSubstr("causes in locks, waits and stopped processes: not seen\n"));
+  EXPECT_THAT(text, HasSubstr("  Shared memory: 8 known causes, none of them seen\n"));
+  EXPECT_THAT(
+      text, HasSubstr("Locks, waits and stopped processes: 14 known causes, none of them seen\n"));
   EXPECT_THAT(text_of(each, {.verbosity = 1}), HasSubstr("DLP0301 not seen"));
 }
 
