@@ -45,6 +45,39 @@ std::optional<int64_t> owner_of(const Json& thread) {
   return integer_at(futex, "owner_tid");
 }
 
+using Needs = std::map<int64_t, std::set<int64_t>>;  // whom each waits for
+
+Needs reversed(const Needs& needs) {
+  Needs result;
+  for (const auto& [pid, others] : needs) {
+    for (const int64_t other : others)
+      result[other].insert(pid);
+  }
+  return result;
+}
+
+/// Without those who wait for nobody, and then those who wait for nobody any more.
+Needs without_ends(Needs needs) {
+  const Needs waiters = reversed(needs);
+  std::vector<int64_t> ends;
+  for (const auto& [pid, unused] : waiters) {
+    if (!needs.contains(pid)) ends.push_back(pid);
+  }
+  while (!ends.empty()) {
+    const int64_t end = ends.back();
+    ends.pop_back();
+    const auto of_end = waiters.find(end);
+    if (of_end == waiters.end()) continue;
+    for (const int64_t waiter : of_end->second) {
+      const auto place = needs.find(waiter);
+      if (place == needs.end() || place->second.erase(end) == 0 || !place->second.empty()) continue;
+      needs.erase(place);
+      ends.push_back(waiter);
+    }
+  }
+  return needs;
+}
+
 }  // namespace
 
 AlikeWaits::AlikeWaits(const Json& processes, const Json& channel_ends, const Json& wait_graph) {
@@ -116,8 +149,8 @@ std::string AlikeWaits::key_among_processes(const Json& process, const Json& thr
          (is_own ? fmt::format("|its thread {}", place->second.index) : fmt::format("|{}", *owner));
 }
 
-std::map<int64_t, std::set<int64_t>> AlikeWaits::needs_among(const std::set<int64_t>& pids) const {
-  std::map<int64_t, std::set<int64_t>> needs;
+AlikeWaits::Needs AlikeWaits::needs_among(const std::set<int64_t>& pids) const {
+  Needs needs;
   for (const auto& [name, object] : objects_) {
     for (const int64_t waiter : object.waiters) {
       if (!pids.contains(waiter)) continue;
@@ -131,20 +164,11 @@ std::map<int64_t, std::set<int64_t>> AlikeWaits::needs_among(const std::set<int6
 }
 
 std::set<int64_t> AlikeWaits::in_circle(const std::set<int64_t>& pids) const {
-  std::map<int64_t, std::set<int64_t>> needs = needs_among(pids);
-  // Who waits for nobody, or is waited for by nobody, is in no circle; nor are then its neighbours.
-  for (bool changes = true; changes;) {
-    std::set<int64_t> awaited;
-    for (auto& [pid, others] : needs) {
-      std::erase_if(others, [&](int64_t other) { return !needs.contains(other); });
-      awaited.insert(others.begin(), others.end());
-    }
-    changes = std::erase_if(needs, [&](const auto& entry) {
-                return entry.second.empty() || !awaited.contains(entry.first);
-              }) > 0;
-  }
+  // Who waits for nobody is in no circle, nor is then who waits for these alone; and likewise who
+  // is waited for by nobody.
+  const Needs needs = without_ends(needs_among(pids));
   std::set<int64_t> result;
-  for (const auto& [pid, others] : needs)
+  for (const auto& [pid, others] : without_ends(reversed(needs)))
     result.insert(pid);
   return result;
 }

@@ -52,9 +52,11 @@ class AlikeWaits {
     std::set<int64_t> holders;  ///< pids of who could end the wait
   };
 
+  using Needs = std::map<int64_t, std::set<int64_t>>;  ///< whom each waits for
+
   void add_channels(const Json& processes, const Json& channel_ends);
   void add_graph(const Json& graph);
-  std::map<int64_t, std::set<int64_t>> needs_among(const std::set<int64_t>& pids) const;
+  Needs needs_among(const std::set<int64_t>& pids) const;
   /// Those of `pids` that stand in a circle of some of them, each waiting for the next.
   std::set<int64_t> in_circle(const std::set<int64_t>& pids) const;
 

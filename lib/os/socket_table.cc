@@ -36,8 +36,8 @@ Expected<UniqueFd> open_netlink() {
 }
 
 bool is_own_namespace(const std::string& path) {
-  struct stat own {};
-  struct stat other {};
+  struct stat own{};
+  struct stat other{};
   return ::stat("/proc/self/ns/net", &own) == 0 && ::stat(path.c_str(), &other) == 0 &&
          own.st_dev == other.st_dev && own.st_ino == other.st_ino;
 }

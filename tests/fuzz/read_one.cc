@@ -169,8 +169,8 @@ void read_lines(Bytes bytes) {
   constexpr std::array kFormats = {PythonLineTable::kDeltas, PythonLineTable::kRanges,
                                    PythonLineTable::kLocations};
   for (const PythonLineTable format : kFormats) {
-    for (const int64_t position : {0, 7, 1000})
-      [[maybe_unused]] const auto line = python_line_at(format, bytes, 1, position);
+    for (const int64_t position : {0, 7, 1000}) [[maybe_unused]]
+      const auto line = python_line_at(format, bytes, 1, position);
   }
 }
 
@@ -211,8 +211,8 @@ size_t read_locks(Bytes bytes) {
   find_place_on_stack(memory, space, fuzz::kSemaphore, fuzz::kRuntime + 8, places);
   const std::array semaphores = {fuzz::kSemaphore, fuzz::kSemaphore + 32};
   const PointerScan scan(access, 1, space);
-  for (int i = 0; i < 2; ++i)
-    [[maybe_unused]] const auto locks = find_python_locks(scan, memory, semaphores, places);
+  for (int i = 0; i < 2; ++i) [[maybe_unused]]
+    const auto locks = find_python_locks(scan, memory, semaphores, places);
   const auto pool = read_openmp_pool(memory, fuzz::kGetMaxThreads, fuzz::kThreadPointer);
   return places.size() + (pool ? 1 : 0);
 }

@@ -17,7 +17,7 @@ namespace dlprobe {
 class FakeMemory final : public Memory {
  public:
   template <class T>
-  requires std::is_trivially_copyable_v<T>
+    requires std::is_trivially_copyable_v<T>
   void set(uint64_t address, const T& value) {
     write(address, std::as_bytes(std::span(&value, 1)));
   }

@@ -22,7 +22,7 @@ namespace dlprobe {
 namespace {
 
 uint64_t inode_of(const UniqueFd& file) {
-  struct stat stat {};
+  struct stat stat{};
   return ::fstat(file.get(), &stat) == 0 ? stat.st_ino : 0;
 }
 
