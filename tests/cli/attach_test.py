@@ -43,8 +43,8 @@ def stands_here(read_end, *unused):
         os.close(end)
     os.read(read_end, 1)
     os._exit(0)
-if os.fork() == 0: stands_here(ours[0], ours[1], theirs[0])
-if os.fork() == 0: stands_here(theirs[0], theirs[1], ours[0])
+for ends in ((ours[0], ours[1], theirs[0]), (theirs[0], theirs[1], ours[0])):
+    if os.fork() == 0: stands_here(*ends)
 print(os.getpid(), os.getpid(), flush=True)
 sys.stdin.readline()
 """
