@@ -16,7 +16,7 @@ namespace {
 constexpr size_t kMostFrames = 4096;
 // Of memory that one walk reads. A frame takes some hundreds at the most, but a DWARF expression
 // may jump back (DW_OP_skip), and libunwind follows it without end.
-constexpr size_t kMostWords = 4'000'000;
+constexpr size_t kMostWords = 1'000'000;
 constexpr uint8_t kEncodingUdata4 = 0x03;         // DW_EH_PE_udata4
 constexpr uint8_t kEncodingDatarelSdata4 = 0x3b;  // DW_EH_PE_datarel | DW_EH_PE_sdata4
 

@@ -269,7 +269,8 @@ void fill_memory(FakeMemory& memory, std::span<const std::byte> bytes) {
   while (bytes.size() >= kHeadBytes) {
     const uint64_t address = take<uint32_t>(bytes);
     const uint64_t pages = std::min<uint64_t>(take<uint16_t>(bytes), pages_left);
-    const size_t count = std::min<size_t>(take<uint16_t>(bytes), bytes.size());
+    const size_t told = take<uint16_t>(bytes);
+    const size_t count = std::min(told, bytes.size());
     pages_left -= pages;
     memory.map(address / kPageBytes * kPageBytes, pages * kPageBytes);
     memory.write(address, bytes.first(count));

@@ -12,7 +12,8 @@ namespace dlprobe {
 namespace {
 
 /// tests/fuzz/corpus_of_bytes/READER/*: seeds that are understood, and below a folder `odd` every
-/// input that ever broke the reader. Each is given whole, and cut off at many places.
+/// input that ever broke the reader. Each
+/// is given whole, seeds cut off at many places, too.
 TEST(FuzzCorpus, EveryReaderComesBack) {
   size_t files = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(DLPROBE_FUZZ_CORPUS)) {
@@ -28,9 +29,9 @@ TEST(FuzzCorpus, EveryReaderComesBack) {
     const auto understood = read_one(reader, bytes);
     ASSERT_TRUE(understood) << "no reader for " << entry.path();
     EXPECT_TRUE(is_odd || *understood > 0) << entry.path();
-    constexpr size_t kCuts = 32;
-    for (size_t cut = 0; cut < kCuts; ++cut)
-      read_one(reader, bytes.first(bytes.size() * cut / kCuts));
+    const size_t cuts = is_odd ? 0 : 32;
+    for (size_t cut = 0; cut < cuts; ++cut)
+      read_one(reader, bytes.first(bytes.size() * cut / cuts));
     ++files;
   }
   EXPECT_GE(files, 18U);
