@@ -12,8 +12,7 @@ namespace dlprobe {
 namespace {
 
 /// tests/fuzz/corpus_of_bytes/READER/*: seeds that are understood, and below a folder `odd` every
-/// input that ever broke the reader. Each
-/// is given whole, seeds cut off at many places, too.
+/// input that ever broke the reader. Each is given whole, seeds cut off at many places, too.
 TEST(FuzzCorpus, EveryReaderComesBack) {
   size_t files = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(DLPROBE_FUZZ_CORPUS)) {
