@@ -3,6 +3,7 @@
 #include <string_view>
 #include <utility>
 
+#include "lib/base/units.h"
 #include "probes/deadlock_facts.h"
 #include "probes/facts.h"
 #include "probes/waits.h"
@@ -270,7 +271,7 @@ class NeedReader {
               .others_may = futex.timed};
     for (const size_t other : others_of_the_process())
       if (is_pool_thread(*facts_.threads[other].thread, library)) need.providers.push_back(other);
-    need.words = "an OpenMP team of " + std::to_string(futex.team_size) + " threads in " + library;
+    need.words = "an OpenMP team of " + counted(futex.team_size, "thread") + " in " + library;
     if (need.providers.size() + 1 < futex.team_size) {
       need.words += ", of which " + std::to_string(need.providers.size() + 1) + " exist";
       need.providers.clear();
@@ -450,8 +451,8 @@ class NeedReader {
       }
     }
     const WaitedFile& first = files.front();
-    need.words = files.size() > 1 ? "one of " + std::to_string(files.size()) + " files"
-                                  : words_of(first, for_data);
+    need.words =
+        files.size() > 1 ? "one of " + counted(files.size(), "file") : words_of(first, for_data);
     if (other_end(first)) {
       need.object = first.kind + " " + std::to_string(first.inode);
       need.label = need.object;

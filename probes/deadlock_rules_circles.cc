@@ -215,9 +215,10 @@ RootCause lost_work(const DeadlockFacts& facts, size_t trainer, const std::set<s
   Finding finding =
       finding_about(facts, FindingCode::kBatchLostInWorker,
                     stands >= kLong ? Confidence::kCertain : Confidence::kLikely, waiter);
-  finding.message = name_of(facts, waiter) + " waits for a result, and all " +
-                    std::to_string(idle.size()) +
-                    " processes that could make one wait for work: a task or its result was lost";
+  finding.message = name_of(facts, waiter) + " waits for a result, and " +
+                    all_of(idle.size(), "process") + " that could make one " +
+                    (idle.size() == 1 ? "waits" : "wait") +
+                    " for work: a task or its result was lost";
   for (const size_t each : idle)
     finding.processes.push_back(facts.threads[each].process->key);
   const bool by_signal =

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/base/units.h"
 #include "probes/deadlock_rules.h"
 #include "probes/facts.h"
 
@@ -93,8 +94,11 @@ RootCause dead_holder(const DeadlockFacts& facts, size_t index) {
         static_cast<size_t>(std::ranges::count(process.sem_locks, inode, &SemLockState::inode));
   }
   finding.message =
-      name_of(facts, waiter) + " waits for a multiprocessing lock that is taken, and none of the " +
-      std::to_string(sharers) + " living processes that share it has taken it: its holder is dead";
+      name_of(facts, waiter) + " waits for a multiprocessing lock that is taken, and " +
+      (sharers == 1
+           ? "the only living process that shares it has not taken it"
+           : "none of the " + counted(sharers, "living process") + " that share it has taken it") +
+      ": its holder is dead";
   if (may_be_saved(facts, waiter)) {
     finding.severity = Severity::kWarning;
     finding.confidence = Confidence::kLikely;
@@ -167,8 +171,8 @@ std::optional<RootCause> gil_holder(const DeadlockFacts& facts, const ProcessSna
   // A sleep ends by itself.
   if (holder.need.kind == NeedKind::kNothing) finding.severity = Severity::kWarning;
   finding.message = name_of(facts, holder) + " holds the GIL while it waits for " +
-                    holder.need.words + "; " + std::to_string(waiters) +
-                    (waiters == 1 ? " other thread" : " other threads") +
+                    holder.need.words + "; " +
+                    counted(static_cast<uint64_t>(waiters), "other thread") +
                     " of its process cannot run Python code meanwhile";
   finding.evidence.push_back(text_fact("gil_holder", std::to_string(holder.thread->tid),
                                        "last_holder of CPython's GIL", facts.last->at));

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "lib/base/units.h"
 #include "probes/deadlock_rules.h"
 #include "probes/facts.h"
 
@@ -29,8 +30,8 @@ RootCause lost_team(const DeadlockFacts& facts, size_t index) {
   Finding finding =
       finding_about(facts, FindingCode::kForkLostThreadPool, Confidence::kCertain, waiter);
   finding.message =
-      name_of(facts, waiter) + " waits in " + library + " for a team of " + std::to_string(team) +
-      " threads, and " +
+      name_of(facts, waiter) + " waits in " + library + " for a team of " +
+      counted(team, "thread") + ", and " +
       (members == 1 ? "it is the only one here" : "only " + std::to_string(members) + " are here") +
       ": the others were not copied by fork";
   finding.evidence.push_back(count_fact("team_size", team, "gomp_barrier_t", facts.last->at));

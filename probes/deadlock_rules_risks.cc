@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "lib/base/library_name.h"
+#include "lib/base/units.h"
 #include "probes/deadlock_rules.h"
 #include "probes/facts.h"
 
@@ -97,14 +98,9 @@ std::string name_of_all(const Run& run, const std::vector<ProcessKey>& keys) {
   return keys.size() == 1 ? first : first + " and " + std::to_string(keys.size() - 1) + " more";
 }
 
-std::string threads_text(size_t count) {
-  return std::to_string(count) + (count == 1 ? " thread" : " threads");
-}
-
 std::string text_of(const LostThreads& lost) {
-  std::string text = std::string(base_name(lost.file)) + ": " + threads_text(lost.in_parent) +
-                     " before the fork, none in " + std::to_string(lost.workers.size()) +
-                     (lost.workers.size() == 1 ? " worker" : " workers");
+  std::string text = std::string(base_name(lost.file)) + ": " + counted(lost.in_parent, "thread") +
+                     " before the fork, none in " + counted(lost.workers.size(), "worker");
   if (lost.next_team > 0) {
     text += "; its next parallel region asks for " + std::to_string(lost.next_team);
   }
@@ -201,11 +197,11 @@ std::optional<Finding> two_runtimes(const DeadlockFacts& facts, int cpus) {
   std::string words;
   for (const Runtime& runtime : shown) {
     const std::string name(base_name(runtime.library->file));
-    words += (words.empty() ? "" : ", ") + name + " (" + threads_text(runtime.threads) + ")";
+    words += (words.empty() ? "" : ", ") + name + " (" + counted(runtime.threads, "thread") + ")";
     finding.discriminator += (finding.discriminator.empty() ? "" : ", ") + name;
     finding.evidence.push_back(text_fact("openmp_runtime",
                                          runtime.library->file + ": " +
-                                             threads_text(runtime.threads) + ", " +
+                                             counted(runtime.threads, "thread") + ", " +
                                              std::to_string(runtime.busy) + " busy",
                                          "/proc/PID/maps, stacks of all threads", facts.last->at));
   }

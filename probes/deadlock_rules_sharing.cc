@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lib/base/library_name.h"
+#include "lib/base/units.h"
 #include "probes/deadlock_rules.h"
 #include "probes/facts.h"
 #include "probes/waits.h"
@@ -115,9 +116,8 @@ Finding finding_of(const DeadlockFacts& facts, const SharedPosition& shared,
     const auto& [alone, maybe, of_others] = moves->second;
     finding.evidence.push_back(text_fact(
         "position_moved",
-        "while " + describe(*facts.run, reader) + " alone read: " + std::to_string(alone) +
-            " times, it and others: " + std::to_string(maybe) +
-            ", others: " + std::to_string(of_others),
+        "while " + describe(*facts.run, reader) + " alone read: " + counted(alone, "time") +
+            ", it and others: " + std::to_string(maybe) + ", others: " + std::to_string(of_others),
         "/proc/PID/io beside /proc/PID/fdinfo/FD", facts.last->at));
   }
   if (at_once) {

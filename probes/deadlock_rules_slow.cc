@@ -136,9 +136,10 @@ std::optional<RootCause> stuck_consumer(const DeadlockFacts& facts, const Thread
   if (workers == 0 || !stands) return std::nullopt;
   Finding finding = finding_about(facts, FindingCode::kConsumerStuck, Confidence::kLikely, trainer);
   if (facts.span < kWorthAWarning) finding.severity = Severity::kInfo;
-  finding.message = "The loader is fine: all " + std::to_string(workers) +
-                    " workers have done their work and wait; " + name_of(facts, trainer) +
-                    " waits for " + trainer.need.words + place_of(trainer);
+  finding.message =
+      "The loader is fine: " + all_of(workers, "worker") +
+      (workers == 1 ? " has done its work and waits; " : " have done their work and wait; ") +
+      name_of(facts, trainer) + " waits for " + trainer.need.words + place_of(trainer);
   finding.evidence.push_back(count_fact(
       "idle_workers", workers, "/proc/PID/task/TID/syscall, /proc/PID/fd", facts.last->at));
   finding.remedies.push_back(

@@ -279,8 +279,8 @@ ShmDemand shm_demand(const ShmFacts& facts) {
     demand.batch_bytes = round_up_to_pages(facts.segment_bytes(), facts.page_size);
     demand.bytes = (facts.most_workers * kDefaultPrefetchFactor + kInTrainer) * demand.batch_bytes;
     demand.most_bytes = demand.bytes + demand.batch_bytes;
-    demand.formula = "(" + std::to_string(facts.most_workers) +
-                     " workers x 2 prefetched, the default, + 1 in the training loop) x " +
+    demand.formula = "(" + counted(facts.most_workers, "worker") +
+                     " x 2 prefetched, the default, + 1 in the training loop) x " +
                      format_bytes(demand.batch_bytes) + ", the largest segment seen";
   }
   return demand;

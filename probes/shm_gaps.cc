@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "lib/base/units.h"
 #include "probes/facts.h"
 #include "probes/shm_rules.h"
 
@@ -90,7 +91,7 @@ std::optional<Gap> gap_of_holders(const ShmFacts& facts) {
                        static_cast<uint64_t>(ledger.unexplained_bytes) * 10 > facts.size_bytes();
   if (!matters) return std::nullopt;
   return Gap{.what = "who holds a part of " + facts.mount->mount_point,
-             .why = std::to_string(ledger.processes_unreadable) + " processes may not be read",
+             .why = counted(ledger.processes_unreadable, "process") + " may not be read",
              .effect = "whether another job holds it cannot be said",
              .remedy = std::string(kNeedsReading)};
 }

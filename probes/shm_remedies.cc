@@ -131,8 +131,8 @@ std::vector<Remedy> remedies_in_code(const ShmFacts& facts, const ShmDemand& dem
   constexpr uint64_t kBesidePrefetched = 2;
   if (batches > kBesidePrefetched && workers >= 1) {
     const uint64_t fitting = std::min(workers, batches - kBesidePrefetched);
-    remedy.title = "Keep at most " + std::to_string(batches) +
-                   " batches in flight: fewer workers, a smaller prefetch_factor";
+    remedy.title = "Keep at most " + counted(batches, "batch") +
+                   " in flight: fewer workers, a smaller prefetch_factor";
     remedy.commands = {"DataLoader(..., num_workers=" + std::to_string(fitting) +
                        ", prefetch_factor=1)"};
   } else {

@@ -229,9 +229,10 @@ std::optional<Finding> stale_files(const ShmFacts& facts, const ShmBlame* blame,
   Finding finding =
       new_finding(FindingCode::kShmStaleFiles, proven ? Confidence::kCertain : Confidence::kLikely);
   finding.severity = severity_of_waste(facts, stale.bytes);
-  finding.message = std::to_string(stale.segments.size()) + " files with " +
-                    format_bytes(stale.bytes) + " in " + facts.mount->mount_point +
-                    " belong to nobody any more";
+  finding.message =
+      counted(stale.segments.size(), "file") + " with " + format_bytes(stale.bytes) + " in " +
+      facts.mount->mount_point +
+      (stale.segments.size() == 1 ? " belongs to nobody any more" : " belong to nobody any more");
   const uint64_t own_bytes = bytes_of_tree(facts, stale);
   if (own_bytes == stale.bytes) {
     finding.message += "; processes of this run left them";
@@ -248,10 +249,10 @@ std::optional<Finding> stale_files(const ShmFacts& facts, const ShmBlame* blame,
   finding.evidence.push_back(
       count_fact("processes_unreadable", ledger->processes_unreadable, kScanSource, ledger->at));
   add_named(finding, stale, ledger->at);
-  finding.alternatives.push_back(
-      {.cause = "DLP0105",
-       .why_not = "none of the " + std::to_string(ledger->processes_scanned) +
-                  " processes that were looked at has one of them open or mapped"});
+  finding.alternatives.push_back({.cause = "DLP0105",
+                                  .why_not = "of the " +
+                                             counted(ledger->processes_scanned, "process") +
+                                             " looked at none has one of them open or mapped"});
   add_blame(finding, facts, blame);
   finding.remedies.push_back(remedy_remove(facts, stale.segments));
   return finding;
@@ -271,8 +272,9 @@ std::optional<Finding> leak(const ShmFacts& facts, const ShmBlame* blame,
       new_finding(FindingCode::kShmLeak, all_known ? Confidence::kCertain : Confidence::kLikely);
   const uint64_t size = facts.size_bytes();
   if (known_bytes < std::max<uint64_t>(size / 20, 1)) finding.severity = Severity::kWarning;
-  finding.message = std::to_string(leaked.segments.size()) + " files with " +
-                    format_bytes(leaked.bytes) + " of dead workers stay in " +
+  finding.message = counted(leaked.segments.size(), "file") + " with " +
+                    format_bytes(leaked.bytes) + " of dead workers " +
+                    (leaked.segments.size() == 1 ? "stays in " : "stay in ") +
                     facts.mount->mount_point + " while trainer " +
                     std::to_string(facts.trainer->key.pid) + " lives";
   finding.processes = {facts.trainer->key};

@@ -21,8 +21,8 @@ std::string pause_text(const Json& process);
 /// Where a process of this role stands in a list for people: the trainer first, then workers.
 int role_rank(std::string_view role);
 
-/// The same text for two waits that differ in numbers alone: addresses, inodes, ids. To fold what
-/// is alike.
+/// The same text for two that differ in numbers alone: addresses, inodes, ids. To fold what is
+/// alike where the numbers do not matter (for waits: AlikeWaits).
 std::string without_numbers(std::string_view text);
 
 /// Numbers as "4711, 4713-4719".

@@ -81,7 +81,7 @@ size_t count_samples(const Recording& recording) {
 }
 
 std::string describe_runs(const Recording& recording) {
-  return recording.runs.size() == 1 ? "1 run" : fmt::format("{} runs", recording.runs.size());
+  return counted(recording.runs.size(), "run");
 }
 
 std::string shm_peak_text(const Recording& recording) {
@@ -100,9 +100,9 @@ std::string describe_looks(const Recording& recording) {
     watched += span.end - span.begin;
   }
   std::string text =
-      fmt::format("watched {} process{} for {}, {} look{} at their stacks", processes,
-                  processes == 1 ? "" : "es", format_duration(std::chrono::nanoseconds(watched)),
-                  looks, looks == 1 ? "" : "s");
+      fmt::format("watched {} for {}, {} at {} stacks", counted(processes, "process"),
+                  format_duration(std::chrono::nanoseconds(watched)), counted(looks, "look"),
+                  processes == 1 ? "its" : "their");
   if (recording.runs.size() > 1) text += ", in " + describe_runs(recording);
   return text;
 }
@@ -123,8 +123,8 @@ std::string nothing_found(const Recording& recording) {
     return fmt::format("nothing {} stuck, and nothing {} wrong with shared memory: {}; {}", is, is,
                        describe_looks(recording), shm_peak_text(recording));
   }
-  return fmt::format("nothing wrong was seen in {} ({} samples); {}", describe_runs(recording),
-                     count_samples(recording), shm_peak_text(recording));
+  return fmt::format("nothing wrong was seen in {} ({}); {}", describe_runs(recording),
+                     counted(count_samples(recording), "sample"), shm_peak_text(recording));
 }
 
 }  // namespace

@@ -104,7 +104,7 @@ Json limitations_section(const ReportSource& source) {
         false);
   }
   if (source.recording.thinned_records > 0) {
-    add({.what = fmt::format("{} older samples", source.recording.thinned_records),
+    add({.what = counted(source.recording.thinned_records, "older sample"),
          .why = "a long watch keeps the last 2 minutes whole, then one sample per second, per 10 "
                 "seconds and per 2 minutes, the one with the highest use of shared memory each",
          .effect = "short peaks of memory and descriptors long ago may be missing",

@@ -90,6 +90,13 @@ Json futex_json(const FutexWait& futex) {
   return entry;
 }
 
+Json waited_file_json(const WaitedFile& file) {
+  Json entry = {{"fd", file.fd}, {"kind", json_text(file.kind)}, {"inode", file.inode}};
+  if (file.peer != 0) entry["peer"] = file.peer;
+  if (!file.path.empty()) entry["path"] = json_text(file.path);
+  return entry;
+}
+
 Json sem_lock_json(const SemLockState& lock) {
   Json entry = {{"inode", lock.inode},         {"file", json_text(lock.file)},
                 {"value", lock.value},         {"max_value", lock.max_value},
@@ -150,6 +157,10 @@ Json thread_json(const ThreadSnapshot& thread, BootNs at, std::string_view machi
   entry["waits_for"] = json_text(describe_wait(thread, machine));
   if (!thread.wait.running && thread.wait.syscall >= 0) entry["syscall"] = thread.wait.syscall;
   if (thread.futex) entry["futex"] = futex_json(*thread.futex);
+  Json files = Json::array();
+  for (const WaitedFile& file : thread.wait.files)
+    files.push_back(waited_file_json(file));
+  if (!files.empty()) entry["files"] = std::move(files);
   entry["stopped"] = thread.stopped;
   entry["consistent"] = thread.consistent;
   Json stack = Json::array();

@@ -25,6 +25,13 @@ Json identity_of(const ProcessKey& key, const std::vector<ProcessInfo>& processe
   return entry;
 }
 
+Json channel_end_json(const ChannelEnd& end) {
+  return {{"inode", end.inode},  {"kind", json_text(end.kind)},
+          {"pid", end.pid},      {"comm", json_text(end.comm)},
+          {"fd", end.fd},        {"reads", end.reads},
+          {"writes", end.writes}};
+}
+
 std::string_view to_string(FrameChoice choice) {
   if (choice == FrameChoice::kPython) return "python";
   return choice == FrameChoice::kNative ? "native" : "all";
@@ -57,6 +64,10 @@ Json make_stacks(const StacksLook& look, FrameChoice choice) {
     processes.push_back(std::move(entry));
   }
   document["processes"] = std::move(processes);
+  Json ends = Json::array();
+  for (const ChannelEnd& end : look.snapshot.channel_ends)
+    ends.push_back(channel_end_json(end));
+  document["channel_ends"] = std::move(ends);
   Json limitations = Json::array();
   for (const Gap& gap : look.gaps) {
     limitations.push_back({{"what", json_text(gap.what)},

@@ -1,12 +1,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "lib/base/units.h"
 #include "reports/text_layout.h"
+#include "reports/text_limitations.h"
 #include "reports/text_tables.h"
 #include "reports/text_waits.h"
 
@@ -109,23 +112,33 @@ void write_finding(TextPage& page, const Json& finding, size_t index, std::strin
   write_remedies(page, finding);
 }
 
-// By its probe; "" for the others.
-std::string_view field_of(std::string_view check_id) {
-  if (check_id.starts_with("shm.")) return "shared memory";
-  if (check_id.starts_with("deadlock.")) return "locks, waits and stopped processes";
-  return "anything else";
+// What the codes of one hundred are about.
+std::string_view field_of(std::string_view code) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kFields = {{
+      {"DLP01", "Shared memory"},
+      {"DLP02", "Open files"},
+      {"DLP03", "Locks, waits and stopped processes"},
+      {"DLP04", "How workers are started"},
+      {"DLP05", "Memory and the end of processes"},
+      {"DLP06", "Libraries that keep threads"},
+  }};
+  for (const auto& [prefix, field] : kFields) {
+    if (code.starts_with(prefix)) return field;
+  }
+  return "Other causes";
 }
 
 // Where several probes ran, the list would be longer than the rest.
 void write_check_counts(TextPage& page, const Json& checks) {
-  std::map<std::pair<std::string_view, bool>, int> counts;
+  std::map<std::pair<std::string_view, bool>, uint64_t> counts;
   for (const Json& check : checks) {
     const bool is_pass = text_at(check, "status") == "pass";
-    ++counts[{field_of(text_at(check, "id")), is_pass}];
+    ++counts[{field_of(text_at(check, "code")), is_pass}];
   }
   for (const auto& [what, count] : counts) {
-    page.paragraph("  ", fmt::format("{} causes in {}: {}", count, what.first,
-                                     what.second ? "not seen" : "cannot say"));
+    const std::string_view seen = count == 1 ? "not seen" : "none of them seen";
+    page.paragraph("  ", fmt::format("{}: {}, {}", what.first, counted(count, "known cause"),
+                                     what.second ? seen : "cannot say"));
   }
   page.paragraph("  ", "(each with -v)");
 }
@@ -144,26 +157,6 @@ void write_checks(TextPage& page, const Json& report) {
     page.paragraph(
         fmt::format("  {} {}  ", text_at(check, "code"), is_pass ? "not seen  " : "cannot say"),
         text_at(check, "title"));
-  }
-}
-
-// What the verdict rests on comes first; without -v the rest is bounded.
-void write_limitations(TextPage& page, const Json& report) {
-  constexpr size_t kMost = 6;
-  const Json& limitations = items_at(report, "limitations");
-  if (limitations.empty()) return;
-  page.heading("What could not be seen");
-  const bool is_all = page.options().verbosity > 0;
-  const size_t shown = is_all ? limitations.size() : std::min(limitations.size(), kMost);
-  for (size_t i = 0; i < shown; ++i) {
-    const Json& gap = limitations[i];
-    page.paragraph("  - ", fmt::format("{}: {}. Because of that: {}", text_at(gap, "what"),
-                                       text_at(gap, "why"), text_at(gap, "effect")));
-    const std::string remedy = text_at(gap, "remedy");
-    if (!remedy.empty()) page.paragraph("    what would help: ", remedy);
-  }
-  if (shown < limitations.size()) {
-    page.paragraph("  - ", fmt::format("and {} more, with -v", limitations.size() - shown));
   }
 }
 

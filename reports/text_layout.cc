@@ -106,6 +106,12 @@ std::optional<double> number_at(const Json& object, const char* key) {
   return found->get<double>();
 }
 
+int64_t integer_at(const Json& object, const char* key) {
+  constexpr double kExact = 9e15;
+  const auto number = number_at(object, key);
+  return number && std::abs(*number) < kExact ? static_cast<int64_t>(*number) : 0;
+}
+
 const Json& items_at(const Json& object, const char* key) {
   static const Json none = Json::array();
   const Json* found = member_of(object, key);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,6 +15,8 @@ namespace dlprobe {
 std::string text_at(const Json& object, const char* key);
 /// The number, or nothing.
 std::optional<double> number_at(const Json& object, const char* key);
+/// The number without its fraction; 0 where there is none, or none that is exact.
+int64_t integer_at(const Json& object, const char* key);
 /// The array, or the object; an empty one where there is none.
 const Json& items_at(const Json& object, const char* key);
 const Json& object_at(const Json& object, const char* key);

@@ -2,14 +2,15 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <map>
 #include <optional>
 
 #include "lib/base/units.h"
+#include "reports/alike_waits.h"
 #include "reports/frame_text.h"
 #include "reports/stacks.h"
 #include "reports/text_layout.h"
+#include "reports/text_limitations.h"
 
 namespace dlprobe {
 namespace {
@@ -28,49 +29,47 @@ struct ProcessGroup {
   std::vector<int64_t> others;  ///< pids
 };
 
-int64_t id_at(const Json& object, const char* key) {
-  const auto number = number_at(object, key);
-  return number && std::abs(*number) < 9e15 ? static_cast<int64_t>(*number) : 0;
-}
-
 std::string thread_key(const Json& thread) {
-  std::string key = fmt::format("{}|{}|{}|{}", text_at(thread, "comm"), text_at(thread, "state"),
-                                without_numbers(text_at(thread, "waits_for")),
+  std::string key = fmt::format("{}|{}|{}", text_at(thread, "comm"), text_at(thread, "state"),
                                 without_numbers(text_at(thread, "stack_note")));
   for (const Json& frame : items_at(thread, "stack"))
     key += '\n' + frame_text(frame, true);
   return key;
 }
 
-std::vector<ThreadGroup> group_threads(const Json& process, std::string& process_key) {
+std::vector<ThreadGroup> group_threads(const Json& process, const AlikeWaits& waits,
+                                       std::string& process_key) {
   std::vector<ThreadGroup> groups;
   std::map<std::string, size_t> places;
   for (const Json& thread : items_at(process, "threads")) {
     const std::string key = thread_key(thread);
-    const auto [place, is_new] = places.try_emplace(key, groups.size());
+    const auto [place, is_new] =
+        places.try_emplace(waits.key_in_process(thread) + '|' + key, groups.size());
     const auto blocked_for = number_at(thread, "blocked_for_s");
     if (is_new) groups.push_back({.first = &thread, .tids = {}, .blocked_for_s = blocked_for});
     ThreadGroup& group = groups[place->second];
-    group.tids.push_back(id_at(thread, "tid"));
+    group.tids.push_back(integer_at(thread, "tid"));
     group.blocked_for_s = std::min(group.blocked_for_s, blocked_for);
-    process_key += '\n' + key;
+    process_key += '\n' + waits.key_among_processes(process, thread) + '|' + key;
   }
   return groups;
 }
 
 std::vector<ProcessGroup> group_processes(const Json& stacks) {
-  std::vector<ProcessGroup> groups;
-  std::map<std::string, size_t> places;
-  for (const Json& process : items_at(stacks, "processes")) {
+  const Json& processes = items_at(stacks, "processes");
+  const AlikeWaits waits(processes, items_at(stacks, "channel_ends"), Json());
+  std::vector<ProcessGroup> all;
+  std::vector<AlikeProcess> keys;
+  for (const Json& process : processes) {
     std::string key = fmt::format("{}|{}|{}", text_at(process, "role"), text_at(process, "python"),
                                   without_numbers(text_at(process, "python_note")));
-    std::vector<ThreadGroup> threads = group_threads(process, key);
-    const auto [place, is_new] = places.try_emplace(key, groups.size());
-    if (is_new) {
-      groups.push_back({.first = &process, .threads = std::move(threads), .others = {}});
-    } else {
-      groups[place->second].others.push_back(id_at(process, "pid"));
-    }
+    all.push_back({.first = &process, .threads = group_threads(process, waits, key), .others = {}});
+    keys.push_back({.pid = integer_at(process, "pid"), .key = std::move(key)});
+  }
+  std::vector<ProcessGroup> groups;
+  for (const FoldedProcesses& folded : waits.fold(keys)) {
+    groups.push_back(std::move(all[folded.first]));
+    groups.back().others = folded.others;
   }
   std::ranges::stable_sort(groups, {}, [](const ProcessGroup& group) {
     return role_rank(text_at(*group.first, "role"));
@@ -110,7 +109,7 @@ size_t write_nameless(TextPage& page, const Json& stack, size_t from) {
          text_at(stack[next], "file") == text_at(stack[from], "file");
        ++next) {
     text.pop_back();
-    text += fmt::format(", +{:#x})", id_at(stack[next], "offset"));
+    text += fmt::format(", +{:#x})", integer_at(stack[next], "offset"));
   }
   page.paragraph("    . ", text);
   return next;
@@ -156,15 +155,14 @@ void write_threads(TextPage& page, const ProcessGroup& group) {
     write_frames(page, *threads.first);
   }
   if (left_out > 0) {
-    page.paragraph(
-        "  ", fmt::format("{} thread{} without such frames", left_out, left_out == 1 ? "" : "s"));
+    page.paragraph("  ", counted(left_out, "thread") + " without such frames");
   }
 }
 
 std::string name_of(const Json& process) {
   const std::string role = text_at(process, "role");
   return fmt::format("{} {}", role.empty() || role == "other" ? "process" : role,
-                     id_at(process, "pid"));
+                     integer_at(process, "pid"));
 }
 
 void write_process(TextPage& page, const ProcessGroup& group) {
@@ -195,13 +193,7 @@ std::string render_stacks(const Json& stacks, const TextOptions& options) {
     is_first = false;
     write_process(page, group);
   }
-  const Json& limitations = items_at(stacks, "limitations");
-  if (!limitations.empty()) page.heading("What could not be seen");
-  for (const Json& gap : limitations) {
-    page.paragraph("  - ", fmt::format("{}: {}", text_at(gap, "what"), text_at(gap, "why")));
-    const std::string remedy = text_at(gap, "remedy");
-    if (!remedy.empty()) page.paragraph("    what would help: ", remedy);
-  }
+  write_limitations(page, stacks);
   return std::move(page).take();
 }
 

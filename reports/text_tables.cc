@@ -150,10 +150,11 @@ std::string holder_text(const Json& holder) {
   const std::string role = text_at(holder, "role");
   const Json& in_tree = holder.is_object() ? holder.value("in_tree", Json(false)) : Json(false);
   const bool is_ours = in_tree.is_boolean() && in_tree.get<bool>();
-  return fmt::format("{} {} {} ({} in {} segments)",
-                     is_ours ? or_dash(role) : "another job's process",
-                     number_or_dash(holder, "pid"), text_at(holder, "comm"),
-                     bytes_at(holder, "bytes"), number_or_dash(holder, "segments"));
+  return fmt::format(
+      "{} {} {} ({} in {})", is_ours ? or_dash(role) : "another job's process",
+      number_or_dash(holder, "pid"), text_at(holder, "comm"), bytes_at(holder, "bytes"),
+      counted(static_cast<uint64_t>(std::max<int64_t>(integer_at(holder, "segments"), 0)),
+              "segment"));
 }
 
 // Largest first; without -v no crumbs.

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "lib/base/units.h"
+#include "reports/alike_waits.h"
 #include "reports/frame_text.h"
 
 namespace dlprobe {
@@ -74,12 +75,15 @@ std::string node_text(const Json& node, const Json& report, const std::optional<
   return text;
 }
 
-// What a process does, without its numbers: those that do the same are folded.
-std::string fold_key(const Json& process) {
-  return fmt::format("{}|{}|{}|{}|{}|{}", number_at(process, "run").value_or(0),
-                     text_at(process, "role"), text_at(process, "activity"),
-                     text_at(process, "state"), without_numbers(text_at(process, "waits_for")),
-                     place_text(object_at(process, "in_code")));
+// What a process does: those that do the same are folded.
+std::string fold_key(const Json& process, const AlikeWaits& waits) {
+  std::string key = fmt::format(
+      "{}|{}|{}|{}|{}|{}", number_at(process, "run").value_or(0), text_at(process, "role"),
+      text_at(process, "activity"), text_at(process, "state"),
+      without_numbers(text_at(process, "waits_for")), place_text(object_at(process, "in_code")));
+  const Json& threads = items_at(process, "threads");
+  if (!threads.empty()) key += "|" + waits.key_among_processes(process, threads.front());
+  return key;
 }
 
 struct Group {
@@ -88,18 +92,18 @@ struct Group {
 };
 
 std::vector<Group> groups_of(const Json& report) {
-  std::vector<Group> groups;
-  std::map<std::string, size_t> places;
-  for (const Json& process : items_at(report, "processes")) {
+  const Json& all = items_at(report, "processes");
+  const AlikeWaits waits(all, Json(), object_at(report, "wait_graph"));
+  std::vector<const Json*> processes;
+  std::vector<AlikeProcess> keys;
+  for (const Json& process : all) {
     if (!process.is_object() || !process.contains("threads")) continue;
-    const auto [place, is_new] = places.try_emplace(fold_key(process), groups.size());
-    if (is_new) {
-      groups.push_back({.first = &process, .others = {}});
-    } else {
-      groups[place->second].others.push_back(
-          static_cast<int64_t>(number_at(process, "pid").value_or(0)));
-    }
+    processes.push_back(&process);
+    keys.push_back({.pid = integer_at(process, "pid"), .key = fold_key(process, waits)});
   }
+  std::vector<Group> groups;
+  for (const FoldedProcesses& folded : waits.fold(keys))
+    groups.push_back({.first = processes[folded.first], .others = folded.others});
   std::ranges::stable_sort(groups, {}, [](const Group& group) {
     return std::pair(number_at(*group.first, "run").value_or(0),
                      role_rank(text_at(*group.first, "role")));
@@ -164,7 +168,9 @@ void write_group(TextPage& page, const Group& group, const Json& report) {
 }  // namespace
 
 bool has_activities(const Json& report) {
-  return !groups_of(report).empty();
+  return std::ranges::any_of(items_at(report, "processes"), [](const Json& process) {
+    return process.is_object() && process.contains("threads");
+  });
 }
 
 void write_chain(TextPage& page, const Json& report) {

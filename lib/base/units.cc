@@ -1,5 +1,6 @@
 #include "lib/base/units.h"
 
+#include <algorithm>
 #include <array>
 #include <cctype>
 #include <cstdio>
@@ -23,6 +24,14 @@ std::string with_decimals(double value, const char* unit) {
   std::array<char, 48> buffer{};
   const int length = std::snprintf(buffer.data(), buffer.size(), "%.1f %s", value, unit);
   return {buffer.data(), static_cast<size_t>(length)};
+}
+
+// Of the nouns that dlprobe counts; "memory", "child" and their like are not among them.
+std::string plural(std::string_view noun) {
+  constexpr std::array<std::string_view, 5> kHissing = {"s", "x", "z", "ch", "sh"};
+  const bool hisses =
+      std::ranges::any_of(kHissing, [&](std::string_view end) { return noun.ends_with(end); });
+  return std::string(noun) + (hisses ? "es" : "s");
 }
 
 std::optional<int> binary_exponent(std::string_view unit) {
@@ -61,6 +70,16 @@ std::string format_duration(std::chrono::nanoseconds duration) {
     return std::to_string(seconds / 60) + " min " + std::to_string(seconds % 60) + " s";
   }
   return std::to_string(seconds / 3600) + " h " + std::to_string(seconds % 3600 / 60) + " min";
+}
+
+std::string counted(uint64_t count, std::string_view noun) {
+  return std::to_string(count) + " " + (count == 1 ? std::string(noun) : plural(noun));
+}
+
+std::string all_of(uint64_t count, std::string_view noun) {
+  if (count == 0) return "no " + std::string(noun);
+  if (count == 1) return "the only " + std::string(noun);
+  return (count == 2 ? "both " : "all " + std::to_string(count) + " ") + plural(noun);
 }
 
 Expected<uint64_t> parse_size(std::string_view text) {

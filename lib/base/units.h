@@ -21,6 +21,13 @@ std::string format_bytes(uint64_t bytes);
 /// "350 ms", "2.4 s", "3 min 20 s", "2 h 5 min".
 std::string format_duration(std::chrono::nanoseconds duration);
 
+/// "1 thread", "3 threads", "2 processes", "0 batches": a number with its English noun, which is
+/// given in the singular.
+std::string counted(uint64_t count, std::string_view noun);
+
+/// "the only worker", "both workers", "all 3 workers"; "no worker" for 0.
+std::string all_of(uint64_t count, std::string_view noun);
+
 /// A size that a person typed: "4096", "64m", "64M", "64MiB", "2g". Units are powers of 1024.
 /// kInvalid with what is wrong otherwise; fractions and negative numbers are not sizes.
 Expected<uint64_t> parse_size(std::string_view text);

@@ -59,7 +59,7 @@ void SegmentWatch::take_news(uint64_t free_bytes) {
     watch_.reset();
     gap_ =
         Gap{.what = "segments made in " + directory_->path(),
-            .why = fmt::format("{} files were made in a second", rate_count_),
+            .why = counted(rate_count_, "file") + " made within a second",
             .effect = "watching would cost the job: a failed reservation is noticed a second later",
             .remedy = ""};
   }

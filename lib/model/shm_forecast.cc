@@ -22,8 +22,8 @@ ShmForecast forecast_shm(const LoaderPlan& plan, uint64_t page_size) {
                          round_up_to_pages(batch_size * kLabelBytes + header, page_size);
   forecast.batches =
       static_cast<uint64_t>(plan.workers) * static_cast<uint64_t>(plan.prefetch_factor);
-  std::string in_flight = std::to_string(plan.workers) + " workers x " +
-                          std::to_string(plan.prefetch_factor) + " prefetched";
+  std::string in_flight = counted(static_cast<uint64_t>(std::max(plan.workers, 0)), "worker") +
+                          " x " + std::to_string(plan.prefetch_factor) + " prefetched";
   if (plan.workers > 0) {
     forecast.batches += 1;
     in_flight += plan.pin_memory ? " + 1 in the pin-memory thread" : " + 1 in the training loop";
@@ -33,7 +33,7 @@ ShmForecast forecast_shm(const LoaderPlan& plan, uint64_t page_size) {
   if (data_batches > 0) most_batches = std::min(most_batches, data_batches);
   if (data_batches > 0 && data_batches < forecast.batches) {
     forecast.batches = data_batches;
-    in_flight = "all " + std::to_string(data_batches) + " batches of an epoch";
+    in_flight = all_of(data_batches, "batch") + " of an epoch";
   }
   forecast.bytes = forecast.batch_bytes * forecast.batches;
   forecast.most_bytes = forecast.batch_bytes * most_batches;

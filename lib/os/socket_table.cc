@@ -12,6 +12,8 @@
 #include <sys/time.h>
 
 #include <array>
+#include <cerrno>
+#include <climits>
 #include <cstring>
 #include <span>
 #include <string>
@@ -110,23 +112,24 @@ UnixSocket parse_unix_socket(std::span<const std::byte> body) {
   return socket;
 }
 
-/// Adds the sockets of one datagram. True: it was the last one.
-Expected<bool> take_datagram(std::span<const std::byte> bytes, std::vector<UnixSocket>& sockets) {
+}  // namespace
+
+Expected<bool> parse_unix_sockets(std::span<const std::byte> bytes,
+                                  std::vector<UnixSocket>& sockets) {
   while (bytes.size() >= sizeof(nlmsghdr)) {
     const auto head = value_at<nlmsghdr>(bytes);
     if (head.nlmsg_len < sizeof head || head.nlmsg_len > bytes.size()) break;
     const auto body = bytes.subspan(sizeof head, head.nlmsg_len - sizeof head);
     if (head.nlmsg_type == NLMSG_DONE) return true;
     if (head.nlmsg_type == NLMSG_ERROR) {
-      return os_failure("dump of the UNIX sockets", -value_at<nlmsgerr>(body).error);
+      const int error = value_at<nlmsgerr>(body).error;
+      return os_failure("dump of the UNIX sockets", error < 0 && error > INT_MIN ? -error : EIO);
     }
     if (body.size() >= sizeof(unix_diag_msg)) sockets.push_back(parse_unix_socket(body));
     bytes = bytes.subspan(std::min<size_t>(NLMSG_ALIGN(head.nlmsg_len), bytes.size()));
   }
   return false;
 }
-
-}  // namespace
 
 Expected<std::vector<UnixSocket>> SocketTable::unix_sockets(pid_t /*pid*/) const {
   return failure(ErrorCode::kUnsupported, "sockets of a recorded machine");
@@ -144,7 +147,7 @@ Expected<std::vector<UnixSocket>> SystemSocketTable::unix_sockets(pid_t pid) con
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) return os_failure("receive the UNIX sockets");
     DLP_TRY(const bool is_last,
-            take_datagram(std::span(buffer).first(static_cast<size_t>(count)), sockets));
+            parse_unix_sockets(std::span(buffer).first(static_cast<size_t>(count)), sockets));
     if (is_last) break;
   }
   return sockets;

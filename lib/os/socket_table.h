@@ -2,7 +2,9 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "lib/base/error.h"
@@ -19,6 +21,12 @@ struct UnixSocket {
 
   bool operator==(const UnixSocket&) const = default;
 };
+
+/// Adds the sockets of one datagram of the kernel's answer to a dump of UNIX sockets (netlink(7),
+/// sock_diag(7)); what is cut off is left out. True: it was the last one. The kernel's error where
+/// it holds one.
+Expected<bool> parse_unix_sockets(std::span<const std::byte> bytes,
+                                  std::vector<UnixSocket>& sockets);
 
 /// What only a live kernel tells about sockets. The base class says kUnsupported: a recorded
 /// machine.

@@ -5,6 +5,7 @@
 #include <lzma.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace dlprobe {
 namespace {
@@ -29,11 +30,16 @@ void for_each_section(Elf* elf, Visit&& visit) {
   }
 }
 
-/// Calls `visit(symbol, strings)` for each symbol of both tables; `strings` is for elf_strptr.
+/// Calls `visit(symbol, strings)` for each symbol of both tables; `strings` is for elf_strptr. A
+/// file has at most one of each (System V gABI, chapter 4): thousands that lie over one another are
+/// no such file, and would take for ever.
 template <class Visit>
 void for_each_symbol(Elf* elf, Visit&& visit) {
+  bool has_all = false;
+  bool has_dynamic = false;
   for_each_section(elf, [&](Elf_Scn* section, const GElf_Shdr& header) {
     if (header.sh_type != SHT_SYMTAB && header.sh_type != SHT_DYNSYM) return true;
+    if (std::exchange(header.sh_type == SHT_SYMTAB ? has_all : has_dynamic, true)) return true;
     Elf_Data* data = elf_getdata(section, nullptr);
     if (data == nullptr || header.sh_entsize == 0) return true;
     const auto count = static_cast<int>(data->d_size / header.sh_entsize);
@@ -130,7 +136,8 @@ std::span<const uint8_t> section_bytes(Elf* elf, std::string_view name) {
   for_each_section(elf, [&](Elf_Scn* section, const GElf_Shdr& header) {
     const char* text = elf_strptr(elf, strings, header.sh_name);
     if (text == nullptr || text != name) return true;
-    if (Elf_Data* data = elf_rawdata(section, nullptr); data != nullptr) {
+    // One that has no bytes in the file (SHT_NOBITS) has a size all the same.
+    if (Elf_Data* data = elf_rawdata(section, nullptr); data != nullptr && data->d_buf != nullptr) {
       bytes = {static_cast<const uint8_t*>(data->d_buf), data->d_size};
     }
     return false;

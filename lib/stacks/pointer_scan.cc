@@ -65,7 +65,8 @@ bool PointerScan::run(std::span<const uint64_t> pointers, uint64_t limit_bytes,
 bool PointerScan::scan(const Mapping& mapping, std::span<const uint64_t> pointers,
                        const std::function<bool(uint64_t address, uint64_t pointer)>& found,
                        bool& goes_on) const {
-  std::vector<uint64_t> words(kChunkBytes / sizeof(uint64_t));
+  std::vector<uint64_t> words(std::min(kChunkBytes, mapping.end - mapping.begin) /
+                              sizeof(uint64_t));
   for (const Part& part : parts_in_memory(processes_, pid_, mapping)) {
     const uint64_t at = part.begin;
     const auto chunk = std::span(words).first((part.end - at) / sizeof(uint64_t));

@@ -17,6 +17,9 @@ namespace dlprobe {
 namespace {
 
 constexpr size_t kMostFrames = 4096;
+// Of memory that one walk reads. A frame takes some hundreds at the most, but a DWARF expression
+// may jump back (DW_OP_skip), and libunwind follows it without end.
+constexpr size_t kMostWords = 1'000'000;
 constexpr uint8_t kEncodingUdata4 = 0x03;         // DW_EH_PE_udata4
 constexpr uint8_t kEncodingDatarelSdata4 = 0x3b;  // DW_EH_PE_datarel | DW_EH_PE_sdata4
 
@@ -42,6 +45,7 @@ struct Unwinder::State {
   const Registers* registers = nullptr;
   bool missed_register = false;
   std::optional<uint64_t> unreadable;  ///< the address that could not be read last
+  size_t words_left = 0;
   std::map<const Mapping*, Expected<unw_dyn_info_t>> tables;
 
   Expected<unw_dyn_info_t> read_table(const Mapping& mapping) const {
@@ -89,6 +93,7 @@ struct Unwinder::State {
   }
 
   std::string why_cut_off(int step) const {
+    if (words_left == 0) return "unwind information that does not end";
     if (missed_register) return "a register that only a stopped thread shows";
     if (unreadable) return fmt::format("memory at {:#x} cannot be read", *unreadable);
     return unw_strerror(step);
@@ -114,10 +119,12 @@ struct Unwinder::State {
 
   static int access_mem(unw_addr_space_t /*target*/, unw_word_t address, unw_word_t* value,
                         int write, void* argument) {
-    if (write != 0) return -UNW_EINVAL;
-    const auto word = of(argument).memory->value<uint64_t>(address);
+    State& state = of(argument);
+    if (write != 0 || state.words_left == 0) return -UNW_EINVAL;
+    --state.words_left;
+    const auto word = state.memory->value<uint64_t>(address);
     if (!word) {
-      of(argument).unreadable = address;
+      state.unreadable = address;
       return -UNW_EINVAL;
     }
     *value = *word;
@@ -187,6 +194,7 @@ NativeStack Unwinder::unwind(const Registers& registers) {
   NativeStack stack;
   state_->registers = &registers;
   state_->missed_register = false;
+  state_->words_left = kMostWords;
   unw_cursor_t cursor{};
   if (state_->target == nullptr || unw_init_remote(&cursor, state_->target, state_.get()) != 0) {
     stack.cut_off = "libunwind could not begin";

@@ -5,11 +5,15 @@ import json
 import os
 import re
 import subprocess
+import sys
 import tempfile
 import unittest
 
 from support import dlprobe, python_program, report_of
 
+VALIDATE = os.path.join(os.path.dirname(__file__), "..", "unit", "reports", "validate_report.py")
+# Debian's python3-jsonschema belongs to Debian's python3, whatever else is first in PATH.
+VALIDATE_PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
 # Two threads, each in a function of its own; says its ids when both are there.
 TWO_THREADS = """
 import os, sys, threading
@@ -26,6 +30,23 @@ thread.start()
 ready.acquire()
 reads_a_line()
 os._exit(0)
+"""
+# Two forked children, each of which reads from a pipe that the other has the end of to write. They
+# end with their parent: nothing else can wake them.
+CIRCLE = """
+import ctypes, os, sys
+PR_SET_PDEATHSIG, SIGKILL = 1, 9
+ours, theirs = os.pipe(), os.pipe()
+def stands_here(read_end, *unused):
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, SIGKILL)
+    for end in unused:
+        os.close(end)
+    os.read(read_end, 1)
+    os._exit(0)
+for ends in ((ours[0], ours[1], theirs[0]), (theirs[0], theirs[1], ours[0])):
+    if os.fork() == 0: stands_here(*ends)
+print(os.getpid(), os.getpid(), flush=True)
+sys.stdin.readline()
 """
 # Four forked children that read from one pipe; a name for each that would act on a terminal.
 FORKED = """
@@ -93,6 +114,29 @@ class Stacks(unittest.TestCase):
         self.assertEqual(text.count("stands_here"), 1, text)
         self.assertIn("same as ", text)
         self.assertEqual([process["pid"] for process in only["processes"]], [pid])
+
+    def test_what_is_written_as_json_is_as_the_schema_has_it(self):
+        with running(FORKED, HOSTILE) as (pid, _), tempfile.TemporaryDirectory() as folder:
+            schema = os.path.join(folder, "schema.json")
+            with open(schema, "wb") as file:
+                file.write(dlprobe("schema").stdout)
+            for command in (["stacks", pid], ["stacks", pid, "--native"],
+                            ["attach", pid, "--for", "2s"]):
+                document = os.path.join(folder, "document.json")
+                dlprobe(*command, "-f", f"json={document}")
+                checked = subprocess.run([VALIDATE_PYTHON, VALIDATE, schema, document],
+                                         capture_output=True, check=False)
+                if checked.returncode == 77:
+                    self.skipTest("needs python3-jsonschema (apt install it)")
+                self.assertEqual(checked.returncode, 0, checked.stdout.decode())
+
+    def test_workers_that_wait_for_one_another_are_both_shown(self):
+        with running(CIRCLE) as (pid, _):
+            text = dlprobe("stacks", pid).stdout.decode()
+            document = json.loads(dlprobe("stacks", pid, "--json").stdout)
+        self.assertEqual(len(document["processes"]), 3)
+        self.assertEqual(text.count("stands_here"), 2, text)
+        self.assertNotIn("same as ", text)
 
     def test_nobody_who_is_blocked_is_stopped(self):
         with running(FORKED) as (pid, _):

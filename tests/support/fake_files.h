@@ -14,7 +14,7 @@
 namespace dlprobe {
 
 /// A machine's files in memory. Paths are absolute; folders are there when something is in them.
-class FakeFiles final : public Directory {
+class FakeFiles : public Directory {
  public:
   FakeFiles() : state_(std::make_shared<State>()) {}
 
@@ -124,7 +124,7 @@ class FakeFiles final : public Directory {
   Expected<std::string> resolve(std::string_view name) const {
     std::string full = name.empty() ? path_ : join_path(*this, name);
     for (const auto& [from, to] : state_->aliases) {
-      if (is_below(full, from)) full = to + full.substr(from.size());
+      if (is_below(full, from)) full.replace(0, from.size(), to);
     }
     const auto failing = state_->failures.find(full);
     if (failing != state_->failures.end()) return os_failure("open " + full, failing->second);

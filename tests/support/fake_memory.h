@@ -24,10 +24,22 @@ class FakeMemory final : public Memory {
   void set_text(uint64_t address, const std::string& text) {
     write(address, std::as_bytes(std::span(text)));
   }
+  void write(uint64_t address, std::span<const std::byte> bytes) {
+    for_each_part(address, bytes.size(), [&bytes](Page& page, size_t offset, size_t count) {
+      std::ranges::copy(bytes.first(count), page.bytes.begin() + static_cast<ptrdiff_t>(offset));
+      bytes = bytes.subspan(count);
+    });
+  }
   /// Zeros, where nothing was written yet.
   void map(uint64_t address, uint64_t count) {
-    for (; count > 0; --count)
-      at(address++);
+    for_each_part(address, count, [](Page&, size_t, size_t) {});
+  }
+  /// Calls `visit(address, bytes)` for each page, with zeros where nothing was written, in no
+  /// order.
+  template <class Visit>
+  void for_each_page(Visit&& visit) const {
+    for (const auto& [number, page] : pages_)
+      visit(number * kPageBytes, std::span<const std::byte>(page.bytes));
   }
 
   Status read(uint64_t address, std::span<std::byte> bytes) const override {
@@ -61,14 +73,20 @@ class FakeMemory final : public Memory {
     }
   };
 
-  std::byte& at(uint64_t address) {
-    Page& page = pages_[address / kPageBytes];
-    page.written.set(address % kPageBytes);
-    return page.bytes[address % kPageBytes];
-  }
-  void write(uint64_t address, std::span<const std::byte> bytes) {
-    for (const std::byte byte : bytes)
-      at(address++) = byte;
+  /// Marks the bytes as written, and calls `visit(page, offset, count)` for what is in each page.
+  template <class Visit>
+  void for_each_part(uint64_t address, uint64_t bytes, Visit&& visit) {
+    while (bytes > 0) {
+      const uint64_t offset = address % kPageBytes;
+      const size_t count = std::min<uint64_t>(bytes, kPageBytes - offset);
+      Page& page = pages_[address / kPageBytes];
+      if (count == kPageBytes) page.written.set();
+      for (size_t i = offset; i < offset + count && !page.written.all(); ++i)
+        page.written.set(i);
+      visit(page, offset, count);
+      address += count;
+      bytes -= count;
+    }
   }
 
   std::unordered_map<uint64_t, Page> pages_;

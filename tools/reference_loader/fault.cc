@@ -3,161 +3,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
-#include "lib/base/parse.h"
 #include "lib/base/units.h"
 #include "lib/model/shm_forecast.h"
 
 namespace dlprobe::loader {
 namespace {
-
-using Type = FaultParameter::Type;
-constexpr FaultParameter kSize = {"size", Type::kSize, "", "size of the private /dev/shm"};
-constexpr FaultParameter kAfter = {"after", Type::kCount, "",
-                                   "batches before it happens (default 8)"};
-constexpr FaultParameter kTimes = {"times", Type::kCount, "", "how often, or how much (default 3)"};
-
-constexpr std::array kTooSmall = {
-    FaultParameter{"size", Type::kSize, "",
-                   "size of the private /dev/shm (default 64m, or half of the forecast if less)"}};
-constexpr std::array kExhausted = {
-    kAfter, kSize,
-    FaultParameter{
-        "mode", Type::kWord, "error|sigbus",
-        "error: pages are reserved, as torch >= 2.9 does (default); sigbus: sparse files"}};
-constexpr std::array kStale = {
-    kSize, FaultParameter{"files", Type::kCount, "", "how many (default 8)"},
-    FaultParameter{"bytes", Type::kSize, "", "of all of them (default 32m)"}};
-constexpr std::array kLeak = {
-    kSize, kAfter, kTimes,
-    FaultParameter{"mode", Type::kWord, "killed-worker|keep",
-                   "killed-worker: a worker is killed and its named segments stay (default under "
-                   "file_system); keep: the training loop keeps batches"}};
-constexpr std::array kHeld = {kSize, FaultParameter{"bytes", Type::kSize, "",
-                                                    "held by the other job (default: leaves half "
-                                                    "of what the loader needs)"}};
-constexpr std::array kLost = {
-    kAfter, kSize,
-    FaultParameter{"seconds", Type::kCount, "", "how long the loader hangs (default 20)"}};
-constexpr std::array kSemaphores = {
-    kSize, FaultParameter{"count", Type::kCount, "", "how many are left behind (default 11)"}};
-constexpr FaultParameter kHangAfter = {"after", Type::kCount, "",
-                                       "batches before it happens (default 4)"};
-constexpr FaultParameter kWorker = {"worker", Type::kIndex, "",
-                                    "number of the worker that it happens to (default 0)"};
-constexpr std::array kHangOfWorker = {kHangAfter, kWorker};
-constexpr std::array kHangOfTrainer = {kHangAfter};
-constexpr std::array kLostPool = {
-    kHangAfter, kWorker,
-    FaultParameter{"wait", Type::kWord, "blocking|spinning",
-                   "blocking: the worker sleeps (default); spinning: it turns round at 100 % of a "
-                   "core, OMP_WAIT_POLICY=active (wants two cores)"}};
-constexpr std::array kSlow = {
-    kHangAfter, kWorker,
-    FaultParameter{"seconds", Type::kCount, "", "that one sample takes (default 3600)"}};
-constexpr std::array kInodes = {
-    kAfter, FaultParameter{"inodes", Type::kCount, "", "nr_inodes of the private /dev/shm"}};
-
-constexpr std::array kFaults = {
-    FaultInfo{FaultKind::kShmTooSmall, "shm-too-small",
-              "/dev/shm is smaller than what the loader keeps in flight", kTooSmall},
-    FaultInfo{FaultKind::kShmExhausted, "shm-exhausted",
-              "the training loop keeps two batches, prefetching fills /dev/shm, the next batch "
-              "does not fit",
-              kExhausted},
-    FaultInfo{FaultKind::kShmStaleFiles, "shm-stale-files",
-              "a process that was killed left named segments in /dev/shm", kStale},
-    FaultInfo{FaultKind::kShmLeak, "shm-leak",
-              "segments pile up that nothing frees while the job lives", kLeak},
-    FaultInfo{FaultKind::kShmHeldByAnotherJob, "shm-held-by-another-job",
-              "a live process of another session holds most of /dev/shm", kHeld},
-    FaultInfo{FaultKind::kBatchLostInWorker, "batch-lost-in-worker",
-              "a worker's send thread meets a full /dev/shm and drops the batch; all wait for it",
-              kLost},
-    FaultInfo{FaultKind::kLeakedSemaphores, "leaked-semaphores",
-              "a process that was killed left named semaphores in /dev/shm", kSemaphores},
-    FaultInfo{FaultKind::kShmInodesExhausted, "shm-inodes-exhausted",
-              "/dev/shm has free space but no inode left for a new file", kInodes},
-    FaultInfo{FaultKind::kForkInheritedLock, "fork-inherited-lock",
-              "a worker wants a mutex that another thread of the main process held at the fork",
-              kHangOfWorker},
-    FaultInfo{FaultKind::kForkLostThreadPool, "fork-lost-thread-pool",
-              "a worker uses the OpenMP threads that the main process had started before the fork",
-              kLostPool},
-    FaultInfo{FaultKind::kLockCycle, "lock-cycle",
-              "two threads of a worker take two mutexes in opposite order", kHangOfWorker},
-    FaultInfo{FaultKind::kLockHolderDead, "lock-holder-dead",
-              "a worker wants a mutex in shared memory that a killed process had taken",
-              kHangOfWorker},
-    FaultInfo{FaultKind::kPipeWithoutPeer, "pipe-without-peer",
-              "a worker reads from a pipe whose writer was killed, and holds its other end itself",
-              kHangOfWorker},
-    FaultInfo{FaultKind::kWorkerStopped, "worker-stopped", "a worker is stopped by SIGSTOP",
-              kHangOfWorker},
-    FaultInfo{FaultKind::kSlowSample, "slow-sample", "one sample of a worker takes very long",
-              kSlow},
-    FaultInfo{FaultKind::kConsumerStuck, "consumer-stuck",
-              "the training loop waits for something else while all batches are ready",
-              kHangOfTrainer},
-};
-
-std::string known_faults() {
-  std::string text;
-  for (const FaultInfo& info : kFaults) {
-    text += (text.empty() ? "" : ", ") + std::string(info.name);
-  }
-  return text;
-}
-
-std::string known_parameters(const FaultInfo& info) {
-  std::string text;
-  for (const FaultParameter& parameter : info.parameters) {
-    text += (text.empty() ? "" : ", ") + std::string(parameter.key);
-  }
-  return text;
-}
-
-Status check_value(const FaultParameter& parameter, std::string_view value) {
-  const std::string shown = std::string(parameter.key) + "=" + std::string(value);
-  if (parameter.type == Type::kSize) {
-    DLP_TRY(const uint64_t size, parse_size(value));
-    if (size < 4096) return failure(ErrorCode::kInvalid, shown + " is less than a page");
-    return {};
-  }
-  if (parameter.type == Type::kCount) {
-    const auto count = parse_int<uint64_t>(value);
-    if (count && *count >= 1 && *count <= 1'000'000) return {};
-    return failure(ErrorCode::kInvalid, shown + " is not a number from 1 to 1000000");
-  }
-  if (parameter.type == Type::kIndex) {
-    const auto index = parse_int<uint64_t>(value);
-    if (index && *index <= 1'000'000) return {};
-    return failure(ErrorCode::kInvalid, shown + " is not a number from 0 to 1000000");
-  }
-  for (const std::string_view word : split(parameter.words, '|')) {
-    if (word == value) return {};
-  }
-  return failure(ErrorCode::kInvalid,
-                 shown + " is not known; it may be " + std::string(parameter.words));
-}
-
-Status add_parameter(const FaultInfo& info, std::string_view text, Fault& fault) {
-  const size_t equals = text.find('=');
-  const std::string_view key = text.substr(0, equals);
-  const auto* const parameter =
-      std::ranges::find(info.parameters, key, &FaultParameter::key).base();
-  if (equals == std::string_view::npos ||
-      parameter == info.parameters.data() + info.parameters.size()) {
-    return failure(ErrorCode::kInvalid,
-                   "'" + std::string(text) + "' is not a parameter of " + std::string(info.name) +
-                       "; give KEY=VALUE with one of: " + known_parameters(info));
-  }
-  DLP_CHECK(check_value(*parameter, text.substr(equals + 1)));
-  fault.parameters[std::string(key)] = text.substr(equals + 1);
-  return {};
-}
 
 /// The numbers that the effects are worked out from.
 struct Need {
@@ -244,40 +96,6 @@ Expected<FaultEffects> plan_hang(const Fault& fault, const LoaderPlan& plan) {
 }
 
 }  // namespace
-
-std::span<const FaultInfo> all_faults() {
-  return kFaults;
-}
-
-uint64_t Fault::number(std::string_view key, uint64_t otherwise) const {
-  const auto found = parameters.find(key);
-  return found == parameters.end() ? otherwise : parse_size(found->second).value_or(otherwise);
-}
-
-std::string Fault::word(std::string_view key, std::string_view otherwise) const {
-  const auto found = parameters.find(key);
-  return found == parameters.end() ? std::string(otherwise) : found->second;
-}
-
-Expected<Fault> parse_fault(std::string_view text) {
-  Fault fault;
-  if (text.empty()) return fault;
-  const size_t colon = text.find(':');
-  const std::string_view name = text.substr(0, colon);
-  const auto* const info = std::ranges::find(kFaults, name, &FaultInfo::name);
-  if (info == kFaults.end()) {
-    return failure(ErrorCode::kInvalid, "'" + std::string(name) +
-                                            "' is not a fault that the reference loader can make; "
-                                            "it can make: " +
-                                            known_faults());
-  }
-  fault.kind = info->kind;
-  if (colon == std::string_view::npos) return fault;
-  for (const std::string_view parameter : split(text.substr(colon + 1), ',')) {
-    DLP_CHECK(add_parameter(*info, parameter, fault));
-  }
-  return fault;
-}
 
 Expected<FaultEffects> effects_of(const Fault& fault, const LoaderPlan& plan) {
   FaultEffects effects;

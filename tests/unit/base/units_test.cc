@@ -62,5 +62,17 @@ TEST(RoundUpToPages, WholePages) {
   EXPECT_EQ(round_up_to_pages(7, 0), 7U);
 }
 
+TEST(Units, NumbersWithTheirNouns) {
+  EXPECT_EQ(counted(0, "file"), "0 files");
+  EXPECT_EQ(counted(1, "process"), "1 process");
+  EXPECT_EQ(counted(2, "process"), "2 processes");
+  EXPECT_EQ(counted(3, "batch"), "3 batches");
+  EXPECT_EQ(counted(4, "living process"), "4 living processes");
+  EXPECT_EQ(all_of(0, "worker"), "no worker");
+  EXPECT_EQ(all_of(1, "worker"), "the only worker");
+  EXPECT_EQ(all_of(2, "worker"), "both workers");
+  EXPECT_EQ(all_of(3, "batch"), "all 3 batches");
+}
+
 }  // namespace
 }  // namespace dlprobe

@@ -1,6 +1,7 @@
 #include "lib/os/socket_table.h"
 
 #include <gtest/gtest.h>
+#include <linux/netlink.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -8,7 +9,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <climits>
 #include <optional>
+#include <span>
+#include <utility>
+#include <vector>
 
 #include "lib/base/unique_fd.h"
 
@@ -64,6 +70,21 @@ TEST(SocketTable, KnowsWhoWaitsToBeAccepted) {
 
 TEST(SocketTable, OfAProcessThatIsNotThere) {
   EXPECT_FALSE(SystemSocketTable().unix_sockets(0x3FFFFFFF));
+}
+
+TEST(SocketTable, AnErrorThatIsNoneOfTheKernelsIsOneOfInputAndOutput) {
+  struct {
+    nlmsghdr head{};
+    nlmsgerr body{};
+  } refusal;
+  refusal.head = {.nlmsg_len = sizeof refusal, .nlmsg_type = NLMSG_ERROR};
+  std::vector<UnixSocket> sockets;
+  for (const auto& [error, expected] : {std::pair(-EPERM, EPERM), {INT_MIN, EIO}, {0, EIO}}) {
+    refusal.body.error = error;
+    const auto answer = parse_unix_sockets(std::as_bytes(std::span(&refusal, 1)), sockets);
+    ASSERT_FALSE(answer);
+    EXPECT_EQ(answer.error().os_errno, expected);
+  }
 }
 
 }  // namespace

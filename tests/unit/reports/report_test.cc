@@ -175,7 +175,7 @@ TEST(Report, APassSpeaksOfWhatWasLookedAt) {
   EXPECT_EQ(pass_headline_of("attach"),
             "nothing is stuck, and nothing is wrong with shared memory: watched 5 processes for "
             "2.1 s, 2 looks at their stacks; /dev/shm held 0 B at its peak");
-  EXPECT_THAT(pass_headline_of("shm"), HasSubstr("nothing wrong was seen in 1 run (1 samples)"));
+  EXPECT_THAT(pass_headline_of("shm"), HasSubstr("nothing wrong was seen in 1 run (1 sample)"));
 }
 
 TEST(Report, TheWaitGraphIsTheVerdictsOwn) {

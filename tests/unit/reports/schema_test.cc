@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "reports/report.h"
+#include "reports/stacks.h"
 #include "tests/unit/reports/cases.h"
 
 namespace dlprobe {
@@ -55,6 +56,46 @@ TEST(ReportSchema, AWrongReportIsRefused) {
   EXPECT_EQ(answer.exit_code, 1);
   EXPECT_NE(answer.text.find("schema: $.summary.verdict"), std::string::npos) << answer.text;
   EXPECT_NE(answer.text.find("strict schema: $.runs[0]"), std::string::npos) << answer.text;
+}
+
+StacksLook look_of(const dlprobe::Run& run, const RecordingHeader& header) {
+  StacksLook look{.version = "0.1.0",
+                  .host = header.host,
+                  .realtime_ns = header.realtime_ns,
+                  .asked_pid = 101,
+                  .snapshot = run.snapshots.front(),
+                  .processes = run.processes,
+                  .gaps = {{.what = "stacks of process 108", .why = "forbidden"}}};
+  look.snapshot.channel_ends = {{.inode = 81234, .kind = "pipe", .pid = 101, .fd = 4}};
+  return look;
+}
+
+TEST(StacksSchema, EveryLookIsValidAndHasNoUnknownField) {
+  for (const testing::ReportCase& each : testing::all_cases()) {
+    if (each.recording.runs.empty() || each.recording.runs.front().snapshots.empty()) continue;
+    const StacksLook look = look_of(each.recording.runs.front(), each.recording.header);
+    for (const FrameChoice choice : {FrameChoice::kAll, FrameChoice::kPython}) {
+      const Answer answer = validate(render_json(make_stacks(look, choice)));
+      if (answer.exit_code == kNoJsonschema)
+        GTEST_SKIP() << "needs python3-jsonschema (apt install it)";
+      EXPECT_EQ(answer.exit_code, 0) << each.name << ":\n" << answer.text;
+    }
+  }
+}
+
+TEST(StacksSchema, AWrongLookIsRefused) {
+  const testing::ReportCase hang = testing::hang_case();
+  const StacksLook look = look_of(hang.recording.runs.front(), hang.recording.header);
+  Json stacks = make_stacks(look, FrameChoice::kAll);
+  stacks["frames"] = "some";
+  stacks["processes"][0]["threads"][0]["colour"] = "green";
+  const Answer answer = validate(render_json(stacks));
+  if (answer.exit_code == kNoJsonschema)
+    GTEST_SKIP() << "needs python3-jsonschema (apt install it)";
+  EXPECT_EQ(answer.exit_code, 1);
+  EXPECT_NE(answer.text.find("schema: $.frames"), std::string::npos) << answer.text;
+  EXPECT_NE(answer.text.find("strict schema: $.processes[0].threads[0]"), std::string::npos)
+      << answer.text;
 }
 
 TEST(ReportSchema, TheEmbeddedSchemaIsTheFile) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "lib/base/escape.h"
 #include "lib/base/units.h"
@@ -12,6 +13,7 @@
 namespace dlprobe {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -73,6 +75,74 @@ TEST(Stacks, AWorkerThatStandsElsewhereIsNotFoldedAway) {
   EXPECT_THAT(text, HasSubstr("data.py:15"));
 }
 
+/// Workers 101 and 102, the first two of the tree, of whose threads `change` makes something else.
+std::string text_of_two(const std::function<void(ThreadSnapshot&, ThreadSnapshot&)>& change,
+                        std::vector<ChannelEnd> ends = {}) {
+  testing::ReportCase each = testing::hang_case();
+  TreeSnapshot& tree = each.recording.runs[0].snapshots[0];
+  change(tree.processes[1].threads[0], tree.processes[2].threads[0]);
+  tree.channel_ends = std::move(ends);
+  return text_of(each);
+}
+
+void wait_for_data(ThreadSnapshot& thread, uint64_t pipe) {
+  thread.futex.reset();
+  thread.wait = {
+      .tid = thread.tid, .syscall = 0, .files = {{.fd = 4, .kind = "pipe", .inode = pipe}}};
+}
+
+TEST(Stacks, WorkersThatWaitForEachOthersSharedLocksAreBothShown) {
+  const auto share = [](ThreadSnapshot& thread, uint64_t inode) {
+    thread.futex = FutexWait{.address = 0x7f2000,
+                             .shared = true,
+                             .kind = LockKind::kSharedSemaphore,
+                             .file = "/dev/shm/sem.mp-x",
+                             .inode = inode};
+  };
+  std::string text = text_of_two([&](ThreadSnapshot& one, ThreadSnapshot& other) {
+    share(one, 41);
+    share(other, 42);
+  });
+  EXPECT_THAT(text,
+              AllOf(HasSubstr("\nworker 101 (python3)"), HasSubstr("\nworker 102 (python3)")));
+  text = text_of_two([&](ThreadSnapshot& one, ThreadSnapshot& other) {
+    share(one, 41);
+    share(other, 41);
+  });
+  EXPECT_THAT(text, HasSubstr("worker 102: same as worker 101\n"));
+}
+
+TEST(Stacks, WorkersThatReadFromOneAnotherAreBothShown) {
+  const auto read_own_pipes = [](ThreadSnapshot& one, ThreadSnapshot& other) {
+    wait_for_data(one, 51);
+    wait_for_data(other, 52);
+  };
+  const ChannelEnd first{.inode = 51, .kind = "pipe", .pid = 102, .writes = true};
+  const ChannelEnd second{.inode = 52, .kind = "pipe", .pid = 101, .writes = true};
+  EXPECT_THAT(text_of_two(read_own_pipes, {first, second}),
+              AllOf(HasSubstr("\nworker 101 (python3)"), HasSubstr("\nworker 102 (python3)")));
+  // A worker that was forked later has the ends of an earlier one, too: no circle.
+  EXPECT_THAT(text_of_two(read_own_pipes, {first}), HasSubstr("worker 102: same as worker 101\n"));
+}
+
+TEST(Stacks, WorkersWhoseLocksDifferentThreadsOfTheTreeHoldAreBothShown) {
+  const auto text = text_of_two([](ThreadSnapshot& one, ThreadSnapshot& other) {
+    one.futex->owner_tid = 104;
+    other.futex->owner_tid = 105;
+  });
+  EXPECT_THAT(text, AllOf(HasSubstr("held by thread 104"), HasSubstr("held by thread 105")));
+}
+
+TEST(Stacks, ThreadsThatHoldEachOthersLocksAreBothShown) {
+  testing::ReportCase each = testing::hang_case();
+  auto& threads = each.recording.runs[0].snapshots[0].processes[0].threads;
+  threads[1].futex->kind = LockKind::kMutex;
+  threads[2].futex->kind = LockKind::kMutex;
+  threads[1].futex->owner_tid = threads[2].tid;
+  threads[2].futex->owner_tid = threads[1].tid;
+  EXPECT_THAT(text_of(each), AllOf(HasSubstr("  thread 104 "), HasSubstr("  thread 105 ")));
+}
+
 TEST(Stacks, CppNamesAreForPeopleInTheTextAndAsTheFileHasThemInTheDocument) {
   testing::ReportCase each = testing::hang_case();
   StackFrame& frame = each.recording.runs[0].snapshots[0].processes[1].threads[0].stack[0];
@@ -119,6 +189,21 @@ TEST(Stacks, WhatCouldNotBeSeenIsSaid) {
   const std::string text = render_stacks(make_stacks(look, FrameChoice::kAll), {});
   EXPECT_THAT(text, HasSubstr("What could not be seen\n  - stacks of process 108: forbidden\n"
                               "    what would help: be root\n"));
+}
+
+TEST(Stacks, WhatCouldNotBeSeenOfManyIsSaidOnce) {
+  StacksLook look = look_of(testing::hang_case());
+  for (const int pid : {108, 109, 110}) {
+    const std::string process = std::to_string(pid);
+    look.gaps.push_back({.what = "stacks of process " + process,
+                         .why = "read /proc/" + process + "/maps: not tried"});
+  }
+  const Json stacks = make_stacks(look, FrameChoice::kAll);
+  EXPECT_THAT(
+      render_stacks(stacks, {}),
+      HasSubstr("  - stacks of process 108: read /proc/108/maps: not tried (and 2 others like "
+                "it)\n"));
+  EXPECT_THAT(render_stacks(stacks, {.verbosity = 1}), HasSubstr("stacks of process 110"));
 }
 
 TEST(Stacks, HostileTextCannotActOnTheTerminal) {

@@ -144,13 +144,35 @@ TEST(TextReport, AWorkerThatDoesSomethingElseIsNotFoldedAway) {
   EXPECT_THAT(text, HasSubstr("107  running for 2.0 s"));
 }
 
+TEST(TextReport, WorkersThatWaitForOneAnotherAreBothShown) {
+  testing::ReportCase each = testing::hang_case();
+  WaitGraph& graph = each.verdict.wait_graphs.front();
+  const auto add_edge = [&](std::string from, std::string to, std::string relation) {
+    graph.edges.push_back(
+        {.from = std::move(from), .to = std::move(to), .relation = std::move(relation)});
+  };
+  graph.nodes.push_back({.id = "lock 1", .label = "lock 1"});
+  graph.nodes.push_back({.id = "lock 2", .label = "lock 2"});
+  add_edge("thread 102/102", "lock 1", "waits for");
+  add_edge("lock 1", "thread 103/103", "held by");
+  add_edge("thread 103/103", "lock 2", "waits for");
+  const std::string folded = text_of(each);
+  EXPECT_THAT(folded, HasSubstr("  workers 102, 103, 107: same as worker 101\n"));
+  add_edge("lock 2", "thread 102/102", "held by");
+  const std::string text = text_of(each);
+  EXPECT_THAT(text, HasSubstr("  worker 107: same as worker 101\n"));
+  EXPECT_THAT(text, HasSubstr("102  stuck"));
+  EXPECT_THAT(text, HasSubstr("103  stuck"));
+}
+
 TEST(TextReport, SeveralProbesCountWhatTheyLookedFor) {
   testing::ReportCase each = testing::hang_case();
   each.recording.header.invocation.probe = "attach";
   each.verdict = {};
   const std::string text = text_of(each);
-  EXPECT_THAT(text, HasSubstr("  8 causes in shared memory: not seen\n"));
-  EXPECT_THAT(text, HasSubstr("causes in locks, waits and stopped processes: not seen\n"));
+  EXPECT_THAT(text, HasSubstr("  Shared memory: 8 known causes, none of them seen\n"));
+  EXPECT_THAT(
+      text, HasSubstr("Locks, waits and stopped processes: 14 known causes, none of them seen\n"));
   EXPECT_THAT(text_of(each, {.verbosity = 1}), HasSubstr("DLP0301 not seen"));
 }
 

@@ -1,4 +1,5 @@
-"""Checks a report against the schema, and against its strict variant in which no field is unknown.
+"""Checks a document against the schema, and against its strict variant in which no field is unknown.
+A document of kind dlprobe.stacks is checked against the part of the schema that is its own.
 
 usage: validate_report.py SCHEMA REPORT
 exit codes: 0 valid, 1 not (says where), 77 python3-jsonschema is missing
@@ -25,12 +26,20 @@ def strict(schema):
     return closed
 
 
+def of_kind(schema, kind):
+    """The part of the schema that describes documents of that kind."""
+    if kind != "dlprobe.stacks":
+        return schema
+    return {"$schema": schema["$schema"], "$ref": "#/$defs/stacks", "$defs": schema["$defs"]}
+
+
 def main(schema_path, report_path):
     with open(schema_path, encoding="utf-8") as file:
         schema = json.load(file)
     with open(report_path, encoding="utf-8") as file:
         report = json.load(file)
     Draft202012Validator.check_schema(schema)
+    schema = of_kind(schema, report.get("kind"))
     failed = False
     for name, variant in (("schema", schema), ("strict schema", strict(schema))):
         for error in Draft202012Validator(variant).iter_errors(report):

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "lib/model/finding.h"
+#include "lib/model/loader_fault.h"
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/conclude.h"
 #include "tools/dlprobe/examine.h"
@@ -47,13 +48,8 @@ Status check_combination(const ProbeOptions& options, const Session& session) {
     return failure(ErrorCode::kInvalid,
                    "--fault works on the reference loader alone, not on --pid or a command");
   }
-  if (!options.fault.empty()) {
-    const std::string name = options.fault.substr(0, options.fault.find(':'));
-    if (find_finding(name) == nullptr) {
-      return failure(ErrorCode::kInvalid,
-                     "--fault " + name + ": there is no finding of that name (dlprobe list)");
-    }
-  }
+  const auto fault = parse_fault(options.fault);
+  if (!fault) return failure(ErrorCode::kInvalid, "--fault: " + fault.error().context);
   return {};
 }
 

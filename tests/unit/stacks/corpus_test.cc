@@ -1,0 +1,40 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <span>
+#include <string>
+
+#include "tests/fuzz/read_one.h"
+
+namespace dlprobe {
+namespace {
+
+/// tests/fuzz/corpus_of_bytes/READER/*: seeds that are understood, and below a folder `odd` every
+/// input that ever broke the reader. Each is given whole, seeds cut off at many places, too.
+TEST(FuzzCorpus, EveryReaderComesBack) {
+  size_t files = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(DLPROBE_FUZZ_CORPUS)) {
+    if (!entry.is_regular_file()) continue;
+    std::ifstream file(entry.path(), std::ios::binary);
+    const std::string text((std::istreambuf_iterator<char>(file)),
+                           std::istreambuf_iterator<char>());
+    const auto bytes = std::as_bytes(std::span(text));
+    auto folder = entry.path().parent_path();
+    const bool is_odd = folder.filename() == "odd";
+    if (is_odd) folder = folder.parent_path();
+    const std::string reader = folder.filename();
+    const auto understood = read_one(reader, bytes);
+    ASSERT_TRUE(understood) << "no reader for " << entry.path();
+    EXPECT_TRUE(is_odd || *understood > 0) << entry.path();
+    const size_t cuts = is_odd ? 0 : 32;
+    for (size_t cut = 0; cut < cuts; ++cut)
+      read_one(reader, bytes.first(bytes.size() * cut / cuts));
+    ++files;
+  }
+  EXPECT_GE(files, 18U);
+}
+
+}  // namespace
+}  // namespace dlprobe
