@@ -12,6 +12,8 @@ import xml.etree.ElementTree as ElementTree
 # The only reasons to skip that a machine of CI may have.
 ALLOWED_REASON = re.compile(r"\bno (GPU|CUDA device)\b")
 
+LAST_LINES = 25
+
 
 def was_skipped(case):
     """Whether the test itself said so. ctest also calls a test skipped whose program does not exist."""
@@ -38,6 +40,12 @@ def reason_of(case):
     return text.removeprefix("skipped: ") or "no reason given"
 
 
+def last_words(case):
+    """What a failed test printed at its end, where the reason mostly stands: a log may show no more than this."""
+    lines = (case.findtext("system-out") or "").rstrip().splitlines()
+    return "".join(f"    | {line}\n" for line in lines[-LAST_LINES:])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--strict", action="store_true")
@@ -60,7 +68,7 @@ def main():
             elif was_skipped(case):
                 count_skip(name, reason_of(case))
             else:
-                failed.append((name, "failed"))
+                failed.append((name, f"failed\n{last_words(case)}".rstrip()))
     for reason in sorted({reason for _, reason in skipped}):
         names = [name for name, its_reason in skipped if its_reason == reason]
         print(f"{reason}\n    {len(names)}: {', '.join(names)}")
