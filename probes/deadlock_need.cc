@@ -273,7 +273,7 @@ class NeedReader {
       if (is_pool_thread(*facts_.threads[other].thread, library)) need.providers.push_back(other);
     need.words = "an OpenMP team of " + counted(futex.team_size, "thread") + " in " + library;
     if (need.providers.size() + 1 < futex.team_size) {
-      need.words += ", of which " + std::to_string(need.providers.size() + 1) + " exist";
+      need.words += ", of which this process has " + std::to_string(need.providers.size() + 1);
       need.providers.clear();
     }
     return need;
