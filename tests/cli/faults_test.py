@@ -103,13 +103,15 @@ class FileDescriptor(Base):
         self.assertEqual(report["runs"][0]["end"], {"reason": "subject-ended", "text": ""})
 
     def test_an_impossible_fault_is_a_usage_error(self):
-        for arguments in (["--fault", "lock-cycle", "--workers", "0"], ["--fault", "lock-cycle:worker=2"],
-                          ["--fault", "gil-held-while-blocked"], ["--fault", "consumer-stuck:worker=0"]):
+        for arguments, said in ((["lock-cycle", "--workers", "0"], b"reference loader"),
+                                (["lock-cycle:worker=2"], b"reference loader"),
+                                (["gil-held-while-blocked"], b"reference loader can make; it can make: shm-too-small"),
+                                (["consumer-stuck:worker=0"], b"is not a parameter of consumer-stuck; give KEY=VALUE with one of: after")):
             with self.subTest(arguments):
-                done = dlprobe("deadlock", *arguments)
+                done = dlprobe("deadlock", "--fault", *arguments)
                 self.assertEqual(done.returncode, 2)
                 self.assertEqual(done.stdout, b"")
-                self.assertIn(b"reference loader", done.stderr)
+                self.assertIn(said, done.stderr)
 
     def test_nothing_is_left_when_dlprobe_is_stopped_or_killed_in_the_middle(self):
         for method in ("fork", "forkserver"):
