@@ -201,13 +201,16 @@ bool may_be_saved(const DeadlockFacts& facts, const ThreadFacts& waiter) {
 
 bool may_be_woken_by_signal(const ThreadFacts& thread) {
   if (thread.info == nullptr) return false;
-  const auto catches = [&](int signal) {
-    return (thread.info->signals_caught >> static_cast<unsigned>(signal - 1) & 1U) != 0;
-  };
   constexpr int kFirstRealTime = 34;  // 32 and 33 are the C library's own
-  return std::ranges::any_of(
-             std::array{SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, SIGURG}, catches) ||
+  return catches_one_of(thread,
+                        std::array{SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, SIGURG}) ||
          thread.info->signals_caught >> static_cast<unsigned>(kFirstRealTime - 1) != 0;
+}
+
+bool catches_one_of(const ThreadFacts& thread, std::span<const int> signals) {
+  return thread.info != nullptr && std::ranges::any_of(signals, [&](int signal) {
+           return (thread.info->signals_caught >> static_cast<unsigned>(signal - 1) & 1U) != 0;
+         });
 }
 
 bool is_waited_for(const DeadlockFacts& facts, size_t index) {

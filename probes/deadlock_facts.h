@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -126,6 +127,9 @@ bool may_be_saved(const DeadlockFacts& facts, const ThreadFacts& waiter);
 /// Whether its process has a handler for a signal that programs use to wake themselves or one
 /// another (SIGUSR1, SIGALRM ...): what it does is not known.
 bool may_be_woken_by_signal(const ThreadFacts& thread);
+
+/// Whether its process has a handler for one of these signals.
+bool catches_one_of(const ThreadFacts& thread, std::span<const int> signals);
 
 /// Whether a trainer that cannot go on waits for that thread, be it through others.
 bool is_waited_for(const DeadlockFacts& facts, size_t index);

@@ -458,12 +458,51 @@ class NeedReader {
       need.label = need.object;
     }
     if (first.kind == "file") return of_storage();
+    if (is_event_loop()) return of_event_loop();
+    constexpr int32_t kLongPoll =
+        60'000;  // ms; shorter ones are loops that wait for the same again
+    if (poll_timeout_ms(thread_.wait, facts_.machine).value_or(0) > kLongPoll) {
+      need.others_may = true;
+    }
     // A socket whose other end nobody of the tree has leads out of it.
     if (!is_channel && first.kind != "pipe") need.kind = NeedKind::kOutside;
     std::vector<size_t> mains;
     for (const size_t each : need.providers)
       if (facts_.threads[each].is_main()) mains.push_back(each);
     if (!mains.empty()) need.words += ", " + need.relation + " " + join_names(facts_, mains);
+    return need;
+  }
+
+  // A wait in epoll or select on, among others, a pipe or socket pair of which its process has the
+  // other end: by that other threads, and handlers of signals, wake the loop (asyncio's self-pipe).
+  bool is_event_loop() const {
+    const WaitKind kind = kind_of(thread_.wait, facts_.machine);
+    if (kind != WaitKind::kEpoll && kind != WaitKind::kSelect) return false;
+    return std::ranges::any_of(thread_.wait.files, [&](const WaitedFile& file) {
+      const auto other = other_end(file);
+      return other && std::ranges::any_of(facts_.last->channel_ends, [&](const ChannelEnd& end) {
+               return end.inode == *other && end.pid == waiter_.process->key.pid && end.writes;
+             });
+    });
+  }
+
+  // It does what is due at its time, and what others of its process ask for. What it waits for
+  // beside that, from other processes, is not told apart.
+  Need of_event_loop() const {
+    Need need{.kind = NeedKind::kNotification,
+              .words = "work for its event loop",
+              .relation = "woken by one of",
+              .providers = others_of_the_process(),
+              .others_may = true};
+    const bool only_own = std::ranges::all_of(thread_.wait.files, [&](const WaitedFile& file) {
+      const auto other = other_end(file);
+      return other && std::ranges::none_of(facts_.last->channel_ends, [&](const ChannelEnd& end) {
+               return end.inode == *other && end.pid != waiter_.process->key.pid;
+             });
+    });
+    const bool by_itself =
+        has_timeout(thread_.wait, facts_.machine) || may_be_woken_by_signal(waiter_);
+    if (only_own && !by_itself && !need.providers.empty()) need.others_may = false;
     return need;
   }
 

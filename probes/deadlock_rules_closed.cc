@@ -2,6 +2,7 @@
 // event, a Semaphore that was not given back.
 
 #include <algorithm>
+#include <array>
 #include <csignal>
 #include <set>
 
@@ -10,12 +11,6 @@
 
 namespace dlprobe {
 namespace {
-
-// Its process does something when it is asked to end, which may be what it waits for.
-bool handles_sigterm(const ThreadFacts& thread) {
-  return thread.info != nullptr &&
-         (thread.info->signals_caught >> static_cast<unsigned>(SIGTERM - 1) & 1U) != 0;
-}
 
 // What a program parks in until somebody presses Ctrl-C: multiprocessing.Event, which waits in a
 // Condition of its own (Lib/multiprocessing/synchronize.py).
@@ -69,21 +64,21 @@ RootCause nobody_left(const DeadlockFacts& facts, size_t index) {
   finding.message =
       name_of(facts, waiter) + " waits for " + waiter.need.words + ", and nobody is left to " +
       (waits_for_room(waiter) ? "make some" : "release it") + ": whoever shares it waits, too";
+  const bool by_signal = std::ranges::any_of(facts.threads, [&](const ThreadFacts& each) {
+    return sharers.living.contains(each.process->key) &&
+           (may_be_woken_by_signal(each) ||
+            (each.role() == Role::kTrainer && catches_one_of(each, std::array{SIGTERM})));
+  });
+  if (by_signal || waits_for_event(waiter)) {
+    finding.severity = Severity::kWarning;
+    finding.message += ", unless a signal is to make one of them go on";
+  }
   if (!sharers.with_permits.empty() && !waits_for_room(waiter)) {
     finding.message +=
         "; " + join(sharers.with_permits) + " acquired it and did not release it as often";
   }
   const std::vector<std::string> ended = ended_siblings(facts, sharers);
   if (!ended.empty()) finding.message += "; ended before: " + join(ended);
-  const bool by_signal = std::ranges::any_of(facts.threads, [&](const ThreadFacts& each) {
-    return sharers.living.contains(each.process->key) &&
-           (may_be_woken_by_signal(each) ||
-            (each.role() == Role::kTrainer && handles_sigterm(each)));
-  });
-  if (by_signal || waits_for_event(waiter)) {
-    finding.severity = Severity::kWarning;
-    finding.message += ", unless a signal is to make one of them go on";
-  }
   finding.evidence.push_back(count_fact("processes_that_share_it", sharers.living.size(),
                                         "SemLock objects in their memory", facts.last->at));
   finding.evidence.push_back(

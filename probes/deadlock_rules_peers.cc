@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <array>
+#include <csignal>
 #include <utility>
 
 #include "lib/base/units.h"
@@ -76,9 +78,14 @@ RootCause no_peer(const DeadlockFacts& facts, size_t index, Confidence confidenc
                     (for_data ? " waits for data in " : " waits for room in ") + channel +
                     ", and " +
                     (by_waiters ? "only those who wait for it themselves have its other end"
-                                : "no process has its other end") +
+                     : has_other_end(facts, waiter) ? "only its own process has its other end"
+                                                    : "no process has its other end") +
                     (orphan ? ", but for other orphans: its trainer is gone" : "");
-  if (has_other_end(facts, waiter) && may_be_woken_by_signal(waiter)) {
+  // PyTorch's workers have handlers for SIGTERM and SIGCHLD that write nothing.
+  const bool by_signal = may_be_woken_by_signal(waiter) ||
+                         (waiter.role() != Role::kWorker &&
+                          catches_one_of(waiter, std::array{SIGTERM, SIGHUP, SIGCHLD}));
+  if (has_other_end(facts, waiter) && by_signal) {
     finding.severity = Severity::kInfo;
     finding.confidence = Confidence::kPossible;
     finding.message += ", unless a handler of its own for a signal does it";

@@ -69,4 +69,21 @@ std::optional<int32_t> poll_timeout_ms(const ThreadWait& wait, std::string_view 
   return static_cast<int32_t>(wait.args.at(2));
 }
 
+bool has_timeout(const ThreadWait& wait, std::string_view machine) {
+  constexpr int64_t kEpollPwait2 = 441;  // on every machine: it has a pointer
+  switch (kind_of(wait, machine)) {
+    case WaitKind::kEpoll:
+      if (wait.syscall == kEpollPwait2) return wait.args.at(3) != 0;
+      return static_cast<int32_t>(wait.args.at(3)) >= 0;
+    case WaitKind::kSelect:
+      return wait.args.at(4) != 0;
+    case WaitKind::kPoll: {
+      const auto timeout = poll_timeout_ms(wait, machine);
+      return timeout ? *timeout >= 0 : wait.args.at(2) != 0;
+    }
+    default:
+      return false;
+  }
+}
+
 }  // namespace dlprobe

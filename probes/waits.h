@@ -34,4 +34,7 @@ WaitKind kind_of(const ThreadWait& wait, std::string_view machine);
 /// it in the target's memory).
 std::optional<int32_t> poll_timeout_ms(const ThreadWait& wait, std::string_view machine);
 
+/// Whether a thread in poll(2), select(2), epoll_wait(2) or one of their kin wakes by itself.
+bool has_timeout(const ThreadWait& wait, std::string_view machine);
+
 }  // namespace dlprobe

@@ -23,7 +23,8 @@ struct MutexWords {
   uint32_t kind;
 };
 
-constexpr uint32_t kMutexContended = 2;  // of a mutex and of glibc's low-level lock
+constexpr int32_t kLargestTid = 1 << 22;  // PID_MAX_LIMIT
+constexpr uint32_t kMutexContended = 2;   // of a mutex and of glibc's low-level lock
 // nptl/pthreadP.h: the type in bits 0 and 1, robust 16, PI 32, PP 64, shared 128, elision 256, 512.
 constexpr uint32_t kMutexKindBits = 0x3F3;
 
@@ -37,7 +38,8 @@ constexpr uint32_t kOpenMpLockContended = 0xFFFFFFFF;
 
 std::optional<MutexWords> mutex_at(const Memory& memory, uint64_t address) {
   const auto words = memory.value<MutexWords>(address);
-  if (!words || (words->kind & ~kMutexKindBits) != 0 || words->owner <= 0 || words->users == 0) {
+  if (!words || (words->kind & ~kMutexKindBits) != 0 || words->owner <= 0 ||
+      words->owner > kLargestTid || words->users == 0) {
     return std::nullopt;
   }
   return *words;
@@ -97,7 +99,6 @@ std::optional<int32_t> writer_of(const Memory& memory, uint64_t futex) {
     uint64_t pad5, pad6;
     uint32_t flags;
   };
-  constexpr int32_t kLargestTid = 1 << 22;
   for (const uint64_t offset : {8U, 12U}) {
     const auto lock = memory.value<ReadWriteLockWords>(futex - offset);
     if (!lock || lock->phase_futex > 3 || lock->writers_futex > 3 || lock->flags > 2) continue;
