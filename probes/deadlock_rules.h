@@ -36,6 +36,11 @@ std::vector<RootCause> find_circles(const DeadlockFacts& facts,
 std::vector<RootCause> find_closed_semaphores(const DeadlockFacts& facts,
                                               const std::vector<RootCause>& known);
 
+/// Children that wait for data of the parent that waits for their end, or of others who wait, as
+/// far as none of `known` explains it: DLP0303.
+std::vector<RootCause> find_joined_too_early(const DeadlockFacts& facts,
+                                             const std::vector<RootCause>& known);
+
 /// Who computes for long, and whether the loader or its consumer is late; orphans at work: DLP0309,
 /// DLP0312 to DLP0314.
 std::vector<RootCause> find_slow_parts(const DeadlockFacts& facts);

@@ -1,5 +1,5 @@
-// DLP0303 of semaphores that have no holder: of a queue that is full, a barrier, a condition, an
-// event, a Semaphore that was not given back.
+// DLP0303 where nobody is left: semaphores that have no holder (of a queue that is full, a barrier,
+// a condition, an event, a Semaphore that was not given back), and children that are waited for.
 
 #include <algorithm>
 #include <array>
@@ -104,7 +104,58 @@ RootCause nobody_left(const DeadlockFacts& facts, size_t index) {
   return {std::move(finding), index};
 }
 
+// Who waits for the end of the process whose main thread that is; kNone: nobody who cannot go on.
+size_t joined_by(const DeadlockFacts& facts, size_t child) {
+  const auto found = std::ranges::find_if(facts.threads, [&](const ThreadFacts& each) {
+    return each.doomed && each.need.kind == NeedKind::kChild &&
+           std::ranges::find(each.need.providers, child) != each.need.providers.end();
+  });
+  return found == facts.threads.end() ? DeadlockFacts::kNone
+                                      : static_cast<size_t>(found - facts.threads.begin());
+}
+
+// A child that waits for data which its parent, who waits for its end, or others who wait would
+// have to send: the end of a queue's input, the last task, the end of a pipe.
+RootCause joined_too_early(const DeadlockFacts& facts, size_t parent, size_t child) {
+  const ThreadFacts& waiter = facts.threads[parent];
+  const ThreadFacts& reader = facts.threads[child];
+  Finding finding = finding_about(facts, FindingCode::kLockCycle, Confidence::kLikely, waiter);
+  finding.message = name_of(facts, waiter) + " waits for " + waiter.need.words +
+                    ", which waits for " + reader.need.words + ": whoever could send it waits, too";
+  finding.processes.push_back(reader.process->key);
+  if (may_be_woken_by_signal(waiter) || may_be_woken_by_signal(reader) ||
+      catches_one_of(waiter, std::array{SIGTERM})) {
+    finding.severity = Severity::kWarning;
+    finding.message += ", unless a signal is to make one of them go on";
+  }
+  finding.remedies.push_back(
+      {.title = "Tell the child that nothing more comes before you wait for its end: close the "
+                "pipe, put a last item (None) into its queue",
+       .commands = {"process.communicate()", "queue.put(None)", "pool.close(); pool.join()"},
+       .applies_to = {"code"},
+       .verify = "dlprobe deadlock --pid PID"});
+  return {std::move(finding), parent};
+}
+
 }  // namespace
+
+std::vector<RootCause> find_joined_too_early(const DeadlockFacts& facts,
+                                             const std::vector<RootCause>& known) {
+  std::vector<RootCause> causes;
+  std::vector<bool> explained = explained_by(facts, known);
+  for (size_t i = 0; i < facts.threads.size(); ++i) {
+    const ThreadFacts& thread = facts.threads[i];
+    const size_t parent = joined_by(facts, i);
+    const bool is_it = parent != DeadlockFacts::kNone && thread.is_main() && thread.doomed &&
+                       !explained[i] && !explained[parent] &&
+                       thread.need.kind == NeedKind::kChannel &&
+                       thread.need.relation == "written by";
+    if (!is_it) continue;
+    causes.push_back(joined_too_early(facts, parent, i));
+    explained = explained_by(facts, causes);
+  }
+  return causes;
+}
 
 std::vector<RootCause> find_closed_semaphores(const DeadlockFacts& facts,
                                               const std::vector<RootCause>& known) {

@@ -41,8 +41,9 @@ void ExitWatch::resolve(TrackedProcess& process, BootNs now) {
     const auto status = read_stat(process);
     process.vanished = !status && status.error().code == ErrorCode::kVanished;
     const PidStat& stat = process.last_stat;
-    // An exit code of 0 is also what somebody without the right is shown.
-    if (status && is_dead(stat.state) && (stat.exit_code != 0 || process.may_see_memory)) {
+    // An exit code of 0 is also what somebody without the right is shown; with it, io can be read.
+    if (status && is_dead(stat.state) &&
+        (stat.exit_code != 0 || process.may_see_memory || process.directory->read("io"))) {
       emit(process, stat.exit_code, "zombie stat");
       return;
     }

@@ -169,6 +169,9 @@ class StackReader {
                      fmt::format("the frame at {:#x} has no code object", raw.address));
     }
     DLP_TRY(const PythonCodeCache::Code* code, read_code(raw.code));
+    // What CPython runs between a class and its __init__ (_Py_InitCleanup of Python/specialize.c,
+    // from 3.12 on) is in no file.
+    if (code->file == "__init__" && code->function == "__init__") return {};
     DLP_TRY(const int64_t position, read_position(raw));
     DLP_TRY(const bool is_entry, read_is_entry(raw));
     const auto line =

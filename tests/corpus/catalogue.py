@@ -191,7 +191,7 @@ def hangs_of_python():
     yield from slow("tcp-manager-stopped", "hang_peer.py tcp-manager-stopped", "DLP0311")
     yield from pair("socket-without-peer", "hang_peer.py socket-without-peer", "DLP0308")
     yield from pair("file-lock-circle", "hang_peer.py file-lock-circle", "DLP0303")
-    for kind in ("slots-not-given-back", "barrier-short-of-one", "full-queue-without-consumer"):
+    for kind in ("slots-not-given-back", "barrier-short-of-one", "full-queue-without-consumer", "ring-without-a-start"):
         yield from pair(kind, f"hang_closed.py {kind}", "DLP0303")
     a_warning = {"severity": "warning", "verdicts": ("warn",)}
     yield from pair("orphans-that-write", "hang_peer.py orphans-that-write", "DLP0309", **a_warning)
@@ -225,7 +225,7 @@ def hangs_of_python():
 
 IDLE_QUICK = ("idle-executor", "slow-step", "evaluation", "contended-threads", "contended-processes",
               "lock-held-by-someone-who-works", "thread-lock-held-by-a-worker-thread", "asyncio-server",
-              "threads-before-fork", "manager", "idle-pool")
+              "asyncio-sleep", "asyncio-until-signal", "threads-before-fork", "manager", "idle-pool")
 IDLE_SLOW = ("busy-pool", "process-executor", "large-samples-behind-slow-step", "evaluation-in-native-code",
              "program-beside", "waits-for-input", "lock-held-by-someone-who-reads", "asyncio-trainer",
              "spawned-workers", "forkserver-workers", "openmp-in-workers", "prefetch-thread",

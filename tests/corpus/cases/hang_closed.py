@@ -4,6 +4,7 @@ Twin: it is released, after a while or again and again.
 """
 import multiprocessing
 import os
+import threading
 import time
 
 from hang_common import claim, expect, parser
@@ -70,8 +71,23 @@ def full_queue_without_consumer(options):
     join_all(options, fill_queue, queue, more=(consumer,))
 
 
+def pass_on(number, _healthy, queues):
+    claim("still")
+    queues[(number + 1) % len(queues)].put(queues[number].get() + 1)
+
+
+def ring_without_a_start(options):
+    """Each worker waits for the one before; the trainer, who should give the first item, waits for their end."""
+    queues = [multiprocessing.Queue() for _ in range(options.workers)]
+    if options.healthy:
+        late = threading.Timer(20, queues[0].put, (1,))
+        late.daemon = True
+        late.start()
+    join_all(options, pass_on, queues)
+
+
 KINDS = {"slots-not-given-back": slots_not_given_back, "barrier-short-of-one": barrier_short_of_one,
-         "full-queue-without-consumer": full_queue_without_consumer}
+         "full-queue-without-consumer": full_queue_without_consumer, "ring-without-a-start": ring_without_a_start}
 
 
 def main():

@@ -5,6 +5,7 @@ import ctypes
 import multiprocessing
 import os
 import queue
+import signal
 import subprocess
 import sys
 import threading
@@ -276,6 +277,30 @@ def asyncio_server(options):
     next(samples)
 
 
+def asyncio_sleep(options):
+    """An event loop with nothing to do for a long while, but to be woken by its own socket pair."""
+    samples = take(Loader(sample, options), 10)
+    expect(1)
+    claim("still")
+    asyncio.run(asyncio.sleep(20))
+    next(samples)
+
+
+def asyncio_until_signal(options):
+    """The same without a timeout: a handler of a signal ends it."""
+    samples = take(Loader(sample, options), 10)
+
+    async def run():
+        stop = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+        expect(1)
+        claim("still")
+        await stop.wait()
+
+    asyncio.run(run())
+    next(samples)
+
+
 def manager(options):
     """A Manager's process, with its threads, and workers that use its list."""
     with multiprocessing.Manager() as server:
@@ -435,7 +460,8 @@ KINDS = {job.__name__.replace("_", "-"): job
          for job in (idle_pool, busy_pool, idle_executor, process_executor, slow_step, large_samples_behind_slow_step,
                      evaluation, evaluation_in_native_code, program_beside, waits_for_input, contended_threads,
                      contended_processes, lock_held_by_someone_who_works, lock_held_by_someone_who_reads,
-                     thread_lock_held_by_a_worker_thread, asyncio_trainer, asyncio_server, manager, spawned_workers,
+                     thread_lock_held_by_a_worker_thread, asyncio_trainer, asyncio_server, asyncio_sleep,
+                     asyncio_until_signal, manager, spawned_workers,
                      forkserver_workers, threads_before_fork, openmp_in_workers, prefetch_thread,
                      starved_consumer_thread, joins_a_thread, barrier, slow_pipe, nothing_but_sleep, one_epoch_done)}
 

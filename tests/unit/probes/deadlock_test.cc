@@ -649,6 +649,40 @@ TEST(Deadlock, AWorkerAtALockOfTheUsersHasNoTaskThatIsLost) {
   EXPECT_TRUE(find(verdict, FindingCode::kLockCycle));
 }
 
+// The trainer waits in epoll_wait (232) on a socket pair of its own: asyncio's loop.
+HangScene scene_of_event_loop(uint64_t timeout) {
+  HangScene scene(1);
+  scene.wait_in_recv(scene.main(kTrainer), 7001, 7002);
+  scene.main(kTrainer).wait.syscall = 232;
+  scene.main(kTrainer).wait.args[3] = timeout;
+  scene.has_socket(kTrainer, 7001);
+  scene.has_socket(kTrainer, 7002);
+  return scene;
+}
+
+TEST(Deadlock, AnEventLoopWakesByItsTimeoutByASignalOrByAThread) {
+  constexpr uint64_t kNever = 0xFFFFFFFF;
+  EXPECT_FALSE(has_error(scene_of_event_loop(20'000).examine()));
+  EXPECT_FALSE(has_error(scene_of_event_loop(kNever).examine())) << "a signal may be to come";
+  HangScene threads = scene_of_event_loop(kNever);
+  threads.sleep(threads.add_thread(kTrainer, 150));
+  EXPECT_FALSE(has_error(threads.examine()));
+  HangScene select = scene_of_event_loop(0);
+  select.main(kTrainer).wait.syscall = 23;
+  select.main(kTrainer).wait.args = {8, 1, 0, 0, 1};
+  EXPECT_FALSE(has_error(select.examine()));
+}
+
+TEST(Deadlock, AnEventLoopWaitsForItsThreadThatWaitsForALostLock) {
+  HangScene scene = scene_of_event_loop(0xFFFFFFFF);
+  scene.wait_in_read(scene.add_thread(kTrainer, 150), HangScene::kResults);
+  scene.wait_in_futex(scene.main(kWorker), shared_semaphore(7));
+  scene.process(kWorker).sem_locks = {sem_lock(7, 0, 4242)};
+  const Verdict verdict = scene.examine();
+  EXPECT_TRUE(find(verdict, FindingCode::kLockHolderDead));
+  EXPECT_FALSE(find(verdict, FindingCode::kPipeWithoutPeer));
+}
+
 TEST(Deadlock, AParentOfVforkWaitsForNoDisk) {
   HangScene scene = busy_scene();
   scene.main(kWorker).state = 'D';
@@ -885,6 +919,31 @@ TEST(Deadlock, AFullQueueThatNobodyReads) {
   const auto finding = find(scene.examine(), FindingCode::kLockCycle);
   ASSERT_TRUE(finding);
   EXPECT_NE(finding->message.find("room in a full"), std::string::npos) << finding->message;
+}
+
+// The trainer waits for the end of worker 101, which waits for data that the trainer would send.
+HangScene scene_of_join() {
+  HangScene scene(1);
+  scene.main(kTrainer).wait = {.tid = kTrainer, .syscall = 61, .args = {kWorker, 0, 0, 0, 0, 0}};
+  scene.wait_in_read(scene.main(kWorker), 4242);
+  scene.has_end(kTrainer, 4242, false, true);
+  return scene;
+}
+
+TEST(Deadlock, AChildThatIsWaitedForBeforeItIsToldToEnd) {
+  HangScene scene = scene_of_join();
+  const auto finding = find(scene.examine(), FindingCode::kLockCycle);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kError);
+  EXPECT_EQ(finding->remedies.front().commands.front(), "process.communicate()");
+  scene.info(kTrainer).signals_caught = uint64_t{1} << 14U;  // SIGTERM
+  EXPECT_EQ(find(scene.examine(), FindingCode::kLockCycle)->severity, Severity::kWarning);
+}
+
+TEST(Deadlock, AChildThatIsWaitedForAndThatAThreadMayTellToEnd) {
+  HangScene scene = scene_of_join();
+  scene.sleep(scene.add_thread(kTrainer, 150));
+  EXPECT_FALSE(find(scene.examine(), FindingCode::kLockCycle));
 }
 
 // PyTorch's worker, whose trainer is not there.
