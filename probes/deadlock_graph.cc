@@ -132,12 +132,33 @@ class GraphMaker {
     return nodes;
   }
 
+  // The shortest way from a node back to itself, without its first step; empty if there is none.
+  std::vector<std::string> way_back(const std::string& start) const {
+    std::vector<std::string> shortest;
+    for (const WaitEdge& edge : graph_.edges) {
+      if (edge.from != start) continue;
+      std::vector<std::string> nodes = way(edge.to, start);
+      if (!nodes.empty() && (shortest.empty() || nodes.size() < shortest.size())) {
+        shortest = std::move(nodes);
+      }
+    }
+    return shortest;
+  }
+
   std::vector<std::string> chain() const {
     if (causes_.empty() || causes_.front().finding.severity == Severity::kInfo) return {};
     const ThreadFacts& cause = facts_.threads[causes_.front().thread];
     std::vector<std::string> nodes = way(trainer(), id_of(cause));
     if (nodes.empty()) nodes = {id_of(cause)};
-    if (!cause.need.object.empty()) nodes.push_back(cause.need.object);
+    std::vector<std::string> circle;
+    if (causes_.front().finding.code == FindingCode::kLockCycle) circle = way_back(id_of(cause));
+    if (circle.empty() && !cause.need.object.empty()) circle = {cause.need.object};
+    // To where it closes.
+    for (std::string& node : circle) {
+      const bool closes = std::ranges::find(nodes, node) != nodes.end();
+      nodes.push_back(std::move(node));
+      if (closes) break;
+    }
     return nodes;
   }
 

@@ -94,8 +94,12 @@ RootCause lock_circle(const DeadlockFacts& facts, const std::vector<size_t>& cir
   finding.alternatives.push_back(
       {.cause = "contention", .why_not = "each of them waits for the next, and none of them ran"});
   finding.remedies.push_back(
-      {.title = "Take the locks in the same order everywhere; empty a Queue before you join the "
-                "process that fills it",
+      {.title = circle.size() == 1
+                    ? "Do not take it twice (multiprocessing.RLock), and release it on every way "
+                      "out: with lock:"
+                    : "Take the locks in the same order everywhere; empty a Queue or a pipe "
+                      "(process.communicate()) before you wait for the end of the process that "
+                      "fills it",
        .commands = {},
        .applies_to = {"code"},
        .verify = "dlprobe deadlock --pid PID"});

@@ -69,15 +69,17 @@ RootCause nobody_left(const DeadlockFacts& facts, size_t index) {
            (may_be_woken_by_signal(each) ||
             (each.role() == Role::kTrainer && catches_one_of(each, std::array{SIGTERM})));
   });
+  const std::vector<std::string> ended = ended_siblings(facts, sharers);
   if (by_signal || waits_for_event(waiter)) {
-    finding.severity = Severity::kWarning;
+    // A program that is parked until it is told to end looks the same, but nobody has ended yet.
+    const bool parks = waits_for_event(waiter) && ended.empty();
+    finding.severity = parks ? Severity::kInfo : Severity::kWarning;
     finding.message += ", unless a signal is to make one of them go on";
   }
   if (!sharers.with_permits.empty() && !waits_for_room(waiter)) {
     finding.message +=
         "; " + join(sharers.with_permits) + " acquired it and did not release it as often";
   }
-  const std::vector<std::string> ended = ended_siblings(facts, sharers);
   if (!ended.empty()) finding.message += "; ended before: " + join(ended);
   finding.evidence.push_back(count_fact("processes_that_share_it", sharers.living.size(),
                                         "SemLock objects in their memory", facts.last->at));

@@ -908,7 +908,7 @@ TEST(Deadlock, AnEventThatNobodyIsLeftToSetMayWaitForCtrlC) {
                python("work", "/srv/train.py", 5)});
   const auto finding = find(scene.examine(), FindingCode::kLockCycle);
   ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->severity, Severity::kWarning);
+  EXPECT_EQ(finding->severity, Severity::kInfo);
 }
 
 TEST(Deadlock, AFullQueueThatNobodyReads) {
