@@ -61,6 +61,14 @@ bool has_other_end(const DeadlockFacts& facts, const ThreadFacts& waiter) {
   });
 }
 
+std::string who_has_other_end(const DeadlockFacts& facts, const ThreadFacts& waiter) {
+  if (!waiter.need.providers.empty()) {
+    return "only those who wait for it themselves have its other end";
+  }
+  return has_other_end(facts, waiter) ? "only its own process has its other end"
+                                      : "no process has its other end";
+}
+
 RootCause no_peer(const DeadlockFacts& facts, size_t index, Confidence confidence) {
   const ThreadFacts& waiter = facts.threads[index];
   const auto& files = waiter.thread->wait.files;
@@ -73,13 +81,9 @@ RootCause no_peer(const DeadlockFacts& facts, size_t index, Confidence confidenc
       finding_about(facts, orphan ? FindingCode::kOrphanedWorker : FindingCode::kPipeWithoutPeer,
                     confidence, waiter);
   const bool for_data = waiter.need.relation == "written by";
-  const bool by_waiters = !waiter.need.providers.empty();
   finding.message = name_of(facts, waiter) +
                     (for_data ? " waits for data in " : " waits for room in ") + channel +
-                    ", and " +
-                    (by_waiters ? "only those who wait for it themselves have its other end"
-                     : has_other_end(facts, waiter) ? "only its own process has its other end"
-                                                    : "no process has its other end") +
+                    ", and " + who_has_other_end(facts, waiter) +
                     (orphan ? ", but for other orphans: its trainer is gone" : "");
   // PyTorch's workers have handlers for SIGTERM and SIGCHLD that write nothing.
   const bool by_signal = may_be_woken_by_signal(waiter) ||
