@@ -50,10 +50,10 @@ Verdict examine_run(const Recording& recording, const Run& run) {
     if (failure && forecast) failure->consequence_of = forecast->code;
   }
 
+  const Finding* failed = failure ? &*failure : nullptr;
   add(verdict.findings, held_by_another_job(facts, cause));
-  add(verdict.findings, stale_files(facts, cause, failure ? &*failure : nullptr));
-  add(verdict.findings,
-      leak(facts, cause, observed ? &*observed : nullptr, failure ? &*failure : nullptr));
+  add(verdict.findings, stale_files(facts, cause, failed));
+  add(verdict.findings, leak(facts, cause, observed ? &*observed : nullptr, failed));
   add(verdict.findings, std::move(forecast));
   add(verdict.findings, std::move(failure));
   add(verdict.findings, inodes_exhausted(facts));

@@ -123,7 +123,8 @@ void AlikeWaits::add_graph(const Json& graph) {
     const auto holder = pids.find(to);
     // From one thread to the other there is nothing in between.
     const bool is_direct = waiter != pids.end() && holder != pids.end();
-    const std::string between = is_direct ? from + " to " + to : waiter == pids.end() ? from : to;
+    std::string between = waiter == pids.end() ? from : to;
+    if (is_direct) between = fmt::format("{} to {}", from, to);
     if (waiter != pids.end()) objects_[between].waiters.insert(waiter->second);
     if (holder != pids.end()) objects_[between].holders.insert(holder->second);
   }
