@@ -20,8 +20,7 @@ std::vector<RootCause> find_causes(const DeadlockFacts& facts) {
   append(causes, find_lost_pools(facts));
   append(causes, find_lost_peers(facts));
   append(causes, find_circles(facts, causes));
-  append(causes, find_closed_semaphores(facts, causes));
-  append(causes, find_joined_too_early(facts, causes));
+  append(causes, find_closed_groups(facts, causes));
   // Who is late is worth a word only where nobody is stuck.
   if (causes.empty()) causes = find_slow_parts(facts);
   std::ranges::stable_sort(causes, std::ranges::greater{}, [](const RootCause& cause) {

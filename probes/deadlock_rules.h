@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -14,8 +16,13 @@ struct RootCause {
   size_t thread = 0;  ///< index into DeadlockFacts::threads
 };
 
-/// By index, whether a thread's wait ends in one of `known`.
-std::vector<bool> explained_by(const DeadlockFacts& facts, const std::vector<RootCause>& known);
+/// What makes that thread a cause of its own; nothing where `explained` says that it has one.
+using ThreadRule = std::optional<RootCause> (*)(const DeadlockFacts& facts, size_t thread,
+                                                const std::vector<bool>& explained);
+/// One rule after the other on all threads; what a cause explains, be it of `known`, is none.
+std::vector<RootCause> find_unexplained(const DeadlockFacts& facts,
+                                        const std::vector<RootCause>& known,
+                                        std::span<const ThreadRule> rules);
 
 /// Locks, semaphores and threads that nobody can give any more: DLP0301 to DLP0307.
 std::vector<RootCause> find_lost_holders(const DeadlockFacts& facts);
@@ -32,14 +39,10 @@ std::vector<RootCause> find_circles(const DeadlockFacts& facts,
                                     const std::vector<RootCause>& known);
 
 /// Semaphores without a holder (of queues, barriers, conditions) that a stuck trainer needs to be
-/// released, as far as none of `known` explains it: DLP0303.
-std::vector<RootCause> find_closed_semaphores(const DeadlockFacts& facts,
-                                              const std::vector<RootCause>& known);
-
-/// Children that wait for data of the parent that waits for their end, or of others who wait, as
-/// far as none of `known` explains it: DLP0303.
-std::vector<RootCause> find_joined_too_early(const DeadlockFacts& facts,
-                                             const std::vector<RootCause>& known);
+/// released, and children that wait for data of the parent that waits for their end, as far as none
+/// of `known` explains them: DLP0303.
+std::vector<RootCause> find_closed_groups(const DeadlockFacts& facts,
+                                          const std::vector<RootCause>& known);
 
 /// Who computes for long, and whether the loader or its consumer is late; orphans at work: DLP0309,
 /// DLP0312 to DLP0314.

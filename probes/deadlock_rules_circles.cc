@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <map>
 #include <set>
@@ -155,11 +156,14 @@ Finding closed_process(const DeadlockFacts& facts, const std::vector<size_t>& wa
   return finding;
 }
 
-// A process in which nobody runs and nobody can be woken from outside, and someone wants a lock.
-std::optional<RootCause> closed_by_locks(const DeadlockFacts& facts, const ProcessSnapshot& process,
+// A process in which nobody runs and nobody can be woken from outside, and someone wants a lock;
+// asked at its first thread.
+std::optional<RootCause> closed_by_locks(const DeadlockFacts& facts, size_t index,
                                          const std::vector<bool>& explained) {
+  const ProcessSnapshot& process = *facts.threads[index].process;
+  if (index > 0 && facts.threads[index - 1].process == &process) return std::nullopt;
   std::vector<size_t> waiters;
-  for (size_t i = 0; i < facts.threads.size(); ++i) {
+  for (size_t i = index; i < facts.threads.size(); ++i) {
     const ThreadFacts& thread = facts.threads[i];
     if (thread.process != &process || thread.need.kind != NeedKind::kLock) continue;
     if (!thread.doomed || explained[i]) continue;
@@ -293,8 +297,7 @@ std::optional<RootCause> lost_batch(const DeadlockFacts& facts, size_t index,
   return lost_work(facts, index, idle);
 }
 
-}  // namespace
-
+// By index, whether a thread's wait ends in one of `known`.
 std::vector<bool> explained_by(const DeadlockFacts& facts, const std::vector<RootCause>& known) {
   std::vector<bool> explained(facts.threads.size(), false);
   for (const RootCause& cause : known)
@@ -312,23 +315,31 @@ std::vector<bool> explained_by(const DeadlockFacts& facts, const std::vector<Roo
   return explained;
 }
 
+}  // namespace
+
+std::vector<RootCause> find_unexplained(const DeadlockFacts& facts,
+                                        const std::vector<RootCause>& known,
+                                        std::span<const ThreadRule> rules) {
+  std::vector<RootCause> causes;
+  std::vector<RootCause> all = known;
+  std::vector<bool> explained = explained_by(facts, all);
+  for (const ThreadRule rule : rules) {
+    for (size_t i = 0; i < facts.threads.size(); ++i) {
+      const auto cause = rule(facts, i, explained);
+      if (!cause) continue;
+      causes.push_back(*cause);
+      all.push_back(*cause);
+      explained = explained_by(facts, all);
+    }
+  }
+  return causes;
+}
+
 std::vector<RootCause> find_circles(const DeadlockFacts& facts,
                                     const std::vector<RootCause>& known) {
-  std::vector<RootCause> causes;
-  std::vector<bool> explained = explained_by(facts, known);
-  const auto add = [&](std::optional<RootCause> cause) {
-    if (!cause) return;
-    causes.push_back(std::move(*cause));
-    std::vector<RootCause> all = known;
-    all.insert(all.end(), causes.begin(), causes.end());
-    explained = explained_by(facts, all);
-  };
-  for (const ProcessSnapshot& process : facts.last->processes)
-    add(closed_by_locks(facts, process, explained));
-  for (const auto& rule : {circle_of_holders, circle_with_data, lost_batch, lost_notifier})
-    for (size_t i = 0; i < facts.threads.size(); ++i)
-      add(rule(facts, i, explained));
-  return causes;
+  return find_unexplained(
+      facts, known,
+      std::array{closed_by_locks, circle_of_holders, circle_with_data, lost_batch, lost_notifier});
 }
 
 }  // namespace dlprobe

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <optional>
 #include <set>
 
 #include "probes/deadlock_rules.h"
@@ -139,40 +140,32 @@ RootCause joined_too_early(const DeadlockFacts& facts, size_t parent, size_t chi
   return {std::move(finding), parent};
 }
 
-}  // namespace
-
-std::vector<RootCause> find_joined_too_early(const DeadlockFacts& facts,
-                                             const std::vector<RootCause>& known) {
-  std::vector<RootCause> causes;
-  std::vector<bool> explained = explained_by(facts, known);
-  for (size_t i = 0; i < facts.threads.size(); ++i) {
-    const ThreadFacts& thread = facts.threads[i];
-    const size_t parent = joined_by(facts, i);
-    const bool is_it = parent != DeadlockFacts::kNone && thread.is_main() && thread.doomed &&
-                       !explained[i] && !explained[parent] &&
-                       thread.need.kind == NeedKind::kChannel &&
-                       thread.need.relation == "written by";
-    if (!is_it) continue;
-    causes.push_back(joined_too_early(facts, parent, i));
-    explained = explained_by(facts, causes);
-  }
-  return causes;
+std::optional<RootCause> joined_child(const DeadlockFacts& facts, size_t index,
+                                      const std::vector<bool>& explained) {
+  const ThreadFacts& thread = facts.threads[index];
+  const size_t parent = joined_by(facts, index);
+  const bool is_it = parent != DeadlockFacts::kNone && thread.is_main() && thread.doomed &&
+                     !explained[index] && !explained[parent] &&
+                     thread.need.kind == NeedKind::kChannel && thread.need.relation == "written by";
+  if (!is_it) return std::nullopt;
+  return joined_too_early(facts, parent, index);
 }
 
-std::vector<RootCause> find_closed_semaphores(const DeadlockFacts& facts,
-                                              const std::vector<RootCause>& known) {
-  std::vector<RootCause> causes;
-  std::vector<bool> explained = explained_by(facts, known);
-  for (size_t i = 0; i < facts.threads.size(); ++i) {
-    const ThreadFacts& thread = facts.threads[i];
-    const bool is_it = thread.is_main() && thread.role() == Role::kWorker && thread.doomed &&
-                       !explained[i] && thread.need.kind == NeedKind::kSharedCount &&
-                       !waits_for_task(facts, thread) && is_waited_for(facts, i);
-    if (!is_it) continue;
-    causes.push_back(nobody_left(facts, i));
-    explained = explained_by(facts, causes);
-  }
-  return causes;
+std::optional<RootCause> closed_semaphore(const DeadlockFacts& facts, size_t index,
+                                          const std::vector<bool>& explained) {
+  const ThreadFacts& thread = facts.threads[index];
+  const bool is_it = thread.is_main() && thread.role() == Role::kWorker && thread.doomed &&
+                     !explained[index] && thread.need.kind == NeedKind::kSharedCount &&
+                     !waits_for_task(facts, thread) && is_waited_for(facts, index);
+  if (!is_it) return std::nullopt;
+  return nobody_left(facts, index);
+}
+
+}  // namespace
+
+std::vector<RootCause> find_closed_groups(const DeadlockFacts& facts,
+                                          const std::vector<RootCause>& known) {
+  return find_unexplained(facts, known, std::array{closed_semaphore, joined_child});
 }
 
 }  // namespace dlprobe
