@@ -355,10 +355,12 @@ bool trainer_waits_for_result(const DeadlockFacts& facts) {
   });
 }
 
+bool is_of_user(const StackFrame& frame) {
+  return frame.python && !is_of_a_library(frame.file);
+}
+
 const StackFrame* user_frame(const ThreadSnapshot& thread) {
-  const auto found = std::ranges::find_if(thread.stack, [](const StackFrame& frame) {
-    return frame.python && !is_of_a_library(frame.file);
-  });
+  const auto found = std::ranges::find_if(thread.stack, is_of_user);
   return found == thread.stack.end() ? nullptr : &*found;
 }
 

@@ -182,7 +182,9 @@ bool waits_in_a_library(const ThreadSnapshot& thread);
 bool waits_for_result(const ThreadFacts& thread);
 /// Whether a trainer stands still in such a wait: whoever does not work is needed.
 bool trainer_waits_for_result(const DeadlockFacts& facts);
-/// The innermost Python frame that is not of the standard library or an installed package.
+/// A Python frame that is not of the standard library or an installed package.
+bool is_of_user(const StackFrame& frame);
+/// The innermost such frame.
 const StackFrame* user_frame(const ThreadSnapshot& thread);
 
 }  // namespace dlprobe

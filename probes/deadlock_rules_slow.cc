@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <optional>
+#include <ranges>
 #include <utility>
 
 #include "lib/base/units.h"
@@ -48,14 +49,21 @@ std::string place_of(const ThreadFacts& thread) {
   return " (" + frame->function + ", " + frame->file + ":" + std::to_string(frame->line) + ")";
 }
 
-// The user's own line was the same at every look.
+// The same functions of the user on the same lines, from the innermost to the outermost.
+bool same_user_lines(const ThreadSnapshot& a, const ThreadSnapshot& b) {
+  auto of_a = a.stack | std::views::filter(is_of_user);
+  auto of_b = b.stack | std::views::filter(is_of_user);
+  return std::ranges::equal(of_a, of_b, [](const StackFrame& one, const StackFrame& other) {
+    return one.function == other.function && one.line == other.line;
+  });
+}
+
+// The user's own code was at the same place at every look. The innermost line alone is not enough:
+// a recursion is often on one and the same line, at another depth.
 bool stays_on_line(const ThreadFacts& worker) {
-  const StackFrame* now = user_frame(*worker.thread);
-  if (now == nullptr) return worker.same_stack;
+  if (user_frame(*worker.thread) == nullptr) return worker.same_stack;
   return std::ranges::all_of(worker.looks, [&](const Look& look) {
-    if (look.thread->stack.empty()) return true;
-    const StackFrame* then = user_frame(*look.thread);
-    return then != nullptr && then->function == now->function && then->line == now->line;
+    return look.thread->stack.empty() || same_user_lines(*look.thread, *worker.thread);
   });
 }
 

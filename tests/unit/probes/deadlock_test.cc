@@ -988,6 +988,15 @@ TEST(Deadlock, AWorkerThatWorksIsAtMostSlow) {
   EXPECT_TRUE(find(verdict, FindingCode::kWorkerBusyNoProgress));
 }
 
+TEST(Deadlock, ARecursionMovesThoughItIsOftenOnOneLine) {
+  HangScene scene;
+  scene.recurses(scene.main(kWorker));
+  scene.stack(scene.main(kWorker), {python("decode", "/srv/train.py", 12)});
+  const Verdict verdict = scene.examine();
+  EXPECT_TRUE(find(verdict, FindingCode::kSlowSample));
+  EXPECT_FALSE(find(verdict, FindingCode::kWorkerBusyNoProgress));
+}
+
 TEST(Deadlock, ATrainerThatWorksBehindIdleWorkersIsHealthy) {
   HangScene scene;
   scene.run(scene.main(kTrainer));

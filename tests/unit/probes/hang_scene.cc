@@ -112,6 +112,11 @@ void HangScene::run(ThreadSnapshot& thread) {
   running_.emplace_back(process_of(thread).pid, thread.tid);
 }
 
+void HangScene::recurses(ThreadSnapshot& thread) {
+  run(thread);
+  recursing_.emplace_back(process_of(thread).pid, thread.tid);
+}
+
 void HangScene::wakes(ThreadSnapshot& thread) {
   waking_.emplace_back(process_of(thread).pid, thread.tid);
 }
@@ -179,6 +184,10 @@ void HangScene::age(TreeSnapshot& tree, int look) const {
       if (std::ranges::find(running_, who) != running_.end()) {
         thread.cpu_ns += seconds * static_cast<uint64_t>(kSecond);
         thread.timeslices += seconds * 100;
+      }
+      if (std::ranges::find(recursing_, who) != recursing_.end()) {
+        const StackFrame innermost = thread.stack.front();
+        thread.stack.insert(thread.stack.begin(), seconds, innermost);
       }
       if (std::ranges::find(waking_, who) != waking_.end()) {
         thread.cpu_ns += seconds * 50'000;

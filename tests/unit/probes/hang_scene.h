@@ -40,6 +40,8 @@ class HangScene {
   void polls(ThreadSnapshot& thread, uint64_t pipe);
   /// At the looks before that one it ran somewhere else.
   void works_until(const ThreadSnapshot& thread, int look);
+  /// It runs, and its innermost function has called itself once more at each look.
+  void recurses(ThreadSnapshot& thread);
   void wakes(ThreadSnapshot& thread);  ///< for a moment between two looks, to wait again
   void has_end(int32_t pid, uint64_t pipe, bool reads, bool writes);
   void has_socket(int32_t pid, uint64_t socket);
@@ -69,6 +71,7 @@ class HangScene {
   std::vector<ProcessInfo> infos_;
   TreeSnapshot tree_;
   std::vector<std::pair<int32_t, int32_t>> running_;
+  std::vector<std::pair<int32_t, int32_t>> recursing_;
   std::vector<std::pair<int32_t, int32_t>> waking_;
   std::vector<Earlier> working_;
   SubjectKind subject_ = SubjectKind::kPid;
