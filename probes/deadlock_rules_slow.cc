@@ -49,13 +49,10 @@ std::string place_of(const ThreadFacts& thread) {
   return " (" + frame->function + ", " + frame->file + ":" + std::to_string(frame->line) + ")";
 }
 
-// The same functions of the user on the same lines, from the innermost to the outermost.
-bool same_user_lines(const ThreadSnapshot& a, const ThreadSnapshot& b) {
-  auto of_a = a.stack | std::views::filter(is_of_user);
-  auto of_b = b.stack | std::views::filter(is_of_user);
-  return std::ranges::equal(of_a, of_b, [](const StackFrame& one, const StackFrame& other) {
-    return one.function == other.function && one.line == other.line;
-  });
+// The user's frames alone, from the innermost to the outermost.
+bool same_user_frames(const ThreadSnapshot& a, const ThreadSnapshot& b) {
+  return std::ranges::equal(a.stack | std::views::filter(is_of_user),
+                            b.stack | std::views::filter(is_of_user));
 }
 
 // The user's own code was at the same place at every look. The innermost line alone is not enough:
@@ -63,7 +60,7 @@ bool same_user_lines(const ThreadSnapshot& a, const ThreadSnapshot& b) {
 bool stays_on_line(const ThreadFacts& worker) {
   if (user_frame(*worker.thread) == nullptr) return worker.same_stack;
   return std::ranges::all_of(worker.looks, [&](const Look& look) {
-    return look.thread->stack.empty() || same_user_lines(*look.thread, *worker.thread);
+    return look.thread->stack.empty() || same_user_frames(*look.thread, *worker.thread);
   });
 }
 
