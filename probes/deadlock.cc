@@ -6,6 +6,7 @@
 #include "probes/deadlock_rules.h"
 #include "probes/facts.h"
 #include "probes/probe.h"
+#include "probes/shared_positions.h"
 
 namespace dlprobe {
 namespace {
@@ -76,7 +77,8 @@ Verdict examine_run(const Run& run, const HostFacts& host) {
   const bool never_started = run.end && run.end->reason == RunEndReason::kNotStarted;
   // What has come to its end by itself did not hang.
   const bool ended = run.end && run.end->reason == RunEndReason::kSubjectEnded;
-  const bool nothing_to_see = run.begin.preflight || never_started || ended;
+  const bool moved_till_now = run.begin.looks_when_quiet && facts.last == nullptr;
+  const bool nothing_to_see = run.begin.preflight || never_started || ended || moved_till_now;
   if (auto gap = missing_history(facts); gap && !nothing_to_see) {
     verdict.gaps.push_back(std::move(*gap));
   }
@@ -87,7 +89,7 @@ Verdict examine_run(const Run& run, const HostFacts& host) {
   if (causes.empty()) {
     if (auto gap = gap_of_failed_loader(run)) verdict.gaps.push_back(std::move(*gap));
   }
-  append(verdict.findings, find_shared_positions(facts));
+  append(verdict.findings, find_shared_positions(run, host.machine));
   append(verdict.findings, find_risks(facts, causes, host.cpus));
   std::ranges::stable_sort(verdict.findings, std::ranges::greater{}, &Finding::severity);
   verdict.wait_graphs.push_back(make_wait_graph(facts, causes));

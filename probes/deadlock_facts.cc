@@ -36,11 +36,14 @@ bool stood_still(const ThreadSnapshot& before, const ThreadSnapshot& after, uint
          before.wait.args == after.wait.args;
 }
 
-// The snapshots that count, newest first.
+// The snapshots that count, newest first: not those of a standstill that has ended by itself.
 std::vector<const TreeSnapshot*> recent(const Run& run) {
   std::vector<const TreeSnapshot*> trees;
+  BootNs from = 0;
+  for (const Event& event : run.events)
+    if (event.kind == kMovesAgain) from = event.at;
   for (auto tree = run.snapshots.rbegin(); tree != run.snapshots.rend(); ++tree) {
-    if (run.snapshots.back().at - tree->at > kOldest) break;
+    if (tree->at < from || run.snapshots.back().at - tree->at > kOldest) break;
     trees.push_back(&*tree);
   }
   return trees;
@@ -245,8 +248,22 @@ bool waits_for_room(const ThreadFacts& thread) {
          (frame->function == "put" || frame->function.ends_with("Queue.put"));
 }
 
+bool is_in_a_task(const ThreadSnapshot& thread) {
+  // What starts the target of a process: Lib/multiprocessing, torch/multiprocessing.
+  const auto start = std::ranges::find_if(thread.stack, [](const StackFrame& frame) {
+    return frame.python && (frame.file.ends_with("/multiprocessing/process.py") ||
+                            frame.file.ends_with("/multiprocessing/spawn.py"));
+  });
+  if (start == thread.stack.end()) return false;
+  const auto of_user = std::find_if(thread.stack.begin(), start, is_of_user);
+  return std::any_of(of_user, start, [](const StackFrame& frame) {
+    return frame.python && is_of_a_library(frame.file);
+  });
+}
+
 bool waits_for_task(const DeadlockFacts& facts, const ThreadFacts& thread) {
   if (thread.role() == Role::kTrainer || waits_for_room(thread)) return false;
+  if (is_in_a_task(*thread.thread)) return false;
   if (thread.need.kind == NeedKind::kSharedLock || thread.need.kind == NeedKind::kSharedCount) {
     // What asks for the lock; `with lock:` alone is in multiprocessing's own file, too.
     const auto asker = std::ranges::find_if(thread.thread->stack, [](const StackFrame& frame) {
@@ -276,6 +293,15 @@ std::string name_of(const DeadlockFacts& facts, const ThreadFacts& thread) {
   std::string process = describe(*facts.run, thread.process->key);
   if (thread.is_main()) return process;
   return "thread " + std::to_string(thread.thread->tid) + " of " + process;
+}
+
+std::string join_names(const DeadlockFacts& facts, const std::vector<size_t>& threads) {
+  constexpr size_t kMost = 3;
+  std::string text;
+  for (size_t i = 0; i < std::min(kMost, threads.size()); ++i)
+    text += (i == 0 ? "" : ", ") + name_of(facts, facts.threads[threads[i]]);
+  if (threads.size() > kMost) text += " and " + std::to_string(threads.size() - kMost) + " more";
+  return text;
 }
 
 std::optional<ProcessKey> process_of_thread(const DeadlockFacts& facts, int32_t tid) {

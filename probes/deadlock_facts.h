@@ -141,6 +141,10 @@ bool is_orphan(const DeadlockFacts& facts, const ThreadFacts& thread);
 /// semaphore producers acquire and consumers release: it has no owner.
 bool waits_for_room(const ThreadFacts& thread);
 
+/// Whether it is in code of the user's that a library's loop in a process of multiprocessing has
+/// called (PyTorch's worker, a pool): in the middle of a task.
+bool is_in_a_task(const ThreadSnapshot& thread);
+
 /// Whether a worker waits in a queue of tasks: for data of the trainer, or for the queue's lock.
 bool waits_for_task(const DeadlockFacts& facts, const ThreadFacts& thread);
 
@@ -149,6 +153,9 @@ const FutexWait& futex_of(const ThreadFacts& thread);
 
 /// "worker 4711", or "thread 4713 of worker 4711".
 std::string name_of(const DeadlockFacts& facts, const ThreadFacts& thread);
+
+/// The names of the first three of these threads, by their index, and how many more there are.
+std::string join_names(const DeadlockFacts& facts, const std::vector<size_t>& threads);
 
 /// The process of the tree whose thread that is, in the last snapshot; nothing if none has it.
 std::optional<ProcessKey> process_of_thread(const DeadlockFacts& facts, int32_t tid);

@@ -11,21 +11,20 @@
 namespace dlprobe {
 namespace {
 
-std::string join_names(const DeadlockFacts& facts, const std::vector<size_t>& threads) {
-  constexpr size_t kMost = 3;
-  std::string text;
-  for (size_t i = 0; i < std::min(kMost, threads.size()); ++i)
-    text += (i == 0 ? "" : ", ") + name_of(facts, facts.threads[threads[i]]);
-  if (threads.size() > kMost) text += " and " + std::to_string(threads.size() - kMost) + " more";
-  return text;
-}
-
 std::string hex(uint64_t value) {
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::string text;
   for (; value != 0; value >>= 4U)
     text.insert(text.begin(), kDigits[value & 0xFU]);
   return "0x" + (text.empty() ? "0" : text);
+}
+
+// The server of Lib/multiprocessing/resource_sharer.py, which a process starts with the first
+// tensor that it sends: it duplicates descriptors for its clients, and wakes nobody here.
+bool only_hands_out_descriptors(const ThreadSnapshot& thread) {
+  return std::ranges::any_of(thread.stack, [](const StackFrame& frame) {
+    return frame.python && frame.file.ends_with("/multiprocessing/resource_sharer.py");
+  });
 }
 
 class NeedReader {
@@ -81,7 +80,8 @@ class NeedReader {
     std::vector<size_t> threads;
     for (size_t i = 0; i < facts_.threads.size(); ++i) {
       const ThreadFacts& other = facts_.threads[i];
-      if (other.process == waiter_.process && other.thread != &thread_) threads.push_back(i);
+      const bool is_other = other.process == waiter_.process && other.thread != &thread_;
+      if (is_other && !only_hands_out_descriptors(*other.thread)) threads.push_back(i);
     }
     return threads;
   }

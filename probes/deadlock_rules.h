@@ -39,8 +39,9 @@ std::vector<RootCause> find_circles(const DeadlockFacts& facts,
                                     const std::vector<RootCause>& known);
 
 /// Semaphores without a holder (of queues, barriers, conditions) that a stuck trainer needs to be
-/// released, and children that wait for data of the parent that waits for their end, as far as none
-/// of `known` explains them: DLP0303.
+/// released, and children that wait for data of the parent that waits for their end: DLP0303.
+/// Workers in the middle of a batch that wait for data which nobody is left to write: DLP0308. As
+/// far as none of `known` explains them.
 std::vector<RootCause> find_closed_groups(const DeadlockFacts& facts,
                                           const std::vector<RootCause>& known);
 
@@ -52,9 +53,6 @@ std::vector<RootCause> find_slow_parts(const DeadlockFacts& facts);
 /// OpenMP runtimes in one process. DLP0604, DLP0605.
 std::vector<Finding> find_risks(const DeadlockFacts& facts, const std::vector<RootCause>& causes,
                                 int cpus);
-
-/// Files that several processes read by one position: DLP0205.
-std::vector<Finding> find_shared_positions(const DeadlockFacts& facts);
 
 /// A finding about that thread: since when, where it waits, the user's own code that led there.
 Finding finding_about(const DeadlockFacts& facts, FindingCode code, Confidence confidence,

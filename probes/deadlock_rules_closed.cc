@@ -1,9 +1,12 @@
-// DLP0303 where nobody is left: semaphores that have no holder (of a queue that is full, a barrier,
-// a condition, an event, a Semaphore that was not given back), and children that are waited for.
+// Where nobody is left. DLP0303: semaphores that have no holder (of a queue that is full, a
+// barrier, a condition, an event, a Semaphore that was not given back), and children that are
+// waited for. DLP0308: pipes of the user's that nobody writes.
 
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <deque>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -107,27 +110,66 @@ RootCause nobody_left(const DeadlockFacts& facts, size_t index) {
   return {std::move(finding), index};
 }
 
-// Who waits for the end of the process whose main thread that is; kNone: nobody who cannot go on.
-size_t joined_by(const DeadlockFacts& facts, size_t child) {
-  const auto found = std::ranges::find_if(facts.threads, [&](const ThreadFacts& each) {
-    return each.doomed && each.need.kind == NeedKind::kChild &&
-           std::ranges::find(each.need.providers, child) != each.need.providers.end();
-  });
-  return found == facts.threads.end() ? DeadlockFacts::kNone
-                                      : static_cast<size_t>(found - facts.threads.begin());
+// A wait that only the end or the release of one holder ends.
+bool is_hold(const ThreadFacts& thread) {
+  const NeedKind kind = thread.need.kind;
+  return kind == NeedKind::kChild || kind == NeedKind::kSharedLock ||
+         kind == NeedKind::kOwnedLock || kind == NeedKind::kJoin || kind == NeedKind::kFileLock;
 }
 
-// A child that waits for data which its parent, who waits for its end, or others who wait would
-// have to send: the end of a queue's input, the last task, the end of a pipe.
-RootCause joined_too_early(const DeadlockFacts& facts, size_t parent, size_t child) {
-  const ThreadFacts& waiter = facts.threads[parent];
-  const ThreadFacts& reader = facts.threads[child];
+// From a wait for the end of a child to `reader`, which may be that child, or have a lock that the
+// child waits for; empty where no such way leads there.
+std::vector<size_t> way_of_holds(const DeadlockFacts& facts, size_t parent, size_t reader) {
+  std::map<size_t, size_t> came_from = {{parent, parent}};
+  std::deque<size_t> queue = {parent};
+  while (!queue.empty() && !came_from.contains(reader)) {
+    const size_t at = queue.front();
+    queue.pop_front();
+    if (!is_hold(facts.threads[at])) continue;
+    for (const size_t next : facts.threads[at].need.providers)
+      if (facts.threads[next].doomed && came_from.emplace(next, at).second) queue.push_back(next);
+  }
+  if (!came_from.contains(reader)) return {};
+  std::vector<size_t> way = {reader};
+  while (way.back() != parent)
+    way.push_back(came_from.at(way.back()));
+  std::ranges::reverse(way);
+  return way;
+}
+
+// The way to `reader` from the first who waits for the end of a child because of it, and cannot go
+// on; empty if there is nobody.
+std::vector<size_t> joined_by(const DeadlockFacts& facts, size_t reader) {
+  for (size_t i = 0; i < facts.threads.size(); ++i) {
+    const ThreadFacts& thread = facts.threads[i];
+    if (i == reader || !thread.doomed || thread.need.kind != NeedKind::kChild) continue;
+    auto way = way_of_holds(facts, i, reader);
+    if (!way.empty()) return way;
+  }
+  return {};
+}
+
+// A child that waits, maybe for a lock of another that does, for data which its parent, who waits
+// for its end, or others who wait would have to send: the end of a queue's input, the last task,
+// the end of a pipe.
+RootCause joined_too_early(const DeadlockFacts& facts, const std::vector<size_t>& way) {
+  const ThreadFacts& waiter = facts.threads[way.front()];
   Finding finding = finding_about(facts, FindingCode::kLockCycle, Confidence::kLikely, waiter);
-  finding.message = name_of(facts, waiter) + " waits for " + waiter.need.words +
-                    ", which waits for " + reader.need.words + ": whoever could send it waits, too";
-  finding.processes.push_back(reader.process->key);
-  if (may_be_woken_by_signal(waiter) || may_be_woken_by_signal(reader) ||
-      catches_one_of(waiter, std::array{SIGTERM})) {
+  finding.message = name_of(facts, waiter);
+  for (const size_t each : way) {
+    const ThreadFacts& thread = facts.threads[each];
+    finding.message +=
+        (each == way.front() ? " waits for " : ", which waits for ") + thread.need.words;
+    if (std::ranges::find(finding.processes, thread.process->key) == finding.processes.end()) {
+      finding.processes.push_back(thread.process->key);
+    }
+  }
+  finding.message += ": whoever could send it waits, too";
+  const bool by_signal =
+      catches_one_of(waiter, std::array{SIGTERM}) || std::ranges::any_of(way, [&](size_t each) {
+        return may_be_woken_by_signal(facts.threads[each]);
+      });
+  if (by_signal) {
     finding.severity = Severity::kWarning;
     finding.message += ", unless a signal is to make one of them go on";
   }
@@ -137,18 +179,59 @@ RootCause joined_too_early(const DeadlockFacts& facts, size_t parent, size_t chi
        .commands = {"process.communicate()", "queue.put(None)", "pool.close(); pool.join()"},
        .applies_to = {"code"},
        .verify = "dlprobe deadlock --pid PID"});
-  return {std::move(finding), parent};
+  return {std::move(finding), way.front()};
 }
 
 std::optional<RootCause> joined_child(const DeadlockFacts& facts, size_t index,
                                       const std::vector<bool>& explained) {
   const ThreadFacts& thread = facts.threads[index];
-  const size_t parent = joined_by(facts, index);
-  const bool is_it = parent != DeadlockFacts::kNone && thread.is_main() && thread.doomed &&
-                     !explained[index] && !explained[parent] &&
+  const bool reads = thread.is_main() && thread.doomed && !explained[index] &&
                      thread.need.kind == NeedKind::kChannel && thread.need.relation == "written by";
+  if (!reads) return std::nullopt;
+  const auto way = joined_by(facts, index);
+  if (way.empty() || explained[way.front()]) return std::nullopt;
+  return joined_too_early(facts, way);
+}
+
+// A worker that waits in the middle of a batch for data of its own code's, which nobody sends: the
+// trainer waits for that batch, its siblings for tasks.
+RootCause never_written(const DeadlockFacts& facts, size_t index) {
+  const ThreadFacts& reader = facts.threads[index];
+  Finding finding =
+      finding_about(facts, FindingCode::kPipeWithoutPeer, Confidence::kLikely, reader);
+  finding.message = name_of(facts, reader) + " waits in the middle of a batch for " +
+                    reader.need.words + ": whoever has its other end waits, too";
+  const auto may_be_woken = [&](size_t each) {
+    return may_be_woken_by_signal(facts.threads[each]);
+  };
+  if (may_be_woken(index) || std::ranges::any_of(reader.need.providers, may_be_woken)) {
+    finding.severity = Severity::kWarning;
+    finding.message += ", unless a handler for a signal is to write";
+  }
+  finding.evidence.push_back(count_fact("threads_that_could_write", reader.need.providers.size(),
+                                        "/proc/PID/fdinfo of every process", facts.last->at));
+  finding.alternatives.push_back(
+      {.cause = "DLP0106", .why_not = "it has a task: a loop of tasks has called the user's code"});
+  finding.alternatives.push_back(
+      {.cause = "DLP0313", .why_not = "none of those who could write ran, or sleeps for a time"});
+  finding.remedies.push_back(
+      {.title = "Find out who was to write: a thread that fork did not copy, a process that has "
+                "ended, or the trainer, which waits for this batch and can serve nobody meanwhile",
+       .commands = {"select.select([pipe], [], [], 60)", "connection.poll(60)"},
+       .applies_to = {"code"},
+       .verify = "dlprobe deadlock --pid PID"});
+  return {std::move(finding), index};
+}
+
+std::optional<RootCause> starved_worker(const DeadlockFacts& facts, size_t index,
+                                        const std::vector<bool>& explained) {
+  const ThreadFacts& thread = facts.threads[index];
+  const bool is_it = thread.is_main() && thread.role() == Role::kWorker && thread.doomed &&
+                     !explained[index] && thread.need.kind == NeedKind::kChannel &&
+                     thread.need.relation == "written by" && is_in_a_task(*thread.thread) &&
+                     is_waited_for(facts, index);
   if (!is_it) return std::nullopt;
-  return joined_too_early(facts, parent, index);
+  return never_written(facts, index);
 }
 
 std::optional<RootCause> closed_semaphore(const DeadlockFacts& facts, size_t index,
@@ -165,7 +248,7 @@ std::optional<RootCause> closed_semaphore(const DeadlockFacts& facts, size_t ind
 
 std::vector<RootCause> find_closed_groups(const DeadlockFacts& facts,
                                           const std::vector<RootCause>& known) {
-  return find_unexplained(facts, known, std::array{closed_semaphore, joined_child});
+  return find_unexplained(facts, known, std::array{closed_semaphore, joined_child, starved_worker});
 }
 
 }  // namespace dlprobe

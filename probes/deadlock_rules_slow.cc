@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <ranges>
 #include <utility>
@@ -35,11 +36,64 @@ bool waits_for_batch(const DeadlockFacts& facts, const ThreadFacts& trainer) {
          });
 }
 
-const ThreadFacts* trainer_of(const DeadlockFacts& facts) {
-  const auto found = std::ranges::find_if(facts.threads, [](const ThreadFacts& each) {
-    return each.is_main() && each.role() == Role::kTrainer;
-  });
-  return found == facts.threads.end() ? nullptr : &*found;
+/// A trainer, one of the ranks of a job, and its workers: main threads.
+struct Rank {
+  size_t trainer = 0;
+  std::vector<size_t> workers;
+};
+
+// The pid of the trainer that a worker comes from, be it by a fork server; 0: of none that is here.
+int32_t trainer_above(const DeadlockFacts& facts, const ThreadFacts& worker) {
+  constexpr int kMostLevels = 4;
+  const ProcessInfo* process = worker.info;
+  for (int level = 0; level < kMostLevels && process != nullptr; ++level) {
+    const int32_t parent = process->ppid;
+    const auto found = std::ranges::find_if(
+        facts.run->processes, [&](const ProcessInfo& each) { return each.key.pid == parent; });
+    if (found == facts.run->processes.end()) return 0;
+    if (found->role == Role::kTrainer) return parent;
+    process = &*found;
+  }
+  return 0;
+}
+
+std::vector<Rank> ranks_of(const DeadlockFacts& facts) {
+  std::vector<Rank> ranks;
+  for (size_t i = 0; i < facts.threads.size(); ++i) {
+    const ThreadFacts& thread = facts.threads[i];
+    if (thread.is_main() && thread.role() == Role::kTrainer) ranks.push_back({.trainer = i});
+  }
+  for (size_t i = 0; i < facts.threads.size(); ++i) {
+    const ThreadFacts& worker = facts.threads[i];
+    if (!worker.is_main() || worker.role() != Role::kWorker) continue;
+    const int32_t parent = ranks.size() > 1 ? trainer_above(facts, worker) : 0;
+    for (Rank& rank : ranks) {
+      const bool is_its = facts.threads[rank.trainer].process->key.pid == parent;
+      if (ranks.size() == 1 || is_its) rank.workers.push_back(i);
+    }
+  }
+  return ranks;
+}
+
+// A wait that a process outside, or a thread that listens to one, is to end: as that of a
+// collective operation for another rank.
+bool may_wait_for_a_rank(const DeadlockFacts& facts, const ThreadFacts& trainer) {
+  switch (trainer.need.kind) {
+    case NeedKind::kOutside:
+    case NeedKind::kNotification:
+    case NeedKind::kJoin:
+    case NeedKind::kTeam:
+    case NeedKind::kGil:
+      return true;
+    case NeedKind::kChannel:
+      return trainer.need.others_may ||
+             std::ranges::any_of(trainer.need.providers, [&](size_t each) {
+               const ThreadFacts& provider = facts.threads[each];
+               return provider.process != trainer.process && provider.role() != Role::kWorker;
+             });
+    default:
+      return false;
+  }
 }
 
 std::string place_of(const ThreadFacts& thread) {
@@ -130,21 +184,29 @@ std::vector<RootCause> orphans_at_work(const DeadlockFacts& facts) {
   return causes;
 }
 
-std::optional<RootCause> stuck_consumer(const DeadlockFacts& facts, const ThreadFacts& trainer) {
-  size_t workers = 0;
-  for (const ThreadFacts& each : facts.threads) {
-    if (!each.is_main() || each.role() != Role::kWorker) continue;
-    ++workers;
-    if (!has_done_its_work(facts, each)) return std::nullopt;
-  }
-  const bool stands = trainer.still && trainer.need.kind != NeedKind::kNothing;
-  if (workers == 0 || !stands) return std::nullopt;
+// Of a pipe that nobody but its reader has.
+bool is_its_own_pipe(const DeadlockFacts& facts, const ThreadFacts& thread) {
+  const Need& need = thread.need;
+  return need.kind == NeedKind::kChannel && !need.others_may && !need.providers.empty() &&
+         std::ranges::all_of(need.providers, [&](size_t each) {
+           return facts.threads[each].process == thread.process;
+         });
+}
+
+std::optional<RootCause> stuck_consumer(const DeadlockFacts& facts, const Rank& rank) {
+  const ThreadFacts& trainer = facts.threads[rank.trainer];
+  const bool all_done = std::ranges::all_of(
+      rank.workers, [&](size_t each) { return has_done_its_work(facts, facts.threads[each]); });
+  if (rank.workers.empty() || !all_done || !trainer.still) return std::nullopt;
+  const size_t workers = rank.workers.size();
   Finding finding = finding_about(facts, FindingCode::kConsumerStuck, Confidence::kLikely, trainer);
   if (facts.span < kWorthAWarning) finding.severity = Severity::kInfo;
   finding.message =
       "The loader is fine: " + all_of(workers, "worker") +
       (workers == 1 ? " has done its work and waits; " : " have done their work and wait; ") +
-      name_of(facts, trainer) + " waits for " + trainer.need.words + place_of(trainer);
+      name_of(facts, trainer) + " waits for " + trainer.need.words +
+      (is_its_own_pipe(facts, trainer) ? ", of which only its own process has the other end" : "") +
+      place_of(trainer);
   finding.evidence.push_back(count_fact(
       "idle_workers", workers, "/proc/PID/task/TID/syscall, /proc/PID/fd", facts.last->at));
   finding.remedies.push_back(
@@ -153,25 +215,89 @@ std::optional<RootCause> stuck_consumer(const DeadlockFacts& facts, const Thread
        .commands = {"dlprobe stacks " + std::to_string(trainer.process->key.pid)},
        .applies_to = {"code"},
        .verify = ""});
-  return RootCause{std::move(finding), facts.find(trainer.process->key, trainer.thread->tid)};
+  return RootCause{std::move(finding), rank.trainer};
+}
+
+std::vector<RootCause> slow_workers(const DeadlockFacts& facts, const Rank& rank) {
+  std::vector<RootCause> causes;
+  for (const size_t each : rank.workers) {
+    const ThreadFacts& worker = facts.threads[each];
+    if (worker.has_history && !has_done_its_work(facts, worker)) {
+      causes.push_back(slow_worker(facts, each));
+    }
+  }
+  return causes;
+}
+
+/// What the ranks of a job tell of who is late.
+struct Ranks {
+  std::vector<RootCause> late;     ///< who stands for a reason of their own
+  std::vector<RootCause> waiting;  ///< who may wait for another rank
+  std::vector<size_t> going_on;    ///< trainers of whom neither is known
+};
+
+void sort_in(const DeadlockFacts& facts, const Rank& rank, Ranks& ranks) {
+  const ThreadFacts& trainer = facts.threads[rank.trainer];
+  std::vector<RootCause> causes;
+  if (waits_for_batch(facts, trainer)) {
+    causes = slow_workers(facts, rank);
+  } else if (auto cause = stuck_consumer(facts, rank)) {
+    causes.push_back(std::move(*cause));
+    if (may_wait_for_a_rank(facts, trainer)) {
+      ranks.waiting.push_back(std::move(causes.front()));
+      return;
+    }
+  }
+  if (causes.empty()) ranks.going_on.push_back(rank.trainer);
+  std::ranges::move(causes, std::back_inserter(ranks.late));
+}
+
+// Of several ranks the one to blame is the one that does not wait for another.
+std::vector<RootCause> late_ranks(const DeadlockFacts& facts, const std::vector<Rank>& all) {
+  Ranks ranks;
+  for (const Rank& rank : all)
+    sort_in(facts, rank, ranks);
+  if (ranks.late.empty()) {
+    for (RootCause& cause : ranks.waiting) {
+      if (ranks.going_on.empty()) continue;
+      cause.finding.severity = Severity::kInfo;
+      cause.finding.message +=
+          ", maybe for " + join_names(facts, ranks.going_on) + ", which is at work";
+    }
+    return std::move(ranks.waiting);
+  }
+  if (ranks.waiting.empty()) {
+    // A sleep that nobody waits for ends by itself.
+    std::erase_if(ranks.late, [&](const RootCause& cause) {
+      const ThreadFacts& thread = facts.threads[cause.thread];
+      return thread.role() == Role::kTrainer && thread.need.kind == NeedKind::kNothing;
+    });
+    return std::move(ranks.late);
+  }
+  std::vector<size_t> waiting;
+  waiting.reserve(ranks.waiting.size());
+  for (const RootCause& cause : ranks.waiting)
+    waiting.push_back(cause.thread);
+  for (RootCause& cause : ranks.late) {
+    cause.finding.message += "; " + join_names(facts, waiting) +
+                             (waiting.size() == 1 ? " waits" : " wait") + ", too, maybe for it";
+  }
+  return std::move(ranks.late);
 }
 
 }  // namespace
 
 std::vector<RootCause> find_slow_parts(const DeadlockFacts& facts) {
-  const ThreadFacts* trainer = trainer_of(facts);
-  if (trainer == nullptr) return orphans_at_work(facts);
+  const std::vector<Rank> ranks = ranks_of(facts);
+  if (ranks.empty()) return orphans_at_work(facts);
   if (facts.span < kWorthAWord) return {};
+  if (ranks.size() > 1) return late_ranks(facts, ranks);
+  const ThreadFacts& trainer = facts.threads[ranks.front().trainer];
+  if (waits_for_batch(facts, trainer)) return slow_workers(facts, ranks.front());
   std::vector<RootCause> causes;
-  if (!waits_for_batch(facts, *trainer)) {
-    if (auto cause = stuck_consumer(facts, *trainer)) causes.push_back(std::move(*cause));
-    return causes;
-  }
-  for (size_t i = 0; i < facts.threads.size(); ++i) {
-    const ThreadFacts& thread = facts.threads[i];
-    if (!thread.is_main() || thread.role() != Role::kWorker || !thread.has_history) continue;
-    if (!has_done_its_work(facts, thread)) causes.push_back(slow_worker(facts, i));
-  }
+  // A sleep ends by itself.
+  if (trainer.need.kind == NeedKind::kNothing) return causes;
+  if (auto cause = stuck_consumer(facts, ranks.front())) causes.push_back(std::move(*cause));
   return causes;
 }
 

@@ -5,6 +5,9 @@
 #include <tuple>
 #include <utility>
 
+#include "probes/exits.h"
+#include "probes/printed.h"
+
 namespace dlprobe {
 namespace {
 
@@ -24,20 +27,62 @@ void add_finding(std::vector<Finding>& all, Finding finding) {
 
 void order(std::vector<Finding>& findings) {
   const auto rank = [](const Finding& finding) {
+    // A risk that others have left on the machine.
+    const bool is_of_others = finding.severity == Severity::kWarning && finding.processes.empty();
     return std::tuple(-static_cast<int>(finding.severity), finding.consequence_of.has_value(),
-                      -static_cast<int>(finding.confidence));
+                      is_of_others, -static_cast<int>(finding.confidence));
   };
   std::ranges::stable_sort(findings, {}, rank);
+}
+
+bool is_hang(const Finding& finding) {
+  return finding.code == FindingCode::kBatchLostInWorker ||
+         info(finding.code).code.starts_with("DLP03");
+}
+
+// A command that runs well has its open files counted, not compared.
+void add_what_run_leaves_out(const Recording& recording, Verdict& verdict) {
+  const bool never_looked = std::ranges::any_of(recording.runs, [](const Run& run) {
+    return run.begin.looks_when_quiet && run.snapshots.empty();
+  });
+  const bool is_explained =
+      !verdict.findings.empty() && verdict.findings.front().severity == Severity::kError;
+  if (!never_looked || is_explained) return;
+  verdict.limits.push_back(
+      {.what = "files that several processes read by one position (DLP0205)",
+       .why = "of a command that does not hang open files are counted, not compared",
+       .effect = "samples that are mixed up by a handle shared over fork are not explained",
+       .remedy = "dlprobe fd -- COMMAND"});
 }
 
 Verdict examine(const Recording& recording) {
   std::vector<Verdict> verdicts;
   for (const Probe* probe : all_probes())
     verdicts.push_back(probe->examine(recording));
-  return merge_verdicts(std::move(verdicts));
+  Verdict all = merge_verdicts(std::move(verdicts));
+  Verdict exits = examine_exits(recording, all.findings);
+  mark_hangs_after_deaths(all.findings, exits.findings);
+  verdicts.clear();
+  verdicts.push_back(std::move(all));
+  verdicts.push_back(std::move(exits));
+  all = merge_verdicts(std::move(verdicts));
+  add_printed_lines(recording, all);
+  add_what_run_leaves_out(recording, all);
+  return all;
 }
 
 }  // namespace
+
+void mark_hangs_after_deaths(std::span<Finding> hangs, std::span<const Finding> deaths) {
+  for (Finding& hang : hangs) {
+    if (!is_hang(hang) || hang.consequence_of) continue;
+    const auto cause = std::ranges::find_if(deaths, [&](const Finding& death) {
+      return death.severity == Severity::kError && death.runs == hang.runs &&
+             death.first_seen <= hang.last_seen;
+    });
+    if (cause != deaths.end()) hang.consequence_of = cause->code;
+  }
+}
 
 Verdict merge_verdicts(std::vector<Verdict> verdicts) {
   Verdict all;
@@ -65,8 +110,20 @@ const Probe& every_probe() {
   return kEvery;
 }
 
+const Probe& command_probe() {
+  static constexpr Probe kRun = {.name = "run",
+                                 .summary =
+                                     "start a command, watch its tree, report if it dies, "
+                                     "hangs or leaks",
+                                 .examine = examine,
+                                 .needs_snapshots = true};
+  return kRun;
+}
+
 const Probe* find_examiner(std::string_view name) {
-  return name == every_probe().name ? &every_probe() : find_probe(name);
+  for (const Probe* probe : {&every_probe(), &command_probe()})
+    if (name == probe->name) return probe;
+  return find_probe(name);
 }
 
 }  // namespace dlprobe

@@ -135,4 +135,20 @@ std::optional<Gap> gap_of_failed_loader(const Run& run) {
              .remedy = "run it again with -v, and look at what it prints"};
 }
 
+void merge_finding(std::vector<Finding>& all, Finding finding) {
+  const auto same = std::ranges::find_if(all, [&](const Finding& each) {
+    return each.code == finding.code && each.discriminator == finding.discriminator;
+  });
+  if (same == all.end()) {
+    all.push_back(std::move(finding));
+    return;
+  }
+  std::vector<int> runs = same->runs;
+  runs.insert(runs.end(), finding.runs.begin(), finding.runs.end());
+  const bool stronger =
+      std::pair(finding.severity, finding.confidence) > std::pair(same->severity, same->confidence);
+  if (stronger) *same = std::move(finding);
+  same->runs = std::move(runs);
+}
+
 }  // namespace dlprobe

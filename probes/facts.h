@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lib/model/finding.h"
 
@@ -23,6 +24,10 @@ Evidence held_against(Evidence fact, std::string_view threshold);
 
 /// The finding with the registry's severity, of the given confidence.
 Finding new_finding(FindingCode code, Confidence confidence);
+
+/// Adds a finding of one run to those of all: the stronger of two accounts of one finding stays,
+/// and both runs are named.
+void merge_finding(std::vector<Finding>& all, Finding finding);
 
 /// "worker 4242", "trainer 17": how a message names a process of the subject.
 std::string describe(const Run& run, const ProcessKey& key);

@@ -13,7 +13,10 @@ struct Probe {
   std::string_view name;     ///< the subcommand: "shm"
   std::string_view summary;  ///< one line for `dlprobe list` and --help
   Verdict (*examine)(const Recording& recording);
-  bool needs_snapshots = false;  ///< of stacks and locks
+  bool needs_snapshots = false;     ///< of stacks and locks
+  bool needs_shared_files = false;  ///< snapshots of shared files alone, which stop nobody
+  int watch_of_pid_s = 15;  ///< how long a live process is watched where nobody says; by default
+                            ///< two of the 5 s waits of an idle worker: a lost batch
 };
 
 /// Every probe, in the order of probes.def.

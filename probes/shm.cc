@@ -68,23 +68,6 @@ Verdict examine_run(const Recording& recording, const Run& run) {
   return verdict;
 }
 
-// The stronger of two accounts of one finding stays; both runs are named.
-void merge_finding(std::vector<Finding>& all, Finding finding) {
-  const auto same = std::ranges::find_if(all, [&](const Finding& each) {
-    return each.code == finding.code && each.discriminator == finding.discriminator;
-  });
-  if (same == all.end()) {
-    all.push_back(std::move(finding));
-    return;
-  }
-  std::vector<int> runs = same->runs;
-  runs.insert(runs.end(), finding.runs.begin(), finding.runs.end());
-  const bool stronger =
-      std::pair(finding.severity, finding.confidence) > std::pair(same->severity, same->confidence);
-  if (stronger) *same = std::move(finding);
-  same->runs = std::move(runs);
-}
-
 // Worse first; of equal ones a cause before its consequence.
 void order(std::vector<Finding>& findings) {
   std::ranges::stable_sort(findings, [](const Finding& a, const Finding& b) {

@@ -37,20 +37,29 @@ bool is_crash(const ProcessExit& exit) {
          std::ranges::find(kCrashes, WTERMSIG(*exit.wait_status)) != kCrashes.end();
 }
 
-// That the job failed for a reason of its own is no finding, and must not be read as success.
-std::string own_failure(const Run& run) {
-  if (run.begin.subject == SubjectKind::kReferenceLoader) return "";
-  std::string text;
+// Those that look at how processes ended have found nothing wrong with it.
+bool judges_exits(std::string_view probe) {
+  return probe == "run" || probe == "attach" || probe == "memory";
+}
+
+std::string crash_text(const Run& run) {
   const auto crash = std::ranges::find_if(run.exits, [&](const ProcessExit& exit) {
     const ProcessInfo* process = run.find_process(exit.key);
     return process != nullptr && process->role == Role::kWorker && is_crash(exit);
   });
-  if (crash != run.exits.end()) {
-    text = fmt::format("worker {} was {}", crash->key.pid, describe_exit(crash->wait_status));
-    if (const auto room = free_shm_at(run, crash->at)) {
-      text += fmt::format(" while {} of /dev/shm were free", format_bytes(*room));
-    }
+  if (crash == run.exits.end()) return "";
+  std::string text =
+      fmt::format("worker {} was {}", crash->key.pid, describe_exit(crash->wait_status));
+  if (const auto room = free_shm_at(run, crash->at)) {
+    text += fmt::format(" while {} of /dev/shm were free", format_bytes(*room));
   }
+  return text;
+}
+
+// That the job failed for a reason of its own is no finding, and must not be read as success.
+std::string own_failure(const Run& run, std::string_view probe) {
+  if (run.begin.subject == SubjectKind::kReferenceLoader) return "";
+  std::string text = judges_exits(probe) ? "" : crash_text(run);
   for (const ProcessExit& exit : run.exits) {
     const ProcessInfo* process = run.find_process(exit.key);
     const bool is_trainer = process != nullptr && process->role == Role::kTrainer;
@@ -107,6 +116,19 @@ std::string describe_looks(const Recording& recording) {
   return text;
 }
 
+// "watched 5 processes for 3.0 s".
+std::string describe_watch(const Recording& recording) {
+  size_t processes = 0;
+  BootNs watched = 0;
+  for (const Run& run : recording.runs) {
+    processes += run.processes.size();
+    const RunSpan span = span_of(run);
+    watched += span.end - span.begin;
+  }
+  return fmt::format("watched {} for {}", counted(processes, "process"),
+                     format_duration(std::chrono::nanoseconds(watched)));
+}
+
 bool is_over(const Recording& recording) {
   return std::ranges::all_of(recording.runs, [](const Run& run) {
     return run.end && run.end->reason == RunEndReason::kSubjectEnded;
@@ -119,9 +141,16 @@ std::string nothing_found(const Recording& recording) {
   if (probe == "deadlock") {
     return fmt::format("nothing {} stuck: {}", is, describe_looks(recording));
   }
+  if (probe == "memory") {
+    return fmt::format("nothing {} wrong with memory in {} ({})", is, describe_runs(recording),
+                       counted(count_samples(recording), "sample"));
+  }
   if (probe == "attach") {
     return fmt::format("nothing {} stuck, and nothing {} wrong with shared memory: {}; {}", is, is,
                        describe_looks(recording), shm_peak_text(recording));
+  }
+  if (probe == "run") {
+    return fmt::format("nothing {} wrong: {}", is, describe_watch(recording));
   }
   return fmt::format("nothing wrong was seen in {} ({}); {}", describe_runs(recording),
                      counted(count_samples(recording), "sample"), shm_peak_text(recording));
@@ -132,7 +161,7 @@ std::string nothing_found(const Recording& recording) {
 std::string pass_headline(const Recording& recording) {
   std::string text = nothing_found(recording) + what_was_no_loader(recording);
   for (const Run& run : recording.runs)
-    text += own_failure(run);
+    text += own_failure(run, recording.header.invocation.probe);
   return text;
 }
 

@@ -11,25 +11,65 @@ namespace {
 
 constexpr size_t kMostProcesses = 500;
 
-struct Peaks {
+// Peaks over the run, and the newest of what is read less often, while the process lived.
+struct Resources {
+  std::optional<uint64_t> rss_peak_bytes;
+  std::optional<uint64_t> fds_peak;
   std::optional<uint64_t> rss_bytes;
-  std::optional<uint64_t> fds;
+  std::optional<uint64_t> private_bytes;
+  std::optional<uint64_t> pss_bytes;
+  std::optional<uint64_t> swap_bytes;
+  std::optional<uint64_t> page_table_bytes;
+  std::optional<FdKinds> fds;
 };
 
-std::map<ProcessKey, Peaks> peaks_of(const Run& run) {
-  std::map<ProcessKey, Peaks> result;
+void take_newest(std::optional<uint64_t>& newest, const std::optional<uint64_t>& value) {
+  if (value) newest = value;
+}
+
+void take(Resources& resources, const ProcessSample& process) {
+  // On its way out a process has no memory any more.
+  if (process.rss_bytes.value_or(0) > 0) resources.rss_bytes = *process.rss_bytes;
+  raise(resources.rss_peak_bytes, value_of(process.rss_bytes));
+  raise(resources.fds_peak, value_of(process.fd_count));
+  take_newest(resources.private_bytes, process.private_bytes);
+  take_newest(resources.pss_bytes, value_of(process.pss_bytes));
+  take_newest(resources.swap_bytes, value_of(process.swap_bytes));
+  take_newest(resources.page_table_bytes, process.page_table_bytes);
+  if (process.fds && *process.fds && (*process.fds)->total() > 0) resources.fds = **process.fds;
+}
+
+std::map<ProcessKey, Resources> resources_of(const Run& run) {
+  std::map<ProcessKey, Resources> result;
   for (const Sample& sample : run.samples) {
     for (const ProcessSample& process : sample.processes) {
-      Peaks& peaks = result[process.key];
-      if (process.rss_bytes) {
-        peaks.rss_bytes = std::max(peaks.rss_bytes.value_or(0), *process.rss_bytes);
-      }
-      if (process.fd_count && *process.fd_count) {
-        peaks.fds = std::max(peaks.fds.value_or(0), **process.fd_count);
-      }
+      if (process.state != 'Z') take(result[process.key], process);
     }
   }
   return result;
+}
+
+void put(Json& object, const char* key, const std::optional<uint64_t>& value) {
+  if (value) object[key] = *value;
+}
+
+void put_resources(Json& entry, const Resources& resources) {
+  put(entry, "rss_peak_bytes", resources.rss_peak_bytes);
+  put(entry, "fds_peak", resources.fds_peak);
+  Json memory = Json::object();
+  put(memory, "rss_bytes", resources.rss_bytes);
+  put(memory, "private_bytes", resources.private_bytes);
+  put(memory, "pss_bytes", resources.pss_bytes);
+  put(memory, "swap_bytes", resources.swap_bytes);
+  put(memory, "page_table_bytes", resources.page_table_bytes);
+  if (!memory.empty()) entry["memory"] = std::move(memory);
+  if (!resources.fds) return;
+  Json kinds = Json::object();
+  for (const FdKind kind : kFdKinds) {
+    const uint64_t count = (*resources.fds)[kind];
+    if (count > 0) kinds[std::string(to_string(kind))] = count;
+  }
+  entry["fd_kinds"] = std::move(kinds);
 }
 
 Json exit_json(const ProcessExit& exit, const TimeOfDay& time) {
@@ -44,7 +84,7 @@ Json exit_json(const ProcessExit& exit, const TimeOfDay& time) {
   return entry;
 }
 
-Json process_json(const ProcessInfo& process, const Peaks& peaks, const TimeOfDay& time) {
+Json process_json(const ProcessInfo& process, const Resources& resources, const TimeOfDay& time) {
   Json entry = {{"pid", process.key.pid},
                 {"start_ticks", process.key.start_ticks},
                 {"ppid", process.ppid},
@@ -63,8 +103,7 @@ Json process_json(const ProcessInfo& process, const Peaks& peaks, const TimeOfDa
   if (process.cgroup) entry["cgroup"] = json_text(*process.cgroup);
   const Limit open_files = process.open_files_limit.value_or(Limit{});
   if (open_files.soft) entry["open_files_limit"] = *open_files.soft;
-  if (peaks.rss_bytes) entry["rss_peak_bytes"] = *peaks.rss_bytes;
-  if (peaks.fds) entry["fds_peak"] = *peaks.fds;
+  put_resources(entry, resources);
   time.put(entry, "first_seen", process.seen_at);
   return entry;
 }
@@ -122,13 +161,11 @@ Json processes_section(const ReportSource& source) {
   Json result = Json::array();
   for (size_t i = 0; i < source.recording.runs.size(); ++i) {
     const Run& run = source.recording.runs[i];
-    const auto peaks = peaks_of(run);
+    auto resources = resources_of(run);
     for (const ProcessInfo& process : run.processes) {
       if (result.size() == kMostProcesses) return result;
-      const auto peak = peaks.find(process.key);
       Json entry = {{"run", i}};
-      entry.update(
-          process_json(process, peak == peaks.end() ? Peaks{} : peak->second, source.time));
+      entry.update(process_json(process, resources[process.key], source.time));
       put_last_look(entry, source, i, process.key);
       if (const ProcessExit* exit = run.find_exit(process.key)) {
         entry["exit"] = exit_json(*exit, source.time);

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "lib/model/memory_need.h"
 #include "lib/model/shm_forecast.h"
 #include "reports/sections.h"
 
@@ -85,18 +86,6 @@ std::optional<uint64_t> sum_of(const Sample& sample, Get get) {
     sum += *value;
   }
   return sum;
-}
-
-std::optional<uint64_t> value_of(const Observed<uint64_t>& observed) {
-  return observed ? std::optional(*observed) : std::nullopt;
-}
-
-std::optional<uint64_t> value_of(const std::optional<Observed<uint64_t>>& observed) {
-  return observed ? value_of(*observed) : std::nullopt;
-}
-
-void raise(std::optional<uint64_t>& peak, const std::optional<uint64_t>& value) {
-  if (value) peak = std::max(peak.value_or(0), *value);
 }
 
 size_t count_living(const Sample& sample) {
@@ -211,6 +200,29 @@ void put_forecast(Json& entry, const Run& run, const std::map<uint64_t, MountUse
   }
 }
 
+// What the memory comes up against, and how many workers more that is.
+void put_memory(Json& entry, const Run& run, const TimeOfDay& time) {
+  const std::optional<MemoryLimit> limit = nearest_memory_limit(run, last_at_work(run));
+  if (!limit) return;
+  Json memory = {{"limit",
+                  {{"name", json_text(limit->name)},
+                   {"bytes", limit->bytes},
+                   {"left_bytes", limit->left_bytes},
+                   {"source", json_text(limit->source)}}}};
+  time.put(memory["limit"], "seen", limit->at);
+  if (const std::optional<WorkerMemory> worker = memory_of_a_worker(run)) {
+    memory["worker"] = {
+        {"pid", worker->key.pid},
+        {"private_bytes", worker->own_bytes},
+        {"to_copy_bytes", worker->to_copy_bytes},
+        {"more_workers", limit->left_bytes / std::max<uint64_t>(worker->own_bytes, 1)},
+        {"more_workers_if_copied",
+         limit->left_bytes / std::max<uint64_t>(worker->most_bytes(), 1)}};
+    time.put(memory["worker"], "seen", worker->at);
+  }
+  entry["memory"] = std::move(memory);
+}
+
 Json run_entry(const Run& run, size_t index, const ReportSource& source) {
   const RunSpan span = span_of(run);
   Json entry = {{"index", index}, {"subject", to_string(run.begin.subject)}};
@@ -226,6 +238,7 @@ Json run_entry(const Run& run, size_t index, const ReportSource& source) {
   const auto uses = use_by_device(run);
   put_forecast(entry, run, uses, source.recording.header.host.page_size);
   put_resources(entry, run);
+  put_memory(entry, run, source.time);
   Json loader = loader_of(run);
   if (!loader.empty()) entry["loader"] = std::move(loader);
   entry["shm_mounts"] = mounts_of(run, uses, source.time);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -37,6 +38,19 @@ struct ReportSource {
 /// `text` as a JSON string: bytes that are no UTF-8 are written as "\xHH".
 Json json_text(std::string_view text);
 Json json_texts(std::span<const std::string> texts);
+
+/// The value, where it was asked for and could be read.
+inline std::optional<uint64_t> value_of(const Observed<uint64_t>& observed) {
+  return observed ? std::optional(*observed) : std::nullopt;
+}
+inline std::optional<uint64_t> value_of(const std::optional<Observed<uint64_t>>& observed) {
+  return observed ? value_of(*observed) : std::nullopt;
+}
+
+/// Makes `peak` the larger of the two; an absent value changes nothing.
+inline void raise(std::optional<uint64_t>& peak, const std::optional<uint64_t>& value) {
+  if (value) peak = std::max(peak.value_or(0), *value);
+}
 
 /// Sets `key` unless `value` is NaN or infinite: JSON has no such numbers.
 void put_number(Json& object, const char* key, double value);

@@ -10,6 +10,7 @@
 #include "lib/base/units.h"
 #include "reports/text_layout.h"
 #include "reports/text_limitations.h"
+#include "reports/text_resources.h"
 #include "reports/text_tables.h"
 #include "reports/text_waits.h"
 
@@ -178,14 +179,15 @@ void write_footer(TextPage& page, const Json& report) {
                              text_at(findings.front(), "code")));
 }
 
-// Whether shared memory is what the report is about. Of a report of several probes, what nothing
-// was found in is left out.
-bool shows_shm(const Json& report, const TextOptions& options) {
-  if (options.verbosity > 0) return true;
-  const std::string probe = text_at(object_at(report, "invocation"), "probe");
-  if (probe != "attach") return probe != "deadlock";
-  return std::ranges::any_of(items_at(report, "findings"), [](const Json& finding) {
-    return text_at(finding, "code").starts_with("DLP01");
+// Whether the report is about what the probe looks at: it was asked for, or something was found. Of
+// a report of several probes, what nothing was found in is left out.
+bool is_about(const Json& report, std::string_view probe,
+              std::initializer_list<std::string_view> codes) {
+  if (text_at(object_at(report, "invocation"), "probe") == probe) return true;
+  return std::ranges::any_of(items_at(report, "findings"), [&](const Json& finding) {
+    const std::string code = text_at(finding, "code");
+    return std::ranges::any_of(codes,
+                               [&](std::string_view each) { return code.starts_with(each); });
   });
 }
 
@@ -204,12 +206,17 @@ std::string render_text(const Json& report, const TextOptions& options) {
   for (size_t i = 0; i < findings.size(); ++i)
     write_finding(page, findings[i], i, headline);
   write_checks(page, report);
-  if (shows_shm(report, options)) {
+  if (options.verbosity > 0 || is_about(report, "shm", {"DLP01"})) {
     write_runs(page, report);
     write_ledger(page, report);
   } else {
     write_runs_by_finding(page, report);
   }
+  if (is_about(report, "memory",
+               {"DLP0501", "DLP0502", "DLP0504", "DLP0505", "DLP0506", "DLP0507", "DLP0508"})) {
+    write_memory(page, report);
+  }
+  if (is_about(report, "fd", {"DLP02"})) write_descriptors(page, report);
   if (!has_table) write_processes(page, report);
   write_limitations(page, report);
   write_footer(page, report);

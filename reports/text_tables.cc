@@ -281,11 +281,14 @@ void write_ledger(TextPage& page, const Json& report) {
   term("+ unlinked but open", "unlinked_open_bytes");
   term("+ unlinked but mapped", "unlinked_mapped_bytes");
   term("+ unexplained", "unexplained_bytes");
+  if (number_at(*ledger, "unexplained_bytes").value_or(0) < 0) {
+    page.paragraph("  ", "(less than nothing: it changed while it was read)");
+  }
   const double unreadable = number_at(*ledger, "processes_unreadable").value_or(0);
   if (unreadable > 0) {
-    page.paragraph("  ", fmt::format("{:.0f} processes could not be looked into: what they hold is "
-                                     "part of \"unexplained\"",
-                                     unreadable));
+    const std::string some = counted(static_cast<uint64_t>(unreadable), "process");
+    page.paragraph(
+        "  ", some + " could not be looked into: what is held there is part of \"unexplained\"");
   }
   write_holders(page, *ledger);
 }

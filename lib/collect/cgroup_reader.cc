@@ -4,8 +4,8 @@
 #include <array>
 #include <utility>
 
-#include "lib/base/parse.h"
 #include "lib/proc/cgroup_memory.h"
+#include "lib/proc/cgroup_mount.h"
 #include "lib/proc/host_memory.h"
 #include "lib/proc/mountinfo.h"
 #include "lib/proc/pid_cgroup.h"
@@ -14,22 +14,6 @@ namespace dlprobe {
 namespace {
 
 constexpr BootNs kLimitPeriodNs = 1'000'000'000;
-
-bool is_memory_hierarchy(const MountEntry& mount, bool unified) {
-  if (unified) return mount.fs_type == "cgroup2";
-  if (mount.fs_type != "cgroup") return false;
-  const auto options = split(mount.super_options, ',');
-  return std::ranges::find(options, "memory") != options.end();
-}
-
-/// `path` below what is mounted: with `root` "/docker/abc" mounted, "/docker/abc/x" is "/x".
-std::optional<std::string> below_mount(std::string_view path, std::string_view root) {
-  if (root == "/") return std::string(path);
-  if (!path.starts_with(root)) return std::nullopt;
-  path.remove_prefix(root.size());
-  if (!path.empty() && path.front() != '/') return std::nullopt;
-  return std::string(path);
-}
 
 template <class Parse>
 auto read_kept(const KeptFile& file, Parse parse) -> decltype(parse(std::string_view())) {
@@ -40,7 +24,7 @@ auto read_kept(const KeptFile& file, Parse parse) -> decltype(parse(std::string_
 
 }  // namespace
 
-Expected<CgroupReader> CgroupReader::open(const Machine& machine, const Directory& process) {
+Expected<MemoryCgroup> find_memory_cgroup(const Machine& machine, const Directory& process) {
   DLP_TRY(const std::string groups, process.read("cgroup"));
   DLP_TRY(const auto entries, parse_pid_cgroup(groups));
   const CgroupEntry* entry = memory_cgroup(entries);
@@ -48,22 +32,29 @@ Expected<CgroupReader> CgroupReader::open(const Machine& machine, const Director
   DLP_TRY(const std::string mounts_text, machine.root->read("proc/self/mountinfo"));
   DLP_TRY(const auto mounts, parse_mountinfo(mounts_text));
   const bool unified = entry->hierarchy == 0;
-  CgroupReader reader;
-  reader.version_ = unified ? 2 : 1;
-  reader.path_ = entry->path;
-  for (const MountEntry& mount : mounts) {
-    if (!is_memory_hierarchy(mount, unified)) continue;
-    const auto below = below_mount(entry->path, mount.root);
-    if (!below) continue;
-    auto directory = machine.root->open_directory(mount.mount_point + *below);
+  MemoryCgroup group{
+      .version = unified ? 2 : 1, .path = entry->path, .directory = nullptr, .levels = 0};
+  for (const CgroupFolder& folder : memory_cgroup_folders(*entry, mounts)) {
+    auto directory = machine.root->open_directory(folder.path);
     if (!directory) continue;
-    reader.directory_ = std::move(*directory);
-    for (const std::string_view part : split(*below, '/'))
-      reader.levels_ += part.empty() ? 0 : 1;
+    group.directory = std::move(*directory);
+    group.levels = folder.levels;
+    break;
   }
-  if (reader.directory_ == nullptr) {
+  if (group.directory == nullptr) {
     return failure(ErrorCode::kNotFound, "cgroup " + entry->path + " is not mounted here");
   }
+  return group;
+}
+
+Expected<CgroupReader> CgroupReader::open(const Machine& machine, const Directory& process) {
+  DLP_TRY(MemoryCgroup group, find_memory_cgroup(machine, process));
+  const bool unified = group.version == 2;
+  CgroupReader reader;
+  reader.version_ = group.version;
+  reader.path_ = std::move(group.path);
+  reader.directory_ = std::move(group.directory);
+  reader.levels_ = group.levels;
   const Directory& directory = *reader.directory_;
   DLP_TRY(reader.usage_, directory.keep_file(unified ? "memory.current" : "memory.usage_in_bytes"));
   DLP_TRY(reader.stat_, directory.keep_file("memory.stat"));
@@ -83,6 +74,7 @@ Observed<CgroupMemory> CgroupReader::read(BootNs now) {
   }
   if (limit_read_at_ == 0 || now - limit_read_at_ >= kLimitPeriodNs) {
     read_limit_v2();
+    read_swap_and_pressure_v2(memory);
     limit_read_at_ = now;
   }
   DLP_CHECK(read_v2(memory));
@@ -93,11 +85,17 @@ Status CgroupReader::read_v1(CgroupMemory& memory) const {
   DLP_TRY(const CgroupStatV1 stat, read_kept(*stat_, parse_cgroup_stat_v1));
   memory.shmem_bytes = stat.shmem_bytes;
   memory.limit_bytes = stat.hierarchical_limit;
+  memory.anon_bytes = stat.anon_bytes;
+  memory.file_bytes = stat.file_bytes;
+  memory.swap_bytes = stat.swap_bytes;
   return {};
 }
 
 Status CgroupReader::read_v2(CgroupMemory& memory) const {
-  DLP_TRY(memory.shmem_bytes, read_kept(*stat_, parse_cgroup_stat_v2));
+  DLP_TRY(const CgroupStatV2 stat, read_kept(*stat_, parse_cgroup_stat_v2));
+  memory.shmem_bytes = stat.shmem_bytes;
+  memory.anon_bytes = stat.anon_bytes;
+  memory.file_bytes = stat.file_bytes;
   memory.limit_bytes = limit_bytes_;
   return {};
 }
@@ -113,11 +111,25 @@ void CgroupReader::read_limit_v2() {
   }
 }
 
+/// Neither is there in every kernel.
+void CgroupReader::read_swap_and_pressure_v2(CgroupMemory& memory) const {
+  if (const auto swap = chain(directory_->read("memory.swap.current"), parse_cgroup_number))
+    memory.swap_bytes = *swap;
+  if (const auto pressure = chain(directory_->read("memory.pressure"), parse_memory_pressure))
+    memory.pressure = *pressure;
+}
+
 Observed<HostMemory> read_host_memory(const Directory& root) {
   DLP_TRY(const std::string meminfo, root.read("proc/meminfo"));
   DLP_TRY(HostMemory memory, parse_meminfo(meminfo));
   DLP_TRY(const std::string vmstat, root.read("proc/vmstat"));
   DLP_TRY(memory.oom_kills, parse_vmstat_oom_kills(vmstat));
+  if (const auto traffic = parse_vmstat_swap_traffic(vmstat)) {
+    memory.swapped_in_pages = traffic->in_pages;
+    memory.swapped_out_pages = traffic->out_pages;
+  }
+  if (const auto pressure = chain(root.read("proc/pressure/memory"), parse_memory_pressure))
+    memory.pressure = *pressure;
   return memory;
 }
 

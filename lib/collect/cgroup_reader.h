@@ -9,6 +9,18 @@
 
 namespace dlprobe {
 
+/// The memory cgroup of a process, where its files are.
+struct MemoryCgroup {
+  int version = 0;   ///< 1 or 2
+  std::string path;  ///< as /proc/PID/cgroup has it
+  std::shared_ptr<const Directory> directory;
+  int levels = 0;  ///< of groups between the mount and this one
+};
+
+/// The memory cgroup of the process whose /proc directory is `process`. kNotFound when it has none
+/// or when its files are not mounted where dlprobe runs.
+Expected<MemoryCgroup> find_memory_cgroup(const Machine& machine, const Directory& process);
+
 /// Reads the memory of one cgroup again and again, v1 or v2.
 class CgroupReader {
  public:
@@ -16,7 +28,8 @@ class CgroupReader {
   /// none or when its files are not mounted where dlprobe runs.
   static Expected<CgroupReader> open(const Machine& machine, const Directory& process);
 
-  /// The numbers now. The limit is read anew at most once a second.
+  /// The numbers now. The limit is read and, of v2, swap and pressure are read at most
+  /// once a second; the latter two are absent otherwise.
   Observed<CgroupMemory> read(BootNs now);
 
  private:
@@ -24,6 +37,7 @@ class CgroupReader {
   Status read_v1(CgroupMemory& memory) const;
   Status read_v2(CgroupMemory& memory) const;
   void read_limit_v2();
+  void read_swap_and_pressure_v2(CgroupMemory& memory) const;
 
   int version_ = 0;
   std::string path_;

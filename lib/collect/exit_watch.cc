@@ -16,7 +16,7 @@ bool is_dead(char state) {
 
 }  // namespace
 
-void ExitWatch::check(ProcessTree& tree) {
+bool ExitWatch::check(ProcessTree& tree) {
   const BootNs now = machine_.clock->now();
   std::vector<TrackedProcess*> open;
   std::vector<int> pidfds;
@@ -25,15 +25,18 @@ void ExitWatch::check(ProcessTree& tree) {
     open.push_back(&process);
     pidfds.push_back(process.pidfd.get());
   }
+  bool any = false;
   const std::vector<bool> ended = machine_.processes->ended(pidfds);
   for (size_t i = 0; i < open.size(); ++i) {
     TrackedProcess& process = *open[i];
     // Without a pidfd: a zombie whose other threads still run has not ended.
     const bool looks_ended = !process.pidfd && has_ended(process.last_stat);
     if (!ended[i] && !process.vanished && !looks_ended && !process.ended_at) continue;
+    any = any || !process.ended_at;
     if (!process.ended_at) process.ended_at = now;
     resolve(process, now);
   }
+  return any;
 }
 
 void ExitWatch::resolve(TrackedProcess& process, BootNs now) {
@@ -72,6 +75,7 @@ void ExitWatch::resolve(TrackedProcess& process, BootNs now) {
 
 void ExitWatch::emit(TrackedProcess& process, Observed<int32_t> wait_status, std::string source) {
   process.exit_recorded = true;
+  failed_ = failed_ || wait_status.value_or(0) != 0;
   sink_->add(ProcessExit{.key = process.key,
                          .at = process.ended_at.value_or(machine_.clock->now()),
                          .wait_status = std::move(wait_status),
@@ -83,6 +87,7 @@ void ExitWatch::note(ProcessTree& tree, const ProcessKey& key, int wait_status,
   const auto found = tree.members().find(key);
   if (found == tree.members().end()) {
     // It lived and died between two looks: its end is all that is known of it.
+    failed_ = failed_ || wait_status != 0;
     sink_->add(ProcessExit{.key = key,
                            .at = machine_.clock->now(),
                            .wait_status = wait_status,

@@ -3,6 +3,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "lib/collect/process_tree.h"
 #include "lib/collect/record_sink.h"
@@ -18,10 +19,14 @@ class ExitWatch {
   ExitWatch(Machine machine, RecordSink& sink) : machine_(std::move(machine)), sink_(&sink) {}
 
   /// Looks at every member; emits a ProcessExit for each whose end is known, or cannot be known.
-  void check(ProcessTree& tree);
+  /// True: a member has ended that had not at the last call.
+  bool check(ProcessTree& tree);
 
   /// The owner reaped it, or is about to.
   void note(ProcessTree& tree, const ProcessKey& key, int wait_status, std::string source);
+
+  /// Whether a process has ended by a signal or with a code other than 0 since the last call.
+  bool take_failed() { return std::exchange(failed_, false); }
 
  private:
   void resolve(TrackedProcess& process, BootNs now);
@@ -29,6 +34,7 @@ class ExitWatch {
 
   Machine machine_;
   RecordSink* sink_;
+  bool failed_ = false;
 };
 
 }  // namespace dlprobe

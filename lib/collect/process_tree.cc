@@ -249,6 +249,7 @@ void ProcessTree::sample(DeadlineReader& reader) {
     std::array<char, 256> buffer;
     const auto statm = chain(process.statm->read(buffer), parse_pid_statm);
     if (statm) {
+      process.vm_pages = statm->size;
       sample.rss_bytes = statm->resident * page_size;
       sample.rss_shared_bytes = statm->shared * page_size;
     } else {
@@ -265,6 +266,11 @@ void ProcessTree::note_layout(TrackedProcess& process) const {
   if (parent == members_.end()) return;
   const auto forked = forked_without_exec(process.last_stat, parent->second.last_stat);
   if (forked) process.facts.forked_without_exec = forked;
+  if (process.last_stat.start_code != 0) return;
+  // It has ended, perhaps before it was looked at, or with another program than when it was.
+  process.facts.forked_without_exec = is_forked_without_exec(process.last_stat);
+  if (!*process.facts.forked_without_exec) return;
+  if (process.facts.exe_name.empty()) process.facts.exe_name = parent->second.facts.exe_name;
 }
 
 void ProcessTree::note_signals_caught(TrackedProcess& process, uint64_t signals) {

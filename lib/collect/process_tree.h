@@ -32,6 +32,9 @@ class ProcessTree {
   /// Gives every member its role; marks those whose info changed by it.
   void update_roles();
 
+  /// A member has ended, and its last stat may tell more of what it was.
+  void note_end() { roles_stale_ = true; }
+
   /// Takes in what the newest status of a member says; a worker installs its handlers after a
   /// while.
   void note_signals_caught(TrackedProcess& process, uint64_t signals);

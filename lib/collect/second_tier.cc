@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <utility>
 
 #include "lib/collect/thread_waits.h"
+#include "lib/proc/pid_io.h"
 #include "lib/proc/pid_status.h"
 #include "lib/proc/smaps_rollup.h"
 
@@ -18,15 +20,32 @@ constexpr double kPssNsPerByte = 12e6 / (1U << 30U);
 constexpr BootNs kPssFixedNs = 50'000;
 constexpr double kPssShareOfCore = 0.002;
 constexpr BootNs kMostBudget = 100'000'000;
-constexpr std::chrono::nanoseconds kShortestDeadline = std::chrono::milliseconds(20);
+constexpr std::chrono::nanoseconds kShortestDeadline = std::chrono::milliseconds(40);
 /// A walk of a large mapping stalls the target's own mmap for as long: above this, seldom or never.
 constexpr BootNs kLongWalk = 5'000'000;
 constexpr BootNs kTooLongWalk = 50'000'000;
 constexpr BootNs kLongWalkPeriod = 10'000'000'000;
+/// Who has touched no new page has nothing new to show, but what others did with pages it shares.
+constexpr uint64_t kFewFaults = 512;
+constexpr BootNs kIdlePeriod = 2'000'000'000;
 
 BootNs expected_walk(const TrackedProcess& process) {
   const uint64_t rss = process.sample.rss_bytes.value_or(0);
   return kPssFixedNs + static_cast<BootNs>(kPssNsPerByte * static_cast<double>(rss));
+}
+
+/// Page faults since its last look; who has had none goes first.
+uint64_t faults_to_show(const TrackedProcess* process) {
+  if (process->pss_read_at == 0) return UINT64_MAX;
+  const uint64_t now = process->sample.minor_faults;
+  return now - std::min(now, process->pss_read_faults);
+}
+
+bool is_due(const TrackedProcess& process, BootNs now) {
+  if (process.pss_read_at == 0) return true;
+  const BootNs since = now - process.pss_read_at;
+  if (expected_walk(process) > kLongWalk && since < kLongWalkPeriod) return false;
+  return faults_to_show(&process) >= kFewFaults || since >= kIdlePeriod;
 }
 
 bool has_memory(const TrackedProcess& process) {
@@ -48,23 +67,7 @@ void read_status(ProcessTree& tree, TrackedProcess& process) {
   if (status->swap_bytes.has_value()) {
     process.sample.swap_bytes = Observed<uint64_t>(status->swap_bytes.value_or(0));
   }
-}
-
-void read_descriptor_count(TrackedProcess& process) {
-  if (process.descriptors == nullptr) {
-    process.sample.fd_count = Observed<uint64_t>(
-        failure(ErrorCode::kForbidden, "open " + join_path(*process.directory, "fd")));
-    return;
-  }
-  // Since Linux 6.2 the size of the directory is the number of descriptors; before it is 0.
-  const auto stat = process.descriptors->stat("");
-  if (stat && stat->size_bytes > 0) {
-    process.sample.fd_count = Observed<uint64_t>(stat->size_bytes);
-    return;
-  }
-  process.sample.fd_count = chain(
-      process.descriptors->list(""),
-      [](const std::vector<std::string>& names) -> Observed<uint64_t> { return names.size(); });
+  process.sample.page_table_bytes = status->page_table_bytes;
 }
 
 }  // namespace
@@ -73,7 +76,7 @@ void SecondTier::read(ProcessTree& tree, BootNs now) {
   for (auto& [key, process] : tree.members()) {
     if (!has_memory(process)) continue;
     read_status(tree, process);
-    read_descriptor_count(process);
+    process.sample.io_calls = chain(process.directory->read("io"), parse_pid_io_calls);
   }
   if (waits_) read_waits(tree);
   if (pss_) read_pss(tree, now);
@@ -110,23 +113,22 @@ void SecondTier::read_waits(ProcessTree& tree) {
   }
 }
 
-/// Those whose PSS is oldest first, as long as the budget lasts.
+/// Those with the most page faults since their last look first, as long as the budget lasts: they
+/// are who takes memory, or copies what was shared.
 void SecondTier::read_pss(ProcessTree& tree, BootNs now) {
   if (budget_filled_at_ != 0) {
     const auto elapsed = static_cast<double>(now - budget_filled_at_);
     budget_ns_ = std::min(kMostBudget, budget_ns_ + static_cast<BootNs>(kPssShareOfCore * elapsed));
   } else {
-    budget_ns_ = kMostBudget / 4;  // so that the first look has some
+    budget_ns_ = kMostBudget / 2;  // so that the first looks have some
   }
   budget_filled_at_ = now;
   std::vector<TrackedProcess*> queue;
   for (auto& [key, process] : tree.members()) {
-    const BootNs walk = expected_walk(process);
-    const bool too_soon =
-        walk > kLongWalk && process.pss_read_at != 0 && now - process.pss_read_at < kLongWalkPeriod;
-    if (has_memory(process) && walk <= kTooLongWalk && !too_soon) queue.push_back(&process);
+    if (has_memory(process) && expected_walk(process) <= kTooLongWalk && is_due(process, now))
+      queue.push_back(&process);
   }
-  std::ranges::sort(queue, {}, &TrackedProcess::pss_read_at);
+  std::ranges::stable_sort(queue, std::greater(), faults_to_show);
   size_t count = 0;
   BootNs expected = 0;
   while (count < queue.size() && expected + expected_walk(*queue[count]) <= budget_ns_)
@@ -153,13 +155,22 @@ void SecondTier::read_pss_of(const std::vector<TrackedProcess*>& processes, Boot
           result.push_back(directory->read("smaps_rollup"));
         return result;
       },
-      std::max(std::chrono::nanoseconds(2 * expected), kShortestDeadline));
-  budget_ns_ -= machine_.clock->now() - before;
+      std::max(std::chrono::nanoseconds(4 * expected), kShortestDeadline));
+  // On a busy machine most of that time is not spent, but waited for.
+  budget_ns_ -= std::min(machine_.clock->now() - before, 2 * expected);
   for (size_t i = 0; i < processes.size(); ++i) {
+    const auto rollup =
+        chain(texts ? (*texts)[i] : Text(std::unexpected(texts.error())), parse_smaps_rollup);
+    ProcessSample& sample = processes[i]->sample;
+    sample.pss_bytes =
+        chain(rollup, [](const SmapsRollup& sums) -> Observed<uint64_t> { return sums.pss_bytes; });
+    // Who did not answer in time is asked again.
+    if (!rollup && rollup.error().code == ErrorCode::kTimeout) continue;
     processes[i]->pss_read_at = now;
-    processes[i]->sample.pss_bytes =
-        chain(chain(texts ? (*texts)[i] : Text(std::unexpected(texts.error())), parse_smaps_rollup),
-              [](const SmapsRollup& rollup) -> Observed<uint64_t> { return rollup.pss_bytes; });
+    processes[i]->pss_read_faults = sample.minor_faults;
+    if (!rollup) continue;
+    sample.pss_anon_bytes = rollup->pss_anon_bytes;
+    sample.private_bytes = rollup->private_bytes;
   }
 }
 

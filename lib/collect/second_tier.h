@@ -9,7 +9,7 @@
 
 namespace dlprobe {
 
-/// What is read once a second of each process: swap, descriptors, where its threads wait, and,
+/// What is read once a second of each process: swap, where its threads wait, and,
 /// under a budget of CPU time, PSS.
 class SecondTier {
  public:

@@ -47,6 +47,13 @@ Observed<std::string> memory_cgroup_path(const Directory& process) {
   return entry->path;
 }
 
+/// A process on its way out lets go of its memory first, then of its cgroup: v1 says "/" from then
+/// on (exit_mm and cgroup_exit in do_exit).
+bool has_memory(const Directory& process) {
+  const auto stat = chain(process.read("stat"), parse_pid_stat);
+  return stat && stat->start_code != 0;
+}
+
 /// Where the program is to be seen: of a main thread that has ended nothing is left.
 std::shared_ptr<const Directory> image_directory(const TrackedProcess& process) {
   if (process.last_stat.state != 'Z') return process.directory;
@@ -112,8 +119,13 @@ void read_info(TrackedProcess& process, DeadlineReader& reader, std::vector<Erro
   info.comm = process.last_stat.comm;
   info.exe = directory.read_link("exe");
   info.mount_namespace = namespace_id(directory.read_link("ns/mnt"));
-  info.cgroup = memory_cgroup_path(directory);
-  info.open_files_limit = chain(directory.read("limits"), parse_open_files_limit);
+  refresh_cgroup(process);
+  const auto limits = directory.read("limits");
+  info.open_files_limit = chain(limits, parse_open_files_limit);
+  info.cpu_time_limit = chain(limits, parse_cpu_time_limit);
+  info.file_size_limit = chain(limits, parse_file_size_limit);
+  info.session = process.last_stat.session;
+  info.terminal = process.last_stat.terminal;
   if (const auto command = reader.read(image, "cmdline", kPatienceOnce)) {
     facts.cmdline = split_command_line(*command);
     info.cmdline = mask_secrets(facts.cmdline);
@@ -130,6 +142,14 @@ void read_info(TrackedProcess& process, DeadlineReader& reader, std::vector<Erro
   }
   facts.comm = info.comm;
   facts.exe_name = info.exe ? std::string(shm_base_name(*info.exe)) : "";
+  process.info_changed = true;
+}
+
+void refresh_cgroup(TrackedProcess& process) {
+  auto now = memory_cgroup_path(*process.directory);
+  if (process.info.cgroup == now) return;
+  if (now ? !has_memory(*process.directory) : process.info.cgroup.has_value()) return;
+  process.info.cgroup = std::move(now);
   process.info_changed = true;
 }
 

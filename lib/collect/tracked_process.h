@@ -31,13 +31,16 @@ struct TrackedProcess {
   ProcessSample sample;  ///< of the newest tick
   ProcessInfo info;      ///< as last recorded, or to be recorded
   RoleFacts facts;
+  uint64_t vm_pages = 0;        ///< of its address space, at the newest tick
   bool may_see_memory = false;  ///< the kernel shows its addresses, so also its exit code
   bool info_changed = true;
   BootNs children_scanned_at = 0;  ///< of all its threads
   BootNs pss_read_at = 0;
+  uint64_t pss_read_faults = 0;  ///< its minor faults at that look
   std::optional<BootNs> ended_at;
   bool vanished = false;  ///< reaped
   bool exit_recorded = false;
+  bool wakes = false;  ///< its end wakes the collector's caller
 };
 
 /// Opens /proc/`pid` and all that is kept of it. kVanished if there is no such process.
@@ -50,6 +53,9 @@ Status read_stat(TrackedProcess& process);
 /// read carries its reason; a command line that cannot be read is empty and adds its Error to
 /// `errors`.
 void read_info(TrackedProcess& process, DeadlineReader& reader, std::vector<Error>& errors);
+
+/// Reads its cgroup anew: a process may be moved.
+void refresh_cgroup(TrackedProcess& process);
 
 /// Whether the process has called execve, or got another name, since `before`.
 bool identity_changed(const PidStat& before, const PidStat& now);

@@ -7,14 +7,20 @@
 
 #include "lib/base/units.h"
 #include "lib/collect/cgroup_reader.h"
+#include "lib/collect/death_watch.h"
+#include "lib/collect/descriptor_watch.h"
 #include "lib/collect/exit_watch.h"
 #include "lib/collect/gap_log.h"
+#include "lib/collect/loader_motion.h"
+#include "lib/collect/oom_watch.h"
 #include "lib/collect/process_tree.h"
 #include "lib/collect/second_tier.h"
 #include "lib/collect/segment_watch.h"
+#include "lib/collect/shared_files.h"
 #include "lib/collect/shm_ledger.h"
 #include "lib/collect/shm_mounts.h"
 #include "lib/collect/snapshot.h"
+#include "lib/os/wake_set.h"
 
 namespace dlprobe {
 namespace {
@@ -31,6 +37,15 @@ constexpr BootNs kSettled = 4 * kSecond;
 constexpr BootNs kLedgerShare = 100;  ///< one part in so many of the time
 constexpr BootNs kLedgerRest = kSecond;
 constexpr BootNs kLedgerRestHalfFull = 200 * kMillisecond;
+/// Early calls for the sake of deaths, from one sample to the next: other jobs of the machine may
+/// send signals without end.
+constexpr int kMostWakes = 20;
+
+/// Where ends of processes are of interest: new children are looked for so often, for a while after
+/// the last new one. A worker may live for less than the time between two samples.
+constexpr BootNs kDiscoverEvery = 5 * kMillisecond;
+constexpr BootNs kDiscoverFor = 2 * kSecond;
+constexpr BootNs kDiscoverFirstFor = 30 * kSecond;  ///< until there are workers
 
 }  // namespace
 
@@ -45,21 +60,31 @@ class TreeCollector::Impl {
         exits_(machine_, sink),
         mounts_(machine_),
         second_tier_(machine_, options.waits, options.pss, reader_),
-        ledgers_(machine_, reader_) {
+        descriptors_(machine_, reader_),
+        ledgers_(machine_, reader_),
+        oom_(machine_, sink) {
     raise_open_files_limit();
+    wake_set_ = WakeSet::create();
+    if (options_.deaths) deaths_.emplace(machine_, reader_, sink);
+    if (deaths_) wake_by(deaths_->descriptors());
   }
 
   BootNs tick() {
+    if (wake_set_) wake_set_->clear();
     const BootNs now = machine_.clock->now();
     if (now >= next_sample_) {
       sample(now);
       next_sample_ += options_.interval.count();
       // Late ticks are left out, not made up for.
       if (next_sample_ <= now) next_sample_ = now + options_.interval.count();
+      wakes_ = 0;
     } else {
+      if (now < next_discovery_) ++wakes_;
       look_between_samples(now);
     }
-    return std::min(next_sample_, now + time_to_fill(now));
+    const BootNs calm = descriptors_.time_to_limit(tree_, options_.interval.count());
+    const BootNs due = std::min(next_sample_, now + std::min(calm, time_to_fill(now)));
+    return is_starting(now) ? std::min(due, next_discovery_) : due;
   }
 
   void take_ledger() { take_ledgers(machine_.clock->now(), LedgerKeeper::Scope::kAll); }
@@ -73,10 +98,50 @@ class TreeCollector::Impl {
     TreeSnapshot snapshot = snapshots_->take(targets);
     // One that came to nothing (its Gap says why) must not look like a tree without processes.
     if (!snapshot.processes.empty()) sink_->add(std::move(snapshot));
+    next_second_ = 0;
+  }
+
+  void take_shared_files() {
+    TreeSnapshot tree;
+    tree.at = machine_.clock->now();
+    for (const auto& [key, process] : tree_.members()) {
+      if (!lives(process)) continue;
+      tree.processes.emplace_back();
+      tree.processes.back().key = key;
+      tree.processes.back().at = tree.at;
+    }
+    shared_files_.look(machine_, tree);
+    const bool any = std::ranges::any_of(
+        tree.processes, [](const ProcessSnapshot& each) { return !each.shared_files.empty(); });
+    if (any) sink_->add(std::move(tree));
   }
 
   void note_exit(const ProcessKey& key, int wait_status, std::string source) {
     exits_.note(tree_, key, wait_status, std::move(source));
+    look_at_deaths(true);
+  }
+
+  int wake_descriptor() const {
+    return wake_set_ && wakes_ < kMostWakes ? wake_set_->descriptor() : -1;
+  }
+
+  bool take_failed_exit() { return exits_.take_failed(); }
+
+  BootNs last_motion() const { return motion_.last_moved(); }
+  BootNs looked_for_motion_at() const { return motion_.looked_at(); }
+
+  bool is_helper(const ProcessKey& key) const {
+    const auto found = tree_.members().find(key);
+    if (found == tree_.members().end()) return false;
+    const Role role = found->second.info.role;
+    return role == Role::kResourceTracker || role == Role::kShmManager;
+  }
+
+  std::vector<ProcessKey> living() const {
+    std::vector<ProcessKey> keys;
+    for (const auto& [key, process] : tree_.members())
+      if (lives(process)) keys.push_back(key);
+    return keys;
   }
 
   bool alive() const {
@@ -100,16 +165,21 @@ class TreeCollector::Impl {
     const bool second_due = now >= next_second_;
     if (second_due) next_second_ = now + kSecond;
     poll_shm();  // what follows may wait for a lock that a dying process holds
-    tree_.discover(reader_);
+    if (deaths_) deaths_->read(tree_);  // of members that discover() is about to drop
+    discover(now);
     tree_.sample(reader_);
-    exits_.check(tree_);
+    look_at_deaths(check_exits() || second_due);
     if (second_due) {
       second_tier_.read(tree_, now);
       poll_shm();
     }
     tree_.update_roles();
-    emit_infos();
+    if (second_due) motion_.update(tree_, now);
+    descriptors_.count(tree_, now, second_due);
     find_mounts(second_due);
+    if (second_due) descriptors_.look(tree_, now);
+    emit_infos();
+    emit_descriptor_looks();
     if (second_due) open_cgroup();
     emit_sample(now, second_due);
     check_segments();
@@ -120,17 +190,76 @@ class TreeCollector::Impl {
   /// Where /dev/shm changes, what changes it may live for less than the time between two samples.
   void look_between_samples(BootNs now) {
     poll_shm();
-    exits_.check(tree_);
-    if (!options_.ledgers || !use_changed_ || !ledger_due(now)) return;
-    tree_.discover(reader_);
+    // A loader may fill all descriptors with its first batches, in less than a sample.
+    descriptors_.poll(tree_, now, is_starting(now));
+    emit_descriptor_looks();
+    if (check_exits()) {
+      look_at_deaths(true);
+      tree_.update_roles();
+      emit_infos();
+    } else {
+      look_at_deaths(false);
+    }
+    const bool ledger = options_.ledgers && use_changed_ && ledger_due(now);
+    if (!ledger && (!is_starting(now) || now < next_discovery_)) return;
+    discover(now);
     tree_.update_roles();
     emit_infos();
-    take_ledger_if_due(now);
+    if (ledger) take_ledger_if_due(now);
+  }
+
+  void discover(BootNs now) {
+    const size_t before = known_members_;
+    tree_.discover(reader_);
+    wake_by_exits();
+    if (known_members_ != before) last_new_member_ = now;
+    next_discovery_ = now + kDiscoverEvery;
+  }
+
+  // Whether workers may come and go at any moment.
+  bool is_starting(BootNs now) const {
+    if (!options_.deaths || last_new_member_ == 0) return false;
+    const bool has_workers = std::ranges::any_of(
+        tree_.members(), [](const auto& entry) { return entry.second.info.role == Role::kWorker; });
+    return now - last_new_member_ < (has_workers ? kDiscoverFor : kDiscoverFirstFor);
+  }
+
+  bool check_exits() {
+    const bool any = exits_.check(tree_);
+    if (any) tree_.note_end();
+    return any;
+  }
+
+  /// `counters`: the counters of OOM kills may have moved.
+  void look_at_deaths(bool counters) {
+    if (!deaths_) return;
+    deaths_->read(tree_);
+    if (!counters) return;
+    oom_.find_groups(tree_);
+    oom_.read();
+  }
+
+  void wake_by(const std::vector<int>& descriptors) const {
+    for (const int descriptor : descriptors) {
+      if (!wake_set_ || descriptor < 0) continue;
+      // Without it the next sample sees what it would have told.
+      if (!wake_set_->add(descriptor)) return;
+    }
+  }
+
+  void wake_by_exits() {
+    for (auto& [key, process] : tree_.members()) {
+      if (std::exchange(process.wakes, true)) continue;
+      wake_by({process.pidfd.get()});
+      ++known_members_;
+    }
   }
 
   void find_mounts(bool again) {
-    for (ShmMount& mount : mounts_.update(tree_, again))
+    for (ShmMount& mount : mounts_.update(tree_, again)) {
+      descriptors_.know_mount(mount.device);
       sink_->add(std::move(mount));
+    }
     while (segment_watches_.size() < mounts_.all().size()) {
       segment_watches_.emplace_back(machine_, mounts_.all()[segment_watches_.size()]);
     }
@@ -226,6 +355,11 @@ class TreeCollector::Impl {
     for (auto& [key, process] : tree_.members()) {
       if (std::exchange(process.info_changed, false)) sink_->add(process.info);
     }
+  }
+
+  void emit_descriptor_looks() {
+    for (FdLook& look : descriptors_.take_looks())
+      sink_->add(std::move(look));
   }
 
   /// The group of the trainer, or of the root before there is one.
@@ -334,6 +468,12 @@ class TreeCollector::Impl {
   ExitWatch exits_;
   ShmMounts mounts_;
   SecondTier second_tier_;
+  LoaderMotion motion_;
+  size_t known_members_ = 0;  ///< all that ever were
+  BootNs last_new_member_ = 0;
+  BootNs next_discovery_ = 0;
+  DescriptorWatch descriptors_;
+  SharedFileWatch shared_files_;
   std::optional<CgroupReader> cgroup_;
   std::string cgroup_path_;
   std::vector<std::optional<ShmUse>> last_use_;
@@ -343,8 +483,12 @@ class TreeCollector::Impl {
   LedgerKeeper ledgers_;
   std::optional<SnapshotTaker> snapshots_;
   std::vector<SegmentWatch> segment_watches_;  ///< one for each of the mounts
-  bool use_changed_ = false;                   ///< since the last ledger
-  bool segments_changed_ = false;              ///< since the last ledger
+  OomWatch oom_;
+  std::optional<DeathWatch> deaths_;
+  Expected<WakeSet> wake_set_ = failure(ErrorCode::kInsufficient, "not made");
+  int wakes_ = 0;                  ///< early calls since the last sample
+  bool use_changed_ = false;       ///< since the last ledger
+  bool segments_changed_ = false;  ///< since the last ledger
   bool first_ledger_taken_ = false;
   bool last_ledger_taken_ = false;
   bool seen_running_full_ = false;  ///< a ledger was taken above 80 %, and never below 60 %
@@ -372,8 +516,32 @@ void TreeCollector::note_exit(const ProcessKey& key, int wait_status, std::strin
   impl_->note_exit(key, wait_status, std::move(source));
 }
 
+void TreeCollector::take_shared_files() {
+  impl_->take_shared_files();
+}
+
 void TreeCollector::take_snapshot() {
   impl_->take_snapshot();
+}
+
+bool TreeCollector::take_failed_exit() {
+  return impl_->take_failed_exit();
+}
+
+BootNs TreeCollector::last_motion() const {
+  return impl_->last_motion();
+}
+
+BootNs TreeCollector::looked_for_motion_at() const {
+  return impl_->looked_for_motion_at();
+}
+
+bool TreeCollector::is_helper(const ProcessKey& key) const {
+  return impl_->is_helper(key);
+}
+
+std::vector<ProcessKey> TreeCollector::living() const {
+  return impl_->living();
 }
 
 bool TreeCollector::alive() const {
@@ -382,6 +550,10 @@ bool TreeCollector::alive() const {
 
 bool TreeCollector::trainer_alive() const {
   return impl_->trainer_alive();
+}
+
+int TreeCollector::wake_descriptor() const {
+  return impl_->wake_descriptor();
 }
 
 }  // namespace dlprobe

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "lib/collect/record_sink.h"
 #include "lib/collect/snapshot.h"
@@ -15,6 +16,7 @@ struct CollectOptions {
   std::chrono::nanoseconds interval = std::chrono::milliseconds(100);
   bool waits = true;    ///< look where blocked threads wait, once a second
   bool ledgers = true;  ///< account for the segments in /dev/shm
+  bool deaths = false;  ///< listen to who kills whom, and to the OOM killer
   bool pss = true;      ///< read smaps_rollup, within 0.2 % of a core
   SnapshotOptions snapshot;
   /// The pid of a subreaper (dlprobe itself) whose children that are younger than the root belong
@@ -54,8 +56,33 @@ class TreeCollector {
   /// Where every thread of the tree is now, and what it waits on: a TreeSnapshot record.
   void take_snapshot();
 
+  /// Which files several processes of the tree share, and who moves their position: a TreeSnapshot
+  /// record without threads. Stops nobody; takes up to 100 ms for each of two files that move.
+  void take_shared_files();
+
   /// The owner (the parent) knows by waitid how a process ended. Before it is reaped, if possible.
   void note_exit(const ProcessKey& key, int wait_status, std::string source);
+
+  /// Whether a process of the tree has ended by a signal or with a code other than 0 since the last
+  /// call.
+  bool take_failed_exit();
+
+  /// When something of the loader last moved; see LoaderMotion.
+  BootNs last_motion() const;
+
+  /// When that was looked at last. Soon after each take_snapshot() it is looked at again: what has
+  /// moved meanwhile was torn.
+  BootNs looked_for_motion_at() const;
+
+  /// Whether it cleans up after the others: a resource tracker, torch_shm_manager.
+  bool is_helper(const ProcessKey& key) const;
+
+  /// The processes of the tree that live; zombies do not.
+  std::vector<ProcessKey> living() const;
+
+  /// To be polled for reading: tick() is worth calling early, a process of the tree has ended or
+  /// was sent a fatal signal. -1: nothing to poll, or it woke the caller too often for now.
+  int wake_descriptor() const;
 
   /// Any process of the tree lives; zombies do not.
   bool alive() const;

@@ -53,8 +53,40 @@ constexpr std::array kLostPool = {
 constexpr std::array kSlow = {
     kHangAfter, kWorker,
     FaultParameter{"seconds", Type::kCount, "", "that one sample takes (default 3600)"}};
+constexpr std::array kCrash = {
+    kHangAfter, kWorker,
+    FaultParameter{"signal", Type::kWord, "segv|abrt|fpe", "how it crashes (default segv)"}};
+constexpr std::array kExit = {
+    kHangAfter, kWorker,
+    FaultParameter{"code", Type::kIndex, "", "its exit code, up to 255 (default 3)"}};
+constexpr std::array kKill = {
+    kHangAfter, kWorker,
+    FaultParameter{"signal", Type::kWord, "kill|term", "what it is sent (default kill)"}};
+constexpr std::array kOom = {
+    kHangAfter, kWorker,
+    FaultParameter{"limit", Type::kSize, "",
+                   "memory that the loader's cgroup may have (default 1g by dlprobe, which makes "
+                   "that cgroup)"}};
+constexpr FaultParameter kLimit = {"limit", Type::kCount, "",
+                                   "soft limit of descriptors of each process (default 128)"};
+constexpr std::array kFdLeak = {
+    kHangAfter, kWorker, kLimit,
+    FaultParameter{"kind", Type::kWord, "file|socket|pipe", "what is not closed (default file)"},
+    FaultParameter{"count", Type::kCount, "", "how many descriptors for each batch (default 16)"}};
+constexpr std::array kKept = {FaultParameter{
+    "limit", Type::kCount, "", "soft limit of descriptors of each process (default 64)"}};
 constexpr std::array kInodes = {
     kAfter, FaultParameter{"inodes", Type::kCount, "", "nr_inodes of the private /dev/shm"}};
+constexpr std::array kCopies = {
+    FaultParameter{"size", Type::kSize, "", "of the memory that is shared (default 256m)"},
+    FaultParameter{"rate", Type::kSize, "", "that each worker copies in a second (default 32m)"},
+    FaultParameter{"seconds", Type::kCount, "", "how long the loader runs (default 10)"}};
+constexpr std::array kGrows = {
+    kWorker, FaultParameter{"rate", Type::kSize, "", "that it keeps in a second (default 16m)"},
+    FaultParameter{"seconds", Type::kCount, "", "how long the loader runs (default 34)"}};
+constexpr std::array kBacklog = {
+    FaultParameter{"rate", Type::kSize, "", "that all workers make in a second (default 32m)"},
+    FaultParameter{"seconds", Type::kCount, "", "how long the loader runs (default 40)"}};
 
 constexpr std::array kFaults = {
     FaultInfo{FaultKind::kShmTooSmall, "shm-too-small",
@@ -76,6 +108,12 @@ constexpr std::array kFaults = {
               "a process that was killed left named semaphores in /dev/shm", kSemaphores},
     FaultInfo{FaultKind::kShmInodesExhausted, "shm-inodes-exhausted",
               "/dev/shm has free space but no inode left for a new file", kInodes},
+    FaultInfo{FaultKind::kBatchesKeptByConsumer, "batches-kept-by-consumer",
+              "the training loop keeps every batch, until it has no descriptor left to receive one",
+              kKept},
+    FaultInfo{FaultKind::kFdLeakInWorker, "fd-leak-in-worker",
+              "a worker opens descriptors for each batch and does not close them, up to its limit",
+              kFdLeak},
     FaultInfo{FaultKind::kForkInheritedLock, "fork-inherited-lock",
               "a worker wants a mutex that another thread of the main process held at the fork",
               kHangOfWorker},
@@ -97,6 +135,19 @@ constexpr std::array kFaults = {
     FaultInfo{FaultKind::kConsumerStuck, "consumer-stuck",
               "the training loop waits for something else while all batches are ready",
               kHangOfTrainer},
+    FaultInfo{FaultKind::kWorkerCrashed, "worker-crashed",
+              "a worker crashes: a bad memory access, abort(), a division by zero", kCrash},
+    FaultInfo{FaultKind::kWorkerExited, "worker-exited", "a worker calls _exit", kExit},
+    FaultInfo{FaultKind::kKilledBySignal, "killed-by-signal",
+              "another process sends a worker a signal that ends it", kKill},
+    FaultInfo{FaultKind::kOomKilledByCgroup, "oom-killed-by-cgroup",
+              "a worker takes memory until the limit of its cgroup is reached", kOom},
+    FaultInfo{FaultKind::kCopyOnWriteGrowth, "copy-on-write-growth",
+              "workers write to memory that fork made them share with the main process", kCopies},
+    FaultInfo{FaultKind::kWorkerMemoryLeak, "worker-memory-leak",
+              "a worker keeps new memory all the time", kGrows},
+    FaultInfo{FaultKind::kPrefetchBacklog, "prefetch-backlog",
+              "workers run ahead of a slow training loop without a bound", kBacklog},
 };
 
 std::string known_faults() {

@@ -22,6 +22,8 @@ enum class FaultKind {
   kBatchLostInWorker,
   kLeakedSemaphores,
   kShmInodesExhausted,
+  kBatchesKeptByConsumer,
+  kFdLeakInWorker,
   kForkInheritedLock,
   kForkLostThreadPool,
   kLockCycle,
@@ -30,6 +32,13 @@ enum class FaultKind {
   kWorkerStopped,
   kSlowSample,
   kConsumerStuck,
+  kWorkerCrashed,
+  kWorkerExited,
+  kKilledBySignal,
+  kOomKilledByCgroup,
+  kCopyOnWriteGrowth,
+  kWorkerMemoryLeak,
+  kPrefetchBacklog,
 };
 
 /// A parameter of a fault, as in --fault shm-exhausted:after=3,mode=sigbus.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lib/base/error.h"
+#include "lib/model/descriptors.h"
 #include "lib/model/ids.h"
 #include "lib/model/loader_plan.h"
 
@@ -54,6 +55,10 @@ struct ProcessInfo {
   std::vector<int32_t> namespace_pids;  ///< NSpid: the pid in each namespace, outermost first
   Observed<uint64_t> mount_namespace = failure(ErrorCode::kInsufficient, "not read");
   Observed<Limit> open_files_limit = failure(ErrorCode::kInsufficient, "not read");
+  Observed<Limit> cpu_time_limit = failure(ErrorCode::kInsufficient, "not read");   ///< seconds
+  Observed<Limit> file_size_limit = failure(ErrorCode::kInsufficient, "not read");  ///< bytes
+  int32_t session = 0;   ///< pid of the session's leader; 0: not read
+  int32_t terminal = 0;  ///< device of the controlling terminal (tty_nr); 0: none
   Observed<std::string> cgroup = failure(ErrorCode::kInsufficient, "not read");
 
   bool operator==(const ProcessInfo&) const = default;
@@ -103,8 +108,16 @@ struct ProcessSample {
   Observed<uint64_t> rss_shared_bytes =
       failure(ErrorCode::kInsufficient, "not read");  ///< file-backed and shmem part of rss_bytes
   std::optional<Observed<uint64_t>> fd_count;
+  std::optional<Observed<FdKinds>> fds;  ///< read at most once a second, where the count changed
+  std::optional<Observed<uint64_t>> map_count;  ///< memory mappings; read seldom
   std::optional<Observed<uint64_t>> swap_bytes;
   std::optional<Observed<uint64_t>> pss_bytes;
+  std::optional<uint64_t> pss_anon_bytes;  ///< anonymous part of pss_bytes (Linux 5.4+)
+  std::optional<uint64_t> private_bytes;   ///< pages that no other process has: USS
+  std::optional<uint64_t> page_table_bytes;
+  /// How often it has called read(2), write(2) and their kin (syscr + syscw of /proc/PID/io): moves
+  /// whenever a batch or an index goes through a pipe, and stands while it waits in poll or futex.
+  std::optional<Observed<uint64_t>> io_calls;
   std::optional<Observed<std::vector<ThreadWait>>> waits;  ///< its main thread first
 
   bool operator==(const ProcessSample&) const = default;

@@ -32,6 +32,8 @@ constexpr size_t kMostEvents = 5'000;
 constexpr size_t kMostExits = 20'000;
 constexpr size_t kMostProcesses = 20'000;
 constexpr size_t kMostGaps = 1'000;
+constexpr size_t kMostOfDeaths = 5'000;
+constexpr size_t kMostFdLooks = 1'000;
 constexpr size_t kMostSnapshots = 16;
 
 uint64_t shm_weight(const Sample& sample) {
@@ -95,6 +97,33 @@ Group group_of(BootNs at, BootNs now) {
   return {.width = width, .number = at / width};
 }
 
+template <class T>
+void take_if_absent(std::optional<T>& to, std::optional<T>& from) {
+  if (!to) to = std::move(from);
+}
+
+// What is looked at once a second or less, and mostly not in the very sample that stays.
+void take_over(Sample& kept, Sample& dropped) {
+  take_if_absent(kept.host, dropped.host);
+  if (kept.cgroup && *kept.cgroup && dropped.cgroup && *dropped.cgroup) {
+    take_if_absent((*kept.cgroup)->swap_bytes, (*dropped.cgroup)->swap_bytes);
+    take_if_absent((*kept.cgroup)->pressure, (*dropped.cgroup)->pressure);
+  }
+  auto from = dropped.processes.begin();
+  for (ProcessSample& process : kept.processes) {
+    while (from != dropped.processes.end() && from->key < process.key)
+      ++from;
+    if (from == dropped.processes.end() || from->key != process.key) continue;
+    take_if_absent(process.swap_bytes, from->swap_bytes);
+    take_if_absent(process.pss_bytes, from->pss_bytes);
+    take_if_absent(process.pss_anon_bytes, from->pss_anon_bytes);
+    take_if_absent(process.private_bytes, from->private_bytes);
+    take_if_absent(process.page_table_bytes, from->page_table_bytes);
+  }
+}
+void take_over(const ShmUse& /*kept*/, const ShmUse& /*dropped*/) {}
+void take_over(const ShmLedger& /*kept*/, const ShmLedger& /*dropped*/) {}
+
 // Keeps the heaviest record of each group (the latest among equals). Returns how many went.
 template <class T>
 uint64_t thin_series(std::vector<T>& records, BootNs now) {
@@ -111,8 +140,15 @@ uint64_t thin_series(std::vector<T>& records, BootNs now) {
     Best& best = slot->second;
     if (is_new) continue;
     const bool is_same = group.width > 0 && group == best.group;
-    if (!is_same) keep[best.index] = true;
-    if (!is_same || shm_weight(records[i]) >= shm_weight(records[best.index])) best = {group, i};
+    if (!is_same) {
+      keep[best.index] = true;
+      best = {group, i};
+    } else if (shm_weight(records[i]) >= shm_weight(records[best.index])) {
+      take_over(records[i], records[best.index]);
+      best.index = i;
+    } else {
+      take_over(records[best.index], records[i]);
+    }
   }
   for (const auto& [series, best] : open)
     keep[best.index] = true;
@@ -155,6 +191,12 @@ void insert_by_time(std::vector<T>& records, T record) {
   const auto place = std::upper_bound(records.begin(), records.end(), record.at,
                                       [](BootNs at, const T& other) { return at < other.at; });
   records.insert(place, std::move(record));
+}
+
+// What comes with deaths: few, unless a job starts processes without end. The first tell most.
+template <class T>
+void insert_bounded(std::vector<T>& records, T record) {
+  if (records.size() < kMostOfDeaths) insert_by_time(records, std::move(record));
 }
 
 // Forgets the oldest half of the processes that had ended and were no part of the loader's own, so
@@ -225,6 +267,12 @@ struct Filer {
       run.gaps.push_back(std::move(gap));
     }
   }
+  void operator()(SignalSent&& signal) const { insert_bounded(run.signals, std::move(signal)); }
+  void operator()(KernelLogLine&& line) const { insert_bounded(run.kernel_log, std::move(line)); }
+  void operator()(OomCounters&& counters) const {
+    insert_bounded(run.oom_counters, std::move(counters));
+  }
+  void operator()(FdLook&& look) const { insert_by_time(run.fd_looks, std::move(look)); }
   void operator()(RunEnd&& end) const { run.end = std::move(end); }
   void operator()(TreeSnapshot&& snapshot) const {
     if (run.snapshots.size() == kMostSnapshots) run.snapshots.erase(run.snapshots.begin());
@@ -295,7 +343,8 @@ void RecordingBuilder::thin(Run& run, BootNs now) {
   recording_.thinned_records +=
       thin_series(run.samples, now) + thin_series(run.shm_use, now) + thin_series(run.ledgers, now);
   recording_.thinned_records += halve_older(run.batches, kMostBatches) +
-                                halve_older(run.events, kMostEvents) + forget_ended(run) +
+                                halve_older(run.events, kMostEvents) +
+                                halve_older(run.fd_looks, kMostFdLooks) + forget_ended(run) +
                                 halve_older(run.exits, kMostExits);
 }
 

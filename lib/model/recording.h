@@ -6,6 +6,8 @@
 #include <variant>
 #include <vector>
 
+#include "lib/model/death.h"
+#include "lib/model/descriptors.h"
 #include "lib/model/ids.h"
 #include "lib/model/loader_plan.h"
 #include "lib/model/process.h"
@@ -23,7 +25,8 @@ struct HostFacts {
   std::string machine;  ///< "x86_64"
   uint64_t page_size = 4096;
   uint64_t ticks_per_second = 100;
-  int cpus = 0;  ///< usable by dlprobe (affinity)
+  int cpus = 0;                           ///< usable by dlprobe (affinity)
+  std::optional<uint64_t> max_map_count;  ///< vm.max_map_count: mappings that a process may have
   std::string
       container;  ///< "", "docker", "kubernetes", "podman", "slurm" ... by what is mounted or set
   bool operator==(const HostFacts&) const = default;
@@ -63,6 +66,8 @@ struct RunBegin {
   std::vector<std::string> command;  ///< secrets masked
   std::optional<LoaderPlan> plan;    ///< of the reference loader, or as told for another loader
   bool preflight = false;            ///< looked at before anything is started
+  bool looks_when_quiet = false;     ///< snapshots are taken only while the loader does not move
+  std::optional<Limit> open_files_limit;  ///< of what dlprobe starts
   bool operator==(const RunBegin&) const = default;
 };
 
@@ -103,11 +108,15 @@ struct LoaderDone {
   bool operator==(const LoaderDone&) const = default;
 };
 
+/// The kind of the Event that ends a standstill which was looked at.
+inline constexpr std::string_view kMovesAgain = "moves-again";
+
 /// Anything else worth a line on the timeline.
 struct Event {
   BootNs at = 0;
   std::string kind;  ///< "loader-error", "loader-broken-image", "loader-fault", "loader-note",
-                     ///< "note", "segment-reservation-failed" ...
+                     ///< "note", "segment-reservation-failed",
+                     ///< kMovesAgain ...
   std::string text;  ///< hostile text
   std::optional<ProcessKey> process;
   bool operator==(const Event&) const = default;
@@ -140,7 +149,8 @@ struct RunEnd {
 };
 
 using Record = std::variant<RunBegin, ProcessInfo, ProcessExit, ShmMount, Sample, ShmUse, ShmLedger,
-                            LoaderHello, LoaderBatch, LoaderDone, Event, Gap, RunEnd, TreeSnapshot>;
+                            LoaderHello, LoaderBatch, LoaderDone, Event, Gap, RunEnd, TreeSnapshot,
+                            SignalSent, KernelLogLine, OomCounters, FdLook>;
 
 /// One run, put together from its records.
 struct Run {
@@ -156,7 +166,11 @@ struct Run {
   std::optional<LoaderDone> done;
   std::vector<Event> events;
   std::vector<Gap> gaps;
-  std::vector<TreeSnapshot> snapshots;  ///< in time order; the last 16
+  std::vector<FdLook> fd_looks;           ///< in time order, thinned beyond a limit
+  std::vector<TreeSnapshot> snapshots;    ///< in time order; the last 16
+  std::vector<SignalSent> signals;        ///< in time order
+  std::vector<KernelLogLine> kernel_log;  ///< in time order
+  std::vector<OomCounters> oom_counters;  ///< in time order
   std::optional<RunEnd> end;
 
   const ProcessInfo* find_process(const ProcessKey& key) const;
@@ -178,9 +192,9 @@ struct Recording {
 /// Thinning is by age against the newest record: everything of the last 2 minutes is kept, then one
 /// record per second back to 10 minutes, one per 10 seconds back to 6 hours, then one per 2
 /// minutes. Of each group the one with the highest shm use stays (the latest among equals), so
-/// peaks survive. It is done every 30 seconds of recorded time and at RunEnd, and thinning what is
-/// already thinned changes nothing. Batches, events, exits, gaps and processes that ended are
-/// bounded by number.
+/// peaks survive; what is looked at of memory once a second or less, it takes from the others. It
+/// is done every 30 seconds of recorded time and at RunEnd, and thinning what is already thinned
+/// changes nothing. Batches, events, exits, gaps and processes that ended are bounded by number.
 class RecordingBuilder {
  public:
   explicit RecordingBuilder(RecordingHeader header);

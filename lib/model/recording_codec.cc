@@ -72,6 +72,7 @@ void fields(A& a, Is<HostFacts> auto& v) {
   a("page", v.page_size);
   a("hz", v.ticks_per_second);
   a("cpus", v.cpus);
+  a("max_maps", v.max_map_count);
   a("container", v.container);
 }
 
@@ -134,6 +135,8 @@ void fields(A& a, Is<RunBegin> auto& v) {
   a("command", v.command);
   a("plan", v.plan);
   a("preflight", v.preflight);
+  a("looks_when_quiet", v.looks_when_quiet);
+  a("nofile", v.open_files_limit);
 }
 
 template <class A>
@@ -153,6 +156,10 @@ void fields(A& a, Is<ProcessInfo> auto& v) {
   a("sigcgt", v.signals_caught);
   a("mnt_ns", v.mount_namespace);
   a("nofile", v.open_files_limit);
+  a("cpu_limit", v.cpu_time_limit);
+  a("fsize_limit", v.file_size_limit);
+  a("session", v.session);
+  a("tty", v.terminal);
   a("cgroup", v.cgroup);
 }
 
@@ -204,6 +211,38 @@ void fields(A& a, Is<ThreadWait> auto& v) {
 }
 
 template <class A>
+void fields(A& a, Is<FdKinds> auto& v) {
+  a("file", v[FdKind::kFile]);
+  a("socket", v[FdKind::kSocket]);
+  a("pipe", v[FdKind::kPipe]);
+  a("eventfd", v[FdKind::kEventfd]);
+  a("epoll", v[FdKind::kEpoll]);
+  a("seg", v[FdKind::kSegment]);
+  a("seg_unlinked", v.unlinked_segments);
+  a("memfd", v[FdKind::kMemfd]);
+  a("device", v[FdKind::kDevice]);
+  a("other", v[FdKind::kOther]);
+}
+
+template <class A>
+void fields(A& a, Is<FdGroup> auto& v) {
+  a("kind", v.kind);
+  a("name", v.name);
+  a("count", v.count);
+}
+
+template <class A>
+void fields(A& a, Is<FdLook> auto& v) {
+  a.time("at", v.at);
+  a("key", v.key);
+  a("count", v.count);
+  a("looked_at", v.looked_at);
+  a("kinds", v.kinds);
+  a("in_flight", v.in_flight);
+  a("most", v.most);
+}
+
+template <class A>
 void fields(A& a, Is<ProcessSample> auto& v) {
   a("key", v.key);
   a("ppid", v.ppid);
@@ -216,9 +255,21 @@ void fields(A& a, Is<ProcessSample> auto& v) {
   a("rss", v.rss_bytes);
   a("rshm", v.rss_shared_bytes);
   a("fds", v.fd_count);
+  a("kinds", v.fds);
+  a("maps", v.map_count);
   a("swap", v.swap_bytes);
   a("pss", v.pss_bytes);
+  a("pss_anon", v.pss_anon_bytes);
+  a("uss", v.private_bytes);
+  a("pt", v.page_table_bytes);
+  a("io", v.io_calls);
   a("waits", v.waits);
+}
+
+template <class A>
+void fields(A& a, Is<MemoryPressure> auto& v) {
+  a("some_us", v.some_us);
+  a("full_us", v.full_us);
 }
 
 template <class A>
@@ -229,6 +280,10 @@ void fields(A& a, Is<CgroupMemory> auto& v) {
   a("limit", v.limit_bytes);
   a("shmem", v.shmem_bytes);
   a("oom", v.oom_kills);
+  a("anon", v.anon_bytes);
+  a("file", v.file_bytes);
+  a("swap", v.swap_bytes);
+  a("psi", v.pressure);
 }
 
 template <class A>
@@ -239,6 +294,11 @@ void fields(A& a, Is<HostMemory> auto& v) {
   a("swap", v.swap_total_bytes);
   a("swap_free", v.swap_free_bytes);
   a("oom", v.oom_kills);
+  a("swpin", v.swapped_in_pages);
+  a("swpout", v.swapped_out_pages);
+  a("commit", v.committed_bytes);
+  a("commit_limit", v.commit_limit_bytes);
+  a("psi", v.pressure);
 }
 
 template <class A>
@@ -462,6 +522,45 @@ void fields(A& a, Is<TreeSnapshot> auto& v) {
 }
 
 template <class A>
+void fields(A& a, Is<SignalSent> auto& v) {
+  a.time("at", v.at);
+  a("sig", v.signal);
+  a("code", v.code);
+  a("key", v.target);
+  a("spid", v.sender_pid);
+  a("scomm", v.sender_comm);
+  a("scmd", v.sender_command);
+  a("sender", v.sender);
+  a("ours", v.by_dlprobe);
+  a("ip", v.code_address);
+  a("ipfile", v.code_file);
+}
+
+template <class A>
+void fields(A& a, Is<KernelLogLine> auto& v) {
+  a.time("at", v.at);
+  a("kind", v.kind);
+  a("key", v.process);
+  a("text", v.text);
+  a("whole_host", v.whole_host);
+  a("limited", v.limited_cgroup);
+  a("anon", v.anonymous_bytes);
+  a("file", v.file_bytes);
+  a("shmem", v.shmem_bytes);
+}
+
+template <class A>
+void fields(A& a, Is<OomCounters> auto& v) {
+  a.time("at", v.at);
+  a("cgroup", v.cgroup);
+  a("kills", v.kills);
+  a("hits", v.limit_hits);
+  a("meets", v.limit_meets);
+  a("group_kills", v.group_kills);
+  a("limit", v.limit_bytes);
+}
+
+template <class A>
 void fields(A& a, Is<RunEnd> auto& v) {
   a.time("at", v.at);
   a("reason", v.reason);
@@ -499,6 +598,14 @@ template <>
 constexpr std::string_view kRecordName<RunEnd> = "end";
 template <>
 constexpr std::string_view kRecordName<TreeSnapshot> = "snapshot";
+template <>
+constexpr std::string_view kRecordName<SignalSent> = "signal";
+template <>
+constexpr std::string_view kRecordName<KernelLogLine> = "kernel_log";
+template <>
+constexpr std::string_view kRecordName<OomCounters> = "oom";
+template <>
+constexpr std::string_view kRecordName<FdLook> = "descriptors";
 
 // ---- writing
 
@@ -705,12 +812,20 @@ bool decode_enum(std::string_view name, SegmentKind& out) {
   out = segment_kind_from_string(name);
   return true;
 }
+bool decode_enum(std::string_view name, FdKind& out) {
+  out = fd_kind_from_string(name);
+  return true;
+}
 bool decode_enum(std::string_view name, LockKind& out) {
   out = lock_kind_from_string(name);
   return true;
 }
 bool decode_enum(std::string_view name, CreatorState& out) {
   out = creator_state_from_string(name);
+  return true;
+}
+bool decode_enum(std::string_view name, KernelLogKind& out) {
+  out = kernel_log_kind_from_string(name);
   return true;
 }
 bool decode_enum(std::string_view name, RunEndReason& out) {
@@ -1014,6 +1129,11 @@ std::string encode_recording(const Recording& recording) {
     writer(run.done);
     writer(run.events);
     writer(run.gaps);
+    writer(run.snapshots);
+    writer(run.signals);
+    writer(run.kernel_log);
+    writer(run.oom_counters);
+    writer(run.fd_looks);
     writer(run.end);
   }
   Item header = encode(recording.header);

@@ -73,6 +73,8 @@ HostFacts read_host_facts(const Machine& machine, const EnvironmentLookup& envir
   facts.page_size = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
   facts.ticks_per_second = static_cast<uint64_t>(::sysconf(_SC_CLK_TCK));
   facts.cpus = usable_cpus();
+  if (const auto text = machine.root->read("proc/sys/vm/max_map_count"))
+    facts.max_map_count = parse_int<uint64_t>(trim(*text));
   facts.container = container_kind(*machine.root, environment);
   return facts;
 }

@@ -7,7 +7,8 @@ Expected<Machine> live_machine() {
   return Machine{.root = std::move(root),
                  .clock = std::make_shared<SystemClock>(),
                  .processes = std::make_shared<SystemProcesses>(),
-                 .sockets = std::make_shared<SystemSocketTable>()};
+                 .sockets = std::make_shared<SystemSocketTable>(),
+                 .events = std::make_shared<SystemKernelEvents>()};
 }
 
 }  // namespace dlprobe

@@ -4,6 +4,7 @@
 
 #include "lib/os/clock.h"
 #include "lib/os/file_system.h"
+#include "lib/os/kernel_events.h"
 #include "lib/os/process_access.h"
 #include "lib/os/socket_table.h"
 
@@ -16,6 +17,7 @@ struct Machine {
   std::shared_ptr<const Clock> clock;
   std::shared_ptr<const ProcessAccess> processes;
   std::shared_ptr<const SocketTable> sockets;  ///< may be null: nothing is known of sockets
+  std::shared_ptr<const KernelEvents> events;  ///< may be null: the kernel tells nothing by itself
 };
 
 /// This machine. Fails only if "/" cannot be opened.

@@ -15,25 +15,36 @@ Expected<std::optional<uint64_t>> parse_one(std::string_view field) {
   return std::optional<uint64_t>(value);
 }
 
-}  // namespace
-
-Expected<Limit> parse_open_files_limit(std::string_view text) {
-  constexpr std::string_view kName = "Max open files";
+Expected<Limit> parse_limit(std::string_view text, std::string_view name) {
   constexpr std::string_view kLastName = "Max realtime timeout";
   std::string_view line;
   bool whole = false;
   for_each_line(text, [&](std::string_view candidate) {
-    if (candidate.starts_with(kName)) line = candidate.substr(kName.size());
+    if (candidate.starts_with(name)) line = candidate.substr(name.size());
     if (candidate.starts_with(kLastName)) whole = true;
   });
   const auto fields = split_fields(line);
   if (!whole || !text.ends_with('\n') || fields.size() != 3) {
-    return malformed(kFile, "cut off or without open files", text);
+    return malformed(kFile, "cut off, or without " + std::string(name), text);
   }
   Limit limit;
   DLP_TRY(limit.soft, parse_one(fields[0]));
   DLP_TRY(limit.hard, parse_one(fields[1]));
   return limit;
+}
+
+}  // namespace
+
+Expected<Limit> parse_open_files_limit(std::string_view text) {
+  return parse_limit(text, "Max open files");
+}
+
+Expected<Limit> parse_cpu_time_limit(std::string_view text) {
+  return parse_limit(text, "Max cpu time");
+}
+
+Expected<Limit> parse_file_size_limit(std::string_view text) {
+  return parse_limit(text, "Max file size");
 }
 
 }  // namespace dlprobe

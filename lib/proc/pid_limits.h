@@ -11,4 +11,10 @@ namespace dlprobe {
 /// timeout).
 Expected<Limit> parse_open_files_limit(std::string_view text);
 
+/// The soft and hard limit of "Max cpu time", in seconds.
+Expected<Limit> parse_cpu_time_limit(std::string_view text);
+
+/// The soft and hard limit of "Max file size", in bytes.
+Expected<Limit> parse_file_size_limit(std::string_view text);
+
 }  // namespace dlprobe

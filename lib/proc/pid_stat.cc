@@ -60,6 +60,8 @@ Expected<PidStat> parse_pid_stat(std::string_view text) {
   stat.comm = text.substr(open + 2, close - open - 2);
   stat.state = fields.text(3).front();
   fields.number(4, stat.ppid);
+  fields.number(6, stat.session);
+  fields.number(7, stat.terminal);
   fields.number(9, stat.flags);
   fields.number(10, stat.minor_faults);
   fields.number(12, stat.major_faults);

@@ -14,6 +14,8 @@ struct PidStat {
   std::string comm;  ///< raw: may hold blanks, parentheses and newlines
   char state = '?';
   int32_t ppid = 0;
+  int32_t session = 0;        ///< 6: pid of its leader
+  int32_t terminal = 0;       ///< 7: tty_nr; 0: no controlling terminal
   uint64_t flags = 0;         ///< 9: PF_*
   uint64_t minor_faults = 0;  ///< 10
   uint64_t major_faults = 0;  ///< 12

@@ -52,7 +52,8 @@ Expected<PidStatus> parse_pid_status(std::string_view text) {
                    .rss_anon_bytes = find_kib(text, "RssAnon"),
                    .rss_file_bytes = find_kib(text, "RssFile"),
                    .rss_shmem_bytes = find_kib(text, "RssShmem"),
-                   .swap_bytes = find_kib(text, "VmSwap")};
+                   .swap_bytes = find_kib(text, "VmSwap"),
+                   .page_table_bytes = find_kib(text, "VmPTE")};
   const auto namespace_pids = find_value(text, "NSpid");  // 4.1+, with CONFIG_PID_NS
   if (!namespace_pids) {
     status.namespace_pids = {*pid};

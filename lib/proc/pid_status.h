@@ -24,6 +24,7 @@ struct PidStatus {
   std::optional<uint64_t> rss_file_bytes;
   std::optional<uint64_t> rss_shmem_bytes;
   std::optional<uint64_t> swap_bytes;  ///< VmSwap: without swapped shared memory
+  std::optional<uint64_t> page_table_bytes;
 
   bool operator==(const PidStatus&) const = default;
 };

@@ -2,6 +2,8 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -9,8 +11,16 @@
 
 #include "lib/base/error.h"
 #include "lib/base/unique_fd.h"
+#include "lib/model/process.h"
 
 namespace dlprobe {
+
+/// What a child begins within; what is not given stays as it is without dlprobe.
+struct ChildLimits {
+  int cgroup_procs = -1;               ///< of the cgroup it joins: cgroup.procs, open for writing
+  std::optional<uint64_t> open_files;  ///< RLIMIT_NOFILE, soft and hard
+  std::optional<uint64_t> shm_bytes;   ///< a tmpfs of its own of that size on /dev/shm
+};
 
 /// What to start and how.
 struct ChildSpec {
@@ -19,12 +29,19 @@ struct ChildSpec {
   std::vector<std::pair<int, int>> descriptors;
   bool dies_with_us = false;   ///< PR_SET_PDEATHSIG SIGKILL: for our own programs only
   bool adopts_orphans = true;  ///< dlprobe becomes the parent of its orphans
+  std::vector<std::pair<std::string, std::string>> environment;  ///< added to dlprobe's own
+  bool own_process_group = false;                                ///< else it is in dlprobe's
+  ChildLimits limits;
+  /// Called with the pid while the child is within its limits and waits, before it becomes the
+  /// command; or none.
+  std::function<void(pid_t)> before_exec;
 };
 
 /// A process that dlprobe started and has to reap.
 ///
 /// The child sees what it would see without dlprobe: the same standard streams, terminal, process
-/// group, working directory, environment, signal dispositions, signal mask and resource limits.
+/// group, working directory, environment, signal dispositions, signal mask and resource limits,
+/// but for the limits asked for.
 /// Orphans of the child become children of dlprobe (PR_SET_CHILD_SUBREAPER), so that their end is
 /// seen; ExitWatch reaps them.
 ///
@@ -32,6 +49,7 @@ struct ChildSpec {
 class ChildProcess {
  public:
   /// Starts it. kNotFound: no such command (exit 127). kForbidden: not executable (exit 126).
+  /// kUnsupported: a limit cannot be had, and the command was not started.
   static Expected<ChildProcess> start(const ChildSpec& spec);
 
   pid_t pid() const { return pid_; }
@@ -53,6 +71,10 @@ std::optional<EndedChild> next_ended_child();
 
 /// Reaps that child.
 void reap(const EndedChild& child);
+
+/// The RLIMIT_NOFILE that a child gets: dlprobe's own as it was started with. Nothing if it cannot
+/// be read.
+std::optional<Limit> open_files_limit_of_children();
 
 /// Remembers signal dispositions, the signal mask and RLIMIT_NOFILE as dlprobe was started with,
 /// for its children. Call once, first thing in main.

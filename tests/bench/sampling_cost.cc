@@ -36,7 +36,23 @@ class Discard final : public RecordSink {
   void add(Record /*record*/) override {}
 };
 
-/// A parent with so many sleeping children, ended and reaped with the object.
+constexpr int kDescriptorsOfChild = 60;
+
+/// Opens and closes a file for ever, so that its descriptors are counted anew each second.
+[[noreturn]] void be_child() {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  for (int i = 0; i < kDescriptorsOfChild; ++i)
+    if (::open("/dev/null", O_RDONLY | O_CLOEXEC) < 0) ::_exit(1);
+  constexpr useconds_t kPauseUs = 700'000;
+  for (;;) {
+    ::usleep(kPauseUs);
+    const int fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+    ::usleep(kPauseUs);
+    ::close(fd);
+  }
+}
+
+/// A parent with so many children, ended and reaped with the object.
 class Tree {
  public:
   explicit Tree(int processes) {
@@ -46,10 +62,7 @@ class Tree {
     if (root_ == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       for (int i = 1; i < processes; ++i) {
-        if (::fork() != 0) continue;
-        ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-        ::pause();
-        ::_exit(0);
+        if (::fork() == 0) be_child();
       }
       if (::write(ready[1], "x", 1) != 1) ::_exit(1);
       while (::wait(nullptr) > 0 || errno == EINTR) {

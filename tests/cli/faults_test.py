@@ -125,6 +125,71 @@ class FileDescriptor(Base):
                     self.assertTrue(wait_until(lambda: not descendants()), descendants())
 
 
+class Memory(Base):
+    """What grows in the reference loader, under dlprobe memory. Small samples: the growth is what is looked at."""
+
+    ARGS = ("--sample-shape", "3x64x64", "--batch-size", "16")
+
+    def check_grows(self, fault, code, *more):
+        report = report_of("memory", "--fault", fault, *self.ARGS, *more)
+        self.assertEqual([finding["code"] for finding in report["findings"]], [code])
+        return {fact["name"]: fact.get("value") for fact in report["findings"][0]["evidence"]}
+
+    def test_pages_that_fork_shared_are_copied(self):
+        facts = self.check_grows("copy-on-write-growth:size=128m,rate=16m", "DLP0504")
+        self.assertGreater(facts["copied"], 32 << 20)
+
+    def test_a_worker_leaks(self):
+        facts = self.check_grows("worker-memory-leak", "DLP0505")
+        self.assertAlmostEqual(facts["growth"] / (16 << 20), 1, delta=0.1)
+
+    def test_without_a_fault_and_under_spawn_nothing_grows(self):
+        for arguments in (("--start-method", "fork"),
+                          ("--start-method", "spawn", "--fault", "copy-on-write-growth:size=128m,seconds=5")):
+            report = report_of("memory", *self.ARGS, *arguments)
+            self.assertEqual((report["summary"]["verdict"], report["findings"]), ("pass", []))
+
+
+class Backlog(Memory):
+    """The slow one, of batches of the usual size: each keeps two descriptors."""
+
+    ARGS = ()
+    test_pages_that_fork_shared_are_copied = test_a_worker_leaks = None
+    test_without_a_fault_and_under_spawn_nothing_grows = None
+
+    def test_batches_pile_up(self):
+        facts = self.check_grows("prefetch-backlog", "DLP0506")
+        self.assertGreater(facts["waiting"], 256 << 20)
+
+
+class Descriptors(Base):
+    SMALL = ("--sample-shape", "3x32x32", "--start-method")
+
+    def check(self, fault, code, method):
+        with self.subTest(fault=fault, method=method):
+            report = report_of("fd", "--fault", fault, *self.SMALL, method)
+            found = [(f["code"], f["severity"], f["confidence"], f.get("consequence_of")) for f in report["findings"]]
+            self.assertEqual(found, [(code, "error", "certain", None), ("DLP0202", "error", "certain", code)])
+            facts = {fact["name"]: fact["value"] for fact in report["findings"][0]["evidence"]}
+            self.assertGreater(facts["growth_per_batch"], 1)
+
+    def test_each_fault_gives_its_finding_under_every_start_method(self):
+        for method in ("fork", "spawn", "forkserver"):
+            self.check("fd-leak-in-worker:limit=160,count=4", "DLP0204", method)
+            self.check("batches-kept-by-consumer:limit=96", "DLP0203", method)
+
+    def test_without_a_fault_nothing_runs_out(self):
+        done = dlprobe("fd", "--start-method", "all", "--sharing-strategy", "all")
+        self.assertEqual(done.returncode, 0, done.stdout.decode())
+
+    def test_a_limit_that_is_too_low_is_told_before_the_start(self):
+        done = subprocess.run(["sh", "-c", 'ulimit -S -n 64; exec "$0" fd --workers 16 --json', DLPROBE],
+                              capture_output=True, timeout=TIMEOUT, check=False)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn(b'"DLP0201"', done.stdout)
+        self.assertIn(b'"not-started"', done.stdout)
+
+
 class FileSystem(Base):
     def test_each_hang_gives_its_finding_alone(self):
         self.check_hangs("file_system")

@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 import unittest
 
-from support import DLPROBE, TIMEOUT, dlprobe, python_program
+from support import DLPROBE, NEEDS_UNSHARE, TIMEOUT, can_unshare, dlprobe, python_program
 
 HOLD_SHM = ("import time\n"
             "with open('/dev/shm/dlprobe-test-segment', 'xb') as file: file.write(bytes(1 << 20))\n"
@@ -45,6 +45,42 @@ class Replay(unittest.TestCase):
         os.kill(command, signal.SIGKILL)
         report = json.loads(dlprobe("replay", "--json", self.path).stdout)
         self.assertIn("stops without its last record", json.dumps(report["limitations"]))
+
+    # A full disk ends the recording, not the job, and the report says so.
+    def check_full_disk(self, setup, program="sleep 1; echo the job goes on"):
+        folder = os.path.dirname(self.path)
+        report = os.path.join(folder, "report.json")
+        os.mkdir(os.path.join(folder, "disk"))
+        recording = os.path.join(folder, "disk", "r.dlrec")
+        script = setup.format(disk=os.path.join(folder, "disk")) + ' && "$@"; code=$?; ' \
+            f"cp {recording} {self.path}; exit $code"
+        done = subprocess.run(
+            ["unshare", "-m", "sh", "-c", script, "sh", DLPROBE, "shm", "-q", "-f", f"json={report}", "--interval", "10ms",
+             "--record", recording, "--", "sh", "-c", program], capture_output=True, timeout=TIMEOUT, check=False)
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual(done.stderr.count(b"\n"), 1, done.stderr)
+        self.assertTrue(done.stderr.startswith(f"dlprobe: the recording ended early: write {recording}: ".encode()))
+        self.assertIn(b"the job goes on\n", done.stdout)
+        with open(report, encoding="utf-8") as file:
+            limitations = json.dumps(json.load(file)["limitations"])
+        self.assertIn(f"the recording {recording} ended early", limitations)
+        return limitations
+
+    @unittest.skipUnless(can_unshare(), NEEDS_UNSHARE)
+    def test_a_disk_that_fills(self):
+        self.assertIn("No space left", self.check_full_disk("mount -t tmpfs -o size=48k tmpfs {disk}"))
+        again = dlprobe("replay", "--json", self.path)
+        self.assertEqual(again.returncode, 3)
+        self.assertIn("stops without its last record", again.stdout.decode())
+
+    @unittest.skipUnless(can_unshare(), NEEDS_UNSHARE)
+    def test_a_disk_that_is_full_already(self):
+        self.check_full_disk("mount -t tmpfs -o size=4k tmpfs {disk} && head -c 4096 /dev/zero > {disk}/filler")
+
+    @unittest.skipUnless(can_unshare(), NEEDS_UNSHARE)
+    def test_a_limit_of_file_sizes(self):
+        limitations = self.check_full_disk("ulimit -f 64", "grep SigIgn /proc/self/status; sleep 1; echo the job goes on")
+        self.assertIn("File too large", limitations)
 
     def test_every_truncation_is_read_or_refused_in_one_line(self):
         self.record("-q")

@@ -35,6 +35,7 @@ class Case:
     quiet: bool = False                          # nothing above info
     no_errors: bool = False
     verdicts: tuple = ("fail",)
+    exit_codes: tuple = ()                       # of the job, passed through by the probe "run"
 
 
 def equals(wanted):
@@ -262,6 +263,8 @@ def hangs_of_torch():
     yield from pair("torch-native-lock", "hang_torch.py native-lock", "DLP0301", confidence="certain")
     yield from pair("torch-lock", "hang_torch.py lock", "DLP0306")
     yield from slow("torch-rlock", "hang_torch.py rlock", "DLP0306")
+    yield from slow("torch-lock-later", "hang_torch.py lock-later", "DLP0306")
+    yield from slow("torch-pipe-in-a-sample", "hang_torch.py pipe-in-a-sample", "DLP0308")
     yield from pair("torch-stopped", "hang_torch.py stopped", "DLP0311")
     yield from pair("torch-orphans", "hang_torch.py orphans", "DLP0309", severity="warning", verdicts=("warn",))
     yield from pair("torch-orphan-in-a-sample", "hang_torch.py orphan-in-a-sample", "DLP0309", severity="warning",
@@ -309,9 +312,183 @@ def risks():
     yield from risk_with_twin("torch-shared-position", "hang_torch.py shared-position", "DLP0205")
 
 
+SIGTERM = 128 + 15
+
+
+def watched_to_the_end():
+    """Jobs under `dlprobe run`, which says nothing until something is wrong."""
+    kills = ["--hang-after", "3s", "--on-hang", "kill"]
+    yield Case("run-torch-hangs", "hang_torch.py reduce-getitem", probe="run", dlprobe_options=kills, first="DLP0302",
+               severity="error", exit_codes=(SIGTERM,))
+    yield Case("run-hangs", "hang_closed.py full-queue-without-consumer", probe="run", needs="python",
+               dlprobe_options=kills, first="DLP0303", severity="error", exit_codes=(SIGTERM,))
+    # No worker reads or writes for much longer than --hang-after, and nothing is stuck.
+    for job in ("long_step", "slow_sample"):
+        yield Case(f"run-torch-{job.replace('_', '-')}", f"healthy.py --job {job}", probe="run", pace="slow",
+                   dlprobe_options=kills, quiet=True, verdicts=("pass",), exit_codes=(0,))
+    yield Case("run-torch-healthy", "healthy.py", probe="run", silent=True, verdicts=("pass",), exit_codes=(0,))
+
+
+def dies(name, job, first, **changes):
+    """A job under `dlprobe run` of which a process ends, and why. Its twin ends well."""
+    arguments = {"probe": "run", "needs": "python", "first": first, "severity": "error", "confidence": "certain",
+                 "never": ["DLP0102"]}
+    return Case(f"dies-{name}", job, **(arguments | changes))
+
+
+def ends_well(name, job, **changes):
+    arguments = {"probe": "run", "needs": "python", "pace": "slow", "silent": True, "verdicts": ("pass",),
+                 "exit_codes": (0,)}
+    return Case(f"ends-{name}", job, **(arguments | changes))
+
+
+ENDS_OF_WORKERS = (  # kind, code, evidence, changes
+    ("segfault", "DLP0509", {"exit_signal": holds("SIGSEGV")}, {}),
+    ("abort", "DLP0509", {"exit_signal": holds("SIGABRT")}, {}),
+    ("divide", "DLP0509", {"exit_signal": holds("SIGFPE")}, {}),
+    ("illegal", "DLP0509", {"exit_signal": holds("SIGILL")}, {}),
+    ("os-exit", "DLP0510", {"exit_code": equals("3")}, {}),
+    ("sys-exit", "DLP0510", {"exit_code": equals("3")}, {}),
+    ("sys-exit-0", "DLP0510", {"exit_code": equals("0")}, {"confidence": "likely"}),
+    ("truncated", "DLP0512", {"signal_code": holds("2:")}, {"confidence": None}),
+    ("killed", "DLP0503", {"sender": holds("killer.py")}, {"beside": ["killer.py SIGKILL"]}),
+    ("terminated", "DLP0503", {"sender": holds("killer.py")}, {"beside": ["killer.py SIGTERM"]}),
+    ("hung-up", "DLP0503", {"sender": holds("killer.py")}, {"beside": ["killer.py SIGHUP"]}),
+)
+
+
+def deaths():
+    """How processes of a job come to their ends, without torch."""
+    for kind, code, evidence, changes in ENDS_OF_WORKERS:
+        pace = "quick" if kind in ("killed", "segfault") else "slow"
+        yield dies(kind, f"deaths.py {kind}", code, evidence=evidence, exit_codes=(1,), pace=pace, **changes)
+    for kind in ("exception", "memory-error"):
+        yield dies(kind, f"deaths.py {kind}", "DLP0510", evidence={"exit_code": equals("1")}, exit_codes=(1,), pace="slow")
+    for kind in ("cpu-limit", "cpu-limit-hard"):
+        yield dies(kind, f"deaths.py {kind}", "DLP0503", evidence={"cpu_time_limit": equals(1)}, exit_codes=(1,),
+                   pace="slow")
+    oom = {"limited_cgroup": holds("dlprobe-corpus"), "memory_limit": equals(120 * MIB)}
+    yield dies("oom-worker", "deaths.py oom-worker", "DLP0501", evidence=oom, exit_codes=(9,))
+    yield dies("oom-trainer", "deaths.py oom-trainer", "DLP0501", evidence=oom, exit_codes=(137,), pace="slow")
+    yield dies("whole-job-stopped", "deaths.py whole-job-stopped", "DLP0503", beside=["killer.py SIGTERM"], pace="slow",
+               evidence={"sender": holds("killer.py")}, exit_codes=(128 + 15,))
+    yield dies("trainer-killed", "deaths.py trainer-killed", "DLP0503", beside=["killer.py SIGKILL"], pace="slow",
+               evidence={"sender": holds("killer.py")}, exit_codes=(128 + 9,))
+    yield dies("closed-session", "deaths.py closed-session", "DLP0511", exit_codes=(1,))
+    for kind in ("segfault", "oom-worker", "whole-job-stopped", "closed-session", "trainer-killed"):
+        yield ends_well(f"{kind}-not", f"deaths.py {kind} --healthy")
+    for kind in ("pool", "failing-programs", "killed-by-trainer", "caught"):
+        yield ends_well(kind, f"deaths.py {kind}", pace="quick" if kind == "killed-by-trainer" else "slow")
+    yield ends_well("child-fails", "deaths.py child-fails")
+    yield ends_well("interrupted", "deaths.py interrupted")
+
+
+def deaths_of_torch():
+    """The same in PyTorch's DataLoader."""
+    for kind, code, evidence, changes in ENDS_OF_WORKERS:
+        if kind == "illegal":
+            continue
+        pace = "quick" if kind == "segfault" else "slow"
+        yield dies(f"torch-{kind}", f"deaths_torch.py {kind}", code, evidence=evidence, exit_codes=(1,), pace=pace,
+                   needs="torch", **changes)
+    yield dies("torch-oom-worker", "deaths_torch.py fill --group-mib=450", "DLP0501", needs="torch", pace="slow",
+               evidence={"limited_cgroup": holds("dlprobe-corpus")}, exit_codes=(1,))
+    yield ends_well("torch-not", "deaths_torch.py segfault --healthy", needs="torch")
+    # PyTorch hands a worker's exception to the trainer, which says why it fails.
+    for kind in ("exception", "memory-error"):
+        yield ends_well(f"torch-{kind}", f"deaths_torch.py {kind}", needs="torch", exit_codes=(1,))
+
+
+def grows(name, job, first, **changes):
+    """A command whose memory grows, under `dlprobe memory`."""
+    arguments = {"probe": "memory", "needs": "python", "pace": "slow", "first": first, "verdicts": ("warn", "fail")}
+    return Case(f"memory-{name}", job, **(arguments | changes))
+
+
+def keeps(name, job, **changes):
+    """A healthy twin: nothing is said of it."""
+    arguments = {"probe": "memory", "needs": "python", "pace": "slow", "quiet": True, "verdicts": ("pass",)}
+    return Case(f"memory-{name}", job, **(arguments | changes))
+
+
+def memory_cases():
+    """Memory that grows, and memory that looks as if it did."""
+    copied = {"copied": between(40 * MIB, 400 * MIB), "growth_of_resident_anonymous_memory": between(0, 64 * MIB)}
+    quick = {"pace": "quick"}
+    certain = {"confidence": "certain", "evidence": copied}
+    yield grows("list-dataset", "memory.py list-dataset --seconds 5", "DLP0504", **quick, **certain)
+    yield keeps("block-dataset", "memory.py list-dataset --seconds 5 --healthy", **quick)
+    yield grows("torch-list-dataset", "memory_torch.py list --seconds 6", "DLP0504", needs="torch", **certain)
+    yield keeps("torch-array-dataset", "memory_torch.py list --seconds 6 --healthy", needs="torch")
+    ten = {"evidence": {"growth": between(9 * MIB, 11.5 * MIB)}}
+    yield grows("python-leak", "memory.py python-leak --seconds 32", "DLP0505", **ten)
+    yield grows("native-leak", "memory.py native-leak --seconds 32", "DLP0505", **ten)
+    yield grows("loop-leak", "memory.py loop-leak --seconds 32", "DLP0505", **ten)
+    yield grows("leak-in-all", "memory.py leak-in-all --seconds 32", "DLP0505",
+                evidence={"growth": between(18 * MIB, 23 * MIB)})
+    yield grows("torch-leak", "memory_torch.py leak --seconds 32", "DLP0505", needs="torch", **ten)
+    yield keeps("torch-no-leak", "memory_torch.py leak --seconds 32 --healthy", needs="torch")
+    yield grows("unbounded-queue", "memory.py unbounded-queue --seconds 32", "DLP0506",
+                evidence={"growth": between(16 * MIB, 23 * MIB)})
+    yield keeps("bounded-queue", "memory.py unbounded-queue --seconds 32 --healthy")
+    for kind in ("page-cache", "mapped-file", "warm-up", "bounded-cache", "sawtooth", "epochs", "churn"):
+        yield keeps(kind, f"memory.py {kind} --seconds 30")
+
+
+def out_of_descriptors(name, job, first, **changes):
+    arguments = {"probe": "fd", "first": first, "severity": "error", "confidence": "certain", "also": ["DLP0202"]}
+    return Case(f"fd-{name}", job, **(arguments | changes))
+
+
+def enough_descriptors(name, job, **changes):
+    arguments = {"probe": "fd", "silent": True, "verdicts": ("pass",), "pace": "slow"}
+    return Case(f"fd-healthy-{name}", job, **(arguments | changes))
+
+
+def descriptors():
+    """Limits of descriptors and mappings."""
+    kept = "descriptors.py --keep 1000 --step-ms 10"
+    leak = "descriptors.py --step-ms 10 --sample-ms 10 --leak"
+    # The worker that meets its limit first in its send thread loses the batch, and the trainer waits for ever.
+    may_hang = {"leaves_job": True, "dlprobe_options": ["--for", "12s"]}
+    backlog = "descriptors.py --prefetch 20 --sample-ms 1 --first-step-ms 1500 --step-ms 5"
+    of_files = {"kind": equals("file"), "of_kind": between(150, 256), "growth_per_second": between(10, 200)}
+    yield out_of_descriptors("batches-kept", f"{kept} --batches 400", "DLP0203",
+                             evidence={"kind": equals("shm-segment"), "of_kind": between(180, 256),
+                                       "limit": equals(256), "held": holds("/dev/shm/torch_")})
+    yield out_of_descriptors("batches-kept-spawn", f"{kept} --batches 400 --start-method spawn", "DLP0203", pace="slow")
+    yield out_of_descriptors("files-leaked", f"{leak} files --batches 400", "DLP0204", evidence=of_files, **may_hang)
+    yield out_of_descriptors("files-leaked-forkserver", f"{leak} files --batches 400 --start-method forkserver",
+                             "DLP0204", evidence=of_files, pace="slow", **may_hang)
+    yield out_of_descriptors("sockets-leaked", f"{leak} sockets --batches 400", "DLP0204", pace="slow",
+                             evidence={"kind": equals("socket"), "held": holds("x socket")}, **may_hang)
+    yield out_of_descriptors("files-leak-foretold", f"{leak} files --batches 2000 --limit 1500", "DLP0204", also=[],
+                             never=["DLP0202"], confidence="likely", pace="slow", leaves_job=True,
+                             dlprobe_options=["--for", "12s"], evidence={"time_to_limit": between(1, 60)})
+    yield out_of_descriptors("limit-too-low", f"{backlog} --batches 100 --limit 40", "DLP0201", confidence="likely",
+                             pace="slow", evidence={"limit": equals(40)})
+    yield out_of_descriptors("tensors-kept-of-a-queue", "descriptors_queue.py", "DLP0203", pace="slow",
+                             evidence={"held": holds("/dev/shm/torch_")})
+    yield Case("fd-shared-position", "risks.py shared-position", probe="fd", needs="python", attach_when_ready=True,
+               pace="slow", dlprobe_options=["--for", "7s"], first="DLP0205", no_errors=True, verdicts=("warn",))
+    python = partial(out_of_descriptors, needs="python", pace="slow", also=[])
+    yield python("mappings", "descriptors_python.py mappings", "DLP0206", evidence={"mappings": between(64_000, 66_000)})
+    yield python("files-leaked-in-a-pool", "descriptors_python.py pool", "DLP0204", also=["DLP0202"])
+    for job in ("mappings", "pool"):
+        yield enough_descriptors(f"python-{job}", f"descriptors_python.py {job} --healthy", needs="python")
+    yield enough_descriptors("batches-kept", f"{kept} --batches 150 --limit 4096")
+    yield enough_descriptors("files", f"{leak} files --batches 50 --limit 4096")
+    yield enough_descriptors("cache", f"{leak} cache --batches 150", pace="quick")
+    yield enough_descriptors("sockets-closed", f"{leak} sockets-closed --batches 100")
+    yield enough_descriptors("backlog", f"{backlog} --batches 300")
+    yield enough_descriptors("file-system", f"{kept} --batches 300 --strategy file_system")
+
+
 def hang_cases():
     for group in (hangs_of_python, idle_jobs, hangs_of_torch, hangs_of_wheels, risks):
         yield from group()
 
 
-CASES = {case.name: case for group in (failures, left_behind, twins, hang_cases) for case in group()}
+CASES = {case.name: case for group in (failures, left_behind, twins, hang_cases, watched_to_the_end, deaths, deaths_of_torch,
+                                       memory_cases, descriptors)
+         for case in group()}

@@ -6,10 +6,12 @@
 #include "lib/proc/cgroup_memory.h"
 #include "lib/proc/fdinfo.h"
 #include "lib/proc/host_memory.h"
+#include "lib/proc/kernel_log.h"
 #include "lib/proc/maps.h"
 #include "lib/proc/mountinfo.h"
 #include "lib/proc/net_tcp.h"
 #include "lib/proc/pid_cgroup.h"
+#include "lib/proc/pid_io.h"
 #include "lib/proc/pid_limits.h"
 #include "lib/proc/pid_stat.h"
 #include "lib/proc/pid_statm.h"
@@ -18,6 +20,7 @@
 #include "lib/proc/shm_name.h"
 #include "lib/proc/smaps_rollup.h"
 #include "lib/proc/syscall_file.h"
+#include "lib/proc/tracepoint_format.h"
 
 namespace dlprobe {
 namespace {
@@ -29,15 +32,21 @@ void run(std::string_view text) {
   [[maybe_unused]] const auto result = kParse(text);
 }
 
-constexpr std::array<std::pair<std::string_view, Parser>, 19> kParsers = {{
+constexpr std::array<std::pair<std::string_view, Parser>, 26> kParsers = {{
+    {"cgroup_events_v2", run<parse_cgroup_events_v2>},
     {"cgroup_limit", run<parse_cgroup_limit>},
     {"cgroup_oom_kills", run<parse_cgroup_oom_kills>},
     {"cgroup_stat_v1", run<parse_cgroup_stat_v1>},
     {"cgroup_stat_v2", run<parse_cgroup_stat_v2>},
     {"fdinfo", run<parse_fdinfo>},
+    {"io", run<parse_pid_io_calls>},
+    {"kernel_message", run<parse_kernel_message>},
+    {"kmsg", run<parse_kmsg_record>},
     {"limits", run<parse_open_files_limit>},
+    {"limits_cpu", run<parse_cpu_time_limit>},
     {"maps", run<parse_shared_maps>},
     {"meminfo", run<parse_meminfo>},
+    {"memory_pressure", run<parse_memory_pressure>},
     {"mountinfo", run<parse_mountinfo>},
     {"net_tcp", run<parse_net_tcp>},
     {"pid_cgroup", run<parse_pid_cgroup>},
@@ -48,6 +57,7 @@ constexpr std::array<std::pair<std::string_view, Parser>, 19> kParsers = {{
     {"statm", run<parse_pid_statm>},
     {"status", run<parse_pid_status>},
     {"syscall", run<parse_syscall_file>},
+    {"tracepoint_format", run<parse_tracepoint_format>},
     {"vmstat", run<parse_vmstat_oom_kills>},
 }};
 

@@ -30,7 +30,8 @@ int report_parse_error(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
   std::string message = error.what();
   const auto chosen = app.get_subcommands();
-  const bool takes_command = chosen.empty() || find_probe(chosen.front()->get_name()) != nullptr;
+  const bool takes_command = chosen.empty() || chosen.front()->get_name() == "run" ||
+                             find_probe(chosen.front()->get_name()) != nullptr;
   if (takes_command && dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
     message += " A command to examine goes behind --, as in: dlprobe shm -- python train.py";
   }
@@ -48,6 +49,8 @@ void complain(std::string_view message) {
 int run_app(const std::vector<std::string>& arguments) {
   // A closed pipe is an error of one write, not the end of dlprobe.
   std::signal(SIGPIPE, SIG_IGN);
+  // So is a file that reaches its limit (ulimit -f).
+  std::signal(SIGXFSZ, SIG_IGN);
   const Session session = split_arguments(arguments);
   int exit_status = kExitPass;
   CLI::App app("Names the cause when a multi-process data loader dies, hangs or leaks.", "dlprobe");
@@ -56,6 +59,7 @@ int run_app(const std::vector<std::string>& arguments) {
       "Exit codes: 0 no finding at or above --fail-on, 1 finding, 2 usage, 3 incomplete, 4 bug.");
   add_probe_commands(app, session, exit_status);
   add_attach_command(app, session, exit_status);
+  add_run_command(app, session, exit_status);
   add_stacks_command(app, exit_status);
   add_replay_command(app, exit_status);
   add_explain_command(app, exit_status);

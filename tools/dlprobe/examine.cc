@@ -28,13 +28,12 @@
 namespace dlprobe {
 namespace {
 
-// Long enough for two of the 5 s waits of an idle DataLoader worker: less cannot prove a lost
-// batch.
-constexpr auto kEnoughForLostBatch = std::chrono::seconds(15);
 // What somebody who faces a hung job waits for an answer; two snapshots a second apart tell enough.
 constexpr auto kQuickAnswer = std::chrono::seconds(3);
 // Of a mere look, walks of page tables would be the longest part.
 constexpr auto kShortestForPss = std::chrono::seconds(1);
+// And the tracepoint takes 50 ms to be turned off.
+constexpr auto kShortestForDeaths = std::chrono::seconds(1);
 
 std::string random_id() {
   std::array<unsigned char, 16> bytes{};
@@ -55,6 +54,18 @@ std::string own_executable() {
 // state.
 int enough_batches(const LoaderPlan& plan) {
   return std::max(10, plan.workers * plan.prefetch_factor + 6);
+}
+
+// A limit that cannot be had is a request that cannot be carried out.
+int exit_of_refused_start(const Error& error) {
+  switch (error.code) {
+    case ErrorCode::kNotFound:
+      return kExitNotFound;
+    case ErrorCode::kUnsupported:
+      return kExitUsage;
+    default:
+      return kExitNotExecutable;
+  }
 }
 
 // That fault's second job must not become a child of dlprobe, and so a part of the subject.
@@ -86,6 +97,8 @@ class Examiner {
         break;
     }
     progress_.clear();
+    // Not every examination prints a report.
+    if (!recorder_->ended_early().empty()) complain(recorder_->ended_early());
     result_.recording = recorder_->recording();
     return std::move(result_);
   }
@@ -116,14 +129,24 @@ class Examiner {
   void begin_run(RunBegin begin) {
     begin.at = machine_.clock->now();
     begin.subject = request_.subject;
+    if (begin.subject != SubjectKind::kPid) begin.open_files_limit = open_files_limit();
     recorder_->add(std::move(begin));
+  }
+
+  // That of what dlprobe starts.
+  std::optional<Limit> open_files_limit() const {
+    const auto& asked = request_.limits.open_files;
+    return asked ? Limit{.soft = asked, .hard = asked} : open_files_limit_of_children();
   }
 
   WatchResult watch_target(WatchTarget target) {
     target.collect.interval = request_.interval;
-    target.snapshots = request_.probe->needs_snapshots;
+    if (request_.probe->needs_snapshots) target.snapshots = SnapshotTimes::kAlways;
+    target.shared_files = request_.probe->needs_shared_files;
+    if (request_.command_watch) target.snapshots = SnapshotTimes::kWhenQuiet;
     target.collect.snapshot = request_.snapshot;
     target.collect.pss = !request_.watch_for || *request_.watch_for >= kShortestForPss;
+    target.collect.deaths = !request_.watch_for || *request_.watch_for >= kShortestForDeaths;
     if (target.child) target.collect.adopter = ::getpid();
     return watch(machine_, std::move(target), *recorder_, signals_, progress_);
   }
@@ -142,28 +165,80 @@ class Examiner {
   }
 
   void run_command() {
-    begin_run({.command = mask_secrets(request_.command), .plan = request_.told_plan});
-    // The command starts with dlprobe's own /dev/shm, and may be gone before the first sample.
-    look_at_own_shm(machine_, *recorder_);
-    const auto child = ChildProcess::start({.argv = request_.command});
-    if (!child) {
-      const bool is_missing = child.error().code == ErrorCode::kNotFound;
-      return refuse(child.error(), is_missing ? kExitNotFound : kExitNotExecutable);
-    }
+    begin_run({.command = mask_secrets(request_.command),
+               .plan = request_.told_plan,
+               .looks_when_quiet = request_.command_watch.has_value()});
+    auto scope = prepare_limits();
+    if (!scope) return;
+    ChildSpec spec{.argv = request_.command, .limits = scope->child_limits()};
+    auto log = GrowingFile::behind(STDERR_FILENO);
+    // The command may be gone before the first sample.
+    look_at_its_shm(spec);
+    const auto child = ChildProcess::start(spec);
+    if (!child) return refuse(child.error(), exit_of_refused_start(child.error()));
     const auto root = process_key(machine_, child->pid());
     if (!root) return refuse(root.error(), kExitIncomplete);
-    const WatchResult watched = watch_target({.root = *root,
-                                              .child = child->pid(),
-                                              .deadline = deadline(request_.watch_for),
-                                              .now_and_then = [this] { tell_early(); }});
+    WatchTarget target{.root = *root,
+                       .child = child->pid(),
+                       .log = log ? std::optional<LogWatch>(std::move(*log)) : std::nullopt,
+                       .deadline = deadline(request_.watch_for),
+                       .now_and_then = [this] { tell_early(); }};
+    if (request_.command_watch) watch_to_its_end(*request_.command_watch, target);
+    const WatchResult watched = watch_target(std::move(target));
+    result_.wait_status = watched.child_wait_status;
+    result_.left = watched.left;
     if (watched.end.reason == RunEndReason::kTimeUp) {
       fmt::print(stderr, "dlprobe: the command (pid {}) goes on, no longer watched\n",
                  child->pid());
     }
+    close_limits(*scope);
   }
 
-  // A command that hangs does not end, and its report would never come: what is certain by now is
-  // told in one line, once.
+  // Nothing, and a refusal, if they cannot be had.
+  std::optional<LaunchScope> prepare_limits() {
+    auto scope = LaunchScope::prepare(machine_, request_.limits);
+    if (!scope) {
+      refuse(scope.error(), kExitUsage);
+      return std::nullopt;
+    }
+    if (request_.limits.any()) {
+      recorder_->add(Event{.at = machine_.clock->now(),
+                           .kind = "note",
+                           .text = "dlprobe set limits: " + scope->description(),
+                           .process = {}});
+    }
+    return std::move(*scope);
+  }
+
+  static void close_limits(LaunchScope& scope) {
+    if (const Status closed = scope.close(); !closed) complain(to_string(closed.error()));
+  }
+
+  // With a /dev/shm of its own that is one of the child's; else it starts with dlprobe's own.
+  void look_at_its_shm(ChildSpec& spec) {
+    if (!spec.limits.shm_bytes) return look_at_shm_of(::getpid(), machine_, *recorder_);
+    spec.before_exec = [this](pid_t pid) { look_at_shm_of(pid, machine_, *recorder_); };
+  }
+
+  // Its helpers may outlive the command, dlprobe does not wait for them.
+  void watch_to_its_end(const CommandWatch& options, WatchTarget& target) {
+    constexpr BootNs kTimeToSaveAndEnd = 30 * kSecond;
+    const BootNs hang_after = options.hang_after.count();
+    target.linger = kSecond / 5;
+    target.standstill = StandstillPolicy{.quiet_after = hang_after,
+                                         .judge_after = hang_after + 2 * kSecond,
+                                         .is_stuck = [this] { return is_stuck(); },
+                                         .when_stuck =
+                                             [this, &options] {
+                                               if (options.when_hung)
+                                                 options.when_hung(recorder_->recording());
+                                             },
+                                         .end_tree = options.end_when_hung,
+                                         .kill_after = kTimeToSaveAndEnd};
+  }
+
+  // A command may go on for long after a failure, or hang: what is certain by now is told in one
+  // line, once.
   void tell_early() {
     if (was_told_early_) return;
     const Verdict verdict = request_.probe->examine(recorder_->recording());
@@ -195,22 +270,26 @@ class Examiner {
   // down.
   void run_plan(const std::string& executable, const LoaderPlan& plan) {
     begin_run({.plan = plan});
-    if (plan.fault.empty()) {
-      look_at_own_shm(machine_, *recorder_);
-      if (has_finding_in_last_run(Severity::kError)) {
+    // In a /dev/shm of its own it harms nobody.
+    if (plan.fault.empty() && !request_.limits.shm_bytes) {
+      look_at_shm_of(::getpid(), machine_, *recorder_);
+      if (has_finding(*request_.probe, Severity::kError)) {
         recorder_->add(RunEnd{.at = machine_.clock->now(),
                               .reason = RunEndReason::kNotStarted,
-                              .text = "its shared memory would not fit"});
+                              .text = "it would not fit: see the findings"});
         return;
       }
     }
     start_plan(executable, plan);
   }
 
-  bool has_finding_in_last_run(Severity least) const {
+  bool is_stuck() const { return has_finding(*find_probe("deadlock"), Severity::kWarning); }
+
+  // Of the last run.
+  bool has_finding(const Probe& probe, Severity least) const {
     const Recording last = {.header = recorder_->recording().header,
                             .runs = {recorder_->recording().runs.back()}};
-    const Verdict verdict = request_.probe->examine(last);
+    const Verdict verdict = probe.examine(last);
     return std::ranges::any_of(
         verdict.findings, [least](const Finding& finding) { return finding.severity >= least; });
   }
@@ -222,11 +301,14 @@ class Examiner {
     UniqueFd read_end(progress[0]);
     UniqueFd write_end(progress[1]);
     ::fcntl(read_end.get(), F_SETFL, O_NONBLOCK);
+    auto scope = prepare_limits();
+    if (!scope) return;
     const auto child =
         ChildProcess::start({.argv = reference_loader_argv(executable, plan, kProgressFd),
                              .descriptors = {{write_end.get(), kProgressFd}},
                              .dies_with_us = true,
-                             .adopts_orphans = !plays_another_job(plan)});
+                             .adopts_orphans = !plays_another_job(plan),
+                             .limits = scope->child_limits()});
     write_end.reset();
     if (!child) return refuse(child.error(), kExitUsage);
     const auto root = process_key(machine_, child->pid());
@@ -237,9 +319,13 @@ class Examiner {
                        .deadline = deadline(request_.watch_for),
                        .ends_with_watch = true};
     if (request_.probe->needs_snapshots) {
-      target.is_stuck = [this] { return has_finding_in_last_run(Severity::kWarning); };
+      target.standstill = StandstillPolicy{.quiet_after = 2 * kSecond,
+                                           .judge_after = 5 * kSecond,
+                                           .is_stuck = [this] { return is_stuck(); },
+                                           .end_tree = true};
     }
     const WatchResult watched = watch_target(std::move(target));
+    close_limits(*scope);
     interrupted_ = watched.interrupted;
     const bool refused_its_options = watched.child_wait_status &&
                                      !recorder_->recording().runs.back().loader &&
@@ -272,7 +358,7 @@ std::optional<std::string> own_environment(std::string_view name) {
 }
 
 std::chrono::nanoseconds default_watch_of_pid(const Probe& probe) {
-  return probe.needs_snapshots ? kQuickAnswer : kEnoughForLostBatch;
+  return probe.needs_snapshots ? kQuickAnswer : std::chrono::seconds(probe.watch_of_pid_s);
 }
 
 Examination examine(const ExamineRequest& request) {

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,9 +12,18 @@
 #include "lib/collect/snapshot.h"
 #include "lib/model/loader_plan.h"
 #include "lib/model/recording.h"
+#include "lib/subject/launch_limits.h"
 #include "probes/probe.h"
 
 namespace dlprobe {
+
+/// How a command is watched to its end (`dlprobe run`).
+struct CommandWatch {
+  std::chrono::nanoseconds hang_after = std::chrono::minutes(5);
+  bool end_when_hung = false;
+  /// Called at the moment when the command is found to hang.
+  std::function<void(const Recording&)> when_hung;
+};
 
 /// What to examine, and how.
 struct ExamineRequest {
@@ -26,8 +36,10 @@ struct ExamineRequest {
   std::optional<LoaderPlan> told_plan;  ///< what the user said of another loader
   std::optional<std::chrono::nanoseconds> watch_for;
   std::chrono::nanoseconds interval = std::chrono::milliseconds(100);
-  SnapshotOptions snapshot;  ///< for a probe that takes snapshots
-  std::string record_path;   ///< empty: keep no file
+  SnapshotOptions snapshot;                   ///< for a probe that takes snapshots
+  std::optional<CommandWatch> command_watch;  ///< of SubjectKind::kCommand
+  LaunchLimits limits;                        ///< of what dlprobe starts
+  std::string record_path;                    ///< empty: keep no file
   bool show_progress = false;
 };
 
@@ -36,6 +48,8 @@ struct Examination {
   Recording recording;
   std::optional<Error> refusal;
   int refusal_exit = 0;
+  std::optional<int> wait_status;  ///< of a command that ended while it was watched
+  std::vector<ProcessKey> left;    ///< of the tree, which outlive the watch
 };
 
 /// A variable of dlprobe's own environment; nothing if it is not set.

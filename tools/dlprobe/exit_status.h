@@ -9,6 +9,7 @@ enum ExitStatus : int {
   kExitUsage = 2,            ///< the request makes no sense or cannot be carried out as written
   kExitIncomplete = 3,       ///< something required could not be checked, and nothing failed
   kExitBug = 4,              ///< a bug in dlprobe
+  kExitLostCommand = 125,    ///< of `run`: the command's own code is not known
   kExitNotExecutable = 126,  ///< the command after -- cannot be executed
   kExitNotFound = 127,       ///< the command after -- does not exist
 };

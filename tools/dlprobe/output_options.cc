@@ -33,15 +33,20 @@ Expected<Output> parse_format(const std::string& text, const std::string& output
   return output;
 }
 
+std::string name_of_stream(const OutputOptions& options) {
+  return options.stream == STDERR_FILENO ? "stderr" : "stdout";
+}
+
 bool wants_color(const OutputOptions& options, const std::string& path) {
   if (options.color != "auto") return options.color == "always";
   const char* no_color = std::getenv("NO_COLOR");  // NOLINT(concurrency-mt-unsafe)
-  return path.empty() && ::isatty(STDOUT_FILENO) == 1 && (no_color == nullptr || *no_color == '\0');
+  return path.empty() && ::isatty(options.stream) == 1 &&
+         (no_color == nullptr || *no_color == '\0');
 }
 
-int terminal_width(const std::string& path) {
+int terminal_width(const OutputOptions& options, const std::string& path) {
   winsize size = {};
-  if (!path.empty() || ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) {
+  if (!path.empty() || ::ioctl(options.stream, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) {
     return kDefaultWidth;
   }
   return std::clamp<int>(size.ws_col, 40, 160);
@@ -52,7 +57,7 @@ std::string render(const Output& output, const OutputOptions& options, const Jso
   if (output.format == "json") return render_json(report);
   if (output.format == "dot") return render_dot(report);
   return render_for_people(report, {.color = wants_color(options, output.path),
-                                    .width = terminal_width(output.path),
+                                    .width = terminal_width(options, output.path),
                                     .verbosity = options.quiet ? -1 : options.verbosity});
 }
 
@@ -104,7 +109,7 @@ Expected<std::vector<Output>> planned_outputs(const OutputOptions& options,
     if (is_taken) {
       return failure(ErrorCode::kInvalid,
                      "two reports would go to " +
-                         (output.path.empty() ? std::string("stdout") : output.path) +
+                         (output.path.empty() ? name_of_stream(options) : output.path) +
                          ": give each format its own path, as in -f json=report.json");
     }
     if (!output.path.empty()) DLP_CHECK(check_writable(output.path));
@@ -122,9 +127,10 @@ Status write_outputs(const std::vector<Output>& outputs, const OutputOptions& op
   Status first_failure;
   for (const Output& output : outputs) {
     const std::string text = render(output, options, report, render_for_people);
-    const Status status = output.path.empty()
-                              ? write_all(STDOUT_FILENO, text, "the report to stdout")
-                              : write_file_atomically(output.path, text);
+    const Status status =
+        output.path.empty()
+            ? write_all(options.stream, text, "the report to " + name_of_stream(options))
+            : write_file_atomically(output.path, text);
     if (!status && first_failure) first_failure = status;
   }
   return first_failure;

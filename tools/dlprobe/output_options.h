@@ -23,6 +23,7 @@ struct OutputOptions {
   std::string color = "auto";
   bool quiet = false;
   int verbosity = 0;
+  int stream = 1;  ///< descriptor for what has no path: stdout, or stderr beside a command's output
 };
 
 /// What a report can be written as, and what stacks can.

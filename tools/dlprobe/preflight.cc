@@ -1,7 +1,5 @@
 #include "tools/dlprobe/preflight.h"
 
-#include <unistd.h>
-
 #include <utility>
 #include <variant>
 
@@ -35,17 +33,17 @@ class ShmRecordsOnly : public RecordSink {
 
 }  // namespace
 
-void look_at_own_shm(const Machine& machine, RecordSink& sink) {
-  const auto own = process_key(machine, ::getpid());
-  if (!own) {
+void look_at_shm_of(pid_t pid, const Machine& machine, RecordSink& sink) {
+  const auto key = process_key(machine, pid);
+  if (!key) {
     sink.add(Gap{.what = "/dev/shm before the start",
-                 .why = to_string(own.error()),
+                 .why = to_string(key.error()),
                  .effect = "whether the loader fits could not be told beforehand",
                  .remedy = "mount /proc"});
     return;
   }
   ShmRecordsOnly shm_records(sink);
-  TreeCollector collector(machine, *own, {.waits = false, .pss = false}, shm_records);
+  TreeCollector collector(machine, *key, {.waits = false, .pss = false}, shm_records);
   collector.tick();
   collector.take_ledger();
 }

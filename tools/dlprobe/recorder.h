@@ -21,20 +21,27 @@ class Recorder : public RecordSink {
  public:
   static constexpr uint64_t kLargestFile = uint64_t{256} << 20;
 
-  /// `path` empty: in memory only. The file is created 0600; one that exists is replaced.
+  /// `path` empty: in memory only. The file is created 0600; one that exists is replaced. A disk
+  /// that is full from the beginning is no error, as one that fills later is none.
   static Expected<std::unique_ptr<Recorder>> open(const RecordingHeader& header,
                                                   const std::string& path);
 
   void add(Record record) override;
   const Recording& recording() const { return builder_.recording(); }
+  /// Why the file does not hold all of it, in one line; empty: it does, or there is none.
+  const std::string& ended_early() const { return ended_early_; }
 
  private:
-  Recorder(const RecordingHeader& header, std::string path, std::optional<AppendFile> file);
+  Recorder(const RecordingHeader& header, std::string path);
+  Status begin_file(const RecordingHeader& header);
+  void end_file(const Error& why);
   Status compact();
 
   RecordingBuilder builder_;
   std::string path_;
   std::optional<AppendFile> file_;
+  std::optional<Gap> untold_;  ///< why the file ended
+  std::string ended_early_;
   uint64_t compact_at_ = kLargestFile;
 };
 

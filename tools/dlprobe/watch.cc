@@ -17,18 +17,16 @@
 namespace dlprobe {
 namespace {
 
-// torch_shm_manager stays 2 s after its last client (SHUTDOWN_TIMEOUT); what it leaves then is left
-// for good.
-constexpr BootNs kLinger = 3 * kSecond;
-// A reference loader of ours that says nothing for so long is stuck; it would keep dlprobe for
-// ever.
+// A reference loader of ours that says nothing for so long is stuck, whatever the looks show; it
+// would keep dlprobe for ever.
 constexpr BootNs kLoaderSilence = 120 * kSecond;
-// A loader that says nothing for so long is looked at every second ...
-constexpr BootNs kQuiet = 2 * kSecond;
-// ... and ended after so long, if the looks show that it is stuck.
-constexpr BootNs kStuckSilence = 5 * kSecond;
+// So many looks tell what there is to tell of a standstill.
+constexpr int kMostQuietLooks = 30;
+// After a process was asked to end, or helpers had their time.
 constexpr BootNs kKillAfter = 3 * kSecond;
 constexpr BootNs kLookEvery = 10 * kSecond;
+// Of many that fail at once the first is told at once, the others together.
+constexpr BootNs kLookAfterFailure = kSecond / 5;
 // A second snapshot so soon after another would tell nothing new.
 constexpr BootNs kSnapshotIsFresh = 100 * kMillisecond;
 constexpr size_t kLongestLine = size_t{1} << 20;
@@ -46,19 +44,25 @@ class Watch {
 
   WatchResult run() {
     last_word_ = looked_at_ = now();
+    quiet_from_ = now();
     while (!result_.end.at) {
       const BootNs due = collector_.tick();
+      read_log();
       take_snapshot_now_and_then();
+      look_at_shared_files_now_and_then();
       show_progress();
       look_now_and_then();
       decide();
       if (!result_.end.at) wait_until(due);
     }
+    if (target_.log) target_.log->read(sink_, now());
     collector_.take_ledger();
     const bool is_fresh = snapshot_at_ > 0 && now() - snapshot_at_ < kSnapshotIsFresh;
-    const bool wants_last = target_.snapshots && !ending_since_ && !is_fresh;
+    const bool wants_last =
+        target_.snapshots == SnapshotTimes::kAlways && !ending_since_ && !is_fresh;
     if (wants_last && collector_.alive()) collector_.take_snapshot();
     result_.end.at = now();
+    result_.left = collector_.living();
     sink_.add(result_.end);
     return std::move(result_);
   }
@@ -76,63 +80,122 @@ class Watch {
 
   // Whether the watch is over, and what has to be ended first.
   void decide() {
+    judge_standstill();
+    if (target_.ends_with_watch) end_our_own();
+    if (ending_since_) insist(*ending_since_);
     if (root_ended()) {
-      if (!linger_until_) linger_until_ = now() + kLinger;
-      if (collector_.alive() && now() < *linger_until_ && !interrupted_pid()) return;
+      if (wait_for_helpers()) return;
       return end_with(
           result_.interrupted ? RunEndReason::kInterrupted : RunEndReason::kSubjectEnded,
           ended_because_);
     }
     if (interrupted_pid()) return end_with(RunEndReason::kInterrupted);
-    if (target_.ends_with_watch) return decide_on_our_own();
+    if (target_.ends_with_watch) return;
     if (target_.deadline && now() >= *target_.deadline) end_with(RunEndReason::kTimeUp);
   }
 
   bool interrupted_pid() const { return result_.interrupted && !target_.child; }
 
-  // The reference loader: asked to end, then made to; the watch ends once it has.
-  void decide_on_our_own() {
-    if (!target_.child) return;
-    const pid_t child = *target_.child;
-    const bool time_is_up = target_.deadline && now() >= *target_.deadline;
-    const bool is_silent = silence() > kLoaderSilence;
-    if (ending_since_) {
-      // It is asked once.
-    } else if (is_silent || seems_stuck()) {
-      end_silent_loader(child);
-    } else if (time_is_up || result_.interrupted) {
-      ending_since_ = now();
-      ::kill(child, SIGTERM);
-    }
-    if (ending_since_ && now() - *ending_since_ > kKillAfter) ::kill(child, SIGKILL);
+  BootNs last_moved() const {
+    return target_.progress || target_.ends_with_watch ? last_word_ : collector_.last_motion();
   }
 
-  BootNs silence() const { return now() - last_word_; }
+  BootNs standstill() const { return now() - std::max(last_moved(), quiet_from_); }
 
-  // Each snapshot is judged once.
-  bool seems_stuck() {
-    if (!target_.is_stuck || silence() < kStuckSilence || judged_ == snapshot_at_) return false;
+  // Each snapshot is judged once, when nothing is known to have moved since.
+  void judge_standstill() {
+    if (!target_.standstill || root_ended() || ending_since_) return;
+    const StandstillPolicy& policy = *target_.standstill;
+    note_motion(policy);
+    if (told_stuck_ || standstill() < policy.judge_after || judged_ == snapshot_at_) return;
+    if (!target_.progress && collector_.looked_for_motion_at() <= snapshot_at_) return;
     judged_ = snapshot_at_;
-    return target_.is_stuck();
+    if (!policy.is_stuck()) return;
+    told_stuck_ = true;
+    if (policy.when_stuck) policy.when_stuck();
+    if (policy.end_tree) end_tree("made no progress for " + standstill_text());
   }
 
-  void end_silent_loader(pid_t child) {
+  // What was seen of a standstill that is over proves nothing.
+  void note_motion(const StandstillPolicy& policy) {
+    const bool moves = standstill() < policy.quiet_after;
+    if (!moves || quiet_looks_ == 0) return;
+    quiet_looks_ = 0;
+    told_stuck_ = false;
+    if (target_.snapshots != SnapshotTimes::kWhenQuiet) return;
+    sink_.add(Event{.at = now(),
+                    .kind = std::string(kMovesAgain),
+                    .text = "the loader moves again",
+                    .process = target_.root});
+  }
+
+  std::string standstill_text() const {
+    return format_duration(std::chrono::seconds(standstill() / kSecond));
+  }
+
+  void end_our_own() {
+    if (!target_.child || ending_since_ || root_ended()) return;
+    const bool time_is_up = target_.deadline && now() >= *target_.deadline;
+    if (now() - last_word_ > kLoaderSilence) {
+      end_tree("made no progress for " + standstill_text());
+    } else if (time_is_up || result_.interrupted) {
+      end_tree("");
+    }
+  }
+
+  // Asked to end; insist() makes it.
+  void end_tree(const std::string& because) {
+    if (!target_.child) return;
     ending_since_ = now();
-    ended_because_ = "the reference loader made no progress for " +
-                     format_duration(std::chrono::seconds(silence() / kSecond)) +
-                     ", and dlprobe ended it";
-    sink_.add(Event{.at = now(), .kind = "note", .text = ended_because_, .process = target_.root});
-    ::kill(child, SIGTERM);
+    if (!because.empty()) {
+      const std::string_view who =
+          target_.ends_with_watch ? "the reference loader " : "the command ";
+      ended_because_ = fmt::format("{}{}, and dlprobe ended it", who, because);
+      sink_.add(
+          Event{.at = now(), .kind = "note", .text = ended_because_, .process = target_.root});
+    }
+    ::kill(*target_.child, SIGTERM);
+  }
+
+  void insist(BootNs asked_at) {
+    const BootNs patience = target_.standstill ? target_.standstill->kill_after : kKillAfter;
+    if (!target_.child || root_ended() || now() - asked_at <= patience) return;
+    ::kill(*target_.child, SIGKILL);
+  }
+
+  // Helpers may outlive the root for a while. Of a tree that dlprobe ended nothing may be left.
+  bool wait_for_helpers() {
+    if (!linger_until_) {
+      linger_until_ =
+          now() + (ending_since_ ? std::max(target_.linger, kKillAfter) : target_.linger);
+    }
+    if (!collector_.alive() || interrupted_pid()) return false;
+    if (now() < *linger_until_) return true;
+    if (!ending_since_ || kill_rounds_ == 2) return false;
+    kill_what_is_left();
+    linger_until_ = now() + kKillAfter;
+    return true;
+  }
+
+  // Helpers clean up after the others (a resource tracker removes their semaphores), and end.
+  void kill_what_is_left() {
+    const bool spares_helpers = ++kill_rounds_ == 1;
+    for (const ProcessKey& key : collector_.living()) {
+      if (spares_helpers && collector_.is_helper(key)) continue;
+      signal_process(machine_, key, SIGKILL);
+    }
   }
 
   void wait_until(BootNs due) {
     for (BootNs left = due - now(); left > 0; left = due - now()) {
-      std::array<pollfd, 2> files = {
-          {{signals_.get(), POLLIN, 0}, {target_.progress.get(), POLLIN, 0}}};
+      std::array<pollfd, 3> files = {{{signals_.get(), POLLIN, 0},
+                                      {target_.progress.get(), POLLIN, 0},
+                                      {collector_.wake_descriptor(), POLLIN, 0}}};
       const timespec timeout = {.tv_sec = left / kSecond, .tv_nsec = left % kSecond};
       if (::ppoll(files.data(), files.size(), &timeout, nullptr) <= 0) return;
       if (files[1].revents != 0) read_progress();
       if (files[0].revents != 0 && take_signals()) return;
+      if (files[2].revents != 0) return;
     }
   }
 
@@ -142,6 +205,10 @@ class Watch {
     while (const auto signal = signals_.next()) {
       if (signal->ssi_signo == SIGCHLD) {
         something_ended = reap_children() || something_ended;
+        continue;
+      }
+      if (signal->ssi_signo == SIGUSR1 || signal->ssi_signo == SIGUSR2) {
+        if (target_.child && !result_.child_wait_status) forward_signal(*signal, *target_.child);
         continue;
       }
       result_.interrupted = true;
@@ -193,11 +260,18 @@ class Watch {
     sink_.add(std::move(*record));
   }
 
+  void read_log() {
+    if (!target_.log || now() - log_read_at_ < kSecond) return;
+    log_read_at_ = now();
+    target_.log->read(sink_, log_read_at_);
+  }
+
   // Where there is a deadline the watch is short, and its first second tells most.
   void take_snapshot_now_and_then() {
     // Threads on their way out tell nothing of what they waited for.
-    if (!target_.snapshots || ending_since_) return;
-    const bool is_quiet = target_.is_stuck && silence() > kQuiet;
+    if (target_.snapshots == SnapshotTimes::kNever || ending_since_) return;
+    const bool is_quiet = target_.standstill && standstill() > target_.standstill->quiet_after;
+    if (target_.snapshots == SnapshotTimes::kWhenQuiet && !wants_quiet_look(is_quiet)) return;
     const BootNs every = target_.deadline || is_quiet ? kSecond : 5 * kSecond;
     const BootNs began = now();
     if (snapshot_at_ != 0 && began - snapshot_at_ < every) return;
@@ -205,11 +279,34 @@ class Watch {
     // The first look reads the libraries, which may take a while: --for is time to watch.
     if (target_.deadline) *target_.deadline += now() - began;
     snapshot_at_ = now();
+    if (is_quiet) ++quiet_looks_;
+  }
+
+  // Each descriptor of the tree is looked at: with 64 processes this takes 8 ms.
+  void look_at_shared_files_now_and_then() {
+    if (!target_.shared_files || ending_since_) return;
+    const BootNs every = target_.deadline ? 2 * kSecond : 5 * kSecond;
+    if (shared_files_at_ != 0 && now() - shared_files_at_ < every) return;
+    collector_.take_shared_files();
+    shared_files_at_ = now();
+  }
+
+  // After half a minute of looks there is a rest as long as the standstill was: a training loop may
+  // well do something else for long.
+  bool wants_quiet_look(bool is_quiet) {
+    if (!is_quiet || root_ended()) return false;
+    if (quiet_looks_ < kMostQuietLooks) return true;
+    quiet_looks_ = 0;
+    quiet_from_ = now();
+    return false;
   }
 
   void look_now_and_then() {
-    if (!target_.now_and_then || root_ended() || now() - looked_at_ < kLookEvery) return;
+    if (!target_.now_and_then || root_ended()) return;
+    has_failure_ = collector_.take_failed_exit() || has_failure_;
+    if (now() - looked_at_ < (has_failure_ ? kLookAfterFailure : kLookEvery)) return;
     looked_at_ = now();
+    has_failure_ = false;
     target_.now_and_then();
   }
 
@@ -236,8 +333,15 @@ class Watch {
   BootNs last_word_ = 0;
   BootNs shown_at_ = 0;
   BootNs looked_at_ = 0;
+  BootNs log_read_at_ = 0;
+  BootNs shared_files_at_ = 0;
   BootNs snapshot_at_ = 0;  ///< when the last one was complete; 0: none yet
   BootNs judged_ = 0;       ///< the snapshot of that time
+  BootNs quiet_from_ = 0;   ///< a standstill counts from then on
+  int quiet_looks_ = 0;     ///< snapshots of this standstill
+  bool told_stuck_ = false;
+  int kill_rounds_ = 0;       ///< of what was left of the tree that dlprobe ended
+  bool has_failure_ = false;  ///< a process has failed since the last look
   uint64_t batches_seen_ = 0;
   std::string pending_;
 };

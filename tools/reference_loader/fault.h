@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <string>
 
 #include "lib/base/error.h"
 #include "lib/model/loader_fault.h"
@@ -29,12 +30,32 @@ struct FaultEffects {
       0};                 ///< how long the training loop waits for one batch; 0: for ever
   int needs_batches = 0;  ///< per epoch, so that it happens at all
 
+  uint64_t open_files = 0;         ///< soft limit of descriptors of each process; 0: as it is
+  uint64_t leak_per_batch = 0;     ///< descriptors that a worker opens and does not close
+  std::string leak_kind = "file";  ///< "file", "socket", "pipe"
+  int leak_after = 0;              ///< the first batch that it may happen in
+  int leak_worker = 0;             ///< the worker that it happens to
+
   /// The loader stands still, for ever or for `sample_time`: its kind, else kNone; see hang.h.
   FaultKind hang = FaultKind::kNone;
-  int hang_after = 0;   ///< the first batch that it may happen in
-  int hang_worker = 0;  ///< the worker that it happens to
+  int hang_after = 0;   ///< the first batch that it, or a death, may happen in
+  int hang_worker = 0;  ///< the worker that it, or a death, happens to
   bool spins = false;   ///< threads of OpenMP turn round where they would sleep
   std::chrono::seconds sample_time{0};
+
+  /// A worker ends: its kind, else kNone; see death.h.
+  FaultKind death = FaultKind::kNone;
+  int death_signal = 0;     ///< that it crashes with, or is sent
+  int exit_code = 0;        ///< that it ends with
+  uint64_t grow_bytes = 0;  ///< memory that it takes
+  /// Memory grows: its kind, else kNone; see memory_fault.h.
+  FaultKind memory = FaultKind::kNone;
+  int memory_worker = 0;                    ///< of a leak
+  uint64_t memory_rate = 0;                 ///< bytes a second, of each worker
+  uint64_t shared_bytes = 0;                ///< that the main process has before its workers start
+  int ahead = 0;                            ///< tasks outstanding in all; 0: as the plan says
+  std::chrono::milliseconds step_pause{0};  ///< of the training loop, after each batch
+  std::chrono::seconds lasts{0};            ///< after which the training loop ends; 0: by batches
 };
 
 /// kInvalid if the fault cannot happen to this plan (says why).

@@ -2,12 +2,9 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
-#include <sched.h>
 #include <semaphore.h>
 #include <sys/mman.h>
-#include <sys/mount.h>
-#include <sys/prctl.h>
-#include <sys/statvfs.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,6 +17,7 @@
 #include <utility>
 
 #include "lib/base/units.h"
+#include "lib/os/private_shm.h"
 #include "tools/reference_loader/ipc.h"
 #include "tools/reference_loader/result_queue.h"
 #include "tools/reference_loader/segment.h"
@@ -30,53 +28,13 @@ namespace {
 
 constexpr uint64_t kPieceBytes = uint64_t{16} << 20;
 
-Status write_file(const char* path, std::string_view text) {
-  const UniqueFd fd(open(path, O_WRONLY | O_CLOEXEC));
-  if (!fd || write(fd.get(), text.data(), text.size()) < 0) {
-    return os_failure(std::string("write ") + path);
-  }
-  return {};
-}
-
-/// Without root: a user namespace in which this user may mount.
-Status unshare_as_user() {
-  const std::string uid = std::to_string(getuid());
-  const std::string gid = std::to_string(getgid());
-  if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) {
-    if (errno == EINVAL) {
-      return failure(
-          ErrorCode::kForbidden,
-          "a fault wants a /dev/shm of its own, which without root only a process with "
-          "one thread can make, and a library has started some already; for OpenBLAS set "
-          "OPENBLAS_NUM_THREADS=1, or run as root");
-    }
-    return os_failure(
-        "a fault wants a /dev/shm of its own, for which this user needs root or "
-        "unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone, "
-        "kernel.apparmor_restrict_unprivileged_userns): unshare");
-  }
-  DLP_CHECK(write_file("/proc/self/setgroups", "deny"));
-  DLP_CHECK(write_file("/proc/self/uid_map", uid + " " + uid + " 1"));
-  DLP_CHECK(write_file("/proc/self/gid_map", gid + " " + gid + " 1"));
-  // The new capabilities made this process undumpable: its user's tools could not look at it.
-  prctl(PR_SET_DUMPABLE, 1);
-  return {};
-}
-
 Status enter_private_mount(const FaultEffects& effects) {
-  if (unshare(CLONE_NEWNS) != 0) {
-    if (errno != EPERM) return os_failure("a fault wants a /dev/shm of its own: unshare");
-    DLP_CHECK(unshare_as_user());
+  auto entered =
+      enter_private_shm({.size_bytes = effects.mount_bytes, .inodes = effects.mount_inodes});
+  if (!entered) {
+    entered.error().context = "a fault wants a /dev/shm of its own: " + entered.error().context;
   }
-  if (mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) {
-    return os_failure("a fault wants a /dev/shm of its own: make mounts private");
-  }
-  const std::string options = "mode=1777,size=" + std::to_string(effects.mount_bytes) +
-                              ",nr_inodes=" + std::to_string(effects.mount_inodes);
-  if (mount("tmpfs", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, options.c_str()) != 0) {
-    return os_failure("a fault wants a /dev/shm of its own: mount tmpfs with " + options);
-  }
-  return {};
+  return entered;
 }
 
 /// Makes `bytes` of named segments, as many files as given, and returns their names.
@@ -125,6 +83,15 @@ Expected<pid_t> litter_and_die(const std::function<Status()>& litter) {
   waitpid(pid, nullptr, 0);
   if (got > 0) return failure(ErrorCode::kIo, text.data());
   return pid;
+}
+
+// Of this process and of all that it starts.
+Status limit_descriptors(uint64_t soft) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return os_failure("getrlimit");
+  limit.rlim_cur = std::min<rlim_t>(soft, limit.rlim_max);
+  if (setrlimit(RLIMIT_NOFILE, &limit) != 0) return os_failure("setrlimit RLIMIT_NOFILE");
+  return {};
 }
 
 /// The other job: segments of its own until `life` ends.
@@ -195,6 +162,11 @@ Expected<FaultScene> FaultScene::set(const FaultEffects& effects) {
               return {};
             }));
     scene.notes_.push_back("process " + std::to_string(pid) + " was killed while it held a lock");
+  }
+  if (effects.open_files > 0) {
+    DLP_CHECK(limit_descriptors(effects.open_files));
+    scene.notes_.push_back("each process may have " + std::to_string(effects.open_files) +
+                           " descriptors open");
   }
   if (!effects.private_mount) return scene;
   DLP_CHECK(enter_private_mount(effects));

@@ -82,6 +82,7 @@ Status Loader::begin_epoch(int epoch, bool more) {
   if (!setup_.options.plan.persistent_workers) stop(std::chrono::seconds(5));
   DLP_CHECK(start_workers());
   int in_flight = setup_.options.plan.workers * setup_.options.plan.prefetch_factor;
+  in_flight = std::max(in_flight, setup_.effects.ahead);
   // A loader whose data has fewer batches than that never has so many in flight.
   more = more && setup_.options.plan.batches > in_flight;
   last_task_ = batches_per_epoch_ + (more ? in_flight : 0);

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -68,6 +70,10 @@ class Loader {
   /// For a fault: stops a worker with SIGSTOP.
   void stop_worker(int worker) const {
     if (group_) group_->stop_worker(worker);
+  }
+  /// For a fault: nothing if there is no such worker (any more).
+  std::optional<pid_t> worker_pid(int worker) const {
+    return group_ ? group_->worker_pid(worker) : std::nullopt;
   }
   /// For faults: a worker is killed with its finished batches untaken, and a new set of workers
   /// goes on in its place, as when a script catches the error and makes itself a new iterator.

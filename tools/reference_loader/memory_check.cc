@@ -36,8 +36,9 @@ uint64_t free_shm_bytes(uint64_t otherwise) {
 uint64_t most_bytes(const LoaderPlan& plan, const FaultEffects& effects) {
   const ShmForecast forecast = forecast_shm(plan, static_cast<uint64_t>(sysconf(_SC_PAGESIZE)));
   if (plan.workers == 0) return 2 * forecast.batch_bytes;
+  if (effects.grow_bytes > 0) return effects.grow_bytes;
   if (!effects.private_mount) return std::min(forecast.bytes, free_shm_bytes(forecast.bytes));
-  const bool piles_up = effects.keep_batches > 0 || effects.abandon_times > 0;
+  const bool piles_up = effects.keep_batches > 0 || effects.abandon_times > 0 || effects.ahead > 0;
   const uint64_t litter = effects.stale_bytes + effects.held_bytes;
   return std::min(effects.mount_bytes, piles_up ? effects.mount_bytes : litter + forecast.bytes);
 }

@@ -14,12 +14,14 @@
 #include <string_view>
 #include <utility>
 
+#include "tools/reference_loader/death.h"
 #include "tools/reference_loader/fault_scene.h"
 #include "tools/reference_loader/hang.h"
 #include "tools/reference_loader/image_source.h"
 #include "tools/reference_loader/ipc.h"
 #include "tools/reference_loader/loader.h"
 #include "tools/reference_loader/memory_check.h"
+#include "tools/reference_loader/memory_fault.h"
 #include "tools/reference_loader/progress.h"
 #include "tools/reference_loader/shm_manager.h"
 #include "tools/reference_loader/signals.h"
@@ -82,6 +84,7 @@ class TrainingLoop {
       last_batch_at_ = monotonic_seconds();
       ++batches_;
       DLP_CHECK(make_fault(batch));
+      if (is_over()) return {};
     }
   }
 
@@ -117,6 +120,8 @@ class TrainingLoop {
                        static_cast<int>(kept_.size()) < effects.keep_batches;
     if (keeps) kept_.push_back(batch.tensors);
     make_hang();
+    DLP_CHECK(make_death());
+    if (effects.step_pause.count() > 0) pause_for(effects.step_pause);
     if (batches_ == effects.stall_after) {
       progress_.event("fault", "the training loop pauses until prefetching is complete");
       DLP_CHECK(loader_.wait_for_full_prefetch());
@@ -135,6 +140,11 @@ class TrainingLoop {
     return {};
   }
 
+  bool is_over() const {
+    const auto lasts = static_cast<double>(setup_.effects.lasts.count());
+    return lasts > 0 && monotonic_seconds() - loader_.started_at() >= lasts;
+  }
+
   void make_hang() {
     const FaultEffects& effects = setup_.effects;
     if (batches_ != effects.hang_after) return;
@@ -145,6 +155,19 @@ class TrainingLoop {
       progress_.event("fault", "the training loop waits for something that does not come");
       hang_in_training_loop();
     }
+  }
+
+  Status make_death() const {
+    const FaultEffects& effects = setup_.effects;
+    const bool is_now =
+        effects.death == FaultKind::kKilledBySignal && batches_ == effects.hang_after;
+    const auto worker = is_now ? loader_.worker_pid(effects.hang_worker) : std::nullopt;
+    if (!worker) return {};
+    pause_for(kTimeToBeKnown);
+    DLP_TRY(const pid_t sender, have_another_process_kill(*worker, effects.death_signal));
+    progress_.event("fault", fmt::format("process {} has sent signal {} to worker {}", sender,
+                                         effects.death_signal, effects.hang_worker));
+    return {};
   }
 
   const LoaderSetup& setup_;
@@ -185,6 +208,7 @@ void print_summary(const LoaderDone& done, const Trainer& trainer) {
 
 int train(const LoaderSetup& setup, Trainer& trainer, Progress& progress) {
   const HangPreparation preparation(setup.effects);
+  fill_memory_to_share(setup.effects);
   Loader loader(setup, progress, trainer.is_cuda());
   progress.hello({.at = boot_now(),
                   .device = trainer.device(),
@@ -200,7 +224,9 @@ int train(const LoaderSetup& setup, Trainer& trainer, Progress& progress) {
   const Status ended = loop.run();
   if (!ended) {
     // As a Python trainer takes a while to end after a failure; what failed can be seen as long.
-    if (setup.effects.private_mount) pause_for(std::chrono::milliseconds(500));
+    const bool is_to_be_seen =
+        setup.effects.private_mount || setup.effects.death != FaultKind::kNone;
+    if (is_to_be_seen) pause_for(std::chrono::milliseconds(500));
     loader.stop(std::chrono::milliseconds(300));
     if (stop_signal() != 0) return kExitFailed;
     return fail(progress, ended.error(), kExitFailed);

@@ -1,9 +1,12 @@
 #include "tools/reference_loader/worker.h"
 
+#include <fcntl.h>
 #include <fmt/core.h>
 #include <poll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <condition_variable>
 #include <cstdio>
 #include <cstring>
@@ -17,8 +20,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tools/reference_loader/death.h"
 #include "tools/reference_loader/hang.h"
 #include "tools/reference_loader/ipc.h"
+#include "tools/reference_loader/memory_fault.h"
 #include "tools/reference_loader/options.h"
 #include "tools/reference_loader/result_queue.h"
 #include "tools/reference_loader/segment.h"
@@ -198,6 +203,29 @@ class Feeder {
   std::thread thread_;
 };
 
+// Adds `count` descriptors of that kind; a socket or pipe comes in pairs.
+Status open_descriptors(std::string_view kind, uint64_t count, std::vector<UniqueFd>& opened) {
+  for (uint64_t made = 0; made < count;) {
+    std::array<int, 2> fds = {-1, -1};
+    int failed = 0;
+    if (kind == "socket") {
+      failed = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds.data());
+    } else if (kind == "pipe") {
+      failed = pipe2(fds.data(), O_CLOEXEC);
+    } else {
+      fds[0] = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+      failed = fds[0] < 0 ? -1 : 0;
+    }
+    if (failed != 0) return os_failure("open one more " + std::string(kind));
+    for (const int fd : fds) {
+      if (fd < 0) continue;
+      opened.emplace_back(fd);
+      ++made;
+    }
+  }
+  return {};
+}
+
 /// The worker's main thread.
 // Waits for a task as PyTorch's worker does: in poll(2), with its status check interval
 // (MP_STATUS_CHECK_INTERVAL, torch/utils/data/_utils/__init__.py) as the limit. From outside an
@@ -217,6 +245,8 @@ class Worker {
         options_(options),
         effects_(effects),
         samples_(state.images, options.plan),
+        memory_(effects, state.worker,
+                sample_bytes(options.plan) * static_cast<uint64_t>(options.plan.batch_size)),
         maker_(state, {.strategy = options.plan.sharing_strategy,
                        .reserve = !effects.sparse_segments,
                        .leaves_refused = effects.private_mount}),
@@ -238,6 +268,7 @@ class Worker {
 
  private:
   void do_task(const TaskHeader& task, std::span<const uint32_t> images) {
+    memory_.before_batch();
     const double start = monotonic_seconds();
     Outgoing outgoing;
     ResultMessage& message = outgoing.message;
@@ -246,7 +277,8 @@ class Worker {
     message.index = task.index;
     message.samples = task.samples;
     message.key = next_key_++;
-    Status collated = hang(task.index);
+    Status collated = strike(task.index);
+    if (collated) collated = leak(task.index);
     if (collated) collated = collate(task, images, outgoing);
     if (!collated) {
       message.kind = ResultKind::kFailed;
@@ -258,12 +290,19 @@ class Worker {
     feeder_.put(std::move(outgoing));
   }
 
-  // Once: what returns was no hang.
-  Status hang(int batch) {
-    const bool is_here = effects_.hang != FaultKind::kNone &&
-                         effects_.hang_worker == state_.worker && batch >= effects_.hang_after;
-    if (!is_here || std::exchange(has_hung_, true)) return {};
-    return hang_in_worker(effects_, state_.fds[kDeadLock]);
+  // Once: what returns was no hang, and no death.
+  Status strike(int batch) {
+    const bool is_here = effects_.hang_worker == state_.worker && batch >= effects_.hang_after;
+    if (!is_here || std::exchange(was_struck_, true)) return {};
+    DLP_CHECK(hang_in_worker(effects_, state_.fds[kDeadLock]));
+    return die_in_worker(effects_);
+  }
+
+  Status leak(int batch) {
+    const bool is_here = effects_.leak_per_batch > 0 && effects_.leak_worker == state_.worker &&
+                         batch >= effects_.leak_after;
+    if (!is_here) return {};
+    return open_descriptors(effects_.leak_kind, effects_.leak_per_batch, leaked_);
   }
 
   Status collate(const TaskHeader& task, std::span<const uint32_t> images, Outgoing& outgoing) {
@@ -300,8 +339,10 @@ class Worker {
   const WorkerState& state_;
   const LoaderOptions& options_;
   const FaultEffects& effects_;
-  bool has_hung_ = false;
+  bool was_struck_ = false;
+  std::vector<UniqueFd> leaked_;
   SampleMaker samples_;
+  MemoryFault memory_;
   SegmentMaker maker_;
   Sharer sharer_;
   Feeder feeder_;

@@ -190,6 +190,11 @@ void WorkerGroup::stop_worker(int worker) const {
   if (!member.ended) kill(member.pid, SIGSTOP);
 }
 
+std::optional<pid_t> WorkerGroup::worker_pid(int worker) const {
+  const Member& member = members_.at(static_cast<size_t>(worker));
+  return member.ended ? std::nullopt : std::optional(member.pid);
+}
+
 Status WorkerGroup::kill_worker(int worker) {
   const Member& member = members_.at(static_cast<size_t>(worker));
   kill(member.pid, SIGKILL);

@@ -62,6 +62,8 @@ class WorkerGroup {
   Status kill_worker(int worker);
   /// Stops one worker with SIGSTOP (for a fault). It is killed with the others.
   void stop_worker(int worker) const;
+  /// Nothing if it has ended.
+  std::optional<pid_t> worker_pid(int worker) const;
   /// What the workers left in /dev/shm stays there (for a fault).
   void leave_segments() { leave_segments_ = true; }
 

@@ -75,8 +75,8 @@ def lost_pool(options, operation, where, word):
     train(loader)
 
 
-def lock_at_fork(options, make):
-    """A lock that another thread holds at the fork."""
+def lock_at_fork(options, make, after=0):
+    """A lock that another thread holds at the fork; each worker takes it after that many samples."""
     lock = make()
     taken, let_go = threading.Event(), threading.Event()
 
@@ -93,7 +93,10 @@ def lock_at_fork(options, make):
         thread.join()
 
     def use(index):
-        if index < options.workers:
+        # Each worker takes one sample of each round.
+        if index // options.workers < after:
+            return
+        if index // options.workers == after:
             claim("moves" if options.healthy else "still")
         lock.acquire()
         lock.release()
@@ -151,6 +154,23 @@ def fifo_without_writer(options):
             pass
 
     each_first_sample(options, read)
+
+
+def pipe_in_a_sample(options):
+    """A pipe of the data set's, whose ends all have inherited, and which nobody writes but in the twin."""
+    reader, writer = os.pipe()
+
+    def use(index):
+        if index < options.workers:
+            claim("moves" if options.healthy else "still")
+        if options.healthy:
+            os.write(writer, b"x")
+        os.read(reader, 1)
+
+    expect(options.workers + 1)
+    loader = loader_of(options, Samples(use), batch_size=1)
+    claim("moves" if options.healthy else "still")
+    train(loader)
 
 
 def orphans(options):
@@ -351,6 +371,9 @@ KINDS = {
     "native-lock": lambda options: lock_at_fork(options, NativeMutex),
     "lock": lambda options: lock_at_fork(options, threading.Lock),
     "rlock": lambda options: lock_at_fork(options, threading.RLock),
+    # By then a worker serves the descriptors of the tensors that it has sent.
+    "lock-later": lambda options: lock_at_fork(options, threading.Lock, after=20),
+    "pipe-in-a-sample": pipe_in_a_sample,
     "stopped": stopped, "busy-without-end": busy_without_end, "slow-sample": slow_sample,
     "fifo-without-writer": fifo_without_writer, "orphans": orphans, "orphan-in-a-sample": orphan_in_a_sample, "consumer-at-a-lock": consumer_at_a_lock,
     "consumer-at-a-socket": consumer_at_a_socket, "idle-pools": idle_pools, "parked": parked,

@@ -289,6 +289,8 @@ class Usage(unittest.TestCase):
             "--fault shm-stale-files:bytes=900t", "--fault lock-cycle --workers 0",
             "--fault lock-cycle:worker=2", "--fault lock-cycle:worker=-1", "--fault slow-sample:seconds=0",
             "--fault fork-lost-thread-pool:wait=long", "--fault consumer-stuck:worker=0",
+            "--fault worker-crashed:signal=kill", "--fault worker-exited:code=256", "--fault killed-by-signal:code=1",
+            "--fault worker-crashed --workers 0", "--fault oom-killed-by-cgroup", "--fault oom-killed-by-cgroup:limit=900t",
         ]
         for mistake in mistakes:
             with self.subTest(mistake):
@@ -551,6 +553,27 @@ class Faults(unittest.TestCase):
                 self.assertGreaterEqual(used_bytes(self.shm_of(loader)), kept)
                 self.assertEqual(loader.finish()[0], 0)
 
+    def test_kept_batches_end_where_there_is_no_descriptor_left(self):
+        loader, status, _, err = run(*SMALL, "--fault", "batches-kept-by-consumer:limit=48")
+        self.assertEqual(status, 1)
+        self.assertRegex(err + str(loader.texts("error")), "were lost on the way: the limit of open files|Too many open files")
+        self.assertGreater(len(loader.of("batch")), 4)
+        self.assertLess(len(loader.of("batch")), 24)
+
+    def test_leaked_descriptors_of_each_kind_end_at_the_limit(self):
+        for kind in ("file", "socket", "pipe"):
+            with self.subTest(kind):
+                loader, status, _, err = run(*SMALL, "--fault", f"fd-leak-in-worker:kind={kind},limit=100,count=8")
+                self.assertEqual(status, 1)
+                self.assertIn(f"open one more {kind}", str(loader.texts("error")))
+                self.assertGreater(len(loader.of("batch")), 8)
+
+    def test_kept_batches_without_descriptors_are_refused(self):
+        for more in (("--sharing-strategy", "file_system"), ("--pin-memory",)):
+            status, err = run(*SMALL, "--fault", "batches-kept-by-consumer", *more)[1::2]
+            self.assertEqual(status, 2, err)
+            self.assertIn("hold descriptors", err)
+
     def test_a_user_without_rights_can_do_it_too(self):
         if os.geteuid() != 0:
             self.skipTest("only root can become another user")
@@ -577,6 +600,47 @@ def task_states(pid):
         except OSError:
             continue
     return states
+
+
+class Growth(unittest.TestCase):
+    """Memory that grows by the clock, for as long as was asked."""
+
+    ARGS = (*SMALL, "--workers", "2", "--batch-size", "4")
+
+    @staticmethod
+    def in_kib(pid, key):
+        with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
+            return sum(int(line.split()[1]) for line in file if line.startswith(key))
+
+    def grown(self, fault, key):
+        """By how many MiB each worker has grown between its first batch and two seconds later."""
+        with Run(*self.ARGS, "--fault", f"{fault},seconds=4") as loader:
+            loader.wait_for("batch", 2)
+            workers = sorted(pid for pid, name in children_of(loader.pid).items() if name == "dlp-worker")
+            before = [self.in_kib(pid, key) for pid in workers]
+            begin = time.monotonic()
+            while time.monotonic() < begin + 2:
+                loader.next_event()
+            after = [self.in_kib(pid, key) for pid in workers]
+            status, _, err = loader.finish()
+            self.assertEqual((status, err), (0, ""))
+        return [(late - early) / 1024 for early, late in zip(before, after)]
+
+    def test_one_worker_keeps_new_memory(self):
+        grown = self.grown("worker-memory-leak:worker=1,rate=32m", "Private_Dirty")
+        self.assertLess(grown[0], 16)
+        self.assertGreater(grown[1], 32)
+
+    def test_workers_copy_what_they_share(self):
+        self.assertGreater(min(self.grown("copy-on-write-growth:rate=32m", "Private_Dirty")), 32)
+        self.assertLess(max(self.grown("copy-on-write-growth:rate=32m", "Rss")), 16)
+
+    @needs_private_shm
+    def test_workers_run_ahead(self):
+        with Run(*self.ARGS, "--fault", "prefetch-backlog:rate=1m,seconds=6") as loader:
+            loader.wait_for("batch", 3)
+            self.assertGreater(used_bytes(f"/proc/{loader.pid}/root/dev/shm"), 2 << 20)
+            self.assertEqual(loader.finish()[0], 0)
 
 
 class Hangs(unittest.TestCase):
@@ -644,6 +708,44 @@ class Hangs(unittest.TestCase):
             with Run(*self.ARGS, "--data", folder, "--step", "none", "--fault", "consumer-stuck") as loader:
                 loader.wait_for("fault")
                 self.assertGreater(len(task_states(loader.pid)), 1)
+
+
+class Deaths(unittest.TestCase):
+    """A worker ends as it was asked to, under each start method, and the loader after it."""
+
+    ARGS = (*SMALL, "--workers", "2", "--batch-size", "4", "--batches", "12")
+
+    def check(self, fault, text, methods=("fork",)):
+        for method in methods:
+            with self.subTest(fault=fault, method=method):
+                loader, status, _, err = run(*self.ARGS, "--fault", fault, "--start-method", method)
+                self.assertEqual(status, 1)
+                self.assertRegex(loader.texts("error")[-1], rf"worker 1 \(pid \d+\) {text}")
+                self.assertIn(loader.texts("error")[-1], err)
+                self.assertLess(len(loader.of("batch")), 12)
+
+    EACH = ("fork", "spawn", "forkserver")
+
+    def test_each_kind_under_each_start_method(self):
+        self.check("worker-crashed:worker=1,after=3", r"was killed by signal 11 \(SIGSEGV", self.EACH)
+        self.check("worker-exited:worker=1,after=3", "exited unexpectedly with status 3", self.EACH)
+        self.check("killed-by-signal:worker=1,after=3", r"was killed by signal 9 \(SIGKILL", self.EACH)
+
+    def test_crashes(self):
+        for name, text in (("abrt", r"was killed by signal 6 \(SIGABRT"), ("fpe", r"was killed by signal 8 \(SIGFPE")):
+            self.check(f"worker-crashed:signal={name},worker=1,after=3", text)
+
+    def test_exits(self):
+        for code in (0, 255):
+            self.check(f"worker-exited:code={code},worker=1,after=3", f"exited unexpectedly with status {code}")
+
+    def test_terminated_by_another_process(self):
+        self.check("killed-by-signal:signal=term,worker=1,after=3", r"was killed by signal 15 \(SIGTERM")
+
+    def test_memory_that_nobody_wants_back_is_an_error(self):
+        loader, status, _, _ = run(*self.ARGS, "--fault", "oom-killed-by-cgroup:limit=16m,worker=1,after=3")
+        self.assertEqual(status, 1)
+        self.assertIn("nobody ended it", loader.texts("error")[-1])
 
 
 def main():

@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "lib/base/units.h"
+#include "tests/support/fake_events.h"
 #include "tests/support/fake_files.h"
 #include "tests/support/record_list.h"
 
@@ -60,12 +61,17 @@ class MadeUpMachine : public testing::Test {
     files_->add(folder + "/cgroup", "0::/job\n");
     files_->add(folder + "/mountinfo", "30 25 0:29 / /dev/shm rw - tmpfs shm rw,size=1024k\n");
     files_->add(folder + "/smaps_rollup", "Rss: 40 kB\nPss: 20 kB\nSwap: 0 kB\nLocked: 0 kB\n");
+    set_io_calls(pid, 1);
     files_->add(folder + "/fd/0", "");
     files_->add(folder + "/fd/1", "");
     files_->add(folder + "/maps", "");
     files_->add_link(folder + "/exe", exe);
     files_->add_link(folder + "/ns/mnt", "mnt:[4026531841]");
     files_->alias(folder + "/root", "");
+  }
+
+  void set_io_calls(int32_t pid, int calls) {
+    files_->add(fmt::format("/proc/{}/io", pid), fmt::format("syscr: {}\nsyscw: 0\n", calls));
   }
 
   void set_use(uint64_t used) {
@@ -88,6 +94,81 @@ class MadeUpMachine : public testing::Test {
   std::shared_ptr<FakeClock> clock_ = std::make_shared<FakeClock>(1'000'000'000);
   RecordList records_;
 };
+
+TEST_F(MadeUpMachine, ALoaderMovesWhenItReadsOrWrites) {
+  TreeCollector collector = this->collector();
+  collector.tick();
+  const BootNs began = clock_->now();
+  EXPECT_EQ(collector.last_motion(), began);
+  tick_after(collector, kSecond);
+  EXPECT_EQ(collector.last_motion(), began) << "nothing was read or written";
+  set_io_calls(100, 2);
+  tick_after(collector, kSecond);
+  EXPECT_EQ(collector.last_motion(), clock_->now());
+}
+
+TEST_F(MadeUpMachine, ALoaderWhoseMotionCannotBeSeenMoves) {
+  TreeCollector collector = this->collector();
+  collector.tick();
+  files_->remove("/proc/100/io");
+  tick_after(collector, kSecond);
+  EXPECT_EQ(collector.last_motion(), clock_->now());
+}
+
+TEST_F(MadeUpMachine, AfterALookThatMayBeTornMotionIsLookedForAtOnce) {
+  TreeCollector collector = this->collector();
+  collector.tick();
+  tick_after(collector, kSecond / 5);
+  const BootNs looked = collector.looked_for_motion_at();
+  EXPECT_LT(looked, clock_->now());
+  collector.take_snapshot();
+  tick_after(collector, kSecond / 5);
+  EXPECT_EQ(collector.looked_for_motion_at(), clock_->now());
+}
+
+TEST_F(MadeUpMachine, WhereDeathsMatterNewChildrenAreSoonSeen) {
+  TreeCollector collector(
+      {.root = files_, .clock = clock_, .processes = std::make_shared<ProcessAccess>()},
+      {.pid = 100, .start_ticks = 1000}, {.deaths = true}, records_);
+  EXPECT_LT(collector.tick() - clock_->now(), 10 * kMillisecond);
+  files_->add("/proc/100/task/100/children", "101 ");
+  add_process(101, 100, "python3", "/usr/bin/python3");
+  tick_after(collector, 10 * kMillisecond);
+  EXPECT_THAT(records_.all<ProcessInfo>(), SizeIs(::testing::Ge(2U)));
+  tick_after(collector, 60 * kSecond);
+  EXPECT_EQ(collector.tick() - clock_->now(), 100 * kMillisecond) << "it has started long ago";
+}
+
+TEST_F(MadeUpMachine, DescriptorsOfAStartingLoaderThatFillBetweenTwoSamplesCount) {
+  const auto set_count = [&](uint64_t count) {
+    files_->set_stat("/proc/100/fd", {.size_bytes = count});
+  };
+  set_count(10);
+  TreeCollector collector(
+      {.root = files_, .clock = clock_, .processes = std::make_shared<ProcessAccess>()},
+      {.pid = 100, .start_ticks = 1000}, {.deaths = true}, records_);
+  collector.tick();
+  set_count(1024);
+  tick_after(collector, 10 * kMillisecond);
+  set_count(10);
+  tick_after(collector, 90 * kMillisecond);
+  const auto samples = records_.all<Sample>();
+  ASSERT_THAT(samples, SizeIs(2));
+  EXPECT_EQ(**samples[1].processes[0].fd_count, 1024U);
+}
+
+TEST_F(MadeUpMachine, TheCgroupOfADyingProcessIsNotBelieved) {
+  TreeCollector collector(
+      {.root = files_, .clock = clock_, .processes = std::make_shared<ProcessAccess>()},
+      {.pid = 100, .start_ticks = 1000}, {.deaths = true}, records_);
+  collector.tick();
+  std::string stat = stat_text(100, 1, "python3", 'R', 9);
+  files_->add("/proc/100/stat", stat.replace(stat.find(" 1100 "), 6, " 0 "));  // no memory any more
+  files_->add("/proc/100/cgroup", "0::/\n");
+  tick_after(collector, kSecond);
+  for (const ProcessInfo& info : records_.all<ProcessInfo>())
+    EXPECT_EQ(*info.cgroup, "/job");
+}
 
 TEST_F(MadeUpMachine, TheFirstTickTellsWhatThereIs) {
   TreeCollector collector = this->collector();
@@ -119,7 +200,8 @@ TEST_F(MadeUpMachine, TheFirstTickTellsWhatThereIs) {
                                                .used_bytes = 4096,
                                                .limit_bytes = 8192,
                                                .shmem_bytes = 2048,
-                                               .oom_kills = 1}));
+                                               .oom_kills = 1,
+                                               .anon_bytes = 1}));
   EXPECT_TRUE(collector.alive());
   EXPECT_TRUE(collector.trainer_alive());
 }
@@ -259,6 +341,133 @@ TEST_F(MadeUpMachine, AHiddenNamespaceFallsBackToTheSameDevice) {
   const auto mounts = records_.all<ShmMount>();
   ASSERT_THAT(mounts, SizeIs(1));
   EXPECT_EQ(mounts[0].seen_through.pid, 0);
+}
+
+/// The same machine, whose kernel tells of signals and deaths.
+class TalkativeMachine : public MadeUpMachine {
+ protected:
+  void SetUp() override {
+    MadeUpMachine::SetUp();
+    files_->add_link("/proc/self/ns/pid", "pid:[4026531836]");
+    files_->add("/proc/900/comm", "slurmstepd\n");
+    files_->add("/proc/900/cmdline", std::string("slurmstepd\0--token=abc\0", 23));
+    add_process(101, 100, "python3", "/usr/bin/python3.11");
+    files_->add("/proc/100/task/100/children", "101 ");
+  }
+
+  TreeCollector listener() {
+    CollectOptions options;
+    options.deaths = true;
+    return TreeCollector({.root = files_,
+                          .clock = clock_,
+                          .processes = std::make_shared<ProcessAccess>(),
+                          .sockets = nullptr,
+                          .events = events_},
+                         {.pid = 100, .start_ticks = 1000}, options, records_);
+  }
+
+  std::shared_ptr<FakeEvents> events_ = std::make_shared<FakeEvents>();
+};
+
+TEST_F(TalkativeMachine, ASignalToAMemberIsRecordedWithItsSender) {
+  TreeCollector collector = listener();
+  collector.tick();
+  events_->send(clock_->now(), 900, 101, 9, 0);
+  events_->send(clock_->now(), 900, 555, 9, 0);  // somebody else's
+  tick_after(collector, kSecond);
+  const auto signals = records_.all<SignalSent>();
+  ASSERT_THAT(signals, SizeIs(1));
+  EXPECT_EQ(signals[0].target.pid, 101);
+  EXPECT_EQ(signals[0].signal, 9);
+  EXPECT_EQ(signals[0].sender_comm, "slurmstepd");
+  EXPECT_EQ(signals[0].sender_command, "slurmstepd --token=***");
+  EXPECT_EQ(signals[0].sender, std::nullopt);
+  EXPECT_FALSE(signals[0].by_dlprobe);
+}
+
+TEST_F(TalkativeMachine, ASenderOfTheTreeIsKnownAsSuch) {
+  TreeCollector collector = listener();
+  collector.tick();
+  events_->send(clock_->now(), 100, 101, 15, 0);
+  tick_after(collector, kSecond);
+  const auto signals = records_.all<SignalSent>();
+  ASSERT_THAT(signals, SizeIs(1));
+  EXPECT_EQ(signals[0].sender, (ProcessKey{.pid = 100, .start_ticks = 1000}));
+}
+
+TEST_F(TalkativeMachine, ASignalToAWorkerThatIsFoundLaterCounts) {
+  TreeCollector collector = listener();
+  collector.tick();
+  events_->send(clock_->now(), 900, 102, 9, 0);
+  collector.tick();
+  add_process(102, 100, "python3", "/usr/bin/python3.11");
+  files_->add("/proc/100/task/100/children", "101 102 ");
+  tick_after(collector, kSecond / 2);
+  tick_after(collector, kSecond / 10);
+  EXPECT_THAT(records_.all<SignalSent>(), SizeIs(1));
+}
+
+TEST_F(TalkativeMachine, LinesOfTheKernelsLogAboutMembers) {
+  TreeCollector collector = listener();
+  collector.tick();
+  events_->print(
+      "Memory cgroup out of memory: Killed process 101 (python3) total-vm:9kB, anon-rss:4kB");
+  events_->print(
+      "Memory cgroup out of memory: Killed process 555 (python3) total-vm:9kB, anon-rss:4kB");
+  events_->print("usb 1-1: new device");
+  tick_after(collector, kSecond);
+  const auto lines = records_.all<KernelLogLine>();
+  ASSERT_THAT(lines, SizeIs(1));
+  EXPECT_EQ(lines[0].process.pid, 101);
+  EXPECT_EQ(lines[0].anonymous_bytes, 4096U);
+}
+
+TEST_F(TalkativeMachine, CountersOfOomKillsAreRecordedAtTheStartAndWhenTheyMove) {
+  files_->add("/sys/fs/cgroup/job/memory.events.local", "oom 0\noom_kill 0\n");
+  TreeCollector collector = listener();
+  collector.tick();
+  for (int second = 0; second < 3; ++second)
+    tick_after(collector, kSecond);
+  ASSERT_THAT(records_.all<OomCounters>(), SizeIs(2));  // the group and the host
+  EXPECT_EQ(records_.all<OomCounters>()[0].cgroup, "/job");
+  EXPECT_EQ(records_.all<OomCounters>()[0].limit_bytes, 8192U);
+  EXPECT_EQ(records_.all<OomCounters>()[1].kills, 2U);
+  files_->add("/sys/fs/cgroup/job/memory.events", "oom 1\noom_kill 2\n");
+  files_->add("/sys/fs/cgroup/job/memory.events.local", "oom 1\noom_kill 2\n");
+  collector.note_exit({.pid = 101, .start_ticks = 1010}, 9, "waitid");
+  ASSERT_THAT(records_.all<OomCounters>(), SizeIs(3));
+  EXPECT_EQ(records_.all<OomCounters>()[2].kills, 2U);
+  EXPECT_EQ(records_.all<OomCounters>()[2].limit_hits, 1U);
+}
+
+TEST_F(TalkativeMachine, WhatMayNotBeListenedToIsNoGapButAnEvent) {
+  events_->forbid();
+  TreeCollector collector = listener();
+  collector.tick();
+  const auto events = records_.all<Event>();
+  ASSERT_THAT(events, SizeIs(2));
+  EXPECT_EQ(events[0].kind, "signals-not-traced");
+  EXPECT_EQ(events[1].kind, "kernel-log-not-read");
+}
+
+TEST_F(TalkativeMachine, InAPidNamespaceTheKernelsPidsMeanNothing) {
+  files_->add_link("/proc/self/ns/pid", "pid:[4026532000]");
+  TreeCollector collector = listener();
+  collector.tick();
+  events_->send(clock_->now(), 900, 101, 9, 0);
+  tick_after(collector, kSecond);
+  EXPECT_THAT(records_.all<SignalSent>(), SizeIs(0));
+  EXPECT_THAT(records_.all<Event>(), SizeIs(2));
+}
+
+TEST_F(TalkativeMachine, LostSignalsAreSaid) {
+  TreeCollector collector = listener();
+  collector.tick();
+  events_->lose(3);
+  tick_after(collector, kSecond);
+  const auto events = records_.all<Event>();
+  ASSERT_THAT(events, SizeIs(1));
+  EXPECT_EQ(events[0].kind, "signals-not-traced");
 }
 
 }  // namespace

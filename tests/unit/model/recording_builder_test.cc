@@ -63,6 +63,33 @@ TEST(RecordingBuilder, TheLastTwoMinutesStayWhole) {
   EXPECT_EQ(recent, 1000);
 }
 
+TEST(RecordingBuilder, WhatIsLookedAtOnceASecondOutlivesThinning) {
+  RecordingBuilder builder = builder_with_run();
+  for (BootNs at = 0; at < 400 * kSecond; at += kTick) {
+    Sample sample = sample_at(at, at % kSecond == 5 * kTick ? 20 : 10);
+    sample.processes.push_back({.key = {.pid = 1, .start_ticks = 1}});
+    sample.processes.push_back({.key = {.pid = 2, .start_ticks = 1}});
+    if (at % kSecond == 0) {
+      sample.host = HostMemory{.total_bytes = static_cast<uint64_t>(at / kSecond)};
+      sample.processes[1].pss_anon_bytes = static_cast<uint64_t>(at / kSecond);
+    }
+    builder.add(std::move(sample));
+  }
+  builder.add(RunEnd{.at = 400 * kSecond});
+  size_t thinned = 0;
+  for (const Sample& sample : builder.recording().runs.at(0).samples) {
+    if (sample.at >= 250 * kSecond) break;
+    ++thinned;
+    EXPECT_EQ(sample.at % kSecond, 5 * kTick) << "the highest use of shm";
+    const auto second = static_cast<uint64_t>(sample.at / kSecond);
+    ASSERT_TRUE(sample.host);
+    EXPECT_EQ((*sample.host)->total_bytes, second);
+    EXPECT_FALSE(sample.processes.at(0).pss_anon_bytes);
+    EXPECT_EQ(sample.processes.at(1).pss_anon_bytes, second);
+  }
+  EXPECT_EQ(thinned, 250U);
+}
+
 TEST(RecordingBuilder, ThinningIsIdempotent) {
   const Recording once = long_watch(7200 * kSecond, 77 * kTick);
   RecordingBuilder again = builder_with_run();

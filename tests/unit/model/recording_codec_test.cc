@@ -19,7 +19,9 @@ bool operator==(const Run& a, const Run& b) {
   return a.begin == b.begin && a.processes == b.processes && a.exits == b.exits &&
          a.mounts == b.mounts && a.samples == b.samples && a.shm_use == b.shm_use &&
          a.ledgers == b.ledgers && a.loader == b.loader && a.batches == b.batches &&
-         a.done == b.done && a.events == b.events && a.gaps == b.gaps && a.end == b.end;
+         a.done == b.done && a.events == b.events && a.gaps == b.gaps && a.end == b.end &&
+         a.snapshots == b.snapshots && a.fd_looks == b.fd_looks && a.signals == b.signals &&
+         a.kernel_log == b.kernel_log && a.oom_counters == b.oom_counters;
 }
 
 namespace {
@@ -298,6 +300,15 @@ TEST(RecordingCodec, EveryKeyIsExplainedInTheFormatPage) {
   for (const std::string& key : keys) {
     EXPECT_THAT(text.str(), HasSubstr("`" + key + "`")) << "docs/recording-format.md lacks " << key;
   }
+}
+
+TEST(RecordingCodec, AFileThatIsWrittenAnewHoldsEveryKindOfRecord) {
+  RecordingBuilder builder{RecordingHeader{}};
+  for (Record record : filled_records())
+    builder.add(std::move(record));
+  const auto decoded = decode_recording(encode_recording(builder.recording()));
+  ASSERT_TRUE(decoded) << to_string(decoded.error());
+  EXPECT_TRUE(decoded->runs == builder.recording().runs);
 }
 
 }  // namespace

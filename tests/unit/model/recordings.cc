@@ -40,6 +40,10 @@ ProcessInfo filled_process() {
   process.namespace_pids = {42, 1};
   process.mount_namespace = uint64_t{4026531841};
   process.open_files_limit = Limit{.soft = 1024, .hard = std::nullopt};
+  process.cpu_time_limit = Limit{.soft = 60, .hard = 90};
+  process.file_size_limit = Limit{.soft = 4096, .hard = std::nullopt};
+  process.session = 40;
+  process.terminal = 34816;
   process.cgroup = "/user.slice";
   return process;
 }
@@ -65,8 +69,14 @@ ProcessSample filled_sample() {
   sample.rss_bytes = uint64_t{6};
   sample.rss_shared_bytes = uint64_t{7};
   sample.fd_count = uint64_t{8};
+  sample.fds = FdKinds{.counts = {1, 2, 3, 4, 5, 6, 7, 8, 9}, .unlinked_segments = 10};
+  sample.map_count = uint64_t{65'531};
   sample.swap_bytes = os_failure("read /proc/42/status", ESRCH);
   sample.pss_bytes = uint64_t{10};
+  sample.pss_anon_bytes = 11;
+  sample.private_bytes = 12;
+  sample.page_table_bytes = 13;
+  sample.io_calls = uint64_t{14};
   ThreadWait wait = {.tid = 42, .running = false, .syscall = 7, .args = {1, 2, 3, 4, 5, 6}};
   wait.args[5] = std::numeric_limits<uint64_t>::max();
   wait.files.push_back({.fd = 3, .kind = "pipe", .inode = 12});
@@ -85,7 +95,11 @@ CgroupMemory filled_cgroup() {
           .used_bytes = 1,
           .limit_bytes = 2,
           .shmem_bytes = 3,
-          .oom_kills = 4};
+          .oom_kills = 4,
+          .anon_bytes = 5,
+          .file_bytes = 6,
+          .swap_bytes = 7,
+          .pressure = MemoryPressure{.some_us = 8, .full_us = 9}};
 }
 
 HostMemory filled_host() {
@@ -94,7 +108,12 @@ HostMemory filled_host() {
           .shmem_bytes = 3,
           .swap_total_bytes = 4,
           .swap_free_bytes = 5,
-          .oom_kills = 6};
+          .oom_kills = 6,
+          .swapped_in_pages = 7,
+          .swapped_out_pages = 8,
+          .committed_bytes = 9,
+          .commit_limit_bytes = 10,
+          .pressure = MemoryPressure{.some_us = 11, .full_us = 12}};
 }
 
 ShmSegment filled_segment() {
@@ -166,6 +185,7 @@ RecordingHeader filled_header() {
                    .page_size = 4096,
                    .ticks_per_second = 100,
                    .cpus = 2,
+                   .max_map_count = 65'530,
                    .container = "docker"},
           .invocation = {.version = "0.1.0",
                          .probe = "shm",
@@ -262,7 +282,8 @@ std::vector<Record> filled_records() {
                .root = ProcessKey{.pid = 41, .start_ticks = 7},
                .command = {"python3", kHostile},
                .plan = filled_plan(),
-               .preflight = true},
+               .preflight = true,
+               .open_files_limit = Limit{.soft = 256, .hard = 1'048'576}},
       RunBegin{},
       filled_process(),
       unreadable_process(),
@@ -307,6 +328,43 @@ std::vector<Record> filled_records() {
           .key = {.pid = 42, .start_ticks = 99}, .at = 36, .wait_status = 7, .source = "waitid"},
       ProcessExit{.key = {.pid = 43, .start_ticks = 5}},
       filled_snapshot(),
+      SignalSent{.at = 37,
+                 .signal = 11,
+                 .code = 1,
+                 .target = {.pid = 42, .start_ticks = 99},
+                 .sender_pid = 42,
+                 .sender_comm = kHostile,
+                 .sender_command = kHostile,
+                 .sender = ProcessKey{.pid = 42, .start_ticks = 99},
+                 .by_dlprobe = true,
+                 .code_address = 0x7f0000001234,
+                 .code_file = "/usr/lib/libfoo.so"},
+      SignalSent{.target = {.pid = 43, .start_ticks = 5}},
+      KernelLogLine{.at = 38,
+                    .kind = KernelLogKind::kOomKill,
+                    .process = {.pid = 42, .start_ticks = 99},
+                    .text = kHostile,
+                    .whole_host = false,
+                    .limited_cgroup = "/job",
+                    .anonymous_bytes = 1,
+                    .file_bytes = 2,
+                    .shmem_bytes = 3},
+      KernelLogLine{.process = {.pid = 43, .start_ticks = 5}},
+      OomCounters{.at = 39,
+                  .cgroup = "/job",
+                  .kills = 4,
+                  .limit_hits = 3,
+                  .limit_meets = 2,
+                  .group_kills = 1,
+                  .limit_bytes = 64},
+      OomCounters{},
+      FdLook{.at = 39,
+             .key = {.pid = 42, .start_ticks = 99},
+             .count = 256,
+             .looked_at = 45,
+             .kinds = {.counts = {9, 8, 7, 6, 5, 4, 3, 2, 1}, .unlinked_segments = 4},
+             .in_flight = 3,
+             .most = {{.kind = FdKind::kSegment, .name = kHostile, .count = 4}, {}}},
       RunEnd{.at = 40, .reason = RunEndReason::kTimeUp, .text = "--for 30s"}};
 }
 

@@ -403,6 +403,37 @@ TEST(Deadlock, PythonLockThatAnotherThreadMayRelease) {
   EXPECT_FALSE(has_error(scene.examine()));
 }
 
+// The thread that multiprocessing.resource_sharer starts with the first tensor that is sent.
+void share_descriptors(HangScene& scene, int32_t pid, const std::string& library) {
+  ThreadSnapshot& server = scene.add_thread(pid, 160);
+  scene.wait_in_read(server, 7000);
+  server.wait.syscall = 288;  // accept4
+  server.wait.files.front().kind = "listening socket";
+  scene.stack(server,
+              {python("socket.accept", "/usr/lib/python3.11/socket.py", 294),
+               python("Listener.accept", "/usr/lib/python3.11/multiprocessing/connection.py", 462),
+               python("serve", library, 138),
+               python("Thread.run", "/usr/lib/python3.11/threading.py", 975)});
+}
+
+TEST(Deadlock, PythonLockThatNoServerOfDescriptorsReleases) {
+  HangScene scene = busy_scene();
+  scene.wait_in_futex(scene.main(kWorker), python_lock());
+  share_descriptors(scene, kWorker, "/usr/lib/python3.11/multiprocessing/resource_sharer.py");
+  EXPECT_TRUE(find(scene.examine(), FindingCode::kPythonLockInherited));
+}
+
+TEST(Deadlock, PythonLockThatAServerOfTheUsersMayRelease) {
+  HangScene scene = busy_scene();
+  scene.wait_in_futex(scene.main(kWorker), python_lock());
+  share_descriptors(scene, kWorker, "/srv/resource_sharer.py");
+  EXPECT_TRUE(scene.examine().findings.empty());
+  HangScene manager = busy_scene();
+  manager.wait_in_futex(manager.main(kWorker), python_lock());
+  share_descriptors(manager, kWorker, "/usr/lib/python3.11/multiprocessing/managers.py");
+  EXPECT_TRUE(manager.examine().findings.empty());
+}
+
 TEST(Deadlock, LowLevelLockOfAForkedWorker) {
   HangScene scene = busy_scene();
   scene.wait_in_futex(scene.main(kWorker), futex(LockKind::kLowLevelLock, 0x6000));
@@ -548,6 +579,71 @@ TEST(Deadlock, EverybodyWaitsForWork) {
   const auto finding = find(HangScene().examine(), FindingCode::kBatchLostInWorker);
   ASSERT_TRUE(finding);
   EXPECT_EQ(number(*finding, "idle_processes"), 2);
+}
+
+// PyTorch's worker, as its stack is from where it waits outwards.
+std::vector<StackFrame> stack_of_worker(std::vector<StackFrame> inner) {
+  inner.push_back(python("_worker_loop", "/usr/lib/python3/dist-packages/torch/worker.py", 302));
+  inner.push_back(python("BaseProcess.run", "/usr/lib/python3.11/multiprocessing/process.py", 108));
+  inner.push_back(python("main", "/srv/train.py", 29));
+  return inner;
+}
+
+const StackFrame kQueueGet =
+    python("Queue.get", "/usr/lib/python3.11/multiprocessing/queues.py", 113);
+
+// One worker has a task, and waits in it for a pipe that all have inherited.
+HangScene scene_of_a_pipe_in_a_task() {
+  HangScene scene;
+  scene.wait_in_read(scene.main(kWorker), 4242);
+  for (const int32_t pid : {kTrainer, kWorker, kOther})
+    scene.has_end(pid, 4242, true, true);
+  scene.stack(scene.main(kWorker),
+              stack_of_worker({python("Data.__getitem__", "/srv/train.py", 10)}));
+  scene.stack(scene.main(kOther), stack_of_worker({kQueueGet}));
+  return scene;
+}
+
+TEST(Deadlock, AWorkerThatWaitsForAPipeInATaskHasNotLostIt) {
+  const Verdict verdict = scene_of_a_pipe_in_a_task().examine();
+  EXPECT_FALSE(find(verdict, FindingCode::kBatchLostInWorker));
+  const auto finding = find(verdict, FindingCode::kPipeWithoutPeer);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->confidence, Confidence::kLikely);
+  EXPECT_EQ(finding->severity, Severity::kError);
+  EXPECT_EQ(finding->processes, std::vector<ProcessKey>{key_of(kWorker)});
+  EXPECT_NE(finding->message.find("pipe 4242, written by trainer 100"), std::string::npos)
+      << finding->message;
+}
+
+TEST(Deadlock, AQueueOfTheUsersInATaskIsNoQueueOfTasks) {
+  HangScene scene = scene_of_a_pipe_in_a_task();
+  scene.stack(scene.main(kWorker),
+              stack_of_worker({kQueueGet, python("Data.__getitem__", "/srv/train.py", 10)}));
+  const Verdict verdict = scene.examine();
+  EXPECT_FALSE(find(verdict, FindingCode::kBatchLostInWorker));
+  EXPECT_TRUE(find(verdict, FindingCode::kPipeWithoutPeer));
+}
+
+TEST(Deadlock, APipeInATaskThatSomebodyMayYetWrite) {
+  HangScene by_a_thread = scene_of_a_pipe_in_a_task();
+  by_a_thread.sleep(by_a_thread.add_thread(kTrainer, 150));
+  EXPECT_FALSE(has_error(by_a_thread.examine()));
+  HangScene from_outside = scene_of_a_pipe_in_a_task();
+  from_outside.has_end(7777, 4242, false, true);
+  EXPECT_FALSE(has_error(from_outside.examine()));
+  HangScene by_a_signal = scene_of_a_pipe_in_a_task();
+  by_a_signal.info(kTrainer).signals_caught = uint64_t{1} << (SIGUSR1 - 1);
+  EXPECT_FALSE(has_error(by_a_signal.examine()));
+}
+
+TEST(Deadlock, WorkersOfALibraryOrOfTheUsersThatWaitForTasks) {
+  HangScene scene;
+  scene.stack(scene.main(kWorker), stack_of_worker({kQueueGet}));
+  scene.stack(scene.main(kOther),
+              {kQueueGet, python("loop", "/srv/train.py", 4),
+               python("BaseProcess.run", "/usr/lib/python3.11/multiprocessing/process.py", 108)});
+  EXPECT_TRUE(find(scene.examine(), FindingCode::kBatchLostInWorker));
 }
 
 TEST(Deadlock, ATrainerThatWaitsForItsOwnEventHasLostNoWork) {
@@ -946,6 +1042,39 @@ TEST(Deadlock, AChildThatIsWaitedForAndThatAThreadMayTellToEnd) {
   EXPECT_FALSE(find(scene.examine(), FindingCode::kLockCycle));
 }
 
+// The child that is waited for wants the lock of the queue that its sibling reads.
+HangScene scene_of_join_of_the_second() {
+  HangScene scene;
+  scene.main(kTrainer).wait = {.tid = kTrainer, .syscall = 61, .args = {kWorker, 0, 0, 0, 0, 0}};
+  scene.wait_in_futex(scene.main(kWorker), shared_semaphore(7));
+  scene.process(kWorker).sem_locks = {sem_lock(7, 0, kOther)};
+  scene.process(kOther).sem_locks = {sem_lock(7, 1, kOther)};
+  for (const int32_t pid : {kWorker, kOther}) {
+    scene.stack(scene.main(pid),
+                {python("Queue.get", "/usr/lib/python3.11/multiprocessing/queues.py", 103),
+                 python("loop", "/srv/train.py", 4)});
+  }
+  return scene;
+}
+
+TEST(Deadlock, AChildThatIsWaitedForAndWaitsForTheReaderOfItsQueue) {
+  const auto finding = find(scene_of_join_of_the_second().examine(), FindingCode::kLockCycle);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kError);
+  EXPECT_EQ(finding->processes.size(), 3U);
+  EXPECT_NE(finding->message.find("held by worker 102, which waits for data"), std::string::npos)
+      << finding->message;
+}
+
+TEST(Deadlock, AChildThatIsWaitedForAndWhoseSiblingMayYetGetItsTask) {
+  HangScene by_a_thread = scene_of_join_of_the_second();
+  by_a_thread.sleep(by_a_thread.add_thread(kTrainer, 150));
+  EXPECT_FALSE(find(by_a_thread.examine(), FindingCode::kLockCycle));
+  HangScene from_outside = scene_of_join_of_the_second();
+  from_outside.has_end(7777, HangScene::kResults + kOther, false, true);
+  EXPECT_FALSE(find(from_outside.examine(), FindingCode::kLockCycle));
+}
+
 // PyTorch's worker, whose trainer is not there.
 HangScene orphan_scene() {
   HangScene scene(1);
@@ -988,6 +1117,25 @@ TEST(Deadlock, AWorkerThatWorksIsAtMostSlow) {
   EXPECT_TRUE(find(verdict, FindingCode::kWorkerBusyNoProgress));
 }
 
+TEST(Deadlock, AStandstillThatIsOverProvesNothing) {
+  HangScene scene = busy_scene();
+  scene.wait_in_read(scene.main(kWorker), 4242);
+  scene.has_end(kWorker, 4242, true, true);
+  scene.is_looked_at_when_quiet();
+  EXPECT_TRUE(has_error(scene.examine()));
+  scene.moves_again();
+  const Verdict verdict = scene.examine();
+  EXPECT_TRUE(verdict.findings.empty());
+  EXPECT_TRUE(verdict.gaps.empty());
+}
+
+TEST(Deadlock, ALoaderThatMovedTillTheEndNeedsNoLook) {
+  HangScene scene = busy_scene();
+  EXPECT_FALSE(scene.examine(0).gaps.empty());
+  scene.is_looked_at_when_quiet();
+  EXPECT_TRUE(scene.examine(0).gaps.empty());
+}
+
 TEST(Deadlock, ARecursionMovesThoughItIsOftenOnOneLine) {
   HangScene scene;
   scene.recurses(scene.main(kWorker));
@@ -1010,6 +1158,82 @@ TEST(Deadlock, ATrainerThatWaitsElsewhere) {
   const auto finding = find(scene.examine(), FindingCode::kConsumerStuck);
   ASSERT_TRUE(finding);
   EXPECT_NE(finding->severity, Severity::kError);
+}
+
+constexpr int32_t kRank = 102;  // the second trainer
+constexpr int32_t kItsWorker = 103;
+
+// Two ranks whose workers are idle: the first is in a collective operation, and its library listens
+// to the other; so does the other's.
+HangScene scene_of_ranks() {
+  HangScene scene(3);
+  scene.info(kRank).role = Role::kTrainer;
+  scene.info(kRank).start_method.reset();
+  scene.info(kRank).ppid = scene.info(kTrainer).ppid;
+  scene.info(kItsWorker).ppid = kRank;
+  scene.has_end(kRank, HangScene::kResults + kItsWorker, false, true);
+  for (const int32_t pid : {kTrainer, kRank})
+    scene.wait_in_recv(scene.add_thread(pid, 150 + pid), 7000, 0);
+  scene.wait_in_futex(scene.main(kTrainer), futex(LockKind::kCondition, 0x7000));
+  scene.stack(scene.main(kTrainer),
+              {python("barrier", "/usr/lib/python3/dist-packages/torch/distributed.py", 5),
+               python("<module>", "/srv/train.py", 9)});
+  scene.stack(scene.main(kRank), {python("<module>", "/srv/train.py", 8)});
+  return scene;
+}
+
+TEST(Deadlock, ARankInACollectiveOperationWaitsForTheOneThatStandsElsewhere) {
+  HangScene scene = scene_of_ranks();
+  scene.wait_in_read(scene.main(kRank), 4242);
+  scene.has_end(kRank, 4242, true, true);
+  const auto finding = find(scene.examine(12), FindingCode::kConsumerStuck);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kWarning);
+  EXPECT_EQ(finding->processes, std::vector<ProcessKey>{key_of(kRank)});
+  EXPECT_NE(finding->message.find("only its own process has the other end"), std::string::npos)
+      << finding->message;
+  EXPECT_NE(finding->message.find("trainer 100 waits, too"), std::string::npos) << finding->message;
+}
+
+TEST(Deadlock, ARankInACollectiveOperationWaitsForTheOneThatSleeps) {
+  HangScene scene = scene_of_ranks();
+  scene.sleep(scene.main(kRank));
+  const auto finding = find(scene.examine(12), FindingCode::kConsumerStuck);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->processes, std::vector<ProcessKey>{key_of(kRank)});
+  scene.run(scene.main(kTrainer));
+  EXPECT_TRUE(scene.examine(12).findings.empty()) << "nobody waits for it";
+}
+
+TEST(Deadlock, ARankInACollectiveOperationWaitsForTheWorkerOfAnother) {
+  HangScene scene = scene_of_ranks();
+  scene.wait_in_read(scene.main(kRank), HangScene::kResults);
+  scene.has_end(kRank, HangScene::kResults, true, false);
+  scene.stack(scene.main(kRank), {kQueueGet, python("<module>", "/srv/train.py", 7)});
+  scene.run(scene.main(kItsWorker));
+  const Verdict verdict = scene.examine(12);
+  EXPECT_FALSE(find(verdict, FindingCode::kConsumerStuck));
+  const auto finding = find(verdict, FindingCode::kWorkerBusyNoProgress);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->processes, std::vector<ProcessKey>{key_of(kItsWorker)});
+}
+
+TEST(Deadlock, ARankThatWaitsForOneThatWorksIsNoMoreThanAWord) {
+  HangScene scene = scene_of_ranks();
+  scene.run(scene.main(kRank));
+  const auto finding = find(scene.examine(12), FindingCode::kConsumerStuck);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kInfo);
+  EXPECT_NE(finding->message.find("maybe for trainer 102"), std::string::npos) << finding->message;
+}
+
+TEST(Deadlock, RanksThatAllWaitForOneAnother) {
+  HangScene scene = scene_of_ranks();
+  scene.wait_in_futex(scene.main(kRank), futex(LockKind::kCondition, 0x7000));
+  const auto finding = find(scene.examine(12), FindingCode::kConsumerStuck);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kWarning);
+  EXPECT_EQ(finding->processes.size(), 2U);
 }
 
 TEST(Deadlock, TheChainLeadsFromTheTrainerToTheLock) {

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "lib/base/units.h"
+#include "lib/model/log_text.h"
 #include "probes/facts.h"
+#include "probes/printed.h"
 
 namespace dlprobe {
 namespace {
@@ -25,6 +27,32 @@ TEST(MergeVerdicts, ErrorsFirstTheSurerOnesBeforeTheOthersCausesBeforeConsequenc
       merge_verdicts({{.findings = {warning, likely}}, {.findings = {consequence, certain}}});
   EXPECT_EQ(codes_of(all), (std::vector{FindingCode::kForkInheritedLock, FindingCode::kShmExhausted,
                                         FindingCode::kWorkerStopped, FindingCode::kShmStaleFiles}));
+}
+
+TEST(MergeVerdicts, RisksThatOthersLeftComeAfterWhatIsSaidOfTheJob) {
+  const Finding left = new_finding(FindingCode::kLeakedSemaphores, Confidence::kCertain);
+  Finding own = new_finding(FindingCode::kSlowSample, Confidence::kLikely);
+  own.processes = {{101, 1}};
+  const Verdict all = merge_verdicts({{.findings = {left}}, {.findings = {own}}});
+  EXPECT_EQ(codes_of(all), (std::vector{FindingCode::kSlowSample, FindingCode::kLeakedSemaphores}));
+}
+
+TEST(MarkHangsAfterDeaths, AHangAfterADeathIsItsConsequence) {
+  Finding death = new_finding(FindingCode::kOomKilledByCgroup, Confidence::kCertain);
+  death.severity = Severity::kError;
+  death.runs = {0};
+  death.first_seen = 10;
+  Finding hang = new_finding(FindingCode::kBatchLostInWorker, Confidence::kCertain);
+  hang.runs = {0};
+  hang.last_seen = 20;
+  std::vector hangs = {hang, hang, hang, new_finding(FindingCode::kShmLeak, Confidence::kCertain)};
+  hangs[1].last_seen = 5;
+  hangs[2].runs = {1};
+  mark_hangs_after_deaths(hangs, std::vector{death});
+  EXPECT_EQ(hangs[0].consequence_of, FindingCode::kOomKilledByCgroup);
+  EXPECT_FALSE(hangs[1].consequence_of);  // it was over before
+  EXPECT_FALSE(hangs[2].consequence_of);
+  EXPECT_FALSE(hangs[3].consequence_of);
 }
 
 TEST(MergeVerdicts, WhatTwoProbesSayAlikeIsSaidOnceByTheSurerOne) {
@@ -71,8 +99,28 @@ TEST(EveryProbe, SaysWhatEachProbeSays) {
   EXPECT_FALSE(every_probe().examine(nothing).gaps.empty());
 }
 
+TEST(EveryProbe, WhatTheJobPrintedBearsAFindingOut) {
+  Recording recording;
+  auto& run = recording.runs.emplace_back();
+  run.events = {{.at = 1, .kind = "note", .text = "unable to write to file </torch_1_2>"},
+                {.at = 2, .kind = std::string(kLogLine), .text = "all is well"},
+                {.at = 3,
+                 .kind = std::string(kLogLine),
+                 .text = "RuntimeError: unable to write to file </torch_1_2>"}};
+  Verdict verdict;
+  verdict.findings = {new_finding(FindingCode::kShmExhausted, Confidence::kCertain),
+                      new_finding(FindingCode::kForkInheritedLock, Confidence::kCertain)};
+  for (Finding& finding : verdict.findings)
+    finding.runs = {0};
+  add_printed_lines(recording, verdict);
+  ASSERT_EQ(verdict.findings[0].evidence.size(), 1U);
+  EXPECT_EQ(verdict.findings[0].evidence[0].at, 3);
+  EXPECT_TRUE(verdict.findings[1].evidence.empty());
+}
+
 TEST(EveryProbe, IsFoundByTheNameThatItsRecordingsHave) {
   EXPECT_EQ(find_examiner("attach"), &every_probe());
+  EXPECT_EQ(find_examiner("run"), &command_probe());
   EXPECT_EQ(find_examiner("shm"), find_probe("shm"));
   EXPECT_EQ(find_examiner("no-such-probe"), nullptr);
 }

@@ -221,6 +221,10 @@ Verdict HangScene::examine(int looks) const {
     age(tree, i);
     run.snapshots.push_back(std::move(tree));
   }
+  run.begin.looks_when_quiet = when_quiet_;
+  if (moves_again_) {
+    run.events.push_back({.at = Scene::at(looks), .kind = std::string(kMovesAgain)});
+  }
   if (ended_) run.end = RunEnd{.at = Scene::at(looks), .reason = RunEndReason::kSubjectEnded};
   return find_probe("deadlock")->examine(recording);
 }

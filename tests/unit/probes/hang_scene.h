@@ -47,6 +47,10 @@ class HangScene {
   void has_socket(int32_t pid, uint64_t socket);
   void has_flock(int32_t pid, uint64_t file);
   void hides_processes() { tree_.all_ends_seen = false; }
+  /// It moved again after the last look.
+  void moves_again() { moves_again_ = true; }
+  /// As `dlprobe run` watches it: no look is taken while it moves.
+  void is_looked_at_when_quiet() { when_quiet_ = true; }
   void ends_by_itself() { ended_ = true; }
   void is_reference_loader() { subject_ = SubjectKind::kReferenceLoader; }
   void shares_semaphore(int32_t pid, uint64_t inode, bool orphaned_sibling = false);
@@ -76,6 +80,8 @@ class HangScene {
   std::vector<Earlier> working_;
   SubjectKind subject_ = SubjectKind::kPid;
   bool ended_ = false;
+  bool moves_again_ = false;
+  bool when_quiet_ = false;
 };
 
 StackFrame native(std::string function, std::string file);

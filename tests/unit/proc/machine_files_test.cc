@@ -3,6 +3,7 @@
 #include <sys/sysmacros.h>
 
 #include "lib/proc/cgroup_memory.h"
+#include "lib/proc/cgroup_mount.h"
 #include "lib/proc/host_memory.h"
 #include "lib/proc/mountinfo.h"
 #include "lib/proc/net_tcp.h"
@@ -51,7 +52,8 @@ TEST(Mountinfo, RefusesWhatIsCutOff) {
 constexpr std::string_view kMeminfo =
     "MemTotal:       24684084 kB\nMemFree:        23496636 kB\nMemAvailable:   24165644 kB\n"
     "SwapCached:            0 kB\nSwapTotal:          100 kB\nSwapFree:            40 kB\n"
-    "Shmem:              8872 kB\nShmemHugePages:        1 kB\n";
+    "Shmem:              8872 kB\nShmemHugePages:        1 kB\n"
+    "CommitLimit:          70 kB\nCommitted_AS:         60 kB\n";
 
 TEST(Meminfo, GivesBytes) {
   const auto memory = parse_meminfo(kMeminfo);
@@ -60,6 +62,8 @@ TEST(Meminfo, GivesBytes) {
   EXPECT_EQ(memory->available_bytes, uint64_t{24165644} * 1024);
   EXPECT_EQ(memory->shmem_bytes, 8872U * 1024);
   EXPECT_EQ(memory->swap_free_bytes, 40U * 1024);
+  EXPECT_EQ(memory->committed_bytes, 60U * 1024);
+  EXPECT_EQ(memory->commit_limit_bytes, 70U * 1024);
   EXPECT_FALSE(parse_meminfo(kMeminfo.substr(0, 160)));
 }
 
@@ -69,10 +73,29 @@ TEST(Vmstat, GivesOomKills) {
   EXPECT_FALSE(parse_vmstat_oom_kills("oom_kill_x 4\n"));
 }
 
+TEST(Vmstat, GivesPagesSwapped) {
+  EXPECT_EQ(*parse_vmstat_swap_traffic("pswpin 5\npswpout 6\n"),
+            (SwapTraffic{.in_pages = 5, .out_pages = 6}));
+  EXPECT_FALSE(parse_vmstat_swap_traffic("pswpin 5\n"));
+}
+
+TEST(MemoryPressure, GivesTotals) {
+  const std::string some = "some avg10=0.12 avg60=0.00 avg300=0.00 total=1234\n";
+  const std::string full = "full avg10=0.00 avg60=0.00 avg300=0.00 total=56\n";
+  EXPECT_EQ(*parse_memory_pressure(some + full), (MemoryPressure{.some_us = 1234, .full_us = 56}));
+  EXPECT_FALSE(parse_memory_pressure(some));
+  EXPECT_FALSE(parse_memory_pressure(some + "full avg10=0.00 total=\n"));
+  EXPECT_FALSE(parse_memory_pressure("something else total=3\n" + full));
+}
+
 TEST(CgroupMemory, ReadsV1) {
   const auto stat = parse_cgroup_stat_v1(
-      "cache 9302016\nshmem 1\nhierarchical_memory_limit 67108864\ntotal_shmem 9084928\n");
+      "cache 9302016\nshmem 1\nhierarchical_memory_limit 67108864\ntotal_cache 9302016\n"
+      "total_rss 4096\ntotal_shmem 9084928\ntotal_swap 8192\n");
   ASSERT_TRUE(stat);
+  EXPECT_EQ(stat->anon_bytes, 4096U);
+  EXPECT_EQ(stat->file_bytes, 9302016U - 9084928U);
+  EXPECT_EQ(stat->swap_bytes, 8192U);
   EXPECT_EQ(stat->shmem_bytes, 9084928U);
   EXPECT_EQ(stat->hierarchical_limit, 67108864U);
   EXPECT_EQ(parse_cgroup_oom_kills("oom_kill_disable 0\nunder_oom 0\noom_kill 2\n").value_or(0),
@@ -91,9 +114,33 @@ TEST(CgroupMemory, ReadsV2) {
   EXPECT_FALSE(*parse_cgroup_limit("max\n"));
   EXPECT_EQ(**parse_cgroup_limit("67108864\n"), 67108864U);
   EXPECT_FALSE(parse_cgroup_limit("67108864"));
-  EXPECT_EQ(parse_cgroup_stat_v2("anon 5\nfile 6\nshmem 7\n").value_or(0), 7U);
+  EXPECT_EQ(*parse_cgroup_stat_v2("anon 5\nfile 16\nshmem 7\n"),
+            (CgroupStatV2{.shmem_bytes = 7, .anon_bytes = 5, .file_bytes = 9}));
+  EXPECT_EQ(*parse_cgroup_stat_v2("shmem 7\n"), (CgroupStatV2{.shmem_bytes = 7}));
   EXPECT_EQ(parse_cgroup_number("12\n").value_or(0), 12U);
   EXPECT_FALSE(parse_cgroup_number("12"));
+}
+
+TEST(CgroupMount, TheGroupIsBelowWhatIsMounted) {
+  const auto mounts = parse_mountinfo(
+      "30 1 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n"
+      "31 1 0:27 /docker/abc /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
+      "32 1 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n"
+      "33 1 0:27 / /mnt rw - cgroup cgroup rw,memory\n");
+  ASSERT_TRUE(mounts);
+  const CgroupEntry v1{.hierarchy = 4, .controllers = {"memory"}, .path = "/docker/abc/x/y"};
+  const auto folders = memory_cgroup_folders(v1, *mounts);
+  ASSERT_EQ(folders.size(), 2U);
+  EXPECT_EQ(folders[0].path, "/sys/fs/cgroup/memory/x/y");
+  EXPECT_EQ(folders[0].levels, 2);
+  EXPECT_EQ(folders[1].path, "/mnt/docker/abc/x/y");
+  EXPECT_EQ(folders[1].levels, 4);
+
+  const CgroupEntry sibling{.hierarchy = 4, .controllers = {"memory"}, .path = "/docker/abcd"};
+  EXPECT_EQ(memory_cgroup_folders(sibling, *mounts).size(), 1U) << "abcd is not below abc";
+  const CgroupEntry v2{.hierarchy = 0, .controllers = {}, .path = "/"};
+  ASSERT_EQ(memory_cgroup_folders(v2, *mounts).size(), 1U);
+  EXPECT_EQ(memory_cgroup_folders(v2, *mounts)[0].path, "/sys/fs/cgroup/unified");
 }
 
 TEST(NetTcp, ReadsAddressesStateAndInode) {

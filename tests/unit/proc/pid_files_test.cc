@@ -8,6 +8,7 @@
 #include "lib/proc/fdinfo.h"
 #include "lib/proc/maps.h"
 #include "lib/proc/pid_cgroup.h"
+#include "lib/proc/pid_io.h"
 #include "lib/proc/pid_limits.h"
 #include "lib/proc/pid_stat.h"
 #include "lib/proc/pid_statm.h"
@@ -263,13 +264,17 @@ TEST(Maps, RefusesWhatIsCutOffOrIsNoMapping) {
 const std::string kRollup =
     "55e643363000-7ffe4cda4000 ---p 00000000 00:00 0                          [rollup]\n"
     "Rss:                1616 kB\nPss:                 382 kB\nPss_Dirty:           112 kB\n"
+    "Pss_Anon:             90 kB\nPrivate_Clean:         8 kB\nPrivate_Dirty:        72 kB\n"
     "Swap:                  4 kB\nSwapPss:               0 kB\nLocked:                0 kB\n";
 
 TEST(SmapsRollup, GivesSums) {
   const auto rollup = parse_smaps_rollup(kRollup);
   ASSERT_TRUE(rollup);
-  EXPECT_EQ(*rollup,
-            (SmapsRollup{.rss_bytes = 1616 * 1024, .pss_bytes = 382 * 1024, .swap_bytes = 4096}));
+  EXPECT_EQ(*rollup, (SmapsRollup{.rss_bytes = 1616 * 1024,
+                                  .pss_bytes = 382 * 1024,
+                                  .swap_bytes = 4096,
+                                  .pss_anon_bytes = 90 * 1024,
+                                  .private_bytes = 80 * 1024}));
   expect_every_truncation_refused(kRollup, parse_smaps_rollup);
 }
 
@@ -307,6 +312,15 @@ TEST(FdInfo, GivesDescriptorsInFlightAndEpollTargets) {
   EXPECT_THAT(epoll->epoll_targets, ElementsAre(5, 12));
   EXPECT_FALSE(parse_fdinfo("pos:\t0\nflags:\t0200"));
   EXPECT_FALSE(parse_fdinfo("pos:\t0\nflags:\t9\n"));
+}
+
+TEST(PidIo, CountsReadsAndWrites) {
+  constexpr std::string_view kText =
+      "rchar: 323934931\nwchar: 323929600\nsyscr: 632687\nsyscw: 632675\nread_bytes: 0\n"
+      "write_bytes: 323932160\ncancelled_write_bytes: 0\n";
+  EXPECT_EQ(parse_pid_io_calls(kText), 632687U + 632675U);
+  EXPECT_FALSE(parse_pid_io_calls("rchar: 1\nwchar: 2\nsyscr: 3\n"));
+  EXPECT_FALSE(parse_pid_io_calls("syscr: x\nsyscw: 1\n"));
 }
 
 }  // namespace

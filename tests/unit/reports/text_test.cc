@@ -165,6 +165,34 @@ TEST(TextReport, WorkersThatWaitForOneAnotherAreBothShown) {
   EXPECT_THAT(text, HasSubstr("103  stuck"));
 }
 
+// What `probe` says of two workers whose memory and descriptors were looked into.
+std::string text_of_probe(std::string_view probe) {
+  testing::ReportCase each = testing::healthy_case();
+  each.recording.header.invocation.probe = probe;
+  Sample& last = each.recording.runs.back().samples.back();
+  for (ProcessSample& process : last.processes) {
+    process.private_bytes = 40 << 20;
+    process.fds = FdKinds{.counts = {1, 2, 3}};
+  }
+  last.host = HostMemory{.total_bytes = 8ULL << 30, .available_bytes = 400 << 20};
+  return text_of(each);
+}
+
+TEST(TextReport, MemorySaysWhatEachHoldsAndWhatThereIsRoomFor) {
+  const std::string text = text_of_probe("memory");
+  EXPECT_THAT(text, HasSubstr("  trainer 100  400.0 MiB  40.0 MiB  50.0 MiB  400.0 MiB\n"));
+  EXPECT_THAT(text, HasSubstr("  left of the machine's memory: 400.0 MiB of 8.0 GiB\n"));
+  EXPECT_THAT(text, HasSubstr("one more like worker 101: 40.0 MiB of its own, room for 10"));
+  EXPECT_THAT(text, Not(HasSubstr("Open descriptors")));
+}
+
+TEST(TextReport, FdSaysWhatEachHasOpen) {
+  const std::string text = text_of_probe("fd");
+  EXPECT_THAT(text, HasSubstr("file  socket  pipe\n"));
+  EXPECT_THAT(text, HasSubstr("     1       2     3\n"));
+  EXPECT_THAT(text, Not(HasSubstr("room for")));
+}
+
 TEST(TextReport, SeveralProbesCountWhatTheyLookedFor) {
   testing::ReportCase each = testing::hang_case();
   each.recording.header.invocation.probe = "attach";

@@ -27,15 +27,18 @@ int wait_status_of(pid_t pid) {
 }
 
 // What `command` (a shell script) prints on the descriptor that it is given as 3.
-std::string output_of(const std::string& command) {
+std::string output_of(const std::string& command, const ChildLimits& limits = {}) {
   std::array<int, 2> ends{};
   EXPECT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
   const UniqueFd read_end(ends[0]);
   UniqueFd write_end(ends[1]);
-  const auto child = ChildProcess::start(
-      {.argv = {"sh", "-c", command}, .descriptors = {{write_end.get(), 3}}, .dies_with_us = true});
+  const auto child = ChildProcess::start({.argv = {"sh", "-c", command},
+                                          .descriptors = {{write_end.get(), 3}},
+                                          .dies_with_us = true,
+                                          .limits = limits});
   write_end.reset();
   EXPECT_TRUE(child.has_value());
+  if (!child) return to_string(child.error());
   std::string text;
   std::array<char, 4096> buffer{};
   for (ssize_t n = 0; (n = ::read(read_end.get(), buffer.data(), buffer.size())) > 0;) {
@@ -85,11 +88,71 @@ TEST(ChildProcess, GetsTheSignalStateThatDlprobeWasStartedWith) {
   sigset_t before;
   ::pthread_sigmask(SIG_BLOCK, &blocked, &before);
   auto* old_pipe = std::signal(SIGPIPE, SIG_IGN);
+  auto* old_file_size = std::signal(SIGXFSZ, SIG_IGN);
   const std::string text = output_of("grep -E 'Sig(Blk|Ign)' /proc/self/status >&3");
   std::signal(SIGPIPE, old_pipe);
+  std::signal(SIGXFSZ, old_file_size);
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   EXPECT_THAT(text, HasSubstr("SigBlk:\t0000000000000000"));
   EXPECT_THAT(text, HasSubstr("SigIgn:\t0000000000000000"));
+}
+
+TEST(ChildProcess, OpenFilesAreLimitedSoftAndHard) {
+  EXPECT_EQ(output_of("ulimit -Sn >&3; ulimit -Hn >&3", {.open_files = 33}), "33\n33\n");
+}
+
+TEST(ChildProcess, ALimitThatCannotBeHadIsToldApartFromACommandThatCannotBeRun) {
+  const UniqueFd no_group(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const auto child = ChildProcess::start(
+      {.argv = {"no-such-command-anywhere"}, .limits = {.cgroup_procs = no_group.get()}});
+  ASSERT_FALSE(child.has_value());
+  EXPECT_EQ(child.error().code, ErrorCode::kUnsupported);
+  EXPECT_THAT(to_string(child.error()), HasSubstr("--limit-memory: join the cgroup"));
+}
+
+TEST(ChildProcess, JoinsItsCgroupBeforeAnythingElse) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
+  const UniqueFd read_end(ends[0]);
+  const UniqueFd procs(ends[1]);
+  EXPECT_EQ(output_of("echo started >&3", {.cgroup_procs = procs.get()}), "started\n");
+  std::array<char, 8> written{};
+  EXPECT_EQ(::read(read_end.get(), written.data(), written.size()), 1);
+  EXPECT_EQ(written[0], '0') << "the kernel takes it for the process that writes";
+}
+
+// A file name of /dev/shm that nobody else has.
+std::string own_shm_file() {
+  return "/dev/shm/dlprobe-test-" + std::to_string(::getpid());
+}
+
+TEST(ChildProcess, ADevShmOfItsOwnHasThatSizeAndIsNotOurs) {
+  const std::string file = own_shm_file();
+  const auto child =
+      ChildProcess::start({.argv = {"sh", "-c", "exit 0"}, .limits = {.shm_bytes = 1 << 20}});
+  if (!child) GTEST_SKIP() << to_string(child.error());
+  EXPECT_EQ(wait_status_of(child->pid()), 0);
+  const std::string text = output_of(
+      "stat -f -c '%b %S' /dev/shm >&3; echo x >" + file + "; id -u >&3", {.shm_bytes = 1 << 20});
+  EXPECT_EQ(text, "256 4096\n" + std::to_string(::geteuid()) + "\n");
+  EXPECT_NE(::access(file.c_str(), F_OK), 0) << "it was written to the machine's /dev/shm";
+}
+
+TEST(ChildProcess, IsShownBeforeItBecomesTheCommand) {
+  pid_t shown = 0;
+  std::string program(64, '\0');
+  const auto look = [&](pid_t pid) {
+    shown = pid;
+    const std::string link = "/proc/" + std::to_string(pid) + "/exe";
+    program.resize(static_cast<size_t>(::readlink(link.c_str(), program.data(), program.size())));
+  };
+  std::string own(64, '\0');
+  own.resize(static_cast<size_t>(::readlink("/proc/self/exe", own.data(), own.size())));
+  const auto child = ChildProcess::start({.argv = {"sh", "-c", "exit 0"}, .before_exec = look});
+  ASSERT_TRUE(child.has_value());
+  EXPECT_EQ(wait_status_of(child->pid()), 0);
+  EXPECT_EQ(shown, child->pid());
+  EXPECT_EQ(program, own);
 }
 
 TEST(ChildProcess, OrphansOfTheCommandComeToUs) {

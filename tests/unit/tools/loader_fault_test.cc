@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <csignal>
 #include <string>
 
 #include "lib/model/finding.h"
@@ -30,24 +31,50 @@ TEST(LoaderFault, NoneHasNoEffects) {
   EXPECT_FALSE(none->private_mount);
 }
 
-TEST(LoaderFault, EachHangNeedsNoMountAndEnoughBatches) {
+TEST(LoaderFault, EachHangAndEachDeathNeedsNoMountAndEnoughBatches) {
   LoaderPlan plan;
   plan.workers = 3;
   plan.prefetch_factor = 2;
   for (const FaultInfo& info : all_faults()) {
-    const auto result = effects(std::string(info.name), plan);
     if (info.kind == FaultKind::kShmLeak) continue;  // wants another sharing strategy
+    const bool wants_limit = info.kind == FaultKind::kOomKilledByCgroup;
+    const auto result = effects(std::string(info.name) + (wants_limit ? ":limit=64m" : ""), plan);
     ASSERT_TRUE(result) << info.name;
-    if (result->hang == FaultKind::kNone) {
+    if (result->memory != FaultKind::kNone || result->open_files != 0) continue;
+    if (result->hang == FaultKind::kNone && result->death == FaultKind::kNone) {
       EXPECT_TRUE(result->private_mount) << info.name;
       continue;
     }
-    EXPECT_EQ(result->hang, info.kind);
+    EXPECT_TRUE(result->hang == info.kind || result->death == info.kind);
     EXPECT_FALSE(result->private_mount) << info.name;
     EXPECT_EQ(result->hang_after, 4) << info.name;
     EXPECT_EQ(result->hang_worker, 0) << info.name;
     EXPECT_GE(result->needs_batches, result->hang_after + plan.workers) << info.name;
   }
+}
+
+TEST(LoaderFault, MemoryGrowsAtTheRateThatWasAskedFor) {
+  LoaderPlan plan;
+  plan.workers = 2;
+  const auto leak = effects("worker-memory-leak:rate=4m,worker=1,seconds=7", plan);
+  ASSERT_TRUE(leak);
+  EXPECT_EQ(leak->memory, FaultKind::kWorkerMemoryLeak);
+  EXPECT_EQ(leak->memory_rate, uint64_t{4} << 20);
+  EXPECT_EQ(leak->memory_worker, 1);
+  EXPECT_EQ(leak->lasts, std::chrono::seconds(7));
+  EXPECT_FALSE(leak->private_mount);
+  const auto copies = effects("copy-on-write-growth:size=64m", plan);
+  ASSERT_TRUE(copies);
+  EXPECT_EQ(copies->shared_bytes, uint64_t{64} << 20);
+  const auto backlog = effects("prefetch-backlog:rate=32m,seconds=10", plan);
+  ASSERT_TRUE(backlog);
+  EXPECT_EQ(backlog->memory_rate, uint64_t{16} << 20) << "of each worker";
+  EXPECT_GT(backlog->ahead, plan.workers * plan.prefetch_factor);
+  EXPECT_TRUE(backlog->private_mount);
+  EXPECT_GT(backlog->mount_bytes, uint64_t{320} << 20);
+  EXPECT_THAT(error_of("worker-memory-leak:worker=2", plan), HasSubstr("numbered from 0 to 1"));
+  plan.workers = 0;
+  EXPECT_THAT(error_of("prefetch-backlog", plan), HasSubstr("without workers"));
 }
 
 TEST(LoaderFault, ParametersOfAHang) {
@@ -66,12 +93,29 @@ TEST(LoaderFault, ParametersOfAHang) {
   EXPECT_TRUE(spinning->spins);
 }
 
+TEST(LoaderFault, ParametersOfADeath) {
+  EXPECT_EQ(effects("worker-crashed")->death_signal, SIGSEGV);
+  EXPECT_EQ(effects("worker-crashed:signal=abrt")->death_signal, SIGABRT);
+  EXPECT_EQ(effects("worker-crashed:signal=fpe")->death_signal, SIGFPE);
+  EXPECT_EQ(effects("killed-by-signal")->death_signal, SIGKILL);
+  EXPECT_EQ(effects("killed-by-signal:signal=term,after=9,worker=1")->death_signal, SIGTERM);
+  EXPECT_EQ(effects("killed-by-signal:signal=term,after=9,worker=1")->hang_after, 9);
+  EXPECT_EQ(effects("worker-exited")->exit_code, 3);
+  EXPECT_EQ(effects("worker-exited:code=0")->exit_code, 0);
+  EXPECT_EQ(effects("oom-killed-by-cgroup:limit=96m")->grow_bytes, 96U << 20);
+}
+
 TEST(LoaderFault, WhatCannotHappenIsSaid) {
   LoaderPlan plan;
   plan.workers = 2;
   EXPECT_THAT(error_of("lock-cycle:worker=2", plan), HasSubstr("from 0 to 1"));
+  EXPECT_THAT(error_of("worker-crashed:worker=2", plan), HasSubstr("from 0 to 1"));
+  EXPECT_THAT(error_of("worker-exited:code=256", plan), HasSubstr("above 255"));
+  EXPECT_THAT(error_of("worker-crashed:signal=hup", plan), HasSubstr("segv|abrt|fpe"));
+  EXPECT_THAT(error_of("oom-killed-by-cgroup", plan), HasSubstr("limit=SIZE"));
   plan.workers = 0;
   EXPECT_THAT(error_of("lock-cycle", plan), HasSubstr("--workers 1"));
+  EXPECT_THAT(error_of("worker-exited", plan), HasSubstr("--workers 1"));
   EXPECT_THAT(error_of("shm-too-small", plan), HasSubstr("--workers 1"));
 }
 

@@ -53,6 +53,7 @@ TEST_F(RecorderTest, WithoutAPathItStaysInMemory) {
   const auto& recorder = *opened;
   recorder->add(RunBegin{.at = 1});
   EXPECT_EQ(recorder->recording().runs.size(), 1U);
+  EXPECT_EQ(recorder->ended_early(), "");
 }
 
 TEST_F(RecorderTest, AFolderThatIsNotThereIsAnError) {
@@ -84,6 +85,27 @@ TEST_F(RecorderTest, AFullDiskEndsTheFileAndNotTheExamination) {
   const auto bytes = read_whole_file(path_, 1 << 20);
   ASSERT_TRUE(bytes.has_value());
   EXPECT_TRUE(decode_recording(*bytes).has_value()) << "what was written is no longer readable";
+}
+
+TEST_F(RecorderTest, ADiskThatIsFullFromTheBeginningIsTold) {
+  auto* old_action = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit old_limit = {};
+  ::getrlimit(RLIMIT_FSIZE, &old_limit);
+  const rlimit limit = {.rlim_cur = 10, .rlim_max = old_limit.rlim_max};
+  ::setrlimit(RLIMIT_FSIZE, &limit);
+  auto opened = Recorder::open(header(), path_);
+  ::setrlimit(RLIMIT_FSIZE, &old_limit);
+  std::signal(SIGXFSZ, old_action);
+
+  ASSERT_TRUE(opened.has_value()) << to_string(opened.error());
+  const auto& recorder = *opened;
+  recorder->add(RunBegin{.at = 1});
+  recorder->add(note(2));
+  const auto& run = recorder->recording().runs[0];
+  EXPECT_EQ(run.events.size(), 1U);
+  ASSERT_EQ(run.gaps.size(), 1U);
+  EXPECT_THAT(run.gaps[0].what, HasSubstr(path_ + " ended early"));
+  EXPECT_THAT(recorder->ended_early(), HasSubstr(path_));
 }
 
 }  // namespace

@@ -3,12 +3,14 @@
 #include <memory>
 #include <string>
 
+#include "lib/base/units.h"
 #include "lib/model/finding.h"
 #include "lib/model/loader_fault.h"
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/conclude.h"
 #include "tools/dlprobe/examine.h"
 #include "tools/dlprobe/exit_status.h"
+#include "tools/dlprobe/launch_options.h"
 #include "tools/dlprobe/loader_options.h"
 #include "tools/dlprobe/output_options.h"
 #include "tools/dlprobe/target.h"
@@ -23,6 +25,7 @@ struct ProbeOptions {
   std::string fault;
   std::string pid;  ///< as typed; empty: not given
   WatchOptions watch;
+  LaunchOptions launch;
 };
 
 void add_subject_options(CLI::App& command, const Probe& probe, ProbeOptions& options) {
@@ -35,6 +38,7 @@ void add_subject_options(CLI::App& command, const Probe& probe, ProbeOptions& op
       ->type_name("NAME[:k=v,...]")
       ->group(kGroup);
   add_watch_options(command, options.watch, probe, kGroup);
+  add_launch_options(command, options.launch, kGroup);
 }
 
 Status check_combination(const ProbeOptions& options, const Session& session) {
@@ -57,6 +61,25 @@ Status check_combination(const ProbeOptions& options, const Session& session) {
 void take_told_plan(const CLI::App& command, const std::vector<LoaderPlan>& plans,
                     ExamineRequest& request) {
   if (loader_options_given(command)) request.told_plan = plans.front();
+}
+
+// A group for the fault to be killed in. Its limit must be known to the loader, too.
+Status give_group_to_fault(const LaunchOptions& launch, std::string& fault_text,
+                           ExamineRequest& request) {
+  constexpr uint64_t kEnoughForTheLoader = kGiB;
+  const Fault fault = parse_fault(fault_text).value_or(Fault());
+  if (fault.kind != FaultKind::kOomKilledByCgroup) return {};
+  if (launch.limit_memory) {
+    return failure(ErrorCode::kInvalid,
+                   "this fault brings its own limit: give oom-killed-by-cgroup:limit=SIZE instead "
+                   "of --limit-memory");
+  }
+  request.limits.memory_bytes = fault.number("limit", kEnoughForTheLoader);
+  if (!fault.parameters.contains("limit")) {
+    fault_text += fault.parameters.empty() ? ":" : ",";
+    fault_text += "limit=" + std::to_string(*request.limits.memory_bytes);
+  }
+  return check_launch_limits(request.limits);
 }
 
 // One run shows a fault: under fork, and under the sharing strategy whose way of freeing segments
@@ -84,6 +107,7 @@ Expected<ExamineRequest> make_request(const CLI::App& command, const Probe& prob
       std::vector<LoaderPlan> plans,
       loader_plans(options.fault.empty() ? options.loader : options_of_fault(command, options)));
   DLP_CHECK(put_watch_options(options.watch, request));
+  std::string fault = options.fault;
   if (!options.pid.empty()) {
     request.subject = SubjectKind::kPid;
     auto pid = parse_pid(options.pid);
@@ -98,10 +122,12 @@ Expected<ExamineRequest> make_request(const CLI::App& command, const Probe& prob
                              request.command.end());
     take_told_plan(command, plans, request);
   } else {
-    for (LoaderPlan& plan : plans)
-      plan.fault = options.fault;
     request.plans = std::move(plans);
   }
+  DLP_CHECK(put_launch_options(options.launch, request));
+  DLP_CHECK(give_group_to_fault(options.launch, fault, request));
+  for (LoaderPlan& plan : request.plans)
+    plan.fault = fault;
   // The command's own output would be mixed with it.
   request.show_progress = request.subject != SubjectKind::kCommand && !options.output.quiet;
   return request;

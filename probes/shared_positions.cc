@@ -1,3 +1,5 @@
+#include "probes/shared_positions.h"
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -9,7 +11,6 @@
 
 #include "lib/base/library_name.h"
 #include "lib/base/units.h"
-#include "probes/deadlock_rules.h"
 #include "probes/facts.h"
 #include "probes/waits.h"
 
@@ -92,37 +93,34 @@ std::string names_of(const Run& run, const std::vector<ProcessKey>& keys) {
   return names;
 }
 
-Finding finding_of(const DeadlockFacts& facts, const SharedPosition& shared,
-                   std::vector<ProcessKey> readers) {
+Finding finding_of(const Run& run, const SharedPosition& shared, std::vector<ProcessKey> readers) {
+  const BootNs at = run.snapshots.back().at;
   const bool at_once = !shared.at_once.empty();
   Finding finding = new_finding(FindingCode::kHandleSharedOverFork, Confidence::kCertain);
   if (at_once) finding.severity = Severity::kError;
   const std::string name(base_name(shared.path));
-  finding.message = names_of(*facts.run, readers) + " read " + name +
+  finding.message = names_of(run, readers) + " read " + name +
                     " by one position: it was opened before the fork, and each of them moves it "
                     "for the others";
   finding.discriminator = name;
-  finding.last_seen = facts.last->at;
-  finding.evidence.push_back(
-      text_fact("file", shared.path, "/proc/PID/fd, kcmp(KCMP_FILE)", facts.last->at));
-  finding.evidence.push_back(
-      count_fact("open_in", shared.moves.size(), "kcmp(KCMP_FILE)", facts.last->at));
+  finding.last_seen = at;
+  finding.evidence.push_back(text_fact("file", shared.path, "/proc/PID/fd, kcmp(KCMP_FILE)", at));
+  finding.evidence.push_back(count_fact("open_in", shared.moves.size(), "kcmp(KCMP_FILE)", at));
   finding.evidence.push_back(count_fact("position_before", shared.first, "/proc/PID/fdinfo/FD"));
-  finding.evidence.push_back(
-      count_fact("position", shared.last, "/proc/PID/fdinfo/FD", facts.last->at));
+  finding.evidence.push_back(count_fact("position", shared.last, "/proc/PID/fdinfo/FD", at));
   for (const ProcessKey& reader : readers) {
     const auto moves = shared.moves.find(reader);
     if (moves == shared.moves.end()) continue;
     const auto& [alone, maybe, of_others] = moves->second;
     finding.evidence.push_back(text_fact(
         "position_moved",
-        "while " + describe(*facts.run, reader) + " alone read: " + counted(alone, "time") +
+        "while " + describe(run, reader) + " alone read: " + counted(alone, "time") +
             ", it and others: " + std::to_string(maybe) + ", others: " + std::to_string(of_others),
-        "/proc/PID/io beside /proc/PID/fdinfo/FD", facts.last->at));
+        "/proc/PID/io beside /proc/PID/fdinfo/FD", at));
   }
   if (at_once) {
-    finding.evidence.push_back(count_fact("in_a_call_at_once", shared.at_once.size(),
-                                          "/proc/PID/task/TID/syscall", facts.last->at));
+    finding.evidence.push_back(
+        count_fact("in_a_call_at_once", shared.at_once.size(), "/proc/PID/task/TID/syscall", at));
   }
   finding.processes = std::move(readers);
   finding.remedies.push_back(
@@ -140,14 +138,14 @@ Finding finding_of(const DeadlockFacts& facts, const SharedPosition& shared,
 
 }  // namespace
 
-std::vector<Finding> find_shared_positions(const DeadlockFacts& facts) {
+std::vector<Finding> find_shared_positions(const Run& run, std::string_view machine) {
   std::map<FileId, SharedPosition> files;
-  for (const TreeSnapshot& tree : facts.run->snapshots)
-    add_look(tree, facts.machine, files);
+  for (const TreeSnapshot& tree : run.snapshots)
+    add_look(tree, machine, files);
   std::vector<Finding> findings;
   for (const auto& [id, shared] : files) {
     std::vector<ProcessKey> readers = readers_of(shared);
-    if (readers.size() >= 2) findings.push_back(finding_of(facts, shared, std::move(readers)));
+    if (readers.size() >= 2) findings.push_back(finding_of(run, shared, std::move(readers)));
   }
   return findings;
 }

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lib/base/error.h"
+#include "lib/proc/mountinfo.h"
+#include "lib/proc/pid_cgroup.h"
+
+namespace dlprobe {
+
+/// Where a memory cgroup may be seen as a folder.
+struct CgroupFolder {
+  std::string path;  ///< from the root of the machine, without a trailing '/'
+  int levels = 0;    ///< of groups between the mount and this one; 0: it is the mount itself
+};
+
+/// The folders of the group `entry` (of memory_cgroup()) in what is mounted: one for each mount of
+/// its hierarchy that has the group in it. In another container's mount namespace there may be
+/// none.
+std::vector<CgroupFolder> memory_cgroup_folders(const CgroupEntry& entry,
+                                                const std::vector<MountEntry>& mounts);
+
+}  // namespace dlprobe

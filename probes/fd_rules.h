@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/model/finding.h"
+#include "probes/fd_facts.h"
+#include "probes/fd_growth.h"
+
+namespace dlprobe {
+
+/// A process that stood at its limit.
+struct FdExhaustion {
+  const FdSeries* series = nullptr;
+  BootNs from = 0;             ///< first seen there
+  BootNs to = 0;               ///< last seen there
+  std::optional<FdKind> kind;  ///< most of its descriptors were of that kind
+  uint64_t of_kind = 0;
+  std::optional<FailedExit> failure;  ///< the end of it, or of the job, while it stood there
+  BootNs still_for = 0;               ///< so long, up to the end, nothing of the tree moved
+};
+std::vector<FdExhaustion> find_exhaustions(const FdFacts& facts);
+
+/// Descriptors of one kind that a process keeps opening and does not close.
+struct FdLeak {
+  const FdSeries* series = nullptr;
+  FdKind kind = FdKind::kFile;
+  uint64_t of_kind = 0;  ///< at the end of the growth
+  CountGrowth growth;
+  bool is_steady = true;  ///< false: known by their number alone
+  /// The trainer holds more segments than all that the loader can have in flight.
+  bool exceeds_flight = false;
+  std::optional<double> seconds_left;        ///< to the limit; none: no limit
+  const FdExhaustion* exhaustion = nullptr;  ///< it reached the limit
+  bool has_ended = false;                    ///< its process did, before the limit was reached
+};
+/// Those that led to an exhaustion, and those that will or may lead to one.
+std::vector<FdLeak> find_leaks(const FdFacts& facts, const std::vector<FdExhaustion>& exhaustions);
+
+/// DLP0201: the plan's forecast, or what the loader had in flight when it stood at its limit.
+std::optional<Finding> limit_too_low(const FdFacts& facts,
+                                     const std::vector<FdExhaustion>& exhaustions,
+                                     const std::vector<FdLeak>& leaks);
+/// DLP0202: one for all that stood at their limit; nothing if none did.
+std::optional<Finding> descriptors_exhausted(const FdFacts& facts,
+                                             const std::vector<FdExhaustion>& exhaustions);
+/// DLP0203.
+std::optional<Finding> kept_batches(const FdFacts& facts, const std::vector<FdLeak>& leaks);
+/// DLP0204: one for each kind.
+std::vector<Finding> leaks_by_kind(const FdFacts& facts, const std::vector<FdLeak>& leaks);
+/// DLP0206.
+std::optional<Finding> mappings_exhausted(const FdFacts& facts);
+
+/// What about descriptors could not be seen.
+std::vector<Gap> fd_gaps(const FdFacts& facts);
+
+/// A limit that a person would choose so that `needed` fit with room to spare: a power of two, at
+/// least 1024.
+uint64_t comfortable_limit(uint64_t needed);
+
+/// Ways to a higher limit, the one for where the subject runs first.
+void add_limit_remedies(Finding& finding, const FdFacts& facts, uint64_t limit,
+                        std::optional<uint64_t> hard_limit);
+/// The sharing strategy that takes no descriptor for a tensor.
+void add_strategy_remedy(Finding& finding);
+
+}  // namespace dlprobe

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "lib/model/ids.h"
+
+namespace dlprobe {
+
+/// One value of a series in time order, in bytes or any other unit. Times need not be even.
+struct SeriesPoint {
+  BootNs at = 0;
+  double value = 0;
+};
+
+/// The trend test of Mann and Kendall, ties corrected, for values in time order.
+struct MannKendall {
+  double s = 0;         ///< pairs that rise, less pairs that fall
+  double variance = 0;  ///< of s, where there is no trend
+  double z = 0;         ///< with the correction for continuity
+  double p = 1;         ///< one-sided: the chance of such a rise without a trend
+};
+MannKendall mann_kendall(std::span<const double> values);
+
+/// The slope of Theil and Sen: the median over all pairs, and the interval that holds it with
+/// `confidence`, by Sen's ranks. As scipy.stats.theilslopes has it.
+struct TheilSen {
+  double slope = 0;
+  double lower = 0;
+  double upper = 0;
+};
+TheilSen theil_sen(std::span<const double> times, std::span<const double> values,
+                   double confidence);
+
+/// Values that rise and do not look as if they would stop.
+struct Growth {
+  BootNs from = 0;  ///< of the stretch that shows it
+  BootNs to = 0;
+  double per_second = 0;         ///< Theil and Sen's slope
+  double least_per_second = 0;   ///< the lower end of its 98 % interval
+  double value = 0;              ///< at the end of the stretch
+  bool is_long_watched = false;  ///< by a stretch of at least four minutes
+  double p = 1;                  ///< of the trend test
+};
+
+/// What grows steadily at the end of the series, of which the lower envelope counts: minima of
+/// blocks of 2, 20 and 120 s. Silent on what saturates (a warm-up, a cache that fills), on single
+/// steps, and on what has fallen before by half of what it has now grown by (a sawtooth, epochs).
+///
+/// A steep growth (64 MiB and more) is found in 28 s, one of 8 MiB takes four minutes, a very slow
+/// one of 48 MiB half an hour or more. Rates of false alarms: tests/bench/trend_rates.cc.
+std::optional<Growth> find_growth(std::span<const SeriesPoint> series);
+
+/// Seconds until what grows has taken `headroom` more; nothing where that cannot be said honestly:
+/// further ahead than `times_of_watch` times the stretch that was seen to grow.
+std::optional<double> time_to_limit(const Growth& growth, double headroom,
+                                    double times_of_watch = 1e9);
+
+/// Whether an error may be made of it: it is there within ten minutes, and no more than three times
+/// the stretch that was seen to grow away.
+bool reaches_limit_soon(const Growth& growth, double headroom);
+
+}  // namespace dlprobe

@@ -1,0 +1,77 @@
+#include "lib/os/kernel_events.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+
+#include "lib/base/units.h"
+#include "lib/os/clock.h"
+#include "lib/os/wake_set.h"
+#include "tests/support/scoped_child.h"
+
+namespace dlprobe {
+namespace {
+
+// The id of signal_generate, taken from its text.
+uint64_t id_in(const std::string& format) {
+  const size_t at = format.find("ID: ");
+  return at == std::string::npos ? 0 : std::strtoull(format.c_str() + at + 4, nullptr, 10);
+}
+
+TEST(KernelEvents, ASignalIsSeenWithItsSender) {
+  const SystemKernelEvents events;
+  const auto format = events.tracepoint_format("signal/signal_generate");
+  if (!format) GTEST_SKIP() << to_string(format.error());
+  auto tracepoint = events.open_tracepoint(id_in(*format), "sig==9");
+  if (!tracepoint) GTEST_SKIP() << to_string(tracepoint.error());
+  const BootNs before = SystemClock().now();
+  {
+    const ScopedChild child({"sleep", "60"});
+    ::kill(child.pid(), SIGCONT);  // is filtered out
+    ::kill(child.pid(), SIGKILL);
+  }
+  const auto records = (*tracepoint)->take();
+  const auto own = std::ranges::find(records, ::getpid(), &TracepointRecord::pid);
+  ASSERT_NE(own, records.end());
+  EXPECT_GE(own->at, before);
+  EXPECT_LE(own->at, SystemClock().now());
+  EXPECT_FALSE(own->fields.empty());
+  EXPECT_EQ((*tracepoint)->take_lost(), 0U);
+  EXPECT_FALSE((*tracepoint)->descriptors().empty());
+}
+
+TEST(KernelEvents, AnUnknownTracepointIsAnError) {
+  EXPECT_FALSE(SystemKernelEvents().tracepoint_format("no/such"));
+}
+
+TEST(KernelEvents, ARecordedMachineSaysNothing) {
+  const KernelEvents none;
+  EXPECT_EQ(none.tracepoint_format("signal/signal_generate").error().code, ErrorCode::kUnsupported);
+  EXPECT_FALSE(none.open_tracepoint(1, ""));
+  EXPECT_FALSE(none.follow_log());
+}
+
+TEST(WakeSet, WakesOnceForEachTimeThatADescriptorBecomesReadable) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::pipe(ends.data()), 0);
+  const UniqueFd reads(ends[0]);
+  const UniqueFd writes(ends[1]);
+  const auto set = WakeSet::create();
+  ASSERT_TRUE(set);
+  ASSERT_TRUE(set->add(reads.get()));
+  pollfd polled{.fd = set->descriptor(), .events = POLLIN, .revents = 0};
+  EXPECT_EQ(::poll(&polled, 1, 0), 0);
+  ASSERT_EQ(::write(writes.get(), "x", 1), 1);
+  EXPECT_EQ(::poll(&polled, 1, 0), 1);
+  set->clear();
+  EXPECT_EQ(::poll(&polled, 1, 0), 0) << "what was not read does not wake again";
+  ASSERT_EQ(::write(writes.get(), "x", 1), 1);
+  EXPECT_EQ(::poll(&polled, 1, 0), 1);
+}
+
+}  // namespace
+}  // namespace dlprobe

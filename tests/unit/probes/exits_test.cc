@@ -1,0 +1,524 @@
+#include "probes/exits.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+#include "tests/unit/probes/scene.h"
+
+namespace dlprobe {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr int32_t kTrainer = Scene::kTrainerPid;
+constexpr int32_t kStranger = 4242;
+
+/// A job that is watched by one who may see everything, with the host's counter at 13.
+class ExitsTest : public ::testing::Test {
+ protected:
+  ExitsTest() : scene(64 * kMiB, 3) {
+    for (ProcessInfo& process : scene.run().processes) {
+      process.cgroup = "/job/w";
+      if (process.role == Role::kWorker) process.ppid = kTrainer;
+    }
+    counters(0, "", 13);
+    counters(0, "/job/w", 0);
+    counters(0, "/job", 0);
+    scene.sample(0.5, 0);
+  }
+
+  void counters(double at_s, std::string cgroup, uint64_t kills, std::optional<uint64_t> hits = 0) {
+    OomCounters record;
+    record.at = Scene::at(at_s);
+    record.cgroup = std::move(cgroup);
+    record.kills = kills;
+    if (!record.cgroup.empty()) record.limit_hits = hits;
+    if (record.cgroup == "/job") record.limit_bytes = 64 * kMiB;
+    scene.run().oom_counters.push_back(std::move(record));
+  }
+
+  void sent(double at_s, int32_t target, int signal, int code, int32_t sender) {
+    SignalSent record;
+    record.at = Scene::at(at_s);
+    record.signal = signal;
+    record.code = code;
+    record.target = key_of(target);
+    record.sender_pid = sender;
+    record.sender_comm = sender == kStranger ? "slurmstepd" : "python3";
+    if (sender != kStranger) record.sender = key_of(sender);
+    scene.run().signals.push_back(std::move(record));
+  }
+
+  void are_workers_of_torch() {
+    for (ProcessInfo& process : scene.run().processes) {
+      for (const int signal : {SIGBUS, SIGSEGV, SIGFPE, SIGTERM})
+        if (process.role == Role::kWorker) process.signals_caught |= 1ULL << (signal - 1);
+    }
+  }
+
+  void hide_signals() {
+    scene.run().events.push_back({.at = Scene::at(0),
+                                  .kind = "signals-not-traced",
+                                  .text = "fsopen tracefs: Operation not permitted (EPERM)",
+                                  .process = {}});
+  }
+
+  void log(double at_s, int32_t pid, std::optional<bool> whole_host, std::string group) {
+    KernelLogLine line;
+    line.at = Scene::at(at_s);
+    line.kind = KernelLogKind::kOomKill;
+    line.process = key_of(pid);
+    line.text = "oom-kill:constraint=...";
+    line.whole_host = whole_host;
+    line.limited_cgroup = std::move(group);
+    scene.run().kernel_log.push_back(std::move(line));
+  }
+
+  Verdict examine(const std::vector<Finding>& known = {}) const {
+    return examine_exits(scene.recording, known);
+  }
+
+  Finding only() const {
+    const Verdict verdict = examine();
+    EXPECT_EQ(verdict.findings.size(), 1U);
+    return verdict.findings.empty() ? Finding() : verdict.findings.front();
+  }
+
+  Scene scene;
+};
+
+TEST_F(ExitsTest, NothingIsSaidOfAJobThatEnds) {
+  for (const int32_t worker : {101, 102, 103})
+    scene.exit_with(worker, 1, 0);
+  scene.exit_with(kTrainer, 1.1, 0);
+  EXPECT_EQ(examine(), Verdict());
+}
+
+TEST_F(ExitsTest, KernelLogNamesTheVictimAndTheGroup) {
+  log(1, 101, false, "/job");
+  counters(1, "/job/w", 1);
+  scene.exit_by_signal(101, 1.01, SIGKILL);
+  scene.exit_with(kTrainer, 2, 1);
+  const Finding finding = only();
+  EXPECT_EQ(finding.code, FindingCode::kOomKilledByCgroup);
+  EXPECT_EQ(finding.confidence, Confidence::kCertain);
+  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_THAT(finding.message, HasSubstr("worker 101"));
+  EXPECT_THAT(finding.message, HasSubstr("cgroup /job reached its memory limit of 64.0 MiB"));
+}
+
+TEST_F(ExitsTest, CountersTellWhichLimit) {
+  sent(1, 101, SIGKILL, 128, 101);
+  counters(1, "/job/w", 1, 0);
+  counters(1, "/job", 1, 1);
+  counters(1, "", 14);
+  scene.exit_by_signal(101, 1.01, SIGKILL);
+  const Finding finding = only();
+  EXPECT_EQ(finding.code, FindingCode::kOomKilledByCgroup);
+  EXPECT_EQ(text(finding, "limited_cgroup"), "/job");
+  EXPECT_EQ(number(finding, "oom_kills"), 1);
+}
+
+TEST_F(ExitsTest, AKillOfAWholeGroupIsOneFindingAndSaysWhy) {
+  for (OomCounters& record : scene.run().oom_counters)
+    record.group_kills = 0;
+  for (const int32_t pid : {kTrainer, 101, 102, 103}) {
+    sent(1, pid, SIGKILL, 128, 101);
+    scene.exit_by_signal(pid, 1.01, SIGKILL);
+  }
+  counters(1, "/job/w", 4);
+  counters(1, "/job", 4, 1);
+  scene.run().oom_counters.back().group_kills = 1;
+  const Finding finding = only();
+  EXPECT_EQ(finding.code, FindingCode::kOomKilledByCgroup);
+  EXPECT_EQ(number(finding, "whole_group_kills"), 1);
+}
+
+TEST_F(ExitsTest, WithoutRightsACounterThatRoseIsLikelyEnough) {
+  hide_signals();
+  counters(1, "/job/w", 1, 1);
+  scene.exit_by_signal(101, 1.01, SIGKILL);
+  EXPECT_EQ(only().code, FindingCode::kOomKilledByCgroup);
+}
+
+TEST_F(ExitsTest, MoreDeathsThanKillsAreNotCertain) {
+  hide_signals();
+  counters(1, "/job/w", 1, 1);
+  scene.exit_by_signal(101, 1.01, SIGKILL);
+  scene.exit_by_signal(102, 1.02, SIGKILL);
+  EXPECT_EQ(only().confidence, Confidence::kPossible);
+}
+
+TEST_F(ExitsTest, ACounterOfLastWeekProvesNothing) {
+  hide_signals();
+  scene.run().oom_counters.clear();
+  counters(0, "/job/w", 7, 7);
+  counters(0, "", 20);
+  scene.exit_by_signal(101, 1.01, SIGKILL);
+  const Finding finding = only();
+  EXPECT_EQ(finding.code, FindingCode::kKilledBySignal);
+  ASSERT_FALSE(finding.alternatives.empty());
+}
+
+TEST_F(ExitsTest, TheHostRanOut) {
+  log(1, kTrainer, true, "");
+  scene.exit_by_signal(kTrainer, 1.01, SIGKILL);
+  const Finding finding = only();
+  EXPECT_EQ(finding.code, FindingCode::kOomKilledByHost);
+  EXPECT_THAT(finding.message, HasSubstr("the machine ran out of memory"));
+}
+
+TEST_F(ExitsTest, WithoutALogTheHostIsTheCauseWhereItWasStarvedAndNoLimitWasHit) {
+  sent(1, 101, SIGKILL, 128, 101);
+  counters(1, "/job/w", 1, 0);
+  counters(1, "/job", 1, 0);
+  HostMemory memory;
+  memory.total_bytes = 64 * kGiB;
+  memory.available_bytes = 100 * kMiB;
+  scene.run().samples.back().host = memory;
+  scene.exit_by_signal(101, 1.01, SIGKILL);
+  EXPECT_EQ(only().code, FindingCode::kOomKilledByHost);
+}
+
+TEST_F(ExitsTest, AProcessThatKillsIsNamedAndIsNoOomKiller) {
+  sent(1, 101, SIGKILL, 0, kStranger);
+  counters(1, "/job/w", 1, 1);  // of another process of the group, just then
+  scene.exit_by_signal(101, 1.01, SIGKILL);
+  const Finding finding = only();
+  EXPECT_EQ(finding.code, FindingCode::kKilledBySignal);
+  EXPECT_EQ(finding.confidence, Confidence::kCertain);
+  EXPECT_THAT(finding.message, HasSubstr("process 4242 (slurmstepd) sent"));
+  EXPECT_THAT(finding.alternatives.front().cause, HasSubstr("DLP0501"));
+}
+
+TEST_F(ExitsTest, UnseenSenderButNotTheOomKiller) {
+  hide_signals();
+  scene.exit_by_signal(101, 1.01, SIGKILL);
+  const Verdict verdict = examine();
+  ASSERT_EQ(verdict.findings.size(), 1U);
+  EXPECT_THAT(verdict.findings.front().message, HasSubstr("who sent it could not be seen"));
+  const auto& evidence = verdict.findings.front().evidence;
+  const auto sender = std::ranges::find(evidence, "sender", &Evidence::name);
+  ASSERT_NE(sender, evidence.end());
+  EXPECT_THAT(std::get<std::string>(sender->value), HasSubstr("not seen: "));
+  EXPECT_THAT(verdict.findings.front().alternatives.back().why_not, HasSubstr("stood at 13"));
+  EXPECT_TRUE(verdict.gaps.empty());
+}
+
+TEST_F(ExitsTest, WhereNoCounterWasReadItIsAGap) {
+  hide_signals();
+  scene.run().oom_counters.clear();
+  scene.exit_by_signal(101, 1.01, SIGKILL);
+  const Verdict verdict = examine();
+  ASSERT_EQ(verdict.gaps.size(), 1U);
+  EXPECT_THAT(verdict.gaps.front().what, HasSubstr("OOM killer"));
+}
+
+TEST_F(ExitsTest, WorkersThatTheirOwnTrainerEndsAreNoNews) {
+  for (const int32_t worker : {101, 102, 103}) {
+    const int signal = worker == 101 ? SIGKILL : SIGTERM;
+    sent(1, worker, signal, 0, kTrainer);
+    scene.exit_by_signal(worker, 1.01, signal);
+  }
+  scene.exit_with(kTrainer, 2, 1);
+  EXPECT_EQ(examine(), Verdict());
+}
+
+TEST_F(ExitsTest, UnseenSigtermOfWorkersBelongsToTheEndOfTheTrainer) {
+  hide_signals();
+  for (const int32_t worker : {101, 102})
+    scene.exit_by_signal(worker, 1, SIGTERM);
+  scene.exit_with(kTrainer, 1.2, 1);
+  EXPECT_EQ(examine(), Verdict());
+}
+
+TEST_F(ExitsTest, SigtermFromOutsideIsNews) {
+  sent(1, 101, SIGTERM, 0, kStranger);
+  scene.exit_by_signal(101, 1, SIGTERM);
+  scene.exit_with(kTrainer, 1.5, 1);
+  EXPECT_EQ(only().code, FindingCode::kKilledBySignal);
+}
+
+TEST_F(ExitsTest, AWholeJobThatIsStopped) {
+  for (const int32_t pid : {101, 102, 103, kTrainer}) {
+    sent(1, pid, SIGTERM, 0, kStranger);
+    scene.exit_by_signal(pid, 1.01, SIGTERM);
+  }
+  const Finding finding = only();
+  EXPECT_EQ(finding.code, FindingCode::kKilledBySignal);
+  EXPECT_EQ(finding.processes.size(), 4U);
+  EXPECT_THAT(finding.message, HasSubstr("all 4 processes of the job"));
+  EXPECT_THAT(finding.message, HasSubstr("scheduler"));
+}
+
+TEST_F(ExitsTest, InterruptedByTheUser) {
+  for (const int32_t pid : {101, 102, kTrainer}) {
+    sent(1, pid, SIGINT, 128, 7);
+    scene.exit_by_signal(pid, 1.01, SIGINT);
+  }
+  EXPECT_EQ(examine(), Verdict());
+}
+
+TEST_F(ExitsTest, WhatDlprobePassesOnIsNoNews) {
+  sent(1, kTrainer, SIGTERM, 0, kStranger);
+  scene.run().signals.back().by_dlprobe = true;
+  scene.exit_by_signal(kTrainer, 1.01, SIGTERM);
+  EXPECT_EQ(examine(), Verdict());
+}
+
+TEST_F(ExitsTest, OrphansThatEndLaterAreNoNews) {
+  log(1, kTrainer, false, "/job");
+  scene.exit_by_signal(kTrainer, 1.01, SIGKILL);
+  scene.exit_with(101, 2, 1);
+  scene.exit_by_signal(102, 3, SIGTERM);
+  const Finding finding = only();
+  EXPECT_EQ(finding.processes, std::vector<ProcessKey>{key_of(kTrainer)});
+}
+
+TEST_F(ExitsTest, ACrashNamesTheLibrary) {
+  sent(1, 101, SIGSEGV, 1, 101);
+  scene.run().signals.back().code_file = "/usr/lib/libdecode.so.2";
+  sent(1, 101, SIGSEGV, -6, 101);  // torch's handler raises it again
+  scene.exit_by_signal(101, 1.01, SIGSEGV);
+  scene.exit_with(kTrainer, 1.5, 1);
+  const Finding finding = only();
+  EXPECT_EQ(finding.code, FindingCode::kWorkerCrashed);
+  EXPECT_EQ(finding.confidence, Confidence::kCertain);
+  EXPECT_THAT(finding.message, HasSubstr("SIGSEGV in code of libdecode.so.2"));
+}
+
+TEST_F(ExitsTest, TheKernelLogTellsWhereItCrashed) {
+  KernelLogLine line;
+  line.at = Scene::at(1);
+  line.process = key_of(101);
+  line.text =
+      "python3[101]: segfault at 10 ip 7f sp 7f error 4 in libfoo.so[7f00+10] likely on CPU 1";
+  scene.run().kernel_log.push_back(line);
+  scene.exit_by_signal(101, 1.01, SIGSEGV);
+  EXPECT_THAT(only().message, HasSubstr("in code of libfoo.so"));
+}
+
+TEST_F(ExitsTest, AbortIsACrashAndSomebodysSigsegvIsNot) {
+  sent(1, 101, SIGABRT, -6, 101);
+  scene.exit_by_signal(101, 1.01, SIGABRT);
+  EXPECT_EQ(only().code, FindingCode::kWorkerCrashed);
+  scene.run().signals.clear();
+  scene.run().exits.clear();
+  sent(1, 101, SIGSEGV, 0, kStranger);
+  scene.exit_by_signal(101, 1.01, SIGSEGV);
+  EXPECT_EQ(only().code, FindingCode::kKilledBySignal);
+}
+
+TEST_F(ExitsTest, WorkerThatExitsByItself) {
+  scene.exit_with(101, 1, 3);
+  scene.exit_with(kTrainer, 2, 1);
+  const Finding finding = only();
+  EXPECT_EQ(finding.code, FindingCode::kWorkerExited);
+  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_THAT(finding.message, HasSubstr("code 3"));
+}
+
+TEST_F(ExitsTest, ExitCodesOfAJobThatEndsWellAreANote) {
+  scene.exit_with(101, 1, 3);
+  scene.exit_with(kTrainer, 2, 0);
+  EXPECT_EQ(only().severity, Severity::kInfo);
+}
+
+TEST_F(ExitsTest, ExitCodeZeroCountsWhereTheSiblingsLivedOn) {
+  are_workers_of_torch();
+  scene.exit_with(101, 1, 0);
+  scene.exit_with(102, 6, 0);
+  scene.exit_with(103, 6, 0);
+  scene.exit_with(kTrainer, 6.1, 1);
+  const Finding finding = only();
+  EXPECT_EQ(finding.code, FindingCode::kWorkerExited);
+  EXPECT_EQ(finding.processes, std::vector<ProcessKey>{key_of(101)});
+}
+
+TEST_F(ExitsTest, ExitCodeZeroOfAnyOtherWorkerIsItsOwnBusiness) {
+  scene.exit_with(101, 1, 0);
+  scene.exit_with(102, 6, 0);
+  scene.exit_with(103, 6, 0);
+  scene.exit_with(kTrainer, 6.1, 1);
+  EXPECT_EQ(examine(), Verdict());
+}
+
+TEST_F(ExitsTest, AnExitCodeOfAnyOtherWorkerMayBeAnAnswer) {
+  scene.exit_with(101, 1, 3);
+  scene.exit_with(kTrainer, 1.5, 1);
+  EXPECT_EQ(only().confidence, Confidence::kLikely);
+  are_workers_of_torch();
+  EXPECT_EQ(only().confidence, Confidence::kCertain);
+}
+
+TEST_F(ExitsTest, AReaderThatHasEnoughKillsNobody) {
+  scene.exit_by_signal(kTrainer, 1, SIGPIPE);
+  EXPECT_EQ(examine(), Verdict());
+}
+
+TEST_F(ExitsTest, KeysOfTheTerminalAreTheUsersOwn) {
+  sent(1, kTrainer, SIGQUIT, 128, kTrainer);
+  scene.exit_by_signal(kTrainer, 1, SIGQUIT);
+  EXPECT_EQ(examine(), Verdict());
+  scene.run().signals.back() = {};
+  sent(1, kTrainer, SIGQUIT, 0, kTrainer);  // once more, after a handler
+  EXPECT_EQ(examine(), Verdict());
+  scene.run().signals.back() = {};
+  sent(1, kTrainer, SIGQUIT, 0, kStranger);
+  EXPECT_EQ(only().code, FindingCode::kKilledBySignal);
+}
+
+TEST_F(ExitsTest, WithoutRightsATrainerMayHaveEndedItsWorkers) {
+  hide_signals();
+  scene.exit_by_signal(101, 1, SIGTERM);
+  EXPECT_EQ(examine(), Verdict());  // while it goes on
+  scene.exit_with(kTrainer, 2, 1);
+  EXPECT_EQ(examine(), Verdict());
+  are_workers_of_torch();  // which exit with code 0 if it is their trainer who asks
+  EXPECT_EQ(only().code, FindingCode::kKilledBySignal);
+}
+
+TEST_F(ExitsTest, WithoutRightsAKillIsNoErrorAsLongAsTheTrainerGoesOnOrEndsWell) {
+  hide_signals();
+  scene.exit_by_signal(101, 1, SIGKILL);
+  EXPECT_EQ(only().severity, Severity::kWarning);
+  scene.exit_with(kTrainer, 2, 0);
+  EXPECT_EQ(examine().findings, std::vector<Finding>());
+  scene.run().exits.back().wait_status = 256;
+  EXPECT_EQ(only().severity, Severity::kError);
+}
+
+TEST_F(ExitsTest, SigxfszInItsOwnNameIsThatOfTheLimit) {
+  sent(1, 101, SIGXFSZ, 0, 101);
+  scene.exit_by_signal(101, 1, SIGXFSZ);
+  scene.exit_with(kTrainer, 1.2, 1);
+  ProcessInfo& worker = *std::ranges::find(scene.run().processes, key_of(101), &ProcessInfo::key);
+  worker.file_size_limit = Limit{.soft = 4096, .hard = std::nullopt};
+  EXPECT_THAT(only().message, HasSubstr("RLIMIT_FSIZE"));
+  EXPECT_EQ(only().confidence, Confidence::kCertain);
+  worker.file_size_limit = Limit{};  // unlimited
+  EXPECT_THAT(examine().findings.empty() ? "" : only().message, Not(HasSubstr("RLIMIT_FSIZE")));
+}
+
+TEST_F(ExitsTest, ExitCodeZeroCountsWhereTheSiblingsAreEndedAtOnce) {
+  are_workers_of_torch();
+  scene.exit_with(101, 1, 0);
+  for (const int32_t worker : {102, 103}) {
+    sent(1.1, worker, SIGTERM, 0, kTrainer);
+    scene.exit_with(worker, 1.1, 0);
+  }
+  scene.exit_with(kTrainer, 1.5, 1);
+  EXPECT_EQ(only().code, FindingCode::kWorkerExited);
+  // With PyTorch's handler a worker that is told to end exits with 0, too.
+  sent(0.9, 101, SIGTERM, 0, kTrainer);
+  EXPECT_EQ(examine(), Verdict());
+}
+
+TEST_F(ExitsTest, AWorkerThatIsSlowToEndIsEndedLater) {
+  scene.exit_with(101, 1, 0);
+  sent(6.1, 102, SIGTERM, 0, kTrainer);
+  scene.exit_by_signal(102, 6.1, SIGTERM);
+  scene.exit_with(103, 1, 0);
+  scene.exit_with(kTrainer, 9.2, 1);
+  EXPECT_EQ(examine(), Verdict());
+}
+
+TEST_F(ExitsTest, WorkersThatEndTogetherAreNoNewsEvenIfTheTrainerFailsLater) {
+  for (const int32_t worker : {101, 102, 103})
+    scene.exit_with(worker, 1, 0);
+  scene.exit_with(kTrainer, 4, 1);
+  EXPECT_EQ(examine(), Verdict());
+}
+
+TEST_F(ExitsTest, OtherChildrenMayFail) {
+  scene.process(200, Role::kOther);
+  scene.exit_with(200, 1, 7);
+  scene.process(201, Role::kOther);
+  scene.exit_by_signal(201, 1, SIGSEGV);
+  EXPECT_EQ(examine(), Verdict());
+}
+
+TEST_F(ExitsTest, AnOomKillOfAnotherChildIsAWarning) {
+  scene.process(200, Role::kOther);
+  log(1, 200, false, "/job");
+  scene.exit_by_signal(200, 1.01, SIGKILL);
+  EXPECT_EQ(only().severity, Severity::kWarning);
+}
+
+TEST_F(ExitsTest, HangUp) {
+  for (const int32_t pid : {kTrainer, 101}) {
+    sent(1, pid, SIGHUP, 128, 7);
+    scene.exit_by_signal(pid, 1.01, SIGHUP);
+  }
+  const Finding finding = only();
+  EXPECT_EQ(finding.code, FindingCode::kSessionHangup);
+  EXPECT_EQ(finding.confidence, Confidence::kCertain);
+}
+
+TEST_F(ExitsTest, AShellThatPassesTheHangUpOnIsOneAStrangerIsNot) {
+  scene.run().processes.front().session = kStranger;
+  sent(1, kTrainer, SIGHUP, 0, kStranger);
+  scene.exit_by_signal(kTrainer, 1.01, SIGHUP);
+  EXPECT_EQ(only().code, FindingCode::kSessionHangup);
+  scene.run().processes.front().session = 1;
+  EXPECT_EQ(only().code, FindingCode::kKilledBySignal);
+}
+
+TEST_F(ExitsTest, CpuTimeLimit) {
+  for (ProcessInfo& process : scene.run().processes)
+    process.cpu_time_limit = Limit{.soft = 10, .hard = 10};
+  scene.cpu_ticks = 950;
+  scene.run().samples.clear();
+  scene.sample(0.9, 0);
+  for (ProcessSample& process : scene.run().samples.back().processes)
+    process.rss_bytes = kMiB;
+  sent(1, 101, SIGKILL, 128, 101);
+  scene.exit_by_signal(101, 1.01, SIGKILL);
+  const Finding finding = only();
+  EXPECT_EQ(finding.code, FindingCode::kKilledBySignal);
+  EXPECT_THAT(finding.message, HasSubstr("CPU time limit of 10 s"));
+}
+
+TEST_F(ExitsTest, BusErrors) {
+  sent(1, 101, SIGBUS, 2, 101);
+  scene.exit_by_signal(101, 1.01, SIGBUS);
+  EXPECT_EQ(only().code, FindingCode::kBusErrorOnFileMapping);
+  EXPECT_EQ(only().confidence, Confidence::kLikely);
+  scene.run().signals.front().code = 4;  // BUS_MCEERR_AR
+  EXPECT_EQ(only().code, FindingCode::kWorkerCrashed);
+  EXPECT_THAT(only().message, HasSubstr("memory is broken"));
+}
+
+TEST_F(ExitsTest, WhatAnotherFindingExplainsIsLeftToIt) {
+  scene.exit_by_signal(101, 1.01, SIGBUS);
+  Finding full;
+  full.code = FindingCode::kShmExhausted;
+  full.processes = {key_of(101)};
+  full.runs = {0};
+  EXPECT_EQ(examine({full}), Verdict());
+  full.processes = {key_of(102)};
+  EXPECT_EQ(examine({full}).findings.size(), 1U);
+}
+
+TEST_F(ExitsTest, AProcessThatSomebodyWaitsForIsNotExplainedByTheWait) {
+  scene.exit_by_signal(101, 1.01, SIGSEGV);
+  Finding waits;
+  waits.code = FindingCode::kLockHolderDead;
+  waits.processes = {key_of(101)};
+  EXPECT_EQ(examine({waits}).findings.size(), 1U);
+}
+
+TEST_F(ExitsTest, AnEndThatNobodySawIsSaid) {
+  scene.exit_by_signal(101, 1, 0);
+  scene.run().exits.back().wait_status = os_failure("PIDFD_GET_INFO", ENOTTY);
+  const Verdict verdict = examine();
+  EXPECT_TRUE(verdict.findings.empty());
+  ASSERT_EQ(verdict.limits.size(), 1U);
+  EXPECT_THAT(verdict.limits.front().what, HasSubstr("worker 101"));
+}
+
+}  // namespace
+}  // namespace dlprobe

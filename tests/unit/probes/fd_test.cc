@@ -1,0 +1,388 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <csignal>
+#include <functional>
+
+#include "probes/fd_growth.h"
+#include "tests/unit/probes/scene.h"
+
+namespace dlprobe {
+namespace {
+
+constexpr int32_t kWorker = 101;
+
+/// How many of the kind in question a process has at that second.
+using Count = std::function<double(int32_t pid, double at_s)>;
+
+/// A trainer and two workers with a limit of 256, whose descriptors a test tells of.
+class Fd : public testing::Test {
+ protected:
+  Fd() { set_limit(256); }
+
+  void set_limit(uint64_t soft) {
+    for (ProcessInfo& process : scene_.run().processes)
+      process.open_files_limit = Limit{.soft = soft, .hard = 1'048'576};
+  }
+
+  /// Samples at 10 Hz from `from_s` to `to_s`: a process has 20 descriptors of its own, and of
+  /// `kind` as many as `count` says for that second.
+  void watch(double from_s, double to_s, FdKind kind, const Count& count) {
+    for (int tick = static_cast<int>(from_s * 10); tick <= static_cast<int>(to_s * 10); ++tick) {
+      const double at_s = tick / 10.0;
+      scene_.cpu_ticks += busy_ ? 10 : 0;
+      scene_.sample(at_s, kMiB);
+      for (ProcessSample& sample : scene_.run().samples.back().processes) {
+        FdKinds kinds;
+        kinds[FdKind::kPipe] = 20;
+        kinds[kind] += static_cast<uint64_t>(count(sample.key.pid, at_s));
+        sample.fd_count = kinds.total();
+        if (tick % 10 == 0 || tick == static_cast<int>(to_s * 10)) sample.fds = kinds;
+      }
+    }
+  }
+  Verdict examine() const { return find_probe("fd")->examine(scene_.recording); }
+
+  Scene scene_;
+  bool busy_ = true;
+};
+
+/// So many per second in that process from the beginning, up to `most`; none in the others.
+Count climbs(int32_t pid, double per_second, double most) {
+  return [=](int32_t other, double at_s) {
+    return other == pid ? std::min(per_second * at_s, most) : 0.0;
+  };
+}
+
+TEST_F(Fd, AWorkerThatLeaksUpToItsLimitIsTheCauseOfTheFailure) {
+  watch(0, 5, FdKind::kFile, climbs(kWorker, 50, 236));
+  scene_.exit_with(Scene::kTrainerPid, 5.2, 1);
+  const Verdict verdict = examine();
+  ASSERT_EQ(verdict.findings.size(), 2U);
+  const Finding& leak = verdict.findings[0];
+  EXPECT_EQ(leak.code, FindingCode::kFdLeakInWorker);
+  EXPECT_EQ(leak.severity, Severity::kError);
+  EXPECT_EQ(leak.confidence, Confidence::kCertain);
+  EXPECT_EQ(text(leak, "kind"), "file");
+  EXPECT_EQ(leak.processes, std::vector{key_of(kWorker)});
+  const Finding& exhausted = verdict.findings[1];
+  EXPECT_EQ(exhausted.code, FindingCode::kFdExhausted);
+  EXPECT_EQ(exhausted.confidence, Confidence::kCertain);
+  EXPECT_EQ(exhausted.consequence_of, FindingCode::kFdLeakInWorker);
+  EXPECT_EQ(number(exhausted, "descriptors"), 256);
+  EXPECT_EQ(number(exhausted, "of_kind"), 236);
+  EXPECT_TRUE(verdict.gaps.empty());
+}
+
+TEST_F(Fd, TheSameLeakFarFromTheLimitIsNoError) {
+  set_limit(65'536);
+  watch(0, 5, FdKind::kFile, climbs(kWorker, 50, 1e9));
+  EXPECT_TRUE(examine().findings.empty());
+}
+
+TEST_F(Fd, ALeakIsForetoldOnceItIsSure) {
+  set_limit(1024);
+  watch(0, 30, FdKind::kSocket, climbs(kWorker, 20, 1e9));
+  const auto leak = find(examine(), FindingCode::kFdLeakInWorker);
+  ASSERT_TRUE(leak);
+  EXPECT_EQ(leak->severity, Severity::kError);
+  EXPECT_EQ(leak->confidence, Confidence::kLikely);
+  EXPECT_EQ(text(*leak, "kind"), "socket");
+  EXPECT_FALSE(find(examine(), FindingCode::kFdExhausted));
+}
+
+TEST_F(Fd, ASlowLeakIsNoErrorYet) {
+  set_limit(65'536);
+  watch(0, 200, FdKind::kSocket, climbs(kWorker, 1, 1e9));
+  const auto leak = find(examine(), FindingCode::kFdLeakInWorker);
+  ASSERT_TRUE(leak);
+  EXPECT_EQ(leak->severity, Severity::kWarning);
+  set_limit(100'000'000);
+  EXPECT_EQ(find(examine(), FindingCode::kFdLeakInWorker)->severity, Severity::kInfo);
+}
+
+TEST_F(Fd, WorkersThatLeakAlikeAreOneFinding) {
+  watch(0, 5, FdKind::kFile, [](int32_t pid, double at_s) {
+    return pid == Scene::kTrainerPid ? 0 : std::min(50 * at_s, 236.0);
+  });
+  scene_.exit_with(Scene::kTrainerPid, 5.2, 1);
+  const Verdict verdict = examine();
+  EXPECT_EQ(verdict.findings.size(), 2U);
+  EXPECT_EQ(find(verdict, FindingCode::kFdLeakInWorker)->processes.size(), 2U);
+}
+
+TEST_F(Fd, BatchesThatTheTrainerKeeps) {
+  watch(0, 5, FdKind::kSegment, [](int32_t pid, double at_s) {
+    return pid == Scene::kTrainerPid ? std::min(50 * at_s, 236.0) : 4.0;
+  });
+  scene_.exit_with(Scene::kTrainerPid, 5.2, 1);
+  const Verdict verdict = examine();
+  ASSERT_EQ(verdict.findings.size(), 2U);
+  EXPECT_EQ(verdict.findings[0].code, FindingCode::kBatchesKeptByConsumer);
+  EXPECT_EQ(verdict.findings[0].confidence, Confidence::kCertain);
+  EXPECT_EQ(verdict.findings[1].code, FindingCode::kFdExhausted);
+  EXPECT_EQ(verdict.findings[1].consequence_of, FindingCode::kBatchesKeptByConsumer);
+}
+
+TEST_F(Fd, BatchesThatTheTrainerKeepsFasterThanItsClimbCanBeSeen) {
+  watch(0, 0.4, FdKind::kSegment, [](int32_t pid, double at_s) {
+    return pid == Scene::kTrainerPid ? (at_s < 0.2 ? 0.0 : 236.0) : 4.0;
+  });
+  scene_.exit_with(Scene::kTrainerPid, 0.5, 1);
+  EXPECT_EQ(examine().findings.at(0).code, FindingCode::kBatchesKeptByConsumer);
+}
+
+// What the workers have in flight for a trainer that is late.
+TEST_F(Fd, TooLowALimitForWhatIsInFlight) {
+  set_limit(64);
+  watch(0, 0.4, FdKind::kSegment,
+        [](int32_t pid, double) { return pid == Scene::kTrainerPid ? 2.0 : 42.0; });
+  scene_.exit_with(Scene::kTrainerPid, 0.5, 1);
+  const Verdict verdict = examine();
+  ASSERT_EQ(verdict.findings.size(), 2U);
+  EXPECT_EQ(verdict.findings[0].code, FindingCode::kFdLimitTooLow);
+  EXPECT_EQ(verdict.findings[0].confidence, Confidence::kLikely);
+  EXPECT_EQ(verdict.findings[1].code, FindingCode::kFdExhausted);
+}
+
+// The leaking process ends with its job at `end_s`, and closes all a moment before.
+Count climbs_until(int32_t pid, double per_second, double end_s) {
+  return [=](int32_t other, double at_s) {
+    return other == pid && at_s <= end_s ? per_second * at_s : 0.0;
+  };
+}
+
+TEST_F(Fd, ALeakOfAJobThatEndedBeforeItsLimitIsAWarning) {
+  for (const int32_t pid : {kWorker, Scene::kTrainerPid}) {
+    SCOPED_TRACE(pid);
+    scene_ = Scene();
+    set_limit(512);
+    scene_.exit_with(kWorker, 20.3, 0);
+    scene_.exit_with(Scene::kTrainerPid, 20.7, 0);
+    watch(0, 22, FdKind::kFile, climbs_until(pid, 23, 20.1));
+    const Verdict verdict = examine();
+    ASSERT_EQ(verdict.findings.size(), 1U);
+    EXPECT_EQ(verdict.findings[0].code, FindingCode::kFdLeakInWorker);
+    EXPECT_EQ(verdict.findings[0].severity, Severity::kWarning);
+    EXPECT_THAT(verdict.findings[0].message,
+                testing::HasSubstr("; when it ended, its limit of 512 was"));
+  }
+}
+
+TEST_F(Fd, BatchesThatWereKeptToTheEndOfTheJob) {
+  set_limit(65'536);
+  scene_.exit_with(Scene::kTrainerPid, 165.5, 0);
+  watch(0, 166, FdKind::kSegment, [](int32_t pid, double at_s) {
+    if (pid != Scene::kTrainerPid) return 4.0;
+    return at_s <= 165 ? 10 * at_s : 0.0;
+  });
+  const auto kept = find(examine(), FindingCode::kBatchesKeptByConsumer);
+  ASSERT_TRUE(kept);
+  EXPECT_EQ(kept->severity, Severity::kWarning);
+}
+
+TEST_F(Fd, WhatAJobThatEndedHadClosedBeforeIsNoLeak) {
+  const std::vector<std::pair<const char*, Count>> all = {
+      {"closed long before the end",
+       [](int32_t pid, double at_s) { return pid == kWorker && at_s < 13 ? 17 * at_s : 0.0; }},
+      {"epochs",
+       [](int32_t pid, double at_s) { return pid == kWorker ? 20 * std::fmod(at_s, 10.5) : 0.0; }},
+      {"a cache that is full", climbs(kWorker, 23, 64)},
+  };
+  for (const auto& [name, count] : all) {
+    scene_ = Scene();
+    set_limit(256);
+    scene_.exit_with(kWorker, 20.3, 0);
+    watch(0, 22, FdKind::kFile, count);
+    EXPECT_FALSE(find(examine(), FindingCode::kFdLeakInWorker)) << name;
+  }
+}
+
+TEST_F(Fd, AProcessAtItsLimitThatStandsStill) {
+  busy_ = false;
+  watch(0, 8, FdKind::kFile, [](int32_t pid, double) { return pid == kWorker ? 234.0 : 0.0; });
+  const auto exhausted = find(examine(), FindingCode::kFdExhausted);
+  ASSERT_TRUE(exhausted);
+  EXPECT_EQ(exhausted->severity, Severity::kError);
+  EXPECT_EQ(exhausted->confidence, Confidence::kLikely);
+  EXPECT_THAT(exhausted->message, testing::HasSubstr("234 of them files, and nothing"));
+  EXPECT_FALSE(find(examine(), FindingCode::kFdLeakInWorker));
+}
+
+TEST_F(Fd, AMomentAtTheLimitIsAWarning) {
+  watch(0, 4, FdKind::kFile, [](int32_t pid, double at_s) {
+    return pid == kWorker && at_s > 2 && at_s < 2.3 ? 236.0 : 0.0;
+  });
+  const auto exhausted = find(examine(), FindingCode::kFdExhausted);
+  ASSERT_TRUE(exhausted);
+  EXPECT_EQ(exhausted->severity, Severity::kWarning);
+}
+
+TEST_F(Fd, AFailureFarFromTheLimitIsNotTheDescriptors) {
+  watch(0, 5, FdKind::kFile, climbs(kWorker, 20, 1e9));
+  scene_.exit_with(Scene::kTrainerPid, 5.2, 1);
+  EXPECT_TRUE(examine().findings.empty());
+}
+
+TEST_F(Fd, AWorkerThatItsTrainerEndsDidNotFail) {
+  watch(0, 4, FdKind::kFile,
+        [](int32_t pid, double at_s) { return pid == kWorker && at_s > 3.8 ? 236.0 : 0.0; });
+  scene_.exit_by_signal(kWorker, 4.1, SIGTERM);
+  EXPECT_FALSE(has_error(examine()));
+}
+
+struct Harmless {
+  const char* name;
+  FdKind kind;
+  Count count;
+};
+class HarmlessSeries : public Fd {};
+
+// Each with a limit that a leak of the same slope would reach within minutes.
+TEST_F(HarmlessSeries, AreSilent) {
+  const std::vector<Harmless> all = {
+      {"a cache with a bound", FdKind::kFile,
+       [](int32_t pid, double at_s) {
+         return pid == Scene::kTrainerPid ? 0.0 : std::min(64.0, 10 * at_s);
+       }},
+      {"a backlog of prefetched batches", FdKind::kSegment,
+       [](int32_t pid, double at_s) {
+         return pid == Scene::kTrainerPid ? 4.0 : std::min(120.0, 8 * at_s);
+       }},
+      {"bursts", FdKind::kSegment,
+       [](int32_t pid, double at_s) {
+         return pid == Scene::kTrainerPid ? 100 * (at_s / 7 - static_cast<int>(at_s / 7)) : 4.0;
+       }},
+      {"start-up", FdKind::kFile,
+       [](int32_t, double at_s) { return at_s < 3 ? 40 * at_s : 120.0; }},
+      {"opened and closed", FdKind::kSocket,
+       [](int32_t, double at_s) { return static_cast<int>(at_s * 10) % 3 * 40.0; }},
+      {"epochs", FdKind::kFile,
+       [](int32_t, double at_s) { return 5 * (at_s / 20 - static_cast<int>(at_s / 20)) * 20; }},
+  };
+  for (const Harmless& each : all) {
+    SCOPED_TRACE(each.name);
+    for (const double until : {5.0, 12.0, 30.0, 150.0}) {
+      scene_ = Scene();
+      set_limit(256);
+      watch(0, until, each.kind, each.count);
+      const Verdict verdict = examine();
+      EXPECT_TRUE(verdict.findings.empty())
+          << until << " s: " << (verdict.findings.empty() ? "" : verdict.findings[0].message);
+    }
+  }
+}
+
+TEST_F(Fd, ThePlanIsHeldAgainstTheLimitBeforeTheStart) {
+  LoaderPlan plan;
+  plan.workers = 16;
+  plan.prefetch_factor = 8;
+  scene_.plan(plan, /*preflight=*/true);
+  scene_.run().begin.open_files_limit = Limit{.soft = 256, .hard = 4096};
+  const Verdict verdict = examine();
+  ASSERT_EQ(verdict.findings.size(), 1U);
+  EXPECT_EQ(verdict.findings[0].code, FindingCode::kFdLimitTooLow);
+  EXPECT_EQ(verdict.findings[0].severity, Severity::kError);
+  EXPECT_EQ(number(verdict.findings[0], "forecast"), 8 + 64 + (16 * 8 + 2) * 2);
+  EXPECT_EQ(number(verdict.findings[0], "forecast_file_descriptor"), 332);
+  EXPECT_EQ(number(verdict.findings[0], "forecast_file_system"), 8 + 64 + 16);
+  EXPECT_TRUE(verdict.gaps.empty());
+  scene_.run().begin.open_files_limit = Limit{.soft = 400, .hard = 4096};
+  EXPECT_EQ(examine().findings.at(0).severity, Severity::kWarning);
+  scene_.run().begin.open_files_limit = Limit{.soft = 1024, .hard = 4096};
+  EXPECT_TRUE(examine().findings.empty());
+}
+
+TEST_F(Fd, UnderFileSystemTheSamePlanFits) {
+  LoaderPlan plan;
+  plan.workers = 16;
+  plan.prefetch_factor = 8;
+  plan.sharing_strategy = SharingStrategy::kFileSystem;
+  scene_.plan(plan, /*preflight=*/true);
+  scene_.run().begin.open_files_limit = Limit{.soft = 256, .hard = 4096};
+  EXPECT_TRUE(examine().findings.empty());
+}
+
+TEST_F(Fd, TheRemedyFitsTheHardLimit) {
+  set_limit(256);
+  watch(0, 5, FdKind::kFile, climbs(kWorker, 50, 236));
+  scene_.exit_with(Scene::kTrainerPid, 5.2, 1);
+  EXPECT_EQ(find(examine(), FindingCode::kFdExhausted)->remedies.at(0).commands.at(0),
+            "ulimit -n 1024");
+  for (ProcessInfo& process : scene_.run().processes)
+    process.open_files_limit = Limit{.soft = 256, .hard = 256};
+  EXPECT_EQ(find(examine(), FindingCode::kFdExhausted)->remedies.at(0).commands.at(0),
+            "* hard nofile 1024");
+}
+
+TEST_F(Fd, MappingsAtTheKernelsLimit) {
+  scene_.recording.header.host.max_map_count = 65'530;
+  watch(0, 3, FdKind::kFile, climbs(kWorker, 0, 0));
+  scene_.run().samples.back().processes[0].map_count = uint64_t{65'531};
+  scene_.exit_with(Scene::kTrainerPid, 5, 1);
+  const auto finding = find(examine(), FindingCode::kMemoryMapLimitReached);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->confidence, Confidence::kCertain);
+  EXPECT_EQ(finding->severity, Severity::kError);
+  scene_.run().samples.back().processes[0].map_count = uint64_t{55'000};
+  EXPECT_EQ(find(examine(), FindingCode::kMemoryMapLimitReached)->severity, Severity::kWarning);
+  scene_.run().samples.back().processes[0].map_count = uint64_t{50'000};
+  EXPECT_FALSE(find(examine(), FindingCode::kMemoryMapLimitReached));
+}
+
+TEST_F(Fd, WhatCouldNotBeSeenIsAGap) {
+  EXPECT_EQ(examine().gaps.size(), 1U);  // never counted
+  watch(0, 3, FdKind::kFile, climbs(kWorker, 0, 0));
+  EXPECT_TRUE(examine().gaps.empty());
+  scene_.run().samples.back().processes[1].fds =
+      Observed<FdKinds>(os_failure("list /proc/101/fd", EACCES));
+  const Verdict verdict = examine();
+  ASSERT_EQ(verdict.gaps.size(), 1U);
+  EXPECT_EQ(verdict.gaps[0].what, "descriptors of worker 101");
+  EXPECT_TRUE(verdict.findings.empty());
+}
+
+TEST_F(Fd, WithoutALimitNothingIsAtIt) {
+  for (ProcessInfo& process : scene_.run().processes)
+    process.open_files_limit = Limit{};
+  watch(0, 5, FdKind::kFile, climbs(kWorker, 50, 236));
+  scene_.exit_with(Scene::kTrainerPid, 5.2, 1);
+  EXPECT_TRUE(examine().findings.empty());
+}
+
+std::vector<CountAt> series(double seconds, const std::function<double(double)>& value) {
+  std::vector<CountAt> counts;
+  for (double at = 0; at <= seconds; at += 0.1)
+    counts.push_back({.at = Scene::at(at), .count = static_cast<uint64_t>(value(at))});
+  return counts;
+}
+
+TEST(SteadyGrowth, HasTheSlope) {
+  const auto counts = series(12, [](double at) { return 100 + 7 * at; });
+  const auto growth = steady_growth(counts, counts.back().at, 12 * kSecond);
+  ASSERT_TRUE(growth);
+  EXPECT_NEAR(growth->per_second, 7, 0.2);
+  EXPECT_EQ(growth->first, 100U);
+}
+
+TEST(SteadyGrowth, IsNoStepNoPlateauAndNoFall) {
+  const auto none = [](const std::function<double(double)>& value) {
+    const auto counts = series(12, value);
+    return !steady_growth(counts, counts.back().at, 12 * kSecond);
+  };
+  EXPECT_TRUE(none([](double at) { return at < 6 ? 10 : 100; }));
+  EXPECT_TRUE(none([](double at) { return std::min(100.0, 20 * at); }));
+  EXPECT_TRUE(none([](double at) { return 1000 - 10 * at; }));
+  EXPECT_TRUE(none([](double) { return 10; }));
+  EXPECT_TRUE(none([](double at) { return static_cast<int>(at * 10) % 4 * 30; }));
+}
+
+TEST(SteadyGrowth, NeedsPointsInEachPart) {
+  const std::vector<CountAt> sparse = {{Scene::at(0), 1}, {Scene::at(1), 9}, {Scene::at(12), 80}};
+  EXPECT_FALSE(steady_growth(sparse, sparse.back().at, 12 * kSecond));
+  EXPECT_FALSE(steady_growth({}, 0, kSecond));
+}
+
+}  // namespace
+}  // namespace dlprobe

@@ -1,0 +1,743 @@
+// DLP0504 to DLP0508, and what cannot be said.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+
+#include "tests/unit/probes/scene.h"
+
+namespace dlprobe {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+constexpr double kMi = 1 << 20;
+
+/// What a process has at one moment, in MiB; pss below 0: not read.
+struct Has {
+  double anon = 100;
+  double shared = 20;
+  double swap = 0;
+  double pss_anon = -1;
+  double private_part = 0;
+  double pss_other = 0;
+  double faults = 0;
+  uint64_t major_faults = 0;
+  bool in_write = false;
+};
+
+uint64_t bytes(double mebi) {
+  return static_cast<uint64_t>(mebi * kMi);
+}
+
+/// A job with a trainer (100) and workers (101 ...), sampled at 10 Hz.
+class Job {
+ public:
+  explicit Job(int workers) {
+    recording.header.host.machine = "x86_64";
+    recording.runs.emplace_back();
+    run().begin.subject = SubjectKind::kCommand;
+    run().begin.at = Scene::at(0);
+    for (int pid = Scene::kTrainerPid; pid <= Scene::kTrainerPid + workers; ++pid) {
+      ProcessInfo info;
+      info.key = key_of(pid);
+      info.role = pid == Scene::kTrainerPid ? Role::kTrainer : Role::kWorker;
+      run().processes.push_back(std::move(info));
+    }
+  }
+
+  Recording recording;
+  Run& run() { return recording.runs.back(); }
+
+  std::function<Has(int32_t pid, double t)> has = [](int32_t, double) { return Has{}; };
+  std::function<void(double t, HostMemory&)> host = [](double, HostMemory&) {};
+  std::function<void(double t, CgroupMemory&)> cgroup;  // none: not read
+  bool reads_host = true;
+  std::function<bool(int32_t pid, double t)> lives = [](int32_t, double) { return true; };
+
+  Verdict watch(double seconds) {
+    for (int tick = 0; tick <= static_cast<int>(seconds * 10); ++tick)
+      sample(tick / 10.0, tick % 10 == 0);
+    return find_probe("memory")->examine(recording);
+  }
+
+ private:
+  void sample(double t, bool is_second) {
+    Sample sample;
+    sample.at = Scene::at(t);
+    for (const ProcessInfo& info : run().processes) {
+      if (!lives(info.key.pid, t)) continue;
+      const Has now = has(info.key.pid, t);
+      ProcessSample process;
+      process.key = info.key;
+      process.state = 'S';
+      process.rss_bytes = bytes(now.anon + now.shared);
+      process.rss_shared_bytes = bytes(now.shared);
+      process.minor_faults = bytes(now.faults) / 4096;
+      process.major_faults = now.major_faults;
+      if (is_second) {
+        process.swap_bytes = bytes(now.swap);
+        if (now.pss_anon >= 0) {
+          process.pss_bytes = bytes(now.pss_anon + now.pss_other);
+          process.pss_anon_bytes = bytes(now.pss_anon);
+          process.private_bytes = bytes(now.private_part);
+        }
+        ThreadWait wait = {.tid = info.key.pid, .syscall = now.in_write ? 1 : 7};
+        process.waits = std::vector<ThreadWait>{wait};
+      }
+      sample.processes.push_back(std::move(process));
+    }
+    if (reads_host && is_second) {
+      HostMemory memory;
+      memory.total_bytes = 64 * kGiB;
+      memory.available_bytes = 32 * kGiB;
+      host(t, memory);
+      sample.host = memory;
+    }
+    if (cgroup) {
+      CgroupMemory memory;
+      memory.version = 2;
+      memory.path = "/job";
+      cgroup(t, memory);
+      sample.cgroup = memory;
+    }
+    run().samples.push_back(std::move(sample));
+  }
+};
+
+// Three processes share 200 MiB; each worker copies it in `seconds`.
+Has copying(int32_t pid, double t, double seconds) {
+  const double done = std::min(t / seconds, 1.0);
+  const double share = 200.0 / 3;
+  Has now = {.anon = 200, .pss_anon = share + (200 - share) * done};
+  if (pid != Scene::kTrainerPid) now.faults = 200 * done;
+  return now;
+}
+
+TEST(CopyOnWriteGrowth, IsFoundInSecondsAndSaysHowFarItCanGo) {
+  Job job(2);
+  job.has = [](int32_t pid, double t) { return copying(pid, t, 16); };
+  const Verdict verdict = job.watch(8);
+  const auto finding = find(verdict, FindingCode::kCopyOnWriteGrowth);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kWarning);
+  EXPECT_EQ(finding->confidence, Confidence::kCertain);
+  EXPECT_EQ(finding->processes.size(), 3U);
+  EXPECT_NEAR(static_cast<double>(number(*finding, "copied")), 200 * kMi, kMi);
+  EXPECT_NEAR(static_cast<double>(number(*finding, "still_shared")), 200 * kMi, kMi);
+  EXPECT_EQ(number(*finding, "growth_of_resident_anonymous_memory"), 0);
+  EXPECT_THAT(finding->message, HasSubstr("copied 200.0 MiB"));
+  EXPECT_EQ(verdict.findings.size(), 1U);
+}
+
+TEST(CopyOnWriteGrowth, IsAnErrorWhereTheRestDoesNotFit) {
+  Job job(2);
+  job.has = [](int32_t pid, double t) { return copying(pid, t, 16); };
+  job.cgroup = [](double, CgroupMemory& group) {
+    group.limit_bytes = bytes(1000);
+    group.used_bytes = bytes(850);
+  };
+  const auto finding = find(job.watch(8), FindingCode::kCopyOnWriteGrowth);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kError);
+  EXPECT_THAT(finding->message, HasSubstr("150.0 MiB left"));
+}
+
+TEST(CopyOnWriteGrowth, OneLookAtAWorkerIsEnoughIfItWasSeenFromItsBirth) {
+  Job job(2);
+  job.recording.header.host.ticks_per_second = 100;
+  for (ProcessInfo& process : job.run().processes) {
+    const bool is_worker = process.role == Role::kWorker;
+    process.key.start_ticks = is_worker ? 200 : 100;  // worker: 1 s into the run
+  }
+  job.lives = [](int32_t pid, double t) { return pid == Scene::kTrainerPid || t >= 1; };
+  const auto one_look = [](double given_back) {
+    return [given_back](int32_t pid, double t) {
+      Has now = copying(pid, t - 1, 16);
+      if (pid == Scene::kTrainerPid || t != 7) now.pss_anon = -1;
+      if (pid == Scene::kTrainerPid && t >= 5) now.anon -= given_back;
+      now.private_part = now.faults;
+      return now;
+    };
+  };
+  job.has = one_look(0);
+  const auto finding = find(job.watch(8), FindingCode::kCopyOnWriteGrowth);
+  ASSERT_TRUE(finding);
+  EXPECT_NEAR(static_cast<double>(number(*finding, "copied")), 150 * kMi, kMi);
+  EXPECT_EQ(finding->processes.size(), 2U);
+  job.run().samples.clear();
+  job.has = one_look(100);
+  EXPECT_FALSE(find(job.watch(8), FindingCode::kCopyOnWriteGrowth))
+      << "pages are the workers' own because the trainer let go of them";
+  job.run().samples.clear();
+  job.has = [=](int32_t pid, double t) {
+    Has now = one_look(0)(pid, t);
+    now.pss_other = now.private_part;
+    return now;
+  };
+  EXPECT_FALSE(find(job.watch(8), FindingCode::kCopyOnWriteGrowth))
+      << "what is the workers' own is shared memory that nobody else has mapped yet";
+}
+
+TEST(CopyOnWriteGrowth, TheCgroupTellsWhereProcessesCannotBeRead) {
+  Job job(2);
+  const auto copied = [](double t) { return 400 * std::min(t / 16, 1.0); };
+  job.has = [](int32_t pid, double t) {
+    Has now = copying(pid, t, 16);
+    now.pss_anon = -1;
+    return now;
+  };
+  job.cgroup = [&](double t, CgroupMemory& group) { group.anon_bytes = bytes(200 + copied(t)); };
+  const auto finding = find(job.watch(8), FindingCode::kCopyOnWriteGrowth);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->confidence, Confidence::kLikely);
+  EXPECT_NEAR(static_cast<double>(number(*finding, "copied")), 200 * kMi, kMi);
+}
+
+TEST(CopyOnWriteGrowth, AGroupThatHoldsOthersTellsNothing) {
+  Job job(2);
+  job.has = [](int32_t pid, double t) {
+    Has now = copying(pid, t, 16);
+    now.pss_anon = -1;
+    return now;
+  };
+  job.cgroup = [](double t, CgroupMemory& group) { group.anon_bytes = bytes(5000 + 25 * t); };
+  EXPECT_FALSE(find(job.watch(8), FindingCode::kCopyOnWriteGrowth));
+}
+
+// Three processes that share 200 MiB, so 600 in sum: what others of the group take may hide there.
+bool is_copying_by_group(const std::string& path, double pss_anon) {
+  Job job(2);
+  job.has = [&](int32_t, double t) {
+    return Has{.anon = 200, .pss_anon = pss_anon, .faults = 50 * t};
+  };
+  job.cgroup = [&](double t, CgroupMemory& memory) {
+    memory.path = path;
+    memory.anon_bytes = bytes(200 + 10 * t);
+  };
+  return find(job.watch(8), FindingCode::kCopyOnWriteGrowth).has_value();
+}
+
+TEST(CopyOnWriteGrowth, GrowthOfOthersInTheGroupIsNotTakenForCopies) {
+  constexpr double kNotRead = -1;
+  EXPECT_TRUE(is_copying_by_group("/job", kNotRead));
+  EXPECT_FALSE(is_copying_by_group("/", kNotRead)) << "everybody's group";
+  EXPECT_FALSE(is_copying_by_group("/job", 67)) << "each process says that it copies nothing";
+}
+
+TEST(CopyOnWriteGrowth, IsNotSaidOfTheHealthy) {
+  struct Twin {
+    std::string name;
+    std::function<Has(int32_t, double)> has;
+  };
+  const std::vector<Twin> twins = {
+      {"nothing is copied", [](int32_t, double) { return Has{.anon = 200, .pss_anon = 67}; }},
+      {"the interpreter's own pages",
+       [](int32_t pid, double t) {
+         Has now = copying(pid, t, 16);
+         now.pss_anon = 67 + (now.pss_anon - 67) / 15;
+         return now;
+       }},
+      {"new memory",
+       [](int32_t pid, double t) {
+         const double grown = pid == Scene::kTrainerPid ? 0 : 20 * t;
+         return Has{.anon = 200 + grown, .pss_anon = 67 + grown, .faults = grown};
+       }},
+      {"the parts grow without a fault, as when another sharer lets go",
+       [](int32_t pid, double t) {
+         Has now = copying(pid, t, 16);
+         now.faults = 0;
+         return now;
+       }},
+  };
+  for (const Twin& twin : twins) {
+    Job job(2);
+    job.has = twin.has;
+    EXPECT_FALSE(find(job.watch(8), FindingCode::kCopyOnWriteGrowth)) << twin.name;
+  }
+}
+
+TEST(CopyOnWriteGrowth, WhoComesAndGoesEndsTheAccount) {
+  Job job(2);
+  job.lives = [](int32_t pid, double t) { return pid != 102 || t < 4; };
+  job.has = [](int32_t, double t) {
+    // The other two have the pages of the third for themselves.
+    return Has{.anon = 200, .pss_anon = t < 4 ? 67.0 : 100.0, .faults = 50 * t};
+  };
+  EXPECT_FALSE(find(job.watch(8), FindingCode::kCopyOnWriteGrowth));
+}
+
+TEST(CopyOnWriteGrowth, IsNotRuledOutUnseen) {
+  Job job(2);
+  const Verdict verdict = job.watch(35);
+  ASSERT_EQ(verdict.limits.size(), 1U);
+  EXPECT_THAT(verdict.limits.front().what, HasSubstr("DLP0504"));
+}
+
+std::function<Has(int32_t, double)> leak_of(std::vector<int32_t> pids, double rate) {
+  return [pids, rate](int32_t pid, double t) {
+    return Has{.anon = 100 + (std::ranges::count(pids, pid) > 0 ? rate * t : 0), .pss_anon = 0};
+  };
+}
+
+TEST(MemoryLeak, OneWorkerIsNamedWithRateAndLimit) {
+  Job job(3);
+  job.has = leak_of({102}, 10);
+  job.cgroup = [](double t, CgroupMemory& group) {
+    group.limit_bytes = bytes(20'000);
+    group.used_bytes = bytes(5000 + 10 * t);
+    group.file_bytes = bytes(1000);
+  };
+  const Verdict verdict = job.watch(32);
+  ASSERT_EQ(verdict.findings.size(), 1U);
+  const Finding& finding = verdict.findings.front();
+  EXPECT_EQ(finding.code, FindingCode::kWorkerMemoryLeak);
+  EXPECT_EQ(finding.severity, Severity::kWarning);
+  EXPECT_EQ(finding.confidence, Confidence::kPossible);
+  EXPECT_EQ(finding.discriminator, "worker");
+  EXPECT_THAT(finding.processes, testing::ElementsAre(key_of(102)));
+  EXPECT_NEAR(static_cast<double>(number(finding, "growth")), 10 * kMi, kMi / 10);
+  EXPECT_THAT(finding.message, HasSubstr("worker 102 grows, the only one of 3 workers"));
+  // (20000 - 5320 + 1000) MiB at 10 MiB/s.
+  EXPECT_THAT(finding.message, HasSubstr("cgroup /job (19.5 GiB) is reached in 26 min"));
+  EXPECT_THAT(verdict.limits, IsEmpty());
+}
+
+TEST(MemoryLeak, IsAnErrorCloseToTheLimit) {
+  Job job(3);
+  job.has = leak_of({102}, 10);
+  job.cgroup = [](double t, CgroupMemory& group) {
+    group.limit_bytes = bytes(1000);
+    group.used_bytes = bytes(400 + 10 * t);
+  };
+  const auto finding = find(job.watch(32), FindingCode::kWorkerMemoryLeak);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kError);
+}
+
+// Worker 101 grows to the end of the job at `end_s`; then its group is empty.
+Job leak_that_ends(double end_s) {
+  Job job(2);
+  job.has = leak_of({101}, 10);
+  job.lives = [=](int32_t, double t) { return t <= end_s; };
+  job.cgroup = [=](double t, CgroupMemory& group) {
+    group.limit_bytes = bytes(1000);
+    group.used_bytes = bytes(t <= end_s ? 400 + 10 * t : 1);
+  };
+  return job;
+}
+
+void all_end(Job& job, double at_s, int wait_status) {
+  for (const ProcessInfo& each : job.run().processes) {
+    job.run().exits.push_back(
+        {.key = each.key, .at = Scene::at(at_s), .wait_status = wait_status, .source = ""});
+  }
+}
+
+TEST(MemoryLeak, OfAJobThatEndedIsHeldAgainstWhatWasLeftBeforeItsEnd) {
+  Job job = leak_that_ends(36);
+  all_end(job, 36.1, 0);
+  const auto finding = find(job.watch(38), FindingCode::kWorkerMemoryLeak);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(number(*finding, "memory_left"), int64_t{240} << 20);
+  EXPECT_THAT(finding->message, HasSubstr("(1000.0 MiB) was 24.0 s away when it ended"));
+}
+
+TEST(MemoryLeak, AfterAnOomKillTheLimitWasReached) {
+  Job job = leak_that_ends(36);
+  all_end(job, 36.1, SIGKILL);
+  for (ProcessInfo& each : job.run().processes)
+    each.cgroup = "/job";
+  const uint64_t killed = job.run().processes.size();
+  job.run().oom_counters = {{.at = Scene::at(0), .cgroup = "/job", .kills = 0},
+                            {.at = Scene::at(36.1), .cgroup = "/job", .kills = killed}};
+  const auto finding = find(job.watch(38), FindingCode::kWorkerMemoryLeak);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kError);
+  EXPECT_THAT(finding->message, HasSubstr("cgroup /job (1000.0 MiB) was reached"));
+  EXPECT_THAT(finding->message, Not(HasSubstr("reached in")));
+  job.run().samples.clear();
+  job.run().oom_counters.back().kills = 0;
+  EXPECT_THAT(find(job.watch(38), FindingCode::kWorkerMemoryLeak)->message,
+              HasSubstr("when it ended"))
+      << "another SIGKILL";
+}
+
+TEST(MemoryLeak, SeveralWorkersAreOneFindingAndTheirSumCounts) {
+  Job job(3);
+  job.has = leak_of({101, 102, 103}, 10);
+  job.host = [](double, HostMemory& memory) { memory.available_bytes = bytes(2000); };
+  const Verdict verdict = job.watch(32);
+  ASSERT_EQ(verdict.findings.size(), 1U);
+  EXPECT_THAT(verdict.findings.front().message, HasSubstr("all 3 workers grow by 30.0 MiB/s"));
+  EXPECT_EQ(verdict.findings.front().severity, Severity::kError) << "67 s away";
+}
+
+TEST(MemoryLeak, TheTrainingProcessIsAnotherCase) {
+  Job job(3);
+  job.has = leak_of({100}, 10);
+  const auto finding = find(job.watch(32), FindingCode::kWorkerMemoryLeak);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->discriminator, "trainer");
+  EXPECT_THAT(finding->message, HasSubstr("the training process 100 grows"));
+}
+
+TEST(MemoryLeak, WhatIsSwappedOutStillCounts) {
+  Job job(2);
+  job.has = [](int32_t pid, double t) {
+    return Has{.anon = 100, .swap = pid == 101 ? 10 * std::floor(t) : 0, .pss_anon = 0};
+  };
+  EXPECT_TRUE(find(job.watch(40), FindingCode::kWorkerMemoryLeak));
+}
+
+TEST(MemoryLeak, LongWatchedItIsLikely) {
+  Job job(2);
+  job.has = leak_of({101}, 0.5);
+  const auto finding = find(job.watch(290), FindingCode::kWorkerMemoryLeak);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->confidence, Confidence::kLikely);
+}
+
+TEST(MemoryLeak, IsNotSaidOfTheHealthy) {
+  struct Twin {
+    std::string name;
+    std::function<Has(int32_t, double)> has;
+  };
+  const std::vector<Twin> twins = {
+      {"flat", [](int32_t, double) { return Has{.pss_anon = 0}; }},
+      {"mapped file", [](int32_t, double t) { return Has{.shared = 20 + 10 * t, .pss_anon = 0}; }},
+      {"warm-up for 20 s",
+       [](int32_t, double t) { return Has{.anon = 100 + 20 * std::min(t, 20.0), .pss_anon = 0}; }},
+      {"sawtooth",
+       [](int32_t, double t) { return Has{.anon = 100 + 50 * std::fmod(t, 4), .pss_anon = 0}; }},
+  };
+  for (const Twin& twin : twins) {
+    Job job(2);
+    job.has = twin.has;
+    EXPECT_THAT(job.watch(40).findings, IsEmpty()) << twin.name;
+  }
+}
+
+TEST(MemoryLeak, AShortWatchIsSaidToBeShort) {
+  Job job(2);
+  job.has = [](int32_t, double) { return Has{.pss_anon = 0}; };
+  const Verdict verdict = job.watch(5);
+  ASSERT_EQ(verdict.limits.size(), 1U);
+  EXPECT_THAT(verdict.limits.front().why, HasSubstr("30 s"));
+}
+
+// A job whose group's shared memory is what `shmem` says; each process has what `has` says of it.
+Job sharing(const std::function<double(double t)>& shmem,
+            const std::function<double(int32_t pid, double t)>& has) {
+  Job job(2);
+  job.has = [=](int32_t pid, double t) { return Has{.shared = 20 + has(pid, t), .pss_anon = 0}; };
+  job.cgroup = [=](double t, CgroupMemory& group) {
+    group.limit_bytes = bytes(1000);
+    group.shmem_bytes = bytes(shmem(t));
+    group.used_bytes = bytes(100 + shmem(t));
+  };
+  return job;
+}
+
+double ramp(double t) {
+  return 8 * t;
+}
+
+// 101 alone.
+double ramp_of_101(int32_t pid, double t) {
+  return pid == 101 ? ramp(t) : 0;
+}
+
+TEST(SharedMemoryGrowth, IsOfTheProcessThatHasIt) {
+  const Verdict verdict = sharing(ramp, ramp_of_101).watch(36);
+  ASSERT_EQ(verdict.findings.size(), 1U);
+  const Finding& finding = verdict.findings.front();
+  EXPECT_EQ(finding.code, FindingCode::kWorkerMemoryLeak);
+  EXPECT_EQ(finding.discriminator, "worker-in-shared-memory");
+  EXPECT_THAT(finding.processes, testing::ElementsAre(key_of(101)));
+  EXPECT_THAT(finding.message, HasSubstr("worker 101 grows by 8.0 MiB/s in shared memory"));
+  // 1000 - 100 - 288 MiB at 8 MiB/s.
+  EXPECT_THAT(finding.message, HasSubstr("is reached in 1 min 16 s"));
+  EXPECT_EQ(finding.severity, Severity::kWarning);
+}
+
+TEST(SharedMemoryGrowth, OfAllWorkersTogether) {
+  const auto half = [](int32_t pid, double t) { return pid == 100 ? 0 : ramp(t) / 2; };
+  const auto finding = find(sharing(ramp, half).watch(36), FindingCode::kWorkerMemoryLeak);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->processes.size(), 2U);
+  EXPECT_THAT(finding->message, HasSubstr("2 workers grow by 8.0 MiB/s in shared memory"));
+}
+
+TEST(SharedMemoryGrowth, OfAJobThatEndedAndOfAWorkerThatWasKilled) {
+  for (const int32_t killed : {0, 101}) {
+    const auto until = [](double t) { return t <= 36 ? ramp(t) : 0; };
+    Job job = sharing(until, [=](int32_t pid, double t) { return pid == 101 ? until(t) : 0; });
+    job.lives = [=](int32_t pid, double t) { return t <= 36 || (killed > 0 && pid != killed); };
+    if (killed > 0) {
+      job.run().exits.push_back(
+          {.key = key_of(killed), .at = Scene::at(36.1), .wait_status = SIGKILL, .source = ""});
+    } else {
+      all_end(job, 36.1, 0);
+    }
+    const Verdict verdict = job.watch(killed > 0 ? 60 : 37);
+    const auto finding = find(verdict, FindingCode::kWorkerMemoryLeak);
+    ASSERT_TRUE(finding) << killed << " " << verdict.findings.size();
+    EXPECT_THAT(finding->message, HasSubstr("away when it ended"));
+  }
+}
+
+// Segments of 1 MiB that the trainer has open but never touches: its RSS does not grow.
+Verdict with_kept_batches(int most_listed) {
+  Job job = sharing(ramp, [](int32_t, double) { return 0.0; });
+  for (int second = 0; second <= 36; second += 6) {
+    ShmLedger ledger;
+    ledger.at = Scene::at(second);
+    ledger.device = Scene::kDevice;
+    const int listed = std::min(8 * second, most_listed);
+    for (int number = 0; number < listed; ++number)
+      ledger.segments.push_back(
+          unlinked_tensor(101, static_cast<uint64_t>(number) + 1, kMiB, Scene::kTrainerPid));
+    ledger.omitted_segments = static_cast<uint64_t>(8 * second - listed);
+    ledger.omitted_bytes = ledger.omitted_segments * kMiB;
+    job.run().ledgers.push_back(std::move(ledger));
+  }
+  return job.watch(38);
+}
+
+TEST(SharedMemoryGrowth, OfBatchesThatTheTrainerKeepsIsToldByWhatItHolds) {
+  const auto finding = find(with_kept_batches(1000), FindingCode::kWorkerMemoryLeak);
+  ASSERT_TRUE(finding);
+  EXPECT_THAT(finding->message,
+              HasSubstr("the training process 100 grows by 8.0 MiB/s in shared memory"));
+  EXPECT_EQ(text(*finding, "held_by_100"), "288.0 MiB in 288 segments");
+  const auto crowded = find(with_kept_batches(100), FindingCode::kWorkerMemoryLeak);
+  ASSERT_TRUE(crowded) << "more segments than are listed";
+  EXPECT_EQ(text(*crowded, "held_by_100"), "at least 100.0 MiB in 100 segments");
+}
+
+TEST(SharedMemoryGrowth, IsNotSaidOfTheHealthy) {
+  const auto full = [](double t) { return std::min(12 * t, 300.0); };
+  const auto epochs = [](double t) { return 20 * std::fmod(t, 12); };
+  const auto of_101 = [](const std::function<double(double)>& value) {
+    return [=](int32_t pid, double t) { return pid == 101 ? value(t) : 0; };
+  };
+  EXPECT_THAT(sharing(full, of_101(full)).watch(70).findings, IsEmpty()) << "a prefetch fill";
+  EXPECT_THAT(sharing(epochs, of_101(epochs)).watch(70).findings, IsEmpty()) << "epochs";
+  const auto none = [](int32_t, double) { return 0.0; };
+  EXPECT_THAT(sharing(ramp, none).watch(40).findings, IsEmpty()) << "another job's";
+  const auto half = [](int32_t pid, double t) { return ramp_of_101(pid, t) / 2; };
+  EXPECT_THAT(sharing(ramp, half).watch(40).findings, IsEmpty()) << "half is another job's";
+  const auto flat = [](double) { return 50.0; };
+  EXPECT_THAT(sharing(flat, ramp_of_101).watch(40).findings, IsEmpty()) << "mapped files";
+}
+
+TEST(PrefetchBacklog, WhoWaitsToSendDoesNotLeak) {
+  Job job(2);
+  job.has = [](int32_t pid, double t) {
+    Has now = {.anon = 100 + (pid == 100 ? 0 : 10 * t), .pss_anon = 0};
+    now.in_write = pid != 100;
+    return now;
+  };
+  const Verdict verdict = job.watch(32);
+  ASSERT_EQ(verdict.findings.size(), 1U);
+  EXPECT_EQ(verdict.findings.front().code, FindingCode::kPrefetchBacklog);
+  EXPECT_THAT(verdict.findings.front().message, HasSubstr("both workers grow by 20.0 MiB/s"));
+}
+
+TEST(PrefetchBacklog, OfTwoThatSendThroughOnePipeOneIsInWrite) {
+  Job job(2);
+  job.has = [](int32_t pid, double t) {
+    Has now = {.anon = 100 + (pid == 100 ? 0 : 10 * t), .pss_anon = 0};
+    now.in_write = static_cast<int>(t) % 2 == pid % 2;
+    return now;
+  };
+  EXPECT_TRUE(find(job.watch(32), FindingCode::kPrefetchBacklog));
+  job = Job(2);
+  job.has = [](int32_t pid, double t) {
+    Has now = {.anon = 100 + (pid == 100 ? 0 : 10 * t), .pss_anon = 0};
+    now.in_write = static_cast<int>(t) % 4 == pid % 2;
+    return now;
+  };
+  EXPECT_FALSE(find(job.watch(32), FindingCode::kPrefetchBacklog)) << "half of the time nobody is";
+}
+
+// Segments of 64 MiB that worker 101 has open, and the trainer if `is_taken`.
+Verdict with_segments(const std::function<int(int)>& count_at, bool is_taken,
+                      int most_listed = 1000) {
+  Job job(2);
+  job.has = [](int32_t, double) { return Has{.pss_anon = 0}; };
+  job.host = [](double, HostMemory& memory) { memory.total_bytes = 8 * kGiB; };
+  for (int second = 0; second <= 40; ++second) {
+    ShmLedger ledger;
+    ledger.at = Scene::at(second);
+    const int listed = std::min(count_at(second), most_listed);
+    ledger.omitted_segments = static_cast<uint64_t>(count_at(second) - listed);
+    ledger.omitted_bytes = ledger.omitted_segments * 64 * kMiB;
+    for (int number = 0; number < listed; ++number) {
+      ShmSegment segment = unlinked_tensor(101, static_cast<uint64_t>(number) + 1, 64 * kMiB, 101);
+      if (is_taken) segment.holders.push_back({.key = key_of(100), .comm = "", .in_tree = true});
+      ledger.segments.push_back(std::move(segment));
+    }
+    ledger.device = Scene::kDevice;
+    ledger.used_bytes = static_cast<uint64_t>(count_at(second)) * 64 * kMiB;
+    for (int tick = 0; tick < 10; ++tick) {
+      job.run().shm_use.push_back({.at = Scene::at(second + tick / 10.0),
+                                   .device = Scene::kDevice,
+                                   .used_bytes = ledger.used_bytes});
+    }
+    job.run().ledgers.push_back(std::move(ledger));
+  }
+  return job.watch(40);
+}
+
+TEST(PrefetchBacklog, AStandingOneIsToldWhereItIsLarge) {
+  const auto finding =
+      find(with_segments([](int) { return 16; }, false), FindingCode::kPrefetchBacklog);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kWarning);
+  EXPECT_EQ(number(*finding, "waiting"), int64_t{1} << 30);
+  EXPECT_THAT(finding->message, HasSubstr("16 tensors of 1.0 GiB in all"));
+  EXPECT_THAT(finding->message, HasSubstr("12 %"));
+}
+
+TEST(PrefetchBacklog, AGrowingOneSaysWhen) {
+  const auto finding =
+      find(with_segments([](int second) { return second; }, false), FindingCode::kPrefetchBacklog);
+  ASSERT_TRUE(finding);
+  EXPECT_THAT(finding->message, HasSubstr("grow by 64.0 MiB/s"));
+  const auto crowded = find(with_segments([](int second) { return second; }, false, 10),
+                            FindingCode::kPrefetchBacklog);
+  ASSERT_TRUE(crowded) << "more segments than are listed";
+  EXPECT_THAT(crowded->message, HasSubstr("at least 10 tensors"));
+  EXPECT_THAT(crowded->message, HasSubstr("grow by 64.0 MiB/s"));
+}
+
+TEST(PrefetchBacklog, IsNotSaidOfTheHealthy) {
+  EXPECT_THAT(with_segments([](int) { return 3; }, false).findings, IsEmpty()) << "small";
+  EXPECT_THAT(with_segments([](int) { return 16; }, true).findings, IsEmpty())
+      << "the trainer has them";
+  EXPECT_THAT(with_segments([](int second) { return second % 4 == 0 ? 1 : 16; }, false).findings,
+              IsEmpty())
+      << "comes and goes";
+}
+
+Job swapping(double pages_per_second, double subject_swap, uint64_t faults_per_second) {
+  Job job(2);
+  job.has = [=](int32_t, double t) {
+    return Has{.swap = subject_swap,
+               .pss_anon = 0,
+               .major_faults = static_cast<uint64_t>(static_cast<double>(faults_per_second) * t)};
+  };
+  job.host = [=](double t, HostMemory& memory) {
+    memory.swapped_in_pages = 1000 + static_cast<uint64_t>(pages_per_second * t);
+    memory.swapped_out_pages = 5000;
+    memory.pressure = MemoryPressure{.some_us = static_cast<uint64_t>(9e5 * t),
+                                     .full_us = static_cast<uint64_t>(5e5 * t)};
+  };
+  return job;
+}
+
+TEST(SwapThrash, IsAnErrorOfTheSubjectThatSwaps) {
+  const auto finding = find(swapping(2000, 300, 500).watch(10), FindingCode::kSwapThrash);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kError);
+  EXPECT_EQ(finding->processes.size(), 3U);
+  EXPECT_THAT(finding->message, HasSubstr("7.8 MiB/s"));
+}
+
+TEST(SwapThrash, WithLittlePressureItIsAWarning) {
+  Job job = swapping(2000, 300, 500);
+  const auto counters = job.host;
+  job.host = [=](double t, HostMemory& memory) {
+    counters(t, memory);
+    memory.pressure->full_us = 0;
+  };
+  EXPECT_EQ(find(job.watch(10), FindingCode::kSwapThrash)->severity, Severity::kWarning);
+}
+
+TEST(SwapThrash, AnotherJobsSwappingIsNoErrorOfThisOne) {
+  const auto finding = find(swapping(2000, 0, 0).watch(10), FindingCode::kSwapThrash);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kInfo);
+}
+
+TEST(SwapThrash, IsNotSaidOfTheHealthy) {
+  EXPECT_THAT(swapping(10, 300, 5).watch(10).findings, IsEmpty()) << "what lies in swap may lie";
+  EXPECT_THAT(swapping(0, 0, 500).watch(10).findings, IsEmpty()) << "faults of files";
+  EXPECT_THAT(swapping(2000, 300, 500).watch(3).findings, IsEmpty()) << "too short";
+}
+
+Verdict with_group(double anon, double shmem, double file, double seconds) {
+  Job job(2);
+  job.has = [](int32_t, double) { return Has{.pss_anon = 0}; };
+  job.cgroup = [=](double, CgroupMemory& group) {
+    group.limit_bytes = bytes(1000);
+    group.used_bytes = bytes(anon + shmem + file);
+    group.anon_bytes = bytes(anon);
+    group.shmem_bytes = bytes(shmem);
+    group.file_bytes = bytes(file);
+  };
+  return job.watch(seconds);
+}
+
+TEST(MemoryLimitTooLow, CountsWhatIsKeptAndNotThePageCache) {
+  const auto finding = find(with_group(700, 240, 50, 15), FindingCode::kMemoryLimitTooLow);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kWarning);
+  EXPECT_THAT(finding->message, HasSubstr("94 %"));
+  EXPECT_EQ(number(*finding, "limit_that_would_do"), int64_t{1280} << 20);
+  EXPECT_FALSE(find(with_group(500, 100, 390, 15), FindingCode::kMemoryLimitTooLow));
+  EXPECT_FALSE(find(with_group(700, 240, 50, 5), FindingCode::kMemoryLimitTooLow)) << "too short";
+}
+
+// A job that keeps so much of its 1000 MiB until it ends.
+Verdict with_group_until(double kept, double end_s) {
+  Job job(2);
+  job.has = [](int32_t, double) { return Has{.pss_anon = 0}; };
+  job.lives = [=](int32_t, double t) { return t <= end_s; };
+  job.cgroup = [=](double t, CgroupMemory& group) {
+    const double freed = t > end_s - 0.3 ? 0.5 : 1;
+    group.limit_bytes = bytes(1000);
+    group.anon_bytes = bytes(t > end_s ? 1 : kept * freed);
+    group.used_bytes = *group.anon_bytes;
+  };
+  all_end(job, end_s + 0.1, 0);
+  return job.watch(end_s + 1);
+}
+
+TEST(MemoryLimitTooLow, OfAJobThatEndedIsToldByTheTimeBeforeItsEnd) {
+  const auto finding = find(with_group_until(950, 30), FindingCode::kMemoryLimitTooLow);
+  ASSERT_TRUE(finding);
+  EXPECT_THAT(finding->message, HasSubstr("95 %"));
+  EXPECT_FALSE(find(with_group_until(850, 30), FindingCode::kMemoryLimitTooLow));
+  EXPECT_FALSE(find(with_group_until(950, 8), FindingCode::kMemoryLimitTooLow)) << "too short";
+}
+
+TEST(MemoryLimitTooLow, IsAConsequenceOfALeak) {
+  Job job(2);
+  job.has = leak_of({101}, 10);
+  job.cgroup = [](double t, CgroupMemory& group) {
+    group.limit_bytes = bytes(1000);
+    group.anon_bytes = bytes(750 + 6 * t);
+    group.used_bytes = *group.anon_bytes;
+  };
+  const auto finding = find(job.watch(36), FindingCode::kMemoryLimitTooLow);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->consequence_of, FindingCode::kWorkerMemoryLeak);
+}
+
+TEST(Memory, WithoutAnyLimitThereIsAGap) {
+  Job job(2);
+  job.reads_host = false;
+  EXPECT_THAT(job.watch(5).gaps, Not(IsEmpty()));
+  Job seen(2);
+  EXPECT_THAT(seen.watch(5).gaps, IsEmpty());
+}
+
+}  // namespace
+}  // namespace dlprobe

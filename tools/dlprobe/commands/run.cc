@@ -1,0 +1,240 @@
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/base/units.h"
+#include "probes/every_probe.h"
+#include "reports/report.h"
+#include "tools/dlprobe/command.h"
+#include "tools/dlprobe/conclude.h"
+#include "tools/dlprobe/exit_status.h"
+#include "tools/dlprobe/launch_options.h"
+#include "tools/dlprobe/on_failure.h"
+#include "tools/dlprobe/output_options.h"
+#include "tools/dlprobe/watch_options.h"
+
+namespace dlprobe {
+namespace {
+
+constexpr std::chrono::seconds kShortestHang{1};
+
+struct RunOptions {
+  std::string on_hang = "report";
+  std::string hang_after = "5m";
+  std::string on_failure;
+  LaunchOptions launch;
+  WatchOptions watch;
+  OutputOptions output;
+  bool fail_on_given = false;
+};
+
+// The command's own code as a shell has it; 125 where dlprobe lost sight of it.
+int exit_code_of_command(const Examination& examination) {
+  if (!examination.wait_status) return kExitLostCommand;
+  const int status = *examination.wait_status;
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+bool is_ended_by(const Examination& examination, int signal) {
+  const std::optional<int> status = examination.wait_status;
+  return status && WIFSIGNALED(*status) && WTERMSIG(*status) == signal;
+}
+
+// A shell goes on with its loop unless what it ran was ended by Ctrl-C itself, whatever its code.
+void end_as_interrupted() {
+  std::fflush(nullptr);
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): one thread
+  std::signal(SIGINT, SIG_DFL);
+  std::raise(SIGINT);
+}
+
+std::string how_it_ended(int status) {
+  if (WIFSIGNALED(status)) {
+    return fmt::format("was ended by signal {} ({})", WTERMSIG(status),
+                       ::sigabbrev_np(WTERMSIG(status)));
+  }
+  return fmt::format("ended with exit code {}", WEXITSTATUS(status));
+}
+
+/// What is told of one command: nothing where nothing is wrong.
+class RunReporter {
+ public:
+  RunReporter(const RunOptions& options, std::vector<Output> outputs)
+      : options_(options), outputs_(std::move(outputs)) {}
+
+  /// The command is found to hang; it still lives.
+  void tell_hang(const Recording& recording) {
+    Recording so_far = recording;
+    so_far.runs.back().end = RunEnd{.at = so_far.runs.back().snapshots.back().at,
+                                    .reason = RunEndReason::kTimeUp,
+                                    .text = "the command still ran"};
+    const Verdict verdict = command_probe().examine(so_far);
+    const Json report = make_report(so_far, verdict, report_context(options_.output));
+    complain("the command hangs: no process of its loader has read or written for " +
+             options_.hang_after);
+    write(report, true);
+    told_ = headline(report);
+  }
+
+  /// Returns dlprobe's exit code.
+  int conclude(const Examination& examination) {
+    const Verdict verdict = command_probe().examine(examination.recording);
+    const Json report =
+        make_report(examination.recording, verdict, report_context(options_.output));
+    const int code = exit_code_of_command(examination);
+    const bool wrong = std::ranges::any_of(verdict.findings, is_wrong);
+    write(report, wrong && headline(report) != told_);
+    if (!wrong) tell_in_one_line(examination, report, code);
+    tell_what_is_left(examination);
+    const bool failed_on = options_.fail_on_given && exit_code_of(report) == kExitFinding;
+    const int own_code = code == 0 && failed_on ? static_cast<int>(kExitFinding) : code;
+    if (!options_.on_failure.empty() && (own_code != 0 || wrong)) {
+      run_on_failure(options_.on_failure, failure_notice(report, json_path(), own_code));
+    }
+    return own_code;
+  }
+
+ private:
+  // What others have left on the machine is not the command's doing.
+  static bool is_wrong(const Finding& finding) {
+    return finding.severity == Severity::kError ||
+           (finding.severity == Severity::kWarning && !finding.processes.empty());
+  }
+
+  static std::string headline(const Json& report) {
+    return report.at("summary").at("headline").get<std::string>();
+  }
+
+  std::string json_path() const {
+    const auto json = std::ranges::find(outputs_, "json", &Output::format);
+    return json == outputs_.end() ? "" : json->path;
+  }
+
+  // Files always, for people only what is worth their while.
+  void write(const Json& report, bool for_people) const {
+    std::vector<Output> outputs = outputs_;
+    if (!for_people) std::erase_if(outputs, [](const Output& each) { return each.path.empty(); });
+    const Status written = write_outputs(outputs, options_.output, report);
+    if (!written) complain(to_string(written.error()));
+  }
+
+  void tell_in_one_line(const Examination& examination, const Json& report, int code) const {
+    if (code != 0 && examination.wait_status && !is_everyday_end(examination)) {
+      complain(
+          fmt::format("the command {}; nothing that dlprobe saw explains it, what it printed "
+                      "itself may",
+                      how_it_ended(*examination.wait_status)));
+    } else if (options_.output.verbosity > 0) {
+      complain(headline(report));
+    }
+  }
+
+  // Stopped by the user, or by whoever read its output and had enough.
+  static bool is_everyday_end(const Examination& examination) {
+    const auto& end = examination.recording.runs.back().end;
+    const bool is_interrupted = end && end->reason == RunEndReason::kInterrupted;
+    return is_interrupted || is_ended_by(examination, SIGINT) || is_ended_by(examination, SIGPIPE);
+  }
+
+  // A loader that goes on alone is worth a word, a daemon is not.
+  static void tell_what_is_left(const Examination& examination) {
+    std::string pids;
+    for (const ProcessKey& key : examination.left) {
+      const ProcessInfo* process = examination.recording.runs.back().find_process(key);
+      const bool is_loader =
+          process != nullptr && (process->role == Role::kWorker || process->role == Role::kTrainer);
+      if (is_loader) pids += fmt::format(" {}", key.pid);
+    }
+    if (pids.empty()) return;
+    complain("the command has ended; processes of its loader go on, no longer watched: pid" + pids);
+  }
+
+  const RunOptions& options_;
+  std::vector<Output> outputs_;
+  std::string told_;  ///< the headline of the report on a hang
+};
+
+Expected<ExamineRequest> make_request(const RunOptions& options, const Session& session,
+                                      RunReporter& reporter) {
+  if (session.child_command.empty()) {
+    return failure(ErrorCode::kInvalid,
+                   "run needs a command: dlprobe run [options] -- python train.py");
+  }
+  ExamineRequest request = {.probe = &command_probe(),
+                            .arguments = session.arguments,
+                            .subject = SubjectKind::kCommand,
+                            .command = session.child_command};
+  request.arguments.emplace_back("--");
+  request.arguments.insert(request.arguments.end(), request.command.begin(), request.command.end());
+  DLP_CHECK(put_watch_options(options.watch, request));
+  DLP_CHECK(put_launch_options(options.launch, request));
+  CommandWatch watch = {
+      .end_when_hung = options.on_hang == "kill",
+      .when_hung = [&reporter](const Recording& recording) { reporter.tell_hang(recording); }};
+  DLP_TRY(watch.hang_after, parse_duration(options.hang_after));
+  if (watch.hang_after < kShortestHang) {
+    return failure(ErrorCode::kInvalid, "--hang-after " + options.hang_after +
+                                            " is less than 1s, which any healthy job may need for "
+                                            "one batch");
+  }
+  request.command_watch = std::move(watch);
+  return request;
+}
+
+int run(const RunOptions& options, const Session& session) {
+  auto outputs = planned_outputs(options.output);
+  if (!outputs) return complain_and_return(outputs.error(), kExitUsage);
+  RunReporter reporter(options, std::move(*outputs));
+  const auto request = make_request(options, session, reporter);
+  if (!request) return complain_and_return(request.error(), kExitUsage);
+  const Examination examination = examine(*request);
+  if (examination.refusal) {
+    return complain_and_return(*examination.refusal, examination.refusal_exit);
+  }
+  const int code = reporter.conclude(examination);
+  if (is_ended_by(examination, SIGINT)) end_as_interrupted();
+  return code;
+}
+
+}  // namespace
+
+void add_run_command(CLI::App& app, const Session& session, int& exit_status) {
+  constexpr const char* kGroup = "Watch";
+  auto* command = app.add_subcommand("run", std::string(command_probe().summary));
+  const auto options = std::make_shared<RunOptions>();
+  options->output.stream = STDERR_FILENO;
+  command->footer(
+      "The command goes behind --: dlprobe run -- python train.py. Its exit code is dlprobe's.");
+  command
+      ->add_option("--hang-after", options->hang_after,
+                   "it hangs when no process of the loader has read or written for so long")
+      ->type_name("DURATION")
+      ->capture_default_str()
+      ->group(kGroup);
+  command->add_option("--on-hang", options->on_hang, "report, or report and kill")
+      ->check(CLI::IsMember({"report", "kill"}))
+      ->capture_default_str()
+      ->group(kGroup);
+  command
+      ->add_option("--on-failure", options->on_failure,
+                   "run this by /bin/sh when the command failed or something was found")
+      ->type_name("CMD")
+      ->group(kGroup);
+  add_launch_options(*command, options->launch, "Limits");
+  add_watch_options(*command, options->watch, command_probe(), kGroup);
+  add_output_options(*command, options->output);
+  command->callback([command, options, &session, &exit_status] {
+    options->fail_on_given = command->count("--fail-on") > 0;
+    exit_status = run(*options, session);
+  });
+}
+
+}  // namespace dlprobe

@@ -1,0 +1,63 @@
+#include "tools/dlprobe/launch_options.h"
+
+#include <optional>
+#include <utility>
+
+#include "lib/base/parse.h"
+#include "lib/base/units.h"
+
+namespace dlprobe {
+namespace {
+
+Expected<std::optional<uint64_t>> optional_size(const char* option,
+                                                const std::optional<std::string>& text) {
+  if (!text) return std::nullopt;
+  auto size = parse_size(*text);
+  if (!size) {
+    return failure(ErrorCode::kInvalid, std::string(option) + ": " + size.error().context);
+  }
+  return *size;
+}
+
+}  // namespace
+
+void add_launch_options(CLI::App& command, LaunchOptions& options, const std::string& group) {
+  command
+      .add_option("--limit-memory", options.limit_memory,
+                  "start the command in a cgroup that may have this much memory")
+      ->type_name("SIZE")
+      ->group(group);
+  command
+      .add_option("--limit-fds", options.limit_fds,
+                  "start the command with this limit of open files (ulimit -n)")
+      ->type_name("N")
+      ->group(group);
+  command
+      .add_option("--shm-size", options.shm_size,
+                  "start the command with a /dev/shm of its own of this size, as a container has")
+      ->type_name("SIZE")
+      ->group(group);
+}
+
+Status put_launch_options(const LaunchOptions& options, ExamineRequest& request) {
+  LaunchLimits limits;
+  DLP_TRY(limits.memory_bytes, optional_size("--limit-memory", options.limit_memory));
+  DLP_TRY(limits.shm_bytes, optional_size("--shm-size", options.shm_size));
+  if (options.limit_fds) {
+    limits.open_files = parse_int<uint64_t>(*options.limit_fds);
+    if (!limits.open_files) {
+      return failure(ErrorCode::kInvalid,
+                     "--limit-fds: '" + *options.limit_fds + "' is not a whole number");
+    }
+  }
+  if (limits.any() && request.subject == SubjectKind::kPid) {
+    return failure(ErrorCode::kInvalid,
+                   "--limit-memory, --limit-fds and --shm-size are for what dlprobe starts: a "
+                   "process that runs already has its limits");
+  }
+  DLP_CHECK(check_launch_limits(limits));
+  request.limits = limits;
+  return {};
+}
+
+}  // namespace dlprobe

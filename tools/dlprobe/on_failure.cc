@@ -1,0 +1,94 @@
+#include "tools/dlprobe/on_failure.h"
+
+#include <fmt/core.h>
+#include <poll.h>
+#include <sys/wait.h>
+
+#include <cerrno>
+#include <csignal>
+#include <utility>
+
+#include "lib/base/escape.h"
+#include "lib/base/units.h"
+#include "lib/os/clock.h"
+#include "lib/os/process_access.h"
+#include "lib/subject/child_process.h"
+#include "tools/dlprobe/command.h"
+
+namespace dlprobe {
+namespace {
+
+// From SIGTERM to SIGKILL.
+constexpr std::chrono::seconds kGrace{2};
+
+// Whether that process has ended by then; it stays a zombie.
+bool ends_within(int pidfd, std::chrono::nanoseconds limit) {
+  const SystemClock clock;
+  const BootNs end = clock.now() + limit.count();
+  while (true) {
+    const BootNs left = std::max<BootNs>(end - clock.now(), 0);
+    pollfd entry{.fd = pidfd, .events = POLLIN, .revents = 0};
+    const timespec timeout = {.tv_sec = left / kSecond, .tv_nsec = left % kSecond};
+    const int ready = ::ppoll(&entry, 1, &timeout, nullptr);
+    if (ready > 0) return true;
+    if (ready == 0 || errno != EINTR) return false;
+  }
+}
+
+void say_how_it_ended(int wait_status) {
+  if (WIFSIGNALED(wait_status)) {
+    complain(
+        fmt::format("the command of --on-failure was killed by signal {}", WTERMSIG(wait_status)));
+  } else if (WEXITSTATUS(wait_status) != 0) {
+    complain(
+        fmt::format("the command of --on-failure exited with code {}", WEXITSTATUS(wait_status)));
+  }
+}
+
+std::string text_at(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+}  // namespace
+
+FailureNotice failure_notice(const Json& report, std::string report_path, int exit_code) {
+  FailureNotice notice{.report_path = std::move(report_path), .exit_code = exit_code};
+  if (const auto summary = report.find("summary"); summary != report.end()) {
+    notice.verdict = text_at(*summary, "verdict");
+    notice.headline = text_at(*summary, "headline");
+  }
+  const auto findings = report.find("findings");
+  if (findings != report.end() && !findings->empty())
+    notice.code = text_at(findings->at(0), "code");
+  return notice;
+}
+
+void run_on_failure(const std::string& command, const FailureNotice& notice,
+                    std::chrono::nanoseconds limit) {
+  const auto child = ChildProcess::start(
+      {.argv = {"/bin/sh", "-c", R"(exec /bin/sh -c "$1" </dev/null >&2)", "dlprobe", command},
+       .environment = {{"DLPROBE_REPORT", notice.report_path},
+                       {"DLPROBE_VERDICT", notice.verdict},
+                       {"DLPROBE_CODE", notice.code},
+                       {"DLPROBE_HEADLINE", escape_for_terminal(notice.headline)},
+                       {"DLPROBE_EXIT_CODE", std::to_string(notice.exit_code)}},
+       .own_process_group = true});
+  if (!child) return complain("--on-failure: " + to_string(child.error()));
+  const auto pidfd = SystemProcesses().open_pidfd(child->pid());
+  const bool ended = pidfd && ends_within(pidfd->get(), limit);
+  if (!ended) {
+    complain(fmt::format("the command of --on-failure did not end within {} and is ended now",
+                         format_duration(limit)));
+    ::kill(-child->pid(), SIGTERM);
+    // The group is there as long as its first process is not reaped.
+    if (pidfd) ends_within(pidfd->get(), kGrace);
+    ::kill(-child->pid(), SIGKILL);
+  }
+  int wait_status = 0;
+  while (::waitpid(child->pid(), &wait_status, 0) < 0 && errno == EINTR) {
+  }
+  if (ended) say_how_it_ended(wait_status);
+}
+
+}  // namespace dlprobe
