@@ -142,14 +142,15 @@ const ShmUse* use_without_room(const ShmFacts& facts, uint64_t segment_bytes, Bo
 bool lacked_room_for_long(const ShmFacts& facts, uint64_t segment_bytes, BootNs at) {
   const auto longest_reservation = std::max<BootNs>(
       kSecond / 20, static_cast<BootNs>(segment_bytes) * kSecond / kSlowestReservation);
-  std::optional<BootNs> since;
+  const ShmUse* first_without = nullptr;
   for (const ShmUse& use : facts.use) {
     if (use.at > at) break;
-    if (free_bytes(use) >= segment_bytes)
-      since.reset();
-    else if (!since)
-      since = use.at;
-    if (since && use.at - *since > longest_reservation) return true;
+    if (free_bytes(use) >= segment_bytes) {
+      first_without = nullptr;
+      continue;
+    }
+    if (first_without == nullptr) first_without = &use;
+    if (use.at - first_without->at > longest_reservation) return true;
   }
   return false;
 }
