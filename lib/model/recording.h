@@ -14,6 +14,7 @@
 #include "lib/model/sample.h"
 #include "lib/model/shm.h"
 #include "lib/model/snapshot.h"
+#include "lib/model/start_event.h"
 
 namespace dlprobe {
 
@@ -150,7 +151,7 @@ struct RunEnd {
 
 using Record = std::variant<RunBegin, ProcessInfo, ProcessExit, ShmMount, Sample, ShmUse, ShmLedger,
                             LoaderHello, LoaderBatch, LoaderDone, Event, Gap, RunEnd, TreeSnapshot,
-                            SignalSent, KernelLogLine, OomCounters, FdLook>;
+                            SignalSent, KernelLogLine, OomCounters, FdLook, StartEvent>;
 
 /// One run, put together from its records.
 struct Run {
@@ -171,6 +172,7 @@ struct Run {
   std::vector<SignalSent> signals;        ///< in time order
   std::vector<KernelLogLine> kernel_log;  ///< in time order
   std::vector<OomCounters> oom_counters;  ///< in time order
+  std::vector<StartEvent> start_events;   ///< in time order; the first 5000
   std::optional<RunEnd> end;
 
   const ProcessInfo* find_process(const ProcessKey& key) const;

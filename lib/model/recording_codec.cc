@@ -561,6 +561,28 @@ void fields(A& a, Is<OomCounters> auto& v) {
 }
 
 template <class A>
+void fields(A& a, Is<StartEvent> auto& v) {
+  a.time("at", v.at);
+  a("kind", v.kind);
+  a("key", v.process);
+  a("method", v.method);
+  a("wanted", v.wanted);
+  a("child", v.child_pid);
+  a("cause", v.cause);
+  a("message", v.message);
+  a("path", v.path);
+  a("type", v.type);
+  a("file", v.file);
+  a("line", v.line);
+  a("function", v.function);
+  a("main", v.is_main);
+  a("seconds", v.seconds);
+  a("bytes", v.bytes);
+  a("workers", v.workers);
+  a("prefetch_factor", v.prefetch_factor);
+}
+
+template <class A>
 void fields(A& a, Is<RunEnd> auto& v) {
   a.time("at", v.at);
   a("reason", v.reason);
@@ -606,6 +628,8 @@ template <>
 constexpr std::string_view kRecordName<OomCounters> = "oom";
 template <>
 constexpr std::string_view kRecordName<FdLook> = "descriptors";
+template <>
+constexpr std::string_view kRecordName<StartEvent> = "start";
 
 // ---- writing
 
@@ -822,6 +846,14 @@ bool decode_enum(std::string_view name, LockKind& out) {
 }
 bool decode_enum(std::string_view name, CreatorState& out) {
   out = creator_state_from_string(name);
+  return true;
+}
+bool decode_enum(std::string_view name, StartEventKind& out) {
+  out = start_event_kind_from_string(name);
+  return true;
+}
+bool decode_enum(std::string_view name, StartRefusal& out) {
+  out = start_refusal_from_string(name);
   return true;
 }
 bool decode_enum(std::string_view name, KernelLogKind& out) {
@@ -1134,6 +1166,7 @@ std::string encode_recording(const Recording& recording) {
     writer(run.kernel_log);
     writer(run.oom_counters);
     writer(run.fd_looks);
+    writer(run.start_events);
     writer(run.end);
   }
   Item header = encode(recording.header);

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "lib/model/ids.h"
+
+namespace dlprobe {
+
+/// What an interpreter of the command told about the processes that it starts.
+enum class StartEventKind {
+  kInterpreter,      ///< it loaded dlprobe's shim
+  kChosen,           ///< the script asked for a start method, and got it or, overridden, another
+  kStarted,          ///< multiprocessing started a process
+  kRefused,          ///< a process was not started, or died of what it was sent; see `cause`
+  kMainImported,     ///< a child has run the main module once more
+  kMainNotImported,  ///< a child could not: `message` says why
+  kFirstBatch,       ///< a DataLoader with workers handed out its first batch
+  kLoaderMade,       ///< a DataLoader with workers was made; `workers`, `prefetch_factor` as used
+};
+std::string_view to_string(StartEventKind kind);  ///< "interpreter", "chosen", ...
+StartEventKind start_event_kind_from_string(std::string_view name);
+
+/// Why a process was not started.
+enum class StartRefusal {
+  kNone,
+  kBootstrapping,  ///< a child that still imports its main module must not start processes
+  kDaemonic,       ///< daemonic processes must not have children
+  kContextSet,     ///< set_start_method a second time
+  kUnpicklable,    ///< something that is to be sent to the process cannot be pickled
+  kNotFoundThere,  ///< the process cannot find by its name what it was sent
+  kCudaAfterFork,  ///< CUDA is used in a process that was forked after its initialisation
+  kOther,
+};
+std::string_view to_string(StartRefusal refusal);  ///< "none", "bootstrapping", "daemonic", ...
+StartRefusal start_refusal_from_string(std::string_view name);
+
+/// A word of the shim in one interpreter (lib/subject/python_shim), or of the reference loader.
+/// All text is hostile.
+struct StartEvent {
+  BootNs at = 0;
+  StartEventKind kind = StartEventKind::kInterpreter;
+  ProcessKey process;                ///< whose word it is
+  std::string method;                ///< start method: "fork", "spawn", "forkserver"
+  std::string wanted;                ///< of kChosen: what the script asked for
+  std::optional<int32_t> child_pid;  ///< of kStarted
+  StartRefusal cause = StartRefusal::kNone;
+  std::string message;  ///< the exception's type and text, secrets masked
+  std::string path;     ///< of kUnpicklable: "dataset.transform.transforms[2].fn"
+  std::string type;     ///< of kUnpicklable: "function", "_thread.lock"; of kInterpreter: "3.11.2"
+  /// The user's own line that did it: the innermost frame outside of the standard library and
+  /// site-packages. Empty: there is none.
+  std::string file;
+  int32_t line = 0;
+  std::string function;  ///< "<module>" at the module's level
+  bool is_main = false;  ///< that line is the main module's own
+  std::optional<double>
+      seconds;  ///< of kMainImported, kFirstBatch (since the loader's iterator was made)
+  std::optional<uint64_t> bytes;   ///< of kMainImported: by which the process's RSS grew
+  std::optional<int32_t> workers;  ///< of kLoaderMade
+  std::optional<int32_t> prefetch_factor;
+
+  bool operator==(const StartEvent&) const = default;
+};
+
+}  // namespace dlprobe
