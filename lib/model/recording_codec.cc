@@ -576,6 +576,7 @@ void fields(A& a, Is<StartEvent> auto& v) {
   a("line", v.line);
   a("function", v.function);
   a("main", v.is_main);
+  a("count", v.count);
   a("seconds", v.seconds);
   a("bytes", v.bytes);
   a("workers", v.workers);

@@ -5,7 +5,7 @@
 namespace dlprobe {
 namespace {
 
-constexpr NameTable<StartEventKind, 8> kKinds = {{
+constexpr NameTable<StartEventKind, 12> kKinds = {{
     {StartEventKind::kInterpreter, "interpreter"},
     {StartEventKind::kChosen, "chosen"},
     {StartEventKind::kStarted, "started"},
@@ -14,6 +14,10 @@ constexpr NameTable<StartEventKind, 8> kKinds = {{
     {StartEventKind::kMainNotImported, "main-not-imported"},
     {StartEventKind::kFirstBatch, "first-batch"},
     {StartEventKind::kLoaderMade, "loader-made"},
+    {StartEventKind::kBatches, "batches"},
+    {StartEventKind::kMpiBegins, "mpi-begins"},
+    {StartEventKind::kMpiReady, "mpi-ready"},
+    {StartEventKind::kHookFailed, "hook-failed"},
 }};
 
 constexpr NameTable<StartRefusal, 8> kRefusals = {{
@@ -33,7 +37,7 @@ std::string_view to_string(StartEventKind kind) {
   return name_of(kKinds, kind);
 }
 StartEventKind start_event_kind_from_string(std::string_view name) {
-  return value_of(kKinds, name).value_or(StartEventKind::kInterpreter);
+  return value_of(kKinds, name).value_or(StartEventKind::kHookFailed);
 }
 
 std::string_view to_string(StartRefusal refusal) {

@@ -18,7 +18,11 @@ enum class StartEventKind {
   kMainImported,     ///< a child has run the main module once more
   kMainNotImported,  ///< a child could not: `message` says why
   kFirstBatch,       ///< a DataLoader with workers handed out its first batch
-  kLoaderMade,       ///< a DataLoader with workers was made; `workers`, `prefetch_factor` as used
+  kLoaderMade,       ///< a DataLoader was made; `workers`, `prefetch_factor` as used
+  kBatches,          ///< how many batches an iterator of a DataLoader has handed out by now
+  kMpiBegins,        ///< mpi4py.MPI is being imported, which initialises MPI
+  kMpiReady,         ///< and was
+  kHookFailed,       ///< a part of the shim did not find what it knows; `message`
 };
 std::string_view to_string(StartEventKind kind);  ///< "interpreter", "chosen", ...
 StartEventKind start_event_kind_from_string(std::string_view name);
@@ -56,8 +60,9 @@ struct StartEvent {
   int32_t line = 0;
   std::string function;  ///< "<module>" at the module's level
   bool is_main = false;  ///< that line is the main module's own
-  std::optional<double>
-      seconds;  ///< of kMainImported, kFirstBatch (since the loader's iterator was made)
+  std::optional<int64_t> count;    ///< of kBatches
+  /// Of kMainImported; of kFirstBatch since its iterator was made; of kBatches waited for them.
+  std::optional<double> seconds;
   std::optional<uint64_t> bytes;   ///< of kMainImported: by which the process's RSS grew
   std::optional<int32_t> workers;  ///< of kLoaderMade
   std::optional<int32_t> prefetch_factor;

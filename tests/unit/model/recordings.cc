@@ -379,6 +379,7 @@ std::vector<Record> filled_records() {
                  .line = 7,
                  .function = kHostile,
                  .is_main = true,
+                 .count = 9,
                  .seconds = 0.5,
                  .bytes = 1,
                  .workers = 2,

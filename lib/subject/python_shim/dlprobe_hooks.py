@@ -1,0 +1,586 @@
+"""Loaded by an interpreter of a command that dlprobe starts, where start methods are asked for.
+
+Sets what `options` (a file beside this one) asks for and tells dlprobe, through the FIFO `events` beside it, which
+processes multiprocessing starts and why it refuses to. It prints nothing, keeps no descriptor, imports nothing before
+the program does, and no error of its own reaches the program.
+"""
+
+import os
+import sys
+import time
+from _thread import get_ident
+
+_FOLDER = os.path.dirname(os.path.abspath(__file__))
+_CLOCK_BOOTTIME = 7  # linux/time.h; the clock of dlprobe's recordings
+_MOST_EVENT_BYTES = 4000  # below PIPE_BUF, up to which a write to a FIFO is whole
+_MOST_TEXT = 600
+_SEARCH_SECONDS = 2.0  # for what cannot be pickled
+
+_START_FOLDER = os.getcwd()  # what the names of files in frames are relative to
+_MAIN_NAMES = ("__main__", "__mp_main__")
+_LIBRARY_FOLDERS = tuple(
+    os.path.join(folder, "") for folder in {os.path.dirname(os.__file__), os.path.realpath(os.path.dirname(os.__file__)),
+                                            _FOLDER})
+
+
+def _read_options():
+    options = {}
+    with open(os.path.join(_FOLDER, "options")) as lines:
+        for line in lines:
+            key, _, value = line.rstrip("\n").partition("=")
+            options[key] = value
+    return options
+
+
+_options = {}
+
+
+# ---- events
+
+
+def _json_text(text):
+    parts = []
+    for unit in text[:_MOST_TEXT].encode("utf-16-be", "surrogatepass").hex(" ", 2).split():
+        code = int(unit, 16)
+        plain = 0x20 <= code < 0x7F and code not in (0x22, 0x5C)
+        parts.append(chr(code) if plain else "\\u" + unit)
+    return '"' + "".join(parts) + '"'
+
+
+if sys.version_info < (3, 8):  # bytes.hex has no separator there
+
+    def _json_text(text):  # noqa: F811
+        data = text[:_MOST_TEXT].encode("utf-16-be", "surrogatepass")
+        parts = []
+        for high, low in zip(data[::2], data[1::2]):
+            code = high * 256 + low
+            plain = 0x20 <= code < 0x7F and code not in (0x22, 0x5C)
+            parts.append(chr(code) if plain else "\\u%04x" % code)
+        return '"' + "".join(parts) + '"'
+
+
+def _json(value):
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(int(value))
+    if isinstance(value, float):
+        return repr(value)
+    return _json_text(str(value))
+
+
+def _start_ticks():
+    with open("/proc/self/stat", "rb") as stat:
+        return int(stat.read().rpartition(b")")[2].split()[19])  # field 22 of proc(5)
+
+
+_own_ticks = (0, 0)  # pid, its start time
+
+
+def tell(kind, **fields):
+    """Sends an event to dlprobe, if it still listens."""
+    global _own_ticks
+    try:
+        pid = os.getpid()
+        if _own_ticks[0] != pid:
+            _own_ticks = (pid, _start_ticks())
+        fields.update(kind=kind, at=int(time.clock_gettime(_CLOCK_BOOTTIME) * 1e9), pid=pid, start_ticks=_own_ticks[1])
+        line = "{%s}\n" % ",".join('"%s":%s' % (key, _json(value)) for key, value in fields.items() if value is not None)
+        if len(line) > _MOST_EVENT_BYTES:
+            for key in ("message", "path", "function"):
+                fields[key] = str(fields.get(key, ""))[:100]
+            line = "{%s}\n" % ",".join('"%s":%s' % (key, _json(value)) for key, value in fields.items() if value is not None)
+        fifo = os.open(os.path.join(_FOLDER, "events"), os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            os.write(fifo, line.encode("ascii"))
+        finally:
+            os.close(fifo)
+    except Exception:
+        pass
+
+
+def _describe(error):
+    return "%s: %s" % (type(error).__name__, error)
+
+
+# ---- the user's own line
+
+
+def _absolute(name):
+    return name if name.startswith("<") else os.path.normpath(os.path.join(_START_FOLDER, name))
+
+
+def _is_users(frame):
+    if frame.f_globals.get("__name__") in _MAIN_NAMES and frame.f_globals.get("__file__") == frame.f_code.co_filename:
+        return True
+    name = frame.f_code.co_filename
+    if name.startswith("<"):
+        return name == "<string>" or name == "<stdin>" or name.startswith("<ipython")
+    if "/site-packages/" in name or "/dist-packages/" in name:
+        return False
+    return not _absolute(name).startswith(_LIBRARY_FOLDERS)
+
+
+def _users_line(frame, at_module_level=False):
+    """file, line, function and whether it is the main module's, of the innermost frame of the user's own."""
+    while frame is not None:
+        function = frame.f_code.co_name
+        if _is_users(frame) and (not at_module_level or function == "<module>"):
+            return {"file": _absolute(frame.f_code.co_filename), "line": frame.f_lineno,
+                    "function": getattr(frame.f_code, "co_qualname", function),
+                    "main": frame.f_globals.get("__name__") in _MAIN_NAMES}
+        frame = frame.f_back
+    return {}
+
+
+# ---- what cannot be pickled
+
+
+class _Found(Exception):
+    pass
+
+
+def _definition_line(thing):
+    """Where a function or a class of the user's own is defined."""
+    code = getattr(thing, "__code__", None)
+    if code is None and isinstance(thing, type):
+        codes = [getattr(each, "__code__", None) for each in vars(thing).values()]
+        codes = [each for each in codes if each is not None]
+        code = min(codes, key=lambda each: each.co_firstlineno) if codes else None
+    if code is None:
+        return {}
+    return {"file": _absolute(code.co_filename), "line": code.co_firstlineno, "function": getattr(thing, "__qualname__", "")}
+
+
+def _kind_of(thing):
+    if getattr(thing, "__name__", "") == "<lambda>":
+        return "lambda"
+    local = "<locals>" in getattr(thing, "__qualname__", "")
+    if isinstance(thing, type):
+        return "local class" if local else "class"
+    if hasattr(thing, "__code__"):
+        return "local function" if local else "function"
+    if "<locals>" in type(thing).__qualname__:
+        return "instance of local class " + type(thing).__qualname__
+    module = type(thing).__module__
+    return type(thing).__qualname__ if module == "builtins" else module + "." + type(thing).__qualname__
+
+
+def _step(parent, child, before):
+    """How `child` is reached from `parent`: ".name", "[3]", "['key']"; "" where the pickler's own parts lie between."""
+    if isinstance(parent, dict):
+        for key, value in parent.items():
+            if value is child:
+                is_state = before is not None and not isinstance(before, (dict, list, tuple, set))
+                return ".%s" % key if is_state and isinstance(key, str) else "[%r]" % (key,)
+        return ""
+    if isinstance(parent, (list, tuple)):
+        for index, value in enumerate(parent):
+            if value is child:
+                is_state = before is not None and not isinstance(before, (dict, list, tuple, set))
+                return "" if is_state else "[%d]" % index
+    return ""
+
+
+def _path_of(chain):
+    path = ""
+    for position in range(1, len(chain)):
+        before = chain[position - 2] if position > 1 else None
+        path += _step(chain[position - 1], chain[position], before)
+    return path
+
+
+def _find_unpicklable(root):
+    """The chain of objects from `root` to what cannot be pickled; None if it can be. Does what pickle does, in Python,
+    so that the place is known; what multiprocessing and torch send in ways of their own is left out."""
+    import pickle
+    from multiprocessing.reduction import ForkingPickler
+    plain = (type(_find_unpicklable), type(tell.__get__(1)))
+    own_ways = {each for each in getattr(ForkingPickler, "_extra_reducers", {}) if each not in plain
+                and each.__module__ not in ("functools", "builtins")}
+    deadline = time.monotonic() + _SEARCH_SECONDS
+    chain, found = [], []
+
+    class Nowhere:
+        @staticmethod
+        def write(_data):
+            pass
+
+    class Searching(pickle._Pickler):
+        def save(self, thing, *arguments, **keywords):
+            if time.monotonic() > deadline or len(chain) > 200:
+                raise _Found
+            module = type(thing).__module__ or ""
+            if type(thing) in own_ways or module.partition(".")[0] == "multiprocessing" and not isinstance(thing, type):
+                return super().save(None, *arguments, **keywords)
+            chain.append(thing)
+            try:
+                super().save(thing, *arguments, **keywords)
+            except _Found:
+                raise
+            except Exception:
+                found[:] = list(chain)
+                raise _Found
+            chain.pop()
+            return None
+
+    try:
+        Searching(Nowhere, 4).save(root)
+    except _Found:
+        pass
+    except Exception:
+        return None
+    return found or None
+
+
+def _named_arguments(process):
+    """What a Process is to be given, by the names that its target has for it."""
+    target, values = process._target, list(process._args)
+    named = {}
+    code = getattr(target, "__code__", None)
+    names = list(code.co_varnames[:code.co_argcount]) if code is not None else []
+    if getattr(target, "__self__", None) is not None:
+        names = names[1:]
+    for index, value in enumerate(values):
+        named[names[index] if index < len(names) else "args[%d]" % index] = value
+    named.update(process._kwargs)
+    named["target"] = target
+    return named
+
+
+def _tell_unpicklable(process, error, method):
+    fields = {}
+    try:
+        parts = _named_arguments(process) if type(process).run.__module__ == "multiprocessing.process" else {}
+        # An own subclass is sent with all that it has.
+        parts.update((key, value) for key, value in vars(process).items() if not key.startswith("_") or not parts)
+        for name, value in parts.items():
+            chain = _find_unpicklable(value)
+            if chain is None:
+                continue
+            culprit = chain[-1]
+            fields = {"path": name + _path_of(chain), "type": _kind_of(culprit)}
+            fields.update(_definition_line(culprit) or _definition_line(type(culprit)))
+            break
+    except Exception:
+        pass
+    if "line" not in fields:
+        fields.update(_users_line(sys._getframe(1)))
+    tell("refused", cause="unpicklable", message=_describe(error), method=method, **fields)
+
+
+# ---- multiprocessing
+
+
+def _passes(error, file_end, function):
+    """Whether the error came through that function of the standard library."""
+    trace = error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if code.co_name == function and code.co_filename.endswith(file_end):
+            return True
+        trace = trace.tb_next
+    return False
+
+
+def _method_of(process):
+    method = getattr(process, "_start_method", None)
+    if method is None:
+        from multiprocessing import context
+        method = context._default_context.get_start_method()
+    return method
+
+
+def _is_importing_main():
+    from multiprocessing import process
+    return bool(getattr(process.current_process(), "_inheriting", False))
+
+
+def _tell_refused(process, error, method, frame):
+    if _is_importing_main() and _passes(error, "multiprocessing/spawn.py", "_check_not_importing_main"):
+        tell("refused", cause="bootstrapping", message=type(error).__name__, method=method,
+             **(_users_line(frame, at_module_level=True) or _users_line(frame)))
+    elif isinstance(error, AssertionError) and _is_daemon():
+        tell("refused", cause="daemonic", message=_describe(error), method=method, **_users_line(frame))
+    elif _passes(error, "multiprocessing/reduction.py", "dump"):
+        _tell_unpicklable(process, error, method)
+    else:
+        tell("refused", cause="other", message=_describe(error), method=method, **_users_line(frame))
+
+
+def _is_daemon():
+    from multiprocessing import process
+    return bool(process.current_process()._config.get("daemon"))
+
+
+def _hook_process(module):
+    original = module.BaseProcess.start
+
+    def start(self):
+        method = None
+        try:
+            method = _method_of(self)
+        except Exception:
+            pass
+        try:
+            result = original(self)
+        except Exception as error:
+            try:
+                _tell_refused(self, error, method, sys._getframe(1))
+            except Exception:
+                pass
+            raise
+        tell("started", method=method, child=self.pid, **_users_line(sys._getframe(1)))
+        return result
+
+    start.__doc__ = original.__doc__
+    module.BaseProcess.start = start
+
+
+def _hook_context(module):
+    method = _options.get("start_method")
+    forced = _options.get("force") == "1"
+    contexts = module._concrete_contexts
+    default = module._default_context
+    if method in contexts:
+        default._default_context = contexts[method]
+    first_set = []
+
+    def chosen(wanted, frame):
+        """What a script that names a start method gets. Calls of the standard library are left alone."""
+        if wanted is None or method is None or wanted == method or wanted not in contexts:
+            return wanted
+        caller = frame.f_globals.get("__name__", "")
+        if caller.partition(".")[0] in ("multiprocessing", "concurrent"):
+            return wanted
+        got = method if forced else wanted
+        tell("chosen", wanted=wanted, method=got, **_users_line(frame))
+        return got
+
+    set_original = module.DefaultContext.set_start_method
+    get_original = module.DefaultContext.get_context
+
+    def set_start_method(self, method, force=False):
+        frame = sys._getframe(1)
+        by_user = frame.f_globals.get("__name__", "").partition(".")[0] != "multiprocessing"
+        if by_user and not force and self._actual_context is not None:
+            tell("refused", cause="context-set", wanted=method, method=self._actual_context._name,
+                 path=first_set[0] if first_set else None, **_users_line(frame))
+        elif by_user:
+            line = _users_line(frame)
+            first_set[:] = ["%s:%s" % (line.get("file", ""), line.get("line", ""))] if line else []
+        return set_original(self, chosen(method, frame), force)
+
+    def get_context(self, method=None):
+        return get_original(self, chosen(method, sys._getframe(1)))
+
+    module.DefaultContext.set_start_method = set_start_method
+    module.DefaultContext.get_context = get_context
+    # What `multiprocessing` has handed out already: bound methods of the default context.
+    package = sys.modules.get("multiprocessing")
+    if package is not None:
+        for name in ("set_start_method", "get_context"):
+            if name in vars(package):
+                setattr(package, name, getattr(default, name))
+
+
+def _rss_bytes():
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _hook_spawn(module):
+    def timed(original):
+        def fixup(name):
+            began, rss = time.monotonic(), _rss_bytes()
+            try:
+                original(name)
+            except BaseException as error:
+                tell("main-not-imported", message=_describe(error), file=str(name))
+                raise
+            tell("main-imported", file=str(name), seconds=time.monotonic() - began, bytes=max(_rss_bytes() - rss, 0))
+        return fixup
+
+    module._fixup_main_from_path = timed(module._fixup_main_from_path)
+    module._fixup_main_from_name = timed(module._fixup_main_from_name)
+    original_main = module._main
+
+    def _main(*arguments):
+        try:
+            return original_main(*arguments)
+        except (AttributeError, ImportError) as error:
+            # Its unpickling: _bootstrap keeps what its work raises, and the main module's errors were told.
+            if not _passes(error, "multiprocessing/spawn.py", "prepare"):
+                tell("refused", cause="not-found-there", message=_describe(error))
+            raise
+
+    module._main = _main
+
+
+# ---- torch
+
+
+def _hook_torch_multiprocessing(module):
+    strategy = _options.get("sharing_strategy")
+    if strategy:
+        module.set_sharing_strategy(strategy)
+
+
+def _hook_torch_cuda(module):
+    original = module._lazy_init
+
+    def _lazy_init():
+        if module._is_in_bad_fork():
+            tell("refused", cause="cuda-after-fork", message="CUDA was initialised before the fork",
+                 **_users_line(sys._getframe(1)))
+        return original()
+
+    module._lazy_init = _lazy_init
+
+
+def _changed(arguments):
+    """The arguments of a DataLoader (bound, with defaults) as they were asked to be."""
+    for key in ("num_workers", "prefetch_factor"):
+        if _options.get(key):
+            arguments[key] = int(_options[key])
+    if arguments.get("num_workers") == 0:
+        # What only loaders with workers may be given.
+        arguments.update(persistent_workers=False, multiprocessing_context=None, timeout=0)
+        arguments.pop("prefetch_factor", None)
+    method = _options.get("start_method")
+    context = arguments.get("multiprocessing_context")
+    if method and context is not None and _options.get("force") == "1":
+        arguments["multiprocessing_context"] = None
+    return arguments
+
+
+def _hook_data_loader(module):
+    import functools
+    import inspect
+    original = module.DataLoader.__init__
+    signature = inspect.signature(original)
+    asked = bool(_options.get("num_workers") or _options.get("prefetch_factor") or _options.get("force") == "1")
+
+    @functools.wraps(original)
+    def __init__(self, *positional, **keywords):
+        if asked:
+            try:
+                bound = signature.bind(self, *positional, **keywords).arguments
+                given = dict(list(bound.items())[1:])
+                rest = given.pop("kwargs", {})
+                positional, keywords = (), dict(_changed(given), **rest)
+            except TypeError:
+                pass  # the program's own error comes from DataLoader itself
+        original(self, *positional, **keywords)
+        tell("loader-made", workers=self.num_workers, prefetch_factor=self.prefetch_factor,
+             **_users_line(sys._getframe(1)))
+
+    module.DataLoader.__init__ = __init__
+    _hook_batches(module._MultiProcessingDataLoaderIter, "_next_data")
+    _hook_batches(module._SingleProcessDataLoaderIter, "_next_data")
+
+
+def _hook_batches(iterator_class, method):
+    """Tells of the first batch of each iterator, and of all of them where that is asked for."""
+    first_init, original = iterator_class.__init__, getattr(iterator_class, method)
+    every = 0.2 if _options.get("batches") == "1" else None
+
+    def __init__(self, *positional, **keywords):
+        self._dlprobe = [time.monotonic(), 0, 0.0, 0.0]  # made at, batches, seconds waited for them, told at
+        first_init(self, *positional, **keywords)
+
+    def _next_data(self):
+        began = time.monotonic()
+        batch = original(self)
+        own = self.__dict__.get("_dlprobe")
+        if own is not None and (own[1] == 0 or every is not None):
+            now = time.monotonic()
+            own[1] += 1
+            own[2] += now - began
+            if own[1] == 1:
+                tell("first-batch", seconds=now - own[0], workers=self._num_workers)
+            if every is not None and now - own[3] >= every:
+                own[3] = now
+                tell("batches", count=own[1], seconds=own[2], workers=self._num_workers)
+        return batch
+
+    iterator_class.__init__ = __init__
+    setattr(iterator_class, method, _next_data)
+
+
+def _before_mpi(_module):
+    tell("mpi-begins", **_users_line(sys._getframe(1)))
+
+
+def _after_mpi(_module):
+    tell("mpi-ready")
+
+
+# ---- what is hooked when
+
+
+_FIRST = {"mpi4py.MPI": _before_mpi}
+_HOOKS = {
+    "mpi4py.MPI": _after_mpi,
+    "multiprocessing.process": _hook_process,
+    "multiprocessing.context": _hook_context,
+    "multiprocessing.spawn": _hook_spawn,
+    "torch.multiprocessing": _hook_torch_multiprocessing,
+    "torch.cuda": _hook_torch_cuda,
+    "torch.utils.data.dataloader": _hook_data_loader,
+}
+
+
+class _Finder:
+    """Calls the hook of a module when the program has imported it. The module, its loader and its spec stay what they are."""
+
+    def __init__(self):
+        self._busy = set()
+
+    def find_spec(self, name, path=None, target=None):
+        hook = _HOOKS.get(name)
+        key = (name, get_ident())
+        if hook is None or key in self._busy:
+            return None
+        self._busy.add(key)
+        try:
+            for finder in sys.meta_path:
+                find = getattr(finder, "find_spec", None)
+                spec = find(name, path, target) if finder is not self and find else None
+                if spec is not None:
+                    _call_after(spec.loader, hook)
+                    return spec
+            return None
+        finally:
+            self._busy.discard(key)
+
+
+def _run_hook(hook, module):
+    try:
+        if hook is not None:
+            hook(module)
+    except Exception as error:
+        tell("hook-failed", message="%s: %s" % (module.__name__, _describe(error)))
+
+
+def _call_after(loader, hook):
+    original = getattr(loader, "exec_module", None)
+    if original is None or isinstance(loader, type):
+        return
+
+    def exec_module(module):
+        del loader.exec_module
+        _run_hook(_FIRST.get(module.__name__), module)
+        original(module)
+        _run_hook(hook, module)
+
+    try:
+        loader.exec_module = exec_module
+    except AttributeError:
+        pass
+
+
+def install():
+    _options.update(_read_options())
+    sys.meta_path.insert(0, _Finder())
+    tell("interpreter", type="%d.%d.%d" % sys.version_info[:3], file=sys.executable or "")

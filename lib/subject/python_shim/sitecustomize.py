@@ -1,0 +1,45 @@
+# Put first on PYTHONPATH by dlprobe, for a command that it starts. Loads what was asked for, then makes way for the
+# sitecustomize that this interpreter would have loaded without it. Runs under any Python, 2.7 too.
+import sys
+
+
+def _own_folder():
+    return __file__.replace("\\", "/").rpartition("/")[0]
+
+
+def _step_aside(folder):
+    sys.path[:] = [entry for entry in sys.path if entry != folder]
+    sys.path_importer_cache.pop(folder, None)
+
+
+def _next_sitecustomize():
+    """What Python would have done: the module replaces this one, or there is none."""
+    if sys.version_info[0] < 3:
+        import imp
+        del sys.modules["sitecustomize"]
+        imp.load_module("sitecustomize", *imp.find_module("sitecustomize"))
+        return
+    from importlib.machinery import PathFinder
+    from importlib.util import module_from_spec
+    spec = PathFinder.find_spec("sitecustomize")
+    if spec is None or spec.loader is None:
+        raise ImportError("No module named 'sitecustomize'", name="sitecustomize")
+    module = module_from_spec(spec)
+    sys.modules["sitecustomize"] = module
+    spec.loader.exec_module(module)
+
+
+def _load_hooks():
+    # Nothing of it may make the program fail.
+    try:
+        if sys.version_info[:2] >= (3, 6):
+            import dlprobe_hooks
+            dlprobe_hooks.install()
+    except Exception:
+        pass
+
+
+_folder = _own_folder()
+_load_hooks()
+_step_aside(_folder)
+_next_sitecustomize()
