@@ -171,6 +171,7 @@ class Examiner {
     auto scope = prepare_limits();
     if (!scope) return;
     ChildSpec spec{.argv = request_.command, .limits = scope->child_limits()};
+    if (!prepare_shim(spec)) return;
     auto log = GrowingFile::behind(STDERR_FILENO);
     // The command may be gone before the first sample.
     look_at_its_shm(spec);
@@ -183,6 +184,10 @@ class Examiner {
                        .log = log ? std::optional<LogWatch>(std::move(*log)) : std::nullopt,
                        .deadline = deadline(request_.watch_for),
                        .now_and_then = [this] { tell_early(); }};
+    if (shim_) {
+      target.each_round = [this] { read_shim(); };
+      target.wakes_round = shim_->descriptor();
+    }
     if (request_.command_watch) watch_to_its_end(*request_.command_watch, target);
     const WatchResult watched = watch_target(std::move(target));
     result_.wait_status = watched.child_wait_status;
@@ -192,6 +197,35 @@ class Examiner {
                  child->pid());
     }
     close_limits(*scope);
+    say_whether_overrides_took_effect();
+    shim_.reset();
+  }
+
+  // With no override asked nothing is loaded into anything.
+  bool prepare_shim(ChildSpec& spec) {
+    if (!request_.overrides.any()) return true;
+    auto shim = PythonShim::prepare({.overrides = request_.overrides});
+    if (!shim) {
+      refuse(shim.error(), kExitUsage);
+      return false;
+    }
+    spec.environment = shim->environment();
+    shim_ = std::move(*shim);
+    return true;
+  }
+
+  void read_shim() {
+    for (StartEvent& event : shim_->read_new())
+      recorder_->add(std::move(event));
+  }
+
+  // A command may be no Python at all, or start its interpreters with an environment of their own.
+  void say_whether_overrides_took_effect() const {
+    if (!shim_ || !recorder_->recording().runs.back().start_events.empty()) return;
+    complain(
+        "no Python interpreter of the command (3.6 or later) took what was to be overridden: it "
+        "ran "
+        "as it would without");
   }
 
   // Nothing, and a refusal, if they cannot be had.
@@ -344,6 +378,7 @@ class Examiner {
   SignalFd signals_;
   ProgressLine progress_;
   std::unique_ptr<Recorder> recorder_;
+  std::optional<PythonShim> shim_;  ///< of the command that runs
   Examination result_;
   bool interrupted_ = false;
   bool was_told_early_ = false;

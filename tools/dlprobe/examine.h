@@ -13,6 +13,7 @@
 #include "lib/model/loader_plan.h"
 #include "lib/model/recording.h"
 #include "lib/subject/launch_limits.h"
+#include "lib/subject/python_shim.h"
 #include "probes/probe.h"
 
 namespace dlprobe {
@@ -39,6 +40,7 @@ struct ExamineRequest {
   SnapshotOptions snapshot;                   ///< for a probe that takes snapshots
   std::optional<CommandWatch> command_watch;  ///< of SubjectKind::kCommand
   LaunchLimits limits;                        ///< of what dlprobe starts
+  PythonOverrides overrides;                  ///< of SubjectKind::kCommand
   std::string record_path;                    ///< empty: keep no file
   bool show_progress = false;
 };

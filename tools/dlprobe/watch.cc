@@ -47,6 +47,7 @@ class Watch {
     quiet_from_ = now();
     while (!result_.end.at) {
       const BootNs due = collector_.tick();
+      if (target_.each_round) target_.each_round();
       read_log();
       take_snapshot_now_and_then();
       look_at_shared_files_now_and_then();
@@ -55,6 +56,7 @@ class Watch {
       decide();
       if (!result_.end.at) wait_until(due);
     }
+    if (target_.each_round) target_.each_round();
     if (target_.log) target_.log->read(sink_, now());
     collector_.take_ledger();
     const bool is_fresh = snapshot_at_ > 0 && now() - snapshot_at_ < kSnapshotIsFresh;
@@ -188,14 +190,16 @@ class Watch {
 
   void wait_until(BootNs due) {
     for (BootNs left = due - now(); left > 0; left = due - now()) {
-      std::array<pollfd, 3> files = {{{signals_.get(), POLLIN, 0},
+      std::array<pollfd, 4> files = {{{signals_.get(), POLLIN, 0},
                                       {target_.progress.get(), POLLIN, 0},
-                                      {collector_.wake_descriptor(), POLLIN, 0}}};
+                                      {collector_.wake_descriptor(), POLLIN, 0},
+                                      {target_.wakes_round, POLLIN, 0}}};
       const timespec timeout = {.tv_sec = left / kSecond, .tv_nsec = left % kSecond};
       if (::ppoll(files.data(), files.size(), &timeout, nullptr) <= 0) return;
       if (files[1].revents != 0) read_progress();
       if (files[0].revents != 0 && take_signals()) return;
       if (files[2].revents != 0) return;
+      if (files[3].revents != 0) target_.each_round();
     }
   }
 

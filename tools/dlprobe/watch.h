@@ -50,6 +50,10 @@ struct WatchTarget {
   std::optional<BootNs> deadline;  ///< when --for runs out
   /// Called every 10 s while the root lives, and soon after a process failed; or none.
   std::function<void()> now_and_then;
+  /// Called whenever the tree has been looked at, and once more at the end; or none.
+  std::function<void()> each_round;
+  /// To be polled for reading: each_round is worth calling; or -1.
+  int wakes_round = -1;
   std::optional<StandstillPolicy> standstill;
   CollectOptions collect;  ///< what is sampled, and how often
   SnapshotTimes snapshots = SnapshotTimes::kNever;

@@ -19,6 +19,7 @@
 #include "tools/dlprobe/launch_options.h"
 #include "tools/dlprobe/on_failure.h"
 #include "tools/dlprobe/output_options.h"
+#include "tools/dlprobe/python_options.h"
 #include "tools/dlprobe/watch_options.h"
 
 namespace dlprobe {
@@ -31,6 +32,7 @@ struct RunOptions {
   std::string hang_after = "5m";
   std::string on_failure;
   LaunchOptions launch;
+  PythonOptions python;
   WatchOptions watch;
   OutputOptions output;
   bool fail_on_given = false;
@@ -176,6 +178,7 @@ Expected<ExamineRequest> make_request(const RunOptions& options, const Session& 
   request.arguments.insert(request.arguments.end(), request.command.begin(), request.command.end());
   DLP_CHECK(put_watch_options(options.watch, request));
   DLP_CHECK(put_launch_options(options.launch, request));
+  DLP_CHECK(put_python_options(options.python, request));
   CommandWatch watch = {
       .end_when_hung = options.on_hang == "kill",
       .when_hung = [&reporter](const Recording& recording) { reporter.tell_hang(recording); }};
@@ -229,6 +232,7 @@ void add_run_command(CLI::App& app, const Session& session, int& exit_status) {
       ->type_name("CMD")
       ->group(kGroup);
   add_launch_options(*command, options->launch, "Limits");
+  add_python_options(*command, options->python, "Overrides in a Python command");
   add_watch_options(*command, options->watch, command_probe(), kGroup);
   add_output_options(*command, options->output);
   command->callback([command, options, &session, &exit_status] {

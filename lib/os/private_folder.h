@@ -1,0 +1,40 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "lib/base/error.h"
+#include "lib/base/unique_fd.h"
+
+namespace dlprobe {
+
+/// A folder that only this user may look into (mode 0700), in $TMPDIR or /tmp. Taken away with all
+/// that is in it, what others have put there included, when it is destroyed.
+class PrivateFolder {
+ public:
+  /// kIo, kForbidden with the path, if it cannot be made.
+  static Expected<PrivateFolder> make(std::string_view name_prefix);
+
+  PrivateFolder(PrivateFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+  PrivateFolder& operator=(PrivateFolder&& other) noexcept {
+    std::swap(path_, other.path_);
+    return *this;
+  }
+  PrivateFolder(const PrivateFolder&) = delete;
+  PrivateFolder& operator=(const PrivateFolder&) = delete;
+  ~PrivateFolder();
+
+  /// Absolute, without a trailing '/'.
+  const std::string& path() const { return path_; }
+
+  /// Makes a FIFO in it (mode 0600) and opens it, non-blocking; it has no end of file however many
+  /// writers come and go.
+  Expected<UniqueFd> make_fifo(std::string_view name) const;
+
+ private:
+  explicit PrivateFolder(std::string path) : path_(std::move(path)) {}
+  std::string path_;
+};
+
+}  // namespace dlprobe

@@ -1,0 +1,89 @@
+#include "lib/subject/python_shim.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <string_view>
+
+#include "lib/os/atomic_file.h"
+#include "lib/subject/python_shim/sources.h"
+#include "lib/subject/start_event_line.h"
+
+namespace dlprobe {
+namespace {
+
+constexpr std::string_view kPythonPath = "PYTHONPATH";
+constexpr size_t kPiece = size_t{64} << 10U;
+constexpr int kMostPieces = 16;  // at one call: whoever writes without end is not followed for ever
+
+// One "key=value" a line, as _read_options of the hooks has it.
+std::string options_text(const ShimOptions& options) {
+  std::string text;
+  const auto add = [&text](std::string_view key, std::string_view value) {
+    text.append(key).append("=").append(value).append("\n");
+  };
+  const PythonOverrides& overrides = options.overrides;
+  if (overrides.start_method) add("start_method", to_string(*overrides.start_method));
+  if (overrides.sharing_strategy) add("sharing_strategy", to_string(*overrides.sharing_strategy));
+  if (overrides.num_workers) add("num_workers", std::to_string(*overrides.num_workers));
+  if (overrides.prefetch_factor) add("prefetch_factor", std::to_string(*overrides.prefetch_factor));
+  if (overrides.force) add("force", "1");
+  if (options.tells_batches) add("batches", "1");
+  return text;
+}
+
+}  // namespace
+
+std::optional<std::string> why_shim_is_not_loaded(const PythonCommand& command) {
+  if (command.isolated) return "the interpreter is started with -I, which ignores PYTHONPATH";
+  if (command.ignores_environment)
+    return "the interpreter is started with -E, which ignores PYTHONPATH";
+  if (command.no_site) return "the interpreter is started with -S, which leaves out sitecustomize";
+  if (command.clears_environment) return "env -i takes PYTHONPATH away";
+  const bool unset = std::ranges::find(command.unsets, kPythonPath) != command.unsets.end();
+  const bool assigned = std::ranges::any_of(
+      command.assigns, [](const auto& variable) { return variable.first == kPythonPath; });
+  if (!unset && !assigned) return std::nullopt;
+  return "env sets PYTHONPATH anew; set it before dlprobe instead";
+}
+
+Expected<PythonShim> PythonShim::prepare(const ShimOptions& options) {
+  DLP_TRY(PrivateFolder folder, PrivateFolder::make("dlprobe"));
+  const std::string path = folder.path() + "/";
+  DLP_CHECK(write_file_atomically(path + "sitecustomize.py", sitecustomize_source()));
+  DLP_CHECK(write_file_atomically(path + "dlprobe_hooks.py", hooks_source()));
+  DLP_CHECK(write_file_atomically(path + "options", options_text(options)));
+  DLP_TRY(UniqueFd events, folder.make_fifo("events"));
+  return PythonShim(std::move(folder), std::move(events));
+}
+
+std::vector<std::pair<std::string, std::string>> PythonShim::environment() const {
+  const char* present = std::getenv("PYTHONPATH");  // NOLINT(concurrency-mt-unsafe)
+  std::string path = folder_.path();
+  if (present != nullptr && *present != '\0') path.append(":").append(present);
+  return {{std::string(kPythonPath), path}};
+}
+
+std::vector<StartEvent> PythonShim::read_new() {
+  std::vector<StartEvent> events;
+  std::array<char, kPiece> buffer{};
+  for (int piece = 0; piece < kMostPieces; ++piece) {
+    const ssize_t count = ::read(events_.get(), buffer.data(), buffer.size());
+    if (count <= 0) break;
+    pending_.append(buffer.data(), static_cast<size_t>(count));
+    size_t from = 0;
+    for (size_t end = pending_.find('\n'); end != std::string::npos;
+         end = pending_.find('\n', from)) {
+      auto event = parse_start_event(std::string_view(pending_).substr(from, end - from));
+      if (event) events.push_back(std::move(*event));
+      from = end + 1;
+    }
+    pending_.erase(0, from);
+    if (pending_.size() > kPiece) pending_.clear();
+  }
+  return events;
+}
+
+}  // namespace dlprobe

@@ -1,0 +1,10 @@
+#pragma once
+
+#include <string_view>
+
+namespace dlprobe {
+
+std::string_view sitecustomize_source();  ///< sitecustomize.py of this folder
+std::string_view hooks_source();          ///< dlprobe_hooks.py of this folder
+
+}  // namespace dlprobe

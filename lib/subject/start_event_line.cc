@@ -1,0 +1,60 @@
+#include "lib/subject/start_event_line.h"
+
+#include <nlohmann/json.hpp>
+
+#include "lib/base/secrets.h"
+
+namespace dlprobe {
+namespace {
+
+using nlohmann::json;
+
+template <class T>
+std::optional<T> optional_number(const json& line, const char* key) {
+  const auto found = line.find(key);
+  if (found == line.end() || !found->is_number()) return std::nullopt;
+  return found->get<T>();
+}
+
+std::string text_of(const json& line, const char* key) {
+  return line.value(key, std::string());
+}
+
+std::string masked(const json& line, const char* key) {
+  return mask_secrets({text_of(line, key)}).front();
+}
+
+}  // namespace
+
+Expected<StartEvent> parse_start_event(std::string_view text) {
+  // nlohmann_json reports a missing or mistyped member by an exception; it ends here.
+  try {
+    const json line = json::parse(text);
+    return StartEvent{
+        .at = line.at("at"),
+        .kind = start_event_kind_from_string(line.at("kind").get<std::string>()),
+        .process = {.pid = line.at("pid"), .start_ticks = line.at("start_ticks")},
+        .method = text_of(line, "method"),
+        .wanted = text_of(line, "wanted"),
+        .child_pid = optional_number<int32_t>(line, "child"),
+        .cause = start_refusal_from_string(line.value("cause", "none")),
+        .message = masked(line, "message"),
+        .path = masked(line, "path"),
+        .type = text_of(line, "type"),
+        .file = text_of(line, "file"),
+        .line = line.value("line", 0),
+        .function = text_of(line, "function"),
+        .is_main = line.value("main", false),
+        .count = optional_number<int64_t>(line, "count"),
+        .seconds = optional_number<double>(line, "seconds"),
+        .bytes = optional_number<uint64_t>(line, "bytes"),
+        .workers = optional_number<int32_t>(line, "workers"),
+        .prefetch_factor = optional_number<int32_t>(line, "prefetch_factor"),
+    };
+  } catch (const json::exception& error) {
+    return failure(ErrorCode::kMalformed,
+                   "a word of the shim in an interpreter: " + std::string(error.what()));
+  }
+}
+
+}  // namespace dlprobe

@@ -1,0 +1,82 @@
+#include "tools/dlprobe/python_options.h"
+
+#include "lib/base/parse.h"
+#include "lib/subject/python_command.h"
+
+namespace dlprobe {
+namespace {
+
+constexpr int kMostWorkers = 4096;
+constexpr int kMostPrefetched = 4096;
+
+Expected<std::optional<int>> optional_count(const char* option,
+                                            const std::optional<std::string>& text, int least,
+                                            int most) {
+  if (!text) return std::nullopt;
+  const auto count = parse_int<int>(*text);
+  if (!count || *count < least || *count > most) {
+    return failure(ErrorCode::kInvalid, std::string(option) + ": '" + *text +
+                                            "' is not a whole number from " +
+                                            std::to_string(least) + " to " + std::to_string(most));
+  }
+  return *count;
+}
+
+// One that is not Python may start an interpreter later; one that keeps the overrides out is told.
+Status check_interpreter(const std::vector<std::string>& command) {
+  const auto python = parse_python_command(command);
+  if (!python) return {};
+  const auto why = why_shim_is_not_loaded(*python);
+  if (!why) return {};
+  return failure(ErrorCode::kInvalid, "nothing can be overridden in this command: " + *why);
+}
+
+}  // namespace
+
+void add_python_options(CLI::App& command, PythonOptions& options, const std::string& group) {
+  command
+      .add_option("--start-method", options.start_method,
+                  "the default start method, where the script names none (or --force)")
+      ->check(CLI::IsMember({"fork", "spawn", "forkserver"}))
+      ->type_name("METHOD")
+      ->group(group);
+  command
+      .add_option("--sharing-strategy", options.sharing_strategy,
+                  "torch.multiprocessing's: file_descriptor or file_system")
+      ->check(CLI::IsMember({"file_descriptor", "file_system"}))
+      ->type_name("STRATEGY")
+      ->group(group);
+  command.add_option("--num-workers", options.num_workers, "num_workers of every DataLoader")
+      ->type_name("N")
+      ->group(group);
+  command
+      .add_option("--prefetch-factor", options.prefetch_factor,
+                  "prefetch_factor of every DataLoader with workers")
+      ->type_name("N")
+      ->group(group);
+  command
+      .add_flag("--force", options.force,
+                "override the start method also where the script names one itself")
+      ->group(group);
+}
+
+Status put_python_options(const PythonOptions& options, ExamineRequest& request) {
+  PythonOverrides overrides{.force = options.force};
+  if (options.start_method)
+    overrides.start_method = start_method_from_string(*options.start_method);
+  if (options.sharing_strategy) {
+    overrides.sharing_strategy = sharing_strategy_from_string(*options.sharing_strategy);
+  }
+  DLP_TRY(overrides.num_workers,
+          optional_count("--num-workers", options.num_workers, 0, kMostWorkers));
+  DLP_TRY(overrides.prefetch_factor,
+          optional_count("--prefetch-factor", options.prefetch_factor, 1, kMostPrefetched));
+  if (options.force && !options.start_method) {
+    return failure(ErrorCode::kInvalid, "--force needs --start-method: it is what is forced");
+  }
+  if (overrides.any()) DLP_CHECK(check_interpreter(request.command));
+  request.overrides = overrides;
+  return {};
+}
+
+}  // namespace dlprobe
