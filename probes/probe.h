@@ -17,6 +17,8 @@ struct Probe {
   bool needs_shared_files = false;  ///< snapshots of shared files alone, which stop nobody
   int watch_of_pid_s = 15;  ///< how long a live process is watched where nobody says; by default
                             ///< two of the 5 s waits of an idle worker: a lost batch
+  /// A command is run once under each start method, contained, with dlprobe's shim.
+  bool tries_start_methods = false;
 };
 
 /// Every probe, in the order of probes.def.

@@ -1,10 +1,104 @@
+#include <algorithm>
+#include <iterator>
+
+#include "probes/facts.h"
 #include "probes/probe.h"
+#include "probes/spawn_facts.h"
+#include "probes/spawn_rules.h"
 
 namespace dlprobe {
 namespace {
 
-Verdict examine(const Recording& /*recording*/) {
-  return {};
+bool has_error(const std::vector<Finding>& findings) {
+  return std::ranges::any_of(
+      findings, [](const Finding& finding) { return finding.severity == Severity::kError; });
+}
+
+// A script that names its start method itself was not tried under another.
+std::optional<Gap> gap_of_insistence(const Run& run) {
+  const auto chosen = std::ranges::find_if(run.start_events, [](const StartEvent& event) {
+    return event.kind == StartEventKind::kChosen && event.wanted == event.method;
+  });
+  if (chosen == run.start_events.end()) return std::nullopt;
+  return Gap{.what = "what happens under " + method_of(run),
+             .why = short_place(*chosen) + " asks for " + chosen->wanted + " itself, and had it",
+             .effect = "whether the script can live with " + method_of(run) + " is not known",
+             .remedy = "dlprobe spawn-recursion --force -- COMMAND"};
+}
+
+std::optional<Gap> gap_of_silence(const Run& run) {
+  const bool any_started = !events_of(run, StartEventKind::kStarted).empty() ||
+                           !events_of(run, StartEventKind::kRefused).empty();
+  if (any_started) return std::nullopt;
+  const bool any_python = !events_of(run, StartEventKind::kInterpreter).empty();
+  const std::string effect =
+      "nothing can be said of " + method_of(run) + "; that processes did not multiply is all";
+  if (!any_python) {
+    return Gap{.what = "processes that Python starts",
+               .why = "no Python interpreter (3.6 or later) of the command loaded dlprobe's shim",
+               .effect = effect,
+               .remedy = "give the python command itself, without -I, -E, -S"};
+  }
+  return Gap{.what = "processes that Python starts",
+             .why = "the command started none through multiprocessing",
+             .effect = effect,
+             .remedy = "make it start its loader: --num-workers 2, or arguments of the script"};
+}
+
+// It failed, and what is known of its processes does not say why.
+std::optional<Gap> gap_of_failure(const Run& run) {
+  const ProcessExit* exit = end_of_command(run);
+  const bool failed = exit != nullptr && exit->wait_status && *exit->wait_status != 0;
+  const bool by_dlprobe = run.end && !run.end->text.empty();
+  if (!failed || by_dlprobe) return std::nullopt;
+  return Gap{.what = "why the command failed under " + method_of(run),
+             .why = "no start of a process was refused",
+             .effect = "whether the start method is the reason is not known",
+             .remedy = "see what it printed; does it work under --start-method fork?"};
+}
+
+// Many processes beside one another: more than the trial allowed, and nothing wrong with that.
+std::optional<Gap> gap_of_budget(const Run& run) {
+  const auto event = std::ranges::find(run.events, kTooManyProcesses, &Event::kind);
+  if (event == run.events.end()) return std::nullopt;
+  return Gap{.what = "the command under " + method_of(run),
+             .why = event->text + ", more than the " + std::to_string(allowed_processes(run)) +
+                    " that were allowed, and was ended",
+             .effect = "whether it would have worked is not known",
+             .remedy = "dlprobe spawn-recursion --process-budget N -- COMMAND"};
+}
+
+void add(std::vector<Gap>& gaps, std::optional<Gap> gap) {
+  if (gap && std::ranges::count(gaps, *gap) == 0) gaps.push_back(std::move(*gap));
+}
+
+void examine_run(const Run& run, int index, Verdict& verdict) {
+  std::vector<Finding> findings = findings_of_starts(run);
+  if (auto recursion = recursion_of(run)) {
+    if (has_error(findings)) recursion->consequence_of = findings.front().code;
+    findings.push_back(std::move(*recursion));
+  }
+  const bool is_explained = has_error(findings);
+  for (Finding& finding : findings) {
+    finding.runs = {index};
+    merge_finding(verdict.findings, std::move(finding));
+  }
+  if (!run.begin.trial || is_explained) return;
+  if (auto gap = gap_of_budget(run)) return add(verdict.gaps, std::move(gap));
+  add(verdict.gaps, gap_of_insistence(run));
+  add(verdict.gaps, gap_of_silence(run));
+  add(verdict.gaps, gap_of_failure(run));
+}
+
+Verdict examine(const Recording& recording) {
+  Verdict verdict;
+  for (size_t index = 0; index < recording.runs.size(); ++index) {
+    const Run& run = recording.runs[index];
+    examine_run(run, static_cast<int>(index), verdict);
+    if (auto gap = gap_of_failed_loader(run)) add(verdict.gaps, std::move(gap));
+  }
+  std::ranges::stable_sort(verdict.findings, std::ranges::greater{}, &Finding::severity);
+  return verdict;
 }
 
 }  // namespace
@@ -13,6 +107,7 @@ extern const Probe k_spawn;
 const Probe k_spawn = {
     .name = "spawn-recursion",
     .summary = "start methods: what breaks under spawn and forkserver, where, and how to mend it",
-    .examine = examine};
+    .examine = examine,
+    .tries_start_methods = true};
 
 }  // namespace dlprobe

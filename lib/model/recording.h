@@ -69,6 +69,7 @@ struct RunBegin {
   bool preflight = false;            ///< looked at before anything is started
   bool looks_when_quiet = false;     ///< snapshots are taken only while the loader does not move
   std::optional<Limit> open_files_limit;  ///< of what dlprobe starts
+  std::optional<Trial> trial;             ///< of a command that is tried under a start method
   bool operator==(const RunBegin&) const = default;
 };
 

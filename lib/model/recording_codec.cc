@@ -127,6 +127,16 @@ void fields(A& a, Is<LoaderPlan> auto& v) {
 }
 
 template <class A>
+void fields(A& a, Is<Trial> auto& v) {
+  a("start_method", v.start_method);
+  a("sharing_strategy", v.sharing_strategy);
+  a("workers", v.workers);
+  a("forced", v.forced);
+  a("most_processes", v.most_processes);
+  a("most_depth", v.most_depth);
+}
+
+template <class A>
 void fields(A& a, Is<RunBegin> auto& v) {
   a.time("at", v.at);
   a("subject", v.subject);
@@ -137,6 +147,7 @@ void fields(A& a, Is<RunBegin> auto& v) {
   a("preflight", v.preflight);
   a("looks_when_quiet", v.looks_when_quiet);
   a("nofile", v.open_files_limit);
+  a("trial", v.trial);
 }
 
 template <class A>

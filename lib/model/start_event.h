@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "lib/model/ids.h"
+#include "lib/model/loader_plan.h"
 
 namespace dlprobe {
 
@@ -58,9 +59,9 @@ struct StartEvent {
   /// site-packages. Empty: there is none.
   std::string file;
   int32_t line = 0;
-  std::string function;  ///< "<module>" at the module's level
-  bool is_main = false;  ///< that line is the main module's own
-  std::optional<int64_t> count;    ///< of kBatches
+  std::string function;          ///< "<module>" at the module's level
+  bool is_main = false;          ///< that line is the main module's own
+  std::optional<int64_t> count;  ///< of kBatches
   /// Of kMainImported; of kFirstBatch since its iterator was made; of kBatches waited for them.
   std::optional<double> seconds;
   std::optional<uint64_t> bytes;   ///< of kMainImported: by which the process's RSS grew
@@ -69,5 +70,21 @@ struct StartEvent {
 
   bool operator==(const StartEvent&) const = default;
 };
+
+/// A command that is run to see whether it can live with a start method, contained: dlprobe ends
+/// its whole tree when it outgrows what is allowed, and when the time is up.
+struct Trial {
+  StartMethod start_method = StartMethod::kSpawn;
+  std::optional<SharingStrategy> sharing_strategy;
+  std::optional<int32_t> workers;  ///< of every DataLoader; none: as the script has it
+  bool forced = false;             ///< also where the script names a start method itself
+  int32_t most_processes = 0;      ///< that may live at once
+  int32_t most_depth = 0;          ///< how often a process may descend from one that runs the same
+  bool operator==(const Trial&) const = default;
+};
+
+/// The kinds of the Events of a tree that outgrew its trial.
+inline constexpr std::string_view kTooManyProcesses = "too-many-processes";
+inline constexpr std::string_view kTooDeep = "too-deep";
 
 }  // namespace dlprobe

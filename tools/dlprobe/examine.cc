@@ -17,6 +17,7 @@
 #include "lib/os/host_facts.h"
 #include "lib/subject/child_process.h"
 #include "lib/subject/reference_loader.h"
+#include "probes/spawn_facts.h"
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/exit_status.h"
 #include "tools/dlprobe/preflight.h"
@@ -165,13 +166,22 @@ class Examiner {
   }
 
   void run_command() {
+    if (request_.trials.empty()) return run_command_once(std::nullopt);
+    for (const Trial& trial : request_.trials) {
+      if (result_.refusal || interrupted_) return;
+      run_command_once(trial);
+    }
+  }
+
+  void run_command_once(const std::optional<Trial>& trial) {
     begin_run({.command = mask_secrets(request_.command),
                .plan = request_.told_plan,
-               .looks_when_quiet = request_.command_watch.has_value()});
+               .looks_when_quiet = request_.command_watch.has_value(),
+               .trial = trial});
     auto scope = prepare_limits();
     if (!scope) return;
     ChildSpec spec{.argv = request_.command, .limits = scope->child_limits()};
-    if (!prepare_shim(spec)) return;
+    if (!prepare_shim(spec, trial)) return;
     auto log = GrowingFile::behind(STDERR_FILENO);
     // The command may be gone before the first sample.
     look_at_its_shm(spec);
@@ -189,22 +199,71 @@ class Examiner {
       target.wakes_round = shim_->descriptor();
     }
     if (request_.command_watch) watch_to_its_end(*request_.command_watch, target);
+    if (trial) contain(*trial, target);
     const WatchResult watched = watch_target(std::move(target));
     result_.wait_status = watched.child_wait_status;
     result_.left = watched.left;
+    interrupted_ = watched.interrupted;
     if (watched.end.reason == RunEndReason::kTimeUp) {
       fmt::print(stderr, "dlprobe: the command (pid {}) goes on, no longer watched\n",
                  child->pid());
     }
     close_limits(*scope);
-    say_whether_overrides_took_effect();
+    if (!trial) say_whether_overrides_took_effect();
     shim_.reset();
   }
 
+  // Its own time is up sooner than that of a job which is watched, and its tree may not outgrow it.
+  void contain(const Trial& trial, WatchTarget& target) {
+    constexpr BootNs kTimeOfTrial = 60 * kSecond;
+    if (!target.deadline) target.deadline = machine_.clock->now() + kTimeOfTrial;
+    target.ends_at_deadline = true;
+    target.break_off = [this, trial](size_t living) { return why_break_off(trial, living); };
+  }
+
+  std::optional<std::string> why_break_off(const Trial& trial, size_t living) {
+    const Run& run = recorder_->recording().runs.back();
+    const auto tell = [&](std::string_view kind, std::string text) {
+      recorder_->add(Event{
+          .at = machine_.clock->now(), .kind = std::string(kind), .text = text, .process = {}});
+      return text;
+    };
+    if (living > allowed_processes(run)) {
+      return tell(kTooManyProcesses, fmt::format("had {} processes", living));
+    }
+    const size_t generations = deepest_descent(run).chain.size();
+    if (generations > static_cast<size_t>(trial.most_depth) + 1) {
+      return tell(kTooDeep, fmt::format("had {} generations of the same process", generations));
+    }
+    return why_nothing_more_comes(run);
+  }
+
+  // A child died of what it was to import or to find, and its parent waits for it, or goes on
+  // starting others.
+  std::optional<std::string> why_nothing_more_comes(const Run& run) const {
+    constexpr BootNs kTimeToGiveUp = 5 * kSecond;
+    constexpr size_t kManyRefusals = 20;
+    size_t refusals = 0;
+    BootNs first = 0;
+    for (const StartEvent& event : run.start_events) {
+      const bool in_child = event.cause == StartRefusal::kBootstrapping ||
+                            event.cause == StartRefusal::kNotFoundThere ||
+                            event.kind == StartEventKind::kMainNotImported;
+      if (!in_child) continue;
+      if (refusals++ == 0) first = event.at;
+    }
+    if (refusals == 0) return std::nullopt;
+    const bool is_time = machine_.clock->now() - first > kTimeToGiveUp || refusals > kManyRefusals;
+    if (!is_time) return std::nullopt;
+    return fmt::format("went on for 5 s after {} of its processes could not start", refusals);
+  }
+
   // With no override asked nothing is loaded into anything.
-  bool prepare_shim(ChildSpec& spec) {
-    if (!request_.overrides.any()) return true;
-    auto shim = PythonShim::prepare({.overrides = request_.overrides});
+  bool prepare_shim(ChildSpec& spec, const std::optional<Trial>& trial) {
+    ShimOptions options{.overrides = request_.overrides};
+    if (trial) options = options_of(*trial);
+    if (!options.overrides.any()) return true;
+    auto shim = PythonShim::prepare(options);
     if (!shim) {
       refuse(shim.error(), kExitUsage);
       return false;
@@ -212,6 +271,15 @@ class Examiner {
     spec.environment = shim->environment();
     shim_ = std::move(*shim);
     return true;
+  }
+
+  static ShimOptions options_of(const Trial& trial) {
+    return {.overrides = {.start_method = trial.start_method,
+                          .sharing_strategy = trial.sharing_strategy,
+                          .num_workers = trial.workers,
+                          .prefetch_factor = std::nullopt,
+                          .force = trial.forced},
+            .tells_batches = true};
   }
 
   void read_shim() {

@@ -12,6 +12,7 @@
 #include "lib/collect/snapshot.h"
 #include "lib/model/loader_plan.h"
 #include "lib/model/recording.h"
+#include "lib/model/start_event.h"
 #include "lib/subject/launch_limits.h"
 #include "lib/subject/python_shim.h"
 #include "probes/probe.h"
@@ -41,6 +42,7 @@ struct ExamineRequest {
   std::optional<CommandWatch> command_watch;  ///< of SubjectKind::kCommand
   LaunchLimits limits;                        ///< of what dlprobe starts
   PythonOverrides overrides;                  ///< of SubjectKind::kCommand
+  std::vector<Trial> trials;                  ///< of SubjectKind::kCommand: one run each, contained
   std::string record_path;                    ///< empty: keep no file
   bool show_progress = false;
 };

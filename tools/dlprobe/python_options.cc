@@ -22,15 +22,6 @@ Expected<std::optional<int>> optional_count(const char* option,
   return *count;
 }
 
-// One that is not Python may start an interpreter later; one that keeps the overrides out is told.
-Status check_interpreter(const std::vector<std::string>& command) {
-  const auto python = parse_python_command(command);
-  if (!python) return {};
-  const auto why = why_shim_is_not_loaded(*python);
-  if (!why) return {};
-  return failure(ErrorCode::kInvalid, "nothing can be overridden in this command: " + *why);
-}
-
 }  // namespace
 
 void add_python_options(CLI::App& command, PythonOptions& options, const std::string& group) {
@@ -58,6 +49,14 @@ void add_python_options(CLI::App& command, PythonOptions& options, const std::st
       .add_flag("--force", options.force,
                 "override the start method also where the script names one itself")
       ->group(group);
+}
+
+Status check_interpreter(const std::vector<std::string>& command) {
+  const auto python = parse_python_command(command);
+  if (!python) return {};
+  const auto why = why_shim_is_not_loaded(*python);
+  if (!why) return {};
+  return failure(ErrorCode::kInvalid, "nothing can be overridden in this command: " + *why);
 }
 
 Status put_python_options(const PythonOptions& options, ExamineRequest& request) {

@@ -23,6 +23,10 @@ struct PythonOptions {
 /// `command`.
 void add_python_options(CLI::App& command, PythonOptions& options, const std::string& group);
 
+/// kInvalid, with the reason, for a command line whose interpreter would not load the shim. One
+/// that is not Python may start an interpreter later.
+Status check_interpreter(const std::vector<std::string>& command);
+
 /// Puts them into a request about a command. kInvalid names the option, or says why the command's
 /// interpreter could not be given them.
 Status put_python_options(const PythonOptions& options, ExamineRequest& request);

@@ -13,6 +13,7 @@
 #include "lib/collect/tracked_process.h"
 #include "lib/subject/child_process.h"
 #include "lib/subject/loader_progress.h"
+#include "tools/dlprobe/kill_descendants.h"
 
 namespace dlprobe {
 namespace {
@@ -83,6 +84,7 @@ class Watch {
   // Whether the watch is over, and what has to be ended first.
   void decide() {
     judge_standstill();
+    if (target_.break_off) break_off();
     if (target_.ends_with_watch) end_our_own();
     if (ending_since_) insist(*ending_since_);
     if (root_ended()) {
@@ -92,8 +94,21 @@ class Watch {
           ended_because_);
     }
     if (interrupted_pid()) return end_with(RunEndReason::kInterrupted);
-    if (target_.ends_with_watch) return;
-    if (target_.deadline && now() >= *target_.deadline) end_with(RunEndReason::kTimeUp);
+    if (target_.ends_with_watch || ending_since_) return;
+    if (!target_.deadline || now() < *target_.deadline) return;
+    if (!target_.ends_at_deadline) return end_with(RunEndReason::kTimeUp);
+    kill_at_once("ran for as long as it was given");
+  }
+
+  // No process may be left that could start another one.
+  void break_off() {
+    if (ending_since_ || root_ended()) return;
+    if (const auto because = target_.break_off(collector_.living().size())) kill_at_once(*because);
+  }
+
+  void kill_at_once(const std::string& because) {
+    note_end_by_dlprobe(because);
+    kill_descendants(machine_);
   }
 
   bool interrupted_pid() const { return result_.interrupted && !target_.child; }
@@ -148,15 +163,16 @@ class Watch {
   // Asked to end; insist() makes it.
   void end_tree(const std::string& because) {
     if (!target_.child) return;
-    ending_since_ = now();
-    if (!because.empty()) {
-      const std::string_view who =
-          target_.ends_with_watch ? "the reference loader " : "the command ";
-      ended_because_ = fmt::format("{}{}, and dlprobe ended it", who, because);
-      sink_.add(
-          Event{.at = now(), .kind = "note", .text = ended_because_, .process = target_.root});
-    }
+    note_end_by_dlprobe(because);
     ::kill(*target_.child, SIGTERM);
+  }
+
+  void note_end_by_dlprobe(const std::string& because) {
+    ending_since_ = now();
+    if (because.empty()) return;
+    const std::string_view who = target_.ends_with_watch ? "the reference loader " : "the command ";
+    ended_because_ = fmt::format("{}{}, and dlprobe ended it", who, because);
+    sink_.add(Event{.at = now(), .kind = "note", .text = ended_because_, .process = target_.root});
   }
 
   void insist(BootNs asked_at) {

@@ -54,6 +54,8 @@ struct WatchTarget {
   std::function<void()> each_round;
   /// To be polled for reading: each_round is worth calling; or -1.
   int wakes_round = -1;
+  /// Called after each round: a text says why the whole tree is to be killed at once; or none.
+  std::function<std::optional<std::string>(size_t living)> break_off;
   std::optional<StandstillPolicy> standstill;
   CollectOptions collect;  ///< what is sampled, and how often
   SnapshotTimes snapshots = SnapshotTimes::kNever;
@@ -61,7 +63,8 @@ struct WatchTarget {
   /// How long helpers may outlive the root: torch_shm_manager stays 2 s after its last client
   /// (SHUTDOWN_TIMEOUT); what it leaves then is left for good.
   BootNs linger = 3 * kSecond;
-  bool ends_with_watch = false;  ///< dlprobe's own program: ended when the watch ends
+  bool ends_with_watch = false;   ///< dlprobe's own program: ended when the watch ends
+  bool ends_at_deadline = false;  ///< a command that is tried: killed when the time is up
 };
 
 /// What a watch saw of its own doings.

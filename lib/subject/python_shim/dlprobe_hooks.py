@@ -389,16 +389,48 @@ def _rss_bytes():
         return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
+class _Imports:
+    """Measures what the imports of this thread cost while it runs the main module."""
+
+    def __init__(self):
+        import builtins
+        self._builtins, self._real, self._thread = builtins, builtins.__import__, get_ident()
+        self._is_inside = False
+        self.seconds, self.bytes = 0.0, 0
+
+    def __call__(self, *arguments, **keywords):
+        if self._is_inside or get_ident() != self._thread:
+            return self._real(*arguments, **keywords)
+        self._is_inside = True
+        began, rss = time.monotonic(), _rss_bytes()
+        try:
+            return self._real(*arguments, **keywords)
+        finally:
+            self._is_inside = False
+            self.seconds += time.monotonic() - began
+            self.bytes += max(_rss_bytes() - rss, 0)
+
+    def __enter__(self):
+        self._builtins.__import__ = self
+        return self
+
+    def __exit__(self, *_error):
+        if self._builtins.__import__ is self:
+            self._builtins.__import__ = self._real
+
+
 def _hook_spawn(module):
     def timed(original):
         def fixup(name):
             began, rss = time.monotonic(), _rss_bytes()
-            try:
-                original(name)
-            except BaseException as error:
-                tell("main-not-imported", message=_describe(error), file=str(name))
-                raise
-            tell("main-imported", file=str(name), seconds=time.monotonic() - began, bytes=max(_rss_bytes() - rss, 0))
+            with _Imports() as imports:
+                try:
+                    original(name)
+                except BaseException as error:
+                    tell("main-not-imported", message=_describe(error), file=str(name))
+                    raise
+            tell("main-imported", file=str(name), seconds=max(time.monotonic() - began - imports.seconds, 0.0),
+                 bytes=max(_rss_bytes() - rss - imports.bytes, 0))
         return fixup
 
     module._fixup_main_from_path = timed(module._fixup_main_from_path)

@@ -1,7 +1,9 @@
 #include "probes/probe.h"
 
+#include <algorithm>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "lib/base/units.h"
 #include "lib/model/finding.h"
@@ -13,6 +15,7 @@
 #include "tools/dlprobe/launch_options.h"
 #include "tools/dlprobe/loader_options.h"
 #include "tools/dlprobe/output_options.h"
+#include "tools/dlprobe/python_options.h"
 #include "tools/dlprobe/target.h"
 #include "tools/dlprobe/watch_options.h"
 
@@ -26,7 +29,33 @@ struct ProbeOptions {
   std::string pid;  ///< as typed; empty: not given
   WatchOptions watch;
   LaunchOptions launch;
+  bool force = false;
+  int process_budget = 0;  ///< 0: not given
+  int depth = 3;
 };
+
+void add_trial_options(CLI::App& command, ProbeOptions& options, const char* group) {
+  constexpr int kMost = 100'000;
+  command
+      .add_flag("--force", options.force,
+                "of a command: the start method also where the script names one itself")
+      ->group(group);
+  command
+      .add_option("--process-budget", options.process_budget,
+                  "of a command: end it when more processes live at once (default: 16 and one per "
+                  "core, and the workers of its largest DataLoader)")
+      ->check(whole_number(2, kMost))
+      ->type_name("N")
+      ->group(group);
+  command
+      .add_option("--depth", options.depth,
+                  "of a command: end it when processes start the same as they are themselves, so "
+                  "many generations deep")
+      ->check(whole_number(1, 100))
+      ->capture_default_str()
+      ->type_name("N")
+      ->group(group);
+}
 
 void add_subject_options(CLI::App& command, const Probe& probe, ProbeOptions& options) {
   constexpr const char* kGroup = "Subject (default: the reference loader)";
@@ -37,6 +66,7 @@ void add_subject_options(CLI::App& command, const Probe& probe, ProbeOptions& op
       .add_option("--fault", options.fault, "make this failure happen inside the reference loader")
       ->type_name("NAME[:k=v,...]")
       ->group(kGroup);
+  if (probe.tries_start_methods) add_trial_options(command, options, kGroup);
   add_watch_options(command, options.watch, probe, kGroup);
   add_launch_options(command, options.launch, kGroup);
 }
@@ -95,6 +125,29 @@ LoaderOptions options_of_fault(const CLI::App& command, const ProbeOptions& opti
   return loader;
 }
 
+// One for each start method that a script may meet elsewhere; fork is what it mostly knows.
+Expected<std::vector<Trial>> trials(const CLI::App& command, const ProbeOptions& options,
+                                    const std::vector<std::string>& argv) {
+  DLP_CHECK(check_interpreter(argv));
+  const auto given = [&](const char* option) { return command.count(option) > 0; };
+  DLP_TRY(const std::vector<LoaderPlan> plans, loader_plans(options.loader));
+  const int budget = given("--process-budget")
+                         ? options.process_budget
+                         : 16 + static_cast<int>(std::thread::hardware_concurrency());
+  std::vector<Trial> trials;
+  for (const LoaderPlan& plan : plans) {
+    if (!given("--start-method") && plan.start_method == StartMethod::kFork) continue;
+    Trial trial{.start_method = plan.start_method,
+                .forced = options.force,
+                .most_processes = budget,
+                .most_depth = options.depth};
+    if (given("--sharing-strategy")) trial.sharing_strategy = plan.sharing_strategy;
+    if (given("--workers")) trial.workers = plan.workers;
+    if (std::ranges::find(trials, trial) == trials.end()) trials.push_back(trial);
+  }
+  return trials;
+}
+
 Expected<ExamineRequest> make_request(const CLI::App& command, const Probe& probe,
                                       const ProbeOptions& options, const Session& session) {
   // As an unset variable leaves it: not the reference loader, which was not asked for.
@@ -117,6 +170,9 @@ Expected<ExamineRequest> make_request(const CLI::App& command, const Probe& prob
   } else if (session.child_command_given) {
     request.subject = SubjectKind::kCommand;
     request.command = session.child_command;
+    if (probe.tries_start_methods) {
+      DLP_TRY(request.trials, trials(command, options, session.child_command));
+    }
     request.arguments.emplace_back("--");
     request.arguments.insert(request.arguments.end(), request.command.begin(),
                              request.command.end());

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/model/finding.h"
+
+namespace dlprobe {
+
+/// Where the facts of start events come from, for evidence.
+inline constexpr std::string_view kShimSource = "the interpreter's own word (dlprobe's shim)";
+
+/// "train.py:12", with the last folder's name; empty where the event has no line.
+std::string short_place(const StartEvent& event);
+/// "/home/me/train.py:12".
+std::string whole_place(const StartEvent& event);
+
+/// The events of that kind (and cause), in time order.
+std::vector<const StartEvent*> events_of(const Run& run, StartEventKind kind);
+std::vector<const StartEvent*> refusals_of(const Run& run, StartRefusal cause);
+
+/// The start method that the run was under: of its trial, else of the first process started.
+std::string method_of(const Run& run);
+
+/// Processes of `events`, each once, in key order.
+std::vector<ProcessKey> processes_of(std::span<const StartEvent* const> events);
+
+/// A process and whose start it was, in a row of processes that run the same program.
+struct Descent {
+  std::vector<const ProcessInfo*> chain;  ///< the deepest, the first of them first
+};
+/// The longest row of processes of the run of which each descends from the one before and runs the
+/// same: the same command line, or multiprocessing's own for a child.
+Descent deepest_descent(const Run& run);
+
+/// How the command of the run itself ended; null where it has not, or nobody saw it.
+const ProcessExit* end_of_command(const Run& run);
+
+/// How many processes may live at once in the run's trial: what was allowed, and the workers that
+/// its largest DataLoader has.
+size_t allowed_processes(const Run& run);
+
+/// How many processes of the run lived at once, at the most, and when that was.
+struct Crowd {
+  size_t processes = 0;
+  BootNs at = 0;
+};
+Crowd largest_crowd(const Run& run);
+
+}  // namespace dlprobe

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <cstddef>
+
+#include "lib/os/machine.h"
+
+namespace dlprobe {
+
+/// Kills all processes that descend from dlprobe, which adopts the orphans of what it starts. They
+/// are stopped first, from the oldest on, until none is found that was not stopped: nobody can
+/// start another one meanwhile. Returns how many were killed; it does not reap them.
+size_t kill_descendants(const Machine& machine);
+
+}  // namespace dlprobe
