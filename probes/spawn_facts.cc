@@ -13,9 +13,15 @@ bool is_spawned_child(const ProcessInfo& process) {
   return std::ranges::count(process.cmdline, "--multiprocessing-fork") > 0;
 }
 
+// "train.py" and "/home/me/train.py": a program that starts itself often knows its whole path.
+bool is_same_word(std::string_view a, std::string_view b) {
+  if (a.size() > b.size()) std::swap(a, b);
+  return b.ends_with(a) && (a.size() == b.size() || b[b.size() - a.size() - 1] == '/');
+}
+
 bool runs_the_same(const ProcessInfo& parent, const ProcessInfo& child) {
   if (is_spawned_child(child)) return true;
-  return !child.cmdline.empty() && child.cmdline == parent.cmdline;
+  return !child.cmdline.empty() && std::ranges::equal(parent.cmdline, child.cmdline, is_same_word);
 }
 
 // The helpers of multiprocessing are no part of a recursion.

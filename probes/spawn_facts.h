@@ -11,7 +11,7 @@
 namespace dlprobe {
 
 /// Where the facts of start events come from, for evidence.
-inline constexpr std::string_view kShimSource = "the interpreter's own word (dlprobe's shim)";
+inline constexpr std::string_view kShimSource = "dlprobe's shim in the interpreter";
 
 /// "train.py:12", with the last folder's name; empty where the event has no line.
 std::string short_place(const StartEvent& event);

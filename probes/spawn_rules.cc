@@ -331,14 +331,21 @@ std::optional<Finding> mpi_in_child(const Run& run) {
   return finding;
 }
 
-// A start that failed and a program that went on and ended well: it knew what to do.
+// A child that died of it did not do its work, whatever became of its parent.
+bool is_of_child(const Finding& finding) {
+  return finding.code == FindingCode::kMissingMainGuard ||
+         finding.code == FindingCode::kMainNotImportable ||
+         finding.code == FindingCode::kMpiInSpawnedWorker;
+}
+
+// A start that was refused, and a program that went on and ended well: it knew what to do.
 void lower_where_survived(const Run& run, std::vector<Finding>& findings) {
   const ProcessExit* exit = end_of_command(run);
   const bool ended_well = exit != nullptr && exit->wait_status && *exit->wait_status == 0 &&
                           run.end && run.end->text.empty();
   if (!ended_well) return;
   for (Finding& finding : findings) {
-    if (finding.severity != Severity::kError) continue;
+    if (finding.severity != Severity::kError || is_of_child(finding)) continue;
     finding.severity = Severity::kWarning;
     finding.message += "; the command went on and ended with exit code 0";
   }

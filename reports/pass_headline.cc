@@ -1,6 +1,7 @@
 // What "nothing was found" means, in the words of what was looked at.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -74,7 +75,7 @@ std::string own_failure(const Run& run, std::string_view probe) {
 // A shell or a finished job says "nothing wrong" as well.
 std::string what_was_no_loader(const Recording& recording) {
   const bool any = std::ranges::any_of(recording.runs, [](const Run& run) {
-    return run.begin.subject == SubjectKind::kReferenceLoader ||
+    return run.begin.subject == SubjectKind::kReferenceLoader || run.begin.trial ||
            std::ranges::any_of(run.processes, [](const ProcessInfo& process) {
              return process.role == Role::kWorker;
            });
@@ -135,6 +136,21 @@ bool is_over(const Recording& recording) {
   });
 }
 
+bool has_trials(const Recording& recording) {
+  return !recording.runs.empty() && recording.runs.front().begin.trial.has_value();
+}
+
+// "spawn and forkserver".
+std::string methods_tried(const Recording& recording) {
+  std::vector<std::string> names;
+  for (const Run& run : recording.runs) {
+    if (!run.begin.trial) continue;
+    const std::string name(to_string(run.begin.trial->start_method));
+    if (std::ranges::count(names, name) == 0) names.push_back(name);
+  }
+  return fmt::format("{}", fmt::join(names, " and "));
+}
+
 std::string nothing_found(const Recording& recording) {
   const std::string& probe = recording.header.invocation.probe;
   const std::string_view is = is_over(recording) ? "was" : "is";
@@ -148,6 +164,10 @@ std::string nothing_found(const Recording& recording) {
   if (probe == "attach") {
     return fmt::format("nothing {} stuck, and nothing {} wrong with shared memory: {}; {}", is, is,
                        describe_looks(recording), shm_peak_text(recording));
+  }
+  if (probe == "spawn-recursion" && has_trials(recording)) {
+    return "nothing was refused under " + methods_tried(recording) + ": " +
+           describe_watch(recording);
   }
   if (probe == "run") {
     return fmt::format("nothing {} wrong: {}", is, describe_watch(recording));

@@ -239,6 +239,7 @@ Json run_entry(const Run& run, size_t index, const ReportSource& source) {
   put_forecast(entry, run, uses, source.recording.header.host.page_size);
   put_resources(entry, run);
   put_memory(entry, run, source.time);
+  put_trial(entry, run, source, index);
   Json loader = loader_of(run);
   if (!loader.empty()) entry["loader"] = std::move(loader);
   entry["shm_mounts"] = mounts_of(run, uses, source.time);

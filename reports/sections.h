@@ -79,6 +79,9 @@ void put_activity(Json& entry, const WaitNode& node, const TimeOfDay& time);
 const WaitGraph* main_wait_graph(const Verdict& verdict);
 Json wait_graph_json(const WaitGraph& graph, const TimeOfDay& time);
 
+/// Sets `trial` of a run's entry: what became of a command under one start method.
+void put_trial(Json& entry, const Run& run, const ReportSource& source, size_t index);
+
 Json wait_graph_section(const ReportSource& source);
 Json findings_section(const ReportSource& source);
 Json checks_section(const ReportSource& source);

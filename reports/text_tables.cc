@@ -45,6 +45,10 @@ std::vector<std::string> names_of(const Json& run) {
   if (!plan.empty()) {
     return {or_dash(text_at(plan, "start_method")), or_dash(text_at(plan, "sharing_strategy"))};
   }
+  const Json& trial = object_at(run, "trial");
+  if (!trial.empty()) {
+    return {or_dash(text_at(trial, "start_method")), or_dash(text_at(trial, "sharing_strategy"))};
+  }
   const auto pid = number_at(run, "asked_pid");
   return {pid ? fmt::format("pid {:.0f}", *pid) : or_dash(text_at(run, "subject")), "-"};
 }
@@ -293,8 +297,40 @@ void write_ledger(TextPage& page, const Json& report) {
   write_holders(page, *ledger);
 }
 
+namespace {
+
+// One line for each start method.
+void write_trials(TextPage& page, const Json& report) {
+  const Json& runs = items_at(report, "runs");
+  page.heading("Start methods");
+  std::vector<std::vector<std::string>> rows = {
+      {"start", "sharing", "outcome", "found", "started", "first", "batch", "batches/s", "PSS"}};
+  for (const Json& run : runs) {
+    std::vector<std::string> row = names_of(run);
+    const Json& trial = object_at(run, "trial");
+    row.push_back(or_dash(text_at(trial, "outcome")));
+    row.push_back(codes_found_in(report, run));
+    row.push_back(number_or_dash(trial, "started"));
+    row.push_back(number_or_dash(trial, "first_start_s", "s"));
+    row.push_back(number_or_dash(trial, "first_batch_s", "s"));
+    row.push_back(number_or_dash(trial, "batches_per_s"));
+    row.push_back(bytes_at(trial, "pss_of_a_worker_bytes"));
+    rows.push_back(std::move(row));
+  }
+  page.table(std::move(rows), 4);
+  write_ends(page, runs);
+  page.paragraph("  ",
+                 "started: processes that multiprocessing started; first, batch: time from the "
+                 "command's start to the first of them and to a DataLoader's first batch; PSS: the "
+                 "most that a worker had");
+}
+
+}  // namespace
+
 void write_runs_by_finding(TextPage& page, const Json& report) {
   const Json& runs = items_at(report, "runs");
+  const bool are_trials = !runs.empty() && !object_at(runs.front(), "trial").empty();
+  if (are_trials) return write_trials(page, report);
   // That the watch of a live process ended by the clock is no news.
   if (runs.size() == 1 && (end_text(runs.front()).empty() || is_watched_in_full(runs.front())))
     return;

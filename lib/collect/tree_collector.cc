@@ -43,7 +43,6 @@ constexpr int kMostWakes = 20;
 
 /// Where ends of processes are of interest: new children are looked for so often, for a while after
 /// the last new one. A worker may live for less than the time between two samples.
-constexpr BootNs kDiscoverEvery = 5 * kMillisecond;
 constexpr BootNs kDiscoverFor = 2 * kSecond;
 constexpr BootNs kDiscoverFirstFor = 30 * kSecond;  ///< until there are workers
 
@@ -213,7 +212,7 @@ class TreeCollector::Impl {
     tree_.discover(reader_);
     wake_by_exits();
     if (known_members_ != before) last_new_member_ = now;
-    next_discovery_ = now + kDiscoverEvery;
+    next_discovery_ = now + options_.discover_every.count();
   }
 
   // Whether workers may come and go at any moment.

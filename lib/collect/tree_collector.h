@@ -18,6 +18,8 @@ struct CollectOptions {
   bool ledgers = true;  ///< account for the segments in /dev/shm
   bool deaths = false;  ///< listen to who kills whom, and to the OOM killer
   bool pss = true;      ///< read smaps_rollup, within 0.2 % of a core
+  /// How often new children are looked for while the loader starts.
+  std::chrono::nanoseconds discover_every = std::chrono::milliseconds(5);
   SnapshotOptions snapshot;
   /// The pid of a subreaper (dlprobe itself) whose children that are younger than the root belong
   /// to the tree; 0: none.

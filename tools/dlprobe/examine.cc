@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -199,7 +200,11 @@ class Examiner {
       target.wakes_round = shim_->descriptor();
     }
     if (request_.command_watch) watch_to_its_end(*request_.command_watch, target);
-    if (trial) contain(*trial, target);
+    std::optional<Precedence> precedence;
+    if (trial) {
+      precedence.emplace();
+      contain(*trial, target);
+    }
     const WatchResult watched = watch_target(std::move(target));
     result_.wait_status = watched.child_wait_status;
     result_.left = watched.left;
@@ -213,11 +218,28 @@ class Examiner {
     shim_.reset();
   }
 
+  // While a tree may multiply, dlprobe must get its turn among many. Without the right to, it does
+  // not.
+  class Precedence {
+   public:
+    Precedence() : before_(::getpriority(PRIO_PROCESS, 0)) {
+      constexpr int kBeforeOthers = -10;
+      ::setpriority(PRIO_PROCESS, 0, std::min(before_, kBeforeOthers));
+    }
+    ~Precedence() { ::setpriority(PRIO_PROCESS, 0, before_); }
+    Precedence(const Precedence&) = delete;
+    Precedence& operator=(const Precedence&) = delete;
+
+   private:
+    int before_;
+  };
+
   // Its own time is up sooner than that of a job which is watched, and its tree may not outgrow it.
   void contain(const Trial& trial, WatchTarget& target) {
     constexpr BootNs kTimeOfTrial = 60 * kSecond;
     if (!target.deadline) target.deadline = machine_.clock->now() + kTimeOfTrial;
     target.ends_at_deadline = true;
+    target.collect.discover_every = std::chrono::milliseconds(1);
     target.break_off = [this, trial](size_t living) { return why_break_off(trial, living); };
   }
 

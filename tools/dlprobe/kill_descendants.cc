@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <csignal>
 #include <map>
+#include <ranges>
 #include <set>
 #include <string>
 #include <vector>
@@ -66,7 +67,8 @@ size_t kill_descendants(const Machine& machine) {
     if (!found_one) break;
   }
   // Nobody of them can have been reaped meanwhile: their parents are stopped, or dlprobe itself.
-  for (const int32_t pid : stopped)
+  // The youngest first, so that none is seen as an orphan of its parent.
+  for (const int32_t pid : std::views::reverse(stopped))
     ::kill(pid, SIGKILL);
   return stopped.size();
 }

@@ -107,6 +107,9 @@ class Watch {
   }
 
   void kill_at_once(const std::string& because) {
+    // Those that are known, at once: looking for the others takes a few milliseconds.
+    for (const ProcessKey& key : collector_.living())
+      signal_process(machine_, key, SIGSTOP);
     note_end_by_dlprobe(because);
     kill_descendants(machine_);
   }

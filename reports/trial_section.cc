@@ -1,0 +1,108 @@
+// What became of a command under one start method.
+
+#include <algorithm>
+#include <map>
+
+#include "reports/sections.h"
+
+namespace dlprobe {
+namespace {
+
+std::optional<double> seconds_to_first(const Run& run, StartEventKind kind) {
+  const auto first = std::ranges::find(run.start_events, kind, &StartEvent::kind);
+  if (first == run.start_events.end()) return std::nullopt;
+  return seconds_between(run.begin.at, first->at);
+}
+
+// Of the process whose iterators handed out most. An iterator counts from 1; each one's time counts
+// from its first word.
+std::optional<double> batches_per_second(const Run& run) {
+  struct Tally {
+    const StartEvent* last = nullptr;
+    int64_t batches = 0;
+    BootNs time = 0;
+  };
+  std::map<ProcessKey, Tally> tallies;
+  for (const StartEvent& event : run.start_events) {
+    if (event.kind != StartEventKind::kBatches || !event.count) continue;
+    Tally& tally = tallies[event.process];
+    const bool goes_on = tally.last != nullptr && *event.count > tally.last->count.value_or(0);
+    if (goes_on) {
+      tally.batches += *event.count - tally.last->count.value_or(0);
+      tally.time += event.at - tally.last->at;
+    }
+    tally.last = &event;
+  }
+  const auto most =
+      std::ranges::max_element(tallies, {}, [](const auto& entry) { return entry.second.batches; });
+  constexpr BootNs kShortest = 1'000'000'000;
+  if (most == tallies.end() || most->second.time < kShortest) return std::nullopt;
+  return static_cast<double>(most->second.batches) / (static_cast<double>(most->second.time) / 1e9);
+}
+
+// The largest that any worker had, of those looked at.
+std::optional<uint64_t> pss_of_a_worker(const Run& run) {
+  std::optional<uint64_t> most;
+  for (const Sample& sample : run.samples) {
+    for (const ProcessSample& process : sample.processes) {
+      const ProcessInfo* info = run.find_process(process.key);
+      const bool is_worker = info != nullptr && info->role == Role::kWorker;
+      if (is_worker) raise(most, value_of(process.pss_bytes));
+    }
+  }
+  return most;
+}
+
+std::optional<double> longest_import(const Run& run) {
+  std::optional<double> longest;
+  for (const StartEvent& event : run.start_events) {
+    const bool is_import = event.kind == StartEventKind::kMainImported && event.seconds;
+    if (is_import) longest = std::max(longest.value_or(0), *event.seconds);
+  }
+  return longest;
+}
+
+size_t count_started(const Run& run) {
+  return static_cast<size_t>(
+      std::ranges::count(run.start_events, StartEventKind::kStarted, &StartEvent::kind));
+}
+
+bool is_broken_in(const Verdict& verdict, size_t index) {
+  return std::ranges::any_of(verdict.findings, [index](const Finding& finding) {
+    return finding.severity == Severity::kError &&
+           std::ranges::count(finding.runs, static_cast<int>(index)) > 0;
+  });
+}
+
+std::string_view outcome_of(const Run& run, const ReportSource& source, size_t index) {
+  if (is_broken_in(source.verdict, index)) return "breaks";
+  // A script may go on under the start method that it names itself.
+  const std::string_view asked = to_string(run.begin.trial->start_method);
+  const bool under_asked = std::ranges::any_of(run.start_events, [&](const StartEvent& event) {
+    return event.kind == StartEventKind::kStarted && event.method == asked;
+  });
+  return under_asked ? "works" : "unknown";
+}
+
+}  // namespace
+
+void put_trial(Json& entry, const Run& run, const ReportSource& source, size_t index) {
+  if (!run.begin.trial) return;
+  const Trial& trial = *run.begin.trial;
+  Json result = {{"start_method", to_string(trial.start_method)}, {"forced", trial.forced},
+                 {"most_processes", trial.most_processes},        {"most_depth", trial.most_depth},
+                 {"outcome", outcome_of(run, source, index)},     {"started", count_started(run)}};
+  if (trial.sharing_strategy) result["sharing_strategy"] = to_string(*trial.sharing_strategy);
+  if (trial.workers) result["workers"] = *trial.workers;
+  const auto put = [&](const char* key, std::optional<double> value) {
+    if (value) put_number(result, key, *value);
+  };
+  put("first_start_s", seconds_to_first(run, StartEventKind::kStarted));
+  put("first_batch_s", seconds_to_first(run, StartEventKind::kFirstBatch));
+  put("batches_per_s", batches_per_second(run));
+  put("main_import_s", longest_import(run));
+  if (const auto pss = pss_of_a_worker(run)) result["pss_of_a_worker_bytes"] = *pss;
+  entry["trial"] = std::move(result);
+}
+
+}  // namespace dlprobe
