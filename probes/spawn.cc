@@ -1,10 +1,13 @@
 #include "probes/probe.h"
+#include "probes/spawn_script.h"
 
 namespace dlprobe {
 namespace {
 
-Verdict examine(const Recording& /*recording*/) {
-  return {};
+Verdict examine(const Recording& recording) {
+  Verdict verdict;
+  find_in_script(recording, verdict);
+  return verdict;
 }
 
 }  // namespace

@@ -1502,6 +1502,10 @@ def locate(kind, name):
 def read_program(kind, name):
     result = {"program": kind, "python": "%d.%d.%d" % sys.version_info[:3],
               "default_method": "forkserver" if sys.version_info >= (3, 14) else "fork"}
+    if kind == "stdin":
+        fact = {"kind": "main-unreadable", "file": "<stdin>", "what": "standard input"}
+        result.update(file="<stdin>", main_imported=False, complete=False, facts=[fact])
+        return result
     if kind == "code":
         file, folder, imported, wrong = "<string>", "", False, None
     else:
