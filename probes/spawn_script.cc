@@ -100,8 +100,7 @@ Remedy guard_remedy(const ScriptFact& fact) {
       fmt::format("Move the statement at {} into a function, and call it under a main guard: "
                   "workers import the module without it",
                   place(fact)),
-      {"def main():", fmt::format("    ...  # what now stands at {}", place(fact)),
-       R"(if __name__ == "__main__":)", "    main()"});
+      {"def main(): ...  # with what now stands there", R"(if __name__ == "__main__": main())"});
 }
 
 // ---- DLP0401
@@ -141,8 +140,7 @@ Remedy picklable_remedy(const ScriptFact& fact) {
     return code_remedy(
         "Make it a function of the module's own level; what it needs from around it goes through "
         "functools.partial",
-        {"def of_the_module(argument, sample):", "    ...",
-         "functools.partial(of_the_module, argument)"});
+        {"def of_the_module(argument, sample): ...", "functools.partial(of_the_module, argument)"});
   }
   if (fact.type == "local class")
     return code_remedy("Move the class to the module's own level", {});
@@ -152,9 +150,8 @@ Remedy picklable_remedy(const ScriptFact& fact) {
       fmt::format("Make {} in the worker, when it is first needed, and leave it out of what is "
                   "pickled",
                   fact.path),
-      {"def __getstate__(self):", "    state = self.__dict__.copy()",
-       fmt::format("    state[\"{}\"] = None", fact.path.substr(fact.path.rfind('.') + 1)),
-       "    return state"});
+      {fmt::format("def __getstate__(self): return {{**self.__dict__, \"{}\": None}}",
+                   fact.path.substr(fact.path.rfind('.') + 1))});
 }
 
 // All that one place sends is one finding.
@@ -241,9 +238,9 @@ void find_method_set(const ScriptReading& script, std::vector<Finding>& findings
   finding.discriminator = "at-import";
   add_places(finding, script, at_import);
   finding.remedies.push_back(code_remedy(
-      "Set it under the main guard", {R"(if __name__ == "__main__":)",
-                                      fmt::format("    multiprocessing.set_start_method(\"{}\")",
-                                                  first.method.empty() ? "spawn" : first.method)}));
+      "Set it under the main guard",
+      {fmt::format("if __name__ == \"__main__\": multiprocessing.set_start_method(\"{}\")",
+                   first.method.empty() ? "spawn" : first.method)}));
   findings.push_back(std::move(finding));
 }
 
@@ -263,7 +260,7 @@ void find_cuda(const ScriptReading& script, std::vector<Finding>& findings) {
   add_places(finding, script, facts);
   finding.remedies.push_back(
       code_remedy("Keep samples on the CPU in the worker, and move each batch in the training loop",
-                  {"for batch in loader:", "    batch = batch.to(device, non_blocking=True)"}));
+                  {"for batch in loader: batch = batch.to(device, non_blocking=True)"}));
   finding.remedies.push_back(code_remedy("Or start the workers by spawn",
                                          {"DataLoader(..., multiprocessing_context=\"spawn\")"}));
   findings.push_back(std::move(finding));
@@ -301,9 +298,8 @@ void find_mpi(const ScriptReading& script, std::vector<Finding>& findings) {
           place(first), first.what));
   finding.discriminator = "text";
   add_places(finding, script, facts);
-  finding.remedies.push_back(
-      code_remedy("Import it where the main process alone comes",
-                  {R"(if __name__ == "__main__":)", "    from mpi4py import MPI"}));
+  finding.remedies.push_back(code_remedy("Import it where the main process alone comes",
+                                         {R"(if __name__ == "__main__": from mpi4py import MPI)"}));
   findings.push_back(std::move(finding));
 }
 

@@ -13,7 +13,7 @@ namespace dlprobe {
 /// What a program's text says about the processes that it starts.
 enum class ScriptFactKind {
   kOther,              ///< of a newer version
-  kStarts,             ///< processes are started here
+  kStarts,             ///< processes are started here, or a loader is made that will
   kStartsAtImport,     ///< and so does a worker that imports the main module
   kUnpicklable,        ///< pickle refuses what is sent to a worker
   kNotFoundThere,      ///< sent by its name, but a worker has no main module to find it in

@@ -94,6 +94,7 @@ std::string find_in_path(const Directory& root, const std::string& name,
 
 std::vector<std::string> ScriptReader::with_interpreter(std::vector<std::string> argv) const {
   if (argv.empty() || parse_python_command(argv)) return argv;
+  if (is_python_launcher(argv.front())) return argv;
   const Directory& root = *machine.root;
   std::string path = argv.front();
   if (!path.contains('/')) path = find_in_path(root, path, path_variable);
@@ -143,6 +144,8 @@ Expected<ScriptReading> ScriptReader::read(const std::vector<std::string>& argv)
   if (answer.empty()) return no_answer(whole[command.interpreter], text);
   DLP_TRY(ScriptReading reading, parse_script_reading(answer));
   if (reading.program.empty()) {
+    if (!reading.file.empty())
+      return failure(ErrorCode::kInvalid, fmt::format("{}: {}", reading.file, reading.error));
     return failure(ErrorCode::kUnsupported,
                    fmt::format("{} is Python {}; programs of 3.6 and newer can be read",
                                whole[command.interpreter], reading.python));

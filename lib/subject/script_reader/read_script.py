@@ -670,13 +670,35 @@ class Reader:
             self.run_block(node.body if truth is True else node.orelse, scope)
             return
         kept = self.guarded
+        before = self.state(scope)
         if not self.is_never(node.test):
             self.guarded = kept or truth is False
             self.run_block(node.body, scope)
+        after = self.state(scope)
+        self.restore(before, scope)
         self.guarded = kept or truth is True
         self.run_block(node.orelse, scope)
+        if not ends_block(node.body):
+            self.join(after, scope)
         # `if __name__ != "__main__": return` guards what stands behind it; run_block takes it back.
         self.guarded = kept or (truth is True and ends_block(node.body))
+
+    # Of two branches one is taken: what the first has done is not there in the second.
+    def state(self, scope):
+        return dict(scope.names), self.context_line, self.chosen_method, self.cuda_line
+
+    def restore(self, state, scope):
+        scope.names = dict(state[0])
+        self.context_line, self.chosen_method, self.cuda_line = state[1:]
+
+    def join(self, other, scope):
+        for name, value in other[0].items():
+            here = scope.names.get(name)
+            if here is not value:
+                scope.names[name] = either([value, here])
+        self.context_line = self.context_line or other[1]
+        self.chosen_method = self.chosen_method or other[2]
+        self.cuda_line = self.cuda_line or other[3]
 
     def is_never(self, test):
         if is_constant(test):
@@ -1166,7 +1188,8 @@ class Reader:
         loader.context = context.method if isinstance(context, Context) else text_of(context)
         loader.parts = {"dataset": given("dataset", 0), "collate_fn": given("collate_fn", 6),
                         "worker_init_fn": given("worker_init_fn", 10)}
-        if loader.workers:
+        if loader.workers and self.in_worker is None:
+            self.fact("starts", self.here(node), what=loader.name, method=self.method_of(loader.context))
             for path, value in sorted(loader.parts.items()):
                 self.check_sent(value, path, loader.name, loader.context, node)
 
@@ -1491,7 +1514,7 @@ def locate(kind, name):
     """(file, folder of its own modules, whether a worker imports it, what is wrong)"""
     if kind == "module":
         file, folder, imported = find_module(name)
-        return file or name, folder, imported, None if file else "no such module in the working folder or PYTHONPATH"
+        return file or name, folder, imported, None if file else "not a module of the working folder or of PYTHONPATH, so not read"
     if os.path.isdir(name):
         file = os.path.join(name, "__main__.py")
         wrong = None if os.path.isfile(file) else "a folder without a __main__.py"
@@ -1512,16 +1535,14 @@ def read_program(kind, name):
         file, folder, imported, wrong = locate(kind, name)
     result.update(file=file, main_imported=imported)
     if wrong:
-        result.update(error=wrong)
-        return result
+        return {"file": file, "error": wrong}
     try:
         tree = parse(name.encode("utf-8", "surrogateescape"), file) if kind == "code" else parse_file(file)
     except SyntaxError as error:
         result.update(error=str(error.msg), error_line=error.lineno or 0, is_syntax_error=True)
         return result
     except OSError as error:
-        result.update(error=error.strerror or str(error))
-        return result
+        return {"file": file, "error": error.strerror or str(error)}
     except (ValueError, MemoryError, RecursionError) as error:
         result.update(error=str(error) or type(error).__name__)
         return result
@@ -1540,6 +1561,6 @@ def read_program(kind, name):
 if __name__ == "__main__":
     sys.setrecursionlimit(4000)
     if sys.version_info < (3, 6):
-        print(json_text({"python": "%d.%d.%d" % sys.version_info[:3], "error": "too old"}))
+        print(json_text({"python": "%d.%d.%d" % sys.version_info[:3]}))
     else:
         print(json_text(read_program(sys.argv[1], sys.argv[2])))
