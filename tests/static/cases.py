@@ -19,13 +19,12 @@ case("module-level-pool", """
 import multiprocessing as mp
 def f(x): return x
 pool = mp.Pool(1)  # DLP0401
-pool.close()
+pool.map(f, [1])
 """, """
 import multiprocessing as mp
 def f(x): return x
 if __name__ == "__main__":
-    pool = mp.Pool(1)
-    pool.close()
+    with mp.Pool(1) as pool: pool.map(f, [1])
 """, BOOTSTRAP)
 
 case("module-level-process", """
@@ -80,7 +79,7 @@ def f(x): return x
 def inner(context):
     return context.Pool(1)
 def outer():
-    with inner(mp.get_context("spawn")) as pool: pass
+    with inner(mp.get_context("spawn")) as pool: pool.map(f, [1])
 for i in range(1):  # DLP0401
     if i == 0:
         outer()
@@ -90,7 +89,7 @@ def f(x): return x
 def inner(context):
     return context.Pool(1)
 def outer():
-    with inner(mp.get_context("spawn")) as pool: pass
+    with inner(mp.get_context("spawn")) as pool: pool.map(f, [1])
 if __name__ != "__main__":
     pass
 else:
@@ -227,7 +226,8 @@ sent("local-class", "def make():\n    class Inner: pass\n    return Inner\n", "m
 sent("generator", "", "(i for i in [])", "generator", healthy_value="iter([])")
 sent("generator-function", "def g():\n    yield 1\n", "g()", "generator", healthy_value="g")
 sent("open-file", "", "open('/dev/null')", "TextIOWrapper", healthy_value="open('/dev/null').name")
-sent("lock", "", "threading.Lock()", "_thread.lock", healthy_value="mp.Lock()")
+# A semaphore that nobody in the parent refers to is gone before the worker has it.
+sent("lock", "", "threading.Lock()", "_thread.lock", "lock = mp.Lock()\n", "lock")
 sent("queue", "q = queue.Queue()\n", "[q]", "_thread.lock", "q = []\n", "[q]")
 sent("module", "", "sys", "module", healthy_value="sys.path")
 sent("partial", "", "functools.partial(lambda a, b: a, 1)", "lambda", healthy_value="functools.partial(f, 1)")
@@ -252,8 +252,9 @@ class Samples(Base):
         super().__init__()
         self.parts = {"a": [1]}
 """, "Samples()", "_thread.lock", """
+lock = mp.Lock()
 class Base:
-    def __init__(self): self.lock = mp.Lock()
+    def __init__(self): self.lock = lock
 class Samples(Base):
     def __init__(self):
         super().__init__()

@@ -89,7 +89,7 @@ class Really(unittest.TestCase):
         with subprocess.Popen([python, *words], cwd=folder, env=environment, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True) as process:
             try:
-                return process.communicate(timeout=10)[0].decode()
+                return process.communicate(timeout=8)[0].decode()
             except subprocess.TimeoutExpired:
                 # A pool whose workers die starts others for ever.
                 os.killpg(process.pid, 9)
