@@ -239,7 +239,7 @@ void find_method_set(const ScriptReading& script, std::vector<Finding>& findings
   add_places(finding, script, at_import);
   finding.remedies.push_back(code_remedy(
       "Set it under the main guard",
-      {fmt::format("if __name__ == \"__main__\": multiprocessing.set_start_method(\"{}\")",
+      {fmt::format(R"(if __name__ == "__main__": multiprocessing.set_start_method("{}"))",
                    first.method.empty() ? "spawn" : first.method)}));
   findings.push_back(std::move(finding));
 }

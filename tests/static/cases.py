@@ -200,6 +200,44 @@ for batch in DataLoader([1, 2], num_workers=4): pass
 Pool().map(lambda x: x, [1])
 """, BOOTSTRAP, torch=True)
 
+case("loader-in-a-trainer", """
+from torch.utils.data import DataLoader
+from tqdm import tqdm
+class Trainer:
+    def __init__(self, loader): self.loader = loader
+    def fit(self):
+        for epoch in range(1): self.epoch()
+    def epoch(self):
+        for i, batch in enumerate(tqdm(self.loader)): pass
+loader = DataLoader([1, 2], num_workers=1)
+Trainer(loader).fit()  # DLP0401
+""", """
+from torch.utils.data import DataLoader
+from tqdm import tqdm
+class Trainer:
+    def __init__(self, loader): self.loader = loader
+    def fit(self):
+        for i, batch in enumerate(tqdm(self.loader)): pass
+trainer = Trainer(DataLoader([1, 2], num_workers=1))
+if __name__ == "__main__":
+    trainer.fit()
+""", BOOTSTRAP, torch=True)
+
+case("prepared-loader", """
+from accelerate import Accelerator
+from torch.utils.data import DataLoader
+model, loader = object(), DataLoader([1, 2], num_workers=1)
+model, loader = Accelerator().prepare(model, loader)
+for batch in loader:  # DLP0401
+    pass
+""", """
+from accelerate import Accelerator
+from torch.utils.data import DataLoader
+model, loader = object(), DataLoader([1, 2], num_workers=1)
+model, loader = Accelerator().prepare(model, loader)
+for parameter in model: pass
+""")
+
 # ---- DLP0402: what cannot be pickled
 
 PROCESS = """
@@ -316,6 +354,31 @@ def main(scale):
 if __name__ == "__main__":
     main(1)
 """, "pickle|local object", torch=True)
+
+# Methods that a framework calls.
+case("data-module", """
+import lightning
+from torch.utils.data import DataLoader
+class Data(lightning.LightningDataModule):
+    def __init__(self):
+        super().__init__()
+        self.scale = lambda x: x
+    def collate(self, batch): return batch
+    def train_dataloader(self):
+        return DataLoader([1, 2], num_workers=4, collate_fn=self.collate)  # DLP0402
+""", """
+import lightning
+from torch.utils.data import DataLoader
+class Data(lightning.LightningDataModule):
+    def __init__(self, scale):
+        super().__init__()
+        self.scale = scale
+    def collate(self, batch): return batch
+    def train_dataloader(self):
+        return DataLoader([1, 2], num_workers=4, collate_fn=self.collate)
+    def val_dataloader(self):
+        return DataLoader([1, 2], num_workers=0, collate_fn=lambda batch: batch)
+""")
 
 # ---- DLP0403: children of daemonic processes
 

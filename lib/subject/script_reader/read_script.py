@@ -167,6 +167,7 @@ class Scope:
         self.parent = parent
         self.names = {}
         self.globals = set()
+        self.owner = None  # of a class's body: the class
 
     def find(self, name):
         scope = self
@@ -239,10 +240,14 @@ TRANSFORMS = ("torchvision.transforms.", "torchvision.transforms.v2.", "monai.tr
 # They iterate over what they are given, at once.
 ITERATES = {"iter", "enumerate", "list", "tuple", "set", "sorted", "zip", "map", "sum", "max", "min", "dict", "all",
             "any", "filter"}
+# What gives out what it is given, one by one.
+WRAPPERS = {"tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "tqdm.autonotebook.tqdm", "rich.progress.track"}
+# Of a library's object: gives back loaders like those that it is given (accelerate, lightning).
+PREPARES = {"prepare", "prepare_data_loader", "setup_dataloaders"}
 HEAVY = {
     "numpy.load", "numpy.loadtxt", "numpy.genfromtxt", "torch.load", "torch.hub.load", "pickle.load", "joblib.load",
     "pandas.read_csv", "pandas.read_parquet", "pandas.read_pickle", "pandas.read_json", "pandas.read_excel",
-    "pandas.read_hdf", "pandas.read_feather", "datasets.load_dataset", "cv2.dnn.readNet", "h5py.File",
+    "pandas.read_hdf", "pandas.read_feather", "datasets.load_dataset", "cv2.dnn.readNet",
 }
 HEAVY_IF_LARGE = {"json.load", "json.loads", "open.read"}
 CUDA_CALLS = {"init", "set_device", "current_device", "get_device_properties", "get_device_name",
@@ -613,6 +618,7 @@ class Reader:
         cls = Class(node, self.frames[-1].module, scope, bases)
         cls.under_guard = self.guarded and scope.kind == "module"
         inner = Scope("class", scope)
+        inner.owner = cls
         self.run_block(node.body, inner)
         cls.members = inner.names
         self.assign_name(node.name, cls, scope)
@@ -1227,6 +1233,8 @@ class Reader:
         elif isinstance(owner, OnCuda) and not owner.is_device:
             self.touches_cuda("tensor." + name, node)
             return None if name in ("cpu", "numpy", "item", "tolist") else owner
+        elif name in PREPARES and not isinstance(owner, (Instance, Class, Module)):
+            return arguments[0] if len(arguments) == 1 else Box([("", value) for value in arguments], True)
         elif name == "from_pretrained":
             self.meet_heavy("from_pretrained", arguments, node)
         return self.call_cuda_method(owner, name, arguments, keywords, node)
@@ -1262,10 +1270,12 @@ class Reader:
                 self.iterate(value, node)
             return None
         if name in UNPICKLABLE:
-            return self.new_unpicklable(name, arguments, node)
+            return self.new_unpicklable(name, arguments)
         if name in HEAVY or name in HEAVY_IF_LARGE or name.endswith(".from_pretrained"):
             self.meet_heavy(name, arguments, node)
             return None
+        if name in WRAPPERS:
+            return arguments[0] if arguments else None
         if name.startswith("torch."):
             return self.call_torch(name, arguments, keywords, node)
         return self.new_holder(name, arguments, keywords)
@@ -1279,12 +1289,10 @@ class Reader:
         if name == "next" and arguments:
             self.iterate(arguments[0], node)
         if "builtins." + name in UNPICKLABLE:
-            return self.new_unpicklable("builtins." + name, arguments, node)
+            return self.new_unpicklable("builtins." + name, arguments)
         return self.new_holder("builtins." + name, arguments, keywords)
 
-    def new_unpicklable(self, name, arguments, node):
-        if name == "h5py.File":
-            self.meet_heavy(name, arguments, node)
+    def new_unpicklable(self, name, arguments):
         made = Unpicklable(UNPICKLABLE[name])
         made.path = text_of(arguments[0]) if arguments else None
         return made
@@ -1430,13 +1438,20 @@ class Reader:
     def run_rest(self):
         """Functions that nothing called: by a framework, perhaps. What they send can still be looked at."""
         self.guarded, self.at_import = True, False
+        instances = {}
         for function in list(self.later):
             called = any(key[0] == id(function.node) for key in self.runs)
             if called or function.scope.kind == "function":
                 continue
             self.cuda_line = self.context_line = self.chosen_method = None
             self.frames = [Frame(function.module, function.name)]
-            value = self.call_function(function, [], {}, function.node)
+            given = []
+            owner = function.scope.owner
+            if owner is not None and "self" in [part.arg for part in function.node.args.args[:1]]:
+                if owner not in instances:
+                    instances[owner] = self.new_instance(owner, [], {}, owner.node)
+                given = [instances[owner]]
+            value = self.call_function(function, given, {}, function.node)
             if isinstance(value, Generator) and value.run:
                 value.run()
 
