@@ -5,6 +5,7 @@
 #include "probes/probe.h"
 #include "probes/spawn_facts.h"
 #include "probes/spawn_rules.h"
+#include "probes/spawn_script.h"
 
 namespace dlprobe {
 namespace {
@@ -46,7 +47,7 @@ std::optional<Gap> gap_of_silence(const Run& run) {
                         ? "the command failed by itself before it started one: see what it printed"
                         : "the command started none through multiprocessing",
              .effect = effect,
-             .remedy = "make it start its loader: --num-workers 2, or arguments of the script"};
+             .remedy = "make it start its loader: --workers 2, or arguments of the script"};
 }
 
 // It failed, and what is known of its processes does not say why.
@@ -101,6 +102,7 @@ Verdict examine(const Recording& recording) {
     examine_run(run, static_cast<int>(index), verdict);
     if (auto gap = gap_of_failed_loader(run)) add(verdict.gaps, std::move(gap));
   }
+  find_in_script(recording, verdict);
   std::ranges::stable_sort(verdict.findings, std::ranges::greater{}, &Finding::severity);
   return verdict;
 }

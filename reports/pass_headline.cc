@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <optional>
 
 #include "lib/base/units.h"
 #include "reports/sections.h"
@@ -151,6 +152,23 @@ std::string methods_tried(const Recording& recording) {
   return fmt::format("{}", fmt::join(names, " and "));
 }
 
+// Of a program that was read and not run; nothing: something was run.
+std::optional<std::string> what_was_read(const Recording& recording) {
+  if (recording.runs.size() != 1 || count_samples(recording) > 0) return std::nullopt;
+  const auto& script = recording.runs.front().script;
+  if (!script || !script->error.empty()) return std::nullopt;
+  const std::string own =
+      script->own_files > 0
+          ? fmt::format(" and {} of its own",
+                        counted(static_cast<uint64_t>(script->own_files), "module"))
+          : "";
+  const bool starts = std::ranges::find(script->facts, ScriptFactKind::kStarts,
+                                        &ScriptFact::kind) != script->facts.end();
+  return fmt::format("{}{}, read and not run: {}", script->file, own,
+                     starts ? "nothing of it breaks where workers import it, as far as text tells"
+                            : "nothing of it starts processes, as far as text tells");
+}
+
 std::string nothing_found(const Recording& recording) {
   const std::string& probe = recording.header.invocation.probe;
   const std::string_view is = is_over(recording) ? "was" : "is";
@@ -179,6 +197,7 @@ std::string nothing_found(const Recording& recording) {
 }  // namespace
 
 std::string pass_headline(const Recording& recording) {
+  if (auto read = what_was_read(recording)) return *read;
   std::string text = nothing_found(recording) + what_was_no_loader(recording);
   for (const Run& run : recording.runs)
     text += own_failure(run, recording.header.invocation.probe);

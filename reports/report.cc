@@ -37,7 +37,8 @@ Counts count(const Verdict& verdict) {
 
 bool has_seen_anything(const Recording& recording) {
   return std::ranges::any_of(recording.runs, [](const Run& run) {
-    return !run.samples.empty() || !run.shm_use.empty() || !run.ledgers.empty();
+    return !run.samples.empty() || !run.shm_use.empty() || !run.ledgers.empty() ||
+           (run.script && run.script->error.empty());
   });
 }
 

@@ -595,6 +595,39 @@ void fields(A& a, Is<StartEvent> auto& v) {
 }
 
 template <class A>
+void fields(A& a, Is<ScriptFact> auto& v) {
+  a("kind", v.kind);
+  a("file", v.file);
+  a("line", v.line);
+  a("function", v.function);
+  a("what", v.what);
+  a("other_file", v.other_file);
+  a("other_line", v.other_line);
+  a("method", v.method);
+  a("path", v.path);
+  a("type", v.type);
+  a("name", v.name);
+  a("bytes", v.bytes);
+}
+
+template <class A>
+void fields(A& a, Is<ScriptReading> auto& v) {
+  a.time("at", v.at);
+  a("program", v.program);
+  a("file", v.file);
+  a("python", v.python);
+  a("default_method", v.default_method);
+  a("main_imported", v.main_imported);
+  a("error", v.error);
+  a("is_syntax_error", v.is_syntax_error);
+  a("error_line", v.error_line);
+  a("complete", v.complete);
+  a("own_files", v.own_files);
+  a("files_left_out", v.files_left_out);
+  a("facts", v.facts);
+}
+
+template <class A>
 void fields(A& a, Is<RunEnd> auto& v) {
   a.time("at", v.at);
   a("reason", v.reason);
@@ -642,6 +675,8 @@ template <>
 constexpr std::string_view kRecordName<FdLook> = "descriptors";
 template <>
 constexpr std::string_view kRecordName<StartEvent> = "start";
+template <>
+constexpr std::string_view kRecordName<ScriptReading> = "script";
 
 // ---- writing
 
@@ -862,6 +897,10 @@ bool decode_enum(std::string_view name, CreatorState& out) {
 }
 bool decode_enum(std::string_view name, StartEventKind& out) {
   out = start_event_kind_from_string(name);
+  return true;
+}
+bool decode_enum(std::string_view name, ScriptFactKind& out) {
+  out = script_fact_kind_from_string(name);
   return true;
 }
 bool decode_enum(std::string_view name, StartRefusal& out) {
@@ -1179,6 +1218,7 @@ std::string encode_recording(const Recording& recording) {
     writer(run.oom_counters);
     writer(run.fd_looks);
     writer(run.start_events);
+    writer(run.script);
     writer(run.end);
   }
   Item header = encode(recording.header);
@@ -1217,6 +1257,15 @@ Expected<Recording> decode_recording(std::string_view bytes) {
     target.builder.mark_truncated();
   }
   return std::move(target.builder).take();
+}
+
+Expected<ScriptReading> parse_script_reading(std::string_view text) {
+  const Item item = Item::parse(text, /*cb=*/nullptr, /*allow_exceptions=*/false);
+  ScriptReading reading;
+  if (item.is_discarded() || !decode(item, reading)) {
+    return failure(ErrorCode::kMalformed, "what the interpreter said of the script makes no sense");
+  }
+  return reading;
 }
 
 }  // namespace dlprobe

@@ -30,4 +30,7 @@ std::string encode_recording(const Recording& recording);
 /// which byte). kUnsupported: another major version (says which, and which this dlprobe reads).
 Expected<Recording> decode_recording(std::string_view bytes);
 
+/// What read_script.py prints: the fields of a `script` record as JSON. kMalformed: anything else.
+Expected<ScriptReading> parse_script_reading(std::string_view text);
+
 }  // namespace dlprobe

@@ -27,11 +27,15 @@ int conclude(const Recording& recording, const Probe& probe, const std::vector<O
 
 int examine_and_conclude(const ExamineRequest& request, const std::vector<Output>& outputs,
                          const OutputOptions& options) {
-  const Examination examination = examine(request);
+  return conclude(examine(request), *request.probe, outputs, options);
+}
+
+int conclude(const Examination& examination, const Probe& probe, const std::vector<Output>& outputs,
+             const OutputOptions& options) {
   if (examination.refusal) {
     return complain_and_return(*examination.refusal, examination.refusal_exit);
   }
-  return conclude(examination.recording, *request.probe, outputs, options);
+  return conclude(examination.recording, probe, outputs, options);
 }
 
 }  // namespace dlprobe

@@ -18,6 +18,10 @@ int conclude(const Recording& recording, const Probe& probe, const std::vector<O
 int examine_and_conclude(const ExamineRequest& request, const std::vector<Output>& outputs,
                          const OutputOptions& options);
 
+/// What came of an examination, by that probe.
+int conclude(const Examination& examination, const Probe& probe, const std::vector<Output>& outputs,
+             const OutputOptions& options);
+
 /// Prints `error` on stderr; returns `exit_status`.
 int complain_and_return(const Error& error, int exit_status);
 

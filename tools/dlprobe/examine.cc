@@ -58,18 +58,6 @@ int enough_batches(const LoaderPlan& plan) {
   return std::max(10, plan.workers * plan.prefetch_factor + 6);
 }
 
-// A limit that cannot be had is a request that cannot be carried out.
-int exit_of_refused_start(const Error& error) {
-  switch (error.code) {
-    case ErrorCode::kNotFound:
-      return kExitNotFound;
-    case ErrorCode::kUnsupported:
-      return kExitUsage;
-    default:
-      return kExitNotExecutable;
-  }
-}
-
 // That fault's second job must not become a child of dlprobe, and so a part of the subject.
 bool plays_another_job(const LoaderPlan& plan) {
   return plan.fault.starts_with(info(FindingCode::kShmHeldByAnotherJob).name);
@@ -81,7 +69,7 @@ class Examiner {
       : request_(request), machine_(std::move(machine)), progress_(request.show_progress) {}
 
   Examination run() {
-    auto recorder = Recorder::open(header(), request_.record_path);
+    auto recorder = Recorder::open(recording_header(request_, machine_), request_.record_path);
     if (!recorder) {
       refuse(recorder.error(), kExitUsage);
       return std::move(result_);
@@ -109,18 +97,6 @@ class Examiner {
   void refuse(Error error, int exit_code) {
     result_.refusal = std::move(error);
     result_.refusal_exit = exit_code;
-  }
-
-  RecordingHeader header() const {
-    return {.recording_id = random_id(),
-            .realtime_ns = machine_.clock->realtime_ns(),
-            .boottime_ns = machine_.clock->now(),
-            .host = read_host_facts(machine_, own_environment),
-            .invocation = {.version = std::string(kVersion),
-                           .probe = std::string(request_.probe->name),
-                           .argv = mask_secrets(request_.arguments),
-                           .euid = ::geteuid(),
-                           .interval_ns = request_.interval.count()}};
   }
 
   std::optional<BootNs> deadline(std::optional<std::chrono::nanoseconds> span) const {
@@ -480,6 +456,29 @@ std::optional<std::string> own_environment(std::string_view name) {
   const char* value = std::getenv(std::string(name).c_str());  // NOLINT(concurrency-mt-unsafe)
   if (value == nullptr) return std::nullopt;
   return value;
+}
+
+RecordingHeader recording_header(const ExamineRequest& request, const Machine& machine) {
+  return {.recording_id = random_id(),
+          .realtime_ns = machine.clock->realtime_ns(),
+          .boottime_ns = machine.clock->now(),
+          .host = read_host_facts(machine, own_environment),
+          .invocation = {.version = std::string(kVersion),
+                         .probe = std::string(request.probe->name),
+                         .argv = mask_secrets(request.arguments),
+                         .euid = ::geteuid(),
+                         .interval_ns = request.interval.count()}};
+}
+
+int exit_of_refused_start(const Error& error) {
+  switch (error.code) {
+    case ErrorCode::kNotFound:
+      return kExitNotFound;
+    case ErrorCode::kUnsupported:
+      return kExitUsage;
+    default:
+      return kExitNotExecutable;
+  }
 }
 
 std::chrono::nanoseconds default_watch_of_pid(const Probe& probe) {

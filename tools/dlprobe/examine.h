@@ -13,6 +13,7 @@
 #include "lib/model/loader_plan.h"
 #include "lib/model/recording.h"
 #include "lib/model/start_event.h"
+#include "lib/os/machine.h"
 #include "lib/subject/launch_limits.h"
 #include "lib/subject/python_shim.h"
 #include "probes/probe.h"
@@ -58,6 +59,13 @@ struct Examination {
 
 /// A variable of dlprobe's own environment; nothing if it is not set.
 std::optional<std::string> own_environment(std::string_view name);
+
+/// The header of the recording of such an examination.
+RecordingHeader recording_header(const ExamineRequest& request, const Machine& machine);
+
+/// The exit code where the command could not be started. A limit that cannot be had is a request
+/// that cannot be carried out.
+int exit_of_refused_start(const Error& error);
 
 /// How long a live process is watched unless the user says otherwise.
 std::chrono::nanoseconds default_watch_of_pid(const Probe& probe);

@@ -16,6 +16,7 @@
 #include "tools/dlprobe/loader_options.h"
 #include "tools/dlprobe/output_options.h"
 #include "tools/dlprobe/python_options.h"
+#include "tools/dlprobe/static_look.h"
 #include "tools/dlprobe/target.h"
 #include "tools/dlprobe/watch_options.h"
 
@@ -27,6 +28,7 @@ struct ProbeOptions {
   OutputOptions output;
   std::string fault;
   std::string pid;  ///< as typed; empty: not given
+  bool reads_only = false;
   WatchOptions watch;
   LaunchOptions launch;
   bool force = false;
@@ -81,6 +83,10 @@ Status check_combination(const ProbeOptions& options, const Session& session) {
   if (!options.fault.empty() && (!options.pid.empty() || session.child_command_given)) {
     return failure(ErrorCode::kInvalid,
                    "--fault works on the reference loader alone, not on --pid or a command");
+  }
+  if (options.reads_only && !session.child_command_given) {
+    return failure(ErrorCode::kInvalid,
+                   "--static reads the program of a command: give the command behind --");
   }
   const auto fault = parse_fault(options.fault);
   if (!fault) return failure(ErrorCode::kInvalid, "--fault: " + fault.error().context);
@@ -195,6 +201,8 @@ int run_probe(const CLI::App& command, const Probe& probe, const ProbeOptions& o
   if (!request) return complain_and_return(request.error(), kExitUsage);
   const auto outputs = planned_outputs(options.output);
   if (!outputs) return complain_and_return(outputs.error(), kExitUsage);
+  if (options.reads_only)
+    return conclude(read_statically(*request), probe, *outputs, options.output);
   return examine_and_conclude(*request, *outputs, options.output);
 }
 
@@ -205,6 +213,7 @@ void add_probe_commands(CLI::App& app, const Session& session, int& exit_status)
     auto* command = app.add_subcommand(std::string(probe->name), std::string(probe->summary));
     const auto options = std::make_shared<ProbeOptions>();
     add_subject_options(*command, *probe, *options);
+    if (probe->name == "spawn-recursion") add_static_option(*command, options->reads_only);
     add_loader_options(*command, options->loader);
     add_output_options(*command, options->output);
     command->callback([command, probe, options, &session, &exit_status] {

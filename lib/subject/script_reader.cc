@@ -1,0 +1,183 @@
+#include "lib/subject/script_reader.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <optional>
+#include <utility>
+
+#include "lib/base/escape.h"
+#include "lib/base/units.h"
+#include "lib/model/recording_codec.h"
+#include "lib/subject/child_process.h"
+
+namespace dlprobe {
+namespace {
+
+constexpr size_t kMostAnswer = size_t{1} << 20;
+
+// Ends whoever is still there of the process group, and reaps its first process.
+int end_group(pid_t pid) {
+  ::kill(-pid, SIGKILL);
+  int wait_status = 0;
+  while (::waitpid(pid, &wait_status, 0) < 0 && errno == EINTR) {
+  }
+  return wait_status;
+}
+
+// Until the other end is closed; nothing if that takes longer than `limit`, or is endless.
+std::optional<std::string> read_all(int fd, const Clock& clock, std::chrono::nanoseconds limit) {
+  const BootNs end = clock.now() + limit.count();
+  std::string text;
+  std::array<char, 65536> buffer{};
+  while (text.size() <= kMostAnswer) {
+    const BootNs left = std::max<BootNs>(end - clock.now(), 0);
+    pollfd entry{.fd = fd, .events = POLLIN, .revents = 0};
+    const timespec timeout = {.tv_sec = left / kSecond, .tv_nsec = left % kSecond};
+    const int ready = ::ppoll(&entry, 1, &timeout, nullptr);
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready <= 0) return std::nullopt;
+    const ssize_t count = ::read(fd, buffer.data(), buffer.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return text;
+    text.append(buffer.data(), static_cast<size_t>(count));
+  }
+  return std::nullopt;
+}
+
+// The last line: a wrapper or a warning may have said something before.
+std::string_view answer_in(std::string_view text) {
+  if (text.ends_with('\n')) text.remove_suffix(1);
+  const std::string_view line = text.substr(text.rfind('\n') + 1);
+  return line.starts_with('{') ? line : std::string_view();
+}
+
+std::unexpected<Error> no_answer(const std::string& interpreter, std::string_view text) {
+  if (text.contains("nknown option")) {
+    return failure(ErrorCode::kUnsupported,
+                   interpreter + " is older than Python 3.6, whose programs can be read");
+  }
+  std::string_view line = text.substr(0, text.find('\n'));
+  constexpr size_t kMostShown = 200;
+  line = line.substr(0, kMostShown);
+  return failure(ErrorCode::kUnsupported,
+                 fmt::format("{} did not read the program; it said: {}", interpreter,
+                             line.empty() ? "nothing" : escape_for_terminal(line)));
+}
+
+// Where a command is, as a shell finds it; empty: nowhere.
+std::string find_in_path(const Directory& root, const std::string& name,
+                         std::string_view path_variable) {
+  constexpr uint32_t kMayExecute = 0111;
+  constexpr uint32_t kTypeMask = 0170000;
+  constexpr uint32_t kRegular = 0100000;
+  while (!path_variable.empty()) {
+    const std::string_view folder = path_variable.substr(0, path_variable.find(':'));
+    path_variable.remove_prefix(std::min(folder.size() + 1, path_variable.size()));
+    if (!folder.starts_with('/')) continue;
+    std::string path = fmt::format("{}/{}", folder, name);
+    const auto stat = root.stat(path);
+    if (stat && (stat->mode & kTypeMask) == kRegular && (stat->mode & kMayExecute) != 0)
+      return path;
+  }
+  return "";
+}
+
+}  // namespace
+
+std::vector<std::string> ScriptReader::with_interpreter(std::vector<std::string> argv) const {
+  if (argv.empty() || parse_python_command(argv)) return argv;
+  if (is_python_launcher(argv.front())) return argv;
+  const Directory& root = *machine.root;
+  std::string path = argv.front();
+  if (!path.contains('/')) path = find_in_path(root, path, path_variable);
+  if (path.empty()) return argv;
+  std::string absolute = path;
+  if (!path.starts_with('/')) {
+    const auto folder = root.read_link("proc/self/cwd");
+    if (!folder) return argv;
+    absolute = *folder + "/" + path;
+  }
+  constexpr size_t kMostText = size_t{4} << 20;
+  const auto text = root.read(absolute, kMostText);
+  if (!text) return argv;
+  std::vector<std::string> words = shebang_words(*text);
+  if (words.empty()) return argv;
+  words.push_back(path);
+  words.insert(words.end(), argv.begin() + 1, argv.end());
+  return parse_python_command(words) ? words : argv;
+}
+
+Expected<ScriptReading> ScriptReader::read(const std::vector<std::string>& argv) const {
+  const std::vector<std::string> whole = with_interpreter(argv);
+  DLP_TRY(const PythonCommand command, parse_python_command(whole));
+  switch (command.program) {
+    case PythonProgram::kInteractive:
+      return failure(ErrorCode::kUnsupported,
+                     "the command names no program that could be read; give it as a file: " +
+                         whole[command.interpreter] + " train.py");
+    case PythonProgram::kNone:
+      return failure(ErrorCode::kUnsupported,
+                     "the command runs no program: there is nothing to read");
+    case PythonProgram::kScript:
+    case PythonProgram::kModule:
+    case PythonProgram::kCode:
+    case PythonProgram::kStdin:
+      break;
+  }
+  std::vector<std::string> question(
+      whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(command.interpreter) + 1);
+  for (const char* word : {"-I", "-S", "-B", "-W", "ignore", "-c"})
+    question.emplace_back(word);
+  question.emplace_back(script_reader_source());
+  question.emplace_back(to_string(command.program));
+  question.push_back(command.name);
+  DLP_TRY(const std::string text, ask_interpreter(question));
+  const std::string_view answer = answer_in(text);
+  if (answer.empty()) return no_answer(whole[command.interpreter], text);
+  DLP_TRY(ScriptReading reading, parse_script_reading(answer));
+  if (reading.program.empty()) {
+    if (!reading.file.empty())
+      return failure(ErrorCode::kInvalid, fmt::format("{}: {}", reading.file, reading.error));
+    return failure(ErrorCode::kUnsupported,
+                   fmt::format("{} is Python {}; programs of 3.6 and newer can be read",
+                               whole[command.interpreter], reading.python));
+  }
+  reading.at = machine.clock->now();
+  return reading;
+}
+
+Expected<std::string> ScriptReader::ask_interpreter(const std::vector<std::string>& argv) const {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return os_failure("pipe");
+  const UniqueFd read_end(ends[0]);
+  UniqueFd write_end(ends[1]);
+  DLP_TRY(const ChildProcess child,
+          ChildProcess::start(
+              {.argv = argv,
+               .descriptors = {{write_end.get(), STDOUT_FILENO}, {write_end.get(), STDERR_FILENO}},
+               .dies_with_us = true,
+               .adopts_orphans = false,
+               .environment = {},
+               .own_process_group = true,
+               .limits = {},
+               .before_exec = {}}));
+  write_end.reset();
+  const auto text = read_all(read_end.get(), *machine.clock, limit);
+  end_group(child.pid());
+  if (!text) {
+    return failure(ErrorCode::kTimeout,
+                   fmt::format("the interpreter did not read the program within {}; it was ended",
+                               format_duration(limit)));
+  }
+  return *text;
+}
+
+}  // namespace dlprobe
