@@ -15,6 +15,7 @@
 #include "lib/model/shm.h"
 #include "lib/model/snapshot.h"
 #include "lib/model/start_event.h"
+#include "lib/model/tuning.h"
 
 namespace dlprobe {
 
@@ -150,9 +151,10 @@ struct RunEnd {
   bool operator==(const RunEnd&) const = default;
 };
 
-using Record = std::variant<RunBegin, ProcessInfo, ProcessExit, ShmMount, Sample, ShmUse, ShmLedger,
-                            LoaderHello, LoaderBatch, LoaderDone, Event, Gap, RunEnd, TreeSnapshot,
-                            SignalSent, KernelLogLine, OomCounters, FdLook, StartEvent>;
+using Record =
+    std::variant<RunBegin, ProcessInfo, ProcessExit, ShmMount, Sample, ShmUse, ShmLedger,
+                 LoaderHello, LoaderBatch, LoaderDone, Event, Gap, RunEnd, TreeSnapshot, SignalSent,
+                 KernelLogLine, OomCounters, FdLook, StartEvent, TuneRequest, SpeedMeasurement>;
 
 /// One run, put together from its records.
 struct Run {
@@ -174,6 +176,8 @@ struct Run {
   std::vector<KernelLogLine> kernel_log;  ///< in time order
   std::vector<OomCounters> oom_counters;  ///< in time order
   std::vector<StartEvent> start_events;   ///< in time order; the first 5000
+  std::optional<TuneRequest> tune_request;
+  std::optional<SpeedMeasurement> speed;  ///< of a run of `dlprobe tune`
   std::optional<RunEnd> end;
 
   const ProcessInfo* find_process(const ProcessKey& key) const;

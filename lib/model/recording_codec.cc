@@ -595,6 +595,66 @@ void fields(A& a, Is<StartEvent> auto& v) {
 }
 
 template <class A>
+void fields(A& a, Is<TuneSetting> auto& v) {
+  a("workers", v.workers);
+  a("prefetch_factor", v.prefetch_factor);
+  a("start_method", v.start_method);
+  a("variant", v.variant);
+}
+
+template <class A>
+void fields(A& a, Is<TuneRequest> auto& v) {
+  a.time("at", v.at);
+  a("plan", v.base);
+  a("workers", v.workers);
+  a("prefetch_factors", v.prefetch_factors);
+  a("start_methods", v.start_methods);
+  a("now_workers", v.configured_workers);
+  a("now_prefetch", v.configured_prefetch_factor);
+  a("variants", v.variants);
+  a("budget", v.budget_s);
+  a("window", v.window_s);
+  a("cpus", v.cpus);
+  a("quota", v.quota_cpus);
+  a("quota_source", v.quota_source);
+  a("memory_left", v.memory_left_bytes);
+  a("memory_source", v.memory_source);
+  a("shm_free", v.shm_free_bytes);
+  a("fd_limit", v.fd_limit);
+}
+
+template <class A>
+void fields(A& a, Is<ProcessCpu> auto& v) {
+  a("key", v.key);
+  a("role", v.role);
+  a("thr", v.threads);
+  a("busy", v.busy_threads);
+  a("ran", v.ran_s);
+  a("queued", v.queued_s);
+  a("preempted", v.preempted);
+}
+
+template <class A>
+void fields(A& a, Is<SpeedMeasurement> auto& v) {
+  a.time("at", v.at);
+  a("setting", v.setting);
+  a("round", v.round);
+  a("window", v.window_s);
+  a("batches", v.batches);
+  a("samples", v.samples);
+  a("wait", v.wait_s);
+  a("step", v.step_s);
+  a("first_batch", v.first_batch_s);
+  a("cost", v.cost_s);
+  a("p", v.processes);
+  a("memory", v.memory_bytes);
+  a("worker_memory", v.worker_memory_bytes);
+  a("shm", v.shm_bytes);
+  a("fds", v.fds);
+  a("failure", v.failure);
+}
+
+template <class A>
 void fields(A& a, Is<RunEnd> auto& v) {
   a.time("at", v.at);
   a("reason", v.reason);
@@ -642,6 +702,10 @@ template <>
 constexpr std::string_view kRecordName<FdLook> = "descriptors";
 template <>
 constexpr std::string_view kRecordName<StartEvent> = "start";
+template <>
+constexpr std::string_view kRecordName<TuneRequest> = "tune";
+template <>
+constexpr std::string_view kRecordName<SpeedMeasurement> = "speed";
 
 // ---- writing
 
@@ -866,6 +930,10 @@ bool decode_enum(std::string_view name, StartEventKind& out) {
 }
 bool decode_enum(std::string_view name, StartRefusal& out) {
   out = start_refusal_from_string(name);
+  return true;
+}
+bool decode_enum(std::string_view name, TuneVariant& out) {
+  out = tune_variant_from_string(name);
   return true;
 }
 bool decode_enum(std::string_view name, KernelLogKind& out) {
@@ -1179,6 +1247,8 @@ std::string encode_recording(const Recording& recording) {
     writer(run.oom_counters);
     writer(run.fd_looks);
     writer(run.start_events);
+    writer(run.tune_request);
+    writer(run.speed);
     writer(run.end);
   }
   Item header = encode(recording.header);

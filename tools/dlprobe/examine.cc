@@ -45,12 +45,6 @@ std::string random_id() {
   return id;
 }
 
-std::string own_executable() {
-  std::array<char, 4096> path{};
-  const ssize_t length = ::readlink("/proc/self/exe", path.data(), path.size());
-  return {path.data(), static_cast<size_t>(std::max<ssize_t>(length, 0))};
-}
-
 // Batches that a run of the reference loader needs to fill its queues and then show the steady
 // state.
 int enough_batches(const LoaderPlan& plan) {
@@ -111,15 +105,7 @@ class Examiner {
   }
 
   RecordingHeader header() const {
-    return {.recording_id = random_id(),
-            .realtime_ns = machine_.clock->realtime_ns(),
-            .boottime_ns = machine_.clock->now(),
-            .host = read_host_facts(machine_, own_environment),
-            .invocation = {.version = std::string(kVersion),
-                           .probe = std::string(request_.probe->name),
-                           .argv = mask_secrets(request_.arguments),
-                           .euid = ::geteuid(),
-                           .interval_ns = request_.interval.count()}};
+    return recording_header(machine_, *request_.probe, request_.arguments, request_.interval);
   }
 
   std::optional<BootNs> deadline(std::optional<std::chrono::nanoseconds> span) const {
@@ -458,6 +444,26 @@ std::optional<std::string> own_environment(std::string_view name) {
   const char* value = std::getenv(std::string(name).c_str());  // NOLINT(concurrency-mt-unsafe)
   if (value == nullptr) return std::nullopt;
   return value;
+}
+
+RecordingHeader recording_header(const Machine& machine, const Probe& probe,
+                                 const std::vector<std::string>& arguments,
+                                 std::chrono::nanoseconds interval) {
+  return {.recording_id = random_id(),
+          .realtime_ns = machine.clock->realtime_ns(),
+          .boottime_ns = machine.clock->now(),
+          .host = read_host_facts(machine, own_environment),
+          .invocation = {.version = std::string(kVersion),
+                         .probe = std::string(probe.name),
+                         .argv = mask_secrets(arguments),
+                         .euid = ::geteuid(),
+                         .interval_ns = interval.count()}};
+}
+
+std::string own_executable() {
+  std::array<char, 4096> path{};
+  const ssize_t length = ::readlink("/proc/self/exe", path.data(), path.size());
+  return {path.data(), static_cast<size_t>(std::max<ssize_t>(length, 0))};
 }
 
 std::chrono::nanoseconds default_watch_of_pid(const Probe& probe) {

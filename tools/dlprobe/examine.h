@@ -13,6 +13,7 @@
 #include "lib/model/loader_plan.h"
 #include "lib/model/recording.h"
 #include "lib/model/start_event.h"
+#include "lib/os/machine.h"
 #include "lib/subject/launch_limits.h"
 #include "lib/subject/python_shim.h"
 #include "probes/probe.h"
@@ -58,6 +59,14 @@ struct Examination {
 
 /// A variable of dlprobe's own environment; nothing if it is not set.
 std::optional<std::string> own_environment(std::string_view name);
+
+/// The first record of a recording that begins now.
+RecordingHeader recording_header(const Machine& machine, const Probe& probe,
+                                 const std::vector<std::string>& arguments,
+                                 std::chrono::nanoseconds interval);
+
+/// The path of dlprobe's own program.
+std::string own_executable();
 
 /// How long a live process is watched unless the user says otherwise.
 std::chrono::nanoseconds default_watch_of_pid(const Probe& probe);
