@@ -57,12 +57,14 @@ const TuneSeries* TuneTable::find(const TuneSetting& setting) const {
 // additive model, also where not every setting is in every round.
 void TuneTable::fit() {
   constexpr int kTurns = 100;
+  constexpr double kStill = 1e-6;
   std::map<int32_t, double> rounds;
   for (const TuneSeries& series : series_) {
     for (const SpeedMeasurement* run : series.runs)
       rounds[run->round] = 0;
   }
-  for (int turn = 0; turn < kTurns; ++turn) {
+  double moved = 1;
+  for (int turn = 0; turn < kTurns && moved > kStill; ++turn) {
     std::map<int32_t, std::pair<double, int>> sums;
     for (TuneSeries& series : series_) {
       double sum = 0;
@@ -75,11 +77,14 @@ void TuneTable::fit() {
       }
     }
     // The first round is what the others are held against: all settings are in it.
-    for (auto& [round, effect] : rounds)
-      effect = sums[round].first / sums[round].second;
-    const double first = rounds.empty() ? 0 : rounds.begin()->second;
-    for (auto& [round, effect] : rounds)
-      effect -= first;
+    moved = 0;
+    const double first =
+        sums.empty() ? 0 : sums.begin()->second.first / sums.begin()->second.second;
+    for (auto& [round, effect] : rounds) {
+      const double now = sums[round].first / sums[round].second - first;
+      moved = std::max(moved, std::abs(now - effect));
+      effect = now;
+    }
   }
   double squares = 0;
   double runs = 0;

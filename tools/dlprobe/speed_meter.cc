@@ -8,8 +8,8 @@
 namespace dlprobe {
 namespace {
 
-constexpr size_t kLeastBatches = 8;
-constexpr size_t kLeastTurns = 2;
+constexpr int64_t kLeastBatches = 8;
+constexpr int64_t kLeastTurns = 2;
 constexpr double kMostWindows = 6;
 constexpr double kLeastPatienceS = 20;
 
@@ -17,11 +17,10 @@ double seconds(BootNs duration) {
   return static_cast<double>(duration) / 1e9;
 }
 
-size_t batches_to_leave_out(const TuneSetting& setting) {
-  constexpr size_t kWithoutWorkers = 2;
+int64_t batches_to_leave_out(const TuneSetting& setting) {
+  constexpr int64_t kWithoutWorkers = 2;
   if (setting.workers <= 0 || setting.variant == TuneVariant::kStepAlone) return kWithoutWorkers;
-  const auto in_flight =
-      static_cast<size_t>(setting.workers) * static_cast<size_t>(setting.prefetch_factor);
+  const int64_t in_flight = int64_t{setting.workers} * setting.prefetch_factor;
   return std::max(in_flight, kWithoutWorkers);
 }
 
@@ -44,6 +43,8 @@ void SpeedMeter::add(Record record) {
     take(*sample);
   } else if (const auto* batch = std::get_if<LoaderBatch>(&record)) {
     take(*batch);
+  } else if (const auto* told = std::get_if<StartEvent>(&record)) {
+    take(*told);
   } else if (const auto* event = std::get_if<Event>(&record)) {
     if (event->kind == "loader-error") error_ = event->text;
   }
@@ -51,13 +52,34 @@ void SpeedMeter::add(Record record) {
 }
 
 void SpeedMeter::take(const LoaderBatch& batch) {
-  if (!first_batch_at_) first_batch_at_ = batch.at;
-  if (++seen_ < to_leave_out_ || after_) return;
-  if (seen_ == to_leave_out_) before_ = look_at_cpu(machine_, living_);
-  batches_.push_back({.at = batch.at,
-                      .samples = batch.samples,
-                      .wait_s = batch.wait_s,
-                      .step_s = batch.step_s + batch.copy_s});
+  note({.at = batch.at,
+        .batches = sum_.batches + 1,
+        .samples = sum_.samples + batch.samples,
+        .wait_s = sum_.wait_s + batch.wait_s,
+        .step_s = sum_.step_s + batch.step_s + batch.copy_s});
+}
+
+// Its counts begin anew with each iterator.
+void SpeedMeter::take(const StartEvent& event) {
+  if (event.kind != StartEventKind::kBatches || !event.count) return;
+  const auto [last, is_first] = told_.try_emplace(event.process, event);
+  const bool goes_on = !is_first && event.count >= last->second.count;
+  const int64_t before = goes_on ? last->second.count.value_or(0) : 0;
+  const double waited_before = goes_on ? last->second.seconds.value_or(0) : 0;
+  last->second = event;
+  note({.at = event.at,
+        .batches = sum_.batches + *event.count - before,
+        .samples = 0,
+        .wait_s = sum_.wait_s + event.seconds.value_or(0) - waited_before,
+        .step_s = 0});
+}
+
+void SpeedMeter::note(const Progress& progress) {
+  if (!first_batch_at_) first_batch_at_ = progress.at;
+  sum_ = progress;
+  if (sum_.batches < to_leave_out_ || after_) return;
+  if (window_.empty()) before_ = look_at_cpu(machine_, living_);
+  window_.push_back(sum_);
 }
 
 void SpeedMeter::take(const Sample& sample) {
@@ -87,17 +109,27 @@ double SpeedMeter::since_start_s() const {
   return seconds(machine_.clock->now() - started_at_);
 }
 
-// They deliver in turns, so a window holds whole turns.
-size_t SpeedMeter::turn() const {
+int64_t SpeedMeter::turn() const {
   const bool has_workers = setting_.workers > 0 && setting_.variant != TuneVariant::kStepAlone;
-  return has_workers ? static_cast<size_t>(setting_.workers) : 1;
+  return has_workers ? setting_.workers : 1;
 }
 
 bool SpeedMeter::has_window() const {
-  if (batches_.size() < 2) return false;
-  const size_t count = batches_.size() - 1;
-  return count >= std::max(kLeastBatches, kLeastTurns * turn()) &&
-         seconds(batches_.back().at - batches_.front().at) >= window_s_;
+  if (window_.empty()) return false;
+  return sum_.batches - window_.front().batches >= std::max(kLeastBatches, kLeastTurns * turn()) &&
+         seconds(sum_.at - window_.front().at) >= window_s_;
+}
+
+// Workers deliver in turns, so a window holds whole turns, where that can be had without losing
+// much of it. Null: nothing came after its beginning.
+const SpeedMeter::Progress* SpeedMeter::end_of_window() const {
+  if (window_.size() < 2) return nullptr;
+  const Progress& begin = window_.front();
+  for (auto place = window_.rbegin(); place + 1 != window_.rend(); ++place) {
+    if (2 * (place->batches - begin.batches) < sum_.batches - begin.batches) break;
+    if ((place->batches - begin.batches) % turn() == 0) return &*place;
+  }
+  return &window_.back();
 }
 
 bool SpeedMeter::is_enough() {
@@ -125,22 +157,22 @@ SpeedMeasurement SpeedMeter::result() const {
     const auto role = roles_.find(process.key);
     if (role != roles_.end()) process.role = role->second;
   }
-  const size_t whole = batches_.empty() ? 0 : (batches_.size() - 1) / turn() * turn();
   if (!speed.failure.empty()) return speed;
-  if (whole == 0) {
-    speed.failure = fmt::format("{} in {:.0f} s, which is no steady state",
-                                seen_ == 1 ? "1 batch came" : fmt::format("{} batches came", seen_),
-                                since_start_s());
+  const Progress* end = end_of_window();
+  if (end == nullptr || end->at <= window_.front().at) {
+    speed.failure = fmt::format(
+        "{} in {:.0f} s, which is no steady state",
+        sum_.batches == 1 ? "1 batch came" : fmt::format("{} batches came", sum_.batches),
+        since_start_s());
     return speed;
   }
-  speed.at = batches_[whole].at;
-  speed.window_s = seconds(batches_[whole].at - batches_.front().at);
-  speed.batches = static_cast<int64_t>(whole);
-  for (size_t i = 1; i <= whole; ++i) {
-    speed.samples += batches_[i].samples;
-    speed.wait_s += batches_[i].wait_s;
-    speed.step_s += batches_[i].step_s;
-  }
+  const Progress& begin = window_.front();
+  speed.at = end->at;
+  speed.window_s = seconds(end->at - begin.at);
+  speed.batches = end->batches - begin.batches;
+  speed.samples = end->samples - begin.samples;
+  speed.wait_s = end->wait_s - begin.wait_s;
+  speed.step_s = end->step_s - begin.step_s;
   return speed;
 }
 

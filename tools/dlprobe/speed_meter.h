@@ -10,7 +10,8 @@
 
 namespace dlprobe {
 
-/// Measures the steady state of one run from its records, and passes them on.
+/// Measures the steady state of one run from its records, and passes them on: from the reference
+/// loader's batches, or from what the shim in a Python command tells of its batches now and then.
 ///
 /// The first workers x prefetch_factor batches are left out: they find the queues empty. The window
 /// begins with the last of them and ends when it is long enough and holds some turns of all
@@ -32,16 +33,21 @@ class SpeedMeter : public RecordSink {
   SpeedMeasurement result() const;
 
  private:
-  struct Batch {
+  /// What had come by then.
+  struct Progress {
     BootNs at = 0;
-    int samples = 0;
+    int64_t batches = 0;
+    int64_t samples = 0;
     double wait_s = 0;
     double step_s = 0;
   };
   void take(const LoaderBatch& batch);
+  void take(const StartEvent& event);
+  void note(const Progress& progress);
   void take(const Sample& sample);
   double since_start_s() const;
-  size_t turn() const;
+  int64_t turn() const;
+  const Progress* end_of_window() const;
   bool has_window() const;
 
   const Machine& machine_;
@@ -50,9 +56,10 @@ class SpeedMeter : public RecordSink {
   double window_s_;
   double most_s_;
   BootNs started_at_;
-  size_t to_leave_out_;
-  size_t seen_ = 0;
-  std::vector<Batch> batches_;  ///< the first is the one that the window begins with
+  int64_t to_leave_out_;
+  Progress sum_;
+  std::vector<Progress> window_;           ///< the first is what it begins with
+  std::map<ProcessKey, StartEvent> told_;  ///< the last word on batches of each process
   std::optional<BootNs> first_batch_at_;
   std::map<ProcessKey, Role> roles_;
   std::vector<ProcessKey> living_;

@@ -14,6 +14,7 @@
 #include "lib/collect/cpu_quota.h"
 #include "lib/collect/tracked_process.h"
 #include "lib/model/memory_need.h"
+#include "lib/os/host_facts.h"
 #include "lib/subject/child_process.h"
 #include "lib/subject/reference_loader.h"
 #include "probes/tune.h"

@@ -339,8 +339,13 @@ TEST(TooManyWorkers, AreNotThoseThatAreNeeded) {
 TEST(TooManyWorkers, NeedMoreThanOneRunOfEach) {
   Sweep sweep(4);
   sweep.request.configured_workers = 16;
-  sweep.request.budget_s = 13;
-  EXPECT_FALSE(find(sweep.examine(pipeline(10, 1000, 4)), FindingCode::kTooManyWorkers));
+  sweep.request.workers = {4, 8};
+  sweep.request.variants = {};
+  sweep.request.budget_s = 7;
+  const Verdict verdict = sweep.examine(pipeline(10, 1000, 4));
+  EXPECT_EQ(sweep.tried.size(), 3U);
+  EXPECT_EQ(chosen(verdict).workers, 4);
+  EXPECT_FALSE(find(verdict, FindingCode::kTooManyWorkers));
 }
 
 /// With several threads in each worker it is slower where these have no CPUs.
@@ -403,7 +408,7 @@ TEST(Tune, ARecordingThatMakesNoSenseIsNoReasonToCrash) {
   Sweep sweep(4);
   sweep.run(pipeline(10, 1000));
   int which = 0;
-  for (Run& run : sweep.recording.runs) {
+  for (auto& run : sweep.recording.runs) {
     if (!run.speed) continue;
     SpeedMeasurement& speed = *run.speed;
     switch (which++ % 5) {

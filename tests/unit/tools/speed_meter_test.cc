@@ -70,6 +70,27 @@ TEST_F(SpeedMeters, ASlowSubjectGetsMoreTimeButNotForEver) {
   EXPECT_EQ(meter_->result().batches, 1);
 }
 
+TEST_F(SpeedMeters, AScriptTellsOfItsBatchesNowAndThen) {
+  begin({.workers = 2, .prefetch_factor = 2});
+  const auto tell = [&](double at_s, int64_t count, double waited_s) {
+    meter_->add(StartEvent{.at = kSecond + static_cast<int64_t>(at_s * 1e9),
+                           .kind = StartEventKind::kBatches,
+                           .process = {.pid = 100, .start_ticks = 1},
+                           .seconds = waited_s,
+                           .count = count});
+  };
+  tell(1, 1, 1);
+  tell(2, 6, 1.5);
+  tell(3, 16, 2);
+  tell(4, 5, 0.25);  // the next epoch
+  EXPECT_TRUE(meter_->is_enough());
+  const SpeedMeasurement speed = meter_->result();
+  EXPECT_EQ(speed.failure, "");
+  EXPECT_EQ(speed.batches, 10) << "from 6 to 16: whole turns of two workers";
+  EXPECT_DOUBLE_EQ(speed.window_s, 1);
+  EXPECT_DOUBLE_EQ(speed.wait_s, 0.5);
+}
+
 TEST_F(SpeedMeters, WithoutASteadyStateThereIsNoSpeed) {
   begin({.workers = 4, .prefetch_factor = 2});
   batch(1);
