@@ -76,8 +76,8 @@ TEST_F(SpeedMeters, AScriptTellsOfItsBatchesNowAndThen) {
     meter_->add(StartEvent{.at = kSecond + static_cast<int64_t>(at_s * 1e9),
                            .kind = StartEventKind::kBatches,
                            .process = {.pid = 100, .start_ticks = 1},
-                           .seconds = waited_s,
-                           .count = count});
+                           .count = count,
+                           .seconds = waited_s});
   };
   tell(1, 1, 1);
   tell(2, 6, 1.5);
