@@ -59,8 +59,8 @@ TuneRow row_of(const TuneFacts& facts, const TuneSeries& series) {
   TuneRow row{.setting = series.setting, .outcome = outcome_of(series)};
   if (series.failed != nullptr) row.why = series.failed->failure;
   if (!series.runs.empty()) put_speed(facts, series, row);
-  const bool has_queue =
-      series.setting.workers > 0 && series.setting.variant != TuneVariant::kStepAlone;
+  const bool has_queue = facts.request.knows_batch && series.setting.workers > 0 &&
+                         series.setting.variant != TuneVariant::kStepAlone;
   if (!has_queue) return row;
   const LoaderPlan plan = plan_of(facts.request.base, series.setting);
   row.shm_forecast_bytes = forecast_shm(plan, facts.recording.header.host.page_size).bytes;

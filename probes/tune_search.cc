@@ -285,7 +285,8 @@ std::string why_it_does_not_fit(const Recording& recording, const TuneSetting& s
   const TuneRequest* request = find_tune_request(recording);
   if (request == nullptr || setting.workers <= 0) return "";
   const LoaderPlan plan = plan_of(request->base, setting);
-  const ShmForecast shm = forecast_shm(plan, recording.header.host.page_size);
+  ShmForecast shm = forecast_shm(plan, recording.header.host.page_size);
+  if (!request->knows_batch) shm = ShmForecast();
   if (request->shm_free_bytes && shm.bytes > *request->shm_free_bytes) {
     return fmt::format("needs {} of shared memory, {} are free", format_bytes(shm.bytes),
                        format_bytes(*request->shm_free_bytes));

@@ -35,7 +35,7 @@ Json row_of(const TuneRow& row) {
   entry["runs"] = row.runs;
   if (row.runs > 0) {
     put_number(entry, "batches_per_s", row.batches_per_s);
-    put_number(entry, "samples_per_s", row.samples_per_s);
+    if (row.samples_per_s > 0) put_number(entry, "samples_per_s", row.samples_per_s);
     put_number(entry, "plus_minus_share", row.plus_minus);
     put_number(entry, "share_of_best", row.of_best);
     put_number(entry, "wait_share", row.wait_share);

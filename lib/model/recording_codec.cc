@@ -606,6 +606,7 @@ template <class A>
 void fields(A& a, Is<TuneRequest> auto& v) {
   a.time("at", v.at);
   a("plan", v.base);
+  a("knows_batch", v.knows_batch);
   a("workers", v.workers);
   a("prefetch_factors", v.prefetch_factors);
   a("start_methods", v.start_methods);

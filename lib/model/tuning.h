@@ -38,7 +38,9 @@ LoaderPlan plan_of(const LoaderPlan& base, const TuneSetting& setting);
 /// What `dlprobe tune` was asked, and what the machine has for it; once for an examination.
 struct TuneRequest {
   BootNs at = 0;
-  LoaderPlan base;                            ///< all that is not varied
+  LoaderPlan base;  ///< all that is not varied
+  /// What a batch takes is known; false: of a script that nobody described.
+  bool knows_batch = true;
   std::vector<int32_t> workers;               ///< that are to be tried; empty: they are searched
   std::vector<int32_t> prefetch_factors;      ///< the same
   std::vector<StartMethod> start_methods;     ///< the first is the one that is searched under

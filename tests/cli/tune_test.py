@@ -3,10 +3,11 @@
 import json
 import os
 import resource
+import subprocess
 import tempfile
 import unittest
 
-from support import HAS_LOADER, children, dlprobe, report_of
+from support import HAS_LOADER, TIMEOUT, children, dlprobe, report_of
 
 NEEDS_LOADER = "needs the reference loader: build with -DDLPROBE_REFERENCE_LOADER=ON"
 # Small, so that a run takes little more than the start of the program.
@@ -66,6 +67,48 @@ class Sweep(unittest.TestCase):
         done = dlprobe("tune", "--for", "5s", "--data", "/no/such/folder")
         self.assertEqual(done.returncode, 2)
         self.assertIn(b"/no/such/folder", done.stderr)
+
+
+# Samples that take a worker 20 ms: so that two workers are twice as fast as one on any machine.
+JOB = """
+import time, torch
+from torch.utils.data import DataLoader, Dataset
+class Samples(Dataset):
+    def __len__(self): return 100_000
+    def __getitem__(self, index):
+        time.sleep(0.02)
+        return torch.zeros(4)
+if __name__ == "__main__":
+    print("the job's own output")
+    for batch in DataLoader(Samples(), batch_size=2, num_workers=1):
+        pass
+"""
+PYTHON = "/usr/bin/python3"
+
+
+def has_torch():
+    return os.path.exists(PYTHON) and subprocess.run([PYTHON, "-c", "import torch"], capture_output=True,
+                                                     timeout=TIMEOUT, check=False).returncode == 0
+
+
+@unittest.skipUnless(has_torch(), f"needs torch for {PYTHON}: apt-get install python3-torch")
+class Command(unittest.TestCase):
+    def test_the_loaders_of_a_script_get_other_settings(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".py") as script:
+            script.write(JOB)
+            script.flush()
+            done = dlprobe("tune", "--for", "20s", "--json", "--prefetch-factor", "2", "--workers", "1,2", "--",
+                           PYTHON, script.name)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn(b"own output", done.stdout + done.stderr)
+        report = json.loads(done.stdout)
+        self.assertEqual(report["subject"]["kind"], "command")
+        measured = {row["workers"]: row for row in report["tune"]["settings"] if row["outcome"] == "measured"}
+        self.assertEqual(set(measured), {1, 2})
+        for row in measured.values():
+            self.assertNotIn("shm_forecast_bytes", row, "nobody said what a batch takes")
+        self.assertEqual(report["tune"]["present"]["workers"], 1)
+        self.assertEqual(children(), [])
 
 
 if __name__ == "__main__":

@@ -8,10 +8,12 @@
 namespace dlprobe {
 namespace {
 
-constexpr int64_t kLeastBatches = 8;
+constexpr int64_t kLeastBatches = 5;
 constexpr int64_t kLeastTurns = 2;
 constexpr double kMostWindows = 6;
 constexpr double kLeastPatienceS = 20;
+// Of a script that imports much, or reads a large dataset first.
+constexpr double kPatienceForScriptS = 60;
 
 double seconds(BootNs duration) {
   return static_cast<double>(duration) / 1e9;
@@ -32,7 +34,8 @@ SpeedMeter::SpeedMeter(const Machine& machine, RecordSink& sink, const TuneSetti
       sink_(sink),
       setting_(setting),
       window_s_(request.window_s),
-      most_s_(std::max(kMostWindows * request.window_s, kLeastPatienceS)),
+      most_s_(std::max(kMostWindows * request.window_s,
+                       request.knows_batch ? kLeastPatienceS : kPatienceForScriptS)),
       started_at_(machine.clock->now()),
       to_leave_out_(batches_to_leave_out(setting)) {}
 

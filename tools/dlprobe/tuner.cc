@@ -10,6 +10,8 @@
 #include <limits>
 #include <utility>
 
+#include "lib/base/secrets.h"
+#include "lib/base/units.h"
 #include "lib/collect/cgroup_reader.h"
 #include "lib/collect/cpu_quota.h"
 #include "lib/collect/tracked_process.h"
@@ -31,6 +33,7 @@ namespace {
 constexpr double kRunsOfBudget = 40;
 constexpr double kShortestWindowS = 0.4;
 constexpr double kLongestWindowS = 5;
+constexpr BootNs kPatienceForLoader = 60 * kSecond;
 
 // What libraries read that start threads of their own: OpenMP's, MKL's, OpenBLAS's, OpenCV's.
 std::vector<std::pair<std::string, std::string>> one_thread_environment() {
@@ -65,6 +68,7 @@ class Tuner {
     if (!recorder) return refused(recorder.error());
     recorder_ = std::move(*recorder);
     look_at_machine();
+    look_at_its_own_settings();
     for (int number = 1; !interrupted_ && !result_.refusal; ++number) {
       const auto step = next_tune_step(recorder_->recording());
       if (!step) break;
@@ -86,6 +90,7 @@ class Tuner {
   void begin_run(std::optional<LoaderPlan> plan, bool is_before) {
     recorder_->add(RunBegin{.at = now(),
                             .subject = subject_.kind(),
+                            .command = mask_secrets(options_.command),
                             .plan = std::move(plan),
                             .preflight = is_before,
                             .open_files_limit = open_files_limit_of_children()});
@@ -103,10 +108,49 @@ class Tuner {
       if (group) sample.cgroup = group->read(sample.at);
     }
     recorder_->add(std::move(sample));
-    recorder_->add(request());
+    request_ = request();
+    if (!subject_.tells_its_own() || request_.configured_workers) recorder_->add(request_);
     recorder_->add(RunEnd{.at = now(),
                           .reason = RunEndReason::kNotStarted,
                           .text = "the machine was looked at, before anything was started"});
+  }
+
+  // A script knows how many workers it has: it is started once as it is, until it tells.
+  void look_at_its_own_settings() {
+    if (!subject_.tells_its_own() || request_.configured_workers || result_.refusal) return;
+    progress_.set_title("the command as it is: ");
+    begin_run(std::nullopt, true);
+    auto target = subject_.start_as_it_is();
+    if (!target) return refuse(target.error());
+    const BootNs until = now() + kPatienceForLoader;
+    target->is_enough = [this, until] { return own_loader() != nullptr || now() > until; };
+    const WatchResult watched = watch_subject(std::move(*target), *recorder_);
+    refuse_if_it_cannot_run(watched);
+    if (result_.refusal) return;
+    const StartEvent* loader = own_loader();
+    if (loader == nullptr && !watched.interrupted) {
+      return refuse({.code = ErrorCode::kInsufficient,
+                     .os_errno = 0,
+                     .context = "the command made no DataLoader of PyTorch (waited for 60 s at "
+                                "most): run it by itself to see what it does"});
+    }
+    if (loader != nullptr) {
+      request_.configured_workers = loader->workers;
+      request_.configured_prefetch_factor = loader->prefetch_factor;
+      if (loader->prefetch_factor) request_.base.prefetch_factor = *loader->prefetch_factor;
+    }
+    recorder_->add(request_);
+  }
+
+  // The first with workers, else the first.
+  const StartEvent* own_loader() const {
+    const StartEvent* found = nullptr;
+    for (const StartEvent& event : recorder_->recording().runs.back().start_events) {
+      if (event.kind != StartEventKind::kLoaderMade || !event.workers) continue;
+      if (*event.workers > 0) return &event;
+      if (found == nullptr) found = &event;
+    }
+    return found;
   }
 
   TuneRequest request() {
@@ -147,8 +191,7 @@ class Tuner {
 
   void take(const TuneStep& step, int number) {
     progress_.set_title(title_of(step.setting, number));
-    const LoaderPlan plan = plan_of(options_.wish.base, step.setting);
-    begin_run(plan, false);
+    begin_run(plan_of(options_.wish.base, step.setting), false);
     if (!step.refusal.empty()) {
       recorder_->add(SpeedMeasurement{
           .at = now(), .setting = step.setting, .round = step.round, .failure = step.refusal});
@@ -161,22 +204,11 @@ class Tuner {
 
   void measure(const TuneStep& step, int number) {
     const BootNs began = now();
-    const TuneRequest* request = request_of_recording();
-    if (request == nullptr) return;
-    SpeedMeter meter(machine_, *recorder_, step.setting, *request);
+    SpeedMeter meter(machine_, *recorder_, step.setting, request_);
     auto target = subject_.start(step.setting, number);
-    if (!target) {
-      result_ = refused(target.error());
-      return;
-    }
-    target->collect.interval = options_.interval;
-    target->collect.ledgers = false;
-    target->collect.waits = false;
-    target->collect.adopter = ::getpid();
-    target->ends_with_watch = true;
+    if (!target) return refuse(target.error());
     target->is_enough = [&meter] { return meter.is_enough(); };
-    const WatchResult watched = watch(machine_, std::move(*target), meter, signals_, progress_);
-    interrupted_ = watched.interrupted;
+    const WatchResult watched = watch_subject(std::move(*target), meter);
     refuse_if_it_cannot_run(watched);
     SpeedMeasurement speed = meter.result();
     speed.round = step.round;
@@ -185,21 +217,53 @@ class Tuner {
     recorder_->add(std::move(speed));
   }
 
-  const TuneRequest* request_of_recording() const {
-    const std::vector<Run>& runs = recorder_->recording().runs;
-    return runs.empty() || !runs.front().tune_request ? nullptr : &*runs.front().tune_request;
+  WatchResult watch_subject(WatchTarget target, RecordSink& sink) {
+    target.collect.interval = options_.interval;
+    target.collect.ledgers = false;
+    target.collect.waits = false;
+    target.collect.adopter = ::getpid();
+    target.ends_with_watch = true;
+    target.each_round = [this, &sink] {
+      for (StartEvent& event : subject_.news())
+        sink.add(std::move(event));
+    };
+    WatchResult watched = watch(machine_, std::move(target), sink, signals_, progress_);
+    interrupted_ = watched.interrupted;
+    return watched;
   }
 
-  // Its options are no use: so they are in every run.
+  static int exit_of(const Error& error) {
+    if (error.code == ErrorCode::kNotFound) return kExitNotFound;
+    if (error.code == ErrorCode::kForbidden) return kExitNotExecutable;
+    return error.code == ErrorCode::kInsufficient ? kExitIncomplete : kExitUsage;
+  }
+
+  void refuse(Error error) {
+    const int exit_code = subject_.tells_its_own() ? exit_of(error) : kExitUsage;
+    result_ = refused(std::move(error));
+    result_.refusal_exit = exit_code;
+  }
+
+  // What cannot run with these options, or is not there at all, is so in every run.
   void refuse_if_it_cannot_run(const WatchResult& watched) {
-    const bool is_its_usage = watched.child_wait_status && WIFEXITED(*watched.child_wait_status) &&
-                              WEXITSTATUS(*watched.child_wait_status) == kExitUsage;
-    const bool said_hello = recorder_->recording().runs.back().loader.has_value();
-    if (!is_its_usage || said_hello || subject_.kind() != SubjectKind::kReferenceLoader) return;
-    result_ = refused(
-        {.code = ErrorCode::kInvalid,
-         .os_errno = 0,
-         .context = "the reference loader cannot run with these options (see its line above)"});
+    const Run& run = recorder_->recording().runs.back();
+    const bool has_spoken = run.loader.has_value() || !run.start_events.empty();
+    if (has_spoken || !watched.child_wait_status || !WIFEXITED(*watched.child_wait_status)) return;
+    const int code = WEXITSTATUS(*watched.child_wait_status);
+    if (!subject_.tells_its_own() && code == kExitUsage) {
+      refuse(
+          {.code = ErrorCode::kInvalid,
+           .os_errno = 0,
+           .context = "the reference loader cannot run with these options (see its line above)"});
+    } else if (subject_.tells_its_own() && code == kExitNotFound) {
+      refuse({.code = ErrorCode::kNotFound,
+              .os_errno = 0,
+              .context = "run " + options_.command.front() + ": there is no such command"});
+    } else if (subject_.tells_its_own() && code == kExitNotExecutable) {
+      refuse({.code = ErrorCode::kForbidden,
+              .os_errno = 0,
+              .context = "run " + options_.command.front() + ": it cannot be executed"});
+    }
   }
 
   const TuneOptions& options_;
@@ -208,6 +272,7 @@ class Tuner {
   SignalFd signals_;
   ProgressLine progress_;
   std::unique_ptr<Recorder> recorder_;
+  TuneRequest request_;
   Examination result_;
   bool interrupted_ = false;
 };
@@ -253,10 +318,44 @@ Expected<WatchTarget> LoaderTuneSubject::start(const TuneSetting& setting, int n
   return target;
 }
 
-Examination tune_reference_loader(const TuneOptions& options) {
+Expected<WatchTarget> CommandTuneSubject::start(const TuneSetting& setting, int /*number*/) {
+  ShimOptions options{.overrides = {.num_workers = setting.workers}, .tells_batches = true};
+  if (setting.workers > 0) options.overrides.prefetch_factor = setting.prefetch_factor;
+  if (wish_.start_methods.size() > 1) options.overrides.start_method = setting.start_method;
+  return start_with(options, setting.variant == TuneVariant::kOneThread);
+}
+
+Expected<WatchTarget> CommandTuneSubject::start_as_it_is() {
+  return start_with({.overrides = {}, .tells_batches = true}, false);
+}
+
+Expected<WatchTarget> CommandTuneSubject::start_with(const ShimOptions& options, bool one_thread) {
+  DLP_TRY(shim_, PythonShim::prepare(options));
+  // dlprobe's own streams are not the command's to write to: it runs again and again.
+  std::vector<std::string> argv = {"/bin/sh", "-c", "exec \"$@\" </dev/null >/dev/null 2>&1", "sh"};
+  argv.insert(argv.end(), command_.begin(), command_.end());
+  ChildSpec spec{.argv = std::move(argv), .environment = shim_->environment()};
+  if (one_thread) {
+    for (auto& variable : one_thread_environment())
+      spec.environment.push_back(std::move(variable));
+  }
+  DLP_TRY(const ChildProcess child, ChildProcess::start(spec));
+  DLP_TRY(const ProcessKey root, process_key(machine_, child.pid()));
+  return WatchTarget{.root = root, .child = child.pid(), .wakes_round = shim_->descriptor()};
+}
+
+std::vector<StartEvent> CommandTuneSubject::news() {
+  return shim_ ? shim_->read_new() : std::vector<StartEvent>();
+}
+
+Examination tune(const TuneOptions& options) {
   const auto machine = live_machine();
   if (!machine) {
     return {.recording = {}, .refusal = machine.error(), .refusal_exit = kExitIncomplete};
+  }
+  if (!options.command.empty()) {
+    CommandTuneSubject subject(*machine, options.wish, options.command);
+    return Tuner(options, *machine, subject).run();
   }
   const std::string named = own_environment("DLPROBE_REFERENCE_LOADER").value_or("");
   const auto executable = find_reference_loader(named, own_executable());

@@ -393,6 +393,7 @@ std::vector<Record> filled_records() {
       StartEvent{.process = {.pid = 43, .start_ticks = 5}},
       TuneRequest{.at = 39,
                   .base = {.workers = 1, .data_dir = kHostile},
+                  .knows_batch = false,
                   .workers = {2, 4},
                   .prefetch_factors = {1, 2},
                   .start_methods = {StartMethod::kSpawn, StartMethod::kFork},

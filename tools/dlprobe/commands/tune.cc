@@ -12,6 +12,7 @@
 #include "tools/dlprobe/exit_status.h"
 #include "tools/dlprobe/loader_options.h"
 #include "tools/dlprobe/output_options.h"
+#include "tools/dlprobe/python_options.h"
 #include "tools/dlprobe/tuner.h"
 
 namespace dlprobe {
@@ -61,7 +62,9 @@ void replace_loader_options(CLI::App& command, TuneCommandOptions& options) {
 }
 
 void add_sweep_options(CLI::App& command, TuneCommandOptions& options) {
-  command.add_option("--for,--time-limit", options.budget, "how long all runs together may take")
+  command
+      .add_option("--for,--time-limit", options.budget,
+                  "how long all runs together may take; 180s for a command")
       ->type_name("DURATION")
       ->capture_default_str()
       ->group(kGroup);
@@ -140,13 +143,27 @@ Status put_settings(const TuneCommandOptions& options, TuneRequest& wish) {
   return {};
 }
 
-Expected<TuneOptions> make_options(const TuneCommandOptions& typed, const Session& session) {
-  constexpr double kLongestS = 86400;
-  if (session.child_command_given) {
-    return failure(ErrorCode::kInvalid,
-                   "tune cannot change a script's loader yet: leave out the command, and describe "
-                   "its loader by --data, --batch-size and --sample-shape");
+// What a script's batches take is known if the user says so.
+Status put_command(const CLI::App& command, const Session& session, TuneOptions& options) {
+  if (!session.child_command_given) return {};
+  if (session.child_command.empty())
+    return failure(ErrorCode::kInvalid, "there is no command behind --");
+  if (!options.wish.base.fault.empty()) {
+    return failure(ErrorCode::kInvalid, "--fault works on the reference loader alone");
   }
+  DLP_CHECK(check_interpreter(session.child_command));
+  options.command = session.child_command;
+  options.arguments.emplace_back("--");
+  options.arguments.insert(options.arguments.end(), options.command.begin(), options.command.end());
+  options.wish.knows_batch =
+      command.count("--sample-shape") > 0 && command.count("--batch-size") > 0;
+  return {};
+}
+
+Expected<TuneOptions> make_options(const CLI::App& command, const TuneCommandOptions& typed,
+                                   const Session& session) {
+  constexpr double kLongestS = 86400;
+  constexpr double kBudgetOfCommandS = 180;
   LoaderOptions loader = typed.loader;
   loader.start_method = to_string(StartMethod::kFork);
   loader.sharing_strategy = typed.sharing_strategy;
@@ -155,8 +172,11 @@ Expected<TuneOptions> make_options(const TuneCommandOptions& typed, const Sessio
   options.wish.base = plans.front();
   DLP_CHECK(put_settings(typed, options.wish));
   DLP_CHECK(put_fault(typed.fault, options.wish.base));
+  DLP_CHECK(put_command(command, session, options));
   DLP_TRY(const auto budget, parse_duration(typed.budget));
   options.wish.budget_s = std::chrono::duration<double>(budget).count();
+  const bool is_long = !options.command.empty() && command.count("--for") == 0;
+  if (is_long) options.wish.budget_s = kBudgetOfCommandS;
   if (options.wish.budget_s <= 0 || options.wish.budget_s > kLongestS) {
     return failure(ErrorCode::kInvalid, "--for " + typed.budget + ": give more than 0s, up to 24h");
   }
@@ -164,12 +184,12 @@ Expected<TuneOptions> make_options(const TuneCommandOptions& typed, const Sessio
   return options;
 }
 
-int run_tune(const TuneCommandOptions& typed, const Session& session) {
-  const auto options = make_options(typed, session);
+int run_tune(const CLI::App& command, const TuneCommandOptions& typed, const Session& session) {
+  const auto options = make_options(command, typed, session);
   if (!options) return complain_and_return(options.error(), kExitUsage);
   const auto outputs = planned_outputs(typed.output);
   if (!outputs) return complain_and_return(outputs.error(), kExitUsage);
-  const Examination examination = tune_reference_loader(*options);
+  const Examination examination = tune(*options);
   if (examination.refusal) {
     return complain_and_return(*examination.refusal, examination.refusal_exit);
   }
@@ -186,8 +206,9 @@ void add_tune_command(CLI::App& app, const Session& session, int& exit_status) {
   replace_loader_options(*command, *options);
   add_sweep_options(*command, *options);
   add_output_options(*command, options->output);
-  command->callback(
-      [options, &session, &exit_status] { exit_status = run_tune(*options, session); });
+  command->callback([command, options, &session, &exit_status] {
+    exit_status = run_tune(*command, *options, session);
+  });
 }
 
 }  // namespace dlprobe
