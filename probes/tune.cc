@@ -220,9 +220,12 @@ Verdict examine(const Recording& recording) {
     verdict.gaps.push_back(gap_of_sweep(facts));
     return verdict;
   }
-  for (auto& finding : {find_thread_oversubscription(facts), find_too_many_workers(facts)}) {
-    if (finding) verdict.findings.push_back(*finding);
-  }
+  const auto threads = find_thread_oversubscription(facts);
+  auto workers = find_too_many_workers(facts);
+  if (threads) verdict.findings.push_back(*threads);
+  // The fewer the workers, the fewer the threads.
+  if (threads && workers) workers->consequence_of = threads->code;
+  if (workers) verdict.findings.push_back(std::move(*workers));
   if (!verdict.tune->is_settled) {
     verdict.limits.push_back(
         {.what = "differences between settings that are smaller than the noise",

@@ -53,6 +53,11 @@ class Search {
     return spent_s_ + cost_s <= request_.budget_s * share;
   }
 
+  // What would not fit is not started.
+  bool costs_nothing(const TuneSetting& setting) const {
+    return !why_it_does_not_fit(recording_, setting).empty();
+  }
+
   bool can(TuneVariant variant) const {
     return std::ranges::find(request_.variants, variant) != request_.variants.end();
   }
@@ -89,8 +94,8 @@ class Search {
         continue;
       }
       for (const int32_t workers : request_.workers) {
-        if (!is_tried(setting(workers, prefetch)) && has_time(kForParts))
-          return setting(workers, prefetch);
+        const TuneSetting named = setting(workers, prefetch);
+        if (!is_tried(named) && (has_time(kForParts) || costs_nothing(named))) return named;
       }
     }
     return std::nullopt;
@@ -99,9 +104,10 @@ class Search {
   std::vector<int32_t> ladder() const {
     const int most = std::min(static_cast<int>(std::ceil(usable_cpus(request_))) + 2, kMostWorkers);
     std::vector<int32_t> rungs;
-    // Of a script nothing is known of what it does without workers.
-    const bool can_do_without = !recording_.runs.empty() && recording_.runs.front().begin.subject ==
-                                                                SubjectKind::kReferenceLoader;
+    // Of a script nothing is known of what it does without workers, and no fault is there then.
+    const bool is_our_own = !recording_.runs.empty() &&
+                            recording_.runs.front().begin.subject == SubjectKind::kReferenceLoader;
+    const bool can_do_without = is_our_own && request_.base.fault.empty();
     if (can_do_without) rungs.push_back(0);
     for (int workers = 1; workers < most; workers *= 2)
       rungs.push_back(workers);
@@ -228,9 +234,17 @@ class Search {
     const bool is_other =
         series.setting.variant == TuneVariant::kWhole && &series != choice_.chosen;
     if (!is_other) return is_twin_unclear(series);
+    if (is_once_only(series)) return true;
     if (is_smaller(request_, series.setting, choice_.chosen->setting))
       return !is_surely_slower(table_, series, *choice_.best);
     return !is_surely_enough(table_, *choice_.chosen, series) || is_twin_unclear(series);
+  }
+
+  // One run may have met a bad moment. What is not even half as fast is so in any moment.
+  bool is_once_only(const TuneSeries& series) const {
+    constexpr double kFarOff = 0.5;
+    return series.runs.size() < 2 &&
+           series.log_speed - choice_.best->log_speed >= std::log(kFarOff);
   }
 
   // Whether one thread in each worker is faster than what it is beside.

@@ -243,6 +243,17 @@ TEST(Tune, RepeatsAreInTurnsUntilTheDifferenceIsAboveTheNoise) {
   EXPECT_GE(count(sweep.tried, chosen(verdict).workers, TuneVariant::kWhole), 3);
 }
 
+// A run that met a bad moment is not what a setting is judged by.
+TEST(Tune, OneSlowRunIsRepeated) {
+  Sweep sweep(4);
+  int calls = 0;
+  const Verdict verdict = sweep.examine([&calls](const TuneSetting& setting) {
+    const bool is_bad_moment = setting.workers == 2 && calls++ == 0;
+    return pipeline(10, 1000, 2)(setting) * (is_bad_moment ? 0.6 : 1);
+  });
+  EXPECT_GE(count(sweep.tried, 2, TuneVariant::kWhole), 2);
+}
+
 TEST(Tune, WithoutTimeForRepeatsTheNoiseIsSaid) {
   Sweep sweep(4);
   sweep.request.budget_s = 14;
@@ -366,6 +377,11 @@ TEST(ThreadOversubscription, IsProvenByTheSpeedWithOneThread) {
   ASSERT_TRUE(finding);
   EXPECT_THAT(finding->message, HasSubstr("16 busy threads of 4 workers share 4 CPUs"));
   EXPECT_EQ(verdict.findings.front().code, FindingCode::kThreadOversubscription);
+  for (const Finding& other : verdict.findings) {
+    if (other.code != FindingCode::kThreadOversubscription) {
+      EXPECT_EQ(other.consequence_of, FindingCode::kThreadOversubscription);
+    }
+  }
 }
 
 TEST(ThreadOversubscription, IsNoneWhereOneThreadIsNoFaster) {
