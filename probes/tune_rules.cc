@@ -40,12 +40,16 @@ Evidence number_fact(std::string_view name, double value, std::string_view unit,
           .threshold = {}};
 }
 
+Evidence usable_cpus_fact(const TuneRequest& request) {
+  return number_fact("usable_cpus", usable_cpus(request), "1",
+                     request.quota_cpus ? request.quota_source : "sched_getaffinity");
+}
+
 std::vector<int> runs_of(const Recording& recording, const TuneSeries& series) {
   std::vector<int> indices;
   for (size_t i = 0; i < recording.runs.size(); ++i) {
-    const bool is_of_it =
-        recording.runs[i].speed && recording.runs[i].speed->setting == series.setting;
-    if (is_of_it) indices.push_back(static_cast<int>(i));
+    const std::optional<SpeedMeasurement>& speed = recording.runs[i].speed;
+    if (speed && speed->setting == series.setting) indices.push_back(static_cast<int>(i));
   }
   return indices;
 }
@@ -98,6 +102,61 @@ WorkerCpu cpu_of_workers(const TuneSeries& series) {
     sum.preempted += process.preempted;
   }
   return sum;
+}
+
+std::vector<Remedy> thread_remedies() {
+  return {{.title = "Let libraries in the workers use one thread",
+           .commands = {"OMP_NUM_THREADS=1 python train.py"},
+           .applies_to = {"bare-host", "docker", "kubernetes", "slurm"},
+           .verify = "dlprobe tune"},
+          {.title = "The same in worker_init_fn, so that the trainer keeps its threads: "
+                    "torch.set_num_threads(1), cv2.setNumThreads(0), "
+                    "threadpoolctl.threadpool_limits(1)",
+           .commands = {},
+           .applies_to = {"code"},
+           .verify = ""}};
+}
+
+std::vector<Evidence> thread_evidence(const TuneFacts& facts, const TuneSeries& plain,
+                                      const TuneSeries& one_thread) {
+  const WorkerCpu cpu = cpu_of_workers(plain);
+  const double queued = cpu.queued_s / std::max(cpu.ran_s + cpu.queued_s, 1e-9);
+  return {held_against(number_fact("busy_threads_in_workers", cpu.busy_threads, "1", kSchedule),
+                       "> usable_cpus"),
+          usable_cpus_fact(facts.request),
+          held_against(number_fact("threads_that_want_a_cpu", wanted_cpus(plain).value_or(0), "1",
+                                   "CPU time and time in the run queue of all threads, by time"),
+                       "> 1.25 x usable_cpus"),
+          held_against(number_fact("time_in_run_queue", 100 * queued, "%", kSchedule), "> 20 %"),
+          count_fact("preempted", cpu.preempted, "nonvoluntary_ctxt_switches of the workers"),
+          speed_fact("speed", plain),
+          held_against(speed_fact("speed_with_one_thread", one_thread), "> speed / 0.95")};
+}
+
+Finding oversubscription(const TuneFacts& facts, const TuneSeries& plain,
+                         const TuneSeries& one_thread) {
+  const WorkerCpu cpu = cpu_of_workers(plain);
+  const double half = facts.table.half_width(plain, one_thread);
+  const double gain = one_thread.log_speed - plain.log_speed;
+  Finding finding =
+      new_finding(FindingCode::kThreadOversubscription, confidence_of(facts.recording));
+  finding.message = fmt::format(
+      "{} of {} share {:.4g} CPUs; with one thread in each worker the job makes {:.1f} instead of "
+      "{:.1f} batches/s ({:+.0f} %, 95 % interval {:+.0f} to {:+.0f} %)",
+      counted(static_cast<uint64_t>(cpu.busy_threads), "busy thread"),
+      counted(static_cast<uint64_t>(cpu.workers), "worker"), usable_cpus(facts.request),
+      speed_of(one_thread), speed_of(plain), percent(gain), percent(gain - half),
+      percent(gain + half));
+  finding.discriminator = "tune";
+  finding.evidence = thread_evidence(facts, plain, one_thread);
+  finding.alternatives.push_back(
+      {.cause = std::string(info(FindingCode::kTooManyWorkers).code),
+       .why_not = "with as many workers and one thread in each it is faster"});
+  finding.remedies = thread_remedies();
+  finding.runs = runs_of(facts.recording, plain);
+  finding.first_seen = plain.runs.front()->at;
+  finding.last_seen = plain.runs.back()->at;
+  return finding;
 }
 
 }  // namespace
@@ -155,51 +214,8 @@ std::optional<Finding> find_thread_oversubscription(const TuneFacts& facts) {
     setting.variant = TuneVariant::kWhole;
     const TuneSeries* plain = facts.table.find(setting);
     if (plain == nullptr || !is_oversubscribed(*plain, facts.request)) continue;
-    if (!is_surely_slower(facts.table, *plain, one_thread)) continue;
-    const WorkerCpu cpu = cpu_of_workers(*plain);
-    const double half = facts.table.half_width(*plain, one_thread);
-    const double gain = one_thread.log_speed - plain->log_speed;
-    Finding finding =
-        new_finding(FindingCode::kThreadOversubscription, confidence_of(facts.recording));
-    finding.message = fmt::format(
-        "{} of {} share {:.4g} CPUs; with one thread in each worker the job makes {:.1f} instead "
-        "of {:.1f} batches/s ({:+.0f} %, 95 % interval {:+.0f} to {:+.0f} %)",
-        counted(static_cast<uint64_t>(cpu.busy_threads), "busy thread"),
-        counted(static_cast<uint64_t>(cpu.workers), "worker"), usable_cpus(facts.request),
-        speed_of(one_thread), speed_of(*plain), percent(gain), percent(gain - half),
-        percent(gain + half));
-    finding.discriminator = "tune";
-    const double queued = cpu.queued_s / std::max(cpu.ran_s + cpu.queued_s, 1e-9);
-    finding.evidence = {
-        held_against(number_fact("busy_threads_in_workers", cpu.busy_threads, "1", kSchedule),
-                     "> usable_cpus"),
-        number_fact("usable_cpus", usable_cpus(facts.request), "1",
-                    facts.request.quota_cpus ? facts.request.quota_source : "sched_getaffinity"),
-        held_against(number_fact("threads_that_want_a_cpu", wanted_cpus(*plain).value_or(0), "1",
-                                 "CPU time and time in the run queue of all threads, by time"),
-                     "> 1.25 x usable_cpus"),
-        held_against(number_fact("time_in_run_queue", 100 * queued, "%", kSchedule), "> 20 %"),
-        count_fact("preempted", cpu.preempted, "nonvoluntary_ctxt_switches of the workers"),
-        speed_fact("speed", *plain),
-        held_against(speed_fact("speed_with_one_thread", one_thread), "> speed / 0.95")};
-    finding.alternatives.push_back(
-        {.cause = std::string(info(FindingCode::kTooManyWorkers).code),
-         .why_not = "with as many workers and one thread in each it is faster"});
-    finding.remedies = {
-        {.title = "Let libraries in the workers use one thread",
-         .commands = {"OMP_NUM_THREADS=1 python train.py"},
-         .applies_to = {"bare-host", "docker", "kubernetes", "slurm"},
-         .verify = "dlprobe tune"},
-        {.title = "The same in worker_init_fn, so that the trainer keeps its threads: "
-                  "torch.set_num_threads(1), cv2.setNumThreads(0), "
-                  "threadpoolctl.threadpool_limits(1)",
-         .commands = {},
-         .applies_to = {"code"},
-         .verify = ""}};
-    finding.runs = runs_of(facts.recording, *plain);
-    finding.first_seen = plain->runs.front()->at;
-    finding.last_seen = plain->runs.back()->at;
-    return finding;
+    if (is_surely_slower(facts.table, *plain, one_thread))
+      return oversubscription(facts, *plain, one_thread);
   }
   return std::nullopt;
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <tuple>
+#include <utility>
 
 namespace dlprobe {
 namespace {
@@ -19,6 +20,27 @@ bool has_speed(const SpeedMeasurement& speed) {
 
 double log_speed_of(const SpeedMeasurement& speed) {
   return std::log(static_cast<double>(speed.batches) / speed.window_s);
+}
+
+// The mean of what each round has beside its settings, against the first round, which all settings
+// are in. Returns how far the furthest has moved.
+double fit_rounds(const std::vector<TuneSeries>& all, std::map<int32_t, double>& rounds) {
+  std::map<int32_t, std::pair<double, int>> sums;
+  for (const TuneSeries& series : all) {
+    for (const SpeedMeasurement* run : series.runs) {
+      sums[run->round].first += log_speed_of(*run) - series.log_speed;
+      ++sums[run->round].second;
+    }
+  }
+  if (sums.empty()) return 0;
+  const double first = sums.begin()->second.first / sums.begin()->second.second;
+  double moved = 0;
+  for (const auto& [round, sum] : sums) {
+    const double now = sum.first / sum.second - first;
+    moved = std::max(moved, std::abs(now - rounds[round]));
+    rounds[round] = now;
+  }
+  return moved;
 }
 
 // The place of a start method among those asked for: the first is what one would rather have.
@@ -58,41 +80,34 @@ const TuneSeries* TuneTable::find(const TuneSetting& setting) const {
 void TuneTable::fit() {
   constexpr int kTurns = 100;
   constexpr double kStill = 1e-6;
-  std::map<int32_t, double> rounds;
+  RoundEffects rounds;
   for (const TuneSeries& series : series_) {
     for (const SpeedMeasurement* run : series.runs)
       rounds[run->round] = 0;
   }
-  double moved = 1;
-  for (int turn = 0; turn < kTurns && moved > kStill; ++turn) {
-    std::map<int32_t, std::pair<double, int>> sums;
-    for (TuneSeries& series : series_) {
-      double sum = 0;
-      for (const SpeedMeasurement* run : series.runs)
-        sum += log_speed_of(*run) - rounds[run->round];
-      if (!series.runs.empty()) series.log_speed = sum / static_cast<double>(series.runs.size());
-      for (const SpeedMeasurement* run : series.runs) {
-        sums[run->round].first += log_speed_of(*run) - series.log_speed;
-        ++sums[run->round].second;
-      }
-    }
-    // The first round is what the others are held against: all settings are in it.
-    moved = 0;
-    const double first =
-        sums.empty() ? 0 : sums.begin()->second.first / sums.begin()->second.second;
-    for (auto& [round, effect] : rounds) {
-      const double now = sums[round].first / sums[round].second - first;
-      moved = std::max(moved, std::abs(now - effect));
-      effect = now;
-    }
+  fit_settings(rounds);
+  for (int turn = 0; turn < kTurns && fit_rounds(series_, rounds) > kStill; ++turn)
+    fit_settings(rounds);
+  fit_noise(rounds);
+}
+
+void TuneTable::fit_settings(const RoundEffects& rounds) {
+  for (TuneSeries& series : series_) {
+    double sum = 0;
+    for (const SpeedMeasurement* run : series.runs)
+      sum += log_speed_of(*run) - rounds.at(run->round);
+    if (!series.runs.empty()) series.log_speed = sum / static_cast<double>(series.runs.size());
   }
+}
+
+void TuneTable::fit_noise(const RoundEffects& rounds) {
   double squares = 0;
   double runs = 0;
   double settings = 0;
   for (const TuneSeries& series : series_) {
     settings += series.runs.empty() ? 0 : 1;
     for (const SpeedMeasurement* run : series.runs) {
-      squares += std::pow(log_speed_of(*run) - series.log_speed - rounds[run->round], 2);
+      squares += std::pow(log_speed_of(*run) - series.log_speed - rounds.at(run->round), 2);
       ++runs;
     }
   }
@@ -140,6 +155,7 @@ TuneChoice choose(const TuneTable& table, const TuneRequest& request) {
   for (const TuneSeries* series : whole) {
     if (choice.best == nullptr || series->log_speed > choice.best->log_speed) choice.best = series;
   }
+  if (choice.best == nullptr) return choice;
   for (const TuneSeries* series : whole) {
     const bool is_enough = series->log_speed - choice.best->log_speed >= std::log(kGoodShare);
     if (!is_enough) continue;

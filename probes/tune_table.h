@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -37,7 +39,10 @@ class TuneTable {
   double half_width(const TuneSeries& one, const TuneSeries& other) const;
 
  private:
+  using RoundEffects = std::map<int32_t, double>;  ///< of the logarithm, by round
   void fit();
+  void fit_settings(const RoundEffects& rounds);
+  void fit_noise(const RoundEffects& rounds);
   double quantile() const;
 
   std::vector<TuneSeries> series_;

@@ -64,15 +64,16 @@ def main():
     parser.add_argument("--repeats", type=int, default=10)
     parser.add_argument("--for", dest="budget", default="60s")
     parser.add_argument("--seconds", type=float, default=1.5)
-    parser.add_argument("options", nargs="*", help="of the loader, the same for both, behind --")
-    arguments = parser.parse_args()
+    dashes = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
+    arguments = parser.parse_args(sys.argv[1:dashes])
+    options = sys.argv[dashes + 1:]  # of the loader, the same for both
     speeds = {setting: [] for setting in settings()}
     chosen = []
     for repeat in range(arguments.repeats):
-        chosen.append(recommendation(arguments.dlprobe, arguments.loader, arguments.budget, arguments.options))
+        chosen.append(recommendation(arguments.dlprobe, arguments.loader, arguments.budget, options))
         order = list(speeds) if repeat % 2 == 0 else list(reversed(speeds))
         for setting in order:
-            speeds[setting].append(speed_of(arguments.loader, setting, arguments.seconds, arguments.options))
+            speeds[setting].append(speed_of(arguments.loader, setting, arguments.seconds, options))
         print(f"repeat {repeat + 1}: {chosen[-1][0]} workers, prefetch factor {chosen[-1][1]}", file=sys.stderr, flush=True)
     medians = {setting: statistics.median(each) for setting, each in speeds.items()}
     for (workers, prefetch), speed in sorted(medians.items()):
