@@ -7,6 +7,7 @@
 
 #include "probes/exits.h"
 #include "probes/printed.h"
+#include "probes/tune.h"
 
 namespace dlprobe {
 namespace {
@@ -121,7 +122,7 @@ const Probe& command_probe() {
 }
 
 const Probe* find_examiner(std::string_view name) {
-  for (const Probe* probe : {&every_probe(), &command_probe()})
+  for (const Probe* probe : {&every_probe(), &command_probe(), &tune_probe()})
     if (name == probe->name) return probe;
   return find_probe(name);
 }

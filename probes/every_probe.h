@@ -23,8 +23,8 @@ const Probe& every_probe();
 /// The same of a command that dlprobe starts and watches to its end: "run".
 const Probe& command_probe();
 
-/// The probe, every_probe() or command_probe(), of the name that a recording has; null if there is
-/// none.
+/// The probe, every_probe(), command_probe() or tune_probe(), of the name that a recording has;
+/// null if there is none.
 const Probe* find_examiner(std::string_view name);
 
 }  // namespace dlprobe

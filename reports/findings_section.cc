@@ -137,6 +137,22 @@ std::string_view code_prefix(std::string_view probe) {
   return found == kPrefixes.end() ? "DLP" : found->second;
 }
 
+// Those of `dlprobe tune`, which no other looks for.
+bool is_of_tune(FindingCode code) {
+  return code == FindingCode::kTooManyWorkers || code == FindingCode::kThreadOversubscription;
+}
+
+// Whether the probe that ran has looked for that cause.
+bool was_looked_for(const FindingInfo& registered, const ReportSource& source) {
+  const std::string& probe = source.recording.header.invocation.probe;
+  if (!source.verdict.tune) {
+    return registered.code.starts_with(code_prefix(probe)) && !is_of_tune(registered.id);
+  }
+  // Whether there are too many can only be said where it is known how many there are.
+  return is_of_tune(registered.id) &&
+         (registered.id != FindingCode::kTooManyWorkers || source.verdict.tune->present);
+}
+
 // Where several probes ran, each check is named after its own.
 std::string_view probe_of(std::string_view code, std::string_view probe_that_ran) {
   if (code_prefix(probe_that_ran) != "DLP") return probe_that_ran;
@@ -164,7 +180,6 @@ Json findings_section(const ReportSource& source) {
 
 Json checks_section(const ReportSource& source) {
   const std::string& probe = source.recording.header.invocation.probe;
-  const std::string_view prefix = code_prefix(probe);
   const bool is_complete = source.verdict.gaps.empty() && !source.recording.runs.empty();
   Json result = Json::array();
   for (const FindingInfo& registered : all_findings()) {
@@ -176,7 +191,7 @@ Json checks_section(const ReportSource& source) {
       worst = std::max(worst.value_or(finding.severity), finding.severity);
       ids.push_back(finding_id(i));
     }
-    if (!registered.code.starts_with(prefix) && ids.empty()) continue;
+    if (!was_looked_for(registered, source) && ids.empty()) continue;
     result.push_back(
         {{"id", fmt::format("{}.{}", probe_of(registered.code, probe), registered.name)},
          {"code", registered.code},

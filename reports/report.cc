@@ -62,7 +62,9 @@ std::string headline(const ReportSource& source, OverallVerdict verdict) {
   }
   const auto worst = std::ranges::max_element(findings, {}, &Finding::severity);
   const bool is_worth_a_headline = worst != findings.end() && worst->severity != Severity::kInfo;
-  if (!is_worth_a_headline) return pass_headline(source.recording);
+  if (!is_worth_a_headline) {
+    return source.verdict.tune ? source.verdict.tune->headline : pass_headline(source.recording);
+  }
   return fmt::format("{} {}: {}", info(worst->code).code, info(worst->code).name, worst->message);
 }
 
@@ -195,6 +197,7 @@ Json make_report(const Recording& recording, const Verdict& verdict, const Repor
   report["checks"] = checks_section(source);
   report["findings"] = findings_section(source);
   report["runs"] = runs_section(source);
+  if (verdict.tune) report["tune"] = tune_section(*verdict.tune);
   report["processes"] = processes_section(source);
   report["wait_graph"] = wait_graph_section(source);
   report["timeline"] = timeline_section(source);

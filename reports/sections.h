@@ -86,6 +86,8 @@ Json wait_graph_section(const ReportSource& source);
 Json findings_section(const ReportSource& source);
 Json checks_section(const ReportSource& source);
 Json runs_section(const ReportSource& source);
+/// What `dlprobe tune` has measured and recommends.
+Json tune_section(const TuneResult& tune);
 Json processes_section(const ReportSource& source);
 Json timeline_section(const ReportSource& source);
 Json limitations_section(const ReportSource& source);

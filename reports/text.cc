@@ -12,6 +12,7 @@
 #include "reports/text_limitations.h"
 #include "reports/text_resources.h"
 #include "reports/text_tables.h"
+#include "reports/text_tune.h"
 #include "reports/text_waits.h"
 
 namespace dlprobe {
@@ -206,6 +207,14 @@ std::string render_text(const Json& report, const TextOptions& options) {
   for (size_t i = 0; i < findings.size(); ++i)
     write_finding(page, findings[i], i, headline);
   write_checks(page, report);
+  write_tune(page, report);
+  // Its runs are many, and all in its own table.
+  const bool is_sweep = !object_at(report, "tune").empty() && options.verbosity <= 0;
+  if (is_sweep) {
+    write_limitations(page, report);
+    write_footer(page, report);
+    return std::move(page).take();
+  }
   if (options.verbosity > 0 || is_about(report, "shm", {"DLP01"})) {
     write_runs(page, report);
     write_ledger(page, report);

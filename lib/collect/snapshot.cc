@@ -25,6 +25,7 @@
 #include "lib/os/thread_stop.h"
 #include "lib/proc/pid_stat.h"
 #include "lib/proc/pid_status.h"
+#include "lib/proc/schedstat.h"
 #include "lib/proc/syscall_file.h"
 #include "lib/stacks/futex_wait.h"
 #include "lib/stacks/module_cache.h"
@@ -67,23 +68,10 @@ class Names {
   std::map<const ElfFile*, Wanted> by_file_;
 };
 
-/// CPU time and timeslices (Documentation/scheduler/sched-stats.rst); nothing on a kernel without.
-struct SchedStat {
-  uint64_t cpu_ns = 0;
-  uint64_t queued_ns = 0;
-  uint64_t timeslices = 0;
-  bool operator==(const SchedStat&) const = default;
-};
+/// Nothing on a kernel without.
 std::optional<SchedStat> read_schedstat(const Directory& process, const std::string& task) {
-  const auto text = process.read(task + "/schedstat");
-  if (!text) return std::nullopt;
-  const auto fields = split_fields(trim(*text));
-  if (fields.size() != 3) return std::nullopt;
-  const auto cpu = parse_int<uint64_t>(fields[0]);
-  const auto queued = parse_int<uint64_t>(fields[1]);
-  const auto slices = parse_int<uint64_t>(fields[2]);
-  if (!cpu || !queued || !slices) return std::nullopt;
-  return SchedStat{*cpu, *queued, *slices};
+  const auto stat = chain(process.read(task + "/schedstat"), parse_schedstat);
+  return stat ? std::optional(*stat) : std::nullopt;
 }
 
 /// The registers of blocked threads that had to be stopped once: as long as such a thread stays in

@@ -103,6 +103,7 @@ struct Verdict {
   std::vector<Gap> gaps;
   std::vector<Gap> limits;             ///< what was not looked at, and the verdict stands without
   std::vector<WaitGraph> wait_graphs;  ///< at most one per run
+  std::optional<TuneResult> tune;      ///< of `dlprobe tune`
   bool operator==(const Verdict&) const = default;
 };
 

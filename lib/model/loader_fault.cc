@@ -88,6 +88,9 @@ constexpr std::array kBacklog = {
     FaultParameter{"rate", Type::kSize, "", "that all workers make in a second (default 32m)"},
     FaultParameter{"seconds", Type::kCount, "", "how long the loader runs (default 40)"}};
 
+constexpr std::array kTeams = {FaultParameter{
+    "threads", Type::kCount, "", "of the team in each worker (default: the CPUs, but at least 4)"}};
+
 constexpr std::array kFaults = {
     FaultInfo{FaultKind::kShmTooSmall, "shm-too-small",
               "/dev/shm is smaller than what the loader keeps in flight", kTooSmall},
@@ -148,6 +151,10 @@ constexpr std::array kFaults = {
               "a worker keeps new memory all the time", kGrows},
     FaultInfo{FaultKind::kPrefetchBacklog, "prefetch-backlog",
               "workers run ahead of a slow training loop without a bound", kBacklog},
+    FaultInfo{FaultKind::kThreadOversubscription, "thread-oversubscription",
+              "a library in each worker computes with a team of threads, and all teams together "
+              "have more threads than there are CPUs",
+              kTeams},
 };
 
 std::string known_faults() {

@@ -39,6 +39,7 @@ enum class FaultKind {
   kCopyOnWriteGrowth,
   kWorkerMemoryLeak,
   kPrefetchBacklog,
+  kThreadOversubscription,
 };
 
 /// A parameter of a fault, as in --fault shm-exhausted:after=3,mode=sigbus.

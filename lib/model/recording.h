@@ -16,6 +16,7 @@
 #include "lib/model/shm.h"
 #include "lib/model/snapshot.h"
 #include "lib/model/start_event.h"
+#include "lib/model/tuning.h"
 
 namespace dlprobe {
 
@@ -151,10 +152,10 @@ struct RunEnd {
   bool operator==(const RunEnd&) const = default;
 };
 
-using Record =
-    std::variant<RunBegin, ProcessInfo, ProcessExit, ShmMount, Sample, ShmUse, ShmLedger,
-                 LoaderHello, LoaderBatch, LoaderDone, Event, Gap, RunEnd, TreeSnapshot, SignalSent,
-                 KernelLogLine, OomCounters, FdLook, StartEvent, ScriptReading>;
+using Record = std::variant<RunBegin, ProcessInfo, ProcessExit, ShmMount, Sample, ShmUse, ShmLedger,
+                            LoaderHello, LoaderBatch, LoaderDone, Event, Gap, RunEnd, TreeSnapshot,
+                            SignalSent, KernelLogLine, OomCounters, FdLook, StartEvent,
+                            ScriptReading, TuneRequest, SpeedMeasurement>;
 
 /// One run, put together from its records.
 struct Run {
@@ -177,6 +178,8 @@ struct Run {
   std::vector<OomCounters> oom_counters;  ///< in time order
   std::vector<StartEvent> start_events;   ///< in time order; the first 5000
   std::optional<ScriptReading> script;    ///< the command's text, where it was read
+  std::optional<TuneRequest> tune_request;
+  std::optional<SpeedMeasurement> speed;  ///< of a run of `dlprobe tune`
   std::optional<RunEnd> end;
 
   const ProcessInfo* find_process(const ProcessKey& key) const;

@@ -9,11 +9,11 @@
 namespace dlprobe {
 namespace {
 
-bool is_memory_hierarchy(const MountEntry& mount, bool unified) {
+bool has_controller(const MountEntry& mount, bool unified, std::string_view controller) {
   if (unified) return mount.fs_type == "cgroup2";
   if (mount.fs_type != "cgroup") return false;
   const auto options = split(mount.super_options, ',');
-  return std::ranges::find(options, "memory") != options.end();
+  return std::ranges::find(options, controller) != options.end();
 }
 
 /// `path` below what is mounted: with `root` "/docker/abc" mounted, "/docker/abc/x" is "/x".
@@ -27,11 +27,12 @@ std::optional<std::string> below_mount(std::string_view path, std::string_view r
 
 }  // namespace
 
-std::vector<CgroupFolder> memory_cgroup_folders(const CgroupEntry& entry,
-                                                const std::vector<MountEntry>& mounts) {
+std::vector<CgroupFolder> cgroup_folders(const CgroupEntry& entry,
+                                         const std::vector<MountEntry>& mounts,
+                                         std::string_view controller) {
   std::vector<CgroupFolder> folders;
   for (const MountEntry& mount : mounts) {
-    if (!is_memory_hierarchy(mount, entry.hierarchy == 0)) continue;
+    if (!has_controller(mount, entry.hierarchy == 0, controller)) continue;
     const auto below = below_mount(entry.path, mount.root);
     if (!below) continue;
     CgroupFolder folder{.path = mount.mount_point, .levels = 0};
@@ -43,6 +44,11 @@ std::vector<CgroupFolder> memory_cgroup_folders(const CgroupEntry& entry,
     folders.push_back(std::move(folder));
   }
   return folders;
+}
+
+std::vector<CgroupFolder> memory_cgroup_folders(const CgroupEntry& entry,
+                                                const std::vector<MountEntry>& mounts) {
+  return cgroup_folders(entry, mounts, "memory");
 }
 
 }  // namespace dlprobe

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lib/base/error.h"
@@ -9,11 +10,17 @@
 
 namespace dlprobe {
 
-/// Where a memory cgroup may be seen as a folder.
+/// Where a cgroup may be seen as a folder.
 struct CgroupFolder {
   std::string path;  ///< from the root of the machine, without a trailing '/'
   int levels = 0;    ///< of groups between the mount and this one; 0: it is the mount itself
 };
+
+/// The folders of the group `entry` (of controller_cgroup()) in what is mounted: one for each mount
+/// of the hierarchy with that controller that has the group in it.
+std::vector<CgroupFolder> cgroup_folders(const CgroupEntry& entry,
+                                         const std::vector<MountEntry>& mounts,
+                                         std::string_view controller);
 
 /// The folders of the group `entry` (of memory_cgroup()) in what is mounted: one for each mount of
 /// its hierarchy that has the group in it. In another container's mount namespace there may be

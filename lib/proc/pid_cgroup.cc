@@ -40,13 +40,18 @@ Expected<std::vector<CgroupEntry>> parse_pid_cgroup(std::string_view text) {
   return entries;
 }
 
-const CgroupEntry* memory_cgroup(const std::vector<CgroupEntry>& entries) {
+const CgroupEntry* controller_cgroup(const std::vector<CgroupEntry>& entries,
+                                     std::string_view controller) {
   const CgroupEntry* unified = nullptr;
   for (const CgroupEntry& entry : entries) {
-    if (std::ranges::find(entry.controllers, "memory") != entry.controllers.end()) return &entry;
+    if (std::ranges::find(entry.controllers, controller) != entry.controllers.end()) return &entry;
     if (entry.hierarchy == 0) unified = &entry;
   }
   return unified;
+}
+
+const CgroupEntry* memory_cgroup(const std::vector<CgroupEntry>& entries) {
+  return controller_cgroup(entries, "memory");
 }
 
 }  // namespace dlprobe

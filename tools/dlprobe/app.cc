@@ -31,6 +31,7 @@ int report_parse_error(const CLI::App& app, const CLI::ParseError& error) {
   std::string message = error.what();
   const auto chosen = app.get_subcommands();
   const bool takes_command = chosen.empty() || chosen.front()->get_name() == "run" ||
+                             chosen.front()->get_name() == "tune" ||
                              find_probe(chosen.front()->get_name()) != nullptr;
   if (takes_command && dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
     message += " A command to examine goes behind --, as in: dlprobe shm -- python train.py";
@@ -60,6 +61,7 @@ int run_app(const std::vector<std::string>& arguments) {
   add_probe_commands(app, session, exit_status);
   add_attach_command(app, session, exit_status);
   add_run_command(app, session, exit_status);
+  add_tune_command(app, session, exit_status);
   add_stacks_command(app, exit_status);
   add_replay_command(app, exit_status);
   add_explain_command(app, exit_status);

@@ -22,6 +22,7 @@ void complain(std::string_view message);
 void add_probe_commands(CLI::App& app, const Session& session, int& exit_status);
 void add_attach_command(CLI::App& app, const Session& session, int& exit_status);
 void add_run_command(CLI::App& app, const Session& session, int& exit_status);
+void add_tune_command(CLI::App& app, const Session& session, int& exit_status);
 void add_stacks_command(CLI::App& app, int& exit_status);
 void add_replay_command(CLI::App& app, int& exit_status);
 void add_explain_command(CLI::App& app, int& exit_status);

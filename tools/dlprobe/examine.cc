@@ -46,12 +46,6 @@ std::string random_id() {
   return id;
 }
 
-std::string own_executable() {
-  std::array<char, 4096> path{};
-  const ssize_t length = ::readlink("/proc/self/exe", path.data(), path.size());
-  return {path.data(), static_cast<size_t>(std::max<ssize_t>(length, 0))};
-}
-
 // Batches that a run of the reference loader needs to fill its queues and then show the steady
 // state.
 int enough_batches(const LoaderPlan& plan) {
@@ -69,7 +63,7 @@ class Examiner {
       : request_(request), machine_(std::move(machine)), progress_(request.show_progress) {}
 
   Examination run() {
-    auto recorder = Recorder::open(recording_header(request_, machine_), request_.record_path);
+    auto recorder = Recorder::open(header(), request_.record_path);
     if (!recorder) {
       refuse(recorder.error(), kExitUsage);
       return std::move(result_);
@@ -97,6 +91,10 @@ class Examiner {
   void refuse(Error error, int exit_code) {
     result_.refusal = std::move(error);
     result_.refusal_exit = exit_code;
+  }
+
+  RecordingHeader header() const {
+    return recording_header(machine_, *request_.probe, request_.arguments, request_.interval);
   }
 
   std::optional<BootNs> deadline(std::optional<std::chrono::nanoseconds> span) const {
@@ -458,16 +456,18 @@ std::optional<std::string> own_environment(std::string_view name) {
   return value;
 }
 
-RecordingHeader recording_header(const ExamineRequest& request, const Machine& machine) {
+RecordingHeader recording_header(const Machine& machine, const Probe& probe,
+                                 const std::vector<std::string>& arguments,
+                                 std::chrono::nanoseconds interval) {
   return {.recording_id = random_id(),
           .realtime_ns = machine.clock->realtime_ns(),
           .boottime_ns = machine.clock->now(),
           .host = read_host_facts(machine, own_environment),
           .invocation = {.version = std::string(kVersion),
-                         .probe = std::string(request.probe->name),
-                         .argv = mask_secrets(request.arguments),
+                         .probe = std::string(probe.name),
+                         .argv = mask_secrets(arguments),
                          .euid = ::geteuid(),
-                         .interval_ns = request.interval.count()}};
+                         .interval_ns = interval.count()}};
 }
 
 int exit_of_refused_start(const Error& error) {
@@ -479,6 +479,12 @@ int exit_of_refused_start(const Error& error) {
     default:
       return kExitNotExecutable;
   }
+}
+
+std::string own_executable() {
+  std::array<char, 4096> path{};
+  const ssize_t length = ::readlink("/proc/self/exe", path.data(), path.size());
+  return {path.data(), static_cast<size_t>(std::max<ssize_t>(length, 0))};
 }
 
 std::chrono::nanoseconds default_watch_of_pid(const Probe& probe) {

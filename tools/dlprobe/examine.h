@@ -60,12 +60,17 @@ struct Examination {
 /// A variable of dlprobe's own environment; nothing if it is not set.
 std::optional<std::string> own_environment(std::string_view name);
 
-/// The header of the recording of such an examination.
-RecordingHeader recording_header(const ExamineRequest& request, const Machine& machine);
+/// The first record of a recording that begins now.
+RecordingHeader recording_header(const Machine& machine, const Probe& probe,
+                                 const std::vector<std::string>& arguments,
+                                 std::chrono::nanoseconds interval);
 
 /// The exit code where the command could not be started. A limit that cannot be had is a request
 /// that cannot be carried out.
 int exit_of_refused_start(const Error& error);
+
+/// The path of dlprobe's own program.
+std::string own_executable();
 
 /// How long a live process is watched unless the user says otherwise.
 std::chrono::nanoseconds default_watch_of_pid(const Probe& probe);

@@ -44,7 +44,9 @@ void add_static_option(CLI::App& command, bool& reads_only) {
 Examination read_statically(const ExamineRequest& request) {
   auto machine = live_machine();
   if (!machine) return refused(std::move(machine).error(), kExitIncomplete);
-  auto recorder = Recorder::open(recording_header(request, *machine), request.record_path);
+  auto recorder = Recorder::open(
+      recording_header(*machine, *request.probe, request.arguments, request.interval),
+      request.record_path);
   if (!recorder) return refused(std::move(recorder).error(), kExitUsage);
   const ScriptReader reader = {.machine = *machine,
                                .path_variable = own_environment("PATH").value_or("")};

@@ -169,7 +169,8 @@ class Watch {
 
   void end_our_own() {
     if (!target_.child || ending_since_ || root_ended()) return;
-    const bool time_is_up = target_.deadline && now() >= *target_.deadline;
+    const bool time_is_up = (target_.deadline && now() >= *target_.deadline) ||
+                            (target_.is_enough && target_.is_enough());
     if (now() - last_word_ > kLoaderSilence) {
       end_tree("made no progress for " + standstill_text());
     } else if (time_is_up || result_.interrupted) {

@@ -65,6 +65,8 @@ struct WatchTarget {
   BootNs linger = 3 * kSecond;
   bool ends_with_watch = false;   ///< dlprobe's own program: ended when the watch ends
   bool ends_at_deadline = false;  ///< a command that is tried: killed when the time is up
+  /// Asked at every look; of what ends with the watch: it is ended when this is true. Or none.
+  std::function<bool()> is_enough;
 };
 
 /// What a watch saw of its own doings.

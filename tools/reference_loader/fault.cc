@@ -229,6 +229,25 @@ Expected<FaultEffects> plan_growth(const Fault& fault, const LoaderPlan& plan) {
   return effects;
 }
 
+Expected<FaultEffects> plan_teams(const Fault& fault, const LoaderPlan& plan) {
+  constexpr uint64_t kLeast = 4;
+  constexpr uint64_t kMost = 256;
+  if (plan.workers == 0) {
+    return failure(
+        ErrorCode::kInvalid,
+        "without workers there are no teams of threads in them; give --workers 1 or more");
+  }
+  const auto cpus = static_cast<uint64_t>(std::max(sysconf(_SC_NPROCESSORS_ONLN), 1L));
+  const uint64_t threads = fault.number("threads", std::max(cpus, kLeast));
+  if (threads > kMost) {
+    return failure(ErrorCode::kInvalid,
+                   "threads=" + std::to_string(threads) + " is above " + std::to_string(kMost));
+  }
+  FaultEffects effects;
+  effects.worker_threads = static_cast<int>(threads);
+  return effects;
+}
+
 Expected<FaultEffects> plan_shm(const Fault& fault, const LoaderPlan& plan) {
   FaultEffects effects;
   if (plan.workers == 0) {
@@ -298,6 +317,7 @@ Expected<FaultEffects> effects_of(const Fault& fault, const LoaderPlan& plan) {
   if (is_hang(fault.kind)) return plan_hang(fault, plan);
   if (is_death(fault.kind)) return plan_death(fault, plan);
   if (is_growth(fault.kind)) return plan_growth(fault, plan);
+  if (fault.kind == FaultKind::kThreadOversubscription) return plan_teams(fault, plan);
   return plan_shm(fault, plan);
 }
 

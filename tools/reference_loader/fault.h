@@ -56,6 +56,8 @@ struct FaultEffects {
   int ahead = 0;                            ///< tasks outstanding in all; 0: as the plan says
   std::chrono::milliseconds step_pause{0};  ///< of the training loop, after each batch
   std::chrono::seconds lasts{0};            ///< after which the training loop ends; 0: by batches
+
+  int worker_threads = 0;  ///< of the team in each worker (see thread_team.h); 0: there is none
 };
 
 /// kInvalid if the fault cannot happen to this plan (says why).

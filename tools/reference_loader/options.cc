@@ -144,10 +144,11 @@ Status read_data(const Typed& typed, LoaderOptions& options) {
 Status read_rest(const Typed& typed, LoaderOptions& options) {
   DLP_TRY(options.seed, number<uint64_t>("--seed", typed.seed, 0, UINT64_MAX));
   DLP_TRY(options.threads, number("--threads", typed.threads, 0, 4096));
-  if (typed.step != "train" && typed.step != "none") {
-    return bad_value("--step", typed.step, "train or none");
+  if (typed.step != "train" && typed.step != "none" && typed.step != "repeat") {
+    return bad_value("--step", typed.step, "train, none or repeat");
   }
-  options.train = typed.step == "train";
+  options.train = typed.step != "none";
+  options.repeats_batch = typed.step == "repeat";
   if (!typed.progress_fd.empty()) {
     DLP_TRY(options.progress_fd, number("--progress-fd", typed.progress_fd, 0, INT32_MAX));
   }
@@ -216,7 +217,10 @@ void declare(CLI::App& app, Typed& typed, LoaderOptions& options) {
       ->type_name("FD");
   app.add_option("--threads", typed.threads,
                  "libtorch's threads in the training loop; 0: its choice");
-  app.add_option("--step", typed.step, "train, or none: only take the batches")->type_name("NAME");
+  app.add_option(
+         "--step", typed.step,
+         "train; none: only take the batches; repeat: train on the first one again and again")
+      ->type_name("NAME");
   app.add_flag("--verify", options.verify, "Progress lines carry the images and a checksum");
 }
 

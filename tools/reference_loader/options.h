@@ -22,7 +22,8 @@ struct LoaderOptions {
   int progress_fd = -1;  ///< -1: no progress lines
   int threads = 0;       ///< of libtorch in the training loop; 0: libtorch's own choice
   bool train = true;     ///< false: batches are only taken, for benchmarks of the loader itself
-  bool verify = false;   ///< progress lines carry the images and a checksum
+  bool repeats_batch = false;  ///< the step is done on the first batch again and again
+  bool verify = false;         ///< progress lines carry the images and a checksum
 };
 
 /// What came of a command line.

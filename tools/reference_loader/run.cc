@@ -69,7 +69,7 @@ class TrainingLoop {
     LoadedBatch batch;
     for (;;) {
       const double asked = monotonic_seconds();
-      DLP_TRY(const Taken taken, loader_.next(batch));
+      DLP_TRY(const Taken taken, take(batch));
       if (taken == Taken::kEndOfEpoch) {
         return shows_peak ? show_peak() : Status();
       }
@@ -86,6 +86,14 @@ class TrainingLoop {
       DLP_CHECK(make_fault(batch));
       if (is_over()) return {};
     }
+  }
+
+  // A batch that is there already needs nobody to make it.
+  Expected<Taken> take(LoadedBatch& batch) {
+    if (!setup_.options.repeats_batch || batch.tensors == nullptr) return loader_.next(batch);
+    if (stop_signal() != 0) return failure(ErrorCode::kTimeout, "the loader was asked to end");
+    ++batch.index;
+    return batch.index < loader_.batches_per_epoch() ? Taken::kBatch : Taken::kEndOfEpoch;
   }
 
   Status show_peak() {

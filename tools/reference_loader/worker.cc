@@ -30,6 +30,7 @@
 #include "tools/reference_loader/shm_manager.h"
 #include "tools/reference_loader/signals.h"
 #include "tools/reference_loader/tensors.h"
+#include "tools/reference_loader/thread_team.h"
 #include "tools/reference_loader/transform.h"
 
 namespace dlprobe::loader {
@@ -280,6 +281,7 @@ class Worker {
     Status collated = strike(task.index);
     if (collated) collated = leak(task.index);
     if (collated) collated = collate(task, images, outgoing);
+    filter(static_cast<int>(task.samples));
     if (!collated) {
       message.kind = ResultKind::kFailed;
       put_text(message.text, to_string(collated.error()));
@@ -303,6 +305,13 @@ class Worker {
                          batch >= effects_.leak_after;
     if (!is_here) return {};
     return open_descriptors(effects_.leak_kind, effects_.leak_per_batch, leaked_);
+  }
+
+  // Its threads are started in this process: fork would not copy them.
+  void filter(int samples) {
+    if (effects_.worker_threads == 0) return;
+    if (!team_) team_.emplace(threads_of_library(effects_.worker_threads));
+    filter_samples(*team_, samples);
   }
 
   Status collate(const TaskHeader& task, std::span<const uint32_t> images, Outgoing& outgoing) {
@@ -341,6 +350,7 @@ class Worker {
   const FaultEffects& effects_;
   bool was_struck_ = false;
   std::vector<UniqueFd> leaked_;
+  std::optional<ThreadTeam> team_;
   SampleMaker samples_;
   MemoryFault memory_;
   SegmentMaker maker_;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <sys/sysmacros.h>
 
+#include "lib/proc/cgroup_cpu.h"
 #include "lib/proc/cgroup_memory.h"
 #include "lib/proc/cgroup_mount.h"
 #include "lib/proc/host_memory.h"
@@ -119,6 +120,22 @@ TEST(CgroupMemory, ReadsV2) {
   EXPECT_EQ(*parse_cgroup_stat_v2("shmem 7\n"), (CgroupStatV2{.shmem_bytes = 7}));
   EXPECT_EQ(parse_cgroup_number("12\n").value_or(0), 12U);
   EXPECT_FALSE(parse_cgroup_number("12"));
+}
+
+TEST(CgroupCpu, ReadsTheQuotaOfV2) {
+  EXPECT_EQ(*parse_cpu_max("150000 100000\n"), 1.5);
+  EXPECT_EQ(*parse_cpu_max("max 100000\n"), std::nullopt);
+  for (const std::string_view odd :
+       {"", "max\n", "150000 100000", "1 0\n", "-1 100000\n", "1 2 3\n"})
+    EXPECT_FALSE(parse_cpu_max(odd)) << odd;
+}
+
+TEST(CgroupCpu, ReadsTheQuotaOfV1) {
+  EXPECT_EQ(*parse_cpu_quota_v1("50000\n", "100000\n"), 0.5);
+  EXPECT_EQ(*parse_cpu_quota_v1("-1\n", "100000\n"), std::nullopt);
+  EXPECT_FALSE(parse_cpu_quota_v1("50000", "100000\n"));
+  EXPECT_FALSE(parse_cpu_quota_v1("50000\n", "0\n"));
+  EXPECT_FALSE(parse_cpu_quota_v1("x\n", "100000\n"));
 }
 
 TEST(CgroupMount, TheGroupIsBelowWhatIsMounted) {

@@ -41,6 +41,7 @@ TEST(LoaderFault, EachHangAndEachDeathNeedsNoMountAndEnoughBatches) {
     const auto result = effects(std::string(info.name) + (wants_limit ? ":limit=64m" : ""), plan);
     ASSERT_TRUE(result) << info.name;
     if (result->memory != FaultKind::kNone || result->open_files != 0) continue;
+    if (result->worker_threads != 0) continue;
     if (result->hang == FaultKind::kNone && result->death == FaultKind::kNone) {
       EXPECT_TRUE(result->private_mount) << info.name;
       continue;
@@ -75,6 +76,19 @@ TEST(LoaderFault, MemoryGrowsAtTheRateThatWasAskedFor) {
   EXPECT_THAT(error_of("worker-memory-leak:worker=2", plan), HasSubstr("numbered from 0 to 1"));
   plan.workers = 0;
   EXPECT_THAT(error_of("prefetch-backlog", plan), HasSubstr("without workers"));
+}
+
+TEST(LoaderFault, ATeamOfThreadsInEachWorker) {
+  const auto four = effects("thread-oversubscription:threads=5");
+  ASSERT_TRUE(four);
+  EXPECT_EQ(four->worker_threads, 5);
+  EXPECT_FALSE(four->private_mount);
+  EXPECT_EQ(four->needs_batches, 0);
+  EXPECT_GE(effects("thread-oversubscription")->worker_threads, 4);
+  EXPECT_THAT(error_of("thread-oversubscription:threads=257"), HasSubstr("above 256"));
+  LoaderPlan plan;
+  plan.workers = 0;
+  EXPECT_THAT(error_of("thread-oversubscription", plan), HasSubstr("without workers"));
 }
 
 TEST(LoaderFault, ParametersOfAHang) {

@@ -1,0 +1,214 @@
+#include "probes/tune.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+
+#include "lib/base/parse.h"
+#include "lib/base/units.h"
+#include "lib/model/loader_fault.h"
+#include "tools/dlprobe/command.h"
+#include "tools/dlprobe/conclude.h"
+#include "tools/dlprobe/exit_status.h"
+#include "tools/dlprobe/loader_options.h"
+#include "tools/dlprobe/output_options.h"
+#include "tools/dlprobe/python_options.h"
+#include "tools/dlprobe/tuner.h"
+
+namespace dlprobe {
+namespace {
+
+constexpr const char* kGroup = "Sweep";
+
+struct TuneCommandOptions {
+  LoaderOptions loader;
+  OutputOptions output;
+  std::string workers;
+  std::string prefetch_factors;
+  std::string start_methods = "fork";
+  std::string sharing_strategy = "file_descriptor";
+  std::string fault;
+  std::string budget = "60s";
+  std::string record_path;
+};
+
+// What a probe's loader has one of, and a sweep several.
+void replace_loader_options(CLI::App& command, TuneCommandOptions& options) {
+  for (const char* name : {"--workers", "--prefetch-factor", "--start-method", "--sharing-strategy",
+                           "--batches", "--epochs"}) {
+    command.remove_option(command.get_option(name));
+  }
+  command
+      .add_option("--workers", options.workers,
+                  "what the job has now, or a list to try: 2,4,8 (default: what is worth trying)")
+      ->type_name("N[,N...]")
+      ->group(kGroup);
+  command
+      .add_option("--prefetch-factor", options.prefetch_factors,
+                  "what the job has now, or a list to try (default: 2, then 1 and 4)")
+      ->type_name("N[,N...]")
+      ->group(kGroup);
+  command
+      .add_option("--start-method", options.start_methods,
+                  "how workers are started; of a list the first is searched under, the others "
+                  "are tried with what is best; or all")
+      ->type_name("NAME[,NAME...]")
+      ->capture_default_str()
+      ->group(kGroup);
+  command.add_option("--sharing-strategy", options.sharing_strategy, "how tensors are handed over")
+      ->check(CLI::IsMember({"file_descriptor", "file_system"}))
+      ->capture_default_str()
+      ->group("Loader");
+}
+
+void add_sweep_options(CLI::App& command, TuneCommandOptions& options) {
+  command
+      .add_option("--for,--time-limit", options.budget,
+                  "how long all runs together may take; 180s for a command")
+      ->type_name("DURATION")
+      ->capture_default_str()
+      ->group(kGroup);
+  command.add_option("--record", options.record_path, "keep the recording, for dlprobe replay")
+      ->type_name("FILE")
+      ->group(kGroup);
+  command
+      .add_option("--fault", options.fault,
+                  "make this failure happen inside the reference loader: thread-oversubscription")
+      ->type_name("NAME[:k=v,...]")
+      ->group(kGroup);
+}
+
+Expected<std::vector<int32_t>> numbers_of(const char* option, const std::string& text, int least,
+                                          int most) {
+  std::vector<int32_t> numbers;
+  if (text.empty()) return numbers;
+  for (const std::string_view piece : split(text, ',')) {
+    const auto number = parse_int<int32_t>(piece);
+    if (!number || *number < least || *number > most) {
+      return failure(ErrorCode::kInvalid, std::string(option) + ": '" + std::string(piece) +
+                                              "' is not a whole number from " +
+                                              std::to_string(least) + " to " +
+                                              std::to_string(most));
+    }
+    if (std::ranges::find(numbers, *number) == numbers.end()) numbers.push_back(*number);
+  }
+  return numbers;
+}
+
+Expected<std::vector<StartMethod>> methods_of(const std::string& text) {
+  if (text == "all") return std::vector<StartMethod>(kStartMethods.begin(), kStartMethods.end());
+  std::vector<StartMethod> methods;
+  for (const std::string_view piece : split(text, ',')) {
+    const auto method = start_method_from_string(piece);
+    if (!method) {
+      return failure(ErrorCode::kInvalid, "--start-method: '" + std::string(piece) +
+                                              "' is none of fork, spawn, forkserver, all");
+    }
+    if (std::ranges::find(methods, *method) == methods.end()) methods.push_back(*method);
+  }
+  return methods;
+}
+
+Status put_fault(const std::string& text, LoaderPlan& plan) {
+  const auto fault = parse_fault(text);
+  if (!fault) return failure(ErrorCode::kInvalid, "--fault: " + fault.error().context);
+  const bool is_ours =
+      fault->kind == FaultKind::kNone || fault->kind == FaultKind::kThreadOversubscription;
+  if (!is_ours) {
+    return failure(ErrorCode::kInvalid,
+                   "--fault " + text +
+                       ": of the failures that the reference loader can make, tune shows "
+                       "thread-oversubscription alone");
+  }
+  plan.fault = text;
+  return {};
+}
+
+// One value says what the job has, several what to try.
+Status put_settings(const TuneCommandOptions& options, TuneRequest& wish) {
+  constexpr int kMostOfEither = 1024;
+  DLP_TRY(wish.workers, numbers_of("--workers", options.workers, 0, kMostOfEither));
+  DLP_TRY(wish.prefetch_factors,
+          numbers_of("--prefetch-factor", options.prefetch_factors, 1, kMostOfEither));
+  DLP_TRY(wish.start_methods, methods_of(options.start_methods));
+  if (wish.workers.size() == 1) {
+    wish.configured_workers = wish.workers.front();
+    wish.workers.clear();
+  }
+  if (wish.prefetch_factors.size() == 1) {
+    wish.configured_prefetch_factor = wish.prefetch_factors.front();
+    wish.base.prefetch_factor = wish.prefetch_factors.front();
+    wish.prefetch_factors.clear();
+  }
+  return {};
+}
+
+// What a script's batches take is known if the user says so.
+Status put_command(const CLI::App& command, const Session& session, TuneOptions& options) {
+  if (!session.child_command_given) return {};
+  if (session.child_command.empty())
+    return failure(ErrorCode::kInvalid, "there is no command behind --");
+  if (!options.wish.base.fault.empty()) {
+    return failure(ErrorCode::kInvalid, "--fault works on the reference loader alone");
+  }
+  DLP_CHECK(check_interpreter(session.child_command));
+  options.command = session.child_command;
+  options.arguments.emplace_back("--");
+  options.arguments.insert(options.arguments.end(), options.command.begin(), options.command.end());
+  options.wish.knows_batch =
+      command.count("--sample-shape") > 0 && command.count("--batch-size") > 0;
+  return {};
+}
+
+Expected<TuneOptions> make_options(const CLI::App& command, const TuneCommandOptions& typed,
+                                   const Session& session) {
+  constexpr double kLongestS = 86400;
+  constexpr double kBudgetOfCommandS = 180;
+  LoaderOptions loader = typed.loader;
+  loader.start_method = to_string(StartMethod::kFork);
+  loader.sharing_strategy = typed.sharing_strategy;
+  DLP_TRY(const std::vector<LoaderPlan> plans, loader_plans(loader));
+  TuneOptions options{.arguments = session.arguments, .record_path = typed.record_path};
+  options.wish.base = plans.front();
+  DLP_CHECK(put_settings(typed, options.wish));
+  DLP_CHECK(put_fault(typed.fault, options.wish.base));
+  DLP_CHECK(put_command(command, session, options));
+  DLP_TRY(const auto budget, parse_duration(typed.budget));
+  options.wish.budget_s = std::chrono::duration<double>(budget).count();
+  const bool is_long = !options.command.empty() && command.count("--for") == 0;
+  if (is_long) options.wish.budget_s = kBudgetOfCommandS;
+  if (options.wish.budget_s <= 0 || options.wish.budget_s > kLongestS) {
+    return failure(ErrorCode::kInvalid, "--for " + typed.budget + ": give more than 0s, up to 24h");
+  }
+  options.show_progress = !typed.output.quiet;
+  return options;
+}
+
+int run_tune(const CLI::App& command, const TuneCommandOptions& typed, const Session& session) {
+  const auto options = make_options(command, typed, session);
+  if (!options) return complain_and_return(options.error(), kExitUsage);
+  const auto outputs = planned_outputs(typed.output);
+  if (!outputs) return complain_and_return(outputs.error(), kExitUsage);
+  const Examination examination = tune(*options);
+  if (examination.refusal) {
+    return complain_and_return(*examination.refusal, examination.refusal_exit);
+  }
+  return conclude(examination.recording, tune_probe(), *outputs, typed.output);
+}
+
+}  // namespace
+
+void add_tune_command(CLI::App& app, const Session& session, int& exit_status) {
+  auto* command =
+      app.add_subcommand(std::string(tune_probe().name), std::string(tune_probe().summary));
+  const auto options = std::make_shared<TuneCommandOptions>();
+  add_loader_options(*command, options->loader);
+  replace_loader_options(*command, *options);
+  add_sweep_options(*command, *options);
+  add_output_options(*command, options->output);
+  command->callback([command, options, &session, &exit_status] {
+    exit_status = run_tune(*command, *options, session);
+  });
+}
+
+}  // namespace dlprobe
