@@ -39,6 +39,10 @@ enum class FaultKind {
   kCopyOnWriteGrowth,
   kWorkerMemoryLeak,
   kPrefetchBacklog,
+  kMissingMainGuard,
+  kUnpicklableObject,
+  kRecursiveProcessCreation,
+  kMainModuleReimported,
 };
 
 /// A parameter of a fault, as in --fault shm-exhausted:after=3,mode=sigbus.

@@ -56,6 +56,11 @@ struct FaultEffects {
   int ahead = 0;                            ///< tasks outstanding in all; 0: as the plan says
   std::chrono::milliseconds step_pause{0};  ///< of the training loop, after each batch
   std::chrono::seconds lasts{0};            ///< after which the training loop ends; 0: by batches
+
+  /// What is wrong with how workers come to be: its kind, else kNone; see start_fault.h.
+  FaultKind start = FaultKind::kNone;
+  std::chrono::seconds own_work{0};  ///< that the program does before it starts workers
+  uint64_t own_memory = 0;           ///< that this work takes, bytes
 };
 
 /// kInvalid if the fault cannot happen to this plan (says why).
