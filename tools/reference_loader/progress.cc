@@ -76,15 +76,18 @@ void Progress::start(StartEvent told) {
                          {"kind", to_string(told.kind)},
                          {"pid", told.process.pid},
                          {"start_ticks", told.process.start_ticks},
-                         {"method", told.method},
                          {"cause", to_string(told.cause)},
-                         {"message", told.message.substr(0, kMaxTextBytes)},
-                         {"path", told.path},
-                         {"type", told.type},
-                         {"file", told.file},
-                         {"line", told.line},
-                         {"function", told.function},
                          {"main", told.is_main}};
+  const auto put_text = [&line](const char* key, const std::string& text) {
+    if (!text.empty()) line[key] = text.substr(0, kMaxTextBytes);
+  };
+  put_text("method", told.method);
+  put_text("message", told.message);
+  put_text("path", told.path);
+  put_text("type", told.type);
+  put_text("file", told.file);
+  put_text("function", told.function);
+  if (told.line > 0) line["line"] = told.line;
   const auto put = [&line](const char* key, const auto& value) {
     if (value) line[key] = *value;
   };
