@@ -47,8 +47,12 @@ std::optional<Gap> gap_of_silence(const Run& run) {
                .effect = effect,
                .remedy = "give the python command itself, without -I, -E, -S"};
   }
+  const ProcessExit* exit = end_of_command(run);
+  const bool failed = exit != nullptr && exit->wait_status && *exit->wait_status != 0;
   return Gap{.what = "processes that Python starts",
-             .why = "the command started none through multiprocessing",
+             .why = failed
+                        ? "the command failed by itself before it started one: see what it printed"
+                        : "the command started none through multiprocessing",
              .effect = effect,
              .remedy = "make it start its loader: --num-workers 2, or arguments of the script"};
 }

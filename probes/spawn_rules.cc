@@ -274,9 +274,9 @@ std::optional<Finding> reimported(const Run& run) {
   Finding finding = start_finding(FindingCode::kMainModuleReimported, heavy);
   finding.discriminator = "main";
   finding.message = fmt::format(
-      "{} ran the main module's own work once more before {} first batch: {:.1f} s and {} in {}",
-      counted(finding.processes.size(), "process"), finding.processes.size() == 1 ? "its" : "their",
-      seconds, format_bytes(bytes), finding.processes.size() == 1 ? "it" : "each");
+      "{} ran the main module's own work once more when {} started: {:.1f} s and {} each",
+      counted(finding.processes.size(), "process"), finding.processes.size() == 1 ? "it" : "they",
+      seconds, format_bytes(bytes));
   finding.evidence.push_back(held_against({.name = "own_work",
                                            .value = seconds,
                                            .unit = "s",

@@ -229,6 +229,11 @@ std::optional<EndedChild> next_ended_child() {
   return EndedChild{.pid = info.si_pid, .wait_status = wait_status_of(info)};
 }
 
+bool has_children() {
+  siginfo_t info = {};
+  return ::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+}
+
 void reap(const EndedChild& child) {
   ::waitpid(child.pid, nullptr, WNOHANG);
 }

@@ -69,6 +69,9 @@ struct EndedChild {
 /// While it is a zombie its /proc/PID/stat can still be read.
 std::optional<EndedChild> next_ended_child();
 
+/// Whether dlprobe has a child that was not reaped yet, living or not.
+bool has_children();
+
 /// Reaps that child.
 void reap(const EndedChild& child);
 

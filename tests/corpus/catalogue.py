@@ -36,6 +36,8 @@ class Case:
     no_errors: bool = False
     verdicts: tuple = ("fail",)
     exit_codes: tuple = ()                       # of the job, passed through by the probe "run"
+    form: str = "script"                         # how Python gets the job: or module, stdin, code
+    python_path: str = ""                        # folder of cases/ for PYTHONPATH
 
 
 def equals(wanted):
@@ -484,11 +486,73 @@ def descriptors():
     yield enough_descriptors("file-system", f"{kept} --batches 300 --strategy file_system")
 
 
+def starts_badly(name, job, first, **changes):
+    arguments = {"probe": "spawn-recursion", "needs": "python", "pace": "everywhere", "first": first, "severity": "error",
+                 "confidence": "certain"}
+    return Case(f"starts-{name}", f"starts/{job}", **(arguments | changes))
+
+
+def starts_well(name, job, **changes):
+    arguments = {"probe": "spawn-recursion", "needs": "python", "pace": "everywhere", "silent": True, "verdicts": ("pass",)}
+    return Case(f"starts-healthy-{name}", f"starts/{job}", **(arguments | changes))
+
+
+def starts_of_python():
+    """What breaks under spawn and forkserver, with bare multiprocessing."""
+    for name, line in (("process", 11), ("pool", 9), ("subclass", 14)):
+        yield starts_badly(f"no-guard-{name}", f"no_guard_{name}.py", "DLP0401",
+                           evidence={"statement": holds(f"/no_guard_{name}.py:{line}")})
+    yield starts_badly("no-guard-in-module", "no_guard_in_module.py", "DLP0401",
+                       evidence={"statement": holds("/starts_at_import.py:10")})
+    kinds = {"lambda": "lambda", "local-class": "Hidden", "open-file": "_io.TextIOWrapper", "lock": "_thread.lock",
+             "generator": "generator", "sqlite": "sqlite3.Connection", "module": "module"}
+    for kind, type_name in kinds.items():
+        yield starts_badly(f"unpicklable-{kind}", f"unpicklable.py {kind}", "DLP0402",
+                           pace="everywhere" if kind in ("lambda", "lock") else "quick",
+                           evidence={"path": holds("dataset.transform.steps[1].what"), "type": holds(type_name)})
+    yield starts_badly("pool-in-pool", "pool_in_pool.py", "DLP0403", evidence={"statement": holds("/pool_in_pool.py:12")})
+    yield starts_badly("set-twice", "set_twice.py", "DLP0404",
+                       evidence={"second_time": holds("/set_twice.py:20"), "first_time": holds("/set_twice.py:11")})
+    for form in ("stdin", "code"):
+        yield starts_badly(f"from-{form}", "not_there.py", "DLP0407", form=form)
+    yield starts_badly("heavy-module", "heavy_module.py", "DLP0406", severity="warning", verdicts=("warn",),
+                       no_errors=True, evidence={"own_work": between(1, 10)})
+    yield starts_badly("recursion", "starts_itself.py", "DLP0409", confidence=None,
+                       dlprobe_options=["--start-method", "spawn"], evidence={"generations": between(2, 6)})
+    yield starts_badly("falls-back", "falls_back.py", "DLP0402", severity="warning", verdicts=("warn",))
+    yield starts_well("guarded", "guarded.py")
+    yield starts_well("dash", "with-a-dash.py")
+    yield starts_well("package", "pkg_ok", form="module")
+    yield starts_well("nested-executors", "nested_executors.py")
+    yield starts_well("own-context", "own_context.py spawn", dlprobe_options=["--start-method", "spawn"])
+    yield starts_well("own-context-forced", "own_context.py fork", dlprobe_options=["--force"])
+    yield starts_well("own-sitecustomize", "needs_own_site.py", python_path="starts/own_site")
+    for job in ("pool_in_pool.py", "set_twice.py", "heavy_module.py", "unpicklable.py lambda"):
+        yield starts_well(job.partition(".")[0].replace("_", "-"), f"{job} --healthy",
+                          dlprobe_options=["--start-method", "spawn"])
+    yield starts_well("starts-others", "starts_itself.py --healthy")
+    yield Case("starts-insists", "starts/own_context.py fork", probe="spawn-recursion", needs="python", silent=True,
+               verdicts=("incomplete",))
+
+
+def starts_of_torch():
+    """What breaks under spawn and forkserver, with a DataLoader."""
+    torch = partial(starts_badly, needs="torch", pace="quick")
+    yield torch("torch-no-guard", "torch_no_guard.py", "DLP0401", evidence={"statement": holds("/torch_no_guard.py:6")})
+    paths = {"transform": ("dataset.transform.transforms[1]", "lambda"), "local-dataset": ("dataset", "Hidden"),
+             "collate": ("collate_fn", "lambda"), "init": ("init_fn", "local function")}
+    for kind, (path, type_name) in paths.items():
+        yield torch(f"torch-{kind}", f"torch_loader.py {kind}", "DLP0402",
+                    evidence={"path": holds(path), "type": holds(type_name)})
+    yield torch("torch-nested", "torch_loader.py nested", "DLP0403")
+    yield starts_well("torch", "torch_loader.py healthy", needs="torch", pace="quick")
+
+
 def hang_cases():
     for group in (hangs_of_python, idle_jobs, hangs_of_torch, hangs_of_wheels, risks):
         yield from group()
 
 
 CASES = {case.name: case for group in (failures, left_behind, twins, hang_cases, watched_to_the_end, deaths, deaths_of_torch,
-                                       memory_cases, descriptors)
+                                       memory_cases, descriptors, starts_of_python, starts_of_torch)
          for case in group()}

@@ -58,11 +58,24 @@ class Stage:
         self.there_before = []
         self.environment = dict(os.environ, TMPDIR=str(folder), PYTHONDONTWRITEBYTECODE="1",
                                 OMP_NUM_THREADS="1")
+        if case.form == "module":
+            self.environment["PYTHONPATH"] = str((HERE / "cases" / case.job.split()[0]).parent)
+        if case.python_path:
+            self.environment["PYTHONPATH"] = str(HERE / "cases" / case.python_path)
 
     def job(self, line):
         """The command of a job: a script of cases/ with its arguments."""
         script, *arguments = line.split()
-        return [self.options.python, str(HERE / "cases" / script), *arguments]
+        path = HERE / "cases" / script
+        program = {"script": [str(path)], "module": ["-m", path.name], "stdin": ["-"],
+                   "code": ["-c", path.read_text() if path.is_file() else ""]}[self.case.form]
+        return [self.options.python, *program, *arguments]
+
+    def job_input(self):
+        """Standard input of a job: its program, where Python reads it from there."""
+        if self.case.form != "stdin":
+            return contextlib.nullcontext(subprocess.DEVNULL)
+        return open(HERE / "cases" / self.case.job.split()[0], "rb")
 
     def run_before(self, line):
         """A job that runs to its end, which may be a violent one."""
@@ -110,8 +123,8 @@ class Stage:
             command += ["--pid", str(process.pid)]
         elif self.case.job:
             command += ["--", *self.job(self.case.job)]
-        with open(self.folder / "dlprobe.log", "wb") as log:
-            done = subprocess.run(command, env=self.environment, stdin=subprocess.DEVNULL, stdout=log,
+        with open(self.folder / "dlprobe.log", "wb") as log, self.job_input() as job_input:
+            done = subprocess.run(command, env=self.environment, stdin=job_input, stdout=log,
                                   stderr=log, check=False, timeout=TIME_LIMIT_S)
         if not report.exists():
             text = (self.folder / "dlprobe.log").read_text(errors="replace")

@@ -112,6 +112,20 @@ class Watch {
       signal_process(machine_, key, SIGSTOP);
     note_end_by_dlprobe(because);
     kill_descendants(machine_);
+    reap_the_killed();
+  }
+
+  // Before anything is looked at again: a child whose parent has died first would be seen as
+  // dlprobe's own.
+  void reap_the_killed() {
+    const BootNs until = now() + kKillAfter;
+    while (has_children() && now() < until) {
+      pollfd file = {.fd = signals_.get(), .events = POLLIN, .revents = 0};
+      constexpr int kMilliseconds = 10;
+      ::poll(&file, 1, kMilliseconds);
+      take_signals();
+      reap_children();
+    }
   }
 
   bool interrupted_pid() const { return result_.interrupted && !target_.child; }

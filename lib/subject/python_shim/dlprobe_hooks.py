@@ -157,7 +157,7 @@ def _kind_of(thing):
         return "lambda"
     local = "<locals>" in getattr(thing, "__qualname__", "")
     if isinstance(thing, type):
-        return "local class" if local else "class"
+        return ("local class " if local else "class ") + thing.__qualname__
     if hasattr(thing, "__code__"):
         return "local function" if local else "function"
     if "<locals>" in type(thing).__qualname__:
@@ -264,8 +264,6 @@ def _tell_unpicklable(process, error, method):
             break
     except Exception:
         pass
-    if "line" not in fields:
-        fields.update(_users_line(sys._getframe(1)))
     tell("refused", cause="unpicklable", message=_describe(error), method=method, **fields)
 
 

@@ -1,0 +1,148 @@
+"""Start methods from outside: what the shim changes in a Python command, what it leaves alone, what is left of it."""
+
+import glob
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from support import DLPROBE, TIMEOUT, children, dlprobe, report_of
+
+CASES = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "corpus", "cases", "starts")
+SAYS_METHOD = """
+import multiprocessing, sys
+print(multiprocessing.get_start_method(), "sitecustomize" in sys.modules, len(sys.path), sys.flags.verbose)
+"""
+# Arguments, what the one line has to say.
+REFUSED = [
+    (["run", "--start-method", "vfork", "--", "true"], "--start-method"),
+    (["run", "--num-workers", "-1", "--", "true"], "--num-workers: '-1' is not a whole number"),
+    (["run", "--num-workers", "many", "--", "true"], "--num-workers: 'many' is not a whole number"),
+    (["run", "--prefetch-factor", "0", "--", "true"], "--prefetch-factor: '0' is not a whole number"),
+    (["run", "--sharing-strategy", "none", "--", "true"], "--sharing-strategy"),
+    (["run", "--force", "--", "true"], "--force needs --start-method"),
+    (["run", "--start-method", "spawn", "--", sys.executable, "-I", "x.py"], "-I, which ignores PYTHONPATH"),
+    (["run", "--start-method", "spawn", "--", "env", "-i", sys.executable, "x.py"], "env -i takes PYTHONPATH away"),
+    (["spawn-recursion", "--", sys.executable, "-S", "x.py"], "-S, which leaves out sitecustomize"),
+    (["spawn-recursion", "--process-budget", "0", "--", "true"], "--process-budget"),
+    (["spawn-recursion", "--depth", "x", "--", "true"], "--depth"),
+]
+
+
+def shims():
+    return glob.glob(os.path.join(tempfile.gettempdir(), "dlprobe-*"))
+
+
+class Shim(unittest.TestCase):
+    def run_python(self, options, *program, **changes):
+        done = subprocess.run([DLPROBE, "run", *options, "--", sys.executable, *program], capture_output=True,
+                              stdin=subprocess.DEVNULL, timeout=TIMEOUT, check=False, text=True, **changes)
+        return done.returncode, done.stdout, done.stderr
+
+    def test_the_default_start_method_is_the_one_asked_for(self):
+        for method in ("fork", "spawn", "forkserver"):
+            _, out, err = self.run_python(["--start-method", method], "-c", SAYS_METHOD)
+            self.assertEqual(out.split()[0], method, err)
+
+    def test_nothing_else_changes(self):
+        alone = subprocess.run([sys.executable, "-c", SAYS_METHOD.replace("multiprocessing.get_start_method()", "'x'")],
+                               capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL)
+        code, out, err = self.run_python(["--start-method", "spawn"], "-c",
+                                         SAYS_METHOD.replace("multiprocessing.get_start_method()", "'x'"))
+        self.assertEqual((code, out, err), (0, alone.stdout, alone.stderr))
+
+    def test_with_no_override_nothing_is_loaded(self):
+        program = "import os, sys; print('dlprobe_hooks' in sys.modules, os.environ.get('PYTHONPATH'))"
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        self.assertEqual(self.run_python([], "-c", program, env=environment)[1], "False None\n")
+
+    def test_the_users_own_sitecustomize_and_path_stay(self):
+        program = "import builtins, sitecustomize; print(builtins.own_site_was_here, sitecustomize.__file__)"
+        own = os.path.join(CASES, "own_site")
+        _, out, err = self.run_python(["--start-method", "spawn"], "-c", program, env=dict(os.environ, PYTHONPATH=own))
+        self.assertEqual(out, f"True {own}/sitecustomize.py\n", err)
+
+    def test_a_sitecustomize_that_fails_fails_as_ever(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "sitecustomize.py"), "w", encoding="ascii") as file:
+                file.write("raise ValueError('mine')\n")
+            environment = dict(os.environ, PYTHONPATH=folder)
+            alone = subprocess.run([sys.executable, "-c", "print(1)"], env=environment, capture_output=True, text=True,
+                                   check=False)
+            code, out, err = self.run_python(["--start-method", "spawn"], "-c", "print(1)", env=environment)
+        self.assertEqual((code, out), (alone.returncode, alone.stdout))
+        self.assertEqual(err, alone.stderr)
+
+    def test_a_script_that_insists_keeps_its_method_unless_forced(self):
+        script = os.path.join(CASES, "own_context.py")
+        program = ("import multiprocessing as m, sys; c = m.get_context('fork'); print(c.get_start_method())",)
+        self.assertEqual(self.run_python(["--start-method", "spawn"], "-c", *program)[1], "fork\n")
+        self.assertEqual(self.run_python(["--start-method", "spawn", "--force"], "-c", *program)[1], "spawn\n")
+        report = report_of("spawn-recursion", "--start-method", "spawn", "--", sys.executable, script, "fork")
+        self.assertEqual(report["summary"]["verdict"], "incomplete")
+        self.assertIn("own_context.py", report["limitations"][0]["why"])
+
+    def test_a_command_that_is_no_python_is_told(self):
+        done = dlprobe("run", "--start-method", "spawn", "--", "true")
+        self.assertEqual(done.returncode, 0)
+        self.assertIn(b"no Python interpreter of the command", done.stderr)
+
+    def test_bad_input_is_refused_in_one_line(self):
+        for arguments, words in REFUSED:
+            done = dlprobe(*arguments)
+            with self.subTest(arguments=arguments):
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertIn(words, done.stderr.decode())
+
+    def test_the_programs_exit_code_and_error_pass_through(self):
+        code, _, err = self.run_python(["--start-method", "spawn"], "-c", "def (:")
+        self.assertEqual(code, 1)
+        self.assertIn("SyntaxError", err)
+
+    def test_nothing_is_left(self):
+        before = shims()
+        self.run_python(["--start-method", "spawn"], os.path.join(CASES, "guarded.py"))
+        self.assertEqual(shims(), before)
+        self.assertEqual(children(), [])
+
+
+class Recursion(unittest.TestCase):
+    """A program that starts itself three times over, as that does."""
+
+    ROUNDS = int(os.environ.get("DLPROBE_RECURSION_ROUNDS", "5"))
+    PROGRAM = """
+import os, subprocess, sys
+log = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+os.write(log, b"x")
+os.close(log)
+started = [subprocess.Popen([sys.executable, __file__, sys.argv[1]]) for _ in range(3)]
+for child in started:
+    child.wait()
+"""
+
+    def test_is_ended_whole(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program = os.path.join(folder, "itself.py")
+            with open(program, "w", encoding="ascii") as file:
+                file.write(self.PROGRAM)
+            for number in range(self.ROUNDS):
+                self.end_one(program, os.path.join(folder, f"log{number}"), os.path.join(folder, "report.json"))
+
+    def end_one(self, program, log, report_path):
+        done = dlprobe("spawn-recursion", "--start-method", "spawn", "--process-budget", "20", "-f", f"json={report_path}",
+                       "--", sys.executable, program, log)
+        with open(report_path, encoding="utf-8") as file:
+            report = json.load(file)
+        seen = sum(1 for process in report["processes"])
+        self.assertLessEqual(seen, 20 + 8)
+        self.assertEqual(report["findings"][0]["code"], "DLP0409", done.stderr)
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(children(), [])
+        left = subprocess.run(["pgrep", "-f", program], capture_output=True, text=True, check=False).stdout
+        self.assertEqual(left, "")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,5 @@
+"""Imported by a relative import."""
+
+
+def work():
+    """Done."""

@@ -1,0 +1,249 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/probes/scene.h"
+
+namespace dlprobe {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+constexpr int32_t kRoot = 100;
+
+/// A command that is tried under spawn; its interpreter has loaded the shim.
+class SpawnTest : public ::testing::Test {
+ protected:
+  SpawnTest() {
+    recording.runs.emplace_back();
+    run().begin = {.at = Scene::at(0), .subject = SubjectKind::kCommand};
+    run().begin.trial =
+        Trial{.start_method = StartMethod::kSpawn, .most_processes = 18, .most_depth = 3};
+    process(kRoot, 1, {"python3", "train.py"});
+    tell(kRoot, {.kind = StartEventKind::kInterpreter, .type = "3.11.2"});
+  }
+
+  dlprobe::Run& run() { return recording.runs.back(); }
+
+  void process(int32_t pid, int32_t parent, std::vector<std::string> cmdline,
+               Role role = Role::kOther) {
+    ProcessInfo info;
+    info.key = {.pid = pid, .start_ticks = static_cast<uint64_t>(pid)};
+    info.ppid = parent;
+    info.cmdline = std::move(cmdline);
+    info.role = role;
+    info.seen_at = Scene::at(0.01 * (pid - kRoot));
+    run().processes.push_back(std::move(info));
+  }
+
+  void tell(int32_t pid, StartEvent event) {
+    event.process = {.pid = pid, .start_ticks = static_cast<uint64_t>(pid)};
+    event.at = Scene::at(0.5);
+    run().start_events.push_back(std::move(event));
+  }
+
+  void started(int32_t child) {
+    process(child, kRoot, {"python3", "-c", "spawn_main()", "--multiprocessing-fork"},
+            Role::kWorker);
+    tell(kRoot, {.kind = StartEventKind::kStarted, .method = "spawn", .child_pid = child});
+  }
+
+  void refused(int32_t pid, StartEvent event) {
+    event.kind = StartEventKind::kRefused;
+    event.method = "spawn";
+    tell(pid, std::move(event));
+  }
+
+  void ends(int32_t pid, int code) {
+    run().exits.push_back({.key = {.pid = pid, .start_ticks = static_cast<uint64_t>(pid)},
+                           .at = Scene::at(2),
+                           .wait_status = code << 8,
+                           .source = "waitid"});
+  }
+
+  void grew(std::string_view kind, std::string text) {
+    run().events.push_back(
+        {.at = Scene::at(1), .kind = std::string(kind), .text = std::move(text), .process = {}});
+  }
+
+  Verdict examine() const { return find_probe("spawn-recursion")->examine(recording); }
+
+  Recording recording;
+};
+
+TEST_F(SpawnTest, AJobThatWorksIsSilent) {
+  started(101);
+  tell(101, {.kind = StartEventKind::kMainImported, .seconds = 0.2, .bytes = 1 << 20});
+  ends(kRoot, 0);
+  const Verdict verdict = examine();
+  EXPECT_THAT(verdict.findings, IsEmpty());
+  EXPECT_THAT(verdict.gaps, IsEmpty());
+}
+
+TEST_F(SpawnTest, AChildThatStartsWhileItImportsIsAMissingGuard) {
+  started(101);
+  refused(101, {.cause = StartRefusal::kBootstrapping,
+                .file = "/job/train.py",
+                .line = 12,
+                .is_main = true});
+  ends(101, 1);
+  ends(kRoot, 0);
+  const Verdict verdict = examine();
+  ASSERT_THAT(verdict.findings, SizeIs(1));
+  const Finding& finding = verdict.findings.front();
+  EXPECT_EQ(finding.code, FindingCode::kMissingMainGuard);
+  // Its parent did not notice, but the child's work was not done.
+  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_EQ(finding.confidence, Confidence::kCertain);
+  EXPECT_THAT(finding.message, HasSubstr("train.py:12 starts a process"));
+  EXPECT_THAT(finding.remedies.front().title, HasSubstr("under the main guard"));
+}
+
+TEST_F(SpawnTest, AModuleThatStartsAtImportIsNotTheMainModule) {
+  started(101);
+  refused(
+      101,
+      {.cause = StartRefusal::kBootstrapping, .file = "/job/lib.py", .line = 3, .is_main = false});
+  const Verdict verdict = examine();
+  ASSERT_THAT(verdict.findings, SizeIs(1));
+  EXPECT_THAT(verdict.findings.front().remedies.front().title, HasSubstr("into a function"));
+}
+
+TEST_F(SpawnTest, WhatCannotBePickledIsNamedByItsPath) {
+  refused(kRoot, {.cause = StartRefusal::kUnpicklable,
+                  .path = "dataset.fn",
+                  .type = "lambda",
+                  .file = "/job/train.py",
+                  .line = 4});
+  ends(kRoot, 1);
+  const Verdict verdict = examine();
+  ASSERT_THAT(verdict.findings, SizeIs(1));
+  EXPECT_EQ(verdict.findings.front().severity, Severity::kError);
+  EXPECT_THAT(verdict.findings.front().message,
+              HasSubstr("dataset.fn (lambda at train.py:4) cannot be pickled"));
+}
+
+TEST_F(SpawnTest, ARefusalThatTheProgramSurvivesIsAWarning) {
+  refused(kRoot, {.cause = StartRefusal::kUnpicklable, .path = "target", .type = "lambda"});
+  ends(kRoot, 0);
+  run().end = RunEnd{.at = Scene::at(3), .reason = RunEndReason::kSubjectEnded, .text = ""};
+  const Verdict verdict = examine();
+  ASSERT_THAT(verdict.findings, SizeIs(1));
+  EXPECT_EQ(verdict.findings.front().severity, Severity::kWarning);
+}
+
+TEST_F(SpawnTest, TheMainModulesOwnWorkCountsNotItsImports) {
+  started(101);
+  tell(101, {.kind = StartEventKind::kMainImported,
+             .file = "/job/train.py",
+             .seconds = 3.0,
+             .bytes = 5 << 20});
+  ends(kRoot, 0);
+  const Verdict verdict = examine();
+  ASSERT_THAT(verdict.findings, SizeIs(1));
+  EXPECT_EQ(verdict.findings.front().code, FindingCode::kMainModuleReimported);
+  EXPECT_EQ(verdict.findings.front().severity, Severity::kWarning);
+}
+
+TEST_F(SpawnTest, AMainModuleThatCannotBeImported) {
+  started(101);
+  tell(101, {.kind = StartEventKind::kMainNotImported,
+             .message = "FileNotFoundError: <stdin>",
+             .file = "/job/<stdin>"});
+  EXPECT_EQ(examine().findings.front().code, FindingCode::kMainNotImportable);
+}
+
+TEST_F(SpawnTest, AnImportThatEndsAtAMissingGuardIsThatAlone) {
+  started(101);
+  refused(101, {.cause = StartRefusal::kBootstrapping,
+                .file = "/job/train.py",
+                .line = 12,
+                .is_main = true});
+  tell(101, {.kind = StartEventKind::kMainNotImported,
+             .message = "RuntimeError",
+             .file = "/job/train.py"});
+  EXPECT_THAT(examine().findings, SizeIs(1));
+}
+
+TEST_F(SpawnTest, MpiThatIsInitialisedAgainInAChildThatDiesThere) {
+  started(101);
+  tell(kRoot, {.kind = StartEventKind::kMpiBegins});
+  tell(kRoot, {.kind = StartEventKind::kMpiReady});
+  tell(101, {.kind = StartEventKind::kMpiBegins, .file = "/job/train.py", .line = 2});
+  ends(101, 1);
+  EXPECT_EQ(examine().findings.front().code, FindingCode::kMpiInSpawnedWorker);
+}
+
+TEST_F(SpawnTest, MpiThatIsInitialisedInEachProcessWell) {
+  started(101);
+  for (const int32_t pid : {kRoot, 101}) {
+    tell(pid, {.kind = StartEventKind::kMpiBegins});
+    tell(pid, {.kind = StartEventKind::kMpiReady});
+    ends(pid, 0);
+  }
+  EXPECT_THAT(examine().findings, IsEmpty());
+}
+
+TEST_F(SpawnTest, GenerationsOfTheSameProgramAreARecursion) {
+  for (int32_t pid = 101; pid < 105; ++pid)
+    process(pid, pid - 1, {"python3", "/job/train.py"});
+  grew(kTooDeep, "had 5 generations of the same process");
+  const Verdict verdict = examine();
+  ASSERT_THAT(verdict.findings, SizeIs(1));
+  EXPECT_EQ(verdict.findings.front().code, FindingCode::kRecursiveProcessCreation);
+  EXPECT_EQ(verdict.findings.front().confidence, Confidence::kCertain);
+  EXPECT_THAT(verdict.findings.front().message, HasSubstr("5 generations"));
+}
+
+TEST_F(SpawnTest, ManyBesideOneAnotherAreNoRecursion) {
+  for (int32_t pid = 101; pid < 125; ++pid)
+    process(pid, kRoot, {"python3", "train.py"});
+  grew(kTooManyProcesses, "had 25 processes");
+  const Verdict verdict = examine();
+  EXPECT_THAT(verdict.findings, IsEmpty());
+  ASSERT_THAT(verdict.gaps, SizeIs(1));
+  EXPECT_THAT(verdict.gaps.front().remedy, HasSubstr("--process-budget"));
+}
+
+TEST_F(SpawnTest, AScriptThatInsistsWasNotTried) {
+  tell(kRoot, {.kind = StartEventKind::kChosen,
+               .method = "fork",
+               .wanted = "fork",
+               .file = "/job/train.py",
+               .line = 8});
+  tell(kRoot, {.kind = StartEventKind::kStarted, .method = "fork", .child_pid = 101});
+  ends(kRoot, 0);
+  const Verdict verdict = examine();
+  EXPECT_THAT(verdict.findings, IsEmpty());
+  ASSERT_THAT(verdict.gaps, SizeIs(1));
+  EXPECT_THAT(verdict.gaps.front().why, HasSubstr("train.py:8 asks for fork"));
+}
+
+TEST_F(SpawnTest, WithoutAStartNothingIsSaidToBeWell) {
+  ends(kRoot, 0);
+  EXPECT_THAT(examine().gaps, SizeIs(1));
+  run().start_events.clear();
+  const Verdict verdict = examine();
+  ASSERT_THAT(verdict.gaps, SizeIs(1));
+  EXPECT_THAT(verdict.gaps.front().why, HasSubstr("no Python interpreter"));
+}
+
+TEST_F(SpawnTest, AFailureOfAnotherKindIsNotExplained) {
+  started(101);
+  ends(kRoot, 1);
+  const Verdict verdict = examine();
+  EXPECT_THAT(verdict.findings, IsEmpty());
+  ASSERT_THAT(verdict.gaps, SizeIs(1));
+  EXPECT_THAT(verdict.gaps.front().what, HasSubstr("why the command failed"));
+}
+
+TEST_F(SpawnTest, OfACommandThatIsOnlyWatchedNothingIsMissed) {
+  run().begin.trial.reset();
+  run().start_events.clear();
+  EXPECT_THAT(examine().gaps, IsEmpty());
+}
+
+}  // namespace
+}  // namespace dlprobe

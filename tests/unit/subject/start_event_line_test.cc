@@ -1,0 +1,45 @@
+#include "lib/subject/start_event_line.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace dlprobe {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST(StartEventLine, IsReadWhole) {
+  const auto event = parse_start_event(
+      R"({"cause":"unpicklable","message":"TypeError: no","method":"spawn","path":"dataset.fn",)"
+      R"("type":"lambda","file":"/a/train.py","line":7,"function":"main","main":true,)"
+      R"("kind":"refused","at":12,"pid":42,"start_ticks":99})");
+  ASSERT_TRUE(event) << to_string(event.error());
+  EXPECT_EQ(event->kind, StartEventKind::kRefused);
+  EXPECT_EQ(event->cause, StartRefusal::kUnpicklable);
+  EXPECT_EQ(event->process, (ProcessKey{.pid = 42, .start_ticks = 99}));
+  EXPECT_EQ(event->at, 12);
+  EXPECT_EQ(event->path, "dataset.fn");
+  EXPECT_EQ(event->line, 7);
+  EXPECT_TRUE(event->is_main);
+  EXPECT_FALSE(event->child_pid);
+}
+
+TEST(StartEventLine, ASecretIsMasked) {
+  const auto event = parse_start_event(
+      R"({"kind":"refused","message":"no https://me:hunter2@host/x","at":1,"pid":4,"start_ticks":9})");
+  ASSERT_TRUE(event);
+  EXPECT_THAT(event->message, Not(HasSubstr("hunter2")));
+}
+
+TEST(StartEventLine, WhatIsNoneIsRefused) {
+  for (const char* text : {"", "{", "[]", "null", R"({"kind":"started"})",
+                           R"({"kind":1,"at":1,"pid":1,"start_ticks":1})",
+                           R"({"kind":"started","at":"x","pid":1,"start_ticks":1})",
+                           R"({"kind":"started","at":1,"pid":1,"start_ticks":1,"line":"7"})"}) {
+    EXPECT_FALSE(parse_start_event(text)) << text;
+  }
+}
+
+}  // namespace
+}  // namespace dlprobe
