@@ -394,7 +394,6 @@ std::optional<Finding> recursion_of(const Run& run) {
   const Crowd crowd = largest_crowd(run);
   Finding finding = new_finding(FindingCode::kRecursiveProcessCreation,
                                 is_deep ? Confidence::kCertain : Confidence::kLikely);
-  finding.discriminator = event->kind;
   finding.first_seen = finding.last_seen = event->at;
   finding.message = fmt::format(
       "{} generations of the same process, each started by the one before, {} alive at once; "

@@ -71,8 +71,9 @@ struct StartEvent {
   bool operator==(const StartEvent&) const = default;
 };
 
-/// A command that is run to see whether it can live with a start method, contained: dlprobe ends
-/// its whole tree when it outgrows what is allowed, and when the time is up.
+/// A command or the reference loader, run to see whether it can live with a start method,
+/// contained: dlprobe ends its whole tree when it outgrows what is allowed, and when the time is
+/// up.
 struct Trial {
   StartMethod start_method = StartMethod::kSpawn;
   std::optional<SharingStrategy> sharing_strategy;
