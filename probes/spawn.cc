@@ -27,6 +27,14 @@ std::optional<Gap> gap_of_insistence(const Run& run) {
              .remedy = "dlprobe spawn-recursion --force -- COMMAND"};
 }
 
+std::optional<Gap> gap_of_loader(const Run& run) {
+  if (!events_of(run, StartEventKind::kStarted).empty() || !run.done) return std::nullopt;
+  return Gap{.what = "how workers start under " + method_of(run),
+             .why = "the reference loader was asked for none",
+             .effect = "nothing can be said of " + method_of(run),
+             .remedy = "dlprobe spawn-recursion --workers 2"};
+}
+
 std::optional<Gap> gap_of_silence(const Run& run) {
   const bool any_started = !events_of(run, StartEventKind::kStarted).empty() ||
                            !events_of(run, StartEventKind::kRefused).empty();
@@ -88,8 +96,13 @@ void examine_run(const Run& run, int index, Verdict& verdict) {
     finding.runs = {index};
     merge_finding(verdict.findings, std::move(finding));
   }
-  if (!run.begin.trial || is_explained) return;
+  if (is_explained) return;
   if (auto gap = gap_of_budget(run)) return add(verdict.gaps, std::move(gap));
+  if (!run.begin.trial) return;
+  if (run.begin.subject == SubjectKind::kReferenceLoader) {
+    add(verdict.gaps, gap_of_failed_loader(run));
+    return add(verdict.gaps, gap_of_loader(run));
+  }
   add(verdict.gaps, gap_of_insistence(run));
   add(verdict.gaps, gap_of_silence(run));
   add(verdict.gaps, gap_of_failure(run));
@@ -97,11 +110,8 @@ void examine_run(const Run& run, int index, Verdict& verdict) {
 
 Verdict examine(const Recording& recording) {
   Verdict verdict;
-  for (size_t index = 0; index < recording.runs.size(); ++index) {
-    const Run& run = recording.runs[index];
-    examine_run(run, static_cast<int>(index), verdict);
-    if (auto gap = gap_of_failed_loader(run)) add(verdict.gaps, std::move(gap));
-  }
+  for (size_t index = 0; index < recording.runs.size(); ++index)
+    examine_run(recording.runs[index], static_cast<int>(index), verdict);
   find_in_script(recording, verdict);
   std::ranges::stable_sort(verdict.findings, std::ranges::greater{}, &Finding::severity);
   return verdict;

@@ -8,9 +8,12 @@ namespace dlprobe {
 namespace {
 
 // multiprocessing starts a child by "python -c 'from multiprocessing.spawn import spawn_main; ...'
-// --multiprocessing-fork" (spawn.get_command_line).
+// --multiprocessing-fork" (spawn.get_command_line), the reference loader by "dlp-worker
+// --internal-role worker 7" (tools/reference_loader/launcher.cc).
 bool is_spawned_child(const ProcessInfo& process) {
-  return std::ranges::count(process.cmdline, "--multiprocessing-fork") > 0;
+  return std::ranges::any_of(process.cmdline, [](const std::string& word) {
+    return word == "--multiprocessing-fork" || word == "--internal-role";
+  });
 }
 
 // "train.py" and "/home/me/train.py": a program that starts itself often knows its whole path.

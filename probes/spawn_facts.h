@@ -12,6 +12,7 @@ namespace dlprobe {
 
 /// Where the facts of start events come from, for evidence.
 inline constexpr std::string_view kShimSource = "dlprobe's shim in the interpreter";
+inline constexpr std::string_view kLoaderSource = "the reference loader's progress lines";
 
 /// "train.py:12", with the last folder's name; empty where the event has no line.
 std::string short_place(const StartEvent& event);

@@ -351,6 +351,17 @@ void lower_where_survived(const Run& run, std::vector<Finding>& findings) {
   }
 }
 
+// The same events, from a program that tells of itself.
+void name_loader_as_source(std::vector<Finding>& findings) {
+  for (Finding& finding : findings) {
+    for (Evidence& fact : finding.evidence) {
+      if (fact.source == kShimSource) fact.source = kLoaderSource;
+      if (fact.name == "refused_by")
+        fact.value = "the reference loader, as multiprocessing.spawn._check_not_importing_main";
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<Finding> findings_of_starts(const Run& run) {
@@ -367,6 +378,7 @@ std::vector<Finding> findings_of_starts(const Run& run) {
   add(not_importable(run));
   add(reimported(run));
   lower_where_survived(run, findings);
+  if (run.begin.subject == SubjectKind::kReferenceLoader) name_loader_as_source(findings);
   return findings;
 }
 
@@ -382,7 +394,6 @@ std::optional<Finding> recursion_of(const Run& run) {
   const Crowd crowd = largest_crowd(run);
   Finding finding = new_finding(FindingCode::kRecursiveProcessCreation,
                                 is_deep ? Confidence::kCertain : Confidence::kLikely);
-  finding.discriminator = event->kind;
   finding.first_seen = finding.last_seen = event->at;
   finding.message = fmt::format(
       "{} generations of the same process, each started by the one before, {} alive at once; "

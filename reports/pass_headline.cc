@@ -141,7 +141,7 @@ bool has_trials(const Recording& recording) {
   return !recording.runs.empty() && recording.runs.front().begin.trial.has_value();
 }
 
-// "spawn and forkserver".
+// "fork, spawn and forkserver".
 std::string methods_tried(const Recording& recording) {
   std::vector<std::string> names;
   for (const Run& run : recording.runs) {
@@ -149,7 +149,10 @@ std::string methods_tried(const Recording& recording) {
     const std::string name(to_string(run.begin.trial->start_method));
     if (std::ranges::count(names, name) == 0) names.push_back(name);
   }
-  return fmt::format("{}", fmt::join(names, " and "));
+  if (names.size() < 2) return fmt::format("{}", fmt::join(names, ""));
+  const std::string last = names.back();
+  names.pop_back();
+  return fmt::format("{} and {}", fmt::join(names, ", "), last);
 }
 
 // Of a program that was read and not run; nothing: something was run.

@@ -299,6 +299,19 @@ void write_ledger(TextPage& page, const Json& report) {
 
 namespace {
 
+std::string legend_of_trials(const Json& report) {
+  const Json& runs = items_at(report, "runs");
+  const bool is_loader = !object_at(runs.front(), "plan").empty();
+  if (is_loader) {
+    return "started: workers; first, batch: time from the loader's start to the first of them and "
+           "to the first batch; PSS: the most that a worker had";
+  }
+  return "started: processes that multiprocessing started; first, batch: time from the command's "
+         "start to the first of them and to a DataLoader's first batch; PSS: the most that a "
+         "worker "
+         "had";
+}
+
 // One line for each start method.
 void write_trials(TextPage& page, const Json& report) {
   const Json& runs = items_at(report, "runs");
@@ -319,10 +332,8 @@ void write_trials(TextPage& page, const Json& report) {
   }
   page.table(std::move(rows), 4);
   write_ends(page, runs);
-  page.paragraph("  ",
-                 "started: processes that multiprocessing started; first, batch: time from the "
-                 "command's start to the first of them and to a DataLoader's first batch; PSS: the "
-                 "most that a worker had");
+  page.paragraph("  ", legend_of_trials(report));
+  write_loader_versions(page, report);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What became of a command under one start method.
+// What became of a command, or of the reference loader, under one start method.
 
 #include <algorithm>
 #include <map>
@@ -8,15 +8,35 @@
 namespace dlprobe {
 namespace {
 
+bool is_loader(const Run& run) {
+  return run.begin.subject == SubjectKind::kReferenceLoader;
+}
+
 std::optional<double> seconds_to_first(const Run& run, StartEventKind kind) {
   const auto first = std::ranges::find(run.start_events, kind, &StartEvent::kind);
   if (first == run.start_events.end()) return std::nullopt;
   return seconds_between(run.begin.at, first->at);
 }
 
+std::optional<double> seconds_to_first_batch(const Run& run) {
+  if (!is_loader(run)) return seconds_to_first(run, StartEventKind::kFirstBatch);
+  if (run.batches.empty()) return std::nullopt;
+  return seconds_between(run.begin.at, run.batches.front().at);
+}
+
+// The reference loader's epochs are short, and each of its batches is known.
+std::optional<double> loader_batches_per_second(const Run& run) {
+  constexpr size_t kEnough = 5;
+  if (run.batches.size() < kEnough) return std::nullopt;
+  const double seconds = seconds_between(run.batches.front().at, run.batches.back().at);
+  if (seconds <= 0) return std::nullopt;
+  return static_cast<double>(run.batches.size() - 1) / seconds;
+}
+
 // Of the process whose iterators handed out most. An iterator counts from 1; each one's time counts
 // from its first word.
 std::optional<double> batches_per_second(const Run& run) {
+  if (is_loader(run)) return loader_batches_per_second(run);
   struct Tally {
     const StartEvent* last = nullptr;
     int64_t batches = 0;
@@ -76,6 +96,7 @@ bool is_broken_in(const Verdict& verdict, size_t index) {
 
 std::string_view outcome_of(const Run& run, const ReportSource& source, size_t index) {
   if (is_broken_in(source.verdict, index)) return "breaks";
+  if (is_loader(run)) return run.done && count_started(run) > 0 ? "works" : "unknown";
   // A script may go on under the start method that it names itself.
   const std::string_view asked = to_string(run.begin.trial->start_method);
   const bool under_asked = std::ranges::any_of(run.start_events, [&](const StartEvent& event) {
@@ -98,7 +119,7 @@ void put_trial(Json& entry, const Run& run, const ReportSource& source, size_t i
     if (value) put_number(result, key, *value);
   };
   put("first_start_s", seconds_to_first(run, StartEventKind::kStarted));
-  put("first_batch_s", seconds_to_first(run, StartEventKind::kFirstBatch));
+  put("first_batch_s", seconds_to_first_batch(run));
   put("batches_per_s", batches_per_second(run));
   put("main_import_s", longest_import(run));
   if (const auto pss = pss_of_a_worker(run)) result["pss_of_a_worker_bytes"] = *pss;

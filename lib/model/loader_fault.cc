@@ -90,6 +90,9 @@ constexpr std::array kBacklog = {
 
 constexpr std::array kTeams = {FaultParameter{
     "threads", Type::kCount, "", "of the team in each worker (default: the CPUs, but at least 4)"}};
+constexpr std::array kOwnWork = {
+    FaultParameter{"seconds", Type::kCount, "", "that the program's own work takes (default 2)"},
+    FaultParameter{"memory", Type::kSize, "", "that it takes and keeps (default 64m)"}};
 
 constexpr std::array kFaults = {
     FaultInfo{FaultKind::kShmTooSmall, "shm-too-small",
@@ -155,6 +158,23 @@ constexpr std::array kFaults = {
               "a library in each worker computes with a team of threads, and all teams together "
               "have more threads than there are CPUs",
               kTeams},
+    FaultInfo{FaultKind::kMissingMainGuard,
+              "missing-main-guard",
+              "a worker that is not forked runs the program from its beginning, comes to the line "
+              "that starts workers, and is refused",
+              {}},
+    FaultInfo{FaultKind::kUnpicklableObject,
+              "unpicklable-object",
+              "the dataset holds a lock, which only a forked worker can be given",
+              {}},
+    FaultInfo{FaultKind::kRecursiveProcessCreation,
+              "recursive-process-creation",
+              "a worker that is not forked runs the program from its beginning, and starts workers "
+              "that do the same (ends by itself at 6 generations or 64 processes)",
+              {}},
+    FaultInfo{FaultKind::kMainModuleReimported, "main-module-reimported",
+              "a worker that is not forked repeats the program's own work before it is ready",
+              kOwnWork},
 };
 
 std::string known_faults() {
@@ -204,6 +224,10 @@ Status add_parameter(const FaultInfo& info, std::string_view text, Fault& fault)
       std::ranges::find(info.parameters, key, &FaultParameter::key).base();
   if (equals == std::string_view::npos ||
       parameter == info.parameters.data() + info.parameters.size()) {
+    if (info.parameters.empty()) {
+      return failure(ErrorCode::kInvalid, "'" + std::string(text) + "' is not a parameter of " +
+                                              std::string(info.name) + ", which has none");
+    }
     return failure(ErrorCode::kInvalid,
                    "'" + std::string(text) + "' is not a parameter of " + std::string(info.name) +
                        "; give KEY=VALUE with one of: " + known_parameters(info));

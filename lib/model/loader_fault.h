@@ -40,6 +40,10 @@ enum class FaultKind {
   kWorkerMemoryLeak,
   kPrefetchBacklog,
   kThreadOversubscription,
+  kMissingMainGuard,
+  kUnpicklableObject,
+  kRecursiveProcessCreation,
+  kMainModuleReimported,
 };
 
 /// A parameter of a fault, as in --fault shm-exhausted:after=3,mode=sigbus.

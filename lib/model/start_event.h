@@ -71,8 +71,8 @@ struct StartEvent {
   bool operator==(const StartEvent&) const = default;
 };
 
-/// A command that is run to see whether it can live with a start method, contained: dlprobe ends
-/// its whole tree when it outgrows what is allowed, and when the time is up.
+/// A command or the reference loader, run to see if it can live with a start method, contained: its
+/// whole tree is ended when it outgrows what is allowed; a command's also when its time is up.
 struct Trial {
   StartMethod start_method = StartMethod::kSpawn;
   std::optional<SharingStrategy> sharing_strategy;

@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "lib/subject/start_event_line.h"
+
 namespace dlprobe {
 namespace {
 
@@ -53,6 +55,10 @@ Expected<Record> parse_progress_line(std::string_view text) {
     if (event == "hello") return hello_from(line);
     if (event == "batch") return batch_from(line);
     if (event == "done") return done_from(line);
+    if (event == "start") {
+      DLP_TRY(StartEvent told, parse_start_event(text));
+      return told;
+    }
     return event_from(line, event);
   } catch (const json::exception& error) {
     return failure(ErrorCode::kMalformed,

@@ -9,7 +9,8 @@
 namespace dlprobe {
 
 /// One line of the reference loader's progress descriptor as a record: LoaderHello, LoaderBatch,
-/// LoaderDone, or an Event for everything else. kMalformed for what is not such a line.
+/// LoaderDone, a StartEvent, or an Event for everything else. kMalformed for what is not such a
+/// line.
 Expected<Record> parse_progress_line(std::string_view text);
 
 }  // namespace dlprobe

@@ -190,6 +190,74 @@ class Descriptors(Base):
         self.assertIn(b'"not-started"', done.stdout)
 
 
+class Starts(Base):
+    """How workers are started, side by side: what breaks where they are not forked, and how it works where they are."""
+
+    SMALL = ("--sample-shape", "3x32x32", "--batch-size", "4")
+    METHODS = ("fork", "spawn", "forkserver")
+
+    def check(self, fault, code, severity, *more):
+        report = report_of("spawn-recursion", "--fault", fault, *self.SMALL, *more)
+        found = [(f["code"], f["severity"], f["confidence"], f["runs"]) for f in report["findings"]]
+        self.assertEqual(found, [(code, severity, "certain", [1, 2])])
+        self.assertEqual([run["plan"]["start_method"] for run in report["runs"]], list(self.METHODS))
+        broken = "breaks" if severity == "error" else "works"
+        self.assertEqual([run["trial"]["outcome"] for run in report["runs"]], ["works", broken, broken])
+        self.assertEqual([line for line in report["limitations"] if line["required"]], [])
+        return {fact["name"]: fact.get("value") for fact in report["findings"][0]["evidence"]}, report
+
+    def test_the_program_runs_again_without_a_guard(self):
+        facts, _ = self.check("missing-main-guard", "DLP0401", "error")
+        self.assertRegex(facts["statement"], r"^tools/reference_loader/loader\.cc:\d+$")
+
+    def test_what_the_dataset_holds_cannot_be_sent(self):
+        facts, report = self.check("unpicklable-object", "DLP0402", "error")
+        self.assertEqual((facts["path"], facts["type"]), ("dataset.lock", "std::mutex"))
+        self.assertEqual([run["trial"]["started"] for run in report["runs"]], [2, 0, 0])
+
+    def test_each_worker_repeats_the_programs_own_work(self):
+        facts, report = self.check("main-module-reimported:seconds=1,memory=32m", "DLP0406", "warning")
+        self.assertGreater(facts["own_memory"], 16 << 20)
+        self.assertEqual(["main_import_s" in run["trial"] for run in report["runs"]], [False, True, True])
+
+    def test_a_recursion_is_ended_whole(self):
+        _, report = self.check("recursive-process-creation", "DLP0409", "error", "--workers", "1")
+        for run in report["runs"][1:]:
+            self.assertRegex(run["end"]["text"], "had 5 generations of the same process, and dlprobe ended it")
+
+    def test_many_that_multiply_are_ended_before_they_are_many(self):
+        report = report_of("spawn-recursion", "--fault", "recursive-process-creation", "--start-method", "spawn",
+                           "--workers", "4", "--process-budget", "8", *self.SMALL)
+        self.assertEqual([f["code"] for f in report["findings"]], ["DLP0409"])
+        facts = {fact["name"]: fact.get("value") for fact in report["findings"][0]["evidence"]}
+        self.assertLessEqual(facts["processes"], 8 + 4 + 8)
+
+    def test_nothing_is_left_of_a_recursion_when_dlprobe_is_killed(self):
+        for method in ("spawn", "forkserver"):
+            with self.subTest(method), subprocess.Popen(
+                    [DLPROBE, "spawn-recursion", "-q", "--fault", "recursive-process-creation", "--start-method",
+                     method, *self.SMALL], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
+                self.assertTrue(wait_until(lambda: len(descendants()) > 6))
+                process.kill()
+                process.wait(TIMEOUT)
+                self.assertTrue(wait_until(lambda: not descendants()), descendants())
+
+    def test_without_a_fault_every_start_method_works(self):
+        done = dlprobe("spawn-recursion", *self.SMALL)
+        text = done.stdout.decode()
+        self.assertEqual(done.returncode, 0, text)
+        self.assertTrue(text.startswith("PASS  nothing was refused under fork, spawn and forkserver"), text)
+        rows = re.findall(r"^ +(fork|spawn|forkserver) +(\S+) +works +nothing +2 ", text, re.M)
+        self.assertEqual(rows, [(method, "file_descriptor") for method in self.METHODS])
+
+    def test_without_workers_nothing_can_be_said(self):
+        done = dlprobe("spawn-recursion", "--workers", "0", "--start-method", "spawn", *self.SMALL)
+        self.assertEqual(done.returncode, 3, done.stdout)
+        done = dlprobe("spawn-recursion", "--workers", "0", "--fault", "missing-main-guard")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(b"--workers 1", done.stderr)
+
+
 class FileSystem(Base):
     def test_each_hang_gives_its_finding_alone(self):
         self.check_hangs("file_system")

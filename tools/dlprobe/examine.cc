@@ -176,6 +176,10 @@ class Examiner {
     if (request_.command_watch) watch_to_its_end(*request_.command_watch, target);
     std::optional<Precedence> precedence;
     if (trial) {
+      // Its own time is up sooner than that of a job which is watched.
+      constexpr BootNs kTimeOfTrial = 60 * kSecond;
+      if (!target.deadline) target.deadline = machine_.clock->now() + kTimeOfTrial;
+      target.ends_at_deadline = true;
       precedence.emplace();
       contain(*trial, target);
     }
@@ -208,11 +212,8 @@ class Examiner {
     int before_;
   };
 
-  // Its own time is up sooner than that of a job which is watched, and its tree may not outgrow it.
+  // Its tree may not outgrow the trial.
   void contain(const Trial& trial, WatchTarget& target) {
-    constexpr BootNs kTimeOfTrial = 60 * kSecond;
-    if (!target.deadline) target.deadline = machine_.clock->now() + kTimeOfTrial;
-    target.ends_at_deadline = true;
     target.collect.discover_every = std::chrono::milliseconds(1);
     target.break_off = [this, trial](size_t living) { return why_break_off(trial, living); };
   }
@@ -367,7 +368,7 @@ class Examiner {
   // A loader that would not fit is not started: on a shared /dev/shm it would take the other jobs
   // down.
   void run_plan(const std::string& executable, const LoaderPlan& plan) {
-    begin_run({.plan = plan});
+    begin_run({.plan = plan, .trial = trial_of(plan)});
     // In a /dev/shm of its own it harms nobody.
     if (plan.fault.empty() && !request_.limits.shm_bytes) {
       look_at_shm_of(::getpid(), machine_, *recorder_);
@@ -379,6 +380,16 @@ class Examiner {
       }
     }
     start_plan(executable, plan);
+  }
+
+  // What is known of the loader beside what contains it.
+  std::optional<Trial> trial_of(const LoaderPlan& plan) const {
+    std::optional<Trial> trial = request_.loader_trial;
+    if (!trial) return std::nullopt;
+    trial->start_method = plan.start_method;
+    trial->sharing_strategy = plan.sharing_strategy;
+    trial->workers = plan.workers;
+    return trial;
   }
 
   bool is_stuck() const { return has_finding(*find_probe("deadlock"), Severity::kWarning); }
@@ -421,6 +432,11 @@ class Examiner {
                                            .judge_after = 5 * kSecond,
                                            .is_stuck = [this] { return is_stuck(); },
                                            .end_tree = true};
+    }
+    std::optional<Precedence> precedence;
+    if (const auto trial = trial_of(plan)) {
+      precedence.emplace();
+      contain(*trial, target);
     }
     const WatchResult watched = watch_target(std::move(target));
     close_limits(*scope);

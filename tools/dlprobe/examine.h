@@ -44,7 +44,9 @@ struct ExamineRequest {
   LaunchLimits limits;                        ///< of what dlprobe starts
   PythonOverrides overrides;                  ///< of SubjectKind::kCommand
   std::vector<Trial> trials;                  ///< of SubjectKind::kCommand: one run each, contained
-  std::string record_path;                    ///< empty: keep no file
+  /// Of the reference loader: each run is contained so, under the start method of its plan.
+  std::optional<Trial> loader_trial;
+  std::string record_path;  ///< empty: keep no file
   bool show_progress = false;
 };
 

@@ -126,6 +126,11 @@ bool is_growth(FaultKind kind) {
   return kind >= FaultKind::kCopyOnWriteGrowth && kind <= FaultKind::kPrefetchBacklog;
 }
 
+/// The kinds that break how workers are started, where they are not forked.
+bool is_start(FaultKind kind) {
+  return kind >= FaultKind::kMissingMainGuard && kind <= FaultKind::kMainModuleReimported;
+}
+
 /// Where and when it strikes.
 Status choose_worker(const Fault& fault, const LoaderPlan& plan, FaultEffects& effects) {
   DLP_TRY(const uint64_t worker, worker_of(fault, plan));
@@ -248,6 +253,20 @@ Expected<FaultEffects> plan_teams(const Fault& fault, const LoaderPlan& plan) {
   return effects;
 }
 
+Expected<FaultEffects> plan_start(const Fault& fault, const LoaderPlan& plan) {
+  if (plan.workers == 0) {
+    return failure(ErrorCode::kInvalid,
+                   "without workers none is started, so this fault cannot happen; give --workers 1 "
+                   "or more");
+  }
+  FaultEffects effects;
+  effects.start = fault.kind;
+  if (fault.kind != FaultKind::kMainModuleReimported) return effects;
+  effects.own_work = std::chrono::seconds(fault.number("seconds", 2));
+  effects.own_memory = fault.number("memory", 64 * kMiB);
+  return effects;
+}
+
 Expected<FaultEffects> plan_shm(const Fault& fault, const LoaderPlan& plan) {
   FaultEffects effects;
   if (plan.workers == 0) {
@@ -318,6 +337,7 @@ Expected<FaultEffects> effects_of(const Fault& fault, const LoaderPlan& plan) {
   if (is_death(fault.kind)) return plan_death(fault, plan);
   if (is_growth(fault.kind)) return plan_growth(fault, plan);
   if (fault.kind == FaultKind::kThreadOversubscription) return plan_teams(fault, plan);
+  if (is_start(fault.kind)) return plan_start(fault, plan);
   return plan_shm(fault, plan);
 }
 

@@ -58,6 +58,10 @@ struct FaultEffects {
   std::chrono::seconds lasts{0};            ///< after which the training loop ends; 0: by batches
 
   int worker_threads = 0;  ///< of the team in each worker (see thread_team.h); 0: there is none
+  /// What is wrong with how workers come to be: its kind, else kNone; see start_fault.h.
+  FaultKind start = FaultKind::kNone;
+  std::chrono::seconds own_work{0};  ///< that the program does before it starts workers
+  uint64_t own_memory = 0;           ///< that this work takes, bytes
 };
 
 /// kInvalid if the fault cannot happen to this plan (says why).

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "tools/reference_loader/ipc.h"
+#include "tools/reference_loader/run.h"
 #include "tools/reference_loader/signals.h"
 
 namespace dlprobe::loader {
@@ -29,9 +30,8 @@ UniqueFd open_pidfd(pid_t pid) {
   return UniqueFd(fd);
 }
 
-/// A state's size, then the state, over a stream.
-Status write_state(int fd, const WorkerState& state, std::span<const int> fds) {
-  const std::vector<uint8_t> bytes = encode_state(state);
+/// An encoded state's size, then the state, over a stream.
+Status write_state(int fd, const std::vector<uint8_t>& bytes, std::span<const int> fds) {
   const uint64_t size = bytes.size();
   DLP_CHECK(fds.empty() ? write_all(fd, bytes_of(size)) : send_with_fds(fd, bytes_of(size), fds));
   return write_all(fd, std::as_bytes(std::span(bytes)));
@@ -111,12 +111,16 @@ class ChildLauncher : public Launcher {
                     .worker = state.worker,
                     .random = state.random,
                     .fds = state.fds,
-                    .images = state.images.share(state.fds[kImages])};
+                    .images = state.images.share(state.fds[kImages]),
+                    .generation = state.generation,
+                    .lock = state.lock};
     // Not exit(): the parent's atexit handlers and static objects are not this process's to end.
     _exit(run_worker(std::move(own)));
   }
 
   static Expected<pid_t> spawn_worker(const WorkerState& state) {
+    // As multiprocessing does it: what cannot be sent is known before there is a process.
+    DLP_TRY(const std::vector<uint8_t> bytes, encode_state(state));
     DLP_TRY(Pipe pipe, make_pipe());
     const pid_t parent = getpid();
     const pid_t pid = fork();
@@ -127,7 +131,7 @@ class ChildLauncher : public Launcher {
     }
     pipe.read_end.reset();
     // A worker that dies while it loads its libraries is reported by next_exit().
-    [[maybe_unused]] const Status written = write_state(pipe.write_end.get(), state, {});
+    [[maybe_unused]] const Status written = write_state(pipe.write_end.get(), bytes, {});
     return pid;
   }
 
@@ -156,7 +160,8 @@ class ServerLauncher : public Launcher {
   ServerLauncher& operator=(const ServerLauncher&) = delete;
 
   Expected<pid_t> start_worker(const WorkerState& state) override {
-    if (const Status sent = write_state(socket_.get(), state, open_fds(state)); !sent) {
+    DLP_TRY(const std::vector<uint8_t> bytes, encode_state(state));
+    if (const Status sent = write_state(socket_.get(), bytes, open_fds(state)); !sent) {
       return failure(ErrorCode::kVanished, "the fork server is gone");
     }
     for (;;) {
@@ -257,7 +262,7 @@ class ForkServer {
       die_with_parent(parent);
       close_all_except(open_fds(state));
       state.images = state.images.share(state.fds[kImages]);
-      _exit(run_worker(std::move(state)));
+      _exit(run_fresh_worker(std::move(state)));
     }
     const ServerMessage answer{
         .kind = ServerMessage::Kind::kStarted, .pid = pid, .value = pid < 0 ? errno : 0};
@@ -298,7 +303,7 @@ int run_spawned_worker(int fd) {
   close(fd);
   if (!state) return 1;
   state->images = state->images.share(state->fds[kImages]);
-  return run_worker(std::move(*state));
+  return run_fresh_worker(std::move(*state));
 }
 
 int run_fork_server(int fd) {

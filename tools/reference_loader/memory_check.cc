@@ -34,6 +34,12 @@ uint64_t free_shm_bytes(uint64_t otherwise) {
 }
 
 uint64_t most_bytes(const LoaderPlan& plan, const FaultEffects& effects) {
+  if (effects.own_memory > 0) {
+    // Where workers are forked they share it; it must fit under every start method.
+    const auto processes = static_cast<uint64_t>(plan.workers) + 1;
+    return effects.own_memory > UINT64_MAX / processes ? UINT64_MAX
+                                                       : effects.own_memory * processes;
+  }
   const ShmForecast forecast = forecast_shm(plan, static_cast<uint64_t>(sysconf(_SC_PAGESIZE)));
   if (plan.workers == 0) return 2 * forecast.batch_bytes;
   if (effects.grow_bytes > 0) return effects.grow_bytes;

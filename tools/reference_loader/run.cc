@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <source_location>
 #include <string_view>
 #include <utility>
 
@@ -25,6 +26,7 @@
 #include "tools/reference_loader/progress.h"
 #include "tools/reference_loader/shm_manager.h"
 #include "tools/reference_loader/signals.h"
+#include "tools/reference_loader/start_fault.h"
 #include "tools/reference_loader/trainer.h"
 #include "tools/reference_loader/transform.h"
 
@@ -217,6 +219,7 @@ void print_summary(const LoaderDone& done, const Trainer& trainer) {
 int train(const LoaderSetup& setup, Trainer& trainer, Progress& progress) {
   const HangPreparation preparation(setup.effects);
   fill_memory_to_share(setup.effects);
+  do_own_work(setup.effects);
   Loader loader(setup, progress, trainer.is_cuda());
   progress.hello({.at = boot_now(),
                   .device = trainer.device(),
@@ -225,6 +228,10 @@ int train(const LoaderSetup& setup, Trainer& trainer, Progress& progress) {
                   .opencv = opencv_version(),
                   .images = setup.images.size(),
                   .batches_per_epoch = static_cast<uint64_t>(loader.batches_per_epoch())});
+  progress.start({.kind = StartEventKind::kLoaderMade,
+                  .method = std::string(to_string(setup.options.plan.start_method)),
+                  .workers = setup.options.plan.workers,
+                  .prefetch_factor = setup.options.plan.prefetch_factor});
   if (setup.options.plan.pin_memory && !trainer.is_cuda()) {
     progress.event("note", "without a CUDA device the pin-memory thread copies to ordinary memory");
   }
@@ -232,8 +239,9 @@ int train(const LoaderSetup& setup, Trainer& trainer, Progress& progress) {
   const Status ended = loop.run();
   if (!ended) {
     // As a Python trainer takes a while to end after a failure; what failed can be seen as long.
-    const bool is_to_be_seen =
-        setup.effects.private_mount || setup.effects.death != FaultKind::kNone;
+    const bool is_to_be_seen = setup.effects.private_mount ||
+                               setup.effects.death != FaultKind::kNone ||
+                               setup.effects.start != FaultKind::kNone;
     if (is_to_be_seen) pause_for(std::chrono::milliseconds(500));
     loader.stop(std::chrono::milliseconds(300));
     if (stop_signal() != 0) return kExitFailed;
@@ -251,9 +259,19 @@ int train(const LoaderSetup& setup, Trainer& trainer, Progress& progress) {
   return kExitOk;
 }
 
-int run_with_data(const LoaderOptions& options, const FaultEffects& effects,
-                  const FaultScene& scene, const std::vector<std::string>& args,
-                  Progress& progress) {
+/// A loader that is about to begin: the user's, or the same once more in a worker.
+struct Program {
+  const LoaderOptions& options;
+  const FaultEffects& effects;
+  const std::vector<std::string>& args;
+  Progress& progress;
+  StartChain chain;
+  int dead_lock = -1;  ///< see FaultScene::dead_lock()
+};
+
+int run_with_data(const Program& program) {
+  const LoaderOptions& options = program.options;
+  Progress& progress = program.progress;
   std::unique_ptr<ShmManager> manager;
   if (options.plan.sharing_strategy == SharingStrategy::kFileSystem && options.plan.workers > 0) {
     auto started = ShmManager::start();
@@ -278,12 +296,14 @@ int run_with_data(const LoaderOptions& options, const FaultEffects& effects,
     if (!warm) return fail(progress, warm.error(), kExitFailed);
   }
   const LoaderSetup setup{.options = options,
-                          .effects = effects,
-                          .args = args,
+                          .effects = program.effects,
+                          .args = program.args,
                           .images = *images,
                           .manager = manager.get(),
                           .random = std::random_device()(),
-                          .dead_lock = scene.dead_lock()};
+                          .dead_lock = program.dead_lock,
+                          .progress = progress,
+                          .chain = program.chain};
   return train(setup, **trainer, progress);
 }
 
@@ -301,6 +321,38 @@ void start_again_with_spinning_threads(const std::vector<std::string>& args) {
     arguments.push_back(argument.data());
   arguments.push_back(nullptr);
   execv("/proc/self/exe", arguments.data());
+}
+
+// Those it starts are not to hold this worker's ends of the queues.
+void keep_to_oneself(const WorkerState& state) {
+  for (const int fd : state.fds) {
+    if (fd >= 0) fcntl(fd, F_SETFD, FD_CLOEXEC);
+  }
+}
+
+int begin_again(const LoaderOptions& options, const FaultEffects& effects,
+                const WorkerState& state) {
+  Progress progress(state.fds[kProgress], Progress::Tells::kStarts);
+  if (effects.start == FaultKind::kMainModuleReimported) {
+    const OwnWork work = do_own_work(effects);
+    progress.start({.kind = StartEventKind::kMainImported,
+                    .method = std::string(to_string(options.plan.start_method)),
+                    .file = source_file(std::source_location::current()),
+                    .is_main = true,
+                    .seconds = work.seconds,
+                    .bytes = work.bytes});
+    return kExitOk;
+  }
+  if (effects.start == FaultKind::kUnpicklableObject) return kExitOk;
+  install_stop_handlers();
+  keep_to_oneself(state);
+  return run_with_data({.options = options,
+                        .effects = effects,
+                        .args = state.args,
+                        .progress = progress,
+                        .chain = {.generation = state.generation,
+                                  .progress = state.fds[kProgress],
+                                  .tokens = state.fds[kTokens]}});
 }
 
 }  // namespace
@@ -329,9 +381,33 @@ int run_loader(const LoaderOptions& options, const std::vector<std::string>& arg
   if (!scene) return fail(progress, scene.error(), kExitUsage);
   for (const std::string& note : scene->notes())
     progress.event("fault", note);
-  const int code = run_with_data(options, *effects, *scene, args, progress);
+  UniqueFd tokens;
+  if (effects->start == FaultKind::kRecursiveProcessCreation) {
+    auto made = make_start_tokens();
+    if (!made) return fail(progress, made.error(), kExitFailed);
+    tokens = std::move(*made);
+  }
+  const int code = run_with_data(
+      {.options = options,
+       .effects = *effects,
+       .args = args,
+       .progress = progress,
+       .chain = {.generation = 0, .progress = options.progress_fd, .tokens = tokens.get()},
+       .dead_lock = scene->dead_lock()});
   if (stop_signal() != 0) die_by(stop_signal());
   return code;
+}
+
+int run_fresh_worker(WorkerState state) {
+  const auto command_line = parse_command_line(state.args);
+  if (!command_line) return run_worker(std::move(state));  // which says what is wrong
+  const LoaderOptions& options = command_line->options;
+  const auto effects = effects_of(options.fault, options.plan);
+  if (effects && effects->start != FaultKind::kNone) {
+    set_process_name("dlp-worker");
+    if (const int code = begin_again(options, *effects, state); code != kExitOk) return code;
+  }
+  return run_worker(std::move(state));
 }
 
 }  // namespace dlprobe::loader

@@ -331,6 +331,8 @@ class Worker {
 
   Status fill(const TaskHeader& task, std::span<const uint32_t> images,
               std::span<std::byte> samples, std::span<int64_t> labels) {
+    std::unique_lock<std::mutex> lock;
+    if (state_.lock != nullptr) lock = std::unique_lock(*state_.lock);
     return fill_batch(samples_, {options_.seed, task.epoch, task.first_position}, images,
                       {samples, labels},
                       [this](uint32_t image, const std::string& why) { report(image, why); });
@@ -362,11 +364,22 @@ class Worker {
 
 }  // namespace
 
-std::vector<uint8_t> encode_state(const WorkerState& state) {
+std::optional<UnsendablePart> unsendable_part(const WorkerState& state) {
+  if (state.lock == nullptr) return std::nullopt;
+  return UnsendablePart{.path = "dataset.lock", .type = "std::mutex"};
+}
+
+Expected<std::vector<uint8_t>> encode_state(const WorkerState& state) {
+  if (const auto part = unsendable_part(state)) {
+    return failure(ErrorCode::kUnsupported,
+                   part->path + " (" + part->type +
+                       ") is in this process's memory and cannot be sent to another program");
+  }
   return nlohmann::json::to_cbor({{"args", state.args},
                                   {"worker", state.worker},
                                   {"random", state.random},
                                   {"fds", state.fds},
+                                  {"generation", state.generation},
                                   {"paths", state.images.paths()},
                                   {"offsets", state.images.offsets()}});
 }
@@ -378,6 +391,7 @@ WorkerState decode_state(const std::vector<uint8_t>& bytes) {
   json.at("worker").get_to(state.worker);
   json.at("random").get_to(state.random);
   json.at("fds").get_to(state.fds);
+  json.at("generation").get_to(state.generation);
   const auto offsets = json.at("offsets").get<std::vector<uint64_t>>();
   state.images = offsets.empty() ? ImageSource(json.at("paths").get<std::vector<std::string>>())
                                  : ImageSource(UniqueFd(), offsets);

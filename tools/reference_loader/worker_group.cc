@@ -28,11 +28,18 @@ std::string signal_text(int signal) {
 
 }  // namespace
 
-Expected<std::unique_ptr<WorkerGroup>> WorkerGroup::start(const LoaderSetup& setup) {
+Expected<std::unique_ptr<WorkerGroup>> WorkerGroup::start(const LoaderSetup& setup,
+                                                          std::source_location where) {
+  const StartMethod method = setup.options.plan.start_method;
+  DLP_CHECK(check_may_start(setup.effects.start, setup.chain, method, setup.progress, where));
   std::unique_ptr<WorkerGroup> group(new WorkerGroup(setup));
+  if (setup.effects.start == FaultKind::kUnpicklableObject) {
+    group->dataset_lock_ = std::make_unique<std::mutex>();
+  }
   DLP_TRY(group->results_, make_pipe());
   DLP_TRY(group->lock_file_, make_lock_file(HolderDeath::kIsTold));
-  DLP_TRY(group->launcher_, Launcher::start(setup.options.plan.start_method));
+  if (method == StartMethod::kForkserver) DLP_CHECK(take_start_token(setup.chain));
+  DLP_TRY(group->launcher_, Launcher::start(method));
   for (int worker = 0; worker < setup.options.plan.workers; ++worker) {
     DLP_CHECK(group->start_member(worker));
   }
@@ -64,7 +71,9 @@ Status WorkerGroup::start_member(int worker) {
                     .worker = worker,
                     .random = setup_.random,
                     .fds = {},
-                    .images = setup_.images.share(-1)};
+                    .images = setup_.images.share(-1),
+                    .generation = setup_.chain.generation + 1,
+                    .lock = dataset_lock_.get()};
   state.fds[kTasks] = tasks.read_end.get();
   state.fds[kResults] = results_.write_end.get();
   state.fds[kResultLock] = lock_file_.get();
@@ -72,12 +81,36 @@ Status WorkerGroup::start_member(int worker) {
   state.fds[kManager] = manager.get();
   state.fds[kImages] = setup_.images.file();
   state.fds[kDeadLock] = setup_.dead_lock;
-  DLP_TRY(const pid_t pid, launcher_->start_worker(state));
+  if (setup_.effects.start != FaultKind::kNone) {
+    state.fds[kProgress] = setup_.chain.progress;
+    state.fds[kTokens] = setup_.chain.tokens;
+  }
+  DLP_TRY(const pid_t pid, start_process(state));
   members_.push_back({.pid = pid,
                       .tasks = std::move(tasks.write_end),
                       .sharer = std::move(sharer.first),
                       .ended = false});
   return {};
+}
+
+Expected<pid_t> WorkerGroup::start_process(const WorkerState& state) {
+  const std::string method(to_string(setup_.options.plan.start_method));
+  DLP_CHECK(take_start_token(setup_.chain));
+  const Expected<pid_t> pid = launcher_->start_worker(state);
+  if (pid) {
+    setup_.progress.start({.kind = StartEventKind::kStarted, .method = method, .child_pid = *pid});
+    return *pid;
+  }
+  const auto part = unsendable_part(state);
+  if (part && pid.error().code == ErrorCode::kUnsupported) {
+    setup_.progress.start({.kind = StartEventKind::kRefused,
+                           .method = method,
+                           .cause = StartRefusal::kUnpicklable,
+                           .message = to_string(pid.error()),
+                           .path = part->path,
+                           .type = part->type});
+  }
+  return std::unexpected(pid.error());
 }
 
 Status WorkerGroup::send_task(int worker, const TaskHeader& task,

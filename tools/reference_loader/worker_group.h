@@ -4,7 +4,9 @@
 
 #include <chrono>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <source_location>
 #include <string>
 #include <vector>
 
@@ -16,6 +18,7 @@
 #include "tools/reference_loader/options.h"
 #include "tools/reference_loader/result_queue.h"
 #include "tools/reference_loader/shm_manager.h"
+#include "tools/reference_loader/start_fault.h"
 
 namespace dlprobe::loader {
 
@@ -28,12 +31,16 @@ struct LoaderSetup {
   ShmManager* manager = nullptr;  ///< only under file_system
   uint32_t random = 0;            ///< of the segments' names
   int dead_lock = -1;             ///< see FaultScene::dead_lock()
+  Progress& progress;             ///< where starts are told
+  StartChain chain;
 };
 
 /// A set of worker processes with their queues: one index queue each, one result queue for all.
 class WorkerGroup {
  public:
-  static Expected<std::unique_ptr<WorkerGroup>> start(const LoaderSetup& setup);
+  /// `where`: the line that starts workers, which a process may be refused.
+  static Expected<std::unique_ptr<WorkerGroup>> start(
+      const LoaderSetup& setup, std::source_location where = std::source_location::current());
   /// Kills what is still there, and removes what it left in /dev/shm.
   ~WorkerGroup();
   WorkerGroup(const WorkerGroup&) = delete;
@@ -77,6 +84,7 @@ class WorkerGroup {
 
   explicit WorkerGroup(const LoaderSetup& setup) : setup_(setup) {}
   Status start_member(int worker);
+  Expected<pid_t> start_process(const WorkerState& state);
   std::string describe(const WorkerExit& ended) const;
   /// Notes every worker that has ended; returns the first.
   Expected<std::optional<WorkerExit>> collect_exits() const;
@@ -84,6 +92,7 @@ class WorkerGroup {
 
   LoaderSetup setup_;
   Pipe results_;
+  std::unique_ptr<std::mutex> dataset_lock_;  ///< see WorkerState::lock
   UniqueFd lock_file_;
   std::unique_ptr<Launcher> launcher_;
   mutable std::vector<Member> members_;

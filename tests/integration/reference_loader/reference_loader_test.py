@@ -748,6 +748,69 @@ class Deaths(unittest.TestCase):
         self.assertIn("nobody ended it", loader.texts("error")[-1])
 
 
+class Starts(unittest.TestCase):
+    ARGS = (*SMALL, "--batch-size", "4", "--images", "32", "--batches", "3", "--device", "cpu")
+
+    def run_fault(self, fault, method, *more):
+        loader, status, _, err = run(*self.ARGS, "--start-method", method, "--fault", fault, *more)
+        return loader.of("start"), status, err
+
+    def test_forked_workers_know_nothing_of_it(self):
+        for fault in ("missing-main-guard", "unpicklable-object", "recursive-process-creation",
+                      "main-module-reimported:seconds=1,memory=1m"):
+            with self.subTest(fault):
+                told, status, err = self.run_fault(fault, "fork")
+                self.assertEqual((status, err), (0, ""))
+                self.assertEqual([line["kind"] for line in told], ["loader-made", "started", "started"])
+
+    def test_a_worker_that_runs_the_program_again_is_refused(self):
+        for method in ("spawn", "forkserver"):
+            with self.subTest(method):
+                told, status, err = self.run_fault("missing-main-guard", method)
+                self.assertEqual(status, 1)
+                self.assertIn("must not start workers of its own", err)
+                refused = [line for line in told if line["kind"] == "refused"]
+                started = {line["child"] for line in told if line["kind"] == "started"}
+                self.assertEqual({line["cause"] for line in refused}, {"bootstrapping"})
+                self.assertLessEqual({line["pid"] for line in refused}, started)
+
+    def test_a_lock_of_the_dataset_is_not_sent(self):
+        for method in ("spawn", "forkserver"):
+            with self.subTest(method):
+                told, status, err = self.run_fault("unpicklable-object", method)
+                self.assertEqual(status, 1)
+                self.assertIn("dataset.lock (std::mutex)", err)
+                self.assertEqual([line["kind"] for line in told], ["loader-made", "refused"])
+
+    def test_own_work_is_repeated_and_the_run_goes_on(self):
+        for method in ("spawn", "forkserver"):
+            with self.subTest(method):
+                told, status, _ = self.run_fault("main-module-reimported:seconds=1,memory=8m", method)
+                self.assertEqual(status, 0)
+                repeated = [line for line in told if line["kind"] == "main-imported"]
+                self.assertEqual(len(repeated), 2)
+                self.assertTrue(all(line["seconds"] >= 1 and line["bytes"] > 4 << 20 for line in repeated))
+
+    def test_a_recursion_ends_by_itself_and_leaves_nothing(self):
+        for method in ("spawn", "forkserver"):
+            with self.subTest(method):
+                told, status, err = self.run_fault("recursive-process-creation", method, "--workers", "1")
+                self.assertEqual(status, 1)
+                self.assertIn("this is generation 6 of programs", err)
+                started = [line["child"] for line in told if line["kind"] == "started"]
+                self.assertEqual(len(started), 5)
+                self.assertTrue(wait_until(lambda left=started: not any(map(is_running, left))))
+
+    def test_a_recursion_dies_with_its_first_program(self):
+        with Run(*self.ARGS, "--start-method", "spawn", "--fault", "recursive-process-creation") as loader:
+            for _ in range(6):
+                loader.wait_for("start")
+            below = children_of(loader.pid)
+            self.assertGreater(len(below), 2)
+            loader.process.kill()
+            self.assertTrue(wait_until(lambda: not any(map(is_running, below))))
+
+
 def main():
     global LOADER
     if len(sys.argv) < 2:

@@ -245,5 +245,73 @@ TEST_F(SpawnTest, OfACommandThatIsOnlyWatchedNothingIsMissed) {
   EXPECT_THAT(examine().gaps, IsEmpty());
 }
 
+/// The reference loader, which tells of its own starts.
+class SpawnOfLoaderTest : public SpawnTest {
+ protected:
+  SpawnOfLoaderTest() {
+    run() = {};
+    run().begin = {.at = Scene::at(0), .subject = SubjectKind::kReferenceLoader};
+    run().begin.trial =
+        Trial{.start_method = StartMethod::kSpawn, .most_processes = 18, .most_depth = 3};
+    process(kRoot, 1, {"dlprobe-reference-loader", "--workers", "2"}, Role::kTrainer);
+    run().end = RunEnd{.at = Scene::at(2), .reason = RunEndReason::kSubjectEnded, .text = ""};
+  }
+
+  void worker(int32_t pid, int32_t parent = kRoot) {
+    process(pid, parent, {"dlp-worker", "--internal-role", "worker", std::to_string(pid)},
+            Role::kWorker);
+    tell(parent, {.kind = StartEventKind::kStarted, .method = "spawn", .child_pid = pid});
+  }
+};
+
+TEST_F(SpawnOfLoaderTest, OneThatFinishedIsSilent) {
+  worker(101);
+  run().done = LoaderDone{};
+  ends(kRoot, 0);
+  EXPECT_THAT(examine().findings, IsEmpty());
+  EXPECT_THAT(examine().gaps, IsEmpty());
+}
+
+TEST_F(SpawnOfLoaderTest, OneThatWasRefusedIsTheFindingAloneAndItsOwnWordIsTheSource) {
+  worker(101);
+  refused(101, {.cause = StartRefusal::kBootstrapping,
+                .file = "tools/reference_loader/loader.cc",
+                .line = 68,
+                .is_main = true});
+  ends(101, 1);
+  ends(kRoot, 1);
+  const Verdict verdict = examine();
+  ASSERT_THAT(verdict.findings, SizeIs(1));
+  EXPECT_EQ(verdict.findings[0].code, FindingCode::kMissingMainGuard);
+  EXPECT_EQ(verdict.findings[0].severity, Severity::kError);
+  EXPECT_THAT(verdict.findings[0].message, HasSubstr("loader.cc:68"));
+  EXPECT_THAT(verdict.gaps, IsEmpty()) << "that it failed is explained";
+  for (const Evidence& fact : verdict.findings[0].evidence)
+    EXPECT_THAT(fact.source, HasSubstr("reference loader")) << fact.name;
+}
+
+TEST_F(SpawnOfLoaderTest, ItsGenerationsAreCounted) {
+  for (int32_t pid = 101; pid <= 104; ++pid)
+    worker(pid, pid - 1);
+  grew(kTooDeep, "had 5 generations of the same process");
+  const Verdict verdict = examine();
+  ASSERT_THAT(verdict.findings, SizeIs(1));
+  EXPECT_EQ(verdict.findings[0].code, FindingCode::kRecursiveProcessCreation);
+  EXPECT_EQ(verdict.findings[0].confidence, Confidence::kCertain);
+  EXPECT_THAT(verdict.findings[0].message, HasSubstr("5 generations"));
+}
+
+TEST_F(SpawnOfLoaderTest, AFailureOfAnotherKindAndALoaderWithoutWorkersAreGaps) {
+  worker(101);
+  run().events.push_back(
+      {.at = Scene::at(1), .kind = "loader-error", .text = "no memory", .process = {}});
+  ASSERT_THAT(examine().gaps, SizeIs(1));
+  EXPECT_EQ(examine().gaps[0].why, "no memory");
+  run().start_events.clear();
+  run().done = LoaderDone{};
+  ASSERT_THAT(examine().gaps, SizeIs(1));
+  EXPECT_THAT(examine().gaps[0].remedy, HasSubstr("--workers 2"));
+}
+
 }  // namespace
 }  // namespace dlprobe

@@ -213,5 +213,38 @@ TEST(TextReport, RunsOfALockProbeSayWhatWasFoundInEach) {
   EXPECT_THAT(text, HasSubstr("forkserver  file_system      nothing"));
 }
 
+// As `dlprobe spawn-recursion` makes them: of one run after the other it was tried what breaks.
+testing::ReportCase tried_loader() {
+  testing::ReportCase each = testing::healthy_case();
+  each.recording.header.invocation.probe = "spawn-recursion";
+  for (Run& run : each.recording.runs) {
+    run.begin.trial = Trial{.start_method = run.begin.plan.value().start_method,
+                            .sharing_strategy = run.begin.plan.value().sharing_strategy,
+                            .workers = 2,
+                            .most_processes = 18,
+                            .most_depth = 3};
+    run.start_events = {{.at = run.begin.at + kSecond / 2,
+                         .kind = StartEventKind::kStarted,
+                         .method = std::string(to_string(run.begin.trial->start_method)),
+                         .child_pid = 101}};
+  }
+  return each;
+}
+
+TEST(TextReport, StartMethodsOfTheReferenceLoaderAreSideBySide) {
+  testing::ReportCase each = tried_loader();
+  std::string text = text_of(each);
+  EXPECT_THAT(text, HasSubstr("nothing was refused under fork"));
+  EXPECT_THAT(text, HasSubstr("Start methods\n"));
+  EXPECT_THAT(text, HasSubstr("works    nothing        1  500 ms"));
+  EXPECT_THAT(text, HasSubstr("started: workers;"));
+  EXPECT_THAT(text, Not(HasSubstr("multiprocessing started")));
+  each.recording.runs.back().done.reset();
+  each.verdict.findings = {testing::hang_case().verdict.findings.front()};
+  text = text_of(each);
+  EXPECT_THAT(text, HasSubstr("breaks   fork-inherited-lock"));
+  EXPECT_THAT(text, HasSubstr("unknown  nothing"));
+}
+
 }  // namespace
 }  // namespace dlprobe

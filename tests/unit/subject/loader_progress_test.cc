@@ -26,6 +26,21 @@ TEST(LoaderProgress, ReadsABatch) {
                                 .step_s = 1}));
 }
 
+TEST(LoaderProgress, ReadsWhatIsToldOfAStart) {
+  const auto record = parse_progress_line(
+      R"({"event":"start","at":7,"kind":"refused","cause":"unpicklable","pid":3,"start_ticks":4,)"
+      R"("method":"spawn","path":"dataset.lock","type":"std::mutex"})");
+  ASSERT_TRUE(record.has_value());
+  EXPECT_EQ(std::get<StartEvent>(*record), (StartEvent{.at = 7,
+                                                       .kind = StartEventKind::kRefused,
+                                                       .process = {.pid = 3, .start_ticks = 4},
+                                                       .method = "spawn",
+                                                       .cause = StartRefusal::kUnpicklable,
+                                                       .path = "dataset.lock",
+                                                       .type = "std::mutex"}));
+  EXPECT_FALSE(parse_progress_line(R"({"event":"start","at":7,"kind":"refused"})").has_value());
+}
+
 TEST(LoaderProgress, KeepsWhatItDoesNotKnowAsAnEvent) {
   const auto record = parse_progress_line(R"({"event":"broken-image","at":9,"text":"a.jpg"})");
   ASSERT_TRUE(record.has_value());

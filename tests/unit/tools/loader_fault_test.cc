@@ -41,7 +41,7 @@ TEST(LoaderFault, EachHangAndEachDeathNeedsNoMountAndEnoughBatches) {
     const auto result = effects(std::string(info.name) + (wants_limit ? ":limit=64m" : ""), plan);
     ASSERT_TRUE(result) << info.name;
     if (result->memory != FaultKind::kNone || result->open_files != 0) continue;
-    if (result->worker_threads != 0) continue;
+    if (result->worker_threads != 0 || result->start != FaultKind::kNone) continue;
     if (result->hang == FaultKind::kNone && result->death == FaultKind::kNone) {
       EXPECT_TRUE(result->private_mount) << info.name;
       continue;
@@ -89,6 +89,28 @@ TEST(LoaderFault, ATeamOfThreadsInEachWorker) {
   LoaderPlan plan;
   plan.workers = 0;
   EXPECT_THAT(error_of("thread-oversubscription", plan), HasSubstr("without workers"));
+}
+
+TEST(LoaderFault, WhatBreaksAStartNeedsNothingButWorkers) {
+  for (const char* name : {"missing-main-guard", "unpicklable-object", "recursive-process-creation",
+                           "main-module-reimported"}) {
+    const auto result = effects(name);
+    ASSERT_TRUE(result) << name;
+    EXPECT_NE(result->start, FaultKind::kNone) << name;
+    EXPECT_FALSE(result->private_mount) << name;
+    EXPECT_EQ(result->hang, FaultKind::kNone) << name;
+    EXPECT_EQ(result->death, FaultKind::kNone) << name;
+    LoaderPlan plan;
+    plan.workers = 0;
+    EXPECT_THAT(error_of(name, plan), HasSubstr("--workers 1")) << name;
+  }
+  EXPECT_THAT(error_of("missing-main-guard:seconds=1"), HasSubstr("which has none"));
+  EXPECT_EQ(effects("missing-main-guard")->own_work.count(), 0);
+  EXPECT_EQ(effects("main-module-reimported")->own_work, std::chrono::seconds(2));
+  const auto own = effects("main-module-reimported:seconds=5,memory=1m");
+  ASSERT_TRUE(own);
+  EXPECT_EQ(own->own_work, std::chrono::seconds(5));
+  EXPECT_EQ(own->own_memory, uint64_t{1} << 20);
 }
 
 TEST(LoaderFault, ParametersOfAHang) {

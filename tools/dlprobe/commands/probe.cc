@@ -43,16 +43,18 @@ void add_trial_options(CLI::App& command, ProbeOptions& options, const char* gro
                 "of a command: the start method also where the script names one itself")
       ->group(group);
   command
-      .add_option("--process-budget", options.process_budget,
-                  "of a command: end it when more processes live at once (default: 16 and one per "
-                  "core, and the workers of its largest DataLoader)")
+      .add_option(
+          "--process-budget", options.process_budget,
+          "of what is started: end it when more processes live at once (default: 16 and one "
+          "per core, and the workers of its largest loader)")
       ->check(whole_number(2, kMost))
       ->type_name("N")
       ->group(group);
   command
-      .add_option("--depth", options.depth,
-                  "of a command: end it when processes start the same as they are themselves, so "
-                  "many generations deep")
+      .add_option(
+          "--depth", options.depth,
+          "of what is started: end it when processes start the same as they are themselves, "
+          "so many generations deep")
       ->check(whole_number(1, 100))
       ->capture_default_str()
       ->type_name("N")
@@ -118,11 +120,15 @@ Status give_group_to_fault(const LaunchOptions& launch, std::string& fault_text,
   return check_launch_limits(request.limits);
 }
 
-// One run shows a fault: under fork, and under the sharing strategy whose way of freeing segments
-// it needs, unless the user says otherwise.
-LoaderOptions options_of_fault(const CLI::App& command, const ProbeOptions& options) {
+// Unless the user says otherwise, one run shows a fault: under fork, and under the sharing strategy
+// whose way of freeing segments it needs. Where start methods are tried, they are side by side, and
+// how tensors are handed over is no part of that.
+LoaderOptions options_of_loader(const CLI::App& command, const Probe& probe,
+                                const ProbeOptions& options) {
   LoaderOptions loader = options.loader;
-  if (command.count("--start-method") == 0) loader.start_method = to_string(StartMethod::kFork);
+  if (options.fault.empty() && !probe.tries_start_methods) return loader;
+  if (command.count("--start-method") == 0 && !probe.tries_start_methods)
+    loader.start_method = to_string(StartMethod::kFork);
   if (command.count("--sharing-strategy") == 0) {
     const bool needs_names = options.fault.starts_with(info(FindingCode::kShmLeak).name);
     loader.sharing_strategy =
@@ -131,22 +137,27 @@ LoaderOptions options_of_fault(const CLI::App& command, const ProbeOptions& opti
   return loader;
 }
 
+Trial limits_of_trial(const ProbeOptions& options) {
+  constexpr int kBesideWorkers = 16;
+  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  const bool is_given = options.process_budget > 0;
+  return {.most_processes = is_given ? options.process_budget : kBesideWorkers + cores,
+          .most_depth = options.depth};
+}
+
 // One for each start method that a script may meet elsewhere; fork is what it mostly knows.
 Expected<std::vector<Trial>> trials(const CLI::App& command, const ProbeOptions& options,
                                     const std::vector<std::string>& argv) {
   DLP_CHECK(check_interpreter(argv));
   const auto given = [&](const char* option) { return command.count(option) > 0; };
   DLP_TRY(const std::vector<LoaderPlan> plans, loader_plans(options.loader));
-  const int budget = given("--process-budget")
-                         ? options.process_budget
-                         : 16 + static_cast<int>(std::thread::hardware_concurrency());
+  const Trial limits = limits_of_trial(options);
   std::vector<Trial> trials;
   for (const LoaderPlan& plan : plans) {
     if (!given("--start-method") && plan.start_method == StartMethod::kFork) continue;
-    Trial trial{.start_method = plan.start_method,
-                .forced = options.force,
-                .most_processes = budget,
-                .most_depth = options.depth};
+    Trial trial = limits;
+    trial.start_method = plan.start_method;
+    trial.forced = options.force;
     if (given("--sharing-strategy")) trial.sharing_strategy = plan.sharing_strategy;
     if (given("--workers")) trial.workers = plan.workers;
     if (std::ranges::find(trials, trial) == trials.end()) trials.push_back(trial);
@@ -162,9 +173,7 @@ Expected<ExamineRequest> make_request(const CLI::App& command, const Probe& prob
   }
   DLP_CHECK(check_combination(options, session));
   ExamineRequest request = {.probe = &probe, .arguments = session.arguments};
-  DLP_TRY(
-      std::vector<LoaderPlan> plans,
-      loader_plans(options.fault.empty() ? options.loader : options_of_fault(command, options)));
+  DLP_TRY(std::vector<LoaderPlan> plans, loader_plans(options_of_loader(command, probe, options)));
   DLP_CHECK(put_watch_options(options.watch, request));
   std::string fault = options.fault;
   if (!options.pid.empty()) {
@@ -185,6 +194,7 @@ Expected<ExamineRequest> make_request(const CLI::App& command, const Probe& prob
     take_told_plan(command, plans, request);
   } else {
     request.plans = std::move(plans);
+    if (probe.tries_start_methods) request.loader_trial = limits_of_trial(options);
   }
   DLP_CHECK(put_launch_options(options.launch, request));
   DLP_CHECK(give_group_to_fault(options.launch, fault, request));
