@@ -16,7 +16,7 @@ bool is_spawned_child(const ProcessInfo& process) {
   });
 }
 
-// "train.py" and "/home/me/train.py": a program that starts itself often knows its whole path.
+// "train.py" and "/data/job/train.py": a program that starts itself often knows its whole path.
 bool is_same_word(std::string_view a, std::string_view b) {
   if (a.size() > b.size()) std::swap(a, b);
   return b.ends_with(a) && (a.size() == b.size() || b[b.size() - a.size() - 1] == '/');

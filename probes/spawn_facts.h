@@ -16,7 +16,7 @@ inline constexpr std::string_view kLoaderSource = "the reference loader's progre
 
 /// "train.py:12", with the last folder's name; empty where the event has no line.
 std::string short_place(const StartEvent& event);
-/// "/home/me/train.py:12".
+/// "/data/job/train.py:12".
 std::string whole_place(const StartEvent& event);
 
 /// The events of that kind (and cause), in time order.
