@@ -124,7 +124,7 @@ class Search {
     for (const int32_t workers : ladder()) {
       const TuneSetting rung = setting(workers, prefetch);
       const TuneSeries* series = table_.find(rung);
-      if (series == nullptr) return has_time(kForLadder) ? std::optional(rung) : std::nullopt;
+      if (series == nullptr) return may_climb() ? std::optional(rung) : std::nullopt;
       if (series->runs.empty()) return std::nullopt;
       const bool gains = !best || series->log_speed > *best + kGain;
       best = std::max(best.value_or(series->log_speed), series->log_speed);
@@ -132,6 +132,15 @@ class Search {
       if (without_gain == kWithoutGain || is_as_fast_as_step(*series)) return std::nullopt;
     }
     return std::nullopt;
+  }
+
+  // However little time there is: without one whole run there is no answer, and with one no choice.
+  bool may_climb() const {
+    if (choice_.best == nullptr) return true;
+    const bool is_only_one = std::ranges::count_if(table_.series(), [](const TuneSeries& series) {
+                               return series.setting.variant == TuneVariant::kWhole;
+                             }) < 2;
+    return has_time(is_only_one ? 1 : kForLadder);
   }
 
   bool is_as_fast_as_step(const TuneSeries& series) const {

@@ -184,9 +184,10 @@ class Tuner {
                          .remedy = ""});
       return;
     }
-    if (!*quota) return;
-    request.quota_cpus = (*quota)->cpus;
-    request.quota_source = (*quota)->source;
+    const std::optional<CpuQuota>& limit = *quota;
+    if (!limit) return;
+    request.quota_cpus = limit->cpus;
+    request.quota_source = limit->source;
   }
 
   void take(const TuneStep& step, int number) {
