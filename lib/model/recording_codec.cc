@@ -625,639 +625,640 @@ void fields(A& a, Is<ScriptReading> auto& v) {
   a("own_files", v.own_files);
   a("files_left_out", v.files_left_out);
   a("facts", v.facts);
-  template <class A>
-  void fields(A & a, Is<TuneSetting> auto& v) {
-    a("workers", v.workers);
-    a("prefetch_factor", v.prefetch_factor);
-    a("start_method", v.start_method);
-    a("variant", v.variant);
-  }
+}
 
-  template <class A>
-  void fields(A & a, Is<TuneRequest> auto& v) {
-    a.time("at", v.at);
-    a("plan", v.base);
-    a("knows_batch", v.knows_batch);
-    a("workers", v.workers);
-    a("prefetch_factors", v.prefetch_factors);
-    a("start_methods", v.start_methods);
-    a("now_workers", v.configured_workers);
-    a("now_prefetch", v.configured_prefetch_factor);
-    a("variants", v.variants);
-    a("budget", v.budget_s);
-    a("window", v.window_s);
-    a("cpus", v.cpus);
-    a("quota", v.quota_cpus);
-    a("quota_source", v.quota_source);
-    a("memory_left", v.memory_left_bytes);
-    a("memory_source", v.memory_source);
-    a("shm_free", v.shm_free_bytes);
-    a("fd_limit", v.fd_limit);
-  }
+template <class A>
+void fields(A& a, Is<TuneSetting> auto& v) {
+  a("workers", v.workers);
+  a("prefetch_factor", v.prefetch_factor);
+  a("start_method", v.start_method);
+  a("variant", v.variant);
+}
 
-  template <class A>
-  void fields(A & a, Is<ProcessCpu> auto& v) {
-    a("key", v.key);
-    a("role", v.role);
-    a("thr", v.threads);
-    a("busy", v.busy_threads);
-    a("ran", v.ran_s);
-    a("queued", v.queued_s);
-    a("preempted", v.preempted);
-  }
+template <class A>
+void fields(A& a, Is<TuneRequest> auto& v) {
+  a.time("at", v.at);
+  a("plan", v.base);
+  a("knows_batch", v.knows_batch);
+  a("workers", v.workers);
+  a("prefetch_factors", v.prefetch_factors);
+  a("start_methods", v.start_methods);
+  a("now_workers", v.configured_workers);
+  a("now_prefetch", v.configured_prefetch_factor);
+  a("variants", v.variants);
+  a("budget", v.budget_s);
+  a("window", v.window_s);
+  a("cpus", v.cpus);
+  a("quota", v.quota_cpus);
+  a("quota_source", v.quota_source);
+  a("memory_left", v.memory_left_bytes);
+  a("memory_source", v.memory_source);
+  a("shm_free", v.shm_free_bytes);
+  a("fd_limit", v.fd_limit);
+}
 
-  template <class A>
-  void fields(A & a, Is<SpeedMeasurement> auto& v) {
-    a.time("at", v.at);
-    a("setting", v.setting);
-    a("round", v.round);
-    a("window", v.window_s);
-    a("batches", v.batches);
-    a("samples", v.samples);
-    a("wait", v.wait_s);
-    a("step", v.step_s);
-    a("first_batch", v.first_batch_s);
-    a("cost", v.cost_s);
-    a("p", v.processes);
-    a("memory", v.memory_bytes);
-    a("worker_memory", v.worker_memory_bytes);
-    a("shm", v.shm_bytes);
-    a("fds", v.fds);
-    a("failure", v.failure);
-  }
+template <class A>
+void fields(A& a, Is<ProcessCpu> auto& v) {
+  a("key", v.key);
+  a("role", v.role);
+  a("thr", v.threads);
+  a("busy", v.busy_threads);
+  a("ran", v.ran_s);
+  a("queued", v.queued_s);
+  a("preempted", v.preempted);
+}
 
-  template <class A>
-  void fields(A & a, Is<RunEnd> auto& v) {
-    a.time("at", v.at);
-    a("reason", v.reason);
-    a("text", v.text);
-  }
+template <class A>
+void fields(A& a, Is<SpeedMeasurement> auto& v) {
+  a.time("at", v.at);
+  a("setting", v.setting);
+  a("round", v.round);
+  a("window", v.window_s);
+  a("batches", v.batches);
+  a("samples", v.samples);
+  a("wait", v.wait_s);
+  a("step", v.step_s);
+  a("first_batch", v.first_batch_s);
+  a("cost", v.cost_s);
+  a("p", v.processes);
+  a("memory", v.memory_bytes);
+  a("worker_memory", v.worker_memory_bytes);
+  a("shm", v.shm_bytes);
+  a("fds", v.fds);
+  a("failure", v.failure);
+}
 
-  // The name that a record of that type goes by in the file.
-  template <class T>
-  constexpr std::string_view kRecordName{};
-  template <>
-  constexpr std::string_view kRecordName<RunBegin> = "run";
-  template <>
-  constexpr std::string_view kRecordName<ProcessInfo> = "process";
-  template <>
-  constexpr std::string_view kRecordName<ProcessExit> = "exit";
-  template <>
-  constexpr std::string_view kRecordName<ShmMount> = "mount";
-  template <>
-  constexpr std::string_view kRecordName<Sample> = "sample";
-  template <>
-  constexpr std::string_view kRecordName<ShmUse> = "shm";
-  template <>
-  constexpr std::string_view kRecordName<ShmLedger> = "ledger";
-  template <>
-  constexpr std::string_view kRecordName<LoaderHello> = "loader";
-  template <>
-  constexpr std::string_view kRecordName<LoaderBatch> = "batch";
-  template <>
-  constexpr std::string_view kRecordName<LoaderDone> = "done";
-  template <>
-  constexpr std::string_view kRecordName<Event> = "event";
-  template <>
-  constexpr std::string_view kRecordName<Gap> = "gap";
-  template <>
-  constexpr std::string_view kRecordName<RunEnd> = "end";
-  template <>
-  constexpr std::string_view kRecordName<TreeSnapshot> = "snapshot";
-  template <>
-  constexpr std::string_view kRecordName<SignalSent> = "signal";
-  template <>
-  constexpr std::string_view kRecordName<KernelLogLine> = "kernel_log";
-  template <>
-  constexpr std::string_view kRecordName<OomCounters> = "oom";
-  template <>
-  constexpr std::string_view kRecordName<FdLook> = "descriptors";
-  template <>
-  constexpr std::string_view kRecordName<StartEvent> = "start";
-  template <>
-  constexpr std::string_view kRecordName<ScriptReading> = "script";
-  template <>
-  constexpr std::string_view kRecordName<TuneRequest> = "tune";
-  template <>
-  constexpr std::string_view kRecordName<SpeedMeasurement> = "speed";
+template <class A>
+void fields(A& a, Is<RunEnd> auto& v) {
+  a.time("at", v.at);
+  a("reason", v.reason);
+  a("text", v.text);
+}
 
-  // ---- writing
+// The name that a record of that type goes by in the file.
+template <class T>
+constexpr std::string_view kRecordName{};
+template <>
+constexpr std::string_view kRecordName<RunBegin> = "run";
+template <>
+constexpr std::string_view kRecordName<ProcessInfo> = "process";
+template <>
+constexpr std::string_view kRecordName<ProcessExit> = "exit";
+template <>
+constexpr std::string_view kRecordName<ShmMount> = "mount";
+template <>
+constexpr std::string_view kRecordName<Sample> = "sample";
+template <>
+constexpr std::string_view kRecordName<ShmUse> = "shm";
+template <>
+constexpr std::string_view kRecordName<ShmLedger> = "ledger";
+template <>
+constexpr std::string_view kRecordName<LoaderHello> = "loader";
+template <>
+constexpr std::string_view kRecordName<LoaderBatch> = "batch";
+template <>
+constexpr std::string_view kRecordName<LoaderDone> = "done";
+template <>
+constexpr std::string_view kRecordName<Event> = "event";
+template <>
+constexpr std::string_view kRecordName<Gap> = "gap";
+template <>
+constexpr std::string_view kRecordName<RunEnd> = "end";
+template <>
+constexpr std::string_view kRecordName<TreeSnapshot> = "snapshot";
+template <>
+constexpr std::string_view kRecordName<SignalSent> = "signal";
+template <>
+constexpr std::string_view kRecordName<KernelLogLine> = "kernel_log";
+template <>
+constexpr std::string_view kRecordName<OomCounters> = "oom";
+template <>
+constexpr std::string_view kRecordName<FdLook> = "descriptors";
+template <>
+constexpr std::string_view kRecordName<StartEvent> = "start";
+template <>
+constexpr std::string_view kRecordName<ScriptReading> = "script";
+template <>
+constexpr std::string_view kRecordName<TuneRequest> = "tune";
+template <>
+constexpr std::string_view kRecordName<SpeedMeasurement> = "speed";
 
-  template <class T>
-  Item encode(const T& value);
+// ---- writing
 
-  // A CBOR text must be UTF-8 and a process may call itself anything: other bytes go as a byte
-  // string.
-  Item encode_text(std::string_view text) {
-    if (is_utf8(text)) return text;
-    return Item::binary({text.begin(), text.end()});
-  }
+template <class T>
+Item encode(const T& value);
 
-  struct Encoder {
-    Item item = Item::object();
+// A CBOR text must be UTF-8 and a process may call itself anything: other bytes go as a byte
+// string.
+Item encode_text(std::string_view text) {
+  if (is_utf8(text)) return text;
+  return Item::binary({text.begin(), text.end()});
+}
 
-    template <class T>
-    void operator()(const char* key, const T& value) {
-      if constexpr (IsOptional<T>::value) {
-        if (value) item[key] = encode(*value);
-      } else if constexpr (std::floating_point<T>) {
-        if (std::isfinite(value)) item[key] = value;
-      } else {
-        item[key] = encode(value);
-      }
-    }
-    void time(const char* key, int64_t nanoseconds) { item[key] = nanoseconds; }
-  };
+struct Encoder {
+  Item item = Item::object();
 
   template <class T>
-  Item encode(const T& value) {
-    if constexpr (IsObserved<T>::value) {
-      if (value) return encode(*value);
-      const Error& error = value.error();
-      return {{kErrorKey, {to_string(error.code), error.os_errno, encode_text(error.context)}}};
-    } else if constexpr (std::same_as<T, std::string>) {
-      return encode_text(value);
-    } else if constexpr (std::same_as<T, char>) {
-      return encode_text(std::string_view(&value, 1));
-    } else if constexpr (std::same_as<T, ProcessKey>) {
-      return {value.pid, value.start_ticks};
-    } else if constexpr (Enum<T>) {
-      return to_string(value);
-    } else if constexpr (std::is_arithmetic_v<T> || std::same_as<T, std::array<uint64_t, 6>>) {
-      return value;
-    } else if constexpr (IsVector<T>::value) {
-      Item items = Item::array();
-      for (const auto& element : value)
-        items.push_back(encode(element));
-      return items;
+  void operator()(const char* key, const T& value) {
+    if constexpr (IsOptional<T>::value) {
+      if (value) item[key] = encode(*value);
+    } else if constexpr (std::floating_point<T>) {
+      if (std::isfinite(value)) item[key] = value;
     } else {
-      Encoder encoder;
-      fields(encoder, value);
-      return std::move(encoder.item);
+      item[key] = encode(value);
+    }
+  }
+  void time(const char* key, int64_t nanoseconds) { item[key] = nanoseconds; }
+};
+
+template <class T>
+Item encode(const T& value) {
+  if constexpr (IsObserved<T>::value) {
+    if (value) return encode(*value);
+    const Error& error = value.error();
+    return {{kErrorKey, {to_string(error.code), error.os_errno, encode_text(error.context)}}};
+  } else if constexpr (std::same_as<T, std::string>) {
+    return encode_text(value);
+  } else if constexpr (std::same_as<T, char>) {
+    return encode_text(std::string_view(&value, 1));
+  } else if constexpr (std::same_as<T, ProcessKey>) {
+    return {value.pid, value.start_ticks};
+  } else if constexpr (Enum<T>) {
+    return to_string(value);
+  } else if constexpr (std::is_arithmetic_v<T> || std::same_as<T, std::array<uint64_t, 6>>) {
+    return value;
+  } else if constexpr (IsVector<T>::value) {
+    Item items = Item::array();
+    for (const auto& element : value)
+      items.push_back(encode(element));
+    return items;
+  } else {
+    Encoder encoder;
+    fields(encoder, value);
+    return std::move(encoder.item);
+  }
+}
+
+// FNV-1a, 32 bits: finds damage, not malice.
+uint32_t checksum(std::string_view bytes) {
+  uint32_t hash = 2166136261U;
+  for (const char byte : bytes) {
+    hash = (hash ^ static_cast<unsigned char>(byte)) * 16777619U;
+  }
+  return hash;
+}
+
+void append_u32(std::string& out, uint32_t value) {
+  for (unsigned shift = 0; shift < 32; shift += 8) {
+    out += static_cast<char>(static_cast<unsigned char>((value >> shift) & 0xFFU));
+  }
+}
+
+uint32_t read_u32(std::string_view bytes) {
+  uint32_t value = 0;
+  for (size_t i = 0; i < 4; ++i) {
+    value |= static_cast<uint32_t>(static_cast<unsigned char>(bytes[i])) << (8 * i);
+  }
+  return value;
+}
+
+std::string frame(const Item& item) {
+  std::string body;
+  Item::to_cbor(item, body);
+  std::string result;
+  append_u32(result, static_cast<uint32_t>(body.size()));
+  append_u32(result, checksum(body));
+  return result + body;
+}
+
+// ---- reading
+
+// Walks over one CBOR item of the subset that is written here (definite lengths, no tags), so
+// that the parser, which recurses and trusts lengths, meets nothing deep or huge. False: not that
+// subset.
+class Walker {
+ public:
+  explicit Walker(std::string_view bytes) : rest_(bytes) {}
+
+  bool whole() { return item(kDeepest) && rest_.empty(); }
+
+ private:
+  bool item(int depth) {
+    if (depth == 0 || rest_.empty() || ++items_ > kMostItems) return false;
+    const auto head = static_cast<unsigned char>(rest_.front());
+    rest_.remove_prefix(1);
+    const unsigned kind = head >> 5U;
+    const auto argument = read_argument(head & 0x1FU);
+    if (!argument) return false;
+    switch (kind) {
+      case 0:
+      case 1:
+        return true;
+      case 2:
+      case 3:
+        return skip(*argument);
+      case 4:
+        return items(*argument, depth);
+      case 5:
+        return *argument <= rest_.size() && items(2 * *argument, depth);
+      case 7:
+        return true;
+      default:
+        return false;
     }
   }
 
-  // FNV-1a, 32 bits: finds damage, not malice.
-  uint32_t checksum(std::string_view bytes) {
-    uint32_t hash = 2166136261U;
-    for (const char byte : bytes) {
-      hash = (hash ^ static_cast<unsigned char>(byte)) * 16777619U;
+  bool items(uint64_t count, int depth) {
+    if (count > rest_.size()) return false;
+    for (uint64_t i = 0; i < count; ++i) {
+      if (!item(depth - 1)) return false;
     }
-    return hash;
+    return true;
   }
 
-  void append_u32(std::string & out, uint32_t value) {
-    for (unsigned shift = 0; shift < 32; shift += 8) {
-      out += static_cast<char>(static_cast<unsigned char>((value >> shift) & 0xFFU));
-    }
+  bool skip(uint64_t bytes) {
+    if (bytes > rest_.size()) return false;
+    rest_.remove_prefix(bytes);
+    return true;
   }
 
-  uint32_t read_u32(std::string_view bytes) {
-    uint32_t value = 0;
-    for (size_t i = 0; i < 4; ++i) {
-      value |= static_cast<uint32_t>(static_cast<unsigned char>(bytes[i])) << (8 * i);
+  std::optional<uint64_t> read_argument(unsigned info) {
+    if (info < 24) return info;
+    if (info > 27) return std::nullopt;
+    const size_t bytes = size_t{1} << (info - 24);
+    if (rest_.size() < bytes) return std::nullopt;
+    uint64_t value = 0;
+    for (const char byte : rest_.substr(0, bytes)) {
+      value = (value << 8U) | static_cast<unsigned char>(byte);
     }
+    rest_.remove_prefix(bytes);
     return value;
   }
 
-  std::string frame(const Item& item) {
-    std::string body;
-    Item::to_cbor(item, body);
-    std::string result;
-    append_u32(result, static_cast<uint32_t>(body.size()));
-    append_u32(result, checksum(body));
-    return result + body;
-  }
+  std::string_view rest_;
+  size_t items_ = 0;
+};
 
-  // ---- reading
-
-  // Walks over one CBOR item of the subset that is written here (definite lengths, no tags), so
-  // that the parser, which recurses and trusts lengths, meets nothing deep or huge. False: not that
-  // subset.
-  class Walker {
-   public:
-    explicit Walker(std::string_view bytes) : rest_(bytes) {}
-
-    bool whole() { return item(kDeepest) && rest_.empty(); }
-
-   private:
-    bool item(int depth) {
-      if (depth == 0 || rest_.empty() || ++items_ > kMostItems) return false;
-      const auto head = static_cast<unsigned char>(rest_.front());
-      rest_.remove_prefix(1);
-      const unsigned kind = head >> 5U;
-      const auto argument = read_argument(head & 0x1FU);
-      if (!argument) return false;
-      switch (kind) {
-        case 0:
-        case 1:
-          return true;
-        case 2:
-        case 3:
-          return skip(*argument);
-        case 4:
-          return items(*argument, depth);
-        case 5:
-          return *argument <= rest_.size() && items(2 * *argument, depth);
-        case 7:
-          return true;
-        default:
-          return false;
-      }
-    }
-
-    bool items(uint64_t count, int depth) {
-      if (count > rest_.size()) return false;
-      for (uint64_t i = 0; i < count; ++i) {
-        if (!item(depth - 1)) return false;
-      }
-      return true;
-    }
-
-    bool skip(uint64_t bytes) {
-      if (bytes > rest_.size()) return false;
-      rest_.remove_prefix(bytes);
-      return true;
-    }
-
-    std::optional<uint64_t> read_argument(unsigned info) {
-      if (info < 24) return info;
-      if (info > 27) return std::nullopt;
-      const size_t bytes = size_t{1} << (info - 24);
-      if (rest_.size() < bytes) return std::nullopt;
-      uint64_t value = 0;
-      for (const char byte : rest_.substr(0, bytes)) {
-        value = (value << 8U) | static_cast<unsigned char>(byte);
-      }
-      rest_.remove_prefix(bytes);
-      return value;
-    }
-
-    std::string_view rest_;
-    size_t items_ = 0;
-  };
-
-  bool decode_text(const Item& item, std::string& out) {
-    if (item.is_string()) {
-      out = item.get_ref<const std::string&>();
-      return true;
-    }
-    if (!item.is_binary()) return false;
-    out.assign(item.get_binary().begin(), item.get_binary().end());
+bool decode_text(const Item& item, std::string& out) {
+  if (item.is_string()) {
+    out = item.get_ref<const std::string&>();
     return true;
   }
+  if (!item.is_binary()) return false;
+  out.assign(item.get_binary().begin(), item.get_binary().end());
+  return true;
+}
 
-  template <std::integral T>
-  bool decode_integer(const Item& item, T& out) {
-    if (item.is_number_unsigned()) {
-      const auto value = item.get<uint64_t>();
-      out = static_cast<T>(value);
-      return std::in_range<T>(value);
-    }
-    if (!item.is_number_integer()) return false;
-    const auto value = item.get<int64_t>();
+template <std::integral T>
+bool decode_integer(const Item& item, T& out) {
+  if (item.is_number_unsigned()) {
+    const auto value = item.get<uint64_t>();
     out = static_cast<T>(value);
     return std::in_range<T>(value);
   }
+  if (!item.is_number_integer()) return false;
+  const auto value = item.get<int64_t>();
+  out = static_cast<T>(value);
+  return std::in_range<T>(value);
+}
 
-  bool assign(std::optional<StartMethod> value, StartMethod & out) {
-    out = value.value_or(out);
-    return value.has_value();
-  }
-  bool assign(std::optional<SharingStrategy> value, SharingStrategy & out) {
-    out = value.value_or(out);
-    return value.has_value();
-  }
-  bool decode_enum(std::string_view name, StartMethod & out) {
-    return assign(start_method_from_string(name), out);
-  }
-  bool decode_enum(std::string_view name, SharingStrategy & out) {
-    return assign(sharing_strategy_from_string(name), out);
-  }
-  bool decode_enum(std::string_view name, Role & out) {
-    out = role_from_string(name);
-    return true;
-  }
-  bool decode_enum(std::string_view name, SubjectKind & out) {
-    out = subject_kind_from_string(name);
-    return true;
-  }
-  bool decode_enum(std::string_view name, SegmentKind & out) {
-    out = segment_kind_from_string(name);
-    return true;
-  }
-  bool decode_enum(std::string_view name, FdKind & out) {
-    out = fd_kind_from_string(name);
-    return true;
-  }
-  bool decode_enum(std::string_view name, LockKind & out) {
-    out = lock_kind_from_string(name);
-    return true;
-  }
-  bool decode_enum(std::string_view name, CreatorState & out) {
-    out = creator_state_from_string(name);
-    return true;
-  }
-  bool decode_enum(std::string_view name, StartEventKind & out) {
-    out = start_event_kind_from_string(name);
-    return true;
-  }
-  bool decode_enum(std::string_view name, ScriptFactKind & out) {
-    out = script_fact_kind_from_string(name);
-    return true;
-  }
-  bool decode_enum(std::string_view name, StartRefusal & out) {
-    out = start_refusal_from_string(name);
-    return true;
-  }
-  bool decode_enum(std::string_view name, TuneVariant & out) {
-    out = tune_variant_from_string(name);
-    return true;
-  }
-  bool decode_enum(std::string_view name, KernelLogKind & out) {
-    out = kernel_log_kind_from_string(name);
-    return true;
-  }
-  bool decode_enum(std::string_view name, RunEndReason & out) {
-    out = run_end_reason_from_string(name);
-    return true;
-  }
+bool assign(std::optional<StartMethod> value, StartMethod& out) {
+  out = value.value_or(out);
+  return value.has_value();
+}
+bool assign(std::optional<SharingStrategy> value, SharingStrategy& out) {
+  out = value.value_or(out);
+  return value.has_value();
+}
+bool decode_enum(std::string_view name, StartMethod& out) {
+  return assign(start_method_from_string(name), out);
+}
+bool decode_enum(std::string_view name, SharingStrategy& out) {
+  return assign(sharing_strategy_from_string(name), out);
+}
+bool decode_enum(std::string_view name, Role& out) {
+  out = role_from_string(name);
+  return true;
+}
+bool decode_enum(std::string_view name, SubjectKind& out) {
+  out = subject_kind_from_string(name);
+  return true;
+}
+bool decode_enum(std::string_view name, SegmentKind& out) {
+  out = segment_kind_from_string(name);
+  return true;
+}
+bool decode_enum(std::string_view name, FdKind& out) {
+  out = fd_kind_from_string(name);
+  return true;
+}
+bool decode_enum(std::string_view name, LockKind& out) {
+  out = lock_kind_from_string(name);
+  return true;
+}
+bool decode_enum(std::string_view name, CreatorState& out) {
+  out = creator_state_from_string(name);
+  return true;
+}
+bool decode_enum(std::string_view name, StartEventKind& out) {
+  out = start_event_kind_from_string(name);
+  return true;
+}
+bool decode_enum(std::string_view name, ScriptFactKind& out) {
+  out = script_fact_kind_from_string(name);
+  return true;
+}
+bool decode_enum(std::string_view name, StartRefusal& out) {
+  out = start_refusal_from_string(name);
+  return true;
+}
+bool decode_enum(std::string_view name, TuneVariant& out) {
+  out = tune_variant_from_string(name);
+  return true;
+}
+bool decode_enum(std::string_view name, KernelLogKind& out) {
+  out = kernel_log_kind_from_string(name);
+  return true;
+}
+bool decode_enum(std::string_view name, RunEndReason& out) {
+  out = run_end_reason_from_string(name);
+  return true;
+}
 
-  template <class T>
-  bool decode(const Item& item, T& out);
+template <class T>
+bool decode(const Item& item, T& out);
 
-  // Fills the fields of one struct. A key that is missing leaves the default (an older writer, or
-  // an optional without a value), a key that is not known is passed over (a newer one).
-  class Decoder {
-   public:
-    explicit Decoder(const Item& item) : item_(item) {}
+// Fills the fields of one struct. A key that is missing leaves the default (an older writer, or
+// an optional without a value), a key that is not known is passed over (a newer one).
+class Decoder {
+ public:
+  explicit Decoder(const Item& item) : item_(item) {}
 
-    bool is_good() const { return is_good_; }
-
-    template <class T>
-    void operator()(const char* key, T& out) {
-      const auto found = item_.find(key);
-      if (found == item_.end()) return;
-      if constexpr (IsOptional<T>::value) {
-        is_good_ = decode(*found, out.emplace()) && is_good_;
-      } else {
-        is_good_ = decode(*found, out) && is_good_;
-      }
-    }
-
-    void time(const char* key, int64_t& nanoseconds) {
-      (*this)(key, nanoseconds);
-      is_good_ = is_good_ && nanoseconds < kLatestNs && nanoseconds > -kLatestNs;
-    }
-
-   private:
-    const Item& item_;
-    bool is_good_ = true;
-  };
+  bool is_good() const { return is_good_; }
 
   template <class T>
-  bool decode_array(const Item& item, T& out) {
-    if (!item.is_array()) return false;
-    if constexpr (IsVector<T>::value) {
-      out.resize(item.size());
-    } else if (item.size() != out.size()) {
-      return false;
+  void operator()(const char* key, T& out) {
+    const auto found = item_.find(key);
+    if (found == item_.end()) return;
+    if constexpr (IsOptional<T>::value) {
+      is_good_ = decode(*found, out.emplace()) && is_good_;
+    } else {
+      is_good_ = decode(*found, out) && is_good_;
     }
-    for (size_t i = 0; i < out.size(); ++i) {
-      if (!decode(item[i], out[i])) return false;
-    }
-    return true;
   }
 
-  bool decode_error(const Item& item, Error& error) {
-    std::string name;
-    if (!item.is_array() || item.size() != 3 || !decode_text(item[0], name)) return false;
-    error.code = error_code_from_string(name);
-    return decode_integer(item[1], error.os_errno) && decode_text(item[2], error.context);
+  void time(const char* key, int64_t& nanoseconds) {
+    (*this)(key, nanoseconds);
+    is_good_ = is_good_ && nanoseconds < kLatestNs && nanoseconds > -kLatestNs;
   }
 
-  template <class T>
-  bool decode_observed(const Item& item, Observed<T>& out) {
-    if (item.is_object() && item.contains(kErrorKey)) {
-      Error error;
-      const bool is_good = decode_error(item[std::string(kErrorKey)], error);
-      out = std::unexpected(std::move(error));
-      return is_good;
-    }
-    T value{};
-    const bool is_good = decode(item, value);
-    out = std::move(value);
+ private:
+  const Item& item_;
+  bool is_good_ = true;
+};
+
+template <class T>
+bool decode_array(const Item& item, T& out) {
+  if (!item.is_array()) return false;
+  if constexpr (IsVector<T>::value) {
+    out.resize(item.size());
+  } else if (item.size() != out.size()) {
+    return false;
+  }
+  for (size_t i = 0; i < out.size(); ++i) {
+    if (!decode(item[i], out[i])) return false;
+  }
+  return true;
+}
+
+bool decode_error(const Item& item, Error& error) {
+  std::string name;
+  if (!item.is_array() || item.size() != 3 || !decode_text(item[0], name)) return false;
+  error.code = error_code_from_string(name);
+  return decode_integer(item[1], error.os_errno) && decode_text(item[2], error.context);
+}
+
+template <class T>
+bool decode_observed(const Item& item, Observed<T>& out) {
+  if (item.is_object() && item.contains(kErrorKey)) {
+    Error error;
+    const bool is_good = decode_error(item[std::string(kErrorKey)], error);
+    out = std::unexpected(std::move(error));
     return is_good;
   }
+  T value{};
+  const bool is_good = decode(item, value);
+  out = std::move(value);
+  return is_good;
+}
 
-  template <class T>
-  bool decode_struct(const Item& item, T& out) {
-    if (!item.is_object()) return false;
-    Decoder decoder(item);
-    fields(decoder, out);
-    return decoder.is_good();
-  }
+template <class T>
+bool decode_struct(const Item& item, T& out) {
+  if (!item.is_object()) return false;
+  Decoder decoder(item);
+  fields(decoder, out);
+  return decoder.is_good();
+}
 
-  bool decode_character(const Item& item, char& out) {
-    std::string text;
-    if (!decode_text(item, text) || text.size() != 1) return false;
-    out = text.front();
-    return true;
-  }
+bool decode_character(const Item& item, char& out) {
+  std::string text;
+  if (!decode_text(item, text) || text.size() != 1) return false;
+  out = text.front();
+  return true;
+}
 
-  bool decode_key(const Item& item, ProcessKey& out) {
-    return item.is_array() && item.size() == 2 && decode_integer(item[0], out.pid) &&
-           decode_integer(item[1], out.start_ticks);
-  }
+bool decode_key(const Item& item, ProcessKey& out) {
+  return item.is_array() && item.size() == 2 && decode_integer(item[0], out.pid) &&
+         decode_integer(item[1], out.start_ticks);
+}
 
-  bool decode_boolean(const Item& item, bool& out) {
-    if (item.is_boolean()) out = item.get<bool>();
-    return item.is_boolean();
-  }
+bool decode_boolean(const Item& item, bool& out) {
+  if (item.is_boolean()) out = item.get<bool>();
+  return item.is_boolean();
+}
 
-  bool decode_real(const Item& item, double& out) {
-    if (item.is_number()) out = item.get<double>();
-    return item.is_number() && std::isfinite(out);
-  }
+bool decode_real(const Item& item, double& out) {
+  if (item.is_number()) out = item.get<double>();
+  return item.is_number() && std::isfinite(out);
+}
 
-  template <class T>
-  bool decode(const Item& item, T& out) {
-    if constexpr (IsObserved<T>::value) {
-      return decode_observed(item, out);
-    } else if constexpr (std::same_as<T, std::string>) {
-      return decode_text(item, out);
-    } else if constexpr (std::same_as<T, char>) {
-      return decode_character(item, out);
-    } else if constexpr (std::same_as<T, ProcessKey>) {
-      return decode_key(item, out);
-    } else if constexpr (Enum<T>) {
-      std::string name;
-      return decode_text(item, name) && decode_enum(name, out);
-    } else if constexpr (std::same_as<T, bool>) {
-      return decode_boolean(item, out);
-    } else if constexpr (std::integral<T>) {
-      return decode_integer(item, out);
-    } else if constexpr (std::floating_point<T>) {
-      return decode_real(item, out);
-    } else if constexpr (IsVector<T>::value || std::same_as<T, std::array<uint64_t, 6>>) {
-      return decode_array(item, out);
-    } else {
-      return decode_struct(item, out);
-    }
-  }
-
-  // Nothing: not well formed. The parser's exceptions end here.
-  std::optional<Item> parse_cbor(std::string_view bytes) {
-    if (!Walker(bytes).whole()) return std::nullopt;
-    try {
-      Item item = Item::from_cbor(bytes.begin(), bytes.end(), /*strict=*/true,
-                                  /*allow_exceptions=*/false);
-      if (item.is_discarded()) return std::nullopt;
-      return item;
-    } catch (const Item::exception&) {
-      return std::nullopt;
-    }
-  }
-
-  // Whether `name` is T's and `item` holds one; the record is filed if so.
-  enum class Filed { kNotThis, kBad, kDone };
-
-  struct Target {
-    RecordingBuilder builder;
-    uint64_t kept_left = 0;  // records that still are to be restored
-  };
-
-  template <class T>
-  Filed file_if(std::string_view name, const Item& item, Target& target) {
-    if (name != kRecordName<T>) return Filed::kNotThis;
-    T record;
-    if (!decode(item, record)) return Filed::kBad;
-    if (target.kept_left > 0) {
-      --target.kept_left;
-      target.builder.restore(std::move(record));
-    } else {
-      target.builder.add(std::move(record));
-    }
-    return Filed::kDone;
-  }
-
-  template <class... T>
-  bool file_record(const std::variant<T...>* /*types*/, const Item& item, Target& target) {
+template <class T>
+bool decode(const Item& item, T& out) {
+  if constexpr (IsObserved<T>::value) {
+    return decode_observed(item, out);
+  } else if constexpr (std::same_as<T, std::string>) {
+    return decode_text(item, out);
+  } else if constexpr (std::same_as<T, char>) {
+    return decode_character(item, out);
+  } else if constexpr (std::same_as<T, ProcessKey>) {
+    return decode_key(item, out);
+  } else if constexpr (Enum<T>) {
     std::string name;
-    if (!item.is_array() || item.size() != 2 || !decode_text(item[0], name)) return false;
-    Filed filed = Filed::kNotThis;  // stays so for a kind that a newer minor version added
-    static_cast<void>(
-        ((filed = file_if<T>(name, item[1], target), filed != Filed::kNotThis) || ...));
-    return filed != Filed::kBad;
+    return decode_text(item, name) && decode_enum(name, out);
+  } else if constexpr (std::same_as<T, bool>) {
+    return decode_boolean(item, out);
+  } else if constexpr (std::integral<T>) {
+    return decode_integer(item, out);
+  } else if constexpr (std::floating_point<T>) {
+    return decode_real(item, out);
+  } else if constexpr (IsVector<T>::value || std::same_as<T, std::array<uint64_t, 6>>) {
+    return decode_array(item, out);
+  } else {
+    return decode_struct(item, out);
+  }
+}
+
+// Nothing: not well formed. The parser's exceptions end here.
+std::optional<Item> parse_cbor(std::string_view bytes) {
+  if (!Walker(bytes).whole()) return std::nullopt;
+  try {
+    Item item = Item::from_cbor(bytes.begin(), bytes.end(), /*strict=*/true,
+                                /*allow_exceptions=*/false);
+    if (item.is_discarded()) return std::nullopt;
+    return item;
+  } catch (const Item::exception&) {
+    return std::nullopt;
+  }
+}
+
+// Whether `name` is T's and `item` holds one; the record is filed if so.
+enum class Filed { kNotThis, kBad, kDone };
+
+struct Target {
+  RecordingBuilder builder;
+  uint64_t kept_left = 0;  // records that still are to be restored
+};
+
+template <class T>
+Filed file_if(std::string_view name, const Item& item, Target& target) {
+  if (name != kRecordName<T>) return Filed::kNotThis;
+  T record;
+  if (!decode(item, record)) return Filed::kBad;
+  if (target.kept_left > 0) {
+    --target.kept_left;
+    target.builder.restore(std::move(record));
+  } else {
+    target.builder.add(std::move(record));
+  }
+  return Filed::kDone;
+}
+
+template <class... T>
+bool file_record(const std::variant<T...>* /*types*/, const Item& item, Target& target) {
+  std::string name;
+  if (!item.is_array() || item.size() != 2 || !decode_text(item[0], name)) return false;
+  Filed filed = Filed::kNotThis;  // stays so for a kind that a newer minor version added
+  static_cast<void>(((filed = file_if<T>(name, item[1], target), filed != Filed::kNotThis) || ...));
+  return filed != Filed::kBad;
+}
+
+std::unexpected<Error> damaged(size_t offset, std::string_view what) {
+  return failure(ErrorCode::kMalformed, "the recording is damaged at byte " +
+                                            std::to_string(offset) + ": " + std::string(what));
+}
+
+// Goes through the frames of a file one after the other.
+class Frames {
+ public:
+  explicit Frames(std::string_view file) : file_(file), rest_(file.substr(kPreambleBytes)) {}
+
+  /// Where the next frame begins.
+  size_t offset() const { return file_.size() - rest_.size(); }
+  /// The file ended inside a frame.
+  bool is_cut() const { return is_cut_; }
+
+  /// The bytes of the next item; nothing at the end, or where the last frame is cut off.
+  Expected<std::optional<std::string_view>> next() {
+    if (rest_.empty()) return std::nullopt;
+    // A tail of zeros is what a file system may leave of a write that a crash cut short.
+    is_cut_ =
+        rest_.size() < kFrameHeadBytes || rest_.find_first_not_of('\0') == std::string_view::npos;
+    if (is_cut_) return std::nullopt;
+    const uint32_t length = read_u32(rest_);
+    if (length == 0 || length > kMostRecordBytes) {
+      return damaged(offset(), "a record cannot be " + std::to_string(length) + " bytes long");
+    }
+    const std::string_view body = rest_.substr(kFrameHeadBytes, length);
+    is_cut_ = body.size() < length;
+    if (is_cut_) return std::nullopt;
+    if (checksum(body) != read_u32(rest_.substr(4))) {
+      return damaged(offset(), "its checksum is wrong");
+    }
+    rest_.remove_prefix(kFrameHeadBytes + length);
+    return body;
   }
 
-  std::unexpected<Error> damaged(size_t offset, std::string_view what) {
-    return failure(ErrorCode::kMalformed, "the recording is damaged at byte " +
-                                              std::to_string(offset) + ": " + std::string(what));
+ private:
+  std::string_view file_;
+  std::string_view rest_;
+  bool is_cut_ = false;
+};
+
+Status check_preamble(std::string_view bytes) {
+  const std::string_view start = bytes.substr(0, kMagic.size());
+  if (start.empty() || start != kMagic.substr(0, start.size())) {
+    return failure(ErrorCode::kMalformed, "not a dlprobe recording: its first bytes are other");
   }
-
-  // Goes through the frames of a file one after the other.
-  class Frames {
-   public:
-    explicit Frames(std::string_view file) : file_(file), rest_(file.substr(kPreambleBytes)) {}
-
-    /// Where the next frame begins.
-    size_t offset() const { return file_.size() - rest_.size(); }
-    /// The file ended inside a frame.
-    bool is_cut() const { return is_cut_; }
-
-    /// The bytes of the next item; nothing at the end, or where the last frame is cut off.
-    Expected<std::optional<std::string_view>> next() {
-      if (rest_.empty()) return std::nullopt;
-      // A tail of zeros is what a file system may leave of a write that a crash cut short.
-      is_cut_ =
-          rest_.size() < kFrameHeadBytes || rest_.find_first_not_of('\0') == std::string_view::npos;
-      if (is_cut_) return std::nullopt;
-      const uint32_t length = read_u32(rest_);
-      if (length == 0 || length > kMostRecordBytes) {
-        return damaged(offset(), "a record cannot be " + std::to_string(length) + " bytes long");
-      }
-      const std::string_view body = rest_.substr(kFrameHeadBytes, length);
-      is_cut_ = body.size() < length;
-      if (is_cut_) return std::nullopt;
-      if (checksum(body) != read_u32(rest_.substr(4))) {
-        return damaged(offset(), "its checksum is wrong");
-      }
-      rest_.remove_prefix(kFrameHeadBytes + length);
-      return body;
-    }
-
-   private:
-    std::string_view file_;
-    std::string_view rest_;
-    bool is_cut_ = false;
-  };
-
-  Status check_preamble(std::string_view bytes) {
-    const std::string_view start = bytes.substr(0, kMagic.size());
-    if (start.empty() || start != kMagic.substr(0, start.size())) {
-      return failure(ErrorCode::kMalformed, "not a dlprobe recording: its first bytes are other");
-    }
-    if (bytes.size() < kPreambleBytes) {
-      return failure(ErrorCode::kMalformed, "the recording is cut off inside its header");
-    }
-    const int major = static_cast<unsigned char>(bytes[kMagic.size()]);
-    const int minor = static_cast<unsigned char>(bytes[kMagic.size() + 1]);
-    if (major != kRecordingMajor) {
-      return failure(ErrorCode::kUnsupported,
-                     "the recording has format " + std::to_string(major) + "." +
-                         std::to_string(minor) + ", and this dlprobe reads format " +
-                         std::to_string(kRecordingMajor) + ".x: use a dlprobe of that version");
-    }
-    return {};
+  if (bytes.size() < kPreambleBytes) {
+    return failure(ErrorCode::kMalformed, "the recording is cut off inside its header");
   }
-
-  Expected<Target> read_header(Frames & frames) {
-    const size_t offset = frames.offset();
-    DLP_TRY(const auto body, frames.next());
-    if (!body) return failure(ErrorCode::kMalformed, "the recording is cut off inside its header");
-    const auto item = parse_cbor(*body);
-    RecordingHeader header;
-    if (!item || !decode(*item, header)) return damaged(offset, "its header makes no sense");
-    if (header.host.page_size == 0 || header.host.ticks_per_second == 0) {
-      return damaged(offset, "its header has a page size or a clock rate of 0");
-    }
-    KeptRecords kept;
-    if (item->contains(kKeptKey) && !decode((*item)[std::string(kKeptKey)], kept)) {
-      return damaged(offset, "its header makes no sense");
-    }
-    Target target = {.builder = RecordingBuilder(std::move(header)), .kept_left = kept.count};
-    target.builder.mark_thinned(kept.thinned_records, kept.thinned_at);
-    return target;
+  const int major = static_cast<unsigned char>(bytes[kMagic.size()]);
+  const int minor = static_cast<unsigned char>(bytes[kMagic.size() + 1]);
+  if (major != kRecordingMajor) {
+    return failure(ErrorCode::kUnsupported,
+                   "the recording has format " + std::to_string(major) + "." +
+                       std::to_string(minor) + ", and this dlprobe reads format " +
+                       std::to_string(kRecordingMajor) + ".x: use a dlprobe of that version");
   }
+  return {};
+}
 
-  std::string preamble() {
-    std::string result(kMagic);
-    result += static_cast<char>(kRecordingMajor);
-    result += static_cast<char>(kRecordingMinor);
-    return result;
+Expected<Target> read_header(Frames& frames) {
+  const size_t offset = frames.offset();
+  DLP_TRY(const auto body, frames.next());
+  if (!body) return failure(ErrorCode::kMalformed, "the recording is cut off inside its header");
+  const auto item = parse_cbor(*body);
+  RecordingHeader header;
+  if (!item || !decode(*item, header)) return damaged(offset, "its header makes no sense");
+  if (header.host.page_size == 0 || header.host.ticks_per_second == 0) {
+    return damaged(offset, "its header has a page size or a clock rate of 0");
   }
+  KeptRecords kept;
+  if (item->contains(kKeptKey) && !decode((*item)[std::string(kKeptKey)], kept)) {
+    return damaged(offset, "its header makes no sense");
+  }
+  Target target = {.builder = RecordingBuilder(std::move(header)), .kept_left = kept.count};
+  target.builder.mark_thinned(kept.thinned_records, kept.thinned_at);
+  return target;
+}
 
-  // Appends records one after the other and counts them.
-  struct RecordWriter {
-    std::string bytes;
-    uint64_t count = 0;
+std::string preamble() {
+  std::string result(kMagic);
+  result += static_cast<char>(kRecordingMajor);
+  result += static_cast<char>(kRecordingMinor);
+  return result;
+}
 
-    template <class T>
-    void operator()(const T& record) {
-      bytes += encode_record(record);
-      ++count;
-    }
-    template <class T>
-    void operator()(const std::vector<T>& records) {
-      for (const T& record : records)
-        (*this)(record);
-    }
-    template <class T>
-    void operator()(const std::optional<T>& record) {
-      if (record) (*this)(*record);
-    }
-  };
+// Appends records one after the other and counts them.
+struct RecordWriter {
+  std::string bytes;
+  uint64_t count = 0;
+
+  template <class T>
+  void operator()(const T& record) {
+    bytes += encode_record(record);
+    ++count;
+  }
+  template <class T>
+  void operator()(const std::vector<T>& records) {
+    for (const T& record : records)
+      (*this)(record);
+  }
+  template <class T>
+  void operator()(const std::optional<T>& record) {
+    if (record) (*this)(*record);
+  }
+};
 
 }  // namespace
 

@@ -36,7 +36,7 @@ class Case:
     no_errors: bool = False
     verdicts: tuple = ("fail",)
     exit_codes: tuple = ()                       # of the job, passed through by the probe "run"
-    form: str = "script"                         # how Python gets the job: or module, stdin, code
+    form: str = "script"                         # how Python gets the job: or module, stdin, code, mpirun
     python_path: str = ""                        # folder of cases/ for PYTHONPATH
 
 
@@ -548,6 +548,10 @@ def starts_of_torch():
                     evidence={"path": holds(path), "type": holds(type_name)})
     yield torch("torch-nested", "torch_loader.py nested", "DLP0403")
     yield starts_well("torch", "torch_loader.py healthy", needs="torch")
+    # Debian's Open MPI, which ends a process that mpirun did not start.
+    mpi = {"needs": "torch1", "modules": ("mpi4py",), "form": "mpirun", "dlprobe_options": ["--start-method", "spawn"]}
+    yield starts_badly("mpi-in-worker", "mpi_module.py", "DLP0408", evidence={"statement": holds("/mpi_module.py:6")}, **mpi)
+    yield starts_well("mpi", "mpi_module.py --healthy", **mpi)
 
 
 def hang_cases():

@@ -67,9 +67,10 @@ class Stage:
         """The command of a job: a script of cases/ with its arguments."""
         script, *arguments = line.split()
         path = HERE / "cases" / script
-        program = {"script": [str(path)], "module": ["-m", path.name], "stdin": ["-"],
+        program = {"script": [str(path)], "mpirun": [str(path)], "module": ["-m", path.name], "stdin": ["-"],
                    "code": ["-c", path.read_text() if path.is_file() else ""]}[self.case.form]
-        return [self.options.python, *program, *arguments]
+        launcher = ["mpirun", "--allow-run-as-root", "-n", "1"] if self.case.form == "mpirun" else []
+        return [*launcher, self.options.python, *program, *arguments]
 
     def job_input(self):
         """Standard input of a job: its program, where Python reads it from there."""
