@@ -94,11 +94,12 @@ bool is_broken_in(const Verdict& verdict, size_t index) {
   });
 }
 
-std::string_view outcome_of(const Run& run, const ReportSource& source, size_t index) {
+std::string_view outcome_of(const Run& run, StartMethod method, const ReportSource& source,
+                            size_t index) {
   if (is_broken_in(source.verdict, index)) return "breaks";
   if (is_loader(run)) return run.done && count_started(run) > 0 ? "works" : "unknown";
   // A script may go on under the start method that it names itself.
-  const std::string_view asked = to_string(run.begin.trial->start_method);
+  const std::string_view asked = to_string(method);
   const bool under_asked = std::ranges::any_of(run.start_events, [&](const StartEvent& event) {
     return event.kind == StartEventKind::kStarted && event.method == asked;
   });
@@ -110,9 +111,12 @@ std::string_view outcome_of(const Run& run, const ReportSource& source, size_t i
 void put_trial(Json& entry, const Run& run, const ReportSource& source, size_t index) {
   if (!run.begin.trial) return;
   const Trial& trial = *run.begin.trial;
-  Json result = {{"start_method", to_string(trial.start_method)}, {"forced", trial.forced},
-                 {"most_processes", trial.most_processes},        {"most_depth", trial.most_depth},
-                 {"outcome", outcome_of(run, source, index)},     {"started", count_started(run)}};
+  Json result = {{"start_method", to_string(trial.start_method)},
+                 {"forced", trial.forced},
+                 {"most_processes", trial.most_processes},
+                 {"most_depth", trial.most_depth},
+                 {"outcome", outcome_of(run, trial.start_method, source, index)},
+                 {"started", count_started(run)}};
   if (trial.sharing_strategy) result["sharing_strategy"] = to_string(*trial.sharing_strategy);
   if (trial.workers) result["workers"] = *trial.workers;
   const auto put = [&](const char* key, std::optional<double> value) {
