@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lib/base/error.h"
@@ -43,6 +44,9 @@ struct ExamineRequest {
   LaunchLimits limits;                        ///< of what dlprobe starts
   PythonOverrides overrides;                  ///< of SubjectKind::kCommand
   std::vector<Trial> trials;                  ///< of SubjectKind::kCommand: one run each, contained
+  std::vector<std::pair<std::string, std::string>> environment;  ///< of a command, added to its own
+  int confirm = 0;                 ///< of a command: so often each remedy that can be set is tried
+  std::optional<Attempt> attempt;  ///< of a command: it is such a try
   std::string record_path;                    ///< empty: keep no file
   bool show_progress = false;
 };
@@ -62,7 +66,8 @@ std::optional<std::string> own_environment(std::string_view name);
 /// How long a live process is watched unless the user says otherwise.
 std::chrono::nanoseconds default_watch_of_pid(const Probe& probe);
 
-/// Carries out the request: starts or finds the subject, watches it, ends what it started.
+/// Carries out the request: starts or finds the subject, watches it, ends what it started. Then
+/// tries remedies, where that is asked for; the recording has it all.
 Examination examine(const ExamineRequest& request);
 
 }  // namespace dlprobe
