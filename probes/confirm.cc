@@ -137,8 +137,8 @@ std::string why_not_as_far(const Run& attempt, const Run& first, const Finding& 
                        span_text(seconds), span_text(failed));
   }
   if (!is_exit_0(first) || seconds >= failed / 2) return "";
-  return fmt::format("it was over after {}, and the finding had shown after {}",
-                     span_text(seconds), span_text(failed));
+  return fmt::format("it was over after {}, and the finding had shown after {}", span_text(seconds),
+                     span_text(failed));
 }
 
 std::string why_no_proof(const Run& attempt, const AttemptAccount& account, const Run& first,
@@ -205,11 +205,11 @@ Confirmation weigh(const std::string& settings, const std::vector<AttemptAccount
                     "--confirm=N with a larger N repeats more often",
                     with_it.size(), with_it.size(), failed, told));
   }
-  return {.outcome = RemedyOutcome::kConfirmed,
-          .text = fmt::format("confirmed: {}; as it was it failed {} times of {}", gone, failed,
-                              told),
-          .with_it = {},
-          .without = {}};
+  return {
+      .outcome = RemedyOutcome::kConfirmed,
+      .text = fmt::format("confirmed: {}; as it was it failed {} times of {}", gone, failed, told),
+      .with_it = {},
+      .without = {}};
 }
 
 Confirmation decide(const std::string& settings, const Finding& finding,
@@ -224,15 +224,14 @@ Confirmation decide(const std::string& settings, const Finding& finding,
   });
   if (again != with_it.end()) {
     const size_t failed = count_failed(with_it);
-    return {.outcome = RemedyOutcome::kNotHelped,
-            .text = fmt::format("this did not help: with {} {} came again{} ({})", settings,
-                                info(finding.code).code,
-                                with_it.size() > 1
-                                    ? fmt::format(" in {} runs of {}", failed, with_it.size())
-                                    : "",
-                                account_text(*again)),
-            .with_it = {},
-            .without = {}};
+    return {
+        .outcome = RemedyOutcome::kNotHelped,
+        .text = fmt::format(
+            "this did not help: with {} {} came again{} ({})", settings, info(finding.code).code,
+            with_it.size() > 1 ? fmt::format(" in {} runs of {}", failed, with_it.size()) : "",
+            account_text(*again)),
+        .with_it = {},
+        .without = {}};
   }
   if (open != with_it.end()) return unproven(settings, open->why_not);
   return weigh(settings, with_it, without);
@@ -320,8 +319,7 @@ Verdict with_confirmations(Verdict verdict, const Recording& recording, const Pr
     if (remedy.settings.empty()) continue;
     auto with_it = accounts_of(recording, probe, finding, remedy.settings);
     if (with_it.empty()) continue;
-    remedy.confirmation =
-        conclude_attempts(remedy.settings, finding, std::move(with_it), without);
+    remedy.confirmation = conclude_attempts(remedy.settings, finding, std::move(with_it), without);
   }
   return verdict;
 }

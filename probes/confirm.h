@@ -21,10 +21,10 @@ std::vector<std::vector<Setting>> settings_to_try(const Finding& finding);
 /// must have come further to prove anything.
 double failed_after(const Finding& finding, const Run& first);
 
-/// What one more run of the command, one of Recording::attempts, says about `finding`, which `probe`
-/// saw in the run `first`: whether it came again, and if not, whether that proves anything. It does
-/// only where what was to be set took effect, and where the command ended with exit code 0 or ran
-/// clearly longer than it took to fail at first.
+/// What one more run of the command, one of Recording::attempts, says about `finding`, which
+/// `probe` saw in the run `first`: whether it came again, and if not, whether that proves anything.
+/// It does only where what was to be set took effect, and where the command ended with exit code 0
+/// or ran clearly longer than it took to fail at first.
 AttemptAccount judge_attempt(const Run& attempt, const Recording& recording, const Probe& probe,
                              const Finding& finding);
 

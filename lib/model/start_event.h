@@ -54,8 +54,8 @@ struct StartEvent {
   StartRefusal cause = StartRefusal::kNone;
   std::string message;  ///< the exception's type and text, secrets masked
   std::string path;     ///< of kUnpicklable: "dataset.transform.transforms[2].fn"
-  /// Of kUnpicklable: "function", "_thread.lock"; of kInterpreter: "3.11.2"; of kLoaderMade: torch's
-  /// sharing strategy at that time.
+  /// Of kUnpicklable: "function", "_thread.lock"; of kInterpreter: "3.11.2"; of kLoaderMade:
+  /// torch's sharing strategy at that time.
   std::string type;
   /// The user's own line that did it: the innermost frame outside of the standard library and
   /// site-packages. Empty: there is none.

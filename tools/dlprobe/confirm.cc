@@ -80,9 +80,9 @@ class Confirmer {
     const auto all = settings_to_try(*finding);
     if (all.empty()) {
       const FindingInfo& about = info(finding->code);
-      return complain(fmt::format(
-          "--confirm: no remedy of {} {} can be set from outside: nothing was tried", about.code,
-          about.name));
+      return complain(
+          fmt::format("--confirm: no remedy of {} {} can be set from outside: nothing was tried",
+                      about.code, about.name));
     }
     bool any_helps = false;
     for (const std::vector<Setting>& settings : all)
@@ -101,8 +101,8 @@ class Confirmer {
     for (int i = 0; i < request_.confirm; ++i) {
       if (is_over_) return false;
       attempt(finding, settings);
-      const AttemptAccount account = judge_attempt(
-          recorder_.current_run(), recorder_.recording(), *request_.probe, finding);
+      const AttemptAccount account =
+          judge_attempt(recorder_.current_run(), recorder_.recording(), *request_.probe, finding);
       if (!account.has_ended_well) return false;
     }
     return true;
@@ -128,9 +128,8 @@ class Confirmer {
                              .attempt = Attempt{settings}});
     }
     if (refusal) {
-      recorder_.add(RunEnd{.at = clock_.now(),
-                           .reason = RunEndReason::kNotStarted,
-                           .text = to_string(*refusal)});
+      recorder_.add(RunEnd{
+          .at = clock_.now(), .reason = RunEndReason::kNotStarted, .text = to_string(*refusal)});
     }
     is_over_ = was_interrupted(recorder_.current_run());
   }

@@ -13,8 +13,8 @@
 
 namespace dlprobe {
 
-/// `request`, which examined the command in the run `first`, as an attempt with `settings`: the same
-/// limits and time otherwise. Errors say why that cannot be set.
+/// `request`, which examined the command in the run `first`, as an attempt with `settings`: the
+/// same limits and time otherwise. Errors say why that cannot be set.
 Expected<ExamineRequest> with_settings(const ExamineRequest& request, const Run& first,
                                        const std::vector<Setting>& settings);
 

@@ -47,7 +47,7 @@ struct ExamineRequest {
   std::vector<std::pair<std::string, std::string>> environment;  ///< of a command, added to its own
   int confirm = 0;                 ///< of a command: so often each remedy that can be set is tried
   std::optional<Attempt> attempt;  ///< of a command: it is such a try
-  std::string record_path;                    ///< empty: keep no file
+  std::string record_path;         ///< empty: keep no file
   bool show_progress = false;
 };
 

@@ -90,9 +90,8 @@ class RunReporter {
 
   /// Returns dlprobe's exit code.
   int conclude(const Examination& examination) {
-    const Verdict verdict =
-        with_confirmations(command_probe().examine(examination.recording), examination.recording,
-                           command_probe());
+    const Verdict verdict = with_confirmations(command_probe().examine(examination.recording),
+                                               examination.recording, command_probe());
     const Json report =
         make_report(examination.recording, verdict, report_context(options_.output));
     const int code = exit_code_of_command(examination);
