@@ -47,10 +47,13 @@ bool is_alike(const Finding& seen, const Finding& finding) {
          seen.severity >= std::min(finding.severity, Severity::kWarning);
 }
 
-std::vector<FindingCode> other_errors(const Verdict& verdict, const Finding& finding) {
+std::vector<FindingCode> other_errors(const Verdict& verdict, const Finding& finding,
+                                      bool ended_well) {
   std::vector<FindingCode> codes;
   for (const Finding& each : verdict.findings) {
-    const bool is_other = each.severity == Severity::kError && each.code != finding.code;
+    bool is_other = each.severity == Severity::kError && each.code != finding.code;
+    // Whatever a look showed on the way: what ended well did not hang.
+    if (ended_well && info(each.code).code.starts_with("DLP03")) is_other = false;
     if (is_other && std::ranges::count(codes, each.code) == 0) codes.push_back(each.code);
   }
   return codes;
@@ -294,7 +297,7 @@ AttemptAccount judge_attempt(const Run& attempt, const Recording& recording, con
   const Verdict verdict = probe.examine({.header = recording.header, .runs = {attempt}});
   account.has_failed_alike = std::ranges::any_of(
       verdict.findings, [&](const Finding& each) { return is_alike(each, finding); });
-  account.others = other_errors(verdict, finding);
+  account.others = other_errors(verdict, finding, is_exit_0(attempt));
   account.why_not = why_no_proof(attempt, account, run_of(finding, recording), finding);
   account.has_ended_well = !account.has_failed_alike && account.why_not.empty();
   return account;

@@ -289,7 +289,8 @@ std::vector<Record> filled_records() {
                               .workers = 3,
                               .forced = true,
                               .most_processes = 20,
-                              .most_depth = 3}},
+                              .most_depth = 3},
+               .attempt = Attempt{{Setting{SettingKind::kEnvironment, "OMP_NUM_THREADS", "1"}}}},
       RunBegin{},
       filled_process(),
       unreadable_process(),
@@ -391,7 +392,7 @@ std::vector<Record> filled_records() {
                  .workers = 2,
                  .prefetch_factor = 3},
       StartEvent{.process = {.pid = 43, .start_ticks = 5}},
-      RunEnd{.at = 40, .reason = RunEndReason::kTimeUp, .text = "--for 30s"}};
+      RunEnd{.at = 40, .reason = RunEndReason::kTimeUp, .text = "--for 30s", .wait_status = 256}};
 }
 
 }  // namespace dlprobe::testing
