@@ -16,21 +16,23 @@ struct LibraryAdvice {
   std::string_view command;
   /// Where that is said.
   std::string_view source;
+  /// The command is a variable of the environment, NAME=VALUE in front.
+  bool is_variable = false;
 };
 constexpr std::array<LibraryAdvice, 12> kAdvice = {{
     {"libopencv_", "Keep OpenCV from using threads", "cv2.setNumThreads(0)",
      "OpenCV: core/utility.hpp"},
     {"cv2.", "Keep OpenCV from using threads", "cv2.setNumThreads(0)", "OpenCV: core/utility.hpp"},
     {"omppool", "Let Numba use threads that survive a fork", "NUMBA_THREADING_LAYER=forksafe",
-     "Numba user manual: the threading layers"},
+     "Numba user manual: the threading layers", true},
     {"libgomp", "Use one OpenMP thread before the fork", "OMP_NUM_THREADS=1 python train.py",
-     "GCC bug 60035: libgomp does not survive fork"},
+     "GCC bug 60035: libgomp does not survive fork", true},
     {"libiomp", "Use one OpenMP thread before the fork", "OMP_NUM_THREADS=1 python train.py",
-     "pytorch issue 75147"},
+     "pytorch issue 75147", true},
     {"libtokenizers", "Keep tokenizers from using threads", "TOKENIZERS_PARALLELISM=false",
-     "huggingface/tokenizers: parallelism.rs"},
+     "huggingface/tokenizers: parallelism.rs", true},
     {"tokenizers", "Keep tokenizers from using threads", "TOKENIZERS_PARALLELISM=false",
-     "huggingface/tokenizers: parallelism.rs"},
+     "huggingface/tokenizers: parallelism.rs", true},
     {"polars", "polars keeps threads: use it under spawn or forkserver alone", "",
      "Polars user guide: multiprocessing"},
     {"_polars_runtime", "polars keeps threads: use it under spawn or forkserver alone", "",
@@ -38,10 +40,19 @@ constexpr std::array<LibraryAdvice, 12> kAdvice = {{
     {"libarrow", "Use one thread of Arrow in workers", "pyarrow.set_cpu_count(1)",
      "Arrow: cpp/src/arrow/util/thread_pool.h"},
     {"libgrpc", "Let gRPC take part in forks, or open channels after them",
-     "GRPC_ENABLE_FORK_SUPPORT=1", "gRPC: doc/fork_support.md"},
+     "GRPC_ENABLE_FORK_SUPPORT=1", "gRPC: doc/fork_support.md", true},
     {"cygrpc", "Let gRPC take part in forks, or open channels after them",
-     "GRPC_ENABLE_FORK_SUPPORT=1", "gRPC: doc/fork_support.md"},
+     "GRPC_ENABLE_FORK_SUPPORT=1", "gRPC: doc/fork_support.md", true},
 }};
+
+// "OMP_NUM_THREADS=1 python train.py" -> that variable.
+Setting variable_of(std::string_view command) {
+  const std::string_view assignment = command.substr(0, command.find(' '));
+  const size_t equals = assignment.find('=');
+  return {.kind = SettingKind::kEnvironment,
+          .name = std::string(assignment.substr(0, equals)),
+          .value = std::string(assignment.substr(equals + 1))};
+}
 
 }  // namespace
 
@@ -80,7 +91,8 @@ void add_remedy_of_clean_start(Finding& finding) {
        .commands = {"DataLoader(..., multiprocessing_context='forkserver')",
                     "DataLoader(..., multiprocessing_context='spawn')"},
        .applies_to = {"code"},
-       .verify = "dlprobe deadlock --pid PID"});
+       .verify = "dlprobe deadlock --pid PID",
+       .settings = {{SettingKind::kStartMethod, "", "spawn"}}});
 }
 
 bool add_remedy_for_library(Finding& finding, std::string_view file) {
@@ -94,6 +106,7 @@ bool add_remedy_for_library(Finding& finding, std::string_view file) {
                                            : std::vector<std::string>{std::string(advice->command)},
        .applies_to = {"code"},
        .verify = "dlprobe deadlock --pid PID"});
+  if (advice->is_variable) finding.remedies.back().settings = {variable_of(advice->command)};
   return true;
 }
 

@@ -17,7 +17,8 @@ void add_pool_remedies(Finding& finding, const ThreadFacts& thread) {
        .commands = {"def worker_init_fn(worker_id): torch.set_num_threads(1)",
                     "OMP_NUM_THREADS=1 python train.py"},
        .applies_to = {"code"},
-       .verify = "dlprobe deadlock --pid PID"});
+       .verify = "dlprobe deadlock --pid PID",
+       .settings = {{SettingKind::kEnvironment, "OMP_NUM_THREADS", "1"}}});
   add_remedies_for_fork(finding, thread);
 }
 

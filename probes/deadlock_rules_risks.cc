@@ -214,7 +214,8 @@ std::optional<Finding> two_runtimes(const DeadlockFacts& facts, int cpus) {
        .commands = {"OMP_NUM_THREADS=1 python train.py",
                     "threadpoolctl.threadpool_limits(limits=1)"},
        .applies_to = {"code"},
-       .verify = "dlprobe deadlock --pid PID"});
+       .verify = "dlprobe deadlock --pid PID",
+       .settings = {{SettingKind::kEnvironment, "OMP_NUM_THREADS", "1"}}});
   return finding;
 }
 

@@ -285,7 +285,8 @@ ExitCause crash_cause(const ExitFacts& facts, const Death& death) {
        .commands = {"DataLoader(..., worker_init_fn=<open it here>)",
                     "DataLoader(..., multiprocessing_context='spawn')"},
        .applies_to = {"code"},
-       .verify = "dlprobe run -- COMMAND"});
+       .verify = "dlprobe run -- COMMAND",
+       .settings = {{SettingKind::kStartMethod, "", "spawn"}}});
   return cause;
 }
 

@@ -351,6 +351,8 @@ void add_limit_remedies(Finding& finding, const FdFacts& facts, uint64_t limit,
          .applies_to = {"bare-host", "slurm"},
          .verify = "ulimit -Hn"});
   }
+  // Of a command that dlprobe starts, up to the hard limit.
+  finding.remedies.back().settings = {{SettingKind::kOpenFiles, "", number}};
 }
 
 void add_strategy_remedy(Finding& finding) {
@@ -360,7 +362,8 @@ void add_strategy_remedy(Finding& finding) {
            "then leaves files in /dev/shm)",
        .commands = {"torch.multiprocessing.set_sharing_strategy('file_system')"},
        .applies_to = {"code"},
-       .verify = "dlprobe fd -- COMMAND"});
+       .verify = "dlprobe fd -- COMMAND",
+       .settings = {{SettingKind::kSharingStrategy, "", "file_system"}}});
 }
 
 }  // namespace dlprobe

@@ -9,7 +9,8 @@ Remedy fewer_workers() {
   return {.title = "Fewer workers: each one has a copy",
           .commands = {"DataLoader(..., num_workers=2)"},
           .applies_to = {"code"},
-          .verify = "dlprobe memory -- COMMAND"};
+          .verify = "dlprobe memory -- COMMAND",
+          .settings = {{SettingKind::kNumWorkers, "", "2"}}};
 }
 
 Remedy end_with_each_epoch() {
@@ -86,11 +87,13 @@ std::vector<Remedy> remedies_for_backlog() {
            .commands = {"DataLoader(..., prefetch_factor=2)",
                         "multiprocessing.Queue(maxsize=8)  # not: Queue()"},
            .applies_to = {"code"},
-           .verify = "dlprobe memory --pid PID"},
+           .verify = "dlprobe memory --pid PID",
+           .settings = {{SettingKind::kPrefetchFactor, "", "2"}}},
           {.title = "Fewer workers: the training loop does not take what these make",
            .commands = {"DataLoader(..., num_workers=2)"},
            .applies_to = {"code"},
-           .verify = "dlprobe memory -- COMMAND"}};
+           .verify = "dlprobe memory -- COMMAND",
+           .settings = {{SettingKind::kNumWorkers, "", "2"}}}};
 }
 
 std::vector<Remedy> remedies_for_swap() {
@@ -98,7 +101,8 @@ std::vector<Remedy> remedies_for_swap() {
       {.title = "Let the job need less memory: fewer workers, smaller prefetch, smaller batches",
        .commands = {"DataLoader(..., num_workers=2, prefetch_factor=2)"},
        .applies_to = {"code"},
-       .verify = "dlprobe memory --pid PID"},
+       .verify = "dlprobe memory --pid PID",
+       .settings = {{SettingKind::kPrefetchFactor, "", "2"}, {SettingKind::kNumWorkers, "", "2"}}},
       {.title = "See who else uses the memory of this machine",
        .commands = {"ps -eo pid,rss,comm --sort=-rss | head"},
        .applies_to = {"bare-host"},

@@ -87,7 +87,9 @@ std::string size_option(uint64_t bytes) {
   return std::to_string((bytes + kMiB - 1) / kMiB) + "m";
 }
 
-std::vector<Remedy> remedies_for_size(const ShmFacts& facts, uint64_t size_bytes) {
+namespace {
+
+std::vector<Remedy> ways_to_size(const ShmFacts& facts, uint64_t size_bytes) {
   const std::string& container = facts.recording->header.host.container;
   if (container == "kubernetes") return {for_kubernetes(facts, size_bytes)};
   if (container == "docker" || container == "podman") {
@@ -100,6 +102,15 @@ std::vector<Remedy> remedies_for_size(const ShmFacts& facts, uint64_t size_bytes
             for_bare_host(facts, size_bytes)};
   }
   return {for_bare_host(facts, size_bytes)};
+}
+
+}  // namespace
+
+std::vector<Remedy> remedies_for_size(const ShmFacts& facts, uint64_t size_bytes) {
+  std::vector<Remedy> remedies = ways_to_size(facts, size_bytes);
+  for (Remedy& remedy : remedies)
+    remedy.settings = {{SettingKind::kShmSize, "", std::to_string(size_bytes)}};
+  return remedies;
 }
 
 Remedy remedy_for_inodes(const ShmFacts& facts, uint64_t inodes) {
@@ -135,6 +146,8 @@ std::vector<Remedy> remedies_in_code(const ShmFacts& facts, const ShmDemand& dem
                    " in flight: fewer workers, a smaller prefetch_factor";
     remedy.commands = {"DataLoader(..., num_workers=" + std::to_string(fitting) +
                        ", prefetch_factor=1)"};
+    remedy.settings = {{SettingKind::kPrefetchFactor, "", "1"},
+                       {SettingKind::kNumWorkers, "", std::to_string(fitting)}};
   } else {
     remedy.title =
         "Make the batch smaller: not three of " + format_bytes(demand.batch_bytes) + " fit";

@@ -49,6 +49,15 @@ std::string under(const Run& run, const StartEvent& event) {
   return event.method.empty() ? method_of(run) : event.method;
 }
 
+// Not where the script must run elsewhere (Windows, macOS), and not beside threads or CUDA.
+void add_fork_remedy(Finding& finding, std::string_view what) {
+  finding.remedies.push_back({.title = fmt::format("Where fork is possible, it needs no {}", what),
+                              .commands = {"DataLoader(..., multiprocessing_context=\"fork\")"},
+                              .applies_to = {"code"},
+                              .verify = "dlprobe run --start-method fork -- COMMAND",
+                              .settings = {{SettingKind::kStartMethod, "", "fork"}}});
+}
+
 std::optional<Finding> missing_guard(const Run& run) {
   const Events refused = refusals_of(run, StartRefusal::kBootstrapping);
   if (refused.empty()) return std::nullopt;
@@ -86,6 +95,7 @@ std::optional<Finding> missing_guard(const Run& run) {
          .applies_to = {"code"},
          .verify = "dlprobe spawn-recursion -- COMMAND"});
   }
+  add_fork_remedy(finding, "guard");
   return finding;
 }
 
@@ -142,6 +152,7 @@ std::optional<Finding> unpicklable(const Run& run) {
        .why_not = "pickling failed in the process that starts the worker; the worker was not "
                   "reached"});
   add_pickle_remedies(finding, first);
+  add_fork_remedy(finding, "pickling");
   return finding;
 }
 
@@ -206,7 +217,8 @@ std::optional<Finding> cuda_after_fork(const Run& run) {
   finding.remedies.push_back({.title = "Start workers by spawn or forkserver",
                               .commands = {"DataLoader(..., multiprocessing_context=\"spawn\")"},
                               .applies_to = {"code"},
-                              .verify = "dlprobe run --start-method spawn -- COMMAND"});
+                              .verify = "dlprobe run --start-method spawn -- COMMAND",
+                              .settings = {{SettingKind::kStartMethod, "", "spawn"}}});
   finding.remedies.push_back(
       {.title = "Or keep CUDA out of the dataset: move batches to the device in the training loop",
        .commands = {},
@@ -253,10 +265,7 @@ std::optional<Finding> not_importable(const Run& run) {
        .commands = {"from my_dataset import MyDataset"},
        .applies_to = {"code"},
        .verify = "dlprobe spawn-recursion -- COMMAND"});
-  finding.remedies.push_back({.title = "Where fork is possible, it needs no import",
-                              .commands = {"DataLoader(..., multiprocessing_context=\"fork\")"},
-                              .applies_to = {"code"},
-                              .verify = "dlprobe run --start-method fork -- COMMAND"});
+  add_fork_remedy(finding, "import");
   return finding;
 }
 

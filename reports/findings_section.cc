@@ -86,6 +86,45 @@ bool applies_here(const Remedy& remedy, std::string_view container) {
   });
 }
 
+Json settings_of(const std::vector<Setting>& settings) {
+  Json result = Json::array();
+  for (const Setting& setting : settings) {
+    Json entry = {{"kind", to_string(setting.kind)}, {"value", json_text(setting.value)}};
+    if (!setting.name.empty()) entry["name"] = json_text(setting.name);
+    result.push_back(std::move(entry));
+  }
+  return result;
+}
+
+Json attempts_of(const std::vector<AttemptAccount>& accounts) {
+  Json result = Json::array();
+  for (const AttemptAccount& account : accounts) {
+    Json entry = {{"failed_alike", account.has_failed_alike}, {"ended", json_text(account.ended)}};
+    if (account.seconds) put_number(entry, "duration_s", *account.seconds);
+    entry["other_errors"] = Json::array();
+    for (const FindingCode code : account.others)
+      entry["other_errors"].push_back(info(code).code);
+    if (!account.why_not.empty()) entry["no_proof_because"] = json_text(account.why_not);
+    result.push_back(std::move(entry));
+  }
+  return result;
+}
+
+Json remedy_entry(const Remedy& remedy) {
+  Json entry = {{"title", json_text(remedy.title)},
+                {"commands", json_texts(remedy.commands)},
+                {"applies_to", json_texts(remedy.applies_to)},
+                {"verify", json_text(remedy.verify)}};
+  if (!remedy.settings.empty()) entry["settings"] = settings_of(remedy.settings);
+  if (const auto& confirmation = remedy.confirmation) {
+    entry["confirmed"] = {{"outcome", to_string(confirmation->outcome)},
+                          {"text", json_text(confirmation->text)},
+                          {"with_it", attempts_of(confirmation->with_it)},
+                          {"without", attempts_of(confirmation->without)}};
+  }
+  return entry;
+}
+
 // What fits the place where the subject runs comes first.
 Json remediation_of(const Finding& finding, std::string_view container) {
   std::vector<Remedy> remedies = finding.remedies;
@@ -93,10 +132,7 @@ Json remediation_of(const Finding& finding, std::string_view container) {
       remedies, [&](const Remedy& remedy) { return applies_here(remedy, container); });
   Json result = Json::array();
   for (const Remedy& remedy : remedies) {
-    result.push_back({{"title", json_text(remedy.title)},
-                      {"commands", json_texts(remedy.commands)},
-                      {"applies_to", json_texts(remedy.applies_to)},
-                      {"verify", json_text(remedy.verify)}});
+    result.push_back(remedy_entry(remedy));
   }
   return result;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -79,7 +80,16 @@ void write_alternatives(TextPage& page, const Json& finding) {
   }
 }
 
+// Remedies that set the same were tried at once.
+void write_confirmation(TextPage& page, const Json& remedy, std::set<std::string>& told) {
+  const Json& confirmed = object_at(remedy, "confirmed");
+  const std::string text = text_at(confirmed, "text");
+  if (text.empty() || !told.insert(text).second) return;
+  page.paragraph("               ", text);
+}
+
 void write_remedies(TextPage& page, const Json& finding) {
+  std::set<std::string> told;
   std::string_view lead = "  To do      ";
   for (const Json& remedy : items_at(finding, "remediation")) {
     std::string places;
@@ -93,6 +103,7 @@ void write_remedies(TextPage& page, const Json& finding) {
     }
     const std::string verify = text_at(remedy, "verify");
     if (!verify.empty()) page.paragraph("               then check with: ", verify);
+    write_confirmation(page, remedy, told);
   }
 }
 

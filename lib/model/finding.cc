@@ -30,6 +30,12 @@ constexpr NameTable<Confidence, 3> kConfidences = {{
     {Confidence::kCertain, "certain"},
 }};
 
+constexpr NameTable<RemedyOutcome, 3> kOutcomes = {{
+    {RemedyOutcome::kConfirmed, "confirmed"},
+    {RemedyOutcome::kNotHelped, "not-helped"},
+    {RemedyOutcome::kInconclusive, "inconclusive"},
+}};
+
 bool equal_ignoring_case(std::string_view a, std::string_view b) {
   return a.size() == b.size() && strncasecmp(a.data(), b.data(), a.size()) == 0;
 }
@@ -38,6 +44,9 @@ bool equal_ignoring_case(std::string_view a, std::string_view b) {
 
 std::string_view to_string(Severity severity) {
   return name_of(kSeverities, severity);
+}
+std::string_view to_string(RemedyOutcome outcome) {
+  return name_of(kOutcomes, outcome);
 }
 std::string_view to_string(Confidence confidence) {
   return name_of(kConfidences, confidence);

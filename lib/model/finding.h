@@ -10,6 +10,7 @@
 
 #include "lib/model/ids.h"
 #include "lib/model/recording.h"
+#include "lib/model/setting.h"
 #include "lib/model/wait_graph.h"
 
 namespace dlprobe {
@@ -59,12 +60,43 @@ struct Alternative {
   bool operator==(const Alternative&) const = default;
 };
 
+/// What came of a remedy that was tried.
+enum class RemedyOutcome {
+  kConfirmed,     ///< the failure was there without it, each time, and is gone with it
+  kNotHelped,     ///< the same failure came with it
+  kInconclusive,  ///< neither is proven; the text says why
+};
+std::string_view to_string(RemedyOutcome outcome);  ///< "confirmed", "not-helped", "inconclusive"
+
+/// One run of the command in the trial of a remedy.
+struct AttemptAccount {
+  bool has_failed_alike = false;    ///< the finding that it is about was seen
+  bool has_ended_well = false;      ///< that was not seen, and it came at least as far
+  std::string ended;                ///< "exit code 0", "it still ran", "it was not started: ..."
+  std::optional<double> seconds;    ///< nothing: not started, or it is not known when it ended
+  std::vector<FindingCode> others;  ///< what else was found, of severity error
+  std::string why_not;              ///< it proves nothing, because of this; empty: it proves one
+  bool operator==(const AttemptAccount&) const = default;
+};
+
+/// The account of a remedy that was tried.
+struct Confirmation {
+  RemedyOutcome outcome = RemedyOutcome::kInconclusive;
+  std::string text;  ///< one sentence
+  std::vector<AttemptAccount> with_it;
+  std::vector<AttemptAccount> without;  ///< the first run, and each one that was made as it was
+  bool operator==(const Confirmation&) const = default;
+};
+
 /// One way to mend it.
 struct Remedy {
   std::string title;
   std::vector<std::string> commands;
   std::vector<std::string> applies_to;  ///< "bare-host", "docker", "kubernetes", "slurm", "code"
   std::string verify;                   ///< a command that shows whether it helped
+  /// The same, where dlprobe can set all of it from outside for a command that it starts.
+  std::vector<Setting> settings;
+  std::optional<Confirmation> confirmation;  ///< it was tried
   bool operator==(const Remedy&) const = default;
 };
 

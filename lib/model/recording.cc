@@ -313,9 +313,12 @@ RecordingBuilder::RecordingBuilder(RecordingHeader header) {
 }
 
 Run* RecordingBuilder::run_of(const Record& record) {
-  if (std::holds_alternative<RunBegin>(record)) recording_.runs.emplace_back();
+  const auto* begin = std::get_if<RunBegin>(&record);
+  if (begin != nullptr) is_attempt_ = begin->attempt.has_value();
+  std::vector<Run>& runs = is_attempt_ ? recording_.attempts : recording_.runs;
+  if (begin != nullptr) runs.emplace_back();
   // A record before the first RunBegin belongs nowhere.
-  return recording_.runs.empty() ? nullptr : &recording_.runs.back();
+  return runs.empty() ? nullptr : &runs.back();
 }
 
 void RecordingBuilder::add(Record record) {

@@ -13,6 +13,7 @@
 #include "lib/model/process.h"
 #include "lib/model/sample.h"
 #include "lib/model/script_facts.h"
+#include "lib/model/setting.h"
 #include "lib/model/shm.h"
 #include "lib/model/snapshot.h"
 #include "lib/model/start_event.h"
@@ -72,6 +73,8 @@ struct RunBegin {
   bool looks_when_quiet = false;     ///< snapshots are taken only while the loader does not move
   std::optional<Limit> open_files_limit;  ///< of what dlprobe starts
   std::optional<Trial> trial;             ///< of a command that is tried under a start method
+  /// A remedy is tried (`--confirm`): such a run is one of Recording::attempts.
+  std::optional<Attempt> attempt;
   bool operator==(const RunBegin&) const = default;
 };
 
@@ -149,6 +152,8 @@ struct RunEnd {
   BootNs at = 0;
   RunEndReason reason = RunEndReason::kSubjectEnded;
   std::string text;  ///< why, for a person, where `reason` does not say it all
+  /// Of the process that dlprobe started, as wait(2) encodes it; nothing if it had not ended.
+  std::optional<int32_t> wait_status;
   bool operator==(const RunEnd&) const = default;
 };
 
@@ -190,6 +195,8 @@ struct Run {
 struct Recording {
   RecordingHeader header;
   std::vector<Run> runs;
+  /// The same command once more, with what a remedy changes. What is examined is `runs` alone.
+  std::vector<Run> attempts;
   bool truncated = false;        ///< the file ended inside a record or without RunEnd
   uint64_t thinned_records = 0;  ///< how many were dropped to keep memory bounded
   BootNs thinned_at = 0;         ///< when that was last looked at
@@ -214,12 +221,17 @@ class RecordingBuilder {
   void mark_thinned(uint64_t thinned_records, BootNs thinned_at);
   void mark_truncated() { recording_.truncated = true; }
   const Recording& recording() const { return recording_; }
+  /// The run that was begun last, an attempt or not. There must be one.
+  const Run& current() const {
+    return is_attempt_ ? recording_.attempts.back() : recording_.runs.back();
+  }
   Recording take() && { return std::move(recording_); }
 
  private:
   Run* run_of(const Record& record);
   void thin(Run& run, BootNs now);
   Recording recording_;
+  bool is_attempt_ = false;  ///< the run that was begun last
 };
 
 }  // namespace dlprobe

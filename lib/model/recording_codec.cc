@@ -137,6 +137,18 @@ void fields(A& a, Is<Trial> auto& v) {
 }
 
 template <class A>
+void fields(A& a, Is<Setting> auto& v) {
+  a("kind", v.kind);
+  a("name", v.name);
+  a("value", v.value);
+}
+
+template <class A>
+void fields(A& a, Is<Attempt> auto& v) {
+  a("settings", v.settings);
+}
+
+template <class A>
 void fields(A& a, Is<RunBegin> auto& v) {
   a.time("at", v.at);
   a("subject", v.subject);
@@ -148,6 +160,7 @@ void fields(A& a, Is<RunBegin> auto& v) {
   a("looks_when_quiet", v.looks_when_quiet);
   a("nofile", v.open_files_limit);
   a("trial", v.trial);
+  a("attempt", v.attempt);
 }
 
 template <class A>
@@ -693,6 +706,7 @@ void fields(A& a, Is<RunEnd> auto& v) {
   a.time("at", v.at);
   a("reason", v.reason);
   a("text", v.text);
+  a("status", v.wait_status);
 }
 
 // The name that a record of that type goes by in the file.
@@ -966,6 +980,10 @@ bool decode_enum(std::string_view name, StartEventKind& out) {
 }
 bool decode_enum(std::string_view name, ScriptFactKind& out) {
   out = script_fact_kind_from_string(name);
+  return true;
+}
+bool decode_enum(std::string_view name, SettingKind& out) {
+  out = setting_kind_from_string(name);
   return true;
 }
 bool decode_enum(std::string_view name, StartRefusal& out) {
@@ -1260,6 +1278,31 @@ struct RecordWriter {
   }
 };
 
+void write_run(RecordWriter& writer, const Run& run) {
+  writer(run.begin);
+  writer(run.processes);
+  writer(run.exits);
+  writer(run.mounts);
+  writer(run.samples);
+  writer(run.shm_use);
+  writer(run.ledgers);
+  writer(run.loader);
+  writer(run.batches);
+  writer(run.done);
+  writer(run.events);
+  writer(run.gaps);
+  writer(run.snapshots);
+  writer(run.signals);
+  writer(run.kernel_log);
+  writer(run.oom_counters);
+  writer(run.fd_looks);
+  writer(run.start_events);
+  writer(run.script);
+  writer(run.tune_request);
+  writer(run.speed);
+  writer(run.end);
+}
+
 }  // namespace
 
 std::string encode_header(const RecordingHeader& header) {
@@ -1268,30 +1311,10 @@ std::string encode_header(const RecordingHeader& header) {
 
 std::string encode_recording(const Recording& recording) {
   RecordWriter writer;
-  for (const Run& run : recording.runs) {
-    writer(run.begin);
-    writer(run.processes);
-    writer(run.exits);
-    writer(run.mounts);
-    writer(run.samples);
-    writer(run.shm_use);
-    writer(run.ledgers);
-    writer(run.loader);
-    writer(run.batches);
-    writer(run.done);
-    writer(run.events);
-    writer(run.gaps);
-    writer(run.snapshots);
-    writer(run.signals);
-    writer(run.kernel_log);
-    writer(run.oom_counters);
-    writer(run.fd_looks);
-    writer(run.start_events);
-    writer(run.script);
-    writer(run.tune_request);
-    writer(run.speed);
-    writer(run.end);
-  }
+  for (const Run& run : recording.runs)
+    write_run(writer, run);
+  for (const Run& run : recording.attempts)
+    write_run(writer, run);
   Item header = encode(recording.header);
   header[kKeptKey] = encode(KeptRecords{.count = writer.count,
                                         .thinned_records = recording.thinned_records,
@@ -1323,6 +1346,7 @@ Expected<Recording> decode_recording(std::string_view bytes) {
       return damaged(offset, "a record makes no sense");
     }
   }
+  // A remedy that was not tried to its end takes nothing from what was examined.
   const std::vector<Run>& runs = target.builder.recording().runs;
   if (frames.is_cut() || runs.empty() || !runs.back().end) {
     target.builder.mark_truncated();

@@ -54,7 +54,9 @@ struct StartEvent {
   StartRefusal cause = StartRefusal::kNone;
   std::string message;  ///< the exception's type and text, secrets masked
   std::string path;     ///< of kUnpicklable: "dataset.transform.transforms[2].fn"
-  std::string type;     ///< of kUnpicklable: "function", "_thread.lock"; of kInterpreter: "3.11.2"
+  /// Of kUnpicklable: "function", "_thread.lock"; of kInterpreter: "3.11.2"; of kLoaderMade:
+  /// torch's sharing strategy at that time.
+  std::string type;
   /// The user's own line that did it: the innermost frame outside of the standard library and
   /// site-packages. Empty: there is none.
   std::string file;

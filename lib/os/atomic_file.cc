@@ -54,6 +54,12 @@ Status write_special(const std::string& path, std::string_view text) {
 
 }  // namespace
 
+Expected<UniqueFd> open_null_device() {
+  UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  if (null.get() < 0) return os_failure("open /dev/null");
+  return null;
+}
+
 Status write_all(int fd, std::string_view bytes, const std::string& what) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(fd, bytes.data(), bytes.size());

@@ -46,6 +46,9 @@ Expected<std::string> read_whole_file(const std::string& path, uint64_t limit);
 /// written to, and the path is not a folder. Changes nothing.
 Status check_writable(const std::string& path);
 
+/// /dev/null, for reading and writing.
+Expected<UniqueFd> open_null_device();
+
 /// write(2) until all is written. EPIPE is an error like any other (SIGPIPE is the caller's
 /// matter).
 Status write_all(int fd, std::string_view bytes, const std::string& what);

@@ -92,6 +92,14 @@ Status set_open_files(const rlimit& limit) {
   return {};
 }
 
+Status set_soft_open_files(const std::optional<uint64_t>& files) {
+  if (!files) return {};
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return os_failure("getrlimit");
+  limit.rlim_cur = *files;
+  return set_open_files(limit);
+}
+
 void wait_for_parent(const Launch& launch) {
   if (launch.go_fd < 0) return;
   tell(launch.report_fd, {.kind = LaunchNews::Kind::kWaits});
@@ -127,6 +135,7 @@ void wait_for_parent(const Launch& launch) {
   if (const auto& files = launch.limits.open_files) {
     require(set_open_files({.rlim_cur = *files, .rlim_max = *files}), report);
   }
+  require(set_soft_open_files(launch.limits.soft_open_files), report);
   ::execvp(launch.argv.front(), launch.argv.data());
   give_up(report);
 }

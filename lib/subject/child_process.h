@@ -19,7 +19,8 @@ namespace dlprobe {
 struct ChildLimits {
   int cgroup_procs = -1;               ///< of the cgroup it joins: cgroup.procs, open for writing
   std::optional<uint64_t> open_files;  ///< RLIMIT_NOFILE, soft and hard
-  std::optional<uint64_t> shm_bytes;   ///< a tmpfs of its own of that size on /dev/shm
+  std::optional<uint64_t> soft_open_files;  ///< RLIMIT_NOFILE, soft alone; after open_files
+  std::optional<uint64_t> shm_bytes;        ///< a tmpfs of its own of that size on /dev/shm
 };
 
 /// What to start and how.

@@ -15,6 +15,21 @@ constexpr uint64_t kLeastShm = 4096;  // a page
 // The standard streams, and one with which the loader of programs opens libraries.
 constexpr uint64_t kLeastOpenFiles = 4;
 
+uint64_t own_hard_limit() {
+  const std::optional<Limit> own = open_files_limit_of_children();
+  return own ? own->hard.value_or(UINT64_MAX) : UINT64_MAX;
+}
+
+Status check_soft_limit(const LaunchLimits& limits) {
+  if (!limits.soft_open_files) return {};
+  const uint64_t hard = limits.open_files.value_or(own_hard_limit());
+  if (*limits.soft_open_files <= hard) return {};
+  return failure(ErrorCode::kInvalid,
+                 fmt::format("a soft limit of {} open files is above the hard limit of {}{}",
+                             *limits.soft_open_files, hard,
+                             limits.open_files ? " (--limit-fds)" : " (ulimit -Hn)"));
+}
+
 }  // namespace
 
 Status check_launch_limits(const LaunchLimits& limits) {
@@ -27,14 +42,14 @@ Status check_launch_limits(const LaunchLimits& limits) {
     return failure(ErrorCode::kInvalid, fmt::format("--shm-size {} is less than a page",
                                                     format_bytes(*limits.shm_bytes)));
   }
+  DLP_CHECK(check_soft_limit(limits));
   if (!limits.open_files) return {};
   if (*limits.open_files < kLeastOpenFiles) {
     return failure(ErrorCode::kInvalid,
                    fmt::format("--limit-fds {} is too little to start anything: give {} or more",
                                *limits.open_files, kLeastOpenFiles));
   }
-  const std::optional<Limit> own = open_files_limit_of_children();
-  const uint64_t hard = own ? own->hard.value_or(UINT64_MAX) : UINT64_MAX;
+  const uint64_t hard = own_hard_limit();
   if (*limits.open_files > hard) {
     return failure(
         ErrorCode::kInvalid,
@@ -62,6 +77,7 @@ Expected<LaunchScope> LaunchScope::prepare(const Machine& machine, const LaunchL
 ChildLimits LaunchScope::child_limits() const {
   return {.cgroup_procs = group_ ? group_->procs_fd() : -1,
           .open_files = limits_.open_files,
+          .soft_open_files = limits_.soft_open_files,
           .shm_bytes = limits_.shm_bytes};
 }
 
@@ -72,6 +88,8 @@ std::string LaunchScope::description() const {
     add(fmt::format("memory {} (cgroup {})", format_bytes(*limits_.memory_bytes), group_->path()));
   }
   if (limits_.open_files) add(counted(*limits_.open_files, "open file"));
+  if (limits_.soft_open_files)
+    add(fmt::format("a soft limit of {}", counted(*limits_.soft_open_files, "open file")));
   if (limits_.shm_bytes) add("a /dev/shm of its own of " + format_bytes(*limits_.shm_bytes));
   return text;
 }

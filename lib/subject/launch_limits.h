@@ -18,8 +18,10 @@ struct LaunchLimits {
   std::optional<uint64_t> memory_bytes;  ///< of all its processes: a cgroup of its own
   std::optional<uint64_t> open_files;    ///< RLIMIT_NOFILE, soft and hard
   std::optional<uint64_t> shm_bytes;     ///< of a /dev/shm of its own
+  /// RLIMIT_NOFILE, soft alone: up to the hard limit that it has otherwise.
+  std::optional<uint64_t> soft_open_files;
 
-  bool any() const { return memory_bytes || open_files || shm_bytes; }
+  bool any() const { return memory_bytes || open_files || shm_bytes || soft_open_files; }
 };
 
 /// kInvalid, with the option's name in front, for what makes no sense wherever it is tried: nothing

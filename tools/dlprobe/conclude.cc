@@ -2,6 +2,7 @@
 
 #include <cerrno>
 
+#include "probes/confirm.h"
 #include "reports/report.h"
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/exit_status.h"
@@ -15,7 +16,8 @@ int complain_and_return(const Error& error, int exit_status) {
 
 int conclude(const Recording& recording, const Probe& probe, const std::vector<Output>& outputs,
              const OutputOptions& options) {
-  const Json report = make_report(recording, probe.examine(recording), report_context(options));
+  const Verdict verdict = with_confirmations(probe.examine(recording), recording, probe);
+  const Json report = make_report(recording, verdict, report_context(options));
   const int exit_code = exit_code_of(report);
   const Status written = write_outputs(outputs, options, report);
   if (written) return exit_code;

@@ -11,16 +11,20 @@
 #include <array>
 #include <csignal>
 #include <cstdlib>
+#include <iterator>
 
 #include "lib/base/secrets.h"
 #include "lib/base/units.h"
 #include "lib/collect/tracked_process.h"
+#include "lib/os/atomic_file.h"
 #include "lib/os/host_facts.h"
 #include "lib/subject/child_process.h"
 #include "lib/subject/reference_loader.h"
 #include "probes/spawn_facts.h"
 #include "tools/dlprobe/command.h"
+#include "tools/dlprobe/confirm.h"
 #include "tools/dlprobe/exit_status.h"
+#include "tools/dlprobe/kill_descendants.h"
 #include "tools/dlprobe/preflight.h"
 #include "tools/dlprobe/recorder.h"
 #include "tools/dlprobe/target.h"
@@ -57,18 +61,28 @@ bool plays_another_job(const LoaderPlan& plan) {
   return plan.fault.starts_with(info(FindingCode::kShmHeldByAnotherJob).name);
 }
 
+// What is left of a command whose watch is over, and whatever it started since.
+void end_descendants(const Machine& machine) {
+  constexpr BootNs kPatience = 3 * kSecond;
+  const BootNs until = machine.clock->now() + kPatience;
+  kill_descendants(machine);
+  while (has_children() && machine.clock->now() < until) {
+    while (const auto ended = next_ended_child())
+      reap(*ended);
+    ::usleep(1000);
+  }
+}
+
 class Examiner {
  public:
-  Examiner(const ExamineRequest& request, Machine machine)
-      : request_(request), machine_(std::move(machine)), progress_(request.show_progress) {}
+  Examiner(const ExamineRequest& request, const Machine& machine, Recorder& recorder)
+      : request_(request),
+        machine_(machine),
+        progress_(request.show_progress),
+        recorder_(&recorder) {}
 
+  /// All but the recording, which is the recorder's.
   Examination run() {
-    auto recorder = Recorder::open(header(), request_.record_path);
-    if (!recorder) {
-      refuse(recorder.error(), kExitUsage);
-      return std::move(result_);
-    }
-    recorder_ = std::move(*recorder);
     switch (request_.subject) {
       case SubjectKind::kReferenceLoader:
         run_reference_loader();
@@ -81,9 +95,6 @@ class Examiner {
         break;
     }
     progress_.clear();
-    // Not every examination prints a report.
-    if (!recorder_->ended_early().empty()) complain(recorder_->ended_early());
-    result_.recording = recorder_->recording();
     return std::move(result_);
   }
 
@@ -91,10 +102,6 @@ class Examiner {
   void refuse(Error error, int exit_code) {
     result_.refusal = std::move(error);
     result_.refusal_exit = exit_code;
-  }
-
-  RecordingHeader header() const {
-    return recording_header(machine_, *request_.probe, request_.arguments, request_.interval);
   }
 
   std::optional<BootNs> deadline(std::optional<std::chrono::nanoseconds> span) const {
@@ -105,6 +112,7 @@ class Examiner {
   void begin_run(RunBegin begin) {
     begin.at = machine_.clock->now();
     begin.subject = request_.subject;
+    begin.attempt = request_.attempt;
     if (begin.subject != SubjectKind::kPid) begin.open_files_limit = open_files_limit();
     recorder_->add(std::move(begin));
   }
@@ -112,7 +120,9 @@ class Examiner {
   // That of what dlprobe starts.
   std::optional<Limit> open_files_limit() const {
     const auto& asked = request_.limits.open_files;
-    return asked ? Limit{.soft = asked, .hard = asked} : open_files_limit_of_children();
+    auto limit = asked ? Limit{.soft = asked, .hard = asked} : open_files_limit_of_children();
+    if (limit && request_.limits.soft_open_files) limit->soft = request_.limits.soft_open_files;
+    return limit;
   }
 
   WatchResult watch_target(WatchTarget target) {
@@ -157,6 +167,9 @@ class Examiner {
     if (!scope) return;
     ChildSpec spec{.argv = request_.command, .limits = scope->child_limits()};
     if (!prepare_shim(spec, trial)) return;
+    std::ranges::copy(request_.environment, std::back_inserter(spec.environment));
+    UniqueFd null;
+    if (!set_apart(spec, null)) return;
     auto log = GrowingFile::behind(STDERR_FILENO);
     // The command may be gone before the first sample.
     look_at_its_shm(spec);
@@ -167,13 +180,15 @@ class Examiner {
     WatchTarget target{.root = *root,
                        .child = child->pid(),
                        .log = log ? std::optional<LogWatch>(std::move(*log)) : std::nullopt,
-                       .deadline = deadline(request_.watch_for),
-                       .now_and_then = [this] { tell_early(); }};
+                       .deadline = deadline(request_.watch_for)};
+    if (!request_.attempt) target.now_and_then = [this] { tell_early(); };
     if (shim_) {
       target.each_round = [this] { read_shim(); };
       target.wakes_round = shim_->descriptor();
     }
     if (request_.command_watch) watch_to_its_end(*request_.command_watch, target);
+    if (ends_its_command() && !request_.command_watch && request_.probe->needs_snapshots)
+      target.standstill = end_where_stuck();
     std::optional<Precedence> precedence;
     if (trial) {
       // Its own time is up sooner than that of a job which is watched.
@@ -187,13 +202,47 @@ class Examiner {
     result_.wait_status = watched.child_wait_status;
     result_.left = watched.left;
     interrupted_ = watched.interrupted;
-    if (watched.end.reason == RunEndReason::kTimeUp) {
+    if (ends_its_command()) {
+      end_what_goes_on(watched);
+    } else if (watched.end.reason == RunEndReason::kTimeUp) {
       fmt::print(stderr, "dlprobe: the command (pid {}) goes on, no longer watched\n",
                  child->pid());
     }
     close_limits(*scope);
-    if (!trial) say_whether_overrides_took_effect();
+    if (!trial && !request_.attempt) say_whether_overrides_took_effect();
     shim_.reset();
+  }
+
+  // One that is to be run again must not run beside itself.
+  bool ends_its_command() const { return request_.confirm > 0 || request_.attempt; }
+
+  void end_what_goes_on(const WatchResult& watched) {
+    const bool leaves_some = request_.attempt && !watched.left.empty();
+    if (watched.end.reason == RunEndReason::kTimeUp || leaves_some) end_descendants(machine_);
+  }
+
+  // What a command prints is for whoever reads it, once. Errors are worth seeing.
+  bool set_apart(ChildSpec& spec, UniqueFd& null) {
+    if (!request_.attempt) return true;
+    // Those of the run before are not this one's.
+    while (const auto ended = next_ended_child())
+      reap(*ended);
+    auto opened = open_null_device();
+    if (!opened) {
+      refuse(opened.error(), kExitIncomplete);
+      return false;
+    }
+    null = std::move(*opened);
+    spec.descriptors = {{null.get(), STDIN_FILENO}, {null.get(), STDOUT_FILENO}};
+    return true;
+  }
+
+  // Nobody else would end it, and it is to be run again.
+  StandstillPolicy end_where_stuck() {
+    return {.quiet_after = 2 * kSecond,
+            .judge_after = 5 * kSecond,
+            .is_stuck = [this] { return is_stuck(); },
+            .end_tree = true};
   }
 
   // While a tree may multiply, dlprobe must get its turn among many. Without the right to, it does
@@ -219,7 +268,7 @@ class Examiner {
   }
 
   std::optional<std::string> why_break_off(const Trial& trial, size_t living) {
-    const Run& run = recorder_->recording().runs.back();
+    const Run& run = recorder_->current_run();
     const auto tell = [&](std::string_view kind, std::string text) {
       recorder_->add(Event{
           .at = machine_.clock->now(), .kind = std::string(kind), .text = text, .process = {}});
@@ -286,7 +335,7 @@ class Examiner {
 
   // A command may be no Python at all, or start its interpreters with an environment of their own.
   void say_whether_overrides_took_effect() const {
-    if (!shim_ || !recorder_->recording().runs.back().start_events.empty()) return;
+    if (!shim_ || !recorder_->current_run().start_events.empty()) return;
     complain(
         "no Python interpreter of the command (3.6 or later) took what was to be overridden: it "
         "ran "
@@ -397,7 +446,7 @@ class Examiner {
   // Of the last run.
   bool has_finding(const Probe& probe, Severity least) const {
     const Recording last = {.header = recorder_->recording().header,
-                            .runs = {recorder_->recording().runs.back()}};
+                            .runs = {recorder_->current_run()}};
     const Verdict verdict = probe.examine(last);
     return std::ranges::any_of(
         verdict.findings, [least](const Finding& finding) { return finding.severity >= least; });
@@ -442,7 +491,7 @@ class Examiner {
     close_limits(*scope);
     interrupted_ = watched.interrupted;
     const bool refused_its_options = watched.child_wait_status &&
-                                     !recorder_->recording().runs.back().loader &&
+                                     !recorder_->current_run().loader &&
                                      WIFEXITED(*watched.child_wait_status) &&
                                      WEXITSTATUS(*watched.child_wait_status) == kExitUsage;
     if (refused_its_options) {
@@ -454,10 +503,10 @@ class Examiner {
   }
 
   const ExamineRequest& request_;
-  Machine machine_;
+  const Machine& machine_;
   SignalFd signals_;
   ProgressLine progress_;
-  std::unique_ptr<Recorder> recorder_;
+  Recorder* recorder_;
   std::optional<PythonShim> shim_;  ///< of the command that runs
   Examination result_;
   bool interrupted_ = false;
@@ -513,7 +562,27 @@ Examination examine(const ExamineRequest& request) {
     return {
         .recording = {}, .refusal = std::move(machine).error(), .refusal_exit = kExitIncomplete};
   }
-  return Examiner(request, std::move(*machine)).run();
+  auto recorder = Recorder::open(
+      recording_header(*machine, *request.probe, request.arguments, request.interval),
+      request.record_path);
+  if (!recorder) {
+    return {.recording = {}, .refusal = std::move(recorder).error(), .refusal_exit = kExitUsage};
+  }
+  Examination result;
+  {
+    // A signal that comes between two runs waits for the second.
+    const SignalFd signals;
+    result = Examiner(request, *machine, **recorder).run();
+    const auto again = [&](const ExamineRequest& attempt) {
+      return Examiner(attempt, *machine, **recorder).run().refusal;
+    };
+    if (request.confirm > 0 && !result.refusal)
+      confirm_remedies(request, *machine->clock, **recorder, again);
+  }
+  // Not every examination prints a report.
+  if (!(*recorder)->ended_early().empty()) complain((*recorder)->ended_early());
+  result.recording = (*recorder)->recording();
+  return result;
 }
 
 }  // namespace dlprobe

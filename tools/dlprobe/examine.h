@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lib/base/error.h"
@@ -46,7 +47,10 @@ struct ExamineRequest {
   std::vector<Trial> trials;                  ///< of SubjectKind::kCommand: one run each, contained
   /// Of the reference loader: each run is contained so, under the start method of its plan.
   std::optional<Trial> loader_trial;
-  std::string record_path;  ///< empty: keep no file
+  std::vector<std::pair<std::string, std::string>> environment;  ///< of a command, added to its own
+  int confirm = 0;                 ///< of a command: so often each remedy that can be set is tried
+  std::optional<Attempt> attempt;  ///< of a command: it is such a try
+  std::string record_path;         ///< empty: keep no file
   bool show_progress = false;
 };
 
@@ -77,7 +81,8 @@ std::string own_executable();
 /// How long a live process is watched unless the user says otherwise.
 std::chrono::nanoseconds default_watch_of_pid(const Probe& probe);
 
-/// Carries out the request: starts or finds the subject, watches it, ends what it started.
+/// Carries out the request: starts or finds the subject, watches it, ends what it started. Then
+/// tries remedies, where that is asked for; the recording has it all.
 Examination examine(const ExamineRequest& request);
 
 }  // namespace dlprobe

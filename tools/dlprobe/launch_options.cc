@@ -5,6 +5,7 @@
 
 #include "lib/base/parse.h"
 #include "lib/base/units.h"
+#include "tools/dlprobe/loader_options.h"
 
 namespace dlprobe {
 namespace {
@@ -57,6 +58,28 @@ Status put_launch_options(const LaunchOptions& options, ExamineRequest& request)
   }
   DLP_CHECK(check_launch_limits(limits));
   request.limits = limits;
+  return {};
+}
+
+void add_confirm_option(CLI::App& command, int& times, const std::string& group) {
+  constexpr int kMost = 50;
+  command
+      .add_flag("--confirm{1}", times,
+                "run the command again with what the remedies of the first finding set, each N "
+                "times (default 1), and say whether the failure is gone")
+      ->check(whole_number(1, kMost))
+      ->type_name("N")
+      ->group(group);
+}
+
+Status put_confirm_option(int times, ExamineRequest& request) {
+  if (times == 0) return {};
+  if (request.subject != SubjectKind::kCommand) {
+    return failure(ErrorCode::kInvalid,
+                   "--confirm runs a command again, so it needs one behind --: it cannot run a "
+                   "live process again, and the reference loader makes its own faults");
+  }
+  request.confirm = times;
   return {};
 }
 

@@ -28,6 +28,8 @@ class Recorder : public RecordSink {
 
   void add(Record record) override;
   const Recording& recording() const { return builder_.recording(); }
+  /// The run that was begun last, an attempt or not. There must be one.
+  const Run& current_run() const { return builder_.current(); }
   /// Why the file does not hold all of it, in one line; empty: it does, or there is none.
   const std::string& ended_early() const { return ended_early_; }
 

@@ -65,6 +65,7 @@ class Watch {
         target_.snapshots == SnapshotTimes::kAlways && !ending_since_ && !is_fresh;
     if (wants_last && collector_.alive()) collector_.take_snapshot();
     result_.end.at = now();
+    result_.end.wait_status = result_.child_wait_status;
     result_.left = collector_.living();
     sink_.add(result_.end);
     return std::move(result_);

@@ -456,6 +456,12 @@ def _hook_torch_multiprocessing(module):
         module.set_sharing_strategy(strategy)
 
 
+def _sharing_strategy():
+    module = sys.modules.get("torch.multiprocessing")
+    get = getattr(module, "get_sharing_strategy", None)
+    return get() if get is not None else None
+
+
 def _hook_torch_cuda(module):
     original = module._lazy_init
 
@@ -502,7 +508,7 @@ def _hook_data_loader(module):
             except TypeError:
                 pass  # the program's own error comes from DataLoader itself
         original(self, *positional, **keywords)
-        tell("loader-made", workers=self.num_workers, prefetch_factor=self.prefetch_factor,
+        tell("loader-made", workers=self.num_workers, prefetch_factor=self.prefetch_factor, type=_sharing_strategy(),
              **_users_line(sys._getframe(1)))
 
     module.DataLoader.__init__ = __init__

@@ -289,7 +289,8 @@ std::vector<Record> filled_records() {
                               .workers = 3,
                               .forced = true,
                               .most_processes = 20,
-                              .most_depth = 3}},
+                              .most_depth = 3},
+               .attempt = Attempt{{Setting{SettingKind::kEnvironment, "OMP_NUM_THREADS", "1"}}}},
       RunBegin{},
       filled_process(),
       unreadable_process(),
@@ -461,7 +462,7 @@ std::vector<Record> filled_records() {
                        .fds = 2,
                        .failure = kHostile},
       SpeedMeasurement{},
-      RunEnd{.at = 40, .reason = RunEndReason::kTimeUp, .text = "--for 30s"}};
+      RunEnd{.at = 40, .reason = RunEndReason::kTimeUp, .text = "--for 30s", .wait_status = 256}};
 }
 
 }  // namespace dlprobe::testing

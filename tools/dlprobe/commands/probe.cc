@@ -31,6 +31,7 @@ struct ProbeOptions {
   bool reads_only = false;
   WatchOptions watch;
   LaunchOptions launch;
+  int confirm = 0;  ///< 0: not given
   bool force = false;
   int process_budget = 0;  ///< 0: not given
   int depth = 3;
@@ -73,6 +74,7 @@ void add_subject_options(CLI::App& command, const Probe& probe, ProbeOptions& op
   if (probe.tries_start_methods) add_trial_options(command, options, kGroup);
   add_watch_options(command, options.watch, probe, kGroup);
   add_launch_options(command, options.launch, kGroup);
+  add_confirm_option(command, options.confirm, kGroup);
 }
 
 Status check_combination(const ProbeOptions& options, const Session& session) {
@@ -197,6 +199,7 @@ Expected<ExamineRequest> make_request(const CLI::App& command, const Probe& prob
     if (probe.tries_start_methods) request.loader_trial = limits_of_trial(options);
   }
   DLP_CHECK(put_launch_options(options.launch, request));
+  DLP_CHECK(put_confirm_option(options.confirm, request));
   DLP_CHECK(give_group_to_fault(options.launch, fault, request));
   for (LoaderPlan& plan : request.plans)
     plan.fault = fault;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lib/base/units.h"
+#include "probes/confirm.h"
 #include "probes/every_probe.h"
 #include "reports/report.h"
 #include "tools/dlprobe/command.h"
@@ -33,6 +34,7 @@ struct RunOptions {
   std::string on_failure;
   LaunchOptions launch;
   PythonOptions python;
+  int confirm = 0;  ///< 0: not given
   WatchOptions watch;
   OutputOptions output;
   bool fail_on_given = false;
@@ -88,12 +90,14 @@ class RunReporter {
 
   /// Returns dlprobe's exit code.
   int conclude(const Examination& examination) {
-    const Verdict verdict = command_probe().examine(examination.recording);
+    const Verdict verdict = with_confirmations(command_probe().examine(examination.recording),
+                                               examination.recording, command_probe());
     const Json report =
         make_report(examination.recording, verdict, report_context(options_.output));
     const int code = exit_code_of_command(examination);
     const bool wrong = std::ranges::any_of(verdict.findings, is_wrong);
-    write(report, wrong && headline(report) != told_);
+    const bool has_news = headline(report) != told_ || !examination.recording.attempts.empty();
+    write(report, wrong && has_news);
     if (!wrong) tell_in_one_line(examination, report, code);
     tell_what_is_left(examination);
     const bool failed_on = options_.fail_on_given && exit_code_of(report) == kExitFinding;
@@ -178,9 +182,10 @@ Expected<ExamineRequest> make_request(const RunOptions& options, const Session& 
   request.arguments.insert(request.arguments.end(), request.command.begin(), request.command.end());
   DLP_CHECK(put_watch_options(options.watch, request));
   DLP_CHECK(put_launch_options(options.launch, request));
+  DLP_CHECK(put_confirm_option(options.confirm, request));
   DLP_CHECK(put_python_options(options.python, request));
   CommandWatch watch = {
-      .end_when_hung = options.on_hang == "kill",
+      .end_when_hung = options.on_hang == "kill" || options.confirm > 0,
       .when_hung = [&reporter](const Recording& recording) { reporter.tell_hang(recording); }};
   DLP_TRY(watch.hang_after, parse_duration(options.hang_after));
   if (watch.hang_after < kShortestHang) {
@@ -232,6 +237,7 @@ void add_run_command(CLI::App& app, const Session& session, int& exit_status) {
       ->type_name("CMD")
       ->group(kGroup);
   add_launch_options(*command, options->launch, "Limits");
+  add_confirm_option(*command, options->confirm, kGroup);
   add_python_options(*command, options->python, "Overrides in a Python command");
   add_watch_options(*command, options->watch, command_probe(), kGroup);
   add_output_options(*command, options->output);
