@@ -329,6 +329,7 @@ class Examiner {
   }
 
   void read_shim() {
+    if (!shim_) return;
     for (StartEvent& event : shim_->read_new())
       recorder_->add(std::move(event));
   }
