@@ -69,7 +69,7 @@ REFUSED = [
     (["tune", "--", "no-such-command-anywhere"], 127, "no-such-command-anywhere"),
     (["tune", "--", "/etc/passwd"], 126, "/etc/passwd"),
     (["tune", "--", "true"], 3, "made no DataLoader"),
-    (["tune", "--", "python3", "-I", "train.py"], 2, "-I ignores PYTHONPATH"),
+    (["tune", "--", "python3", "-I", "train.py"], 2, "-I, which ignores PYTHONPATH"),
     (["tune", "--fault", "thread-oversubscription", "--", "true"], 2, "--fault works on the reference loader alone"),
     (["attach"], 2, "pid"),
     (["attach", ""], 2, "is not a process id"),
