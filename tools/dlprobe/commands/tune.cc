@@ -63,7 +63,7 @@ void replace_loader_options(CLI::App& command, TuneCommandOptions& options) {
 
 void add_sweep_options(CLI::App& command, TuneCommandOptions& options) {
   command
-      .add_option("--for,--time-limit", options.budget,
+      .add_option("--for", options.budget,
                   "how long all runs together may take; 180s for a command")
       ->type_name("DURATION")
       ->capture_default_str()
