@@ -39,10 +39,11 @@ Expected<std::optional<CpuQuota>> read_cpu_quota(const Machine& machine) {
     std::string up;
     for (int level = 0; level <= folder.levels; ++level, up += "../") {
       // The root group has no such file.
-      const auto quota = read_level(**directory, up, unified);
-      if (!quota || !*quota || (least && **quota >= least->cpus)) continue;
+      const auto read = read_level(**directory, up, unified);
+      const std::optional<double> quota = read.value_or(std::nullopt);
+      if (!quota || (least && *quota >= least->cpus)) continue;
       least = CpuQuota{
-          .cpus = **quota,
+          .cpus = *quota,
           .source = join_path(**directory, up + (unified ? "cpu.max" : "cpu.cfs_quota_us"))};
     }
     break;
