@@ -132,7 +132,7 @@ std::string why_not_as_far(const Run& attempt, const Run& first, const Finding& 
   constexpr double kMarginSeconds = 1;
   const double seconds = seconds_of(attempt);
   const double failed = failed_after(finding, first);
-  if (attempt.end->reason == RunEndReason::kTimeUp) {
+  if (attempt.end.value_or(RunEnd()).reason == RunEndReason::kTimeUp) {
     const bool as_long = first.end && first.end->reason == RunEndReason::kTimeUp &&
                          seconds >= 0.95 * seconds_of(first);
     if (as_long || seconds >= failed * kMargin + kMarginSeconds) return "";
@@ -146,7 +146,7 @@ std::string why_not_as_far(const Run& attempt, const Run& first, const Finding& 
 
 std::string why_no_proof(const Run& attempt, const AttemptAccount& account, const Run& first,
                          const Finding& finding) {
-  const RunEnd& end = *attempt.end;
+  const RunEnd end = attempt.end.value_or(RunEnd());
   if (end.reason == RunEndReason::kInterrupted) return "it was interrupted";
   if (auto why = why_not_set(attempt); !why.empty()) return why;
   if (account.has_failed_alike) return "";

@@ -58,12 +58,49 @@ std::optional<Gap> gap_of_silence(const Run& run) {
              .remedy = "make it start its loader: --workers 2, or arguments of the script"};
 }
 
+bool is_cut_off(const Run& run) {
+  return run.end && (!run.end->text.empty() || run.end->reason == RunEndReason::kInterrupted);
+}
+
+// Its time was up, or somebody had enough. That batches came is as good as an end.
+std::optional<Gap> gap_of_cut(const Run& run) {
+  const bool came_to_work = !events_of(run, StartEventKind::kFirstBatch).empty();
+  if (!is_cut_off(run) || came_to_work) return std::nullopt;
+  const bool by_user = run.end->reason == RunEndReason::kInterrupted;
+  return Gap{
+      .what = "how the command under " + method_of(run) + " would have ended",
+      .why = by_user ? "it was interrupted" : run.end->text,
+      .effect = "whether it works or hangs is not known: no DataLoader had handed out a batch",
+      .remedy = "give it longer, or make it shorter: --for 5m, --epochs 1"};
+}
+
+// A process that multiprocessing started did not end well, and nothing was refused: it may lack
+// what only a forked process has (state of the main process).
+std::optional<Gap> gap_of_failed_children(const Run& run) {
+  for (const StartEvent* started : events_of(run, StartEventKind::kStarted)) {
+    const auto exit = std::ranges::find_if(run.exits, [&](const ProcessExit& each) {
+      return started->child_pid && each.key.pid == *started->child_pid && each.wait_status;
+    });
+    if (exit == run.exits.end()) continue;
+    const int code = exit->wait_status.value_or(0);
+    const bool exited_badly = (code & 0x7f) == 0 && code != 0;
+    if (!exited_badly) continue;
+    return Gap{.what = "why " + describe(run, exit->key) + " failed under " + method_of(run),
+               .why = "it ended with exit code " + std::to_string(code >> 8) +
+                      ", and no start of a process was refused",
+               .effect =
+                   "whether the start method is the reason (state that only a forked process "
+                   "has) is not known",
+               .remedy = "see what it printed; does it work under --start-method fork?"};
+  }
+  return std::nullopt;
+}
+
 // It failed, and what is known of its processes does not say why.
 std::optional<Gap> gap_of_failure(const Run& run) {
   const ProcessExit* exit = end_of_command(run);
   const bool failed = exit != nullptr && exit->wait_status && *exit->wait_status != 0;
-  const bool by_dlprobe = run.end && !run.end->text.empty();
-  if (!failed || by_dlprobe) return std::nullopt;
+  if (!failed || is_cut_off(run)) return std::nullopt;
   return Gap{.what = "why the command failed under " + method_of(run),
              .why = "no start of a process was refused",
              .effect = "whether the start method is the reason is not known",
@@ -105,7 +142,9 @@ void examine_run(const Run& run, int index, Verdict& verdict) {
   }
   add(verdict.gaps, gap_of_insistence(run));
   add(verdict.gaps, gap_of_silence(run));
+  add(verdict.gaps, gap_of_cut(run));
   add(verdict.gaps, gap_of_failure(run));
+  if (!is_cut_off(run)) add(verdict.gaps, gap_of_failed_children(run));
 }
 
 Verdict examine(const Recording& recording) {

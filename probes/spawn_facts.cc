@@ -123,6 +123,7 @@ size_t allowed_processes(const Run& run) {
 
 Crowd largest_crowd(const Run& run) {
   std::vector<std::pair<BootNs, int>> changes;
+  changes.reserve(run.processes.size() + run.exits.size());
   for (const ProcessInfo& process : run.processes)
     changes.emplace_back(process.seen_at, 1);
   for (const ProcessExit& exit : run.exits)

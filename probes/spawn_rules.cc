@@ -401,8 +401,8 @@ std::optional<Finding> recursion_of(const Run& run) {
   // Many beside one another are no recursion.
   if (!is_deep && descent.chain.size() < 3) return std::nullopt;
   const Crowd crowd = largest_crowd(run);
-  Finding finding = new_finding(FindingCode::kRecursiveProcessCreation,
-                                is_deep ? Confidence::kCertain : Confidence::kLikely);
+  // A recursion that would have come to its end looks the same up to here.
+  Finding finding = new_finding(FindingCode::kRecursiveProcessCreation, Confidence::kLikely);
   finding.first_seen = finding.last_seen = event->at;
   finding.message = fmt::format(
       "{} generations of the same process, each started by the one before, {} alive at once; "

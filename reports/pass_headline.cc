@@ -203,7 +203,7 @@ std::string pass_headline(const Recording& recording) {
   if (auto read = what_was_read(recording)) return *read;
   std::string text = nothing_found(recording) + what_was_no_loader(recording);
   for (const Run& run : recording.runs)
-    text += own_failure(run, recording.header.invocation.probe);
+    if (!run.begin.trial) text += own_failure(run, recording.header.invocation.probe);
   return text;
 }
 

@@ -94,6 +94,12 @@ bool is_broken_in(const Verdict& verdict, size_t index) {
   });
 }
 
+// What could not be said of a start method names it.
+bool has_gap_about(const Verdict& verdict, std::string_view method) {
+  return std::ranges::any_of(verdict.gaps,
+                             [method](const Gap& gap) { return gap.what.ends_with(method); });
+}
+
 std::string_view outcome_of(const Run& run, StartMethod method, const ReportSource& source,
                             size_t index) {
   if (is_broken_in(source.verdict, index)) return "breaks";
@@ -103,7 +109,12 @@ std::string_view outcome_of(const Run& run, StartMethod method, const ReportSour
   const bool under_asked = std::ranges::any_of(run.start_events, [&](const StartEvent& event) {
     return event.kind == StartEventKind::kStarted && event.method == asked;
   });
-  return under_asked ? "works" : "unknown";
+  const bool is_cut_off =
+      run.end && (!run.end->text.empty() || run.end->reason == RunEndReason::kInterrupted);
+  const bool has_batch = seconds_to_first(run, StartEventKind::kFirstBatch).has_value();
+  if (is_cut_off) return under_asked && has_batch ? "works" : "unknown";
+  const bool ended_well = run.end && run.end->wait_status.value_or(0) == 0;
+  return under_asked && ended_well && !has_gap_about(source.verdict, asked) ? "works" : "unknown";
 }
 
 }  // namespace

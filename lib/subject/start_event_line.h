@@ -9,6 +9,6 @@ namespace dlprobe {
 
 /// One line of what the shim in an interpreter tells (lib/subject/python_shim/dlprobe_hooks.py): a
 /// JSON object. Secrets in its texts are masked. kMalformed for anything else.
-Expected<StartEvent> parse_start_event(std::string_view line);
+Expected<StartEvent> parse_start_event(std::string_view text);
 
 }  // namespace dlprobe

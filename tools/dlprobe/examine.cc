@@ -290,8 +290,12 @@ class Examiner {
     constexpr BootNs kTimeToGiveUp = 5 * kSecond;
     constexpr size_t kManyRefusals = 20;
     size_t refusals = 0;
+    size_t of_any_kind = 0;
     BootNs first = 0;
     for (const StartEvent& event : run.start_events) {
+      if (event.kind == StartEventKind::kRefused && ++of_any_kind > kManyRefusals) {
+        return fmt::format("was refused {} processes", of_any_kind);
+      }
       const bool in_child = event.cause == StartRefusal::kBootstrapping ||
                             event.cause == StartRefusal::kNotFoundThere ||
                             event.kind == StartEventKind::kMainNotImported;

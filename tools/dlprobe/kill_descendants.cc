@@ -33,6 +33,17 @@ struct Parents {
   }
 };
 
+// As lib/collect/roles.cc knows them.
+bool is_resource_tracker(const Machine& machine, int32_t pid) {
+  const auto arguments = machine.root->read("proc/" + std::to_string(pid) + "/cmdline");
+  if (!arguments) return false;
+  const auto runs = [&](const char* program) {
+    return arguments->find(program) != std::string::npos;
+  };
+  return runs("from multiprocessing.resource_tracker import main") ||
+         runs("from multiprocessing.semaphore_tracker import main");
+}
+
 std::vector<int32_t> living_descendants(const Machine& machine, int32_t ancestor) {
   const auto names = machine.root->list("proc");
   if (!names) return {};
@@ -60,7 +71,8 @@ size_t kill_descendants(const Machine& machine) {
   for (int round = 0; round < kMostRounds; ++round) {
     bool found_one = false;
     for (const int32_t pid : living_descendants(machine, ::getpid())) {
-      if (!stopped.insert(pid).second) continue;
+      if (stopped.contains(pid) || is_resource_tracker(machine, pid)) continue;
+      stopped.insert(pid);
       found_one = true;
       ::kill(pid, SIGSTOP);
     }

@@ -103,14 +103,14 @@ class Watch {
 
   // No process may be left that could start another one.
   void break_off() {
-    if (ending_since_ || root_ended()) return;
+    if (ending_since_) return;
     if (const auto because = target_.break_off(collector_.living().size())) kill_at_once(*because);
   }
 
   void kill_at_once(const std::string& because) {
     // Those that are known, at once: looking for the others takes a few milliseconds.
     for (const ProcessKey& key : collector_.living())
-      signal_process(machine_, key, SIGSTOP);
+      if (!collector_.is_helper(key)) signal_process(machine_, key, SIGSTOP);
     note_end_by_dlprobe(because);
     kill_descendants(machine_);
     reap_the_killed();
@@ -208,6 +208,10 @@ class Watch {
     }
     if (!collector_.alive() || interrupted_pid()) return false;
     if (now() < *linger_until_) return true;
+    if (target_.ends_at_deadline && !ending_since_) {
+      kill_at_once("left processes behind");
+      return false;
+    }
     if (!ending_since_ || kill_rounds_ == 2) return false;
     kill_what_is_left();
     linger_until_ = now() + kKillAfter;

@@ -193,7 +193,7 @@ TEST_F(SpawnTest, GenerationsOfTheSameProgramAreARecursion) {
   const Verdict verdict = examine();
   ASSERT_THAT(verdict.findings, SizeIs(1));
   EXPECT_EQ(verdict.findings.front().code, FindingCode::kRecursiveProcessCreation);
-  EXPECT_EQ(verdict.findings.front().confidence, Confidence::kCertain);
+  EXPECT_EQ(verdict.findings.front().confidence, Confidence::kLikely);
   EXPECT_THAT(verdict.findings.front().message, HasSubstr("5 generations"));
 }
 
@@ -237,6 +237,26 @@ TEST_F(SpawnTest, AFailureOfAnotherKindIsNotExplained) {
   EXPECT_THAT(verdict.findings, IsEmpty());
   ASSERT_THAT(verdict.gaps, SizeIs(1));
   EXPECT_THAT(verdict.gaps.front().what, HasSubstr("why the command failed"));
+}
+
+TEST_F(SpawnTest, AChildThatFailsUnseenByItsParentIsNotWell) {
+  started(101);
+  ends(101, 1);
+  ends(kRoot, 0);
+  const Verdict verdict = examine();
+  EXPECT_THAT(verdict.findings, IsEmpty());
+  ASSERT_THAT(verdict.gaps, SizeIs(1));
+  EXPECT_THAT(verdict.gaps.front().what, HasSubstr("worker 101 failed under spawn"));
+}
+
+TEST_F(SpawnTest, AJobThatWasCutOffWorksIfBatchesCame) {
+  started(101);
+  run().end = RunEnd{.at = Scene::at(60),
+                     .reason = RunEndReason::kSubjectEnded,
+                     .text = "the command ran for as long as it was given, and dlprobe ended it"};
+  EXPECT_THAT(examine().gaps, SizeIs(1));
+  tell(kRoot, {.kind = StartEventKind::kFirstBatch, .seconds = 0.5});
+  EXPECT_THAT(examine().gaps, IsEmpty());
 }
 
 TEST_F(SpawnTest, OfACommandThatIsOnlyWatchedNothingIsMissed) {
