@@ -317,7 +317,7 @@ TEST_F(SpawnOfLoaderTest, ItsGenerationsAreCounted) {
   const Verdict verdict = examine();
   ASSERT_THAT(verdict.findings, SizeIs(1));
   EXPECT_EQ(verdict.findings[0].code, FindingCode::kRecursiveProcessCreation);
-  EXPECT_EQ(verdict.findings[0].confidence, Confidence::kCertain);
+  EXPECT_EQ(verdict.findings[0].confidence, Confidence::kLikely);
   EXPECT_THAT(verdict.findings[0].message, HasSubstr("5 generations"));
 }
 
