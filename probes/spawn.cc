@@ -66,10 +66,11 @@ bool is_cut_off(const Run& run) {
 std::optional<Gap> gap_of_cut(const Run& run) {
   const bool came_to_work = !events_of(run, StartEventKind::kFirstBatch).empty();
   if (!is_cut_off(run) || came_to_work) return std::nullopt;
-  const bool by_user = run.end->reason == RunEndReason::kInterrupted;
+  const RunEnd end = run.end.value_or(RunEnd());
+  const bool by_user = end.reason == RunEndReason::kInterrupted;
   return Gap{
       .what = "how the command under " + method_of(run) + " would have ended",
-      .why = by_user ? "it was interrupted" : run.end->text,
+      .why = by_user ? "it was interrupted" : end.text,
       .effect = "whether it works or hangs is not known: no DataLoader had handed out a batch",
       .remedy = "give it longer, or make it shorter: --for 5m, --epochs 1"};
 }
