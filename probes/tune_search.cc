@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <set>
 #include <vector>
 
@@ -173,8 +174,9 @@ class Search {
       if (each == setting(each.workers)) tried.insert(each.workers);
     }
     const auto middle = [&](int32_t low, int32_t high) -> std::optional<TuneSetting> {
-      const TuneSetting step = setting(low + (high - low) / 2);
-      if (high - low < 2 || is_tried(step) || !has_time(kForDetails)) return std::nullopt;
+      if (int64_t{high} - low < 2) return std::nullopt;
+      const TuneSetting step = setting(std::midpoint(low, high));
+      if (step.workers < 0 || is_tried(step) || !has_time(kForDetails)) return std::nullopt;
       return step;
     };
     const auto chosen = tried.find(choice_.chosen->setting.workers);
