@@ -29,6 +29,9 @@ struct PythonOverrides {
 struct ShimOptions {
   PythonOverrides overrides;
   bool tells_batches = false;  ///< StartEventKind::kBatches, five times a second
+  /// After so many starts of processes all of the command come one by one, 20 ms apart, so that a
+  /// tree which multiplies is seen before it is large. 0: never.
+  int paced_after = 0;
 };
 
 /// Why the interpreter of that command line would not load the shim ("-I ignores PYTHONPATH");

@@ -54,7 +54,7 @@ class Shim(unittest.TestCase):
         self.assertEqual((code, out, err), (0, alone.stdout, alone.stderr))
 
     def test_with_no_override_nothing_is_loaded(self):
-        program = "import os, sys; print('dlprobe_hooks' in sys.modules, os.environ.get('PYTHONPATH'))"
+        program = "import os, sys; print('dlprobe_start' in sys.modules, os.environ.get('PYTHONPATH'))"
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         self.assertEqual(self.run_python([], "-c", program, env=environment)[1], "False None\n")
 

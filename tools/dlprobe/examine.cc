@@ -21,6 +21,7 @@
 #include "lib/subject/child_process.h"
 #include "lib/subject/reference_loader.h"
 #include "probes/spawn_facts.h"
+#include "probes/spawn_trial.h"
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/confirm.h"
 #include "tools/dlprobe/exit_status.h"
@@ -153,9 +154,15 @@ class Examiner {
   void run_command() {
     if (request_.trials.empty()) return run_command_once(std::nullopt);
     for (const Trial& trial : request_.trials) {
-      if (result_.refusal || interrupted_) return;
       run_command_once(trial);
+      if (result_.refusal || interrupted_) return;
+      // Its own error was printed, and is the same under any start method.
+      if (failed_by_itself(recorder_->current_run())) return;
     }
+    if (request_.attempt || !wants_control(recorder_->recording())) return;
+    Trial control = request_.trials.front();
+    control.start_method = StartMethod::kFork;
+    run_command_once(control);
   }
 
   void run_command_once(const std::optional<Trial>& trial) {
@@ -329,7 +336,8 @@ class Examiner {
                           .num_workers = trial.workers,
                           .prefetch_factor = std::nullopt,
                           .force = trial.forced},
-            .tells_batches = true};
+            .tells_batches = true,
+            .paced_after = trial.most_processes};
   }
 
   void read_shim() {
