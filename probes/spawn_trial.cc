@@ -183,14 +183,25 @@ std::optional<Finding> state_not_inherited(const Run& run, const Recording& reco
   if (!failure || control == recording.runs.end()) return std::nullopt;
   const auto works_at = came_through_at(*control);
   if (!works_at || !is_long_past(run, *works_at - control->begin.at)) return std::nullopt;
-  Finding finding = new_finding(FindingCode::kStateNotInherited, Confidence::kLikely);
+  const auto failed = events_of(run, StartEventKind::kFailed);
+  const StartEvent how = failed.empty() ? StartEvent() : *failed.back();
+  // What a child did not find, and its parent has.
+  const bool is_proven = !how.path.empty();
+  Finding finding = new_finding(FindingCode::kStateNotInherited,
+                                is_proven ? Confidence::kCertain : Confidence::kLikely);
   const RunEnd end = run.end.value_or(RunEnd());
   finding.first_seen = finding.last_seen = end.at;
-  const std::string_view how = is_cut_off(run) ? "stands still" : "fails";
   finding.message = fmt::format(
-      "the command {} under {} and works under fork, although every process could be started: "
-      "they lack what a forked process has from its parent",
-      how, method_of(run));
+      "the command {} under {} and works under fork: its processes could be started, and lack {}{}",
+      is_cut_off(run) ? "stands still" : "fails", method_of(run),
+      is_proven ? how.path + ", which their parent has"
+                : "something that a forked process has from its parent",
+      how.message.empty() ? "" : " (" + how.message + ")");
+  if (!how.message.empty())
+    finding.evidence.push_back(text_fact("exception", how.message, kShimSource, how.at));
+  if (is_proven) {
+    finding.evidence.push_back(text_fact("in_main_module", how.path, kShimSource, how.at));
+  }
   finding.evidence.push_back(
       text_fact("under_" + method_of(run), failure->why, kShimSource, end.at));
   finding.evidence.push_back(text_fact(
@@ -203,9 +214,11 @@ std::optional<Finding> state_not_inherited(const Run& run, const Recording& reco
   finding.alternatives.push_back(
       {.cause = "DLP0401", .why_not = "no process was started by an import of the main module"});
   finding.remedies.push_back(
-      {.title = "See which name or value the children miss in what they printed, and hand it to "
-                "them: as an argument, an attribute of the dataset, by initializer= or "
-                "worker_init_fn=; or make it at the module's level, above the main guard",
+      {.title =
+           fmt::format("Hand {} to the processes: as an argument, an attribute of the dataset, "
+                       "by initializer= or worker_init_fn=; or make it at the module's level, "
+                       "above the main guard",
+                       is_proven ? how.path : "what they miss (see what they printed)"),
        .commands = {},
        .applies_to = {"code"},
        .verify = "dlprobe spawn-recursion -- COMMAND"});

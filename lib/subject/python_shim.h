@@ -54,6 +54,9 @@ class PythonShim {
   /// For ChildSpec::environment.
   std::vector<std::pair<std::string, std::string>> environment() const;
 
+  /// The path of its private folder, which is in the environment of what loads it.
+  const std::string& folder() const { return folder_.path(); }
+
   /// To be polled for reading: read_new() has something to say.
   int descriptor() const { return events_.get(); }
 

@@ -7,12 +7,10 @@ import os
 import re
 import signal
 import subprocess
-import time
 import unittest
 
-from support import DLPROBE, HAS_LOADER, TIMEOUT, dlprobe, report_of
+from support import DLPROBE, HAS_LOADER, TIMEOUT, dlprobe, report_of, wait_until
 
-LIMIT_S = 60
 # In the environment of all that is started here, and so of what that starts.
 MARK = f"DLPROBE_TEST_MARK={os.getpid()}"
 
@@ -44,15 +42,6 @@ def descendants():
         except OSError:
             continue
     return {pid: state for pid, state in found.items() if state not in "ZX"}
-
-
-def wait_until(condition):
-    end = time.monotonic() + LIMIT_S
-    while not condition():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.05)
-    return True
 
 
 @unittest.skipUnless(HAS_LOADER, "built without the reference loader: -DDLPROBE_REFERENCE_LOADER=ON")

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 DLPROBE = os.environ["DLPROBE"]
 HAS_LOADER = bool(os.environ.get("DLPROBE_REFERENCE_LOADER"))
@@ -26,6 +27,16 @@ def report_of(*arguments, **options):
         return json.loads(done.stdout)
     except ValueError:
         raise AssertionError(f"no report, exit {done.returncode}: {done.stderr.decode()}") from None
+
+
+def wait_until(condition):
+    """Whether it comes true within a minute."""
+    end = time.monotonic() + 60
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True
 
 
 def can_unshare():

@@ -20,6 +20,7 @@
 #include "lib/os/host_facts.h"
 #include "lib/subject/child_process.h"
 #include "lib/subject/reference_loader.h"
+#include "lib/subject/trial_warden.h"
 #include "probes/spawn_facts.h"
 #include "probes/spawn_trial.h"
 #include "tools/dlprobe/command.h"
@@ -174,6 +175,8 @@ class Examiner {
     if (!scope) return;
     ChildSpec spec{.argv = request_.command, .limits = scope->child_limits()};
     if (!prepare_shim(spec, trial)) return;
+    std::optional<TrialWarden> warden;
+    if (trial && !keep_warden(warden)) return;
     std::ranges::copy(request_.environment, std::back_inserter(spec.environment));
     UniqueFd null;
     if (!set_apart(spec, null)) return;
@@ -327,6 +330,17 @@ class Examiner {
     }
     spec.environment = shim->environment();
     shim_ = std::move(*shim);
+    return true;
+  }
+
+  // Should dlprobe be killed, the trial ends as well.
+  bool keep_warden(std::optional<TrialWarden>& warden) {
+    auto started = TrialWarden::start(shim_.value().folder());
+    if (!started) {
+      refuse(started.error(), kExitIncomplete);
+      return false;
+    }
+    warden = std::move(*started);
     return true;
   }
 

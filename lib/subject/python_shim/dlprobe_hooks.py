@@ -224,7 +224,24 @@ def _is_daemon():
     return bool(process.current_process()._config.get("daemon"))
 
 
+def _tell_failure():
+    """At the interpreter's end: what it ended by, if by an exception. One that came from a child names what that lacked."""
+    error = getattr(sys, "last_value", None)
+    if error is None:
+        return
+    kind = type(error).__name__
+    text = ([line.strip() for line in str(error).splitlines() if line.strip()] or [""])[-1]  # of a child's traceback: its last
+    name = None
+    if isinstance(error, NameError):
+        quoted = text.split("'")
+        name = getattr(error, "name", None) or (quoted[1] if len(quoted) == 3 else None)  # CPython 3.10 has it
+    tell("failed", message=text if text.startswith(kind + ":") else "%s: %s" % (kind, text) if text else kind,
+         path=name if name in vars(sys.modules["__main__"]) else None)
+
+
 def _hook_process(module):
+    import atexit
+    atexit.register(_tell_failure)
     original = module.BaseProcess.start
 
     def start(self):

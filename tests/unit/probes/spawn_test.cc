@@ -227,6 +227,17 @@ TEST_F(ControlTest, WhatWorksUnderForkAloneLacksItsParentsState) {
   EXPECT_THAT(verdict.gaps, IsEmpty());
 }
 
+TEST_F(ControlTest, ANameThatTheMainModuleHasIsNamed) {
+  tell(kRoot, {.kind = StartEventKind::kFailed,
+               .message = "NameError: name 'scale' is not defined",
+               .path = "scale"});
+  under_fork(0);
+  const Finding finding = examine().findings.front();
+  EXPECT_EQ(finding.confidence, Confidence::kCertain);
+  EXPECT_THAT(finding.message, HasSubstr("lack scale, which their parent has"));
+  EXPECT_THAT(finding.remedies.front().title, HasSubstr("Hand scale to the processes"));
+}
+
 TEST_F(ControlTest, WhatFailsUnderForkAsWellIsNotTheStartMethodsDoing) {
   under_fork(1);
   const Verdict verdict = examine();
