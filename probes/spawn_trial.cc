@@ -137,10 +137,14 @@ std::optional<BootNs> came_through_at(const Run& run) {
   return std::nullopt;
 }
 
-// One that merely takes long under this start method has not failed.
+// One that merely takes long under this start method has not failed: one that goes on starting
+// processes moves.
 bool is_long_past(const Run& run, BootNs needed) {
   constexpr BootNs kPatience = 5;
-  return !is_cut_off(run) || run.end.value_or(RunEnd()).at - run.begin.at > kPatience * needed;
+  if (!is_cut_off(run)) return true;
+  const BootNs took = run.end.value_or(RunEnd()).at - run.begin.at;
+  const auto starts = events_of(run, StartEventKind::kStarted);
+  return took > kPatience * needed && starts.back()->at - run.begin.at < took / 2;
 }
 
 }  // namespace

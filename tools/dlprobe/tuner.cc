@@ -331,7 +331,9 @@ Expected<WatchTarget> CommandTuneSubject::start_as_it_is() {
 }
 
 Expected<WatchTarget> CommandTuneSubject::start_with(const ShimOptions& options, bool one_thread) {
+  warden_.reset();
   DLP_TRY(shim_, PythonShim::prepare(options));
+  DLP_TRY(warden_, TrialWarden::start(shim_->folder()));
   // dlprobe's own streams are not the command's to write to: it runs again and again.
   std::vector<std::string> argv = {"/bin/sh", "-c", "exec \"$@\" </dev/null >/dev/null 2>&1", "sh"};
   argv.insert(argv.end(), command_.begin(), command_.end());

@@ -32,12 +32,15 @@ def _read_options():
 
 
 def _json_text(text):
-    units = text[:_MOST_TEXT].encode("utf-16-be", "surrogatepass")
     parts = []
-    for high, low in zip(units[::2], units[1::2]):
-        code = high * 256 + low
-        plain = 0x20 <= code < 0x7F and code not in (0x22, 0x5C)
-        parts.append(chr(code) if plain else "\\u%04x" % code)
+    for char in text[:_MOST_TEXT]:
+        code = ord(char)
+        if 0x20 <= code < 0x7F and char not in '"\\':
+            parts.append(char)
+        elif code < 0x10000:
+            parts.append("\\u%04x" % code)
+        else:
+            parts.append("\\u%04x\\u%04x" % (0xD800 + (code - 0x10000 >> 10), 0xDC00 + (code & 0x3FF)))
     return '"' + "".join(parts) + '"'
 
 

@@ -238,6 +238,30 @@ TEST_F(ControlTest, ANameThatTheMainModuleHasIsNamed) {
   EXPECT_THAT(finding.remedies.front().title, HasSubstr("Hand scale to the processes"));
 }
 
+TEST_F(ControlTest, WhatStandsStillLongAfterItsLastStartFailsAsWell) {
+  run().exits.clear();
+  for (const double ends_at : {60.0, 12.0, 0.9}) {
+    // The control takes 2 s, and the last process was started after 0.5 s.
+    recording.runs.resize(1);
+    run().end = RunEnd{.at = Scene::at(ends_at),
+                       .reason = RunEndReason::kTimeUp,
+                       .text = "it still ran, and dlprobe ended it"};
+    under_fork(0);
+    EXPECT_THAT(examine().findings, SizeIs(ends_at > 10 ? 1 : 0)) << ends_at;
+  }
+}
+
+TEST_F(ControlTest, WhatGoesOnStartingProcessesOnlyTakesLong) {
+  run().exits.clear();
+  run().end = RunEnd{.at = Scene::at(60),
+                     .reason = RunEndReason::kTimeUp,
+                     .text = "it still ran, and dlprobe ended it"};
+  started(102);
+  run().start_events.back().at = Scene::at(55);
+  under_fork(0);
+  EXPECT_THAT(examine().findings, IsEmpty());
+}
+
 TEST_F(ControlTest, WhatFailsUnderForkAsWellIsNotTheStartMethodsDoing) {
   under_fork(1);
   const Verdict verdict = examine();
