@@ -31,10 +31,6 @@ REFUSED = [
 ]
 
 
-def shims():
-    return glob.glob(os.path.join(tempfile.gettempdir(), "dlprobe-*"))
-
-
 class Shim(unittest.TestCase):
     def run_python(self, options, *program, **changes):
         done = subprocess.run([DLPROBE, "run", *options, "--", sys.executable, *program], capture_output=True,
@@ -102,9 +98,10 @@ class Shim(unittest.TestCase):
         self.assertIn("SyntaxError", err)
 
     def test_nothing_is_left(self):
-        before = shims()
-        self.run_python(["--start-method", "spawn"], os.path.join(CASES, "guarded.py"))
-        self.assertEqual(shims(), before)
+        with tempfile.TemporaryDirectory() as folder:
+            self.run_python(["--start-method", "spawn"], os.path.join(CASES, "guarded.py"),
+                            env=dict(os.environ, TMPDIR=folder))
+            self.assertEqual(os.listdir(folder), [])
         self.assertEqual(children(), [])
 
 
