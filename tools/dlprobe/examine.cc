@@ -214,7 +214,7 @@ class Examiner {
   }
 
   // One that is to be run again must not run beside itself.
-  bool ends_its_command() const { return request_.confirm > 0 || request_.attempt; }
+  bool ends_its_command() const { return request_.confirm || request_.attempt; }
 
   void end_what_goes_on(const WatchResult& watched) {
     const bool leaves_some = request_.attempt && !watched.left.empty();
@@ -581,7 +581,7 @@ Examination examine(const ExamineRequest& request) {
     const auto again = [&](const ExamineRequest& attempt) {
       return Examiner(attempt, *machine, **recorder).run().refusal;
     };
-    if (request.confirm > 0 && !result.refusal)
+    if (request.confirm && !result.refusal)
       confirm_remedies(request, *machine->clock, **recorder, again);
   }
   // Not every examination prints a report.

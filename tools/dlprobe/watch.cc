@@ -66,6 +66,9 @@ class Watch {
     if (wants_last && collector_.alive()) collector_.take_snapshot();
     result_.end.at = now();
     result_.end.wait_status = result_.child_wait_status;
+    const bool is_command = target_.child && !target_.ends_with_watch;
+    if (is_command && result_.end.reason == RunEndReason::kTimeUp)
+      result_.end.still_for = now() - last_moved();
     result_.left = collector_.living();
     sink_.add(result_.end);
     return std::move(result_);
