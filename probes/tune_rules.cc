@@ -91,6 +91,15 @@ struct WorkerCpu {
   uint64_t preempted = 0;
 };
 
+std::vector<Setting> settings_of(const TuneSetting& setting) {
+  std::vector<Setting> settings;
+  if (setting.workers > 0) {
+    settings.push_back({SettingKind::kPrefetchFactor, "", std::to_string(setting.prefetch_factor)});
+  }
+  settings.push_back({SettingKind::kNumWorkers, "", std::to_string(setting.workers)});
+  return settings;
+}
+
 WorkerCpu cpu_of_workers(const TuneSeries& series) {
   WorkerCpu sum;
   for (const ProcessCpu& process : series.runs.back()->processes) {
@@ -108,7 +117,8 @@ std::vector<Remedy> thread_remedies() {
   return {{.title = "Let libraries in the workers use one thread",
            .commands = {"OMP_NUM_THREADS=1 python train.py"},
            .applies_to = {"bare-host", "docker", "kubernetes", "slurm"},
-           .verify = "dlprobe tune"},
+           .verify = "dlprobe tune",
+           .settings = {{SettingKind::kEnvironment, "OMP_NUM_THREADS", "1"}}},
           {.title = "The same in worker_init_fn, so that the trainer keeps its threads: "
                     "torch.set_num_threads(1), cv2.setNumThreads(0), "
                     "threadpoolctl.threadpool_limits(1)",
@@ -200,7 +210,8 @@ std::optional<Finding> find_too_many_workers(const TuneFacts& facts) {
       {.title = fmt::format("Use {}", describe(chosen->setting)),
        .commands = {},
        .applies_to = {"code"},
-       .verify = "dlprobe tune --workers " + std::to_string(chosen->setting.workers)});
+       .verify = "dlprobe tune --workers " + std::to_string(chosen->setting.workers),
+       .settings = settings_of(chosen->setting)});
   finding.runs = runs_of(facts.recording, *present);
   finding.first_seen = present->runs.front()->at;
   finding.last_seen = present->runs.back()->at;
