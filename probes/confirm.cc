@@ -66,6 +66,10 @@ std::vector<FindingCode> other_errors(const Verdict& verdict, const Finding& fin
   return codes;
 }
 
+bool has_time_up(const RunEnd& end) {
+  return end.reason == RunEndReason::kTimeUp || end.still_for;
+}
+
 // A run that was over sooner than the failure took to show, or was cut short, did not come as far.
 std::string why_not_as_far(const Run& attempt, const Run& first, const Finding& finding) {
   constexpr double kMargin = 1.5;
@@ -75,7 +79,7 @@ std::string why_not_as_far(const Run& attempt, const Run& first, const Finding& 
   const double seconds = seconds_of(attempt);
   const double failed = failed_after(finding, first);
   const RunEnd end = attempt.end.value_or(RunEnd());
-  if (end.reason == RunEndReason::kTimeUp) {
+  if (has_time_up(end)) {
     const BootNs still_for = end.still_for.value_or(0);
     if (still_for >= kLongestPause) {
       return fmt::format("the command still ran after {}, but nothing of it had moved for {}",
@@ -116,8 +120,8 @@ std::string why_no_proof(const Run& attempt, const AttemptAccount& account,
   if (auto why = why_not_set(attempt); !why.empty()) return "this did not take effect: " + why;
   if (account.has_failed_alike) return "";
   if (!account.others.empty()) return other_failure(account.others.front(), verdict);
-  if (!end.text.empty()) return end.text;
-  if (end.reason == RunEndReason::kSubjectEnded && !is_exit_0(attempt))
+  if (!has_time_up(end) && !end.text.empty()) return end.text;
+  if (!has_time_up(end) && !is_exit_0(attempt))
     return fmt::format("the command failed in a way that dlprobe does not know ({})",
                        account.ended);
   return why_not_as_far(attempt, run_of(finding, recording), finding);

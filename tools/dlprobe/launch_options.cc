@@ -13,7 +13,7 @@
 namespace dlprobe {
 namespace {
 
-constexpr std::string_view kAsTimeAllows = "as-time-allows";
+constexpr std::string_view kAsTimeAllows = "auto";
 
 Expected<std::optional<uint64_t>> optional_size(const char* option,
                                                 const std::optional<std::string>& text) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <string>
 #include <utility>
 #include <vector>
@@ -159,6 +160,18 @@ TEST(Confirm, ARunThatGoesOnForLongerIsAsGoodAsOneThatEnds) {
   Scenery scenery;
   scenery.tried(still_running(run_of(18, 0)));
   scenery.tried_as_it_was(failing(4, "DLP0302"));
+  EXPECT_EQ(scenery.outcome(), RemedyOutcome::kConfirmed) << scenery.confirmation().text;
+}
+
+// Its tree was killed.
+TEST(Confirm, ATrialThatRanForAllOfItsTimeIsAsGoodAsOneThatEnds) {
+  Scenery scenery;
+  auto run = run_of(60, SIGKILL);
+  run.end->text = "the command ran for as long as it was given, and dlprobe ended it";
+  scenery.tried(run);
+  scenery.tried_as_it_was(failing(4, "DLP0302"));
+  EXPECT_EQ(scenery.outcome(), RemedyOutcome::kInconclusive) << "it may have been ended for more";
+  scenery.recording.attempts.front().end->still_for = 0;
   EXPECT_EQ(scenery.outcome(), RemedyOutcome::kConfirmed) << scenery.confirmation().text;
 }
 
