@@ -341,6 +341,7 @@ TEST(TooManyWorkers, AreThoseThatDeliverNoMore) {
   const auto finding = find(verdict, FindingCode::kTooManyWorkers);
   ASSERT_TRUE(finding);
   EXPECT_THAT(finding->message, HasSubstr("16 workers deliver"));
+  EXPECT_EQ(what_remedies_set(*finding).size(), 1U);
   EXPECT_EQ(finding->severity, Severity::kWarning);
   EXPECT_EQ(finding->confidence, Confidence::kLikely);
   EXPECT_FALSE(finding->runs.empty());
@@ -402,8 +403,7 @@ TEST(ThreadOversubscription, OfACommandItsRemedyIsConfirmedByTheSameSpeeds) {
   const Verdict verdict = sweep.examine(threads_that_hinder(0.5));
   const auto finding = find(verdict, FindingCode::kThreadOversubscription);
   ASSERT_TRUE(finding);
-  const Confirmation confirmation =
-      finding->remedies.front().confirmation.value_or(Confirmation());
+  const Confirmation confirmation = finding->remedies.front().confirmation.value_or(Confirmation());
   EXPECT_EQ(confirmation.outcome, RemedyOutcome::kConfirmed);
   EXPECT_THAT(confirmation.text, HasSubstr("confirmed: with one thread the job made "));
   EXPECT_GE(confirmation.with_it.size(), 1U);
