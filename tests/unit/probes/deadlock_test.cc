@@ -492,6 +492,14 @@ TEST(Deadlock, PipeWhoseLastPeerEndedDuringTheLook) {
   EXPECT_FALSE(has_error(scene.examine()));
 }
 
+TEST(Deadlock, PipeWhoseReaderWentOnDuringTheLook) {
+  HangScene scene = busy_scene();
+  scene.wait_in_read(scene.main(kWorker), 4242);
+  scene.main(kWorker).consistent = false;
+  scene.has_end(kWorker, 4242, true, true);
+  EXPECT_FALSE(has_error(scene.examine()));
+}
+
 TEST(Deadlock, PipeOfAProcessOutsideOfTheTree) {
   HangScene scene = busy_scene();
   scene.wait_in_read(scene.main(kWorker), 4242);
