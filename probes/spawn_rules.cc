@@ -182,9 +182,10 @@ std::optional<Finding> daemonic(const Run& run) {
       {.title =
            "Use num_workers=0 in the inner process, or start it from one that is not daemonic: "
            "concurrent.futures.ProcessPoolExecutor's workers are not (Python 3.9 and later)",
-       .commands = {},
+       .commands = {"DataLoader(..., num_workers=0)"},
        .applies_to = {"code"},
-       .verify = "dlprobe spawn-recursion -- COMMAND"});
+       .verify = "dlprobe spawn-recursion -- COMMAND",
+       .settings = {{SettingKind::kNumWorkers, "", "0"}}});
   return finding;
 }
 

@@ -82,10 +82,11 @@ void write_alternatives(TextPage& page, const Json& finding) {
 
 // Remedies that set the same were tried at once.
 void write_confirmation(TextPage& page, const Json& remedy, std::set<std::string>& told) {
-  const Json& confirmed = object_at(remedy, "confirmed");
-  const std::string text = text_at(confirmed, "text");
-  if (text.empty() || !told.insert(text).second) return;
-  page.paragraph("               ", text);
+  const std::string text = text_at(object_at(remedy, "confirmed"), "text");
+  if (text.empty()) return;
+  const bool is_new = told.insert(text).second;
+  page.paragraph("               ",
+                 is_new ? text : text.substr(0, text.find(':')) + ": the same as above");
 }
 
 // A line for a shell, or of a program, which keeps its indentation.

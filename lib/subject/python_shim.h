@@ -20,7 +20,8 @@ struct PythonOverrides {
   std::optional<SharingStrategy> sharing_strategy;  ///< of torch.multiprocessing
   std::optional<int> num_workers;                   ///< of every DataLoader
   std::optional<int> prefetch_factor;               ///< of every DataLoader with workers
-  bool force = false;  ///< the start method also where the script names another
+  /// The start method and the sharing strategy also where the script names another.
+  bool force = false;
 
   bool any() const { return start_method || sharing_strategy || num_workers || prefetch_factor; }
 };

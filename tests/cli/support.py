@@ -47,6 +47,17 @@ def can_unshare():
 NEEDS_UNSHARE = "needs the right to make a mount namespace (CAP_SYS_ADMIN): run the tests as root"
 
 
+# Where a distribution's PyTorch is.
+TORCH_PYTHON = "/usr/bin/python3"
+NEEDS_TORCH = f"needs torch for {TORCH_PYTHON}: apt-get install python3-torch"
+
+
+def has_torch():
+    """Whether jobs of a real PyTorch can be run here."""
+    return os.path.exists(TORCH_PYTHON) and subprocess.run([TORCH_PYTHON, "-c", "import torch"], capture_output=True,
+                                                           timeout=TIMEOUT, check=False).returncode == 0
+
+
 def in_private_shm(setup, arguments, **options):
     """Runs dlprobe in a mount namespace of its own, after the shell commands `setup`."""
     script = setup + ' && exec "$0" "$@"'

@@ -169,7 +169,7 @@ class Examiner {
   void run_command_once(const std::optional<Trial>& trial) {
     begin_run({.command = mask_secrets(request_.command),
                .plan = request_.told_plan,
-               .looks_when_quiet = request_.command_watch.has_value(),
+               .looks_when_quiet = request_.command_watch || looks_for_confirm(),
                .trial = trial});
     auto scope = prepare_limits();
     if (!scope) return;
@@ -197,8 +197,7 @@ class Examiner {
       target.wakes_round = shim_->descriptor();
     }
     if (request_.command_watch) watch_to_its_end(*request_.command_watch, target);
-    if (ends_its_command() && !request_.command_watch && request_.probe->needs_snapshots)
-      target.standstill = end_where_stuck();
+    if (ends_its_command() && !request_.command_watch) end_where_stuck(target);
     std::optional<Precedence> precedence;
     if (trial) {
       // Its own time is up sooner than that of a job which is watched.
@@ -223,8 +222,11 @@ class Examiner {
     shim_.reset();
   }
 
+  // Of a probe that takes no snapshots: to know that it stands still.
+  bool looks_for_confirm() const { return ends_its_command() && !request_.probe->needs_snapshots; }
+
   // One that is to be run again must not run beside itself.
-  bool ends_its_command() const { return request_.confirm > 0 || request_.attempt; }
+  bool ends_its_command() const { return request_.confirm || request_.attempt; }
 
   void end_what_goes_on(const WatchResult& watched) {
     const bool leaves_some = request_.attempt && !watched.left.empty();
@@ -248,11 +250,15 @@ class Examiner {
   }
 
   // Nobody else would end it, and it is to be run again.
-  StandstillPolicy end_where_stuck() {
-    return {.quiet_after = 2 * kSecond,
-            .judge_after = 5 * kSecond,
-            .is_stuck = [this] { return is_stuck(); },
-            .end_tree = true};
+  void end_where_stuck(WatchTarget& target) const {
+    constexpr BootNs kSure = 10 * kSecond;
+    const bool looks = request_.probe->needs_snapshots;
+    if (!looks) target.snapshots = SnapshotTimes::kWhenQuiet;
+    target.standstill = StandstillPolicy{
+        .quiet_after = 2 * kSecond,
+        .judge_after = looks ? 5 * kSecond : kSure,
+        .is_stuck = [this] { return is_stuck() || has_finding(*request_.probe, Severity::kError); },
+        .end_tree = true};
   }
 
   // While a tree may multiply, dlprobe must get its turn among many. Without the right to, it does
@@ -603,7 +609,7 @@ Examination examine(const ExamineRequest& request) {
     const auto again = [&](const ExamineRequest& attempt) {
       return Examiner(attempt, *machine, **recorder).run().refusal;
     };
-    if (request.confirm > 0 && !result.refusal)
+    if (request.confirm && !result.refusal)
       confirm_remedies(request, *machine->clock, **recorder, again);
   }
   // Not every examination prints a report.

@@ -384,8 +384,12 @@ def _hook_spawn(module):
 
 def _hook_torch_multiprocessing(module):
     strategy = options.get("sharing_strategy")
-    if strategy:
-        module.set_sharing_strategy(strategy)
+    if not strategy:
+        return
+    original = module.set_sharing_strategy
+    original(strategy)
+    if options.get("force") == "1":
+        module.set_sharing_strategy = lambda new_strategy: original(strategy)
 
 
 def _sharing_strategy():
