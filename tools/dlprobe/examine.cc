@@ -21,6 +21,7 @@
 #include "lib/subject/child_process.h"
 #include "lib/subject/reference_loader.h"
 #include "lib/subject/trial_warden.h"
+#include "probes/setting_effect.h"
 #include "probes/spawn_facts.h"
 #include "probes/spawn_trial.h"
 #include "tools/dlprobe/command.h"
@@ -28,6 +29,7 @@
 #include "tools/dlprobe/exit_status.h"
 #include "tools/dlprobe/kill_descendants.h"
 #include "tools/dlprobe/preflight.h"
+#include "tools/dlprobe/python_options.h"
 #include "tools/dlprobe/recorder.h"
 #include "tools/dlprobe/target.h"
 #include "tools/dlprobe/version.h"
@@ -366,13 +368,25 @@ class Examiner {
       recorder_->add(std::move(event));
   }
 
-  // A command may be no Python at all, or start its interpreters with an environment of their own.
+  // A command may be no Python at all, start its interpreters with an environment of their own, or
+  // know better.
   void say_whether_overrides_took_effect() const {
-    if (!shim_ || !recorder_->current_run().start_events.empty()) return;
-    complain(
-        "no Python interpreter of the command (3.6 or later) took what was to be overridden: it "
-        "ran "
-        "as it would without");
+    if (!shim_) return;
+    const Run& run = recorder_->current_run();
+    if (run.start_events.empty()) {
+      return complain(
+          "no Python interpreter of the command (3.6 or later) took what was to be overridden: it "
+          "ran as it would without");
+    }
+    for (const Setting& setting : settings_of(request_.overrides)) {
+      const std::string won = what_won_over(run, setting);
+      if (won.empty()) continue;
+      const bool can_force =
+          !request_.overrides.force && (setting.kind == SettingKind::kStartMethod ||
+                                        setting.kind == SettingKind::kSharingStrategy);
+      complain(fmt::format("{} was asked for, but {}{}", describe({setting}), won,
+                           can_force ? " (--force overrides that)" : ""));
+    }
   }
 
   // Nothing, and a refusal, if they cannot be had.

@@ -1,5 +1,7 @@
 #include "tools/dlprobe/python_options.h"
 
+#include <utility>
+
 #include "lib/base/parse.h"
 #include "lib/subject/python_command.h"
 
@@ -47,7 +49,7 @@ void add_python_options(CLI::App& command, PythonOptions& options, const std::st
       ->group(group);
   command
       .add_flag("--force", options.force,
-                "override the start method also where the script names one itself")
+                "the start method and the sharing strategy also where the script names one itself")
       ->group(group);
 }
 
@@ -57,6 +59,24 @@ Status check_interpreter(const std::vector<std::string>& command) {
   const auto why = why_shim_is_not_loaded(*python);
   if (!why) return {};
   return failure(ErrorCode::kInvalid, "nothing can be overridden in this command: " + *why);
+}
+
+std::vector<Setting> settings_of(const PythonOverrides& overrides) {
+  std::vector<Setting> settings;
+  const auto add = [&settings](SettingKind kind, std::string value) {
+    settings.push_back({.kind = kind, .name = "", .value = std::move(value)});
+  };
+  if (overrides.start_method) {
+    add(SettingKind::kStartMethod, std::string(to_string(*overrides.start_method)));
+  }
+  if (overrides.sharing_strategy) {
+    add(SettingKind::kSharingStrategy, std::string(to_string(*overrides.sharing_strategy)));
+  }
+  if (overrides.num_workers) add(SettingKind::kNumWorkers, std::to_string(*overrides.num_workers));
+  if (overrides.prefetch_factor) {
+    add(SettingKind::kPrefetchFactor, std::to_string(*overrides.prefetch_factor));
+  }
+  return settings;
 }
 
 Status put_python_options(const PythonOptions& options, ExamineRequest& request) {
@@ -70,8 +90,9 @@ Status put_python_options(const PythonOptions& options, ExamineRequest& request)
           optional_count("--num-workers", options.num_workers, 0, kMostWorkers));
   DLP_TRY(overrides.prefetch_factor,
           optional_count("--prefetch-factor", options.prefetch_factor, 1, kMostPrefetched));
-  if (options.force && !options.start_method) {
-    return failure(ErrorCode::kInvalid, "--force needs --start-method: it is what is forced");
+  if (options.force && !options.start_method && !options.sharing_strategy) {
+    return failure(ErrorCode::kInvalid,
+                   "--force needs --start-method or --sharing-strategy: it is what is forced");
   }
   if (overrides.any()) DLP_CHECK(check_interpreter(request.command));
   request.overrides = overrides;

@@ -2,10 +2,12 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
 #include "lib/base/error.h"
+#include "lib/model/setting.h"
 #include "tools/dlprobe/examine.h"
 
 namespace dlprobe {
@@ -26,6 +28,9 @@ void add_python_options(CLI::App& command, PythonOptions& options, const std::st
 /// kInvalid, with the reason, for a command line whose interpreter would not load the shim. One
 /// that is not Python may start an interpreter later.
 Status check_interpreter(const std::vector<std::string>& command);
+
+/// The overrides, each as a setting.
+std::vector<Setting> settings_of(const PythonOverrides& overrides);
 
 /// Puts them into a request about a command. kInvalid names the option, or says why the command's
 /// interpreter could not be given them.
