@@ -13,8 +13,23 @@ import that costs time: dlprobe waits for it.
 """
 
 import _ast
+import gc
 import os
 import sys
+
+# A tree is no garbage: to look for some in it takes longer than to make it.
+gc.disable()
+
+
+def node_types(*names):
+    """Those that this Python has."""
+    return tuple(getattr(_ast, name) for name in names if hasattr(_ast, name))
+
+
+Attribute, Call, Dict, Expr, Name, Or, Starred = node_types("Attribute", "Call", "Dict", "Expr", "Name", "Or", "Starred")
+List, Tuple, Subscript, expr = node_types("List", "Tuple", "Subscript", "expr")
+CONSTANTS = node_types("Constant", "Num", "Str", "Bytes", "NameConstant", "Ellipsis")
+DEFINITIONS = node_types("FunctionDef", "AsyncFunctionDef", "ClassDef", "Lambda")
 
 MOST_BYTES = 4000000  # of the main module
 MOST_OWN_FILES = 16  # modules of the program's own
@@ -23,6 +38,7 @@ MOST_STEPS = 150000  # statements and expressions that are walked through
 MOST_DEPTH = 24  # calls within calls
 MOST_RUNS = 6  # of one function
 MOST_FACTS = 200
+MOST_ITEMS = 64  # of a list or a dict of the program
 SMALL_FILE = 1000000  # whose loading costs nothing to speak of
 
 
@@ -31,14 +47,66 @@ SMALL_FILE = 1000000  # whose loading costs nothing to speak of
 class External:
     """Something of a module that is not read: "torch.utils.data.DataLoader"."""
 
-    def __init__(self, name, is_module=False):
+    def __init__(self, name, is_module=False, method=None):
         self.name = name
         self.is_module = is_module
+        self.method = method  # start method of the context that it was taken from
 
 
 class Constant:
     def __init__(self, value):
         self.value = value
+
+
+UNKNOWN = object()
+UNKNOWN_METHOD = "?"  # a start method that the program chooses when it runs
+
+
+class Told:
+    """What is known for sure, and may differ: (in the program's own process, in a worker that imports its main
+    module). `__name__ == "__main__"` is (True, False)."""
+
+    def __init__(self, own, worker):
+        self.values = (own, worker)
+
+
+class Hidden:
+    """What a caller may have given, in * or ** whose content is not known."""
+
+
+HIDDEN = Hidden()
+
+
+class Made:
+    """What a library's function or class gave: Trainer(...), parser.parse_args(). Its `owner` is what it was got from."""
+
+    def __init__(self, name, arguments=(), keywords=None, owner=None):
+        self.name = name
+        self.arguments = arguments
+        self.keywords = keywords or {}
+        self.owner = owner
+        self.commands = []  # functions of the program that it calls when it is called itself
+        self.defaults = owner.defaults if isinstance(owner, Made) else {}  # by argparse's set_defaults
+
+
+class Part:
+    """A method of what a library made, or of what one of its decorators made of a function."""
+
+    def __init__(self, owner, name):
+        self.owner = owner
+        self.name = name
+
+
+class Given(list):
+    """Arguments of a call. It is open if there may be more of them."""
+
+    is_open = False
+
+
+class Named(dict):
+    """Keyword arguments of a call."""
+
+    is_open = False
 
 
 class Function:
@@ -48,13 +116,11 @@ class Function:
         self.scope = scope  # where it was defined
         self.name = name
         self.is_nested = scope.kind == "function"
+        self.is_lambda = type(node) is _ast.Lambda
         self.under_guard = False
-        self.generates = False
         self.decorated = bool(getattr(node, "decorator_list", ()))
-
-    @property
-    def is_lambda(self):
-        return type(self.node).__name__ == "Lambda"
+        self.binding = None  # "staticmethod", "classmethod", "property"
+        self.commands = []  # as of Made
 
 
 class Class:
@@ -66,12 +132,22 @@ class Class:
         self.is_nested = scope.kind == "function"
         self.under_guard = False
         self.members = {}
+        self.fields = []  # names with annotations, as a dataclass has them
+        self.order = None  # it and its bases, as a member is looked for
 
 
 class Method:
     def __init__(self, function, owner):
         self.function = function
         self.owner = owner
+
+
+class Super:
+    """super() of an object, in a method of that class."""
+
+    def __init__(self, instance, cls):
+        self.instance = instance
+        self.cls = cls
 
 
 class Instance:
@@ -90,6 +166,7 @@ class Module:
     def __init__(self, name, file):
         self.name = name
         self.file = file
+        self.file_in_folder = file
         self.scope = Scope("module", None)
         self.is_main = False
 
@@ -98,6 +175,7 @@ class Loader:
     def __init__(self, name):
         self.name = name
         self.workers = False
+        self.is_hidden = False  # whether it has workers is in * or ** whose content is not known
         self.context = None
         self.parts = {}  # what is sent to its workers: dataset, collate_fn, worker_init_fn
 
@@ -142,11 +220,36 @@ class Generator:
 
 
 class Box:
-    """Something that holds others: (how a path names them, value)."""
+    """Something that holds others: (how a path names them, value). Of a "list" each place is known, of "some" that it
+    holds the likes of these; a "dict" may be open."""
 
-    def __init__(self, items, is_sequence=False):
+    def __init__(self, items, kind="holder"):
         self.items = items
-        self.is_sequence = is_sequence
+        self.kind = kind
+        self.is_open = False
+
+    def set(self, label, value):
+        for i, item in enumerate(self.items):
+            if item[0] == label and label != "[...]":
+                self.items[i] = (label, value)
+                return
+        if len(self.items) < MOST_ITEMS:
+            self.items.append((label, value))
+
+    def get(self, label):
+        for item in self.items:
+            if item[0] == label:
+                return item[1]
+        return None
+
+
+class Partial:
+    """functools.partial"""
+
+    def __init__(self, function, arguments, keywords):
+        self.function = function
+        self.arguments = arguments
+        self.keywords = keywords
 
 
 class OnCuda:
@@ -157,8 +260,9 @@ class OnCuda:
 
 
 class Either:
-    def __init__(self, values):
+    def __init__(self, values, truth=(None, None)):
         self.values = values
+        self.truth = truth
 
 
 class Scope:
@@ -166,8 +270,10 @@ class Scope:
         self.kind = kind  # "module", "class" or "function"
         self.parent = parent
         self.names = {}
-        self.globals = set()
+        self.elsewhere = {}  # names of a global or nonlocal statement: whose they are
         self.owner = None  # of a class's body: the class
+        self.function = None  # of a function's: it, and its first argument
+        self.receiver = None
 
     def find(self, name):
         scope = self
@@ -185,6 +291,7 @@ class Frame:
         self.function = function
         self.top_line = 0  # of the statement in the body itself
         self.line = 0
+        self.exits = []  # of each return: whether a worker that imports does not come to it
 
 
 class Stop(Exception):
@@ -198,9 +305,16 @@ LOADERS = {
     "torch_geometric.data.DataLoader", "monai.data.DataLoader", "monai.data.ThreadDataLoader",
     "torchdata.stateful_dataloader.StatefulDataLoader",
 }
-PROCESSES = {"multiprocessing.Process", "multiprocessing.process.BaseProcess", "multiprocessing.context.Process"}
+# With the start method of their own.
+PROCESSES = {
+    "multiprocessing.Process": None, "multiprocessing.process.BaseProcess": None, "multiprocessing.SpawnProcess": "spawn",
+    "multiprocessing.ForkProcess": "fork", "multiprocessing.ForkServerProcess": "forkserver",
+}
+CONTEXTS = {"SpawnContext": "spawn", "ForkContext": "fork", "ForkServerContext": "forkserver", "DefaultContext": None}
 POOLS = {"multiprocessing.Pool", "multiprocessing.pool.Pool"}
 EXECUTORS = {"concurrent.futures.ProcessPoolExecutor", "concurrent.futures.process.ProcessPoolExecutor"}
+MANAGERS = {"multiprocessing.managers.BaseManager", "multiprocessing.managers.SyncManager",
+            "multiprocessing.managers.SharedMemoryManager"}
 SPAWNERS = {"multiprocessing.spawn", "multiprocessing.start_processes", "multiprocessing.spawn.spawn"}
 # What takes the default context for good.
 CONTEXT_USERS = {
@@ -229,21 +343,55 @@ UNPICKLABLE = {
 }
 # What keeps its arguments, and as what: "*" is a list of them.
 HOLDERS = {
-    "functools.partial": (".func", ".args[*]"), "Compose": (".transforms", None), "Lambda": (".lambd", None),
+    "Compose": (".transforms", None), "Lambda": (".lambd", None),
     "RandomApply": (".transforms", None), "RandomChoice": (".transforms", None), "RandomOrder": (".transforms", None),
     "torch.utils.data.Subset": (".dataset", None), "torch.utils.data.ConcatDataset": (".datasets", None),
     "torch.utils.data.ChainDataset": (".datasets", None), "collections.defaultdict": (".default_factory", None),
-    "builtins.list": ("", None), "builtins.tuple": ("", None), "builtins.dict": ("", None),
-    "builtins.map": ("", None), "builtins.filter": ("", None),
 }
 TRANSFORMS = ("torchvision.transforms.", "torchvision.transforms.v2.", "monai.transforms.")
 # They iterate over what they are given, at once.
-ITERATES = {"iter", "enumerate", "list", "tuple", "set", "sorted", "zip", "map", "sum", "max", "min", "dict", "all",
-            "any", "filter"}
+ITERATES = {"iter", "next", "enumerate", "list", "tuple", "set", "frozenset", "sorted", "reversed", "zip", "map", "sum",
+            "max", "min", "dict", "all", "any", "filter"}
+# They give out the items of what they are given.
+KEEP_ITEMS = {"iter", "list", "tuple", "set", "frozenset", "sorted", "reversed"}
 # What gives out what it is given, one by one.
 WRAPPERS = {"tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "tqdm.autonotebook.tqdm", "rich.progress.track"}
 # Of a library's object: gives back loaders like those that it is given (accelerate, lightning).
 PREPARES = {"prepare", "prepare_data_loader", "setup_dataloaders"}
+# They call the function that they are given: (its position, its name).
+RUNNERS = {
+    "absl.app.run": (0, "main"), "tensorflow.compat.v1.app.run": (0, "main"), "typer.run": (0, "function"),
+    "fire.Fire": (0, "component"), "fire.core.Fire": (0, "component"), "tyro.cli": (0, "f"), "plac.call": (0, "obj"),
+    "argh.dispatch_command": (0, "function"), "defopt.run": (0, "funcs"), "clize.run": (0, "fn"),
+    "jsonargparse.CLI": (0, "components"), "jsonargparse.auto_cli": (0, "components"), "wandb.agent": (1, "function"),
+    "hyperopt.fmin": (0, "fn"), "trio.run": (0, "async_fn"), "anyio.run": (0, "func"), "timeit.timeit": (0, "stmt"),
+}
+# Of what they made: these methods call the functions that its decorators have registered ...
+COMMANDS = {"click", "rich_click", "typer", "sacred", "cloup", "asyncclick"}
+RUN_COMMANDS = {"main", "run", "run_commandline", "invoke"}
+REGISTER = {"add_command", "add_typer"}
+# ... and this calls the one that it is given.
+STUDY = "optuna.create_study()"
+# They iterate over loaders, and over what these methods of what they are given return.
+TRAINERS = {"pytorch_lightning.Trainer()", "lightning.Trainer()", "lightning.pytorch.Trainer()"}
+TRAINER_HOOKS = {
+    "fit": ("setup", "train_dataloader", "val_dataloader"), "validate": ("setup", "val_dataloader"),
+    "test": ("setup", "test_dataloader"), "predict": ("setup", "predict_dataloader"),
+}
+DECORATORS = {"builtins.staticmethod": "staticmethod", "builtins.classmethod": "classmethod",
+              "builtins.property": "property", "functools.cached_property": "property"}
+# They do not return.
+EXITS = {"sys.exit", "os._exit", "os.abort", "builtins.exit", "builtins.quit", "os.execv", "os.execvp", "os.execl"}
+# Their "with" goes on behind it, whatever was raised in it.
+CATCH = {"contextlib.suppress()", "pytest.raises()"}
+# The same in every process of this machine.
+SAME_EVERYWHERE = {
+    "sys.platform": sys.platform, "os.name": os.name, "sys.version_info": tuple(sys.version_info[:3]),
+    "sys.version_info.major": sys.version_info[0], "sys.version_info.minor": sys.version_info[1],
+    "typing.TYPE_CHECKING": False,
+}
+# Of a main module without any of these words nothing could be said.
+WORDS = (b"multiprocessing", b"concurrent", b"torch", b"monai")
 HEAVY = {
     "numpy.load", "numpy.loadtxt", "numpy.genfromtxt", "torch.load", "torch.hub.load", "pickle.load", "joblib.load",
     "pandas.read_csv", "pandas.read_parquet", "pandas.read_pickle", "pandas.read_json", "pandas.read_excel",
@@ -265,22 +413,28 @@ def normalized(name):
 
 
 def alternatives(value):
-    return value.values if isinstance(value, Either) else (value,)
+    return value.values if type(value) is Either else (value,)
 
 
 def either(values):
+    """One of these. Where one is not known, what the constants among them say does not hold."""
     known = []
+    is_known = True
     for value in values:
         for one in alternatives(value):
-            if one is not None and one not in known:
+            if one is None:
+                is_known = False
+            elif one not in known:
                 known.append(one)
+    if not is_known:
+        known = [one for one in known if not isinstance(one, (Constant, Told))]
     if not known:
         return None
     return known[0] if len(known) == 1 else Either(known[:6])
 
 
 def is_constant(node):
-    return type(node).__name__ in ("Constant", "Num", "Str", "Bytes", "NameConstant", "Ellipsis")
+    return type(node) in CONSTANTS
 
 
 def constant_of(node):
@@ -299,6 +453,56 @@ def text_of(value):
     return value.value if isinstance(value, Constant) and isinstance(value.value, str) else None
 
 
+def external(name, is_module=False, method=None):
+    if name in SAME_EVERYWHERE:
+        return Told(SAME_EVERYWHERE[name], SAME_EVERYWHERE[name])
+    return External(name, is_module, method)
+
+
+def known(value, process):
+    """Python's own object, in the program's process (0) or a worker that imports (1); UNKNOWN."""
+    if isinstance(value, Constant):
+        return value.value
+    if isinstance(value, Told):
+        return value.values[process]
+    if isinstance(value, Box) and value.kind == "list":
+        items = tuple(known(item, process) for _, item in value.items)
+        return UNKNOWN if UNKNOWN in items else items
+    return UNKNOWN
+
+
+def told(function, *values):
+    """What the function gives of them in each process, as far as that is known for sure."""
+    if not any(isinstance(value, Told) for value in values):
+        return None
+    results = []
+    for process in (0, 1):
+        given = [known(value, process) for value in values]
+        try:
+            results.append(UNKNOWN if UNKNOWN in given else function(*given))
+        except Exception:  # of other types, or not one: nothing is known then
+            results.append(UNKNOWN)
+    return Told(*results)
+
+
+def truth_of(value):
+    """(in the program's own process, in a worker that imports it): True, False, or None: not known. A variable's
+    constant does not count: it may have another value by then."""
+    if isinstance(value, Told):
+        return tuple(None if one is UNKNOWN else bool(one) for one in value.values)
+    return value.truth if isinstance(value, Either) else (None, None)
+
+
+COMPARISONS = {
+    "Eq": lambda left, right: left == right, "NotEq": lambda left, right: left != right,
+    "Is": lambda left, right: left == right, "IsNot": lambda left, right: left != right,
+    "In": lambda left, right: left in right, "NotIn": lambda left, right: left not in right,
+    "Lt": lambda left, right: left < right, "LtE": lambda left, right: left <= right,
+    "Gt": lambda left, right: left > right, "GtE": lambda left, right: left >= right,
+}
+TEXT_METHODS = {"startswith", "endswith", "lower", "upper", "strip"}
+
+
 def is_cuda_name(value):
     for one in alternatives(value):
         if isinstance(one, OnCuda) and one.is_device:
@@ -310,34 +514,20 @@ def is_cuda_name(value):
 
 def generates(node):
     """Whether a function has a yield of its own."""
-    waiting = list(node.body) if isinstance(node.body, list) else [node.body]
+    waiting = list(node.body)
     while waiting:
         one = waiting.pop()
-        name = type(one).__name__
-        if name in ("Yield", "YieldFrom"):
+        kind = type(one)
+        if kind is _ast.Yield or kind is _ast.YieldFrom:
             return True
-        if name in ("FunctionDef", "AsyncFunctionDef", "ClassDef", "Lambda"):
+        if kind in DEFINITIONS:
             continue
         for field in one._fields:
             part = getattr(one, field, None)
-            if isinstance(part, _ast.AST):
-                waiting.append(part)
-            elif isinstance(part, list):
+            if type(part) is list:
                 waiting.extend(item for item in part if isinstance(item, _ast.AST))
-    return False
-
-
-def ends_block(body):
-    """Whether what stands behind it in the same block is not reached."""
-    if not body:
-        return False
-    last = body[-1]
-    name = type(last).__name__
-    if name in ("Return", "Raise", "Continue", "Break"):
-        return True
-    if name == "Expr" and type(last.value).__name__ == "Call":
-        called = last.value.func
-        return getattr(called, "attr", getattr(called, "id", "")) in ("exit", "_exit", "quit")
+            elif isinstance(part, _ast.AST) and part._fields:
+                waiting.append(part)
     return False
 
 
@@ -346,17 +536,21 @@ class Reader:
         self.folder = folder
         self.main_is_imported = main_is_imported
         self.default_method = default_method  # of the interpreter
+        self.names_in = {}  # of folders
+        self.trees = {}  # of the program's own files, by path
+        self.relevant = set()  # those of which something can be said
         self.modules = {}
-        self.own_files = 0
-        self.own_bytes = 0
         self.files_left_out = 0
         self.steps = 0
         self.frames = []
         self.runs = {}
+        self.ran = set()
+        self.generators = {}
         self.facts = []
         self.seen = set()
         # Where the walk is:
         self.guarded = False  # an import by a worker does not come here
+        self.gone = False  # nothing comes here: something that was called does not return
         self.at_import = True  # reached from the main module's statements
         self.in_worker = None  # or (daemonic, where it was started)
         self.handles_runtime_error = 0
@@ -395,7 +589,8 @@ class Reader:
     # ---- processes are started
 
     def method_of(self, explicit):
-        return explicit or self.chosen_method or ""
+        method = explicit or self.chosen_method or ""
+        return "" if method == UNKNOWN_METHOD else method
 
     def starts(self, what, explicit, node):
         """A process is started here. Whether it is: a daemonic process may not."""
@@ -413,6 +608,13 @@ class Reader:
                       other_line=place[1], name=place[2])
         return True
 
+    def may_start(self, loader, node):
+        """A loader is iterated over of which nobody knows whether it has workers."""
+        if self.in_worker is None and self.imported_again():
+            place = self.here(node)
+            self.fact("may-start-at-import", self.module_statement(), what=loader.name,
+                      method=self.method_of(loader.context), other_file=place[0], other_line=place[1], name=place[2])
+
     def take_context(self, what, node, explicit=None):
         if not explicit and self.context_line is None:
             place = self.here(node)
@@ -424,13 +626,14 @@ class Reader:
             return
         method = self.method_of(method) or self.default_method
         place = self.here(node)
-        kept = self.in_worker, self.forked_after_cuda, self.chosen_method, self.context_line
+        kept = self.in_worker, self.forked_after_cuda, self.chosen_method, self.context_line, self.guarded
         self.in_worker = (daemonic, (place[0], place[1], what))
         self.forked_after_cuda = self.cuda_line if method == "fork" else None
         for function, arguments in functions:
             if function is not None:
                 self.call(function, arguments, {}, node)
-        self.in_worker, self.forked_after_cuda, self.chosen_method, self.context_line = kept
+        self.in_worker, self.forked_after_cuda, self.chosen_method, self.context_line, self.guarded = kept
+        self.gone = False
 
     def iterate(self, value, node):
         """What `iter(value)` does."""
@@ -445,8 +648,19 @@ class Reader:
                     run()
             elif isinstance(one, Instance):
                 self.call(self.member(one, "__iter__"), [], {}, node)
+            elif isinstance(one, Made):
+                # Something that wraps a loader: tqdm(loader).
+                self.iterate_loaders(one.arguments, node)
+
+    def iterate_loaders(self, values, node):
+        for value in values:
+            for one in alternatives(value):
+                if isinstance(getattr(one, "library", one), Loader):
+                    self.iterate(one, node)
 
     def iterate_loader(self, loader, node):
+        if loader.is_hidden:
+            self.may_start(loader, node)
         if not loader.workers:
             return
         if not self.starts(loader.name, loader.context, node):
@@ -512,6 +726,12 @@ class Reader:
             yield from self.refused(value.owner, path + ".__self__", seen, depth + 1)
         elif isinstance(value, Instance):
             yield from self.refused_instance(value, path, seen, depth)
+        elif isinstance(value, Partial):
+            yield from self.refused(value.function, path + ".func", seen, depth + 1)
+            for i, item in enumerate(value.arguments):
+                yield from self.refused(item, path + ".args[%d]" % i, seen, depth + 1)
+            for key, item in sorted(value.keywords.items()):
+                yield from self.refused(item, path + ".keywords['%s']" % key, seen, depth + 1)
         elif isinstance(value, Unpicklable):
             yield path, value.type_name, "", None, "unpicklable"
         elif isinstance(value, Generator):
@@ -574,44 +794,61 @@ class Reader:
         self.frames.pop()
 
     def run_block(self, body, scope, top=None):
-        kept = self.guarded
+        """Whether what stands behind it is not reached."""
+        frame = self.frames[-1]
         for statement in body:
+            frame.line = statement.lineno
             if top is not None:
                 top.top_line = statement.lineno
-            self.frames[-1].line = statement.lineno
-            self.run_statement(statement, scope)
-        self.guarded = kept
-
-    def step(self):
-        self.steps += 1
-        if self.steps > MOST_STEPS:
-            raise Stop()
-
-    def run_statement(self, node, scope):
-        self.step()
-        handler = STATEMENTS.get(type(node).__name__)
-        if handler is not None:
-            handler(self, node, scope)
+            self.steps += 1
+            handler = STATEMENTS.get(type(statement))
+            if handler is not None and (handler(self, statement, scope) or self.gone):
+                self.gone = False
+                return True
+        return False
 
     def run_expression(self, node, scope):
-        self.value(node.value, scope)
+        if type(node.value) not in CONSTANTS:
+            self.value(node.value, scope)
+
+    def run_ending(self, node, scope):
+        return True  # break, continue
 
     def run_function(self, node, scope):
-        for decorator in node.decorator_list:
-            self.value(decorator, scope)
+        decorators = [self.value(decorator, scope) for decorator in node.decorator_list]
         function = self.new_function(node, scope, node.name)
-        names = {getattr(part, "id", getattr(part, "attr", "")) for part in node.decorator_list}
-        if scope.kind == "class" and names & {"property", "cached_property"}:
-            function = None  # its value is not known
+        for decorator, part in zip(decorators, node.decorator_list):
+            name = getattr(part, "id", getattr(part, "attr", ""))
+            if isinstance(decorator, External) and normalized(decorator.name) in DECORATORS:
+                function.binding = DECORATORS[decorator.name]
+            elif name in ("setter", "getter", "deleter") and scope.kind == "class":
+                return
+            for one in alternatives(decorator):
+                self.decorate(one, function, node)
         self.assign_name(node.name, function, scope)
-        if function is not None:
-            self.later.append(function)
+        self.later.append(function)
+
+    def decorate(self, decorator, function, node):
+        if isinstance(decorator, Made):
+            decorator = decorator.owner
+        if isinstance(decorator, Part):
+            decorator = decorator.owner
+        if isinstance(decorator, (Made, Function)) and decorator is not function:
+            if isinstance(decorator, Function) and not decorator.decorated:
+                self.call(decorator, [function], {}, node)
+            elif len(decorator.commands) < MOST_ITEMS:
+                decorator.commands.append(function)
 
     def new_function(self, node, scope, name):
         function = Function(node, self.frames[-1].module, scope, name)
         function.under_guard = self.guarded and scope.kind == "module"
-        function.generates = not function.is_lambda and generates(node)
         return function
+
+    def generates(self, node):
+        result = self.generators.get(node)
+        if result is None:
+            result = self.generators[node] = generates(node)
+        return result
 
     def run_class(self, node, scope):
         bases = [self.value(base, scope) for base in node.bases]
@@ -624,8 +861,31 @@ class Reader:
         self.assign_name(node.name, cls, scope)
 
     def run_return(self, node, scope):
-        value = self.value(node.value, scope) if node.value is not None else None
-        scope.names["return"] = either([scope.names.get("return"), value])
+        value = self.value(node.value, scope) if node.value is not None else Constant(None)
+        if not self.gone:
+            names = scope.names
+            names["return"] = either([names["return"], value]) if "return" in names else value
+            self.frames[-1].exits.append(self.guarded)
+        return True
+
+    def run_raise(self, node, scope):
+        value = self.value(node.exc, scope) if node.exc is not None else None
+        if node.cause is not None:
+            self.value(node.cause, scope)
+        name = getattr(value, "name", "")
+        if not self.gone and name in ("builtins.NotImplementedError", "builtins.NotImplementedError()"):
+            # A subclass of somebody else's may go on.
+            self.frames[-1].exits.append(self.guarded)
+        return True
+
+    def run_assert(self, node, scope):
+        own, worker = self.decided(node.test, scope)
+        self.guarded = self.guarded or (worker is False and own is not False)
+
+    def run_delete(self, node, scope):
+        for target in node.targets:
+            if type(target) is Subscript:
+                self.remove(self.value(target.value, scope), self.label(target, scope))
 
     def run_assign(self, node, scope):
         value = self.value(node.value, scope)
@@ -633,29 +893,67 @@ class Reader:
             self.assign(target, value, scope)
 
     def run_annotated(self, node, scope):
+        if scope.kind == "class" and type(node.target) is Name and scope.owner is not None:
+            scope.owner.fields.append(node.target.id)
         if node.value is not None:
             self.assign(node.target, self.value(node.value, scope), scope)
 
     def run_augmented(self, node, scope):
-        self.value(node.value, scope)
+        value = self.value(node.value, scope)
+        if type(node.target) is not Name:
+            return
+        owner = scope.find(node.target.id)
+        if isinstance(owner, Box):
+            self.merge(owner, value)
+        elif isinstance(owner, (Constant, Told, Either)):
+            self.assign_name(node.target.id, None, scope)
+
+    def merge(self, box, value):
+        """All items of the value come into the box."""
+        for one in alternatives(value):
+            if isinstance(one, Box):
+                for label, item in one.items:
+                    box.set(label if box.kind == "dict" else "[%d]" % len(box.items), item)
+                box.is_open = box.is_open or one.is_open
+            else:
+                box.is_open = True
+
+    def remove(self, owner, label):
+        for one in alternatives(owner):
+            if isinstance(one, Box) and one.kind == "dict":
+                one.items = [item for item in one.items if item[0] != label or label == "[...]"]
 
     def assign_name(self, name, value, scope):
-        while name in scope.globals and scope.parent is not None:
-            scope = scope.parent
+        if scope.elsewhere:
+            scope = scope.elsewhere.get(name, scope)
         scope.names[name] = value
 
     def assign(self, target, value, scope):
-        kind = type(target).__name__
-        if kind == "Name":
+        kind = type(target)
+        if kind is Name:
             self.assign_name(target.id, value, scope)
-        elif kind in ("Tuple", "List"):
-            items = value.items if isinstance(value, Box) and value.is_sequence else ()
-            exact = len(items) == len(target.elts)
-            for i, part in enumerate(target.elts):
-                self.assign(getattr(part, "value", part) if type(part).__name__ == "Starred" else part,
-                            items[i][1] if exact else None, scope)
-        elif kind == "Attribute":
+        elif kind is Attribute:
             self.assign_attribute(self.value(target.value, scope), target, value)
+        elif kind is Subscript:
+            owner = self.value(target.value, scope)
+            label = self.label(target, scope)
+            for one in alternatives(owner):
+                if isinstance(one, Box) and (one.kind == "dict" or label != "[...]"):
+                    one.set(label, value)
+        elif kind is Tuple or kind is List:
+            self.assign_parts(target, value, scope)
+
+    def assign_parts(self, target, value, scope):
+        parts = target.elts
+        for i, part in enumerate(parts):
+            starred = type(part) is Starred
+            given = []
+            for one in alternatives(value):
+                items = one.items if isinstance(one, Box) and one.kind == "list" else ()
+                exact = len(items) == len(parts) and not starred
+                given.append(items[i][1] if exact else self.element_of(one) if one is not None else None)
+            one = either(given)
+            self.assign(part.value if starred else part, Box([("[...]", one)], "some") if starred else one, scope)
 
     def assign_attribute(self, owner, target, value):
         for one in alternatives(owner):
@@ -666,138 +964,145 @@ class Reader:
             if isinstance(one, Process) and target.attr == "daemon":
                 one.daemonic = isinstance(value, Constant) and value.value is True
 
-    # `if __name__ == "__main__":` and all that is false in a worker that imports the main module.
-    def run_if(self, node, scope):
-        self.value(node.test, scope)
-        truth = self.truth_in_worker(node.test, scope)
-        main = self.frames[-1].module.is_main
-        if not main and self.is_about_name(node.test):
-            # In a module that is imported, neither the parent nor a worker comes here.
-            self.run_block(node.body if truth is True else node.orelse, scope)
-            return
-        kept = self.guarded
-        before = self.state(scope)
-        if not self.is_never(node.test):
-            self.guarded = kept or truth is False
-            self.run_block(node.body, scope)
-        after = self.state(scope)
-        self.restore(before, scope)
-        self.guarded = kept or truth is True
-        self.run_block(node.orelse, scope)
-        if not ends_block(node.body):
-            self.join(after, scope)
-        # `if __name__ != "__main__": return` guards what stands behind it; run_block takes it back.
-        self.guarded = kept or (truth is True and ends_block(node.body))
+    # ---- branches. `if __name__ == "__main__":` and all that is false in a worker that imports the main module
 
-    # Of two branches one is taken: what the first has done is not there in the second.
+    def decided(self, test, scope):
+        """truth_of, of a test; what is written there as a constant counts."""
+        value = self.value(test, scope)
+        if type(test) in CONSTANTS:
+            return (bool(constant_of(test)),) * 2
+        return truth_of(value)
+
+    def run_if(self, node, scope):
+        own, worker = self.decided(node.test, scope)
+        if self.gone:
+            return True
+        if own is not None and own == worker:
+            return self.run_block(node.body if own else node.orelse, scope)
+        kept = self.guarded
+        return self.run_branches([(kept or worker is False, node.body), (kept or worker is True, node.orelse)], scope)
+
+    def run_branches(self, branches, scope):
+        """The program takes one of them: (guarded, body). What one has done is not there in the next. Whether none
+        goes on behind it: `if __name__ != "__main__": return` guards what stands there."""
+        before = self.state(scope)
+        joined = None
+        for guarded, body in branches:
+            if joined is not None or scope.names is not before[0]:
+                self.restore(before, scope)
+            else:
+                scope.names = dict(scope.names)
+            self.guarded = guarded
+            if self.run_block(body, scope):
+                continue
+            if joined is not None:
+                self.join(joined, scope)
+            joined = self.state(scope)
+        if joined is None:
+            return True
+        scope.names, self.context_line, self.chosen_method, self.cuda_line, self.guarded = joined
+        return False
+
     def state(self, scope):
-        return dict(scope.names), self.context_line, self.chosen_method, self.cuda_line
+        return scope.names, self.context_line, self.chosen_method, self.cuda_line, self.guarded
 
     def restore(self, state, scope):
         scope.names = dict(state[0])
-        self.context_line, self.chosen_method, self.cuda_line = state[1:]
+        self.context_line, self.chosen_method, self.cuda_line, self.guarded = state[1:]
 
     def join(self, other, scope):
-        for name, value in other[0].items():
-            here = scope.names.get(name)
-            if here is not value:
-                scope.names[name] = either([value, here])
+        names = scope.names
+        if other[0] != names:
+            for name, value in other[0].items():
+                if name not in names:
+                    names[name] = value
+                elif names[name] is not value:
+                    names[name] = either([value, names[name]])
         self.context_line = self.context_line or other[1]
         self.chosen_method = self.chosen_method or other[2]
         self.cuda_line = self.cuda_line or other[3]
+        self.guarded = self.guarded and other[4]
 
-    def is_never(self, test):
-        if is_constant(test):
-            return not constant_of(test)
-        return getattr(test, "id", getattr(test, "attr", "")) == "TYPE_CHECKING"
+    def run_match(self, node, scope):
+        subject = self.value(node.subject, scope)
+        kept = rest = self.guarded
+        branches = []
+        ends = False
+        for case in node.cases:
+            own, worker = self.matches(subject, case.pattern, scope)
+            if case.guard is not None:
+                more = self.decided(case.guard, scope)
+                own, worker = [False if False in pair else None if None in pair else True
+                               for pair in ((own, more[0]), (worker, more[1]))]
+            if own is False and worker is False:
+                continue
+            branches.append((rest or worker is False, case.body))
+            rest = rest or worker is True
+            ends = own is True and worker is True
+            if ends:
+                break
+        if not ends:
+            branches.append((rest, []))
+        self.guarded = kept
+        return self.run_branches(branches, scope)
 
-    def is_about_name(self, test):
-        if type(test).__name__ != "Compare":
-            return False
-        return any(getattr(part, "id", "") == "__name__" for part in [test.left] + test.comparators)
-
-    def truth_in_worker(self, test, scope):
-        """True, False, or None: not known."""
-        kind = type(test).__name__
-        if kind == "UnaryOp" and type(test.op).__name__ == "Not":
-            truth = self.truth_in_worker(test.operand, scope)
-            return None if truth is None else not truth
-        if kind == "BoolOp":
-            truths = [self.truth_in_worker(part, scope) for part in test.values]
-            ends = type(test.op).__name__ == "Or"  # the value that decides alone
-            if ends in truths:
-                return ends
-            return None if None in truths else not ends
-        if kind == "Compare" and len(test.ops) == 1:
-            return self.comparison_in_worker(test, scope)
-        return None
-
-    def comparison_in_worker(self, test, scope):
-        left = self.name_in_worker(test.left, scope)
-        right = self.name_in_worker(test.comparators[0], scope)
-        operator = type(test.ops[0]).__name__
-        if left is None or right is None or (left[0] == right[0]):
-            return None
-        # ("worker's", text of it) beside ("text", text that it is held against)
-        equal = left[1] == right[1]
-        if operator in ("Eq", "Is"):
-            return equal
-        return not equal if operator in ("NotEq", "IsNot") else None
-
-    def name_in_worker(self, node, scope):
-        if is_constant(node) and isinstance(constant_of(node), str):
-            return "text", constant_of(node)
-        if getattr(node, "id", "") == "__name__":
-            main = self.frames[-1].module
-            return "worker's", "__mp_main__" if main.is_main else main.name
-        # multiprocessing.current_process().name; parent_process() is None even in a worker at that time.
-        if type(node).__name__ == "Attribute" and node.attr == "name" and type(node.value).__name__ == "Call":
-            called = self.value(node.value.func, scope)
-            if isinstance(called, External) and normalized(called.name) == "multiprocessing.current_process":
-                return "worker's", "SpawnProcess-1"
-        return None
+    def matches(self, subject, pattern, scope):
+        kind = type(pattern).__name__
+        if kind == "MatchValue":
+            return truth_of(told(COMPARISONS["Eq"], subject, self.value(pattern.value, scope)))
+        if kind == "MatchOr":
+            truths = [self.matches(subject, part, scope) for part in pattern.patterns]
+            return tuple(True if True in one else None if None in one else False for one in zip(*truths))
+        if kind == "MatchAs":
+            return self.matches(subject, pattern.pattern, scope) if pattern.pattern is not None else (True, True)
+        return None, None
 
     def run_for(self, node, scope):
         value = self.value(node.iter, scope)
         self.iterate(value, node.iter)
-        if value is None and type(node.iter).__name__ == "Call":
-            # Something that wraps a loader: tqdm(loader).
-            for argument in node.iter.args:
-                if type(argument).__name__ in ("Name", "Attribute", "Call"):
-                    self.iterate(self.peek(argument, scope), node.iter)
+        if self.gone:
+            return True
+        kept = self.guarded
         self.assign(node.target, self.element_of(value), scope)
         self.run_block(node.body, scope)
-        self.run_block(node.orelse, scope)
-
-    def peek(self, node, scope):
-        """A name's value, without running anything again."""
-        if type(node).__name__ == "Name":
-            return scope.find(node.id)
-        if type(node).__name__ == "Attribute":
-            owner = self.peek(node.value, scope)
-            return owner.attributes.get(node.attr) if isinstance(owner, Instance) else None
-        return None
+        self.guarded = kept
+        return self.run_block(node.orelse, scope) and False
 
     def element_of(self, value):
-        if isinstance(value, Box) and value.is_sequence:
+        if isinstance(value, Either):
+            return either([self.element_of(one) for one in value.values])
+        if isinstance(value, Box) and value.kind in ("list", "some"):
             return either([item for _, item in value.items])
         return None
 
     def run_while(self, node, scope):
-        self.value(node.test, scope)
-        if not self.is_never(node.test):
+        own, worker = self.decided(node.test, scope)
+        if self.gone:
+            return True
+        kept = self.guarded
+        if own is not False or worker is not False:
+            self.guarded = kept or worker is False
             self.run_block(node.body, scope)
-        self.run_block(node.orelse, scope)
+        self.guarded = kept
+        return self.run_block(node.orelse, scope) and False
 
     def run_with(self, node, scope):
+        kept = self.guarded
+        catches = False
         for item in node.items:
             value = self.value(item.context_expr, scope)
+            catches = catches or (isinstance(value, Made) and value.name in CATCH)
             if isinstance(value, Instance):
                 given = self.call(self.member(value, "__enter__"), [], {}, node)
                 value = value if given is None else given
             if item.optional_vars is not None:
                 self.assign(item.optional_vars, value, scope)
-        self.run_block(node.body, scope)
+        if self.gone:
+            return True
+        ended = self.run_block(node.body, scope)
+        if catches:
+            self.guarded = kept
+        return ended and not catches
 
     def run_try(self, node, scope):
         names = []
@@ -805,35 +1110,46 @@ class Reader:
             types = getattr(handler.type, "elts", [handler.type])
             names.extend("Exception" if part is None else getattr(part, "id", "") for part in types)
         handles = any(name in ("RuntimeError", "Exception", "BaseException") for name in names)
+        kept = self.guarded
         self.handles_runtime_error += handles
-        self.run_block(node.body, scope)
+        ended = self.run_block(node.body, scope)
         self.handles_runtime_error -= handles
+        ended = ended or self.run_block(node.orelse, scope)
+        going_on = [] if ended else [self.guarded]
         for handler in node.handlers:
-            self.run_block(handler.body, scope)
-        self.run_block(node.orelse, scope)
-        self.run_block(node.finalbody, scope)
-
-    def run_match(self, node, scope):
-        self.value(node.subject, scope)
-        for case in node.cases:
-            self.run_block(case.body, scope)
+            self.guarded = kept
+            if not self.run_block(handler.body, scope):
+                going_on.append(self.guarded)
+        self.guarded = all(going_on) if going_on else kept
+        return self.run_block(node.finalbody, scope) or not going_on
 
     def run_global(self, node, scope):
-        scope.globals.update(node.names)
+        for name in node.names:
+            scope.elsewhere[name] = self.frames[-1].module.scope
+
+    def run_nonlocal(self, node, scope):
+        for name in node.names:
+            owner = scope.parent
+            while owner is not None and name not in owner.names:
+                owner = owner.parent
+            if owner is not None:
+                scope.elsewhere[name] = owner
 
     # ---- imports
 
     def run_import(self, node, scope):
         for alias in node.names:
-            module = self.own_module(alias.name, 0)
             parts = alias.name.split(".")
+            module = self.own_module(alias.name, 0)
             if module is None:
                 self.meet_import(alias.name)
                 bound = alias.name if alias.asname else parts[0]
-                self.assign_name(alias.asname or parts[0], External(bound, True), scope)
+                self.assign_name(alias.asname or parts[0], external(bound, True), scope)
+            elif alias.asname or len(parts) == 1:
+                self.assign_name(alias.asname or parts[0], module, scope)
             else:
-                self.assign_name(alias.asname or parts[0], module if alias.asname or len(parts) == 1
-                                 else self.own_module(parts[0], 0), scope)
+                self.assign_name(parts[0], self.own_module(parts[0], 0)
+                                 or Module(parts[0], os.path.join(self.folder, parts[0], "__init__.py")), scope)
 
     def run_import_from(self, node, scope):
         name = node.module or ""
@@ -844,76 +1160,159 @@ class Reader:
                 own = self.own_module(whole, node.level)
                 if own is None:
                     self.meet_import(whole)
-                self.assign_name(alias.asname or alias.name, own or External(whole), scope)
+                self.assign_name(alias.asname or alias.name, own or external(whole), scope)
             elif alias.name == "*":
                 scope.names.update(module.scope.names)
             else:
-                value = module.scope.names.get(alias.name)
-                if value is None and os.path.basename(module.file) == "__init__.py":
-                    value = self.own_module((name + "." if name else "") + alias.name, node.level)
-                self.assign_name(alias.asname or alias.name, value, scope)
+                self.assign_name(alias.asname or alias.name, self.attribute(module, alias.name), scope)
 
     def meet_import(self, name):
         # mpi4py initialises MPI when its module MPI is imported.
         if name == "mpi4py.MPI" and self.imported_again():
             self.fact("mpi-at-import", self.module_statement(), what=name)
 
-    def own_module(self, name, level):
-        """A module beside the script, or None. Its statements are walked through when it is first met."""
+    def own_file(self, name, level, importer):
+        """The file of a module beside the script, or None."""
         base = self.folder
         if level:
-            base = os.path.dirname(self.frames[-1].module.file)
+            base = os.path.dirname(importer)
             for _ in range(level - 1):
                 base = os.path.dirname(base)
         if base is None or (not name and not level):
             return None
-        path = os.path.join(base, *name.split(".")) if name else base
-        for file in (os.path.join(path, "__init__.py"), path + ".py"):
-            if file in self.modules:
-                return self.modules[file]
-            if os.path.isfile(file):
-                return self.read_own(file, name)
-        return None
+        parts = name.split(".") if name else []
+        for i, part in enumerate(parts):
+            inside = self.names_of(base)
+            if part not in inside and (i + 1 < len(parts) or part + ".py" not in inside):
+                return None
+            if i + 1 == len(parts) and "__init__.py" not in self.names_of(os.path.join(base, part)):
+                file = os.path.join(base, part + ".py")
+                return file if part + ".py" in inside and os.path.isfile(file) else None
+            base = os.path.join(base, part)
+        file = os.path.join(base, "__init__.py")
+        return file if os.path.isfile(file) else None
 
-    def read_own(self, file, name):
-        self.modules[file] = None
-        size = os.path.getsize(file)
-        if self.own_files >= MOST_OWN_FILES or self.own_bytes + size > MOST_OWN_BYTES:
-            self.files_left_out += 1
+    def names_of(self, folder):
+        names = self.names_in.get(folder)
+        if names is None:
+            try:
+                names = frozenset(os.listdir(folder or os.curdir))
+            except OSError:
+                names = frozenset()
+            self.names_in[folder] = names
+        return names
+
+    def own_module(self, name, level):
+        """A module beside the script, or None. Its statements are walked through when it is first met."""
+        file = self.own_file(name, level, self.frames[-1].module.file)
+        if file is None or file not in self.trees:
             return None
-        self.own_files += 1
-        self.own_bytes += size
+        if file not in self.modules:
+            module = self.modules[file] = Module(name, file)
+            self.run_module(module, self.trees[file])
+        return self.modules[file]
+
+    # ---- which modules are looked at
+
+    def survey(self, file, tree, text):
+        """Reads the modules of the program's own, nearest first, and finds those of which something can be said."""
+        importers = {}
+        waiting = [(file, tree, text)]
+        rest = MOST_OWN_BYTES
+        for file, tree, text in waiting:
+            self.trees[file] = tree
+            if any(word in text for word in WORDS):
+                self.relevant.add(file)
+            for other in self.files_imported(file, tree):
+                if other not in importers and other != waiting[0][0]:
+                    read = self.read_own(other, rest) if len(waiting) <= MOST_OWN_FILES else None
+                    if read is None:
+                        self.files_left_out += 1
+                    else:
+                        rest -= len(read[2])
+                        waiting.append(read)
+                importers.setdefault(other, []).append(file)
+        reached = list(self.relevant)
+        for file in reached:
+            for importer in importers.get(file, ()):
+                if importer not in self.relevant:
+                    self.relevant.add(importer)
+                    reached.append(importer)
+
+    def files_imported(self, file, tree):
+        waiting = [tree]
+        for one in waiting:
+            for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+                for statement in getattr(one, name, ()):
+                    kind = type(statement)
+                    if kind is _ast.Import:
+                        for alias in statement.names:
+                            yield from self.files_on_way(alias.name)
+                    elif kind is _ast.ImportFrom:
+                        name = statement.module or ""
+                        yield from self.files_of_names(name, statement, file)
+                    elif kind not in SIMPLE:
+                        waiting.append(statement)
+
+    def files_on_way(self, name):
+        """`import a.b` imports a, too."""
+        parts = name.split(".")
+        if parts[0] in self.names_of(self.folder) or parts[0] + ".py" in self.names_of(self.folder):
+            for i in range(len(parts)):
+                found = self.own_file(".".join(parts[:i + 1]), 0, "")
+                if found is not None:
+                    yield found
+
+    def files_of_names(self, name, statement, file):
+        found = self.own_file(name, statement.level, file)
+        if found is not None:
+            yield found
+            if os.path.basename(found) != "__init__.py":
+                return
+        for alias in statement.names:
+            found = self.own_file(name + "." + alias.name if name else alias.name, statement.level, file)
+            if found is not None:
+                yield found
+
+    def read_own(self, file, most):
         try:
-            tree = parse_file(file)
+            if os.path.getsize(file) > most:
+                return None
+            tree, text = parse_file(file)
         except (OSError, SyntaxError, ValueError, MemoryError, RecursionError):
-            self.files_left_out += 1
             return None
-        module = self.modules[file] = Module(name, file)
-        self.run_module(module, tree)
-        return module
+        return file, tree, text
 
     # ---- expressions
 
     def value(self, node, scope):
-        self.step()
-        handler = EXPRESSIONS.get(type(node).__name__)
-        if handler is not None:
-            return handler(self, node, scope)
-        # What is not known by its kind: its parts may still call something.
+        self.steps += 1
+        if self.steps > MOST_STEPS:
+            raise Stop()
+        handler = EXPRESSIONS.get(type(node))
+        return handler(self, node, scope) if handler is not None else self.value_other(node, scope)
+
+    def value_other(self, node, scope):
+        """What is not known by its kind: its parts may still call something."""
         for field in node._fields:
             part = getattr(node, field, None)
-            if isinstance(part, _ast.expr):
-                self.value(part, scope)
-            elif isinstance(part, list):
+            if type(part) is list:
                 for item in part:
-                    if isinstance(item, _ast.expr):
+                    if isinstance(item, expr):
                         self.value(item, scope)
+            elif isinstance(part, expr):
+                self.value(part, scope)
         return None
 
     def value_name(self, node, scope):
-        value = scope.find(node.id)
-        if value is None and node.id in BUILTINS:
-            return External("builtins." + node.id)
+        name = node.id
+        value = scope.find(name)
+        if value is None:
+            if name == "__name__":
+                module = self.frames[-1].module
+                return Told("__main__", "__mp_main__") if module.is_main else Told(module.name, module.name)
+            if name in BUILTINS:
+                return External("builtins." + name)
         return value
 
     def value_constant(self, node, scope):
@@ -921,95 +1320,246 @@ class Reader:
 
     def value_attribute(self, node, scope):
         owner = self.value(node.value, scope)
-        return either([self.attribute(one, node.attr) for one in alternatives(owner)])
+        if type(owner) is Either:
+            return either([self.attribute(one, node.attr) for one in owner.values])
+        return self.attribute(owner, node.attr)
 
     def attribute(self, owner, name):
         if isinstance(owner, External):
-            return External(owner.name + "." + name)
+            return external(owner.name + "." + name, method=owner.method)
         if isinstance(owner, Module):
-            return owner.scope.names.get(name)
+            return self.name_of_module(owner, name)
+        if isinstance(owner, Context):
+            return External("multiprocessing." + name, method=owner.method)
         if isinstance(owner, Instance) and name in owner.attributes:
             return owner.attributes[name]
+        if isinstance(owner, Made):
+            return self.attribute_of_made(owner, name)
+        if isinstance(owner, Function):
+            return Part(owner, name)
+        if isinstance(owner, Told) and name in TEXT_METHODS:
+            return Part(owner, name)
         return self.member(owner, name)
+
+    def name_of_module(self, module, name):
+        value = module.scope.names.get(name)
+        if value is None and os.path.basename(module.file) == "__init__.py":
+            file = os.path.join(os.path.dirname(module.file), name)
+            value = self.modules.get(file + ".py") or self.modules.get(os.path.join(file, "__init__.py"))
+            if value is None and file + ".py" in self.trees:
+                value = self.own_module(name, 1) if module is self.frames[-1].module else self.submodule(module, name)
+        return value
+
+    def submodule(self, module, name):
+        self.frames.append(Frame(module, "<module>"))
+        value = self.own_module(name, 1)
+        self.frames.pop()
+        return value
+
+    def attribute_of_made(self, owner, name):
+        if name in owner.defaults:
+            return either(owner.defaults[name])
+        if name == "name" and owner.name == "multiprocessing.current_process()":
+            return Told("MainProcess", "SpawnProcess-1")
+        return Part(owner, name)
 
     def member(self, owner, name):
         """A method, bound."""
         if isinstance(owner, Instance):
-            found = self.find_member(owner.cls, name)
-            return Method(found, owner) if isinstance(found, Function) else found
+            return self.bound(self.find_member(owner.cls, name), owner, owner.cls)
+        if isinstance(owner, Super):
+            return self.bound(self.member_behind(owner, name), owner.instance, owner.instance.cls)
         if isinstance(owner, Class):
-            return self.find_member(owner, name)
+            return self.bound(self.find_member(owner, name), None, owner)
         return None
 
-    def find_member(self, cls, name, depth=0):
-        if name in cls.members:
-            return cls.members[name]
-        for base in cls.bases:
-            if isinstance(base, Class) and depth < 8:
-                found = self.find_member(base, name, depth + 1)
-                if found is not None:
-                    return found
+    def bound(self, found, instance, cls):
+        if not isinstance(found, Function) or found.binding == "staticmethod":
+            return found
+        if found.binding == "classmethod":
+            return Method(found, cls)
+        if instance is None:
+            return found
+        return self.call(found, [instance], {}, found.node) if found.binding == "property" else Method(found, instance)
+
+    def order_of(self, cls):
+        """The class and those of the program that it is made of, as a member is looked for."""
+        if cls.order is None:
+            cls.order = [cls]
+            for base in cls.bases:
+                if isinstance(base, Class):
+                    behind = self.order_of(base)
+                    cls.order = [one for one in cls.order if one not in behind] + behind
+        return cls.order
+
+    def find_member(self, cls, name):
+        for one in self.order_of(cls):
+            if name in one.members:
+                return one.members[name]
         return None
 
-    def library_base(self, cls, depth=0):
+    def member_behind(self, owner, name):
+        order = self.order_of(owner.instance.cls)
+        start = order.index(owner.cls) + 1 if owner.cls in order else 0
+        for one in order[start:]:
+            if name in one.members:
+                return one.members[name]
+        return None
+
+    def library_base(self, cls):
         """The library's class that a class of the program is made of, or None."""
-        for base in cls.bases:
-            if isinstance(base, External):
-                name = normalized(base.name)
-                if name in LOADERS or name in PROCESSES:
-                    return name
-            elif isinstance(base, Class) and depth < 8:
-                found = self.library_base(base, depth + 1)
-                if found is not None:
-                    return found
+        for one in self.order_of(cls):
+            for base in one.bases:
+                for other in alternatives(base):
+                    if isinstance(other, External) and normalized(other.name) in SUBCLASSED:
+                        return External(normalized(other.name), method=other.method)
         return None
 
     def value_lambda(self, node, scope):
         return self.new_function(node, scope, "<lambda>")
 
     def value_generator(self, node, scope):
-        self.value_comprehension(node, scope)
-        return Unpicklable("generator")
+        made = Unpicklable("generator")
+        made.elements = self.value_comprehension(node, scope)
+        return made
 
     def value_comprehension(self, node, scope):
         inner = Scope("function", scope)
-        items = []
+        kept = self.guarded
         for part in node.generators:
             value = self.value(part.iter, inner)
             self.iterate(value, part.iter)
             self.assign(part.target, self.element_of(value), inner)
             for test in part.ifs:
-                self.value(test, inner)
-        if type(node).__name__ == "DictComp":
+                _, worker = self.decided(test, inner)
+                self.guarded = self.guarded or worker is False
+        if type(node) is _ast.DictComp:
             self.value(node.key, inner)
-            items.append(("[...]", self.value(node.value, inner)))
-        else:
-            items.append(("[...]", self.value(node.elt, inner)))
-        return Box(items)
+        item = self.value(node.value if type(node) is _ast.DictComp else node.elt, inner)
+        self.guarded, self.gone = kept, False
+        return Box([("[...]", item)], "dict" if type(node) is _ast.DictComp else "some")
 
     def value_sequence(self, node, scope):
         items = []
+        is_exact = len(node.elts) <= MOST_ITEMS
         for i, part in enumerate(node.elts):
-            items.append(("[%d]" % i, self.value(part, scope)))
-        return Box(items, is_sequence=True)
+            if type(part) in CONSTANTS:
+                if is_exact:
+                    items.append(("[%d]" % i, Constant(constant_of(part))))
+                continue
+            value = self.value(part, scope)
+            if type(part) is Starred:
+                is_exact = False
+            elif is_exact or (value is not None and len(items) < MOST_ITEMS):
+                items.append(("[%d]" % i, value))
+        return Box(items, "list" if is_exact else "some")
+
+    def value_starred(self, node, scope):
+        return self.value(node.value, scope)
 
     def value_dict(self, node, scope):
-        items = []
+        box = Box([], "dict")
         for key, part in zip(node.keys, node.values):
-            label = "[...]"
-            if key is not None:
-                known = self.value(key, scope)
-                if isinstance(known, Constant) and isinstance(known.value, (str, int)):
-                    label = "[%r]" % (known.value,)
-            items.append((label, self.value(part, scope)))
-        return Box(items)
+            if type(part) in CONSTANTS and len(box.items) >= MOST_ITEMS:
+                continue
+            value = self.value(part, scope)
+            if key is None:
+                self.merge(box, value)
+            else:
+                box.set(label_of(self.value(key, scope)), value)
+        return box
 
     def value_if(self, node, scope):
-        self.value(node.test, scope)
-        return either([self.value(node.body, scope), self.value(node.orelse, scope)])
+        own, worker = self.decided(node.test, scope)
+        if self.gone:
+            return None
+        if own is not None and own == worker:
+            return self.value(node.body if own else node.orelse, scope)
+        kept = self.guarded
+        values, going_on = [], []
+        for part, guarded in ((node.body, kept or worker is False), (node.orelse, kept or worker is True)):
+            self.guarded = guarded
+            values.append(self.value(part, scope))
+            if not self.gone:
+                going_on.append(self.guarded)
+            self.gone = False
+        self.gone = not going_on
+        self.guarded = all(going_on)
+        if None not in (own, worker) and all(isinstance(one, (Constant, Told)) for one in values):
+            return Told(known(values[not own], 0), known(values[not worker], 1))
+        return either(values)
 
     def value_bool(self, node, scope):
-        return either([self.value(part, scope) for part in node.values])
+        ends = type(node.op) is Or  # the truth that decides alone
+        values, going_on = [], []
+        truths = [not ends, not ends]
+        for part in node.values:
+            value = self.value(part, scope)
+            if self.gone:
+                break
+            values.append(value)
+            truth = (bool(constant_of(part)),) * 2 if type(part) in CONSTANTS else truth_of(value)
+            truths = [ends if ends in pair else None if None in pair else not ends for pair in zip(truths, truth)]
+            going_on.append(self.guarded or truth[1] is (not ends))
+            if truth == (ends, ends):
+                break
+            if part is not node.values[-1]:
+                self.guarded = self.guarded or truth[1] is ends
+        if self.gone and going_on:
+            self.gone = False
+            self.guarded = all(going_on)
+        elif going_on:
+            self.guarded = all(going_on[:-1] + [self.guarded])
+        return self.one_of(values, truths)
+
+    def one_of(self, values, truths):
+        """What `and` and `or` give."""
+        others = [value for value in values if not isinstance(value, Told)]
+        if len(others) == len(values):
+            return either(values)
+        found = either(others) if any(one is not None for one in others) else None
+        if found is None:
+            return Told(*[UNKNOWN if one is None else one for one in truths])
+        return Either(list(alternatives(found)), tuple(truths))
+
+    def value_not(self, node, scope):
+        value = self.value(node.operand, scope)
+        if type(node.op) is not _ast.Not:
+            return None
+        truth = truth_of(value)
+        return None if truth == (None, None) else Told(*[UNKNOWN if one is None else not one for one in truth])
+
+    def value_compare(self, node, scope):
+        values = [self.value(node.left, scope)] + [self.value(part, scope) for part in node.comparators]
+        truths = []
+        for operator, left, right in zip(node.ops, values, values[1:]):
+            truths.append(truth_of(told(COMPARISONS[type(operator).__name__], left, right)))
+        if all(one == (None, None) for one in truths):
+            return None
+        return Told(*[False if False in one else UNKNOWN if None in one else True for one in zip(*truths)])
+
+    def value_binary(self, node, scope):
+        left, right = self.value(node.left, scope), self.value(node.right, scope)
+        kind = type(node.op).__name__
+        if kind in ("Add", "BitOr") and isinstance(left, Box) and left.kind != "holder":
+            joined = Box(list(left.items), "dict" if left.kind == "dict" else "some")
+            self.merge(joined, right)
+            return joined
+        if kind == "Mult":
+            for one in (left, right):
+                if isinstance(one, Box) and one.kind != "holder":
+                    return Box(one.items, "some")
+        return None
+
+    def value_text(self, node, scope):
+        parts = [self.value(part, scope) for part in node.values]
+        return told(lambda *texts: "".join(texts), *parts)
+
+    def value_formatted(self, node, scope):
+        value = self.value(node.value, scope)
+        if node.format_spec is not None:
+            self.value(node.format_spec, scope)
+        return value if isinstance(value, (Told, Constant)) and node.format_spec is None else None
 
     def value_named(self, node, scope):
         value = self.value(node.value, scope)
@@ -1019,85 +1569,116 @@ class Reader:
     def value_await(self, node, scope):
         return self.value(node.value, scope)
 
+    def index_of(self, node, scope):
+        index = node.slice
+        return self.value(index.value if type(index).__name__ == "Index" else index, scope)
+
+    def label(self, node, scope):
+        return label_of(self.index_of(node, scope))
+
     def value_subscript(self, node, scope):
         owner = self.value(node.value, scope)
-        index = self.value(getattr(node.slice, "value", node.slice) if type(node.slice).__name__ == "Index"
-                           else node.slice, scope)
+        index = self.index_of(node, scope)
+        return either([self.item(one, index, node) for one in alternatives(owner)])
+
+    def item(self, owner, index, node):
         if isinstance(owner, OnCuda):
             self.touches_cuda("tensor[...]", node)
             return owner
-        if isinstance(owner, Box) and isinstance(index, Constant):
-            for label, item in owner.items:
-                if label == "[%r]" % (index.value,):
-                    return item
+        if isinstance(owner, Told):
+            return told(lambda text, at: text[at], owner, index)
         if isinstance(owner, Instance):
             return self.call(self.member(owner, "__getitem__"), [index], {}, node)
+        if not isinstance(owner, Box):
+            return None
+        label = label_of(index)
+        if label == "[...]" and type(node.slice).__name__ in ("Slice", "ExtSlice"):
+            return Box(owner.items, "some")
+        names = [name for name, _ in owner.items]
+        if label in names:
+            return owner.get(label)
+        if owner.kind in ("some", "list") or label == "[...]" or "[...]" in names:
+            return either([value for _, value in owner.items])
         return None
 
     # ---- calls
 
     def value_call(self, node, scope):
         function = node.func
-        if type(function).__name__ == "Name" and function.id == "super" and not node.args:
-            return None
-        if self.is_super_call(function):
-            return self.call_super(node, scope)
-        owner = None
-        if type(function).__name__ == "Attribute":
+        if type(function) is Attribute:
             owner = self.value(function.value, scope)
-            called = either([self.attribute(one, function.attr) for one in alternatives(owner)])
-        else:
-            called = self.value(function, scope)
-        arguments, keywords = self.arguments(node, scope)
-        results = []
-        if owner is not None or type(function).__name__ == "Attribute":
+            arguments, keywords = self.arguments(node, scope)
+            if self.gone:
+                return None
+            results = []
             for one in alternatives(owner):
-                results.append(self.call_method(one, function.attr, arguments, keywords, node))
-        for one in alternatives(called):
-            results.append(self.call(one, arguments, keywords, node))
-        return either(results)
+                results.append(self.call_attribute(one, function.attr, arguments, keywords, node))
+            return results[0] if len(results) == 1 else either(results)
+        if type(function) is Name and function.id == "super" and scope.find("super") is None:
+            return self.value_super(node, scope)
+        called = self.value(function, scope)
+        arguments, keywords = self.arguments(node, scope)
+        return None if self.gone else self.call(called, arguments, keywords, node)
+
+    def call_attribute(self, owner, name, arguments, keywords, node):
+        # An object of the program has its own methods before those of the library that it is made of.
+        called = self.attribute(owner, name)
+        if called is None or isinstance(called, Part):
+            return self.call_method(owner, name, arguments, keywords, node)
+        return self.call(called, arguments, keywords, node)
 
     def arguments(self, node, scope):
-        arguments = []
+        arguments = Given()
         for part in node.args:
             value = self.value(part, scope)
-            if type(part).__name__ == "Starred":
-                value = None
-            arguments.append(value)
-        keywords = {}
+            if type(part) is not Starred:
+                arguments.append(value)
+            elif isinstance(value, Box) and value.kind == "list" and not value.is_open:
+                arguments.extend(item for _, item in value.items)
+            else:
+                arguments.append(None)
+                arguments.is_open = True
+        keywords = Named()
         for part in node.keywords:
             value = self.value(part.value, scope)
             if part.arg is not None:
                 keywords[part.arg] = value
-            elif isinstance(value, Box):
-                for label, item in value.items:
-                    if label[:2] == "['":
-                        keywords[label[2:-2]] = item
+            else:
+                self.spread(value, keywords)
         return arguments, keywords
 
-    def is_super_call(self, function):
-        return (type(function).__name__ == "Attribute" and type(function.value).__name__ == "Call"
-                and getattr(function.value.func, "id", "") == "super")
+    def spread(self, value, keywords):
+        """**value"""
+        for one in alternatives(value):
+            if not isinstance(one, Box) or one.kind != "dict":
+                keywords.is_open = True
+                continue
+            keywords.is_open = keywords.is_open or one.is_open
+            for label, item in one.items:
+                if label[:2] == "['":
+                    name = label[2:-2]
+                    keywords[name] = either([keywords[name], item]) if name in keywords else item
+                else:
+                    keywords.is_open = True
 
-    def call_super(self, node, scope):
-        arguments, keywords = self.arguments(node, scope)
-        owner = scope.find("self")
-        if not isinstance(owner, Instance) or node.func.attr != "__init__":
+    def value_super(self, node, scope):
+        given, _ = self.arguments(node, scope)
+        while scope is not None and scope.function is None:
+            scope = scope.parent
+        while scope is not None and scope.function.scope.owner is None:
+            scope = scope.parent
+            while scope is not None and scope.function is None:
+                scope = scope.parent
+        if scope is None:
             return None
-        if owner.library is not None:
-            self.fill_library(owner, arguments, keywords, node)
-        for base in owner.cls.bases:
-            if isinstance(base, Class):
-                found = self.find_member(base, "__init__")
-                if found is not None and found.scope is not scope.parent:
-                    self.call(Method(found, owner), arguments, keywords, node)
-        return None
+        cls, instance = (given[0], given[1]) if len(given) > 1 else (scope.function.scope.owner, scope.receiver)
+        return Super(instance, cls) if isinstance(instance, Instance) and isinstance(cls, Class) else None
 
     def call(self, called, arguments, keywords, node):
         if isinstance(called, Function):
             return self.call_function(called, arguments, keywords, node)
         if isinstance(called, Method):
-            return self.call_function(called.function, [called.owner] + arguments, keywords, node)
+            return self.call_function(called.function, with_first(called.owner, arguments), keywords, node)
         if isinstance(called, Class):
             return self.new_instance(called, arguments, keywords, node)
         if isinstance(called, Instance):
@@ -1108,63 +1689,105 @@ class Reader:
             return None
         if isinstance(called, Either):
             return either([self.call(one, arguments, keywords, node) for one in called.values])
-        if isinstance(called, Box) and called.items and called.items[0][0] == ".func":
-            return self.call(called.items[0][1], arguments, keywords, node)
+        if isinstance(called, Partial):
+            more = Given(list(called.arguments) + list(arguments))
+            more.is_open = getattr(arguments, "is_open", False) or getattr(called.arguments, "is_open", False)
+            named = Named(called.keywords, **keywords)
+            named.is_open = getattr(keywords, "is_open", False) or getattr(called.keywords, "is_open", False)
+            return self.call(called.function, more, named, node)
         if isinstance(called, External):
-            return self.call_external(normalized(called.name), arguments, keywords, node)
+            return self.call_external(normalized(called.name), called.method, arguments, keywords, node)
+        if isinstance(called, Made):
+            self.run_commands(called, node)
+            return Made(called.name + "()", arguments, keywords, called)
+        if isinstance(called, Part):
+            return self.call_method(called.owner, called.name, arguments, keywords, node)
         return None
 
+    def run_commands(self, owner, node):
+        """What a command line chooses from: any of them."""
+        for one in list(owner.commands):
+            self.call(one, UNKNOWN_CALLER, {}, node)
+            self.gone = False
+
     def call_function(self, function, arguments, keywords, node):
-        key = (id(function.node), self.guarded, self.in_worker is None, self.at_import)
+        key = (function.node, self.guarded, self.in_worker is None, self.at_import)
         runs = self.runs[key] = self.runs.get(key, 0) + 1
         if runs > MOST_RUNS or len(self.frames) > MOST_DEPTH:
             return None
+        self.ran.add(function.node)
         scope = Scope("function", function.scope)
+        scope.function = function
+        scope.receiver = arguments[0] if arguments else None
         self.bind(function.node.args, arguments, keywords, scope, function)
-        if function.is_lambda:
-            return self.inside(function, lambda: self.value(function.node.body, scope))
-        if function.generates:
-            return Generator(lambda: self.inside(function, lambda: self.run_block(function.node.body, scope)))
-        self.inside(function, lambda: self.run_block(function.node.body, scope))
+        if not function.is_lambda and self.generates(function.node):
+            return Generator(lambda: self.inside(function, scope))
+        value = self.inside(function, scope)
+        if function.commands:
+            self.run_commands(function, node)
+        return value
+
+    def inside(self, function, scope):
+        frame = Frame(function.module, function.name)
+        frame.line = function.node.lineno
+        kept = self.guarded
+        self.frames.append(frame)
+        try:
+            if function.is_lambda:
+                return self.value(function.node.body, scope)
+            if not self.run_block(function.node.body, scope):
+                frame.exits.append(self.guarded)
+                if "return" not in scope.names:
+                    scope.names["return"] = Constant(None)
+        finally:
+            self.frames.pop()
+        # A coroutine or generator ends by itself, and its caller goes on.
+        if type(function.node) is _ast.AsyncFunctionDef or self.generates(function.node):
+            self.guarded, self.gone = kept, False
+        else:
+            self.guarded = all(frame.exits) if frame.exits else kept
+            self.gone = not frame.exits
         return scope.names.get("return")
 
-    def inside(self, function, run):
-        self.frames.append(Frame(function.module, function.name))
-        self.frames[-1].line = function.node.lineno
-        kept = self.guarded
-        try:
-            return run()
-        finally:
-            self.guarded = kept
-            self.frames.pop()
-
     def bind(self, parameters, arguments, keywords, scope, function):
-        plain = list(getattr(parameters, "posonlyargs", ())) + parameters.args
-        names = [part.arg for part in plain]
-        defaults = parameters.defaults
-        for name, default in zip(names[len(names) - len(defaults):], defaults):
-            scope.names[name] = self.default(default, function)
+        names = scope.names
+        plain = [part.arg for part in list(getattr(parameters, "posonlyargs", ())) + parameters.args]
+        first_default = len(plain) - len(parameters.defaults)
+        is_open = getattr(arguments, "is_open", False) or getattr(keywords, "is_open", False)
+        for i, name in enumerate(plain):
+            default = parameters.defaults[i - first_default] if i >= first_default else None
+            if i < len(arguments):
+                names[name] = arguments[i]
+            else:
+                names[name] = self.parameter(name, default, keywords, is_open, function)
         for part, default in zip(parameters.kwonlyargs, parameters.kw_defaults):
-            scope.names[part.arg] = self.default(default, function) if default is not None else None
-        for name, value in zip(names, arguments):
-            scope.names[name] = value
-        for name, value in keywords.items():
-            scope.names[name] = value
-        for name in names:
-            scope.names.setdefault(name, None)
+            names[part.arg] = self.parameter(part.arg, default, keywords, is_open, function)
+        caller_is_known = not isinstance(arguments, UnknownCaller)
+        if parameters.vararg is not None:
+            rest = Box([("[%d]" % i, value) for i, value in enumerate(arguments[len(plain):])], "list")
+            rest.is_open = getattr(arguments, "is_open", False)
+            names[parameters.vararg.arg] = rest if caller_is_known else None
+        if parameters.kwarg is not None:
+            rest = Box([(label_of(Constant(name)), value) for name, value in sorted(keywords.items())
+                        if name not in names], "dict")
+            rest.is_open = getattr(keywords, "is_open", False)
+            names[parameters.kwarg.arg] = rest if caller_is_known else None
 
-    def default(self, node, function):
-        if is_constant(node) or type(node).__name__ in ("Name", "Attribute", "Lambda"):
-            return self.value(node, function.scope)
-        return None
+    def parameter(self, name, default, keywords, is_open, function):
+        if name in keywords:
+            return keywords[name]
+        if default is None:
+            return None
+        value = None
+        if type(default) in CONSTANTS or type(default) in (Name, Attribute, _ast.Lambda):
+            value = self.value(default, function.scope)
+        return Either([one for one in (value, HIDDEN) if one is not None]) if is_open else value
 
     def new_instance(self, cls, arguments, keywords, node):
         instance = Instance(cls)
         base = self.library_base(cls)
-        if base in LOADERS:
-            instance.library = Loader(base)
-        elif base in PROCESSES:
-            instance.library = Process(base, None)
+        if base is not None:
+            instance.library = self.library_object(base)
         found = self.find_member(cls, "__init__")
         if isinstance(found, Function):
             self.call(Method(found, instance), arguments, keywords, node)
@@ -1172,14 +1795,29 @@ class Reader:
             self.fill_library(instance, arguments, keywords, node)
         else:
             # A dataclass or a NamedTuple keeps what it is given.
+            fields = [name for one in reversed(self.order_of(cls)) for name in one.fields]
+            instance.attributes.update(zip(fields, arguments))
             instance.attributes.update(keywords)
         return instance
 
+    def library_object(self, base):
+        if base.name in LOADERS:
+            return Loader(base.name)
+        if base.name in PROCESSES:
+            return Process("multiprocessing.Process", base.method or PROCESSES[base.name])
+        # Whoever makes a Pool of his own does it so that its workers may have children, too.
+        return Workers("multiprocessing.Pool" if base.name in POOLS else base.name, base.method, False, False)
+
     def fill_library(self, instance, arguments, keywords, node):
-        if isinstance(instance.library, Loader):
-            self.fill_loader(instance.library, arguments, keywords, node)
-        elif isinstance(instance.library, Process):
-            self.fill_process(instance.library, arguments, keywords)
+        library = instance.library
+        if isinstance(library, Loader):
+            self.fill_loader(library, arguments, keywords, node)
+        elif isinstance(library, Process):
+            self.fill_process(library, arguments, keywords)
+        elif library.name == "multiprocessing.Pool":
+            library.started = True
+            if self.starts(library.name, library.method, node):
+                self.initialize(library, arguments, keywords, 1, node)
 
     def fill_loader(self, loader, arguments, keywords, node):
         def given(name, position):
@@ -1187,14 +1825,21 @@ class Reader:
                 return keywords[name]
             return arguments[position] if position is not None and position < len(arguments) else None
 
-        workers = given("num_workers", 5)
+        workers = alternatives(given("num_workers", 5))
+        is_open = getattr(keywords, "is_open", False) or getattr(arguments, "is_open", False)
         named = "num_workers" in keywords or len(arguments) > 5
-        loader.workers = named and not (isinstance(workers, Constant) and not workers.value)
+        has_some = any(not is_none_of_them(one) for one in workers)
+        loader.workers = named and has_some
+        loader.is_hidden = not loader.workers and (HIDDEN in workers if named else is_open)
         context = given("multiprocessing_context", 11)
         loader.context = context.method if isinstance(context, Context) else text_of(context)
         loader.parts = {"dataset": given("dataset", 0), "collate_fn": given("collate_fn", 6),
                         "worker_init_fn": given("worker_init_fn", 10)}
-        if loader.workers and self.in_worker is None:
+        if self.in_worker is not None:
+            return
+        if loader.is_hidden:
+            self.fact("may-start", self.here(node), what=loader.name, method=self.method_of(loader.context))
+        if loader.workers:
             self.fact("starts", self.here(node), what=loader.name, method=self.method_of(loader.context))
             for path, value in sorted(loader.parts.items()):
                 self.check_sent(value, path, loader.name, loader.context, node)
@@ -1216,51 +1861,172 @@ class Reader:
     def call_method(self, owner, name, arguments, keywords, node):
         """Methods of library objects; None for all others."""
         instance = owner if isinstance(owner, Instance) else None
-        if instance is not None and instance.library is not None and self.find_member(instance.cls, name) is None:
+        if isinstance(owner, Super):
+            instance, owner = owner.instance, owner.instance.library
+            if name == "__init__" and owner is not None:
+                self.fill_library(instance, arguments, keywords, node)
+        elif instance is not None and instance.library is not None:
             owner = instance.library
         if isinstance(owner, Process) and name == "start":
             self.start_process(owner, instance, node)
-        elif isinstance(owner, Workers) and name in POOL_CALLS:
-            self.send_task(owner, name, arguments or [keywords.get("func")], node)
-        elif isinstance(owner, Context):
-            return self.call_multiprocessing(name, owner.method, arguments, keywords, node)
+        elif isinstance(owner, Workers):
+            return self.call_workers(owner, name, arguments, keywords, node)
         elif isinstance(owner, Loader) and name == "__iter__":
             self.iterate(owner, node)
-        elif isinstance(owner, Unpicklable) and owner.type_name == "open file" and name in ("read", "readlines"):
-            self.meet_heavy("open.read", [Constant(getattr(owner, "path", None))], node)
-        elif isinstance(owner, Box) and name in ("append", "extend", "insert") and arguments:
-            owner.items.append(("[%d]" % len(owner.items), arguments[-1]))
+        elif isinstance(owner, Unpicklable):
+            self.call_unpicklable(owner, name, arguments, node)
+        elif isinstance(owner, Box):
+            return self.call_box(owner, name, arguments, keywords)
+        elif isinstance(owner, Told):
+            return told(lambda text, *given: getattr(text, name)(*given), owner, *arguments)
         elif isinstance(owner, OnCuda) and not owner.is_device:
             self.touches_cuda("tensor." + name, node)
             return None if name in ("cpu", "numpy", "item", "tolist") else owner
         elif name in PREPARES and not isinstance(owner, (Instance, Class, Module)):
-            return arguments[0] if len(arguments) == 1 else Box([("", value) for value in arguments], True)
+            return arguments[0] if len(arguments) == 1 else Box([("", value) for value in arguments], "list")
         elif name == "from_pretrained":
             self.meet_heavy("from_pretrained", arguments, node)
-        return self.call_cuda_method(owner, name, arguments, keywords, node)
+        elif name == "run_in_executor" and len(arguments) > 1 and isinstance(arguments[0], Workers):
+            self.send_task(arguments[0], "submit", arguments[1:], node)
+        made = self.call_made(owner, name, arguments, keywords, node)
+        return self.call_cuda_method(owner, name, arguments, keywords, node) or made
+
+    def call_workers(self, workers, name, arguments, keywords, node):
+        if name in POOL_CALLS:
+            self.send_task(workers, name, arguments or [keywords.get("func")], node)
+        elif name == "__enter__":
+            return workers
+        elif name == "start" and workers.name in MANAGERS and not workers.started:
+            workers.started = True
+            self.starts(workers.name, workers.method, node)
+        return None
+
+    def call_unpicklable(self, owner, name, arguments, node):
+        kind = owner.type_name
+        if kind == "open file" and name in ("read", "readlines"):
+            self.meet_heavy("open.read", [Constant(getattr(owner, "path", None))], node)
+        elif kind == "threading.Thread" and name == "start":
+            self.call(owner.keywords.get("target"), UNKNOWN_CALLER, {}, node)
+            self.gone = False
+        elif kind in ("ThreadPool", "ThreadPoolExecutor") and name in POOL_CALLS and arguments:
+            self.call(arguments[0], UNKNOWN_CALLER, {}, node)
+            self.gone = False
+
+    def call_box(self, box, name, arguments, keywords):
+        if box.kind == "dict":
+            return self.call_dict(box, name, arguments, keywords)
+        if name in ("append", "add", "insert", "appendleft") and arguments:
+            box.set("[%d]" % len(box.items), arguments[-1])
+        elif name in ("extend", "update") and arguments:
+            self.merge(box, self.items_of(arguments[0]))
+        elif name in ("pop", "popleft"):
+            return self.element_of(box)
+        elif name == "copy":
+            return Box(list(box.items), box.kind)
+        return None
+
+    def call_dict(self, box, name, arguments, keywords):
+        label = label_of(arguments[0]) if arguments else "[...]"
+        if name in ("get", "pop", "setdefault"):
+            value = box.get(label)
+            if value is None and len(arguments) > 1:
+                value = arguments[1]
+                if name == "setdefault":
+                    box.set(label, value)
+            if name == "pop":
+                self.remove(box, label)
+            return value
+        if name == "update":
+            for value in arguments:
+                self.merge(box, value)
+            for key, value in keywords.items():
+                box.set("['%s']" % key, value)
+            box.is_open = box.is_open or getattr(keywords, "is_open", False)
+        elif name == "copy":
+            copied = Box(list(box.items), "dict")
+            copied.is_open = box.is_open
+            return copied
+        elif name == "values":
+            return Box(list(box.items), "some")
+        elif name == "items":
+            return Box([("[...]", Box([("[0]", None), ("[1]", value)], "list")) for _, value in box.items], "some")
+        return None
+
+    def items_of(self, value):
+        """What it gives out when it is iterated over, as a list."""
+        if isinstance(value, Unpicklable) and value.type_name == "generator":
+            return value.elements
+        if isinstance(value, Made) and len(value.arguments) == 1:
+            return self.items_of(value.arguments[0])
+        return value
+
+    def call_made(self, owner, name, arguments, keywords, node):
+        """A method of what a library made, or a decorator that it is."""
+        if not isinstance(owner, (Made, Function)):
+            return None
+        if name in REGISTER:
+            owner.commands.extend(one for value in arguments for one in alternatives(value)
+                                  if isinstance(one, (Function, Made)) and one is not owner)
+        if isinstance(owner, Function):
+            if owner.decorated and name in RUN_COMMANDS:
+                self.call(owner, UNKNOWN_CALLER, {}, node)
+            return Made(name, arguments, keywords, owner)
+        if name == "set_defaults":
+            for key, value in keywords.items():
+                owner.defaults.setdefault(key, []).append(value)
+        elif name in RUN_COMMANDS and owner.commands and owner.name.split(".")[0] in COMMANDS:
+            self.run_commands(owner, node)
+        elif name == "optimize" and owner.name == STUDY and arguments:
+            self.call(arguments[0], UNKNOWN_CALLER, {}, node)
+        elif name in TRAINER_HOOKS and owner.name in TRAINERS:
+            self.run_trainer(name, list(arguments) + list(keywords.values()), node)
+        return Made(owner.name + "." + name + "()", arguments, keywords, owner)
+
+    def run_trainer(self, name, given, node):
+        for value in given:
+            for one in alternatives(value):
+                if isinstance(one, Instance) and one.library is None:
+                    for hook in TRAINER_HOOKS[name]:
+                        found = self.member(one, hook)
+                        if found is not None:
+                            self.iterate_parts(self.call(found, UNKNOWN_CALLER, {}, node), node)
+                        self.gone = False
+                else:
+                    self.iterate_parts(one, node)
+
+    def iterate_parts(self, value, node):
+        for one in alternatives(value):
+            self.iterate_loaders([item for _, item in one.items] if isinstance(one, Box) else [one], node)
 
     def call_cuda_method(self, owner, name, arguments, keywords, node):
         if isinstance(owner, (External, Module, Class)):
             return None
         if name == "cuda" or (name == "to" and (any(is_cuda_name(value) for value in arguments)
                                                 or is_cuda_name(keywords.get("device")))):
-            if isinstance(owner, Instance) and self.find_member(owner.cls, name) is not None:
-                return None
             self.touches_cuda("." + name + "()", node)
             return owner if isinstance(owner, Instance) else OnCuda()
         return None
 
-    def call_external(self, name, arguments, keywords, node):
+    def call_external(self, name, method, arguments, keywords, node):
         if name in LOADERS:
             loader = Loader(name)
             self.fill_loader(loader, arguments, keywords, node)
             return loader
+        if name in EXITS:
+            self.gone = True
+            return None
         if name in SPAWNERS:
             return self.call_spawn(name, arguments, keywords, node)
+        if name.endswith(".__init__") and arguments and isinstance(arguments[0], Instance):
+            if arguments[0].library is not None:
+                self.fill_library(arguments[0], arguments[1:], keywords, node)
+            return None
         if name == "multiprocessing.pool.Pool":
-            return self.call_multiprocessing("Pool", None, arguments, keywords, node)
+            return self.call_multiprocessing("Pool", method, arguments, keywords, node)
+        if name in MANAGERS:
+            return Workers(name, method, False, False)
         if name.startswith("multiprocessing.") and name.count(".") == 1:
-            return self.call_multiprocessing(name.split(".")[1], None, arguments, keywords, node)
+            return self.call_multiprocessing(name.split(".")[1], method, arguments, keywords, node)
         if name in EXECUTORS:
             return self.new_executor(name, arguments, keywords, node)
         if name.startswith("builtins."):
@@ -1268,33 +2034,87 @@ class Reader:
         if name.startswith("itertools."):
             for value in arguments:
                 self.iterate(value, node)
-            return None
+            return Made(name + "()", arguments, keywords)
+        return self.call_library(name, arguments, keywords, node)
+
+    def call_library(self, name, arguments, keywords, node):
         if name in UNPICKLABLE:
-            return self.new_unpicklable(name, arguments)
+            return self.new_unpicklable(name, arguments, keywords)
         if name in HEAVY or name in HEAVY_IF_LARGE or name.endswith(".from_pretrained"):
             self.meet_heavy(name, arguments, node)
-            return None
-        if name in WRAPPERS:
-            return arguments[0] if arguments else None
+            return Made(name + "()", arguments, keywords)
+        if name in WRAPPERS or name in ("copy.copy", "copy.deepcopy"):
+            return self.copied(arguments[0]) if arguments else None
+        if name in ("functools.partial", "functools.partialmethod") and arguments:
+            rest = Given(arguments[1:])
+            rest.is_open = getattr(arguments, "is_open", False)
+            return Partial(arguments[0], rest, keywords)
+        if name in RUNNERS:
+            position, keyword = RUNNERS[name]
+            given = keywords.get(keyword, arguments[position] if len(arguments) > position else None)
+            self.call(given, UNKNOWN_CALLER, {}, node)
+        if name == "platform.system":
+            return Told("Linux", "Linux")
+        made = None
         if name.startswith("torch."):
-            return self.call_torch(name, arguments, keywords, node)
-        return self.new_holder(name, arguments, keywords)
+            made = self.call_torch(name, arguments, keywords, node)
+        return made or self.new_holder(name, arguments, keywords) or Made(name + "()", arguments, keywords)
+
+    def copied(self, value):
+        if not isinstance(value, Box):
+            return value
+        copied = Box(list(value.items), value.kind)
+        copied.is_open = value.is_open
+        return copied
 
     def call_builtin(self, name, arguments, keywords, node):
         if name in ITERATES:
             for value in arguments:
                 self.iterate(value, node)
-            if name == "iter" and arguments:
-                return None
-        if name == "next" and arguments:
-            self.iterate(arguments[0], node)
+        if name == "getattr" and len(arguments) > 1 and text_of(arguments[1]) is not None:
+            return either([self.attribute(one, arguments[1].value) for one in alternatives(arguments[0])])
         if "builtins." + name in UNPICKLABLE:
-            return self.new_unpicklable("builtins." + name, arguments)
-        return self.new_holder("builtins." + name, arguments, keywords)
+            return self.new_unpicklable("builtins." + name, arguments, keywords)
+        if name in ("NotImplementedError", "vars"):
+            return Made("builtins." + name + "()", arguments, keywords)
+        if name == "dict":
+            return self.new_dict(arguments, keywords)
+        given = [self.items_of(value) for value in arguments]
+        if not given:
+            return Box([], "list") if name in ("list", "tuple", "set") else None
+        if name in KEEP_ITEMS and isinstance(given[0], Box):
+            return Box(list(given[0].items), given[0].kind if name in ("list", "tuple") else "some")
+        if name == "next":
+            return self.element_of(given[0])
+        if name in ("zip", "enumerate", "map", "filter"):
+            return self.new_items(name, given, node)
+        return Made("builtins." + name + "()", arguments, keywords) if name in KEEP_ITEMS else None
 
-    def new_unpicklable(self, name, arguments):
+    def new_items(self, name, given, node):
+        if name in ("map", "filter") and len(given) > 1:
+            elements = [self.element_of(value) for value in given[1:]]
+            result = self.call(given[0], Given(elements), Named(), node)
+            self.gone = False
+            # What it was made of is in it still: pickle would come to the function.
+            return Box([("", given[0]), ("[...]", elements[0] if name == "filter" else result)], "some")
+        parts = [self.element_of(value) for value in given]
+        if name == "enumerate":
+            parts = [None] + parts[:1]
+        return Box([("[...]", Box([("[%d]" % i, part) for i, part in enumerate(parts)], "list"))], "some")
+
+    def new_dict(self, arguments, keywords):
+        box = Box([], "dict")
+        for value in arguments:
+            self.merge(box, value if isinstance(value, Box) and value.kind == "dict" else None)
+        for key, value in keywords.items():
+            box.set("['%s']" % key, value)
+        box.is_open = box.is_open or getattr(keywords, "is_open", False)
+        return box
+
+    def new_unpicklable(self, name, arguments, keywords):
         made = Unpicklable(UNPICKLABLE[name])
         made.path = text_of(arguments[0]) if arguments else None
+        made.keywords = keywords
         return made
 
     def new_holder(self, name, arguments, keywords):
@@ -1308,7 +2128,7 @@ class Reader:
             if label or i == 0:
                 items.append((label, value))
         for key, value in sorted(keywords.items()):
-            items.append((".keywords['%s']" % key if name == "functools.partial" else "." + key, value))
+            items.append(("." + key, value))
         return Box(items)
 
     def call_torch(self, name, arguments, keywords, node):
@@ -1322,21 +2142,27 @@ class Reader:
             return OnCuda()
         if any(isinstance(value, OnCuda) and not value.is_device for value in arguments):
             self.touches_cuda(name, node)
-        return self.new_holder(name, arguments, keywords)
+        return None
 
     # ---- multiprocessing
 
     def call_multiprocessing(self, name, method, arguments, keywords, node):
         if name == "get_context":
-            chosen = text_of(arguments[0] if arguments else keywords.get("method"))
-            if chosen is None and not arguments:
+            given = arguments[0] if arguments else keywords.get("method")
+            chosen = text_of(given)
+            if chosen is None and (not (arguments or keywords) or isinstance(given, Constant)):
                 self.take_context("multiprocessing.get_context", node)
-            return Context(chosen or method)
+                return Context(method)
+            return Context(chosen or UNKNOWN_METHOD)
+        if name == "current_process":
+            return Made("multiprocessing.current_process()")
         if name == "set_start_method":
             self.set_start_method(arguments, keywords, node)
             return None
-        if name == "Process":
-            process = Process("multiprocessing.Process", method)
+        if name in CONTEXTS:
+            return Context(CONTEXTS[name])
+        if "multiprocessing." + name in PROCESSES:
+            process = Process("multiprocessing.Process", method or PROCESSES["multiprocessing." + name])
             self.fill_process(process, arguments, keywords)
             return process
         if name in CONTEXT_USERS and self.in_worker is None:
@@ -1345,7 +2171,7 @@ class Reader:
             return self.new_pool(method, arguments, keywords, node)
         if name == "Manager":
             self.starts("multiprocessing.Manager", method, node)
-        return None
+        return Made("multiprocessing." + name + "()", arguments, keywords)
 
     def new_pool(self, method, arguments, keywords, node):
         pool = Workers("multiprocessing.Pool", method, True, True)
@@ -1426,8 +2252,11 @@ class Reader:
 
     # ---- the whole program
 
-    def read(self, tree, module):
+    def read(self, tree, text, module):
         module.is_main = True
+        self.survey(module.file_in_folder, tree, text)
+        if module.file_in_folder not in self.relevant:
+            return True
         try:
             self.run_module(module, tree)
             self.run_rest()
@@ -1437,42 +2266,77 @@ class Reader:
 
     def run_rest(self):
         """Functions that nothing called: by a framework, perhaps. What they send can still be looked at."""
-        self.guarded, self.at_import = True, False
+        self.at_import = False
         instances = {}
         for function in list(self.later):
-            called = any(key[0] == id(function.node) for key in self.runs)
-            if called or function.scope.kind == "function":
+            if function.node in self.ran or function.is_nested or function.module.file_in_folder not in self.relevant:
                 continue
+            self.guarded, self.gone = True, False
             self.cuda_line = self.context_line = self.chosen_method = None
             self.frames = [Frame(function.module, function.name)]
-            given = []
+            given = UNKNOWN_CALLER
             owner = function.scope.owner
-            if owner is not None and "self" in [part.arg for part in function.node.args.args[:1]]:
+            if owner is not None and function.binding != "staticmethod":
                 if owner not in instances:
-                    instances[owner] = self.new_instance(owner, [], {}, owner.node)
-                given = [instances[owner]]
+                    instances[owner] = self.new_instance(owner, UNKNOWN_CALLER, {}, owner.node)
+                given = with_first(owner if function.binding == "classmethod" else instances[owner], UNKNOWN_CALLER)
             value = self.call_function(function, given, {}, function.node)
             if isinstance(value, Generator) and value.run:
                 value.run()
 
 
-STATEMENTS = {
+class UnknownCaller(Given):
+    """What somebody gives of whom nothing is known."""
+
+
+UNKNOWN_CALLER = UnknownCaller()
+SUBCLASSED = LOADERS | set(PROCESSES) | POOLS | EXECUTORS | MANAGERS
+
+
+def with_first(first, arguments):
+    given = (UnknownCaller if isinstance(arguments, UnknownCaller) else Given)([first] + list(arguments))
+    given.is_open = getattr(arguments, "is_open", False)
+    return given
+
+
+def label_of(index):
+    known_index = isinstance(index, Constant) and isinstance(index.value, (str, int))
+    return "[%r]" % (index.value,) if known_index else "[...]"
+
+
+def is_none_of_them(workers):
+    return workers is HIDDEN or (isinstance(workers, (Constant, Told)) and not known(workers, 0))
+
+
+def by_type(handlers):
+    """Those whose names this Python's syntax trees have."""
+    return {getattr(_ast, name): handler for name, handler in handlers.items() if hasattr(_ast, name)}
+
+
+STATEMENTS = by_type({
     "Expr": Reader.run_expression, "FunctionDef": Reader.run_function, "AsyncFunctionDef": Reader.run_function,
     "ClassDef": Reader.run_class, "Return": Reader.run_return, "Assign": Reader.run_assign,
     "AnnAssign": Reader.run_annotated, "AugAssign": Reader.run_augmented, "If": Reader.run_if, "For": Reader.run_for,
     "AsyncFor": Reader.run_for, "While": Reader.run_while, "With": Reader.run_with, "AsyncWith": Reader.run_with,
     "Try": Reader.run_try, "TryStar": Reader.run_try, "Match": Reader.run_match, "Import": Reader.run_import,
-    "ImportFrom": Reader.run_import_from, "Global": Reader.run_global,
-}
-EXPRESSIONS = {
+    "ImportFrom": Reader.run_import_from, "Global": Reader.run_global, "Nonlocal": Reader.run_nonlocal,
+    "Raise": Reader.run_raise, "Assert": Reader.run_assert, "Delete": Reader.run_delete, "Break": Reader.run_ending,
+    "Continue": Reader.run_ending,
+})
+EXPRESSIONS = by_type({
     "Name": Reader.value_name, "Attribute": Reader.value_attribute, "Call": Reader.value_call,
     "Lambda": Reader.value_lambda, "GeneratorExp": Reader.value_generator, "ListComp": Reader.value_comprehension,
     "SetComp": Reader.value_comprehension, "DictComp": Reader.value_comprehension, "List": Reader.value_sequence,
     "Tuple": Reader.value_sequence, "Set": Reader.value_sequence, "Dict": Reader.value_dict, "IfExp": Reader.value_if,
     "BoolOp": Reader.value_bool, "NamedExpr": Reader.value_named, "Await": Reader.value_await,
-    "Subscript": Reader.value_subscript, "Constant": Reader.value_constant, "Num": Reader.value_constant,
-    "Str": Reader.value_constant, "Bytes": Reader.value_constant, "NameConstant": Reader.value_constant,
-}
+    "Subscript": Reader.value_subscript, "Starred": Reader.value_starred, "Compare": Reader.value_compare,
+    "UnaryOp": Reader.value_not, "BinOp": Reader.value_binary, "JoinedStr": Reader.value_text,
+    "FormattedValue": Reader.value_formatted,
+})
+EXPRESSIONS.update((kind, Reader.value_constant) for kind in CONSTANTS)
+# They have no statements in them.
+SIMPLE = node_types("Expr", "Assign", "AugAssign", "AnnAssign", "Return", "Raise", "Assert", "Delete", "Pass", "Break",
+                    "Continue", "Global", "Nonlocal")
 BUILTINS = set(dir(__builtins__))
 
 
@@ -1488,7 +2352,7 @@ def parse_file(file):
         text = stream.read(MOST_BYTES + 1)
     if len(text) > MOST_BYTES:
         raise ValueError("larger than %d bytes" % MOST_BYTES)
-    return parse(text, file)
+    return parse(text, file), text
 
 
 def find_module(name):
@@ -1552,7 +2416,11 @@ def read_program(kind, name):
     if wrong:
         return {"file": file, "error": wrong}
     try:
-        tree = parse(name.encode("utf-8", "surrogateescape"), file) if kind == "code" else parse_file(file)
+        if kind == "code":
+            text = name.encode("utf-8", "surrogateescape")
+            tree = parse(text, file)
+        else:
+            tree, text = parse_file(file)
     except SyntaxError as error:
         result.update(error=str(error.msg), error_line=error.lineno or 0, is_syntax_error=True)
         return result
@@ -1563,12 +2431,13 @@ def read_program(kind, name):
         return result
     reader = Reader(folder, imported, result["default_method"])
     module = Module("__main__", file)
-    reader.modules[os.path.join(folder, os.path.basename(file))] = module
+    module.file_in_folder = os.path.join(folder, os.path.basename(file))
+    reader.modules[module.file_in_folder] = module
     try:
-        complete = reader.read(tree, module)
+        complete = reader.read(tree, text, module)
     except RecursionError:
         complete = False
-    result.update(complete=complete, own_files=reader.own_files, files_left_out=reader.files_left_out,
+    result.update(complete=complete, own_files=max(len(reader.trees) - 1, 0), files_left_out=reader.files_left_out,
                   facts=reader.facts)
     return result
 
