@@ -324,6 +324,9 @@ CONTEXT_USERS = {
 POOL_CALLS = {"apply", "apply_async", "map", "map_async", "imap", "imap_unordered", "starmap", "starmap_async",
               "submit"}
 HOOKS = ("__getstate__", "__reduce__", "__reduce_ex__", "__getnewargs__", "__getnewargs_ex__")
+# Objects of these libraries' classes are pickled with all of their attributes.
+PICKLED_AS_A_WHOLE = ("builtins.", "torch.", "torchvision.", "typing.", "abc.", "enum.", "collections.abc.",
+                      "lightning.", "pytorch_lightning.")
 
 # type names as pickle has them
 UNPICKLABLE = {
@@ -765,13 +768,20 @@ class Reader:
             yield path, kind, value.name, place, "defined-under-guard"
 
     def refused_instance(self, value, path, seen, depth):
-        if any(self.find_member(value.cls, hook) is not None for hook in HOOKS):
+        if any(self.find_member(value.cls, hook) is not None for hook in HOOKS) or self.may_have_hooks(value.cls):
             return
         yield from self.refused_name(value.cls, path, "class")
         for name, attribute in sorted(value.attributes.items()):
             for entry in self.refused(attribute, path + "." + name, seen, depth + 1):
                 # Of an open file it helps to know where it was put there.
                 yield entry[:3] + (entry[3] or value.lines.get(name),) + entry[4:]
+
+    def may_have_hooks(self, cls):
+        """A class that is not read may say itself how its objects are pickled: multiprocessing.queues.Queue does."""
+        bases = [base for one in self.order_of(cls) for base in one.bases]
+        return any(not isinstance(base, Class) and not (
+            isinstance(base, External) and (base.name.startswith(PICKLED_AS_A_WHOLE) or
+                                            normalized(base.name) in SUBCLASSED)) for base in bases)
 
     # ---- CUDA
 
