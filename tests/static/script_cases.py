@@ -499,3 +499,100 @@ if sys.platform.startswith("darwin"): start()
 if sys.version_info < (3, 5): start()
 if sys.version_info[0] == 2: start()
 """)
+
+# ---- libraries that use loaders
+
+LIGHTNING = """
+import lightning as L
+from torch.utils.data import DataLoader
+class Data(L.LightningDataModule):
+    def __init__(self, num_workers=4):
+        super().__init__()
+        self.num_workers = num_workers
+    def train_dataloader(self):
+        return DataLoader([1, 2], num_workers=self.num_workers)
+    def val_dataloader(self):
+        return [DataLoader([1, 2], num_workers=self.num_workers)]
+trainer = L.Trainer(max_epochs=1)
+"""
+case("lightning-data-module", LIGHTNING + "trainer.fit(object(), datamodule=Data())  # DLP0401\n",
+     LIGHTNING + "trainer.fit(object(), datamodule=Data(0))\nif __name__ == '__main__':\n    trainer.fit(object(), Data())\n")
+case("lightning-loader", LIGHTNING + "trainer.validate(None, DataLoader([1], num_workers=2))  # DLP0401\n",
+     LIGHTNING + "trainer.validate(None, DataLoader([1]))\nloader = DataLoader([1], num_workers=2)\n")
+TRANSFORMERS = """
+from transformers import Trainer, TrainingArguments
+options = TrainingArguments("out", dataloader_num_workers=%s)
+trainer = Trainer(None, options, train_dataset=[1])
+trainer.train()%s
+"""
+case("transformers", TRANSFORMERS % (2, "  # DLP0401"), TRANSFORMERS % (0, ""))
+case("torchvision-dataset", """
+from torch.utils.data import DataLoader
+from torchvision import datasets, transforms
+steps = transforms.Compose([transforms.ToTensor(), transforms.Lambda(lambda x: x * 2)])
+samples = datasets.CIFAR10("data", train=True, transform=steps)
+loader = DataLoader(samples, num_workers=2)  # DLP0402
+""", """
+from torch.utils.data import DataLoader
+from torchvision import datasets, transforms
+def twice(x): return x * 2
+steps = transforms.Compose([transforms.ToTensor(), transforms.Lambda(twice)])
+samples = datasets.CIFAR10("data", train=True, transform=steps)
+loader = DataLoader(samples, num_workers=2)
+""")
+case("notebook", """
+# In[1]:
+get_ipython().run_line_magic("matplotlib", "inline")
+from torch.utils.data import *
+loader = DataLoader([1, 2], num_workers=2)
+# In[2]:
+batches = iter(loader)  # DLP0401
+first = next(batches)
+""", """
+# In[1]:
+get_ipython().run_line_magic("matplotlib", "inline")
+from torch.utils.data import *
+loader = DataLoader([1, 2], num_workers=0)
+# In[2]:
+batches = iter(loader)
+first = next(batches)
+""")
+case("loader-of-a-property", """
+from torch.utils.data import DataLoader
+class Trainer:
+    def __init__(self, workers): self.workers = workers
+    @property
+    def loader(self): return self.make([1, 2], self.workers)
+    @staticmethod
+    def make(samples, workers): return DataLoader(samples, num_workers=workers)
+    @classmethod
+    def main(cls, workers):
+        for batch in cls(workers).loader: pass
+Trainer.main(1)  # DLP0401
+""", """
+from torch.utils.data import DataLoader
+class Trainer:
+    def __init__(self, workers): self.workers = workers
+    @property
+    def loader(self): return self.make([1, 2], self.workers)
+    @staticmethod
+    def make(samples, workers): return DataLoader(samples, num_workers=workers)
+    @classmethod
+    def main(cls, workers):
+        for batch in cls(workers).loader: pass
+Trainer.main(0)
+""", BOOTSTRAP, torch=True)
+# What a class of a library says itself of how it is pickled is not known.
+case("pickled-by-a-library", "", """
+import multiprocessing
+from multiprocessing.queues import Queue
+import threading
+class Tasks(Queue):
+    def __init__(self, context):
+        self.lock = threading.Lock()
+        super().__init__(1, ctx=context)
+def f(tasks): pass
+if __name__ == "__main__":
+    context = multiprocessing.get_context("spawn")
+    context.Process(target=f, args=(Tasks(context),)).start()
+""")

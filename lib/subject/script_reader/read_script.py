@@ -352,6 +352,7 @@ HOLDERS = {
     "torch.utils.data.ChainDataset": (".datasets", None), "collections.defaultdict": (".default_factory", None),
 }
 TRANSFORMS = ("torchvision.transforms.", "torchvision.transforms.v2.", "monai.transforms.")
+DATASET_KEEPS = ("loader", "target_transform", "transform", "transforms")  # of torchvision's datasets
 # They iterate over what they are given, at once.
 ITERATES = {"iter", "next", "enumerate", "list", "tuple", "set", "frozenset", "sorted", "reversed", "zip", "map", "sum",
             "max", "min", "dict", "all", "any", "filter"}
@@ -383,6 +384,8 @@ TRAINER_HOOKS = {
 }
 DECORATORS = {"builtins.staticmethod": "staticmethod", "builtins.classmethod": "classmethod",
               "builtins.property": "property", "functools.cached_property": "property"}
+TRANSFORMERS_TRAINERS = {"transformers.Trainer()", "transformers.Seq2SeqTrainer()"}
+TRANSFORMERS_OPTIONS = {"transformers.TrainingArguments()", "transformers.Seq2SeqTrainingArguments()"}
 # They do not return.
 EXITS = {"sys.exit", "os._exit", "os.abort", "builtins.exit", "builtins.quit", "os.execv", "os.execvp", "os.execl"}
 # Their "with" goes on behind it, whatever was raised in it.
@@ -394,7 +397,7 @@ SAME_EVERYWHERE = {
     "typing.TYPE_CHECKING": False,
 }
 # Of a main module without any of these words nothing could be said.
-WORDS = (b"multiprocessing", b"concurrent", b"torch", b"monai")
+WORDS = (b"multiprocessing", b"concurrent", b"torch", b"monai", b"transformers")
 HEAVY = {
     "numpy.load", "numpy.loadtxt", "numpy.genfromtxt", "torch.load", "torch.hub.load", "pickle.load", "joblib.load",
     "pandas.read_csv", "pandas.read_parquet", "pandas.read_pickle", "pandas.read_json", "pandas.read_excel",
@@ -922,6 +925,7 @@ class Reader:
         """All items of the value come into the box."""
         for one in alternatives(value):
             if isinstance(one, Box):
+                box.kind = "some" if box.kind == "list" else box.kind
                 for label, item in one.items:
                     box.set(label if box.kind == "dict" else "[%d]" % len(box.items), item)
                 box.is_open = box.is_open or one.is_open
@@ -1165,7 +1169,11 @@ class Reader:
         name = node.module or ""
         module = self.own_module(name, node.level)
         for alias in node.names:
-            if module is None:
+            if module is None and alias.name == "*":
+                for known_name in SUBCLASSED:
+                    if known_name.rpartition(".")[0] == normalized(name):
+                        self.assign_name(known_name.rpartition(".")[2], External(known_name), scope)
+            elif module is None:
                 whole = name + "." + alias.name if name else alias.name
                 own = self.own_module(whole, node.level)
                 if own is None:
@@ -1927,6 +1935,7 @@ class Reader:
             return self.call_dict(box, name, arguments, keywords)
         if name in ("append", "add", "insert", "appendleft") and arguments:
             box.set("[%d]" % len(box.items), arguments[-1])
+            box.kind = "some"
         elif name in ("extend", "update") and arguments:
             self.merge(box, self.items_of(arguments[0]))
         elif name in ("pop", "popleft"):
@@ -1990,7 +1999,26 @@ class Reader:
             self.call(arguments[0], UNKNOWN_CALLER, {}, node)
         elif name in TRAINER_HOOKS and owner.name in TRAINERS:
             self.run_trainer(name, list(arguments) + list(keywords.values()), node)
+        elif name == "train" and owner.name in TRANSFORMERS_TRAINERS:
+            self.run_transformers(owner, node)
         return Made(owner.name + "." + name + "()", arguments, keywords, owner)
+
+    def run_transformers(self, trainer, node):
+        """Its loader has what TrainingArguments say."""
+        def given(name, position):
+            named = trainer.keywords.get(name)
+            return trainer.arguments[position] if named is None and position < len(trainer.arguments) else named
+
+        options = given("args", 1)
+        if not isinstance(options, Made) or options.name not in TRANSFORMERS_OPTIONS:
+            return
+        keywords = Named(dataset=given("train_dataset", 3), collate_fn=given("data_collator", 2))
+        keywords.is_open = getattr(options.keywords, "is_open", False)
+        if "dataloader_num_workers" in options.keywords:
+            keywords["num_workers"] = options.keywords["dataloader_num_workers"]
+        loader = Loader("torch.utils.data.DataLoader")
+        self.fill_loader(loader, Given(), keywords, node)
+        self.iterate(loader, node)
 
     def run_trainer(self, name, given, node):
         for value in given:
@@ -2098,7 +2126,8 @@ class Reader:
             return self.element_of(given[0])
         if name in ("zip", "enumerate", "map", "filter"):
             return self.new_items(name, given, node)
-        return Made("builtins." + name + "()", arguments, keywords) if name in KEEP_ITEMS else None
+        # Of a loader `iter` is where its workers start: what it gives is not iterated over once more.
+        return Made("builtins." + name + "()", arguments, keywords) if name == "reversed" else None
 
     def new_items(self, name, given, node):
         if name in ("map", "filter") and len(given) > 1:
@@ -2130,6 +2159,8 @@ class Reader:
     def new_holder(self, name, arguments, keywords):
         short = name.rsplit(".", 1)[-1]
         labels = HOLDERS.get(name) or (HOLDERS.get(short) if name.startswith(TRANSFORMS) else None)
+        if name.startswith("torchvision.datasets."):
+            return Box([("." + key, keywords[key]) for key in DATASET_KEEPS if key in keywords])
         if labels is None:
             return None
         items = []
@@ -2290,6 +2321,7 @@ class Reader:
                 if owner not in instances:
                     instances[owner] = self.new_instance(owner, UNKNOWN_CALLER, {}, owner.node)
                 given = with_first(owner if function.binding == "classmethod" else instances[owner], UNKNOWN_CALLER)
+                self.gone = False
             value = self.call_function(function, given, {}, function.node)
             if isinstance(value, Generator) and value.run:
                 value.run()
