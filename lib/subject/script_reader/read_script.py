@@ -552,6 +552,7 @@ class Reader:
         self.runs = {}
         self.ran = set()
         self.generators = {}
+        self.yields = {}  # of each file: lines with that word
         self.facts = []
         self.seen = set()
         # Where the walk is:
@@ -857,10 +858,15 @@ class Reader:
         function.under_guard = self.guarded and scope.kind == "module"
         return function
 
-    def generates(self, node):
+    def generates(self, function):
+        node = function.node
         result = self.generators.get(node)
         if result is None:
-            result = self.generators[node] = generates(node)
+            # Few functions have the word in their lines: the others need not be walked through for it.
+            lines = self.yields.get(function.module.file_in_folder, ())
+            last = getattr(node, "end_lineno", None)  # Python 3.8 and newer
+            result = any(node.lineno <= line <= (last or line) for line in lines) and generates(node)
+            self.generators[node] = result
         return result
 
     def run_class(self, node, scope):
@@ -1239,6 +1245,8 @@ class Reader:
         rest = MOST_OWN_BYTES
         for file, tree, text in waiting:
             self.trees[file] = tree
+            if b"yield" in text:
+                self.yields[file] = [i for i, line in enumerate(text.splitlines(), 1) if b"yield" in line]
             if any(word in text for word in WORDS):
                 self.relevant.add(file)
             for other in self.files_imported(file, tree):
@@ -1738,7 +1746,7 @@ class Reader:
         scope.function = function
         scope.receiver = arguments[0] if arguments else None
         self.bind(function.node.args, arguments, keywords, scope, function)
-        if not function.is_lambda and self.generates(function.node):
+        if not function.is_lambda and self.generates(function):
             return Generator(lambda: self.inside(function, scope))
         value = self.inside(function, scope)
         if function.commands:
@@ -1760,7 +1768,7 @@ class Reader:
         finally:
             self.frames.pop()
         # A coroutine or generator ends by itself, and its caller goes on.
-        if type(function.node) is _ast.AsyncFunctionDef or self.generates(function.node):
+        if type(function.node) is _ast.AsyncFunctionDef or self.generates(function):
             self.guarded, self.gone = kept, False
         else:
             self.guarded = all(frame.exits) if frame.exits else kept
@@ -2490,3 +2498,6 @@ if __name__ == "__main__":
         print(json_text({"python": "%d.%d.%d" % sys.version_info[:3]}))
     else:
         print(json_text(read_program(sys.argv[1], sys.argv[2])))
+    # Without a tidy end: to take a large tree apart takes as long as to walk through it.
+    sys.stdout.flush()
+    os._exit(0)
