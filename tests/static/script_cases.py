@@ -596,3 +596,53 @@ if __name__ == "__main__":
     context = multiprocessing.get_context("spawn")
     context.Process(target=f, args=(Tasks(context),)).start()
 """)
+called("context-manager", """
+import contextlib
+@contextlib.contextmanager
+def running():
+    process = mp.Process(target=work)
+    yield process
+    process.join()
+with running() as process:  # DLP0401
+    process.start()
+""", """
+import contextlib
+@contextlib.contextmanager
+def running():
+    process = mp.Process(target=work)
+    yield process
+with running() as process:
+    print(process.name)
+""")
+case("yield-from-a-loader", """
+from torch.utils.data import DataLoader
+def batches():
+    yield from DataLoader([1, 2], num_workers=1)
+for batch in batches():  # DLP0401
+    pass
+""", """
+from torch.utils.data import DataLoader
+def batches():
+    yield from DataLoader([1, 2], num_workers=1)
+epochs = batches()
+""", BOOTSTRAP, torch=True)
+case("deleted-attribute", """
+import multiprocessing, threading
+class Work:
+    def __init__(self):
+        self.lock = threading.Lock()
+    def __call__(self): pass
+if __name__ == "__main__":
+    process = multiprocessing.get_context("spawn").Process(target=Work())
+    process.start()  # DLP0402
+""", """
+import multiprocessing, threading
+class Work:
+    def __init__(self):
+        self.lock = threading.Lock()
+        del self.lock
+    def __call__(self): pass
+if __name__ == "__main__":
+    process = multiprocessing.get_context("spawn").Process(target=Work())
+    process.start()
+""", "pickle")

@@ -215,8 +215,9 @@ class Unpicklable:
 class Generator:
     """What a call of a generator function gives: its body runs when it is iterated over."""
 
-    def __init__(self, run):
+    def __init__(self, run, scope):
         self.run = run
+        self.scope = scope
 
 
 class Box:
@@ -905,6 +906,10 @@ class Reader:
         for target in node.targets:
             if type(target) is Subscript:
                 self.remove(self.value(target.value, scope), self.label(target, scope))
+            elif type(target) is Attribute:
+                for one in alternatives(self.value(target.value, scope)):
+                    if isinstance(one, Instance):
+                        one.attributes.pop(target.attr, None)
 
     def run_assign(self, node, scope):
         value = self.value(node.value, scope)
@@ -1093,7 +1098,7 @@ class Reader:
             return either([self.element_of(one) for one in value.values])
         if isinstance(value, Box) and value.kind in ("list", "some"):
             return either([item for _, item in value.items])
-        return None
+        return value.scope.names.get("yield") if isinstance(value, Generator) else None
 
     def run_while(self, node, scope):
         own, worker = self.decided(node.test, scope)
@@ -1115,6 +1120,9 @@ class Reader:
             if isinstance(value, Instance):
                 given = self.call(self.member(value, "__enter__"), [], {}, node)
                 value = value if given is None else given
+            elif isinstance(value, Generator):  # of a contextlib.contextmanager
+                self.iterate(value, node)
+                value = self.element_of(value)
             if item.optional_vars is not None:
                 self.assign(item.optional_vars, value, scope)
         if self.gone:
@@ -1592,6 +1600,19 @@ class Reader:
         self.assign(node.target, value, scope)
         return value
 
+    def value_yield(self, node, scope):
+        if node.value is not None:
+            self.gives(self.value(node.value, scope), scope)
+
+    def value_yield_from(self, node, scope):
+        value = self.value(node.value, scope)
+        self.iterate(value, node)
+        self.gives(self.element_of(value), scope)
+
+    def gives(self, value, scope):
+        names = scope.names
+        names["yield"] = either([names["yield"], value]) if "yield" in names else value
+
     def value_await(self, node, scope):
         return self.value(node.value, scope)
 
@@ -1747,7 +1768,7 @@ class Reader:
         scope.receiver = arguments[0] if arguments else None
         self.bind(function.node.args, arguments, keywords, scope, function)
         if not function.is_lambda and self.generates(function):
-            return Generator(lambda: self.inside(function, scope))
+            return Generator(lambda: self.inside(function, scope), scope)
         value = self.inside(function, scope)
         if function.commands:
             self.run_commands(function, node)
@@ -2381,7 +2402,7 @@ EXPRESSIONS = by_type({
     "BoolOp": Reader.value_bool, "NamedExpr": Reader.value_named, "Await": Reader.value_await,
     "Subscript": Reader.value_subscript, "Starred": Reader.value_starred, "Compare": Reader.value_compare,
     "UnaryOp": Reader.value_not, "BinOp": Reader.value_binary, "JoinedStr": Reader.value_text,
-    "FormattedValue": Reader.value_formatted,
+    "FormattedValue": Reader.value_formatted, "Yield": Reader.value_yield, "YieldFrom": Reader.value_yield_from,
 })
 EXPRESSIONS.update((kind, Reader.value_constant) for kind in CONSTANTS)
 # They have no statements in them.
