@@ -646,3 +646,7 @@ if __name__ == "__main__":
     process = multiprocessing.get_context("spawn").Process(target=Work())
     process.start()
 """, "pickle")
+case("relative-import", "", "", BOOTSTRAP, command=("-m", "package.mod"), files={
+    "package/__init__.py": ("", ""), "package/jobs.py": ((HEAD,) * 2),
+    "package/mod.py": ("from .jobs import start\nfrom . import jobs\nstart()  # DLP0401\n",
+                       "from .jobs import start\nfrom . import jobs\nif __name__ == '__main__': jobs.start()\n")})

@@ -358,7 +358,7 @@ class Reader:
         result = self.generators.get(node)
         if result is None:
             # Few functions have the word in their lines: the others need not be walked through for it.
-            lines = self.own.yields.get(function.module.file_in_folder, ())
+            lines = self.own.yields.get(function.module.file, ())
             last = getattr(node, "end_lineno", None)  # Python 3.8 and newer
             result = any(node.lineno <= line <= (last or line) for line in lines) and generates(node)
             self.generators[node] = result
@@ -736,7 +736,7 @@ class Reader:
                 module = self.frames[-1].module
                 return Told("__main__", "__mp_main__") if module.is_main else Told(module.name, module.name)
             if name in BUILTINS:
-                return External("builtins." + name)
+                return external("builtins." + name)
         return value
 
     def value_constant(self, node, scope):
@@ -754,7 +754,7 @@ class Reader:
         if isinstance(owner, Module):
             return self.name_of_module(owner, name)
         if isinstance(owner, Context):
-            return External("multiprocessing." + name, method=owner.method)
+            return external("multiprocessing." + name, method=owner.method)
         if isinstance(owner, Instance) and name in owner.attributes:
             return owner.attributes[name]
         if isinstance(owner, Made):
@@ -1715,7 +1715,7 @@ class Reader:
     def follow(self, module):
         """Whether it came to the end."""
         try:
-            self.run_module(module, self.own.trees[module.file_in_folder])
+            self.run_module(module, self.own.trees[module.file])
             self.run_rest()
         except (Stop, RecursionError):
             return False
@@ -1726,7 +1726,7 @@ class Reader:
         self.at_import = False
         instances = {}
         for function in list(self.later):
-            if function.node in self.ran or function.is_nested or function.module.file_in_folder not in self.own.relevant:
+            if function.node in self.ran or function.is_nested or function.module.file not in self.own.relevant:
                 continue
             self.guarded, self.gone = True, False
             self.cuda_line = self.context_line = self.chosen_method = None
@@ -1795,11 +1795,10 @@ EXPRESSIONS.update((kind, Reader.value_constant) for kind in CONSTANTS)
 BUILTINS = set(dir(builtins))
 
 
-def follow_program(own, file, main_file, main_is_imported, default_method):
+def follow_program(own, file, main_is_imported, default_method):
     """Whether all of it was followed, and what was found."""
     module = Module("__main__", file)
-    module.file_in_folder = main_file
     module.is_main = True
     reader = Reader(own, main_is_imported, default_method)
-    reader.modules[main_file] = module
+    reader.modules[file] = module
     return reader.follow(module), reader.facts

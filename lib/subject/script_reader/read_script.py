@@ -236,16 +236,15 @@ def read_program(kind, name, *texts):
     except (ValueError, MemoryError, RecursionError) as error:
         result.update(error=str(error) or type(error).__name__)
         return result
-    main_file = os.path.join(folder, os.path.basename(file))
     own = OwnFiles(folder)
-    own.survey(main_file, tree, text)
+    own.survey(file, tree, text)
     complete, facts = True, []
-    if main_file in own.relevant:
+    if file in own.relevant:
         # Of all other programs nothing can be said: they do not pay for what follows.
         rest = {"__name__": "follow_script"}
         for text in texts:
             exec(compile(text, "<follow_script>", "exec"), rest)
-        complete, facts = rest["follow_program"](own, file, main_file, imported, result["default_method"])
+        complete, facts = rest["follow_program"](own, file, imported, result["default_method"])
     result.update(complete=complete, own_files=len(own.trees) - 1, files_left_out=own.left_out, facts=facts)
     return result
 

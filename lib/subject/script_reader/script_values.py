@@ -142,7 +142,6 @@ class Module:
     def __init__(self, name, file):
         self.name = name
         self.file = file
-        self.file_in_folder = file
         self.scope = Scope("module", None)
         self.is_main = False
 
@@ -430,10 +429,19 @@ def text_of(value):
     return value.value if isinstance(value, Constant) and isinstance(value.value, str) else None
 
 
+EXTERNALS = {}
+
+
 def external(name, is_module=False, method=None):
-    if name in SAME_EVERYWHERE:
-        return Told(SAME_EVERYWHERE[name], SAME_EVERYWHERE[name])
-    return External(name, is_module, method)
+    key = name, is_module, method
+    value = EXTERNALS.get(key)
+    if value is None:
+        if name in SAME_EVERYWHERE:
+            value = Told(SAME_EVERYWHERE[name], SAME_EVERYWHERE[name])
+        else:
+            value = External(name, is_module, method)
+        EXTERNALS[key] = value
+    return value
 
 
 def known(value, process):
