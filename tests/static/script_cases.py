@@ -650,3 +650,24 @@ case("relative-import", "", "", BOOTSTRAP, command=("-m", "package.mod"), files=
     "package/__init__.py": ("", ""), "package/jobs.py": ((HEAD,) * 2),
     "package/mod.py": ("from .jobs import start\nfrom . import jobs\nstart()  # DLP0401\n",
                        "from .jobs import start\nfrom . import jobs\nif __name__ == '__main__': jobs.start()\n")})
+case("map-and-its-results", """
+import multiprocessing
+class Work:
+    def __init__(self): self.steps = map(lambda x: x, [1])
+    def __call__(self): pass
+if __name__ == "__main__":
+    process = multiprocessing.get_context("spawn").Process(target=Work())
+    process.start()  # DLP0402
+""", """
+import multiprocessing
+class Work:
+    def __init__(self):
+        self.steps = list(map(lambda x: x, [1]))
+        self.some = [x for x in filter(lambda x: x, [1])]
+        self.sorted = sorted([2, 1], key=lambda x: x)
+    def __call__(self): pass
+if __name__ == "__main__":
+    process = multiprocessing.get_context("spawn").Process(target=Work())
+    process.start()
+    process.join()
+""", "lambda")

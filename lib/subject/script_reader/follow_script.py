@@ -243,6 +243,7 @@ class Reader:
         elif isinstance(value, (External, Module)) and getattr(value, "is_module", True):
             yield path, "module", value.name, None, "unpicklable"
         elif isinstance(value, Box):
+            yield from self.refused(value.function, path, seen, depth + 1)
             for label, item in value.items:
                 yield from self.refused(item, path + label, seen, depth + 1)
 
@@ -1553,8 +1554,9 @@ class Reader:
             elements = [self.element_of(value) for value in given[1:]]
             result = self.call(given[0], Given(elements), Named(), node)
             self.gone = False
-            # What it was made of is in it still: pickle would come to the function.
-            return Box([("", given[0]), ("[...]", elements[0] if name == "filter" else result)], "some")
+            box = Box([("[...]", elements[0] if name == "filter" else result)], "some")
+            box.function = given[0]
+            return box
         parts = [self.element_of(value) for value in given]
         if name == "enumerate":
             parts = [None] + parts[:1]

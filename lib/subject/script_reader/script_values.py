@@ -203,6 +203,7 @@ class Box:
         self.items = items
         self.kind = kind
         self.is_open = False
+        self.function = None  # of map and filter, whose results are pickled with it
 
     def set(self, label, value):
         for i, item in enumerate(self.items):
