@@ -671,3 +671,15 @@ if __name__ == "__main__":
     process.start()
     process.join()
 """, "lambda")
+BY_NAME = """
+import multiprocessing as mp
+def command():
+    def work(): pass
+    process = mp.Process(target=work)
+    process.start()%s
+    process.join()
+if __name__ == "__main__":
+    mp.set_start_method("%s")
+    globals()["command"]()
+"""
+case("method-of-the-whole-program", BY_NAME % ("  # DLP0402", "spawn"), BY_NAME % ("", "fork"), "local object")

@@ -58,6 +58,7 @@ class Reader:
         self.handles_runtime_error = 0
         # What the walk has met:
         self.chosen_method = None  # by set_start_method
+        self.methods = []  # all that were chosen so
         self.context_line = None  # what took the default context: (file, line, what)
         self.cuda_line = None  # first use of CUDA in the parent: (file, line, what)
         self.forked_after_cuda = None  # in a worker: cuda_line as it was at the fork
@@ -1689,6 +1690,7 @@ class Reader:
                 if self.imported_again():
                     self.fact("set-at-import", place, what="multiprocessing.set_start_method", method=method)
             self.context_line = (place[0], place[1], "multiprocessing.set_start_method")
+            self.methods.append(method)
         self.chosen_method = method
 
     # ---- heavy work
@@ -1726,12 +1728,15 @@ class Reader:
     def run_rest(self):
         """Functions that nothing called: by a framework, perhaps. What they send can still be looked at."""
         self.at_import = False
+        # Whoever calls them does it in a program that has chosen its method.
+        method = self.methods[0] if len(set(self.methods)) == 1 else None
         instances = {}
         for function in list(self.later):
             if function.node in self.ran or function.is_nested or function.module.file not in self.own.relevant:
                 continue
             self.guarded, self.gone = True, False
-            self.cuda_line = self.context_line = self.chosen_method = None
+            self.cuda_line = self.context_line = None
+            self.chosen_method = method
             self.frames = [Frame(function.module, function.name)]
             given = UNKNOWN_CALLER
             owner = function.scope.owner
