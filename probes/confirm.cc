@@ -7,15 +7,16 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "lib/base/units.h"
-#include "probes/spawn_facts.h"
+#include "probes/setting_effect.h"
 
 namespace dlprobe {
 namespace {
 
-constexpr size_t kMostSettings = 3;
+constexpr size_t kMostSettings = 6;
 constexpr double kChance = 0.05;
 
 std::string span_text(double seconds) {
@@ -47,6 +48,12 @@ bool is_alike(const Finding& seen, const Finding& finding) {
          seen.severity >= std::min(finding.severity, Severity::kWarning);
 }
 
+bool has_error(const Verdict& verdict, FindingCode code) {
+  return std::ranges::any_of(verdict.findings, [code](const Finding& each) {
+    return each.code == code && each.severity == Severity::kError;
+  });
+}
+
 std::vector<FindingCode> other_errors(const Verdict& verdict, const Finding& finding,
                                       bool ended_well) {
   std::vector<FindingCode> codes;
@@ -59,110 +66,65 @@ std::vector<FindingCode> other_errors(const Verdict& verdict, const Finding& fin
   return codes;
 }
 
-// What the script asked for itself is not overridden without --force.
-std::string why_start_method_not_set(const Run& run, const std::string& method) {
-  for (const StartEvent* event : events_of(run, StartEventKind::kChosen)) {
-    if (event->method == method) continue;
-    const std::string place = short_place(*event);
-    return fmt::format("{} asks for {} itself, and had it (--force overrides that)",
-                       place.empty() ? "the script" : place, event->method);
-  }
-  bool any = false;
-  for (const StartEvent& event : run.start_events) {
-    const bool is_start =
-        event.kind == StartEventKind::kStarted || event.kind == StartEventKind::kRefused;
-    if (!is_start || event.method.empty()) continue;
-    if (event.method != method)
-      return fmt::format("it started processes under {} all the same", event.method);
-    any = true;
-  }
-  return any ? "" : "it started no process under " + method;
-}
-
-std::string value_in_loader(const StartEvent& made, SettingKind kind) {
-  if (kind == SettingKind::kSharingStrategy) return made.type;
-  const auto& number = kind == SettingKind::kNumWorkers ? made.workers : made.prefetch_factor;
-  return number ? std::to_string(*number) : "";
-}
-
-std::string why_loader_not_set(const Run& run, const Setting& setting) {
-  bool any = false;
-  for (const StartEvent* made : events_of(run, StartEventKind::kLoaderMade)) {
-    const bool has_workers = made->workers.value_or(0) > 0;
-    if (!has_workers && setting.kind != SettingKind::kNumWorkers) continue;
-    const std::string value = value_in_loader(*made, setting.kind);
-    if (value != setting.value)
-      return fmt::format("a DataLoader had {} {} all the same", to_string(setting.kind),
-                         value.empty() ? "that is not known" : value);
-    any = true;
-  }
-  return any ? "" : fmt::format("it made no DataLoader that could take {}", describe({setting}));
-}
-
-std::string why_not_in_effect(const Run& run, const Setting& setting) {
-  switch (setting.kind) {
-    // The kernel sees to these.
-    case SettingKind::kEnvironment:
-    case SettingKind::kOpenFiles:
-    case SettingKind::kShmSize:
-      return "";
-    case SettingKind::kStartMethod:
-    case SettingKind::kSharingStrategy:
-    case SettingKind::kNumWorkers:
-    case SettingKind::kPrefetchFactor:
-      break;
-  }
-  if (run.start_events.empty())
-    return "no Python interpreter of the command (3.6 or later) took it";
-  return setting.kind == SettingKind::kStartMethod ? why_start_method_not_set(run, setting.value)
-                                                   : why_loader_not_set(run, setting);
-}
-
-std::string why_not_set(const Run& attempt) {
-  if (!attempt.begin.attempt) return "";
-  for (const Setting& setting : attempt.begin.attempt->settings) {
-    if (auto why = why_not_in_effect(attempt, setting); !why.empty()) return why;
-  }
-  return "";
+bool has_time_up(const RunEnd& end) {
+  return end.reason == RunEndReason::kTimeUp || end.still_for;
 }
 
 // A run that was over sooner than the failure took to show, or was cut short, did not come as far.
 std::string why_not_as_far(const Run& attempt, const Run& first, const Finding& finding) {
   constexpr double kMargin = 1.5;
   constexpr double kMarginSeconds = 1;
+  // What hung may hang elsewhere.
+  constexpr BootNs kLongestPause = 5 * kSecond;
   const double seconds = seconds_of(attempt);
   const double failed = failed_after(finding, first);
-  if (attempt.end.value_or(RunEnd()).reason == RunEndReason::kTimeUp) {
+  const RunEnd end = attempt.end.value_or(RunEnd());
+  if (has_time_up(end)) {
+    const BootNs still_for = end.still_for.value_or(0);
+    if (still_for >= kLongestPause) {
+      return fmt::format("the command still ran after {}, but nothing of it had moved for {}",
+                         span_text(seconds), span_text(static_cast<double>(still_for) / 1e9));
+    }
     const bool as_long = first.end && first.end->reason == RunEndReason::kTimeUp &&
                          seconds >= 0.95 * seconds_of(first);
     if (as_long || seconds >= failed * kMargin + kMarginSeconds) return "";
-    return fmt::format("it was ended after {}, and at first it had failed after {}",
+    return fmt::format("the command was ended after {}, and at first it had failed after {}",
                        span_text(seconds), span_text(failed));
   }
   if (!is_exit_0(first) || seconds >= failed / 2) return "";
-  return fmt::format("it was over after {}, and the finding had shown after {}", span_text(seconds),
-                     span_text(failed));
+  return fmt::format("the command was over after {}, and at first this had shown after {}",
+                     span_text(seconds), span_text(failed));
 }
 
-std::string why_no_proof(const Run& attempt, const AttemptAccount& account, const Run& first,
-                         const Finding& finding) {
-  const RunEnd end = attempt.end.value_or(RunEnd());
-  if (end.reason == RunEndReason::kInterrupted) return "it was interrupted";
-  if (auto why = why_not_set(attempt); !why.empty()) return why;
-  if (account.has_failed_alike) return "";
-  if (!account.others.empty()) {
-    const FindingInfo& other = info(account.others.front());
-    return fmt::format("it failed in another way: {} {}", other.code, other.name);
-  }
-  if (!end.text.empty()) return end.text;
-  if (end.reason == RunEndReason::kSubjectEnded && !is_exit_0(attempt))
-    return fmt::format("it failed in a way that dlprobe does not know ({})", account.ended);
-  return why_not_as_far(attempt, first, finding);
+std::string other_failure(FindingCode code, const Verdict& at_first) {
+  const FindingInfo& other = info(code);
+  const std::string name = fmt::format("{} {}", other.code, other.name);
+  return has_error(at_first, code) ? fmt::format("{}, which was found, too, did not go away", name)
+                                   : fmt::format("the command failed in another way: {}", name);
+}
+
+int32_t index_of_run(const Finding& finding) {
+  return finding.runs.empty() ? 0 : finding.runs.front();
 }
 
 const Run& run_of(const Finding& finding, const Recording& recording) {
-  const auto index = finding.runs.empty() ? 0 : static_cast<size_t>(finding.runs.front());
+  const auto index = static_cast<size_t>(index_of_run(finding));
   return recording.runs.at(std::min(index, recording.runs.size() - 1));
+}
+
+std::string why_no_proof(const Run& attempt, const AttemptAccount& account,
+                         const Recording& recording, const Verdict& verdict,
+                         const Finding& finding) {
+  const RunEnd end = attempt.end.value_or(RunEnd());
+  if (end.reason == RunEndReason::kInterrupted) return "the run was interrupted";
+  if (auto why = why_not_set(attempt); !why.empty()) return "this did not take effect: " + why;
+  if (account.has_failed_alike) return "";
+  if (!account.others.empty()) return other_failure(account.others.front(), verdict);
+  if (!has_time_up(end) && !end.text.empty()) return end.text;
+  if (!has_time_up(end) && !is_exit_0(attempt))
+    return fmt::format("the command failed in a way that dlprobe does not know ({})",
+                       account.ended);
+  return why_not_as_far(attempt, run_of(finding, recording), finding);
 }
 
 size_t count_failed(const std::vector<AttemptAccount>& accounts) {
@@ -183,42 +145,59 @@ std::string account_text(const AttemptAccount& account) {
   return account.ended + (account.seconds ? " after " + span_text(*account.seconds) : "");
 }
 
-Confirmation unproven(const std::string& settings, std::string_view why) {
+Confirmation unproven(std::string text) {
   return {.outcome = RemedyOutcome::kInconclusive,
-          .text = fmt::format("not proven: with {}: {}", settings, why),
+          .text = std::move(text),
           .with_it = {},
           .without = {}};
 }
 
+// "2 runs of 2"; of one run it goes without saying.
+std::string runs_text(size_t count, size_t of) {
+  return fmt::format("{} of {}", counted(count, "run"), of);
+}
+
+std::string_view noun_of(const Finding& finding) {
+  return finding.severity == Severity::kError ? "the failure" : "the problem";
+}
+
 // The failure did not come with it: is that its doing?
-Confirmation weigh(const std::string& settings, const std::vector<AttemptAccount>& with_it,
+Confirmation weigh(const std::string& settings, const Finding& finding,
+                   const std::vector<AttemptAccount>& with_it,
                    const std::vector<AttemptAccount>& without) {
   const size_t failed = count_failed(without);
   const auto told = static_cast<size_t>(std::ranges::count_if(
       without, [](const AttemptAccount& each) { return each.why_not.empty(); }));
-  const std::string gone = fmt::format(
-      "with {} the failure is gone ({}{})", settings,
-      with_it.size() > 1 ? fmt::format("in {} runs of {}; ", with_it.size(), with_it.size()) : "",
-      account_text(with_it.front()));
-  if (told < 2) return unproven(settings, "it ran well, and was not run again as it was");
-  if (failed < told && chance_of(failed, told, with_it.size()) > kChance) {
+  const std::string_view noun = noun_of(finding);
+  if (told < 2) {
     return unproven(
-        settings,
-        fmt::format("it ran well ({} of {}), but it failed only {} times of {} as it was: "
-                    "--confirm=N with a larger N repeats more often",
-                    with_it.size(), with_it.size(), failed, told));
+        fmt::format("not proven: with {} {} did not come, but the command was not run again as it "
+                    "was, to see whether it comes then",
+                    settings, noun));
   }
-  return {
-      .outcome = RemedyOutcome::kConfirmed,
-      .text = fmt::format("confirmed: {}; as it was it failed {} times of {}", gone, failed, told),
-      .with_it = {},
-      .without = {}};
+  if (failed < told && chance_of(failed, told, with_it.size()) > kChance) {
+    return unproven(fmt::format(
+        "not proven: with {} {} did not come ({}), but as the command was it came in "
+        "only {}, so this may be chance; --confirm=N repeats N times",
+        settings, noun, runs_text(with_it.size(), with_it.size()), runs_text(failed, told)));
+  }
+  const std::string often =
+      with_it.size() > 1 ? runs_text(with_it.size(), with_it.size()) + ", the first: " : "";
+  return {.outcome = RemedyOutcome::kConfirmed,
+          .text = fmt::format(
+              "confirmed: with {} {} is gone ({}{}); as the command was, it came in {}", settings,
+              noun, often, account_text(with_it.front()), runs_text(failed, told)),
+          .with_it = {},
+          .without = {}};
+}
+
+bool was_not_tried(const AttemptAccount& account) {
+  return !account.seconds;
 }
 
 Confirmation decide(const std::string& settings, const Finding& finding,
                     const std::vector<AttemptAccount>& with_it,
                     const std::vector<AttemptAccount>& without) {
-  if (with_it.empty()) return unproven(settings, "it was not tried");
   // Where the setting did not take effect it did not fail either.
   const auto open = std::ranges::find_if(
       with_it, [](const AttemptAccount& each) { return !each.why_not.empty(); });
@@ -226,56 +205,105 @@ Confirmation decide(const std::string& settings, const Finding& finding,
     return each.has_failed_alike && each.why_not.empty();
   });
   if (again != with_it.end()) {
-    const size_t failed = count_failed(with_it);
-    return {
-        .outcome = RemedyOutcome::kNotHelped,
-        .text = fmt::format(
-            "this did not help: with {} {} came again{} ({})", settings, info(finding.code).code,
-            with_it.size() > 1 ? fmt::format(" in {} runs of {}", failed, with_it.size()) : "",
-            account_text(*again)),
-        .with_it = {},
-        .without = {}};
+    return {.outcome = RemedyOutcome::kNotHelped,
+            .text = fmt::format(
+                "this did not help: with {} {} came again{} ({})", settings, noun_of(finding),
+                with_it.size() > 1 ? " in " + runs_text(count_failed(with_it), with_it.size()) : "",
+                account_text(*again)),
+            .with_it = {},
+            .without = {}};
   }
-  if (open != with_it.end()) return unproven(settings, open->why_not);
-  return weigh(settings, with_it, without);
+  if (open != with_it.end()) {
+    return unproven(fmt::format("{} with {}: {}", was_not_tried(*open) ? "not tried" : "not proven",
+                                settings, open->why_not));
+  }
+  return weigh(settings, finding, with_it, without);
 }
 
-std::vector<AttemptAccount> accounts_of(const Recording& recording, const Probe& probe,
-                                        const Finding& finding,
-                                        const std::vector<Setting>& settings) {
-  std::vector<AttemptAccount> accounts;
-  for (const Run& attempt : recording.attempts) {
-    if (attempt.begin.attempt && attempt.begin.attempt->settings == settings)
-      accounts.push_back(judge_attempt(attempt, recording, probe, finding));
+// Each once, the cheapest to change for good first.
+std::vector<Attempt> attempts_for(const Finding& finding) {
+  std::vector<Attempt> all;
+  for (const Remedy& remedy : finding.remedies) {
+    Attempt attempt{.settings = remedy.settings, .of_run = index_of_run(finding)};
+    if (remedy.settings.empty() || std::ranges::count(all, attempt) > 0) continue;
+    all.push_back(std::move(attempt));
   }
-  return accounts;
+  std::ranges::stable_sort(all, {}, [](const Attempt& attempt) {
+    return std::ranges::max(attempt.settings, {}, &Setting::kind).kind;
+  });
+  return all;
 }
 
-AttemptAccount first_account(const Run& first) {
-  AttemptAccount account{
-      .has_failed_alike = true, .ended = how_command_ended(first), .seconds = {}, .others = {}};
-  if (first.end) account.seconds = seconds_of(first);
-  return account;
-}
+// What the attempts of a recording tell of the findings of its verdict.
+class Judge {
+ public:
+  Judge(const Recording& recording, const Verdict& verdict, const Probe& probe)
+      : recording_(recording), verdict_(verdict), planned_(plan_attempts(verdict)) {
+    for (const Run& attempt : recording.attempts)
+      seen_.push_back(verdict_of_attempt(attempt, recording, probe));
+  }
+
+  Confirmation confirmation(const Finding& finding, const std::vector<Setting>& settings) const {
+    const Attempt wanted{.settings = settings, .of_run = index_of_run(finding)};
+    auto with_it = accounts_of(finding, wanted);
+    if (with_it.empty()) return unproven(why_not_tried(wanted));
+    std::vector<AttemptAccount> without = {first_account(run_of(finding, recording_))};
+    std::ranges::move(accounts_of(finding, {.settings = {}, .of_run = wanted.of_run}),
+                      std::back_inserter(without));
+    return conclude_attempts(settings, finding, std::move(with_it), std::move(without));
+  }
+
+ private:
+  std::vector<AttemptAccount> accounts_of(const Finding& finding, const Attempt& wanted) const {
+    std::vector<AttemptAccount> accounts;
+    for (size_t i = 0; i < seen_.size(); ++i) {
+      const Run& attempt = recording_.attempts[i];
+      if (attempt.begin.attempt == wanted)
+        accounts.push_back(judge_attempt(attempt, seen_[i], recording_, verdict_, finding));
+    }
+    return accounts;
+  }
+
+  static AttemptAccount first_account(const Run& first) {
+    AttemptAccount account{
+        .has_failed_alike = true, .ended = how_command_ended(first), .seconds = {}, .others = {}};
+    if (first.end) account.seconds = seconds_of(first);
+    return account;
+  }
+
+  std::string why_not_tried(const Attempt& wanted) const {
+    const std::string what = "not tried with " + describe(wanted.settings) + ": ";
+    if (std::ranges::count(planned_, wanted, &PlannedAttempt::attempt) > 0)
+      return what + "dlprobe was stopped before";
+    return what + fmt::format("--confirm tries the first {} settings", kMostSettings);
+  }
+
+  const Recording& recording_;
+  const Verdict& verdict_;
+  std::vector<PlannedAttempt> planned_;
+  std::vector<Verdict> seen_;  ///< of each attempt
+};
 
 }  // namespace
 
-const Finding* finding_to_confirm(const Verdict& verdict) {
-  if (verdict.findings.empty()) return nullptr;
-  const Finding& first = verdict.findings.front();
-  return first.severity >= Severity::kWarning ? &first : nullptr;
+bool is_worth_a_try(const Finding& finding) {
+  return finding.severity >= Severity::kWarning;
 }
 
-std::vector<std::vector<Setting>> settings_to_try(const Finding& finding) {
-  std::vector<std::vector<Setting>> all;
-  for (const Remedy& remedy : finding.remedies) {
-    if (remedy.settings.empty() || std::ranges::count(all, remedy.settings) > 0) continue;
-    all.push_back(remedy.settings);
+std::vector<PlannedAttempt> plan_attempts(const Verdict& verdict) {
+  std::vector<PlannedAttempt> all;
+  for (size_t i = 0; i < verdict.findings.size(); ++i) {
+    const Finding& finding = verdict.findings[i];
+    if (!is_worth_a_try(finding)) continue;
+    for (const Attempt& attempt : attempts_for(finding)) {
+      const auto same = std::ranges::find(all, attempt, &PlannedAttempt::attempt);
+      if (same != all.end()) {
+        same->findings.push_back(i);
+      } else if (all.size() < kMostSettings) {
+        all.push_back({.attempt = attempt, .findings = {i}});
+      }
+    }
   }
-  std::ranges::stable_sort(all, {}, [](const std::vector<Setting>& settings) {
-    return std::ranges::max(settings, {}, &Setting::kind).kind;
-  });
-  all.resize(std::min(all.size(), kMostSettings));
   return all;
 }
 
@@ -285,20 +313,23 @@ double failed_after(const Finding& finding, const Run& first) {
   return static_cast<double>(std::max<BootNs>(at - first.begin.at, 0)) / 1e9;
 }
 
-AttemptAccount judge_attempt(const Run& attempt, const Recording& recording, const Probe& probe,
-                             const Finding& finding) {
+Verdict verdict_of_attempt(const Run& attempt, const Recording& recording, const Probe& probe) {
+  if (!attempt.end || attempt.end->reason == RunEndReason::kNotStarted) return {};
+  return probe.examine({.header = recording.header, .runs = {attempt}});
+}
+
+AttemptAccount judge_attempt(const Run& attempt, const Verdict& seen, const Recording& recording,
+                             const Verdict& verdict, const Finding& finding) {
   AttemptAccount account{.ended = how_command_ended(attempt), .seconds = {}, .others = {}};
   if (!attempt.end || attempt.end->reason == RunEndReason::kNotStarted) {
-    account.why_not = attempt.end ? "it could not be tried: " + attempt.end->text
-                                  : "dlprobe was stopped before it had ended";
+    account.why_not = attempt.end ? attempt.end->text : "dlprobe was stopped before it had ended";
     return account;
   }
   account.seconds = seconds_of(attempt);
-  const Verdict verdict = probe.examine({.header = recording.header, .runs = {attempt}});
   account.has_failed_alike = std::ranges::any_of(
-      verdict.findings, [&](const Finding& each) { return is_alike(each, finding); });
-  account.others = other_errors(verdict, finding, is_exit_0(attempt));
-  account.why_not = why_no_proof(attempt, account, run_of(finding, recording), finding);
+      seen.findings, [&](const Finding& each) { return is_alike(each, finding); });
+  account.others = other_errors(seen, finding, is_exit_0(attempt));
+  account.why_not = why_no_proof(attempt, account, recording, verdict, finding);
   account.has_ended_well = !account.has_failed_alike && account.why_not.empty();
   return account;
 }
@@ -313,18 +344,17 @@ Confirmation conclude_attempts(const std::vector<Setting>& settings, const Findi
 }
 
 Verdict with_confirmations(Verdict verdict, const Recording& recording, const Probe& probe) {
-  const Finding* first = finding_to_confirm(verdict);
-  if (first == nullptr || recording.attempts.empty()) return verdict;
-  const Finding finding = *first;
-  std::vector<AttemptAccount> without = {first_account(run_of(finding, recording))};
-  std::ranges::move(accounts_of(recording, probe, finding, {}), std::back_inserter(without));
-  for (Remedy& remedy : verdict.findings.front().remedies) {
-    if (remedy.settings.empty()) continue;
-    auto with_it = accounts_of(recording, probe, finding, remedy.settings);
-    if (with_it.empty()) continue;
-    remedy.confirmation = conclude_attempts(remedy.settings, finding, std::move(with_it), without);
+  if (recording.attempts.empty() || recording.runs.empty()) return verdict;
+  Verdict told = verdict;
+  const Judge judge(recording, verdict, probe);
+  for (Finding& finding : told.findings) {
+    if (!is_worth_a_try(finding)) continue;
+    for (Remedy& remedy : finding.remedies) {
+      if (!remedy.settings.empty())
+        remedy.confirmation = judge.confirmation(finding, remedy.settings);
+    }
   }
-  return verdict;
+  return told;
 }
 
 }  // namespace dlprobe

@@ -533,6 +533,11 @@ class NeedReader {
           need.providers.push_back(each);
         }
     }
+    // The kernel lets nobody wait at a pipe without another side (end of file, SIGPIPE): since the
+    // threads were looked at its last peer has ended, or somebody has it whom dlprobe does not see.
+    if (pids.empty()) need.others_may = true;
+    // It went on before the descriptors were looked at.
+    if (!thread_.consistent) need.others_may = true;
     // A pipe that came from outside may have its end in a process that dlprobe may not look into.
     if (!is_of_tree && !facts_.last->all_ends_seen) need.others_may = true;
     return is_of_tree;

@@ -61,12 +61,11 @@ bool has_other_end(const DeadlockFacts& facts, const ThreadFacts& waiter) {
   });
 }
 
-std::string who_has_other_end(const DeadlockFacts& facts, const ThreadFacts& waiter) {
+std::string who_has_other_end(const ThreadFacts& waiter) {
   if (!waiter.need.providers.empty()) {
     return "only those who wait for it themselves have its other end";
   }
-  return has_other_end(facts, waiter) ? "only its own process has its other end"
-                                      : "no process has its other end";
+  return "only its own process has its other end";
 }
 
 RootCause no_peer(const DeadlockFacts& facts, size_t index, Confidence confidence) {
@@ -83,7 +82,7 @@ RootCause no_peer(const DeadlockFacts& facts, size_t index, Confidence confidenc
   const bool for_data = waiter.need.relation == "written by";
   finding.message = name_of(facts, waiter) +
                     (for_data ? " waits for data in " : " waits for room in ") + channel +
-                    ", and " + who_has_other_end(facts, waiter) +
+                    ", and " + who_has_other_end(waiter) +
                     (orphan ? ", but for other orphans: its trainer is gone" : "");
   // PyTorch's workers have handlers for SIGTERM and SIGCHLD that write nothing.
   const bool by_signal = may_be_woken_by_signal(waiter) ||

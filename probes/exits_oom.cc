@@ -183,16 +183,19 @@ void add_group_use(const ExitFacts& facts, const Death& death, ExitCause& cause)
   cause.evidence.push_back(bytes_fact("cgroup_shmem", group.shmem_bytes, source, sample->at));
 }
 
-Remedy use_less() {
-  return {.title =
-              "Let the loader hold less: fewer workers, fewer batches in flight, and data that "
-              "workers share instead of copy (numpy or Arrow in place of lists of objects)",
-          .commands = {"DataLoader(..., num_workers=<half>, prefetch_factor=1)"},
-          .applies_to = {"code"},
-          .verify = "dlprobe memory -- COMMAND"};
+Remedy use_less(const Run& run) {
+  Remedy remedy{.title =
+                    "Let the loader hold less: fewer workers, fewer batches in flight, and data "
+                    "that workers share instead of copy (numpy or Arrow in place of lists of "
+                    "objects)",
+                .commands = {},
+                .applies_to = {"code"},
+                .verify = "dlprobe memory -- COMMAND"};
+  add_smaller_loader(remedy, run, 1);
+  return remedy;
 }
 
-void add_remedies_of_group(ExitCause& cause) {
+void add_remedies_of_group(const Run& run, ExitCause& cause) {
   cause.remedies.push_back(
       {.title = "Give the job a higher memory limit; what is in /dev/shm counts against it, too",
        .commands = {"docker run --memory=<size> ...", "srun --mem=<size> ...",
@@ -200,11 +203,11 @@ void add_remedies_of_group(ExitCause& cause) {
                     "resources: {limits: {memory: <size>}}  # Kubernetes"},
        .applies_to = {"docker", "slurm", "bare-host", "kubernetes"},
        .verify = "cat /sys/fs/cgroup/memory.events  # oom_kill must stand still"});
-  cause.remedies.push_back(use_less());
+  cause.remedies.push_back(use_less(run));
 }
 
-void add_remedies_of_host(ExitCause& cause) {
-  cause.remedies.push_back(use_less());
+void add_remedies_of_host(const Run& run, ExitCause& cause) {
+  cause.remedies.push_back(use_less(run));
   cause.remedies.push_back(
       {.title = "Find what else takes the machine's memory, or use a machine with more",
        .commands = {"ps -eo pid,rss,comm --sort=-rss | head", "free -h"},
@@ -236,7 +239,7 @@ ExitCause cause_of_host(const ExitFacts& facts, const Death& death) {
     cause.evidence.push_back(
         bytes_fact("swap_free", (*sample.host)->swap_free_bytes, "/proc/meminfo", sample.at));
   }
-  add_remedies_of_host(cause);
+  add_remedies_of_host(*facts.run, cause);
   return cause;
 }
 
@@ -259,7 +262,7 @@ ExitCause cause_of_group(const ExitFacts& facts, const Death& death, const OomPr
     cause.evidence.push_back(bytes_fact("memory_limit", *limit, "limit of cgroup " + group));
   }
   add_group_use(facts, death, cause);
-  add_remedies_of_group(cause);
+  add_remedies_of_group(*facts.run, cause);
   return cause;
 }
 

@@ -1,6 +1,8 @@
 #include "probes/facts.h"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 namespace dlprobe {
 namespace {
@@ -96,6 +98,41 @@ bool is_known_dead(const Run& run, const ProcessKey& key, BootNs at) {
   }
   return std::any_of(run.samples.begin(), after,
                      [&](const Sample& sample) { return find_in(sample, key) != nullptr; });
+}
+
+uint64_t most_living_workers(const Run& run) {
+  std::vector<std::pair<BootNs, int>> changes;
+  for (const ProcessInfo& process : run.processes) {
+    if (process.role != Role::kWorker) continue;
+    changes.emplace_back(process.seen_at, 1);
+    // Some live for less than the time between two samples.
+    if (const ProcessExit* exit = run.find_exit(process.key))
+      changes.emplace_back(std::max(exit->at, process.seen_at + 1), -1);
+  }
+  std::ranges::sort(changes);  // of one moment, ends first
+  int alive = 0;
+  int most = 0;
+  for (const auto& [at, change] : changes) {
+    alive += change;
+    most = std::max(most, alive);
+  }
+  return static_cast<uint64_t>(most);
+}
+
+void add_smaller_loader(Remedy& remedy, const Run& run, std::optional<int> prefetch_factor) {
+  const uint64_t workers = most_living_workers(run);
+  const std::string prefetch =
+      prefetch_factor ? ", prefetch_factor=" + std::to_string(*prefetch_factor) : "";
+  if (workers == 0) {
+    remedy.commands.push_back("DataLoader(..., num_workers=<half>" + prefetch + ")");
+    return;
+  }
+  const std::string half = std::to_string(std::max<uint64_t>(workers / 2, prefetch_factor ? 1 : 0));
+  remedy.commands.push_back("DataLoader(..., num_workers=" + half + prefetch + ")");
+  if (prefetch_factor) {
+    remedy.settings.push_back({SettingKind::kPrefetchFactor, "", std::to_string(*prefetch_factor)});
+  }
+  remedy.settings.push_back({SettingKind::kNumWorkers, "", half});
 }
 
 const ProcessInfo* first_of_role(const Run& run, Role role) {

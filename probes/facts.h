@@ -39,6 +39,13 @@ bool is_known_dead(const Run& run, const ProcessKey& key, BootNs at);
 /// The first process of that role, in key order; null if there is none.
 const ProcessInfo* first_of_role(const Run& run, Role role);
 
+/// How many workers the run had at once, at the most.
+uint64_t most_living_workers(const Run& run);
+
+/// Adds what gives every DataLoader half of the workers that the run had, and that prefetch factor
+/// where one is named (then with one worker at least): the line of code and the settings.
+void add_smaller_loader(Remedy& remedy, const Run& run, std::optional<int> prefetch_factor = {});
+
 /// How far the OOM killers' counters moved over the run.
 struct OomCount {
   uint64_t before = 0;

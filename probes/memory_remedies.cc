@@ -1,17 +1,23 @@
 #include "probes/memory_remedies.h"
 
+#include <utility>
+
 #include "lib/base/units.h"
+#include "probes/facts.h"
 
 namespace dlprobe {
 namespace {
 
-Remedy fewer_workers() {
-  return {.title = "Fewer workers: each one has a copy",
-          .commands = {"DataLoader(..., num_workers=2)"},
-          .applies_to = {"code"},
-          .verify = "dlprobe memory -- COMMAND",
-          .settings = {{SettingKind::kNumWorkers, "", "2"}}};
+Remedy fewer_workers(const Run& run, std::string title) {
+  Remedy remedy{.title = std::move(title),
+                .commands = {},
+                .applies_to = {"code"},
+                .verify = "dlprobe memory -- COMMAND"};
+  add_smaller_loader(remedy, run);
+  return remedy;
 }
+
+constexpr const char* kEachHasACopy = "Fewer workers: each one has a copy";
 
 Remedy end_with_each_epoch() {
   return {.title = "Until it is found: let workers end with each epoch",
@@ -22,7 +28,7 @@ Remedy end_with_each_epoch() {
 
 }  // namespace
 
-std::vector<Remedy> remedies_for_copy_on_write() {
+std::vector<Remedy> remedies_for_copy_on_write(const Run& run) {
   return {{.title = "Keep the dataset in an array instead of a list or dict of Python objects: an "
                     "array has one reference count, a list one for each object, and reading an "
                     "object writes to it",
@@ -35,7 +41,7 @@ std::vector<Remedy> remedies_for_copy_on_write() {
                         "dtype=numpy.uint8)  # and an array of offsets"},
            .applies_to = {"code"},
            .verify = "dlprobe memory -- COMMAND"},
-          fewer_workers()};
+          fewer_workers(run, kEachHasACopy)};
 }
 
 std::vector<Remedy> remedies_for_leak(bool is_worker) {
@@ -82,34 +88,31 @@ std::vector<Remedy> remedies_for_shared_growth(bool is_trainer) {
           end_with_each_epoch()};
 }
 
-std::vector<Remedy> remedies_for_backlog() {
+std::vector<Remedy> remedies_for_backlog(const Run& run) {
   return {{.title = "Bound what may be ahead of the training loop",
            .commands = {"DataLoader(..., prefetch_factor=2)",
                         "multiprocessing.Queue(maxsize=8)  # not: Queue()"},
            .applies_to = {"code"},
            .verify = "dlprobe memory --pid PID",
            .settings = {{SettingKind::kPrefetchFactor, "", "2"}}},
-          {.title = "Fewer workers: the training loop does not take what these make",
-           .commands = {"DataLoader(..., num_workers=2)"},
-           .applies_to = {"code"},
-           .verify = "dlprobe memory -- COMMAND",
-           .settings = {{SettingKind::kNumWorkers, "", "2"}}}};
+          fewer_workers(run, "Fewer workers: the training loop does not take what these make")};
 }
 
-std::vector<Remedy> remedies_for_swap() {
-  return {
-      {.title = "Let the job need less memory: fewer workers, smaller prefetch, smaller batches",
-       .commands = {"DataLoader(..., num_workers=2, prefetch_factor=2)"},
-       .applies_to = {"code"},
-       .verify = "dlprobe memory --pid PID",
-       .settings = {{SettingKind::kPrefetchFactor, "", "2"}, {SettingKind::kNumWorkers, "", "2"}}},
-      {.title = "See who else uses the memory of this machine",
-       .commands = {"ps -eo pid,rss,comm --sort=-rss | head"},
-       .applies_to = {"bare-host"},
-       .verify = "vmstat 1"}};
+std::vector<Remedy> remedies_for_swap(const Run& run) {
+  Remedy less{
+      .title = "Let the job need less memory: fewer workers, smaller prefetch, smaller batches",
+      .commands = {},
+      .applies_to = {"code"},
+      .verify = "dlprobe memory --pid PID"};
+  add_smaller_loader(less, run, 1);
+  return {std::move(less),
+          {.title = "See who else uses the memory of this machine",
+           .commands = {"ps -eo pid,rss,comm --sort=-rss | head"},
+           .applies_to = {"bare-host"},
+           .verify = "vmstat 1"}};
 }
 
-std::vector<Remedy> remedies_for_limit(uint64_t bytes) {
+std::vector<Remedy> remedies_for_limit(const Run& run, uint64_t bytes) {
   const std::string mib = std::to_string(bytes / kMiB);
   return {{.title = "Give the job more memory",
            .commands = {"docker run --memory=" + mib + "m ..."},
@@ -123,7 +126,7 @@ std::vector<Remedy> remedies_for_limit(uint64_t bytes) {
            .commands = {"sbatch --mem=" + mib + "M ..."},
            .applies_to = {"slurm"},
            .verify = "dlprobe memory --pid PID"},
-          fewer_workers()};
+          fewer_workers(run, kEachHasACopy)};
 }
 
 }  // namespace dlprobe

@@ -219,7 +219,7 @@ Finding backlog_of(const MemoryFacts& facts, const std::vector<Grower>& some,
   finding.alternatives = {{.cause = "DLP0505",
                            .why_not = "a thread of it waits to send for most of the time: what "
                                       "grows is a queue without a bound"}};
-  finding.remedies = remedies_for_backlog();
+  finding.remedies = remedies_for_backlog(*facts.run);
   return finding;
 }
 
@@ -312,7 +312,7 @@ std::optional<Finding> copy_on_write_growth(const MemoryFacts& facts) {
       if (reaches_limit_soon(trend, left)) finding.severity = Severity::kError;
     }
   }
-  finding.remedies = remedies_for_copy_on_write();
+  finding.remedies = remedies_for_copy_on_write(*facts.run);
   return finding;
 }
 

@@ -269,7 +269,7 @@ std::optional<Finding> prefetch_backlog(const MemoryFacts& facts) {
       {.cause = "DLP0203",
        .why_not = "the training process has none of these segments open or mapped"},
       {.cause = "DLP0104", .why_not = "live workers have them open: nothing was left behind"}};
-  finding.remedies = remedies_for_backlog();
+  finding.remedies = remedies_for_backlog(*facts.run);
   return finding;
 }
 
@@ -312,7 +312,7 @@ std::optional<Finding> swap_thrash(const MemoryFacts& facts) {
   }
   finding.alternatives = {{.cause = "a slow disk with the data (DLP0310)",
                            .why_not = "pages come from swap, not from files"}};
-  finding.remedies = remedies_for_swap();
+  finding.remedies = remedies_for_swap(*facts.run);
   return finding;
 }
 
@@ -354,7 +354,7 @@ std::optional<Finding> limit_too_low(const MemoryFacts& facts) {
       bytes_fact("limit_that_would_do", enough, "what is kept and a quarter more")};
   finding.alternatives = {{.cause = "page cache that fills the group",
                            .why_not = "it is not counted: the kernel takes it back"}};
-  finding.remedies = remedies_for_limit(enough);
+  finding.remedies = remedies_for_limit(*facts.run, enough);
   return finding;
 }
 

@@ -57,26 +57,6 @@ const ShmSegment* find_largest_segment(const ShmFacts& facts) {
   return largest;
 }
 
-// By when each was first seen and when it ended: some live for less than the time between two
-// samples.
-uint64_t count_most_workers(const ShmFacts& facts) {
-  std::vector<std::pair<BootNs, int>> changes;
-  for (const ProcessInfo* worker : facts.workers) {
-    changes.emplace_back(worker->seen_at, 1);
-    if (const ProcessExit* exit = facts.run->find_exit(worker->key)) {
-      changes.emplace_back(std::max(exit->at, worker->seen_at + 1), -1);
-    }
-  }
-  std::ranges::sort(changes);  // of one moment, ends first
-  int alive = 0;
-  int most = 0;
-  for (const auto& [at, change] : changes) {
-    alive += change;
-    most = std::max(most, alive);
-  }
-  return static_cast<uint64_t>(most);
-}
-
 bool creator_is_dead(const ShmFacts& facts, const ShmSegment& segment, BootNs at) {
   if (segment.creator == CreatorState::kDead) return true;
   if (segment.creator == CreatorState::kAlive) return false;
@@ -183,7 +163,7 @@ ShmFacts shm_facts(const Recording& recording, const Run& run) {
   for (const ShmLedger& ledger : run.ledgers) {
     if (ledger.device == facts.mount->device) facts.ledgers.push_back(&ledger);
   }
-  facts.most_workers = count_most_workers(facts);
+  facts.most_workers = most_living_workers(run);
   facts.largest_segment = find_largest_segment(facts);
   return facts;
 }

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cctype>
 #include <set>
+#include <utility>
 
 #include "lib/base/units.h"
+#include "probes/facts.h"
 
 namespace dlprobe {
 namespace {
@@ -129,9 +131,26 @@ Remedy remedy_for_inodes(const ShmFacts& facts, uint64_t inodes) {
   return remedy;
 }
 
+namespace {
+
+std::vector<Remedy> fewer_batches(const ShmFacts& facts) {
+  if (facts.most_workers == 0) return {};
+  Remedy remedy{.title = "Keep fewer batches in flight: fewer workers, a smaller prefetch_factor",
+                .commands = {},
+                .applies_to = {"code"},
+                .verify = "dlprobe shm -- COMMAND"};
+  add_smaller_loader(remedy, *facts.run, 1);
+  return {std::move(remedy)};
+}
+
+}  // namespace
+
 std::vector<Remedy> remedies_in_code(const ShmFacts& facts, const ShmDemand& demand) {
   const uint64_t size = facts.size_bytes();
-  if (size == 0 || demand.batch_bytes == 0 || demand.most_bytes <= size / 5 * 4) return {};
+  if (size == 0) return {};
+  // It failed before a whole batch was seen: half may do.
+  if (demand.batch_bytes == 0) return fewer_batches(facts);
+  if (demand.most_bytes <= size / 5 * 4) return {};
   const LoaderPlan* plan = facts.run->begin.plan ? &*facts.run->begin.plan : nullptr;
   const uint64_t workers =
       plan != nullptr ? static_cast<uint64_t>(std::max(plan->workers, 0)) : facts.most_workers;

@@ -200,7 +200,8 @@ void add_leak_remedies(Finding& finding) {
       {.title = "Use the file_descriptor strategy: its segments have no name that could stay",
        .commands = {"torch.multiprocessing.set_sharing_strategy('file_descriptor')"},
        .applies_to = {"code"},
-       .verify = "dlprobe shm --pid PID"});
+       .verify = "dlprobe shm --pid PID",
+       .settings = {{SettingKind::kSharingStrategy, "", "file_descriptor"}}});
   finding.remedies.push_back({.title = "Use each iterator up, or keep one loader with persistent "
                                        "workers instead of making new ones",
                               .commands = {"DataLoader(..., persistent_workers=True)"},

@@ -49,10 +49,21 @@ std::string under(const Run& run, const StartEvent& event) {
   return event.method.empty() ? method_of(run) : event.method;
 }
 
+bool makes_loaders(const Run& run) {
+  return !events_of(run, StartEventKind::kLoaderMade).empty();
+}
+
+// The line that asks for a start method, in a program of this kind.
+std::string line_for(const Run& run, std::string_view method) {
+  return makes_loaders(run)
+             ? fmt::format("DataLoader(..., multiprocessing_context=\"{}\")", method)
+             : fmt::format("multiprocessing.get_context(\"{}\").Process(...)", method);
+}
+
 // Not where the script must run elsewhere (Windows, macOS), and not beside threads or CUDA.
-void add_fork_remedy(Finding& finding, std::string_view what) {
+void add_fork_remedy(const Run& run, Finding& finding, std::string_view what) {
   finding.remedies.push_back({.title = fmt::format("Where fork is possible, it needs no {}", what),
-                              .commands = {"DataLoader(..., multiprocessing_context=\"fork\")"},
+                              .commands = {line_for(run, "fork")},
                               .applies_to = {"code"},
                               .verify = "dlprobe run --start-method fork -- COMMAND",
                               .settings = {{SettingKind::kStartMethod, "", "fork"}}});
@@ -95,7 +106,7 @@ std::optional<Finding> missing_guard(const Run& run) {
          .applies_to = {"code"},
          .verify = "dlprobe spawn-recursion -- COMMAND"});
   }
-  add_fork_remedy(finding, "guard");
+  add_fork_remedy(run, finding, "guard");
   return finding;
 }
 
@@ -152,7 +163,7 @@ std::optional<Finding> unpicklable(const Run& run) {
        .why_not = "pickling failed in the process that starts the worker; the worker was not "
                   "reached"});
   add_pickle_remedies(finding, first);
-  add_fork_remedy(finding, "pickling");
+  add_fork_remedy(run, finding, "pickling");
   return finding;
 }
 
@@ -171,9 +182,10 @@ std::optional<Finding> daemonic(const Run& run) {
       {.title =
            "Use num_workers=0 in the inner process, or start it from one that is not daemonic: "
            "concurrent.futures.ProcessPoolExecutor's workers are not (Python 3.9 and later)",
-       .commands = {},
+       .commands = {"DataLoader(..., num_workers=0)"},
        .applies_to = {"code"},
-       .verify = "dlprobe spawn-recursion -- COMMAND"});
+       .verify = "dlprobe spawn-recursion -- COMMAND",
+       .settings = {{SettingKind::kNumWorkers, "", "0"}}});
   return finding;
 }
 
@@ -190,8 +202,9 @@ std::optional<Finding> context_set(const Run& run) {
     finding.evidence.push_back(text_fact("first_time", first.path, kShimSource, first.at));
   finding.evidence.push_back(text_fact("start_method", first.method, kShimSource, first.at));
   finding.remedies.push_back(
-      {.title = "Give the loader a context of its own instead of setting the default",
-       .commands = {fmt::format("DataLoader(..., multiprocessing_context=\"{}\")", first.wanted)},
+      {.title =
+           "Give what starts the processes a context of its own instead of setting the default",
+       .commands = {line_for(run, first.wanted)},
        .applies_to = {"code"},
        .verify = "dlprobe spawn-recursion -- COMMAND"});
   finding.remedies.push_back(
@@ -265,7 +278,7 @@ std::optional<Finding> not_importable(const Run& run) {
        .commands = {"from my_dataset import MyDataset"},
        .applies_to = {"code"},
        .verify = "dlprobe spawn-recursion -- COMMAND"});
-  add_fork_remedy(finding, "import");
+  add_fork_remedy(run, finding, "import");
   return finding;
 }
 
@@ -303,10 +316,12 @@ std::optional<Finding> reimported(const Run& run) {
        .commands = {"if __name__ == \"__main__\":", "    main()"},
        .applies_to = {"code"},
        .verify = "dlprobe spawn-recursion -- COMMAND"});
-  finding.remedies.push_back({.title = "Pay for it once, not every epoch",
-                              .commands = {"DataLoader(..., persistent_workers=True)"},
-                              .applies_to = {"code"},
-                              .verify = ""});
+  if (makes_loaders(run)) {
+    finding.remedies.push_back({.title = "Pay for it once, not every epoch",
+                                .commands = {"DataLoader(..., persistent_workers=True)"},
+                                .applies_to = {"code"},
+                                .verify = ""});
+  }
   return finding;
 }
 

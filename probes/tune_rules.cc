@@ -54,11 +54,13 @@ std::vector<int> runs_of(const Recording& recording, const TuneSeries& series) {
   return indices;
 }
 
+bool is_own_job(const Recording& recording) {
+  return !recording.runs.empty() && recording.runs.front().begin.subject == SubjectKind::kCommand;
+}
+
 // Of the reference loader it is known for the reference loader.
 Confidence confidence_of(const Recording& recording) {
-  const bool is_own_job =
-      !recording.runs.empty() && recording.runs.front().begin.subject == SubjectKind::kCommand;
-  return is_own_job ? Confidence::kCertain : Confidence::kLikely;
+  return is_own_job(recording) ? Confidence::kCertain : Confidence::kLikely;
 }
 
 double percent(double log_ratio) {
@@ -91,6 +93,15 @@ struct WorkerCpu {
   uint64_t preempted = 0;
 };
 
+std::vector<Setting> settings_of(const TuneSetting& setting) {
+  std::vector<Setting> settings;
+  if (setting.workers > 0) {
+    settings.push_back({SettingKind::kPrefetchFactor, "", std::to_string(setting.prefetch_factor)});
+  }
+  settings.push_back({SettingKind::kNumWorkers, "", std::to_string(setting.workers)});
+  return settings;
+}
+
 WorkerCpu cpu_of_workers(const TuneSeries& series) {
   WorkerCpu sum;
   for (const ProcessCpu& process : series.runs.back()->processes) {
@@ -104,11 +115,39 @@ WorkerCpu cpu_of_workers(const TuneSeries& series) {
   return sum;
 }
 
+std::vector<AttemptAccount> accounts_of(const TuneSeries& series, bool has_failed_alike) {
+  std::vector<AttemptAccount> accounts;
+  for (const SpeedMeasurement* run : series.runs) {
+    accounts.push_back({.has_failed_alike = has_failed_alike,
+                        .has_ended_well = !has_failed_alike,
+                        .ended = fmt::format("{:.1f} batches/s",
+                                             static_cast<double>(run->batches) / run->window_s),
+                        .seconds = run->cost_s,
+                        .others = {}});
+  }
+  return accounts;
+}
+
+// The job itself was run with and without it, by turns: there is no need to ask for --confirm.
+Confirmation confirmed_by_speed(const TuneSeries& plain, const TuneSeries& one_thread) {
+  return {.outcome = RemedyOutcome::kConfirmed,
+          .text = fmt::format("confirmed: with one thread the job made {:.1f} batches/s ({}), and "
+                              "{:.1f} as it was ({})",
+                              speed_of(one_thread), counted(one_thread.runs.size(), "run"),
+                              speed_of(plain), counted(plain.runs.size(), "run")),
+          .with_it = accounts_of(one_thread, false),
+          .without = accounts_of(plain, true)};
+}
+
 std::vector<Remedy> thread_remedies() {
+  std::string variables;
+  for (const Setting& each : one_thread_settings())
+    variables += each.name + "=" + each.value + " ";
   return {{.title = "Let libraries in the workers use one thread",
-           .commands = {"OMP_NUM_THREADS=1 python train.py"},
+           .commands = {variables + "python train.py"},
            .applies_to = {"bare-host", "docker", "kubernetes", "slurm"},
-           .verify = "dlprobe tune"},
+           .verify = "dlprobe tune",
+           .settings = one_thread_settings()},
           {.title = "The same in worker_init_fn, so that the trainer keeps its threads: "
                     "torch.set_num_threads(1), cv2.setNumThreads(0), "
                     "threadpoolctl.threadpool_limits(1)",
@@ -153,6 +192,8 @@ Finding oversubscription(const TuneFacts& facts, const TuneSeries& plain,
       {.cause = std::string(info(FindingCode::kTooManyWorkers).code),
        .why_not = "with as many workers and one thread in each it is faster"});
   finding.remedies = thread_remedies();
+  if (is_own_job(facts.recording))
+    finding.remedies.front().confirmation = confirmed_by_speed(plain, one_thread);
   finding.runs = runs_of(facts.recording, plain);
   finding.first_seen = plain.runs.front()->at;
   finding.last_seen = plain.runs.back()->at;
@@ -160,6 +201,16 @@ Finding oversubscription(const TuneFacts& facts, const TuneSeries& plain,
 }
 
 }  // namespace
+
+std::vector<Setting> one_thread_settings() {
+  std::vector<Setting> settings;
+  // OpenMP's, MKL's, OpenBLAS's, NumExpr's, OpenCV's.
+  for (const char* name : {"OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS",
+                           "NUMEXPR_NUM_THREADS", "OPENCV_FOR_THREADS_NUM"}) {
+    settings.push_back({SettingKind::kEnvironment, name, "1"});
+  }
+  return settings;
+}
 
 std::string describe(const TuneSetting& setting) {
   if (setting.workers == 0) return "no workers";
@@ -200,7 +251,8 @@ std::optional<Finding> find_too_many_workers(const TuneFacts& facts) {
       {.title = fmt::format("Use {}", describe(chosen->setting)),
        .commands = {},
        .applies_to = {"code"},
-       .verify = "dlprobe tune --workers " + std::to_string(chosen->setting.workers)});
+       .verify = "dlprobe tune --workers " + std::to_string(chosen->setting.workers),
+       .settings = settings_of(chosen->setting)});
   finding.runs = runs_of(facts.recording, *present);
   finding.first_seen = present->runs.front()->at;
   finding.last_seen = present->runs.back()->at;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "lib/model/finding.h"
 #include "lib/model/recording.h"
@@ -19,6 +20,9 @@ struct TuneFacts {
 
 /// "4 workers, prefetch factor 2"; "no workers".
 std::string describe(const TuneSetting& setting);
+
+/// What the libraries read that start threads of their own, for one thread in each process.
+std::vector<Setting> one_thread_settings();
 
 /// DLP0601: the job has more workers than the chosen setting, which is surely enough.
 std::optional<Finding> find_too_many_workers(const TuneFacts& facts);

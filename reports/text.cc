@@ -82,10 +82,18 @@ void write_alternatives(TextPage& page, const Json& finding) {
 
 // Remedies that set the same were tried at once.
 void write_confirmation(TextPage& page, const Json& remedy, std::set<std::string>& told) {
-  const Json& confirmed = object_at(remedy, "confirmed");
-  const std::string text = text_at(confirmed, "text");
-  if (text.empty() || !told.insert(text).second) return;
-  page.paragraph("               ", text);
+  const std::string text = text_at(object_at(remedy, "confirmed"), "text");
+  if (text.empty()) return;
+  const bool is_new = told.insert(text).second;
+  page.paragraph("               ",
+                 is_new ? text : text.substr(0, text.find(':')) + ": the same as above");
+}
+
+// A line for a shell, or of a program, which keeps its indentation.
+void write_command(TextPage& page, const std::string& line, bool is_code) {
+  const size_t indent = std::min(line.find_first_not_of(' '), line.size());
+  const std::string lead = is_code ? std::string(indent, ' ') : "$ ";
+  page.paragraph("               " + lead, line.substr(is_code ? indent : 0));
 }
 
 void write_remedies(TextPage& page, const Json& finding) {
@@ -98,9 +106,9 @@ void write_remedies(TextPage& page, const Json& finding) {
     }
     page.paragraph(lead, text_at(remedy, "title") + (places.empty() ? "" : " [" + places + "]"));
     lead = "             ";
-    for (const Json& command : items_at(remedy, "commands")) {
-      page.paragraph("               $ ", value_with_unit(command, ""));
-    }
+    const bool is_code = std::ranges::count(items_at(remedy, "applies_to"), Json("code")) > 0;
+    for (const Json& command : items_at(remedy, "commands"))
+      write_command(page, value_with_unit(command, ""), is_code);
     const std::string verify = text_at(remedy, "verify");
     if (!verify.empty()) page.paragraph("               then check with: ", verify);
     write_confirmation(page, remedy, told);

@@ -178,6 +178,15 @@ class ProcessLook {
     }
   }
 
+  /// What somebody waited for who went on before it was known who has its other end proves nothing.
+  void mark_those_who_moved_on(ProcessSnapshot& snapshot) {
+    for (ThreadSnapshot& thread : snapshot.threads) {
+      if (thread.wait.files.empty() || !thread.consistent || !has_moved_on(thread)) continue;
+      thread.consistent = false;
+      thread.blocked_since = 0;
+    }
+  }
+
   void refine(ProcessSnapshot& snapshot) const {
     for (ThreadSnapshot& thread : snapshot.threads) {
       if (thread.futex) refine_by_stack(*thread.futex, thread.stack, memory_);
@@ -252,6 +261,22 @@ class ProcessLook {
   std::string read_wchan(const std::string& task) const {
     const auto text = target_.directory->read(task + "/wchan");
     return text && *text != "0" ? *text : "";
+  }
+
+  /// Whether a thread that waited on files does so no longer, or again.
+  bool has_moved_on(const ThreadSnapshot& thread) {
+    const Directory& process = *target_.directory;
+    const std::string task = "task/" + std::to_string(thread.tid);
+    const auto known = calls_.find(thread.tid);
+    if (known == calls_.end()) return false;
+    auto call = chain(process.read(task + "/syscall"), parse_syscall_file);
+    if (!call || call->running) return true;
+    *call = kept_.calls.resolve(target_.key, thread.tid, *call);
+    const bool is_same =
+        call->number == known->second.number && call->stack_pointer == known->second.stack_pointer;
+    // Whoever was stopped has run since, to go on waiting.
+    if (!is_same || thread.stopped) return !is_same;
+    return slices_.at(thread.tid) != read_schedstat(process, task);
   }
 
   void mark_consistent(ThreadSnapshot& thread) const {
@@ -544,6 +569,9 @@ struct SnapshotTaker::State {
     mark_dead_owners(*machine.root, tree);
     find_socket_peers(machine, tree, gaps);
     find_channel_ends(machine, tree);
+    // On a busy machine that takes a while, and a peer that has done its part may be gone by then.
+    for (size_t i = 0; i < looks.size(); ++i)
+      looks[i]->mark_those_who_moved_on(tree.processes[i]);
     shared_files.look(machine, tree);
     return tree;
   }

@@ -154,6 +154,8 @@ struct RunEnd {
   std::string text;  ///< why, for a person, where `reason` does not say it all
   /// Of the process that dlprobe started, as wait(2) encodes it; nothing if it had not ended.
   std::optional<int32_t> wait_status;
+  /// Of a command whose time was up: for how long nothing of it had moved by then.
+  std::optional<BootNs> still_for;
   bool operator==(const RunEnd&) const = default;
 };
 

@@ -146,6 +146,7 @@ void fields(A& a, Is<Setting> auto& v) {
 template <class A>
 void fields(A& a, Is<Attempt> auto& v) {
   a("settings", v.settings);
+  a("of_run", v.of_run);
 }
 
 template <class A>
@@ -707,6 +708,7 @@ void fields(A& a, Is<RunEnd> auto& v) {
   a("reason", v.reason);
   a("text", v.text);
   a("status", v.wait_status);
+  a("still_for", v.still_for);
 }
 
 // The name that a record of that type goes by in the file.

@@ -40,6 +40,7 @@ std::string describe(const std::vector<Setting>& settings);
 /// A command that is run once more to see whether a remedy helps.
 struct Attempt {
   std::vector<Setting> settings;  ///< empty: as it was, to see whether the failure comes again
+  int32_t of_run = 0;             ///< which one it repeats: an index into Recording::runs
   bool operator==(const Attempt&) const = default;
 };
 

@@ -5,7 +5,7 @@
 namespace dlprobe {
 namespace {
 
-constexpr NameTable<StartEventKind, 12> kKinds = {{
+constexpr NameTable<StartEventKind, 13> kKinds = {{
     {StartEventKind::kInterpreter, "interpreter"},
     {StartEventKind::kChosen, "chosen"},
     {StartEventKind::kStarted, "started"},
@@ -17,6 +17,7 @@ constexpr NameTable<StartEventKind, 12> kKinds = {{
     {StartEventKind::kBatches, "batches"},
     {StartEventKind::kMpiBegins, "mpi-begins"},
     {StartEventKind::kMpiReady, "mpi-ready"},
+    {StartEventKind::kFailed, "failed"},
     {StartEventKind::kHookFailed, "hook-failed"},
 }};
 

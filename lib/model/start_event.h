@@ -23,6 +23,7 @@ enum class StartEventKind {
   kBatches,          ///< how many batches an iterator of a DataLoader has handed out by now
   kMpiBegins,        ///< mpi4py.MPI is being imported, which initialises MPI
   kMpiReady,         ///< and was
+  kFailed,           ///< the program ended by an exception that nobody caught: `message`
   kHookFailed,       ///< a part of the shim did not find what it knows; `message`
 };
 std::string_view to_string(StartEventKind kind);  ///< "interpreter", "chosen", ...
@@ -53,7 +54,9 @@ struct StartEvent {
   std::optional<int32_t> child_pid;  ///< of kStarted
   StartRefusal cause = StartRefusal::kNone;
   std::string message;  ///< the exception's type and text, secrets masked
-  std::string path;     ///< of kUnpicklable: "dataset.transform.transforms[2].fn"
+  /// Of kUnpicklable: "dataset.transform.transforms[2].fn"; of kFailed by a NameError: the name, if
+  /// the main module has it.
+  std::string path;
   /// Of kUnpicklable: "function", "_thread.lock"; of kInterpreter: "3.11.2"; of kLoaderMade:
   /// torch's sharing strategy at that time.
   std::string type;

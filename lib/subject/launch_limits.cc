@@ -24,10 +24,10 @@ Status check_soft_limit(const LaunchLimits& limits) {
   if (!limits.soft_open_files) return {};
   const uint64_t hard = limits.open_files.value_or(own_hard_limit());
   if (*limits.soft_open_files <= hard) return {};
-  return failure(ErrorCode::kInvalid,
-                 fmt::format("a soft limit of {} open files is above the hard limit of {}{}",
-                             *limits.soft_open_files, hard,
-                             limits.open_files ? " (--limit-fds)" : " (ulimit -Hn)"));
+  return failure(
+      ErrorCode::kInvalid,
+      fmt::format("{} open files are above the hard limit of {}{}", *limits.soft_open_files, hard,
+                  limits.open_files ? " (--limit-fds)" : " (ulimit -Hn)"));
 }
 
 }  // namespace

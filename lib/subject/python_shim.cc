@@ -18,7 +18,7 @@ constexpr std::string_view kPythonPath = "PYTHONPATH";
 constexpr size_t kPiece = size_t{64} << 10U;
 constexpr int kMostPieces = 16;  // at one call: whoever writes without end is not followed for ever
 
-// One "key=value" a line, as _read_options of the hooks has it.
+// One "key=value" a line, as _read_options of dlprobe_start.py has it.
 std::string options_text(const ShimOptions& options) {
   std::string text;
   const auto add = [&text](std::string_view key, std::string_view value) {
@@ -31,6 +31,7 @@ std::string options_text(const ShimOptions& options) {
   if (overrides.prefetch_factor) add("prefetch_factor", std::to_string(*overrides.prefetch_factor));
   if (overrides.force) add("force", "1");
   if (options.tells_batches) add("batches", "1");
+  if (options.paced_after > 0) add("paced_after", std::to_string(options.paced_after));
   return text;
 }
 
@@ -53,6 +54,7 @@ Expected<PythonShim> PythonShim::prepare(const ShimOptions& options) {
   DLP_TRY(PrivateFolder folder, PrivateFolder::make("dlprobe"));
   const std::string path = folder.path() + "/";
   DLP_CHECK(write_file_atomically(path + "sitecustomize.py", sitecustomize_source()));
+  DLP_CHECK(write_file_atomically(path + "dlprobe_start.py", start_source()));
   DLP_CHECK(write_file_atomically(path + "dlprobe_hooks.py", hooks_source()));
   DLP_CHECK(write_file_atomically(path + "options", options_text(options)));
   DLP_TRY(UniqueFd events, folder.make_fifo("events"));

@@ -20,7 +20,8 @@ struct PythonOverrides {
   std::optional<SharingStrategy> sharing_strategy;  ///< of torch.multiprocessing
   std::optional<int> num_workers;                   ///< of every DataLoader
   std::optional<int> prefetch_factor;               ///< of every DataLoader with workers
-  bool force = false;  ///< the start method also where the script names another
+  /// The start method and the sharing strategy also where the script names another.
+  bool force = false;
 
   bool any() const { return start_method || sharing_strategy || num_workers || prefetch_factor; }
 };
@@ -29,6 +30,9 @@ struct PythonOverrides {
 struct ShimOptions {
   PythonOverrides overrides;
   bool tells_batches = false;  ///< StartEventKind::kBatches, five times a second
+  /// After so many starts of processes all of the command come one by one, 20 ms apart, so that a
+  /// tree which multiplies is seen before it is large. 0: never.
+  int paced_after = 0;
 };
 
 /// Why the interpreter of that command line would not load the shim ("-I ignores PYTHONPATH");
@@ -50,6 +54,9 @@ class PythonShim {
 
   /// For ChildSpec::environment.
   std::vector<std::pair<std::string, std::string>> environment() const;
+
+  /// The path of its private folder, which is in the environment of what loads it.
+  const std::string& folder() const { return folder_.path(); }
 
   /// To be polled for reading: read_new() has something to say.
   int descriptor() const { return events_.get(); }

@@ -7,12 +7,10 @@ import os
 import re
 import signal
 import subprocess
-import time
 import unittest
 
-from support import DLPROBE, HAS_LOADER, TIMEOUT, dlprobe, report_of
+from support import DLPROBE, HAS_LOADER, TIMEOUT, dlprobe, report_of, wait_until
 
-LIMIT_S = 60
 # In the environment of all that is started here, and so of what that starts.
 MARK = f"DLPROBE_TEST_MARK={os.getpid()}"
 
@@ -44,15 +42,6 @@ def descendants():
         except OSError:
             continue
     return {pid: state for pid, state in found.items() if state not in "ZX"}
-
-
-def wait_until(condition):
-    end = time.monotonic() + LIMIT_S
-    while not condition():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.05)
-    return True
 
 
 @unittest.skipUnless(HAS_LOADER, "built without the reference loader: -DDLPROBE_REFERENCE_LOADER=ON")
@@ -224,7 +213,7 @@ class Starts(Base):
     def test_a_recursion_is_ended_whole(self):
         _, report = self.check("recursive-process-creation", "DLP0409", "error", "--workers", "1")
         for run in report["runs"][1:]:
-            self.assertRegex(run["end"]["text"], "had 5 generations of the same process, and dlprobe ended it")
+            self.assertRegex(run["end"]["text"], r"had \d+ generations of the same process, and dlprobe ended it")
 
     def test_many_that_multiply_are_ended_before_they_are_many(self):
         report = report_of("spawn-recursion", "--fault", "recursive-process-creation", "--start-method", "spawn",

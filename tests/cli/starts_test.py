@@ -8,7 +8,7 @@ import sys
 import tempfile
 import unittest
 
-from support import DLPROBE, TIMEOUT, children, dlprobe, report_of
+from support import DLPROBE, TIMEOUT, children, dlprobe, report_of, wait_until
 
 CASES = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "corpus", "cases", "starts")
 SAYS_METHOD = """
@@ -31,10 +31,6 @@ REFUSED = [
 ]
 
 
-def shims():
-    return glob.glob(os.path.join(tempfile.gettempdir(), "dlprobe-*"))
-
-
 class Shim(unittest.TestCase):
     def run_python(self, options, *program, **changes):
         done = subprocess.run([DLPROBE, "run", *options, "--", sys.executable, *program], capture_output=True,
@@ -54,7 +50,7 @@ class Shim(unittest.TestCase):
         self.assertEqual((code, out, err), (0, alone.stdout, alone.stderr))
 
     def test_with_no_override_nothing_is_loaded(self):
-        program = "import os, sys; print('dlprobe_hooks' in sys.modules, os.environ.get('PYTHONPATH'))"
+        program = "import os, sys; print('dlprobe_start' in sys.modules, os.environ.get('PYTHONPATH'))"
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         self.assertEqual(self.run_python([], "-c", program, env=environment)[1], "False None\n")
 
@@ -102,10 +98,43 @@ class Shim(unittest.TestCase):
         self.assertIn("SyntaxError", err)
 
     def test_nothing_is_left(self):
-        before = shims()
-        self.run_python(["--start-method", "spawn"], os.path.join(CASES, "guarded.py"))
-        self.assertEqual(shims(), before)
+        with tempfile.TemporaryDirectory() as folder:
+            self.run_python(["--start-method", "spawn"], os.path.join(CASES, "guarded.py"),
+                            env=dict(os.environ, TMPDIR=folder))
+            self.assertEqual(os.listdir(folder), [])
         self.assertEqual(children(), [])
+
+
+class Killed(unittest.TestCase):
+    PROGRAM = """
+import multiprocessing, os, sys, time
+def work(log):
+    with open(log, "a", encoding="ascii") as file:
+        file.write("%d\\n" % os.getpid())
+    time.sleep(1000)
+if __name__ == "__main__":
+    for _ in range(3):
+        multiprocessing.Process(target=work, args=(sys.argv[1],)).start()
+"""
+
+    def test_a_trial_ends_with_dlprobe(self):
+        with tempfile.TemporaryDirectory() as folder:
+            log = os.path.join(folder, "log")
+            program = os.path.join(folder, "program.py")
+            with open(program, "w", encoding="ascii") as file:
+                file.write(self.PROGRAM)
+            with subprocess.Popen([DLPROBE, "spawn-recursion", "--", sys.executable, program, log], stdin=subprocess.DEVNULL,
+                                  stdout=subprocess.DEVNULL, env=dict(os.environ, TMPDIR=folder)) as process:
+                self.assertTrue(wait_until(lambda: os.path.exists(log) and len(pids_in(log)) == 3))
+                process.kill()
+                process.wait(TIMEOUT)
+            self.assertTrue(wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids_in(log))))
+            self.assertTrue(wait_until(lambda: not glob.glob(os.path.join(folder, "dlprobe-*"))))
+
+
+def pids_in(log):
+    with open(log, encoding="ascii") as file:
+        return file.read().split()
 
 
 class Recursion(unittest.TestCase):

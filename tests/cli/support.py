@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 DLPROBE = os.environ["DLPROBE"]
 HAS_LOADER = bool(os.environ.get("DLPROBE_REFERENCE_LOADER"))
@@ -28,12 +29,33 @@ def report_of(*arguments, **options):
         raise AssertionError(f"no report, exit {done.returncode}: {done.stderr.decode()}") from None
 
 
+def wait_until(condition):
+    """Whether it comes true within a minute."""
+    end = time.monotonic() + 60
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True
+
+
 def can_unshare():
     """Whether this process may make mount namespaces (it has to be root, or in a user namespace)."""
     return subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode == 0
 
 
 NEEDS_UNSHARE = "needs the right to make a mount namespace (CAP_SYS_ADMIN): run the tests as root"
+
+
+# Where a distribution's PyTorch is.
+TORCH_PYTHON = "/usr/bin/python3"
+NEEDS_TORCH = f"needs torch for {TORCH_PYTHON}: apt-get install python3-torch"
+
+
+def has_torch():
+    """Whether jobs of a real PyTorch can be run here."""
+    return os.path.exists(TORCH_PYTHON) and subprocess.run([TORCH_PYTHON, "-c", "import torch"], capture_output=True,
+                                                           timeout=TIMEOUT, check=False).returncode == 0
 
 
 def in_private_shm(setup, arguments, **options):

@@ -3,11 +3,10 @@
 import json
 import os
 import resource
-import subprocess
 import tempfile
 import unittest
 
-from support import HAS_LOADER, TIMEOUT, children, dlprobe, report_of
+from support import HAS_LOADER, NEEDS_TORCH, TORCH_PYTHON, children, dlprobe, has_torch, report_of
 
 NEEDS_LOADER = "needs the reference loader: build with -DDLPROBE_REFERENCE_LOADER=ON"
 # Small, so that a run takes little more than the start of the program.
@@ -83,22 +82,16 @@ if __name__ == "__main__":
     for batch in DataLoader(Samples(), batch_size=2, num_workers=1):
         pass
 """
-PYTHON = "/usr/bin/python3"
 
 
-def has_torch():
-    return os.path.exists(PYTHON) and subprocess.run([PYTHON, "-c", "import torch"], capture_output=True,
-                                                     timeout=TIMEOUT, check=False).returncode == 0
-
-
-@unittest.skipUnless(has_torch(), f"needs torch for {PYTHON}: apt-get install python3-torch")
+@unittest.skipUnless(has_torch(), NEEDS_TORCH)
 class Command(unittest.TestCase):
     def test_the_loaders_of_a_script_get_other_settings(self):
         with tempfile.NamedTemporaryFile("w", suffix=".py") as script:
             script.write(JOB)
             script.flush()
             done = dlprobe("tune", "--for", "20s", "--json", "--prefetch-factor", "2", "--workers", "1,2", "--",
-                           PYTHON, script.name)
+                           TORCH_PYTHON, script.name)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertNotIn(b"own output", done.stdout + done.stderr)
         report = json.loads(done.stdout)

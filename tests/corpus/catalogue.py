@@ -36,7 +36,7 @@ class Case:
     no_errors: bool = False
     verdicts: tuple = ("fail",)
     exit_codes: tuple = ()                       # of the job, passed through by the probe "run"
-    form: str = "script"                         # how Python gets the job: or module, stdin, code, mpirun
+    form: str = "script"                         # how Python gets the job: or module, stdin, code, mpirun, venv
     python_path: str = ""                        # folder of cases/ for PYTHONPATH
 
 
@@ -521,9 +521,17 @@ def starts_of_python():
                        no_errors=True, evidence={"own_work": between(1, 10)})
     yield starts_badly("recursion", "starts_itself.py", "DLP0409", confidence=None, pace="everywhere",
                        dlprobe_options=["--start-method", "spawn"], evidence={"generations": between(2, 6)})
+    for kind in ("name", "changed", "environment", "task"):
+        job = f"set_under_guard.py {kind}"
+        pace = "everywhere" if kind == "name" else "quick"
+        known = {"evidence": {"in_main_module": equals("factor")}} if kind == "name" else {"confidence": "likely"}
+        yield starts_badly(f"set-under-guard-{kind}", job, "DLP0411", pace=pace, **known)
+        yield starts_well(f"set-under-guard-{kind}", f"{job} --healthy")
     yield starts_badly("falls-back", "falls_back.py", "DLP0402", severity="warning", verdicts=("warn",))
     yield starts_well("guarded", "guarded.py", pace="everywhere")
     yield starts_well("dash", "with-a-dash.py")
+    yield starts_well("venv", "guarded.py", form="venv")
+    yield starts_badly("venv", "unpicklable.py lambda", "DLP0402", form="venv")
     yield starts_well("package", "pkg_ok", form="module")
     yield starts_well("nested-executors", "nested_executors.py")
     yield starts_well("own-context", "own_context.py spawn", dlprobe_options=["--start-method", "spawn"])
@@ -546,8 +554,14 @@ def starts_of_torch():
     for kind, (path, type_name) in paths.items():
         yield torch(f"torch-{kind}", f"torch_loader.py {kind}", "DLP0402",
                     evidence={"path": holds(path), "type": holds(type_name)})
+    yield torch("torch-global", "torch_loader.py global", "DLP0411", evidence={"in_main_module": equals("scale")})
     yield torch("torch-nested", "torch_loader.py nested", "DLP0403")
     yield starts_well("torch", "torch_loader.py healthy", needs="torch")
+    # Not seen on a GPU: a stand-in for a forked process after CUDA's initialisation, whose text is torch's own.
+    under_fork = {"needs": "torch", "dlprobe_options": ["--start-method", "fork"]}
+    yield starts_badly("torch-cuda-stand-in", "cuda_stand_in.py", "DLP0405", evidence={"statement": holds("/cuda_stand_in.py:23")},
+                       **under_fork)
+    yield starts_well("torch-cuda-stand-in", "cuda_stand_in.py --healthy", **under_fork)
     # Debian's Open MPI, which ends a process that mpirun did not start.
     mpi = {"needs": "torch1", "modules": ("mpi4py",), "form": "mpirun", "dlprobe_options": ["--start-method", "spawn"]}
     yield starts_badly("mpi-in-worker", "mpi_module.py", "DLP0408", evidence={"statement": holds("/mpi_module.py:6")}, **mpi)

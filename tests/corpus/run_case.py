@@ -67,10 +67,18 @@ class Stage:
         """The command of a job: a script of cases/ with its arguments."""
         script, *arguments = line.split()
         path = HERE / "cases" / script
-        program = {"script": [str(path)], "mpirun": [str(path)], "module": ["-m", path.name], "stdin": ["-"],
+        program = {"script": [str(path)], "mpirun": [str(path)], "venv": [str(path)], "module": ["-m", path.name], "stdin": ["-"],
                    "code": ["-c", path.read_text() if path.is_file() else ""]}[self.case.form]
+        python = self.options.python if self.case.form != "venv" else str(self.venv() / "bin" / "python")
         launcher = ["mpirun", "--allow-run-as-root", "-n", "1"] if self.case.form == "mpirun" else []
-        return [*launcher, self.options.python, *program, *arguments]
+        return [*launcher, python, *program, *arguments]
+
+    def venv(self):
+        """A virtual environment of the case's Python."""
+        place = self.folder / "venv"
+        if not place.exists():
+            subprocess.run([self.options.python, "-m", "venv", "--without-pip", str(place)], check=True)
+        return place
 
     def job_input(self):
         """Standard input of a job: its program, where Python reads it from there."""

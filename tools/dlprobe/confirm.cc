@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 
 #include "lib/base/secrets.h"
 #include "lib/base/units.h"
+#include "lib/subject/python_command.h"
 #include "probes/confirm.h"
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/python_options.h"
@@ -18,9 +20,11 @@ Status set_of_trial(Trial& trial, const Setting& setting) {
   switch (setting.kind) {
     case SettingKind::kStartMethod:
       trial.start_method = start_method_from_string(setting.value).value_or(trial.start_method);
+      trial.forced = true;
       return {};
     case SettingKind::kSharingStrategy:
       trial.sharing_strategy = sharing_strategy_from_string(setting.value);
+      trial.forced = true;
       return {};
     case SettingKind::kNumWorkers:
       trial.workers = static_cast<int32_t>(setting.number().value_or(0));
@@ -30,8 +34,10 @@ Status set_of_trial(Trial& trial, const Setting& setting) {
   }
 }
 
+// Whoever carries out the remedy changes the script, so what that names itself is overridden.
 void set_of_python(PythonOverrides& overrides, const Setting& setting) {
   const auto number = static_cast<int>(setting.number().value_or(0));
+  overrides.force = true;
   if (setting.kind == SettingKind::kStartMethod)
     overrides.start_method = start_method_from_string(setting.value);
   if (setting.kind == SettingKind::kSharingStrategy)
@@ -40,11 +46,36 @@ void set_of_python(PythonOverrides& overrides, const Setting& setting) {
   if (setting.kind == SettingKind::kPrefetchFactor) overrides.prefetch_factor = number;
 }
 
+// What the user said of the loader holds no longer where it is changed.
+void set_of_plan(LoaderPlan& plan, const Setting& setting) {
+  const auto number = static_cast<int>(setting.number().value_or(0));
+  if (setting.kind == SettingKind::kStartMethod)
+    plan.start_method = start_method_from_string(setting.value).value_or(plan.start_method);
+  if (setting.kind == SettingKind::kSharingStrategy)
+    plan.sharing_strategy =
+        sharing_strategy_from_string(setting.value).value_or(plan.sharing_strategy);
+  if (setting.kind == SettingKind::kNumWorkers) plan.workers = number;
+  if (setting.kind == SettingKind::kPrefetchFactor) plan.prefetch_factor = number;
+}
+
+// `env NAME=VALUE python train.py` has the last word.
+Status put_variable(ExamineRequest& attempt, const Setting& setting) {
+  const auto command = parse_python_command(attempt.command);
+  if (command) {
+    for (const auto& [name, value] : command->assigns) {
+      if (name == setting.name && value != setting.value)
+        return failure(ErrorCode::kUnsupported,
+                       fmt::format("the command line itself sets {}={}", name, value));
+    }
+  }
+  attempt.environment.emplace_back(setting.name, setting.value);
+  return {};
+}
+
 Status put_setting(ExamineRequest& attempt, const Setting& setting) {
   switch (setting.kind) {
     case SettingKind::kEnvironment:
-      attempt.environment.emplace_back(setting.name, setting.value);
-      return {};
+      return put_variable(attempt, setting);
     case SettingKind::kShmSize:
       attempt.limits.shm_bytes = setting.number();
       return {};
@@ -55,6 +86,7 @@ Status put_setting(ExamineRequest& attempt, const Setting& setting) {
       break;
   }
   DLP_CHECK(check_interpreter(attempt.command));
+  if (attempt.told_plan) set_of_plan(*attempt.told_plan, setting);
   if (!attempt.trials.empty()) return set_of_trial(attempt.trials.front(), setting);
   set_of_python(attempt.overrides, setting);
   return {};
@@ -71,50 +103,72 @@ class Confirmer {
  public:
   Confirmer(const ExamineRequest& request, const Clock& clock, Recorder& recorder,
             const RunAttempt& run_attempt)
-      : request_(request), clock_(clock), recorder_(recorder), run_attempt_(run_attempt) {}
+      : request_(request),
+        clock_(clock),
+        recorder_(recorder),
+        run_attempt_(run_attempt),
+        verdict_(request.probe->examine(recorder.recording())) {}
 
   void run() {
-    const Verdict verdict = request_.probe->examine(recorder_.recording());
-    const Finding* finding = finding_to_confirm(verdict);
-    if (finding == nullptr || was_interrupted(recorder_.recording().runs.back())) return;
-    const auto all = settings_to_try(*finding);
-    if (all.empty()) {
-      const FindingInfo& about = info(finding->code);
-      return complain(
-          fmt::format("--confirm: no remedy of {} {} can be set from outside: nothing was tried",
-                      about.code, about.name));
+    if (was_interrupted(recorder_.recording().runs.back())) return;
+    for (const Finding& finding : verdict_.findings)
+      tell_what_cannot_be_tried(finding);
+    std::vector<PlannedAttempt> open = plan_attempts(verdict_);
+    const ConfirmWish wish = request_.confirm.value_or(ConfirmWish());
+    const BootNs began = clock_.now();
+    for (int round = 0; round < wish.times && !open.empty() && !is_over_; ++round) {
+      const BootNs took = clock_.now() - began;
+      if (wish.saves_time && round > 0 && took / round * (round + 1) > kTimeToRepeat) return;
+      std::erase_if(open, [&](const PlannedAttempt& each) { return !seems_to_help(each); });
+      repeat_as_it_was(open);
     }
-    bool any_helps = false;
-    for (const std::vector<Setting>& settings : all)
-      any_helps = seems_to_help(*finding, settings) || any_helps;
-    // That it comes again without them is proof only after they were tried: nothing else changed.
-    for (int i = 0; any_helps && i < request_.confirm && !is_over_; ++i)
-      attempt(*finding, {});
   }
 
  private:
+  static constexpr BootNs kTimeToRepeat = 60 * kSecond;
+
   static bool was_interrupted(const Run& run) {
     return run.end && run.end->reason == RunEndReason::kInterrupted;
   }
 
-  bool seems_to_help(const Finding& finding, const std::vector<Setting>& settings) {
-    for (int i = 0; i < request_.confirm; ++i) {
-      if (is_over_) return false;
-      attempt(finding, settings);
-      const AttemptAccount account =
-          judge_attempt(recorder_.current_run(), recorder_.recording(), *request_.probe, finding);
-      if (!account.has_ended_well) return false;
-    }
-    return true;
+  static void tell_what_cannot_be_tried(const Finding& finding) {
+    const bool can_any = std::ranges::any_of(
+        finding.remedies, [](const Remedy& remedy) { return !remedy.settings.empty(); });
+    if (can_any || !is_worth_a_try(finding)) return;
+    const FindingInfo& about = info(finding.code);
+    complain(fmt::format("--confirm: no remedy of {} {} can be set from outside, so none was tried",
+                         about.code, about.name));
   }
 
-  void attempt(const Finding& finding, const std::vector<Setting>& settings) {
-    const size_t index = finding.runs.empty() ? 0 : static_cast<size_t>(finding.runs.front());
-    const Run& first = recorder_.recording().runs.at(index);
+  // Of one of those whose remedy it is.
+  bool seems_to_help(const PlannedAttempt& planned) {
+    if (is_over_) return false;
+    attempt(planned.attempt);
+    const Run& run = recorder_.current_run();
+    const Recording& recording = recorder_.recording();
+    const Verdict seen = verdict_of_attempt(run, recording, *request_.probe);
+    return std::ranges::any_of(planned.findings, [&](size_t index) {
+      return judge_attempt(run, seen, recording, verdict_, verdict_.findings.at(index))
+          .has_ended_well;
+    });
+  }
+
+  // That it comes again is proof only after a remedy was tried: nothing else changed.
+  void repeat_as_it_was(const std::vector<PlannedAttempt>& open) {
+    std::set<int32_t> runs;
+    for (const PlannedAttempt& planned : open)
+      runs.insert(planned.attempt.of_run);
+    for (const int32_t run : runs)
+      if (!is_over_) attempt({.settings = {}, .of_run = run});
+  }
+
+  void attempt(const Attempt& attempt) {
     const size_t before = recorder_.recording().attempts.size();
-    auto request = with_settings(request_, first, settings);
+    const Run& first = recorder_.recording().runs.at(static_cast<size_t>(attempt.of_run));
+    auto request = with_settings(request_, first, attempt);
     std::optional<Error> refusal;
     if (request) {
+      const std::vector<Setting>& settings = attempt.settings;
       complain(fmt::format("--confirm: the command runs again {}",
                            settings.empty() ? "as it was" : "with " + describe(settings)));
       refusal = run_attempt_(*request);
@@ -125,7 +179,7 @@ class Confirmer {
       recorder_.add(RunBegin{.at = clock_.now(),
                              .subject = request_.subject,
                              .command = mask_secrets(request_.command),
-                             .attempt = Attempt{settings}});
+                             .attempt = attempt});
     }
     if (refusal) {
       recorder_.add(RunEnd{
@@ -138,16 +192,17 @@ class Confirmer {
   const Clock& clock_;
   Recorder& recorder_;
   const RunAttempt& run_attempt_;
+  const Verdict verdict_;
   bool is_over_ = false;  ///< the user has had enough
 };
 
 }  // namespace
 
 Expected<ExamineRequest> with_settings(const ExamineRequest& request, const Run& first,
-                                       const std::vector<Setting>& settings) {
+                                       const Attempt& as) {
   ExamineRequest attempt = request;
-  attempt.confirm = 0;
-  attempt.attempt = Attempt{settings};
+  attempt.confirm.reset();
+  attempt.attempt = as;
   attempt.record_path.clear();
   if (attempt.command_watch) {
     attempt.command_watch->when_hung = nullptr;
@@ -158,7 +213,7 @@ Expected<ExamineRequest> with_settings(const ExamineRequest& request, const Run&
   } else if (!attempt.watch_for) {
     attempt.watch_for = time_of_attempt(first);
   }
-  for (const Setting& setting : settings)
+  for (const Setting& setting : as.settings)
     DLP_CHECK(put_setting(attempt, setting));
   return attempt;
 }

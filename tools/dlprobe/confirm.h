@@ -2,7 +2,6 @@
 
 #include <functional>
 #include <optional>
-#include <vector>
 
 #include "lib/base/error.h"
 #include "lib/model/recording.h"
@@ -13,17 +12,19 @@
 
 namespace dlprobe {
 
-/// `request`, which examined the command in the run `first`, as an attempt with `settings`: the
-/// same limits and time otherwise. Errors say why that cannot be set.
+/// `request`, which examined the command in the run `first`, with what that attempt sets: the same
+/// limits and time otherwise. Errors say why it cannot be set.
 Expected<ExamineRequest> with_settings(const ExamineRequest& request, const Run& first,
-                                       const std::vector<Setting>& settings);
+                                       const Attempt& as);
 
 /// Runs one attempt to its end; its records go to the recorder. Why it could not be started, if so.
 using RunAttempt = std::function<std::optional<Error>(const ExamineRequest& attempt)>;
 
-/// After the command was examined: runs it again with what the remedies of the first finding set,
-/// and as it was where one of them seems to help. What came of it is in the recorder alone
-/// (Recording::attempts, judged by probes/confirm.h); on stderr it says what it does.
+/// After the command was examined: runs it again with each thing that the remedies of its findings
+/// set (plan_attempts), and as it was where one of them seems to help; the same in rounds, as often
+/// as ExamineRequest::confirm says, with what still seems to help. What came of it is in the
+/// recorder alone (Recording::attempts, judged by probes/confirm.h); on stderr it says what it
+/// does.
 void confirm_remedies(const ExamineRequest& request, const Clock& clock, Recorder& recorder,
                       const RunAttempt& run_attempt);
 

@@ -20,7 +20,9 @@
 #include "lib/os/host_facts.h"
 #include "lib/subject/child_process.h"
 #include "lib/subject/reference_loader.h"
+#include "lib/subject/trial_warden.h"
 #include "probes/spawn_facts.h"
+#include "probes/spawn_trial.h"
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/confirm.h"
 #include "tools/dlprobe/exit_status.h"
@@ -153,20 +155,28 @@ class Examiner {
   void run_command() {
     if (request_.trials.empty()) return run_command_once(std::nullopt);
     for (const Trial& trial : request_.trials) {
-      if (result_.refusal || interrupted_) return;
       run_command_once(trial);
+      if (result_.refusal || interrupted_) return;
+      // Its own error was printed, and is the same under any start method.
+      if (failed_by_itself(recorder_->current_run())) return;
     }
+    if (request_.attempt || !wants_control(recorder_->recording())) return;
+    Trial control = request_.trials.front();
+    control.start_method = StartMethod::kFork;
+    run_command_once(control);
   }
 
   void run_command_once(const std::optional<Trial>& trial) {
     begin_run({.command = mask_secrets(request_.command),
                .plan = request_.told_plan,
-               .looks_when_quiet = request_.command_watch.has_value(),
+               .looks_when_quiet = request_.command_watch || looks_for_confirm(),
                .trial = trial});
     auto scope = prepare_limits();
     if (!scope) return;
     ChildSpec spec{.argv = request_.command, .limits = scope->child_limits()};
     if (!prepare_shim(spec, trial)) return;
+    std::optional<TrialWarden> warden;
+    if (trial && !keep_warden(warden)) return;
     std::ranges::copy(request_.environment, std::back_inserter(spec.environment));
     UniqueFd null;
     if (!set_apart(spec, null)) return;
@@ -187,8 +197,7 @@ class Examiner {
       target.wakes_round = shim_->descriptor();
     }
     if (request_.command_watch) watch_to_its_end(*request_.command_watch, target);
-    if (ends_its_command() && !request_.command_watch && request_.probe->needs_snapshots)
-      target.standstill = end_where_stuck();
+    if (ends_its_command() && !request_.command_watch) end_where_stuck(target);
     std::optional<Precedence> precedence;
     if (trial) {
       // Its own time is up sooner than that of a job which is watched.
@@ -213,8 +222,11 @@ class Examiner {
     shim_.reset();
   }
 
+  // Of a probe that takes no snapshots: to know that it stands still.
+  bool looks_for_confirm() const { return ends_its_command() && !request_.probe->needs_snapshots; }
+
   // One that is to be run again must not run beside itself.
-  bool ends_its_command() const { return request_.confirm > 0 || request_.attempt; }
+  bool ends_its_command() const { return request_.confirm || request_.attempt; }
 
   void end_what_goes_on(const WatchResult& watched) {
     const bool leaves_some = request_.attempt && !watched.left.empty();
@@ -238,11 +250,15 @@ class Examiner {
   }
 
   // Nobody else would end it, and it is to be run again.
-  StandstillPolicy end_where_stuck() {
-    return {.quiet_after = 2 * kSecond,
-            .judge_after = 5 * kSecond,
-            .is_stuck = [this] { return is_stuck(); },
-            .end_tree = true};
+  void end_where_stuck(WatchTarget& target) const {
+    constexpr BootNs kSure = 10 * kSecond;
+    const bool looks = request_.probe->needs_snapshots;
+    if (!looks) target.snapshots = SnapshotTimes::kWhenQuiet;
+    target.standstill = StandstillPolicy{
+        .quiet_after = 2 * kSecond,
+        .judge_after = looks ? 5 * kSecond : kSure,
+        .is_stuck = [this] { return is_stuck() || has_finding(*request_.probe, Severity::kError); },
+        .end_tree = true};
   }
 
   // While a tree may multiply, dlprobe must get its turn among many. Without the right to, it does
@@ -323,13 +339,25 @@ class Examiner {
     return true;
   }
 
+  // Should dlprobe be killed, the trial ends as well.
+  bool keep_warden(std::optional<TrialWarden>& warden) {
+    auto started = TrialWarden::start(shim_.value().folder());
+    if (!started) {
+      refuse(started.error(), kExitIncomplete);
+      return false;
+    }
+    warden = std::move(*started);
+    return true;
+  }
+
   static ShimOptions options_of(const Trial& trial) {
     return {.overrides = {.start_method = trial.start_method,
                           .sharing_strategy = trial.sharing_strategy,
                           .num_workers = trial.workers,
                           .prefetch_factor = std::nullopt,
                           .force = trial.forced},
-            .tells_batches = true};
+            .tells_batches = true,
+            .paced_after = trial.most_processes};
   }
 
   void read_shim() {
@@ -581,7 +609,7 @@ Examination examine(const ExamineRequest& request) {
     const auto again = [&](const ExamineRequest& attempt) {
       return Examiner(attempt, *machine, **recorder).run().refusal;
     };
-    if (request.confirm > 0 && !result.refusal)
+    if (request.confirm && !result.refusal)
       confirm_remedies(request, *machine->clock, **recorder, again);
   }
   // Not every examination prints a report.

@@ -29,6 +29,12 @@ struct CommandWatch {
   std::function<void(const Recording&)> when_hung;
 };
 
+/// How often remedies are tried (`--confirm[=N]`).
+struct ConfirmWish {
+  int times = 3;
+  bool saves_time = true;  ///< more than once only as long as that all takes no more than a minute
+};
+
 /// What to examine, and how.
 struct ExamineRequest {
   const Probe* probe = nullptr;
@@ -48,9 +54,9 @@ struct ExamineRequest {
   /// Of the reference loader: each run is contained so, under the start method of its plan.
   std::optional<Trial> loader_trial;
   std::vector<std::pair<std::string, std::string>> environment;  ///< of a command, added to its own
-  int confirm = 0;                 ///< of a command: so often each remedy that can be set is tried
-  std::optional<Attempt> attempt;  ///< of a command: it is such a try
-  std::string record_path;         ///< empty: keep no file
+  std::optional<ConfirmWish> confirm;  ///< of a command: each remedy that can be set is tried
+  std::optional<Attempt> attempt;      ///< of a command: it is such a try
+  std::string record_path;             ///< empty: keep no file
   bool show_progress = false;
 };
 

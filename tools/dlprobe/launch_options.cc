@@ -1,6 +1,9 @@
 #include "tools/dlprobe/launch_options.h"
 
+#include <fmt/format.h>
+
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "lib/base/parse.h"
@@ -9,6 +12,8 @@
 
 namespace dlprobe {
 namespace {
+
+constexpr std::string_view kAsTimeAllows = "auto";
 
 Expected<std::optional<uint64_t>> optional_size(const char* option,
                                                 const std::optional<std::string>& text) {
@@ -61,25 +66,34 @@ Status put_launch_options(const LaunchOptions& options, ExamineRequest& request)
   return {};
 }
 
-void add_confirm_option(CLI::App& command, int& times, const std::string& group) {
-  constexpr int kMost = 50;
+void add_confirm_option(CLI::App& command, std::string& times, const std::string& group) {
   command
-      .add_flag("--confirm{1}", times,
-                "run the command again with what the remedies of the first finding set, each N "
-                "times (default 1), and say whether the failure is gone")
-      ->check(whole_number(1, kMost))
+      .add_flag("--confirm{" + std::string(kAsTimeAllows) + "}", times,
+                "run the command again with what the remedies of its findings set, and say whether "
+                "the failure is gone: each N times (default: up to 3 times within a minute)")
       ->type_name("N")
       ->group(group);
 }
 
-Status put_confirm_option(int times, ExamineRequest& request) {
-  if (times == 0) return {};
+Status put_confirm_option(const std::string& times, ExamineRequest& request) {
+  if (times.empty()) return {};
+  constexpr int kMost = 50;
+  ConfirmWish wish;
+  if (times != kAsTimeAllows) {
+    const auto number = parse_int<int>(times);
+    if (!number || *number < 1 || *number > kMost) {
+      return failure(
+          ErrorCode::kInvalid,
+          fmt::format("--confirm: '{}' is not a whole number from 1 to {}", times, kMost));
+    }
+    wish = {.times = *number, .saves_time = false};
+  }
   if (request.subject != SubjectKind::kCommand) {
     return failure(ErrorCode::kInvalid,
                    "--confirm runs a command again, so it needs one behind --: it cannot run a "
                    "live process again, and the reference loader makes its own faults");
   }
-  request.confirm = times;
+  request.confirm = wish;
   return {};
 }
 

@@ -25,11 +25,11 @@ void add_launch_options(CLI::App& command, LaunchOptions& options, const std::st
 /// sense, or for a process that runs already.
 Status put_launch_options(const LaunchOptions& options, ExamineRequest& request);
 
-/// Adds --confirm[=N] for a command behind --.
-void add_confirm_option(CLI::App& command, int& times, const std::string& group);
+/// Adds --confirm[=N] for a command behind --. `times` stays empty where it is not given.
+void add_confirm_option(CLI::App& command, std::string& times, const std::string& group);
 
 /// Takes it over into `request`, whose subject is set. kInvalid where there is no command to be run
 /// again.
-Status put_confirm_option(int times, ExamineRequest& request);
+Status put_confirm_option(const std::string& times, ExamineRequest& request);
 
 }  // namespace dlprobe

@@ -20,6 +20,7 @@
 #include "lib/subject/child_process.h"
 #include "lib/subject/reference_loader.h"
 #include "probes/tune.h"
+#include "probes/tune_rules.h"
 #include "probes/tune_search.h"
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/exit_status.h"
@@ -35,13 +36,10 @@ constexpr double kShortestWindowS = 0.4;
 constexpr double kLongestWindowS = 5;
 constexpr BootNs kPatienceForLoader = 60 * kSecond;
 
-// What libraries read that start threads of their own: OpenMP's, MKL's, OpenBLAS's, OpenCV's.
 std::vector<std::pair<std::string, std::string>> one_thread_environment() {
   std::vector<std::pair<std::string, std::string>> environment;
-  for (const char* name : {"OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS",
-                           "NUMEXPR_NUM_THREADS", "OPENCV_FOR_THREADS_NUM"}) {
-    environment.emplace_back(name, "1");
-  }
+  for (const Setting& setting : one_thread_settings())
+    environment.emplace_back(setting.name, setting.value);
   return environment;
 }
 
@@ -331,7 +329,9 @@ Expected<WatchTarget> CommandTuneSubject::start_as_it_is() {
 }
 
 Expected<WatchTarget> CommandTuneSubject::start_with(const ShimOptions& options, bool one_thread) {
+  warden_.reset();
   DLP_TRY(shim_, PythonShim::prepare(options));
+  DLP_TRY(warden_, TrialWarden::start(shim_->folder()));
   // dlprobe's own streams are not the command's to write to: it runs again and again.
   std::vector<std::string> argv = {"/bin/sh", "-c", "exec \"$@\" </dev/null >/dev/null 2>&1", "sh"};
   argv.insert(argv.end(), command_.begin(), command_.end());

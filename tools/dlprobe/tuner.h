@@ -10,6 +10,7 @@
 #include "lib/model/recording.h"
 #include "lib/model/tuning.h"
 #include "lib/subject/python_shim.h"
+#include "lib/subject/trial_warden.h"
 #include "tools/dlprobe/examine.h"
 #include "tools/dlprobe/recorder.h"
 #include "tools/dlprobe/watch.h"
@@ -81,7 +82,8 @@ class CommandTuneSubject : public TuneSubject {
   const Machine& machine_;
   const TuneRequest& wish_;
   std::vector<std::string> command_;
-  std::optional<PythonShim> shim_;  ///< of the run that goes on
+  std::optional<PythonShim> shim_;     ///< of the run that goes on
+  std::optional<TrialWarden> warden_;  ///< ends it should dlprobe be killed
 };
 
 /// What is to be tuned, and how.

@@ -66,6 +66,7 @@ class Watch {
     if (wants_last && collector_.alive()) collector_.take_snapshot();
     result_.end.at = now();
     result_.end.wait_status = result_.child_wait_status;
+    result_.end.still_for = still_for_;
     result_.left = collector_.living();
     sink_.add(result_.end);
     return std::move(result_);
@@ -97,6 +98,7 @@ class Watch {
     if (interrupted_pid()) return end_with(RunEndReason::kInterrupted);
     if (target_.ends_with_watch || ending_since_) return;
     if (!target_.deadline || now() < *target_.deadline) return;
+    if (target_.child) still_for_ = now() - last_moved();
     if (!target_.ends_at_deadline) return end_with(RunEndReason::kTimeUp);
     kill_at_once("ran for as long as it was given");
   }
@@ -378,10 +380,11 @@ class Watch {
   BootNs looked_at_ = 0;
   BootNs log_read_at_ = 0;
   BootNs shared_files_at_ = 0;
-  BootNs snapshot_at_ = 0;  ///< when the last one was complete; 0: none yet
-  BootNs judged_ = 0;       ///< the snapshot of that time
-  BootNs quiet_from_ = 0;   ///< a standstill counts from then on
-  int quiet_looks_ = 0;     ///< snapshots of this standstill
+  BootNs snapshot_at_ = 0;           ///< when the last one was complete; 0: none yet
+  BootNs judged_ = 0;                ///< the snapshot of that time
+  std::optional<BootNs> still_for_;  ///< when the time was up
+  BootNs quiet_from_ = 0;            ///< a standstill counts from then on
+  int quiet_looks_ = 0;              ///< snapshots of this standstill
   bool told_stuck_ = false;
   int kill_rounds_ = 0;       ///< of what was left of the tree that dlprobe ended
   bool has_failure_ = false;  ///< a process has failed since the last look

@@ -1,113 +1,26 @@
-"""Loaded by an interpreter of a command that dlprobe starts, where start methods are asked for.
+"""What dlprobe hooks in the modules with which a program starts processes (see dlprobe_start.py, which loads this).
 
-Sets what `options` (a file beside this one) asks for and tells dlprobe, through the FIFO `events` beside it, which
-processes multiprocessing starts and why it refuses to. It prints nothing, keeps no descriptor, imports nothing before
-the program does, and no error of its own reaches the program.
+Sets what `options` asks for and tells dlprobe which processes multiprocessing starts and why it refuses to.
 """
-
 import os
 import sys
 import time
 from _thread import get_ident
 
-_FOLDER = os.path.dirname(os.path.abspath(__file__))
-_CLOCK_BOOTTIME = 7  # linux/time.h; the clock of dlprobe's recordings
-_MOST_EVENT_BYTES = 4000  # below PIPE_BUF, up to which a write to a FIFO is whole
-_MOST_TEXT = 600
-_SEARCH_SECONDS = 2.0  # for what cannot be pickled
+from dlprobe_start import FOLDER, HAS_AUDIT, START_FOLDER, describe, options, pace, tell
 
-_START_FOLDER = os.getcwd()  # what the names of files in frames are relative to
+_SEARCH_SECONDS = 2.0  # for what cannot be pickled
 _MAIN_NAMES = ("__main__", "__mp_main__")
 _LIBRARY_FOLDERS = tuple(
     os.path.join(folder, "") for folder in {os.path.dirname(os.__file__), os.path.realpath(os.path.dirname(os.__file__)),
-                                            _FOLDER})
-
-
-def _read_options():
-    options = {}
-    with open(os.path.join(_FOLDER, "options")) as lines:
-        for line in lines:
-            key, _, value = line.rstrip("\n").partition("=")
-            options[key] = value
-    return options
-
-
-_options = {}
-
-
-# ---- events
-
-
-def _json_text(text):
-    parts = []
-    for unit in text[:_MOST_TEXT].encode("utf-16-be", "surrogatepass").hex(" ", 2).split():
-        code = int(unit, 16)
-        plain = 0x20 <= code < 0x7F and code not in (0x22, 0x5C)
-        parts.append(chr(code) if plain else "\\u" + unit)
-    return '"' + "".join(parts) + '"'
-
-
-if sys.version_info < (3, 8):  # bytes.hex has no separator there
-
-    def _json_text(text):  # noqa: F811
-        data = text[:_MOST_TEXT].encode("utf-16-be", "surrogatepass")
-        parts = []
-        for high, low in zip(data[::2], data[1::2]):
-            code = high * 256 + low
-            plain = 0x20 <= code < 0x7F and code not in (0x22, 0x5C)
-            parts.append(chr(code) if plain else "\\u%04x" % code)
-        return '"' + "".join(parts) + '"'
-
-
-def _json(value):
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int):
-        return str(int(value))
-    if isinstance(value, float):
-        return repr(value)
-    return _json_text(str(value))
-
-
-def _start_ticks():
-    with open("/proc/self/stat", "rb") as stat:
-        return int(stat.read().rpartition(b")")[2].split()[19])  # field 22 of proc(5)
-
-
-_own_ticks = (0, 0)  # pid, its start time
-
-
-def tell(kind, **fields):
-    """Sends an event to dlprobe, if it still listens."""
-    global _own_ticks
-    try:
-        pid = os.getpid()
-        if _own_ticks[0] != pid:
-            _own_ticks = (pid, _start_ticks())
-        fields.update(kind=kind, at=int(time.clock_gettime(_CLOCK_BOOTTIME) * 1e9), pid=pid, start_ticks=_own_ticks[1])
-        line = "{%s}\n" % ",".join('"%s":%s' % (key, _json(value)) for key, value in fields.items() if value is not None)
-        if len(line) > _MOST_EVENT_BYTES:
-            for key in ("message", "path", "function"):
-                fields[key] = str(fields.get(key, ""))[:100]
-            line = "{%s}\n" % ",".join('"%s":%s' % (key, _json(value)) for key, value in fields.items() if value is not None)
-        fifo = os.open(os.path.join(_FOLDER, "events"), os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        try:
-            os.write(fifo, line.encode("ascii"))
-        finally:
-            os.close(fifo)
-    except Exception:
-        pass
-
-
-def _describe(error):
-    return "%s: %s" % (type(error).__name__, error)
+                                            FOLDER})
 
 
 # ---- the user's own line
 
 
 def _absolute(name):
-    return name if name.startswith("<") else os.path.normpath(os.path.join(_START_FOLDER, name))
+    return name if name.startswith("<") else os.path.normpath(os.path.join(START_FOLDER, name))
 
 
 def _is_users(frame):
@@ -264,7 +177,7 @@ def _tell_unpicklable(process, error, method):
             break
     except Exception:
         pass
-    tell("refused", cause="unpicklable", message=_describe(error), method=method, **fields)
+    tell("refused", cause="unpicklable", message=describe(error), method=method, **fields)
 
 
 # ---- multiprocessing
@@ -299,11 +212,11 @@ def _tell_refused(process, error, method, frame):
         tell("refused", cause="bootstrapping", message=type(error).__name__, method=method,
              **(_users_line(frame, at_module_level=True) or _users_line(frame)))
     elif isinstance(error, AssertionError) and _is_daemon():
-        tell("refused", cause="daemonic", message=_describe(error), method=method, **_users_line(frame))
+        tell("refused", cause="daemonic", message=describe(error), method=method, **_users_line(frame))
     elif _passes(error, "multiprocessing/reduction.py", "dump"):
         _tell_unpicklable(process, error, method)
     else:
-        tell("refused", cause="other", message=_describe(error), method=method, **_users_line(frame))
+        tell("refused", cause="other", message=describe(error), method=method, **_users_line(frame))
 
 
 def _is_daemon():
@@ -311,7 +224,24 @@ def _is_daemon():
     return bool(process.current_process()._config.get("daemon"))
 
 
+def _tell_failure():
+    """At the interpreter's end: what it ended by, if by an exception. One that came from a child names what that lacked."""
+    error = getattr(sys, "last_value", None)
+    if error is None:
+        return
+    kind = type(error).__name__
+    text = ([line.strip() for line in str(error).splitlines() if line.strip()] or [""])[-1]  # of a child's traceback: its last
+    name = None
+    if isinstance(error, NameError):
+        quoted = text.split("'")
+        name = getattr(error, "name", None) or (quoted[1] if len(quoted) == 3 else None)  # CPython 3.10 has it
+    tell("failed", message=text if text.startswith(kind + ":") else "%s: %s" % (kind, text) if text else kind,
+         path=name if name in vars(sys.modules["__main__"]) else None)
+
+
 def _hook_process(module):
+    import atexit
+    atexit.register(_tell_failure)
     original = module.BaseProcess.start
 
     def start(self):
@@ -320,6 +250,8 @@ def _hook_process(module):
             method = _method_of(self)
         except Exception:
             pass
+        if method != "fork" or not HAS_AUDIT:
+            pace()
         try:
             result = original(self)
         except Exception as error:
@@ -336,8 +268,8 @@ def _hook_process(module):
 
 
 def _hook_context(module):
-    method = _options.get("start_method")
-    forced = _options.get("force") == "1"
+    method = options.get("start_method")
+    forced = options.get("force") == "1"
     contexts = module._concrete_contexts
     default = module._default_context
     if method in contexts:
@@ -425,7 +357,7 @@ def _hook_spawn(module):
                 try:
                     original(name)
                 except BaseException as error:
-                    tell("main-not-imported", message=_describe(error), file=str(name))
+                    tell("main-not-imported", message=describe(error), file=str(name))
                     raise
             tell("main-imported", file=str(name), seconds=max(time.monotonic() - began - imports.seconds, 0.0),
                  bytes=max(_rss_bytes() - rss - imports.bytes, 0))
@@ -441,7 +373,7 @@ def _hook_spawn(module):
         except (AttributeError, ImportError) as error:
             # Its unpickling: _bootstrap keeps what its work raises, and the main module's errors were told.
             if not _passes(error, "multiprocessing/spawn.py", "prepare"):
-                tell("refused", cause="not-found-there", message=_describe(error))
+                tell("refused", cause="not-found-there", message=describe(error))
             raise
 
     module._main = _main
@@ -451,9 +383,13 @@ def _hook_spawn(module):
 
 
 def _hook_torch_multiprocessing(module):
-    strategy = _options.get("sharing_strategy")
-    if strategy:
-        module.set_sharing_strategy(strategy)
+    strategy = options.get("sharing_strategy")
+    if not strategy:
+        return
+    original = module.set_sharing_strategy
+    original(strategy)
+    if options.get("force") == "1":
+        module.set_sharing_strategy = lambda new_strategy: original(strategy)
 
 
 def _sharing_strategy():
@@ -477,15 +413,15 @@ def _hook_torch_cuda(module):
 def _changed(arguments):
     """The arguments of a DataLoader (bound, with defaults) as they were asked to be."""
     for key in ("num_workers", "prefetch_factor"):
-        if _options.get(key):
-            arguments[key] = int(_options[key])
+        if options.get(key):
+            arguments[key] = int(options[key])
     if arguments.get("num_workers") == 0:
         # What only loaders with workers may be given.
         arguments.update(persistent_workers=False, multiprocessing_context=None, timeout=0)
         arguments.pop("prefetch_factor", None)
-    method = _options.get("start_method")
+    method = options.get("start_method")
     context = arguments.get("multiprocessing_context")
-    if method and context is not None and _options.get("force") == "1":
+    if method and context is not None and options.get("force") == "1":
         arguments["multiprocessing_context"] = None
     return arguments
 
@@ -495,7 +431,7 @@ def _hook_data_loader(module):
     import inspect
     original = module.DataLoader.__init__
     signature = inspect.signature(original)
-    asked = bool(_options.get("num_workers") or _options.get("prefetch_factor") or _options.get("force") == "1")
+    asked = bool(options.get("num_workers") or options.get("prefetch_factor") or options.get("force") == "1")
 
     @functools.wraps(original)
     def __init__(self, *positional, **keywords):
@@ -519,7 +455,7 @@ def _hook_data_loader(module):
 def _hook_batches(iterator_class, method):
     """Tells of the first batch of each iterator, and of all of them where that is asked for."""
     first_init, original = iterator_class.__init__, getattr(iterator_class, method)
-    every = 0.2 if _options.get("batches") == "1" else None
+    every = 0.2 if options.get("batches") == "1" else None
 
     def __init__(self, *positional, **keywords):
         self._dlprobe = [time.monotonic(), 0, 0.0, 0.0]  # made at, batches, seconds waited for them, told at
@@ -555,8 +491,8 @@ def _after_mpi(_module):
 # ---- what is hooked when
 
 
-_FIRST = {"mpi4py.MPI": _before_mpi}
-_HOOKS = {
+BEFORE = {"mpi4py.MPI": _before_mpi}
+AFTER = {
     "mpi4py.MPI": _after_mpi,
     "multiprocessing.process": _hook_process,
     "multiprocessing.context": _hook_context,
@@ -565,58 +501,3 @@ _HOOKS = {
     "torch.cuda": _hook_torch_cuda,
     "torch.utils.data.dataloader": _hook_data_loader,
 }
-
-
-class _Finder:
-    """Calls the hook of a module when the program has imported it. The module, its loader and its spec stay what they are."""
-
-    def __init__(self):
-        self._busy = set()
-
-    def find_spec(self, name, path=None, target=None):
-        hook = _HOOKS.get(name)
-        key = (name, get_ident())
-        if hook is None or key in self._busy:
-            return None
-        self._busy.add(key)
-        try:
-            for finder in sys.meta_path:
-                find = getattr(finder, "find_spec", None)
-                spec = find(name, path, target) if finder is not self and find else None
-                if spec is not None:
-                    _call_after(spec.loader, hook)
-                    return spec
-            return None
-        finally:
-            self._busy.discard(key)
-
-
-def _run_hook(hook, module):
-    try:
-        if hook is not None:
-            hook(module)
-    except Exception as error:
-        tell("hook-failed", message="%s: %s" % (module.__name__, _describe(error)))
-
-
-def _call_after(loader, hook):
-    original = getattr(loader, "exec_module", None)
-    if original is None or isinstance(loader, type):
-        return
-
-    def exec_module(module):
-        del loader.exec_module
-        _run_hook(_FIRST.get(module.__name__), module)
-        original(module)
-        _run_hook(hook, module)
-
-    try:
-        loader.exec_module = exec_module
-    except AttributeError:
-        pass
-
-
-def install():
-    _options.update(_read_options())
-    sys.meta_path.insert(0, _Finder())
-    tell("interpreter", type="%d.%d.%d" % sys.version_info[:3], file=sys.executable or "")

@@ -18,28 +18,22 @@ def _next_sitecustomize():
         import imp
         del sys.modules["sitecustomize"]
         imp.load_module("sitecustomize", *imp.find_module("sitecustomize"))
-        return
-    from importlib.machinery import PathFinder
-    from importlib.util import module_from_spec
-    spec = PathFinder.find_spec("sitecustomize")
-    if spec is None or spec.loader is None:
-        raise ImportError("No module named 'sitecustomize'", name="sitecustomize")
-    module = module_from_spec(spec)
-    sys.modules["sitecustomize"] = module
-    spec.loader.exec_module(module)
+    else:
+        del sys.modules["sitecustomize"]
+        import sitecustomize  # noqa: F401 (the import system takes what is in sys.modules in the end)
 
 
-def _load_hooks():
+def _load_start():
     # Nothing of it may make the program fail.
     try:
         if sys.version_info[:2] >= (3, 6):
-            import dlprobe_hooks
-            dlprobe_hooks.install()
+            import dlprobe_start
+            dlprobe_start.install()
     except Exception:
         pass
 
 
 _folder = _own_folder()
-_load_hooks()
+_load_start()
 _step_aside(_folder)
 _next_sitecustomize()

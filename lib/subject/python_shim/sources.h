@@ -5,6 +5,7 @@
 namespace dlprobe {
 
 std::string_view sitecustomize_source();  ///< sitecustomize.py of this folder
+std::string_view start_source();          ///< dlprobe_start.py of this folder
 std::string_view hooks_source();          ///< dlprobe_hooks.py of this folder
 
 }  // namespace dlprobe

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,8 @@ namespace {
 
 const std::vector<Setting> kSpawn = {{SettingKind::kStartMethod, "", "spawn"}};
 const std::vector<Setting> kOneThread = {{SettingKind::kEnvironment, "OMP_NUM_THREADS", "1"}};
+const std::vector<Setting> kTwoWorkers = {{SettingKind::kNumWorkers, "", "2"}};
+const std::vector<Setting> kLargerShm = {{SettingKind::kShmSize, "", "1"}};
 constexpr int kExit1 = 0x100;
 
 // A probe that finds what the events of a run are named after.
@@ -20,8 +23,11 @@ Verdict examine_by_events(const Recording& recording) {
   Verdict verdict;
   for (const Event& event : recording.runs.at(0).events) {
     const FindingInfo* known = find_finding(event.text);
-    verdict.findings.push_back(
-        {.code = known->id, .message = "", .discriminator = "", .last_seen = event.at});
+    verdict.findings.push_back({.code = known->id,
+                                .severity = known->severity,
+                                .message = "",
+                                .discriminator = "",
+                                .last_seen = event.at});
   }
   return verdict;
 }
@@ -42,7 +48,7 @@ Run failing(int seconds, const std::string& code) {
 }
 
 Run with(Run run, std::vector<Setting> settings) {
-  run.begin.attempt = Attempt{std::move(settings)};
+  run.begin.attempt = Attempt{.settings = std::move(settings)};
   return run;
 }
 
@@ -55,6 +61,11 @@ Run still_running(Run run) {
 Run started_under(Run run, const std::string& method) {
   run.start_events.push_back({.kind = StartEventKind::kInterpreter});
   run.start_events.push_back({.kind = StartEventKind::kStarted, .method = method});
+  return run;
+}
+
+Run started_with(Run run, int workers) {
+  run.start_events.push_back({.kind = StartEventKind::kLoaderMade, .workers = workers});
   return run;
 }
 
@@ -81,7 +92,7 @@ TEST(Confirm, GoneWithItAndThereWithoutIt) {
   EXPECT_EQ(confirmation.outcome, RemedyOutcome::kConfirmed) << confirmation.text;
   EXPECT_EQ(confirmation.text,
             "confirmed: with OMP_NUM_THREADS=1 the failure is gone (exit code 0 after 3.0 s); as "
-            "it was it failed 2 times of 2");
+            "the command was, it came in 2 runs of 2");
 }
 
 TEST(Confirm, NothingIsClaimedWithoutASecondFailure) {
@@ -152,6 +163,18 @@ TEST(Confirm, ARunThatGoesOnForLongerIsAsGoodAsOneThatEnds) {
   EXPECT_EQ(scenery.outcome(), RemedyOutcome::kConfirmed) << scenery.confirmation().text;
 }
 
+// Its tree was killed.
+TEST(Confirm, ATrialThatRanForAllOfItsTimeIsAsGoodAsOneThatEnds) {
+  Scenery scenery;
+  auto run = run_of(60, SIGKILL);
+  run.end->text = "the command ran for as long as it was given, and dlprobe ended it";
+  scenery.tried(run);
+  scenery.tried_as_it_was(failing(4, "DLP0302"));
+  EXPECT_EQ(scenery.outcome(), RemedyOutcome::kInconclusive) << "it may have been ended for more";
+  scenery.recording.attempts.front().end->still_for = 0;
+  EXPECT_EQ(scenery.outcome(), RemedyOutcome::kConfirmed) << scenery.confirmation().text;
+}
+
 TEST(Confirm, WhatDidNotTakeEffectProvesNothing) {
   const auto outcome_of = [](auto run) {
     Scenery scenery{.settings = kSpawn};
@@ -173,7 +196,8 @@ TEST(Confirm, WhatCouldNotBeSetIsSaid) {
   scenery.tried(std::move(run));
   const Confirmation confirmation = scenery.confirmation();
   EXPECT_EQ(confirmation.outcome, RemedyOutcome::kInconclusive);
-  EXPECT_NE(confirmation.text.find("could not be tried: no right to"), std::string::npos);
+  EXPECT_NE(confirmation.text.find("not tried with OMP_NUM_THREADS=1: no right to"),
+            std::string::npos);
 }
 
 TEST(Confirm, AnAttemptThatWasCutOffProvesNothing) {
@@ -184,17 +208,125 @@ TEST(Confirm, AnAttemptThatWasCutOffProvesNothing) {
   EXPECT_EQ(scenery.outcome(), RemedyOutcome::kInconclusive);
 }
 
+Finding finding_with(std::vector<std::vector<Setting>> remedies,
+                     Severity severity = Severity::kError) {
+  Finding finding{
+      .code = FindingCode::kFdExhausted, .severity = severity, .message = "", .discriminator = ""};
+  for (std::vector<Setting>& settings : remedies)
+    finding.remedies.push_back({.title = "", .settings = std::move(settings)});
+  return finding;
+}
+
+std::vector<std::vector<Setting>> settings_of(const std::vector<PlannedAttempt>& plan) {
+  std::vector<std::vector<Setting>> all;
+  for (const PlannedAttempt& each : plan)
+    all.push_back(each.attempt.settings);
+  return all;
+}
+
 TEST(Confirm, TheCheapestIsTriedFirstAndEachOnce) {
-  Finding finding{.code = FindingCode::kFdExhausted, .message = "", .discriminator = ""};
-  finding.remedies = {{.title = "", .settings = {{SettingKind::kShmSize, "", "1"}}},
-                      {.title = "", .settings = kSpawn},
-                      {.title = "", .settings = {{SettingKind::kNumWorkers, "", "2"}}},
-                      {.title = "", .settings = {}},
-                      {.title = "", .settings = kSpawn},
-                      {.title = "", .settings = kOneThread}};
-  const std::vector<std::vector<Setting>> expected = {
-      kOneThread, {{SettingKind::kNumWorkers, "", "2"}}, kSpawn};
-  EXPECT_EQ(settings_to_try(finding), expected);
+  const Verdict verdict{
+      .findings = {finding_with({kLargerShm, kSpawn, kTwoWorkers, {}, kSpawn, kOneThread})}};
+  EXPECT_EQ(settings_of(plan_attempts(verdict)),
+            (std::vector{kOneThread, kTwoWorkers, kSpawn, kLargerShm}));
+}
+
+TEST(Confirm, EveryFindingThatIsMoreThanAHintIsTriedTheFirstOneFirst) {
+  const Verdict verdict{.findings = {finding_with({kSpawn}), finding_with({kTwoWorkers, kSpawn}),
+                                     finding_with({kOneThread}, Severity::kWarning),
+                                     finding_with({kLargerShm}, Severity::kInfo)}};
+  const std::vector<PlannedAttempt> plan = plan_attempts(verdict);
+  EXPECT_EQ(settings_of(plan), (std::vector{kSpawn, kTwoWorkers, kOneThread}));
+  EXPECT_EQ(plan.at(0).findings, (std::vector<size_t>{0, 1})) << "the same is tried once for both";
+  EXPECT_EQ(plan.at(2).findings, std::vector<size_t>{2});
+}
+
+TEST(Confirm, TheSameOfTwoRunsIsTriedForEach) {
+  Finding first = finding_with({kSpawn});
+  first.runs = {0};
+  Finding second = finding_with({kSpawn});
+  second.runs = {1};
+  const std::vector<PlannedAttempt> plan = plan_attempts({.findings = {first, second}});
+  ASSERT_EQ(plan.size(), 2);
+  EXPECT_EQ(plan.at(1).attempt.of_run, 1);
+}
+
+TEST(Confirm, NoMoreThanSixAreTried) {
+  std::vector<std::vector<Setting>> remedies;
+  for (int i = 0; i < 9; ++i)
+    remedies.push_back({{SettingKind::kNumWorkers, "", std::to_string(i)}});
+  EXPECT_EQ(plan_attempts({.findings = {finding_with(remedies)}}).size(), 6);
+}
+
+// Two findings of one run: each remedy is of its own.
+struct TwoFindings {
+  Recording recording = {.runs = {failing(4, "DLP0302")}};
+
+  TwoFindings() { add_event(recording.runs.front(), "DLP0506"); }
+
+  static void add_event(Run& run, const std::string& code) {
+    run.events.push_back(
+        {.at = run.end->at, .kind = "finding", .text = code, .process = std::nullopt});
+  }
+
+  Verdict verdict() const {
+    Verdict verdict = kProbe.examine(recording);
+    verdict.findings.at(0).remedies = {{.title = "", .settings = kOneThread}};
+    verdict.findings.at(1).remedies = {{.title = "", .settings = kTwoWorkers}};
+    return with_confirmations(verdict, recording, kProbe);
+  }
+  static Confirmation of(const Verdict& verdict, size_t finding) {
+    return verdict.findings.at(finding).remedies.at(0).confirmation.value_or(Confirmation());
+  }
+};
+
+TEST(Confirm, EachFindingIsJudgedOnItsOwn) {
+  TwoFindings scenery;
+  auto first_is_gone = run_of(4, 0);
+  TwoFindings::add_event(first_is_gone, "DLP0506");
+  scenery.recording.attempts.push_back(with(first_is_gone, kOneThread));
+  auto nothing_is_gone = failing(4, "DLP0302");
+  TwoFindings::add_event(nothing_is_gone, "DLP0506");
+  auto workers = started_with(nothing_is_gone, 2);
+  scenery.recording.attempts.push_back(with(workers, kTwoWorkers));
+  scenery.recording.attempts.push_back(with(nothing_is_gone, {}));
+  const Verdict verdict = scenery.verdict();
+  EXPECT_EQ(TwoFindings::of(verdict, 0).outcome, RemedyOutcome::kConfirmed)
+      << TwoFindings::of(verdict, 0).text;
+  EXPECT_EQ(TwoFindings::of(verdict, 1).outcome, RemedyOutcome::kNotHelped)
+      << TwoFindings::of(verdict, 1).text;
+}
+
+TEST(Confirm, WhatWasThereBesideItAndStaysProvesNothing) {
+  TwoFindings scenery;
+  auto other_stays = started_with(failing(4, "DLP0302"), 2);
+  scenery.recording.attempts.push_back(with(other_stays, kTwoWorkers));
+  scenery.recording.attempts.push_back(with(failing(4, "DLP0506"), {}));
+  const Confirmation confirmation = TwoFindings::of(scenery.verdict(), 1);
+  EXPECT_EQ(confirmation.outcome, RemedyOutcome::kInconclusive);
+  EXPECT_NE(confirmation.text.find("DLP0302 fork-lost-thread-pool, which was found, too, did not"),
+            std::string::npos)
+      << confirmation.text;
+}
+
+TEST(Confirm, WhatWasNotTriedIsSaid) {
+  TwoFindings scenery;
+  scenery.recording.attempts.push_back(with(run_of(4, 0), kOneThread));
+  const Confirmation stopped = TwoFindings::of(scenery.verdict(), 1);
+  EXPECT_EQ(stopped.outcome, RemedyOutcome::kInconclusive);
+  EXPECT_EQ(stopped.text, "not tried with num_workers=2: dlprobe was stopped before");
+}
+
+TEST(Confirm, WhatStillRunsButNoLongerMovesProvesNothing) {
+  Scenery scenery;
+  auto hangs = still_running(run_of(18, 0));
+  hangs.end->still_for = 12 * kSecond;
+  scenery.tried(hangs);
+  scenery.tried_as_it_was(failing(4, "DLP0302"));
+  const Confirmation confirmation = scenery.confirmation();
+  EXPECT_EQ(confirmation.outcome, RemedyOutcome::kInconclusive);
+  EXPECT_NE(confirmation.text.find("nothing of it had moved for 12.0 s"), std::string::npos)
+      << confirmation.text;
 }
 
 TEST(Confirm, SettingsAreToldInWords) {

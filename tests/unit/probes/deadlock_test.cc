@@ -485,6 +485,21 @@ TEST(Deadlock, PipeThatNobodyElseWrites) {
   EXPECT_TRUE(find(scene.examine(), FindingCode::kPipeWithoutPeer));
 }
 
+// Seen of a tree that came to its end while it was looked at: no such wait lasts.
+TEST(Deadlock, PipeWhoseLastPeerEndedDuringTheLook) {
+  HangScene scene = busy_scene();
+  scene.wait_in_read(scene.main(kWorker), 4242);
+  EXPECT_FALSE(has_error(scene.examine()));
+}
+
+TEST(Deadlock, PipeWhoseReaderWentOnDuringTheLook) {
+  HangScene scene = busy_scene();
+  scene.wait_in_read(scene.main(kWorker), 4242);
+  scene.main(kWorker).consistent = false;
+  scene.has_end(kWorker, 4242, true, true);
+  EXPECT_FALSE(has_error(scene.examine()));
+}
+
 TEST(Deadlock, PipeOfAProcessOutsideOfTheTree) {
   HangScene scene = busy_scene();
   scene.wait_in_read(scene.main(kWorker), 4242);

@@ -108,6 +108,8 @@ TEST_F(ExitsTest, KernelLogNamesTheVictimAndTheGroup) {
   EXPECT_EQ(finding.severity, Severity::kError);
   EXPECT_THAT(finding.message, HasSubstr("worker 101"));
   EXPECT_THAT(finding.message, HasSubstr("cgroup /job reached its memory limit of 64.0 MiB"));
+  EXPECT_THAT(what_remedies_set(finding),
+              testing::ElementsAre("prefetch_factor=1 and num_workers=1"));
 }
 
 TEST_F(ExitsTest, CountersTellWhichLimit) {

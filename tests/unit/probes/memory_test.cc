@@ -127,6 +127,7 @@ TEST(CopyOnWriteGrowth, IsFoundInSecondsAndSaysHowFarItCanGo) {
   EXPECT_EQ(finding->severity, Severity::kWarning);
   EXPECT_EQ(finding->confidence, Confidence::kCertain);
   EXPECT_EQ(finding->processes.size(), 3U);
+  EXPECT_THAT(what_remedies_set(*finding), testing::ElementsAre("num_workers=1"));
   EXPECT_NEAR(static_cast<double>(number(*finding, "copied")), 200 * kMi, kMi);
   EXPECT_NEAR(static_cast<double>(number(*finding, "still_shared")), 200 * kMi, kMi);
   EXPECT_EQ(number(*finding, "growth_of_resident_anonymous_memory"), 0);

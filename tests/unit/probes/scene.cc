@@ -197,6 +197,13 @@ bool has_error(const Verdict& verdict) {
                              [](const Finding& each) { return each.severity == Severity::kError; });
 }
 
+std::vector<std::string> what_remedies_set(const Finding& finding) {
+  std::vector<std::string> all;
+  for (const Remedy& remedy : finding.remedies)
+    if (!remedy.settings.empty()) all.push_back(describe(remedy.settings));
+  return all;
+}
+
 int64_t number(const Finding& finding, std::string_view name) {
   for (const Evidence& each : finding.evidence) {
     const auto* value = std::get_if<int64_t>(&each.value);

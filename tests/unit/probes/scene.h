@@ -74,6 +74,8 @@ ShmSegment semaphore(uint64_t inode, double age_s);
 /// The finding of that code, if there is one.
 std::optional<Finding> find(const Verdict& verdict, FindingCode code);
 bool has_error(const Verdict& verdict);
+/// What its remedies set, in words: "start method spawn".
+std::vector<std::string> what_remedies_set(const Finding& finding);
 /// The integer of an evidence; -1 if it is not there.
 int64_t number(const Finding& finding, std::string_view name);
 std::string text(const Finding& finding, std::string_view name);

@@ -162,6 +162,7 @@ TEST(ShmLeak, FilesOfAKilledWorkerWhileTheTrainerLives) {
   EXPECT_EQ(finding.confidence, Confidence::kCertain);
   EXPECT_EQ(number(finding, "leaked_bytes"), int64_t{20 * kMiB});
   EXPECT_EQ(text(finding, "dead_creators"), "101");
+  EXPECT_THAT(what_remedies_set(finding), testing::ElementsAre("sharing strategy file_descriptor"));
 }
 
 TEST(ShmLeak, FilesOfWorkersThatNobodySawAreLikelyOfTheJobInWhoseTimeTheyWereFilled) {

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "probes/spawn_trial.h"
 #include "tests/unit/probes/scene.h"
 
 namespace dlprobe {
@@ -184,6 +185,102 @@ TEST_F(SpawnTest, MpiThatIsInitialisedInEachProcessWell) {
     ends(pid, 0);
   }
   EXPECT_THAT(examine().findings, IsEmpty());
+}
+
+// A command whose child fails, and fails it, under spawn; then, where asked, under fork.
+class ControlTest : public SpawnTest {
+ protected:
+  ControlTest() { ends_with(1); }
+
+  void ends_with(int code) {
+    started(101);
+    ends(101, code);
+    ends(kRoot, code);
+    run().end = RunEnd{.at = Scene::at(3),
+                       .reason = RunEndReason::kSubjectEnded,
+                       .text = "",
+                       .wait_status = code << 8};
+  }
+
+  void under_fork(int code) {
+    recording.runs.emplace_back();
+    run().begin = {.at = Scene::at(0), .subject = SubjectKind::kCommand};
+    run().begin.trial = Trial{.start_method = StartMethod::kFork};
+    process(kRoot, 1, {"python3", "train.py"});
+    ends_with(code);
+  }
+};
+
+TEST_F(ControlTest, AFailureThatNobodyCanExplainIsTriedUnderFork) {
+  EXPECT_TRUE(wants_control(recording));
+  EXPECT_THAT(examine().findings, IsEmpty());
+  EXPECT_THAT(examine().gaps, Not(IsEmpty()));
+}
+
+TEST_F(ControlTest, WhatWorksUnderForkAloneLacksItsParentsState) {
+  under_fork(0);
+  EXPECT_FALSE(wants_control(recording));
+  const Verdict verdict = examine();
+  ASSERT_THAT(verdict.findings, SizeIs(1));
+  EXPECT_EQ(verdict.findings.front().code, FindingCode::kStateNotInherited);
+  EXPECT_EQ(verdict.findings.front().runs, std::vector<int>({0}));
+  EXPECT_THAT(verdict.gaps, IsEmpty());
+}
+
+TEST_F(ControlTest, ANameThatTheMainModuleHasIsNamed) {
+  tell(kRoot, {.kind = StartEventKind::kFailed,
+               .message = "NameError: name 'scale' is not defined",
+               .path = "scale"});
+  under_fork(0);
+  const Finding finding = examine().findings.front();
+  EXPECT_EQ(finding.confidence, Confidence::kCertain);
+  EXPECT_THAT(finding.message, HasSubstr("lack scale, which their parent has"));
+  EXPECT_THAT(finding.remedies.front().title, HasSubstr("Hand scale to the processes"));
+}
+
+TEST_F(ControlTest, WhatStandsStillLongAfterItsLastStartFailsAsWell) {
+  run().exits.clear();
+  for (const double ends_at : {60.0, 12.0, 0.9}) {
+    // The control takes 2 s, and the last process was started after 0.5 s.
+    recording.runs.resize(1);
+    run().end = RunEnd{.at = Scene::at(ends_at),
+                       .reason = RunEndReason::kTimeUp,
+                       .text = "it still ran, and dlprobe ended it"};
+    under_fork(0);
+    EXPECT_THAT(examine().findings, SizeIs(ends_at > 10 ? 1 : 0)) << ends_at;
+  }
+}
+
+TEST_F(ControlTest, WhatGoesOnStartingProcessesOnlyTakesLong) {
+  run().exits.clear();
+  run().end = RunEnd{.at = Scene::at(60),
+                     .reason = RunEndReason::kTimeUp,
+                     .text = "it still ran, and dlprobe ended it"};
+  started(102);
+  run().start_events.back().at = Scene::at(55);
+  under_fork(0);
+  EXPECT_THAT(examine().findings, IsEmpty());
+}
+
+TEST_F(ControlTest, WhatFailsUnderForkAsWellIsNotTheStartMethodsDoing) {
+  under_fork(1);
+  const Verdict verdict = examine();
+  EXPECT_THAT(verdict.findings, IsEmpty());
+  ASSERT_THAT(verdict.gaps, Not(IsEmpty()));
+  EXPECT_THAT(verdict.gaps.front().remedy, HasSubstr("fails under fork as well"));
+}
+
+TEST_F(ControlTest, WhatIsExplainedNeedsNoControl) {
+  refused(kRoot, {.cause = StartRefusal::kUnpicklable, .path = "target", .type = "lambda"});
+  EXPECT_FALSE(wants_control(recording));
+}
+
+TEST_F(ControlTest, WhatFailsBeforeItStartsAnythingFailsByItself) {
+  EXPECT_FALSE(failed_by_itself(run()));
+  std::erase_if(run().start_events,
+                [](const StartEvent& event) { return event.kind == StartEventKind::kStarted; });
+  EXPECT_TRUE(failed_by_itself(run()));
+  EXPECT_FALSE(wants_control(recording));
 }
 
 TEST_F(SpawnTest, GenerationsOfTheSameProgramAreARecursion) {

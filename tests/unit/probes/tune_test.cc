@@ -341,6 +341,7 @@ TEST(TooManyWorkers, AreThoseThatDeliverNoMore) {
   const auto finding = find(verdict, FindingCode::kTooManyWorkers);
   ASSERT_TRUE(finding);
   EXPECT_THAT(finding->message, HasSubstr("16 workers deliver"));
+  EXPECT_EQ(what_remedies_set(*finding).size(), 1U);
   EXPECT_EQ(finding->severity, Severity::kWarning);
   EXPECT_EQ(finding->confidence, Confidence::kLikely);
   EXPECT_FALSE(finding->runs.empty());
@@ -384,12 +385,29 @@ TEST(ThreadOversubscription, IsProvenByTheSpeedWithOneThread) {
   const auto finding = find(verdict, FindingCode::kThreadOversubscription);
   ASSERT_TRUE(finding);
   EXPECT_THAT(finding->message, HasSubstr("16 busy threads of 4 workers share 4 CPUs"));
+  EXPECT_FALSE(finding->remedies.front().settings.empty());
+  EXPECT_FALSE(finding->remedies.front().confirmation) << "the reference loader is not the job";
   EXPECT_EQ(verdict.findings.front().code, FindingCode::kThreadOversubscription);
   for (const Finding& other : verdict.findings) {
     if (other.code != FindingCode::kThreadOversubscription) {
       EXPECT_EQ(other.consequence_of, FindingCode::kThreadOversubscription);
     }
   }
+}
+
+TEST(ThreadOversubscription, OfACommandItsRemedyIsConfirmedByTheSameSpeeds) {
+  Sweep sweep(4);
+  sweep.subject = SubjectKind::kCommand;
+  sweep.busy_threads = 4;
+  sweep.request.configured_workers = 4;
+  const Verdict verdict = sweep.examine(threads_that_hinder(0.5));
+  const auto finding = find(verdict, FindingCode::kThreadOversubscription);
+  ASSERT_TRUE(finding);
+  const Confirmation confirmation = finding->remedies.front().confirmation.value_or(Confirmation());
+  EXPECT_EQ(confirmation.outcome, RemedyOutcome::kConfirmed);
+  EXPECT_THAT(confirmation.text, HasSubstr("confirmed: with one thread the job made "));
+  EXPECT_GE(confirmation.with_it.size(), 1U);
+  EXPECT_GE(confirmation.without.size(), 1U);
 }
 
 TEST(ThreadOversubscription, IsNoneWhereOneThreadIsNoFaster) {

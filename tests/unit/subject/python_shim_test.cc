@@ -48,7 +48,7 @@ TEST(PythonShim, ItsFolderIsPrivateAndGoesWithIt) {
     ASSERT_EQ(::stat(folder.c_str(), &status), 0);
     EXPECT_EQ(status.st_mode & 07777U, 0700U);
     EXPECT_EQ(text_of(folder + "/options"), "start_method=spawn\n");
-    EXPECT_THAT(text_of(folder + "/sitecustomize.py"), HasSubstr("dlprobe_hooks"));
+    EXPECT_THAT(text_of(folder + "/sitecustomize.py"), HasSubstr("dlprobe_start"));
     std::ofstream(folder + "/left-by-python.pyc") << "x";
   }
   EXPECT_FALSE(std::filesystem::exists(folder));

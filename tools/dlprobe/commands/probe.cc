@@ -31,7 +31,7 @@ struct ProbeOptions {
   bool reads_only = false;
   WatchOptions watch;
   LaunchOptions launch;
-  int confirm = 0;  ///< 0: not given
+  std::string confirm;  ///< as typed; empty: not given
   bool force = false;
   int process_budget = 0;  ///< 0: not given
   int depth = 3;
@@ -91,6 +91,9 @@ Status check_combination(const ProbeOptions& options, const Session& session) {
   if (options.reads_only && !session.child_command_given) {
     return failure(ErrorCode::kInvalid,
                    "--static reads the program of a command: give the command behind --");
+  }
+  if (options.reads_only && !options.confirm.empty()) {
+    return failure(ErrorCode::kInvalid, "--confirm runs the command, and --static does not");
   }
   const auto fault = parse_fault(options.fault);
   if (!fault) return failure(ErrorCode::kInvalid, "--fault: " + fault.error().context);

@@ -34,7 +34,7 @@ struct RunOptions {
   std::string on_failure;
   LaunchOptions launch;
   PythonOptions python;
-  int confirm = 0;  ///< 0: not given
+  std::string confirm;  ///< as typed; empty: not given
   WatchOptions watch;
   OutputOptions output;
   bool fail_on_given = false;
@@ -185,7 +185,7 @@ Expected<ExamineRequest> make_request(const RunOptions& options, const Session& 
   DLP_CHECK(put_confirm_option(options.confirm, request));
   DLP_CHECK(put_python_options(options.python, request));
   CommandWatch watch = {
-      .end_when_hung = options.on_hang == "kill" || options.confirm > 0,
+      .end_when_hung = options.on_hang == "kill" || !options.confirm.empty(),
       .when_hung = [&reporter](const Recording& recording) { reporter.tell_hang(recording); }};
   DLP_TRY(watch.hang_after, parse_duration(options.hang_after));
   if (watch.hang_after < kShortestHang) {

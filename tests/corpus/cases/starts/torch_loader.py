@@ -33,6 +33,13 @@ class Nested(Images):
         return next(iter(DataLoader(Images(Compose([])), num_workers=1)))[0]
 
 
+class Scaled(Images):
+    """Needs what only main() sets."""
+
+    def __getitem__(self, index):
+        return super().__getitem__(index) * scale
+
+
 def local_dataset():
     class Hidden(Images):
         pass
@@ -55,10 +62,14 @@ def arguments(kind):
         more["worker_init_fn"] = seeded
     elif kind == "nested":
         dataset = Nested(Compose([]))
+    elif kind == "global":
+        dataset = Scaled(Compose([torch.abs]))
     return dataset, more
 
 
 def main():
+    global scale
+    scale = 2
     dataset, more = arguments("healthy" if "--healthy" in sys.argv else sys.argv[1])
     print(sum(1 for _ in DataLoader(dataset, batch_size=8, num_workers=2, **more)))
 

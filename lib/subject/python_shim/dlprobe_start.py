@@ -1,0 +1,190 @@
+"""Loaded by an interpreter of a command that dlprobe starts, where start methods are asked for.
+
+As little as an interpreter's start needs: what hooks what (dlprobe_hooks.py) is loaded when the program imports one of the
+modules that are hooked. It prints nothing, keeps no descriptor, imports nothing that the interpreter has not, and no error
+of its own reaches the program.
+"""
+import os
+import sys
+import time
+from _thread import get_ident
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+START_FOLDER = os.getcwd()  # what the names of files in frames are relative to
+_CLOCK_BOOTTIME = 7  # linux/time.h; the clock of dlprobe's recordings
+_MOST_EVENT_BYTES = 4000  # below PIPE_BUF, up to which a write to a FIFO is whole
+_MOST_TEXT = 600
+_HOOKS = "dlprobe_hooks"
+_HOOKED = ("mpi4py.MPI", "multiprocessing.process", "multiprocessing.context", "multiprocessing.spawn",
+           "torch.multiprocessing", "torch.cuda", "torch.utils.data.dataloader")
+
+options = {}
+
+
+def _read_options():
+    with open(os.path.join(FOLDER, "options")) as lines:
+        for line in lines:
+            key, _, value = line.rstrip("\n").partition("=")
+            options[key] = value
+
+
+# ---- events
+
+
+def _json_text(text):
+    parts = []
+    for char in text[:_MOST_TEXT]:
+        code = ord(char)
+        if 0x20 <= code < 0x7F and char not in '"\\':
+            parts.append(char)
+        elif code < 0x10000:
+            parts.append("\\u%04x" % code)
+        else:
+            parts.append("\\u%04x\\u%04x" % (0xD800 + (code - 0x10000 >> 10), 0xDC00 + (code & 0x3FF)))
+    return '"' + "".join(parts) + '"'
+
+
+def _json(value):
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(int(value))
+    if isinstance(value, float):
+        return repr(value)
+    return _json_text(str(value))
+
+
+def _json_line(fields):
+    return "{%s}\n" % ",".join('"%s":%s' % (key, _json(value)) for key, value in fields.items() if value is not None)
+
+
+def _start_ticks():
+    with open("/proc/self/stat", "rb") as stat:
+        return int(stat.read().rpartition(b")")[2].split()[19])  # field 22 of proc(5)
+
+
+_own_ticks = (0, 0)  # pid, its start time
+
+
+def tell(kind, **fields):
+    """Sends an event to dlprobe, if it still listens."""
+    global _own_ticks
+    try:
+        pid = os.getpid()
+        if _own_ticks[0] != pid:
+            _own_ticks = (pid, _start_ticks())
+        fields.update(kind=kind, at=int(time.clock_gettime(_CLOCK_BOOTTIME) * 1e9), pid=pid, start_ticks=_own_ticks[1])
+        line = _json_line(fields)
+        if len(line) > _MOST_EVENT_BYTES:
+            for key in ("message", "path", "function"):
+                fields[key] = str(fields.get(key, ""))[:100]
+            line = _json_line(fields)
+        fifo = os.open(os.path.join(FOLDER, "events"), os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            os.write(fifo, line.encode("ascii"))
+        finally:
+            os.close(fifo)
+    except Exception:
+        pass
+
+
+def describe(error):
+    return "%s: %s" % (type(error).__name__, error)
+
+
+# ---- that dlprobe sees a tree grow in time
+
+_SECONDS_BETWEEN_STARTS = 0.02
+_STARTS = ("os.fork", "os.forkpty", "os.posix_spawn", "subprocess.Popen")
+
+
+def pace():
+    """Before a process is started: past so many, all processes of the command start others one after another."""
+    if "paced_after" not in options:
+        return
+    try:
+        log = os.open(os.path.join(FOLDER, "starts"), os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(log, b".")
+            if os.fstat(log).st_size > int(options["paced_after"]):
+                from fcntl import LOCK_EX, lockf
+                lockf(log, LOCK_EX)  # until it is closed; a process that was forked meanwhile does not have it
+                time.sleep(_SECONDS_BETWEEN_STARTS)
+        finally:
+            os.close(log)
+    except Exception:
+        pass
+
+
+def _audit(event, _arguments):
+    if event in _STARTS:
+        pace()
+
+
+HAS_AUDIT = hasattr(sys, "addaudithook")  # CPython 3.8
+
+
+# ---- when the program imports what is hooked
+
+
+class _Finder:
+    """Calls the hook of a module when the program has imported it. The module, its loader and its spec stay what they are."""
+
+    def __init__(self):
+        self._busy = set()
+
+    def find_spec(self, name, path=None, target=None):
+        if name == _HOOKS:
+            path = [FOLDER]
+        elif name not in _HOOKED:
+            return None
+        key = (name, get_ident())
+        if key in self._busy:
+            return None
+        self._busy.add(key)
+        try:
+            for finder in sys.meta_path:
+                find = getattr(finder, "find_spec", None)
+                spec = find(name, path, target) if finder is not self and find else None
+                if spec is not None:
+                    if name != _HOOKS:
+                        _call_around(spec.loader)
+                    return spec
+            return None
+        finally:
+            self._busy.discard(key)
+
+
+def _run_hook(which, module):
+    try:
+        import dlprobe_hooks
+        hook = getattr(dlprobe_hooks, which).get(module.__name__)
+        if hook is not None:
+            hook(module)
+    except Exception as error:
+        tell("hook-failed", message="%s: %s" % (module.__name__, describe(error)))
+
+
+def _call_around(loader):
+    original = getattr(loader, "exec_module", None)
+    if original is None or isinstance(loader, type):
+        return
+
+    def exec_module(module):
+        del loader.exec_module
+        _run_hook("BEFORE", module)
+        original(module)
+        _run_hook("AFTER", module)
+
+    try:
+        loader.exec_module = exec_module
+    except AttributeError:
+        pass
+
+
+def install():
+    _read_options()
+    if HAS_AUDIT and "paced_after" in options:
+        sys.addaudithook(_audit)
+    sys.meta_path.insert(0, _Finder())
+    tell("interpreter", type="%d.%d.%d" % sys.version_info[:3], file=sys.executable or "")

@@ -1,0 +1,134 @@
+#include "lib/subject/trial_warden.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+
+namespace dlprobe {
+namespace {
+
+constexpr char kDismissal = 'd';
+
+bool has_in_environment(pid_t pid, std::string_view text) {
+  constexpr size_t kMost = size_t{4} << 20U;
+  const std::string path = "/proc/" + std::to_string(pid) + "/environ";
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return false;
+  std::string environment;
+  std::array<char, 16384> piece{};
+  ssize_t count = 0;
+  while (environment.size() < kMost &&
+         (count = ::read(file.get(), piece.data(), piece.size())) > 0) {
+    environment.append(piece.data(), static_cast<size_t>(count));
+  }
+  return environment.find(text) != std::string::npos;
+}
+
+// The pid means the same process from before its look until the signal.
+bool kill_if_of_trial(pid_t pid, std::string_view folder) {
+  const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!process || !has_in_environment(pid, folder)) return false;
+  return ::syscall(SYS_pidfd_send_signal, process.get(), SIGKILL, nullptr, 0) == 0;
+}
+
+bool kill_all_of_trial(std::string_view folder) {
+  DIR* const processes = ::opendir("/proc");
+  if (processes == nullptr) return false;
+  bool any = false;
+  while (const dirent* entry = ::readdir(processes)) {  // NOLINT(concurrency-mt-unsafe): its own
+    const std::string_view name = entry->d_name;
+    pid_t pid = 0;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
+    if (error != std::errc() || end != name.data() + name.size() || pid == ::getpid()) continue;
+    any = kill_if_of_trial(pid, folder) || any;
+  }
+  ::closedir(processes);
+  return any;
+}
+
+// What starts another while it is looked for shows in the next round.
+void end_trial(const std::string& folder) {
+  constexpr int kQuietRounds = 3;
+  constexpr int kMostRounds = 500;
+  constexpr useconds_t kBetween = 10'000;
+  int quiet = 0;
+  for (int round = 0; round < kMostRounds && quiet < kQuietRounds; ++round) {
+    quiet = kill_all_of_trial(folder) ? 0 : quiet + 1;
+    ::usleep(kBetween);
+  }
+  std::error_code ignored;  // nobody is left to be told
+  std::filesystem::remove_all(folder, ignored);
+}
+
+[[noreturn]] void keep_watch(int line, const std::string& folder) {
+  ::setsid();
+  if (::dup2(line, 0) != 0 || ::chdir("/") != 0 || ::close_range(1, ~0U, 0) != 0) ::_exit(1);
+  char word = 0;
+  ssize_t count = 0;
+  do {
+    count = ::read(0, &word, 1);
+  } while (count < 0 && errno == EINTR);
+  if (count == 0) end_trial(folder);
+  ::_exit(0);
+}
+
+// While it is started orphans are not dlprobe's.
+class NoOrphans {
+ public:
+  NoOrphans() {
+    ::prctl(PR_GET_CHILD_SUBREAPER, &before_);
+    ::prctl(PR_SET_CHILD_SUBREAPER, 0);
+  }
+  ~NoOrphans() { ::prctl(PR_SET_CHILD_SUBREAPER, before_); }
+  NoOrphans(const NoOrphans&) = delete;
+  NoOrphans& operator=(const NoOrphans&) = delete;
+
+ private:
+  int before_ = 0;
+};
+
+}  // namespace
+
+Expected<TrialWarden> TrialWarden::start(const std::string& folder) {
+  // Whose end ends the whole namespace; and it has all orphans.
+  if (::getpid() == 1) return TrialWarden(UniqueFd());
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return os_failure("make a pipe");
+  const UniqueFd read_end(ends[0]);
+  UniqueFd write_end(ends[1]);
+  const NoOrphans orphans_go_elsewhere;
+  const pid_t between = ::fork();
+  if (between < 0) return os_failure("start a process");
+  if (between == 0) {
+    write_end.reset();
+    if (::fork() == 0) keep_watch(read_end.get(), folder);
+    ::_exit(0);
+  }
+  int status = 0;
+  while (::waitpid(between, &status, 0) < 0 && errno == EINTR) {
+  }
+  return TrialWarden(std::move(write_end));
+}
+
+TrialWarden::~TrialWarden() {
+  if (!line_) return;
+  constexpr int kPatienceMs = 1000;
+  // It may be gone: SIGPIPE is ignored in dlprobe.
+  if (::write(line_.get(), &kDismissal, 1) != 1) return;
+  pollfd end{.fd = line_.get(), .events = 0, .revents = 0};
+  ::poll(&end, 1, kPatienceMs);  // POLLERR when it has closed its end
+}
+
+}  // namespace dlprobe
