@@ -106,17 +106,26 @@ Remedy guard_remedy(const ScriptFact& fact) {
 // ---- DLP0401
 
 void find_missing_guard(const ScriptReading& script, std::vector<Finding>& findings) {
-  const Facts facts = facts_of(script, ScriptFactKind::kStartsAtImport);
-  if (facts.empty()) return;
+  Facts facts = facts_of(script, ScriptFactKind::kStartsAtImport);
+  const Facts unsure = facts_of(script, ScriptFactKind::kMayStartAtImport);
+  if (facts.empty() && unsure.empty()) return;
+  const bool is_sure = !facts.empty();
+  facts.insert(facts.end(), unsure.begin(), unsure.end());
   const ScriptFact& first = *facts.front();
   const std::string through =
       has_other_place(first) ? ", at " + function_at(first.name, other_place(first)) : "";
   Finding finding =
       possible(FindingCode::kMissingMainGuard,
-               fmt::format("{} starts processes ({}{}) and is not under a main guard{}: {} every "
+               fmt::format("{} {} processes ({}{}{}) and is not under a main guard{}: {} every "
                            "worker comes to it while it imports the main module, and ends there",
-                           place(first), first.what, through, and_others(facts.size()),
-                           under(script, first)));
+                           place(first), is_sure ? "starts" : "may start", first.what, through,
+                           is_sure ? "" : ", with workers if * or ** in its call gives it some",
+                           and_others(facts.size()), under(script, first)));
+  if (!is_sure) {
+    finding.alternatives.push_back(
+        {.cause = "the loader has no workers",
+         .why_not = "what * or ** hands to it is not in the text: it cannot be excluded"});
+  }
   finding.discriminator = "text";
   add_places(finding, script, facts);
   finding.remedies.push_back(guard_remedy(first));
@@ -376,6 +385,16 @@ void add_gaps(const ScriptReading& script, Verdict& verdict) {
                                        : "it is too large to be followed to its end",
                             .effect = "what stands in that part was not looked at",
                             .remedy = "dlprobe spawn-recursion -- COMMAND runs it"});
+  }
+  const Facts unsure = facts_of(script, ScriptFactKind::kMayStart);
+  if (!unsure.empty()) {
+    verdict.limits.push_back(
+        {.what =
+             fmt::format("the loader at {}{}", place(*unsure.front()), and_others(unsure.size())),
+         .why =
+             "whether it has workers is in * or ** of its call, whose content is not in the text",
+         .effect = "what it would send to workers was not looked at",
+         .remedy = "num_workers=... in the call itself, or dlprobe spawn-recursion -- COMMAND"});
   }
   if (script.files_left_out > 0) {
     verdict.limits.push_back(

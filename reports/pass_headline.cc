@@ -165,8 +165,9 @@ std::optional<std::string> what_was_read(const Recording& recording) {
           ? fmt::format(" and {} of its own",
                         counted(static_cast<uint64_t>(script->own_files), "module"))
           : "";
-  const bool starts = std::ranges::find(script->facts, ScriptFactKind::kStarts,
-                                        &ScriptFact::kind) != script->facts.end();
+  const bool starts = std::ranges::any_of(script->facts, [](const ScriptFact& fact) {
+    return fact.kind == ScriptFactKind::kStarts || fact.kind == ScriptFactKind::kMayStart;
+  });
   return fmt::format("{}{}, read and not run: {}", script->file, own,
                      starts ? "nothing of it breaks where workers import it, as far as text tells"
                             : "nothing of it starts processes, as far as text tells");

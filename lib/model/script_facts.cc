@@ -5,10 +5,12 @@
 namespace dlprobe {
 namespace {
 
-constexpr NameTable<ScriptFactKind, 13> kKinds = {{
+constexpr NameTable<ScriptFactKind, 15> kKinds = {{
     {ScriptFactKind::kOther, "other"},
     {ScriptFactKind::kStarts, "starts"},
     {ScriptFactKind::kStartsAtImport, "starts-at-import"},
+    {ScriptFactKind::kMayStart, "may-start"},
+    {ScriptFactKind::kMayStartAtImport, "may-start-at-import"},
     {ScriptFactKind::kUnpicklable, "unpicklable"},
     {ScriptFactKind::kNotFoundThere, "not-found-there"},
     {ScriptFactKind::kDefinedUnderGuard, "defined-under-guard"},

@@ -15,6 +15,8 @@ enum class ScriptFactKind {
   kOther,              ///< of a newer version
   kStarts,             ///< processes are started here, or a loader is made that will
   kStartsAtImport,     ///< and so does a worker that imports the main module
+  kMayStart,           ///< a loader, of which the text does not tell whether it has workers
+  kMayStartAtImport,   ///< such a loader is used where a worker comes that imports the main module
   kUnpicklable,        ///< pickle refuses what is sent to a worker
   kNotFoundThere,      ///< sent by its name, but a worker has no main module to find it in
   kDefinedUnderGuard,  ///< sent by its name, which a worker's main module does not have

@@ -136,9 +136,12 @@ Expected<ScriptReading> ScriptReader::read(const std::vector<std::string>& argv)
       whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(command.interpreter) + 1);
   for (const char* word : {"-I", "-S", "-B", "-W", "ignore", "-c"})
     question.emplace_back(word);
-  question.emplace_back(script_reader_source());
+  const ScriptReaderSource source = script_reader_source();
+  question.emplace_back(source.read);
   question.emplace_back(to_string(command.program));
   question.push_back(command.name);
+  question.emplace_back(source.values);
+  question.emplace_back(source.follow);
   DLP_TRY(const std::string text, ask_interpreter(question));
   const std::string_view answer = answer_in(text);
   if (answer.empty()) return no_answer(whole[command.interpreter], text);

@@ -13,7 +13,8 @@
 namespace dlprobe {
 
 /// Reads a Python command's program with the interpreter of the command, without running anything
-/// of it: the interpreter runs read_script.py alone, isolated (-I -S), which makes a syntax tree.
+/// of it: the interpreter runs read_script.py and what belongs to it alone, isolated (-I -S), which
+/// makes a syntax tree.
 struct ScriptReader {
   Machine machine;
   std::string path_variable;  ///< PATH, for a script that is started by its name alone
@@ -32,7 +33,13 @@ struct ScriptReader {
   Expected<std::string> ask_interpreter(const std::vector<std::string>& argv) const;
 };
 
-/// The text of read_script.py, which is part of dlprobe.
-std::string_view script_reader_source();
+/// The texts of read_script.py, script_values.py and follow_script.py, which are part of dlprobe.
+/// The interpreter is given each as an argument of its own: the kernel takes none over 128 KiB.
+struct ScriptReaderSource {
+  std::string_view read;
+  std::string_view values;
+  std::string_view follow;
+};
+ScriptReaderSource script_reader_source();
 
 }  // namespace dlprobe

@@ -8,9 +8,10 @@ BOOTSTRAP = "before the current process has finished its bootstrapping phase|boo
 CASES = []
 
 
-def case(name, failing, healthy, shows=None, command=("prog.py",), files=None, torch=False):
+def case(name, failing, healthy, shows=None, command=("prog.py",), files=None, torch=False, since=(3, 6)):
+    """`since`: the first Python that has its syntax."""
     CASES.append({"name": name, "failing": failing, "healthy": healthy, "shows": shows, "command": command,
-                  "files": files or {}, "torch": torch})
+                  "files": files or {}, "torch": torch, "since": since})
 
 
 # ---- DLP0401: what starts processes is not under a main guard

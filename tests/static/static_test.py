@@ -17,6 +17,7 @@ import unittest
 from pathlib import Path
 
 from cases import CASES
+import script_cases  # noqa: F401 (its programs are added to the cases)
 
 DLPROBE = os.environ["DLPROBE"]
 PYTHONS = [path for path in os.environ.get("DLPROBE_PYTHONS", "").split(":") if path] or [sys.executable]
@@ -24,6 +25,14 @@ REALLY = os.environ.get("DLPROBE_REALLY") == "1"
 TIMEOUT = 60
 # The default start method of whoever loads it is spawn, as if the platform had it so.
 SPAWNS = "import multiprocessing.context as c; c._default_context._default_context = c._concrete_contexts['spawn']\n"
+
+
+def version_of(python):
+    done = subprocess.run([python, "-c", "import sys; print(*sys.version_info[:2])"], stdout=subprocess.PIPE, check=True)
+    return tuple(int(part) for part in done.stdout.split())
+
+
+VERSIONS = {python: version_of(python) for python in PYTHONS}
 
 
 def wanted(text):
@@ -67,7 +76,7 @@ class StaticPass(unittest.TestCase):
     maxDiff = None
 
     def check(self, each, which):
-        for python in PYTHONS:
+        for python in [one for one in PYTHONS if VERSIONS[one] >= each["since"]]:
             with self.subTest(python=python), tempfile.TemporaryDirectory() as folder:
                 words, expected = written(folder, each, which)
                 report = report_of(python, words, folder)
@@ -96,7 +105,7 @@ class Really(unittest.TestCase):
                 return process.communicate()[0].decode()
 
     def check(self, each, which):
-        for python in PYTHONS:
+        for python in [one for one in PYTHONS if VERSIONS[one] >= each["since"]]:
             with self.subTest(python=python), tempfile.TemporaryDirectory() as folder:
                 words, _ = written(folder, each, which)
                 said = self.run_under_spawn(python, words, folder)

@@ -60,12 +60,12 @@ std::string message_of(std::vector<ScriptFact> facts) {
 
 TEST(SpawnScript, EveryKindOfFactHasItsFindingWhichIsPossibleAndNoMore) {
   const std::vector<std::pair<ScriptFactKind, std::string>> kinds = {
-      {ScriptFactKind::kStartsAtImport, "DLP0401"},    {ScriptFactKind::kUnpicklable, "DLP0402"},
-      {ScriptFactKind::kDaemonicChild, "DLP0403"},     {ScriptFactKind::kSetTwice, "DLP0404"},
-      {ScriptFactKind::kSetAtImport, "DLP0404"},       {ScriptFactKind::kCudaAfterFork, "DLP0405"},
-      {ScriptFactKind::kHeavyAtImport, "DLP0406"},     {ScriptFactKind::kNotFoundThere, "DLP0407"},
-      {ScriptFactKind::kDefinedUnderGuard, "DLP0407"}, {ScriptFactKind::kMainUnreadable, "DLP0407"},
-      {ScriptFactKind::kMpiAtImport, "DLP0408"}};
+      {ScriptFactKind::kStartsAtImport, "DLP0401"}, {ScriptFactKind::kMayStartAtImport, "DLP0401"},
+      {ScriptFactKind::kUnpicklable, "DLP0402"},    {ScriptFactKind::kDaemonicChild, "DLP0403"},
+      {ScriptFactKind::kSetTwice, "DLP0404"},       {ScriptFactKind::kSetAtImport, "DLP0404"},
+      {ScriptFactKind::kCudaAfterFork, "DLP0405"},  {ScriptFactKind::kHeavyAtImport, "DLP0406"},
+      {ScriptFactKind::kNotFoundThere, "DLP0407"},  {ScriptFactKind::kDefinedUnderGuard, "DLP0407"},
+      {ScriptFactKind::kMainUnreadable, "DLP0407"}, {ScriptFactKind::kMpiAtImport, "DLP0408"}};
   for (const auto& [kind, code] : kinds) {
     const Verdict verdict =
         verdict_of(recording_of({fact(ScriptFactKind::kStarts, 9), fact(kind, 3, 9)}));
@@ -117,6 +117,21 @@ TEST(SpawnScript, TheMessageNamesTheStatementTheStartAndTheStartMethod) {
                         "spawn and forkserver"));
   EXPECT_THAT(message_of({with_method(start, "spawn")}),
               HasSubstr("under spawn, which the program chooses"));
+}
+
+TEST(SpawnScript, ALoaderOfWhoseWorkersNothingIsKnownIsSaidToBeOne) {
+  const ScriptFact unsure = fact(ScriptFactKind::kMayStartAtImport, 18);
+  EXPECT_THAT(message_of({fact(ScriptFactKind::kMayStart, 9), unsure}),
+              HasSubstr("train.py:18 may start processes (multiprocessing.Pool, with workers if * "
+                        "or ** in its call gives it some) and is not under a main guard:"));
+  EXPECT_THAT(message_of({unsure, fact(ScriptFactKind::kStartsAtImport, 20)}),
+              HasSubstr("train.py:20 starts processes (multiprocessing.Pool) and is not under a "
+                        "main guard (and 1 more like it)"));
+  const Verdict guarded = verdict_of(recording_of({fact(ScriptFactKind::kMayStart, 9)}));
+  EXPECT_THAT(guarded.findings, IsEmpty());
+  ASSERT_EQ(guarded.limits.size(), 1);
+  EXPECT_EQ(guarded.limits.front().what, "the loader at train.py:9");
+  EXPECT_THAT(codes_of({with_method(unsure, "fork")}), IsEmpty());
 }
 
 TEST(SpawnScript, WhatOnePlaceSendsIsOneFinding) {

@@ -93,10 +93,14 @@ TEST_F(ScriptReaderTest, AScriptIsPrecededByItsShebang) {
   EXPECT_THAT(reader.with_interpreter({"torchrun", "t.py"}), ElementsAre("torchrun", "t.py"));
 }
 
-TEST(ScriptReaderSource, FitsIntoOneArgument) {
+TEST(ScriptReaderSource, EachTextFitsIntoOneArgument) {
   constexpr size_t kMaxArgStrlen = 128 * 1024;
-  EXPECT_LT(script_reader_source().size(), kMaxArgStrlen * 3 / 4);
-  EXPECT_THAT(std::string(script_reader_source()), HasSubstr("def read_program("));
+  const ScriptReaderSource source = script_reader_source();
+  for (const std::string_view text : {source.read, source.values, source.follow})
+    EXPECT_LT(text.size(), kMaxArgStrlen * 3 / 4);
+  EXPECT_THAT(std::string(source.read), HasSubstr("def read_program("));
+  EXPECT_THAT(std::string(source.values), HasSubstr("class Loader:"));
+  EXPECT_THAT(std::string(source.follow), HasSubstr("def follow_program("));
 }
 
 }  // namespace
