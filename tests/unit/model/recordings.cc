@@ -290,7 +290,9 @@ std::vector<Record> filled_records() {
                               .forced = true,
                               .most_processes = 20,
                               .most_depth = 3},
-               .attempt = Attempt{{Setting{SettingKind::kEnvironment, "OMP_NUM_THREADS", "1"}}}},
+               .attempt =
+                   Attempt{.settings = {Setting{SettingKind::kEnvironment, "OMP_NUM_THREADS", "1"}},
+                           .of_run = 1}},
       RunBegin{},
       filled_process(),
       unreadable_process(),
@@ -462,7 +464,11 @@ std::vector<Record> filled_records() {
                        .fds = 2,
                        .failure = kHostile},
       SpeedMeasurement{},
-      RunEnd{.at = 40, .reason = RunEndReason::kTimeUp, .text = "--for 30s", .wait_status = 256}};
+      RunEnd{.at = 40,
+             .reason = RunEndReason::kTimeUp,
+             .text = "--for 30s",
+             .wait_status = 256,
+             .still_for = 7}};
 }
 
 }  // namespace dlprobe::testing
