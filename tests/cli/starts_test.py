@@ -27,6 +27,7 @@ REFUSED = [
     (["run", "--start-method", "spawn", "--", "env", "-i", sys.executable, "x.py"], "env -i takes PYTHONPATH away"),
     (["spawn-recursion", "--", sys.executable, "-S", "x.py"], "-S, which leaves out sitecustomize"),
     (["spawn-recursion", "--process-budget", "0", "--", "true"], "--process-budget"),
+    (["spawn-recursion", "--force"], "--force is about what the script of a command asks for"),
     (["spawn-recursion", "--depth", "x", "--", "true"], "--depth"),
 ]
 
@@ -81,6 +82,16 @@ class Shim(unittest.TestCase):
         report = report_of("spawn-recursion", "--start-method", "spawn", "--", sys.executable, script, "fork")
         self.assertEqual(report["summary"]["verdict"], "incomplete")
         self.assertIn("own_context.py", report["limitations"][0]["why"])
+
+    def test_each_trial_has_the_whole_input(self):
+        program = ("import multiprocessing as m, sys; text = sys.stdin.read(); print(len(text)); "
+                   "p = m.Process(target=print, args=(1,)); p.start(); p.join()")
+        with tempfile.TemporaryFile() as file:
+            file.write(b"12345")
+            file.seek(1)
+            done = subprocess.run([DLPROBE, "spawn-recursion", "-q", "--", sys.executable, "-c", program], stdin=file,
+                                  capture_output=True, timeout=TIMEOUT, check=False)
+        self.assertEqual(done.stdout.split(b"\n").count(b"4"), 2, done)
 
     def test_a_command_that_is_no_python_is_told(self):
         done = dlprobe("run", "--start-method", "spawn", "--", "true")

@@ -156,8 +156,14 @@ class Examiner {
 
   void run_command() {
     if (request_.trials.empty()) return run_command_once(std::nullopt);
-    for (const Trial& trial : request_.trials) {
+    const off_t input_from = ::lseek(STDIN_FILENO, 0, SEEK_CUR);
+    const auto run_trial = [&](const Trial& trial) {
+      // Each has all of a file; a pipe or terminal has no more than it has.
+      if (input_from >= 0) ::lseek(STDIN_FILENO, input_from, SEEK_SET);
       run_command_once(trial);
+    };
+    for (const Trial& trial : request_.trials) {
+      run_trial(trial);
       if (result_.refusal || interrupted_) return;
       // Its own error was printed, and is the same under any start method.
       if (failed_by_itself(recorder_->current_run())) return;
@@ -165,7 +171,7 @@ class Examiner {
     if (request_.attempt || !wants_control(recorder_->recording())) return;
     Trial control = request_.trials.front();
     control.start_method = StartMethod::kFork;
-    run_command_once(control);
+    run_trial(control);
   }
 
   void run_command_once(const std::optional<Trial>& trial) {

@@ -88,6 +88,11 @@ Status check_combination(const ProbeOptions& options, const Session& session) {
     return failure(ErrorCode::kInvalid,
                    "--fault works on the reference loader alone, not on --pid or a command");
   }
+  if (options.force && !session.child_command_given) {
+    return failure(ErrorCode::kInvalid,
+                   "--force is about what the script of a command asks for: "
+                   "give the command behind --");
+  }
   if (options.reads_only && !session.child_command_given) {
     return failure(ErrorCode::kInvalid,
                    "--static reads the program of a command: give the command behind --");
