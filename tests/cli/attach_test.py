@@ -31,9 +31,16 @@ ready.acquire()
 reads_a_line()
 os._exit(0)
 """
+# A forked child stands where it is to stand when the kernel has it asleep there.
+WAIT_ASLEEP = """
+import os
+def wait_asleep(pid):
+    while open(f'/proc/{pid}/stat', encoding='latin1').read().rpartition(')')[2].split()[0] != 'S':
+        os.sched_yield()
+"""
 # Two forked children, each of which reads from a pipe that the other has the end of to write. They
 # end with their parent: nothing else can wake them.
-CIRCLE = """
+CIRCLE = WAIT_ASLEEP + """
 import ctypes, os, sys
 PR_SET_PDEATHSIG, SIGKILL = 1, 9
 ours, theirs = os.pipe(), os.pipe()
@@ -44,12 +51,13 @@ def stands_here(read_end, *unused):
     os.read(read_end, 1)
     os._exit(0)
 for ends in ((ours[0], ours[1], theirs[0]), (theirs[0], theirs[1], ours[0])):
-    if os.fork() == 0: stands_here(*ends)
+    if (child := os.fork()) == 0: stands_here(*ends)
+    wait_asleep(child)
 print(os.getpid(), os.getpid(), flush=True)
 sys.stdin.readline()
 """
 # Four forked children that read from one pipe; a name for each that would act on a terminal.
-FORKED = """
+FORKED = WAIT_ASLEEP + """
 import os, sys
 read_end, write_end = os.pipe()
 if len(sys.argv) > 1:
@@ -59,7 +67,8 @@ def stands_here():
     os.read(read_end, 1)
     os._exit(0)
 for _ in range(4):
-    if os.fork() == 0: stands_here()
+    if (child := os.fork()) == 0: stands_here()
+    wait_asleep(child)
 print(os.getpid(), os.getpid(), flush=True)
 sys.stdin.readline()
 """
