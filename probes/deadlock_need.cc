@@ -533,14 +533,19 @@ class NeedReader {
           need.providers.push_back(each);
         }
     }
-    // The kernel lets nobody wait at a pipe without another side (end of file, SIGPIPE): since the
-    // threads were looked at its last peer has ended, or somebody has it whom dlprobe does not see.
-    if (pids.empty()) need.others_may = true;
-    // It went on before the descriptors were looked at.
-    if (!thread_.consistent) need.others_may = true;
-    // A pipe that came from outside may have its end in a process that dlprobe may not look into.
-    if (!is_of_tree && !facts_.last->all_ends_seen) need.others_may = true;
+    need.others_may = need.others_may || may_be_others(pids.empty(), is_of_tree);
     return is_of_tree;
+  }
+
+  // Whether somebody may have the other end whom dlprobe does not see.
+  bool may_be_others(bool nobody_has_it, bool is_of_tree) const {
+    // The kernel lets nobody wait at a pipe without another side (end of file, SIGPIPE): since the
+    // threads were looked at its last peer has ended, or is not seen.
+    if (nobody_has_it) return true;
+    // It went on before the descriptors were looked at.
+    if (!thread_.consistent) return true;
+    // A pipe that came from outside may have its end in a process that dlprobe may not look into.
+    return !is_of_tree && !facts_.last->all_ends_seen;
   }
 
   static bool is_known(size_t provider, const Need& need) {

@@ -1,6 +1,5 @@
 #include "lib/subject/trial_warden.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
@@ -10,51 +9,38 @@
 
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <csignal>
 #include <filesystem>
-#include <string_view>
 #include <system_error>
+
+#include "lib/base/parse.h"
+#include "lib/os/file_system.h"
+#include "lib/os/process_access.h"
 
 namespace dlprobe {
 namespace {
 
 constexpr char kDismissal = 'd';
-
-bool has_in_environment(pid_t pid, std::string_view text) {
-  constexpr size_t kMost = size_t{4} << 20U;
-  const std::string path = "/proc/" + std::to_string(pid) + "/environ";
-  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file) return false;
-  std::string environment;
-  std::array<char, 16384> piece{};
-  ssize_t count = 0;
-  while (environment.size() < kMost &&
-         (count = ::read(file.get(), piece.data(), piece.size())) > 0) {
-    environment.append(piece.data(), static_cast<size_t>(count));
-  }
-  return environment.find(text) != std::string::npos;
-}
+constexpr size_t kMostEnvironment = size_t{4} << 20U;
 
 // The pid means the same process from before its look until the signal.
-bool kill_if_of_trial(pid_t pid, std::string_view folder) {
-  const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-  if (!process || !has_in_environment(pid, folder)) return false;
-  return ::syscall(SYS_pidfd_send_signal, process.get(), SIGKILL, nullptr, 0) == 0;
+bool kill_if_of_trial(const Directory& proc, pid_t pid, const std::string& folder) {
+  const auto process = SystemProcesses().open_pidfd(pid);
+  if (!process) return false;
+  const auto environment = proc.read(std::to_string(pid) + "/environ", kMostEnvironment);
+  if (!environment || environment->find(folder) == std::string::npos) return false;
+  return ::syscall(SYS_pidfd_send_signal, process->get(), SIGKILL, nullptr, 0) == 0;
 }
 
-bool kill_all_of_trial(std::string_view folder) {
-  DIR* const processes = ::opendir("/proc");
-  if (processes == nullptr) return false;
+bool kill_all_of_trial(const Directory& proc, const std::string& folder) {
+  const auto names = proc.list("");
+  if (!names) return false;
   bool any = false;
-  while (const dirent* entry = ::readdir(processes)) {  // NOLINT(concurrency-mt-unsafe): its own
-    const std::string_view name = entry->d_name;
-    pid_t pid = 0;
-    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
-    if (error != std::errc() || end != name.data() + name.size() || pid == ::getpid()) continue;
-    any = kill_if_of_trial(pid, folder) || any;
+  for (const std::string& name : *names) {
+    const auto pid = parse_int<pid_t>(name);
+    const bool is_other = pid && *pid != ::getpid();
+    if (is_other) any = kill_if_of_trial(proc, *pid, folder) || any;
   }
-  ::closedir(processes);
   return any;
 }
 
@@ -63,9 +49,13 @@ void end_trial(const std::string& folder) {
   constexpr int kQuietRounds = 3;
   constexpr int kMostRounds = 500;
   constexpr useconds_t kBetween = 10'000;
+  const auto root = open_root("/");
+  if (!root) return;
+  const auto proc = (*root)->open_directory("proc");
+  if (!proc) return;
   int quiet = 0;
   for (int round = 0; round < kMostRounds && quiet < kQuietRounds; ++round) {
-    quiet = kill_all_of_trial(folder) ? 0 : quiet + 1;
+    quiet = kill_all_of_trial(**proc, folder) ? 0 : quiet + 1;
     ::usleep(kBetween);
   }
   std::error_code ignored;  // nobody is left to be told
