@@ -185,8 +185,10 @@ std::optional<Finding> state_not_inherited(const Run& run, const Recording& reco
   const auto failure = unexplained_failure(run);
   const auto control = std::ranges::find_if(recording.runs, is_under_fork);
   if (!failure || control == recording.runs.end()) return std::nullopt;
-  const auto works_at = came_through_at(*control);
-  if (!works_at || !is_long_past(run, *works_at - control->begin.at)) return std::nullopt;
+  const auto came_through = came_through_at(*control);
+  const BootNs works_at = came_through.value_or(0);
+  const BootNs needed = works_at - control->begin.at;
+  if (!came_through || !is_long_past(run, needed)) return std::nullopt;
   const auto failed = events_of(run, StartEventKind::kFailed);
   const StartEvent how = failed.empty() ? StartEvent() : *failed.back();
   // What a child did not find, and its parent has.
@@ -210,9 +212,8 @@ std::optional<Finding> state_not_inherited(const Run& run, const Recording& reco
       text_fact("under_" + method_of(run), failure->why, kShimSource, end.at));
   finding.evidence.push_back(text_fact(
       "under_fork",
-      fmt::format("it came through after {}",
-                  format_duration(std::chrono::nanoseconds(*works_at - control->begin.at))),
-      kShimSource, *works_at));
+      fmt::format("it came through after {}", format_duration(std::chrono::nanoseconds(needed))),
+      kShimSource, works_at));
   finding.alternatives.push_back(
       {.cause = "DLP0402", .why_not = "all that the processes were sent could be pickled"});
   finding.alternatives.push_back(

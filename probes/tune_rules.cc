@@ -117,6 +117,7 @@ WorkerCpu cpu_of_workers(const TuneSeries& series) {
 
 std::vector<AttemptAccount> accounts_of(const TuneSeries& series, bool has_failed_alike) {
   std::vector<AttemptAccount> accounts;
+  accounts.reserve(series.runs.size());
   for (const SpeedMeasurement* run : series.runs) {
     accounts.push_back({.has_failed_alike = has_failed_alike,
                         .has_ended_well = !has_failed_alike,
