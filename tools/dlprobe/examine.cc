@@ -183,8 +183,6 @@ class Examiner {
     if (!scope) return;
     ChildSpec spec{.argv = request_.command, .limits = scope->child_limits()};
     if (!prepare_shim(spec, trial)) return;
-    std::optional<TrialWarden> warden;
-    if (trial && !keep_warden(warden)) return;
     std::ranges::copy(request_.environment, std::back_inserter(spec.environment));
     UniqueFd null;
     if (!set_apart(spec, null)) return;
@@ -227,6 +225,7 @@ class Examiner {
     }
     close_limits(*scope);
     if (!trial && !request_.attempt) say_whether_overrides_took_effect();
+    warden_.reset();
     shim_.reset();
   }
 
@@ -342,19 +341,16 @@ class Examiner {
       refuse(shim.error(), kExitUsage);
       return false;
     }
+    if (trial) {
+      auto warden = TrialWarden::start(shim->folder());
+      if (!warden) {
+        refuse(warden.error(), kExitIncomplete);
+        return false;
+      }
+      warden_ = std::move(*warden);
+    }
     spec.environment = shim->environment();
     shim_ = std::move(*shim);
-    return true;
-  }
-
-  // Should dlprobe be killed, the trial ends as well.
-  bool keep_warden(std::optional<TrialWarden>& warden) {
-    auto started = TrialWarden::start(shim_.value().folder());
-    if (!started) {
-      refuse(started.error(), kExitIncomplete);
-      return false;
-    }
-    warden = std::move(*started);
     return true;
   }
 
@@ -560,7 +556,8 @@ class Examiner {
   SignalFd signals_;
   ProgressLine progress_;
   Recorder* recorder_;
-  std::optional<PythonShim> shim_;  ///< of the command that runs
+  std::optional<PythonShim> shim_;     ///< of the command that runs
+  std::optional<TrialWarden> warden_;  ///< ends its trial should dlprobe be killed
   Examination result_;
   bool interrupted_ = false;
   bool was_told_early_ = false;
