@@ -150,8 +150,15 @@ std::optional<Finding> unpicklable(const Run& run) {
   const StartEvent& first = *refused.front();
   Finding finding = start_finding(FindingCode::kUnpicklableObject, refused);
   finding.discriminator += "-" + first.type;
-  finding.message = fmt::format("{} cannot be pickled, and {} sends it to each process it starts",
-                                what_is_unpicklable(first), under(run, first));
+  // What goes through a queue is pickled under any start method; no start is told for it.
+  const bool is_sent_later = first.method.empty();
+  finding.message =
+      is_sent_later
+          ? fmt::format(
+                "{} cannot be pickled, as all that goes to a pool's or queue's processes is",
+                what_is_unpicklable(first))
+          : fmt::format("{} cannot be pickled, and {} sends it to each process it starts",
+                        what_is_unpicklable(first), under(run, first));
   if (!first.path.empty())
     finding.evidence.push_back(text_fact("path", first.path, kShimSource, first.at));
   if (!first.type.empty())
@@ -163,7 +170,7 @@ std::optional<Finding> unpicklable(const Run& run) {
        .why_not = "pickling failed in the process that starts the worker; the worker was not "
                   "reached"});
   add_pickle_remedies(finding, first);
-  add_fork_remedy(run, finding, "pickling");
+  if (!is_sent_later) add_fork_remedy(run, finding, "pickling");
   return finding;
 }
 
@@ -271,10 +278,17 @@ std::optional<Finding> not_importable(const Run& run) {
   finding.alternatives.push_back(
       {.cause = "DLP0402",
        .why_not = "it was pickled and sent; what lacks is its definition in the worker"});
+  const Events imported = events_of(run, StartEventKind::kMainImported);
+  const bool has_main = std::ranges::any_of(
+      imported, [&first](const StartEvent* event) { return event->process == first.process; });
   finding.remedies.push_back(
-      {.title = "Put classes and functions that workers need into a module of their own and import "
-                "it: what is typed at a prompt, comes from standard input or stands in a notebook "
-                "is not there in a worker",
+      {.title =
+           has_main
+               ? "Move it out of the main guard to the module's level: the worker has run the "
+                 "main module, and that does not make it there; or into a module of its own"
+               : "Put classes and functions that workers need into a module of their own and "
+                 "import it: what is typed at a prompt, comes from standard input or stands in "
+                 "a notebook is not there in a worker",
        .commands = {"from my_dataset import MyDataset"},
        .applies_to = {"code"},
        .verify = "dlprobe spawn-recursion -- COMMAND"});
@@ -362,6 +376,14 @@ bool is_of_child(const Finding& finding) {
          finding.code == FindingCode::kMpiInSpawnedWorker;
 }
 
+// A process of which it tells did not survive, whatever its parent made of that.
+bool ended_badly(const Run& run, const Finding& finding) {
+  return std::ranges::any_of(finding.processes, [&run](const ProcessKey& key) {
+    const ProcessExit* exit = run.find_exit(key);
+    return exit != nullptr && exit->wait_status.value_or(0) != 0;
+  });
+}
+
 // A start that was refused, and a program that went on and ended well: it knew what to do.
 void lower_where_survived(const Run& run, std::vector<Finding>& findings) {
   const ProcessExit* exit = end_of_command(run);
@@ -370,6 +392,7 @@ void lower_where_survived(const Run& run, std::vector<Finding>& findings) {
   if (!ended_well) return;
   for (Finding& finding : findings) {
     if (finding.severity != Severity::kError || is_of_child(finding)) continue;
+    if (ended_badly(run, finding)) continue;
     finding.severity = Severity::kWarning;
     finding.message += "; the command went on and ended with exit code 0";
   }
@@ -428,7 +451,7 @@ std::optional<Finding> recursion_of(const Run& run) {
       count_fact("processes", crowd.processes, "/proc/PID/task/TID/children", crowd.at),
       fmt::format("<= {}", allowed_processes(run))));
   finding.evidence.push_back(held_against(
-      count_fact("generations", descent.chain.size() - 1, "parents by /proc/PID/stat", event->at),
+      count_fact("descents", descent.chain.size() - 1, "parents by /proc/PID/stat", event->at),
       fmt::format("<= {}", run.begin.trial ? run.begin.trial->most_depth : 0)));
   for (const ProcessInfo* process : descent.chain) {
     finding.processes.push_back(process->key);
@@ -437,11 +460,18 @@ std::optional<Finding> recursion_of(const Run& run) {
         "/proc/PID/cmdline", process->seen_at));
   }
   finding.remedies.push_back(
-      {.title = "Put what starts processes under the main guard, or hand the child an argument "
-                "that tells it not to start more",
-       .commands = {"if __name__ == \"__main__\":", "    main()"},
+      {.title =
+           "Tell the children not to start more: by an argument or a variable of the environment "
+           "that the program looks at before it starts any; where they only import the main "
+           "module, by the main guard",
+       .commands = {},
        .applies_to = {"code"},
        .verify = "dlprobe spawn-recursion -- COMMAND"});
+  finding.remedies.push_back(
+      {.title = "If it comes to an end by itself further down, let it go deeper",
+       .commands = {"dlprobe spawn-recursion --depth 8 --process-budget 64 -- COMMAND"},
+       .applies_to = {"bare-host"},
+       .verify = ""});
   return finding;
 }
 

@@ -14,10 +14,16 @@
 namespace dlprobe {
 namespace {
 
-// A script that names its start method itself was not tried under another.
+bool is_cut_off(const Run& run) {
+  return run.end && (!run.end->text.empty() || run.end->reason == RunEndReason::kInterrupted);
+}
+
+// A script that names its start method itself was not tried under another. That matters where it
+// names fork, which is not everywhere.
 std::optional<Gap> gap_of_insistence(const Run& run) {
   const auto chosen = std::ranges::find_if(run.start_events, [](const StartEvent& event) {
-    return event.kind == StartEventKind::kChosen && event.wanted == event.method;
+    return event.kind == StartEventKind::kChosen && event.wanted == event.method &&
+           event.method == to_string(StartMethod::kFork);
   });
   if (chosen == run.start_events.end()) return std::nullopt;
   return Gap{.what = "what happens under " + method_of(run),
@@ -40,17 +46,14 @@ std::optional<Gap> gap_of_silence(const Run& run) {
                .remedy = "give the python command itself, without -I, -E, -S"};
   }
   const ProcessExit* exit = end_of_command(run);
-  const bool failed = exit != nullptr && exit->wait_status && *exit->wait_status != 0;
+  const bool failed =
+      exit != nullptr && exit->wait_status && *exit->wait_status != 0 && !is_cut_off(run);
   return Gap{.what = "processes that Python starts",
              .why = failed
                         ? "the command failed by itself before it started one: see what it printed"
                         : "the command started none through multiprocessing",
              .effect = effect,
              .remedy = "make it start its loader: --workers 2, or arguments of the script"};
-}
-
-bool is_cut_off(const Run& run) {
-  return run.end && (!run.end->text.empty() || run.end->reason == RunEndReason::kInterrupted);
 }
 
 // Its time was up, or somebody had enough. That batches came is as good as an end.
@@ -158,6 +161,7 @@ std::vector<Gap> gaps_of_trial(const Run& run, const Recording& recording) {
     if (!gap) return;
     if (fails_anyhow && is_failure)
       gap->remedy = "it fails under fork as well: see what it printed";
+    if (is_under_fork(run) && is_failure) gap->remedy = "see what it printed";
     gaps.push_back(std::move(*gap));
   };
   add(gap_of_insistence(run), false);

@@ -25,6 +25,7 @@ bool names_a_secret(std::string_view option) {
   constexpr std::array<std::string_view, 8> kWords = {"pass", "token", "secret", "key",
                                                       "cred", "auth",  "cookie", "session"};
   const std::string name = lower(option);
+  if (name.ends_with("error")) return false;  // Python's KeyError tells which
   return std::ranges::any_of(kWords,
                              [&name](std::string_view word) { return name.contains(word); });
 }
@@ -53,12 +54,37 @@ double bits_per_character(std::string_view word) {
   return bits;
 }
 
+/// "train", "CamelCase", "GPU": in one word of a person's there are few capitals, or nothing else.
+bool has_case_of_a_word(std::string_view letters) {
+  constexpr auto kMostHumps = 3;
+  const auto capitals = std::ranges::count_if(letters, [](char c) { return c >= 'A' && c <= 'Z'; });
+  return capitals <= kMostHumps || capitals == std::ssize(letters);
+}
+
+/// Words as in names and file names: letters, behind which a number may stand, between '-' and '_'.
+bool is_made_of_words(std::string_view text) {
+  constexpr size_t kLongestWord = 16;
+  constexpr size_t kLongestNumber = 4;
+  while (!text.empty()) {
+    const std::string_view part = text.substr(0, text.find_first_of("-_"));
+    const auto letters_end = std::ranges::find_if_not(
+        part, [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; });
+    const auto letters = static_cast<size_t>(letters_end - part.begin());
+    const std::string_view number = part.substr(letters);
+    const bool is_number = std::ranges::all_of(number, [](char c) { return c >= '0' && c <= '9'; });
+    const bool is_word = letters <= kLongestWord && has_case_of_a_word(part.substr(0, letters));
+    if (!is_word || !is_number || number.size() > kLongestNumber) return false;
+    text.remove_prefix(std::min(part.size() + 1, text.size()));
+  }
+  return true;
+}
+
 /// A long word of letters and digits, both, that no person would write. A path's parts are words of
 /// their own, and so is what '-' and '_' separate only if that is short.
 bool looks_random(std::string_view word) {
   constexpr size_t kShortest = 24;
   constexpr double kRandomBits = 3.6;  // English words: about 3; hexadecimal digits: up to 4
-  if (word.size() < kShortest) return false;
+  if (word.size() < kShortest || is_made_of_words(word)) return false;
   const bool digits = std::ranges::any_of(word, [](char c) { return c >= '0' && c <= '9'; });
   const bool letters = std::ranges::any_of(
       word, [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; });

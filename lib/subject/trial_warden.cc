@@ -16,6 +16,7 @@
 #include "lib/base/parse.h"
 #include "lib/os/file_system.h"
 #include "lib/os/process_access.h"
+#include "lib/subject/trial_leftovers.h"
 
 namespace dlprobe {
 namespace {
@@ -29,6 +30,7 @@ bool kill_if_of_trial(const Directory& proc, pid_t pid, const std::string& folde
   if (!process) return false;
   const auto environment = proc.read(std::to_string(pid) + "/environ", kMostEnvironment);
   if (!environment || environment->find(folder) == std::string::npos) return false;
+  if (is_resource_tracker(proc, pid)) return false;
   return ::syscall(SYS_pidfd_send_signal, process->get(), SIGKILL, nullptr, 0) == 0;
 }
 
@@ -58,12 +60,14 @@ void end_trial(const std::string& folder) {
     quiet = kill_all_of_trial(**proc, folder) ? 0 : quiet + 1;
     ::usleep(kBetween);
   }
+  remove_leftovers(folder);
   std::error_code ignored;  // nobody is left to be told
   std::filesystem::remove_all(folder, ignored);
 }
 
 [[noreturn]] void keep_watch(int line, const std::string& folder) {
   ::setsid();
+  ::prctl(PR_SET_NAME, "trial-warden");  // not what `pkill dlprobe` is meant for
   if (::dup2(line, 0) != 0 || ::chdir("/") != 0 || ::close_range(1, ~0U, 0) != 0) ::_exit(1);
   char word = 0;
   ssize_t count = 0;
@@ -93,7 +97,7 @@ class NoOrphans {
 
 Expected<TrialWarden> TrialWarden::start(const std::string& folder) {
   // Whose end ends the whole namespace; and it has all orphans.
-  if (::getpid() == 1) return TrialWarden(UniqueFd());
+  if (::getpid() == 1) return TrialWarden(UniqueFd(), folder);
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return os_failure("make a pipe");
   const UniqueFd read_end(ends[0]);
@@ -109,7 +113,7 @@ Expected<TrialWarden> TrialWarden::start(const std::string& folder) {
   int status = 0;
   while (::waitpid(between, &status, 0) < 0 && errno == EINTR) {
   }
-  return TrialWarden(std::move(write_end));
+  return TrialWarden(std::move(write_end), folder);
 }
 
 TrialWarden::~TrialWarden() {
@@ -119,6 +123,7 @@ TrialWarden::~TrialWarden() {
   if (::write(line_.get(), &kDismissal, 1) != 1) return;
   pollfd end{.fd = line_.get(), .events = 0, .revents = 0};
   ::poll(&end, 1, kPatienceMs);  // POLLERR when it has closed its end
+  remove_leftovers(folder_);
 }
 
 }  // namespace dlprobe

@@ -520,7 +520,7 @@ def starts_of_python():
     yield starts_badly("heavy-module", "heavy_module.py", "DLP0406", severity="warning", verdicts=("warn",),
                        no_errors=True, evidence={"own_work": between(1, 10)})
     yield starts_badly("recursion", "starts_itself.py", "DLP0409", confidence=None, pace="everywhere",
-                       dlprobe_options=["--start-method", "spawn"], evidence={"generations": between(2, 6)})
+                       dlprobe_options=["--start-method", "spawn"], evidence={"descents": between(1, 6)})
     for kind in ("name", "changed", "environment", "task"):
         job = f"set_under_guard.py {kind}"
         pace = "everywhere" if kind == "name" else "quick"

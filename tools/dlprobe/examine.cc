@@ -312,6 +312,13 @@ class Examiner {
   std::optional<std::string> why_nothing_more_comes(const Run& run) const {
     constexpr BootNs kTimeToGiveUp = 5 * kSecond;
     constexpr size_t kManyRefusals = 20;
+    // A pool starts another for each that fails.
+    constexpr size_t kManyFailures = 60;
+    const auto failures = static_cast<size_t>(std::ranges::count_if(
+        run.exits, [](const ProcessExit& exit) { return exit.wait_status.value_or(0) > 0xff; }));
+    if (failures > kManyFailures) {
+      return fmt::format("had {} processes that failed, one after another", failures);
+    }
     size_t refusals = 0;
     size_t of_any_kind = 0;
     BootNs first = 0;
@@ -326,9 +333,10 @@ class Examiner {
       if (refusals++ == 0) first = event.at;
     }
     if (refusals == 0) return std::nullopt;
-    const bool is_time = machine_.clock->now() - first > kTimeToGiveUp || refusals > kManyRefusals;
-    if (!is_time) return std::nullopt;
-    return fmt::format("went on for 5 s after {} of its processes could not start", refusals);
+    const BootNs since = machine_.clock->now() - first;
+    if (since <= kTimeToGiveUp && refusals <= kManyRefusals) return std::nullopt;
+    return fmt::format("went on for {} after {} of its processes could not start",
+                       format_duration(std::chrono::nanoseconds(since)), refusals);
   }
 
   // With no override asked nothing is loaded into anything.

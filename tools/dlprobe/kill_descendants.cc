@@ -12,6 +12,7 @@
 
 #include "lib/base/parse.h"
 #include "lib/proc/pid_stat.h"
+#include "lib/subject/trial_leftovers.h"
 
 namespace dlprobe {
 namespace {
@@ -32,17 +33,6 @@ struct Parents {
     return false;
   }
 };
-
-// As lib/collect/roles.cc knows them.
-bool is_resource_tracker(const Machine& machine, int32_t pid) {
-  const auto arguments = machine.root->read("proc/" + std::to_string(pid) + "/cmdline");
-  if (!arguments) return false;
-  const auto runs = [&](const char* program) {
-    return arguments->find(program) != std::string::npos;
-  };
-  return runs("from multiprocessing.resource_tracker import main") ||
-         runs("from multiprocessing.semaphore_tracker import main");
-}
 
 std::vector<int32_t> living_descendants(const Machine& machine, int32_t ancestor) {
   const auto names = machine.root->list("proc");
@@ -67,11 +57,13 @@ std::vector<int32_t> living_descendants(const Machine& machine, int32_t ancestor
 }  // namespace
 
 size_t kill_descendants(const Machine& machine) {
+  const auto proc = machine.root->open_directory("proc");
+  const auto is_tracker = [&proc](int32_t pid) { return proc && is_resource_tracker(**proc, pid); };
   std::set<int32_t> stopped;
   for (int round = 0; round < kMostRounds; ++round) {
     bool found_one = false;
     for (const int32_t pid : living_descendants(machine, ::getpid())) {
-      if (stopped.contains(pid) || is_resource_tracker(machine, pid)) continue;
+      if (stopped.contains(pid) || is_tracker(pid)) continue;
       stopped.insert(pid);
       found_one = true;
       ::kill(pid, SIGSTOP);

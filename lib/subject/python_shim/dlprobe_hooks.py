@@ -314,6 +314,59 @@ def _hook_context(module):
                 setattr(package, name, getattr(default, name))
 
 
+def _hook_reduction(module):
+    """What goes through queues: the tasks of pools, whose workers end by what they do not find."""
+    pickler = module.ForkingPickler
+    dumps, loads = vars(pickler)["dumps"].__func__, pickler.loads
+
+    def telling_dumps(cls, obj, protocol=None):
+        try:
+            return dumps(cls, obj, protocol)
+        except Exception as error:
+            try:
+                chain = _find_unpicklable(obj) or [obj]
+                tell("refused", cause="unpicklable", message=describe(error), path="task" + _path_of(chain),
+                     type=_kind_of(chain[-1]), **(_definition_line(chain[-1]) or _definition_line(type(chain[-1]))))
+            except Exception:
+                pass
+            raise
+
+    def telling_loads(*arguments, **keywords):
+        try:
+            return loads(*arguments, **keywords)
+        except (AttributeError, ImportError) as error:
+            if _is_child():
+                tell("refused", cause="not-found-there", message=describe(error))
+            raise
+
+    pickler.dumps = classmethod(telling_dumps)
+    pickler.loads = staticmethod(telling_loads)
+
+
+def _hook_util(module):
+    """dlprobe removes the temporary folders of processes that it ends."""
+    original = module.get_temp_dir
+
+    def get_temp_dir():
+        folder = original()
+        try:
+            log = os.open(os.path.join(FOLDER, "leftovers"), os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                os.write(log, os.fsencode(folder) + b"\n")
+            finally:
+                os.close(log)
+        except Exception:
+            pass
+        return folder
+
+    module.get_temp_dir = get_temp_dir
+
+
+def _is_child():
+    from multiprocessing import process
+    return process.current_process()._parent_pid is not None
+
+
 def _rss_bytes():
     with open("/proc/self/statm") as statm:
         return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -497,6 +550,8 @@ AFTER = {
     "multiprocessing.process": _hook_process,
     "multiprocessing.context": _hook_context,
     "multiprocessing.spawn": _hook_spawn,
+    "multiprocessing.reduction": _hook_reduction,
+    "multiprocessing.util": _hook_util,
     "torch.multiprocessing": _hook_torch_multiprocessing,
     "torch.cuda": _hook_torch_cuda,
     "torch.utils.data.dataloader": _hook_data_loader,

@@ -16,7 +16,7 @@ _MOST_EVENT_BYTES = 4000  # below PIPE_BUF, up to which a write to a FIFO is who
 _MOST_TEXT = 600
 _HOOKS = "dlprobe_hooks"
 _HOOKED = ("mpi4py.MPI", "multiprocessing.process", "multiprocessing.context", "multiprocessing.spawn",
-           "torch.multiprocessing", "torch.cuda", "torch.utils.data.dataloader")
+           "multiprocessing.reduction", "multiprocessing.util", "torch.multiprocessing", "torch.cuda", "torch.utils.data.dataloader")
 
 options = {}
 

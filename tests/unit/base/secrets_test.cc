@@ -31,6 +31,8 @@ TEST(MaskSecrets, KnowsTheShapesOfTokens) {
   EXPECT_EQ(masked("hf_abcdefghijklmnopqrst"), "***");
   EXPECT_EQ(masked("x=AKIAIOSFODNN7EXAMPLE,y"), "x=***,y");
   EXPECT_EQ(masked("q8Zr1Tg5Xw2Lm9Vb4Kc7Np3Sd"), "***");
+  EXPECT_EQ(masked("QwErTyUiOpAs-DfGhJkLzXc-1234"), "***");
+  EXPECT_EQ(masked("3f2504e0-4f89-11d3-9a0c-0305e82c3301"), "***");
 }
 
 TEST(MaskSecrets, LeavesWhatAPersonHasToRead) {
@@ -38,7 +40,8 @@ TEST(MaskSecrets, LeavesWhatAPersonHasToRead) {
        {"/usr/bin/python3.11", "--num-workers=8", "train_resnet50_imagenet.py",
         "--data=/data/imagenet/train",
         "from multiprocessing.spawn import spawn_main; spawn_main(tracker_fd=5, pipe_handle=7)",
-        "--sample-shape=3x224x224"}) {
+        "--sample-shape=3x224x224", "train_augmentation_pipeline_v2", "KeyError: 'learning_rate'",
+        "/job/train_model_2024_experiment_b.py"}) {
     EXPECT_EQ(masked(plain), plain);
   }
 }
