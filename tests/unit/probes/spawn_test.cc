@@ -135,6 +135,57 @@ TEST_F(SpawnTest, ARefusalThatTheProgramSurvivesIsAWarning) {
   EXPECT_EQ(verdict.findings.front().severity, Severity::kWarning);
 }
 
+TEST_F(SpawnTest, ARefusalThatItsOwnProcessDiesOfIsAnErrorWhateverItsParentDoes) {
+  started(101);
+  refused(101, {.cause = StartRefusal::kDaemonic, .file = "/job/train.py", .line = 4});
+  ends(101, 1);
+  ends(kRoot, 0);
+  run().end = RunEnd{.at = Scene::at(3), .reason = RunEndReason::kSubjectEnded, .text = ""};
+  const Verdict verdict = examine();
+  ASSERT_THAT(verdict.findings, SizeIs(1));
+  EXPECT_EQ(verdict.findings.front().severity, Severity::kError);
+  EXPECT_THAT(verdict.gaps, IsEmpty());
+}
+
+TEST_F(SpawnTest, WhatGoesThroughAQueueCannotBePickledUnderAnyStartMethod) {
+  started(101);
+  tell(kRoot, {.kind = StartEventKind::kRefused,
+               .cause = StartRefusal::kUnpicklable,
+               .path = "task[3][0][0]",
+               .type = "lambda"});
+  ends(kRoot, 1);
+  const Finding finding = examine().findings.front();
+  EXPECT_THAT(finding.message, HasSubstr("as all that goes to a pool's or queue's processes is"));
+  for (const Remedy& remedy : finding.remedies)
+    EXPECT_THAT(remedy.settings, IsEmpty()) << remedy.title;
+}
+
+TEST_F(SpawnTest, WhatStandsBelowTheGuardIsToBeMovedOutOfIt) {
+  for (const bool has_main : {false, true}) {
+    run().start_events.clear();
+    run().processes.resize(1);
+    started(101);
+    if (has_main) tell(101, {.kind = StartEventKind::kMainImported, .seconds = 0.1});
+    tell(101, {.kind = StartEventKind::kRefused,
+               .cause = StartRefusal::kNotFoundThere,
+               .message = "AttributeError: Can't get attribute 'work'"});
+    EXPECT_THAT(examine().findings.front().remedies.front().title,
+                HasSubstr(has_main ? "out of the main guard" : "a module of their own"));
+  }
+}
+
+TEST_F(SpawnTest, AScriptThatAsksForSpawnItselfIsTheSameUnderAnyDefault) {
+  started(101);
+  for (const char* method : {"spawn", "fork"}) {
+    std::erase_if(run().start_events,
+                  [](const StartEvent& event) { return event.kind == StartEventKind::kChosen; });
+    tell(kRoot, {.kind = StartEventKind::kChosen, .method = method, .wanted = method});
+    ends(kRoot, 0);
+    const bool is_fork = std::string_view(method) == "fork";
+    EXPECT_THAT(examine().gaps, SizeIs(is_fork ? 1 : 0)) << method;
+  }
+}
+
 TEST_F(SpawnTest, TheMainModulesOwnWorkCountsNotItsImports) {
   started(101);
   tell(101, {.kind = StartEventKind::kMainImported,
