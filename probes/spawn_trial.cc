@@ -128,14 +128,17 @@ bool is_under_fork(const Run& run) {
   return run.begin.trial && run.begin.trial->start_method == StartMethod::kFork;
 }
 
+bool ended_well(const Run& run) {
+  const ProcessExit* exit = end_of_command(run);
+  return exit != nullptr && exit->wait_status && *exit->wait_status == 0 && !is_cut_off(run);
+}
+
 // When a trial had done what it is run for: it handed out a batch, or ended well.
 std::optional<BootNs> came_through_at(const Run& run) {
   if (is_insisted_on(run) || events_of(run, StartEventKind::kStarted).empty()) return std::nullopt;
   const auto batches = events_of(run, StartEventKind::kFirstBatch);
   const ProcessExit* exit = end_of_command(run);
-  const bool ended_well = exit != nullptr && exit->wait_status && *exit->wait_status == 0 &&
-                          !is_cut_off(run) && !gap_of_failed_children(run);
-  if (ended_well) return exit->at;
+  if (exit != nullptr && ended_well(run) && !gap_of_failed_children(run)) return exit->at;
   if (!batches.empty() && is_cut_off(run)) return batches.front()->at;
   return std::nullopt;
 }
@@ -168,7 +171,10 @@ std::vector<Gap> gaps_of_trial(const Run& run, const Recording& recording) {
   add(gap_of_silence(run), false);
   add(gap_of_cut(run), false);
   add(gap_of_failure(run), true);
-  if (!is_cut_off(run)) add(gap_of_failed_children(run), true);
+  // Children that fail under fork as well, in a command that ends well: so it is meant to be.
+  const bool is_meant = control != recording.runs.end() && ended_well(run) &&
+                        ended_well(*control) && gap_of_failed_children(*control).has_value();
+  if (!is_cut_off(run) && !is_meant) add(gap_of_failed_children(run), true);
   return gaps;
 }
 

@@ -321,6 +321,20 @@ TEST_F(ControlTest, WhatFailsUnderForkAsWellIsNotTheStartMethodsDoing) {
   EXPECT_THAT(verdict.gaps.front().remedy, HasSubstr("fails under fork as well"));
 }
 
+TEST_F(ControlTest, ChildrenThatFailUnderForkAsWellAreMeantTo) {
+  const auto ends_well = [this] {
+    run().end = RunEnd{.at = Scene::at(3), .reason = RunEndReason::kSubjectEnded, .text = ""};
+    for (ProcessExit& exit : run().exits)
+      if (exit.key.pid == kRoot) exit.wait_status = 0;
+  };
+  ends_well();
+  EXPECT_THAT(examine().gaps, SizeIs(1));
+  under_fork(1);
+  ends_well();
+  EXPECT_THAT(examine().findings, IsEmpty());
+  EXPECT_THAT(examine().gaps, IsEmpty());
+}
+
 TEST_F(ControlTest, WhatIsExplainedNeedsNoControl) {
   refused(kRoot, {.cause = StartRefusal::kUnpicklable, .path = "target", .type = "lambda"});
   EXPECT_FALSE(wants_control(recording));
