@@ -111,6 +111,9 @@ std::optional<OomProof> oom_proof(const ExitFacts& facts, const Death& death) {
 
 std::optional<uint64_t> limit_of(const ExitFacts& facts, const Death& death,
                                  const std::string& cgroup) {
+  for (const KernelLogLine* line : death.log) {
+    if (line->limit_bytes) return line->limit_bytes;
+  }
   for (const OomMoves& group : cgroup_oom_moves(facts, death)) {
     if (group.cgroup == cgroup) return group.limit_bytes;
   }

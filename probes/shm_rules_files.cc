@@ -173,6 +173,23 @@ std::string describe_holder(const ProcessKey& key, const std::string& comm) {
   return "pid " + std::to_string(key.pid) + (comm.empty() ? "" : " (" + comm + ")");
 }
 
+// The files that somebody else than their makers was seen to hold: who lets one go removes it just
+// after, unless it is ending itself.
+std::set<uint64_t> received_files(const ShmFacts& facts) {
+  std::set<uint64_t> inodes;
+  for (const ShmLedger* ledger : facts.ledgers) {
+    for (const ShmSegment& segment : ledger->segments) {
+      const ProcessInfo* creator = creator_in_tree(facts, segment);
+      const bool by_another =
+          std::ranges::any_of(segment.holders, [&](const SegmentHolder& holder) {
+            return creator == nullptr || holder.key != creator->key;
+          });
+      if (by_another) inodes.insert(segment.inode);
+    }
+  }
+  return inodes;
+}
+
 // What of a share of the dead is past the time in which somebody may still remove it.
 struct LastingLeak {
   ShmShare leaked;
@@ -180,14 +197,16 @@ struct LastingLeak {
 };
 LastingLeak lasting_leak(const ShmFacts& facts, const ShmShare& share, BootNs at) {
   const std::map<uint64_t, BootNs> since = unheld_since(facts);
+  const std::set<uint64_t> received = received_files(facts);
   LastingLeak result;
   for (const ShmSegment* segment : share.segments) {
     const ProcessInfo* creator = creator_in_tree(facts, *segment);
-    const bool lasts =
-        creator != nullptr
-            ? is_known_dead(*facts.run, creator->key, at - kCleanUpTime)
-            : since.contains(segment->inode) && at - since.at(segment->inode) >= kCleanUpTime;
-    if (!lasts) continue;
+    const bool long_dead =
+        creator == nullptr || is_known_dead(*facts.run, creator->key, at - kCleanUpTime);
+    const bool long_unheld =
+        since.contains(segment->inode) && at - since.at(segment->inode) >= kCleanUpTime;
+    const bool never_used = creator != nullptr && !received.contains(segment->inode);
+    if (!long_dead || !(long_unheld || never_used)) continue;
     if (creator != nullptr) result.known_bytes += taken_bytes(*segment);
     result.leaked.bytes += taken_bytes(*segment);
     result.leaked.segments.push_back(segment);

@@ -3,6 +3,7 @@
 #include "probes/spawn_rules.h"
 
 #include <fmt/format.h>
+#include <sys/wait.h>
 
 #include <algorithm>
 #include <set>
@@ -369,18 +370,26 @@ std::optional<Finding> mpi_in_child(const Run& run) {
   return finding;
 }
 
-// A child that died of it did not do its work, whatever became of its parent.
+// What a child dies of as a rule: it did not do its work, whatever became of its parent.
 bool is_of_child(const Finding& finding) {
   return finding.code == FindingCode::kMissingMainGuard ||
          finding.code == FindingCode::kMainNotImportable ||
          finding.code == FindingCode::kMpiInSpawnedWorker;
 }
 
-// A process of which it tells did not survive, whatever its parent made of that.
-bool ended_badly(const Run& run, const Finding& finding) {
-  return std::ranges::any_of(finding.processes, [&run](const ProcessKey& key) {
+bool has_failed(const ProcessExit& exit) {
+  const int32_t status = exit.wait_status.value_or(0);
+  return WIFEXITED(status) && WEXITSTATUS(status) != 0;
+}
+
+// Whether the processes of which it tells lived on, whatever their parent makes of it. A pool ends
+// its workers by SIGTERM.
+bool was_survived(const Run& run, const Finding& finding) {
+  return std::ranges::all_of(finding.processes, [&](const ProcessKey& key) {
     const ProcessExit* exit = run.find_exit(key);
-    return exit != nullptr && exit->wait_status.value_or(0) != 0;
+    // What became of a child that nobody saw end is not known.
+    if (exit == nullptr || !exit->wait_status) return !is_of_child(finding);
+    return !has_failed(*exit);
   });
 }
 
@@ -391,8 +400,7 @@ void lower_where_survived(const Run& run, std::vector<Finding>& findings) {
                           run.end && run.end->text.empty();
   if (!ended_well) return;
   for (Finding& finding : findings) {
-    if (finding.severity != Severity::kError || is_of_child(finding)) continue;
-    if (ended_badly(run, finding)) continue;
+    if (finding.severity != Severity::kError || !was_survived(run, finding)) continue;
     finding.severity = Severity::kWarning;
     finding.message += "; the command went on and ended with exit code 0";
   }

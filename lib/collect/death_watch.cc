@@ -204,7 +204,9 @@ void DeathWatch::read_log() {
   if (log_ == nullptr) return;
   for (const std::string& record : log_->take()) {
     const auto message = parse_kmsg_record(record);
-    const auto entry = message ? parse_kernel_message(*message) : std::nullopt;
+    if (!message) continue;
+    if (const auto limit = parse_oom_limit(*message)) met_limit_ = limit;
+    const auto entry = parse_kernel_message(*message);
     if (!entry || pending_lines_.size() >= kMostPending) continue;
     KernelLogLine line{.at = machine_.clock->now(),
                        .kind = entry->kind,
@@ -215,6 +217,8 @@ void DeathWatch::read_log() {
                        .anonymous_bytes = entry->anonymous_bytes,
                        .file_bytes = entry->file_bytes,
                        .shmem_bytes = entry->shmem_bytes};
+    if (entry->kind == KernelLogKind::kOomKill && entry->whole_host != true)
+      line.limit_bytes = std::exchange(met_limit_, std::nullopt);
     pending_lines_.push_back({.pid = entry->pid, .record = std::move(line)});
   }
 }

@@ -54,6 +54,7 @@ class DeathWatch {
   // Of processes that are no members, or not yet: a worker may die before it was found.
   std::vector<Pending<SignalSent>> pending_signals_;
   std::vector<Pending<KernelLogLine>> pending_lines_;
+  std::optional<uint64_t> met_limit_;  ///< bytes, of the OOM kill that the log tells of next
 };
 
 }  // namespace dlprobe

@@ -143,6 +143,7 @@ std::vector<ShmLedger> LedgerKeeper::take(const ProcessTree& tree, const ShmMoun
     scan.uses.push_back(mounts.use(watched));
   scan_tree(scan, tree);
   scan_others(scan, tree);
+  drop_unlinked(scan, mounts);
   std::vector<ShmLedger> ledgers;
   for (size_t i = 0; i < mounts.all().size(); ++i) {
     if (scan.uses[i]) ledgers.push_back(finish(scan, i, tree));
@@ -256,6 +257,21 @@ void LedgerKeeper::visit(Scan& scan, const Visited& visited) {
                                      .in_tree = visited.in_tree,
                                      .fds = file.fds,
                                      .maps = file.maps});
+  }
+}
+
+/// What its last user removed while the holders were looked at was not left by anybody.
+void LedgerKeeper::drop_unlinked(Scan& scan, const ShmMounts& mounts) {
+  for (size_t i = 0; i < mounts.all().size(); ++i) {
+    const WatchedMount& watched = mounts.all()[i];
+    const size_t dropped = std::erase_if(scan.segments, [&watched](const auto& entry) {
+      const auto& [id, segment] = entry;
+      if (id.first != watched.mount.device || !segment.linked || !segment.holders.empty())
+        return false;
+      const auto stat = watched.directory->stat_link(*segment.name);
+      return stat ? stat->inode != segment.inode : stat.error().code == ErrorCode::kNotFound;
+    });
+    if (dropped > 0) scan.uses[i] = mounts.use(watched);
   }
 }
 

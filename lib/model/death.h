@@ -61,6 +61,7 @@ struct KernelLogLine {
   /// say.
   std::optional<bool> whole_host;
   std::string limited_cgroup;  ///< of an OOM kill: the group whose limit was reached; may be empty
+  std::optional<uint64_t> limit_bytes;      ///< of an OOM kill: that group's limit
   std::optional<uint64_t> anonymous_bytes;  ///< of an OOM kill: what the killed process had
   std::optional<uint64_t> file_bytes;
   std::optional<uint64_t> shmem_bytes;

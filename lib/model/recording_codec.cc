@@ -569,6 +569,7 @@ void fields(A& a, Is<KernelLogLine> auto& v) {
   a("text", v.text);
   a("whole_host", v.whole_host);
   a("limited", v.limited_cgroup);
+  a("limit", v.limit_bytes);
   a("anon", v.anonymous_bytes);
   a("file", v.file_bytes);
   a("shmem", v.shmem_bytes);

@@ -113,6 +113,11 @@ Expected<std::string> parse_kmsg_record(std::string_view text) {
   return std::string(text.substr(begin + 1, text.find('\n', begin) - begin - 1));
 }
 
+std::optional<uint64_t> parse_oom_limit(std::string_view message) {
+  if (!message.starts_with("memory: usage ")) return std::nullopt;
+  return kib_behind(message, "kB, limit ");
+}
+
 std::optional<KernelLogEntry> parse_kernel_message(std::string_view message) {
   for (const auto parse : {parse_constraint, parse_killed, parse_memory_error, parse_fault}) {
     if (auto entry = parse(message)) return entry->pid > 0 ? entry : std::nullopt;

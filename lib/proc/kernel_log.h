@@ -26,6 +26,12 @@ struct KernelLogEntry {
 /// follows it. kMalformed for anything else.
 Expected<std::string> parse_kmsg_record(std::string_view text);
 
+/// The limit, in bytes, that a memory cgroup's OOM kill met: of the message
+/// "memory: usage 122880kB, limit 122880kB, failcnt 30" (mem_cgroup_print_oom_meminfo of
+/// mm/memcontrol.c), which comes before those that name the group and the victim. Nothing: another
+/// message.
+std::optional<uint64_t> parse_oom_limit(std::string_view message);
+
 /// Nothing: the message is about no death, or names no process. Messages of mm/oom_kill.c (5.0+ and
 /// the older "Kill process"), arch/*/mm/fault.c, arch/x86/kernel/traps.c and mm/memory-failure.c.
 std::optional<KernelLogEntry> parse_kernel_message(std::string_view message);

@@ -7,9 +7,10 @@ import sys
 import time
 from _thread import get_ident
 
-from dlprobe_start import FOLDER, HAS_AUDIT, START_FOLDER, describe, options, pace, tell
+from dlprobe_start import FOLDER, HAS_AUDIT, START_FOLDER, describe, open_log, options, pace, tell
 
 _SEARCH_SECONDS = 2.0  # for what cannot be pickled
+_MOST_TASKS_TOLD = 3  # of one process
 _MAIN_NAMES = ("__main__", "__mp_main__")
 _LIBRARY_FOLDERS = tuple(
     os.path.join(folder, "") for folder in {os.path.dirname(os.__file__), os.path.realpath(os.path.dirname(os.__file__)),
@@ -318,15 +319,21 @@ def _hook_reduction(module):
     """What goes through queues: the tasks of pools, whose workers end by what they do not find."""
     pickler = module.ForkingPickler
     dumps, loads = vars(pickler)["dumps"].__func__, pickler.loads
+    told = []  # a program may try what can be pickled, again and again
+
+    def is_worth_a_word():
+        told.append(None)
+        return len(told) <= _MOST_TASKS_TOLD
 
     def telling_dumps(cls, obj, protocol=None):
         try:
             return dumps(cls, obj, protocol)
         except Exception as error:
             try:
-                chain = _find_unpicklable(obj) or [obj]
-                tell("refused", cause="unpicklable", message=describe(error), path="task" + _path_of(chain),
-                     type=_kind_of(chain[-1]), **(_definition_line(chain[-1]) or _definition_line(type(chain[-1]))))
+                if is_worth_a_word():
+                    chain = _find_unpicklable(obj) or [obj]
+                    tell("refused", cause="unpicklable", message=describe(error), path="task" + _path_of(chain),
+                         type=_kind_of(chain[-1]), **(_definition_line(chain[-1]) or _definition_line(type(chain[-1]))))
             except Exception:
                 pass
             raise
@@ -335,7 +342,7 @@ def _hook_reduction(module):
         try:
             return loads(*arguments, **keywords)
         except (AttributeError, ImportError) as error:
-            if _is_child():
+            if _is_child() and is_worth_a_word():
                 tell("refused", cause="not-found-there", message=describe(error))
             raise
 
@@ -350,7 +357,7 @@ def _hook_util(module):
     def get_temp_dir():
         folder = original()
         try:
-            log = os.open(os.path.join(FOLDER, "leftovers"), os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            log = open_log("leftovers")
             try:
                 os.write(log, os.fsencode(folder) + b"\n")
             finally:

@@ -92,6 +92,11 @@ def describe(error):
     return "%s: %s" % (type(error).__name__, error)
 
 
+def open_log(name):
+    """A file beside this one that all processes of the command append to. To be closed."""
+    return os.open(os.path.join(FOLDER, name), os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
 # ---- that dlprobe sees a tree grow in time
 
 _SECONDS_BETWEEN_STARTS = 0.02
@@ -103,7 +108,7 @@ def pace():
     if "paced_after" not in options:
         return
     try:
-        log = os.open(os.path.join(FOLDER, "starts"), os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        log = open_log("starts")
         try:
             os.write(log, b".")
             if os.fstat(log).st_size > int(options["paced_after"]):

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <chrono>
 
 #include "lib/base/units.h"
+#include "lib/collect/shm_ledger.h"
 #include "tests/support/fake_events.h"
 #include "tests/support/fake_files.h"
 #include "tests/support/record_list.h"
@@ -309,6 +311,30 @@ TEST_F(MadeUpMachine, AMountThatFillsIsAccountedForAtOnce) {
   EXPECT_THAT(records_.all<ShmLedger>(), SizeIs(3));
 }
 
+TEST_F(MadeUpMachine, AFileThatIsRemovedDuringTheLookWasNotLeftByAnybody) {
+  const Machine machine{
+      .root = files_, .clock = clock_, .processes = std::make_shared<ProcessAccess>()};
+  ProcessTree tree(machine, {.pid = 100, .start_ticks = 1000}, 0);
+  DeadlineReader reader;
+  tree.discover(reader);
+  ShmMounts mounts(machine);
+  mounts.update(tree, true);
+  for (const char* name : {"/dev/shm/torch_101_1_0", "/dev/shm/torch_101_1_1"}) {
+    files_->set_stat(name, {.device = kShmDevice,
+                            .inode = static_cast<uint64_t>(name[21]),
+                            .mode = S_IFREG | 0600U,
+                            .size_bytes = 4096,
+                            .allocated_bytes = 4096});
+  }
+  LedgerKeeper keeper(machine, reader);
+  const std::vector<ShmLedger> ledgers =
+      keeper.take(tree, mounts, LedgerKeeper::Scope::kTree,
+                  [this] { files_->remove("/dev/shm/torch_101_1_0"); });
+  ASSERT_THAT(ledgers, SizeIs(1));
+  ASSERT_THAT(ledgers[0].segments, SizeIs(1));
+  EXPECT_EQ(ledgers[0].segments[0].name, "torch_101_1_1");
+}
+
 TEST_F(MadeUpMachine, WhoFillsAMountIsFoundBetweenTwoSamples) {
   set_use(0);
   TreeCollector collector = this->collector();
@@ -410,6 +436,7 @@ TEST_F(TalkativeMachine, ASignalToAWorkerThatIsFoundLaterCounts) {
 TEST_F(TalkativeMachine, LinesOfTheKernelsLogAboutMembers) {
   TreeCollector collector = listener();
   collector.tick();
+  events_->print("memory: usage 64kB, limit 64kB, failcnt 3");
   events_->print(
       "Memory cgroup out of memory: Killed process 101 (python3) total-vm:9kB, anon-rss:4kB");
   events_->print(
@@ -420,6 +447,7 @@ TEST_F(TalkativeMachine, LinesOfTheKernelsLogAboutMembers) {
   ASSERT_THAT(lines, SizeIs(1));
   EXPECT_EQ(lines[0].process.pid, 101);
   EXPECT_EQ(lines[0].anonymous_bytes, 4096U);
+  EXPECT_EQ(lines[0].limit_bytes, 64 * kKiB);
 }
 
 TEST_F(TalkativeMachine, CountersOfOomKillsAreRecordedAtTheStartAndWhenTheyMove) {

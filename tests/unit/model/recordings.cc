@@ -355,6 +355,7 @@ std::vector<Record> filled_records() {
                     .text = kHostile,
                     .whole_host = false,
                     .limited_cgroup = "/job",
+                    .limit_bytes = 5,
                     .anonymous_bytes = 1,
                     .file_bytes = 2,
                     .shmem_bytes = 3},

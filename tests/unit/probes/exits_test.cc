@@ -112,6 +112,13 @@ TEST_F(ExitsTest, KernelLogNamesTheVictimAndTheGroup) {
               testing::ElementsAre("prefetch_factor=1 and num_workers=1"));
 }
 
+TEST_F(ExitsTest, TheLogTellsTheLimitOfAGroupThatWasGoneBeforeItWasLookedAt) {
+  log(1, 101, false, "/made-just-now");
+  scene.run().kernel_log.back().limit_bytes = 120 * kMiB;
+  scene.exit_by_signal(101, 1.01, SIGKILL);
+  EXPECT_EQ(number(only(), "memory_limit"), int64_t{120 * kMiB});
+}
+
 TEST_F(ExitsTest, CountersTellWhichLimit) {
   sent(1, 101, SIGKILL, 128, 101);
   counters(1, "/job/w", 1, 0);

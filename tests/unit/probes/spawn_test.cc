@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <csignal>
+
 #include "probes/spawn_trial.h"
 #include "tests/unit/probes/scene.h"
 
@@ -145,6 +147,25 @@ TEST_F(SpawnTest, ARefusalThatItsOwnProcessDiesOfIsAnErrorWhateverItsParentDoes)
   ASSERT_THAT(verdict.findings, SizeIs(1));
   EXPECT_EQ(verdict.findings.front().severity, Severity::kError);
   EXPECT_THAT(verdict.gaps, IsEmpty());
+}
+
+TEST_F(SpawnTest, AWorkerThatLivesOnWithoutWhatItDidNotFindSurvivedIt) {
+  for (const int status : {0, SIGTERM, 1 << 8}) {
+    run().start_events.clear();
+    run().processes.resize(1);
+    run().exits.clear();
+    started(101);
+    tell(101, {.kind = StartEventKind::kRefused,
+               .cause = StartRefusal::kNotFoundThere,
+               .message = "AttributeError: Can't get attribute 'work'"});
+    ends(101, 0);
+    run().exits.back().wait_status = status;
+    ends(kRoot, 0);
+    run().end = RunEnd{.at = Scene::at(3), .reason = RunEndReason::kSubjectEnded, .text = ""};
+    EXPECT_EQ(examine().findings.front().severity,
+              status == 1 << 8 ? Severity::kError : Severity::kWarning)
+        << status;
+  }
 }
 
 TEST_F(SpawnTest, WhatGoesThroughAQueueCannotBePickledUnderAnyStartMethod) {

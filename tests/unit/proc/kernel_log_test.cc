@@ -37,6 +37,12 @@ TEST(KernelMessage, ConstraintOfTheHost) {
   EXPECT_EQ(entry->limited_cgroup, "");
 }
 
+TEST(KernelMessage, TheLimitThatWasMet) {
+  EXPECT_EQ(parse_oom_limit("memory: usage 122880kB, limit 122880kB, failcnt 30"), 120 * kMiB);
+  EXPECT_EQ(parse_oom_limit("swap: usage 0kB, limit 9007199254740988kB, failcnt 0"), std::nullopt);
+  EXPECT_EQ(parse_oom_limit("memory: usage 1kB, limit "), std::nullopt);
+}
+
 TEST(KernelMessage, VictimOfAGroupAndOfTheHost) {
   const auto group = parse_kernel_message(
       "Memory cgroup out of memory: Killed process 12 (pt_data_worker) total-vm:200kB, "
