@@ -109,13 +109,19 @@ std::optional<OomProof> oom_proof(const ExitFacts& facts, const Death& death) {
   return proof;
 }
 
-std::optional<uint64_t> limit_of(const ExitFacts& facts, const Death& death,
-                                 const std::string& cgroup) {
+// As the kernel's log has it: the one that was met; else as the group's file had it.
+struct GroupLimit {
+  uint64_t bytes = 0;
+  std::string source;
+};
+std::optional<GroupLimit> limit_of(const ExitFacts& facts, const Death& death,
+                                   const std::string& cgroup) {
   for (const KernelLogLine* line : death.log) {
-    if (line->limit_bytes) return line->limit_bytes;
+    if (line->limit_bytes) return GroupLimit{.bytes = *line->limit_bytes, .source = "/dev/kmsg"};
   }
   for (const OomMoves& group : cgroup_oom_moves(facts, death)) {
-    if (group.cgroup == cgroup) return group.limit_bytes;
+    if (group.cgroup == cgroup && group.limit_bytes)
+      return GroupLimit{.bytes = *group.limit_bytes, .source = "limit of cgroup " + cgroup};
   }
   return std::nullopt;
 }
@@ -251,19 +257,17 @@ ExitCause cause_of_group(const ExitFacts& facts, const Death& death, const OomPr
   cause.code = FindingCode::kOomKilledByCgroup;
   cause.discriminator = "cgroup";
   const std::string& group = proof.limited_cgroup;
-  const std::optional<uint64_t> limit = limit_of(facts, death, group);
+  const std::optional<GroupLimit> limit = limit_of(facts, death, group);
   cause.clause = "was killed by the kernel's OOM killer: ";
   if (group.empty()) {
     cause.clause +=
         "the memory limit of its cgroup " + path_of(death) + ", or of one around it, was reached";
   } else {
     cause.clause += "cgroup " + group + " reached its memory limit" +
-                    (limit ? " of " + format_bytes(*limit) : "");
+                    (limit ? " of " + format_bytes(limit->bytes) : "");
     cause.evidence.push_back(text_fact("limited_cgroup", group, "memory controller"));
   }
-  if (limit) {
-    cause.evidence.push_back(bytes_fact("memory_limit", *limit, "limit of cgroup " + group));
-  }
+  if (limit) cause.evidence.push_back(bytes_fact("memory_limit", limit->bytes, limit->source));
   add_group_use(facts, death, cause);
   add_remedies_of_group(*facts.run, cause);
   return cause;

@@ -116,7 +116,9 @@ TEST_F(ExitsTest, TheLogTellsTheLimitOfAGroupThatWasGoneBeforeItWasLookedAt) {
   log(1, 101, false, "/made-just-now");
   scene.run().kernel_log.back().limit_bytes = 120 * kMiB;
   scene.exit_by_signal(101, 1.01, SIGKILL);
-  EXPECT_EQ(number(only(), "memory_limit"), int64_t{120 * kMiB});
+  const Finding finding = only();
+  EXPECT_EQ(number(finding, "memory_limit"), int64_t{120 * kMiB});
+  EXPECT_THAT(finding.message, HasSubstr("its memory limit of 120.0 MiB"));
 }
 
 TEST_F(ExitsTest, CountersTellWhichLimit) {
