@@ -68,6 +68,17 @@ Json evidence_of(const Finding& finding, const TimeOfDay& time) {
   return result;
 }
 
+Json locations_of(const Finding& finding) {
+  Json result = Json::array();
+  for (const SourcePlace& place : finding.places) {
+    Json entry = {{"path", json_text(place.file)}};
+    if (place.line > 0) entry["line"] = place.line;
+    entry["what"] = json_text(place.what);
+    result.push_back(std::move(entry));
+  }
+  return result;
+}
+
 Json alternatives_of(const Finding& finding) {
   Json result = Json::array();
   for (const Alternative& alternative : finding.alternatives) {
@@ -150,6 +161,7 @@ Json finding_entry(const Finding& finding, size_t index, const ReportSource& sou
   if (finding.consequence_of) entry["consequence_of"] = info(*finding.consequence_of).code;
   entry["runs"] = finding.runs;
   entry["subject"] = subject_of(finding, source.recording);
+  if (!finding.places.empty()) entry["locations"] = locations_of(finding);
   entry["evidence"] = evidence_of(finding, source.time);
   entry["alternatives"] = alternatives_of(finding);
   entry["remediation"] = remediation_of(finding, source.recording.header.host.container);
@@ -178,9 +190,15 @@ bool is_of_tune(FindingCode code) {
   return code == FindingCode::kTooManyWorkers || code == FindingCode::kThreadOversubscription;
 }
 
+// Told from many nodes' reports alone.
+bool is_of_merge(FindingCode code) {
+  return code == FindingCode::kNodesDiffer;
+}
+
 // Whether the probe that ran has looked for that cause.
 bool was_looked_for(const FindingInfo& registered, const ReportSource& source) {
   const std::string& probe = source.recording.header.invocation.probe;
+  if (is_of_merge(registered.id)) return false;
   if (!source.verdict.tune) {
     return registered.code.starts_with(code_prefix(probe)) && !is_of_tune(registered.id);
   }

@@ -53,8 +53,10 @@ Status check_version(const Json& report) {
 
 // What the renderers rely on. The whole schema is checked by tests, not by every reader.
 Status check_shape(const Json& report) {
-  if (!report.is_object() || report.value("kind", Json()) != "dlprobe.report") {
-    return failure(ErrorCode::kMalformed, "not a dlprobe report: its kind is not dlprobe.report");
+  const Json kind = report.is_object() ? report.value("kind", Json()) : Json();
+  if (kind != kReportKind && kind != kClusterReportKind) {
+    return failure(ErrorCode::kMalformed,
+                   "not a dlprobe report: its kind is not dlprobe.report or dlprobe.cluster-report");
   }
   DLP_CHECK(check_version(report));
   for (const char* key : {"invocation", "summary", "host", "timeline"}) {

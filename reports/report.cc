@@ -88,6 +88,8 @@ Json invocation_section(const ReportSource& source, const ReportContext& context
   Json section = {{"probe", json_text(header.invocation.probe)},
                   {"argv", json_texts(header.invocation.argv)},
                   {"euid", header.invocation.euid}};
+  if (!header.invocation.working_folder.empty())
+    section["working_folder"] = json_text(header.invocation.working_folder);
   put_number(section, "interval_s", static_cast<double>(header.invocation.interval_ns) / 1e9);
   BootNs end = header.boottime_ns;
   for (const Run& run : source.recording.runs)
@@ -101,12 +103,14 @@ Json invocation_section(const ReportSource& source, const ReportContext& context
 }
 
 Json host_section(const HostFacts& host) {
-  return {{"name", json_text(host.name)},
-          {"kernel", json_text(host.kernel)},
-          {"os", json_text(host.os)},
-          {"machine", json_text(host.machine)},
-          {"cpus", host.cpus},
-          {"page_size_bytes", host.page_size}};
+  Json section = {{"name", json_text(host.name)}};
+  if (!host.node.empty()) section["node"] = json_text(host.node);
+  section["kernel"] = json_text(host.kernel);
+  section["os"] = json_text(host.os);
+  section["machine"] = json_text(host.machine);
+  section["cpus"] = host.cpus;
+  section["page_size_bytes"] = host.page_size;
+  return section;
 }
 
 const ProcessInfo* trainer_of(const Run& run) {
@@ -123,7 +127,10 @@ const CgroupMemory* last_cgroup_memory(const Run& run) {
 }
 
 Json context_section(const Recording& recording) {
-  Json section = {{"container", json_text(recording.header.host.container)}};
+  const HostFacts& host = recording.header.host;
+  Json section = {{"container", json_text(host.container)}};
+  if (!host.job_id.empty()) section["job_id"] = json_text(host.job_id);
+  if (!host.rank.empty()) section["rank"] = json_text(host.rank);
   if (recording.runs.empty()) return section;
   const Run& run = recording.runs.back();
   if (const ProcessInfo* trainer = trainer_of(run); trainer != nullptr && trainer->cgroup) {
@@ -185,7 +192,7 @@ Json make_report(const Recording& recording, const Verdict& verdict, const Repor
   const OverallVerdict overall = decide(source, counts);
   const int code = exit_code(overall, counts, context.fail_on);
   Json report;
-  report["kind"] = "dlprobe.report";
+  report["kind"] = kReportKind;
   report["schema_version"] = kReportSchemaVersion;
   report["report_id"] = stable_id({header.recording_id, header.invocation.probe});
   report["tool"] = {{"name", "dlprobe"}, {"version", json_text(header.invocation.version)}};

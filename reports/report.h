@@ -15,7 +15,11 @@ namespace dlprobe {
 using Json = nlohmann::ordered_json;
 
 /// MAJOR.MINOR of the report; readers reject another major and ignore unknown fields.
-inline constexpr std::string_view kReportSchemaVersion = "1.0";
+inline constexpr std::string_view kReportSchemaVersion = "1.1";
+
+/// What `kind` of a document says: one examination; many nodes' reports as one (merge.h).
+inline constexpr std::string_view kReportKind = "dlprobe.report";
+inline constexpr std::string_view kClusterReportKind = "dlprobe.cluster-report";
 
 /// "pass", "warn", "fail", "incomplete": what the exit code is made of.
 enum class OverallVerdict { kPass, kWarn, kFail, kIncomplete };

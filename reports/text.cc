@@ -71,6 +71,24 @@ void write_evidence(TextPage& page, const Json& finding) {
   }
 }
 
+// Of a merged report.
+void write_nodes_of(TextPage& page, const Json& finding) {
+  const std::string nodes = text_at(finding, "nodes");
+  if (nodes.empty()) return;
+  page.paragraph("  On         ",
+                 fmt::format("{} ({})", nodes,
+                             counted(static_cast<uint64_t>(integer_at(finding, "occurrences")),
+                                     "node")));
+}
+
+// "train.py:12: the statement that starts workers".
+std::string place_words(const Json& place) {
+  std::string text = text_at(place, "path");
+  if (const auto line = number_at(place, "line")) text += fmt::format(":{:.0f}", *line);
+  const std::string what = text_at(place, "what");
+  return what.empty() ? text : text + ": " + what;
+}
+
 void write_alternatives(TextPage& page, const Json& finding) {
   std::string_view lead = "  Ruled out  ";
   for (const Json& alternative : items_at(finding, "alternatives")) {
@@ -128,6 +146,10 @@ void write_finding(TextPage& page, const Json& finding, size_t index, std::strin
   // The verdict line has said it already.
   const std::string message = text_at(finding, "message");
   if (!headline.ends_with(message)) page.paragraph("  ", message);
+  write_nodes_of(page, finding);
+  for (const Json& place : items_at(finding, "locations")) {
+    page.paragraph("  Where      ", place_words(place));
+  }
   write_evidence(page, finding);
   write_alternatives(page, finding);
   write_remedies(page, finding);
@@ -181,6 +203,39 @@ void write_checks(TextPage& page, const Json& report) {
   }
 }
 
+// Of a merged report: how many nodes said what, and each that did not pass.
+void write_nodes(TextPage& page, const Json& report) {
+  constexpr size_t kMost = 20;
+  const Json& nodes = items_at(report, "nodes");
+  const Json& counts = object_at(object_at(report, "summary"), "nodes");
+  if (counts.empty()) return;
+  std::string text;
+  for (const auto& [verdict, count] : counts.items()) {
+    if (count != 0)
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", value_with_unit(count, ""), verdict);
+  }
+  page.heading("Nodes: " + text);
+  size_t shown = 0;
+  size_t more = 0;
+  for (const Json& node : nodes) {
+    const std::string verdict = text_at(node, "verdict");
+    if (verdict == "pass" && page.options().verbosity <= 0) continue;
+    if (shown == kMost && page.options().verbosity <= 0) {
+      ++more;
+      continue;
+    }
+    ++shown;
+    page.paragraph(fmt::format("  {}  ", text_at(node, "node")),
+                   fmt::format("{}: {}", verdict, text_at(node, "headline")));
+  }
+  if (more > 0) page.paragraph("  ", fmt::format("and {} more, with -v", more));
+  for (const Json& each : items_at(report, "duplicates")) {
+    page.paragraph("  ", fmt::format("{} has a second report: {} counts, {} does not",
+                                     text_at(each, "node"), text_at(each, "kept"),
+                                     text_at(each, "source")));
+  }
+}
+
 void write_footer(TextPage& page, const Json& report) {
   const Json& host = object_at(report, "host");
   const Json& invocation = object_at(report, "invocation");
@@ -225,6 +280,7 @@ std::string render_text(const Json& report, const TextOptions& options) {
   const Json& findings = items_at(report, "findings");
   for (size_t i = 0; i < findings.size(); ++i)
     write_finding(page, findings[i], i, headline);
+  write_nodes(page, report);
   write_checks(page, report);
   write_tune(page, report);
   // Its runs are many, and all in its own table.

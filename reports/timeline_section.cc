@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
+#include "lib/base/units.h"
 #include "reports/sections.h"
 
 namespace dlprobe {
@@ -18,16 +20,60 @@ struct Row {
   std::optional<uint64_t> rss_sum_bytes;
   std::optional<uint64_t> fds;
   size_t processes = 0;
+  std::optional<uint64_t> rss_of_trainers;
+  std::optional<uint64_t> rss_of_workers;
+  std::optional<uint64_t> pss_sum_bytes;
+  std::optional<uint64_t> swap_sum_bytes;
+  std::optional<double> batches_per_s;
 };
 
-std::optional<uint64_t> rss_sum(const Sample& sample) {
+// Read once a second where the other columns are read ten times.
+constexpr BootNs kStaysKnown = 3 * kSecond;
+
+std::optional<Role> role_of(const Run& run, const ProcessKey& key) {
+  const ProcessInfo* process = run.find_process(key);
+  return process == nullptr ? std::nullopt : std::optional(process->role);
+}
+
+// Of the processes with that role; of all of them where none is asked for.
+std::optional<uint64_t> rss_sum(const Run& run, const Sample& sample, std::optional<Role> role) {
   uint64_t sum = 0;
   for (const ProcessSample& process : sample.processes) {
+    if (role && role_of(run, process.key) != role) continue;
     if (!process.rss_bytes) return std::nullopt;
     sum += *process.rss_bytes;
   }
   return sum;
 }
+
+// Nothing where one of the processes was not asked at this moment. The dead have none.
+template <class Member>
+std::optional<uint64_t> sum_of(const Sample& sample, Member member) {
+  uint64_t sum = 0;
+  for (const ProcessSample& process : sample.processes) {
+    if (process.state == 'Z') continue;
+    const std::optional<Observed<uint64_t>>& value = process.*member;
+    if (!value || !*value) return std::nullopt;
+    sum += **value;
+  }
+  return sample.processes.empty() ? std::nullopt : std::optional(sum);
+}
+
+/// A sum that is known for a while after it was read.
+class LastKnown {
+ public:
+  std::optional<uint64_t> at(BootNs now, const std::optional<uint64_t>& value) {
+    if (value) {
+      value_ = value;
+      read_at_ = now;
+    }
+    return now - read_at_ <= kStaysKnown ? value_ : std::nullopt;
+  }
+
+ private:
+  std::optional<uint64_t> value_;
+  BootNs read_at_ = 0;
+};
 
 std::optional<uint64_t> fd_sum(const Sample& sample) {
   uint64_t sum = 0;
@@ -42,13 +88,20 @@ std::optional<uint64_t> fd_sum(const Sample& sample) {
 std::vector<Row> rows_of(const Run& run, size_t index) {
   std::vector<Row> rows;
   size_t next_use = 0;
+  LastKnown pss;
+  LastKnown swap;
   for (const Sample& sample : run.samples) {
     Row row = {.run = index,
                .at = sample.at,
                .shm_used_bytes = {},
-               .rss_sum_bytes = rss_sum(sample),
+               .rss_sum_bytes = rss_sum(run, sample, {}),
                .fds = fd_sum(sample),
-               .processes = sample.processes.size()};
+               .processes = sample.processes.size(),
+               .rss_of_trainers = rss_sum(run, sample, Role::kTrainer),
+               .rss_of_workers = rss_sum(run, sample, Role::kWorker),
+               .pss_sum_bytes = pss.at(sample.at, sum_of(sample, &ProcessSample::pss_bytes)),
+               .swap_sum_bytes = swap.at(sample.at, sum_of(sample, &ProcessSample::swap_bytes)),
+               .batches_per_s = {}};
     for (; next_use < run.shm_use.size() && run.shm_use[next_use].at <= sample.at; ++next_use) {
       row.shm_used_bytes =
           std::max(row.shm_used_bytes.value_or(0), run.shm_use[next_use].used_bytes);
@@ -58,7 +111,8 @@ std::vector<Row> rows_of(const Run& run, size_t index) {
   return rows;
 }
 
-// Of each stretch of rows the one with the highest shm use stays, and the last one of all.
+// Of each stretch of rows the one with the highest shm use stays (of equal ones that with the most
+// memory), and the last one of all.
 std::vector<Row> downsampled(const std::vector<Row>& rows, size_t most) {
   if (rows.size() <= most) return rows;
   const size_t stretches = most - 1;
@@ -67,20 +121,39 @@ std::vector<Row> downsampled(const std::vector<Row>& rows, size_t most) {
     const auto from = rows.begin() + static_cast<std::ptrdiff_t>(i * rows.size() / stretches);
     const auto to = rows.begin() + static_cast<std::ptrdiff_t>((i + 1) * rows.size() / stretches);
     result.push_back(*std::max_element(from, to, [](const Row& a, const Row& b) {
-      return a.shm_used_bytes.value_or(0) < b.shm_used_bytes.value_or(0);
+      return std::pair(a.shm_used_bytes.value_or(0), a.rss_sum_bytes.value_or(0)) <
+             std::pair(b.shm_used_bytes.value_or(0), b.rss_sum_bytes.value_or(0));
     }));
   }
   if (result.back().at != rows.back().at) result.push_back(rows.back());
   return result;
 }
 
-Json or_null(const std::optional<uint64_t>& value) {
+// How fast batches came since the row before; only the reference loader tells.
+void add_speed(const Run& run, std::vector<Row>& rows) {
+  if (run.batches.empty()) return;
+  size_t next = 0;
+  BootNs before = run.begin.at;
+  for (Row& row : rows) {
+    size_t count = 0;
+    for (; next < run.batches.size() && run.batches[next].at <= row.at; ++next)
+      ++count;
+    if (row.at > before) row.batches_per_s = static_cast<double>(count) / seconds_between(before, row.at);
+    before = row.at;
+  }
+}
+
+template <class T>
+Json or_null(const std::optional<T>& value) {
   return value ? Json(*value) : Json(nullptr);
 }
 
 Json row_json(const Row& row, BootNs begin) {
   return Json::array({row.run, seconds_between(begin, row.at), or_null(row.shm_used_bytes),
-                      or_null(row.rss_sum_bytes), or_null(row.fds), row.processes});
+                      or_null(row.rss_sum_bytes), or_null(row.fds), row.processes,
+                      or_null(row.rss_of_trainers), or_null(row.rss_of_workers),
+                      or_null(row.pss_sum_bytes), or_null(row.swap_sum_bytes),
+                      or_null(row.batches_per_s)});
 }
 
 struct TimedEvent {
@@ -126,8 +199,11 @@ Json timeline_section(const ReportSource& source) {
   const BootNs begin = runs.empty() ? source.recording.header.boottime_ns : runs.front().begin.at;
   Json timeline = {{"clock", "boottime"}};
   source.time.put(timeline, "zero", begin);
-  timeline["columns"] = {"run", "t", "shm_used", "rss_sum", "fds_sum", "processes"};
-  timeline["units"] = {"1", "s", "bytes", "bytes", "1", "1"};
+  timeline["columns"] = {"run",       "t",           "shm_used",    "rss_sum", "fds_sum",
+                         "processes", "rss_trainer", "rss_workers", "pss_sum", "swap_sum",
+                         "batches_per_s"};
+  timeline["units"] = {"1",     "s",     "bytes", "bytes", "1",  "1",
+                       "bytes", "bytes", "bytes", "bytes", "1/s"};
   Json rows = Json::array();
   std::vector<TimedEvent> events;
   size_t all_rows = 0;
@@ -135,7 +211,9 @@ Json timeline_section(const ReportSource& source) {
     const std::vector<Row> full = rows_of(runs[i], i);
     all_rows += full.size();
     const size_t share = std::max<size_t>(kMostRows / runs.size(), 3);
-    for (const Row& row : downsampled(full, share))
+    std::vector<Row> kept = downsampled(full, share);
+    add_speed(runs[i], kept);
+    for (const Row& row : kept)
       rows.push_back(row_json(row, begin));
     collect_events(runs[i], i, begin, events);
   }

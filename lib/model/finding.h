@@ -53,6 +53,14 @@ struct Evidence {
   bool operator==(const Evidence&) const = default;
 };
 
+/// A line of the user's program that a finding is about.
+struct SourcePlace {
+  std::string file;
+  int32_t line = 0;  ///< from 1; 0: the file as a whole
+  std::string what;  ///< what stands there, in a few words
+  bool operator==(const SourcePlace&) const = default;
+};
+
 /// A cause that looks the same from afar, and why it is not this one.
 struct Alternative {
   std::string cause;  ///< a code where there is one ("DLP0501"), else words
@@ -109,6 +117,7 @@ struct Finding {
   std::vector<ProcessKey> processes;  ///< whom it is about
   std::string discriminator;  ///< makes two different cases of one code differ; no pid, no host
   std::vector<Evidence> evidence;  ///< never empty
+  std::vector<SourcePlace> places;  ///< where to mend it first; may be empty
   std::vector<Alternative> alternatives;
   std::vector<Remedy> remedies;
   std::optional<BootNs> first_seen;

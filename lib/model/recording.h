@@ -33,6 +33,9 @@ struct HostFacts {
   std::optional<uint64_t> max_map_count;  ///< vm.max_map_count: mappings that a process may have
   std::string
       container;  ///< "", "docker", "kubernetes", "podman", "slurm" ... by what is mounted or set
+  std::string node;    ///< the machine's name for its scheduler, where that is another; may be empty
+  std::string job_id;  ///< the scheduler's; empty: none is known
+  std::string rank;    ///< of this process among those of the job; empty: none is known
   bool operator==(const HostFacts&) const = default;
 };
 
@@ -43,6 +46,7 @@ struct InvocationFacts {
   std::vector<std::string> argv;  ///< secrets masked
   uint32_t euid = 0;
   int64_t interval_ns = 0;
+  std::string working_folder;  ///< paths of the user's code are shown relative to it
   bool operator==(const InvocationFacts&) const = default;
 };
 

@@ -74,6 +74,9 @@ void fields(A& a, Is<HostFacts> auto& v) {
   a("cpus", v.cpus);
   a("max_maps", v.max_map_count);
   a("container", v.container);
+  a("node", v.node);
+  a("job", v.job_id);
+  a("rank", v.rank);
 }
 
 template <class A>
@@ -83,6 +86,7 @@ void fields(A& a, Is<InvocationFacts> auto& v) {
   a("argv", v.argv);
   a("euid", v.euid);
   a("interval_ns", v.interval_ns);
+  a("folder", v.working_folder);
 }
 
 template <class A>

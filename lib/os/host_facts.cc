@@ -57,7 +57,23 @@ std::string container_kind(const Directory& root, const EnvironmentLookup& envir
   return "";
 }
 
+std::string first_set(const EnvironmentLookup& environment,
+                      std::initializer_list<std::string_view> names) {
+  for (const std::string_view name : names) {
+    if (auto value = environment(name); value && !value->empty()) return *value;
+  }
+  return "";
+}
+
 }  // namespace
+
+JobFacts read_job_facts(const EnvironmentLookup& environment) {
+  return {.node = first_set(environment, {"SLURMD_NODENAME", "NODE_NAME"}),
+          .job_id = first_set(environment, {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID",
+                                            "TORCHELASTIC_RUN_ID"}),
+          .rank = first_set(environment, {"SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMIX_RANK",
+                                          "PMI_RANK", "RANK"})};
+}
 
 HostFacts read_host_facts(const Machine& machine, const EnvironmentLookup& environment) {
   HostFacts facts;
@@ -76,6 +92,10 @@ HostFacts read_host_facts(const Machine& machine, const EnvironmentLookup& envir
   if (const auto text = machine.root->read("proc/sys/vm/max_map_count"))
     facts.max_map_count = parse_int<uint64_t>(trim(*text));
   facts.container = container_kind(*machine.root, environment);
+  JobFacts job = read_job_facts(environment);
+  if (job.node != facts.name) facts.node = std::move(job.node);
+  facts.job_id = std::move(job.job_id);
+  facts.rank = std::move(job.rank);
   return facts;
 }
 

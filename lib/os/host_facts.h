@@ -14,6 +14,14 @@ namespace dlprobe {
 /// the process's own.
 using EnvironmentLookup = std::function<std::optional<std::string>(std::string_view)>;
 
+/// What schedulers and launchers tell a process of its place. Empty: not told.
+struct JobFacts {
+  std::string node;    ///< SLURMD_NODENAME; NODE_NAME as Kubernetes' downward API is used to set it
+  std::string job_id;  ///< of Slurm, PBS, LSF, Grid Engine; the run id of torchrun
+  std::string rank;    ///< of Slurm, Open MPI, PMIx, MPICH, torchrun
+};
+JobFacts read_job_facts(const EnvironmentLookup& environment);
+
 /// What is known of this machine: uname, os-release, CPUs that dlprobe may use, page size, and in
 /// what kind of container it runs, by what the kernel and the container runtime show. A field that
 /// could not be read is empty.

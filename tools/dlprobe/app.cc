@@ -64,6 +64,7 @@ int run_app(const std::vector<std::string>& arguments) {
   add_tune_command(app, session, exit_status);
   add_stacks_command(app, exit_status);
   add_replay_command(app, exit_status);
+  add_report_command(app, session, exit_status);
   add_explain_command(app, exit_status);
   add_list_command(app, exit_status);
   add_schema_command(app, exit_status);

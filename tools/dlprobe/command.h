@@ -25,6 +25,7 @@ void add_run_command(CLI::App& app, const Session& session, int& exit_status);
 void add_tune_command(CLI::App& app, const Session& session, int& exit_status);
 void add_stacks_command(CLI::App& app, int& exit_status);
 void add_replay_command(CLI::App& app, int& exit_status);
+void add_report_command(CLI::App& app, const Session& session, int& exit_status);
 void add_explain_command(CLI::App& app, int& exit_status);
 void add_list_command(CLI::App& app, int& exit_status);
 void add_schema_command(CLI::App& app, int& exit_status);

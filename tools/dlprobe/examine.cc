@@ -11,6 +11,7 @@
 #include <array>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <iterator>
 
 #include "lib/base/secrets.h"
@@ -28,6 +29,7 @@
 #include "tools/dlprobe/confirm.h"
 #include "tools/dlprobe/exit_status.h"
 #include "tools/dlprobe/kill_descendants.h"
+#include "tools/dlprobe/own_environment.h"
 #include "tools/dlprobe/preflight.h"
 #include "tools/dlprobe/python_options.h"
 #include "tools/dlprobe/recorder.h"
@@ -573,10 +575,10 @@ class Examiner {
 
 }  // namespace
 
-std::optional<std::string> own_environment(std::string_view name) {
-  const char* value = std::getenv(std::string(name).c_str());  // NOLINT(concurrency-mt-unsafe)
-  if (value == nullptr) return std::nullopt;
-  return value;
+// Empty where it was removed.
+std::string working_folder() {
+  std::error_code error;
+  return std::filesystem::current_path(error).string();
 }
 
 RecordingHeader recording_header(const Machine& machine, const Probe& probe,
@@ -590,7 +592,8 @@ RecordingHeader recording_header(const Machine& machine, const Probe& probe,
                          .probe = std::string(probe.name),
                          .argv = mask_secrets(arguments),
                          .euid = ::geteuid(),
-                         .interval_ns = interval.count()}};
+                         .interval_ns = interval.count(),
+                         .working_folder = working_folder()}};
 }
 
 int exit_of_refused_start(const Error& error) {

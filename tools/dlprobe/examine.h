@@ -69,9 +69,6 @@ struct Examination {
   std::vector<ProcessKey> left;    ///< of the tree, which outlive the watch
 };
 
-/// A variable of dlprobe's own environment; nothing if it is not set.
-std::optional<std::string> own_environment(std::string_view name);
-
 /// The first record of a recording that begins now.
 RecordingHeader recording_header(const Machine& machine, const Probe& probe,
                                  const std::vector<std::string>& arguments,

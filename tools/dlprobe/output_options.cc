@@ -9,7 +9,9 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "lib/base/suggest.h"
 #include "lib/os/atomic_file.h"
+#include "tools/dlprobe/path_template.h"
 
 namespace dlprobe {
 namespace {
@@ -17,20 +19,35 @@ namespace {
 constexpr const char* kGroup = "Output";
 constexpr int kDefaultWidth = 100;
 
+std::vector<std::string_view> names_of(std::span<const ReportFormat> formats) {
+  std::vector<std::string_view> names;
+  names.reserve(formats.size());
+  for (const ReportFormat& format : formats)
+    names.push_back(format.name);
+  return names;
+}
+
 Expected<Output> parse_format(const std::string& text, const std::string& output_path,
-                              std::span<const std::string_view> formats) {
+                              std::span<const ReportFormat> formats) {
   const size_t equals = text.find('=');
-  Output output = {.format = text.substr(0, equals),
-                   .path = equals == std::string::npos ? output_path : text.substr(equals + 1)};
-  if (output.format == "text") output.format = "human";
-  if (std::ranges::find(formats, output.format) == formats.end()) {
-    return failure(ErrorCode::kInvalid, fmt::format("-f {}: there is no format '{}' ({})", text,
-                                                    output.format, fmt::join(formats, ", ")));
+  std::string name = text.substr(0, equals);
+  if (name == "text") name = "human";
+  const auto format = std::ranges::find(formats, name, &ReportFormat::name);
+  if (format == formats.end()) {
+    const auto names = names_of(formats);
+    return failure(ErrorCode::kInvalid,
+                   fmt::format("-f {}: there is no format '{}'{} ({})", text, name,
+                               did_you_mean(name, names), fmt::join(names, ", ")));
   }
-  if (equals != std::string::npos && output.path.empty()) {
+  if (equals == std::string::npos) {
+    DLP_TRY(std::string path, expand_path(output_path));
+    return Output{.format = &*format, .path = std::move(path)};
+  }
+  if (equals + 1 == text.size()) {
     return failure(ErrorCode::kInvalid, "-f " + text + ": a path has to follow the '='");
   }
-  return output;
+  DLP_TRY(std::string path, expand_path(text.substr(equals + 1)));
+  return Output{.format = &*format, .path = std::move(path)};
 }
 
 std::string name_of_stream(const OutputOptions& options) {
@@ -52,23 +69,15 @@ int terminal_width(const OutputOptions& options, const std::string& path) {
   return std::clamp<int>(size.ws_col, 40, 160);
 }
 
-std::string render(const Output& output, const OutputOptions& options, const Json& report,
-                   TextRenderer render_for_people) {
-  if (output.format == "json") return render_json(report);
-  if (output.format == "dot") return render_dot(report);
-  return render_for_people(report, {.color = wants_color(options, output.path),
-                                    .width = terminal_width(options, output.path),
-                                    .verbosity = options.quiet ? -1 : options.verbosity});
-}
-
 }  // namespace
 
 void add_format_options(CLI::App& command, OutputOptions& options,
-                        std::span<const std::string_view> formats) {
+                        std::span<const ReportFormat> formats) {
   command.add_flag("--json", options.json, "the same as -f json")->group(kGroup);
   command
       .add_option("-f,--format", options.formats,
-                  fmt::format("{}, each with an optional =PATH", fmt::join(formats, ", ")))
+                  fmt::format("{}, each with an optional =PATH",
+                              fmt::join(names_of(formats), ", ")))
       ->type_name("FORMAT[=PATH]")
       ->allow_extra_args(false)
       ->group(kGroup);
@@ -84,7 +93,7 @@ void add_format_options(CLI::App& command, OutputOptions& options,
 }
 
 void add_output_options(CLI::App& command, OutputOptions& options) {
-  add_format_options(command, options, kReportFormats);
+  add_format_options(command, options, report_formats());
   command.add_option("--fail-on", options.fail_on, "lowest severity that makes the exit code 1")
       ->check(CLI::IsMember({"error", "warning", "info"}))
       ->capture_default_str()
@@ -93,7 +102,7 @@ void add_output_options(CLI::App& command, OutputOptions& options) {
 }
 
 Expected<std::vector<Output>> planned_outputs(const OutputOptions& options,
-                                              std::span<const std::string_view> formats_offered) {
+                                              std::span<const ReportFormat> formats_offered) {
   std::vector<std::string> formats = options.formats;
   if (options.json) formats.emplace_back("json");
   // `-f json=FILE` alone still tells the person at the terminal what was found.
@@ -123,10 +132,13 @@ ReportContext report_context(const OutputOptions& options) {
 }
 
 Status write_outputs(const std::vector<Output>& outputs, const OutputOptions& options,
-                     const Json& report, TextRenderer render_for_people) {
+                     const Json& document) {
   Status first_failure;
   for (const Output& output : outputs) {
-    const std::string text = render(output, options, report, render_for_people);
+    const std::string text =
+        output.format->render(document, {.color = wants_color(options, output.path),
+                                         .width = terminal_width(options, output.path),
+                                         .verbosity = options.quiet ? -1 : options.verbosity});
     const Status status =
         output.path.empty()
             ? write_all(options.stream, text, "the report to " + name_of_stream(options))

@@ -6,6 +6,7 @@
 #include "lib/subject/script_reader.h"
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/exit_status.h"
+#include "tools/dlprobe/own_environment.h"
 #include "tools/dlprobe/recorder.h"
 
 namespace dlprobe {

@@ -24,6 +24,7 @@
 #include "probes/tune_search.h"
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/exit_status.h"
+#include "tools/dlprobe/own_environment.h"
 #include "tools/dlprobe/preflight.h"
 #include "tools/dlprobe/speed_meter.h"
 

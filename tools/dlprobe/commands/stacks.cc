@@ -14,6 +14,7 @@
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/conclude.h"
 #include "tools/dlprobe/examine.h"
+#include "tools/dlprobe/own_environment.h"
 #include "tools/dlprobe/exit_status.h"
 #include "tools/dlprobe/output_options.h"
 #include "tools/dlprobe/target.h"
@@ -84,7 +85,7 @@ int print_stacks(const StacksOptions& options) {
   if (!pid) return complain_and_return(pid.error(), kExitUsage);
   const auto pause = snapshot_options(options.pause);
   if (!pause) return complain_and_return(pause.error(), kExitUsage);
-  const auto outputs = planned_outputs(options.output, kStackFormats);
+  const auto outputs = planned_outputs(options.output, stacks_formats());
   if (!outputs) return complain_and_return(outputs.error(), kExitUsage);
   const auto machine = live_machine();
   if (!machine) return complain_and_return(machine.error(), kExitIncomplete);
@@ -94,7 +95,7 @@ int print_stacks(const StacksOptions& options) {
   StacksLook look = look_at(*machine, target->key, options.only, *pause);
   look.asked_pid = *pid;
   const Status written =
-      write_outputs(*outputs, options.output, make_stacks(look, choice_of(options)), render_stacks);
+      write_outputs(*outputs, options.output, make_stacks(look, choice_of(options)));
   if (!written && written.error().os_errno != EPIPE) complain(to_string(written.error()));
   return written && has_any_stack(look) ? kExitPass : kExitIncomplete;
 }
@@ -113,7 +114,7 @@ void add_stacks_command(CLI::App& app, int& exit_status) {
   command->add_flag("--python", options->python, "Python frames alone")->group(kGroup);
   command->add_flag("--native", options->native, "native frames alone")->group(kGroup);
   add_pause_options(*command, options->pause, kGroup);
-  add_format_options(*command, options->output, kStackFormats);
+  add_format_options(*command, options->output, stacks_formats());
   command->callback([options, &exit_status] { exit_status = print_stacks(*options); });
 }
 

@@ -1,0 +1,46 @@
+#include "reports/format.h"
+
+#include <array>
+
+#include "reports/stacks.h"
+
+namespace dlprobe {
+namespace {
+
+template <std::string (*Render)(const Json&)>
+std::string plain(const Json& report, const TextOptions& /*options*/) {
+  return Render(report);
+}
+
+constexpr std::array<ReportFormat, 13> kFormats = {{
+    {"human", "for people at a terminal", render_text},
+    {"json", "the report itself, which all others are made from", plain<render_json>},
+    {"jsonl", "the report on one line", plain<render_jsonl>},
+    {"html", "one page for a browser, to hand over", plain<render_html>},
+    {"markdown", "for a ticket", plain<render_markdown>},
+    {"junit", "test results for CI", plain<render_junit>},
+    {"sarif", "SARIF 2.1.0, for code scanning", plain<render_sarif>},
+    {"github", "annotations of GitHub Actions", plain<render_github>},
+    {"gitlab", "code quality report of GitLab", plain<render_gitlab>},
+    {"prometheus", "gauges for node_exporter's textfile collector", plain<render_prometheus>},
+    {"nagios", "a line with performance data", plain<render_nagios>},
+    {"npd", "a line of 80 bytes for node-problem-detector", plain<render_npd>},
+    {"dot", "the wait-for graph, for graphviz", plain<render_dot>},
+}};
+
+constexpr std::array<ReportFormat, 2> kStacksFormats = {{
+    {"human", "for people at a terminal", render_stacks},
+    {"json", "the document that the text is made from", plain<render_json>},
+}};
+
+}  // namespace
+
+std::span<const ReportFormat> report_formats() {
+  return kFormats;
+}
+
+std::span<const ReportFormat> stacks_formats() {
+  return kStacksFormats;
+}
+
+}  // namespace dlprobe

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "reports/report.h"
+
+namespace dlprobe {
+
+/// A form in which a report can be written. Each is a function of the report alone (and, for
+/// people at a terminal, of its colours and width): a saved report gives the same bytes.
+struct ReportFormat {
+  std::string_view name;  ///< as in -f NAME
+  std::string_view what;  ///< for whom, in a few words
+  std::string (*render)(const Json& report, const TextOptions& options);
+};
+
+/// All of them, in the order of the help.
+std::span<const ReportFormat> report_formats();
+
+/// Those of the document that `dlprobe stacks` makes (stacks.h).
+std::span<const ReportFormat> stacks_formats();
+
+/// For a ticket or a pull request: GitHub flavoured, without HTML. The graph as Mermaid text.
+std::string render_markdown(const Json& report);
+
+/// JUnit: a test case for each check; what could not be said is an error, a warning is a property.
+std::string render_junit(const Json& report);
+
+/// SARIF 2.1.0 (OASIS): a rule for each code of the registry, a result for each finding.
+std::string render_sarif(const Json& report);
+
+/// Gauges for the textfile collector of Prometheus' node_exporter: no time stamps, no pids; also
+/// valid OpenMetrics.
+std::string render_prometheus(const Json& report);
+
+/// One line with performance data, as the Monitoring Plugins development guidelines want it.
+std::string render_nagios(const Json& report);
+
+/// One ASCII line of at most 80 bytes: what node-problem-detector keeps of a plugin's output
+/// (`max_output_length`).
+std::string render_npd(const Json& report);
+
+/// Workflow commands of GitHub Actions: an annotation for each finding.
+std::string render_github(const Json& report);
+
+/// GitLab's code quality report: an issue for each finding.
+std::string render_gitlab(const Json& report);
+
+/// The whole report on one line: for logs, and for `dlprobe report merge` of many nodes' output.
+std::string render_jsonl(const Json& report);
+
+/// One file to open in a browser: no network, no third party. See html.cc.
+std::string render_html(const Json& report);
+
+}  // namespace dlprobe

@@ -1,0 +1,194 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/base/host_list.h"
+#include "lib/base/secrets.h"
+#include "lib/os/atomic_file.h"
+#include "reports/merge.h"
+#include "tools/dlprobe/command.h"
+#include "tools/dlprobe/conclude.h"
+#include "tools/dlprobe/exit_status.h"
+#include "tools/dlprobe/output_options.h"
+#include "tools/dlprobe/own_environment.h"
+#include "tools/dlprobe/version.h"
+
+namespace dlprobe {
+namespace {
+
+// Above what any report of ours takes.
+constexpr uint64_t kLargestReport = uint64_t{64} << 20;
+
+Expected<std::string> read_input(const std::string& path) {
+  return read_whole_file(path == "-" ? "/dev/stdin" : path, kLargestReport);
+}
+
+Expected<Json> load_report(const std::string& path) {
+  DLP_TRY(const std::string text, read_input(path));
+  auto report = parse_report(text);
+  if (!report) report.error().context = path + ": " + report.error().context;
+  return report;
+}
+
+int write_report(const Json& report, const std::vector<Output>& outputs,
+                 const OutputOptions& options, int exit_code) {
+  const Status written = write_outputs(outputs, options, report);
+  if (written) return exit_code;
+  if (written.error().os_errno != EPIPE) complain(to_string(written.error()));
+  return exit_code == kExitPass ? kExitIncomplete : exit_code;
+}
+
+struct RenderOptions {
+  std::string path;
+  OutputOptions output;
+};
+
+int render(const RenderOptions& options) {
+  const auto outputs = planned_outputs(options.output);
+  if (!outputs) return complain_and_return(outputs.error(), kExitUsage);
+  const auto report = load_report(options.path);
+  if (!report) return complain_and_return(report.error(), kExitUsage);
+  return write_report(*report, *outputs, options.output, kExitPass);
+}
+
+struct MergeCommand {
+  std::vector<std::string> paths;
+  std::string expect_hosts;
+  OutputOptions output;
+  std::vector<std::string> arguments;
+};
+
+// The reports below a folder: every *.json and *.jsonl in it, in the order of their names.
+Expected<std::vector<std::string>> files_of(const std::vector<std::string>& paths) {
+  std::vector<std::string> files;
+  for (const std::string& path : paths) {
+    std::error_code error;
+    if (!std::filesystem::is_directory(path, error)) {
+      files.push_back(path);
+      continue;
+    }
+    std::vector<std::string> found;
+    for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
+      const std::string name = entry.path().string();
+      if (name.ends_with(".json") || name.ends_with(".jsonl")) found.push_back(name);
+    }
+    if (error) return os_failure("list " + path, error.value());
+    std::ranges::sort(found);
+    files.insert(files.end(), found.begin(), found.end());
+  }
+  return files;
+}
+
+// "n7: {...}", as pdsh and clush put the host before each line.
+std::string_view without_prefix(std::string_view line) {
+  const size_t brace = line.find('{');
+  const size_t colon = line.find(": ");
+  return brace != std::string_view::npos && colon != std::string_view::npos && colon < brace
+             ? line.substr(brace)
+             : line;
+}
+
+void add_text(ReportMerger& merger, const std::string& source, std::string_view text) {
+  if (auto whole = parse_report(text)) return merger.add(source, *whole);
+  // Else one report on each line.
+  size_t number = 0;
+  size_t good = 0;
+  std::string why;
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const std::string_view line = without_prefix(rest.substr(0, rest.find('\n')));
+    rest.remove_prefix(std::min(rest.find('\n'), rest.size() - 1) + 1);
+    ++number;
+    if (line.find('{') == std::string_view::npos) continue;
+    const auto report = parse_report(line);
+    if (report) {
+      ++good;
+      merger.add(fmt::format("{}:{}", source, number), *report);
+    } else if (good > 0) {
+      merger.add_damaged(fmt::format("{}:{}", source, number), report.error().context);
+    }
+  }
+  if (good > 0) return;
+  const auto whole = parse_report(text);
+  merger.add_damaged(source, text.empty() ? "it is empty" : whole.error().context);
+}
+
+Expected<std::vector<std::string>> expected_hosts(const std::string& typed) {
+  if (typed.empty()) return std::vector<std::string>();
+  if (typed == "auto") {
+    const auto list = own_environment("SLURM_JOB_NODELIST");
+    if (!list) {
+      return failure(ErrorCode::kInvalid,
+                     "--expect-hosts auto: SLURM_JOB_NODELIST is not set: name the hosts, or "
+                     "@FILE with one on each line");
+    }
+    return expand_hosts(*list);
+  }
+  if (!typed.starts_with('@')) return expand_hosts(typed);
+  DLP_TRY(const std::string text, read_whole_file(typed.substr(1), kLargestReport));
+  return expand_hosts(text);
+}
+
+int merge(const MergeCommand& typed) {
+  const auto outputs = planned_outputs(typed.output);
+  if (!outputs) return complain_and_return(outputs.error(), kExitUsage);
+  auto hosts = expected_hosts(typed.expect_hosts);
+  if (!hosts) return complain_and_return(hosts.error(), kExitUsage);
+  const auto files = files_of(typed.paths);
+  if (!files) return complain_and_return(files.error(), kExitUsage);
+  if (files->empty()) {
+    complain("there is nothing to merge: no *.json or *.jsonl in what was named");
+    return kExitUsage;
+  }
+  ReportMerger merger({.expected_hosts = std::move(*hosts),
+                       .fail_on = report_context(typed.output).fail_on,
+                       .argv = mask_secrets(typed.arguments),
+                       .version = std::string(kVersion)});
+  for (const std::string& file : *files) {
+    const auto text = read_input(file);
+    if (text) {
+      add_text(merger, file, *text);
+    } else {
+      merger.add_damaged(file, to_string(text.error()));
+    }
+  }
+  const Json report = std::move(merger).finish();
+  return write_report(report, *outputs, typed.output, exit_code_of(report));
+}
+
+}  // namespace
+
+void add_report_command(CLI::App& app, const Session& session, int& exit_status) {
+  auto* command = app.add_subcommand("report", "other formats of a report, and one of many nodes");
+  command->require_subcommand(1);
+
+  auto* rendering = command->add_subcommand("render", "a saved report in another format");
+  const auto rendered = std::make_shared<RenderOptions>();
+  rendering->add_option("report", rendered->path, "a report that -f json wrote; - is stdin")
+      ->required()
+      ->type_name("FILE");
+  add_format_options(*rendering, rendered->output, report_formats());
+  rendering->callback([rendered, &exit_status] { exit_status = render(*rendered); });
+
+  auto* merging = command->add_subcommand("merge", "one verdict of many nodes' reports");
+  const auto merged = std::make_shared<MergeCommand>();
+  merged->arguments = session.arguments;
+  merging
+      ->add_option("reports", merged->paths,
+                   "reports (json, or jsonl with one on each line), folders of them, - for stdin")
+      ->required()
+      ->type_name("FILE");
+  merging
+      ->add_option("--expect-hosts", merged->expect_hosts,
+                   "nodes that must have reported: n[1-4,7],gpu1; @FILE; auto: those of the "
+                   "Slurm job")
+      ->type_name("HOSTS")
+      ->group("Output");
+  add_output_options(*merging, merged->output);
+  merging->callback([merged, &exit_status] { exit_status = merge(*merged); });
+}
+
+}  // namespace dlprobe
