@@ -101,14 +101,14 @@ std::string render_gitlab(const Json& report) {
     std::string fingerprint = text_at(finding, "fingerprint");
     if (const size_t before = seen[fingerprint]++; before > 0)
       fingerprint += fmt::format("-{}", before + 1);
-    issues.push_back({{"description", fmt::format("{} {}: {}", text_at(finding, "code"),
-                                                  text_at(finding, "name"),
-                                                  text_at(finding, "message"))},
-                      {"check_name", text_at(finding, "code")},
-                      {"fingerprint", fingerprint},
-                      {"severity", gitlab_severity(text_at(finding, "severity"),
-                                                   text_at(finding, "confidence"))},
-                      {"location", {{"path", place.path}, {"lines", {{"begin", place.line}}}}}});
+    issues.push_back(
+        {{"description", fmt::format("{} {}: {}", text_at(finding, "code"),
+                                     text_at(finding, "name"), text_at(finding, "message"))},
+         {"check_name", text_at(finding, "code")},
+         {"fingerprint", fingerprint},
+         {"severity",
+          gitlab_severity(text_at(finding, "severity"), text_at(finding, "confidence"))},
+         {"location", {{"path", place.path}, {"lines", {{"begin", place.line}}}}}});
   }
   return render_json(issues);
 }

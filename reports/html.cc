@@ -49,14 +49,18 @@ std::string evidence_table(const Json& finding) {
   std::string rows;
   for (const Json& fact : items_at(finding, "evidence")) {
     const Json value = fact.is_object() ? fact.value("value", Json()) : Json();
-    rows += cells({html_at(fact, "name"),
-                   "<code>" + escape_html(value_with_unit(value, text_at(fact, "unit"))) + "</code>",
-                   html_at(fact, "threshold"), html_at(fact, "source"),
-                   html_at(fact, "seen_at")});
+    std::string source = html_at(fact, "source");
+    const std::string at = html_at(fact, "seen_at");
+    if (!at.empty())
+      source += fmt::format(" <time class=\"quiet\" datetime=\"{0}\">{0}</time>", at);
+    std::string held =
+        "<code>" + escape_html(value_with_unit(value, text_at(fact, "unit"))) + "</code>";
+    const std::string threshold = html_at(fact, "threshold");
+    if (!threshold.empty()) held += " (" + threshold + ")";
+    rows += cells({html_at(fact, "name"), held, source});
   }
   if (rows.empty()) return "";
-  return "<h4>Proof</h4>\n" +
-         table({"Fact", "Value", "Held against", "Source", "Seen at"}, rows);
+  return "<h4>Proof</h4>\n" + table({"Fact", "Value", "Source"}, rows);
 }
 
 std::string remedy(const Json& each) {
@@ -106,7 +110,8 @@ std::string finding_card(const Json& finding, size_t index, std::string_view hea
   const std::string severity = html_at(finding, "severity");
   const std::string consequence = html_at(finding, "consequence_of");
   std::string out = fmt::format(
-      "<article class=\"card\" id=\"finding-{0}\">\n<h3>{0}. {1} {2}</h3>\n<p><strong class=\"{3}\">{3}"
+      "<article class=\"card\" id=\"finding-{0}\">\n<h3>{0}. {1} {2}</h3>\n<p><strong "
+      "class=\"{3}\">{3}"
       "</strong>, {4}{5}. {6}.</p>\n",
       index + 1, html_at(finding, "code"), html_at(finding, "name"), severity,
       html_at(finding, "confidence"),
@@ -117,8 +122,7 @@ std::string finding_card(const Json& finding, size_t index, std::string_view hea
   const std::string nodes = html_at(finding, "nodes");
   if (!nodes.empty()) out += "<p>On " + nodes + "</p>\n";
   const Json& suppressed = object_at(finding, "suppressed");
-  if (!suppressed.empty())
-    out += "<p>Suppressed: " + html_at(suppressed, "reason") + "</p>\n";
+  if (!suppressed.empty()) out += "<p>Suppressed: " + html_at(suppressed, "reason") + "</p>\n";
   out += locations(finding) + remedies(finding) + evidence_table(finding) + ruled_out(finding);
   return out + "</article>\n";
 }
@@ -227,8 +231,8 @@ std::string checks(const Json& report) {
     std::string title = html_at(check, "title");
     const std::string text = html_at(check, "text");
     if (!text.empty()) title += ": " + text;
-    rows += cells({fmt::format("<span class=\"{0}\">{0}</span>", status), html_at(check, "code"),
-                   title});
+    rows += cells(
+        {fmt::format("<span class=\"{0}\">{0}</span>", status), html_at(check, "code"), title});
   }
   if (rows.empty()) return "";
   return "<details><summary>" + counted(items_at(report, "checks").size(), "check") +
@@ -251,7 +255,9 @@ std::string limitations(const Json& report) {
 void add_facts(std::string& rows, const Json& object, std::string_view prefix) {
   for (const auto& [key, value] : object.items()) {
     if (value.is_object() || value.is_array() || key.ends_with("_boottime_ns")) continue;
-    const std::string_view unit = key.ends_with("_bytes") ? "bytes" : key.ends_with("_s") ? "s" : "";
+    const std::string_view unit = key.ends_with("_bytes") ? "bytes"
+                                  : key.ends_with("_s")   ? "s"
+                                                          : "";
     rows += fmt::format("<tr><th scope=\"row\">{}{}</th><td>{}</td></tr>\n", prefix,
                         escape_html(value_with_unit(key, "")),
                         escape_html(value_with_unit(value, unit)));
@@ -324,8 +330,7 @@ std::string header(const Json& report) {
       verdict, upper(verdict), html_at(object_at(report, "summary"), "headline"),
       html_at(host, "name"));
   const std::string started = html_at(invocation, "started_at");
-  if (!started.empty())
-    out += fmt::format("; <time datetime=\"{0}\">{0}</time>", started);
+  if (!started.empty()) out += fmt::format("; <time datetime=\"{0}\">{0}</time>", started);
   if (seconds) out += "; looked for " + escape_html(value_with_unit(*seconds, "s"));
   out += "; dlprobe " + html_at(object_at(report, "tool"), "version") + " " +
          html_at(invocation, "probe");
@@ -361,8 +366,9 @@ std::string render_html(const Json& report) {
                        section.title);
     out += section.body + "</section>\n";
   }
-  out += "</main>\n<footer><p>Made by dlprobe from its JSON report. Secrets in command lines are "
-         "masked; read it before you send it on.</p></footer>\n<script>";
+  out +=
+      "</main>\n<footer><p>Made by dlprobe from its JSON report. Secrets in command lines are "
+      "masked; read it before you send it on.</p></footer>\n<script>";
   out += assets.script;
   return out + "</script>\n</body>\n</html>\n";
 }

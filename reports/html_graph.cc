@@ -98,8 +98,8 @@ Drawing select(const Json& graph) {
     if (from == places.end() || to == places.end()) continue;
     if (from->second == SIZE_MAX || to->second == SIZE_MAX) continue;
     const auto step = std::ranges::find(chain, from->first);
-    const bool in_chain = step != chain.end() && std::next(step) != chain.end() &&
-                          *std::next(step) == to->first;
+    const bool in_chain =
+        step != chain.end() && std::next(step) != chain.end() && *std::next(step) == to->first;
     drawing.edges.push_back({.from = from->second,
                              .to = to->second,
                              .relation = text_at(edge, "relation"),

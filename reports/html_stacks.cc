@@ -59,8 +59,7 @@ std::string threads_of(const Json& process) {
   for (const Json& thread : items_at(process, "threads")) {
     std::string frames = frames_of(thread);
     std::string title = thread_title(thread);
-    const auto [place, is_new] =
-        places.try_emplace(without_numbers(title) + frames, alike.size());
+    const auto [place, is_new] = places.try_emplace(without_numbers(title) + frames, alike.size());
     if (is_new) alike.push_back({.title = std::move(title), .frames = std::move(frames)});
     ++alike[place->second].count;
   }

@@ -56,7 +56,8 @@ Table table_of(const Json& timeline) {
     table.columns.emplace_back(value_with_unit(names[i], ""), std::move(series));
   }
   if (const Series* times = table.find("t")) table.times = *times;
-  if (const Series* runs = table.find("run")) table.runs = *runs;
+  const Series* runs = table.find("run");
+  table.runs = runs != nullptr ? *runs : Series(rows.size(), 0.0);
   return table;
 }
 
@@ -145,7 +146,7 @@ std::string line_path(const Table& table, const Series& series, const Frame& fra
   std::string path;
   bool is_on = false;
   for (size_t i = 0; i < series.size(); ++i) {
-    const bool is_new_run = i > 0 && table.runs.size() > i && table.runs[i] != table.runs[i - 1];
+    const bool is_new_run = i > 0 && table.runs[i] != table.runs[i - 1];
     if (!series[i] || !table.times[i]) {
       is_on = false;
       continue;
@@ -203,9 +204,8 @@ std::string event_lines(const Json& timeline, const Frame& frame) {
     const auto at = number_at(event, "t_s");
     if (!at || drawn++ == kMostEventsDrawn) continue;
     const bool is_bad = text_at(event, "text").contains("signal");
-    out += fmt::format(
-        "<line class=\"event{}\" x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"0\" y2=\"100\"/>",
-        is_bad ? " event-bad" : "", frame.x(*at), frame.x(*at));
+    out += fmt::format("<line class=\"event{}\" x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"0\" y2=\"100\"/>",
+                       is_bad ? " event-bad" : "", frame.x(*at), frame.x(*at));
   }
   return out;
 }
@@ -231,9 +231,9 @@ std::string summary_of(const Chart& chart) {
     for (const auto& value : series) {
       if (value) last = value;
     }
-    text += fmt::format("; {}: highest {}, last {}", name,
-                        value_with_unit(highest(series), chart.unit),
-                        last ? value_with_unit(*last, chart.unit) : "not read");
+    text +=
+        fmt::format("; {}: highest {}, last {}", name, value_with_unit(highest(series), chart.unit),
+                    last ? value_with_unit(*last, chart.unit) : "not read");
   }
   return text;
 }
@@ -288,9 +288,12 @@ std::string figure(const Chart& chart, size_t index, const Json& timeline, const
     out += fmt::format("<line class=\"limit\" x1=\"0\" x2=\"1000\" y1=\"{0:.2f}\" y2=\"{0:.2f}\"/>",
                        frame.y(*chart.limit));
   }
-  out += "<line class=\"cursor\" x1=\"0\" x2=\"0\" y1=\"0\" y2=\"100\" visibility=\"hidden\"/></svg>\n";
+  out +=
+      "<line class=\"cursor\" x1=\"0\" x2=\"0\" y1=\"0\" y2=\"100\" "
+      "visibility=\"hidden\"/></svg>\n";
   out += fmt::format(
-      "<div class=\"ends\"><span>{:.1f} s</span><output>top of the drawing: {}</output><span>{:.1f} "
+      "<div class=\"ends\"><span>{:.1f} s</span><output>top of the drawing: "
+      "{}</output><span>{:.1f} "
       "s</span></div></figure>\n",
       frame.from, escape_html(value_with_unit(frame.top, chart.unit)), frame.to);
   return out;
@@ -338,10 +341,10 @@ std::string events_table(const Json& timeline) {
   for (const Json& event : events) {
     const auto at = number_at(event, "t_s");
     const auto pid = number_at(event, "pid");
-    out += fmt::format("<tr><td class=\"number\">{}</td><td>{}</td><td>{} {}</td><td>{}</td></tr>\n",
-                       at ? fmt::format("{:.3f} s", *at) : "", html_at(event, "kind"),
-                       html_at(event, "role"), pid ? fmt::format("{:.0f}", *pid) : "",
-                       html_at(event, "text"));
+    out += fmt::format(
+        "<tr><td class=\"number\">{}</td><td>{}</td><td>{} {}</td><td>{}</td></tr>\n",
+        at ? fmt::format("{:.3f} s", *at) : "", html_at(event, "kind"), html_at(event, "role"),
+        pid ? fmt::format("{:.0f}", *pid) : "", html_at(event, "text"));
   }
   return out + "</tbody></table></div></details>\n";
 }
@@ -352,13 +355,16 @@ std::string html_timeline(const Json& report) {
   const Json& timeline = object_at(report, "timeline");
   const Table table = table_of(timeline);
   const std::vector<Chart> charts = charts_of(report, table);
-  const bool has_times = table.times.size() > 1 && !is_empty(table.times) &&
-                         std::ranges::all_of(table.times, [](const auto& t) { return t.has_value(); });
+  const bool has_times =
+      table.times.size() > 1 && !is_empty(table.times) &&
+      std::ranges::all_of(table.times, [](const auto& t) { return t.has_value(); });
   std::string out;
   if (has_times && !charts.empty() && !is_zero(table.times)) {
     const Frame frame{.from = std::min(0.0, *table.times.front()), .to = *table.times.back()};
-    out += "<p class=\"quiet\">Point at a chart, or use the arrow keys in it, to read the values at one "
-           "moment in all of them. Upright lines are events; red ones are signals.</p>\n";
+    out +=
+        "<p class=\"quiet\">Point at a chart, or use the arrow keys in it, to read the values at "
+        "one "
+        "moment in all of them. Upright lines are events; red ones are signals.</p>\n";
     for (size_t i = 0; i < charts.size(); ++i)
       out += figure(charts[i], i, timeline, table, frame);
     out += data_for_script(charts, table, frame);

@@ -55,8 +55,9 @@ Status check_version(const Json& report) {
 Status check_shape(const Json& report) {
   const Json kind = report.is_object() ? report.value("kind", Json()) : Json();
   if (kind != kReportKind && kind != kClusterReportKind) {
-    return failure(ErrorCode::kMalformed,
-                   "not a dlprobe report: its kind is not dlprobe.report or dlprobe.cluster-report");
+    return failure(
+        ErrorCode::kMalformed,
+        "not a dlprobe report: its kind is not dlprobe.report or dlprobe.cluster-report");
   }
   DLP_CHECK(check_version(report));
   for (const char* key : {"invocation", "summary", "host", "timeline"}) {

@@ -26,9 +26,9 @@ void set(pugi::xml_node node, const char* name, const std::string& value) {
 }
 
 std::string whole_text(const Json& finding) {
-  std::string text = fmt::format("{} ({}, {})\n{}\n", text_at(finding, "title"),
-                                 text_at(finding, "severity"), text_at(finding, "confidence"),
-                                 text_at(finding, "message"));
+  std::string text =
+      fmt::format("{} ({}, {})\n{}\n", text_at(finding, "title"), text_at(finding, "severity"),
+                  text_at(finding, "confidence"), text_at(finding, "message"));
   for (const Json& fact : items_at(finding, "evidence")) {
     const Json value = fact.is_object() ? fact.value("value", Json()) : Json();
     text += fmt::format("{} = {} [{}]\n", text_at(fact, "name"),

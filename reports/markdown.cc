@@ -88,6 +88,11 @@ std::string ruled_out(const Json& finding) {
   return out.empty() ? "" : "**Ruled out**\n\n" + out + "\n";
 }
 
+std::string nodes_line(const Json& finding) {
+  const std::string nodes = text_at(finding, "nodes");
+  return nodes.empty() ? "" : "On " + markdown_code(nodes) + "\n\n";
+}
+
 std::string finding_part(const Json& finding, size_t index) {
   const std::string consequence = text_at(finding, "consequence_of");
   std::string out = fmt::format("## {}. {} {}\n\n{} ({}, {}{})\n\n{}\n\n", index + 1,
@@ -99,11 +104,12 @@ std::string finding_part(const Json& finding, size_t index) {
                                 escape_markdown(text_at(finding, "message")));
   for (const Json& place : items_at(finding, "locations")) {
     out += fmt::format(
-        "- {} {}\n", markdown_code(fmt::format("{}:{}", text_at(place, "path"),
-                                               integer_at(place, "line"))),
+        "- {} {}\n",
+        markdown_code(fmt::format("{}:{}", text_at(place, "path"), integer_at(place, "line"))),
         escape_markdown(text_at(place, "what")));
   }
   if (!items_at(finding, "locations").empty()) out += "\n";
+  out += nodes_line(finding);
   return out + evidence_table(finding) + remedies(finding) + ruled_out(finding);
 }
 
@@ -115,9 +121,8 @@ std::string chain(const Json& graph) {
   size_t number = 0;
   for (const Json& id : ids) {
     const auto& nodes = items_at(graph, "nodes");
-    const auto node = std::ranges::find_if(nodes, [&](const Json& each) {
-      return text_at(each, "id") == value_with_unit(id, "");
-    });
+    const auto node = std::ranges::find_if(
+        nodes, [&](const Json& each) { return text_at(each, "id") == value_with_unit(id, ""); });
     std::string label = node == nodes.end() ? value_with_unit(id, "") : text_at(*node, "label");
     // In quotes all but the quote is text, once entities are written as #...;.
     std::string text;
@@ -138,19 +143,45 @@ std::string chain(const Json& graph) {
 std::string processes(const Json& report) {
   const Json& all = items_at(report, "processes");
   if (all.empty()) return "";
-  std::string out = "## Processes\n\n" + head({"Role", "pid", "Command", "What it does, or its end"});
+  std::string out =
+      "## Processes\n\n" + head({"Role", "pid", "Command", "What it does, or its end"});
   size_t shown = 0;
   for (const Json& process : all) {
     if (shown++ == kMostProcesses) break;
     const std::string ended = text_at(object_at(process, "exit"), "text");
     out += row({escape_markdown(text_at(process, "role")),
-                std::to_string(integer_at(process, "pid")),
-                markdown_cell(text_at(process, "comm")),
+                std::to_string(integer_at(process, "pid")), markdown_cell(text_at(process, "comm")),
                 escape_markdown(ended.empty() ? text_at(process, "activity") : ended)});
   }
   if (all.size() > kMostProcesses)
     out += fmt::format("\nand {} more\n", all.size() - kMostProcesses);
   return out + "\n";
+}
+
+// Of a merged report; those that passed are counted alone.
+std::string nodes(const Json& report) {
+  constexpr size_t kMost = 50;
+  std::string rows;
+  size_t passed = 0;
+  size_t more = 0;
+  size_t shown = 0;
+  for (const Json& node : items_at(report, "nodes")) {
+    const std::string verdict = text_at(node, "verdict");
+    if (verdict == "pass") {
+      ++passed;
+    } else if (shown == kMost) {
+      ++more;
+    } else {
+      ++shown;
+      rows += row({markdown_cell(text_at(node, "node")), verdict,
+                   escape_markdown(text_at(node, "headline"))});
+    }
+  }
+  if (items_at(report, "nodes").empty()) return "";
+  std::string out = fmt::format("## Nodes\n\n{} passed\n\n", passed);
+  if (!rows.empty()) out += head({"Node", "Verdict", "Headline"}) + rows + "\n";
+  if (more > 0) out += fmt::format("and {} more\n\n", more);
+  return out;
 }
 
 std::string limitations(const Json& report) {
@@ -170,7 +201,9 @@ std::string checks(const Json& report) {
     out += row({escape_markdown(text_at(check, "status")), escape_markdown(text_at(check, "code")),
                 escape_markdown(text_at(check, "title"))});
   }
-  return out.empty() ? "" : "## Checks\n\n" + head({"Result", "Code", "What was looked for"}) + out + "\n";
+  return out.empty()
+             ? ""
+             : "## Checks\n\n" + head({"Result", "Code", "What was looked for"}) + out + "\n";
 }
 
 }  // namespace
@@ -178,18 +211,19 @@ std::string checks(const Json& report) {
 std::string render_markdown(const Json& report) {
   const Json& host = object_at(report, "host");
   const Json& invocation = object_at(report, "invocation");
-  std::string out =
-      fmt::format("# {}: {}\n\n", heading_of(verdict_of(report)),
-                  escape_markdown(text_at(object_at(report, "summary"), "headline")));
-  out += fmt::format("{}, {}, Linux {}; {}; dlprobe {}\n\n", escape_markdown(text_at(host, "name")),
-                     escape_markdown(text_at(host, "os")), escape_markdown(text_at(host, "kernel")),
-                     text_at(invocation, "started_at"),
+  std::string out = fmt::format("# {}: {}\n\n", heading_of(verdict_of(report)),
+                                escape_markdown(text_at(object_at(report, "summary"), "headline")));
+  out += escape_markdown(text_at(host, "name"));
+  if (host.contains("kernel"))
+    out += fmt::format(", {}, Linux {}", escape_markdown(text_at(host, "os")),
+                       escape_markdown(text_at(host, "kernel")));
+  out += fmt::format("; {}; dlprobe {}\n\n", text_at(invocation, "started_at"),
                      escape_markdown(text_at(object_at(report, "tool"), "version")));
   const Json& findings = items_at(report, "findings");
   for (size_t i = 0; i < findings.size(); ++i)
     out += finding_part(findings[i], i);
   out += chain(object_at(report, "wait_graph"));
-  out += processes(report) + checks(report) + limitations(report);
+  out += nodes(report) + processes(report) + checks(report) + limitations(report);
   out.erase(out.find_last_not_of('\n') + 1);
   return out + "\n";
 }

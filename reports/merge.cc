@@ -16,7 +16,7 @@
 namespace dlprobe {
 namespace {
 
-constexpr size_t kMostValues = 6;     ///< of a fact that differs
+constexpr size_t kMostValues = 6;       ///< of a fact that differs
 constexpr size_t kMostGroupsNamed = 3;  ///< in the headline
 
 // Worse ones are greater.
@@ -186,15 +186,14 @@ std::optional<Json> ReportMerger::nodes_differ() const {
     std::vector<std::pair<std::string, const std::vector<std::string>*>> sorted;
     for (const auto& [value, nodes] : by_value)
       sorted.emplace_back(value, &nodes);
-    std::ranges::stable_sort(sorted, [](const auto& a, const auto& b) {
-      return a.second->size() > b.second->size();
-    });
+    std::ranges::stable_sort(
+        sorted, [](const auto& a, const auto& b) { return a.second->size() > b.second->size(); });
     std::string text;
     for (size_t i = 0; i < sorted.size() && i < kMostValues; ++i) {
       const auto& [value, nodes] = sorted[i];
-      text += fmt::format("{}{} on {}", text.empty() ? "" : "; ", value,
-                          i == 0 && sorted.size() > 1 ? counted_nodes(nodes->size())
-                                                      : fold_hosts(*nodes));
+      text += fmt::format(
+          "{}{} on {}", text.empty() ? "" : "; ", value,
+          i == 0 && sorted.size() > 1 ? counted_nodes(nodes->size()) : fold_hosts(*nodes));
     }
     if (sorted.size() > kMostValues)
       text += fmt::format("; and {} other values", sorted.size() - kMostValues);
@@ -218,8 +217,9 @@ std::optional<Json> ReportMerger::nodes_differ() const {
               {"evidence", std::move(evidence)},
               {"alternatives", Json::array()},
               {"remediation",
-               Json::array({{{"title", "Give every node of a job the same limits, mounts and versions, "
-                                       "or keep those that differ out of one job"},
+               Json::array({{{"title",
+                              "Give every node of a job the same limits, mounts and versions, "
+                              "or keep those that differ out of one job"},
                              {"commands", Json::array()},
                              {"applies_to", Json::array()},
                              {"verify", "srun dlprobe gate -f json=out/%h.json"}}})},
@@ -315,6 +315,7 @@ Json gap(std::string what, std::string why, std::string effect) {
   return {{"what", json_text(what)},
           {"why", json_text(why)},
           {"effect", json_text(effect)},
+          {"remedy", ""},
           {"required", true}};
 }
 
@@ -362,7 +363,8 @@ Json ReportMerger::finish() && {
                               "nothing can be said of them"));
   }
   for (const Json& each : damaged_)
-    limitations.push_back(gap(raw_at(each, "source"), raw_at(each, "why"), "its node has said nothing"));
+    limitations.push_back(
+        gap(raw_at(each, "source"), raw_at(each, "why"), "its node has said nothing"));
   if (!unsure.empty()) {
     limitations.push_back(gap(fold_hosts(unsure), "their own reports are incomplete",
                               "nothing is sure of what they could not check"));
@@ -399,19 +401,18 @@ Json ReportMerger::finish() && {
   report["host"] = {{"name", counted_nodes(nodes_.size())}};
   report["context"] = Json::object();
   report["subject"] = {{"kind", "cluster"}};
-  report["summary"] = {{"verdict", to_string(verdict)},
-                       {"headline", json_text(headline)},
-                       {"counts",
-                        {{"error", counts["error"]},
-                         {"warning", counts["warning"]},
-                         {"info", counts["info"]}}},
-                       {"nodes",
-                        {{"pass", verdicts[OverallVerdict::kPass]},
-                         {"warn", verdicts[OverallVerdict::kWarn]},
-                         {"fail", verdicts[OverallVerdict::kFail]},
-                         {"incomplete", verdicts[OverallVerdict::kIncomplete]},
-                         {"missing", absent.size()},
-                         {"damaged", damaged_.size()}}}};
+  report["summary"] = {
+      {"verdict", to_string(verdict)},
+      {"headline", json_text(headline)},
+      {"counts",
+       {{"error", counts["error"]}, {"warning", counts["warning"]}, {"info", counts["info"]}}},
+      {"nodes",
+       {{"pass", verdicts[OverallVerdict::kPass]},
+        {"warn", verdicts[OverallVerdict::kWarn]},
+        {"fail", verdicts[OverallVerdict::kFail]},
+        {"incomplete", verdicts[OverallVerdict::kIncomplete]},
+        {"missing", absent.size()},
+        {"damaged", damaged_.size()}}}};
   report["checks"] = std::move(checks);
   report["findings"] = std::move(findings);
   report["nodes"] = nodes_json();

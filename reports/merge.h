@@ -48,9 +48,9 @@ class ReportMerger {
     std::string ended_at;
     std::string headline;
     OverallVerdict verdict = OverallVerdict::kIncomplete;
-    std::vector<std::string> fingerprints;        ///< of its findings
-    std::map<std::string, std::string> facts;     ///< what should be the same on every node
-    std::vector<std::pair<size_t, int>> checks;   ///< index into checks_, rank of the status
+    std::vector<std::string> fingerprints;       ///< of its findings
+    std::map<std::string, std::string> facts;    ///< what should be the same on every node
+    std::vector<std::pair<size_t, int>> checks;  ///< index into checks_, rank of the status
   };
   struct Group {
     Json finding;  ///< as the first node has it

@@ -122,9 +122,8 @@ std::string ascii(std::string_view text) {
 std::string first_finding(const Json& report) {
   const Json& findings = items_at(report, "findings");
   if (findings.empty()) return text_at(object_at(report, "summary"), "headline");
-  const auto worst = std::ranges::find_if(findings, [](const Json& finding) {
-    return text_at(finding, "severity") == "error";
-  });
+  const auto worst = std::ranges::find_if(
+      findings, [](const Json& finding) { return text_at(finding, "severity") == "error"; });
   const Json& finding = worst == findings.end() ? findings.front() : *worst;
   return fmt::format("{} {}: {}", text_at(finding, "code"), text_at(finding, "name"),
                      text_at(finding, "message"));
@@ -177,9 +176,8 @@ std::string render_prometheus(const Json& report) {
 
 std::string render_nagios(const Json& report) {
   const Json& counts = object_at(object_at(report, "summary"), "counts");
-  std::string line =
-      fmt::format("DLPROBE {} - {} |", nagios_state(verdict_of(report)),
-                  without_bars(first_finding(report)));
+  std::string line = fmt::format("DLPROBE {} - {} |", nagios_state(verdict_of(report)),
+                                 without_bars(first_finding(report)));
   line += fmt::format(" errors={};;0;0; warnings={};0;;0;", integer_at(counts, "error"),
                       integer_at(counts, "warning"));
   const Json& runs = items_at(report, "runs");

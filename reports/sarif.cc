@@ -75,9 +75,10 @@ Json location_of(const CodePlace& place) {
 Json logical_locations(const Json& finding) {
   Json result = Json::array();
   for (const Json& process : items_at(object_at(finding, "subject"), "processes")) {
-    result.push_back({{"name", fmt::format("{} {}", text_at(process, "role"), text_at(process, "comm"))},
-                      {"fullyQualifiedName", fmt::format("pid:{}", integer_at(process, "pid"))},
-                      {"kind", "process"}});
+    result.push_back(
+        {{"name", fmt::format("{} {}", text_at(process, "role"), text_at(process, "comm"))},
+         {"fullyQualifiedName", fmt::format("pid:{}", integer_at(process, "pid"))},
+         {"kind", "process"}});
   }
   return result;
 }
@@ -192,11 +193,11 @@ std::string render_sarif(const Json& report) {
   run["redactionTokens"] = Json::array({text_at(object_at(report, "redaction"), "mask")});
   run["columnKind"] = "unicodeCodePoints";
   run["results"] = results_of(report, indices);
-  const Json sarif = {
-      {"$schema",
-       "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"},
-      {"version", "2.1.0"},
-      {"runs", Json::array({std::move(run)})}};
+  const Json sarif = {{"$schema",
+                       "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/"
+                       "sarif-schema-2.1.0.json"},
+                      {"version", "2.1.0"},
+                      {"runs", Json::array({std::move(run)})}};
   return render_json(sarif);
 }
 

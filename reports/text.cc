@@ -73,12 +73,15 @@ void write_evidence(TextPage& page, const Json& finding) {
 
 // Of a merged report.
 void write_nodes_of(TextPage& page, const Json& finding) {
-  const std::string nodes = text_at(finding, "nodes");
+  constexpr size_t kLongest = 160;
+  std::string nodes = text_at(finding, "nodes");
   if (nodes.empty()) return;
-  page.paragraph("  On         ",
-                 fmt::format("{} ({})", nodes,
-                             counted(static_cast<uint64_t>(integer_at(finding, "occurrences")),
-                                     "node")));
+  if (nodes.size() > kLongest && page.options().verbosity <= 0)
+    nodes = nodes.substr(0, nodes.rfind(',', kLongest)) + ", and more with -v";
+  page.paragraph(
+      "  On         ",
+      fmt::format("{} ({})", nodes,
+                  counted(static_cast<uint64_t>(integer_at(finding, "occurrences")), "node")));
 }
 
 // "train.py:12: the statement that starts workers".
@@ -229,10 +232,14 @@ void write_nodes(TextPage& page, const Json& report) {
                    fmt::format("{}: {}", verdict, text_at(node, "headline")));
   }
   if (more > 0) page.paragraph("  ", fmt::format("and {} more, with -v", more));
-  for (const Json& each : items_at(report, "duplicates")) {
-    page.paragraph("  ", fmt::format("{} has a second report: {} counts, {} does not",
-                                     text_at(each, "node"), text_at(each, "kept"),
-                                     text_at(each, "source")));
+  std::map<std::string, std::vector<const Json*>> duplicates;
+  for (const Json& each : items_at(report, "duplicates"))
+    duplicates[text_at(each, "node")].push_back(&each);
+  for (const auto& [node, all] : duplicates) {
+    page.paragraph("  ", fmt::format("{} has several reports: {} counts, {}{} not", node,
+                                     text_at(*all.back(), "kept"), text_at(*all.front(), "source"),
+                                     all.size() > 1 ? fmt::format(" and {} more do", all.size() - 1)
+                                                    : " does"));
   }
 }
 
@@ -240,12 +247,13 @@ void write_footer(TextPage& page, const Json& report) {
   const Json& host = object_at(report, "host");
   const Json& invocation = object_at(report, "invocation");
   page.blank_line();
-  page.paragraph(
-      "",
-      fmt::format("{}, {}, Linux {}; {}; dlprobe {}", text_at(host, "name"), text_at(host, "os"),
-                  text_at(host, "kernel"), text_at(invocation, "started_at"),
-                  text_at(object_at(report, "tool"), "version")),
-      Style::kDim);
+  std::string where = text_at(host, "name");
+  if (host.contains("kernel"))
+    where += fmt::format(", {}, Linux {}", text_at(host, "os"), text_at(host, "kernel"));
+  page.paragraph("",
+                 fmt::format("{}; {}; dlprobe {}", where, text_at(invocation, "started_at"),
+                             text_at(object_at(report, "tool"), "version")),
+                 Style::kDim);
   const Json& findings = items_at(report, "findings");
   if (findings.empty()) return;
   page.paragraph("",

@@ -78,6 +78,7 @@ class LastKnown {
 std::optional<uint64_t> fd_sum(const Sample& sample) {
   uint64_t sum = 0;
   for (const ProcessSample& process : sample.processes) {
+    if (process.state == 'Z') continue;
     if (!process.fd_count || !*process.fd_count) return std::nullopt;
     sum += **process.fd_count;
   }
@@ -138,7 +139,8 @@ void add_speed(const Run& run, std::vector<Row>& rows) {
     size_t count = 0;
     for (; next < run.batches.size() && run.batches[next].at <= row.at; ++next)
       ++count;
-    if (row.at > before) row.batches_per_s = static_cast<double>(count) / seconds_between(before, row.at);
+    if (row.at > before)
+      row.batches_per_s = static_cast<double>(count) / seconds_between(before, row.at);
     before = row.at;
   }
 }
@@ -199,9 +201,9 @@ Json timeline_section(const ReportSource& source) {
   const BootNs begin = runs.empty() ? source.recording.header.boottime_ns : runs.front().begin.at;
   Json timeline = {{"clock", "boottime"}};
   source.time.put(timeline, "zero", begin);
-  timeline["columns"] = {"run",       "t",           "shm_used",    "rss_sum", "fds_sum",
-                         "processes", "rss_trainer", "rss_workers", "pss_sum", "swap_sum",
-                         "batches_per_s"};
+  timeline["columns"] = {"run",     "t",         "shm_used",     "rss_sum",
+                         "fds_sum", "processes", "rss_trainer",  "rss_workers",
+                         "pss_sum", "swap_sum",  "batches_per_s"};
   timeline["units"] = {"1",     "s",     "bytes", "bytes", "1",  "1",
                        "bytes", "bytes", "bytes", "bytes", "1/s"};
   Json rows = Json::array();

@@ -33,8 +33,7 @@ Status expand_range(std::string_view list, std::string_view range, const std::st
   if (!from || !to || first.size() > kMostDigits || last.size() > kMostDigits) {
     return bad_list(list, "'" + std::string(range) + "' is no range of numbers");
   }
-  if (*from > *to)
-    return bad_list(list, "'" + std::string(range) + "' runs backwards");
+  if (*from > *to) return bad_list(list, "'" + std::string(range) + "' runs backwards");
   if (*to - *from >= kMostHosts || hosts.size() + (*to - *from) >= kMostHosts)
     return bad_list(list, "more than a million hosts");
   for (uint64_t number = *from; number <= *to; ++number)
@@ -51,8 +50,7 @@ Status expand_one(std::string_view list, std::string_view item, std::vector<std:
     return {};
   }
   const size_t close = item.find(']', open);
-  if (close == std::string_view::npos)
-    return bad_list(list, "a '[' that does not close");
+  if (close == std::string_view::npos) return bad_list(list, "a '[' that does not close");
   const std::string before(item.substr(0, open));
   const std::string_view behind = item.substr(close + 1);
   std::string_view ranges = item.substr(open + 1, close - open - 1);
@@ -65,8 +63,7 @@ Status expand_one(std::string_view list, std::string_view item, std::vector<std:
   }
   // "rack[1-2]n[1-4]": what stands behind may have brackets of its own.
   for (const std::string& host : found) {
-    if (hosts.size() >= kMostHosts)
-      return bad_list(list, "more than a million hosts");
+    if (hosts.size() >= kMostHosts) return bad_list(list, "more than a million hosts");
     DLP_CHECK(expand_one(list, host + std::string(behind), hosts));
   }
   return {};
@@ -133,9 +130,7 @@ std::string fold_hosts(std::vector<std::string> hosts) {
     }
   }
   std::string text;
-  const auto add = [&text](const std::string& item) {
-    text += (text.empty() ? "" : ",") + item;
-  };
+  const auto add = [&text](const std::string& item) { text += (text.empty() ? "" : ",") + item; };
   for (const std::string& host : plain)
     add(host);
   for (const auto& [stem, numbers] : numbered) {

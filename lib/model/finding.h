@@ -116,7 +116,7 @@ struct Finding {
   std::string message;                ///< one sentence with the numbers
   std::vector<ProcessKey> processes;  ///< whom it is about
   std::string discriminator;  ///< makes two different cases of one code differ; no pid, no host
-  std::vector<Evidence> evidence;  ///< never empty
+  std::vector<Evidence> evidence;   ///< never empty
   std::vector<SourcePlace> places;  ///< where to mend it first; may be empty
   std::vector<Alternative> alternatives;
   std::vector<Remedy> remedies;

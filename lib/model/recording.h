@@ -33,7 +33,7 @@ struct HostFacts {
   std::optional<uint64_t> max_map_count;  ///< vm.max_map_count: mappings that a process may have
   std::string
       container;  ///< "", "docker", "kubernetes", "podman", "slurm" ... by what is mounted or set
-  std::string node;    ///< the machine's name for its scheduler, where that is another; may be empty
+  std::string node;  ///< the machine's name for its scheduler, where that is another; may be empty
   std::string job_id;  ///< the scheduler's; empty: none is known
   std::string rank;    ///< of this process among those of the job; empty: none is known
   bool operator==(const HostFacts&) const = default;

@@ -75,9 +75,9 @@ void add_format_options(CLI::App& command, OutputOptions& options,
                         std::span<const ReportFormat> formats) {
   command.add_flag("--json", options.json, "the same as -f json")->group(kGroup);
   command
-      .add_option("-f,--format", options.formats,
-                  fmt::format("{}, each with an optional =PATH",
-                              fmt::join(names_of(formats), ", ")))
+      .add_option(
+          "-f,--format", options.formats,
+          fmt::format("{}, each with an optional =PATH", fmt::join(names_of(formats), ", ")))
       ->type_name("FORMAT[=PATH]")
       ->allow_extra_args(false)
       ->group(kGroup);

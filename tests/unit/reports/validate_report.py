@@ -1,5 +1,5 @@
 """Checks a document against the schema, and against its strict variant in which no field is unknown.
-A document of kind dlprobe.stacks is checked against the part of the schema that is its own.
+A document of kind dlprobe.stacks or dlprobe.cluster-report is checked against the part of the schema that is its own.
 
 usage: validate_report.py SCHEMA REPORT
 exit codes: 0 valid, 1 not (says where), 77 python3-jsonschema is missing
@@ -28,9 +28,10 @@ def strict(schema):
 
 def of_kind(schema, kind):
     """The part of the schema that describes documents of that kind."""
-    if kind != "dlprobe.stacks":
+    part = {"dlprobe.stacks": "stacks", "dlprobe.cluster-report": "cluster"}.get(kind)
+    if part is None:
         return schema
-    return {"$schema": schema["$schema"], "$ref": "#/$defs/stacks", "$defs": schema["$defs"]}
+    return {"$schema": schema["$schema"], "$ref": f"#/$defs/{part}", "$defs": schema["$defs"]}
 
 
 def main(schema_path, report_path):

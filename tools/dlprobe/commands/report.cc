@@ -9,6 +9,7 @@
 #include "lib/base/secrets.h"
 #include "lib/os/atomic_file.h"
 #include "reports/merge.h"
+#include "reports/redact.h"
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/conclude.h"
 #include "tools/dlprobe/exit_status.h"
@@ -159,6 +160,63 @@ int merge(const MergeCommand& typed) {
   return write_report(report, *outputs, typed.output, exit_code_of(report));
 }
 
+struct RedactCommand {
+  std::vector<std::string> paths;
+  std::string output;
+  std::string map;
+  std::vector<std::string> kinds = {std::begin(kRedactable), std::end(kRedactable)};
+};
+
+// Where the redacted report of `path` goes: several go to a folder, under their own names.
+Expected<std::string> redacted_path(const RedactCommand& typed, const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(typed.output, error)) {
+    return (std::filesystem::path(typed.output) / std::filesystem::path(path).filename()).string();
+  }
+  if (typed.paths.size() > 1) {
+    return failure(ErrorCode::kInvalid,
+                   "-o " + typed.output + ": several reports need a folder to go to");
+  }
+  return typed.output;
+}
+
+int redact(const RedactCommand& typed) {
+  Redactor redactor(std::set<std::string>(typed.kinds.begin(), typed.kinds.end()));
+  std::error_code error;
+  if (!typed.map.empty()) {
+    if (auto status = check_writable(typed.map); !status)
+      return complain_and_return(status.error(), kExitUsage);
+    if (std::filesystem::exists(typed.map, error)) {
+      const auto text = read_whole_file(typed.map, kLargestReport);
+      if (!text) return complain_and_return(text.error(), kExitUsage);
+      if (auto status = redactor.use_map(*text); !status) {
+        status.error().context = typed.map + ": " + status.error().context;
+        return complain_and_return(status.error(), kExitUsage);
+      }
+    }
+  }
+  // All are read and redacted before the first is written.
+  std::vector<std::pair<std::string, std::string>> texts;
+  for (const std::string& path : typed.paths) {
+    auto target = redacted_path(typed, path);
+    if (!target) return complain_and_return(target.error(), kExitUsage);
+    if (auto status = check_writable(*target); !status)
+      return complain_and_return(status.error(), kExitUsage);
+    const auto report = load_report(path);
+    if (!report) return complain_and_return(report.error(), kExitUsage);
+    texts.emplace_back(std::move(*target), render_json(redactor.redact(*report)));
+  }
+  for (const auto& [path, text] : texts) {
+    if (auto status = write_file_atomically(path, text); !status)
+      return complain_and_return(status.error(), kExitIncomplete);
+  }
+  if (!typed.map.empty()) {
+    if (auto status = write_file_atomically(typed.map, redactor.to_map()); !status)
+      return complain_and_return(status.error(), kExitIncomplete);
+  }
+  return kExitPass;
+}
+
 }  // namespace
 
 void add_report_command(CLI::App& app, const Session& session, int& exit_status) {
@@ -189,6 +247,28 @@ void add_report_command(CLI::App& app, const Session& session, int& exit_status)
       ->group("Output");
   add_output_options(*merging, merged->output);
   merging->callback([merged, &exit_status] { exit_status = merge(*merged); });
+
+  auto* redacting =
+      command->add_subcommand("redact", "pseudonyms for hosts, users, paths and addresses");
+  const auto redacted = std::make_shared<RedactCommand>();
+  redacting->add_option("reports", redacted->paths, "reports that -f json wrote")
+      ->required()
+      ->type_name("FILE");
+  redacting->add_option("-o,--output", redacted->output, "a file; a folder for several reports")
+      ->required()
+      ->type_name("PATH");
+  redacting->add_option("--redact", redacted->kinds, "what to replace")
+      ->delimiter(',')
+      ->check(
+          CLI::IsMember(std::vector<std::string>(std::begin(kRedactable), std::end(kRedactable))))
+      ->type_name("KIND,...")
+      ->default_str("hosts,users,paths,addresses");
+  redacting
+      ->add_option("--map", redacted->map,
+                   "keep the pseudonyms in FILE (0600), and use those that are in it: the same "
+                   "names for every report")
+      ->type_name("FILE");
+  redacting->callback([redacted, &exit_status] { exit_status = redact(*redacted); });
 }
 
 }  // namespace dlprobe

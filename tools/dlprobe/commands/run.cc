@@ -120,8 +120,8 @@ class RunReporter {
   }
 
   std::string json_path() const {
-    const auto json = std::ranges::find(
-        outputs_, "json", [](const Output& output) { return output.format->name; });
+    const auto json = std::ranges::find(outputs_, "json",
+                                        [](const Output& output) { return output.format->name; });
     return json == outputs_.end() ? "" : json->path;
   }
 

@@ -1,0 +1,189 @@
+#include "reports/format.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "lib/base/escape.h"
+#include "reports/code_place.h"
+#include "reports/markup.h"
+#include "tests/unit/reports/cases.h"
+
+namespace dlprobe {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+Json report_of(const testing::ReportCase& each) {
+  return make_report(each.recording, each.verdict, {});
+}
+
+std::string with_format(std::string_view name, const Json& report) {
+  const auto format = std::ranges::find(report_formats(), name, &ReportFormat::name);
+  return format->render(report, {});
+}
+
+TEST(Formats, EveryOneWritesEveryReportWithoutControlCharacters) {
+  for (const testing::ReportCase& each : testing::all_cases()) {
+    const Json report = report_of(each);
+    for (const ReportFormat& format : report_formats()) {
+      if (format.name.starts_with("json")) continue;  // JSON has escapes of its own
+      const std::string text = format.render(report, {});
+      EXPECT_FALSE(text.empty()) << format.name << " " << each.name;
+      EXPECT_EQ(escape_keeping_newlines(text), text) << format.name << " " << each.name;
+      EXPECT_EQ(text.back(), '\n') << format.name << " " << each.name;
+    }
+  }
+}
+
+TEST(Formats, ASavedReportGivesTheSameBytes) {
+  for (const testing::ReportCase& each : testing::all_cases()) {
+    const Json report = report_of(each);
+    const Json saved = parse_report(render_json(report)).value();
+    for (const ReportFormat& format : report_formats())
+      EXPECT_EQ(format.render(report, {}), format.render(saved, {})) << format.name << each.name;
+  }
+}
+
+// Every value of a good report replaced by others, one at a time: a saved report is anybody's text.
+void replace_each(const ReportFormat& format, Json& whole, Json& part) {
+  for (Json& child : part) {
+    const Json original = child;
+    for (const Json& other : {Json(), Json(3), Json("x"), Json::array({1}), Json{{"a", 1}}}) {
+      child = other;
+      static_cast<void>(format.render(whole, {}));
+    }
+    child = original;
+    if (child.is_structured()) replace_each(format, whole, child);
+  }
+}
+
+// Two of each kind are enough.
+void shorten(Json& part) {
+  while (part.is_array() && part.size() > 2 && part.front().is_structured())
+    part.erase(part.size() - 1);
+  if (!part.is_structured()) return;
+  for (Json& child : part)
+    shorten(child);
+}
+
+TEST(Formats, WrongTypesNeverThrow) {
+  for (const testing::ReportCase& each : {testing::exhausted_case(), testing::hang_case()}) {
+    Json report = report_of(each);
+    shorten(report);
+    for (const ReportFormat& format : report_formats())
+      EXPECT_NO_THROW(replace_each(format, report, report)) << format.name;
+  }
+}
+
+TEST(Html, HostileNamesAreInert) {
+  for (const testing::ReportCase& each : {testing::hostile_case(), testing::hostile_hang_case()}) {
+    Json report = report_of(each);
+    report["summary"]["headline"] = "</title><script>alert(1)</script>\"'&";
+    report["processes"][0]["comm"] = "<img src=x onerror=alert(2)>";
+    report["processes"][0]["cmdline"] = {"\" onmouseover=\"alert(3)"};
+    const std::string html = with_format("html", report);
+    EXPECT_THAT(html, Not(HasSubstr("<script>alert")));
+    EXPECT_THAT(html, Not(HasSubstr("<img")));
+    EXPECT_THAT(html, Not(HasSubstr("\" onmouseover=")));
+    EXPECT_THAT(html, HasSubstr("&lt;script&gt;alert(1)"));
+  }
+}
+
+TEST(Html, NothingIsFetchedAndOnlyItsOwnScriptMayRun) {
+  const std::string html = with_format("html", report_of(testing::hang_case()));
+  EXPECT_THAT(html, HasSubstr("default-src 'none'; style-src 'sha256-"));
+  for (const char* word :
+       {"unsafe-inline", "http:", "https:", " src=", "@import", "url(h", " style="})
+    EXPECT_THAT(html, Not(HasSubstr(word)));
+}
+
+TEST(Html, TheChainIsDrawnAndSaidInWords) {
+  const std::string html = with_format("html", report_of(testing::hang_case()));
+  EXPECT_THAT(html, HasSubstr("class=\"node chain\""));
+  EXPECT_THAT(html, HasSubstr("marker-end=\"url(#tip-chain)\""));
+  EXPECT_THAT(html, HasSubstr("<strong>trainer 100</strong>"));
+}
+
+TEST(Markdown, TextCannotBecomeMarkup) {
+  EXPECT_EQ(escape_markdown("a|b *c* __d__ e_f <b> [x](y) `z`"),
+            "a\\|b \\*c\\* \\_\\_d\\_\\_ e_f &lt;b&gt; \\[x\\](y) \\`z\\`");
+  EXPECT_EQ(escape_markdown("https://x\ny"), "https&#58;//x y");
+  EXPECT_EQ(markdown_code("a`b"), "``a`b``");
+  EXPECT_EQ(markdown_code("`a"), "`` `a ``");
+  EXPECT_EQ(markdown_cell("a|b"), "`a\\|b`");
+}
+
+TEST(Npd, EightyBytesOfAsciiWhateverTheReportSays) {
+  Json report = report_of(testing::exhausted_case());
+  report["findings"][0]["message"] = "\xc3\xa4" + std::string(500, 'x');
+  const std::string line = with_format("npd", report);
+  EXPECT_LE(line.size(), 80U);
+  EXPECT_TRUE(
+      std::ranges::all_of(line, [](char c) { return c == '\n' || (c >= ' ' && c <= '~'); }));
+  EXPECT_EQ(std::ranges::count(line, '\n'), 1);
+}
+
+TEST(Nagios, OneBarBeforeThePerformanceData) {
+  Json report = report_of(testing::exhausted_case());
+  report["findings"][0]["message"] = "a|b";
+  const std::string line = with_format("nagios", report);
+  EXPECT_THAT(line, StartsWith("DLPROBE CRITICAL - DLP"));
+  EXPECT_EQ(std::ranges::count(line, '|'), 1);
+  EXPECT_THAT(line, HasSubstr("| errors=1;;0;0;"));
+}
+
+TEST(Github, AnnotationsAreEscapedAndNoMoreThanItShows) {
+  Json report = report_of(testing::exhausted_case());
+  const Json finding = report["findings"][0];
+  report["findings"] = Json::array();
+  for (int i = 0; i < 30; ++i)
+    report["findings"].push_back(finding);
+  report["findings"][0]["message"] = "100%\nnext::error::x";
+  report["findings"][0]["locations"] = {{{"path", "/w/a,b.py"}, {"line", 3}, {"what", "w"}}};
+  report["invocation"]["working_folder"] = "/w";
+  const std::string text = with_format("github", report);
+  EXPECT_THAT(text, StartsWith("::error file=a%2Cb.py,line=3,title="));
+  EXPECT_THAT(text, HasSubstr("::100%25\\x0anext"));
+  EXPECT_EQ(std::ranges::count(text, '\n'), 10);
+  EXPECT_THAT(text, HasSubstr("21 more like these"));
+}
+
+TEST(Gitlab, FingerprintsAreOfOneIssueEach) {
+  Json report = report_of(testing::exhausted_case());
+  const Json finding = report["findings"][0];
+  report["findings"] = Json::array({finding, finding});
+  const Json issues = Json::parse(with_format("gitlab", report));
+  ASSERT_EQ(issues.size(), 2U);
+  EXPECT_NE(issues[0]["fingerprint"], issues[1]["fingerprint"]);
+  EXPECT_EQ(issues[0]["severity"], "critical");
+}
+
+TEST(Sarif, RulesResultsAndThePlaceInTheCode) {
+  Json report = report_of(testing::exhausted_case());
+  report["findings"][0]["locations"] = {{{"path", "/w/my train.py"}, {"line", 12}, {"what", "it"}}};
+  const Json sarif = Json::parse(with_format("sarif", report));
+  const Json& run = sarif["runs"][0];
+  const Json& result = run["results"][0];
+  EXPECT_EQ(run["tool"]["driver"]["rules"][result["ruleIndex"].get<size_t>()]["id"],
+            result["ruleId"]);
+  const Json& place = result["locations"][0]["physicalLocation"];
+  EXPECT_EQ(place["artifactLocation"]["uri"], "file:///w/my%20train.py");
+  EXPECT_EQ(place["region"]["startLine"], 12);
+  EXPECT_EQ(run["invocations"][0]["exitCode"], 1);
+}
+
+TEST(CodePlace, WithoutALineTheProgram) {
+  Json report = {{"subject", {{"command", {"python", "-u", "./train.py", "--epochs"}}}}};
+  EXPECT_EQ(code_place(report, Json::object()).path, "train.py");
+  EXPECT_FALSE(code_place(report, Json::object()).is_known);
+  report["subject"]["command"] = {"python", "-m", "train"};
+  EXPECT_EQ(code_place(report, Json::object()).path, "python");
+  EXPECT_EQ(code_place(Json::object(), Json::object()).path, "dlprobe");
+}
+
+}  // namespace
+}  // namespace dlprobe

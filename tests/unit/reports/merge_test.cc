@@ -1,0 +1,111 @@
+#include "reports/merge.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "reports/format.h"
+#include "tests/unit/reports/cases.h"
+
+namespace dlprobe {
+namespace {
+
+using ::testing::HasSubstr;
+
+Json of_node(const testing::ReportCase& each, const std::string& node,
+             const std::string& started = "2026-01-01T00:00:00.000Z") {
+  Json report = make_report(each.recording, each.verdict, {});
+  report["host"]["name"] = node;
+  report["report_id"] = node + started;
+  report["invocation"]["started_at"] = started;
+  return report;
+}
+
+Json merged(const std::vector<Json>& reports, std::vector<std::string> expected = {},
+            const std::string& damaged = "") {
+  ReportMerger merger({.expected_hosts = std::move(expected), .version = "0.1.0"});
+  for (const Json& report : reports)
+    merger.add("file-of-" + report["host"]["name"].get<std::string>(), report);
+  if (!damaged.empty()) merger.add_damaged(damaged, "it is empty");
+  return std::move(merger).finish();
+}
+
+TEST(Merge, TheSameFindingOfManyNodesIsOne) {
+  const Json report =
+      merged({of_node(testing::exhausted_case(), "n1"), of_node(testing::exhausted_case(), "n2"),
+              of_node(testing::exhausted_case(), "n3")});
+  EXPECT_EQ(report["findings"][0]["nodes"], "n[1-3]");
+  EXPECT_EQ(report["findings"][0]["occurrences"], 3);
+  EXPECT_EQ(verdict_of(report), OverallVerdict::kFail);
+  EXPECT_EQ(exit_code_of(report), 1);
+  EXPECT_THAT(report["summary"]["headline"].get<std::string>(), HasSubstr("3 nodes: DLP"));
+}
+
+TEST(Merge, HealthyNodesPass) {
+  const Json report =
+      merged({of_node(testing::healthy_case(), "n1"), of_node(testing::healthy_case(), "n2")},
+             {"n1", "n2.cluster.example"});
+  EXPECT_EQ(verdict_of(report), OverallVerdict::kPass);
+  EXPECT_EQ(exit_code_of(report), 0);
+  EXPECT_TRUE(report["missing"].empty());
+}
+
+TEST(Merge, ANodeThatSaidNothingIsNoPass) {
+  const Json missing = merged({of_node(testing::healthy_case(), "n1")}, {"n1", "n2", "n3"});
+  EXPECT_EQ(verdict_of(missing), OverallVerdict::kIncomplete);
+  EXPECT_EQ(exit_code_of(missing), 3);
+  EXPECT_THAT(missing["summary"]["headline"].get<std::string>(), HasSubstr("n[2-3]"));
+  EXPECT_EQ(exit_code_of(merged({of_node(testing::healthy_case(), "n1")}, {}, "n2.json")), 3);
+  EXPECT_EQ(exit_code_of(merged({})), 3);
+  // What fails weighs more.
+  EXPECT_EQ(exit_code_of(merged({of_node(testing::exhausted_case(), "n1")}, {"n2"})), 1);
+}
+
+TEST(Merge, AnIncompleteNodeMakesItIncomplete) {
+  const Json report =
+      merged({of_node(testing::healthy_case(), "n1"), of_node(testing::incomplete_case(), "n2")});
+  EXPECT_EQ(exit_code_of(report), 3);
+}
+
+TEST(Merge, TheLaterReportOfANodeCountsAndTheOtherIsNamed) {
+  const Json early = of_node(testing::exhausted_case(), "n1", "2026-01-01T00:00:00.000Z");
+  const Json late = of_node(testing::healthy_case(), "n1", "2026-01-02T00:00:00.000Z");
+  for (const auto& reports : {std::vector{early, late}, std::vector{late, early}}) {
+    const Json report = merged(reports);
+    EXPECT_EQ(verdict_of(report), OverallVerdict::kPass);
+    ASSERT_EQ(report["duplicates"].size(), 1U);
+    EXPECT_EQ(report["duplicates"][0]["node"], "n1");
+  }
+}
+
+TEST(Merge, RanksOfOneNodeAreSeveralReports) {
+  Json first = of_node(testing::healthy_case(), "n1");
+  Json second = first;
+  first["context"]["rank"] = "0";
+  second["context"]["rank"] = "1";
+  const Json report = merged({first, second});
+  EXPECT_TRUE(report["duplicates"].empty());
+  EXPECT_EQ(report["nodes"].size(), 2U);
+}
+
+TEST(Merge, NodesThatDifferAreAWarningWithTheOddOnesNamed) {
+  Json odd = of_node(testing::healthy_case(), "n3");
+  odd["host"]["kernel"] = "5.4";
+  const Json report =
+      merged({of_node(testing::healthy_case(), "n1"), of_node(testing::healthy_case(), "n2"), odd});
+  ASSERT_EQ(report["findings"].size(), 1U);
+  EXPECT_EQ(report["findings"][0]["code"], "DLP0701");
+  EXPECT_EQ(report["findings"][0]["evidence"][0]["value"], "6.1.0-18-amd64 on 2 nodes; 5.4 on n3");
+  EXPECT_EQ(verdict_of(report), OverallVerdict::kWarn);
+}
+
+TEST(Merge, EveryFormatCanWriteIt) {
+  const Json report =
+      merged({of_node(testing::hostile_case(), "<b>"), of_node(testing::exhausted_case(), "n2")},
+             {"n9"}, "bad.json");
+  ASSERT_TRUE(parse_report(render_json(report)));
+  for (const ReportFormat& format : report_formats())
+    EXPECT_FALSE(format.render(report, {}).empty()) << format.name;
+}
+
+}  // namespace
+}  // namespace dlprobe

@@ -1,0 +1,90 @@
+#include "reports/redact.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/reports/cases.h"
+
+namespace dlprobe {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const std::set<std::string> kAll = {"hosts", "users", "paths", "addresses"};
+
+Json report_with(const std::string& text) {
+  const testing::ReportCase each = testing::exhausted_case();
+  Json report = make_report(each.recording, each.verdict, {});
+  report["host"]["name"] = "gpu-node-7";
+  report["summary"]["headline"] = text;
+  report["processes"][0]["cmdline"] = {"python3", "/home/alice/secret-project/run_me.py", "--data",
+                                       "/srv/patients/2026"};
+  return report;
+}
+
+std::string headline(const Json& report) {
+  return report["summary"]["headline"].get<std::string>();
+}
+
+TEST(Redact, HostsUsersPathsAndAddresses) {
+  Redactor redactor(kAll);
+  const Json report = redactor.redact(report_with(
+      "gpu-node-7 (10.1.2.3, fe80::1:2:3): run_me.py:12 reads /srv/patients/2026/a.png; see "
+      "/usr/lib/python3/x.py and gpu-node-77, 6.1.0 at 18:06:50"));
+  const std::string text = render_json(report);
+  for (const char* name : {"alice", "secret-project", "run_me", "patients", "10.1.2.3", "fe80"})
+    EXPECT_THAT(text, Not(HasSubstr(name))) << name;
+  EXPECT_THAT(headline(report), HasSubstr("host-1 (address-1, address-2): path-"));
+  EXPECT_THAT(headline(report), HasSubstr("/usr/lib/python3/x.py"));
+  EXPECT_THAT(headline(report), HasSubstr("gpu-node-77, 6.1.0 at 18:06:50"));
+  EXPECT_THAT(text, HasSubstr("/home/user-1/path-"));
+  EXPECT_EQ(report["redaction"]["policy"], "pseudonyms");
+  EXPECT_TRUE(parse_report(text));
+}
+
+TEST(Redact, WhatIsNotAskedForStays) {
+  Redactor redactor({"hosts"});
+  const std::string text = render_json(redactor.redact(report_with("gpu-node-7")));
+  EXPECT_THAT(text, HasSubstr("/home/alice/secret-project/run_me.py"));
+  EXPECT_THAT(text, Not(HasSubstr("gpu-node-7")));
+}
+
+TEST(Redact, TheSameNameHasTheSamePseudonymInEveryReport) {
+  Redactor first(kAll);
+  const Json before = first.redact(report_with("/data/a /data/b"));
+  Redactor second(kAll);
+  ASSERT_TRUE(second.use_map(first.to_map()));
+  const Json after = second.redact(report_with("/data/b /data/a /data/c"));
+  const std::string text = headline(before);
+  const size_t blank = text.find(' ');
+  EXPECT_THAT(headline(after),
+              ::testing::StartsWith(text.substr(blank + 1) + " " + text.substr(0, blank)));
+}
+
+TEST(Redact, LibrariesKeepTheirNames) {
+  Redactor redactor(kAll);
+  const Json report =
+      redactor.redact(report_with("/home/alice/env/lib/python3.11/site-packages/torch/x.py"));
+  EXPECT_THAT(headline(report), HasSubstr("/lib/python3.11/site-packages/torch/x.py"));
+  EXPECT_THAT(headline(report), Not(HasSubstr("alice")));
+}
+
+TEST(Redact, AMapThatIsNoneIsRefused) {
+  Redactor redactor(kAll);
+  EXPECT_FALSE(redactor.use_map("[1"));
+  EXPECT_FALSE(redactor.use_map(R"({"colours": {"a": "b"}})"));
+  EXPECT_FALSE(redactor.use_map(R"({"hosts": {"a": 3}})"));
+}
+
+TEST(Redact, FoldedNodesOfAMergedReport) {
+  Json report = report_with("n[1-3] are wrong");
+  report["kind"] = kClusterReportKind;
+  report["nodes"] = Json::array({{{"node", "n1"}}, {{"node", "n2"}}, {{"node", "n3"}}});
+  report["findings"][0]["nodes"] = "n[1-3]";
+  Redactor redactor(kAll);
+  EXPECT_EQ(headline(redactor.redact(report)), "host-[1-3] are wrong");
+}
+
+}  // namespace
+}  // namespace dlprobe
