@@ -81,6 +81,7 @@ Finding finding_about(const DeadlockFacts& facts, FindingCode code, Confidence c
     finding.evidence.push_back(text_fact(
         "your_code", frame->function + " (" + frame->file + ":" + std::to_string(frame->line) + ")",
         "Python stack", facts.last->at));
+    add_source(finding, frame->file, frame->line, "waits in " + frame->function);
   }
   return finding;
 }

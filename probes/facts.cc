@@ -61,6 +61,14 @@ Evidence time_fact(std::string_view name, BootNs duration, std::string_view sour
   return evidence;
 }
 
+void add_source(Finding& finding, const std::string& file, int32_t line, std::string what) {
+  const bool is_known = std::ranges::any_of(finding.places, [&](const SourcePlace& place) {
+    return place.file == file && place.line == line;
+  });
+  if (!file.empty() && !is_known)
+    finding.places.push_back({.file = file, .line = line, .what = std::move(what)});
+}
+
 Evidence text_fact(std::string_view name, std::string value, std::string_view source,
                    std::optional<BootNs> at) {
   Evidence evidence = fact(name, "", source, at);

@@ -17,6 +17,10 @@ Evidence count_fact(std::string_view name, uint64_t count, std::string_view sour
                     std::optional<BootNs> at = {});
 /// A span of time, told in seconds.
 Evidence time_fact(std::string_view name, BootNs duration, std::string_view source);
+/// Adds a line of the user's program to the finding's `places`, unless it is there or `file` is
+/// empty. `line` 0: the file as a whole.
+void add_source(Finding& finding, const std::string& file, int32_t line, std::string what);
+
 Evidence text_fact(std::string_view name, std::string value, std::string_view source,
                    std::optional<BootNs> at = {});
 /// The same fact with what it was held against: "> shm_size".

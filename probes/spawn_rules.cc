@@ -33,6 +33,9 @@ Finding start_finding(FindingCode code, const Events& events) {
 void add_place(Finding& finding, const StartEvent& event, std::string_view name) {
   if (event.file.empty()) return;
   finding.evidence.push_back(text_fact(name, whole_place(event), kShimSource, event.at));
+  std::string what(name);
+  std::ranges::replace(what, '_', ' ');
+  add_source(finding, event.file, event.line, std::move(what));
 }
 
 void add_message(Finding& finding, const StartEvent& event) {

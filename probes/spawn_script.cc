@@ -79,6 +79,8 @@ Finding possible(FindingCode code, std::string message) {
 void add_places(Finding& finding, const ScriptReading& script, const Facts& facts) {
   for (const ScriptFact* fact : facts) {
     if (finding.evidence.size() >= kMostEvidence) return;
+    add_source(finding, fact->file, fact->line, fact->what);
+    add_source(finding, fact->other_file, fact->other_line, fact->name);
     finding.evidence.push_back(text_fact("statement", place(*fact), tree_of(script)));
     if (has_other_place(*fact)) {
       finding.evidence.push_back(
@@ -182,6 +184,8 @@ void find_unpicklable(const ScriptReading& script, std::vector<Finding>& finding
     finding.discriminator = first.path;
     for (const ScriptFact* fact : here) {
       if (finding.evidence.size() >= kMostEvidence) break;
+      add_source(finding, fact->file, fact->line, "sends " + fact->path);
+      add_source(finding, fact->other_file, fact->other_line, "makes it");
       finding.evidence.push_back(text_fact("sent_at", place(*fact), tree_of(script)));
       finding.evidence.push_back(text_fact("path", fact->path, tree_of(script)));
       finding.evidence.push_back(text_fact("type", describe_sent(*fact), tree_of(script)));

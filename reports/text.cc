@@ -84,14 +84,6 @@ void write_nodes_of(TextPage& page, const Json& finding) {
                   counted(static_cast<uint64_t>(integer_at(finding, "occurrences")), "node")));
 }
 
-// "train.py:12: the statement that starts workers".
-std::string place_words(const Json& place) {
-  std::string text = text_at(place, "path");
-  if (const auto line = number_at(place, "line")) text += fmt::format(":{:.0f}", *line);
-  const std::string what = text_at(place, "what");
-  return what.empty() ? text : text + ": " + what;
-}
-
 void write_alternatives(TextPage& page, const Json& finding) {
   std::string_view lead = "  Ruled out  ";
   for (const Json& alternative : items_at(finding, "alternatives")) {
@@ -150,9 +142,6 @@ void write_finding(TextPage& page, const Json& finding, size_t index, std::strin
   const std::string message = text_at(finding, "message");
   if (!headline.ends_with(message)) page.paragraph("  ", message);
   write_nodes_of(page, finding);
-  for (const Json& place : items_at(finding, "locations")) {
-    page.paragraph("  Where      ", place_words(place));
-  }
   write_evidence(page, finding);
   write_alternatives(page, finding);
   write_remedies(page, finding);

@@ -92,13 +92,17 @@ void add_format_options(CLI::App& command, OutputOptions& options,
       ->group(kGroup);
 }
 
-void add_output_options(CLI::App& command, OutputOptions& options) {
+void add_report_formats(CLI::App& command, OutputOptions& options) {
   add_format_options(command, options, report_formats());
+  command.add_flag("-q,--quiet", options.quiet, "the verdict alone, in one line")->group(kGroup);
+}
+
+void add_output_options(CLI::App& command, OutputOptions& options) {
+  add_report_formats(command, options);
   command.add_option("--fail-on", options.fail_on, "lowest severity that makes the exit code 1")
       ->check(CLI::IsMember({"error", "warning", "info"}))
       ->capture_default_str()
       ->group(kGroup);
-  command.add_flag("-q,--quiet", options.quiet, "the verdict alone, in one line")->group(kGroup);
 }
 
 Expected<std::vector<Output>> planned_outputs(const OutputOptions& options,

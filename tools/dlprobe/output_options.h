@@ -29,7 +29,9 @@ struct OutputOptions {
 /// -f, -o, --json, --color and -v: for a command that has no verdict.
 void add_format_options(CLI::App& command, OutputOptions& options,
                         std::span<const ReportFormat> formats);
-/// These and --fail-on and -q.
+/// These with every format of a report, and -q.
+void add_report_formats(CLI::App& command, OutputOptions& options);
+/// These and --fail-on.
 void add_output_options(CLI::App& command, OutputOptions& options);
 
 /// One report to write; an empty path is stdout.

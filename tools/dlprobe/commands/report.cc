@@ -228,7 +228,7 @@ void add_report_command(CLI::App& app, const Session& session, int& exit_status)
   rendering->add_option("report", rendered->path, "a report that -f json wrote; - is stdin")
       ->required()
       ->type_name("FILE");
-  add_format_options(*rendering, rendered->output, report_formats());
+  add_report_formats(*rendering, rendered->output);
   rendering->callback([rendered, &exit_status] { exit_status = render(*rendered); });
 
   auto* merging = command->add_subcommand("merge", "one verdict of many nodes' reports");
