@@ -65,7 +65,7 @@ std::string threads_of(const Json& process) {
   }
   std::string out;
   for (const Alike& each : alike) {
-    out += fmt::format("<h4>{}{}</h4>{}\n", escape_html(each.title),
+    out += fmt::format("<h3>{}{}</h3>{}\n", escape_html(each.title),
                        each.count > 1 ? fmt::format(" ({} threads)", each.count) : "", each.frames);
   }
   return out;

@@ -1,0 +1,201 @@
+"""The HTML report in a real browser: nothing is fetched, nothing complains, everybody can use it."""
+
+import json
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+from browser import CHROMIUM, NEEDS_CHROMIUM, Browser
+from support import dlprobe, python_program
+
+FIXTURES = Path(__file__).resolve().parent.parent / "fixtures" / "recordings"
+
+# Its children end with it.
+HANG = """
+import os, threading, time
+lock = threading.Lock()
+threading.Thread(target=lambda: (lock.acquire(), time.sleep(1), lock.release()), daemon=True).start()
+time.sleep(.2)
+import multiprocessing as mp, ctypes, signal
+def work():
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+    lock.acquire()
+context = mp.get_context("fork")
+workers = [context.Process(target=work) for _ in range(3)]
+for worker in workers: worker.start()
+time.sleep(1)
+print("ready", flush=True)
+for worker in workers: worker.join()
+"""
+
+# The contrast of every text with what is behind it (WCAG 2.1, 1.4.3), the worst first.
+CONTRAST = """(() => {
+  const parse = (text) => (text.match(/[0-9.]+/g) || [0, 0, 0, 0]).map(Number);
+  const light = (rgb) => {
+    const part = rgb.slice(0, 3).map((v) => v / 255).map((v) => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * part[0] + 0.7152 * part[1] + 0.0722 * part[2];
+  };
+  const behind = (node) => {
+    for (let each = node; each; each = each.parentElement) {
+      const color = parse(getComputedStyle(each).backgroundColor);
+      if (color.length < 4 || color[3] > 0.99) return color;
+    }
+    return [255, 255, 255];
+  };
+  const found = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const parent = walker.currentNode.parentElement;
+    if (!walker.currentNode.textContent.trim() || parent.closest("script, style, title")) continue;
+    const style = getComputedStyle(parent);
+    const color = parent.closest("svg") ? style.fill : style.color;
+    const [a, b] = [light(parse(color)), light(behind(parent.closest("svg") ? parent.closest("svg").parentElement : parent))];
+    found.push([(Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05), walker.currentNode.textContent.trim().slice(0, 40)]);
+  }
+  return found.sort((x, y) => x[0] - y[0]).slice(0, 3);
+})()"""
+
+# What axe-core's rules of these names look for, as far as this page can break them.
+FAULTS = """(() => {
+  const faults = [];
+  const all = (selector) => Array.from(document.querySelectorAll(selector));
+  if (!document.documentElement.lang) faults.push("html-has-lang");
+  if (!document.title) faults.push("document-title");
+  if (all("main").length !== 1) faults.push("landmark-one-main");
+  if (all("h1").length !== 1) faults.push("page-has-heading-one");
+  let level = 0;
+  for (const heading of all("h1, h2, h3, h4, h5, h6")) {
+    const now = Number(heading.tagName[1]);
+    if (now > level + 1) faults.push("heading-order: " + heading.textContent);
+    if (!heading.textContent.trim()) faults.push("empty-heading");
+    level = now;
+  }
+  const ids = all("[id]").map((each) => each.id);
+  if (new Set(ids).size !== ids.length) faults.push("duplicate-id");
+  for (const link of all("a[href^='#']"))
+    if (!document.getElementById(link.hash.slice(1))) faults.push("skip-link: " + link.hash);
+  for (const head of all("th")) if (!head.scope) faults.push("scope-attr-valid: " + head.textContent);
+  for (const image of all("[role=img]")) if (!image.getAttribute("aria-label")) faults.push("role-img-alt");
+  for (const each of all("[aria-labelledby]"))
+    if (!document.getElementById(each.getAttribute("aria-labelledby"))) faults.push("aria-valid-attr-value");
+  for (const each of all("nav")) if (!each.getAttribute("aria-label")) faults.push("landmark-unique");
+  for (const each of all("[tabindex]")) if (Number(each.getAttribute("tabindex")) > 0) faults.push("tabindex");
+  for (const each of all("ul, ol"))
+    for (const child of each.children) if (child.tagName !== "LI") faults.push("list: " + child.tagName);
+  return faults;
+})()"""
+
+
+@unittest.skipUnless(CHROMIUM, NEEDS_CHROMIUM)
+class Html(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.folder.cleanup)
+        cls.pages = {}
+        for path in sorted(FIXTURES.glob("*.dlrec")):
+            page = Path(cls.folder.name) / f"{path.stem}.html"
+            dlprobe("replay", path, "-q", "-f", f"html={page}", "-f", f"json={page}.json")
+            cls.pages[path.stem] = page
+        cls.pages["hang"] = cls.page_of_a_hang()
+        cls.pages["hostile"] = cls.hostile_page()
+        cls.pages["hostile-hang"] = cls.hostile_page("hang")
+        cls.browser = cls.enterClassContext(Browser())
+
+    @classmethod
+    def page_of_a_hang(cls):
+        """Two processes wait for a lock that was copied locked by fork: a graph, and stacks."""
+        page = Path(cls.folder.name) / "hang.html"
+        command = python_program(HANG)
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            process.stdout.readline()
+            dlprobe("attach", process.pid, "--for", "3s", "-q", "-f", f"html={page}", "-f", f"json={page}.json")
+            process.kill()
+        return page
+
+    @classmethod
+    def hostile_page(cls, of="lost-batch"):
+        """Every text of a real report is an attack."""
+        attack = "</script></title><img src=x onerror='hacked=1'>\"><script>hacked=1</script>\u202e\x1b[31m<b>"
+
+        def poison(value, key=""):
+            if isinstance(value, dict):
+                return {name: poison(each, name) for name, each in value.items()}
+            if isinstance(value, list):
+                return [poison(each, key) for each in value]
+            kept = ("kind", "schema_version", "verdict", "severity", "confidence", "role", "columns", "units", "id", "from",
+                    "to", "chain", "activity", "status")
+            return attack if isinstance(value, str) and key not in kept else value
+
+        source = json.loads((Path(cls.folder.name) / f"{of}.html.json").read_text())
+        saved = Path(cls.folder.name) / f"hostile-{of}.json"
+        saved.write_text(json.dumps(poison(source)))
+        page = Path(cls.folder.name) / f"hostile-{of}.html"
+        dlprobe("report", "render", saved, "-q", "-f", f"html={page}")
+        return page
+
+    def each_page(self):
+        for name, path in self.pages.items():
+            with self.subTest(name):
+                self.browser.complaints.clear()
+                self.browser.requests.clear()
+                self.browser.size(1280, 900)
+                self.browser.open(path)
+                yield name, path
+                self.assertEqual(self.browser.complaints, [])
+
+    def test_nothing_is_fetched_and_nothing_complains(self):
+        for _name, path in self.each_page():
+            self.assertEqual(self.browser.requests, [f"file://{path}"])
+
+    def test_hostile_text_does_nothing(self):
+        for _name, _path in self.each_page():
+            self.assertEqual(self.browser.value("typeof hacked + document.images.length"), "undefined0")
+
+    def test_the_keyboard_reads_one_moment_in_every_chart(self):
+        for name, _path in self.each_page():
+            charts = self.browser.value("document.querySelectorAll('figure').length")
+            if name in ("bus-error", "lost-batch"):
+                self.assertGreater(charts, 3)
+            if charts == 0:
+                continue
+            self.browser.value("document.querySelector('.chart').focus()")
+            self.browser.press("Home")
+            first = self.browser.value("Array.from(document.querySelectorAll('output')).map(o => o.textContent)")
+            self.browser.press("End")
+            last = self.browser.value("Array.from(document.querySelectorAll('output')).map(o => o.textContent)")
+            self.assertEqual(len({text.split(" s: ")[0] for text in last}), 1, last)
+            self.assertTrue(all(" s: " in text for text in first + last), first)
+            self.assertNotEqual(first, last)
+            self.assertEqual(self.browser.value("document.querySelectorAll('.cursor[visibility]').length"), 0)
+
+    def test_contrast_in_light_and_dark(self):
+        for _name, _path in self.each_page():
+            for scheme in ("light", "dark"):
+                self.browser.size(1280, 900, scheme)
+                worst = self.browser.value(CONTRAST)
+                self.assertGreaterEqual(worst[0][0], 4.5, (scheme, worst))
+
+    def test_who_does_not_see_it_can_use_it(self):
+        for _name, _path in self.each_page():
+            self.assertEqual(self.browser.value(FAULTS), [])
+
+    def test_the_page_is_no_wider_than_the_screen(self):
+        for _name, _path in self.each_page():
+            for width in (375, 1280, 3840):
+                self.browser.size(width, 900)
+                self.assertLessEqual(self.browser.value("document.documentElement.scrollWidth"), width)
+
+    def test_the_graph_and_the_stacks_of_a_hang(self):
+        self.browser.open(self.pages["hang"])
+        self.assertGreaterEqual(self.browser.value("document.querySelectorAll('.graph .chain').length"), 2)
+        self.assertGreaterEqual(self.browser.value("document.querySelectorAll('ol.frames').length"), 2)
+
+    def test_it_prints(self):
+        for _name, _path in self.each_page():
+            self.assertTrue(self.browser.pdf().startswith(b"%PDF"))
+
+
+if __name__ == "__main__":
+    unittest.main()
