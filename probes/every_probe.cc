@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "probes/exits.h"
+#include "probes/gate.h"
 #include "probes/printed.h"
 #include "probes/tune.h"
 
@@ -122,7 +123,7 @@ const Probe& command_probe() {
 }
 
 const Probe* find_examiner(std::string_view name) {
-  for (const Probe* probe : {&every_probe(), &command_probe(), &tune_probe()})
+  for (const Probe* probe : {&every_probe(), &command_probe(), &tune_probe(), &gate_probe()})
     if (name == probe->name) return probe;
   return find_probe(name);
 }

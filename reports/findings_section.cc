@@ -190,15 +190,17 @@ bool is_of_tune(FindingCode code) {
   return code == FindingCode::kTooManyWorkers || code == FindingCode::kThreadOversubscription;
 }
 
-// Told from many nodes' reports alone.
-bool is_of_merge(FindingCode code) {
-  return code == FindingCode::kNodesDiffer;
+// Told by `dlprobe gate` or from many nodes' reports alone.
+bool is_of_gate_or_merge(FindingCode code) {
+  using enum FindingCode;
+  return code == kNodesDiffer || code == kProcessLimitReached || code == kCpuAffinityNarrowed ||
+         code == kDataNotReadable || code == kTemporaryFolderUnusable || code == kClockWrong;
 }
 
 // Whether the probe that ran has looked for that cause.
 bool was_looked_for(const FindingInfo& registered, const ReportSource& source) {
   const std::string& probe = source.recording.header.invocation.probe;
-  if (is_of_merge(registered.id)) return false;
+  if (is_of_gate_or_merge(registered.id)) return false;
   if (!source.verdict.tune) {
     return registered.code.starts_with(code_prefix(probe)) && !is_of_tune(registered.id);
   }
@@ -232,7 +234,32 @@ Json findings_section(const ReportSource& source) {
   return result;
 }
 
+namespace {
+
+// Of `dlprobe gate`: with the findings that make each fail.
+Json named_checks(const ReportSource& source) {
+  Json result = Json::array();
+  for (const NamedCheck& check : source.verdict.checks) {
+    Json ids = Json::array();
+    for (size_t i = 0; i < source.verdict.findings.size(); ++i) {
+      const FindingCode code = source.verdict.findings[i].code;
+      if (std::ranges::count(check.codes, code) > 0) ids.push_back(finding_id(i));
+    }
+    Json entry = {{"id", json_text(check.id)}};
+    if (check.codes.size() == 1) entry["code"] = info(check.codes.front()).code;
+    entry["title"] = json_text(check.title);
+    entry["status"] = to_string(check.status);
+    entry["text"] = json_text(check.text);
+    entry["findings"] = std::move(ids);
+    result.push_back(std::move(entry));
+  }
+  return result;
+}
+
+}  // namespace
+
 Json checks_section(const ReportSource& source) {
+  if (!source.verdict.checks.empty()) return named_checks(source);
   const std::string& probe = source.recording.header.invocation.probe;
   const bool is_complete = source.verdict.gaps.empty() && !source.recording.runs.empty();
   Json result = Json::array();

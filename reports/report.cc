@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "lib/base/secrets.h"
+#include "lib/base/units.h"
 #include "lib/model/name_table.h"
 #include "reports/sections.h"
 #include "reports/stable_id.h"
@@ -42,6 +43,13 @@ bool has_seen_anything(const Recording& recording) {
   });
 }
 
+std::string headline_of_checks(const std::vector<NamedCheck>& checks) {
+  const auto skipped = std::ranges::count(checks, CheckStatus::kSkipped, &NamedCheck::status);
+  const std::string made = counted(checks.size() - static_cast<size_t>(skipped), "check");
+  return fmt::format("{} made, none failed{}", made,
+                     skipped == 0 ? "" : fmt::format("; {} skipped", skipped));
+}
+
 // "Healthy" is never said of what could not be seen: a gap of the probe outweighs a warning.
 OverallVerdict decide(const ReportSource& source, const Counts& counts) {
   if (counts.errors > 0) return OverallVerdict::kFail;
@@ -62,6 +70,8 @@ std::string headline(const ReportSource& source, OverallVerdict verdict) {
   }
   const auto worst = std::ranges::max_element(findings, {}, &Finding::severity);
   const bool is_worth_a_headline = worst != findings.end() && worst->severity != Severity::kInfo;
+  if (!is_worth_a_headline && !source.verdict.checks.empty())
+    return headline_of_checks(source.verdict.checks);
   if (!is_worth_a_headline) {
     return source.verdict.tune ? source.verdict.tune->headline : pass_headline(source.recording);
   }

@@ -178,9 +178,28 @@ void write_check_counts(TextPage& page, const Json& checks) {
   page.paragraph("  ", "(each with -v)");
 }
 
+Style style_of_check(std::string_view status) {
+  if (status == "pass") return Style::kGreen;
+  if (status == "fail") return Style::kRed;
+  return status == "skipped" ? Style::kDim : Style::kYellow;
+}
+
+// A line for each: how it came out, its name, what was seen.
+void write_named_checks(TextPage& page, const Json& checks) {
+  page.blank_line();
+  for (const Json& check : checks) {
+    const std::string status = text_at(check, "status");
+    std::string line = text_at(check, "id");
+    if (status != "pass") line += ": " + text_at(check, "title");
+    page.paragraph(fmt::format("{:<11}", status), line + ": " + text_at(check, "text"),
+                   style_of_check(status));
+  }
+}
+
 void write_checks(TextPage& page, const Json& report) {
   constexpr size_t kMost = 10;
   const Json& checks = items_at(report, "checks");
+  if (text_at(object_at(report, "invocation"), "probe") == "gate") return;
   if (checks.empty() || !items_at(report, "findings").empty()) return;
   page.heading("Looked for");
   const bool is_several = text_at(object_at(report, "invocation"), "probe") == "attach";
@@ -272,6 +291,8 @@ std::string render_text(const Json& report, const TextOptions& options) {
   if (options.verbosity < 0) return std::string(words.lead) + headline + "\n";
   page.paragraph(words.lead, headline, words.style);
   const bool has_table = has_activities(report);
+  if (text_at(object_at(report, "invocation"), "probe") == "gate")
+    write_named_checks(page, items_at(report, "checks"));
   write_chain(page, report);
   if (has_table) write_processes(page, report);
   const Json& findings = items_at(report, "findings");

@@ -30,6 +30,13 @@ constexpr NameTable<Confidence, 3> kConfidences = {{
     {Confidence::kCertain, "certain"},
 }};
 
+constexpr NameTable<CheckStatus, 5> kStatuses = {{
+    {CheckStatus::kPass, "pass"},
+    {CheckStatus::kWarn, "warn"},
+    {CheckStatus::kFail, "fail"},
+    {CheckStatus::kIncomplete, "incomplete"},
+    {CheckStatus::kSkipped, "skipped"},
+}};
 constexpr NameTable<RemedyOutcome, 3> kOutcomes = {{
     {RemedyOutcome::kConfirmed, "confirmed"},
     {RemedyOutcome::kNotHelped, "not-helped"},
@@ -47,6 +54,9 @@ std::string_view to_string(Severity severity) {
 }
 std::string_view to_string(RemedyOutcome outcome) {
   return name_of(kOutcomes, outcome);
+}
+std::string_view to_string(CheckStatus status) {
+  return name_of(kStatuses, status);
 }
 std::string_view to_string(Confidence confidence) {
   return name_of(kConfidences, confidence);

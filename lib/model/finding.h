@@ -137,6 +137,21 @@ struct ShmForecast {
   bool operator==(const ShmForecast&) const = default;
 };
 
+/// How a named check came out.
+enum class CheckStatus { kPass, kWarn, kFail, kIncomplete, kSkipped };
+std::string_view to_string(
+    CheckStatus status);  ///< "pass", "warn", "fail", "incomplete", "skipped"
+
+/// One line of `dlprobe gate`.
+struct NamedCheck {
+  std::string id;     ///< stable: "shm.size"
+  std::string title;  ///< what is so where it passes
+  CheckStatus status = CheckStatus::kPass;
+  std::string text;                ///< what was seen, or why it was not made
+  std::vector<FindingCode> codes;  ///< the findings that make it fail
+  bool operator==(const NamedCheck&) const = default;
+};
+
 /// What one probe says: findings with the root cause first, and what it could not look at.
 /// No finding and no gap is "healthy"; no finding but a gap is "cannot say".
 struct Verdict {
@@ -145,6 +160,7 @@ struct Verdict {
   std::vector<Gap> limits;             ///< what was not looked at, and the verdict stands without
   std::vector<WaitGraph> wait_graphs;  ///< at most one per run
   std::optional<TuneResult> tune;      ///< of `dlprobe tune`
+  std::vector<NamedCheck> checks;      ///< of `dlprobe gate`; empty: one for each cause
   bool operator==(const Verdict&) const = default;
 };
 

@@ -275,6 +275,7 @@ struct Filer {
   void operator()(FdLook&& look) const { insert_by_time(run.fd_looks, std::move(look)); }
   void operator()(StartEvent&& event) const { insert_bounded(run.start_events, std::move(event)); }
   void operator()(ScriptReading&& script) const { run.script = std::move(script); }
+  void operator()(GateFacts&& gate) const { run.gate = std::move(gate); }
   void operator()(TuneRequest&& request) const { run.tune_request = std::move(request); }
   void operator()(SpeedMeasurement&& speed) const { run.speed = std::move(speed); }
   void operator()(RunEnd&& end) const { run.end = std::move(end); }

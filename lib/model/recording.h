@@ -8,6 +8,7 @@
 
 #include "lib/model/death.h"
 #include "lib/model/descriptors.h"
+#include "lib/model/gate_facts.h"
 #include "lib/model/ids.h"
 #include "lib/model/loader_plan.h"
 #include "lib/model/process.h"
@@ -166,7 +167,7 @@ struct RunEnd {
 using Record = std::variant<RunBegin, ProcessInfo, ProcessExit, ShmMount, Sample, ShmUse, ShmLedger,
                             LoaderHello, LoaderBatch, LoaderDone, Event, Gap, RunEnd, TreeSnapshot,
                             SignalSent, KernelLogLine, OomCounters, FdLook, StartEvent,
-                            ScriptReading, TuneRequest, SpeedMeasurement>;
+                            ScriptReading, TuneRequest, SpeedMeasurement, GateFacts>;
 
 /// One run, put together from its records.
 struct Run {
@@ -189,6 +190,7 @@ struct Run {
   std::vector<OomCounters> oom_counters;  ///< in time order
   std::vector<StartEvent> start_events;   ///< in time order; the first 5000
   std::optional<ScriptReading> script;    ///< the command's text, where it was read
+  std::optional<GateFacts> gate;          ///< of `dlprobe gate`
   std::optional<TuneRequest> tune_request;
   std::optional<SpeedMeasurement> speed;  ///< of a run of `dlprobe tune`
   std::optional<RunEnd> end;

@@ -647,6 +647,47 @@ void fields(A& a, Is<ScriptReading> auto& v) {
 }
 
 template <class A>
+void fields(A& a, Is<FolderFacts> auto& v) {
+  a("path", v.path);
+  a("trouble", v.trouble);
+  a("free", v.free_bytes);
+  a("entries", v.entries);
+}
+
+template <class A>
+void fields(A& a, Is<ThreadSetting> auto& v) {
+  a("name", v.name);
+  a("value", v.value);
+}
+
+template <class A>
+void fields(A& a, Is<GateFacts> auto& v) {
+  a.time("at", v.at);
+  a("level", v.level);
+  a.time("deadline", v.deadline);
+  a("processes", v.processes);
+  a("root", v.is_root);
+  a("user_tasks", v.tasks_of_user);
+  a("cg_tasks", v.cgroup_tasks);
+  a("cg_tasks_limit", v.cgroup_tasks_limit);
+  a("tasks", v.tasks);
+  a("most_tasks", v.most_tasks);
+  a("files", v.files_open);
+  a("most_files", v.most_files);
+  a("memory", v.memory);
+  a("cg", v.cgroup);
+  a("cpus_online", v.cpus_online);
+  a("cpus_usable", v.cpus_usable);
+  a("quota", v.cpu_quota);
+  a("quota_source", v.cpu_quota_source);
+  a("threads", v.thread_settings);
+  a("ptrace_scope", v.ptrace_scope);
+  a("may_trace", v.may_trace_all);
+  a("tmp", v.temporary);
+  a("data", v.data);
+}
+
+template <class A>
 void fields(A& a, Is<TuneSetting> auto& v) {
   a("workers", v.workers);
   a("prefetch_factor", v.prefetch_factor);
@@ -763,6 +804,8 @@ template <>
 constexpr std::string_view kRecordName<TuneRequest> = "tune";
 template <>
 constexpr std::string_view kRecordName<SpeedMeasurement> = "speed";
+template <>
+constexpr std::string_view kRecordName<GateFacts> = "gate";
 
 // ---- writing
 

@@ -39,6 +39,10 @@ Expected<Limit> parse_open_files_limit(std::string_view text) {
   return parse_limit(text, "Max open files");
 }
 
+Expected<Limit> parse_processes_limit(std::string_view text) {
+  return parse_limit(text, "Max processes");
+}
+
 Expected<Limit> parse_cpu_time_limit(std::string_view text) {
   return parse_limit(text, "Max cpu time");
 }

@@ -11,6 +11,9 @@ namespace dlprobe {
 /// timeout).
 Expected<Limit> parse_open_files_limit(std::string_view text);
 
+/// "Max processes": threads of all the user's processes (RLIMIT_NPROC).
+Expected<Limit> parse_processes_limit(std::string_view text);
+
 /// The soft and hard limit of "Max cpu time", in seconds.
 Expected<Limit> parse_cpu_time_limit(std::string_view text);
 

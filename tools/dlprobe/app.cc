@@ -60,6 +60,7 @@ int run_app(const std::vector<std::string>& arguments) {
       "Exit codes: 0 no finding at or above --fail-on, 1 finding, 2 usage, 3 incomplete, 4 bug.");
   add_probe_commands(app, session, exit_status);
   add_attach_command(app, session, exit_status);
+  add_gate_command(app, session, exit_status);
   add_run_command(app, session, exit_status);
   add_tune_command(app, session, exit_status);
   add_stacks_command(app, exit_status);

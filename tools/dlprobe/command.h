@@ -21,6 +21,7 @@ void complain(std::string_view message);
 /// Each adds its subcommand to `app`. The callback's result goes to `exit_status`.
 void add_probe_commands(CLI::App& app, const Session& session, int& exit_status);
 void add_attach_command(CLI::App& app, const Session& session, int& exit_status);
+void add_gate_command(CLI::App& app, const Session& session, int& exit_status);
 void add_run_command(CLI::App& app, const Session& session, int& exit_status);
 void add_tune_command(CLI::App& app, const Session& session, int& exit_status);
 void add_stacks_command(CLI::App& app, int& exit_status);

@@ -459,7 +459,21 @@ class Examiner {
     }
   }
 
+  // Once, in the first run.
+  void look_at_gate_once() {
+    if (!request_.gate || has_looked_at_gate_) return;
+    has_looked_at_gate_ = true;
+    GateFacts facts = look_at_gate(machine_, request_.gate->wish);
+    facts.level = request_.gate->level;
+    facts.deadline = recorder_->recording().header.boottime_ns + request_.gate->deadline.count();
+    gate_deadline_ = facts.deadline;
+    recorder_->add(std::move(facts));
+  }
+
+  bool starts_nothing() const { return request_.gate && request_.gate->level == "quick"; }
+
   void run_reference_loader() {
+    if (starts_nothing()) return run_plan("", request_.plans.front());
     const std::string named = own_environment("DLPROBE_REFERENCE_LOADER").value_or("");
     const auto executable = find_reference_loader(named, own_executable());
     if (!executable) return refuse(executable.error(), kExitUsage);
@@ -480,6 +494,19 @@ class Examiner {
     // In a /dev/shm of its own it harms nobody.
     if (plan.fault.empty() && !request_.limits.shm_bytes) {
       look_at_shm_of(::getpid(), machine_, *recorder_);
+      look_at_gate_once();
+      if (starts_nothing()) {
+        recorder_->add(RunEnd{.at = machine_.clock->now(),
+                              .reason = RunEndReason::kNotStarted,
+                              .text = "--level quick starts nothing"});
+        return;
+      }
+      if (gate_deadline_ != 0 && machine_.clock->now() >= gate_deadline_) {
+        recorder_->add(RunEnd{.at = machine_.clock->now(),
+                              .reason = RunEndReason::kTimeUp,
+                              .text = "the deadline had passed"});
+        return;
+      }
       if (has_finding(*request_.probe, Severity::kError)) {
         recorder_->add(RunEnd{.at = machine_.clock->now(),
                               .reason = RunEndReason::kNotStarted,
@@ -535,6 +562,7 @@ class Examiner {
                        .progress = std::move(read_end),
                        .deadline = deadline(request_.watch_for),
                        .ends_with_watch = true};
+    if (gate_deadline_ != 0) target.deadline = gate_deadline_;
     if (request_.probe->needs_snapshots) {
       target.standstill = StandstillPolicy{.quiet_after = 2 * kSecond,
                                            .judge_after = 5 * kSecond,
@@ -571,6 +599,8 @@ class Examiner {
   Examination result_;
   bool interrupted_ = false;
   bool was_told_early_ = false;
+  bool has_looked_at_gate_ = false;
+  BootNs gate_deadline_ = 0;  ///< 0: none
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lib/base/error.h"
+#include "lib/collect/gate_look.h"
 #include "lib/collect/snapshot.h"
 #include "lib/model/loader_plan.h"
 #include "lib/model/recording.h"
@@ -35,6 +36,13 @@ struct ConfirmWish {
   bool saves_time = true;  ///< more than once only as long as that all takes no more than a minute
 };
 
+/// What `dlprobe gate` wants beside its runs of the reference loader.
+struct GateRequest {
+  GateWish wish;
+  std::string level;                  ///< "quick" starts nothing
+  std::chrono::nanoseconds deadline;  ///< for all of it, from the start of dlprobe's look
+};
+
 /// What to examine, and how.
 struct ExamineRequest {
   const Probe* probe = nullptr;
@@ -56,6 +64,7 @@ struct ExamineRequest {
   std::vector<std::pair<std::string, std::string>> environment;  ///< of a command, added to its own
   std::optional<ConfirmWish> confirm;  ///< of a command: each remedy that can be set is tried
   std::optional<Attempt> attempt;      ///< of a command: it is such a try
+  std::optional<GateRequest> gate;     ///< of the reference loader: look at the machine first
   std::string record_path;             ///< empty: keep no file
   bool show_progress = false;
 };

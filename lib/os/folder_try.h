@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "lib/base/error.h"
+
+namespace dlprobe {
+
+enum class FolderUse { kRead, kWrite };
+
+/// What came of using a folder.
+struct FolderTry {
+  std::string trouble;  ///< for people; empty: none
+  std::optional<uint64_t> free_bytes;
+  std::optional<uint64_t> entries;  ///< of a folder that is read; counted up to `most_entries`
+};
+
+/// Uses the folder as a job would: writes 4 KiB to a file without a name (O_TMPFILE; where the file
+/// system has none, to one that is removed at once), or lists it and reads the beginning of the
+/// first regular file that it comes to, one folder further down if there is none. May block for as
+/// long as the file system does.
+Expected<FolderTry> try_folder(const std::string& path, FolderUse use, uint64_t most_entries);
+
+}  // namespace dlprobe

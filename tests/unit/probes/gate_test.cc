@@ -1,0 +1,151 @@
+#include "probes/gate.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lib/base/units.h"
+
+namespace dlprobe {
+namespace {
+
+using ::testing::HasSubstr;
+
+/// A machine on which all is well, and a gate that starts nothing.
+class GateTest : public ::testing::Test {
+ protected:
+  GateTest() {
+    dlprobe::Run& run = recording.runs.emplace_back();
+    recording.header.realtime_ns = 1'795'000'000LL * kSecond;
+    recording.header.host.max_map_count = 65530;
+    run.begin.plan = LoaderPlan{.workers = 4, .batch_size = 4};
+    run.begin.open_files_limit = Limit{.soft = 1024, .hard = 4096};
+    run.mounts.push_back({.device = 7, .mount_point = "/dev/shm", .fs_type = "tmpfs"});
+    run.shm_use.push_back({.at = 1, .device = 7, .size_bytes = kGiB, .used_bytes = 0});
+    run.ledgers.push_back({.at = 1, .device = 7, .whole_machine = true, .processes_scanned = 10});
+    GateFacts facts;
+    facts.level = "quick";
+    facts.processes = Limit{.soft = 1000, .hard = 1000};
+    facts.tasks_of_user = uint64_t{100};
+    facts.tasks = uint64_t{300};
+    facts.most_tasks = uint64_t{30000};
+    facts.files_open = uint64_t{100};
+    facts.most_files = uint64_t{100000};
+    facts.memory = HostMemory{.total_bytes = 8 * kGiB, .available_bytes = 4 * kGiB};
+    facts.cpus_online = 8;
+    facts.cpus_usable = 8;
+    facts.ptrace_scope = 1;
+    facts.temporary = {.path = "/tmp", .free_bytes = kGiB};
+    run.gate = std::move(facts);
+    run.end = RunEnd{.at = 2, .reason = RunEndReason::kNotStarted, .text = "quick"};
+  }
+
+  GateFacts& facts() { return *recording.runs.front().gate; }
+  Verdict examine() const { return gate_probe().examine(recording); }
+
+  const NamedCheck& check(const Verdict& verdict, std::string_view id) const {
+    const auto found = std::ranges::find(verdict.checks, id, &NamedCheck::id);
+    EXPECT_NE(found, verdict.checks.end()) << id;
+    return *found;
+  }
+
+  // The finding that the facts lead to, with its check.
+  void expect(FindingCode code, Severity severity, std::string_view id) const {
+    const Verdict verdict = examine();
+    ASSERT_EQ(verdict.findings.size(), 1U);
+    EXPECT_EQ(verdict.findings.front().code, code);
+    EXPECT_EQ(verdict.findings.front().severity, severity);
+    EXPECT_EQ(check(verdict, id).status,
+              severity == Severity::kError ? CheckStatus::kFail : CheckStatus::kWarn);
+  }
+
+  Recording recording;
+};
+
+TEST_F(GateTest, WhereAllIsWellEveryCheckPasses) {
+  const Verdict verdict = examine();
+  EXPECT_TRUE(verdict.findings.empty());
+  EXPECT_TRUE(verdict.gaps.empty());
+  EXPECT_GT(verdict.checks.size(), 10U);
+  for (const NamedCheck& each : verdict.checks) {
+    const bool is_skipped = each.id == "host.data-folder" || each.id.starts_with("loader.");
+    EXPECT_EQ(each.status, is_skipped ? CheckStatus::kSkipped : CheckStatus::kPass) << each.id;
+    EXPECT_FALSE(each.text.empty()) << each.id;
+  }
+}
+
+TEST_F(GateTest, TheNearestLimitOfProcessesCounts) {
+  facts().tasks_of_user = uint64_t{970};
+  expect(FindingCode::kProcessLimitReached, Severity::kWarning, "limits.processes");
+  facts().tasks_of_user = uint64_t{997};
+  expect(FindingCode::kProcessLimitReached, Severity::kError, "limits.processes");
+  facts().tasks_of_user = uint64_t{100};
+  facts().cgroup_tasks_limit = 20;
+  facts().cgroup_tasks = 20;
+  expect(FindingCode::kProcessLimitReached, Severity::kError, "limits.processes");
+  EXPECT_THAT(examine().findings.front().message, HasSubstr("pids.max"));
+}
+
+TEST_F(GateTest, FewerCpusThanWorkersWhereTheMachineHasMore) {
+  facts().cpus_usable = 2;
+  expect(FindingCode::kCpuAffinityNarrowed, Severity::kWarning, "cpu.usable");
+  facts().cpus_usable = 8;
+  facts().cpu_quota = 1.5;
+  expect(FindingCode::kCpuAffinityNarrowed, Severity::kWarning, "cpu.usable");
+  facts().cpu_quota = 6;
+  EXPECT_TRUE(examine().findings.empty());
+  // A small machine is no narrowed one.
+  facts().cpu_quota.reset();
+  facts().cpus_usable = facts().cpus_online = 2;
+  EXPECT_TRUE(examine().findings.empty());
+}
+
+TEST_F(GateTest, MemoryThatTheBatchesAloneTake) {
+  facts().memory->available_bytes = kMiB;
+  expect(FindingCode::kMemoryLimitTooLow, Severity::kError, "memory.room");
+  facts().memory->available_bytes = 4 * kGiB;
+  // Page cache is given back.
+  facts().cgroup = CgroupMemory{
+      .path = "/job", .used_bytes = 100 * kMiB, .limit_bytes = 101 * kMiB, .file_bytes = 90 * kMiB};
+  EXPECT_TRUE(examine().findings.empty());
+  facts().cgroup->file_bytes = 0;
+  expect(FindingCode::kMemoryLimitTooLow, Severity::kError, "memory.room");
+}
+
+TEST_F(GateTest, Folders) {
+  facts().temporary.trouble = "create a file in /tmp: Read-only file system (EROFS)";
+  expect(FindingCode::kTemporaryFolderUnusable, Severity::kError, "host.temporary-folder");
+  facts().temporary = {.path = "/tmp", .free_bytes = kMiB};
+  expect(FindingCode::kTemporaryFolderUnusable, Severity::kWarning, "host.temporary-folder");
+  facts().temporary.free_bytes = kGiB;
+  facts().data = FolderFacts{.path = "/data", .trouble = "it did not answer in time"};
+  expect(FindingCode::kDataNotReadable, Severity::kError, "host.data-folder");
+}
+
+TEST_F(GateTest, AClockThatWasNeverSet) {
+  recording.header.realtime_ns = 1000 * kSecond;
+  expect(FindingCode::kClockWrong, Severity::kWarning, "host.clock");
+}
+
+TEST_F(GateTest, WhatCouldNotBeReadIsNoPass) {
+  facts().memory = failure(ErrorCode::kForbidden, "open /proc/meminfo");
+  const Verdict verdict = examine();
+  EXPECT_EQ(check(verdict, "memory.room").status, CheckStatus::kIncomplete);
+  ASSERT_EQ(verdict.gaps.size(), 1U);
+  recording.runs.front().ledgers.clear();
+  recording.runs.front().shm_use.clear();
+  EXPECT_EQ(examine().gaps.size(), 3U);
+  recording.runs.front().gate.reset();
+  EXPECT_FALSE(examine().gaps.empty());
+}
+
+TEST_F(GateTest, ALoaderThatTheDeadlineEndedIsNoPass) {
+  facts().level = "default";
+  recording.runs.front().end->reason = RunEndReason::kTimeUp;
+  const Verdict verdict = examine();
+  EXPECT_EQ(verdict.checks.back().status, CheckStatus::kIncomplete);
+  EXPECT_FALSE(verdict.gaps.empty());
+  EXPECT_THAT(verdict.checks.back().text, HasSubstr("deadline"));
+}
+
+}  // namespace
+}  // namespace dlprobe

@@ -1,0 +1,120 @@
+#include "probes/gate.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "lib/base/units.h"
+#include "tools/dlprobe/command.h"
+#include "tools/dlprobe/conclude.h"
+#include "tools/dlprobe/examine.h"
+#include "tools/dlprobe/exit_status.h"
+#include "tools/dlprobe/loader_options.h"
+#include "tools/dlprobe/output_options.h"
+#include "tools/dlprobe/own_environment.h"
+
+namespace dlprobe {
+namespace {
+
+constexpr const char* kGroup = "Gate";
+
+struct GateOptions {
+  std::string level = "default";
+  std::string deadline = "20s";
+  std::string record_path;
+  LoaderOptions loader;
+  OutputOptions output;
+};
+
+// Those that say how many threads a library starts in each process.
+std::vector<ThreadSetting> thread_settings() {
+  constexpr std::array<const char*, 6> kNames = {"OMP_NUM_THREADS",      "MKL_NUM_THREADS",
+                                                 "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS",
+                                                 "OMP_THREAD_LIMIT",     "OPENCV_FOR_THREADS_NUM"};
+  std::vector<ThreadSetting> settings;
+  for (const char* name : kNames) {
+    if (auto value = own_environment(name)) settings.push_back({name, std::move(*value)});
+  }
+  return settings;
+}
+
+Expected<std::chrono::nanoseconds> parse_deadline(const std::string& text) {
+  constexpr std::chrono::milliseconds kShortest{100};
+  const auto deadline = parse_duration(text);
+  if (!deadline) return failure(ErrorCode::kInvalid, "--deadline: " + deadline.error().context);
+  if (*deadline < kShortest)
+    return failure(ErrorCode::kInvalid, "--deadline " + text + " is shorter than 100ms");
+  return *deadline;
+}
+
+// One run as PyTorch makes it by default; --level full, every way there is.
+LoaderOptions loader_of(const CLI::App& command, const GateOptions& options) {
+  LoaderOptions loader = options.loader;
+  const bool is_full = options.level == "full";
+  if (command.count("--start-method") == 0) loader.start_method = is_full ? "all" : "fork";
+  if (command.count("--sharing-strategy") == 0)
+    loader.sharing_strategy = is_full ? "all" : "file_descriptor";
+  return loader;
+}
+
+Expected<ExamineRequest> make_request(const CLI::App& command, const GateOptions& options,
+                                      const Session& session) {
+  ExamineRequest request = {.probe = &gate_probe(), .arguments = session.arguments};
+  if (session.child_command_given) {
+    return failure(ErrorCode::kInvalid,
+                   "gate looks at the machine, not at a command: dlprobe run -- CMD watches one");
+  }
+  DLP_TRY(const std::chrono::nanoseconds deadline, parse_deadline(options.deadline));
+  DLP_TRY(request.plans, loader_plans(loader_of(command, options)));
+  request.record_path = options.record_path;
+  request.show_progress = !options.output.quiet;
+  const auto patience = std::min<std::chrono::nanoseconds>(deadline / 4, std::chrono::seconds(2));
+  request.gate =
+      GateRequest{.wish = {.temporary_folder = own_environment("TMPDIR").value_or("/tmp"),
+                           .data_folder = options.loader.plan.data_dir,
+                           .thread_settings = thread_settings(),
+                           .patience = patience},
+                  .level = options.level,
+                  .deadline = deadline};
+  return request;
+}
+
+int run_gate(const CLI::App& command, const GateOptions& options, const Session& session) {
+  const auto request = make_request(command, options, session);
+  if (!request) return complain_and_return(request.error(), kExitUsage);
+  const auto outputs = planned_outputs(options.output);
+  if (!outputs) return complain_and_return(outputs.error(), kExitUsage);
+  return examine_and_conclude(*request, *outputs, options.output);
+}
+
+}  // namespace
+
+void add_gate_command(CLI::App& app, const Session& session, int& exit_status) {
+  auto* command = app.add_subcommand("gate", std::string(gate_probe().summary));
+  const auto options = std::make_shared<GateOptions>();
+  command
+      ->add_option("--level", options->level,
+                   "quick: starts nothing, under a second; default: one short run of the reference "
+                   "loader; full: under every start method and sharing strategy")
+      ->check(CLI::IsMember({"quick", "default", "full"}))
+      ->capture_default_str()
+      ->group(kGroup);
+  command
+      ->add_option("--deadline", options->deadline,
+                   "what is not done by then is incomplete (exit 3)")
+      ->type_name("DURATION")
+      ->capture_default_str()
+      ->group(kGroup);
+  command->add_option("--record", options->record_path, "keep the recording, for dlprobe replay")
+      ->type_name("FILE")
+      ->group(kGroup);
+  add_loader_options(*command, options->loader);
+  add_output_options(*command, options->output);
+  command->callback([command, options, &session, &exit_status] {
+    exit_status = run_gate(*command, *options, session);
+  });
+}
+
+}  // namespace dlprobe
