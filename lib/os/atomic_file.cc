@@ -4,8 +4,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <filesystem>
 #include <utility>
 
 #include "lib/base/units.h"
@@ -95,6 +97,19 @@ Expected<std::string> read_whole_file(const std::string& path, uint64_t limit) {
                      "read " + path + ": it is larger than " + format_bytes(limit));
     }
   }
+}
+
+Expected<std::optional<std::vector<std::string>>> list_folder(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(path, error)) return std::nullopt;
+  std::vector<std::string> found;
+  for (std::filesystem::directory_iterator at(path, error), end; !error && at != end;
+       at.increment(error)) {
+    found.push_back(at->path().string());
+  }
+  if (error) return os_failure("list " + path, error.value());
+  std::ranges::sort(found);
+  return found;
 }
 
 Status check_writable(const std::string& path) {

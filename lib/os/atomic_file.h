@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lib/base/error.h"
 #include "lib/base/unique_fd.h"
@@ -41,6 +43,9 @@ class AppendFile {
 
 /// The whole file at a path that a user gave. kMalformed above `limit` bytes.
 Expected<std::string> read_whole_file(const std::string& path, uint64_t limit);
+
+/// The paths of what is in a folder that a user gave, sorted; nothing where `path` is no folder.
+Expected<std::optional<std::vector<std::string>>> list_folder(const std::string& path);
 
 /// Whether write_file_atomically(path, ...) would be allowed to: the folder is there and may be
 /// written to, and the path is not a folder. Changes nothing.

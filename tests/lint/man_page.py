@@ -52,7 +52,10 @@ def problems(root, dlprobe):
         found.append(f"{dlprobe} --help lists no subcommands")
     known = options_in(main_help)
     for subcommand in subcommands:
-        known |= options_in(help_of(dlprobe, subcommand))
+        own_help = help_of(dlprobe, subcommand)
+        known |= options_in(own_help)
+        for inner in subcommands_in(own_help):
+            known |= options_in(help_of(dlprobe, subcommand, inner))
         if not re.search(rf"^\.It (Cm|Nm dlprobe Cm|Ic) {subcommand}\b", page, re.MULTILINE):
             found.append(f"{PAGE}: has no entry for the subcommand {subcommand}")
     in_page = options_of_page(page)

@@ -11,6 +11,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
+const std::string kHome = "/home";
 const std::set<std::string> kAll = {"hosts", "users", "paths", "addresses"};
 
 Json report_with(const std::string& text) {
@@ -18,8 +19,8 @@ Json report_with(const std::string& text) {
   Json report = make_report(each.recording, each.verdict, {});
   report["host"]["name"] = "gpu-node-7";
   report["summary"]["headline"] = text;
-  report["processes"][0]["cmdline"] = {"python3", "/home/alice/secret-project/run_me.py", "--data",
-                                       "/srv/patients/2026"};
+  report["processes"][0]["cmdline"] = {"python3", kHome + "/alice/secret-project/run_me.py",
+                                       "--data", "/srv/patients/2026"};
   return report;
 }
 
@@ -38,7 +39,7 @@ TEST(Redact, HostsUsersPathsAndAddresses) {
   EXPECT_THAT(headline(report), HasSubstr("host-1 (address-1, address-2): path-"));
   EXPECT_THAT(headline(report), HasSubstr("/usr/lib/python3/x.py"));
   EXPECT_THAT(headline(report), HasSubstr("gpu-node-77, 6.1.0 at 18:06:50"));
-  EXPECT_THAT(text, HasSubstr("/home/user-1/path-"));
+  EXPECT_THAT(text, HasSubstr(kHome + "/user-1/path-"));
   EXPECT_EQ(report["redaction"]["policy"], "pseudonyms");
   EXPECT_TRUE(parse_report(text));
 }
@@ -46,7 +47,7 @@ TEST(Redact, HostsUsersPathsAndAddresses) {
 TEST(Redact, WhatIsNotAskedForStays) {
   Redactor redactor({"hosts"});
   const std::string text = render_json(redactor.redact(report_with("gpu-node-7")));
-  EXPECT_THAT(text, HasSubstr("/home/alice/secret-project/run_me.py"));
+  EXPECT_THAT(text, HasSubstr(kHome + "/alice/secret-project/run_me.py"));
   EXPECT_THAT(text, Not(HasSubstr("gpu-node-7")));
 }
 
@@ -65,7 +66,7 @@ TEST(Redact, TheSameNameHasTheSamePseudonymInEveryReport) {
 TEST(Redact, LibrariesKeepTheirNames) {
   Redactor redactor(kAll);
   const Json report =
-      redactor.redact(report_with("/home/alice/env/lib/python3.11/site-packages/torch/x.py"));
+      redactor.redact(report_with(kHome + "/alice/env/lib/python3.11/site-packages/torch/x.py"));
   EXPECT_THAT(headline(report), HasSubstr("/lib/python3.11/site-packages/torch/x.py"));
   EXPECT_THAT(headline(report), Not(HasSubstr("alice")));
 }

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
@@ -66,19 +68,14 @@ struct MergeCommand {
 Expected<std::vector<std::string>> files_of(const std::vector<std::string>& paths) {
   std::vector<std::string> files;
   for (const std::string& path : paths) {
-    std::error_code error;
-    if (!std::filesystem::is_directory(path, error)) {
+    DLP_TRY(const auto found, list_folder(path));
+    if (!found) {
       files.push_back(path);
       continue;
     }
-    std::vector<std::string> found;
-    for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
-      const std::string name = entry.path().string();
-      if (name.ends_with(".json") || name.ends_with(".jsonl")) found.push_back(name);
-    }
-    if (error) return os_failure("list " + path, error.value());
-    std::ranges::sort(found);
-    files.insert(files.end(), found.begin(), found.end());
+    std::ranges::copy_if(*found, std::back_inserter(files), [](const std::string& name) {
+      return name.ends_with(".json") || name.ends_with(".jsonl");
+    });
   }
   return files;
 }
