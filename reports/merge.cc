@@ -41,7 +41,7 @@ std::string raw_at(const Json& object, const char* key) {
 
 std::string node_name(const Json& report) {
   const Json& host = object_at(report, "host");
-  std::string name = raw_at(host, "node");
+  const std::string name = raw_at(host, "node");
   return name.empty() ? raw_at(host, "name") : name;
 }
 
@@ -172,8 +172,33 @@ void ReportMerger::group_findings() {
   }
 }
 
+namespace {
+
+using NodesByValue = std::map<std::string, std::vector<std::string>>;
+
+// "4.0 GiB on 38 nodes; 64.0 MiB on n7": the most common value first, its nodes counted.
+std::string differing_values(const NodesByValue& by_value) {
+  std::vector<const NodesByValue::value_type*> sorted;
+  sorted.reserve(by_value.size());
+  for (const auto& each : by_value)
+    sorted.push_back(&each);
+  std::ranges::stable_sort(
+      sorted, [](const auto* a, const auto* b) { return a->second.size() > b->second.size(); });
+  std::string text;
+  for (size_t i = 0; i < sorted.size() && i < kMostValues; ++i) {
+    const auto& [value, nodes] = *sorted[i];
+    text += fmt::format("{}{} on {}", text.empty() ? "" : "; ", value,
+                        i == 0 ? counted_nodes(nodes.size()) : fold_hosts(nodes));
+  }
+  if (sorted.size() > kMostValues)
+    text += fmt::format("; and {} other values", sorted.size() - kMostValues);
+  return text;
+}
+
+}  // namespace
+
 std::optional<Json> ReportMerger::nodes_differ() const {
-  std::map<std::string, std::map<std::string, std::vector<std::string>>> values;
+  std::map<std::string, NodesByValue> values;
   for (const auto& [key, node] : nodes_) {
     for (const auto& [fact, value] : node.facts)
       values[fact][value].push_back(node.name);
@@ -183,22 +208,8 @@ std::optional<Json> ReportMerger::nodes_differ() const {
   for (const auto& [fact, by_value] : values) {
     if (by_value.size() < 2) continue;
     differing += (differing.empty() ? "" : ", ") + fact;
-    std::vector<std::pair<std::string, const std::vector<std::string>*>> sorted;
-    for (const auto& [value, nodes] : by_value)
-      sorted.emplace_back(value, &nodes);
-    std::ranges::stable_sort(
-        sorted, [](const auto& a, const auto& b) { return a.second->size() > b.second->size(); });
-    std::string text;
-    for (size_t i = 0; i < sorted.size() && i < kMostValues; ++i) {
-      const auto& [value, nodes] = sorted[i];
-      text += fmt::format(
-          "{}{} on {}", text.empty() ? "" : "; ", value,
-          i == 0 && sorted.size() > 1 ? counted_nodes(nodes->size()) : fold_hosts(*nodes));
-    }
-    if (sorted.size() > kMostValues)
-      text += fmt::format("; and {} other values", sorted.size() - kMostValues);
     evidence.push_back({{"name", json_text(fact)},
-                        {"value", json_text(text)},
+                        {"value", json_text(differing_values(by_value))},
                         {"unit", ""},
                         {"source", "the nodes' reports"}});
   }
@@ -255,6 +266,7 @@ Json ReportMerger::checks_json(const std::vector<std::string>& absent) const {
 
 Json ReportMerger::findings_json() const {
   std::vector<const Group*> order;
+  order.reserve(groups_.size());
   for (const auto& [fingerprint, group] : groups_)
     order.push_back(&group);
   std::ranges::stable_sort(order, [](const Group* a, const Group* b) {
@@ -311,7 +323,7 @@ std::string groups_text(const Json& findings) {
   return text;
 }
 
-Json gap(std::string what, std::string why, std::string effect) {
+Json gap(const std::string& what, const std::string& why, const std::string& effect) {
   return {{"what", json_text(what)},
           {"why", json_text(why)},
           {"effect", json_text(effect)},
@@ -330,33 +342,31 @@ void link_checks(Json& checks, const Json& findings) {
   }
 }
 
+std::map<std::string, size_t> severity_counts(const Json& findings) {
+  std::map<std::string, size_t> counts = {{"error", 0}, {"warning", 0}, {"info", 0}};
+  for (const Json& finding : findings)
+    ++counts[raw_at(finding, "severity")];
+  return counts;
+}
+
+OverallVerdict verdict_of_cluster(const std::map<std::string, size_t>& counts, bool has_gap) {
+  if (counts.at("error") > 0) return OverallVerdict::kFail;
+  if (has_gap) return OverallVerdict::kIncomplete;
+  return counts.at("warning") > 0 ? OverallVerdict::kWarn : OverallVerdict::kPass;
+}
+
 }  // namespace
 
-Json ReportMerger::finish() && {
-  group_findings();
-  const std::vector<std::string> absent = missing();
-  Json findings = findings_json();
-  Json checks = checks_json(absent);
-  link_checks(checks, findings);
-
-  std::map<OverallVerdict, size_t> verdicts;
-  std::string started;
-  std::string ended;
-  std::vector<std::string> unsure;
+std::vector<std::string> ReportMerger::unsure() const {
+  std::vector<std::string> names;
   for (const auto& [key, node] : nodes_) {
-    ++verdicts[node.verdict];
-    if (node.verdict == OverallVerdict::kIncomplete) unsure.push_back(node.name);
-    if (started.empty() || node.started_at < started) started = node.started_at;
-    ended = std::max(ended, node.ended_at);
+    if (node.verdict == OverallVerdict::kIncomplete) names.push_back(node.name);
   }
-  std::map<std::string, size_t> counts;
-  bool fails = false;
-  for (const Json& finding : findings) {
-    const std::string severity = raw_at(finding, "severity");
-    ++counts[severity];
-    fails = fails || rank_of_severity(severity) >= static_cast<int>(options_.fail_on);
-  }
+  return names;
+}
 
+Json ReportMerger::limitations_json(const std::vector<std::string>& absent,
+                                    const std::vector<std::string>& unsure) const {
   Json limitations = Json::array();
   if (!absent.empty()) {
     limitations.push_back(gap(fold_hosts(absent), "no report of " + counted_nodes(absent.size()),
@@ -369,50 +379,85 @@ Json ReportMerger::finish() && {
     limitations.push_back(gap(fold_hosts(unsure), "their own reports are incomplete",
                               "nothing is sure of what they could not check"));
   }
-  const bool has_gap = !limitations.empty() || nodes_.empty();
-  const OverallVerdict verdict = counts["error"] > 0     ? OverallVerdict::kFail
-                                 : has_gap               ? OverallVerdict::kIncomplete
-                                 : counts["warning"] > 0 ? OverallVerdict::kWarn
-                                                         : OverallVerdict::kPass;
-  std::string headline = groups_text(findings);
-  const auto add = [&headline](const std::string& text) {
-    headline += (headline.empty() ? "" : "; ") + text;
-  };
+  return limitations;
+}
+
+std::string ReportMerger::headline(const Json& findings, const std::vector<std::string>& absent,
+                                   const std::vector<std::string>& unsure) const {
+  std::string text = groups_text(findings);
+  const auto add = [&text](const std::string& part) { text += (text.empty() ? "" : "; ") + part; };
   if (!absent.empty())
     add(fmt::format("no report of {}: {}", counted_nodes(absent.size()), fold_hosts(absent)));
   if (!damaged_.empty()) add(counted(damaged_.size(), "damaged report"));
   if (!unsure.empty()) add(counted_nodes(unsure.size()) + " could not tell");
-  if (headline.empty()) headline = "nothing wrong on " + counted_nodes(nodes_.size());
+  return text.empty() ? "nothing wrong on " + counted_nodes(nodes_.size()) : text;
+}
 
+Json ReportMerger::invocation_json(const Json& findings, bool has_gap) const {
+  std::string started;
+  std::string ended;
+  for (const auto& [key, node] : nodes_) {
+    if (started.empty() || node.started_at < started) started = node.started_at;
+    ended = std::max(ended, node.ended_at);
+  }
+  const bool fails = std::ranges::any_of(findings, [this](const Json& finding) {
+    return rank_of_severity(raw_at(finding, "severity")) >= static_cast<int>(options_.fail_on);
+  });
+  const int without_failure = has_gap ? 3 : 0;
+  return {{"probe", "merge"},
+          {"argv", json_texts(options_.argv)},
+          {"started_at", json_text(started)},
+          {"ended_at", json_text(ended)},
+          {"fail_on", to_string(options_.fail_on)},
+          {"exit_code", fails ? 1 : without_failure}};
+}
+
+Json ReportMerger::node_counts_json(size_t absent) const {
+  std::map<OverallVerdict, size_t> verdicts;
+  for (const auto& [key, node] : nodes_)
+    ++verdicts[node.verdict];
+  return {{"pass", verdicts[OverallVerdict::kPass]},
+          {"warn", verdicts[OverallVerdict::kWarn]},
+          {"fail", verdicts[OverallVerdict::kFail]},
+          {"incomplete", verdicts[OverallVerdict::kIncomplete]},
+          {"missing", absent},
+          {"damaged", damaged_.size()}};
+}
+
+std::string ReportMerger::id_of_all() const {
   std::string ids;
   for (const auto& [key, node] : nodes_)
     ids += node.report_id + " ";
+  return stable_id({"cluster", ids});
+}
+
+Json ReportMerger::finish() && {
+  group_findings();
+  const std::vector<std::string> absent = missing();
+  const std::vector<std::string> doubtful = unsure();
+  Json findings = findings_json();
+  Json checks = checks_json(absent);
+  link_checks(checks, findings);
+  Json limitations = limitations_json(absent, doubtful);
+  const bool has_gap = !limitations.empty() || nodes_.empty();
+  const std::map<std::string, size_t> counts = severity_counts(findings);
+
   Json report;
   report["kind"] = kClusterReportKind;
   report["schema_version"] = kReportSchemaVersion;
-  report["report_id"] = stable_id({"cluster", ids});
+  report["report_id"] = id_of_all();
   report["tool"] = {{"name", "dlprobe"}, {"version", json_text(options_.version)}};
-  report["invocation"] = {{"probe", "merge"},
-                          {"argv", json_texts(options_.argv)},
-                          {"started_at", json_text(started)},
-                          {"ended_at", json_text(ended)},
-                          {"fail_on", to_string(options_.fail_on)},
-                          {"exit_code", fails ? 1 : (has_gap ? 3 : 0)}};
+  report["invocation"] = invocation_json(findings, has_gap);
   report["host"] = {{"name", counted_nodes(nodes_.size())}};
   report["context"] = Json::object();
   report["subject"] = {{"kind", "cluster"}};
-  report["summary"] = {
-      {"verdict", to_string(verdict)},
-      {"headline", json_text(headline)},
-      {"counts",
-       {{"error", counts["error"]}, {"warning", counts["warning"]}, {"info", counts["info"]}}},
-      {"nodes",
-       {{"pass", verdicts[OverallVerdict::kPass]},
-        {"warn", verdicts[OverallVerdict::kWarn]},
-        {"fail", verdicts[OverallVerdict::kFail]},
-        {"incomplete", verdicts[OverallVerdict::kIncomplete]},
-        {"missing", absent.size()},
-        {"damaged", damaged_.size()}}}};
+  report["summary"] = {{"verdict", to_string(verdict_of_cluster(counts, has_gap))},
+                       {"headline", json_text(headline(findings, absent, doubtful))},
+                       {"counts",
+                        {{"error", counts.at("error")},
+                         {"warning", counts.at("warning")},
+                         {"info", counts.at("info")}}},
+                       {"nodes", node_counts_json(absent.size())}};
   report["checks"] = std::move(checks);
   report["findings"] = std::move(findings);
   report["nodes"] = nodes_json();

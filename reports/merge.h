@@ -71,6 +71,14 @@ class ReportMerger {
   Json checks_json(const std::vector<std::string>& absent) const;
   Json findings_json() const;
   Json nodes_json() const;
+  std::vector<std::string> unsure() const;  ///< nodes whose own verdict is incomplete
+  Json limitations_json(const std::vector<std::string>& absent,
+                        const std::vector<std::string>& unsure) const;
+  std::string headline(const Json& findings, const std::vector<std::string>& absent,
+                       const std::vector<std::string>& unsure) const;
+  Json invocation_json(const Json& findings, bool has_gap) const;
+  Json node_counts_json(size_t absent) const;
+  std::string id_of_all() const;
 
   MergeOptions options_;
   std::map<std::pair<std::string, std::string>, Node> nodes_;  ///< by name and rank
