@@ -128,27 +128,12 @@ Json result_of(const Json& report, const Json& finding,
   return result;
 }
 
-// A code that was looked for and not found.
-Json pass_of(const Json& check, const std::map<std::string, size_t>& indices) {
-  const std::string code = text_at(check, "code");
-  const bool is_pass = text_at(check, "status") == "pass";
-  Json result = {{"ruleId", code},
-                 {"kind", is_pass ? "pass" : "open"},
-                 {"level", "none"},
-                 {"message", message(is_pass ? "looked for, not seen" : "cannot say")}};
-  if (const auto index = indices.find(code); index != indices.end())
-    result["ruleIndex"] = index->second;
-  return result;
-}
-
+// Findings alone: GitHub shows a result of kind "pass" as an alert, and refuses the whole file for
+// a result without a location. What was looked for is in the rules.
 Json results_of(const Json& report, const std::map<std::string, size_t>& indices) {
   Json results = Json::array();
   for (const Json& finding : items_at(report, "findings"))
     results.push_back(result_of(report, finding, indices));
-  for (const Json& check : items_at(report, "checks")) {
-    if (items_at(check, "findings").empty() && !text_at(check, "code").empty())
-      results.push_back(pass_of(check, indices));
-  }
   return results;
 }
 
