@@ -6,6 +6,7 @@ import re
 import shutil
 import stat
 import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
@@ -23,6 +24,25 @@ TRAIN = """from torch.utils.data import DataLoader
 for batch in DataLoader(list(range(8)), num_workers=2, collate_fn=lambda items: items):
     print(batch)
 """
+
+# A worker that waits for itself, and a trainer that waits for its batch.
+HANGS = """import multiprocessing, threading
+
+def work(batches):
+    lock = threading.Lock()
+    lock.acquire()
+    print("standing", flush=True)
+    lock.acquire()
+    batches.put(1)
+
+if __name__ == "__main__":
+    batches = multiprocessing.Queue()
+    multiprocessing.Process(target=work, args=(batches,)).start()
+    batches.get()
+"""
+# What containers may do where nobody says more.
+CONTAINER = ("-all,+chown,+dac_override,+fowner,+fsetid,+kill,+setgid,+setuid,+setpcap,+net_bind_service,+net_raw,+sys_chroot,"
+             "+mknod,+audit_write,+setfcap")
 
 
 def yaml_of(name):
@@ -130,6 +150,24 @@ class Kubernetes(Recipe):
         self.assertEqual(done.stdout.strip(), "debug train-x7 --target=train --profile=general "
                          "--image=registry.example/dlprobe:stable --stdin --tty -- dlprobe attach 1 -q")
         self.assertEqual(self.run_here(RECIPES / "kubernetes/debug.sh").returncode, 1)
+
+    @unittest.skipUnless(can_unshare(), NEEDS_UNSHARE)
+    def test_a_debug_container_names_the_cause(self):
+        """As containerd would make them: the trainer is process 1, and the debug container has its processes, not its files."""
+        (self.folder / "hangs.py").write_text(HANGS)
+        trainer = subprocess.Popen(["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c",
+                                    f"exec {sys.executable} hangs.py"], cwd=self.folder, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(trainer.wait)
+        self.addCleanup(trainer.stdout.close)
+        self.addCleanup(trainer.kill)
+        self.assertEqual(trainer.stdout.readline(), "standing\n")
+        first = Path(f"/proc/{trainer.pid}/task/{trainer.pid}/children").read_text().split()[0]
+        for capabilities, code, text in ((CONTAINER + ",+sys_ptrace", 1, "DLP0306"), (CONTAINER, 3, "SYS_PTRACE")):
+            setup = "mount -t proc proc /proc && mount -t tmpfs tmpfs /dev/shm"
+            done = self.run_here("nsenter", f"--target={first}", "--pid", "unshare", "-m", "sh", "-c",
+                                 f"{setup} && exec setpriv --bounding-set={capabilities} --inh-caps=-all dlprobe attach 1")
+            self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+            self.assertIn(text, done.stdout + done.stderr)
 
 
 class Ci(Recipe):

@@ -11,6 +11,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -214,6 +215,28 @@ LEAVES_A_SEGMENT = """#!/bin/sh
 sh -c 'head -c 4194304 /dev/zero >/dev/shm/torch_$$_1_0'
 """
 
+# A trainer whose worker waits for itself, on n3 alone; both say when they are there.
+HANGS = """
+import multiprocessing, os, pathlib, sys, threading
+
+def work(batches, answers):
+    if os.environ["SLURMD_NODENAME"] == "n3":
+        lock = threading.Lock()
+        lock.acquire()
+        pathlib.Path("standing.n3").touch()
+        lock.acquire()
+    pathlib.Path("standing.n1").touch()
+    while True:
+        answers.put(batches.get())
+
+if __name__ == "__main__":
+    batches, answers = multiprocessing.Queue(), multiprocessing.Queue()
+    multiprocessing.Process(target=work, args=(batches, answers)).start()
+    while True:
+        batches.put(bytes(1000))
+        answers.get()
+"""
+
 
 class Slurm(unittest.TestCase):
     @classmethod
@@ -330,6 +353,22 @@ class Slurm(unittest.TestCase):
         self.assertEqual(finding["code"], "DLP0103")
         self.assertNotIn(held, json.dumps(finding))
         self.assertEqual(len(self.segments()), 2, "it removes nothing")
+
+    def test_7_a_job_that_hangs(self):
+        self.cluster.write("hangs.py", HANGS)
+        self.cluster.write("hangs.sh", f"#!/bin/bash\nsrun {sys.executable} hangs.py\n", 0o755)
+        job = self.cluster.submit("-N2", "-w", "n1,n3", "-o", "hangs.out", self.cluster.folder / "hangs.sh")
+        self.addCleanup(self.cluster.run, "scancel", job)
+        wait_for("both tasks", lambda: all((self.cluster.folder / f"standing.{node}").exists() for node in ("n1", "n3")),
+                 lambda: f"{self.text('hangs.out')}\n{self.cluster.logs()}")
+        done = self.cluster.run(RECIPES / "hang.sh", job, cwd=self.cluster.folder)
+        reports = {path.stem: json.loads(path.read_text())
+                   for path in (self.cluster.folder / f"dlprobe-hang-{job}").glob("*.json")}
+        self.assertEqual(set(reports), {"n1.0", "n3.1"}, done.stdout + done.stderr)
+        self.assertEqual([finding["code"] for finding in reports["n3.1"]["findings"]][:1], ["DLP0306"], done.stdout)
+        self.assertNotIn("DLP0306", json.dumps(reports["n1.0"]["findings"]))
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertRegex(done.stdout, r"DLP0306 python-lock-inherited\n(.*\n)+?  On +n3 \(1 node\)")
 
 
 if __name__ == "__main__":
