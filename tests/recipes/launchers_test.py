@@ -111,7 +111,7 @@ class Launchers(unittest.TestCase):
         self.assertEqual(self.codes(reports["n1.1"]), ["DLP0306"], done.stdout)
         self.assertEqual((reports["n1.1"]["host"]["node"], reports["n1.1"]["context"]["rank"]), ("n1", "1"))
         # The other one was ended by torchrun, and says so; it had not hung.
-        self.assertNotIn("DLP0306", self.codes(reports["n1.0"]))
+        self.assertLessEqual(set(self.codes(reports["n1.0"])), {"DLP0503"})
 
     def test_a_node_that_is_not_fit_trains_nothing(self):
         done = self.launch("torchrun.sh", ["--standalone", "--", "train.py"], TORCHRUN, BATCH="1048576", PYTHON="false")

@@ -3,7 +3,7 @@
 #
 #   torchrun.sh --nproc_per_node=8 --nnodes=2 --rdzv_endpoint=n1:29400 -- train.py --epochs 3
 #
-# Reports: $OUT/NODE.json of the gate; $OUT/NODE.RANK.json of each rank where something was wrong.
+# Reports: $OUT/NODE.json of the gate; $OUT/NODE.RANK.json of each rank.
 set -eu
 out=${OUT:-$PWD/dlprobe-reports}
 python=${PYTHON:-python3}
@@ -21,7 +21,7 @@ shift
 dlprobe gate --deadline 60s --workers "${WORKERS:-4}" --batch-size "${BATCH:-64}" --sample-shape "${SHAPE:-3x224x224}" \
   -q -f human -f json="$out/%h.json"
 
-# torchrun ends every rank as soon as one fails, and keeps no order: the rank whose loader hung is the one whose report says so.
-# Without --hang-after a rank that waits for another one in NCCL would look as stuck as the one it waits for.
+# torchrun ends every rank as soon as one fails. The rank whose loader hung names the cause in its report; the others waited for it.
+# (--no_python with an underscore: old versions of torchrun know no other.)
 exec "$python" -m torch.distributed.run "${options[@]}" --no_python \
   dlprobe run --hang-after "${HANG_AFTER:-10m}" --on-hang kill -f json="$out/%h.%r.json" -f human -- "$python" "$@"
