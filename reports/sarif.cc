@@ -127,34 +127,13 @@ Json result_of(const Json& report, const Json& finding,
   return result;
 }
 
-// A code that was looked for and not found.
-Json pass_of(const Json& check, const std::map<std::string, size_t>& indices) {
-  const std::string code = text_at(check, "code");
-  const std::string status = text_at(check, "status");
-  Json result = {{"ruleId", code}, {"kind", "open"}, {"level", "none"}};
-  std::string text = "cannot say";
-  if (status == "pass") {
-    result["kind"] = "pass";
-    text = "looked for, not seen";
-  } else if (status == "skipped") {
-    result["kind"] = "notApplicable";
-    text = text_at(check, "text");
-  }
-  result["message"] = message(text.empty() ? status : text);
-  if (const auto index = indices.find(code); index != indices.end())
-    result["ruleIndex"] = index->second;
-  return result;
-}
-
+// Findings alone: GitHub shows a result of kind "pass" as an alert, and refuses the whole file for
+// a result without a location. What was looked for is in the rules.
 Json results_of(const Json& report, const std::map<std::string, size_t>& indices) {
   Json results = Json::array();
   for (const char* section : {"findings", "suppressed"}) {
     for (const Json& finding : items_at(report, section))
       results.push_back(result_of(report, finding, indices));
-  }
-  for (const Json& check : items_at(report, "checks")) {
-    if (items_at(check, "findings").empty() && !text_at(check, "code").empty())
-      results.push_back(pass_of(check, indices));
   }
   return results;
 }

@@ -121,6 +121,9 @@ class Default(unittest.TestCase):
         self.assertEqual(checks_of(report)["loader.fork.file_descriptor"], "incomplete")
         self.assertEqual(report["invocation"]["exit_code"], 3)
         self.assertEqual(report["summary"]["verdict"], "incomplete")
+        # Whose doing it was, and what helps.
+        self.assertIn("its time was up before its end", report["summary"]["headline"])
+        self.assertIn("--deadline 60s", json.dumps(report["limitations"]))
 
     @unittest.skipUnless(can_unshare(), NEEDS_UNSHARE)
     def test_a_loader_that_would_not_fit_is_not_started(self):
