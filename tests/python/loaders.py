@@ -135,11 +135,13 @@ def test_worker_exits():
     worker.join()
 
 
+@pytest.mark.dlprobe(deadline=2)
 def test_hangs():
     with LOCK:  # which the workers inherit
         epoch(DataLoader(Samples(take_lock), batch_size=4, num_workers=2))
 
 
+@pytest.mark.dlprobe(deadline=2)
 def test_hangs_and_swallows_exceptions():
     with LOCK:
         while True:
@@ -149,6 +151,7 @@ def test_hangs_and_swallows_exceptions():
                 continue
 
 
+@pytest.mark.dlprobe(deadline=2)
 def test_hangs_without_workers():
     LOCK.acquire()
     try:

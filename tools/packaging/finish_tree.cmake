@@ -1,38 +1,37 @@
 # CPack runs this on the tree of files of each package, before it is packed.
 
-# What Debian's policy says of a package's documents: names, and what is compressed (without the time, so that
-# the same files make the same bytes).
+# When the package is made, in seconds: SOURCE_DATE_EPOCH, so that the same source gives the same bytes.
+if(DEFINED ENV{SOURCE_DATE_EPOCH})
+  set(epoch $ENV{SOURCE_DATE_EPOCH})
+else()
+  string(TIMESTAMP epoch %s UTC)
+endif()
+
+# What Debian's policy wants of the documents of the package in `root`: names, a changelog in its own form, gzip
+# (without a time in it).
 function(finish_debian_documents root)
-  file(GLOB_RECURSE manual_pages ${root}/usr/share/man/*.1)
-  file(GLOB folders ${root}/usr/share/doc/*)
-  foreach(folder IN LISTS folders)
-    if(EXISTS ${folder}/LICENSE)
-      file(READ ${folder}/LICENSE license)
-      file(WRITE ${folder}/copyright
-           "Copyright: the dlprobe developers\n\nLicensed under the Apache License, Version 2.0. "
-           "On Debian systems its text is in\n/usr/share/common-licenses/Apache-2.0.\n")
-      file(REMOVE ${folder}/LICENSE)
-    endif()
-    if(EXISTS ${folder}/CHANGELOG.md)
-      file(RENAME ${folder}/CHANGELOG.md ${folder}/changelog)
-    endif()
-  endforeach()
-  file(GLOB changelogs ${root}/usr/share/doc/*/changelog)
-  foreach(file IN LISTS manual_pages changelogs)
+  cmake_path(GET root FILENAME package)
+  set(folder ${root}/usr/share/doc/${package})
+  file(REMOVE ${folder}/LICENSE)
+  file(WRITE ${folder}/copyright
+       "Copyright (C) 2026 the dlprobe developers\n\nLicensed under the Apache License, Version 2.0; its text is in\n"
+       "/usr/share/common-licenses/Apache-2.0.\n")
+  execute_process(COMMAND env LC_ALL=C date --utc --rfc-email --date=@${epoch} OUTPUT_VARIABLE date
+                  OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+  file(WRITE ${folder}/changelog
+       "${package} (${CPACK_PACKAGE_VERSION}) unstable; urgency=medium\n\n"
+       "  * What is new is in /usr/share/doc/dlprobe/CHANGELOG.md.\n\n"
+       " -- ${CPACK_PACKAGE_CONTACT}  ${date}\n")
+  file(GLOB_RECURSE compressed ${root}/usr/share/man/*.1 ${folder}/changelog)
+  foreach(file IN LISTS compressed)
     execute_process(COMMAND gzip -9n ${file} COMMAND_ERROR_IS_FATAL ANY)
   endforeach()
 endfunction()
 
-file(GLOB roots LIST_DIRECTORIES ON ${CPACK_TEMPORARY_DIRECTORY}/*)
-foreach(root IN LISTS roots)
-  if(NOT IS_DIRECTORY ${root})
-    continue()
-  endif()
+foreach(component IN LISTS CPACK_COMPONENTS_ALL)
+  set(root ${CPACK_TEMPORARY_DIRECTORY}/${component})
   if(CPACK_GENERATOR STREQUAL DEB)
     finish_debian_documents(${root})
   endif()
-  if(DEFINED ENV{SOURCE_DATE_EPOCH})
-    execute_process(COMMAND find ${root} -exec touch --no-dereference --date=@$ENV{SOURCE_DATE_EPOCH} {} +
-                    COMMAND_ERROR_IS_FATAL ANY)
-  endif()
+  execute_process(COMMAND find ${root} -exec touch --no-dereference --date=@${epoch} {} + COMMAND_ERROR_IS_FATAL ANY)
 endforeach()

@@ -1,7 +1,8 @@
 # CPack: Debian packages of the two components, and a tarball of a static build. tools/package runs it.
 set(CPACK_PACKAGE_NAME dlprobe)
 set(CPACK_PACKAGE_VENDOR "the dlprobe developers")
-set(CPACK_PACKAGE_CONTACT "The dlprobe developers <dlprobe@localhost>")
+set(DLPROBE_MAINTAINER "The dlprobe developers <root@localhost>" CACHE STRING "Who answers for the packages: Name <address>")
+set(CPACK_PACKAGE_CONTACT "${DLPROBE_MAINTAINER}")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
 set(CPACK_RESOURCE_FILE_LICENSE ${CMAKE_SOURCE_DIR}/LICENSE)
 set(CPACK_STRIP_FILES ON)
@@ -16,11 +17,10 @@ set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_ENABLE_COMPONENT_DEPENDS OFF)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
-set(CPACK_DEBIAN_PACKAGE_RELEASE 1)
 set(CPACK_DEBIAN_COMPRESSION_TYPE xz)
 set(CPACK_DEBIAN_DLPROBE_PACKAGE_NAME dlprobe)
 set(CPACK_DEBIAN_DLPROBE_PACKAGE_SECTION admin)
-set(CPACK_COMPONENT_DLPROBE_DESCRIPTION
+set(CPACK_DEBIAN_DLPROBE_DESCRIPTION
     "names the cause when a data loader dies, hangs or leaks
 Looks at a multi-process data loader (such as that of PyTorch) from outside,
 through /proc, and says what is wrong with it: shared memory that is too
@@ -28,8 +28,8 @@ small, locks that were lost over fork, descriptors and memory that leak,
 who killed a worker. A gate checks a machine before a long job starts.")
 set(CPACK_DEBIAN_DLPROBE-REFERENCE-LOADER_PACKAGE_NAME dlprobe-reference-loader)
 set(CPACK_DEBIAN_DLPROBE-REFERENCE-LOADER_PACKAGE_SECTION admin)
-set(CPACK_DEBIAN_DLPROBE-REFERENCE-LOADER_PACKAGE_DEPENDS "dlprobe (= ${PROJECT_VERSION}-${CPACK_DEBIAN_PACKAGE_RELEASE})")
-set(CPACK_COMPONENT_DLPROBE-REFERENCE-LOADER_DESCRIPTION
+set(CPACK_DEBIAN_DLPROBE-REFERENCE-LOADER_PACKAGE_DEPENDS "dlprobe (= ${PROJECT_VERSION})")
+set(CPACK_DEBIAN_DLPROBE-REFERENCE-LOADER_DESCRIPTION
     "reference loader that dlprobe tries a machine with
 A multi-process data loader on libtorch and OpenCV, which dlprobe runs to
 learn whether a machine can carry a given loader, or to show what a failure

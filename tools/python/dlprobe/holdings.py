@@ -82,12 +82,18 @@ def end(processes: Set[Process]) -> None:
             except ProcessLookupError:
                 continue
         end_of_patience = time.monotonic() + _KILLED_SECONDS
-        while processes & descendants(os.getpid()) and time.monotonic() < end_of_patience:
+        while _is_any_left(processes) and time.monotonic() < end_of_patience:
             time.sleep(0.01)
-        multiprocessing.active_children()
     finally:
         if is_main:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL if handler is None else handler)
+
+
+def _is_any_left(processes: Set[Process]) -> bool:
+    # A child of multiprocessing is gone when it is reaped: while other threads of it are on their way, it looks like
+    # a zombie and is none yet.
+    unreaped = {child.pid for child in multiprocessing.active_children()}
+    return bool(processes & descendants(os.getpid())) or any(pid in unreaped for pid, _ in processes)
 
 
 def descendants(root: int) -> Set[Process]:

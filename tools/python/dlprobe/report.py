@@ -62,7 +62,7 @@ def parse_report(raw: Dict[str, Any], exit_code: int) -> Report:
     findings = [Finding(code=item["code"], name=item["name"], severity=item["severity"],
                         confidence=item["confidence"], message=item["message"], raw=item)
                 for item in raw["findings"]]
-    checks = [Check(id=item["id"], title=item["title"], status=item["status"], text=item["text"])
+    checks = [Check(id=item["id"], title=item["title"], status=item["status"], text=item.get("text", ""))
               for item in raw.get("checks", ())]
     return Report(verdict=raw["summary"]["verdict"], headline=raw["summary"]["headline"], findings=tuple(findings),
                   checks=tuple(checks), exit_code=exit_code, raw=raw)
