@@ -134,17 +134,24 @@ ensure_loader_packages() {
   note "To have it, name another libtorch: CMAKE_PREFIX_PATH=<site-packages>/torch $0"
 }
 
-# prepare_build [no]: everything that a build needs ("no": without the reference loader); leaves DLP_LOADER, PATH
-# and CXX as the build wants them.
+# Everything that a build needs; leaves DLP_LOADER, PATH and CXX as the build wants them.
 prepare_build() {
   say "Packages"
   install_packages "the build" "${BUILD_PACKAGES[@]}"
-  if [[ ${1:-} == no ]]; then
-    # shellcheck disable=SC2034  # the sourcing script reads it
-    DLP_LOADER=OFF
-  else
-    ensure_loader_packages
-  fi
+  ensure_loader_packages
+  prepare_tools
+}
+
+# The same for a build that is to have no reference loader.
+prepare_build_without_loader() {
+  say "Packages"
+  install_packages "the build" "${BUILD_PACKAGES[@]}"
+  # shellcheck disable=SC2034  # the sourcing script reads it
+  DLP_LOADER=OFF
+  prepare_tools
+}
+
+prepare_tools() {
   ensure_cmake
   ensure_compiler
   if [[ -z ${CMAKE_CXX_COMPILER_LAUNCHER:-} ]] && command -v ccache >/dev/null; then
