@@ -139,6 +139,19 @@ prepare_build() {
   say "Packages"
   install_packages "the build" "${BUILD_PACKAGES[@]}"
   ensure_loader_packages
+  prepare_tools
+}
+
+# The same for a build that is to have no reference loader.
+prepare_build_without_loader() {
+  say "Packages"
+  install_packages "the build" "${BUILD_PACKAGES[@]}"
+  # shellcheck disable=SC2034  # the sourcing script reads it
+  DLP_LOADER=OFF
+  prepare_tools
+}
+
+prepare_tools() {
   ensure_cmake
   ensure_compiler
   if [[ -z ${CMAKE_CXX_COMPILER_LAUNCHER:-} ]] && command -v ccache >/dev/null; then
