@@ -53,6 +53,38 @@ std::string counted_nodes(size_t count) {
   return counted(count, "node");
 }
 
+// With the name of its group: a finding that a node has suppressed is another one.
+template <class Visit>
+void for_each_finding(const Json& report, Visit&& visit) {
+  for (const Json& finding : items_at(report, "findings"))
+    visit(raw_at(finding, "fingerprint"), finding);
+  for (const Json& finding : items_at(report, "suppressed"))
+    visit("suppressed " + raw_at(finding, "fingerprint"), finding);
+}
+
+// What the configuration says of the finding of many nodes; rules about single nodes were theirs.
+void apply_policy(const FindingPolicy& policy, std::string_view day, Json& finding) {
+  const auto is_about = [&finding](FindingCode code) {
+    return raw_at(finding, "code") == info(code).code;
+  };
+  for (const auto& rule : policy.severities) {
+    if (!is_about(rule.code)) continue;
+    finding["severity"] = to_string(rule.severity);
+    finding["severity_source"] = json_text(rule.source);
+  }
+  if (finding.contains("suppressed")) return;
+  for (const auto& rule : policy.suppressions) {
+    const bool is_of_others =
+        !rule.fingerprint.empty() && rule.fingerprint != raw_at(finding, "fingerprint");
+    const bool has_ended = !rule.until.empty() && day > rule.until;
+    if (!is_about(rule.code) || is_of_others || has_ended || !rule.node.empty()) continue;
+    finding["suppressed"] = {{"reason", json_text(rule.reason)},
+                             {"source", json_text(rule.source)}};
+    if (!rule.until.empty()) finding["suppressed"]["until"] = json_text(rule.until);
+    return;
+  }
+}
+
 }  // namespace
 
 void ReportMerger::add(const std::string& source, const Json& report) {
@@ -69,16 +101,15 @@ void ReportMerger::add(const std::string& source, const Json& report) {
                            {"same", node.report_id == kept.report_id}});
     if (is_later) kept = std::move(node);
   }
-  for (const Json& finding : items_at(report, "findings")) {
-    const std::string fingerprint = raw_at(finding, "fingerprint");
-    const auto known = prototypes_.find(fingerprint);
+  for_each_finding(report, [this](const std::string& key, const Json& finding) {
+    const auto known = prototypes_.find(key);
     if (known == prototypes_.end()) {
-      prototypes_.emplace(fingerprint, finding);
+      prototypes_.emplace(key, finding);
     } else if (rank_of_severity(raw_at(finding, "severity")) >
                rank_of_severity(raw_at(known->second, "severity"))) {
       known->second = finding;
     }
-  }
+  });
 }
 
 void ReportMerger::add_damaged(const std::string& source, const std::string& why) {
@@ -97,8 +128,9 @@ ReportMerger::Node ReportMerger::digest(const std::string& source, const Json& r
             .fingerprints = {},
             .facts = facts_of(report),
             .checks = {}};
-  for (const Json& finding : items_at(report, "findings"))
-    node.fingerprints.push_back(raw_at(finding, "fingerprint"));
+  for_each_finding(report, [&node](const std::string& key, const Json& /*finding*/) {
+    node.fingerprints.push_back(key);
+  });
   note_checks(report, node);
   return node;
 }
@@ -280,8 +312,11 @@ Json ReportMerger::findings_json() const {
     result.push_back(std::move(finding));
   }
   if (auto differ = nodes_differ()) result.push_back(std::move(*differ));
-  for (size_t i = 0; i < result.size(); ++i)
-    result[i]["id"] = fmt::format("f{}", i + 1);
+  std::string day;
+  for (const auto& [key, node] : nodes_)
+    day = std::max(day, node.started_at.substr(0, 10));
+  for (Json& finding : result)
+    apply_policy(options_.policy, day, finding);
   return result;
 }
 
@@ -337,7 +372,10 @@ void link_checks(Json& checks, const Json& findings) {
     for (const Json& finding : findings) {
       if (code.empty() || raw_at(finding, "code") != code) continue;
       check["findings"].push_back(finding["id"]);
-      if (code == info(FindingCode::kNodesDiffer).code) check["status"] = "warn";
+      if (code != info(FindingCode::kNodesDiffer).code) continue;
+      constexpr std::array<std::string_view, 3> kBySeverity = {"pass", "warn", "fail"};
+      check["status"] =
+          kBySeverity.at(static_cast<size_t>(rank_of_severity(raw_at(finding, "severity"))));
     }
   }
 }
@@ -435,7 +473,14 @@ Json ReportMerger::finish() && {
   group_findings();
   const std::vector<std::string> absent = missing();
   const std::vector<std::string> doubtful = unsure();
-  Json findings = findings_json();
+  Json suppressed = Json::array();
+  Json findings = Json::array();
+  Json all = findings_json();
+  for (Json& finding : all) {
+    Json& list = finding.contains("suppressed") ? suppressed : findings;
+    finding["id"] = fmt::format("{}{}", &list == &findings ? 'f' : 's', list.size() + 1);
+    list.push_back(std::move(finding));
+  }
   Json checks = checks_json(absent);
   link_checks(checks, findings);
   Json limitations = limitations_json(absent, doubtful);
@@ -460,6 +505,7 @@ Json ReportMerger::finish() && {
                        {"nodes", node_counts_json(absent.size())}};
   report["checks"] = std::move(checks);
   report["findings"] = std::move(findings);
+  if (!suppressed.empty()) report["suppressed"] = std::move(suppressed);
   report["nodes"] = nodes_json();
   report["missing"] = json_texts(absent);
   report["damaged"] = std::move(damaged_);

@@ -15,6 +15,7 @@ namespace dlprobe {
 struct MergeOptions {
   std::vector<std::string> expected_hosts;  ///< those that must have said something; empty: any
   Severity fail_on = Severity::kError;
+  FindingPolicy policy;  ///< for findings of all nodes together; thresholds are the nodes' own
   std::vector<std::string> argv;  ///< secrets masked
   std::string version;            ///< of dlprobe
 };
@@ -48,7 +49,7 @@ class ReportMerger {
     std::string ended_at;
     std::string headline;
     OverallVerdict verdict = OverallVerdict::kIncomplete;
-    std::vector<std::string> fingerprints;       ///< of its findings
+    std::vector<std::string> fingerprints;       ///< the groups of its findings
     std::map<std::string, std::string> facts;    ///< what should be the same on every node
     std::vector<std::pair<size_t, int>> checks;  ///< index into checks_, rank of the status
   };
@@ -82,7 +83,7 @@ class ReportMerger {
 
   MergeOptions options_;
   std::map<std::pair<std::string, std::string>, Node> nodes_;  ///< by name and rank
-  std::map<std::string, Json> prototypes_;                     ///< findings, by fingerprint
+  std::map<std::string, Json> prototypes_;                     ///< findings, by group
   std::map<std::string, size_t> check_places_;                 ///< by id
   std::vector<Check> checks_;
   std::map<std::string, Group> groups_;

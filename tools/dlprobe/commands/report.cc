@@ -142,6 +142,7 @@ int merge(const MergeCommand& typed) {
   }
   ReportMerger merger({.expected_hosts = std::move(*hosts),
                        .fail_on = report_context(typed.output).fail_on,
+                       .policy = report_context(typed.output).policy,
                        .argv = mask_secrets(typed.arguments),
                        .version = std::string(kVersion)});
   for (const std::string& file : *files) {
