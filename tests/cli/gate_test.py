@@ -162,8 +162,8 @@ class Environment:
     def library(self, path, soname, needs=()):
         target = self.site / path
         target.parent.mkdir(parents=True, exist_ok=True)
-        subprocess.run([CC, "-shared", "-nostdlib", f"-Wl,-soname,{soname}", "-o", target, "-x", "c", "-", "-x", "none", *needs,
-                        "-Wl,--no-as-needed", "-Wl,-rpath,$ORIGIN"],
+        subprocess.run([CC, "-shared", "-nostdlib", "-Wl,--no-as-needed", f"-Wl,-soname,{soname}", "-o", target, "-x", "c", "-",
+                        "-x", "none", *needs, "-Wl,-rpath,$ORIGIN"],
                        input=b"int omp_get_max_threads(void) { return 1; }", check=True, timeout=TIMEOUT)
         return str(path)
 
