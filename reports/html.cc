@@ -262,9 +262,9 @@ std::string limitations(const Json& report) {
 void add_facts(std::string& rows, const Json& object, std::string_view prefix) {
   for (const auto& [key, value] : object.items()) {
     if (value.is_object() || value.is_array() || key.ends_with("_boottime_ns")) continue;
-    const std::string_view unit = key.ends_with("_bytes") ? "bytes"
-                                  : key.ends_with("_s")   ? "s"
-                                                          : "";
+    std::string_view unit;
+    if (key.ends_with("_bytes")) unit = "bytes";
+    if (key.ends_with("_s")) unit = "s";
     rows += fmt::format("<tr><th scope=\"row\">{}{}</th><td>{}</td></tr>\n", prefix,
                         escape_html(value_with_unit(key, "")),
                         escape_html(value_with_unit(value, unit)));

@@ -123,7 +123,8 @@ std::string chain(const Json& graph) {
     const auto& nodes = items_at(graph, "nodes");
     const auto node = std::ranges::find_if(
         nodes, [&](const Json& each) { return text_at(each, "id") == value_with_unit(id, ""); });
-    std::string label = node == nodes.end() ? value_with_unit(id, "") : text_at(*node, "label");
+    const std::string label =
+        node == nodes.end() ? value_with_unit(id, "") : text_at(*node, "label");
     // In quotes all but the quote is text, once entities are written as #...;.
     std::string text;
     for (const char c : label) {

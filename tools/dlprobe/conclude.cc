@@ -19,12 +19,13 @@ int conclude(const Recording& recording, const Probe& probe, const std::vector<O
   const Verdict verdict = with_confirmations(probe.examine(recording), recording, probe);
   const Json report = make_report(recording, verdict, report_context(options));
   const int exit_code = exit_code_of(report);
+  const OverallVerdict overall = verdict_of(report);
   const Status written = write_outputs(outputs, options, report);
-  if (written) return exit_code;
+  if (written) return exit_in_style(options, exit_code, overall);
   // `dlprobe ... | head` is no failure to speak of.
   if (written.error().os_errno != EPIPE) complain(to_string(written.error()));
   // Nobody has the report, so this must not look like a pass.
-  return exit_code == kExitPass ? kExitIncomplete : exit_code;
+  return exit_in_style(options, exit_code == kExitPass ? kExitIncomplete : exit_code, overall);
 }
 
 int examine_and_conclude(const ExamineRequest& request, const std::vector<Output>& outputs,
@@ -35,7 +36,9 @@ int examine_and_conclude(const ExamineRequest& request, const std::vector<Output
 int conclude(const Examination& examination, const Probe& probe, const std::vector<Output>& outputs,
              const OutputOptions& options) {
   if (examination.refusal) {
-    return complain_and_return(*examination.refusal, examination.refusal_exit);
+    return exit_in_style(options,
+                         complain_and_return(*examination.refusal, examination.refusal_exit),
+                         OverallVerdict::kIncomplete);
   }
   return conclude(examination.recording, probe, outputs, options);
 }

@@ -11,6 +11,7 @@
 
 #include "lib/base/suggest.h"
 #include "lib/os/atomic_file.h"
+#include "tools/dlprobe/exit_status.h"
 #include "tools/dlprobe/path_template.h"
 
 namespace dlprobe {
@@ -104,6 +105,25 @@ void add_output_options(CLI::App& command, OutputOptions& options) {
       ->check(CLI::IsMember({"error", "warning", "info"}))
       ->capture_default_str()
       ->group(kGroup);
+}
+
+void add_exit_style(CLI::App& command, OutputOptions& options) {
+  command
+      .add_option("--exit-style", options.exit_style,
+                  "nagios: exit with 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN")
+      ->check(CLI::IsMember({"default", "nagios"}))
+      ->capture_default_str()
+      ->group(kGroup);
+}
+
+int exit_in_style(const OutputOptions& options, int exit_code, OverallVerdict verdict) {
+  constexpr int kWarning = 1;
+  constexpr int kCritical = 2;
+  constexpr int kUnknown = 3;
+  if (options.exit_style != "nagios") return exit_code;
+  if (exit_code == kExitFinding) return kCritical;
+  if (exit_code != kExitPass) return kUnknown;
+  return verdict == OverallVerdict::kWarn ? kWarning : kExitPass;
 }
 
 Expected<std::vector<Output>> planned_outputs(const OutputOptions& options,

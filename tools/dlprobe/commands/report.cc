@@ -154,7 +154,9 @@ int merge(const MergeCommand& typed) {
     }
   }
   const Json report = std::move(merger).finish();
-  return write_report(report, *outputs, typed.output, exit_code_of(report));
+  return exit_in_style(typed.output,
+                       write_report(report, *outputs, typed.output, exit_code_of(report)),
+                       verdict_of(report));
 }
 
 struct RedactCommand {
@@ -246,6 +248,7 @@ void add_report_command(CLI::App& app, const Session& session, int& exit_status)
       ->type_name("HOSTS")
       ->group("Output");
   add_output_options(*merging, merged->output);
+  add_exit_style(*merging, merged->output);
   merging->callback([merged, &exit_status] { exit_status = merge(*merged); });
 
   auto* redacting =

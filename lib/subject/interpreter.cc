@@ -1,0 +1,113 @@
+#include "lib/subject/interpreter.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <optional>
+#include <utility>
+
+#include "lib/base/units.h"
+#include "lib/subject/child_process.h"
+
+namespace dlprobe {
+namespace {
+
+constexpr size_t kMostAnswer = size_t{1} << 20;
+
+// Ends whoever is still there of the process group, and reaps its first process.
+int end_group(pid_t pid) {
+  ::kill(-pid, SIGKILL);
+  int wait_status = 0;
+  while (::waitpid(pid, &wait_status, 0) < 0 && errno == EINTR) {
+  }
+  return wait_status;
+}
+
+// Waits until `end` for a process that has closed its streams.
+void wait_for_end(pid_t pid, const Clock& clock, BootNs end) {
+  constexpr int kMilliseconds = 1;
+  siginfo_t info{};
+  while (clock.now() < end && info.si_pid != pid) {
+    const int failed = ::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT);
+    if (failed != 0) return;
+    if (info.si_pid != pid) ::poll(nullptr, 0, kMilliseconds);
+  }
+}
+
+// Until the other end is closed; nothing if that takes longer than `limit`, or is endless.
+std::optional<std::string> read_all(int fd, const Clock& clock, BootNs end) {
+  std::string text;
+  std::array<char, 65536> buffer{};
+  while (text.size() <= kMostAnswer) {
+    const BootNs left = std::max<BootNs>(end - clock.now(), 0);
+    pollfd entry{.fd = fd, .events = POLLIN, .revents = 0};
+    const timespec timeout = {.tv_sec = left / kSecond, .tv_nsec = left % kSecond};
+    const int ready = ::ppoll(&entry, 1, &timeout, nullptr);
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready <= 0) return std::nullopt;
+    const ssize_t count = ::read(fd, buffer.data(), buffer.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return text;
+    text.append(buffer.data(), static_cast<size_t>(count));
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string find_in_path(const Directory& root, const std::string& name,
+                         std::string_view path_variable) {
+  constexpr uint32_t kMayExecute = 0111;
+  constexpr uint32_t kTypeMask = 0170000;
+  constexpr uint32_t kRegular = 0100000;
+  while (!path_variable.empty()) {
+    const std::string_view folder = path_variable.substr(0, path_variable.find(':'));
+    path_variable.remove_prefix(std::min(folder.size() + 1, path_variable.size()));
+    if (!folder.starts_with('/')) continue;
+    std::string path = fmt::format("{}/{}", folder, name);
+    const auto stat = root.stat(path);
+    if (stat && (stat->mode & kTypeMask) == kRegular && (stat->mode & kMayExecute) != 0)
+      return path;
+  }
+  return "";
+}
+
+Expected<InterpreterAnswer> ask_interpreter(const std::vector<std::string>& argv,
+                                            const Clock& clock, std::string_view purpose,
+                                            std::chrono::nanoseconds limit) {
+  const BootNs end = clock.now() + limit.count();
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return os_failure("pipe");
+  const UniqueFd read_end(ends[0]);
+  UniqueFd write_end(ends[1]);
+  DLP_TRY(const ChildProcess child,
+          ChildProcess::start(
+              {.argv = argv,
+               .descriptors = {{write_end.get(), STDOUT_FILENO}, {write_end.get(), STDERR_FILENO}},
+               .dies_with_us = true,
+               .adopts_orphans = false,
+               .environment = {},
+               .own_process_group = true,
+               .limits = {},
+               .before_exec = {}}));
+  write_end.reset();
+  auto text = read_all(read_end.get(), clock, end);
+  // How it ends by itself says something of it, too.
+  if (text) wait_for_end(child.pid(), clock, end);
+  const int wait_status = end_group(child.pid());
+  if (!text) {
+    return failure(ErrorCode::kTimeout,
+                   fmt::format("the interpreter did not {} within {}; it was ended", purpose,
+                               format_duration(limit)));
+  }
+  return InterpreterAnswer{.text = std::move(*text), .wait_status = wait_status};
+}
+
+}  // namespace dlprobe
