@@ -53,9 +53,10 @@ struct TaskLimit {
 
 std::vector<TaskLimit> task_limits(const GateFacts& facts) {
   std::vector<TaskLimit> limits;
-  if (facts.processes && facts.processes->soft && facts.tasks_of_user) {
+  const std::optional<uint64_t> of_user = facts.processes ? facts.processes->soft : std::nullopt;
+  if (of_user && facts.tasks_of_user) {
     limits.push_back({.name = "the user's limit of processes (ulimit -u)",
-                      .limit = *facts.processes->soft,
+                      .limit = *of_user,
                       .taken = *facts.tasks_of_user,
                       .source = "Max processes of /proc/self/limits"});
   }
@@ -195,7 +196,7 @@ std::optional<Finding> temporary_unusable(const GateSource& source) {
   if (folder.trouble.empty()) finding.severity = Severity::kWarning;
   finding.message =
       folder.trouble.empty()
-          ? fmt::format("{} has {} free", folder.path, format_bytes(*folder.free_bytes))
+          ? fmt::format("{} has {} free", folder.path, format_bytes(folder.free_bytes.value_or(0)))
           : "the temporary folder cannot be written to: " + folder.trouble;
   finding.evidence = {text_fact("folder", folder.path, "TMPDIR")};
   if (folder.free_bytes)
@@ -382,9 +383,9 @@ void check_memory_and_cpus(Checks& checks) {
     std::string text = fmt::format(
         "{} of {} available, {} of swap", format_bytes(facts.memory->available_bytes),
         format_bytes(facts.memory->total_bytes), format_bytes(facts.memory->swap_total_bytes));
-    if (facts.cgroup && facts.cgroup->limit_bytes) {
-      text += fmt::format("; the cgroup may have {} and has {}",
-                          format_bytes(*facts.cgroup->limit_bytes),
+    const auto limit = facts.cgroup ? facts.cgroup->limit_bytes : std::nullopt;
+    if (limit) {
+      text += fmt::format("; the cgroup may have {} and has {}", format_bytes(*limit),
                           format_bytes(facts.cgroup->used_bytes));
     }
     checks.add("memory.room", memory, {kMemoryLimitTooLow}, text);
@@ -447,6 +448,7 @@ void check_surroundings(Checks& checks) {
 }
 
 void Checks::add_loader(size_t index, const Run& run) {
+  if (!run.begin.plan) return;
   const LoaderPlan& plan = *run.begin.plan;
   NamedCheck check{
       .id = fmt::format("loader.{}.{}", to_string(plan.start_method),
@@ -496,7 +498,7 @@ const Run* run_with_facts(const Recording& recording) {
 Verdict examine(const Recording& recording) {
   Verdict verdict = every_probe().examine(recording);
   const Run* run = run_with_facts(recording);
-  if (run == nullptr) {
+  if (run == nullptr || !run->gate || !run->begin.plan) {
     verdict.gaps.push_back({.what = "the machine",
                             .why = "the recording has nothing of it",
                             .effect = "nothing can be said",
@@ -524,7 +526,7 @@ Verdict examine(const Recording& recording) {
   check_memory_and_cpus(checks);
   check_surroundings(checks);
   for (size_t i = 0; i < recording.runs.size(); ++i) {
-    if (recording.runs[i].begin.plan) checks.add_loader(i, recording.runs[i]);
+    checks.add_loader(i, recording.runs[i]);
   }
   return merged;
 }

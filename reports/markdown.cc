@@ -184,6 +184,17 @@ std::string nodes(const Json& report) {
   return out;
 }
 
+std::string suppressed(const Json& report) {
+  std::string out;
+  for (const Json& finding : items_at(report, "suppressed")) {
+    out += fmt::format("- {} {}: {} Because: {}\n", escape_markdown(text_at(finding, "code")),
+                       escape_markdown(text_at(finding, "name")),
+                       escape_markdown(text_at(finding, "message")),
+                       escape_markdown(suppression_text(finding)));
+  }
+  return out.empty() ? "" : "## Suppressed\n\n" + out + "\n";
+}
+
 std::string limitations(const Json& report) {
   std::string out;
   for (const Json& gap : items_at(report, "limitations")) {
@@ -223,7 +234,8 @@ std::string render_markdown(const Json& report) {
   for (size_t i = 0; i < findings.size(); ++i)
     out += finding_part(findings[i], i);
   out += chain(object_at(report, "wait_graph"));
-  out += nodes(report) + processes(report) + checks(report) + limitations(report);
+  out +=
+      suppressed(report) + nodes(report) + processes(report) + checks(report) + limitations(report);
   out.erase(out.find_last_not_of('\n') + 1);
   return out + "\n";
 }

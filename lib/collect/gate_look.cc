@@ -151,9 +151,9 @@ GateFacts look_at_gate(const Machine& machine, const GateWish& wish) {
   }
   facts.cpus_online = count_of_list(root.read("sys/devices/system/cpu/online").value_or(""));
   facts.cpus_usable = usable_cpus();
-  if (const auto quota = read_cpu_quota(machine); quota && *quota) {
-    facts.cpu_quota = (*quota)->cpus;
-    facts.cpu_quota_source = (*quota)->source;
+  if (const auto quota = read_cpu_quota(machine).value_or(std::nullopt)) {
+    facts.cpu_quota = quota->cpus;
+    facts.cpu_quota_source = quota->source;
   }
   facts.thread_settings = wish.thread_settings;
   const auto scope = number_in(root, "proc/sys/kernel/yama/ptrace_scope");

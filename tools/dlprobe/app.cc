@@ -1,5 +1,7 @@
 #include "tools/dlprobe/app.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
@@ -7,6 +9,7 @@
 #include "lib/base/escape.h"
 #include "probes/probe.h"
 #include "tools/dlprobe/command.h"
+#include "tools/dlprobe/configuration.h"
 #include "tools/dlprobe/exit_status.h"
 #include "tools/dlprobe/version.h"
 
@@ -54,7 +57,8 @@ int run_app(const std::vector<std::string>& arguments) {
   std::signal(SIGXFSZ, SIG_IGN);
   const Session session = split_arguments(arguments);
   int exit_status = kExitPass;
-  CLI::App app("Names the cause when a multi-process data loader dies, hangs or leaks.", "dlprobe");
+  ConfiguredApp app("Names the cause when a multi-process data loader dies, hangs or leaks.",
+                    "dlprobe");
   app.set_version_flag("--version", "dlprobe " + std::string(kVersion));
   app.footer(
       "Exit codes: 0 no finding at or above --fail-on, 1 finding, 2 usage, 3 incomplete, 4 bug.");
@@ -69,6 +73,8 @@ int run_app(const std::vector<std::string>& arguments) {
   add_explain_command(app, exit_status);
   add_list_command(app, exit_status);
   add_schema_command(app, exit_status);
+  add_config_command(app, exit_status);
+  app.add_config_options();
   // CLI11 takes its arguments last first, without the program's name.
   std::vector<std::string> reversed(session.arguments.rbegin(), session.arguments.rend());
   if (!reversed.empty()) reversed.pop_back();
@@ -78,6 +84,10 @@ int run_app(const std::vector<std::string>& arguments) {
     if (app.get_subcommands().empty()) throw CLI::RequiredError("A subcommand");
   } catch (const CLI::ParseError& error) {
     return report_parse_error(app, error);
+  }
+  if (exit_status == kExitUsage) {
+    for (const SettingFromElsewhere& each : app.configuration().applied())
+      complain(fmt::format("({} {} was set by {})", each.name, each.value, each.source));
   }
   return exit_status;
 }

@@ -30,5 +30,6 @@ void add_report_command(CLI::App& app, const Session& session, int& exit_status)
 void add_explain_command(CLI::App& app, int& exit_status);
 void add_list_command(CLI::App& app, int& exit_status);
 void add_schema_command(CLI::App& app, int& exit_status);
+void add_config_command(CLI::App& app, int& exit_status);
 
 }  // namespace dlprobe

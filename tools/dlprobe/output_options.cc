@@ -73,6 +73,7 @@ int terminal_width(const OutputOptions& options, const std::string& path) {
 
 void add_format_options(CLI::App& command, OutputOptions& options,
                         std::span<const ReportFormat> formats) {
+  options.configuration = configuration_of(command);
   command.add_flag("--json", options.json, "the same as -f json")->group(kGroup);
   command
       .add_option(
@@ -132,7 +133,13 @@ Expected<std::vector<Output>> planned_outputs(const OutputOptions& options,
 }
 
 ReportContext report_context(const OutputOptions& options) {
-  return {.fail_on = severity_from_string(options.fail_on).value_or(Severity::kError)};
+  ReportContext context{.fail_on =
+                            severity_from_string(options.fail_on).value_or(Severity::kError)};
+  if (options.configuration != nullptr) {
+    context.policy = options.configuration->policy();
+    context.settings = options.configuration->applied();
+  }
+  return context;
 }
 
 Status write_outputs(const std::vector<Output>& outputs, const OutputOptions& options,

@@ -11,6 +11,7 @@
 #include "lib/base/error.h"
 #include "reports/format.h"
 #include "reports/report.h"
+#include "tools/dlprobe/configuration.h"
 
 namespace dlprobe {
 
@@ -23,6 +24,7 @@ struct OutputOptions {
   std::string color = "auto";
   bool quiet = false;
   int verbosity = 0;
+  const Configuration* configuration = nullptr;  ///< of the application, applied by then; or null
   int stream = 1;  ///< descriptor for what has no path: stdout, or stderr beside a command's output
 };
 
