@@ -317,7 +317,9 @@ class Default(unittest.TestCase):
         self.assertEqual(report["invocation"]["exit_code"], 0, report["summary"])
 
     def test_what_the_deadline_ends_is_incomplete(self):
-        report = report_of("gate", "--workers", "1", "--batches", "100000", "--deadline", "2s")
+        done = dlprobe("gate", "--workers", "1", "--batches", "100000", "--deadline", "2s", "-f", "json", "-f", "human=/dev/stderr")
+        report = json.loads(done.stdout)
+        self.assertNotIn(b"goes on", done.stderr)
         self.assertEqual(checks_of(report)["loader.fork.file_descriptor"], "incomplete")
         self.assertEqual(report["invocation"]["exit_code"], 3)
         self.assertEqual(report["summary"]["verdict"], "incomplete")

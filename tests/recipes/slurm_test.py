@@ -4,6 +4,7 @@ Each slurmd lives in a mount namespace with a /dev/shm of its own: that of n2 ha
 node that says nothing. Both are mended before the last tests.
 """
 
+import ctypes
 import json
 import os
 import re
@@ -19,7 +20,7 @@ from pathlib import Path
 
 RECIPES = Path(os.environ["DLPROBE_RECIPES"]) / "slurm"
 DLPROBE = os.environ["DLPROBE"]
-PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch", "srun", "scontrol", "sinfo")
+PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch", "srun", "scontrol", "sinfo", "squeue")
 LIMIT = 120  # for anything that Slurm is waited for
 
 os.environ["PATH"] += ":/usr/sbin:/sbin"
@@ -141,6 +142,8 @@ exit $code
         self.write("no-dlprobe", "")
 
     def begin(self):
+        PR_SET_CHILD_SUBREAPER = 36
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
         self.make_files()
         self.start("munged", "--foreground", f"--key-file={self.folder}/munge.key", f"--socket={self.folder}/munge.socket",
                    f"--pid-file={self.folder}/munged.pid", f"--log-file={self.folder}/munged.log",
@@ -206,7 +209,16 @@ exit $code
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+        self.end_steps()
         shutil.rmtree(self.folder)
+
+    @staticmethod
+    def end_steps():
+        """The steps of jobs outlive their daemons; they are this process's children then (see begin())."""
+        while pids := [int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()]:
+            for pid in pids:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
 
 
 
@@ -358,7 +370,6 @@ class Slurm(unittest.TestCase):
         self.cluster.write("hangs.py", HANGS)
         self.cluster.write("hangs.sh", f"#!/bin/bash\nsrun {sys.executable} hangs.py\n", 0o755)
         job = self.cluster.submit("-N2", "-w", "n1,n3", "-o", "hangs.out", self.cluster.folder / "hangs.sh")
-        self.addCleanup(self.cluster.run, "scancel", job)
         wait_for("both tasks", lambda: all((self.cluster.folder / f"standing.{node}").exists() for node in ("n1", "n3")),
                  lambda: f"{self.text('hangs.out')}\n{self.cluster.logs()}")
         done = self.cluster.run(RECIPES / "hang.sh", job, cwd=self.cluster.folder)
