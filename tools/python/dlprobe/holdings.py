@@ -137,11 +137,10 @@ def _status(pid: int) -> Optional[Tuple[int, int]]:
 def _helpers() -> Set[Process]:
     tracker = getattr(multiprocessing.resource_tracker, "_resource_tracker", None)
     server = getattr(multiprocessing.forkserver, "_forkserver", None)
-    pids = {getattr(tracker, "_pid", None), getattr(server, "_forkserver_pid", None)}
-    found = set()
-    for pid in pids:
-        status = _status(pid) if pid is not None else None
-        if status is not None:
+    found: Set[Process] = set()
+    for pid in (getattr(tracker, "_pid", None), getattr(server, "_forkserver_pid", None)):
+        status = _status(pid) if isinstance(pid, int) else None
+        if isinstance(pid, int) and status is not None:
             found.add((pid, status[1]))
     return found
 
@@ -168,7 +167,7 @@ def _descriptors() -> Dict[int, str]:
 
 
 def _shared_files() -> Set[Tuple[str, int]]:
-    found = set()
+    found: Set[Tuple[str, int]] = set()
     try:
         entries = list(os.scandir(SHARED_MEMORY))
     except OSError:

@@ -36,7 +36,7 @@ _SETTLE_SECONDS = 5.0
 # How long a test may take to end, once its workers are gone and it was told to.
 _GRACE_SECONDS = 20.0
 # One that nobody else uses; the handler raises in the main thread, whatever that waits for.
-_WAKE = signal.SIGRTMAX - 3 if hasattr(signal, "SIGRTMAX") else None
+_WAKE: int = signal.SIGRTMAX - 3
 
 
 def pytest_addoption(parser: Any) -> None:
@@ -99,7 +99,7 @@ class LoaderWatch:
         self._deaths.start()
         if "hangs" in self._settings.allow:
             return
-        if _WAKE is not None and threading.current_thread() is threading.main_thread():
+        if threading.current_thread() is threading.main_thread():
             self._old_handler = signal.signal(_WAKE, self._raise)
         self.enter(in_test=True)
         self._thread.start()
@@ -276,8 +276,8 @@ def dlprobe_watch(request: Any) -> Iterator[LoaderWatch]:
     def write(text: str) -> None:
         if capture is not None:
             capture.suspend_global_capture(in_=True)
-        sys.__stderr__.write(f"\n{request.node.nodeid}\n{text}")
-        sys.__stderr__.flush()
+        if sys.__stderr__ is not None:
+            print(f"\n{request.node.nodeid}\n{text}", file=sys.__stderr__, flush=True)
 
     watch = LoaderWatch(Settings(request.node), write)
     _WATCHES[request.node.nodeid] = watch
