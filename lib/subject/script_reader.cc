@@ -1,56 +1,19 @@
 #include "lib/subject/script_reader.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <poll.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <csignal>
 #include <optional>
 #include <utility>
 
 #include "lib/base/escape.h"
 #include "lib/base/units.h"
 #include "lib/model/recording_codec.h"
-#include "lib/subject/child_process.h"
+#include "lib/subject/ask_program.h"
 
 namespace dlprobe {
 namespace {
-
-constexpr size_t kMostAnswer = size_t{1} << 20;
-
-// Ends whoever is still there of the process group, and reaps its first process.
-int end_group(pid_t pid) {
-  ::kill(-pid, SIGKILL);
-  int wait_status = 0;
-  while (::waitpid(pid, &wait_status, 0) < 0 && errno == EINTR) {
-  }
-  return wait_status;
-}
-
-// Until the other end is closed; nothing if that takes longer than `limit`, or is endless.
-std::optional<std::string> read_all(int fd, const Clock& clock, std::chrono::nanoseconds limit) {
-  const BootNs end = clock.now() + limit.count();
-  std::string text;
-  std::array<char, 65536> buffer{};
-  while (text.size() <= kMostAnswer) {
-    const BootNs left = std::max<BootNs>(end - clock.now(), 0);
-    pollfd entry{.fd = fd, .events = POLLIN, .revents = 0};
-    const timespec timeout = {.tv_sec = left / kSecond, .tv_nsec = left % kSecond};
-    const int ready = ::ppoll(&entry, 1, &timeout, nullptr);
-    if (ready < 0 && errno == EINTR) continue;
-    if (ready <= 0) return std::nullopt;
-    const ssize_t count = ::read(fd, buffer.data(), buffer.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return text;
-    text.append(buffer.data(), static_cast<size_t>(count));
-  }
-  return std::nullopt;
-}
 
 // The last line: a wrapper or a warning may have said something before.
 std::string_view answer_in(std::string_view text) {
@@ -158,29 +121,12 @@ Expected<ScriptReading> ScriptReader::read(const std::vector<std::string>& argv)
 }
 
 Expected<std::string> ScriptReader::ask_interpreter(const std::vector<std::string>& argv) const {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return os_failure("pipe");
-  const UniqueFd read_end(ends[0]);
-  UniqueFd write_end(ends[1]);
-  DLP_TRY(const ChildProcess child,
-          ChildProcess::start(
-              {.argv = argv,
-               .descriptors = {{write_end.get(), STDOUT_FILENO}, {write_end.get(), STDERR_FILENO}},
-               .dies_with_us = true,
-               .adopts_orphans = false,
-               .environment = {},
-               .own_process_group = true,
-               .limits = {},
-               .before_exec = {}}));
-  write_end.reset();
-  const auto text = read_all(read_end.get(), *machine.clock, limit);
-  end_group(child.pid());
-  if (!text) {
-    return failure(ErrorCode::kTimeout,
-                   fmt::format("the interpreter did not read the program within {}; it was ended",
-                               format_duration(limit)));
+  auto text = ask_program(argv, *machine.clock, limit);
+  if (!text && text.error().code == ErrorCode::kTimeout) {
+    text.error().context = fmt::format(
+        "the interpreter did not read the program within {}; it was ended", format_duration(limit));
   }
-  return *text;
+  return text;
 }
 
 }  // namespace dlprobe

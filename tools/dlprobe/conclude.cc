@@ -18,8 +18,12 @@ int conclude(const Recording& recording, const Probe& probe, const std::vector<O
              const OutputOptions& options) {
   const Verdict verdict = with_confirmations(probe.examine(recording), recording, probe);
   const Json report = make_report(recording, verdict, report_context(options));
-  const int exit_code = exit_code_of(report);
-  const Status written = write_outputs(outputs, options, report);
+  return write_document(outputs, options, report, exit_code_of(report));
+}
+
+int write_document(const std::vector<Output>& outputs, const OutputOptions& options,
+                   const Json& document, int exit_code) {
+  const Status written = write_outputs(outputs, options, document);
   if (written) return exit_code;
   // `dlprobe ... | head` is no failure to speak of.
   if (written.error().os_errno != EPIPE) complain(to_string(written.error()));
