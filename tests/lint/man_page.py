@@ -14,7 +14,7 @@ PAGE = "docs/man/dlprobe.1"
 
 
 def help_of(dlprobe, *command):
-    result = subprocess.run([dlprobe, *command, "--help"], capture_output=True, text=True, timeout=60, check=True)
+    result = subprocess.run([dlprobe, *command, "--help-all"], capture_output=True, text=True, timeout=60, check=True)
     return result.stdout
 
 
@@ -25,9 +25,8 @@ def options_in(help_text):
 
 
 def subcommands_in(help_text):
-    """The names in the list of subcommands of `dlprobe --help`."""
-    section = re.search(r"^\s*(?:sub)?commands:\s*$\n(.*?)(?:^\S|\Z)", help_text, re.MULTILINE | re.DOTALL | re.IGNORECASE)
-    return re.findall(r"^\s{1,6}([a-z][\w-]*)\b", section.group(1), re.MULTILINE) if section else []
+    """The names in the lists of subcommands: rows that begin with a small letter. Examples begin with dlprobe."""
+    return [name for name in re.findall(r"^  ([a-z][\w-]*)(?:  |$)", help_text, re.MULTILINE) if name != "dlprobe"]
 
 
 def options_of_page(text):
