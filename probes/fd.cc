@@ -82,7 +82,7 @@ Verdict examine(const Recording& recording) {
 extern const Probe k_fd;
 const Probe k_fd = {
     .name = "fd",
-    .summary = "file descriptors and mappings: limits, leaks, kept batches, shared handles",
+    .summary = "file descriptors and mappings: limits, leaks, kept batches",
     .examine = examine,
     .needs_shared_files = true};
 

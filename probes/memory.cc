@@ -94,7 +94,7 @@ Verdict examine(const Recording& recording) {
 extern const Probe k_memory;
 const Probe k_memory = {
     .name = "memory",
-    .summary = "memory: leaks, copy-on-write, backlogs, swap, limits; who killed a process",
+    .summary = "memory: leaks, copy-on-write, swap, limits, OOM kills",
     .examine = examine,
     .watch_of_pid_s = 30};
 

@@ -1,5 +1,6 @@
 """The command line itself: help that fits a screen, completion in real shells, what was probably meant, list, explain."""
 
+import functools
 import json
 import os
 import pty
@@ -14,7 +15,7 @@ from support import DLPROBE, TIMEOUT, dlprobe
 SCREEN_LINES = 24
 SCREEN_COLUMNS = 80
 # The word that starts a row of a list of subcommands; options begin with "-", arguments are in capitals.
-SUBCOMMAND = re.compile(r"^  ([a-z][\w-]*)(?:  |$)", re.MULTILINE)
+SUBCOMMAND = re.compile(r"^  ([a-z][\w-]*) {2,}\S", re.MULTILINE)
 OPTION = re.compile(r"(?<![\w-])--?[a-z][\w-]*")
 
 
@@ -33,11 +34,13 @@ def subcommands_in(text):
     return [name for name in SUBCOMMAND.findall(text) if name != "dlprobe"]
 
 
+@functools.cache
 def every_subcommand(*parents):
     """The words of every subcommand, nested ones too."""
+    found = []
     for name in subcommands_in(text_of(*parents, "--help-all")):
-        yield [*parents, name]
-        yield from every_subcommand(*parents, name)
+        found += [[*parents, name], *every_subcommand(*parents, name)]
+    return found
 
 
 def long_options(text):
@@ -78,7 +81,7 @@ class Help(unittest.TestCase):
                 with self.subTest(example=line):
                     typed = line.split("  ")[1].split(" -- ")[0].split(" > ")[0].split()[1:]
                     names = []
-                    while typed and re.fullmatch(r"[a-z-]+", typed[0]) and (names + [typed[0]]) in list(every_subcommand()):
+                    while typed and re.fullmatch(r"[a-z-]+", typed[0]) and (names + [typed[0]]) in every_subcommand():
                         names.append(typed.pop(0))
                     self.assertTrue(names, line)
                     known = set(OPTION.findall(text_of(*names, "--help-all")))

@@ -26,7 +26,7 @@ def options_in(help_text):
 
 def subcommands_in(help_text):
     """The names in the lists of subcommands: rows that begin with a small letter. Examples begin with dlprobe."""
-    return [name for name in re.findall(r"^  ([a-z][\w-]*)(?:  |$)", help_text, re.MULTILINE) if name != "dlprobe"]
+    return [name for name in re.findall(r"^  ([a-z][\w-]*) {2,}\S", help_text, re.MULTILINE) if name != "dlprobe"]
 
 
 def options_of_page(text):

@@ -112,8 +112,7 @@ Outcome try_stacks(const Machine& machine, StandIn::Kinship kinship) {
   const Status read = machine.processes->read_memory(tid, reinterpret_cast<uint64_t>(&word),
                                                      std::as_writable_bytes(std::span(&copy, 1)));
   if (!read) return not_looked_into(machine, tid, read.error());
-  return fine(fmt::format("a process was stopped for {} and read",
-                          format_duration(std::max(stop.pause, std::chrono::nanoseconds(0)))));
+  return fine("a process was stopped, read and let go");
 }
 
 struct Other {

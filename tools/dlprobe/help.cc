@@ -28,7 +28,7 @@ struct Row {
 struct Section {
   std::string title;
   std::vector<Row> rows;
-  std::string names;  ///< of all rows: what is left where there is no room
+  std::vector<std::string> names;  ///< of the rows: what is left where there is no room
 };
 
 size_t lines_of(std::string_view text) {
@@ -109,21 +109,22 @@ std::string typed_name(const CLI::Option& option) {
 }
 
 bool is_help(const CLI::App& app, const CLI::Option* option) {
-  return option == app.get_help_ptr() || option == app.get_help_all_ptr();
+  return option == app.get_help_ptr() || option == app.get_help_all_ptr() ||
+         option == app.get_version_ptr();
 }
 
 Section section_of(const CLI::App& app, const std::string& group) {
-  Section section{.title = group, .rows = {}, .names = ""};
+  Section section{.title = group, .rows = {}, .names = {}};
   for (const CLI::Option* option : app.get_options()) {
     if (option->get_positional() || is_help(app, option) || option->get_group() != group) continue;
     section.rows.push_back({.name = typed_name(*option), .what = what_of(*option)});
-    section.names += " " + names_of(*option).back();
+    section.names.push_back(names_of(*option).back());
   }
   return section;
 }
 
 Section positionals_of(const CLI::App& app) {
-  Section section{.title = "Arguments", .rows = {}, .names = ""};
+  Section section{.title = "Arguments", .rows = {}, .names = {}};
   for (const CLI::Option* option : app.get_options()) {
     if (!option->get_positional()) continue;
     section.rows.push_back({.name = label_of(*option), .what = what_of(*option)});
@@ -132,11 +133,12 @@ Section positionals_of(const CLI::App& app) {
 }
 
 Section help_of(const CLI::App& app) {
-  Section section{.title = "Help", .rows = {}, .names = ""};
-  for (const CLI::Option* option : {app.get_help_ptr(), app.get_help_all_ptr()}) {
+  Section section{.title = "Help", .rows = {}, .names = {}};
+  for (const CLI::Option* option :
+       {app.get_help_ptr(), app.get_help_all_ptr(), app.get_version_ptr()}) {
     if (option == nullptr) continue;
     section.rows.push_back({.name = typed_name(*option), .what = option->get_description()});
-    section.names += " " + names_of(*option).back();
+    section.names.push_back(names_of(*option).back());
   }
   return section;
 }
@@ -150,11 +152,11 @@ std::vector<Section> subcommands_of(const CLI::App& app) {
   for (const CLI::App* command : app.get_subcommands(is_shown)) {
     auto section = std::ranges::find(sections, command->get_group(), &Section::title);
     if (section == sections.end()) {
-      sections.push_back({.title = command->get_group(), .rows = {}, .names = ""});
+      sections.push_back({.title = command->get_group(), .rows = {}, .names = {}});
       section = std::prev(sections.end());
     }
     section->rows.push_back({.name = command->get_name(), .what = command->get_description()});
-    section->names += (section->names.empty() ? " " : ", ") + command->get_name();
+    section->names.push_back(command->get_name());
   }
   return sections;
 }
@@ -192,20 +194,34 @@ size_t name_columns(const std::vector<Section>& sections) {
   return widest;
 }
 
-/// The sections, the last ones by their names alone where `room` lines are too few.
+/// The first `count` rows of a section; the others by their names alone.
+std::string section_text(const Section& section, size_t count, size_t width, size_t columns) {
+  const std::string rows =
+      list_text({section.rows.begin(), section.rows.begin() + static_cast<std::ptrdiff_t>(count)},
+                width, columns);
+  if (count == section.rows.size()) return section.title + ":\n" + rows;
+  const std::string names =
+      fmt::format("{}", fmt::join(section.names.begin() + static_cast<std::ptrdiff_t>(count),
+                                  section.names.end(), " "));
+  if (count == 0) return wrapped(section.title + ": ", names, 2, columns);
+  return section.title + ":\n" + rows + wrapped("  also: ", names, 4, columns);
+}
+
+/// The sections in `room` lines: the last ones are cut down first.
 std::string fitted(const std::vector<Section>& sections, size_t room, size_t columns) {
   const size_t width = name_columns(sections);
   std::vector<std::string> texts;
   size_t lines = 0;
   for (const Section& section : sections) {
-    texts.push_back(section.title + ":\n" + list_text(section.rows, width, columns));
+    texts.push_back(section_text(section, section.rows.size(), width, columns));
     lines += lines_of(texts.back());
   }
   for (size_t i = sections.size(); i > 0 && lines > room; --i) {
-    std::string& text = texts[i - 1];
-    lines -= lines_of(text);
-    text = wrapped(sections[i - 1].title + ": ", sections[i - 1].names, 2, columns);
-    lines += lines_of(text);
+    const size_t others = lines - lines_of(texts[i - 1]);
+    for (size_t count = sections[i - 1].rows.size(); count > 0 && lines > room; --count) {
+      texts[i - 1] = section_text(sections[i - 1], count - 1, width, columns);
+      lines = others + lines_of(texts[i - 1]);
+    }
   }
   return fmt::format("{}", fmt::join(texts, ""));
 }
@@ -217,8 +233,11 @@ void set_examples(CLI::App& command, std::initializer_list<Example> examples) {
   for (const Example& example : examples)
     widest = std::max(widest, example.line.size());
   std::string text;
-  for (const Example& example : examples)
-    text += fmt::format("  dlprobe {:<{}}  {}\n", example.line, widest, example.what);
+  for (const Example& example : examples) {
+    std::string line = fmt::format("  dlprobe {:<{}}  {}", example.line, widest, example.what);
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
   command.footer(text);
 }
 

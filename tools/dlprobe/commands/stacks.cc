@@ -104,8 +104,8 @@ int print_stacks(const StacksOptions& options) {
 }  // namespace
 
 void add_stacks_command(CLI::App& app, int& exit_status) {
-  auto* command = app.add_subcommand(
-      "stacks", "merged Python and native stacks of the whole tree; nothing decided");
+  auto* command =
+      app.add_subcommand("stacks", "merged Python and native stacks of a tree; nothing decided");
   const auto options = std::make_shared<StacksOptions>();
   command->add_option("pid", options->pid, "the trainer or any of its workers")
       ->type_name("PID")
