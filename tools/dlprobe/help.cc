@@ -16,7 +16,7 @@ namespace {
 constexpr size_t kScreenLines = 24;
 constexpr size_t kWidestName = 24;
 constexpr std::string_view kExitCodes =
-    "Exit codes: 0 pass, 1 finding at or above --fail-on, 2 usage, 3 incomplete, 4 bug\n";
+    "0 pass, 1 finding (see --fail-on), 2 usage, 3 incomplete, 4 bug";
 constexpr size_t kMostChoicesShown = 16;  ///< more are a list of their own, as that of findings
 
 /// A row of a list: what is typed, and what it means.
@@ -55,10 +55,13 @@ std::string wrapped(std::string lead, std::string_view text, size_t indent, size
 }
 
 std::string row_text(const Row& row, size_t name_columns, size_t columns) {
-  const size_t indent = name_columns + 4;
+  constexpr size_t kNarrowest = 20;  // of what a name means, beside it
+  constexpr size_t kBelow = 6;
+  const bool is_beside = name_columns + 4 + kNarrowest <= columns;
+  const size_t indent = is_beside ? name_columns + 4 : kBelow;
   std::string lead = "  " + row.name;
   if (row.what.empty()) return lead + "\n";
-  if (row.name.size() > name_columns) {
+  if (!is_beside || row.name.size() > name_columns) {
     return lead + "\n" + wrapped(std::string(indent, ' '), row.what, indent, columns);
   }
   lead.resize(indent, ' ');
@@ -194,6 +197,18 @@ size_t name_columns(const std::vector<Section>& sections) {
   return widest;
 }
 
+std::string examples_text(const CLI::App& app, size_t columns) {
+  std::vector<Row> rows;
+  size_t widest = 0;
+  for_each_line(app.get_footer(), [&](std::string_view line) {
+    const size_t tab = std::min(line.find('\t'), line.size());
+    rows.push_back({.name = "dlprobe " + std::string(line.substr(0, tab)),
+                    .what = std::string(line.substr(std::min(tab + 1, line.size())))});
+    widest = std::max(widest, rows.back().name.size());
+  });
+  return rows.empty() ? "" : "Examples:\n" + list_text(rows, widest, columns);
+}
+
 /// The first `count` rows of a section; the others by their names alone.
 std::string section_text(const Section& section, size_t count, size_t width, size_t columns) {
   const std::string rows =
@@ -228,16 +243,11 @@ std::string fitted(const std::vector<Section>& sections, size_t room, size_t col
 
 }  // namespace
 
+// CLI11 keeps a text behind each subcommand, its footer: a line for each example, a tab in it.
 void set_examples(CLI::App& command, std::initializer_list<Example> examples) {
-  size_t widest = 0;
-  for (const Example& example : examples)
-    widest = std::max(widest, example.line.size());
   std::string text;
-  for (const Example& example : examples) {
-    std::string line = fmt::format("  dlprobe {:<{}}  {}", example.line, widest, example.what);
-    line.erase(line.find_last_not_of(' ') + 1);
-    text += line + "\n";
-  }
+  for (const Example& example : examples)
+    text += fmt::format("{}\t{}\n", example.line, example.what);
   command.footer(text);
 }
 
@@ -271,17 +281,16 @@ std::string ScreenHelp::make_help(const CLI::App* app, std::string name,
   const bool is_root = app->get_parent() == nullptr;
   std::string text = wrapped(is_root ? "" : name + ": ", app->get_description(), 2, columns_);
   text += usage_of(*app, name, columns_);
-  if (const std::string examples = app->get_footer(); !examples.empty()) {
-    text += "Examples:\n" + examples;
-  }
+  text += examples_text(*app, columns_);
   if (const Section arguments = positionals_of(*app); !arguments.rows.empty()) {
     text += "Arguments:\n" + list_text(arguments.rows, name_columns({arguments}), columns_);
   }
   const bool is_whole = mode == CLI::AppFormatMode::All;
-  const size_t used = lines_of(text) + lines_of(kExitCodes);
+  const std::string exit_codes = wrapped("Exit codes: ", kExitCodes, 2, columns_);
+  const size_t used = lines_of(text) + lines_of(exit_codes);
   const size_t room = kScreenLines - std::min(kScreenLines, used);
   text += fitted(sections_of(*app), is_whole ? SIZE_MAX : room, columns_);
-  return text + std::string(kExitCodes);
+  return text + exit_codes;
 }
 
 }  // namespace dlprobe

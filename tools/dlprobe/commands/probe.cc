@@ -244,11 +244,10 @@ void show_examples(CLI::App& command, const Probe& probe) {
   const std::string watched = name + " -- python train.py";
   const std::string reading = name + " --static -- python train.py";
   if (probe.tries_start_methods) {
-    return set_examples(
-        command, {{watched, "run it under spawn and forkserver"}, {reading, "run nothing of it"}});
+    return set_examples(command, {{watched, "run it under each"}, {reading, "run nothing of it"}});
   }
-  set_examples(command, {{loader, "a loader of dlprobe's own, of this shape"},
-                         {live, "a job that runs; it is not disturbed"},
+  set_examples(command, {{loader, "a loader of this shape"},
+                         {live, "a job that runs; undisturbed"},
                          {watched, "a job from its start"}});
 }
 

@@ -251,7 +251,7 @@ void add_report_command(CLI::App& app, const Session& session, int& exit_status)
       ->group("Output");
   add_output_options(*merging, merged->output);
   set_examples(*merging, {{"report merge out/*.json", "one verdict of many nodes"},
-                          {"report merge out -f html=cluster.html --expect-hosts n[1-9]", ""}});
+                          {"report merge out --expect-hosts n[1-9]", "who said nothing?"}});
   merging->callback([merged, &exit_status] { exit_status = merge(*merged); });
 
   auto* redacting =
@@ -273,9 +273,8 @@ void add_report_command(CLI::App& app, const Session& session, int& exit_status)
                    "keep the pseudonyms in FILE (0600), and use those that are in it: the same "
                    "names for every report")
       ->type_name("FILE");
-  set_examples(*redacting,
-               {{"report redact incident.json -o for-vendor.json", "to hand over"},
-                {"report redact out/*.json -o safe/ --map names.json", "the same names in all"}});
+  set_examples(*redacting, {{"report redact incident.json -o for-vendor.json", "to hand over"},
+                            {"report redact out/*.json -o safe/ --map names.json", "same names"}});
   redacting->callback([redacted, &exit_status] { exit_status = redact(*redacted); });
 }
 

@@ -224,7 +224,7 @@ void add_run_command(CLI::App& app, const Session& session, int& exit_status) {
   options->output.stream = STDERR_FILENO;
   set_examples(*command,
                {{"run -- python train.py", "silent unless something is wrong"},
-                {"run --on-hang kill -- torchrun train.py", "end a job that hangs"},
+                {"run --on-hang kill -- torchrun train.py", "end it when it hangs"},
                 {"run --shm-size 64m -- python train.py", "would it live in a container?"}});
   command
       ->add_option("--hang-after", options->hang_after,
