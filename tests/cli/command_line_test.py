@@ -119,12 +119,12 @@ class Help(unittest.TestCase):
 class Meant(unittest.TestCase):
     def test_what_was_probably_meant(self):
         for arguments, expected in [
-                (["shn"], "dlprobe has no subcommand 'shn' (did you mean 'shm'?)"),
+                (["shn"], "dlprobe: there is no subcommand 'shn' (did you mean 'shm'?)"),
                 (["explian", "DLP0101"], "did you mean 'explain'?"),
-                (["shm", "--wrokers", "2"], "dlprobe shm has no option --wrokers (did you mean '--workers'?)"),
+                (["shm", "--wrokers", "2"], "dlprobe: shm has no option --wrokers (did you mean '--workers'?)"),
                 (["shm", "--wrokers=2"], "did you mean '--workers'?"),
                 (["run", "--on-hung", "kill", "--", "true"], "did you mean '--on-hang'?"),
-                (["report", "mrege", "x"], "dlprobe report has no subcommand 'mrege' (did you mean 'merge'?)"),
+                (["report", "mrege", "x"], "dlprobe: report has no subcommand 'mrege' (did you mean 'merge'?)"),
                 (["report", "merge", "--expect-host", "n1", "x"], "did you mean '--expect-hosts'?"),
                 (["--versoin"], "did you mean '--version'?"),
                 (["gate", "--level", "quik"], "'quik' is none of quick, default, full (did you mean 'quick'?)"),

@@ -20,7 +20,7 @@ def help_of(dlprobe, *command):
 
 def options_in(help_text):
     """Long and short options in the option column of a help text, not those its prose mentions."""
-    names = re.findall(r"^ +(-[A-Za-z]\b)?,?[ ]*(--[a-z][\w-]*)?", help_text, re.MULTILINE)
+    names = re.findall(r"^ {2,10}(-[A-Za-z]\b)?,?[ ]*(--[a-z][\w-]*)?", help_text, re.MULTILINE)
     return {name for pair in names for name in pair if name}
 
 

@@ -23,6 +23,11 @@ std::string full_name(const CLI::App& command) {
   return parent == nullptr ? command.get_name() : full_name(*parent) + " " + command.get_name();
 }
 
+// How the sentence begins; complain() puts "dlprobe:" before it.
+std::string has(const CLI::App& command) {
+  return command.get_parent() == nullptr ? "there is" : command.get_name() + " has";
+}
+
 std::vector<std::string_view> views(const std::vector<std::string>& texts) {
   return {texts.begin(), texts.end()};
 }
@@ -34,15 +39,14 @@ std::string unknown_option(const CLI::App& command, const std::string& typed) {
       known.push_back(std::move(name));
   }
   const std::string name = typed.substr(0, typed.find('='));
-  return fmt::format("{} has no option {}{}", full_name(command), name,
-                     did_you_mean(name, views(known)));
+  return fmt::format("{} no option {}{}", has(command), name, did_you_mean(name, views(known)));
 }
 
 std::string unknown_subcommand(const CLI::App& command, const std::string& typed) {
   std::vector<std::string> known;
   for (const CLI::App* each : command.get_subcommands([](const CLI::App*) { return true; }))
     known.push_back(each->get_name());
-  return fmt::format("{} has no subcommand '{}'{}", full_name(command), typed,
+  return fmt::format("{} no subcommand '{}'{}", has(command), typed,
                      did_you_mean(typed, views(known)));
 }
 
@@ -54,7 +58,7 @@ std::string not_understood(const CLI::App& command, const std::string& typed) {
   if (typed.size() > 1 && typed.front() == '-') return unknown_option(command, typed);
   std::string text = has_subcommands(command)
                          ? unknown_subcommand(command, typed)
-                         : fmt::format("{} has no use for '{}'", full_name(command), typed);
+                         : fmt::format("{} no use for '{}'", has(command), typed);
   if (takes_command(command)) {
     text += ". A command to examine goes behind --, as in: dlprobe shm -- python train.py";
   }
