@@ -185,6 +185,16 @@ class Doctor(unittest.TestCase):
             self.assertEqual(abilities[name]["state"], "missing")
             self.assertIn("--pid=host", abilities[name]["remedy"])
 
+    @unittest.skipUnless(can_unshare() and shutil.which("setpriv"), NEEDS_UNSHARE)
+    def test_root_without_the_right_to_trace_among_its_own_processes(self):
+        def state(*prefix):
+            done = subprocess.run(["unshare", "-m", "-p", "-f", "--mount-proc", *prefix, DLPROBE, "doctor", "--json"],
+                                  capture_output=True, timeout=TIMEOUT, check=False)
+            _, abilities = self.examined(done)
+            return abilities["stacks.others"]["state"]
+        self.assertEqual(state("setpriv", "--bounding-set=-sys_ptrace"), "limited")
+        self.assertEqual(state(), "ok")
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -41,7 +41,7 @@ constexpr uint64_t kSmall = 64 * kMiB;  ///< of what is made to try it
 struct Outcome {
   AbilityState state = AbilityState::kOk;
   std::string text;
-  std::string remedy = {};
+  std::string remedy;
 };
 
 Outcome fine(std::string text) {
@@ -115,6 +115,14 @@ Outcome try_stacks(const Machine& machine, StandIn::Kinship kinship) {
   return fine("a process was stopped, read and let go");
 }
 
+bool may_trace_all(const Machine& machine) {
+  constexpr unsigned kCapSysPtrace = 19;  // linux/capability.h
+  const auto status = machine.root->read("proc/self/status");
+  const auto mask = status ? find_value(*status, "CapEff") : std::nullopt;
+  const auto rights = mask ? parse_int<uint64_t>(trim(*mask), 16) : std::nullopt;
+  return (rights.value_or(0) >> kCapSysPtrace & 1U) != 0;
+}
+
 struct Other {
   int32_t pid = 0;
   std::shared_ptr<const Directory> directory;
@@ -142,9 +150,10 @@ std::optional<Other> process_of_another_user(const Machine& machine) {
 Outcome try_stacks_of_others(const Machine& machine) {
   const auto other = process_of_another_user(machine);
   if (!other) {
-    const bool may = ::geteuid() == 0;
-    if (may) return fine("this is root, and there is no process of another user to try it on");
-    return limited("there is no process of another user to try it on", "sudo dlprobe attach PID");
+    constexpr const char* kNone = "there is no process of another user to try it on";
+    if (may_trace_all(machine)) return fine(fmt::format("{}; CAP_SYS_PTRACE is there", kNone));
+    return limited(fmt::format("{}, and CAP_SYS_PTRACE is missing", kNone),
+                   "run dlprobe as root; in a container: docker run --cap-add SYS_PTRACE");
   }
   std::byte nothing{};
   const Status read = machine.processes->read_memory(other->pid, 0, {&nothing, 1});
@@ -288,10 +297,10 @@ Outcome try_loader(const Machine& machine, const std::string& named) {
 
 Outcome try_python(const Machine& machine) {
   constexpr std::chrono::seconds kPatience{5};
-  const auto said = ask_program({"python3", "-I", "-S", "-c",
-                                 "import sys; print('%d.%d %s' % (sys.version_info[0], "
-                                 "sys.version_info[1], sys.executable))"},
-                                *machine.clock, kPatience);
+  constexpr const char* kQuestion =
+      "import sys; v = sys.version_info; print('%d.%d' % v[:2], sys.executable)";
+  const auto said =
+      ask_program({"python3", "-I", "-S", "-c", kQuestion}, *machine.clock, kPatience);
   if (!said) return missing(said.error(), "put the interpreter of your jobs on PATH");
   const auto words = split_fields(trim(*said));
   const auto version = words.empty() ? std::vector<std::string_view>() : split(words.front(), '.');

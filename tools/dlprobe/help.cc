@@ -266,11 +266,11 @@ std::vector<std::string> names_of(const CLI::Option& option) {
 
 std::string label_of(const CLI::Option& option) {
   constexpr size_t kLongestLabel = 24;
-  const std::string name = value_name_of(option);
+  std::string name = value_name_of(option);
   if (name.empty() || option.get_type_size() == 0) return "";
   if (name == "INT") return "N";
   if (name != "TEXT") return name;
-  const std::string choices = fmt::format("{}", fmt::join(choices_of(option), "|"));
+  std::string choices = fmt::format("{}", fmt::join(choices_of(option), "|"));
   if (!choices.empty() && choices.size() <= kLongestLabel) return choices;
   return upper_of_last_word(option.get_positional() ? option.get_name(true)
                                                     : option.get_lnames().front());
