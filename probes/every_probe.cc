@@ -114,9 +114,7 @@ const Probe& every_probe() {
 
 const Probe& command_probe() {
   static constexpr Probe kRun = {.name = "run",
-                                 .summary =
-                                     "start a command, watch its tree, report if it dies, "
-                                     "hangs or leaks",
+                                 .summary = "watch a command; report if it dies, hangs or leaks",
                                  .examine = examine,
                                  .needs_snapshots = true};
   return kRun;

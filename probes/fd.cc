@@ -80,10 +80,9 @@ Verdict examine(const Recording& recording) {
 }  // namespace
 
 extern const Probe k_fd;
-const Probe k_fd = {
-    .name = "fd",
-    .summary = "file descriptors and mappings: limits, leaks, kept batches, shared handles",
-    .examine = examine,
-    .needs_shared_files = true};
+const Probe k_fd = {.name = "fd",
+                    .summary = "file descriptors and mappings: limits, leaks, kept batches",
+                    .examine = examine,
+                    .needs_shared_files = true};
 
 }  // namespace dlprobe

@@ -92,10 +92,9 @@ Verdict examine(const Recording& recording) {
 }  // namespace
 
 extern const Probe k_memory;
-const Probe k_memory = {
-    .name = "memory",
-    .summary = "memory: leaks, copy-on-write, backlogs, swap, limits; who killed a process",
-    .examine = examine,
-    .watch_of_pid_s = 30};
+const Probe k_memory = {.name = "memory",
+                        .summary = "memory: leaks, copy-on-write, swap, limits, OOM kills",
+                        .examine = examine,
+                        .watch_of_pid_s = 30};
 
 }  // namespace dlprobe

@@ -76,10 +76,9 @@ Verdict examine(const Recording& recording) {
 }  // namespace
 
 extern const Probe k_spawn;
-const Probe k_spawn = {
-    .name = "spawn-recursion",
-    .summary = "start methods: what breaks under spawn and forkserver, where, and how to mend it",
-    .examine = examine,
-    .tries_start_methods = true};
+const Probe k_spawn = {.name = "spawn-recursion",
+                       .summary = "start methods: what breaks under spawn, where, how to mend it",
+                       .examine = examine,
+                       .tries_start_methods = true};
 
 }  // namespace dlprobe

@@ -31,15 +31,6 @@ std::string fatal_signals_filter() {
   return filter;
 }
 
-/// The pids of tracepoints and of the kernel's log are those of the initial pid namespace, whose
-/// inode never changes: PROC_PID_INIT_INO of include/linux/proc_ns.h.
-Status check_pid_namespace(const Machine& machine) {
-  DLP_TRY(const std::string own, machine.root->read_link("proc/self/ns/pid"));
-  if (own == "pid:[4026531836]") return {};
-  return failure(ErrorCode::kUnsupported,
-                 "dlprobe runs in a pid namespace of its own, and the kernel says the outer pids");
-}
-
 template <class T>
 std::optional<T> field_of(const TracepointFormat& format, const TracepointRecord& record,
                           std::string_view name) {
@@ -85,6 +76,14 @@ ProcessKey& subject_of(KernelLogLine& line) {
 }
 
 }  // namespace
+
+Status check_pid_namespace(const Machine& machine) {
+  // Its inode never changes: PROC_PID_INIT_INO of include/linux/proc_ns.h.
+  DLP_TRY(const std::string own, machine.root->read_link("proc/self/ns/pid"));
+  if (own == "pid:[4026531836]") return {};
+  return failure(ErrorCode::kUnsupported,
+                 "dlprobe runs in a pid namespace of its own, and the kernel says the outer pids");
+}
 
 DeathWatch::DeathWatch(Machine machine, DeadlineReader& reader, RecordSink& sink)
     : machine_(std::move(machine)), reader_(&reader), sink_(&sink) {

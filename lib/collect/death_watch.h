@@ -13,6 +13,10 @@
 
 namespace dlprobe {
 
+/// Whether the kernel's tracepoints and its log say the pids that dlprobe sees: those are of the
+/// initial pid namespace. kUnsupported: dlprobe runs in another.
+Status check_pid_namespace(const Machine& machine);
+
 /// Listens to what the kernel says of fatal signals and of deaths, and records what is about the
 /// members of a tree: SignalSent and KernelLogLine. What may not be listened to becomes an Event
 /// "signals-not-traced" or "kernel-log-not-read", whose text says why.

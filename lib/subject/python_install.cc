@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "lib/base/escape.h"
-#include "lib/subject/interpreter.h"
+#include "lib/subject/ask_program.h"
 
 namespace dlprobe {
 namespace {
@@ -126,8 +126,8 @@ std::string how_it_ended(int wait_status) {
 
 Expected<PythonInstall> ask_install(const std::string& interpreter, const Clock& clock,
                                     std::chrono::nanoseconds limit) {
-  DLP_TRY(const InterpreterAnswer answer,
-          ask_interpreter(
+  DLP_TRY(const ProgramAnswer answer,
+          ask_program(
               {interpreter, "-I", "-S", "-B", "-W", "ignore", "-c", std::string(kAskInstall)},
               clock, "say where its packages are", limit));
   PythonInstall install;
@@ -155,7 +155,7 @@ ImportTrial try_imports(const std::string& interpreter, std::span<const std::str
   std::vector<std::string> argv = {interpreter, "-B", "-W",
                                    "ignore",    "-c", std::string(kTryImports)};
   argv.insert(argv.end(), modules.begin(), modules.end());
-  const auto answer = ask_interpreter(argv, clock, "import its packages", limit);
+  const auto answer = ask_program(argv, clock, "import its packages", limit);
   if (!answer) {
     trial.trouble = to_string(answer.error());
     return trial;

@@ -8,7 +8,7 @@
 
 #include "lib/base/escape.h"
 #include "lib/model/recording_codec.h"
-#include "lib/subject/interpreter.h"
+#include "lib/subject/ask_program.h"
 
 namespace dlprobe {
 namespace {
@@ -85,8 +85,8 @@ Expected<ScriptReading> ScriptReader::read(const std::vector<std::string>& argv)
   question.push_back(command.name);
   question.emplace_back(source.values);
   question.emplace_back(source.follow);
-  DLP_TRY(const InterpreterAnswer said,
-          ask_interpreter(question, *machine.clock, "read the program", limit));
+  DLP_TRY(const ProgramAnswer said,
+          ask_program(question, *machine.clock, "read the program", limit));
   const std::string_view answer = answer_in(said.text);
   if (answer.empty()) return no_answer(whole[command.interpreter], said.text);
   DLP_TRY(ScriptReading reading, parse_script_reading(answer));

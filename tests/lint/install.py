@@ -30,7 +30,7 @@ def problems(root, build, cmake, programs):
         pages = [path.name for path in (root / "docs/findings").glob("*.md")]
         found += [f"{name}: not installed" for name in ["dlprobe.1", "LICENSE", "CHANGELOG.md", *pages] if name not in names]
         version = run(prefix / "bin/dlprobe", "--version")
-        if version.returncode or not re.fullmatch(r"dlprobe \d+\.\d+\.\d+\n", version.stdout):
+        if version.returncode or not re.match(r"dlprobe \d+\.\d+\.\d+\n", version.stdout):
             found.append(f"bin/dlprobe --version: status {version.returncode}: {version.stdout}{version.stderr}")
         libraries = run("ldd", prefix / "bin/dlprobe").stdout
         found += [f"bin/dlprobe is linked with {match.group()}" for match in FORBIDDEN_LIBRARIES.finditer(libraries)]

@@ -14,20 +14,19 @@ PAGE = "docs/man/dlprobe.1"
 
 
 def help_of(dlprobe, *command):
-    result = subprocess.run([dlprobe, *command, "--help"], capture_output=True, text=True, timeout=60, check=True)
+    result = subprocess.run([dlprobe, *command, "--help-all"], capture_output=True, text=True, timeout=60, check=True)
     return result.stdout
 
 
 def options_in(help_text):
     """Long and short options in the option column of a help text, not those its prose mentions."""
-    names = re.findall(r"^ +(-[A-Za-z]\b)?,?[ ]*(--[a-z][\w-]*)?", help_text, re.MULTILINE)
+    names = re.findall(r"^ {2,10}(-[A-Za-z]\b)?,?[ ]*(--[a-z][\w-]*)?", help_text, re.MULTILINE)
     return {name for pair in names for name in pair if name}
 
 
 def subcommands_in(help_text):
-    """The names in the list of subcommands of `dlprobe --help`."""
-    section = re.search(r"^\s*(?:sub)?commands:\s*$\n(.*?)(?:^\S|\Z)", help_text, re.MULTILINE | re.DOTALL | re.IGNORECASE)
-    return re.findall(r"^\s{1,6}([a-z][\w-]*)\b", section.group(1), re.MULTILINE) if section else []
+    """The names in the lists of subcommands: rows that begin with a small letter. Examples begin with dlprobe."""
+    return [name for name in re.findall(r"^  ([a-z][\w-]*) {2,}\S", help_text, re.MULTILINE) if name != "dlprobe"]
 
 
 def options_of_page(text):

@@ -1,20 +1,29 @@
 #include "tools/dlprobe/app.h"
 
 #include <fmt/format.h>
+#include <sys/utsname.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <memory>
+
+#include <gnu/libc-version.h>
 
 #include "lib/base/escape.h"
-#include "probes/probe.h"
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/configuration.h"
 #include "tools/dlprobe/exit_status.h"
+#include "tools/dlprobe/help.h"
+#include "tools/dlprobe/parse_error.h"
+#include "tools/dlprobe/terminal.h"
 #include "tools/dlprobe/version.h"
 
 namespace dlprobe {
 namespace {
+
+constexpr int kColumnsOfNoTerminal = 80;
 
 // Everything after the first "--" belongs to the command, untouched by our own option parser.
 Session split_arguments(const std::vector<std::string>& arguments) {
@@ -30,17 +39,50 @@ Session split_arguments(const std::vector<std::string>& arguments) {
 
 // CLI11's own exit codes (100 and up) are not part of our interface.
 int report_parse_error(const CLI::App& app, const CLI::ParseError& error) {
-  if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-  std::string message = error.what();
-  const auto chosen = app.get_subcommands();
-  const bool takes_command = chosen.empty() || chosen.front()->get_name() == "run" ||
-                             chosen.front()->get_name() == "tune" ||
-                             find_probe(chosen.front()->get_name()) != nullptr;
-  if (takes_command && dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
-    message += " A command to examine goes behind --, as in: dlprobe shm -- python train.py";
+  // --help, --help-all and --version are errors to CLI11.
+  if (dynamic_cast<const CLI::CallForHelp*>(&error) != nullptr) return print(app.help());
+  if (dynamic_cast<const CLI::CallForAllHelp*>(&error) != nullptr) {
+    return print(app.help("", CLI::AppFormatMode::All));
   }
-  complain(message + " (see dlprobe --help)");
+  if (dynamic_cast<const CLI::CallForVersion*>(&error) != nullptr) {
+    return print(error.what() + std::string("\n"));
+  }
+  complain(explain_parse_error(app, error));
   return kExitUsage;
+}
+
+std::string version_text() {
+  utsname kernel = {};
+  ::uname(&kernel);
+  return fmt::format("dlprobe {}\nbuilt by {}\nrunning on Linux {}, glibc {}", kVersion, kBuild,
+                     kernel.release, ::gnu_get_libc_version());
+}
+
+// Puts the subcommands that were added since the last call under that heading of --help.
+void head(CLI::App& app, const char* heading) {
+  for (CLI::App* command : app.get_subcommands({})) {
+    if (command->get_group() == "Subcommands") command->group(heading);
+  }
+}
+
+void add_subcommands(CLI::App& app, const Session& session, int& exit_status) {
+  add_run_command(app, session, exit_status);
+  add_attach_command(app, session, exit_status);
+  add_stacks_command(app, exit_status);
+  add_probe_commands(app, session, exit_status);
+  head(app, "Find a cause");
+  add_gate_command(app, session, exit_status);
+  add_tune_command(app, session, exit_status);
+  add_doctor_command(app, exit_status);
+  head(app, "Before a job");
+  add_replay_command(app, exit_status);
+  add_report_command(app, session, exit_status);
+  add_explain_command(app, exit_status);
+  add_list_command(app, exit_status);
+  add_schema_command(app, exit_status);
+  add_config_command(app, exit_status);
+  add_completion_command(app, exit_status);
+  head(app, "Read and write");
 }
 
 }  // namespace
@@ -59,22 +101,15 @@ int run_app(const std::vector<std::string>& arguments) {
   int exit_status = kExitPass;
   ConfiguredApp app("Names the cause when a multi-process data loader dies, hangs or leaks.",
                     "dlprobe");
-  app.set_version_flag("--version", "dlprobe " + std::string(kVersion));
-  app.footer(
-      "Exit codes: 0 no finding at or above --fail-on, 1 finding, 2 usage, 3 incomplete, 4 bug.");
-  add_probe_commands(app, session, exit_status);
-  add_attach_command(app, session, exit_status);
-  add_gate_command(app, session, exit_status);
-  add_run_command(app, session, exit_status);
-  add_tune_command(app, session, exit_status);
-  add_stacks_command(app, exit_status);
-  add_replay_command(app, exit_status);
-  add_report_command(app, session, exit_status);
-  add_explain_command(app, exit_status);
-  add_list_command(app, exit_status);
-  add_schema_command(app, exit_status);
-  add_config_command(app, exit_status);
+  app.formatter(std::make_shared<ScreenHelp>(columns_at(STDOUT_FILENO, kColumnsOfNoTerminal)));
+  app.set_help_flag("-h,--help", "what fits on a screen");
+  app.set_help_all_flag("--help-all", "every option explained");
+  app.set_version_flag("--version", version_text(), "version and build, for bug reports");
+  add_subcommands(app, session, exit_status);
   app.add_config_options();
+  set_examples(app, {{"run -- python train.py", "watch a job; say why it died, hung or leaked"},
+                     {"attach 4711", "a job that runs already: the trainer or a worker"},
+                     {"gate", "is this machine fit for a loader? for CI and prologs"}});
   // CLI11 takes its arguments last first, without the program's name.
   std::vector<std::string> reversed(session.arguments.rbegin(), session.arguments.rend());
   if (!reversed.empty()) reversed.pop_back();

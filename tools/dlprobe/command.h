@@ -28,6 +28,8 @@ void add_stacks_command(CLI::App& app, int& exit_status);
 void add_replay_command(CLI::App& app, int& exit_status);
 void add_report_command(CLI::App& app, const Session& session, int& exit_status);
 void add_explain_command(CLI::App& app, int& exit_status);
+void add_doctor_command(CLI::App& app, int& exit_status);
+void add_completion_command(CLI::App& app, int& exit_status);
 void add_list_command(CLI::App& app, int& exit_status);
 void add_schema_command(CLI::App& app, int& exit_status);
 void add_config_command(CLI::App& app, int& exit_status);

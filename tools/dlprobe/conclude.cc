@@ -18,14 +18,18 @@ int conclude(const Recording& recording, const Probe& probe, const std::vector<O
              const OutputOptions& options) {
   const Verdict verdict = with_confirmations(probe.examine(recording), recording, probe);
   const Json report = make_report(recording, verdict, report_context(options));
-  const int exit_code = exit_code_of(report);
-  const OverallVerdict overall = verdict_of(report);
-  const Status written = write_outputs(outputs, options, report);
-  if (written) return exit_in_style(options, exit_code, overall);
+  return exit_in_style(options, write_document(outputs, options, report, exit_code_of(report)),
+                       verdict_of(report));
+}
+
+int write_document(const std::vector<Output>& outputs, const OutputOptions& options,
+                   const Json& document, int exit_code) {
+  const Status written = write_outputs(outputs, options, document);
+  if (written) return exit_code;
   // `dlprobe ... | head` is no failure to speak of.
   if (written.error().os_errno != EPIPE) complain(to_string(written.error()));
   // Nobody has the report, so this must not look like a pass.
-  return exit_in_style(options, exit_code == kExitPass ? kExitIncomplete : exit_code, overall);
+  return exit_code == kExitPass ? kExitIncomplete : exit_code;
 }
 
 int examine_and_conclude(const ExamineRequest& request, const std::vector<Output>& outputs,

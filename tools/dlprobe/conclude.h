@@ -22,6 +22,11 @@ int examine_and_conclude(const ExamineRequest& request, const std::vector<Output
 int conclude(const Examination& examination, const Probe& probe, const std::vector<Output>& outputs,
              const OutputOptions& options);
 
+/// Writes a document that is no verdict of a recording. `exit_code`, or kExitIncomplete where it
+/// would be a pass and nobody has the document.
+int write_document(const std::vector<Output>& outputs, const OutputOptions& options,
+                   const Json& document, int exit_code);
+
 /// Prints `error` on stderr; returns `exit_status`.
 int complain_and_return(const Error& error, int exit_status);
 

@@ -12,7 +12,7 @@
 #include "lib/base/library_name.h"
 #include "lib/collect/python_packages.h"
 #include "lib/os/folder_try.h"
-#include "lib/subject/interpreter.h"
+#include "lib/subject/ask_program.h"
 #include "lib/subject/python_install.h"
 #include "tools/dlprobe/own_environment.h"
 

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "lib/base/parse.h"
+#include "tools/dlprobe/choices.h"
 
 namespace dlprobe {
 namespace {
@@ -69,7 +70,7 @@ CLI::Validator whole_number(int least, int most) {
             if (value && *value >= least && *value <= most) return std::string();
             return "'" + text + "' is not a whole number from " + range;
           },
-          "INT in [" + range + "]"};
+          "[" + range + "]"};
 }
 
 void add_loader_options(CLI::App& command, LoaderOptions& options) {
@@ -87,16 +88,16 @@ void add_loader_options(CLI::App& command, LoaderOptions& options) {
       ->capture_default_str()
       ->group(kGroup);
   command.add_option("--dtype", plan.dtype, "element type of a sample")
-      ->check(CLI::IsMember(dtype_names()))
+      ->check(one_of(dtype_names()))
       ->capture_default_str()
       ->group(kGroup);
   number("--prefetch-factor", plan.prefetch_factor, "batches in flight per worker", 1, 1024);
   command.add_option("--start-method", options.start_method, "how workers are started")
-      ->check(CLI::IsMember(names_of(kStartMethods)))
+      ->check(one_of(names_of(kStartMethods)))
       ->capture_default_str()
       ->group(kGroup);
   command.add_option("--sharing-strategy", options.sharing_strategy, "how tensors are handed over")
-      ->check(CLI::IsMember(names_of(kSharingStrategies)))
+      ->check(one_of(names_of(kSharingStrategies)))
       ->capture_default_str()
       ->group(kGroup);
   command.add_flag("--pin-memory", plan.pin_memory, "copy batches to pinned memory in a thread")
@@ -107,6 +108,7 @@ void add_loader_options(CLI::App& command, LoaderOptions& options) {
   number("--batches", plan.batches, "batches per epoch (0: enough to see the steady state)", 0,
          std::numeric_limits<int>::max());
   command.add_option("--device", plan.device, "auto, cpu, cuda or cuda:N")
+      ->check(offering({"auto", "cpu", "cuda"}))
       ->capture_default_str()
       ->group(kGroup);
   command.add_option("--data", plan.data_dir, "folder of images (default: built-in images)")

@@ -2,17 +2,17 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <string_view>
 
 #include "lib/base/suggest.h"
 #include "lib/os/atomic_file.h"
+#include "tools/dlprobe/choices.h"
 #include "tools/dlprobe/exit_status.h"
 #include "tools/dlprobe/path_template.h"
+#include "tools/dlprobe/terminal.h"
 
 namespace dlprobe {
 namespace {
@@ -26,6 +26,10 @@ std::vector<std::string_view> names_of(std::span<const ReportFormat> formats) {
   for (const ReportFormat& format : formats)
     names.push_back(format.name);
   return names;
+}
+
+std::vector<std::string> texts(const std::vector<std::string_view>& views) {
+  return {views.begin(), views.end()};
 }
 
 Expected<Output> parse_format(const std::string& text, const std::string& output_path,
@@ -57,17 +61,11 @@ std::string name_of_stream(const OutputOptions& options) {
 
 bool wants_color(const OutputOptions& options, const std::string& path) {
   if (options.color != "auto") return options.color == "always";
-  const char* no_color = std::getenv("NO_COLOR");  // NOLINT(concurrency-mt-unsafe)
-  return path.empty() && ::isatty(options.stream) == 1 &&
-         (no_color == nullptr || *no_color == '\0');
+  return path.empty() && is_colorful(options.stream);
 }
 
-int terminal_width(const OutputOptions& options, const std::string& path) {
-  winsize size = {};
-  if (!path.empty() || ::ioctl(options.stream, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) {
-    return kDefaultWidth;
-  }
-  return std::clamp<int>(size.ws_col, 40, 160);
+int width_of(const OutputOptions& options, const std::string& path) {
+  return path.empty() ? columns_at(options.stream, kDefaultWidth) : kDefaultWidth;
 }
 
 }  // namespace
@@ -76,18 +74,16 @@ void add_format_options(CLI::App& command, OutputOptions& options,
                         std::span<const ReportFormat> formats) {
   options.configuration = configuration_of(command);
   command.add_flag("--json", options.json, "the same as -f json")->group(kGroup);
-  command
-      .add_option(
-          "-f,--format", options.formats,
-          fmt::format("{}, each with an optional =PATH", fmt::join(names_of(formats), ", ")))
+  command.add_option("-f,--format", options.formats, "write this; may be given again")
       ->type_name("FORMAT[=PATH]")
+      ->check(offering(texts(names_of(formats))))
       ->allow_extra_args(false)
       ->group(kGroup);
   command.add_option("-o,--output", options.output_path, "write to PATH instead of stdout")
       ->type_name("PATH")
       ->group(kGroup);
-  command.add_option("--color", options.color, "auto, always or never")
-      ->check(CLI::IsMember({"auto", "always", "never"}))
+  command.add_option("--color", options.color, "the text's colours")
+      ->check(one_of({"auto", "always", "never"}))
       ->capture_default_str()
       ->group(kGroup);
   command.add_flag("-v,--verbose", options.verbosity, "everything, nothing shortened")
@@ -96,13 +92,17 @@ void add_format_options(CLI::App& command, OutputOptions& options,
 
 void add_report_formats(CLI::App& command, OutputOptions& options) {
   add_format_options(command, options, report_formats());
+  add_quiet_option(command, options);
+}
+
+void add_quiet_option(CLI::App& command, OutputOptions& options) {
   command.add_flag("-q,--quiet", options.quiet, "the verdict alone, in one line")->group(kGroup);
 }
 
 void add_output_options(CLI::App& command, OutputOptions& options) {
   add_report_formats(command, options);
   command.add_option("--fail-on", options.fail_on, "lowest severity that makes the exit code 1")
-      ->check(CLI::IsMember({"error", "warning", "info"}))
+      ->check(one_of({"error", "warning", "info"}))
       ->capture_default_str()
       ->group(kGroup);
 }
@@ -168,7 +168,7 @@ Status write_outputs(const std::vector<Output>& outputs, const OutputOptions& op
   for (const Output& output : outputs) {
     const std::string text =
         output.format->render(document, {.color = wants_color(options, output.path),
-                                         .width = terminal_width(options, output.path),
+                                         .width = width_of(options, output.path),
                                          .verbosity = options.quiet ? -1 : options.verbosity});
     const Status status =
         output.path.empty()

@@ -32,6 +32,8 @@ struct OutputOptions {
 /// -f, -o, --json, --color and -v: for a command that has no verdict.
 void add_format_options(CLI::App& command, OutputOptions& options,
                         std::span<const ReportFormat> formats);
+/// -q: for a command whose text begins with a verdict.
+void add_quiet_option(CLI::App& command, OutputOptions& options);
 /// These with every format of a report, and -q.
 void add_report_formats(CLI::App& command, OutputOptions& options);
 /// These and --fail-on.

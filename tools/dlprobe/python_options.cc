@@ -4,6 +4,7 @@
 
 #include "lib/base/parse.h"
 #include "lib/subject/python_command.h"
+#include "tools/dlprobe/choices.h"
 
 namespace dlprobe {
 namespace {
@@ -30,13 +31,11 @@ void add_python_options(CLI::App& command, PythonOptions& options, const std::st
   command
       .add_option("--start-method", options.start_method,
                   "the default start method, where the script names none (or --force)")
-      ->check(CLI::IsMember({"fork", "spawn", "forkserver"}))
+      ->check(one_of({"fork", "spawn", "forkserver"}))
       ->type_name("METHOD")
       ->group(group);
-  command
-      .add_option("--sharing-strategy", options.sharing_strategy,
-                  "torch.multiprocessing's: file_descriptor or file_system")
-      ->check(CLI::IsMember({"file_descriptor", "file_system"}))
+  command.add_option("--sharing-strategy", options.sharing_strategy, "torch.multiprocessing's")
+      ->check(one_of({"file_descriptor", "file_system"}))
       ->type_name("STRATEGY")
       ->group(group);
   command.add_option("--num-workers", options.num_workers, "num_workers of every DataLoader")

@@ -188,7 +188,8 @@ std::string fault_help() {
 void declare(CLI::App& app, Typed& typed, LoaderOptions& options) {
   // A caller may add to a command line and so override what is in it.
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  app.set_version_flag("--version", "dlprobe-reference-loader " DLPROBE_VERSION);
+  app.set_version_flag(
+      "--version", "dlprobe-reference-loader " DLPROBE_VERSION "\nbuilt with " DLPROBE_LIBRARIES);
   app.add_option("--workers", typed.workers, "Worker processes; 0 loads in the main process");
   app.add_option("--batch-size", typed.batch_size, "Samples in a batch")->type_name("N");
   app.add_option("--sample-shape", typed.sample_shape, "CxHxW of a sample")->type_name("CxHxW");

@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <fstream>
 
+#include "reports/catalog.h"
+#include "reports/doctor.h"
 #include "reports/report.h"
 #include "reports/stacks.h"
 #include "tests/unit/reports/cases.h"
@@ -96,6 +98,70 @@ TEST(StacksSchema, AWrongLookIsRefused) {
   EXPECT_NE(answer.text.find("schema: $.frames"), std::string::npos) << answer.text;
   EXPECT_NE(answer.text.find("strict schema: $.processes[0].threads[0]"), std::string::npos)
       << answer.text;
+}
+
+TEST(CatalogSchema, TheListIsValidAndHasNoUnknownField) {
+  const std::array<CatalogProbe, 1> probes = {{{.name = "shm", .summary = "shared memory"}}};
+  Json catalog = make_catalog("0.1.0", probes);
+  EXPECT_EQ(catalog["findings"].size(), all_findings().size());
+  const Answer answer = validate(render_json(catalog));
+  if (answer.exit_code == kNoJsonschema)
+    GTEST_SKIP() << "needs python3-jsonschema (apt install it)";
+  EXPECT_EQ(answer.exit_code, 0) << answer.text;
+  catalog["findings"][0]["severity"] = "dire";
+  catalog["probes"][0]["colour"] = "green";
+  const Answer wrong = validate(render_json(catalog));
+  EXPECT_NE(wrong.text.find("schema: $.findings[0].severity"), std::string::npos) << wrong.text;
+  EXPECT_NE(wrong.text.find("strict schema: $.probes[0]"), std::string::npos) << wrong.text;
+}
+
+DoctorLook doctor_look(AbilityState required, AbilityState other) {
+  return {.version = "0.1.0",
+          .host = {.name = "n1", .kernel = "6.1", .os = "Debian", .machine = "x86_64"},
+          .rights = {.uid = 1000, .capabilities = "0", .seccomp = "filter", .ptrace_scope = "1"},
+          .abilities = {{.name = "proc",
+                         .title = "files of /proc",
+                         .state = required,
+                         .is_required = true,
+                         .text = "read",
+                         .needed_for = "everything",
+                         .remedy = ""},
+                        {.name = "signals",
+                         .title = "who sent a signal",
+                         .state = other,
+                         .text = "forbidden: \x1b[2J",
+                         .needed_for = "DLP0503",
+                         .remedy = "run dlprobe as root"}}};
+}
+
+TEST(DoctorSchema, EveryVerdictIsValidAndHasItsExitCode) {
+  struct Case {
+    AbilityState required;
+    AbilityState other;
+    const char* headline;
+    int exit_code;
+  };
+  constexpr std::array<Case, 4> kCases = {{
+      {AbilityState::kOk, AbilityState::kOk, "dlprobe can do everything here", 0},
+      {AbilityState::kOk, AbilityState::kMissing,
+       "dlprobe can do everything here but: who sent a signal", 0},
+      {AbilityState::kLimited, AbilityState::kMissing,
+       "dlprobe can do everything here but: who sent a signal; and in part: files of /proc", 0},
+      {AbilityState::kMissing, AbilityState::kOk, "dlprobe cannot work here: files of /proc", 1},
+  }};
+  for (const Case& each : kCases) {
+    const Json doctor = make_doctor(doctor_look(each.required, each.other));
+    EXPECT_EQ(doctor["summary"]["headline"], each.headline);
+    EXPECT_EQ(exit_code_of_doctor(doctor), each.exit_code);
+    const std::string text = doctor_formats().front().render(doctor, {});
+    EXPECT_TRUE(text.starts_with(each.headline)) << text;
+    EXPECT_EQ(text.find('\x1b'), std::string::npos) << text;
+    EXPECT_EQ(text.contains("run dlprobe as root"), each.other != AbilityState::kOk) << text;
+    const Answer answer = validate(render_json(doctor));
+    if (answer.exit_code == kNoJsonschema)
+      GTEST_SKIP() << "needs python3-jsonschema (apt install it)";
+    EXPECT_EQ(answer.exit_code, 0) << answer.text;
+  }
 }
 
 TEST(ReportSchema, TheEmbeddedSchemaIsTheFile) {

@@ -1,5 +1,5 @@
 """Checks a document against the schema, and against its strict variant in which no field is unknown.
-A document of kind dlprobe.stacks or dlprobe.cluster-report is checked against the part of the schema that is its own.
+A document of kind dlprobe.stacks, dlprobe.cluster-report, dlprobe.list or dlprobe.doctor is checked against the part of the schema that is its own.
 
 usage: validate_report.py SCHEMA REPORT
 exit codes: 0 valid, 1 not (says where), 77 python3-jsonschema is missing
@@ -28,7 +28,8 @@ def strict(schema):
 
 def of_kind(schema, kind):
     """The part of the schema that describes documents of that kind."""
-    part = {"dlprobe.stacks": "stacks", "dlprobe.cluster-report": "cluster"}.get(kind)
+    part = {"dlprobe.stacks": "stacks", "dlprobe.cluster-report": "cluster", "dlprobe.list": "list",
+            "dlprobe.doctor": "doctor"}.get(kind)
     if part is None:
         return schema
     return {"$schema": schema["$schema"], "$ref": f"#/$defs/{part}", "$defs": schema["$defs"]}

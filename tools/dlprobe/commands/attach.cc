@@ -5,6 +5,7 @@
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/conclude.h"
 #include "tools/dlprobe/exit_status.h"
+#include "tools/dlprobe/help.h"
 #include "tools/dlprobe/output_options.h"
 #include "tools/dlprobe/target.h"
 #include "tools/dlprobe/watch_options.h"
@@ -51,6 +52,9 @@ void add_attach_command(CLI::App& app, const Session& session, int& exit_status)
       ->required();
   add_watch_options(*command, options->watch, every_probe(), "Watch");
   add_output_options(*command, options->output);
+  set_examples(*command, {{"attach 4711", "watch it for 3 s, then say what is wrong"},
+                          {"attach 4711 --for 0s", "one look, at once"},
+                          {"attach 4711 -f html=hang.html", "a page to hand over"}});
   command->callback([options, &session, &exit_status] { exit_status = attach(*options, session); });
 }
 

@@ -1,24 +1,49 @@
-#include <cstdio>
+#include <fmt/format.h>
+
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "lib/base/parse.h"
+#include "lib/base/suggest.h"
 #include "lib/model/finding.h"
 #include "reports/report.h"
+#include "tools/dlprobe/choices.h"
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/exit_status.h"
+#include "tools/dlprobe/help.h"
+#include "tools/dlprobe/terminal.h"
 
 namespace dlprobe {
 namespace {
 
-int explain(const std::string& code_or_name) {
-  const FindingInfo* finding = find_finding(code_or_name);
+std::vector<std::string> codes_and_names() {
+  std::vector<std::string> known;
+  for (const FindingInfo& finding : all_findings()) {
+    known.emplace_back(finding.code);
+    known.emplace_back(finding.name);
+  }
+  return known;
+}
+
+// "dlp301" and "301" are DLP0301.
+std::string full_code(std::string_view typed) {
+  std::string_view digits = typed;
+  if (digits.starts_with("DLP") || digits.starts_with("dlp")) digits.remove_prefix(3);
+  const auto number = parse_int<unsigned>(digits);
+  return number ? fmt::format("DLP{:04}", *number) : std::string(typed);
+}
+
+int explain(const std::string& typed) {
+  const FindingInfo* finding = find_finding(full_code(typed));
   if (finding == nullptr) {
-    complain("there is no finding '" + code_or_name + "': dlprobe list shows all of them");
+    const auto known = codes_and_names();
+    const std::vector<std::string_view> views(known.begin(), known.end());
+    complain(fmt::format("there is no finding '{}'{}: dlprobe list shows all of them", typed,
+                         did_you_mean(full_code(typed), views)));
     return kExitUsage;
   }
-  const std::string_view page = finding_page(finding->id);
-  std::fwrite(page.data(), 1, page.size(), stdout);
-  return kExitPass;
+  return print(finding_page(finding->id));
 }
 
 }  // namespace
@@ -27,7 +52,11 @@ void add_explain_command(CLI::App& app, int& exit_status) {
   auto* command =
       app.add_subcommand("explain", "what a finding means, how it is known, how to mend it");
   const auto name = std::make_shared<std::string>();
-  command->add_option("finding", *name, "a code or a name: DLP0101, shm-too-small")->required();
+  command->add_option("finding", *name, "a code or a name, as in a report")
+      ->check(offering(codes_and_names()))
+      ->required();
+  set_examples(*command,
+               {{"explain DLP0102", ""}, {"explain shm-exhausted", ""}, {"explain 102", ""}});
   command->callback([name, &exit_status] { exit_status = explain(*name); });
 }
 

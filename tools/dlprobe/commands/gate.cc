@@ -7,10 +7,12 @@
 #include <string>
 
 #include "lib/base/units.h"
+#include "tools/dlprobe/choices.h"
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/conclude.h"
 #include "tools/dlprobe/examine.h"
 #include "tools/dlprobe/exit_status.h"
+#include "tools/dlprobe/help.h"
 #include "tools/dlprobe/loader_options.h"
 #include "tools/dlprobe/output_options.h"
 #include "tools/dlprobe/own_environment.h"
@@ -107,7 +109,7 @@ void add_gate_command(CLI::App& app, const Session& session, int& exit_status) {
           "--level", options->level,
           "quick: starts no loader, under a second; default: one short run of the reference "
           "loader; full: under every start method and sharing strategy")
-      ->check(CLI::IsMember({"quick", "default", "full"}))
+      ->check(one_of({"quick", "default", "full"}))
       ->capture_default_str()
       ->group(kGroup);
   command
@@ -128,6 +130,9 @@ void add_gate_command(CLI::App& app, const Session& session, int& exit_status) {
   add_loader_options(*command, options->loader);
   add_output_options(*command, options->output);
   add_exit_style(*command, options->output);
+  set_examples(*command, {{"gate --level quick", "under a second; starts no loader"},
+                          {"gate --workers 8 --batch-size 64", "with a loader of this shape"},
+                          {"gate -f junit=gate.xml -f json=%h.json", "for CI; %h is the node"}});
   command->callback([command, options, &session, &exit_status] {
     exit_status = run_gate(*command, *options, session);
   });

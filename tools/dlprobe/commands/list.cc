@@ -1,22 +1,35 @@
-#include <fmt/core.h>
+#include <memory>
+#include <vector>
 
-#include "lib/model/finding.h"
 #include "probes/probe.h"
+#include "reports/catalog.h"
 #include "tools/dlprobe/command.h"
+#include "tools/dlprobe/conclude.h"
+#include "tools/dlprobe/exit_status.h"
+#include "tools/dlprobe/help.h"
+#include "tools/dlprobe/output_options.h"
+#include "tools/dlprobe/version.h"
 
 namespace dlprobe {
+namespace {
 
-void add_list_command(CLI::App& app, int& /*exit_status*/) {
-  app.add_subcommand("list", "every probe and every finding")->callback([] {
-    fmt::print("Probes\n");
-    for (const Probe* probe : all_probes())
-      fmt::print("  {:<16} {}\n", probe->name, probe->summary);
-    fmt::print("\nFindings (dlprobe explain CODE tells more)\n");
-    for (const FindingInfo& finding : all_findings()) {
-      fmt::print("  {} {:<24} {:<8} {}\n", finding.code, finding.name, to_string(finding.severity),
-                 finding.title);
-    }
-  });
+int list(const OutputOptions& options) {
+  const auto outputs = planned_outputs(options, catalog_formats());
+  if (!outputs) return complain_and_return(outputs.error(), kExitUsage);
+  std::vector<CatalogProbe> probes;
+  for (const Probe* probe : all_probes())
+    probes.push_back({.name = probe->name, .summary = probe->summary});
+  return write_document(*outputs, options, make_catalog(kVersion, probes), kExitPass);
+}
+
+}  // namespace
+
+void add_list_command(CLI::App& app, int& exit_status) {
+  auto* command = app.add_subcommand("list", "every probe and every finding");
+  const auto options = std::make_shared<OutputOptions>();
+  add_format_options(*command, *options, catalog_formats());
+  set_examples(*command, {{"list", "codes, names, severities"}, {"list -f json", "for programs"}});
+  command->callback([options, &exit_status] { exit_status = list(*options); });
 }
 
 }  // namespace dlprobe

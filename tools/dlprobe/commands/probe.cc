@@ -8,10 +8,12 @@
 #include "lib/base/units.h"
 #include "lib/model/finding.h"
 #include "lib/model/loader_fault.h"
+#include "tools/dlprobe/choices.h"
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/conclude.h"
 #include "tools/dlprobe/examine.h"
 #include "tools/dlprobe/exit_status.h"
+#include "tools/dlprobe/help.h"
 #include "tools/dlprobe/launch_options.h"
 #include "tools/dlprobe/loader_options.h"
 #include "tools/dlprobe/output_options.h"
@@ -62,18 +64,26 @@ void add_trial_options(CLI::App& command, ProbeOptions& options, const char* gro
       ->group(group);
 }
 
+std::vector<std::string> fault_names() {
+  std::vector<std::string> names;
+  for (const FaultInfo& fault : all_faults())
+    names.emplace_back(fault.name);
+  return names;
+}
+
 void add_subject_options(CLI::App& command, const Probe& probe, ProbeOptions& options) {
-  constexpr const char* kGroup = "Subject (default: the reference loader)";
+  constexpr const char* kGroup = "What to look at (default: the reference loader)";
   command.add_option("--pid", options.pid, "a live process: the trainer or any of its workers")
       ->type_name("PID")
       ->group(kGroup);
   command
       .add_option("--fault", options.fault, "make this failure happen inside the reference loader")
       ->type_name("NAME[:k=v,...]")
+      ->check(offering(fault_names()))
       ->group(kGroup);
   if (probe.tries_start_methods) add_trial_options(command, options, kGroup);
-  add_watch_options(command, options.watch, probe, kGroup);
-  add_launch_options(command, options.launch, kGroup);
+  add_watch_options(command, options.watch, probe, "Watch");
+  add_launch_options(command, options.launch, "Limits of what is started");
   add_confirm_option(command, options.confirm, kGroup);
 }
 
@@ -227,6 +237,20 @@ int run_probe(const CLI::App& command, const Probe& probe, const ProbeOptions& o
   return examine_and_conclude(*request, *outputs, options.output);
 }
 
+void show_examples(CLI::App& command, const Probe& probe) {
+  const std::string name(probe.name);
+  const std::string loader = name + " --workers 8 --batch-size 64";
+  const std::string live = name + " --pid 4711";
+  const std::string watched = name + " -- python train.py";
+  const std::string reading = name + " --static -- python train.py";
+  if (probe.tries_start_methods) {
+    return set_examples(command, {{watched, "run it under each"}, {reading, "run nothing of it"}});
+  }
+  set_examples(command, {{loader, "a loader of this shape"},
+                         {live, "a job that runs; undisturbed"},
+                         {watched, "a job from its start"}});
+}
+
 }  // namespace
 
 void add_probe_commands(CLI::App& app, const Session& session, int& exit_status) {
@@ -237,6 +261,7 @@ void add_probe_commands(CLI::App& app, const Session& session, int& exit_status)
     if (probe->name == "spawn-recursion") add_static_option(*command, options->reads_only);
     add_loader_options(*command, options->loader);
     add_output_options(*command, options->output);
+    show_examples(*command, *probe);
     command->callback([command, probe, options, &session, &exit_status] {
       exit_status = run_probe(*command, *probe, *options, session);
     });

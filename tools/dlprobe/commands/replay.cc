@@ -8,6 +8,7 @@
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/conclude.h"
 #include "tools/dlprobe/exit_status.h"
+#include "tools/dlprobe/help.h"
 #include "tools/dlprobe/output_options.h"
 
 namespace dlprobe {
@@ -51,6 +52,8 @@ void add_replay_command(CLI::App& app, int& exit_status) {
       ->required()
       ->type_name("FILE");
   add_output_options(*command, options->output);
+  set_examples(*command, {{"replay hang.dlrec", "what --record kept, diagnosed again"},
+                          {"replay hang.dlrec -f dot", "who waits for whom, for graphviz"}});
   command->callback([options, &exit_status] { exit_status = replay(*options); });
 }
 

@@ -12,9 +12,11 @@
 #include "lib/os/atomic_file.h"
 #include "reports/merge.h"
 #include "reports/redact.h"
+#include "tools/dlprobe/choices.h"
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/conclude.h"
 #include "tools/dlprobe/exit_status.h"
+#include "tools/dlprobe/help.h"
 #include "tools/dlprobe/output_options.h"
 #include "tools/dlprobe/own_environment.h"
 #include "tools/dlprobe/version.h"
@@ -223,6 +225,9 @@ int redact(const RedactCommand& typed) {
 
 void add_report_command(CLI::App& app, const Session& session, int& exit_status) {
   auto* command = app.add_subcommand("report", "other formats of a report, and one of many nodes");
+  set_examples(*command, {{"report render incident.json -f html=incident.html", ""},
+                          {"report merge out/*.json", ""},
+                          {"report redact incident.json -o for-vendor.json", ""}});
   command->require_subcommand(1);
 
   auto* rendering = command->add_subcommand("render", "a saved report in another format");
@@ -231,6 +236,8 @@ void add_report_command(CLI::App& app, const Session& session, int& exit_status)
       ->required()
       ->type_name("FILE");
   add_report_formats(*rendering, rendered->output);
+  set_examples(*rendering, {{"report render incident.json", "as text"},
+                            {"report render incident.json -f html=incident.html", "as a page"}});
   rendering->callback([rendered, &exit_status] { exit_status = render(*rendered); });
 
   auto* merging = command->add_subcommand("merge", "one verdict of many nodes' reports");
@@ -249,6 +256,8 @@ void add_report_command(CLI::App& app, const Session& session, int& exit_status)
       ->group("Output");
   add_output_options(*merging, merged->output);
   add_exit_style(*merging, merged->output);
+  set_examples(*merging, {{"report merge out/*.json", "one verdict of many nodes"},
+                          {"report merge out --expect-hosts n[1-9]", "who said nothing?"}});
   merging->callback([merged, &exit_status] { exit_status = merge(*merged); });
 
   auto* redacting =
@@ -262,8 +271,7 @@ void add_report_command(CLI::App& app, const Session& session, int& exit_status)
       ->type_name("PATH");
   redacting->add_option("--redact", redacted->kinds, "what to replace")
       ->delimiter(',')
-      ->check(
-          CLI::IsMember(std::vector<std::string>(std::begin(kRedactable), std::end(kRedactable))))
+      ->check(one_of(std::vector<std::string>(std::begin(kRedactable), std::end(kRedactable))))
       ->type_name("KIND,...")
       ->default_str("hosts,users,paths,addresses");
   redacting
@@ -271,6 +279,8 @@ void add_report_command(CLI::App& app, const Session& session, int& exit_status)
                    "keep the pseudonyms in FILE (0600), and use those that are in it: the same "
                    "names for every report")
       ->type_name("FILE");
+  set_examples(*redacting, {{"report redact incident.json -o for-vendor.json", "to hand over"},
+                            {"report redact out/*.json -o safe/ --map names.json", "same names"}});
   redacting->callback([redacted, &exit_status] { exit_status = redact(*redacted); });
 }
 

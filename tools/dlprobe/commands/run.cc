@@ -14,9 +14,11 @@
 #include "probes/confirm.h"
 #include "probes/every_probe.h"
 #include "reports/report.h"
+#include "tools/dlprobe/choices.h"
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/conclude.h"
 #include "tools/dlprobe/exit_status.h"
+#include "tools/dlprobe/help.h"
 #include "tools/dlprobe/launch_options.h"
 #include "tools/dlprobe/on_failure.h"
 #include "tools/dlprobe/output_options.h"
@@ -220,8 +222,10 @@ void add_run_command(CLI::App& app, const Session& session, int& exit_status) {
   auto* command = app.add_subcommand("run", std::string(command_probe().summary));
   const auto options = std::make_shared<RunOptions>();
   options->output.stream = STDERR_FILENO;
-  command->footer(
-      "The command goes behind --: dlprobe run -- python train.py. Its exit code is dlprobe's.");
+  set_examples(*command,
+               {{"run -- python train.py", "silent unless something is wrong"},
+                {"run --on-hang kill -- torchrun train.py", "end it when it hangs"},
+                {"run --shm-size 64m -- python train.py", "would it live in a container?"}});
   command
       ->add_option("--hang-after", options->hang_after,
                    "it hangs when no process of the loader has read or written for so long")
@@ -229,7 +233,7 @@ void add_run_command(CLI::App& app, const Session& session, int& exit_status) {
       ->capture_default_str()
       ->group(kGroup);
   command->add_option("--on-hang", options->on_hang, "report, or report and kill")
-      ->check(CLI::IsMember({"report", "kill"}))
+      ->check(one_of({"report", "kill"}))
       ->capture_default_str()
       ->group(kGroup);
   command
@@ -237,7 +241,7 @@ void add_run_command(CLI::App& app, const Session& session, int& exit_status) {
                    "run this by /bin/sh when the command failed or something was found")
       ->type_name("CMD")
       ->group(kGroup);
-  add_launch_options(*command, options->launch, "Limits");
+  add_launch_options(*command, options->launch, "Limits of the command");
   add_confirm_option(*command, options->confirm, kGroup);
   add_python_options(*command, options->python, "Overrides in a Python command");
   add_watch_options(*command, options->watch, command_probe(), kGroup);

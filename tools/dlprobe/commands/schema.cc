@@ -1,15 +1,15 @@
-#include <cstdio>
-
 #include "reports/report.h"
 #include "tools/dlprobe/command.h"
+#include "tools/dlprobe/help.h"
+#include "tools/dlprobe/terminal.h"
 
 namespace dlprobe {
 
-void add_schema_command(CLI::App& app, int& /*exit_status*/) {
-  app.add_subcommand("schema", "the JSON schema of the report")->callback([] {
-    const std::string_view schema = report_schema();
-    std::fwrite(schema.data(), 1, schema.size(), stdout);
-  });
+void add_schema_command(CLI::App& app, int& exit_status) {
+  auto* command = app.add_subcommand("schema", "the JSON schema of the report");
+  set_examples(*command,
+               {{"schema > report.schema.json", "draft 2020-12; see docs/report-schema.md"}});
+  command->callback([&exit_status] { exit_status = print(report_schema()); });
 }
 
 }  // namespace dlprobe

@@ -15,6 +15,7 @@
 #include "tools/dlprobe/conclude.h"
 #include "tools/dlprobe/examine.h"
 #include "tools/dlprobe/exit_status.h"
+#include "tools/dlprobe/help.h"
 #include "tools/dlprobe/output_options.h"
 #include "tools/dlprobe/own_environment.h"
 #include "tools/dlprobe/target.h"
@@ -103,8 +104,8 @@ int print_stacks(const StacksOptions& options) {
 }  // namespace
 
 void add_stacks_command(CLI::App& app, int& exit_status) {
-  auto* command = app.add_subcommand(
-      "stacks", "merged Python and native stacks of the whole tree; nothing decided");
+  auto* command =
+      app.add_subcommand("stacks", "merged Python and native stacks of a tree; nothing decided");
   const auto options = std::make_shared<StacksOptions>();
   command->add_option("pid", options->pid, "the trainer or any of its workers")
       ->type_name("PID")
@@ -115,6 +116,9 @@ void add_stacks_command(CLI::App& app, int& exit_status) {
   command->add_flag("--native", options->native, "native frames alone")->group(kGroup);
   add_pause_options(*command, options->pause, kGroup);
   add_format_options(*command, options->output, stacks_formats());
+  set_examples(*command, {{"stacks 4711", "all processes of the job"},
+                          {"stacks 4711 --only --python", "one process, Python frames"},
+                          {"stacks 4711 --json", "everything, for programs"}});
   command->callback([options, &exit_status] { exit_status = print_stacks(*options); });
 }
 

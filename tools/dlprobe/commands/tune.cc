@@ -7,9 +7,11 @@
 #include "lib/base/parse.h"
 #include "lib/base/units.h"
 #include "lib/model/loader_fault.h"
+#include "tools/dlprobe/choices.h"
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/conclude.h"
 #include "tools/dlprobe/exit_status.h"
+#include "tools/dlprobe/help.h"
 #include "tools/dlprobe/loader_options.h"
 #include "tools/dlprobe/output_options.h"
 #include "tools/dlprobe/python_options.h"
@@ -56,7 +58,7 @@ void replace_loader_options(CLI::App& command, TuneCommandOptions& options) {
       ->capture_default_str()
       ->group(kGroup);
   command.add_option("--sharing-strategy", options.sharing_strategy, "how tensors are handed over")
-      ->check(CLI::IsMember({"file_descriptor", "file_system"}))
+      ->check(one_of({"file_descriptor", "file_system"}))
       ->capture_default_str()
       ->group("Loader");
 }
@@ -206,6 +208,8 @@ void add_tune_command(CLI::App& app, const Session& session, int& exit_status) {
   replace_loader_options(*command, *options);
   add_sweep_options(*command, *options);
   add_output_options(*command, options->output);
+  set_examples(*command, {{"tune -- python train.py", "how many workers does it need?"},
+                          {"tune --data DIR --batch-size 64", "measured on these files"}});
   command->callback([command, options, &session, &exit_status] {
     exit_status = run_tune(*command, *options, session);
   });

@@ -11,17 +11,16 @@
 
 namespace dlprobe {
 
-/// What an interpreter said, on both streams, and how it ended.
-struct InterpreterAnswer {
+/// What a program said, on both streams, and how it ended.
+struct ProgramAnswer {
   std::string text;
   int wait_status = 0;  ///< as wait(2) encodes it
 };
 
-/// Runs an interpreter of ours to its end, in a process group that is ended after `limit`
+/// Runs a program to its end, in a process group that is ended after `limit`
 /// (kTimeout, with `purpose` in the sentence). kNotFound, kForbidden: it cannot be started.
-Expected<InterpreterAnswer> ask_interpreter(const std::vector<std::string>& argv,
-                                            const Clock& clock, std::string_view purpose,
-                                            std::chrono::nanoseconds limit);
+Expected<ProgramAnswer> ask_program(const std::vector<std::string>& argv, const Clock& clock,
+                                    std::string_view purpose, std::chrono::nanoseconds limit);
 
 /// Where a command is, as a shell finds it; empty: nowhere.
 std::string find_in_path(const Directory& root, const std::string& name,

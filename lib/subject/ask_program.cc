@@ -1,4 +1,4 @@
-#include "lib/subject/interpreter.h"
+#include "lib/subject/ask_program.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -79,9 +79,8 @@ std::string find_in_path(const Directory& root, const std::string& name,
   return "";
 }
 
-Expected<InterpreterAnswer> ask_interpreter(const std::vector<std::string>& argv,
-                                            const Clock& clock, std::string_view purpose,
-                                            std::chrono::nanoseconds limit) {
+Expected<ProgramAnswer> ask_program(const std::vector<std::string>& argv, const Clock& clock,
+                                    std::string_view purpose, std::chrono::nanoseconds limit) {
   const BootNs end = clock.now() + limit.count();
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return os_failure("pipe");
@@ -103,11 +102,10 @@ Expected<InterpreterAnswer> ask_interpreter(const std::vector<std::string>& argv
   if (text) wait_for_end(child.pid(), clock, end);
   const int wait_status = end_group(child.pid());
   if (!text) {
-    return failure(ErrorCode::kTimeout,
-                   fmt::format("the interpreter did not {} within {}; it was ended", purpose,
-                               format_duration(limit)));
+    return failure(ErrorCode::kTimeout, fmt::format("{} did not {} within {}; it was ended",
+                                                    argv.front(), purpose, format_duration(limit)));
   }
-  return InterpreterAnswer{.text = std::move(*text), .wait_status = wait_status};
+  return ProgramAnswer{.text = std::move(*text), .wait_status = wait_status};
 }
 
 }  // namespace dlprobe
