@@ -164,13 +164,18 @@ std::optional<OomCount> oom_count(const Run& run) {
 }
 
 std::optional<Gap> gap_of_failed_loader(const Run& run) {
-  const bool should_have_finished = run.end && (run.end->reason == RunEndReason::kSubjectEnded ||
-                                                run.end->reason == RunEndReason::kInterrupted);
-  if (run.begin.subject != SubjectKind::kReferenceLoader || !should_have_finished || run.done) {
+  const bool was_started = run.end && run.end->reason != RunEndReason::kNotStarted;
+  if (run.begin.subject != SubjectKind::kReferenceLoader || !was_started || run.done) {
     return std::nullopt;
   }
-  std::string why = run.end->reason == RunEndReason::kInterrupted ? "it was interrupted"
-                                                                  : "it ended without saying why";
+  std::string why = "it ended without saying why";
+  if (run.end->reason == RunEndReason::kInterrupted) why = "it was interrupted";
+  if (run.end->reason == RunEndReason::kTimeUp) {
+    return Gap{.what = "the run of the reference loader",
+               .why = "its time was up before its end",
+               .effect = "it did not finish, so what a whole run needs was not seen",
+               .remedy = "give it longer, or a smaller batch"};
+  }
   for (const Event& event : run.events) {
     if (event.kind == "loader-error") why = event.text;
   }

@@ -7,11 +7,14 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/parse.h"
 #include "lib/base/units.h"
 #include "lib/model/fd_forecast.h"
 #include "lib/model/shm_forecast.h"
 #include "probes/every_probe.h"
 #include "probes/facts.h"
+#include "probes/gate_checks.h"
+#include "probes/gate_python.h"
 
 namespace dlprobe {
 namespace {
@@ -24,24 +27,6 @@ constexpr uint64_t kLeastFreeInTemporary = uint64_t{16} << 20U;
 // Of a build of 2026 no clock of a machine that is set can be older.
 constexpr int64_t kOldestTime = 1'767'225'600LL * kSecond;  // 2026-01-01
 
-constexpr std::string_view kVerify = "dlprobe gate";
-
-/// What the rules of the gate look at.
-struct GateSource {
-  const Recording& recording;
-  const Run& run;  ///< the one with the facts
-  const GateFacts& facts;
-  const LoaderPlan& plan;
-};
-
-void add_remedy(Finding& finding, std::string title, std::vector<std::string> commands,
-                std::vector<std::string> places) {
-  finding.remedies.push_back({.title = std::move(title),
-                              .commands = std::move(commands),
-                              .applies_to = std::move(places),
-                              .verify = std::string(kVerify)});
-}
-
 /// Limits of the number of processes and threads, each with what is taken of it.
 struct TaskLimit {
   std::string name;
@@ -53,9 +38,10 @@ struct TaskLimit {
 
 std::vector<TaskLimit> task_limits(const GateFacts& facts) {
   std::vector<TaskLimit> limits;
-  if (facts.processes && facts.processes->soft && facts.tasks_of_user) {
+  const std::optional<uint64_t> of_user = facts.processes ? facts.processes->soft : std::nullopt;
+  if (of_user && facts.tasks_of_user) {
     limits.push_back({.name = "the user's limit of processes (ulimit -u)",
-                      .limit = *facts.processes->soft,
+                      .limit = *of_user,
                       .taken = *facts.tasks_of_user,
                       .source = "Max processes of /proc/self/limits"});
   }
@@ -98,11 +84,11 @@ std::optional<Finding> process_limit_reached(const GateSource& source) {
       count_fact("taken", nearest.taken, nearest.source),
       held_against(count_fact("needed", needed, "4 threads for each worker, and 16"),
                    "> limit - taken")};
-  add_remedy(finding, "Raise the limit", {fmt::format("ulimit -u {}", nearest.taken + 2 * needed)},
-             {"bare-host"});
-  add_remedy(finding, "Give the container more processes",
-             {fmt::format("docker run --pids-limit {} ...", nearest.taken + 2 * needed)},
-             {"docker", "podman"});
+  add_gate_remedy(finding, "Raise the limit",
+                  {fmt::format("ulimit -u {}", nearest.taken + 2 * needed)}, {"bare-host"});
+  add_gate_remedy(finding, "Give the container more processes",
+                  {fmt::format("docker run --pids-limit {} ...", nearest.taken + 2 * needed)},
+                  {"docker", "podman"});
   return finding;
 }
 
@@ -129,13 +115,13 @@ std::optional<Finding> cpus_narrowed(const GateSource& source) {
     finding.evidence.push_back(
         text_fact("cpu_quota", fmt::format("{:.3g}", *facts.cpu_quota), facts.cpu_quota_source));
   }
-  add_remedy(finding, "Ask for as many CPUs as there are workers, and one more",
-             {fmt::format("srun --cpus-per-task={} ...", source.plan.workers + 1)}, {"slurm"});
-  add_remedy(finding, "Give the container more CPUs",
-             {fmt::format("docker run --cpus={} ...", source.plan.workers + 1)},
-             {"docker", "podman"});
-  add_remedy(finding, "Use fewer workers: dlprobe tune tells how many pay", {"dlprobe tune"},
-             {"bare-host", "code"});
+  add_gate_remedy(finding, "Ask for as many CPUs as there are workers, and one more",
+                  {fmt::format("srun --cpus-per-task={} ...", source.plan.workers + 1)}, {"slurm"});
+  add_gate_remedy(finding, "Give the container more CPUs",
+                  {fmt::format("docker run --cpus={} ...", source.plan.workers + 1)},
+                  {"docker", "podman"});
+  add_gate_remedy(finding, "Use fewer workers: dlprobe tune tells how many pay", {"dlprobe tune"},
+                  {"bare-host", "code"});
   return finding;
 }
 
@@ -166,11 +152,11 @@ std::optional<Finding> memory_too_low(const GateSource& source) {
       bytes_fact("left", *left, from, facts.at),
       held_against(bytes_fact("batches", needed, "forecast of the loader's shared memory"),
                    "> left")};
-  add_remedy(finding, "Give the job more memory",
-             {"srun --mem=<size> ...", "docker run --memory=<size> ..."}, {"slurm", "docker"});
-  add_remedy(finding,
-             "Let the loader hold less: fewer workers, a smaller batch or prefetch_factor=1",
-             {"DataLoader(..., num_workers=2, prefetch_factor=1)"}, {"code"});
+  add_gate_remedy(finding, "Give the job more memory",
+                  {"srun --mem=<size> ...", "docker run --memory=<size> ..."}, {"slurm", "docker"});
+  add_gate_remedy(finding,
+                  "Let the loader hold less: fewer workers, a smaller batch or prefetch_factor=1",
+                  {"DataLoader(..., num_workers=2, prefetch_factor=1)"}, {"code"});
   return finding;
 }
 
@@ -181,9 +167,9 @@ std::optional<Finding> data_unreadable(const GateSource& source) {
   finding.message = "the data folder cannot be read: " + data->trouble;
   finding.evidence = {text_fact("folder", data->path, "--data"),
                       text_fact("trouble", data->trouble, "opendir, open, read", source.facts.at)};
-  add_remedy(finding, "Mount it, or give the user of the job the right to read it",
-             {"ls -la " + data->path, "df " + data->path},
-             {"bare-host", "docker", "kubernetes", "slurm"});
+  add_gate_remedy(finding, "Mount it, or give the user of the job the right to read it",
+                  {"ls -la " + data->path, "df " + data->path},
+                  {"bare-host", "docker", "kubernetes", "slurm"});
   return finding;
 }
 
@@ -195,7 +181,7 @@ std::optional<Finding> temporary_unusable(const GateSource& source) {
   if (folder.trouble.empty()) finding.severity = Severity::kWarning;
   finding.message =
       folder.trouble.empty()
-          ? fmt::format("{} has {} free", folder.path, format_bytes(*folder.free_bytes))
+          ? fmt::format("{} has {} free", folder.path, format_bytes(folder.free_bytes.value_or(0)))
           : "the temporary folder cannot be written to: " + folder.trouble;
   finding.evidence = {text_fact("folder", folder.path, "TMPDIR")};
   if (folder.free_bytes)
@@ -203,9 +189,9 @@ std::optional<Finding> temporary_unusable(const GateSource& source) {
   if (!folder.trouble.empty())
     finding.evidence.push_back(
         text_fact("trouble", folder.trouble, "open, write", source.facts.at));
-  add_remedy(finding, "Make room in it, or point TMPDIR at a folder with room",
-             {"df -h " + folder.path, "export TMPDIR=<folder>"},
-             {"bare-host", "docker", "kubernetes", "slurm"});
+  add_gate_remedy(finding, "Make room in it, or point TMPDIR at a folder with room",
+                  {"df -h " + folder.path, "export TMPDIR=<folder>"},
+                  {"bare-host", "docker", "kubernetes", "slurm"});
   return finding;
 }
 
@@ -217,84 +203,77 @@ std::optional<Finding> clock_wrong(const GateSource& source) {
       "the clock of this machine stands before 2026: reports of several nodes do not "
       "join, and certificates are refused";
   finding.evidence = {text_fact("realtime_s", std::to_string(now / kSecond), "CLOCK_REALTIME")};
-  add_remedy(finding, "Set it", {"timedatectl set-ntp true"}, {"bare-host"});
+  add_gate_remedy(finding, "Set it", {"timedatectl set-ntp true"}, {"bare-host"});
+  return finding;
+}
+
+// How many threads the variable sets; nothing where it says something else.
+std::optional<uint64_t> threads_of(const ThreadSetting& setting) {
+  return parse_int<uint64_t>(std::string_view(setting.value).substr(0, setting.value.find(',')));
+}
+
+std::optional<Finding> too_many_threads(const GateSource& source) {
+  // PyTorch's workers set their OpenMP to one thread themselves: of a process alone, then.
+  constexpr double kFewerByFar = 4;
+  const GateFacts& facts = source.facts;
+  const double cpus = usable_cpus(facts);
+  if (cpus <= 0) return std::nullopt;
+  Finding finding = new_finding(FindingCode::kThreadOversubscription, Confidence::kLikely);
+  bool is_set = false;
+  for (const ThreadSetting& setting : facts.thread_settings) {
+    const auto threads = threads_of(setting);
+    is_set = is_set || (setting.name == "OMP_NUM_THREADS" && threads);
+    if (!threads || setting.name == "OMP_THREAD_LIMIT" || static_cast<double>(*threads) <= cpus)
+      continue;
+    finding.discriminator += setting.name + " ";
+    finding.evidence.push_back(
+        held_against(count_fact(setting.name, *threads, "dlprobe's environment"), "> cpus"));
+  }
+  if (!finding.evidence.empty()) {
+    finding.message =
+        fmt::format("{}: each process starts more threads than the {:.3g} CPUs it has",
+                    finding.discriminator.substr(0, finding.discriminator.size() - 1), cpus);
+  } else if (!is_set && facts.cpu_quota && cpus * kFewerByFar <= facts.cpus_usable) {
+    finding.discriminator = "quota";
+    finding.evidence = {
+        held_against(count_fact("threads", facts.cpus_usable, "sched_getaffinity"), "> 4 x cpus")};
+    finding.message = fmt::format(
+        "libraries start a thread for each of {} CPUs, and the quota is {:.3g} CPUs' worth of time",
+        facts.cpus_usable, cpus);
+  } else {
+    return std::nullopt;
+  }
+  finding.evidence.push_back(
+      text_fact("cpus", fmt::format("{:.3g}", cpus),
+                facts.cpu_quota ? facts.cpu_quota_source : "sched_getaffinity"));
+  const auto fitting = std::max<uint64_t>(1, static_cast<uint64_t>(cpus));
+  add_gate_remedy(finding, "Let libraries start as many threads as there are CPUs",
+                  {fmt::format("export OMP_NUM_THREADS={0} MKL_NUM_THREADS={0} "
+                               "OPENBLAS_NUM_THREADS={0}",
+                               fitting)},
+                  {"bare-host", "docker", "kubernetes", "slurm"});
   return finding;
 }
 
 // ---- the named checks
 
-std::optional<Severity> worst_of(const Verdict& verdict, const NamedCheck& check, int run) {
-  std::optional<Severity> worst;
-  for (const Finding& finding : verdict.findings) {
-    const bool is_of_run = run >= 0 && std::ranges::count(finding.runs, run) > 0;
-    const bool is_of_code = std::ranges::count(check.codes, finding.code) > 0;
-    if ((run < 0 && is_of_code) || is_of_run)
-      worst = std::max(worst.value_or(finding.severity), finding.severity);
-  }
-  return worst;
-}
-
-void settle(NamedCheck& check, const Verdict& verdict, int run = -1) {
-  const auto worst = worst_of(verdict, check, run);
-  if (worst == Severity::kError) {
-    check.status = CheckStatus::kFail;
-  } else if (worst == Severity::kWarning) {
-    check.status = CheckStatus::kWarn;
-  }
-}
-
-/// Adds the checks one after another; of those that could not be made a gap, too.
-class Checks {
- public:
-  Checks(const GateSource& source, Verdict& verdict) : source_(source), verdict_(verdict) {}
-
-  void add(std::string id, std::string title, std::vector<FindingCode> codes, std::string text) {
-    NamedCheck check{.id = std::move(id),
-                     .title = std::move(title),
-                     .status = CheckStatus::kPass,
-                     .text = std::move(text),
-                     .codes = std::move(codes)};
-    settle(check, verdict_);
-    verdict_.checks.push_back(std::move(check));
-  }
-
-  void add_incomplete(std::string id, std::string title, std::vector<FindingCode> codes,
-                      const std::string& why, const std::string& remedy = "") {
-    NamedCheck check{.id = std::move(id),
-                     .title = std::move(title),
-                     .status = CheckStatus::kIncomplete,
-                     .text = why,
-                     .codes = std::move(codes)};
-    settle(check, verdict_);
-    if (check.status == CheckStatus::kIncomplete) {
-      verdict_.gaps.push_back({.what = check.title,
-                               .why = why,
-                               .effect = "whether it is so cannot be said",
-                               .remedy = remedy});
-    }
-    verdict_.checks.push_back(std::move(check));
-  }
-
-  void add_skipped(std::string id, std::string title, std::string why) {
-    verdict_.checks.push_back({.id = std::move(id),
-                               .title = std::move(title),
-                               .status = CheckStatus::kSkipped,
-                               .text = std::move(why),
-                               .codes = {}});
-  }
-
-  void add_loader(size_t index, const Run& run);
-
-  const GateSource& source() const { return source_; }
-  Verdict& verdict() { return verdict_; }
-
- private:
-  const GateSource& source_;
-  Verdict& verdict_;
-};
-
 const ShmUse* last_use(const Run& run) {
   return run.shm_use.empty() ? nullptr : &run.shm_use.back();
+}
+
+void check_left_overs(Checks& checks, const ShmLedger& ledger) {
+  using enum FindingCode;
+  const std::string title = "Nothing of dead jobs is left in /dev/shm";
+  const uint64_t files = ledger.segments.size() + ledger.omitted_segments;
+  const std::string seen =
+      fmt::format("{} with {} looked at", counted(files, "file"), format_bytes(ledger.used_bytes));
+  if (files == 0 || ledger.processes_unreadable == 0) {
+    checks.add("shm.left-overs", title, {kShmStaleFiles, kLeakedSemaphores}, seen);
+  } else {
+    checks.add_undecided("shm.left-overs", title, {kShmStaleFiles, kLeakedSemaphores},
+                         fmt::format("{}; {} could not be, and may use them", seen,
+                                     counted(ledger.processes_unreadable, "process")));
+  }
 }
 
 void check_shm(Checks& checks) {
@@ -317,16 +296,7 @@ void check_shm(Checks& checks) {
     checks.add_incomplete("shm.left-overs", "Nothing of dead jobs is left in /dev/shm",
                           {kShmStaleFiles, kLeakedSemaphores}, "/dev/shm could not be listed");
   } else {
-    const ShmLedger& ledger = source.run.ledgers.back();
-    checks.add("shm.left-overs", "Nothing of dead jobs is left in /dev/shm",
-               {kShmStaleFiles, kLeakedSemaphores},
-               fmt::format("{} with {} looked at{}",
-                           counted(ledger.segments.size() + ledger.omitted_segments, "file"),
-                           format_bytes(ledger.used_bytes),
-                           ledger.processes_unreadable == 0
-                               ? ""
-                               : fmt::format("; {} could not be, and may use them",
-                                             counted(ledger.processes_unreadable, "process"))));
+    check_left_overs(checks, source.run.ledgers.back());
   }
 }
 
@@ -382,9 +352,9 @@ void check_memory_and_cpus(Checks& checks) {
     std::string text = fmt::format(
         "{} of {} available, {} of swap", format_bytes(facts.memory->available_bytes),
         format_bytes(facts.memory->total_bytes), format_bytes(facts.memory->swap_total_bytes));
-    if (facts.cgroup && facts.cgroup->limit_bytes) {
-      text += fmt::format("; the cgroup may have {} and has {}",
-                          format_bytes(*facts.cgroup->limit_bytes),
+    const auto limit = facts.cgroup ? facts.cgroup->limit_bytes : std::nullopt;
+    if (limit) {
+      text += fmt::format("; the cgroup may have {} and has {}", format_bytes(*limit),
                           format_bytes(facts.cgroup->used_bytes));
     }
     checks.add("memory.room", memory, {kMemoryLimitTooLow}, text);
@@ -409,31 +379,43 @@ void check_memory_and_cpus(Checks& checks) {
              settings.empty() ? "no variable sets how many threads libraries start" : settings);
 }
 
-std::string ability_text(const GateFacts& facts) {
-  if (facts.may_trace_all) return "of every process (CAP_SYS_PTRACE)";
-  if (!facts.ptrace_scope) return "not known: " + to_string(facts.ptrace_scope.error());
-  switch (*facts.ptrace_scope) {
-    case 0:
-      return "of processes of the same user (ptrace_scope 0)";
-    case 1:
-      return "of commands that dlprobe starts itself (ptrace_scope 1): of others with "
-             "CAP_SYS_PTRACE";
-    default:
-      return fmt::format(
-          "of none (ptrace_scope {}): with CAP_SYS_PTRACE{}", *facts.ptrace_scope,
-          *facts.ptrace_scope == 2 ? "" : ", and after a restart with another scope");
+void check_stacks(Checks& checks) {
+  const GateFacts& facts = checks.source().facts;
+  const std::string title = "Stacks of a hung job could be read here";
+  const auto can = [&](std::string text) { checks.add("host.stacks", title, {}, std::move(text)); };
+  const auto cannot = [&](std::string why) {
+    checks.add_skipped("host.stacks", title, std::move(why));
+  };
+  if (facts.may_trace_all) return can("of every process (CAP_SYS_PTRACE)");
+  if (!facts.ptrace_scope) return cannot("not known: " + to_string(facts.ptrace_scope.error()));
+  const int32_t scope = *facts.ptrace_scope;
+  if (scope == 0) return can("of processes of the same user (ptrace_scope 0)");
+  if (scope == 1) {
+    return can(
+        "of commands that dlprobe starts itself (ptrace_scope 1): of others with "
+        "CAP_SYS_PTRACE");
   }
+  cannot(fmt::format("of none (ptrace_scope {}): with CAP_SYS_PTRACE{}", scope,
+                     scope == 2 ? "" : ", and after a restart with another scope"));
 }
 
 void check_surroundings(Checks& checks) {
   using enum FindingCode;
   const GateFacts& facts = checks.source().facts;
-  checks.add("host.temporary-folder", "The temporary folder can be written to",
-             {kTemporaryFolderUnusable},
-             facts.temporary.free_bytes ? fmt::format("{}: {} free", facts.temporary.path,
-                                                      format_bytes(*facts.temporary.free_bytes))
-                                        : facts.temporary.path);
-  if (facts.data) {
+  const std::string temporary = "The temporary folder can be written to";
+  if (!facts.temporary.not_known.empty()) {
+    checks.add_incomplete("host.temporary-folder", temporary, {kTemporaryFolderUnusable},
+                          facts.temporary.not_known, "a longer --deadline");
+  } else {
+    checks.add("host.temporary-folder", temporary, {kTemporaryFolderUnusable},
+               facts.temporary.free_bytes ? fmt::format("{}: {} free", facts.temporary.path,
+                                                        format_bytes(*facts.temporary.free_bytes))
+                                          : facts.temporary.path);
+  }
+  if (facts.data && !facts.data->not_known.empty()) {
+    checks.add_incomplete("host.data-folder", "The data can be read", {kDataNotReadable},
+                          facts.data->not_known, "a longer --deadline");
+  } else if (facts.data) {
     checks.add("host.data-folder", "The data can be read", {kDataNotReadable},
                facts.data->entries
                    ? fmt::format("{}: {}{}", facts.data->path, *facts.data->entries,
@@ -443,48 +425,7 @@ void check_surroundings(Checks& checks) {
     checks.add_skipped("host.data-folder", "The data can be read", "no --data was named");
   }
   checks.add("host.clock", "The clock is set", {kClockWrong}, "CLOCK_REALTIME");
-  checks.add("host.stacks", "Stacks of a hung job could be read here", {}, ability_text(facts));
-}
-
-void Checks::add_loader(size_t index, const Run& run) {
-  const LoaderPlan& plan = *run.begin.plan;
-  NamedCheck check{
-      .id = fmt::format("loader.{}.{}", to_string(plan.start_method),
-                        to_string(plan.sharing_strategy)),
-      .title = fmt::format("The reference loader runs under {} and {}",
-                           to_string(plan.start_method), to_string(plan.sharing_strategy)),
-      .status = CheckStatus::kPass,
-      .text = {},
-      .codes = {}};
-  if (run.done) {
-    check.text = fmt::format(
-        "{:.0f} images/s, the first batch after {:.2g} s",
-        run.done->seconds > 0 ? static_cast<double>(run.done->images) / run.done->seconds : 0.0,
-        run.done->first_batch_s);
-    settle(check, verdict_, static_cast<int>(index));
-    verdict_.checks.push_back(std::move(check));
-    return;
-  }
-  if (source_.facts.level == "quick") {
-    check.status = CheckStatus::kSkipped;
-    check.text = "--level quick starts nothing";
-    verdict_.checks.push_back(std::move(check));
-    return;
-  }
-  const bool not_started = run.end && run.end->reason == RunEndReason::kNotStarted;
-  const bool out_of_time = run.end && run.end->reason == RunEndReason::kTimeUp;
-  std::string why = not_started ? run.end->text : "it did not come to its end";
-  if (out_of_time) why = "the deadline came before its end";
-  check.status = CheckStatus::kIncomplete;
-  settle(check, verdict_, static_cast<int>(index));
-  check.text = why;
-  if (check.status == CheckStatus::kIncomplete) {
-    verdict_.gaps.push_back({.what = check.title,
-                             .why = why,
-                             .effect = "whether a loader works here cannot be said",
-                             .remedy = out_of_time ? "--deadline 60s" : ""});
-  }
-  verdict_.checks.push_back(std::move(check));
+  check_stacks(checks);
 }
 
 const Run* run_with_facts(const Recording& recording) {
@@ -496,7 +437,7 @@ const Run* run_with_facts(const Recording& recording) {
 Verdict examine(const Recording& recording) {
   Verdict verdict = every_probe().examine(recording);
   const Run* run = run_with_facts(recording);
-  if (run == nullptr) {
+  if (run == nullptr || !run->gate || !run->begin.plan) {
     verdict.gaps.push_back({.what = "the machine",
                             .why = "the recording has nothing of it",
                             .effect = "nothing can be said",
@@ -512,9 +453,10 @@ Verdict examine(const Recording& recording) {
   std::vector<Verdict> all;
   Verdict own;
   for (const auto rule : {process_limit_reached, cpus_narrowed, memory_too_low, data_unreadable,
-                          temporary_unusable, clock_wrong}) {
+                          temporary_unusable, clock_wrong, too_many_threads}) {
     if (auto finding = rule(source)) own.findings.push_back(std::move(*finding));
   }
+  add_python_findings(source, own.findings);
   all.push_back(std::move(verdict));
   all.push_back(std::move(own));
   Verdict merged = merge_verdicts(std::move(all));
@@ -523,8 +465,9 @@ Verdict examine(const Recording& recording) {
   check_limits(checks);
   check_memory_and_cpus(checks);
   check_surroundings(checks);
+  check_python(checks);
   for (size_t i = 0; i < recording.runs.size(); ++i) {
-    if (recording.runs[i].begin.plan) checks.add_loader(i, recording.runs[i]);
+    checks.add_loader(i, recording.runs[i]);
   }
   return merged;
 }

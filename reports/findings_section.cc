@@ -35,19 +35,6 @@ Json subject_of(const Finding& finding, const Recording& recording) {
   return {{"processes", std::move(processes)}};
 }
 
-// The same fault has the same fingerprint tomorrow and on another node: no pid, host, time or size.
-std::string fingerprint(const Finding& finding, const Recording& recording) {
-  std::set<std::string_view> roles;
-  for (const ProcessKey& key : finding.processes) {
-    const ProcessInfo* process = find_process(recording, key);
-    roles.insert(process != nullptr ? to_string(process->role) : "outside");
-  }
-  std::string subject;
-  for (const std::string_view role : roles)
-    subject += std::string(role) + " ";
-  return "v1:" + stable_id({info(finding.code).code, subject, finding.discriminator});
-}
-
 Json evidence_of(const Finding& finding, const TimeOfDay& time) {
   Json result = Json::array();
   for (const Evidence& evidence : finding.evidence) {
@@ -148,16 +135,16 @@ Json remediation_of(const Finding& finding, std::string_view container) {
   return result;
 }
 
-Json finding_entry(const Finding& finding, size_t index, const ReportSource& source) {
+Json finding_entry(const Finding& finding, std::string id, const ReportSource& source) {
   const FindingInfo& registered = info(finding.code);
-  Json entry = {{"id", finding_id(index)},
+  Json entry = {{"id", std::move(id)},
                 {"code", registered.code},
                 {"name", registered.name},
                 {"title", registered.title},
                 {"severity", to_string(finding.severity)},
                 {"confidence", to_string(finding.confidence)},
                 {"message", json_text(finding.message)},
-                {"fingerprint", fingerprint(finding, source.recording)}};
+                {"fingerprint", fingerprint_of(finding, source.recording)}};
   if (finding.consequence_of) entry["consequence_of"] = info(*finding.consequence_of).code;
   entry["runs"] = finding.runs;
   entry["subject"] = subject_of(finding, source.recording);
@@ -229,9 +216,35 @@ std::string_view status_of(std::optional<Severity> worst, bool is_complete) {
 Json findings_section(const ReportSource& source) {
   Json result = Json::array();
   for (size_t i = 0; i < source.verdict.findings.size(); ++i) {
-    result.push_back(finding_entry(source.verdict.findings[i], i, source));
+    Json entry = finding_entry(source.verdict.findings[i], finding_id(i), source);
+    if (i < source.severity_sources.size() && !source.severity_sources[i].empty())
+      entry["severity_source"] = json_text(source.severity_sources[i]);
+    result.push_back(std::move(entry));
   }
   return result;
+}
+
+Json suppressed_section(const ReportSource& source) {
+  Json result = Json::array();
+  for (const SuppressedFinding& each : source.suppressed) {
+    Json entry = finding_entry(each.finding, fmt::format("s{}", result.size() + 1), source);
+    entry["suppressed"] = {{"reason", json_text(each.reason)}, {"source", json_text(each.source)}};
+    if (!each.until.empty()) entry["suppressed"]["until"] = json_text(each.until);
+    result.push_back(std::move(entry));
+  }
+  return result;
+}
+
+std::string fingerprint_of(const Finding& finding, const Recording& recording) {
+  std::set<std::string_view> roles;
+  for (const ProcessKey& key : finding.processes) {
+    const ProcessInfo* process = find_process(recording, key);
+    roles.insert(process != nullptr ? to_string(process->role) : "outside");
+  }
+  std::string subject;
+  for (const std::string_view role : roles)
+    subject += std::string(role) + " ";
+  return "v1:" + stable_id({info(finding.code).code, subject, finding.discriminator});
 }
 
 namespace {
@@ -273,12 +286,19 @@ Json checks_section(const ReportSource& source) {
       ids.push_back(finding_id(i));
     }
     if (!was_looked_for(registered, source) && ids.empty()) continue;
-    result.push_back(
-        {{"id", fmt::format("{}.{}", probe_of(registered.code, probe), registered.name)},
-         {"code", registered.code},
-         {"title", registered.title},
-         {"status", status_of(worst, is_complete)},
-         {"findings", std::move(ids)}});
+    Json entry = {{"id", fmt::format("{}.{}", probe_of(registered.code, probe), registered.name)},
+                  {"code", registered.code},
+                  {"title", registered.title},
+                  {"status", status_of(worst, is_complete)},
+                  {"findings", std::move(ids)}};
+    const auto set_aside = std::ranges::find_if(
+        source.suppressed,
+        [&](const SuppressedFinding& each) { return each.finding.code == registered.id; });
+    if (!worst && set_aside != source.suppressed.end()) {
+      entry["status"] = to_string(CheckStatus::kSkipped);
+      entry["text"] = json_text("suppressed: " + set_aside->reason);
+    }
+    result.push_back(std::move(entry));
   }
   return result;
 }

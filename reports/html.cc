@@ -121,8 +121,6 @@ std::string finding_card(const Json& finding, size_t index, std::string_view hea
     out += "<p>" + html_at(finding, "message") + "</p>\n";
   const std::string nodes = html_at(finding, "nodes");
   if (!nodes.empty()) out += "<p>On " + nodes + "</p>\n";
-  const Json& suppressed = object_at(finding, "suppressed");
-  if (!suppressed.empty()) out += "<p>Suppressed: " + html_at(suppressed, "reason") + "</p>\n";
   out += locations(finding) + remedies(finding) + evidence_table(finding) + ruled_out(finding);
   return out + "</article>\n";
 }
@@ -239,6 +237,15 @@ std::string checks(const Json& report) {
          "</summary>\n" + table({"Result", "Code", "What was looked for"}, rows) + "</details>\n";
 }
 
+std::string suppressed(const Json& report) {
+  std::string rows;
+  for (const Json& finding : items_at(report, "suppressed")) {
+    rows += cells({html_at(finding, "code") + " " + html_at(finding, "name"),
+                   html_at(finding, "message"), escape_html(suppression_text(finding))});
+  }
+  return rows.empty() ? "" : table({"Finding", "What was seen", "Why it does not count"}, rows);
+}
+
 std::string limitations(const Json& report) {
   std::string items;
   for (const Json& gap : items_at(report, "limitations")) {
@@ -255,9 +262,9 @@ std::string limitations(const Json& report) {
 void add_facts(std::string& rows, const Json& object, std::string_view prefix) {
   for (const auto& [key, value] : object.items()) {
     if (value.is_object() || value.is_array() || key.ends_with("_boottime_ns")) continue;
-    const std::string_view unit = key.ends_with("_bytes") ? "bytes"
-                                  : key.ends_with("_s")   ? "s"
-                                                          : "";
+    std::string_view unit;
+    if (key.ends_with("_bytes")) unit = "bytes";
+    if (key.ends_with("_s")) unit = "s";
     rows += fmt::format("<tr><th scope=\"row\">{}{}</th><td>{}</td></tr>\n", prefix,
                         escape_html(value_with_unit(key, "")),
                         escape_html(value_with_unit(value, unit)));
@@ -306,6 +313,7 @@ struct Section {
 std::vector<Section> sections_of(const Json& report) {
   std::vector<Section> all = {
       {"cause", "Cause, and what to do", findings(report)},
+      {"suppressed", "Suppressed", suppressed(report)},
       {"nodes", "Nodes", nodes(report)},
       {"waits", "Who waits for whom", html_wait_graph(report)},
       {"time", "What happened when", html_timeline(report)},

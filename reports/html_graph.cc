@@ -108,33 +108,34 @@ Drawing select(const Json& graph) {
   return drawing;
 }
 
+// The node's layer, and of those that it leads to and that have none yet, one further each.
+void spread(const Drawing& drawing, size_t start, int at, std::vector<int>& layer) {
+  std::deque<size_t> next = {start};
+  layer[start] = at;
+  while (!next.empty()) {
+    const size_t node = next.front();
+    next.pop_front();
+    for (const Edge& edge : drawing.edges) {
+      if (edge.from != node || layer[edge.to] >= 0) continue;
+      layer[edge.to] = layer[node] + 1;
+      next.push_back(edge.to);
+    }
+  }
+}
+
 // How many steps each is from the beginning of the chain; what only leads there stands left of its
 // target.
 void set_layers(Drawing& drawing) {
   const size_t count = drawing.nodes.size();
   std::vector<int> layer(count, -1);
-  std::deque<size_t> next;
-  const auto spread = [&](size_t start, int at) {
-    layer[start] = at;
-    next.push_back(start);
-    while (!next.empty()) {
-      const size_t node = next.front();
-      next.pop_front();
-      for (const Edge& edge : drawing.edges) {
-        if (edge.from != node || layer[edge.to] >= 0) continue;
-        layer[edge.to] = layer[node] + 1;
-        next.push_back(edge.to);
-      }
-    }
-  };
-  if (count > 0) spread(0, 0);
+  if (count > 0) spread(drawing, 0, 0, layer);
   for (size_t i = 0; i < count; ++i) {
     if (layer[i] >= 0) continue;
     int target = -1;
     for (const Edge& edge : drawing.edges) {
-      if (edge.from == i && layer[edge.to] >= 0) target = std::max(target, layer[edge.to]);
+      if (edge.from == i) target = std::max(target, layer[edge.to]);
     }
-    spread(i, std::max(target - 1, 0));
+    spread(drawing, i, std::max(target - 1, 0), layer);
   }
   std::map<int, int> rows;
   for (size_t i = 0; i < count; ++i) {
@@ -225,29 +226,39 @@ std::string tip(std::string_view kind) {
       kind);
 }
 
+// "<strong>worker 42</strong> (stuck for 3 s, at train.py:13)".
+std::string words_of_node(const Json& graph, const std::string& id) {
+  std::string label = id;
+  std::string details;
+  for (const Json& node : items_at(graph, "nodes")) {
+    if (text_at(node, "id") != id) continue;
+    label = text_at(node, "label");
+    details = text_at(node, "activity");
+    const std::string code = place_text(object_at(node, "in_code"));
+    if (!code.empty()) details += (details.empty() ? "" : ", ") + code;
+  }
+  return "<strong>" + escape_html(label) + "</strong>" +
+         (details.empty() ? "" : " (" + escape_html(details) + ")");
+}
+
+std::string relation_of(const Json& graph, const std::string& from, const std::string& to) {
+  std::string relation;
+  for (const Json& edge : items_at(graph, "edges")) {
+    if (text_at(edge, "from") == from && text_at(edge, "to") == to)
+      relation = text_at(edge, "relation");
+  }
+  return relation;
+}
+
 // The same in words, one step on each line.
 std::string chain_words(const Json& graph) {
   const std::vector<std::string> chain = ids_of_chain(graph);
   if (chain.empty()) return "";
   std::string out = "<ol>";
   for (size_t i = 0; i < chain.size(); ++i) {
-    std::string label = chain[i];
-    std::string details;
-    for (const Json& node : items_at(graph, "nodes")) {
-      if (text_at(node, "id") != chain[i]) continue;
-      label = text_at(node, "label");
-      details = text_at(node, "activity");
-      const std::string code = place_text(object_at(node, "in_code"));
-      if (!code.empty()) details += (details.empty() ? "" : ", ") + code;
-    }
-    std::string relation;
-    for (const Json& edge : items_at(graph, "edges")) {
-      const bool is_step = i + 1 < chain.size() && text_at(edge, "from") == chain[i] &&
-                           text_at(edge, "to") == chain[i + 1];
-      if (is_step) relation = text_at(edge, "relation");
-    }
-    out += fmt::format("<li><strong>{}</strong>{}{}</li>", escape_html(label),
-                       details.empty() ? "" : " (" + escape_html(details) + ")",
+    const bool is_last = i + 1 == chain.size();
+    const std::string relation = is_last ? "" : relation_of(graph, chain[i], chain[i + 1]);
+    out += fmt::format("<li>{}{}</li>", words_of_node(graph, chain[i]),
                        relation.empty() ? "" : ": " + escape_html(relation));
   }
   return out + "</ol>\n";

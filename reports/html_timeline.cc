@@ -74,7 +74,8 @@ Series rest_of(const Series& sum, const std::vector<const Series*>& parts) {
   Series rest = sum;
   for (size_t i = 0; i < rest.size(); ++i) {
     for (const Series* part : parts) {
-      if (rest[i] && (*part)[i]) rest[i] = std::max(0.0, *rest[i] - *(*part)[i]);
+      if (rest[i] && (*part)[i])
+        rest[i] = std::max(0.0, rest[i].value_or(0) - (*part)[i].value_or(0));
     }
   }
   return rest;
@@ -152,7 +153,7 @@ std::string line_path(const Table& table, const Series& series, const Frame& fra
       continue;
     }
     path += is_on && !is_new_run ? "L" : "M";
-    path += point(frame, *table.times[i], *series[i]);
+    path += point(frame, table.times[i].value_or(0), series[i].value_or(0));
     is_on = true;
   }
   return path;
@@ -173,9 +174,10 @@ std::string area_path(const Table& table, const Series& lower, const Series& upp
     while (end < upper.size() && known(end) && (end == i || table.runs[end] == table.runs[i]))
       ++end;
     for (size_t at = i; at < end; ++at)
-      path += (at == i ? "M" : "L") + point(frame, *table.times[at], *upper[at]);
+      path +=
+          (at == i ? "M" : "L") + point(frame, table.times[at].value_or(0), upper[at].value_or(0));
     for (size_t at = end; at-- > i;)
-      path += "L" + point(frame, *table.times[at], *lower[at]);
+      path += "L" + point(frame, table.times[at].value_or(0), lower[at].value_or(0));
     path += "Z";
     i = end;
   }
@@ -185,7 +187,7 @@ std::string area_path(const Table& table, const Series& lower, const Series& upp
 Series sum_of(const Series& a, const Series& b) {
   Series result(a.size());
   for (size_t i = 0; i < a.size(); ++i) {
-    if (a[i] && b[i]) result[i] = *a[i] + *b[i];
+    if (a[i] && b[i]) result[i] = a[i].value_or(0) + b[i].value_or(0);
   }
   return result;
 }
@@ -360,7 +362,8 @@ std::string html_timeline(const Json& report) {
       std::ranges::all_of(table.times, [](const auto& t) { return t.has_value(); });
   std::string out;
   if (has_times && !charts.empty() && !is_zero(table.times)) {
-    const Frame frame{.from = std::min(0.0, *table.times.front()), .to = *table.times.back()};
+    const Frame frame{.from = std::min(0.0, table.times.front().value_or(0)),
+                      .to = table.times.back().value_or(0)};
     out +=
         "<p class=\"quiet\">Point at a chart, or use the arrow keys in it, to read the values at "
         "one "

@@ -63,15 +63,14 @@ void add_findings(pugi::xml_node test, const Json& report, const Json& check, Co
   for (const Json& id : items_at(check, "findings")) {
     for (const Json& finding : items_at(report, "findings")) {
       if (text_at(finding, "id") != value_with_unit(id, "")) continue;
-      const bool is_suppressed = !object_at(finding, "suppressed").empty();
-      const bool fails = rank_of(text_at(finding, "severity")) >= fail_on && !is_suppressed;
+      const bool fails = rank_of(text_at(finding, "severity")) >= fail_on;
       if (fails && first_message.empty()) first_message = text_at(finding, "message");
       (fails ? failures : others) += whole_text(finding);
     }
   }
   if (!failures.empty()) {
     ++counts.failures;
-    pugi::xml_node failure = test.append_child("failure");
+    const pugi::xml_node failure = test.append_child("failure");
     set(failure, "message", first_message);
     set(failure, "type", text_at(check, "code"));
     failure.text() = xml_text(failures).c_str();
@@ -92,7 +91,7 @@ void add_check(pugi::xml_node suite, const Json& report, const Json& check, Coun
   const std::string why = text_at(check, "text");
   if (status == "incomplete") {
     ++counts.errors;
-    pugi::xml_node error = test.append_child("error");
+    const pugi::xml_node error = test.append_child("error");
     set(error, "message", why.empty() ? "could not be checked" : why);
     set(error, "type", "incomplete");
   } else if (status == "skipped") {
@@ -122,7 +121,7 @@ std::string render_junit(const Json& report) {
   Counts counts;
   pugi::xml_node properties = suite.append_child("properties");
   const auto property = [&](const char* name, const std::string& value) {
-    pugi::xml_node node = properties.append_child("property");
+    const pugi::xml_node node = properties.append_child("property");
     set(node, "name", name);
     set(node, "value", value);
   };

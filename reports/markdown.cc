@@ -123,7 +123,8 @@ std::string chain(const Json& graph) {
     const auto& nodes = items_at(graph, "nodes");
     const auto node = std::ranges::find_if(
         nodes, [&](const Json& each) { return text_at(each, "id") == value_with_unit(id, ""); });
-    std::string label = node == nodes.end() ? value_with_unit(id, "") : text_at(*node, "label");
+    const std::string label =
+        node == nodes.end() ? value_with_unit(id, "") : text_at(*node, "label");
     // In quotes all but the quote is text, once entities are written as #...;.
     std::string text;
     for (const char c : label) {
@@ -184,6 +185,17 @@ std::string nodes(const Json& report) {
   return out;
 }
 
+std::string suppressed(const Json& report) {
+  std::string out;
+  for (const Json& finding : items_at(report, "suppressed")) {
+    out += fmt::format("- {} {}: {} Because: {}\n", escape_markdown(text_at(finding, "code")),
+                       escape_markdown(text_at(finding, "name")),
+                       escape_markdown(text_at(finding, "message")),
+                       escape_markdown(suppression_text(finding)));
+  }
+  return out.empty() ? "" : "## Suppressed\n\n" + out + "\n";
+}
+
 std::string limitations(const Json& report) {
   std::string out;
   for (const Json& gap : items_at(report, "limitations")) {
@@ -223,7 +235,8 @@ std::string render_markdown(const Json& report) {
   for (size_t i = 0; i < findings.size(); ++i)
     out += finding_part(findings[i], i);
   out += chain(object_at(report, "wait_graph"));
-  out += nodes(report) + processes(report) + checks(report) + limitations(report);
+  out +=
+      suppressed(report) + nodes(report) + processes(report) + checks(report) + limitations(report);
   out.erase(out.find_last_not_of('\n') + 1);
   return out + "\n";
 }

@@ -55,7 +55,7 @@ std::string escape_markdown(std::string_view text) {
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     // Inside of a word it emphasises nothing.
-    const bool emphasises = c == '_' && !(i > 0 && is_word(i - 1) && is_word(i + 1));
+    const bool emphasises = c == '_' && (i == 0 || !is_word(i - 1) || !is_word(i + 1));
     if (c == '\n' || c == '\r') {
       result += ' ';
     } else if (c == '&' || c == '<' || c == '>') {

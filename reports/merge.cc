@@ -41,7 +41,7 @@ std::string raw_at(const Json& object, const char* key) {
 
 std::string node_name(const Json& report) {
   const Json& host = object_at(report, "host");
-  std::string name = raw_at(host, "node");
+  const std::string name = raw_at(host, "node");
   return name.empty() ? raw_at(host, "name") : name;
 }
 
@@ -51,6 +51,38 @@ void put_fact(std::map<std::string, std::string>& facts, const char* name, std::
 
 std::string counted_nodes(size_t count) {
   return counted(count, "node");
+}
+
+// With the name of its group: a finding that a node has suppressed is another one.
+template <class Visit>
+void for_each_finding(const Json& report, Visit&& visit) {
+  for (const Json& finding : items_at(report, "findings"))
+    visit(raw_at(finding, "fingerprint"), finding);
+  for (const Json& finding : items_at(report, "suppressed"))
+    visit("suppressed " + raw_at(finding, "fingerprint"), finding);
+}
+
+// What the configuration says of the finding of many nodes; rules about single nodes were theirs.
+void apply_policy(const FindingPolicy& policy, std::string_view day, Json& finding) {
+  const auto is_about = [&finding](FindingCode code) {
+    return raw_at(finding, "code") == info(code).code;
+  };
+  for (const auto& rule : policy.severities) {
+    if (!is_about(rule.code)) continue;
+    finding["severity"] = to_string(rule.severity);
+    finding["severity_source"] = json_text(rule.source);
+  }
+  if (finding.contains("suppressed")) return;
+  for (const auto& rule : policy.suppressions) {
+    const bool is_of_others =
+        !rule.fingerprint.empty() && rule.fingerprint != raw_at(finding, "fingerprint");
+    const bool has_ended = !rule.until.empty() && day > rule.until;
+    if (!is_about(rule.code) || is_of_others || has_ended || !rule.node.empty()) continue;
+    finding["suppressed"] = {{"reason", json_text(rule.reason)},
+                             {"source", json_text(rule.source)}};
+    if (!rule.until.empty()) finding["suppressed"]["until"] = json_text(rule.until);
+    return;
+  }
 }
 
 }  // namespace
@@ -69,16 +101,15 @@ void ReportMerger::add(const std::string& source, const Json& report) {
                            {"same", node.report_id == kept.report_id}});
     if (is_later) kept = std::move(node);
   }
-  for (const Json& finding : items_at(report, "findings")) {
-    const std::string fingerprint = raw_at(finding, "fingerprint");
-    const auto known = prototypes_.find(fingerprint);
+  for_each_finding(report, [this](const std::string& key, const Json& finding) {
+    const auto known = prototypes_.find(key);
     if (known == prototypes_.end()) {
-      prototypes_.emplace(fingerprint, finding);
+      prototypes_.emplace(key, finding);
     } else if (rank_of_severity(raw_at(finding, "severity")) >
                rank_of_severity(raw_at(known->second, "severity"))) {
       known->second = finding;
     }
-  }
+  });
 }
 
 void ReportMerger::add_damaged(const std::string& source, const std::string& why) {
@@ -97,8 +128,9 @@ ReportMerger::Node ReportMerger::digest(const std::string& source, const Json& r
             .fingerprints = {},
             .facts = facts_of(report),
             .checks = {}};
-  for (const Json& finding : items_at(report, "findings"))
-    node.fingerprints.push_back(raw_at(finding, "fingerprint"));
+  for_each_finding(report, [&node](const std::string& key, const Json& /*finding*/) {
+    node.fingerprints.push_back(key);
+  });
   note_checks(report, node);
   return node;
 }
@@ -172,8 +204,33 @@ void ReportMerger::group_findings() {
   }
 }
 
+namespace {
+
+using NodesByValue = std::map<std::string, std::vector<std::string>>;
+
+// "4.0 GiB on 38 nodes; 64.0 MiB on n7": the most common value first, its nodes counted.
+std::string differing_values(const NodesByValue& by_value) {
+  std::vector<const NodesByValue::value_type*> sorted;
+  sorted.reserve(by_value.size());
+  for (const auto& each : by_value)
+    sorted.push_back(&each);
+  std::ranges::stable_sort(
+      sorted, [](const auto* a, const auto* b) { return a->second.size() > b->second.size(); });
+  std::string text;
+  for (size_t i = 0; i < sorted.size() && i < kMostValues; ++i) {
+    const auto& [value, nodes] = *sorted[i];
+    text += fmt::format("{}{} on {}", text.empty() ? "" : "; ", value,
+                        i == 0 ? counted_nodes(nodes.size()) : fold_hosts(nodes));
+  }
+  if (sorted.size() > kMostValues)
+    text += fmt::format("; and {} other values", sorted.size() - kMostValues);
+  return text;
+}
+
+}  // namespace
+
 std::optional<Json> ReportMerger::nodes_differ() const {
-  std::map<std::string, std::map<std::string, std::vector<std::string>>> values;
+  std::map<std::string, NodesByValue> values;
   for (const auto& [key, node] : nodes_) {
     for (const auto& [fact, value] : node.facts)
       values[fact][value].push_back(node.name);
@@ -183,22 +240,8 @@ std::optional<Json> ReportMerger::nodes_differ() const {
   for (const auto& [fact, by_value] : values) {
     if (by_value.size() < 2) continue;
     differing += (differing.empty() ? "" : ", ") + fact;
-    std::vector<std::pair<std::string, const std::vector<std::string>*>> sorted;
-    for (const auto& [value, nodes] : by_value)
-      sorted.emplace_back(value, &nodes);
-    std::ranges::stable_sort(
-        sorted, [](const auto& a, const auto& b) { return a.second->size() > b.second->size(); });
-    std::string text;
-    for (size_t i = 0; i < sorted.size() && i < kMostValues; ++i) {
-      const auto& [value, nodes] = sorted[i];
-      text += fmt::format(
-          "{}{} on {}", text.empty() ? "" : "; ", value,
-          i == 0 && sorted.size() > 1 ? counted_nodes(nodes->size()) : fold_hosts(*nodes));
-    }
-    if (sorted.size() > kMostValues)
-      text += fmt::format("; and {} other values", sorted.size() - kMostValues);
     evidence.push_back({{"name", json_text(fact)},
-                        {"value", json_text(text)},
+                        {"value", json_text(differing_values(by_value))},
                         {"unit", ""},
                         {"source", "the nodes' reports"}});
   }
@@ -255,6 +298,7 @@ Json ReportMerger::checks_json(const std::vector<std::string>& absent) const {
 
 Json ReportMerger::findings_json() const {
   std::vector<const Group*> order;
+  order.reserve(groups_.size());
   for (const auto& [fingerprint, group] : groups_)
     order.push_back(&group);
   std::ranges::stable_sort(order, [](const Group* a, const Group* b) {
@@ -268,8 +312,11 @@ Json ReportMerger::findings_json() const {
     result.push_back(std::move(finding));
   }
   if (auto differ = nodes_differ()) result.push_back(std::move(*differ));
-  for (size_t i = 0; i < result.size(); ++i)
-    result[i]["id"] = fmt::format("f{}", i + 1);
+  std::string day;
+  for (const auto& [key, node] : nodes_)
+    day = std::max(day, node.started_at.substr(0, 10));
+  for (Json& finding : result)
+    apply_policy(options_.policy, day, finding);
   return result;
 }
 
@@ -311,7 +358,7 @@ std::string groups_text(const Json& findings) {
   return text;
 }
 
-Json gap(std::string what, std::string why, std::string effect) {
+Json gap(const std::string& what, const std::string& why, const std::string& effect) {
   return {{"what", json_text(what)},
           {"why", json_text(why)},
           {"effect", json_text(effect)},
@@ -325,38 +372,39 @@ void link_checks(Json& checks, const Json& findings) {
     for (const Json& finding : findings) {
       if (code.empty() || raw_at(finding, "code") != code) continue;
       check["findings"].push_back(finding["id"]);
-      if (code == info(FindingCode::kNodesDiffer).code) check["status"] = "warn";
+      if (code != info(FindingCode::kNodesDiffer).code) continue;
+      constexpr std::array<std::string_view, 3> kBySeverity = {"pass", "warn", "fail"};
+      check["status"] =
+          kBySeverity.at(static_cast<size_t>(rank_of_severity(raw_at(finding, "severity"))));
     }
   }
 }
 
+std::map<std::string, size_t> severity_counts(const Json& findings) {
+  std::map<std::string, size_t> counts = {{"error", 0}, {"warning", 0}, {"info", 0}};
+  for (const Json& finding : findings)
+    ++counts[raw_at(finding, "severity")];
+  return counts;
+}
+
+OverallVerdict verdict_of_cluster(const std::map<std::string, size_t>& counts, bool has_gap) {
+  if (counts.at("error") > 0) return OverallVerdict::kFail;
+  if (has_gap) return OverallVerdict::kIncomplete;
+  return counts.at("warning") > 0 ? OverallVerdict::kWarn : OverallVerdict::kPass;
+}
+
 }  // namespace
 
-Json ReportMerger::finish() && {
-  group_findings();
-  const std::vector<std::string> absent = missing();
-  Json findings = findings_json();
-  Json checks = checks_json(absent);
-  link_checks(checks, findings);
-
-  std::map<OverallVerdict, size_t> verdicts;
-  std::string started;
-  std::string ended;
-  std::vector<std::string> unsure;
+std::vector<std::string> ReportMerger::unsure() const {
+  std::vector<std::string> names;
   for (const auto& [key, node] : nodes_) {
-    ++verdicts[node.verdict];
-    if (node.verdict == OverallVerdict::kIncomplete) unsure.push_back(node.name);
-    if (started.empty() || node.started_at < started) started = node.started_at;
-    ended = std::max(ended, node.ended_at);
+    if (node.verdict == OverallVerdict::kIncomplete) names.push_back(node.name);
   }
-  std::map<std::string, size_t> counts;
-  bool fails = false;
-  for (const Json& finding : findings) {
-    const std::string severity = raw_at(finding, "severity");
-    ++counts[severity];
-    fails = fails || rank_of_severity(severity) >= static_cast<int>(options_.fail_on);
-  }
+  return names;
+}
 
+Json ReportMerger::limitations_json(const std::vector<std::string>& absent,
+                                    const std::vector<std::string>& unsure) const {
   Json limitations = Json::array();
   if (!absent.empty()) {
     limitations.push_back(gap(fold_hosts(absent), "no report of " + counted_nodes(absent.size()),
@@ -369,52 +417,95 @@ Json ReportMerger::finish() && {
     limitations.push_back(gap(fold_hosts(unsure), "their own reports are incomplete",
                               "nothing is sure of what they could not check"));
   }
-  const bool has_gap = !limitations.empty() || nodes_.empty();
-  const OverallVerdict verdict = counts["error"] > 0     ? OverallVerdict::kFail
-                                 : has_gap               ? OverallVerdict::kIncomplete
-                                 : counts["warning"] > 0 ? OverallVerdict::kWarn
-                                                         : OverallVerdict::kPass;
-  std::string headline = groups_text(findings);
-  const auto add = [&headline](const std::string& text) {
-    headline += (headline.empty() ? "" : "; ") + text;
-  };
+  return limitations;
+}
+
+std::string ReportMerger::headline(const Json& findings, const std::vector<std::string>& absent,
+                                   const std::vector<std::string>& unsure) const {
+  std::string text = groups_text(findings);
+  const auto add = [&text](const std::string& part) { text += (text.empty() ? "" : "; ") + part; };
   if (!absent.empty())
     add(fmt::format("no report of {}: {}", counted_nodes(absent.size()), fold_hosts(absent)));
   if (!damaged_.empty()) add(counted(damaged_.size(), "damaged report"));
   if (!unsure.empty()) add(counted_nodes(unsure.size()) + " could not tell");
-  if (headline.empty()) headline = "nothing wrong on " + counted_nodes(nodes_.size());
+  return text.empty() ? "nothing wrong on " + counted_nodes(nodes_.size()) : text;
+}
 
+Json ReportMerger::invocation_json(const Json& findings, bool has_gap) const {
+  std::string started;
+  std::string ended;
+  for (const auto& [key, node] : nodes_) {
+    if (started.empty() || node.started_at < started) started = node.started_at;
+    ended = std::max(ended, node.ended_at);
+  }
+  const bool fails = std::ranges::any_of(findings, [this](const Json& finding) {
+    return rank_of_severity(raw_at(finding, "severity")) >= static_cast<int>(options_.fail_on);
+  });
+  const int without_failure = has_gap ? 3 : 0;
+  return {{"probe", "merge"},
+          {"argv", json_texts(options_.argv)},
+          {"started_at", json_text(started)},
+          {"ended_at", json_text(ended)},
+          {"fail_on", to_string(options_.fail_on)},
+          {"exit_code", fails ? 1 : without_failure}};
+}
+
+Json ReportMerger::node_counts_json(size_t absent) const {
+  std::map<OverallVerdict, size_t> verdicts;
+  for (const auto& [key, node] : nodes_)
+    ++verdicts[node.verdict];
+  return {{"pass", verdicts[OverallVerdict::kPass]},
+          {"warn", verdicts[OverallVerdict::kWarn]},
+          {"fail", verdicts[OverallVerdict::kFail]},
+          {"incomplete", verdicts[OverallVerdict::kIncomplete]},
+          {"missing", absent},
+          {"damaged", damaged_.size()}};
+}
+
+std::string ReportMerger::id_of_all() const {
   std::string ids;
   for (const auto& [key, node] : nodes_)
     ids += node.report_id + " ";
+  return stable_id({"cluster", ids});
+}
+
+Json ReportMerger::finish() && {
+  group_findings();
+  const std::vector<std::string> absent = missing();
+  const std::vector<std::string> doubtful = unsure();
+  Json suppressed = Json::array();
+  Json findings = Json::array();
+  Json all = findings_json();
+  for (Json& finding : all) {
+    Json& list = finding.contains("suppressed") ? suppressed : findings;
+    finding["id"] = fmt::format("{}{}", &list == &findings ? 'f' : 's', list.size() + 1);
+    list.push_back(std::move(finding));
+  }
+  Json checks = checks_json(absent);
+  link_checks(checks, findings);
+  Json limitations = limitations_json(absent, doubtful);
+  const bool has_gap = !limitations.empty() || nodes_.empty();
+  const std::map<std::string, size_t> counts = severity_counts(findings);
+
   Json report;
   report["kind"] = kClusterReportKind;
   report["schema_version"] = kReportSchemaVersion;
-  report["report_id"] = stable_id({"cluster", ids});
+  report["report_id"] = id_of_all();
   report["tool"] = {{"name", "dlprobe"}, {"version", json_text(options_.version)}};
-  report["invocation"] = {{"probe", "merge"},
-                          {"argv", json_texts(options_.argv)},
-                          {"started_at", json_text(started)},
-                          {"ended_at", json_text(ended)},
-                          {"fail_on", to_string(options_.fail_on)},
-                          {"exit_code", fails ? 1 : (has_gap ? 3 : 0)}};
+  report["invocation"] = invocation_json(findings, has_gap);
   report["host"] = {{"name", counted_nodes(nodes_.size())}};
   report["context"] = Json::object();
   report["subject"] = {{"kind", "cluster"}};
-  report["summary"] = {
-      {"verdict", to_string(verdict)},
-      {"headline", json_text(headline)},
-      {"counts",
-       {{"error", counts["error"]}, {"warning", counts["warning"]}, {"info", counts["info"]}}},
-      {"nodes",
-       {{"pass", verdicts[OverallVerdict::kPass]},
-        {"warn", verdicts[OverallVerdict::kWarn]},
-        {"fail", verdicts[OverallVerdict::kFail]},
-        {"incomplete", verdicts[OverallVerdict::kIncomplete]},
-        {"missing", absent.size()},
-        {"damaged", damaged_.size()}}}};
+  report["summary"] = {{"verdict", to_string(verdict_of_cluster(counts, has_gap))},
+                       {"headline", json_text(headline(findings, absent, doubtful))},
+                       {"counts",
+                        {{"error", counts.at("error")},
+                         {"warning", counts.at("warning")},
+                         {"info", counts.at("info")}}},
+                       {"nodes", node_counts_json(absent.size())}};
   report["checks"] = std::move(checks);
   report["findings"] = std::move(findings);
+  if (!suppressed.empty()) report["suppressed"] = std::move(suppressed);
   report["nodes"] = nodes_json();
   report["missing"] = json_texts(absent);
   report["damaged"] = std::move(damaged_);

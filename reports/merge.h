@@ -15,6 +15,7 @@ namespace dlprobe {
 struct MergeOptions {
   std::vector<std::string> expected_hosts;  ///< those that must have said something; empty: any
   Severity fail_on = Severity::kError;
+  FindingPolicy policy;  ///< for findings of all nodes together; thresholds are the nodes' own
   std::vector<std::string> argv;  ///< secrets masked
   std::string version;            ///< of dlprobe
 };
@@ -48,7 +49,7 @@ class ReportMerger {
     std::string ended_at;
     std::string headline;
     OverallVerdict verdict = OverallVerdict::kIncomplete;
-    std::vector<std::string> fingerprints;       ///< of its findings
+    std::vector<std::string> fingerprints;       ///< the groups of its findings
     std::map<std::string, std::string> facts;    ///< what should be the same on every node
     std::vector<std::pair<size_t, int>> checks;  ///< index into checks_, rank of the status
   };
@@ -71,10 +72,18 @@ class ReportMerger {
   Json checks_json(const std::vector<std::string>& absent) const;
   Json findings_json() const;
   Json nodes_json() const;
+  std::vector<std::string> unsure() const;  ///< nodes whose own verdict is incomplete
+  Json limitations_json(const std::vector<std::string>& absent,
+                        const std::vector<std::string>& unsure) const;
+  std::string headline(const Json& findings, const std::vector<std::string>& absent,
+                       const std::vector<std::string>& unsure) const;
+  Json invocation_json(const Json& findings, bool has_gap) const;
+  Json node_counts_json(size_t absent) const;
+  std::string id_of_all() const;
 
   MergeOptions options_;
   std::map<std::pair<std::string, std::string>, Node> nodes_;  ///< by name and rank
-  std::map<std::string, Json> prototypes_;                     ///< findings, by fingerprint
+  std::map<std::string, Json> prototypes_;                     ///< findings, by group
   std::map<std::string, size_t> check_places_;                 ///< by id
   std::vector<Check> checks_;
   std::map<std::string, Group> groups_;

@@ -165,7 +165,7 @@ void Redactor::learn(const Json& report) {
         std::vector<std::string> hidden;
         for (const std::string& host : *expanded)
           hidden.push_back(pseudonym("hosts", host));
-        words_[folded] = fold_hosts(std::move(hidden));
+        words_[folded] = fold_hosts(hidden);
       }
     }
   }

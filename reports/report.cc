@@ -107,6 +107,11 @@ Json invocation_section(const ReportSource& source, const ReportContext& context
   source.time.put(section, "started", header.boottime_ns);
   source.time.put(section, "ended", end);
   put_number(section, "duration_s", seconds_between(header.boottime_ns, end));
+  for (const SettingFromElsewhere& setting : context.settings) {
+    section["settings"].push_back({{"name", json_text(setting.name)},
+                                   {"value", json_text(setting.value)},
+                                   {"source", json_text(setting.source)}});
+  }
   section["fail_on"] = to_string(context.fail_on);
   section["exit_code"] = code;
   return section;
@@ -195,10 +200,16 @@ std::string_view to_string(OverallVerdict verdict) {
 }
 
 Json make_report(const Recording& recording, const Verdict& verdict, const ReportContext& context) {
-  const ReportSource source = {
-      .recording = recording, .verdict = verdict, .time = TimeOfDay(recording.header)};
+  TreatedVerdict treated;
+  const bool has_policy = !context.policy.empty();
+  if (has_policy) treated = apply_policy(context.policy, recording, verdict);
+  const ReportSource source = {.recording = recording,
+                               .verdict = has_policy ? treated.verdict : verdict,
+                               .time = TimeOfDay(recording.header),
+                               .severity_sources = treated.severity_sources,
+                               .suppressed = treated.suppressed};
   const RecordingHeader& header = recording.header;
-  const Counts counts = count(verdict);
+  const Counts counts = count(source.verdict);
   const OverallVerdict overall = decide(source, counts);
   const int code = exit_code(overall, counts, context.fail_on);
   Json report;
@@ -213,8 +224,9 @@ Json make_report(const Recording& recording, const Verdict& verdict, const Repor
   report["summary"] = summary_section(source, overall, counts);
   report["checks"] = checks_section(source);
   report["findings"] = findings_section(source);
+  if (!treated.suppressed.empty()) report["suppressed"] = suppressed_section(source);
   report["runs"] = runs_section(source);
-  if (verdict.tune) report["tune"] = tune_section(*verdict.tune);
+  if (const auto& tune = source.verdict.tune) report["tune"] = tune_section(*tune);
   report["processes"] = processes_section(source);
   report["wait_graph"] = wait_graph_section(source);
   report["timeline"] = timeline_section(source);

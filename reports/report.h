@@ -8,6 +8,7 @@
 
 #include "lib/model/finding.h"
 #include "lib/model/recording.h"
+#include "reports/policy.h"
 
 namespace dlprobe {
 
@@ -25,9 +26,19 @@ inline constexpr std::string_view kClusterReportKind = "dlprobe.cluster-report";
 enum class OverallVerdict { kPass, kWarn, kFail, kIncomplete };
 std::string_view to_string(OverallVerdict verdict);
 
+/// A value of an option that a configuration file or the environment has set.
+struct SettingFromElsewhere {
+  std::string name;    ///< "--level"
+  std::string value;   ///< secrets masked
+  std::string source;  ///< "dlprobe.toml:12", "DLPROBE_GATE_LEVEL"
+};
+
 /// What the run of dlprobe decided beside the findings.
 struct ReportContext {
   Severity fail_on = Severity::kError;
+  FindingPolicy policy = {};
+  /// Of this invocation's options those that no command line shows.
+  std::vector<SettingFromElsewhere> settings = {};
 };
 
 /// The report of one examination: the model that every format is made from. Depends on its

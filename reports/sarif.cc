@@ -51,7 +51,7 @@ Json rule_of(const FindingInfo& registered) {
 // The codes that were looked for or found, in the order of the registry.
 Json rules_of(const Json& report, std::map<std::string, size_t>& indices) {
   std::set<std::string> codes;
-  for (const char* section : {"checks", "findings"}) {
+  for (const char* section : {"checks", "findings", "suppressed"}) {
     for (const Json& each : items_at(report, section))
       codes.insert(text_at(each, "code"));
   }
@@ -97,9 +97,8 @@ std::string words_of(const Json& finding) {
 
 Json suppressions_of(const Json& finding) {
   Json result = Json::array();
-  const Json& suppressed = object_at(finding, "suppressed");
-  if (suppressed.empty()) return result;
-  result.push_back({{"kind", "external"}, {"justification", text_at(suppressed, "reason")}});
+  if (object_at(finding, "suppressed").empty()) return result;
+  result.push_back({{"kind", "external"}, {"justification", suppression_text(finding)}});
   return result;
 }
 
@@ -128,26 +127,13 @@ Json result_of(const Json& report, const Json& finding,
   return result;
 }
 
-// A code that was looked for and not found.
-Json pass_of(const Json& check, const std::map<std::string, size_t>& indices) {
-  const std::string code = text_at(check, "code");
-  const bool is_pass = text_at(check, "status") == "pass";
-  Json result = {{"ruleId", code},
-                 {"kind", is_pass ? "pass" : "open"},
-                 {"level", "none"},
-                 {"message", message(is_pass ? "looked for, not seen" : "cannot say")}};
-  if (const auto index = indices.find(code); index != indices.end())
-    result["ruleIndex"] = index->second;
-  return result;
-}
-
+// Findings alone: GitHub shows a result of kind "pass" as an alert, and refuses the whole file for
+// a result without a location. What was looked for is in the rules.
 Json results_of(const Json& report, const std::map<std::string, size_t>& indices) {
   Json results = Json::array();
-  for (const Json& finding : items_at(report, "findings"))
-    results.push_back(result_of(report, finding, indices));
-  for (const Json& check : items_at(report, "checks")) {
-    if (items_at(check, "findings").empty() && !text_at(check, "code").empty())
-      results.push_back(pass_of(check, indices));
+  for (const char* section : {"findings", "suppressed"}) {
+    for (const Json& finding : items_at(report, section))
+      results.push_back(result_of(report, finding, indices));
   }
   return results;
 }

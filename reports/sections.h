@@ -9,6 +9,7 @@
 
 #include "lib/model/finding.h"
 #include "lib/model/recording.h"
+#include "reports/policy.h"
 #include "reports/report.h"
 
 namespace dlprobe {
@@ -33,6 +34,10 @@ struct ReportSource {
   const Recording& recording;
   const Verdict& verdict;
   TimeOfDay time;
+  /// Of each finding: the line of the configuration that gave it its severity. Empty, or shorter
+  /// than the findings: none did.
+  std::span<const std::string> severity_sources = {};
+  std::span<const SuppressedFinding> suppressed = {};
 };
 
 /// `text` as a JSON string: bytes that are no UTF-8 are written as "\xHH".
@@ -84,6 +89,11 @@ void put_trial(Json& entry, const Run& run, const ReportSource& source, size_t i
 
 Json wait_graph_section(const ReportSource& source);
 Json findings_section(const ReportSource& source);
+/// The same of those that a configuration has taken out of the verdict, with `suppressed` {reason,
+/// until, source}.
+Json suppressed_section(const ReportSource& source);
+/// The same fault has the same one tomorrow and on another node: no pid, host, time or size.
+std::string fingerprint_of(const Finding& finding, const Recording& recording);
 Json checks_section(const ReportSource& source);
 Json runs_section(const ReportSource& source);
 /// What `dlprobe tune` has measured and recommends.

@@ -251,6 +251,18 @@ void write_nodes(TextPage& page, const Json& report) {
   }
 }
 
+// What a configuration has taken out of the verdict, a line or two for each.
+void write_suppressed(TextPage& page, const Json& report) {
+  const Json& all = items_at(report, "suppressed");
+  if (all.empty()) return;
+  page.heading("Suppressed");
+  for (const Json& finding : all) {
+    page.paragraph(fmt::format("  {} ", text_at(finding, "code")),
+                   fmt::format("{}: {}", text_at(finding, "name"), text_at(finding, "message")));
+    page.paragraph("          ", "because: " + suppression_text(finding));
+  }
+}
+
 void write_footer(TextPage& page, const Json& report) {
   const Json& host = object_at(report, "host");
   const Json& invocation = object_at(report, "invocation");
@@ -298,6 +310,7 @@ std::string render_text(const Json& report, const TextOptions& options) {
   const Json& findings = items_at(report, "findings");
   for (size_t i = 0; i < findings.size(); ++i)
     write_finding(page, findings[i], i, headline);
+  write_suppressed(page, report);
   write_nodes(page, report);
   write_checks(page, report);
   write_tune(page, report);

@@ -129,6 +129,13 @@ std::string bytes_at(const Json& object, const char* key) {
   return bytes ? bytes_text(*bytes) : "-";
 }
 
+std::string suppression_text(const Json& finding) {
+  const Json& suppressed = object_at(finding, "suppressed");
+  const std::string until = text_at(suppressed, "until");
+  return fmt::format("{} ({}{})", text_at(suppressed, "reason"),
+                     until.empty() ? "" : "until " + until + ", ", text_at(suppressed, "source"));
+}
+
 std::string value_with_unit(const Json& value, std::string_view unit) {
   if (value.is_string()) return escape_for_terminal(value.get_ref<const std::string&>());
   if (!value.is_number()) return "-";

@@ -27,6 +27,9 @@ std::string bytes_at(const Json& object, const char* key);
 /// Any value for a person, by its unit: bytes, seconds, counts, escaped text.
 std::string value_with_unit(const Json& value, std::string_view unit);
 
+/// Of an entry of `suppressed[]`: "known, ticket 12 (until 2027-01-31, dlprobe.toml:9)".
+std::string suppression_text(const Json& finding);
+
 /// Columns that `text` takes: characters, not bytes.
 size_t columns_of(std::string_view text);
 

@@ -85,7 +85,11 @@ std::string end_text(const Json& run) {
   const std::string reason = text_at(end, "reason");
   if (reason == "subject-ended") return "";
   std::string text = "the recording was cut off before its end";
-  if (reason == "time-up") text = "the time to watch was up; the subject goes on";
+  if (reason == "time-up") {
+    // Whom dlprobe did not start for itself.
+    const bool goes_on = text_at(run, "subject") != "reference-loader";
+    text = goes_on ? "the time to watch was up; the subject goes on" : "its time was up";
+  }
   if (reason == "interrupted") text = "interrupted";
   if (reason == "not-started") text = "not started";
   const std::string why = text_at(end, "text");

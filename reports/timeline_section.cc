@@ -1,6 +1,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <set>
+#include <tuple>
 #include <utility>
 
 #include "lib/base/units.h"
@@ -112,21 +115,55 @@ std::vector<Row> rows_of(const Run& run, size_t index) {
   return rows;
 }
 
-// Of each stretch of rows the one with the highest shm use stays (of equal ones that with the most
-// memory), and the last one of all.
+// The values that may not lose their highest or lowest.
+std::array<std::optional<double>, 5> values_of(const Row& row) {
+  const auto number = [](const auto& value) {
+    return value ? std::optional(static_cast<double>(*value)) : std::nullopt;
+  };
+  return {number(row.shm_used_bytes), number(row.rss_sum_bytes), number(row.pss_sum_bytes),
+          number(row.fds), static_cast<double>(row.processes)};
+}
+
+// Of rows from `from` to before `to`: those with the highest and the lowest of one value.
+void keep_extremes(const std::vector<Row>& rows, size_t from, size_t to, size_t column,
+                   std::set<size_t>& kept) {
+  std::optional<double> lowest;
+  std::optional<double> highest;
+  size_t low_at = from;
+  size_t high_at = from;
+  for (size_t at = from; at < to; ++at) {
+    const std::optional<double> value = values_of(rows[at]).at(column);
+    if (!value) continue;
+    if (!lowest || value < lowest) {
+      lowest = value;
+      low_at = at;
+    }
+    if (!highest || value > highest) {
+      highest = value;
+      high_at = at;
+    }
+  }
+  kept.insert({low_at, high_at});
+}
+
+// A spike of one row is still in the drawing, and so is a dip: of each stretch of rows those with
+// the highest and the lowest of each value stay; of very few rows, of shared memory alone.
 std::vector<Row> downsampled(const std::vector<Row>& rows, size_t most) {
   if (rows.size() <= most) return rows;
-  const size_t stretches = most - 1;
-  std::vector<Row> result;
+  constexpr size_t kColumns = std::tuple_size_v<decltype(values_of({}))>;
+  const size_t columns = most >= 2 + 2 * kColumns ? kColumns : 1;
+  const size_t stretches = std::max<size_t>(1, (most - 2) / (2 * columns));
+  std::set<size_t> kept = {0, rows.size() - 1};
   for (size_t i = 0; i < stretches; ++i) {
-    const auto from = rows.begin() + static_cast<std::ptrdiff_t>(i * rows.size() / stretches);
-    const auto to = rows.begin() + static_cast<std::ptrdiff_t>((i + 1) * rows.size() / stretches);
-    result.push_back(*std::max_element(from, to, [](const Row& a, const Row& b) {
-      return std::pair(a.shm_used_bytes.value_or(0), a.rss_sum_bytes.value_or(0)) <
-             std::pair(b.shm_used_bytes.value_or(0), b.rss_sum_bytes.value_or(0));
-    }));
+    for (size_t column = 0; column < columns; ++column) {
+      keep_extremes(rows, i * rows.size() / stretches, (i + 1) * rows.size() / stretches, column,
+                    kept);
+    }
   }
-  if (result.back().at != rows.back().at) result.push_back(rows.back());
+  std::vector<Row> result;
+  result.reserve(kept.size());
+  for (const size_t at : kept)
+    result.push_back(rows[at]);
   return result;
 }
 
@@ -212,7 +249,7 @@ Json timeline_section(const ReportSource& source) {
   for (size_t i = 0; i < runs.size(); ++i) {
     const std::vector<Row> full = rows_of(runs[i], i);
     all_rows += full.size();
-    const size_t share = std::max<size_t>(kMostRows / runs.size(), 3);
+    const size_t share = std::max<size_t>(kMostRows / runs.size(), 4);
     std::vector<Row> kept = downsampled(full, share);
     add_speed(runs[i], kept);
     for (const Row& row : kept)

@@ -4,7 +4,7 @@
 
 # What it takes to build dlprobe itself. One list: nothing is installed that is not named here or
 # in tools/check.
-BUILD_PACKAGES=(cmake ninja-build g++ pkg-config libcli11-dev libelf-dev libfmt-dev liblzma-dev libpugixml-dev libunwind-dev
+BUILD_PACKAGES=(cmake ninja-build g++ pkg-config libcli11-dev libelf-dev libfmt-dev liblzma-dev libpugixml-dev libtomlplusplus-dev libunwind-dev
                 nlohmann-json3-dev)
 # What it takes to build the reference loader as well.
 LOADER_PACKAGES=(libtorch-dev libopencv-dev)
@@ -139,6 +139,19 @@ prepare_build() {
   say "Packages"
   install_packages "the build" "${BUILD_PACKAGES[@]}"
   ensure_loader_packages
+  prepare_tools
+}
+
+# The same for a build that is to have no reference loader.
+prepare_build_without_loader() {
+  say "Packages"
+  install_packages "the build" "${BUILD_PACKAGES[@]}"
+  # shellcheck disable=SC2034  # the sourcing script reads it
+  DLP_LOADER=OFF
+  prepare_tools
+}
+
+prepare_tools() {
   ensure_cmake
   ensure_compiler
   if [[ -z ${CMAKE_CXX_COMPILER_LAUNCHER:-} ]] && command -v ccache >/dev/null; then

@@ -18,7 +18,7 @@ std::unexpected<Error> bad_list(std::string_view list, std::string_view why) {
 }
 
 std::string padded(uint64_t number, size_t digits) {
-  std::string text = std::to_string(number);
+  const std::string text = std::to_string(number);
   return text.size() < digits ? std::string(digits - text.size(), '0') + text : text;
 }
 
@@ -116,7 +116,7 @@ Expected<std::vector<std::string>> expand_hosts(std::string_view list) {
   return hosts;
 }
 
-std::string fold_hosts(std::vector<std::string> hosts) {
+std::string fold_hosts(const std::vector<std::string>& hosts) {
   std::map<std::string, std::set<std::pair<uint64_t, size_t>>> numbered;
   std::set<std::string> plain;
   for (const std::string& host : hosts) {
@@ -130,12 +130,16 @@ std::string fold_hosts(std::vector<std::string> hosts) {
     }
   }
   std::string text;
-  const auto add = [&text](const std::string& item) { text += (text.empty() ? "" : ",") + item; };
+  const auto add = [&text](const std::string& item) {
+    if (!text.empty()) text += ',';
+    text += item;
+  };
   for (const std::string& host : plain)
     add(host);
   for (const auto& [stem, numbers] : numbered) {
-    const std::string ranges = ranges_of(numbers);
-    add(numbers.size() == 1 ? stem + ranges : stem + "[" + ranges + "]");
+    std::string ranges = ranges_of(numbers);
+    if (numbers.size() > 1) ranges.insert(0, "[").append("]");
+    add(stem + ranges);
   }
   return text;
 }

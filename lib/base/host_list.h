@@ -15,6 +15,6 @@ Expected<std::vector<std::string>> expand_hosts(std::string_view list);
 
 /// The same the other way round: names that differ in one number at their end are folded, each name
 /// once, in the order of names and numbers.
-std::string fold_hosts(std::vector<std::string> hosts);
+std::string fold_hosts(const std::vector<std::string>& hosts);
 
 }  // namespace dlprobe

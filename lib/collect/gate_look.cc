@@ -8,7 +8,6 @@
 #include "lib/base/parse.h"
 #include "lib/collect/cgroup_reader.h"
 #include "lib/collect/cpu_quota.h"
-#include "lib/os/deadline.h"
 #include "lib/os/folder_try.h"
 #include "lib/proc/pid_cgroup.h"
 #include "lib/proc/pid_limits.h"
@@ -100,26 +99,25 @@ void read_pids_group(const Directory& root, GateFacts& facts) {
   }
 }
 
-FolderFacts facts_of(const std::string& path, const Expected<FolderTry>& tried) {
+FolderFacts facts_of(const std::string& path, const Expected<FolderTry>& tried,
+                     std::chrono::nanoseconds patience) {
+  // A shorter silence says more of the deadline than of the folder.
+  constexpr std::chrono::seconds kTelling{1};
   FolderFacts facts{.path = path};
-  if (!tried) {
-    facts.trouble = tried.error().code == ErrorCode::kTimeout
-                        ? "it did not answer in time (a network file system whose server is gone?)"
-                        : to_string(tried.error());
-    return facts;
+  if (tried) {
+    facts.free_bytes = tried->free_bytes;
+    facts.entries = tried->entries;
+    facts.trouble = tried->trouble;
+  } else if (tried.error().code == ErrorCode::kTimeout && patience >= kTelling) {
+    facts.trouble = "it did not answer in time (a network file system whose server is gone?)";
+  } else {
+    facts.not_known = to_string(tried.error());
   }
-  facts.free_bytes = tried->free_bytes;
-  facts.entries = tried->entries;
-  facts.trouble = tried->trouble;
   return facts;
 }
 
 FolderFacts look_at_folder(const std::string& path, FolderUse use, const GateWish& wish) {
-  // A reader of its own: one that is stuck keeps nobody else waiting.
-  DeadlineReader reader(wish.patience);
-  return facts_of(path, reader.run<FolderTry>("look at " + path, [path, use] {
-    return try_folder(path, use, kMostEntries);
-  }));
+  return facts_of(path, try_folder_within(wish.patience, path, use, kMostEntries), wish.patience);
 }
 
 }  // namespace
@@ -151,9 +149,9 @@ GateFacts look_at_gate(const Machine& machine, const GateWish& wish) {
   }
   facts.cpus_online = count_of_list(root.read("sys/devices/system/cpu/online").value_or(""));
   facts.cpus_usable = usable_cpus();
-  if (const auto quota = read_cpu_quota(machine); quota && *quota) {
-    facts.cpu_quota = (*quota)->cpus;
-    facts.cpu_quota_source = (*quota)->source;
+  if (const auto quota = read_cpu_quota(machine).value_or(std::nullopt)) {
+    facts.cpu_quota = quota->cpus;
+    facts.cpu_quota_source = quota->source;
   }
   facts.thread_settings = wish.thread_settings;
   const auto scope = number_in(root, "proc/sys/kernel/yama/ptrace_scope");

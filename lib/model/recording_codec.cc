@@ -650,6 +650,7 @@ template <class A>
 void fields(A& a, Is<FolderFacts> auto& v) {
   a("path", v.path);
   a("trouble", v.trouble);
+  a("not_known", v.not_known);
   a("free", v.free_bytes);
   a("entries", v.entries);
 }
@@ -658,6 +659,53 @@ template <class A>
 void fields(A& a, Is<ThreadSetting> auto& v) {
   a("name", v.name);
   a("value", v.value);
+}
+
+template <class A>
+void fields(A& a, Is<PythonPackage> auto& v) {
+  a("name", v.name);
+  a("version", v.version);
+  a("installer", v.installer);
+  a("path", v.path);
+}
+
+template <class A>
+void fields(A& a, Is<ThreadLibrary> auto& v) {
+  a("name", v.name);
+  a("files", v.files);
+  a("packages", v.packages);
+}
+
+template <class A>
+void fields(A& a, Is<CondaOverlap> auto& v) {
+  a("name", v.name);
+  a("conda", v.conda_version);
+  a("others", v.others);
+}
+
+template <class A>
+void fields(A& a, Is<PythonImport> auto& v) {
+  a("module", v.module);
+  a("version", v.version);
+  a("trouble", v.trouble);
+}
+
+template <class A>
+void fields(A& a, Is<PythonFacts> auto& v) {
+  a("asked", v.asked);
+  a("named", v.is_named);
+  a("executable", v.executable);
+  a("version", v.version);
+  a("trouble", v.trouble);
+  a("late", v.is_late);
+  a("not_read", v.not_read);
+  a("packages", v.packages);
+  a("libraries", v.libraries);
+  a("overlaps", v.overlaps);
+  a("import_asked", v.was_asked_to_import);
+  a("imports", v.imports);
+  a("openmp", v.loaded_openmp);
+  a("import_trouble", v.import_trouble);
 }
 
 template <class A>
@@ -685,6 +733,7 @@ void fields(A& a, Is<GateFacts> auto& v) {
   a("may_trace", v.may_trace_all);
   a("tmp", v.temporary);
   a("data", v.data);
+  a("python", v.python);
 }
 
 template <class A>

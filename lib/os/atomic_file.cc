@@ -48,8 +48,22 @@ bool is_special(const std::string& path) {
   return ::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
 }
 
-Status write_special(const std::string& path, std::string_view text) {
-  const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC));
+// A file that is mounted by itself, as Kubernetes mounts /dev/termination-log: rename(2) over it is
+// EBUSY, and its folder may be another's. Kernels before 5.8 do not say.
+bool is_mount_point(const std::string& path) {
+  struct statx facts{};
+  return ::statx(AT_FDCWD, path.c_str(), AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, STATX_TYPE,
+                 &facts) == 0 &&
+         S_ISREG(facts.stx_mode) && (facts.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
+}
+
+bool is_written_in_place(const std::string& path) {
+  return is_special(path) || is_mount_point(path);
+}
+
+Status write_in_place(const std::string& path, std::string_view text) {
+  // O_TRUNC says nothing to a device or a FIFO.
+  const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_TRUNC | O_NOCTTY | O_CLOEXEC));
   if (!fd) return os_failure("open " + path);
   return write_all(fd.get(), text, path);
 }
@@ -73,7 +87,7 @@ Status write_all(int fd, std::string_view bytes, const std::string& what) {
 }
 
 Status write_file_atomically(const std::string& path, std::string_view text) {
-  if (is_special(path)) return write_special(path, text);
+  if (is_written_in_place(path)) return write_in_place(path, text);
   TemporaryFile file(path);
   if (file.fd() < 0) return os_failure("create " + path);
   DLP_CHECK(write_all(file.fd(), text, path));
@@ -117,7 +131,7 @@ Status check_writable(const std::string& path) {
   if (::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) {
     return os_failure("write " + path, EISDIR);
   }
-  if (is_special(path)) {
+  if (is_written_in_place(path)) {
     return ::access(path.c_str(), W_OK) == 0 ? Status() : os_failure("write " + path);
   }
   const size_t slash = path.rfind('/');

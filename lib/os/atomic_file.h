@@ -14,7 +14,8 @@ namespace dlprobe {
 /// Writes `text` to `path`, whole or not at all: a file of the same folder, made durable, takes the
 /// name in one step, with mode 0600. On failure (also ENOSPC) the old file is as it was and nothing
 /// is left behind. A symbolic link in the place of the file is replaced, not followed.
-/// What is not a regular file (a terminal, /dev/null, a FIFO) is written to directly.
+/// What is not a regular file (a terminal, /dev/null, a FIFO) is written to directly, and so is a
+/// file that is a mount point (Kubernetes' /dev/termination-log), which no other file can replace.
 Status write_file_atomically(const std::string& path, std::string_view text);
 
 /// A file that grows: each append is written whole, so that a reader after a crash finds every
@@ -48,7 +49,8 @@ Expected<std::string> read_whole_file(const std::string& path, uint64_t limit);
 Expected<std::optional<std::vector<std::string>>> list_folder(const std::string& path);
 
 /// Whether write_file_atomically(path, ...) would be allowed to: the folder is there and may be
-/// written to, and the path is not a folder. Changes nothing.
+/// written to (the file itself where it is written directly), and the path is not a folder. Changes
+/// nothing.
 Status check_writable(const std::string& path);
 
 /// /dev/null, for reading and writing.

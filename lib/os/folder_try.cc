@@ -7,10 +7,12 @@
 
 #include <array>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 
 #include "lib/base/unique_fd.h"
 #include "lib/os/atomic_file.h"
+#include "lib/os/disposable.h"
 
 namespace dlprobe {
 namespace {
@@ -94,6 +96,50 @@ Expected<FolderTry> try_folder(const std::string& path, FolderUse use, uint64_t 
     result.trouble = to_string(read.error());
   }
   return result;
+}
+
+namespace {
+
+/// A FolderTry as it comes from the other process; the trouble follows it.
+struct FolderTryHead {
+  uint64_t free_bytes = 0;
+  uint64_t entries = 0;
+  bool has_free_bytes = false;
+  bool has_entries = false;
+};
+
+std::string pack(const FolderTry& tried) {
+  const FolderTryHead head{.free_bytes = tried.free_bytes.value_or(0),
+                           .entries = tried.entries.value_or(0),
+                           .has_free_bytes = tried.free_bytes.has_value(),
+                           .has_entries = tried.entries.has_value()};
+  std::string bytes(sizeof head, '\0');
+  std::memcpy(bytes.data(), &head, sizeof head);
+  return bytes + tried.trouble;
+}
+
+FolderTry unpack(std::string_view bytes) {
+  FolderTryHead head;
+  std::memcpy(&head, bytes.data(), sizeof head);
+  FolderTry tried{.trouble = std::string(bytes.substr(sizeof head))};
+  if (head.has_free_bytes) tried.free_bytes = head.free_bytes;
+  if (head.has_entries) tried.entries = head.entries;
+  return tried;
+}
+
+}  // namespace
+
+Expected<FolderTry> try_folder_within(std::chrono::nanoseconds limit, const std::string& path,
+                                      FolderUse use, uint64_t most_entries) {
+  const auto job = [&] {
+    const auto tried = try_folder(path, use, most_entries);
+    return pack(tried ? *tried : FolderTry{.trouble = to_string(tried.error())});
+  };
+  DLP_TRY(const std::string bytes, run_disposable("look at " + path, job, limit));
+  if (bytes.size() < sizeof(FolderTryHead)) {
+    return failure(ErrorCode::kVanished, "look at " + path + ": who looked has died");
+  }
+  return unpack(bytes);
 }
 
 }  // namespace dlprobe

@@ -271,6 +271,33 @@ std::optional<uint64_t> ElfFile::symbol(std::string_view name) const {
   return found;
 }
 
+ElfFile::Linking ElfFile::linking() const {
+  Linking linking;
+  std::string old_search;
+  for_each_section(handle_->elf, [&](Elf_Scn* section, const GElf_Shdr& header) {
+    if (header.sh_type != SHT_DYNAMIC) return true;
+    Elf_Data* data = elf_getdata(section, nullptr);
+    if (data == nullptr || header.sh_entsize == 0) return false;
+    const auto count = static_cast<int>(data->d_size / header.sh_entsize);
+    for (int i = 0; i < count; ++i) {
+      GElf_Dyn entry{};
+      if (gelf_getdyn(data, i, &entry) == nullptr || entry.d_tag == DT_NULL) break;
+      const bool is_text = entry.d_tag == DT_NEEDED || entry.d_tag == DT_SONAME ||
+                           entry.d_tag == DT_RUNPATH || entry.d_tag == DT_RPATH;
+      const char* text =
+          is_text ? elf_strptr(handle_->elf, header.sh_link, entry.d_un.d_val) : nullptr;
+      if (text == nullptr) continue;
+      if (entry.d_tag == DT_NEEDED) linking.needed.emplace_back(text);
+      if (entry.d_tag == DT_SONAME) linking.name = text;
+      if (entry.d_tag == DT_RUNPATH) linking.search = text;
+      if (entry.d_tag == DT_RPATH) old_search = text;
+    }
+    return false;
+  });
+  if (linking.search.empty()) linking.search = old_search;
+  return linking;
+}
+
 std::string ElfFile::build_id() const {
   std::string id;
   for_each_section(handle_->elf, [&](Elf_Scn* section, const GElf_Shdr& header) {

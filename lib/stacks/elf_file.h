@@ -61,6 +61,14 @@ class ElfFile {
   /// The segment that holds the search table of the unwind information (PT_GNU_EH_FRAME).
   std::optional<AddressRange> eh_frame_hdr() const { return eh_frame_hdr_; }
 
+  /// What the dynamic linker is told of the file.
+  struct Linking {
+    std::string name;                 ///< DT_SONAME; empty: none
+    std::vector<std::string> needed;  ///< DT_NEEDED
+    std::string search;               ///< DT_RUNPATH, else DT_RPATH
+  };
+  Linking linking() const;
+
   /// The address of a symbol: of .dynsym, and where that does not have it, of .symtab.
   std::optional<uint64_t> symbol(std::string_view name) const;
 

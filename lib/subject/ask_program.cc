@@ -1,6 +1,7 @@
 #include "lib/subject/ask_program.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,8 +11,8 @@
 #include <cerrno>
 #include <csignal>
 #include <optional>
+#include <utility>
 
-#include "lib/base/unique_fd.h"
 #include "lib/base/units.h"
 #include "lib/subject/child_process.h"
 
@@ -21,16 +22,27 @@ namespace {
 constexpr size_t kMostAnswer = size_t{1} << 20;
 
 // Ends whoever is still there of the process group, and reaps its first process.
-void end_group(pid_t pid) {
+int end_group(pid_t pid) {
   ::kill(-pid, SIGKILL);
   int wait_status = 0;
   while (::waitpid(pid, &wait_status, 0) < 0 && errno == EINTR) {
   }
+  return wait_status;
+}
+
+// Waits until `end` for a process that has closed its streams.
+void wait_for_end(pid_t pid, const Clock& clock, BootNs end) {
+  constexpr int kMilliseconds = 1;
+  siginfo_t info{};
+  while (clock.now() < end && info.si_pid != pid) {
+    const int failed = ::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT);
+    if (failed != 0) return;
+    if (info.si_pid != pid) ::poll(nullptr, 0, kMilliseconds);
+  }
 }
 
 // Until the other end is closed; nothing if that takes longer than `limit`, or is endless.
-std::optional<std::string> read_all(int fd, const Clock& clock, std::chrono::nanoseconds limit) {
-  const BootNs end = clock.now() + limit.count();
+std::optional<std::string> read_all(int fd, const Clock& clock, BootNs end) {
   std::string text;
   std::array<char, 65536> buffer{};
   while (text.size() <= kMostAnswer) {
@@ -50,8 +62,26 @@ std::optional<std::string> read_all(int fd, const Clock& clock, std::chrono::nan
 
 }  // namespace
 
-Expected<std::string> ask_program(const std::vector<std::string>& argv, const Clock& clock,
-                                  std::chrono::nanoseconds limit) {
+std::string find_in_path(const Directory& root, const std::string& name,
+                         std::string_view path_variable) {
+  constexpr uint32_t kMayExecute = 0111;
+  constexpr uint32_t kTypeMask = 0170000;
+  constexpr uint32_t kRegular = 0100000;
+  while (!path_variable.empty()) {
+    const std::string_view folder = path_variable.substr(0, path_variable.find(':'));
+    path_variable.remove_prefix(std::min(folder.size() + 1, path_variable.size()));
+    if (!folder.starts_with('/')) continue;
+    std::string path = fmt::format("{}/{}", folder, name);
+    const auto stat = root.stat(path);
+    if (stat && (stat->mode & kTypeMask) == kRegular && (stat->mode & kMayExecute) != 0)
+      return path;
+  }
+  return "";
+}
+
+Expected<ProgramAnswer> ask_program(const std::vector<std::string>& argv, const Clock& clock,
+                                    std::string_view purpose, std::chrono::nanoseconds limit) {
+  const BootNs end = clock.now() + limit.count();
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return os_failure("pipe");
   const UniqueFd read_end(ends[0]);
@@ -67,13 +97,15 @@ Expected<std::string> ask_program(const std::vector<std::string>& argv, const Cl
                .limits = {},
                .before_exec = {}}));
   write_end.reset();
-  auto text = read_all(read_end.get(), clock, limit);
-  end_group(child.pid());
+  auto text = read_all(read_end.get(), clock, end);
+  // How it ends by itself says something of it, too.
+  if (text) wait_for_end(child.pid(), clock, end);
+  const int wait_status = end_group(child.pid());
   if (!text) {
-    return failure(ErrorCode::kTimeout,
-                   argv.front() + " did not end within " + format_duration(limit));
+    return failure(ErrorCode::kTimeout, fmt::format("{} did not {} within {}; it was ended",
+                                                    argv.front(), purpose, format_duration(limit)));
   }
-  return std::move(*text);
+  return ProgramAnswer{.text = std::move(*text), .wait_status = wait_status};
 }
 
 }  // namespace dlprobe

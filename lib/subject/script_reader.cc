@@ -1,14 +1,12 @@
 #include "lib/subject/script_reader.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <optional>
 #include <utility>
 
 #include "lib/base/escape.h"
-#include "lib/base/units.h"
 #include "lib/model/recording_codec.h"
 #include "lib/subject/ask_program.h"
 
@@ -33,24 +31,6 @@ std::unexpected<Error> no_answer(const std::string& interpreter, std::string_vie
   return failure(ErrorCode::kUnsupported,
                  fmt::format("{} did not read the program; it said: {}", interpreter,
                              line.empty() ? "nothing" : escape_for_terminal(line)));
-}
-
-// Where a command is, as a shell finds it; empty: nowhere.
-std::string find_in_path(const Directory& root, const std::string& name,
-                         std::string_view path_variable) {
-  constexpr uint32_t kMayExecute = 0111;
-  constexpr uint32_t kTypeMask = 0170000;
-  constexpr uint32_t kRegular = 0100000;
-  while (!path_variable.empty()) {
-    const std::string_view folder = path_variable.substr(0, path_variable.find(':'));
-    path_variable.remove_prefix(std::min(folder.size() + 1, path_variable.size()));
-    if (!folder.starts_with('/')) continue;
-    std::string path = fmt::format("{}/{}", folder, name);
-    const auto stat = root.stat(path);
-    if (stat && (stat->mode & kTypeMask) == kRegular && (stat->mode & kMayExecute) != 0)
-      return path;
-  }
-  return "";
 }
 
 }  // namespace
@@ -105,9 +85,10 @@ Expected<ScriptReading> ScriptReader::read(const std::vector<std::string>& argv)
   question.push_back(command.name);
   question.emplace_back(source.values);
   question.emplace_back(source.follow);
-  DLP_TRY(const std::string text, ask_interpreter(question));
-  const std::string_view answer = answer_in(text);
-  if (answer.empty()) return no_answer(whole[command.interpreter], text);
+  DLP_TRY(const ProgramAnswer said,
+          ask_program(question, *machine.clock, "read the program", limit));
+  const std::string_view answer = answer_in(said.text);
+  if (answer.empty()) return no_answer(whole[command.interpreter], said.text);
   DLP_TRY(ScriptReading reading, parse_script_reading(answer));
   if (reading.program.empty()) {
     if (!reading.file.empty())
@@ -118,15 +99,6 @@ Expected<ScriptReading> ScriptReader::read(const std::vector<std::string>& argv)
   }
   reading.at = machine.clock->now();
   return reading;
-}
-
-Expected<std::string> ScriptReader::ask_interpreter(const std::vector<std::string>& argv) const {
-  auto text = ask_program(argv, *machine.clock, limit);
-  if (!text && text.error().code == ErrorCode::kTimeout) {
-    text.error().context = fmt::format(
-        "the interpreter did not read the program within {}; it was ended", format_duration(limit));
-  }
-  return text;
 }
 
 }  // namespace dlprobe

@@ -28,9 +28,6 @@ struct ScriptReader {
   /// with an `error`. kUnsupported: not a Python command, or an interpreter older than 3.6, in a
   /// sentence for people. kNotFound, kForbidden: the interpreter cannot be started. kTimeout.
   Expected<ScriptReading> read(const std::vector<std::string>& argv) const;
-
- private:
-  Expected<std::string> ask_interpreter(const std::vector<std::string>& argv) const;
 };
 
 /// The texts of read_script.py, script_values.py and follow_script.py, which are part of dlprobe.

@@ -3,11 +3,14 @@
 import contextlib
 import json
 import os
+import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
 
+from hung_folder import NEEDS_FUSE, can_mount, hung_folder
 from support import DLPROBE, HAS_LOADER, NEEDS_UNSHARE, TIMEOUT, can_unshare, dlprobe, in_private_shm, report_of, small_shm
 
 NO_LOADER = "the reference loader was not built (needs libtorch and OpenCV)"
@@ -29,6 +32,9 @@ class Quick(unittest.TestCase):
         self.assertGreater(len(checks), 12)
         self.assertEqual(report["invocation"]["exit_code"], 0, report["summary"])
         self.assertEqual(checks.pop("loader.fork.file_descriptor"), "skipped")
+        # Of an interpreter that nobody named, and of what other users' processes may have open.
+        for name in [each for each in checks if each.startswith("python.")] + ["shm.left-overs"]:
+            self.assertIn(checks.pop(name), {"pass", "warn", "skipped"}, name)
         self.assertEqual(set(checks.values()) - {"warn"}, {"pass"}, checks)
 
     def test_a_data_folder_that_is_not_there(self):
@@ -96,17 +102,211 @@ class Quick(unittest.TestCase):
         self.assertEqual(checks_of(json.loads(done.stdout))["limits.processes"], "warn")
 
     def test_bad_input(self):
-        for arguments in (["--deadline", "soon"], ["--deadline", "1ms"], ["--level", "deep"], ["--", "sleep", "1"],
+        for arguments in (["--deadline", "soon"], ["--deadline", "1us"], ["--level", "deep"], ["--", "sleep", "1"],
                           ["-f", "html=/nowhere/x.html"], ["--workers", "many"]):
             done = dlprobe("gate", *arguments)
             self.assertEqual((done.returncode, done.stdout), (2, b""), arguments)
             self.assertTrue(done.stderr.startswith(b"dlprobe: "), arguments)
+
+    def test_a_deadline_that_nothing_can_meet_is_no_verdict(self):
+        done = dlprobe("gate", "--deadline", "1ms", "--json") if HAS_LOADER else None
+        if done:
+            report = json.loads(done.stdout)
+            self.assertEqual((done.returncode, report["summary"]["verdict"]), (3, "incomplete"))
+
+    def test_exit_codes_of_nagios(self):
+        def code(*arguments):
+            return dlprobe("gate", "--level", "quick", "--exit-style", "nagios", "--workers", "1", *arguments).returncode
+        self.assertIn(code(), (0, 1))
+        self.assertEqual(code("--data", "/nowhere/at/all"), 2)
+        self.assertEqual(code("--deadline", "soon"), 3)
+        narrowed = ["taskset", "-c", "0", DLPROBE, "gate", "--level", "quick", "--workers", "4", "--exit-style", "nagios"]
+        if os.cpu_count() > 1:
+            self.assertEqual(subprocess.run(narrowed, capture_output=True, timeout=TIMEOUT, check=False).returncode, 1)
+
+    @unittest.skipUnless(can_mount(), NEEDS_FUSE)
+    def test_a_file_system_that_does_not_answer_holds_nobody(self):
+        with hung_folder() as folder:
+            # The pipes must be closed and the process be gone, too.
+            telling = dlprobe("gate", "--level", "quick", "--data", folder, "--deadline", "4s", "--json")
+            hurried = dlprobe("gate", "--level", "quick", "--data", folder, "--deadline", "1ms", "--json")
+        self.assertEqual((telling.returncode, checks_of(json.loads(telling.stdout))["host.data-folder"]), (1, "fail"))
+        self.assertEqual((hurried.returncode, checks_of(json.loads(hurried.stdout))["host.data-folder"]), (3, "incomplete"))
+
+    def test_more_threads_than_cpus(self):
+        calm = {**os.environ, "OMP_NUM_THREADS": "1"}
+        self.assertEqual(checks_of(quick("--workers", "1", env=calm))["cpu.threads"], "pass")
+        crowd = {**os.environ, "OPENBLAS_NUM_THREADS": "4096"}
+        self.assertEqual(checks_of(quick("--workers", "1", env=crowd))["cpu.threads"], "warn")
 
     def test_every_format(self):
         for name in ("junit", "sarif", "prometheus", "nagios", "npd", "html", "markdown", "github", "gitlab", "jsonl"):
             done = dlprobe("gate", "--level", "quick", "--workers", "1", "-f", name)
             self.assertEqual(done.returncode, 0, name)
             self.assertGreater(len(done.stdout), 2, name)
+
+
+CC = shutil.which("cc")
+NEEDS_CC = "needs a C compiler"
+
+
+class Environment:
+    """A virtual environment with packages of a few files: their metadata, and libraries that a linker made."""
+
+    def __init__(self, folder):
+        self.folder = Path(folder)
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True, timeout=TIMEOUT)
+        self.python = str(self.folder / "bin" / "python")
+        self.site = next(self.folder.glob("lib/python3*/site-packages"))
+
+    def library(self, path, soname, needs=()):
+        target = self.site / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        subprocess.run([CC, "-shared", "-nostdlib", "-Wl,--no-as-needed", f"-Wl,-soname,{soname}", "-o", target, "-x", "c", "-",
+                        "-x", "none", *needs, "-Wl,-rpath,$ORIGIN"],
+                       input=b"int omp_get_max_threads(void) { return 1; }", check=True, timeout=TIMEOUT)
+        return str(path)
+
+    def package(self, name, version, files=(), installer="pip"):
+        metadata = self.site / f"{name.replace('-', '_')}-{version}.dist-info"
+        metadata.mkdir()
+        (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+        (metadata / "INSTALLER").write_text(installer + "\n")
+        (metadata / "RECORD").write_text("".join(f"{each},sha256=x,1\n" for each in files))
+
+    def torch(self):
+        self.package("torch", "2.13.0", [self.library("torch/lib/libgomp.so.1", "libgomp.so.1")])
+
+    def conda(self, name, version, metadata):
+        folder = self.folder / "conda-meta"
+        folder.mkdir(exist_ok=True)
+        files = [f"lib/{self.site.parent.name}/site-packages/{metadata}.dist-info/{each}" for each in ("METADATA", "RECORD")]
+        (folder / f"{name}-{version}-py_0.json").write_text(json.dumps({"name": name, "version": version, "files": files}, indent=2))
+
+    def gate(self, *arguments):
+        return report_of("gate", "--level", "quick", "--workers", "1", "--python", self.python, *arguments)
+
+
+class Interpreter(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def python_checks(self, report):
+        return {name[7:]: status for name, status in checks_of(report).items() if name.startswith("python.")}
+
+    def test_one_that_is_not_there(self):
+        done = dlprobe("gate", "--level", "quick", "--python", "python3.99", "--json")
+        report = json.loads(done.stdout)
+        self.assertEqual((done.returncode, checks_of(report)["python.found"]), (1, "fail"))
+        self.assertIn("DLP0610", [finding["code"] for finding in report["findings"]])
+
+    def test_one_that_is_no_python(self):
+        self.assertEqual(checks_of(quick("--python", "/bin/true"))["python.found"], "fail")
+
+    def test_one_that_does_not_answer_is_no_verdict(self):
+        slow = Path(self.folder) / "python"
+        slow.write_text("#!/bin/sh\nexec sleep 100\n")
+        slow.chmod(0o755)
+        done = dlprobe("gate", "--level", "quick", "--workers", "1", "--python", str(slow), "--deadline", "1s", "--json")
+        self.assertEqual((done.returncode, checks_of(json.loads(done.stdout))["python.found"]), (3, "incomplete"))
+
+    def test_one_that_nobody_named_and_has_no_torch_is_none_of_the_job(self):
+        environment = Environment(self.folder)
+        report = quick(env=dict(os.environ, PATH=f"{self.folder}/bin"))
+        self.assertEqual(set(self.python_checks(report).values()), {"skipped"})
+        self.assertEqual(self.python_checks(environment.gate())["found"], "pass")
+        report = quick(env=dict(os.environ, PATH="/nowhere"))
+        self.assertEqual(set(self.python_checks(report).values()), {"skipped"})
+
+    @unittest.skipUnless(CC, NEEDS_CC)
+    def test_two_openmp_runtimes_under_fork(self):
+        environment = Environment(self.folder)
+        environment.torch()
+        self.assertEqual(self.python_checks(environment.gate()), {
+            "found": "pass", "torch": "pass", "imports": "skipped", "openmp": "pass", "fork-unsafe": "pass",
+            "mixed-conda-pip": "pass"})
+        # Another wheel's copy has a name of its own, so that both are loaded.
+        own = environment.library("scikit_learn.libs/libgomp-a34b3233.so.1.0.0", "libgomp-a34b3233.so.1.0.0")
+        environment.package("scikit-learn", "1.5.0", [own])
+        report = environment.gate()
+        self.assertEqual(self.python_checks(report)["openmp"], "warn")
+        finding = next(each for each in report["findings"] if each["code"] == "DLP0605")
+        self.assertIn("scikit-learn", finding["message"])
+        self.assertEqual(self.python_checks(environment.gate("--start-method", "spawn"))["openmp"], "pass")
+
+    @unittest.skipUnless(CC, NEEDS_CC)
+    def test_the_same_openmp_by_another_file_is_one(self):
+        environment = Environment(self.folder)
+        environment.torch()
+        copy = environment.library("numba/libgomp.so.1", "libgomp.so.1")
+        environment.package("numba", "0.60.0", [copy])
+        self.assertEqual(self.python_checks(environment.gate())["openmp"], "pass")
+        # A file of that name that is no OpenMP.
+        (environment.site / "other").mkdir()
+        (environment.site / "other" / "libomp.so").write_text("no library")
+        environment.package("other", "1", ["other/libomp.so"])
+        self.assertEqual(self.python_checks(environment.gate())["openmp"], "pass")
+
+    @unittest.skipUnless(CC, NEEDS_CC)
+    def test_an_openmp_that_a_module_needs(self):
+        environment = Environment(self.folder)
+        environment.torch()
+        runtime = environment.library("fast/libiomp5.so", "libiomp5.so")
+        module = environment.library("fast/core.cpython-311-x86_64-linux-gnu.so", "core.so", [str(environment.site / runtime)])
+        environment.package("fast", "1", [module])
+        self.assertEqual(self.python_checks(environment.gate())["openmp"], "warn")
+
+    @unittest.skipUnless(CC, NEEDS_CC)
+    def test_a_package_whose_threads_fork_loses(self):
+        environment = Environment(self.folder)
+        environment.package("polars", "1.0.0", [environment.library("polars/polars.abi3.so", "polars.abi3.so")])
+        self.assertEqual(self.python_checks(environment.gate())["fork-unsafe"], "warn")
+        self.assertEqual(self.python_checks(environment.gate("--start-method", "forkserver"))["fork-unsafe"], "pass")
+
+    def test_conda_and_pip_over_one_another(self):
+        environment = Environment(self.folder)
+        environment.conda("numpy", "1.26.4", "numpy-1.26.4")
+        environment.package("numpy", "1.26.4", installer="conda")
+        environment.package("tqdm", "4.0", installer="pip")
+        self.assertEqual(self.python_checks(environment.gate())["mixed-conda-pip"], "pass")
+        environment.package("numpy", "2.1.0", installer="pip")
+        report = environment.gate()
+        self.assertEqual(self.python_checks(report)["mixed-conda-pip"], "warn")
+        self.assertIn("1.26.4 by conda, 2.1.0 by pip", json.dumps(report["findings"]))
+
+    def test_nothing_is_imported_or_executed(self):
+        environment = Environment(self.folder)
+        trace = Path(self.folder) / "trace"
+        (environment.site / "torch").mkdir()
+        for name in ("torch/__init__.py", "sitecustomize.py"):
+            (environment.site / name).write_text(f"open({str(trace)!r}, 'a').write({name!r})\n")
+        (environment.site / "x.pth").write_text(f"import os; open({str(trace)!r}, 'a').write('pth')\n")
+        environment.package("torch", "2.13.0")
+        self.assertEqual(self.python_checks(environment.gate())["torch"], "pass")
+        self.assertFalse(trace.exists())
+
+    @unittest.skipUnless(HAS_LOADER, NO_LOADER)
+    def test_real_imports_at_level_full(self):
+        environment = Environment(self.folder)
+        (environment.site / "torch.py").write_text("__version__ = '2.13.0'\n")
+        environment.package("torch", "2.13.0")
+        full = ["gate", "--level", "full", "--workers", "1", "--sample-shape", "3x8x8", "--python", environment.python, "--deadline", "120s"]
+        self.assertEqual(checks_of(report_of(*full))["python.imports"], "pass")
+        (environment.site / "torch.py").write_text("raise ImportError('libcudart.so.12: cannot open shared object file')\n")
+        report = report_of(*full)
+        self.assertEqual(checks_of(report)["python.imports"], "fail")
+        self.assertIn("libcudart.so.12", json.dumps(report["findings"]))
+        (environment.site / "torch.py").write_text("import os; os.abort()\n")
+        self.assertEqual(checks_of(report_of(*full))["python.imports"], "fail")
+
+    def test_this_machines_own_torch_is_healthy(self):
+        python = "/usr/bin/python3"
+        if not Path("/usr/lib/python3/dist-packages/torch").is_dir():
+            self.skipTest("needs Debian's python3-torch")
+        checks = self.python_checks(quick("--python", python))
+        self.assertEqual((checks["torch"], checks["openmp"]), ("pass", "pass"), checks)
 
 
 @unittest.skipUnless(HAS_LOADER, NO_LOADER)
@@ -117,10 +317,15 @@ class Default(unittest.TestCase):
         self.assertEqual(report["invocation"]["exit_code"], 0, report["summary"])
 
     def test_what_the_deadline_ends_is_incomplete(self):
-        report = report_of("gate", "--workers", "1", "--batches", "100000", "--deadline", "2s")
+        done = dlprobe("gate", "--workers", "1", "--batches", "100000", "--deadline", "2s", "-f", "json", "-f", "human=/dev/stderr")
+        report = json.loads(done.stdout)
+        self.assertNotIn(b"goes on", done.stderr)
         self.assertEqual(checks_of(report)["loader.fork.file_descriptor"], "incomplete")
         self.assertEqual(report["invocation"]["exit_code"], 3)
         self.assertEqual(report["summary"]["verdict"], "incomplete")
+        # Whose doing it was, and what helps.
+        self.assertIn("its time was up before its end", report["summary"]["headline"])
+        self.assertIn("--deadline 60s", json.dumps(report["limitations"]))
 
     @unittest.skipUnless(can_unshare(), NEEDS_UNSHARE)
     def test_a_loader_that_would_not_fit_is_not_started(self):

@@ -1,6 +1,7 @@
 """The HTML report in a real browser: nothing is fetched, nothing complains, everybody can use it."""
 
 import json
+import os
 import subprocess
 import tempfile
 import unittest
@@ -9,6 +10,7 @@ from pathlib import Path
 from browser import CHROMIUM, NEEDS_CHROMIUM, Browser
 from support import dlprobe, python_program
 
+MAKE_INCIDENT = os.environ.get("DLPROBE_MAKE_INCIDENT")
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures" / "recordings"
 
 # Its children end with it.
@@ -101,7 +103,17 @@ class Html(unittest.TestCase):
         cls.pages["hang"] = cls.page_of_a_hang()
         cls.pages["hostile"] = cls.hostile_page()
         cls.pages["hostile-hang"] = cls.hostile_page("hang")
+        if MAKE_INCIDENT:
+            cls.pages["incident"] = cls.page_of_a_large_incident()
         cls.browser = cls.enterClassContext(Browser())
+
+    @classmethod
+    def page_of_a_large_incident(cls):
+        """Ten minutes of 64 processes."""
+        recording, page = Path(cls.folder.name) / "incident.dlrec", Path(cls.folder.name) / "incident.html"
+        subprocess.run([MAKE_INCIDENT, recording], check=True)
+        dlprobe("replay", recording, "-q", "-f", f"html={page}", "-f", f"json={page}.json")
+        return page
 
     @classmethod
     def page_of_a_hang(cls):
@@ -191,6 +203,24 @@ class Html(unittest.TestCase):
         self.browser.open(self.pages["hang"])
         self.assertGreaterEqual(self.browser.value("document.querySelectorAll('.graph .chain').length"), 2)
         self.assertGreaterEqual(self.browser.value("document.querySelectorAll('ol.frames').length"), 2)
+
+    @unittest.skipUnless(MAKE_INCIDENT, "needs make_incident, which the build makes")
+    def test_a_large_incident_is_small_and_whole(self):
+        path = self.pages["incident"]
+        report = json.loads(Path(f"{path}.json").read_text())
+        self.assertLess(path.stat().st_size, 3_000_000)
+        self.assertLess(len(report["timeline"]["rows"]), 601)
+        # The highest of all samples is in it, of every column that has spikes.
+        run = report["runs"][0]
+        columns = report["timeline"]["columns"]
+        for column, peak in (("rss_sum", "rss_sum_peak_bytes"), ("shm_used", "shm_used_peak_bytes")):
+            if peak in run:
+                self.assertEqual(max(row[columns.index(column)] or 0 for row in report["timeline"]["rows"]), run[peak], column)
+        self.browser.open(path)
+        text = self.browser.value("document.body.textContent")
+        self.assertIn("DLP0503", text)
+        self.assertGreaterEqual(self.browser.value("document.querySelectorAll('figure').length"), 5)
+        self.assertIn("63 workers", text.replace("\u00a0", " "))
 
     def test_it_prints(self):
         for _name, _path in self.each_page():

@@ -1,4 +1,4 @@
-"""tools/quickstart and tools/check, with apt-get, dpkg-query, sudo, id and cmake replaced: what they install,
+"""tools/quickstart, tools/check and tools/package, with apt-get, dpkg-query, sudo, id and cmake replaced: what they install,
 what they refuse, and in which words.
 
 usage: scripts.py ROOT
@@ -52,13 +52,13 @@ class ScriptTest(unittest.TestCase):
         return result.returncode, result.stdout, calls
 
     def test_help(self):
-        for name in ("quickstart", "check"):
+        for name in ("quickstart", "check", "package"):
             status, output, calls = self.run_script(name, "--help")
             self.assertEqual((status, calls), (0, []))
             self.assertIn(f"usage: tools/{name}", output)
 
     def test_an_unknown_argument_is_a_usage_error(self):
-        for name in ("quickstart", "check"):
+        for name in ("quickstart", "check", "package"):
             status, output, calls = self.run_script(name, "--fast")
             self.assertEqual((status, calls), (2, []))
             self.assertIn("unknown argument: --fast", output)
@@ -100,6 +100,16 @@ class ScriptTest(unittest.TestCase):
         _, _, calls = self.run_script("quickstart", MISSING="libtorch-dev", CMAKE_PREFIX_PATH="x/site-packages/torch")
         self.assertEqual(len(calls), 1)
         self.assertIn("-DDLPROBE_REFERENCE_LOADER=ON", calls[0])
+
+    def test_a_static_program_needs_no_libtorch(self):
+        _, output, calls = self.run_script("package", "tarball", "--out", str(self.folder / "out"), MISSING="libtorch-dev")
+        self.assertEqual(calls, ["cmake --preset static"])
+        self.assertNotIn("libtorch-dev", output)
+
+    def test_a_package_has_a_kind(self):
+        status, output, _ = self.run_script("package")
+        self.assertEqual(status, 2)
+        self.assertIn("say which: deb, tarball, wheel, source or image", output)
 
     def test_an_old_compiler_gets_a_newer_one(self):
         _, output, calls = self.run_script("quickstart", GXX_HAS="11.4.0", MISSING="g++-12")

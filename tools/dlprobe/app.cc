@@ -13,6 +13,7 @@
 
 #include "lib/base/escape.h"
 #include "tools/dlprobe/command.h"
+#include "tools/dlprobe/configuration.h"
 #include "tools/dlprobe/exit_status.h"
 #include "tools/dlprobe/help.h"
 #include "tools/dlprobe/parse_error.h"
@@ -79,6 +80,7 @@ void add_subcommands(CLI::App& app, const Session& session, int& exit_status) {
   add_explain_command(app, exit_status);
   add_list_command(app, exit_status);
   add_schema_command(app, exit_status);
+  add_config_command(app, exit_status);
   add_completion_command(app, exit_status);
   head(app, "Read and write");
 }
@@ -97,12 +99,14 @@ int run_app(const std::vector<std::string>& arguments) {
   std::signal(SIGXFSZ, SIG_IGN);
   const Session session = split_arguments(arguments);
   int exit_status = kExitPass;
-  CLI::App app("Names the cause when a multi-process data loader dies, hangs or leaks.", "dlprobe");
+  ConfiguredApp app("Names the cause when a multi-process data loader dies, hangs or leaks.",
+                    "dlprobe");
   app.formatter(std::make_shared<ScreenHelp>(columns_at(STDOUT_FILENO, kColumnsOfNoTerminal)));
   app.set_help_flag("-h,--help", "what fits on a screen");
   app.set_help_all_flag("--help-all", "every option explained");
   app.set_version_flag("--version", version_text(), "version and build, for bug reports");
   add_subcommands(app, session, exit_status);
+  app.add_config_options();
   set_examples(app, {{"run -- python train.py", "watch a job; say why it died, hung or leaked"},
                      {"attach 4711", "a job that runs already: the trainer or a worker"},
                      {"gate", "is this machine fit for a loader? for CI and prologs"}});
@@ -115,6 +119,10 @@ int run_app(const std::vector<std::string>& arguments) {
     if (app.get_subcommands().empty()) throw CLI::RequiredError("A subcommand");
   } catch (const CLI::ParseError& error) {
     return report_parse_error(app, error);
+  }
+  if (exit_status == kExitUsage) {
+    for (const SettingFromElsewhere& each : app.configuration().applied())
+      complain(fmt::format("({} {} was set by {})", each.name, each.value, each.source));
   }
   return exit_status;
 }

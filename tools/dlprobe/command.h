@@ -32,5 +32,6 @@ void add_doctor_command(CLI::App& app, int& exit_status);
 void add_completion_command(CLI::App& app, int& exit_status);
 void add_list_command(CLI::App& app, int& exit_status);
 void add_schema_command(CLI::App& app, int& exit_status);
+void add_config_command(CLI::App& app, int& exit_status);
 
 }  // namespace dlprobe

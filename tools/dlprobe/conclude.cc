@@ -18,7 +18,8 @@ int conclude(const Recording& recording, const Probe& probe, const std::vector<O
              const OutputOptions& options) {
   const Verdict verdict = with_confirmations(probe.examine(recording), recording, probe);
   const Json report = make_report(recording, verdict, report_context(options));
-  return write_document(outputs, options, report, exit_code_of(report));
+  return exit_in_style(options, write_document(outputs, options, report, exit_code_of(report)),
+                       verdict_of(report));
 }
 
 int write_document(const std::vector<Output>& outputs, const OutputOptions& options,
@@ -39,7 +40,9 @@ int examine_and_conclude(const ExamineRequest& request, const std::vector<Output
 int conclude(const Examination& examination, const Probe& probe, const std::vector<Output>& outputs,
              const OutputOptions& options) {
   if (examination.refusal) {
-    return complain_and_return(*examination.refusal, examination.refusal_exit);
+    return exit_in_style(options,
+                         complain_and_return(*examination.refusal, examination.refusal_exit),
+                         OverallVerdict::kIncomplete);
   }
   return conclude(examination.recording, probe, outputs, options);
 }

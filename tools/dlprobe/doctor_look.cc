@@ -280,10 +280,10 @@ Outcome try_loader(const Machine& machine, const std::string& named) {
   const auto path = find_reference_loader(named, own_executable());
   if (!path) return missing(path.error(), "apt-get install dlprobe-reference-loader, or build it");
   constexpr std::chrono::seconds kPatience{20};
-  const auto said = ask_program({*path, "--version"}, *machine.clock, kPatience);
+  const auto said = ask_program({*path, "--version"}, *machine.clock, "say its version", kPatience);
   if (!said) return missing(said.error(), "reinstall it");
   std::vector<std::string> lines;
-  for_each_line(*said, [&](std::string_view line) { lines.emplace_back(line); });
+  for_each_line(said->text, [&](std::string_view line) { lines.emplace_back(line); });
   const bool is_ours = !lines.empty() && lines.front().starts_with("dlprobe-reference-loader ");
   if (!is_ours) {
     return missing(failure(ErrorCode::kMalformed, *path + " does not run").error(),
@@ -299,10 +299,10 @@ Outcome try_python(const Machine& machine) {
   constexpr std::chrono::seconds kPatience{5};
   constexpr const char* kQuestion =
       "import sys; v = sys.version_info; print('%d.%d' % v[:2], sys.executable)";
-  const auto said =
-      ask_program({"python3", "-I", "-S", "-c", kQuestion}, *machine.clock, kPatience);
+  const auto said = ask_program({"python3", "-I", "-S", "-c", kQuestion}, *machine.clock,
+                                "say its version", kPatience);
   if (!said) return missing(said.error(), "put the interpreter of your jobs on PATH");
-  const auto words = split_fields(trim(*said));
+  const auto words = split_fields(trim(said->text));
   const auto version = words.empty() ? std::vector<std::string_view>() : split(words.front(), '.');
   const auto major = version.size() == 2 ? parse_int<int>(version[0]) : std::nullopt;
   const auto minor = version.size() == 2 ? parse_int<int>(version[1]) : std::nullopt;

@@ -467,6 +467,7 @@ class Examiner {
     facts.level = request_.gate->level;
     facts.deadline = recorder_->recording().header.boottime_ns + request_.gate->deadline.count();
     gate_deadline_ = facts.deadline;
+    facts.python = look_at_python(machine_, request_.gate->python, facts.deadline);
     recorder_->add(std::move(facts));
   }
 
@@ -498,7 +499,7 @@ class Examiner {
       if (starts_nothing()) {
         recorder_->add(RunEnd{.at = machine_.clock->now(),
                               .reason = RunEndReason::kNotStarted,
-                              .text = "--level quick starts nothing"});
+                              .text = "--level quick starts no loader"});
         return;
       }
       if (gate_deadline_ != 0 && machine_.clock->now() >= gate_deadline_) {

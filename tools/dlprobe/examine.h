@@ -19,6 +19,7 @@
 #include "lib/subject/launch_limits.h"
 #include "lib/subject/python_shim.h"
 #include "probes/probe.h"
+#include "tools/dlprobe/gate_python.h"
 
 namespace dlprobe {
 
@@ -39,7 +40,8 @@ struct ConfirmWish {
 /// What `dlprobe gate` wants beside its runs of the reference loader.
 struct GateRequest {
   GateWish wish;
-  std::string level;                  ///< "quick" starts nothing
+  PythonWish python;
+  std::string level;                  ///< "quick" starts no loader
   std::chrono::nanoseconds deadline;  ///< for all of it, from the start of dlprobe's look
 };
 

@@ -10,6 +10,7 @@
 #include "lib/base/suggest.h"
 #include "lib/os/atomic_file.h"
 #include "tools/dlprobe/choices.h"
+#include "tools/dlprobe/exit_status.h"
 #include "tools/dlprobe/path_template.h"
 #include "tools/dlprobe/terminal.h"
 
@@ -71,6 +72,7 @@ int width_of(const OutputOptions& options, const std::string& path) {
 
 void add_format_options(CLI::App& command, OutputOptions& options,
                         std::span<const ReportFormat> formats) {
+  options.configuration = configuration_of(command);
   command.add_flag("--json", options.json, "the same as -f json")->group(kGroup);
   command.add_option("-f,--format", options.formats, "write this; may be given again")
       ->type_name("FORMAT[=PATH]")
@@ -105,6 +107,25 @@ void add_output_options(CLI::App& command, OutputOptions& options) {
       ->group(kGroup);
 }
 
+void add_exit_style(CLI::App& command, OutputOptions& options) {
+  command
+      .add_option("--exit-style", options.exit_style,
+                  "nagios: exit with 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN")
+      ->check(CLI::IsMember({"default", "nagios"}))
+      ->capture_default_str()
+      ->group(kGroup);
+}
+
+int exit_in_style(const OutputOptions& options, int exit_code, OverallVerdict verdict) {
+  constexpr int kWarning = 1;
+  constexpr int kCritical = 2;
+  constexpr int kUnknown = 3;
+  if (options.exit_style != "nagios") return exit_code;
+  if (exit_code == kExitFinding) return kCritical;
+  if (exit_code != kExitPass) return kUnknown;
+  return verdict == OverallVerdict::kWarn ? kWarning : kExitPass;
+}
+
 Expected<std::vector<Output>> planned_outputs(const OutputOptions& options,
                                               std::span<const ReportFormat> formats_offered) {
   std::vector<std::string> formats = options.formats;
@@ -132,7 +153,13 @@ Expected<std::vector<Output>> planned_outputs(const OutputOptions& options,
 }
 
 ReportContext report_context(const OutputOptions& options) {
-  return {.fail_on = severity_from_string(options.fail_on).value_or(Severity::kError)};
+  ReportContext context{.fail_on =
+                            severity_from_string(options.fail_on).value_or(Severity::kError)};
+  if (options.configuration != nullptr) {
+    context.policy = options.configuration->policy();
+    context.settings = options.configuration->applied();
+  }
+  return context;
 }
 
 Status write_outputs(const std::vector<Output>& outputs, const OutputOptions& options,

@@ -11,6 +11,7 @@
 #include "lib/base/error.h"
 #include "reports/format.h"
 #include "reports/report.h"
+#include "tools/dlprobe/configuration.h"
 
 namespace dlprobe {
 
@@ -20,9 +21,11 @@ struct OutputOptions {
   std::vector<std::string> formats;  ///< FORMAT or FORMAT=PATH, as typed
   std::string output_path;           ///< -o: where a format without a path goes
   std::string fail_on = "error";
+  std::string exit_style = "default";
   std::string color = "auto";
   bool quiet = false;
   int verbosity = 0;
+  const Configuration* configuration = nullptr;  ///< of the application, applied by then; or null
   int stream = 1;  ///< descriptor for what has no path: stdout, or stderr beside a command's output
 };
 
@@ -35,6 +38,11 @@ void add_quiet_option(CLI::App& command, OutputOptions& options);
 void add_report_formats(CLI::App& command, OutputOptions& options);
 /// These and --fail-on.
 void add_output_options(CLI::App& command, OutputOptions& options);
+
+/// --exit-style, for what monitoring runs as a plugin.
+void add_exit_style(CLI::App& command, OutputOptions& options);
+/// An exit code of ours in that style. nagios: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
+int exit_in_style(const OutputOptions& options, int exit_code, OverallVerdict verdict);
 
 /// One report to write; an empty path is stdout.
 struct Output {

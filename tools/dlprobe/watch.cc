@@ -83,6 +83,11 @@ class Watch {
     return target_.child ? result_.child_wait_status.has_value() : !collector_.trainer_alive();
   }
 
+  RunEndReason reason_of_end() const {
+    if (result_.interrupted) return RunEndReason::kInterrupted;
+    return ended_at_deadline_ ? RunEndReason::kTimeUp : RunEndReason::kSubjectEnded;
+  }
+
   // Whether the watch is over, and what has to be ended first.
   void decide() {
     judge_standstill();
@@ -91,9 +96,7 @@ class Watch {
     if (ending_since_) insist(*ending_since_);
     if (root_ended()) {
       if (wait_for_helpers()) return;
-      return end_with(
-          result_.interrupted ? RunEndReason::kInterrupted : RunEndReason::kSubjectEnded,
-          ended_because_);
+      return end_with(reason_of_end(), ended_because_);
     }
     if (interrupted_pid()) return end_with(RunEndReason::kInterrupted);
     if (target_.ends_with_watch || ending_since_) return;
@@ -172,11 +175,12 @@ class Watch {
 
   void end_our_own() {
     if (!target_.child || ending_since_ || root_ended()) return;
-    const bool time_is_up = (target_.deadline && now() >= *target_.deadline) ||
-                            (target_.is_enough && target_.is_enough());
     if (now() - last_word_ > kLoaderSilence) {
       end_tree("made no progress for " + standstill_text());
-    } else if (time_is_up || result_.interrupted) {
+    } else if (result_.interrupted || (target_.is_enough && target_.is_enough())) {
+      end_tree("");
+    } else if (target_.deadline && now() >= *target_.deadline) {
+      ended_at_deadline_ = true;
       end_tree("");
     }
   }
@@ -386,6 +390,7 @@ class Watch {
   BootNs quiet_from_ = 0;            ///< a standstill counts from then on
   int quiet_looks_ = 0;              ///< snapshots of this standstill
   bool told_stuck_ = false;
+  bool ended_at_deadline_ = false;
   int kill_rounds_ = 0;       ///< of what was left of the tree that dlprobe ended
   bool has_failure_ = false;  ///< a process has failed since the last look
   uint64_t batches_seen_ = 0;

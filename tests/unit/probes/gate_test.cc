@@ -67,7 +67,8 @@ TEST_F(GateTest, WhereAllIsWellEveryCheckPasses) {
   EXPECT_TRUE(verdict.gaps.empty());
   EXPECT_GT(verdict.checks.size(), 10U);
   for (const NamedCheck& each : verdict.checks) {
-    const bool is_skipped = each.id == "host.data-folder" || each.id.starts_with("loader.");
+    const bool is_skipped = each.id == "host.data-folder" || each.id.starts_with("loader.") ||
+                            each.id.starts_with("python.");
     EXPECT_EQ(each.status, is_skipped ? CheckStatus::kSkipped : CheckStatus::kPass) << each.id;
     EXPECT_FALSE(each.text.empty()) << each.id;
   }
@@ -89,7 +90,7 @@ TEST_F(GateTest, FewerCpusThanWorkersWhereTheMachineHasMore) {
   facts().cpus_usable = 2;
   expect(FindingCode::kCpuAffinityNarrowed, Severity::kWarning, "cpu.usable");
   facts().cpus_usable = 8;
-  facts().cpu_quota = 1.5;
+  facts().cpu_quota = 3;
   expect(FindingCode::kCpuAffinityNarrowed, Severity::kWarning, "cpu.usable");
   facts().cpu_quota = 6;
   EXPECT_TRUE(examine().findings.empty());
@@ -124,6 +125,85 @@ TEST_F(GateTest, Folders) {
 TEST_F(GateTest, AClockThatWasNeverSet) {
   recording.header.realtime_ns = 1000 * kSecond;
   expect(FindingCode::kClockWrong, Severity::kWarning, "host.clock");
+}
+
+TEST_F(GateTest, WhatOthersMayUseIsNotJudged) {
+  dlprobe::Run& run = recording.runs.front();
+  run.ledgers.front().processes_unreadable = 3;
+  EXPECT_EQ(check(examine(), "shm.left-overs").status, CheckStatus::kPass);
+  run.ledgers.front().omitted_segments = 2;
+  EXPECT_EQ(check(examine(), "shm.left-overs").status, CheckStatus::kSkipped);
+  EXPECT_THAT(check(examine(), "shm.left-overs").text, HasSubstr("3 processes could not be"));
+}
+
+TEST_F(GateTest, StacksThatCouldNotBeReadAreNoPass) {
+  facts().ptrace_scope = 3;
+  EXPECT_EQ(check(examine(), "host.stacks").status, CheckStatus::kSkipped);
+  facts().may_trace_all = true;
+  EXPECT_EQ(check(examine(), "host.stacks").status, CheckStatus::kPass);
+  facts().may_trace_all = false;
+  facts().ptrace_scope = failure(ErrorCode::kForbidden, "open it");
+  EXPECT_EQ(check(examine(), "host.stacks").status, CheckStatus::kSkipped);
+}
+
+TEST_F(GateTest, MoreThreadsThanCpus) {
+  facts().thread_settings = {{"OMP_NUM_THREADS", "8"}, {"OMP_THREAD_LIMIT", "999"}};
+  EXPECT_TRUE(examine().findings.empty());
+  facts().thread_settings.front().value = "16,2";
+  expect(FindingCode::kThreadOversubscription, Severity::kWarning, "cpu.threads");
+  // A quota is nothing that libraries look at.
+  facts().thread_settings.clear();
+  facts().cpus_usable = facts().cpus_online = 64;
+  facts().cpu_quota = 8;
+  expect(FindingCode::kThreadOversubscription, Severity::kWarning, "cpu.threads");
+  facts().thread_settings = {{"OMP_NUM_THREADS", "8"}};
+  EXPECT_TRUE(examine().findings.empty());
+}
+
+TEST_F(GateTest, AFolderThatTheDeadlineCutOffIsNoVerdict) {
+  facts().data = FolderFacts{.path = "/data", .not_known = "no answer within 1 ms"};
+  const Verdict verdict = examine();
+  EXPECT_TRUE(verdict.findings.empty());
+  EXPECT_EQ(check(verdict, "host.data-folder").status, CheckStatus::kIncomplete);
+  EXPECT_EQ(verdict.gaps.size(), 1U);
+}
+
+TEST_F(GateTest, AnInterpreterThatNobodyNamedCountsWithTorchAlone) {
+  facts().python = PythonFacts{.asked = "python3", .trouble = "it does not start"};
+  EXPECT_TRUE(examine().findings.empty());
+  EXPECT_EQ(check(examine(), "python.found").status, CheckStatus::kSkipped);
+  facts().python->is_named = true;
+  expect(FindingCode::kInterpreterUnusable, Severity::kError, "python.found");
+  facts().python->is_late = true;
+  EXPECT_EQ(check(examine(), "python.found").status, CheckStatus::kIncomplete);
+  EXPECT_EQ(examine().gaps.size(), 1U);
+}
+
+TEST_F(GateTest, OpenMpRuntimesOfPackagesUnderFork) {
+  facts().python = PythonFacts{.asked = "python3",
+                               .executable = "/usr/bin/python3",
+                               .version = "3.11.2",
+                               .packages = {{.name = "torch", .version = "2.13.0"}},
+                               .libraries = {{.name = "libgomp.so.1", .packages = {"torch"}}}};
+  EXPECT_TRUE(examine().findings.empty());
+  EXPECT_EQ(check(examine(), "python.openmp").status, CheckStatus::kPass);
+  facts().python->libraries.push_back({.name = "libiomp5.so", .packages = {"mkl"}});
+  expect(FindingCode::kTwoOpenMpRuntimes, Severity::kWarning, "python.openmp");
+  // A process that imported all of them had one.
+  facts().python->was_asked_to_import = true;
+  facts().python->loaded_openmp = {"/lib/libgomp.so.1"};
+  EXPECT_TRUE(examine().findings.empty());
+  facts().python->not_read = "the deadline came";
+  EXPECT_EQ(check(examine(), "python.openmp").status, CheckStatus::kSkipped);
+}
+
+TEST_F(GateTest, AModuleThatCannotBeImported) {
+  facts().python = PythonFacts{.asked = "python3",
+                               .is_named = true,
+                               .executable = "/usr/bin/python3",
+                               .was_asked_to_import = true,
+                               .imports = {{.module = "torch", .trouble = "ImportError: no"}}};
+  expect(FindingCode::kInterpreterUnusable, Severity::kError, "python.imports");
 }
 
 TEST_F(GateTest, WhatCouldNotBeReadIsNoPass) {

@@ -176,6 +176,18 @@ TEST(Sarif, RulesResultsAndThePlaceInTheCode) {
   EXPECT_EQ(run["invocations"][0]["exitCode"], 1);
 }
 
+// GitHub refuses the whole file for one result without a place, and shows a pass as an alert.
+TEST(Sarif, EachResultIsAFindingWithAPlace) {
+  const Json sarif = Json::parse(with_format("sarif", report_of(testing::exhausted_case())));
+  const Json& run = sarif["runs"][0];
+  ASSERT_FALSE(run["results"].empty());
+  EXPECT_GT(run["tool"]["driver"]["rules"].size(), run["results"].size());
+  for (const Json& result : run["results"]) {
+    EXPECT_EQ(result["kind"], "fail");
+    EXPECT_FALSE(result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"].empty());
+  }
+}
+
 TEST(CodePlace, WithoutALineTheProgram) {
   Json report = {{"subject", {{"command", {"python", "-u", "./train.py", "--epochs"}}}}};
   EXPECT_EQ(code_place(report, Json::object()).path, "train.py");

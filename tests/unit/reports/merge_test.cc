@@ -40,6 +40,42 @@ TEST(Merge, TheSameFindingOfManyNodesIsOne) {
   EXPECT_THAT(report["summary"]["headline"].get<std::string>(), HasSubstr("3 nodes: DLP"));
 }
 
+TEST(Merge, WhatANodeHasSuppressedStaysSo) {
+  testing::ReportCase each = testing::exhausted_case();
+  FindingPolicy policy;
+  for (const Finding& finding : each.verdict.findings)
+    policy.suppressions.push_back({.code = finding.code, .reason = "known", .source = "f:1"});
+  Json quiet = make_report(each.recording, each.verdict, {.policy = policy});
+  quiet["host"]["name"] = "n1";
+  const Json report = merged({quiet, of_node(testing::healthy_case(), "n2")});
+  EXPECT_EQ(exit_code_of(report), 0);
+  EXPECT_EQ(report["suppressed"].size(), each.verdict.findings.size());
+  EXPECT_EQ(report["suppressed"][0]["nodes"], "n1");
+  // On another node the same one counts.
+  const Json both = merged({quiet, of_node(testing::exhausted_case(), "n2")});
+  EXPECT_EQ(both["findings"][0]["nodes"], "n2");
+  EXPECT_EQ(both["suppressed"][0]["nodes"], "n1");
+}
+
+TEST(Merge, ThePolicyHoldsForWhatIsSeenOfAllNodesTogether) {
+  Json other = of_node(testing::healthy_case(), "n2");
+  other["host"]["kernel"] = "another";
+  const Json one = of_node(testing::healthy_case(), "n1");
+  const auto with = [&](FindingPolicy policy) {
+    ReportMerger merger({.policy = std::move(policy)});
+    merger.add("a", one);
+    merger.add("b", other);
+    return std::move(merger).finish();
+  };
+  using enum FindingCode;
+  EXPECT_EQ(verdict_of(with({})), OverallVerdict::kWarn);
+  const Json strict = with({.severities = {{kNodesDiffer, Severity::kError, "f:1"}}});
+  EXPECT_EQ(exit_code_of(strict), 1);
+  const Json quiet = with({.suppressions = {{.code = kNodesDiffer, .reason = "on purpose"}}});
+  EXPECT_EQ(verdict_of(quiet), OverallVerdict::kPass);
+  EXPECT_EQ(quiet["suppressed"][0]["suppressed"]["reason"], "on purpose");
+}
+
 TEST(Merge, HealthyNodesPass) {
   const Json report =
       merged({of_node(testing::healthy_case(), "n1"), of_node(testing::healthy_case(), "n2")},

@@ -155,6 +155,28 @@ TEST(Report, ALongTimelineIsBoundedAndKeepsItsPeak) {
   EXPECT_EQ(report["timeline"]["downsampled_from_rows"], 100'000);
 }
 
+TEST(Report, ALongTimelineKeepsSpikesAndDipsOfEveryColumn) {
+  RecordingBuilder builder{RecordingHeader{}};
+  builder.add(RunBegin{});
+  constexpr uint64_t kUsual = 100;
+  for (int i = 0; i < 6000; ++i) {
+    ProcessSample process{.key = {.pid = 1, .start_ticks = 1}, .state = 'S'};
+    process.rss_bytes = kUsual + (i == 1000 ? 50 : 0) - (i == 3001 ? 60 : 0);
+    process.fd_count = kUsual + (i == 2002 ? 7 : 0) - (i == 4003 ? 8 : 0);
+    Sample sample{.at = i * int64_t{10'000'000}, .processes = {process}};
+    builder.add(sample);
+  }
+  const Json report = make_report(builder.recording(), {}, {});
+  const Json& rows = report["timeline"]["rows"];
+  EXPECT_LE(rows.size(), 600U);
+  const auto has = [&rows](size_t column, uint64_t value) {
+    return std::any_of(rows.begin(), rows.end(),
+                       [&](const Json& row) { return row[column] == value; });
+  };
+  EXPECT_TRUE(has(3, kUsual + 50) && has(3, kUsual - 60));
+  EXPECT_TRUE(has(4, kUsual + 7) && has(4, kUsual - 8));
+}
+
 TEST(Report, HeadlinesNameTheCauseWithItsNumbers) {
   const testing::ReportCase each = testing::exhausted_case();
   const Json report = make_report(each.recording, each.verdict, {});

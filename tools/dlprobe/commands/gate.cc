@@ -25,6 +25,7 @@ constexpr const char* kGroup = "Gate";
 struct GateOptions {
   std::string level = "default";
   std::string deadline = "20s";
+  std::string python;
   std::string record_path;
   LoaderOptions loader;
   OutputOptions output;
@@ -43,11 +44,11 @@ std::vector<ThreadSetting> thread_settings() {
 }
 
 Expected<std::chrono::nanoseconds> parse_deadline(const std::string& text) {
-  constexpr std::chrono::milliseconds kShortest{100};
+  constexpr std::chrono::milliseconds kShortest{1};
   const auto deadline = parse_duration(text);
   if (!deadline) return failure(ErrorCode::kInvalid, "--deadline: " + deadline.error().context);
   if (*deadline < kShortest)
-    return failure(ErrorCode::kInvalid, "--deadline " + text + " is shorter than 100ms");
+    return failure(ErrorCode::kInvalid, "--deadline " + text + " is shorter than 1ms");
   return *deadline;
 }
 
@@ -78,6 +79,9 @@ Expected<ExamineRequest> make_request(const CLI::App& command, const GateOptions
                            .data_folder = options.loader.plan.data_dir,
                            .thread_settings = thread_settings(),
                            .patience = patience},
+                  .python = {.command = options.python.empty() ? "python3" : options.python,
+                             .is_named = !options.python.empty(),
+                             .imports = options.level == "full"},
                   .level = options.level,
                   .deadline = deadline};
   return request;
@@ -85,9 +89,13 @@ Expected<ExamineRequest> make_request(const CLI::App& command, const GateOptions
 
 int run_gate(const CLI::App& command, const GateOptions& options, const Session& session) {
   const auto request = make_request(command, options, session);
-  if (!request) return complain_and_return(request.error(), kExitUsage);
+  const auto refuse = [&options](const Error& error) {
+    return exit_in_style(options.output, complain_and_return(error, kExitUsage),
+                         OverallVerdict::kIncomplete);
+  };
+  if (!request) return refuse(request.error());
   const auto outputs = planned_outputs(options.output);
-  if (!outputs) return complain_and_return(outputs.error(), kExitUsage);
+  if (!outputs) return refuse(outputs.error());
   return examine_and_conclude(*request, *outputs, options.output);
 }
 
@@ -97,9 +105,10 @@ void add_gate_command(CLI::App& app, const Session& session, int& exit_status) {
   auto* command = app.add_subcommand("gate", std::string(gate_probe().summary));
   const auto options = std::make_shared<GateOptions>();
   command
-      ->add_option("--level", options->level,
-                   "quick: starts nothing, under a second; default: one short run of the reference "
-                   "loader; full: under every start method and sharing strategy")
+      ->add_option(
+          "--level", options->level,
+          "quick: starts no loader, under a second; default: one short run of the reference "
+          "loader; full: under every start method and sharing strategy")
       ->check(one_of({"quick", "default", "full"}))
       ->capture_default_str()
       ->group(kGroup);
@@ -109,12 +118,19 @@ void add_gate_command(CLI::App& app, const Session& session, int& exit_status) {
       ->type_name("DURATION")
       ->capture_default_str()
       ->group(kGroup);
+  command
+      ->add_option("--python", options->python,
+                   "the job's interpreter: its packages are read, and at --level full imported "
+                   "(default: python3 of PATH, if it has PyTorch)")
+      ->type_name("PYTHON")
+      ->group(kGroup);
   command->add_option("--record", options->record_path, "keep the recording, for dlprobe replay")
       ->type_name("FILE")
       ->group(kGroup);
   add_loader_options(*command, options->loader);
   add_output_options(*command, options->output);
-  set_examples(*command, {{"gate --level quick", "under a second; starts nothing"},
+  add_exit_style(*command, options->output);
+  set_examples(*command, {{"gate --level quick", "under a second; starts no loader"},
                           {"gate --workers 8 --batch-size 64", "with a loader of this shape"},
                           {"gate -f junit=gate.xml -f json=%h.json", "for CI; %h is the node"}});
   command->callback([command, options, &session, &exit_status] {

@@ -96,7 +96,6 @@ void add_text(ReportMerger& merger, const std::string& source, std::string_view 
   // Else one report on each line.
   size_t number = 0;
   size_t good = 0;
-  std::string why;
   std::string_view rest = text;
   while (!rest.empty()) {
     const std::string_view line = without_prefix(rest.substr(0, rest.find('\n')));
@@ -145,6 +144,7 @@ int merge(const MergeCommand& typed) {
   }
   ReportMerger merger({.expected_hosts = std::move(*hosts),
                        .fail_on = report_context(typed.output).fail_on,
+                       .policy = report_context(typed.output).policy,
                        .argv = mask_secrets(typed.arguments),
                        .version = std::string(kVersion)});
   for (const std::string& file : *files) {
@@ -156,7 +156,9 @@ int merge(const MergeCommand& typed) {
     }
   }
   const Json report = std::move(merger).finish();
-  return write_report(report, *outputs, typed.output, exit_code_of(report));
+  return exit_in_style(typed.output,
+                       write_report(report, *outputs, typed.output, exit_code_of(report)),
+                       verdict_of(report));
 }
 
 struct RedactCommand {
@@ -179,38 +181,41 @@ Expected<std::string> redacted_path(const RedactCommand& typed, const std::strin
   return typed.output;
 }
 
+// What an earlier redaction called things by, so that the reports join.
+Status use_earlier_map(const std::string& path, Redactor& redactor) {
+  if (path.empty()) return {};
+  DLP_CHECK(check_writable(path));
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) return {};
+  DLP_TRY(const std::string text, read_whole_file(path, kLargestReport));
+  Status status = redactor.use_map(text);
+  if (!status) status.error().context = path + ": " + status.error().context;
+  return status;
+}
+
+using PathAndText = std::pair<std::string, std::string>;
+
+Expected<std::vector<PathAndText>> redact_all(const RedactCommand& typed, Redactor& redactor) {
+  std::vector<PathAndText> texts;
+  for (const std::string& path : typed.paths) {
+    DLP_TRY(std::string target, redacted_path(typed, path));
+    DLP_CHECK(check_writable(target));
+    DLP_TRY(const Json report, load_report(path));
+    texts.emplace_back(std::move(target), render_json(redactor.redact(report)));
+  }
+  return texts;
+}
+
 int redact(const RedactCommand& typed) {
   Redactor redactor(std::set<std::string>(typed.kinds.begin(), typed.kinds.end()));
-  std::error_code error;
-  if (!typed.map.empty()) {
-    if (auto status = check_writable(typed.map); !status)
-      return complain_and_return(status.error(), kExitUsage);
-    if (std::filesystem::exists(typed.map, error)) {
-      const auto text = read_whole_file(typed.map, kLargestReport);
-      if (!text) return complain_and_return(text.error(), kExitUsage);
-      if (auto status = redactor.use_map(*text); !status) {
-        status.error().context = typed.map + ": " + status.error().context;
-        return complain_and_return(status.error(), kExitUsage);
-      }
-    }
-  }
+  if (const Status used = use_earlier_map(typed.map, redactor); !used)
+    return complain_and_return(used.error(), kExitUsage);
   // All are read and redacted before the first is written.
-  std::vector<std::pair<std::string, std::string>> texts;
-  for (const std::string& path : typed.paths) {
-    auto target = redacted_path(typed, path);
-    if (!target) return complain_and_return(target.error(), kExitUsage);
-    if (auto status = check_writable(*target); !status)
-      return complain_and_return(status.error(), kExitUsage);
-    const auto report = load_report(path);
-    if (!report) return complain_and_return(report.error(), kExitUsage);
-    texts.emplace_back(std::move(*target), render_json(redactor.redact(*report)));
-  }
-  for (const auto& [path, text] : texts) {
+  auto texts = redact_all(typed, redactor);
+  if (!texts) return complain_and_return(texts.error(), kExitUsage);
+  if (!typed.map.empty()) texts->emplace_back(typed.map, redactor.to_map());
+  for (const auto& [path, text] : *texts) {
     if (auto status = write_file_atomically(path, text); !status)
-      return complain_and_return(status.error(), kExitIncomplete);
-  }
-  if (!typed.map.empty()) {
-    if (auto status = write_file_atomically(typed.map, redactor.to_map()); !status)
       return complain_and_return(status.error(), kExitIncomplete);
   }
   return kExitPass;
@@ -250,6 +255,7 @@ void add_report_command(CLI::App& app, const Session& session, int& exit_status)
       ->type_name("HOSTS")
       ->group("Output");
   add_output_options(*merging, merged->output);
+  add_exit_style(*merging, merged->output);
   set_examples(*merging, {{"report merge out/*.json", "one verdict of many nodes"},
                           {"report merge out --expect-hosts n[1-9]", "who said nothing?"}});
   merging->callback([merged, &exit_status] { exit_status = merge(*merged); });

@@ -1,0 +1,81 @@
+#include "lib/os/disposable.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <string>
+
+#include "lib/base/unique_fd.h"
+#include "lib/base/units.h"
+#include "lib/os/atomic_file.h"
+
+namespace dlprobe {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// The pipe becomes descriptor 3, everything else is closed.
+[[noreturn]] void run_and_leave(int pipe_end, const std::function<std::string()>& job) {
+  constexpr int kPipe = 3;
+  const int nothing = ::open("/dev/null", O_RDWR);
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    ::dup2(nothing, stream);
+  if (pipe_end != kPipe) ::dup2(pipe_end, kPipe);
+  ::close_range(kPipe + 1, ~0U, 0);
+  (void)write_all(kPipe, job(), "the answer");
+  ::_exit(0);
+}
+
+// Starts it as a grandchild, so that it is nobody's to reap; gives its process group.
+pid_t start(int pipe_end, const std::function<std::string()>& job) {
+  const pid_t between = ::fork();
+  if (between == 0) {
+    ::setsid();
+    const pid_t pid = ::fork();
+    if (pid == 0) run_and_leave(pipe_end, job);
+    ::_exit(pid < 0 ? 1 : 0);
+  }
+  int status = 0;
+  while (between > 0 && ::waitpid(between, &status, 0) < 0 && errno == EINTR) {
+  }
+  return between;
+}
+
+}  // namespace
+
+Expected<std::string> run_disposable(const std::string& what,
+                                     const std::function<std::string()>& job,
+                                     std::chrono::nanoseconds limit) {
+  const auto end = Clock::now() + limit;
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return os_failure("pipe");
+  const UniqueFd read_end(ends[0]);
+  UniqueFd write_end(ends[1]);
+  const pid_t group = start(write_end.get(), job);
+  if (group < 0) return os_failure(what + ": fork");
+  write_end.reset();
+  std::string answer;
+  std::array<char, 4096> buffer{};
+  while (true) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
+    pollfd entry{.fd = read_end.get(), .events = POLLIN, .revents = 0};
+    const int ready = ::poll(&entry, 1, static_cast<int>(std::max<int64_t>(left.count(), 0)));
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready <= 0) {
+      ::kill(-group, SIGKILL);
+      return failure(ErrorCode::kTimeout, what + ": no answer within " + format_duration(limit));
+    }
+    const ssize_t count = ::read(read_end.get(), buffer.data(), buffer.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return answer;
+    answer.append(buffer.data(), static_cast<size_t>(count));
+  }
+}
+
+}  // namespace dlprobe

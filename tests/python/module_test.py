@@ -1,0 +1,66 @@
+"""The Python module dlprobe on the built program.
+
+environment: DLPROBE, and PYTHONPATH with the module
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import dlprobe
+
+PROGRAM = os.environ["DLPROBE"]
+
+
+class ModuleTest(unittest.TestCase):
+    def test_gate(self):
+        report = dlprobe.gate("quick", workers=2, batch_size=4, sample_shape="3x8x8", program=PROGRAM)
+        self.assertIn(report.verdict, ("pass", "warn", "fail", "incomplete"))
+        self.assertEqual(report.exit_code, {"pass": 0, "warn": 0, "fail": 1, "incomplete": 3}[report.verdict])
+        self.assertIn("shm.size", [check.id for check in report.checks])
+        self.assertEqual(report.raw["kind"], "dlprobe.report")
+
+    def test_a_finding_is_no_exception(self):
+        report = dlprobe.gate("quick", workers=1024, batch_size=65536, program=PROGRAM)
+        self.assertEqual((report.verdict, report.exit_code), ("fail", 1))
+        self.assertEqual(report.find("DLP0101"), report.find("shm-too-small"))
+        self.assertIn("DLP0101 shm-too-small: ", str(report))
+
+    def test_attach(self):
+        with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+            report = dlprobe.attach(child.pid, watch_for=0, program=PROGRAM)
+            child.communicate(b"\n")
+        self.assertEqual(report.raw["processes"][0]["pid"], child.pid)
+
+    def test_run(self):
+        done = dlprobe.run([sys.executable, "-c", "raise SystemExit(7)"], program=PROGRAM)
+        self.assertEqual((done.returncode, done.report.exit_code), (7, 7))
+        self.assertEqual(dlprobe.run(["/does/not/exist"], program=PROGRAM), (127, None))
+
+    def test_what_cannot_be_done_is_an_error(self):
+        with self.assertRaisesRegex(dlprobe.DlprobeError, "bogus not in") as caught:
+            dlprobe.gate("bogus", program=PROGRAM)
+        self.assertEqual(caught.exception.exit_code, 2)
+        with self.assertRaisesRegex(dlprobe.DlprobeError, "there is no process"):
+            dlprobe.attach(2**22 - 1, program=PROGRAM)
+        with self.assertRaises(dlprobe.ProgramNotFound):
+            dlprobe.gate(program="/does/not/exist")
+
+    def test_a_program_that_says_nothing(self):
+        with self.assertRaisesRegex(dlprobe.DlprobeError, "ended with 1 and without a word"):
+            dlprobe.gate(program="/bin/false")
+
+    def test_another_major_version(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program = Path(folder) / "dlprobe"
+            program.write_text("#!/bin/sh\necho '{\"schema_version\": \"9.0\"}'\n", encoding="utf-8")
+            program.chmod(0o755)
+            with self.assertRaisesRegex(dlprobe.DlprobeError, "schema version 9.0"):
+                dlprobe.gate(program=str(program))
+
+
+if __name__ == "__main__":
+    unittest.main()

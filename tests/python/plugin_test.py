@@ -1,0 +1,118 @@
+"""The pytest plugin on real loaders: loaders.py says which.
+
+usage: plugin_test.py PYTHON      one that has torch and pytest
+environment: DLPROBE, and PLUGIN_PATH: where the module dlprobe is
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+PYTHON = sys.argv.pop(1)
+
+# What each test that is not healthy must say, and whether in the test or when it is torn down.
+EXPECTED = {
+    "test_keeps_batches": ("error", r"8 file descriptors are left open, 8 of them shared memory that is kept"),
+    "test_keeps_a_segment": ("error", r"1 files are left in /dev/shm\n  psm_"),
+    "test_keeps_workers": ("error", r"2 processes that the test started are left"),
+    "test_keeps_a_file": ("error", r"1 file descriptors are left open\n  \d+: .*loaders\.py"),
+    "test_worker_crashes": ("error", r"worker \d+ was killed by SIGKILL"),
+    "test_worker_exits": ("error", r"worker \d+ exited by itself with code 3"),
+    "test_hangs": ("failure", r"not done after 2 s\n[E ]*FAIL  DLP0306 python-lock-inherited(.|\n)*in[E\s]+take_lock"),
+    "test_hangs_and_swallows_exceptions": ("failure", r"not done after 2 s\n[E ]*FAIL  DLP0306"),
+    "test_hangs_without_workers": ("failure", r"not done after 2 s\n(.|\n)*in[E\s]+test_hangs_without_workers"),
+}
+
+
+def run_pytest(*arguments):
+    """(exit status, test name -> (outcome, text), output)."""
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder) / "bin" / "dlprobe"
+        program.parent.mkdir()
+        program.symlink_to(os.environ["DLPROBE"])
+        environment = dict(os.environ, PATH=f"{program.parent}:{os.environ['PATH']}", PYTHONDONTWRITEBYTECODE="1",
+                           PYTHONPATH=os.environ["PLUGIN_PATH"])
+        results = Path(folder) / "results.xml"
+        done = subprocess.run(
+            [PYTHON, "-m", "pytest", "-p", "dlprobe.pytest_plugin", "-p", "no:cacheprovider", f"--rootdir={HERE}",
+             f"--junitxml={results}", *map(str, arguments)],
+            cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, timeout=600, check=False)
+        outcomes = {}
+        if results.exists():
+            for case in xml.etree.ElementTree.parse(results).iter("testcase"):
+                bad = next((child for child in case if child.tag in ("failure", "error", "skipped")), None)
+                found = ("passed", "") if bad is None else (bad.tag, f"{bad.get('message')}\n{bad.text}")
+                # A test that passed and is then torn down with an error is listed twice by some versions.
+                if outcomes.get(case.get("name"), ("passed",))[0] == "passed":
+                    outcomes[case.get("name")] = found
+        return done.returncode, outcomes, done.stdout
+
+
+class PluginTest(unittest.TestCase):
+    maxDiff = None
+
+    def tearDown(self):
+        for name in getattr(self, "segments", ()):
+            Path("/dev/shm", name).unlink(missing_ok=True)
+
+    def check(self, *arguments):
+        status, outcomes, output = run_pytest("--dlprobe", *arguments, HERE / "loaders.py")
+        self.segments = set(re.findall(r"\bpsm_\w+", output))
+        self.assertEqual(status, 1, output)
+        healthy = {name for name, (outcome, _) in outcomes.items() if outcome == "passed"}
+        self.assertEqual(healthy, set(outcomes) - set(EXPECTED), output)
+        self.assertIn("test_after_all", healthy)
+        for name, (outcome, pattern) in EXPECTED.items():
+            with self.subTest(name):
+                self.assertEqual(outcomes[name][0], outcome, output)
+                self.assertRegex(outcomes[name][1], pattern)
+
+    def test_each_loader_is_judged_rightly(self):
+        self.check()
+
+    def test_beside_other_tests(self):
+        if subprocess.run([PYTHON, "-c", "import xdist"], capture_output=True, check=False).returncode:
+            self.skipTest("needs pytest-xdist: apt-get install python3-pytest-xdist")
+        # The segment that nobody holds may be that of a test beside it: left out there.
+        self.check_beside("-n", "2")
+
+    def check_beside(self, *arguments):
+        expected = EXPECTED.pop("test_keeps_a_segment")
+        try:
+            self.check(*arguments)
+        finally:
+            EXPECTED["test_keeps_a_segment"] = expected
+
+    def test_it_does_nothing_unless_asked(self):
+        status, outcomes, output = run_pytest("-k", "keeps_a_file or worker_exits", HERE / "loaders.py")
+        self.assertEqual((status, {outcome for outcome, _ in outcomes.values()}), (0, {"passed"}), output)
+
+    def test_what_waits_outside_of_python_ends_the_session(self):
+        status, _, output = run_pytest(HERE / "loader_in_c.py")
+        self.assertEqual(status, 1, output)
+        self.assertIn("loader_in_c.py::test_hangs_in_c", output)
+        self.assertIn("cannot be ended: pytest ends here", output)
+
+    def test_a_marker_that_says_what_there_is_not(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "test_marker.py"
+            path.write_text("import pytest\n@pytest.mark.dlprobe(dead_line=3, allow='fds')\ndef test_it(): pass\n",
+                            encoding="utf-8")
+            status, _, output = run_pytest(path)
+        self.assertNotEqual(status, 0)
+        self.assertIn("not dead_line, fds", output)
+
+
+if __name__ == "__main__":
+    missing = subprocess.run([PYTHON, "-c", "import torch, pytest"], capture_output=True, text=True, check=False)
+    if missing.returncode:
+        print(f"{PYTHON} lacks torch or pytest: {missing.stderr.strip().splitlines()[-1]}: run tools/check --full")
+        sys.exit(77)
+    unittest.main()
