@@ -1,6 +1,6 @@
 """The figures that dlprobe promises, measured: start, forecast against measured peak, effect of watching.
 
-usage: figures.py DLPROBE REFERENCE_LOADER [start] [forecast] [watching]
+usage: figures.py DLPROBE REFERENCE_LOADER [start] [help] [forecast] [watching]
 
 Not a test: it asserts nothing about time. Each figure is a ratio against a named peer in the same run.
 """
@@ -53,6 +53,22 @@ def start(dlprobe, _loader):
           f"{peer_seconds * 1e3:.1f} ms, {peer_bytes / 2**20:.1f} MiB (goal: 10 ms, 15 MB)")
 
 
+def help_(dlprobe, _loader):
+    """`--help` of the subcommand that takes longest, by the processor's time: that of other programs does not count."""
+    listed = json.loads(subprocess.run([dlprobe, "list", "--json"], stdout=subprocess.PIPE, check=True).stdout)
+    medians = {}
+    for name in [probe["name"] for probe in listed["probes"]] + ["run", "attach", "gate", "tune", "doctor", "explain"]:
+        seconds = []
+        for _ in range(ROUNDS):
+            with subprocess.Popen([dlprobe, name, "--help"], stdout=subprocess.DEVNULL) as process:
+                usage = os.wait4(process.pid, 0)[2]
+                process.returncode = 0
+            seconds.append(usage.ru_utime + usage.ru_stime)
+        medians[name] = statistics.median(seconds)
+    slowest = max(medians, key=medians.get)
+    print(f"help: dlprobe {slowest} --help {medians[slowest] * 1e3:.1f} ms of CPU, the slowest of {len(medians)} (goal: 10 ms)")
+
+
 def report(dlprobe, *options):
     done = subprocess.run([dlprobe, "shm", "--json", *options], stdout=subprocess.PIPE, check=False)
     return json.loads(done.stdout)
@@ -98,8 +114,8 @@ def watching(dlprobe, loader):
 def main():
     dlprobe, loader, *wanted = sys.argv[1:]
     os.environ["DLPROBE_REFERENCE_LOADER"] = loader
-    for figure in (start, forecast, watching):
-        if not wanted or figure.__name__ in wanted:
+    for figure in (start, help_, forecast, watching):
+        if not wanted or figure.__name__.rstrip("_") in wanted:
             figure(dlprobe, loader)
 
 

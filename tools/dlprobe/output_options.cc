@@ -111,7 +111,7 @@ void add_exit_style(CLI::App& command, OutputOptions& options) {
   command
       .add_option("--exit-style", options.exit_style,
                   "nagios: exit with 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN")
-      ->check(CLI::IsMember({"default", "nagios"}))
+      ->check(one_of({"default", "nagios"}))
       ->capture_default_str()
       ->group(kGroup);
 }

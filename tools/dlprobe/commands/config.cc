@@ -14,6 +14,7 @@
 #include "tools/dlprobe/conclude.h"
 #include "tools/dlprobe/configuration.h"
 #include "tools/dlprobe/exit_status.h"
+#include "tools/dlprobe/help.h"
 #include "tools/dlprobe/output_options.h"
 
 namespace dlprobe {
@@ -182,6 +183,8 @@ void add_config_command(CLI::App& app, int& exit_status) {
   auto* command = app.add_subcommand(
       "config", "what dlprobe.toml and DLPROBE_* variables set, and whether it fits");
   command->require_subcommand(1);
+  set_examples(*command, {{"config show", "what is set, and where"},
+                          {"config check", "before it is committed"}});
   auto* showing = command->add_subcommand("show", "each value with the place that it comes from");
   const auto options = std::make_shared<ShowOptions>();
   // Not a positional: the name of a subcommand would start it.
@@ -190,9 +193,12 @@ void add_config_command(CLI::App& app, int& exit_status) {
                    "every option of one, with its defaults; else what is set alone")
       ->type_name("NAME");
   showing->add_flag("--json", options->json, "for programs");
+  set_examples(*showing, {{"config show", "what is set, and where"},
+                          {"config show --subcommand gate", "with the defaults"}});
   showing->callback([&app, options, &exit_status] { exit_status = show(app, *options); });
   auto* checking =
       command->add_subcommand("check", "exit 2 with file, line and reason if it does not fit");
+  set_examples(*checking, {{"config check", "before it is committed"}});
   checking->callback([&app, &exit_status] { exit_status = check(app); });
 }
 
