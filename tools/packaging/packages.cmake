@@ -35,6 +35,8 @@ A multi-process data loader on libtorch and OpenCV, which dlprobe runs to
 learn whether a machine can carry a given loader, or to show what a failure
 looks like. dlprobe works without it on processes and commands.")
 
-set(CPACK_ARCHIVE_COMPONENT_INSTALL ON)
-set(CPACK_ARCHIVE_DLPROBE_FILE_NAME dlprobe-${PROJECT_VERSION}-linux-${CMAKE_SYSTEM_PROCESSOR}-static)
+set(CPACK_PACKAGE_FILE_NAME dlprobe-${PROJECT_VERSION}-linux-${CMAKE_SYSTEM_PROCESSOR})
+if(DLPROBE_STATIC)
+  string(APPEND CPACK_PACKAGE_FILE_NAME -static)
+endif()
 include(CPack)
