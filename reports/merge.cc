@@ -101,10 +101,10 @@ void ReportMerger::add(const std::string& source, const Json& report) {
                            {"same", node.report_id == kept.report_id}});
     if (is_later) kept = std::move(node);
   }
-  for_each_finding(report, [this](const std::string& key, const Json& finding) {
-    const auto known = prototypes_.find(key);
+  for_each_finding(report, [this](const std::string& group, const Json& finding) {
+    const auto known = prototypes_.find(group);
     if (known == prototypes_.end()) {
-      prototypes_.emplace(key, finding);
+      prototypes_.emplace(group, finding);
     } else if (rank_of_severity(raw_at(finding, "severity")) >
                rank_of_severity(raw_at(known->second, "severity"))) {
       known->second = finding;

@@ -309,7 +309,7 @@ Outcome try_python(const Machine& machine) {
   if (!major || !minor) {
     return missing(failure(ErrorCode::kMalformed, "python3 did not say its version").error(), "");
   }
-  const std::string found = fmt::format("python3 on PATH is {}", trim(*said));
+  const std::string found = fmt::format("python3 on PATH is {}", trim(said->text));
   constexpr int kOldest = 8;
   constexpr int kNewest = 14;
   if (*major == 3 && *minor >= kOldest && *minor <= kNewest) return fine(found);
