@@ -101,6 +101,14 @@ class Quick(unittest.TestCase):
                 group.rmdir()
         self.assertEqual(checks_of(json.loads(done.stdout))["limits.processes"], "warn")
 
+    def test_without_a_reference_loader_the_rest_is_told(self):
+        done = dlprobe("gate", "--json", "--workers", "1", env=dict(os.environ, DLPROBE_REFERENCE_LOADER="/nowhere/loader"))
+        report = json.loads(done.stdout)
+        checks = checks_of(report)
+        self.assertEqual((done.returncode, checks.pop("loader.fork.file_descriptor")), (3, "incomplete"), report["summary"])
+        self.assertLessEqual(set(checks.values()), {"pass", "warn", "skipped"})
+        self.assertIn("/nowhere/loader", report["summary"]["headline"])
+
     def test_bad_input(self):
         for arguments in (["--deadline", "soon"], ["--deadline", "1us"], ["--level", "deep"], ["--", "sleep", "1"],
                           ["-f", "html=/nowhere/x.html"], ["--workers", "many"]):

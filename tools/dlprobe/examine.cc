@@ -474,9 +474,10 @@ class Examiner {
   bool starts_nothing() const { return request_.gate && request_.gate->level == "quick"; }
 
   void run_reference_loader() {
-    if (starts_nothing()) return run_plan("", request_.plans.front());
+    if (starts_nothing()) return look_without_run("--level quick starts no loader");
     const std::string named = own_environment("DLPROBE_REFERENCE_LOADER").value_or("");
     const auto executable = find_reference_loader(named, own_executable());
+    if (!executable && request_.gate) return look_without_run(executable.error().context);
     if (!executable) return refuse(executable.error(), kExitUsage);
     for (size_t i = 0; i < request_.plans.size() && !result_.refusal && !interrupted_; ++i) {
       LoaderPlan plan = request_.plans[i];
@@ -488,6 +489,16 @@ class Examiner {
     }
   }
 
+  // What the gate can tell without a run of the loader.
+  void look_without_run(const std::string& why) {
+    const LoaderPlan& plan = request_.plans.front();
+    begin_run({.plan = plan, .trial = trial_of(plan)});
+    look_at_shm_of(::getpid(), machine_, *recorder_);
+    look_at_gate_once();
+    recorder_->add(
+        RunEnd{.at = machine_.clock->now(), .reason = RunEndReason::kNotStarted, .text = why});
+  }
+
   // A loader that would not fit is not started: on a shared /dev/shm it would take the other jobs
   // down.
   void run_plan(const std::string& executable, const LoaderPlan& plan) {
@@ -496,12 +507,6 @@ class Examiner {
     if (plan.fault.empty() && !request_.limits.shm_bytes) {
       look_at_shm_of(::getpid(), machine_, *recorder_);
       look_at_gate_once();
-      if (starts_nothing()) {
-        recorder_->add(RunEnd{.at = machine_.clock->now(),
-                              .reason = RunEndReason::kNotStarted,
-                              .text = "--level quick starts no loader"});
-        return;
-      }
       if (gate_deadline_ != 0 && machine_.clock->now() >= gate_deadline_) {
         recorder_->add(RunEnd{.at = machine_.clock->now(),
                               .reason = RunEndReason::kTimeUp,
