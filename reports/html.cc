@@ -51,8 +51,7 @@ std::string evidence_table(const Json& finding) {
     const Json value = fact.is_object() ? fact.value("value", Json()) : Json();
     std::string source = html_at(fact, "source");
     const std::string at = html_at(fact, "seen_at");
-    if (!at.empty())
-      source += fmt::format(" <time class=\"quiet\" datetime=\"{0}\">{0}</time>", at);
+    if (!at.empty()) source += fmt::format(R"( <time class="quiet" datetime="{0}">{0}</time>)", at);
     std::string held =
         "<code>" + escape_html(value_with_unit(value, text_at(fact, "unit"))) + "</code>";
     const std::string threshold = html_at(fact, "threshold");

@@ -190,12 +190,12 @@ std::string node_svg(const Node& node) {
   if (!node.activity.empty()) text += ", " + node.activity;
   std::string out = fmt::format("<g><title>{}</title>",
                                 escape_html(text + (node.code.empty() ? "" : ", " + node.code)));
-  out += fmt::format(
-      "<rect class=\"node{}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"{}\"/>",
-      node.in_chain ? " chain" : "", x, y, kNodeWidth, kNodeHeight, node.is_thread ? 4 : 30);
+  out += fmt::format(R"(<rect class="node{}" x="{}" y="{}" width="{}" height="{}" rx="{}"/>)",
+                     node.in_chain ? " chain" : "", x, y, kNodeWidth, kNodeHeight,
+                     node.is_thread ? 4 : 30);
   int line_y = y + 20;
   for (const std::string& line : lines_of(text)) {
-    out += fmt::format("<text x=\"{}\" y=\"{}\">{}</text>", x + 10, line_y, escape_html(line));
+    out += fmt::format(R"(<text x="{}" y="{}">{}</text>)", x + 10, line_y, escape_html(line));
     line_y += 16;
   }
   return out + "</g>\n";

@@ -17,7 +17,6 @@ namespace {
 constexpr double kWidth = 1000;
 constexpr double kHeight = 100;
 constexpr double kHeadroom = 1.08;  ///< above the highest value
-constexpr size_t kMostEventsDrawn = 60;
 
 using Series = std::vector<std::optional<double>>;
 
@@ -199,15 +198,20 @@ double highest(const Series& series) {
   return most;
 }
 
+// Signals all, and of the others no two so near that they would hatch the drawing.
 std::string event_lines(const Json& timeline, const Frame& frame) {
+  constexpr double kNear = kWidth / 40;
   std::string out;
-  size_t drawn = 0;
+  double last = -kNear;
   for (const Json& event : items_at(timeline, "events")) {
     const auto at = number_at(event, "t_s");
-    if (!at || drawn++ == kMostEventsDrawn) continue;
+    if (!at) continue;
+    const double x = frame.x(*at);
     const bool is_bad = text_at(event, "text").contains("signal");
-    out += fmt::format("<line class=\"event{}\" x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"0\" y2=\"100\"/>",
-                       is_bad ? " event-bad" : "", frame.x(*at), frame.x(*at));
+    if (!is_bad && x - last < kNear) continue;
+    if (!is_bad) last = x;
+    out += fmt::format(R"(<line class="event{0}" x1="{1:.1f}" x2="{1:.1f}" y1="0" y2="100"/>)",
+                       is_bad ? " event-bad" : "", x);
   }
   return out;
 }
@@ -215,7 +219,7 @@ std::string event_lines(const Json& timeline, const Frame& frame) {
 std::string legend_of(const Chart& chart) {
   std::string out;
   for (size_t i = 0; i < chart.series.size(); ++i) {
-    out += fmt::format("<span class=\"legend\"><span class=\"key k{}\"></span>{}</span>", i,
+    out += fmt::format(R"(<span class="legend"><span class="key k{}"></span>{}</span>)", i,
                        escape_html(chart.series[i].first));
   }
   if (chart.limit) {
@@ -244,7 +248,7 @@ std::string drawn(const Chart& chart, const Table& table, const Frame& frame) {
   if (!chart.stacked) {
     std::string out;
     for (size_t i = 0; i < chart.series.size(); ++i) {
-      out += fmt::format("<path class=\"l{}\" d=\"{}\"/>", i,
+      out += fmt::format(R"(<path class="l{}" d="{}"/>)", i,
                          line_path(table, chart.series[i].second, frame));
     }
     return out;
@@ -253,7 +257,7 @@ std::string drawn(const Chart& chart, const Table& table, const Frame& frame) {
   Series below(table.times.size(), 0.0);
   for (size_t i = 0; i < chart.series.size(); ++i) {
     Series above = sum_of(below, chart.series[i].second);
-    out += fmt::format("<path class=\"a{}\" d=\"{}\"/>", i, area_path(table, below, above, frame));
+    out += fmt::format(R"(<path class="a{}" d="{}"/>)", i, area_path(table, below, above, frame));
     below = std::move(above);
   }
   return out;
@@ -273,12 +277,16 @@ double top_of(const Chart& chart) {
   // A limit far above would press the line to the ground.
   constexpr double kFar = 4;
   if (chart.limit && *chart.limit <= kFar * most) most = std::max(most, *chart.limit);
-  return most * kHeadroom;
+  most *= kHeadroom;
+  return chart.unit == "1" ? std::ceil(most) : most;
 }
 
 std::string figure(const Chart& chart, size_t index, const Json& timeline, const Table& table,
                    Frame frame) {
   frame.top = top_of(chart);
+  const bool is_count = chart.unit == "1";
+  const std::string top =
+      is_count ? fmt::format("{:.0f}", frame.top) : value_with_unit(frame.top, chart.unit);
   std::string out = fmt::format("<figure data-chart=\"{}\"><figcaption>{} {}</figcaption>\n", index,
                                 escape_html(chart.title), legend_of(chart));
   out += fmt::format(
@@ -287,7 +295,7 @@ std::string figure(const Chart& chart, size_t index, const Json& timeline, const
       escape_html(summary_of(chart)));
   out += drawn(chart, table, frame) + event_lines(timeline, frame);
   if (chart.limit && *chart.limit <= frame.top) {
-    out += fmt::format("<line class=\"limit\" x1=\"0\" x2=\"1000\" y1=\"{0:.2f}\" y2=\"{0:.2f}\"/>",
+    out += fmt::format(R"(<line class="limit" x1="0" x2="1000" y1="{0:.2f}" y2="{0:.2f}"/>)",
                        frame.y(*chart.limit));
   }
   out +=
@@ -297,7 +305,7 @@ std::string figure(const Chart& chart, size_t index, const Json& timeline, const
       "<div class=\"ends\"><span>{:.1f} s</span><output>top of the drawing: "
       "{}</output><span>{:.1f} "
       "s</span></div></figure>\n",
-      frame.from, escape_html(value_with_unit(frame.top, chart.unit)), frame.to);
+      frame.from, escape_html(top), frame.to);
   return out;
 }
 
@@ -329,7 +337,7 @@ std::string data_for_script(const std::vector<Chart>& charts, const Table& table
       text += c;
     }
   }
-  return "<script type=\"application/json\" id=\"timeline-data\">" + text + "</script>\n";
+  return R"(<script type="application/json" id="timeline-data">)" + text + "</script>\n";
 }
 
 std::string events_table(const Json& timeline) {
@@ -367,7 +375,8 @@ std::string html_timeline(const Json& report) {
     out +=
         "<p class=\"quiet\">Point at a chart, or use the arrow keys in it, to read the values at "
         "one "
-        "moment in all of them. Upright lines are events; red ones are signals.</p>\n";
+        "moment in all of them. Upright lines are events, where they stand close only some of "
+        "them; red ones are signals.</p>\n";
     for (size_t i = 0; i < charts.size(); ++i)
       out += figure(charts[i], i, timeline, table, frame);
     out += data_for_script(charts, table, frame);

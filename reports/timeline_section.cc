@@ -146,19 +146,31 @@ void keep_extremes(const std::vector<Row>& rows, size_t from, size_t to, size_t 
   kept.insert({low_at, high_at});
 }
 
-// A spike of one row is still in the drawing, and so is a dip: of each stretch of rows those with
-// the highest and the lowest of each value stay; of very few rows, of shared memory alone.
-std::vector<Row> downsampled(const std::vector<Row>& rows, size_t most) {
-  if (rows.size() <= most) return rows;
-  constexpr size_t kColumns = std::tuple_size_v<decltype(values_of({}))>;
-  const size_t columns = most >= 2 + 2 * kColumns ? kColumns : 1;
-  const size_t stretches = std::max<size_t>(1, (most - 2) / (2 * columns));
+// Of so many stretches of the rows those with the highest and the lowest of each value.
+std::set<size_t> extremes_of(const std::vector<Row>& rows, size_t stretches, size_t columns) {
   std::set<size_t> kept = {0, rows.size() - 1};
   for (size_t i = 0; i < stretches; ++i) {
     for (size_t column = 0; column < columns; ++column) {
       keep_extremes(rows, i * rows.size() / stretches, (i + 1) * rows.size() / stretches, column,
                     kept);
     }
+  }
+  return kept;
+}
+
+// A spike of one row is still in the drawing, and so is a dip. Of very few rows, those of shared
+// memory alone. As fine as fits: the extremes of several values are often in one row.
+std::vector<Row> downsampled(const std::vector<Row>& rows, size_t most) {
+  if (rows.size() <= most) return rows;
+  constexpr size_t kColumns = std::tuple_size_v<decltype(values_of({}))>;
+  const size_t columns = most >= 2 + 2 * kColumns ? kColumns : 1;
+  size_t stretches = std::max<size_t>(1, (most - 2) / (2 * columns));
+  std::set<size_t> kept = extremes_of(rows, stretches, columns);
+  while (true) {
+    stretches += stretches / 4 + 1;
+    std::set<size_t> finer = extremes_of(rows, stretches, columns);
+    if (finer.size() > most || stretches > most) break;
+    kept = std::move(finer);
   }
   std::vector<Row> result;
   result.reserve(kept.size());

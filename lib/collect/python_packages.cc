@@ -87,10 +87,11 @@ class PackageLook {
   void add_opencv_without_metadata(const std::string& folder,
                                    const std::vector<std::string>& entries);
   void read_binaries(FoundPackage& found);
-  void read_record(FoundPackage& found, std::string_view record) const;
+  static void read_record(FoundPackage& found, std::string_view record);
   void walk(const std::string& path, int depth, std::vector<std::string>& binaries);
   void read_conda(PythonFacts& facts);
-  void note_owned(const std::string& text, std::map<std::string, std::string>& owned) const;
+  static void note_owned(const std::string& text, std::map<std::string, std::string>& owned);
+  void compare(const std::string& name, const std::string& version, PythonFacts& facts) const;
 
   // What the dynamic linker would do.
   struct Binary {
@@ -146,7 +147,7 @@ void PackageLook::add_opencv_without_metadata(const std::string& folder,
   found_.push_back(std::move(found));
 }
 
-void PackageLook::read_record(FoundPackage& found, std::string_view record) const {
+void PackageLook::read_record(FoundPackage& found, std::string_view record) {
   while (!record.empty() && found.binaries.size() < kMostModules) {
     std::string_view path = record.substr(0, record.find('\n'));
     record.remove_prefix(std::min(path.size() + 1, record.size()));
@@ -163,7 +164,8 @@ void PackageLook::walk(const std::string& path, int depth, std::vector<std::stri
   const auto entries = root_.list(path);
   if (!entries) return;
   for (const std::string& entry : *entries) {
-    const std::string inner = path + "/" + entry;
+    std::string inner = path;
+    inner.append("/").append(entry);
     if (is_library(entry)) {
       if (binaries.size() < kMostModules) binaries.push_back(inner);
       continue;
@@ -212,7 +214,8 @@ std::string PackageLook::resolve(const std::string& needed, const ElfFile::Linki
         "/usr/lib/aarch64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib"})
     folders.emplace_back(folder);
   for (const std::string& folder : folders) {
-    std::string path = folder + "/" + needed;
+    std::string path = folder;
+    path.append("/").append(needed);
     if (folder.starts_with('/') && root_.stat(path)) return path;
   }
   return "";
@@ -221,20 +224,20 @@ std::string PackageLook::resolve(const std::string& needed, const ElfFile::Linki
 const PackageLook::Binary* PackageLook::binary(const std::string& path) {
   const auto known = binaries_.find(path);
   if (known != binaries_.end()) return known->second ? &*known->second : nullptr;
-  std::optional<Binary>& entry = binaries_[path];
+  std::optional<Binary>& kept = binaries_[path];
   auto file = root_.open_file(path);
   if (!file) return nullptr;
   const auto elf = ElfFile::open(std::move(*file), path);
   if (!elf) return nullptr;
   const ElfFile::Linking linking = (*elf)->linking();
-  entry = Binary{.name = linking.name, .needs = {}};
-  if (entry->name.empty()) entry->name = base_name(path);
+  Binary read{.name = linking.name, .needs = {}};
+  if (read.name.empty()) read.name = base_name(path);
   for (const std::string& needed : linking.needed) {
     if (is_language_runtime(needed)) continue;
     std::string found = resolve(needed, linking, path);
-    if (!found.empty()) entry->needs.push_back(std::move(found));
+    if (!found.empty()) read.needs.push_back(std::move(found));
   }
-  return &*entry;
+  return &kept.emplace(std::move(read));
 }
 
 // A file may call itself so and be something else.
@@ -286,8 +289,7 @@ void PackageLook::follow(const FoundPackage& found, PythonFacts& facts) {
 }
 
 // "…/site-packages/numpy-1.26.4.dist-info/METADATA" in the list of files of a conda package.
-void PackageLook::note_owned(const std::string& text,
-                             std::map<std::string, std::string>& owned) const {
+void PackageLook::note_owned(const std::string& text, std::map<std::string, std::string>& owned) {
   constexpr std::string_view kMetadata = ".dist-info/METADATA\"";
   for (size_t at = text.find(kMetadata); at != std::string::npos;
        at = text.find(kMetadata, at + 1)) {
@@ -299,26 +301,31 @@ void PackageLook::note_owned(const std::string& text,
   }
 }
 
+// What conda owns under that name against what is there.
+void PackageLook::compare(const std::string& name, const std::string& version,
+                          PythonFacts& facts) const {
+  CondaOverlap overlap{.name = name, .conda_version = version, .others = {}};
+  for (const FoundPackage& each : found_) {
+    const PythonPackage& package = each.package;
+    const bool is_of_conda = package.installer.empty() || package.installer == "conda";
+    const bool is_here = package.path.starts_with(where_.prefix + "/");
+    if (package.name != name || !is_here) continue;
+    if (package.version != version || !is_of_conda) overlap.others.push_back(package);
+  }
+  if (!overlap.others.empty()) facts.overlaps.push_back(std::move(overlap));
+}
+
 void PackageLook::read_conda(PythonFacts& facts) {
-  const std::string folder = where_.prefix + "/conda-meta";
+  const std::string folder = where_.prefix + "/conda-meta/";
   const auto entries = root_.list(folder);
   if (!entries) return;
   std::map<std::string, std::string> owned;  // version by name
   for (const std::string& entry : *entries) {
     if (!entry.ends_with(".json") || is_late()) continue;
-    if (const auto text = root_.read(folder + "/" + entry, kMostRecord)) note_owned(*text, owned);
+    if (const auto text = root_.read(folder + entry, kMostRecord)) note_owned(*text, owned);
   }
-  for (const auto& [name, version] : owned) {
-    CondaOverlap overlap{.name = name, .conda_version = version, .others = {}};
-    for (const FoundPackage& each : found_) {
-      const PythonPackage& package = each.package;
-      const bool is_of_conda = package.installer.empty() || package.installer == "conda";
-      const bool is_here = package.path.starts_with(where_.prefix + "/");
-      if (package.name != name || !is_here) continue;
-      if (package.version != version || !is_of_conda) overlap.others.push_back(package);
-    }
-    if (!overlap.others.empty()) facts.overlaps.push_back(std::move(overlap));
-  }
+  for (const auto& [name, version] : owned)
+    compare(name, version, facts);
 }
 
 void PackageLook::run(PythonFacts& facts) {

@@ -24,12 +24,13 @@ using Clock = std::chrono::steady_clock;
 [[noreturn]] void run_and_leave(int pipe_end, const std::function<std::string()>& job) {
   constexpr int kPipe = 3;
   const int nothing = ::open("/dev/null", O_RDWR);
+  if (nothing < 0) ::_exit(1);
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     ::dup2(nothing, stream);
   if (pipe_end != kPipe) ::dup2(pipe_end, kPipe);
   ::close_range(kPipe + 1, ~0U, 0);
-  (void)write_all(kPipe, job(), "the answer");
-  ::_exit(0);
+  const Status told = write_all(kPipe, job(), "the answer");
+  ::_exit(told ? 0 : 1);
 }
 
 // Starts it as a grandchild, so that it is nobody's to reap; gives its process group.

@@ -213,14 +213,16 @@ class Html(unittest.TestCase):
         # The highest of all samples is in it, of every column that has spikes.
         run = report["runs"][0]
         columns = report["timeline"]["columns"]
-        for column, peak in (("rss_sum", "rss_sum_peak_bytes"), ("shm_used", "shm_used_peak_bytes")):
-            if peak in run:
-                self.assertEqual(max(row[columns.index(column)] or 0 for row in report["timeline"]["rows"]), run[peak], column)
+        for column, peak in (("rss_sum", "rss_sum_peak_bytes"), ("pss_sum", "pss_sum_peak_bytes")):
+            self.assertEqual(max(row[columns.index(column)] or 0 for row in report["timeline"]["rows"]), run[peak], column)
         self.browser.open(path)
         text = self.browser.value("document.body.textContent")
         self.assertIn("DLP0503", text)
         self.assertGreaterEqual(self.browser.value("document.querySelectorAll('figure').length"), 5)
-        self.assertIn("63 workers", text.replace("\u00a0", " "))
+        self.assertIn("worker 1063", text)
+        self.assertGreaterEqual(self.browser.value("document.querySelectorAll('ol.frames').length"), 5)
+        # No more upright lines than can be told apart.
+        self.assertLess(self.browser.value("document.querySelectorAll('.chart')[0].querySelectorAll('.event').length"), 50)
 
     def test_it_prints(self):
         for _name, _path in self.each_page():
