@@ -131,6 +131,11 @@ class DebTest(unittest.TestCase):
                              "--start-method", "fork", "--sharing-strategy", "file_descriptor")
         self.assertIn(done.returncode, (0, 3), done.stdout)
 
+    def test_each_has_its_own_summary(self):
+        summaries = {name: field(package, "Description").splitlines()[0] for name, package in self.packages.items()}
+        self.assertEqual(summaries["dlprobe"], "names the cause when a data loader dies, hangs or leaks")
+        self.assertEqual(len(set(summaries.values())), len(summaries))
+
     def test_the_same_source_makes_the_same_bytes(self):
         with tempfile.TemporaryDirectory() as folder:
             again = make_packages(folder)

@@ -39,7 +39,7 @@ class WheelTest(unittest.TestCase):
         return must(self.bin / "python", "-c", text).strip()
 
     def test_it_fits_every_python_and_names_its_machine(self):
-        self.assertRegex(self.wheel.name, r"\Adlprobe-[\d.]+-py3-none-(manylinux|linux)\w*_(x86_64|aarch64)\.whl\Z")
+        self.assertRegex(self.wheel.name, r"\Adlprobe-[\d.]+-py3-none-(manylinux|linux)[\w.]*_(x86_64|aarch64)\.whl\Z")
 
     def test_dlprobe_is_on_path(self):
         version = self.python("import importlib.metadata as m; print(m.version('dlprobe'))")

@@ -1,7 +1,7 @@
 # CPack: Debian packages of the two components, and a tarball of a static build. tools/package runs it.
 set(CPACK_PACKAGE_NAME dlprobe)
 set(CPACK_PACKAGE_VENDOR "the dlprobe developers")
-set(DLPROBE_MAINTAINER "The dlprobe developers <root@localhost>" CACHE STRING "Who answers for the packages: Name <address>")
+set(DLPROBE_MAINTAINER "The dlprobe developers <dlprobe@localhost>" CACHE STRING "Who answers for the packages: Name <address>")
 set(CPACK_PACKAGE_CONTACT "${DLPROBE_MAINTAINER}")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
 set(CPACK_RESOURCE_FILE_LICENSE ${CMAKE_SOURCE_DIR}/LICENSE)
@@ -11,6 +11,7 @@ if(TARGET dlprobe-reference-loader)
   list(APPEND CPACK_COMPONENTS_ALL dlprobe-reference-loader)
 endif()
 set(CPACK_COMPONENTS_GROUPING ONE_PER_GROUP)
+set(CPACK_PROJECT_CONFIG_FILE ${CMAKE_CURRENT_LIST_DIR}/generator.cmake)
 set(CPACK_PRE_BUILD_SCRIPTS ${CMAKE_CURRENT_LIST_DIR}/finish_tree.cmake)
 
 set(CPACK_DEB_COMPONENT_INSTALL ON)
