@@ -64,13 +64,13 @@ struct PythonImport {
 
 /// The interpreter that a job would run under, by its files.
 struct PythonFacts {
-  std::string asked;        ///< as typed; of the default "python3"
-  bool is_named = false;    ///< by the user
-  std::string executable;   ///< what it says itself: sys.executable
-  std::string version;      ///< "3.11.2"
-  std::string trouble;      ///< why it cannot be used, for people; empty: it can
-  bool is_late = false;     ///< the trouble is that it did not answer in time
-  std::string not_read;     ///< why its packages were not all looked at; empty: they were
+  std::string asked;       ///< as typed; of the default "python3"
+  bool is_named = false;   ///< by the user
+  std::string executable;  ///< what it says itself: sys.executable
+  std::string version;     ///< "3.11.2"
+  std::string trouble;     ///< why it cannot be used, for people; empty: it can
+  bool is_late = false;    ///< the trouble is that it did not answer in time
+  std::string not_read;    ///< why its packages were not all looked at; empty: they were
   std::vector<PythonPackage> packages;   ///< those that a loader cares about
   std::vector<ThreadLibrary> libraries;  ///< of all packages
   std::vector<CondaOverlap> overlaps;
