@@ -126,10 +126,9 @@ std::string how_it_ended(int wait_status) {
 
 Expected<PythonInstall> ask_install(const std::string& interpreter, const Clock& clock,
                                     std::chrono::nanoseconds limit) {
-  DLP_TRY(const ProgramAnswer answer,
-          ask_program(
-              {interpreter, "-I", "-S", "-B", "-W", "ignore", "-c", std::string(kAskInstall)},
-              clock, "say where its packages are", limit));
+  DLP_TRY(const ProgramAnswer answer, ask_program({interpreter, "-I", "-S", "-B", "-W", "ignore",
+                                                   "-c", std::string(kAskInstall)},
+                                                  clock, "say where its packages are", limit));
   PythonInstall install;
   for_each_fact(answer.text, [&install](std::string_view word, std::string value) {
     if (word == "version")

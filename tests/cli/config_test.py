@@ -25,11 +25,12 @@ class Configured(unittest.TestCase):
     def write(self, text, path="dlprobe.toml"):
         (self.folder / path).write_text(text, encoding="utf-8")
 
-    def run_here(self, *arguments, **variables):
+    def run_here(self, *arguments, user=None, **variables):
         environment = {key: value for key, value in os.environ.items()
                        if not key.startswith("DLPROBE_") or key == "DLPROBE_REFERENCE_LOADER"}
         environment.pop("XDG_CONFIG_HOME", None)
-        return dlprobe(*arguments, cwd=self.folder, env={**environment, "HOME": str(self.home), **variables})
+        return dlprobe(*arguments, cwd=self.folder, user=user,
+                       env={**environment, "HOME": str(self.home), **variables})
 
     def value(self, option, *arguments, **variables):
         shown = json.loads(self.run_here("config", "show", "--subcommand", "gate", "--json", *arguments, **variables).stdout)
@@ -82,6 +83,14 @@ class Precedence(Configured):
         self.write('[gate]\nlevel = "full"\n')
         os.chown(self.folder / "dlprobe.toml", 12345, 12345)
         self.assertEqual(self.value("level")[0], "default")
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root, to become somebody else")
+    def test_under_the_home_of_somebody_else(self):
+        (self.home / ".config").mkdir()
+        self.home.chmod(0o700)
+        self.folder.parent.chmod(0o755)
+        done = self.run_here("gate", "--level", "quick", "-q", user=65534)
+        self.assertEqual((done.returncode, done.stderr), (0, b""), done.stdout)
 
     def test_variables_of_other_people_do_no_harm(self):
         self.assertEqual(self.run_here("config", "check", DLPROBE_SERVICE_HOST="10.0.0.1").returncode, 0)

@@ -2,16 +2,16 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <toml++/toml.h>
 
 #include <array>
 #include <chrono>
 #include <optional>
 
+#include <toml++/toml.h>
+
 #include "lib/base/parse.h"
 #include "lib/base/suggest.h"
 #include "lib/base/units.h"
-
 
 namespace dlprobe {
 namespace {
