@@ -353,7 +353,7 @@ void check_memory_and_cpus(Checks& checks) {
         "{} of {} available, {} of swap", format_bytes(facts.memory->available_bytes),
         format_bytes(facts.memory->total_bytes), format_bytes(facts.memory->swap_total_bytes));
     const auto limit = facts.cgroup ? facts.cgroup->limit_bytes : std::nullopt;
-    if (limit) {
+    if (facts.cgroup && limit) {
       text += fmt::format("; the cgroup may have {} and has {}", format_bytes(*limit),
                           format_bytes(facts.cgroup->used_bytes));
     }

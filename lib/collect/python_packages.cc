@@ -223,7 +223,10 @@ std::string PackageLook::resolve(const std::string& needed, const ElfFile::Linki
 
 const PackageLook::Binary* PackageLook::binary(const std::string& path) {
   const auto known = binaries_.find(path);
-  if (known != binaries_.end()) return known->second ? &*known->second : nullptr;
+  if (known != binaries_.end()) {
+    const std::optional<Binary>& read_before = known->second;
+    return read_before ? &*read_before : nullptr;
+  }
   std::optional<Binary>& kept = binaries_[path];
   auto file = root_.open_file(path);
   if (!file) return nullptr;

@@ -30,6 +30,29 @@ void for_each_section(Elf* elf, Visit&& visit) {
   }
 }
 
+/// Calls `visit(tag, text)` for each entry of .dynamic whose value is a text.
+template <class Visit>
+void for_each_dynamic_text(Elf* elf, Visit&& visit) {
+  const auto is_text = [](Elf64_Sxword tag) {
+    return tag == DT_NEEDED || tag == DT_SONAME || tag == DT_RUNPATH || tag == DT_RPATH;
+  };
+  for_each_section(elf, [&](Elf_Scn* section, const GElf_Shdr& header) {
+    if (header.sh_type != SHT_DYNAMIC) return true;
+    Elf_Data* data = elf_getdata(section, nullptr);
+    const size_t count =
+        data == nullptr || header.sh_entsize == 0 ? 0 : data->d_size / header.sh_entsize;
+    GElf_Dyn entry{};
+    for (size_t i = 0; i < count; ++i) {
+      if (gelf_getdyn(data, static_cast<int>(i), &entry) == nullptr) break;
+      if (entry.d_tag == DT_NULL) break;
+      const char* text =
+          is_text(entry.d_tag) ? elf_strptr(elf, header.sh_link, entry.d_un.d_val) : nullptr;
+      if (text != nullptr) visit(entry.d_tag, text);
+    }
+    return false;
+  });
+}
+
 /// Calls `visit(symbol, strings)` for each symbol of both tables; `strings` is for elf_strptr. A
 /// file has at most one of each (System V gABI, chapter 4): thousands that lie over one another are
 /// no such file, and would take for ever.
@@ -274,25 +297,11 @@ std::optional<uint64_t> ElfFile::symbol(std::string_view name) const {
 ElfFile::Linking ElfFile::linking() const {
   Linking linking;
   std::string old_search;
-  for_each_section(handle_->elf, [&](Elf_Scn* section, const GElf_Shdr& header) {
-    if (header.sh_type != SHT_DYNAMIC) return true;
-    Elf_Data* data = elf_getdata(section, nullptr);
-    if (data == nullptr || header.sh_entsize == 0) return false;
-    const auto count = static_cast<int>(data->d_size / header.sh_entsize);
-    for (int i = 0; i < count; ++i) {
-      GElf_Dyn entry{};
-      if (gelf_getdyn(data, i, &entry) == nullptr || entry.d_tag == DT_NULL) break;
-      const bool is_text = entry.d_tag == DT_NEEDED || entry.d_tag == DT_SONAME ||
-                           entry.d_tag == DT_RUNPATH || entry.d_tag == DT_RPATH;
-      const char* text =
-          is_text ? elf_strptr(handle_->elf, header.sh_link, entry.d_un.d_val) : nullptr;
-      if (text == nullptr) continue;
-      if (entry.d_tag == DT_NEEDED) linking.needed.emplace_back(text);
-      if (entry.d_tag == DT_SONAME) linking.name = text;
-      if (entry.d_tag == DT_RUNPATH) linking.search = text;
-      if (entry.d_tag == DT_RPATH) old_search = text;
-    }
-    return false;
+  for_each_dynamic_text(handle_->elf, [&](Elf64_Sxword tag, const char* text) {
+    if (tag == DT_NEEDED) linking.needed.emplace_back(text);
+    if (tag == DT_SONAME) linking.name = text;
+    if (tag == DT_RUNPATH) linking.search = text;
+    if (tag == DT_RPATH) old_search = text;
   });
   if (linking.search.empty()) linking.search = old_search;
   return linking;

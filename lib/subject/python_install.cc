@@ -91,7 +91,7 @@ template <class Visit>
 void for_each_fact(std::string_view text, Visit&& visit) {
   constexpr std::string_view kMark = "dlprobe-";
   while (!text.empty()) {
-    std::string_view line = text.substr(0, text.find('\n'));
+    const std::string_view line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(line.size() + 1, text.size()));
     const size_t tab = line.find('\t');
     if (!line.starts_with(kMark) || tab == std::string_view::npos) continue;
