@@ -263,16 +263,17 @@ void check_unusable(Checks& checks, const PythonFacts& python) {
 }  // namespace
 
 void add_python_findings(const GateSource& source, std::vector<Finding>& findings) {
-  if (!source.facts.python || !is_of_the_job(*source.facts.python)) return;
+  const auto& python = source.facts.python;
+  if (!python || !is_of_the_job(*python)) return;
   for (const auto rule : {interpreter_unusable, several_openmp, fork_unsafe, mixed_conda_pip}) {
-    if (auto finding = rule(source, *source.facts.python)) findings.push_back(std::move(*finding));
+    if (auto finding = rule(source, *python)) findings.push_back(std::move(*finding));
   }
 }
 
 void check_python(Checks& checks) {
-  if (!checks.source().facts.python)
-    return skip_all(checks, "there is no python3 in PATH, and --python named none");
-  const PythonFacts& python = *checks.source().facts.python;
+  const auto& found = checks.source().facts.python;
+  if (!found) return skip_all(checks, "there is no python3 in PATH, and --python named none");
+  const PythonFacts& python = *found;
   if (!is_of_the_job(python)) {
     const std::string& name = python.executable.empty() ? python.asked : python.executable;
     return skip_all(

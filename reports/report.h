@@ -36,9 +36,9 @@ struct SettingFromElsewhere {
 /// What the run of dlprobe decided beside the findings.
 struct ReportContext {
   Severity fail_on = Severity::kError;
-  FindingPolicy policy = {};
+  FindingPolicy policy;
   /// Of this invocation's options those that no command line shows.
-  std::vector<SettingFromElsewhere> settings = {};
+  std::vector<SettingFromElsewhere> settings;
 };
 
 /// The report of one examination: the model that every format is made from. Depends on its

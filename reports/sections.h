@@ -36,8 +36,8 @@ struct ReportSource {
   TimeOfDay time;
   /// Of each finding: the line of the configuration that gave it its severity. Empty, or shorter
   /// than the findings: none did.
-  std::span<const std::string> severity_sources = {};
-  std::span<const SuppressedFinding> suppressed = {};
+  std::span<const std::string> severity_sources;
+  std::span<const SuppressedFinding> suppressed;
 };
 
 /// `text` as a JSON string: bytes that are no UTF-8 are written as "\xHH".
