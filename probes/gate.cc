@@ -173,6 +173,19 @@ std::optional<Finding> data_unreadable(const GateSource& source) {
   return finding;
 }
 
+std::optional<Finding> shm_not_writable(const GateSource& source) {
+  const FolderFacts& folder = source.facts.shared_memory;
+  if (folder.trouble.empty()) return std::nullopt;
+  Finding finding = new_finding(FindingCode::kShmNotWritable, Confidence::kCertain);
+  finding.message = "no segment can be made in " + folder.path + ": " + folder.trouble;
+  finding.evidence = {text_fact("trouble", folder.trouble, "open, write", source.facts.at)};
+  add_gate_remedy(finding, "Mount a tmpfs there that this user may write to, and that has room",
+                  {"mount -t tmpfs -o rw,mode=1777 tmpfs /dev/shm"}, {"bare-host", "slurm"});
+  add_gate_remedy(finding, "Give the container shared memory of its own",
+                  {"docker run --shm-size=<size> ..."}, {"docker", "kubernetes"});
+  return finding;
+}
+
 std::optional<Finding> temporary_unusable(const GateSource& source) {
   const FolderFacts& folder = source.facts.temporary;
   const bool is_full = folder.free_bytes && *folder.free_bytes < kLeastFreeInTemporary;
@@ -291,6 +304,14 @@ void check_shm(Checks& checks) {
     checks.add("shm.size", title, {kShmTooSmall, kShmHeldByAnotherJob, kShmExhausted},
                fmt::format("{}, {} free; this loader needs {}: {}", size, format_bytes(free),
                            format_bytes(forecast.bytes), forecast.formula));
+  }
+  const FolderFacts& folder = source.facts.shared_memory;
+  const std::string writable = "A segment can be made in /dev/shm";
+  if (folder.not_known.empty()) {
+    checks.add("shm.writable", writable, {kShmNotWritable}, "one of 4 KiB was made, and removed");
+  } else {
+    checks.add_incomplete("shm.writable", writable, {kShmNotWritable}, folder.not_known,
+                          "a longer --deadline");
   }
   if (source.run.ledgers.empty()) {
     checks.add_incomplete("shm.left-overs", "Nothing of dead jobs is left in /dev/shm",
@@ -452,8 +473,8 @@ Verdict examine(const Recording& recording) {
   verdict.limits.clear();
   std::vector<Verdict> all;
   Verdict own;
-  for (const auto rule : {process_limit_reached, cpus_narrowed, memory_too_low, data_unreadable,
-                          temporary_unusable, clock_wrong, too_many_threads}) {
+  for (const auto rule : {process_limit_reached, cpus_narrowed, memory_too_low, shm_not_writable,
+                          data_unreadable, temporary_unusable, clock_wrong, too_many_threads}) {
     if (auto finding = rule(source)) own.findings.push_back(std::move(*finding));
   }
   add_python_findings(source, own.findings);

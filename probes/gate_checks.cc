@@ -121,7 +121,9 @@ void Checks::add_loader(size_t index, const Run& run) {
   std::string why = not_started ? run.end->text : "it did not come to its end";
   if (out_of_time) why = "the deadline came before its end";
   check.status = CheckStatus::kIncomplete;
-  settle(check, verdict_, static_cast<int>(index));
+  // One that was not started has not failed: what kept it from that is a finding of its own, which
+  // somebody may have suppressed.
+  if (!not_started) settle(check, verdict_, static_cast<int>(index));
   check.text = why;
   if (check.status == CheckStatus::kIncomplete) {
     verdict_.gaps.push_back({.what = check.title,

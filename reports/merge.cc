@@ -88,8 +88,12 @@ void apply_policy(const FindingPolicy& policy, std::string_view day, Json& findi
 }  // namespace
 
 void ReportMerger::add(const std::string& source, const Json& report) {
+  if (raw_at(report, "kind") == kClusterReportKind)
+    return add_damaged(source, "it is a merged report itself: name those of the nodes");
   Node node = digest(source, report);
-  const auto key = std::pair(node.name, node.rank);
+  // A gate's pass does not answer what a look at a job has found.
+  const auto key =
+      std::tuple(node.name, node.rank, raw_at(object_at(report, "invocation"), "probe"));
   const auto [place, is_new] = nodes_.try_emplace(key, node);
   if (!is_new) {
     Node& kept = place->second;
@@ -172,6 +176,13 @@ void ReportMerger::note_checks(const Json& report, Node& node) {
     }
     node.checks.emplace_back(place->second, rank_of_status(raw_at(check, "status")));
   }
+}
+
+size_t ReportMerger::node_count() const {
+  std::set<std::string_view> names;
+  for (const auto& [key, node] : nodes_)
+    names.insert(node.name);
+  return names.size();
 }
 
 std::vector<std::string> ReportMerger::missing() const {
@@ -281,7 +292,7 @@ Json ReportMerger::checks_json(const std::vector<std::string>& absent) const {
   result.push_back({{"id", fmt::format("cluster.{}", differ.name)},
                     {"code", differ.code},
                     {"title", differ.title},
-                    {"status", nodes_.size() < 2 ? "skipped" : "pass"},
+                    {"status", node_count() < 2 ? "skipped" : "pass"},
                     {"findings", Json::array()}});
   if (!options_.expected_hosts.empty()) {
     result.push_back({{"id", "cluster.every-node-reported"},
@@ -428,7 +439,7 @@ std::string ReportMerger::headline(const Json& findings, const std::vector<std::
     add(fmt::format("no report of {}: {}", counted_nodes(absent.size()), fold_hosts(absent)));
   if (!damaged_.empty()) add(counted(damaged_.size(), "damaged report"));
   if (!unsure.empty()) add(counted_nodes(unsure.size()) + " could not tell");
-  return text.empty() ? "nothing wrong on " + counted_nodes(nodes_.size()) : text;
+  return text.empty() ? "nothing wrong on " + counted_nodes(node_count()) : text;
 }
 
 Json ReportMerger::invocation_json(const Json& findings, bool has_gap) const {
@@ -493,7 +504,7 @@ Json ReportMerger::finish() && {
   report["report_id"] = id_of_all();
   report["tool"] = {{"name", "dlprobe"}, {"version", json_text(options_.version)}};
   report["invocation"] = invocation_json(findings, has_gap);
-  report["host"] = {{"name", counted_nodes(nodes_.size())}};
+  report["host"] = {{"name", counted_nodes(node_count())}};
   report["context"] = Json::object();
   report["subject"] = {{"kind", "cluster"}};
   report["summary"] = {{"verdict", to_string(verdict_of_cluster(counts, has_gap))},

@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "reports/report.h"
@@ -30,7 +31,8 @@ class ReportMerger {
  public:
   explicit ReportMerger(MergeOptions options) : options_(std::move(options)) {}
 
-  /// `source`: the file, for people. Of two reports of one node and rank the later one counts.
+  /// `source`: the file, for people. Of two reports of one node, rank and probe the later one
+  /// counts.
   void add(const std::string& source, const Json& report);
 
   /// A source that is no report, and why.
@@ -66,6 +68,7 @@ class ReportMerger {
   Node digest(const std::string& source, const Json& report);
   static std::map<std::string, std::string> facts_of(const Json& report);
   void note_checks(const Json& report, Node& node);
+  size_t node_count() const;  ///< a node may have several reports
   std::vector<std::string> missing() const;
   void group_findings();
   std::optional<Json> nodes_differ() const;
@@ -82,9 +85,10 @@ class ReportMerger {
   std::string id_of_all() const;
 
   MergeOptions options_;
-  std::map<std::pair<std::string, std::string>, Node> nodes_;  ///< by name and rank
-  std::map<std::string, Json> prototypes_;                     ///< findings, by group
-  std::map<std::string, size_t> check_places_;                 ///< by id
+  /// By name, rank and probe.
+  std::map<std::tuple<std::string, std::string, std::string>, Node> nodes_;
+  std::map<std::string, Json> prototypes_;      ///< findings, by group
+  std::map<std::string, size_t> check_places_;  ///< by id
   std::vector<Check> checks_;
   std::map<std::string, Group> groups_;
   Json damaged_ = Json::array();

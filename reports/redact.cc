@@ -110,12 +110,14 @@ std::string Redactor::pseudonym(const char* kind, const std::string& original) {
   // "hosts" are host-1, host-2, ...
   const std::string noun = std::string(kind).substr(
       0, std::string_view(kind).size() - (std::string_view(kind) == "addresses" ? 2 : 1));
-  std::string name = fmt::format("{}-{}", noun, names.size() + 1);
+  std::string name =
+      fmt::format("{}-{}{}", noun, scope_.empty() ? "" : scope_ + "-", names.size() + 1);
   names.emplace(original, name);
   return name;
 }
 
 Status Redactor::use_map(std::string_view json_text) {
+  keeps_names();
   try {
     const Json map = Json::parse(json_text);
     for (const auto& [kind, names] : map.items()) {
@@ -334,6 +336,9 @@ Json Redactor::walk(const Json& value) {
 }
 
 Json Redactor::redact(const Json& report) {
+  constexpr size_t kEnough = 6;
+  if (!has_scope_) scope_ = raw_at(report, "report_id").substr(0, kEnough);
+  has_scope_ = true;
   learn(report);
   // Codes, fingerprints and the tool's own words hold no names.
   Json result = walk(report);

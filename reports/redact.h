@@ -26,6 +26,10 @@ class Redactor {
   /// Goes on with the pseudonyms of an earlier one (to_map()). kMalformed when it is no such map.
   Status use_map(std::string_view json_text);
 
+  /// The pseudonyms will be kept (to_map()), so that they need not differ from those of any other
+  /// redaction: host-1, host-2. Else they have a part of the first report's id: host-3fa2c1-1.
+  void keeps_names() { has_scope_ = true; }
+
   /// The pseudonyms so far, as JSON: whoever has it can undo the redaction.
   std::string to_map() const;
 
@@ -48,6 +52,8 @@ class Redactor {
   Json walk(const Json& value);
 
   std::set<std::string> kinds_;
+  bool has_scope_ = false;
+  std::string scope_;
   std::map<std::string, Names> names_;  ///< by kind
   Names words_;                         ///< whole words of the report at hand
   std::set<size_t, std::greater<>> word_lengths_;

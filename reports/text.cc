@@ -189,17 +189,16 @@ void write_named_checks(TextPage& page, const Json& checks) {
   page.blank_line();
   for (const Json& check : checks) {
     const std::string status = text_at(check, "status");
-    std::string line = text_at(check, "id");
-    if (status != "pass") line += ": " + text_at(check, "title");
-    page.paragraph(fmt::format("{:<11}", status), line + ": " + text_at(check, "text"),
-                   style_of_check(status));
+    page.paragraph(fmt::format("{:<11}", status),
+                   text_at(check, "id") + ": " + text_at(check, "text"), style_of_check(status));
   }
 }
 
 void write_checks(TextPage& page, const Json& report) {
   constexpr size_t kMost = 10;
   const Json& checks = items_at(report, "checks");
-  if (text_at(object_at(report, "invocation"), "probe") == "gate") return;
+  const std::string probe = text_at(object_at(report, "invocation"), "probe");
+  if (probe == "gate" || probe == "merge") return;
   if (checks.empty() || !items_at(report, "findings").empty()) return;
   page.heading("Looked for");
   const bool is_several = text_at(object_at(report, "invocation"), "probe") == "attach";

@@ -125,6 +125,48 @@ std::string mask_url_users(std::string text) {
   return text;
 }
 
+/// Names that are too short to be looked for inside of others ("design", "pwdir").
+bool is_short_name_of_secret(std::string_view name) {
+  constexpr std::array<std::string_view, 4> kNames = {"sig", "pwd", "pw", "sas"};
+  return std::ranges::count(kNames, lower(name)) > 0;
+}
+
+/// "?token=value&sig=value", "Pwd=value;", "env=API_TOKEN=value": each value whose name speaks.
+std::string mask_pairs(std::string_view text) {
+  constexpr std::string_view kEndsValue = "&;, \t\n\"'";
+  std::string result;
+  size_t name_begin = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    result += c;
+    if (c != '=') {
+      if (!is_alnum(c) && c != '_' && c != '-' && c != '.') name_begin = i + 1;
+      continue;
+    }
+    const std::string_view name = text.substr(name_begin, i - name_begin);
+    name_begin = i + 1;
+    const bool speaks =
+        names_a_secret(name) || name.ends_with("ignature") || is_short_name_of_secret(name);
+    const size_t end = std::min(text.find_first_of(kEndsValue, i + 1), text.size());
+    if (!speaks || end == i + 1) continue;
+    result += kMasked;
+    i = end - 1;
+  }
+  return result;
+}
+
+/// What stands behind the addresses of these services is the right to use them.
+std::string mask_webhooks(std::string text) {
+  for (const std::string_view service :
+       {"hooks.slack.com/services/", "discord.com/api/webhooks/"}) {
+    const size_t at = text.find(service);
+    if (at == std::string::npos) continue;
+    const size_t begin = at + service.size();
+    text.replace(begin, text.find_first_of(" \"'", begin) - begin, kMasked);
+  }
+  return text;
+}
+
 /// "--name=value", "name=value", "--header Authorization: value".
 std::string mask_argument(const std::string& argument) {
   const size_t separator = argument.find_first_of("=:");
@@ -133,7 +175,7 @@ std::string mask_argument(const std::string& argument) {
       names_a_secret(std::string_view(argument).substr(0, separator))) {
     return argument.substr(0, separator + 1) + std::string(kMasked);
   }
-  return mask_words(mask_url_users(argument));
+  return mask_words(mask_pairs(mask_webhooks(mask_url_users(argument))));
 }
 
 /// An option whose value is the next argument.
@@ -147,10 +189,18 @@ std::vector<std::string> mask_secrets(const std::vector<std::string>& arguments)
   std::vector<std::string> masked;
   masked.reserve(arguments.size());
   bool hide = false;
+  bool follows_user = false;
   for (const std::string& argument : arguments) {
     const bool is_value = hide && !argument.starts_with("--");
-    masked.push_back(is_value ? std::string(kMasked) : mask_argument(argument));
+    // curl -u name:password
+    const size_t colon = follows_user ? argument.find(':') : std::string::npos;
+    if (is_value || colon != std::string::npos) {
+      masked.push_back((is_value ? "" : argument.substr(0, colon + 1)) + std::string(kMasked));
+    } else {
+      masked.push_back(mask_argument(argument));
+    }
     hide = announces_a_secret(argument);
+    follows_user = argument == "-u" || argument == "--user" || argument == "--proxy-user";
   }
   return masked;
 }

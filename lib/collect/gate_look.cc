@@ -162,6 +162,7 @@ GateFacts look_at_gate(const Machine& machine, const GateWish& wish) {
   } else {
     facts.ptrace_scope = std::unexpected(scope.error());
   }
+  facts.shared_memory = look_at_folder("/dev/shm", FolderUse::kWrite, wish);
   facts.temporary = look_at_folder(wish.temporary_folder, FolderUse::kWrite, wish);
   if (!wish.data_folder.empty())
     facts.data = look_at_folder(wish.data_folder, FolderUse::kRead, wish);

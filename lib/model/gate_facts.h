@@ -104,6 +104,7 @@ struct GateFacts {
   std::vector<ThreadSetting> thread_settings;
   Observed<int32_t> ptrace_scope = failure(ErrorCode::kInsufficient, "not read");
   bool may_trace_all = false;  ///< CAP_SYS_PTRACE
+  FolderFacts shared_memory;   ///< /dev/shm, written to
   FolderFacts temporary;
   std::optional<FolderFacts> data;
   std::optional<PythonFacts> python;  ///< none: there is none in PATH, and none was named

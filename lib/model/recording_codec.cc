@@ -731,6 +731,7 @@ void fields(A& a, Is<GateFacts> auto& v) {
   a("threads", v.thread_settings);
   a("ptrace_scope", v.ptrace_scope);
   a("may_trace", v.may_trace_all);
+  a("shm", v.shared_memory);
   a("tmp", v.temporary);
   a("data", v.data);
   a("python", v.python);

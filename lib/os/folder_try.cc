@@ -1,14 +1,18 @@
 #include "lib/os/folder_try.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <utility>
+#include <vector>
 
 #include "lib/base/unique_fd.h"
 #include "lib/os/atomic_file.h"
@@ -43,28 +47,70 @@ Status try_reading(const std::string& path) {
   return {};
 }
 
-// The first regular file, if there is one; counts what it passes.
-Expected<std::string> first_file(const std::string& path, uint64_t most, uint64_t& entries) {
-  std::error_code error;
-  std::string folder;
-  std::string file;
-  for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error)) {
-    if (++entries >= most) break;
-    std::error_code ignored;
-    if (file.empty() && at->is_regular_file(ignored)) file = at->path().string();
-    if (folder.empty() && at->is_directory(ignored)) folder = at->path().string();
+// Looks for a file that can be read, the files of a folder before its folders, deep before wide: a
+// data set may have levels above its files, and beside them what is not for this user.
+class FileSearch {
+ public:
+  explicit FileSearch(uint64_t most_entries) : most_(most_entries) {}
+
+  /// Empty: one was read. Else why not.
+  std::string run(const std::string& path) {
+    std::vector<std::string> folders = {path};
+    uint64_t looked_at = 0;
+    while (!folders.empty() && looked_at++ < kMostFolders) {
+      const std::string folder = std::move(folders.back());
+      folders.pop_back();
+      const bool was_found = look_into(folder, folders);
+      if (looked_at == 1) entries_ = passed_;
+      if (was_found) return "";
+    }
+    if (!trouble_.empty()) return trouble_;
+    return folders.empty()
+               ? fmt::format("{} holds no file, nor do the folders in it", path)
+               : fmt::format("no file in the first {} folders below {}", looked_at, path);
   }
-  if (error) return os_failure("list " + path, error.value());
-  if (!file.empty() || folder.empty()) return file;
-  uint64_t below = 0;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    if (++below >= most) break;
-    std::error_code ignored;
-    if (at->is_regular_file(ignored)) return at->path().string();
+
+  /// Of the folder itself.
+  uint64_t entries() const { return entries_; }
+
+ private:
+  static constexpr uint64_t kMostFolders = 1000;
+  static constexpr int kMostTried = 8;  ///< files of one folder
+
+  // Whether a file was read.
+  bool look_into(const std::string& folder, std::vector<std::string>& folders) {
+    std::error_code error;
+    const size_t before = folders.size();
+    uint64_t here = 0;
+    int tried = 0;
+    for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+      ++passed_;
+      if (++here >= most_) break;
+      std::error_code ignored;
+      if (at->is_directory(ignored)) folders.push_back(at->path().string());
+      if (tried >= kMostTried || !at->is_regular_file(ignored)) continue;
+      ++tried;
+      const Status read = try_reading(at->path().string());
+      if (read) was_found_ = true;
+      if (!read) note(to_string(read.error()));
+      // Of the folder that was asked for all are counted.
+      if (was_found_ && before > 0) return true;
+    }
+    if (error) note(to_string(os_error("list " + folder, error.value())));
+    std::reverse(folders.begin() + static_cast<std::ptrdiff_t>(before), folders.end());
+    return was_found_;
   }
-  if (error) return os_failure("list " + folder, error.value());
-  return file;
-}
+
+  void note(std::string trouble) {
+    if (trouble_.empty()) trouble_ = std::move(trouble);
+  }
+
+  uint64_t most_;
+  uint64_t passed_ = 0;
+  uint64_t entries_ = 0;
+  bool was_found_ = false;
+  std::string trouble_;
+};
 
 }  // namespace
 
@@ -83,18 +129,9 @@ Expected<FolderTry> try_folder(const std::string& path, FolderUse use, uint64_t 
       result.trouble = to_string(written.error());
     return result;
   }
-  uint64_t entries = 0;
-  const auto file = first_file(path, most_entries, entries);
-  if (!file) {
-    result.trouble = to_string(file.error());
-    return result;
-  }
-  result.entries = entries;
-  if (file->empty()) {
-    result.trouble = path + " holds no file, nor does the first folder in it";
-  } else if (const Status read = try_reading(*file); !read) {
-    result.trouble = to_string(read.error());
-  }
+  FileSearch search(most_entries);
+  result.trouble = search.run(path);
+  result.entries = search.entries();
   return result;
 }
 

@@ -25,8 +25,8 @@ Expected<FolderTry> try_folder_within(std::chrono::nanoseconds limit, const std:
                                       FolderUse use, uint64_t most_entries);
 
 /// Uses the folder as a job would: writes 4 KiB to a file without a name (O_TMPFILE; where the file
-/// system has none, to one that is removed at once), or lists it and reads the beginning of the
-/// first regular file that it comes to, one folder further down if there is none. May block for as
+/// system has none, to one that is removed at once), or reads the beginning
+/// of a file in it or in the folders below: the first that can be read. May block for as
 /// long as the file system does.
 Expected<FolderTry> try_folder(const std::string& path, FolderUse use, uint64_t most_entries);
 

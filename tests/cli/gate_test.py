@@ -50,6 +50,38 @@ class Quick(unittest.TestCase):
             (inner / "a.png").write_bytes(b"x")
             self.assertEqual(checks_of(quick("--data", folder))["host.data-folder"], "pass")
 
+    def test_data_under_folders_beside_what_is_not_for_us(self):
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "train/n01440764").mkdir(parents=True)
+            (Path(folder) / ".cache").mkdir()
+            (Path(folder) / "lost+found").mkdir(mode=0)
+            self.assertEqual(checks_of(quick("--data", folder))["host.data-folder"], "fail")
+            (Path(folder) / "train/n01440764/a.JPEG").write_bytes(b"x")
+            self.assertEqual(checks_of(quick("--data", folder))["host.data-folder"], "pass")
+            os.chmod(folder, 0o755)
+            done = dlprobe("gate", "--level", "quick", "--json", "--data", folder, user=65534 if os.geteuid() == 0 else None)
+            self.assertEqual(checks_of(json.loads(done.stdout))["host.data-folder"], "pass", done.stderr)
+
+    @unittest.skipUnless(can_unshare(), NEEDS_UNSHARE)
+    def test_a_dev_shm_that_cannot_be_written_to(self):
+        done = in_private_shm("mount -t tmpfs -o ro tmpfs /dev/shm", ["gate", "--level", "quick", "--json"])
+        report = json.loads(done.stdout)
+        self.assertEqual((done.returncode, checks_of(report)["shm.writable"]), (1, "fail"), report["summary"])
+        self.assertEqual(report["findings"][0]["code"], "DLP0109")
+
+    @unittest.skipUnless(can_unshare(), NEEDS_UNSHARE)
+    @unittest.skipUnless(HAS_LOADER, NO_LOADER)
+    def test_what_a_suppressed_finding_kept_from_being_tried_is_no_pass(self):
+        with tempfile.TemporaryDirectory() as folder:
+            config = Path(folder) / "dlprobe.toml"
+            for text in ('[[suppress]]\ncode = "DLP0101"\nreason = "r"\nuntil = "never"\n',
+                         '[findings.DLP0101]\nseverity = "warning"\n'):
+                config.write_text(text, encoding="utf-8")
+                done = in_private_shm(small_shm("16m"), ["gate", "--json", "--workers", "8", "--config", config])
+                report = json.loads(done.stdout)
+                self.assertEqual((done.returncode, report["summary"]["verdict"]), (3, "incomplete"), report["summary"])
+                self.assertEqual(checks_of(report)["loader.fork.file_descriptor"], "incomplete")
+
     def test_a_temporary_folder_that_is_not_there(self):
         environment = dict(os.environ, TMPDIR="/nowhere/at/all")
         report = quick(env=environment)
@@ -110,7 +142,7 @@ class Quick(unittest.TestCase):
         self.assertIn("/nowhere/loader", report["summary"]["headline"])
 
     def test_bad_input(self):
-        for arguments in (["--deadline", "soon"], ["--deadline", "1us"], ["--level", "deep"], ["--", "sleep", "1"],
+        for arguments in (["--deadline", "soon"], ["--deadline", "1us"], ["--data", ""], ["--level", "deep"], ["--", "sleep", "1"],
                           ["-f", "html=/nowhere/x.html"], ["--workers", "many"]):
             done = dlprobe("gate", *arguments)
             self.assertEqual((done.returncode, done.stdout), (2, b""), arguments)

@@ -221,6 +221,9 @@ Status Configuration::check_names(const CLI::App& root) const {
       const bool is_top = entry.table.empty();
       collect_names(*find_command(root, entry.table), is_top, names);
       if (std::ranges::count(names, entry.key) > 0) continue;
+      if (is_top && std::ranges::count(tables, entry.key) > 0)
+        return std::unexpected(at(
+            entry.place, fmt::format("'{0}' is a table: [{0}], with its keys below", entry.key)));
       if (is_top) names.insert(names.end(), tables.begin(), tables.end());
       const std::string whose =
           is_top ? "no subcommand" : fmt::format("'{}'", fmt::join(entry.table, " "));
@@ -319,7 +322,8 @@ namespace {
 void add_options_to(CLI::App& command, std::string& named, bool& none) {
   std::vector<std::string> names;
   collect_names(command, false, names);
-  if (!names.empty() || command.get_name() == "config") {
+  const std::vector<std::string> path = path_of(command);
+  if (!names.empty() || (!path.empty() && path.front() == "config")) {
     auto* file =
         command.add_option("--config", named, "options and findings' rules from FILE alone")
             ->type_name("FILE")

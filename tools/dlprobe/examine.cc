@@ -516,7 +516,7 @@ class Examiner {
       if (has_finding(*request_.probe, Severity::kError)) {
         recorder_->add(RunEnd{.at = machine_.clock->now(),
                               .reason = RunEndReason::kNotStarted,
-                              .text = "it would not fit: see the findings"});
+                              .text = "it was not started: see the findings"});
         return;
       }
     }

@@ -112,6 +112,9 @@ void add_loader_options(CLI::App& command, LoaderOptions& options) {
       ->capture_default_str()
       ->group(kGroup);
   command.add_option("--data", plan.data_dir, "folder of images (default: built-in images)")
+      ->check([](const std::string& path) {
+        return path.empty() ? "it names no folder (an empty variable?)" : "";
+      })
       ->type_name("DIR")
       ->group(kGroup);
 }

@@ -1,5 +1,6 @@
 #include <exception>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "lib/subject/child_process.h"
@@ -11,6 +12,11 @@ int main(int argc, char** argv) {
   dlprobe::remember_inherited_state();
   try {
     return dlprobe::run_app(std::vector<std::string>(argv, argv + argc));
+  } catch (const std::system_error& error) {
+    // No thread, no descriptor, no memory: a limit of this machine.
+    dlprobe::complain(std::string("the system refuses dlprobe what it needs: ") + error.what() +
+                      "; what would help: higher limits (ulimit -u, ulimit -n)");
+    return dlprobe::kExitIncomplete;
   } catch (const std::exception& error) {
     dlprobe::complain(std::string("this is a bug in dlprobe, please report it: ") + error.what());
     return dlprobe::kExitBug;

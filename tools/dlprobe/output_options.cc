@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <string_view>
 
 #include "lib/base/suggest.h"
@@ -126,6 +127,20 @@ int exit_in_style(const OutputOptions& options, int exit_code, OverallVerdict ve
   return verdict == OverallVerdict::kWarn ? kWarning : kExitPass;
 }
 
+namespace {
+
+// "./report" is "report".
+bool is_same_place(const std::string& a, const std::string& b) {
+  if (a.empty() || b.empty()) return a == b;
+  std::error_code error;
+  const auto plain = [&error](const std::string& path) {
+    return std::filesystem::absolute(path, error).lexically_normal();
+  };
+  return a == b || plain(a) == plain(b);
+}
+
+}  // namespace
+
 Expected<std::vector<Output>> planned_outputs(const OutputOptions& options,
                                               std::span<const ReportFormat> formats_offered) {
   std::vector<std::string> formats = options.formats;
@@ -139,7 +154,7 @@ Expected<std::vector<Output>> planned_outputs(const OutputOptions& options,
   for (const std::string& format : formats) {
     DLP_TRY(Output output, parse_format(format, options.output_path, formats_offered));
     const bool is_taken = std::ranges::any_of(
-        outputs, [&](const Output& other) { return other.path == output.path; });
+        outputs, [&](const Output& other) { return is_same_place(other.path, output.path); });
     if (is_taken) {
       return failure(ErrorCode::kInvalid,
                      "two reports would go to " +

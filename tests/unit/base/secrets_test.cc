@@ -27,6 +27,18 @@ TEST(MaskSecrets, HidesTheUserOfAUrl) {
   EXPECT_EQ(masked("--url=s3://id:pw@bucket"), "--url=s3://***@bucket");
 }
 
+TEST(MaskSecrets, HidesValuesInsideOfAnArgument) {
+  EXPECT_EQ(masked("https://x/?id=7&sig=S1&token=T1&n=3"), "https://x/?id=7&sig=***&token=***&n=3");
+  EXPECT_EQ(masked("https://x/y?X-Amz-Signature=abc"), "https://x/y?X-Amz-Signature=***");
+  EXPECT_EQ(masked("Server=db;Pwd=SQL1;Port=1"), "Server=db;Pwd=***;Port=1");
+  EXPECT_EQ(masked("env=API_TOKEN=t9"), "env=API_TOKEN=***");
+  EXPECT_EQ(masked("https://hooks.slack.com/services/T0/B0/xyz"),
+            "https://hooks.slack.com/services/***");
+  EXPECT_THAT(mask_secrets({"curl", "-u", "bob:pw", "-u", "bob"}),
+              ElementsAre("curl", "-u", "bob:***", "-u", "bob"));
+  EXPECT_EQ(masked("--design=round"), "--design=round");
+}
+
 TEST(MaskSecrets, KnowsTheShapesOfTokens) {
   EXPECT_EQ(masked("hf_abcdefghijklmnopqrst"), "***");
   EXPECT_EQ(masked("x=AKIAIOSFODNN7EXAMPLE,y"), "x=***,y");

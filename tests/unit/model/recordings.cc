@@ -487,6 +487,7 @@ std::vector<Record> filled_records() {
           .thread_settings = {{.name = "OMP_NUM_THREADS", .value = kHostile}},
           .ptrace_scope = 1,
           .may_trace_all = true,
+          .shared_memory = {.path = kHostile, .trouble = kHostile, .free_bytes = 14},
           .temporary = {.path = kHostile, .trouble = kHostile, .free_bytes = 15},
           .data = FolderFacts{.path = kHostile, .not_known = kHostile, .entries = 16},
           .python =

@@ -76,6 +76,22 @@ TEST(Merge, ThePolicyHoldsForWhatIsSeenOfAllNodesTogether) {
   EXPECT_EQ(quiet["suppressed"][0]["suppressed"]["reason"], "on purpose");
 }
 
+TEST(Merge, AGateThatPassesDoesNotAnswerALookThatFailed) {
+  const Json hang = of_node(testing::hang_case(), "n1");
+  Json gate = of_node(testing::healthy_case(), "n1", "2026-01-02T00:00:00.000Z");
+  gate["invocation"]["probe"] = "gate";
+  const Json report = merged({hang, gate});
+  EXPECT_EQ(verdict_of(report), OverallVerdict::kFail);
+  EXPECT_EQ(report["host"]["name"], "1 node");
+  EXPECT_TRUE(report["duplicates"].empty());
+}
+
+TEST(Merge, AMergedReportIsNoNode) {
+  const Json report = merged({merged({of_node(testing::exhausted_case(), "n1")})});
+  EXPECT_EQ(report["damaged"].size(), 1U);
+  EXPECT_EQ(exit_code_of(report), 3);
+}
+
 TEST(Merge, HealthyNodesPass) {
   const Json report =
       merged({of_node(testing::healthy_case(), "n1"), of_node(testing::healthy_case(), "n2")},

@@ -30,6 +30,7 @@ std::string headline(const Json& report) {
 
 TEST(Redact, HostsUsersPathsAndAddresses) {
   Redactor redactor(kAll);
+  redactor.keeps_names();
   const Json report = redactor.redact(report_with(
       "gpu-node-7 (10.1.2.3, fe80::1:2:3): run_me.py:12 reads /srv/patients/2026/a.png; see "
       "/usr/lib/python3/x.py and gpu-node-77, 6.1.0 at 18:06:50"));
@@ -42,6 +43,16 @@ TEST(Redact, HostsUsersPathsAndAddresses) {
   EXPECT_THAT(text, HasSubstr(kHome + "/user-1/path-"));
   EXPECT_EQ(report["redaction"]["policy"], "pseudonyms");
   EXPECT_TRUE(parse_report(text));
+}
+
+TEST(Redact, PseudonymsOfTwoRedactionsDifferUnlessTheyAreKept) {
+  Json other = report_with("gpu-node-7");
+  other["report_id"] = "0123456789abcdef0123456789abcdef";
+  Redactor first(kAll);
+  Redactor second(kAll);
+  const std::string name = first.redact(report_with("gpu-node-7"))["host"]["name"];
+  EXPECT_NE(name, second.redact(other)["host"]["name"].get<std::string>());
+  EXPECT_EQ(name, first.redact(other)["host"]["name"].get<std::string>());
 }
 
 TEST(Redact, WhatIsNotAskedForStays) {
@@ -84,6 +95,7 @@ TEST(Redact, FoldedNodesOfAMergedReport) {
   report["nodes"] = Json::array({{{"node", "n1"}}, {{"node", "n2"}}, {{"node", "n3"}}});
   report["findings"][0]["nodes"] = "n[1-3]";
   Redactor redactor(kAll);
+  redactor.keeps_names();
   EXPECT_EQ(headline(redactor.redact(report)), "host-[1-3] are wrong");
 }
 

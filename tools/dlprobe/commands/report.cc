@@ -76,7 +76,9 @@ Expected<std::vector<std::string>> files_of(const std::vector<std::string>& path
       continue;
     }
     std::ranges::copy_if(*found, std::back_inserter(files), [](const std::string& name) {
-      return name.ends_with(".json") || name.ends_with(".jsonl");
+      std::error_code ignored;
+      const bool is_report = name.ends_with(".json") || name.ends_with(".jsonl");
+      return is_report && std::filesystem::is_regular_file(name, ignored);
     });
   }
   return files;
@@ -115,7 +117,10 @@ void add_text(ReportMerger& merger, const std::string& source, std::string_view 
   merger.add_damaged(source, text.empty() ? "it is empty" : whole.error().context);
 }
 
-Expected<std::vector<std::string>> expected_hosts(const std::string& typed) {
+Expected<std::vector<std::string>> expected_hosts(const std::string& typed, bool is_given) {
+  if (typed.empty() && is_given) {
+    return failure(ErrorCode::kInvalid, "--expect-hosts names no host (an empty variable?)");
+  }
   if (typed.empty()) return std::vector<std::string>();
   if (typed == "auto") {
     const auto list = own_environment("SLURM_JOB_NODELIST");
@@ -131,10 +136,10 @@ Expected<std::vector<std::string>> expected_hosts(const std::string& typed) {
   return expand_hosts(text);
 }
 
-int merge(const MergeCommand& typed) {
+int merge(const CLI::App& command, const MergeCommand& typed) {
   const auto outputs = planned_outputs(typed.output);
   if (!outputs) return complain_and_return(outputs.error(), kExitUsage);
-  auto hosts = expected_hosts(typed.expect_hosts);
+  auto hosts = expected_hosts(typed.expect_hosts, command.count("--expect-hosts") > 0);
   if (!hosts) return complain_and_return(hosts.error(), kExitUsage);
   const auto files = files_of(typed.paths);
   if (!files) return complain_and_return(files.error(), kExitUsage);
@@ -208,6 +213,7 @@ Expected<std::vector<PathAndText>> redact_all(const RedactCommand& typed, Redact
 
 int redact(const RedactCommand& typed) {
   Redactor redactor(std::set<std::string>(typed.kinds.begin(), typed.kinds.end()));
+  if (!typed.map.empty()) redactor.keeps_names();
   if (const Status used = use_earlier_map(typed.map, redactor); !used)
     return complain_and_return(used.error(), kExitUsage);
   // All are read and redacted before the first is written.
@@ -258,7 +264,7 @@ void add_report_command(CLI::App& app, const Session& session, int& exit_status)
   add_exit_style(*merging, merged->output);
   set_examples(*merging, {{"report merge out/*.json", "one verdict of many nodes"},
                           {"report merge out --expect-hosts n[1-9]", "who said nothing?"}});
-  merging->callback([merged, &exit_status] { exit_status = merge(*merged); });
+  merging->callback([merging, merged, &exit_status] { exit_status = merge(*merging, *merged); });
 
   auto* redacting =
       command->add_subcommand("redact", "pseudonyms for hosts, users, paths and addresses");
