@@ -147,34 +147,46 @@ std::string Redactor::to_map() const {
 void Redactor::learn(const Json& report) {
   words_.clear();
   if (does("hosts")) {
-    std::vector<std::string> hosts = {raw_at(object_at(report, "host"), "node")};
-    if (raw_at(report, "kind") == kReportKind)
-      hosts.push_back(raw_at(object_at(report, "host"), "name"));
-    for (const Json& node : items_at(report, "nodes"))
-      hosts.push_back(raw_at(node, "node"));
-    for (const Json& name : items_at(report, "missing"))
-      hosts.push_back(raw(name));
-    for (const std::string& host : hosts) {
-      if (!host.empty()) words_[host] = pseudonym("hosts", host);
-    }
-    // Folded ones, "n[1-4]", stand in texts as they are.
-    for (const char* section : {"findings", "limitations"}) {
-      for (const Json& entry : items_at(report, section)) {
-        const std::string folded = raw_at(entry, section[0] == 'f' ? "nodes" : "what");
-        const auto expanded = expand_hosts(folded);
-        if (!folded.contains('[') && !folded.contains(',')) continue;
-        if (!expanded || expanded->empty() || !words_.contains(expanded->front())) continue;
-        std::vector<std::string> hidden;
-        for (const std::string& host : *expanded)
-          hidden.push_back(pseudonym("hosts", host));
-        words_[folded] = fold_hosts(hidden);
-      }
-    }
+    learn_hosts(report);
+    learn_folded_hosts(report);
   }
   if (does("paths")) learn_files(report, "");
   word_lengths_.clear();
   for (const auto& [word, hidden] : words_)
     word_lengths_.insert(word.size());
+}
+
+void Redactor::learn_hosts(const Json& report) {
+  std::vector<std::string> hosts = {raw_at(object_at(report, "host"), "node")};
+  if (raw_at(report, "kind") == kReportKind)
+    hosts.push_back(raw_at(object_at(report, "host"), "name"));
+  for (const Json& node : items_at(report, "nodes"))
+    hosts.push_back(raw_at(node, "node"));
+  for (const Json& name : items_at(report, "missing"))
+    hosts.push_back(raw(name));
+  for (const std::string& host : hosts) {
+    if (!host.empty()) words_[host] = pseudonym("hosts", host);
+  }
+}
+
+// "n[1-4]" stands in texts as it is.
+void Redactor::learn_folded_hosts(const Json& report) {
+  const auto learn_one = [this](const std::string& folded) {
+    if (!folded.contains('[') && !folded.contains(',')) return;
+    const auto expanded = expand_hosts(folded);
+    if (!expanded || expanded->empty() || !words_.contains(expanded->front())) return;
+    std::vector<std::string> hidden;
+    hidden.reserve(expanded->size());
+    for (const std::string& host : *expanded)
+      hidden.push_back(pseudonym("hosts", host));
+    words_[folded] = fold_hosts(hidden);
+  };
+  for (const Json& finding : items_at(report, "findings"))
+    learn_one(raw_at(finding, "nodes"));
+  for (const Json& finding : items_at(report, "suppressed"))
+    learn_one(raw_at(finding, "nodes"));
+  for (const Json& gap : items_at(report, "limitations"))
+    learn_one(raw_at(gap, "what"));
 }
 
 // Names of files without a folder: of the command line, and as texts shorten them.

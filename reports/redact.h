@@ -41,6 +41,8 @@ class Redactor {
   bool does(const char* kind) const { return kinds_.contains(kind); }
   std::string pseudonym(const char* kind, const std::string& original);
   void learn(const Json& report);
+  void learn_hosts(const Json& report);
+  void learn_folded_hosts(const Json& report);
   void learn_files(const Json& value, std::string_view key);
   std::string hidden_path(std::string_view path);
   std::string hidden_name(const std::string& name);

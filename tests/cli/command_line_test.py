@@ -221,7 +221,7 @@ class Bash(unittest.TestCase):
         self.assertIn("sarif", self.offered("shm", "-f", ""))
         self.assertEqual(self.offered("list", "--format", ""), ["human", "json"])
         self.assertEqual(self.offered("explain", "shm-ex"), ["shm-exhausted"])
-        self.assertEqual(self.offered("explain", "DLP010"), [f"DLP010{i}" for i in range(1, 9)])
+        self.assertEqual(self.offered("explain", "DLP010"), [f"DLP010{i}" for i in range(1, 10)])
         self.assertEqual(self.offered("completion", ""), ["bash", "zsh", "fish"])
         self.assertEqual(self.offered("shm", "--workers", ""), [])
         self.assertIn("fork-inherited-lock", self.offered("deadlock", "--fault", "fork-i"))

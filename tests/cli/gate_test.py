@@ -371,7 +371,7 @@ class Default(unittest.TestCase):
     def test_a_loader_that_would_not_fit_is_not_started(self):
         done = in_private_shm(small_shm("16m"), ["gate", "--json", "--workers", "8"])
         report = json.loads(done.stdout)
-        self.assertEqual(checks_of(report)["loader.fork.file_descriptor"], "fail")
+        self.assertEqual(checks_of(report)["loader.fork.file_descriptor"], "incomplete")
         self.assertEqual(done.returncode, 1)
 
     def test_a_recording_of_it_replays(self):

@@ -50,7 +50,7 @@ class Saved(unittest.TestCase):
     def node(self, name, recording="healthy", **host):
         path = self.report(recording, host={"name": name, **host})
         report = json.loads(path.read_text())
-        report["report_id"] = f"{len(name):032x}"
+        report["report_id"] = (name.encode().hex() * 32)[:32]
         target = self.folder / f"node-{name}.json"
         target.write_text(json.dumps(report))
         path.unlink()

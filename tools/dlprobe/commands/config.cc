@@ -140,6 +140,7 @@ int show(const CLI::App& app, const ShowOptions& options) {
         std::ranges::find(all, name, [](const CLI::App* each) { return each->get_name(); });
     if (found == all.end()) {
       std::vector<std::string> names;
+      names.reserve(all.size());
       for (const CLI::App* each : all)
         names.push_back(each->get_name());
       const std::vector<std::string_view> views(names.begin(), names.end());
