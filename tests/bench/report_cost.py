@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What gates and reports cost: gate, --help of every subcommand, merge of 10 000 nodes, every format of a large incident.
 
-    report_cost.py DLPROBE [--incident MAKE_INCIDENT] [--loader REFERENCE_LOADER] [gate] [help] [merge] [formats] [paint]
+    report_cost.py [--incident MAKE_INCIDENT] [--loader REFERENCE_LOADER] DLPROBE [gate] [help] [merge] [formats] [paint]
 
 Each figure is printed beside a floor of the same run: /bin/true for a start, `cat` of the same files for merging, reading and
 writing the same JSON by Python for a format. Not run by ctest: figures belong to a quiet machine.
