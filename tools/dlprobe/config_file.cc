@@ -143,18 +143,18 @@ class Reader {
     if (name == "severity") {
       const auto* text = value.as_string();
       const auto severity = text != nullptr ? severity_from_string(text->get()) : std::nullopt;
-      if (!severity) return bad(value, "severity is \"error\", \"warning\" or \"info\"");
+      if (!severity) return bad(value, R"(severity is "error", "warning" or "info")");
       file_.policy.severities.push_back({code, *severity, place(key.source())});
       return {};
     }
     if (name != "at-least" && name != "at-most") return unknown_key(key, kKnown);
     const toml::table* limits = value.as_table();
     if (limits == nullptr)
-      return bad(value, name + " is a table of evidence, as in { leaked_bytes = \"1 MiB\" }");
+      return bad(value, name + R"( is a table of evidence, as in { leaked_bytes = "1 MiB" })");
     for (const auto& [evidence, limit] : *limits) {
       const auto text = text_of(limit);
       const auto number = text ? quantity(*text) : std::nullopt;
-      if (!number) return bad(limit, "not a number, a size (\"64 MiB\") or a duration (\"5s\")");
+      if (!number) return bad(limit, R"(not a number, a size ("64 MiB") or a duration ("5s"))");
       file_.policy.thresholds.push_back({.code = code,
                                          .evidence = std::string(evidence.str()),
                                          .is_upper = name == "at-most",

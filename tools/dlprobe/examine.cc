@@ -609,13 +609,13 @@ class Examiner {
   BootNs gate_deadline_ = 0;  ///< 0: none
 };
 
-}  // namespace
-
 // Empty where it was removed.
 std::string working_folder() {
   std::error_code error;
   return std::filesystem::current_path(error).string();
 }
+
+}  // namespace
 
 RecordingHeader recording_header(const Machine& machine, const Probe& probe,
                                  const std::vector<std::string>& arguments,
