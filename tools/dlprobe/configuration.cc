@@ -205,32 +205,44 @@ Status Configuration::read(const std::string& path, const std::string& shown, bo
   return {};
 }
 
+namespace {
+
+Status check_table(const CLI::App& root, const ConfigEntry& table,
+                   const std::vector<std::string>& tables) {
+  if (find_command(root, table.table) != nullptr) return {};
+  return std::unexpected(
+      at(table.place, fmt::format("there is no subcommand '{}'{}", fmt::join(table.table, " "),
+                                  suggestion(table.table.back(), tables))));
+}
+
+Status check_key(const CLI::App& root, const ConfigEntry& entry,
+                 const std::vector<std::string>& tables) {
+  std::vector<std::string> names;
+  const bool is_top = entry.table.empty();
+  collect_names(*find_command(root, entry.table), is_top, names);
+  if (std::ranges::count(names, entry.key) > 0) return {};
+  if (is_top && std::ranges::count(tables, entry.key) > 0)
+    return std::unexpected(
+        at(entry.place, fmt::format("'{0}' is a table: [{0}], with its keys below", entry.key)));
+  if (is_top) names.insert(names.end(), tables.begin(), tables.end());
+  const std::string whose =
+      is_top ? "no subcommand has such an option"
+             : fmt::format("'{}' has no such option", fmt::join(entry.table, " "));
+  return std::unexpected(at(entry.place, fmt::format("unknown key '{}': {}{}", entry.key, whose,
+                                                     suggestion(entry.key, names))));
+}
+
+}  // namespace
+
 Status Configuration::check_names(const CLI::App& root) const {
   std::vector<std::string> tables = {"findings", "suppress"};
   for (const CLI::App* each : subcommands_of(root))
     tables.push_back(each->get_name());
   for (const ConfigFile& file : files_) {
-    for (const ConfigEntry& table : file.tables) {
-      if (find_command(root, table.table) != nullptr) continue;
-      return std::unexpected(
-          at(table.place, fmt::format("there is no subcommand '{}'{}", fmt::join(table.table, " "),
-                                      suggestion(table.table.back(), tables))));
-    }
-    for (const ConfigEntry& entry : file.entries) {
-      std::vector<std::string> names;
-      const bool is_top = entry.table.empty();
-      collect_names(*find_command(root, entry.table), is_top, names);
-      if (std::ranges::count(names, entry.key) > 0) continue;
-      if (is_top && std::ranges::count(tables, entry.key) > 0)
-        return std::unexpected(at(
-            entry.place, fmt::format("'{0}' is a table: [{0}], with its keys below", entry.key)));
-      if (is_top) names.insert(names.end(), tables.begin(), tables.end());
-      const std::string whose =
-          is_top ? "no subcommand" : fmt::format("'{}'", fmt::join(entry.table, " "));
-      return std::unexpected(
-          at(entry.place, fmt::format("unknown key '{}': {} has {}such option{}", entry.key, whose,
-                                      is_top ? "" : "no ", suggestion(entry.key, names))));
-    }
+    for (const ConfigEntry& table : file.tables)
+      DLP_CHECK(check_table(root, table, tables));
+    for (const ConfigEntry& entry : file.entries)
+      DLP_CHECK(check_key(root, entry, tables));
   }
   return {};
 }
@@ -254,7 +266,7 @@ std::optional<Configuration::Value> Configuration::value_of(const CLI::App& comm
   return std::nullopt;
 }
 
-Status Configuration::set(const CLI::App& command, CLI::Option& option, const Value& value) const {
+Status Configuration::set(const CLI::App& command, CLI::Option& option, const Value& value) {
   const std::string name = configurable_name(option);
   const auto refuse = [&](const std::string& why) {
     return std::unexpected(

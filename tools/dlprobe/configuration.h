@@ -62,7 +62,7 @@ class Configuration {
  private:
   Status read(const std::string& path, const std::string& shown, bool must_be_there);
   Status read_near_ones();
-  Status set(const CLI::App& command, CLI::Option& option, const Value& value) const;
+  static Status set(const CLI::App& command, CLI::Option& option, const Value& value);
   // NOLINTNEXTLINE(misc-no-recursion): as deep as the subcommands
   Status set_all(CLI::App& command, bool only_parsed,
                  std::vector<SettingFromElsewhere>* applied) const;
