@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <string>
 #include <vector>
 
 namespace dlprobe {
@@ -54,6 +55,11 @@ std::string_view closest(std::string_view typed, std::span<const std::string_vie
 std::string did_you_mean(std::string_view typed, std::span<const std::string_view> candidates) {
   const std::string_view near = closest(typed, candidates);
   return near.empty() ? "" : " (did you mean '" + std::string(near) + "'?)";
+}
+
+std::string did_you_mean(std::string_view typed, std::span<const std::string> candidates) {
+  const std::vector<std::string_view> views(candidates.begin(), candidates.end());
+  return did_you_mean(typed, views);
 }
 
 }  // namespace dlprobe

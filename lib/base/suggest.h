@@ -13,4 +13,7 @@ std::string_view closest(std::string_view typed, std::span<const std::string_vie
 /// " (did you mean 'json'?)", or "" where nothing is near.
 std::string did_you_mean(std::string_view typed, std::span<const std::string_view> candidates);
 
+/// The same of texts that are not kept elsewhere.
+std::string did_you_mean(std::string_view typed, std::span<const std::string> candidates);
+
 }  // namespace dlprobe

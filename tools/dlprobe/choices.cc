@@ -32,9 +32,8 @@ CLI::Validator one_of(std::vector<std::string> names) {
   const std::string description = described(names);
   return {[names = std::move(names)](const std::string& text) {
             if (std::ranges::find(names, text) != names.end()) return std::string();
-            const std::vector<std::string_view> views(names.begin(), names.end());
             return fmt::format("'{}' is none of {}{}", text, fmt::join(names, ", "),
-                               did_you_mean(text, views));
+                               did_you_mean(text, names));
           },
           description};
 }

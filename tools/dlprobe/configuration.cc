@@ -109,11 +109,6 @@ void collect_names(const CLI::App& command, bool with_subcommands,
     collect_names(*each, true, names);
 }
 
-std::string suggestion(std::string_view typed, const std::vector<std::string>& names) {
-  const std::vector<std::string_view> views(names.begin(), names.end());
-  return did_you_mean(typed, views);
-}
-
 // Options of the same command line that rule this one out.
 bool is_ruled_out(const CLI::Option& option) {
   return std::ranges::any_of(option.get_excludes(),
@@ -212,7 +207,7 @@ Status check_table(const CLI::App& root, const ConfigEntry& table,
   if (find_command(root, table.table) != nullptr) return {};
   return std::unexpected(
       at(table.place, fmt::format("there is no subcommand '{}'{}", fmt::join(table.table, " "),
-                                  suggestion(table.table.back(), tables))));
+                                  did_you_mean(table.table.back(), tables))));
 }
 
 Status check_key(const CLI::App& root, const ConfigEntry& entry,
@@ -229,7 +224,7 @@ Status check_key(const CLI::App& root, const ConfigEntry& entry,
       is_top ? "no subcommand has such an option"
              : fmt::format("'{}' has no such option", fmt::join(entry.table, " "));
   return std::unexpected(at(entry.place, fmt::format("unknown key '{}': {}{}", entry.key, whose,
-                                                     suggestion(entry.key, names))));
+                                                     did_you_mean(entry.key, names))));
 }
 
 }  // namespace

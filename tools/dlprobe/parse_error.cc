@@ -28,10 +28,6 @@ std::string has(const CLI::App& command) {
   return command.get_parent() == nullptr ? "there is" : command.get_name() + " has";
 }
 
-std::vector<std::string_view> views(const std::vector<std::string>& texts) {
-  return {texts.begin(), texts.end()};
-}
-
 std::string unknown_option(const CLI::App& command, const std::string& typed) {
   std::vector<std::string> known;
   for (const CLI::Option* option : command.get_options()) {
@@ -39,15 +35,14 @@ std::string unknown_option(const CLI::App& command, const std::string& typed) {
       known.push_back(std::move(name));
   }
   const std::string name = typed.substr(0, typed.find('='));
-  return fmt::format("{} no option {}{}", has(command), name, did_you_mean(name, views(known)));
+  return fmt::format("{} no option {}{}", has(command), name, did_you_mean(name, known));
 }
 
 std::string unknown_subcommand(const CLI::App& command, const std::string& typed) {
   std::vector<std::string> known;
   for (const CLI::App* each : command.get_subcommands([](const CLI::App*) { return true; }))
     known.push_back(each->get_name());
-  return fmt::format("{} no subcommand '{}'{}", has(command), typed,
-                     did_you_mean(typed, views(known)));
+  return fmt::format("{} no subcommand '{}'{}", has(command), typed, did_you_mean(typed, known));
 }
 
 bool has_subcommands(const CLI::App& command) {

@@ -143,8 +143,7 @@ int show(const CLI::App& app, const ShowOptions& options) {
       names.reserve(all.size());
       for (const CLI::App* each : all)
         names.push_back(each->get_name());
-      const std::vector<std::string_view> views(names.begin(), names.end());
-      complain(fmt::format("there is no subcommand '{}'{}", name, did_you_mean(name, views)));
+      complain(fmt::format("there is no subcommand '{}'{}", name, did_you_mean(name, names)));
       return kExitUsage;
     }
     command = *found;

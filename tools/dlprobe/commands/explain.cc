@@ -38,9 +38,8 @@ int explain(const std::string& typed) {
   const FindingInfo* finding = find_finding(full_code(typed));
   if (finding == nullptr) {
     const auto known = codes_and_names();
-    const std::vector<std::string_view> views(known.begin(), known.end());
     complain(fmt::format("there is no finding '{}'{}: dlprobe list shows all of them", typed,
-                         did_you_mean(full_code(typed), views)));
+                         did_you_mean(full_code(typed), known)));
     return kExitUsage;
   }
   return print(finding_page(finding->id));
