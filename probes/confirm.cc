@@ -117,7 +117,8 @@ std::string why_no_proof(const Run& attempt, const AttemptAccount& account,
                          const Finding& finding) {
   const RunEnd end = attempt.end.value_or(RunEnd());
   if (end.reason == RunEndReason::kInterrupted) return "the run was interrupted";
-  if (auto why = why_not_set(attempt); !why.empty()) return "this did not take effect: " + why;
+  if (const auto why = why_not_set(attempt); !why.empty())
+    return "this did not take effect: " + why;
   if (account.has_failed_alike) return "";
   if (!account.others.empty()) return other_failure(account.others.front(), verdict);
   if (!has_time_up(end) && !end.text.empty()) return end.text;

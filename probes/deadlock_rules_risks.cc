@@ -174,7 +174,7 @@ bool crowd_each_other(std::span<const Runtime> runtimes, int cpus) {
     busy += runtime.busy;
     if (runtime.busy > 0) ++at_work;
   }
-  return at_work >= 2 && cpus > 0 && busy > static_cast<size_t>(cpus);
+  return at_work >= 2 && cpus > 0 && std::cmp_greater(busy, cpus);
 }
 
 std::optional<Finding> two_runtimes(const DeadlockFacts& facts, int cpus) {

@@ -202,9 +202,7 @@ std::vector<Judged> judge(const ExitFacts& facts, std::span<const Finding> known
   for (const Death& death : facts.deaths) {
     const bool explained = std::ranges::any_of(
         known, [&](const Finding& finding) { return explains(finding, run, death.process->key); });
-    if (explained || !failed(death)) {
-      if (explained || !is_of_loader(facts, *death.process)) continue;
-    }
+    if (explained || (!failed(death) && !is_of_loader(facts, *death.process))) continue;
     if (auto cause = cause_of(facts, death)) judged.push_back({&death, std::move(*cause)});
   }
   return judged;

@@ -155,7 +155,7 @@ std::optional<OomCount> oom_count(const Run& run) {
                              return (*sample.cgroup)->oom_kills;
                            });
   if (of_cgroup && of_cgroup->after != of_cgroup->before) return of_cgroup;
-  auto of_host =
+  const auto of_host =
       counted(run, "oom_kill of /proc/vmstat", [](const Sample& sample) -> std::optional<uint64_t> {
         if (!sample.host || !*sample.host) return std::nullopt;
         return (*sample.host)->oom_kills;

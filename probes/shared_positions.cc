@@ -41,7 +41,7 @@ bool is_in_call(const ProcessSnapshot& process, int32_t fd, std::string_view mac
     const ThreadWait& wait = thread.wait;
     return thread.consistent && kind_of(wait, machine) == WaitKind::kRead &&
            wait.syscall != kPread64OfX86 && wait.syscall != kPread64OfArm &&
-           wait.args[0] == static_cast<uint64_t>(fd);
+           std::cmp_equal(wait.args[0], fd);
   });
 }
 

@@ -24,7 +24,7 @@ std::string why_no_use(const ShmFacts& facts) {
 
 std::string why_no_mount(const Run& run) {
   for (const Gap& gap : run.gaps) {
-    if (gap.what.find("/dev/shm") != std::string::npos) return gap.why;
+    if (gap.what.contains("/dev/shm")) return gap.why;
   }
   return "no mount of it was found for the subject";
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 namespace dlprobe {
 namespace {
@@ -133,7 +134,7 @@ Crowd largest_crowd(const Run& run) {
   int living = 0;
   for (const auto& [at, change] : changes) {
     living += change;
-    if (living <= static_cast<int>(crowd.processes)) continue;
+    if (std::cmp_less_equal(living, crowd.processes)) continue;
     crowd = {.processes = static_cast<size_t>(living), .at = at};
   }
   return crowd;

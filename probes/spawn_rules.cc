@@ -138,7 +138,7 @@ void add_pickle_remedies(Finding& finding, const StartEvent& event) {
         "Make it a function of a module (def at module level); functools.partial carries its "
         "arguments",
         {});
-  } else if (event.type.find("local class") != std::string::npos) {
+  } else if (event.type.contains("local class")) {
     remedy("Define the class at module level, where a worker can find it by its name", {});
   } else {
     remedy("Make it in the worker instead of before: open it on first use, or in worker_init_fn",

@@ -142,7 +142,8 @@ std::string AlikeWaits::key_in_process(const Json& thread) const {
 std::string AlikeWaits::key_among_processes(const Json& process, const Json& thread) const {
   const auto owner = owner_of(thread);
   std::string key = kind_key(thread) + "|" + shared_key(thread);
-  const auto place = owner ? threads_.find(*owner) : threads_.end();
+  if (!owner) return key;
+  const auto place = threads_.find(*owner);
   if (place == threads_.end()) return key;
   // Of a thread of its own the place in the process: in its copies others stand there.
   const bool is_own = place->second.pid == integer_at(process, "pid");

@@ -51,8 +51,7 @@ std::string uri_of(std::string_view path) {
   std::string uri = path.starts_with("/") ? "file://" : "";
   for (const char c : path) {
     const auto byte = static_cast<unsigned char>(c);
-    const bool is_plain =
-        (byte < 0x80 && std::isalnum(byte) != 0) || kPlain.find(c) != std::string_view::npos;
+    const bool is_plain = (byte < 0x80 && std::isalnum(byte) != 0) || kPlain.contains(c);
     if (is_plain) {
       uri += c;
     } else {

@@ -63,7 +63,7 @@ std::string escape_markdown(std::string_view text) {
     } else if (text.substr(i).starts_with("://")) {
       result += "&#58;";  // else an address becomes a link
     } else {
-      if (emphasises || kActive.find(c) != std::string_view::npos) result += '\\';
+      if (emphasises || kActive.contains(c)) result += '\\';
       result += c;
     }
   }

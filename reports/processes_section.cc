@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "reports/sections.h"
 #include "reports/stack_json.h"
@@ -130,7 +131,7 @@ int64_t longest_pause_ns(const Run& run, const ProcessKey& key) {
 const WaitNode* node_of(const Verdict& verdict, size_t run, const ProcessKey& key) {
   const WaitNode* first = nullptr;
   for (const WaitGraph& graph : verdict.wait_graphs) {
-    if (static_cast<size_t>(graph.run) != run) continue;
+    if (std::cmp_not_equal(graph.run, run)) continue;
     for (const WaitNode& node : graph.nodes) {
       if (!node.is_thread || node.process != key) continue;
       if (node.tid == key.pid) return &node;

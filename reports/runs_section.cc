@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "lib/model/memory_need.h"
 #include "lib/model/shm_forecast.h"
@@ -245,7 +246,7 @@ Json run_entry(const Run& run, size_t index, const ReportSource& source) {
   entry["shm_mounts"] = mounts_of(run, uses, source.time);
   entry["shm_ledgers"] = ledgers_of(run, source);
   for (const WaitGraph& graph : source.verdict.wait_graphs) {
-    const bool is_this = static_cast<size_t>(graph.run) == index;
+    const bool is_this = std::cmp_equal(graph.run, index);
     if (is_this && &graph != main_wait_graph(source.verdict)) {
       entry["wait_graph"] = wait_graph_json(graph, source.time);
     }

@@ -76,8 +76,8 @@ std::optional<uint64_t> pss_of_a_worker(const Run& run) {
 std::optional<double> longest_import(const Run& run) {
   std::optional<double> longest;
   for (const StartEvent& event : run.start_events) {
-    const bool is_import = event.kind == StartEventKind::kMainImported && event.seconds;
-    if (is_import) longest = std::max(longest.value_or(0), *event.seconds);
+    if (event.kind == StartEventKind::kMainImported && event.seconds)
+      longest = std::max(longest.value_or(0), *event.seconds);
   }
   return longest;
 }

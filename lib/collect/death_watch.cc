@@ -183,19 +183,22 @@ void DeathWatch::note_sender(const ProcessTree& tree, SignalSent& signal) const 
 /// Which file the faulting code is from. What dies of it may be gone already; a process that it was
 /// forked from has the same files at the same addresses.
 void DeathWatch::note_code(const ProcessTree& tree, SignalSent& signal) const {
+  if (!signal.code_address) return;
+  const uint64_t address = *signal.code_address;
   const TrackedProcess* process = &tree.members().at(signal.target);
-  while (process != nullptr && signal.code_address) {
+  while (process != nullptr) {
     const std::shared_ptr<const Directory> directory = process->directory;
     const auto space = reader_->run<AddressSpace>(
         "read maps", [directory] { return AddressSpace::read(*directory); });
     if (space && !space->mappings().empty()) {
-      const Mapping* mapping = space->find(*signal.code_address);
+      const Mapping* mapping = space->find(address);
       if (mapping != nullptr && mapping->executable) signal.code_file = mapping->path;
       return;
     }
-    if (process->facts.forked_without_exec != true || !process->facts.parent) return;
-    const auto parent = tree.members().find(*process->facts.parent);
-    process = parent == tree.members().end() ? nullptr : &parent->second;
+    const auto parent = process->facts.parent;
+    if (!parent || process->facts.forked_without_exec != true) return;
+    const auto member = tree.members().find(*parent);
+    process = member == tree.members().end() ? nullptr : &member->second;
   }
 }
 

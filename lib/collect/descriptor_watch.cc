@@ -195,7 +195,7 @@ void DescriptorWatch::read_maps(ProcessTree& tree, BootNs now) {
     const BootNs before = machine_.clock->now();
     process->sample.map_count = reader_->run<uint64_t>(
         "count the lines of maps",
-        [directory = process->directory]() -> Count {
+        [directory = process->directory] -> Count {
           DLP_TRY(const std::string text, directory->read("maps", kMapsLimit));
           return static_cast<uint64_t>(std::ranges::count(text, '\n'));
         },

@@ -37,7 +37,7 @@ std::optional<LastRun::CpuClock> LastRun::read_clock(int32_t cpu) {
   if (spent_ > kMostTime) return std::nullopt;
   const BootNs began = machine_.clock->now();
   CpuClock clock;
-  const Status read = machine_.processes->run_on_cpu(cpu, [&]() -> Status {
+  const Status read = machine_.processes->run_on_cpu(cpu, [&] -> Status {
     DLP_TRY(clock.clock_ns, read_sched(*machine_.root, "proc/thread-self"));
     clock.at = machine_.clock->now();
     return {};

@@ -97,7 +97,7 @@ void OomWatch::read_group(Group& group) {
       if (meets) now.limit_meets = *meets;
     }
   }
-  if (record(now, group.last, group.read_before)) group.last = now;
+  if (record(now, group.last, group.read_before)) group.last = std::move(now);
   group.read_before = true;
 }
 
@@ -106,7 +106,7 @@ void OomWatch::read_host() {
   const auto kills = chain(machine_.root->read("proc/vmstat"), parse_vmstat_oom_kills);
   if (!kills) return;
   now.kills = *kills;
-  if (record(now, host_, host_read_)) host_ = now;
+  if (record(now, host_, host_read_)) host_ = std::move(now);
   host_read_ = true;
 }
 

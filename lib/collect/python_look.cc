@@ -46,8 +46,9 @@ class ThreadMatcher {
 void mark_waits_for_gil(const PythonStacks& stacks, ProcessSnapshot& snapshot) {
   for (ThreadSnapshot& thread : snapshot.threads) {
     if (!thread.futex) continue;
+    auto& futex = *thread.futex;
     for (const PythonGil& gil : stacks.gils) {
-      if (gil.cond.contains(thread.futex->address)) thread.futex->kind = LockKind::kGil;
+      if (gil.cond.contains(futex.address)) futex.kind = LockKind::kGil;
     }
   }
 }

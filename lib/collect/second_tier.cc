@@ -98,7 +98,7 @@ void SecondTier::read_waits(ProcessTree& tree) {
   if (requests.empty()) return;
   const auto answers = reader_->run<std::vector<Waits>>(
       "read where threads wait",
-      [processes = machine_.processes, requests]() -> Expected<std::vector<Waits>> {
+      [processes = machine_.processes, requests] -> Expected<std::vector<Waits>> {
         std::vector<Waits> waits;
         waits.reserve(requests.size());
         for (const Request& request : requests) {
@@ -148,7 +148,7 @@ void SecondTier::read_pss_of(const std::vector<TrackedProcess*>& processes, Boot
   const BootNs before = machine_.clock->now();
   const auto texts = reader_->run<std::vector<Text>>(
       "read smaps_rollup",
-      [directories]() -> Expected<std::vector<Text>> {
+      [directories] -> Expected<std::vector<Text>> {
         std::vector<Text> result;
         result.reserve(directories.size());
         for (const auto& directory : directories)

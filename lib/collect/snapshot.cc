@@ -604,7 +604,7 @@ TreeSnapshot SnapshotTaker::take(const std::vector<SnapshotTarget>& targets) {
   using Answer = std::pair<TreeSnapshot, std::vector<Gap>>;
   auto answer = reader_.run<Answer>(
       "look at the stacks of the tree",
-      [state = state_, targets]() -> Expected<Answer> {
+      [state = state_, targets] -> Expected<Answer> {
         Answer result;
         result.first = state->take(targets, result.second);
         return result;

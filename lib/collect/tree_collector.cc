@@ -332,9 +332,10 @@ class TreeCollector::Impl {
     for (size_t i = 0; i < segment_watches_.size(); ++i) {
       if (mounts_.all()[i].mount.device != ledger.device) continue;
       for (const ShmSegment& segment : ledger.segments) {
-        const bool empty = segment.linked && segment.name && segment.size_bytes > 0 &&
-                           segment.allocated_bytes.value_or(1) == 0;
-        if (empty) segment_watches_[i].add(*segment.name, free_bytes(last_use_[i]));
+        if (segment.name && segment.linked && segment.size_bytes > 0 &&
+            segment.allocated_bytes.value_or(1) == 0) {
+          segment_watches_[i].add(*segment.name, free_bytes(last_use_[i]));
+        }
       }
     }
   }

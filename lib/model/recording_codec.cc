@@ -1314,7 +1314,7 @@ class Frames {
 
 Status check_preamble(std::string_view bytes) {
   const std::string_view start = bytes.substr(0, kMagic.size());
-  if (start.empty() || start != kMagic.substr(0, start.size())) {
+  if (start.empty() || !kMagic.starts_with(start)) {
     return failure(ErrorCode::kMalformed, "not a dlprobe recording: its first bytes are other");
   }
   if (bytes.size() < kPreambleBytes) {

@@ -36,7 +36,7 @@ class DeadlineReader {
   template <class T>
   Expected<T> run(const std::string& what, std::function<Expected<T>()> job,
                   std::chrono::nanoseconds extra = {}) {
-    auto result = std::make_shared<Expected<T>>(failure(ErrorCode::kTimeout, what));
+    const auto result = std::make_shared<Expected<T>>(failure(ErrorCode::kTimeout, what));
     DLP_CHECK(run_job(what, [result, job = std::move(job)] { *result = job(); }, extra));
     return std::move(*result);
   }

@@ -30,7 +30,7 @@ class CPath {
   explicit CPath(std::string_view name) {
     while (name.starts_with('/'))
       name.remove_prefix(1);
-    fits_ = name.size() < text_.size() && name.find('\0') == std::string_view::npos;
+    fits_ = name.size() < text_.size() && !name.contains('\0');
     if (!fits_) return;
     std::memcpy(text_.data(), name.data(), name.size());
     text_[name.size()] = '\0';

@@ -30,9 +30,9 @@ std::unexpected<Error> recorded(const char* what) {
 
 constexpr size_t kDataPages = 4;  ///< of one CPU's ring: some 150 records of signal_generate
 
-#if defined(__x86_64__)
+#ifdef __x86_64__
 constexpr uint64_t kCodeAddressRegister = uint64_t{1} << 8U;  ///< PERF_REG_X86_IP
-#elif defined(__aarch64__)
+#elifdef __aarch64__
 constexpr uint64_t kCodeAddressRegister = uint64_t{1} << 32U;  ///< PERF_REG_ARM64_PC
 #else
 constexpr uint64_t kCodeAddressRegister = 0;

@@ -1,5 +1,6 @@
 #include "lib/os/private_shm.h"
 
+#include <fmt/format.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -28,8 +29,8 @@ Status unshare_as_user() {
         "allows it): unshare");
   }
   DLP_CHECK(write_kernel_file("/proc/self/setgroups", "deny"));
-  DLP_CHECK(write_kernel_file("/proc/self/uid_map", uid + " " + uid + " 1"));
-  DLP_CHECK(write_kernel_file("/proc/self/gid_map", gid + " " + gid + " 1"));
+  DLP_CHECK(write_kernel_file("/proc/self/uid_map", fmt::format("{0} {0} 1", uid)));
+  DLP_CHECK(write_kernel_file("/proc/self/gid_map", fmt::format("{0} {0} 1", gid)));
   // The new capabilities made this process undumpable: its user's tools could not look at it.
   ::prctl(PR_SET_DUMPABLE, 1);
   return {};

@@ -13,6 +13,7 @@
 
 #include <array>
 #include <string>
+#include <utility>
 
 namespace dlprobe {
 namespace {
@@ -155,7 +156,7 @@ Expected<std::vector<bool>> SystemProcesses::pages_in_memory(pid_t pid, uint64_t
   const auto offset = static_cast<off_t>(address / page_bytes * sizeof(uint64_t));
   const ssize_t got = ::pread(pagemap.get(), entries.data(), bytes, offset);
   if (got < 0) return os_failure("read " + path);
-  if (static_cast<size_t>(got) != bytes) {
+  if (std::cmp_not_equal(got, bytes)) {
     return failure(ErrorCode::kIo, "read " + path + ": a part only");
   }
   std::vector<bool> present(count);

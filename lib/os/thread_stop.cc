@@ -31,7 +31,7 @@ struct Tracee {
   int signal = 0;  ///< that it was about to get when it stopped
 };
 
-#if defined(__x86_64__)
+#ifdef __x86_64__
 std::optional<BlockedCall> blocked_call(const user_regs_struct& r) {
   // include/linux/errno.h: ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND, ERESTART_RESTARTBLOCK.
   constexpr std::array<int64_t, 4> kRestarts = {-512, -513, -514, -516};
@@ -52,7 +52,7 @@ StoppedThread to_stopped(int32_t tid, const user_regs_struct& r) {
           .program_counter = r.rip,
           .blocked_in = blocked_call(r)};
 }
-#elif defined(__aarch64__)
+#elifdef __aarch64__
 /// In the order of UNW_AARCH64_X0 ... X30, SP, PC.
 StoppedThread to_stopped(int32_t tid, const user_regs_struct& r) {
   StoppedThread thread{.tid = tid,

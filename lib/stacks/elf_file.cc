@@ -12,9 +12,9 @@ namespace {
 
 constexpr uint64_t kPageBytes = 4096;
 
-#if defined(__x86_64__)
+#ifdef __x86_64__
 constexpr GElf_Half kMachine = EM_X86_64;
-#elif defined(__aarch64__)
+#elifdef __aarch64__
 constexpr GElf_Half kMachine = EM_AARCH64;
 #else
 #error "dlprobe reads ELF files of x86_64 and aarch64"
@@ -160,7 +160,8 @@ std::span<const uint8_t> section_bytes(Elf* elf, std::string_view name) {
     const char* text = elf_strptr(elf, strings, header.sh_name);
     if (text == nullptr || text != name) return true;
     // One that has no bytes in the file (SHT_NOBITS) has a size all the same.
-    if (Elf_Data* data = elf_rawdata(section, nullptr); data != nullptr && data->d_buf != nullptr) {
+    if (const Elf_Data* data = elf_rawdata(section, nullptr);
+        data != nullptr && data->d_buf != nullptr) {
       bytes = {static_cast<const uint8_t*>(data->d_buf), data->d_size};
     }
     return false;

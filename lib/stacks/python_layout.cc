@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 #include <vector>
 
 namespace dlprobe {
@@ -320,7 +321,7 @@ std::string to_string(const PythonVersion& version) {
 
 Expected<PythonLayout> python_layout(const PythonVersion& version) {
   const int index = version.minor - kFirstMinor;
-  if (version.major != 3 || index < 0 || index >= static_cast<int>(kLayouts.size())) {
+  if (version.major != 3 || index < 0 || std::cmp_greater_equal(index, kLayouts.size())) {
     return failure(ErrorCode::kUnsupported, "read the frames of Python " + to_string(version));
   }
   return kLayouts.at(static_cast<size_t>(index));

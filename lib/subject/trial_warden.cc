@@ -29,7 +29,7 @@ bool kill_if_of_trial(const Directory& proc, pid_t pid, const std::string& folde
   const auto process = SystemProcesses().open_pidfd(pid);
   if (!process) return false;
   const auto environment = proc.read(std::to_string(pid) + "/environ", kMostEnvironment);
-  if (!environment || environment->find(folder) == std::string::npos) return false;
+  if (!environment || !environment->contains(folder)) return false;
   if (is_resource_tracker(proc, pid)) return false;
   return ::syscall(SYS_pidfd_send_signal, process->get(), SIGKILL, nullptr, 0) == 0;
 }

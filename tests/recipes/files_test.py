@@ -15,7 +15,7 @@ from support import DLPROBE, HAS_LOADER, NEEDS_UNSHARE, TIMEOUT, can_unshare, sm
 
 RECIPES = Path(os.environ["DLPROBE_RECIPES"])
 VALIDATORS = Path(os.environ.get("DLPROBE_VALIDATORS", "")) / "bin"
-NO_VALIDATORS = "needs kubernetes-validate and check-jsonschema in build/validators: tools/check --full"
+NO_VALIDATORS = "needs kubernetes-validate and check-jsonschema in build/pip-tools: tools/check --full"
 NO_LOADER = "the reference loader was not built (needs libtorch and OpenCV)"
 NO_SYSTEMD = "needs systemd-analyze: apt-get install systemd"
 

@@ -233,7 +233,7 @@ std::string bash_script(const std::vector<CommandSpec>& commands) {
 std::string with_backslashes(std::string_view text, std::string_view special) {
   std::string out;
   for (const char c : text) {
-    if (special.find(c) != std::string_view::npos) out += '\\';
+    if (special.contains(c)) out += '\\';
     out += c;
   }
   return out;

@@ -92,7 +92,7 @@ std::string what_of(const CLI::Option& option) {
   std::vector<std::string> notes;
   const auto choices = choices_of(option);
   const std::string all = fmt::format("{}", fmt::join(choices, ", "));
-  const bool are_in_label = label_of(option).find('|') != std::string::npos;
+  const bool are_in_label = label_of(option).contains('|');
   if (!choices.empty() && choices.size() <= kMostChoicesShown && !are_in_label) {
     notes.push_back(all);
   }
@@ -252,7 +252,7 @@ void set_examples(CLI::App& command, std::initializer_list<Example> examples) {
 }
 
 bool takes_command(const CLI::App& command) {
-  return command.get_footer().find(" -- ") != std::string::npos;
+  return command.get_footer().contains(" -- ");
 }
 
 std::vector<std::string> names_of(const CLI::Option& option) {

@@ -146,8 +146,8 @@ Expected<std::vector<Output>> planned_outputs(const OutputOptions& options,
   std::vector<std::string> formats = options.formats;
   if (options.json) formats.emplace_back("json");
   // `-f json=FILE` alone still tells the person at the terminal what was found.
-  const bool all_to_files = std::ranges::all_of(
-      formats, [](const std::string& format) { return format.find('=') != std::string::npos; });
+  const bool all_to_files =
+      std::ranges::all_of(formats, [](const std::string& format) { return format.contains('='); });
   if (formats.empty() || all_to_files) formats.emplace_back("human");
 
   std::vector<Output> outputs;

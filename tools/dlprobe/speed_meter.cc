@@ -48,8 +48,9 @@ void SpeedMeter::add(Record record) {
     take(*batch);
   } else if (const auto* told = std::get_if<StartEvent>(&record)) {
     take(*told);
-  } else if (const auto* event = std::get_if<Event>(&record)) {
-    if (event->kind == "loader-error") error_ = event->text;
+  } else if (const auto* event = std::get_if<Event>(&record);
+             event != nullptr && event->kind == "loader-error") {
+    error_ = event->text;
   }
   sink_.add(std::move(record));
 }

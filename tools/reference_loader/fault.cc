@@ -73,7 +73,7 @@ void plan_litter(const Fault& fault, const Need& need, FaultEffects& effects) {
 
 Expected<uint64_t> worker_of(const Fault& fault, const LoaderPlan& plan) {
   const uint64_t worker = fault.number("worker", 0);
-  if (worker < static_cast<uint64_t>(plan.workers)) return worker;
+  if (std::cmp_less(worker, plan.workers)) return worker;
   return failure(ErrorCode::kInvalid, "worker=" + std::to_string(worker) +
                                           ": the workers are numbered from 0 to " +
                                           std::to_string(plan.workers - 1));

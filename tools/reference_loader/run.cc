@@ -127,7 +127,7 @@ class TrainingLoop {
     const FaultEffects& effects = setup_.effects;
     // Where the loop pauses, it keeps the batches just before, so that the pause is what shows it.
     const bool keeps = batches_ > effects.stall_after - effects.keep_batches &&
-                       static_cast<int>(kept_.size()) < effects.keep_batches;
+                       std::cmp_less(kept_.size(), effects.keep_batches);
     if (keeps) kept_.push_back(batch.tensors);
     make_hang();
     DLP_CHECK(make_death());

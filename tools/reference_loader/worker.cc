@@ -69,7 +69,7 @@ class Sharer {
 
   std::vector<UniqueFd> take(uint64_t key) {
     const std::scoped_lock lock(mutex_);
-    auto node = kept_.extract(key);
+    const auto node = kept_.extract(key);
     return node ? std::move(node.mapped()) : std::vector<UniqueFd>();
   }
 

@@ -103,7 +103,7 @@ void add_text(ReportMerger& merger, const std::string& source, std::string_view 
     const std::string_view line = without_prefix(rest.substr(0, rest.find('\n')));
     rest.remove_prefix(std::min(rest.find('\n'), rest.size() - 1) + 1);
     ++number;
-    if (line.find('{') == std::string_view::npos) continue;
+    if (!line.contains('{')) continue;
     const auto report = parse_report(line);
     if (report) {
       ++good;
