@@ -6,6 +6,7 @@
 #include <optional>
 #include <string_view>
 
+#include "lib/base/units.h"
 #include "probes/facts.h"
 
 namespace dlprobe {
@@ -24,16 +25,30 @@ std::optional<Severity> worst_of(const Verdict& verdict, const NamedCheck& check
   return worst;
 }
 
+// What could not be made fails by an error that was found all the same; a warning does not make it.
 void settle(NamedCheck& check, const Verdict& verdict, int run = -1) {
   const auto worst = worst_of(verdict, check, run);
   if (worst == Severity::kError) {
     check.status = CheckStatus::kFail;
-  } else if (worst == Severity::kWarning) {
+  } else if (worst == Severity::kWarning && check.status != CheckStatus::kIncomplete) {
     check.status = CheckStatus::kWarn;
   }
 }
 
+const Event* last_of_kind(const Run& run, std::string_view kind) {
+  const Event* last = nullptr;
+  for (const Event& event : run.events)
+    if (event.kind == kind) last = &event;
+  return last;
+}
+
 }  // namespace
+
+std::string longer_deadline(const GateFacts& facts) {
+  // It began a little later than the look.
+  const int64_t given_s = (facts.deadline - facts.at + kSecond - 1) / kSecond;
+  return fmt::format("--deadline {}s", std::max<int64_t>(20, 3 * given_s));
+}
 
 void add_gate_remedy(Finding& finding, std::string title, std::vector<std::string> commands,
                      std::vector<std::string> places) {
@@ -106,6 +121,8 @@ void Checks::add_loader(size_t index, const Run& run) {
         "{:.0f} images/s, the first batch after {:.2g} s",
         run.done->seconds > 0 ? static_cast<double>(run.done->images) / run.done->seconds : 0.0,
         run.done->first_batch_s);
+    if (last_of_kind(run, kLoaderNoImage) != nullptr)
+      check.text += "; of built-in images: --data holds none that OpenCV reads";
     settle(check, verdict_, static_cast<int>(index));
     verdict_.checks.push_back(std::move(check));
     return;
@@ -119,6 +136,7 @@ void Checks::add_loader(size_t index, const Run& run) {
   const bool not_started = run.end && run.end->reason == RunEndReason::kNotStarted;
   const bool out_of_time = run.end && run.end->reason == RunEndReason::kTimeUp;
   std::string why = not_started ? run.end->text : "it did not come to its end";
+  if (const Event* error = last_of_kind(run, kLoaderError)) why += ": " + error->text;
   if (out_of_time) why = "the deadline came before its end";
   check.status = CheckStatus::kIncomplete;
   // One that was not started has not failed: what kept it from that is a finding of its own, which
@@ -129,7 +147,7 @@ void Checks::add_loader(size_t index, const Run& run) {
     verdict_.gaps.push_back({.what = check.title,
                              .why = why,
                              .effect = "whether a loader works here cannot be said",
-                             .remedy = out_of_time ? "--deadline 60s" : ""});
+                             .remedy = out_of_time ? longer_deadline(source_.facts) : ""});
   }
   verdict_.checks.push_back(std::move(check));
 }

@@ -19,6 +19,9 @@ struct GateSource {
   const LoaderPlan& plan;
 };
 
+/// An argument that gives the gate three times the time it had.
+std::string longer_deadline(const GateFacts& facts);
+
 /// Of a finding of the gate; the gate shows whether it helped.
 void add_gate_remedy(Finding& finding, std::string title, std::vector<std::string> commands,
                      std::vector<std::string> places);

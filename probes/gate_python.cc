@@ -194,7 +194,7 @@ void check_imports(Checks& checks, const PythonFacts& python) {
     checks.add_skipped("python.imports", kImports, "--level full imports; others read metadata");
   } else if (!python.import_trouble.empty()) {
     checks.add_incomplete("python.imports", kImports, {FindingCode::kInterpreterUnusable},
-                          python.import_trouble, "a longer --deadline");
+                          python.import_trouble, longer_deadline(checks.source().facts));
   } else {
     std::string text;
     for (const PythonImport& each : python.imports)
@@ -223,7 +223,8 @@ void check_libraries(Checks& checks, const PythonFacts& python) {
     if (python.not_read.empty()) {
       checks.add(id, title, {code}, text);
     } else if (python.is_named) {
-      checks.add_incomplete(id, title, {code}, python.not_read, "a longer --deadline");
+      checks.add_incomplete(id, title, {code}, python.not_read,
+                            longer_deadline(checks.source().facts));
     } else {
       checks.add_skipped(id, title, python.not_read);
     }
@@ -249,7 +250,7 @@ void check_unusable(Checks& checks, const PythonFacts& python) {
   const std::string why = python.asked + " could not be asked";
   if (python.is_late) {
     checks.add_incomplete("python.found", kFound, {FindingCode::kInterpreterUnusable},
-                          python.trouble, "a longer --deadline");
+                          python.trouble, longer_deadline(checks.source().facts));
   } else {
     checks.add("python.found", kFound, {FindingCode::kInterpreterUnusable}, python.trouble);
   }

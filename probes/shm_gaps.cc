@@ -44,6 +44,12 @@ std::optional<Gap> gap_of_mount(const ShmFacts& facts) {
                .effect = effect,
                .remedy = "mount -t tmpfs tmpfs /dev/shm, if it is not mounted"};
   }
+  if (facts.mount->fs_type.empty()) {
+    return Gap{.what = facts.mount->mount_point + " of the subject",
+               .why = "its file system's type could not be read",
+               .effect = effect,
+               .remedy = std::string(kNeedsReading)};
+  }
   if (facts.mount->fs_type != "tmpfs") {
     return Gap{.what = facts.mount->mount_point + " of the subject",
                .why = "it is of type " + facts.mount->fs_type + ", not tmpfs",

@@ -41,7 +41,9 @@ SegmentWatch::SegmentWatch(Machine machine, const WatchedMount& mount)
         .why = to_string(watch.error()),
         .effect =
             "a failed reservation is noticed a second later, or not if it was cleaned up by then",
-        .remedy = "raise fs.inotify.max_user_instances and max_user_watches"};
+        .remedy = watch.error().code == ErrorCode::kForbidden
+                      ? "run dlprobe as a user who may read the folder"
+                      : "raise fs.inotify.max_user_instances and max_user_watches, and ulimit -n"};
   }
 }
 

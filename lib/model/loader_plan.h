@@ -50,6 +50,9 @@ struct LoaderPlan {
   int batches = 0;              ///< batches per epoch; 0: what the data gives
   std::string device = "auto";  ///< "auto", "cpu", "cuda", "cuda:N"
   std::string data_dir;         ///< empty: built-in images
+  /// At most so many images of data_dir, the first that are found; built-in ones where none is. 0:
+  /// all of them, and there must be one.
+  int data_sample = 0;
   std::string fault;            ///< "NAME[:k=v,...]"; empty: none
 
   bool operator==(const LoaderPlan&) const = default;

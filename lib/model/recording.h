@@ -120,13 +120,20 @@ struct LoaderDone {
   bool operator==(const LoaderDone&) const = default;
 };
 
+/// The kinds of the reference loader's Events that rules look for: an image that could not be
+/// decoded, no image in the folder at all, and why it ended.
+inline constexpr std::string_view kLoaderBrokenImage = "loader-broken-image";
+inline constexpr std::string_view kLoaderNoImage = "loader-no-image";
+inline constexpr std::string_view kLoaderError = "loader-error";
+
 /// The kind of the Event that ends a standstill which was looked at.
 inline constexpr std::string_view kMovesAgain = "moves-again";
 
 /// Anything else worth a line on the timeline.
 struct Event {
   BootNs at = 0;
-  std::string kind;  ///< "loader-error", "loader-broken-image", "loader-fault", "loader-note",
+  std::string kind;  ///< "loader-error", "loader-broken-image", "loader-no-image",
+                     ///< "loader-fault", "loader-note",
                      ///< "note", "segment-reservation-failed",
                      ///< kMovesAgain ...
   std::string text;  ///< hostile text

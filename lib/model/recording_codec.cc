@@ -127,6 +127,7 @@ void fields(A& a, Is<LoaderPlan> auto& v) {
   a("batches", v.batches);
   a("device", v.device);
   a("data", v.data_dir);
+  a("data_sample", v.data_sample);
   a("fault", v.fault);
 }
 

@@ -234,9 +234,11 @@ Expected<std::vector<SharedMapping>> SystemProcesses::shared_mappings(
 uint64_t raise_open_files_limit() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
-  if (limit.rlim_cur < limit.rlim_max) {
-    const rlimit raised{.rlim_cur = limit.rlim_max, .rlim_max = limit.rlim_max};
-    if (::setrlimit(RLIMIT_NOFILE, &raised) == 0) return raised.rlim_cur;
+  // Too few to watch with; the hard limit is root's to raise.
+  constexpr rlim_t kEnough = 1024;
+  for (const rlim_t wanted : {std::max(limit.rlim_max, kEnough), limit.rlim_max}) {
+    const rlimit raised{.rlim_cur = wanted, .rlim_max = wanted};
+    if (limit.rlim_cur < wanted && ::setrlimit(RLIMIT_NOFILE, &raised) == 0) return wanted;
   }
   return limit.rlim_cur;
 }

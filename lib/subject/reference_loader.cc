@@ -73,6 +73,7 @@ std::vector<std::string> reference_loader_argv(const std::string& executable,
   };
   if (plan.batches > 0) add("--batches", std::to_string(plan.batches));
   if (!plan.data_dir.empty()) add("--data", plan.data_dir);
+  if (plan.data_sample > 0) add("--data-sample", std::to_string(plan.data_sample));
   if (!plan.fault.empty()) add("--fault", plan.fault);
   if (plan.pin_memory) argv.emplace_back("--pin-memory");
   if (plan.persistent_workers) argv.emplace_back("--persistent-workers");

@@ -587,7 +587,8 @@ class Examiner {
                                      !recorder_->current_run().loader &&
                                      WIFEXITED(*watched.child_wait_status) &&
                                      WEXITSTATUS(*watched.child_wait_status) == kExitUsage;
-    if (refused_its_options) {
+    // What the gate says without it is worth a report.
+    if (refused_its_options && !request_.gate) {
       refuse({.code = ErrorCode::kInvalid,
               .os_errno = 0,
               .context = "the reference loader cannot run with these options (see its line above)"},

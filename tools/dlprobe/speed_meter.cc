@@ -49,7 +49,7 @@ void SpeedMeter::add(Record record) {
   } else if (const auto* told = std::get_if<StartEvent>(&record)) {
     take(*told);
   } else if (const auto* event = std::get_if<Event>(&record);
-             event != nullptr && event->kind == "loader-error") {
+             event != nullptr && event->kind == kLoaderError) {
     error_ = event->text;
   }
   sink_.add(std::move(record));

@@ -100,7 +100,7 @@ std::string ImageSource::name(uint32_t index) const {
   return offsets_.empty() ? paths_.at(index) : "built-in image " + std::to_string(index);
 }
 
-Expected<ImageSource> images_of_folder(const std::string& folder) {
+Expected<ImageSource> images_of_folder(const std::string& folder, int most) {
   std::error_code status;
   if (!fs::is_directory(folder, status)) {
     return failure(ErrorCode::kNotFound, "--data '" + folder + "' is not a folder" +
@@ -110,7 +110,10 @@ Expected<ImageSource> images_of_folder(const std::string& folder) {
   std::vector<std::string> paths;
   fs::recursive_directory_iterator entry(folder, fs::directory_options::skip_permission_denied,
                                          status);
-  while (!status && entry != fs::recursive_directory_iterator()) {
+  const size_t most_images = most > 0 ? static_cast<size_t>(most) : SIZE_MAX;
+  size_t entries_left = most > 0 ? most_images * 100 : SIZE_MAX;
+  while (!status && entry != fs::recursive_directory_iterator() && paths.size() < most_images &&
+         entries_left-- > 0) {
     std::error_code unreadable;
     if (is_image_name(entry->path()) && entry->is_regular_file(unreadable)) {
       paths.push_back(entry->path().string());

@@ -42,9 +42,10 @@ class ImageSource {
   std::vector<uint64_t> offsets_;
 };
 
-/// The .jpg, .jpeg, .png, .bmp and .webp files below `folder`, in the order of their names.
+/// The .jpg, .jpeg, .png, .bmp and .webp files below `folder`, in the order of their names; `most`
+/// above 0: the first so many that are found, among a hundred times as many files and folders.
 /// kNotFound if there is none, or if it is not a folder.
-Expected<ImageSource> images_of_folder(const std::string& folder);
+Expected<ImageSource> images_of_folder(const std::string& folder, int most);
 
 /// What built-in images are to be like.
 struct BuiltInImages {

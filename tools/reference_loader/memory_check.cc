@@ -1,5 +1,6 @@
 #include "tools/reference_loader/memory_check.h"
 
+#include <fmt/format.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -55,11 +56,13 @@ Status check_memory(const LoaderPlan& plan, const FaultEffects& effects) {
   const auto available = available_bytes();
   if (!available) return {};
   const uint64_t most = most_bytes(plan, effects);
-  if (most <= *available / 5 * 4) return {};
-  return failure(ErrorCode::kInvalid, "these options take up to " + format_bytes(most) +
-                                          " of memory, and " + format_bytes(*available) +
-                                          " are available: give a smaller --batch-size, "
-                                          "--prefetch-factor, --workers or fault");
+  const uint64_t room = *available / 5 * 4;  // the rest of the machine lives on
+  if (most <= room) return {};
+  return failure(ErrorCode::kInvalid,
+                 fmt::format("these options take up to {} of memory, more than four fifths ({}) of "
+                             "the {} available: give a smaller --batch-size, --prefetch-factor, "
+                             "--workers or fault",
+                             format_bytes(most), format_bytes(room), format_bytes(*available)));
 }
 
 }  // namespace dlprobe::loader

@@ -36,6 +36,7 @@ struct Typed {
   std::string sharing_strategy = "file_descriptor";
   std::string epochs = "1";
   std::string batches = "0";
+  std::string data_sample = "0";
   std::string device = "auto";
   std::string images = "256";
   std::string image_size = "256x256";
@@ -78,6 +79,7 @@ Status read_sizes(const Typed& typed, LoaderPlan& plan) {
           number("--prefetch-factor", typed.prefetch_factor, 1, kMaxPrefetch));
   DLP_TRY(plan.epochs, number("--epochs", typed.epochs, 1, 1'000'000));
   DLP_TRY(plan.batches, number("--batches", typed.batches, 0, 1'000'000'000));
+  DLP_TRY(plan.data_sample, number("--data-sample", typed.data_sample, 0, 1'000'000));
   const auto shape = extents(typed.sample_shape, 3, kMaxExtent);
   if (!shape) {
     return bad_value("--sample-shape", typed.sample_shape,
@@ -207,6 +209,9 @@ void declare(CLI::App& app, Typed& typed, LoaderOptions& options) {
   app.add_option("--batches", typed.batches, "Batches per epoch; 0: what the data gives");
   app.add_option("--device", typed.device, "auto, cpu, cuda or cuda:N")->type_name("NAME");
   app.add_option("--data", options.plan.data_dir, "Folder of images; without it they are made");
+  app.add_option("--data-sample", typed.data_sample,
+                 "The first N images of --data, and made ones where it has none; 0: all")
+      ->type_name("N");
   app.add_option("--images", typed.images, "How many images are made")->type_name("N");
   app.add_option("--image-size", typed.image_size, "HxW of the images that are made")
       ->type_name("HxW");

@@ -32,7 +32,7 @@ class Progress {
   void hello(const LoaderHello& hello);
   void batch(const LoaderBatch& batch, const BatchProof* proof);
   void done(const LoaderDone& done);
-  /// "error", "broken-image", "fault" or "note".
+  /// "error", "broken-image", "no-image", "fault" or "note".
   void event(std::string_view name, std::string_view text);
   /// What this process does about starting others. `told.process` and `told.at` are filled in here.
   void start(StartEvent told);

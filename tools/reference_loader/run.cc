@@ -199,8 +199,13 @@ int fail(Progress& progress, const Error& error, ExitCode code) {
   return code;
 }
 
-Expected<ImageSource> open_images(const LoaderOptions& options) {
-  if (!options.plan.data_dir.empty()) return images_of_folder(options.plan.data_dir);
+Expected<ImageSource> open_images(const LoaderOptions& options, Progress& progress) {
+  if (!options.plan.data_dir.empty()) {
+    auto images = images_of_folder(options.plan.data_dir, options.plan.data_sample);
+    const bool has_none = !images && images.error().code == ErrorCode::kNotFound;
+    if (!has_none || options.plan.data_sample == 0) return images;
+    progress.event("no-image", to_string(images.error()));
+  }
   return make_images({.count = options.images,
                       .height = options.image_height,
                       .width = options.image_width,
@@ -283,7 +288,7 @@ int run_with_data(const Program& program) {
     const bool usage = trainer.error().code == ErrorCode::kInvalid;
     return fail(progress, trainer.error(), usage ? kExitUsage : kExitFailed);
   }
-  auto images = open_images(options);
+  auto images = open_images(options, progress);
   if (!images) {
     if (stop_signal() != 0) return kExitFailed;
     const bool usage = images.error().code == ErrorCode::kNotFound;

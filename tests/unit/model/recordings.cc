@@ -21,6 +21,7 @@ LoaderPlan filled_plan() {
           .batches = 9,
           .device = "cuda:1",
           .data_dir = "/data/\xff",
+          .data_sample = 3,
           .fault = "shm-leak:k=1"};
 }
 

@@ -24,7 +24,7 @@ constexpr const char* kGroup = "Gate";
 
 struct GateOptions {
   std::string level = "default";
-  std::string deadline = "20s";
+  std::string deadline;  ///< empty: by the level
   std::string python;
   std::string record_path;
   LoaderOptions loader;
@@ -43,8 +43,14 @@ std::vector<ThreadSetting> thread_settings() {
   return settings;
 }
 
-Expected<std::chrono::nanoseconds> parse_deadline(const std::string& text) {
+// Every start method imports libtorch in each worker, spawn and forkserver from the beginning.
+constexpr const char* kDeadline = "20s";
+constexpr const char* kDeadlineOfFull = "60s";
+
+Expected<std::chrono::nanoseconds> deadline_of(const GateOptions& options) {
   constexpr std::chrono::milliseconds kShortest{1};
+  const std::string by_level = options.level == "full" ? kDeadlineOfFull : kDeadline;
+  const std::string& text = options.deadline.empty() ? by_level : options.deadline;
   const auto deadline = parse_duration(text);
   if (!deadline) return failure(ErrorCode::kInvalid, "--deadline: " + deadline.error().context);
   if (*deadline < kShortest)
@@ -54,7 +60,9 @@ Expected<std::chrono::nanoseconds> parse_deadline(const std::string& text) {
 
 // One run as PyTorch makes it by default; --level full, every way there is.
 LoaderOptions loader_of(const CLI::App& command, const GateOptions& options) {
+  constexpr int kImagesOfData = 4096;
   LoaderOptions loader = options.loader;
+  loader.plan.data_sample = kImagesOfData;
   const bool is_full = options.level == "full";
   if (command.count("--start-method") == 0) loader.start_method = is_full ? "all" : "fork";
   if (command.count("--sharing-strategy") == 0)
@@ -69,7 +77,7 @@ Expected<ExamineRequest> make_request(const CLI::App& command, const GateOptions
     return failure(ErrorCode::kInvalid,
                    "gate looks at the machine, not at a command: dlprobe run -- CMD watches one");
   }
-  DLP_TRY(const std::chrono::nanoseconds deadline, parse_deadline(options.deadline));
+  DLP_TRY(const std::chrono::nanoseconds deadline, deadline_of(options));
   DLP_TRY(request.plans, loader_plans(loader_of(command, options)));
   request.record_path = options.record_path;
   request.show_progress = !options.output.quiet;
@@ -114,9 +122,9 @@ void add_gate_command(CLI::App& app, const Session& session, int& exit_status) {
       ->group(kGroup);
   command
       ->add_option("--deadline", options->deadline,
-                   "what is not done by then is incomplete (exit 3)")
+                   "what is not done by then is incomplete (exit 3; default: 20s, and 60s at "
+                   "--level full)")
       ->type_name("DURATION")
-      ->capture_default_str()
       ->group(kGroup);
   command
       ->add_option("--python", options->python,
