@@ -144,10 +144,12 @@ void Checks::add_loader(size_t index, const Run& run) {
   if (!not_started) settle(check, verdict_, static_cast<int>(index));
   check.text = why;
   if (check.status == CheckStatus::kIncomplete) {
-    verdict_.gaps.push_back({.what = check.title,
-                             .why = why,
-                             .effect = "whether a loader works here cannot be said",
-                             .remedy = out_of_time ? longer_deadline(source_.facts) : ""});
+    verdict_.gaps.push_back(
+        {.what = fmt::format("the run of the reference loader under {} and {}",
+                             to_string(plan.start_method), to_string(plan.sharing_strategy)),
+         .why = why,
+         .effect = "whether a loader works here cannot be said",
+         .remedy = out_of_time ? longer_deadline(source_.facts) : ""});
   }
   verdict_.checks.push_back(std::move(check));
 }

@@ -175,20 +175,30 @@ std::vector<Remedy> remedies_in_code(const ShmFacts& facts, const ShmDemand& dem
   return {remedy};
 }
 
-Remedy remedy_remove(const ShmFacts& facts, const std::vector<const ShmSegment*>& segments) {
+std::vector<Remedy> remedies_remove(const ShmFacts& facts,
+                                    const std::vector<const ShmSegment*>& segments) {
   const std::string where = mount_point(facts);
-  Remedy remedy{.title = "Remove the files that nobody has open any more",
-                .commands = {},
-                .applies_to = {"bare-host", "docker", "kubernetes", "slurm"},
-                .verify = "df -h " + where};
+  const Remedy empty{.title = "Remove the files that nobody has open any more",
+                     .commands = {},
+                     .applies_to = {"bare-host", "docker", "kubernetes", "slurm"},
+                     .verify = "df -h " + where};
+  Remedy of_dead = empty;
+  Remedy of_unnamed = empty;
+  of_unnamed.title =
+      "Nothing names who made these: remove them if no job of yours is still to open them";
   std::set<std::string> known;
   for (const ShmSegment* segment : segments) {
+    // Who lives has a semaphore mapped, but need not keep a shared block open.
+    Remedy& remedy = segment->kind == SegmentKind::kPythonShared ? of_unnamed : of_dead;
     const std::string command = remove_command(where, *segment);
     if (remedy.commands.size() < kMostCommands && known.insert(command).second) {
       remedy.commands.push_back(command);
     }
   }
-  return remedy;
+  std::vector<Remedy> remedies;
+  for (Remedy* remedy : {&of_dead, &of_unnamed})
+    if (!remedy->commands.empty()) remedies.push_back(std::move(*remedy));
+  return remedies;
 }
 
 Remedy remedy_look(const ShmFacts& facts) {

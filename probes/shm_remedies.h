@@ -25,9 +25,11 @@ std::vector<Remedy> remedies_for_size(const ShmFacts& facts, uint64_t size_bytes
 /// The settings of the loader that would fit into the mount as it is; nothing where no batch fits.
 std::vector<Remedy> remedies_in_code(const ShmFacts& facts, const ShmDemand& demand);
 
-/// How to remove files that nobody has open. Names are hostile text: an odd one goes by inode
+/// How to remove files that nobody has open: those whose makers are dead, and, by a remedy that
+/// says so, those that nobody can be named for. Names are hostile text: an odd one goes by inode
 /// number.
-Remedy remedy_remove(const ShmFacts& facts, const std::vector<const ShmSegment*>& segments);
+std::vector<Remedy> remedies_remove(const ShmFacts& facts,
+                                    const std::vector<const ShmSegment*>& segments);
 
 /// How to look at who holds what.
 Remedy remedy_look(const ShmFacts& facts);

@@ -2,6 +2,7 @@
 // leaked-semaphores.
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -249,10 +250,14 @@ std::optional<Finding> stale_files(const ShmFacts& facts, const ShmBlame* blame,
   Finding finding =
       new_finding(FindingCode::kShmStaleFiles, proven ? Confidence::kCertain : Confidence::kLikely);
   finding.severity = severity_of_waste(facts, stale.bytes);
-  finding.message =
-      counted(stale.segments.size(), "file") + " with " + format_bytes(stale.bytes) + " in " +
-      facts.mount->mount_point +
-      (stale.segments.size() == 1 ? " belongs to nobody any more" : " belong to nobody any more");
+  const bool is_one = stale.segments.size() == 1;
+  finding.message = counted(stale.segments.size(), "file") + " with " + format_bytes(stale.bytes) +
+                    " in " + facts.mount->mount_point;
+  if (all_known_dead(stale)) {
+    finding.message += is_one ? " belongs to nobody any more" : " belong to nobody any more";
+  } else {
+    finding.message += is_one ? " is open in no process" : " are open in no process";
+  }
   const uint64_t own_bytes = bytes_of_tree(facts, stale);
   if (own_bytes == stale.bytes) {
     finding.message += "; processes of this run left them";
@@ -274,7 +279,7 @@ std::optional<Finding> stale_files(const ShmFacts& facts, const ShmBlame* blame,
                                              counted(ledger->processes_scanned, "process") +
                                              " looked at none has one of them open or mapped"});
   add_blame(finding, facts, blame);
-  finding.remedies.push_back(remedy_remove(facts, stale.segments));
+  std::ranges::move(remedies_remove(facts, stale.segments), std::back_inserter(finding.remedies));
   return finding;
 }
 
@@ -392,7 +397,7 @@ std::optional<Finding> leaked_semaphores(const ShmFacts& facts) {
   finding.alternatives.push_back(
       {.cause = "a live spawn or forkserver job",
        .why_not = "it would have its semaphores mapped for as long as it lives"});
-  finding.remedies.push_back(remedy_remove(facts, left.segments));
+  finding.remedies = remedies_remove(facts, left.segments);
   return finding;
 }
 

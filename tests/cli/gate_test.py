@@ -63,6 +63,16 @@ class Quick(unittest.TestCase):
             self.assertEqual(checks_of(json.loads(done.stdout))["host.data-folder"], "pass", done.stderr)
 
     @unittest.skipUnless(can_unshare(), NEEDS_UNSHARE)
+    def test_a_dev_shm_on_a_disk(self):
+        with tempfile.TemporaryDirectory() as folder:
+            if subprocess.run(["stat", "-f", "-c", "%T", folder], capture_output=True, check=True).stdout == b"tmpfs\n":
+                self.skipTest("the temporary folder is a tmpfs: TMPDIR=/a/folder/on/a/disk")
+            done = in_private_shm(f"mount --bind {folder} /dev/shm", ["gate", "--level", "quick", "--json"])
+        report = json.loads(done.stdout)
+        self.assertEqual(checks_of(report)["shm.size"], "warn")
+        self.assertIn("DLP0110", [finding["code"] for finding in report["findings"]])
+
+    @unittest.skipUnless(can_unshare(), NEEDS_UNSHARE)
     def test_a_dev_shm_that_cannot_be_written_to(self):
         done = in_private_shm("mount -t tmpfs -o ro tmpfs /dev/shm", ["gate", "--level", "quick", "--json"])
         report = json.loads(done.stdout)
@@ -125,13 +135,13 @@ class Quick(unittest.TestCase):
         group = PIDS / f"dlprobe-gate-{os.getpid()}"
         group.mkdir()
         try:
-            (group / "pids.max").write_text("8")
+            (group / "pids.max").write_text("12")
             command = f'echo $$ > {group}/cgroup.procs; exec "$0" gate --level quick --workers 4 --json'
             done = subprocess.run(["sh", "-c", command, DLPROBE], capture_output=True, timeout=TIMEOUT, check=False)
         finally:
             with contextlib.suppress(OSError):
                 group.rmdir()
-        self.assertEqual(checks_of(json.loads(done.stdout))["limits.processes"], "warn")
+        self.assertEqual(checks_of(json.loads(done.stdout))["limits.processes"], "fail")
 
     def test_without_a_reference_loader_the_rest_is_told(self):
         done = dlprobe("gate", "--json", "--workers", "1", env=dict(os.environ, DLPROBE_REFERENCE_LOADER="/nowhere/loader"))
@@ -147,6 +157,15 @@ class Quick(unittest.TestCase):
             done = dlprobe("gate", *arguments)
             self.assertEqual((done.returncode, done.stdout), (2, b""), arguments)
             self.assertTrue(done.stderr.startswith(b"dlprobe: "), arguments)
+
+    @unittest.skipUnless(HAS_LOADER, NO_LOADER)
+    def test_a_loader_that_the_reference_loader_refuses_has_a_report(self):
+        # More than four fifths of the memory, less than all of it.
+        available = next(int(line.split()[1]) for line in Path("/proc/meminfo").read_text().splitlines() if "MemAvailable" in line)
+        side = int((available * 1024 * 0.9 / 5 / 12) ** 0.5)
+        done = dlprobe("gate", "--json", "--workers", "2", "--batch-size", "1", "--sample-shape", f"3x{side}x{side}")
+        report = json.loads(done.stdout)
+        self.assertIn((done.returncode, checks_of(report)["loader.fork.file_descriptor"]), {(3, "incomplete"), (1, "incomplete")})
 
     def test_a_deadline_that_nothing_can_meet_is_no_verdict(self):
         done = dlprobe("gate", "--deadline", "1ms", "--json") if HAS_LOADER else None
@@ -184,6 +203,38 @@ class Quick(unittest.TestCase):
             done = dlprobe("gate", "--level", "quick", "--workers", "1", "-f", name)
             self.assertEqual(done.returncode, 0, name)
             self.assertGreater(len(done.stdout), 2, name)
+
+
+@unittest.skipUnless(HAS_LOADER, NO_LOADER)
+class Data(unittest.TestCase):
+    """The folder of --data, with a run of the loader on it."""
+
+    GOOD = bytes.fromhex("424d3a0000000000000036000000280000000100000001000000010018000000000004000000130b0000130b0000000000000000000000ff0000")
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def gate(self, **files):
+        for name, content in files.items():
+            (self.folder / name.replace("_", ".")).write_bytes(content)
+        done = dlprobe("gate", "--json", "--workers", "1", "--batch-size", "4", "--sample-shape", "3x8x8", "--data", self.folder)
+        report = json.loads(done.stdout)
+        checks = checks_of(report)
+        return done.returncode, checks["host.data-folder"], checks["loader.fork.file_descriptor"]
+
+    def test_images_that_can_be_decoded(self):
+        self.assertEqual(self.gate(a_bmp=self.GOOD, b_bmp=self.GOOD), (0, "pass", "pass"))
+
+    def test_images_of_which_none_can(self):
+        self.assertEqual(self.gate(a_jpg=b"no", b_png=b""), (1, "fail", "incomplete"))
+
+    def test_images_of_which_one_cannot(self):
+        self.assertEqual(self.gate(a_bmp=self.GOOD, b_jpg=b"no"), (0, "warn", "pass"))
+
+    def test_data_that_are_no_images_are_no_fault(self):
+        self.assertEqual(self.gate(train_tar=b"x" * 512), (0, "pass", "pass"))
 
 
 CC = shutil.which("cc")
@@ -364,7 +415,7 @@ class Default(unittest.TestCase):
         self.assertEqual(report["invocation"]["exit_code"], 3)
         self.assertEqual(report["summary"]["verdict"], "incomplete")
         # Whose doing it was, and what helps.
-        self.assertIn("its time was up before its end", report["summary"]["headline"])
+        self.assertIn("the deadline came before its end", report["summary"]["headline"])
         self.assertIn("--deadline 60s", json.dumps(report["limitations"]))
 
     @unittest.skipUnless(can_unshare(), NEEDS_UNSHARE)

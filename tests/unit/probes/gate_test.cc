@@ -112,6 +112,70 @@ TEST_F(GateTest, MemoryThatTheBatchesAloneTake) {
   expect(FindingCode::kMemoryLimitTooLow, Severity::kError, "memory.room");
 }
 
+TEST_F(GateTest, FilesOfTheWholeMachine) {
+  facts().files_open = uint64_t{99'990};
+  expect(FindingCode::kFdLimitTooLow, Severity::kError, "limits.open-files");
+  EXPECT_THAT(examine().findings.front().message, HasSubstr("fs.file-max"));
+}
+
+TEST_F(GateTest, SharedMemoryOnADisk) {
+  recording.runs.front().mounts.front().fs_type = "overlay";
+  expect(FindingCode::kShmNotTmpfs, Severity::kWarning, "shm.size");
+  recording.runs.front().mounts.front().fs_type = "";  // not known
+  EXPECT_TRUE(examine().findings.empty());
+}
+
+// A run of the loader, of which no verdict is known yet.
+class GateRunTest : public GateTest {
+ protected:
+  GateRunTest() {
+    facts().level = "default";
+    facts().deadline = 20 * kSecond;
+    facts().data = FolderFacts{.path = "/data", .entries = 3};
+    run().begin.plan->data_dir = "/data";
+    run().begin.plan->workers = 1;
+    run().end = RunEnd{.at = kSecond, .reason = RunEndReason::kSubjectEnded, .text = ""};
+  }
+
+  dlprobe::Run& run() { return recording.runs.front(); }
+  void tell(std::string_view kind, std::string text) {
+    run().events.push_back({.at = 5, .kind = std::string(kind), .text = std::move(text)});
+  }
+};
+
+TEST_F(GateRunTest, ImagesOfWhichNoneCanBeDecoded) {
+  tell(kLoaderBrokenImage, "/data/a.jpg: not an image OpenCV can decode");
+  tell(kLoaderError, "none of the 3 images can be decoded");
+  expect(FindingCode::kDataNotReadable, Severity::kError, "host.data-folder");
+  EXPECT_THAT(check(examine(), "loader.fork.file_descriptor").text, HasSubstr("none of the 3"));
+}
+
+TEST_F(GateRunTest, SomeImagesThatCannotBeDecoded) {
+  tell(kLoaderBrokenImage, "/data/a.jpg: not an image OpenCV can decode");
+  run().done = LoaderDone{.at = kSecond, .images = 40, .seconds = 1, .broken_images = 2};
+  expect(FindingCode::kDataNotReadable, Severity::kWarning, "host.data-folder");
+  EXPECT_EQ(check(examine(), "loader.fork.file_descriptor").status, CheckStatus::kPass);
+}
+
+TEST_F(GateRunTest, AFolderWithoutImagesIsNoFinding) {
+  tell(kLoaderNoImage, "--data '/data' holds no image");
+  run().done = LoaderDone{.at = kSecond, .images = 40, .seconds = 1};
+  EXPECT_TRUE(examine().findings.empty());
+  EXPECT_THAT(check(examine(), "loader.fork.file_descriptor").text, HasSubstr("built-in images"));
+}
+
+TEST_F(GateRunTest, ARunThatWasCutOffIsNoPassWhateverWarningThereIs) {
+  run().end->reason = RunEndReason::kTimeUp;
+  facts().cpus_usable = 1;
+  facts().cpus_online = 8;
+  const Verdict verdict = examine();
+  ASSERT_EQ(verdict.findings.size(), 1U);
+  ASSERT_EQ(verdict.findings.front().severity, Severity::kWarning);
+  EXPECT_EQ(check(verdict, "loader.fork.file_descriptor").status, CheckStatus::kIncomplete);
+  ASSERT_EQ(verdict.gaps.size(), 1U);
+  EXPECT_EQ(verdict.gaps.front().remedy, "--deadline 60s");
+}
+
 TEST_F(GateTest, Folders) {
   facts().temporary.trouble = "create a file in /tmp: Read-only file system (EROFS)";
   expect(FindingCode::kTemporaryFolderUnusable, Severity::kError, "host.temporary-folder");
