@@ -53,7 +53,7 @@ struct LoaderPlan {
   /// At most so many images of data_dir, the first that are found; built-in ones where none is. 0:
   /// all of them, and there must be one.
   int data_sample = 0;
-  std::string fault;            ///< "NAME[:k=v,...]"; empty: none
+  std::string fault;  ///< "NAME[:k=v,...]"; empty: none
 
   bool operator==(const LoaderPlan&) const = default;
 };

@@ -91,8 +91,9 @@ class SystemProcesses final : public ProcessAccess {
   Expected<std::vector<SharedMapping>> shared_mappings(const Directory& process) const override;
 };
 
-/// Raises the soft limit of open files of dlprobe itself to the hard one, and both to 1024 where they
-/// are lower and it may: watching keeps several descriptors per process open. Returns the soft limit that holds now.
+/// Raises the soft limit of open files of dlprobe itself to the hard one, and both to 1024 where
+/// they are lower and it may: watching keeps several descriptors per process open. Returns the soft
+/// limit that holds now.
 uint64_t raise_open_files_limit();
 
 }  // namespace dlprobe

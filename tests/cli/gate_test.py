@@ -416,7 +416,7 @@ class Default(unittest.TestCase):
         self.assertEqual(report["summary"]["verdict"], "incomplete")
         # Whose doing it was, and what helps.
         self.assertIn("the deadline came before its end", report["summary"]["headline"])
-        self.assertIn("--deadline 60s", json.dumps(report["limitations"]))
+        self.assertIn("--deadline 20s", json.dumps(report["limitations"]))
 
     @unittest.skipUnless(can_unshare(), NEEDS_UNSHARE)
     def test_a_loader_that_would_not_fit_is_not_started(self):

@@ -87,7 +87,8 @@ Status SampleMaker::make_one(uint32_t index, uint64_t random, std::span<std::byt
                       static_cast<int>(plan_.sample_shape[1]));
   try {
     if (buffers.file.empty()) return failure(ErrorCode::kMalformed, "the file is empty");
-    buffers.image.release();  // imdecode leaves the last image in it where it cannot decode this one
+    buffers.image
+        .release();  // imdecode leaves the last image in it where it cannot decode this one
     cv::imdecode(buffers.file, channels == 1 ? cv::IMREAD_GRAYSCALE : cv::IMREAD_COLOR,
                  &buffers.image);
     if (buffers.image.empty())
