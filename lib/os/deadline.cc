@@ -2,6 +2,7 @@
 
 #include <condition_variable>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -51,9 +52,14 @@ Status DeadlineReader::run_job(const std::string& what, std::function<void()> jo
     return failure(ErrorCode::kTimeout, what + ": not tried, still waiting for " + shared_->what);
   }
   if (!shared_->started) {
+    try {
+      // Detached on purpose: a helper that hangs in the kernel cannot be joined.
+      std::thread([shared = shared_] { shared->serve(); }).detach();
+    } catch (const std::system_error& error) {
+      return failure(ErrorCode::kInsufficient, what + ": dlprobe may not start a thread (" +
+                                                   error.what() + "; see ulimit -u)");
+    }
     shared_->started = true;
-    // Detached on purpose: a helper that hangs in the kernel cannot be joined.
-    std::thread([shared = shared_] { shared->serve(); }).detach();
   }
   shared_->job = std::move(job);
   shared_->what = what;

@@ -27,7 +27,8 @@ class DeadlineReader {
   DeadlineReader(DeadlineReader&&) = delete;
   DeadlineReader& operator=(DeadlineReader&&) = delete;
 
-  /// The file's text, or kTimeout. `extra` is added to the limit.
+  /// The file's text, or kTimeout; kInsufficient where dlprobe may not start its helper thread.
+  /// `extra` is added to the limit.
   Expected<std::string> read(const std::shared_ptr<const Directory>& directory,
                              const std::string& name, std::chrono::nanoseconds extra = {});
 

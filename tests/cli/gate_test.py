@@ -143,6 +143,17 @@ class Quick(unittest.TestCase):
                 group.rmdir()
         self.assertEqual(checks_of(json.loads(done.stdout))["limits.processes"], "fail")
 
+    @unittest.skipUnless(os.geteuid() == 0, "the limit holds no root, and only root can become another user: run as root")
+    def test_where_not_even_dlprobe_may_start_a_thread(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.chmod(folder, 0o755)
+            program = shutil.copy(DLPROBE, folder)
+            command = ["setpriv", "--reuid=65533", "--clear-groups", "prlimit", "--nproc=1:1", program, "gate", "--level", "quick", "--json"]
+            done = subprocess.run(command, capture_output=True, timeout=TIMEOUT, check=False)
+        report = json.loads(done.stdout or "{}")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertEqual(checks_of(report)["limits.processes"], "fail")
+
     def test_without_a_reference_loader_the_rest_is_told(self):
         done = dlprobe("gate", "--json", "--workers", "1", env=dict(os.environ, DLPROBE_REFERENCE_LOADER="/nowhere/loader"))
         report = json.loads(done.stdout)

@@ -213,6 +213,22 @@ class Merge(Saved):
                               text=True, timeout=TIMEOUT, check=False)
         self.assertEqual([node["node"] for node in json.loads(done.stdout)["nodes"]], ["n1", "n2"])
 
+    def test_one_file_under_two_spellings_is_one_node(self):
+        path = self.node("n1")
+        link = self.folder / "again.json"
+        link.symlink_to(path)
+        code, report = self.merge(path, f"{self.folder}/./{path.name}", link)
+        self.assertEqual((code, len(report["nodes"]), report["damaged"]), (0, 1, []))
+
+    def test_a_pipe_in_a_folder_is_no_report_and_holds_nobody(self):
+        folder = self.folder / "out"
+        folder.mkdir()
+        path = self.node("n1")
+        path.rename(folder / path.name)
+        os.mkfifo(folder / "pipe.json")
+        code, report = self.merge(folder)
+        self.assertEqual((code, len(report["nodes"])), (0, 1))
+
     def test_nodes_that_differ(self):
         report = self.merge(self.node("n1"), self.node("n2"), self.node("n3", kernel="5.4"))[1]
         self.assertEqual([finding["code"] for finding in report["findings"]], ["DLP0701"])
