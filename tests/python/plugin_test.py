@@ -26,11 +26,24 @@ EXPECTED = {
     "test_worker_exits": ("error", r"worker \d+ exited by itself with code 3"),
     "test_hangs": ("failure", r"not done after 2 s\n[E ]*FAIL  DLP0306 python-lock-inherited(.|\n)*in[E\s]+take_lock"),
     "test_hangs_and_swallows_exceptions": ("failure", r"not done after 2 s\n[E ]*FAIL  DLP0306"),
-    "test_hangs_without_workers": ("failure", r"not done after 2 s\n(.|\n)*in[E\s]+test_hangs_without_workers"),
+    "test_hangs_without_workers":
+        ("failure", r"not done after 2 s\n[E ]*FAIL  DLP0303 lock-cycle(.|\n)*in[E\s]+test_hangs_without_workers"),
+}
+
+# Of loaders_of_scopes.py: told when the fixtures are done, which is after the last test of the class.
+OF_SCOPES = {
+    "TestKeptLoader.test_second": r"left at the end of \S+::TestKeptLoader, first seen after \S+::test_first\n"
+                                  r"dlprobe: 2 processes that it started are left",
+    "TestStartedAndKeptLoader.test_first": r"first seen after the set-up of the fixture loader_that_is_started_and_kept\n"
+                                           r"dlprobe: 2 processes that it started are left",
+    "TestLeakBesideAFixture.test_second": r"TestLeakBesideAFixture, first seen after \S+::test_first\n"
+                                          r"dlprobe: 1 file descriptors are left open\n  \d+: .*loaders_of_scopes\.py",
+    "TestFailureBesideAFixture.test_first": r"ValueError",
+    "TestAfterAll.test_leaks_with_tmp_path": r"dlprobe: 1 file descriptors are left open\n  \d+: .*file",
 }
 
 
-def run_pytest(*arguments):
+def run_pytest(*arguments, before=(), with_class=False):
     """(exit status, test name -> (outcome, text), output)."""
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder) / "bin" / "dlprobe"
@@ -40,7 +53,7 @@ def run_pytest(*arguments):
                            PYTHONPATH=os.environ["PLUGIN_PATH"])
         results = Path(folder) / "results.xml"
         done = subprocess.run(
-            [PYTHON, "-m", "pytest", "-p", "dlprobe.pytest_plugin", "-p", "no:cacheprovider", f"--rootdir={HERE}",
+            [*before, PYTHON, "-m", "pytest", "-p", "dlprobe.pytest_plugin", "-p", "no:cacheprovider", f"--rootdir={HERE}",
              f"--junitxml={results}", *map(str, arguments)],
             cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             text=True, timeout=600, check=False)
@@ -49,9 +62,10 @@ def run_pytest(*arguments):
             for case in xml.etree.ElementTree.parse(results).iter("testcase"):
                 bad = next((child for child in case if child.tag in ("failure", "error", "skipped")), None)
                 found = ("passed", "") if bad is None else (bad.tag, f"{bad.get('message')}\n{bad.text}")
+                name = f"{case.get('classname').split('.')[-1]}.{case.get('name')}" if with_class else case.get("name")
                 # A test that passed and is then torn down with an error is listed twice by some versions.
-                if outcomes.get(case.get("name"), ("passed",))[0] == "passed":
-                    outcomes[case.get("name")] = found
+                if outcomes.get(name, ("passed",))[0] == "passed":
+                    outcomes[name] = found
         return done.returncode, outcomes, done.stdout
 
 
@@ -94,11 +108,45 @@ class PluginTest(unittest.TestCase):
         status, outcomes, output = run_pytest("-k", "keeps_a_file or worker_exits", HERE / "loaders.py")
         self.assertEqual((status, {outcome for outcome, _ in outcomes.values()}), (0, {"passed"}), output)
 
-    def test_what_waits_outside_of_python_ends_the_session(self):
-        status, _, output = run_pytest(HERE / "loader_in_c.py")
+    def test_what_fixtures_of_wider_scopes_hold_is_judged_when_they_are_done(self):
+        status, outcomes, output = run_pytest("--dlprobe", HERE / "loaders_of_scopes.py", with_class=True)
         self.assertEqual(status, 1, output)
-        self.assertIn("loader_in_c.py::test_hangs_in_c", output)
+        self.assertEqual({name for name, (outcome, _) in outcomes.items() if outcome != "passed"}, set(OF_SCOPES), output)
+        for name, pattern in OF_SCOPES.items():
+            with self.subTest(name):
+                self.assertRegex(outcomes[name][1], pattern)
+
+    def test_what_is_left_where_pytest_ends_early_is_printed(self):
+        status, _, output = run_pytest("--dlprobe", "-x", "-k", "TestLeakBesideAFixture or TestFailureBesideAFixture",
+                                       HERE / "loaders_of_scopes.py")
+        self.assertEqual(status, 1, output)
+        self.assertRegex(output, r"first seen after \S+TestLeakBesideAFixture::test_first")
+        self.assertNotIn("INTERNALERROR", output)
+
+    def check_end_of_session(self, name, *before):
+        status, _, output = run_pytest(HERE / "loader_in_c.py", "-k", name, before=before)
+        self.assertNotEqual(status, 0, output)
+        self.assertRegex(output, rf"loader_in_c.py::{name}\ndlprobe: the test was not done after 1 s\n(.|\n)*in {name}")
         self.assertIn("cannot be ended: pytest ends here", output)
+
+    def test_what_waits_outside_of_python_ends_the_session(self):
+        self.check_end_of_session("test_hangs_in_c")
+        self.check_end_of_session("test_hangs_with_the_gil")
+
+    def test_what_holds_the_gil_is_told_when_it_returns(self):
+        status, outcomes, output = run_pytest(HERE / "loader_in_c.py", "-k", "sleeps or returns")
+        self.assertEqual(status, 1, output)
+        self.assertEqual(outcomes["test_returns_from_c"][0], "passed")
+        self.assertRegex(outcomes["test_sleeps_with_the_gil"][1], r"not done after 1 s\n(.|\n)*test_sleeps_with_the_gil")
+
+    def test_as_process_1_of_a_container(self):
+        container = ("unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc")
+        if subprocess.run([*container, "true"], capture_output=True, check=False).returncode:
+            self.skipTest("user namespaces are not allowed here")
+        self.check_end_of_session("test_hangs_with_the_gil", *container)
+        status, outcomes, output = run_pytest("--dlprobe", "-k", "healthy and not file_system", HERE / "loaders.py",
+                                              before=container)
+        self.assertEqual((status, {outcome for outcome, _ in outcomes.values()}), (0, {"passed"}), output)
 
     def test_a_marker_that_says_what_there_is_not(self):
         with tempfile.TemporaryDirectory() as folder:
