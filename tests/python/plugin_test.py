@@ -76,33 +76,29 @@ class PluginTest(unittest.TestCase):
         for name in getattr(self, "segments", ()):
             Path("/dev/shm", name).unlink(missing_ok=True)
 
-    def check(self, *arguments):
+    def check(self, *arguments, expected):
         status, outcomes, output = run_pytest("--dlprobe", *arguments, HERE / "loaders.py")
         self.segments = set(re.findall(r"\bpsm_\w+", output))
         self.assertEqual(status, 1, output)
         healthy = {name for name, (outcome, _) in outcomes.items() if outcome == "passed"}
-        self.assertEqual(healthy, set(outcomes) - set(EXPECTED), output)
+        self.assertEqual(healthy, set(outcomes) - set(expected), output)
         self.assertIn("test_after_all", healthy)
-        for name, (outcome, pattern) in EXPECTED.items():
+        for name, (outcome, pattern) in expected.items():
             with self.subTest(name):
                 self.assertEqual(outcomes[name][0], outcome, output)
                 self.assertRegex(outcomes[name][1], pattern)
 
     def test_each_loader_is_judged_rightly(self):
-        self.check()
+        self.check(expected=EXPECTED)
 
     def test_beside_other_tests(self):
         if subprocess.run([PYTHON, "-c", "import xdist"], capture_output=True, check=False).returncode:
             self.skipTest("needs pytest-xdist: apt-get install python3-pytest-xdist")
-        # The segment that nobody holds may be that of a test beside it: left out there.
-        self.check_beside("-n", "2")
-
-    def check_beside(self, *arguments):
-        expected = EXPECTED.pop("test_keeps_a_segment")
-        try:
-            self.check(*arguments)
-        finally:
-            EXPECTED["test_keeps_a_segment"] = expected
+        # The segment that nobody holds may be that of a test beside it: left out there. And a thread of pytest-xdist, which
+        # waits for its controller, might release a lock as well as the main thread.
+        outcome = "failure", r"not done after 2 s\n(.|\n)*in[E\s]+test_hangs_without_workers"
+        expected = {name: what for name, what in EXPECTED.items() if name != "test_keeps_a_segment"}
+        self.check("-n", "2", expected={**expected, "test_hangs_without_workers": outcome})
 
     def test_it_does_nothing_unless_asked(self):
         status, outcomes, output = run_pytest("-k", "keeps_a_file or worker_exits", HERE / "loaders.py")
@@ -126,7 +122,7 @@ class PluginTest(unittest.TestCase):
     def check_end_of_session(self, name, *before):
         status, _, output = run_pytest(HERE / "loader_in_c.py", "-k", name, before=before)
         self.assertNotEqual(status, 0, output)
-        self.assertRegex(output, rf"loader_in_c.py::{name}\ndlprobe: the test was not done after 1 s\n(.|\n)*in {name}")
+        self.assertRegex(output, rf"loader_in_c.py::{name}\ndlprobe: the test was not done after 1 s\n(.|\n)*in\s+lock_twice")
         self.assertIn("cannot be ended: pytest ends here", output)
 
     def test_what_waits_outside_of_python_ends_the_session(self):
