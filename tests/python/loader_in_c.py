@@ -1,6 +1,10 @@
-"""Tests that hang where no Python runs. Each is run by itself."""
+"""Tests that hang where no Python runs, and what is not to be seen of the plugin. Each is run by itself."""
 
 import ctypes
+import fcntl
+import os
+import signal
+import threading
 
 import pytest
 
@@ -29,3 +33,21 @@ def test_sleeps_with_the_gil():
 @pytest.mark.dlprobe
 def test_returns_from_c():
     ctypes.PyDLL(None).getpid()
+
+
+@pytest.mark.dlprobe
+def test_is_alone():
+    assert threading.active_count() == 1
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+@pytest.mark.dlprobe
+def test_is_killed():
+    """Leaves a child that has all its descriptors but those of the terminal, until it gets a lock."""
+    if os.fork() == 0:
+        os.closerange(0, 3)
+        with open(os.environ["LOCKED_FILE"], "w", encoding="utf-8") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            os._exit(0)
+    os.kill(os.getpid(), signal.SIGKILL)

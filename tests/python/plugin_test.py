@@ -4,8 +4,10 @@ usage: plugin_test.py PYTHON      one that has torch and pytest
 environment: DLPROBE, and PLUGIN_PATH: where the module dlprobe is
 """
 
+import fcntl
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -134,6 +136,18 @@ class PluginTest(unittest.TestCase):
         self.assertEqual(status, 1, output)
         self.assertEqual(outcomes["test_returns_from_c"][0], "passed")
         self.assertRegex(outcomes["test_sleeps_with_the_gil"][1], r"not done after 1 s\n(.|\n)*test_sleeps_with_the_gil")
+
+    def test_nothing_of_it_is_in_the_process(self):
+        status, _, output = run_pytest(HERE / "loader_in_c.py", "-k", "is_alone")
+        self.assertEqual(status, 0, output)
+
+    def test_nothing_of_it_outlives_the_session(self):
+        with tempfile.NamedTemporaryFile("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            os.environ["LOCKED_FILE"] = file.name
+            # Reads until nobody has the terminal; pytest would keep copies of it.
+            status, _, output = run_pytest(HERE / "loader_in_c.py", "-k", "is_killed", "-s", "-p", "no:faulthandler")
+        self.assertEqual(status, -signal.SIGKILL, output)
 
     def test_as_process_1_of_a_container(self):
         container = ("unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc")
