@@ -40,6 +40,13 @@ class ModuleTest(unittest.TestCase):
         self.assertEqual((done.returncode, done.report.exit_code), (7, 7))
         self.assertEqual(dlprobe.run(["/does/not/exist"], program=PROGRAM), (127, None))
 
+    def test_a_command_is_no_text(self):
+        for text in ("true", b"true", Path("true")):
+            with self.assertRaisesRegex(TypeError, r"list of words.*shlex\.split\(\)"):
+                dlprobe.run(text, program=PROGRAM)
+        for words in (["true"], ("true",)):
+            self.assertEqual(dlprobe.run(words, program=PROGRAM).returncode, 0)
+
     def test_what_cannot_be_done_is_an_error(self):
         with self.assertRaisesRegex(dlprobe.DlprobeError, "bogus.* is none of") as caught:
             dlprobe.gate("bogus", program=PROGRAM)

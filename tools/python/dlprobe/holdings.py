@@ -1,5 +1,6 @@
 """What a process and its children hold, and what of it a loader has left behind."""
 
+import gc
 import multiprocessing
 import multiprocessing.forkserver
 import multiprocessing.resource_tracker
@@ -10,12 +11,17 @@ import stat
 import threading
 import time
 from dataclasses import dataclass
-from typing import Dict, Iterator, List, Optional, Set, Tuple
+from typing import Callable, Dict, Iterator, List, Optional, Set, Tuple, TypeVar
 
-Process = Tuple[int, int]
-"""A pid and its start time, so that a pid that was given out again is another process."""
+from .processes import Process, command_of, descendants, process_of
 
 SHARED_MEMORY = "/dev/shm"
+Left = TypeVar("Left")
+KINDS = ("descriptors", "shared-memory", "workers")
+not_of_tests: Set[Process] = set()
+"""Processes below this one that no test started."""
+# The kernel, the shared memory manager of PyTorch and daemons take a moment to clean up.
+_SETTLE_SECONDS = 5.0
 # A process that does not go within this waits in the kernel.
 _KILLED_SECONDS = 5.0
 # A name like torch_4711_1234_0: the pid is that of the process that made the file.
@@ -37,19 +43,51 @@ class Holdings:
 def holdings() -> Holdings:
     """Those of this process, now."""
     multiprocessing.active_children()  # reaps those that have ended
-    return Holdings(_descriptors(), _shared_files(), descendants(os.getpid()) - _helpers())
+    return Holdings(_descriptors(), _shared_files(), _descendants() - _helpers())
 
 
 @dataclass(frozen=True)
 class Leaks:
     """What is there after a test and was not before it."""
 
-    descriptors: List[str]
-    shared_files: List[str]
+    descriptors: Dict[int, str]
+    shared_files: Set[Tuple[str, int]]
     processes: Set[Process]
 
     def __bool__(self) -> bool:
         return bool(self.descriptors or self.shared_files or self.processes)
+
+    def still_in(self, now: Holdings) -> "Leaks":
+        """What of it is there."""
+        return Leaks(dict(self.descriptors.items() & now.descriptors.items()), self.shared_files & now.shared_files,
+                     self.processes & now.processes)
+
+    def without(self, kinds: Set[str]) -> "Leaks":
+        """It, less some of KINDS."""
+        return Leaks({} if "descriptors" in kinds else self.descriptors,
+                     set() if "shared-memory" in kinds else self.shared_files,
+                     set() if "workers" in kinds else self.processes)
+
+    def minus(self, other: "Leaks") -> "Leaks":
+        """It, less what is another's."""
+        return Leaks(dict(self.descriptors.items() - other.descriptors.items()), self.shared_files - other.shared_files,
+                     self.processes - other.processes)
+
+    def lines(self, whose: str) -> List[str]:
+        """In words."""
+        if self.processes:
+            return [f"dlprobe: {len(self.processes)} processes that {whose} started are left (they are ended now)",
+                    *_some([f"{pid}: {command_of(pid)}" for pid, _ in sorted(self.processes)])]
+        lines = []  # not where processes are: its pipes and its shared memory are a consequence
+        if self.shared_files:
+            lines.append(f"dlprobe: {len(self.shared_files)} files are left in {SHARED_MEMORY}")
+            lines += _some(sorted(name for name, _ in self.shared_files))
+        if self.descriptors:
+            tensors = sum(SHARED_MEMORY in target for target in self.descriptors.values())
+            kept = f", {tensors} of them shared memory that is kept (dlprobe explain DLP0203)" if tensors else ""
+            lines.append(f"dlprobe: {len(self.descriptors)} file descriptors are left open{kept}")
+            lines += _some([f"{number}: {target}" for number, target in sorted(self.descriptors.items())])
+        return lines
 
 
 def leaks_since(before: Holdings, made_by: Set[int], machine_is_shared: bool) -> Leaks:
@@ -59,12 +97,21 @@ def leaks_since(before: Holdings, made_by: Set[int], machine_is_shared: bool) ->
     is the test's too, unless other tests run beside it (`machine_is_shared`).
     """
     now = holdings()
-    descriptors = [f"{number}: {target}" for number, target in sorted(now.descriptors.items())
-                   if before.descriptors.get(number) != target]
+    descriptors = dict(now.descriptors.items() - before.descriptors.items())
     processes = now.processes - before.processes
     own = made_by | {os.getpid()} | {pid for pid, _ in processes}
-    names = sorted(name for name, _ in now.shared_files - before.shared_files)
-    return Leaks(descriptors, _of_this_test(names, own, machine_is_shared), processes)
+    return Leaks(descriptors, _of_this_test(now.shared_files - before.shared_files, own, machine_is_shared), processes)
+
+
+def what_stays(look: Callable[[], Left]) -> Left:
+    """What is there for longer than it takes to clean up; a falsy answer is nothing."""
+    patience = time.monotonic() + _SETTLE_SECONDS
+    while True:
+        gc.collect()
+        left = look()
+        if not left or time.monotonic() > patience:
+            return left
+        time.sleep(0.05)
 
 
 def end(processes: Set[Process]) -> None:
@@ -76,7 +123,7 @@ def end(processes: Set[Process]) -> None:
     is_main = threading.current_thread() is threading.main_thread()
     handler = signal.signal(signal.SIGCHLD, lambda *_: None) if is_main else None
     try:
-        for process in processes & descendants(os.getpid()):
+        for process in processes & _descendants():
             try:
                 os.kill(process[0], signal.SIGKILL)
             except ProcessLookupError:
@@ -89,49 +136,20 @@ def end(processes: Set[Process]) -> None:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL if handler is None else handler)
 
 
+def _descendants() -> Set[Process]:
+    return descendants(os.getpid(), not_of_tests)
+
+
+def _some(lines: List[str]) -> List[str]:
+    shown = [f"  {line}" for line in lines[:10]]
+    return shown if len(lines) <= 10 else [*shown, f"  and {len(lines) - 10} more"]
+
+
 def _is_any_left(processes: Set[Process]) -> bool:
     # A child of multiprocessing is gone when it is reaped: while other threads of it are on their way, it looks like
     # a zombie and is none yet.
     unreaped = {child.pid for child in multiprocessing.active_children()}
-    return bool(processes & descendants(os.getpid())) or any(pid in unreaped for pid, _ in processes)
-
-
-def descendants(root: int) -> Set[Process]:
-    """The living processes below `root`."""
-    children: Dict[int, List[int]] = {}
-    start_times: Dict[int, int] = {}
-    for entry in os.listdir("/proc"):
-        status = _status(int(entry)) if entry.isdigit() else None
-        if status is not None:
-            children.setdefault(status[0], []).append(int(entry))
-            start_times[int(entry)] = status[1]
-    found: Set[Process] = set()
-    todo = [root]
-    while todo:
-        for child in children.get(todo.pop(), ()):
-            found.add((child, start_times[child]))
-            todo.append(child)
-    return found
-
-
-def command_of(pid: int) -> str:
-    """The command line of a process, or what can be said instead."""
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            text = file.read().replace(b"\0", b" ").decode("utf-8", "backslashreplace").strip()
-    except OSError:
-        return "ended"
-    return text[:120] or "?"
-
-
-def _status(pid: int) -> Optional[Tuple[int, int]]:
-    # The parent and the start time; None for a zombie. The name in parentheses may hold anything.
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()
-    except OSError:
-        return None
-    return None if fields[0] in (b"Z", b"X") else (int(fields[1]), int(fields[19]))
+    return bool(processes & _descendants()) or any(pid in unreaped for pid, _ in processes)
 
 
 def _helpers() -> Set[Process]:
@@ -139,9 +157,9 @@ def _helpers() -> Set[Process]:
     server = getattr(multiprocessing.forkserver, "_forkserver", None)
     found: Set[Process] = set()
     for pid in (getattr(tracker, "_pid", None), getattr(server, "_forkserver_pid", None)):
-        status = _status(pid) if isinstance(pid, int) else None
-        if isinstance(pid, int) and status is not None:
-            found.add((pid, status[1]))
+        process = process_of(pid) if isinstance(pid, int) else None
+        if process is not None:
+            found.add(process)
     return found
 
 
@@ -182,16 +200,16 @@ def _shared_files() -> Set[Tuple[str, int]]:
     return found
 
 
-def _of_this_test(names: List[str], own: Set[int], machine_is_shared: bool) -> List[str]:
-    if not names:
-        return []
-    holders = _holders({f"{SHARED_MEMORY}/{name}" for name in names})
-    found = []
-    for name in names:
+def _of_this_test(files: Set[Tuple[str, int]], own: Set[int], machine_is_shared: bool) -> Set[Tuple[str, int]]:
+    if not files:
+        return set()
+    holders = _holders({f"{SHARED_MEMORY}/{name}" for name, _ in files})
+    found = set()
+    for name, inode in files:
         held_by = holders.get(f"{SHARED_MEMORY}/{name}", set())
         maker = _MADE_BY.search(name)
         if held_by & own or (not held_by and _is_ours(maker and int(maker.group(1)), own, machine_is_shared)):
-            found.append(name)
+            found.add((name, inode))
     return found
 
 

@@ -72,6 +72,9 @@ def attach(pid: int, *, watch_for: Optional[Duration] = None, fail_on: Optional[
 def run(command: Sequence[str], *, hang_after: Optional[Duration] = None, on_hang: Optional[str] = None,
         arguments: Sequence[str] = (), program: Optional[str] = None) -> RunResult:
     """Starts a command and watches it to its end. Its streams, and its exit code, are its own."""
+    if isinstance(command, (str, bytes, os.PathLike)):
+        raise TypeError("command is a list of words, as [\"python\", \"train.py\"], and no shell reads it; "
+                        f"of a text, shlex.split() makes one: not {command!r}")
     options: Dict[str, object] = {"--hang-after": _duration(hang_after), "--on-hang": on_hang}
     with tempfile.TemporaryDirectory(prefix="dlprobe-") as folder:
         path = Path(folder) / "report.json"

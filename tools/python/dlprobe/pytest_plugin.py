@@ -12,31 +12,21 @@ A test that is not done by its deadline is looked at by `dlprobe attach`; the an
 processes that the test started are ended, so that the session goes on.
 """
 
+import contextlib
 import gc
-import math
-import os
-import signal
-import subprocess
 import sys
-import threading
-import time
-from types import FrameType
-from typing import Any, Callable, Dict, Iterator, List, Optional, Set
+from typing import Any, ContextManager, Dict, Iterator, List, Set
 
 import pytest
 
 from . import holdings as held
 from .deaths import DeathWatch
-from .program import DlprobeError, find_program
+from .hang_watch import HangWatch
+from .scopes import Scopes, leaks_since
 
-KINDS = ("descriptors", "shared-memory", "workers", "deaths", "hangs")
+KINDS = (*held.KINDS, "deaths", "hangs")
 _DEADLINE = "300"
-# The kernel, the shared memory manager of PyTorch and daemons take a moment to clean up.
-_SETTLE_SECONDS = 5.0
-# How long a test may take to end, once its workers are gone and it was told to.
-_GRACE_SECONDS = 20.0
-# One that nobody else uses; the handler raises in the main thread, whatever that waits for.
-_WAKE: int = signal.SIGRTMAX - 3
+_SESSION = "dlprobe session"
 
 
 def pytest_addoption(parser: Any) -> None:
@@ -52,6 +42,13 @@ def pytest_configure(config: Any) -> None:
     config.addinivalue_line(
         "markers", "dlprobe(deadline=SECONDS, allow=[KINDS]): fail if the test's data loader leaks, hangs or dies; "
         f"kinds: {', '.join(KINDS)}")
+    config.pluginmanager.register(_Session(config), _SESSION)
+
+
+def pytest_unconfigure(config: Any) -> None:
+    session = config.pluginmanager.getplugin(_SESSION)
+    if session is not None:
+        session.hangs.end()
 
 
 class Settings:
@@ -80,182 +77,119 @@ class Settings:
 class LoaderWatch:
     """Watches the loader of one test. The fixture `dlprobe_watch` is one."""
 
-    def __init__(self, settings: Settings, write: Callable[[str], None]) -> None:
-        self.hang: Optional[str] = None
-        self._settings = settings
-        self._write = write
+    def __init__(self, request: Any, session: "_Session") -> None:
+        self._settings = Settings(request.node)
+        self._request = request
+        self._scopes = session.scopes
+        self._hangs = session.hangs if "hangs" not in self._settings.allow else None
         self._before = held.holdings()
         self._deaths = DeathWatch()
-        self._finished = threading.Event()
-        self._woken = threading.Event()
-        self._left = threading.Event()
-        self._may_raise = False
-        self._looking = threading.Lock()  # while dlprobe runs, it is one of this process's children
-        self._phase = (0, time.monotonic())
-        self._old_handler: Any = None
-        self._thread = threading.Thread(target=self._wait_for_deadline, name="dlprobe deadline", daemon=True)
 
     def start(self) -> None:
         self._deaths.start()
-        if "hangs" in self._settings.allow:
-            return
-        if threading.current_thread() is threading.main_thread():
-            self._old_handler = signal.signal(_WAKE, self._raise)
+        if self._hangs is not None:
+            self._hangs.begin(self._request.node.nodeid, self._settings.deadline, self._before.processes)
         self.enter(in_test=True)
-        self._thread.start()
 
     def check(self) -> None:
         """Fails the test now if its loader has left something behind, or a worker has died."""
-        problems = self._problems()
+        stays = self._what_stays() if self._scopes.widest(self._request) is None else None
+        problems = [*(stays.lines("the test") if stays else ()), *self.deaths()]
         if problems:
             pytest.fail("\n".join(problems), pytrace=False)
 
     def finish(self, has_failed: bool) -> None:
-        """The last check; nothing that the test started is left after it. What a test that has failed leaves is
+        """The last check; nothing that the test alone started is left after it. What a test that has failed leaves is
         held by its traceback, and says nothing of the loader."""
         try:
             self.enter(in_test=True)
-            unsaid = self.hang is not None and not self._woken.is_set()
-            problems = [self.hang or ""] if unsaid else [] if has_failed else self._problems()
-            self.end_workers()
+            problems = self._last_problems(has_failed)
         finally:
             self.stop()
         if problems:
             pytest.fail("\n".join(problems), pytrace=False)
 
-    def end_workers(self) -> None:
-        """Ends every process that the test started."""
-        with self._looking:
-            left = held.holdings().processes - self._before.processes
-            self._deaths.leave_out({pid for pid, _ in left})
-            held.end(left)
-
     def deaths(self) -> List[str]:
         """In words."""
+        if self._hangs is not None:
+            self._hangs.look()
+            self._deaths.leave_out(self._hangs.ended)
         return [] if "deaths" in self._settings.allow else [f"dlprobe: {death}" for death in self._deaths.deaths()]
 
     def stop(self) -> None:
         """Ends the watch; a second time it does nothing."""
-        self._finished.set()
-        self._left.set()
-        self._may_raise = False
+        if self._hangs is not None:
+            self._hangs.leave()
+            self._hangs = None
         self._deaths.stop()
-        if self._thread.is_alive():
-            self._thread.join()
-        if self._old_handler is not None:
-            signal.signal(_WAKE, self._old_handler)
-            self._old_handler = None
 
     def enter(self, in_test: bool) -> None:
-        """The test's own code (its fixtures', too) begins or ends: there, and not in pytest around it, a failure can
-        be raised. The deadline begins anew."""
-        self._phase = (self._phase[0] + 1, time.monotonic())
-        self._may_raise = in_test
-        if self.hang:
-            self._left.set()
+        """See HangWatch."""
+        if self._hangs is not None:
+            self._hangs.enter(in_test)
 
-    def _problems(self) -> List[str]:
-        gc.collect()  # which may hang, too
-        self._phase = (self._phase[0] + 1, math.inf)
-        end = time.monotonic() + _SETTLE_SECONDS
-        with self._looking:
-            while True:
-                leaks = held.leaks_since(self._before, self._deaths.pids(), "PYTEST_XDIST_WORKER" in os.environ)
-                problems = self._leak_lines(leaks)
-                if not problems or time.monotonic() > end:
-                    break
-                time.sleep(0.05)
-                gc.collect()
-        self.enter(in_test=True)
-        return [*problems, *self.deaths()]
-
-    def _leak_lines(self, leaks: held.Leaks) -> List[str]:
-        allow = self._settings.allow
-        lines = []
-        if leaks.processes and "workers" not in allow:
-            lines.append(f"dlprobe: {len(leaks.processes)} processes that the test started are left (they are ended now)")
-            lines += [f"  {pid}: {held.command_of(pid)}" for pid, _ in sorted(leaks.processes)]
-            return lines  # its pipes and its shared memory are a consequence
-        if leaks.shared_files and "shared-memory" not in allow:
-            lines.append(f"dlprobe: {len(leaks.shared_files)} files are left in {held.SHARED_MEMORY}")
-            lines += _some(leaks.shared_files)
-        if leaks.descriptors and "descriptors" not in allow:
-            tensors = sum(held.SHARED_MEMORY in target for target in leaks.descriptors)
-            kept = f", {tensors} of them shared memory that is kept (dlprobe explain DLP0203)" if tensors else ""
-            lines.append(f"dlprobe: {len(leaks.descriptors)} file descriptors are left open{kept}")
-            lines += _some(leaks.descriptors)
+    def _last_problems(self, has_failed: bool) -> List[str]:
+        if self._hangs is not None:
+            self._hangs.look()
+            if self._hangs.hang and not self._hangs.is_told:
+                return [self._hangs.hang]
+            has_failed = has_failed or self._hangs.is_told
+        node = self._scopes.widest(self._request)
+        if node is not None:
+            gc.collect()
+            self._scopes.note(self._leaks(), node, self._request.node.nodeid, is_judged=not has_failed)
+            return [] if has_failed else self.deaths()
+        stays = self._leaks() if has_failed else self._what_stays()
+        lines = [] if has_failed else [*stays.lines("the test"), *self.deaths()]
+        self._deaths.leave_out({pid for pid, _ in stays.processes})
+        held.end(stays.processes)
         return lines
 
-    def _wait_for_deadline(self) -> None:
-        while not self._finished.is_set():
-            phase, since = self._phase
-            remaining = max(0.0, since + self._settings.deadline - time.monotonic())
-            if self._finished.wait(min(remaining, 1.0)):
-                return
-            if remaining > 1.0 or self._phase[0] != phase:
-                continue
-            with self._looking:
-                if self._phase[0] != phase:
-                    continue
-                seen = _look()
-            if self._phase[0] == phase and not self._finished.is_set():
-                self.hang = f"dlprobe: the test was not done after {self._settings.deadline:g} s\n{seen}"
-                self._end_the_hang()
-                return
+    def _what_stays(self) -> held.Leaks:
+        gc.collect()  # which may hang, too
+        if self._hangs is not None:
+            self._hangs.enter(in_test=True, is_timed=False)
+        stays = held.what_stays(self._leaks)
+        self.enter(in_test=True)
+        return stays
 
-    def _end_the_hang(self) -> None:
-        if self._old_handler is not None:
-            signal.pthread_kill(threading.main_thread().ident or 0, _WAKE)
-        # First the failure, then the end of the workers: their end raises failures of its own. Only what the test
-        # cannot leave by itself, since it waits for them, is done here.
-        if self._woken.wait(1) and self._left.wait(2):
-            return
-        self.end_workers()
-        if not self._left.wait(_GRACE_SECONDS):
-            self._write(f"{self.hang}\nIt waits outside of Python, and cannot be ended: pytest ends here.\n")
-            os._exit(1)
-
-    def _raise(self, _number: int = 0, _frame: Optional[FrameType] = None) -> None:
-        if self._may_raise and self.hang and not self._woken.is_set():
-            self._woken.set()
-            pytest.fail(self.hang)
+    def _leaks(self) -> held.Leaks:
+        return leaks_since(self._before, self._deaths.pids()).without(self._settings.allow)
 
 
-def _some(lines: List[str]) -> List[str]:
-    shown = [f"  {line}" for line in lines[:10]]
-    return shown if len(lines) <= 10 else [*shown, f"  and {len(lines) - 10} more"]
+class _Session:
+    """What is kept from one test to the next."""
+
+    def __init__(self, config: Any) -> None:
+        self.watches: Dict[str, LoaderWatch] = {}
+        self.failed: Set[str] = set()
+        self.scopes = Scopes(self._tell)
+        self.hangs = HangWatch(pytest.fail)
+        self.item: Any = None
+        self.is_torn_down = False
+        self._config = config
+
+    def wants_hangs(self) -> None:
+        """Has the watch for hangs run."""
+        with self._uncaptured():
+            process = self.hangs.start()
+        if process is not None:
+            held.not_of_tests.add(process)
+
+    def _tell(self, lines: List[str]) -> None:
+        if self.is_torn_down:
+            pytest.fail("\n".join(lines), pytrace=False)
+        with self._uncaptured():  # nobody would take a failure: pytest ends early
+            print("", *lines, sep="\n", file=sys.__stderr__, flush=True)
+
+    def _uncaptured(self) -> ContextManager[None]:
+        capture = self._config.pluginmanager.getplugin("capturemanager")
+        return contextlib.nullcontext() if capture is None else capture.global_and_fixture_disabled()
 
 
-def _look() -> str:
-    # What dlprobe says of this process and its tree, as a person reads it.
-    try:
-        argv = [find_program(), "attach", str(os.getpid())]
-        with _traceable():
-            done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                  timeout=60, check=False)
-    except (OSError, DlprobeError, subprocess.TimeoutExpired) as error:
-        return f"and why, cannot be said: {error}"
-    return done.stdout.decode("utf-8", "replace")
-
-
-class _traceable:
-    """Yama (ptrace_scope 1) lets a process be looked at by its parents alone, and dlprobe is a child of this one."""
-
-    def __enter__(self) -> None:
-        self._set(-1)  # PR_SET_PTRACER_ANY
-
-    def __exit__(self, *_: object) -> None:
-        self._set(0)
-
-    @staticmethod
-    def _set(tracer: int) -> None:
-        import ctypes
-        pr_set_ptracer = 0x59616D61
-        ctypes.CDLL(None).prctl(pr_set_ptracer, ctypes.c_ulong(tracer & (2**64 - 1)), 0, 0, 0)
-
-
-_WATCHES: Dict[str, LoaderWatch] = {}
-_FAILED: Set[str] = set()
+def _session_of(config: Any) -> _Session:
+    session: _Session = config.pluginmanager.getplugin(_SESSION)
+    return session
 
 
 @pytest.fixture(autouse=True)
@@ -271,38 +205,60 @@ def _dlprobe_marked(request: Any) -> Iterator[None]:
 @pytest.fixture
 def dlprobe_watch(request: Any) -> Iterator[LoaderWatch]:
     """Fails the test if its data loader leaks, hangs or dies. `dlprobe_watch.check()` looks in the middle of a test."""
-    capture = request.config.pluginmanager.getplugin("capturemanager")
-
-    def write(text: str) -> None:
-        if capture is not None:
-            capture.suspend_global_capture(in_=True)
-        if sys.__stderr__ is not None:
-            print(f"\n{request.node.nodeid}\n{text}", file=sys.__stderr__, flush=True)
-
-    watch = LoaderWatch(Settings(request.node), write)
-    _WATCHES[request.node.nodeid] = watch
-    watch.start()
+    session = _session_of(request.config)
+    name = request.node.nodeid
+    if "hangs" not in Settings(request.node).allow:
+        session.wants_hangs()
+    watch = LoaderWatch(request, session)
+    session.watches[name] = watch
     try:
+        watch.start()
         yield watch
         request.node.funcargs.clear()  # or what the other fixtures made lives until the test is over
-        watch.finish(has_failed=request.node.nodeid in _FAILED)
+        watch.finish(has_failed=name in session.failed)
     finally:
         watch.stop()
-        _FAILED.discard(request.node.nodeid)
-        del _WATCHES[request.node.nodeid]
+        session.failed.discard(name)
+        del session.watches[name]
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_fixture_setup(fixturedef: Any, request: Any) -> Iterator[None]:
+    if fixturedef.scope == "function" or _is_of_pytest(fixturedef):
+        yield
+        return
+    session = _session_of(request.config)
+    session.scopes.add(fixturedef.argname, request.node)
+    settings = Settings(session.item) if session.item is not None else None
+    before = held.holdings() if settings is not None and settings.wanted else None
+    outcome: Any = yield
+    if settings is not None and before is not None:
+        session.scopes.note(leaks_since(before, set()).without(settings.allow), session.scopes.widest(request) or request.node,
+                            f"the set-up of the fixture {fixturedef.argname}", is_judged=outcome.excinfo is None)
+
+
+def _is_of_pytest(fixturedef: Any) -> bool:
+    # As tmp_path_factory, which half of all tests use, and which holds no loader. What pytest makes of setup_module() and
+    # the like has the place of those.
+    return not fixturedef.baseid and str(getattr(fixturedef.func, "__module__", "")).startswith("_pytest.")
 
 
 def _watched(item: Any, phase: str) -> Iterator[None]:
-    watch = _WATCHES.get(item.nodeid)
+    session = _session_of(item.config)
+    session.item = item
+    session.is_torn_down = phase == "teardown"
+    watch = session.watches.get(item.nodeid)
     if watch is not None:
         watch.enter(in_test=True)
     outcome: Any = yield
-    watch = _WATCHES.get(item.nodeid)
+    session.item = None
+    session.is_torn_down = False
+    watch = session.watches.get(item.nodeid)
     if watch is None:
         return
     watch.enter(in_test=False)
     if outcome.excinfo is not None:
-        _FAILED.add(item.nodeid)
+        session.failed.add(item.nodeid)
         deaths = watch.deaths()
         if deaths:
             item.add_report_section(phase, "dlprobe", "\n".join(deaths))
