@@ -181,8 +181,8 @@ bool is_of_tune(FindingCode code) {
 bool is_of_gate_or_merge(FindingCode code) {
   using enum FindingCode;
   return code == kNodesDiffer || code == kProcessLimitReached || code == kCpuAffinityNarrowed ||
-         code == kDataNotReadable || code == kShmNotWritable || code == kTemporaryFolderUnusable ||
-         code == kClockWrong;
+         code == kDataNotReadable || code == kShmNotWritable || code == kShmNotTmpfs ||
+         code == kTemporaryFolderUnusable || code == kClockWrong;
 }
 
 // Whether the probe that ran has looked for that cause.
