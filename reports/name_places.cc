@@ -194,6 +194,17 @@ bool is_other_p(std::string_view text_before) {
       kPrograms, [text_before](std::string_view each) { return text_before.contains(each); });
 }
 
+/// "n1,n2" of "n1,n2,clientaddr=n3".
+std::string_view without_assignments(std::string_view list) {
+  size_t comma = list.find(',');
+  while (comma != kNone) {
+    const std::string_view next = list.substr(comma + 1);
+    if (next.substr(0, next.find(',')).contains('=')) return list.substr(0, comma);
+    comma = list.find(',', comma + 1);
+  }
+  return list;
+}
+
 class Scanner {
  public:
   Scanner(std::string_view text, bool is_argument)
@@ -306,7 +317,7 @@ std::string_view Scanner::value_at(Announced announced) const {
       0, value.find_first_of(is_list ? " \t\r\n\"'`;&|<>(){}" : " \t\r\n\"'`;&|<>(){},[]"));
   while (value.ends_with('.') || value.ends_with(',') || value.ends_with(':'))
     value.remove_suffix(1);
-  return value;
+  return is_list ? without_assignments(value) : value;
 }
 
 // The value of an option whose name says what it is.
@@ -412,7 +423,10 @@ bool Scanner::take_assignment() {
   const bool is_equation = next == '=' && after != '=';
   const bool is_entry = next == ':' && after == ' ' && is_one_of(lower(name), kBeforeColon);
   if (!is_equation && !is_entry) return false;
-  announced_ = announced_by_name(name);
+  // "User Id=alice"
+  const bool is_of_user =
+      is_equation && lower(text_.substr(at_ - std::min<size_t>(at_, 5), 5)) == "user ";
+  announced_ = is_of_user ? Announced::kUser : announced_by_name(name);
   at_ += length + 1;
   return true;
 }
@@ -654,7 +668,9 @@ bool Scanner::take_bare(std::string_view run) {
   if (run.empty() || is_called || is_numeric(run)) return false;
   const std::string_view extension = known_extension(run);
   if (!extension.empty() && extension.size() < run.size()) {
-    if (is_known_file(run)) return false;
+    std::string as_path(run);
+    std::ranges::replace(as_path, '.', '/');
+    if (is_known_file(run) || is_of_known_source(as_path)) return false;
     add(PlaceKind::kFile, at_, run.size());
   } else if ((has_host_ending(run) && !is_known_package(package) && !package.empty() &&
               std::ranges::all_of(run, [](char c) { return is_word(c) || c == '.'; })) ||

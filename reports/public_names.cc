@@ -57,7 +57,8 @@ std::unordered_set<std::string> collect_own_words() {
       "host user path address bucket name no such file or directory input output n/a "
       "permission denied operation not permitted resource temporarily unavailable MiB KiB "
       "GiB kB s min ms us img imgs images samples batches epoch step it GB MB Mbit Gbit sec "
-      "and or read write client server on off true false yes km h tx rx tcp udp ipv4 ipv6",
+      "and or read write client server on off true false yes km h tx rx tcp udp GNU Linux Debian "
+      "Ubuntu",
       words);
   return words;
 }
