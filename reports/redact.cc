@@ -422,10 +422,14 @@ std::string Redactor::hidden_segment(const std::string& name) {
   constexpr auto kMakers = std::to_array<std::string_view>(
       {"torch_", "sem.mp-", "psm_", "pymp-", "vader_segment.", "sm_segment.", "nccl-", "cuda.shm.",
        "__KMP_REGISTERED_LIB", "ucx_", "mp-"});
+  // Named semaphores, of whatever name.
+  constexpr std::string_view kSemaphore = "sem.";
   const bool is_made = std::ranges::any_of(
       kMakers, [&name](std::string_view maker) { return name.starts_with(maker); });
   if (is_made || name.contains('/')) return hide_text(name);
-  return does("paths") && !name.empty() ? hidden_component(name) : name;
+  if (!does("paths") || name.empty()) return name;
+  const size_t own = name.starts_with(kSemaphore) ? kSemaphore.size() : 0;
+  return name.substr(0, own) + hidden_component(std::string_view(name).substr(own));
 }
 
 // What a program calls itself; of one that the command line names, its file.
