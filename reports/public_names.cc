@@ -78,11 +78,121 @@ bool is_cgroup_file(std::string_view name) {
   return starts_with_one_of(name, kControllers);
 }
 
+constexpr auto kCommonNames = std::to_array<std::string_view>({".",
+                                                               "..",
+                                                               "bin",
+                                                               "sbin",
+                                                               "lib",
+                                                               "lib32",
+                                                               "lib64",
+                                                               "libexec",
+                                                               "include",
+                                                               "share",
+                                                               "etc",
+                                                               "opt",
+                                                               "src",
+                                                               "tmp",
+                                                               "var",
+                                                               "run",
+                                                               "log",
+                                                               "logs",
+                                                               "cache",
+                                                               ".cache",
+                                                               ".config",
+                                                               ".local",
+                                                               "venv",
+                                                               ".venv",
+                                                               "env",
+                                                               "envs",
+                                                               ".env",
+                                                               "conda",
+                                                               "miniconda3",
+                                                               "anaconda3",
+                                                               "miniforge3",
+                                                               "mambaforge",
+                                                               ".conda",
+                                                               ".pyenv",
+                                                               "versions",
+                                                               "pkgs",
+                                                               "shims",
+                                                               "site-packages",
+                                                               "dist-packages",
+                                                               "home",
+                                                               "Users",
+                                                               "users",
+                                                               "root",
+                                                               "mnt",
+                                                               "srv",
+                                                               "media",
+                                                               "scratch",
+                                                               "work",
+                                                               "workspace",
+                                                               "data",
+                                                               "dataset",
+                                                               "datasets",
+                                                               "train",
+                                                               "val",
+                                                               "valid",
+                                                               "test",
+                                                               "tests",
+                                                               "app",
+                                                               "apps",
+                                                               "code",
+                                                               "build",
+                                                               "dist",
+                                                               "out",
+                                                               "output",
+                                                               "outputs",
+                                                               "checkpoints",
+                                                               "models",
+                                                               "scripts",
+                                                               "examples",
+                                                               "__pycache__",
+                                                               "main.py",
+                                                               "train.py",
+                                                               "test.py",
+                                                               "setup.py",
+                                                               "run.py",
+                                                               "__init__.py",
+                                                               "__main__.py",
+                                                               "conftest.py",
+                                                               "nfs",
+                                                               "lustre",
+                                                               "gpfs",
+                                                               "usr",
+                                                               "local",
+                                                               "proc",
+                                                               "sys",
+                                                               "dev",
+                                                               "shm",
+                                                               "fs",
+                                                               "cgroup",
+                                                               "null",
+                                                               "dlprobe",
+                                                               "dlprobe.toml",
+                                                               "system.slice",
+                                                               "user.slice",
+                                                               "kubepods",
+                                                               "kubepods.slice",
+                                                               "init.scope",
+                                                               "docker",
+                                                               "slurm",
+                                                               "Program",
+                                                               "Windows",
+                                                               "AppData",
+                                                               "Local",
+                                                               "Temp",
+                                                               "kubepods-burstable.slice",
+                                                               "kubepods-besteffort.slice",
+                                                               "bash",
+                                                               "sh",
+                                                               "env.sh"});
+
 }  // namespace
 
 bool is_own_word(std::string_view word) {
-  static const std::unordered_set<std::string> kWords = collect_own_words();
-  return kWords.contains(lower(word));
+  static const std::unordered_set<std::string> words = collect_own_words();
+  return words.contains(lower(word));
 }
 
 bool is_numeric(std::string_view text) {
@@ -92,124 +202,16 @@ bool is_numeric(std::string_view text) {
 }
 
 bool is_common_component(std::string_view component) {
-  static const Words kNames = {".",
-                               "..",
-                               "bin",
-                               "sbin",
-                               "lib",
-                               "lib32",
-                               "lib64",
-                               "libexec",
-                               "include",
-                               "share",
-                               "etc",
-                               "opt",
-                               "src",
-                               "tmp",
-                               "var",
-                               "run",
-                               "log",
-                               "logs",
-                               "cache",
-                               ".cache",
-                               ".config",
-                               ".local",
-                               "venv",
-                               ".venv",
-                               "env",
-                               "envs",
-                               ".env",
-                               "conda",
-                               "miniconda3",
-                               "anaconda3",
-                               "miniforge3",
-                               "mambaforge",
-                               ".conda",
-                               ".pyenv",
-                               "versions",
-                               "pkgs",
-                               "shims",
-                               "site-packages",
-                               "dist-packages",
-                               "home",
-                               "Users",
-                               "users",
-                               "root",
-                               "mnt",
-                               "srv",
-                               "media",
-                               "scratch",
-                               "work",
-                               "workspace",
-                               "data",
-                               "dataset",
-                               "datasets",
-                               "train",
-                               "val",
-                               "valid",
-                               "test",
-                               "tests",
-                               "app",
-                               "apps",
-                               "code",
-                               "build",
-                               "dist",
-                               "out",
-                               "output",
-                               "outputs",
-                               "checkpoints",
-                               "models",
-                               "scripts",
-                               "examples",
-                               "__pycache__",
-                               "main.py",
-                               "train.py",
-                               "test.py",
-                               "setup.py",
-                               "run.py",
-                               "__init__.py",
-                               "__main__.py",
-                               "conftest.py",
-                               "nfs",
-                               "lustre",
-                               "gpfs",
-                               "usr",
-                               "local",
-                               "proc",
-                               "sys",
-                               "dev",
-                               "shm",
-                               "fs",
-                               "cgroup",
-                               "null",
-                               "dlprobe",
-                               "dlprobe.toml",
-                               "system.slice",
-                               "user.slice",
-                               "kubepods",
-                               "kubepods.slice",
-                               "init.scope",
-                               "docker",
-                               "slurm",
-                               "Program",
-                               "Windows",
-                               "AppData",
-                               "Local",
-                               "Temp",
-                               "kubepods-burstable.slice",
-                               "kubepods-besteffort.slice",
-                               "bash",
-                               "sh",
-                               "env.sh"};
+  static const Words names(kCommonNames.begin(), kCommonNames.end());
   // A version has dots; a number alone may be that of a person.
   const bool is_version = is_numeric(component) && component.contains('.') && component.size() < 10;
   const bool is_drive = component.size() == 2 && is_letter(component[0]) && component[1] == ':';
-  return kNames.contains(component) || is_version || is_drive || is_python_name(component) ||
+  return names.contains(component) || is_version || is_drive || is_python_name(component) ||
          is_cgroup_file(component) || component.starts_with('$');
 }
 
 bool is_known_package(std::string_view name) {
-  static const Words kPackages = {
+  static const Words packages = {
       // many projects'
       "torch", "torchvision", "torchaudio", "torchdata", "torchtext", "torchmetrics", "torchrun",
       "functorch", "numpy", "cv2", "PIL", "pillow", "scipy", "pandas", "sklearn", "skimage",
@@ -246,7 +248,7 @@ bool is_known_package(std::string_view name) {
   const size_t dash = name.find('-');
   const bool has_version = dash != std::string_view::npos && dash + 1 < name.size();
   if (has_version && is_digit(name[dash + 1])) name = name.substr(0, dash);
-  return kPackages.contains(name);
+  return packages.contains(name);
 }
 
 bool is_of_known_source(std::string_view relative_path) {
@@ -257,31 +259,31 @@ bool is_of_known_source(std::string_view relative_path) {
 }
 
 bool is_known_file(std::string_view name) {
-  static const Words kFiles = {"dataloader.py",
-                               "worker.py",
-                               "fetch.py",
-                               "collate.py",
-                               "pin_memory.py",
-                               "sampler.py",
-                               "queues.py",
-                               "connection.py",
-                               "synchronize.py",
-                               "context.py",
-                               "process.py",
-                               "popen_fork.py",
-                               "popen_spawn_posix.py",
-                               "popen_forkserver.py",
-                               "spawn.py",
-                               "forkserver.py",
-                               "reduction.py",
-                               "reductions.py",
-                               "signal_handling.py",
-                               "resource_tracker.py",
-                               "pool.py",
-                               "managers.py",
-                               "util.py",
-                               "shared_memory.py",
-                               "environment.pickle"};
+  static const Words files = {"dataloader.py",
+                              "worker.py",
+                              "fetch.py",
+                              "collate.py",
+                              "pin_memory.py",
+                              "sampler.py",
+                              "queues.py",
+                              "connection.py",
+                              "synchronize.py",
+                              "context.py",
+                              "process.py",
+                              "popen_fork.py",
+                              "popen_spawn_posix.py",
+                              "popen_forkserver.py",
+                              "spawn.py",
+                              "forkserver.py",
+                              "reduction.py",
+                              "reductions.py",
+                              "signal_handling.py",
+                              "resource_tracker.py",
+                              "pool.py",
+                              "managers.py",
+                              "util.py",
+                              "shared_memory.py",
+                              "environment.pickle"};
   constexpr auto kLibraries = std::to_array<std::string_view>(
       {"libc.",       "libc-",       "libm.",       "libdl.",        "librt.",       "libpthread",
        "libutil.",    "libresolv",   "libnss",      "ld-linux",      "ld-musl",      "libc++",
@@ -298,27 +300,27 @@ bool is_known_file(std::string_view name) {
        "librdma",     "libhwloc",    "libpmix",     "libnuma",       "libjemalloc"});
   const std::string_view stem = name.substr(0, name.size() - known_extension(name).size());
   const std::string_view module = name.substr(0, name.find(".cpython-"));
-  return kFiles.contains(name) || starts_with_one_of(name, kLibraries) || is_known_package(stem) ||
+  return files.contains(name) || starts_with_one_of(name, kLibraries) || is_known_package(stem) ||
          is_known_package(module) || is_common_component(name);
 }
 
 bool is_known_comm(std::string_view comm) {
-  static const Words kComms = {"sh",     "bash",       "dlprobe",  "systemd",    "srun",
-                               "slurmd", "slurmstepd", "torchrun", "dockerd",    "containerd",
-                               "mpirun", "orted",      "prterun",  "MainThread", "readlink",
-                               "sleep",  "cat",        "env",      "timeout"};
+  static const Words comms = {"sh",     "bash",       "dlprobe",  "systemd",    "srun",
+                              "slurmd", "slurmstepd", "torchrun", "dockerd",    "containerd",
+                              "mpirun", "orted",      "prterun",  "MainThread", "readlink",
+                              "sleep",  "cat",        "env",      "timeout"};
   constexpr auto kBeginnings = std::to_array<std::string_view>(
       {"pt_data",    "pt_main", "pt_autograd", "pt_nccl",    "pt_elastic",
        "torch_shm",  "Thread-", "QueueFeeder", "ThreadPool", "Dummy-",
        "cuda-",      "nvidia-", "NCCL",        "jemalloc",   "grpc",
        "tokio",      "polars",  "rayon",       "iou-",       "multiproc",
        "resource_t", "asyncio", "jupyter",     "ipykernel",  "dlprobe-"});
-  if (kComms.contains(comm) || is_python_name(comm)) return true;
+  if (comms.contains(comm) || is_python_name(comm)) return true;
   return starts_with_one_of(comm, kBeginnings) || is_numeric(comm);
 }
 
 std::string_view known_extension(std::string_view name) {
-  static const Words kExtensions = {
+  static const Words extensions = {
       "py",    "pyc",     "pyi",   "ipynb",    "so",          "a",      "o",    "c",
       "cc",    "cpp",     "cxx",   "h",        "hpp",         "cu",     "cuh",  "rs",
       "js",    "ts",      "java",  "jar",      "pl",          "rb",     "sh",   "bash",
@@ -341,14 +343,14 @@ std::string_view known_extension(std::string_view name) {
     if (dot == std::string_view::npos || dot == 0) break;
     const std::string_view one = name.substr(dot + 1, begin - dot - 1);
     const bool is_so_number = is_numeric(one) && name.substr(0, dot).contains(".so");
-    if (!kExtensions.contains(one) && !is_so_number) break;
+    if (!extensions.contains(one) && !is_so_number) break;
     begin = dot;
   }
   return name.substr(begin);
 }
 
 bool has_host_ending(std::string_view name) {
-  static const Words kEndings = {
+  static const Words endings = {
       "com",      "org",     "net",     "edu",    "gov",     "mil",         "int",     "info",
       "biz",      "io",      "ai",      "dev",    "app",     "cloud",       "eu",      "internal",
       "local",    "lan",     "corp",    "home",   "intra",   "localdomain", "example", "invalid",
@@ -363,13 +365,13 @@ bool has_host_ending(std::string_view name) {
       "se",       "sg",      "si",      "sk",     "th",      "tn",          "tr",      "tw",
       "ua",       "uk",      "uy",      "uz",     "ve",      "vn",          "za"};
   // As often the name of an attribute or a method: only of three labels.
-  static const Words kWordsToo = {"id", "is", "to", "at", "in",   "me", "it",   "no",   "do",
+  static const Words words_too = {"id", "is", "to", "at", "in",   "me", "it",   "no",   "do",
                                   "as", "my", "be", "us", "name", "pl", "site", "test", "rs"};
   const size_t dot = name.rfind('.');
   if (dot == std::string_view::npos || dot == 0) return false;
   const std::string ending = lower(name.substr(dot + 1));
-  if (kEndings.contains(ending)) return true;
-  return kWordsToo.contains(ending) && name.substr(0, dot).contains('.');
+  if (endings.contains(ending)) return true;
+  return words_too.contains(ending) && name.substr(0, dot).contains('.');
 }
 
 bool is_public_document(std::string_view address) {
@@ -389,38 +391,37 @@ bool is_public_document(std::string_view address) {
 }
 
 bool is_every_host(std::string_view host) {
-  static const Words kHosts = {"localhost",
-                               "localhost.localdomain",
-                               "ip6-localhost",
-                               "0.0.0.0",
-                               "127.0.0.1",
-                               "127.0.1.1",
-                               "255.255.255.255",
-                               "::",
-                               "::1",
-                               "localdomain"};
-  return kHosts.contains(host);
+  static const Words hosts = {"localhost",
+                              "localhost.localdomain",
+                              "ip6-localhost",
+                              "0.0.0.0",
+                              "127.0.0.1",
+                              "127.0.1.1",
+                              "255.255.255.255",
+                              "::",
+                              "::1",
+                              "localdomain"};
+  return hosts.contains(host);
 }
 
 bool is_every_user(std::string_view user) {
-  static const Words kUsers = {"root", "git", "nobody", "***"};
-  return kUsers.contains(user);
+  static const Words users = {"root", "git", "nobody", "***"};
+  return users.contains(user);
 }
 
 bool is_plain_value(std::string_view value) {
-  static const Words kValues = {"auto", "none", "None",    "null",   "all",  "any",
-                                "true", "True", "false",   "False",  "yes",  "no",
-                                "on",   "off",  "default", "static", "c10d", "etcd",
-                                "env",  "host", "PID",     "NAME",   "***",  "..."};
-  return kValues.contains(value) || is_numeric(value) || value.empty();
+  static const Words values = {"auto",  "none",  "None", "null", "all", "any",  "true",    "True",
+                               "false", "False", "yes",  "no",   "on",  "off",  "default", "static",
+                               "c10d",  "etcd",  "env",  "host", "PID", "NAME", "***",     "..."};
+  return values.contains(value) || is_numeric(value) || value.empty();
 }
 
 bool counts_something(std::string_view word) {
-  static const Words kCounters = {"cuda", "cpu",   "gpu",   "mps",    "xpu",    "pid",
-                                  "tid",  "errno", "step",  "epoch",  "rank",   "port",
-                                  "line", "code",  "batch", "iter",   "loss",   "fd",
-                                  "uid",  "gid",   "exit",  "status", "worker", "v1"};
-  return kCounters.contains(lower(word)) || is_own_word(word) || is_python_name(word);
+  static const Words counters = {"cuda", "cpu",   "gpu",   "mps",    "xpu",    "pid",
+                                 "tid",  "errno", "step",  "epoch",  "rank",   "port",
+                                 "line", "code",  "batch", "iter",   "loss",   "fd",
+                                 "uid",  "gid",   "exit",  "status", "worker", "v1"};
+  return counters.contains(lower(word)) || is_own_word(word) || is_python_name(word);
 }
 
 size_t components_of_system(std::string_view path) {

@@ -183,7 +183,9 @@ std::string mask_argument(const std::string& argument) {
 
 /// An option whose value is the next argument.
 bool announces_a_secret(std::string_view argument) {
-  return argument.starts_with('-') && !argument.contains('=') && names_a_secret(argument);
+  // "--token:" is what an error text says of the option.
+  return argument.starts_with('-') && !argument.contains('=') && !argument.ends_with(':') &&
+         names_a_secret(argument);
 }
 
 /// A program that takes a password by an option of one letter, which elsewhere is a port or a path.

@@ -71,7 +71,7 @@ struct Hostile {
 };
 
 const std::vector<Hostile>& hostile_texts() {
-  static const std::vector<Hostile> kTexts = {
+  static const std::vector<Hostile> texts = {
       // people
       {"train --user alice --lr 0.1", {"alice"}},
       {"train --username=alice", {"alice"}},
@@ -160,7 +160,7 @@ const std::vector<Hostile>& hostile_texts() {
       {"mysqlish -p hunter2 -d x", {"hunter2"}},
       {"mysqlish -phunter2", {"hunter2"}},
   };
-  return kTexts;
+  return texts;
 }
 
 TEST(RedactCorpus, NamesInTexts) {
