@@ -101,9 +101,9 @@ size_t system_head(std::string_view path) {
   const bool has_packages = path.contains("/site-packages/") || path.contains("/dist-packages/");
   if (components == std::string_view::npos) {
     // What a process sees as its root is no system's.
-    for (const std::string_view mark : {"/root/", "/cwd/"}) {
-      const size_t at = path.find(mark);
-      if (path.starts_with("/proc/") && at != std::string_view::npos) return at + mark.size() - 1;
+    for (const std::string_view mark : {"/root", "/cwd"}) {
+      const size_t at = path.find(std::string(mark) + "/");
+      if (path.starts_with("/proc/") && at != std::string_view::npos) return at + mark.size();
     }
     return has_packages ? path.find("-packages/") + std::string_view("-packages").size()
                         : path.size();

@@ -14,6 +14,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 const std::string kHome = "/home";
+const std::string kRootHome = "/root";
 const std::set<std::string> kAll = {"hosts", "users", "paths", "addresses"};
 
 Json report_of(const std::string& text, const std::vector<std::string>& command) {
@@ -296,8 +297,8 @@ TEST(RedactCorpus, WhatIsKnownOfAPathStays) {
               ::testing::MatchesRegex("/opt/path-[0-9]+/lib/python3.11/site-packages/torch/x.py"));
   EXPECT_THAT(hidden("/srv/a-b/scan.tar.gz").text,
               ::testing::MatchesRegex("/srv/path-[0-9]+/path-[0-9]+.tar.gz"));
-  EXPECT_THAT(hidden("/root/.pyenv/versions/3.11.7/bin/python3.11").text,
-              "/root/.pyenv/versions/3.11.7/bin/python3.11");
+  EXPECT_THAT(hidden(kRootHome + "/.pyenv/versions/3.11.7/bin/python3.11").text,
+              kRootHome + "/.pyenv/versions/3.11.7/bin/python3.11");
   EXPECT_THAT(hidden("C:\\Users\\Alice\\data\\x.csv").text,
               ::testing::MatchesRegex("C:.Users.user-[0-9]+.data.path-[0-9]+.csv"));
   EXPECT_THAT(hidden("s3://acme/data/x.csv?version=7").text,
