@@ -5,6 +5,9 @@
 #include <cctype>
 #include <cmath>
 #include <cstdint>
+#include <optional>
+
+#include "lib/base/library_name.h"
 
 namespace dlprobe {
 namespace {
@@ -180,7 +183,109 @@ std::string mask_argument(const std::string& argument) {
 
 /// An option whose value is the next argument.
 bool announces_a_secret(std::string_view argument) {
-  return argument.starts_with('-') && !argument.contains('=') && names_a_secret(argument);
+  // "--token:" is what an error text says of the option.
+  return argument.starts_with('-') && !argument.contains('=') && !argument.ends_with(':') &&
+         names_a_secret(argument);
+}
+
+/// A program that takes a password by an option of one letter, which elsewhere is a port or a path.
+struct Client {
+  std::string_view program;
+  std::string_view option;
+  std::string_view subcommand;  ///< that has the option; empty: the program itself
+  bool is_separate;             ///< the password may be the next word: else it is attached alone
+};
+
+constexpr auto kClients = std::to_array<Client>({
+    {"mysql", "-p", "", false},        {"mysqldump", "-p", "", false},
+    {"mysqladmin", "-p", "", false},   {"mysqlimport", "-p", "", false},
+    {"mysqlcheck", "-p", "", false},   {"mariadb", "-p", "", false},
+    {"mariadb-dump", "-p", "", false}, {"mariadb-admin", "-p", "", false},
+    {"7z", "-p", "", false},           {"7za", "-p", "", false},
+    {"7zr", "-p", "", false},          {"sshpass", "-p", "", true},
+    {"redis-cli", "-a", "", true},     {"mongo", "-p", "", true},
+    {"mongosh", "-p", "", true},       {"mongodump", "-p", "", true},
+    {"mongorestore", "-p", "", true},  {"mongoexport", "-p", "", true},
+    {"mongoimport", "-p", "", true},   {"cqlsh", "-p", "", true},
+    {"beeline", "-p", "", true},       {"rabbitmqadmin", "-p", "", true},
+    {"ldapsearch", "-w", "", true},    {"ldapadd", "-w", "", true},
+    {"ldapmodify", "-w", "", true},    {"ldapwhoami", "-w", "", true},
+    {"sqlcmd", "-P", "", true},        {"bcp", "-P", "", true},
+    {"zip", "-P", "", true},           {"unzip", "-P", "", true},
+    {"ipmitool", "-P", "", true},      {"mosquitto_pub", "-P", "", true},
+    {"mosquitto_sub", "-P", "", true}, {"docker", "-p", "login", true},
+    {"podman", "-p", "login", true},   {"nerdctl", "-p", "login", true},
+    {"skopeo", "-p", "login", true},   {"buildah", "-p", "login", true},
+    {"helm", "-p", "login", true},     {"az", "-p", "login", true},
+});
+
+/// Masks words by what stands before them in their command line.
+class LineMasker {
+ public:
+  /// The word without its secret, where its place says that it has one.
+  std::optional<std::string> next(std::string_view word);
+
+ private:
+  std::optional<std::string> masked_of_client(std::string_view word);
+
+  bool hide_ = false;
+  bool follows_user_ = false;
+  const Client* client_ = nullptr;
+  bool has_subcommand_ = false;
+};
+
+std::optional<std::string> LineMasker::masked_of_client(std::string_view word) {
+  const auto found = std::ranges::find(kClients, base_name(word), &Client::program);
+  if (found != kClients.end()) {
+    client_ = &*found;
+    has_subcommand_ = client_->subcommand.empty();
+    return std::nullopt;
+  }
+  if (client_ == nullptr) return std::nullopt;
+  has_subcommand_ = has_subcommand_ || word == client_->subcommand;
+  if (!has_subcommand_ || !word.starts_with(client_->option)) return std::nullopt;
+  const std::string_view attached = word.substr(client_->option.size());
+  hide_ = hide_ || (attached.empty() && client_->is_separate);
+  if (attached.empty()) return std::nullopt;
+  return std::string(client_->option) + std::string(kMasked);
+}
+
+std::optional<std::string> LineMasker::next(std::string_view word) {
+  const bool is_value = hide_ && !word.starts_with("--");
+  // curl -u name:password
+  const size_t colon = follows_user_ ? word.find(':') : std::string_view::npos;
+  hide_ = announces_a_secret(word);
+  follows_user_ = word == "-u" || word == "--user" || word == "--proxy-user";
+  if (is_value) return std::string(kMasked);
+  if (colon != std::string_view::npos)
+    return std::string(word.substr(0, colon + 1)) + std::string(kMasked);
+  return masked_of_client(word);
+}
+
+/// "bash -c 'mysql -pSECRET'": an argument may be a command line itself.
+std::string mask_line(std::string_view line) {
+  constexpr std::string_view kBlanks = " \t\r\n";
+  constexpr std::string_view kQuotes = "\"'";
+  std::string result;
+  LineMasker masker;
+  while (!line.empty()) {
+    if (kBlanks.contains(line.front())) {
+      result += line.front();
+      line.remove_prefix(1);
+      continue;
+    }
+    const bool is_quoted = kQuotes.contains(line.front());
+    const size_t close = is_quoted ? line.find(line.front(), 1) : std::string_view::npos;
+    const std::string_view word = close != std::string_view::npos
+                                      ? line.substr(1, close - 1)
+                                      : line.substr(0, line.find_first_of(kBlanks));
+    const std::string_view quote = line.substr(0, close != std::string_view::npos ? 1 : 0);
+    result += quote;
+    result += masker.next(word).value_or(std::string(word));
+    result += quote;
+    line.remove_prefix(word.size() + 2 * quote.size());
+  }
+  return result;
 }
 
 }  // namespace
@@ -188,19 +293,11 @@ bool announces_a_secret(std::string_view argument) {
 std::vector<std::string> mask_secrets(const std::vector<std::string>& arguments) {
   std::vector<std::string> masked;
   masked.reserve(arguments.size());
-  bool hide = false;
-  bool follows_user = false;
+  LineMasker masker;
   for (const std::string& argument : arguments) {
-    const bool is_value = hide && !argument.starts_with("--");
-    // curl -u name:password
-    const size_t colon = follows_user ? argument.find(':') : std::string::npos;
-    if (is_value || colon != std::string::npos) {
-      masked.push_back((is_value ? "" : argument.substr(0, colon + 1)) + std::string(kMasked));
-    } else {
-      masked.push_back(mask_argument(argument));
-    }
-    hide = announces_a_secret(argument);
-    follows_user = argument == "-u" || argument == "--user" || argument == "--proxy-user";
+    const std::optional<std::string> hidden = masker.next(argument);
+    masked.push_back(
+        hidden ? *hidden : mask_argument(argument.contains(' ') ? mask_line(argument) : argument));
   }
   return masked;
 }

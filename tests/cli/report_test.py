@@ -267,6 +267,22 @@ class Redact(Saved):
         self.assertRegex(dlprobe("report", "render", str(target)).stdout, "host-[0-9a-f]{6}-1")
         self.assertEqual(target.stat().st_mode & 0o777, 0o600)
 
+    def test_names_are_in_no_format_of_a_redacted_report(self):
+        command = ["python3", "data/acme/train.py", "--user", "alice", "--master_addr", "node17", "-p", "hunter2",
+                   "https://ci.corp.example.com:8443/job", "s3://acme-bucket/k", "C:\\Users\\Bob\\x"]
+        path = self.report(subject={"command": command}, invocation={"argv": ["dlprobe", "run", "--", *command]},
+                           summary={"headline": "no answer of node17:29500 and fe80::1 to alice@corp.example.com"})
+        target = self.folder / "vendor.json"
+        again = self.folder / "again.json"
+        dlprobe("report", "redact", str(path), "-o", str(target))
+        dlprobe("report", "redact", str(target), "-o", str(again))
+        self.assertEqual(target.read_text(), again.read_text())
+        for name in FORMATS:
+            done = dlprobe("report", "render", str(target), "-f", name)
+            self.assertEqual(done.returncode, 0, name)
+            for word in ("acme", "alice", "node17", "hunter2", "corp", "Bob", "fe80"):
+                self.assertNotIn(word, done.stdout, name)
+
     def test_reports_that_were_redacted_with_one_map_still_join(self):
         names = self.folder / "names.json"
         for name in ("n1", "n2", "n1"):

@@ -39,6 +39,33 @@ TEST(MaskSecrets, HidesValuesInsideOfAnArgument) {
   EXPECT_EQ(masked("--design=round"), "--design=round");
 }
 
+TEST(MaskSecrets, HidesPasswordsOfKnownClients) {
+  EXPECT_THAT(mask_secrets({"mysql", "-u", "bob", "-phunter2", "-p", "db"}),
+              ElementsAre("mysql", "-u", "bob", "-p***", "-p", "db"));
+  EXPECT_THAT(mask_secrets({"/usr/bin/sshpass", "-p", "hunter2", "ssh", "-p", "22"}),
+              ElementsAre("/usr/bin/sshpass", "-p", "***", "ssh", "-p", "***"));
+  EXPECT_THAT(mask_secrets({"redis-cli", "-a", "hunter2", "ping"}),
+              ElementsAre("redis-cli", "-a", "***", "ping"));
+  EXPECT_THAT(mask_secrets({"docker", "login", "-u", "bob", "-p", "hunter2"}),
+              ElementsAre("docker", "login", "-u", "bob", "-p", "***"));
+}
+
+TEST(MaskSecrets, ElsewhereTheSameLetterIsAPort) {
+  EXPECT_THAT(mask_secrets({"docker", "run", "-p", "8080:80"}),
+              ElementsAre("docker", "run", "-p", "8080:80"));
+  EXPECT_THAT(mask_secrets({"train", "-p", "8080", "-a", "x"}),
+              ElementsAre("train", "-p", "8080", "-a", "x"));
+  EXPECT_THAT(mask_secrets({"psql", "-p", "5432"}), ElementsAre("psql", "-p", "5432"));
+}
+
+TEST(MaskSecrets, HidesSecretsOfALineInOneArgument) {
+  EXPECT_THAT(mask_secrets({"bash", "-c", "train --password hunter2 --lr 1; mysql -ppw"}),
+              ElementsAre("bash", "-c", "train --password *** --lr 1; mysql -p***"));
+  EXPECT_EQ(masked("curl -u bob:pw --token \"a b\" x"), "curl -u bob:*** --token \"***\" x");
+  EXPECT_EQ(masked("error: argument --token: expected one argument"),
+            "error: argument --token: expected one argument");
+}
+
 TEST(MaskSecrets, KnowsTheShapesOfTokens) {
   EXPECT_EQ(masked("hf_abcdefghijklmnopqrst"), "***");
   EXPECT_EQ(masked("x=AKIAIOSFODNN7EXAMPLE,y"), "x=***,y");

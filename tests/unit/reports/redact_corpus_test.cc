@@ -1,0 +1,363 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "reports/format.h"
+#include "reports/redact.h"
+#include "tests/unit/reports/cases.h"
+
+namespace dlprobe {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const std::string kHome = "/home";
+const std::string kRootHome = "/root";
+const std::set<std::string> kAll = {"hosts", "users", "paths", "addresses"};
+
+Json report_of(const std::string& text, const std::vector<std::string>& command) {
+  const testing::ReportCase each = testing::exhausted_case();
+  Json report = make_report(each.recording, each.verdict, {});
+  report["host"]["name"] = "gpu-7";
+  report["summary"]["headline"] = text;
+  report["subject"]["command"] = command;
+  return report;
+}
+
+/// What a text and a command line become.
+struct Hidden {
+  std::string text;
+  std::vector<std::string> command;
+};
+
+Hidden hidden(const std::string& text, const std::vector<std::string>& command = {}) {
+  Redactor redactor(kAll);
+  redactor.keeps_names();
+  const Json once = redactor.redact(report_of(text, command));
+  // Whoever redacts once more gets the same.
+  Redactor second(kAll);
+  second.keeps_names();
+  const Json twice = second.redact(once);
+  EXPECT_TRUE(twice == once) << twice["summary"]["headline"] << twice["subject"]["command"]
+                             << " not " << once["summary"]["headline"]
+                             << once["subject"]["command"];
+  EXPECT_TRUE(parse_report(render_json(once)));
+  return {.text = once["summary"]["headline"].get<std::string>(),
+          .command = once["subject"]["command"].get<std::vector<std::string>>()};
+}
+
+std::vector<std::string> words_of(const std::string& text) {
+  std::vector<std::string> words;
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const size_t blank = std::min(rest.find(' '), rest.size());
+    if (blank > 0) words.emplace_back(rest.substr(0, blank));
+    rest.remove_prefix(std::min(blank + 1, rest.size()));
+  }
+  return words;
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string result;
+  for (const std::string& word : words)
+    result += (result.empty() ? "" : " ") + word;
+  return result;
+}
+
+struct Hostile {
+  std::string text;
+  std::vector<std::string> must_go;
+};
+
+const std::vector<Hostile>& hostile_texts() {
+  static const std::vector<Hostile> texts = {
+      // people
+      {"train --user alice --lr 0.1", {"alice"}},
+      {"train --username=alice", {"alice"}},
+      {"train --user=\"alice\" --epochs 3", {"alice"}},
+      {"ssh -l alice gpu-7", {"alice", "gpu-7"}},
+      {"psql -U alice -h db-east -d x", {"alice", "db-east"}},
+      {"USER=alice LOGNAME=alice python3 x.py", {"alice"}},
+      {"job owner=alice.smith", {"alice", "smith"}},
+      {"mail alice@corp.example.com now", {"alice", "corp", "example.com"}},
+      {"Alice.Smith+ml@corp.example.co.uk", {"Alice", "Smith", "corp", "co.uk"}},
+      {"cannot open ~bob/q", {"bob", "/q"}},
+      {"ls ~bob", {"bob"}},
+      {kHome + "/carol/x.png", {"carol"}},
+      {"/nfs" + kHome + "/carol/run7", {"carol", "run7"}},
+      {"/lustre/users/carol/acme", {"carol", "acme"}},
+      {"login: alice", {"alice"}},
+      {"--wandb-project acme --entity acme-labs", {"acme"}},
+      // paths
+      {"python3 data/acme/train.py", {"acme"}},
+      {"python3 ./acme/loader.py", {"acme"}},
+      {"open ../acme/x failed", {"acme"}},
+      {"cannot read acme/scans", {"acme", "scans"}},
+      {"python3 loader_of_acme.py --epochs 1", {"loader_of", "acme"}},
+      {"at loader_of_acme.py:12 in f", {"acme"}},
+      {"file:///srv/acme/x.tar.gz", {"acme", "x.tar"}},
+      {"file:///C:/Users/Alice/x", {"Alice"}},
+      {"'/srv/Acme Corp/the data.csv'", {"Acme", "Corp", "the data"}},
+      {"PATH=/acme/bin:/srv/acme2/bin", {"acme"}},
+      {"docker run -v /acme:/beta:ro img", {"acme", "beta"}},
+      {"/srv/customer=acme/day=7/x.parquet", {"acme"}},
+      {"/données/été/x.png", {"donn", "été"}},
+      {"C:\\Users\\Alice\\x", {"Alice", "\\x"}},
+      {"C:/Users/Alice/x", {"Alice"}},
+      {"'D:\\Acme Corp\\x.csv'", {"Acme", "Corp"}},
+      {"\\\\filer7\\acme\\x", {"filer7", "acme"}},
+      {"data\\acme\\x.csv", {"acme"}},
+      {"/usr/local/acme/bin/tool", {"acme", "tool"}},
+      {"/dev/shm/acme_cache", {"acme"}},
+      {"/sys/fs/cgroup/acme.slice/job-acme/memory.max", {"acme"}},
+      {"/proc/77/root/srv/acme/x", {"acme"}},
+      {"/run/user/1000/acme.sock", {"acme"}},
+      {"/opt/venv/lib/python3.11/site-packages/acme_vision/io.py", {"acme"}},
+      {"/data/x.alice", {"alice"}},
+      {"python3 -m acme.train --lr 1", {"acme"}},
+      {"$SCRATCH/acme/x", {"acme"}},
+      {"libacme_decoder.so.2 in worker 7", {"acme"}},
+      // object stores
+      {"s3://acme-bucket/k/x.tar", {"acme", "/k"}},
+      {"gs://acme-models/resnet", {"acme", "resnet"}},
+      {"hdfs://namenode7/acme/p", {"namenode7", "acme"}},
+      {"abfss://box@acme.dfs.core.windows.net/x", {"acme", "box"}},
+      {"arn:aws:iam::123456789012:user/alice", {"123456789012", "alice"}},
+      // hosts
+      {"https://ci.corp.example.com/job", {"corp", "/job"}},
+      {"https://ci.corp.example.com:8443/job/acme?run=alice#top", {"corp", "acme", "alice"}},
+      {"connect to ci.corp.example.com:8443 failed", {"corp"}},
+      {"CI.Corp.Example.COM refused", {"Corp", "Example"}},
+      {"tcp://node17:29500", {"node17"}},
+      {"connect to node17:29500 failed", {"node17"}},
+      {"connect to storage-a:2049 failed", {"storage-a"}},
+      {"torchrun --master_addr node17 x.py", {"node17"}},
+      {"MASTER_ADDR=trainhost torchrun x.py", {"trainhost"}},
+      {"--rdzv-endpoint=trainhost:29400", {"trainhost"}},
+      {"srun --nodelist=n[1-4],m7 x", {"n[", "n1", "m7"}},
+      {"mpirun -H n1:2,n2:2 x", {"n1", "n2"}},
+      {"mount nas01:/export/acme at /mnt/acme", {"nas01", "acme"}},
+      {"GPU-7 and gpu-7.corp.example.com", {"GPU-7", "gpu-7", "corp"}},
+      {"rank 3 of node17 hangs", {"node17"}},
+      {"postgresql://alice:pw@db.corp.example.com/acme", {"alice", "pw@", "corp", "acme"}},
+      {"mongodb://m1.corp.io:27017,m2.corp.io:27017/x", {"corp"}},
+      {"git@git.corp.example.com:acme/vision.git", {"corp", "acme", "vision"}},
+      {"registry.corp.example.com/acme/img:v2", {"corp", "acme"}},
+      {"github.com/acme/vision", {"acme", "vision"}},
+      {"Server=dbhost;User Id=alice;Pwd=x", {"dbhost", "alice"}},
+      // addresses
+      {"from fe80::1 port 22", {"fe80"}},
+      {"https://[2001:db8::7]:443/x", {"2001", "db8"}},
+      {"bind [2001:db8::7]:443", {"2001", "db8"}},
+      {"addr:fd00::1:2%eth0", {"fd00", "eth0"}},
+      {"2001:0db8:0:0:0:0:0:7", {"0db8"}},
+      {"::ffff:10.1.2.3", {"10.1.2.3"}},
+      {"00:1a:2b:3c:4d:5e and 00-1A-2B-3C-4D-5F", {"1a:2b", "1A-2B"}},
+      {"10.1.2.3:29500 10.1.2.0/24 10.1.2.4.", {"10.1.2"}},
+      {"addr=10.1.2.3,clientaddr=10.1.2.9", {"10.1.2"}},
+      // secrets
+      {"mysqlish -p hunter2 -d x", {"hunter2"}},
+      {"mysqlish -phunter2", {"hunter2"}},
+  };
+  return texts;
+}
+
+TEST(RedactCorpus, NamesInTexts) {
+  for (const auto& [text, must_go] : hostile_texts()) {
+    const std::string result = hidden(text).text;
+    for (const std::string& name : must_go)
+      EXPECT_THAT(result, Not(HasSubstr(name))) << text;
+  }
+}
+
+TEST(RedactCorpus, NamesInCommandLines) {
+  for (const auto& [text, must_go] : hostile_texts()) {
+    const std::string result = joined(hidden("", words_of(text)).command);
+    // A name with blanks is one word of a command line.
+    if (text.contains("' ") || text.contains("Corp") || text.contains(": ") ||
+        text.contains("User Id")) {
+      continue;
+    }
+    for (const std::string& name : must_go)
+      EXPECT_THAT(result, Not(HasSubstr(name))) << text;
+  }
+}
+
+TEST(RedactCorpus, NamesInsideOfAWordOfACommandLine) {
+  for (const auto& [text, must_go] : hostile_texts()) {
+    const std::string result = joined(hidden("", {"bash", "-c", "exec " + text}).command);
+    for (const std::string& name : must_go)
+      EXPECT_THAT(result, Not(HasSubstr(name))) << text;
+  }
+}
+
+TEST(RedactCorpus, WordsWithBlanks) {
+  const Hidden result =
+      hidden("see /srv/Acme Corp/x", {"train", "--data", "/srv/Acme Corp/x.csv", "--user",
+                                      "Alice Smith", "--project", "Acme Vision"});
+  for (const char* name : {"Acme", "Corp", "Alice", "Smith", "Vision"})
+    EXPECT_THAT(joined(result.command) + result.text, Not(HasSubstr(name)));
+  EXPECT_EQ(result.command.size(), 7U);
+}
+
+// What people need to understand a report.
+TEST(RedactCorpus, DiagnosisStaysAsItIs) {
+  for (const std::string text :
+       {"DLP0306 python-lock-inherited: worker 7677 waits for a threading.Lock in python3.11, "
+        "which only "
+        "this process can release (1 more like it)",
+        "torch.utils.data and torch 2.13.0, numpy 1.26.4, Python 3.11.7, opencv-python 4.9.0.80",
+        "nvidia-nccl-cu12==2.18.1.0",
+        "_MultiProcessingDataLoaderIter._try_get_data",
+        "lock 6541:0x229760d0",
+        "thread 22307/22307",
+        "v1:830d606277791a97fce8efb00da02c3a",
+        "2026-11-23T01:50:33.928Z",
+        "at 18:06:50 and 01:51:49.083",
+        "cuda:0 cuda:10 cpu:12",
+        "/usr/lib/python3/dist-packages/torch/utils/data/_utils/worker.py:308",
+        "/usr/lib/python3.11/multiprocessing/queues.py",
+        "torch/utils/data/dataloader.py:1132",
+        "dataloader.py:1132 in _try_get_data",
+        "/dev/shm",
+        "/proc/meminfo and /proc/PID/task/TID/sched",
+        "stat of the files in /dev/shm and of /proc/PID/fd, maps",
+        "/sys/fs/cgroup/memory.max",
+        "/lib/x86_64-linux-gnu/libc.so.6",
+        "libgomp.so.1 and libtorch_cpu.so",
+        "libopencv_core.so.406 (torch, opencv-python), cv2.cpython-311-x86_64-linux-gnu.so",
+        "oom_kill of /proc/vmstat stood at 11",
+        "OSError: [Errno 28] No space left on device",
+        "[Errno 5] Input/output error",
+        "read /proc/29586/exe: No such process (ESRCH)",
+        "RuntimeError: DataLoader worker (pid 7677) is killed by signal: Bus error. It is possible "
+        "that dataloader's workers are out of shared memory. Please try to raise your shared "
+        "memory "
+        "limit.",
+        "RuntimeError: Cannot re-initialize CUDA in forked subprocess. To use CUDA with "
+        "multiprocessing, you must use the 'spawn' start method",
+        "DataLoader(..., multiprocessing_context='forkserver')",
+        "DataLoader(..., num_workers=1)",
+        "torch.multiprocessing.set_sharing_strategy('file_descriptor')",
+        "docker run --shm-size=4g --ipc=host ...",
+        "docker exec CONTAINER df -h /dev/shm",
+        "systemd-run --scope -p MemoryMax=8G",
+        "dlprobe shm -- COMMAND",
+        "dlprobe deadlock --pid PID",
+        "no room was reserved for torch_6281_2629491651_1 (20.0 MiB; 0 B were free)",
+        "(2 workers x 2 prefetched + 1 in the training loop) x 18.4 MiB per batch",
+        "120.5 images/s, 3.1 MiB/s, 12 samples/s",
+        "read/write of /dev/null, and/or n/a",
+        "https://pytorch.org/docs/stable/data.html",
+        "https://github.com/pytorch/pytorch/issues/16979",
+        "localhost:29500 and 127.0.0.1:8080 and [::1]:80",
+        "root user, --user root",
+        "std::vector<c10::IValue> and at::native::add(x[::2], y[1::2])",
+        "x86_64 float32 3x224x224",
+        "rw,nosuid,nodev,size=65536k",
+        "MASTER_ADDR=localhost",
+        "--nnodes=4 --node-rank 3",
+        "train.py and data/train/main.py",
+        "Debian GNU/Linux 12 (bookworm)",
+        "GLIBC_2.34",
+        "--level quick starts no loader",
+        "killed by signal 9 (SIGKILL)",
+        "*** and https://***@localhost/"}) {
+    EXPECT_EQ(hidden(text).text, text);
+  }
+}
+
+TEST(RedactCorpus, ArgumentsThatNameNobodyStay) {
+  for (const std::string line :
+       {"python3 -u train.py --num-workers 8 --epochs 3 --lr 0.1 --sample-shape 3x224x224",
+        "/usr/bin/python3.11 -m torch.distributed.run --nnodes 4 --master_port 29500",
+        "dlprobe gate --workers 2 --start-method spawn --sharing-strategy file_system",
+        "--backend nccl --dtype float32 --device cuda:0 --amp true"}) {
+    EXPECT_EQ(joined(hidden("", words_of(line)).command), line);
+  }
+  const std::string code =
+      "from multiprocessing.spawn import spawn_main; spawn_main(tracker_fd=5, pipe_handle=7)";
+  EXPECT_EQ(hidden("", {"python3", "-c", code}).command[2], code);
+}
+
+TEST(RedactCorpus, OneThingHasOneNameWhereverItStands) {
+  const Hidden result =
+      hidden("gpu-7: https://GPU-7:8443/x, gpu-7.corp.example.com, alice@gpu-7 in " + kHome +
+                 "/alice/acme-mri/a.png and acme-mri",
+             {"train", "--host", "gpu-7", "--user", "alice", "/scratch/alice/acme-mri"});
+  EXPECT_EQ(result.text, "host-1: https://host-1:8443/path-2, host-1, user-1@host-1 in " + kHome +
+                             "/user-1/path-1/path-3.png and path-1");
+  EXPECT_EQ(joined(result.command), "train --host host-1 --user user-1 /scratch/user-1/path-1");
+}
+
+TEST(RedactCorpus, WhatIsKnownOfAPathStays) {
+  EXPECT_THAT(hidden("/opt/acme/lib/python3.11/site-packages/torch/x.py").text,
+              ::testing::MatchesRegex("/opt/path-[0-9]+/lib/python3.11/site-packages/torch/x.py"));
+  EXPECT_THAT(hidden("/srv/a-b/scan.tar.gz").text,
+              ::testing::MatchesRegex("/srv/path-[0-9]+/path-[0-9]+.tar.gz"));
+  EXPECT_THAT(hidden(kRootHome + "/.pyenv/versions/3.11.7/bin/python3.11").text,
+              kRootHome + "/.pyenv/versions/3.11.7/bin/python3.11");
+  EXPECT_THAT(hidden("C:\\Users\\Alice\\data\\x.csv").text,
+              ::testing::MatchesRegex("C:.Users.user-[0-9]+.data.path-[0-9]+.csv"));
+  EXPECT_THAT(hidden("s3://acme/data/x.csv?version=7").text,
+              ::testing::MatchesRegex("s3://bucket-1/data/path-[0-9]+.csv.version=7"));
+}
+
+TEST(RedactCorpus, NamesThatPseudonymsCouldBeAreReplaced) {
+  EXPECT_THAT(hidden("", {"x", "--host", "host-33"}).command[2], Not(HasSubstr("33")));
+}
+
+TEST(RedactCorpus, NumbersOfAnEarlierRedactionAreNotGivenAgain) {
+  Redactor hosts({"hosts"});
+  const Json once = hosts.redact(report_of("node17:29500 reads /srv/acme", {}));
+  Redactor all(kAll);
+  const Json twice = all.redact(once);
+  Json more = once;
+  more["summary"]["headline"] = once["summary"]["headline"].get<std::string>() + " node18:29500";
+  Redactor third(kAll);
+  const auto text = third.redact(more)["summary"]["headline"].get<std::string>();
+  const size_t first = text.find("host-");
+  const size_t last = text.rfind("host-");
+  EXPECT_NE(text.substr(first, text.find(':', first) - first),
+            text.substr(last, text.rfind(':') - last));
+  EXPECT_EQ(twice["redaction"]["kinds"], Json(kAll));
+}
+
+TEST(RedactCorpus, ProgramsAndSegmentsWithNamesOfTheirOwn) {
+  Json report =
+      report_of("worker acme-trainer left acme_cache", {"python3", "train_acme_patients_v2.py"});
+  report["processes"][0]["comm"] = "acme-trainer";
+  report["processes"][1]["comm"] = "train_acme_pati";
+  report["runs"][0]["shm_ledgers"] =
+      Json::array({{{"largest_segments", Json::array({{{"name", "acme_cache"}},
+                                                      {{"name", "torch_7_1_2"}},
+                                                      {{"name", "vader_segment.gpu-7.1.0"}}})}}});
+  Redactor redactor(kAll);
+  redactor.keeps_names();
+  const Json result = redactor.redact(report);
+  EXPECT_THAT(render_json(result), Not(HasSubstr("acme")));
+  const Json& segments = result["runs"][0]["shm_ledgers"][0]["largest_segments"];
+  EXPECT_EQ(segments[1]["name"], "torch_7_1_2");
+  EXPECT_EQ(segments[2]["name"], "vader_segment.host-1.1.0");
+  EXPECT_THAT(result["summary"]["headline"].get<std::string>(),
+              ::testing::StartsWith("worker name-"));
+}
+
+TEST(RedactCorpus, EveryReportOfTheCasesStaysAReport) {
+  for (const testing::ReportCase& each : testing::all_cases()) {
+    const Json report = make_report(each.recording, each.verdict, {});
+    Redactor redactor(kAll);
+    const Json once = redactor.redact(report);
+    EXPECT_TRUE(parse_report(render_json(once))) << each.name;
+    Redactor second(kAll);
+    EXPECT_EQ(render_json(second.redact(once)), render_json(once)) << each.name;
+    for (const ReportFormat& format : report_formats())
+      EXPECT_FALSE(format.render(once, {}).empty() && !format.render(report, {}).empty())
+          << each.name << " as " << format.name;
+  }
+}
+
+}  // namespace
+}  // namespace dlprobe
