@@ -145,6 +145,28 @@ FAULTS = """(() => {
 })()"""
 
 
+def poisoned(report, attack):
+    """The report with that in the place of every text, but for those that a reader asks for: ids, and listed values."""
+    schema = json.loads(dlprobe("schema").stdout)
+    kept = ("schema_version", "columns", "units", "id", "from", "to", "chain")
+
+    def poison(value, rule):
+        while "$ref" in rule:
+            rule = schema["$defs"][rule["$ref"].rsplit("/", 1)[1]]
+        if "enum" in rule or "const" in rule:
+            return value
+        if isinstance(value, dict):
+            known, others = rule.get("properties", {}), rule.get("additionalProperties")
+            others = others if isinstance(others, dict) else {}
+            return {key: each if key in kept else poison(each, known.get(key, others)) for key, each in value.items()}
+        if isinstance(value, list):
+            items = rule.get("items")
+            return [poison(each, items if isinstance(items, dict) else {}) for each in value]
+        return attack if isinstance(value, str) else value
+
+    return poison(report, schema)
+
+
 @unittest.skipUnless(CHROMIUM, NEEDS_CHROMIUM)
 class Html(unittest.TestCase):
     @classmethod
@@ -186,19 +208,9 @@ class Html(unittest.TestCase):
     def hostile_page(cls, of="lost-batch"):
         """Every text of a real report is an attack."""
         attack = "</script></title><img src=x onerror='hacked=1'>\"><script>hacked=1</script>\u202e\x1b[31m<b>"
-
-        def poison(value, key=""):
-            if isinstance(value, dict):
-                return {name: poison(each, name) for name, each in value.items()}
-            if isinstance(value, list):
-                return [poison(each, key) for each in value]
-            kept = ("kind", "schema_version", "verdict", "severity", "confidence", "role", "columns", "units", "id", "from",
-                    "to", "chain", "activity", "status")
-            return attack if isinstance(value, str) and key not in kept else value
-
         source = json.loads((Path(cls.folder.name) / f"{of}.html.json").read_text())
         saved = Path(cls.folder.name) / f"hostile-{of}.json"
-        saved.write_text(json.dumps(poison(source)))
+        saved.write_text(json.dumps(poisoned(source, attack)))
         page = Path(cls.folder.name) / f"hostile-{of}.html"
         dlprobe("report", "render", saved, "-q", "-f", f"html={page}")
         return page
