@@ -30,6 +30,7 @@ constexpr int kLaneBelow = 60;
 constexpr int kMostAcross = 3;
 constexpr size_t kLettersInALine = 30;
 constexpr size_t kMostLines = 3;
+constexpr size_t kLettersOfRelation = 20;
 
 struct Node {
   std::string id;
@@ -156,6 +157,17 @@ void set_layers(Drawing& drawing) {
       std::ranges::all_of(rows, [](const auto& each) { return each.second <= kMostAcross; });
 }
 
+std::string cut_to(size_t letters, const std::string& text) {
+  if (columns_of(text) <= letters + 2) return text;
+  std::string cut;
+  for (std::string_view rest = text; !rest.empty() && columns_of(cut) < letters;) {
+    const size_t bytes = decode_utf8(rest).bytes;
+    cut += rest.substr(0, bytes);
+    rest.remove_prefix(bytes);
+  }
+  return cut + "…";
+}
+
 // Broken between words into lines that a box can hold; the last one may be cut.
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines(1);
@@ -175,16 +187,8 @@ std::vector<std::string> lines_of(const std::string& text) {
     if (!lines.back().empty()) lines.back() += ' ';
     lines.back() += word;
   }
-  for (std::string& line : lines) {
-    if (columns_of(line) <= kLettersInALine + 2) continue;
-    std::string cut;
-    for (std::string_view rest = line; !rest.empty() && columns_of(cut) < kLettersInALine;) {
-      const size_t bytes = decode_utf8(rest).bytes;
-      cut += rest.substr(0, bytes);
-      rest.remove_prefix(bytes);
-    }
-    line = cut + "…";
-  }
+  for (std::string& line : lines)
+    line = cut_to(kLettersInALine, line);
   return lines;
 }
 
@@ -274,7 +278,7 @@ std::string edge_svg(const Drawing& drawing, const Edge& edge, Point size) {
   return fmt::format(
       "<path class=\"edge{0}\" marker-end=\"url(#tip{0})\" d=\"{1}\"/>"
       "<text class=\"relation\" text-anchor=\"{2}\" x=\"{3}\" y=\"{4}\">{5}</text>\n",
-      kind, way, anchor, word.x, word.y, escape_html(edge.relation));
+      kind, way, anchor, word.x, word.y, escape_html(cut_to(kLettersOfRelation, edge.relation)));
 }
 
 std::string tip(std::string_view kind) {
