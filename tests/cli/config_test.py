@@ -161,6 +161,17 @@ class Refused(Configured):
         self.write('[findings.DLP0104]\nat-least = { leaked_bytes = "1 MiB" }\n')
         self.assertEqual(self.run_here("config", "check").returncode, 0)
 
+    def test_every_number_of_a_real_finding_may_be_named(self):
+        rules = set()
+        for path in (Path(__file__).resolve().parent.parent / "fixtures" / "recordings").glob("*.dlrec"):
+            for finding in json.loads(self.run_here("replay", path, "--json").stdout)["findings"]:
+                rules |= {f"[findings.{finding['code']}.at-least]\n{each['name']} = 1\n" for each in finding["evidence"]
+                          if not isinstance(each["value"], str)}
+        self.assertGreater(len(rules), 5)
+        for rule in rules:
+            self.write(rule)
+            self.assertEqual(self.run_here("config", "check").returncode, 0, rule)
+
     def test_a_threshold_for_what_this_finding_has_not(self):
         self.write('[findings.DLP0607]\nat-least = { leaked_bytes = "1 MiB" }\n')
         done = self.run_here(*BAD_DATA, "--json")

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lib/model/evidence_names.h"
 #include "reports/format.h"
 #include "reports/report.h"
 #include "tests/unit/reports/cases.h"
@@ -144,19 +143,6 @@ TEST(FindingPolicy, AThresholdThatFitsOrIsOfAFindingThatIsNotThereIsNoLimitation
         {.code = finding.code, .evidence = each.name, .text = "0", .source = "f.toml:2"});
   }
   EXPECT_EQ(report_with(policy)["limitations"], report_with({})["limitations"]);
-}
-
-TEST(FindingPolicy, EveryNumberThatAFindingGivesMayBeNamedByAThreshold) {
-  const auto names = names_of_numbers();
-  EXPECT_TRUE(std::ranges::is_sorted(names));
-  for (const testing::ReportCase& each : testing::all_cases()) {
-    for (const Finding& finding : each.verdict.findings) {
-      for (const Evidence& fact : finding.evidence) {
-        if (std::holds_alternative<std::string>(fact.value)) continue;
-        EXPECT_TRUE(std::ranges::binary_search(names, fact.name)) << fact.name;
-      }
-    }
-  }
 }
 
 TEST(FindingPolicy, ANamedCheckSaysWhatItsFindingsSayNow) {
