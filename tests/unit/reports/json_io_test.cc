@@ -81,9 +81,10 @@ std::string complaint(Json report, const char* pointer, const Json& value) {
 
 TEST(ReportJson, AValueThatTheSchemaDoesNotListIsRefusedWithItsPlace) {
   const Json report = report_of(testing::exhausted_case());
-  EXPECT_EQ(complaint(report, "/summary/verdict", "fial"),
-            "/summary/verdict of the report is \"fial\" (did you mean 'fail'?): it has to be one of "
-            "pass, warn, fail, incomplete");
+  EXPECT_EQ(
+      complaint(report, "/summary/verdict", "fial"),
+      "/summary/verdict of the report is \"fial\" (did you mean 'fail'?): it has to be one of "
+      "pass, warn, fail, incomplete");
   for (const char* pointer :
        {"/findings/0/severity", "/findings/0/confidence", "/checks/0/status", "/processes/0/role",
         "/subject/kind", "/runs/0/subject", "/invocation/fail_on"}) {
