@@ -38,6 +38,9 @@ std::string render_prometheus(const Json& report);
 /// One line with performance data, as the Monitoring Plugins development guidelines want it.
 std::string render_nagios(const Json& report);
 
+/// That line without the performance data: "DLPROBE UNKNOWN - why".
+std::string nagios_line(OverallVerdict verdict, std::string_view text);
+
 /// One ASCII line of at most 80 bytes: what node-problem-detector keeps of a plugin's output
 /// (`max_output_length`).
 std::string render_npd(const Json& report);

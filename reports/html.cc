@@ -156,10 +156,13 @@ std::string nodes(const Json& report) {
 class ProcessTable {
  public:
   explicit ProcessTable(const Json& processes) : processes_(processes) {
-    for (size_t i = 0; i < processes.size(); ++i)
-      by_pid_[key(processes[i], "pid")].push_back(i);
+    std::set<RunAndPid> pids;
+    for (const Json& process : processes)
+      pids.insert(key(process, "pid"));
     for (size_t i = 0; i < processes.size(); ++i) {
-      if (!by_pid_.contains(key(processes[i], "ppid"))) roots_.push_back(i);
+      const RunAndPid parent = key(processes[i], "ppid");
+      children_[parent].push_back(i);
+      if (!pids.contains(parent)) roots_.push_back(i);
     }
   }
 
@@ -173,17 +176,19 @@ class ProcessTable {
   }
 
  private:
-  static std::pair<int64_t, int64_t> key(const Json& process, const char* pid) {
+  using RunAndPid = std::pair<int64_t, int64_t>;
+
+  static RunAndPid key(const Json& process, const char* pid) {
     return {integer_at(process, "run"), integer_at(process, pid)};
   }
 
   void add(size_t index, int depth) {
     if (shown_.size() >= kMostProcesses || !shown_.insert(index).second) return;
     rows_ += row(processes_[index], depth);
-    const auto own = key(processes_[index], "pid");
-    for (size_t i = 0; i < processes_.size(); ++i) {
-      if (i != index && key(processes_[i], "ppid") == own) add(i, depth + 1);
-    }
+    const auto children = children_.find(key(processes_[index], "pid"));
+    if (children == children_.end()) return;
+    for (const size_t child : children->second)
+      add(child, depth + 1);
   }
 
   static std::string row(const Json& process, int depth) {
@@ -207,7 +212,7 @@ class ProcessTable {
   }
 
   const Json& processes_;
-  std::map<std::pair<int64_t, int64_t>, std::vector<size_t>> by_pid_;
+  std::map<RunAndPid, std::vector<size_t>> children_;
   std::vector<size_t> roots_;
   std::set<size_t> shown_;
   std::string rows_;

@@ -18,10 +18,19 @@ namespace {
 constexpr size_t kMostNodes = 60;
 constexpr int kNodeWidth = 210;
 constexpr int kNodeHeight = 64;
-constexpr int kGapX = 110;
-constexpr int kGapY = 22;
+// Between layers there is room for an arrow with its word, between the nodes of one for less.
+constexpr int kGapOfLayers = 130;
+constexpr int kGapOfNodes = 22;
+constexpr int kHeightOfArrow = 46;
+constexpr int kMargin = 10;
+// An arrow that leads back bulges by three quarters of this: its word fits in between.
+constexpr int kLaneRight = 124;
+constexpr int kLaneBelow = 60;
+// More side by side are wider than a page.
+constexpr int kMostAcross = 3;
 constexpr size_t kLettersInALine = 30;
 constexpr size_t kMostLines = 3;
+constexpr size_t kLettersOfRelation = 20;
 
 struct Node {
   std::string id;
@@ -41,11 +50,13 @@ struct Edge {
   bool in_chain = false;
 };
 
-/// The part of the graph that is drawn, in layers from left to right.
+/// The part of the graph that is drawn, in layers.
 struct Drawing {
   std::vector<Node> nodes;
   std::vector<Edge> edges;
   size_t left_out = 0;
+  /// The layers stand below each other: a chain then fits a narrow screen.
+  bool is_upright = false;
 };
 
 std::vector<std::string> ids_of_chain(const Json& graph) {
@@ -142,6 +153,19 @@ void set_layers(Drawing& drawing) {
     drawing.nodes[i].layer = layer[i];
     drawing.nodes[i].row = rows[layer[i]]++;
   }
+  drawing.is_upright =
+      std::ranges::all_of(rows, [](const auto& each) { return each.second <= kMostAcross; });
+}
+
+std::string cut_to(size_t letters, const std::string& text) {
+  if (columns_of(text) <= letters + 2) return text;
+  std::string cut;
+  for (std::string_view rest = text; !rest.empty() && columns_of(cut) < letters;) {
+    const size_t bytes = decode_utf8(rest).bytes;
+    cut += rest.substr(0, bytes);
+    rest.remove_prefix(bytes);
+  }
+  return cut + "…";
 }
 
 // Broken between words into lines that a box can hold; the last one may be cut.
@@ -163,36 +187,30 @@ std::vector<std::string> lines_of(const std::string& text) {
     if (!lines.back().empty()) lines.back() += ' ';
     lines.back() += word;
   }
-  for (std::string& line : lines) {
-    if (columns_of(line) <= kLettersInALine + 2) continue;
-    std::string cut;
-    for (std::string_view rest = line; !rest.empty() && columns_of(cut) < kLettersInALine;) {
-      const size_t bytes = decode_utf8(rest).bytes;
-      cut += rest.substr(0, bytes);
-      rest.remove_prefix(bytes);
-    }
-    line = cut + "…";
-  }
+  for (std::string& line : lines)
+    line = cut_to(kLettersInALine, line);
   return lines;
 }
 
-int left_of(const Node& node) {
-  return 10 + node.layer * (kNodeWidth + kGapX);
+int left_of(const Drawing& drawing, const Node& node) {
+  return kMargin + (drawing.is_upright ? node.row * (kNodeWidth + kGapOfNodes)
+                                       : node.layer * (kNodeWidth + kGapOfLayers));
 }
-int top_of(const Node& node) {
-  return 10 + node.row * (kNodeHeight + kGapY);
+int top_of(const Drawing& drawing, const Node& node) {
+  return kMargin + (drawing.is_upright ? node.layer * (kNodeHeight + kHeightOfArrow)
+                                       : node.row * (kNodeHeight + kGapOfNodes));
 }
 
-std::string node_svg(const Node& node) {
-  const int x = left_of(node);
-  const int y = top_of(node);
+std::string node_svg(const Drawing& drawing, const Node& node) {
+  const int x = left_of(drawing, node);
+  const int y = top_of(drawing, node);
   std::string text = node.label;
   if (!node.activity.empty()) text += ", " + node.activity;
   std::string out = fmt::format("<g><title>{}</title>",
                                 escape_html(text + (node.code.empty() ? "" : ", " + node.code)));
   out += fmt::format(R"(<rect class="node{}" x="{}" y="{}" width="{}" height="{}" rx="{}"/>)",
                      node.in_chain ? " chain" : "", x, y, kNodeWidth, kNodeHeight,
-                     node.is_thread ? 4 : 30);
+                     node.is_thread ? 4 : 16);
   int line_y = y + 20;
   for (const std::string& line : lines_of(text)) {
     out += fmt::format(R"(<text x="{}" y="{}">{}</text>)", x + 10, line_y, escape_html(line));
@@ -201,21 +219,66 @@ std::string node_svg(const Node& node) {
   return out + "</g>\n";
 }
 
-std::string edge_svg(const Drawing& drawing, const Edge& edge) {
+struct Point {
+  int x = 0;
+  int y = 0;
+};
+
+// The middle of the side of a node that looks to the next layer (or to the layer before).
+Point side_of(const Drawing& drawing, const Node& node, bool is_next) {
+  const int x = left_of(drawing, node);
+  const int y = top_of(drawing, node);
+  if (drawing.is_upright) return {x + kNodeWidth / 2, y + (is_next ? kNodeHeight : 0)};
+  return {x + (is_next ? kNodeWidth : 0), y + kNodeHeight / 2};
+}
+
+// An arrow back, around the nodes between: right of them in an upright drawing, else below them.
+std::string way_back(const Drawing& drawing, const Node& from, const Node& to, Point lane) {
+  Point begin{left_of(drawing, from) + kNodeWidth, top_of(drawing, from) + kNodeHeight / 2};
+  Point end{left_of(drawing, to) + kNodeWidth, top_of(drawing, to) + kNodeHeight / 2};
+  if (drawing.is_upright)
+    return fmt::format("M{} {}C{} {} {} {} {} {}", begin.x, begin.y, lane.x, begin.y, lane.x, end.y,
+                       end.x, end.y);
+  begin = {begin.x - kNodeWidth / 2, begin.y + kNodeHeight / 2};
+  end = {end.x - kNodeWidth / 2, end.y + kNodeHeight / 2};
+  return fmt::format("M{} {}C{} {} {} {} {} {}", begin.x, begin.y, begin.x, lane.y, end.x, lane.y,
+                     end.x, end.y);
+}
+
+std::string way_on(const Drawing& drawing, Point begin, Point end) {
+  const Point middle{(begin.x + end.x) / 2, (begin.y + end.y) / 2};
+  if (drawing.is_upright)
+    return fmt::format("M{} {}C{} {} {} {} {} {}", begin.x, begin.y, begin.x, middle.y, end.x,
+                       middle.y, end.x, end.y);
+  return fmt::format("M{} {}C{} {} {} {} {} {}", begin.x, begin.y, middle.x, begin.y, middle.x,
+                     end.y, end.x, end.y);
+}
+
+// `size` is that of the drawing without the lane of the arrows that lead back.
+std::string edge_svg(const Drawing& drawing, const Edge& edge, Point size) {
   const Node& from = drawing.nodes[edge.from];
   const Node& to = drawing.nodes[edge.to];
   const bool is_forward = to.layer > from.layer;
-  const int x1 = left_of(from) + kNodeWidth;
-  const int y1 = top_of(from) + kNodeHeight / 2;
-  const int x2 = is_forward ? left_of(to) : left_of(to) + kNodeWidth;
-  const int y2 = top_of(to) + kNodeHeight / 2 + (is_forward ? 0 : 12);
-  const int bend = is_forward ? (x2 - x1) / 2 : kGapX / 2;
+  const Point begin = side_of(drawing, from, /*is_next=*/true);
+  const Point end = side_of(drawing, to, /*is_next=*/false);
+  const Point middle{(begin.x + end.x) / 2, (begin.y + end.y) / 2};
+  std::string way;
+  Point word;
+  if (is_forward) {
+    way = way_on(drawing, begin, end);
+    word = drawing.is_upright ? Point{middle.x + 8, middle.y + 4} : Point{middle.x, middle.y - 6};
+  } else {
+    way = way_back(drawing, from, to, {size.x + kLaneRight, size.y + kLaneBelow});
+    word = drawing.is_upright
+               ? Point{size.x + 4, side_of(drawing, from, true).y - kNodeHeight / 2 + 16}
+               : Point{middle.x, size.y + kLaneBelow * 3 / 4 - 6};
+  }
+  const std::string_view anchor = drawing.is_upright ? "start" : "middle";
   const std::string kind = edge.in_chain ? "-chain" : "";
   return fmt::format(
-      "<path class=\"edge{0}\" marker-end=\"url(#tip{0})\" d=\"M{1} {2}C{3} {2} {4} {5} {6} {5}\"/>"
-      "<text class=\"relation\" text-anchor=\"middle\" x=\"{7}\" y=\"{8}\">{9}</text>\n",
-      kind, x1, y1, x1 + bend, is_forward ? x2 - bend : x2 + bend, y2, x2, (x1 + x2) / 2,
-      (y1 + y2) / 2 - 6, escape_html(edge.relation));
+      "<path class=\"edge{0}\" marker-end=\"url(#tip{0})\" d=\"{1}\"/>"
+      "<text class=\"relation\" text-anchor=\"{2}\" x=\"{3}\" y=\"{4}\">{5}</text>\n",
+      kind, way, anchor, word.x, word.y, escape_html(cut_to(kLettersOfRelation, edge.relation)));
 }
 
 std::string tip(std::string_view kind) {
@@ -271,22 +334,26 @@ std::string html_wait_graph(const Json& report) {
   Drawing drawing = select(graph);
   if (drawing.nodes.size() < 2 || drawing.edges.empty()) return chain_words(graph);
   set_layers(drawing);
-  int width = 0;
-  int height = 0;
+  Point size;
   for (const Node& node : drawing.nodes) {
-    width = std::max(width, left_of(node) + kNodeWidth + kGapX / 2 + 10);
-    height = std::max(height, top_of(node) + kNodeHeight + 10);
+    size.x = std::max(size.x, left_of(drawing, node) + kNodeWidth);
+    size.y = std::max(size.y, top_of(drawing, node) + kNodeHeight);
   }
+  const bool has_back = std::ranges::any_of(drawing.edges, [&](const Edge& edge) {
+    return drawing.nodes[edge.to].layer <= drawing.nodes[edge.from].layer;
+  });
+  const int right = drawing.is_upright && has_back ? kLaneRight * 3 / 4 : 0;
+  const int below = !drawing.is_upright && has_back ? kLaneBelow * 3 / 4 : 0;
   std::string out = fmt::format(
-      "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Drawing of who waits for "
-      "whom\"><svg class=\"graph\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} {1}\" "
-      "role=\"img\" aria-label=\"The same as the list below: {2} threads and objects\"><defs>{3}{4}"
-      "</defs>\n",
-      width, height, drawing.nodes.size(), tip(""), tip("-chain"));
+      "<div class=\"scroll\"><svg class=\"graph\" width=\"{0}\" height=\"{1}\" "
+      "viewBox=\"0 0 {0} {1}\" role=\"img\" aria-label=\"Drawing of who waits for whom; the same "
+      "as the list below: {2} threads and objects\"><defs>{3}{4}</defs>\n",
+      size.x + right + kMargin, size.y + below + kMargin, drawing.nodes.size(), tip(""),
+      tip("-chain"));
   for (const Edge& edge : drawing.edges)
-    out += edge_svg(drawing, edge);
+    out += edge_svg(drawing, edge, size);
   for (const Node& node : drawing.nodes)
-    out += node_svg(node);
+    out += node_svg(drawing, node);
   out += "</svg></div>\n";
   if (drawing.left_out > 0)
     out += fmt::format("<p class=\"quiet\">{} more are not drawn; the JSON report has all.</p>\n",

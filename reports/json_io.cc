@@ -4,6 +4,7 @@
 
 #include "lib/base/parse.h"
 #include "lib/base/units.h"
+#include "reports/known_values.h"
 #include "reports/report.h"
 
 namespace dlprobe {
@@ -51,6 +52,16 @@ Status check_version(const Json& report) {
   return {};
 }
 
+// A later minor version may know more values.
+bool is_of_a_later_version(const Json& report) {
+  const auto text = report["schema_version"].get<std::string>();
+  const auto minor_of = [](std::string_view version) {
+    const size_t dot = version.find('.');
+    return dot == std::string_view::npos ? 0 : parse_int<int>(version.substr(dot + 1)).value_or(0);
+  };
+  return minor_of(text) > minor_of(kReportSchemaVersion);
+}
+
 // What the renderers rely on. The whole schema is checked by tests, not by every reader.
 Status check_shape(const Json& report) {
   const Json kind = report.is_object() ? report.value("kind", Json()) : Json();
@@ -70,7 +81,9 @@ Status check_shape(const Json& report) {
       return failure(ErrorCode::kMalformed, fmt::format("the report has no array \"{}\"", key));
     }
   }
-  return {};
+  if (!report["summary"].contains("verdict"))
+    return failure(ErrorCode::kMalformed, "the report has no /summary/verdict");
+  return is_of_a_later_version(report) ? Status() : check_known_values(report);
 }
 
 }  // namespace

@@ -151,6 +151,13 @@ std::string without_bars(std::string text) {
 
 }  // namespace
 
+std::string nagios_line(OverallVerdict verdict, std::string_view text) {
+  std::string line(text);
+  // What follows a line break is no part of the state.
+  std::ranges::replace(line, '\n', ' ');
+  return fmt::format("DLPROBE {} - {}", nagios_state(verdict), without_bars(std::move(line)));
+}
+
 std::string render_prometheus(const Json& report) {
   Exposition out;
   out.family("build_info", "The version that made these numbers.");
@@ -176,8 +183,7 @@ std::string render_prometheus(const Json& report) {
 
 std::string render_nagios(const Json& report) {
   const Json& counts = object_at(object_at(report, "summary"), "counts");
-  std::string line = fmt::format("DLPROBE {} - {} |", nagios_state(verdict_of(report)),
-                                 without_bars(first_finding(report)));
+  std::string line = nagios_line(verdict_of(report), first_finding(report)) + " |";
   line += fmt::format(" errors={};;0;0; warnings={};0;;0;", integer_at(counts, "error"),
                       integer_at(counts, "warning"));
   const Json& runs = items_at(report, "runs");

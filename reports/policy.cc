@@ -4,6 +4,7 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "reports/sections.h"
 
@@ -16,13 +17,26 @@ std::optional<double> number_of(const Evidence& evidence) {
   return std::nullopt;
 }
 
+const Evidence* evidence_of(const FindingPolicy::Threshold& threshold, const Finding& finding) {
+  const auto found = std::ranges::find(finding.evidence, threshold.evidence, &Evidence::name);
+  return found == finding.evidence.end() || !number_of(*found) ? nullptr : &*found;
+}
+
+std::string numbers_of(const Finding& finding) {
+  std::string names;
+  for (const Evidence& each : finding.evidence) {
+    if (number_of(each)) names += (names.empty() ? "" : ", ") + each.name;
+  }
+  return names.empty() ? "no number at all" : names;
+}
+
 // Why the finding is below what the threshold asks; nothing if it is not, or cannot be held against
 // it.
 std::optional<std::string> below(const FindingPolicy::Threshold& threshold,
                                  const Finding& finding) {
   if (finding.code != threshold.code) return std::nullopt;
-  const auto evidence = std::ranges::find(finding.evidence, threshold.evidence, &Evidence::name);
-  const auto value = evidence == finding.evidence.end() ? std::nullopt : number_of(*evidence);
+  const Evidence* evidence = evidence_of(threshold, finding);
+  const auto value = evidence == nullptr ? std::nullopt : number_of(*evidence);
   if (!value) return std::nullopt;
   const bool counts = threshold.is_upper ? *value <= threshold.value : *value >= threshold.value;
   if (counts) return std::nullopt;
@@ -42,6 +56,8 @@ class Treatment {
 
   TreatedVerdict apply(Verdict verdict) {
     TreatedVerdict result;
+    std::vector<Gap> limits = thresholds_without_evidence(policy_, verdict);
+    std::ranges::move(limits, std::back_inserter(verdict.limits));
     std::vector<Finding> all = std::move(verdict.findings);
     verdict.findings.clear();
     for (Finding& finding : all) {
@@ -141,6 +157,24 @@ class Treatment {
 };
 
 }  // namespace
+
+std::vector<Gap> thresholds_without_evidence(const FindingPolicy& policy, const Verdict& verdict) {
+  std::vector<Gap> gaps;
+  for (const auto& threshold : policy.thresholds) {
+    const auto missing = std::ranges::find_if(verdict.findings, [&](const Finding& finding) {
+      return finding.code == threshold.code && evidence_of(threshold, finding) == nullptr;
+    });
+    if (missing == verdict.findings.end()) continue;
+    gaps.push_back(
+        {.what =
+             fmt::format("the threshold of {} in {}", info(threshold.code).code, threshold.source),
+         .why = fmt::format("a finding has no number '{}' among its evidence; it has: {}",
+                            threshold.evidence, numbers_of(*missing)),
+         .effect = "the finding counts, whatever the threshold says",
+         .remedy = "name one of these"});
+  }
+  return gaps;
+}
 
 TreatedVerdict apply_policy(const FindingPolicy& policy, const Recording& recording,
                             Verdict verdict) {

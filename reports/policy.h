@@ -56,10 +56,16 @@ struct SuppressedFinding {
 
 /// A verdict after the policy.
 struct TreatedVerdict {
-  Verdict verdict;  ///< with the findings that count, and an expired suppression among its limits
+  /// With the findings that count; among its limits the suppressions that have ended, and the
+  /// thresholds that could not be applied.
+  Verdict verdict;
   std::vector<std::string> severity_sources;  ///< of each finding; empty: as the probe said
   std::vector<SuppressedFinding> suppressed;
 };
+
+/// Of each threshold that could not be applied to a finding of its code, because that has no such
+/// number among its evidence: what, why and what it has. The finding counts.
+std::vector<Gap> thresholds_without_evidence(const FindingPolicy& policy, const Verdict& verdict);
 
 /// Pure: the day is that of the recording.
 TreatedVerdict apply_policy(const FindingPolicy& policy, const Recording& recording,

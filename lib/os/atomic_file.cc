@@ -1,6 +1,7 @@
 #include "lib/os/atomic_file.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -68,6 +69,16 @@ Status write_in_place(const std::string& path, std::string_view text) {
   return write_all(fd.get(), text, path);
 }
 
+bool is_pipe(const UniqueFd& fd) {
+  struct stat status{};
+  return ::fstat(fd.get(), &status) == 0 && S_ISFIFO(status.st_mode);
+}
+
+void wait_until_readable(const UniqueFd& fd) {
+  pollfd wanted{.fd = fd.get(), .events = POLLIN, .revents = 0};
+  ::poll(&wanted, 1, -1);
+}
+
 }  // namespace
 
 Expected<UniqueFd> open_null_device() {
@@ -96,14 +107,23 @@ Status write_file_atomically(const std::string& path, std::string_view text) {
 }
 
 Expected<std::string> read_whole_file(const std::string& path, uint64_t limit) {
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NOCTTY | O_CLOEXEC));
+  // Without O_NONBLOCK the opening of a named pipe waits for somebody who writes to it.
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   if (!fd) return os_failure("open " + path);
   std::string text;
   std::array<char, 65536> buffer{};
   while (true) {
     const ssize_t count = ::read(fd.get(), buffer.data(), buffer.size());
     if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && errno == EAGAIN) {
+      wait_until_readable(fd);
+      continue;
+    }
     if (count < 0) return os_failure("read " + path);
+    if (count == 0 && text.empty() && is_pipe(fd)) {
+      return failure(ErrorCode::kMalformed,
+                     "read " + path + ": it is a pipe, and nobody writes to it");
+    }
     if (count == 0) return text;
     text.append(buffer.data(), static_cast<size_t>(count));
     if (text.size() > limit) {

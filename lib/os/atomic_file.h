@@ -42,7 +42,8 @@ class AppendFile {
   int64_t size_ = 0;
 };
 
-/// The whole file at a path that a user gave. kMalformed above `limit` bytes.
+/// The whole file at a path that a user gave; of a pipe, what comes until its writers close it.
+/// kMalformed above `limit` bytes, and for a pipe that nobody writes to, which is not waited for.
 Expected<std::string> read_whole_file(const std::string& path, uint64_t limit);
 
 /// The paths of what is in a folder that a user gave, sorted; nothing where `path` is no folder.

@@ -53,6 +53,32 @@
       });
     });
   }
+  // Rows that are set one cell below the other name their columns themselves.
+  document.querySelectorAll("table").forEach(function (table) {
+    var heads = table.querySelectorAll("thead th");
+    table.querySelectorAll("tbody tr").forEach(function (row) {
+      Array.prototype.forEach.call(row.cells, function (cell, i) {
+        if (heads[i] && cell.textContent) cell.dataset.label = heads[i].textContent;
+      });
+    });
+    table.classList.add("labelled");
+  });
+  // What is wider than its box can be scrolled with the keyboard, and says so.
+  var boxes = Array.prototype.slice.call(document.querySelectorAll(".scroll"));
+  var mark = function () {
+    boxes.forEach(function (box) {
+      if (box.scrollWidth > box.clientWidth + 1) {
+        box.tabIndex = 0;
+        box.setAttribute("role", "group");
+        box.setAttribute("aria-label", "Wider than the page: scrolls sideways");
+      } else {
+        ["tabindex", "role", "aria-label"].forEach(function (name) { box.removeAttribute(name); });
+      }
+    });
+  };
+  mark();
+  window.addEventListener("resize", mark);
+  document.querySelectorAll("details").forEach(function (each) { each.addEventListener("toggle", mark); });
   var closed = [];
   window.addEventListener("beforeprint", function () {
     closed = Array.prototype.slice.call(document.querySelectorAll("details:not([open])"));

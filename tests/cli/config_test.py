@@ -2,11 +2,12 @@
 
 import json
 import os
+import subprocess
 import tempfile
 import unittest
 from pathlib import Path
 
-from support import dlprobe
+from support import DLPROBE, TIMEOUT, dlprobe
 
 BAD_DATA = ("gate", "--level", "quick", "--data", "/nowhere/at/all")  # DLP0607, an error
 
@@ -138,6 +139,46 @@ class Refused(Configured):
         done = self.run_here("gate", "--config", "nowhere.toml")
         self.assertEqual(done.returncode, 2)
         self.assertIn(b"nowhere.toml", done.stderr)
+
+    def test_a_pipe(self):
+        os.mkfifo(self.folder / "pipe")
+        done = self.run_here("gate", "--level", "quick", "--config", "pipe")
+        self.assertEqual((done.returncode, done.stdout), (2, b""))
+        self.assertIn(b"it is a pipe, and nobody writes to it", done.stderr)
+        (self.folder / "level.toml").write_text('[gate]\nlevel = "full"\n', encoding="utf-8")
+        script = f'"{DLPROBE}" config show --config <(cat level.toml); cat level.toml | "{DLPROBE}" config show --config /dev/stdin'
+        done = subprocess.run(["bash", "-c", script], cwd=self.folder, capture_output=True, text=True, timeout=TIMEOUT,
+                              check=False)
+        self.assertEqual(done.stdout.count("gate --level  full"), 2, done.stderr)
+
+    def test_a_threshold_for_what_no_finding_has(self):
+        self.write('[findings.DLP0104]\nat-least = { leaked_byte = "1 MiB" }\n')
+        for command in (("config", "check"), ("gate", "--level", "quick")):
+            done = self.run_here(*command)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(b"dlprobe.toml:2:14: no finding has a number 'leaked_byte' among its evidence (did you mean "
+                          b"'leaked_bytes'?)", done.stderr)
+        self.write('[findings.DLP0104]\nat-least = { leaked_bytes = "1 MiB" }\n')
+        self.assertEqual(self.run_here("config", "check").returncode, 0)
+
+    def test_every_number_of_a_real_finding_may_be_named(self):
+        rules = set()
+        for path in (Path(__file__).resolve().parent.parent / "fixtures" / "recordings").glob("*.dlrec"):
+            for finding in json.loads(self.run_here("replay", path, "--json").stdout)["findings"]:
+                rules |= {f"[findings.{finding['code']}.at-least]\n{each['name']} = 1\n" for each in finding["evidence"]
+                          if not isinstance(each["value"], str)}
+        self.assertGreater(len(rules), 5)
+        for rule in rules:
+            self.write(rule)
+            self.assertEqual(self.run_here("config", "check").returncode, 0, rule)
+
+    def test_a_threshold_for_what_this_finding_has_not(self):
+        self.write('[findings.DLP0607]\nat-least = { leaked_bytes = "1 MiB" }\n')
+        done = self.run_here(*BAD_DATA, "--json")
+        self.assertIn(b"the threshold of DLP0607 in dlprobe.toml:2:14 does not hold", done.stderr)
+        report = json.loads(done.stdout)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("the threshold of DLP0607 in dlprobe.toml:2:14", [each["what"] for each in report["limitations"]])
 
     def test_a_bad_file_is_no_obstacle_to_help(self):
         self.write("[gate\n")

@@ -194,6 +194,31 @@ class Quick(unittest.TestCase):
         if os.cpu_count() > 1:
             self.assertEqual(subprocess.run(narrowed, capture_output=True, timeout=TIMEOUT, check=False).returncode, 1)
 
+    def test_what_cannot_be_parsed_is_unknown_to_nagios(self):
+        nagios = ["--exit-style", "nagios"]
+        for words in (["--levle", "quick"], ["--level", "slow"], ["--config", "/nowhere/at/all"], ["x"]):
+            self.assertEqual(dlprobe("gate", *words).returncode, 2, words)
+            for typed in ([*nagios, *words], [*words, "--exit-style=nagios"]):
+                done = dlprobe("gate", *typed, "-f", "nagios", text=True)
+                self.assertEqual(done.returncode, 3, typed)
+                self.assertRegex(done.stdout, r"\ADLPROBE UNKNOWN - [^|\n]+\n\Z", typed)
+                self.assertTrue(done.stderr.startswith("dlprobe: "), typed)
+        done = dlprobe("gate", *nagios, "--levle", "quick")
+        self.assertEqual((done.returncode, done.stdout), (3, b""))
+        done = dlprobe("gate", *nagios, "-fnagios", "--deadline", "soon")
+        self.assertEqual((done.returncode, done.stdout[:17]), (3, b"DLPROBE UNKNOWN -"))
+
+    def test_nagios_by_the_environment_or_a_file(self):
+        asked = {**os.environ, "DLPROBE_GATE_EXIT_STYLE": "nagios", "DLPROBE_GATE_FORMAT": "nagios"}
+        self.assertEqual(dlprobe("gate", "--levle", env=asked).returncode, 3)
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+            file.write('[gate]\nexit-style = "nagios"\nformat = ["nagios"]\n')
+            file.flush()
+            done = dlprobe("gate", "--config", file.name, "--levle", text=True)
+            self.assertEqual(done.returncode, 3)
+            self.assertIn("UNKNOWN - gate has no option --levle", done.stdout)
+            self.assertEqual(dlprobe("gate", "--no-config", "--levle").returncode, 2)
+
     @unittest.skipUnless(can_mount(), NEEDS_FUSE)
     def test_a_file_system_that_does_not_answer_holds_nobody(self):
         with hung_folder() as folder:

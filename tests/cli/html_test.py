@@ -13,7 +13,7 @@ from support import dlprobe, python_program
 MAKE_INCIDENT = os.environ.get("DLPROBE_MAKE_INCIDENT")
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures" / "recordings"
 
-# Its children end with it.
+# Two processes wait for a lock that was copied locked by fork. Its children end with it.
 HANG = """
 import os, threading, time
 lock = threading.Lock()
@@ -30,6 +30,62 @@ time.sleep(1)
 print("ready", flush=True)
 for worker in workers: worker.join()
 """
+
+# Two threads take two locks, each in its own order.
+CIRCLE = """
+import threading, time
+first, second = threading.Lock(), threading.Lock()
+both_hold = threading.Barrier(2)
+def other():
+    with second:
+        both_hold.wait()
+        first.acquire()
+threading.Thread(target=other, daemon=True).start()
+with first:
+    both_hold.wait()
+    print("ready", flush=True)
+    second.acquire()
+"""
+
+WIDTHS = (375, 500, 768, 1200, 1440, 3840)
+
+# What cannot be read at this width: hidden by its box, beyond the page, or to be scrolled to without a hint or a key.
+CUT = """(() => {
+  document.querySelectorAll("details").forEach((each) => { each.open = true; });
+  window.dispatchEvent(new Event("resize"));
+  const found = [];
+  for (const each of document.querySelectorAll("body, body *:not(.skip)")) {
+    const box = each.getBoundingClientRect();
+    if (!box.width || !box.height) continue;
+    const style = getComputedStyle(each);
+    const name = each.tagName + " " + (each.getAttribute("class") || "") + ": " + each.textContent.trim().slice(0, 40);
+    const is_wide = each.clientWidth > 0 && each.scrollWidth > each.clientWidth + 1 && style.overflowX !== "visible";
+    const says_so = each.tabIndex === 0 && !["none", "normal"].includes(getComputedStyle(each, "::before").content);
+    if (is_wide && (!["auto", "scroll"].includes(style.overflowX) || !says_so)) found.push("cut: " + name);
+    const is_beyond = box.right > document.documentElement.clientWidth + 1 || box.left < -1;
+    if (is_beyond && !each.parentElement.closest(".scroll[tabindex]")) found.push("beyond the page: " + name);
+  }
+  return found;
+})()"""
+
+# Arrows behind boxes, and words on words, in the drawing of who waits for whom.
+TANGLED = """(() => {
+  const found = [];
+  const graph = document.querySelector(".graph");
+  const boxes = Array.from(graph.querySelectorAll("rect"), (each) => each.getBBox());
+  for (const path of graph.querySelectorAll("path[class^=edge]"))
+    for (let part = 0.02; part < 0.97; part += 0.01) {
+      const at = path.getPointAtLength(path.getTotalLength() * part);
+      const is_in = (box) => at.x > box.x + 1 && at.x < box.x + box.width - 1 && at.y > box.y + 1 && at.y < box.y + box.height - 1;
+      if (boxes.some(is_in)) { found.push(path.getAttribute("d")); break; }
+    }
+  const words = Array.from(graph.querySelectorAll("text"), (each) => [each.textContent, each.getBBox()]);
+  words.forEach(([text, a], i) => words.slice(i + 1).forEach(([other, b]) => {
+    if (a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height - 2 && b.y < a.y + a.height - 2)
+      found.push(text + " on " + other);
+  }));
+  return found;
+})()"""
 
 # The contrast of every text with what is behind it (WCAG 2.1, 1.4.3), the worst first.
 CONTRAST = """(() => {
@@ -89,6 +145,28 @@ FAULTS = """(() => {
 })()"""
 
 
+def poisoned(report, attack):
+    """The report with that in the place of every text, but for those that a reader asks for: ids, and listed values."""
+    schema = json.loads(dlprobe("schema").stdout)
+    kept = ("schema_version", "columns", "units", "id", "from", "to", "chain")
+
+    def poison(value, rule):
+        while "$ref" in rule:
+            rule = schema["$defs"][rule["$ref"].rsplit("/", 1)[1]]
+        if "enum" in rule or "const" in rule:
+            return value
+        if isinstance(value, dict):
+            known, others = rule.get("properties", {}), rule.get("additionalProperties")
+            others = others if isinstance(others, dict) else {}
+            return {key: each if key in kept else poison(each, known.get(key, others)) for key, each in value.items()}
+        if isinstance(value, list):
+            items = rule.get("items")
+            return [poison(each, items if isinstance(items, dict) else {}) for each in value]
+        return attack if isinstance(value, str) else value
+
+    return poison(report, schema)
+
+
 @unittest.skipUnless(CHROMIUM, NEEDS_CHROMIUM)
 class Html(unittest.TestCase):
     @classmethod
@@ -100,7 +178,8 @@ class Html(unittest.TestCase):
             page = Path(cls.folder.name) / f"{path.stem}.html"
             dlprobe("replay", path, "-q", "-f", f"html={page}", "-f", f"json={page}.json")
             cls.pages[path.stem] = page
-        cls.pages["hang"] = cls.page_of_a_hang()
+        cls.pages["hang"] = cls.page_of(HANG, "hang")
+        cls.pages["circle"] = cls.page_of(CIRCLE, "circle")
         cls.pages["hostile"] = cls.hostile_page()
         cls.pages["hostile-hang"] = cls.hostile_page("hang")
         if MAKE_INCIDENT:
@@ -116,11 +195,10 @@ class Html(unittest.TestCase):
         return page
 
     @classmethod
-    def page_of_a_hang(cls):
-        """Two processes wait for a lock that was copied locked by fork: a graph, and stacks."""
-        page = Path(cls.folder.name) / "hang.html"
-        command = python_program(HANG)
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    def page_of(cls, program, name):
+        """One that hangs, looked at from outside: a graph, and stacks."""
+        page = Path(cls.folder.name) / f"{name}.html"
+        with subprocess.Popen(python_program(program), stdout=subprocess.PIPE, text=True) as process:
             process.stdout.readline()
             dlprobe("attach", process.pid, "--for", "3s", "-q", "-f", f"html={page}", "-f", f"json={page}.json")
             process.kill()
@@ -130,19 +208,9 @@ class Html(unittest.TestCase):
     def hostile_page(cls, of="lost-batch"):
         """Every text of a real report is an attack."""
         attack = "</script></title><img src=x onerror='hacked=1'>\"><script>hacked=1</script>\u202e\x1b[31m<b>"
-
-        def poison(value, key=""):
-            if isinstance(value, dict):
-                return {name: poison(each, name) for name, each in value.items()}
-            if isinstance(value, list):
-                return [poison(each, key) for each in value]
-            kept = ("kind", "schema_version", "verdict", "severity", "confidence", "role", "columns", "units", "id", "from",
-                    "to", "chain", "activity", "status")
-            return attack if isinstance(value, str) and key not in kept else value
-
         source = json.loads((Path(cls.folder.name) / f"{of}.html.json").read_text())
         saved = Path(cls.folder.name) / f"hostile-{of}.json"
-        saved.write_text(json.dumps(poison(source)))
+        saved.write_text(json.dumps(poisoned(source, attack)))
         page = Path(cls.folder.name) / f"hostile-{of}.html"
         dlprobe("report", "render", saved, "-q", "-f", f"html={page}")
         return page
@@ -193,11 +261,18 @@ class Html(unittest.TestCase):
         for _name, _path in self.each_page():
             self.assertEqual(self.browser.value(FAULTS), [])
 
-    def test_the_page_is_no_wider_than_the_screen(self):
+    def test_nothing_is_cut_at_any_width(self):
         for _name, _path in self.each_page():
-            for width in (375, 1280, 3840):
+            for width in WIDTHS:
                 self.browser.size(width, 900)
                 self.assertLessEqual(self.browser.value("document.documentElement.scrollWidth"), width)
+                self.assertEqual(self.browser.value(CUT), [], width)
+
+    def test_the_drawing_of_a_hang_can_be_followed(self):
+        for name in ("hang", "circle"):
+            with self.subTest(name):
+                self.browser.open(self.pages[name])
+                self.assertEqual(self.browser.value(TANGLED), [])
 
     def test_the_graph_and_the_stacks_of_a_hang(self):
         self.browser.open(self.pages["hang"])

@@ -155,6 +155,24 @@ class Render(Saved):
         self.assertIn("No such file", self.refused("render", str(good), "-f", f"html={self.folder}/no/x.html"))
         self.assertFalse((self.folder / "no").exists())
 
+    def test_a_verdict_that_is_none(self):
+        for section, key in (("summary", "verdict"), ("subject", "kind")):
+            path = self.report(**{section: {key: "junk"}})
+            self.assertIn(f'/{section}/{key} of the report is "junk"', self.refused("render", path))
+
+    def test_a_named_pipe(self):
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe)
+        self.assertIn("it is a pipe, and nobody writes to it", self.refused("render", pipe))
+        # More than a pipe holds: the writer is done only after the reader has begun.
+        text = self.report().read_bytes() + b" " * (1 << 18)
+        writer = os.fdopen(os.open(pipe, os.O_RDWR), "wb")
+        with subprocess.Popen([DLPROBE, "report", "render", pipe, "-q"], stdout=subprocess.PIPE, text=True) as reader:
+            writer.write(text)
+            writer.close()
+            self.assertTrue(reader.communicate(timeout=TIMEOUT)[0].startswith("FAIL"))
+        self.assertEqual(reader.returncode, 0)
+
     def test_a_link_in_the_place_of_the_output_is_not_followed(self):
         victim = self.folder / "victim"
         victim.write_text("mine")

@@ -10,6 +10,7 @@ import unittest
 from pathlib import Path
 
 import docs
+import evidence_names
 import format as formatting
 import layering
 import man_page
@@ -211,6 +212,20 @@ class Docs(LintTest):
     def test_no_license(self):
         (self.root / "LICENSE").unlink()
         self.expect(docs.problems(self.root), "LICENSE")
+
+
+class EvidenceNames(LintTest):
+    def setUp(self):
+        super().setUp()
+        self.plant(evidence_names.LIST, 'kNames = {"copied", "forecast_a", "limit"};\n')
+
+    def test_listed_ones(self):
+        self.plant("probes/a.cc", 'count_fact("limit", 1); count_fact("forecast_" + way, 2); text_fact("call", "x", 3);\n')
+        self.expect(evidence_names.problems(self.root))
+
+    def test_one_that_is_not_listed(self):
+        self.plant("probes/a.cc", 'bytes_fact("limit", 1);\nbytes_fact(\n"left_over", 1);\n')
+        self.expect(evidence_names.problems(self.root), "probes/a.cc:2", "left_over")
 
 
 class ManPage(LintTest):

@@ -119,6 +119,12 @@ class DebTest(unittest.TestCase):
         self.assertLessEqual({"copyright", "changelog.gz", "CHANGELOG.md", "findings"},
                              {path.name for path in folder.iterdir()})
 
+    def test_its_completions_are_where_the_shells_look(self):
+        share = self.root.folder / "usr/share"
+        for name in ("bash-completion/completions/dlprobe", "zsh/vendor-completions/_dlprobe",
+                     "fish/vendor_completions.d/dlprobe.fish"):
+            self.assertIn("dlprobe", (share / name).read_text(encoding="utf-8"), name)
+
     def test_the_loader_needs_this_dlprobe_and_libtorch(self):
         if "dlprobe-reference-loader" not in self.packages:
             self.skipTest("built without the reference loader: -DDLPROBE_REFERENCE_LOADER=ON")

@@ -13,6 +13,7 @@
 
 #include "lib/base/escape.h"
 #include "tools/dlprobe/command.h"
+#include "tools/dlprobe/conclude.h"
 #include "tools/dlprobe/configuration.h"
 #include "tools/dlprobe/exit_status.h"
 #include "tools/dlprobe/help.h"
@@ -38,7 +39,8 @@ Session split_arguments(const std::vector<std::string>& arguments) {
 }
 
 // CLI11's own exit codes (100 and up) are not part of our interface.
-int report_parse_error(const CLI::App& app, const CLI::ParseError& error) {
+int report_parse_error(const ConfiguredApp& app, const std::vector<std::string>& arguments,
+                       const CLI::ParseError& error) {
   // --help, --help-all and --version are errors to CLI11.
   if (dynamic_cast<const CLI::CallForHelp*>(&error) != nullptr) return print(app.help());
   if (dynamic_cast<const CLI::CallForAllHelp*>(&error) != nullptr) {
@@ -47,8 +49,8 @@ int report_parse_error(const CLI::App& app, const CLI::ParseError& error) {
   if (dynamic_cast<const CLI::CallForVersion*>(&error) != nullptr) {
     return print(error.what() + std::string("\n"));
   }
-  complain(explain_parse_error(app, error));
-  return kExitUsage;
+  return refuse_in_style(output_despite(app, arguments), explain_parse_error(app, error),
+                         kExitUsage);
 }
 
 std::string version_text() {
@@ -118,7 +120,7 @@ int run_app(const std::vector<std::string>& arguments) {
     // Not by require_subcommand(): that would hide which word was not understood.
     if (app.get_subcommands().empty()) throw CLI::RequiredError("A subcommand");
   } catch (const CLI::ParseError& error) {
-    return report_parse_error(app, error);
+    return report_parse_error(app, session.arguments, error);
   }
   if (exit_status == kExitUsage) {
     for (const SettingFromElsewhere& each : app.configuration().applied())

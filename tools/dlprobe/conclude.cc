@@ -1,8 +1,13 @@
 #include "tools/dlprobe/conclude.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cerrno>
 
+#include "lib/os/atomic_file.h"
 #include "probes/confirm.h"
+#include "reports/format.h"
 #include "reports/report.h"
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/exit_status.h"
@@ -14,10 +19,23 @@ int complain_and_return(const Error& error, int exit_status) {
   return exit_status;
 }
 
+int refuse_in_style(const OutputOptions& options, const std::string& why, int exit_status) {
+  complain(why);
+  const bool is_for_nagios =
+      options.output_path.empty() && std::ranges::count(options.formats, "nagios") > 0;
+  // Nobody is there to read what cannot be written.
+  if (is_for_nagios)
+    (void)write_all(options.stream, nagios_line(OverallVerdict::kIncomplete, why) + "\n", "stdout");
+  return exit_in_style(options, exit_status, OverallVerdict::kIncomplete);
+}
+
 int conclude(const Recording& recording, const Probe& probe, const std::vector<Output>& outputs,
              const OutputOptions& options) {
   const Verdict verdict = with_confirmations(probe.examine(recording), recording, probe);
-  const Json report = make_report(recording, verdict, report_context(options));
+  const ReportContext context = report_context(options);
+  for (const Gap& gap : thresholds_without_evidence(context.policy, verdict))
+    complain(fmt::format("{} does not hold: {}", gap.what, gap.why));
+  const Json report = make_report(recording, verdict, context);
   return exit_in_style(options, write_document(outputs, options, report, exit_code_of(report)),
                        verdict_of(report));
 }
@@ -40,9 +58,7 @@ int examine_and_conclude(const ExamineRequest& request, const std::vector<Output
 int conclude(const Examination& examination, const Probe& probe, const std::vector<Output>& outputs,
              const OutputOptions& options) {
   if (examination.refusal) {
-    return exit_in_style(options,
-                         complain_and_return(*examination.refusal, examination.refusal_exit),
-                         OverallVerdict::kIncomplete);
+    return refuse_in_style(options, to_string(*examination.refusal), examination.refusal_exit);
   }
   return conclude(examination.recording, probe, outputs, options);
 }

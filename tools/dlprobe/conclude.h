@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "lib/base/error.h"
@@ -29,5 +30,9 @@ int write_document(const std::vector<Output>& outputs, const OutputOptions& opti
 
 /// Prints `error` on stderr; returns `exit_status`.
 int complain_and_return(const Error& error, int exit_status);
+
+/// The same where a report was asked for: in the style of the exit codes that was asked for, and
+/// with the line for Nagios on stdout if that is where its format would go.
+int refuse_in_style(const OutputOptions& options, const std::string& why, int exit_status);
 
 }  // namespace dlprobe

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <optional>
@@ -12,6 +13,7 @@
 #include "lib/base/parse.h"
 #include "lib/base/suggest.h"
 #include "lib/base/units.h"
+#include "lib/model/evidence_names.h"
 
 namespace dlprobe {
 namespace {
@@ -152,6 +154,10 @@ class Reader {
     if (limits == nullptr)
       return bad(value, name + R"( is a table of evidence, as in { leaked_bytes = "1 MiB" })");
     for (const auto& [evidence, limit] : *limits) {
+      if (std::ranges::count(names_of_numbers(), evidence.str()) == 0)
+        return bad(evidence.source(),
+                   fmt::format("no finding has a number '{}' among its evidence{}", evidence.str(),
+                               did_you_mean(evidence.str(), names_of_numbers())));
       const auto text = text_of(limit);
       const auto number = text ? quantity(*text) : std::nullopt;
       if (!number) return bad(limit, R"(not a number, a size ("64 MiB") or a duration ("5s"))");

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string_view>
 #include <vector>
 
@@ -60,7 +61,62 @@ std::string not_understood(const CLI::App& command, const std::string& typed) {
   return text;
 }
 
+// What stands behind an option on a command line that was not parsed: "--format x", "--format=x",
+// "-f x", "-fx".
+std::vector<std::string> typed_values(const CLI::Option& option,
+                                      const std::vector<std::string>& arguments) {
+  std::vector<std::string> values;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    for (const std::string& name : names_of(option)) {
+      const bool is_long = name.starts_with("--");
+      if (arguments[i] == name && i + 1 < arguments.size()) {
+        values.push_back(arguments[i + 1]);
+      } else if (arguments[i].starts_with(is_long ? name + "=" : name) && arguments[i] != name) {
+        values.push_back(arguments[i].substr(name.size() + (is_long ? 1 : 0)));
+      }
+    }
+  }
+  return values;
+}
+
+// The values of an option from wherever there are some.
+std::vector<std::string> values_despite(const CLI::App& command, const std::string& name,
+                                        const Configuration& configuration,
+                                        const std::vector<std::string>& arguments) {
+  const CLI::Option* option = command.get_option_no_throw(name);
+  if (option == nullptr) return {};
+  auto values = typed_values(*option, arguments);
+  if (!values.empty()) return values;
+  const auto configured = configuration.value_of(command, *option);
+  return configured ? configured->values : values;
+}
+
+// That of the application, or where it was not loaded yet, another one.
+Configuration configuration_despite(const ConfiguredApp& app, const CLI::App& command,
+                                    const std::vector<std::string>& arguments) {
+  const bool has_none = std::ranges::count(arguments, "--no-config") > 0;
+  if (has_none || !app.configuration().sources().empty()) return app.configuration();
+  const auto named = values_despite(command, "--config", app.configuration(), arguments);
+  return Configuration::load(named.empty() ? "" : named.back()).value_or(Configuration());
+}
+
 }  // namespace
+
+OutputOptions output_despite(const ConfiguredApp& app, const std::vector<std::string>& arguments) {
+  OutputOptions options;
+  const CLI::App& command = innermost(app);
+  // Of a command without this option, no exit code is Nagios's.
+  if (command.get_option_no_throw("--exit-style") == nullptr) return options;
+  const Configuration configuration = configuration_despite(app, command, arguments);
+  const auto values = [&](const char* name) {
+    return values_despite(command, name, configuration, arguments);
+  };
+  if (const auto styles = values("--exit-style"); !styles.empty())
+    options.exit_style = styles.back();
+  if (const auto paths = values("--output"); !paths.empty()) options.output_path = paths.back();
+  options.formats = values("--format");
+  return options;
+}
 
 std::string explain_parse_error(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App& command = innermost(app);

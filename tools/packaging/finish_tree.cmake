@@ -13,6 +13,10 @@ function(finish_debian_documents root)
   cmake_path(GET root FILENAME package)
   set(folder ${root}/usr/share/doc/${package})
   file(REMOVE ${folder}/LICENSE)
+  # Debian's zsh looks into site-functions below /usr/local alone.
+  if(EXISTS ${root}/usr/share/zsh/site-functions)
+    file(RENAME ${root}/usr/share/zsh/site-functions ${root}/usr/share/zsh/vendor-completions)
+  endif()
   file(WRITE ${folder}/copyright
        "Copyright (C) 2026 the dlprobe developers\n\nLicensed under the Apache License, Version 2.0; its text is in\n"
        "/usr/share/common-licenses/Apache-2.0.\n")

@@ -72,6 +72,47 @@ TEST(ReportJson, AnotherMajorVersionIsRefusedAndANewerMinorRead) {
   EXPECT_THAT(read.error().context, HasSubstr("2.0"));
 }
 
+// What a reader says of a report with that at `pointer`.
+std::string complaint(Json report, const char* pointer, const Json& value) {
+  report[Json::json_pointer(pointer)] = value;
+  const auto read = parse_report(render_json(report));
+  return read ? "" : read.error().context;
+}
+
+TEST(ReportJson, AValueThatTheSchemaDoesNotListIsRefusedWithItsPlace) {
+  const Json report = report_of(testing::exhausted_case());
+  EXPECT_EQ(
+      complaint(report, "/summary/verdict", "fial"),
+      "/summary/verdict of the report is \"fial\" (did you mean 'fail'?): it has to be one of "
+      "pass, warn, fail, incomplete");
+  for (const char* pointer :
+       {"/findings/0/severity", "/findings/0/confidence", "/checks/0/status", "/processes/0/role",
+        "/subject/kind", "/runs/0/subject", "/invocation/fail_on"}) {
+    EXPECT_THAT(complaint(report, pointer, "junk"), HasSubstr(std::string(pointer) + " of"));
+    EXPECT_THAT(complaint(report, pointer, 3), HasSubstr(std::string(pointer) + " of"));
+    EXPECT_THAT(complaint(report, pointer, Json::array()), HasSubstr("is a list"));
+  }
+  EXPECT_THAT(complaint(report, "/invocation/exit_code", 7), HasSubstr("0, 1, 3"));
+  EXPECT_EQ(complaint(report, "/findings/0/severity", "info"), "");
+  EXPECT_EQ(complaint(report, "/findings/0/of_tomorrow", "junk"), "");
+}
+
+TEST(ReportJson, AVerdictMustBeThere) {
+  Json report = report_of(testing::healthy_case());
+  report["summary"].erase("verdict");
+  const auto read = parse_report(render_json(report));
+  ASSERT_FALSE(read);
+  EXPECT_THAT(read.error().context, HasSubstr("/summary/verdict"));
+}
+
+TEST(ReportJson, AValueOfALaterMinorVersionIsRead) {
+  Json report = report_of(testing::exhausted_case());
+  report["processes"][0]["role"] = "of-tomorrow";
+  EXPECT_FALSE(parse_report(render_json(report)));
+  report["schema_version"] = "1.99";
+  EXPECT_TRUE(parse_report(render_json(report)));
+}
+
 // Every value of a good report replaced by others, one at a time: a saved report is anybody's text.
 void replace_each(Json& whole, Json& part) {
   for (Json& child : part) {

@@ -123,7 +123,26 @@ TEST(FindingPolicy, AThresholdIsHeldAgainstTheEvidence) {
   policy.thresholds.front().value = value - 1;
   EXPECT_TRUE(report_with(policy).contains("suppressed"));
   policy.thresholds.front().evidence = "of_another_kind";
-  EXPECT_FALSE(report_with(policy).contains("suppressed"));
+  report = report_with(policy);
+  EXPECT_FALSE(report.contains("suppressed"));
+  EXPECT_THAT(report["limitations"].dump(), HasSubstr("no number 'of_another_kind'"));
+  EXPECT_THAT(report["limitations"].dump(), HasSubstr(evidence->name));
+  EXPECT_EQ(exit_code_of(report), exit_code_of(report_with({})));
+}
+
+TEST(FindingPolicy, AThresholdThatFitsOrIsOfAFindingThatIsNotThereIsNoLimitation) {
+  const Finding finding = testing::exhausted_case().verdict.findings.front();
+  FindingPolicy policy;
+  policy.thresholds.push_back({.code = FindingCode::kMixedCondaPip,
+                               .evidence = "limit",
+                               .text = "1",
+                               .source = "f.toml:1"});
+  for (const Evidence& each : finding.evidence) {
+    if (std::holds_alternative<std::string>(each.value)) continue;
+    policy.thresholds.push_back(
+        {.code = finding.code, .evidence = each.name, .text = "0", .source = "f.toml:2"});
+  }
+  EXPECT_EQ(report_with(policy)["limitations"], report_with({})["limitations"]);
 }
 
 TEST(FindingPolicy, ANamedCheckSaysWhatItsFindingsSayNow) {

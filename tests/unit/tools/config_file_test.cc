@@ -41,7 +41,7 @@ TEST(ConfigFile, RulesOfFindings) {
   const ConfigFile file = read(R"(
 [findings.DLP0104]
 severity = "info"
-at-least = { leaked_bytes = "64 MiB", age = "5s", n = 3 }
+at-least = { leaked_bytes = "64 MiB", stalled_for = "5s", leaked_files = 3 }
 [findings.shm-too-small]
 severity = "warning"
 [[suppress]]
@@ -74,7 +74,10 @@ TEST(ConfigFile, WhatDoesNotFitIsNamedWithItsPlace) {
       {"[findings.shm-too-smal]\n", "did you mean 'shm-too-small'"},
       {"[findings.DLP0101]\nseverity = \"bad\"\n", "f.toml:2:12: severity is"},
       {"[findings.DLP0101]\nseverty = \"info\"\n", "did you mean 'severity'"},
-      {"[findings.DLP0101]\nat-least = { x = \"many\" }\n", "f.toml:2:18: not a number"},
+      {"[findings.DLP0101]\nat-least = { needed = \"many\" }\n", "f.toml:2:23: not a number"},
+      {"[findings.DLP0104]\nat-most = { leaked_byte = 1 }\n",
+       "f.toml:2:13: no finding has a number 'leaked_byte' among its evidence (did you mean "
+       "'leaked_bytes'?)"},
       {"findings = 3\n", "'findings' is a table"},
       {"suppress = 3\n", "list of tables"},
       {"[[suppress]]\ncode=\"DLP0101\"\nuntil=\"never\"\n", "needs a reason"},

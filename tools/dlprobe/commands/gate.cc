@@ -98,8 +98,7 @@ Expected<ExamineRequest> make_request(const CLI::App& command, const GateOptions
 int run_gate(const CLI::App& command, const GateOptions& options, const Session& session) {
   const auto request = make_request(command, options, session);
   const auto refuse = [&options](const Error& error) {
-    return exit_in_style(options.output, complain_and_return(error, kExitUsage),
-                         OverallVerdict::kIncomplete);
+    return refuse_in_style(options.output, to_string(error), kExitUsage);
   };
   if (!request) return refuse(request.error());
   const auto outputs = planned_outputs(options.output);

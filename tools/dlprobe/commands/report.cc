@@ -137,16 +137,17 @@ Expected<std::vector<std::string>> expected_hosts(const std::string& typed, bool
 }
 
 int merge(const CLI::App& command, const MergeCommand& typed) {
+  const auto refuse = [&typed](const std::string& why) {
+    return refuse_in_style(typed.output, why, kExitUsage);
+  };
   const auto outputs = planned_outputs(typed.output);
-  if (!outputs) return complain_and_return(outputs.error(), kExitUsage);
+  if (!outputs) return refuse(to_string(outputs.error()));
   auto hosts = expected_hosts(typed.expect_hosts, command.count("--expect-hosts") > 0);
-  if (!hosts) return complain_and_return(hosts.error(), kExitUsage);
+  if (!hosts) return refuse(to_string(hosts.error()));
   const auto files = files_of(typed.paths);
-  if (!files) return complain_and_return(files.error(), kExitUsage);
-  if (files->empty()) {
-    complain("there is nothing to merge: no *.json or *.jsonl in what was named");
-    return kExitUsage;
-  }
+  if (!files) return refuse(to_string(files.error()));
+  if (files->empty())
+    return refuse("there is nothing to merge: no *.json or *.jsonl in what was named");
   ReportMerger merger({.expected_hosts = std::move(*hosts),
                        .fail_on = report_context(typed.output).fail_on,
                        .policy = report_context(typed.output).policy,
