@@ -136,7 +136,7 @@ struct Known {
 }  // namespace
 
 Status check_known_values(const Json& report) {
-  static Known known;
+  static const Known known;
   const bool is_cluster = report.value("kind", "") == kClusterReportKind;
   const Place* place = is_cluster ? known.cluster : known.report;
   return place == nullptr ? Status() : Walk().check(report, *place);
