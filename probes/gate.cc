@@ -29,7 +29,11 @@ void check_left_overs(Checks& checks, const ShmLedger& ledger) {
   const uint64_t files = ledger.segments.size() + ledger.omitted_segments;
   const std::string seen =
       fmt::format("{} with {} looked at", counted(files, "file"), format_bytes(ledger.used_bytes));
-  if (files == 0 || ledger.processes_unreadable == 0) {
+  if (files > 0 && ledger.hides_pids) {
+    checks.add_undecided(
+        "shm.left-overs", title, {kShmStaleFiles, kLeakedSemaphores},
+        seen + "; processes of other pid namespaces cannot be seen, and may use them");
+  } else if (files == 0 || ledger.processes_unreadable == 0) {
     checks.add("shm.left-overs", title, {kShmStaleFiles, kLeakedSemaphores}, seen);
   } else {
     checks.add_undecided("shm.left-overs", title, {kShmStaleFiles, kLeakedSemaphores},
@@ -57,7 +61,8 @@ void check_shm(Checks& checks) {
   const FolderFacts& folder = source.facts.shared_memory;
   const std::string writable = "A segment can be made in /dev/shm";
   if (folder.not_known.empty()) {
-    checks.add("shm.writable", writable, {kShmNotWritable}, "one of 4 KiB was made, and removed");
+    checks.add("shm.writable", writable, {kShmNotWritable},
+               folder.trouble.empty() ? "one of 4 KiB was made, and removed" : folder.trouble);
   } else {
     checks.add_incomplete("shm.writable", writable, {kShmNotWritable}, folder.not_known,
                           longer_deadline(checks.source().facts));
@@ -202,6 +207,19 @@ bool is_of_growth(const Finding& finding) {
          finding.code == kWorkerMemoryLeak;
 }
 
+// A worker that may not be started takes its siblings with it.
+void mark_ends_without_room(std::vector<Finding>& ends, const std::vector<Finding>& own) {
+  const bool has_no_room = std::ranges::any_of(own, [](const Finding& finding) {
+    return finding.code == FindingCode::kProcessLimitReached &&
+           finding.severity == Severity::kError;
+  });
+  if (!has_no_room) return;
+  for (Finding& end : ends) {
+    const bool is_of_run = info(end.code).code.starts_with("DLP05") && !end.runs.empty();
+    if (is_of_run && !end.consequence_of) end.consequence_of = FindingCode::kProcessLimitReached;
+  }
+}
+
 const Run* run_with_facts(const Recording& recording) {
   const auto found = std::ranges::find_if(
       recording.runs, [](const Run& run) { return run.gate && run.begin.plan; });
@@ -229,6 +247,7 @@ Verdict examine(const Recording& recording) {
   std::vector<Verdict> all;
   Verdict own;
   own.findings = gate_findings(source);
+  mark_ends_without_room(verdict.findings, own.findings);
   all.push_back(std::move(verdict));
   all.push_back(std::move(own));
   Verdict merged = merge_verdicts(std::move(all));

@@ -24,6 +24,11 @@ constexpr uint64_t kLeastFreeInTemporary = uint64_t{16} << 20U;
 // Of a build of 2026 no clock of a machine that is set can be older.
 constexpr int64_t kOldestTime = 1'767'225'600LL * kSecond;  // 2026-01-01
 
+// A loader that was started and did not come to its end, though there was time.
+bool broke_off(const Run& run) {
+  return !run.done && run.end && run.end->reason == RunEndReason::kSubjectEnded;
+}
+
 std::optional<Finding> process_limit_reached(const GateSource& source) {
   const std::vector<TaskLimit> limits = task_limits(source.facts);
   if (limits.empty()) return std::nullopt;
@@ -35,11 +40,15 @@ std::optional<Finding> process_limit_reached(const GateSource& source) {
   // the trainer.
   const uint64_t least = 3 * static_cast<uint64_t>(source.plan.workers) + 1;
   Finding finding = new_finding(FindingCode::kProcessLimitReached, Confidence::kCertain);
-  finding.severity = nearest.left() < least ? Severity::kError : Severity::kWarning;
+  const bool has_failed = std::ranges::any_of(source.recording.runs, broke_off);
+  const bool is_certain = nearest.left() < least;
+  finding.severity = is_certain || has_failed ? Severity::kError : Severity::kWarning;
+  if (has_failed && !is_certain) finding.confidence = Confidence::kLikely;
   finding.message =
       fmt::format("{} leaves room for {} more, and {} need up to {}", nearest.name,
                   counted(nearest.left(), "thread"),
                   counted(static_cast<uint64_t>(source.plan.workers), "worker"), needed);
+  if (has_failed) finding.message += "; a run of the loader broke off";
   finding.evidence = {
       count_fact("limit", nearest.limit, nearest.source),
       count_fact("taken", nearest.taken, nearest.source),
@@ -208,7 +217,7 @@ std::optional<Finding> images_undecodable(const GateSource& source) {
       text_fact("folder", source.plan.data_dir, "--data"),
       text_fact("example", tried.first->text, "OpenCV's imdecode", tried.first->at)};
   add_gate_remedy(finding, "Fetch the files once more, or leave them out",
-                  {"find " + source.plan.data_dir + " -type f -size -1k"},
+                  {"file " + source.plan.data_dir + "/* | grep -v 'image data'"},
                   {"bare-host", "docker", "kubernetes", "slurm"});
   return finding;
 }

@@ -243,7 +243,7 @@ std::optional<Finding> stale_files(const ShmFacts& facts, const ShmBlame* blame,
   if (ledger == nullptr) return std::nullopt;
   const ShmSplit split = split_ledger(facts, *ledger);
   ShmShare candidates = split.stale;
-  add_unheld_blocks(candidates, split.unheld);
+  if (!ledger->hides_pids) add_unheld_blocks(candidates, split.unheld);
   const ShmShare stale = lasting(facts, candidates, ledger->at);
   if (stale.bytes < kMiB) return std::nullopt;
   const bool proven = all_known_dead(stale) && ledger->processes_unreadable == 0;
@@ -381,7 +381,9 @@ std::optional<Finding> leaked_semaphores(const ShmFacts& facts) {
     python.segments.push_back(segment);
   }
   const ShmShare left = lasting(facts, python, ledger.at);
-  if (left.segments.empty() || ledger.processes_unreadable > 0) return std::nullopt;
+  // A live job's semaphores look the same where its processes cannot be seen.
+  const bool all_seen = ledger.processes_unreadable == 0 && !ledger.hides_pids;
+  if (left.segments.empty() || !all_seen) return std::nullopt;
   Finding finding = new_finding(FindingCode::kLeakedSemaphores, Confidence::kCertain);
   finding.severity = Severity::kWarning;
   finding.message = std::to_string(left.segments.size()) +

@@ -19,7 +19,10 @@ std::optional<double> number_of(const Evidence& evidence) {
 
 const Evidence* evidence_of(const FindingPolicy::Threshold& threshold, const Finding& finding) {
   const auto found = std::ranges::find(finding.evidence, threshold.evidence, &Evidence::name);
-  return found == finding.evidence.end() || !number_of(*found) ? nullptr : &*found;
+  // Bytes are no seconds; "bytes/s" are bytes.
+  const bool is_there = found != finding.evidence.end() && number_of(*found) &&
+                        found->unit.starts_with(threshold.unit);
+  return is_there ? &*found : nullptr;
 }
 
 std::string numbers_of(const Finding& finding) {
@@ -168,8 +171,9 @@ std::vector<Gap> thresholds_without_evidence(const FindingPolicy& policy, const 
     gaps.push_back(
         {.what =
              fmt::format("the threshold of {} in {}", info(threshold.code).code, threshold.source),
-         .why = fmt::format("a finding has no number '{}' among its evidence; it has: {}",
-                            threshold.evidence, numbers_of(*missing)),
+         .why = fmt::format(
+             "a finding has no number '{}'{} among its evidence; it has: {}", threshold.evidence,
+             threshold.unit.empty() ? "" : " in " + threshold.unit, numbers_of(*missing)),
          .effect = "the finding counts, whatever the threshold says",
          .remedy = "name one of these"});
   }

@@ -26,6 +26,7 @@ struct FindingPolicy {
     std::string evidence;
     bool is_upper = false;  ///< "at most"
     double value = 0;       ///< in the evidence's own unit
+    std::string unit;       ///< that it was written in: "bytes", "s"; empty: a bare number
     std::string text;       ///< the value as the user wrote it
     std::string source;
   };

@@ -25,8 +25,8 @@ std::string lower(std::string_view text) {
 }
 
 bool names_a_secret(std::string_view option) {
-  constexpr std::array<std::string_view, 8> kWords = {"pass", "token", "secret", "key",
-                                                      "cred", "auth",  "cookie", "session"};
+  constexpr std::array<std::string_view, 9> kWords = {"pass", "token",  "secret",  "key",   "cred",
+                                                      "auth", "cookie", "session", "bearer"};
   const std::string name = lower(option);
   if (name.ends_with("error")) return false;  // Python's KeyError tells which
   return std::ranges::any_of(kWords,
@@ -128,34 +128,65 @@ std::string mask_url_users(std::string text) {
   return text;
 }
 
-/// Names that are too short to be looked for inside of others ("design", "pwdir").
+/// Names that are too short to be looked for inside of others ("design", "pwdir"): the last part of
+/// "--pwd", "MYSQL_PWD".
 bool is_short_name_of_secret(std::string_view name) {
   constexpr std::array<std::string_view, 4> kNames = {"sig", "pwd", "pw", "sas"};
-  return std::ranges::count(kNames, lower(name)) > 0;
+  const size_t last = name.find_last_of("-_.");
+  return std::ranges::count(kNames,
+                            lower(name.substr(last == std::string_view::npos ? 0 : last + 1))) > 0;
 }
 
-/// "?token=value&sig=value", "Pwd=value;", "env=API_TOKEN=value": each value whose name speaks.
+bool speaks_of_a_secret(std::string_view name) {
+  return names_a_secret(name) || name.ends_with("ignature") || is_short_name_of_secret(name);
+}
+
+/// "X-Api-Key: value", "password: value"; a bare "key:" is what texts say of anything.
+bool is_header_of_secret(std::string_view name) {
+  constexpr std::array<std::string_view, 8> kEnds = {"-key",   "_key",   "token",  "password",
+                                                     "passwd", "secret", "cookie", "authorization"};
+  const std::string lowered = lower(name);
+  return std::ranges::any_of(kEnds, [&](std::string_view end) { return lowered.ends_with(end); });
+}
+
+bool is_quote(char c) {
+  return c == '"' || c == '\'';
+}
+
+/// The part of `text` behind the separator at `at` that is the value of a name that speaks; empty:
+/// there is none. "?token=value&sig=value", "Pwd=value;", {"password": "value"}.
+std::string_view secret_value(std::string_view text, size_t at) {
+  size_t name_end = at;
+  const bool is_quoted = name_end > 0 && is_quote(text[name_end - 1]);
+  if (is_quoted) --name_end;
+  size_t name_begin = name_end;
+  const auto is_of_name = [](char c) { return is_alnum(c) || c == '_' || c == '-' || c == '.'; };
+  while (name_begin > 0 && is_of_name(text[name_begin - 1]))
+    --name_begin;
+  const std::string_view name = text.substr(name_begin, name_end - name_begin);
+  const bool is_header = text[at] == ':' && !is_quoted;
+  if (!(is_header ? is_header_of_secret(name) : speaks_of_a_secret(name))) return {};
+  std::string_view value = text.substr(at + 1);
+  if (text[at] == ':') value.remove_prefix(std::min(value.find_first_not_of(' '), value.size()));
+  const bool is_in_quotes = !value.empty() && is_quote(value.front());
+  if (is_in_quotes) return value.substr(1, value.find(value.front(), 1) - 1);
+  return value.substr(0, value.find_first_of(is_header ? "\n\"'" : "&;, \t\n\"'}"));
+}
+
+/// Masks each value whose name speaks.
 std::string mask_pairs(std::string_view text) {
-  constexpr std::string_view kEndsValue = "&;, \t\n\"'";
   std::string result;
-  size_t name_begin = 0;
+  size_t copied = 0;
   for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    result += c;
-    if (c != '=') {
-      if (!is_alnum(c) && c != '_' && c != '-' && c != '.') name_begin = i + 1;
-      continue;
-    }
-    const std::string_view name = text.substr(name_begin, i - name_begin);
-    name_begin = i + 1;
-    const bool speaks =
-        names_a_secret(name) || name.ends_with("ignature") || is_short_name_of_secret(name);
-    const size_t end = std::min(text.find_first_of(kEndsValue, i + 1), text.size());
-    if (!speaks || end == i + 1) continue;
+    if (i < copied || (text[i] != '=' && text[i] != ':')) continue;
+    const std::string_view value = secret_value(text, i);
+    if (value.empty()) continue;
+    const auto begin = static_cast<size_t>(value.data() - text.data());
+    result += text.substr(copied, begin - copied);
     result += kMasked;
-    i = end - 1;
+    copied = begin + value.size();
   }
-  return result;
+  return result += text.substr(copied);
 }
 
 /// What stands behind the addresses of these services is the right to use them.

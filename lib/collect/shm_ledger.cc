@@ -291,6 +291,7 @@ ShmLedger LedgerKeeper::finish(Scan& scan, size_t mount, const ProcessTree& tree
   ledger.at = scan.at;
   ledger.device = device;
   ledger.whole_machine = scan.scope == Scope::kAll;
+  ledger.hides_pids = !sees_all_pids_;
   ledger.used_bytes = scan.uses[mount]->used_bytes;
   ledger.processes_scanned = scan.scanned;
   ledger.processes_unreadable = scan.unreadable[device];

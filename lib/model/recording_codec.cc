@@ -369,6 +369,7 @@ void fields(A& a, Is<ShmLedger> auto& v) {
   a.time("at", v.at);
   a("dev", v.device);
   a("all", v.whole_machine);
+  a("hides_pids", v.hides_pids);
   a("used", v.used_bytes);
   a("named", v.named_bytes);
   a("open", v.unlinked_open_bytes);

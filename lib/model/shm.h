@@ -89,6 +89,9 @@ struct ShmLedger {
   uint64_t device = 0;
   bool whole_machine =
       false;  ///< every process was looked at; else the subject, and who held something
+  /// Processes of other pid namespaces, which may use the same mount (docker --ipc=host, the
+  /// containers of a pod), are out of sight.
+  bool hides_pids = false;
   uint64_t used_bytes = 0;  ///< statvfs, in the middle of the scan
   uint64_t named_bytes = 0;
   uint64_t unlinked_open_bytes = 0;    ///< no name, at least one descriptor

@@ -33,19 +33,17 @@ using Clock = std::chrono::steady_clock;
   ::_exit(told ? 0 : 1);
 }
 
-// Starts it as a grandchild, so that it is nobody's to reap; gives its process group.
 pid_t start(int pipe_end, const std::function<std::string()>& job) {
-  const pid_t between = ::fork();
-  if (between == 0) {
-    ::setsid();
-    const pid_t pid = ::fork();
-    if (pid == 0) run_and_leave(pipe_end, job);
-    ::_exit(pid < 0 ? 1 : 0);
+  const pid_t pid = ::fork();
+  if (pid != 0) return pid;
+  ::setsid();
+  run_and_leave(pipe_end, job);
+}
+
+// Of one whose end of the pipe is closed: it is about to be gone.
+void reap(pid_t pid) {
+  while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
   }
-  int status = 0;
-  while (between > 0 && ::waitpid(between, &status, 0) < 0 && errno == EINTR) {
-  }
-  return between;
 }
 
 }  // namespace
@@ -58,8 +56,8 @@ Expected<std::string> run_disposable(const std::string& what,
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return os_failure("pipe");
   const UniqueFd read_end(ends[0]);
   UniqueFd write_end(ends[1]);
-  const pid_t group = start(write_end.get(), job);
-  if (group < 0) return os_failure(what + ": fork");
+  const pid_t pid = start(write_end.get(), job);
+  if (pid < 0) return os_failure(what + ": fork");
   write_end.reset();
   std::string answer;
   std::array<char, 4096> buffer{};
@@ -69,12 +67,15 @@ Expected<std::string> run_disposable(const std::string& what,
     const int ready = ::poll(&entry, 1, static_cast<int>(std::max<int64_t>(left.count(), 0)));
     if (ready < 0 && errno == EINTR) continue;
     if (ready <= 0) {
-      ::kill(-group, SIGKILL);
+      ::kill(pid, SIGKILL);  // and whoever inherits it reaps it, when the kernel lets it go
       return failure(ErrorCode::kTimeout, what + ": no answer within " + format_duration(limit));
     }
     const ssize_t count = ::read(read_end.get(), buffer.data(), buffer.size());
     if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return answer;
+    if (count <= 0) {
+      reap(pid);
+      return answer;
+    }
     answer.append(buffer.data(), static_cast<size_t>(count));
   }
 }

@@ -8,7 +8,7 @@
 
 namespace dlprobe {
 
-/// What `job` gives, which a copy of this process runs that nobody has to wait for: in a session of
+/// What `job` gives, which a child of this process runs that nobody has to wait for: in a session of
 /// its own, with nothing of ours open, so that one that is stuck in the kernel holds neither us nor
 /// who reads our output. kTimeout after `limit`: it is sent SIGKILL, and goes when the kernel lets
 /// it. An empty answer: it died. `job` must not start threads, nor need any of ours.

@@ -180,6 +180,12 @@ class Refused(Configured):
         self.assertEqual(done.returncode, 1)
         self.assertIn("the threshold of DLP0607 in dlprobe.toml:2:14", [each["what"] for each in report["limitations"]])
 
+    def test_a_threshold_in_another_unit_does_not_hold(self):
+        self.write('[findings.DLP0101]\nat-most = { forecast = "1000000000s" }\n')
+        done = self.run_here("gate", "--level", "quick", "--workers", "1000", "--batch-size", "60000", "--json")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn(b"no number 'forecast' in s", done.stderr)
+
     def test_a_bad_file_is_no_obstacle_to_help(self):
         self.write("[gate\n")
         for arguments in (("gate", "--help"), ("explain", "DLP0101"), ("schema",), ("gate", "--level", "quick", "--no-config")):

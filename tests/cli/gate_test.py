@@ -154,6 +154,14 @@ class Quick(unittest.TestCase):
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertEqual(checks_of(report)["limits.processes"], "fail")
 
+    @unittest.skipUnless(can_unshare(), NEEDS_UNSHARE)
+    def test_nothing_is_left_for_process_1_to_reap(self):
+        program = ("import os, subprocess, sys; subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL); "
+                   "print([name for name in os.listdir('/proc') if name.isdigit() and name != '1'])")
+        done = subprocess.run(["unshare", "-pf", "--mount-proc", sys.executable, "-c", program, DLPROBE, "gate", "--level", "quick"],
+                              capture_output=True, timeout=TIMEOUT, check=False)
+        self.assertEqual((done.returncode, done.stdout.strip()), (0, b"[]"), done.stderr)
+
     def test_without_a_reference_loader_the_rest_is_told(self):
         done = dlprobe("gate", "--json", "--workers", "1", env=dict(os.environ, DLPROBE_REFERENCE_LOADER="/nowhere/loader"))
         report = json.loads(done.stdout)

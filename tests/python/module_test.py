@@ -56,6 +56,14 @@ class ModuleTest(unittest.TestCase):
         with self.assertRaises(dlprobe.ProgramNotFound):
             dlprobe.gate(program="/does/not/exist")
 
+    def test_where_the_user_has_reports_go_does_not_matter(self):
+        with tempfile.TemporaryDirectory() as folder:
+            config = Path(folder) / "dlprobe.toml"
+            for text in ('output = "o.txt"', 'format = ["markdown"]'):
+                config.write_text(text + "\n", encoding="utf-8")
+                report = dlprobe.gate("quick", workers=1, program=PROGRAM, arguments=["--config", str(config)])
+                self.assertEqual(report.raw["kind"], "dlprobe.report")
+
     def test_a_program_that_says_nothing(self):
         with self.assertRaisesRegex(dlprobe.DlprobeError, "ended with 1 and without a word"):
             dlprobe.gate(program="/bin/false")
@@ -63,7 +71,7 @@ class ModuleTest(unittest.TestCase):
     def test_another_major_version(self):
         with tempfile.TemporaryDirectory() as folder:
             program = Path(folder) / "dlprobe"
-            program.write_text("#!/bin/sh\necho '{\"schema_version\": \"9.0\"}'\n", encoding="utf-8")
+            program.write_text("#!/bin/sh\necho '{\"schema_version\": \"9.0\"}' > \"${3#json=}\"\n", encoding="utf-8")
             program.chmod(0o755)
             with self.assertRaisesRegex(dlprobe.DlprobeError, "schema version 9.0"):
                 dlprobe.gate(program=str(program))

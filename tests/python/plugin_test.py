@@ -74,6 +74,11 @@ def run_pytest(*arguments, before=(), with_class=False):
 class PluginTest(unittest.TestCase):
     maxDiff = None
 
+    def test_a_pool_that_is_left_does_not_keep_pytest_from_its_end(self):
+        status, outcomes, output = run_pytest("--dlprobe", HERE / "pool_left.py")
+        self.assertEqual(status, 1, output)
+        self.assertRegex(outcomes["test_leaves_a_pool"][1], "2 processes that the test started are left")
+
     def tearDown(self):
         for name in getattr(self, "segments", ()):
             Path("/dev/shm", name).unlink(missing_ok=True)

@@ -25,7 +25,8 @@ int refuse_in_style(const OutputOptions& options, const std::string& why, int ex
       options.output_path.empty() && std::ranges::count(options.formats, "nagios") > 0;
   // Nobody is there to read what cannot be written.
   if (is_for_nagios)
-    (void)write_all(options.stream, nagios_line(OverallVerdict::kIncomplete, why) + "\n", "stdout");
+    static_cast<void>(
+        write_all(options.stream, nagios_line(OverallVerdict::kIncomplete, why) + "\n", "stdout"));
   return exit_in_style(options, exit_status, OverallVerdict::kIncomplete);
 }
 

@@ -164,19 +164,25 @@ class Reader {
       file_.policy.thresholds.push_back({.code = code,
                                          .evidence = std::string(evidence.str()),
                                          .is_upper = name == "at-most",
-                                         .value = *number,
+                                         .value = number->value,
+                                         .unit = number->unit,
                                          .text = *text,
                                          .source = place(evidence.source())});
     }
     return {};
   }
 
-  // In bytes or seconds, where it has a unit.
-  static std::optional<double> quantity(std::string text) {
+  struct Quantity {
+    double value = 0;
+    std::string unit;  ///< "bytes" or "s", where it has one
+  };
+
+  static std::optional<Quantity> quantity(std::string text) {
     std::erase(text, ' ');
-    if (const auto number = parse_double(text)) return number;
-    if (const auto bytes = parse_size(text)) return static_cast<double>(*bytes);
-    if (const auto time = parse_duration(text)) return std::chrono::duration<double>(*time).count();
+    if (const auto number = parse_double(text)) return Quantity{*number, ""};
+    if (const auto bytes = parse_size(text)) return Quantity{static_cast<double>(*bytes), "bytes"};
+    if (const auto time = parse_duration(text))
+      return Quantity{std::chrono::duration<double>(*time).count(), "s"};
     return std::nullopt;
   }
 

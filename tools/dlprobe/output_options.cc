@@ -122,7 +122,8 @@ int exit_in_style(const OutputOptions& options, int exit_code, OverallVerdict ve
   constexpr int kCritical = 2;
   constexpr int kUnknown = 3;
   if (options.exit_style != "nagios") return exit_code;
-  if (exit_code == kExitFinding) return kCritical;
+  // The words of -f nagios say the same, whatever --fail-on is.
+  if (exit_code == kExitFinding) return verdict == OverallVerdict::kWarn ? kWarning : kCritical;
   if (exit_code != kExitPass) return kUnknown;
   return verdict == OverallVerdict::kWarn ? kWarning : kExitPass;
 }

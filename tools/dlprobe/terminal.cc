@@ -28,7 +28,8 @@ int columns_at(int fd, int otherwise) {
 }
 
 bool is_colorful(int fd) {
-  return ::isatty(fd) == 1 && own_environment("NO_COLOR").value_or("").empty();
+  return ::isatty(fd) == 1 && own_environment("NO_COLOR").value_or("").empty() &&
+         own_environment("TERM") != "dumb";
 }
 
 int print(std::string_view text) {

@@ -74,13 +74,24 @@ TEST(MaskSecrets, KnowsTheShapesOfTokens) {
   EXPECT_EQ(masked("3f2504e0-4f89-11d3-9a0c-0305e82c3301"), "***");
 }
 
+TEST(MaskSecrets, HidesValuesOfJsonHeadersAndVariables) {
+  EXPECT_EQ(masked(R"({"user":"bob","password":"pw9", "n": 4, 'api_key': 'k'})"),
+            R"({"user":"bob","password":"***", "n": 4, 'api_key': '***'})");
+  EXPECT_EQ(masked("--header=X-Api-Key: k25 k26"), "--header=X-Api-Key: ***");
+  EXPECT_EQ(masked("--pwd=pw10"), "--pwd=***");
+  EXPECT_EQ(masked("MYSQL_PWD=k26"), "MYSQL_PWD=***");
+  EXPECT_THAT(mask_secrets({"--bearer", "b13"}), ElementsAre("--bearer", "***"));
+  EXPECT_EQ(masked("x={token:abc}"), "x={token:***");
+}
+
 TEST(MaskSecrets, LeavesWhatAPersonHasToRead) {
   for (const std::string plain :
        {"/usr/bin/python3.11", "--num-workers=8", "train_resnet50_imagenet.py",
         "--data=/data/imagenet/train",
         "from multiprocessing.spawn import spawn_main; spawn_main(tracker_fd=5, pipe_handle=7)",
-        "--sample-shape=3x224x224", "train_augmentation_pipeline_v2", "KeyError: 'learning_rate'",
-        "/job/train_model_2024_experiment_b.py"}) {
+        "--sample-shape=3x224x224", "train_augmentation_pipeline_v2",
+        "unexpected key: layer1.weight", "tokenizers: fork", "{\"lr\": 3}",
+        "KeyError: 'learning_rate'", "/job/train_model_2024_experiment_b.py"}) {
     EXPECT_EQ(masked(plain), plain);
   }
 }

@@ -150,6 +150,7 @@ ShmLedger filled_ledger() {
   ledger.omitted_segments = 3;
   ledger.omitted_bytes = 4;
   ledger.whole_machine = true;
+  ledger.hides_pids = true;
   ledger.processes_scanned = 5;
   ledger.processes_unreadable = 6;
   return ledger;

@@ -253,5 +253,13 @@ TEST(LeakedSemaphores, AreNotSaidWhileSomeProcessCannotBeRead) {
   EXPECT_THAT(scene.examine().findings, IsEmpty());
 }
 
+TEST(LeakedSemaphores, AreNotSaidWhereAnotherContainerMayUseThem) {
+  Scene scene;
+  scene.sample(0.1, 8192);
+  scene.ledger(0.1, {semaphore(1, 60)});
+  scene.run().ledgers.back().hides_pids = true;
+  EXPECT_THAT(scene.examine().findings, IsEmpty());
+}
+
 }  // namespace
 }  // namespace dlprobe

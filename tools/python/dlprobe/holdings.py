@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import stat
+import sys
 import threading
 import time
 from dataclasses import dataclass
@@ -123,6 +124,7 @@ def end(processes: Set[Process]) -> None:
     is_main = threading.current_thread() is threading.main_thread()
     handler = signal.signal(signal.SIGCHLD, lambda *_: None) if is_main else None
     try:
+        _end_pools({pid for pid, _ in processes})
         for process in processes & _descendants():
             try:
                 os.kill(process[0], signal.SIGKILL)
@@ -134,6 +136,18 @@ def end(processes: Set[Process]) -> None:
     finally:
         if is_main:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL if handler is None else handler)
+
+
+def _end_pools(pids: Set[int]) -> None:
+    # A worker of a Pool that is killed may hold the lock of its queue, for which the pool's own end then waits, at
+    # the latest when Python ends.
+    module = sys.modules.get("multiprocessing.pool")
+    pools = [each for each in gc.get_objects() if module is not None and issubclass(type(each), module.Pool)]
+    for pool in pools:
+        if any(worker.pid in pids for worker in getattr(pool, "_pool", None) or ()):
+            thread = threading.Thread(target=pool.terminate, daemon=True)
+            thread.start()
+            thread.join(_KILLED_SECONDS)
 
 
 def _descendants() -> Set[Process]:

@@ -103,16 +103,19 @@ def _parse(text: str, exit_code: int, stderr: str = "") -> Report:
 
 
 def _report_of(words: Sequence[str], program: Optional[str], timeout: Optional[float]) -> Report:
-    argv = [program or find_program(), words[0], "--json", *words[1:]]
-    try:
-        done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              timeout=timeout, check=False)
-    except subprocess.TimeoutExpired as error:
-        raise DlprobeError(f"dlprobe {words[0]} did not end within {timeout} s") from error
-    except FileNotFoundError as error:
-        raise ProgramNotFound(f"cannot start {argv[0]}: {error.strerror}") from error
-    stderr = done.stderr.decode("utf-8", "replace")
-    if not done.stdout.strip():
-        message = stderr.strip() or f"dlprobe {words[0]} ended with {done.returncode} and without a word"
-        raise DlprobeError(message, done.returncode, stderr)
-    return _parse(done.stdout.decode("utf-8", "replace"), done.returncode, stderr)
+    with tempfile.TemporaryDirectory(prefix="dlprobe-") as folder:
+        # A file of its own: where the user's dlprobe.toml has the others go does not matter.
+        path = Path(folder) / "report.json"
+        argv = [program or find_program(), words[0], "-f", f"json={path}", *words[1:]]
+        try:
+            done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                  timeout=timeout, check=False)
+        except subprocess.TimeoutExpired as error:
+            raise DlprobeError(f"dlprobe {words[0]} did not end within {timeout} s") from error
+        except FileNotFoundError as error:
+            raise ProgramNotFound(f"cannot start {argv[0]}: {error.strerror}") from error
+        stderr = done.stderr.decode("utf-8", "replace")
+        if not path.exists():
+            message = stderr.strip() or f"dlprobe {words[0]} ended with {done.returncode} and without a word"
+            raise DlprobeError(message, done.returncode, stderr)
+        return _parse(path.read_text("utf-8", "replace"), done.returncode, stderr)
