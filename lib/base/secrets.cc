@@ -143,8 +143,11 @@ bool speaks_of_a_secret(std::string_view name) {
 
 /// "X-Api-Key: value", "password: value"; a bare "key:" is what texts say of anything.
 bool is_header_of_secret(std::string_view name) {
-  constexpr std::array<std::string_view, 8> kEnds = {"-key",   "_key",   "token",  "password",
-                                                     "passwd", "secret", "cookie", "authorization"};
+  constexpr std::array<std::string_view, 10> kEnds = {
+      "-key",   "_key",   "token",         "password", "passwd",
+      "secret", "cookie", "authorization", "-auth",    "credentials"};
+  // "--token:" is what an error text says of the option.
+  if (name.starts_with('-')) return false;
   const std::string lowered = lower(name);
   return std::ranges::any_of(kEnds, [&](std::string_view end) { return lowered.ends_with(end); });
 }
@@ -205,9 +208,11 @@ std::string mask_webhooks(std::string text) {
 std::string mask_argument(const std::string& argument) {
   const size_t separator = argument.find_first_of("=:");
   const bool is_url = separator != std::string::npos && argument.compare(separator, 3, "://") == 0;
-  if (separator != std::string::npos && !is_url && separator + 1 < argument.size() &&
-      names_a_secret(std::string_view(argument).substr(0, separator))) {
-    return argument.substr(0, separator + 1) + std::string(kMasked);
+  if (separator != std::string::npos && !is_url && separator + 1 < argument.size()) {
+    const std::string_view name = std::string_view(argument).substr(0, separator);
+    const bool speaks =
+        argument[separator] == ':' ? is_header_of_secret(name) : names_a_secret(name);
+    if (speaks) return argument.substr(0, separator + 1) + std::string(kMasked);
   }
   return mask_words(mask_pairs(mask_webhooks(mask_url_users(argument))));
 }
