@@ -23,10 +23,11 @@ int refuse_in_style(const OutputOptions& options, const std::string& why, int ex
   complain(why);
   const bool is_for_nagios =
       options.output_path.empty() && std::ranges::count(options.formats, "nagios") > 0;
-  // Nobody is there to read what cannot be written.
-  if (is_for_nagios)
-    static_cast<void>(
-        write_all(options.stream, nagios_line(OverallVerdict::kIncomplete, why) + "\n", "stdout"));
+  if (is_for_nagios) {
+    const Status written =
+        write_all(options.stream, nagios_line(OverallVerdict::kIncomplete, why) + "\n", "stdout");
+    if (!written) complain(to_string(written.error()));
+  }
   return exit_in_style(options, exit_status, OverallVerdict::kIncomplete);
 }
 
