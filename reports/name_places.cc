@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "lib/base/lower_case.h"
 #include "lib/base/parse.h"
 #include "lib/base/secrets.h"
 #include "reports/public_names.h"
@@ -49,14 +50,6 @@ bool is_run(char c) {
 
 size_t run_length(std::string_view text, bool (*belongs)(char)) {
   return static_cast<size_t>(std::ranges::find_if_not(text, belongs) - text.begin());
-}
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  std::ranges::transform(result, result.begin(), [](char c) {
-    return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  });
-  return result;
 }
 
 char at_or_end(std::string_view text, size_t at) {
@@ -143,7 +136,7 @@ Announced announced_by_name(std::string_view name) {
        "organization", "organisation", "org",    "team",       "company",   "patient", "workspace",
        "study",        "cohort",       "dbname", "database",   "namespace", "group",   "institute",
        "department",   "site",         "bucket", "jobid"});
-  const std::string full = lower(name);
+  const std::string full = lower_case(name);
   std::string_view last = last_word_of(full);
   const std::string_view before =
       last.size() < full.size()
@@ -269,7 +262,7 @@ void Scanner::add_host(size_t begin, size_t length) {
   } else if (std::ranges::count(host, ':') == 1) {
     host = host.substr(0, host.find(':'));
   }
-  if (is_every_host(lower(host)) || is_plain_value(host)) {
+  if (is_every_host(lower_case(host)) || is_plain_value(host)) {
     if (length_of_ipv4(host) == 0 || is_every_host(host)) return;
   }
   const bool is_address = length_of_ipv4(host) == host.size() || host.contains(':');
@@ -365,7 +358,7 @@ bool Scanner::take_host(std::string_view value) {
   // A list of them in a file.
   if (!known_extension(value).empty() && !has_host_ending(value)) return false;
   // A header: "-H Accept:text".
-  if (value.starts_with('[') || is_every_host(lower(value))) return false;
+  if (value.starts_with('[') || is_every_host(lower_case(value))) return false;
   add(PlaceKind::kHosts, at_, value.size());
   at_ += value.size();
   return true;
@@ -421,11 +414,11 @@ bool Scanner::take_assignment() {
   const char next = at_or_end(rest(), length);
   const char after = at_or_end(rest(), length + 1);
   const bool is_equation = next == '=' && after != '=';
-  const bool is_entry = next == ':' && after == ' ' && is_one_of(lower(name), kBeforeColon);
+  const bool is_entry = next == ':' && after == ' ' && is_one_of(lower_case(name), kBeforeColon);
   if (!is_equation && !is_entry) return false;
   // "User Id=alice"
   const bool is_of_user =
-      is_equation && lower(text_.substr(at_ - std::min<size_t>(at_, 5), 5)) == "user ";
+      is_equation && lower_case(text_.substr(at_ - std::min<size_t>(at_, 5), 5)) == "user ";
   announced_ = is_of_user ? Announced::kUser : announced_by_name(name);
   at_ += length + 1;
   return true;
@@ -448,7 +441,7 @@ bool Scanner::take_url(std::string_view run) {
   if (is_public_document(text_.substr(begin, end - begin))) return true;
   const size_t path = std::min(text_.find_first_of("/?#", begin), end);
   const size_t query = std::min(text_.find_first_of("?#", path), end);
-  const std::string scheme = lower(run);
+  const std::string scheme = lower_case(run);
   add_authority(begin, path - begin, is_one_of(scheme, kBuckets));
   if (query > path + 1) add(PlaceKind::kPath, path, query - path);
   add_query(query, end);

@@ -6,6 +6,7 @@
 #include <string>
 #include <unordered_set>
 
+#include "lib/base/lower_case.h"
 #include "lib/model/finding.h"
 #include "reports/report.h"
 
@@ -22,14 +23,6 @@ bool is_letter(char c) {
   return std::isalpha(static_cast<unsigned char>(c)) != 0;
 }
 
-std::string lower(std::string_view text) {
-  std::string result(text);
-  std::ranges::transform(result, result.begin(), [](char c) {
-    return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  });
-  return result;
-}
-
 template <size_t N>
 bool starts_with_one_of(std::string_view text, const std::array<std::string_view, N>& beginnings) {
   return std::ranges::any_of(
@@ -40,7 +33,7 @@ void add_words(std::string_view text, std::unordered_set<std::string>& words) {
   while (!text.empty()) {
     const auto end = std::ranges::find_if_not(text, is_letter);
     const auto length = static_cast<size_t>(end - text.begin());
-    if (length > 0) words.insert(lower(text.substr(0, length)));
+    if (length > 0) words.insert(lower_case(text.substr(0, length)));
     text.remove_prefix(std::max<size_t>(length, 1));
   }
 }
@@ -192,7 +185,7 @@ constexpr auto kCommonNames = std::to_array<std::string_view>({".",
 
 bool is_own_word(std::string_view word) {
   static const std::unordered_set<std::string> words = collect_own_words();
-  return words.contains(lower(word));
+  return words.contains(lower_case(word));
 }
 
 bool is_numeric(std::string_view text) {
@@ -369,7 +362,7 @@ bool has_host_ending(std::string_view name) {
                                   "as", "my", "be", "us", "name", "pl", "site", "test", "rs"};
   const size_t dot = name.rfind('.');
   if (dot == std::string_view::npos || dot == 0) return false;
-  const std::string ending = lower(name.substr(dot + 1));
+  const std::string ending = lower_case(name.substr(dot + 1));
   if (endings.contains(ending)) return true;
   return words_too.contains(ending) && name.substr(0, dot).contains('.');
 }
@@ -421,7 +414,7 @@ bool counts_something(std::string_view word) {
                                  "tid",  "errno", "step",  "epoch",  "rank",   "port",
                                  "line", "code",  "batch", "iter",   "loss",   "fd",
                                  "uid",  "gid",   "exit",  "status", "worker", "v1"};
-  return counters.contains(lower(word)) || is_own_word(word) || is_python_name(word);
+  return counters.contains(lower_case(word)) || is_own_word(word) || is_python_name(word);
 }
 
 size_t components_of_system(std::string_view path) {

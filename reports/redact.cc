@@ -9,6 +9,7 @@
 
 #include "lib/base/host_list.h"
 #include "lib/base/library_name.h"
+#include "lib/base/lower_case.h"
 #include "lib/base/parse.h"
 #include "lib/base/secrets.h"
 #include "reports/public_names.h"
@@ -42,14 +43,6 @@ bool is_letter(char c) {
   return std::isalpha(static_cast<unsigned char>(c)) != 0;
 }
 
-std::string lower(std::string_view text) {
-  std::string result(text);
-  std::ranges::transform(result, result.begin(), [](char c) {
-    return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  });
-  return result;
-}
-
 std::string raw(const Json& value) {
   return value.is_string() ? value.get<std::string>() : "";
 }
@@ -60,7 +53,7 @@ std::string raw_at(const Json& object, const char* key) {
 
 /// Hosts and users are the same in capitals; folders are not.
 std::string key_of(std::string_view kind, std::string_view name) {
-  return kind == "hosts" || kind == "users" ? lower(name) : std::string(name);
+  return kind == "hosts" || kind == "users" ? lower_case(name) : std::string(name);
 }
 
 /// The number of "host-3" and "host-3fa2c1-3", if `name` is such a pseudonym.
@@ -242,7 +235,7 @@ void Redactor::learn_folded_hosts(const Json& report) {
   const auto learn_one = [this](const std::string& folded) {
     if (!folded.contains('[') && !folded.contains(',')) return;
     const auto expanded = expand_hosts(folded);
-    if (!expanded || expanded->empty() || !names_["hosts"].contains(lower(expanded->front())))
+    if (!expanded || expanded->empty() || !names_["hosts"].contains(lower_case(expanded->front())))
       return;
     folded_[folded] = hidden_hosts(folded);
   };
@@ -289,7 +282,7 @@ void Redactor::add_word(std::string_view name, const std::string& hidden, const 
   if (!is_word || is_ours || (is_path && name.size() < kShortest) || !is_alnum(name.front()))
     return;
   const auto end = std::ranges::find_if_not(name, is_alnum);
-  words_[lower(name.substr(0, static_cast<size_t>(end - name.begin())))].push_back(
+  words_[lower_case(name.substr(0, static_cast<size_t>(end - name.begin())))].push_back(
       {.text = std::string(name),
        .hidden = hidden,
        .is_loose = !is_path && name.size() >= kShortestLoose,
@@ -304,7 +297,7 @@ void Redactor::learn_words() {
   }
   for (const auto& [folded, hidden] : folded_) {
     const auto end = std::ranges::find_if_not(folded, is_alnum);
-    words_[lower(std::string_view(folded.begin(), end))].push_back(
+    words_[lower_case(std::string_view(folded.begin(), end))].push_back(
         {.text = folded, .hidden = hidden, .is_loose = true, .any_case = false});
   }
   // The longest first; of equal ones a host before a path.
@@ -317,7 +310,8 @@ void Redactor::learn_words() {
 const Redactor::Word* Redactor::word_at(std::string_view text, size_t at) const {
   const std::string_view rest = text.substr(at);
   const auto end = std::ranges::find_if_not(rest, is_alnum);
-  const auto words = words_.find(lower(rest.substr(0, static_cast<size_t>(end - rest.begin()))));
+  const auto words =
+      words_.find(lower_case(rest.substr(0, static_cast<size_t>(end - rest.begin()))));
   if (words == words_.end()) return nullptr;
   const char before = at == 0 ? ' ' : text[at - 1];
   for (const Word& word : words->second) {
@@ -329,7 +323,8 @@ const Redactor::Word* Redactor::word_at(std::string_view text, size_t at) const 
       return is_alnum(c) || (!word.is_loose && (c == '_' || c == '-'));
     };
     if (goes_on(before) || goes_on(after)) continue;
-    if (here == word.text || (word.any_case && lower(here) == lower(word.text))) return &word;
+    if (here == word.text || (word.any_case && lower_case(here) == lower_case(word.text)))
+      return &word;
   }
   return nullptr;
 }
@@ -353,7 +348,7 @@ std::string Redactor::hide_words(std::string_view text) const {
 // "node17.corp.example.com" is the machine that the report knows as node17.
 std::string Redactor::hidden_host(std::string_view host) {
   const std::string_view label = host.substr(0, host.find('.'));
-  const auto found = names_["hosts"].find(lower(label));
+  const auto found = names_["hosts"].find(lower_case(label));
   if (does("hosts") && found != names_["hosts"].end()) return found->second;
   return is_done(label) ? std::string(label) : pseudonym("hosts", host);
 }
@@ -410,7 +405,7 @@ std::string Redactor::hidden_path(std::string_view path) {
     } else {
       result += does("paths") ? hidden_component(name) : std::string(name);
     }
-    if (!name.empty()) is_in_home = lower(name) == "home" || lower(name) == "users";
+    if (!name.empty()) is_in_home = lower_case(name) == "home" || lower_case(name) == "users";
     if (end < tail) result += path[end];
     at = end + 1;
   }

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "lib/base/library_name.h"
+#include "lib/base/lower_case.h"
 
 namespace dlprobe {
 namespace {
@@ -16,18 +17,10 @@ bool is_alnum(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0;
 }
 
-std::string lower(std::string_view text) {
-  std::string result(text);
-  std::ranges::transform(result, result.begin(), [](char c) {
-    return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  });
-  return result;
-}
-
 bool names_a_secret(std::string_view option) {
   constexpr std::array<std::string_view, 9> kWords = {"pass", "token",  "secret",  "key",   "cred",
                                                       "auth", "cookie", "session", "bearer"};
-  const std::string name = lower(option);
+  const std::string name = lower_case(option);
   if (name.ends_with("error")) return false;  // Python's KeyError tells which
   return std::ranges::any_of(kWords,
                              [&name](std::string_view word) { return name.contains(word); });
@@ -133,8 +126,8 @@ std::string mask_url_users(std::string text) {
 bool is_short_name_of_secret(std::string_view name) {
   constexpr std::array<std::string_view, 4> kNames = {"sig", "pwd", "pw", "sas"};
   const size_t last = name.find_last_of("-_.");
-  return std::ranges::count(kNames,
-                            lower(name.substr(last == std::string_view::npos ? 0 : last + 1))) > 0;
+  return std::ranges::count(
+             kNames, lower_case(name.substr(last == std::string_view::npos ? 0 : last + 1))) > 0;
 }
 
 bool speaks_of_a_secret(std::string_view name) {
@@ -148,7 +141,7 @@ bool is_header_of_secret(std::string_view name) {
       "secret", "cookie", "authorization", "-auth",    "credentials"};
   // "--token:" is what an error text says of the option.
   if (name.starts_with('-')) return false;
-  const std::string lowered = lower(name);
+  const std::string lowered = lower_case(name);
   return std::ranges::any_of(kEnds, [&](std::string_view end) { return lowered.ends_with(end); });
 }
 

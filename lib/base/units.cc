@@ -8,17 +8,11 @@
 #include <optional>
 #include <utility>
 
+#include "lib/base/lower_case.h"
 #include "lib/base/parse.h"
 
 namespace dlprobe {
 namespace {
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result)
-    c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return result;
-}
 
 std::string with_decimals(double value, const char* unit) {
   std::array<char, 48> buffer{};
@@ -35,7 +29,7 @@ std::string plural(std::string_view noun) {
 }
 
 std::optional<int> binary_exponent(std::string_view unit) {
-  const std::string name = lower(unit);
+  const std::string name = lower_case(unit);
   if (name.empty() || name == "b") return 0;
   constexpr std::string_view kPrefixes = "kmgt";
   const size_t index = kPrefixes.find(name.front());
