@@ -1,17 +1,13 @@
+#include <algorithm>
 #include <array>
 
 #include "probes/probe.h"
 
 namespace dlprobe {
-
-#define DLP_PROBE(name) extern const Probe k_##name;
-#include "probes/probes.def"
-#undef DLP_PROBE
-
 namespace {
 
 constexpr std::array kProbes = {
-#define DLP_PROBE(name) &k_##name,
+#define DLP_PROBE(name) &probes::name::kProbe,
 #include "probes/probes.def"
 #undef DLP_PROBE
 };
@@ -23,10 +19,8 @@ std::span<const Probe* const> all_probes() {
 }
 
 const Probe* find_probe(std::string_view name) {
-  for (const Probe* probe : kProbes) {
-    if (probe->name == name) return probe;
-  }
-  return nullptr;
+  const auto found = std::ranges::find(kProbes, name, &Probe::name);
+  return found == kProbes.end() ? nullptr : *found;
 }
 
 }  // namespace dlprobe

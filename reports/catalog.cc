@@ -6,15 +6,16 @@
 #include <utility>
 
 #include "lib/model/finding.h"
-#include "reports/sections.h"
-#include "reports/text_layout.h"
+#include "reports/document/text_layout.h"
+#include "reports/document/text_page.h"
+#include "reports/model/write_json.h"
 
 namespace dlprobe {
 namespace {
 
 std::string render_catalog(const Json& catalog, const TextOptions& options) {
   TextPage page(options);
-  page.paragraph("Probes", "", Style::kBold);
+  page.paragraph("Probes", "", document::Mark::kStrong);
   for (const Json& probe : items_at(catalog, "probes")) {
     page.paragraph(fmt::format("  {:<16} ", text_at(probe, "name")), text_at(probe, "summary"));
   }
@@ -31,7 +32,7 @@ std::string render_catalog_json(const Json& catalog, const TextOptions& /*option
   return render_json(catalog);
 }
 
-constexpr std::array<ReportFormat, 2> kFormats = {{
+constexpr std::array<ReportFormat, 2> kCatalogFormats = {{
     {"human", "for people at a terminal", render_catalog},
     {"json", "the document that the text is made from", render_catalog_json},
 }};
@@ -59,7 +60,7 @@ Json make_catalog(std::string_view version, std::span<const CatalogProbe> probes
 }
 
 std::span<const ReportFormat> catalog_formats() {
-  return kFormats;
+  return kCatalogFormats;
 }
 
 }  // namespace dlprobe

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "reports/format.h"
-#include "reports/report.h"
+#include "reports/model/report.h"
 
 namespace dlprobe {
 

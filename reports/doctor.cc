@@ -7,8 +7,9 @@
 #include <array>
 #include <utility>
 
-#include "reports/sections.h"
-#include "reports/text_layout.h"
+#include "reports/document/text_layout.h"
+#include "reports/document/text_page.h"
+#include "reports/model/write_json.h"
 
 namespace dlprobe {
 namespace {
@@ -59,9 +60,9 @@ Json ability_json(const Ability& ability) {
           {"remedy", json_text(ability.remedy)}};
 }
 
-Style style_of(std::string_view state) {
-  if (state == "ok") return Style::kGreen;
-  return state == "missing" ? Style::kRed : Style::kYellow;
+document::Mark mark_of_state(std::string_view state) {
+  if (state == "ok") return document::Mark::kPass;
+  return state == "missing" ? document::Mark::kFail : document::Mark::kWarn;
 }
 
 void write_ability(TextPage& page, const Json& ability) {
@@ -69,10 +70,11 @@ void write_ability(TextPage& page, const Json& ability) {
   const bool is_ok = state == "ok";
   page.paragraph(fmt::format("  {:<8} ", state),
                  fmt::format("{}: {}", text_at(ability, "title"), text_at(ability, "text")),
-                 style_of(state));
+                 mark_of_state(state));
   constexpr const char* kIndent = "           ";
   if (!is_ok || page.options().verbosity > 0) {
-    page.paragraph(fmt::format("{}for: ", kIndent), text_at(ability, "needed_for"), Style::kDim);
+    page.paragraph(fmt::format("{}for: ", kIndent), text_at(ability, "needed_for"),
+                   document::Mark::kQuiet);
   }
   const std::string remedy = text_at(ability, "remedy");
   if (!is_ok && !remedy.empty()) page.paragraph(fmt::format("{}to do: ", kIndent), remedy);
@@ -112,7 +114,7 @@ std::string render_doctor_json(const Json& doctor, const TextOptions& /*options*
   return render_json(doctor);
 }
 
-constexpr std::array<ReportFormat, 2> kFormats = {{
+constexpr std::array<ReportFormat, 2> kDoctorFormats = {{
     {"human", "for people at a terminal", render_doctor},
     {"json", "the document that the text is made from", render_doctor_json},
 }};
@@ -159,7 +161,7 @@ int exit_code_of_doctor(const Json& doctor) {
 }
 
 std::span<const ReportFormat> doctor_formats() {
-  return kFormats;
+  return kDoctorFormats;
 }
 
 }  // namespace dlprobe

@@ -7,7 +7,7 @@
 
 #include "lib/model/recording.h"
 #include "reports/format.h"
-#include "reports/report.h"
+#include "reports/model/report.h"
 
 namespace dlprobe {
 

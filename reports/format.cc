@@ -2,7 +2,8 @@
 
 #include <array>
 
-#include "reports/stacks.h"
+#include "reports/document/render.h"
+#include "reports/model/stacks.h"
 
 namespace dlprobe {
 namespace {
@@ -12,7 +13,7 @@ std::string plain(const Json& report, const TextOptions& /*options*/) {
   return Render(report);
 }
 
-constexpr std::array<ReportFormat, 13> kFormats = {{
+constexpr std::array<ReportFormat, 13> kReportFormats = {{
     {"human", "for people at a terminal", render_text},
     {"json", "the report itself, which all others are made from", plain<render_json>},
     {"jsonl", "the report on one line", plain<render_jsonl>},
@@ -36,7 +37,7 @@ constexpr std::array<ReportFormat, 2> kStacksFormats = {{
 }  // namespace
 
 std::span<const ReportFormat> report_formats() {
-  return kFormats;
+  return kReportFormats;
 }
 
 std::span<const ReportFormat> stacks_formats() {

@@ -4,9 +4,14 @@
 #include <string>
 #include <string_view>
 
-#include "reports/report.h"
+#include <nlohmann/json_fwd.hpp>
+
+#include "reports/model/objects/values.h"
 
 namespace dlprobe {
+
+using Json = nlohmann::ordered_json;
+struct TextOptions;
 
 /// A form in which a report can be written. Each is a function of the report alone (and, for
 /// people at a terminal, of its colours and width): a saved report gives the same bytes.
@@ -21,9 +26,6 @@ std::span<const ReportFormat> report_formats();
 
 /// Those of the document that `dlprobe stacks` makes (stacks.h).
 std::span<const ReportFormat> stacks_formats();
-
-/// For a ticket or a pull request: GitHub flavoured, without HTML. The graph as Mermaid text.
-std::string render_markdown(const Json& report);
 
 /// JUnit: a test case for each check; what could not be said is an error, a warning is a property.
 std::string render_junit(const Json& report);
@@ -53,8 +55,5 @@ std::string render_gitlab(const Json& report);
 
 /// The whole report on one line: for logs, and for `dlprobe report merge` of many nodes' output.
 std::string render_jsonl(const Json& report);
-
-/// One file to open in a browser: no network, no third party. See html.cc.
-std::string render_html(const Json& report);
 
 }  // namespace dlprobe

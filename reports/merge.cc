@@ -9,9 +9,9 @@
 #include "lib/base/host_list.h"
 #include "lib/base/secrets.h"
 #include "lib/base/units.h"
-#include "reports/sections.h"
-#include "reports/stable_id.h"
-#include "reports/text_layout.h"
+#include "reports/document/text_layout.h"
+#include "reports/model/stable_id.h"
+#include "reports/model/write_json.h"
 
 namespace dlprobe {
 namespace {
@@ -29,14 +29,7 @@ int rank_of_status(std::string_view status) {
 }
 
 int rank_of_severity(std::string_view severity) {
-  return static_cast<int>(severity_from_string(severity).value_or(Severity::kInfo));
-}
-
-// As it stands in the report, unescaped: what goes into another report.
-std::string raw_at(const Json& object, const char* key) {
-  const auto found = object.is_object() ? object.find(key) : object.end();
-  const bool is_text = object.is_object() && found != object.end() && found->is_string();
-  return is_text ? found->get<std::string>() : "";
+  return static_cast<int>(from_string<Severity>(severity).value_or(Severity::kInfo));
 }
 
 std::string node_name(const Json& report) {

@@ -8,7 +8,7 @@
 #include <tuple>
 #include <vector>
 
-#include "reports/report.h"
+#include "reports/model/report.h"
 
 namespace dlprobe {
 

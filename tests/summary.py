@@ -1,4 +1,4 @@
-"""Adds up what ctest wrote with --output-junit: skipped tests with their reasons, then one line.
+"""Adds up what ctest wrote with --output-junit: skipped tests with their reasons, the slowest twenty, then one line.
 
 With --strict a test that was skipped for another reason than a missing GPU counts as failed: CI runs
 on machines that can run everything else.
@@ -13,6 +13,7 @@ import xml.etree.ElementTree as ElementTree
 ALLOWED_REASON = re.compile(r"\bno (GPU|CUDA device)\b")
 
 LAST_LINES = 25
+SLOWEST = 20
 
 
 def was_skipped(case):
@@ -52,7 +53,7 @@ def main():
     parser.add_argument("files", nargs="+")
     arguments = parser.parse_args()
 
-    passed, failed, skipped = 0, [], []
+    passed, failed, skipped, durations = 0, [], [], []
 
     def count_skip(name, reason):
         refused = arguments.strict and not ALLOWED_REASON.search(reason)
@@ -61,6 +62,7 @@ def main():
     for path in arguments.files:
         for case in ElementTree.parse(path).getroot().iter("testcase"):
             name = case.get("name")
+            durations.append((float(case.get("time", 0)), name))
             for inner_name, reason in inner_skips(case):
                 count_skip(f"{name}: {inner_name}", reason)
             if case.get("status") == "run":
@@ -72,6 +74,7 @@ def main():
     for reason in sorted({reason for _, reason in skipped}):
         names = [name for name, its_reason in skipped if its_reason == reason]
         print(f"{reason}\n    {len(names)}: {', '.join(names)}")
+    print("slowest: " + ", ".join(f"{name} {seconds:.0f} s" for seconds, name in sorted(durations, reverse=True)[:SLOWEST]))
     for name, reason in failed:
         print(f"FAILED {name}: {reason}")
     print(f"{passed} passed, {len(failed)} failed, {len(skipped)} skipped")

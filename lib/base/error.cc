@@ -1,23 +1,10 @@
 #include "lib/base/error.h"
 
-#include <array>
 #include <cstring>
 #include <utility>
 
 namespace dlprobe {
 namespace {
-
-constexpr std::array<std::pair<ErrorCode, std::string_view>, 9> kNames = {{
-    {ErrorCode::kVanished, "vanished"},
-    {ErrorCode::kNotFound, "not-found"},
-    {ErrorCode::kForbidden, "forbidden"},
-    {ErrorCode::kTimeout, "timeout"},
-    {ErrorCode::kMalformed, "malformed"},
-    {ErrorCode::kUnsupported, "unsupported"},
-    {ErrorCode::kInsufficient, "insufficient"},
-    {ErrorCode::kInvalid, "invalid"},
-    {ErrorCode::kIo, "io"},
-}};
 
 ErrorCode code_of(int os_errno) {
   switch (os_errno) {
@@ -55,20 +42,6 @@ std::string to_string(const Error& error) {
   text += " (";
   text += name != nullptr ? name : std::to_string(error.os_errno).c_str();
   return text + ")";
-}
-
-std::string_view to_string(ErrorCode code) {
-  for (const auto& [candidate, name] : kNames) {
-    if (candidate == code) return name;
-  }
-  return "io";
-}
-
-ErrorCode error_code_from_string(std::string_view name) {
-  for (const auto& [code, candidate] : kNames) {
-    if (candidate == name) return code;
-  }
-  return ErrorCode::kIo;
 }
 
 }  // namespace dlprobe

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <utility>
 
+#include "lib/base/names.h"
+
 namespace dlprobe {
 
 /// What a caller can do about a failure. The errno and the words are in Error.
@@ -19,6 +21,12 @@ enum class ErrorCode {
   kInsufficient,  ///< too little was observed to say
   kInvalid,       ///< the user asked for something that makes no sense
   kIo,            ///< any other failed system call
+};
+template <>
+struct Names<ErrorCode> {
+  static constexpr auto kList =
+      std::to_array<std::string_view>({"vanished", "not-found", "forbidden", "timeout", "malformed",
+                                       "unsupported", "insufficient", "invalid", "io"});
 };
 
 /// Why something could not be done: what was tried, and what the kernel said.
@@ -35,12 +43,6 @@ Error os_error(std::string context, int os_errno = errno);
 
 /// "read /proc/42/maps: Permission denied (EACCES)". One line, no full stop.
 std::string to_string(const Error& error);
-
-/// The stable name of a code, as in recordings: "vanished", "forbidden" ...
-std::string_view to_string(ErrorCode code);
-
-/// The code of that name; kIo for a name that is not known.
-ErrorCode error_code_from_string(std::string_view name);
 
 /// A value, or why there is none. Used for everything that a diagnostic tool must expect to fail.
 template <class T>

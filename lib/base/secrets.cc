@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "lib/base/library_name.h"
 #include "lib/base/lower_case.h"
+#include "lib/base/path_name.h"
 
 namespace dlprobe {
 namespace {

@@ -6,40 +6,19 @@
 #include <vector>
 
 #include "lib/base/units.h"
-#include "lib/collect/cgroup_reader.h"
-#include "lib/collect/death_watch.h"
-#include "lib/collect/descriptor_watch.h"
-#include "lib/collect/exit_watch.h"
-#include "lib/collect/gap_log.h"
-#include "lib/collect/loader_motion.h"
-#include "lib/collect/oom_watch.h"
-#include "lib/collect/process_tree.h"
-#include "lib/collect/second_tier.h"
-#include "lib/collect/segment_watch.h"
-#include "lib/collect/shared_files.h"
-#include "lib/collect/shm_ledger.h"
-#include "lib/collect/shm_mounts.h"
-#include "lib/collect/snapshot.h"
-#include "lib/os/wake_set.h"
+#include "lib/collect/deaths/end_watch.h"
+#include "lib/collect/shm/shm_watch.h"
+#include "lib/collect/snapshot/shared_files.h"
+#include "lib/collect/snapshot/snapshot.h"
+#include "lib/collect/tree/descriptor_watch.h"
+#include "lib/collect/tree/gap_log.h"
+#include "lib/collect/tree/loader_motion.h"
+#include "lib/collect/tree/process_tree.h"
+#include "lib/collect/tree/second_tier.h"
+#include "lib/collect/tree/tree_cgroup.h"
 
 namespace dlprobe {
 namespace {
-
-/// How fast memory can be filled at most: what earlyoom (main.c) assumes for its own sleep.
-constexpr uint64_t kFillBytesPerSecond = uint64_t{6000} << 20;
-constexpr BootNs kShortestWait = 10 * kMillisecond;
-/// While a mount that is nearly full changes: a worker that dies of it takes its segments along
-/// within 10 ms.
-constexpr BootNs kShortestWaitNearFull = 2 * kMillisecond;
-constexpr BootNs kCalmAfter = kSecond;  ///< without a change
-/// What nobody removed by then, stays: managers clean up within 2 s of a death.
-constexpr BootNs kSettled = 4 * kSecond;
-constexpr BootNs kLedgerShare = 100;  ///< one part in so many of the time
-constexpr BootNs kLedgerRest = kSecond;
-constexpr BootNs kLedgerRestHalfFull = 200 * kMillisecond;
-/// Early calls for the sake of deaths, from one sample to the next: other jobs of the machine may
-/// send signals without end.
-constexpr int kMostWakes = 20;
 
 /// Where ends of processes are of interest: new children are looked for so often, for a while after
 /// the last new one. A worker may live for less than the time between two samples.
@@ -53,58 +32,56 @@ class TreeCollector::Impl {
   Impl(Machine machine, const ProcessKey& root, const CollectOptions& options, RecordSink& sink)
       : machine_(std::move(machine)),
         options_(options),
-        sink_(&sink),
+        sink_(sink),
         gaps_(sink),
         tree_(machine_, root, options.adopter),
-        exits_(machine_, sink),
-        mounts_(machine_),
+        ends_(machine_, sink),
+        shm_(machine_, reader_, sink, gaps_),
         second_tier_(machine_, options.waits, options.pss, reader_),
         descriptors_(machine_, reader_),
-        ledgers_(machine_, reader_),
-        oom_(machine_, sink) {
+        cgroup_(machine_, gaps_) {
     raise_open_files_limit();
-    wake_set_ = WakeSet::create();
-    if (options_.deaths) deaths_.emplace(machine_, reader_, sink);
-    if (deaths_) wake_by(deaths_->descriptors());
+    if (options_.deaths) ends_.listen_to_deaths(reader_);
   }
 
   BootNs tick() {
-    if (wake_set_) wake_set_->clear();
+    ends_.forget_wakes();
     const BootNs now = machine_.clock->now();
-    if (now >= next_sample_) {
+    if (now >= times_.next_sample) {
       sample(now);
-      next_sample_ += options_.interval.count();
+      times_.next_sample += options_.interval.count();
       // Late ticks are left out, not made up for.
-      if (next_sample_ <= now) next_sample_ = now + options_.interval.count();
-      wakes_ = 0;
+      if (times_.next_sample <= now) times_.next_sample = now + options_.interval.count();
+      ends_.begin_to_count();
     } else {
-      if (now < next_discovery_) ++wakes_;
+      if (now < times_.next_discovery) ends_.count_wake();
       look_between_samples(now);
     }
-    const BootNs calm = descriptors_.time_to_limit(tree_, options_.interval.count());
-    const BootNs due = std::min(next_sample_, now + std::min(calm, time_to_fill(now)));
-    return is_starting(now) ? std::min(due, next_discovery_) : due;
+    const BootNs interval = options_.interval.count();
+    const BootNs calm =
+        std::min(descriptors_.time_to_limit(tree_, interval), shm_.time_to_fill(now, interval));
+    const BootNs due = std::min(times_.next_sample, now + calm);
+    return is_starting(now) ? std::min(due, times_.next_discovery) : due;
   }
 
-  void take_ledger() { take_ledgers(machine_.clock->now(), LedgerKeeper::Scope::kAll); }
+  void take_ledger() { shm_.take_ledger(tree_); }
 
   void take_snapshot() {
-    if (!snapshots_) snapshots_.emplace(machine_, options_.snapshot, *sink_);
+    if (!snapshots_) snapshots_.emplace(machine_, options_.snapshot, sink_);
     std::vector<SnapshotTarget> targets;
     for (const auto& [key, process] : tree_.members()) {
-      if (lives(process)) targets.push_back({.key = key, .directory = process.directory});
+      if (is_alive(process)) targets.push_back({.key = key, .directory = process.directory});
     }
     TreeSnapshot snapshot = snapshots_->take(targets);
     // One that came to nothing (its Gap says why) must not look like a tree without processes.
-    if (!snapshot.processes.empty()) sink_->add(std::move(snapshot));
-    next_second_ = 0;
+    if (!snapshot.processes.empty()) sink_.add(std::move(snapshot));
+    times_.next_second = 0;
   }
 
   void take_shared_files() {
     TreeSnapshot tree;
     tree.at = machine_.clock->now();
-    for (const auto& [key, process] : tree_.members()) {
-      if (!lives(process)) continue;
+    for (const ProcessKey& key : living()) {
       tree.processes.emplace_back();
       tree.processes.back().key = key;
       tree.processes.back().at = tree.at;
@@ -112,19 +89,16 @@ class TreeCollector::Impl {
     shared_files_.look(machine_, tree);
     const bool any = std::ranges::any_of(
         tree.processes, [](const ProcessSnapshot& each) { return !each.shared_files.empty(); });
-    if (any) sink_->add(std::move(tree));
+    if (any) sink_.add(std::move(tree));
   }
 
   void note_exit(const ProcessKey& key, int wait_status, std::string source) {
-    exits_.note(tree_, key, wait_status, std::move(source));
-    look_at_deaths(true);
+    ends_.note(tree_, key, wait_status, std::move(source));
   }
 
-  int wake_descriptor() const {
-    return wake_set_ && wakes_ < kMostWakes ? wake_set_->descriptor() : -1;
-  }
+  int wake_descriptor() const { return ends_.wake_descriptor(); }
 
-  bool take_failed_exit() { return exits_.take_failed(); }
+  bool take_failed_exit() { return ends_.take_failed(); }
 
   BootNs last_motion() const { return motion_.last_moved(); }
   BootNs looked_for_motion_at() const { return motion_.looked_at(); }
@@ -139,250 +113,106 @@ class TreeCollector::Impl {
   std::vector<ProcessKey> living() const {
     std::vector<ProcessKey> keys;
     for (const auto& [key, process] : tree_.members())
-      if (lives(process)) keys.push_back(key);
+      if (is_alive(process)) keys.push_back(key);
     return keys;
   }
 
   bool alive() const {
     return std::ranges::any_of(tree_.members(),
-                               [](const auto& entry) { return lives(entry.second); });
+                               [](const auto& entry) { return is_alive(entry.second); });
   }
 
   bool trainer_alive() const {
     return std::ranges::any_of(tree_.members(), [this](const auto& entry) {
       const TrackedProcess& process = entry.second;
-      return lives(process) && (process.key == tree_.root() || process.info.role == Role::kTrainer);
+      return is_alive(process) &&
+             (process.key == tree_.root() || process.info.role == Role::kTrainer);
     });
   }
 
  private:
-  static bool lives(const TrackedProcess& process) {
-    return !process.vanished && !process.ended_at && !has_ended(process.last_stat);
-  }
+  struct Times {
+    BootNs next_sample = 0;
+    BootNs next_second = 0;  ///< what is looked at once a second
+    BootNs next_discovery = 0;
+    BootNs last_new_member = 0;
+  };
 
   void sample(BootNs now) {
-    const bool second_due = now >= next_second_;
-    if (second_due) next_second_ = now + kSecond;
-    poll_shm();  // what follows may wait for a lock that a dying process holds
-    if (deaths_) deaths_->read(tree_);  // of members that discover() is about to drop
+    const bool second_due = now >= times_.next_second;
+    if (second_due) times_.next_second = now + kSecond;
+    shm_.poll();               // what follows may wait for a lock that a dying process holds
+    ends_.read_deaths(tree_);  // of members that discover() is about to drop
     discover(now);
     tree_.sample(reader_);
-    look_at_deaths(check_exits() || second_due);
+    const bool any_ended = ends_.check(tree_);
+    ends_.look_at_deaths(tree_, any_ended || second_due);
     if (second_due) {
       second_tier_.read(tree_, now);
-      poll_shm();
+      shm_.poll();
     }
     tree_.update_roles();
     if (second_due) motion_.update(tree_, now);
     descriptors_.count(tree_, now, second_due);
-    find_mounts(second_due);
+    for (const uint64_t device : shm_.find_mounts(tree_, second_due))
+      descriptors_.know_mount(device);
     if (second_due) descriptors_.look(tree_, now);
     emit_infos();
     emit_descriptor_looks();
-    if (second_due) open_cgroup();
+    if (second_due) cgroup_.find(tree_);
     emit_sample(now, second_due);
-    check_segments();
-    take_ledger_if_due(now);
+    shm_.check_segments(tree_);
+    take_ledger_if_due();
     emit_gaps();
   }
 
   /// Where /dev/shm changes, what changes it may live for less than the time between two samples.
   void look_between_samples(BootNs now) {
-    poll_shm();
+    shm_.poll();
     // A loader may fill all descriptors with its first batches, in less than a sample.
     descriptors_.poll(tree_, now, is_starting(now));
     emit_descriptor_looks();
-    if (check_exits()) {
-      look_at_deaths(true);
+    const bool any_ended = ends_.check(tree_);
+    ends_.look_at_deaths(tree_, any_ended);
+    if (any_ended) {
       tree_.update_roles();
       emit_infos();
-    } else {
-      look_at_deaths(false);
     }
-    const bool ledger = options_.ledgers && use_changed_ && ledger_due(now);
-    if (!ledger && (!is_starting(now) || now < next_discovery_)) return;
+    const bool ledger = options_.ledgers && shm_.is_ledger_due();
+    if (!ledger && (!is_starting(now) || now < times_.next_discovery)) return;
     discover(now);
     tree_.update_roles();
     emit_infos();
-    if (ledger) take_ledger_if_due(now);
+    if (ledger) take_ledger_if_due();
   }
 
   void discover(BootNs now) {
-    const size_t before = known_members_;
     tree_.discover(reader_);
-    wake_by_exits();
-    if (known_members_ != before) last_new_member_ = now;
-    next_discovery_ = now + options_.discover_every.count();
+    if (ends_.know_new_members(tree_)) times_.last_new_member = now;
+    times_.next_discovery = now + options_.discover_every.count();
   }
 
   // Whether workers may come and go at any moment.
   bool is_starting(BootNs now) const {
-    if (!options_.deaths || last_new_member_ == 0) return false;
+    if (!options_.deaths || times_.last_new_member == 0) return false;
     const bool has_workers = std::ranges::any_of(
         tree_.members(), [](const auto& entry) { return entry.second.info.role == Role::kWorker; });
-    return now - last_new_member_ < (has_workers ? kDiscoverFor : kDiscoverFirstFor);
+    return now - times_.last_new_member < (has_workers ? kDiscoverFor : kDiscoverFirstFor);
   }
 
-  bool check_exits() {
-    const bool any = exits_.check(tree_);
-    if (any) tree_.note_end();
-    return any;
-  }
-
-  /// `counters`: the counters of OOM kills may have moved.
-  void look_at_deaths(bool counters) {
-    if (!deaths_) return;
-    deaths_->read(tree_);
-    if (!counters) return;
-    oom_.find_groups(tree_);
-    oom_.read();
-  }
-
-  void wake_by(const std::vector<int>& descriptors) const {
-    for (const int descriptor : descriptors) {
-      if (!wake_set_ || descriptor < 0) continue;
-      // Without it the next sample sees what it would have told.
-      if (!wake_set_->add(descriptor)) return;
-    }
-  }
-
-  void wake_by_exits() {
-    for (auto& [key, process] : tree_.members()) {
-      if (std::exchange(process.wakes, true)) continue;
-      wake_by({process.pidfd.get()});
-      ++known_members_;
-    }
-  }
-
-  void find_mounts(bool again) {
-    for (ShmMount& mount : mounts_.update(tree_, again)) {
-      descriptors_.know_mount(mount.device);
-      sink_->add(std::move(mount));
-    }
-    while (segment_watches_.size() < mounts_.all().size()) {
-      segment_watches_.emplace_back(machine_, mounts_.all()[segment_watches_.size()]);
-    }
-  }
-
-  static uint64_t free_bytes(const std::optional<ShmUse>& use) {
-    if (!use || use->size_bytes == 0) return UINT64_MAX;
-    return use->size_bytes - std::min(use->used_bytes, use->size_bytes);
-  }
-
-  void check_segments() {
-    for (size_t i = 0; i < segment_watches_.size(); ++i) {
-      SegmentWatch& watch = segment_watches_[i];
-      watch.check(tree_, reader_, lowest_free_[i]);
-      lowest_free_[i] = free_bytes(last_use_[i]);
-      for (Event& event : watch.take_events())
-        sink_->add(std::move(event));
-      if (auto gap = watch.take_gap()) gaps_.add(std::move(*gap));
-      segments_changed_ = watch.take_activity() || segments_changed_;
-    }
-  }
-
-  /// A full look at the start, once the mount is half full and at the end of the tree; the tree
-  /// alone while segments change, and once they have not for a while. Never more than 1 % of the
-  /// time, beside the first and the last and the one when a mount runs full.
-  void take_ledger_if_due(BootNs now) {
-    if (!options_.ledgers || mounts_.all().empty()) return;
-    const bool ended = !alive();
-    if (!first_ledger_taken_ || (ended && !last_ledger_taken_)) {
-      last_ledger_taken_ = ended;
-      first_ledger_taken_ = true;
-      take_ledgers(now, LedgerKeeper::Scope::kAll);
-      return;
-    }
-    const bool settled =
-        fullest() > 0 && last_ledger_ < changed_at_ + kSettled && now >= changed_at_ + kSettled;
-    const bool changed = segments_changed_ || use_changed_;
-    if (ended || !(settled || (changed && ledger_due(now)))) return;
-    const bool full = fullest() >= 0.5 && now >= next_full_ledger_;
-    take_ledgers(now, full ? LedgerKeeper::Scope::kAll : LedgerKeeper::Scope::kTree);
-  }
-
-  bool ledger_due(BootNs now) const {
-    const double used = fullest();
-    if (used >= 0.8 && !seen_running_full_) return true;
-    const BootNs rest = used >= 0.5 ? kLedgerRestHalfFull : kLedgerRest;
-    return now - last_ledger_ >= std::max(rest, kLedgerShare * ledger_cost_);
-  }
-
-  void take_ledgers(BootNs now, LedgerKeeper::Scope scope) {
-    const double used = fullest();
-    seen_running_full_ = used >= 0.8 || (seen_running_full_ && used >= 0.6);
-    const BootNs before = machine_.clock->now();
-    for (ShmLedger& ledger : ledgers_.take(tree_, mounts_, scope, [this] { poll_shm(); })) {
-      note_empty_segments(ledger);
-      sink_->add(std::move(ledger));
-    }
-    const BootNs cost = machine_.clock->now() - before;
-    last_ledger_ = now;
-    if (scope == LedgerKeeper::Scope::kAll) {
-      next_full_ledger_ = now + std::max(kLedgerRest, kLedgerShare * cost);
-    } else {
-      ledger_cost_ = cost;
-    }
-    segments_changed_ = false;
-    use_changed_ = false;
-  }
-
-  /// Segments made before inotify watched, or without it.
-  void note_empty_segments(const ShmLedger& ledger) {
-    for (size_t i = 0; i < segment_watches_.size(); ++i) {
-      if (mounts_.all()[i].mount.device != ledger.device) continue;
-      for (const ShmSegment& segment : ledger.segments) {
-        if (segment.name && segment.linked && segment.size_bytes > 0 &&
-            segment.allocated_bytes.value_or(1) == 0) {
-          segment_watches_[i].add(*segment.name, free_bytes(last_use_[i]));
-        }
-      }
-    }
-  }
-
-  /// The share in use, of the mount in which it is largest.
-  double fullest() const {
-    double most = 0;
-    for (const std::optional<ShmUse>& use : last_use_) {
-      if (!use || use->size_bytes == 0) continue;
-      most = std::max(most,
-                      static_cast<double>(use->used_bytes) / static_cast<double>(use->size_bytes));
-    }
-    return most;
+  void take_ledger_if_due() {
+    if (options_.ledgers) shm_.take_ledger_if_due(tree_, !alive());
   }
 
   void emit_infos() {
     for (auto& [key, process] : tree_.members()) {
-      if (std::exchange(process.info_changed, false)) sink_->add(process.info);
+      if (std::exchange(process.info_changed, false)) sink_.add(process.info);
     }
   }
 
   void emit_descriptor_looks() {
     for (FdLook& look : descriptors_.take_looks())
-      sink_->add(std::move(look));
-  }
-
-  /// The group of the trainer, or of the root before there is one.
-  void open_cgroup() {
-    const TrackedProcess* best = nullptr;
-    for (const auto& [key, process] : tree_.members()) {
-      if (!lives(process)) continue;
-      const bool better = best == nullptr || (process.info.role == Role::kTrainer &&
-                                              best->info.role != Role::kTrainer);
-      if (better) best = &process;
-    }
-    if (best == nullptr || !best->info.cgroup || *best->info.cgroup == cgroup_path_) return;
-    cgroup_path_ = *best->info.cgroup;
-    cgroup_.reset();
-    auto reader = CgroupReader::open(machine_, *best->directory);
-    if (reader) {
-      cgroup_.emplace(std::move(*reader));
-      return;
-    }
-    gaps_.add({.what = "memory of cgroup " + cgroup_path_,
-               .why = to_string(reader.error()),
-               .effect = "whether the group's memory limit was reached cannot be said",
-               .remedy = "run dlprobe where /sys/fs/cgroup is mounted"});
+      sink_.add(std::move(look));
   }
 
   void emit_sample(BootNs now, bool second_due) {
@@ -391,61 +221,16 @@ class TreeCollector::Impl {
     for (auto& [key, process] : tree_.members()) {
       if (!process.vanished) sample.processes.push_back(std::move(process.sample));
     }
-    for (const WatchedMount& watched : mounts_.all()) {
-      sample.shm.push_back(mounts_.use(watched));
-    }
-    for (size_t i = 0; i < sample.shm.size(); ++i)
-      if (sample.shm[i]) note_use(i, *sample.shm[i]);
-    if (cgroup_) sample.cgroup = cgroup_->read(now);
+    sample.shm = shm_.sample();
+    sample.cgroup = cgroup_.read(now);
     if (second_due) sample.host = read_host_memory(*machine_.root);
-    sink_->add(std::move(sample));
-  }
-
-  static bool differs(const std::optional<ShmUse>& before, const ShmUse& now) {
-    return !before || before->used_bytes != now.used_bytes ||
-           before->inodes_used != now.inodes_used;
-  }
-
-  /// Returns whether it differs from the last look.
-  bool note_use(size_t mount, const ShmUse& use) {
-    last_use_.resize(mounts_.all().size());
-    lowest_free_.resize(mounts_.all().size(), UINT64_MAX);
-    const bool changed = differs(last_use_[mount], use);
-    last_use_[mount] = use;
-    lowest_free_[mount] = std::min(lowest_free_[mount], free_bytes(use));
-    if (changed) {
-      use_changed_ = true;
-      changed_at_ = use.at;
-    }
-    return changed;
-  }
-
-  /// Between two samples: the use of /dev/shm, where it has changed.
-  void poll_shm() {
-    for (size_t i = 0; i < mounts_.all().size(); ++i) {
-      const auto use = mounts_.use(mounts_.all()[i]);
-      if (use && note_use(i, *use)) sink_->add(*use);
-    }
-  }
-
-  /// How soon a mount could be full.
-  BootNs time_to_fill(BootNs now) const {
-    const bool calm = now - changed_at_ > kCalmAfter;
-    const BootNs shortest = calm ? kShortestWait : kShortestWaitNearFull;
-    BootNs soonest = options_.interval.count();
-    for (const auto& use : last_use_) {
-      if (!use || use->size_bytes == 0) continue;
-      const uint64_t headroom = use->size_bytes - std::min(use->used_bytes, use->size_bytes);
-      const auto time = static_cast<BootNs>(headroom / (kFillBytesPerSecond / kSecond));
-      soonest = std::min(soonest, std::max(time, shortest));
-    }
-    return soonest;
+    sink_.add(std::move(sample));
   }
 
   void emit_gaps() {
     for (const Error& error : tree_.take_errors())
       add_gap("a process of the tree", error);
-    for (const Error& error : mounts_.take_errors())
+    for (const Error& error : shm_.take_errors())
       add_gap("/dev/shm of a process", error);
   }
 
@@ -461,41 +246,19 @@ class TreeCollector::Impl {
 
   Machine machine_;
   CollectOptions options_;
-  RecordSink* sink_;
+  RecordSink& sink_;
   GapLog gaps_;
   DeadlineReader reader_;
   ProcessTree tree_;
-  ExitWatch exits_;
-  ShmMounts mounts_;
+  EndWatch ends_;
+  ShmWatch shm_;
   SecondTier second_tier_;
   LoaderMotion motion_;
-  size_t known_members_ = 0;  ///< all that ever were
-  BootNs last_new_member_ = 0;
-  BootNs next_discovery_ = 0;
   DescriptorWatch descriptors_;
   SharedFileWatch shared_files_;
-  std::optional<CgroupReader> cgroup_;
-  std::string cgroup_path_;
-  std::vector<std::optional<ShmUse>> last_use_;
-  std::vector<uint64_t> lowest_free_;  ///< of each mount, since its segments were looked at
-  BootNs next_sample_ = 0;
-  BootNs next_second_ = 0;
-  LedgerKeeper ledgers_;
+  TreeCgroup cgroup_;
   std::optional<SnapshotTaker> snapshots_;
-  std::vector<SegmentWatch> segment_watches_;  ///< one for each of the mounts
-  OomWatch oom_;
-  std::optional<DeathWatch> deaths_;
-  Expected<WakeSet> wake_set_ = failure(ErrorCode::kInsufficient, "not made");
-  int wakes_ = 0;                  ///< early calls since the last sample
-  bool use_changed_ = false;       ///< since the last ledger
-  bool segments_changed_ = false;  ///< since the last ledger
-  bool first_ledger_taken_ = false;
-  bool last_ledger_taken_ = false;
-  bool seen_running_full_ = false;  ///< a ledger was taken above 80 %, and never below 60 %
-  BootNs changed_at_ = 0;
-  BootNs last_ledger_ = 0;
-  BootNs ledger_cost_ = 0;  ///< of the last look at the tree alone
-  BootNs next_full_ledger_ = 0;
+  Times times_;
 };
 
 TreeCollector::TreeCollector(Machine machine, const ProcessKey& root, const CollectOptions& options,

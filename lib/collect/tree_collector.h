@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "lib/collect/record_sink.h"
-#include "lib/collect/snapshot.h"
+#include "lib/collect/snapshot/snapshot.h"
+#include "lib/collect/tree/record_sink.h"
 #include "lib/model/ids.h"
 #include "lib/os/machine.h"
 

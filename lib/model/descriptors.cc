@@ -1,35 +1,31 @@
 #include "lib/model/descriptors.h"
 
-#include <numeric>
-
-#include "lib/model/name_table.h"
+#include <array>
 
 namespace dlprobe {
 namespace {
 
-constexpr NameTable<FdKind, kFdKinds.size()> kNames = {{
-    {FdKind::kFile, "file"},
-    {FdKind::kSocket, "socket"},
-    {FdKind::kPipe, "pipe"},
-    {FdKind::kEventfd, "eventfd"},
-    {FdKind::kEpoll, "epoll"},
-    {FdKind::kSegment, "shm-segment"},
-    {FdKind::kMemfd, "memfd"},
-    {FdKind::kDevice, "device"},
-    {FdKind::kOther, "other"},
-}};
+// In the order of FdKind.
+constexpr std::array kMembers = {&FdKinds::files,    &FdKinds::sockets, &FdKinds::pipes,
+                                 &FdKinds::eventfds, &FdKinds::epolls,  &FdKinds::segments,
+                                 &FdKinds::memfds,   &FdKinds::devices, &FdKinds::others};
+static_assert(kMembers.size() == kValues<FdKind>.size());
 
 }  // namespace
 
-std::string_view to_string(FdKind kind) {
-  return name_of(kNames, kind);
+uint64_t& FdKinds::operator[](FdKind kind) {
+  return this->*kMembers.at(static_cast<size_t>(kind));
 }
-FdKind fd_kind_from_string(std::string_view name) {
-  return value_of(kNames, name).value_or(FdKind::kOther);
+
+uint64_t FdKinds::operator[](FdKind kind) const {
+  return this->*kMembers.at(static_cast<size_t>(kind));
 }
 
 uint64_t FdKinds::total() const {
-  return std::accumulate(counts.begin(), counts.end(), uint64_t{0});
+  uint64_t sum = 0;
+  for (const FdKind kind : kValues<FdKind>)
+    sum += (*this)[kind];
+  return sum;
 }
 
 }  // namespace dlprobe

@@ -2,9 +2,9 @@
 
 #include <strings.h>
 
+#include <algorithm>
 #include <array>
-
-#include "lib/model/name_table.h"
+#include <utility>
 
 namespace dlprobe {
 namespace {
@@ -18,29 +18,14 @@ constexpr std::array kFindings = {
 #undef DLP_FINDING
 };
 
-constexpr NameTable<Severity, 3> kSeverities = {{
-    {Severity::kInfo, "info"},
-    {Severity::kWarning, "warning"},
-    {Severity::kError, "error"},
-}};
-
-constexpr NameTable<Confidence, 3> kConfidences = {{
-    {Confidence::kPossible, "possible"},
-    {Confidence::kLikely, "likely"},
-    {Confidence::kCertain, "certain"},
-}};
-
-constexpr NameTable<CheckStatus, 5> kStatuses = {{
-    {CheckStatus::kPass, "pass"},
-    {CheckStatus::kWarn, "warn"},
-    {CheckStatus::kFail, "fail"},
-    {CheckStatus::kIncomplete, "incomplete"},
-    {CheckStatus::kSkipped, "skipped"},
-}};
-constexpr NameTable<RemedyOutcome, 3> kOutcomes = {{
-    {RemedyOutcome::kConfirmed, "confirmed"},
-    {RemedyOutcome::kNotHelped, "not-helped"},
-    {RemedyOutcome::kInconclusive, "inconclusive"},
+constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kFields = {{
+    {"DLP01", "Shared memory"},
+    {"DLP02", "Open files"},
+    {"DLP03", "Locks, waits and stopped processes"},
+    {"DLP04", "How workers are started"},
+    {"DLP05", "Memory and the end of processes"},
+    {"DLP06", "Libraries that keep threads"},
+    {"", "Other causes"},
 }};
 
 bool equal_ignoring_case(std::string_view a, std::string_view b) {
@@ -49,24 +34,14 @@ bool equal_ignoring_case(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-std::string_view to_string(Severity severity) {
-  return name_of(kSeverities, severity);
-}
-std::string_view to_string(RemedyOutcome outcome) {
-  return name_of(kOutcomes, outcome);
-}
-std::string_view to_string(CheckStatus status) {
-  return name_of(kStatuses, status);
-}
-std::string_view to_string(Confidence confidence) {
-  return name_of(kConfidences, confidence);
-}
-std::optional<Severity> severity_from_string(std::string_view name) {
-  return value_of(kSeverities, name);
-}
-
 std::span<const FindingInfo> all_findings() {
   return kFindings;
+}
+
+std::string_view field_of(std::string_view code) {
+  return std::ranges::find_if(kFields,
+                              [&](const auto& each) { return code.starts_with(each.first); })
+      ->second;
 }
 
 const FindingInfo& info(FindingCode code) {

@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "lib/base/names.h"
 #include "lib/model/ids.h"
 #include "lib/model/recording.h"
 #include "lib/model/setting.h"
@@ -16,10 +17,15 @@
 namespace dlprobe {
 
 enum class Severity { kInfo, kWarning, kError };
+template <>
+struct Names<Severity> {
+  static constexpr auto kList = std::to_array<std::string_view>({"info", "warning", "error"});
+};
 enum class Confidence { kPossible, kLikely, kCertain };
-std::string_view to_string(Severity severity);      ///< "info", "warning", "error"
-std::string_view to_string(Confidence confidence);  ///< "possible", "likely", "certain"
-std::optional<Severity> severity_from_string(std::string_view name);
+template <>
+struct Names<Confidence> {
+  static constexpr auto kList = std::to_array<std::string_view>({"possible", "likely", "certain"});
+};
 
 /// Every cause that dlprobe can name; one per line of finding_codes.def.
 enum class FindingCode {
@@ -38,6 +44,8 @@ struct FindingInfo {
 };
 
 std::span<const FindingInfo> all_findings();
+/// What the findings of that code's hundred are about: "Shared memory" of "DLP0101".
+std::string_view field_of(std::string_view code);
 const FindingInfo& info(FindingCode code);
 /// By code or by name, ignoring case ("DLP0101", "shm-too-small"); null if there is none.
 const FindingInfo* find_finding(std::string_view code_or_name);
@@ -74,7 +82,11 @@ enum class RemedyOutcome {
   kNotHelped,     ///< the same failure came with it
   kInconclusive,  ///< neither is proven; the text says why
 };
-std::string_view to_string(RemedyOutcome outcome);  ///< "confirmed", "not-helped", "inconclusive"
+template <>
+struct Names<RemedyOutcome> {
+  static constexpr auto kList =
+      std::to_array<std::string_view>({"confirmed", "not-helped", "inconclusive"});
+};
 
 /// One run of the command in the trial of a remedy.
 struct AttemptAccount {
@@ -139,8 +151,11 @@ struct ShmForecast {
 
 /// How a named check came out.
 enum class CheckStatus { kPass, kWarn, kFail, kIncomplete, kSkipped };
-std::string_view to_string(
-    CheckStatus status);  ///< "pass", "warn", "fail", "incomplete", "skipped"
+template <>
+struct Names<CheckStatus> {
+  static constexpr auto kList =
+      std::to_array<std::string_view>({"pass", "warn", "fail", "incomplete", "skipped"});
+};
 
 /// One line of `dlprobe gate`.
 struct NamedCheck {
@@ -152,6 +167,22 @@ struct NamedCheck {
   bool operator==(const NamedCheck&) const = default;
 };
 
+/// A table of a report that shows what a probe looked at.
+enum class ReportTable { kSharedMemory, kOpenFiles, kMemory };
+template <>
+struct Names<ReportTable> {
+  static constexpr auto kList =
+      std::to_array<std::string_view>({"shared-memory", "open-files", "memory"});
+};
+
+/// A cause that a probe looked for, be it found or not.
+struct LookedFor {
+  FindingCode code;
+  std::string probe;      ///< whose it is: "shm"
+  bool was_seen = false;  ///< what tells it from its absence was; false: nothing can be said
+  bool operator==(const LookedFor&) const = default;
+};
+
 /// What one probe says: findings with the root cause first, and what it could not look at.
 /// No finding and no gap is "healthy"; no finding but a gap is "cannot say".
 struct Verdict {
@@ -161,6 +192,9 @@ struct Verdict {
   std::vector<WaitGraph> wait_graphs;  ///< at most one per run
   std::optional<TuneResult> tune;      ///< of `dlprobe tune`
   std::vector<NamedCheck> checks;      ///< of `dlprobe gate`; empty: one for each cause
+  std::vector<LookedFor> looked_for;   ///< each code once
+  std::string all_well;                ///< what "nothing was found" means here, in one sentence
+  std::vector<ReportTable> tables;     ///< that belong to this verdict
   bool operator==(const Verdict&) const = default;
 };
 

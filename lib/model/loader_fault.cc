@@ -37,7 +37,7 @@ constexpr std::array kHeld = {kSize, FaultParameter{"bytes", Type::kSize, "",
 constexpr std::array kLost = {
     kAfter, kSize,
     FaultParameter{"seconds", Type::kCount, "", "how long the loader hangs (default 20)"}};
-constexpr std::array kSemaphores = {
+constexpr std::array kSemaphoreParameters = {
     kSize, FaultParameter{"count", Type::kCount, "", "how many are left behind (default 11)"}};
 constexpr FaultParameter kHangAfter = {"after", Type::kCount, "",
                                        "batches before it happens (default 4)"};
@@ -111,7 +111,7 @@ constexpr std::array kFaults = {
               "a worker's send thread meets a full /dev/shm and drops the batch; all wait for it",
               kLost},
     FaultInfo{FaultKind::kLeakedSemaphores, "leaked-semaphores",
-              "a process that was killed left named semaphores in /dev/shm", kSemaphores},
+              "a process that was killed left named semaphores in /dev/shm", kSemaphoreParameters},
     FaultInfo{FaultKind::kShmInodesExhausted, "shm-inodes-exhausted",
               "/dev/shm has free space but no inode left for a new file", kInodes},
     FaultInfo{FaultKind::kBatchesKeptByConsumer, "batches-kept-by-consumer",
@@ -177,20 +177,20 @@ constexpr std::array kFaults = {
               kOwnWork},
 };
 
-std::string known_faults() {
+template <class T>
+std::string joined(std::span<const T> all, std::string_view T::* name) {
   std::string text;
-  for (const FaultInfo& info : kFaults) {
-    text += (text.empty() ? "" : ", ") + std::string(info.name);
-  }
+  for (const T& each : all)
+    text += (text.empty() ? "" : ", ") + std::string(each.*name);
   return text;
 }
 
-std::string known_parameters(const FaultInfo& info) {
-  std::string text;
-  for (const FaultParameter& parameter : info.parameters) {
-    text += (text.empty() ? "" : ", ") + std::string(parameter.key);
-  }
-  return text;
+Status check_number(std::string_view shown, std::string_view value, uint64_t least) {
+  constexpr uint64_t kMost = 1'000'000;
+  const auto number = parse_int<uint64_t>(value);
+  if (number && *number >= least && *number <= kMost) return {};
+  return failure(ErrorCode::kInvalid, std::string(shown) + " is not a number from " +
+                                          std::to_string(least) + " to " + std::to_string(kMost));
 }
 
 Status check_value(const FaultParameter& parameter, std::string_view value) {
@@ -200,16 +200,8 @@ Status check_value(const FaultParameter& parameter, std::string_view value) {
     if (size < 4096) return failure(ErrorCode::kInvalid, shown + " is less than a page");
     return {};
   }
-  if (parameter.type == Type::kCount) {
-    const auto count = parse_int<uint64_t>(value);
-    if (count && *count >= 1 && *count <= 1'000'000) return {};
-    return failure(ErrorCode::kInvalid, shown + " is not a number from 1 to 1000000");
-  }
-  if (parameter.type == Type::kIndex) {
-    const auto index = parse_int<uint64_t>(value);
-    if (index && *index <= 1'000'000) return {};
-    return failure(ErrorCode::kInvalid, shown + " is not a number from 0 to 1000000");
-  }
+  if (parameter.type == Type::kCount) return check_number(shown, value, 1);
+  if (parameter.type == Type::kIndex) return check_number(shown, value, 0);
   for (const std::string_view word : split(parameter.words, '|')) {
     if (word == value) return {};
   }
@@ -228,9 +220,10 @@ Status add_parameter(const FaultInfo& info, std::string_view text, Fault& fault)
       return failure(ErrorCode::kInvalid, "'" + std::string(text) + "' is not a parameter of " +
                                               std::string(info.name) + ", which has none");
     }
-    return failure(ErrorCode::kInvalid,
-                   "'" + std::string(text) + "' is not a parameter of " + std::string(info.name) +
-                       "; give KEY=VALUE with one of: " + known_parameters(info));
+    return failure(
+        ErrorCode::kInvalid,
+        "'" + std::string(text) + "' is not a parameter of " + std::string(info.name) +
+            "; give KEY=VALUE with one of: " + joined(info.parameters, &FaultParameter::key));
   }
   DLP_CHECK(check_value(*parameter, text.substr(equals + 1)));
   fault.parameters[std::string(key)] = text.substr(equals + 1);
@@ -263,7 +256,7 @@ Expected<Fault> parse_fault(std::string_view text) {
     return failure(ErrorCode::kInvalid, "'" + std::string(name) +
                                             "' is not a fault that the reference loader can make; "
                                             "it can make: " +
-                                            known_faults());
+                                            joined(all_faults(), &FaultInfo::name));
   }
   fault.kind = info->kind;
   if (colon == std::string_view::npos) return fault;

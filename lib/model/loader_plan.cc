@@ -2,36 +2,6 @@
 
 namespace dlprobe {
 
-std::string_view to_string(StartMethod method) {
-  switch (method) {
-    case StartMethod::kFork:
-      return "fork";
-    case StartMethod::kSpawn:
-      return "spawn";
-    case StartMethod::kForkserver:
-      return "forkserver";
-  }
-  return "fork";
-}
-
-std::string_view to_string(SharingStrategy strategy) {
-  return strategy == SharingStrategy::kFileSystem ? "file_system" : "file_descriptor";
-}
-
-std::optional<StartMethod> start_method_from_string(std::string_view name) {
-  for (const StartMethod method : kStartMethods) {
-    if (to_string(method) == name) return method;
-  }
-  return std::nullopt;
-}
-
-std::optional<SharingStrategy> sharing_strategy_from_string(std::string_view name) {
-  for (const SharingStrategy strategy : kSharingStrategies) {
-    if (to_string(strategy) == name) return strategy;
-  }
-  return std::nullopt;
-}
-
 std::optional<uint64_t> dtype_bytes(std::string_view name) {
   for (const Dtype& dtype : kDtypes) {
     if (dtype.name == name) return dtype.element_bytes;

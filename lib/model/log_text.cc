@@ -11,11 +11,12 @@ using enum FindingCode;
 constexpr std::array kShm = {kShmExhausted, kShmTooSmall, kShmInodesExhausted};
 constexpr std::array kForked = {kForkInheritedLock, kForkLostThreadPool, kPythonLockInherited,
                                 kForkUnsafeLibraryLoaded};
-constexpr std::array kSemaphores = {kLeakedSemaphores};
+constexpr std::array kLeakedSemaphoreCodes = {kLeakedSemaphores};
 constexpr std::array kBusErrors = {kShmExhausted, kShmTooSmall, kBusErrorOnFileMapping};
 constexpr std::array kDescriptors = {kFdLimitTooLow, kFdExhausted, kBatchesKeptByConsumer,
                                      kFdLeakInWorker};
 constexpr std::array kMappings = {kMemoryMapLimitReached, kShmExhausted};
+constexpr std::array kRefused = {kForkRefusedByOvercommit, kMemoryMapLimitReached};
 constexpr std::array kKilled = {kOomKilledByCgroup, kOomKilledByHost, kKilledBySignal};
 constexpr std::array kHungUp = {kSessionHangup, kKilledBySignal};
 constexpr std::array kCrashed = {kWorkerCrashed};
@@ -40,10 +41,11 @@ constexpr std::array kTexts = {
     KnownText{"items of ancdata", kDescriptors},
     KnownText{"Too many open files", kDescriptors},
     KnownText{"unable to mmap", kMappings},
+    KnownText{"[Errno 12] Cannot allocate memory", kRefused},
     KnownText{"unable to allocate shared memory(shm) for file", kShm},
     KnownText{"unable to write to file </torch_", kShm},
     KnownText{"is multi-threaded, use of fork() may lead to deadlocks in the child", kForked},
-    KnownText{"resource_tracker: There appear to be", kSemaphores},
+    KnownText{"resource_tracker: There appear to be", kLeakedSemaphoreCodes},
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lib/base/error.h"
+#include "lib/base/fields.h"
 #include "lib/model/descriptors.h"
 #include "lib/model/ids.h"
 #include "lib/model/loader_plan.h"
@@ -24,9 +25,11 @@ enum class Role {
   kLauncher,         ///< an ancestor of the trainer inside the subject: a shell, torchrun
   kOther,
 };
-
-std::string_view to_string(Role role);  ///< "trainer", "worker", "resource-tracker" ...
-Role role_from_string(std::string_view name);
+template <>
+struct Names<Role> {
+  static constexpr auto kList = std::to_array<std::string_view>(
+      {"trainer", "worker", "forkserver", "resource-tracker", "shm-manager", "launcher", "other"});
+};
 
 /// A soft and a hard resource limit; nothing is "unlimited".
 struct Limit {
@@ -34,6 +37,10 @@ struct Limit {
   std::optional<uint64_t> hard;
   bool operator==(const Limit&) const = default;
 };
+constexpr void list_fields(auto&& field, Of<Limit> /*of*/) {
+  field("soft", &Limit::soft, "what the kernel enforces; none: unlimited");
+  field("hard", &Limit::hard, "up to which the process may raise it; none: unlimited");
+}
 
 /// What stays the same over a process's life, or changes seldom (execve, reparenting). Recorded
 /// when a process is first seen and again when one of these changes; the last one counts.
@@ -41,55 +48,115 @@ struct ProcessInfo {
   ProcessKey key;
   int32_t ppid = 0;
   BootNs seen_at = 0;
-  std::string comm;                  ///< as the kernel has it: hostile text, up to 15 bytes
-  std::vector<std::string> cmdline;  ///< secrets masked; hostile text
+  std::string comm;
+  std::vector<std::string> cmdline;
   Observed<std::string> exe = failure(ErrorCode::kInsufficient, "not read");
   Role role = Role::kOther;
-  std::string role_basis;  ///< "its parent is the trainer and it catches SIGBUS ..."
-  std::optional<StartMethod> start_method;  ///< of a worker, where it can be told
-  /// It was forked, and whoever forked it has ended: it came to init or to another that adopts
-  /// orphans.
+  std::string role_basis;
+  std::optional<StartMethod> start_method;
   bool orphaned = false;
-  uint32_t uid = 0;
-  uint64_t signals_caught = 0;          ///< SigCgt of /proc/PID/status: bit N-1 is signal N
-  std::vector<int32_t> namespace_pids;  ///< NSpid: the pid in each namespace, outermost first
+  Observed<uint32_t> uid = failure(ErrorCode::kInsufficient, "not read");
+  Observed<uint64_t> signals_caught = failure(ErrorCode::kInsufficient, "not read");
+  std::vector<int32_t> namespace_pids;
   Observed<uint64_t> mount_namespace = failure(ErrorCode::kInsufficient, "not read");
   Observed<Limit> open_files_limit = failure(ErrorCode::kInsufficient, "not read");
-  Observed<Limit> cpu_time_limit = failure(ErrorCode::kInsufficient, "not read");   ///< seconds
-  Observed<Limit> file_size_limit = failure(ErrorCode::kInsufficient, "not read");  ///< bytes
-  int32_t session = 0;   ///< pid of the session's leader; 0: not read
-  int32_t terminal = 0;  ///< device of the controlling terminal (tty_nr); 0: none
+  Observed<Limit> cpu_time_limit = failure(ErrorCode::kInsufficient, "not read");
+  Observed<Limit> file_size_limit = failure(ErrorCode::kInsufficient, "not read");
+  int32_t session = 0;
+  int32_t terminal = 0;
   Observed<std::string> cgroup = failure(ErrorCode::kInsufficient, "not read");
 
+  /// Nothing where its signal handlers could not be read.
+  std::optional<bool> catches(int signal) const {
+    if (!signals_caught) return std::nullopt;
+    return (*signals_caught >> static_cast<unsigned>(signal - 1) & 1U) != 0;
+  }
   bool operator==(const ProcessInfo&) const = default;
+};
+constexpr void list_fields(auto&& field, Of<ProcessInfo> /*of*/) {
+  field("key", &ProcessInfo::key, "the process");
+  field("ppid", &ProcessInfo::ppid, "pid of its parent");
+  field("at", &ProcessInfo::seen_at, "when it was first seen", Unit::kMoment);
+  field("comm", &ProcessInfo::comm, "its name as the kernel has it, up to 15 bytes; hostile text");
+  field("cmdline", &ProcessInfo::cmdline, "its arguments, secrets masked; hostile text");
+  field("exe", &ProcessInfo::exe, "the program that it runs");
+  field("role", &ProcessInfo::role, "what it is to the loader");
+  field("basis", &ProcessInfo::role_basis, "how the role was known");
+  field("start_method", &ProcessInfo::start_method, "of a worker, where it can be told");
+  field("orphaned", &ProcessInfo::orphaned,
+        "It was forked, and whoever forked it has ended: it came to init or to another that adopts "
+        "orphans");
+  field("uid", &ProcessInfo::uid, "its user");
+  field("sigcgt", &ProcessInfo::signals_caught,
+        "signals that it catches (SigCgt): bit N-1 is signal N");
+  field("nspid", &ProcessInfo::namespace_pids, "its pid in each namespace, outermost first");
+  field("mnt_ns", &ProcessInfo::mount_namespace, "inode of its mount namespace");
+  field("nofile", &ProcessInfo::open_files_limit, "RLIMIT_NOFILE");
+  field("cpu_limit", &ProcessInfo::cpu_time_limit, "RLIMIT_CPU, in seconds");
+  field("fsize_limit", &ProcessInfo::file_size_limit, "RLIMIT_FSIZE, in bytes");
+  field("session", &ProcessInfo::session, "pid of the session's leader; 0: not read");
+  field("tty", &ProcessInfo::terminal, "device of the controlling terminal (tty_nr); 0: none");
+  field("cgroup", &ProcessInfo::cgroup, "its memory cgroup");
+}
+
+/// What a thread waits on.
+enum class FileKind {
+  kOther,
+  kPipe,
+  kFifo,  ///< a pipe with a name, which anybody can open
+  kSocket,
+  kListeningSocket,
+  kFile,
+  kEventfd,
+};
+template <>
+struct Names<FileKind> {
+  static constexpr auto kList = std::to_array<std::string_view>(
+      {"other", "pipe", "fifo", "socket", "listening socket", "file", "eventfd"});
 };
 
 /// A file that a blocked thread waits on.
 struct WaitedFile {
   int32_t fd = -1;
-  /// "pipe", "fifo" (with a name), "socket", "listening socket", "file", "eventfd", "other".
-  std::string kind;
+  FileKind kind = FileKind::kOther;
   uint64_t inode = 0;
-  /// Of a socket that a snapshot shows: inode of the socket at its other end, on this machine; 0:
-  /// not known.
   uint64_t peer = 0;
-  /// Of a file, and of one that is being opened as the program has it: its name; hostile text.
   std::string path;
-  std::string storage;  ///< of a file: type and source of its mount, "nfs4 server:/data"
+  std::string storage;
 
   bool operator==(const WaitedFile&) const = default;
 };
+constexpr void list_fields(auto&& field, Of<WaitedFile> /*of*/) {
+  field("fd", &WaitedFile::fd, "its descriptor; -1: none");
+  field("kind", &WaitedFile::kind, "what it is");
+  field("ino", &WaitedFile::inode, "of the file, pipe or socket");
+  field("peer", &WaitedFile::peer,
+        "Of a socket that a snapshot shows: inode of the socket at its other end, on this machine; "
+        "0: not known");
+  field("path", &WaitedFile::path,
+        "Of a file, and of one that is being opened as the program has it: its name; hostile text");
+  field("storage", &WaitedFile::storage,
+        R"(of a file: type and source of its mount, "nfs4 server:/data")");
+}
 
 /// Where one thread is in the kernel at one instant (/proc/PID/task/TID/syscall).
 struct ThreadWait {
   int32_t tid = 0;
-  bool running = false;  ///< on a CPU or runnable: no system call to show
-  int64_t syscall = -1;  ///< number; -1: blocked outside a system call (page fault)
+  bool running = false;
+  int64_t syscall = -1;
   std::array<uint64_t, 6> args = {};
-  std::vector<WaitedFile> files;  ///< decoded for read, poll, ppoll, select, epoll_wait
+  std::vector<WaitedFile> files;
 
   bool operator==(const ThreadWait&) const = default;
 };
+constexpr void list_fields(auto&& field, Of<ThreadWait> /*of*/) {
+  field("tid", &ThreadWait::tid, "the thread");
+  field("running", &ThreadWait::running, "on a CPU or runnable: no system call to show");
+  field("nr", &ThreadWait::syscall,
+        "number of the system call; -1: blocked outside of one (page fault)");
+  field("args", &ThreadWait::args, "the six arguments of the system call");
+  field("files", &ThreadWait::files, "that read, poll, ppoll, select or epoll_wait waits on");
+}
 
 /// One process at one moment: what changes.
 ///
@@ -98,39 +165,70 @@ struct ThreadWait {
 struct ProcessSample {
   ProcessKey key;
   int32_t ppid = 0;
-  char state = '?';          ///< R S D T t Z X I of /proc/PID/stat
-  uint64_t utime_ticks = 0;  ///< of all threads
+  char state = '?';
+  uint64_t utime_ticks = 0;
   uint64_t stime_ticks = 0;
   uint64_t minor_faults = 0;
   uint64_t major_faults = 0;
   int32_t threads = 0;
   Observed<uint64_t> rss_bytes = failure(ErrorCode::kInsufficient, "not read");
-  Observed<uint64_t> rss_shared_bytes =
-      failure(ErrorCode::kInsufficient, "not read");  ///< file-backed and shmem part of rss_bytes
+  Observed<uint64_t> rss_shared_bytes = failure(ErrorCode::kInsufficient, "not read");
   std::optional<Observed<uint64_t>> fd_count;
-  std::optional<Observed<FdKinds>> fds;  ///< read at most once a second, where the count changed
-  std::optional<Observed<uint64_t>> map_count;  ///< memory mappings; read seldom
+  std::optional<Observed<FdKinds>> fds;
+  std::optional<Observed<uint64_t>> map_count;
   std::optional<Observed<uint64_t>> swap_bytes;
   std::optional<Observed<uint64_t>> pss_bytes;
-  std::optional<uint64_t> pss_anon_bytes;  ///< anonymous part of pss_bytes (Linux 5.4+)
-  std::optional<uint64_t> private_bytes;   ///< pages that no other process has: USS
+  std::optional<uint64_t> pss_anon_bytes;
+  std::optional<uint64_t> private_bytes;
   std::optional<uint64_t> page_table_bytes;
-  /// How often it has called read(2), write(2) and their kin (syscr + syscw of /proc/PID/io): moves
-  /// whenever a batch or an index goes through a pipe, and stands while it waits in poll or futex.
   std::optional<Observed<uint64_t>> io_calls;
-  std::optional<Observed<std::vector<ThreadWait>>> waits;  ///< its main thread first
+  std::optional<Observed<std::vector<ThreadWait>>> waits;
 
   bool operator==(const ProcessSample&) const = default;
 };
+constexpr void list_fields(auto&& field, Of<ProcessSample> /*of*/) {
+  field("key", &ProcessSample::key, "the process");
+  field("ppid", &ProcessSample::ppid, "pid of its parent");
+  field("st", &ProcessSample::state, "R S D T t Z X I of /proc/PID/stat");
+  field("ut", &ProcessSample::utime_ticks, "CPU time in the program, of all threads", Unit::kTicks);
+  field("stt", &ProcessSample::stime_ticks, "CPU time in the kernel, of all threads", Unit::kTicks);
+  field("minflt", &ProcessSample::minor_faults, "page faults without a disk, cumulative");
+  field("majflt", &ProcessSample::major_faults, "page faults that read a disk, cumulative");
+  field("thr", &ProcessSample::threads, "how many it has");
+  field("rss", &ProcessSample::rss_bytes, "resident memory", Unit::kBytes);
+  field("rshm", &ProcessSample::rss_shared_bytes, "file-backed and shmem part of rss_bytes",
+        Unit::kBytes);
+  field("fds", &ProcessSample::fd_count, "open descriptors");
+  field("kinds", &ProcessSample::fds, "read at most once a second, where the count changed");
+  field("maps", &ProcessSample::map_count, "memory mappings; read seldom");
+  field("swap", &ProcessSample::swap_bytes, "swapped out", Unit::kBytes);
+  field("pss", &ProcessSample::pss_bytes, "proportional share of resident memory (PSS)",
+        Unit::kBytes);
+  field("pss_anon", &ProcessSample::pss_anon_bytes, "anonymous part of pss_bytes (Linux 5.4+)",
+        Unit::kBytes);
+  field("uss", &ProcessSample::private_bytes, "pages that no other process has: USS", Unit::kBytes);
+  field("pt", &ProcessSample::page_table_bytes, "page tables", Unit::kBytes);
+  field("io", &ProcessSample::io_calls,
+        "How often it has called read(2), write(2) and their kin (syscr + syscw of /proc/PID/io): "
+        "moves whenever a batch or an index goes through a pipe, and stands while it waits in poll "
+        "or futex");
+  field("waits", &ProcessSample::waits, "its main thread first");
+}
 
 /// How a process ended. `wait_status` is encoded as wait(2) has it.
 struct ProcessExit {
   ProcessKey key;
-  BootNs at = 0;  ///< when dlprobe saw it, not before the exit
+  BootNs at = 0;
   Observed<int32_t> wait_status = failure(ErrorCode::kInsufficient, "not read");
-  std::string source;  ///< "waitid", "pidfd info", "zombie stat"
+  std::string source;
 
   bool operator==(const ProcessExit&) const = default;
 };
+constexpr void list_fields(auto&& field, Of<ProcessExit> /*of*/) {
+  field("key", &ProcessExit::key, "the process");
+  field("at", &ProcessExit::at, "when dlprobe saw it, not before the exit", Unit::kMoment);
+  field("status", &ProcessExit::wait_status, "as wait(2) encodes it");
+  field("source", &ProcessExit::source, R"("waitid", "pidfd info", "zombie stat")");
+}
 
 }  // namespace dlprobe

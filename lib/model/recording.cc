@@ -7,27 +7,13 @@
 #include <utility>
 
 #include "lib/base/units.h"
-#include "lib/model/name_table.h"
 
 namespace dlprobe {
 namespace {
 
-constexpr NameTable<SubjectKind, 3> kSubjectKinds = {{
-    {SubjectKind::kReferenceLoader, "reference-loader"},
-    {SubjectKind::kPid, "pid"},
-    {SubjectKind::kCommand, "command"},
-}};
-
-constexpr NameTable<RunEndReason, 4> kRunEndReasons = {{
-    {RunEndReason::kSubjectEnded, "subject-ended"},
-    {RunEndReason::kTimeUp, "time-up"},
-    {RunEndReason::kInterrupted, "interrupted"},
-    {RunEndReason::kNotStarted, "not-started"},
-}};
-
 constexpr BootNs kFullRateAge = 120 * kSecond;
 constexpr BootNs kThinEvery = 30 * kSecond;
-constexpr size_t kMostBatches = 20'000;
+constexpr size_t kMostKeptBatches = 20'000;
 constexpr size_t kMostEvents = 5'000;
 constexpr size_t kMostExits = 20'000;
 constexpr size_t kMostProcesses = 20'000;
@@ -274,7 +260,6 @@ struct Filer {
   }
   void operator()(FdLook&& look) const { insert_by_time(run.fd_looks, std::move(look)); }
   void operator()(StartEvent&& event) const { insert_bounded(run.start_events, std::move(event)); }
-  void operator()(ScriptReading&& script) const { run.script = std::move(script); }
   void operator()(GateFacts&& gate) const { run.gate = std::move(gate); }
   void operator()(TuneRequest&& request) const { run.tune_request = std::move(request); }
   void operator()(SpeedMeasurement&& speed) const { run.speed = std::move(speed); }
@@ -287,22 +272,9 @@ struct Filer {
 
 }  // namespace
 
-std::string_view to_string(SubjectKind kind) {
-  return name_of(kSubjectKinds, kind);
-}
-SubjectKind subject_kind_from_string(std::string_view name) {
-  return value_of(kSubjectKinds, name).value_or(SubjectKind::kCommand);
-}
-
-std::string_view to_string(RunEndReason reason) {
-  return name_of(kRunEndReasons, reason);
-}
-RunEndReason run_end_reason_from_string(std::string_view name) {
-  return value_of(kRunEndReasons, name).value_or(RunEndReason::kSubjectEnded);
-}
-
 const ProcessInfo* Run::find_process(const ProcessKey& key) const {
-  return find_last(processes, key);
+  const auto found = std::ranges::lower_bound(processes, key, {}, &ProcessInfo::key);
+  return found != processes.end() && found->key == key ? &*found : nullptr;
 }
 
 const ProcessExit* Run::find_exit(const ProcessKey& key) const {
@@ -350,7 +322,7 @@ void RecordingBuilder::mark_thinned(uint64_t thinned_records, BootNs thinned_at)
 void RecordingBuilder::thin(Run& run, BootNs now) {
   recording_.thinned_records +=
       thin_series(run.samples, now) + thin_series(run.shm_use, now) + thin_series(run.ledgers, now);
-  recording_.thinned_records += halve_older(run.batches, kMostBatches) +
+  recording_.thinned_records += halve_older(run.batches, kMostKeptBatches) +
                                 halve_older(run.events, kMostEvents) +
                                 halve_older(run.fd_looks, kMostFdLooks) + forget_ended(run) +
                                 halve_older(run.exits, kMostExits);

@@ -6,6 +6,7 @@
 #include <variant>
 #include <vector>
 
+#include "lib/base/fields.h"
 #include "lib/model/death.h"
 #include "lib/model/descriptors.h"
 #include "lib/model/gate_facts.h"
@@ -13,7 +14,6 @@
 #include "lib/model/loader_plan.h"
 #include "lib/model/process.h"
 #include "lib/model/sample.h"
-#include "lib/model/script_facts.h"
 #include "lib/model/setting.h"
 #include "lib/model/shm.h"
 #include "lib/model/snapshot.h"
@@ -24,76 +24,138 @@ namespace dlprobe {
 
 /// The machine that was examined.
 struct HostFacts {
-  std::string name;     ///< uname nodename
-  std::string kernel;   ///< uname release
-  std::string os;       ///< PRETTY_NAME of os-release
-  std::string machine;  ///< "x86_64"
+  std::string name;
+  std::string kernel;
+  std::string os;
+  std::string machine;
   uint64_t page_size = 4096;
   uint64_t ticks_per_second = 100;
-  int cpus = 0;                           ///< usable by dlprobe (affinity)
-  std::optional<uint64_t> max_map_count;  ///< vm.max_map_count: mappings that a process may have
-  std::string
-      container;  ///< "", "docker", "kubernetes", "podman", "slurm" ... by what is mounted or set
-  std::string node;  ///< the machine's name for its scheduler, where that is another; may be empty
-  std::string job_id;  ///< the scheduler's; empty: none is known
-  std::string rank;    ///< of this process among those of the job; empty: none is known
+  int cpus = 0;
+  std::optional<uint64_t> max_map_count;
+  std::optional<int> overcommit_memory;
+  std::string container;
+  std::string node;
+  std::string job_id;
+  std::string rank;
   bool operator==(const HostFacts&) const = default;
 };
+constexpr void list_fields(auto&& field, Of<HostFacts> /*of*/) {
+  field("name", &HostFacts::name, "uname nodename");
+  field("kernel", &HostFacts::kernel, "uname release");
+  field("os", &HostFacts::os, "PRETTY_NAME of os-release");
+  field("machine", &HostFacts::machine, R"("x86_64")");
+  field("page", &HostFacts::page_size, "of memory");
+  field("hz", &HostFacts::ticks_per_second, "of the kernel: sysconf(_SC_CLK_TCK)");
+  field("cpus", &HostFacts::cpus, "usable by dlprobe (affinity)");
+  field("max_maps", &HostFacts::max_map_count,
+        "vm.max_map_count: mappings that a process may have");
+  field("overcommit", &HostFacts::overcommit_memory,
+        "vm.overcommit_memory: 0 guesses, 1 grants all, 2 grants nothing beyond CommitLimit");
+  field("container", &HostFacts::container,
+        R"("", "docker", "kubernetes", "podman", "slurm" ... by what is mounted or set)");
+  field("node", &HostFacts::node,
+        "the machine's name for its scheduler, where that is another; may be empty");
+  field("job", &HostFacts::job_id, "the scheduler's; empty: none is known");
+  field("rank", &HostFacts::rank, "of this process among those of the job; empty: none is known");
+}
 
 /// How dlprobe was called.
 struct InvocationFacts {
-  std::string version;            ///< of dlprobe
-  std::string probe;              ///< "shm"
-  std::vector<std::string> argv;  ///< secrets masked
+  std::string version;
+  std::string probe;
+  std::vector<std::string> argv;
   uint32_t euid = 0;
   int64_t interval_ns = 0;
-  std::string working_folder;  ///< paths of the user's code are shown relative to it
+  std::string working_folder;
   bool operator==(const InvocationFacts&) const = default;
 };
+constexpr void list_fields(auto&& field, Of<InvocationFacts> /*of*/) {
+  field("version", &InvocationFacts::version, "of dlprobe");
+  field("probe", &InvocationFacts::probe, R"("shm")");
+  field("argv", &InvocationFacts::argv, "secrets masked");
+  field("euid", &InvocationFacts::euid, "the user it ran as");
+  field("interval_ns", &InvocationFacts::interval_ns, "between two samples", Unit::kNanoseconds);
+  field("folder", &InvocationFacts::working_folder,
+        "paths of the user's code are shown relative to it");
+}
 
 /// The first record of a recording. `realtime_ns` and `boottime_ns` were read together: with them
 /// every BootNs becomes a time of day.
 struct RecordingHeader {
-  std::string recording_id;  ///< 32 hexadecimal digits, random
+  std::string recording_id;
   int64_t realtime_ns = 0;
   BootNs boottime_ns = 0;
   HostFacts host;
   InvocationFacts invocation;
   bool operator==(const RecordingHeader&) const = default;
 };
+constexpr void list_fields(auto&& field, Of<RecordingHeader> /*of*/) {
+  field("id", &RecordingHeader::recording_id, "32 hexadecimal digits, random");
+  field("realtime_ns", &RecordingHeader::realtime_ns, "the clock of the day", Unit::kTimeOfDay);
+  field("boottime_ns", &RecordingHeader::boottime_ns,
+        "read together with it: both turn every moment into a time of day", Unit::kMoment);
+  field("host", &RecordingHeader::host, "the machine");
+  field("invocation", &RecordingHeader::invocation, "how dlprobe was called");
+}
 
 enum class SubjectKind { kReferenceLoader, kPid, kCommand };
-std::string_view to_string(SubjectKind kind);  ///< "reference-loader", "pid", "command"
-SubjectKind subject_kind_from_string(std::string_view name);
+template <>
+struct Names<SubjectKind> {
+  static constexpr auto kList =
+      std::to_array<std::string_view>({"reference-loader", "pid", "command"});
+};
 
 /// Begins one run: one subject examined once. `--start-method all` makes several runs.
 struct RunBegin {
   BootNs at = 0;
   SubjectKind subject = SubjectKind::kReferenceLoader;
-  std::optional<int32_t> asked_pid;  ///< --pid as typed, which may be any process of the tree
-  std::optional<ProcessKey> root;    ///< of a live tree: the process that was climbed to
-  std::vector<std::string> command;  ///< secrets masked
-  std::optional<LoaderPlan> plan;    ///< of the reference loader, or as told for another loader
-  bool preflight = false;            ///< looked at before anything is started
-  bool looks_when_quiet = false;     ///< snapshots are taken only while the loader does not move
-  std::optional<Limit> open_files_limit;  ///< of what dlprobe starts
-  std::optional<Trial> trial;             ///< of a command that is tried under a start method
-  /// A remedy is tried (`--confirm`): such a run is one of Recording::attempts.
+  std::optional<int32_t> asked_pid;
+  std::optional<ProcessKey> root;
+  std::vector<std::string> command;
+  std::optional<LoaderPlan> plan;
+  bool preflight = false;
+  bool looks_when_quiet = false;
+  std::optional<Limit> open_files_limit;
+  std::optional<Trial> trial;
   std::optional<Attempt> attempt;
   bool operator==(const RunBegin&) const = default;
 };
+constexpr void list_fields(auto&& field, Of<RunBegin> /*of*/) {
+  field("at", &RunBegin::at, "when it began", Unit::kMoment);
+  field("subject", &RunBegin::subject, "what is examined");
+  field("asked_pid", &RunBegin::asked_pid, "--pid as typed, which may be any process of the tree");
+  field("root", &RunBegin::root, "of a live tree: the process that was climbed to");
+  field("command", &RunBegin::command, "secrets masked");
+  field("plan", &RunBegin::plan, "of the reference loader, or as told for another loader");
+  field("preflight", &RunBegin::preflight, "looked at before anything is started");
+  field("looks_when_quiet", &RunBegin::looks_when_quiet,
+        "snapshots are taken only while the loader does not move");
+  field("nofile", &RunBegin::open_files_limit, "of what dlprobe starts");
+  field("trial", &RunBegin::trial, "of a command that is tried under a start method");
+  field("attempt", &RunBegin::attempt,
+        "A remedy is tried (`--confirm`): such a run is one of Recording::attempts");
+}
 
 /// What the reference loader says of itself at its start.
 struct LoaderHello {
   BootNs at = 0;
-  std::string device;       ///< "cpu", "cuda:0"
-  std::string device_name;  ///< "NVIDIA H200", or the CPU's model
-  std::string libtorch;     ///< "1.13.1"
-  std::string opencv;       ///< "4.6.0"
+  std::string device;
+  std::string device_name;
+  std::string libtorch;
+  std::string opencv;
   uint64_t images = 0;
   uint64_t batches_per_epoch = 0;
   bool operator==(const LoaderHello&) const = default;
 };
+constexpr void list_fields(auto&& field, Of<LoaderHello> /*of*/) {
+  field("at", &LoaderHello::at, "when it began", Unit::kMoment);
+  field("device", &LoaderHello::device, R"("cpu", "cuda:0")");
+  field("device_name", &LoaderHello::device_name, R"("NVIDIA H200", or the CPU's model)");
+  field("libtorch", &LoaderHello::libtorch, R"("1.13.1")");
+  field("opencv", &LoaderHello::opencv, R"("4.6.0")");
+  field("images", &LoaderHello::images, "that it found");
+  field("batches_per_epoch", &LoaderHello::batches_per_epoch, "that it will make");
+}
 
 /// One batch that the reference loader's training loop consumed.
 struct LoaderBatch {
@@ -102,23 +164,45 @@ struct LoaderBatch {
   int index = 0;
   int worker = 0;
   int samples = 0;
-  uint64_t bytes = 0;  ///< of its tensors, before page rounding
-  double wait_s = 0;   ///< the training loop waited for it
-  double fetch_s = 0;  ///< the worker read, decoded, transformed and collated it
-  double copy_s = 0;   ///< to the device (and into pinned memory)
-  double step_s = 0;   ///< training step
+  uint64_t bytes = 0;
+  double wait_s = 0;
+  double fetch_s = 0;
+  double copy_s = 0;
+  double step_s = 0;
   bool operator==(const LoaderBatch&) const = default;
 };
+constexpr void list_fields(auto&& field, Of<LoaderBatch> /*of*/) {
+  field("at", &LoaderBatch::at, "when it was consumed", Unit::kMoment);
+  field("epoch", &LoaderBatch::epoch, "from 0");
+  field("index", &LoaderBatch::index, "in its epoch, from 0");
+  field("worker", &LoaderBatch::worker, "which made it");
+  field("samples", &LoaderBatch::samples, "in it");
+  field("bytes", &LoaderBatch::bytes, "of its tensors, before page rounding", Unit::kBytes);
+  field("wait", &LoaderBatch::wait_s, "the training loop waited for it", Unit::kSeconds);
+  field("fetch", &LoaderBatch::fetch_s, "the worker read, decoded, transformed and collated it",
+        Unit::kSeconds);
+  field("copy", &LoaderBatch::copy_s, "to the device (and into pinned memory)", Unit::kSeconds);
+  field("step", &LoaderBatch::step_s, "training step", Unit::kSeconds);
+}
 
 /// The reference loader's own account of a whole run; absent if it died.
 struct LoaderDone {
   BootNs at = 0;
   uint64_t images = 0;
-  double seconds = 0;        ///< from the first request to the last batch
-  double first_batch_s = 0;  ///< from the start of the workers to the first batch
+  double seconds = 0;
+  double first_batch_s = 0;
   uint64_t broken_images = 0;
   bool operator==(const LoaderDone&) const = default;
 };
+constexpr void list_fields(auto&& field, Of<LoaderDone> /*of*/) {
+  field("at", &LoaderDone::at, "when it ended", Unit::kMoment);
+  field("images", &LoaderDone::images, "consumed");
+  field("seconds", &LoaderDone::seconds, "from the first request to the last batch",
+        Unit::kSeconds);
+  field("first_batch", &LoaderDone::first_batch_s,
+        "from the start of the workers to the first batch", Unit::kSeconds);
+  field("broken", &LoaderDone::broken_images, "that could not be decoded");
+}
 
 /// The kinds of the reference loader's Events that rules look for: an image that could not be
 /// decoded, no image in the folder at all, and why it ended.
@@ -132,23 +216,32 @@ inline constexpr std::string_view kMovesAgain = "moves-again";
 /// Anything else worth a line on the timeline.
 struct Event {
   BootNs at = 0;
-  std::string kind;  ///< "loader-error", "loader-broken-image", "loader-no-image",
-                     ///< "loader-fault", "loader-note",
-                     ///< "note", "segment-reservation-failed",
-                     ///< kMovesAgain ...
-  std::string text;  ///< hostile text
+  std::string kind;
+  std::string text;
   std::optional<ProcessKey> process;
   bool operator==(const Event&) const = default;
 };
+constexpr void list_fields(auto&& field, Of<Event> /*of*/) {
+  field("at", &Event::at, "when it happened", Unit::kMoment);
+  field("kind", &Event::kind, "what happened");
+  field("text", &Event::text, "hostile text");
+  field("key", &Event::process, "whom it is about, if anyone");
+}
 
 /// Something that could not be looked at, and why.
 struct Gap {
-  std::string what;    ///< "descriptors of process 42"
-  std::string why;     ///< "list /proc/42/fd: Permission denied (EACCES)"
-  std::string effect;  ///< what cannot be said for want of it
-  std::string remedy;  ///< what would enable it; may be empty
+  std::string what;
+  std::string why;
+  std::string effect;
+  std::string remedy;
   bool operator==(const Gap&) const = default;
 };
+constexpr void list_fields(auto&& field, Of<Gap> /*of*/) {
+  field("what", &Gap::what, R"("descriptors of process 42")");
+  field("why", &Gap::why, "\"list /proc/42/fd: Permission denied (EACCES)\"");
+  field("effect", &Gap::effect, "what cannot be said for want of it");
+  field("remedy", &Gap::remedy, "what would enable it; may be empty");
+}
 
 enum class RunEndReason {
   kSubjectEnded,  ///< the process tree is gone
@@ -156,27 +249,53 @@ enum class RunEndReason {
   kInterrupted,   ///< the user stopped dlprobe
   kNotStarted,    ///< the forecast says it would not fit, or it could not be started
 };
-std::string_view to_string(RunEndReason reason);
-RunEndReason run_end_reason_from_string(std::string_view name);
+template <>
+struct Names<RunEndReason> {
+  static constexpr auto kList =
+      std::to_array<std::string_view>({"subject-ended", "time-up", "interrupted", "not-started"});
+};
 
 /// Ends a run. A recording cut off by a crash lacks it.
 struct RunEnd {
   BootNs at = 0;
   RunEndReason reason = RunEndReason::kSubjectEnded;
-  std::string text;  ///< why, for a person, where `reason` does not say it all
-  /// Of the process that dlprobe started, as wait(2) encodes it; nothing if it had not ended.
+  std::string text;
   std::optional<int32_t> wait_status;
-  /// Of a command whose time was up: for how long nothing of it had moved by then.
   std::optional<BootNs> still_for;
   bool operator==(const RunEnd&) const = default;
 };
+constexpr void list_fields(auto&& field, Of<RunEnd> /*of*/) {
+  field("at", &RunEnd::at, "when it ended", Unit::kMoment);
+  field("reason", &RunEnd::reason, "why");
+  field("text", &RunEnd::text, "why, for a person, where `reason` does not say it all");
+  field("status", &RunEnd::wait_status,
+        "Of the process that dlprobe started, as wait(2) encodes it; nothing if it had not ended");
+  field("still_for", &RunEnd::still_for,
+        "Of a command whose time was up: for how long nothing of it had moved by then",
+        Unit::kNanoseconds);
+}
 
 using Record = std::variant<RunBegin, ProcessInfo, ProcessExit, ShmMount, Sample, ShmUse, ShmLedger,
                             LoaderHello, LoaderBatch, LoaderDone, Event, Gap, RunEnd, TreeSnapshot,
-                            SignalSent, KernelLogLine, OomCounters, FdLook, StartEvent,
-                            ScriptReading, TuneRequest, SpeedMeasurement, GateFacts>;
+                            SignalSent, KernelLogLine, OomCounters, FdLook, StartEvent, TuneRequest,
+                            SpeedMeasurement, GateFacts>;
 
-/// One run, put together from its records.
+/// What one member of Run holds: one record, at most one, or many.
+template <class Member>
+struct RecordOf {
+  using type = Member;
+};
+template <class T>
+struct RecordOf<std::optional<T>> {
+  using type = T;
+};
+template <class T>
+struct RecordOf<std::vector<T>> {
+  using type = T;
+};
+
+/// One run, put together from its records. A new kind of record is a type of Record, a member here
+/// and its line in the list below; without one of the three nothing compiles.
 struct Run {
   RunBegin begin;
   std::vector<ProcessInfo> processes;  ///< by key; the last word of each
@@ -196,7 +315,6 @@ struct Run {
   std::vector<KernelLogLine> kernel_log;  ///< in time order
   std::vector<OomCounters> oom_counters;  ///< in time order
   std::vector<StartEvent> start_events;   ///< in time order; the first 5000
-  std::optional<ScriptReading> script;    ///< the command's text, where it was read
   std::optional<GateFacts> gate;          ///< of `dlprobe gate`
   std::optional<TuneRequest> tune_request;
   std::optional<SpeedMeasurement> speed;  ///< of a run of `dlprobe tune`
@@ -204,7 +322,38 @@ struct Run {
 
   const ProcessInfo* find_process(const ProcessKey& key) const;
   const ProcessExit* find_exit(const ProcessKey& key) const;
+  bool operator==(const Run&) const = default;
 };
+/// The records that make a run: the kind that each goes by in a file, and what it says.
+constexpr void list_fields(auto&& field, Of<Run> /*of*/) {
+  field("run", &Run::begin, "begins a run");
+  field("process", &Run::processes,
+        "a process of the tree, and again when something of it changed");
+  field("exit", &Run::exits, "the end of a process");
+  field("mount", &Run::mounts, "a /dev/shm");
+  field("sample", &Run::samples, "what the kernel said about the whole tree at one moment");
+  field("shm", &Run::shm_use, "one statvfs of a /dev/shm, between samples");
+  field("ledger", &Run::ledgers, "where the shared memory went");
+  field("loader", &Run::loader, "the reference loader's start");
+  field("batch", &Run::batches, "one batch that the reference loader consumed");
+  field("done", &Run::done, "the reference loader's end");
+  field("event", &Run::events, "anything else worth a line on the timeline");
+  field("gap", &Run::gaps, "something that could not be looked at");
+  field("descriptors", &Run::fd_looks,
+        "a closer look at a process whose descriptors grow or come near its limit");
+  field("snapshot", &Run::snapshots, "where every thread stood at one moment");
+  field("signal", &Run::signals, "a fatal signal that was sent to a process of the tree");
+  field("kernel_log", &Run::kernel_log,
+        "a line of the kernel's log that names a process of the tree");
+  field("oom", &Run::oom_counters, "counters of OOM kills, when first read and when one has moved");
+  field("start", &Run::start_events,
+        "what an interpreter of the command, or the reference loader, told about the processes "
+        "that it starts, or what the script's text says of them");
+  field("gate", &Run::gate, "what `dlprobe gate` asked the machine");
+  field("tune", &Run::tune_request, "of `dlprobe tune`: what was asked and what the machine has");
+  field("speed", &Run::speed, "of `dlprobe tune`: the steady state of one run");
+  field("end", &Run::end, "ends a run");
+}
 
 /// A whole examination.
 struct Recording {
@@ -215,6 +364,7 @@ struct Recording {
   bool truncated = false;        ///< the file ended inside a record or without RunEnd
   uint64_t thinned_records = 0;  ///< how many were dropped to keep memory bounded
   BootNs thinned_at = 0;         ///< when that was last looked at
+  bool operator==(const Recording&) const = default;
 };
 
 /// Puts records together into a Recording of bounded size.

@@ -2,20 +2,9 @@
 
 #include "lib/base/parse.h"
 #include "lib/base/units.h"
-#include "lib/model/name_table.h"
 
 namespace dlprobe {
 namespace {
-
-constexpr NameTable<SettingKind, 7> kKinds = {{
-    {SettingKind::kEnvironment, "environment"},
-    {SettingKind::kOpenFiles, "open-files"},
-    {SettingKind::kSharingStrategy, "sharing-strategy"},
-    {SettingKind::kPrefetchFactor, "prefetch-factor"},
-    {SettingKind::kNumWorkers, "num-workers"},
-    {SettingKind::kStartMethod, "start-method"},
-    {SettingKind::kShmSize, "shm-size"},
-}};
 
 std::string describe_one(const Setting& setting) {
   switch (setting.kind) {
@@ -38,13 +27,6 @@ std::string describe_one(const Setting& setting) {
 }
 
 }  // namespace
-
-std::string_view to_string(SettingKind kind) {
-  return name_of(kKinds, kind);
-}
-SettingKind setting_kind_from_string(std::string_view name) {
-  return value_of(kKinds, name).value_or(SettingKind::kEnvironment);
-}
 
 std::optional<uint64_t> Setting::number() const {
   return parse_int<uint64_t>(value);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lib/base/error.h"
+#include "lib/base/fields.h"
 #include "lib/model/ids.h"
 #include "lib/model/process.h"
 
@@ -16,13 +17,21 @@ namespace dlprobe {
 /// One function on a stack.
 struct StackFrame {
   bool python = false;
-  std::string function;  ///< as its file has it (C++ mangled); of Python the qualified name
-  std::string file;      ///< the ELF file, or the Python source; hostile text
-  uint64_t offset = 0;   ///< of a native frame: the address in its ELF file
-  int32_t line = 0;      ///< of a Python frame; 0: not known
+  std::string function;
+  std::string file;
+  uint64_t offset = 0;
+  int32_t line = 0;
 
   bool operator==(const StackFrame&) const = default;
 };
+constexpr void list_fields(auto&& field, Of<StackFrame> /*of*/) {
+  field("py", &StackFrame::python, "of Python");
+  field("fn", &StackFrame::function,
+        "as its file has it (C++ mangled); of Python the qualified name");
+  field("file", &StackFrame::file, "the ELF file, or the Python source; hostile text");
+  field("off", &StackFrame::offset, "of a native frame: the address in its ELF file");
+  field("line", &StackFrame::line, "of a Python frame; 0: not known");
+}
 
 /// What kind of object a thread waits on in futex(2), as far as its words prove it.
 enum class LockKind {
@@ -41,152 +50,273 @@ enum class LockKind {
   kPythonMutex,  ///< CPython's PyMutex: threading.Lock from 3.13.1 on
   kGil,          ///< CPython's global interpreter lock
 };
-std::string_view to_string(LockKind kind);  ///< "mutex", "read-write lock" ...
-LockKind lock_kind_from_string(std::string_view name);
+template <>
+struct Names<LockKind> {
+  static constexpr auto kList = std::to_array<std::string_view>(
+      {"unknown", "mutex", "low-level lock", "read-write lock", "condition variable", "semaphore",
+       "shared semaphore", "barrier", "thread join", "once", "OpenMP barrier", "OpenMP lock",
+       "Python mutex", "GIL"});
+};
 
 /// A thread in futex(2).
 struct FutexWait {
   uint64_t address = 0;
-  bool shared = false;    ///< without FUTEX_PRIVATE_FLAG: others may wake it
-  bool timed = false;     ///< with a timeout
-  uint32_t expected = 0;  ///< the value that it waits to change
-  uint32_t value = 0;     ///< the value when it was looked at
+  bool shared = false;
+  bool timed = false;
+  uint32_t expected = 0;
+  uint32_t value = 0;
   LockKind kind = LockKind::kUnknown;
-  /// Of its owner, as the word has it. Where the waiter is in a pid namespace of its own: as
-  /// dlprobe sees it if it is a thread of the tree.
   std::optional<int32_t> owner_tid;
-  bool owner_gone = false;  ///< its owner is a thread that this process does not have any more
-  uint32_t team_size = 0;   ///< of kOpenMpBarrier
-  std::string python_type;  ///< of the Python object it belongs to: "_thread.lock", "_thread.RLock"
-  /// Of shared memory: the file that the word lies in, its identity over processes.
+  bool owner_gone = false;
+  uint32_t team_size = 0;
+  std::string python_type;
   std::string file;
-  uint64_t device = 0;  ///< as st_dev
+  uint64_t device = 0;
   uint64_t inode = 0;
   uint64_t offset = 0;
 
   bool operator==(const FutexWait&) const = default;
 };
+constexpr void list_fields(auto&& field, Of<FutexWait> /*of*/) {
+  field("addr", &FutexWait::address, "of the word");
+  field("shared", &FutexWait::shared, "without FUTEX_PRIVATE_FLAG: others may wake it");
+  field("timed", &FutexWait::timed, "with a timeout");
+  field("expected", &FutexWait::expected, "the value that it waits to change");
+  field("value", &FutexWait::value, "the value when it was looked at");
+  field("kind", &FutexWait::kind, "of what object it is");
+  field("owner", &FutexWait::owner_tid,
+        "Of its owner, as the word has it. Where the waiter is in a pid namespace of its own: as "
+        "dlprobe sees it if it is a thread of the tree.");
+  field("gone", &FutexWait::owner_gone,
+        "its owner is a thread that this process does not have any more");
+  field("team", &FutexWait::team_size, "of an OpenMP barrier");
+  field("python", &FutexWait::python_type,
+        R"(of the Python object it belongs to: "_thread.lock", "_thread.RLock")");
+  field("file", &FutexWait::file,
+        "Of shared memory: the file that the word lies in, its identity over processes");
+  field("dev", &FutexWait::device, "as st_dev");
+  field("ino", &FutexWait::inode, "of that file");
+  field("off", &FutexWait::offset, "in that file");
+}
 
 /// A multiprocessing.Lock, RLock or Semaphore as one process has it: CPython's SemLock object
 /// (Modules/_multiprocessing/semaphore.c), the same layout from 3.8 to 3.13.
 struct SemLockState {
-  uint64_t inode = 0;  ///< of its file in /dev/shm: the same lock in every process
-  std::string file;    ///< hostile text
-  int32_t value = 0;   ///< of the semaphore: 0, nobody may pass
+  uint64_t inode = 0;
+  std::string file;
+  int32_t value = 0;
   bool recursive = false;
   int32_t max_value = 1;
-  int32_t count = 0;                ///< how often this process has acquired and not yet released it
-  std::optional<int32_t> last_tid;  ///< the thread that acquired it last, if it still exists
+  int32_t count = 0;
+  std::optional<int32_t> last_tid;
 
   bool operator==(const SemLockState&) const = default;
+};
+constexpr void list_fields(auto&& field, Of<SemLockState> /*of*/) {
+  field("ino", &SemLockState::inode, "of its file in /dev/shm: the same lock in every process");
+  field("file", &SemLockState::file, "hostile text");
+  field("value", &SemLockState::value, "of the semaphore: 0, nobody may pass");
+  field("recursive", &SemLockState::recursive, "an RLock");
+  field("max", &SemLockState::max_value, "of the semaphore");
+  field("count", &SemLockState::count,
+        "how often this process has acquired and not yet released it");
+  field("last", &SemLockState::last_tid, "the thread that acquired it last, if it still exists");
+}
+
+/// What is held or locked at a ChannelEnd.
+enum class EndKind { kPipe, kSocket, kFileLock, kSemaphore };
+template <>
+struct Names<EndKind> {
+  static constexpr auto kList =
+      std::to_array<std::string_view>({"pipe", "socket", "file lock", "semaphore"});
 };
 
 /// A descriptor of some process for a pipe or locked file that a thread of the tree waits on, or
 /// for the peer of such a socket; or a mapping of a semaphore.
 struct ChannelEnd {
-  uint64_t inode = 0;  ///< of the pipe, socket or file
-  std::string kind;    ///< "pipe", "socket", "file lock", "semaphore"
-  int32_t pid = 0;     ///< which may be outside of the tree
-  std::string comm;    ///< hostile text
+  uint64_t inode = 0;
+  EndKind kind = EndKind::kPipe;
+  int32_t pid = 0;
+  std::string comm;
   int32_t fd = -1;
   bool reads = false;
-  bool writes = false;  ///< of a lock: it holds it
-  /// A process outside of the tree that was forked from the same process as one of the tree, and
-  /// has lost its parent as that one has.
+  bool writes = false;
   bool orphaned_sibling = false;
 
   bool operator==(const ChannelEnd&) const = default;
 };
+constexpr void list_fields(auto&& field, Of<ChannelEnd> /*of*/) {
+  field("ino", &ChannelEnd::inode, "of the pipe, socket or file");
+  field("kind", &ChannelEnd::kind, "what it is an end of");
+  field("pid", &ChannelEnd::pid, "which may be outside of the tree");
+  field("comm", &ChannelEnd::comm, "hostile text");
+  field("fd", &ChannelEnd::fd, "the descriptor; -1: a mapping");
+  field("r", &ChannelEnd::reads, "it can read");
+  field("w", &ChannelEnd::writes, "of a lock: it holds it");
+  field("sibling", &ChannelEnd::orphaned_sibling,
+        "A process outside of the tree that was forked from the same process as one of the tree, "
+        "and has lost its parent as that one has");
+}
 
 /// A pool of libgomp as the memory of a thread has it: a copy made by fork has the words, not the
 /// threads.
 struct OpenMpPool {
-  uint32_t threads = 0;    ///< of its last team, the thread itself among them; 0: no pool yet
-  uint32_t next_team = 0;  ///< how many threads its next parallel region asks for
+  uint32_t threads = 0;
+  uint32_t next_team = 0;
 
   bool operator==(const OpenMpPool&) const = default;
 };
+constexpr void list_fields(auto&& field, Of<OpenMpPool> /*of*/) {
+  field("threads", &OpenMpPool::threads,
+        "of its last team, the thread itself among them; 0: no pool yet");
+  field("next", &OpenMpPool::next_team, "how many threads its next parallel region asks for");
+}
 
 /// A mapped file of a library that keeps threads of its own (thread_keeper()).
 struct MappedLibrary {
-  std::string file;  ///< hostile text
+  std::string file;
   uint64_t device = 0;
   uint64_t inode = 0;
-  /// Of a libgomp: what the main thread has of it; nothing where that could not be read.
   std::optional<OpenMpPool> pool;
 
   bool operator==(const MappedLibrary&) const = default;
 };
+constexpr void list_fields(auto&& field, Of<MappedLibrary> /*of*/) {
+  field("file", &MappedLibrary::file, "hostile text");
+  field("dev", &MappedLibrary::device, "st_dev of the file");
+  field("ino", &MappedLibrary::inode, "of the file");
+  field("pool", &MappedLibrary::pool,
+        "Of a libgomp: what the main thread has of it; nothing where that could not be read");
+}
 
 /// A descriptor for a regular file that another process of the tree has open, too.
 struct SharedFile {
   int32_t fd = -1;
   uint64_t device = 0;
   uint64_t inode = 0;
-  std::string path;  ///< hostile text
+  std::string path;
   bool writes = false;
   uint64_t position = 0;
-  /// The open file description, numbered in each snapshot, where another process of the tree has
-  /// the same one by kcmp(2): one position for all of them. 0: nobody else has it, or the kernel
-  /// does not tell.
   int32_t description = 0;
-  /// How often the position was seen to move, by who of those that share it had read something
-  /// meanwhile: only this process; this one and others; others only. Looked for where the position
-  /// has moved since the snapshot before.
   uint32_t moves_alone = 0;
   uint32_t moves_maybe = 0;
   uint32_t moves_of_others = 0;
 
   bool operator==(const SharedFile&) const = default;
 };
+constexpr void list_fields(auto&& field, Of<SharedFile> /*of*/) {
+  field("fd", &SharedFile::fd, "its descriptor");
+  field("dev", &SharedFile::device, "st_dev of the file");
+  field("ino", &SharedFile::inode, "of the file");
+  field("path", &SharedFile::path, "hostile text");
+  field("w", &SharedFile::writes, "open for writing");
+  field("pos", &SharedFile::position, "of the descriptor");
+  field("same", &SharedFile::description,
+        "The open file description, numbered in each snapshot, where another process of the tree "
+        "has the same one by kcmp(2): one position for all of them. 0: nobody else has it, or the "
+        "kernel does not tell.");
+  field("alone", &SharedFile::moves_alone,
+        "How often the position was seen to move, by who of those that share it had read something "
+        "meanwhile: only this process; this one and others; others only. Looked for where the "
+        "position has moved since the snapshot before.");
+  field("maybe", &SharedFile::moves_maybe, "the same, where others had read something as well");
+  field("others", &SharedFile::moves_of_others, "the same, where only others had");
+}
 
 /// One thread at one moment.
 struct ThreadSnapshot {
   int32_t tid = 0;
-  int32_t own_tid = 0;       ///< in its own pid namespace; 0: the same
-  uint64_t start_ticks = 0;  ///< when it began, in clock ticks since boot
-  std::string comm;          ///< hostile text
-  char state = '?';          ///< R S D T t Z
-  uint64_t cpu_ns = 0;       ///< that it has run (schedstat), else its ticks
-  uint64_t queued_ns = 0;    ///< that it was ready to run and had no CPU (schedstat)
-  uint64_t timeslices = 0;   ///< how often it was put on a CPU: still the same, still the same wait
-  /// It has not run since this moment, or an earlier one; 0: not known, or it runs.
+  int32_t own_tid = 0;
+  uint64_t start_ticks = 0;
+  std::string comm;
+  char state = '?';
+  uint64_t cpu_ns = 0;
+  uint64_t queued_ns = 0;
+  uint64_t timeslices = 0;
   BootNs blocked_since = 0;
-  std::string wchan;  ///< the kernel's function that it waits in, where no more is known of it
+  std::string wchan;
   ThreadWait wait;
   std::optional<FutexWait> futex;
-  std::vector<StackFrame> stack;  ///< innermost first; Python and native merged where they match
-  std::string stack_note;         ///< what is missing of the stack, and why
-  bool stopped = false;  ///< it was stopped for this look (or will be in a moment), and woken by it
-  bool consistent = true;  ///< the thread did not move while it was looked at
+  std::vector<StackFrame> stack;
+  std::string stack_note;
+  bool stopped = false;
+  bool consistent = true;
 
   bool operator==(const ThreadSnapshot&) const = default;
 };
+constexpr void list_fields(auto&& field, Of<ThreadSnapshot> /*of*/) {
+  field("tid", &ThreadSnapshot::tid, "the thread");
+  field("own_tid", &ThreadSnapshot::own_tid, "in its own pid namespace; 0: the same");
+  field("start", &ThreadSnapshot::start_ticks, "when it began, in clock ticks since boot",
+        Unit::kTicks);
+  field("comm", &ThreadSnapshot::comm, "hostile text");
+  field("st", &ThreadSnapshot::state, "R S D T t Z");
+  field("cpu_ns", &ThreadSnapshot::cpu_ns, "that it has run (schedstat), else its ticks",
+        Unit::kNanoseconds);
+  field("queued_ns", &ThreadSnapshot::queued_ns,
+        "that it was ready to run and had no CPU (schedstat)", Unit::kNanoseconds);
+  field("slices", &ThreadSnapshot::timeslices,
+        "how often it was put on a CPU: still the same, still the same wait");
+  field("since", &ThreadSnapshot::blocked_since,
+        "It has not run since this moment, or an earlier one; 0: not known, or it runs",
+        Unit::kMoment);
+  field("wchan", &ThreadSnapshot::wchan,
+        "the kernel's function that it waits in, where no more is known of it");
+  field("wait", &ThreadSnapshot::wait, "where it is in the kernel");
+  field("futex", &ThreadSnapshot::futex, "what it waits for in futex(2)");
+  field("stack", &ThreadSnapshot::stack,
+        "innermost first; Python and native merged where they match");
+  field("note", &ThreadSnapshot::stack_note, "what is missing of the stack, and why");
+  field("stopped", &ThreadSnapshot::stopped,
+        "it was stopped for this look (or will be in a moment), and woken by it");
+  field("consistent", &ThreadSnapshot::consistent,
+        "the thread did not move while it was looked at");
+}
 
 /// One process at one moment.
 struct ProcessSnapshot {
   ProcessKey key;
   BootNs at = 0;
-  std::vector<ThreadSnapshot> threads;   ///< the main thread first
-  std::string python;                    ///< "3.11.2"; empty: no Python in it
-  std::string python_note;               ///< why its Python stacks could not be read
-  std::optional<int32_t> gil_holder;     ///< tid
-  int64_t pause_ns = 0;                  ///< for how long it was stopped; 0: not at all
-  std::vector<SemLockState> sem_locks;   ///< by inode
-  std::vector<MappedLibrary> libraries;  ///< that keep threads, by address
-  std::vector<SharedFile> shared_files;  ///< by descriptor
+  std::vector<ThreadSnapshot> threads;
+  std::string python;
+  std::string python_note;
+  std::optional<int32_t> gil_holder;
+  int64_t pause_ns = 0;
+  std::vector<SemLockState> sem_locks;
+  std::vector<MappedLibrary> libraries;
+  std::vector<SharedFile> shared_files;
 
   bool operator==(const ProcessSnapshot&) const = default;
 };
+constexpr void list_fields(auto&& field, Of<ProcessSnapshot> /*of*/) {
+  field("key", &ProcessSnapshot::key, "the process");
+  field("at", &ProcessSnapshot::at, "when it was looked at", Unit::kMoment);
+  field("threads", &ProcessSnapshot::threads, "the main thread first");
+  field("python", &ProcessSnapshot::python, R"("3.11.2"; empty: no Python in it)");
+  field("python_note", &ProcessSnapshot::python_note, "why its Python stacks could not be read");
+  field("gil", &ProcessSnapshot::gil_holder, "tid");
+  field("pause_ns", &ProcessSnapshot::pause_ns, "for how long it was stopped; 0: not at all",
+        Unit::kNanoseconds);
+  field("semlocks", &ProcessSnapshot::sem_locks, "by inode");
+  field("libs", &ProcessSnapshot::libraries, "that keep threads, by address");
+  field("files", &ProcessSnapshot::shared_files, "by descriptor");
+}
 
 /// A process tree at one moment.
 struct TreeSnapshot {
   BootNs at = 0;
-  std::vector<ProcessSnapshot> processes;  ///< in key order
-  std::vector<ChannelEnd> channel_ends;    ///< by inode, pid, descriptor
-  bool all_ends_seen = true;               ///< no process's descriptors were hidden from dlprobe
+  std::vector<ProcessSnapshot> processes;
+  std::vector<ChannelEnd> channel_ends;
+  bool all_ends_seen = true;
 
   bool operator==(const TreeSnapshot&) const = default;
 };
+constexpr void list_fields(auto&& field, Of<TreeSnapshot> /*of*/) {
+  field("at", &TreeSnapshot::at, "when it was begun", Unit::kMoment);
+  field("p", &TreeSnapshot::processes, "in key order");
+  field("ends", &TreeSnapshot::channel_ends, "by inode, pid, descriptor");
+  field("all_ends", &TreeSnapshot::all_ends_seen,
+        "no process's descriptors were hidden from dlprobe");
+}
 
 }  // namespace dlprobe

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "lib/base/fields.h"
 #include "lib/model/ids.h"
 #include "lib/model/loader_plan.h"
 
@@ -25,9 +26,16 @@ enum class StartEventKind {
   kMpiReady,         ///< and was
   kFailed,           ///< the program ended by an exception that nobody caught: `message`
   kHookFailed,       ///< a part of the shim did not find what it knows; `message`
+  kRead,             ///< its text was read, not run; `count` lines make what starts processes
+  kForeseen,         ///< by its text, what `cause` says could happen at that line
 };
-std::string_view to_string(StartEventKind kind);  ///< "interpreter", "chosen", ...
-StartEventKind start_event_kind_from_string(std::string_view name);
+template <>
+struct Names<StartEventKind> {
+  static constexpr auto kList = std::to_array<std::string_view>(
+      {"interpreter", "chosen", "started", "refused", "main-imported", "main-not-imported",
+       "first-batch", "loader-made", "batches", "mpi-begins", "mpi-ready", "failed", "hook-failed",
+       "read", "foreseen"});
+};
 
 /// Why a process was not started.
 enum class StartRefusal {
@@ -40,53 +48,89 @@ enum class StartRefusal {
   kCudaAfterFork,  ///< CUDA is used in a process that was forked after its initialisation
   kOther,
 };
-std::string_view to_string(StartRefusal refusal);  ///< "none", "bootstrapping", "daemonic", ...
-StartRefusal start_refusal_from_string(std::string_view name);
+template <>
+struct Names<StartRefusal> {
+  static constexpr auto kList = std::to_array<std::string_view>(
+      {"none", "bootstrapping", "daemonic", "context-set", "unpicklable", "not-found-there",
+       "cuda-after-fork", "other"});
+};
 
 /// A word of the shim in one interpreter (lib/subject/python_shim), or of the reference loader.
 /// All text is hostile.
 struct StartEvent {
   BootNs at = 0;
   StartEventKind kind = StartEventKind::kInterpreter;
-  ProcessKey process;                ///< whose word it is
-  std::string method;                ///< start method: "fork", "spawn", "forkserver"
-  std::string wanted;                ///< of kChosen: what the script asked for
-  std::optional<int32_t> child_pid;  ///< of kStarted
+  ProcessKey process;
+  std::string method;
+  std::string wanted;
+  std::optional<int32_t> child_pid;
   StartRefusal cause = StartRefusal::kNone;
-  std::string message;  ///< the exception's type and text, secrets masked
-  /// Of kUnpicklable: "dataset.transform.transforms[2].fn"; of kFailed by a NameError: the name, if
-  /// the main module has it.
+  std::string message;
   std::string path;
-  /// Of kUnpicklable: "function", "_thread.lock"; of kInterpreter: "3.11.2"; of kLoaderMade:
-  /// torch's sharing strategy at that time.
   std::string type;
-  /// The user's own line that did it: the innermost frame outside of the standard library and
-  /// site-packages. Empty: there is none.
   std::string file;
   int32_t line = 0;
-  std::string function;          ///< "<module>" at the module's level
-  bool is_main = false;          ///< that line is the main module's own
-  std::optional<int64_t> count;  ///< of kBatches
-  /// Of kMainImported; of kFirstBatch since its iterator was made; of kBatches waited for them.
+  std::string function;
+  bool is_main = false;
+  std::optional<int64_t> count;
   std::optional<double> seconds;
-  std::optional<uint64_t> bytes;   ///< of kMainImported: by which the process's RSS grew
-  std::optional<int32_t> workers;  ///< of kLoaderMade
+  std::optional<uint64_t> bytes;
+  std::optional<int32_t> workers;
   std::optional<int32_t> prefetch_factor;
 
   bool operator==(const StartEvent&) const = default;
 };
+constexpr void list_fields(auto&& field, Of<StartEvent> /*of*/) {
+  field("at", &StartEvent::at, "when it was said", Unit::kMoment);
+  field("kind", &StartEvent::kind, "what happened");
+  field("key", &StartEvent::process, "whose word it is");
+  field("method", &StartEvent::method, R"(start method: "fork", "spawn", "forkserver")");
+  field("wanted", &StartEvent::wanted, "of chosen: what the script asked for");
+  field("child", &StartEvent::child_pid, "of started");
+  field("cause", &StartEvent::cause, "of a refusal");
+  field("message", &StartEvent::message, "the exception's type and text, secrets masked");
+  field("path", &StartEvent::path,
+        R"(Of unpicklable: "dataset.transform.transforms[2].fn"; of failed by a NameError: the )"
+        "name, if the main module has it");
+  field("type", &StartEvent::type,
+        R"(Of unpicklable: "function", "_thread.lock"; of interpreter: "3.11.2"; of )"
+        "loader-made: torch's sharing strategy at that time");
+  field("file", &StartEvent::file,
+        "The user's own line that did it: the innermost frame outside of the standard library and "
+        "site-packages. Empty: there is none.");
+  field("line", &StartEvent::line, "of that file");
+  field("function", &StartEvent::function, R"("<module>" at the module's level)");
+  field("main", &StartEvent::is_main, "that line is the main module's own");
+  field("count", &StartEvent::count, "of batches");
+  field("seconds", &StartEvent::seconds,
+        "Of main-imported; of first-batch since its iterator was made; of batches waited for them",
+        Unit::kSeconds);
+  field("bytes", &StartEvent::bytes, "of main-imported: by which the process's RSS grew",
+        Unit::kBytes);
+  field("workers", &StartEvent::workers, "of loader-made");
+  field("prefetch_factor", &StartEvent::prefetch_factor, "of loader-made");
+}
 
 /// A command or the reference loader, run to see if it can live with a start method, contained: its
 /// whole tree is ended when it outgrows what is allowed; a command's also when its time is up.
 struct Trial {
   StartMethod start_method = StartMethod::kSpawn;
   std::optional<SharingStrategy> sharing_strategy;
-  std::optional<int32_t> workers;  ///< of every DataLoader; none: as the script has it
-  bool forced = false;             ///< also where the script names a start method itself
-  int32_t most_processes = 0;      ///< that may live at once
-  int32_t most_depth = 0;          ///< how often a process may descend from one that runs the same
+  std::optional<int32_t> workers;
+  bool forced = false;
+  int32_t most_processes = 0;
+  int32_t most_depth = 0;
   bool operator==(const Trial&) const = default;
 };
+constexpr void list_fields(auto&& field, Of<Trial> /*of*/) {
+  field("start_method", &Trial::start_method, "that is tried");
+  field("sharing_strategy", &Trial::sharing_strategy, "that is tried; none: as the script has it");
+  field("workers", &Trial::workers, "of every DataLoader; none: as the script has it");
+  field("forced", &Trial::forced, "also where the script names a start method itself");
+  field("most_processes", &Trial::most_processes, "that may live at once");
+  field("most_depth", &Trial::most_depth,
+        "how often a process may descend from one that runs the same");
+}
 
 /// The kinds of the Events of a tree that outgrew its trial.
 inline constexpr std::string_view kTooManyProcesses = "too-many-processes";

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/base/names.h"
 #include "lib/model/ids.h"
 #include "lib/model/process.h"
 #include "lib/model/snapshot.h"
@@ -24,7 +25,12 @@ enum class Activity {
   kStopped,          ///< by a signal or a debugger
   kBlockedInKernel,  ///< state D: a disk, a network file system
 };
-std::string_view to_string(Activity activity);  ///< "stuck", "waiting", "idle" ...
+template <>
+struct Names<Activity> {
+  static constexpr auto kList =
+      std::to_array<std::string_view>({"unknown", "stuck", "waiting", "idle", "running", "spinning",
+                                       "sleeping", "stopped", "blocked in the kernel"});
+};
 
 /// A thread, or what it waits for.
 struct WaitNode {

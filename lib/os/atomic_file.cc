@@ -1,8 +1,10 @@
 #include "lib/os/atomic_file.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <poll.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +14,7 @@
 #include <utility>
 
 #include "lib/base/units.h"
+#include "lib/os/path_trust.h"
 
 namespace dlprobe {
 namespace {
@@ -20,7 +23,7 @@ namespace {
 class TemporaryFile {
  public:
   explicit TemporaryFile(const std::string& target) : name_(target + ".XXXXXX") {
-    fd_.reset(::mkostemp(name_.data(), O_CLOEXEC));  // mode 0600, O_EXCL
+    fd_.reset(::mkostemp(name_.data(), O_APPEND | O_CLOEXEC));  // mode 0600, O_EXCL
   }
   TemporaryFile(const TemporaryFile&) = delete;
   TemporaryFile& operator=(const TemporaryFile&) = delete;
@@ -30,12 +33,14 @@ class TemporaryFile {
     if (fd_ && !named_) ::unlink(name_.c_str());
   }
 
-  int fd() const { return fd_.get(); }
-  const std::string& name() const { return name_; }
-  Status rename_to(const std::string& target) {
+  /// Makes it durable with `text` in it and gives it its name; then its descriptor, for appending.
+  Expected<UniqueFd> fill(std::string_view text, const std::string& target) {
+    if (!fd_) return os_failure("create " + target);
+    DLP_CHECK(write_all(fd_.get(), text, target));
+    if (::fsync(fd_.get()) != 0) return os_failure("fsync " + target);
     if (::rename(name_.c_str(), target.c_str()) != 0) return os_failure("rename to " + target);
     named_ = true;
-    return {};
+    return std::move(fd_);
   }
 
  private:
@@ -44,39 +49,120 @@ class TemporaryFile {
   bool named_ = false;
 };
 
-bool is_special(const std::string& path) {
-  struct stat status{};
-  return ::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
-}
-
 // A file that is mounted by itself, as Kubernetes mounts /dev/termination-log: rename(2) over it is
 // EBUSY, and its folder may be another's. Kernels before 5.8 do not say.
-bool is_mount_point(const std::string& path) {
+bool is_mount_point(const PathNode& node) {
   struct statx facts{};
-  return ::statx(AT_FDCWD, path.c_str(), AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, STATX_TYPE,
-                 &facts) == 0 &&
-         S_ISREG(facts.stx_mode) && (facts.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
+  return ::statx(node.fd.get(), "", AT_EMPTY_PATH | AT_NO_AUTOMOUNT, STATX_TYPE, &facts) == 0 &&
+         (facts.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
 }
 
-bool is_written_in_place(const std::string& path) {
-  return is_special(path) || is_mount_point(path);
+// A link of /proc leads to an open file, not to the name that it shows: /proc/self/fd/1, to which
+// /dev/stdout leads.
+bool leads_to_open_file(const PathNode& link) {
+  struct statfs facts{};
+  return ::fstatfs(link.fd.get(), &facts) == 0 && facts.f_type == PROC_SUPER_MAGIC;
 }
 
-Status write_in_place(const std::string& path, std::string_view text) {
-  // O_TRUNC says nothing to a device or a FIFO.
-  const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_TRUNC | O_NOCTTY | O_CLOEXEC));
+enum class Writing { kReplace, kInPlace, kOpenFile };
+
+// Where a text goes that is written to a path of the user's.
+struct Place {
+  std::string path;
+  Writing writing = Writing::kReplace;
+};
+
+Status check_in_place(const struct stat& status, bool is_ours, const std::string& path) {
+  const auto refuse = [&path](const std::string& why) {
+    return failure(ErrorCode::kInvalid, "write " + path + ": " + why);
+  };
+  if (S_ISBLK(status.st_mode)) return refuse("it is a block device");
+  // A named pipe or a mounted file that somebody planted would hand the text to them.
+  if (!is_ours) return refuse("it belongs to uid " + std::to_string(status.st_uid));
+  return {};
+}
+
+// Links that this user or root made are followed; one of another user's is replaced, for it could
+// lead anywhere.
+Expected<Place> place_of(const std::string& typed) {
+  std::string path = typed;
+  for (int links = 0; links < kMostLinks; ++links) {
+    const auto node = look_at_node(path);
+    if (!node && node.error().code == ErrorCode::kNotFound) return Place{.path = path};
+    if (!node) return std::unexpected(node.error());
+    const mode_t mode = node->status.st_mode;
+    if (node->is_link() && !node->is_ours()) return Place{.path = path};
+    if (node->is_link() && leads_to_open_file(*node))
+      return Place{.path = path, .writing = Writing::kOpenFile};
+    if (node->is_link()) {
+      DLP_TRY(path, target_of_link(*node, path));
+      continue;
+    }
+    if (S_ISDIR(mode)) return os_failure("write " + path, EISDIR);
+    if (S_ISREG(mode) && !is_mount_point(*node)) return Place{.path = path};
+    DLP_CHECK(check_in_place(node->status, node->is_ours(), path));
+    return Place{.path = path, .writing = Writing::kInPlace};
+  }
+  return os_failure("write " + typed, ELOOP);
+}
+
+Status write_in_place(const Place& place, std::string_view text) {
+  const std::string& path = place.path;
+  const bool is_open_file = place.writing == Writing::kOpenFile;
+  // Without O_NONBLOCK the opening of a named pipe waits for a reader, which may never come.
+  const int flags = O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+  const UniqueFd fd(::open(path.c_str(), flags | (is_open_file ? O_APPEND : O_NOFOLLOW)));
+  if (!fd && errno == ENXIO) return os_failure("write " + path + ", which nobody reads", ENXIO);
   if (!fd) return os_failure("open " + path);
+  PathNode opened;
+  if (::fstat(fd.get(), &opened.status) != 0) return os_failure("stat " + path);
+  // What was there a moment ago may have been swapped. An open file of our own may be a terminal
+  // that belongs to whoever logged in.
+  DLP_CHECK(check_in_place(opened.status, is_open_file || opened.is_ours(), path));
+  if (::fcntl(fd.get(), F_SETFL, is_open_file ? O_APPEND : 0) != 0)
+    return os_failure("open " + path);
+  if (!is_open_file && S_ISREG(opened.status.st_mode) && ::ftruncate(fd.get(), 0) != 0)
+    return os_failure("truncate " + path);
   return write_all(fd.get(), text, path);
 }
 
-bool is_pipe(const UniqueFd& fd) {
-  struct stat status{};
-  return ::fstat(fd.get(), &status) == 0 && S_ISFIFO(status.st_mode);
+// What may be waited for where nothing is there yet; a device or a file of /proc that has nothing
+// to say may never have.
+bool is_waited_for(int fd, const struct stat& status) {
+  return S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode) || ::isatty(fd) == 1;
 }
 
-void wait_until_readable(const UniqueFd& fd) {
-  pollfd wanted{.fd = fd.get(), .events = POLLIN, .revents = 0};
+void wait_until_readable(int fd) {
+  pollfd wanted{.fd = fd, .events = POLLIN, .revents = 0};
   ::poll(&wanted, 1, -1);
+}
+
+Expected<std::string> read_at(const std::string& place, const std::string& path, uint64_t limit) {
+  // Without O_NONBLOCK the opening of a named pipe waits for somebody who writes to it.
+  const UniqueFd fd(::open(place.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  struct stat status{};
+  if (!fd || ::fstat(fd.get(), &status) != 0) return os_failure("open " + path);
+  std::string text;
+  std::array<char, 65536> buffer{};
+  while (true) {
+    const ssize_t count = ::read(fd.get(), buffer.data(), buffer.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && errno == EAGAIN && is_waited_for(fd.get(), status)) {
+      wait_until_readable(fd.get());
+      continue;
+    }
+    if (count < 0) return os_failure("read " + path);
+    if (count == 0 && text.empty() && S_ISFIFO(status.st_mode)) {
+      return failure(ErrorCode::kMalformed,
+                     "read " + path + ": it is a pipe, and nobody writes to it");
+    }
+    if (count == 0) return text;
+    text.append(buffer.data(), static_cast<size_t>(count));
+    if (text.size() > limit) {
+      return failure(ErrorCode::kMalformed,
+                     "read " + path + ": it is larger than " + format_bytes(limit));
+    }
+  }
 }
 
 }  // namespace
@@ -98,39 +184,19 @@ Status write_all(int fd, std::string_view bytes, const std::string& what) {
 }
 
 Status write_file_atomically(const std::string& path, std::string_view text) {
-  if (is_written_in_place(path)) return write_in_place(path, text);
-  TemporaryFile file(path);
-  if (file.fd() < 0) return os_failure("create " + path);
-  DLP_CHECK(write_all(file.fd(), text, path));
-  if (::fsync(file.fd()) != 0) return os_failure("fsync " + path);
-  return file.rename_to(path);
+  DLP_TRY(const Place place, place_of(path));
+  if (place.writing != Writing::kReplace) return write_in_place(place, text);
+  DLP_CHECK(TemporaryFile(place.path).fill(text, place.path));
+  return {};
 }
 
 Expected<std::string> read_whole_file(const std::string& path, uint64_t limit) {
-  // Without O_NONBLOCK the opening of a named pipe waits for somebody who writes to it.
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
-  if (!fd) return os_failure("open " + path);
-  std::string text;
-  std::array<char, 65536> buffer{};
-  while (true) {
-    const ssize_t count = ::read(fd.get(), buffer.data(), buffer.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0 && errno == EAGAIN) {
-      wait_until_readable(fd);
-      continue;
-    }
-    if (count < 0) return os_failure("read " + path);
-    if (count == 0 && text.empty() && is_pipe(fd)) {
-      return failure(ErrorCode::kMalformed,
-                     "read " + path + ": it is a pipe, and nobody writes to it");
-    }
-    if (count == 0) return text;
-    text.append(buffer.data(), static_cast<size_t>(count));
-    if (text.size() > limit) {
-      return failure(ErrorCode::kMalformed,
-                     "read " + path + ": it is larger than " + format_bytes(limit));
-    }
-  }
+  return read_at(path, path, limit);
+}
+
+Expected<std::string> read_trusted_file(const UniqueFd& found, const std::string& path,
+                                        uint64_t limit) {
+  return read_at("/proc/self/fd/" + std::to_string(found.get()), path, limit);
 }
 
 Expected<std::optional<std::vector<std::string>>> list_folder(const std::string& path) {
@@ -147,46 +213,43 @@ Expected<std::optional<std::vector<std::string>>> list_folder(const std::string&
 }
 
 Status check_writable(const std::string& path) {
-  struct stat status{};
-  if (::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) {
-    return os_failure("write " + path, EISDIR);
+  DLP_TRY(const Place place, place_of(path));
+  if (place.writing != Writing::kReplace) {
+    return ::access(place.path.c_str(), W_OK) == 0 ? Status() : os_failure("write " + path);
   }
-  if (is_written_in_place(path)) {
-    return ::access(path.c_str(), W_OK) == 0 ? Status() : os_failure("write " + path);
-  }
-  const size_t slash = path.rfind('/');
-  std::string folder = slash == std::string::npos ? "." : path.substr(0, slash);
-  if (folder.empty()) folder = "/";
+  const std::string folder = folder_of(place.path);
   if (::access(folder.c_str(), W_OK | X_OK) != 0)
     return os_failure("write to the folder " + folder);
   return {};
 }
 
 Expected<AppendFile> AppendFile::create(const std::string& path) {
-  return open(path, O_CREAT | O_TRUNC);
-}
-
-Expected<AppendFile> AppendFile::open_existing(const std::string& path) {
-  return open(path, 0);
-}
-
-Expected<AppendFile> AppendFile::open(const std::string& path, int flags) {
-  flags |= O_WRONLY | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
-  UniqueFd fd(::open(path.c_str(), flags, 0600));
-  if (!fd && errno == ELOOP) {
-    return failure(ErrorCode::kInvalid, "create " + path + ": a symbolic link");
-  }
+  const auto refuse = [&path](const std::string& why) {
+    return failure(ErrorCode::kInvalid, "create " + path + ": " + why);
+  };
+  constexpr int kFlags = O_WRONLY | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+  UniqueFd fd(::open(path.c_str(), kFlags | O_CREAT | O_EXCL, 0600));
+  // What a file server made may not bear this user's id (root_squash), so only the file of before
+  // is asked for its owner.
+  const bool is_new = static_cast<bool>(fd);
+  if (!fd && errno == EEXIST) fd.reset(::open(path.c_str(), kFlags));
+  if (!fd && errno == ELOOP) return refuse("a symbolic link");
   if (!fd) return os_failure("create " + path);
   struct stat status{};
   if (::fstat(fd.get(), &status) != 0) return os_failure("stat " + path);
-  if (!S_ISREG(status.st_mode)) {
-    return failure(ErrorCode::kInvalid, "create " + path + ": not a regular file");
-  }
+  if (!S_ISREG(status.st_mode)) return refuse("not a regular file");
+  if (!is_new && status.st_uid != ::geteuid())
+    return refuse("the file there belongs to uid " + std::to_string(status.st_uid));
+  if (::ftruncate(fd.get(), 0) != 0) return os_failure("truncate " + path);
   // An older file of that name may have been open to others.
   if (::fchmod(fd.get(), 0600) != 0) return os_failure("chmod " + path);
-  AppendFile file(std::move(fd), path);
-  file.size_ = status.st_size;
-  return file;
+  return AppendFile(std::move(fd), path);
+}
+
+Status AppendFile::rewrite(std::string_view bytes) {
+  DLP_TRY(fd_, TemporaryFile(path_).fill(bytes, path_));
+  size_ = static_cast<int64_t>(bytes.size());
+  return {};
 }
 
 Status AppendFile::append(std::string_view bytes) {

@@ -18,7 +18,7 @@
 namespace dlprobe {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Steady = std::chrono::steady_clock;
 
 // The pipe becomes descriptor 3, everything else is closed.
 [[noreturn]] void run_and_leave(int pipe_end, const std::function<std::string()>& job) {
@@ -40,18 +40,17 @@ pid_t start(int pipe_end, const std::function<std::string()>& job) {
   run_and_leave(pipe_end, job);
 }
 
-// Of one whose end of the pipe is closed: it is about to be gone.
-void reap(pid_t pid) {
-  while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+}  // namespace
+
+void reap(pid_t child) {
+  while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
   }
 }
-
-}  // namespace
 
 Expected<std::string> run_disposable(const std::string& what,
                                      const std::function<std::string()>& job,
                                      std::chrono::nanoseconds limit) {
-  const auto end = Clock::now() + limit;
+  const auto end = Steady::now() + limit;
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return os_failure("pipe");
   const UniqueFd read_end(ends[0]);
@@ -62,7 +61,7 @@ Expected<std::string> run_disposable(const std::string& what,
   std::string answer;
   std::array<char, 4096> buffer{};
   while (true) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Steady::now());
     pollfd entry{.fd = read_end.get(), .events = POLLIN, .revents = 0};
     const int ready = ::poll(&entry, 1, static_cast<int>(std::max<int64_t>(left.count(), 0)));
     if (ready < 0 && errno == EINTR) continue;

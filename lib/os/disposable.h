@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <functional>
 #include <string>
@@ -15,5 +17,8 @@ namespace dlprobe {
 Expected<std::string> run_disposable(const std::string& what,
                                      const std::function<std::string()>& job,
                                      std::chrono::nanoseconds limit);
+
+/// Waits for a child that is about to end, and forgets how it ended.
+void reap(pid_t child);
 
 }  // namespace dlprobe

@@ -51,6 +51,14 @@ class KeptFile {
   virtual Expected<std::string_view> read(std::span<char> buffer) const = 0;
 };
 
+/// What `parse` makes of the first 8 KiB of a kept file.
+template <class Parse>
+auto parse_kept(const KeptFile& file, Parse parse) -> decltype(parse(std::string_view())) {
+  std::array<char, 8192> buffer;
+  DLP_TRY(const std::string_view text, file.read(buffer));
+  return parse(text);
+}
+
 /// An open directory, the only way to the machine's files. Names are relative to it (a leading '/'
 /// is ignored) and may have several components; "" is the directory itself. It stays the same
 /// directory whatever becomes of its path.

@@ -91,6 +91,8 @@ HostFacts read_host_facts(const Machine& machine, const EnvironmentLookup& envir
   facts.cpus = usable_cpus();
   if (const auto text = machine.root->read("proc/sys/vm/max_map_count"))
     facts.max_map_count = parse_int<uint64_t>(trim(*text));
+  if (const auto text = machine.root->read("proc/sys/vm/overcommit_memory"))
+    facts.overcommit_memory = parse_int<int>(trim(*text));
   facts.container = container_kind(*machine.root, environment);
   JobFacts job = read_job_facts(environment);
   if (job.node != facts.name) facts.node = std::move(job.node);

@@ -20,13 +20,10 @@
 #include "lib/base/unique_fd.h"
 #include "lib/base/units.h"
 #include "lib/os/file_system.h"
+#include "lib/os/recorded_machine.h"
 
 namespace dlprobe {
 namespace {
-
-std::unexpected<Error> recorded(const char* what) {
-  return failure(ErrorCode::kUnsupported, std::string(what) + ": a recorded machine");
-}
 
 constexpr size_t kDataPages = 4;  ///< of one CPU's ring: some 150 records of signal_generate
 
@@ -243,16 +240,16 @@ Expected<std::vector<int>> parse_cpu_list(std::string_view text) {
 }  // namespace
 
 Expected<std::string> KernelEvents::tracepoint_format(const std::string& /*name*/) const {
-  return recorded("tracefs");
+  return needs_live_kernel("tracefs");
 }
 
 Expected<std::unique_ptr<Tracepoint>> KernelEvents::open_tracepoint(
     uint64_t /*id*/, const std::string& /*filter*/) const {
-  return recorded("perf_event_open");
+  return needs_live_kernel("perf_event_open");
 }
 
 Expected<std::unique_ptr<KernelLog>> KernelEvents::follow_log() const {
-  return recorded("/dev/kmsg");
+  return needs_live_kernel("/dev/kmsg");
 }
 
 Expected<std::string> SystemKernelEvents::tracepoint_format(const std::string& name) const {

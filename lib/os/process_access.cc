@@ -15,12 +15,10 @@
 #include <string>
 #include <utility>
 
+#include "lib/os/recorded_machine.h"
+
 namespace dlprobe {
 namespace {
-
-std::unexpected<Error> recorded(const char* what) {
-  return failure(ErrorCode::kUnsupported, std::string(what) + ": a recorded machine");
-}
 
 // From include/uapi/linux/pidfd.h of Linux 6.15 (the libc headers here are older). The kernel
 // answers as many bytes as the caller's struct has and says in `mask` what it filled in.
@@ -64,7 +62,7 @@ constexpr uint64_t kPagePresent = uint64_t{1} << 63U;
 }  // namespace
 
 Expected<UniqueFd> ProcessAccess::open_pidfd(pid_t /*pid*/) const {
-  return recorded("pidfd_open");
+  return needs_live_kernel("pidfd_open");
 }
 
 std::vector<bool> ProcessAccess::ended(std::span<const int> pidfds) const {
@@ -72,31 +70,31 @@ std::vector<bool> ProcessAccess::ended(std::span<const int> pidfds) const {
 }
 
 Expected<std::optional<int32_t>> ProcessAccess::exit_status(int /*pidfd*/) const {
-  return recorded("PIDFD_GET_INFO");
+  return needs_live_kernel("PIDFD_GET_INFO");
 }
 
 Status ProcessAccess::read_memory(pid_t /*pid*/, uint64_t /*address*/,
                                   std::span<std::byte> /*bytes*/) const {
-  return recorded("process_vm_readv");
+  return needs_live_kernel("process_vm_readv");
 }
 
 Expected<std::vector<bool>> ProcessAccess::pages_in_memory(pid_t /*pid*/, uint64_t /*address*/,
                                                            size_t /*count*/) const {
-  return recorded("pagemap");
+  return needs_live_kernel("pagemap");
 }
 
 Status ProcessAccess::run_on_cpu(int32_t /*cpu*/, const std::function<Status()>& /*work*/) const {
-  return recorded("sched_setaffinity");
+  return needs_live_kernel("sched_setaffinity");
 }
 
 Expected<FileIdentity> ProcessAccess::compare_files(const ProcessFile& /*one*/,
                                                     const ProcessFile& /*other*/) const {
-  return recorded("kcmp");
+  return needs_live_kernel("kcmp");
 }
 
 Expected<std::vector<SharedMapping>> ProcessAccess::shared_mappings(
     const Directory& /*process*/) const {
-  return recorded("PROCMAP_QUERY");
+  return needs_live_kernel("PROCMAP_QUERY");
 }
 
 Expected<UniqueFd> SystemProcesses::open_pidfd(pid_t pid) const {
@@ -195,7 +193,7 @@ Expected<FileIdentity> SystemProcesses::compare_files(const ProcessFile& one,
 
 Expected<std::vector<SharedMapping>> SystemProcesses::shared_mappings(
     const Directory& process) const {
-  if (process.native_handle() < 0) return recorded("PROCMAP_QUERY");
+  if (process.native_handle() < 0) return needs_live_kernel("PROCMAP_QUERY");
   const UniqueFd maps(::openat(process.native_handle(), "maps", O_RDONLY | O_CLOEXEC));
   if (!maps) return os_failure("open " + join_path(process, "maps"));
   std::vector<SharedMapping> found;

@@ -11,6 +11,8 @@
 #include <string>
 #include <utility>
 
+#include "lib/os/disposable.h"
+
 namespace dlprobe {
 namespace {
 
@@ -40,11 +42,6 @@ void send(const UniqueFd& fd, const T& value) {
   static_assert(sizeof value <= PIPE_BUF);
   // If even that fails the reader sees the end of the file.
   if (::write(fd.get(), &value, sizeof value) < 0) _exit(1);
-}
-
-void reap(pid_t pid) {
-  while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
-  }
 }
 
 // Until nobody holds the other end.

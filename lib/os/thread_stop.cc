@@ -20,7 +20,7 @@
 namespace dlprobe {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Steady = std::chrono::steady_clock;
 
 /// For how long the first stop is waited for: several turns of a busy machine's scheduler.
 constexpr auto kFirstStop = std::chrono::milliseconds(200);
@@ -89,9 +89,9 @@ class Hurry {
 };
 
 /// Waits without sleeping at first: to be woken takes longer than what is waited for.
-bool acquire_soon(std::binary_semaphore& semaphore, Clock::time_point deadline) {
+bool acquire_soon(std::binary_semaphore& semaphore, Steady::time_point deadline) {
   constexpr int kYields = 2'000;
-  for (int i = 0; i < kYields && Clock::now() < deadline; ++i) {
+  for (int i = 0; i < kYields && Steady::now() < deadline; ++i) {
     if (semaphore.try_acquire()) return true;
     std::this_thread::yield();
   }
@@ -116,7 +116,7 @@ class Stopper {
       result_.in_time = acquire_soon(handover_.copied, first_stop_ + budget_);
     }
     release();
-    if (any_stopped_) result_.pause = Clock::now() - first_stop_;
+    if (any_stopped_) result_.pause = Steady::now() - first_stop_;
   }
 
  private:
@@ -155,18 +155,18 @@ class Stopper {
   /// Without sleeping first: a stop takes microseconds. While nobody has stopped nobody is harmed:
   /// a thread that waits for a CPU of a busy machine has to get one before it stops.
   void wait() {
-    const auto started = Clock::now();
+    const auto started = Steady::now();
     std::vector<Tracee*> left;
     left.reserve(tracees_.size());
     for (Tracee& tracee : tracees_)
       left.push_back(&tracee);
     while (true) {
-      const auto now = Clock::now();
+      const auto now = Steady::now();
       std::erase_if(left, [](Tracee* tracee) { return look_at(*tracee); });
       if (!any_stopped_) first_stop_ = now;
       any_stopped_ = any_stopped_ || std::ranges::any_of(tracees_, &Tracee::stopped);
       const auto deadline = any_stopped_ ? first_stop_ + budget_ / 2 : started + kFirstStop;
-      if (left.empty() || Clock::now() >= deadline) return;
+      if (left.empty() || Steady::now() >= deadline) return;
       const timespec moment{.tv_sec = 0, .tv_nsec = 5'000};
       ::nanosleep(&moment, nullptr);
     }
@@ -204,7 +204,7 @@ class Stopper {
   ThreadStop& result_;
   std::vector<Tracee> tracees_;
   bool any_stopped_ = false;
-  Clock::time_point first_stop_;  ///< not after it: when none was seen stopped for the last time
+  Steady::time_point first_stop_;  ///< not after it: when none was seen stopped for the last time
 };
 
 }  // namespace
@@ -216,7 +216,7 @@ ThreadStop stop_threads(std::span<const int32_t> tids, std::chrono::nanoseconds 
   std::thread tracer([&] { Stopper(tids, budget, handover, result).run(); });
   {
     const Hurry hurry;
-    if (!acquire_soon(handover.stopped, Clock::now() + kFirstStop)) handover.stopped.acquire();
+    if (!acquire_soon(handover.stopped, Steady::now() + kFirstStop)) handover.stopped.acquire();
     if (!result.threads.empty()) {
       while_stopped(result.threads);
       handover.copied.release();

@@ -6,7 +6,7 @@
 namespace dlprobe {
 namespace {
 
-constexpr std::string_view kFile = "/proc/PID/fdinfo/FD";
+constexpr std::string_view kFdinfo = "/proc/PID/fdinfo/FD";
 
 /// "tfd:        5 events:       19 data: ..." gives 5.
 Expected<std::vector<int32_t>> parse_epoll_targets(std::string_view text) {
@@ -20,7 +20,7 @@ Expected<std::vector<int32_t>> parse_epoll_targets(std::string_view text) {
     valid = valid && fd.has_value();
     targets.push_back(fd.value_or(-1));
   });
-  if (!valid) return malformed(kFile, "tfd", text);
+  if (!valid) return malformed(kFdinfo, "tfd", text);
   return targets;
 }
 
@@ -32,7 +32,7 @@ Expected<FdInfo> parse_fdinfo(std::string_view text) {
   const auto position_value = position ? parse_int<uint64_t>(*position) : std::nullopt;
   const auto flags_value = flags ? parse_int<uint64_t>(*flags, 8) : std::nullopt;
   if (!position_value || !flags_value || !text.ends_with('\n')) {
-    return malformed(kFile, "cut off or a line is missing", text);
+    return malformed(kFdinfo, "cut off or a line is missing", text);
   }
   FdInfo info{
       .position = *position_value, .flags = *flags_value, .scm_fds = {}, .epoll_targets = {}};
@@ -41,7 +41,7 @@ Expected<FdInfo> parse_fdinfo(std::string_view text) {
   });
   if (const auto in_flight = find_value(text, "scm_fds")) {
     info.scm_fds = parse_int<uint64_t>(*in_flight);
-    if (!info.scm_fds) return malformed(kFile, "scm_fds", *in_flight);
+    if (!info.scm_fds) return malformed(kFdinfo, "scm_fds", *in_flight);
   }
   DLP_TRY(info.epoll_targets, parse_epoll_targets(text));
   return info;

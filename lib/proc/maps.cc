@@ -10,7 +10,7 @@
 namespace dlprobe {
 namespace {
 
-constexpr std::string_view kFile = "/proc/PID/maps";
+constexpr std::string_view kMaps = "/proc/PID/maps";
 
 /// Takes the text up to `separator` off the front of `rest`; nothing if it is not there.
 std::optional<std::string_view> take(std::string_view& rest, char separator) {
@@ -40,7 +40,7 @@ Expected<Mapping> parse_line(std::string_view line) {
   const auto inode = take_int<uint64_t>(rest, ' ', 10);
   if (!begin || !end || *begin >= *end || !permissions || permissions->size() != 4 || !offset ||
       !major_number || !minor_number || !inode) {
-    return malformed(kFile, "not a mapping", line);
+    return malformed(kMaps, "not a mapping", line);
   }
   return Mapping{.begin = *begin,
                  .end = *end,
@@ -57,7 +57,7 @@ Expected<Mapping> parse_line(std::string_view line) {
 }  // namespace
 
 Expected<std::vector<Mapping>> parse_maps(std::string_view text) {
-  if (!text.empty() && !text.ends_with('\n')) return malformed(kFile, "cut off", text);
+  if (!text.empty() && !text.ends_with('\n')) return malformed(kMaps, "cut off", text);
   std::vector<Mapping> mappings;
   while (!text.empty()) {
     const size_t end = text.find('\n');

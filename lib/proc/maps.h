@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -8,6 +9,10 @@
 #include "lib/base/error.h"
 
 namespace dlprobe {
+
+/// At most so much of a maps file is read: the text of the 65 530 mappings that the kernel allows
+/// by default (vm.max_map_count) takes about 8 MiB.
+inline constexpr size_t kMapsLimit = size_t{64} << 20;
 
 /// A line of /proc/PID/maps that maps a file shared.
 struct MapsEntry {

@@ -10,7 +10,7 @@
 namespace dlprobe {
 namespace {
 
-constexpr std::string_view kFile = "/proc/PID/mountinfo";
+constexpr std::string_view kMountinfo = "/proc/PID/mountinfo";
 
 /// The kernel writes blank, tab, newline and backslash as \ooo.
 std::string unescape(std::string_view text) {
@@ -37,17 +37,17 @@ std::optional<uint64_t> parse_device(std::string_view text) {
   return makedev(*major_number, *minor_number);
 }
 
-Expected<MountEntry> parse_entry(std::string_view line) {
+Expected<MountEntry> parse_mount(std::string_view line) {
   const auto fields = split_fields(line);
   // Between the sixth field and the "-" stand any number of propagation fields.
   const auto dash = std::ranges::find(fields, "-");
   const auto before = dash - fields.begin();
   const auto after = fields.end() - dash;
-  if (before < 6 || after < 3) return malformed(kFile, "not a mount", line);
+  if (before < 6 || after < 3) return malformed(kMountinfo, "not a mount", line);
   const auto id = parse_int<int32_t>(fields[0]);
   const auto parent = parse_int<int32_t>(fields[1]);
   const auto device = parse_device(fields[2]);
-  if (!id || !parent || !device) return malformed(kFile, "not a mount", line);
+  if (!id || !parent || !device) return malformed(kMountinfo, "not a mount", line);
   MountEntry entry{.id = *id,
                    .parent_id = *parent,
                    .device = *device,
@@ -70,11 +70,11 @@ bool lies_on(std::string_view path, std::string_view mount_point) {
 }  // namespace
 
 Expected<std::vector<MountEntry>> parse_mountinfo(std::string_view text) {
-  if (!text.empty() && !text.ends_with('\n')) return malformed(kFile, "cut off", text);
+  if (!text.empty() && !text.ends_with('\n')) return malformed(kMountinfo, "cut off", text);
   std::vector<MountEntry> mounts;
   while (!text.empty()) {
     const size_t end = text.find('\n');
-    DLP_TRY(auto entry, parse_entry(text.substr(0, end)));
+    DLP_TRY(auto entry, parse_mount(text.substr(0, end)));
     mounts.push_back(std::move(entry));
     text.remove_prefix(end + 1);
   }

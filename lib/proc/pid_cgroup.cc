@@ -8,16 +8,16 @@
 namespace dlprobe {
 namespace {
 
-constexpr std::string_view kFile = "/proc/PID/cgroup";
+constexpr std::string_view kPidCgroup = "/proc/PID/cgroup";
 
-Expected<CgroupEntry> parse_entry(std::string_view line) {
+Expected<CgroupEntry> parse_membership(std::string_view line) {
   const size_t first = line.find(':');
   const size_t second = first == std::string_view::npos ? first : line.find(':', first + 1);
-  if (second == std::string_view::npos) return malformed(kFile, "no two colons", line);
+  if (second == std::string_view::npos) return malformed(kPidCgroup, "no two colons", line);
   const auto hierarchy = parse_int<int32_t>(line.substr(0, first));
   const std::string_view path = line.substr(second + 1);
   // "/.." is how a group outside the reader's cgroup namespace looks.
-  if (!hierarchy || !path.starts_with('/')) return malformed(kFile, "not an entry", line);
+  if (!hierarchy || !path.starts_with('/')) return malformed(kPidCgroup, "not an entry", line);
   CgroupEntry entry{.hierarchy = *hierarchy, .controllers = {}, .path = std::string(path)};
   const std::string_view controllers = line.substr(first + 1, second - first - 1);
   if (controllers.empty()) return entry;
@@ -29,11 +29,11 @@ Expected<CgroupEntry> parse_entry(std::string_view line) {
 }  // namespace
 
 Expected<std::vector<CgroupEntry>> parse_pid_cgroup(std::string_view text) {
-  if (!text.empty() && !text.ends_with('\n')) return malformed(kFile, "cut off", text);
+  if (!text.empty() && !text.ends_with('\n')) return malformed(kPidCgroup, "cut off", text);
   std::vector<CgroupEntry> entries;
   while (!text.empty()) {
     const size_t end = text.find('\n');
-    DLP_TRY(auto entry, parse_entry(text.substr(0, end)));
+    DLP_TRY(auto entry, parse_membership(text.substr(0, end)));
     entries.push_back(std::move(entry));
     text.remove_prefix(end + 1);
   }

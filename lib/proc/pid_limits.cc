@@ -6,12 +6,12 @@
 namespace dlprobe {
 namespace {
 
-constexpr std::string_view kFile = "/proc/PID/limits";
+constexpr std::string_view kPidLimits = "/proc/PID/limits";
 
-Expected<std::optional<uint64_t>> parse_one(std::string_view field) {
-  if (field == "unlimited") return std::optional<uint64_t>();
-  const auto value = parse_int<uint64_t>(field);
-  if (!value) return malformed(kFile, "not a limit", field);
+Expected<std::optional<uint64_t>> parse_one(std::string_view limit) {
+  if (limit == "unlimited") return std::optional<uint64_t>();
+  const auto value = parse_int<uint64_t>(limit);
+  if (!value) return malformed(kPidLimits, "not a limit", limit);
   return std::optional<uint64_t>(value);
 }
 
@@ -25,7 +25,7 @@ Expected<Limit> parse_limit(std::string_view text, std::string_view name) {
   });
   const auto fields = split_fields(line);
   if (!whole || !text.ends_with('\n') || fields.size() != 3) {
-    return malformed(kFile, "cut off, or without " + std::string(name), text);
+    return malformed(kPidLimits, "cut off, or without " + std::string(name), text);
   }
   Limit limit;
   DLP_TRY(limit.soft, parse_one(fields[0]));

@@ -6,7 +6,7 @@
 namespace dlprobe {
 namespace {
 
-constexpr std::string_view kFile = "/proc/PID/status";
+constexpr std::string_view kPidStatus = "/proc/PID/status";
 
 template <class T>
 std::optional<T> find_int(std::string_view text, std::string_view key, int base = 10) {
@@ -35,10 +35,10 @@ Expected<PidStatus> parse_pid_status(std::string_view text) {
   const auto threads = find_int<int32_t>(text, "Threads");
   const auto caught = find_int<uint64_t>(text, "SigCgt", 16);
   if (!pid || !ppid || !tracer || !uid || !threads || !caught) {
-    return malformed(kFile, "a line is missing", text);
+    return malformed(kPidStatus, "a line is missing", text);
   }
   if (!find_int<uint64_t>(text, "nonvoluntary_ctxt_switches")) {
-    return malformed(kFile, "cut off", text);
+    return malformed(kPidStatus, "cut off", text);
   }
   PidStatus status{.pid = *pid,
                    .tgid = find_int<int32_t>(text, "Tgid").value_or(*pid),
@@ -60,7 +60,7 @@ Expected<PidStatus> parse_pid_status(std::string_view text) {
     return status;
   }
   auto pids = parse_pids(*namespace_pids);
-  if (!pids) return malformed(kFile, "NSpid", *namespace_pids);
+  if (!pids) return malformed(kPidStatus, "NSpid", *namespace_pids);
   status.namespace_pids = std::move(*pids);
   return status;
 }

@@ -9,7 +9,7 @@
 namespace dlprobe {
 namespace {
 
-constexpr std::string_view kFile = "tracepoint format";
+constexpr std::string_view kTracepointFormat = "tracepoint format";
 constexpr size_t kLargestRecord = 65536;
 
 /// The number of "offset:8" among "field:int sig", "offset:8", "size:4", "signed:1".
@@ -60,8 +60,9 @@ Expected<TracepointFormat> parse_tracepoint_format(std::string_view text) {
       }
     }
   });
-  if (!wrong.empty()) return malformed(kFile, "a field without its place", wrong);
-  if (format.id == 0 || format.fields.empty()) return malformed(kFile, "no id or no fields", text);
+  if (!wrong.empty()) return malformed(kTracepointFormat, "a field without its place", wrong);
+  if (format.id == 0 || format.fields.empty())
+    return malformed(kTracepointFormat, "no id or no fields", text);
   return format;
 }
 

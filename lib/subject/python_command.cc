@@ -6,25 +6,12 @@
 #include <array>
 #include <optional>
 
-#include "lib/model/name_table.h"
+#include "lib/base/path_name.h"
 
 namespace dlprobe {
 namespace {
 
 using namespace std::string_view_literals;
-
-constexpr NameTable<PythonProgram, 6> kPrograms = {{
-    {PythonProgram::kScript, "script"},
-    {PythonProgram::kModule, "module"},
-    {PythonProgram::kCode, "code"},
-    {PythonProgram::kStdin, "stdin"},
-    {PythonProgram::kInteractive, "interactive"},
-    {PythonProgram::kNone, "none"},
-}};
-
-std::string_view base_name(std::string_view path) {
-  return path.substr(path.rfind('/') + 1);  // npos + 1 is 0
-}
 
 bool is_one_of(std::span<const std::string_view> words, std::string_view word) {
   return std::ranges::find(words, word) != words.end();
@@ -206,10 +193,6 @@ std::string not_python(std::string_view word) {
 
 }  // namespace
 
-std::string_view to_string(PythonProgram program) {
-  return name_of(kPrograms, program);
-}
-
 bool is_python_name(std::string_view path) {
   const std::string_view name = base_name(path);
   for (const std::string_view stem : {"python"sv, "pypy"sv}) {
@@ -249,34 +232,6 @@ Expected<PythonCommand> parse_python_command(std::span<const std::string> argv) 
   Options options = {.argv = argv, .command = command, .at = at + 1};
   DLP_CHECK(options.parse());
   return command;
-}
-
-std::vector<std::string> shebang_words(std::string_view text) {
-  if (!text.starts_with("#!")) return {};
-  std::string_view line = text.substr(2, text.find('\n') - 2);
-  constexpr auto kBlank = " \t\r"sv;
-  const auto next_word = [&] {
-    line.remove_prefix(std::min(line.find_first_not_of(kBlank), line.size()));
-    const std::string_view word = line.substr(0, line.find_first_of(kBlank));
-    line.remove_prefix(word.size());
-    return std::string(word);
-  };
-  std::vector<std::string> words;
-  std::string word = next_word();
-  if (word.empty()) return {};
-  words.push_back(std::move(word));
-  const bool splits = base_name(words.front()) == "env" && line.contains(" -S");
-  if (splits) {
-    for (word = next_word(); !word.empty(); word = next_word()) {
-      if (word.starts_with("-S")) word.erase(0, 2);
-      if (!word.empty()) words.push_back(std::move(word));
-    }
-    return words;
-  }
-  const size_t first = line.find_first_not_of(kBlank);
-  if (first == std::string_view::npos) return words;
-  words.emplace_back(line.substr(first, line.find_last_not_of(kBlank) + 1 - first));
-  return words;
 }
 
 }  // namespace dlprobe

@@ -20,7 +20,11 @@ enum class PythonProgram {
   kInteractive,  ///< no program is named: a prompt, or what standard input holds
   kNone,         ///< it prints its version or its help, and ends
 };
-std::string_view to_string(PythonProgram program);  ///< "script", "module", "code", "stdin", ...
+template <>
+struct Names<PythonProgram> {
+  static constexpr auto kList =
+      std::to_array<std::string_view>({"script", "module", "code", "stdin", "interactive", "none"});
+};
 
 /// A command line that starts a Python interpreter, taken apart.
 struct PythonCommand {
@@ -50,15 +54,11 @@ bool is_python_name(std::string_view path);
 /// Whether a program of that path starts interpreters itself: "torchrun", "accelerate", "mpirun".
 bool is_python_launcher(std::string_view path);
 
-/// Takes a command line apart as env(1) and CPython do. No file is looked at: a script that is
-/// started by its shebang is told by find_python_command.
+/// Takes a command line apart as env(1) and CPython do. No file is looked at, so a script that is
+/// started by its shebang is no Python command.
 ///
 /// kUnsupported: the command does not start with an interpreter; the sentence says what it is.
 /// kInvalid: the interpreter or the wrapper itself would refuse the command line.
 Expected<PythonCommand> parse_python_command(std::span<const std::string> argv);
-
-/// The words of a shebang line, split as the kernel does: the interpreter, then the rest as one
-/// word; `/usr/bin/env -S` is split further. Empty if the text does not begin with "#!".
-std::vector<std::string> shebang_words(std::string_view text);
 
 }  // namespace dlprobe

@@ -37,6 +37,32 @@ std::string options_text(const ShimOptions& options) {
 
 }  // namespace
 
+Status check_interpreter(const std::vector<std::string>& command) {
+  const auto python = parse_python_command(command);
+  if (!python) return {};
+  const auto why = why_shim_is_not_loaded(*python);
+  if (!why) return {};
+  return failure(ErrorCode::kInvalid, "nothing can be overridden in this command: " + *why);
+}
+
+std::vector<Setting> settings_of(const PythonOverrides& overrides) {
+  std::vector<Setting> settings;
+  const auto add = [&settings](SettingKind kind, std::string value) {
+    settings.push_back({.kind = kind, .name = "", .value = std::move(value)});
+  };
+  if (overrides.start_method) {
+    add(SettingKind::kStartMethod, std::string(to_string(*overrides.start_method)));
+  }
+  if (overrides.sharing_strategy) {
+    add(SettingKind::kSharingStrategy, std::string(to_string(*overrides.sharing_strategy)));
+  }
+  if (overrides.num_workers) add(SettingKind::kNumWorkers, std::to_string(*overrides.num_workers));
+  if (overrides.prefetch_factor) {
+    add(SettingKind::kPrefetchFactor, std::to_string(*overrides.prefetch_factor));
+  }
+  return settings;
+}
+
 std::optional<std::string> why_shim_is_not_loaded(const PythonCommand& command) {
   if (command.isolated) return "the interpreter is started with -I, which ignores PYTHONPATH";
   if (command.ignores_environment)

@@ -8,6 +8,7 @@
 #include "lib/base/error.h"
 #include "lib/base/unique_fd.h"
 #include "lib/model/loader_plan.h"
+#include "lib/model/setting.h"
 #include "lib/model/start_event.h"
 #include "lib/os/private_folder.h"
 #include "lib/subject/python_command.h"
@@ -38,6 +39,13 @@ struct ShimOptions {
 /// Why the interpreter of that command line would not load the shim ("-I ignores PYTHONPATH");
 /// nothing if it would.
 std::optional<std::string> why_shim_is_not_loaded(const PythonCommand& command);
+
+/// kInvalid, with the reason, for a command line whose interpreter would not load the shim. One
+/// that is not Python may start an interpreter later.
+Status check_interpreter(const std::vector<std::string>& command);
+
+/// The overrides, each as a setting.
+std::vector<Setting> settings_of(const PythonOverrides& overrides);
 
 /// The small Python module that an interpreter of a started command loads by itself: a
 /// sitecustomize.py in a private folder that is first on PYTHONPATH, which makes way for the one

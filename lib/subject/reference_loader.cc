@@ -4,18 +4,13 @@
 
 #include <array>
 
+#include "lib/model/loader_option.h"
+
 namespace dlprobe {
 namespace {
 
 std::string folder_of(const std::string& path) {
   return path.substr(0, path.rfind('/'));
-}
-
-std::string shape_text(const std::vector<int64_t>& shape) {
-  std::string text;
-  for (const int64_t extent : shape)
-    text += (text.empty() ? "" : "x") + std::to_string(extent);
-  return text;
 }
 
 }  // namespace
@@ -46,37 +41,9 @@ Expected<std::string> find_reference_loader(const std::string& override_path,
 
 std::vector<std::string> reference_loader_argv(const std::string& executable,
                                                const LoaderPlan& plan, int progress_fd) {
-  std::vector<std::string> argv = {executable,
-                                   "--workers",
-                                   std::to_string(plan.workers),
-                                   "--batch-size",
-                                   std::to_string(plan.batch_size),
-                                   "--sample-shape",
-                                   shape_text(plan.sample_shape),
-                                   "--dtype",
-                                   plan.dtype,
-                                   "--prefetch-factor",
-                                   std::to_string(plan.prefetch_factor),
-                                   "--start-method",
-                                   std::string(to_string(plan.start_method)),
-                                   "--sharing-strategy",
-                                   std::string(to_string(plan.sharing_strategy)),
-                                   "--epochs",
-                                   std::to_string(plan.epochs),
-                                   "--device",
-                                   plan.device,
-                                   "--progress-fd",
-                                   std::to_string(progress_fd)};
-  const auto add = [&argv](const char* option, const std::string& value) {
-    argv.emplace_back(option);
-    argv.push_back(value);
-  };
-  if (plan.batches > 0) add("--batches", std::to_string(plan.batches));
-  if (!plan.data_dir.empty()) add("--data", plan.data_dir);
-  if (plan.data_sample > 0) add("--data-sample", std::to_string(plan.data_sample));
-  if (!plan.fault.empty()) add("--fault", plan.fault);
-  if (plan.pin_memory) argv.emplace_back("--pin-memory");
-  if (plan.persistent_workers) argv.emplace_back("--persistent-workers");
+  std::vector<std::string> argv = loader_arguments(plan);
+  argv.insert(argv.begin(), executable);
+  argv.insert(argv.end(), {"--progress-fd", std::to_string(progress_fd)});
   return argv;
 }
 

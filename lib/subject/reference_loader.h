@@ -14,6 +14,9 @@ namespace dlprobe {
 Expected<std::string> find_reference_loader(const std::string& override_path,
                                             const std::string& own_executable);
 
+/// The exit code with which it refuses its options.
+inline constexpr int kExitOfBadOptions = 2;
+
 /// Its command line for `plan`; progress lines go to descriptor `progress_fd`.
 std::vector<std::string> reference_loader_argv(const std::string& executable,
                                                const LoaderPlan& plan, int progress_fd);

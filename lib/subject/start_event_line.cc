@@ -20,6 +20,16 @@ std::string text_of(const json& line, const char* key) {
   return line.value(key, std::string());
 }
 
+// The shim and this program are of one build, so a name that is not known is a fault.
+template <class T>
+Expected<T> value_named(const json& line, const char* key) {
+  const std::string name = text_of(line, key);
+  const auto value = from_string<T>(name);
+  if (value) return *value;
+  return failure(ErrorCode::kMalformed, "a word of the shim in an interpreter: its " +
+                                            std::string(key) + " is \"" + name + "\"");
+}
+
 std::string masked(const json& line, const char* key) {
   return mask_secrets({text_of(line, key)}).front();
 }
@@ -30,14 +40,19 @@ Expected<StartEvent> parse_start_event(std::string_view text) {
   // nlohmann_json reports a missing or mistyped member by an exception; it ends here.
   try {
     const json line = json::parse(text);
+    DLP_TRY(const auto kind, value_named<StartEventKind>(line, "kind"));
+    auto cause = StartRefusal::kNone;
+    if (line.contains("cause")) {
+      DLP_TRY(cause, value_named<StartRefusal>(line, "cause"));
+    }
     return StartEvent{
         .at = line.at("at"),
-        .kind = start_event_kind_from_string(line.at("kind").get<std::string>()),
+        .kind = kind,
         .process = {.pid = line.at("pid"), .start_ticks = line.at("start_ticks")},
         .method = text_of(line, "method"),
         .wanted = text_of(line, "wanted"),
         .child_pid = optional_number<int32_t>(line, "child"),
-        .cause = start_refusal_from_string(line.value("cause", "none")),
+        .cause = cause,
         .message = masked(line, "message"),
         .path = masked(line, "path"),
         .type = text_of(line, "type"),

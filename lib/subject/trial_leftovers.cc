@@ -38,7 +38,7 @@ void remove_leftovers(const std::string& folder) {
 bool is_resource_tracker(const Directory& proc, pid_t pid) {
   const auto arguments = proc.read(std::to_string(pid) + "/cmdline");
   if (!arguments) return false;
-  // As lib/collect/roles.cc knows them.
+  // As lib/collect/tree/roles.cc knows them.
   constexpr std::array<std::string_view, 2> kPrograms = {
       "from multiprocessing.resource_tracker import main",
       "from multiprocessing.semaphore_tracker import main"};

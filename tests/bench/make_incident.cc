@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "lib/base/units.h"
-#include "lib/model/recording_codec.h"
+#include "lib/record/codec.h"
 
 namespace dlprobe {
 namespace {

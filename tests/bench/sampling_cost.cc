@@ -20,8 +20,8 @@
 
 #include "lib/base/parse.h"
 #include "lib/base/unique_fd.h"
-#include "lib/collect/process_tree.h"
-#include "lib/collect/tracked_process.h"
+#include "lib/collect/tree/process_tree.h"
+#include "lib/collect/tree/tracked_process.h"
 #include "lib/collect/tree_collector.h"
 
 namespace dlprobe {

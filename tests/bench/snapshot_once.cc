@@ -14,12 +14,12 @@
 #include <vector>
 
 #include "lib/base/parse.h"
-#include "lib/collect/snapshot.h"
-#include "lib/collect/tracked_process.h"
+#include "lib/collect/snapshot/snapshot.h"
+#include "lib/collect/tree/tracked_process.h"
 #include "lib/os/thread_stop.h"
 #include "lib/proc/syscall_file.h"
-#include "lib/stacks/address_space.h"
-#include "lib/stacks/memory.h"
+#include "lib/stacks/native/address_space.h"
+#include "lib/stacks/native/memory.h"
 
 namespace {
 

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "lib/base/units.h"
-#include "probes/trend.h"
+#include "probes/facts/trend.h"
 
 namespace dlprobe {
 namespace {

@@ -176,6 +176,9 @@ class ListAndExplain(unittest.TestCase):
                 self.assertEqual(json.load(file)["kind"], "dlprobe.list")
 
 
+# The completions ask the program of that name.
+WITH_DLPROBE = {**os.environ, "PATH": os.path.dirname(DLPROBE) + os.pathsep + os.environ["PATH"]}
+
 # Loads the completion, types the words of "$@" (the last one is incomplete) and prints what bash would offer.
 BASH = """
 source "$1"; shift
@@ -198,7 +201,7 @@ class Bash(unittest.TestCase):
 
     def offered(self, *words):
         done = subprocess.run(["bash", "--norc", "-uc", BASH, "bash", self.script, "dlprobe", *words], capture_output=True,
-                              cwd=self.folder.name, text=True, timeout=TIMEOUT, check=False)
+                              env=WITH_DLPROBE, cwd=self.folder.name, text=True, timeout=TIMEOUT, check=False)
         self.assertEqual(done.stderr, "")
         return done.stdout.split()
 
@@ -275,7 +278,7 @@ class Zsh(unittest.TestCase):
             main, terminal = pty.openpty()
             with subprocess.Popen(["zsh", "-i"], stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True,
                                   preexec_fn=lambda: os.dup2(write_end, 3), pass_fds=[3, write_end], cwd=folder,
-                                  env={**os.environ, "ZDOTDIR": folder, "DLPROBE_COMPLETION": path, "TERM": "vt100"}) as shell:
+                                  env={**WITH_DLPROBE, "ZDOTDIR": folder, "DLPROBE_COMPLETION": path, "TERM": "vt100"}) as shell:
                 os.close(terminal)
                 os.close(write_end)
                 seen = b""
@@ -306,7 +309,7 @@ class Fish(unittest.TestCase):
             with open(path, "wb") as file:
                 file.write(dlprobe("completion", "fish").stdout)
             done = subprocess.run(["fish", "--no-config", "-c", f"source {path}; complete -C '{typed}'"], cwd=folder,
-                                  env={**os.environ, "HOME": folder}, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+                                  env={**WITH_DLPROBE, "HOME": folder}, capture_output=True, text=True, timeout=TIMEOUT, check=False)
         self.assertEqual(done.stderr, "")
         return [line.split("\t")[0] for line in done.stdout.splitlines()]
 

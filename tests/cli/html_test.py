@@ -12,6 +12,10 @@ from support import dlprobe, python_program
 
 MAKE_INCIDENT = os.environ.get("DLPROBE_MAKE_INCIDENT")
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures" / "recordings"
+# One of each kind: a browser takes its time for each.
+PAGES = ("bus-error", "bus-error-of-a-data-file", "descriptor-limit-too-low", "healthy", "held-by-another-job",
+         "killed-workers", "leak-in-native-code", "lost-batch", "openmp-pool-at-fork", "pool-in-pool",
+         "refused-segment", "worker-crashed")
 
 # Two processes wait for a lock that was copied locked by fork. Its children end with it.
 HANG = """
@@ -174,7 +178,7 @@ class Html(unittest.TestCase):
         cls.folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(cls.folder.cleanup)
         cls.pages = {}
-        for path in sorted(FIXTURES.glob("*.dlrec")):
+        for path in (FIXTURES / f"{name}.dlrec" for name in PAGES):
             page = Path(cls.folder.name) / f"{path.stem}.html"
             dlprobe("replay", path, "-q", "-f", f"html={page}", "-f", f"json={page}.json")
             cls.pages[path.stem] = page

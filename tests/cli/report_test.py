@@ -173,14 +173,52 @@ class Render(Saved):
             self.assertTrue(reader.communicate(timeout=TIMEOUT)[0].startswith("FAIL"))
         self.assertEqual(reader.returncode, 0)
 
-    def test_a_link_in_the_place_of_the_output_is_not_followed(self):
+    def test_a_link_of_ones_own_in_the_place_of_the_output_is_followed(self):
+        target = self.folder / "target"
+        target.write_text("older")
+        link = self.folder / "x.html"
+        link.symlink_to(target)
+        dlprobe("report", "render", str(self.report()), "-f", f"html={link}", "-q")
+        self.assertIn("<html", target.read_text())
+        self.assertTrue(link.is_symlink())
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root, to give files to somebody else")
+    def test_a_link_of_somebody_else_in_the_place_of_the_output_is_not_followed(self):
         victim = self.folder / "victim"
         victim.write_text("mine")
         link = self.folder / "x.html"
         link.symlink_to(victim)
+        os.lchown(link, 12345, 12345)
         dlprobe("report", "render", str(self.report()), "-f", f"html={link}", "-q")
         self.assertEqual(victim.read_text(), "mine")
         self.assertFalse(link.is_symlink())
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root, to give files to somebody else")
+    def test_a_pipe_or_a_recording_of_somebody_else_gets_nothing(self):
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe)
+        recording = self.folder / "r.dlrec"
+        recording.write_text("theirs")
+        for path in (pipe, recording):
+            os.chown(path, 12345, 12345)
+        reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+        self.addCleanup(os.close, reader)
+        why = "belongs to uid 12345"
+        self.assertIn(why, self.refused("render", self.report(), "-f", f"html={pipe}"))
+        self.assertIn(why, self.refused("redact", self.report(), "-o", pipe))
+        done = dlprobe("shm", "--record", str(recording), "--", "true")
+        self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+        self.assertIn(why, done.stderr)
+        self.assertEqual(os.read(reader, 1), b"")
+        self.assertEqual(recording.read_text(), "theirs")
+
+    def test_a_pipe_that_nobody_reads_does_not_keep_the_job_from_its_exit_code(self):
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe)
+        done = dlprobe("run", "-f", f"json={pipe}", "--", "sh", "-c", "exit 7")
+        self.assertEqual(done.returncode, 7)
+        self.assertIn(f"write {pipe}, which nobody reads", done.stderr)
+        self.assertIn("nobody reads", self.refused("redact", self.report(), "-o", pipe, code=3))
 
     def test_secrets_stay_in(self):
         words = [word for pair in SECRETS.items() for word in pair]

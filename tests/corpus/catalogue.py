@@ -1,5 +1,6 @@
 """The cases of the corpus: which job, on which /dev/shm, and what dlprobe must say of it."""
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher
 from functools import partial
 
 MIB = 1 << 20
@@ -16,6 +17,7 @@ class Case:
     needs: str = "torch"                         # or: torch1, torch2, python
     modules: tuple = ()                          # wheels that the job imports, beside torch
     device: str = ""                             # that the case needs
+    sysctl: tuple = ()                           # name and value that the case needs, and does not set
     pace: str = "quick"                          # or: everywhere (quick, on every Python), slow
     mount_options: str = "size=64m"
     before: list = field(default_factory=list)   # jobs that ran to their end before
@@ -385,6 +387,23 @@ def deaths():
     yield ends_well("interrupted", "deaths.py interrupted")
 
 
+def refused_forks():
+    """Where the kernel grants no more than it has, which a test does not set for a whole machine."""
+    strict = {"probe": "run", "needs": "python", "pace": "slow", "sysctl": ("vm/overcommit_memory", "2")}
+    yield Case("run-fork-refused", "overcommit.py", first="DLP0513", severity="error", confidence="likely", exit_codes=(1,),
+               evidence={"printed": holds("Cannot allocate memory")}, **strict)
+    yield Case("run-spawn-not-refused", "overcommit.py --healthy", silent=True, verdicts=("pass",), exit_codes=(0,), **strict)
+
+
+def epoch_ends():
+    """PyTorch waits 5 s for the end of each spawned worker whose torch_shm_manager lives on; under fork it does not."""
+    epoch = "healthy.py --strategy file_system --batches 4 --start-method"
+    yield Case("run-torch-epoch-ends-late", f"{epoch} spawn", probe="run", first="DLP0111", severity="warning",
+               confidence="certain", verdicts=("warn",), exit_codes=(0,),
+               evidence={"time_at_a_standstill": between(4, 11), "processes": equals(2)})
+    yield Case("run-torch-epoch-ends-in-time", f"{epoch} fork", probe="run", silent=True, verdicts=("pass",), exit_codes=(0,))
+
+
 def deaths_of_torch():
     """The same in PyTorch's DataLoader."""
     for kind, code, evidence, changes in ENDS_OF_WORKERS:
@@ -573,6 +592,25 @@ def hang_cases():
         yield from group()
 
 
-CASES = {case.name: case for group in (failures, left_behind, twins, hang_cases, watched_to_the_end, deaths, deaths_of_torch,
-                                       memory_cases, descriptors, starts_of_python, starts_of_torch)
-         for case in group()}
+GROUPS = (failures, left_behind, twins, hang_cases, watched_to_the_end, deaths, deaths_of_torch, epoch_ends, refused_forks,
+          memory_cases, descriptors, starts_of_python, starts_of_torch)
+CASES = {case.name: case for group in GROUPS for case in group()}
+
+
+def essentials():
+    """The names of the cases that tools/check runs: for each finding code the first case that does not take minutes,
+    and the healthy one that is likest to it: of the same script if there is one, by its name."""
+    codes = {}
+    for case in CASES.values():
+        for code in [case.first] if isinstance(case.first, str) else case.first or ():
+            if case.pace != "slow":
+                codes.setdefault(code, case)
+    quiet = [case for case in CASES.values() if case.pace != "slow" and (case.silent or case.quiet or case.no_errors)
+             and case.first is None]
+
+    def likeness(failing, healthy):
+        scripts = [(case.job or "").split(" ")[0] for case in (failing, healthy)]
+        same_name = SequenceMatcher(None, failing.name, healthy.name).ratio()
+        return scripts[0] == scripts[1], failing.probe == healthy.probe, same_name
+    return {case.name for failing in codes.values()
+            for case in (failing, max(quiet, key=partial(likeness, failing)))}

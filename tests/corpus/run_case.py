@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from catalogue import CASES
+from catalogue import CASES, essentials
 from threads import Claims
 
 SKIPPED = 77
@@ -277,7 +277,7 @@ def run_inside(options, case):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--list", action="store_true", help="print name, probe, need and pace of all cases")
+    parser.add_argument("--list", action="store_true", help="print name, probe, need, pace and whether tools/check runs it")
     parser.add_argument("--case", choices=sorted(CASES))
     parser.add_argument("--dlprobe", help="the program to test")
     parser.add_argument("--python", help="an interpreter that has torch")
@@ -286,8 +286,9 @@ def main():
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.list:
+        chosen = essentials()
         for case in CASES.values():
-            print(case.name, case.probe, case.needs, case.pace)
+            print(case.name, case.probe, case.needs, case.pace, "check" if case.name in chosen else "full")
         return 0
     case = CASES[options.case]
     if not options.inside:
@@ -295,6 +296,8 @@ def main():
             skip(f"{options.python} is not there (tools/check --full makes it)")
         if case.device and not os.access(case.device, os.R_OK | os.W_OK):
             skip(f"{case.device} is not there or may not be opened (run as root, with that device)")
+        if case.sysctl and Path("/proc/sys", case.sysctl[0]).read_text(encoding="ascii").strip() != case.sysctl[1]:
+            skip(f"sysctl {case.sysctl[0]} is not {case.sysctl[1]}")
         for module in (() if case.needs == "python" else ("torch",)) + case.modules:
             found = subprocess.run([options.python, "-c", f"import {module}"], capture_output=True, check=False)
             if found.returncode != 0:

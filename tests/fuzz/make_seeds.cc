@@ -15,7 +15,7 @@
 #include <string>
 #include <string_view>
 
-#include "lib/stacks/python_layout.h"
+#include "lib/stacks/python/layout.h"
 #include "tests/fuzz/read_one.h"
 #include "tests/unit/stacks/python_image.h"
 

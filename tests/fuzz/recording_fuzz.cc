@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "lib/model/recording_codec.h"
-#include "reports/report.h"
+#include "lib/record/codec.h"
+#include "reports/model/report.h"
 
 namespace {
 

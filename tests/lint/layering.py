@@ -10,22 +10,26 @@ import tree
 # Folder -> the folders that it may include from and link to, itself among them.
 ARROWS = {
     "lib/base": {"lib/base"},
+    "lib/foreign": {"lib/base", "lib/foreign"},
     "lib/model": {"lib/base", "lib/model"},
+    "lib/record": {"lib/base", "lib/model", "lib/record"},
     "lib/os": {"lib/base", "lib/model", "lib/os"},
     "lib/proc": {"lib/base", "lib/model", "lib/os", "lib/proc"},
-    "lib/subject": {"lib/base", "lib/model", "lib/os", "lib/proc", "lib/subject"},
-    "lib/stacks": {"lib/base", "lib/model", "lib/os", "lib/proc", "lib/stacks"},
-    "lib/collect": {"lib/base", "lib/model", "lib/os", "lib/proc", "lib/stacks", "lib/collect"},
-    "probes": {"lib/base", "lib/model", "probes"},
-    "reports": {"lib/base", "lib/model", "reports"},
-    "tools/dlprobe": {"lib/base", "lib/model", "lib/os", "lib/proc", "lib/subject", "lib/collect", "probes",
-                      "reports", "tools/dlprobe"},
+    "lib/subject": {"lib/base", "lib/model", "lib/record", "lib/os", "lib/proc", "lib/subject"},
+    "lib/stacks": {"lib/base", "lib/foreign", "lib/model", "lib/os", "lib/proc", "lib/stacks"},
+    "lib/collect": {"lib/base", "lib/model", "lib/os", "lib/proc", "lib/stacks", "lib/collect", "lib/foreign"},
+    "lib/session": {"lib/base", "lib/foreign", "lib/model", "lib/record", "lib/os", "lib/proc", "lib/subject",
+                    "lib/collect", "lib/session"},
+    "probes": {"lib/base", "lib/model", "lib/foreign", "probes"},
+    "reports": {"lib/base", "lib/model", "lib/foreign", "reports"},
+    "tools/dlprobe": {"lib/base", "lib/foreign", "lib/model", "lib/record", "lib/os", "lib/proc", "lib/subject",
+                      "lib/collect", "lib/session", "probes", "reports", "tools/dlprobe"},
     "tools/reference_loader": {"lib/base", "lib/model", "lib/os", "tools/reference_loader"},
 }
 
 # Package -> what its include lines look like, what its CMake targets look like, who may use it.
 PACKAGES = {
-    "nlohmann_json": (r"nlohmann/", r"nlohmann_json::", ("reports/", "lib/model/", "lib/subject/", "tools/", "tests/")),
+    "nlohmann_json": (r"nlohmann/", r"nlohmann_json::", ("reports/", "lib/subject/", "tools/", "tests/")),
     "CLI11": (r"CLI/", r"CLI11::", ("tools/", "tests/")),
     "libtorch": (r"(torch|ATen|c10)/", r"TORCH_LIBRARIES|\btorch(_library|_cpu)?\b(?=.*\))",
                  ("tools/reference_loader/", "tests/unit/tools/reference_loader/")),
@@ -33,7 +37,6 @@ PACKAGES = {
 }
 # Within a folder that links a package, the only files that may include it.
 ONLY_IN = {
-    ("nlohmann_json", "lib/model"): ("lib/model/recording_codec.cc",),
     ("nlohmann_json", "lib/subject"): ("lib/subject/loader_progress.cc", "lib/subject/start_event_line.cc"),
 }
 

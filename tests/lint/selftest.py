@@ -3,6 +3,8 @@
 usage: selftest.py ROOT (not looked at)
 """
 
+import contextlib
+import io
 import shutil
 import sys
 import tempfile
@@ -10,10 +12,10 @@ import unittest
 from pathlib import Path
 
 import docs
-import evidence_names
 import format as formatting
 import layering
 import man_page
+import shape
 import shell
 import text
 
@@ -84,6 +86,62 @@ class LintTest(unittest.TestCase):
             self.assertIn(part, problems[0])
 
 
+class Shape(LintTest):
+    def problems(self, allowed=None):
+        with contextlib.redirect_stdout(io.StringIO()):
+            return shape.check(self.root, allowed or {}, [])
+
+    def test_small_things_are_fine(self):
+        self.plant("lib/a/a.cc", '#include "lib/b/b.h"\n\nint f() {\n  return 1;\n}\n')
+        self.expect(self.problems())
+
+    def test_folders_in_a_circle(self):
+        self.plant("lib/a/a.cc", '#include "lib/b/b.h"\n')
+        self.plant("lib/b/b.cc", '#include "lib/a/a.h"\n')
+        self.expect(self.problems(), "in a circle: lib/a, lib/b")
+
+    def test_too_many_data_members(self):
+        self.plant("lib/a/a.cc", """
+class A {
+ public:
+  explicit A(int a) : a_(a) {}
+  using Map = std::map<int, int>;
+  int a() const { return a_; }
+  virtual std::map<int, int> all(int first,
+                                 int last) = 0;
+  static constexpr int kMost = 3;
+  struct Part {
+    int one = 1;
+    int two = 2;
+  };
+
+ private:
+""" + "".join(f"  std::function<void(int)> member_{i} = [] {{}};\n" for i in range(14)) + """
+  Part part_{1, 2};
+  int a_ = 0;
+};
+""")
+        self.expect(self.problems(), "lib/a/a.cc A: 16 data members; 15 are the limit")
+        self.expect(self.problems({("members", "lib/a/a.cc A"): 16}))
+
+    def test_what_is_too_long(self):
+        self.plant("lib/a/a.cc", "int f(int a) {\n" + "  a = 1;\n" * 61 + "}\n")
+        self.expect(self.problems(), "lib/a/a.cc f: a function of 62 lines")
+        self.plant("lib/a/a.cc", "class A {\n" + "  int a();\n" * 250 + "};\n")
+        self.expect(self.problems(), "lib/a/a.cc A: a class of 252 lines")
+        self.expect(self.problems({("class", "lib/a/a.cc A"): 252}))
+        self.plant("lib/a/a.cc", "\n" * 601)
+        self.expect(self.problems(), "lib/a/a.cc: a file of 601 lines")
+        self.plant("lib/a/a.cc", "")
+        self.plant("lib/a/a.py", "def f():\n" + "    g()\n" * 61)
+        self.expect(self.problems(), "lib/a/a.py f: a function of 62 lines")
+
+    def test_too_many_rooms(self):
+        for i in range(16):
+            self.plant(f"probes/r{i}/a.h", "")
+        self.expect(self.problems(), "probes has 16 rooms")
+
+
 class Layering(LintTest):
     def test_an_include_along_the_arrows_is_fine(self):
         self.plant("probes/a.cc", '#include <vector>\n\n#include "lib/model/sample.h"\n#include "probes/probe.h"\n')
@@ -118,7 +176,7 @@ class Layering(LintTest):
             path.unlink()
 
     def test_packages_where_they_belong(self):
-        self.plant("lib/model/recording_codec.cc", "#include <nlohmann/json.hpp>\n")
+        self.plant("lib/subject/loader_progress.cc", "#include <nlohmann/json.hpp>\n")
         self.plant("tools/reference_loader/a.cc", "#include <opencv2/core.hpp>\n#include <torch/torch.h>\n")
         self.plant("tools/dlprobe/a.cc", "#include <CLI/CLI.hpp>\n")
         self.expect(layering.problems(self.root))
@@ -212,20 +270,6 @@ class Docs(LintTest):
     def test_no_license(self):
         (self.root / "LICENSE").unlink()
         self.expect(docs.problems(self.root), "LICENSE")
-
-
-class EvidenceNames(LintTest):
-    def setUp(self):
-        super().setUp()
-        self.plant(evidence_names.LIST, 'kNames = {"copied", "forecast_a", "limit"};\n')
-
-    def test_listed_ones(self):
-        self.plant("probes/a.cc", 'count_fact("limit", 1); count_fact("forecast_" + way, 2); text_fact("call", "x", 3);\n')
-        self.expect(evidence_names.problems(self.root))
-
-    def test_one_that_is_not_listed(self):
-        self.plant("probes/a.cc", 'bytes_fact("limit", 1);\nbytes_fact(\n"left_over", 1);\n')
-        self.expect(evidence_names.problems(self.root), "probes/a.cc:2", "left_over")
 
 
 class ManPage(LintTest):

@@ -30,10 +30,12 @@ class FakeFiles : public Directory {
   void alias(const std::string& path, std::string target) {
     state_->aliases[path] = std::move(target);
   }
-  /// Takes away `path` and what is below it; files that are kept open say ESRCH, as those of a
-  /// process that was reaped.
+  /// Takes away `path` and what is below it; files that are kept open say ESRCH from then on, as
+  /// those of a process that was reaped, whoever has its pid later.
   void remove(const std::string& path) {
     const auto below = [&path](const auto& entry) { return is_below(entry.first, path); };
+    for (const auto& entry : state_->texts)
+      if (below(entry)) ++state_->removals[entry.first];
     std::erase_if(state_->texts, below);
     std::erase_if(state_->links, below);
     std::erase_if(state_->stats, below);
@@ -96,15 +98,17 @@ class FakeFiles : public Directory {
     std::map<std::string, MountUse> uses;
     std::map<std::string, int> failures;
     std::map<std::string, std::string> aliases;
+    std::map<std::string, int> removals;  ///< how often a text was taken away
   };
 
   class Kept final : public KeptFile {
    public:
     Kept(std::shared_ptr<State> state, std::string path)
-        : state_(std::move(state)), path_(std::move(path)) {}
+        : state_(std::move(state)), path_(std::move(path)), removals_(state_->removals[path_]) {}
     Expected<std::string_view> read(std::span<char> buffer) const override {
       const auto found = state_->texts.find(path_);
-      if (found == state_->texts.end()) return os_failure("read " + path_, ESRCH);
+      const bool is_other = state_->removals[path_] != removals_;
+      if (found == state_->texts.end() || is_other) return os_failure("read " + path_, ESRCH);
       const size_t length = std::min(buffer.size(), found->second.size());
       found->second.copy(buffer.data(), length);
       return std::string_view(buffer.data(), length);
@@ -113,6 +117,7 @@ class FakeFiles : public Directory {
    private:
     std::shared_ptr<State> state_;
     std::string path_;
+    int removals_;  ///< when it was opened
   };
 
   FakeFiles(std::shared_ptr<State> state, std::string path)

@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <unordered_map>
 
-#include "lib/stacks/memory.h"
+#include "lib/stacks/native/memory.h"
 
 namespace dlprobe {
 

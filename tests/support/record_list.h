@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "lib/collect/record_sink.h"
+#include "lib/collect/tree/record_sink.h"
 
 namespace dlprobe {
 

@@ -13,11 +13,12 @@
 
 #include "lib/base/escape.h"
 #include "tools/dlprobe/command.h"
+#include "tools/dlprobe/completion.h"
 #include "tools/dlprobe/conclude.h"
-#include "tools/dlprobe/configuration.h"
+#include "tools/dlprobe/config/configuration.h"
 #include "tools/dlprobe/exit_status.h"
 #include "tools/dlprobe/help.h"
-#include "tools/dlprobe/parse_error.h"
+#include "tools/dlprobe/options/parse_error.h"
 #include "tools/dlprobe/terminal.h"
 #include "tools/dlprobe/version.h"
 
@@ -112,6 +113,9 @@ int run_app(const std::vector<std::string>& arguments) {
   set_examples(app, {{"run -- python train.py", "watch a job; say why it died, hung or leaked"},
                      {"attach 4711", "a job that runs already: the trainer or a worker"},
                      {"gate", "is this machine fit for a loader? for CI and prologs"}});
+  // Half a line is no command line: a shell asks what may follow.
+  if (arguments.size() > 1 && arguments[1] == kCompleteCommand)
+    return print(completions(app, std::span(arguments).subspan(2)));
   // CLI11 takes its arguments last first, without the program's name.
   std::vector<std::string> reversed(session.arguments.rbegin(), session.arguments.rend());
   if (!reversed.empty()) reversed.pop_back();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -7,9 +8,17 @@
 
 namespace dlprobe {
 
-/// A script for `shell` ("bash", "zsh" or "fish") that completes the subcommands and options of
-/// `app`, their values where they are known, files, folders and process ids. Made from the app
-/// alone: what --help knows, a shell knows.
-std::string completion_script(const CLI::App& app, std::string_view shell);
+/// The hidden subcommand that the shells ask.
+inline constexpr std::string_view kCompleteCommand = "__complete";
+
+/// What can stand in the place of the last of `words`, of which only the beginning is typed; the
+/// others stand between "dlprobe" and it. A line each: the candidate, a tab, what it does; an
+/// option that waits for a value ends in "=". In their place, where the shell knows better: ":f"
+/// files,
+/// ":d" folders, ":command" the command line that begins behind "--".
+std::string completions(const CLI::App& app, std::span<const std::string> words);
+
+/// A script for `shell` ("bash", "zsh" or "fish") that completes by asking dlprobe itself.
+std::string_view completion_stub(std::string_view shell);
 
 }  // namespace dlprobe

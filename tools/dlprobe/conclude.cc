@@ -6,11 +6,16 @@
 #include <cerrno>
 
 #include "lib/os/atomic_file.h"
-#include "probes/confirm.h"
+#include "probes/confirm/probe.h"
 #include "reports/format.h"
-#include "reports/report.h"
+#include "reports/model/examination.h"
+#include "reports/model/write_json.h"
 #include "tools/dlprobe/command.h"
+#include "tools/dlprobe/config/own_environment.h"
 #include "tools/dlprobe/exit_status.h"
+#include "tools/dlprobe/probe_judge.h"
+#include "tools/dlprobe/terminal_notices.h"
+#include "tools/dlprobe/version.h"
 
 namespace dlprobe {
 
@@ -33,13 +38,15 @@ int refuse_in_style(const OutputOptions& options, const std::string& why, int ex
 
 int conclude(const Recording& recording, const Probe& probe, const std::vector<Output>& outputs,
              const OutputOptions& options) {
-  const Verdict verdict = with_confirmations(probe.examine(recording), recording, probe);
+  const Verdict verdict =
+      probes::confirm::with_confirmations(probe.examine(recording), recording, probe);
   const ReportContext context = report_context(options);
   for (const Gap& gap : thresholds_without_evidence(context.policy, verdict))
     complain(fmt::format("{} does not hold: {}", gap.what, gap.why));
-  const Json report = make_report(recording, verdict, context);
-  return exit_in_style(options, write_document(outputs, options, report, exit_code_of(report)),
-                       verdict_of(report));
+  const report::Report report = examination_report(recording, verdict, context);
+  return exit_in_style(
+      options, write_document(outputs, options, json_of(report), report.invocation.exit_code.value),
+      report.summary.verdict);
 }
 
 int write_document(const std::vector<Output>& outputs, const OutputOptions& options,
@@ -52,15 +59,52 @@ int write_document(const std::vector<Output>& outputs, const OutputOptions& opti
   return exit_code == kExitPass ? kExitIncomplete : exit_code;
 }
 
-int examine_and_conclude(const ExamineRequest& request, const std::vector<Output>& outputs,
-                         const OutputOptions& options) {
-  return conclude(examine(request), *request.probe, outputs, options);
+int exit_code_of(Refusal::Kind kind) {
+  switch (kind) {
+    case Refusal::Kind::kIncomplete:
+      return kExitIncomplete;
+    case Refusal::Kind::kNotFound:
+      return kExitNotFound;
+    case Refusal::Kind::kNotExecutable:
+      return kExitNotExecutable;
+    case Refusal::Kind::kImpossible:
+      break;
+  }
+  return kExitUsage;
+}
+
+Examination on_this_machine(const Probe& probe, ShowProgress progress,
+                            const std::function<Examination(const Surroundings&)>& work) {
+  auto machine = live_machine();
+  if (!machine) {
+    return {.recording = {},
+            .refusal =
+                Refusal{.error = std::move(machine).error(), .kind = Refusal::Kind::kIncomplete}};
+  }
+  const ProbeJudge judge(probe);
+  TerminalNotices notices(progress == ShowProgress::kYes);
+  SystemControl control;
+  return work({.machine = *machine,
+               .control = control,
+               .judge = judge,
+               .notices = notices,
+               .environment = own_environment,
+               .version = std::string(kVersion)});
+}
+
+int examine_and_conclude(const ExamineRequest& request, const Probe& probe, ShowProgress progress,
+                         const std::vector<Output>& outputs, const OutputOptions& options) {
+  const Examination examination = on_this_machine(
+      probe, progress,
+      [&](const Surroundings& surroundings) { return examine(request, surroundings); });
+  return conclude(examination, probe, outputs, options);
 }
 
 int conclude(const Examination& examination, const Probe& probe, const std::vector<Output>& outputs,
              const OutputOptions& options) {
   if (examination.refusal) {
-    return refuse_in_style(options, to_string(*examination.refusal), examination.refusal_exit);
+    return refuse_in_style(options, to_string(examination.refusal->error),
+                           exit_code_of(examination.refusal->kind));
   }
   return conclude(examination.recording, probe, outputs, options);
 }

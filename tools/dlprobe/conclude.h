@@ -1,13 +1,14 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "lib/base/error.h"
 #include "lib/model/recording.h"
+#include "lib/session/examination.h"
 #include "probes/probe.h"
-#include "tools/dlprobe/examine.h"
-#include "tools/dlprobe/output_options.h"
+#include "tools/dlprobe/options/output_options.h"
 
 namespace dlprobe {
 
@@ -15,9 +16,18 @@ namespace dlprobe {
 int conclude(const Recording& recording, const Probe& probe, const std::vector<Output>& outputs,
              const OutputOptions& options);
 
-/// Examines, and concludes with the request's probe; or says why nothing could be examined.
-int examine_and_conclude(const ExamineRequest& request, const std::vector<Output>& outputs,
-                         const OutputOptions& options);
+/// The exit code where there is nothing to report on.
+int exit_code_of(Refusal::Kind kind);
+
+enum class ShowProgress { kNo, kYes };
+
+/// Carries out the work of a session on this machine, with `probe` for a judge.
+Examination on_this_machine(const Probe& probe, ShowProgress progress,
+                            const std::function<Examination(const Surroundings&)>& work);
+
+/// Examines, and concludes with that probe; or says why nothing could be examined.
+int examine_and_conclude(const ExamineRequest& request, const Probe& probe, ShowProgress progress,
+                         const std::vector<Output>& outputs, const OutputOptions& options);
 
 /// What came of an examination, by that probe.
 int conclude(const Examination& examination, const Probe& probe, const std::vector<Output>& outputs,

@@ -13,9 +13,9 @@
 
 #include "lib/base/parse.h"
 #include "lib/base/units.h"
-#include "lib/collect/access_gap.h"
-#include "lib/collect/cgroup_reader.h"
-#include "lib/collect/death_watch.h"
+#include "lib/collect/deaths/death_watch.h"
+#include "lib/collect/snapshot/access_gap.h"
+#include "lib/collect/tree/cgroup_reader.h"
 #include "lib/os/folder_try.h"
 #include "lib/os/host_facts.h"
 #include "lib/os/private_shm.h"
@@ -25,11 +25,11 @@
 #include "lib/proc/mountinfo.h"
 #include "lib/proc/text.h"
 #include "lib/proc/tracepoint_format.h"
+#include "lib/session/examination.h"
 #include "lib/subject/ask_program.h"
 #include "lib/subject/memory_group.h"
 #include "lib/subject/reference_loader.h"
-#include "tools/dlprobe/examine.h"
-#include "tools/dlprobe/own_environment.h"
+#include "tools/dlprobe/config/own_environment.h"
 #include "tools/dlprobe/version.h"
 
 namespace dlprobe {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "lib/base/parse.h"
-#include "tools/dlprobe/choices.h"
+#include "tools/dlprobe/options/choices.h"
 
 namespace dlprobe {
 namespace {
@@ -150,7 +150,7 @@ bool is_shown(const CLI::App* command) {
   return !command->get_name().empty() && !command->get_group().empty();
 }
 
-std::vector<Section> subcommands_of(const CLI::App& app) {
+std::vector<Section> subcommand_sections(const CLI::App& app) {
   std::vector<Section> sections;
   for (const CLI::App* command : app.get_subcommands(is_shown)) {
     auto section = std::ranges::find(sections, command->get_group(), &Section::title);
@@ -165,7 +165,7 @@ std::vector<Section> subcommands_of(const CLI::App& app) {
 }
 
 std::vector<Section> sections_of(const CLI::App& app) {
-  std::vector<Section> sections = subcommands_of(app);
+  std::vector<Section> sections = subcommand_sections(app);
   for (const std::string& group : app.get_groups())
     sections.push_back(section_of(app, group));
   sections.push_back(help_of(app));

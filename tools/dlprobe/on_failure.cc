@@ -45,23 +45,15 @@ void say_how_it_ended(int wait_status) {
   }
 }
 
-std::string text_at(const Json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
 }  // namespace
 
-FailureNotice failure_notice(const Json& report, std::string report_path, int exit_code) {
-  FailureNotice notice{.report_path = std::move(report_path), .exit_code = exit_code};
-  if (const auto summary = report.find("summary"); summary != report.end()) {
-    notice.verdict = text_at(*summary, "verdict");
-    notice.headline = text_at(*summary, "headline");
-  }
-  const auto findings = report.find("findings");
-  if (findings != report.end() && !findings->empty())
-    notice.code = text_at(findings->at(0), "code");
-  return notice;
+FailureNotice failure_notice(const report::Report& report, std::string report_path, int exit_code) {
+  return {
+      .report_path = std::move(report_path),
+      .verdict = std::string(to_string(report.summary.verdict)),
+      .code = report.findings.empty() ? std::string() : std::string(report.findings.front().code),
+      .headline = report.summary.headline,
+      .exit_code = exit_code};
 }
 
 void run_on_failure(const std::string& command, const FailureNotice& notice,

@@ -3,7 +3,7 @@
 #include <chrono>
 #include <string>
 
-#include "reports/report.h"
+#include "reports/model/objects/examination.h"
 
 namespace dlprobe {
 
@@ -17,7 +17,7 @@ struct FailureNotice {
 };
 
 /// The notice of that report.
-FailureNotice failure_notice(const Json& report, std::string report_path, int exit_code);
+FailureNotice failure_notice(const report::Report& report, std::string report_path, int exit_code);
 
 /// Runs `command` by /bin/sh -c, with nothing on its standard input and its output on stderr, in a
 /// process group of its own, and waits for its end. After `limit` the group is ended. What goes

@@ -1,17 +1,12 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
-
-#include "tools/dlprobe/examine.h"
+#include "lib/session/examination.h"
 
 namespace dlprobe {
 
-/// `--static`: the command's program is read, and nothing is run.
-void add_static_option(CLI::App& command, bool& reads_only);
-
-/// Reads the program of `request.command` with its own interpreter; of the recording the one run
-/// has the command, what its text says (Run::script), and the end "not-started". Refused, with the
-/// exit code, where that is no Python command.
-Examination read_statically(const ExamineRequest& request);
+/// `--static`: reads the program of `request.command` with its own interpreter; the recording's one
+/// run has what its text says, and the end "not-started". Refused where that is no Python program
+/// that can be read.
+Examination read_statically(const ExamineRequest& request, const Surroundings& surroundings);
 
 }  // namespace dlprobe

@@ -12,8 +12,8 @@
 #include "lib/os/atomic_file.h"
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/conclude.h"
+#include "tools/dlprobe/config/own_environment.h"
 #include "tools/dlprobe/exit_status.h"
-#include "tools/dlprobe/own_environment.h"
 
 namespace dlprobe {
 

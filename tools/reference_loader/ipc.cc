@@ -72,7 +72,7 @@ Status write_all(int fd, std::string_view text) {
 Expected<ReadOutcome> read_whole(int fd, std::span<std::byte> bytes) {
   const size_t size = bytes.size();
   while (!bytes.empty()) {
-    const ssize_t got = read(fd, bytes.data(), bytes.size());
+    const ssize_t got = ::read(fd, bytes.data(), bytes.size());
     if (got < 0) {
       if (errno == EINTR) continue;
       return os_failure("read from another process of the loader");

@@ -2,46 +2,30 @@
 
 #include <fmt/core.h>
 
-#include <array>
+#include <map>
 #include <optional>
 #include <utility>
 
 #include <CLI/CLI.hpp>
 
 #include "lib/base/parse.h"
-#include "lib/base/units.h"
+#include "lib/model/loader_option.h"
 
 namespace dlprobe::loader {
 namespace {
 
-constexpr int kMaxWorkers = 1024;
-constexpr int kMaxBatchSize = 65536;
-constexpr int kMaxPrefetch = 1024;
-constexpr int64_t kMaxExtent = 65536;
 constexpr int64_t kMaxImageExtent = 16384;
 constexpr uint32_t kMaxImages = 1'000'000;
-constexpr uint64_t kMaxBatchBytes = uint64_t{64} << 30;
 // Of the built-in pictures before compression: they are kept in memory as JPEGs, about a tenth of
 // it.
 constexpr uint64_t kMaxPixels = uint64_t{8} << 30;
 
 /// Text as typed; CLI11 only collects it, so that every message about a value is our own.
 struct Typed {
-  std::string workers = "2";
-  std::string batch_size = "32";
-  std::string sample_shape = "3x224x224";
-  std::string dtype = "float32";
-  std::string prefetch_factor = "2";
-  std::string start_method = "fork";
-  std::string sharing_strategy = "file_descriptor";
-  std::string epochs = "1";
-  std::string batches = "0";
-  std::string data_sample = "0";
-  std::string device = "auto";
+  std::map<std::string_view, std::string> plan;  ///< by the option's name
   std::string images = "256";
   std::string image_size = "256x256";
   std::string seed = "0";
-  std::string fault;
   std::string progress_fd;
   std::string threads = "0";
   std::string step = "train";
@@ -72,56 +56,12 @@ std::optional<std::vector<int64_t>> extents(std::string_view text, size_t count,
   return result;
 }
 
-Status read_sizes(const Typed& typed, LoaderPlan& plan) {
-  DLP_TRY(plan.workers, number("--workers", typed.workers, 0, kMaxWorkers));
-  DLP_TRY(plan.batch_size, number("--batch-size", typed.batch_size, 1, kMaxBatchSize));
-  DLP_TRY(plan.prefetch_factor,
-          number("--prefetch-factor", typed.prefetch_factor, 1, kMaxPrefetch));
-  DLP_TRY(plan.epochs, number("--epochs", typed.epochs, 1, 1'000'000));
-  DLP_TRY(plan.batches, number("--batches", typed.batches, 0, 1'000'000'000));
-  DLP_TRY(plan.data_sample, number("--data-sample", typed.data_sample, 0, 1'000'000));
-  const auto shape = extents(typed.sample_shape, 3, kMaxExtent);
-  if (!shape) {
-    return bad_value("--sample-shape", typed.sample_shape,
-                     "CHANNELSxHEIGHTxWIDTH, each from 1 to 65536, for example 3x224x224");
+Status read_plan(const CLI::App& app, const Typed& typed, LoaderPlan& plan) {
+  for (const auto& [name, text] : typed.plan) {
+    if (app.count(std::string(name)) > 0)
+      DLP_CHECK(read_loader_option(loader_option(name), text, plan));
   }
-  plan.sample_shape = *shape;
-  if (!dtype_bytes(typed.dtype)) {
-    return bad_value("--dtype", typed.dtype, "float32, float16, bfloat16 or uint8");
-  }
-  plan.dtype = typed.dtype;
-  // Three extents of at most 2^16 and 4 bytes: 2^50, so this product does not overflow; the next
-  // could.
-  const uint64_t bytes = sample_bytes(plan);
-  if (bytes > kMaxBatchBytes / static_cast<uint64_t>(plan.batch_size)) {
-    return failure(ErrorCode::kInvalid, "--batch-size " + typed.batch_size + " of --sample-shape " +
-                                            typed.sample_shape + " (" + format_bytes(bytes) +
-                                            " each) is more than " + format_bytes(kMaxBatchBytes) +
-                                            " per batch: give less");
-  }
-  return {};
-}
-
-Status read_choices(const Typed& typed, LoaderPlan& plan) {
-  const auto method = start_method_from_string(typed.start_method);
-  if (!method) {
-    return bad_value("--start-method", typed.start_method, "fork, spawn or forkserver");
-  }
-  plan.start_method = *method;
-  const auto strategy = sharing_strategy_from_string(typed.sharing_strategy);
-  if (!strategy) {
-    return bad_value("--sharing-strategy", typed.sharing_strategy,
-                     "file_descriptor or file_system");
-  }
-  plan.sharing_strategy = *strategy;
-  const std::string_view device = typed.device;
-  const bool numbered =
-      device.starts_with("cuda:") && parse_int<uint8_t>(device.substr(5)).value_or(255) < 128;
-  if (device != "auto" && device != "cpu" && device != "cuda" && !numbered) {
-    return bad_value("--device", device, "auto, cpu, cuda or cuda:NUMBER");
-  }
-  plan.device = device;
-  return {};
+  return check_batch_size(plan);
 }
 
 Status read_data(const Typed& typed, LoaderOptions& options) {
@@ -154,8 +94,7 @@ Status read_rest(const Typed& typed, LoaderOptions& options) {
   if (!typed.progress_fd.empty()) {
     DLP_TRY(options.progress_fd, number("--progress-fd", typed.progress_fd, 0, INT32_MAX));
   }
-  options.plan.fault = typed.fault;
-  auto fault = parse_fault(typed.fault);
+  auto fault = parse_fault(options.plan.fault);
   if (!fault) return failure(ErrorCode::kInvalid, "--fault: " + to_string(fault.error()));
   options.fault = std::move(*fault);
   return {};
@@ -192,33 +131,21 @@ void declare(CLI::App& app, Typed& typed, LoaderOptions& options) {
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   app.set_version_flag(
       "--version", "dlprobe-reference-loader " DLPROBE_VERSION "\nbuilt with " DLPROBE_LIBRARIES);
-  app.add_option("--workers", typed.workers, "Worker processes; 0 loads in the main process");
-  app.add_option("--batch-size", typed.batch_size, "Samples in a batch")->type_name("N");
-  app.add_option("--sample-shape", typed.sample_shape, "CxHxW of a sample")->type_name("CxHxW");
-  app.add_option("--dtype", typed.dtype, "float32, float16, bfloat16 or uint8")->type_name("NAME");
-  app.add_option("--prefetch-factor", typed.prefetch_factor, "Batches in flight per worker")
-      ->type_name("N");
-  app.add_option("--start-method", typed.start_method, "fork, spawn or forkserver")
-      ->type_name("NAME");
-  app.add_option("--sharing-strategy", typed.sharing_strategy, "file_descriptor or file_system")
-      ->type_name("NAME");
-  app.add_flag("--pin-memory", options.plan.pin_memory, "A thread copies batches to pinned memory");
-  app.add_flag("--persistent-workers", options.plan.persistent_workers,
-               "Keep the workers from epoch to epoch");
-  app.add_option("--epochs", typed.epochs, "Passes over the data")->type_name("N");
-  app.add_option("--batches", typed.batches, "Batches per epoch; 0: what the data gives");
-  app.add_option("--device", typed.device, "auto, cpu, cuda or cuda:N")->type_name("NAME");
-  app.add_option("--data", options.plan.data_dir, "Folder of images; without it they are made");
-  app.add_option("--data-sample", typed.data_sample,
-                 "The first N images of --data, and made ones where it has none; 0: all")
-      ->type_name("N");
+  for (const LoaderOption& option : loader_options()) {
+    const std::string name(option.name);
+    const std::string what(option.what);
+    if (option.flag != nullptr) {
+      app.add_flag(name, options.plan.*option.flag, what);
+    } else {
+      app.add_option(name, typed.plan[option.name], what)
+          ->type_name(std::string(option.value_name));
+    }
+  }
   app.add_option("--images", typed.images, "How many images are made")->type_name("N");
   app.add_option("--image-size", typed.image_size, "HxW of the images that are made")
       ->type_name("HxW");
   app.add_option("--seed", typed.seed, "Of the order, the augmentation and the weights")
       ->type_name("N");
-  app.add_option("--fault", typed.fault, "Make a failure happen, see below")
-      ->type_name("NAME[:k=v,...]");
   app.add_option("--progress-fd", typed.progress_fd, "Write JSON lines to this descriptor")
       ->type_name("FD");
   app.add_option("--threads", typed.threads,
@@ -251,8 +178,7 @@ Expected<CommandLine> parse_command_line(const std::vector<std::string>& args) {
     return failure(ErrorCode::kInvalid,
                    std::string(error.what()) + "; see dlprobe-reference-loader --help");
   }
-  DLP_CHECK(read_sizes(typed, result.options.plan));
-  DLP_CHECK(read_choices(typed, result.options.plan));
+  DLP_CHECK(read_plan(app, typed, result.options.plan));
   DLP_CHECK(read_data(typed, result.options));
   DLP_CHECK(read_rest(typed, result.options));
   return result;

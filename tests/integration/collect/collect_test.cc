@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "lib/base/units.h"
-#include "lib/collect/climb.h"
-#include "lib/collect/tracked_process.h"
+#include "lib/collect/snapshot/climb.h"
+#include "lib/collect/tree/tracked_process.h"
 #include "lib/collect/tree_collector.h"
 #include "tests/support/record_list.h"
 #include "tests/support/scoped_child.h"

@@ -1,4 +1,4 @@
-#include "lib/collect/snapshot.h"
+#include "lib/collect/snapshot/snapshot.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@
 
 #include "lib/base/function_name.h"
 #include "lib/base/parse.h"
-#include "lib/collect/tracked_process.h"
+#include "lib/collect/tree/tracked_process.h"
 #include "lib/os/thread_stop.h"
 #include "lib/proc/pid_stat.h"
 #include "lib/proc/pid_status.h"

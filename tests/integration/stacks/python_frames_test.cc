@@ -1,5 +1,3 @@
-#include "lib/stacks/python_frames.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,8 +16,9 @@
 #include "lib/os/file_system.h"
 #include "lib/os/process_access.h"
 #include "lib/proc/syscall_file.h"
-#include "lib/stacks/module_cache.h"
-#include "lib/stacks/module_symbols.h"
+#include "lib/stacks/native/module_cache.h"
+#include "lib/stacks/native/module_symbols.h"
+#include "lib/stacks/python/frames.h"
 #include "tests/support/scoped_child.h"
 #include "tests/support/temporary_folder.h"
 

@@ -22,15 +22,6 @@ TEST(Error, TextSaysWhatWasTriedAndWhatTheKernelSaid) {
   EXPECT_EQ(to_string(Error{.code = ErrorCode::kInvalid, .context = "no such pid"}), "no such pid");
 }
 
-TEST(Error, NamesGoBothWays) {
-  for (const ErrorCode code : {ErrorCode::kVanished, ErrorCode::kNotFound, ErrorCode::kForbidden,
-                               ErrorCode::kTimeout, ErrorCode::kMalformed, ErrorCode::kUnsupported,
-                               ErrorCode::kInsufficient, ErrorCode::kInvalid, ErrorCode::kIo}) {
-    EXPECT_EQ(error_code_from_string(to_string(code)), code);
-  }
-  EXPECT_EQ(error_code_from_string("of-the-future"), ErrorCode::kIo);
-}
-
 Expected<int> half_of_even(int value) {
   if (value % 2 != 0) return failure(ErrorCode::kInvalid, "odd");
   return value / 2;

@@ -1,4 +1,4 @@
-#include "lib/collect/access_gap.h"
+#include "lib/collect/snapshot/access_gap.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

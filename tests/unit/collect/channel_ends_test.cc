@@ -1,4 +1,4 @@
-#include "lib/collect/channel_ends.h"
+#include "lib/collect/snapshot/channel_ends.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -43,8 +43,9 @@ class ChannelEnds : public ::testing::Test {
     process.threads.push_back(
         {.tid = pid,
          .state = 'S',
-         .wait = {
-             .tid = pid, .syscall = call, .files = {{.fd = 5, .kind = "pipe", .inode = kPipe}}}});
+         .wait = {.tid = pid,
+                  .syscall = call,
+                  .files = {{.fd = 5, .kind = FileKind::kPipe, .inode = kPipe}}}});
     tree.processes.push_back(std::move(process));
   }
   const ChannelEnd* end_of(int32_t pid) const {
@@ -137,13 +138,13 @@ TEST_F(ChannelEnds, AProcessThatMapsTheSemaphoreOfADeadHolder) {
   find_channel_ends(machine, tree);
   ASSERT_EQ(tree.channel_ends.size(), 1U);  // the other is a file of another mount
   EXPECT_EQ(tree.channel_ends[0].pid, 77);
-  EXPECT_EQ(tree.channel_ends[0].kind, "semaphore");
+  EXPECT_EQ(tree.channel_ends[0].kind, EndKind::kSemaphore);
 }
 
 TEST_F(ChannelEnds, WhoHasThePeerOfASocket) {
   wait_on_pipe(10, SYS_recvfrom);
   WaitedFile& file = tree.processes[0].threads[0].wait.files[0];
-  file = {.fd = 5, .kind = "socket", .inode = 7001, .peer = 7002};
+  file = {.fd = 5, .kind = FileKind::kSocket, .inode = 7001, .peer = 7002};
   add_process(10);
   add_process(77);
   add_end(10, 5, O_RDWR, 7001, S_IFSOCK);
@@ -151,7 +152,7 @@ TEST_F(ChannelEnds, WhoHasThePeerOfASocket) {
   find_channel_ends(machine, tree);
   ASSERT_EQ(tree.channel_ends.size(), 1U);
   EXPECT_EQ(tree.channel_ends[0].pid, 77);
-  EXPECT_EQ(tree.channel_ends[0].kind, "socket");
+  EXPECT_EQ(tree.channel_ends[0].kind, EndKind::kSocket);
   EXPECT_TRUE(tree.channel_ends[0].writes);
 }
 

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "lib/base/units.h"
-#include "lib/collect/cpu_look.h"
-#include "lib/collect/cpu_quota.h"
-#include "lib/collect/tracked_process.h"
+#include "lib/collect/snapshot/cpu_look.h"
+#include "lib/collect/tree/cpu_quota.h"
+#include "lib/collect/tree/tracked_process.h"
 #include "lib/proc/schedstat.h"
 #include "tests/support/fake_files.h"
 

@@ -1,4 +1,4 @@
-#include "lib/collect/descriptor_look.h"
+#include "lib/collect/tree/descriptor_look.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "lib/collect/last_run.h"
+#include "lib/collect/snapshot/last_run.h"
 
 #include <gtest/gtest.h>
 

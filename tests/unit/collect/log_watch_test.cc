@@ -1,4 +1,4 @@
-#include "lib/collect/log_watch.h"
+#include "lib/collect/tree/log_watch.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

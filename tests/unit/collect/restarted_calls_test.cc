@@ -1,4 +1,4 @@
-#include "lib/collect/restarted_calls.h"
+#include "lib/collect/snapshot/restarted_calls.h"
 
 #include <gtest/gtest.h>
 #include <sys/syscall.h>

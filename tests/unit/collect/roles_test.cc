@@ -1,4 +1,4 @@
-#include "lib/collect/roles.h"
+#include "lib/collect/tree/roles.h"
 
 #include <gtest/gtest.h>
 

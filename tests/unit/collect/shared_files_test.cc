@@ -1,4 +1,4 @@
-#include "lib/collect/shared_files.h"
+#include "lib/collect/snapshot/shared_files.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "lib/collect/socket_peers.h"
+#include "lib/collect/snapshot/socket_peers.h"
 
 #include <gtest/gtest.h>
 
@@ -33,12 +33,11 @@ class SocketPeers : public ::testing::Test {
     machine.sockets = table;
   }
 
-  WaitedFile& wait_on(int32_t pid, uint64_t inode, std::string kind = "socket") {
+  WaitedFile& wait_on(int32_t pid, uint64_t inode, FileKind kind = FileKind::kSocket) {
     files.add_link("/proc/" + std::to_string(pid) + "/ns/net", "net:[4026531840]");
     ProcessSnapshot process{.key = {.pid = pid, .start_ticks = 1}};
     process.threads.push_back(
-        {.tid = pid,
-         .wait = {.tid = pid, .files = {{.fd = 5, .kind = std::move(kind), .inode = inode}}}});
+        {.tid = pid, .wait = {.tid = pid, .files = {{.fd = 5, .kind = kind, .inode = inode}}}});
     tree.processes.push_back(std::move(process));
     return tree.processes.back().threads[0].wait.files[0];
   }
@@ -64,7 +63,7 @@ TEST_F(SocketPeers, OfOneThatIsNotAcceptedYetTheListeningOne) {
   wait_on(11, 73);
   find_socket_peers(machine, tree, gaps);
   EXPECT_EQ(tree.processes[0].threads[0].wait.files[0].peer, 73U);
-  EXPECT_EQ(tree.processes[1].threads[0].wait.files[0].kind, "listening socket");
+  EXPECT_EQ(tree.processes[1].threads[0].wait.files[0].kind, FileKind::kListeningSocket);
   EXPECT_EQ(table->looks, 1);  // one namespace
 }
 
@@ -90,7 +89,7 @@ TEST_F(SocketPeers, InANamespaceThatMayNotBeEnteredIsAGap) {
 }
 
 TEST_F(SocketPeers, NothingIsAskedWhereNobodyWaitsOnASocket) {
-  wait_on(10, 81, "pipe");
+  wait_on(10, 81, FileKind::kPipe);
   find_socket_peers(machine, tree, gaps);
   EXPECT_EQ(table->looks, 0);
 }

@@ -8,9 +8,10 @@
 #include <chrono>
 
 #include "lib/base/units.h"
-#include "lib/collect/shm_ledger.h"
+#include "lib/collect/shm/ledger.h"
 #include "tests/support/fake_events.h"
 #include "tests/support/fake_files.h"
+#include "tests/support/made_up_process.h"
 #include "tests/support/record_list.h"
 
 namespace dlprobe {
@@ -41,35 +42,12 @@ class MadeUpMachine : public testing::Test {
 
   static std::string stat_text(int32_t pid, int32_t ppid, const std::string& comm, char state,
                                int exit_code) {
-    return fmt::format(
-        "{} ({}) {} {} 1 1 0 -1 0 5 0 6 0 1 2 0 0 20 0 1 0 {} 1 1 1 {} 9 7 0 0 0 0 0 0 0 0 0 "
-        "17 0 0 0 0 0 0 0 0 0 7 8 0 0 {}\n",
-        pid, comm, state, ppid, pid * 10, state == 'Z' ? 0 : 1000 + pid, exit_code);
+    return dlprobe::stat_text(
+        {.pid = pid, .ppid = ppid, .comm = comm, .state = state, .wait_status = exit_code});
   }
 
   void add_process(int32_t pid, int32_t ppid, const std::string& comm, const std::string& exe) {
-    const std::string folder = fmt::format("/proc/{}", pid);
-    files_->add(folder + "/stat", stat_text(pid, ppid, comm, 'S', 0));
-    files_->add(folder + "/statm", "100 10 4 0 0 0 0\n");
-    files_->add(
-        folder + "/status",
-        fmt::format("Name:\t{}\nPid:\t{}\nPPid:\t{}\nTracerPid:\t0\nUid:\t7\t7\t7\t7\nNSpid:\t{}\n"
-                    "VmSwap:\t 4 kB\nThreads:\t1\nSigCgt:\t0\nnonvoluntary_ctxt_switches:\t0\n",
-                    comm, pid, ppid, pid));
-    files_->add(folder + "/cmdline",
-                comm + std::string(1, '\0') + "--token=abc" + std::string(1, '\0'));
-    files_->add(folder + "/limits",
-                "Max open files  1024  4096  files\nMax realtime timeout  1  1  us\n");
-    files_->add(folder + "/cgroup", "0::/job\n");
-    files_->add(folder + "/mountinfo", "30 25 0:29 / /dev/shm rw - tmpfs shm rw,size=1024k\n");
-    files_->add(folder + "/smaps_rollup", "Rss: 40 kB\nPss: 20 kB\nSwap: 0 kB\nLocked: 0 kB\n");
-    set_io_calls(pid, 1);
-    files_->add(folder + "/fd/0", "");
-    files_->add(folder + "/fd/1", "");
-    files_->add(folder + "/maps", "");
-    files_->add_link(folder + "/exe", exe);
-    files_->add_link(folder + "/ns/mnt", "mnt:[4026531841]");
-    files_->alias(folder + "/root", "");
+    dlprobe::add_process(*files_, {.pid = pid, .ppid = ppid, .comm = comm, .exe = exe});
   }
 
   void set_io_calls(int32_t pid, int calls) {
@@ -352,9 +330,13 @@ TEST_F(MadeUpMachine, WhoFillsAMountIsFoundBetweenTwoSamples) {
 TEST_F(MadeUpMachine, WhatMayNotBeReadIsAReasonAndNotAZero) {
   files_->fail("/proc/100/smaps_rollup", EACCES);
   files_->fail("/proc/100/limits", EACCES);
+  files_->fail("/proc/100/status", EACCES);
   TreeCollector collector = this->collector();
   collector.tick();
-  EXPECT_EQ(records_.all<ProcessInfo>()[0].open_files_limit.error().code, ErrorCode::kForbidden);
+  const ProcessInfo process = records_.all<ProcessInfo>()[0];
+  EXPECT_EQ(process.open_files_limit.error().code, ErrorCode::kForbidden);
+  EXPECT_EQ(process.uid.error().code, ErrorCode::kForbidden);
+  EXPECT_EQ(process.signals_caught.error().code, ErrorCode::kForbidden);
   const auto sample = records_.all<Sample>()[0];
   ASSERT_TRUE(sample.processes[0].pss_bytes);
   EXPECT_EQ(sample.processes[0].pss_bytes->error().code, ErrorCode::kForbidden);

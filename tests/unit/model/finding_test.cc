@@ -32,9 +32,9 @@ TEST(FindingRegistry, FindsByCodeAndByNameInAnyCase) {
 
 TEST(FindingRegistry, NamesOfSeveritiesGoBothWays) {
   for (const Severity severity : {Severity::kInfo, Severity::kWarning, Severity::kError}) {
-    EXPECT_EQ(severity_from_string(to_string(severity)), severity);
+    EXPECT_EQ(from_string<Severity>(to_string(severity)), severity);
   }
-  EXPECT_EQ(severity_from_string("fatal"), std::nullopt);
+  EXPECT_EQ(from_string<Severity>("fatal"), std::nullopt);
 }
 
 }  // namespace

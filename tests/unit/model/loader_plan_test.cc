@@ -6,14 +6,14 @@ namespace dlprobe {
 namespace {
 
 TEST(LoaderPlan, NamesGoBothWays) {
-  for (const StartMethod method : kStartMethods) {
-    EXPECT_EQ(start_method_from_string(to_string(method)), method);
+  for (const StartMethod method : kValues<StartMethod>) {
+    EXPECT_EQ(from_string<StartMethod>(to_string(method)), method);
   }
-  for (const SharingStrategy strategy : kSharingStrategies) {
-    EXPECT_EQ(sharing_strategy_from_string(to_string(strategy)), strategy);
+  for (const SharingStrategy strategy : kValues<SharingStrategy>) {
+    EXPECT_EQ(from_string<SharingStrategy>(to_string(strategy)), strategy);
   }
-  EXPECT_EQ(start_method_from_string("Fork"), std::nullopt);
-  EXPECT_EQ(sharing_strategy_from_string(""), std::nullopt);
+  EXPECT_EQ(from_string<StartMethod>("Fork"), std::nullopt);
+  EXPECT_EQ(from_string<SharingStrategy>(""), std::nullopt);
 }
 
 TEST(LoaderPlan, ASampleIsItsExtentsTimesItsElement) {

@@ -1,5 +1,3 @@
-#include "probes/confirm.h"
-
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -8,6 +6,7 @@
 #include <vector>
 
 #include "lib/base/units.h"
+#include "probes/confirm/probe.h"
 
 namespace dlprobe {
 namespace {
@@ -19,9 +18,9 @@ const std::vector<Setting> kLargerShm = {{SettingKind::kShmSize, "", "1"}};
 constexpr int kExit1 = 0x100;
 
 // A probe that finds what the events of a run are named after.
-Verdict examine_by_events(const Recording& recording) {
+Verdict examine_by_events(const RunCase& one) {
   Verdict verdict;
-  for (const Event& event : recording.runs.at(0).events) {
+  for (const Event& event : one.run.events) {
     const FindingInfo* known = find_finding(event.text);
     verdict.findings.push_back({.code = known->id,
                                 .severity = known->severity,
@@ -31,7 +30,15 @@ Verdict examine_by_events(const Recording& recording) {
   }
   return verdict;
 }
-constexpr Probe kProbe = {.name = "made-up", .summary = "", .examine = examine_by_events};
+std::vector<Cause> every_cause() {
+  std::vector<Cause> causes;
+  for (const FindingInfo& finding : all_findings())
+    causes.push_back({finding.id, [](const RecordingView&) { return true; }});
+  return causes;
+}
+const std::vector<Cause> kCauses = every_cause();
+const Probe kProbe = {
+    .name = "made-up", .summary = "", .causes = kCauses, .examine_run = examine_by_events};
 
 Run run_of(int seconds, int wait_status) {
   Run run;
@@ -76,7 +83,7 @@ struct Scenery {
   Confirmation confirmation() {
     Verdict verdict = kProbe.examine(recording);
     verdict.findings.at(0).remedies = {{.title = "", .settings = settings}};
-    verdict = with_confirmations(std::move(verdict), recording, kProbe);
+    verdict = probes::confirm::with_confirmations(std::move(verdict), recording, kProbe);
     return verdict.findings.at(0).remedies.at(0).confirmation.value_or(Confirmation());
   }
   RemedyOutcome outcome() { return confirmation().outcome; }
@@ -227,7 +234,7 @@ std::vector<std::vector<Setting>> settings_of(const std::vector<PlannedAttempt>&
 TEST(Confirm, TheCheapestIsTriedFirstAndEachOnce) {
   const Verdict verdict{
       .findings = {finding_with({kLargerShm, kSpawn, kTwoWorkers, {}, kSpawn, kOneThread})}};
-  EXPECT_EQ(settings_of(plan_attempts(verdict)),
+  EXPECT_EQ(settings_of(probes::confirm::plan_attempts(verdict)),
             (std::vector{kOneThread, kTwoWorkers, kSpawn, kLargerShm}));
 }
 
@@ -235,7 +242,7 @@ TEST(Confirm, EveryFindingThatIsMoreThanAHintIsTriedTheFirstOneFirst) {
   const Verdict verdict{.findings = {finding_with({kSpawn}), finding_with({kTwoWorkers, kSpawn}),
                                      finding_with({kOneThread}, Severity::kWarning),
                                      finding_with({kLargerShm}, Severity::kInfo)}};
-  const std::vector<PlannedAttempt> plan = plan_attempts(verdict);
+  const std::vector<PlannedAttempt> plan = probes::confirm::plan_attempts(verdict);
   EXPECT_EQ(settings_of(plan), (std::vector{kSpawn, kTwoWorkers, kOneThread}));
   EXPECT_EQ(plan.at(0).findings, (std::vector<size_t>{0, 1})) << "the same is tried once for both";
   EXPECT_EQ(plan.at(2).findings, std::vector<size_t>{2});
@@ -246,7 +253,8 @@ TEST(Confirm, TheSameOfTwoRunsIsTriedForEach) {
   first.runs = {0};
   Finding second = finding_with({kSpawn});
   second.runs = {1};
-  const std::vector<PlannedAttempt> plan = plan_attempts({.findings = {first, second}});
+  const std::vector<PlannedAttempt> plan =
+      probes::confirm::plan_attempts({.findings = {first, second}});
   ASSERT_EQ(plan.size(), 2);
   EXPECT_EQ(plan.at(1).attempt.of_run, 1);
 }
@@ -255,7 +263,7 @@ TEST(Confirm, NoMoreThanSixAreTried) {
   std::vector<std::vector<Setting>> remedies;
   for (int i = 0; i < 9; ++i)
     remedies.push_back({{SettingKind::kNumWorkers, "", std::to_string(i)}});
-  EXPECT_EQ(plan_attempts({.findings = {finding_with(remedies)}}).size(), 6);
+  EXPECT_EQ(probes::confirm::plan_attempts({.findings = {finding_with(remedies)}}).size(), 6);
 }
 
 // Two findings of one run: each remedy is of its own.
@@ -273,7 +281,7 @@ struct TwoFindings {
     Verdict verdict = kProbe.examine(recording);
     verdict.findings.at(0).remedies = {{.title = "", .settings = kOneThread}};
     verdict.findings.at(1).remedies = {{.title = "", .settings = kTwoWorkers}};
-    return with_confirmations(verdict, recording, kProbe);
+    return probes::confirm::with_confirmations(verdict, recording, kProbe);
   }
   static Confirmation of(const Verdict& verdict, size_t finding) {
     return verdict.findings.at(finding).remedies.at(0).confirmation.value_or(Confirmation());

@@ -229,9 +229,9 @@ TEST(Deadlock, LibraryThatAsksForItsLostThreadsAgainAndAgain) {
 TEST(Deadlock, LibraryThatWaitsForItsEventDescriptor) {
   HangScene scene = library_scene(0);
   scene.wait_in_read(scene.main(kWorker), 4242);
-  scene.main(kWorker).wait.files.front().kind = "eventfd";
+  scene.main(kWorker).wait.files.front().kind = FileKind::kEventfd;
   EXPECT_TRUE(find(scene.examine(), FindingCode::kForkLostThreadPool));
-  scene.main(kWorker).wait.files.front().kind = "socket";
+  scene.main(kWorker).wait.files.front().kind = FileKind::kSocket;
   EXPECT_FALSE(has_error(scene.examine()));
 }
 
@@ -408,7 +408,7 @@ void share_descriptors(HangScene& scene, int32_t pid, const std::string& library
   ThreadSnapshot& server = scene.add_thread(pid, 160);
   scene.wait_in_read(server, 7000);
   server.wait.syscall = 288;  // accept4
-  server.wait.files.front().kind = "listening socket";
+  server.wait.files.front().kind = FileKind::kListeningSocket;
   scene.stack(server,
               {python("socket.accept", "/usr/lib/python3.11/socket.py", 294),
                python("Listener.accept", "/usr/lib/python3.11/multiprocessing/connection.py", 462),
@@ -523,7 +523,7 @@ HangScene scene_with_sharer() {
   scene.has_end(kWorker, 4242, true, true);
   ThreadSnapshot& sharer = scene.add_thread(kWorker, 160);
   scene.wait_in_read(sharer, 7000);
-  sharer.wait.files.front().kind = "socket";
+  sharer.wait.files.front().kind = FileKind::kSocket;
   return scene;
 }
 
@@ -804,8 +804,11 @@ TEST(Deadlock, AParentOfVforkWaitsForNoDisk) {
 TEST(Deadlock, AWorkerThatWaitsForAStorage) {
   HangScene scene = busy_scene();
   scene.wait_in_read(scene.main(kWorker), 4242);
-  scene.main(kWorker).wait.files.front() = {
-      .fd = 5, .kind = "file", .inode = 9, .path = "/data/a.bin", .storage = "nfs4 server:/data"};
+  scene.main(kWorker).wait.files.front() = {.fd = 5,
+                                            .kind = FileKind::kFile,
+                                            .inode = 9,
+                                            .path = "/data/a.bin",
+                                            .storage = "nfs4 server:/data"};
   for (const char state : {'S', 'D'}) {
     scene.main(kWorker).state = state;
     const auto finding = find(scene.examine(), FindingCode::kIoStall);
@@ -830,7 +833,7 @@ TEST(Deadlock, WorkersThatWaitForOneAnotherHaveLostNoWork) {
 TEST(Deadlock, AFifoWithANameMayBeOpenedByAnybody) {
   HangScene scene = busy_scene();
   scene.wait_in_read(scene.main(kWorker), 4242);
-  scene.main(kWorker).wait.files.front().kind = "fifo";
+  scene.main(kWorker).wait.files.front().kind = FileKind::kFifo;
   EXPECT_FALSE(has_error(scene.examine()));
 }
 
@@ -890,7 +893,7 @@ HangScene server_scene() {
   accepts.wait = {.tid = 180,
                   .syscall = 288,
                   .args = {3, 0, 0, 0, 0, 0},
-                  .files = {{.fd = 3, .kind = "listening socket", .inode = 7003}}};
+                  .files = {{.fd = 3, .kind = FileKind::kListeningSocket, .inode = 7003}}};
   scene.wait_in_futex(scene.add_thread(kOther, 181), mutex_of(190));
   scene.wait_in_futex(scene.main(kOther), futex(LockKind::kCondition, 0x9500));
   return scene;
@@ -910,7 +913,7 @@ TEST(Deadlock, AWaitOnSeveralFilesEndsByAnyOfThem) {
   scene.wait_in_read(scene.main(kWorker), 4242);
   scene.has_end(kWorker, 4242, true, true);
   scene.main(kWorker).wait.syscall = 7;
-  scene.main(kWorker).wait.files.push_back({.fd = 6, .kind = "pipe", .inode = 4243});
+  scene.main(kWorker).wait.files.push_back({.fd = 6, .kind = FileKind::kPipe, .inode = 4243});
   scene.has_end(kOther, 4243, false, true);  // which runs
   EXPECT_FALSE(has_error(scene.examine()));
 }
@@ -921,7 +924,7 @@ TEST(Deadlock, AWaitOnSeveralFilesThatNobodyElseWrites) {
   scene.has_end(kWorker, 4242, true, true);
   scene.main(kWorker).wait.syscall = 7;
   scene.main(kWorker).wait.args = {0x1000, 2, 0xFFFFFFFF, 0, 0, 0};
-  scene.main(kWorker).wait.files.push_back({.fd = 6, .kind = "pipe", .inode = 4243});
+  scene.main(kWorker).wait.files.push_back({.fd = 6, .kind = FileKind::kPipe, .inode = 4243});
   scene.has_end(kWorker, 4243, true, true);
   EXPECT_TRUE(find(scene.examine(), FindingCode::kPipeWithoutPeer));
 }
@@ -942,7 +945,7 @@ TEST(Deadlock, SelectWithoutFilesIsASleep) {
 TEST(Deadlock, AFifoThatNobodyOpensIsNamed) {
   HangScene scene;
   scene.main(kWorker).wait = {
-      .tid = kWorker, .syscall = 257, .files = {{.kind = "fifo", .path = "/data/feed"}}};
+      .tid = kWorker, .syscall = 257, .files = {{.kind = FileKind::kFifo, .path = "/data/feed"}}};
   const Verdict verdict = scene.examine();
   EXPECT_FALSE(has_error(verdict));
   const auto finding = find(verdict, FindingCode::kSlowSample);
@@ -1030,6 +1033,16 @@ TEST(Deadlock, AFullQueueThatNobodyReads) {
   const auto finding = find(scene.examine(), FindingCode::kLockCycle);
   ASSERT_TRUE(finding);
   EXPECT_NE(finding->message.find("room in a full"), std::string::npos) << finding->message;
+}
+
+TEST(Deadlock, AModuleOfTheUsersWithTheNameOfMultiprocessingsIsNoFullQueue) {
+  for (const char* file : {"/srv/queues.py", "/srv/multiprocessing/queues.py"}) {
+    HangScene scene = scene_at_semaphore(1);
+    scene.stack(scene.main(kWorker),
+                {python("Queue.put", file, 89), python("produce", "/srv/train.py", 5)});
+    for (const Finding& finding : scene.examine().findings)
+      EXPECT_EQ(finding.message.find("room in a full"), std::string::npos) << finding.message;
+  }
 }
 
 // The trainer waits for the end of worker 101, which waits for data that the trainer would send.

@@ -1,10 +1,9 @@
-#include "probes/exits.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <csignal>
 
+#include "probes/probe.h"
 #include "tests/unit/probes/scene.h"
 
 namespace dlprobe {
@@ -13,7 +12,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr int32_t kTrainer = Scene::kTrainerPid;
+constexpr int32_t kParent = Scene::kTrainerPid;
 constexpr int32_t kStranger = 4242;
 
 /// A job that is watched by one who may see everything, with the host's counter at 13.
@@ -22,7 +21,7 @@ class ExitsTest : public ::testing::Test {
   ExitsTest() : scene(64 * kMiB, 3) {
     for (ProcessInfo& process : scene.run().processes) {
       process.cgroup = "/job/w";
-      if (process.role == Role::kWorker) process.ppid = kTrainer;
+      if (process.role == Role::kWorker) process.ppid = kParent;
     }
     counters(0, "", 13);
     counters(0, "/job/w", 0);
@@ -55,7 +54,8 @@ class ExitsTest : public ::testing::Test {
   void are_workers_of_torch() {
     for (ProcessInfo& process : scene.run().processes) {
       for (const int signal : {SIGBUS, SIGSEGV, SIGFPE, SIGTERM})
-        if (process.role == Role::kWorker) process.signals_caught |= 1ULL << (signal - 1);
+        if (process.role == Role::kWorker)
+          process.signals_caught = process.signals_caught.value_or(0) | 1ULL << (signal - 1);
     }
   }
 
@@ -78,7 +78,8 @@ class ExitsTest : public ::testing::Test {
   }
 
   Verdict examine(const std::vector<Finding>& known = {}) const {
-    return examine_exits(scene.recording, known);
+    return probes::exits::kProbe.examine_run(
+        {.recording = scene.recording, .run = scene.recording.runs.front(), .known = known});
   }
 
   Finding only() const {
@@ -93,7 +94,7 @@ class ExitsTest : public ::testing::Test {
 TEST_F(ExitsTest, NothingIsSaidOfAJobThatEnds) {
   for (const int32_t worker : {101, 102, 103})
     scene.exit_with(worker, 1, 0);
-  scene.exit_with(kTrainer, 1.1, 0);
+  scene.exit_with(kParent, 1.1, 0);
   EXPECT_EQ(examine(), Verdict());
 }
 
@@ -101,7 +102,7 @@ TEST_F(ExitsTest, KernelLogNamesTheVictimAndTheGroup) {
   log(1, 101, false, "/job");
   counters(1, "/job/w", 1);
   scene.exit_by_signal(101, 1.01, SIGKILL);
-  scene.exit_with(kTrainer, 2, 1);
+  scene.exit_with(kParent, 2, 1);
   const Finding finding = only();
   EXPECT_EQ(finding.code, FindingCode::kOomKilledByCgroup);
   EXPECT_EQ(finding.confidence, Confidence::kCertain);
@@ -136,7 +137,7 @@ TEST_F(ExitsTest, CountersTellWhichLimit) {
 TEST_F(ExitsTest, AKillOfAWholeGroupIsOneFindingAndSaysWhy) {
   for (OomCounters& record : scene.run().oom_counters)
     record.group_kills = 0;
-  for (const int32_t pid : {kTrainer, 101, 102, 103}) {
+  for (const int32_t pid : {kParent, 101, 102, 103}) {
     sent(1, pid, SIGKILL, 128, 101);
     scene.exit_by_signal(pid, 1.01, SIGKILL);
   }
@@ -175,8 +176,8 @@ TEST_F(ExitsTest, ACounterOfLastWeekProvesNothing) {
 }
 
 TEST_F(ExitsTest, TheHostRanOut) {
-  log(1, kTrainer, true, "");
-  scene.exit_by_signal(kTrainer, 1.01, SIGKILL);
+  log(1, kParent, true, "");
+  scene.exit_by_signal(kParent, 1.01, SIGKILL);
   const Finding finding = only();
   EXPECT_EQ(finding.code, FindingCode::kOomKilledByHost);
   EXPECT_THAT(finding.message, HasSubstr("the machine ran out of memory"));
@@ -231,10 +232,10 @@ TEST_F(ExitsTest, WhereNoCounterWasReadItIsAGap) {
 TEST_F(ExitsTest, WorkersThatTheirOwnTrainerEndsAreNoNews) {
   for (const int32_t worker : {101, 102, 103}) {
     const int signal = worker == 101 ? SIGKILL : SIGTERM;
-    sent(1, worker, signal, 0, kTrainer);
+    sent(1, worker, signal, 0, kParent);
     scene.exit_by_signal(worker, 1.01, signal);
   }
-  scene.exit_with(kTrainer, 2, 1);
+  scene.exit_with(kParent, 2, 1);
   EXPECT_EQ(examine(), Verdict());
 }
 
@@ -242,19 +243,19 @@ TEST_F(ExitsTest, UnseenSigtermOfWorkersBelongsToTheEndOfTheTrainer) {
   hide_signals();
   for (const int32_t worker : {101, 102})
     scene.exit_by_signal(worker, 1, SIGTERM);
-  scene.exit_with(kTrainer, 1.2, 1);
+  scene.exit_with(kParent, 1.2, 1);
   EXPECT_EQ(examine(), Verdict());
 }
 
 TEST_F(ExitsTest, SigtermFromOutsideIsNews) {
   sent(1, 101, SIGTERM, 0, kStranger);
   scene.exit_by_signal(101, 1, SIGTERM);
-  scene.exit_with(kTrainer, 1.5, 1);
+  scene.exit_with(kParent, 1.5, 1);
   EXPECT_EQ(only().code, FindingCode::kKilledBySignal);
 }
 
 TEST_F(ExitsTest, AWholeJobThatIsStopped) {
-  for (const int32_t pid : {101, 102, 103, kTrainer}) {
+  for (const int32_t pid : {101, 102, 103, kParent}) {
     sent(1, pid, SIGTERM, 0, kStranger);
     scene.exit_by_signal(pid, 1.01, SIGTERM);
   }
@@ -266,7 +267,7 @@ TEST_F(ExitsTest, AWholeJobThatIsStopped) {
 }
 
 TEST_F(ExitsTest, InterruptedByTheUser) {
-  for (const int32_t pid : {101, 102, kTrainer}) {
+  for (const int32_t pid : {101, 102, kParent}) {
     sent(1, pid, SIGINT, 128, 7);
     scene.exit_by_signal(pid, 1.01, SIGINT);
   }
@@ -274,19 +275,19 @@ TEST_F(ExitsTest, InterruptedByTheUser) {
 }
 
 TEST_F(ExitsTest, WhatDlprobePassesOnIsNoNews) {
-  sent(1, kTrainer, SIGTERM, 0, kStranger);
+  sent(1, kParent, SIGTERM, 0, kStranger);
   scene.run().signals.back().by_dlprobe = true;
-  scene.exit_by_signal(kTrainer, 1.01, SIGTERM);
+  scene.exit_by_signal(kParent, 1.01, SIGTERM);
   EXPECT_EQ(examine(), Verdict());
 }
 
 TEST_F(ExitsTest, OrphansThatEndLaterAreNoNews) {
-  log(1, kTrainer, false, "/job");
-  scene.exit_by_signal(kTrainer, 1.01, SIGKILL);
+  log(1, kParent, false, "/job");
+  scene.exit_by_signal(kParent, 1.01, SIGKILL);
   scene.exit_with(101, 2, 1);
   scene.exit_by_signal(102, 3, SIGTERM);
   const Finding finding = only();
-  EXPECT_EQ(finding.processes, std::vector<ProcessKey>{key_of(kTrainer)});
+  EXPECT_EQ(finding.processes, std::vector<ProcessKey>{key_of(kParent)});
 }
 
 TEST_F(ExitsTest, ACrashNamesTheLibrary) {
@@ -294,7 +295,7 @@ TEST_F(ExitsTest, ACrashNamesTheLibrary) {
   scene.run().signals.back().code_file = "/usr/lib/libdecode.so.2";
   sent(1, 101, SIGSEGV, -6, 101);  // torch's handler raises it again
   scene.exit_by_signal(101, 1.01, SIGSEGV);
-  scene.exit_with(kTrainer, 1.5, 1);
+  scene.exit_with(kParent, 1.5, 1);
   const Finding finding = only();
   EXPECT_EQ(finding.code, FindingCode::kWorkerCrashed);
   EXPECT_EQ(finding.confidence, Confidence::kCertain);
@@ -325,7 +326,7 @@ TEST_F(ExitsTest, AbortIsACrashAndSomebodysSigsegvIsNot) {
 
 TEST_F(ExitsTest, WorkerThatExitsByItself) {
   scene.exit_with(101, 1, 3);
-  scene.exit_with(kTrainer, 2, 1);
+  scene.exit_with(kParent, 2, 1);
   const Finding finding = only();
   EXPECT_EQ(finding.code, FindingCode::kWorkerExited);
   EXPECT_EQ(finding.severity, Severity::kError);
@@ -334,7 +335,7 @@ TEST_F(ExitsTest, WorkerThatExitsByItself) {
 
 TEST_F(ExitsTest, ExitCodesOfAJobThatEndsWellAreANote) {
   scene.exit_with(101, 1, 3);
-  scene.exit_with(kTrainer, 2, 0);
+  scene.exit_with(kParent, 2, 0);
   EXPECT_EQ(only().severity, Severity::kInfo);
 }
 
@@ -343,7 +344,7 @@ TEST_F(ExitsTest, ExitCodeZeroCountsWhereTheSiblingsLivedOn) {
   scene.exit_with(101, 1, 0);
   scene.exit_with(102, 6, 0);
   scene.exit_with(103, 6, 0);
-  scene.exit_with(kTrainer, 6.1, 1);
+  scene.exit_with(kParent, 6.1, 1);
   const Finding finding = only();
   EXPECT_EQ(finding.code, FindingCode::kWorkerExited);
   EXPECT_EQ(finding.processes, std::vector<ProcessKey>{key_of(101)});
@@ -353,32 +354,32 @@ TEST_F(ExitsTest, ExitCodeZeroOfAnyOtherWorkerIsItsOwnBusiness) {
   scene.exit_with(101, 1, 0);
   scene.exit_with(102, 6, 0);
   scene.exit_with(103, 6, 0);
-  scene.exit_with(kTrainer, 6.1, 1);
+  scene.exit_with(kParent, 6.1, 1);
   EXPECT_EQ(examine(), Verdict());
 }
 
 TEST_F(ExitsTest, AnExitCodeOfAnyOtherWorkerMayBeAnAnswer) {
   scene.exit_with(101, 1, 3);
-  scene.exit_with(kTrainer, 1.5, 1);
+  scene.exit_with(kParent, 1.5, 1);
   EXPECT_EQ(only().confidence, Confidence::kLikely);
   are_workers_of_torch();
   EXPECT_EQ(only().confidence, Confidence::kCertain);
 }
 
 TEST_F(ExitsTest, AReaderThatHasEnoughKillsNobody) {
-  scene.exit_by_signal(kTrainer, 1, SIGPIPE);
+  scene.exit_by_signal(kParent, 1, SIGPIPE);
   EXPECT_EQ(examine(), Verdict());
 }
 
 TEST_F(ExitsTest, KeysOfTheTerminalAreTheUsersOwn) {
-  sent(1, kTrainer, SIGQUIT, 128, kTrainer);
-  scene.exit_by_signal(kTrainer, 1, SIGQUIT);
+  sent(1, kParent, SIGQUIT, 128, kParent);
+  scene.exit_by_signal(kParent, 1, SIGQUIT);
   EXPECT_EQ(examine(), Verdict());
   scene.run().signals.back() = {};
-  sent(1, kTrainer, SIGQUIT, 0, kTrainer);  // once more, after a handler
+  sent(1, kParent, SIGQUIT, 0, kParent);  // once more, after a handler
   EXPECT_EQ(examine(), Verdict());
   scene.run().signals.back() = {};
-  sent(1, kTrainer, SIGQUIT, 0, kStranger);
+  sent(1, kParent, SIGQUIT, 0, kStranger);
   EXPECT_EQ(only().code, FindingCode::kKilledBySignal);
 }
 
@@ -386,7 +387,7 @@ TEST_F(ExitsTest, WithoutRightsATrainerMayHaveEndedItsWorkers) {
   hide_signals();
   scene.exit_by_signal(101, 1, SIGTERM);
   EXPECT_EQ(examine(), Verdict());  // while it goes on
-  scene.exit_with(kTrainer, 2, 1);
+  scene.exit_with(kParent, 2, 1);
   EXPECT_EQ(examine(), Verdict());
   are_workers_of_torch();  // which exit with code 0 if it is their trainer who asks
   EXPECT_EQ(only().code, FindingCode::kKilledBySignal);
@@ -396,7 +397,7 @@ TEST_F(ExitsTest, WithoutRightsAKillIsNoErrorAsLongAsTheTrainerGoesOnOrEndsWell)
   hide_signals();
   scene.exit_by_signal(101, 1, SIGKILL);
   EXPECT_EQ(only().severity, Severity::kWarning);
-  scene.exit_with(kTrainer, 2, 0);
+  scene.exit_with(kParent, 2, 0);
   EXPECT_EQ(examine().findings, std::vector<Finding>());
   scene.run().exits.back().wait_status = 256;
   EXPECT_EQ(only().severity, Severity::kError);
@@ -405,7 +406,7 @@ TEST_F(ExitsTest, WithoutRightsAKillIsNoErrorAsLongAsTheTrainerGoesOnOrEndsWell)
 TEST_F(ExitsTest, SigxfszInItsOwnNameIsThatOfTheLimit) {
   sent(1, 101, SIGXFSZ, 0, 101);
   scene.exit_by_signal(101, 1, SIGXFSZ);
-  scene.exit_with(kTrainer, 1.2, 1);
+  scene.exit_with(kParent, 1.2, 1);
   ProcessInfo& worker = *std::ranges::find(scene.run().processes, key_of(101), &ProcessInfo::key);
   worker.file_size_limit = Limit{.soft = 4096, .hard = std::nullopt};
   EXPECT_THAT(only().message, HasSubstr("RLIMIT_FSIZE"));
@@ -418,29 +419,29 @@ TEST_F(ExitsTest, ExitCodeZeroCountsWhereTheSiblingsAreEndedAtOnce) {
   are_workers_of_torch();
   scene.exit_with(101, 1, 0);
   for (const int32_t worker : {102, 103}) {
-    sent(1.1, worker, SIGTERM, 0, kTrainer);
+    sent(1.1, worker, SIGTERM, 0, kParent);
     scene.exit_with(worker, 1.1, 0);
   }
-  scene.exit_with(kTrainer, 1.5, 1);
+  scene.exit_with(kParent, 1.5, 1);
   EXPECT_EQ(only().code, FindingCode::kWorkerExited);
   // With PyTorch's handler a worker that is told to end exits with 0, too.
-  sent(0.9, 101, SIGTERM, 0, kTrainer);
+  sent(0.9, 101, SIGTERM, 0, kParent);
   EXPECT_EQ(examine(), Verdict());
 }
 
 TEST_F(ExitsTest, AWorkerThatIsSlowToEndIsEndedLater) {
   scene.exit_with(101, 1, 0);
-  sent(6.1, 102, SIGTERM, 0, kTrainer);
+  sent(6.1, 102, SIGTERM, 0, kParent);
   scene.exit_by_signal(102, 6.1, SIGTERM);
   scene.exit_with(103, 1, 0);
-  scene.exit_with(kTrainer, 9.2, 1);
+  scene.exit_with(kParent, 9.2, 1);
   EXPECT_EQ(examine(), Verdict());
 }
 
 TEST_F(ExitsTest, WorkersThatEndTogetherAreNoNewsEvenIfTheTrainerFailsLater) {
   for (const int32_t worker : {101, 102, 103})
     scene.exit_with(worker, 1, 0);
-  scene.exit_with(kTrainer, 4, 1);
+  scene.exit_with(kParent, 4, 1);
   EXPECT_EQ(examine(), Verdict());
 }
 
@@ -460,7 +461,7 @@ TEST_F(ExitsTest, AnOomKillOfAnotherChildIsAWarning) {
 }
 
 TEST_F(ExitsTest, HangUp) {
-  for (const int32_t pid : {kTrainer, 101}) {
+  for (const int32_t pid : {kParent, 101}) {
     sent(1, pid, SIGHUP, 128, 7);
     scene.exit_by_signal(pid, 1.01, SIGHUP);
   }
@@ -471,8 +472,8 @@ TEST_F(ExitsTest, HangUp) {
 
 TEST_F(ExitsTest, AShellThatPassesTheHangUpOnIsOneAStrangerIsNot) {
   scene.run().processes.front().session = kStranger;
-  sent(1, kTrainer, SIGHUP, 0, kStranger);
-  scene.exit_by_signal(kTrainer, 1.01, SIGHUP);
+  sent(1, kParent, SIGHUP, 0, kStranger);
+  scene.exit_by_signal(kParent, 1.01, SIGHUP);
   EXPECT_EQ(only().code, FindingCode::kSessionHangup);
   scene.run().processes.front().session = 1;
   EXPECT_EQ(only().code, FindingCode::kKilledBySignal);
@@ -529,6 +530,62 @@ TEST_F(ExitsTest, AnEndThatNobodySawIsSaid) {
   EXPECT_TRUE(verdict.findings.empty());
   ASSERT_EQ(verdict.limits.size(), 1U);
   EXPECT_THAT(verdict.limits.front().what, HasSubstr("worker 101"));
+}
+
+/// A trainer with 6 GiB of its own that fails, while 15 of 24 GiB are free.
+class RefusedFork : public ExitsTest {
+ protected:
+  static constexpr uint64_t kGiB = 1024 * kMiB;
+
+  RefusedFork() {
+    scene.recording.header.host.overcommit_memory = 2;
+    scene.sample(1, 0);
+    memory = HostMemory{.total_bytes = 24 * kGiB, .available_bytes = 15 * kGiB};
+    memory.commit_limit_bytes = 14 * kGiB;
+    memory.committed_bytes = 9 * kGiB;
+    ProcessSample& trainer = scene.run().samples.back().processes.front();
+    trainer.rss_bytes = 6 * kGiB + kMiB;
+    trainer.rss_shared_bytes = kMiB;
+    scene.exit_with(kParent, 2, 1);
+  }
+
+  Verdict told() {
+    scene.run().samples.back().host = memory;
+    return examine();
+  }
+
+  HostMemory memory;
+};
+
+TEST_F(RefusedFork, ACopyBeyondTheLimitIsTold) {
+  const Verdict verdict = told();
+  ASSERT_EQ(verdict.findings.size(), 1U);
+  const Finding& finding = verdict.findings.front();
+  EXPECT_EQ(finding.code, FindingCode::kForkRefusedByOvercommit);
+  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_EQ(finding.confidence, Confidence::kLikely);
+  EXPECT_EQ(number(finding, "left"), int64_t{5 * kGiB});
+  EXPECT_EQ(number(finding, "own_memory"), int64_t{6 * kGiB});
+}
+
+TEST_F(RefusedFork, WithoutTheFactNothingIsSaid) {
+  scene.recording.header.host.overcommit_memory.reset();
+  EXPECT_EQ(told(), Verdict());
+}
+
+TEST_F(RefusedFork, AKernelThatGuessesRefusesNoFork) {
+  scene.recording.header.host.overcommit_memory = 0;
+  EXPECT_EQ(told(), Verdict());
+}
+
+TEST_F(RefusedFork, ACopyWithinTheLimitIsNotWhatFailed) {
+  memory.committed_bytes = 2 * kGiB;
+  EXPECT_EQ(told(), Verdict());
+}
+
+TEST_F(RefusedFork, WithoutFreeMemoryItIsTheMemoryThatLacks) {
+  memory.available_bytes = kGiB;
+  EXPECT_EQ(told(), Verdict());
 }
 
 }  // namespace

@@ -5,13 +5,13 @@
 #include <csignal>
 #include <functional>
 
-#include "probes/fd_growth.h"
+#include "probes/fd/growth.h"
 #include "tests/unit/probes/scene.h"
 
 namespace dlprobe {
 namespace {
 
-constexpr int32_t kWorker = 101;
+constexpr int32_t kFdWorker = 101;
 
 /// How many of the kind in question a process has at that second.
 using Count = std::function<double(int32_t pid, double at_s)>;
@@ -42,7 +42,7 @@ class Fd : public testing::Test {
       }
     }
   }
-  Verdict examine() const { return find_probe("fd")->examine(scene_.recording); }
+  Verdict examine() const { return probes::fd::kProbe.examine(scene_.recording); }
 
   Scene scene_;
   bool busy_ = true;
@@ -56,7 +56,7 @@ Count climbs(int32_t pid, double per_second, double most) {
 }
 
 TEST_F(Fd, AWorkerThatLeaksUpToItsLimitIsTheCauseOfTheFailure) {
-  watch(0, 5, FdKind::kFile, climbs(kWorker, 50, 236));
+  watch(0, 5, FdKind::kFile, climbs(kFdWorker, 50, 236));
   scene_.exit_with(Scene::kTrainerPid, 5.2, 1);
   const Verdict verdict = examine();
   ASSERT_EQ(verdict.findings.size(), 2U);
@@ -65,7 +65,7 @@ TEST_F(Fd, AWorkerThatLeaksUpToItsLimitIsTheCauseOfTheFailure) {
   EXPECT_EQ(leak.severity, Severity::kError);
   EXPECT_EQ(leak.confidence, Confidence::kCertain);
   EXPECT_EQ(text(leak, "kind"), "file");
-  EXPECT_EQ(leak.processes, std::vector{key_of(kWorker)});
+  EXPECT_EQ(leak.processes, std::vector{key_of(kFdWorker)});
   const Finding& exhausted = verdict.findings[1];
   EXPECT_EQ(exhausted.code, FindingCode::kFdExhausted);
   EXPECT_EQ(exhausted.confidence, Confidence::kCertain);
@@ -77,13 +77,13 @@ TEST_F(Fd, AWorkerThatLeaksUpToItsLimitIsTheCauseOfTheFailure) {
 
 TEST_F(Fd, TheSameLeakFarFromTheLimitIsNoError) {
   set_limit(65'536);
-  watch(0, 5, FdKind::kFile, climbs(kWorker, 50, 1e9));
+  watch(0, 5, FdKind::kFile, climbs(kFdWorker, 50, 1e9));
   EXPECT_TRUE(examine().findings.empty());
 }
 
 TEST_F(Fd, ALeakIsForetoldOnceItIsSure) {
   set_limit(1024);
-  watch(0, 30, FdKind::kSocket, climbs(kWorker, 20, 1e9));
+  watch(0, 30, FdKind::kSocket, climbs(kFdWorker, 20, 1e9));
   const auto leak = find(examine(), FindingCode::kFdLeakInWorker);
   ASSERT_TRUE(leak);
   EXPECT_EQ(leak->severity, Severity::kError);
@@ -94,7 +94,7 @@ TEST_F(Fd, ALeakIsForetoldOnceItIsSure) {
 
 TEST_F(Fd, ASlowLeakIsNoErrorYet) {
   set_limit(65'536);
-  watch(0, 200, FdKind::kSocket, climbs(kWorker, 1, 1e9));
+  watch(0, 200, FdKind::kSocket, climbs(kFdWorker, 1, 1e9));
   const auto leak = find(examine(), FindingCode::kFdLeakInWorker);
   ASSERT_TRUE(leak);
   EXPECT_EQ(leak->severity, Severity::kWarning);
@@ -154,11 +154,11 @@ Count climbs_until(int32_t pid, double per_second, double end_s) {
 }
 
 TEST_F(Fd, ALeakOfAJobThatEndedBeforeItsLimitIsAWarning) {
-  for (const int32_t pid : {kWorker, Scene::kTrainerPid}) {
+  for (const int32_t pid : {kFdWorker, Scene::kTrainerPid}) {
     SCOPED_TRACE(pid);
     scene_ = Scene();
     set_limit(512);
-    scene_.exit_with(kWorker, 20.3, 0);
+    scene_.exit_with(kFdWorker, 20.3, 0);
     scene_.exit_with(Scene::kTrainerPid, 20.7, 0);
     watch(0, 22, FdKind::kFile, climbs_until(pid, 23, 20.1));
     const Verdict verdict = examine();
@@ -185,15 +185,15 @@ TEST_F(Fd, BatchesThatWereKeptToTheEndOfTheJob) {
 TEST_F(Fd, WhatAJobThatEndedHadClosedBeforeIsNoLeak) {
   const std::vector<std::pair<const char*, Count>> all = {
       {"closed long before the end",
-       [](int32_t pid, double at_s) { return pid == kWorker && at_s < 13 ? 17 * at_s : 0.0; }},
-      {"epochs",
-       [](int32_t pid, double at_s) { return pid == kWorker ? 20 * std::fmod(at_s, 10.5) : 0.0; }},
-      {"a cache that is full", climbs(kWorker, 23, 64)},
+       [](int32_t pid, double at_s) { return pid == kFdWorker && at_s < 13 ? 17 * at_s : 0.0; }},
+      {"epochs", [](int32_t pid,
+                    double at_s) { return pid == kFdWorker ? 20 * std::fmod(at_s, 10.5) : 0.0; }},
+      {"a cache that is full", climbs(kFdWorker, 23, 64)},
   };
   for (const auto& [name, count] : all) {
     scene_ = Scene();
     set_limit(256);
-    scene_.exit_with(kWorker, 20.3, 0);
+    scene_.exit_with(kFdWorker, 20.3, 0);
     watch(0, 22, FdKind::kFile, count);
     EXPECT_FALSE(find(examine(), FindingCode::kFdLeakInWorker)) << name;
   }
@@ -201,7 +201,7 @@ TEST_F(Fd, WhatAJobThatEndedHadClosedBeforeIsNoLeak) {
 
 TEST_F(Fd, AProcessAtItsLimitThatStandsStill) {
   busy_ = false;
-  watch(0, 8, FdKind::kFile, [](int32_t pid, double) { return pid == kWorker ? 234.0 : 0.0; });
+  watch(0, 8, FdKind::kFile, [](int32_t pid, double) { return pid == kFdWorker ? 234.0 : 0.0; });
   const auto exhausted = find(examine(), FindingCode::kFdExhausted);
   ASSERT_TRUE(exhausted);
   EXPECT_EQ(exhausted->severity, Severity::kError);
@@ -212,7 +212,7 @@ TEST_F(Fd, AProcessAtItsLimitThatStandsStill) {
 
 TEST_F(Fd, AMomentAtTheLimitIsAWarning) {
   watch(0, 4, FdKind::kFile, [](int32_t pid, double at_s) {
-    return pid == kWorker && at_s > 2 && at_s < 2.3 ? 236.0 : 0.0;
+    return pid == kFdWorker && at_s > 2 && at_s < 2.3 ? 236.0 : 0.0;
   });
   const auto exhausted = find(examine(), FindingCode::kFdExhausted);
   ASSERT_TRUE(exhausted);
@@ -220,15 +220,15 @@ TEST_F(Fd, AMomentAtTheLimitIsAWarning) {
 }
 
 TEST_F(Fd, AFailureFarFromTheLimitIsNotTheDescriptors) {
-  watch(0, 5, FdKind::kFile, climbs(kWorker, 20, 1e9));
+  watch(0, 5, FdKind::kFile, climbs(kFdWorker, 20, 1e9));
   scene_.exit_with(Scene::kTrainerPid, 5.2, 1);
   EXPECT_TRUE(examine().findings.empty());
 }
 
 TEST_F(Fd, AWorkerThatItsTrainerEndsDidNotFail) {
   watch(0, 4, FdKind::kFile,
-        [](int32_t pid, double at_s) { return pid == kWorker && at_s > 3.8 ? 236.0 : 0.0; });
-  scene_.exit_by_signal(kWorker, 4.1, SIGTERM);
+        [](int32_t pid, double at_s) { return pid == kFdWorker && at_s > 3.8 ? 236.0 : 0.0; });
+  scene_.exit_by_signal(kFdWorker, 4.1, SIGTERM);
   EXPECT_FALSE(has_error(examine()));
 }
 
@@ -306,7 +306,7 @@ TEST_F(Fd, UnderFileSystemTheSamePlanFits) {
 
 TEST_F(Fd, TheRemedyFitsTheHardLimit) {
   set_limit(256);
-  watch(0, 5, FdKind::kFile, climbs(kWorker, 50, 236));
+  watch(0, 5, FdKind::kFile, climbs(kFdWorker, 50, 236));
   scene_.exit_with(Scene::kTrainerPid, 5.2, 1);
   EXPECT_EQ(find(examine(), FindingCode::kFdExhausted)->remedies.at(0).commands.at(0),
             "ulimit -n 1024");
@@ -318,7 +318,7 @@ TEST_F(Fd, TheRemedyFitsTheHardLimit) {
 
 TEST_F(Fd, MappingsAtTheKernelsLimit) {
   scene_.recording.header.host.max_map_count = 65'530;
-  watch(0, 3, FdKind::kFile, climbs(kWorker, 0, 0));
+  watch(0, 3, FdKind::kFile, climbs(kFdWorker, 0, 0));
   scene_.run().samples.back().processes[0].map_count = uint64_t{65'531};
   scene_.exit_with(Scene::kTrainerPid, 5, 1);
   const auto finding = find(examine(), FindingCode::kMemoryMapLimitReached);
@@ -333,7 +333,7 @@ TEST_F(Fd, MappingsAtTheKernelsLimit) {
 
 TEST_F(Fd, WhatCouldNotBeSeenIsAGap) {
   EXPECT_EQ(examine().gaps.size(), 1U);  // never counted
-  watch(0, 3, FdKind::kFile, climbs(kWorker, 0, 0));
+  watch(0, 3, FdKind::kFile, climbs(kFdWorker, 0, 0));
   EXPECT_TRUE(examine().gaps.empty());
   scene_.run().samples.back().processes[1].fds =
       Observed<FdKinds>(os_failure("list /proc/101/fd", EACCES));
@@ -346,13 +346,14 @@ TEST_F(Fd, WhatCouldNotBeSeenIsAGap) {
 TEST_F(Fd, WithoutALimitNothingIsAtIt) {
   for (ProcessInfo& process : scene_.run().processes)
     process.open_files_limit = Limit{};
-  watch(0, 5, FdKind::kFile, climbs(kWorker, 50, 236));
+  watch(0, 5, FdKind::kFile, climbs(kFdWorker, 50, 236));
   scene_.exit_with(Scene::kTrainerPid, 5.2, 1);
   EXPECT_TRUE(examine().findings.empty());
 }
 
-std::vector<CountAt> series(double seconds, const std::function<double(double)>& value) {
-  std::vector<CountAt> counts;
+std::vector<probes::fd::CountAt> series(double seconds,
+                                        const std::function<double(double)>& value) {
+  std::vector<probes::fd::CountAt> counts;
   for (double at = 0; at <= seconds; at += 0.1)
     counts.push_back({.at = Scene::at(at), .count = static_cast<uint64_t>(value(at))});
   return counts;
@@ -360,7 +361,7 @@ std::vector<CountAt> series(double seconds, const std::function<double(double)>&
 
 TEST(SteadyGrowth, HasTheSlope) {
   const auto counts = series(12, [](double at) { return 100 + 7 * at; });
-  const auto growth = steady_growth(counts, counts.back().at, 12 * kSecond);
+  const auto growth = probes::fd::steady_growth(counts, counts.back().at, 12 * kSecond);
   ASSERT_TRUE(growth);
   EXPECT_NEAR(growth->per_second, 7, 0.2);
   EXPECT_EQ(growth->first, 100U);
@@ -369,7 +370,7 @@ TEST(SteadyGrowth, HasTheSlope) {
 TEST(SteadyGrowth, IsNoStepNoPlateauAndNoFall) {
   const auto none = [](const std::function<double(double)>& value) {
     const auto counts = series(12, value);
-    return !steady_growth(counts, counts.back().at, 12 * kSecond);
+    return !probes::fd::steady_growth(counts, counts.back().at, 12 * kSecond);
   };
   EXPECT_TRUE(none([](double at) { return at < 6 ? 10 : 100; }));
   EXPECT_TRUE(none([](double at) { return std::min(100.0, 20 * at); }));
@@ -379,9 +380,10 @@ TEST(SteadyGrowth, IsNoStepNoPlateauAndNoFall) {
 }
 
 TEST(SteadyGrowth, NeedsPointsInEachPart) {
-  const std::vector<CountAt> sparse = {{Scene::at(0), 1}, {Scene::at(1), 9}, {Scene::at(12), 80}};
-  EXPECT_FALSE(steady_growth(sparse, sparse.back().at, 12 * kSecond));
-  EXPECT_FALSE(steady_growth({}, 0, kSecond));
+  const std::vector<probes::fd::CountAt> sparse = {
+      {Scene::at(0), 1}, {Scene::at(1), 9}, {Scene::at(12), 80}};
+  EXPECT_FALSE(probes::fd::steady_growth(sparse, sparse.back().at, 12 * kSecond));
+  EXPECT_FALSE(probes::fd::steady_growth({}, 0, kSecond));
 }
 
 }  // namespace

@@ -1,9 +1,8 @@
-#include "probes/gate.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "lib/base/units.h"
+#include "probes/probe.h"
 
 namespace dlprobe {
 namespace {
@@ -40,7 +39,7 @@ class GateTest : public ::testing::Test {
   }
 
   GateFacts& facts() { return *recording.runs.front().gate; }
-  Verdict examine() const { return gate_probe().examine(recording); }
+  Verdict examine() const { return probes::gate::kProbe.examine(recording); }
 
   const NamedCheck& check(const Verdict& verdict, std::string_view id) const {
     const auto found = std::ranges::find(verdict.checks, id, &NamedCheck::id);

@@ -36,6 +36,7 @@ HangScene::HangScene(int workers) {
   for (int32_t pid = kTrainer; pid <= kTrainer + workers; ++pid) {
     ProcessInfo info;
     info.key = key_of(pid);
+    info.signals_caught = 0;
     info.role = pid == kTrainer ? Role::kTrainer : Role::kWorker;
     if (pid != kTrainer) info.start_method = StartMethod::kFork;
     info.ppid = pid == kTrainer ? 50 : kTrainer;
@@ -84,20 +85,20 @@ void HangScene::wait_in_read(ThreadSnapshot& thread, uint64_t pipe) {
   thread.wait = {.tid = thread.tid,
                  .syscall = kRead,
                  .args = {5, 0, 0, 0, 0, 0},
-                 .files = {{.fd = 5, .kind = "pipe", .inode = pipe}}};
+                 .files = {{.fd = 5, .kind = FileKind::kPipe, .inode = pipe}}};
 }
 
 void HangScene::wait_in_recv(ThreadSnapshot& thread, uint64_t socket, uint64_t peer) {
   wait_in_read(thread, socket);
   thread.wait.syscall = kRecvfrom;
-  thread.wait.files.front().kind = "socket";
+  thread.wait.files.front().kind = FileKind::kSocket;
   thread.wait.files.front().peer = peer;
 }
 
 void HangScene::wait_in_flock(ThreadSnapshot& thread, uint64_t file) {
   wait_in_read(thread, file);
   thread.wait.syscall = kFlock;
-  thread.wait.files.front().kind = "file";
+  thread.wait.files.front().kind = FileKind::kFile;
 }
 
 void HangScene::wait_in_write(ThreadSnapshot& thread, uint64_t pipe) {
@@ -146,7 +147,7 @@ void HangScene::sleep(ThreadSnapshot& thread) {
 
 void HangScene::has_end(int32_t pid, uint64_t pipe, bool reads, bool writes) {
   tree_.channel_ends.push_back({.inode = pipe,
-                                .kind = "pipe",
+                                .kind = EndKind::kPipe,
                                 .pid = pid,
                                 .comm = "python3",
                                 .fd = 5,
@@ -156,17 +157,17 @@ void HangScene::has_end(int32_t pid, uint64_t pipe, bool reads, bool writes) {
 
 void HangScene::has_socket(int32_t pid, uint64_t socket) {
   has_end(pid, socket, true, true);
-  tree_.channel_ends.back().kind = "socket";
+  tree_.channel_ends.back().kind = EndKind::kSocket;
 }
 
 void HangScene::has_flock(int32_t pid, uint64_t file) {
   has_end(pid, file, false, true);
-  tree_.channel_ends.back().kind = "file lock";
+  tree_.channel_ends.back().kind = EndKind::kFileLock;
 }
 
 void HangScene::shares_semaphore(int32_t pid, uint64_t inode, bool orphaned_sibling) {
   tree_.channel_ends.push_back({.inode = inode,
-                                .kind = "semaphore",
+                                .kind = EndKind::kSemaphore,
                                 .pid = pid,
                                 .comm = "python3",
                                 .orphaned_sibling = orphaned_sibling});
@@ -226,7 +227,7 @@ Verdict HangScene::examine(int looks) const {
     run.events.push_back({.at = Scene::at(looks), .kind = std::string(kMovesAgain)});
   }
   if (ended_) run.end = RunEnd{.at = Scene::at(looks), .reason = RunEndReason::kSubjectEnded};
-  return find_probe("deadlock")->examine(recording);
+  return probes::deadlock::kProbe.examine(recording);
 }
 
 }  // namespace dlprobe

@@ -62,7 +62,7 @@ class Job {
   Verdict watch(double seconds) {
     for (int tick = 0; tick <= static_cast<int>(seconds * 10); ++tick)
       sample(tick / 10.0, tick % 10 == 0);
-    return find_probe("memory")->examine(recording);
+    return probes::memory::kProbe.examine(recording);
   }
 
  private:

@@ -9,9 +9,9 @@
 namespace dlprobe {
 namespace {
 
-constexpr int32_t kTrainer = HangScene::kTrainer;
-constexpr int32_t kWorker = 101;
-constexpr int32_t kOther = 102;
+constexpr int32_t kRiskTrainer = HangScene::kTrainer;
+constexpr int32_t kRiskWorker = 101;
+constexpr int32_t kRiskOther = 102;
 constexpr const char* kGomp = "/usr/lib/libgomp.so.1";
 constexpr const char* kPolars = "/site-packages/polars/polars.abi3.so";
 constexpr const char* kOpenCv = "/site-packages/cv2/cv2.abi3.so";
@@ -19,7 +19,7 @@ constexpr const char* kOpenCv = "/site-packages/cv2/cv2.abi3.so";
 // A job that runs: the trainer and both workers compute.
 HangScene running_scene() {
   HangScene scene;
-  for (const int32_t pid : {kTrainer, kWorker, kOther}) {
+  for (const int32_t pid : {kRiskTrainer, kRiskWorker, kRiskOther}) {
     scene.run(scene.main(pid));
     scene.stack(scene.main(pid), {native("main", "/usr/bin/python3")});
   }
@@ -28,7 +28,7 @@ HangScene running_scene() {
 
 void map_library(HangScene& scene, const std::string& file, std::optional<OpenMpPool> pool = {},
                  uint64_t inode = 5) {
-  for (const int32_t pid : {kTrainer, kWorker, kOther})
+  for (const int32_t pid : {kRiskTrainer, kRiskWorker, kRiskOther})
     scene.process(pid).libraries.push_back(
         {.file = file, .device = 8, .inode = inode, .pool = pool});
 }
@@ -50,7 +50,7 @@ TEST(Risks, ATeamThatTheWorkersWouldWaitFor) {
   ASSERT_TRUE(finding);
   EXPECT_EQ(finding->severity, Severity::kWarning);
   EXPECT_EQ(finding->confidence, Confidence::kCertain);
-  EXPECT_EQ(finding->processes, (std::vector<ProcessKey>{key_of(kWorker), key_of(kOther)}));
+  EXPECT_EQ(finding->processes, (std::vector<ProcessKey>{key_of(kRiskWorker), key_of(kRiskOther)}));
   EXPECT_NE(finding->message.find("libgomp.so.1"), std::string::npos) << finding->message;
   EXPECT_NE(finding->message.find("and 1 more"), std::string::npos) << finding->message;
   EXPECT_EQ(verdict.findings.size(), 1U);
@@ -59,15 +59,15 @@ TEST(Risks, ATeamThatTheWorkersWouldWaitFor) {
 TEST(Risks, APlainLoaderWhoseWorkersUseOneThread) {
   HangScene scene = running_scene();
   map_library(scene, kGomp, OpenMpPool{.threads = 4, .next_team = 1});
-  add_pool_thread(scene, kTrainer, 150, kGomp);
+  add_pool_thread(scene, kRiskTrainer, 150, kGomp);
   EXPECT_TRUE(scene.examine().findings.empty());
 }
 
 TEST(Risks, AWorkerWithATeamOfItsOwn) {
   HangScene scene = running_scene();
   map_library(scene, kGomp, OpenMpPool{.threads = 2, .next_team = 2});
-  add_pool_thread(scene, kWorker, 151, kGomp);
-  add_pool_thread(scene, kOther, 152, kGomp);
+  add_pool_thread(scene, kRiskWorker, 151, kGomp);
+  add_pool_thread(scene, kRiskOther, 152, kGomp);
   EXPECT_TRUE(scene.examine().findings.empty());
 }
 
@@ -80,7 +80,7 @@ TEST(Risks, APoolThatWasNeverStartedBeforeTheFork) {
 TEST(Risks, SpawnedWorkersHaveNoCopies) {
   HangScene scene = running_scene();
   map_library(scene, kGomp, OpenMpPool{.threads = 4, .next_team = 4});
-  for (const int32_t pid : {kWorker, kOther})
+  for (const int32_t pid : {kRiskWorker, kRiskOther})
     scene.info(pid).start_method = StartMethod::kSpawn;
   EXPECT_TRUE(scene.examine().findings.empty());
 }
@@ -89,8 +89,8 @@ TEST(Risks, WhatCouldNotBeReadIsAnInfo) {
   HangScene scene = running_scene();
   map_library(scene, kGomp);
   map_library(scene, kOpenCv, {}, 6);
-  add_pool_thread(scene, kTrainer, 150, kGomp);
-  add_pool_thread(scene, kTrainer, 151, kOpenCv);
+  add_pool_thread(scene, kRiskTrainer, 150, kGomp);
+  add_pool_thread(scene, kRiskTrainer, 151, kOpenCv);
   const Verdict verdict = scene.examine();
   ASSERT_EQ(verdict.findings.size(), 1U);
   EXPECT_EQ(verdict.findings[0].code, FindingCode::kForkUnsafeLibraryLoaded);
@@ -102,7 +102,7 @@ TEST(Risks, WhatCouldNotBeReadIsAnInfo) {
 TEST(Risks, APoolThatIsNeverStartedAgain) {
   HangScene scene = running_scene();
   map_library(scene, kPolars);
-  add_pool_thread(scene, kTrainer, 150, kPolars);
+  add_pool_thread(scene, kRiskTrainer, 150, kPolars);
   const auto finding = find(scene.examine(), FindingCode::kForkUnsafeLibraryLoaded);
   ASSERT_TRUE(finding);
   EXPECT_EQ(finding->severity, Severity::kWarning);
@@ -112,28 +112,28 @@ TEST(Risks, APoolThatIsNeverStartedAgain) {
 TEST(Risks, ThreadsThatBeganAfterTheForkWereNotLost) {
   HangScene scene = running_scene();
   map_library(scene, kPolars);
-  add_pool_thread(scene, kTrainer, 150, kPolars, key_of(kOther).start_ticks + 1);
+  add_pool_thread(scene, kRiskTrainer, 150, kPolars, key_of(kRiskOther).start_ticks + 1);
   EXPECT_TRUE(scene.examine().findings.empty());
 }
 
 TEST(Risks, WithoutAllStacksNothingIsSaid) {
   HangScene scene = running_scene();
   map_library(scene, kGomp, OpenMpPool{.threads = 4, .next_team = 4});
-  for (const int32_t pid : {kWorker, kOther})
+  for (const int32_t pid : {kRiskWorker, kRiskOther})
     scene.stack(scene.main(pid), {});
   EXPECT_TRUE(scene.examine().findings.empty());
 }
 
 TEST(Risks, APoolThatHangsAlreadyIsNotARisk) {
   HangScene scene;
-  scene.run(scene.main(kTrainer));
-  scene.run(scene.main(kOther));
-  scene.stack(scene.main(kOther), {native("main", "/usr/bin/python3")});
+  scene.run(scene.main(kRiskTrainer));
+  scene.run(scene.main(kRiskOther));
+  scene.stack(scene.main(kRiskOther), {native("main", "/usr/bin/python3")});
   map_library(scene, kGomp, OpenMpPool{.threads = 4, .next_team = 4});
   FutexWait wait = futex(LockKind::kOpenMpBarrier, 0x1000);
   wait.team_size = 4;
-  scene.wait_in_futex(scene.main(kWorker), wait);
-  scene.stack(scene.main(kWorker),
+  scene.wait_in_futex(scene.main(kRiskWorker), wait);
+  scene.stack(scene.main(kRiskWorker),
               {native("GOMP_parallel", kGomp), native("sum", "/usr/lib/libtorch_cpu.so")});
   const Verdict verdict = scene.examine();
   EXPECT_TRUE(find(verdict, FindingCode::kForkLostThreadPool));
@@ -164,8 +164,8 @@ TEST(Risks, TwoRuntimesThatCrowdEachOther) {
   map_library(scene, kGomp, OpenMpPool{.threads = 0, .next_team = 1});
   map_library(scene, kIntel, {}, 6);
   for (const auto& [tid, file] : {std::pair(150, kGomp), {151, kIntel}, {152, kIntel}}) {
-    add_pool_thread(scene, kTrainer, tid, file);
-    scene.run(scene.thread(kTrainer, tid));
+    add_pool_thread(scene, kRiskTrainer, tid, file);
+    scene.run(scene.thread(kRiskTrainer, tid));
   }
   scene.cpus = 2;
   const auto finding = find(scene.examine(), FindingCode::kTwoOpenMpRuntimes);
@@ -182,7 +182,7 @@ struct Moves {
 void share_file(HangScene& scene, Moves trainer, Moves worker, Moves other,
                 int32_t description = 1) {
   for (const auto& [pid, moves] :
-       {std::pair(kTrainer, trainer), {kWorker, worker}, {kOther, other}}) {
+       {std::pair(kRiskTrainer, trainer), {kRiskWorker, worker}, {kRiskOther, other}}) {
     scene.process(pid).shared_files.push_back({.fd = 7,
                                                .device = 8,
                                                .inode = 77,
@@ -201,7 +201,7 @@ TEST(SharedPosition, TwoWorkersMoveIt) {
   const auto finding = find(scene.examine(), FindingCode::kHandleSharedOverFork);
   ASSERT_TRUE(finding);
   EXPECT_EQ(finding->severity, Severity::kWarning);
-  EXPECT_EQ(finding->processes, (std::vector<ProcessKey>{key_of(kWorker), key_of(kOther)}));
+  EXPECT_EQ(finding->processes, (std::vector<ProcessKey>{key_of(kRiskWorker), key_of(kRiskOther)}));
   EXPECT_NE(finding->message.find("train.tar"), std::string::npos) << finding->message;
 }
 
@@ -226,7 +226,7 @@ TEST(SharedPosition, HandlesOfTheirOwn) {
 TEST(SharedPosition, TwoInsideReadAtOnce) {
   HangScene scene = running_scene();
   share_file(scene, {}, {}, {});
-  for (const int32_t pid : {kWorker, kOther}) {
+  for (const int32_t pid : {kRiskWorker, kRiskOther}) {
     ThreadSnapshot& main = scene.main(pid);
     main.state = 'D';
     main.wait = {.tid = pid, .syscall = 0, .args = {7, 0, 0, 0, 0, 0}};
@@ -234,13 +234,13 @@ TEST(SharedPosition, TwoInsideReadAtOnce) {
   const auto finding = find(scene.examine(), FindingCode::kHandleSharedOverFork);
   ASSERT_TRUE(finding);
   EXPECT_EQ(finding->severity, Severity::kError);
-  EXPECT_EQ(finding->processes, (std::vector<ProcessKey>{key_of(kWorker), key_of(kOther)}));
+  EXPECT_EQ(finding->processes, (std::vector<ProcessKey>{key_of(kRiskWorker), key_of(kRiskOther)}));
 }
 
 TEST(SharedPosition, TwoInsidePreadAtOnce) {
   HangScene scene = running_scene();
   share_file(scene, {}, {}, {});
-  for (const int32_t pid : {kWorker, kOther}) {
+  for (const int32_t pid : {kRiskWorker, kRiskOther}) {
     scene.main(pid).state = 'D';
     scene.main(pid).wait = {.tid = pid, .syscall = 17, .args = {7, 0, 0, 0, 0, 0}};
   }

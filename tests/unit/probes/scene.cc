@@ -5,7 +5,7 @@
 namespace dlprobe {
 namespace {
 
-constexpr int64_t kPoll = 7;
+constexpr int64_t kPollCall = 7;
 constexpr BootNs kBootTime = 1'000'000'000;
 constexpr int64_t kRealTime = 1'700'000'000'000'000'000;
 
@@ -121,7 +121,7 @@ void Scene::ledger(double at_s, std::vector<ShmSegment> segments) {
 }
 
 Verdict Scene::examine() const {
-  return find_probe("shm")->examine(recording);
+  return probes::shm::kProbe.examine(recording);
 }
 
 ProcessKey key_of(int32_t pid) {
@@ -130,10 +130,10 @@ ProcessKey key_of(int32_t pid) {
 
 ThreadWait poll_wait(uint64_t pipe_inode, int32_t timeout_ms) {
   ThreadWait wait;
-  wait.syscall = kPoll;
+  wait.syscall = kPollCall;
   wait.args.at(1) = 1;
   wait.args.at(2) = static_cast<uint64_t>(timeout_ms);
-  wait.files = {{.fd = 3, .kind = "pipe", .inode = pipe_inode}};
+  wait.files = {{.fd = 3, .kind = FileKind::kPipe, .inode = pipe_inode}};
   return wait;
 }
 

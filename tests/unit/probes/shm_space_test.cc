@@ -523,7 +523,7 @@ TEST(ShmGaps, AnUnreadableEndOfAWorkerOnATightMountIsOne) {
 }
 
 TEST(ShmGaps, AnEmptyRecordingIsNotHealthy) {
-  const Verdict verdict = find_probe("shm")->examine(Recording{});
+  const Verdict verdict = probes::shm::kProbe.examine(Recording{});
   EXPECT_THAT(verdict.findings, IsEmpty());
   EXPECT_EQ(verdict.gaps.size(), 1U);
 }

@@ -15,8 +15,8 @@ using testing::IsEmpty;
 
 constexpr uint64_t kResultPipe = 13771;
 constexpr uint64_t kIndexPipes = 20000;
-constexpr int64_t kFutex = 202;
-constexpr int64_t kNanosleep = 230;
+constexpr int64_t kFutexCall = 202;
+constexpr int64_t kClockNanosleep = 230;
 
 // As measured: a cache takes all of shm, the feeder of worker 101 is refused a page, and then every
 // process polls for 5 s at a time.
@@ -96,12 +96,13 @@ Verdict twin(const std::function<void(Scene&)>& change) {
 }
 
 TEST(BatchLost, ATrainerThatSleepsIsNotWaitingForABatch) {
-  const Verdict verdict = twin([](Scene& scene) { scene.trainer_wait = other_wait(kNanosleep); });
+  const Verdict verdict =
+      twin([](Scene& scene) { scene.trainer_wait = other_wait(kClockNanosleep); });
   EXPECT_FALSE(find(verdict, FindingCode::kBatchLostInWorker));
 }
 
 TEST(BatchLost, AWorkerInALockIsADeadlock) {
-  const Verdict verdict = twin([](Scene& scene) { scene.worker_wait = other_wait(kFutex); });
+  const Verdict verdict = twin([](Scene& scene) { scene.worker_wait = other_wait(kFutexCall); });
   EXPECT_FALSE(find(verdict, FindingCode::kBatchLostInWorker));
 }
 
@@ -131,7 +132,7 @@ TEST(BatchLost, ThroughThePinThreadItIsLikely) {
     std::vector<ThreadWait>& waits = **sample.processes.front().waits;
     ThreadWait pin = waits.front();
     pin.tid = 105;
-    waits.front() = other_wait(kFutex);
+    waits.front() = other_wait(kFutexCall);
     waits.front().tid = 100;
     waits.push_back(pin);
   }

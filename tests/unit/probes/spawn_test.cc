@@ -3,7 +3,7 @@
 
 #include <csignal>
 
-#include "probes/spawn_trial.h"
+#include "probes/spawn/trial.h"
 #include "tests/unit/probes/scene.h"
 
 namespace dlprobe {
@@ -71,7 +71,7 @@ class SpawnTest : public ::testing::Test {
         {.at = Scene::at(1), .kind = std::string(kind), .text = std::move(text), .process = {}});
   }
 
-  Verdict examine() const { return find_probe("spawn-recursion")->examine(recording); }
+  Verdict examine() const { return probes::spawn::kProbe.examine(recording); }
 
   Recording recording;
 };
@@ -284,14 +284,14 @@ class ControlTest : public SpawnTest {
 };
 
 TEST_F(ControlTest, AFailureThatNobodyCanExplainIsTriedUnderFork) {
-  EXPECT_TRUE(wants_control(recording));
+  EXPECT_TRUE(probes::spawn::wants_control(recording));
   EXPECT_THAT(examine().findings, IsEmpty());
   EXPECT_THAT(examine().gaps, Not(IsEmpty()));
 }
 
 TEST_F(ControlTest, WhatWorksUnderForkAloneLacksItsParentsState) {
   under_fork(0);
-  EXPECT_FALSE(wants_control(recording));
+  EXPECT_FALSE(probes::spawn::wants_control(recording));
   const Verdict verdict = examine();
   ASSERT_THAT(verdict.findings, SizeIs(1));
   EXPECT_EQ(verdict.findings.front().code, FindingCode::kStateNotInherited);
@@ -358,15 +358,15 @@ TEST_F(ControlTest, ChildrenThatFailUnderForkAsWellAreMeantTo) {
 
 TEST_F(ControlTest, WhatIsExplainedNeedsNoControl) {
   refused(kRoot, {.cause = StartRefusal::kUnpicklable, .path = "target", .type = "lambda"});
-  EXPECT_FALSE(wants_control(recording));
+  EXPECT_FALSE(probes::spawn::wants_control(recording));
 }
 
 TEST_F(ControlTest, WhatFailsBeforeItStartsAnythingFailsByItself) {
-  EXPECT_FALSE(failed_by_itself(run()));
+  EXPECT_FALSE(probes::spawn::failed_by_itself(run()));
   std::erase_if(run().start_events,
                 [](const StartEvent& event) { return event.kind == StartEventKind::kStarted; });
-  EXPECT_TRUE(failed_by_itself(run()));
-  EXPECT_FALSE(wants_control(recording));
+  EXPECT_TRUE(probes::spawn::failed_by_itself(run()));
+  EXPECT_FALSE(probes::spawn::wants_control(recording));
 }
 
 TEST_F(SpawnTest, GenerationsOfTheSameProgramAreARecursion) {

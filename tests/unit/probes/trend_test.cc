@@ -1,4 +1,4 @@
-#include "probes/trend.h"
+#include "probes/facts/trend.h"
 
 #include <gtest/gtest.h>
 

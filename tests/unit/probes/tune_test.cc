@@ -1,5 +1,3 @@
-#include "probes/tune.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +10,8 @@
 #include <vector>
 
 #include "lib/base/units.h"
-#include "probes/tune_search.h"
+#include "probes/probe.h"
+#include "probes/tune/search.h"
 #include "tests/unit/probes/scene.h"
 
 namespace dlprobe {
@@ -45,7 +44,7 @@ class Sweep {
 
   Verdict examine(const Curve& speed_of) {
     run(speed_of);
-    return tune_probe().examine(recording);
+    return probes::tune::kProbe.examine(recording);
   }
 
   void run(const Curve& speed_of) {
@@ -57,7 +56,7 @@ class Sweep {
     first.begin.subject = subject;
     first.tune_request = request;
     recording.runs.push_back(first);
-    while (const auto step = next_tune_step(recording)) {
+    while (const auto step = probes::tune::next_step(recording)) {
       ASSERT_LT(tried.size(), 500U) << "the search has no end";
       tried.push_back(step->setting);
       Run run;
@@ -302,13 +301,15 @@ TEST(Tune, DescriptorsAndMemoryAreHeldAgainstTheirLimits) {
   Sweep sweep(8);
   sweep.request.fd_limit = 30;
   sweep.run(pipeline(10, 1000));
-  EXPECT_THAT(why_it_does_not_fit(sweep.recording, {.workers = 8}), HasSubstr("the limit is 30"));
+  EXPECT_THAT(probes::tune::why_it_does_not_fit(sweep.recording, {.workers = 8}),
+              HasSubstr("the limit is 30"));
   Sweep tight(8);
   tight.worker_memory_bytes = kGiB;
   tight.request.memory_left_bytes = 4 * kGiB;
   tight.request.memory_source = "/proc/meminfo";
   tight.run(pipeline(10, 1000));
-  EXPECT_THAT(why_it_does_not_fit(tight.recording, {.workers = 8}), HasSubstr("/proc/meminfo"));
+  EXPECT_THAT(probes::tune::why_it_does_not_fit(tight.recording, {.workers = 8}),
+              HasSubstr("/proc/meminfo"));
   EXPECT_EQ(count(tight.tried, 10, TuneVariant::kWhole), 0);
 }
 
@@ -434,7 +435,7 @@ TEST(Tune, NothingMeasuredIsNoAnswer) {
   ASSERT_EQ(verdict.gaps.size(), 1U);
   EXPECT_EQ(verdict.gaps.front().why, "no batch came");
   EXPECT_FALSE(verdict.tune->chosen);
-  EXPECT_TRUE(tune_probe().examine({}).gaps.empty());
+  EXPECT_TRUE(probes::tune::kProbe.examine(Recording{}).gaps.empty());
 }
 
 TEST(Tune, ASettingThatFailsIsLeftOutAndNotRepeated) {
@@ -472,8 +473,8 @@ TEST(Tune, ARecordingThatMakesNoSenseIsNoReasonToCrash) {
         break;
     }
   }
-  tune_probe().examine(sweep.recording);
-  next_tune_step(sweep.recording);
+  probes::tune::kProbe.examine(sweep.recording);
+  probes::tune::next_step(sweep.recording);
 }
 
 }  // namespace

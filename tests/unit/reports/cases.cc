@@ -3,8 +3,10 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include "lib/base/units.h"
+#include "probes/probe.h"
 
 namespace dlprobe::testing {
 namespace {
@@ -214,7 +216,8 @@ StackFrame native_frame(std::string function, std::string file, uint64_t offset)
 std::vector<ProcessSnapshot> hung_processes(int64_t pause_ns) {
   constexpr const char* kData = "/srv/job/data.py";
   ThreadSnapshot trainer = {.tid = 100, .comm = "python3", .state = 'S', .timeslices = 7};
-  trainer.wait = {.tid = 100, .syscall = 7, .files = {{.fd = 9, .kind = "pipe", .inode = 81234}}};
+  trainer.wait = {
+      .tid = 100, .syscall = 7, .files = {{.fd = 9, .kind = FileKind::kPipe, .inode = 81234}}};
   trainer.stack = {
       native_frame("poll", "/lib/x86_64-linux-gnu/libc.so.6", 0x1020),
       python_frame("Loader._get_data",
@@ -368,6 +371,18 @@ ReportCase hostile_case() {
   recording.header.host.name = kHostile;
   recording.header.invocation.argv = {kHostile};
   return {.name = "hostile", .recording = recording, .verdict = {.findings = {finding}}};
+}
+
+Verdict told(const ReportCase& each) {
+  // How causes are told is shown here; which of them a probe knows is for its own tests.
+  constexpr size_t kMostCauses = 3;  // of each probe
+  Verdict verdict = each.verdict;
+  const Probe* probe = find_probe(each.recording.header.invocation.probe);
+  if (probe != nullptr) probe->declare(each.recording, verdict);
+  std::map<std::string, size_t> told;
+  std::erase_if(verdict.looked_for,
+                [&](const LookedFor& cause) { return ++told[cause.probe] > kMostCauses; });
+  return verdict;
 }
 
 ReportCase hang_case() {

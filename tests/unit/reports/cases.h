@@ -15,6 +15,9 @@ struct ReportCase {
   Verdict verdict;
 };
 
+/// The verdict with what the probe of the recording's name declares.
+Verdict told(const ReportCase& each);
+
 /// Workers under both strategies, all well.
 ReportCase healthy_case();
 /// A worker killed by SIGBUS on a full mount in a container, with a consequence.

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "lib/base/escape.h"
-#include "reports/report.h"
+#include "reports/model/report.h"
 #include "tests/unit/reports/cases.h"
 
 namespace dlprobe {
@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 std::string dot_of(const testing::ReportCase& each) {
-  return render_dot(make_report(each.recording, each.verdict, {}));
+  return render_dot(make_report(each.recording, testing::told(each), {}));
 }
 
 // The dot language's own rule for strings: what is left of `text` without them.

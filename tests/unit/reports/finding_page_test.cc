@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "reports/report.h"
+#include "reports/model/report.h"
 
 namespace dlprobe {
 namespace {

@@ -1,4 +1,4 @@
-#include "reports/frame_text.h"
+#include "reports/document/frame_text.h"
 
 #include <gtest/gtest.h>
 

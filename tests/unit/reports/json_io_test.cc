@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "reports/report.h"
+#include "reports/model/report.h"
 #include "tests/unit/reports/cases.h"
 
 namespace dlprobe {
@@ -9,19 +9,19 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Json report_of(const testing::ReportCase& each) {
-  return make_report(each.recording, each.verdict, {});
+Json json_of_case(const testing::ReportCase& each) {
+  return make_report(each.recording, testing::told(each), {});
 }
 
 TEST(ReportJson, TheSameInputGivesTheSameBytes) {
   for (const testing::ReportCase& each : testing::all_cases()) {
-    EXPECT_EQ(render_json(report_of(each)), render_json(report_of(each)));
+    EXPECT_EQ(render_json(json_of_case(each)), render_json(json_of_case(each)));
   }
 }
 
 TEST(ReportJson, ReadBackItRendersToTheSameBytesInEveryFormat) {
   for (const testing::ReportCase& each : testing::all_cases()) {
-    const Json report = report_of(each);
+    const Json report = json_of_case(each);
     const auto read = parse_report(render_json(report));
     ASSERT_TRUE(read) << to_string(read.error());
     EXPECT_EQ(render_json(*read), render_json(report)) << each.name;
@@ -34,7 +34,7 @@ TEST(ReportJson, ReadBackItRendersToTheSameBytesInEveryFormat) {
 
 TEST(ReportJson, EndsWithANewlineAndHoldsNoNumberThatIsNone) {
   for (const testing::ReportCase& each : testing::all_cases()) {
-    const std::string text = render_json(report_of(each));
+    const std::string text = render_json(json_of_case(each));
     EXPECT_TRUE(text.ends_with("}\n"));
     EXPECT_EQ(text.find("NaN"), std::string::npos);
   }
@@ -61,7 +61,7 @@ TEST(ReportJson, OtherTextIsRefusedWithTheReason) {
 }
 
 TEST(ReportJson, AnotherMajorVersionIsRefusedAndANewerMinorRead) {
-  Json report = report_of(testing::healthy_case());
+  Json report = json_of_case(testing::healthy_case());
   report["schema_version"] = "1.9";
   report["new_section"] = Json::array();
   EXPECT_TRUE(parse_report(render_json(report)));
@@ -80,7 +80,7 @@ std::string complaint(Json report, const char* pointer, const Json& value) {
 }
 
 TEST(ReportJson, AValueThatTheSchemaDoesNotListIsRefusedWithItsPlace) {
-  const Json report = report_of(testing::exhausted_case());
+  const Json report = json_of_case(testing::exhausted_case());
   EXPECT_EQ(
       complaint(report, "/summary/verdict", "fial"),
       "/summary/verdict of the report is \"fial\" (did you mean 'fail'?): it has to be one of "
@@ -98,7 +98,7 @@ TEST(ReportJson, AValueThatTheSchemaDoesNotListIsRefusedWithItsPlace) {
 }
 
 TEST(ReportJson, AVerdictMustBeThere) {
-  Json report = report_of(testing::healthy_case());
+  Json report = json_of_case(testing::healthy_case());
   report["summary"].erase("verdict");
   const auto read = parse_report(render_json(report));
   ASSERT_FALSE(read);
@@ -106,7 +106,7 @@ TEST(ReportJson, AVerdictMustBeThere) {
 }
 
 TEST(ReportJson, AValueOfALaterMinorVersionIsRead) {
-  Json report = report_of(testing::exhausted_case());
+  Json report = json_of_case(testing::exhausted_case());
   report["processes"][0]["role"] = "of-tomorrow";
   EXPECT_FALSE(parse_report(render_json(report)));
   report["schema_version"] = "1.99";
@@ -128,7 +128,7 @@ void replace_each(Json& whole, Json& part) {
 }
 
 TEST(ReportJson, AReportWithWrongTypesNeverThrowsInTheTextRenderer) {
-  Json report = report_of(testing::exhausted_case());
+  Json report = json_of_case(testing::exhausted_case());
   report["timeline"] = Json::object();
   report["runs"][0]["shm_ledgers"][0]["largest_segments"] = Json::array();
   EXPECT_NO_THROW(replace_each(report, report));

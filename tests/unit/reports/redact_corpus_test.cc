@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "reports/format.h"
-#include "reports/redact.h"
+#include "reports/redact/redact.h"
 #include "tests/unit/reports/cases.h"
 
 namespace dlprobe {
@@ -13,13 +13,13 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-const std::string kHome = "/home";
+const std::string kCorpusHome = "/home";
 const std::string kRootHome = "/root";
-const std::set<std::string> kAll = {"hosts", "users", "paths", "addresses"};
+const std::set<std::string> kCorpusAll = {"hosts", "users", "paths", "addresses"};
 
 Json report_of(const std::string& text, const std::vector<std::string>& command) {
   const testing::ReportCase each = testing::exhausted_case();
-  Json report = make_report(each.recording, each.verdict, {});
+  Json report = make_report(each.recording, testing::told(each), {});
   report["host"]["name"] = "gpu-7";
   report["summary"]["headline"] = text;
   report["subject"]["command"] = command;
@@ -33,11 +33,11 @@ struct Hidden {
 };
 
 Hidden hidden(const std::string& text, const std::vector<std::string>& command = {}) {
-  Redactor redactor(kAll);
+  Redactor redactor(kCorpusAll);
   redactor.keeps_names();
   const Json once = redactor.redact(report_of(text, command));
   // Whoever redacts once more gets the same.
-  Redactor second(kAll);
+  Redactor second(kCorpusAll);
   second.keeps_names();
   const Json twice = second.redact(once);
   EXPECT_TRUE(twice == once) << twice["summary"]["headline"] << twice["subject"]["command"]
@@ -85,8 +85,8 @@ const std::vector<Hostile>& hostile_texts() {
       {"Alice.Smith+ml@corp.example.co.uk", {"Alice", "Smith", "corp", "co.uk"}},
       {"cannot open ~bob/q", {"bob", "/q"}},
       {"ls ~bob", {"bob"}},
-      {kHome + "/carol/x.png", {"carol"}},
-      {"/nfs" + kHome + "/carol/run7", {"carol", "run7"}},
+      {kCorpusHome + "/carol/x.png", {"carol"}},
+      {"/nfs" + kCorpusHome + "/carol/run7", {"carol", "run7"}},
       {"/lustre/users/carol/acme", {"carol", "acme"}},
       {"login: alice", {"alice"}},
       {"--wandb-project acme --entity acme-labs", {"acme"}},
@@ -284,11 +284,11 @@ TEST(RedactCorpus, ArgumentsThatNameNobodyStay) {
 
 TEST(RedactCorpus, OneThingHasOneNameWhereverItStands) {
   const Hidden result =
-      hidden("gpu-7: https://GPU-7:8443/x, gpu-7.corp.example.com, alice@gpu-7 in " + kHome +
+      hidden("gpu-7: https://GPU-7:8443/x, gpu-7.corp.example.com, alice@gpu-7 in " + kCorpusHome +
                  "/alice/acme-mri/a.png and acme-mri",
              {"train", "--host", "gpu-7", "--user", "alice", "/scratch/alice/acme-mri"});
-  EXPECT_EQ(result.text, "host-1: https://host-1:8443/path-2, host-1, user-1@host-1 in " + kHome +
-                             "/user-1/path-1/path-3.png and path-1");
+  EXPECT_EQ(result.text, "host-1: https://host-1:8443/path-2, host-1, user-1@host-1 in " +
+                             kCorpusHome + "/user-1/path-1/path-3.png and path-1");
   EXPECT_EQ(joined(result.command), "train --host host-1 --user user-1 /scratch/user-1/path-1");
 }
 
@@ -312,17 +312,17 @@ TEST(RedactCorpus, NamesThatPseudonymsCouldBeAreReplaced) {
 TEST(RedactCorpus, NumbersOfAnEarlierRedactionAreNotGivenAgain) {
   Redactor hosts({"hosts"});
   const Json once = hosts.redact(report_of("node17:29500 reads /srv/acme", {}));
-  Redactor all(kAll);
+  Redactor all(kCorpusAll);
   const Json twice = all.redact(once);
   Json more = once;
   more["summary"]["headline"] = once["summary"]["headline"].get<std::string>() + " node18:29500";
-  Redactor third(kAll);
+  Redactor third(kCorpusAll);
   const auto text = third.redact(more)["summary"]["headline"].get<std::string>();
   const size_t first = text.find("host-");
   const size_t last = text.rfind("host-");
   EXPECT_NE(text.substr(first, text.find(':', first) - first),
             text.substr(last, text.rfind(':') - last));
-  EXPECT_EQ(twice["redaction"]["kinds"], Json(kAll));
+  EXPECT_EQ(twice["redaction"]["kinds"], Json(kCorpusAll));
 }
 
 TEST(RedactCorpus, ProgramsAndSegmentsWithNamesOfTheirOwn) {
@@ -334,7 +334,7 @@ TEST(RedactCorpus, ProgramsAndSegmentsWithNamesOfTheirOwn) {
       Json::array({{{"largest_segments", Json::array({{{"name", "acme_cache"}},
                                                       {{"name", "torch_7_1_2"}},
                                                       {{"name", "vader_segment.gpu-7.1.0"}}})}}});
-  Redactor redactor(kAll);
+  Redactor redactor(kCorpusAll);
   redactor.keeps_names();
   const Json result = redactor.redact(report);
   EXPECT_THAT(render_json(result), Not(HasSubstr("acme")));
@@ -347,11 +347,11 @@ TEST(RedactCorpus, ProgramsAndSegmentsWithNamesOfTheirOwn) {
 
 TEST(RedactCorpus, EveryReportOfTheCasesStaysAReport) {
   for (const testing::ReportCase& each : testing::all_cases()) {
-    const Json report = make_report(each.recording, each.verdict, {});
-    Redactor redactor(kAll);
+    const Json report = make_report(each.recording, testing::told(each), {});
+    Redactor redactor(kCorpusAll);
     const Json once = redactor.redact(report);
     EXPECT_TRUE(parse_report(render_json(once))) << each.name;
-    Redactor second(kAll);
+    Redactor second(kCorpusAll);
     EXPECT_EQ(render_json(second.redact(once)), render_json(once)) << each.name;
     for (const ReportFormat& format : report_formats())
       EXPECT_FALSE(format.render(once, {}).empty() && !format.render(report, {}).empty())

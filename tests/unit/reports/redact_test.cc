@@ -1,4 +1,4 @@
-#include "reports/redact.h"
+#include "reports/redact/redact.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ const std::set<std::string> kAll = {"hosts", "users", "paths", "addresses"};
 
 Json report_with(const std::string& text) {
   const testing::ReportCase each = testing::exhausted_case();
-  Json report = make_report(each.recording, each.verdict, {});
+  Json report = make_report(each.recording, testing::told(each), {});
   report["host"]["name"] = "gpu-node-7";
   report["summary"]["headline"] = text;
   report["processes"][0]["cmdline"] = {"python3", kHome + "/alice/secret-project/run_me.py",

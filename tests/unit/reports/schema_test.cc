@@ -8,8 +8,8 @@
 
 #include "reports/catalog.h"
 #include "reports/doctor.h"
-#include "reports/report.h"
-#include "reports/stacks.h"
+#include "reports/model/report.h"
+#include "reports/model/stacks.h"
 #include "tests/unit/reports/cases.h"
 
 namespace dlprobe {
@@ -23,10 +23,12 @@ struct Answer {
 };
 
 Answer validate(const std::string& report_text) {
-  const std::string path = ::testing::TempDir() + "report_" + std::to_string(getpid()) + ".json";
+  const std::string stem = ::testing::TempDir() + "report_" + std::to_string(getpid());
+  const std::string path = stem + ".json";
+  const std::string schema_path = stem + ".schema.json";
   std::ofstream(path) << report_text;
-  const std::string command =
-      std::string(DLPROBE_VALIDATE_COMMAND " " DLPROBE_SCHEMA_FILE " ") + path;
+  std::ofstream(schema_path) << report_schema();
+  const std::string command = std::string(DLPROBE_VALIDATE_COMMAND " ") + schema_path + " " + path;
   Answer answer;
   FILE* pipe = popen(command.c_str(), "r");  // NOLINT(cert-env33-c): the command is fixed at build
   std::array<char, 4096> buffer{};
@@ -35,12 +37,14 @@ Answer validate(const std::string& report_text) {
   }
   answer.exit_code = WEXITSTATUS(pclose(pipe));
   std::remove(path.c_str());
+  std::remove(schema_path.c_str());
   return answer;
 }
 
 TEST(ReportSchema, EveryReportIsValidAndHasNoUnknownField) {
   for (const testing::ReportCase& each : testing::all_cases()) {
-    const Answer answer = validate(render_json(make_report(each.recording, each.verdict, {})));
+    const Answer answer =
+        validate(render_json(make_report(each.recording, testing::told(each), {})));
     if (answer.exit_code == kNoJsonschema)
       GTEST_SKIP() << "needs python3-jsonschema (apt install it)";
     EXPECT_EQ(answer.exit_code, 0) << each.name << ":\n" << answer.text;
@@ -49,7 +53,7 @@ TEST(ReportSchema, EveryReportIsValidAndHasNoUnknownField) {
 
 TEST(ReportSchema, AWrongReportIsRefused) {
   const testing::ReportCase healthy = testing::healthy_case();
-  Json report = make_report(healthy.recording, healthy.verdict, {});
+  Json report = make_report(healthy.recording, testing::told(healthy), {});
   report["summary"]["verdict"] = "splendid";
   report["runs"][0]["colour"] = "green";
   const Answer answer = validate(render_json(report));
@@ -68,7 +72,7 @@ StacksLook look_of(const dlprobe::Run& run, const RecordingHeader& header) {
                   .snapshot = run.snapshots.front(),
                   .processes = run.processes,
                   .gaps = {{.what = "stacks of process 108", .why = "forbidden"}}};
-  look.snapshot.channel_ends = {{.inode = 81234, .kind = "pipe", .pid = 101, .fd = 4}};
+  look.snapshot.channel_ends = {{.inode = 81234, .kind = EndKind::kPipe, .pid = 101, .fd = 4}};
   return look;
 }
 
@@ -164,10 +168,18 @@ TEST(DoctorSchema, EveryVerdictIsValidAndHasItsExitCode) {
   }
 }
 
-TEST(ReportSchema, TheEmbeddedSchemaIsTheFile) {
-  std::ifstream file(DLPROBE_SCHEMA_FILE);
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  EXPECT_EQ(report_schema(), text);
+TEST(ReportSchema, ItDescribesEachDocumentAndLeadsNowhereElse) {
+  const Json schema = Json::parse(report_schema());
+  for (const char* document : {"cluster", "stacks", "list", "doctor"})
+    EXPECT_TRUE(schema["$defs"].contains(document)) << document;
+  const std::string text(report_schema());
+  constexpr std::string_view kReference = R"("$ref": "#/$defs/)";
+  for (size_t at = text.find(kReference); at != std::string::npos;
+       at = text.find(kReference, at + 1)) {
+    const size_t begin = at + kReference.size();
+    const std::string name = text.substr(begin, text.find('"', begin) - begin);
+    EXPECT_TRUE(schema["$defs"].contains(name)) << name;
+  }
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "reports/stacks.h"
+#include "reports/model/stacks.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -28,13 +28,13 @@ StacksLook look_of(const testing::ReportCase& each) {
           .gaps = {}};
 }
 
-std::string text_of(const testing::ReportCase& each, FrameChoice choice = FrameChoice::kAll,
-                    int verbosity = 0) {
+std::string stacks_text(const testing::ReportCase& each, FrameChoice choice = FrameChoice::kAll,
+                        int verbosity = 0) {
   return render_stacks(make_stacks(look_of(each), choice), {.verbosity = verbosity});
 }
 
 TEST(Stacks, ThreadsAndProcessesThatAreAlikeAreFolded) {
-  EXPECT_EQ(text_of(testing::hang_case()),
+  EXPECT_EQ(stacks_text(testing::hang_case()),
             "trainer 100 (python3), Python 3.11.2, stopped for 0.40 ms\n"
             "  thread 100 (python3), waits for poll on pipe 81234, holds the GIL\n"
             "    . poll (libc.so.6)\n"
@@ -61,7 +61,7 @@ TEST(Stacks, SaySinceWhenWhereTheKernelDoes) {
   block(processes[0], 1, 7200 * kSecond);
   block(processes[0], 2, 3 * kSecond);
   block(processes[1], 0, 7200 * kSecond);
-  const std::string text = text_of(each);
+  const std::string text = stacks_text(each);
   EXPECT_THAT(text, HasSubstr("waits for semaphore 0x7f0010, for at least 3.0 s\n"));
   EXPECT_THAT(text, HasSubstr("waits for mutex 0x7f1000, held by thread 106, for 2 h 0 min\n"));
 }
@@ -69,7 +69,7 @@ TEST(Stacks, SaySinceWhenWhereTheKernelDoes) {
 TEST(Stacks, AWorkerThatStandsElsewhereIsNotFoldedAway) {
   testing::ReportCase each = testing::hang_case();
   each.recording.runs[0].snapshots[0].processes[3].threads[0].stack[1].line = 15;
-  const std::string text = text_of(each);
+  const std::string text = stacks_text(each);
   EXPECT_THAT(text, HasSubstr("workers 102, 107: same as worker 101\n"));
   EXPECT_THAT(text, HasSubstr("\nworker 103 (python3)"));
   EXPECT_THAT(text, HasSubstr("data.py:15"));
@@ -82,13 +82,14 @@ std::string text_of_two(const std::function<void(ThreadSnapshot&, ThreadSnapshot
   TreeSnapshot& tree = each.recording.runs[0].snapshots[0];
   change(tree.processes[1].threads[0], tree.processes[2].threads[0]);
   tree.channel_ends = std::move(ends);
-  return text_of(each);
+  return stacks_text(each);
 }
 
 void wait_for_data(ThreadSnapshot& thread, uint64_t pipe) {
   thread.futex.reset();
-  thread.wait = {
-      .tid = thread.tid, .syscall = 0, .files = {{.fd = 4, .kind = "pipe", .inode = pipe}}};
+  thread.wait = {.tid = thread.tid,
+                 .syscall = 0,
+                 .files = {{.fd = 4, .kind = FileKind::kPipe, .inode = pipe}}};
 }
 
 TEST(Stacks, WorkersThatWaitForEachOthersSharedLocksAreBothShown) {
@@ -117,8 +118,8 @@ TEST(Stacks, WorkersThatReadFromOneAnotherAreBothShown) {
     wait_for_data(one, 51);
     wait_for_data(other, 52);
   };
-  const ChannelEnd first{.inode = 51, .kind = "pipe", .pid = 102, .writes = true};
-  const ChannelEnd second{.inode = 52, .kind = "pipe", .pid = 101, .writes = true};
+  const ChannelEnd first{.inode = 51, .kind = EndKind::kPipe, .pid = 102, .writes = true};
+  const ChannelEnd second{.inode = 52, .kind = EndKind::kPipe, .pid = 101, .writes = true};
   EXPECT_THAT(text_of_two(read_own_pipes, {first, second}),
               AllOf(HasSubstr("\nworker 101 (python3)"), HasSubstr("\nworker 102 (python3)")));
   // A worker that was forked later has the ends of an earlier one, too: no circle.
@@ -140,14 +141,14 @@ TEST(Stacks, ThreadsThatHoldEachOthersLocksAreBothShown) {
   threads[2].futex->kind = LockKind::kMutex;
   threads[1].futex->owner_tid = threads[2].tid;
   threads[2].futex->owner_tid = threads[1].tid;
-  EXPECT_THAT(text_of(each), AllOf(HasSubstr("  thread 104 "), HasSubstr("  thread 105 ")));
+  EXPECT_THAT(stacks_text(each), AllOf(HasSubstr("  thread 104 "), HasSubstr("  thread 105 ")));
 }
 
 TEST(Stacks, CppNamesAreForPeopleInTheTextAndAsTheFileHasThemInTheDocument) {
   testing::ReportCase each = testing::hang_case();
   StackFrame& frame = each.recording.runs[0].snapshots[0].processes[1].threads[0].stack[0];
   frame.function = "_ZN2at4_ops3sum4callERKNS_6TensorE";
-  EXPECT_THAT(text_of(each), HasSubstr("    . at::_ops::sum::call (libc.so.6)\n"));
+  EXPECT_THAT(stacks_text(each), HasSubstr("    . at::_ops::sum::call (libc.so.6)\n"));
   const Json stacks = make_stacks(look_of(each), FrameChoice::kAll);
   const Json& entry = stacks["processes"][1]["threads"][0]["stack"][0];
   EXPECT_EQ(entry["function"], frame.function);
@@ -155,10 +156,11 @@ TEST(Stacks, CppNamesAreForPeopleInTheTextAndAsTheFileHasThemInTheDocument) {
 }
 
 TEST(Stacks, PythonFramesAlone) {
-  const std::string text = text_of(testing::hang_case(), FrameChoice::kPython);
+  const std::string text = stacks_text(testing::hang_case(), FrameChoice::kPython);
   EXPECT_THAT(text, Not(HasSubstr("libc.so.6")));
   EXPECT_THAT(text, HasSubstr("Queue._feed"));
-  EXPECT_THAT(text_of(testing::hang_case(), FrameChoice::kNative), Not(HasSubstr("Queue._feed")));
+  EXPECT_THAT(stacks_text(testing::hang_case(), FrameChoice::kNative),
+              Not(HasSubstr("Queue._feed")));
 }
 
 TEST(Stacks, AThreadWithoutSuchFramesIsCounted) {
@@ -166,7 +168,8 @@ TEST(Stacks, AThreadWithoutSuchFramesIsCounted) {
   for (ThreadSnapshot& thread : each.recording.runs[0].snapshots[0].processes[0].threads) {
     if (thread.tid != 100) thread.stack.pop_back();
   }
-  EXPECT_THAT(text_of(each, FrameChoice::kPython), HasSubstr("  2 threads without such frames\n"));
+  EXPECT_THAT(stacks_text(each, FrameChoice::kPython),
+              HasSubstr("  2 threads without such frames\n"));
 }
 
 TEST(Stacks, TheDocumentHasEveryThreadAndFrameOfEachProcess) {
@@ -208,7 +211,8 @@ TEST(Stacks, WhatCouldNotBeSeenOfManyIsSaidOnce) {
 
 TEST(Stacks, HostileTextCannotActOnTheTerminal) {
   for (const int verbosity : {0, 1}) {
-    const std::string text = text_of(testing::hostile_hang_case(), FrameChoice::kAll, verbosity);
+    const std::string text =
+        stacks_text(testing::hostile_hang_case(), FrameChoice::kAll, verbosity);
     EXPECT_EQ(escape_keeping_newlines(text), text);
     EXPECT_THAT(text, HasSubstr(R"(\x1b]0;owned\x07)"));
   }

@@ -1,6 +1,8 @@
-#include "reports/text_layout.h"
+#include "reports/document/text_layout.h"
 
 #include <gtest/gtest.h>
+
+#include "reports/document/text_page.h"
 
 namespace dlprobe {
 namespace {

@@ -6,8 +6,9 @@
 
 #include "lib/base/escape.h"
 #include "lib/base/units.h"
-#include "reports/report.h"
-#include "reports/text_layout.h"
+#include "reports/document/text_layout.h"
+#include "reports/document/text_page.h"
+#include "reports/model/report.h"
 #include "tests/unit/reports/cases.h"
 
 namespace dlprobe {
@@ -17,7 +18,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 std::string text_of(const testing::ReportCase& each, const TextOptions& options = {}) {
-  return render_text(make_report(each.recording, each.verdict, {}), options);
+  return render_text(make_report(each.recording, testing::told(each), {}), options);
 }
 
 // DLPROBE_UPDATE_GOLDEN=1 writes the files anew; look at the difference before you commit it.
@@ -172,7 +173,7 @@ std::string text_of_probe(std::string_view probe) {
   Sample& last = each.recording.runs.back().samples.back();
   for (ProcessSample& process : last.processes) {
     process.private_bytes = 40 << 20;
-    process.fds = FdKinds{.counts = {1, 2, 3}};
+    process.fds = FdKinds{.files = 1, .sockets = 2, .pipes = 3};
   }
   last.host = HostMemory{.total_bytes = 8ULL << 30, .available_bytes = 400 << 20};
   return text_of(each);
@@ -197,10 +198,13 @@ TEST(TextReport, SeveralProbesCountWhatTheyLookedFor) {
   testing::ReportCase each = testing::hang_case();
   each.recording.header.invocation.probe = "attach";
   each.verdict = {};
+  each.recording.runs.front().shm_use.push_back({.device = 1, .size_bytes = 64 << 20});
+  each.recording.runs.front().ledgers.emplace_back();
   const std::string text = text_of(each);
-  EXPECT_THAT(text, HasSubstr("  Shared memory: 8 known causes, none of them seen\n"));
-  EXPECT_THAT(
-      text, HasSubstr("Locks, waits and stopped processes: 14 known causes, none of them seen\n"));
+  EXPECT_THAT(text, HasSubstr("  Shared memory: 3 known causes, none of them seen\n"));
+  EXPECT_THAT(text,
+              HasSubstr("Locks, waits and stopped processes: 3 known causes, none of them seen\n"));
+  EXPECT_THAT(text, Not(HasSubstr("How workers are started"))) << "no start was seen";
   EXPECT_THAT(text_of(each, {.verbosity = 1}), HasSubstr("DLP0301 not seen"));
 }
 

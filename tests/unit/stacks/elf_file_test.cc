@@ -1,4 +1,4 @@
-#include "lib/stacks/elf_file.h"
+#include "lib/stacks/native/elf_file.h"
 
 #include <elf.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-#include "lib/stacks/futex_wait.h"
+#include "lib/stacks/locks/futex_wait.h"
 
 #include <gtest/gtest.h>
 #include <linux/futex.h>

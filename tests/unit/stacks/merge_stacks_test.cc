@@ -1,4 +1,4 @@
-#include "lib/stacks/merge_stacks.h"
+#include "lib/stacks/python/merge_stacks.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

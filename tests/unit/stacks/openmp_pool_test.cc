@@ -1,4 +1,4 @@
-#include "lib/stacks/openmp_pool.h"
+#include "lib/stacks/locks/openmp_pool.h"
 
 #include <gtest/gtest.h>
 

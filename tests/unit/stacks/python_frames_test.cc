@@ -1,11 +1,10 @@
-#include "lib/stacks/python_frames.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <optional>
 #include <string>
 
+#include "lib/stacks/python/frames.h"
 #include "tests/unit/stacks/python_image.h"
 
 namespace dlprobe {

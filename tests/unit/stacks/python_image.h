@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/stacks/address_space.h"
-#include "lib/stacks/symbol_source.h"
+#include "lib/stacks/native/address_space.h"
+#include "lib/stacks/native/symbol_source.h"
 #include "tests/support/fake_memory.h"
 
 namespace dlprobe {

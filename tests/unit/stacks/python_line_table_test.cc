@@ -1,11 +1,11 @@
-#include "lib/stacks/python_line_table.h"
-
 #include <gtest/gtest.h>
 
 #include <initializer_list>
 #include <limits>
 #include <string>
 #include <vector>
+
+#include "lib/stacks/python/line_table.h"
 
 namespace dlprobe {
 namespace {

@@ -1,4 +1,4 @@
-#include "lib/stacks/python_locks.h"
+#include "lib/stacks/locks/python_locks.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/stacks/pointer_scan.h"
+#include "lib/stacks/locks/pointer_scan.h"
 #include "tests/support/fake_memory.h"
 
 namespace dlprobe {

@@ -1,10 +1,9 @@
-#include "lib/stacks/python_objects.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
+#include "lib/stacks/python/objects.h"
 #include "tests/support/fake_memory.h"
 
 namespace dlprobe {

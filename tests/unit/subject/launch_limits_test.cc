@@ -10,21 +10,22 @@ namespace {
 
 using testing::HasSubstr;
 
-std::string error_of(const LaunchLimits& limits) {
+std::string limits_error(const LaunchLimits& limits) {
   const Status checked = check_launch_limits(limits);
   return checked ? "" : to_string(checked.error());
 }
 
 TEST(LaunchLimits, WhatMakesNoSenseIsRefused) {
-  EXPECT_EQ(error_of({}), "");
-  EXPECT_EQ(error_of({.memory_bytes = kMiB, .open_files = 4, .shm_bytes = 4096}), "");
-  EXPECT_THAT(error_of({.memory_bytes = kMiB - 1}), HasSubstr("--limit-memory"));
-  EXPECT_THAT(error_of({.memory_bytes = 0}), HasSubstr("--limit-memory"));
-  EXPECT_THAT(error_of({.shm_bytes = 4095}), HasSubstr("--shm-size"));
-  EXPECT_THAT(error_of({.open_files = 3}), HasSubstr("give 4 or more"));
+  EXPECT_EQ(limits_error({}), "");
+  EXPECT_EQ(limits_error({.memory_bytes = kMiB, .open_files = 4, .shm_bytes = 4096}), "");
+  EXPECT_THAT(limits_error({.memory_bytes = kMiB - 1}), HasSubstr("--limit-memory"));
+  EXPECT_THAT(limits_error({.memory_bytes = 0}), HasSubstr("--limit-memory"));
+  EXPECT_THAT(limits_error({.shm_bytes = 4095}), HasSubstr("--shm-size"));
+  EXPECT_THAT(limits_error({.open_files = 3}), HasSubstr("give 4 or more"));
   const uint64_t hard = open_files_limit_of_children()->hard.value();
-  EXPECT_EQ(error_of({.open_files = hard}), "");
-  EXPECT_THAT(error_of({.open_files = hard + 1}), HasSubstr("hard limit " + std::to_string(hard)));
+  EXPECT_EQ(limits_error({.open_files = hard}), "");
+  EXPECT_THAT(limits_error({.open_files = hard + 1}),
+              HasSubstr("hard limit " + std::to_string(hard)));
 }
 
 TEST(LaunchLimits, WithoutLimitsNothingIsMade) {

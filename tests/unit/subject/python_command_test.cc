@@ -113,19 +113,5 @@ TEST(PythonCommand, AnInterpreterIsKnownByItsName) {
     EXPECT_FALSE(is_python_name(name)) << name;
 }
 
-TEST(PythonCommand, AShebangIsSplitAsTheKernelDoes) {
-  EXPECT_THAT(shebang_words("#!/usr/bin/python3\nimport os\n"), ElementsAre("/usr/bin/python3"));
-  EXPECT_THAT(shebang_words("#! /usr/bin/env  python3 \r\n"),
-              ElementsAre("/usr/bin/env", "python3"));
-  EXPECT_THAT(shebang_words("#!/usr/bin/python3 -u -O"), ElementsAre("/usr/bin/python3", "-u -O"));
-  EXPECT_THAT(shebang_words("#!/usr/bin/env -S python3 -u\n"),
-              ElementsAre("/usr/bin/env", "python3", "-u"));
-  EXPECT_THAT(shebang_words("#!"), IsEmpty());
-  EXPECT_THAT(shebang_words("import os"), IsEmpty());
-  EXPECT_THAT(shebang_words("\x7f"
-                            "ELF"),
-              IsEmpty());
-}
-
 }  // namespace
 }  // namespace dlprobe

@@ -1,4 +1,4 @@
-#include "tools/dlprobe/config_file.h"
+#include "tools/dlprobe/config/config_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,9 @@
-#include "tools/dlprobe/loader_options.h"
+#include "tools/dlprobe/options/loader_options.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "lib/model/loader_option.h"
 
 namespace dlprobe {
 namespace {
@@ -37,6 +39,29 @@ TEST(LoaderOptions, RefusesShapesThatAreNone) {
     ASSERT_FALSE(plans.has_value()) << shape;
     EXPECT_EQ(plans.error().code, ErrorCode::kInvalid);
     EXPECT_THAT(plans.error().context, HasSubstr("--sample-shape"));
+  }
+}
+
+TEST(LoaderOptions, HaveTheLimitsOfTheReferenceLoader) {
+  for (const LoaderOption& option : loader_options()) {
+    if (option.number == nullptr || option.name == "--data-sample") continue;
+    for (const auto& [value, is_good] : {std::pair(option.least - 1, false),
+                                         {option.least, true},
+                                         {option.most, true},
+                                         {option.most + 1, false}}) {
+      CLI::App app;
+      LoaderOptions options;
+      add_loader_options(app, options);
+      const std::string text = std::string(option.name) + "=" + std::to_string(value);
+      LoaderPlan plan;
+      EXPECT_EQ(bool(read_loader_option(option, std::to_string(value), plan)), is_good) << text;
+      if (is_good) {
+        EXPECT_NO_THROW(app.parse(text)) << text;
+        EXPECT_EQ(options.plan.*option.number, value);
+      } else {
+        EXPECT_THROW(app.parse(text), CLI::ParseError) << text;
+      }
+    }
   }
 }
 

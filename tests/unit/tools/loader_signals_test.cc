@@ -8,21 +8,11 @@
 #include <string>
 
 #include "lib/base/unique_fd.h"
+#include "tools/reference_loader/ipc.h"
 #include "tools/reference_loader/signals.h"
 
 namespace dlprobe::loader {
 namespace {
-
-struct Pipe {
-  UniqueFd read_end;
-  UniqueFd write_end;
-};
-
-Pipe make_pipe() {
-  int fds[2] = {-1, -1};
-  EXPECT_EQ(::pipe(fds), 0);
-  return {UniqueFd(fds[0]), UniqueFd(fds[1])};
-}
 
 void say(const UniqueFd& to, char letter) {
   [[maybe_unused]] const ssize_t written = ::write(to.get(), &letter, 1);
@@ -54,10 +44,10 @@ std::string all_of(const UniqueFd& from) {
 }
 
 TEST(ParentDeathPause, DeathOfTheParentWaitsForTheEndOfTheScope) {
-  Pipe out = make_pipe();
+  Pipe out = make_pipe().value();
   const pid_t parent = ::fork();
   if (parent == 0) {
-    Pipe go = make_pipe();
+    Pipe go = make_pipe().value();
     const pid_t self = ::getpid();
     if (::fork() == 0) be_the_worker(self, go.write_end, out.write_end);
     char letter = 0;

@@ -81,15 +81,17 @@ TEST(OnFailure, OneThatIgnoresTheRequestIsKilled) {
 }
 
 TEST(OnFailure, TheNoticeIsThatOfTheReport) {
-  const Json report = {{"summary", {{"verdict", "fail"}, {"headline", "worker 3 died"}}},
-                       {"findings", {{{"code", "DLP0503"}}, {{"code", "DLP0309"}}}}};
+  report::Report report;
+  report.summary = {.verdict = OverallVerdict::kFail, .headline = "worker 3 died", .counts = {}};
+  report.findings.resize(2);
+  report.findings.front().code = report::CodeText(std::string("DLP0503"));
   const FailureNotice made = failure_notice(report, "r.json", 1);
   EXPECT_EQ(made.report_path, "r.json");
   EXPECT_EQ(made.verdict, "fail");
   EXPECT_EQ(made.headline, "worker 3 died");
   EXPECT_EQ(made.code, "DLP0503");
   EXPECT_EQ(made.exit_code, 1);
-  EXPECT_EQ(failure_notice(Json::object(), "", 3).code, "");
+  EXPECT_EQ(failure_notice(report::Report(), "", 3).code, "");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "tools/dlprobe/output_options.h"
+#include "tools/dlprobe/options/output_options.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

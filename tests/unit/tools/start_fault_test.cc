@@ -98,7 +98,7 @@ TEST(StartFault, OfAProgramThatRunsAgainOnlyStartsAreTold) {
   quiet.event("error", "of its own");
   quiet.start({.kind = StartEventKind::kStarted, .method = "spawn", .child_pid = 7});
   std::array<char, 512> text{};
-  const ssize_t count = read(pipe->read_end.get(), text.data(), text.size());
+  const ssize_t count = ::read(pipe->read_end.get(), text.data(), text.size());
   ASSERT_GT(count, 0);
   const std::string line(text.data(), static_cast<size_t>(count));
   EXPECT_THAT(line, HasSubstr("\"kind\":\"started\""));

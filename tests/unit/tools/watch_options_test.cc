@@ -1,9 +1,9 @@
-#include "tools/dlprobe/watch_options.h"
+#include "tools/dlprobe/options/watch_options.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "probes/every_probe.h"
+#include "probes/probe.h"
 
 namespace dlprobe {
 namespace {
@@ -13,17 +13,17 @@ using ::testing::HasSubstr;
 
 std::string refusal_of(const WatchOptions& options) {
   ExamineRequest request;
-  const Status status = put_watch_options(options, request);
+  const Status status = put_watch_options(options, *find_probe("shm"), request);
   return status ? "accepted" : to_string(status.error());
 }
 
 TEST(WatchOptions, TheDefaults) {
   ExamineRequest request;
-  ASSERT_TRUE(put_watch_options({}, request));
+  ASSERT_TRUE(put_watch_options({}, *find_probe("shm"), request));
   EXPECT_FALSE(request.watch_for.has_value());
   EXPECT_EQ(request.interval, milliseconds(100));
   EXPECT_EQ(request.snapshot.max_pause, milliseconds(5));
-  EXPECT_EQ(default_watch_of_pid(every_probe()), std::chrono::seconds(3));
+  EXPECT_EQ(default_watch_of_pid(probes::attach::kProbe), std::chrono::seconds(3));
   EXPECT_EQ(default_watch_of_pid(*find_probe("deadlock")), std::chrono::seconds(3));
   EXPECT_EQ(default_watch_of_pid(*find_probe("shm")), std::chrono::seconds(15));
 }
@@ -34,7 +34,7 @@ TEST(WatchOptions, AreTakenOver) {
                                  .interval = "1s",
                                  .record_path = "hang.dlrec",
                                  .pause = {.max_pause = "2ms"}},
-                                request));
+                                *find_probe("shm"), request));
   EXPECT_EQ(request.watch_for, std::chrono::seconds(30));
   EXPECT_EQ(request.interval, std::chrono::seconds(1));
   EXPECT_EQ(request.record_path, "hang.dlrec");

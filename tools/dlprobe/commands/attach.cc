@@ -1,14 +1,15 @@
 #include <memory>
 #include <string>
 
-#include "probes/every_probe.h"
+#include "lib/session/target.h"
+#include "probes/probe.h"
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/conclude.h"
 #include "tools/dlprobe/exit_status.h"
 #include "tools/dlprobe/help.h"
-#include "tools/dlprobe/output_options.h"
-#include "tools/dlprobe/target.h"
-#include "tools/dlprobe/watch_options.h"
+#include "tools/dlprobe/options/output_options.h"
+#include "tools/dlprobe/options/watch_options.h"
+#include "tools/dlprobe/probe_judge.h"
 
 namespace dlprobe {
 namespace {
@@ -25,12 +26,10 @@ Expected<ExamineRequest> make_request(const AttachOptions& options, const Sessio
                    "attach looks at a process that runs already; a command to "
                    "start goes with: dlprobe deadlock -- COMMAND");
   }
-  ExamineRequest request = {.probe = &every_probe(),
-                            .arguments = session.arguments,
-                            .subject = SubjectKind::kPid,
-                            .show_progress = !options.output.quiet};
-  DLP_TRY(request.pid, parse_pid(options.pid));
-  DLP_CHECK(put_watch_options(options.watch, request));
+  ExamineRequest request = request_for(probes::attach::kProbe, session.arguments);
+  DLP_TRY(const int32_t pid, parse_pid(options.pid));
+  request.subject = PidSubject{.pid = pid};
+  DLP_CHECK(put_watch_options(options.watch, probes::attach::kProbe, request));
   return request;
 }
 
@@ -39,18 +38,19 @@ int attach(const AttachOptions& options, const Session& session) {
   if (!request) return complain_and_return(request.error(), kExitUsage);
   const auto outputs = planned_outputs(options.output);
   if (!outputs) return complain_and_return(outputs.error(), kExitUsage);
-  return examine_and_conclude(*request, *outputs, options.output);
+  const auto progress = options.output.quiet ? ShowProgress::kNo : ShowProgress::kYes;
+  return examine_and_conclude(*request, probes::attach::kProbe, progress, *outputs, options.output);
 }
 
 }  // namespace
 
 void add_attach_command(CLI::App& app, const Session& session, int& exit_status) {
-  auto* command = app.add_subcommand("attach", std::string(every_probe().summary));
+  auto* command = app.add_subcommand("attach", std::string(probes::attach::kProbe.summary));
   const auto options = std::make_shared<AttachOptions>();
   command->add_option("pid", options->pid, "the trainer or any of its workers")
       ->type_name("PID")
       ->required();
-  add_watch_options(*command, options->watch, every_probe(), "Watch");
+  add_watch_options(*command, options->watch, probes::attach::kProbe, "Watch");
   add_output_options(*command, options->output);
   set_examples(*command, {{"attach 4711", "watch it for 3 s, then say what is wrong"},
                           {"attach 4711 --for 0s", "one look, at once"},

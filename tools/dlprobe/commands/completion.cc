@@ -3,9 +3,9 @@
 #include <memory>
 #include <string>
 
-#include "tools/dlprobe/choices.h"
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/help.h"
+#include "tools/dlprobe/options/choices.h"
 #include "tools/dlprobe/terminal.h"
 
 namespace dlprobe {
@@ -20,8 +20,7 @@ void add_completion_command(CLI::App& app, int& exit_status) {
                {{"completion bash > ~/.local/share/bash-completion/completions/dlprobe", ""},
                 {"completion zsh > \"${fpath[1]}/_dlprobe\"", ""},
                 {"completion fish > ~/.config/fish/completions/dlprobe.fish", ""}});
-  command->callback(
-      [&app, shell, &exit_status] { exit_status = print(completion_script(app, *shell)); });
+  command->callback([shell, &exit_status] { exit_status = print(completion_stub(*shell)); });
 }
 
 }  // namespace dlprobe

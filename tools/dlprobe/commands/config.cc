@@ -9,13 +9,13 @@
 #include "lib/base/secrets.h"
 #include "lib/base/suggest.h"
 #include "lib/model/finding.h"
-#include "reports/report.h"
+#include "reports/model/report.h"
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/conclude.h"
-#include "tools/dlprobe/configuration.h"
+#include "tools/dlprobe/config/configuration.h"
 #include "tools/dlprobe/exit_status.h"
 #include "tools/dlprobe/help.h"
-#include "tools/dlprobe/output_options.h"
+#include "tools/dlprobe/options/output_options.h"
 
 namespace dlprobe {
 namespace {

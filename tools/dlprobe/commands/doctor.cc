@@ -4,11 +4,11 @@
 
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/conclude.h"
+#include "tools/dlprobe/config/own_environment.h"
 #include "tools/dlprobe/doctor_look.h"
 #include "tools/dlprobe/exit_status.h"
 #include "tools/dlprobe/help.h"
-#include "tools/dlprobe/output_options.h"
-#include "tools/dlprobe/own_environment.h"
+#include "tools/dlprobe/options/output_options.h"
 
 namespace dlprobe {
 namespace {

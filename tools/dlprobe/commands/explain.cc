@@ -7,11 +7,11 @@
 #include "lib/base/parse.h"
 #include "lib/base/suggest.h"
 #include "lib/model/finding.h"
-#include "reports/report.h"
-#include "tools/dlprobe/choices.h"
+#include "reports/model/report.h"
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/exit_status.h"
 #include "tools/dlprobe/help.h"
+#include "tools/dlprobe/options/choices.h"
 #include "tools/dlprobe/terminal.h"
 
 namespace dlprobe {

@@ -1,5 +1,3 @@
-#include "probes/gate.h"
-
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -7,20 +5,22 @@
 #include <string>
 
 #include "lib/base/units.h"
-#include "tools/dlprobe/choices.h"
+#include "lib/session/examination.h"
+#include "probes/probe.h"
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/conclude.h"
-#include "tools/dlprobe/examine.h"
+#include "tools/dlprobe/config/own_environment.h"
 #include "tools/dlprobe/exit_status.h"
 #include "tools/dlprobe/help.h"
-#include "tools/dlprobe/loader_options.h"
-#include "tools/dlprobe/output_options.h"
-#include "tools/dlprobe/own_environment.h"
+#include "tools/dlprobe/options/choices.h"
+#include "tools/dlprobe/options/loader_options.h"
+#include "tools/dlprobe/options/output_options.h"
+#include "tools/dlprobe/probe_judge.h"
 
 namespace dlprobe {
 namespace {
 
-constexpr const char* kGroup = "Gate";
+constexpr const char* kGateGroup = "Gate";
 
 struct GateOptions {
   std::string level = "default";
@@ -72,17 +72,17 @@ LoaderOptions loader_of(const CLI::App& command, const GateOptions& options) {
 
 Expected<ExamineRequest> make_request(const CLI::App& command, const GateOptions& options,
                                       const Session& session) {
-  ExamineRequest request = {.probe = &gate_probe(), .arguments = session.arguments};
+  ExamineRequest request = request_for(probes::gate::kProbe, session.arguments);
   if (session.child_command_given) {
     return failure(ErrorCode::kInvalid,
                    "gate looks at the machine, not at a command: dlprobe run -- CMD watches one");
   }
   DLP_TRY(const std::chrono::nanoseconds deadline, deadline_of(options));
-  DLP_TRY(request.plans, loader_plans(loader_of(command, options)));
+  auto& subject = request.subject.emplace<LoaderSubject>();
+  DLP_TRY(subject.plans, loader_plans(loader_of(command, options)));
   request.record_path = options.record_path;
-  request.show_progress = !options.output.quiet;
   const auto patience = std::min<std::chrono::nanoseconds>(deadline / 4, std::chrono::seconds(2));
-  request.gate =
+  subject.gate =
       GateRequest{.wish = {.temporary_folder = own_environment("TMPDIR").value_or("/tmp"),
                            .data_folder = options.loader.plan.data_dir,
                            .thread_settings = thread_settings(),
@@ -103,13 +103,14 @@ int run_gate(const CLI::App& command, const GateOptions& options, const Session&
   if (!request) return refuse(request.error());
   const auto outputs = planned_outputs(options.output);
   if (!outputs) return refuse(outputs.error());
-  return examine_and_conclude(*request, *outputs, options.output);
+  const auto progress = options.output.quiet ? ShowProgress::kNo : ShowProgress::kYes;
+  return examine_and_conclude(*request, probes::gate::kProbe, progress, *outputs, options.output);
 }
 
 }  // namespace
 
 void add_gate_command(CLI::App& app, const Session& session, int& exit_status) {
-  auto* command = app.add_subcommand("gate", std::string(gate_probe().summary));
+  auto* command = app.add_subcommand("gate", std::string(probes::gate::kProbe.summary));
   const auto options = std::make_shared<GateOptions>();
   command
       ->add_option(
@@ -118,22 +119,22 @@ void add_gate_command(CLI::App& app, const Session& session, int& exit_status) {
           "loader; full: under every start method and sharing strategy")
       ->check(one_of({"quick", "default", "full"}))
       ->capture_default_str()
-      ->group(kGroup);
+      ->group(kGateGroup);
   command
       ->add_option("--deadline", options->deadline,
                    "what is not done by then is incomplete (exit 3; default: 20s, and 60s at "
                    "--level full)")
       ->type_name("DURATION")
-      ->group(kGroup);
+      ->group(kGateGroup);
   command
       ->add_option("--python", options->python,
                    "the job's interpreter: its packages are read, and at --level full imported "
                    "(default: python3 of PATH, if it has PyTorch)")
       ->type_name("PYTHON")
-      ->group(kGroup);
+      ->group(kGateGroup);
   command->add_option("--record", options->record_path, "keep the recording, for dlprobe replay")
       ->type_name("FILE")
-      ->group(kGroup);
+      ->group(kGateGroup);
   add_loader_options(*command, options->loader);
   add_output_options(*command, options->output);
   add_exit_style(*command, options->output);

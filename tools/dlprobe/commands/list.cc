@@ -7,7 +7,7 @@
 #include "tools/dlprobe/conclude.h"
 #include "tools/dlprobe/exit_status.h"
 #include "tools/dlprobe/help.h"
-#include "tools/dlprobe/output_options.h"
+#include "tools/dlprobe/options/output_options.h"
 #include "tools/dlprobe/version.h"
 
 namespace dlprobe {
@@ -18,7 +18,8 @@ int list(const OutputOptions& options) {
   if (!outputs) return complain_and_return(outputs.error(), kExitUsage);
   std::vector<CatalogProbe> probes;
   for (const Probe* probe : all_probes())
-    probes.push_back({.name = probe->name, .summary = probe->summary});
+    if (probe->use == ProbeUse::kSubject)
+      probes.push_back({.name = probe->name, .summary = probe->summary});
   return write_document(*outputs, options, make_catalog(kVersion, probes), kExitPass);
 }
 

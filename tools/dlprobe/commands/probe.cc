@@ -8,19 +8,20 @@
 #include "lib/base/units.h"
 #include "lib/model/finding.h"
 #include "lib/model/loader_fault.h"
-#include "tools/dlprobe/choices.h"
+#include "lib/session/examination.h"
+#include "lib/session/target.h"
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/conclude.h"
-#include "tools/dlprobe/examine.h"
 #include "tools/dlprobe/exit_status.h"
 #include "tools/dlprobe/help.h"
-#include "tools/dlprobe/launch_options.h"
-#include "tools/dlprobe/loader_options.h"
-#include "tools/dlprobe/output_options.h"
-#include "tools/dlprobe/python_options.h"
+#include "tools/dlprobe/options/choices.h"
+#include "tools/dlprobe/options/launch_options.h"
+#include "tools/dlprobe/options/loader_options.h"
+#include "tools/dlprobe/options/output_options.h"
+#include "tools/dlprobe/options/python_options.h"
+#include "tools/dlprobe/options/watch_options.h"
+#include "tools/dlprobe/probe_judge.h"
 #include "tools/dlprobe/static_look.h"
-#include "tools/dlprobe/target.h"
-#include "tools/dlprobe/watch_options.h"
 
 namespace dlprobe {
 namespace {
@@ -62,6 +63,14 @@ void add_trial_options(CLI::App& command, ProbeOptions& options, const char* gro
       ->capture_default_str()
       ->type_name("N")
       ->group(group);
+}
+
+void add_static_option(CLI::App& command, bool& reads_only) {
+  command
+      .add_flag("--static", reads_only,
+                "read the command's program, and run nothing of it: what its text shows plainly of "
+                "what breaks where workers import it")
+      ->group("Subject (default: the reference loader)");
 }
 
 std::vector<std::string> fault_names() {
@@ -116,14 +125,13 @@ Status check_combination(const ProbeOptions& options, const Session& session) {
 }
 
 // The start methods and sharing strategies of someone else's loader are not ours to choose.
-void take_told_plan(const CLI::App& command, const std::vector<LoaderPlan>& plans,
-                    ExamineRequest& request) {
-  if (loader_options_given(command)) request.told_plan = plans.front();
+std::optional<LoaderPlan> told_plan(const CLI::App& command, const std::vector<LoaderPlan>& plans) {
+  return loader_options_given(command) ? std::optional(plans.front()) : std::nullopt;
 }
 
 // A group for the fault to be killed in. Its limit must be known to the loader, too.
 Status give_group_to_fault(const LaunchOptions& launch, std::string& fault_text,
-                           ExamineRequest& request) {
+                           LoaderSubject& loader) {
   constexpr uint64_t kEnoughForTheLoader = kGiB;
   const Fault fault = parse_fault(fault_text).value_or(Fault());
   if (fault.kind != FaultKind::kOomKilledByCgroup) return {};
@@ -132,12 +140,12 @@ Status give_group_to_fault(const LaunchOptions& launch, std::string& fault_text,
                    "this fault brings its own limit: give oom-killed-by-cgroup:limit=SIZE instead "
                    "of --limit-memory");
   }
-  request.limits.memory_bytes = fault.number("limit", kEnoughForTheLoader);
+  loader.limits.memory_bytes = fault.number("limit", kEnoughForTheLoader);
   if (!fault.parameters.contains("limit")) {
     fault_text += fault.parameters.empty() ? ":" : ",";
-    fault_text += "limit=" + std::to_string(*request.limits.memory_bytes);
+    fault_text += "limit=" + std::to_string(*loader.limits.memory_bytes);
   }
-  return check_launch_limits(request.limits);
+  return check_launch_limits(loader.limits);
 }
 
 // Unless the user says otherwise, one run shows a fault: under fork, and under the sharing strategy
@@ -192,37 +200,34 @@ Expected<ExamineRequest> make_request(const CLI::App& command, const Probe& prob
     return failure(ErrorCode::kInvalid, "--pid needs a process id");
   }
   DLP_CHECK(check_combination(options, session));
-  ExamineRequest request = {.probe = &probe, .arguments = session.arguments};
+  ExamineRequest request = request_for(probe, session.arguments);
   DLP_TRY(std::vector<LoaderPlan> plans, loader_plans(options_of_loader(command, probe, options)));
-  DLP_CHECK(put_watch_options(options.watch, request));
-  std::string fault = options.fault;
   if (!options.pid.empty()) {
-    request.subject = SubjectKind::kPid;
     auto pid = parse_pid(options.pid);
     if (!pid) return failure(ErrorCode::kInvalid, "--pid: " + pid.error().context);
-    request.pid = *pid;
-    take_told_plan(command, plans, request);
+    request.subject = PidSubject{.pid = *pid, .told_plan = told_plan(command, plans)};
   } else if (session.child_command_given) {
-    request.subject = SubjectKind::kCommand;
-    request.command = session.child_command;
+    CommandSubject started{.argv = session.child_command, .told_plan = told_plan(command, plans)};
     if (probe.tries_start_methods) {
-      DLP_TRY(request.trials, trials(command, options, session.child_command));
+      DLP_TRY(started.trials, trials(command, options, session.child_command));
     }
+    request.subject = std::move(started);
     request.arguments.emplace_back("--");
-    request.arguments.insert(request.arguments.end(), request.command.begin(),
-                             request.command.end());
-    take_told_plan(command, plans, request);
+    std::ranges::copy(session.child_command, std::back_inserter(request.arguments));
   } else {
-    request.plans = std::move(plans);
-    if (probe.tries_start_methods) request.loader_trial = limits_of_trial(options);
+    LoaderSubject loader{.plans = std::move(plans)};
+    if (probe.tries_start_methods) loader.trial = limits_of_trial(options);
+    request.subject = std::move(loader);
   }
+  DLP_CHECK(put_watch_options(options.watch, probe, request));
   DLP_CHECK(put_launch_options(options.launch, request));
   DLP_CHECK(put_confirm_option(options.confirm, request));
-  DLP_CHECK(give_group_to_fault(options.launch, fault, request));
-  for (LoaderPlan& plan : request.plans)
-    plan.fault = fault;
-  // The command's own output would be mixed with it.
-  request.show_progress = request.subject != SubjectKind::kCommand && !options.output.quiet;
+  if (auto* loader = std::get_if<LoaderSubject>(&request.subject)) {
+    std::string fault = options.fault;
+    DLP_CHECK(give_group_to_fault(options.launch, fault, *loader));
+    for (LoaderPlan& plan : loader->plans)
+      plan.fault = fault;
+  }
   return request;
 }
 
@@ -233,8 +238,17 @@ int run_probe(const CLI::App& command, const Probe& probe, const ProbeOptions& o
   const auto outputs = planned_outputs(options.output);
   if (!outputs) return complain_and_return(outputs.error(), kExitUsage);
   if (options.reads_only)
-    return conclude(read_statically(*request), probe, *outputs, options.output);
-  return examine_and_conclude(*request, *outputs, options.output);
+    return conclude(on_this_machine(probe, ShowProgress::kNo,
+                                    [&](const Surroundings& surroundings) {
+                                      return read_statically(*request, surroundings);
+                                    }),
+                    probe, *outputs, options.output);
+  // The command's own output would be mixed with it.
+  const bool shows_progress =
+      !std::holds_alternative<CommandSubject>(request->subject) && !options.output.quiet;
+  return examine_and_conclude(*request, probe,
+                              shows_progress ? ShowProgress::kYes : ShowProgress::kNo, *outputs,
+                              options.output);
 }
 
 void show_examples(CLI::App& command, const Probe& probe) {
@@ -255,10 +269,11 @@ void show_examples(CLI::App& command, const Probe& probe) {
 
 void add_probe_commands(CLI::App& app, const Session& session, int& exit_status) {
   for (const Probe* probe : all_probes()) {
+    if (probe->use != ProbeUse::kSubject) continue;
     auto* command = app.add_subcommand(std::string(probe->name), std::string(probe->summary));
     const auto options = std::make_shared<ProbeOptions>();
     add_subject_options(*command, *probe, *options);
-    if (probe->name == "spawn-recursion") add_static_option(*command, options->reads_only);
+    if (probe->tries_start_methods) add_static_option(*command, options->reads_only);
     add_loader_options(*command, options->loader);
     add_output_options(*command, options->output);
     show_examples(*command, *probe);

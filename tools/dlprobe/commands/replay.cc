@@ -1,15 +1,14 @@
 #include <memory>
 #include <string>
 
-#include "lib/model/recording_codec.h"
 #include "lib/os/atomic_file.h"
-#include "probes/every_probe.h"
+#include "lib/record/codec.h"
 #include "probes/probe.h"
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/conclude.h"
 #include "tools/dlprobe/exit_status.h"
 #include "tools/dlprobe/help.h"
-#include "tools/dlprobe/output_options.h"
+#include "tools/dlprobe/options/output_options.h"
 
 namespace dlprobe {
 namespace {
@@ -34,7 +33,7 @@ int replay(const ReplayOptions& options) {
   if (!outputs) return complain_and_return(outputs.error(), kExitUsage);
   const auto recording = load(options.path);
   if (!recording) return complain_and_return(recording.error(), kExitUsage);
-  const Probe* probe = find_examiner(recording->header.invocation.probe);
+  const Probe* probe = find_probe(recording->header.invocation.probe);
   if (probe == nullptr) {
     complain(options.path + " was made for the probe '" + recording->header.invocation.probe +
              "', which this dlprobe does not have");

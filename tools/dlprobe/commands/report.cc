@@ -11,14 +11,14 @@
 #include "lib/base/secrets.h"
 #include "lib/os/atomic_file.h"
 #include "reports/merge.h"
-#include "reports/redact.h"
-#include "tools/dlprobe/choices.h"
+#include "reports/redact/redact.h"
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/conclude.h"
+#include "tools/dlprobe/config/own_environment.h"
 #include "tools/dlprobe/exit_status.h"
 #include "tools/dlprobe/help.h"
-#include "tools/dlprobe/output_options.h"
-#include "tools/dlprobe/own_environment.h"
+#include "tools/dlprobe/options/choices.h"
+#include "tools/dlprobe/options/output_options.h"
 #include "tools/dlprobe/version.h"
 
 namespace dlprobe {

@@ -11,19 +11,21 @@
 #include <vector>
 
 #include "lib/base/units.h"
-#include "probes/confirm.h"
-#include "probes/every_probe.h"
-#include "reports/report.h"
-#include "tools/dlprobe/choices.h"
+#include "probes/confirm/probe.h"
+#include "probes/probe.h"
+#include "reports/model/examination.h"
+#include "reports/model/write_json.h"
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/conclude.h"
 #include "tools/dlprobe/exit_status.h"
 #include "tools/dlprobe/help.h"
-#include "tools/dlprobe/launch_options.h"
 #include "tools/dlprobe/on_failure.h"
-#include "tools/dlprobe/output_options.h"
-#include "tools/dlprobe/python_options.h"
-#include "tools/dlprobe/watch_options.h"
+#include "tools/dlprobe/options/choices.h"
+#include "tools/dlprobe/options/launch_options.h"
+#include "tools/dlprobe/options/output_options.h"
+#include "tools/dlprobe/options/python_options.h"
+#include "tools/dlprobe/options/watch_options.h"
+#include "tools/dlprobe/probe_judge.h"
 
 namespace dlprobe {
 namespace {
@@ -82,27 +84,31 @@ class RunReporter {
     so_far.runs.back().end = RunEnd{.at = so_far.runs.back().snapshots.back().at,
                                     .reason = RunEndReason::kTimeUp,
                                     .text = "the command still ran"};
-    const Verdict verdict = command_probe().examine(so_far);
-    const Json report = make_report(so_far, verdict, report_context(options_.output));
+    const Verdict verdict = probes::run::kProbe.examine(so_far);
+    const report::Report report =
+        examination_report(so_far, verdict, report_context(options_.output));
     complain("the command hangs: no process of its loader has read or written for " +
              options_.hang_after);
     write(report, true);
-    told_ = headline(report);
+    told_ = report.summary.headline;
   }
 
   /// Returns dlprobe's exit code.
   int conclude(const Examination& examination) {
-    const Verdict verdict = with_confirmations(command_probe().examine(examination.recording),
-                                               examination.recording, command_probe());
-    const Json report =
-        make_report(examination.recording, verdict, report_context(options_.output));
+    const Verdict verdict =
+        probes::confirm::with_confirmations(probes::run::kProbe.examine(examination.recording),
+                                            examination.recording, probes::run::kProbe);
+    const report::Report report =
+        examination_report(examination.recording, verdict, report_context(options_.output));
     const int code = exit_code_of_command(examination);
     const bool wrong = std::ranges::any_of(verdict.findings, is_wrong);
-    const bool has_news = headline(report) != told_ || !examination.recording.attempts.empty();
+    const bool has_news =
+        report.summary.headline != told_ || !examination.recording.attempts.empty();
     write(report, wrong && has_news);
     if (!wrong) tell_in_one_line(examination, report, code);
     tell_what_is_left(examination);
-    const bool failed_on = options_.fail_on_given && exit_code_of(report) == kExitFinding;
+    const bool failed_on =
+        options_.fail_on_given && report.invocation.exit_code.value == kExitFinding;
     const int own_code = code == 0 && failed_on ? static_cast<int>(kExitFinding) : code;
     if (!options_.on_failure.empty() && (own_code != 0 || wrong)) {
       run_on_failure(options_.on_failure, failure_notice(report, json_path(), own_code));
@@ -117,10 +123,6 @@ class RunReporter {
            (finding.severity == Severity::kWarning && !finding.processes.empty());
   }
 
-  static std::string headline(const Json& report) {
-    return report.at("summary").at("headline").get<std::string>();
-  }
-
   std::string json_path() const {
     const auto json = std::ranges::find(outputs_, "json",
                                         [](const Output& output) { return output.format->name; });
@@ -128,21 +130,22 @@ class RunReporter {
   }
 
   // Files always, for people only what is worth their while.
-  void write(const Json& report, bool for_people) const {
+  void write(const report::Report& report, bool for_people) const {
     std::vector<Output> outputs = outputs_;
     if (!for_people) std::erase_if(outputs, [](const Output& each) { return each.path.empty(); });
-    const Status written = write_outputs(outputs, options_.output, report);
+    const Status written = write_outputs(outputs, options_.output, json_of(report));
     if (!written) complain(to_string(written.error()));
   }
 
-  void tell_in_one_line(const Examination& examination, const Json& report, int code) const {
+  void tell_in_one_line(const Examination& examination, const report::Report& report,
+                        int code) const {
     if (code != 0 && examination.wait_status && !is_everyday_end(examination)) {
       complain(
           fmt::format("the command {}; nothing that dlprobe saw explains it, what it printed "
                       "itself may",
                       how_it_ended(*examination.wait_status)));
     } else if (options_.output.verbosity > 0) {
-      complain(headline(report));
+      complain(report.summary.headline);
     }
   }
 
@@ -177,16 +180,15 @@ Expected<ExamineRequest> make_request(const RunOptions& options, const Session& 
     return failure(ErrorCode::kInvalid,
                    "run needs a command: dlprobe run [options] -- python train.py");
   }
-  ExamineRequest request = {.probe = &command_probe(),
-                            .arguments = session.arguments,
-                            .subject = SubjectKind::kCommand,
-                            .command = session.child_command};
+  ExamineRequest request = request_for(probes::run::kProbe, session.arguments);
   request.arguments.emplace_back("--");
-  request.arguments.insert(request.arguments.end(), request.command.begin(), request.command.end());
-  DLP_CHECK(put_watch_options(options.watch, request));
+  std::ranges::copy(session.child_command, std::back_inserter(request.arguments));
+  auto& command = request.subject.emplace<CommandSubject>();
+  command.argv = session.child_command;
+  DLP_CHECK(put_watch_options(options.watch, probes::run::kProbe, request));
   DLP_CHECK(put_launch_options(options.launch, request));
   DLP_CHECK(put_confirm_option(options.confirm, request));
-  DLP_CHECK(put_python_options(options.python, request));
+  DLP_CHECK(put_python_options(options.python, command));
   CommandWatch watch = {
       .end_when_hung = options.on_hang == "kill" || !options.confirm.empty(),
       .when_hung = [&reporter](const Recording& recording) { reporter.tell_hang(recording); }};
@@ -196,7 +198,7 @@ Expected<ExamineRequest> make_request(const RunOptions& options, const Session& 
                                             " is less than 1s, which any healthy job may need for "
                                             "one batch");
   }
-  request.command_watch = std::move(watch);
+  command.watch = std::move(watch);
   return request;
 }
 
@@ -206,9 +208,11 @@ int run(const RunOptions& options, const Session& session) {
   RunReporter reporter(options, std::move(*outputs));
   const auto request = make_request(options, session, reporter);
   if (!request) return complain_and_return(request.error(), kExitUsage);
-  const Examination examination = examine(*request);
+  const Examination examination = on_this_machine(
+      probes::run::kProbe, ShowProgress::kNo,
+      [&](const Surroundings& surroundings) { return examine(*request, surroundings); });
   if (examination.refusal) {
-    return complain_and_return(*examination.refusal, examination.refusal_exit);
+    return complain_and_return(examination.refusal->error, exit_code_of(examination.refusal->kind));
   }
   const int code = reporter.conclude(examination);
   if (is_ended_by(examination, SIGINT)) end_as_interrupted();
@@ -219,7 +223,7 @@ int run(const RunOptions& options, const Session& session) {
 
 void add_run_command(CLI::App& app, const Session& session, int& exit_status) {
   constexpr const char* kGroup = "Watch";
-  auto* command = app.add_subcommand("run", std::string(command_probe().summary));
+  auto* command = app.add_subcommand("run", std::string(probes::run::kProbe.summary));
   const auto options = std::make_shared<RunOptions>();
   options->output.stream = STDERR_FILENO;
   set_examples(*command,
@@ -244,7 +248,7 @@ void add_run_command(CLI::App& app, const Session& session, int& exit_status) {
   add_launch_options(*command, options->launch, "Limits of the command");
   add_confirm_option(*command, options->confirm, kGroup);
   add_python_options(*command, options->python, "Overrides in a Python command");
-  add_watch_options(*command, options->watch, command_probe(), kGroup);
+  add_watch_options(*command, options->watch, probes::run::kProbe, kGroup);
   add_output_options(*command, options->output);
   command->callback([command, options, &session, &exit_status] {
     options->fail_on_given = command->count("--fail-on") > 0;

@@ -1,4 +1,4 @@
-#include "reports/report.h"
+#include "reports/model/report.h"
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/help.h"
 #include "tools/dlprobe/terminal.h"

@@ -1,4 +1,4 @@
-#include "reports/stacks.h"
+#include "reports/model/stacks.h"
 
 #include <cerrno>
 #include <memory>
@@ -7,20 +7,20 @@
 #include <variant>
 #include <vector>
 
-#include "lib/collect/process_tree.h"
-#include "lib/collect/snapshot.h"
+#include "lib/collect/snapshot/snapshot.h"
+#include "lib/collect/tree/process_tree.h"
 #include "lib/os/deadline.h"
 #include "lib/os/host_facts.h"
+#include "lib/session/examination.h"
+#include "lib/session/target.h"
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/conclude.h"
-#include "tools/dlprobe/examine.h"
+#include "tools/dlprobe/config/own_environment.h"
 #include "tools/dlprobe/exit_status.h"
 #include "tools/dlprobe/help.h"
-#include "tools/dlprobe/output_options.h"
-#include "tools/dlprobe/own_environment.h"
-#include "tools/dlprobe/target.h"
+#include "tools/dlprobe/options/output_options.h"
+#include "tools/dlprobe/options/watch_options.h"
 #include "tools/dlprobe/version.h"
-#include "tools/dlprobe/watch_options.h"
 
 namespace dlprobe {
 namespace {
@@ -91,7 +91,9 @@ int print_stacks(const StacksOptions& options) {
   const auto machine = live_machine();
   if (!machine) return complain_and_return(machine.error(), kExitIncomplete);
   const auto target = find_target(*machine, *pid, options.only ? Climb::kStay : Climb::kToTrainer);
-  if (!target) return complain_and_return(target.error(), exit_status_of(target.error()));
+  if (!target)
+    return complain_and_return(target.error(),
+                               exit_code_of(kind_of_refused_target(target.error())));
   if (!target->notice.empty()) complain(target->notice);
   StacksLook look = look_at(*machine, target->key, options.only, *pause);
   look.asked_pid = *pid;

@@ -1,5 +1,3 @@
-#include "probes/tune.h"
-
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -7,20 +5,23 @@
 #include "lib/base/parse.h"
 #include "lib/base/units.h"
 #include "lib/model/loader_fault.h"
-#include "tools/dlprobe/choices.h"
+#include "lib/model/loader_option.h"
+#include "lib/session/tuner.h"
+#include "probes/probe.h"
+#include "probes/tune/search.h"
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/conclude.h"
 #include "tools/dlprobe/exit_status.h"
 #include "tools/dlprobe/help.h"
-#include "tools/dlprobe/loader_options.h"
-#include "tools/dlprobe/output_options.h"
-#include "tools/dlprobe/python_options.h"
-#include "tools/dlprobe/tuner.h"
+#include "tools/dlprobe/options/choices.h"
+#include "tools/dlprobe/options/loader_options.h"
+#include "tools/dlprobe/options/output_options.h"
+#include "tools/dlprobe/options/python_options.h"
 
 namespace dlprobe {
 namespace {
 
-constexpr const char* kGroup = "Sweep";
+constexpr const char* kSweepGroup = "Sweep";
 
 struct TuneCommandOptions {
   LoaderOptions loader;
@@ -44,19 +45,19 @@ void replace_loader_options(CLI::App& command, TuneCommandOptions& options) {
       .add_option("--workers", options.workers,
                   "what the job has now, or a list to try: 2,4,8 (default: what is worth trying)")
       ->type_name("N[,N...]")
-      ->group(kGroup);
+      ->group(kSweepGroup);
   command
       .add_option("--prefetch-factor", options.prefetch_factors,
                   "what the job has now, or a list to try (default: 2, then 1 and 4)")
       ->type_name("N[,N...]")
-      ->group(kGroup);
+      ->group(kSweepGroup);
   command
       .add_option("--start-method", options.start_methods,
                   "how workers are started; of a list the first is searched under, the others "
                   "are tried with what is best; or all")
       ->type_name("NAME[,NAME...]")
       ->capture_default_str()
-      ->group(kGroup);
+      ->group(kSweepGroup);
   command.add_option("--sharing-strategy", options.sharing_strategy, "how tensors are handed over")
       ->check(one_of({"file_descriptor", "file_system"}))
       ->capture_default_str()
@@ -69,15 +70,15 @@ void add_sweep_options(CLI::App& command, TuneCommandOptions& options) {
                   "how long all runs together may take; 180s for a command")
       ->type_name("DURATION")
       ->capture_default_str()
-      ->group(kGroup);
+      ->group(kSweepGroup);
   command.add_option("--record", options.record_path, "keep the recording, for dlprobe replay")
       ->type_name("FILE")
-      ->group(kGroup);
+      ->group(kSweepGroup);
   command
       .add_option("--fault", options.fault,
                   "make this failure happen inside the reference loader: thread-oversubscription")
       ->type_name("NAME[:k=v,...]")
-      ->group(kGroup);
+      ->group(kSweepGroup);
 }
 
 Expected<std::vector<int32_t>> numbers_of(const char* option, const std::string& text, int least,
@@ -98,10 +99,11 @@ Expected<std::vector<int32_t>> numbers_of(const char* option, const std::string&
 }
 
 Expected<std::vector<StartMethod>> methods_of(const std::string& text) {
-  if (text == "all") return std::vector<StartMethod>(kStartMethods.begin(), kStartMethods.end());
+  if (text == "all")
+    return std::vector<StartMethod>(kValues<StartMethod>.begin(), kValues<StartMethod>.end());
   std::vector<StartMethod> methods;
   for (const std::string_view piece : split(text, ',')) {
-    const auto method = start_method_from_string(piece);
+    const auto method = from_string<StartMethod>(piece);
     if (!method) {
       return failure(ErrorCode::kInvalid, "--start-method: '" + std::string(piece) +
                                               "' is none of fork, spawn, forkserver, all");
@@ -128,10 +130,9 @@ Status put_fault(const std::string& text, LoaderPlan& plan) {
 
 // One value says what the job has, several what to try.
 Status put_settings(const TuneCommandOptions& options, TuneRequest& wish) {
-  constexpr int kMostOfEither = 1024;
-  DLP_TRY(wish.workers, numbers_of("--workers", options.workers, 0, kMostOfEither));
+  DLP_TRY(wish.workers, numbers_of("--workers", options.workers, 0, kMostWorkers));
   DLP_TRY(wish.prefetch_factors,
-          numbers_of("--prefetch-factor", options.prefetch_factors, 1, kMostOfEither));
+          numbers_of("--prefetch-factor", options.prefetch_factors, 1, kMostPrefetched));
   DLP_TRY(wish.start_methods, methods_of(options.start_methods));
   if (wish.workers.size() == 1) {
     wish.configured_workers = wish.workers.front();
@@ -182,7 +183,7 @@ Expected<TuneOptions> make_options(const CLI::App& command, const TuneCommandOpt
   if (options.wish.budget_s <= 0 || options.wish.budget_s > kLongestS) {
     return failure(ErrorCode::kInvalid, "--for " + typed.budget + ": give more than 0s, up to 24h");
   }
-  options.show_progress = !typed.output.quiet;
+  options.next_step = probes::tune::next_step;
   return options;
 }
 
@@ -191,18 +192,21 @@ int run_tune(const CLI::App& command, const TuneCommandOptions& typed, const Ses
   if (!options) return complain_and_return(options.error(), kExitUsage);
   const auto outputs = planned_outputs(typed.output);
   if (!outputs) return complain_and_return(outputs.error(), kExitUsage);
-  const Examination examination = tune(*options);
+  const auto progress = typed.output.quiet ? ShowProgress::kNo : ShowProgress::kYes;
+  const Examination examination = on_this_machine(
+      probes::tune::kProbe, progress,
+      [&](const Surroundings& surroundings) { return tune(*options, surroundings); });
   if (examination.refusal) {
-    return complain_and_return(*examination.refusal, examination.refusal_exit);
+    return complain_and_return(examination.refusal->error, exit_code_of(examination.refusal->kind));
   }
-  return conclude(examination.recording, tune_probe(), *outputs, typed.output);
+  return conclude(examination.recording, probes::tune::kProbe, *outputs, typed.output);
 }
 
 }  // namespace
 
 void add_tune_command(CLI::App& app, const Session& session, int& exit_status) {
-  auto* command =
-      app.add_subcommand(std::string(tune_probe().name), std::string(tune_probe().summary));
+  auto* command = app.add_subcommand(std::string(probes::tune::kProbe.name),
+                                     std::string(probes::tune::kProbe.summary));
   const auto options = std::make_shared<TuneCommandOptions>();
   add_loader_options(*command, options->loader);
   replace_loader_options(*command, *options);

@@ -1,0 +1,107 @@
+#include "lib/collect/shm/holdings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "lib/proc/maps.h"
+
+namespace dlprobe {
+namespace {
+
+using FileId = std::pair<uint64_t, uint64_t>;
+
+void take_stat(HeldFile& file, const FileStat& stat) {
+  file.linked = stat.links > 0;
+  file.size_bytes = stat.size_bytes;
+  file.allocated_bytes = stat.allocated_bytes;
+  file.allocated_known = true;
+  file.uid = stat.uid;
+  file.modified_ns = stat.modified_ns;
+}
+
+Status add_descriptors(const Directory& process, const std::set<uint64_t>& devices,
+                       std::map<FileId, HeldFile>& files) {
+  DLP_TRY(const auto names, process.list("fd"));
+  for (const std::string& name : names) {
+    const std::string path = "fd/" + name;
+    const auto stat = process.stat(path);  // a descriptor may be closed by now
+    if (!stat || !devices.contains(stat->device)) continue;
+    const auto [entry, is_new] = files.try_emplace(FileId(stat->device, stat->inode));
+    HeldFile& file = entry->second;
+    if (is_new) {
+      take_stat(file, *stat);
+      file.path = process.read_link(path).value_or("");
+    }
+    ++file.fds;
+  }
+  return {};
+}
+
+Expected<std::vector<SharedMapping>> mappings_from_text(const Directory& process) {
+  DLP_TRY(const std::string text, process.read("maps", kMapsLimit));
+  DLP_TRY(auto entries, parse_shared_maps(text));
+  std::vector<SharedMapping> mappings;
+  for (MapsEntry& entry : entries) {
+    mappings.push_back({.begin = entry.begin,
+                        .end = entry.end,
+                        .device = entry.device,
+                        .inode = entry.inode,
+                        .name = std::move(entry.path)});
+  }
+  return mappings;
+}
+
+Status add_mappings(const ProcessAccess& processes, const Directory& process,
+                    const std::set<uint64_t>& devices, std::map<FileId, HeldFile>& files) {
+  auto mappings = processes.shared_mappings(process);
+  if (!mappings && mappings.error().code == ErrorCode::kUnsupported) {
+    mappings = mappings_from_text(process);
+  }
+  if (!mappings) return std::unexpected(mappings.error());
+  for (const SharedMapping& mapping : *mappings) {
+    if (!devices.contains(mapping.device)) continue;
+    const auto [entry, is_new] = files.try_emplace(FileId(mapping.device, mapping.inode));
+    HeldFile& file = entry->second;
+    if (is_new) {
+      file.path = mapping.name;
+      const auto stat =
+          process.stat(fmt::format("map_files/{:x}-{:x}", mapping.begin, mapping.end));
+      if (stat) {
+        take_stat(file, *stat);
+      } else {
+        file.linked = !mapping.name.ends_with(" (deleted)");
+        file.allocated_known = false;
+      }
+    }
+    if (!file.allocated_known) {
+      // Parts of one file may be mapped more than once: the longest is the best lower bound.
+      file.size_bytes = std::max(file.size_bytes, mapping.end - mapping.begin);
+      file.allocated_bytes = file.size_bytes;
+    }
+    ++file.maps;
+  }
+  return {};
+}
+
+}  // namespace
+
+Expected<std::vector<HeldFile>> read_holdings(const ProcessAccess& processes,
+                                              const Directory& process,
+                                              const std::set<uint64_t>& devices) {
+  std::map<FileId, HeldFile> files;
+  DLP_CHECK(add_descriptors(process, devices, files));
+  DLP_CHECK(add_mappings(processes, process, devices, files));
+  std::vector<HeldFile> held;
+  held.reserve(files.size());
+  for (auto& [id, file] : files) {
+    file.device = id.first;
+    file.inode = id.second;
+    held.push_back(std::move(file));
+  }
+  return held;
+}
+
+}  // namespace dlprobe

@@ -1,0 +1,120 @@
+#include "lib/collect/snapshot/access_gap.h"
+
+#include <fmt/format.h>
+#include <linux/capability.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "lib/base/parse.h"
+#include "lib/proc/text.h"
+
+namespace dlprobe {
+namespace {
+
+/// What of a status file bears on who may look into whom.
+struct Rights {
+  uint32_t real_uid = 0;
+  uint32_t effective_uid = 0;
+  bool may_trace = false;  ///< CAP_SYS_PTRACE, in its own user namespace
+};
+
+std::optional<Rights> read_rights(const Directory& directory, std::string_view name) {
+  const auto text = directory.read(name);
+  if (!text) return std::nullopt;
+  const auto uids = split_fields(find_value(*text, "Uid").value_or(""));
+  const auto capabilities = find_value(*text, "CapEff");
+  if (uids.size() < 2 || !capabilities) return std::nullopt;
+  const auto real = parse_int<uint32_t>(uids[0]);
+  const auto effective = parse_int<uint32_t>(uids[1]);
+  const auto mask = parse_int<uint64_t>(*capabilities, 16);
+  if (!real || !effective || !mask) return std::nullopt;
+  return Rights{.real_uid = *real,
+                .effective_uid = *effective,
+                .may_trace = (*mask >> CAP_SYS_PTRACE & 1U) != 0};
+}
+
+int yama_scope(const Directory& root) {
+  const auto text = root.read("proc/sys/kernel/yama/ptrace_scope");
+  return text ? parse_int<int>(trim(*text)).value_or(0) : 0;
+}
+
+/// A cause in words, and what helps.
+struct Cause {
+  std::string why;
+  std::string remedy;
+};
+
+Cause yama_cause(int scope) {
+  constexpr std::string_view kByRoot =
+      "run dlprobe as root; in a container: docker run --cap-add SYS_PTRACE";
+  if (scope >= 3) {
+    return {"kernel.yama.ptrace_scope is 3: no program may look into another until the next boot",
+            "boot with kernel.yama.ptrace_scope below 3"};
+  }
+  if (scope == 2) {
+    return {
+        "kernel.yama.ptrace_scope is 2: only a program with CAP_SYS_PTRACE may look into another",
+        std::string(kByRoot)};
+  }
+  return {"kernel.yama.ptrace_scope is 1: a program may look into those alone that it has started",
+          fmt::format("dlprobe deadlock -- COMMAND (start it under dlprobe), or: "
+                      "sudo sysctl kernel.yama.ptrace_scope=0, or: {}",
+                      kByRoot)};
+}
+
+Cause cause_of(const Directory& root, const Directory& process, int32_t pid) {
+  const auto own = read_rights(root, "proc/self/status");
+  const auto target = read_rights(process, "status");
+  if (!own || !target) return {};
+  if (own->may_trace) {
+    return {
+        "although dlprobe has CAP_SYS_PTRACE: the process is in another user namespace, or a "
+        "security module (AppArmor, SELinux, seccomp) forbids it",
+        "run dlprobe on the host, outside of containers, as root"};
+  }
+  if (own->effective_uid == 0) {
+    return {"dlprobe is root, but without CAP_SYS_PTRACE, as in a container",
+            "docker run --cap-add SYS_PTRACE (Kubernetes: securityContext.capabilities.add: "
+            "[SYS_PTRACE])"};
+  }
+  if (target->real_uid != own->effective_uid) {
+    return {fmt::format("it belongs to user id {}, dlprobe runs as user id {}", target->real_uid,
+                        own->effective_uid),
+            fmt::format("sudo dlprobe attach {}", pid)};
+  }
+  // The kernel gives the files of a process that is not dumpable to root (proc(5)).
+  const auto owner = process.stat("status");
+  if (owner && owner->uid != target->real_uid) {
+    return {
+        "it is not dumpable: it was started by a set-user-id program or one with capabilities, "
+        "or it has asked for that (prctl PR_SET_DUMPABLE)",
+        fmt::format("sudo dlprobe attach {}", pid)};
+  }
+  if (const int scope = yama_scope(root); scope > 0) return yama_cause(scope);
+  return {"a security module (AppArmor, SELinux, seccomp) may forbid it",
+          "run dlprobe as root; in a container: docker run --cap-add SYS_PTRACE"};
+}
+
+}  // namespace
+
+Gap access_gap(const Directory& root, const Directory& process, int32_t pid, const Error& error) {
+  Gap gap{.what = fmt::format("stacks of process {}", pid),
+          .why = to_string(error),
+          .effect = "what its threads wait for is known by the kernel's function names at most",
+          .remedy = ""};
+  if (error.code != ErrorCode::kForbidden) return gap;
+  const Cause cause = cause_of(root, process, pid);
+  if (!cause.why.empty()) gap.why = cause.why + " (" + gap.why + ")";
+  gap.remedy = cause.remedy.empty() ? "run dlprobe as root" : cause.remedy;
+  return gap;
+}
+
+std::string describe_tracer(const Directory& root, int32_t tracer_pid) {
+  const auto comm = root.read(fmt::format("proc/{}/comm", tracer_pid));
+  const std::string name = comm ? fmt::format(" ({})", trim(*comm)) : "";
+  return fmt::format("process {}{}", tracer_pid, name);
+}
+
+}  // namespace dlprobe

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+
+#include "lib/collect/snapshot/python_look.h"
+#include "lib/model/snapshot.h"
+#include "lib/os/file_system.h"
+#include "lib/os/process_access.h"
+#include "lib/stacks/locks/python_locks.h"
+#include "lib/stacks/native/address_space.h"
+#include "lib/stacks/native/memory.h"
+
+namespace dlprobe {
+
+/// Whose the semaphores of a process are: those of Python's locks that its threads wait on, and the
+/// shared ones of multiprocessing that it has mapped.
+class LockLook {
+ public:
+  /// All must outlive it. `pid` is a thread by which the memory is reached.
+  LockLook(const ProcessAccess& processes, int32_t pid, const AddressSpace& space,
+           const Memory& memory, const PythonLook& python)
+      : processes_(processes), pid_(pid), space_(space), memory_(memory), python_(python) {}
+
+  /// Fills in ProcessSnapshot::sem_locks, if `with_shared`, and in each FutexWait on a lock of
+  /// Python's its type and owner. `stack_pointers` are those of its threads; `places` is for the
+  /// next process of the tree.
+  void look(ProcessSnapshot& snapshot, bool with_shared,
+            const std::map<int32_t, uint64_t>& stack_pointers, PythonLockPlaces& places) const;
+
+ private:
+  SemLockState sem_lock(const PythonLockObject& object, const Mapping& mapping) const;
+  void mark(const PythonLockObject& object, ProcessSnapshot& snapshot) const;
+
+  const ProcessAccess& processes_;
+  int32_t pid_;
+  const AddressSpace& space_;
+  const Memory& memory_;
+  const PythonLook& python_;
+};
+
+/// Marks the owners of locks in shared memory that no process of the machine has as a thread any
+/// more. Where the waiter is in a pid namespace of its own that is not known, and nothing is
+/// marked.
+void mark_dead_owners(const Directory& root, TreeSnapshot& tree);
+
+}  // namespace dlprobe

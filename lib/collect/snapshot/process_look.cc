@@ -1,0 +1,116 @@
+#include "lib/collect/snapshot/process_look.h"
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "lib/base/parse.h"
+#include "lib/collect/snapshot/access_gap.h"
+#include "lib/collect/snapshot/library_look.h"
+#include "lib/collect/snapshot/lock_look.h"
+#include "lib/collect/tree/thread_waits.h"
+#include "lib/stacks/locks/futex_wait.h"
+#include "lib/stacks/native/module_symbols.h"
+
+namespace dlprobe {
+namespace {
+
+constexpr size_t kMostThreads = 1024;
+
+}  // namespace
+
+Expected<ProcessSnapshot> ProcessLook::look(std::chrono::nanoseconds max_pause) {
+  ProcessSnapshot snapshot{.key = image_.target.key, .at = image_.machine.clock->now()};
+  DLP_CHECK(image_.open());
+  DLP_TRY(const auto tids,
+          list_threads(*image_.target.directory, image_.target.key.pid, kMostThreads));
+  parts_ = std::make_unique<Parts>(image_);
+  ThreadLook& threads = parts_->threads;
+  ModuleCache& modules = image_.kept.modules;
+  Unwinder unwinder(image_.memory, image_.space, *image_.directory, modules);
+  for (const int32_t tid : tids) {
+    if (auto thread = threads.look_at(tid, unwinder))
+      snapshot.threads.push_back(std::move(*thread));
+  }
+  if (image_.forbidden) {
+    snapshot.python_note = to_string(*image_.forbidden);
+  } else if (!threads.is_of_kernel()) {
+    ModuleSymbols symbols(*image_.directory, modules);
+    image_.python.find(image_.space, symbols);
+    threads.look_again_at_moved(snapshot, unwinder);
+    parts_->pause.stop_and_look(snapshot, unwinder, max_pause);
+    image_.python.assign(snapshot, image_.space, parts_->seen.stack_pointers);
+    snapshot.libraries =
+        look_at_libraries({.space = image_.space,
+                           .memory = image_.memory,
+                           .process = *image_.directory,
+                           .main_thread = image_.python.pthread_of(image_.main_thread)},
+                          modules);
+  }
+  return snapshot;
+}
+
+std::vector<Gap> ProcessLook::gaps() const {
+  std::vector<Gap> gaps;
+  const std::optional<Error>& not_stopped = parts_->pause.not_stopped();
+  const int32_t pid = image_.target.key.pid;
+  if (parts_->threads.is_of_kernel()) {
+    gaps.push_back({.what = "stacks of process " + std::to_string(pid),
+                    .why = "it is a thread of the kernel",
+                    .effect = "it has no program whose stack could be shown",
+                    .remedy = ""});
+  } else if (image_.forbidden) {
+    gaps.push_back(
+        access_gap(*image_.machine.root, *image_.target.directory, pid, *image_.forbidden));
+  }
+  if (image_.status.tracer_pid != 0) {
+    const std::string tracer = describe_tracer(*image_.machine.root, image_.status.tracer_pid);
+    gaps.push_back({.what = "running threads of process " + std::to_string(pid),
+                    .why = "another program traces the process already: " + tracer,
+                    .effect = "a thread that runs is looked at without stopping it",
+                    .remedy = "detach or end " + tracer});
+  } else if (not_stopped && !image_.forbidden) {
+    Gap gap = access_gap(*image_.machine.root, *image_.target.directory, pid, *not_stopped);
+    gap.what = "running threads of process " + std::to_string(pid);
+    gap.effect = "their native stacks are missing";
+    gaps.push_back(std::move(gap));
+  }
+  return gaps;
+}
+
+void ProcessLook::want_names(ProcessSnapshot& snapshot, FunctionNames& names) const {
+  for (ThreadSnapshot& thread : snapshot.threads)
+    parts_->frames.want_names(thread, names);
+}
+
+void ProcessLook::refine(ProcessSnapshot& snapshot) const {
+  for (ThreadSnapshot& thread : snapshot.threads) {
+    if (thread.futex) refine_by_stack(*thread.futex, thread.stack, image_.memory);
+    image_.python.merge(thread);
+  }
+}
+
+uint64_t ProcessLook::nested_namespace() const {
+  if (image_.status.namespace_pids.size() < 2) return 0;
+  const auto link = image_.target.directory->read_link("ns/pid");  // "pid:[4026531836]"
+  if (!link || !link->starts_with("pid:[")) return 0;
+  return parse_int<uint64_t>(std::string_view(*link).substr(5, link->size() - 6)).value_or(0);
+}
+
+void ProcessLook::find_locks(ProcessSnapshot& snapshot, bool with_shared,
+                             PythonLockPlaces& places) const {
+  LockLook(*image_.machine.processes, image_.main_thread, image_.space, image_.memory,
+           image_.python)
+      .look(snapshot, with_shared, parts_->seen.stack_pointers, places);
+}
+
+void ProcessLook::mark_those_who_moved_on(ProcessSnapshot& snapshot) const {
+  for (ThreadSnapshot& thread : snapshot.threads) {
+    if (thread.wait.files.empty() || !thread.consistent) continue;
+    if (!parts_->threads.has_moved_on(thread)) continue;
+    thread.consistent = false;
+    thread.blocked_since = 0;
+  }
+}
+
+}  // namespace dlprobe

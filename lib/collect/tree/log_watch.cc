@@ -1,0 +1,44 @@
+#include "lib/collect/tree/log_watch.h"
+
+#include <string_view>
+
+#include "lib/base/secrets.h"
+#include "lib/model/log_text.h"
+
+namespace dlprobe {
+namespace {
+
+constexpr size_t kPiece = size_t{64} << 10U;
+constexpr int kMostPieces = 16;  // at one call: a job that prints a lot is not followed for ever
+constexpr size_t kLongestLine = 300;
+constexpr int kMostEvents = 50;
+
+}  // namespace
+
+void LogWatch::read(RecordSink& sink, BootNs now) {
+  for (int piece = 0; piece < kMostPieces && emitted_ < kMostEvents; ++piece) {
+    const std::string bytes = file_.read_new(kPiece);
+    if (bytes.empty()) return;
+    pending_ += bytes;
+    size_t from = 0;
+    for (size_t end = pending_.find('\n'); end != std::string::npos;
+         end = pending_.find('\n', from)) {
+      take_line(std::string_view(pending_).substr(from, end - from), sink, now);
+      from = end + 1;
+    }
+    pending_.erase(0, from);
+    if (pending_.size() > kPiece) pending_.clear();
+  }
+}
+
+void LogWatch::take_line(std::string_view line, RecordSink& sink, BootNs now) {
+  if (emitted_ >= kMostEvents || find_known_text(line) == nullptr) return;
+  ++emitted_;
+  const std::string shown(line.substr(0, kLongestLine));
+  sink.add(Event{.at = now,
+                 .kind = std::string(kLogLine),
+                 .text = mask_secrets({shown}).front(),
+                 .process = {}});
+}
+
+}  // namespace dlprobe

@@ -1,0 +1,177 @@
+#include "lib/collect/tree/second_tier.h"
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <utility>
+
+#include "lib/collect/tree/thread_waits.h"
+#include "lib/proc/pid_io.h"
+#include "lib/proc/pid_status.h"
+#include "lib/proc/smaps_rollup.h"
+
+namespace dlprobe {
+namespace {
+
+constexpr size_t kMostSampledThreads = 16;
+
+// Measured on Linux 6.18: 12 ms per GiB of 4-KiB pages, and 50 us whatever the size.
+constexpr double kPssNsPerByte = 12e6 / (1U << 30U);
+constexpr BootNs kPssFixedNs = 50'000;
+constexpr double kPssShareOfCore = 0.002;
+constexpr BootNs kMostBudget = 100'000'000;
+constexpr std::chrono::nanoseconds kShortestDeadline = std::chrono::milliseconds(40);
+/// A walk of a large mapping stalls the target's own mmap for as long: above this, seldom or never.
+constexpr BootNs kLongWalk = 5'000'000;
+constexpr BootNs kTooLongWalk = 50'000'000;
+constexpr BootNs kLongWalkPeriod = 10'000'000'000;
+/// Who has touched no new page has nothing new to show, but what others did with pages it shares.
+constexpr uint64_t kFewFaults = 512;
+constexpr BootNs kIdlePeriod = 2'000'000'000;
+
+BootNs expected_walk(const TrackedProcess& process) {
+  const uint64_t rss = process.sample.rss_bytes.value_or(0);
+  return kPssFixedNs + static_cast<BootNs>(kPssNsPerByte * static_cast<double>(rss));
+}
+
+/// Page faults since its last look; who has had none goes first.
+uint64_t faults_to_show(const TrackedProcess* process) {
+  if (process->pss_read_at == 0) return UINT64_MAX;
+  const uint64_t now = process->sample.minor_faults;
+  return now - std::min(now, process->pss_read_faults);
+}
+
+bool is_due(const TrackedProcess& process, BootNs now) {
+  if (process.pss_read_at == 0) return true;
+  const BootNs since = now - process.pss_read_at;
+  if (expected_walk(process) > kLongWalk && since < kLongWalkPeriod) return false;
+  return faults_to_show(&process) >= kFewFaults || since >= kIdlePeriod;
+}
+
+bool has_memory(const TrackedProcess& process) {
+  return !process.vanished && !has_ended(process.last_stat);
+}
+
+/// Whose waits tell something: those that take part in the loader.
+bool is_of_loader(Role role) {
+  return role == Role::kTrainer || role == Role::kWorker || role == Role::kForkserver;
+}
+
+void read_status(ProcessTree& tree, TrackedProcess& process) {
+  const auto status = chain(process.directory->read("status"), parse_pid_status);
+  if (!status) {
+    process.sample.swap_bytes = Observed<uint64_t>(std::unexpected(status.error()));
+    return;
+  }
+  tree.note_signals_caught(process, status->signals_caught);
+  if (status->swap_bytes.has_value()) {
+    process.sample.swap_bytes = Observed<uint64_t>(status->swap_bytes.value_or(0));
+  }
+  process.sample.page_table_bytes = status->page_table_bytes;
+}
+
+}  // namespace
+
+void SecondTier::read(ProcessTree& tree, BootNs now) {
+  for (auto& [key, process] : tree.members()) {
+    if (!has_memory(process)) continue;
+    read_status(tree, process);
+    process.sample.io_calls = chain(process.directory->read("io"), parse_pid_io_calls);
+  }
+  if (waits_) read_waits(tree);
+  if (pss_) read_pss(tree, now);
+}
+
+/// All of them in one job of the helper thread: a job costs two switches of threads.
+void SecondTier::read_waits(ProcessTree& tree) {
+  using Waits = Observed<std::vector<ThreadWait>>;
+  struct Request {
+    ProcessKey key;
+    std::shared_ptr<const Directory> directory;
+  };
+  std::vector<Request> requests;
+  for (const auto& [key, process] : tree.members()) {
+    if (has_memory(process) && is_of_loader(process.info.role)) {
+      requests.push_back({.key = key, .directory = process.directory});
+    }
+  }
+  if (requests.empty()) return;
+  const auto answers = reader_->run<std::vector<Waits>>(
+      "read where threads wait",
+      [processes = machine_.processes, requests] -> Expected<std::vector<Waits>> {
+        std::vector<Waits> waits;
+        waits.reserve(requests.size());
+        for (const Request& request : requests) {
+          waits.push_back(read_thread_waits(*processes, *request.directory, request.key.pid,
+                                            kMostSampledThreads));
+        }
+        return waits;
+      });
+  for (size_t i = 0; i < requests.size(); ++i) {
+    tree.members().at(requests[i].key).sample.waits =
+        answers ? (*answers)[i] : Waits(std::unexpected(answers.error()));
+  }
+}
+
+/// Those with the most page faults since their last look first, as long as the budget lasts: they
+/// are who takes memory, or copies what was shared.
+void SecondTier::read_pss(ProcessTree& tree, BootNs now) {
+  if (budget_filled_at_ != 0) {
+    const auto elapsed = static_cast<double>(now - budget_filled_at_);
+    budget_ns_ = std::min(kMostBudget, budget_ns_ + static_cast<BootNs>(kPssShareOfCore * elapsed));
+  } else {
+    budget_ns_ = kMostBudget / 2;  // so that the first looks have some
+  }
+  budget_filled_at_ = now;
+  std::vector<TrackedProcess*> queue;
+  for (auto& [key, process] : tree.members()) {
+    if (has_memory(process) && expected_walk(process) <= kTooLongWalk && is_due(process, now))
+      queue.push_back(&process);
+  }
+  std::ranges::stable_sort(queue, std::greater(), faults_to_show);
+  size_t count = 0;
+  BootNs expected = 0;
+  while (count < queue.size() && expected + expected_walk(*queue[count]) <= budget_ns_)
+    expected += expected_walk(*queue[count++]);
+  queue.resize(count);
+  if (!queue.empty()) read_pss_of(queue, expected, now);
+}
+
+/// All of them in one job of the helper thread, as with the waits.
+void SecondTier::read_pss_of(const std::vector<TrackedProcess*>& processes, BootNs expected,
+                             BootNs now) {
+  using Text = Expected<std::string>;
+  std::vector<std::shared_ptr<const Directory>> directories;
+  directories.reserve(processes.size());
+  for (const TrackedProcess* process : processes)
+    directories.push_back(process->directory);
+  const BootNs before = machine_.clock->now();
+  const auto texts = reader_->run<std::vector<Text>>(
+      "read smaps_rollup",
+      [directories] -> Expected<std::vector<Text>> {
+        std::vector<Text> result;
+        result.reserve(directories.size());
+        for (const auto& directory : directories)
+          result.push_back(directory->read("smaps_rollup"));
+        return result;
+      },
+      std::max(std::chrono::nanoseconds(4 * expected), kShortestDeadline));
+  // On a busy machine most of that time is not spent, but waited for.
+  budget_ns_ -= std::min(machine_.clock->now() - before, 2 * expected);
+  for (size_t i = 0; i < processes.size(); ++i) {
+    const auto rollup =
+        chain(texts ? (*texts)[i] : Text(std::unexpected(texts.error())), parse_smaps_rollup);
+    ProcessSample& sample = processes[i]->sample;
+    sample.pss_bytes =
+        chain(rollup, [](const SmapsRollup& sums) -> Observed<uint64_t> { return sums.pss_bytes; });
+    // Who did not answer in time is asked again.
+    if (!rollup && rollup.error().code == ErrorCode::kTimeout) continue;
+    processes[i]->pss_read_at = now;
+    processes[i]->pss_read_faults = sample.minor_faults;
+    if (!rollup) continue;
+    sample.pss_anon_bytes = rollup->pss_anon_bytes;
+    sample.private_bytes = rollup->private_bytes;
+  }
+}
+
+}  // namespace dlprobe

@@ -1,0 +1,264 @@
+#include "lib/session/command_runs.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "lib/base/secrets.h"
+#include "lib/base/units.h"
+#include "lib/os/atomic_file.h"
+#include "lib/os/growing_file.h"
+#include "lib/session/kill_descendants.h"
+#include "lib/session/shm_preview.h"
+
+namespace dlprobe {
+namespace {
+
+// A limit that cannot be had is a request that cannot be carried out.
+Refusal::Kind kind_of_refused_start(const Error& error) {
+  switch (error.code) {
+    case ErrorCode::kNotFound:
+      return Refusal::Kind::kNotFound;
+    case ErrorCode::kUnsupported:
+      return Refusal::Kind::kImpossible;
+    default:
+      return Refusal::Kind::kNotExecutable;
+  }
+}
+
+// What is left of a command whose watch is over, and whatever it started since.
+void end_descendants(ProcessControl& control, const Machine& machine) {
+  constexpr BootNs kPatience = 3 * kSecond;
+  const BootNs until = machine.clock->now() + kPatience;
+  kill_descendants(control, machine);
+  while (control.has_children() && machine.clock->now() < until) {
+    reap_ended_children(control);
+    control.wait({}, kMillisecond);
+  }
+}
+
+ShimOptions options_of(const Trial& trial) {
+  return {.overrides = {.start_method = trial.start_method,
+                        .sharing_strategy = trial.sharing_strategy,
+                        .num_workers = trial.workers,
+                        .prefetch_factor = std::nullopt,
+                        .force = trial.forced},
+          .tells_batches = true,
+          .paced_after = trial.most_processes};
+}
+
+// Its helpers may outlive the command, dlprobe does not wait for them.
+void watch_to_its_end(const CommandWatch& options, WatchTarget& target) {
+  constexpr BootNs kTimeToSaveAndEnd = 30 * kSecond;
+  const BootNs hang_after = options.hang_after.count();
+  target.linger = kSecond / 5;
+  target.snapshots = SnapshotTimes::kWhenQuiet;
+  target.standstill = StandstillPolicy{.quiet_after = hang_after,
+                                       .judge_after = hang_after + 2 * kSecond,
+                                       .end_tree = options.end_when_hung,
+                                       .kill_after = kTimeToSaveAndEnd};
+}
+
+// Nobody else would end it, and it is to be run again. `looks`: the probe takes snapshots anyway.
+void end_where_stuck(bool looks, WatchTarget& target) {
+  constexpr BootNs kSure = 10 * kSecond;
+  if (!looks) target.snapshots = SnapshotTimes::kWhenQuiet;
+  target.standstill = StandstillPolicy{
+      .quiet_after = 2 * kSecond, .judge_after = looks ? 5 * kSecond : kSure, .end_tree = true};
+}
+
+}  // namespace
+
+void CommandRuns::run() {
+  if (subject_.trials.empty()) return run_once(std::nullopt);
+  const off_t input_from = ::lseek(STDIN_FILENO, 0, SEEK_CUR);
+  const auto run_trial = [&](const Trial& trial) {
+    // Each has all of a file; a pipe or terminal has no more than it has.
+    if (input_from >= 0) ::lseek(STDIN_FILENO, input_from, SEEK_SET);
+    run_once(trial);
+  };
+  for (const Trial& trial : subject_.trials) {
+    run_trial(trial);
+    if (context_.is_over()) return;
+    // Its own error was printed, and is the same under any start method.
+    if (context_.judge.failed_by_itself(context_.recorder.current_run())) return;
+  }
+  if (subject_.attempt || !context_.judge.wants_control(context_.recorder.recording())) return;
+  Trial control = subject_.trials.front();
+  control.start_method = StartMethod::kFork;
+  run_trial(control);
+}
+
+void CommandRuns::run_once(const std::optional<Trial>& trial) {
+  // A probe that takes no snapshots takes some to know that the command stands still.
+  const bool looks_for_confirm = ends_its_command() && !context_.request.looks.snapshots;
+  context_.begin_run({.subject = SubjectKind::kCommand,
+                      .command = mask_secrets(subject_.argv),
+                      .plan = subject_.told_plan,
+                      .looks_when_quiet = subject_.watch || looks_for_confirm,
+                      .trial = trial,
+                      .attempt = subject_.attempt},
+                     subject_.limits);
+  auto scope = context_.prepare_limits(subject_.limits);
+  if (!scope) return;
+  auto log = GrowingFile::behind(STDERR_FILENO);
+  const auto root = start({.argv = subject_.argv, .limits = scope->child_limits()}, trial);
+  if (!root) return;
+  WatchTarget target = target_of(*root, trial);
+  if (log) target.log.emplace(std::move(*log));
+  const WatchResult watched = context_.watch(std::move(target), *this);
+  context_.result.wait_status = watched.child_wait_status;
+  context_.result.left = watched.left;
+  end_what_goes_on(watched, root->pid);
+  context_.close_limits(*scope);
+  if (!trial && !subject_.attempt) tell_which_overrides_failed();
+  containment_.reset();
+  guard_.reset();
+  shim_.reset();
+}
+
+std::optional<ProcessKey> CommandRuns::start(ChildSpec spec, const std::optional<Trial>& trial) {
+  if (!prepare_shim(spec, trial)) return std::nullopt;
+  std::ranges::copy(subject_.environment, std::back_inserter(spec.environment));
+  UniqueFd null;
+  if (!set_apart(spec, null)) return std::nullopt;
+  // The command may be gone before the first sample. With a /dev/shm of its own that is one of the
+  // child's; else it starts with dlprobe's own.
+  const auto look_at_its_shm = [this](pid_t pid) {
+    look_at_shm_of(pid, context_.machine, context_.recorder);
+  };
+  if (spec.limits.shm_bytes) {
+    spec.before_exec = look_at_its_shm;
+  } else {
+    look_at_its_shm(context_.control.own_pid());
+  }
+  return context_.start(spec, kind_of_refused_start);
+}
+
+// With no override asked nothing is loaded into anything.
+bool CommandRuns::prepare_shim(ChildSpec& spec, const std::optional<Trial>& trial) {
+  const ShimOptions options =
+      trial ? options_of(*trial) : ShimOptions{.overrides = subject_.overrides};
+  if (!options.overrides.any()) return true;
+  auto shim = PythonShim::prepare(options);
+  if (!shim) {
+    context_.refuse(shim.error(), Refusal::Kind::kImpossible);
+    return false;
+  }
+  if (trial) {
+    auto guard = context_.control.guard_trial(shim->folder());
+    if (!guard) {
+      context_.refuse(guard.error(), Refusal::Kind::kIncomplete);
+      return false;
+    }
+    guard_ = std::move(*guard);
+  }
+  spec.environment = shim->environment();
+  shim_ = std::move(*shim);
+  return true;
+}
+
+// What a command prints is for whoever reads it, once. Errors are worth seeing.
+bool CommandRuns::set_apart(ChildSpec& spec, UniqueFd& null) {
+  if (!subject_.attempt) return true;
+  // Those of the run before are not this one's.
+  reap_ended_children(context_.control);
+  auto opened = open_null_device();
+  if (!opened) {
+    context_.refuse(opened.error(), Refusal::Kind::kIncomplete);
+    return false;
+  }
+  null = std::move(*opened);
+  spec.descriptors = {{null.get(), STDIN_FILENO}, {null.get(), STDOUT_FILENO}};
+  return true;
+}
+
+WatchTarget CommandRuns::target_of(const ProcessKey& root, const std::optional<Trial>& trial) {
+  WatchTarget target{.root = root, .child = root.pid, .deadline = context_.deadline()};
+  if (shim_) target.news = shim_->descriptor();
+  if (subject_.watch) {
+    watch_to_its_end(*subject_.watch, target);
+  } else if (ends_its_command()) {
+    end_where_stuck(context_.request.looks.snapshots, target);
+  }
+  if (trial) {
+    // Its own time is up sooner than that of a job which is watched.
+    constexpr BootNs kTimeOfTrial = 60 * kSecond;
+    if (!target.deadline) target.deadline = context_.now() + kTimeOfTrial;
+    target.ends_at_deadline = true;
+    containment_.emplace(*trial, context_);
+    Containment::put(target.collect);
+  }
+  return target;
+}
+
+// One that is to be run again must not run beside itself.
+void CommandRuns::end_what_goes_on(const WatchResult& watched, pid_t child) {
+  const bool goes_on = watched.end.reason == RunEndReason::kTimeUp;
+  const bool leaves_some = subject_.attempt && !watched.left.empty();
+  if (ends_its_command()) {
+    if (goes_on || leaves_some) end_descendants(context_.control, context_.machine);
+  } else if (goes_on) {
+    context_.notices.tell(fmt::format("the command (pid {}) goes on, no longer watched", child));
+  }
+}
+
+void CommandRuns::take_news() {
+  if (!shim_) return;
+  for (StartEvent& event : shim_->read_new())
+    context_.recorder.add(std::move(event));
+}
+
+// A command may go on for long after a failure, or hang: what is certain by now is told in one
+// line, once.
+void CommandRuns::look_now_and_then() {
+  if (subject_.attempt || was_told_early_) return;
+  const Verdict verdict = context_.judge.examine(context_.recorder.recording());
+  const auto certain = std::ranges::find_if(verdict.findings, [](const Finding& finding) {
+    return finding.severity == Severity::kError && finding.confidence == Confidence::kCertain;
+  });
+  if (certain == verdict.findings.end()) return;
+  context_.notices.tell(
+      fmt::format("{} {}: {} (the command still runs; the report comes when it ends)",
+                  info(certain->code).code, info(certain->code).name, certain->message));
+  was_told_early_ = true;
+}
+
+std::optional<std::string> CommandRuns::why_break_off(size_t living) {
+  return containment_ ? containment_->why_break_off(living) : std::nullopt;
+}
+
+bool CommandRuns::is_stuck() {
+  return context_.is_stuck() || (!subject_.watch && context_.has_error());
+}
+
+void CommandRuns::tell_stuck() {
+  if (subject_.watch && subject_.watch->when_hung)
+    subject_.watch->when_hung(context_.recorder.recording());
+}
+
+// A command may be no Python at all, start its interpreters with an environment of their own, or
+// know better.
+void CommandRuns::tell_which_overrides_failed() const {
+  if (!shim_) return;
+  const Run& run = context_.recorder.current_run();
+  if (run.start_events.empty()) {
+    return context_.notices.tell(
+        "no Python interpreter of the command (3.6 or later) took what was to be overridden: it "
+        "ran as it would without");
+  }
+  const PythonOverrides& overrides = subject_.overrides;
+  for (const Setting& setting : settings_of(overrides)) {
+    const std::string won = context_.judge.what_won_over(run, setting);
+    if (won.empty()) continue;
+    const bool can_force = !overrides.force && (setting.kind == SettingKind::kStartMethod ||
+                                                setting.kind == SettingKind::kSharingStrategy);
+    context_.notices.tell(fmt::format("{} was asked for, but {}{}", describe({setting}), won,
+                                      can_force ? " (--force overrides that)" : ""));
+  }
+}
+
+}  // namespace dlprobe

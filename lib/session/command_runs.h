@@ -1,0 +1,53 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "lib/base/unique_fd.h"
+#include "lib/session/containment.h"
+#include "lib/session/examination.h"
+#include "lib/session/run_context.h"
+#include "lib/session/watch.h"
+#include "lib/subject/child_process.h"
+#include "lib/subject/python_shim.h"
+
+namespace dlprobe {
+
+/// Runs a command: once as it is, or once under each trial, contained.
+class CommandRuns final : private WatchGuide {
+ public:
+  /// Both must outlive it.
+  CommandRuns(RunContext& context, const CommandSubject& subject)
+      : context_(context), subject_(subject) {}
+
+  /// Carries them all out; what comes of it is in the context.
+  void run();
+
+ private:
+  void run_once(const std::optional<Trial>& trial);
+  void begin_run(const std::optional<Trial>& trial);
+  std::optional<ProcessKey> start(ChildSpec spec, const std::optional<Trial>& trial);
+  bool prepare_shim(ChildSpec& spec, const std::optional<Trial>& trial);
+  bool set_apart(ChildSpec& spec, UniqueFd& null);
+  WatchTarget target_of(const ProcessKey& root, const std::optional<Trial>& trial);
+  void end_what_goes_on(const WatchResult& watched, pid_t child);
+  void tell_which_overrides_failed() const;
+  bool ends_its_command() const { return subject_.confirm || subject_.attempt; }
+
+  void take_news() override;
+  void look_now_and_then() override;
+  std::optional<std::string> why_break_off(size_t living) override;
+  bool is_stuck() override;
+  void tell_stuck() override;
+
+  RunContext& context_;
+  const CommandSubject& subject_;
+  // Of the run that goes on:
+  std::optional<PythonShim> shim_;
+  std::shared_ptr<void> guard_;  ///< ends the trial should dlprobe be killed
+  std::optional<Containment> containment_;
+  bool was_told_early_ = false;
+};
+
+}  // namespace dlprobe

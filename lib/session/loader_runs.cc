@@ -1,0 +1,172 @@
+#include "lib/session/loader_runs.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "lib/base/units.h"
+#include "lib/session/shm_preview.h"
+#include "lib/subject/reference_loader.h"
+
+namespace dlprobe {
+namespace {
+
+// Batches that a run of the reference loader needs to fill its queues and then show the steady
+// state.
+int enough_batches(const LoaderPlan& plan) {
+  return std::max(10, plan.workers * plan.prefetch_factor + 6);
+}
+
+// That fault's second job must not become a child of dlprobe, and so a part of the subject.
+bool plays_another_job(const LoaderPlan& plan) {
+  return plan.fault.starts_with(info(FindingCode::kShmHeldByAnotherJob).name);
+}
+
+Refusal::Kind impossible(const Error& /*error*/) {
+  return Refusal::Kind::kImpossible;
+}
+
+}  // namespace
+
+void LoaderRuns::run() {
+  if (subject_.gate && subject_.gate->level == "quick")
+    return look_without_run("--level quick starts no loader");
+  const std::string named = context_.environment("DLPROBE_REFERENCE_LOADER").value_or("");
+  const auto executable = find_reference_loader(named, own_executable());
+  if (!executable && subject_.gate) return look_without_run(executable.error().context);
+  if (!executable) {
+    context_.refuse(executable.error(), Refusal::Kind::kImpossible);
+    return;
+  }
+  const size_t count = subject_.plans.size();
+  for (size_t i = 0; i < count && !context_.is_over(); ++i) {
+    LoaderPlan plan = subject_.plans[i];
+    if (plan.batches == 0) plan.batches = enough_batches(plan);
+    context_.notices.set_title(fmt::format("run {} of {}, {}, {}: ", i + 1, count,
+                                           to_string(plan.start_method),
+                                           to_string(plan.sharing_strategy)));
+    run_plan(*executable, plan);
+  }
+}
+
+RunBegin LoaderRuns::begin_of(const LoaderPlan& plan) const {
+  return {.subject = SubjectKind::kReferenceLoader, .plan = plan, .trial = trial_of(plan)};
+}
+
+// What is known of the loader beside what contains it.
+std::optional<Trial> LoaderRuns::trial_of(const LoaderPlan& plan) const {
+  std::optional<Trial> trial = subject_.trial;
+  if (!trial) return std::nullopt;
+  trial->start_method = plan.start_method;
+  trial->sharing_strategy = plan.sharing_strategy;
+  trial->workers = plan.workers;
+  return trial;
+}
+
+// What the gate can tell without a run of the loader.
+void LoaderRuns::look_without_run(const std::string& why) {
+  context_.begin_run(begin_of(subject_.plans.front()), subject_.limits);
+  look_at_shm_of(context_.control.own_pid(), context_.machine, context_.recorder);
+  look_at_gate_once();
+  context_.end_run(RunEndReason::kNotStarted, why);
+}
+
+void LoaderRuns::run_plan(const std::string& executable, const LoaderPlan& plan) {
+  context_.begin_run(begin_of(plan), subject_.limits);
+  // In a /dev/shm of its own it harms nobody.
+  const bool may_harm = plan.fault.empty() && !subject_.limits.shm_bytes;
+  if (!may_harm || is_worth_a_start()) start_plan(executable, plan);
+}
+
+// A loader that would not fit is not started: on a shared /dev/shm it would take the other jobs
+// down. Ends the run where it is not.
+bool LoaderRuns::is_worth_a_start() {
+  look_at_shm_of(context_.control.own_pid(), context_.machine, context_.recorder);
+  look_at_gate_once();
+  if (gate_deadline_ != 0 && context_.now() >= gate_deadline_) {
+    context_.end_run(RunEndReason::kTimeUp, "the deadline had passed");
+    return false;
+  }
+  if (context_.has_error()) {
+    context_.end_run(RunEndReason::kNotStarted, "it was not started: see the findings");
+    return false;
+  }
+  return true;
+}
+
+// In the first run.
+void LoaderRuns::look_at_gate_once() {
+  if (!subject_.gate || std::exchange(has_looked_at_gate_, true)) return;
+  const GateRequest& gate = *subject_.gate;
+  GateFacts facts = look_at_gate(context_.machine, gate.wish);
+  facts.level = gate.level;
+  facts.deadline = context_.recorder.recording().header.boottime_ns + gate.deadline.count();
+  gate_deadline_ = facts.deadline;
+  facts.python =
+      look_at_python(context_.machine, context_.environment, gate.python, facts.deadline);
+  context_.recorder.add(std::move(facts));
+}
+
+void LoaderRuns::start_plan(const std::string& executable, const LoaderPlan& plan) {
+  constexpr int kProgressFd = 3;
+  std::array<int, 2> progress{};
+  if (::pipe2(progress.data(), O_CLOEXEC) != 0) {
+    context_.refuse(os_error("pipe"), Refusal::Kind::kIncomplete);
+    return;
+  }
+  UniqueFd read_end(progress[0]);
+  UniqueFd write_end(progress[1]);
+  ::fcntl(read_end.get(), F_SETFL, O_NONBLOCK);
+  auto scope = context_.prepare_limits(subject_.limits);
+  if (!scope) return;
+  const auto root = context_.start({.argv = reference_loader_argv(executable, plan, kProgressFd),
+                                    .descriptors = {{write_end.get(), kProgressFd}},
+                                    .dies_with_us = true,
+                                    .adopts_orphans = !plays_another_job(plan),
+                                    .limits = scope->child_limits()},
+                                   impossible);
+  write_end.reset();
+  if (!root) return;
+  WatchTarget target{.root = *root,
+                     .child = root->pid,
+                     .progress = std::move(read_end),
+                     .deadline = context_.deadline(),
+                     .ends_with_watch = true};
+  if (gate_deadline_ != 0) target.deadline = gate_deadline_;
+  if (context_.request.looks.snapshots) {
+    target.standstill =
+        StandstillPolicy{.quiet_after = 2 * kSecond, .judge_after = 5 * kSecond, .end_tree = true};
+  }
+  if (const auto trial = trial_of(plan)) {
+    containment_.emplace(*trial, context_);
+    Containment::put(target.collect);
+  }
+  const WatchResult watched = context_.watch(std::move(target), *this);
+  context_.close_limits(*scope);
+  containment_.reset();
+  refuse_bad_options(watched);
+}
+
+void LoaderRuns::refuse_bad_options(const WatchResult& watched) {
+  const auto& status = watched.child_wait_status;
+  const bool refused_its_options = status && !context_.recorder.current_run().loader &&
+                                   WIFEXITED(*status) && WEXITSTATUS(*status) == kExitOfBadOptions;
+  // What the gate says without it is worth a report.
+  if (!refused_its_options || subject_.gate) return;
+  context_.refuse(
+      {.code = ErrorCode::kInvalid,
+       .os_errno = 0,
+       .context = "the reference loader cannot run with these options (see its line above)"},
+      Refusal::Kind::kImpossible);
+}
+
+std::optional<std::string> LoaderRuns::why_break_off(size_t living) {
+  return containment_ ? containment_->why_break_off(living) : std::nullopt;
+}
+
+}  // namespace dlprobe

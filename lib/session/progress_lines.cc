@@ -1,0 +1,47 @@
+#include "lib/session/progress_lines.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include "lib/subject/loader_progress.h"
+
+namespace dlprobe {
+namespace {
+
+constexpr size_t kLongestLine = size_t{1} << 20;
+
+}  // namespace
+
+ProgressLines::ProgressLines(UniqueFd pipe, const Clock& clock, RecordSink& sink)
+    : pipe_(std::move(pipe)), clock_(clock), sink_(sink), last_came_(clock.now()) {}
+
+void ProgressLines::read() {
+  std::array<char, 16384> buffer{};
+  const ssize_t count = ::read(pipe_.get(), buffer.data(), buffer.size());
+  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (count <= 0) return pipe_.reset();
+  pending_.append(buffer.data(), static_cast<size_t>(count));
+  size_t end = pending_.find('\n');
+  for (; end != std::string::npos; end = pending_.find('\n')) {
+    take_line(std::string_view(pending_).substr(0, end));
+    pending_.erase(0, end + 1);
+  }
+  if (pending_.size() > kLongestLine) pending_.clear();
+}
+
+void ProgressLines::take_line(std::string_view line) {
+  auto record = parse_progress_line(line);
+  last_came_ = clock_.now();
+  if (!record) {
+    sink_.add(
+        Event{.at = last_came_, .kind = "note", .text = to_string(record.error()), .process = {}});
+    return;
+  }
+  if (std::holds_alternative<LoaderBatch>(*record)) ++batches_;
+  sink_.add(std::move(*record));
+}
+
+}  // namespace dlprobe

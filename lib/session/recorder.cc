@@ -1,0 +1,67 @@
+#include "lib/session/recorder.h"
+
+#include <cerrno>
+#include <utility>
+
+#include "lib/record/codec.h"
+
+namespace dlprobe {
+namespace {
+
+bool is_full_disk(const Error& error) {
+  return error.os_errno == ENOSPC || error.os_errno == EDQUOT || error.os_errno == EFBIG;
+}
+
+}  // namespace
+
+Expected<std::unique_ptr<Recorder>> Recorder::open(const RecordingHeader& header,
+                                                   const std::string& path) {
+  std::unique_ptr<Recorder> recorder(new Recorder(header, path));
+  if (path.empty()) return recorder;
+  const Status begun = recorder->begin_file(header);
+  if (begun) return recorder;
+  if (!is_full_disk(begun.error())) return std::unexpected(begun.error());
+  recorder->end_file(begun.error());
+  return recorder;
+}
+
+Recorder::Recorder(const RecordingHeader& header, std::string path)
+    : builder_(header), path_(std::move(path)) {}
+
+Status Recorder::begin_file(const RecordingHeader& header) {
+  DLP_TRY(file_, AppendFile::create(path_));
+  return file_->append(encode_header(header));
+}
+
+void Recorder::end_file(const Error& why) {
+  file_.reset();
+  ended_early_ = "the recording ended early: " + to_string(why);
+  untold_ = Gap{.what = "the recording " + path_ + " ended early",
+                .why = to_string(why),
+                .effect = "a replay sees less than this report did",
+                .remedy = "make room on that disk, or give --record another path"};
+}
+
+void Recorder::add(Record record) {
+  if (file_) {
+    Status status = file_->append(encode_record(record));
+    if (status && file_->size() > compact_at_) status = compact();
+    if (!status) end_file(status.error());
+  }
+  builder_.add(std::move(record));
+  // What belongs to no run would be lost.
+  if (untold_ && !recording().runs.empty()) {
+    builder_.add(*untold_);
+    untold_.reset();
+  }
+}
+
+Status Recorder::compact() {
+  if (!file_) return {};
+  DLP_CHECK(file_->rewrite(encode_recording(recording())));
+  // What memory keeps may itself have grown beyond the limit: never compact at every record.
+  compact_at_ = std::max(kLargestFile, 2 * file_->size());
+  return {};
+}
+
+}  // namespace dlprobe

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <string>
+
+#include "lib/session/progress_lines.h"
+#include "lib/session/watched_tree.h"
+
+namespace dlprobe {
+
+/// For how long the loader of a watched tree has not moved, and whether it is stuck.
+class Standstill {
+ public:
+  /// Both must outlive it.
+  Standstill(const WatchedTree& tree, const ProgressLines& lines);
+
+  /// When the loader last moved.
+  BootNs last_moved() const;
+  /// "2 min": since then.
+  std::string text() const;
+
+  /// Whether it lasts long enough for a look each second.
+  bool is_quiet() const;
+  /// Whether such a look is worth its time. After half a minute of looks there is a rest as long as
+  /// the standstill was: a training loop may well do something else for long.
+  bool wants_look();
+  void count_look() { ++looks_; }
+
+  /// Judges the snapshot of the time `snapshot_at`, each once, when nothing is known to have moved
+  /// since. Whether the loader is found to be stuck, and was not before.
+  bool is_found_stuck(BootNs snapshot_at);
+
+ private:
+  BootNs duration() const;
+  void forget_if_over(const StandstillPolicy& policy);
+
+  const WatchedTree& tree_;
+  const ProgressLines& lines_;
+  BootNs quiet_from_;     ///< a standstill counts from then on
+  BootNs judged_ = 0;     ///< the snapshot of that time
+  int looks_ = 0;         ///< snapshots of this standstill
+  bool is_told_ = false;  ///< that it is stuck
+};
+
+}  // namespace dlprobe

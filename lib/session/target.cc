@@ -1,0 +1,85 @@
+#include "lib/session/target.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include "lib/base/parse.h"
+#include "lib/collect/snapshot/access_gap.h"
+#include "lib/collect/snapshot/climb.h"
+#include "lib/collect/tree/thread_waits.h"
+#include "lib/collect/tree/tracked_process.h"
+#include "lib/proc/pid_stat.h"
+#include "lib/proc/pid_status.h"
+
+namespace dlprobe {
+namespace {
+
+std::string folder_of(int32_t pid) {
+  return fmt::format("proc/{}", pid);
+}
+
+// The kernel opens /proc/TID for every thread, although it lists processes alone.
+int32_t process_of(const Machine& machine, int32_t id) {
+  const auto status = chain(machine.root->read(folder_of(id) + "/status"),
+                            [](const std::string& text) { return parse_pid_status(text); });
+  return status ? status->tgid : id;
+}
+
+// A zombie has nothing left to look at; somebody else's process may not be looked into.
+Status check_that_it_can_be_seen(const Machine& machine, const ProcessKey& key) {
+  DLP_TRY(const auto process, machine.root->open_directory(folder_of(key.pid)));
+  DLP_TRY(const std::string text, process->read("stat"));
+  DLP_TRY(const PidStat stat, parse_pid_stat(text));
+  if (has_ended(stat)) {
+    return failure(
+        ErrorCode::kVanished,
+        fmt::format("process {} has ended (a zombie): name a process that still runs", key.pid));
+  }
+  const int32_t thread = image_thread(*process, key.pid);
+  const auto root = process->stat(fmt::format("task/{}/root/.", thread));
+  if (root) return {};
+  const Gap gap = access_gap(*machine.root, *process, key.pid, root.error());
+  const std::string help = gap.remedy.empty() ? "" : "; what would help: " + gap.remedy;
+  return failure(root.error().code,
+                 fmt::format("cannot look into process {}: {}{}", key.pid, gap.why, help));
+}
+
+Expected<ClimbResult> stay(const Machine& machine, int32_t pid) {
+  DLP_TRY(const ProcessKey key, process_key(machine, pid));
+  return ClimbResult{.key = key, .reason = fmt::format("process {} alone was asked for", pid)};
+}
+
+}  // namespace
+
+Expected<int32_t> parse_pid(const std::string& text) {
+  const auto pid = parse_int<int32_t>(text);
+  if (pid && *pid > 0) return *pid;
+  return failure(ErrorCode::kInvalid,
+                 "'" + text + "' is not a process id: give a whole number from 1 on");
+}
+
+Expected<Target> find_target(const Machine& machine, int32_t pid, Climb climb) {
+  const int32_t process = process_of(machine, pid);
+  if (process == ::getpid()) {
+    return failure(ErrorCode::kInvalid,
+                   fmt::format("process {} is dlprobe itself: name the job's", pid));
+  }
+  // Says what is no process, or one of the kernel.
+  DLP_TRY(ClimbResult found, climb_to_trainer(machine, process));
+  if (climb == Climb::kStay) {
+    DLP_TRY(found, stay(machine, process));
+  }
+  DLP_CHECK(check_that_it_can_be_seen(machine, found.key));
+  Target target{.key = found.key, .reason = std::move(found.reason), .notice = {}};
+  if (process != pid) {
+    target.notice = fmt::format("{} is a thread of process {}, which is taken", pid, process);
+  }
+  return target;
+}
+
+Refusal::Kind kind_of_refused_target(const Error& error) {
+  return error.code == ErrorCode::kForbidden ? Refusal::Kind::kIncomplete
+                                             : Refusal::Kind::kImpossible;
+}
+
+}  // namespace dlprobe

@@ -1,0 +1,205 @@
+#include "lib/session/watch.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "lib/base/units.h"
+#include "lib/session/progress_lines.h"
+#include "lib/session/standstill.h"
+#include "lib/session/tree_ending.h"
+#include "lib/session/watched_tree.h"
+
+namespace dlprobe {
+namespace {
+
+// A reference loader of ours that says nothing for so long is stuck, whatever the looks show; it
+// would keep dlprobe for ever.
+constexpr BootNs kLoaderSilence = 120 * kSecond;
+constexpr BootNs kLookEvery = 10 * kSecond;
+// Of many that fail at once the first is told at once, the others together.
+constexpr BootNs kLookAfterFailure = kSecond / 5;
+// A second snapshot so soon after another would tell nothing new.
+constexpr BootNs kSnapshotIsFresh = 100 * kMillisecond;
+
+class Watch {
+ public:
+  Watch(const WatchTools& tools, WatchTarget target, WatchGuide& guide)
+      : tree_(tools, std::move(target), guide),
+        lines_(std::move(tree_.target.progress), *tools.machine.clock, tools.sink),
+        standstill_(tree_, lines_),
+        ending_(tree_),
+        looked_at_(now()) {}
+
+  WatchResult run() {
+    WatchResult& result = tree_.result;
+    while (!result.end.at) {
+      const BootNs due = tree_.collector.tick();
+      tree_.guide.take_news();
+      read_log();
+      take_snapshot_now_and_then();
+      look_at_shared_files_now_and_then();
+      show();
+      look_now_and_then();
+      decide();
+      if (!result.end.at) wait_until(due);
+    }
+    tree_.guide.take_news();
+    if (tree_.target.log) tree_.target.log->read(tree_.tools.sink, now());
+    tree_.collector.take_ledger();
+    const bool is_fresh = snapshot_at_ > 0 && now() - snapshot_at_ < kSnapshotIsFresh;
+    const bool wants_last =
+        tree_.target.snapshots == SnapshotTimes::kAlways && !ending_.has_begun() && !is_fresh;
+    if (wants_last && tree_.collector.alive()) tree_.collector.take_snapshot();
+    result.end.at = now();
+    result.end.wait_status = result.child_wait_status;
+    result.end.still_for = still_for_;
+    result.left = tree_.collector.living();
+    tree_.tools.sink.add(result.end);
+    return std::move(result);
+  }
+
+ private:
+  BootNs now() const { return tree_.now(); }
+
+  void end_with(RunEndReason reason, std::string text = {}) {
+    tree_.result.end = {.at = now(), .reason = reason, .text = std::move(text)};
+  }
+
+  RunEndReason reason_of_end() const {
+    if (tree_.result.interrupted) return RunEndReason::kInterrupted;
+    return ended_at_deadline_ ? RunEndReason::kTimeUp : RunEndReason::kSubjectEnded;
+  }
+
+  // Whether the watch is over, and what has to be ended first.
+  void decide() {
+    const WatchTarget& target = tree_.target;
+    judge_standstill();
+    break_off();
+    if (target.ends_with_watch) end_our_own();
+    ending_.insist();
+    if (tree_.root_ended()) {
+      if (ending_.waits_for_helpers()) return;
+      return end_with(reason_of_end(), ending_.because());
+    }
+    if (tree_.interrupted_pid()) return end_with(RunEndReason::kInterrupted);
+    if (target.ends_with_watch || ending_.has_begun()) return;
+    if (!target.deadline || now() < *target.deadline) return;
+    if (target.child) still_for_ = now() - standstill_.last_moved();
+    if (!target.ends_at_deadline) return end_with(RunEndReason::kTimeUp);
+    ending_.kill_at_once("ran for as long as it was given");
+  }
+
+  void break_off() {
+    if (ending_.has_begun()) return;
+    const auto because = tree_.guide.why_break_off(tree_.collector.living().size());
+    if (because) ending_.kill_at_once(*because);
+  }
+
+  void judge_standstill() {
+    if (ending_.has_begun() || !standstill_.is_found_stuck(snapshot_at_)) return;
+    tree_.guide.tell_stuck();
+    const auto& policy = tree_.target.standstill;
+    if (policy && policy->end_tree) ending_.ask("made no progress for " + standstill_.text());
+  }
+
+  void end_our_own() {
+    if (!tree_.target.child || ending_.has_begun() || tree_.root_ended()) return;
+    if (now() - lines_.last_came() > kLoaderSilence) {
+      ending_.ask("made no progress for " + standstill_.text());
+    } else if (tree_.result.interrupted || tree_.guide.is_enough()) {
+      ending_.ask("");
+    } else if (tree_.target.deadline && now() >= *tree_.target.deadline) {
+      ended_at_deadline_ = true;
+      ending_.ask("");
+    }
+  }
+
+  void wait_until(BootNs due) {
+    for (BootNs left = due - now(); left > 0; left = due - now()) {
+      const std::array descriptors = {tree_.tools.signals.descriptor(), lines_.descriptor(),
+                                      tree_.collector.wake_descriptor(), tree_.target.news};
+      const std::vector<bool> readable = tree_.tools.control.wait(descriptors, left);
+      if (readable.empty()) return;
+      if (readable[1]) lines_.read();
+      if (readable[0] && take_signals(tree_)) return;
+      if (readable[2]) return;
+      if (readable[3]) tree_.guide.take_news();
+    }
+  }
+
+  void read_log() {
+    if (!tree_.target.log || now() - log_read_at_ < kSecond) return;
+    log_read_at_ = now();
+    tree_.target.log->read(tree_.tools.sink, log_read_at_);
+  }
+
+  // Where there is a deadline the watch is short, and its first second tells most.
+  void take_snapshot_now_and_then() {
+    WatchTarget& target = tree_.target;
+    // Threads on their way out tell nothing of what they waited for.
+    if (target.snapshots == SnapshotTimes::kNever || ending_.has_begun()) return;
+    const bool is_quiet = standstill_.is_quiet();
+    if (target.snapshots == SnapshotTimes::kWhenQuiet && !standstill_.wants_look()) return;
+    const BootNs every = target.deadline || is_quiet ? kSecond : 5 * kSecond;
+    const BootNs began = now();
+    if (snapshot_at_ != 0 && began - snapshot_at_ < every) return;
+    tree_.collector.take_snapshot();
+    // The first look reads the libraries, which may take a while: --for is time to watch.
+    if (target.deadline) *target.deadline += now() - began;
+    snapshot_at_ = now();
+    if (is_quiet) standstill_.count_look();
+  }
+
+  // Each descriptor of the tree is looked at: with 64 processes this takes 8 ms.
+  void look_at_shared_files_now_and_then() {
+    if (!tree_.target.shared_files || ending_.has_begun()) return;
+    const BootNs every = tree_.target.deadline ? 2 * kSecond : 5 * kSecond;
+    if (shared_files_at_ != 0 && now() - shared_files_at_ < every) return;
+    tree_.collector.take_shared_files();
+    shared_files_at_ = now();
+  }
+
+  void look_now_and_then() {
+    if (tree_.root_ended()) return;
+    has_failure_ = tree_.collector.take_failed_exit() || has_failure_;
+    if (now() - looked_at_ < (has_failure_ ? kLookAfterFailure : kLookEvery)) return;
+    looked_at_ = now();
+    has_failure_ = false;
+    tree_.guide.look_now_and_then();
+  }
+
+  void show() {
+    if (now() - shown_at_ < kSecond / 5) return;
+    shown_at_ = now();
+    Notices& notices = tree_.tools.notices;
+    if (ending_.has_begun()) return notices.show("ending the reference loader");
+    if (lines_.is_open()) return notices.show(fmt::format("batch {}", lines_.batches()));
+    if (!tree_.target.deadline) return;
+    const BootNs left = std::max<BootNs>(*tree_.target.deadline - now(), 0);
+    notices.show("watching, " + format_duration(std::chrono::nanoseconds(left)) + " left");
+  }
+
+  WatchedTree tree_;
+  ProgressLines lines_;
+  Standstill standstill_;
+  TreeEnding ending_;
+  BootNs shown_at_ = 0;
+  BootNs looked_at_;
+  BootNs log_read_at_ = 0;
+  BootNs shared_files_at_ = 0;
+  BootNs snapshot_at_ = 0;           ///< when the last one was complete; 0: none yet
+  std::optional<BootNs> still_for_;  ///< when the time was up
+  bool ended_at_deadline_ = false;
+  bool has_failure_ = false;  ///< a process has failed since the last look
+};
+
+}  // namespace
+
+WatchResult watch(const WatchTools& tools, WatchTarget target, WatchGuide& guide) {
+  return Watch(tools, std::move(target), guide).run();
+}
+
+}  // namespace dlprobe

@@ -1,0 +1,223 @@
+#include "lib/stacks/native/unwinder.h"
+
+#include <fmt/format.h>
+#include <libunwind.h>
+
+#include <map>
+#include <string_view>
+#include <utility>
+
+// Exported by libunwind for its own ptrace library, and what perf uses (tools/perf
+// util/unwind-libunwind-local.c): finds an address in a PT_GNU_EH_FRAME table through the
+// accessors.
+extern "C" int UNW_OBJ(dwarf_search_unwind_table)(unw_addr_space_t, unw_word_t, unw_dyn_info_t*,
+                                                  unw_proc_info_t*, int, void*);
+
+namespace dlprobe {
+namespace {
+
+constexpr size_t kMostFrames = 4096;
+// Of memory that one walk reads. A frame takes some hundreds at the most, but a DWARF expression
+// may jump back (DW_OP_skip), and libunwind follows it without end.
+constexpr size_t kMostWords = 1'000'000;
+constexpr uint8_t kEncodingUdata4 = 0x03;         // DW_EH_PE_udata4
+constexpr uint8_t kEncodingDatarelSdata4 = 0x3b;  // DW_EH_PE_datarel | DW_EH_PE_sdata4
+
+/// The head of .eh_frame_hdr (Linux Standard Base, section 10.6.2), as linkers write it.
+struct TableHead {
+  uint8_t version;
+  uint8_t eh_frame_encoding;
+  uint8_t count_encoding;
+  uint8_t table_encoding;
+  int32_t eh_frame;
+  uint32_t count;
+};
+static_assert(sizeof(TableHead) == 12);
+
+}  // namespace
+
+struct Unwinder::State {
+  const Memory* memory;
+  const AddressSpace* space;
+  const Directory* process;
+  ModuleCache* modules;
+  unw_addr_space_t target = nullptr;
+  const Registers* registers = nullptr;
+  bool missed_register = false;
+  std::optional<uint64_t> unreadable;  ///< the address that could not be read last
+  size_t words_left = 0;
+  std::map<const Mapping*, Expected<unw_dyn_info_t>> tables;
+
+  Expected<unw_dyn_info_t> read_table(const Mapping& mapping) const {
+    DLP_TRY(const auto file, modules->file_of(*process, mapping));
+    const auto bias = file->bias(mapping);
+    if (!bias) return failure(ErrorCode::kMalformed, "the file is not what is mapped");
+    const auto range = file->eh_frame_hdr();
+    if (!range) return failure(ErrorCode::kNotFound, "it was linked without one");
+    const uint64_t address = range->begin + *bias;
+    DLP_TRY(const TableHead head, memory->value<TableHead>(address));
+    if (head.version != 1 || head.count_encoding != kEncodingUdata4 ||
+        head.table_encoding != kEncodingDatarelSdata4) {
+      return failure(ErrorCode::kUnsupported, "its encoding is not what linkers write");
+    }
+    unw_dyn_info_t info{};
+    info.start_ip = mapping.begin;
+    info.end_ip = mapping.end;
+    info.format = UNW_INFO_FORMAT_REMOTE_TABLE;
+    info.u.rti.segbase = address;
+    info.u.rti.table_data = address + sizeof(TableHead);
+    info.u.rti.table_len = head.count;  // entries of two 32-bit numbers: one word each
+    return info;
+  }
+
+  unw_dyn_info_t* table_of(uint64_t address) {
+    const Mapping* mapping = space->find(address);
+    if (mapping == nullptr || !mapping->executable) return nullptr;
+    auto entry = tables.find(mapping);
+    if (entry == tables.end()) entry = tables.emplace(mapping, read_table(*mapping)).first;
+    return entry->second ? &*entry->second : nullptr;
+  }
+
+  /// Why a walk cannot be known to be over at that address; empty: the unwind information of its
+  /// file says so.
+  std::string why_not_over(uint64_t address) {
+    if (table_of(address) != nullptr) return "";
+    const Mapping* mapping = space->find(address);
+    if (mapping == nullptr) return "what called it is not known: its code is not mapped";
+    if (mapping->path.empty()) return "what called it is not known: its code is in no file";
+    const std::string_view path = mapping->path;
+    const auto table = tables.find(mapping);
+    return fmt::format("what called it is not known: no unwind table of {}{}",
+                       path.substr(path.rfind('/') + 1),
+                       table == tables.end() ? "" : " (" + to_string(table->second.error()) + ")");
+  }
+
+  std::string why_cut_off(int step) const {
+    if (words_left == 0) return "unwind information that does not end";
+    if (missed_register) return "a register that only a stopped thread shows";
+    if (unreadable) return fmt::format("memory at {:#x} cannot be read", *unreadable);
+    return unw_strerror(step);
+  }
+
+  static State& of(void* argument) { return *static_cast<State*>(argument); }
+
+  static int find_proc_info(unw_addr_space_t target, unw_word_t address, unw_proc_info_t* info,
+                            int need_unwind_info, void* argument) {
+    unw_dyn_info_t* table = of(argument).table_of(address);
+    if (table == nullptr) return -UNW_ENOINFO;
+    return UNW_OBJ(dwarf_search_unwind_table)(target, address, table, info, need_unwind_info,
+                                              argument);
+  }
+
+  static void put_unwind_info(unw_addr_space_t /*target*/, unw_proc_info_t* /*info*/,
+                              void* /*argument*/) {}
+
+  static int get_dyn_info_list(unw_addr_space_t /*target*/, unw_word_t* /*list*/,
+                               void* /*argument*/) {
+    return -UNW_ENOINFO;
+  }
+
+  static int access_mem(unw_addr_space_t /*target*/, unw_word_t address, unw_word_t* value,
+                        int write, void* argument) {
+    State& state = of(argument);
+    if (write != 0 || state.words_left == 0) return -UNW_EINVAL;
+    --state.words_left;
+    const auto word = state.memory->value<uint64_t>(address);
+    if (!word) {
+      state.unreadable = address;
+      return -UNW_EINVAL;
+    }
+    *value = *word;
+    return 0;
+  }
+
+  static int access_reg(unw_addr_space_t /*target*/, unw_regnum_t number, unw_word_t* value,
+                        int write, void* argument) {
+    if (write != 0) return -UNW_EREADONLYREG;
+    State& state = of(argument);
+    if (number == UNW_TDEP_IP) {
+      *value = state.registers->program_counter;
+    } else if (number == UNW_TDEP_SP) {
+      *value = state.registers->stack_pointer;
+    } else {
+      const auto& others = state.registers->others;
+      const auto index = static_cast<size_t>(number);
+      const auto known = number >= 0 && index < others.size() ? others[index] : std::nullopt;
+      if (!known) {
+        state.missed_register = true;
+        return -UNW_EBADREG;
+      }
+      *value = *known;
+    }
+    return 0;
+  }
+
+  static int access_fpreg(unw_addr_space_t /*target*/, unw_regnum_t /*number*/,
+                          unw_fpreg_t* /*value*/, int /*write*/, void* /*argument*/) {
+    return -UNW_EBADREG;
+  }
+
+  static int resume(unw_addr_space_t /*target*/, unw_cursor_t* /*cursor*/, void* /*argument*/) {
+    return -UNW_EINVAL;
+  }
+
+  // libunwind's signature.
+  // NOLINTNEXTLINE(readability-function-size)
+  static int get_proc_name(unw_addr_space_t /*target*/, unw_word_t /*address*/, char* /*name*/,
+                           size_t /*size*/, unw_word_t* /*offset*/, void* /*argument*/) {
+    return -UNW_ENOINFO;
+  }
+};
+
+Unwinder::Unwinder(const Memory& memory, const AddressSpace& space, const Directory& process,
+                   ModuleCache& modules)
+    : state_(std::make_unique<State>(
+          State{.memory = &memory, .space = &space, .process = &process, .modules = &modules})) {
+  unw_accessors_t accessors{};
+  accessors.find_proc_info = State::find_proc_info;
+  accessors.put_unwind_info = State::put_unwind_info;
+  accessors.get_dyn_info_list_addr = State::get_dyn_info_list;
+  accessors.access_mem = State::access_mem;
+  accessors.access_reg = State::access_reg;
+  accessors.access_fpreg = State::access_fpreg;
+  accessors.resume = State::resume;
+  accessors.get_proc_name = State::get_proc_name;
+  state_->target = unw_create_addr_space(&accessors, 0);
+  if (state_->target != nullptr) unw_set_caching_policy(state_->target, UNW_CACHE_GLOBAL);
+}
+
+Unwinder::~Unwinder() {
+  if (state_->target != nullptr) unw_destroy_addr_space(state_->target);
+}
+
+NativeStack Unwinder::unwind(const Registers& registers) {
+  NativeStack stack;
+  state_->registers = &registers;
+  state_->missed_register = false;
+  state_->words_left = kMostWords;
+  unw_cursor_t cursor{};
+  if (state_->target == nullptr || unw_init_remote(&cursor, state_->target, state_.get()) != 0) {
+    stack.cut_off = "libunwind could not begin";
+    return stack;
+  }
+  stack.program_counters.push_back(registers.program_counter);
+  while (stack.program_counters.size() < kMostFrames) {
+    state_->unreadable.reset();
+    const int step = unw_step(&cursor);
+    unw_word_t address = 0;
+    if (step < 0 || (step > 0 && unw_get_reg(&cursor, UNW_REG_IP, &address) != 0)) {
+      stack.needs_registers = state_->missed_register;
+      stack.cut_off = state_->why_cut_off(step);
+      return stack;
+    }
+    if (step == 0 || address == 0) {
+      stack.cut_off = state_->why_not_over(stack.program_counters.back());
+      return stack;
+    }
+    stack.program_counters.push_back(address);
+  }
+  stack.cut_off = "more frames than a stack has";
+  return stack;
+}
+
+}  // namespace dlprobe

@@ -1,0 +1,396 @@
+#include "probes/deadlock/facts.h"
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <ranges>
+#include <set>
+
+#include "lib/base/path_name.h"
+#include "lib/base/units.h"
+#include "lib/foreign/libraries.h"
+#include "lib/foreign/python_code.h"
+#include "probes/facts/facts.h"
+
+namespace dlprobe::probes::deadlock {
+namespace {
+
+constexpr BootNs kOldest = 60 * kSecond;
+
+const ProcessSnapshot* find_process(const TreeSnapshot& tree, const ProcessKey& key) {
+  const auto found = std::ranges::find(tree.processes, key, &ProcessSnapshot::key);
+  return found == tree.processes.end() ? nullptr : &*found;
+}
+
+const ThreadSnapshot* find_thread_of(const ProcessSnapshot& process, int32_t tid) {
+  const auto found = std::ranges::find(process.threads, tid, &ThreadSnapshot::tid);
+  return found == process.threads.end() ? nullptr : &*found;
+}
+
+// A thread that never ran in between is still in the same wait. One that dlprobe stopped and let go
+// has run for as long as it takes to enter the same call again.
+bool stood_still(const ThreadSnapshot& before, const ThreadSnapshot& after, uint64_t stops) {
+  constexpr uint64_t kWokenByALook = 4;  // timeslices
+  constexpr uint64_t kTimeOfALook = 200'000;
+  const uint64_t slices = stops * kWokenByALook;
+  const uint64_t time = stops * kTimeOfALook;
+  return !after.wait.running && after.timeslices <= before.timeslices + slices &&
+         after.cpu_ns <= before.cpu_ns + time && before.wait.syscall == after.wait.syscall &&
+         before.wait.args == after.wait.args;
+}
+
+// The snapshots that count, newest first: not those of a standstill that has ended by itself.
+std::vector<const TreeSnapshot*> recent(const Run& run) {
+  std::vector<const TreeSnapshot*> trees;
+  BootNs from = 0;
+  for (const Event& event : run.events)
+    if (event.kind == kMovesAgain) from = event.at;
+  for (auto tree = run.snapshots.rbegin(); tree != run.snapshots.rend(); ++tree) {
+    if (tree->at < from || run.snapshots.back().at - tree->at > kOldest) break;
+    trees.push_back(&*tree);
+  }
+  return trees;
+}
+
+/// Since when a look says that the thread has not run: at the latest since the look itself.
+BootNs blocked_since(const ThreadSnapshot& look, BootNs at) {
+  return look.blocked_since != 0 ? std::min(look.blocked_since, at) : at;
+}
+
+void add_history(const std::vector<const TreeSnapshot*>& trees, ThreadFacts& facts) {
+  const ThreadSnapshot& now = *facts.thread;
+  const BootNs end = trees.front()->at;
+  facts.still = true;
+  facts.since = blocked_since(now, end);
+  facts.looks = {{.thread = &now, .at = end}};
+  BootNs still_from = end;
+  uint64_t stops = now.stopped ? 1 : 0;  // its counters are read after the stop
+  for (size_t i = 1; i < trees.size(); ++i) {
+    const ProcessSnapshot* process = find_process(*trees[i], facts.process->key);
+    const ThreadSnapshot* before = process == nullptr ? nullptr : find_thread_of(*process, now.tid);
+    if (before == nullptr) break;
+    facts.looks.push_back({.thread = before, .at = trees[i]->at});
+    facts.has_history = true;
+    if (before->stopped) ++stops;
+    facts.still = facts.still && stood_still(*before, now, stops);
+    if (!facts.still) continue;
+    still_from = trees[i]->at;
+    facts.since = std::min(facts.since, blocked_since(*before, trees[i]->at));
+  }
+  // What stood still from some snapshot on stands still now; what did before dlprobe came, too.
+  const bool kernel_says_so = end - facts.since >= kShortestLook;
+  facts.still = (still_from < end || kernel_says_so) && end - facts.since >= kShortestLook;
+  facts.has_history = facts.has_history || kernel_says_so;
+  facts.busy_share = core_share(facts, facts.looks.size()).busy;
+  const auto moved = std::ranges::find_if(
+      facts.looks, [&](const Look& look) { return look.thread->stack != now.stack; });
+  const auto same = static_cast<size_t>(moved - facts.looks.begin());
+  facts.same_stack = lasts_long(facts, same);
+  constexpr double kMostOfAPoll = 0.01;  // of a core
+  facts.waits_again = facts.looks.size() > 1 && facts.same_stack && !now.wait.running &&
+                      core_share(facts, same).run < kMostOfAPoll;
+  facts.polls_again = facts.waits_again && !now.wait.files.empty();
+  // A wait with a timeout in a loop is one wait.
+  if (facts.waits_again) facts.since = std::min(facts.since, facts.looks[same - 1].at);
+}
+
+// Who only waits for new clients beside others of its process leaves it to them to answer those
+// that it has: a server with a thread for each.
+bool only_lets_clients_in(const Facts& facts, const ThreadFacts& thread) {
+  return thread.need.kind == NeedKind::kNewClient && thread.still &&
+         std::ranges::any_of(facts.threads, [&](const ThreadFacts& other) {
+           return other.process == thread.process && other.need.kind != NeedKind::kNewClient &&
+                  !other.is_main();
+         });
+}
+
+// Whether a thread may yet answer on a socket that it has: it can go on, and by more than a new
+// client of its process.
+bool may_answer(const Facts& facts, const ThreadFacts& thread) {
+  if (thread.doomed || only_lets_clients_in(facts, thread)) return false;
+  const bool is_parked = thread.need.kind == NeedKind::kNotification && thread.still;
+  return !is_parked || thread.need.others_may ||
+         std::ranges::any_of(thread.need.providers, [&](size_t each) {
+           const ThreadFacts& waker = facts.threads[each];
+           return !waker.doomed && !only_lets_clients_in(facts, waker);
+         });
+}
+
+// A provider who can do something saves all who need him. What is left when nobody more is saved
+// cannot go on.
+void mark_doomed(Facts& facts) {
+  for (ThreadFacts& thread : facts.threads) {
+    const bool waits =
+        (thread.still || thread.polls_again) && thread.need.kind != NeedKind::kNothing;
+    thread.doomed = waits && !thread.need.others_may;
+  }
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (ThreadFacts& thread : facts.threads) {
+      if (!thread.doomed) continue;
+      const bool is_saved = std::ranges::any_of(thread.need.providers, [&](size_t provider) {
+        const ThreadFacts& other = facts.threads[provider];
+        return thread.need.kind == NeedKind::kChannel ? may_answer(facts, other) : !other.doomed;
+      });
+      if (!is_saved) continue;
+      thread.doomed = false;
+      changed = true;
+    }
+  }
+}
+
+const StackFrame* blamed_frame(const ThreadSnapshot& thread) {
+  const auto found = std::ranges::find_if(thread.stack, [](const StackFrame& frame) {
+    return !frame.python && !frame.file.empty() && !is_language_runtime(frame.file);
+  });
+  return found == thread.stack.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+bool Need::has_one_holder() const {
+  return kind == NeedKind::kOwnedLock || kind == NeedKind::kSharedLock || kind == NeedKind::kJoin ||
+         kind == NeedKind::kChild || kind == NeedKind::kFileLock;
+}
+
+bool lasts_long(const ThreadFacts& thread, size_t count) {
+  constexpr BootNs kLong = 3 * kSecond;
+  if (count == thread.looks.size()) return true;
+  return count > 0 && thread.looks.front().at - thread.looks[count - 1].at >= kLong;
+}
+
+CoreShare core_share(const ThreadFacts& thread, size_t count) {
+  const Look& last = thread.looks.front();
+  const Look& first = thread.looks[std::max<size_t>(count, 1) - 1];
+  if (first.at >= last.at || last.thread->cpu_ns < first.thread->cpu_ns) return {};
+  const auto span = static_cast<double>(last.at - first.at);
+  const double run = static_cast<double>(last.thread->cpu_ns - first.thread->cpu_ns) / span;
+  const uint64_t queued =
+      last.thread->queued_ns - std::min(first.thread->queued_ns, last.thread->queued_ns);
+  return {.run = run, .busy = run + static_cast<double>(queued) / span};
+}
+
+size_t Facts::find(const ProcessKey& process, int32_t tid) const {
+  const auto found = std::ranges::find_if(threads, [&](const ThreadFacts& each) {
+    return each.process->key == process && each.thread->tid == tid;
+  });
+  return found == threads.end() ? kNone : static_cast<size_t>(found - threads.begin());
+}
+
+Facts facts_of(const Run& run, std::string_view machine) {
+  Facts facts{.run = &run, .machine = machine};
+  const auto trees = recent(run);
+  if (trees.empty()) return facts;
+  facts.last = trees.front();
+  facts.span = trees.front()->at - trees.back()->at;
+  for (const ProcessSnapshot& process : facts.last->processes) {
+    for (const ThreadSnapshot& thread : process.threads) {
+      ThreadFacts one{
+          .process = &process, .thread = &thread, .info = run.find_process(process.key)};
+      add_history(trees, one);
+      facts.threads.push_back(std::move(one));
+    }
+  }
+  for (ThreadFacts& thread : facts.threads)
+    thread.need = need_of(facts, thread);
+  mark_doomed(facts);
+  return facts;
+}
+
+bool may_be_saved(const Facts& facts, const ThreadFacts& waiter) {
+  return std::ranges::any_of(waiter.need.savers,
+                             [&](size_t each) { return !facts.threads[each].doomed; });
+}
+
+bool may_be_woken_by_signal(const ThreadFacts& thread) {
+  if (thread.info == nullptr) return false;
+  if (!thread.info->signals_caught) return true;
+  constexpr int kFirstRealTime = 34;  // 32 and 33 are the C library's own
+  return catches_one_of(thread,
+                        std::array{SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, SIGURG}) ||
+         *thread.info->signals_caught >> static_cast<unsigned>(kFirstRealTime - 1) != 0;
+}
+
+bool catches_one_of(const ThreadFacts& thread, std::span<const int> signals) {
+  return thread.info != nullptr && std::ranges::any_of(signals, [&](int signal) {
+           return thread.info->catches(signal).value_or(true);
+         });
+}
+
+bool is_waited_for(const Facts& facts, size_t index) {
+  std::set<size_t> seen;
+  std::vector<size_t> queue;
+  for (size_t i = 0; i < facts.threads.size(); ++i) {
+    const ThreadFacts& thread = facts.threads[i];
+    if (thread.role() != Role::kTrainer || !thread.doomed) continue;
+    seen.insert(i);
+    queue.push_back(i);
+  }
+  while (!queue.empty()) {
+    const ThreadFacts& waiter = facts.threads[queue.back()];
+    queue.pop_back();
+    for (const size_t next : waiter.need.providers)
+      if (seen.insert(next).second && facts.threads[next].doomed) queue.push_back(next);
+  }
+  return seen.contains(index);
+}
+
+bool is_orphan(const Facts& facts, const ThreadFacts& thread) {
+  if (thread.info == nullptr) return false;
+  if (thread.info->orphaned) return true;
+  return thread.info->ppid == 1 &&
+         std::ranges::none_of(facts.run->processes,
+                              [](const ProcessInfo& info) { return info.key.pid == 1; });
+}
+
+bool waits_for_room(const ThreadFacts& thread) {
+  const StackFrame* frame = python_frame(*thread.thread);
+  return frame != nullptr && is_of_multiprocessing(frame->file, "queues.py") &&
+         (frame->function == "put" || frame->function.ends_with("Queue.put"));
+}
+
+bool is_in_a_task(const ThreadSnapshot& thread) {
+  // What starts the target of a process.
+  const auto start = std::ranges::find_if(thread.stack, [](const StackFrame& frame) {
+    return frame.python && (is_of_multiprocessing(frame.file, "process.py") ||
+                            is_of_multiprocessing(frame.file, "spawn.py"));
+  });
+  if (start == thread.stack.end()) return false;
+  const auto of_user = std::find_if(thread.stack.begin(), start, is_of_user);
+  return std::any_of(of_user, start, [](const StackFrame& frame) {
+    return frame.python && is_of_a_library(frame.file);
+  });
+}
+
+bool waits_for_task(const Facts& facts, const ThreadFacts& thread) {
+  if (thread.role() == Role::kTrainer || waits_for_room(thread)) return false;
+  if (is_in_a_task(*thread.thread)) return false;
+  if (thread.need.kind == NeedKind::kSharedLock || thread.need.kind == NeedKind::kSharedCount) {
+    // What asks for the lock; `with lock:` alone is in multiprocessing's own file, too.
+    const auto asker = std::ranges::find_if(thread.thread->stack, [](const StackFrame& frame) {
+      return frame.python && !is_of_multiprocessing(frame.file, "synchronize.py");
+    });
+    if (asker == thread.thread->stack.end()) return thread.need.kind == NeedKind::kSharedLock;
+    return is_of_multiprocessing(asker->file);
+  }
+  return thread.need.kind == NeedKind::kChannel &&
+         std::ranges::any_of(thread.need.providers, [&](size_t each) {
+           return facts.threads[each].role() == Role::kTrainer;
+         });
+}
+
+std::optional<uint64_t> other_end(const WaitedFile& file) {
+  if (file.kind == FileKind::kPipe) return file.inode;
+  if (file.kind == FileKind::kSocket && file.peer != 0) return file.peer;
+  return std::nullopt;
+}
+
+const FutexWait& futex_of(const ThreadFacts& thread) {
+  static const FutexWait no_futex;
+  return thread.thread->futex ? *thread.thread->futex : no_futex;
+}
+
+std::string name_of(const Facts& facts, const ThreadFacts& thread) {
+  std::string process = describe(*facts.run, thread.process->key);
+  if (thread.is_main()) return process;
+  return "thread " + std::to_string(thread.thread->tid) + " of " + process;
+}
+
+std::string join_names(const Facts& facts, const std::vector<size_t>& threads) {
+  constexpr size_t kMost = 3;
+  std::string text;
+  for (size_t i = 0; i < std::min(kMost, threads.size()); ++i)
+    text += (i == 0 ? "" : ", ") + name_of(facts, facts.threads[threads[i]]);
+  if (threads.size() > kMost) text += " and " + std::to_string(threads.size() - kMost) + " more";
+  return text;
+}
+
+std::optional<ProcessKey> process_of_thread(const Facts& facts, int32_t tid) {
+  const auto found = std::ranges::find_if(
+      facts.threads, [tid](const ThreadFacts& each) { return each.thread->tid == tid; });
+  if (found == facts.threads.end()) return std::nullopt;
+  return found->process->key;
+}
+
+const ProcessSnapshot* parent_of(const Facts& facts, const ProcessKey& key) {
+  const ProcessInfo* process = facts.run->find_process(key);
+  if (process == nullptr) return nullptr;
+  const auto parent = std::ranges::find_if(facts.last->processes, [&](const ProcessSnapshot& each) {
+    return each.key.pid == process->ppid;
+  });
+  return parent == facts.last->processes.end() ? nullptr : &*parent;
+}
+
+bool is_forked_copy(const Run& run, const ProcessKey& key) {
+  const ProcessInfo* process = run.find_process(key);
+  return process != nullptr && process->start_method &&
+         *process->start_method != StartMethod::kSpawn;
+}
+
+bool is_pool_thread(const ThreadSnapshot& thread, std::string_view library) {
+  const auto inwards = thread.stack | std::views::reverse;
+  const auto outermost = std::ranges::find_if(inwards, [](const StackFrame& frame) {
+    return frame.python || (!frame.file.empty() && !is_language_runtime(frame.file));
+  });
+  return outermost != inwards.end() && !outermost->python && base_name(outermost->file) == library;
+}
+
+size_t count_pool_threads(const ProcessSnapshot& process, std::string_view library) {
+  return static_cast<size_t>(std::ranges::count_if(
+      process.threads,
+      [&](const ThreadSnapshot& thread) { return is_pool_thread(thread, library); }));
+}
+
+std::string blamed_function(const ThreadSnapshot& thread) {
+  const StackFrame* frame = blamed_frame(thread);
+  return frame == nullptr ? "" : frame->function;
+}
+
+std::string blamed_library(const ThreadSnapshot& thread) {
+  const StackFrame* frame = blamed_frame(thread);
+  return frame == nullptr ? "" : std::string(base_name(frame->file));
+}
+
+const StackFrame* python_frame(const ThreadSnapshot& thread) {
+  const auto found = std::ranges::find(thread.stack, true, &StackFrame::python);
+  return found == thread.stack.end() ? nullptr : &*found;
+}
+
+bool waits_in_a_library(const ThreadSnapshot& thread) {
+  const StackFrame* frame = python_frame(thread);
+  return frame == nullptr || is_of_a_library(frame->file);
+}
+
+bool waits_for_result(const ThreadFacts& thread) {
+  if (thread.need.kind != NeedKind::kChannel && thread.need.kind != NeedKind::kNotification) {
+    return false;
+  }
+  // threading's own frames tell how it waits, the next one who asked for it.
+  const auto found = std::ranges::find_if(thread.thread->stack, [](const StackFrame& frame) {
+    const bool waits = is_of_standard_library(frame.file, "threading.py") ||
+                       is_of_standard_library(frame.file, "selectors.py") ||
+                       is_of_standard_library(frame.file, "queue.py");
+    return frame.python && !waits;
+  });
+  if (found == thread.thread->stack.end()) return python_frame(*thread.thread) == nullptr;
+  return is_of_multiprocessing(found->file) || is_of_torch(found->file) ||
+         is_of_standard_library(found->file, "concurrent/futures/");
+}
+
+bool trainer_waits_for_result(const Facts& facts) {
+  return std::ranges::any_of(facts.threads, [](const ThreadFacts& each) {
+    return each.is_main() && each.role() == Role::kTrainer && (each.still || each.polls_again) &&
+           waits_for_result(each);
+  });
+}
+
+bool is_of_user(const StackFrame& frame) {
+  return frame.python && !is_of_a_library(frame.file);
+}
+
+const StackFrame* user_frame(const ThreadSnapshot& thread) {
+  const auto found = std::ranges::find_if(thread.stack, is_of_user);
+  return found == thread.stack.end() ? nullptr : &*found;
+}
+
+}  // namespace dlprobe::probes::deadlock

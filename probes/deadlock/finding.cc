@@ -1,0 +1,122 @@
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "lib/base/function_name.h"
+#include "lib/base/path_name.h"
+#include "probes/deadlock/rules.h"
+#include "probes/facts/facts.h"
+
+namespace dlprobe::probes::deadlock {
+namespace {
+
+// What helps with a library that was not made to live on in a forked copy.
+struct LibraryAdvice {
+  std::string_view library;  ///< how its file's name begins
+  std::string_view title;
+  std::string_view command;
+  /// Where that is said.
+  std::string_view source;
+  /// The command is a variable of the environment, NAME=VALUE in front.
+  bool is_variable = false;
+};
+constexpr std::array<LibraryAdvice, 12> kAdvice = {{
+    {"libopencv_", "Keep OpenCV from using threads", "cv2.setNumThreads(0)",
+     "OpenCV: core/utility.hpp"},
+    {"cv2.", "Keep OpenCV from using threads", "cv2.setNumThreads(0)", "OpenCV: core/utility.hpp"},
+    {"omppool", "Let Numba use threads that survive a fork", "NUMBA_THREADING_LAYER=forksafe",
+     "Numba user manual: the threading layers", true},
+    {"libgomp", "Use one OpenMP thread before the fork", "OMP_NUM_THREADS=1 python train.py",
+     "GCC bug 60035: libgomp does not survive fork", true},
+    {"libiomp", "Use one OpenMP thread before the fork", "OMP_NUM_THREADS=1 python train.py",
+     "pytorch issue 75147", true},
+    {"libtokenizers", "Keep tokenizers from using threads", "TOKENIZERS_PARALLELISM=false",
+     "huggingface/tokenizers: parallelism.rs", true},
+    {"tokenizers", "Keep tokenizers from using threads", "TOKENIZERS_PARALLELISM=false",
+     "huggingface/tokenizers: parallelism.rs", true},
+    {"polars", "polars keeps threads: use it under spawn or forkserver alone", "",
+     "Polars user guide: multiprocessing"},
+    {"_polars_runtime", "polars keeps threads: use it under spawn or forkserver alone", "",
+     "Polars user guide: multiprocessing"},
+    {"libarrow", "Use one thread of Arrow in workers", "pyarrow.set_cpu_count(1)",
+     "Arrow: cpp/src/arrow/util/thread_pool.h"},
+    {"libgrpc", "Let gRPC take part in forks, or open channels after them",
+     "GRPC_ENABLE_FORK_SUPPORT=1", "gRPC: doc/fork_support.md", true},
+    {"cygrpc", "Let gRPC take part in forks, or open channels after them",
+     "GRPC_ENABLE_FORK_SUPPORT=1", "gRPC: doc/fork_support.md", true},
+}};
+
+// "OMP_NUM_THREADS=1 python train.py" -> that variable.
+Setting variable_of(std::string_view command) {
+  const std::string_view assignment = command.substr(0, command.find(' '));
+  const size_t equals = assignment.find('=');
+  return {.kind = SettingKind::kEnvironment,
+          .name = std::string(assignment.substr(0, equals)),
+          .value = std::string(assignment.substr(equals + 1))};
+}
+
+}  // namespace
+
+Finding finding_about(const Facts& facts, FindingCode code, Confidence confidence,
+                      const ThreadFacts& thread) {
+  Finding finding = new_finding(code, confidence);
+  finding.processes = {thread.process->key};
+  finding.first_seen = thread.since;
+  finding.last_seen = facts.last->at;
+  if (thread.still) {
+    const bool since_before = thread.since < facts.last->at - facts.span;
+    finding.evidence.push_back(time_fact("stood_still_for", facts.last->at - thread.since,
+                                         since_before
+                                             ? "se.exec_start in /proc/PID/task/TID/sched"
+                                             : "timeslices in /proc/PID/task/TID/schedstat"));
+  }
+  const std::string library = blamed_library(*thread.thread);
+  const std::string function = short_function_name(blamed_function(*thread.thread));
+  if (!library.empty()) {
+    finding.evidence.push_back(
+        text_fact("waits_in", function.empty() ? library : function + " (" + library + ")",
+                  "native stack", facts.last->at));
+    finding.discriminator = library;
+  }
+  if (const StackFrame* frame = user_frame(*thread.thread)) {
+    finding.evidence.push_back(text_fact(
+        "your_code", frame->function + " (" + frame->file + ":" + std::to_string(frame->line) + ")",
+        "Python stack", facts.last->at));
+    add_source(finding, frame->file, frame->line, "waits in " + frame->function);
+  }
+  return finding;
+}
+
+void add_remedy_of_clean_start(Finding& finding) {
+  finding.remedies.push_back(
+      {.title = "Start workers from a clean process: nothing of the parent's threads is copied",
+       .commands = {"DataLoader(..., multiprocessing_context='forkserver')",
+                    "DataLoader(..., multiprocessing_context='spawn')"},
+       .applies_to = {"code"},
+       .verify = "dlprobe deadlock --pid PID",
+       .settings = {{SettingKind::kStartMethod, "", "spawn"}}});
+}
+
+bool add_remedy_for_library(Finding& finding, std::string_view file) {
+  const auto advice = std::ranges::find_if(kAdvice, [&](const LibraryAdvice& each) {
+    return base_name(file).starts_with(each.library);
+  });
+  if (advice == kAdvice.end()) return false;
+  finding.remedies.push_back(
+      {.title = std::string(advice->title) + " (" + std::string(advice->source) + ")",
+       .commands = advice->command.empty() ? std::vector<std::string>{}
+                                           : std::vector<std::string>{std::string(advice->command)},
+       .applies_to = {"code"},
+       .verify = "dlprobe deadlock --pid PID"});
+  if (advice->is_variable) finding.remedies.back().settings = {variable_of(advice->command)};
+  return true;
+}
+
+void add_remedies_for_fork(Finding& finding, const ThreadFacts& thread) {
+  add_remedy_of_clean_start(finding);
+  for (const StackFrame& frame : thread.thread->stack) {
+    if (!frame.python && add_remedy_for_library(finding, frame.file)) return;
+  }
+}
+
+}  // namespace dlprobe::probes::deadlock

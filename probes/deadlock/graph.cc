@@ -1,0 +1,180 @@
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <set>
+
+#include "probes/deadlock/rules.h"
+#include "probes/facts/facts.h"
+
+namespace dlprobe::probes::deadlock {
+namespace {
+
+constexpr double kMostlyBusy = 0.5;  // of a core
+
+std::string id_of(const ThreadFacts& thread) {
+  return "thread " + std::to_string(thread.process->key.pid) + "/" +
+         std::to_string(thread.thread->tid);
+}
+
+// `roots` are the ids of the threads at which a cause was found.
+Activity activity_of(const ThreadFacts& thread, const std::set<std::string>& spinning,
+                     const std::set<std::string>& roots) {
+  const char state = thread.thread->state;
+  if (state == 'T' || state == 't') return Activity::kStopped;
+  if (!thread.has_history) return Activity::kUnknown;
+  if (state == 'D' && thread.still) return Activity::kBlockedInKernel;
+  if (spinning.contains(id_of(thread))) return Activity::kSpinning;
+  // Who only waits to be woken may wait for a signal: no more than idle, unless a cause was found.
+  const bool is_root = roots.contains(id_of(thread));
+  const bool is_parked = thread.need.kind == NeedKind::kNotification && !is_root;
+  // Where no cause was found the wait is not said to be for ever.
+  if (thread.doomed && !is_parked && !roots.empty()) return Activity::kStuck;
+  const bool waits_in_a_loop = thread.waits_again && !thread.still;
+  if (is_root && waits_in_a_loop && thread.need.kind != NeedKind::kNothing) return Activity::kStuck;
+  if (thread.still || thread.polls_again) {
+    if (thread.need.kind == NeedKind::kNothing) return Activity::kSleeping;
+    if (thread.need.kind == NeedKind::kNotification) return Activity::kIdle;
+    return Activity::kWaiting;
+  }
+  return Activity::kRunning;
+}
+
+class GraphMaker {
+ public:
+  GraphMaker(const Facts& facts, const std::vector<RootCause>& causes)
+      : facts_(facts), causes_(causes) {
+    for (const RootCause& cause : causes) {
+      const ThreadFacts& thread = facts.threads[cause.thread];
+      const bool spins = !thread.still && thread.need.kind == NeedKind::kNothing &&
+                         thread.busy_share >= kMostlyBusy;
+      if (spins) spinning_.insert(id_of(thread));
+      wanted_.insert(cause.thread);
+      if (cause.finding.severity != Severity::kInfo) roots_.insert(id_of(thread));
+      for (const size_t provider : thread.need.providers)
+        if (thread.need.kind != NeedKind::kLock) wanted_.insert(provider);
+    }
+    for (size_t i = 0; i < facts.threads.size(); ++i) {
+      const ThreadFacts& thread = facts.threads[i];
+      const bool held = thread.doomed && thread.need.kind != NeedKind::kNotification;
+      if (thread.is_main() || held) wanted_.insert(i);
+    }
+  }
+
+  WaitGraph make() {
+    for (const size_t each : wanted_)
+      add_thread(facts_.threads[each]);
+    for (const size_t each : wanted_)
+      add_edges(facts_.threads[each]);
+    graph_.chain = chain();
+    return std::move(graph_);
+  }
+
+ private:
+  void add_thread(const ThreadFacts& thread) {
+    WaitNode node{.id = id_of(thread), .label = name_of(facts_, thread), .is_thread = true};
+    node.process = thread.process->key;
+    node.tid = thread.thread->tid;
+    node.role = thread.role();
+    node.activity = activity_of(thread, spinning_, roots_);
+    if (thread.still) node.since = thread.since;
+    node.waits_for = thread.need.words;
+    if (!thread.thread->stack.empty()) node.at = thread.thread->stack.front();
+    if (const StackFrame* frame = user_frame(*thread.thread)) node.in_code = *frame;
+    graph_.nodes.push_back(std::move(node));
+  }
+
+  void add_edges(const ThreadFacts& thread) {
+    const Need& need = thread.need;
+    const std::string from = id_of(thread);
+    std::string holder_end = from;
+    if (!need.object.empty()) {
+      if (objects_.insert(need.object).second) {
+        graph_.nodes.push_back({.id = need.object, .label = need.label});
+      }
+      graph_.edges.push_back({.from = from, .to = need.object, .relation = "waits for"});
+      holder_end = need.object;
+    }
+    for (const size_t each : need.providers) {
+      if (!wanted_.contains(each)) continue;
+      WaitEdge edge{
+          .from = holder_end, .to = id_of(facts_.threads[each]), .relation = need.relation};
+      // Several wait for one object: its edges to the holders once.
+      if (std::ranges::find(graph_.edges, edge) == graph_.edges.end()) {
+        graph_.edges.push_back(std::move(edge));
+      }
+    }
+  }
+
+  std::string trainer() const {
+    for (const WaitNode& node : graph_.nodes)
+      if (node.is_thread && node.role == Role::kTrainer && node.process &&
+          node.tid == node.process->pid)
+        return node.id;
+    return {};
+  }
+
+  // The shortest way along the edges; empty if there is none.
+  std::vector<std::string> way(const std::string& from, const std::string& to) const {
+    std::map<std::string, std::string> came_from;
+    std::deque<std::string> queue = {from};
+    came_from[from] = "";
+    while (!queue.empty() && !came_from.contains(to)) {
+      const std::string at = queue.front();
+      queue.pop_front();
+      for (const WaitEdge& edge : graph_.edges)
+        if (edge.from == at && came_from.emplace(edge.to, at).second) queue.push_back(edge.to);
+    }
+    if (!came_from.contains(to)) return {};
+    std::vector<std::string> nodes;
+    for (std::string at = to; !at.empty(); at = came_from.at(at))
+      nodes.push_back(at);
+    std::ranges::reverse(nodes);
+    return nodes;
+  }
+
+  // The shortest way from a node back to itself, without its first step; empty if there is none.
+  std::vector<std::string> way_back(const std::string& start) const {
+    std::vector<std::string> shortest;
+    for (const WaitEdge& edge : graph_.edges) {
+      if (edge.from != start) continue;
+      std::vector<std::string> nodes = way(edge.to, start);
+      if (!nodes.empty() && (shortest.empty() || nodes.size() < shortest.size())) {
+        shortest = std::move(nodes);
+      }
+    }
+    return shortest;
+  }
+
+  std::vector<std::string> chain() const {
+    if (causes_.empty() || causes_.front().finding.severity == Severity::kInfo) return {};
+    const ThreadFacts& cause = facts_.threads[causes_.front().thread];
+    std::vector<std::string> nodes = way(trainer(), id_of(cause));
+    if (nodes.empty()) nodes = {id_of(cause)};
+    std::vector<std::string> circle;
+    if (causes_.front().finding.code == FindingCode::kLockCycle) circle = way_back(id_of(cause));
+    if (circle.empty() && !cause.need.object.empty()) circle = {cause.need.object};
+    // To where it closes.
+    for (std::string& node : circle) {
+      const bool closes = std::ranges::find(nodes, node) != nodes.end();
+      nodes.push_back(std::move(node));
+      if (closes) break;
+    }
+    return nodes;
+  }
+
+  const Facts& facts_;
+  const std::vector<RootCause>& causes_;
+  std::set<size_t> wanted_;
+  std::set<std::string> spinning_;
+  std::set<std::string> roots_;
+  std::set<std::string> objects_;
+  WaitGraph graph_;
+};
+
+}  // namespace
+
+WaitGraph make_wait_graph(const Facts& facts, const std::vector<RootCause>& causes) {
+  return GraphMaker(facts, causes).make();
+}
+
+}  // namespace dlprobe::probes::deadlock

@@ -1,0 +1,160 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "lib/foreign/libraries.h"
+#include "lib/foreign/python_code.h"
+#include "probes/deadlock/need_parts.h"
+#include "probes/facts/facts.h"
+#include "probes/facts/waits.h"
+
+namespace dlprobe::probes::deadlock {
+namespace {
+
+// The server of Lib/multiprocessing/resource_sharer.py, which a process starts with the first
+// tensor that it sends: it duplicates descriptors for its clients, and wakes nobody here.
+bool only_hands_out_descriptors(const ThreadSnapshot& thread) {
+  return std::ranges::any_of(thread.stack, [](const StackFrame& frame) {
+    return frame.python && is_of_multiprocessing(frame.file, "resource_sharer.py");
+  });
+}
+
+class AnyNeed : public Waiter {
+ public:
+  using Waiter::Waiter;
+
+  Need read() const {
+    if (thread_.state == 'T' || thread_.state == 't') {
+      return {.kind = NeedKind::kContinue,
+              .words = "SIGCONT: it is stopped (state " + std::string(1, thread_.state) + ")",
+              .others_may = false};
+    }
+    if (thread_.state == 'D' && kind_of(thread_.wait, facts_.machine) == WaitKind::kVfork) {
+      return {.kind = NeedKind::kOutside,
+              .words = "its new child to call execve or to end (vfork)"};
+    }
+    if (thread_.state == 'D') return need_of_storage(waiter_);
+    if (thread_.state == 'Z') {
+      return {.kind = NeedKind::kOutside, .words = "nothing: it has ended, without its process"};
+    }
+    if (thread_.wait.running) return {.kind = NeedKind::kNothing, .words = {}};
+    if (thread_.futex) return need_of_futex(facts_, waiter_);
+    switch (kind_of(thread_.wait, facts_.machine)) {
+      case WaitKind::kPoll:
+      case WaitKind::kSelect:
+      case WaitKind::kEpoll:
+      case WaitKind::kRead:
+        return need_of_files(facts_, waiter_, true);
+      case WaitKind::kWrite:
+        return need_of_files(facts_, waiter_, false);
+      case WaitKind::kSleep:
+        return {.kind = NeedKind::kNothing, .words = "the end of a sleep"};
+      case WaitKind::kWaitForChild:
+        return of_child();
+      case WaitKind::kLockFile:
+        return of_file_lock();
+      case WaitKind::kOpen:
+        return of_open();
+      case WaitKind::kSignal:
+        return {.kind = NeedKind::kOutside, .words = "a signal"};
+      case WaitKind::kAccept:
+        return need_of_accept(waiter_);
+      default:
+        return need_of_files(facts_, waiter_, true);
+    }
+  }
+
+ private:
+  Need of_child() const {
+    const auto pid = static_cast<int32_t>(thread_.wait.args[0]);
+    const auto wanted = static_cast<int32_t>(thread_.wait.args[1]);
+    // wait4 has the pid first, waitid a kind (1: P_PID) and the pid.
+    const Syscall* call = find_syscall(thread_.wait.syscall, facts_.machine);
+    const bool is_waitid = pid == 1 && call != nullptr && call->name == "waitid";
+    const int32_t child = is_waitid ? wanted : pid;
+    Need need{.kind = NeedKind::kChild, .words = "a child process to end", .relation = "waits for"};
+    if (child <= 1) return need;
+    need.providers = threads_of(child);
+    if (need.providers.empty()) return need;
+    need.words =
+        describe(*facts_.run, facts_.threads[need.providers.front()].process->key) + " to end";
+    need.others_may = false;
+    return need;
+  }
+
+  Need of_file_lock() const {
+    Need need{.kind = NeedKind::kFileLock, .words = "a lock of a file", .relation = "held by"};
+    if (thread_.wait.files.empty()) return need;
+    const uint64_t inode = thread_.wait.files.front().inode;
+    need.object = "file " + std::to_string(inode);
+    need.label = "lock of file " + std::to_string(inode);
+    bool held_outside = false;
+    bool held = false;
+    for (const ChannelEnd& end : facts_.last->channel_ends) {
+      if (end.inode != inode || end.kind != EndKind::kFileLock || !end.writes) continue;
+      held = true;
+      const auto threads = threads_of(end.pid);
+      if (threads.empty()) held_outside = true;
+      for (const size_t each : threads)
+        if (facts_.threads[each].thread != &thread_) need.providers.push_back(each);
+    }
+    need.others_may = !held || held_outside || !facts_.last->all_ends_seen;
+    if (!need.providers.empty()) {
+      need.words +=
+          " held by " + describe(*facts_.run, facts_.threads[need.providers.front()].process->key);
+    }
+    return need;
+  }
+
+  // Of a FIFO it waits for whoever opens the other side: anybody who knows its name.
+  Need of_open() const {
+    Need need{.kind = NeedKind::kOutside, .words = "the opening of a file"};
+    if (thread_.wait.files.empty()) return need;
+    const WaitedFile& file = thread_.wait.files.front();
+    if (file.path.empty()) return need;
+    if (file.kind != FileKind::kFifo) return need_of_storage(waiter_);
+    need.words = "someone to open the other end of the FIFO " + file.path;
+    return need;
+  }
+};
+
+}  // namespace
+
+std::vector<size_t> Waiter::others_of_the_process() const {
+  std::vector<size_t> threads;
+  for (size_t i = 0; i < facts_.threads.size(); ++i) {
+    const ThreadFacts& other = facts_.threads[i];
+    const bool is_other = other.process == waiter_.process && other.thread != &thread_;
+    if (is_other && !only_hands_out_descriptors(*other.thread)) threads.push_back(i);
+  }
+  return threads;
+}
+
+std::vector<size_t> Waiter::threads_of(int32_t pid) const {
+  std::vector<size_t> threads;
+  for (size_t i = 0; i < facts_.threads.size(); ++i)
+    if (facts_.threads[i].process->key.pid == pid) threads.push_back(i);
+  return threads;
+}
+
+std::string Waiter::object_id(std::string_view what, uint64_t address) const {
+  return fmt::format("{} {}:{:#x}", what, waiter_.process->key.pid, address);
+}
+
+std::string Waiter::in_library() const {
+  if (thread_.futex && thread_.futex->kind == LockKind::kLowLevelLock) {
+    // Of the C library itself: the function that the program called.
+    for (const StackFrame& frame : thread_.stack)
+      if (!frame.python && is_libc(frame.file) && !frame.function.empty())
+        return " of the C library in " + frame.function;
+  }
+  const std::string library = blamed_library(thread_);
+  return library.empty() ? "" : " in " + library;
+}
+
+Need need_of(const Facts& facts, const ThreadFacts& waiter) {
+  return AnyNeed(facts, waiter).read();
+}
+
+}  // namespace dlprobe::probes::deadlock

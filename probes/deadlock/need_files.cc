@@ -1,0 +1,166 @@
+// What a thread needs that waits on files.
+
+#include <algorithm>
+
+#include "lib/base/units.h"
+#include "probes/deadlock/need_parts.h"
+#include "probes/facts/waits.h"
+
+namespace dlprobe::probes::deadlock {
+namespace {
+
+class ChannelNeed : public Waiter {
+ public:
+  using Waiter::Waiter;
+
+  // A wait on files. A timeout ends it, but not what it waits for: of poll in a loop the same wait
+  // comes again.
+  Need read(bool for_data) const {
+    Need need{.kind = NeedKind::kChannel, .relation = for_data ? "written by" : "read by"};
+    const auto& files = thread_.wait.files;
+    if (files.empty()) {
+      return {.kind = NeedKind::kOutside,
+              .words = "the end of system call " + std::to_string(thread_.wait.syscall)};
+    }
+    const auto listens = [](const WaitedFile& file) {
+      return file.kind == FileKind::kListeningSocket;
+    };
+    if (std::ranges::all_of(files, listens)) return need_of_accept(waiter_);
+    need.others_may = false;
+    bool is_channel = false;
+    for (const WaitedFile& file : files) {
+      if (const auto end = other_end(file)) {
+        is_channel = add_ends(*end, for_data, need) || is_channel;
+      } else {
+        need.others_may = true;
+      }
+    }
+    const WaitedFile& first = files.front();
+    need.words =
+        files.size() > 1 ? "one of " + counted(files.size(), "file") : words_of(first, for_data);
+    if (other_end(first)) {
+      need.object = std::string(to_string(first.kind)) + " " + std::to_string(first.inode);
+      need.label = need.object;
+    }
+    if (first.kind == FileKind::kFile) return need_of_storage(waiter_);
+    if (is_event_loop()) return of_event_loop();
+    constexpr int32_t kLongPoll =
+        60'000;  // ms; shorter ones are loops that wait for the same again
+    if (poll_timeout_ms(thread_.wait, facts_.machine).value_or(0) > kLongPoll) {
+      need.others_may = true;
+    }
+    // A socket whose other end nobody of the tree has leads out of it.
+    if (!is_channel && first.kind != FileKind::kPipe) need.kind = NeedKind::kOutside;
+    std::vector<size_t> mains;
+    for (const size_t each : need.providers)
+      if (facts_.threads[each].is_main()) mains.push_back(each);
+    if (!mains.empty()) need.words += ", " + need.relation + " " + join_names(facts_, mains);
+    return need;
+  }
+
+ private:
+  // A wait in epoll or select on, among others, a pipe or socket pair of which its process has the
+  // other end: by that other threads, and handlers of signals, wake the loop (asyncio's self-pipe).
+  bool is_event_loop() const {
+    const WaitKind kind = kind_of(thread_.wait, facts_.machine);
+    if (kind != WaitKind::kEpoll && kind != WaitKind::kSelect) return false;
+    return std::ranges::any_of(thread_.wait.files, [&](const WaitedFile& file) {
+      const auto other = other_end(file);
+      return other && std::ranges::any_of(facts_.last->channel_ends, [&](const ChannelEnd& end) {
+               return end.inode == *other && end.pid == waiter_.process->key.pid && end.writes;
+             });
+    });
+  }
+
+  // It does what is due at its time, and what others of its process ask for. What it waits for
+  // beside that, from other processes, is not told apart.
+  Need of_event_loop() const {
+    Need need{.kind = NeedKind::kNotification,
+              .words = "work for its event loop",
+              .relation = "woken by one of",
+              .providers = others_of_the_process(),
+              .others_may = true};
+    const bool only_own = std::ranges::all_of(thread_.wait.files, [&](const WaitedFile& file) {
+      const auto other = other_end(file);
+      return other && std::ranges::none_of(facts_.last->channel_ends, [&](const ChannelEnd& end) {
+               return end.inode == *other && end.pid != waiter_.process->key.pid;
+             });
+    });
+    const bool by_itself =
+        has_timeout(thread_.wait, facts_.machine) || may_be_woken_by_signal(waiter_);
+    if (only_own && !by_itself && !need.providers.empty()) need.others_may = false;
+    return need;
+  }
+
+  static std::string words_of(const WaitedFile& file, bool for_data) {
+    const std::string what = for_data ? "data " : "room ";
+    if (file.kind == FileKind::kPipe) {
+      return what + "in pipe " + std::to_string(file.inode);
+    }
+    return what + (for_data ? "from a " : "in a ") + std::string(to_string(file.kind)) +
+           " (descriptor " + std::to_string(file.fd) + ")";
+  }
+
+  // All threads of all processes that have the other end; of its own process the other threads.
+  // Whether anybody of the tree has it.
+  bool add_ends(uint64_t inode, bool for_data, Need& need) const {
+    std::vector<int32_t> pids;
+    bool is_of_tree = false;
+    for (const ChannelEnd& end : facts_.last->channel_ends) {
+      if (end.inode != inode || (for_data ? !end.writes : !end.reads)) continue;
+      if (std::ranges::find(pids, end.pid) != pids.end()) continue;
+      pids.push_back(end.pid);
+      const auto threads = threads_of(end.pid);
+      is_of_tree = is_of_tree || !threads.empty();
+      // An orphan that was forked from the same process only keeps what it was born with.
+      if (threads.empty() && !end.orphaned_sibling) need.others_may = true;
+      for (const size_t each : threads)
+        if (facts_.threads[each].thread != &thread_ && !is_known(each, need)) {
+          need.providers.push_back(each);
+        }
+    }
+    need.others_may = need.others_may || may_be_others(pids.empty(), is_of_tree);
+    return is_of_tree;
+  }
+
+  // Whether somebody may have the other end whom dlprobe does not see.
+  bool may_be_others(bool nobody_has_it, bool is_of_tree) const {
+    // The kernel lets nobody wait at a pipe without another side (end of file, SIGPIPE): since the
+    // threads were looked at its last peer has ended, or is not seen.
+    if (nobody_has_it) return true;
+    // It went on before the descriptors were looked at.
+    if (!thread_.consistent) return true;
+    // A pipe that came from outside may have its end in a process that dlprobe may not look into.
+    return !is_of_tree && !facts_.last->all_ends_seen;
+  }
+
+  static bool is_known(size_t provider, const Need& need) {
+    return std::ranges::find(need.providers, provider) != need.providers.end();
+  }
+};
+
+}  // namespace
+
+Need need_of_files(const Facts& facts, const ThreadFacts& waiter, bool for_data) {
+  return ChannelNeed(facts, waiter).read(for_data);
+}
+
+Need need_of_accept(const ThreadFacts& waiter) {
+  Need need{.kind = NeedKind::kNewClient, .words = "a connection to its socket"};
+  if (!waiter.thread->wait.files.empty()) {
+    need.words += " (descriptor " + std::to_string(waiter.thread->wait.files.front().fd) + ")";
+  }
+  return need;
+}
+
+Need need_of_storage(const ThreadFacts& waiter) {
+  Need need{.kind = NeedKind::kKernel, .words = "a disk or a file system (state D)"};
+  const auto& files = waiter.thread->wait.files;
+  if (files.empty() || files.front().path.empty()) return need;
+  const WaitedFile& file = files.front();
+  need.words = "the storage of " + file.path;
+  if (!file.storage.empty()) need.words += " (" + file.storage + ")";
+  return need;
+}
+
+}  // namespace dlprobe::probes::deadlock

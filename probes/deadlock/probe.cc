@@ -1,0 +1,142 @@
+#include "probes/probe.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "lib/base/units.h"
+#include "probes/deadlock/facts.h"
+#include "probes/deadlock/rules.h"
+#include "probes/facts/all_well.h"
+#include "probes/facts/facts.h"
+#include "probes/facts/seen.h"
+#include "probes/facts/shared_positions.h"
+
+namespace dlprobe::probes::deadlock {
+namespace {
+
+template <class T>
+void append(std::vector<T>& all, std::vector<T> more) {
+  all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+}
+
+std::vector<RootCause> find_causes(const Facts& facts) {
+  std::vector<RootCause> causes = find_lost_holders(facts);
+  append(causes, find_lost_pools(facts));
+  append(causes, find_lost_peers(facts));
+  append(causes, find_circles(facts, causes));
+  append(causes, find_closed_groups(facts, causes));
+  // Who is late is worth a word only where nobody is stuck.
+  if (causes.empty()) causes = find_slow_parts(facts);
+  std::ranges::stable_sort(causes, std::ranges::greater{}, [](const RootCause& cause) {
+    return std::pair(cause.finding.severity, cause.finding.confidence);
+  });
+  return causes;
+}
+
+// One finding for all that hang in the same way.
+std::vector<Finding> merge(const std::vector<RootCause>& causes) {
+  std::vector<Finding> findings;
+  for (const RootCause& cause : causes) {
+    const auto same = std::ranges::find_if(findings, [&](const Finding& each) {
+      return each.code == cause.finding.code && each.severity == cause.finding.severity &&
+             each.discriminator == cause.finding.discriminator;
+    });
+    if (same == findings.end()) {
+      findings.push_back(cause.finding);
+      continue;
+    }
+    for (const ProcessKey& key : cause.finding.processes)
+      if (std::ranges::find(same->processes, key) == same->processes.end())
+        same->processes.push_back(key);
+  }
+  for (Finding& finding : findings) {
+    const auto more = std::ranges::count_if(causes, [&](const RootCause& cause) {
+      return cause.finding.code == finding.code &&
+             cause.finding.discriminator == finding.discriminator;
+    });
+    if (more > 1) finding.message += " (" + std::to_string(more - 1) + " more like it)";
+  }
+  return findings;
+}
+
+// What is not known because the watch was too short.
+std::optional<Gap> missing_history(const Facts& facts) {
+  Gap gap{.what = "stacks and locks",
+          .why = "no snapshot was taken",
+          .effect = "whether anything stands still is not known",
+          .remedy = "watch for longer: --for 5s"};
+  if (facts.last == nullptr) return gap;
+  if (facts.span >= kShortestLook) return std::nullopt;
+  if (std::ranges::all_of(facts.threads, &ThreadFacts::still)) return std::nullopt;
+  gap.what = "the progress of threads";
+  gap.why = "the snapshots are less than a second apart";
+  gap.effect = "whether threads that ran in the last second get on is not known";
+  return gap;
+}
+
+Verdict examine_run(const RunCase& one) {
+  const Run& run = one.run;
+  const HostFacts& host = one.recording.header.host;
+  Verdict verdict;
+  const Facts facts = facts_of(run, host.machine);
+  const bool never_started = run.end && run.end->reason == RunEndReason::kNotStarted;
+  // What has come to its end by itself did not hang.
+  const bool ended = run.end && run.end->reason == RunEndReason::kSubjectEnded;
+  const bool moved_till_now = run.begin.looks_when_quiet && facts.last == nullptr;
+  const bool nothing_to_see = run.begin.preflight || never_started || ended || moved_till_now;
+  if (auto gap = missing_history(facts); gap && !nothing_to_see) {
+    verdict.gaps.push_back(std::move(*gap));
+  }
+  if (facts.last == nullptr) return verdict;
+  const std::vector<RootCause> causes = find_causes(facts);
+  verdict.findings = merge(causes);
+  // A loader that failed is not one in which nothing was stuck.
+  if (causes.empty()) {
+    if (auto gap = gap_of_failed_loader(run)) verdict.gaps.push_back(std::move(*gap));
+  }
+  append(verdict.findings, find_shared_positions(run, host.machine));
+  append(verdict.findings, find_risks(facts, causes, host.cpus));
+  verdict.wait_graphs.push_back(make_wait_graph(facts, causes));
+  return verdict;
+}
+
+constexpr std::array<Cause, 18> kCauses = {{
+    {FindingCode::kForkInheritedLock, saw_progress},
+    {FindingCode::kForkLostThreadPool, saw_progress},
+    {FindingCode::kLockCycle, saw_progress},
+    {FindingCode::kLockHolderDead, saw_progress},
+    {FindingCode::kWaitsForMissingThread, saw_progress},
+    {FindingCode::kPythonLockInherited, saw_progress},
+    {FindingCode::kGilHeldWhileBlocked, saw_progress},
+    {FindingCode::kPipeWithoutPeer, saw_progress},
+    {FindingCode::kOrphanedWorker, saw_progress},
+    {FindingCode::kIoStall, saw_progress},
+    {FindingCode::kWorkerStopped, saw_progress},
+    {FindingCode::kWorkerBusyNoProgress, saw_progress},
+    {FindingCode::kSlowSample, saw_progress},
+    {FindingCode::kConsumerStuck, saw_progress},
+    {FindingCode::kBatchLostInWorker, saw_progress, ReportTable::kSharedMemory},
+    {FindingCode::kHandleSharedOverFork, saw_stacks, ReportTable::kOpenFiles},
+    {FindingCode::kForkUnsafeLibraryLoaded, saw_stacks},
+    {FindingCode::kTwoOpenMpRuntimes, saw_stacks},
+}};
+
+std::string all_well(const RecordingView& recording) {
+  return fmt::format("nothing {} stuck: {}", is_over(recording) ? "was" : "is",
+                     describe_looks(recording));
+}
+
+}  // namespace
+
+const Probe kProbe = {.name = "deadlock",
+                      .summary = "who waits for what, who holds it, and whether it can end",
+                      .causes = kCauses,
+                      .examine_run = examine_run,
+                      .all_well = all_well,
+                      .keeps_runs_apart = true,
+                      .needs_snapshots = true};
+
+}  // namespace dlprobe::probes::deadlock

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "lib/model/finding.h"
+#include "probes/deadlock/facts.h"
+
+namespace dlprobe::probes::deadlock {
+
+/// A cause, and the thread at which the chain of waits ends in it.
+struct RootCause {
+  Finding finding;
+  size_t thread = 0;  ///< index into Facts::threads
+};
+
+/// What makes that thread a cause of its own; nothing where `explained` says that it has one.
+using ThreadRule = std::optional<RootCause> (*)(const Facts& facts, size_t thread,
+                                                const std::vector<bool>& explained);
+/// One rule after the other on all threads; what a cause explains, be it of `known`, is none.
+std::vector<RootCause> find_unexplained(const Facts& facts, const std::vector<RootCause>& known,
+                                        std::span<const ThreadRule> rules);
+
+/// Locks, semaphores and threads that nobody can give any more: DLP0301 to DLP0307.
+std::vector<RootCause> find_lost_holders(const Facts& facts);
+
+/// Pools of threads that fork did not copy, waiting or spinning: DLP0302.
+std::vector<RootCause> find_lost_pools(const Facts& facts);
+
+/// Pipes without a peer, orphans, stopped processes, storage: DLP0308 to DLP0311.
+std::vector<RootCause> find_lost_peers(const Facts& facts);
+
+/// Threads that wait for one another, as far as none of `known` explains them: DLP0303, DLP0306,
+/// DLP0106.
+std::vector<RootCause> find_circles(const Facts& facts, const std::vector<RootCause>& known);
+
+/// Semaphores without a holder (of queues, barriers, conditions) that a stuck trainer needs to be
+/// released, and children that wait for data of the parent that waits for their end: DLP0303.
+/// Workers in the middle of a batch that wait for data which nobody is left to write: DLP0308. As
+/// far as none of `known` explains them.
+std::vector<RootCause> find_closed_groups(const Facts& facts, const std::vector<RootCause>& known);
+
+/// Who computes for long, and whether the loader or its consumer is late; orphans at work: DLP0309,
+/// DLP0312 to DLP0314.
+std::vector<RootCause> find_slow_parts(const Facts& facts);
+
+/// What does no harm yet: pools that forked workers have lost and would wait for, and several
+/// OpenMP runtimes in one process. DLP0604, DLP0605.
+std::vector<Finding> find_risks(const Facts& facts, const std::vector<RootCause>& causes, int cpus);
+
+/// A finding about that thread: since when, where it waits, the user's own code that led there.
+Finding finding_about(const Facts& facts, FindingCode code, Confidence confidence,
+                      const ThreadFacts& thread);
+
+/// What every finding about an orphan says: its parent, and what to do.
+void add_orphan(Finding& finding, const Facts& facts, const ThreadFacts& orphan);
+
+/// Start workers without a copy of the parent.
+void add_remedy_of_clean_start(Finding& finding);
+/// What helps with the library of that file; false where nothing is known.
+bool add_remedy_for_library(Finding& finding, std::string_view file);
+/// Start workers without a copy of the parent's threads; what else helps with the library that
+/// waits, where that is known.
+void add_remedies_for_fork(Finding& finding, const ThreadFacts& thread);
+
+/// The graph of all waits, with the shortest way from the trainer to one of `causes`.
+WaitGraph make_wait_graph(const Facts& facts, const std::vector<RootCause>& causes);
+
+}  // namespace dlprobe::probes::deadlock

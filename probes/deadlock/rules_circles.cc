@@ -1,0 +1,333 @@
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "lib/base/units.h"
+#include "probes/deadlock/rules.h"
+#include "probes/facts/facts.h"
+
+namespace dlprobe::probes::deadlock {
+namespace {
+
+// A wait for something that one holder keeps: what a circle of locks is made of.
+bool is_hold(const ThreadFacts& thread) {
+  return thread.need.has_one_holder() ||
+         (thread.need.kind == NeedKind::kChannel && thread.need.relation == "read by");
+}
+
+// A hold that no idle pool has: whoever is idle keeps the lock of its queue, but no file's lock,
+// and does not leave a pipe full.
+bool is_hold_of_work(const Facts& facts, const ThreadFacts& thread) {
+  if (thread.need.kind == NeedKind::kSharedLock) {
+    // A lock around a queue, be it the user's own: its holder waits for a task.
+    return !waits_for_task(facts, thread) &&
+           std::ranges::none_of(thread.need.providers, [&](size_t each) {
+             return waits_for_task(facts, facts.threads[each]);
+           });
+  }
+  return thread.need.kind == NeedKind::kFileLock ||
+         (thread.need.kind == NeedKind::kChannel && thread.need.relation == "read by");
+}
+
+// In a circle with such a hold a wait for data is a link, too: the one who would write is in it.
+bool is_link(const ThreadFacts& thread) {
+  return is_hold(thread) || thread.need.kind == NeedKind::kChannel ||
+         thread.need.kind == NeedKind::kNotification;
+}
+
+// The shortest way from a thread back to itself along such waits; empty if there is none.
+template <class IsLink>
+std::vector<size_t> circle_from(const Facts& facts, size_t start, IsLink is_part) {
+  std::map<size_t, size_t> came_from;
+  std::deque<size_t> queue = {start};
+  while (!queue.empty()) {
+    const size_t at = queue.front();
+    queue.pop_front();
+    for (const size_t next : facts.threads[at].need.providers) {
+      if (next == start) {
+        std::vector<size_t> circle = {at};
+        while (circle.back() != start)
+          circle.push_back(came_from.at(circle.back()));
+        std::ranges::reverse(circle);
+        return circle;
+      }
+      if (facts.threads[next].doomed && is_part(facts.threads[next]) &&
+          came_from.emplace(next, at).second)
+        queue.push_back(next);
+    }
+  }
+  return {};
+}
+
+RootCause lock_circle(const Facts& facts, const std::vector<size_t>& circle) {
+  const ThreadFacts& first = facts.threads[circle.front()];
+  Finding finding = finding_about(facts, FindingCode::kLockCycle, Confidence::kCertain, first);
+  finding.processes.clear();
+  for (const size_t each : circle) {
+    const ThreadFacts& thread = facts.threads[each];
+    finding.message += (finding.message.empty() ? "" : "; ") + name_of(facts, thread) +
+                       " waits for " + thread.need.words;
+    if (std::ranges::find(finding.processes, thread.process->key) == finding.processes.end()) {
+      finding.processes.push_back(thread.process->key);
+    }
+  }
+  // It has the lock itself, or another process is to release it.
+  if (circle.size() == 1 && may_be_saved(facts, first)) {
+    finding.severity = Severity::kInfo;
+    finding.confidence = Confidence::kPossible;
+    finding.message += ", unless another process that shares it releases it";
+  }
+  finding.evidence.push_back(count_fact("threads_in_the_circle", circle.size(),
+                                        "owners of the locks they wait for", facts.last->at));
+  finding.alternatives.push_back(
+      {.cause = "contention", .why_not = "each of them waits for the next, and none of them ran"});
+  finding.remedies.push_back(
+      {.title = circle.size() == 1
+                    ? "Do not take it twice (multiprocessing.RLock), and release it on every way "
+                      "out: with lock:"
+                    : "Take the locks in the same order everywhere; empty a Queue or a pipe "
+                      "(process.communicate()) before you wait for the end of the process that "
+                      "fills it",
+       .commands = {},
+       .applies_to = {"code"},
+       .verify = "dlprobe deadlock --pid PID"});
+  return {std::move(finding), circle.front()};
+}
+
+bool is_python_lock(const ThreadFacts& thread) {
+  const FutexWait& futex = futex_of(thread);
+  return !futex.python_type.empty() || futex.kind == LockKind::kPythonMutex;
+}
+
+Finding closed_copy(const Facts& facts, const ThreadFacts& waiter) {
+  const bool python = is_python_lock(waiter);
+  Finding finding = finding_about(
+      facts, python ? FindingCode::kPythonLockInherited : FindingCode::kForkInheritedLock,
+      Confidence::kLikely, waiter);
+  finding.message = name_of(facts, waiter) + " waits for a " + waiter.need.label +
+                    ", which only this process can release, and no thread of it is left that could"
+                    ": the lock was copied locked by fork, or this thread took it before";
+  add_remedies_for_fork(finding, waiter);
+  finding.remedies.push_back(
+      {.title = "Where the worker made the lock itself: do not take it twice in one thread",
+       .commands = {"threading.RLock()"},
+       .applies_to = {"code"},
+       .verify = ""});
+  if (python) {
+    finding.remedies.push_back({.title = "Make the lock anew in the child",
+                                .commands = {"os.register_at_fork(after_in_child=make_lock_anew)"},
+                                .applies_to = {"code"},
+                                .verify = "dlprobe deadlock --pid PID"});
+  }
+  return finding;
+}
+
+Finding closed_process(const Facts& facts, const std::vector<size_t>& waiters) {
+  const ThreadFacts& first = facts.threads[waiters.front()];
+  Finding finding = finding_about(facts, FindingCode::kLockCycle, Confidence::kLikely, first);
+  for (const size_t each : waiters) {
+    const ThreadFacts& waiter = facts.threads[each];
+    finding.message += (finding.message.empty() ? "" : "; ") + name_of(facts, waiter) +
+                       " waits for " + waiter.need.words;
+  }
+  finding.message += "; no other thread of the process can release " +
+                     std::string(waiters.size() == 1 ? "it" : "them");
+  finding.remedies.push_back(
+      {.title = waiters.size() == 1
+                    ? "Do not take the lock twice in one thread (RLock), and release it on every "
+                      "way out: with lock:"
+                    : "Take the locks in the same order everywhere",
+       .commands = {},
+       .applies_to = {"code"},
+       .verify = "dlprobe deadlock --pid PID"});
+  return finding;
+}
+
+// A process in which nobody runs and nobody can be woken from outside, and someone wants a lock;
+// asked at its first thread.
+std::optional<RootCause> closed_by_locks(const Facts& facts, size_t index,
+                                         const std::vector<bool>& explained) {
+  const ProcessSnapshot& process = *facts.threads[index].process;
+  if (index > 0 && facts.threads[index - 1].process == &process) return std::nullopt;
+  std::vector<size_t> waiters;
+  for (size_t i = index; i < facts.threads.size(); ++i) {
+    const ThreadFacts& thread = facts.threads[i];
+    if (thread.process != &process || thread.need.kind != NeedKind::kLock) continue;
+    if (!thread.doomed || explained[i]) continue;
+    waiters.push_back(i);
+  }
+  if (waiters.empty()) return std::nullopt;
+  const auto same_lock = [&](size_t each) {
+    return facts.threads[each].need.object == facts.threads[waiters.front()].need.object;
+  };
+  const bool inherited =
+      is_forked_copy(*facts.run, process.key) && std::ranges::all_of(waiters, same_lock);
+  Finding finding = inherited ? closed_copy(facts, facts.threads[waiters.front()])
+                              : closed_process(facts, waiters);
+  finding.evidence.push_back(
+      count_fact("threads_here", process.threads.size(), "/proc/PID/task", facts.last->at));
+  finding.evidence.push_back(
+      text_fact("who_can_wake_it", "threads of this process only: FUTEX_PRIVATE_FLAG, no timeout",
+                "/proc/PID/task/TID/syscall", facts.last->at));
+  return RootCause{std::move(finding), waiters.front()};
+}
+
+// A worker that waits for a notification of threads that it does not have, or that wait
+// themselves. Bad for all only if the trainer needs it.
+std::optional<RootCause> lost_notifier(const Facts& facts, size_t index,
+                                       const std::vector<bool>& explained) {
+  const ThreadFacts& waiter = facts.threads[index];
+  if (!waiter.is_main() || waiter.role() != Role::kWorker || !waiter.doomed || explained[index] ||
+      waiter.need.kind != NeedKind::kNotification ||
+      !is_forked_copy(*facts.run, waiter.process->key)) {
+    return std::nullopt;
+  }
+  Finding finding =
+      finding_about(facts, FindingCode::kWaitsForMissingThread, Confidence::kLikely, waiter);
+  // Nobody may need it, or a signal may wake it.
+  if (!trainer_waits_for_result(facts)) finding.severity = Severity::kInfo;
+  finding.message = name_of(facts, waiter) + " waits for " + waiter.need.words +
+                    ", and no thread of it is left "
+                    "that could: the one that would was not copied by fork";
+  finding.evidence.push_back(
+      count_fact("threads_here", waiter.process->threads.size(), "/proc/PID/task", facts.last->at));
+  finding.alternatives.push_back(
+      {.cause = "idle", .why_not = "a worker without work waits for its queue of tasks"});
+  add_remedies_for_fork(finding, waiter);
+  finding.remedies.push_back(
+      {.title = "Start executors, queues' threads and pools in the worker, after the fork",
+       .commands = {"DataLoader(..., worker_init_fn=start_threads)"},
+       .applies_to = {"code"},
+       .verify = "dlprobe deadlock --pid PID"});
+  return RootCause{std::move(finding), index};
+}
+
+// The trainer waits for results, the workers for work: what it waits for is not being made.
+RootCause lost_work(const Facts& facts, size_t trainer, const std::set<size_t>& idle) {
+  constexpr BootNs kLong = 6 * kSecond;
+  const ThreadFacts& waiter = facts.threads[trainer];
+  const BootNs stands = facts.last->at - waiter.since;
+  Finding finding =
+      finding_about(facts, FindingCode::kBatchLostInWorker,
+                    stands >= kLong ? Confidence::kCertain : Confidence::kLikely, waiter);
+  finding.message = name_of(facts, waiter) + " waits for a result, and " +
+                    all_of(idle.size(), "process") + " that could make one " +
+                    (idle.size() == 1 ? "waits" : "wait") +
+                    " for work: a task or its result was lost";
+  for (const size_t each : idle)
+    finding.processes.push_back(facts.threads[each].process->key);
+  const bool by_signal =
+      may_be_woken_by_signal(waiter) || std::ranges::any_of(idle, [&](size_t each) {
+        return may_be_woken_by_signal(facts.threads[each]);
+      });
+  if (by_signal) {
+    finding.severity = Severity::kWarning;
+    finding.confidence = Confidence::kPossible;
+    finding.message += ", or comes by a signal";
+  }
+  finding.evidence.push_back(count_fact(
+      "idle_processes", idle.size(), "/proc/PID/task/TID/syscall, /proc/PID/fd", facts.last->at));
+  finding.alternatives.push_back(
+      {.cause = "DLP0313", .why_not = "no process ran, and none has work"});
+  finding.remedies.push_back(
+      {.title = "Find the worker's last words in its standard error: a worker that died or dropped "
+                "its batch said why; a timeout turns the next one into an error",
+       .commands = {"DataLoader(..., timeout=120)",
+                    "concurrent.futures.ProcessPoolExecutor instead of multiprocessing.Pool"},
+       .applies_to = {"code"},
+       .verify = ""});
+  return {std::move(finding), trainer};
+}
+
+// The workers, if all of them are parked; else nothing.
+std::set<size_t> idle_processes(const Facts& facts, const std::vector<bool>& explained) {
+  std::set<size_t> idle;
+  for (size_t i = 0; i < facts.threads.size(); ++i) {
+    const ThreadFacts& thread = facts.threads[i];
+    if (!thread.is_main() || thread.role() != Role::kWorker) continue;
+    if (!thread.doomed || explained[i] || !waits_for_task(facts, thread)) return {};
+    idle.insert(i);
+  }
+  return idle;
+}
+
+std::optional<RootCause> circle_of_holders(const Facts& facts, size_t index,
+                                           const std::vector<bool>& explained) {
+  const ThreadFacts& thread = facts.threads[index];
+  if (!thread.doomed || explained[index] || !is_hold(thread)) return std::nullopt;
+  const auto circle = circle_from(facts, index, is_hold);
+  if (circle.empty()) return std::nullopt;
+  return lock_circle(facts, circle);
+}
+
+// The same, through data that one waits for from another.
+std::optional<RootCause> circle_with_data(const Facts& facts, size_t index,
+                                          const std::vector<bool>& explained) {
+  const ThreadFacts& thread = facts.threads[index];
+  if (!thread.doomed || explained[index] || !is_hold_of_work(facts, thread)) return std::nullopt;
+  const auto circle = circle_from(facts, index, is_link);
+  if (circle.empty()) return std::nullopt;
+  RootCause cause = lock_circle(facts, circle);
+  cause.finding.confidence = Confidence::kLikely;
+  return cause;
+}
+
+std::optional<RootCause> lost_batch(const Facts& facts, size_t index,
+                                    const std::vector<bool>& explained) {
+  const ThreadFacts& thread = facts.threads[index];
+  const bool is_trainer = thread.is_main() && thread.role() == Role::kTrainer;
+  if (!is_trainer || !thread.doomed || explained[index] || !waits_for_result(thread)) {
+    return std::nullopt;
+  }
+  const auto idle = idle_processes(facts, explained);
+  if (idle.empty()) return std::nullopt;
+  return lost_work(facts, index, idle);
+}
+
+// By index, whether a thread's wait ends in one of `known`.
+std::vector<bool> explained_by(const Facts& facts, const std::vector<RootCause>& known) {
+  std::vector<bool> explained(facts.threads.size(), false);
+  for (const RootCause& cause : known)
+    explained[cause.thread] = true;
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (size_t i = 0; i < facts.threads.size(); ++i) {
+      if (explained[i] || !facts.threads[i].doomed) continue;
+      const auto& providers = facts.threads[i].need.providers;
+      explained[i] =
+          std::ranges::any_of(providers, [&](size_t provider) { return explained[provider]; });
+      changed = changed || explained[i];
+    }
+  }
+  return explained;
+}
+
+}  // namespace
+
+std::vector<RootCause> find_unexplained(const Facts& facts, const std::vector<RootCause>& known,
+                                        std::span<const ThreadRule> rules) {
+  std::vector<RootCause> causes;
+  std::vector<RootCause> all = known;
+  std::vector<bool> explained = explained_by(facts, all);
+  for (const ThreadRule rule : rules) {
+    for (size_t i = 0; i < facts.threads.size(); ++i) {
+      const auto cause = rule(facts, i, explained);
+      if (!cause) continue;
+      causes.push_back(*cause);
+      all.push_back(*cause);
+      explained = explained_by(facts, all);
+    }
+  }
+  return causes;
+}
+
+std::vector<RootCause> find_circles(const Facts& facts, const std::vector<RootCause>& known) {
+  return find_unexplained(
+      facts, known,
+      std::array{closed_by_locks, circle_of_holders, circle_with_data, lost_batch, lost_notifier});
+}
+
+}  // namespace dlprobe::probes::deadlock

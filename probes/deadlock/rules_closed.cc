@@ -1,0 +1,247 @@
+// Where nobody is left. DLP0303: semaphores that have no holder (of a queue that is full, a
+// barrier, a condition, an event, a Semaphore that was not given back), and children that are
+// waited for. DLP0308: pipes of the user's that nobody writes.
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "lib/foreign/python_code.h"
+#include "probes/deadlock/rules.h"
+#include "probes/facts/facts.h"
+
+namespace dlprobe::probes::deadlock {
+namespace {
+
+// What a program parks in until somebody presses Ctrl-C: multiprocessing.Event, which waits in a
+// Condition of its own (Lib/multiprocessing/synchronize.py).
+bool waits_for_event(const ThreadFacts& thread) {
+  return std::ranges::count_if(thread.thread->stack, [](const StackFrame& frame) {
+           return frame.python && is_of_multiprocessing(frame.file, "synchronize.py") &&
+                  (frame.function == "wait" || frame.function.ends_with(".wait"));
+         }) >= 2;
+}
+
+struct Sharers {
+  std::set<ProcessKey> living;
+  std::vector<std::string> with_permits;  ///< who has acquired it more often than released it
+};
+
+Sharers sharers_of(const Facts& facts, uint64_t inode) {
+  Sharers sharers;
+  for (const ProcessSnapshot& process : facts.last->processes) {
+    const auto state = std::ranges::find(process.sem_locks, inode, &SemLockState::inode);
+    if (state == process.sem_locks.end()) continue;
+    sharers.living.insert(process.key);
+    if (state->count > 0) sharers.with_permits.push_back(describe(*facts.run, process.key));
+  }
+  return sharers;
+}
+
+// Children of the sharers that have ended: one of them may have been the one to release it.
+std::vector<std::string> ended_siblings(const Facts& facts, const Sharers& sharers) {
+  std::vector<std::string> ended;
+  for (const ProcessInfo& process : facts.run->processes) {
+    const bool is_child = std::ranges::any_of(
+        sharers.living, [&](const ProcessKey& key) { return key.pid == process.ppid; });
+    if (is_child && is_known_dead(*facts.run, process.key, facts.last->at)) {
+      ended.push_back("process " + std::to_string(process.key.pid));
+    }
+  }
+  return ended;
+}
+
+std::string join(const std::vector<std::string>& parts) {
+  std::string text;
+  for (const std::string& part : parts)
+    text += (text.empty() ? "" : ", ") + part;
+  return text;
+}
+
+RootCause nobody_left(const Facts& facts, size_t index) {
+  const ThreadFacts& waiter = facts.threads[index];
+  const Sharers sharers = sharers_of(facts, futex_of(waiter).inode);
+  Finding finding = finding_about(facts, FindingCode::kLockCycle, Confidence::kLikely, waiter);
+  finding.message =
+      name_of(facts, waiter) + " waits for " + waiter.need.words + ", and nobody is left to " +
+      (waits_for_room(waiter) ? "make some" : "release it") + ": whoever shares it waits, too";
+  const bool by_signal = std::ranges::any_of(facts.threads, [&](const ThreadFacts& each) {
+    return sharers.living.contains(each.process->key) &&
+           (may_be_woken_by_signal(each) ||
+            (each.role() == Role::kTrainer && catches_one_of(each, std::array{SIGTERM})));
+  });
+  const std::vector<std::string> ended = ended_siblings(facts, sharers);
+  if (by_signal || waits_for_event(waiter)) {
+    // A program that is parked until it is told to end looks the same, but nobody has ended yet.
+    const bool parks = waits_for_event(waiter) && ended.empty();
+    finding.severity = parks ? Severity::kInfo : Severity::kWarning;
+    finding.message += ", unless a signal is to make one of them go on";
+  }
+  if (!sharers.with_permits.empty() && !waits_for_room(waiter)) {
+    finding.message +=
+        "; " + join(sharers.with_permits) + " acquired it and did not release it as often";
+  }
+  if (!ended.empty()) finding.message += "; ended before: " + join(ended);
+  finding.evidence.push_back(count_fact("processes_that_share_it", sharers.living.size(),
+                                        "SemLock objects in their memory", facts.last->at));
+  finding.evidence.push_back(
+      text_fact("processes_that_have_acquired_it",
+                sharers.with_permits.empty() ? "none" : join(sharers.with_permits),
+                "count of their SemLock objects", facts.last->at));
+  finding.alternatives.push_back(
+      {.cause = "contention",
+       .why_not = "no thread of those that share it ran, sleeps for a time, or can be woken by one "
+                  "that does"});
+  finding.remedies.push_back(
+      {.title = "Release it on every way out (with semaphore:), let as many parties come to a "
+                "barrier as it was made for, and read a queue until its producers have ended",
+       .commands = {},
+       .applies_to = {"code"},
+       .verify = "dlprobe deadlock --pid PID"});
+  finding.remedies.push_back(
+      {.title = "Wait with a timeout, so that the next time is an error and no hang",
+       .commands = {"semaphore.acquire(timeout=60)", "queue.put(item, timeout=60)",
+                    "barrier.wait(timeout=60)"},
+       .applies_to = {"code"},
+       .verify = ""});
+  return {std::move(finding), index};
+}
+
+// From a wait for the end of a child to `reader`, which may be that child, or have a lock that the
+// child waits for; empty where no such way leads there.
+std::vector<size_t> way_of_holds(const Facts& facts, size_t parent, size_t reader) {
+  std::map<size_t, size_t> came_from = {{parent, parent}};
+  std::deque<size_t> queue = {parent};
+  while (!queue.empty() && !came_from.contains(reader)) {
+    const size_t at = queue.front();
+    queue.pop_front();
+    if (!facts.threads[at].need.has_one_holder()) continue;
+    for (const size_t next : facts.threads[at].need.providers)
+      if (facts.threads[next].doomed && came_from.emplace(next, at).second) queue.push_back(next);
+  }
+  if (!came_from.contains(reader)) return {};
+  std::vector<size_t> way = {reader};
+  while (way.back() != parent)
+    way.push_back(came_from.at(way.back()));
+  std::ranges::reverse(way);
+  return way;
+}
+
+// The way to `reader` from the first who waits for the end of a child because of it, and cannot go
+// on; empty if there is nobody.
+std::vector<size_t> joined_by(const Facts& facts, size_t reader) {
+  for (size_t i = 0; i < facts.threads.size(); ++i) {
+    const ThreadFacts& thread = facts.threads[i];
+    if (i == reader || !thread.doomed || thread.need.kind != NeedKind::kChild) continue;
+    auto way = way_of_holds(facts, i, reader);
+    if (!way.empty()) return way;
+  }
+  return {};
+}
+
+// A child that waits, maybe for a lock of another that does, for data which its parent, who waits
+// for its end, or others who wait would have to send: the end of a queue's input, the last task,
+// the end of a pipe.
+RootCause joined_too_early(const Facts& facts, const std::vector<size_t>& way) {
+  const ThreadFacts& waiter = facts.threads[way.front()];
+  Finding finding = finding_about(facts, FindingCode::kLockCycle, Confidence::kLikely, waiter);
+  finding.message = name_of(facts, waiter);
+  for (const size_t each : way) {
+    const ThreadFacts& thread = facts.threads[each];
+    finding.message +=
+        (each == way.front() ? " waits for " : ", which waits for ") + thread.need.words;
+    if (std::ranges::find(finding.processes, thread.process->key) == finding.processes.end()) {
+      finding.processes.push_back(thread.process->key);
+    }
+  }
+  finding.message += ": whoever could send it waits, too";
+  const bool by_signal =
+      catches_one_of(waiter, std::array{SIGTERM}) || std::ranges::any_of(way, [&](size_t each) {
+        return may_be_woken_by_signal(facts.threads[each]);
+      });
+  if (by_signal) {
+    finding.severity = Severity::kWarning;
+    finding.message += ", unless a signal is to make one of them go on";
+  }
+  finding.remedies.push_back(
+      {.title = "Tell the child that nothing more comes before you wait for its end: close the "
+                "pipe, put a last item (None) into its queue",
+       .commands = {"process.communicate()", "queue.put(None)", "pool.close(); pool.join()"},
+       .applies_to = {"code"},
+       .verify = "dlprobe deadlock --pid PID"});
+  return {std::move(finding), way.front()};
+}
+
+std::optional<RootCause> joined_child(const Facts& facts, size_t index,
+                                      const std::vector<bool>& explained) {
+  const ThreadFacts& thread = facts.threads[index];
+  const bool reads = thread.is_main() && thread.doomed && !explained[index] &&
+                     thread.need.kind == NeedKind::kChannel && thread.need.relation == "written by";
+  if (!reads) return std::nullopt;
+  const auto way = joined_by(facts, index);
+  if (way.empty() || explained[way.front()]) return std::nullopt;
+  return joined_too_early(facts, way);
+}
+
+// A worker that waits in the middle of a batch for data of its own code's, which nobody sends: the
+// trainer waits for that batch, its siblings for tasks.
+RootCause never_written(const Facts& facts, size_t index) {
+  const ThreadFacts& reader = facts.threads[index];
+  Finding finding =
+      finding_about(facts, FindingCode::kPipeWithoutPeer, Confidence::kLikely, reader);
+  finding.message = name_of(facts, reader) + " waits in the middle of a batch for " +
+                    reader.need.words + ": whoever has its other end waits, too";
+  const auto may_be_woken = [&](size_t each) {
+    return may_be_woken_by_signal(facts.threads[each]);
+  };
+  if (may_be_woken(index) || std::ranges::any_of(reader.need.providers, may_be_woken)) {
+    finding.severity = Severity::kWarning;
+    finding.message += ", unless a handler for a signal is to write";
+  }
+  finding.evidence.push_back(count_fact("threads_that_could_write", reader.need.providers.size(),
+                                        "/proc/PID/fdinfo of every process", facts.last->at));
+  finding.alternatives.push_back(
+      {.cause = "DLP0106", .why_not = "it has a task: a loop of tasks has called the user's code"});
+  finding.alternatives.push_back(
+      {.cause = "DLP0313", .why_not = "none of those who could write ran, or sleeps for a time"});
+  finding.remedies.push_back(
+      {.title = "Find out who was to write: a thread that fork did not copy, a process that has "
+                "ended, or the trainer, which waits for this batch and can serve nobody meanwhile",
+       .commands = {"select.select([pipe], [], [], 60)", "connection.poll(60)"},
+       .applies_to = {"code"},
+       .verify = "dlprobe deadlock --pid PID"});
+  return {std::move(finding), index};
+}
+
+std::optional<RootCause> starved_worker(const Facts& facts, size_t index,
+                                        const std::vector<bool>& explained) {
+  const ThreadFacts& thread = facts.threads[index];
+  const bool is_it = thread.is_main() && thread.role() == Role::kWorker && thread.doomed &&
+                     !explained[index] && thread.need.kind == NeedKind::kChannel &&
+                     thread.need.relation == "written by" && is_in_a_task(*thread.thread) &&
+                     is_waited_for(facts, index);
+  if (!is_it) return std::nullopt;
+  return never_written(facts, index);
+}
+
+std::optional<RootCause> closed_semaphore(const Facts& facts, size_t index,
+                                          const std::vector<bool>& explained) {
+  const ThreadFacts& thread = facts.threads[index];
+  const bool is_it = thread.is_main() && thread.role() == Role::kWorker && thread.doomed &&
+                     !explained[index] && thread.need.kind == NeedKind::kSharedCount &&
+                     !waits_for_task(facts, thread) && is_waited_for(facts, index);
+  if (!is_it) return std::nullopt;
+  return nobody_left(facts, index);
+}
+
+}  // namespace
+
+std::vector<RootCause> find_closed_groups(const Facts& facts, const std::vector<RootCause>& known) {
+  return find_unexplained(facts, known, std::array{closed_semaphore, joined_child, starved_worker});
+}
+
+}  // namespace dlprobe::probes::deadlock

@@ -1,0 +1,213 @@
+#include <algorithm>
+#include <utility>
+
+#include "lib/base/units.h"
+#include "probes/deadlock/rules.h"
+#include "probes/facts/facts.h"
+
+namespace dlprobe::probes::deadlock {
+namespace {
+
+std::string owner_field(const ThreadFacts& thread) {
+  const LockKind kind = futex_of(thread).kind;
+  if (kind == LockKind::kMutex) return "__owner of the pthread_mutex_t";
+  if (kind == LockKind::kReadWriteLock) return "__cur_writer of the pthread_rwlock_t";
+  return "owner of the lock";
+}
+
+// A lock whose owner is a thread that this process does not have.
+RootCause missing_owner(const Facts& facts, size_t index) {
+  const ThreadFacts& waiter = facts.threads[index];
+  const std::string who = name_of(facts, waiter);
+  const int32_t tid = waiter.need.missing_tid.value_or(0);
+  // Python's locks name their owner by the address of his pthread, which tells no tid.
+  const std::string owner = tid > 0 ? std::to_string(tid) : "of a pthread that is not here";
+  const bool is_copy = is_forked_copy(*facts.run, waiter.process->key);
+  const bool is_python = !futex_of(waiter).python_type.empty();
+  const FindingCode of_copy =
+      is_python ? FindingCode::kPythonLockInherited : FindingCode::kForkInheritedLock;
+  Finding finding = finding_about(facts, is_copy ? of_copy : FindingCode::kWaitsForMissingThread,
+                                  Confidence::kCertain, waiter);
+  const auto home = process_of_thread(facts, tid);
+  finding.message = who + " waits for a " + waiter.need.label +
+                    (tid > 0 ? " whose owner field says thread " + owner : " that has an owner") +
+                    "; ";
+  if (is_copy && home) {
+    finding.message += "that thread lives in " + describe(*facts.run, *home) +
+                       ", not here: the lock was copied locked by fork";
+  } else if (is_copy) {
+    finding.message +=
+        "that thread does not exist in this process: the lock was copied locked by fork";
+  } else {
+    finding.message += "that thread has ended without releasing it";
+  }
+  finding.evidence.push_back(text_fact("owner_tid", owner, owner_field(waiter), facts.last->at));
+  finding.evidence.push_back(
+      count_fact("threads_here", waiter.process->threads.size(), "/proc/PID/task", facts.last->at));
+  finding.alternatives.push_back(
+      {.cause = "contention",
+       .why_not = "the owner is no thread of this process, so nobody here can release it"});
+  if (is_copy) {
+    add_remedies_for_fork(finding, waiter);
+  } else {
+    finding.remedies.push_back({.title = "Release the lock on every way out of the thread: RAII, "
+                                         "pthread_cleanup_push, or a robust mutex",
+                                .commands = {},
+                                .applies_to = {"code"},
+                                .verify = "dlprobe deadlock --pid PID"});
+  }
+  return {std::move(finding), index};
+}
+
+RootCause missing_thread(const Facts& facts, size_t index) {
+  const ThreadFacts& waiter = facts.threads[index];
+  Finding finding =
+      finding_about(facts, FindingCode::kWaitsForMissingThread, Confidence::kCertain, waiter);
+  finding.message = name_of(facts, waiter) + " joins thread " +
+                    std::to_string(waiter.need.missing_tid.value_or(0)) +
+                    ", which this process does not have";
+  if (is_forked_copy(*facts.run, waiter.process->key)) {
+    finding.message += ": fork did not copy it";
+    add_remedies_for_fork(finding, waiter);
+  } else {
+    finding.remedies.push_back({.title = "Join each thread once, in the process that started it",
+                                .commands = {},
+                                .applies_to = {"code"},
+                                .verify = "dlprobe deadlock --pid PID"});
+  }
+  finding.evidence.push_back(text_fact("joined_tid",
+                                       std::to_string(waiter.need.missing_tid.value_or(0)),
+                                       "expected value of the futex", facts.last->at));
+  return {std::move(finding), index};
+}
+
+RootCause dead_holder(const Facts& facts, size_t index) {
+  const ThreadFacts& waiter = facts.threads[index];
+  // A process that dlprobe may not look into is hardly one of those who share it.
+  const Confidence confidence =
+      facts.last->all_ends_seen ? Confidence::kCertain : Confidence::kLikely;
+  Finding finding = finding_about(facts, FindingCode::kLockHolderDead, confidence, waiter);
+  const uint64_t inode = futex_of(waiter).inode;
+  size_t sharers = 0;
+  for (const ProcessSnapshot& process : facts.last->processes) {
+    sharers +=
+        static_cast<size_t>(std::ranges::count(process.sem_locks, inode, &SemLockState::inode));
+  }
+  finding.message =
+      name_of(facts, waiter) + " waits for a multiprocessing lock that is taken, and " +
+      (sharers == 1
+           ? "the only living process that shares it has not taken it"
+           : "none of the " + counted(sharers, "living process") + " that share it has taken it") +
+      ": its holder is dead";
+  if (may_be_saved(facts, waiter)) {
+    finding.severity = Severity::kWarning;
+    finding.confidence = Confidence::kLikely;
+    finding.message += ", unless one of them is to release it in its place";
+  }
+  finding.evidence.push_back(
+      count_fact("value", 0, "sem_t in " + futex_of(waiter).file, facts.last->at));
+  finding.evidence.push_back(count_fact("processes_that_share_it", sharers,
+                                        "SemLock objects in their memory", facts.last->at));
+  finding.evidence.push_back(
+      count_fact("processes_that_hold_it", 0, "count of their SemLock objects", facts.last->at));
+  finding.alternatives.push_back(
+      {.cause = "contention", .why_not = "no living process has acquired the lock"});
+  finding.remedies.push_back(
+      {.title = "Do not kill a process that holds a lock: end workers by a message or by "
+                "terminate() outside of the lock, and start the job again",
+       .commands = {},
+       .applies_to = {"code"},
+       .verify = "dlprobe deadlock --pid PID"});
+  finding.remedies.push_back(
+      {.title = "Take it with a timeout, so that the next death is an error and no hang",
+       .commands = {"if not lock.acquire(timeout=60): raise RuntimeError('lock holder is gone')"},
+       .applies_to = {"code"},
+       .verify = ""});
+  return {std::move(finding), index};
+}
+
+// A process-shared lock whose owner field names a thread that has ended.
+RootCause dead_owner(const Facts& facts, size_t index) {
+  const ThreadFacts& waiter = facts.threads[index];
+  Finding finding =
+      finding_about(facts, FindingCode::kLockHolderDead, Confidence::kCertain, waiter);
+  finding.message =
+      name_of(facts, waiter) + " waits for " + waiter.need.words + " without releasing it";
+  finding.evidence.push_back(text_fact("owner_tid",
+                                       std::to_string(waiter.need.missing_tid.value_or(0)),
+                                       owner_field(waiter), facts.last->at));
+  finding.evidence.push_back(
+      text_fact("owner", "no such thread on this machine", "/proc/TID", facts.last->at));
+  finding.remedies.push_back(
+      {.title = "Use a robust mutex: the next one who takes it is told that the owner died",
+       .commands = {"pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST)"},
+       .applies_to = {"code"},
+       .verify = "dlprobe deadlock --pid PID"});
+  return {std::move(finding), index};
+}
+
+// The same thread has had the GIL at every look.
+bool kept_the_gil(const Facts& facts, const ThreadFacts& holder) {
+  return std::ranges::all_of(facts.run->snapshots, [&](const TreeSnapshot& tree) {
+    if (tree.at < holder.since) return true;
+    const auto process =
+        std::ranges::find(tree.processes, holder.process->key, &ProcessSnapshot::key);
+    return process != tree.processes.end() && process->gil_holder == holder.thread->tid;
+  });
+}
+
+std::optional<RootCause> gil_holder(const Facts& facts, const ProcessSnapshot& process) {
+  if (!process.gil_holder) return std::nullopt;
+  const size_t index = facts.find(process.key, *process.gil_holder);
+  if (index == Facts::kNone) return std::nullopt;
+  const ThreadFacts& holder = facts.threads[index];
+  const auto waiters = std::ranges::count_if(facts.threads, [&](const ThreadFacts& each) {
+    return each.process == &process && each.need.kind == NeedKind::kGil;
+  });
+  if (waiters == 0 || !holder.still || !kept_the_gil(facts, holder)) return std::nullopt;
+  Finding finding =
+      finding_about(facts, FindingCode::kGilHeldWhileBlocked,
+                    holder.doomed ? Confidence::kCertain : Confidence::kLikely, holder);
+  // A sleep ends by itself.
+  if (holder.need.kind == NeedKind::kNothing) finding.severity = Severity::kWarning;
+  finding.message = name_of(facts, holder) + " holds the GIL while it waits for " +
+                    holder.need.words + "; " +
+                    counted(static_cast<uint64_t>(waiters), "other thread") +
+                    " of its process cannot run Python code meanwhile";
+  finding.evidence.push_back(text_fact("gil_holder", std::to_string(holder.thread->tid),
+                                       "last_holder of CPython's GIL", facts.last->at));
+  finding.evidence.push_back(count_fact("threads_that_want_the_gil", static_cast<uint64_t>(waiters),
+                                        "futex in CPython's GIL", facts.last->at));
+  finding.remedies.push_back(
+      {.title = "Release the GIL around the native call that waits",
+       .commands = {"ctypes.CDLL instead of ctypes.PyDLL", "Py_BEGIN_ALLOW_THREADS (C API)",
+                    "py::gil_scoped_release (pybind11)", "with nogil: (Cython)"},
+       .applies_to = {"code"},
+       .verify = "dlprobe deadlock --pid PID"});
+  return RootCause{std::move(finding), index};
+}
+
+}  // namespace
+
+std::vector<RootCause> find_lost_holders(const Facts& facts) {
+  std::vector<RootCause> causes;
+  for (size_t i = 0; i < facts.threads.size(); ++i) {
+    const ThreadFacts& thread = facts.threads[i];
+    if (!thread.doomed || !thread.need.providers.empty()) continue;
+    const bool is_shared = futex_of(thread).inode != 0;
+    if (thread.need.kind == NeedKind::kOwnedLock && is_shared) {
+      causes.push_back(dead_owner(facts, i));
+    } else if (thread.need.kind == NeedKind::kOwnedLock && thread.need.missing_tid) {
+      causes.push_back(missing_owner(facts, i));
+    } else if (thread.need.kind == NeedKind::kJoin && thread.need.missing_tid) {
+      causes.push_back(missing_thread(facts, i));
+    } else if (thread.need.kind == NeedKind::kSharedLock) {
+      causes.push_back(dead_holder(facts, i));
+    }
+  }
+  for (const ProcessSnapshot& process : facts.last->processes)
+    if (auto cause = gil_holder(facts, process)) causes.push_back(std::move(*cause));
+  return causes;
+}
+
+}  // namespace dlprobe::probes::deadlock

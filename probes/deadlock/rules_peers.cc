@@ -1,0 +1,226 @@
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <utility>
+
+#include "lib/base/units.h"
+#include "probes/deadlock/rules.h"
+#include "probes/facts/facts.h"
+#include "probes/facts/waits.h"
+
+namespace dlprobe::probes::deadlock {
+namespace {
+
+// Whether it waits for one of those files from the same side.
+bool waits_on_one_of(const ThreadFacts& thread, const std::vector<WaitedFile>& files) {
+  return std::ranges::any_of(thread.thread->wait.files, [&](const WaitedFile& own) {
+    return std::ranges::find(files, own.inode, &WaitedFile::inode) != files.end();
+  });
+}
+
+// Nobody has the other end of any file that it waits on, or those alone who wait for it themselves.
+bool has_no_peer(const Facts& facts, const ThreadFacts& waiter) {
+  const Need& need = waiter.need;
+  if (!waiter.doomed || need.kind != NeedKind::kChannel || need.object.empty()) return false;
+  const std::vector<WaitedFile>& files = waiter.thread->wait.files;
+  return std::ranges::all_of(need.providers, [&](size_t each) {
+    const ThreadFacts& provider = facts.threads[each];
+    // A parked thread of a process that waits itself does not write either.
+    return waits_on_one_of(provider, files) ||
+           std::ranges::any_of(facts.threads, [&](const ThreadFacts& other) {
+             return other.process == provider.process && waits_on_one_of(other, files);
+           });
+  });
+}
+
+// Its own process alone has the other end, and no thread there moves. One that serves a socket (as
+// multiprocessing's resource_sharer) may do so for ever; that it would write, and that somebody
+// outside is late, is less likely.
+bool has_still_peers_alone(const Facts& facts, const ThreadFacts& waiter) {
+  const Need& need = waiter.need;
+  const bool is_worker = waiter.is_main() && waiter.role() == Role::kWorker;
+  if (!is_worker || !waiter.still || waiter.doomed || need.others_may ||
+      need.kind != NeedKind::kChannel || waiter.thread->wait.files.size() != 1) {
+    return false;
+  }
+  const bool all_stand = std::ranges::all_of(need.providers, [&](size_t each) {
+    const ThreadFacts& provider = facts.threads[each];
+    return provider.process == waiter.process && provider.still &&
+           provider.need.kind != NeedKind::kNothing;
+  });
+  return all_stand && trainer_waits_for_result(facts);
+}
+
+// Its own process has the other end of what it waits for.
+bool has_other_end(const Facts& facts, const ThreadFacts& waiter) {
+  const bool for_data = waiter.need.relation == "written by";
+  const auto inode = other_end(waiter.thread->wait.files.front());
+  return std::ranges::any_of(facts.last->channel_ends, [&](const ChannelEnd& end) {
+    return end.pid == waiter.process->key.pid && end.inode == inode &&
+           (for_data ? end.writes : end.reads);
+  });
+}
+
+std::string who_has_other_end(const ThreadFacts& waiter) {
+  if (!waiter.need.providers.empty()) {
+    return "only those who wait for it themselves have its other end";
+  }
+  return "only its own process has its other end";
+}
+
+RootCause no_peer(const Facts& facts, size_t index, Confidence confidence) {
+  const ThreadFacts& waiter = facts.threads[index];
+  const auto& files = waiter.thread->wait.files;
+  const WaitedFile& pipe = files.front();
+  const std::string channel =
+      files.size() == 1 ? std::string(to_string(pipe.kind)) + " " + std::to_string(pipe.inode)
+                        : "one of " + std::to_string(files.size()) + " pipes and sockets";
+  const bool orphan = is_orphan(facts, waiter);
+  Finding finding =
+      finding_about(facts, orphan ? FindingCode::kOrphanedWorker : FindingCode::kPipeWithoutPeer,
+                    confidence, waiter);
+  const bool for_data = waiter.need.relation == "written by";
+  finding.message = name_of(facts, waiter) +
+                    (for_data ? " waits for data in " : " waits for room in ") + channel +
+                    ", and " + who_has_other_end(waiter) +
+                    (orphan ? ", but for other orphans: its trainer is gone" : "");
+  // PyTorch's workers have handlers for SIGTERM and SIGCHLD that write nothing.
+  const bool by_signal = may_be_woken_by_signal(waiter) ||
+                         (waiter.role() != Role::kWorker &&
+                          catches_one_of(waiter, std::array{SIGTERM, SIGHUP, SIGCHLD}));
+  if (has_other_end(facts, waiter) && by_signal) {
+    finding.severity = Severity::kInfo;
+    finding.confidence = Confidence::kPossible;
+    finding.message += ", unless a handler of its own for a signal does it";
+  }
+  for (const WaitedFile& file : files) {
+    finding.evidence.push_back(text_fact(to_string(file.kind), std::to_string(file.inode),
+                                         "/proc/PID/task/TID/syscall, /proc/PID/fd",
+                                         facts.last->at));
+  }
+  finding.evidence.push_back(
+      count_fact(for_data ? NumberName("other_writers") : NumberName("other_readers"), 0,
+                 "/proc/PID/fdinfo of every process", facts.last->at));
+  if (confidence != Confidence::kCertain) {
+    finding.alternatives.push_back(
+        {.cause = "DLP0313",
+         .why_not =
+             "no other thread of its process ran while it waited, and none sleeps for a time"});
+  }
+  if (orphan) {
+    add_orphan(finding, facts, waiter);
+  } else {
+    finding.remedies.push_back(
+        {.title = "Close the end of the pipe that a process does not use right after fork, so that "
+                  "the death of the peer is seen as end of file",
+         .commands = {"reader.close() in the writer, writer.close() in the reader"},
+         .applies_to = {"code"},
+         .verify = "dlprobe deadlock --pid PID"});
+  }
+  return {std::move(finding), index};
+}
+
+// An orphan at a lock that nobody but other orphans shares, whom dlprobe does not watch: one of
+// them may yet release it, for nobody.
+bool waits_for_orphans(const Facts& facts, const ThreadFacts& thread) {
+  return thread.doomed && thread.need.kind == NeedKind::kSharedCount &&
+         thread.need.providers.empty() && is_orphan(facts, thread);
+}
+
+RootCause left_with_orphans(const Facts& facts, size_t index) {
+  const ThreadFacts& waiter = facts.threads[index];
+  Finding finding = finding_about(facts, FindingCode::kOrphanedWorker, Confidence::kLikely, waiter);
+  finding.severity = Severity::kWarning;
+  finding.message =
+      name_of(facts, waiter) + " waits for " + waiter.need.words + ": its trainer is gone";
+  add_orphan(finding, facts, waiter);
+  return {std::move(finding), index};
+}
+
+bool all_threads_are(const ProcessSnapshot& process, char state) {
+  return !process.threads.empty() &&
+         std::ranges::all_of(process.threads,
+                             [&](const ThreadSnapshot& thread) { return thread.state == state; });
+}
+
+RootCause stopped(const Facts& facts, size_t index) {
+  const ThreadFacts& thread = facts.threads[index];
+  const std::string pid = std::to_string(thread.process->key.pid);
+  const bool traced = thread.thread->state == 't';
+  Finding finding = finding_about(facts, FindingCode::kWorkerStopped, Confidence::kCertain, thread);
+  finding.message = describe(*facts.run, thread.process->key) +
+                    (traced ? " is stopped by a debugger (state t)" : " is stopped (state T)") +
+                    ", and will not go on by itself";
+  if (thread.role() != Role::kTrainer && !is_waited_for(facts, index)) {
+    finding.severity = Severity::kInfo;
+    finding.message += "; no trainer waits for it now";
+  }
+  finding.evidence.push_back(text_fact("state", std::string(1, thread.thread->state),
+                                       "/proc/PID/task/TID/stat", facts.last->at));
+  finding.remedies.push_back(
+      {.title = traced ? "Let the debugger go on or detach; its pid is TracerPid in /proc/" + pid +
+                             "/status"
+                       : "Let it go on, and find out who stopped it (SIGSTOP, or SIGTTOU of a "
+                         "background job)",
+       .commands = {traced ? "grep TracerPid /proc/" + pid + "/status" : "kill -CONT " + pid},
+       .applies_to = {"bare-host"},
+       .verify = "dlprobe deadlock --pid " + pid});
+  return {std::move(finding), index};
+}
+
+// A call that ends at once on a healthy machine: it is in the kernel the whole time.
+RootCause io_stall(const Facts& facts, size_t index) {
+  constexpr BootNs kLong = 10 * kSecond;
+  const ThreadFacts& thread = facts.threads[index];
+  const BootNs stands = facts.last->at - thread.since;
+  Finding finding = finding_about(facts, FindingCode::kIoStall, Confidence::kLikely, thread);
+  if (stands < kLong) finding.severity = Severity::kWarning;
+  finding.message = name_of(facts, thread) + " is in the kernel in one and the same call on " +
+                    thread.need.words + " the whole time";
+  finding.evidence.push_back(text_fact("state", std::string(1, thread.thread->state),
+                                       "/proc/PID/task/TID/stat", facts.last->at));
+  finding.evidence.push_back(text_fact("system_call", std::to_string(thread.thread->wait.syscall),
+                                       "/proc/PID/task/TID/syscall", facts.last->at));
+  finding.remedies.push_back(
+      {.title = "Look at the storage: a network file system that does not answer, a failing disk",
+       .commands = {"dmesg | tail", "cat /proc/pressure/io", "nfsstat -c"},
+       .applies_to = {"bare-host"},
+       .verify = "dlprobe deadlock --pid " + std::to_string(thread.process->key.pid)});
+  return {std::move(finding), index};
+}
+
+}  // namespace
+
+void add_orphan(Finding& finding, const Facts& facts, const ThreadFacts& orphan) {
+  finding.evidence.push_back(count_fact("ppid", static_cast<uint64_t>(orphan.info->ppid),
+                                        "/proc/PID/stat", facts.last->at));
+  finding.remedies.push_back({.title = "End it: nobody will ever read what it makes",
+                              .commands = {"kill " + std::to_string(orphan.process->key.pid)},
+                              .applies_to = {"bare-host"},
+                              .verify = ""});
+  finding.remedies.push_back({.title = "Let workers die with their parent",
+                              .commands = {"prctl(PR_SET_PDEATHSIG, SIGKILL) at the worker's start",
+                                           "a worker loop that watches os.getppid()"},
+                              .applies_to = {"code"},
+                              .verify = ""});
+}
+
+std::vector<RootCause> find_lost_peers(const Facts& facts) {
+  std::vector<RootCause> causes;
+  for (size_t i = 0; i < facts.threads.size(); ++i) {
+    const ThreadFacts& thread = facts.threads[i];
+    if (has_no_peer(facts, thread)) causes.push_back(no_peer(facts, i, Confidence::kCertain));
+    if (has_still_peers_alone(facts, thread)) {
+      causes.push_back(no_peer(facts, i, Confidence::kLikely));
+    }
+    if (waits_for_orphans(facts, thread)) causes.push_back(left_with_orphans(facts, i));
+    const bool whole_process_stands =
+        thread.is_main() && thread.still &&
+        (all_threads_are(*thread.process, 'T') || all_threads_are(*thread.process, 't'));
+    if (whole_process_stands) causes.push_back(stopped(facts, i));
+    if (thread.still && thread.need.kind == NeedKind::kKernel) causes.push_back(io_stall(facts, i));
+  }
+  return causes;
+}
+
+}  // namespace dlprobe::probes::deadlock

@@ -1,0 +1,300 @@
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <ranges>
+#include <utility>
+
+#include "lib/base/units.h"
+#include "probes/deadlock/rules.h"
+#include "probes/facts/facts.h"
+
+namespace dlprobe::probes::deadlock {
+namespace {
+
+constexpr double kBusy = 0.9;  // running, or ready to
+constexpr BootNs kWorthAWord = 2 * kSecond;
+constexpr BootNs kWorthAWarning = 10 * kSecond;
+
+bool is_written_by_workers(const Facts& facts, const Need& need) {
+  return need.kind == NeedKind::kChannel && need.relation == "written by" &&
+         std::ranges::any_of(need.providers, [&](size_t each) {
+           return facts.threads[each].role() == Role::kWorker;
+         });
+}
+
+// The trainer, or its pin-memory thread, waits for a batch the whole time.
+bool waits_for_batch(const Facts& facts, const ThreadFacts& trainer) {
+  if (!waits_in_a_library(*trainer.thread)) return false;
+  const auto stands = [](const ThreadFacts& thread) { return thread.still || thread.polls_again; };
+  if (trainer.need.kind == NeedKind::kChannel) {
+    return stands(trainer) && is_written_by_workers(facts, trainer.need);
+  }
+  const bool parked = trainer.thread->futex.has_value() && trainer.same_stack;
+  return parked && std::ranges::any_of(facts.threads, [&](const ThreadFacts& each) {
+           return each.process == trainer.process && stands(each) &&
+                  is_written_by_workers(facts, each.need);
+         });
+}
+
+/// A trainer, one of the ranks of a job, and its workers: main threads.
+struct Rank {
+  size_t trainer = 0;
+  std::vector<size_t> workers;
+};
+
+// The pid of the trainer that a worker comes from, be it by a fork server; 0: of none that is here.
+int32_t trainer_above(const Facts& facts, const ThreadFacts& worker) {
+  constexpr int kMostLevels = 4;
+  const ProcessInfo* process = worker.info;
+  for (int level = 0; level < kMostLevels && process != nullptr; ++level) {
+    const int32_t parent = process->ppid;
+    const auto found = std::ranges::find_if(
+        facts.run->processes, [&](const ProcessInfo& each) { return each.key.pid == parent; });
+    if (found == facts.run->processes.end()) return 0;
+    if (found->role == Role::kTrainer) return parent;
+    process = &*found;
+  }
+  return 0;
+}
+
+std::vector<Rank> ranks_of(const Facts& facts) {
+  std::vector<Rank> ranks;
+  for (size_t i = 0; i < facts.threads.size(); ++i) {
+    const ThreadFacts& thread = facts.threads[i];
+    if (thread.is_main() && thread.role() == Role::kTrainer) ranks.push_back({.trainer = i});
+  }
+  for (size_t i = 0; i < facts.threads.size(); ++i) {
+    const ThreadFacts& worker = facts.threads[i];
+    if (!worker.is_main() || worker.role() != Role::kWorker) continue;
+    const int32_t parent = ranks.size() > 1 ? trainer_above(facts, worker) : 0;
+    for (Rank& rank : ranks) {
+      const bool is_its = facts.threads[rank.trainer].process->key.pid == parent;
+      if (ranks.size() == 1 || is_its) rank.workers.push_back(i);
+    }
+  }
+  return ranks;
+}
+
+// A wait that a process outside, or a thread that listens to one, is to end: as that of a
+// collective operation for another rank.
+bool may_wait_for_a_rank(const Facts& facts, const ThreadFacts& trainer) {
+  switch (trainer.need.kind) {
+    case NeedKind::kOutside:
+    case NeedKind::kNotification:
+    case NeedKind::kJoin:
+    case NeedKind::kTeam:
+    case NeedKind::kGil:
+      return true;
+    case NeedKind::kChannel:
+      return trainer.need.others_may ||
+             std::ranges::any_of(trainer.need.providers, [&](size_t each) {
+               const ThreadFacts& provider = facts.threads[each];
+               return provider.process != trainer.process && provider.role() != Role::kWorker;
+             });
+    default:
+      return false;
+  }
+}
+
+std::string place_of(const ThreadFacts& thread) {
+  const StackFrame* frame = user_frame(*thread.thread);
+  if (frame == nullptr) frame = python_frame(*thread.thread);
+  if (frame == nullptr) return {};
+  return " (" + frame->function + ", " + frame->file + ":" + std::to_string(frame->line) + ")";
+}
+
+// The user's frames alone, from the innermost to the outermost.
+bool same_user_frames(const ThreadSnapshot& a, const ThreadSnapshot& b) {
+  return std::ranges::equal(a.stack | std::views::filter(is_of_user),
+                            b.stack | std::views::filter(is_of_user));
+}
+
+// The user's own code was at the same place at every look. The innermost line alone is not enough:
+// a recursion is often on one and the same line, at another depth.
+bool stays_on_line(const ThreadFacts& worker) {
+  if (user_frame(*worker.thread) == nullptr) return worker.same_stack;
+  return std::ranges::all_of(worker.looks, [&](const Look& look) {
+    return look.thread->stack.empty() || same_user_frames(*look.thread, *worker.thread);
+  });
+}
+
+// It waits for a task, or for room for its results.
+bool has_done_its_work(const Facts& facts, const ThreadFacts& worker) {
+  return waits_for_task(facts, worker) || waits_for_room(worker);
+}
+
+RootCause slow_worker(const Facts& facts, size_t index) {
+  const ThreadFacts& worker = facts.threads[index];
+  const bool busy = worker.busy_share >= kBusy;
+  const bool one_place = busy && stays_on_line(worker);
+  Finding finding = finding_about(
+      facts, one_place ? FindingCode::kWorkerBusyNoProgress : FindingCode::kSlowSample,
+      Confidence::kLikely, worker);
+  if (facts.span < kWorthAWarning) finding.severity = Severity::kInfo;
+  finding.message =
+      name_of(facts, worker) +
+      (one_place ? " computed all the time on one line" : " worked all the time on one batch") +
+      place_of(worker) + "; the trainer waited for it";
+  if (!busy && worker.need.words.empty()) {
+    finding.message = name_of(facts, worker) + " works on one batch, now and then" +
+                      place_of(worker) + "; the trainer waited for it";
+  } else if (!busy) {
+    finding.message = name_of(facts, worker) + " is in the middle of a batch and waits for " +
+                      worker.need.words + place_of(worker) + "; the trainer waits for it";
+  }
+  finding.evidence.push_back(number_fact("busy_share", worker.busy_share, "1",
+                                         "/proc/PID/task/TID/schedstat", facts.last->at));
+  finding.remedies.push_back(
+      {.title =
+           "Look at that line: is it meant to take so long? Watch for longer to see whether it "
+           "moves; more workers hide slow samples, a timeout names them",
+       .commands = {"dlprobe deadlock --for 30s --pid " + std::to_string(worker.process->key.pid),
+                    "DataLoader(..., num_workers=N, timeout=SECONDS)"},
+       .applies_to = {"code"},
+       .verify = "dlprobe stacks " + std::to_string(worker.process->key.pid)});
+  return {std::move(finding), index};
+}
+
+// A worker that its trainer left in the middle of a batch. It ends with that batch (PyTorch's asks
+// for its parent between two), unless it never comes to that end.
+RootCause orphan_at_work(const Facts& facts, size_t index) {
+  const ThreadFacts& orphan = facts.threads[index];
+  Finding finding = finding_about(facts, FindingCode::kOrphanedWorker, Confidence::kLikely, orphan);
+  finding.severity = orphan.still ? Severity::kWarning : Severity::kInfo;
+  finding.message = name_of(facts, orphan) + " is in the middle of a batch" +
+                    (orphan.still ? " and waits for " + orphan.need.words : "") + place_of(orphan) +
+                    ": its trainer is gone, nobody needs what it makes";
+  add_orphan(finding, facts, orphan);
+  return {std::move(finding), index};
+}
+
+std::vector<RootCause> orphans_at_work(const Facts& facts) {
+  std::vector<RootCause> causes;
+  for (size_t i = 0; i < facts.threads.size(); ++i) {
+    const ThreadFacts& thread = facts.threads[i];
+    const bool is_it = thread.is_main() && thread.role() == Role::kWorker &&
+                       is_orphan(facts, thread) && thread.has_history &&
+                       !has_done_its_work(facts, thread);
+    if (is_it) causes.push_back(orphan_at_work(facts, i));
+  }
+  return causes;
+}
+
+// Of a pipe that nobody but its reader has.
+bool is_its_own_pipe(const Facts& facts, const ThreadFacts& thread) {
+  const Need& need = thread.need;
+  return need.kind == NeedKind::kChannel && !need.others_may && !need.providers.empty() &&
+         std::ranges::all_of(need.providers, [&](size_t each) {
+           return facts.threads[each].process == thread.process;
+         });
+}
+
+std::optional<RootCause> stuck_consumer(const Facts& facts, const Rank& rank) {
+  const ThreadFacts& trainer = facts.threads[rank.trainer];
+  const bool all_done = std::ranges::all_of(
+      rank.workers, [&](size_t each) { return has_done_its_work(facts, facts.threads[each]); });
+  if (rank.workers.empty() || !all_done || !trainer.still) return std::nullopt;
+  const size_t workers = rank.workers.size();
+  Finding finding = finding_about(facts, FindingCode::kConsumerStuck, Confidence::kLikely, trainer);
+  if (facts.span < kWorthAWarning) finding.severity = Severity::kInfo;
+  finding.message =
+      "The loader is fine: " + all_of(workers, "worker") +
+      (workers == 1 ? " has done its work and waits; " : " have done their work and wait; ") +
+      name_of(facts, trainer) + " waits for " + trainer.need.words +
+      (is_its_own_pipe(facts, trainer) ? ", of which only its own process has the other end" : "") +
+      place_of(trainer);
+  finding.evidence.push_back(count_fact(
+      "idle_workers", workers, "/proc/PID/task/TID/syscall, /proc/PID/fd", facts.last->at));
+  finding.remedies.push_back(
+      {.title = "Look at what the trainer waits for: another rank of a collective operation, a "
+                "server, a lock of its own",
+       .commands = {"dlprobe stacks " + std::to_string(trainer.process->key.pid)},
+       .applies_to = {"code"},
+       .verify = ""});
+  return RootCause{std::move(finding), rank.trainer};
+}
+
+std::vector<RootCause> slow_workers(const Facts& facts, const Rank& rank) {
+  std::vector<RootCause> causes;
+  for (const size_t each : rank.workers) {
+    const ThreadFacts& worker = facts.threads[each];
+    if (worker.has_history && !has_done_its_work(facts, worker)) {
+      causes.push_back(slow_worker(facts, each));
+    }
+  }
+  return causes;
+}
+
+/// What the ranks of a job tell of who is late.
+struct Ranks {
+  std::vector<RootCause> late;     ///< who stands for a reason of their own
+  std::vector<RootCause> waiting;  ///< who may wait for another rank
+  std::vector<size_t> going_on;    ///< trainers of whom neither is known
+};
+
+void sort_in(const Facts& facts, const Rank& rank, Ranks& ranks) {
+  const ThreadFacts& trainer = facts.threads[rank.trainer];
+  std::vector<RootCause> causes;
+  if (waits_for_batch(facts, trainer)) {
+    causes = slow_workers(facts, rank);
+  } else if (auto cause = stuck_consumer(facts, rank)) {
+    causes.push_back(std::move(*cause));
+    if (may_wait_for_a_rank(facts, trainer)) {
+      ranks.waiting.push_back(std::move(causes.front()));
+      return;
+    }
+  }
+  if (causes.empty()) ranks.going_on.push_back(rank.trainer);
+  std::ranges::move(causes, std::back_inserter(ranks.late));
+}
+
+// Of several ranks the one to blame is the one that does not wait for another.
+std::vector<RootCause> late_ranks(const Facts& facts, const std::vector<Rank>& all) {
+  Ranks ranks;
+  for (const Rank& rank : all)
+    sort_in(facts, rank, ranks);
+  if (ranks.late.empty()) {
+    for (RootCause& cause : ranks.waiting) {
+      if (ranks.going_on.empty()) continue;
+      cause.finding.severity = Severity::kInfo;
+      cause.finding.message +=
+          ", maybe for " + join_names(facts, ranks.going_on) + ", which is at work";
+    }
+    return std::move(ranks.waiting);
+  }
+  if (ranks.waiting.empty()) {
+    // A sleep that nobody waits for ends by itself.
+    std::erase_if(ranks.late, [&](const RootCause& cause) {
+      const ThreadFacts& thread = facts.threads[cause.thread];
+      return thread.role() == Role::kTrainer && thread.need.kind == NeedKind::kNothing;
+    });
+    return std::move(ranks.late);
+  }
+  std::vector<size_t> waiting;
+  waiting.reserve(ranks.waiting.size());
+  for (const RootCause& cause : ranks.waiting)
+    waiting.push_back(cause.thread);
+  for (RootCause& cause : ranks.late) {
+    cause.finding.message += "; " + join_names(facts, waiting) +
+                             (waiting.size() == 1 ? " waits" : " wait") + ", too, maybe for it";
+  }
+  return std::move(ranks.late);
+}
+
+}  // namespace
+
+std::vector<RootCause> find_slow_parts(const Facts& facts) {
+  const std::vector<Rank> ranks = ranks_of(facts);
+  if (ranks.empty()) return orphans_at_work(facts);
+  if (facts.span < kWorthAWord) return {};
+  if (ranks.size() > 1) return late_ranks(facts, ranks);
+  const ThreadFacts& trainer = facts.threads[ranks.front().trainer];
+  if (waits_for_batch(facts, trainer)) return slow_workers(facts, ranks.front());
+  std::vector<RootCause> causes;
+  // A sleep ends by itself.
+  if (trainer.need.kind == NeedKind::kNothing) return causes;
+  if (auto cause = stuck_consumer(facts, ranks.front())) causes.push_back(std::move(*cause));
+  return causes;
+}
+
+}  // namespace dlprobe::probes::deadlock

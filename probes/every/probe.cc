@@ -1,0 +1,62 @@
+#include "probes/probe.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "probes/facts/all_well.h"
+#include "probes/facts/printed.h"
+
+namespace dlprobe {
+namespace {
+
+// A command that runs well has its open files counted, not compared.
+void add_what_run_leaves_out(const RecordingView& recording, Verdict& verdict) {
+  const bool never_looked = std::ranges::any_of(recording.runs, [](const Run& run) {
+    return run.begin.looks_when_quiet && run.snapshots.empty();
+  });
+  const bool is_explained =
+      !verdict.findings.empty() && verdict.findings.front().severity == Severity::kError;
+  if (!never_looked || is_explained) return;
+  verdict.limits.push_back(
+      {.what = "files that several processes read by one position (DLP0205)",
+       .why = "of a command that does not hang open files are counted, not compared",
+       .effect = "samples that are mixed up by a handle shared over fork are not explained",
+       .remedy = "dlprobe fd -- COMMAND"});
+}
+
+void conclude(const RecordingView& recording, Verdict& verdict) {
+  add_printed_lines(recording, verdict);
+  add_what_run_leaves_out(recording, verdict);
+}
+
+std::string all_well_of_tree(const RecordingView& recording) {
+  const std::string_view is = is_over(recording) ? "was" : "is";
+  return fmt::format("nothing {} stuck, and nothing {} wrong with shared memory: {}; {}", is, is,
+                     describe_looks(recording), describe_shm_peak(recording));
+}
+
+std::string all_well_of_command(const RecordingView& recording) {
+  return fmt::format("nothing {} wrong: {}", is_over(recording) ? "was" : "is",
+                     describe_watch(recording));
+}
+
+}  // namespace
+
+const Probe probes::attach::kProbe = {.name = "attach",
+                                      .summary = "every probe on a live process tree; a verdict",
+                                      .conclude = conclude,
+                                      .all_well = all_well_of_tree,
+                                      .use = ProbeUse::kAll,
+                                      .judges_ends = true,
+                                      .needs_snapshots = true};
+
+const Probe probes::run::kProbe = {.name = "run",
+                                   .summary = "watch a command; report if it dies, hangs or leaks",
+                                   .conclude = conclude,
+                                   .all_well = all_well_of_command,
+                                   .use = ProbeUse::kAll,
+                                   .judges_ends = true,
+                                   .needs_snapshots = true};
+
+}  // namespace dlprobe

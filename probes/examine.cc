@@ -1,0 +1,174 @@
+// How probes are asked: each run by itself, then all together, then what that says of others.
+
+#include <algorithm>
+#include <cassert>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "probes/facts/all_well.h"
+#include "probes/facts/facts.h"
+#include "probes/merge.h"
+#include "probes/probe.h"
+
+namespace dlprobe {
+namespace {
+
+using Probes = std::vector<const Probe*>;
+
+Probes probes_of_use(ProbeUse use) {
+  Probes found;
+  std::ranges::copy_if(all_probes(), std::back_inserter(found),
+                       [use](const Probe* probe) { return probe->use == use; });
+  return found;
+}
+
+// What one run told becomes a part of what all of them tell.
+void add_run(Verdict& all, Verdict of_run, int index, bool is_kept_apart) {
+  for (Finding& finding : of_run.findings) {
+    finding.runs = {index};
+    if (is_kept_apart) {
+      all.findings.push_back(std::move(finding));
+    } else {
+      merge_finding(all.findings, std::move(finding));
+    }
+  }
+  for (WaitGraph& graph : of_run.wait_graphs) {
+    graph.run = index;
+    all.wait_graphs.push_back(std::move(graph));
+  }
+  add_gaps(all.gaps, std::move(of_run.gaps));
+  add_gaps(all.limits, std::move(of_run.limits));
+}
+
+Gap gap_of_no_run() {
+  return {.what = "the subject",
+          .why = "the recording holds no run",
+          .effect = "nothing can be said of it",
+          .remedy = ""};
+}
+
+/// What is said to a probe beside the recording.
+struct Asked {
+  bool alone = true;
+  std::span<const Finding> known;
+};
+
+Verdict ask(const Probe& probe, const RecordingView& recording, const Asked& asked) {
+  Verdict verdict;
+  if (probe.examine_run != nullptr && recording.runs.empty())
+    verdict.gaps.push_back(gap_of_no_run());
+  for (size_t index = 0; probe.examine_run != nullptr && index < recording.runs.size(); ++index) {
+    const RunCase run = {.recording = recording,
+                         .run = recording.runs[index],
+                         .index = static_cast<int>(index),
+                         .known = asked.known,
+                         .is_asked_alone = asked.alone};
+    add_run(verdict, probe.examine_run(run), run.index, probe.keeps_runs_apart);
+  }
+  if (probe.conclude != nullptr && probe.use != ProbeUse::kAll) probe.conclude(recording, verdict);
+  // Worse first; of equal ones a cause before its consequence.
+  std::ranges::stable_sort(verdict.findings, [](const Finding& a, const Finding& b) {
+    if (a.severity != b.severity) return a.severity > b.severity;
+    return !a.consequence_of && b.consequence_of;
+  });
+  return verdict;
+}
+
+// All that have a part in what `probe` says, itself first.
+Probes parts_of(const Probe& probe) {
+  Probes parts = {&probe};
+  if (probe.use == ProbeUse::kAll)
+    std::ranges::copy(probes_of_use(ProbeUse::kSubject), std::back_inserter(parts));
+  if (probe.judges_ends)
+    std::ranges::copy(probes_of_use(ProbeUse::kEnds), std::back_inserter(parts));
+  return parts;
+}
+
+Verdict ask_all(const RecordingView& recording) {
+  std::vector<Verdict> verdicts;
+  for (const Probe* part : probes_of_use(ProbeUse::kSubject))
+    verdicts.push_back(ask(*part, recording, {.alone = false, .known = {}}));
+  return merge_verdicts(std::move(verdicts));
+}
+
+// What explains an end is no matter of how it ended.
+std::vector<Finding> known_before_ends(const Probe& probe, const RecordingView& recording,
+                                       const Verdict& so_far) {
+  std::vector<Finding> known;
+  if (probe.use != ProbeUse::kAll) {
+    for (const Probe* other : probes_of_use(ProbeUse::kSubject)) {
+      if (other != &probe && other->explains_ends)
+        std::ranges::move(ask(*other, recording, {}).findings, std::back_inserter(known));
+    }
+  }
+  known.insert(known.end(), so_far.findings.begin(), so_far.findings.end());
+  return known;
+}
+
+Verdict with_ends(const Probe& probe, const RecordingView& recording, Verdict so_far) {
+  const std::vector<Finding> known = known_before_ends(probe, recording, so_far);
+  std::vector<Verdict> verdicts;
+  for (const Probe* ends : probes_of_use(ProbeUse::kEnds)) {
+    verdicts.push_back(ask(*ends, recording, {.alone = false, .known = known}));
+    mark_hangs_after_deaths(so_far.findings, verdicts.back().findings);
+  }
+  verdicts.insert(verdicts.begin(), std::move(so_far));
+  return merge_verdicts(std::move(verdicts));
+}
+
+void add_cause(std::vector<LookedFor>& all, LookedFor cause) {
+  const auto same = std::ranges::find(all, cause.code, &LookedFor::code);
+  if (same == all.end()) {
+    all.push_back(std::move(cause));
+  } else if (cause.was_seen && !same->was_seen) {
+    *same = std::move(cause);
+  }
+}
+
+void add_table(std::vector<ReportTable>& all, std::optional<ReportTable> table) {
+  if (table && std::ranges::count(all, *table) == 0) all.push_back(*table);
+}
+
+// A probe that finds what it does not declare would be told of as if it had not looked for it.
+[[maybe_unused]] bool are_declared(const Probes& parts, const std::vector<Finding>& findings) {
+  return std::ranges::all_of(findings, [&](const Finding& finding) {
+    return std::ranges::any_of(parts, [&](const Probe* part) {
+      return std::ranges::count(part->causes, finding.code, &Cause::code) > 0;
+    });
+  });
+}
+
+}  // namespace
+
+Verdict Probe::examine(const RecordingView& recording) const {
+  Verdict verdict = use == ProbeUse::kAll ? ask_all(recording) : ask(*this, recording, {});
+  if (judges_ends) verdict = with_ends(*this, recording, std::move(verdict));
+  if (use == ProbeUse::kAll && conclude != nullptr) conclude(recording, verdict);
+  assert(are_declared(parts_of(*this), verdict.findings));
+  declare(recording, verdict);
+  return verdict;
+}
+
+void Probe::declare(const RecordingView& recording, Verdict& verdict) const {
+  add_table(verdict.tables, table);
+  for (const Probe* part : parts_of(*this)) {
+    const bool applies = part->applies_to == nullptr || part->applies_to(recording);
+    for (const Cause& cause : part->causes) {
+      if (applies) {
+        add_cause(verdict.looked_for,
+                  {.code = cause.code,
+                   .probe = std::string(use == ProbeUse::kAll ? part->name : name),
+                   .was_seen = cause.was_visible(recording)});
+      }
+      if (std::ranges::count(verdict.findings, cause.code, &Finding::code) > 0)
+        add_table(verdict.tables, cause.table);
+    }
+  }
+  std::ranges::sort(verdict.tables);
+  const auto words = all_well != nullptr ? all_well : nothing_wrong;
+  verdict.all_well = with_reservations(words(recording), recording, judges_ends);
+}
+
+}  // namespace dlprobe

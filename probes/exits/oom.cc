@@ -1,0 +1,226 @@
+#include "probes/facts/oom.h"
+
+#include <algorithm>
+
+#include "lib/base/units.h"
+#include "probes/exits/rules.h"
+#include "probes/facts/facts.h"
+
+namespace dlprobe::probes::exits {
+namespace {
+
+std::string name_of_host_counter() {
+  return "oom_kill of /proc/vmstat";
+}
+std::string name_of_counter(const std::string& cgroup) {
+  return "oom_kill of cgroup " + cgroup;
+}
+
+// As the kernel's log has it: the one that was met; else as the group's file had it.
+struct GroupLimit {
+  uint64_t bytes = 0;
+  std::string source;
+};
+std::optional<GroupLimit> limit_of(const ExitFacts& facts, const Death& death,
+                                   const std::string& cgroup) {
+  for (const KernelLogLine* line : death.log) {
+    if (line->limit_bytes) return GroupLimit{.bytes = *line->limit_bytes, .source = "/dev/kmsg"};
+  }
+  for (const OomMoves& group : cgroup_oom_moves(facts, death)) {
+    if (group.cgroup == cgroup && group.limit_bytes)
+      return GroupLimit{.bytes = *group.limit_bytes, .source = "limit of cgroup " + cgroup};
+  }
+  return std::nullopt;
+}
+
+void add_memory_of_victim(const ExitFacts& facts, const Death& death, ExitCause& cause) {
+  for (const KernelLogLine* line : death.log) {
+    if (line->kind != KernelLogKind::kOomKill) continue;
+    cause.evidence.push_back(text_fact("kernel_log", line->text, "/dev/kmsg", line->at));
+    if (!line->anonymous_bytes) continue;
+    cause.evidence.push_back(bytes_fact("victim_anonymous", *line->anonymous_bytes, "/dev/kmsg"));
+    if (line->shmem_bytes)
+      cause.evidence.push_back(bytes_fact("victim_shmem", *line->shmem_bytes, "/dev/kmsg"));
+  }
+  if (const ProcessSample* last = last_memory_of(facts, death)) {
+    cause.evidence.push_back(bytes_fact("victim_rss", *last->rss_bytes, "/proc/PID/statm"));
+  }
+}
+
+void add_counters(const ExitFacts& facts, const Death& death, ExitCause& cause) {
+  for (const OomMoves& group : cgroup_oom_moves(facts, death)) {
+    if (group.kills.by() > 0) {
+      cause.evidence.push_back(held_against(
+          count_fact("oom_kills", group.kills.by(), name_of_counter(group.cgroup)), "> 0"));
+    }
+    if (group.group_kills && group.group_kills->by() > 0) {
+      cause.evidence.push_back(
+          count_fact("whole_group_kills", group.group_kills->by(),
+                     "oom_group_kill of cgroup " + group.cgroup + ": memory.oom.group is set"));
+    }
+    if (group.limit_hits && group.limit_hits->by() > 0) {
+      cause.evidence.push_back(count_fact("limit_hits", group.limit_hits->by(),
+                                          "oom of memory.events.local of cgroup " + group.cgroup));
+    }
+  }
+  if (const auto host = host_oom_moves(facts, death); host && host->kills.by() > 0) {
+    cause.evidence.push_back(
+        count_fact("oom_kills_of_host", host->kills.by(), name_of_host_counter()));
+  }
+}
+
+/// The largest processes of the tree just before.
+void add_largest(const ExitFacts& facts, const Death& death, ExitCause& cause) {
+  constexpr size_t kShown = 3;
+  const Sample* sample = last_sample_before(facts, death.at());
+  if (sample == nullptr) return;
+  std::vector<const ProcessSample*> processes;
+  for (const ProcessSample& each : sample->processes) {
+    if (each.rss_bytes && *each.rss_bytes > 0) processes.push_back(&each);
+  }
+  std::ranges::stable_sort(processes, std::ranges::greater{},
+                           [](const ProcessSample* each) { return *each->rss_bytes; });
+  if (processes.size() > kShown) processes.resize(kShown);
+  for (const ProcessSample* each : processes) {
+    cause.evidence.push_back(text_fact(
+        "largest_process", describe(*facts.run, each->key) + ": " + format_bytes(*each->rss_bytes),
+        "/proc/PID/statm", sample->at));
+  }
+}
+
+void add_group_use(const ExitFacts& facts, const Death& death, ExitCause& cause) {
+  const Sample* sample = last_sample_before(facts, death.at());
+  if (sample == nullptr || !sample->cgroup || !*sample->cgroup) return;
+  const CgroupMemory& group = **sample->cgroup;
+  if (group.path != death.cgroup()) return;
+  const std::string source = "memory of cgroup " + group.path;
+  cause.evidence.push_back(bytes_fact("cgroup_used", group.used_bytes, source, sample->at));
+  cause.evidence.push_back(bytes_fact("cgroup_shmem", group.shmem_bytes, source, sample->at));
+}
+
+Remedy use_less(const Run& run) {
+  Remedy remedy{.title =
+                    "Let the loader hold less: fewer workers, fewer batches in flight, and data "
+                    "that workers share instead of copy (numpy or Arrow in place of lists of "
+                    "objects)",
+                .commands = {},
+                .applies_to = {"code"},
+                .verify = "dlprobe memory -- COMMAND"};
+  add_smaller_loader(remedy, run, 1);
+  return remedy;
+}
+
+void add_remedies_of_group(const Run& run, ExitCause& cause) {
+  cause.remedies.push_back(
+      {.title = "Give the job a higher memory limit; what is in /dev/shm counts against it, too",
+       .commands = {"docker run --memory=<size> ...", "srun --mem=<size> ...",
+                    "systemd-run --scope -p MemoryMax=<size> ...",
+                    "resources: {limits: {memory: <size>}}  # Kubernetes"},
+       .applies_to = {"docker", "slurm", "bare-host", "kubernetes"},
+       .verify = "cat /sys/fs/cgroup/memory.events  # oom_kill must stand still"});
+  cause.remedies.push_back(use_less(run));
+}
+
+void add_remedies_of_host(const Run& run, ExitCause& cause) {
+  cause.remedies.push_back(use_less(run));
+  cause.remedies.push_back(
+      {.title = "Find what else takes the machine's memory, or use a machine with more",
+       .commands = {"ps -eo pid,rss,comm --sort=-rss | head", "free -h"},
+       .applies_to = {"bare-host"},
+       .verify = "grep oom_kill /proc/vmstat  # must stand still"});
+}
+
+void rule_out_sender(const Death& death, ExitCause& cause) {
+  const bool logged = !death.log.empty();
+  if (death.sent == nullptr && !logged) return;
+  cause.alternatives.push_back(
+      {.cause = "killed by a user, a scheduler or another process (DLP0503)",
+       .why_not = logged ? "the kernel's log names this process as the OOM killer's victim"
+                         : "the kernel sent the signal (code 128), nobody called kill"});
+}
+
+ExitCause cause_of_host(const ExitFacts& facts, const Death& death) {
+  ExitCause cause;
+  cause.code = FindingCode::kOomKilledByHost;
+  cause.clause = "was killed by the kernel's OOM killer: the machine ran out of memory";
+  cause.discriminator = "host";
+  for (const Sample& sample : facts.run->samples) {
+    if (sample.at > death.exit->at || !sample.host || !*sample.host) continue;
+    std::erase_if(cause.evidence, [](const Evidence& each) { return each.unit == "bytes"; });
+    cause.evidence.push_back(bytes_fact("memory_available", (*sample.host)->available_bytes,
+                                        "/proc/meminfo", sample.at));
+    cause.evidence.push_back(
+        bytes_fact("memory_total", (*sample.host)->total_bytes, "/proc/meminfo", sample.at));
+    cause.evidence.push_back(
+        bytes_fact("swap_free", (*sample.host)->swap_free_bytes, "/proc/meminfo", sample.at));
+  }
+  add_remedies_of_host(*facts.run, cause);
+  return cause;
+}
+
+ExitCause cause_of_group(const ExitFacts& facts, const Death& death, const OomProof& proof) {
+  ExitCause cause;
+  cause.code = FindingCode::kOomKilledByCgroup;
+  cause.discriminator = "cgroup";
+  const std::string& group = proof.limited_cgroup;
+  const std::optional<GroupLimit> limit = limit_of(facts, death, group);
+  cause.clause = "was killed by the kernel's OOM killer: ";
+  if (group.empty()) {
+    cause.clause +=
+        "the memory limit of its cgroup " + death.cgroup() + ", or of one around it, was reached";
+  } else {
+    cause.clause += "cgroup " + group + " reached its memory limit" +
+                    (limit ? " of " + format_bytes(limit->bytes) : "");
+    cause.evidence.push_back(text_fact("limited_cgroup", group, "memory controller"));
+  }
+  if (limit) cause.evidence.push_back(bytes_fact("memory_limit", limit->bytes, limit->source));
+  add_group_use(facts, death, cause);
+  add_remedies_of_group(*facts.run, cause);
+  return cause;
+}
+
+}  // namespace
+
+std::optional<ExitCause> oom_cause(const ExitFacts& facts, const Death& death) {
+  const std::optional<OomProof> proof = oom_proof(facts, death);
+  if (!proof) return std::nullopt;
+  ExitCause cause = proof->whole_host == true ? cause_of_host(facts, death)
+                                              : cause_of_group(facts, death, *proof);
+  cause.confidence = proof->confidence;
+  cause.together = "oom " + proof->limited_cgroup;
+  for (Evidence& each : signal_evidence(facts, death))
+    cause.evidence.push_back(std::move(each));
+  add_counters(facts, death, cause);
+  add_memory_of_victim(facts, death, cause);
+  add_largest(facts, death, cause);
+  rule_out_sender(death, cause);
+  return cause;
+}
+
+void rule_out_oom(const ExitFacts& facts, const Death& death, ExitCause& cause) {
+  Alternative oom{.cause = "out of memory (DLP0501, DLP0502)", .why_not = ""};
+  const std::optional<OomMoves> host = host_oom_moves(facts, death);
+  const std::vector<OomMoves> groups = cgroup_oom_moves(facts, death);
+  if (death.sent != nullptr && !is_from_kernel(*death.sent)) {
+    oom.why_not = "a process sent the signal (code " + std::to_string(death.sent->code) +
+                  "); the OOM killer's comes from the kernel";
+  } else if (host && host->kills.by() == 0) {
+    oom.why_not = name_of_host_counter() + " stood at " + std::to_string(host->kills.after) +
+                  " before and after: the kernel's OOM killer killed nobody on this machine";
+  } else if (!groups.empty() && groups.front().cgroup == death.cgroup() &&
+             groups.front().kills.by() == 0) {
+    oom.why_not = name_of_counter(groups.front().cgroup) + " stood at " +
+                  std::to_string(groups.front().kills.after) + " before and after";
+  } else {
+    cause.gap =
+        Gap{.what = "whether the OOM killer ended " + describe(*facts.run, death.process->key),
+            .why = "neither the counter of its cgroup nor " + name_of_host_counter() +
+                   " was read before and after",
+            .effect = "who sent SIGKILL cannot be said",
+            .remedy = "run dlprobe as root, and from before the failure on"};
+    return;
+  }
+  cause.alternatives.push_back(std::move(oom));
+}
+
+}  // namespace dlprobe::probes::exits

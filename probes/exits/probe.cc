@@ -1,0 +1,370 @@
+#include "probes/probe.h"
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <map>
+#include <utility>
+
+#include "lib/base/units.h"
+#include "probes/exits/rules.h"
+#include "probes/facts/facts.h"
+#include "probes/facts/seen.h"
+
+namespace dlprobe::probes::exits {
+namespace {
+
+// A trainer notices a worker's death within 5 s (MP_STATUS_CHECK_INTERVAL), and then cleans up.
+constexpr BootNs kReactionTime = 15 * kSecond;
+// Whoever stops a whole job does so at once.
+constexpr BootNs kTogether = 100 * kMillisecond;
+// A worker that is done before its siblings are, in an ordinary end of an epoch.
+constexpr BootNs kOrdinarySpread = kSecond;
+// From then on a trainer that gives up ends by itself; on a busy machine it takes its time.
+constexpr BootNs kCleanUp = 3 * kSecond;
+// PyTorch's trainer gives a worker 5 s to end by itself before it sends SIGTERM.
+constexpr BootNs kBeforeTermination = 4 * kSecond;
+
+/// What a process's end means for the job.
+struct Judged {
+  const Death* death = nullptr;
+  ExitCause cause;
+};
+
+bool is_root(const ExitFacts& facts, const ProcessInfo& process) {
+  return facts.run->begin.root == process.key;
+}
+
+bool is_of_loader(const ExitFacts& facts, const ProcessInfo& process) {
+  constexpr std::array kRoles = {Role::kTrainer, Role::kWorker, Role::kLauncher};
+  return is_root(facts, process) || std::ranges::find(kRoles, process.role) != kRoles.end();
+}
+
+bool failed(const Death& death) {
+  return death.signal != 0 || death.exit_code != 0;
+}
+
+/// The trainer's own end where it is a failure and came at or soon after `at`.
+const Death* failure_of_trainer(const ExitFacts& facts, const Death& death) {
+  const ProcessInfo* trainer = trainer_of(facts, *death.process);
+  const Death* end = trainer == nullptr ? nullptr : death_of(facts, trainer->key);
+  if (end == nullptr || !failed(*end)) return nullptr;
+  const bool soon = end->at() >= death.at() - kTogether && end->at() <= death.at() + kReactionTime;
+  return soon ? end : nullptr;
+}
+
+bool trainer_ended_well(const ExitFacts& facts, const Death& death) {
+  const ProcessInfo* trainer = trainer_of(facts, *death.process);
+  const Death* end = trainer == nullptr ? nullptr : death_of(facts, trainer->key);
+  return end != nullptr && !failed(*end);
+}
+
+/// A worker whose trainer was gone before: its end is no news.
+bool outlived_trainer(const ExitFacts& facts, const Death& death) {
+  if (death.process->role != Role::kWorker) return false;
+  const ProcessInfo* trainer = trainer_of(facts, *death.process);
+  const Death* end = trainer == nullptr ? nullptr : death_of(facts, trainer->key);
+  if (end == nullptr) return false;
+  const bool together =
+      end->signal != 0 && end->signal == death.signal && death.at() <= end->at() + kTogether;
+  return end->at() < death.at() && !together;
+}
+
+bool was_interrupted(const ExitFacts& facts) {
+  return facts.run->end && facts.run->end->reason == RunEndReason::kInterrupted;
+}
+
+/// Signals by which a job ends its own processes, and a user his job.
+bool is_polite(int signal) {
+  constexpr std::array kPolite = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+  return std::ranges::find(kPolite, signal) != kPolite.end();
+}
+
+bool is_above(const ExitFacts& facts, const ProcessInfo& sender, const ProcessInfo& process) {
+  constexpr std::array kAbove = {Role::kTrainer, Role::kLauncher, Role::kForkserver};
+  if (sender.key == process.key) return false;
+  return is_root(facts, sender) || sender.key.pid == process.ppid ||
+         (process.role == Role::kWorker && std::ranges::find(kAbove, sender.role) != kAbove.end());
+}
+
+/// Of a worker ended by a signal whose sender could not be seen: a trainer ends its workers so, and
+/// a failed one, too.
+bool may_be_by_trainer(const ExitFacts& facts, const Death& death) {
+  if (trainer_ended_well(facts, death)) return true;
+  if (death.signal == SIGTERM && has_handlers_of_torch(*death.process)) return false;
+  return is_polite(death.signal) && death.signal != SIGHUP;
+}
+
+/// Ended by a signal that belongs to normal work.
+bool is_ordinary_signal(const ExitFacts& facts, const Death& death) {
+  const SignalSent* sent = death.sent;
+  if (sent != nullptr && sent->by_dlprobe) return true;
+  if (sent == nullptr && was_interrupted(facts) && is_polite(death.signal)) return true;
+  // Ctrl-C, and its like that asks for a core.
+  const bool is_key = death.signal == SIGINT || death.signal == SIGQUIT;
+  // Whoever has a handler for it raises it once more to end by it: shells, Python.
+  const bool is_of_others =
+      sent != nullptr && !is_from_kernel(*sent) && sent->sender_pid != death.process->key.pid;
+  if (is_key && !is_of_others) return true;
+  // Whoever reads what it writes has had enough.
+  if (death.signal == SIGPIPE) return true;
+  const bool is_worker = death.process->role == Role::kWorker;
+  if (sent == nullptr) return is_worker && may_be_by_trainer(facts, death);
+  const ProcessInfo* sender = sender_in_tree(facts, *sent);
+  if (sender == nullptr || is_from_kernel(*sent)) return false;
+  if (is_above(facts, *sender, *death.process)) return true;
+  // By another one of the job, or itself: an accident only if the job did not go on.
+  return is_worker && failure_of_trainer(facts, death) == nullptr;
+}
+
+bool was_terminated(const ExitFacts& facts, const ProcessKey& key, BootNs from, BootNs to) {
+  return std::ranges::any_of(facts.run->signals, [&](const SignalSent& signal) {
+    return signal.target == key && signal.signal == SIGTERM && signal.at >= from && signal.at <= to;
+  });
+}
+
+/// A worker that exits although its trainer goes on to wait for it: its siblings live until the
+/// trainer fails, or are ended with it. In an ordinary end of an epoch all end at about the same
+/// time, and one that does not is ended 5 s later.
+bool left_early(const ExitFacts& facts, const Death& death) {
+  const Death* failure = failure_of_trainer(facts, death);
+  if (failure == nullptr) return false;
+  if (was_terminated(facts, death.process->key, 0, death.exit->at)) return false;
+  return std::ranges::any_of(facts.run->processes, [&](const ProcessInfo& sibling) {
+    const bool is_sibling = sibling.role == Role::kWorker && sibling.key != death.process->key &&
+                            sibling.ppid == death.process->ppid;
+    if (!is_sibling || sibling.seen_at >= death.at()) return false;
+    const bool lived_on = lives_at(facts, sibling, death.at() + kOrdinarySpread) &&
+                          lives_at(facts, sibling, failure->at() - kCleanUp);
+    return lived_on ||
+           was_terminated(facts, sibling.key, death.at(), death.at() + kBeforeTermination);
+  });
+}
+
+constexpr int kInterruptedExit = 130;  // 128 + SIGINT: what programs exit with after Ctrl-C
+
+/// A child that was to run a program and could not: what shells and CPython's subprocess exit with.
+bool failed_to_start(const ExitFacts& facts, const Death& death) {
+  constexpr std::array kCodes = {126, 127, 255};
+  const uint64_t rate = facts.header->host.ticks_per_second;
+  if (std::ranges::find(kCodes, death.exit_code) == kCodes.end() || rate == 0) return false;
+  const auto start =
+      static_cast<BootNs>(death.process->key.start_ticks * (static_cast<uint64_t>(kSecond) / rate));
+  return death.exit->at - start < kTogether * 3;
+}
+
+bool is_ordinary_exit(const ExitFacts& facts, const Death& death) {
+  // What a trainer exits with is its own business, and its own words say why.
+  if (death.process->role != Role::kWorker) return true;
+  if (failed_to_start(facts, death) || death.exit_code == kInterruptedExit) return true;
+  // A worker that is done is everyday business but for PyTorch's.
+  return death.exit_code == 0 &&
+         (!has_handlers_of_torch(*death.process) || !left_early(facts, death));
+}
+
+bool is_crash_signal(int signal) {
+  constexpr std::array kCrashes = {SIGSEGV, SIGABRT, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
+  return std::ranges::find(kCrashes, signal) != kCrashes.end();
+}
+
+/// Whether the process made the signal itself, as far as it was to be seen.
+bool is_own_doing(const Death& death) {
+  return death.sent == nullptr || is_own_fault(*death.sent) ||
+         death.sent->sender_pid == death.process->key.pid;
+}
+
+std::optional<ExitCause> cause_of(const ExitFacts& facts, const Death& death) {
+  if (auto oom = oom_cause(facts, death)) return oom;
+  if (!is_of_loader(facts, *death.process) || outlived_trainer(facts, death)) return std::nullopt;
+  if (death.signal == 0) {
+    if (auto refused = refused_fork(facts, death)) return refused;
+    if (is_ordinary_exit(facts, death)) return std::nullopt;
+    return exit_cause(death);
+  }
+  if (death.signal == SIGBUS && is_own_doing(death)) return bus_error_cause(facts, death);
+  if (is_crash_signal(death.signal) && is_own_doing(death)) return crash_cause(facts, death);
+  if (is_ordinary_signal(facts, death)) return std::nullopt;
+  return kill_cause(facts, death);
+}
+
+bool is_memory_finding(const Finding& finding) {
+  const std::string_view code = info(finding.code).code;
+  return code >= "DLP0504" && code <= "DLP0508";
+}
+
+/// Of the findings that name a process those of waiting threads do not say why it ended.
+bool explains(const Finding& finding, int run, const ProcessKey& key) {
+  if (!finding.runs.empty() && std::ranges::count(finding.runs, run) == 0) return false;
+  if (is_memory_finding(finding) || info(finding.code).code.starts_with("DLP03")) return false;
+  return finding.severity == Severity::kError && std::ranges::count(finding.processes, key) > 0;
+}
+
+std::vector<Judged> judge(const ExitFacts& facts, std::span<const Finding> known, int run) {
+  std::vector<Judged> judged;
+  for (const Death& death : facts.deaths) {
+    const bool explained = std::ranges::any_of(
+        known, [&](const Finding& finding) { return explains(finding, run, death.process->key); });
+    if (explained || (!failed(death) && !is_of_loader(facts, *death.process))) continue;
+    if (auto cause = cause_of(facts, death)) judged.push_back({&death, std::move(*cause)});
+  }
+  return judged;
+}
+
+Severity severity_of(const ExitFacts& facts, const Judged& judged) {
+  const Death& death = *judged.death;
+  if (!is_of_loader(facts, *death.process)) return Severity::kWarning;
+  if (death.process->role != Role::kWorker) return Severity::kError;
+  if (trainer_ended_well(facts, death)) {
+    return judged.cause.code == FindingCode::kWorkerExited ? Severity::kInfo : Severity::kWarning;
+  }
+  const ProcessInfo* trainer = trainer_of(facts, *death.process);
+  const bool goes_on = trainer != nullptr && death_of(facts, trainer->key) == nullptr;
+  // As far as is known the trainer may have wanted it so.
+  const bool may_be_wanted = judged.cause.code == FindingCode::kWorkerExited ||
+                             (death.signal != 0 && death.sent == nullptr);
+  return goes_on && may_be_wanted ? Severity::kWarning : Severity::kError;
+}
+
+/// How many processes of the loader lived just before.
+size_t living_before(const ExitFacts& facts, BootNs at) {
+  return static_cast<size_t>(
+      std::ranges::count_if(facts.run->processes, [&](const ProcessInfo& process) {
+        return is_of_loader(facts, process) && lives_at(facts, process, at - 1);
+      }));
+}
+
+std::string names_of(const ExitFacts& facts, const std::vector<const Judged*>& group) {
+  constexpr size_t kShown = 4;
+  std::string names;
+  for (size_t i = 0; i < std::min(group.size(), kShown); ++i) {
+    if (i > 0) names += i + 1 == group.size() ? " and " : ", ";
+    names += describe(*facts.run, group[i]->death->process->key);
+  }
+  if (group.size() > kShown) names += " and " + std::to_string(group.size() - kShown) + " more";
+  return names;
+}
+
+/// "was killed ..." of several.
+std::string in_plural(std::string clause) {
+  constexpr std::string_view kWas = "was ";
+  if (clause.starts_with(kWas)) clause.replace(0, kWas.size(), "were ");
+  return clause;
+}
+
+std::string message_of(const ExitFacts& facts, const std::vector<const Judged*>& group) {
+  const Judged& first = *group.front();
+  if (group.size() == 1) {
+    return describe(*facts.run, first.death->process->key) + " " + first.cause.clause;
+  }
+  const BootNs span = group.back()->death->at() - first.death->at();
+  const bool whole = span <= kTogether && group.size() >= living_before(facts, first.death->at());
+  if (!whole) return names_of(facts, group) + " " + in_plural(first.cause.clause);
+  std::string message = all_of(group.size(), "process") + " of the job " +
+                        in_plural(first.cause.clause) + ", within " +
+                        format_duration(std::chrono::nanoseconds(span));
+  const SignalSent* sent = first.death->sent;
+  const bool from_outside = first.cause.code == FindingCode::kKilledBySignal &&
+                            (sent == nullptr || sender_in_tree(facts, *sent) == nullptr);
+  if (from_outside) {
+    message += ": so a scheduler, a container runtime or systemd stops a job";
+  }
+  return message;
+}
+
+Finding finding_of(const ExitFacts& facts, const std::vector<const Judged*>& group) {
+  const Judged& first = *group.front();
+  Finding finding = new_finding(first.cause.code, first.cause.confidence);
+  finding.message = message_of(facts, group);
+  finding.discriminator =
+      std::string(to_string(first.death->process->role)) + "-" + first.cause.discriminator;
+  finding.severity = Severity::kInfo;
+  for (const Judged* each : group) {
+    finding.processes.push_back(each->death->process->key);
+    finding.severity = std::max(finding.severity, severity_of(facts, *each));
+  }
+  finding.evidence = first.cause.evidence;
+  for (const Judged* each : group) {
+    finding.evidence.push_back(text_fact("victim", describe(*facts.run, each->death->process->key),
+                                         "wait status by " + each->death->exit->source,
+                                         each->death->exit->at));
+  }
+  finding.alternatives = first.cause.alternatives;
+  finding.remedies = first.cause.remedies;
+  finding.first_seen = first.death->at();
+  finding.last_seen = group.back()->death->exit->at;
+  return finding;
+}
+
+/// A memory finding of the same run is why the limit was reached.
+void mark_consequence(Finding& finding, std::span<const Finding> known, int run) {
+  const bool is_oom = finding.code == FindingCode::kOomKilledByCgroup ||
+                      finding.code == FindingCode::kOomKilledByHost;
+  if (!is_oom) return;
+  for (const Finding& each : known) {
+    const bool same_run = each.runs.empty() || std::ranges::count(each.runs, run) > 0;
+    if (same_run && is_memory_finding(each) && each.severity != Severity::kInfo) {
+      finding.consequence_of = each.code;
+      return;
+    }
+  }
+}
+
+/// Processes of the loader that ended nobody knows how.
+void add_unknown_ends(const ExitFacts& facts, Verdict& verdict) {
+  for (const ProcessExit& exit : facts.run->exits) {
+    const ProcessInfo* process = facts.run->find_process(exit.key);
+    if (process == nullptr || exit.wait_status || !is_of_loader(facts, *process)) continue;
+    verdict.limits.push_back({.what = "how " + describe(*facts.run, exit.key) + " ended",
+                              .why = to_string(exit.wait_status.error()),
+                              .effect = "whether it was killed, crashed or ended well is not known",
+                              .remedy = "run dlprobe as the user of the job or as root"});
+  }
+}
+
+Verdict examine_run(const RunCase& one) {
+  const ExitFacts facts = exit_facts(one.recording.header, one.run);
+  Verdict verdict;
+  const std::vector<Judged> judged = judge(facts, one.known, one.index);
+  std::vector<std::vector<const Judged*>> groups;
+  std::map<std::string, size_t> group_of;
+  for (const Judged& each : judged) {
+    const std::string key = std::string(info(each.cause.code).code) + each.cause.together;
+    const auto [place, is_new] = group_of.try_emplace(key, groups.size());
+    if (is_new) groups.emplace_back();
+    groups[place->second].push_back(&each);
+    if (each.cause.gap) verdict.gaps.push_back(*each.cause.gap);
+  }
+  for (const auto& group : groups) {
+    Finding finding = finding_of(facts, group);
+    mark_consequence(finding, one.known, one.index);
+    verdict.findings.push_back(std::move(finding));
+  }
+  add_unknown_ends(facts, verdict);
+  return verdict;
+}
+
+constexpr std::array<Cause, 8> kCauses = {{
+    {FindingCode::kOomKilledByCgroup, saw_oom_killer, ReportTable::kMemory},
+    {FindingCode::kOomKilledByHost, saw_oom_killer, ReportTable::kMemory},
+    {FindingCode::kKilledBySignal, saw_ends},
+    {FindingCode::kWorkerCrashed, saw_ends},
+    {FindingCode::kWorkerExited, saw_ends},
+    {FindingCode::kSessionHangup, saw_ends},
+    {FindingCode::kBusErrorOnFileMapping, saw_ends},
+    {FindingCode::kForkRefusedByOvercommit, saw_overcommit, ReportTable::kMemory},
+}};
+
+}  // namespace
+
+// Why processes of the tree ended, from their exit statuses, the signals that were sent, the
+// kernel's log and the counters of OOM kills. Deaths that a known finding explains, by naming the
+// process, are left out. Silent on what belongs to normal work: exit code 0, workers that their own
+// job ended, children that are no part of the loader, Ctrl-C, what dlprobe ended itself.
+const Probe kProbe = {.name = "exits",
+                      .summary = "why processes ended: the OOM killer, signals, crashes, exits",
+                      .causes = kCauses,
+                      .examine_run = examine_run,
+                      .use = ProbeUse::kEnds,
+                      .keeps_runs_apart = true};
+
+}  // namespace dlprobe::probes::exits

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/model/finding.h"
+#include "lib/model/recording_view.h"
+#include "probes/facts/deaths.h"
+
+namespace dlprobe::probes::exits {
+
+/// Why one process ended.
+struct ExitCause {
+  FindingCode code = FindingCode::kKilledBySignal;
+  Confidence confidence = Confidence::kCertain;
+  std::string clause;         ///< what follows the process's name: "was killed by ..."
+  std::string discriminator;  ///< as Finding::discriminator, without the role
+  std::string together;       ///< deaths with the same are one event: code, sender, group
+  std::vector<Evidence> evidence;
+  std::vector<Alternative> alternatives;
+  std::vector<Remedy> remedies;
+  std::optional<Gap> gap;  ///< what more would have been said
+};
+
+/// DLP0501, DLP0502: by the kernel's OOM killer; nothing if it was not.
+std::optional<ExitCause> oom_cause(const ExitFacts& facts, const Death& death);
+
+/// DLP0503: by a signal that somebody sent, or a resource limit; DLP0511 where it is a hang-up.
+ExitCause kill_cause(const ExitFacts& facts, const Death& death);
+
+/// DLP0509: by what its own code did.
+ExitCause crash_cause(const ExitFacts& facts, const Death& death);
+
+/// DLP0512; DLP0509 where the memory itself is broken or the fault is none of a mapping.
+ExitCause bus_error_cause(const ExitFacts& facts, const Death& death);
+
+/// DLP0510: it called exit.
+ExitCause exit_cause(const Death& death);
+
+/// DLP0513: fork failed although memory was free; nothing where the kernel sets no such limit, or
+/// a copy of the process would have been within it.
+std::optional<ExitCause> refused_fork(const ExitFacts& facts, const Death& death);
+/// Whether it was read how the kernel grants memory, and how processes ended.
+bool saw_overcommit(const RecordingView& recording);
+
+/// Evidence that every death by a signal has: the signal, and who sent it.
+std::vector<Evidence> signal_evidence(const ExitFacts& facts, const Death& death);
+
+/// Says why it was not the OOM killer, where that is certain; the gap where it cannot be said.
+void rule_out_oom(const ExitFacts& facts, const Death& death, ExitCause& cause);
+
+}  // namespace dlprobe::probes::exits

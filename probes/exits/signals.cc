@@ -1,0 +1,368 @@
+// Signals that somebody sent, faults that a process made itself, and exits.
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <csignal>
+
+#include "lib/base/units.h"
+#include "probes/exits/rules.h"
+#include "probes/facts/facts.h"
+
+namespace dlprobe::probes::exits {
+namespace {
+
+constexpr int kHardwareAction = 4;    // BUS_MCEERR_AR
+constexpr int kHardwareOptional = 5;  // BUS_MCEERR_AO
+constexpr int kAddressError = 2;      // BUS_ADRERR
+constexpr std::string_view kTracepoint = "tracepoint signal_generate";
+constexpr BootNs kLimitSlack = 2 * kSecond;
+
+std::string code_words(const SignalSent& sent) {
+  switch (sent.code) {
+    case 0:
+      return "0: by kill(2)";
+    case -6:
+      return "-6: by tgkill(2)";
+    case 128:
+      return "128: by the kernel";
+    default:
+      return std::to_string(sent.code) +
+             (sent.code > 0 ? ": by the kernel, for a fault of its own" : "");
+  }
+}
+
+/// Memory without a file: of code that was made at run time.
+bool is_no_library(std::string_view path) {
+  return path.contains("dev/zero") || path.contains("memfd:") || path.starts_with('[');
+}
+
+std::string file_name(std::string_view path) {
+  return std::string(path.substr(path.rfind('/') + 1));
+}
+
+/// " in libfoo.so": what the kernel's log or the address of the code tells.
+std::string place_of(const Death& death) {
+  if (death.sent != nullptr && !death.sent->code_file.empty() &&
+      !is_no_library(death.sent->code_file)) {
+    return " in code of " + file_name(death.sent->code_file);
+  }
+  for (const KernelLogLine* line : death.log) {
+    constexpr std::string_view kIn = " in ";
+    const size_t at = line->text.rfind(kIn);
+    if (line->kind != KernelLogKind::kFault || at == std::string::npos) continue;
+    const std::string_view rest = std::string_view(line->text).substr(at + kIn.size());
+    const std::string file(rest.substr(0, rest.find('[')));
+    if (!is_no_library(file)) return " in code of " + file;
+  }
+  return "";
+}
+
+/// The CPU time that its last sample shows and the limit, where that is reached.
+std::optional<uint64_t> reached_cpu_limit(const ExitFacts& facts, const Death& death) {
+  if (!death.process->cpu_time_limit) return std::nullopt;
+  const Limit& limit = *death.process->cpu_time_limit;
+  const std::optional<uint64_t> seconds = death.signal == SIGKILL ? limit.hard : limit.soft;
+  const ProcessSample* last = last_memory_of(facts, death);
+  const uint64_t rate = facts.header->host.ticks_per_second;
+  if (!seconds || last == nullptr || rate == 0) return std::nullopt;
+  const uint64_t used =
+      (last->utime_ticks + last->stime_ticks) * static_cast<uint64_t>(kSecond) / rate;
+  const auto reached = *seconds * static_cast<uint64_t>(kSecond);
+  if (used + static_cast<uint64_t>(kLimitSlack) < reached) return std::nullopt;
+  return seconds;
+}
+
+Remedy look_up_sender() {
+  return {.title =
+              "Look up why it was killed: the scheduler's or container runtime's record of the "
+              "job, systemd's journal, a watchdog or a memory daemon of the site",
+          .commands = {"sacct -j <job> --format=State,ExitCode,MaxRSS",
+                       "docker inspect <container>", "journalctl --since -1h | grep -i kill"},
+          .applies_to = {"slurm", "docker", "bare-host"},
+          .verify = "dlprobe run -- COMMAND"};
+}
+
+ExitCause cpu_limit_cause(const Death& death, uint64_t seconds) {
+  ExitCause cause;
+  cause.clause = "was killed by " + signal_name(death.signal) +
+                 ": it used up its CPU time limit of " + std::to_string(seconds) +
+                 " s (RLIMIT_CPU, ulimit -t)";
+  cause.discriminator = "cpu-limit";
+  cause.evidence.push_back(
+      count_fact("cpu_time_limit", seconds, "Max cpu time of /proc/PID/limits"));
+  cause.evidence.back().unit = "s";
+  cause.remedies.push_back({.title = "Raise the limit of CPU time, or lift it",
+                            .commands = {"ulimit -t unlimited"},
+                            .applies_to = {"bare-host", "slurm"},
+                            .verify = "grep 'cpu time' /proc/self/limits"});
+  return cause;
+}
+
+/// The kernel sends SIGXFSZ in the name of whoever writes (send_sig in generic_write_check_limits),
+/// just as if it had sent it to itself: the limit tells them apart.
+bool is_of_file_size(const Death& death) {
+  if (death.signal != SIGXFSZ) return false;
+  const auto& limit = death.process->file_size_limit;
+  if (limit && !limit->soft) return false;
+  return death.sent == nullptr || is_from_kernel(*death.sent) ||
+         death.sent->sender_pid == death.process->key.pid;
+}
+
+ExitCause file_size_cause(const Death& death) {
+  ExitCause cause;
+  cause.clause =
+      "was killed by SIGXFSZ: it wrote a file beyond its size limit (RLIMIT_FSIZE, ulimit -f)";
+  cause.discriminator = "file-size-limit";
+  const std::optional<uint64_t> limit = death.process->file_size_limit.value_or(Limit{}).soft;
+  if (limit) {
+    cause.evidence.push_back(
+        bytes_fact("file_size_limit", *limit, "Max file size of /proc/PID/limits"));
+  } else {
+    cause.confidence = Confidence::kLikely;
+  }
+  cause.remedies.push_back({.title = "Raise the limit of file sizes, or lift it",
+                            .commands = {"ulimit -f unlimited"},
+                            .applies_to = {"bare-host", "slurm"},
+                            .verify = "grep 'file size' /proc/self/limits"});
+  return cause;
+}
+
+/// Whose terminal or session went; nothing: somebody sent SIGHUP for another reason.
+std::optional<std::string> hangup_words(const ExitFacts& facts, const Death& death) {
+  if (death.signal != SIGHUP) return std::nullopt;
+  if (death.sent == nullptr) return "its terminal or login session was closed, or somebody sent it";
+  if (is_from_kernel(*death.sent))
+    return "its terminal was closed, or the leader of its session ended";
+  const bool by_leader = death.sent->sender_pid == death.process->session;
+  if (!by_leader || death.sent->sender_pid == death.process->key.pid) return std::nullopt;
+  return "the leader of its session, " + describe_sender(facts, *death.sent) + ", passed it on";
+}
+
+ExitCause hangup_cause(const Death& death, const std::string& words) {
+  ExitCause cause;
+  cause.code = FindingCode::kSessionHangup;
+  cause.confidence = death.sent == nullptr ? Confidence::kLikely : Confidence::kCertain;
+  cause.clause = "was ended by SIGHUP: " + words;
+  cause.discriminator = "hangup";
+  cause.evidence.push_back(count_fact("session", static_cast<uint64_t>(death.process->session),
+                                      "field 6 of /proc/PID/stat"));
+  cause.remedies.push_back(
+      {.title = "Start the job where no terminal can take it along. nohup alone does not suffice "
+                "where a launcher installs handlers of its own",
+       .commands = {"tmux new -d 'python train.py'",
+                    "setsid -f python train.py > log 2>&1 < /dev/null",
+                    "systemd-run --user --unit train python train.py"},
+       .applies_to = {"bare-host"},
+       .verify = "ps -o pid,sid,tty,cmd -p <pid>  # TTY must be ?"});
+  return cause;
+}
+
+ExitCause kernel_kill_cause(const Death& death) {
+  ExitCause cause;
+  cause.clause = "was killed by " + signal_name(death.signal) + ", which the kernel sent by itself";
+  cause.discriminator = "kernel";
+  cause.alternatives.push_back({.cause = "killed by another process",
+                                .why_not = "nobody called kill: the signal's code is 128"});
+  return cause;
+}
+
+ExitCause sent_kill_cause(const ExitFacts& facts, const Death& death) {
+  ExitCause cause;
+  const std::string name = signal_name(death.signal);
+  if (death.sent == nullptr) {
+    cause.clause = "was killed by " + name + "; who sent it could not be seen";
+    cause.discriminator = "unknown-sender";
+    std::string why = facts.why_signals_hidden;
+    if (facts.signals_traced) {
+      why = is_traced_signal(death.signal) ? "it was sent before dlprobe looked"
+                                           : "senders of this signal are not recorded";
+    }
+    cause.evidence.push_back(text_fact("sender", "not seen: " + why, kTracepoint));
+  } else {
+    const bool by_itself = death.sent->sender_pid == death.process->key.pid;
+    cause.clause = "was killed by " + name + ", which " +
+                   (by_itself ? "it sent itself" : describe_sender(facts, *death.sent) + " sent");
+    cause.discriminator = "sent";
+    cause.together = std::to_string(death.sent->sender_pid);
+  }
+  return cause;
+}
+
+/// What there was left of /dev/shm: a full one is the other reason for SIGBUS.
+void add_room_in_shm(const ExitFacts& facts, const Death& death, ExitCause& cause) {
+  const std::vector<ShmUse>& uses = facts.run->shm_use;
+  const auto after = std::ranges::upper_bound(uses, death.at(), {}, &ShmUse::at);
+  if (after == uses.begin()) return;
+  const ShmUse& use = *std::prev(after);
+  if (use.size_bytes <= use.used_bytes) return;
+  const uint64_t room = use.size_bytes - use.used_bytes;
+  cause.evidence.push_back(bytes_fact("shm_free", room, "statvfs /dev/shm", use.at));
+  cause.alternatives.push_back({.cause = "DLP0102",
+                                .why_not = format_bytes(room) + " of " +
+                                           format_bytes(use.size_bytes) +
+                                           " were free in /dev/shm at the last look before"});
+}
+
+}  // namespace
+
+std::vector<Evidence> signal_evidence(const ExitFacts& facts, const Death& death) {
+  std::vector<Evidence> evidence;
+  evidence.push_back(text_fact(
+      "exit_signal", signal_name(death.signal) + " (" + std::to_string(death.signal) + ")",
+      "wait status by " + death.exit->source, death.exit->at));
+  if (death.sent == nullptr) return evidence;
+  const std::string source(kTracepoint);
+  evidence.push_back(text_fact("signal_code", code_words(*death.sent), source, death.sent->at));
+  if (!is_from_kernel(*death.sent)) {
+    evidence.push_back(
+        text_fact("sender", describe_sender(facts, *death.sent), source, death.sent->at));
+  }
+  return evidence;
+}
+
+ExitCause kill_cause(const ExitFacts& facts, const Death& death) {
+  const std::optional<uint64_t> cpu = reached_cpu_limit(facts, death);
+  const bool by_process = death.sent != nullptr && !is_from_kernel(*death.sent);
+  const bool of_limit = death.signal == SIGXCPU || death.signal == SIGKILL;
+  ExitCause cause;
+  if (cpu && of_limit && !by_process) {
+    cause = cpu_limit_cause(death, *cpu);
+    if (death.sent == nullptr) cause.confidence = Confidence::kLikely;
+  } else if (is_of_file_size(death)) {
+    cause = file_size_cause(death);
+  } else if (const auto hangup = hangup_words(facts, death)) {
+    cause = hangup_cause(death, *hangup);
+  } else if (death.sent != nullptr && is_from_kernel(*death.sent)) {
+    cause = kernel_kill_cause(death);
+  } else {
+    cause = sent_kill_cause(facts, death);
+  }
+  for (Evidence& each : signal_evidence(facts, death))
+    cause.evidence.push_back(std::move(each));
+  if (death.signal == SIGKILL) rule_out_oom(facts, death, cause);
+  if (cause.remedies.empty()) cause.remedies.push_back(look_up_sender());
+  cause.together += " " + std::string(info(cause.code).code) + signal_name(death.signal);
+  cause.discriminator = signal_name(death.signal) + "-" + cause.discriminator;
+  return cause;
+}
+
+ExitCause crash_cause(const ExitFacts& facts, const Death& death) {
+  ExitCause cause;
+  cause.code = FindingCode::kWorkerCrashed;
+  const std::string place = place_of(death);
+  cause.clause = "crashed: " + signal_name(death.signal) + place;
+  cause.discriminator = signal_name(death.signal);
+  cause.together = "crash" + cause.discriminator;
+  cause.evidence = signal_evidence(facts, death);
+  if (death.sent != nullptr && !death.sent->code_file.empty()) {
+    cause.evidence.push_back(text_fact("code", death.sent->code_file,
+                                       "user registers at the tracepoint, /proc/PID/maps"));
+  }
+  for (const KernelLogLine* line : death.log) {
+    cause.evidence.push_back(text_fact("kernel_log", line->text, "/dev/kmsg", line->at));
+  }
+  if (death.sent != nullptr) {
+    cause.alternatives.push_back(
+        {.cause = "killed by another process (DLP0503)",
+         .why_not = is_own_fault(*death.sent)
+                        ? "the kernel raised the signal for what its own code did"
+                        : "it sent the signal to itself, as abort() does"});
+  } else {
+    cause.confidence = Confidence::kLikely;
+  }
+  cause.remedies.push_back(
+      {.title = "See the Python lines at which it crashed: run it with faulthandler, and with one "
+                "worker or none",
+       .commands = {"PYTHONFAULTHANDLER=1 python train.py", "DataLoader(..., num_workers=0)"},
+       .applies_to = {"code"},
+       .verify = "dlprobe run -- COMMAND"});
+  cause.remedies.push_back(
+      {.title =
+           "If it crashes in workers only, a library's handle was carried over fork: open files, "
+           "databases (lmdb), MPI and GPU contexts in the worker, or start workers by spawn",
+       .commands = {"DataLoader(..., worker_init_fn=<open it here>)",
+                    "DataLoader(..., multiprocessing_context='spawn')"},
+       .applies_to = {"code"},
+       .verify = "dlprobe run -- COMMAND",
+       .settings = {{SettingKind::kStartMethod, "", "spawn"}}});
+  return cause;
+}
+
+ExitCause bus_error_cause(const ExitFacts& facts, const Death& death) {
+  const bool logged = std::ranges::any_of(death.log, [](const KernelLogLine* line) {
+    return line->kind == KernelLogKind::kMemoryError;
+  });
+  const int code = death.sent == nullptr ? 0 : death.sent->code;
+  if (logged || code == kHardwareAction || code == kHardwareOptional) {
+    ExitCause cause = crash_cause(facts, death);
+    cause.clause = "was killed by SIGBUS: the machine's memory is broken at that place";
+    cause.discriminator = "memory-error";
+    cause.confidence = Confidence::kCertain;
+    cause.remedies = {{.title = "Have the memory of this machine tested; keep jobs off it",
+                       .commands = {"ras-mc-ctl --error-count", "dmesg | grep -i 'memory failure'"},
+                       .applies_to = {"bare-host"},
+                       .verify = ""}};
+    return cause;
+  }
+  if (death.sent != nullptr && code != kAddressError) return crash_cause(facts, death);
+  ExitCause cause;
+  cause.code = FindingCode::kBusErrorOnFileMapping;
+  cause.confidence = death.sent == nullptr ? Confidence::kPossible : Confidence::kLikely;
+  cause.clause =
+      "was killed by SIGBUS: it touched a page of a mapped file that the file does not "
+      "have (it was cut off, or could not be read)";
+  cause.discriminator = "file-mapping";
+  cause.together = "bus";
+  cause.evidence = signal_evidence(facts, death);
+  add_room_in_shm(facts, death, cause);
+  cause.alternatives.push_back({.cause = "killed by another process (DLP0503)",
+                                .why_not = death.sent == nullptr
+                                               ? "SIGBUS is a signal that nobody sends"
+                                               : "the kernel raised the signal (code 2)"});
+  cause.remedies.push_back(
+      {.title = "Do not write a data file in place while jobs have it mapped: write a new one, and "
+                "rename it over the old name",
+       .commands = {"cp new.bin data.bin.tmp && mv data.bin.tmp data.bin"},
+       .applies_to = {"code"},
+       .verify = "dlprobe run -- COMMAND"});
+  cause.remedies.push_back(
+      {.title =
+           "Check that the data files are whole and can be read, and that no other tmpfs is full",
+       .commands = {"ls -l <data>; sha256sum <data>", "dmesg | grep -i 'i/o error'", "df -h"},
+       .applies_to = {"bare-host"},
+       .verify = "cat <data> > /dev/null"});
+  return cause;
+}
+
+ExitCause exit_cause(const Death& death) {
+  ExitCause cause;
+  // What a process of the user's own exits with may be an answer to whoever started it.
+  if (!has_handlers_of_torch(*death.process)) cause.confidence = Confidence::kLikely;
+  cause.code = FindingCode::kWorkerExited;
+  cause.clause = "exited by itself with code " + std::to_string(death.exit_code);
+  if (death.exit_code == 0) {
+    cause.confidence = Confidence::kLikely;
+    cause.clause += ", while its trainer still waited for it";
+  } else if (death.exit_code == 1) {
+    cause.clause += ": an exception that nobody caught, or sys.exit";
+  } else {
+    cause.clause += ": something in it called os._exit or sys.exit";
+  }
+  cause.discriminator = "code-" + std::to_string(death.exit_code);
+  cause.together = cause.discriminator;
+  cause.evidence.push_back(text_fact("exit_code", std::to_string(death.exit_code),
+                                     "wait status by " + death.exit->source, death.exit->at));
+  cause.alternatives.push_back({.cause = "killed by a signal (DLP0501, DLP0503, DLP0509)",
+                                .why_not = "its wait status is an exit code, not a signal"});
+  cause.remedies.push_back(
+      {.title =
+           "Look for its own words above the trainer's error (a worker's traceback is printed by "
+           "the worker), for sys.exit and os._exit in the data set, and run it without workers",
+       .commands = {"DataLoader(..., num_workers=0)"},
+       .applies_to = {"code"},
+       .verify = "dlprobe run -- COMMAND"});
+  return cause;
+}
+
+}  // namespace dlprobe::probes::exits

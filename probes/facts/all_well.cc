@@ -1,0 +1,153 @@
+#include "probes/facts/all_well.h"
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <optional>
+
+#include "lib/base/units.h"
+#include "lib/model/run_words.h"
+
+namespace dlprobe {
+namespace {
+
+uint64_t peak_used_bytes(const RecordingView& recording) {
+  uint64_t peak = 0;
+  for (const Run& run : recording.runs) {
+    for (const ShmUse& use : run.shm_use)
+      peak = std::max(peak, use.used_bytes);
+  }
+  return peak;
+}
+
+// How much of its /dev/shm was free then; nothing where that is not known or not limited.
+std::optional<uint64_t> free_shm_at(const Run& run, BootNs at) {
+  const auto after = std::ranges::upper_bound(run.shm_use, at, {}, &ShmUse::at);
+  if (after == run.shm_use.begin() || std::prev(after)->size_bytes == 0) return std::nullopt;
+  const ShmUse& use = *std::prev(after);
+  return use.size_bytes - std::min(use.size_bytes, use.used_bytes);
+}
+
+// Not SIGTERM and SIGINT: so a trainer ends its workers.
+bool is_crash(const ProcessExit& exit) {
+  constexpr std::array kCrashes = {SIGBUS, SIGSEGV, SIGKILL, SIGABRT, SIGFPE, SIGILL};
+  return exit.wait_status && WIFSIGNALED(*exit.wait_status) &&
+         std::ranges::find(kCrashes, WTERMSIG(*exit.wait_status)) != kCrashes.end();
+}
+
+std::string crash_text(const Run& run) {
+  const auto crash = std::ranges::find_if(run.exits, [&](const ProcessExit& exit) {
+    const ProcessInfo* process = run.find_process(exit.key);
+    return process != nullptr && process->role == Role::kWorker && is_crash(exit);
+  });
+  if (crash == run.exits.end()) return "";
+  std::string text =
+      fmt::format("worker {} was {}", crash->key.pid, describe_exit(crash->wait_status));
+  if (const auto room = free_shm_at(run, crash->at)) {
+    text += fmt::format(" while {} of /dev/shm were free", format_bytes(*room));
+  }
+  return text;
+}
+
+// That the job failed for a reason of its own is no finding, and must not be read as success.
+std::string own_failure(const Run& run, bool judges_ends) {
+  if (run.begin.subject == SubjectKind::kReferenceLoader) return "";
+  std::string text = judges_ends ? "" : crash_text(run);
+  for (const ProcessExit& exit : run.exits) {
+    const ProcessInfo* process = run.find_process(exit.key);
+    const bool is_trainer = process != nullptr && process->role == Role::kTrainer;
+    if (!is_trainer || !exit.wait_status || *exit.wait_status == 0) continue;
+    if (!text.empty()) text += ", and ";
+    text += fmt::format("pid {} {}", exit.key.pid, describe_exit(exit.wait_status));
+    break;
+  }
+  return text.empty() ? "" : ". But " + text + ", for another reason than these";
+}
+
+// A shell or a finished job says "nothing wrong" as well.
+std::string what_was_no_loader(const RecordingView& recording) {
+  const bool any = std::ranges::any_of(recording.runs, [](const Run& run) {
+    return run.begin.subject == SubjectKind::kReferenceLoader || run.begin.trial ||
+           std::ranges::count(run.start_events, StartEventKind::kRead, &StartEvent::kind) > 0 ||
+           std::ranges::any_of(run.processes, [](const ProcessInfo& process) {
+             return process.role == Role::kWorker;
+           });
+  });
+  return any ? "" : "; no worker of a data loader was seen";
+}
+
+size_t count_samples(const RecordingView& recording) {
+  size_t samples = 0;
+  for (const Run& run : recording.runs)
+    samples += run.samples.size();
+  return samples;
+}
+
+std::string describe_runs(const RecordingView& recording) {
+  return counted(recording.runs.size(), "run");
+}
+
+}  // namespace
+
+std::string describe_shm_peak(const RecordingView& recording) {
+  return fmt::format("/dev/shm held {} at its peak", format_bytes(peak_used_bytes(recording)));
+}
+
+std::string describe_samples(const RecordingView& recording) {
+  return fmt::format("{} ({})", describe_runs(recording),
+                     counted(count_samples(recording), "sample"));
+}
+
+std::string describe_looks(const RecordingView& recording) {
+  size_t processes = 0;
+  size_t looks = 0;
+  BootNs watched = 0;
+  for (const Run& run : recording.runs) {
+    if (!run.snapshots.empty()) processes += run.snapshots.back().processes.size();
+    looks += run.snapshots.size();
+    const RunSpan span = span_of(run);
+    watched += span.end - span.begin;
+  }
+  std::string text =
+      fmt::format("watched {} for {}, {} at {} stacks", counted(processes, "process"),
+                  format_duration(std::chrono::nanoseconds(watched)), counted(looks, "look"),
+                  processes == 1 ? "its" : "their");
+  if (recording.runs.size() > 1) text += ", in " + describe_runs(recording);
+  return text;
+}
+
+std::string describe_watch(const RecordingView& recording) {
+  size_t processes = 0;
+  BootNs watched = 0;
+  for (const Run& run : recording.runs) {
+    processes += run.processes.size();
+    const RunSpan span = span_of(run);
+    watched += span.end - span.begin;
+  }
+  return fmt::format("watched {} for {}", counted(processes, "process"),
+                     format_duration(std::chrono::nanoseconds(watched)));
+}
+
+bool is_over(const RecordingView& recording) {
+  return std::ranges::all_of(recording.runs, [](const Run& run) {
+    return run.end && run.end->reason == RunEndReason::kSubjectEnded;
+  });
+}
+
+std::string nothing_wrong(const RecordingView& recording) {
+  return fmt::format("nothing wrong was seen in {}; {}", describe_samples(recording),
+                     describe_shm_peak(recording));
+}
+
+std::string with_reservations(std::string sentence, const RecordingView& recording,
+                              bool judges_ends) {
+  sentence += what_was_no_loader(recording);
+  for (const Run& run : recording.runs)
+    if (!run.begin.trial) sentence += own_failure(run, judges_ends);
+  return sentence;
+}
+
+}  // namespace dlprobe

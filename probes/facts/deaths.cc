@@ -1,0 +1,234 @@
+#include "probes/facts/deaths.h"
+
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <map>
+#include <utility>
+
+#include "lib/base/units.h"
+#include "probes/facts/facts.h"
+
+namespace dlprobe {
+namespace {
+
+// A process that is killed gives back its memory first, which takes up to seconds.
+constexpr BootNs kSlowestDeath = 5 * kSecond;
+// The log is read with the next look.
+constexpr BootNs kLogDelay = kSecond;
+// Counters are read once a second, and within milliseconds of a death.
+constexpr BootNs kCounterAge = kSecond;
+constexpr BootNs kCounterDelay = 400 * kMillisecond;
+constexpr int32_t kFromKernel = 128;  // SI_KERNEL
+
+const SignalSent* first_signal(const Run& run, const Death& death) {
+  for (const SignalSent& signal : run.signals) {
+    const bool fits = signal.target == death.process->key && signal.signal == death.signal &&
+                      signal.at <= death.exit->at && signal.at >= death.exit->at - kSlowestDeath;
+    if (fits) return &signal;
+  }
+  return nullptr;
+}
+
+Death death_from(const Run& run, const ProcessInfo& process, const ProcessExit& exit) {
+  Death death;
+  death.process = &process;
+  death.exit = &exit;
+  const int status = *exit.wait_status;
+  if (WIFSIGNALED(status)) {
+    death.signal = WTERMSIG(status);
+    death.sent = first_signal(run, death);
+  } else {
+    death.exit_code = WEXITSTATUS(status);
+  }
+  for (const KernelLogLine& line : run.kernel_log) {
+    const bool near = line.at >= exit.at - kSlowestDeath && line.at <= exit.at + kLogDelay;
+    if (line.process == process.key && near) death.log.push_back(&line);
+  }
+  return death;
+}
+
+/// Whether `group` is `path` or above it.
+bool is_ancestor(std::string_view group, std::string_view path) {
+  if (group == "/" || group == path) return true;
+  return path.starts_with(group) && path.substr(group.size()).starts_with('/');
+}
+
+std::optional<CounterMove> move_of(std::optional<uint64_t> before, std::optional<uint64_t> after) {
+  if (!before || !after || *after < *before) return std::nullopt;
+  return CounterMove{.before = *before, .after = *after};
+}
+
+/// A counter is recorded when it has moved: between two records it stood still.
+std::optional<OomMoves> moves_of(const ExitFacts& facts, const Death& death,
+                                 std::string_view cgroup) {
+  const OomCounters* before = nullptr;
+  const OomCounters* after = nullptr;
+  for (const OomCounters& counters : facts.run->oom_counters) {
+    if (counters.cgroup != cgroup || counters.at > death.exit->at + kCounterDelay) continue;
+    if (before == nullptr || counters.at <= death.at() - kCounterAge) before = &counters;
+    after = &counters;
+  }
+  // First read after the death, they say nothing of it.
+  if (before == nullptr || before->at > death.at()) return std::nullopt;
+  OomMoves moves;
+  moves.cgroup = cgroup;
+  moves.kills = move_of(before->kills, after->kills).value_or(CounterMove{});
+  moves.limit_hits = move_of(before->limit_hits, after->limit_hits);
+  moves.limit_meets = move_of(before->limit_meets, after->limit_meets);
+  moves.group_kills = move_of(before->group_kills, after->group_kills);
+  moves.limit_bytes = after->limit_bytes;
+  return moves;
+}
+
+}  // namespace
+
+ExitFacts exit_facts(const RecordingHeader& header, const Run& run) {
+  ExitFacts facts;
+  facts.header = &header;
+  facts.run = &run;
+  for (const ProcessExit& exit : run.exits) {
+    const ProcessInfo* process = run.find_process(exit.key);
+    if (process != nullptr && exit.wait_status && death_of(facts, exit.key) == nullptr) {
+      facts.deaths.push_back(death_from(run, *process, exit));
+    }
+  }
+  std::ranges::stable_sort(facts.deaths, {}, &Death::at);
+  for (const Event& event : run.events) {
+    if (event.kind == "signals-not-traced") {
+      facts.signals_traced = false;
+      facts.why_signals_hidden = event.text;
+    } else if (event.kind == "kernel-log-not-read") {
+      facts.kernel_log_read = false;
+      facts.why_log_hidden = event.text;
+    }
+  }
+  return facts;
+}
+
+const ProcessInfo* trainer_of(const ExitFacts& facts, const ProcessInfo& worker) {
+  const ProcessInfo* only = nullptr;
+  size_t trainers = 0;
+  for (const ProcessInfo& process : facts.run->processes) {
+    if (process.role != Role::kTrainer) continue;
+    if (process.key.pid == worker.ppid) return &process;
+    only = &process;
+    ++trainers;
+  }
+  return trainers == 1 ? only : nullptr;
+}
+
+const Death* death_of(const ExitFacts& facts, const ProcessKey& key) {
+  const auto found = std::ranges::find_if(
+      facts.deaths, [&](const Death& death) { return death.process->key == key; });
+  return found == facts.deaths.end() ? nullptr : &*found;
+}
+
+bool lives_at(const ExitFacts& facts, const ProcessInfo& process, BootNs at) {
+  const ProcessExit* exit = facts.run->find_exit(process.key);
+  return process.seen_at <= at && (exit == nullptr || exit->at > at);
+}
+
+const ProcessInfo* sender_in_tree(const ExitFacts& facts, const SignalSent& signal) {
+  if (signal.sender) return facts.run->find_process(*signal.sender);
+  // One that was found only after it had sent it.
+  for (const ProcessInfo& process : facts.run->processes) {
+    const ProcessExit* exit = facts.run->find_exit(process.key);
+    const bool lived =
+        process.seen_at <= signal.at + kSecond && (exit == nullptr || exit->at >= signal.at);
+    if (process.key.pid == signal.sender_pid && lived) return &process;
+  }
+  return nullptr;
+}
+
+bool is_from_kernel(const SignalSent& signal) {
+  return signal.code > 0;
+}
+
+bool is_own_fault(const SignalSent& signal) {
+  return signal.code > 0 && signal.code != kFromKernel;
+}
+
+std::string signal_name(int signal) {
+  constexpr std::array<std::pair<int, std::string_view>, 16> kNames = {{{SIGHUP, "SIGHUP"},
+                                                                        {SIGINT, "SIGINT"},
+                                                                        {SIGQUIT, "SIGQUIT"},
+                                                                        {SIGILL, "SIGILL"},
+                                                                        {SIGTRAP, "SIGTRAP"},
+                                                                        {SIGABRT, "SIGABRT"},
+                                                                        {SIGBUS, "SIGBUS"},
+                                                                        {SIGFPE, "SIGFPE"},
+                                                                        {SIGKILL, "SIGKILL"},
+                                                                        {SIGUSR1, "SIGUSR1"},
+                                                                        {SIGSEGV, "SIGSEGV"},
+                                                                        {SIGUSR2, "SIGUSR2"},
+                                                                        {SIGTERM, "SIGTERM"},
+                                                                        {SIGXCPU, "SIGXCPU"},
+                                                                        {SIGXFSZ, "SIGXFSZ"},
+                                                                        {SIGSYS, "SIGSYS"}}};
+  for (const auto& [number, name] : kNames) {
+    if (number == signal) return std::string(name);
+  }
+  return "signal " + std::to_string(signal);
+}
+
+bool has_handlers_of_torch(const ProcessInfo& process) {
+  constexpr std::array kSignals = {SIGBUS, SIGSEGV, SIGFPE, SIGTERM};
+  return std::ranges::all_of(kSignals,
+                             [&](int signal) { return process.catches(signal).value_or(false); });
+}
+
+std::string describe_sender(const ExitFacts& facts, const SignalSent& signal) {
+  if (const ProcessInfo* sender = sender_in_tree(facts, signal)) {
+    return sender->key == signal.target ? "itself" : describe(*facts.run, sender->key);
+  }
+  if (signal.sender_pid == 0) return "a process outside of dlprobe's pid namespace";
+  const std::string text = "process " + std::to_string(signal.sender_pid);
+  const std::string& name =
+      signal.sender_command.empty() ? signal.sender_comm : signal.sender_command;
+  return name.empty() ? text + ", which had ended when its name was looked up"
+                      : text + " (" + name + ")";
+}
+
+std::optional<OomMoves> host_oom_moves(const ExitFacts& facts, const Death& death) {
+  return moves_of(facts, death, "");
+}
+
+std::vector<OomMoves> cgroup_oom_moves(const ExitFacts& facts, const Death& death) {
+  std::vector<OomMoves> all;
+  if (!death.process->cgroup) return all;
+  std::vector<std::string> groups;
+  for (const OomCounters& counters : facts.run->oom_counters) {
+    const bool above =
+        !counters.cgroup.empty() && is_ancestor(counters.cgroup, *death.process->cgroup);
+    if (above && std::ranges::count(groups, counters.cgroup) == 0)
+      groups.push_back(counters.cgroup);
+  }
+  std::ranges::stable_sort(groups, std::ranges::greater{}, &std::string::size);
+  for (const std::string& group : groups) {
+    if (auto moves = moves_of(facts, death, group)) all.push_back(std::move(*moves));
+  }
+  return all;
+}
+
+const Sample* last_sample_before(const ExitFacts& facts, BootNs at) {
+  const auto after = std::ranges::upper_bound(facts.run->samples, at, {}, &Sample::at);
+  return after == facts.run->samples.begin() ? nullptr : &*std::prev(after);
+}
+
+const ProcessSample* last_memory_of(const ExitFacts& facts, const Death& death) {
+  const auto after = std::ranges::upper_bound(facts.run->samples, death.at(), {}, &Sample::at);
+  for (auto sample = std::make_reverse_iterator(after); sample != facts.run->samples.rend();
+       ++sample) {
+    for (const ProcessSample& process : sample->processes) {
+      const bool has_memory =
+          process.key == death.process->key && process.rss_bytes && *process.rss_bytes > 0;
+      if (has_memory) return &process;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace dlprobe

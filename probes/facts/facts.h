@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/model/evidence_names.h"
+#include "lib/model/finding.h"
+
+namespace dlprobe {
+
+/// Shorthands for the evidence of findings; `source` is the kernel file or call that said it.
+Evidence bytes_fact(NumberName name, uint64_t bytes, std::string_view source,
+                    std::optional<BootNs> at = {});
+Evidence count_fact(NumberName name, uint64_t count, std::string_view source,
+                    std::optional<BootNs> at = {});
+/// A span of time, told in seconds.
+Evidence time_fact(NumberName name, BootNs duration, std::string_view source);
+Evidence number_fact(NumberName name, double value, std::string_view unit, std::string_view source,
+                     std::optional<BootNs> at = {});
+/// Adds a line of the user's program to the finding's `places`, unless it is there or `file` is
+/// empty. `line` 0: the file as a whole.
+void add_source(Finding& finding, const std::string& file, int32_t line, std::string what);
+
+Evidence text_fact(std::string_view name, std::string value, std::string_view source,
+                   std::optional<BootNs> at = {});
+/// The same fact with what it was held against: "> shm_size".
+Evidence held_against(Evidence fact, std::string_view threshold);
+
+/// The finding with the registry's severity, of the given confidence.
+Finding new_finding(FindingCode code, Confidence confidence);
+
+/// Adds a finding of one run to those of all: the stronger of two accounts of one finding stays,
+/// and both runs are named.
+void merge_finding(std::vector<Finding>& all, Finding finding);
+
+/// "worker 4242", "trainer 17": how a message names a process of the subject.
+std::string describe(const Run& run, const ProcessKey& key);
+
+/// Whether the process is known to have ended at or before `at`: an exit record, a zombie, or its
+/// absence from the newest sample up to then although an earlier one has it.
+bool is_known_dead(const Run& run, const ProcessKey& key, BootNs at);
+
+/// The first process of that role, in key order; null if there is none.
+const ProcessInfo* first_of_role(const Run& run, Role role);
+
+/// How many workers the run had at once, at the most.
+uint64_t most_living_workers(const Run& run);
+
+/// Adds what gives every DataLoader half of the workers that the run had, and that prefetch factor
+/// where one is named (then with one worker at least): the line of code and the settings.
+void add_smaller_loader(Remedy& remedy, const Run& run, std::optional<int> prefetch_factor = {});
+
+/// How far the OOM killers' counters moved over the run.
+struct OomCount {
+  uint64_t before = 0;
+  uint64_t after = 0;
+  std::string source;  ///< the file that holds the counter
+};
+/// The cgroup's counter where it was read, else the host's; nothing if neither was read twice.
+std::optional<OomCount> oom_count(const Run& run);
+
+/// The reference loader failed: why, in its own last words. Nothing for another subject, or where
+/// it finished, was stopped, or never started. Without a finding that explains it, nothing can be
+/// said.
+std::optional<Gap> gap_of_failed_loader(const Run& run);
+
+}  // namespace dlprobe

@@ -1,0 +1,143 @@
+#include "probes/facts/starts.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+namespace dlprobe {
+namespace {
+
+// multiprocessing starts a child by "python -c 'from multiprocessing.spawn import spawn_main; ...'
+// --multiprocessing-fork" (spawn.get_command_line), the reference loader by "dlp-worker
+// --internal-role worker 7" (tools/reference_loader/launcher.cc).
+bool is_spawned_child(const ProcessInfo& process) {
+  return std::ranges::any_of(process.cmdline, [](const std::string& word) {
+    return word == "--multiprocessing-fork" || word == "--internal-role";
+  });
+}
+
+// "train.py" and "/data/job/train.py": a program that starts itself often knows its whole path.
+bool is_same_word(std::string_view a, std::string_view b) {
+  if (a.size() > b.size()) std::swap(a, b);
+  return b.ends_with(a) && (a.size() == b.size() || b[b.size() - a.size() - 1] == '/');
+}
+
+bool runs_the_same(const ProcessInfo& parent, const ProcessInfo& child) {
+  if (is_spawned_child(child)) return true;
+  return !child.cmdline.empty() && std::ranges::equal(parent.cmdline, child.cmdline, is_same_word);
+}
+
+// The helpers of multiprocessing are no part of a recursion.
+bool counts(const ProcessInfo& process) {
+  return process.role != Role::kResourceTracker && process.role != Role::kForkserver &&
+         process.role != Role::kShmManager;
+}
+
+}  // namespace
+
+std::string whole_place(const StartEvent& event) {
+  if (event.file.empty() || event.line <= 0) return event.file;
+  return event.file + ":" + std::to_string(event.line);
+}
+
+std::string short_place(const StartEvent& event) {
+  const std::string whole = whole_place(event);
+  const size_t slash = whole.rfind('/');
+  return slash == std::string::npos ? whole : whole.substr(slash + 1);
+}
+
+std::vector<const StartEvent*> events_of(const Run& run, StartEventKind kind) {
+  std::vector<const StartEvent*> events;
+  for (const StartEvent& event : run.start_events) {
+    if (event.kind == kind) events.push_back(&event);
+  }
+  return events;
+}
+
+std::vector<const StartEvent*> refusals_of(const Run& run, StartRefusal cause) {
+  std::vector<const StartEvent*> events = events_of(run, StartEventKind::kRefused);
+  std::erase_if(events, [cause](const StartEvent* event) { return event->cause != cause; });
+  return events;
+}
+
+std::string method_of(const Run& run) {
+  if (run.begin.trial) return std::string(to_string(run.begin.trial->start_method));
+  for (const StartEvent& event : run.start_events) {
+    if (!event.method.empty()) return event.method;
+  }
+  return "spawn";
+}
+
+std::vector<ProcessKey> processes_of(std::span<const StartEvent* const> events) {
+  std::set<ProcessKey> keys;
+  for (const StartEvent* event : events)
+    keys.insert(event->process);
+  return {keys.begin(), keys.end()};
+}
+
+Descent deepest_descent(const Run& run) {
+  std::map<int32_t, const ProcessInfo*> by_pid;
+  for (const ProcessInfo& process : run.processes)
+    by_pid[process.key.pid] = &process;
+  Descent deepest;
+  for (const ProcessInfo& process : run.processes) {
+    if (!counts(process)) continue;
+    std::vector<const ProcessInfo*> chain = {&process};
+    // A parent that is younger than its child has a pid that was used again.
+    for (auto parent = by_pid.find(process.ppid);
+         parent != by_pid.end() && chain.size() <= by_pid.size();
+         parent = by_pid.find(parent->second->ppid)) {
+      const ProcessInfo& above = *parent->second;
+      if (above.key.start_ticks > chain.back()->key.start_ticks) break;
+      if (!counts(above)) continue;
+      if (!runs_the_same(above, *chain.back())) break;
+      chain.push_back(&above);
+    }
+    if (chain.size() > deepest.chain.size()) deepest.chain = std::move(chain);
+  }
+  std::ranges::reverse(deepest.chain);
+  return deepest;
+}
+
+const ProcessExit* end_of_command(const Run& run) {
+  if (run.begin.root) return run.find_exit(*run.begin.root);
+  const ProcessInfo* root = nullptr;
+  for (const ProcessInfo& process : run.processes) {
+    const bool has_parent = std::ranges::any_of(
+        run.processes, [&](const ProcessInfo& other) { return other.key.pid == process.ppid; });
+    const bool is_older = root == nullptr || process.key.start_ticks < root->key.start_ticks;
+    if (!has_parent && is_older) root = &process;
+  }
+  return root == nullptr ? nullptr : run.find_exit(root->key);
+}
+
+size_t allowed_processes(const Run& run) {
+  int32_t workers = 0;
+  for (const StartEvent& event : run.start_events) {
+    if (event.kind == StartEventKind::kLoaderMade)
+      workers = std::max(workers, event.workers.value_or(0));
+  }
+  const int32_t allowed = run.begin.trial ? run.begin.trial->most_processes : 0;
+  return static_cast<size_t>(std::max(allowed, 0) + std::max(workers, 0));
+}
+
+Crowd largest_crowd(const Run& run) {
+  std::vector<std::pair<BootNs, int>> changes;
+  changes.reserve(run.processes.size() + run.exits.size());
+  for (const ProcessInfo& process : run.processes)
+    changes.emplace_back(process.seen_at, 1);
+  for (const ProcessExit& exit : run.exits)
+    changes.emplace_back(exit.at, -1);
+  std::ranges::sort(changes);
+  Crowd crowd;
+  int living = 0;
+  for (const auto& [at, change] : changes) {
+    living += change;
+    if (std::cmp_less_equal(living, crowd.processes)) continue;
+    crowd = {.processes = static_cast<size_t>(living), .at = at};
+  }
+  return crowd;
+}
+
+}  // namespace dlprobe

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "lib/foreign/syscalls.h"
+#include "lib/model/process.h"
+
+namespace dlprobe {
+
+/// The kind of `wait` on a machine of that uname name; kOther where its numbers are not known.
+WaitKind kind_of(const ThreadWait& wait, std::string_view machine);
+
+/// The timeout of a thread in poll(2): -1 is "for ever", nothing where it cannot be told (ppoll has
+/// it in the target's memory).
+std::optional<int32_t> poll_timeout_ms(const ThreadWait& wait, std::string_view machine);
+
+/// Whether a thread in poll(2), select(2), epoll_wait(2) or one of their kin wakes by itself.
+bool has_timeout(const ThreadWait& wait, std::string_view machine);
+
+}  // namespace dlprobe

@@ -1,0 +1,139 @@
+// DLP0206 memory-map-limit-reached, and what could not be seen.
+
+#include <algorithm>
+
+#include "lib/base/units.h"
+#include "probes/facts/facts.h"
+#include "probes/fd/rules.h"
+
+namespace dlprobe::probes::fd {
+namespace {
+
+constexpr std::string_view kMapsSource = "lines of /proc/PID/maps";
+
+// Segments of /dev/shm that the process had mapped at the last ledger.
+uint64_t mapped_segments(const Run& run, const ProcessKey& key) {
+  if (run.ledgers.empty()) return 0;
+  uint64_t count = 0;
+  for (const ShmSegment& segment : run.ledgers.back().segments) {
+    for (const SegmentHolder& holder : segment.holders)
+      if (holder.key == key) count += holder.maps;
+  }
+  return count;
+}
+
+const CountAt* most_of(const Series& series) {
+  const auto most = std::ranges::max_element(series.maps, {}, &CountAt::count);
+  return most == series.maps.end() ? nullptr : &*most;
+}
+
+const FailedExit* failure_after(const Facts& facts, const CountAt& at) {
+  constexpr BootNs kBetweenCounts = 10 * kSecond;
+  for (const FailedExit& failure : facts.failures)
+    if (failure.at >= at.at && failure.at <= at.at + kBetweenCounts) return &failure;
+  return nullptr;
+}
+
+// Who has ended has no descriptors; of very many the newest were looked at.
+bool is_gap(const Error& error) {
+  return error.code != ErrorCode::kVanished && error.code != ErrorCode::kNotFound &&
+         error.code != ErrorCode::kInsufficient;
+}
+
+bool has_any_count(const Facts& facts) {
+  return std::ranges::any_of(facts.series,
+                             [](const Series& series) { return !series.counts.empty(); });
+}
+
+// A program that is over so soon did not run out of anything.
+bool ended_before_a_look(const Run& run) {
+  return run.samples.size() <= 1 && run.end && run.end->reason == RunEndReason::kSubjectEnded;
+}
+
+void add_gaps_of(const Series& series, const Run& run, std::vector<Gap>& gaps) {
+  const std::string who = describe(run, series.key());
+  if (series.unread && is_gap(*series.unread)) {
+    gaps.push_back({.what = "descriptors of " + who,
+                    .why = to_string(*series.unread),
+                    .effect = "what they lead to cannot be said",
+                    .remedy = series.unread->code == ErrorCode::kForbidden
+                                  ? "run dlprobe as the user of the job, or with CAP_SYS_PTRACE"
+                                  : ""});
+  }
+  const auto& limit = series.process->open_files_limit;
+  if (!limit && is_gap(limit.error())) {
+    gaps.push_back({.what = "limit of descriptors of " + who,
+                    .why = to_string(limit.error()),
+                    .effect = "how near it is cannot be said",
+                    .remedy = ""});
+  }
+}
+
+}  // namespace
+
+std::optional<Finding> mappings_exhausted(const Facts& facts) {
+  const auto limit = facts.header->host.max_map_count;
+  if (!limit || *limit == 0) return std::nullopt;
+  const Series* fullest = nullptr;
+  for (const Series& series : facts.series) {
+    if (most_of(series) == nullptr) continue;
+    if (fullest == nullptr || most_of(series)->count > most_of(*fullest)->count) fullest = &series;
+  }
+  if (fullest == nullptr) return std::nullopt;
+  const CountAt most = *most_of(*fullest);
+  if (most.count * 10 < *limit * 8) return std::nullopt;
+  // The text has a line for [vsyscall], too, and the last one or two that were taken back.
+  const bool reached = most.count + *limit / 100 >= *limit;
+  const FailedExit* failure = reached ? failure_after(facts, most) : nullptr;
+  Finding finding = new_finding(FindingCode::kMemoryMapLimitReached,
+                                failure != nullptr ? Confidence::kCertain : Confidence::kLikely);
+  if (!reached) finding.severity = Severity::kWarning;
+  const uint64_t segments = mapped_segments(*facts.run, fullest->key());
+  finding.message = describe(*facts.run, fullest->key()) + " has " + std::to_string(most.count) +
+                    " memory mappings, and vm.max_map_count is " + std::to_string(*limit);
+  if (segments > most.count / 2)
+    finding.message += "; " + std::to_string(segments) + " of them are segments in /dev/shm";
+  if (failure != nullptr)
+    finding.message += "; " + describe(*facts.run, failure->key) + " ended with " + failure->how;
+  finding.processes = {fullest->key()};
+  finding.first_seen = most.at;
+  finding.evidence.push_back(held_against(count_fact("mappings", most.count, kMapsSource, most.at),
+                                          ">= 80 % of max_map_count"));
+  finding.evidence.push_back(count_fact("max_map_count", *limit, "/proc/sys/vm/max_map_count"));
+  if (segments > 0)
+    finding.evidence.push_back(
+        count_fact("segments_mapped", segments, "/proc/PID/maps", facts.run->ledgers.back().at));
+  finding.remedies.push_back(
+      {.title = "Keep copies: each tensor of a batch that lives is a mapping of its own",
+       .commands = {"kept.append(batch.clone())  # a copy in ordinary memory"},
+       .applies_to = {"code"},
+       .verify = "wc -l /proc/PID/maps"});
+  finding.remedies.push_back(
+      {.title = "Allow more mappings for each process",
+       .commands = {"sudo sysctl -w vm.max_map_count=" + std::to_string(*limit * 4)},
+       .applies_to = {"bare-host", "docker", "kubernetes", "slurm"},
+       .verify = "sysctl vm.max_map_count"});
+  return finding;
+}
+
+std::vector<Gap> gaps_of(const Facts& facts) {
+  std::vector<Gap> gaps;
+  const bool never_started = facts.run->end && facts.run->end->reason == RunEndReason::kNotStarted;
+  if (facts.run->begin.preflight || never_started) return gaps;
+  const bool is_seen = !facts.series.empty() && has_any_count(facts);
+  if (!is_seen && ended_before_a_look(*facts.run)) return gaps;
+  if (!is_seen) {
+    gaps.push_back({.what = "open descriptors",
+                    .why = facts.series.empty() ? "no process was seen" : "they were never counted",
+                    .effect = "whether they run out cannot be said",
+                    .remedy = "watch for longer: --for 15s"});
+    return gaps;
+  }
+  for (const Series& series : facts.series) {
+    const Role role = series.process->role;
+    if (role == Role::kTrainer || role == Role::kWorker) add_gaps_of(series, *facts.run, gaps);
+  }
+  return gaps;
+}
+
+}  // namespace dlprobe::probes::fd

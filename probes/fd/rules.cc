@@ -1,0 +1,369 @@
+// DLP0201 fd-limit-too-low, DLP0202 fd-exhausted, DLP0203 batches-kept-by-consumer, DLP0204
+// fd-leak-in-worker.
+
+#include "probes/fd/rules.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+
+#include "lib/base/units.h"
+#include "lib/model/fd_forecast.h"
+#include "lib/model/fd_limit.h"
+#include "probes/facts/facts.h"
+
+namespace dlprobe::probes::fd {
+namespace {
+
+constexpr std::string_view kForecastSource =
+    "forecast: descriptors of PyTorch's loader, counted on 1.13 and 2.13";
+constexpr double kUrgent = 600;  // seconds to the limit
+constexpr double kThisDay = 86'400;
+
+std::string of_limit(const Series& series, uint64_t count) {
+  return std::to_string(count) + " of " + std::to_string(series.limit.value_or(0));
+}
+
+void add_limits(Finding& finding, const Series& series) {
+  if (series.limit) finding.evidence.push_back(count_fact("limit", *series.limit, kLimitSource));
+  if (series.hard_limit)
+    finding.evidence.push_back(count_fact("hard_limit", *series.hard_limit, kLimitSource));
+}
+
+void add_held(Finding& finding, const Series& series, BootNs at) {
+  const FdLook* look = look_near(series, at);
+  if (look == nullptr) return;
+  finding.evidence.push_back(
+      text_fact("held", held_text(look), "/proc/PID/fd, the newest descriptors", look->at));
+  if (look->in_flight > 0)
+    finding.evidence.push_back(
+        count_fact("in_flight", look->in_flight, "scm_fds of /proc/PID/fdinfo/N", look->at));
+}
+
+std::string time_left(double seconds) {
+  constexpr double kLongest = 1e9;
+  return format_duration(std::chrono::seconds(static_cast<int64_t>(std::min(seconds, kLongest))));
+}
+
+std::string rate_text(double per_second) {
+  if (per_second >= 1) return fmt::format("{:.1f} per second", per_second);
+  if (per_second * 60 >= 1) return fmt::format("{:.1f} per minute", per_second * 60);
+  return fmt::format("{:.1f} per hour", per_second * 3600);
+}
+
+// Batches that the training loop took, or that worker made, in the span of the growth; 0: unknown.
+uint64_t batches_in(const Facts& facts, const CountGrowth& growth) {
+  return static_cast<uint64_t>(std::ranges::count_if(
+      facts.run->batches,
+      [&](const LoaderBatch& batch) { return batch.at >= growth.from && batch.at <= growth.to; }));
+}
+
+Severity severity_of(const Leak& leak) {
+  if (leak.exhaustion != nullptr) return Severity::kError;
+  if (!leak.seconds_left) return Severity::kInfo;
+  if (*leak.seconds_left < kUrgent && !leak.has_ended) return Severity::kError;
+  return *leak.seconds_left < kThisDay ? Severity::kWarning : Severity::kInfo;
+}
+
+void add_growth(Finding& finding, const Facts& facts, const Leak& leak) {
+  const Series& series = *leak.series;
+  finding.evidence.push_back(
+      count_fact("descriptors", leak.growth.last, kCountSource, leak.growth.to));
+  finding.evidence.push_back(
+      count_fact("descriptors_before", leak.growth.first, kCountSource, leak.growth.from));
+  finding.evidence.push_back(
+      text_fact("kind", std::string(to_string(leak.kind)), kKindsSource, leak.growth.to));
+  finding.evidence.push_back(count_fact("of_kind", leak.of_kind, kKindsSource, leak.growth.to));
+  Evidence rate = time_fact("growth_per_second", 0, kCountSource);
+  rate.value = leak.growth.per_second;
+  rate.unit = "1/s";
+  finding.evidence.push_back(std::move(rate));
+  if (const uint64_t batches = batches_in(facts, leak.growth); batches > 0) {
+    Evidence per_batch = time_fact("growth_per_batch", 0, "batches that the reference loader told");
+    per_batch.value =
+        static_cast<double>(leak.growth.last - leak.growth.first) / static_cast<double>(batches);
+    per_batch.unit = "1";
+    finding.evidence.push_back(std::move(per_batch));
+  }
+  if (leak.seconds_left) {
+    Evidence left = time_fact("time_to_limit", 0, "the limit less the count, by the rate");
+    left.value = *leak.seconds_left;
+    finding.evidence.push_back(std::move(left));
+  }
+  add_limits(finding, series);
+  add_held(finding, series, leak.growth.to);
+  finding.first_seen = leak.growth.from;
+  finding.last_seen = leak.growth.to;
+}
+
+std::string outlook(const Leak& leak) {
+  const std::string limit = std::to_string(leak.series->limit.value_or(0));
+  if (leak.exhaustion != nullptr) return ", up to its limit of " + limit;
+  if (!leak.seconds_left) return "";
+  if (leak.has_ended) {
+    return "; when it ended, its limit of " + limit + " was " + time_left(*leak.seconds_left) +
+           " away";
+  }
+  return "; at its limit of " + limit + " in " + time_left(*leak.seconds_left);
+}
+
+bool is_kept_batches(const Facts& facts, const Leak& leak) {
+  return leak.kind == FdKind::kSegment && leak.series->process == facts.trainer;
+}
+
+// Most descriptors are the loader's own: segments on their way, pipes to its workers.
+bool is_of_loader(const Exhaustion& exhaustion) {
+  return exhaustion.kind == FdKind::kSegment || exhaustion.kind == FdKind::kPipe;
+}
+
+const Exhaustion* exhausted_by_loader(const std::vector<Exhaustion>& exhaustions,
+                                      const std::vector<Leak>& leaks) {
+  for (const Exhaustion& each : exhaustions) {
+    const bool leaks_it =
+        std::ranges::any_of(leaks, [&](const Leak& leak) { return leak.exhaustion == &each; });
+    if (!leaks_it && is_of_loader(each)) return &each;
+  }
+  return nullptr;
+}
+
+// The limit that the plan's loader has: the trainer's, else what a child of dlprobe inherits.
+std::optional<Limit> limit_of_plan(const Facts& facts) {
+  if (facts.trainer != nullptr && facts.trainer->open_files_limit)
+    return *facts.trainer->open_files_limit;
+  return facts.run->begin.open_files_limit;
+}
+
+std::optional<Finding> too_low_for_plan(const Facts& facts) {
+  if (!facts.run->begin.plan) return std::nullopt;
+  LoaderPlan plan = *facts.run->begin.plan;
+  const auto limit = limit_of_plan(facts);
+  const FdForecast forecast = forecast_descriptors(plan, kTensorsPerBatch);
+  if (!limit || !limit->soft || forecast.most * 5 <= *limit->soft * 4) return std::nullopt;
+  Finding finding = new_finding(FindingCode::kFdLimitTooLow, Confidence::kCertain);
+  const bool fits = forecast.most <= *limit->soft;
+  if (fits) finding.severity = Severity::kWarning;
+  finding.message = "this loader opens up to " + std::to_string(forecast.most) +
+                    " descriptors in one process, " + (fits ? "more than 80 % of" : "and") +
+                    " the limit " + (fits ? "" : "is ") + std::to_string(*limit->soft);
+  finding.evidence.push_back(
+      held_against(count_fact("forecast", forecast.most, kForecastSource), "> limit"));
+  finding.evidence.push_back(text_fact("forecast_formula", forecast.formula, kForecastSource));
+  for (const SharingStrategy strategy : kValues<SharingStrategy>) {
+    plan.sharing_strategy = strategy;
+    const std::string name = "forecast_" + std::string(to_string(strategy));
+    finding.evidence.push_back(count_fact(NumberName::made_of(name),
+                                          forecast_descriptors(plan, kTensorsPerBatch).most,
+                                          kForecastSource));
+  }
+  finding.evidence.push_back(count_fact("limit", *limit->soft, kLimitSource));
+  if (limit->hard) finding.evidence.push_back(count_fact("hard_limit", *limit->hard, kLimitSource));
+  add_limit_remedies(finding, facts, comfortable_limit(forecast.most), limit->hard);
+  if (facts.run->begin.plan->sharing_strategy == SharingStrategy::kFileDescriptor)
+    add_strategy_remedy(finding);
+  return finding;
+}
+
+Finding too_low_by_measure(const Facts& facts, const Exhaustion& exhaustion) {
+  const Series& series = *exhaustion.series;
+  Finding finding = new_finding(FindingCode::kFdLimitTooLow, Confidence::kLikely);
+  finding.discriminator = "measured";
+  finding.message = describe(*facts.run, series.key()) + " may have " +
+                    std::to_string(series.limit.value_or(0)) + " descriptors, and " +
+                    std::to_string(exhaustion.of_kind) + " " +
+                    std::string(plural_of(exhaustion.kind.value_or(FdKind::kSegment))) +
+                    " of the loader itself filled them";
+  finding.processes = {series.key()};
+  finding.evidence.push_back(count_fact("descriptors", series.most, kCountSource, exhaustion.to));
+  finding.evidence.push_back(
+      count_fact("of_kind", exhaustion.of_kind, kKindsSource, exhaustion.to));
+  add_limits(finding, series);
+  add_held(finding, series, exhaustion.from);
+  finding.first_seen = exhaustion.from;
+  add_limit_remedies(finding, facts, comfortable_limit(2 * series.most), series.hard_limit);
+  if (exhaustion.kind == FdKind::kSegment) add_strategy_remedy(finding);
+  return finding;
+}
+
+void add_what_failed(Finding& finding, const Facts& facts, const Exhaustion& exhaustion) {
+  if (exhaustion.failure) {
+    if (exhaustion.kind) finding.message += ",";
+    finding.message += exhaustion.failure->key == exhaustion.series->key()
+                           ? " when it ended with " + exhaustion.failure->how
+                           : " when " + describe(*facts.run, exhaustion.failure->key) +
+                                 " ended with " + exhaustion.failure->how;
+    finding.evidence.push_back(text_fact(
+        "failed", describe(*facts.run, exhaustion.failure->key) + ": " + exhaustion.failure->how,
+        "wait status", exhaustion.failure->at));
+  } else if (exhaustion.still_for > 0) {
+    finding.message += ", and nothing of the job has moved for " +
+                       format_duration(std::chrono::nanoseconds(exhaustion.still_for));
+    finding.evidence.push_back(
+        time_fact("stands_still_for", exhaustion.still_for, "/proc/PID/stat"));
+  }
+}
+
+}  // namespace
+
+std::optional<Finding> limit_too_low(const Facts& facts, const std::vector<Exhaustion>& exhaustions,
+                                     const std::vector<Leak>& leaks) {
+  if (auto finding = too_low_for_plan(facts)) return finding;
+  const Exhaustion* exhaustion = exhausted_by_loader(exhaustions, leaks);
+  if (exhaustion == nullptr) return std::nullopt;
+  return too_low_by_measure(facts, *exhaustion);
+}
+
+std::optional<Finding> descriptors_exhausted(const Facts& facts,
+                                             const std::vector<Exhaustion>& exhaustions) {
+  if (exhaustions.empty()) return std::nullopt;
+  const Exhaustion& first = exhaustions.front();
+  const Series& series = *first.series;
+  const bool lasts = first.still_for > 0 || first.to - first.from >= kSecond;
+  Finding finding = new_finding(FindingCode::kFdExhausted,
+                                first.failure ? Confidence::kCertain : Confidence::kLikely);
+  if (!first.failure && !lasts) finding.severity = Severity::kWarning;
+  finding.message = describe(*facts.run, series.key()) + " had " + of_limit(series, series.most) +
+                    " descriptors open";
+  if (first.kind) {
+    finding.message +=
+        ", " + std::to_string(first.of_kind) + " of them " + std::string(plural_of(*first.kind));
+    finding.discriminator = std::string(to_string(*first.kind));
+  }
+  add_what_failed(finding, facts, first);
+  for (const Exhaustion& each : exhaustions)
+    finding.processes.push_back(each.series->key());
+  finding.evidence.push_back(
+      held_against(count_fact("descriptors", series.most, kCountSource, first.to),
+                   ">= limit - " + std::to_string(fd_limit_margin(series.limit.value_or(0)))));
+  add_limits(finding, series);
+  if (first.kind)
+    finding.evidence.push_back(count_fact("of_kind", first.of_kind, kKindsSource, first.to));
+  add_held(finding, series, first.from);
+  finding.first_seen = first.from;
+  finding.last_seen = first.to;
+  add_limit_remedies(finding, facts, comfortable_limit(2 * series.most), series.hard_limit);
+  if (first.kind == FdKind::kSegment) add_strategy_remedy(finding);
+  return finding;
+}
+
+std::optional<Finding> kept_batches(const Facts& facts, const std::vector<Leak>& leaks) {
+  const auto leak =
+      std::ranges::find_if(leaks, [&](const Leak& each) { return is_kept_batches(facts, each); });
+  if (leak == leaks.end()) return std::nullopt;
+  const bool is_proven = leak->exhaustion != nullptr && leak->exceeds_flight;
+  Finding finding = new_finding(FindingCode::kBatchesKeptByConsumer,
+                                is_proven ? Confidence::kCertain : Confidence::kLikely);
+  finding.severity = severity_of(*leak);
+  finding.processes = {leak->series->key()};
+  finding.message =
+      describe(*facts.run, leak->series->key()) +
+      " keeps tensors of batches that it has taken: " + std::to_string(leak->of_kind) +
+      " segments, " + rate_text(leak->growth.per_second) + " more" + outlook(*leak);
+  add_growth(finding, facts, *leak);
+  finding.alternatives.push_back(
+      {.cause = "DLP0204", .why_not = "the workers' descriptors do not grow with them"});
+  if (leak->exceeds_flight) {
+    finding.alternatives.push_back(
+        {.cause = "DLP0201",
+         .why_not = "it holds more than twice what all workers were seen to have in flight"});
+  }
+  finding.remedies.push_back(
+      {.title = "Keep copies, or numbers: each tensor of a batch that lives holds a descriptor",
+       .commands = {"kept.append(batch.clone())  # a copy in ordinary memory",
+                    "losses.append(loss.item())  # a number instead of a tensor"},
+       .applies_to = {"code"},
+       .verify = "dlprobe fd -- COMMAND"});
+  add_strategy_remedy(finding);
+  add_limit_remedies(finding, facts, comfortable_limit(4 * leak->growth.last),
+                     leak->series->hard_limit);
+  return finding;
+}
+
+std::vector<Finding> leaks_by_kind(const Facts& facts, const std::vector<Leak>& leaks) {
+  std::vector<Finding> findings;
+  for (const FdKind kind : kValues<FdKind>) {
+    std::vector<const Leak*> alike;
+    for (const Leak& leak : leaks) {
+      if (leak.kind == kind && !is_kept_batches(facts, leak)) alike.push_back(&leak);
+    }
+    if (alike.empty()) continue;
+    // The one that comes to its limit first.
+    std::ranges::stable_sort(alike, {}, [](const Leak* leak) {
+      return std::pair(leak->exhaustion == nullptr, leak->seconds_left.value_or(1e18));
+    });
+    const Leak& first = *alike.front();
+    Finding finding =
+        new_finding(FindingCode::kFdLeakInWorker,
+                    first.exhaustion != nullptr ? Confidence::kCertain : Confidence::kLikely);
+    finding.severity = severity_of(first);
+    finding.discriminator = std::string(to_string(kind));
+    finding.message = describe(*facts.run, first.series->key()) + " opens " +
+                      std::string(plural_of(kind)) +
+                      " and does not close them: " + std::to_string(first.of_kind) + " open, " +
+                      rate_text(first.growth.per_second) + " more" + outlook(first);
+    if (alike.size() > 1)
+      finding.message += " (" + counted(alike.size() - 1, "process") + " more like it)";
+    for (const Leak* leak : alike)
+      finding.processes.push_back(leak->series->key());
+    add_growth(finding, facts, first);
+    finding.alternatives.push_back({.cause = "DLP0203",
+                                    .why_not = kind == FdKind::kSegment
+                                                   ? "they are open in a worker, not in the trainer"
+                                                   : "they are no tensors of batches"});
+    finding.remedies.push_back(
+        {.title = "Close what a sample opens, or keep it in a cache with a bound",
+         .commands = {"with open(path, 'rb') as file: ...",
+                      "functools.lru_cache(maxsize=64) around what opens, closing what it drops"},
+         .applies_to = {"code"},
+         .verify = "dlprobe fd -- COMMAND"});
+    add_limit_remedies(finding, facts, comfortable_limit(4 * first.growth.last),
+                       first.series->hard_limit);
+    findings.push_back(std::move(finding));
+  }
+  return findings;
+}
+
+uint64_t comfortable_limit(uint64_t needed) {
+  constexpr uint64_t kLeast = 1024;
+  return std::max(kLeast, std::bit_ceil(needed + needed / 4));
+}
+
+void add_limit_remedies(Finding& finding, const Facts& facts, uint64_t limit,
+                        std::optional<uint64_t> hard_limit) {
+  const std::string number = std::to_string(limit);
+  const std::string& container = facts.header->host.container;
+  if (!hard_limit || *hard_limit >= limit) {
+    finding.remedies.push_back({.title = "Raise the soft limit in the shell that starts the job",
+                                .commands = {"ulimit -n " + number},
+                                .applies_to = {"bare-host", "docker", "kubernetes", "slurm"},
+                                .verify = "ulimit -n"});
+  } else if (container == "docker" || container == "podman") {
+    finding.remedies.push_back({.title = "Start the container with a higher limit",
+                                .commands = {container + " run --ulimit nofile=" + number + " ..."},
+                                .applies_to = {"docker"},
+                                .verify = "ulimit -Hn"});
+  } else {
+    finding.remedies.push_back(
+        {.title = "Have the administrator raise the hard limit (limits.conf(5), or LimitNOFILE= of "
+                  "the service)",
+         .commands = {"* hard nofile " + number},
+         .applies_to = {"bare-host", "slurm"},
+         .verify = "ulimit -Hn"});
+  }
+  // Of a command that dlprobe starts, up to the hard limit.
+  finding.remedies.back().settings = {{SettingKind::kOpenFiles, "", number}};
+}
+
+void add_strategy_remedy(Finding& finding) {
+  finding.remedies.push_back(
+      {.title =
+           "Or share tensors by name, which takes no descriptor for each (a job that is killed "
+           "then leaves files in /dev/shm)",
+       .commands = {"torch.multiprocessing.set_sharing_strategy('file_system')"},
+       .applies_to = {"code"},
+       .verify = "dlprobe fd -- COMMAND",
+       .settings = {{SettingKind::kSharingStrategy, "", "file_system"}}});
+}
+
+}  // namespace dlprobe::probes::fd

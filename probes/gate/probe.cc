@@ -1,0 +1,298 @@
+#include "probes/probe.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lib/base/units.h"
+#include "lib/model/fd_forecast.h"
+#include "lib/model/shm_forecast.h"
+#include "probes/facts/facts.h"
+#include "probes/facts/printed.h"
+#include "probes/facts/seen.h"
+#include "probes/gate/checks.h"
+#include "probes/gate/python.h"
+#include "probes/gate/rules.h"
+#include "probes/merge.h"
+
+namespace dlprobe::probes::gate {
+namespace {
+
+const ShmUse* last_use(const Run& run) {
+  return run.shm_use.empty() ? nullptr : &run.shm_use.back();
+}
+
+void check_left_overs(Checks& checks, const ShmLedger& ledger) {
+  using enum FindingCode;
+  const std::string title = "Nothing of dead jobs is left in /dev/shm";
+  const uint64_t files = ledger.segments.size() + ledger.omitted_segments;
+  const std::string seen =
+      fmt::format("{} with {} looked at", counted(files, "file"), format_bytes(ledger.used_bytes));
+  if (files > 0 && ledger.hides_pids) {
+    checks.add_undecided(
+        "shm.left-overs", title, {kShmStaleFiles, kLeakedSemaphores},
+        seen + "; processes of other pid namespaces cannot be seen, and may use them");
+  } else if (files == 0 || ledger.processes_unreadable == 0) {
+    checks.add("shm.left-overs", title, {kShmStaleFiles, kLeakedSemaphores}, seen);
+  } else {
+    checks.add_undecided("shm.left-overs", title, {kShmStaleFiles, kLeakedSemaphores},
+                         fmt::format("{}; {} could not be, and may use them", seen,
+                                     counted(ledger.processes_unreadable, "process")));
+  }
+}
+
+void check_shm(Checks& checks) {
+  using enum FindingCode;
+  const Source& source = checks.source();
+  const std::string title = "/dev/shm can hold what the loader keeps in flight";
+  const ShmForecast forecast = forecast_shm(source.plan, source.recording.header.host.page_size);
+  const ShmUse* use = last_use(source.run);
+  if (use == nullptr) {
+    checks.add_incomplete("shm.size", title, {kShmTooSmall, kShmHeldByAnotherJob},
+                          "/dev/shm could not be looked at", "mount a tmpfs at /dev/shm");
+  } else {
+    const uint64_t free = use->size_bytes - std::min(use->size_bytes, use->used_bytes);
+    const std::string size = use->size_bytes == 0 ? "no limit" : format_bytes(use->size_bytes);
+    checks.add("shm.size", title, {kShmTooSmall, kShmHeldByAnotherJob, kShmExhausted, kShmNotTmpfs},
+               fmt::format("{}, {} free; this loader needs {}: {}", size, format_bytes(free),
+                           format_bytes(forecast.bytes), forecast.formula));
+  }
+  const FolderFacts& folder = source.facts.shared_memory;
+  const std::string writable = "A segment can be made in /dev/shm";
+  if (folder.not_known.empty()) {
+    checks.add("shm.writable", writable, {kShmNotWritable},
+               folder.trouble.empty() ? "one of 4 KiB was made, and removed" : folder.trouble);
+  } else {
+    checks.add_incomplete("shm.writable", writable, {kShmNotWritable}, folder.not_known,
+                          longer_deadline(checks.source().facts));
+  }
+  if (source.run.ledgers.empty()) {
+    checks.add_incomplete("shm.left-overs", "Nothing of dead jobs is left in /dev/shm",
+                          {kShmStaleFiles, kLeakedSemaphores}, "/dev/shm could not be listed");
+  } else {
+    check_left_overs(checks, source.run.ledgers.back());
+  }
+}
+
+std::string or_unlimited(const std::optional<uint64_t>& value) {
+  return value ? std::to_string(*value) : "unlimited";
+}
+
+void check_limits(Checks& checks) {
+  using enum FindingCode;
+  const Source& source = checks.source();
+  const FdForecast forecast = forecast_descriptors(source.plan, kTensorsPerBatch);
+  const std::string files = "Enough files may be open";
+  if (const auto& limit = source.run.begin.open_files_limit) {
+    std::string text = fmt::format("a process may have {}; one of this loader opens up to {}",
+                                   or_unlimited(limit->soft), forecast.most);
+    if (source.facts.files_open && source.facts.most_files) {
+      text += fmt::format("; on this machine {} of {} are open", *source.facts.files_open,
+                          *source.facts.most_files);
+    }
+    checks.add("limits.open-files", files, {kFdLimitTooLow}, text);
+  } else {
+    checks.add_incomplete("limits.open-files", files, {kFdLimitTooLow}, "the limit was not read");
+  }
+  const std::string tasks = "There is room for the loader's processes and threads";
+  const std::vector<TaskLimit> limits = task_limits(source.facts);
+  if (limits.empty()) {
+    checks.add_incomplete("limits.processes", tasks, {kProcessLimitReached},
+                          "no limit of processes could be read", "mount /proc");
+  } else {
+    checks.add("limits.processes", tasks, {kProcessLimitReached},
+               fmt::format("room for {} more; this loader needs up to {}", limits.front().left(),
+                           tasks_needed(source.plan)));
+  }
+  const auto& maps = source.recording.header.host.max_map_count;
+  if (maps) {
+    checks.add("limits.memory-maps", "A process may have enough memory mappings",
+               {kMemoryMapLimitReached}, fmt::format("{} (vm.max_map_count)", *maps));
+  } else {
+    checks.add_incomplete("limits.memory-maps", "A process may have enough memory mappings",
+                          {kMemoryMapLimitReached}, "vm.max_map_count could not be read");
+  }
+}
+
+void check_memory_and_cpus(Checks& checks) {
+  using enum FindingCode;
+  const GateFacts& facts = checks.source().facts;
+  const std::string memory = "There is memory for the batches";
+  if (facts.memory) {
+    std::string text = fmt::format(
+        "{} of {} available, {} of swap", format_bytes(facts.memory->available_bytes),
+        format_bytes(facts.memory->total_bytes), format_bytes(facts.memory->swap_total_bytes));
+    const auto limit = facts.cgroup ? facts.cgroup->limit_bytes : std::nullopt;
+    if (facts.cgroup && limit) {
+      text += fmt::format("; the cgroup may have {} and has {}", format_bytes(*limit),
+                          format_bytes(facts.cgroup->used_bytes));
+    }
+    checks.add("memory.room", memory, {kMemoryLimitTooLow}, text);
+  } else {
+    checks.add_incomplete("memory.room", memory, {kMemoryLimitTooLow},
+                          to_string(facts.memory.error()), "mount /proc");
+  }
+  const std::string cpus = "Each worker has a CPU";
+  if (facts.cpus_usable > 0) {
+    std::string text =
+        fmt::format("{} of {} CPUs may be used", facts.cpus_usable, facts.cpus_online);
+    if (facts.cpu_quota) text += fmt::format(", for {:.3g} CPUs' worth of time", *facts.cpu_quota);
+    checks.add("cpu.usable", cpus, {kCpuAffinityNarrowed}, text);
+  } else {
+    checks.add_incomplete("cpu.usable", cpus, {kCpuAffinityNarrowed}, "sched_getaffinity failed");
+  }
+  std::string settings;
+  for (const ThreadSetting& setting : facts.thread_settings)
+    settings += (settings.empty() ? "" : ", ") + setting.name + "=" + setting.value;
+  checks.add("cpu.threads", "Workers do not fight for the CPUs with threads of their own",
+             {kThreadOversubscription},
+             settings.empty() ? "no variable sets how many threads libraries start" : settings);
+}
+
+void check_stacks(Checks& checks) {
+  const GateFacts& facts = checks.source().facts;
+  const std::string title = "Stacks of a hung job could be read here";
+  const auto can = [&](std::string text) { checks.add("host.stacks", title, {}, std::move(text)); };
+  const auto cannot = [&](std::string why) {
+    checks.add_skipped("host.stacks", title, std::move(why));
+  };
+  if (facts.may_trace_all) return can("of every process (CAP_SYS_PTRACE)");
+  if (!facts.ptrace_scope) return cannot("not known: " + to_string(facts.ptrace_scope.error()));
+  const int32_t scope = *facts.ptrace_scope;
+  if (scope == 0) return can("of processes of the same user (ptrace_scope 0)");
+  if (scope == 1) {
+    return can(
+        "of commands that dlprobe starts itself (ptrace_scope 1): of others with "
+        "CAP_SYS_PTRACE");
+  }
+  cannot(fmt::format("of none (ptrace_scope {}): with CAP_SYS_PTRACE{}", scope,
+                     scope == 2 ? "" : ", and after a restart with another scope"));
+}
+
+void check_surroundings(Checks& checks) {
+  using enum FindingCode;
+  const GateFacts& facts = checks.source().facts;
+  const std::string temporary = "The temporary folder can be written to";
+  if (!facts.temporary.not_known.empty()) {
+    checks.add_incomplete("host.temporary-folder", temporary, {kTemporaryFolderUnusable},
+                          facts.temporary.not_known, longer_deadline(checks.source().facts));
+  } else {
+    checks.add("host.temporary-folder", temporary, {kTemporaryFolderUnusable},
+               facts.temporary.free_bytes ? fmt::format("{}: {} free", facts.temporary.path,
+                                                        format_bytes(*facts.temporary.free_bytes))
+                                          : facts.temporary.path);
+  }
+  if (facts.data && !facts.data->not_known.empty()) {
+    checks.add_incomplete("host.data-folder", "The data can be read", {kDataNotReadable},
+                          facts.data->not_known, longer_deadline(checks.source().facts));
+  } else if (facts.data) {
+    checks.add("host.data-folder", "The data can be read", {kDataNotReadable},
+               facts.data->entries
+                   ? fmt::format("{}: {}{}", facts.data->path, *facts.data->entries,
+                                 *facts.data->entries >= 1000 ? " entries or more" : " entries")
+                   : facts.data->path);
+  } else {
+    checks.add_skipped("host.data-folder", "The data can be read", "no --data was named");
+  }
+  checks.add("host.clock", "The clock is set", {kClockWrong}, "CLOCK_REALTIME");
+  check_stacks(checks);
+}
+
+// Batches that wait, and memory that is not yet all there: as far as a short run goes, each loader
+// has them.
+bool is_of_growth(const Finding& finding) {
+  using enum FindingCode;
+  return finding.code == kPrefetchBacklog || finding.code == kCopyOnWriteGrowth ||
+         finding.code == kWorkerMemoryLeak;
+}
+
+// A worker that may not be started takes its siblings with it.
+void mark_ends_without_room(std::vector<Finding>& ends, const std::vector<Finding>& own) {
+  const bool has_no_room = std::ranges::any_of(own, [](const Finding& finding) {
+    return finding.code == FindingCode::kProcessLimitReached &&
+           finding.severity == Severity::kError;
+  });
+  if (!has_no_room) return;
+  for (Finding& end : ends) {
+    const bool is_of_run = info(end.code).code.starts_with("DLP05") && !end.runs.empty();
+    if (is_of_run && !end.consequence_of) end.consequence_of = FindingCode::kProcessLimitReached;
+  }
+}
+
+const Run* run_with_facts(const RecordingView& recording) {
+  const auto found = std::ranges::find_if(
+      recording.runs, [](const Run& run) { return run.gate && run.begin.plan; });
+  return found == recording.runs.end() ? nullptr : &*found;
+}
+
+void conclude(const RecordingView& recording, Verdict& verdict) {
+  add_printed_lines(recording, verdict);
+  const Run* run = run_with_facts(recording);
+  if (run == nullptr || !run->gate || !run->begin.plan) {
+    verdict.gaps.push_back({.what = "the machine",
+                            .why = "the recording has nothing of it",
+                            .effect = "nothing can be said",
+                            .remedy = ""});
+    return;
+  }
+  const Source source{
+      .recording = recording, .run = *run, .facts = *run->gate, .plan = *run->begin.plan};
+  // Whether the loader came to its end is a check of its own, and so is each thing that it needs.
+  // What the probes would have had to see of it for other ends, a search for leaks, say, is not
+  // asked here.
+  verdict.gaps.clear();
+  verdict.limits.clear();
+  std::erase_if(verdict.findings, is_of_growth);
+  std::vector<Verdict> all;
+  Verdict own;
+  own.findings = find_all(source);
+  mark_ends_without_room(verdict.findings, own.findings);
+  all.push_back(std::move(verdict));
+  all.push_back(std::move(own));
+  verdict = merge_verdicts(std::move(all));
+  Checks checks(source, verdict);
+  check_shm(checks);
+  check_limits(checks);
+  check_memory_and_cpus(checks);
+  check_surroundings(checks);
+  check_python(checks);
+  for (size_t i = 0; i < recording.runs.size(); ++i) {
+    checks.add_loader(i, recording.runs[i]);
+  }
+}
+
+constexpr std::array<Cause, 14> kCauses = {{
+    {FindingCode::kShmNotWritable, saw_gate_facts, ReportTable::kSharedMemory},
+    {FindingCode::kShmNotTmpfs, saw_gate_facts, ReportTable::kSharedMemory},
+    {FindingCode::kFdLimitTooLow, saw_gate_facts, ReportTable::kOpenFiles},
+    {FindingCode::kMemoryLimitTooLow, saw_gate_facts, ReportTable::kMemory},
+    {FindingCode::kThreadOversubscription, saw_gate_facts},
+    {FindingCode::kProcessLimitReached, saw_gate_facts},
+    {FindingCode::kForkUnsafeLibraryLoaded, saw_gate_facts},
+    {FindingCode::kTwoOpenMpRuntimes, saw_gate_facts},
+    {FindingCode::kCpuAffinityNarrowed, saw_gate_facts},
+    {FindingCode::kDataNotReadable, saw_gate_facts},
+    {FindingCode::kTemporaryFolderUnusable, saw_gate_facts},
+    {FindingCode::kClockWrong, saw_gate_facts},
+    {FindingCode::kInterpreterUnusable, saw_gate_facts},
+    {FindingCode::kMixedCondaPip, saw_gate_facts},
+}};
+
+}  // namespace
+
+// Of the machine and of short runs of the reference loader: every probe's findings, its own, and
+// named checks (Verdict::checks). What could not be made of a check that the verdict rests on is a
+// gap: never a pass.
+const Probe kProbe = {
+    .name = "gate",
+    .summary = "before a job: every check of the machine, and a short run of the reference loader",
+    .causes = kCauses,
+    .conclude = conclude,
+    .use = ProbeUse::kAll,
+    .judges_ends = true};
+
+}  // namespace dlprobe::probes::gate

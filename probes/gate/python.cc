@@ -1,0 +1,297 @@
+#include "probes/gate/python.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "lib/base/units.h"
+#include "lib/foreign/libraries.h"
+#include "probes/facts/facts.h"
+
+namespace dlprobe::probes::gate {
+namespace {
+
+constexpr const char* kFound = "The interpreter can be started";
+constexpr const char* kTorch = "PyTorch is there";
+constexpr const char* kImports = "What the job imports can be imported";
+constexpr const char* kOpenMp = "One process loads one OpenMP runtime";
+constexpr const char* kForkUnsafe = "No package brings threads that fork loses";
+constexpr const char* kMixed = "Each package was installed by conda alone, or by pip alone";
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words)
+    text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
+const PythonPackage* find_package(const PythonFacts& python, std::string_view name) {
+  const auto found = std::ranges::find(python.packages, name, &PythonPackage::name);
+  return found == python.packages.end() ? nullptr : &*found;
+}
+
+// Python's own words of another environment than the job's mean nothing: one that nobody named
+// counts where it has PyTorch.
+bool is_of_the_job(const PythonFacts& python) {
+  return python.is_named || (python.trouble.empty() && find_package(python, "torch") != nullptr);
+}
+
+bool forks(const Source& source) {
+  return std::ranges::any_of(source.recording.runs, [](const Run& run) {
+    return run.begin.plan && run.begin.plan->start_method == StartMethod::kFork;
+  });
+}
+
+std::vector<const ThreadLibrary*> openmp_of(const PythonFacts& python) {
+  std::vector<const ThreadLibrary*> runtimes;
+  for (const ThreadLibrary& library : python.libraries) {
+    if (is_openmp(library.name)) runtimes.push_back(&library);
+  }
+  return runtimes;
+}
+
+std::optional<Finding> interpreter_unusable(const Source& /*source*/, const PythonFacts& python) {
+  if (!python.trouble.empty()) {
+    if (python.is_late) return std::nullopt;
+    Finding finding = new_finding(FindingCode::kInterpreterUnusable, Confidence::kCertain);
+    finding.message = fmt::format("{} cannot be used: {}", python.asked, python.trouble);
+    finding.evidence = {text_fact("interpreter", python.asked, "--python")};
+    add_remedy(finding, "Name the interpreter that the job is started with",
+               {"dlprobe gate --python /path/of/the/environment/bin/python"}, {"bare-host"});
+    return finding;
+  }
+  Finding finding = new_finding(FindingCode::kInterpreterUnusable, Confidence::kCertain);
+  std::string failed;
+  for (const PythonImport& each : python.imports) {
+    if (each.trouble.empty()) continue;
+    failed += (failed.empty() ? "" : ", ") + each.module;
+    finding.evidence.push_back(
+        text_fact("import " + each.module, each.trouble, python.executable + " -c 'import ...'"));
+  }
+  if (failed.empty()) return std::nullopt;
+  finding.discriminator = failed;
+  finding.message = fmt::format("{} cannot import {}: {}", python.executable, failed,
+                                std::get<std::string>(finding.evidence.front().value));
+  add_remedy(
+      finding, "See the whole error",
+      {fmt::format("{} -c 'import {}'", python.executable, failed.substr(0, failed.find(',')))},
+      {"bare-host", "docker", "kubernetes", "slurm"});
+  return finding;
+}
+
+Finding two_openmp(Severity severity, Confidence confidence) {
+  Finding finding = new_finding(FindingCode::kTwoOpenMpRuntimes, confidence);
+  finding.severity = severity;
+  add_remedy(finding, "Each runtime has a setting of its own: limit all of them at once",
+             {"OMP_NUM_THREADS=1 python train.py",
+              "threadpoolctl.threadpool_limits(limits=1)  # in worker_init_fn"},
+             {"code"});
+  add_remedy(finding,
+             "Start workers from a clean process: nothing of the parent's threads is copied",
+             {"DataLoader(..., multiprocessing_context='forkserver')"}, {"code"});
+  return finding;
+}
+
+// torch.set_num_threads(1), which PyTorch's workers call, reaches one of them.
+std::optional<Finding> several_openmp(const Source& source, const PythonFacts& python) {
+  const Severity severity = forks(source) ? Severity::kWarning : Severity::kInfo;
+  if (python.loaded_openmp.size() > 1) {
+    Finding finding = two_openmp(severity, Confidence::kCertain);
+    finding.message = "one process of this interpreter loads " +
+                      std::to_string(python.loaded_openmp.size()) + " OpenMP runtimes";
+    for (const std::string& file : python.loaded_openmp)
+      finding.evidence.push_back(text_fact("openmp_runtime", file, "/proc/self/maps"));
+    return finding;
+  }
+  // What was seen to be loaded is more than what might be.
+  const bool was_seen = python.was_asked_to_import && python.import_trouble.empty();
+  const std::vector<const ThreadLibrary*> runtimes = openmp_of(python);
+  if (was_seen || runtimes.size() < 2) return std::nullopt;
+  Finding finding = two_openmp(severity, Confidence::kPossible);
+  std::string words;
+  for (const ThreadLibrary* each : runtimes) {
+    words +=
+        fmt::format("{}{} ({})", words.empty() ? "" : ", ", each->name, joined(each->packages));
+    finding.evidence.push_back(text_fact(
+        "openmp_runtime", each->name + " of " + joined(each->packages) + ": " + joined(each->files),
+        "RECORD, DT_NEEDED and DT_SONAME"));
+  }
+  finding.discriminator = "packages";
+  finding.message = fmt::format("a process that imports them all loads {} OpenMP runtimes: {}",
+                                runtimes.size(), words);
+  return finding;
+}
+
+std::optional<Finding> fork_unsafe(const Source& source, const PythonFacts& python) {
+  if (!forks(source)) return std::nullopt;
+  std::vector<Evidence> evidence;
+  std::string names;
+  for (const ThreadLibrary& library : python.libraries) {
+    if (thread_keeper(library.name) != ThreadKeeper::kPolars) continue;
+    names += (names.empty() ? "" : ", ") + joined(library.packages);
+    evidence.push_back(text_fact("library", joined(library.files), "RECORD and DT_SONAME"));
+  }
+  if (evidence.empty()) return std::nullopt;
+  Finding finding = new_finding(FindingCode::kForkUnsafeLibraryLoaded, Confidence::kPossible);
+  finding.discriminator = "packages";
+  finding.message = names +
+                    " is installed: where the trainer uses it before its workers are forked, "
+                    "whoever uses it in a worker waits for ever";
+  finding.evidence = std::move(evidence);
+  add_remedy(finding,
+             "Start workers from a clean process: nothing of the parent's threads is copied",
+             {"DataLoader(..., multiprocessing_context='forkserver')"}, {"code"});
+  return finding;
+}
+
+std::optional<Finding> mixed_conda_pip(const Source& /*source*/, const PythonFacts& python) {
+  if (python.overlaps.empty()) return std::nullopt;
+  Finding finding = new_finding(FindingCode::kMixedCondaPip, Confidence::kCertain);
+  std::string names;
+  for (const CondaOverlap& each : python.overlaps) {
+    std::string others;
+    for (const PythonPackage& other : each.others) {
+      others += (others.empty() ? "" : ", ") + other.version;
+      if (!other.installer.empty()) others += " by " + other.installer;
+    }
+    names += (names.empty() ? "" : ", ") + each.name;
+    finding.evidence.push_back(text_fact(each.name, each.conda_version + " by conda, " + others,
+                                         "conda-meta/*.json, *.dist-info and their INSTALLER"));
+  }
+  finding.discriminator = names;
+  const bool is_one = python.overlaps.size() == 1;
+  finding.message =
+      fmt::format("{} {} installed by conda and by something else in one folder: {}", names,
+                  is_one ? "was" : "were", std::get<std::string>(finding.evidence.front().value));
+  const std::string& first = python.overlaps.front().name;
+  add_remedy(finding, "Install each from one source",
+             {python.executable + " -m pip uninstall " + first,
+              "conda install --force-reinstall " + first},
+             {"bare-host", "docker"});
+  return finding;
+}
+
+std::string versions(const PythonFacts& python) {
+  std::string text;
+  for (const PythonPackage& each : python.packages) {
+    const bool is_told =
+        each.name == "torch" || each.name == "numpy" || each.name.starts_with("opencv-");
+    if (!is_told) continue;
+    text +=
+        (text.empty() ? "" : ", ") + each.name + (each.version.empty() ? "" : " " + each.version);
+    if (!each.installer.empty()) text += " (" + each.installer + ")";
+  }
+  return text;
+}
+
+void check_imports(Checks& checks, const PythonFacts& python) {
+  if (!python.was_asked_to_import) {
+    checks.add_skipped("python.imports", kImports, "--level full imports; others read metadata");
+  } else if (!python.import_trouble.empty()) {
+    checks.add_incomplete("python.imports", kImports, {FindingCode::kInterpreterUnusable},
+                          python.import_trouble, longer_deadline(checks.source().facts));
+  } else {
+    std::string text;
+    for (const PythonImport& each : python.imports)
+      text += (text.empty() ? "" : ", ") + each.module +
+              (each.version.empty() ? "" : " " + each.version);
+    checks.add("python.imports", kImports, {FindingCode::kInterpreterUnusable},
+               text.empty() ? "it has none of those that are tried" : text);
+  }
+}
+
+// Of what the packages' files say.
+void check_libraries(Checks& checks, const PythonFacts& python) {
+  using enum FindingCode;
+  std::string openmp;
+  for (const ThreadLibrary* each : openmp_of(python))
+    openmp +=
+        fmt::format("{}{} ({})", openmp.empty() ? "" : ", ", each->name, joined(each->packages));
+  std::string others;
+  for (const ThreadLibrary& each : python.libraries) {
+    if (!is_openmp(each.name))
+      others +=
+          fmt::format("{}{} ({})", others.empty() ? "" : ", ", each.name, joined(each.packages));
+  }
+  const auto add = [&](const char* id, const char* title, FindingCode code,
+                       const std::string& text) {
+    if (python.not_read.empty()) {
+      checks.add(id, title, {code}, text);
+    } else if (python.is_named) {
+      checks.add_incomplete(id, title, {code}, python.not_read,
+                            longer_deadline(checks.source().facts));
+    } else {
+      checks.add_skipped(id, title, python.not_read);
+    }
+  };
+  add("python.openmp", kOpenMp, kTwoOpenMpRuntimes,
+      openmp.empty() ? "no package loads one" : openmp);
+  add("python.fork-unsafe", kForkUnsafe, kForkUnsafeLibraryLoaded,
+      others.empty() ? "none brings any, beside OpenMP" : others);
+  add("python.mixed-conda-pip", kMixed, kMixedCondaPip,
+      python.overlaps.empty() ? "nothing that conda owns was installed over" : "see the finding");
+}
+
+void skip_all(Checks& checks, const std::string& why) {
+  checks.add_skipped("python.found", kFound, why);
+  checks.add_skipped("python.torch", kTorch, why);
+  checks.add_skipped("python.imports", kImports, why);
+  checks.add_skipped("python.openmp", kOpenMp, why);
+  checks.add_skipped("python.fork-unsafe", kForkUnsafe, why);
+  checks.add_skipped("python.mixed-conda-pip", kMixed, why);
+}
+
+void check_unusable(Checks& checks, const PythonFacts& python) {
+  const std::string why = python.asked + " could not be asked";
+  if (python.is_late) {
+    checks.add_incomplete("python.found", kFound, {FindingCode::kInterpreterUnusable},
+                          python.trouble, longer_deadline(checks.source().facts));
+  } else {
+    checks.add("python.found", kFound, {FindingCode::kInterpreterUnusable}, python.trouble);
+  }
+  checks.add_skipped("python.torch", kTorch, why);
+  checks.add_skipped("python.imports", kImports, why);
+  checks.add_skipped("python.openmp", kOpenMp, why);
+  checks.add_skipped("python.fork-unsafe", kForkUnsafe, why);
+  checks.add_skipped("python.mixed-conda-pip", kMixed, why);
+}
+
+}  // namespace
+
+void add_python_findings(const Source& source, std::vector<Finding>& findings) {
+  const auto& python = source.facts.python;
+  if (!python || !is_of_the_job(*python)) return;
+  for (const auto rule : {interpreter_unusable, several_openmp, fork_unsafe, mixed_conda_pip}) {
+    if (auto finding = rule(source, *python)) findings.push_back(std::move(*finding));
+  }
+}
+
+void check_python(Checks& checks) {
+  const auto& found = checks.source().facts.python;
+  if (!found) return skip_all(checks, "there is no python3 in PATH, and --python named none");
+  const PythonFacts& python = *found;
+  if (!is_of_the_job(python)) {
+    const std::string& name = python.executable.empty() ? python.asked : python.executable;
+    return skip_all(
+        checks, fmt::format("{}: --python names the job's interpreter",
+                            python.trouble.empty() ? name + " has no PyTorch" : python.trouble));
+  }
+  if (!python.trouble.empty()) return check_unusable(checks, python);
+  checks.add("python.found", kFound, {},
+             fmt::format("{} is Python {}", python.executable, python.version));
+  if (find_package(python, "torch") != nullptr) {
+    checks.add("python.torch", kTorch, {}, versions(python));
+  } else {
+    const std::string others = versions(python);
+    checks.add_skipped("python.torch", kTorch,
+                       "it has no torch" + (others.empty() ? "" : "; it has " + others));
+  }
+  check_imports(checks, python);
+  check_libraries(checks, python);
+}
+
+}  // namespace dlprobe::probes::gate

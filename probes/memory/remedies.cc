@@ -1,0 +1,132 @@
+#include "probes/memory/remedies.h"
+
+#include <utility>
+
+#include "lib/base/units.h"
+#include "probes/facts/facts.h"
+
+namespace dlprobe::probes::memory {
+namespace {
+
+Remedy fewer_workers(const Run& run, std::string title) {
+  Remedy remedy{.title = std::move(title),
+                .commands = {},
+                .applies_to = {"code"},
+                .verify = "dlprobe memory -- COMMAND"};
+  add_smaller_loader(remedy, run);
+  return remedy;
+}
+
+constexpr const char* kEachHasACopy = "Fewer workers: each one has a copy";
+
+Remedy end_with_each_epoch() {
+  return {.title = "Until it is found: let workers end with each epoch",
+          .commands = {"DataLoader(..., persistent_workers=False)"},
+          .applies_to = {"code"},
+          .verify = "dlprobe memory --pid PID --for 5m"};
+}
+
+}  // namespace
+
+std::vector<Remedy> remedies_for_copy_on_write(const Run& run) {
+  return {{.title = "Keep the dataset in an array instead of a list or dict of Python objects: an "
+                    "array has one reference count, a list one for each object, and reading an "
+                    "object writes to it",
+           .commands = {"self.paths = numpy.array(paths, dtype=numpy.bytes_)",
+                        "self.labels = torch.tensor(labels)"},
+           .applies_to = {"code"},
+           .verify = "dlprobe memory -- COMMAND"},
+          {.title = "Or keep it in one block of bytes and take each sample out of it",
+           .commands = {"self.blob = numpy.frombuffer(b''.join(map(pickle.dumps, samples)), "
+                        "dtype=numpy.uint8)  # and an array of offsets"},
+           .applies_to = {"code"},
+           .verify = "dlprobe memory -- COMMAND"},
+          fewer_workers(run, kEachHasACopy)};
+}
+
+std::vector<Remedy> remedies_for_leak(bool is_worker) {
+  if (!is_worker) {
+    return {{.title = "Look for what the training loop keeps: a loss with its graph, outputs in a "
+                      "list, a cache without a bound, a reader thread that runs ahead of the loop",
+             .commands = {"total += loss.item()  # not: total += loss",
+                          "kept.append(output.detach().cpu())"},
+             .applies_to = {"code"},
+             .verify = "dlprobe memory --pid PID --for 5m"},
+            {.title = "See which lines allocate what stays",
+             .commands = {"memray run train.py"},
+             .applies_to = {"code"},
+             .verify = "dlprobe memory -- COMMAND"}};
+  }
+  return {
+      {.title = "Look for what the dataset keeps from sample to sample: a cache without a bound, "
+                "a list that is appended to, a file or decoder that is never closed",
+       .commands = {"@functools.lru_cache(maxsize=1000)  # not: maxsize=None"},
+       .applies_to = {"code"},
+       .verify = "dlprobe memory --pid PID --for 5m"},
+      {.title = "See which lines allocate what stays: run the dataset by itself",
+       .commands = {"memray run -c 'import train; [train.dataset[i] for i in range(10000)]'"},
+       .applies_to = {"code"},
+       .verify = "dlprobe memory -- COMMAND"},
+      end_with_each_epoch()};
+}
+
+std::vector<Remedy> remedies_for_shared_growth(bool is_trainer) {
+  if (is_trainer) {
+    return {{.title = "Keep copies, or numbers: a batch that came from a worker lies in shared "
+                      "memory for as long as one of its tensors lives",
+             .commands = {"kept.append(batch.clone())  # a copy in ordinary memory",
+                          "losses.append(loss.item())  # a number instead of a tensor"},
+             .applies_to = {"code"},
+             .verify = "dlprobe memory -- COMMAND"}};
+  }
+  return {{.title = "Give back what is shared: close a segment where it was used, and unlink it "
+                    "once",
+           .commands = {"segment.close(); segment.unlink()  # multiprocessing.shared_memory",
+                        "del tensor  # each mapping lives as long as what points to it"},
+           .applies_to = {"code"},
+           .verify = "dlprobe memory -- COMMAND"},
+          end_with_each_epoch()};
+}
+
+std::vector<Remedy> remedies_for_backlog(const Run& run) {
+  return {{.title = "Bound what may be ahead of the training loop",
+           .commands = {"DataLoader(..., prefetch_factor=2)",
+                        "multiprocessing.Queue(maxsize=8)  # not: Queue()"},
+           .applies_to = {"code"},
+           .verify = "dlprobe memory --pid PID",
+           .settings = {{SettingKind::kPrefetchFactor, "", "2"}}},
+          fewer_workers(run, "Fewer workers: the training loop does not take what these make")};
+}
+
+std::vector<Remedy> remedies_for_swap(const Run& run) {
+  Remedy less{
+      .title = "Let the job need less memory: fewer workers, smaller prefetch, smaller batches",
+      .commands = {},
+      .applies_to = {"code"},
+      .verify = "dlprobe memory --pid PID"};
+  add_smaller_loader(less, run, 1);
+  return {std::move(less),
+          {.title = "See who else uses the memory of this machine",
+           .commands = {"ps -eo pid,rss,comm --sort=-rss | head"},
+           .applies_to = {"bare-host"},
+           .verify = "vmstat 1"}};
+}
+
+std::vector<Remedy> remedies_for_limit(const Run& run, uint64_t bytes) {
+  const std::string mib = std::to_string(bytes / kMiB);
+  return {{.title = "Give the job more memory",
+           .commands = {"docker run --memory=" + mib + "m ..."},
+           .applies_to = {"docker"},
+           .verify = "dlprobe memory --pid PID"},
+          {.title = "Give the job more memory",
+           .commands = {"resources: {limits: {memory: " + mib + "Mi}}"},
+           .applies_to = {"kubernetes"},
+           .verify = "dlprobe memory --pid PID"},
+          {.title = "Give the job more memory",
+           .commands = {"sbatch --mem=" + mib + "M ..."},
+           .applies_to = {"slurm"},
+           .verify = "dlprobe memory --pid PID"},
+          fewer_workers(run, kEachHasACopy)};
+}
+
+}  // namespace dlprobe::probes::memory

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "lib/model/finding.h"
+
+namespace dlprobe::probes::memory {
+
+std::vector<Remedy> remedies_for_copy_on_write(const Run& run);
+/// Of a process that is a worker, or is not.
+std::vector<Remedy> remedies_for_leak(bool is_worker);
+/// Of shared memory that the training process holds, or another.
+std::vector<Remedy> remedies_for_shared_growth(bool is_trainer);
+std::vector<Remedy> remedies_for_backlog(const Run& run);
+std::vector<Remedy> remedies_for_swap(const Run& run);
+/// `bytes`: a limit that would do.
+std::vector<Remedy> remedies_for_limit(const Run& run, uint64_t bytes);
+
+}  // namespace dlprobe::probes::memory

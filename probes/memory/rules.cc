@@ -1,0 +1,356 @@
+// DLP0504 copy-on-write-growth, DLP0505 worker-memory-leak, and what could not be seen.
+
+#include "probes/memory/rules.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <map>
+
+#include "lib/base/units.h"
+#include "probes/facts/facts.h"
+#include "probes/facts/waits.h"
+#include "probes/memory/remedies.h"
+
+namespace dlprobe::probes::memory {
+namespace {
+
+constexpr std::string_view kAnonSource = "/proc/PID/statm: resident less shared";
+
+uint64_t whole(double bytes) {
+  return bytes > 0 ? static_cast<uint64_t>(bytes) : 0;
+}
+
+Evidence rate_fact(NumberName name, double bytes_per_second, std::string_view source) {
+  Evidence fact = bytes_fact(name, whole(bytes_per_second), source);
+  fact.unit = "bytes/s";
+  return fact;
+}
+
+Evidence ratio_fact(NumberName name, double ratio, std::string_view source) {
+  return number_fact(name, std::round(ratio * 1000) / 1000, "1", source);
+}
+
+void add_limit(Finding& finding, const MemoryLimit& limit) {
+  finding.evidence.push_back(bytes_fact("memory_limit", limit.bytes, limit.source, limit.at));
+  finding.evidence.push_back(bytes_fact("memory_left", limit.left_bytes, limit.source, limit.at));
+}
+
+// A process that grows.
+struct Grower {
+  const Series* memory = nullptr;
+  Growth growth;
+  bool waits_to_send = false;  // to somebody who does not take it as fast
+};
+
+bool has_thread_in_write(const std::vector<ThreadWait>& waits, std::string_view machine) {
+  return std::ranges::any_of(
+      waits, [&](const ThreadWait& wait) { return kind_of(wait, machine) == WaitKind::kWrite; });
+}
+
+// What is made faster than it is taken piles up where a send thread waits for a full pipe. Of
+// several that write to one pipe, one is in write, and the others wait for it.
+struct SendLooks {
+  size_t looks = 0;
+  size_t any_in_write = 0;
+  std::map<ProcessKey, size_t> in_write;  // of each
+};
+
+// What the threads of a process waited for then, where that was looked at.
+const std::vector<ThreadWait>* waits_of(const Sample& sample, const ProcessKey& key) {
+  const auto process = std::ranges::find(sample.processes, key, &ProcessSample::key);
+  if (process == sample.processes.end()) return nullptr;
+  const auto& waits = process->waits;
+  return waits && *waits ? &**waits : nullptr;
+}
+
+SendLooks look_at_senders(const Facts& facts, const std::vector<Grower>& growers) {
+  SendLooks result;
+  const std::string& machine = facts.header->host.machine;
+  for (const Sample& sample : facts.run->samples) {
+    size_t looked_at = 0;
+    size_t in_write = 0;
+    for (const Grower& grower : growers) {
+      if (sample.at < grower.growth.from || sample.at > grower.growth.to) continue;
+      const ProcessKey& key = grower.memory->info->key;
+      const std::vector<ThreadWait>* waits = waits_of(sample, key);
+      if (waits == nullptr) continue;
+      ++looked_at;
+      if (!has_thread_in_write(*waits, machine)) continue;
+      ++in_write;
+      ++result.in_write[key];
+    }
+    if (looked_at > 0) ++result.looks;
+    if (in_write > 0) ++result.any_in_write;
+  }
+  return result;
+}
+
+void mark_senders(const Facts& facts, std::vector<Grower>& growers) {
+  constexpr size_t kLeastLooks = 5;
+  const SendLooks seen = look_at_senders(facts, growers);
+  if (seen.looks < kLeastLooks || seen.any_in_write * 10 < seen.looks * 7) return;
+  for (Grower& grower : growers) {
+    const auto own = seen.in_write.find(grower.memory->info->key);
+    // A fair part of the time of all.
+    grower.waits_to_send =
+        own != seen.in_write.end() && own->second * growers.size() * 4 >= seen.looks;
+  }
+}
+
+std::vector<Grower> growers(const Facts& facts) {
+  std::vector<Grower> all;
+  for (const Series& memory : facts.processes) {
+    const auto growth = find_growth(memory.anon);
+    if (!growth) continue;
+    all.push_back({.memory = &memory, .growth = *growth});
+  }
+  mark_senders(facts, all);
+  return all;
+}
+
+// All of them together, as one that grows: the limit is for their sum.
+Growth sum_of(const std::vector<Grower>& all) {
+  Growth sum = all.front().growth;
+  sum.per_second = 0;
+  sum.least_per_second = 0;
+  for (const Grower& each : all) {
+    sum.from = std::max(sum.from, each.growth.from);
+    sum.to = std::max(sum.to, each.growth.to);
+    sum.per_second += each.growth.per_second;
+    sum.least_per_second += each.growth.least_per_second;
+    sum.is_long_watched = sum.is_long_watched && each.growth.is_long_watched;
+  }
+  return sum;
+}
+
+size_t alive_of_role(const Facts& facts, Role role, BootNs at) {
+  constexpr BootNs kJustEnded = 2 * kSecond;
+  return static_cast<size_t>(std::ranges::count_if(facts.processes, [&](const auto& memory) {
+    return memory.info->role == role && memory.first_at <= at && memory.last_at + kJustEnded >= at;
+  }));
+}
+
+// "worker 42 grows", "both workers grow", "2 of 8 workers grow", "the training process 17 grows".
+std::string who_grows(const Facts& facts, const std::vector<Grower>& some, Role role) {
+  const Grower& first = some.front();
+  if (role == Role::kTrainer)
+    return "the training process " + std::to_string(first.memory->info->key.pid) + " grows";
+  const size_t all = alive_of_role(facts, role, first.growth.to);
+  const std::string noun = role == Role::kWorker ? "worker" : "process";
+  if (some.size() == 1) {
+    std::string one = describe(*facts.run, first.memory->info->key) + " grows";
+    if (role != Role::kWorker || all < 2) return one;
+    return one + ", the only one of " + counted(all, noun) + " that does,";
+  }
+  if (some.size() >= all) return all_of(some.size(), noun) + " grow";
+  return std::to_string(some.size()) + " of " + counted(all, noun) + " grow";
+}
+
+// As it was when they had the most: at their end they give it back.
+std::optional<MemoryLimit> limit_of_growers(const Facts& facts, const std::vector<Grower>& all) {
+  std::optional<MemoryLimit> nearest;
+  for (const Grower& each : all) {
+    const auto most = std::ranges::max_element(each.memory->anon, {}, &SeriesPoint::value);
+    auto limit = nearest_memory_limit(*facts.run, most->at);
+    if (limit && (!nearest || limit->left_bytes < nearest->left_bytes)) nearest = std::move(limit);
+  }
+  return nearest;
+}
+
+void set_growth_of(Finding& finding, const Facts& facts, const std::vector<Grower>& some,
+                   const std::vector<Grower>& every) {
+  const Growth own = sum_of(some);
+  const Growth all = sum_of(every);
+  set_growth(finding, own, kAnonSource);
+  if (every.size() > some.size()) {
+    finding.evidence.push_back(rate_fact("growth_of_all_processes", all.per_second, kAnonSource));
+  }
+  for (const Grower& each : some) {
+    finding.processes.push_back(each.memory->info->key);
+    const std::string name = "memory_of_" + std::to_string(each.memory->info->key.pid);
+    finding.evidence.push_back(bytes_fact(NumberName::made_of(name), whole(each.growth.value),
+                                          kAnonSource, each.growth.to));
+  }
+  set_outlook(finding, facts, all, limit_of_growers(facts, every));
+}
+
+void rule_out_for_leak(Finding& finding, const Facts& facts) {
+  finding.alternatives = {
+      {.cause = "page cache and mapped files",
+       .why_not = "they do not count here: only anonymous memory was looked at"},
+      {.cause = "DLP0504",
+       .why_not = "copying shared pages does not add to a process's own RssAnon, and that grows"},
+      {.cause = "a warm-up or a cache that fills",
+       .why_not = "it grew in the second half of the time as in the first"},
+      {.cause = "a sawtooth (garbage collection, epochs)",
+       .why_not = "the lower envelope grows, and has not fallen by half as much before"}};
+  if (facts.run->samples.empty()) return;
+  finding.alternatives.push_back(
+      {.cause = "DLP0506", .why_not = "no thread of it waits to send what it has made"});
+}
+
+Finding leak_of(const Facts& facts, const std::vector<Grower>& some,
+                const std::vector<Grower>& every, Role role) {
+  Finding finding = new_finding(FindingCode::kWorkerMemoryLeak, Confidence::kLikely);
+  const double rate = sum_of(some).per_second;
+  finding.message = who_grows(facts, some, role) + " by " + rate_text(rate);
+  if (some.size() > 1) finding.message += " in all";
+  finding.discriminator = to_string(role);
+  set_growth_of(finding, facts, some, every);
+  rule_out_for_leak(finding, facts);
+  finding.remedies = remedies_for_leak(role == Role::kWorker);
+  return finding;
+}
+
+Finding backlog_of(const Facts& facts, const std::vector<Grower>& some,
+                   const std::vector<Grower>& every) {
+  Finding finding = new_finding(FindingCode::kPrefetchBacklog, Confidence::kLikely);
+  finding.message = who_grows(facts, some, some.front().memory->info->role) + " by " +
+                    rate_text(sum_of(some).per_second) +
+                    " because what is made is not taken as fast";
+  finding.discriminator = "in-producer";
+  set_growth_of(finding, facts, some, every);
+  finding.evidence.push_back(
+      text_fact("a_thread_waits_in", "write, for most of the time", "/proc/PID/task/TID/syscall"));
+  finding.alternatives = {{.cause = "DLP0505",
+                           .why_not = "a thread of it waits to send for most of the time: what "
+                                      "grows is a queue without a bound"}};
+  finding.remedies = remedies_for_backlog(*facts.run);
+  return finding;
+}
+
+}  // namespace
+
+std::string rate_text(double bytes_per_second) {
+  return format_bytes(whole(bytes_per_second)) + "/s";
+}
+
+void set_growth(Finding& finding, const Growth& growth, std::string_view source) {
+  finding.confidence = growth.is_long_watched ? Confidence::kLikely : Confidence::kPossible;
+  finding.first_seen = growth.from;
+  finding.last_seen = growth.to;
+  finding.evidence = {
+      rate_fact("growth", growth.per_second, source),
+      rate_fact("growth_at_least", growth.least_per_second, "lower end of the 98 % interval"),
+      time_fact("seen_to_grow_for", growth.to - growth.from, source),
+      ratio_fact("chance_without_a_trend", growth.p, "Mann-Kendall test of the lower envelope")};
+}
+
+void set_outlook(Finding& finding, const Facts& facts, const Growth& growth,
+                 const std::optional<MemoryLimit>& limit) {
+  finding.severity = Severity::kWarning;
+  if (!limit) return;
+  const Outlook outlook = outlook_of(facts, finding.processes);
+  const auto left = static_cast<double>(limit->left_bytes);
+  finding.message += "; " + say_when(*limit, time_to_limit(growth, left), outlook);
+  if (outlook == Outlook::kReached || reaches_limit_soon(growth, left))
+    finding.severity = Severity::kError;
+  add_limit(finding, *limit);
+}
+
+std::vector<Finding> growing_processes(const Facts& facts) {
+  std::vector<Finding> findings;
+  const std::vector<Grower> every = growers(facts);
+  std::vector<Grower> senders;
+  std::ranges::copy_if(every, std::back_inserter(senders), &Grower::waits_to_send);
+  if (!senders.empty()) findings.push_back(backlog_of(facts, senders, every));
+  for (const Role role : {Role::kWorker, Role::kTrainer, Role::kOther}) {
+    std::vector<Grower> some;
+    std::ranges::copy_if(every, std::back_inserter(some), [role](const Grower& each) {
+      return each.memory->info->role == role && !each.waits_to_send;
+    });
+    if (!some.empty()) findings.push_back(leak_of(facts, some, every, role));
+  }
+  return findings;
+}
+
+std::optional<Finding> copy_on_write_growth(const Facts& facts) {
+  const auto growth = find_copy_on_write(facts);
+  if (!growth) return std::nullopt;
+  const bool swaps = std::ranges::any_of(
+      facts.processes, [](const Series& memory) { return memory.swap_bytes > 0; });
+  Finding finding =
+      new_finding(FindingCode::kCopyOnWriteGrowth,
+                  growth->by_cgroup || swaps ? Confidence::kLikely : Confidence::kCertain);
+  const double seconds = static_cast<double>(growth->to - growth->from) / kSecond;
+  finding.message = "the processes of the loader have copied " +
+                    format_bytes(whole(growth->bytes)) + " of memory that they shared, at " +
+                    rate_text(growth->bytes / seconds) +
+                    ", although none of them shows a larger RSS; up to " +
+                    format_bytes(whole(growth->more_bytes)) + " more is still shared";
+  finding.severity = Severity::kWarning;
+  finding.processes = growth->processes;
+  finding.first_seen = growth->from;
+  finding.last_seen = growth->to;
+  finding.evidence = {
+      bytes_fact("copied", whole(growth->bytes), growth->source, growth->to),
+      held_against(bytes_fact("growth_of_resident_anonymous_memory", whole(growth->anon_growth),
+                              "/proc/PID/statm, summed"),
+                   "< copied"),
+      held_against(bytes_fact("minor_faults_x_page_size", whole(growth->fault_bytes),
+                              "minflt of /proc/PID/stat"),
+                   ">= copied"),
+      bytes_fact("still_shared", whole(growth->more_bytes), growth->source, growth->to),
+      time_fact("seen_for", growth->to - growth->from, growth->source)};
+  finding.alternatives = {
+      {.cause = "DLP0505",
+       .why_not = "new memory would show in the sum of RssAnon, which did not grow with it"},
+      {.cause = "page cache and mapped files",
+       .why_not = "they are not anonymous memory, which is all that was looked at"}};
+  if (const auto limit = nearest_memory_limit(*facts.run, growth->to)) {
+    add_limit(finding, *limit);
+    const auto left = static_cast<double>(limit->left_bytes);
+    if (growth->more_bytes > left) {
+      const Growth trend = {
+          .from = growth->from, .to = growth->to, .per_second = growth->bytes / seconds};
+      finding.message += ", which " + limit->name + " does not hold (" +
+                         format_bytes(limit->left_bytes) + " left)";
+      if (reaches_limit_soon(trend, left)) finding.severity = Severity::kError;
+    }
+  }
+  finding.remedies = remedies_for_copy_on_write(*facts.run);
+  return finding;
+}
+
+std::vector<Gap> gaps_of(const Facts& facts) {
+  std::vector<Gap> gaps;
+  if (facts.run->begin.preflight || facts.run->samples.empty()) return gaps;
+  if (facts.host_looks.empty() && facts.cgroup_looks.empty()) {
+    gaps.push_back({.what = "the memory limits of the subject",
+                    .why = "neither its cgroup nor /proc/meminfo could be read",
+                    .effect = "how long its memory lasts cannot be said",
+                    .remedy = "run dlprobe where /proc and /sys/fs/cgroup are mounted"});
+  }
+  return gaps;
+}
+
+std::vector<Gap> limits_of(const Facts& facts) {
+  constexpr BootNs kShortestForLeak = 30 * kSecond;
+  std::vector<Gap> limits;
+  const std::vector<Sample>& samples = facts.run->samples;
+  if (samples.empty() || facts.run->begin.preflight) return limits;
+  const BootNs watched = samples.back().at - samples.front().at;
+  if (watched < kShortestForLeak) {
+    limits.push_back({.what = "leaks (DLP0505)",
+                      .why = "the watch of " + format_duration(std::chrono::nanoseconds(watched)) +
+                             " is shorter than the 30 s that tell a growth from a start",
+                      .effect = "a process that grows is not told from one that warms up; a slow "
+                                "growth (under 2 MiB/s) takes four minutes",
+                      .remedy = "watch for longer: --for 5m"});
+  }
+  const bool has_pss = std::ranges::any_of(
+      facts.processes, [](const Series& memory) { return !memory.looks.empty(); });
+  const bool has_cgroup = std::ranges::any_of(
+      facts.cgroup_looks, [](const auto& look) { return look.memory->anon_bytes.has_value(); });
+  if (!has_pss && !has_cgroup && facts.processes.size() > 1) {
+    limits.push_back({.what = "copy-on-write growth (DLP0504)",
+                      .why = "neither Pss_Anon of /proc/PID/smaps_rollup nor the cgroup's "
+                             "anonymous memory was read",
+                      .effect = "shared pages that are copied do not show in any RSS",
+                      .remedy = "run dlprobe as the user of the job, and for more than a second"});
+  }
+  return limits;
+}
+
+}  // namespace dlprobe::probes::memory

@@ -1,0 +1,76 @@
+#include "probes/merge.h"
+
+#include <algorithm>
+#include <iterator>
+#include <tuple>
+#include <utility>
+
+namespace dlprobe {
+namespace {
+
+// The surer of two accounts of one cause stays.
+void add_finding(std::vector<Finding>& all, Finding finding) {
+  const auto same = std::ranges::find_if(all, [&](const Finding& each) {
+    return each.code == finding.code && each.discriminator == finding.discriminator &&
+           each.runs == finding.runs;
+  });
+  if (same == all.end()) {
+    all.push_back(std::move(finding));
+  } else if (std::pair(finding.severity, finding.confidence) >
+             std::pair(same->severity, same->confidence)) {
+    *same = std::move(finding);
+  }
+}
+
+void order(std::vector<Finding>& findings) {
+  const auto rank = [](const Finding& finding) {
+    // A risk that others have left on the machine.
+    const bool is_of_others = finding.severity == Severity::kWarning && finding.processes.empty();
+    return std::tuple(-static_cast<int>(finding.severity), finding.consequence_of.has_value(),
+                      is_of_others, -static_cast<int>(finding.confidence));
+  };
+  std::ranges::stable_sort(findings, {}, rank);
+}
+
+bool is_hang(const Finding& finding) {
+  return finding.code == FindingCode::kBatchLostInWorker ||
+         info(finding.code).code.starts_with("DLP03");
+}
+
+}  // namespace
+
+void mark_hangs_after_deaths(std::span<Finding> hangs, std::span<const Finding> deaths) {
+  for (Finding& hang : hangs) {
+    if (!is_hang(hang) || hang.consequence_of) continue;
+    const auto cause = std::ranges::find_if(deaths, [&](const Finding& death) {
+      // Of an end that may have been an ordinary one the hang is not known to be a consequence.
+      return death.severity == Severity::kError && death.confidence == Confidence::kCertain &&
+             death.runs == hang.runs && death.first_seen <= hang.last_seen;
+    });
+    if (cause != deaths.end()) hang.consequence_of = cause->code;
+  }
+}
+
+void add_gaps(std::vector<Gap>& all, std::vector<Gap> more) {
+  for (Gap& gap : more) {
+    if (std::ranges::count(all, gap) == 0) all.push_back(std::move(gap));
+  }
+}
+
+Verdict merge_verdicts(std::vector<Verdict> verdicts) {
+  Verdict all;
+  for (Verdict& verdict : verdicts) {
+    for (Finding& finding : verdict.findings)
+      add_finding(all.findings, std::move(finding));
+    add_gaps(all.gaps, std::move(verdict.gaps));
+    std::ranges::move(verdict.limits, std::back_inserter(all.limits));
+    std::ranges::move(verdict.wait_graphs, std::back_inserter(all.wait_graphs));
+  }
+  order(all.findings);
+  // Where the cause is known, what else might have been looked for does not matter.
+  if (!all.findings.empty() && all.findings.front().severity == Severity::kError)
+    all.limits.clear();
+  return all;
+}
+
+}  // namespace dlprobe

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "lib/model/finding.h"
+
+namespace dlprobe {
+
+/// What several probes say of one recording, put together: errors first, of these causes before
+/// their consequences, what others have left on the machine last, and the surer ones before the
+/// rest; what two probes say alike is said once.
+Verdict merge_verdicts(std::vector<Verdict> verdicts);
+
+/// Who waits for a process that was killed, or for what it held, waits for ever: of such findings
+/// in the same run, seen after it, the death is the cause.
+void mark_hangs_after_deaths(std::span<Finding> hangs, std::span<const Finding> deaths);
+
+/// Adds those that are not there yet.
+void add_gaps(std::vector<Gap>& all, std::vector<Gap> more);
+
+}  // namespace dlprobe

@@ -1,0 +1,96 @@
+#include "probes/probe.h"
+
+#include <algorithm>
+#include <array>
+
+#include "probes/facts/facts.h"
+#include "probes/facts/seen.h"
+#include "probes/shm/facts.h"
+#include "probes/shm/rules.h"
+
+namespace dlprobe::probes::shm {
+namespace {
+
+void add(std::vector<Finding>& findings, std::optional<Finding> finding) {
+  if (finding) findings.push_back(std::move(*finding));
+}
+
+// Whatever failed is a consequence of what took the space.
+void mark_consequence(std::optional<Finding>& finding, const std::optional<Blame>& blame) {
+  if (finding && blame) finding->consequence_of = blame->code;
+}
+
+std::optional<Finding> what_failed(const Facts& facts, const std::optional<Shortage>& observed) {
+  if (!observed) return std::nullopt;
+  const std::optional<LoaderStall> stall = find_stall(facts);
+  const bool lost = stall && observed->how == Shortage::How::kReservation;
+  return lost ? batch_lost(facts, *observed, *stall) : exhausted(facts, *observed);
+}
+
+Verdict examine_run(const RunCase& one) {
+  const Run& run = one.run;
+  const Facts facts = facts_of(one.recording.header, run);
+  Verdict verdict;
+  verdict.gaps = gaps_of(facts);
+  if (facts.mount == nullptr) return verdict;
+
+  const std::optional<Shortage> observed = observed_shortage(facts);
+  const std::optional<Shortage> foretold = foretold_shortage(facts);
+  const std::optional<Shortage>& shortage = observed ? observed : foretold;
+  const std::optional<Blame> blame =
+      shortage ? blame_for(facts, *shortage) : std::optional<Blame>();
+  const Blame* cause = blame ? &*blame : nullptr;
+
+  std::optional<Finding> failure = what_failed(facts, observed);
+  mark_consequence(failure, blame);
+
+  // What was to be known beforehand is the cause of what then happened.
+  std::optional<Finding> forecast;
+  const bool never_fits = foretold && foretold->wanted_bytes > foretold->use.size_bytes;
+  if (cause == nullptr && (!observed || never_fits)) {
+    forecast = too_small(facts, foretold ? &*foretold : nullptr);
+    if (failure && forecast) failure->consequence_of = forecast->code;
+  }
+
+  const Finding* failed = failure ? &*failure : nullptr;
+  add(verdict.findings, held_by_another_job(facts, cause));
+  add(verdict.findings, stale_files(facts, cause, failed));
+  add(verdict.findings, leak(facts, cause, observed ? &*observed : nullptr, failed));
+  add(verdict.findings, std::move(forecast));
+  add(verdict.findings, std::move(failure));
+  add(verdict.findings, inodes_exhausted(facts));
+  add(verdict.findings, leaked_semaphores(facts));
+  add(verdict.findings, epoch_end_delayed(facts));
+  const bool is_explained = std::ranges::any_of(verdict.findings, [](const Finding& finding) {
+    return finding.severity == Severity::kError;
+  });
+  if (!is_explained) {
+    if (std::optional<Gap> gap = gap_of_failed_loader(run)) verdict.gaps.push_back(std::move(*gap));
+    if (std::optional<Gap> limit = limit_of_short_watch(run)) verdict.limits.push_back(*limit);
+  }
+  return verdict;
+}
+
+constexpr auto kTable = ReportTable::kSharedMemory;
+constexpr std::array<Cause, 9> kCauses = {{
+    {FindingCode::kShmTooSmall, saw_shm_use, kTable},
+    {FindingCode::kShmExhausted, saw_shm_use, kTable},
+    {FindingCode::kShmStaleFiles, saw_shm_files, kTable},
+    {FindingCode::kShmLeak, saw_shm_files, kTable},
+    {FindingCode::kShmHeldByAnotherJob, saw_shm_files, kTable},
+    {FindingCode::kBatchLostInWorker, saw_shm_use, kTable},
+    {FindingCode::kLeakedSemaphores, saw_shm_files, kTable},
+    {FindingCode::kShmInodesExhausted, saw_shm_use, kTable},
+    {FindingCode::kEpochEndDelayed, saw_spawned_workers_end},
+}};
+
+}  // namespace
+
+const Probe kProbe = {.name = "shm",
+                      .summary = "shared memory: too small, full, leaked, or held by others",
+                      .causes = kCauses,
+                      .examine_run = examine_run,
+                      .table = kTable,
+                      .explains_ends = true};
+
+}  // namespace dlprobe::probes::shm

@@ -1,0 +1,212 @@
+#include "probes/shm/remedies.h"
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+#include <utility>
+
+#include "lib/base/units.h"
+#include "probes/facts/facts.h"
+
+namespace dlprobe::probes::shm {
+namespace {
+
+constexpr uint64_t kContainerDefault = 64 * kMiB;  // of Docker, containerd and Podman
+constexpr size_t kMostCommands = 8;
+
+std::string mount_point(const Facts& facts) {
+  return facts.mount == nullptr ? "/dev/shm" : facts.mount->mount_point;
+}
+
+Remedy for_bare_host(const Facts& facts, uint64_t size) {
+  const std::string where = mount_point(facts);
+  return {.title = "Make " + where + " " + format_bytes(size) +
+                   " large (until the next boot; "
+                   "for good: size=" +
+                   size_option(size) + " in its line of /etc/fstab)",
+          .commands = {"sudo mount -o remount,size=" + size_option(size) + " " + where},
+          .applies_to = {"bare-host"},
+          .verify = "df -h " + where};
+}
+
+Remedy for_docker(const Facts& facts, uint64_t size, const std::string& engine) {
+  return {.title =
+              "Start the container with " + format_bytes(size) +
+              " of shared memory (its default is 64 MiB), or let it use the host's with --ipc=host",
+          .commands = {engine + " run --shm-size=" + size_option(size) + " ..."},
+          .applies_to = {"docker"},
+          .verify = engine + " exec CONTAINER df -h " + mount_point(facts)};
+}
+
+Remedy for_kubernetes(const Facts& facts, uint64_t size) {
+  const std::string where = mount_point(facts);
+  return {
+      .title = "Mount an emptyDir of medium Memory on " + where +
+               " in the pod's spec (it counts against the pod's memory limit: raise that as well)",
+      .commands = {"volumes: [{name: dshm, emptyDir: {medium: Memory, sizeLimit: " +
+                       std::to_string(size / kMiB) + "Mi}}]",
+                   "volumeMounts: [{name: dshm, mountPath: " + where + "}]"},
+      .applies_to = {"kubernetes"},
+      .verify = "kubectl exec POD -- df -h " + where};
+}
+
+Remedy for_slurm(const Facts& facts, uint64_t size) {
+  return {.title = "Ask for " + format_bytes(size) +
+                   " of memory more (shared memory counts against the job's), "
+                   "and the administrator for a larger " +
+                   mount_point(facts) + " on the nodes",
+          .commands = {"sbatch --mem=<now + " + size_option(size) + "> ..."},
+          .applies_to = {"slurm"},
+          .verify = "srun df -h " + mount_point(facts)};
+}
+
+bool is_plain_name(const std::string& name) {
+  return !name.empty() && name.front() != '-' && std::ranges::all_of(name, [](unsigned char c) {
+    return c < 0x80 && (std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.');
+  });
+}
+
+std::string remove_command(const std::string& where, const ShmSegment& segment) {
+  const bool by_creator =
+      segment.kind == SegmentKind::kTorchTensor && segment.creator_pid.has_value();
+  if (by_creator) return "rm -f " + where + "/torch_" + std::to_string(*segment.creator_pid) + "_*";
+  if (segment.name && is_plain_name(*segment.name)) return "rm -f " + where + "/" + *segment.name;
+  return "find " + where + " -xdev -inum " + std::to_string(segment.inode) + " -delete";
+}
+
+}  // namespace
+
+uint64_t comfortable_size(uint64_t needed_bytes) {
+  const uint64_t with_margin = needed_bytes + needed_bytes / 4;
+  uint64_t step = kGiB;
+  if (with_margin < 8 * kGiB) step = 256 * kMiB;
+  if (with_margin < kGiB) step = 64 * kMiB;
+  return round_up_to_pages(std::max<uint64_t>(with_margin, 1), step);
+}
+
+std::string size_option(uint64_t bytes) {
+  if (bytes % kGiB == 0) return std::to_string(bytes / kGiB) + "g";
+  return std::to_string((bytes + kMiB - 1) / kMiB) + "m";
+}
+
+namespace {
+
+std::vector<Remedy> ways_to_size(const Facts& facts, uint64_t size_bytes) {
+  const std::string& container = facts.header->host.container;
+  if (container == "kubernetes") return {for_kubernetes(facts, size_bytes)};
+  if (container == "docker" || container == "podman") {
+    return {for_docker(facts, size_bytes, container)};
+  }
+  if (container == "slurm") return {for_slurm(facts, size_bytes)};
+  // A container that dlprobe looks at from outside, or one that is not known by its marks.
+  if (!container.empty() || facts.size_bytes() == kContainerDefault) {
+    return {for_docker(facts, size_bytes, "docker"), for_kubernetes(facts, size_bytes),
+            for_bare_host(facts, size_bytes)};
+  }
+  return {for_bare_host(facts, size_bytes)};
+}
+
+}  // namespace
+
+std::vector<Remedy> remedies_for_size(const Facts& facts, uint64_t size_bytes) {
+  std::vector<Remedy> remedies = ways_to_size(facts, size_bytes);
+  for (Remedy& remedy : remedies)
+    remedy.settings = {{SettingKind::kShmSize, "", std::to_string(size_bytes)}};
+  return remedies;
+}
+
+Remedy remedy_for_inodes(const Facts& facts, uint64_t inodes) {
+  const std::string where = mount_point(facts);
+  const std::string& container = facts.header->host.container;
+  Remedy remedy{.title = "Allow more files in " + where, .verify = "df -i " + where};
+  if (container == "docker" || container == "podman") {
+    remedy.commands = {container + " run --tmpfs " + where +
+                       ":rw,exec,size=" + size_option(facts.size_bytes()) +
+                       ",nr_inodes=" + std::to_string(inodes) + " ..."};
+    remedy.applies_to = {"docker"};
+  } else {
+    remedy.commands = {"sudo mount -o remount,nr_inodes=" + std::to_string(inodes) + " " + where};
+    remedy.applies_to = {"bare-host"};
+  }
+  return remedy;
+}
+
+namespace {
+
+std::vector<Remedy> fewer_batches(const Facts& facts) {
+  if (facts.most_workers == 0) return {};
+  Remedy remedy{.title = "Keep fewer batches in flight: fewer workers, a smaller prefetch_factor",
+                .commands = {},
+                .applies_to = {"code"},
+                .verify = "dlprobe shm -- COMMAND"};
+  add_smaller_loader(remedy, *facts.run, 1);
+  return {std::move(remedy)};
+}
+
+}  // namespace
+
+std::vector<Remedy> remedies_in_code(const Facts& facts, const Demand& demand) {
+  const uint64_t size = facts.size_bytes();
+  if (size == 0) return {};
+  // It failed before a whole batch was seen: half may do.
+  if (demand.batch_bytes == 0) return fewer_batches(facts);
+  if (demand.most_bytes <= size / 5 * 4) return {};
+  const LoaderPlan* plan = facts.run->begin.plan ? &*facts.run->begin.plan : nullptr;
+  const uint64_t workers =
+      plan != nullptr ? static_cast<uint64_t>(std::max(plan->workers, 0)) : facts.most_workers;
+  const uint64_t batches = (size - size / 10) / demand.batch_bytes;
+  Remedy remedy{
+      .title = "", .commands = {}, .applies_to = {"code"}, .verify = "dlprobe shm -- COMMAND"};
+  // One in the training loop, and one more for a moment: see Demand.
+  constexpr uint64_t kBesidePrefetched = 2;
+  if (batches > kBesidePrefetched && workers >= 1) {
+    const uint64_t fitting = std::min(workers, batches - kBesidePrefetched);
+    remedy.title = "Keep at most " + counted(batches, "batch") +
+                   " in flight: fewer workers, a smaller prefetch_factor";
+    remedy.commands = {"DataLoader(..., num_workers=" + std::to_string(fitting) +
+                       ", prefetch_factor=1)"};
+    remedy.settings = {{SettingKind::kPrefetchFactor, "", "1"},
+                       {SettingKind::kNumWorkers, "", std::to_string(fitting)}};
+  } else {
+    remedy.title =
+        "Make the batch smaller: not three of " + format_bytes(demand.batch_bytes) + " fit";
+    remedy.commands = {"DataLoader(..., batch_size=<smaller>, num_workers=1, prefetch_factor=1)"};
+  }
+  return {remedy};
+}
+
+std::vector<Remedy> remedies_remove(const Facts& facts,
+                                    const std::vector<const ShmSegment*>& segments) {
+  const std::string where = mount_point(facts);
+  const Remedy empty{.title = "Remove the files that nobody has open any more",
+                     .commands = {},
+                     .applies_to = {"bare-host", "docker", "kubernetes", "slurm"},
+                     .verify = "df -h " + where};
+  Remedy of_dead = empty;
+  Remedy of_unnamed = empty;
+  of_unnamed.title =
+      "Nothing names who made these: remove them if no job of yours is still to open them";
+  std::set<std::string> known;
+  for (const ShmSegment* segment : segments) {
+    // Who lives has a semaphore mapped, but need not keep a shared block open.
+    Remedy& remedy = segment->kind == SegmentKind::kPythonShared ? of_unnamed : of_dead;
+    const std::string command = remove_command(where, *segment);
+    if (remedy.commands.size() < kMostCommands && known.insert(command).second) {
+      remedy.commands.push_back(command);
+    }
+  }
+  std::vector<Remedy> remedies;
+  for (Remedy* remedy : {&of_dead, &of_unnamed})
+    if (!remedy->commands.empty()) remedies.push_back(std::move(*remedy));
+  return remedies;
+}
+
+Remedy remedy_look(const Facts& facts) {
+  const std::string where = mount_point(facts);
+  return {.title = "See who holds what in " + where,
+          .commands = {"sudo lsof +D " + where, "sudo lsof -nP | grep " + where},
+          .applies_to = {"bare-host", "docker", "kubernetes", "slurm"},
+          .verify = "df -h " + where};
+}
+
+}  // namespace dlprobe::probes::shm

@@ -1,0 +1,295 @@
+// DLP0101 shm-too-small, DLP0102 shm-exhausted, DLP0108 shm-inodes-exhausted.
+
+#include <algorithm>
+#include <chrono>
+
+#include "lib/base/units.h"
+#include "probes/facts/facts.h"
+#include "probes/shm/remedies.h"
+#include "probes/shm/rules.h"
+
+namespace dlprobe::probes::shm {
+namespace {
+
+constexpr std::string_view kForecastSource =
+    "forecast: batches in flight x bytes per batch, page-rounded";
+constexpr std::string_view kLedgerSource =
+    "stat of the files in /dev/shm and of /proc/PID/fd, maps";
+
+void add_all(std::vector<Remedy>& to, std::vector<Remedy> more) {
+  to.insert(to.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+}
+
+// The size that would do: what the loader wants at the most, and at least what it had and one more.
+uint64_t size_that_would_do(const Facts& facts, const Demand& demand, uint64_t wanted) {
+  uint64_t peak = 0;
+  for (const ShmUse& use : facts.use)
+    peak = std::max(peak, use.used_bytes);
+  // A mount that ran full held less than the need. Where the forecast says otherwise, no whole
+  // batch was ever seen: it died filling the first ones, with two per worker and two more to come.
+  constexpr uint64_t kTimesOfAFirstFill = 3;
+  const uint64_t unseen = demand.bytes < peak ? kTimesOfAFirstFill * peak : 0;
+  return comfortable_size(std::max({demand.most_bytes, peak + wanted, unseen}));
+}
+
+void add_remedies(Finding& finding, const Facts& facts, const Demand& demand, uint64_t wanted) {
+  const uint64_t size = size_that_would_do(facts, demand, wanted);
+  finding.evidence.push_back(bytes_fact("size_that_would_do", size, "the need and a quarter more"));
+  add_all(finding.remedies, remedies_for_size(facts, size));
+  add_all(finding.remedies, remedies_in_code(facts, demand));
+}
+
+void add_demand(Finding& finding, const Demand& demand) {
+  if (demand.bytes == 0) return;
+  finding.evidence.push_back(
+      held_against(bytes_fact("forecast", demand.bytes, kForecastSource), "> shm_size"));
+  finding.evidence.push_back(text_fact("forecast_formula", demand.formula, kForecastSource));
+}
+
+void add_mount(Finding& finding, const Facts& facts, const ShmUse& use) {
+  finding.evidence.push_back(bytes_fact("shm_size", use.size_bytes, facts.source, use.at));
+  finding.evidence.push_back(bytes_fact("shm_used", use.used_bytes, facts.source, use.at));
+  finding.evidence.push_back(text_fact(
+      "mount_options", facts.mount->fs_type + " " + facts.mount->options, "/proc/PID/mountinfo"));
+}
+
+// A plan that the mount cannot hold, or barely. Nothing if it holds it with ease.
+std::optional<Finding> too_small_for_plan(const Facts& facts, bool fits) {
+  const Demand demand = demand_of(facts);
+  const uint64_t size = facts.size_bytes();
+  Finding finding = new_finding(FindingCode::kShmTooSmall, Confidence::kCertain);
+  const std::string shm = facts.mount->mount_point + " has " + format_bytes(size);
+  const std::string need = "this loader keeps up to " + format_bytes(demand.bytes) + " in flight";
+  const uint64_t others = foreign_bytes(facts);
+  const bool roomy = demand.bytes <= size / 5 * 4;
+  if (fits && roomy && demand.most_bytes + others <= size) return std::nullopt;
+  if (fits && roomy) {
+    finding.severity = Severity::kWarning;
+    finding.message = need + ", and for a moment one batch more; " + shm;
+    if (others > 0) finding.message += ", of which " + format_bytes(others) + " are taken already";
+  } else if (fits) {
+    finding.severity = Severity::kWarning;
+    finding.message = need + ", more than 80 % of what " + shm;
+  } else if (demand.bytes > size) {
+    finding.message = need + ", and " + shm;
+  } else {
+    finding.message =
+        need + ", and " + shm + ", of which " + format_bytes(others) + " are taken already";
+  }
+  add_mount(finding, facts, facts.use.front());
+  add_demand(finding, demand);
+  finding.first_seen = facts.use.front().at;
+  const uint64_t enough = comfortable_size(demand.most_bytes + others);
+  finding.evidence.push_back(
+      bytes_fact("size_that_would_do", enough, "the need and a quarter more"));
+  add_all(finding.remedies, remedies_for_size(facts, enough));
+  add_all(finding.remedies, remedies_in_code(facts, demand));
+  return finding;
+}
+
+// No plan: a loader that came within one segment of the edge, and by its segments may ask for more.
+std::optional<Finding> too_small_by_measure(const Facts& facts) {
+  const Demand demand = demand_of(facts);
+  const uint64_t size = facts.size_bytes();
+  if (demand.most_bytes <= size || facts.segment_bytes() == 0) return std::nullopt;
+  const ShmUse* tightest = tightest_use(facts, facts.use.front().at, facts.use.back().at);
+  const ShmLedger* ledger = ledger_at(facts, tightest->at);
+  const bool own =
+      ledger != nullptr && split_ledger(facts, *ledger).tree.bytes * 2 > ledger->used_bytes;
+  if (free_bytes(*tightest) >= facts.segment_bytes() || !own) return std::nullopt;
+  Finding finding = new_finding(FindingCode::kShmTooSmall, Confidence::kLikely);
+  finding.severity = Severity::kWarning;
+  finding.message = "only " + format_bytes(free_bytes(*tightest)) + " of " + format_bytes(size) +
+                    " were left in " + facts.mount->mount_point +
+                    ", and one segment of this loader takes " + format_bytes(facts.segment_bytes());
+  finding.discriminator = "measured";
+  add_mount(finding, facts, *tightest);
+  add_demand(finding, demand);
+  finding.evidence.push_back(bytes_fact("largest_segment", facts.segment_bytes(), kLedgerSource));
+  finding.first_seen = tightest->at;
+  finding.last_seen = facts.use.back().at;
+  add_remedies(finding, facts, demand, facts.segment_bytes());
+  return finding;
+}
+
+// What the trainer holds beyond what a loader needs, the training loop keeps: then a larger mount
+// only fails later.
+void add_kept_batches(Finding& finding, const Facts& facts, const Shortage& shortage,
+                      const Demand& demand) {
+  const ShmLedger* ledger = ledger_at(facts, shortage.at);
+  if (ledger == nullptr || facts.trainer == nullptr || demand.bytes == 0) return;
+  uint64_t bytes = 0;
+  uint64_t segments = 0;
+  for (const ShmSegment& segment : ledger->segments) {
+    const bool by_trainer = std::ranges::any_of(segment.holders, [&](const SegmentHolder& holder) {
+      return holder.key == facts.trainer->key && holder.maps > 0;
+    });
+    if (!by_trainer || segment.kind == SegmentKind::kPythonSemaphore) continue;
+    bytes += taken_bytes(segment);
+    ++segments;
+  }
+  if (bytes <= demand.most_bytes || bytes < shortage.use.size_bytes / 2) return;
+  finding.message += "; trainer " + std::to_string(facts.trainer->key.pid) + " alone holds " +
+                     format_bytes(bytes) + " of them, more than its loader needs";
+  finding.evidence.push_back(bytes_fact("held_by_trainer", bytes, kLedgerSource, ledger->at));
+  finding.evidence.push_back(
+      count_fact("segments_held_by_trainer", segments, kLedgerSource, ledger->at));
+  finding.remedies.push_back(
+      {.title = "Let go of what the training process keeps in shared memory: a larger mount only "
+                "fails later. Batches that are kept in a list, or a cache in /dev/shm",
+       .commands = {"kept.append(batch.clone())  # a copy in ordinary memory",
+                    "losses.append(loss.item())  # a number instead of a tensor"},
+       .applies_to = {"code"},
+       .verify = "dlprobe shm -- COMMAND"});
+}
+
+void rule_out_oom(Finding& finding, const Facts& facts) {
+  const std::optional<OomCount> count = oom_count(*facts.run);
+  if (!count || count->after != count->before) return;
+  finding.alternatives.push_back(
+      {.cause = "out of memory (the OOM killer)",
+       .why_not = count->source + " stood at " + std::to_string(count->after) +
+                  " from the first look to the last, and the OOM killer sends SIGKILL"});
+}
+
+void rule_out_for_bus_error(Finding& finding, const Facts& facts, const Shortage& shortage) {
+  // Of a mount that was not seen full it is not ruled out.
+  if (shortage.confidence == Confidence::kCertain) {
+    const uint64_t room = free_bytes(shortage.use);
+    finding.alternatives.push_back(
+        {.cause = "SIGBUS of another file mapping (a truncated data file, a read error)",
+         .why_not = "the mount had " + format_bytes(room) +
+                    " left just before the death, which is what makes the "
+                    "kernel send SIGBUS for the next page of a segment"});
+  }
+  finding.alternatives.push_back(
+      {.cause = "killed by a process, a scheduler or a user",
+       .why_not = "the wait status is signal 7, which the kernel raised"});
+  rule_out_oom(finding, facts);
+}
+
+void rule_out_for_reservation(Finding& finding, const Facts& facts, const Shortage& shortage) {
+  finding.alternatives.push_back(
+      {.cause = "file descriptors ran out (DLP0202)",
+       .why_not = "the file was created, which takes a descriptor; it was refused its pages"});
+  if (shortage.use.inodes > shortage.use.inodes_used) {
+    finding.alternatives.push_back(
+        {.cause = "DLP0108",
+         .why_not = std::to_string(shortage.use.inodes - shortage.use.inodes_used) + " of " +
+                    std::to_string(shortage.use.inodes) + " inodes were free"});
+  }
+  rule_out_oom(finding, facts);
+}
+
+std::string name_of_kind(Shortage::How how) {
+  switch (how) {
+    case Shortage::How::kBusError:
+      return "bus-error";
+    case Shortage::How::kReservation:
+      return "reservation-refused";
+    case Shortage::How::kFailure:
+      return "failed-on-full-mount";
+    case Shortage::How::kForecast:
+      break;
+  }
+  return "";
+}
+
+std::string exhausted_message(const Facts& facts, const Shortage& shortage) {
+  const std::string who = describe(*facts.run, shortage.victims.front());
+  const std::string state = format_bytes(free_bytes(shortage.use)) + " of " +
+                            format_bytes(shortage.use.size_bytes) + " were free in " +
+                            facts.mount->mount_point;
+  std::string segment = "a segment";
+  if (shortage.wanted_bytes > 0) segment += " of " + format_bytes(shortage.wanted_bytes);
+  if (shortage.how == Shortage::How::kBusError) {
+    const bool seen_full = shortage.confidence == Confidence::kCertain;
+    return who + " was killed by SIGBUS while it filled " + segment + ": " + state +
+           (seen_full ? "" : " at the last look before");
+  }
+  if (shortage.how == Shortage::How::kFailure) return who + " failed just after " + state;
+  return who + " was refused " + segment + ": " + state;
+}
+
+}  // namespace
+
+std::optional<Finding> too_small(const Facts& facts, const Shortage* foretold) {
+  if (facts.use.empty() || facts.size_bytes() == 0) return std::nullopt;
+  if (!facts.run->begin.plan) return too_small_by_measure(facts);
+  return too_small_for_plan(facts, foretold == nullptr);
+}
+
+Finding exhausted(const Facts& facts, const Shortage& shortage) {
+  Finding finding = new_finding(FindingCode::kShmExhausted, shortage.confidence);
+  finding.message = exhausted_message(facts, shortage);
+  finding.processes = shortage.victims;
+  finding.discriminator = name_of_kind(shortage.how);
+  finding.first_seen = shortage.at;
+  finding.last_seen = shortage.at;
+  add_mount(finding, facts, shortage.use);
+  finding.evidence.push_back(
+      held_against(bytes_fact("shm_free", free_bytes(shortage.use), facts.source, shortage.use.at),
+                   "< segment_size"));
+  if (shortage.wanted_bytes > 0) {
+    finding.evidence.push_back(bytes_fact("segment_size", shortage.wanted_bytes, kLedgerSource));
+  }
+  finding.evidence.insert(finding.evidence.end(), shortage.proof.begin(), shortage.proof.end());
+  for (const ProcessKey& victim : shortage.victims) {
+    finding.evidence.push_back(text_fact("victim", describe(*facts.run, victim), "/proc/PID/stat"));
+  }
+  if (shortage.how == Shortage::How::kBusError) {
+    rule_out_for_bus_error(finding, facts, shortage);
+  } else if (shortage.how == Shortage::How::kReservation) {
+    rule_out_for_reservation(finding, facts, shortage);
+  } else {
+    rule_out_oom(finding, facts);
+  }
+  const Demand demand = demand_of(facts);
+  if (demand.bytes > shortage.use.size_bytes) add_demand(finding, demand);
+  add_kept_batches(finding, facts, shortage, demand);
+  add_remedies(finding, facts, demand, shortage.wanted_bytes);
+  return finding;
+}
+
+std::optional<Finding> inodes_exhausted(const Facts& facts) {
+  const auto fullest = std::ranges::max_element(facts.use, {}, [](const ShmUse& use) {
+    return use.inodes == 0 ? 0.0
+                           : static_cast<double>(use.inodes_used) / static_cast<double>(use.inodes);
+  });
+  if (fullest == facts.use.end() || fullest->inodes == 0) return std::nullopt;
+  if (fullest->inodes_used * 10 < fullest->inodes * 9) return std::nullopt;
+  const bool full = fullest->inodes_used >= fullest->inodes;
+  // Between two looks the last ones may have gone and come back: then only the hang shows it.
+  const std::optional<LoaderStall> stall = find_stall(facts);
+  Finding finding = new_finding(FindingCode::kShmInodesExhausted,
+                                full || !stall ? Confidence::kCertain : Confidence::kLikely);
+  if (!full && !stall) finding.severity = Severity::kWarning;
+  finding.message =
+      std::to_string(fullest->inodes_used) + " of " + std::to_string(fullest->inodes) +
+      " inodes of " + facts.mount->mount_point + " were in use: " +
+      (full ? "no new segment or semaphore can be made" : "few new files can be made");
+  finding.first_seen = fullest->at;
+  finding.evidence.push_back(count_fact("inodes", fullest->inodes, facts.source, fullest->at));
+  finding.evidence.push_back(held_against(
+      count_fact("inodes_used", fullest->inodes_used, facts.source, fullest->at), ">= inodes"));
+  finding.evidence.push_back(
+      bytes_fact("shm_size", fullest->size_bytes, facts.source, fullest->at));
+  finding.evidence.push_back(
+      bytes_fact("shm_used", fullest->used_bytes, facts.source, fullest->at));
+  if (stall) {
+    finding.message += "; the trainer has waited for a batch for " +
+                       format_duration(std::chrono::nanoseconds(stall->to - stall->from)) +
+                       " while every worker is idle";
+    finding.evidence.push_back(
+        time_fact("stalled_for", stall->to - stall->from, "/proc/PID/task/TID/syscall"));
+  }
+  finding.remedies.push_back(remedy_for_inodes(facts, fullest->inodes * 4));
+  finding.remedies.push_back(
+      {.title = "Send fewer tensors per batch: each one is a file",
+       .commands = {"DataLoader(..., collate_fn=<stack what belongs together>)"},
+       .applies_to = {"code"},
+       .verify = "df -i " + facts.mount->mount_point});
+  return finding;
+}
+
+}  // namespace dlprobe::probes::shm

@@ -1,0 +1,485 @@
+// What interpreters tell of the processes that they start, and why that fails.
+
+#include "probes/spawn/rules.h"
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <set>
+
+#include "lib/base/units.h"
+#include "probes/facts/facts.h"
+#include "probes/facts/starts.h"
+
+namespace dlprobe::probes::spawn {
+namespace {
+
+using Events = std::vector<const StartEvent*>;
+
+// Work of the main module's own, beside its imports, that is worth a word in each worker.
+constexpr double kHeavySeconds = 1.0;
+constexpr uint64_t kHeavyBytes = uint64_t{256} << 20U;
+
+Finding start_finding(FindingCode code, const Events& events) {
+  Finding finding = new_finding(code, Confidence::kCertain);
+  finding.processes = processes_of(events);
+  finding.first_seen = events.front()->at;
+  finding.last_seen = events.back()->at;
+  finding.discriminator = std::string(to_string(events.front()->cause));
+  return finding;
+}
+
+void add_place(Finding& finding, const StartEvent& event, std::string_view name) {
+  if (event.file.empty()) return;
+  finding.evidence.push_back(text_fact(name, whole_place(event), kShimSource, event.at));
+  std::string what(name);
+  std::ranges::replace(what, '_', ' ');
+  add_source(finding, event.file, event.line, std::move(what));
+}
+
+void add_message(Finding& finding, const StartEvent& event) {
+  if (event.message.empty()) return;
+  finding.evidence.push_back(text_fact("exception", event.message, kShimSource, event.at));
+}
+
+std::string place_or(const StartEvent& event, std::string_view otherwise) {
+  const std::string place = short_place(event);
+  return place.empty() ? std::string(otherwise) : place;
+}
+
+// How often the method's own name stands for all that do the same.
+std::string under(const Run& run, const StartEvent& event) {
+  return event.method.empty() ? method_of(run) : event.method;
+}
+
+bool makes_loaders(const Run& run) {
+  return !events_of(run, StartEventKind::kLoaderMade).empty();
+}
+
+// The line that asks for a start method, in a program of this kind.
+std::string line_for(const Run& run, std::string_view method) {
+  return makes_loaders(run)
+             ? fmt::format("DataLoader(..., multiprocessing_context=\"{}\")", method)
+             : fmt::format("multiprocessing.get_context(\"{}\").Process(...)", method);
+}
+
+// Not where the script must run elsewhere (Windows, macOS), and not beside threads or CUDA.
+void add_fork_remedy(const Run& run, Finding& finding, std::string_view what) {
+  finding.remedies.push_back({.title = fmt::format("Where fork is possible, it needs no {}", what),
+                              .commands = {line_for(run, "fork")},
+                              .applies_to = {"code"},
+                              .verify = "dlprobe run --start-method fork -- COMMAND",
+                              .settings = {{SettingKind::kStartMethod, "", "fork"}}});
+}
+
+std::optional<Finding> missing_guard(const Run& run) {
+  const Events refused = refusals_of(run, StartRefusal::kBootstrapping);
+  if (refused.empty()) return std::nullopt;
+  const StartEvent& first = *refused.front();
+  Finding finding = start_finding(FindingCode::kMissingMainGuard, refused);
+  const std::string place = place_or(first, "the main module");
+  finding.message = fmt::format(
+      "{} starts a process while its module is imported: under {} every process that it starts "
+      "imports the module again and comes to that line itself",
+      place, under(run, first));
+  add_place(finding, first, "statement");
+  finding.evidence.push_back(
+      count_fact("children_that_came_to_it", finding.processes.size(), kShimSource, first.at));
+  finding.evidence.push_back(
+      text_fact("refused_by", "multiprocessing.spawn._check_not_importing_main (RuntimeError)",
+                kShimSource, first.at));
+  finding.alternatives.push_back(
+      {.cause = "DLP0407",
+       .why_not = "the child found the main module and ran it, up to that statement"});
+  const std::string guard = "if __name__ == \"__main__\":";
+  if (first.is_main) {
+    finding.remedies.push_back(
+        {.title = fmt::format("Put {} and what follows from it under the main guard: only the "
+                              "process that was started as the program runs that",
+                              place),
+         .commands = {guard, "    main()"},
+         .applies_to = {"code"},
+         .verify = "dlprobe spawn-recursion -- COMMAND"});
+  } else {
+    finding.remedies.push_back(
+        {.title = fmt::format("Move what {} does into a function that the program calls under "
+                              "its main guard: a module that is imported must not start processes",
+                              place),
+         .commands = {guard, "    main()"},
+         .applies_to = {"code"},
+         .verify = "dlprobe spawn-recursion -- COMMAND"});
+  }
+  add_fork_remedy(run, finding, "guard");
+  return finding;
+}
+
+std::string what_is_unpicklable(const StartEvent& event) {
+  if (event.path.empty()) return "something that the process is to be sent";
+  std::string text = event.path;
+  if (!event.type.empty()) text += " (" + event.type;
+  const std::string place = short_place(event);
+  const bool has_place = !event.type.empty() && !place.empty();
+  if (has_place) text += " at " + place;
+  return event.type.empty() ? text : text + ")";
+}
+
+void add_pickle_remedies(Finding& finding, const StartEvent& event) {
+  const auto remedy = [&](std::string title, std::vector<std::string> lines) {
+    finding.remedies.push_back({.title = std::move(title),
+                                .commands = std::move(lines),
+                                .applies_to = {"code"},
+                                .verify = "dlprobe spawn-recursion -- COMMAND"});
+  };
+  const bool is_function =
+      event.type == "lambda" || event.type == "local function" || event.type == "function";
+  if (is_function) {
+    remedy(
+        "Make it a function of a module (def at module level); functools.partial carries its "
+        "arguments",
+        {});
+  } else if (event.type.contains("local class")) {
+    remedy("Define the class at module level, where a worker can find it by its name", {});
+  } else {
+    remedy("Make it in the worker instead of before: open it on first use, or in worker_init_fn",
+           {});
+    remedy("Or leave it out of what is pickled",
+           {"def __getstate__(self):", "    return {**self.__dict__, \"NAME\": None}"});
+  }
+}
+
+std::optional<Finding> unpicklable(const Run& run) {
+  const Events refused = refusals_of(run, StartRefusal::kUnpicklable);
+  if (refused.empty()) return std::nullopt;
+  const StartEvent& first = *refused.front();
+  Finding finding = start_finding(FindingCode::kUnpicklableObject, refused);
+  finding.discriminator += "-" + first.type;
+  // What goes through a queue is pickled under any start method; no start is told for it.
+  const bool is_sent_later = first.method.empty();
+  finding.message =
+      is_sent_later
+          ? fmt::format(
+                "{} cannot be pickled, as all that goes to a pool's or queue's processes is",
+                what_is_unpicklable(first))
+          : fmt::format("{} cannot be pickled, and {} sends it to each process it starts",
+                        what_is_unpicklable(first), under(run, first));
+  if (!first.path.empty())
+    finding.evidence.push_back(text_fact("path", first.path, kShimSource, first.at));
+  if (!first.type.empty())
+    finding.evidence.push_back(text_fact("type", first.type, kShimSource, first.at));
+  add_place(finding, first, "defined_at");
+  add_message(finding, first);
+  finding.alternatives.push_back(
+      {.cause = "DLP0407",
+       .why_not = "pickling failed in the process that starts the worker; the worker was not "
+                  "reached"});
+  add_pickle_remedies(finding, first);
+  if (!is_sent_later) add_fork_remedy(run, finding, "pickling");
+  return finding;
+}
+
+std::optional<Finding> daemonic(const Run& run) {
+  const Events refused = refusals_of(run, StartRefusal::kDaemonic);
+  if (refused.empty()) return std::nullopt;
+  const StartEvent& first = *refused.front();
+  Finding finding = start_finding(FindingCode::kDaemonicProcessHasChildren, refused);
+  finding.message = fmt::format(
+      "{} starts a process inside {}, which is daemonic (as the workers of a Pool and "
+      "of a DataLoader are) and may have no children",
+      place_or(first, "the program"), describe(run, first.process));
+  add_place(finding, first, "statement");
+  add_message(finding, first);
+  finding.remedies.push_back(
+      {.title =
+           "Use num_workers=0 in the inner process, or start it from one that is not daemonic: "
+           "concurrent.futures.ProcessPoolExecutor's workers are not (Python 3.9 and later)",
+       .commands = {"DataLoader(..., num_workers=0)"},
+       .applies_to = {"code"},
+       .verify = "dlprobe spawn-recursion -- COMMAND",
+       .settings = {{SettingKind::kNumWorkers, "", "0"}}});
+  return finding;
+}
+
+std::optional<Finding> context_set(const Run& run) {
+  const Events refused = refusals_of(run, StartRefusal::kContextSet);
+  if (refused.empty()) return std::nullopt;
+  const StartEvent& first = *refused.front();
+  Finding finding = start_finding(FindingCode::kStartMethodAlreadySet, refused);
+  finding.message = fmt::format("{} sets the start method to {}, but it was set to {} before{}",
+                                place_or(first, "the program"), first.wanted, first.method,
+                                first.path.empty() ? "" : " (at " + first.path + ")");
+  add_place(finding, first, "second_time");
+  if (!first.path.empty())
+    finding.evidence.push_back(text_fact("first_time", first.path, kShimSource, first.at));
+  finding.evidence.push_back(text_fact("start_method", first.method, kShimSource, first.at));
+  finding.remedies.push_back(
+      {.title =
+           "Give what starts the processes a context of its own instead of setting the default",
+       .commands = {line_for(run, first.wanted)},
+       .applies_to = {"code"},
+       .verify = "dlprobe spawn-recursion -- COMMAND"});
+  finding.remedies.push_back(
+      {.title = "Or set it once, first thing under the main guard, before anything that a library "
+                "starts",
+       .commands = {fmt::format("multiprocessing.set_start_method(\"{}\")", first.wanted)},
+       .applies_to = {"code"},
+       .verify = ""});
+  return finding;
+}
+
+std::optional<Finding> cuda_after_fork(const Run& run) {
+  const Events refused = refusals_of(run, StartRefusal::kCudaAfterFork);
+  if (refused.empty()) return std::nullopt;
+  const StartEvent& first = *refused.front();
+  Finding finding = start_finding(FindingCode::kCudaInForkedChild, refused);
+  finding.message =
+      fmt::format("{} uses CUDA in {}, which was forked after its parent had initialised CUDA",
+                  place_or(first, "the program"), describe(run, first.process));
+  add_place(finding, first, "statement");
+  finding.evidence.push_back(
+      text_fact("torch.cuda._is_in_bad_fork", "True", kShimSource, first.at));
+  finding.remedies.push_back({.title = "Start workers by spawn or forkserver",
+                              .commands = {"DataLoader(..., multiprocessing_context=\"spawn\")"},
+                              .applies_to = {"code"},
+                              .verify = "dlprobe run --start-method spawn -- COMMAND",
+                              .settings = {{SettingKind::kStartMethod, "", "spawn"}}});
+  finding.remedies.push_back(
+      {.title = "Or keep CUDA out of the dataset: move batches to the device in the training loop",
+       .commands = {},
+       .applies_to = {"code"},
+       .verify = ""});
+  return finding;
+}
+
+// A child's import of its main module, where the child did not come to a start of its own.
+Events failed_imports(const Run& run) {
+  Events failed = events_of(run, StartEventKind::kMainNotImported);
+  const Events guarded = refusals_of(run, StartRefusal::kBootstrapping);
+  std::erase_if(failed, [&](const StartEvent* event) {
+    return std::ranges::any_of(
+        guarded, [&](const StartEvent* other) { return other->process == event->process; });
+  });
+  return failed;
+}
+
+std::optional<Finding> not_importable(const Run& run) {
+  Events events = failed_imports(run);
+  const bool is_import = !events.empty();
+  if (!is_import) events = refusals_of(run, StartRefusal::kNotFoundThere);
+  if (events.empty()) return std::nullopt;
+  const StartEvent& first = *events.front();
+  Finding finding = start_finding(FindingCode::kMainNotImportable, events);
+  finding.discriminator = is_import ? "import" : "lookup";
+  if (is_import) {
+    finding.message = fmt::format("{} could not import the main module {}: {}",
+                                  describe(run, first.process), first.file, first.message);
+  } else {
+    finding.message = fmt::format("{} does not find what it was sent: {}",
+                                  describe(run, first.process), first.message);
+  }
+  add_message(finding, first);
+  if (is_import) finding.evidence.push_back(text_fact("main_module", first.file, kShimSource));
+  finding.alternatives.push_back(
+      {.cause = "DLP0402",
+       .why_not = "it was pickled and sent; what lacks is its definition in the worker"});
+  const Events imported = events_of(run, StartEventKind::kMainImported);
+  const bool has_main = std::ranges::any_of(
+      imported, [&first](const StartEvent* event) { return event->process == first.process; });
+  finding.remedies.push_back(
+      {.title =
+           has_main
+               ? "Move it out of the main guard to the module's level: the worker has run the "
+                 "main module, and that does not make it there; or into a module of its own"
+               : "Put classes and functions that workers need into a module of their own and "
+                 "import it: what is typed at a prompt, comes from standard input or stands in "
+                 "a notebook is not there in a worker",
+       .commands = {"from my_dataset import MyDataset"},
+       .applies_to = {"code"},
+       .verify = "dlprobe spawn-recursion -- COMMAND"});
+  add_fork_remedy(run, finding, "import");
+  return finding;
+}
+
+std::optional<Finding> reimported(const Run& run) {
+  Events heavy = events_of(run, StartEventKind::kMainImported);
+  std::erase_if(heavy, [](const StartEvent* event) {
+    return event->seconds.value_or(0) < kHeavySeconds && event->bytes.value_or(0) < kHeavyBytes;
+  });
+  if (heavy.empty()) return std::nullopt;
+  const auto most = [&](auto value) { return *std::ranges::max_element(heavy, {}, value); };
+  const double seconds =
+      most([](const StartEvent* e) { return e->seconds.value_or(0); })->seconds.value_or(0);
+  const uint64_t bytes =
+      most([](const StartEvent* e) { return e->bytes.value_or(0); })->bytes.value_or(0);
+  Finding finding = start_finding(FindingCode::kMainModuleReimported, heavy);
+  finding.discriminator = "main";
+  finding.message = fmt::format(
+      "{} ran the main module's own work once more when {} started: {:.1f} s and {} each",
+      counted(finding.processes.size(), "process"), finding.processes.size() == 1 ? "it" : "they",
+      seconds, format_bytes(bytes));
+  finding.evidence.push_back(
+      held_against(number_fact("own_work", seconds, "s", kShimSource, heavy.front()->at),
+                   ">= 1 s, its imports left out"));
+  finding.evidence.push_back(
+      held_against(bytes_fact("own_memory", bytes, kShimSource, heavy.front()->at), ">= 256 MiB"));
+  finding.evidence.push_back(
+      text_fact("main_module", heavy.front()->file, kShimSource, heavy.front()->at));
+  finding.remedies.push_back(
+      {.title = "Put what loads data or builds models at module level under the main guard, and "
+                "give workers what they need as arguments of the dataset",
+       .commands = {"if __name__ == \"__main__\":", "    main()"},
+       .applies_to = {"code"},
+       .verify = "dlprobe spawn-recursion -- COMMAND"});
+  if (makes_loaders(run)) {
+    finding.remedies.push_back({.title = "Pay for it once, not every epoch",
+                                .commands = {"DataLoader(..., persistent_workers=True)"},
+                                .applies_to = {"code"},
+                                .verify = ""});
+  }
+  return finding;
+}
+
+// It began to initialise MPI in a child of a process that has done so, and ended before it was
+// done.
+std::optional<Finding> mpi_in_child(const Run& run) {
+  const Events ready = events_of(run, StartEventKind::kMpiReady);
+  Events stopped = events_of(run, StartEventKind::kMpiBegins);
+  std::erase_if(stopped, [&](const StartEvent* event) {
+    const bool done = std::ranges::any_of(
+        ready, [&](const StartEvent* other) { return other->process == event->process; });
+    const ProcessExit* exit = run.find_exit(event->process);
+    return done || exit == nullptr || (exit->wait_status && *exit->wait_status == 0);
+  });
+  if (stopped.empty() || ready.empty()) return std::nullopt;
+  const StartEvent& first = *stopped.front();
+  Finding finding = start_finding(FindingCode::kMpiInSpawnedWorker, stopped);
+  finding.discriminator = "mpi4py";
+  finding.message = fmt::format(
+      "{} imported mpi4py, which initialises MPI, as its parent had done before it, and ended "
+      "there",
+      describe(run, first.process));
+  add_place(finding, first, "statement");
+  finding.evidence.push_back(text_fact("initialised_by", describe(run, ready.front()->process),
+                                       kShimSource, ready.front()->at));
+  finding.remedies.push_back(
+      {.title = "Import mpi4py under the main guard, so that workers do not",
+       .commands = {"if __name__ == \"__main__\":", "    from mpi4py import MPI"},
+       .applies_to = {"code"},
+       .verify = "dlprobe spawn-recursion -- COMMAND"});
+  return finding;
+}
+
+// What a child dies of as a rule: it did not do its work, whatever became of its parent.
+bool is_of_child(const Finding& finding) {
+  return finding.code == FindingCode::kMissingMainGuard ||
+         finding.code == FindingCode::kMainNotImportable ||
+         finding.code == FindingCode::kMpiInSpawnedWorker;
+}
+
+bool has_failed(const ProcessExit& exit) {
+  const int32_t status = exit.wait_status.value_or(0);
+  return WIFEXITED(status) && WEXITSTATUS(status) != 0;
+}
+
+// Whether the processes of which it tells lived on, whatever their parent makes of it. A pool ends
+// its workers by SIGTERM.
+bool was_survived(const Run& run, const Finding& finding) {
+  return std::ranges::all_of(finding.processes, [&](const ProcessKey& key) {
+    const ProcessExit* exit = run.find_exit(key);
+    // What became of a child that nobody saw end is not known.
+    if (exit == nullptr || !exit->wait_status) return !is_of_child(finding);
+    return !has_failed(*exit);
+  });
+}
+
+// A start that was refused, and a program that went on and ended well: it knew what to do.
+void lower_where_survived(const Run& run, std::vector<Finding>& findings) {
+  const ProcessExit* exit = end_of_command(run);
+  const bool ended_well = exit != nullptr && exit->wait_status && *exit->wait_status == 0 &&
+                          run.end && run.end->text.empty();
+  if (!ended_well) return;
+  for (Finding& finding : findings) {
+    if (finding.severity != Severity::kError || !was_survived(run, finding)) continue;
+    finding.severity = Severity::kWarning;
+    finding.message += "; the command went on and ended with exit code 0";
+  }
+}
+
+// The same events, from a program that tells of itself.
+void name_loader_as_source(std::vector<Finding>& findings) {
+  for (Finding& finding : findings) {
+    for (Evidence& fact : finding.evidence) {
+      if (fact.source == kShimSource) fact.source = kLoaderSource;
+      if (fact.name == "refused_by")
+        fact.value = "the reference loader, as multiprocessing.spawn._check_not_importing_main";
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<Finding> findings_of_starts(const Run& run) {
+  std::vector<Finding> findings;
+  const auto add = [&](std::optional<Finding> finding) {
+    if (finding) findings.push_back(std::move(*finding));
+  };
+  add(missing_guard(run));
+  add(mpi_in_child(run));
+  add(unpicklable(run));
+  add(context_set(run));
+  add(daemonic(run));
+  add(cuda_after_fork(run));
+  add(not_importable(run));
+  add(reimported(run));
+  lower_where_survived(run, findings);
+  if (run.begin.subject == SubjectKind::kReferenceLoader) name_loader_as_source(findings);
+  return findings;
+}
+
+std::optional<Finding> recursion_of(const Run& run) {
+  const auto event = std::ranges::find_if(run.events, [](const Event& each) {
+    return each.kind == kTooManyProcesses || each.kind == kTooDeep;
+  });
+  if (event == run.events.end()) return std::nullopt;
+  const Descent descent = deepest_descent(run);
+  const bool is_deep = event->kind == kTooDeep;
+  // Many beside one another are no recursion.
+  if (!is_deep && descent.chain.size() < 3) return std::nullopt;
+  const Crowd crowd = largest_crowd(run);
+  // A recursion that would have come to its end looks the same up to here.
+  Finding finding = new_finding(FindingCode::kRecursiveProcessCreation, Confidence::kLikely);
+  finding.first_seen = finding.last_seen = event->at;
+  finding.message = fmt::format(
+      "{} generations of the same process, each started by the one before, {} alive at once; "
+      "dlprobe ended them all after {}",
+      descent.chain.size(), counted(crowd.processes, "process"),
+      format_duration(std::chrono::nanoseconds(event->at - run.begin.at)));
+  finding.evidence.push_back(held_against(
+      count_fact("processes", crowd.processes, "/proc/PID/task/TID/children", crowd.at),
+      fmt::format("<= {}", allowed_processes(run))));
+  finding.evidence.push_back(held_against(
+      count_fact("descents", descent.chain.size() - 1, "parents by /proc/PID/stat", event->at),
+      fmt::format("<= {}", run.begin.trial ? run.begin.trial->most_depth : 0)));
+  for (const ProcessInfo* process : descent.chain) {
+    finding.processes.push_back(process->key);
+    finding.evidence.push_back(text_fact(
+        "descent", fmt::format("{}: {}", process->key.pid, fmt::join(process->cmdline, " ")),
+        "/proc/PID/cmdline", process->seen_at));
+  }
+  finding.remedies.push_back(
+      {.title =
+           "Tell the children not to start more: by an argument or a variable of the environment "
+           "that the program looks at before it starts any; where they only import the main "
+           "module, by the main guard",
+       .commands = {},
+       .applies_to = {"code"},
+       .verify = "dlprobe spawn-recursion -- COMMAND"});
+  finding.remedies.push_back(
+      {.title = "If it comes to an end by itself further down, let it go deeper",
+       .commands = {"dlprobe spawn-recursion --depth 8 --process-budget 64 -- COMMAND"},
+       .applies_to = {"bare-host"},
+       .verify = ""});
+  return finding;
+}
+
+}  // namespace dlprobe::probes::spawn

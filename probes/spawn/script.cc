@@ -1,0 +1,95 @@
+#include "probes/spawn/script.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "probes/facts/facts.h"
+#include "probes/facts/starts.h"
+
+namespace dlprobe::probes::spawn {
+namespace {
+
+constexpr std::string_view kSource = "syntax tree of the program";
+
+// What would happen at a line of the program, and what to do. In the texts {0} is the line, {1}
+// what is called there, {2} the start methods, {3} a path of names or the other place, {4} a type.
+struct Foreseen {
+  StartRefusal cause;
+  FindingCode code;
+  const char* message;
+  const char* remedy;
+  const char* example;
+};
+constexpr std::array kForeseen = {
+    Foreseen{StartRefusal::kBootstrapping, FindingCode::kMissingMainGuard,
+             "{0} starts processes ({1}) and is not under a main guard: {2} every worker comes to "
+             "it while it imports the main module, and ends there",
+             "Move the statement into a function, and call it under a main guard: workers import "
+             "the module without it",
+             R"(if __name__ == "__main__": main())"},
+    Foreseen{StartRefusal::kUnpicklable, FindingCode::kUnpicklableObject,
+             "{0} sends {3} to the workers of {1}: it has a {4}, which cannot be pickled, as it "
+             "must be {2}",
+             "Define it at the module's own level; what it needs from around it goes through "
+             "functools.partial",
+             "functools.partial(of_the_module, argument)"},
+    Foreseen{StartRefusal::kDaemonic, FindingCode::kDaemonicProcessHasChildren,
+             "{0} starts processes ({1}) where a dataset is read, and the DataLoader at {3} has "
+             "workers: they are daemonic, and must not have children",
+             "Use no processes there: the workers are the parallel ones", "num_workers=0"},
+    Foreseen{StartRefusal::kContextSet, FindingCode::kStartMethodAlreadySet,
+             "{0} sets the start method and is not under a main guard: {2} every worker comes to "
+             "it while it imports the main module, and its method is set already",
+             "Set it under the main guard, or ask for a context of that method",
+             "multiprocessing.get_context(\"spawn\")"},
+};
+
+std::string under(const StartEvent& event) {
+  if (event.method == "every") return "under every start method";
+  if (event.method.empty()) return "under spawn and forkserver";
+  return "under " + event.method + ", which the program chooses";
+}
+
+std::optional<Finding> find(const Run& run, const Foreseen& foreseen) {
+  constexpr size_t kMostEvidence = 8;
+  std::vector<const StartEvent*> events = events_of(run, StartEventKind::kForeseen);
+  std::erase_if(events, [&](const StartEvent* event) { return event->cause != foreseen.cause; });
+  if (events.empty()) return std::nullopt;
+  const StartEvent& first = *events.front();
+  Finding finding = new_finding(foreseen.code, Confidence::kPossible);
+  finding.severity = Severity::kWarning;
+  finding.discriminator = "text";
+  finding.message = fmt::format(fmt::runtime(foreseen.message), whole_place(first), first.message,
+                                under(first), first.path, first.type);
+  if (events.size() > 1)
+    finding.message += fmt::format(" (and {} more like it)", events.size() - 1);
+  for (const StartEvent* event : events) {
+    if (finding.evidence.size() >= kMostEvidence) break;
+    add_source(finding, event->file, event->line, event->message);
+    finding.evidence.push_back(text_fact("statement", whole_place(*event), kSource));
+    finding.evidence.push_back(text_fact("call", event->message, kSource));
+    if (!event->type.empty()) finding.evidence.push_back(text_fact("type", event->type, kSource));
+  }
+  finding.alternatives.push_back(
+      {.cause = "the line is never reached",
+       .why_not = "the program was read, not run: both branches of every if were taken"});
+  finding.remedies.push_back({.title = foreseen.remedy,
+                              .commands = {foreseen.example},
+                              .applies_to = {"code"},
+                              .verify = "dlprobe spawn-recursion -- COMMAND"});
+  return finding;
+}
+
+}  // namespace
+
+std::vector<Finding> findings_of_text(const Run& run) {
+  std::vector<Finding> findings;
+  for (const Foreseen& foreseen : kForeseen) {
+    if (auto finding = find(run, foreseen)) findings.push_back(std::move(*finding));
+  }
+  return findings;
+}
+
+}  // namespace dlprobe::probes::spawn

@@ -1,0 +1,248 @@
+// What a trial of a command shows where no process was refused.
+
+#include "probes/spawn/trial.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "lib/base/units.h"
+#include "probes/facts/facts.h"
+#include "probes/facts/starts.h"
+#include "probes/spawn/rules.h"
+
+namespace dlprobe::probes::spawn {
+namespace {
+
+bool is_cut_off(const Run& run) {
+  return run.end && (!run.end->text.empty() || run.end->reason == RunEndReason::kInterrupted);
+}
+
+// A script that names its start method itself was not tried under another. That matters where it
+// names fork, which is not everywhere.
+std::optional<Gap> gap_of_insistence(const Run& run) {
+  const auto chosen = std::ranges::find_if(run.start_events, [](const StartEvent& event) {
+    return event.kind == StartEventKind::kChosen && event.wanted == event.method &&
+           event.method == to_string(StartMethod::kFork);
+  });
+  if (chosen == run.start_events.end()) return std::nullopt;
+  return Gap{.what = "what happens under " + method_of(run),
+             .why = short_place(*chosen) + " asks for " + chosen->wanted + " itself, and had it",
+             .effect = "whether the script can live with " + method_of(run) + " is not known",
+             .remedy = "dlprobe spawn-recursion --force -- COMMAND"};
+}
+
+std::optional<Gap> gap_of_silence(const Run& run) {
+  const bool any_started = !events_of(run, StartEventKind::kStarted).empty() ||
+                           !events_of(run, StartEventKind::kRefused).empty();
+  if (any_started) return std::nullopt;
+  const bool any_python = !events_of(run, StartEventKind::kInterpreter).empty();
+  const std::string effect =
+      "nothing can be said of " + method_of(run) + "; that processes did not multiply is all";
+  if (!any_python) {
+    return Gap{.what = "processes that Python starts",
+               .why = "no Python interpreter (3.6 or later) of the command loaded dlprobe's shim",
+               .effect = effect,
+               .remedy = "give the python command itself, without -I, -E, -S"};
+  }
+  const ProcessExit* exit = end_of_command(run);
+  const bool failed =
+      exit != nullptr && exit->wait_status && *exit->wait_status != 0 && !is_cut_off(run);
+  return Gap{.what = "processes that Python starts",
+             .why = failed
+                        ? "the command failed by itself before it started one: see what it printed"
+                        : "the command started none through multiprocessing",
+             .effect = effect,
+             .remedy = "make it start its loader: --workers 2, or arguments of the script"};
+}
+
+// Its time was up, or somebody had enough. That batches came is as good as an end.
+std::optional<Gap> gap_of_cut(const Run& run) {
+  const bool came_to_work = !events_of(run, StartEventKind::kFirstBatch).empty();
+  if (!is_cut_off(run) || came_to_work) return std::nullopt;
+  const RunEnd end = run.end.value_or(RunEnd());
+  const bool by_user = end.reason == RunEndReason::kInterrupted;
+  return Gap{
+      .what = "how the command under " + method_of(run) + " would have ended",
+      .why = by_user ? "it was interrupted" : end.text,
+      .effect = "whether it works or hangs is not known: no DataLoader had handed out a batch",
+      .remedy = "give it longer, or make it shorter: --for 5m, --epochs 1"};
+}
+
+// A process that multiprocessing started did not end well, and nothing was refused: it may lack
+// what only a forked process has (state of the main process).
+std::optional<Gap> gap_of_failed_children(const Run& run) {
+  for (const StartEvent* started : events_of(run, StartEventKind::kStarted)) {
+    const auto exit = std::ranges::find_if(run.exits, [&](const ProcessExit& each) {
+      return started->child_pid && each.key.pid == *started->child_pid && each.wait_status;
+    });
+    if (exit == run.exits.end()) continue;
+    const int code = exit->wait_status.value_or(0);
+    const bool exited_badly = (code & 0x7f) == 0 && code != 0;
+    if (!exited_badly) continue;
+    return Gap{.what = "why " + describe(run, exit->key) + " failed under " + method_of(run),
+               .why = "it ended with exit code " + std::to_string(code >> 8) +
+                      ", and no start of a process was refused",
+               .effect =
+                   "whether the start method is the reason (state that only a forked process "
+                   "has) is not known",
+               .remedy = "see what it printed; does it work under --start-method fork?"};
+  }
+  return std::nullopt;
+}
+
+// It failed, and what is known of its processes does not say why.
+std::optional<Gap> gap_of_failure(const Run& run) {
+  const ProcessExit* exit = end_of_command(run);
+  const bool failed = exit != nullptr && exit->wait_status && *exit->wait_status != 0;
+  if (!failed || is_cut_off(run)) return std::nullopt;
+  return Gap{.what = "why the command failed under " + method_of(run),
+             .why = "no start of a process was refused",
+             .effect = "whether the start method is the reason is not known",
+             .remedy = "see what it printed; does it work under --start-method fork?"};
+}
+
+bool is_insisted_on(const Run& run) {
+  return gap_of_insistence(run).has_value();
+}
+
+// Its failure has no other reason than that processes which it started did not do their work.
+std::optional<Gap> unexplained_failure(const Run& run) {
+  if (!run.begin.trial || run.begin.subject != SubjectKind::kCommand || is_insisted_on(run))
+    return std::nullopt;
+  const bool by_user = run.end && run.end->reason == RunEndReason::kInterrupted;
+  if (by_user || events_of(run, StartEventKind::kStarted).empty()) return std::nullopt;
+  const bool outgrew = std::ranges::any_of(run.events, [](const Event& event) {
+    return event.kind == kTooManyProcesses || event.kind == kTooDeep;
+  });
+  const bool is_explained = std::ranges::any_of(
+      findings_of_starts(run),
+      [](const Finding& finding) { return finding.severity == Severity::kError; });
+  if (outgrew || is_explained) return std::nullopt;
+  if (auto gap = gap_of_cut(run)) return gap;
+  if (auto gap = gap_of_failure(run)) return gap;
+  return is_cut_off(run) ? std::nullopt : gap_of_failed_children(run);
+}
+
+bool is_under_fork(const Run& run) {
+  return run.begin.trial && run.begin.trial->start_method == StartMethod::kFork;
+}
+
+bool ended_well(const Run& run) {
+  const ProcessExit* exit = end_of_command(run);
+  return exit != nullptr && exit->wait_status && *exit->wait_status == 0 && !is_cut_off(run);
+}
+
+// When a trial had done what it is run for: it handed out a batch, or ended well.
+std::optional<BootNs> came_through_at(const Run& run) {
+  if (is_insisted_on(run) || events_of(run, StartEventKind::kStarted).empty()) return std::nullopt;
+  const auto batches = events_of(run, StartEventKind::kFirstBatch);
+  const ProcessExit* exit = end_of_command(run);
+  if (exit != nullptr && ended_well(run) && !gap_of_failed_children(run)) return exit->at;
+  if (!batches.empty() && is_cut_off(run)) return batches.front()->at;
+  return std::nullopt;
+}
+
+// One that merely takes long under this start method has not failed: one that goes on starting
+// processes moves.
+bool is_long_past(const Run& run, BootNs needed) {
+  constexpr BootNs kPatience = 5;
+  if (!is_cut_off(run)) return true;
+  const BootNs took = run.end.value_or(RunEnd()).at - run.begin.at;
+  const auto starts = events_of(run, StartEventKind::kStarted);
+  return took > kPatience * needed && starts.back()->at - run.begin.at < took / 2;
+}
+
+}  // namespace
+
+std::vector<Gap> gaps_of_trial(const Run& run, const RecordingView& recording) {
+  const auto control = std::ranges::find_if(recording.runs, is_under_fork);
+  const bool fails_anyhow = !is_under_fork(run) && control != recording.runs.end() &&
+                            unexplained_failure(*control).has_value();
+  std::vector<Gap> gaps;
+  const auto add = [&](std::optional<Gap> gap, bool is_failure) {
+    if (!gap) return;
+    if (fails_anyhow && is_failure)
+      gap->remedy = "it fails under fork as well: see what it printed";
+    if (is_under_fork(run) && is_failure) gap->remedy = "see what it printed";
+    gaps.push_back(std::move(*gap));
+  };
+  add(gap_of_insistence(run), false);
+  add(gap_of_silence(run), false);
+  add(gap_of_cut(run), false);
+  add(gap_of_failure(run), true);
+  // Children that fail under fork as well, in a command that ends well: so it is meant to be.
+  const bool is_meant = control != recording.runs.end() && ended_well(run) &&
+                        ended_well(*control) && gap_of_failed_children(*control).has_value();
+  if (!is_cut_off(run) && !is_meant) add(gap_of_failed_children(run), true);
+  return gaps;
+}
+
+bool failed_by_itself(const Run& run) {
+  const bool any_start = !events_of(run, StartEventKind::kStarted).empty() ||
+                         !events_of(run, StartEventKind::kRefused).empty();
+  return !any_start && gap_of_failure(run).has_value();
+}
+
+bool wants_control(const RecordingView& recording) {
+  return std::ranges::none_of(recording.runs, is_under_fork) &&
+         std::ranges::any_of(recording.runs,
+                             [](const Run& run) { return unexplained_failure(run).has_value(); });
+}
+
+std::optional<Finding> state_not_inherited(const Run& run, const RecordingView& recording) {
+  if (is_under_fork(run)) return std::nullopt;
+  const auto failure = unexplained_failure(run);
+  const auto control = std::ranges::find_if(recording.runs, is_under_fork);
+  if (!failure || control == recording.runs.end()) return std::nullopt;
+  const auto came_through = came_through_at(*control);
+  const BootNs works_at = came_through.value_or(0);
+  const BootNs needed = works_at - control->begin.at;
+  if (!came_through || !is_long_past(run, needed)) return std::nullopt;
+  const auto failed = events_of(run, StartEventKind::kFailed);
+  const StartEvent how = failed.empty() ? StartEvent() : *failed.back();
+  // What a child did not find, and its parent has.
+  const bool is_proven = !how.path.empty();
+  Finding finding = new_finding(FindingCode::kStateNotInherited,
+                                is_proven ? Confidence::kCertain : Confidence::kLikely);
+  const RunEnd end = run.end.value_or(RunEnd());
+  finding.first_seen = finding.last_seen = end.at;
+  finding.message = fmt::format(
+      "the command {} under {} and works under fork: its processes could be started, and lack {}{}",
+      is_cut_off(run) ? "stands still" : "fails", method_of(run),
+      is_proven ? how.path + ", which their parent has"
+                : "something that a forked process has from its parent",
+      how.message.empty() ? "" : " (" + how.message + ")");
+  if (!how.message.empty())
+    finding.evidence.push_back(text_fact("exception", how.message, kShimSource, how.at));
+  if (is_proven) {
+    finding.evidence.push_back(text_fact("in_main_module", how.path, kShimSource, how.at));
+  }
+  finding.evidence.push_back(
+      text_fact("under_" + method_of(run), failure->why, kShimSource, end.at));
+  finding.evidence.push_back(text_fact(
+      "under_fork",
+      fmt::format("it came through after {}", format_duration(std::chrono::nanoseconds(needed))),
+      kShimSource, works_at));
+  finding.alternatives.push_back(
+      {.cause = "DLP0402", .why_not = "all that the processes were sent could be pickled"});
+  finding.alternatives.push_back(
+      {.cause = "DLP0401", .why_not = "no process was started by an import of the main module"});
+  finding.remedies.push_back(
+      {.title =
+           fmt::format("Hand {} to the processes: as an argument, an attribute of the dataset, "
+                       "by initializer= or worker_init_fn=; or make it at the module's level, "
+                       "above the main guard",
+                       is_proven ? how.path : "what they miss (see what they printed)"),
+       .commands = {},
+       .applies_to = {"code"},
+       .verify = "dlprobe spawn-recursion -- COMMAND"});
+  finding.remedies.push_back(
+      {.title = "Where fork is possible, ask for it: it is no longer the default of Python 3.14",
+       .commands = {"multiprocessing.set_start_method(\"fork\")"},
+       .applies_to = {"code"},
+       .verify = "dlprobe run --start-method fork -- COMMAND"});
+  return finding;
+}
+
+}  // namespace dlprobe::probes::spawn

@@ -1,0 +1,198 @@
+#include "reports/document/alike_waits.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "reports/document/frame_text.h"
+#include "reports/document/text_layout.h"
+
+namespace dlprobe {
+namespace {
+
+/// Files with a name, which several may lock or open; a pipe or a socket is an end of one's own.
+bool is_named(const Json& file) {
+  const std::string kind = text_at(file, "kind");
+  return kind == "file" || kind == "fifo";
+}
+
+/// The object in shared memory, or the named files: the same in every process.
+std::string shared_key(const Json& thread) {
+  std::string key;
+  const Json& futex = object_at(thread, "futex");
+  if (const int64_t inode = integer_at(futex, "inode"); inode != 0) {
+    key = fmt::format("{} {}+{}", text_at(futex, "file"), inode, integer_at(futex, "offset"));
+  }
+  for (const Json& file : items_at(thread, "files")) {
+    if (is_named(file))
+      key += fmt::format(" {} {}", text_at(file, "path"), integer_at(file, "inode"));
+  }
+  return key;
+}
+
+/// What kind of object it is; a wait on none: the words.
+std::string kind_key(const Json& thread) {
+  const Json& futex = object_at(thread, "futex");
+  if (futex.empty()) return without_numbers(text_at(thread, "waits_for"));
+  return fmt::format("{} {} {}", text_at(futex, "kind"), text_at(futex, "python_type"),
+                     futex.value("timed", Json()) == Json(true));
+}
+
+std::optional<int64_t> owner_of(const Json& thread) {
+  const Json& futex = object_at(thread, "futex");
+  if (!number_at(futex, "owner_tid")) return std::nullopt;
+  return integer_at(futex, "owner_tid");
+}
+
+using Needs = std::map<int64_t, std::set<int64_t>>;  // whom each waits for
+
+Needs reversed(const Needs& needs) {
+  Needs result;
+  for (const auto& [pid, others] : needs) {
+    for (const int64_t other : others)
+      result[other].insert(pid);
+  }
+  return result;
+}
+
+/// Without those who wait for nobody, and then those who wait for nobody any more.
+Needs without_ends(Needs needs) {
+  const Needs waiters = reversed(needs);
+  std::vector<int64_t> ends;
+  for (const auto& [pid, unused] : waiters) {
+    if (!needs.contains(pid)) ends.push_back(pid);
+  }
+  while (!ends.empty()) {
+    const int64_t end = ends.back();
+    ends.pop_back();
+    const auto of_end = waiters.find(end);
+    if (of_end == waiters.end()) continue;
+    for (const int64_t waiter : of_end->second) {
+      const auto place = needs.find(waiter);
+      if (place == needs.end() || place->second.erase(end) == 0 || !place->second.empty()) continue;
+      needs.erase(place);
+      ends.push_back(waiter);
+    }
+  }
+  return needs;
+}
+
+}  // namespace
+
+AlikeWaits::AlikeWaits(const Json& processes, const Json& channel_ends, const Json& wait_graph) {
+  for (const Json& process : processes) {
+    size_t index = 0;
+    for (const Json& thread : items_at(process, "threads")) {
+      threads_[integer_at(thread, "tid")] = {.pid = integer_at(process, "pid"), .index = index};
+      ++index;
+    }
+  }
+  add_channels(processes, channel_ends);
+  add_graph(wait_graph);
+}
+
+void AlikeWaits::add_channels(const Json& processes, const Json& channel_ends) {
+  std::map<int64_t, std::string> names;  // of the objects, by the inode of the end that is needed
+  for (const Json& process : processes) {
+    for (const Json& thread : items_at(process, "threads")) {
+      for (const Json& file : items_at(thread, "files")) {
+        const int64_t inode = integer_at(file, "inode");
+        const int64_t peer = integer_at(file, "peer");
+        const std::string name = fmt::format("file {}", inode);
+        names[peer == 0 ? inode : peer] = name;
+        objects_[name].waiters.insert(integer_at(process, "pid"));
+      }
+    }
+  }
+  for (const Json& end : channel_ends) {
+    const auto name = names.find(integer_at(end, "inode"));
+    if (name != names.end()) objects_[name->second].holders.insert(integer_at(end, "pid"));
+  }
+}
+
+void AlikeWaits::add_graph(const Json& graph) {
+  std::map<std::string, int64_t> pids;  // of the threads, by id
+  for (const Json& node : items_at(graph, "nodes")) {
+    if (number_at(node, "pid")) pids[text_at(node, "id")] = integer_at(node, "pid");
+  }
+  for (const Json& edge : items_at(graph, "edges")) {
+    const std::string from = text_at(edge, "from");
+    const std::string to = text_at(edge, "to");
+    const auto waiter = pids.find(from);
+    const auto holder = pids.find(to);
+    // From one thread to the other there is nothing in between.
+    const bool is_direct = waiter != pids.end() && holder != pids.end();
+    std::string between = waiter == pids.end() ? from : to;
+    if (is_direct) between = fmt::format("{} to {}", from, to);
+    if (waiter != pids.end()) objects_[between].waiters.insert(waiter->second);
+    if (holder != pids.end()) objects_[between].holders.insert(holder->second);
+  }
+}
+
+std::string AlikeWaits::key_in_process(const Json& thread) const {
+  const auto owner = owner_of(thread);
+  std::string key = kind_key(thread) + "|" + shared_key(thread);
+  if (owner && threads_.contains(*owner)) {
+    key += fmt::format("|{} of {}", integer_at(object_at(thread, "futex"), "address"), *owner);
+  }
+  return key;
+}
+
+std::string AlikeWaits::key_among_processes(const Json& process, const Json& thread) const {
+  const auto owner = owner_of(thread);
+  std::string key = kind_key(thread) + "|" + shared_key(thread);
+  if (!owner) return key;
+  const auto place = threads_.find(*owner);
+  if (place == threads_.end()) return key;
+  // Of a thread of its own the place in the process: in its copies others stand there.
+  const bool is_own = place->second.pid == integer_at(process, "pid");
+  return key +
+         (is_own ? fmt::format("|its thread {}", place->second.index) : fmt::format("|{}", *owner));
+}
+
+AlikeWaits::Needs AlikeWaits::needs_among(const std::set<int64_t>& pids) const {
+  Needs needs;
+  for (const auto& [name, object] : objects_) {
+    for (const int64_t waiter : object.waiters) {
+      if (!pids.contains(waiter)) continue;
+      for (const int64_t holder : object.holders) {
+        // Those that wait for the same object do not wait for one another.
+        if (pids.contains(holder) && !object.waiters.contains(holder)) needs[waiter].insert(holder);
+      }
+    }
+  }
+  return needs;
+}
+
+std::set<int64_t> AlikeWaits::in_circle(const std::set<int64_t>& pids) const {
+  // Who waits for nobody is in no circle, nor is then who waits for these alone; and likewise who
+  // is waited for by nobody.
+  const Needs needs = without_ends(needs_among(pids));
+  std::set<int64_t> result;
+  for (const auto& [pid, others] : without_ends(reversed(needs)))
+    result.insert(pid);
+  return result;
+}
+
+std::vector<FoldedProcesses> AlikeWaits::fold(std::span<const AlikeProcess> processes) const {
+  std::map<std::string, std::set<int64_t>> alike;  // pids by key
+  for (const auto& [process, key] : processes)
+    alike[key].insert(integer_at(*process, "pid"));
+  std::set<int64_t> apart;
+  for (const auto& [key, pids] : alike)
+    apart.merge(in_circle(pids));
+  std::vector<FoldedProcesses> folded;
+  std::map<std::string, size_t> places;
+  for (const auto& [process, key] : processes) {
+    const int64_t pid = integer_at(*process, "pid");
+    if (apart.contains(pid) || places.try_emplace(key, folded.size()).second) {
+      folded.push_back({.first = process, .others = {}});
+    } else {
+      folded[places.at(key)].others.push_back(pid);
+    }
+  }
+  return folded;
+}
+
+}  // namespace dlprobe

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "reports/model/report.h"
+
+namespace dlprobe {
+
+/// A process, and what has to be equal for it to be folded with another.
+struct AlikeProcess {
+  const Json* process = nullptr;
+  std::string key;
+};
+
+/// Processes that are shown once.
+struct FoldedProcesses {
+  const Json* first = nullptr;
+  std::vector<int64_t> others;  ///< pids
+};
+
+/// Tells which threads and processes of a document wait for the same, so that only these are
+/// folded: for one object, or each for an own one of the same kind that no thread of the tree is
+/// known to hold. Who wait for one another are never the same.
+class AlikeWaits {
+ public:
+  /// Of `processes` with their `threads`. `channel_ends` and `wait_graph` say who could end a wait;
+  /// either may be empty.
+  AlikeWaits(const Json& processes, const Json& channel_ends, const Json& wait_graph);
+
+  /// Equal for two threads of one process that wait for the same.
+  std::string key_in_process(const Json& thread) const;
+  /// Equal for two threads of different processes that wait for the same.
+  std::string key_among_processes(const Json& process, const Json& thread) const;
+
+  /// Those with equal keys, but for those that wait for one another; in the order of the first.
+  std::vector<FoldedProcesses> fold(std::span<const AlikeProcess> processes) const;
+
+ private:
+  struct Place {
+    int64_t pid = 0;
+    size_t index = 0;  ///< of the thread in its process
+  };
+  /// What is waited for.
+  struct Object {
+    std::set<int64_t> waiters;  ///< pids
+    std::set<int64_t> holders;  ///< pids of who could end the wait
+  };
+
+  using Needs = std::map<int64_t, std::set<int64_t>>;  ///< whom each waits for
+
+  void add_channels(const Json& processes, const Json& channel_ends);
+  void add_graph(const Json& graph);
+  Needs needs_among(const std::set<int64_t>& pids) const;
+  /// Those of `pids` that stand in a circle of some of them, each waiting for the next.
+  std::set<int64_t> in_circle(const std::set<int64_t>& pids) const;
+
+  std::map<int64_t, Place> threads_;  ///< by tid
+  std::map<std::string, Object> objects_;
+};
+
+}  // namespace dlprobe

@@ -1,0 +1,197 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <string>
+#include <utility>
+
+#include "lib/model/finding.h"
+#include "reports/document/builders.h"
+#include "reports/document/text_layout.h"
+
+namespace dlprobe::document {
+namespace {
+
+// Pages show the cause first; a terminal ends with what is longest.
+enum Weight {
+  kCause,
+  kSuppressed,
+  kNodes,
+  kRecommendation,
+  kSettings,
+  kWaits,
+  kTime,
+  kProcesses,
+  kStacks,
+  kTrials,
+  kRuns,
+  kLedger,
+  kMemory,
+  kDescriptors,
+  kUnseen,
+  kChecks,
+  kAbout,
+  kAgain,
+};
+
+Span verdict_span(const Json& report) {
+  switch (verdict_of(report)) {
+    case OverallVerdict::kPass:
+      return {.text = "PASS", .mark = Mark::kPass};
+    case OverallVerdict::kWarn:
+      return {.text = "WARN", .mark = Mark::kWarn};
+    case OverallVerdict::kFail:
+      return {.text = "FAIL", .mark = Mark::kFail};
+    case OverallVerdict::kIncomplete:
+      break;
+  }
+  return {.text = "INCOMPLETE", .mark = Mark::kUnsure};
+}
+
+std::string where_text(const Json& report) {
+  const Json& host = object_at(report, "host");
+  std::string where = text_at(host, "name");
+  if (host.contains("kernel"))
+    where += fmt::format(", {}, Linux {}", text_at(host, "os"), text_at(host, "kernel"));
+  return fmt::format("{}; {}; dlprobe {}", where,
+                     text_at(object_at(report, "invocation"), "started_at"),
+                     text_at(object_at(report, "tool"), "version"));
+}
+
+std::string first_code(const Json& report) {
+  const Json& findings = items_at(report, "findings");
+  return findings.empty() ? "" : text_at(findings.front(), "code");
+}
+
+// Whether the verdict wants that table. A report of an older version does not say: it has each.
+bool wants(const Json& report, ReportTable table) {
+  return !report.contains("tables") ||
+         std::ranges::count(items_at(report, "tables"), Json(to_string(table))) > 0;
+}
+
+Section again_of(const Json& report) {
+  Section section = {.id = "again", .title = "Reproduce this report", .readers = Readers::kHtml};
+  Spans text = spans("The JSON report makes this page again (",
+                     code("dlprobe report render report.json -f html=report.html"),
+                     ") and every other format.");
+  if (!items_at(report, "runs").empty()) {
+    text = spans(text, " A recording (", code("--record FILE"),
+                 ") can be diagnosed again on any machine: ", code("dlprobe replay FILE"), ".");
+  }
+  if (const std::string cause = first_code(report); !cause.empty())
+    text = spans(text, " More on the cause: ", code("dlprobe explain " + cause), ".");
+  section.blocks.say(text);
+  return section;
+}
+
+class Builder {
+ public:
+  Builder(const Json& report, bool is_all) : report_(report), is_all_(is_all) {
+    document_.verdict = verdict_span(report);
+    document_.headline = text_at(object_at(report, "summary"), "headline");
+    document_.where = spans(where_text(report));
+    if (const std::string code = first_code(report); !code.empty()) {
+      document_.more = fmt::format(
+          "More: dlprobe explain {}. To keep the evidence: --record FILE, and dlprobe replay FILE "
+          "on any machine.",
+          code);
+    }
+  }
+
+  // In the order of a terminal.
+  Document build() && {
+    add(named_checks_of(report_), kChecks);
+    add(waits_of(report_), kWaits);
+    const bool are_active = has_activities(report_);
+    if (are_active) add(processes_of(report_), kProcesses);
+    add(findings_of(report_, is_all_), kCause);
+    add(suppressed_of(report_), kSuppressed);
+    add(nodes_of(report_, is_all_), kNodes);
+    add(checks_of(report_, is_all_), kChecks);
+    add(recommendation_of(report_), kRecommendation);
+    add(settings_of(report_), kSettings);
+    // The runs of `dlprobe tune` are many, and all in its own table.
+    if (is_all_ || object_at(report_, "tune").empty()) {
+      add_resources();
+      if (!are_active) add(processes_of(report_), kProcesses);
+    }
+    add(timeline_of(report_), kTime);
+    Section stacks = stacks_of(report_, /*is_whole=*/false);
+    stacks.readers = Readers::kHtml;
+    add(std::move(stacks), kStacks);
+    add(limitations_of(report_, is_all_), kUnseen);
+    add(about_of(report_), kAbout);
+    add(again_of(report_), kAgain);
+    return std::move(document_);
+  }
+
+ private:
+  void add_resources() {
+    const bool is_of_shm = is_all_ || wants(report_, ReportTable::kSharedMemory);
+    Section trials = trials_of(report_);
+    if (is_of_shm) {
+      trials.readers = Readers::kPages;
+      add(runs_of(report_), kRuns);
+      add(ledger_of(report_, is_all_), kLedger);
+    } else if (trials.blocks.empty()) {
+      add(runs_by_finding_of(report_), kRuns);
+    }
+    add(std::move(trials), kTrials);
+    if (wants(report_, ReportTable::kMemory)) add(memory_of(report_, is_all_), kMemory);
+    if (wants(report_, ReportTable::kOpenFiles))
+      add(descriptors_of(report_, is_all_), kDescriptors);
+  }
+
+  void add(Section section, Weight weight) {
+    if (section.blocks.empty()) return;
+    section.weight = weight;
+    document_.sections.push_back(std::move(section));
+  }
+
+  const Json& report_;
+  bool is_all_;
+  Document document_;
+};
+
+}  // namespace
+
+Document document_of(const Json& report, bool is_all) {
+  return Builder(report, is_all).build();
+}
+
+Document document_of_stacks(const Json& stacks, bool is_all) {
+  Document document;
+  for (Section section : {stacks_of(stacks, is_all), limitations_of(stacks, is_all)}) {
+    if (!section.blocks.empty()) document.sections.push_back(std::move(section));
+  }
+  return document;
+}
+
+std::string or_dash(std::string text) {
+  return text.empty() ? "-" : std::move(text);
+}
+
+std::string count_at(const Json& object, const char* key) {
+  const auto count = number_at(object, key);
+  return count ? fmt::format("{:.0f}", *count) : "-";
+}
+
+std::string value_at(const Json& object, const char* key, std::string_view unit) {
+  const auto found = object.is_object() ? object.find(key) : object.end();
+  return found == object.end() ? "-" : value_with_unit(*found, unit);
+}
+
+std::string process_name(const Json& process) {
+  return fmt::format("{} {}", text_at(process, "role"), integer_at(process, "pid"));
+}
+
+std::string joined(const Json& texts, std::string_view between) {
+  std::string all;
+  for (const Json& text : texts) {
+    if (!all.empty()) all += between;
+    all += value_with_unit(text, "");
+  }
+  return all;
+}
+
+}  // namespace dlprobe::document

@@ -1,0 +1,208 @@
+// What monitoring reads: Prometheus, Nagios and its kin, node-problem-detector.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "lib/base/parse.h"
+#include "lib/base/units.h"
+#include "reports/document/text_layout.h"
+#include "reports/format.h"
+
+namespace dlprobe {
+namespace {
+
+using Labels = std::vector<std::pair<std::string_view, std::string>>;
+
+/// The exposition format of Prometheus (text, 0.0.4) that is also valid OpenMetrics.
+class Exposition {
+ public:
+  void family(std::string_view name, std::string_view help, std::string_view unit = "") {
+    name_ = "dlprobe_" + std::string(name);
+    out_ += fmt::format("# HELP {} {}\n# TYPE {} gauge\n", name_, help, name_);
+    if (!unit.empty()) out_ += fmt::format("# UNIT {} {}\n", name_, unit);
+  }
+  void sample(const Labels& labels, double value) {
+    std::string text;
+    for (const auto& [key, label] : labels)
+      text += fmt::format("{}{}=\"{}\"", text.empty() ? "" : ",", key, escaped(label));
+    out_ += name_ + (text.empty() ? "" : "{" + text + "}");
+    out_ += fmt::format(" {}\n", value);
+  }
+  std::string take() && { return std::move(out_) + "# EOF\n"; }
+
+ private:
+  static std::string escaped(std::string_view text) {
+    std::string result;
+    for (const char c : text) {
+      if (c == '\\' || c == '"') result += '\\';
+      result += c;
+    }
+    return result;
+  }
+
+  std::string name_;
+  std::string out_;
+};
+
+constexpr std::array<std::string_view, 4> kVerdictNames = {"pass", "warn", "fail", "incomplete"};
+constexpr std::array<std::string_view, 3> kSeverities = {"error", "warning", "info"};
+
+void add_findings(Exposition& out, const Json& report) {
+  const Json& counts = object_at(object_at(report, "summary"), "counts");
+  out.family("findings", "Findings of the last run by severity.");
+  for (const std::string_view severity : kSeverities)
+    out.sample({{"severity", std::string(severity)}},
+               static_cast<double>(integer_at(counts, std::string(severity).c_str())));
+  std::map<std::pair<std::string, std::string>, Labels> active;
+  for (const Json& finding : items_at(report, "findings")) {
+    Labels labels = {{"code", text_at(finding, "code")},
+                     {"name", text_at(finding, "name")},
+                     {"severity", text_at(finding, "severity")}};
+    active.try_emplace({labels[0].second, labels[2].second}, std::move(labels));
+  }
+  out.family("finding_active", "1 for each cause that the last run has named.");
+  for (const auto& [key, labels] : active)
+    out.sample(labels, 1);
+}
+
+void add_mounts(Exposition& out, const Json& report) {
+  const Json& runs = items_at(report, "runs");
+  if (runs.empty()) return;
+  const Json& mounts = items_at(runs.back(), "shm_mounts");
+  if (mounts.empty()) return;
+  const auto each = [&](std::string_view name, std::string_view help, const char* key) {
+    out.family(name, help, "bytes");
+    std::map<std::string, double> values;  // one sample for each mount point
+    for (const Json& mount : mounts) {
+      if (const auto bytes = number_at(mount, key)) values[text_at(mount, "mount_point")] = *bytes;
+    }
+    for (const auto& [mount, bytes] : values)
+      out.sample({{"mount", mount}}, bytes);
+  };
+  each("shm_size_bytes", "Size of the shared memory file system.", "size_bytes");
+  each("shm_used_bytes", "Its use at the last look.", "last_used_bytes");
+}
+
+// Seconds since the epoch of "2026-11-20T21:47:44.120Z"; nothing for anything else.
+std::optional<double> epoch_of(const std::string& utc) {
+  if (utc.size() != 24) return std::nullopt;
+  const auto number = [&](size_t at, size_t length) {
+    return parse_int<int>(std::string_view(utc).substr(at, length));
+  };
+  const auto year = number(0, 4);
+  const auto month = number(5, 2);
+  const auto day = number(8, 2);
+  const auto hour = number(11, 2);
+  const auto minute = number(14, 2);
+  const auto second = number(17, 2);
+  const auto milli = number(20, 3);
+  if (!year || !month || !day || !hour || !minute || !second || !milli) return std::nullopt;
+  const std::chrono::year_month_day date{std::chrono::year(*year),
+                                         std::chrono::month(static_cast<unsigned>(*month)),
+                                         std::chrono::day(static_cast<unsigned>(*day))};
+  if (!date.ok()) return std::nullopt;
+  const auto days = std::chrono::sys_days(date).time_since_epoch().count();
+  return static_cast<double>(days) * 86400 + *hour * 3600 + *minute * 60 + *second + *milli / 1e3;
+}
+
+// Printable ASCII alone; anything else becomes a '?'.
+std::string ascii(std::string_view text) {
+  std::string result;
+  for (const char c : text)
+    result += c >= ' ' && c <= '~' ? c : '?';
+  return result;
+}
+
+std::string first_finding(const Json& report) {
+  const Json& findings = items_at(report, "findings");
+  if (findings.empty()) return text_at(object_at(report, "summary"), "headline");
+  const auto worst = std::ranges::find_if(
+      findings, [](const Json& finding) { return text_at(finding, "severity") == "error"; });
+  const Json& finding = worst == findings.end() ? findings.front() : *worst;
+  return fmt::format("{} {}: {}", text_at(finding, "code"), text_at(finding, "name"),
+                     text_at(finding, "message"));
+}
+
+std::string_view nagios_state(OverallVerdict verdict) {
+  switch (verdict) {
+    case OverallVerdict::kPass:
+      return "OK";
+    case OverallVerdict::kWarn:
+      return "WARNING";
+    case OverallVerdict::kFail:
+      return "CRITICAL";
+    case OverallVerdict::kIncomplete:
+      break;
+  }
+  return "UNKNOWN";
+}
+
+// A '|' would begin the performance data.
+std::string without_bars(std::string text) {
+  std::ranges::replace(text, '|', '/');
+  return text;
+}
+
+}  // namespace
+
+std::string nagios_line(OverallVerdict verdict, std::string_view text) {
+  std::string line(text);
+  // What follows a line break is no part of the state.
+  std::ranges::replace(line, '\n', ' ');
+  return fmt::format("DLPROBE {} - {}", nagios_state(verdict), without_bars(std::move(line)));
+}
+
+std::string render_prometheus(const Json& report) {
+  Exposition out;
+  out.family("build_info", "The version that made these numbers.");
+  out.sample({{"version", text_at(object_at(report, "tool"), "version")}}, 1);
+  out.family("verdict", "1 for the verdict of the last run, 0 for the others.");
+  for (const std::string_view name : kVerdictNames)
+    out.sample({{"verdict", std::string(name)}}, name == to_string(verdict_of(report)) ? 1 : 0);
+  out.family("exit_code", "Exit code of the last run: 0 pass, 1 finding, 3 incomplete.");
+  out.sample({}, exit_code_of(report));
+  add_findings(out, report);
+  add_mounts(out, report);
+  const Json& invocation = object_at(report, "invocation");
+  if (const auto ended = epoch_of(text_at(invocation, "ended_at"))) {
+    out.family("last_run_timestamp_seconds", "When the last run ended.", "seconds");
+    out.sample({}, *ended);
+  }
+  if (const auto seconds = number_at(invocation, "duration_s")) {
+    out.family("last_run_duration_seconds", "How long the last run took.", "seconds");
+    out.sample({}, *seconds);
+  }
+  return std::move(out).take();
+}
+
+std::string render_nagios(const Json& report) {
+  const Json& counts = object_at(object_at(report, "summary"), "counts");
+  std::string line = nagios_line(verdict_of(report), first_finding(report)) + " |";
+  line += fmt::format(" errors={};;0;0; warnings={};0;;0;", integer_at(counts, "error"),
+                      integer_at(counts, "warning"));
+  const Json& runs = items_at(report, "runs");
+  const Json& mounts = items_at(runs.empty() ? report : runs.back(), "shm_mounts");
+  if (!mounts.empty()) {
+    const auto used = number_at(mounts.front(), "last_used_bytes");
+    const auto size = number_at(mounts.front(), "size_bytes");
+    if (used && size) line += fmt::format(" shm_used={:.0f}B;;;0;{:.0f}", *used, *size);
+  }
+  return line + "\n";
+}
+
+std::string render_npd(const Json& report) {
+  constexpr size_t kMost = 80;
+  std::string text = first_finding(report);
+  if (verdict_of(report) == OverallVerdict::kPass) text = "ok: " + text;
+  text = ascii(text);
+  if (text.size() > kMost - 1) text = text.substr(0, kMost - 4) + "...";
+  return text + "\n";
+}
+
+}  // namespace dlprobe

@@ -1,0 +1,83 @@
+#include "reports/model/sections.h"
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <ctime>
+
+#include "lib/base/units.h"
+
+namespace dlprobe {
+
+std::optional<std::string> TimeOfDay::utc(BootNs at) const {
+  // In milliseconds, because sums of two times in nanoseconds may overflow.
+  const int64_t ms =
+      header_.realtime_ns / kMillisecond + (at / kMillisecond - header_.boottime_ns / kMillisecond);
+  const int64_t ms_of_second = (ms % 1000 + 1000) % 1000;
+  const time_t seconds = (ms - ms_of_second) / 1000;
+  tm parts = {};
+  if (gmtime_r(&seconds, &parts) == nullptr || parts.tm_year > 8099) return std::nullopt;
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", parts.tm_year + 1900,
+                     parts.tm_mon + 1, parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec,
+                     ms_of_second);
+}
+
+report::Moment TimeOfDay::moment(BootNs at) const {
+  report::Moment moment{.at = {}, .boottime_ns = at};
+  if (auto text = utc(at)) moment.at.emplace(std::move(*text));
+  return moment;
+}
+
+std::optional<report::Moment> TimeOfDay::moment(const std::optional<BootNs>& at) const {
+  return at ? std::optional(moment(*at)) : std::nullopt;
+}
+
+double seconds_between(BootNs from, BootNs to) {
+  return static_cast<double>(to - from) / 1e9;
+}
+
+std::vector<report::Limitation> limitations_section(const ReportSource& source) {
+  std::vector<report::Limitation> result;
+  const auto add = [&](const Gap& gap, bool is_required) {
+    const auto is_same = [&](const report::Limitation& other) {
+      return other.what == gap.what && other.why == gap.why;
+    };
+    if (std::ranges::any_of(result, is_same)) return;
+    result.push_back({.what = gap.what,
+                      .why = gap.why,
+                      .effect = gap.effect,
+                      .remedy = gap.remedy,
+                      .required = is_required});
+  };
+  for (const Gap& gap : source.verdict.gaps)
+    add(gap, true);
+  for (const Gap& gap : source.verdict.limits)
+    add(gap, false);
+  for (const Run& run : source.recording.runs) {
+    for (const Gap& gap : run.gaps)
+      add(gap, false);
+  }
+  if (source.recording.truncated) {
+    add({.what = "the end of the examination",
+         .why =
+             "the recording stops without its last record: dlprobe was killed, or the file was cut",
+         .effect = "what happened after its last record is not known",
+         .remedy = ""},
+        false);
+  }
+  if (source.recording.thinned_records > 0) {
+    add({.what = counted(source.recording.thinned_records, "older sample"),
+         .why = "a long watch keeps the last 2 minutes whole, then one sample per second, per 10 "
+                "seconds and per 2 minutes, the one with the highest use of shared memory each",
+         .effect = "short peaks of memory and descriptors long ago may be missing",
+         .remedy = ""},
+        false);
+  }
+  return result;
+}
+
+}  // namespace dlprobe

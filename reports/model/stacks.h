@@ -1,0 +1,35 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/model/recording.h"
+#include "lib/model/snapshot.h"
+#include "reports/model/report.h"
+
+namespace dlprobe {
+
+/// MAJOR.MINOR of the document that `dlprobe stacks --json` writes.
+inline constexpr std::string_view kStacksSchemaVersion = "1.0";
+
+/// One look at the stacks of a process tree.
+struct StacksLook {
+  std::string version;  ///< of dlprobe
+  HostFacts host;
+  int64_t realtime_ns = 0;             ///< when the look was taken
+  int32_t asked_pid = 0;               ///< as typed
+  TreeSnapshot snapshot;               ///< what was seen
+  std::vector<ProcessInfo> processes;  ///< who they are
+  std::vector<Gap> gaps;               ///< what could not be seen
+};
+
+/// The stacks as a document: the model that the text is made from. Nothing of a thread is left out
+/// but the frames that `choice` does not want.
+Json make_stacks(const StacksLook& look, FrameChoice choice);
+
+/// For people: per process its threads, their frames innermost first; alike threads and alike
+/// processes folded. All hostile text escaped.
+std::string render_stacks(const Json& stacks, const TextOptions& options);
+
+}  // namespace dlprobe

@@ -1,0 +1,271 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "lib/base/units.h"
+#include "reports/model/sections.h"
+
+namespace dlprobe {
+namespace {
+
+constexpr size_t kMostRows = 600;
+constexpr size_t kMostEvents = 200;
+
+// One line of the table; nothing where a value was not read.
+struct Row {
+  size_t run = 0;
+  BootNs at = 0;
+  std::optional<uint64_t> shm_used_bytes;
+  std::optional<uint64_t> rss_sum_bytes;
+  std::optional<uint64_t> fds;
+  size_t processes = 0;
+  std::optional<uint64_t> rss_of_trainers;
+  std::optional<uint64_t> rss_of_workers;
+  std::optional<uint64_t> pss_sum_bytes;
+  std::optional<uint64_t> swap_sum_bytes;
+  std::optional<double> batches_per_s;
+};
+
+// Read once a second where the other columns are read ten times.
+constexpr BootNs kStaysKnown = 3 * kSecond;
+
+std::optional<Role> role_of(const Run& run, const ProcessKey& key) {
+  const ProcessInfo* process = run.find_process(key);
+  return process == nullptr ? std::nullopt : std::optional(process->role);
+}
+
+// Of the processes with that role; of all of them where none is asked for.
+std::optional<uint64_t> rss_sum(const Run& run, const Sample& sample, std::optional<Role> role) {
+  uint64_t sum = 0;
+  for (const ProcessSample& process : sample.processes) {
+    if (role && role_of(run, process.key) != role) continue;
+    if (!process.rss_bytes) return std::nullopt;
+    sum += *process.rss_bytes;
+  }
+  return sum;
+}
+
+// Nothing where one of the processes was not asked at this moment. The dead have none.
+template <class Member>
+std::optional<uint64_t> known_sum(const Sample& sample, Member member) {
+  uint64_t sum = 0;
+  for (const ProcessSample& process : sample.processes) {
+    if (process.state == 'Z') continue;
+    const std::optional<Observed<uint64_t>>& value = process.*member;
+    if (!value || !*value) return std::nullopt;
+    sum += **value;
+  }
+  return sample.processes.empty() ? std::nullopt : std::optional(sum);
+}
+
+/// A sum that is known for a while after it was read.
+class LastKnown {
+ public:
+  std::optional<uint64_t> at(BootNs now, const std::optional<uint64_t>& value) {
+    if (value) {
+      value_ = value;
+      read_at_ = now;
+    }
+    return now - read_at_ <= kStaysKnown ? value_ : std::nullopt;
+  }
+
+ private:
+  std::optional<uint64_t> value_;
+  BootNs read_at_ = 0;
+};
+
+std::optional<uint64_t> fd_sum(const Sample& sample) {
+  uint64_t sum = 0;
+  for (const ProcessSample& process : sample.processes) {
+    if (process.state == 'Z') continue;
+    if (!process.fd_count || !*process.fd_count) return std::nullopt;
+    sum += **process.fd_count;
+  }
+  return sum;
+}
+
+// The fast statvfs between two samples belong to the later one, by their highest.
+std::vector<Row> rows_of(const Run& run, size_t index) {
+  std::vector<Row> rows;
+  size_t next_use = 0;
+  LastKnown pss;
+  LastKnown swap;
+  for (const Sample& sample : run.samples) {
+    Row row = {.run = index,
+               .at = sample.at,
+               .shm_used_bytes = {},
+               .rss_sum_bytes = rss_sum(run, sample, {}),
+               .fds = fd_sum(sample),
+               .processes = sample.processes.size(),
+               .rss_of_trainers = rss_sum(run, sample, Role::kTrainer),
+               .rss_of_workers = rss_sum(run, sample, Role::kWorker),
+               .pss_sum_bytes = pss.at(sample.at, known_sum(sample, &ProcessSample::pss_bytes)),
+               .swap_sum_bytes = swap.at(sample.at, known_sum(sample, &ProcessSample::swap_bytes)),
+               .batches_per_s = {}};
+    for (; next_use < run.shm_use.size() && run.shm_use[next_use].at <= sample.at; ++next_use) {
+      row.shm_used_bytes =
+          std::max(row.shm_used_bytes.value_or(0), run.shm_use[next_use].used_bytes);
+    }
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+// The values that may not lose their highest or lowest.
+std::array<std::optional<double>, 5> values_of(const Row& row) {
+  const auto number = [](const auto& value) {
+    return value ? std::optional(static_cast<double>(*value)) : std::nullopt;
+  };
+  return {number(row.shm_used_bytes), number(row.rss_sum_bytes), number(row.pss_sum_bytes),
+          number(row.fds), static_cast<double>(row.processes)};
+}
+
+// Of rows from `from` to before `to`: those with the highest and the lowest of one value.
+void keep_extremes(const std::vector<Row>& rows, size_t from, size_t to, size_t column,
+                   std::set<size_t>& kept) {
+  std::optional<double> lowest;
+  std::optional<double> highest;
+  size_t low_at = from;
+  size_t high_at = from;
+  for (size_t at = from; at < to; ++at) {
+    const std::optional<double> value = values_of(rows[at]).at(column);
+    if (!value) continue;
+    if (!lowest || value < lowest) {
+      lowest = value;
+      low_at = at;
+    }
+    if (!highest || value > highest) {
+      highest = value;
+      high_at = at;
+    }
+  }
+  kept.insert({low_at, high_at});
+}
+
+// Of so many stretches of the rows those with the highest and the lowest of each value.
+std::set<size_t> extremes_of(const std::vector<Row>& rows, size_t stretches, size_t columns) {
+  std::set<size_t> kept = {0, rows.size() - 1};
+  for (size_t i = 0; i < stretches; ++i) {
+    for (size_t column = 0; column < columns; ++column) {
+      keep_extremes(rows, i * rows.size() / stretches, (i + 1) * rows.size() / stretches, column,
+                    kept);
+    }
+  }
+  return kept;
+}
+
+// A spike of one row is still in the drawing, and so is a dip. Of very few rows, those of shared
+// memory alone. As fine as fits: the extremes of several values are often in one row.
+std::vector<Row> downsampled(const std::vector<Row>& rows, size_t most) {
+  if (rows.size() <= most) return rows;
+  constexpr size_t kColumns = std::tuple_size_v<decltype(values_of({}))>;
+  const size_t columns = most >= 2 + 2 * kColumns ? kColumns : 1;
+  size_t stretches = std::max<size_t>(1, (most - 2) / (2 * columns));
+  std::set<size_t> kept = extremes_of(rows, stretches, columns);
+  while (true) {
+    stretches += stretches / 4 + 1;
+    std::set<size_t> finer = extremes_of(rows, stretches, columns);
+    if (finer.size() > most || stretches > most) break;
+    kept = std::move(finer);
+  }
+  std::vector<Row> result;
+  result.reserve(kept.size());
+  for (const size_t at : kept)
+    result.push_back(rows[at]);
+  return result;
+}
+
+// How fast batches came since the row before; only the reference loader tells.
+void add_speed(const Run& run, std::vector<Row>& rows) {
+  if (run.batches.empty()) return;
+  size_t next = 0;
+  BootNs before = run.begin.at;
+  for (Row& row : rows) {
+    size_t count = 0;
+    for (; next < run.batches.size() && run.batches[next].at <= row.at; ++next)
+      ++count;
+    if (row.at > before)
+      row.batches_per_s = static_cast<double>(count) / seconds_between(before, row.at);
+    before = row.at;
+  }
+}
+
+report::TimelineRow timeline_row_of(const Row& row, BootNs begin) {
+  return {.run = row.run,
+          .t = seconds_between(begin, row.at),
+          .shm_used = row.shm_used_bytes,
+          .rss_sum = row.rss_sum_bytes,
+          .fds_sum = row.fds,
+          .processes = row.processes,
+          .rss_trainer = row.rss_of_trainers,
+          .rss_workers = row.rss_of_workers,
+          .pss_sum = row.pss_sum_bytes,
+          .swap_sum = row.swap_sum_bytes,
+          .batches_per_s = row.batches_per_s};
+}
+
+struct TimedEvent {
+  BootNs at = 0;
+  report::TimelineEvent event;
+};
+
+void collect_events(const Run& run, size_t index, BootNs begin, std::vector<TimedEvent>& events) {
+  const auto add = [&](BootNs at, std::string_view kind, std::string_view text,
+                       std::optional<ProcessKey> process) {
+    report::TimelineEvent& entry = events.emplace_back(at).event;
+    entry.run = index;
+    entry.t_s = seconds_between(begin, at);
+    entry.kind = kind;
+    if (process) {
+      entry.pid = process->pid;
+      entry.role = role_of(run, *process);
+    }
+    entry.text = text;
+  };
+  for (const ProcessExit& exit : run.exits) {
+    add(exit.at, "exit", describe_exit(exit.wait_status), exit.key);
+  }
+  for (const Event& event : run.events)
+    add(event.at, event.kind, event.text, event.process);
+  if (run.end) add(run.end->at, "end", to_string(run.end->reason), {});
+}
+
+// The first ones tell the cause and the last ones the end: what is left out is in the middle.
+std::vector<report::TimelineEvent> bounded(std::vector<TimedEvent> events) {
+  std::ranges::stable_sort(events, {}, &TimedEvent::at);
+  std::vector<report::TimelineEvent> result;
+  for (size_t i = 0; i < events.size(); ++i) {
+    const bool is_kept = i < kMostEvents / 2 || i + kMostEvents / 2 >= events.size();
+    if (is_kept) result.push_back(std::move(events[i].event));
+  }
+  return result;
+}
+
+}  // namespace
+
+report::Timeline timeline_section(const ReportSource& source) {
+  const std::vector<Run>& runs = source.recording.runs;
+  const BootNs begin = runs.empty() ? source.recording.header.boottime_ns : runs.front().begin.at;
+  report::Timeline timeline;
+  timeline.zero = source.time.moment(begin);
+  std::vector<TimedEvent> events;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const std::vector<Row> full = rows_of(runs[i], i);
+    timeline.downsampled_from_rows += full.size();
+    const size_t share = std::max<size_t>(kMostRows / runs.size(), 4);
+    std::vector<Row> kept = downsampled(full, share);
+    add_speed(runs[i], kept);
+    for (const Row& row : kept)
+      timeline.rows.push_back(timeline_row_of(row, begin));
+    collect_events(runs[i], i, begin, events);
+  }
+  timeline.events_total = events.size();
+  timeline.events = bounded(std::move(events));
+  return timeline;
+}
+
+}  // namespace dlprobe

@@ -1,0 +1,139 @@
+#include <gtest/gtest.h>
+
+#include "lib/base/units.h"
+#include "lib/model/log_text.h"
+#include "probes/facts/facts.h"
+#include "probes/facts/printed.h"
+#include "probes/merge.h"
+#include "probes/probe.h"
+
+namespace dlprobe {
+namespace {
+
+std::vector<FindingCode> codes_of(const Verdict& verdict) {
+  std::vector<FindingCode> codes;
+  for (const Finding& finding : verdict.findings)
+    codes.push_back(finding.code);
+  return codes;
+}
+
+TEST(MergeVerdicts, ErrorsFirstTheSurerOnesBeforeTheOthersCausesBeforeConsequences) {
+  Finding warning = new_finding(FindingCode::kShmStaleFiles, Confidence::kCertain);
+  Finding likely = new_finding(FindingCode::kShmExhausted, Confidence::kLikely);
+  Finding certain = new_finding(FindingCode::kForkInheritedLock, Confidence::kCertain);
+  Finding consequence = new_finding(FindingCode::kWorkerStopped, Confidence::kCertain);
+  consequence.consequence_of = FindingCode::kForkInheritedLock;
+  const Verdict all =
+      merge_verdicts({{.findings = {warning, likely}}, {.findings = {consequence, certain}}});
+  EXPECT_EQ(codes_of(all), (std::vector{FindingCode::kForkInheritedLock, FindingCode::kShmExhausted,
+                                        FindingCode::kWorkerStopped, FindingCode::kShmStaleFiles}));
+}
+
+TEST(MergeVerdicts, RisksThatOthersLeftComeAfterWhatIsSaidOfTheJob) {
+  const Finding left = new_finding(FindingCode::kLeakedSemaphores, Confidence::kCertain);
+  Finding own = new_finding(FindingCode::kSlowSample, Confidence::kLikely);
+  own.processes = {{101, 1}};
+  const Verdict all = merge_verdicts({{.findings = {left}}, {.findings = {own}}});
+  EXPECT_EQ(codes_of(all), (std::vector{FindingCode::kSlowSample, FindingCode::kLeakedSemaphores}));
+}
+
+TEST(MarkHangsAfterDeaths, AHangAfterADeathIsItsConsequence) {
+  Finding death = new_finding(FindingCode::kOomKilledByCgroup, Confidence::kCertain);
+  death.severity = Severity::kError;
+  death.runs = {0};
+  death.first_seen = 10;
+  Finding hang = new_finding(FindingCode::kBatchLostInWorker, Confidence::kCertain);
+  hang.runs = {0};
+  hang.last_seen = 20;
+  std::vector hangs = {hang, hang, hang, new_finding(FindingCode::kShmLeak, Confidence::kCertain)};
+  hangs[1].last_seen = 5;
+  hangs[2].runs = {1};
+  mark_hangs_after_deaths(hangs, std::vector{death});
+  EXPECT_EQ(hangs[0].consequence_of, FindingCode::kOomKilledByCgroup);
+  EXPECT_FALSE(hangs[1].consequence_of);  // it was over before
+  EXPECT_FALSE(hangs[2].consequence_of);
+  EXPECT_FALSE(hangs[3].consequence_of);
+}
+
+TEST(MarkHangsAfterDeaths, AnEndThatMayHaveBeenOrdinaryExplainsNoHang) {
+  Finding death = new_finding(FindingCode::kWorkerExited, Confidence::kLikely);
+  death.severity = Severity::kError;
+  death.first_seen = 10;
+  std::vector hangs = {new_finding(FindingCode::kLockCycle, Confidence::kLikely)};
+  hangs[0].last_seen = 20;
+  mark_hangs_after_deaths(hangs, std::vector{death});
+  EXPECT_FALSE(hangs[0].consequence_of);
+}
+
+TEST(MergeVerdicts, WhatTwoProbesSayAlikeIsSaidOnceByTheSurerOne) {
+  Finding likely = new_finding(FindingCode::kBatchLostInWorker, Confidence::kLikely);
+  Finding certain = new_finding(FindingCode::kBatchLostInWorker, Confidence::kCertain);
+  Finding other = certain;
+  other.discriminator = "another case";
+  const Gap gap = {.what = "w", .why = "y"};
+  const Verdict all = merge_verdicts(
+      {{.findings = {likely}, .gaps = {gap}}, {.findings = {certain, other}, .gaps = {gap}}});
+  ASSERT_EQ(all.findings.size(), 2U);
+  EXPECT_EQ(all.findings[0].confidence, Confidence::kCertain);
+  EXPECT_EQ(all.findings[1].discriminator, "another case");
+  EXPECT_EQ(all.gaps.size(), 1U);
+}
+
+TEST(MergeVerdicts, LimitsDoNotMatterWhereTheCauseIsKnown) {
+  const Gap limit = {.what = "w", .why = "y"};
+  const Finding warning = new_finding(FindingCode::kShmStaleFiles, Confidence::kCertain);
+  const Finding error = new_finding(FindingCode::kForkInheritedLock, Confidence::kCertain);
+  EXPECT_EQ(merge_verdicts({{.limits = {limit}}, {.findings = {warning}}}).limits.size(), 1U);
+  EXPECT_TRUE(merge_verdicts({{.limits = {limit}}, {.findings = {error}}}).limits.empty());
+}
+
+TEST(EveryProbe, AShortWatchOfALiveTreeIsSaid) {
+  const auto limits_after = [](BootNs span) {
+    RecordingBuilder builder{RecordingHeader{}};
+    builder.add(RunBegin{.at = kSecond, .subject = SubjectKind::kPid});
+    builder.add(ShmMount{.device = 1, .mount_point = "/dev/shm", .fs_type = "tmpfs"});
+    builder.add(RunEnd{.at = kSecond + span, .reason = RunEndReason::kTimeUp});
+    return probes::attach::kProbe.examine(builder.recording()).limits;
+  };
+  ASSERT_EQ(limits_after(3 * kSecond).size(), 1U);
+  EXPECT_NE(limits_after(3 * kSecond)[0].why.find("the watch of 3.0 s"), std::string::npos);
+  EXPECT_TRUE(limits_after(15 * kSecond).empty());
+}
+
+TEST(EveryProbe, SaysWhatEachProbeSays) {
+  const Recording nothing;
+  std::vector<Verdict> verdicts;
+  for (const Probe* probe : all_probes())
+    if (probe->use == ProbeUse::kSubject) verdicts.push_back(probe->examine(nothing));
+  EXPECT_EQ(probes::attach::kProbe.examine(nothing).gaps, merge_verdicts(verdicts).gaps);
+  EXPECT_FALSE(probes::attach::kProbe.examine(nothing).gaps.empty());
+}
+
+TEST(EveryProbe, WhatTheJobPrintedBearsAFindingOut) {
+  Recording recording;
+  auto& run = recording.runs.emplace_back();
+  run.events = {{.at = 1, .kind = "note", .text = "unable to write to file </torch_1_2>"},
+                {.at = 2, .kind = std::string(kLogLine), .text = "all is well"},
+                {.at = 3,
+                 .kind = std::string(kLogLine),
+                 .text = "RuntimeError: unable to write to file </torch_1_2>"}};
+  Verdict verdict;
+  verdict.findings = {new_finding(FindingCode::kShmExhausted, Confidence::kCertain),
+                      new_finding(FindingCode::kForkInheritedLock, Confidence::kCertain)};
+  for (Finding& finding : verdict.findings)
+    finding.runs = {0};
+  add_printed_lines(recording, verdict);
+  ASSERT_EQ(verdict.findings[0].evidence.size(), 1U);
+  EXPECT_EQ(verdict.findings[0].evidence[0].at, 3);
+  EXPECT_TRUE(verdict.findings[1].evidence.empty());
+}
+
+TEST(EveryProbe, IsFoundByTheNameThatItsRecordingsHave) {
+  EXPECT_EQ(find_probe("attach"), &probes::attach::kProbe);
+  EXPECT_EQ(find_probe("run"), &probes::run::kProbe);
+  EXPECT_EQ(find_probe("shm"), &probes::shm::kProbe);
+  EXPECT_EQ(find_probe("no-such-probe"), nullptr);
+}
+
+}  // namespace
+}  // namespace dlprobe

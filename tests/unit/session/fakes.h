@@ -1,0 +1,81 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "lib/session/surroundings.h"
+#include "tests/support/fake_files.h"
+#include "tests/unit/session/fake_control.h"
+
+namespace dlprobe {
+
+/// Keeps what a session tells.
+class ToldNotices final : public Notices {
+ public:
+  void tell(std::string_view sentence) override { told.emplace_back(sentence); }
+  void set_title(std::string title) override { titles.push_back(std::move(title)); }
+  void show(std::string_view /*text*/) override {}
+  void clear_progress() override {}
+
+  std::vector<std::string> told;
+  std::vector<std::string> titles;
+};
+
+/// Answers as a test has it: no cause, nothing stuck, nothing worth a try.
+class FakeJudge final : public Judge {
+ public:
+  Verdict examine(const RecordingView& /*recording*/) const override { return verdict; }
+  bool is_stuck(const RecordingView& /*last_run*/) const override { return stuck; }
+  size_t allowed_processes(const Run& /*run*/) const override { return 16; }
+  size_t generations(const Run& /*run*/) const override { return deepest; }
+  bool failed_by_itself(const Run& /*run*/) const override { return false; }
+  bool wants_control(const RecordingView& /*recording*/) const override { return false; }
+  std::string what_won_over(const Run& /*run*/, const Setting& /*setting*/) const override {
+    return "";
+  }
+  bool is_worth_a_try(const Finding& /*finding*/) const override { return true; }
+  std::vector<PlannedAttempt> plan_attempts(const Verdict& /*verdict*/) const override {
+    return plan;
+  }
+  bool seems_to_help(const PlannedAttempt& /*planned*/, const Run& /*attempt*/,
+                     const Verdict& /*verdict*/, const Recording& /*recording*/) const override {
+    return helps;
+  }
+
+  Verdict verdict;
+  std::vector<PlannedAttempt> plan;
+  bool stuck = false;
+  bool helps = true;
+  size_t deepest = 1;  ///< row of processes that run the same
+};
+
+/// A machine of files in memory and a clock that a test moves.
+struct MadeUpPlace {
+  std::shared_ptr<FakeFiles> files = std::make_shared<FakeFiles>();
+  std::shared_ptr<FakeClock> clock = std::make_shared<FakeClock>(1'000'000'000);
+  FakeControl control{*files, *clock};
+  FakeJudge judge;
+  ToldNotices notices;
+
+  Surroundings surroundings() {
+    return {.machine = {.root = files,
+                        .clock = clock,
+                        .processes = control.access(),
+                        .sockets = nullptr,
+                        .events = nullptr},
+            .control = control,
+            .judge = judge,
+            .notices = notices,
+            .environment = [](std::string_view name) -> std::optional<std::string> {
+              // Any program that is there: it is never started.
+              if (name == "DLPROBE_REFERENCE_LOADER") return "/bin/sh";
+              return std::nullopt;
+            },
+            .version = "0"};
+  }
+};
+
+}  // namespace dlprobe

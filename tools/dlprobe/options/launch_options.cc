@@ -1,0 +1,102 @@
+#include "tools/dlprobe/options/launch_options.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "lib/base/parse.h"
+#include "lib/base/units.h"
+#include "tools/dlprobe/options/loader_options.h"
+
+namespace dlprobe {
+namespace {
+
+constexpr std::string_view kAsTimeAllows = "auto";
+
+Expected<std::optional<uint64_t>> optional_size(const char* option,
+                                                const std::optional<std::string>& text) {
+  if (!text) return std::nullopt;
+  auto size = parse_size(*text);
+  if (!size) {
+    return failure(ErrorCode::kInvalid, std::string(option) + ": " + size.error().context);
+  }
+  return *size;
+}
+
+}  // namespace
+
+void add_launch_options(CLI::App& command, LaunchOptions& options, const std::string& group) {
+  command
+      .add_option("--limit-memory", options.limit_memory,
+                  "start the command in a cgroup that may have this much memory")
+      ->type_name("SIZE")
+      ->group(group);
+  command
+      .add_option("--limit-fds", options.limit_fds,
+                  "start the command with this limit of open files (ulimit -n)")
+      ->type_name("N")
+      ->group(group);
+  command
+      .add_option("--shm-size", options.shm_size,
+                  "start the command with a /dev/shm of its own of this size, as a container has")
+      ->type_name("SIZE")
+      ->group(group);
+}
+
+Status put_launch_options(const LaunchOptions& options, ExamineRequest& request) {
+  LaunchLimits limits;
+  DLP_TRY(limits.memory_bytes, optional_size("--limit-memory", options.limit_memory));
+  DLP_TRY(limits.shm_bytes, optional_size("--shm-size", options.shm_size));
+  if (options.limit_fds) {
+    limits.open_files = parse_int<uint64_t>(*options.limit_fds);
+    if (!limits.open_files) {
+      return failure(ErrorCode::kInvalid,
+                     "--limit-fds: '" + *options.limit_fds + "' is not a whole number");
+    }
+  }
+  if (limits.any() && std::holds_alternative<PidSubject>(request.subject)) {
+    return failure(ErrorCode::kInvalid,
+                   "--limit-memory, --limit-fds and --shm-size are for what dlprobe starts: a "
+                   "process that runs already has its limits");
+  }
+  DLP_CHECK(check_launch_limits(limits));
+  if (auto* loader = std::get_if<LoaderSubject>(&request.subject)) loader->limits = limits;
+  if (auto* command = std::get_if<CommandSubject>(&request.subject)) command->limits = limits;
+  return {};
+}
+
+void add_confirm_option(CLI::App& command, std::string& times, const std::string& group) {
+  command
+      .add_flag("--confirm{" + std::string(kAsTimeAllows) + "}", times,
+                "run the command again with what the remedies of its findings set, and say whether "
+                "the failure is gone: each N times (default: up to 3 times within a minute)")
+      ->type_name("N")
+      ->group(group);
+}
+
+Status put_confirm_option(const std::string& times, ExamineRequest& request) {
+  if (times.empty()) return {};
+  constexpr int kMost = 50;
+  ConfirmWish wish;
+  if (times != kAsTimeAllows) {
+    const auto number = parse_int<int>(times);
+    if (!number || *number < 1 || *number > kMost) {
+      return failure(
+          ErrorCode::kInvalid,
+          fmt::format("--confirm: '{}' is not a whole number from 1 to {}", times, kMost));
+    }
+    wish = {.times = *number, .saves_time = false};
+  }
+  auto* command = std::get_if<CommandSubject>(&request.subject);
+  if (command == nullptr) {
+    return failure(ErrorCode::kInvalid,
+                   "--confirm runs a command again, so it needs one behind --: it cannot run a "
+                   "live process again, and the reference loader makes its own faults");
+  }
+  command->confirm = wish;
+  return {};
+}
+
+}  // namespace dlprobe
