@@ -25,6 +25,12 @@ namespace {
 constexpr BootNs kDiscoverFor = 2 * kSecond;
 constexpr BootNs kDiscoverFirstFor = 30 * kSecond;  ///< until there are workers
 
+bool has_thread_that_went_on(const ProcessSnapshot& process) {
+  return std::ranges::any_of(process.threads, [](const ThreadSnapshot& thread) {
+    return !thread.consistent && !thread.wait.running;
+  });
+}
+
 }  // namespace
 
 class TreeCollector::Impl {
@@ -66,16 +72,18 @@ class TreeCollector::Impl {
 
   void take_ledger() { shm_.take_ledger(tree_); }
 
-  void take_snapshot() {
+  bool take_snapshot() {
     if (!snapshots_) snapshots_.emplace(machine_, options_.snapshot, sink_);
     std::vector<SnapshotTarget> targets;
     for (const auto& [key, process] : tree_.members()) {
       if (is_alive(process)) targets.push_back({.key = key, .directory = process.directory});
     }
     TreeSnapshot snapshot = snapshots_->take(targets);
+    const bool went_on = std::ranges::any_of(snapshot.processes, has_thread_that_went_on);
     // One that came to nothing (its Gap says why) must not look like a tree without processes.
     if (!snapshot.processes.empty()) sink_.add(std::move(snapshot));
     times_.next_second = 0;
+    return went_on;
   }
 
   void take_shared_files() {
@@ -283,8 +291,8 @@ void TreeCollector::take_shared_files() {
   impl_->take_shared_files();
 }
 
-void TreeCollector::take_snapshot() {
-  impl_->take_snapshot();
+bool TreeCollector::take_snapshot() {
+  return impl_->take_snapshot();
 }
 
 bool TreeCollector::take_failed_exit() {

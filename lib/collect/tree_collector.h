@@ -55,8 +55,10 @@ class TreeCollector {
   /// own schedule: at the start, when /dev/shm is half full, and while segments change.
   void take_ledger();
 
-  /// Where every thread of the tree is now, and what it waits on: a TreeSnapshot record.
-  void take_snapshot();
+  /// Where every thread of the tree is now, and what it waits on: a TreeSnapshot record. Returns
+  /// whether a thread that waited went on before all was seen, so that of what it waits for now the
+  /// record says nothing for sure.
+  bool take_snapshot();
 
   /// Which files several processes of the tree share, and who moves their position: a TreeSnapshot
   /// record without threads. Stops nobody; takes up to 100 ms for each of two files that move.

@@ -222,6 +222,27 @@ TEST_F(Collecting, NoSuchProcessIsVanished) {
   EXPECT_EQ(climb_to_trainer(machine_, 0x7ffffff0).error().code, ErrorCode::kVanished);
 }
 
+// It waits in one call after the other: of what it was seen in, nothing is known by the end of most
+// looks.
+TEST_F(Collecting, ALookTellsWhetherAThreadWentOnMeanwhile) {
+  for (const char* pace : {"0.0001", "1000"}) {
+    ScopedChild python({"python3", "-c",
+                        "import os, select, sys, time\n"
+                        "pipe = os.pipe()\n"
+                        "print('pid', os.getpid(), flush=True)\n"
+                        "pace = float(sys.argv[1])\n"
+                        "while True:\n"
+                        "    select.select(pipe[:1], [], [], pace)\n"
+                        "    time.sleep(pace)\n",
+                        pace});
+    const int pid = python.pid_line();
+    if (pid == 0) GTEST_SKIP() << "needs python3 in PATH";
+    watch(pid);
+    const bool moves = std::string_view(pace) != "1000";
+    EXPECT_TRUE(tick_until([&] { return collector_->take_snapshot() == moves; })) << pace;
+  }
+}
+
 /// A Python process with one worker of multiprocessing; it says the worker's pid once that is at
 /// work (a spawned one is nobody's before its execve).
 class Climbing : public Collecting, public testing::WithParamInterface<const char*> {};
