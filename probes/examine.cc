@@ -65,7 +65,12 @@ Verdict ask(const Probe& probe, const RecordingView& recording, const Asked& ask
                          .index = static_cast<int>(index),
                          .known = asked.known,
                          .is_asked_alone = asked.alone};
-    add_run(verdict, probe.examine_run(run), run.index, probe.keeps_runs_apart);
+    Verdict of_run = probe.examine_run(run);
+    // A loader that failed for no cause that is known is not one in which nothing was wrong.
+    if (probe.use == ProbeUse::kSubject && !has_error(of_run.findings)) {
+      if (auto gap = gap_of_failed_loader(run.run)) of_run.gaps.push_back(std::move(*gap));
+    }
+    add_run(verdict, std::move(of_run), run.index, probe.keeps_runs_apart);
   }
   if (probe.conclude != nullptr && probe.use != ProbeUse::kAll) probe.conclude(recording, verdict);
   // Worse first; of equal ones a cause before its consequence.

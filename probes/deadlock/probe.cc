@@ -93,10 +93,6 @@ Verdict examine_run(const RunCase& one) {
   if (facts.last == nullptr) return verdict;
   const std::vector<RootCause> causes = find_causes(facts);
   verdict.findings = merge(causes);
-  // A loader that failed is not one in which nothing was stuck.
-  if (causes.empty()) {
-    if (auto gap = gap_of_failed_loader(run)) verdict.gaps.push_back(std::move(*gap));
-  }
   append(verdict.findings, find_shared_positions(run, host.machine));
   append(verdict.findings, find_risks(facts, causes, host.cpus));
   verdict.wait_graphs.push_back(make_wait_graph(facts, causes));

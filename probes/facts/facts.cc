@@ -192,6 +192,10 @@ std::optional<Gap> gap_of_failed_loader(const Run& run) {
              .remedy = "run it again with -v, and look at what it prints"};
 }
 
+bool has_error(std::span<const Finding> findings) {
+  return std::ranges::count(findings, Severity::kError, &Finding::severity) > 0;
+}
+
 void merge_finding(std::vector<Finding>& all, Finding finding) {
   const auto same = std::ranges::find_if(all, [&](const Finding& each) {
     return each.code == finding.code && each.discriminator == finding.discriminator;

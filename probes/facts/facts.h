@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -66,5 +67,8 @@ std::optional<OomCount> oom_count(const Run& run);
 /// it finished, was stopped, or never started. Without a finding that explains it, nothing can be
 /// said.
 std::optional<Gap> gap_of_failed_loader(const Run& run);
+
+/// Whether one of them is an error: what went wrong has a cause.
+bool has_error(std::span<const Finding> findings);
 
 }  // namespace dlprobe

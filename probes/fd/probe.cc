@@ -47,12 +47,6 @@ Verdict examine_run(const RunCase& one) {
   add(verdict.findings, mappings_exhausted(facts));
   std::ranges::move(find_shared_positions(run, header.host.machine),
                     std::back_inserter(verdict.findings));
-  const bool is_explained = std::ranges::any_of(verdict.findings, [](const Finding& finding) {
-    return finding.severity == Severity::kError;
-  });
-  if (!is_explained) {
-    if (auto gap = gap_of_failed_loader(run)) verdict.gaps.push_back(std::move(*gap));
-  }
   return verdict;
 }
 

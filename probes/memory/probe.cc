@@ -50,12 +50,6 @@ Verdict examine_run(const RunCase& one) {
   add(verdict.findings, swap_thrash(facts));
   add(verdict.findings, limit_too_low(facts));
   mark_consequences(verdict.findings);
-  const bool has_error = std::ranges::any_of(verdict.findings, [](const Finding& finding) {
-    return finding.severity == Severity::kError;
-  });
-  if (!has_error) {
-    if (std::optional<Gap> gap = gap_of_failed_loader(run)) verdict.gaps.push_back(std::move(*gap));
-  }
   return verdict;
 }
 

@@ -61,11 +61,7 @@ Verdict examine_run(const RunCase& one) {
   add(verdict.findings, inodes_exhausted(facts));
   add(verdict.findings, leaked_semaphores(facts));
   add(verdict.findings, epoch_end_delayed(facts));
-  const bool is_explained = std::ranges::any_of(verdict.findings, [](const Finding& finding) {
-    return finding.severity == Severity::kError;
-  });
-  if (!is_explained) {
-    if (std::optional<Gap> gap = gap_of_failed_loader(run)) verdict.gaps.push_back(std::move(*gap));
+  if (!has_error(verdict.findings)) {
     if (std::optional<Gap> limit = limit_of_short_watch(run)) verdict.limits.push_back(*limit);
   }
   return verdict;

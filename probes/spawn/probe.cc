@@ -19,11 +19,6 @@
 namespace dlprobe::probes::spawn {
 namespace {
 
-bool has_error(const std::vector<Finding>& findings) {
-  return std::ranges::any_of(
-      findings, [](const Finding& finding) { return finding.severity == Severity::kError; });
-}
-
 std::optional<Gap> gap_of_loader(const Run& run) {
   if (!events_of(run, StartEventKind::kStarted).empty() || !run.done) return std::nullopt;
   return Gap{.what = "how workers start under " + method_of(run),
@@ -58,8 +53,7 @@ Verdict examine_run(const RunCase& one) {
   if (auto gap = gap_of_budget(run)) {
     verdict.gaps.push_back(std::move(*gap));
   } else if (run.begin.trial && run.begin.subject == SubjectKind::kReferenceLoader) {
-    for (auto& each : {gap_of_failed_loader(run), gap_of_loader(run)})
-      if (each) verdict.gaps.push_back(*each);
+    if (auto starts = gap_of_loader(run)) verdict.gaps.push_back(std::move(*starts));
   } else if (run.begin.trial) {
     verdict.gaps = gaps_of_trial(run, one.recording);
   }

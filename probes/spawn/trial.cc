@@ -115,9 +115,7 @@ std::optional<Gap> unexplained_failure(const Run& run) {
   const bool outgrew = std::ranges::any_of(run.events, [](const Event& event) {
     return event.kind == kTooManyProcesses || event.kind == kTooDeep;
   });
-  const bool is_explained = std::ranges::any_of(
-      findings_of_starts(run),
-      [](const Finding& finding) { return finding.severity == Severity::kError; });
+  const bool is_explained = has_error(findings_of_starts(run));
   if (outgrew || is_explained) return std::nullopt;
   if (auto gap = gap_of_cut(run)) return gap;
   if (auto gap = gap_of_failure(run)) return gap;
