@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -15,20 +16,7 @@ namespace {
 constexpr size_t kMostRows = 600;
 constexpr size_t kMostEvents = 200;
 
-// One line of the table; nothing where a value was not read.
-struct Row {
-  size_t run = 0;
-  BootNs at = 0;
-  std::optional<uint64_t> shm_used_bytes;
-  std::optional<uint64_t> rss_sum_bytes;
-  std::optional<uint64_t> fds;
-  size_t processes = 0;
-  std::optional<uint64_t> rss_of_trainers;
-  std::optional<uint64_t> rss_of_workers;
-  std::optional<uint64_t> pss_sum_bytes;
-  std::optional<uint64_t> swap_sum_bytes;
-  std::optional<double> batches_per_s;
-};
+using Row = report::TimelineRow;
 
 // Read once a second where the other columns are read ten times.
 constexpr BootNs kStaysKnown = 3 * kSecond;
@@ -89,27 +77,25 @@ std::optional<uint64_t> fd_sum(const Sample& sample) {
 }
 
 // The fast statvfs between two samples belong to the later one, by their highest.
-std::vector<Row> rows_of(const Run& run, size_t index) {
+std::vector<Row> rows_of(const Run& run, size_t index, BootNs begin) {
   std::vector<Row> rows;
   size_t next_use = 0;
   LastKnown pss;
   LastKnown swap;
   for (const Sample& sample : run.samples) {
     Row row = {.run = index,
-               .at = sample.at,
-               .shm_used_bytes = {},
-               .rss_sum_bytes = rss_sum(run, sample, {}),
-               .fds = fd_sum(sample),
+               .t = seconds_between(begin, sample.at),
+               .shm_used = {},
+               .rss_sum = rss_sum(run, sample, {}),
+               .fds_sum = fd_sum(sample),
                .processes = sample.processes.size(),
-               .rss_of_trainers = rss_sum(run, sample, Role::kTrainer),
-               .rss_of_workers = rss_sum(run, sample, Role::kWorker),
-               .pss_sum_bytes = pss.at(sample.at, known_sum(sample, &ProcessSample::pss_bytes)),
-               .swap_sum_bytes = swap.at(sample.at, known_sum(sample, &ProcessSample::swap_bytes)),
+               .rss_trainer = rss_sum(run, sample, Role::kTrainer),
+               .rss_workers = rss_sum(run, sample, Role::kWorker),
+               .pss_sum = pss.at(sample.at, known_sum(sample, &ProcessSample::pss_bytes)),
+               .swap_sum = swap.at(sample.at, known_sum(sample, &ProcessSample::swap_bytes)),
                .batches_per_s = {}};
-    for (; next_use < run.shm_use.size() && run.shm_use[next_use].at <= sample.at; ++next_use) {
-      row.shm_used_bytes =
-          std::max(row.shm_used_bytes.value_or(0), run.shm_use[next_use].used_bytes);
-    }
+    for (; next_use < run.shm_use.size() && run.shm_use[next_use].at <= sample.at; ++next_use)
+      row.shm_used = std::max(row.shm_used.value_or(0), run.shm_use[next_use].used_bytes);
     rows.push_back(row);
   }
   return rows;
@@ -120,8 +106,8 @@ std::array<std::optional<double>, 5> values_of(const Row& row) {
   const auto number = [](const auto& value) {
     return value ? std::optional(static_cast<double>(*value)) : std::nullopt;
   };
-  return {number(row.shm_used_bytes), number(row.rss_sum_bytes), number(row.pss_sum_bytes),
-          number(row.fds), static_cast<double>(row.processes)};
+  return {number(row.shm_used), number(row.rss_sum), number(row.pss_sum), number(row.fds_sum),
+          static_cast<double>(row.processes)};
 }
 
 // Of rows from `from` to before `to`: those with the highest and the lowest of one value.
@@ -180,32 +166,18 @@ std::vector<Row> downsampled(const std::vector<Row>& rows, size_t most) {
 }
 
 // How fast batches came since the row before; only the reference loader tells.
-void add_speed(const Run& run, std::vector<Row>& rows) {
+void add_speed(const Run& run, BootNs begin, std::vector<Row>& rows) {
   if (run.batches.empty()) return;
   size_t next = 0;
-  BootNs before = run.begin.at;
+  double before = seconds_between(begin, run.begin.at);
   for (Row& row : rows) {
     size_t count = 0;
-    for (; next < run.batches.size() && run.batches[next].at <= row.at; ++next)
+    for (; next < run.batches.size() && seconds_between(begin, run.batches[next].at) <= row.t;
+         ++next)
       ++count;
-    if (row.at > before)
-      row.batches_per_s = static_cast<double>(count) / seconds_between(before, row.at);
-    before = row.at;
+    if (row.t > before) row.batches_per_s = static_cast<double>(count) / (row.t - before);
+    before = row.t;
   }
-}
-
-report::TimelineRow timeline_row_of(const Row& row, BootNs begin) {
-  return {.run = row.run,
-          .t = seconds_between(begin, row.at),
-          .shm_used = row.shm_used_bytes,
-          .rss_sum = row.rss_sum_bytes,
-          .fds_sum = row.fds,
-          .processes = row.processes,
-          .rss_trainer = row.rss_of_trainers,
-          .rss_workers = row.rss_of_workers,
-          .pss_sum = row.pss_sum_bytes,
-          .swap_sum = row.swap_sum_bytes,
-          .batches_per_s = row.batches_per_s};
 }
 
 struct TimedEvent {
@@ -254,13 +226,12 @@ report::Timeline timeline_section(const ReportSource& source) {
   timeline.zero = source.time.moment(begin);
   std::vector<TimedEvent> events;
   for (size_t i = 0; i < runs.size(); ++i) {
-    const std::vector<Row> full = rows_of(runs[i], i);
+    const std::vector<Row> full = rows_of(runs[i], i, begin);
     timeline.downsampled_from_rows += full.size();
     const size_t share = std::max<size_t>(kMostRows / runs.size(), 4);
     std::vector<Row> kept = downsampled(full, share);
-    add_speed(runs[i], kept);
-    for (const Row& row : kept)
-      timeline.rows.push_back(timeline_row_of(row, begin));
+    add_speed(runs[i], begin, kept);
+    std::ranges::move(kept, std::back_inserter(timeline.rows));
     collect_events(runs[i], i, begin, events);
   }
   timeline.events_total = events.size();
