@@ -25,12 +25,6 @@ namespace {
 constexpr BootNs kDiscoverFor = 2 * kSecond;
 constexpr BootNs kDiscoverFirstFor = 30 * kSecond;  ///< until there are workers
 
-bool has_thread_that_went_on(const ProcessSnapshot& process) {
-  return std::ranges::any_of(process.threads, [](const ThreadSnapshot& thread) {
-    return !thread.consistent && !thread.wait.running;
-  });
-}
-
 }  // namespace
 
 class TreeCollector::Impl {
@@ -79,11 +73,10 @@ class TreeCollector::Impl {
       if (is_alive(process)) targets.push_back({.key = key, .directory = process.directory});
     }
     TreeSnapshot snapshot = snapshots_->take(targets);
-    const bool went_on = std::ranges::any_of(snapshot.processes, has_thread_that_went_on);
     // One that came to nothing (its Gap says why) must not look like a tree without processes.
     if (!snapshot.processes.empty()) sink_.add(std::move(snapshot));
     times_.next_second = 0;
-    return went_on;
+    return snapshots_->went_on();
   }
 
   void take_shared_files() {

@@ -56,8 +56,8 @@ class TreeCollector {
   void take_ledger();
 
   /// Where every thread of the tree is now, and what it waits on: a TreeSnapshot record. Returns
-  /// whether a thread that waited went on before all was seen, so that of what it waits for now the
-  /// record says nothing for sure.
+  /// whether a thread that waited went on before all was seen, or since the look before: of what it
+  /// waits for next the record says nothing for sure.
   bool take_snapshot();
 
   /// Which files several processes of the tree share, and who moves their position: a TreeSnapshot

@@ -157,8 +157,10 @@ class Watch {
     if (tree_.target.snapshots != SnapshotTimes::kAlways || ending_.has_begun()) return;
     const bool is_fresh = snapshot_at_ > 0 && now() - snapshot_at_ < kSnapshotIsFresh;
     bool is_enough = is_fresh && !went_on_;
-    for (int i = 0; i < kMostLooks && !is_enough && tree_.collector.alive(); ++i)
+    for (int i = 0; i < kMostLooks && !is_enough && tree_.collector.alive(); ++i) {
+      if (i > 0 || is_fresh) tree_.tools.control.wait({}, kSnapshotIsFresh);
       is_enough = !tree_.collector.take_snapshot();
+    }
   }
 
   // Each descriptor of the tree is looked at: with 64 processes this takes 8 ms.

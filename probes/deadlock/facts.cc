@@ -57,6 +57,18 @@ BootNs blocked_since(const ThreadSnapshot& look, BootNs at) {
   return look.blocked_since != 0 ? std::min(look.blocked_since, at) : at;
 }
 
+// The newest looks that show one stack. One that met it awake between two waits does not count.
+size_t looks_at_same_place(const std::vector<Look>& looks) {
+  size_t same = 1;
+  for (size_t i = 1; i < looks.size(); ++i) {
+    const ThreadSnapshot& thread = *looks[i].thread;
+    const bool is_same = thread.stack == looks.front().thread->stack;
+    if (is_same) same = i + 1;
+    if (!is_same && !thread.wait.running) break;
+  }
+  return same;
+}
+
 void add_history(const std::vector<const TreeSnapshot*>& trees, ThreadFacts& facts) {
   const ThreadSnapshot& now = *facts.thread;
   const BootNs end = trees.front()->at;
@@ -82,9 +94,7 @@ void add_history(const std::vector<const TreeSnapshot*>& trees, ThreadFacts& fac
   facts.still = (still_from < end || kernel_says_so) && end - facts.since >= kShortestLook;
   facts.has_history = facts.has_history || kernel_says_so;
   facts.busy_share = core_share(facts, facts.looks.size()).busy;
-  const auto moved = std::ranges::find_if(
-      facts.looks, [&](const Look& look) { return look.thread->stack != now.stack; });
-  const auto same = static_cast<size_t>(moved - facts.looks.begin());
+  const size_t same = looks_at_same_place(facts.looks);
   facts.same_stack = lasts_long(facts, same);
   constexpr double kMostOfAPoll = 0.01;  // of a core
   facts.waits_again = facts.looks.size() > 1 && facts.same_stack && !now.wait.running &&

@@ -144,7 +144,21 @@ TreeSnapshot SnapshotTaker::take(const std::vector<SnapshotTarget>& targets) {
   }
   for (Gap& gap : answer->second)
     sink_->add(std::move(gap));
+  note_who_waits(answer->first);
   return std::move(answer->first);
+}
+
+void SnapshotTaker::note_who_waits(const TreeSnapshot& tree) {
+  went_on_ = false;
+  std::set<int32_t> waiting;
+  for (const ProcessSnapshot& process : tree.processes) {
+    for (const ThreadSnapshot& thread : process.threads) {
+      const bool runs = thread.wait.running;
+      if (!runs) waiting.insert(thread.tid);
+      went_on_ = went_on_ || (runs ? waiting_.contains(thread.tid) : !thread.consistent);
+    }
+  }
+  waiting_ = std::move(waiting);
 }
 
 }  // namespace dlprobe

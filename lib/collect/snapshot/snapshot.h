@@ -1,7 +1,9 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "lib/collect/tree/record_sink.h"
@@ -41,13 +43,21 @@ class SnapshotTaker {
 
   TreeSnapshot take(const std::vector<SnapshotTarget>& targets);
 
+  /// Whether at the last look a thread that waited went on before all was seen, or was awake where
+  /// it was not at the look before.
+  bool went_on() const { return went_on_; }
+
  private:
   struct State;
+
+  void note_who_waits(const TreeSnapshot& tree);
 
   Machine machine_;
   RecordSink* sink_;
   DeadlineReader reader_;
   std::shared_ptr<State> state_;
+  std::set<int32_t> waiting_;  ///< the threads that did at the last look
+  bool went_on_ = false;
 };
 
 }  // namespace dlprobe

@@ -554,6 +554,15 @@ TEST(Deadlock, ATrainerThatPollsForResultsAgainAndAgainSinceSomeTime) {
   EXPECT_FALSE(has_error(scene.examine(4))) << "it may have come there by chance";
 }
 
+TEST(Deadlock, ATrainerThatALookMetAwakeBetweenTwoWaits) {
+  HangScene scene = scene_with_sharer();
+  scene.polls(scene.main(kTrainer), HangScene::kResults);
+  scene.is_awake_at(scene.main(kTrainer), 2);
+  EXPECT_TRUE(find(scene.examine(5), FindingCode::kPipeWithoutPeer));
+  scene.is_awake_at(scene.main(kTrainer), 4);
+  EXPECT_FALSE(has_error(scene.examine(5))) << "it may be at work now";
+}
+
 TEST(Deadlock, OrphanThatWaitsForWork) {
   HangScene scene = busy_scene();
   scene.info(kWorker).ppid = 1;

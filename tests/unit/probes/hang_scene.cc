@@ -18,6 +18,13 @@ constexpr int64_t kRecvfrom = 45;
 constexpr int64_t kFlock = 73;
 constexpr int64_t kFutex = 202;
 
+void is_at_work(ThreadSnapshot& thread) {
+  thread.state = 'R';
+  thread.futex.reset();
+  thread.wait = {.tid = thread.tid, .running = true};
+  thread.stack = {native("work", "/usr/lib/libwork.so")};
+}
+
 }  // namespace
 
 StackFrame native(std::string function, std::string file) {
@@ -140,6 +147,10 @@ void HangScene::works_until(const ThreadSnapshot& thread, int look) {
   working_.push_back({.process = process_of(thread), .tid = thread.tid, .until = look});
 }
 
+void HangScene::is_awake_at(const ThreadSnapshot& thread, int look) {
+  awake_.push_back({.process = process_of(thread), .tid = thread.tid, .until = look});
+}
+
 void HangScene::sleep(ThreadSnapshot& thread) {
   thread.futex.reset();
   thread.wait = {.tid = thread.tid, .syscall = kNanosleep};
@@ -199,12 +210,11 @@ void HangScene::age(TreeSnapshot& tree, int look) const {
         const auto worked = static_cast<uint64_t>(std::min(look, earlier.until));
         thread.cpu_ns += worked * static_cast<uint64_t>(kSecond) / 2;
         thread.timeslices += worked * 100;
-        if (look >= earlier.until) continue;
-        thread.state = 'R';
-        thread.futex.reset();
-        thread.wait = {.tid = thread.tid, .running = true};
-        thread.stack = {native("work", "/usr/lib/libwork.so")};
+        if (look < earlier.until) is_at_work(thread);
       }
+      for (const Earlier& awake : awake_)
+        if (awake.process == process.key && awake.tid == thread.tid && awake.until == look)
+          is_at_work(thread);
     }
   }
 }

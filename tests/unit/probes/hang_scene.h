@@ -40,6 +40,8 @@ class HangScene {
   void polls(ThreadSnapshot& thread, uint64_t pipe);
   /// At the looks before that one it ran somewhere else.
   void works_until(const ThreadSnapshot& thread, int look);
+  /// That look met it awake, between two waits.
+  void is_awake_at(const ThreadSnapshot& thread, int look);
   /// It runs, and its innermost function has called itself once more at each look.
   void recurses(ThreadSnapshot& thread);
   void wakes(ThreadSnapshot& thread);  ///< for a moment between two looks, to wait again
@@ -78,6 +80,7 @@ class HangScene {
   std::vector<std::pair<int32_t, int32_t>> recursing_;
   std::vector<std::pair<int32_t, int32_t>> waking_;
   std::vector<Earlier> working_;
+  std::vector<Earlier> awake_;  ///< at the look `until`
   SubjectKind subject_ = SubjectKind::kPid;
   bool ended_ = false;
   bool moves_again_ = false;
