@@ -215,7 +215,7 @@ class Findings(Configured):
         self.assertIn(b"the volume comes later", done.stdout)
         report = json.loads(self.run_here(*BAD_DATA, "--json").stdout)
         self.assertEqual([each["code"] for each in report["suppressed"]], ["DLP0607"])
-        self.assertEqual(report["findings"], [])
+        self.assertNotIn("DLP0607", [each["code"] for each in report["findings"]])
         self.assertEqual(self.run_here(*BAD_DATA, "--no-config").returncode, 1)
 
     def test_one_that_has_ended(self):
