@@ -8,28 +8,27 @@
 #include "lib/model/finding.h"
 #include "reports/document/text_layout.h"
 #include "reports/document/text_page.h"
-#include "reports/model/write_json.h"
 
 namespace dlprobe {
 namespace {
 
-std::string render_catalog(const Json& catalog, const TextOptions& options) {
+std::string render_catalog(const AnyDocument& document, const TextOptions& options) {
+  const auto& catalog = std::get<report::Catalog>(document);
   TextPage page(options);
   page.paragraph("Probes", "", document::Mark::kStrong);
-  for (const Json& probe : items_at(catalog, "probes")) {
-    page.paragraph(fmt::format("  {:<16} ", text_at(probe, "name")), text_at(probe, "summary"));
-  }
+  for (const report::CatalogProbe& probe : catalog.probes)
+    page.paragraph(fmt::format("  {:<16} ", shown(probe.name)), shown(probe.summary));
   page.heading("Findings (dlprobe explain CODE tells more)");
-  for (const Json& finding : items_at(catalog, "findings")) {
-    page.paragraph(fmt::format("  {} {:<24} {:<8} ", text_at(finding, "code"),
-                               text_at(finding, "name"), text_at(finding, "severity")),
-                   text_at(finding, "title"));
+  for (const report::CatalogFinding& finding : catalog.findings) {
+    page.paragraph(fmt::format("  {} {:<24} {:<8} ", shown(finding.code), shown(finding.name),
+                               shown(finding.severity)),
+                   shown(finding.title));
   }
   return std::move(page).take();
 }
 
-std::string render_catalog_json(const Json& catalog, const TextOptions& /*options*/) {
-  return render_json(catalog);
+std::string render_catalog_json(const AnyDocument& document, const TextOptions& /*options*/) {
+  return render_json(document);
 }
 
 constexpr std::array<ReportFormat, 2> kCatalogFormats = {{
@@ -39,24 +38,21 @@ constexpr std::array<ReportFormat, 2> kCatalogFormats = {{
 
 }  // namespace
 
-Json make_catalog(std::string_view version, std::span<const CatalogProbe> probes) {
-  Json document = {{"kind", "dlprobe.list"},
-                   {"schema_version", kCatalogSchemaVersion},
-                   {"tool", {{"name", "dlprobe"}, {"version", version}}}};
-  Json& all = document["probes"] = Json::array();
-  for (const CatalogProbe& probe : probes)
-    all.push_back({{"name", probe.name}, {"summary", probe.summary}});
-  Json& findings = document["findings"] = Json::array();
+report::Catalog make_catalog(std::string_view version,
+                             std::span<const report::CatalogProbe> probes) {
+  report::Catalog catalog;
+  catalog.schema_version = report::VersionText(kCatalogSchemaVersion);
+  catalog.tool.version = version;
+  catalog.probes = {probes.begin(), probes.end()};
   for (const FindingInfo& finding : all_findings()) {
-    findings.push_back({{"code", finding.code},
-                        {"name", finding.name},
-                        {"severity", to_string(finding.severity)},
-                        {"title", finding.title}});
+    catalog.findings.push_back({.code = report::CodeText(finding.code),
+                                .name = std::string(finding.name),
+                                .severity = finding.severity,
+                                .title = std::string(finding.title)});
   }
-  Json& formats = document["formats"] = Json::array();
   for (const ReportFormat& format : report_formats())
-    formats.push_back({{"name", format.name}, {"what", format.what}});
-  return document;
+    catalog.formats.push_back({std::string(format.name), std::string(format.what)});
+  return catalog;
 }
 
 std::span<const ReportFormat> catalog_formats() {

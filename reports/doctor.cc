@@ -9,7 +9,6 @@
 
 #include "reports/document/text_layout.h"
 #include "reports/document/text_page.h"
-#include "reports/model/write_json.h"
 
 namespace dlprobe {
 namespace {
@@ -24,7 +23,7 @@ std::vector<std::string> titles_of(const std::vector<Ability>& abilities, Abilit
 
 bool lacks_required(const std::vector<Ability>& abilities) {
   return std::ranges::any_of(abilities, [](const Ability& ability) {
-    return ability.is_required && ability.state == AbilityState::kMissing;
+    return ability.required && ability.state == AbilityState::kMissing;
   });
 }
 
@@ -43,75 +42,60 @@ std::string headline_of(const std::vector<Ability>& abilities) {
   return text;
 }
 
-std::string_view verdict_text(const std::vector<Ability>& abilities) {
-  if (lacks_required(abilities)) return "fail";
+report::DoctorVerdict verdict_on(const std::vector<Ability>& abilities) {
+  if (lacks_required(abilities)) return report::DoctorVerdict::kFail;
   const bool is_whole = std::ranges::all_of(
       abilities, [](const Ability& ability) { return ability.state == AbilityState::kOk; });
-  return is_whole ? "pass" : "warn";
+  return is_whole ? report::DoctorVerdict::kPass : report::DoctorVerdict::kWarn;
 }
 
-Json ability_json(const Ability& ability) {
-  return {{"name", ability.name},
-          {"title", ability.title},
-          {"state", to_string(ability.state)},
-          {"required", ability.is_required},
-          {"text", json_text(ability.text)},
-          {"needed_for", ability.needed_for},
-          {"remedy", json_text(ability.remedy)}};
+document::Mark mark_of_state(AbilityState state) {
+  if (state == AbilityState::kOk) return document::Mark::kPass;
+  return state == AbilityState::kMissing ? document::Mark::kFail : document::Mark::kWarn;
 }
 
-document::Mark mark_of_state(std::string_view state) {
-  if (state == "ok") return document::Mark::kPass;
-  return state == "missing" ? document::Mark::kFail : document::Mark::kWarn;
-}
-
-void write_ability(TextPage& page, const Json& ability) {
-  const std::string state = text_at(ability, "state");
-  const bool is_ok = state == "ok";
-  page.paragraph(fmt::format("  {:<8} ", state),
-                 fmt::format("{}: {}", text_at(ability, "title"), text_at(ability, "text")),
-                 mark_of_state(state));
+void write_ability(TextPage& page, const Ability& ability) {
+  const bool is_ok = ability.state == AbilityState::kOk;
+  page.paragraph(fmt::format("  {:<8} ", shown(ability.state)),
+                 fmt::format("{}: {}", shown(ability.title), shown(ability.text)),
+                 mark_of_state(ability.state));
   constexpr const char* kIndent = "           ";
   if (!is_ok || page.options().verbosity > 0) {
-    page.paragraph(fmt::format("{}for: ", kIndent), text_at(ability, "needed_for"),
+    page.paragraph(fmt::format("{}for: ", kIndent), shown(ability.needed_for),
                    document::Mark::kQuiet);
   }
-  const std::string remedy = text_at(ability, "remedy");
-  if (!is_ok && !remedy.empty()) page.paragraph(fmt::format("{}to do: ", kIndent), remedy);
+  if (!is_ok && !ability.remedy.empty())
+    page.paragraph(fmt::format("{}to do: ", kIndent), shown(ability.remedy));
 }
 
-std::string rights_text(const Json& doctor) {
-  const Json& rights = object_at(doctor, "rights");
-  std::string text = fmt::format("user id {}, capabilities {}", integer_at(rights, "uid"),
-                                 text_at(rights, "capabilities"));
-  if (const std::string scope = text_at(rights, "ptrace_scope"); !scope.empty())
-    text += ", ptrace_scope " + scope;
-  if (const std::string seccomp = text_at(rights, "seccomp"); !seccomp.empty())
-    text += ", seccomp " + seccomp;
-  if (rights.value("own_pid_namespace", false)) text += ", in a pid namespace of its own";
-  const std::string container = text_at(object_at(doctor, "host"), "container");
-  if (!container.empty()) text += ", container " + container;
+std::string rights_text(const report::Doctor& doctor) {
+  const report::Rights& rights = doctor.rights;
+  std::string text =
+      fmt::format("user id {}, capabilities {}", rights.uid, shown(rights.capabilities));
+  if (!rights.ptrace_scope.empty()) text += ", ptrace_scope " + shown(rights.ptrace_scope);
+  if (rights.seccomp != report::SeccompMode::kUnknown) text += ", seccomp " + shown(rights.seccomp);
+  if (rights.own_pid_namespace) text += ", in a pid namespace of its own";
+  if (!doctor.host.container.empty()) text += ", container " + shown(doctor.host.container);
   return text;
 }
 
-std::string render_doctor(const Json& doctor, const TextOptions& options) {
+std::string render_doctor(const AnyDocument& document, const TextOptions& options) {
+  const auto& doctor = std::get<report::Doctor>(document);
   TextPage page(options);
-  const Json& summary = object_at(doctor, "summary");
-  page.paragraph("", text_at(summary, "headline"));
+  page.paragraph("", shown(doctor.summary.headline));
   if (options.verbosity < 0) return std::move(page).take();
   page.blank_line();
-  for (const Json& ability : items_at(doctor, "abilities"))
+  for (const Ability& ability : doctor.abilities)
     write_ability(page, ability);
   page.blank_line();
-  const Json& host = object_at(doctor, "host");
-  page.paragraph("Here: ",
-                 fmt::format("{}, Linux {} {}; {}", text_at(host, "os"), text_at(host, "kernel"),
-                             text_at(host, "machine"), rights_text(doctor)));
+  page.paragraph(
+      "Here: ", fmt::format("{}, Linux {} {}; {}", shown(doctor.host.os), shown(doctor.host.kernel),
+                            shown(doctor.host.machine), rights_text(doctor)));
   return std::move(page).take();
 }
 
-std::string render_doctor_json(const Json& doctor, const TextOptions& /*options*/) {
-  return render_json(doctor);
+std::string render_doctor_json(const AnyDocument& document, const TextOptions& /*options*/) {
+  return render_json(document);
 }
 
 constexpr std::array<ReportFormat, 2> kDoctorFormats = {{
@@ -121,43 +105,19 @@ constexpr std::array<ReportFormat, 2> kDoctorFormats = {{
 
 }  // namespace
 
-std::string_view to_string(AbilityState state) {
-  if (state == AbilityState::kOk) return "ok";
-  return state == AbilityState::kLimited ? "limited" : "missing";
-}
-
-Json make_doctor(const DoctorLook& look) {
-  Json abilities = Json::array();
-  for (const Ability& ability : look.abilities)
-    abilities.push_back(ability_json(ability));
+report::Doctor make_doctor(report::Doctor look) {
   const auto count = [&](AbilityState state) { return titles_of(look.abilities, state).size(); };
-  return {{"kind", "dlprobe.doctor"},
-          {"schema_version", kDoctorSchemaVersion},
-          {"tool", {{"name", "dlprobe"}, {"version", json_text(look.version)}}},
-          {"host",
-           {{"name", json_text(look.host.name)},
-            {"os", json_text(look.host.os)},
-            {"kernel", json_text(look.host.kernel)},
-            {"machine", json_text(look.host.machine)},
-            {"container", json_text(look.host.container)}}},
-          {"rights",
-           {{"uid", look.rights.uid},
-            {"capabilities", look.rights.capabilities},
-            {"seccomp", look.rights.seccomp},
-            {"ptrace_scope", look.rights.ptrace_scope},
-            {"own_pid_namespace", look.rights.own_pid_namespace}}},
-          {"summary",
-           {{"verdict", verdict_text(look.abilities)},
-            {"headline", headline_of(look.abilities)},
-            {"counts",
-             {{"ok", count(AbilityState::kOk)},
-              {"limited", count(AbilityState::kLimited)},
-              {"missing", count(AbilityState::kMissing)}}}}},
-          {"abilities", std::move(abilities)}};
+  look.schema_version = report::VersionText(kDoctorSchemaVersion);
+  look.summary = {.verdict = verdict_on(look.abilities),
+                  .headline = headline_of(look.abilities),
+                  .counts = {.ok = count(AbilityState::kOk),
+                             .limited = count(AbilityState::kLimited),
+                             .missing = count(AbilityState::kMissing)}};
+  return look;
 }
 
-int exit_code_of_doctor(const Json& doctor) {
-  return text_at(object_at(doctor, "summary"), "verdict") == "fail" ? 1 : 0;
+int exit_code_of_doctor(const report::Doctor& doctor) {
+  return doctor.summary.verdict == report::DoctorVerdict::kFail ? 1 : 0;
 }
 
 std::span<const ReportFormat> doctor_formats() {

@@ -8,14 +8,31 @@
 namespace dlprobe {
 namespace {
 
-template <std::string (*Render)(const Json&)>
-std::string plain(const Json& report, const TextOptions& /*options*/) {
-  return Render(report);
+std::string json(const AnyDocument& document, const TextOptions& /*options*/) {
+  return render_json(document);
+}
+
+std::string human(const AnyDocument& document, const TextOptions& options) {
+  return render_text(std::get<AnyReport>(document), options);
+}
+
+template <std::string (*Render)(const AnyReport&)>
+std::string plain(const AnyDocument& document, const TextOptions& /*options*/) {
+  return Render(std::get<AnyReport>(document));
+}
+
+template <std::string (*Render)(const report::Report&)>
+std::string plain(const AnyDocument& document, const TextOptions& /*options*/) {
+  return Render(std::get<AnyReport>(document).report);
+}
+
+std::string human_stacks(const AnyDocument& document, const TextOptions& options) {
+  return render_stacks(std::get<report::Stacks>(document), options);
 }
 
 constexpr std::array<ReportFormat, 13> kReportFormats = {{
-    {"human", "for people at a terminal", render_text},
-    {"json", "the report itself, which all others are made from", plain<render_json>},
+    {"human", "for people at a terminal", human},
+    {"json", "the report itself, which all others are made from", json},
     {"jsonl", "the report on one line", plain<render_jsonl>},
     {"html", "one page for a browser, to hand over", plain<render_html>},
     {"markdown", "for a ticket", plain<render_markdown>},
@@ -30,8 +47,8 @@ constexpr std::array<ReportFormat, 13> kReportFormats = {{
 }};
 
 constexpr std::array<ReportFormat, 2> kStacksFormats = {{
-    {"human", "for people at a terminal", render_stacks},
-    {"json", "the document that the text is made from", plain<render_json>},
+    {"human", "for people at a terminal", human_stacks},
+    {"json", "the document that the text is made from", json},
 }};
 
 }  // namespace

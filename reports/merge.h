@@ -33,13 +33,13 @@ class ReportMerger {
 
   /// `source`: the file, for people. Of two reports of one node, rank and probe the later one
   /// counts.
-  void add(const std::string& source, const Json& report);
+  void add(const std::string& source, const AnyReport& report);
 
   /// A source that is no report, and why.
   void add_damaged(const std::string& source, const std::string& why);
 
   /// A node is damaged or missing: incomplete (3), unless a finding fails it (1).
-  Json finish() &&;
+  report::Cluster finish() &&;
 
  private:
   struct Node {
@@ -56,43 +56,43 @@ class ReportMerger {
     std::vector<std::pair<size_t, int>> checks;  ///< index into checks_, rank of the status
   };
   struct Group {
-    Json finding;  ///< as the first node has it
+    report::Finding finding;  ///< as the first node has it
     std::vector<std::string> nodes;
-    int severity = 0;
   };
   struct Check {
-    Json entry;  ///< id, code, title
+    report::Check entry;  ///< id, code, title
     int worst = 0;
   };
+  using Findings = std::vector<report::Finding>;
 
-  Node digest(const std::string& source, const Json& report);
-  static std::map<std::string, std::string> facts_of(const Json& report);
-  void note_checks(const Json& report, Node& node);
+  Node digest(const std::string& source, const report::Report& report);
+  static std::map<std::string, std::string> facts_of(const report::Report& report);
+  void note_checks(const report::Report& report, Node& node);
   size_t node_count() const;  ///< a node may have several reports
   std::vector<std::string> missing() const;
   void group_findings();
-  std::optional<Json> nodes_differ() const;
-  Json checks_json(const std::vector<std::string>& absent) const;
-  Json findings_json() const;
-  Json nodes_json() const;
+  std::optional<report::Finding> nodes_differ() const;
+  std::vector<report::Check> checks(const std::vector<std::string>& absent) const;
+  Findings findings() const;
+  std::vector<report::Node> nodes() const;
   std::vector<std::string> unsure() const;  ///< nodes whose own verdict is incomplete
-  Json limitations_json(const std::vector<std::string>& absent,
-                        const std::vector<std::string>& unsure) const;
-  std::string headline(const Json& findings, const std::vector<std::string>& absent,
+  std::vector<report::Limitation> limitations(const std::vector<std::string>& absent,
+                                              const std::vector<std::string>& unsure) const;
+  std::string headline(const Findings& findings, const std::vector<std::string>& absent,
                        const std::vector<std::string>& unsure) const;
-  Json invocation_json(const Json& findings, bool has_gap) const;
-  Json node_counts_json(size_t absent) const;
+  report::ClusterInvocation invocation(const Findings& findings, bool has_gap) const;
+  report::NodeCounts node_counts(size_t absent) const;
   std::string id_of_all() const;
 
   MergeOptions options_;
   /// By name, rank and probe.
   std::map<std::tuple<std::string, std::string, std::string>, Node> nodes_;
-  std::map<std::string, Json> prototypes_;      ///< findings, by group
-  std::map<std::string, size_t> check_places_;  ///< by id
+  std::map<std::string, report::Finding> prototypes_;  ///< by group
+  std::map<std::string, size_t> check_places_;         ///< by id
   std::vector<Check> checks_;
   std::map<std::string, Group> groups_;
-  Json damaged_ = Json::array();
-  Json duplicates_ = Json::array();
+  std::vector<report::Damaged> damaged_;
+  std::vector<report::Duplicate> duplicates_;
 };
 
 }  // namespace dlprobe

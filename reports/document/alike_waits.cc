@@ -6,43 +6,42 @@
 #include <optional>
 
 #include "reports/document/frame_text.h"
-#include "reports/document/text_layout.h"
 
 namespace dlprobe {
 namespace {
 
 /// Files with a name, which several may lock or open; a pipe or a socket is an end of one's own.
-bool is_named(const Json& file) {
-  const std::string kind = text_at(file, "kind");
-  return kind == "file" || kind == "fifo";
+bool is_named(const report::WaitedFile& file) {
+  return file.kind == "file" || file.kind == "fifo";
+}
+
+const std::vector<report::WaitedFile>& files_of(const report::Thread& thread) {
+  static const std::vector<report::WaitedFile> none;
+  return thread.files ? *thread.files : none;
 }
 
 /// The object in shared memory, or the named files: the same in every process.
-std::string shared_key(const Json& thread) {
+std::string shared_key(const report::Thread& thread) {
   std::string key;
-  const Json& futex = object_at(thread, "futex");
-  if (const int64_t inode = integer_at(futex, "inode"); inode != 0) {
-    key = fmt::format("{} {}+{}", text_at(futex, "file"), inode, integer_at(futex, "offset"));
+  if (const auto& futex = thread.futex; futex && futex->inode.value_or(0) != 0) {
+    key =
+        fmt::format("{} {}+{}", futex->file.value_or(""), *futex->inode, futex->offset.value_or(0));
   }
-  for (const Json& file : items_at(thread, "files")) {
-    if (is_named(file))
-      key += fmt::format(" {} {}", text_at(file, "path"), integer_at(file, "inode"));
+  for (const report::WaitedFile& file : files_of(thread)) {
+    if (is_named(file)) key += fmt::format(" {} {}", file.path.value_or(""), file.inode);
   }
   return key;
 }
 
 /// What kind of object it is; a wait on none: the words.
-std::string kind_key(const Json& thread) {
-  const Json& futex = object_at(thread, "futex");
-  if (futex.empty()) return without_numbers(text_at(thread, "waits_for"));
-  return fmt::format("{} {} {}", text_at(futex, "kind"), text_at(futex, "python_type"),
-                     futex.value("timed", Json()) == Json(true));
+std::string kind_key(const report::Thread& thread) {
+  const auto& futex = thread.futex;
+  if (!futex) return without_numbers(thread.waits_for);
+  return fmt::format("{} {} {}", futex->kind, futex->python_type.value_or(""), futex->timed);
 }
 
-std::optional<int64_t> owner_of(const Json& thread) {
-  const Json& futex = object_at(thread, "futex");
-  if (!number_at(futex, "owner_tid")) return std::nullopt;
-  return integer_at(futex, "owner_tid");
+std::optional<int64_t> owner_of(const report::Thread& thread) {
+  return thread.futex ? thread.futex->owner_tid : std::nullopt;
 }
 
 using Needs = std::map<int64_t, std::set<int64_t>>;  // whom each waits for
@@ -80,45 +79,43 @@ Needs without_ends(Needs needs) {
 
 }  // namespace
 
-AlikeWaits::AlikeWaits(const Json& processes, const Json& channel_ends, const Json& wait_graph) {
-  for (const Json& process : processes) {
+AlikeWaits::AlikeWaits(const std::vector<LookedAt>& processes,
+                       const std::vector<report::ChannelEnd>& channel_ends,
+                       const report::WaitGraph& wait_graph) {
+  for (const LookedAt& process : processes) {
     size_t index = 0;
-    for (const Json& thread : items_at(process, "threads")) {
-      threads_[integer_at(thread, "tid")] = {.pid = integer_at(process, "pid"), .index = index};
-      ++index;
-    }
+    for (const report::Thread& thread : process.look->threads)
+      threads_[thread.tid] = {.pid = process.pid, .index = index++};
   }
   add_channels(processes, channel_ends);
   add_graph(wait_graph);
 }
 
-void AlikeWaits::add_channels(const Json& processes, const Json& channel_ends) {
-  std::map<int64_t, std::string> names;  // of the objects, by the inode of the end that is needed
-  for (const Json& process : processes) {
-    for (const Json& thread : items_at(process, "threads")) {
-      for (const Json& file : items_at(thread, "files")) {
-        const int64_t inode = integer_at(file, "inode");
-        const int64_t peer = integer_at(file, "peer");
-        const std::string name = fmt::format("file {}", inode);
-        names[peer == 0 ? inode : peer] = name;
-        objects_[name].waiters.insert(integer_at(process, "pid"));
+void AlikeWaits::add_channels(const std::vector<LookedAt>& processes,
+                              const std::vector<report::ChannelEnd>& channel_ends) {
+  std::map<uint64_t, std::string> names;  // of the objects, by the inode of the end that is needed
+  for (const LookedAt& process : processes) {
+    for (const report::Thread& thread : process.look->threads) {
+      for (const report::WaitedFile& file : files_of(thread)) {
+        const std::string name = fmt::format("file {}", file.inode);
+        const uint64_t peer = file.peer.value_or(0);
+        names[peer == 0 ? file.inode : peer] = name;
+        objects_[name].waiters.insert(process.pid);
       }
     }
   }
-  for (const Json& end : channel_ends) {
-    const auto name = names.find(integer_at(end, "inode"));
-    if (name != names.end()) objects_[name->second].holders.insert(integer_at(end, "pid"));
+  for (const report::ChannelEnd& end : channel_ends) {
+    const auto name = names.find(end.inode);
+    if (name != names.end()) objects_[name->second].holders.insert(end.pid);
   }
 }
 
-void AlikeWaits::add_graph(const Json& graph) {
+void AlikeWaits::add_graph(const report::WaitGraph& graph) {
   std::map<std::string, int64_t> pids;  // of the threads, by id
-  for (const Json& node : items_at(graph, "nodes")) {
-    if (number_at(node, "pid")) pids[text_at(node, "id")] = integer_at(node, "pid");
+  for (const report::WaitNode& node : graph.nodes) {
+    if (node.pid) pids[node.id] = *node.pid;
   }
-  for (const Json& edge : items_at(graph, "edges")) {
-    const std::string from = text_at(edge, "from");
-    const std::string to = text_at(edge, "to");
+  for (const auto& [from, to, relation] : graph.edges) {
     const auto waiter = pids.find(from);
     const auto holder = pids.find(to);
     // From one thread to the other there is nothing in between.
@@ -130,23 +127,23 @@ void AlikeWaits::add_graph(const Json& graph) {
   }
 }
 
-std::string AlikeWaits::key_in_process(const Json& thread) const {
+std::string AlikeWaits::key_in_process(const report::Thread& thread) const {
   const auto owner = owner_of(thread);
   std::string key = kind_key(thread) + "|" + shared_key(thread);
-  if (owner && threads_.contains(*owner)) {
-    key += fmt::format("|{} of {}", integer_at(object_at(thread, "futex"), "address"), *owner);
-  }
+  if (owner && threads_.contains(*owner))
+    key += fmt::format("|{} of {}", thread.futex->address, *owner);
   return key;
 }
 
-std::string AlikeWaits::key_among_processes(const Json& process, const Json& thread) const {
+std::string AlikeWaits::key_among_processes(const LookedAt& process,
+                                            const report::Thread& thread) const {
   const auto owner = owner_of(thread);
   std::string key = kind_key(thread) + "|" + shared_key(thread);
   if (!owner) return key;
   const auto place = threads_.find(*owner);
   if (place == threads_.end()) return key;
   // Of a thread of its own the place in the process: in its copies others stand there.
-  const bool is_own = place->second.pid == integer_at(process, "pid");
+  const bool is_own = place->second.pid == process.pid;
   return key +
          (is_own ? fmt::format("|its thread {}", place->second.index) : fmt::format("|{}", *owner));
 }
@@ -178,14 +175,14 @@ std::set<int64_t> AlikeWaits::in_circle(const std::set<int64_t>& pids) const {
 std::vector<FoldedProcesses> AlikeWaits::fold(std::span<const AlikeProcess> processes) const {
   std::map<std::string, std::set<int64_t>> alike;  // pids by key
   for (const auto& [process, key] : processes)
-    alike[key].insert(integer_at(*process, "pid"));
+    alike[key].insert(process->pid);
   std::set<int64_t> apart;
   for (const auto& [key, pids] : alike)
     apart.merge(in_circle(pids));
   std::vector<FoldedProcesses> folded;
   std::map<std::string, size_t> places;
   for (const auto& [process, key] : processes) {
-    const int64_t pid = integer_at(*process, "pid");
+    const int64_t pid = process->pid;
     if (apart.contains(pid) || places.try_emplace(key, folded.size()).second) {
       folded.push_back({.first = process, .others = {}});
     } else {

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -12,15 +13,25 @@
 
 namespace dlprobe {
 
+/// A process with its threads at the last look: of a report, or of `dlprobe stacks`.
+struct LookedAt {
+  int64_t pid = 0;
+  std::optional<Role> role;
+  std::string comm;
+  uint64_t run = 0;
+  const report::LastLook* look = nullptr;    ///< points into the document
+  const report::Process* process = nullptr;  ///< likewise, if it is a report
+};
+
 /// A process, and what has to be equal for it to be folded with another.
 struct AlikeProcess {
-  const Json* process = nullptr;
+  const LookedAt* process = nullptr;
   std::string key;
 };
 
 /// Processes that are shown once.
 struct FoldedProcesses {
-  const Json* first = nullptr;
+  const LookedAt* first = nullptr;
   std::vector<int64_t> others;  ///< pids
 };
 
@@ -29,14 +40,15 @@ struct FoldedProcesses {
 /// known to hold. Who wait for one another are never the same.
 class AlikeWaits {
  public:
-  /// Of `processes` with their `threads`. `channel_ends` and `wait_graph` say who could end a wait;
-  /// either may be empty.
-  AlikeWaits(const Json& processes, const Json& channel_ends, const Json& wait_graph);
+  /// `channel_ends` and `wait_graph` say who could end a wait; either may be empty.
+  AlikeWaits(const std::vector<LookedAt>& processes,
+             const std::vector<report::ChannelEnd>& channel_ends,
+             const report::WaitGraph& wait_graph);
 
   /// Equal for two threads of one process that wait for the same.
-  std::string key_in_process(const Json& thread) const;
+  std::string key_in_process(const report::Thread& thread) const;
   /// Equal for two threads of different processes that wait for the same.
-  std::string key_among_processes(const Json& process, const Json& thread) const;
+  std::string key_among_processes(const LookedAt& process, const report::Thread& thread) const;
 
   /// Those with equal keys, but for those that wait for one another; in the order of the first.
   std::vector<FoldedProcesses> fold(std::span<const AlikeProcess> processes) const;
@@ -54,8 +66,9 @@ class AlikeWaits {
 
   using Needs = std::map<int64_t, std::set<int64_t>>;  ///< whom each waits for
 
-  void add_channels(const Json& processes, const Json& channel_ends);
-  void add_graph(const Json& graph);
+  void add_channels(const std::vector<LookedAt>& processes,
+                    const std::vector<report::ChannelEnd>& channel_ends);
+  void add_graph(const report::WaitGraph& graph);
   Needs needs_among(const std::set<int64_t>& pids) const;
   /// Those of `pids` that stand in a circle of some of them, each waiting for the next.
   std::set<int64_t> in_circle(const std::set<int64_t>& pids) const;

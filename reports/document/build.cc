@@ -34,8 +34,8 @@ enum Weight {
   kAgain,
 };
 
-Span verdict_span(const Json& report) {
-  switch (verdict_of(report)) {
+Span verdict_span(OverallVerdict verdict) {
+  switch (verdict) {
     case OverallVerdict::kPass:
       return {.text = "PASS", .mark = Mark::kPass};
     case OverallVerdict::kWarn:
@@ -48,33 +48,29 @@ Span verdict_span(const Json& report) {
   return {.text = "INCOMPLETE", .mark = Mark::kUnsure};
 }
 
-std::string where_text(const Json& report) {
-  const Json& host = object_at(report, "host");
-  std::string where = text_at(host, "name");
-  if (host.contains("kernel"))
-    where += fmt::format(", {}, Linux {}", text_at(host, "os"), text_at(host, "kernel"));
-  return fmt::format("{}; {}; dlprobe {}", where,
-                     text_at(object_at(report, "invocation"), "started_at"),
-                     text_at(object_at(report, "tool"), "version"));
+std::string where_text(const AnyReport& any) {
+  const report::Host& host = any.report.host;
+  std::string where = shown(host.name);
+  if (!any.cluster) where += fmt::format(", {}, Linux {}", shown(host.os), shown(host.kernel));
+  return fmt::format("{}; {}; dlprobe {}", where, shown(any.report.invocation.started.at),
+                     shown(any.report.tool.version));
 }
 
-std::string first_code(const Json& report) {
-  const Json& findings = items_at(report, "findings");
-  return findings.empty() ? "" : text_at(findings.front(), "code");
+std::string first_code(const report::Report& report) {
+  return report.findings.empty() ? "" : shown(report.findings.front().code);
 }
 
 // Whether the verdict wants that table. A report of an older version does not say: it has each.
-bool wants(const Json& report, ReportTable table) {
-  return !report.contains("tables") ||
-         std::ranges::count(items_at(report, "tables"), Json(to_string(table))) > 0;
+bool wants(const report::Report& report, ReportTable table) {
+  return !report.tables || std::ranges::count(*report.tables, table) > 0;
 }
 
-Section again_of(const Json& report) {
+Section again_of(const report::Report& report) {
   Section section = {.id = "again", .title = "Reproduce this report", .readers = Readers::kHtml};
   Spans text = spans("The JSON report makes this page again (",
                      code("dlprobe report render report.json -f html=report.html"),
                      ") and every other format.");
-  if (!items_at(report, "runs").empty()) {
+  if (!report.runs.empty()) {
     text = spans(text, " A recording (", code("--record FILE"),
                  ") can be diagnosed again on any machine: ", code("dlprobe replay FILE"), ".");
   }
@@ -86,11 +82,11 @@ Section again_of(const Json& report) {
 
 class Builder {
  public:
-  Builder(const Json& report, bool is_all) : report_(report), is_all_(is_all) {
-    document_.verdict = verdict_span(report);
-    document_.headline = text_at(object_at(report, "summary"), "headline");
-    document_.where = spans(where_text(report));
-    if (const std::string code = first_code(report); !code.empty()) {
+  Builder(const AnyReport& any, bool is_all) : any_(any), report_(any.report), is_all_(is_all) {
+    document_.verdict = verdict_span(report_.summary.verdict);
+    document_.headline = shown(report_.summary.headline);
+    document_.where = spans(where_text(any));
+    if (const std::string code = first_code(report_); !code.empty()) {
       document_.more = fmt::format(
           "More: dlprobe explain {}. To keep the evidence: --record FILE, and dlprobe replay FILE "
           "on any machine.",
@@ -106,21 +102,21 @@ class Builder {
     if (are_active) add(processes_of(report_), kProcesses);
     add(findings_of(report_, is_all_), kCause);
     add(suppressed_of(report_), kSuppressed);
-    add(nodes_of(report_, is_all_), kNodes);
-    add(checks_of(report_, is_all_), kChecks);
+    if (any_.cluster) add(nodes_of(*any_.cluster, is_all_), kNodes);
+    add(checks_of(any_, is_all_), kChecks);
     add(recommendation_of(report_), kRecommendation);
     add(settings_of(report_), kSettings);
     // The runs of `dlprobe tune` are many, and all in its own table.
-    if (is_all_ || object_at(report_, "tune").empty()) {
+    if (is_all_ || !report_.tune) {
       add_resources();
       if (!are_active) add(processes_of(report_), kProcesses);
     }
     add(timeline_of(report_), kTime);
-    Section stacks = stacks_of(report_, /*is_whole=*/false);
+    Section stacks = stacks_of(report_);
     stacks.readers = Readers::kHtml;
     add(std::move(stacks), kStacks);
-    add(limitations_of(report_, is_all_), kUnseen);
-    add(about_of(report_), kAbout);
+    add(limitations_of(report_.limitations, is_all_), kUnseen);
+    add(about_of(any_), kAbout);
     add(again_of(report_), kAgain);
     return std::move(document_);
   }
@@ -148,20 +144,26 @@ class Builder {
     document_.sections.push_back(std::move(section));
   }
 
-  const Json& report_;
+  const AnyReport& any_;
+  const report::Report& report_;
   bool is_all_;
   Document document_;
 };
 
 }  // namespace
 
-Document document_of(const Json& report, bool is_all) {
+Document document_of(const AnyReport& report, bool is_all) {
   return Builder(report, is_all).build();
 }
 
-Document document_of_stacks(const Json& stacks, bool is_all) {
+Document document_of(const report::Stacks& stacks, bool is_all) {
+  std::vector<report::Limitation> limitations;
+  for (const report::StacksLimitation& each : stacks.limitations) {
+    limitations.push_back(
+        {.what = each.what, .why = each.why, .effect = each.effect, .remedy = each.remedy});
+  }
   Document document;
-  for (Section section : {stacks_of(stacks, is_all), limitations_of(stacks, is_all)}) {
+  for (Section section : {stacks_of(stacks, is_all), limitations_of(limitations, is_all)}) {
     if (!section.blocks.empty()) document.sections.push_back(std::move(section));
   }
   return document;
@@ -171,25 +173,15 @@ std::string or_dash(std::string text) {
   return text.empty() ? "-" : std::move(text);
 }
 
-std::string count_at(const Json& object, const char* key) {
-  const auto count = number_at(object, key);
-  return count ? fmt::format("{:.0f}", *count) : "-";
+std::string process_name(const report::Process& process) {
+  return fmt::format("{} {}", shown(process.role), process.pid);
 }
 
-std::string value_at(const Json& object, const char* key, std::string_view unit) {
-  const auto found = object.is_object() ? object.find(key) : object.end();
-  return found == object.end() ? "-" : value_with_unit(*found, unit);
-}
-
-std::string process_name(const Json& process) {
-  return fmt::format("{} {}", text_at(process, "role"), integer_at(process, "pid"));
-}
-
-std::string joined(const Json& texts, std::string_view between) {
+std::string joined(const std::vector<std::string>& texts, std::string_view between) {
   std::string all;
-  for (const Json& text : texts) {
+  for (const std::string& text : texts) {
     if (!all.empty()) all += between;
-    all += value_with_unit(text, "");
+    all += shown(text);
   }
   return all;
 }

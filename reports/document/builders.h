@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "reports/document/alike_waits.h"
 #include "reports/document/document.h"
 #include "reports/model/report.h"
 
@@ -12,75 +13,74 @@
 namespace dlprobe::document {
 
 /// The document of a report. `is_all`: nothing is left out to be brief (a terminal with -v).
-Document document_of(const Json& report, bool is_all);
+Document document_of(const AnyReport& report, bool is_all);
 
 /// The document of `dlprobe stacks`.
-Document document_of_stacks(const Json& stacks, bool is_all);
+Document document_of(const report::Stacks& stacks, bool is_all);
 
 // The sections, each without blocks where the report has nothing for it.
 
-Section findings_of(const Json& report, bool is_all);
+Section findings_of(const report::Report& report, bool is_all);
 /// What a configuration has taken out of the verdict.
-Section suppressed_of(const Json& report);
+Section suppressed_of(const report::Report& report);
 /// Of a merged report: how many nodes said what, and each that did not pass.
-Section nodes_of(const Json& report, bool is_all);
+Section nodes_of(const report::Cluster& cluster, bool is_all);
 
 /// Checks with names of their own, each with what was seen.
-Section named_checks_of(const Json& report);
+Section named_checks_of(const report::Report& report);
 /// What was looked for: on a terminal if nothing was found.
-Section checks_of(const Json& report, bool is_all);
+Section checks_of(const AnyReport& report, bool is_all);
 
 /// From the trainer's main thread to the root cause, and the drawing of who waits for whom.
-Section waits_of(const Json& report);
+Section waits_of(const report::Report& report);
 /// What each process does, or which were seen, by role; and how those that ended did. Processes
 /// that do the same are folded on a terminal.
-Section processes_of(const Json& report);
+Section processes_of(const report::Report& report);
 /// Whether the report tells what its processes were doing at the last look.
-bool has_activities(const Json& report);
+bool has_activities(const report::Report& report);
 
+/// The processes whose threads were seen.
+std::vector<LookedAt> looked_at(const report::Report& report);
 /// The threads of each process with their frames; alike threads and alike processes folded.
-Section stacks_of(const Json& document, bool is_whole);
+Section stacks_of(const report::Report& report);
+Section stacks_of(const report::Stacks& stacks, bool is_whole);
 
 /// Of `dlprobe tune`: the line of the script as it should be, and what it needs.
-Section recommendation_of(const Json& report);
+Section recommendation_of(const report::Report& report);
 /// Of `dlprobe tune`: a row for each setting.
-Section settings_of(const Json& report);
+Section settings_of(const report::Report& report);
 /// A row for each run: shm peak beside its forecast, memory, descriptors, speed.
-Section runs_of(const Json& report);
+Section runs_of(const report::Report& report);
 /// A row for each run: what was found in it, memory, speed; for one run, how it ended.
-Section runs_by_finding_of(const Json& report);
+Section runs_by_finding_of(const report::Report& report);
 /// A row for each start method that was tried; without blocks for other reports.
-Section trials_of(const Json& report);
+Section trials_of(const report::Report& report);
 /// Where the shared memory went, for the last run that has it: the equation and the largest
 /// holders.
-Section ledger_of(const Json& report, bool is_all);
+Section ledger_of(const report::Report& report, bool is_all);
 /// A row for each process of the last run with the memory it had when last seen, the largest first;
 /// then what is left before the nearest limit, and how many workers more that is.
-Section memory_of(const Json& report, bool is_all);
+Section memory_of(const report::Report& report, bool is_all);
 /// A row for each process of the last run: its open descriptors by what they lead to, and its
 /// limit.
-Section descriptors_of(const Json& report, bool is_all);
+Section descriptors_of(const report::Report& report, bool is_all);
 
 /// Values over time as charts, and the events.
-Section timeline_of(const Json& report);
+Section timeline_of(const report::Report& report);
 
 /// What could not be seen, and for want of it not be said. Those that differ in numbers alone (one
 /// for each of many processes) are said once with their count; what the verdict rests on comes
 /// first; unless `is_all` the rest is bounded.
-Section limitations_of(const Json& document, bool is_all);
+Section limitations_of(const std::vector<report::Limitation>& limitations, bool is_all);
 
 /// Machine, invocation, versions.
-Section about_of(const Json& report);
+Section about_of(const AnyReport& report);
 
 /// "-" for nothing.
 std::string or_dash(std::string text);
-/// The number without a fraction; "-" where there is none.
-std::string count_at(const Json& object, const char* key);
-/// The value with its unit; "-" where there is none.
-std::string value_at(const Json& object, const char* key, std::string_view unit = "");
 /// "worker 4711".
-std::string process_name(const Json& process);
+std::string process_name(const report::Process& process);
 /// Joined by ", " (or another): "host, code".
-std::string joined(const Json& texts, std::string_view between = ", ");
+std::string joined(const std::vector<std::string>& texts, std::string_view between = ", ");
 
 }  // namespace dlprobe::document

@@ -18,15 +18,15 @@ namespace {
 constexpr size_t kMostEvidence = 8;
 constexpr int kFieldColumns = 11;
 
-Mark mark_of_severity(std::string_view severity) {
-  if (severity == "error") return Mark::kFail;
-  return severity == "warning" ? Mark::kWarn : Mark::kStrong;
+Mark mark_of_severity(Severity severity) {
+  if (severity == Severity::kError) return Mark::kFail;
+  return severity == Severity::kWarning ? Mark::kWarn : Mark::kStrong;
 }
 
-Mark mark_of_verdict(std::string_view verdict) {
-  if (verdict == "pass") return Mark::kPass;
-  if (verdict == "fail") return Mark::kFail;
-  return verdict == "warn" ? Mark::kWarn : Mark::kUnsure;
+Mark mark_of_verdict(OverallVerdict verdict) {
+  if (verdict == OverallVerdict::kPass) return Mark::kPass;
+  if (verdict == OverallVerdict::kFail) return Mark::kFail;
+  return verdict == OverallVerdict::kWarn ? Mark::kWarn : Mark::kUnsure;
 }
 
 void add_field(Blocks& blocks, const char* name, Blocks content) {
@@ -34,53 +34,51 @@ void add_field(Blocks& blocks, const char* name, Blocks content) {
   blocks.add(Field{.name = spans(name), .columns = kFieldColumns, .blocks = std::move(content)});
 }
 
-Blocks proof_of(const Json& finding, bool is_all) {
-  const Json& evidence = items_at(finding, "evidence");
+Blocks proof_of(const report::Finding& finding, bool is_all) {
+  const std::vector<report::Evidence>& evidence = finding.evidence;
   Table table = {.columns = {{.head = "Fact"},
                              {.head = "Value", .before = " = "},
                              {.head = "Held against", .before = "  (", .after = ")"},
                              {.head = "Source", .before = "  [", .after = "]"}},
                  .keep = 2,
                  .is_lines = true};
-  const size_t shown = is_all ? evidence.size() : std::min(evidence.size(), kMostEvidence);
-  for (size_t i = 0; i < shown; ++i) {
-    const Json& fact = evidence[i];
-    const Json value = fact.is_object() ? fact.value("value", Json()) : Json();
-    const std::string at = text_at(fact, "seen_at");
-    table.add(text_at(fact, "name"), code(value_with_unit(value, text_at(fact, "unit"))),
-              text_at(fact, "threshold"),
-              spans(text_at(fact, "source"), at.empty() ? "" : ", ",
-                    Span{.text = at, .mark = Mark::kTime}));
+  const size_t count = is_all ? evidence.size() : std::min(evidence.size(), kMostEvidence);
+  for (size_t i = 0; i < count; ++i) {
+    const report::Evidence& fact = evidence[i];
+    const std::string at = fact.seen ? shown(fact.seen->at) : "";
+    table.add(
+        shown(fact.name), code(value_text(fact)), shown(fact.threshold),
+        spans(shown(fact.source), at.empty() ? "" : ", ", Span{.text = at, .mark = Mark::kTime}));
   }
   Blocks blocks;
-  if (shown > 0) blocks.add(std::move(table));
-  if (shown < evidence.size())
-    blocks.say(fmt::format("and {} more, with -v", evidence.size() - shown));
+  if (count > 0) blocks.add(std::move(table));
+  if (count < evidence.size())
+    blocks.say(fmt::format("and {} more, with -v", evidence.size() - count));
   return blocks;
 }
 
-Blocks ruled_out_of(const Json& finding) {
+Blocks ruled_out_of(const report::Finding& finding) {
   List list;
-  for (const Json& each : items_at(finding, "alternatives"))
-    list.add(strong(text_at(each, "cause")), ": " + text_at(each, "why_not"));
+  for (const report::Alternative& each : finding.alternatives)
+    list.add(strong(shown(each.cause)), ": " + shown(each.why_not));
   Blocks blocks;
   if (!list.items.empty()) blocks.add(std::move(list));
   return blocks;
 }
 
-void add_remedy(List& list, const Json& remedy, std::set<std::string>& told) {
-  const Json& places = items_at(remedy, "applies_to");
+void add_remedy(List& list, const report::Remedy& remedy, std::set<std::string>& told) {
+  const std::vector<std::string>& places = remedy.applies_to;
   Item& item = list.add(
-      text_at(remedy, "title"),
+      shown(remedy.title),
       Span{.text = places.empty() ? "" : " [" + joined(places) + "]", .mark = Mark::kQuiet});
-  Code commands = {.lines = {}, .is_shell = std::ranges::count(places, Json("code")) == 0};
-  for (const Json& command : items_at(remedy, "commands"))
-    commands.lines.push_back(value_with_unit(command, ""));
+  Code commands = {.lines = {}, .is_shell = std::ranges::count(places, "code") == 0};
+  for (const std::string& command : remedy.commands)
+    commands.lines.push_back(shown(command));
   if (!commands.lines.empty()) item.blocks.add(std::move(commands));
-  const std::string verify = text_at(remedy, "verify");
+  const std::string verify = shown(remedy.verify);
   if (!verify.empty())
     item.blocks.add(Paragraph{.text = spans(code(verify)), .lead = "then check with:"});
-  std::string confirmed = text_at(object_at(remedy, "confirmed"), "text");
+  std::string confirmed = remedy.confirmed ? shown(remedy.confirmed->text) : "";
   if (confirmed.empty()) return;
   // Remedies that set the same were tried at once.
   if (!told.insert(confirmed).second)
@@ -88,10 +86,10 @@ void add_remedy(List& list, const Json& remedy, std::set<std::string>& told) {
   item.blocks.say(strong(confirmed));
 }
 
-Blocks remedies_of(const Json& finding) {
+Blocks remedies_of(const report::Finding& finding) {
   std::set<std::string> told;
   List list = {.kind = ListKind::kOrdered};
-  for (const Json& remedy : items_at(finding, "remediation"))
+  for (const report::Remedy& remedy : finding.remediation)
     add_remedy(list, remedy, told);
   Blocks blocks;
   if (!list.items.empty()) blocks.add(std::move(list));
@@ -99,42 +97,40 @@ Blocks remedies_of(const Json& finding) {
 }
 
 // Of a merged report.
-void add_nodes(Blocks& blocks, const Json& finding, bool is_all) {
+void add_nodes(Blocks& blocks, const report::Finding& finding, bool is_all) {
   constexpr size_t kLongest = 160;
-  std::string nodes = text_at(finding, "nodes");
+  std::string nodes = shown(finding.nodes);
   if (nodes.empty()) return;
   if (nodes.size() > kLongest && !is_all)
     nodes = nodes.substr(0, nodes.rfind(',', kLongest)) + ", and more with -v";
-  const auto count = static_cast<uint64_t>(integer_at(finding, "occurrences"));
-  blocks.add(Paragraph{.text = spans(nodes, " (" + counted(count, "node") + ")"),
-                       .lead = "On",
-                       .lead_columns = kFieldColumns});
+  const std::string count = counted(finding.occurrences.value_or(0), "node");
+  blocks.add(Paragraph{
+      .text = spans(nodes, " (" + count + ")"), .lead = "On", .lead_columns = kFieldColumns});
 }
 
 // On a terminal the message names them.
-void add_places(Blocks& blocks, const Json& finding) {
+void add_places(Blocks& blocks, const report::Finding& finding) {
+  if (!finding.locations) return;
   List list;
-  for (const Json& place : items_at(finding, "locations")) {
-    const auto line = number_at(place, "line");
-    list.add(code(text_at(place, "path") + (line ? fmt::format(":{:.0f}", *line) : "")),
-             " " + text_at(place, "what"));
+  for (const report::Location& place : *finding.locations) {
+    list.add(code(shown(place.path) + (place.line ? fmt::format(":{}", *place.line) : "")),
+             " " + shown(place.what));
   }
   if (!list.items.empty()) blocks.add(std::move(list), Readers::kPages);
 }
 
-Card card_of(const Json& finding, size_t index, std::string_view headline, bool is_all) {
-  const std::string severity = text_at(finding, "severity");
-  const std::string consequence = text_at(finding, "consequence_of");
-  const Mark mark = mark_of_severity(severity);
+Card card_of(const report::Finding& finding, size_t index, std::string_view headline, bool is_all) {
+  const Mark mark = mark_of_severity(finding.severity);
   const std::string name =
-      fmt::format("{}. {} {}", index + 1, text_at(finding, "code"), text_at(finding, "name"));
+      fmt::format("{}. {} {}", index + 1, shown(finding.code), shown(finding.name));
   Card card = {.title = spans(Span{.text = name, .mark = mark}),
                .id = fmt::format("finding-{}", index + 1)};
-  card.blocks.say(text_at(finding, "title") + " (", Span{.text = severity, .mark = mark},
-                  fmt::format(", {}{})", text_at(finding, "confidence"),
-                              consequence.empty() ? "" : ", a consequence of " + consequence));
+  const std::string consequence =
+      finding.consequence_of ? ", a consequence of " + shown(*finding.consequence_of) : "";
+  card.blocks.say(shown(finding.title) + " (", Span{.text = shown(finding.severity), .mark = mark},
+                  fmt::format(", {}{})", shown(finding.confidence), consequence));
   // The verdict has said it already.
-  const std::string message = text_at(finding, "message");
+  const std::string message = shown(finding.message);
   if (!headline.ends_with(message)) card.blocks.say(message);
   add_nodes(card.blocks, finding, is_all);
   add_places(card.blocks, finding);
@@ -145,66 +141,65 @@ Card card_of(const Json& finding, size_t index, std::string_view headline, bool 
 }
 
 // What no report counts of, for a page: a terminal is told with what could not be seen.
-Table absent_nodes(const Json& report) {
+Table absent_nodes(const report::Cluster& cluster) {
   Table table = table_of({"Node", "Report", "What is wrong with it"}, 3, 1);
-  for (const Json& name : items_at(report, "missing"))
-    table.add(value_with_unit(name, ""), "", "no report");
-  for (const Json& each : items_at(report, "damaged"))
-    table.add("", text_at(each, "source"), text_at(each, "why"));
+  for (const std::string& name : cluster.missing)
+    table.add(shown(name), "", "no report");
+  for (const report::Damaged& each : cluster.damaged)
+    table.add("", shown(each.source), shown(each.why));
   return table;
 }
 
-void add_duplicates(Blocks& blocks, const Json& report) {
-  std::map<std::string, std::vector<const Json*>> duplicates;
-  for (const Json& each : items_at(report, "duplicates"))
-    duplicates[text_at(each, "node")].push_back(&each);
+void add_duplicates(Blocks& blocks, const report::Cluster& cluster) {
+  std::map<std::string, std::vector<const report::Duplicate*>> duplicates;
+  for (const report::Duplicate& each : cluster.duplicates)
+    duplicates[shown(each.node)].push_back(&each);
   for (const auto& [node, all] : duplicates) {
     blocks.say(
-        fmt::format("{} has several reports: {} counts, {}{} not", node,
-                    text_at(*all.back(), "kept"), text_at(*all.front(), "source"),
+        fmt::format("{} has several reports: {} counts, {}{} not", node, shown(all.back()->kept),
+                    shown(all.front()->source),
                     all.size() > 1 ? fmt::format(" and {} more do", all.size() - 1) : " does"));
   }
 }
 
-std::string counts_text(const Json& counts) {
+std::string counts_text(const report::NodeCounts& counts) {
   std::string text;
-  for (const auto& [verdict, count] : counts.items()) {
-    if (count != 0)
-      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", value_with_unit(count, ""), verdict);
-  }
+  const auto add = [&](std::string_view key, uint64_t report::NodeCounts::* member) {
+    const uint64_t count = counts.*member;
+    if (count != 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, key);
+  };
+  list_fields(add, Of<report::NodeCounts>{});
   return text;
 }
 
 }  // namespace
 
-Section findings_of(const Json& report, bool is_all) {
+Section findings_of(const report::Report& report, bool is_all) {
   Section section = {.id = "cause", .title = "Cause, and what to do", .is_titled_in_text = false};
-  const std::string headline = text_at(object_at(report, "summary"), "headline");
-  const Json& all = items_at(report, "findings");
-  for (size_t i = 0; i < all.size(); ++i)
-    section.blocks.add(card_of(all[i], i, headline, is_all));
+  const std::string headline = shown(report.summary.headline);
+  for (size_t i = 0; i < report.findings.size(); ++i)
+    section.blocks.add(card_of(report.findings[i], i, headline, is_all));
   return section;
 }
 
-Section suppressed_of(const Json& report) {
+Section suppressed_of(const report::Report& report) {
   Section section = {.id = "suppressed", .title = "Suppressed"};
+  if (!report.suppressed) return section;
   Table table = {.columns = {{.head = "Code", .lead = 8}, {.head = "What was seen"}},
                  .keep = 2,
                  .is_lines = true};
-  for (const Json& finding : items_at(report, "suppressed")) {
-    table.add(text_at(finding, "code"),
-              spans(text_at(finding, "name") + ": " + text_at(finding, "message"), new_line(),
-                    "because: " + suppression_text(finding)));
+  for (const report::Finding& finding : *report.suppressed) {
+    const std::string why = finding.suppressed ? suppression_text(*finding.suppressed) : "";
+    table.add(shown(finding.code), spans(shown(finding.name) + ": " + shown(finding.message),
+                                         new_line(), "because: " + why));
   }
   if (!table.rows.empty()) section.blocks.add(std::move(table));
   return section;
 }
 
-Section nodes_of(const Json& report, bool is_all) {
+Section nodes_of(const report::Cluster& cluster, bool is_all) {
   constexpr size_t kMost = 20;
-  const Json& counts = object_at(object_at(report, "summary"), "nodes");
-  Section section = {.id = "nodes", .title = "Nodes: " + counts_text(counts)};
-  if (counts.empty()) return section;
+  Section section = {.id = "nodes", .title = "Nodes: " + counts_text(cluster.summary.nodes)};
   Table table = {.columns = {{.head = "Node", .lead = Column::kOwnWidth},
                              {.head = "Rank", .readers = Readers::kPages},
                              {.head = "Verdict", .after = ": "},
@@ -212,21 +207,20 @@ Section nodes_of(const Json& report, bool is_all) {
                              {.head = "Report", .readers = Readers::kPages}},
                  .is_lines = true};
   size_t more = 0;
-  for (const Json& node : items_at(report, "nodes")) {
-    const std::string verdict = text_at(node, "verdict");
-    if (verdict == "pass" && !is_all) continue;
+  for (const report::Node& node : cluster.nodes) {
+    if (node.verdict == OverallVerdict::kPass && !is_all) continue;
     if (table.rows.size() == kMost && !is_all) {
       ++more;
       continue;
     }
-    table.add(text_at(node, "node"), text_at(node, "rank"),
-              Span{.text = verdict, .mark = mark_of_verdict(verdict)}, text_at(node, "headline"),
-              text_at(node, "source"));
+    table.add(shown(node.node), shown(node.rank),
+              Span{.text = shown(node.verdict), .mark = mark_of_verdict(node.verdict)},
+              shown(node.headline), shown(node.source));
   }
   section.blocks.add(std::move(table));
-  section.blocks.add(absent_nodes(report), Readers::kPages);
+  section.blocks.add(absent_nodes(cluster), Readers::kPages);
   if (more > 0) section.blocks.say(fmt::format("and {} more, with -v", more));
-  add_duplicates(section.blocks, report);
+  add_duplicates(section.blocks, cluster);
   return section;
 }
 

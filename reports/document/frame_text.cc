@@ -8,6 +8,7 @@
 
 #include "lib/base/path_name.h"
 #include "lib/foreign/python_code.h"
+#include "reports/document/text_layout.h"
 
 namespace dlprobe {
 namespace {
@@ -18,52 +19,45 @@ std::string_view short_path(std::string_view path, bool is_python) {
   return path_in_library(path).value_or(path);
 }
 
-bool is_python(const Json& frame) {
-  return text_at(frame, "kind") == "python";
-}
-
-std::string file_text(const Json& frame, bool whole) {
-  const std::string path = text_at(frame, "file");
-  std::string text(whole ? std::string_view(path) : short_path(path, is_python(frame)));
-  if (const auto line = number_at(frame, "line")) text += fmt::format(":{:.0f}", *line);
+std::string file_text(const report::Frame& frame, bool whole) {
+  const std::string path = shown(frame.file);
+  const bool is_python = frame.kind == report::FrameKind::kPython;
+  std::string text(whole ? std::string_view(path) : short_path(path, is_python));
+  if (frame.line) text += fmt::format(":{}", *frame.line);
   return text;
 }
 
-std::string name_text(const Json& frame) {
-  const std::string name = text_at(frame, "name");
-  return name.empty() ? text_at(frame, "function") : name;
+std::string name_text(const report::Frame& frame) {
+  const std::string name = shown(frame.name);
+  return name.empty() ? shown(frame.function) : name;
 }
 
 }  // namespace
 
-std::string frame_text(const Json& frame, bool whole) {
-  if (!frame.is_object()) return "";
+std::string frame_text(const report::Frame& frame, bool whole) {
   const std::string name = name_text(frame);
   std::string file = file_text(frame, whole);
-  const auto offset = number_at(frame, "offset");
-  if (offset && (name.empty() || whole)) {
-    file += fmt::format("{}{:#x}", file.empty() ? "" : "+", static_cast<uint64_t>(*offset));
-  }
+  if (frame.offset && (name.empty() || whole))
+    file += fmt::format("{}{:#x}", file.empty() ? "" : "+", *frame.offset);
   if (name.empty() && file.empty()) return "";
   return fmt::format("{} ({})", name.empty() ? "??" : name, file.empty() ? "no file" : file);
 }
 
-std::string place_text(const Json& frame) {
-  if (!frame.is_object()) return "";
-  const std::string name = name_text(frame);
-  const std::string file = file_text(frame, false);
+std::string place_text(const std::optional<report::Frame>& frame) {
+  if (!frame) return "";
+  const std::string name = name_text(*frame);
+  const std::string file = file_text(*frame, false);
   if (file.empty() || name.empty()) return file + name;
   return fmt::format("{} in {}", file, name);
 }
 
-std::string pause_text(const Json& process) {
-  const double pause = number_at(process, "pause_s").value_or(0);
-  return pause > 0 ? fmt::format("{:.2f} ms", pause * 1e3) : "";
+std::string pause_text(const report::LastLook& look) {
+  return look.pause_s > 0 ? fmt::format("{:.2f} ms", look.pause_s * 1e3) : "";
 }
 
-int role_rank(std::string_view role) {
-  if (role == "trainer") return 0;
-  return role == "worker" ? 1 : 2;
+int role_rank(std::optional<Role> role) {
+  if (role == Role::kTrainer) return 0;
+  return role == Role::kWorker ? 1 : 2;
 }
 
 std::string without_numbers(std::string_view text) {

@@ -1,25 +1,27 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "reports/document/text_layout.h"
+#include "reports/model/objects/stacks.h"
 
 namespace dlprobe {
 
-/// A frame (frame_json) for people, escaped: "main (train.py:12)", "poll (libc.so.6)", "??
-/// (libgomp.so.1+0x1f0)"; "" for what is none. `whole`: with the whole path.
-std::string frame_text(const Json& frame, bool whole = false);
+/// A frame for people, escaped: "main (train.py:12)", "poll (libc.so.6)", "??
+/// (libgomp.so.1+0x1f0)";
+/// "" for one of which nothing is known. `whole`: with the whole path.
+std::string frame_text(const report::Frame& frame, bool whole = false);
 
-/// A frame for people with its place first: "train.py:12 in main".
-std::string place_text(const Json& frame);
+/// A frame for people with its place first: "train.py:12 in main"; "" for none.
+std::string place_text(const std::optional<report::Frame>& frame);
 
-/// "0.35 ms": how long dlprobe stopped a process, whose `pause_s` it is; "" if it did not.
-std::string pause_text(const Json& process);
+/// "0.35 ms": how long dlprobe stopped a process; "" if it did not.
+std::string pause_text(const report::LastLook& look);
 
 /// Where a process of this role stands in a list for people: the trainer first, then workers.
-int role_rank(std::string_view role);
+int role_rank(std::optional<Role> role);
 
 /// The same text for two that differ in numbers alone: addresses, inodes, ids. To fold what is
 /// alike where the numbers do not matter (for waits: AlikeWaits).

@@ -237,7 +237,7 @@ xml_node add_body(pugi::xml_document& page, const Document& document) {
 }  // namespace
 }  // namespace document
 
-std::string render_html(const Json& report) {
+std::string render_html(const AnyReport& report) {
   const document::Document document = document::document_of(report, /*is_all=*/true);
   const HtmlAssets& assets = html_assets();
   pugi::xml_document page;

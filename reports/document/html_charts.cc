@@ -8,6 +8,7 @@
 
 #include "reports/document/html_nodes.h"
 #include "reports/document/text_layout.h"
+#include "reports/model/json.h"
 
 namespace dlprobe::document {
 namespace {

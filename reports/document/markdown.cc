@@ -153,7 +153,7 @@ std::string blocks_text(const Blocks& blocks, int level) {
 }  // namespace
 }  // namespace document
 
-std::string render_markdown(const Json& report) {
+std::string render_markdown(const AnyReport& report) {
   const document::Document document = document::document_of(report, /*is_all=*/true);
   std::string out =
       fmt::format("# {}: {}\n\n{}\n\n", document.verdict.text, escape_markdown(document.headline),

@@ -7,9 +7,9 @@
 namespace dlprobe {
 
 /// For a ticket or a pull request: GitHub flavoured, without HTML. The graph as Mermaid text.
-std::string render_markdown(const Json& report);
+std::string render_markdown(const AnyReport& report);
 
 /// One file to open in a browser: no network, no third party.
-std::string render_html(const Json& report);
+std::string render_html(const AnyReport& report);
 
 }  // namespace dlprobe

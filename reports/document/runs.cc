@@ -4,7 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
+#include <cmath>
 
 #include "lib/base/units.h"
 #include "reports/document/builders.h"
@@ -13,48 +13,51 @@
 namespace dlprobe::document {
 namespace {
 
-std::string decimals(const Json& object, const char* key, int digits) {
-  const auto value = number_at(object, key);
-  return value ? fmt::format("{:.{}f}", *value, digits) : "-";
+std::string decimals(std::optional<double> value, int digits) {
+  return value && std::isfinite(*value) ? fmt::format("{:.{}f}", *value, digits) : "-";
 }
 
-std::string percent(const Json& object, const char* key, int digits = 0) {
-  const auto value = number_at(object, key);
-  return value ? fmt::format("{:.{}f} %", 100 * *value, digits) : "-";
+std::string percent(std::optional<double> share, int digits = 0) {
+  const std::string number = decimals(share ? 100 * *share : share, digits);
+  return number == "-" ? number : number + " %";
 }
 
 // What tells a run from the others: its start method and strategy, or what was looked at.
-std::pair<std::string, std::string> names_of_run(const Json& run) {
-  for (const char* key : {"plan", "trial"}) {
-    const Json& plan = object_at(run, key);
-    if (plan.empty()) continue;
-    return {or_dash(text_at(plan, "start_method")), or_dash(text_at(plan, "sharing_strategy"))};
-  }
-  const auto pid = number_at(run, "asked_pid");
-  return {pid ? fmt::format("pid {:.0f}", *pid) : or_dash(text_at(run, "subject")), "-"};
+std::pair<std::string, std::string> names_of_run(const report::Run& run) {
+  if (run.plan) return {shown(run.plan->start_method), shown(run.plan->sharing_strategy)};
+  if (run.trial)
+    return {shown(run.trial->start_method), or_dash(shown(run.trial->sharing_strategy))};
+  return {run.asked_pid ? fmt::format("pid {}", *run.asked_pid) : shown(run.subject), "-"};
 }
 
 // How a run ended that did not simply come to its end; else nothing.
-std::string end_text(const Json& run) {
-  const Json& end = object_at(run, "end");
-  const std::string reason = text_at(end, "reason");
-  if (reason == "subject-ended") return "";
+std::string end_text(const report::Run& run) {
   std::string text = "the recording was cut off before its end";
-  if (reason == "time-up") {
-    // Whom dlprobe did not start for itself.
-    const bool goes_on = text_at(run, "subject") != "reference-loader";
-    text = goes_on ? "the time to watch was up; the subject goes on" : "its time was up";
+  if (!run.end) return text;
+  switch (run.end->reason) {
+    case RunEndReason::kSubjectEnded:
+      return "";
+    case RunEndReason::kTimeUp:
+      // Whom dlprobe did not start for itself.
+      text = run.subject == SubjectKind::kReferenceLoader
+                 ? "its time was up"
+                 : "the time to watch was up; the subject goes on";
+      break;
+    case RunEndReason::kInterrupted:
+      text = "interrupted";
+      break;
+    case RunEndReason::kNotStarted:
+      text = "not started";
+      break;
   }
-  if (reason == "interrupted") text = "interrupted";
-  if (reason == "not-started") text = "not started";
-  const std::string why = text_at(end, "text");
+  const std::string why = shown(run.end->text);
   return why.empty() ? text : text + " (" + why + ")";
 }
 
 // One line for all runs that ended alike.
-void add_ends(Blocks& blocks, const Json& runs) {
+void add_ends(Blocks& blocks, const std::vector<report::Run>& runs) {
   std::vector<std::pair<std::string, std::vector<std::string>>> ends;  // text, names of runs
-  for (const Json& run : runs) {
+  for (const report::Run& run : runs) {
     const std::string text = end_text(run);
     if (text.empty()) continue;
     auto found = std::ranges::find(ends, text, &decltype(ends)::value_type::first);
@@ -68,37 +71,32 @@ void add_ends(Blocks& blocks, const Json& runs) {
   }
 }
 
-void add_loader_versions(Blocks& blocks, const Json& report) {
-  const Json& loader = object_at(report, "environment");
-  const std::string libtorch = text_at(loader, "libtorch");
+void add_loader_versions(Blocks& blocks, const report::Report& report) {
+  const report::Environment& loader = report.environment;
+  const std::string libtorch = shown(loader.libtorch);
   if (libtorch.empty()) return;
   blocks.say(fmt::format("reference loader on {} ({}), libtorch {}, OpenCV {}",
-                         text_at(loader, "device"), text_at(loader, "device_name"), libtorch,
-                         text_at(loader, "opencv")));
+                         shown(loader.device), shown(loader.device_name), libtorch,
+                         shown(loader.opencv)));
 }
 
-bool is_watched_in_full(const Json& run) {
-  return text_at(run, "subject") == "pid" && text_at(object_at(run, "end"), "reason") == "time-up";
+bool is_watched_in_full(const report::Run& run) {
+  return run.subject == SubjectKind::kPid && run.end && run.end->reason == RunEndReason::kTimeUp;
 }
 
 // The causes that were found in this run; what is worth a word alone is none.
-std::string causes_found_in(const Json& report, const Json& run) {
+std::string causes_found_in(const report::Report& report, const report::Run& run) {
   std::string causes;
-  const auto index = number_at(run, "index");
-  for (const Json& finding : items_at(report, "findings")) {
-    if (text_at(finding, "severity") == "info") continue;
-    const Json& runs = items_at(finding, "runs");
-    const bool is_here = std::ranges::any_of(
-        runs, [&](const Json& each) { return each.is_number() && each.get<double>() == index; });
-    if (is_here) causes += (causes.empty() ? "" : " ") + text_at(finding, "name");
+  for (const report::Finding& finding : report.findings) {
+    const bool is_here = std::ranges::count(finding.runs, run.index) > 0;
+    if (finding.severity == Severity::kInfo || !is_here) continue;
+    causes += (causes.empty() ? "" : " ") + shown(finding.name);
   }
   return causes.empty() ? "nothing" : causes;
 }
 
-std::string legend_of_trials(const Json& report) {
-  const Json& runs = items_at(report, "runs");
-  const bool is_loader = !object_at(runs.front(), "plan").empty();
-  if (is_loader) {
+std::string legend_of_trials(const report::Report& report) {
+  if (report.runs.front().plan) {
     return "started: workers; first, batch: time from the loader's start to the first of them and "
            "to the first batch; PSS: the most that a worker had";
   }
@@ -108,58 +106,60 @@ std::string legend_of_trials(const Json& report) {
          "had";
 }
 
-bool is_same_setting(const Json& one, const Json& other) {
-  return std::ranges::all_of(std::array{"workers", "prefetch_factor", "start_method", "variant"},
-                             [&](const char* key) {
-                               return one.is_object() && other.is_object() && one.contains(key) &&
-                                      other.contains(key) && one[key] == other[key];
-                             });
+bool is_same_setting(const report::TuneRow& one, const std::optional<report::TuneRow>& other) {
+  const auto key = [](const report::TuneRow& row) {
+    return std::tuple(row.workers, row.prefetch_factor, row.start_method, row.variant);
+  };
+  return other && key(one) == key(*other);
 }
 
 // What tells a setting from the others, at the end of its names: it may be longer than the rest.
-std::string note_of_setting(const Json& tune, const Json& row) {
+std::string note_of_setting(const report::Tune& tune, const report::TuneRow& row) {
   std::vector<std::string> notes;
-  if (is_same_setting(row, object_at(tune, "recommended"))) notes.emplace_back("recommended");
-  if (is_same_setting(row, object_at(tune, "fastest"))) notes.emplace_back("fastest");
-  if (is_same_setting(row, object_at(tune, "present"))) notes.emplace_back("now");
-  const std::string outcome = text_at(row, "outcome");
-  if (outcome == "not-started") notes.emplace_back("not started");
-  if (outcome == "failed") notes.emplace_back("failed");
+  if (is_same_setting(row, tune.recommended)) notes.emplace_back("recommended");
+  if (is_same_setting(row, tune.fastest)) notes.emplace_back("fastest");
+  if (is_same_setting(row, tune.present)) notes.emplace_back("now");
+  if (row.outcome == TuneOutcome::kNotStarted) notes.emplace_back("not started");
+  if (row.outcome == TuneOutcome::kFailed) notes.emplace_back("failed");
   return or_dash(fmt::format("{}", fmt::join(notes, ", ")));
 }
 
-void add_setting(Table& table, const Json& tune, const Json& row) {
-  const bool has_queue = integer_at(row, "workers") > 0 && text_at(row, "variant") != "step-alone";
-  table.add(text_at(row, "variant"), decimals(row, "workers", 0),
-            has_queue ? decimals(row, "prefetch_factor", 0) : "-",
-            has_queue ? text_at(row, "start_method") : "-", decimals(row, "batches_per_s", 1),
-            percent(row, "plus_minus_share", 1), note_of_setting(tune, row),
-            percent(row, "share_of_best"), percent(row, "wait_share"),
-            decimals(row, "wanted_cpus", 1), decimals(row, "first_batch_s", 2),
-            bytes_at(row, "memory_bytes"), bytes_at(row, "shm_forecast_bytes"),
-            decimals(row, "fd_forecast", 0), decimals(row, "runs", 0));
+void add_setting(Table& table, const report::Tune& tune, const report::TuneRow& row) {
+  const bool has_queue = row.workers > 0 && row.variant != TuneVariant::kStepAlone;
+  table.add(shown(row.variant), count_text(row.workers),
+            has_queue ? count_text(row.prefetch_factor) : "-",
+            has_queue ? shown(row.start_method) : "-", decimals(row.batches_per_s, 1),
+            percent(row.plus_minus_share, 1), note_of_setting(tune, row),
+            percent(row.share_of_best), percent(row.wait_share), decimals(row.wanted_cpus, 1),
+            decimals(row.first_batch_s, 2), bytes_text(row.memory_bytes),
+            bytes_text(row.shm_forecast_bytes), count_text(row.fd_forecast), count_text(row.runs));
+}
+
+// What only the reference loader and trials tell.
+report::Loader loader_of(const report::Run& run) {
+  return run.loader.value_or(report::Loader());
 }
 
 }  // namespace
 
-Section runs_of(const Json& report) {
+Section runs_of(const report::Report& report) {
   Section section = {.id = "runs", .title = "Runs"};
-  const Json& runs = items_at(report, "runs");
+  const std::vector<report::Run>& runs = report.runs;
   if (runs.empty()) return section;
   Table table = table_of({"start", "sharing", "shm peak", "forecast", "ratio", "RSS", "PSS", "fds",
                           "first", "img/s", "wait"},
                          2, 2);
   bool has_speed = false;
-  for (const Json& run : runs) {
-    const Json& loader = object_at(run, "loader");
-    has_speed = has_speed || number_at(loader, "wait_share").has_value();
+  for (const report::Run& run : runs) {
+    const report::Loader loader = loader_of(run);
+    has_speed = has_speed || percent(loader.wait_share) != "-";
     const auto [start, sharing] = names_of_run(run);
-    table.add(start, sharing, bytes_at(run, "shm_peak_bytes"),
-              bytes_at(object_at(run, "forecast"), "shm_bytes"),
-              decimals(run, "shm_peak_over_forecast", 2), bytes_at(run, "rss_sum_peak_bytes"),
-              bytes_at(run, "pss_sum_peak_bytes"), value_at(run, "fds_of_one_process_peak"),
-              value_at(loader, "first_batch_s", "s"), count_at(loader, "images_per_s"),
-              percent(loader, "wait_share"));
+    table.add(start, sharing, bytes_text(run.shm_peak_bytes),
+              run.forecast ? bytes_text(run.forecast->shm_bytes) : "-",
+              decimals(run.shm_peak_over_forecast, 2), bytes_text(run.rss_sum_peak_bytes),
+              bytes_text(run.pss_sum_peak_bytes), count_text(run.fds_of_one_process_peak),
+              number_text(loader.first_batch_s, "s"), count_text(loader.images_per_s),
+              percent(loader.wait_share));
   }
   section.blocks.add(std::move(table));
   add_ends(section.blocks, runs);
@@ -169,25 +169,24 @@ Section runs_of(const Json& report) {
         "the training loop's time spent waiting for data");
   }
   add_loader_versions(section.blocks, report);
-  const std::string formula = text_at(object_at(runs.back(), "forecast"), "formula");
-  if (!formula.empty()) section.blocks.say("forecast: " + formula);
+  if (runs.back().forecast) section.blocks.say("forecast: " + shown(runs.back().forecast->formula));
   return section;
 }
 
-Section runs_by_finding_of(const Json& report) {
+Section runs_by_finding_of(const report::Report& report) {
   Section section = {.id = "runs", .title = "Runs"};
-  const Json& runs = items_at(report, "runs");
+  const std::vector<report::Run>& runs = report.runs;
   if (runs.empty()) return section;
   // That the watch of a live process ended by the clock is no news.
   if (runs.size() == 1 && (end_text(runs.front()).empty() || is_watched_in_full(runs.front())))
     return section;
   Table table = table_of({"start", "sharing", "found", "RSS", "first", "img/s", "wait"}, 3, 3);
-  for (const Json& run : runs) {
-    const Json& loader = object_at(run, "loader");
+  for (const report::Run& run : runs) {
+    const report::Loader loader = loader_of(run);
     const auto [start, sharing] = names_of_run(run);
-    table.add(start, sharing, causes_found_in(report, run), bytes_at(run, "rss_sum_peak_bytes"),
-              value_at(loader, "first_batch_s", "s"), count_at(loader, "images_per_s"),
-              percent(loader, "wait_share"));
+    table.add(start, sharing, causes_found_in(report, run), bytes_text(run.rss_sum_peak_bytes),
+              number_text(loader.first_batch_s, "s"), count_text(loader.images_per_s),
+              percent(loader.wait_share));
   }
   if (runs.size() > 1) section.blocks.add(std::move(table));
   add_ends(section.blocks, runs);
@@ -195,20 +194,24 @@ Section runs_by_finding_of(const Json& report) {
   return section;
 }
 
-Section trials_of(const Json& report) {
+Section trials_of(const report::Report& report) {
   Section section = {.id = "trials", .title = "Start methods"};
-  const Json& runs = items_at(report, "runs");
-  if (runs.empty() || object_at(runs.front(), "trial").empty()) return section;
+  const std::vector<report::Run>& runs = report.runs;
+  if (runs.empty() || !runs.front().trial) return section;
   Table table = table_of(
       {"start", "sharing", "outcome", "found", "started", "first", "batch", "batches/s", "PSS"}, 4,
       4);
-  for (const Json& run : runs) {
-    const Json& trial = object_at(run, "trial");
+  for (const report::Run& run : runs) {
     const auto [start, sharing] = names_of_run(run);
-    table.add(start, sharing, or_dash(text_at(trial, "outcome")), causes_found_in(report, run),
-              value_at(trial, "started"), value_at(trial, "first_start_s", "s"),
-              value_at(trial, "first_batch_s", "s"), value_at(trial, "batches_per_s"),
-              bytes_at(trial, "pss_of_a_worker_bytes"));
+    const std::string causes = causes_found_in(report, run);
+    if (!run.trial) {
+      table.add(start, sharing, "-", causes, "-", "-", "-", "-", "-");
+      continue;
+    }
+    const report::Trial& trial = *run.trial;
+    table.add(start, sharing, shown(trial.outcome), causes, count_text(trial.started),
+              number_text(trial.first_start_s, "s"), number_text(trial.first_batch_s, "s"),
+              number_text(trial.batches_per_s), bytes_text(trial.pss_of_a_worker_bytes));
   }
   section.blocks.add(std::move(table));
   add_ends(section.blocks, runs);
@@ -217,50 +220,45 @@ Section trials_of(const Json& report) {
   return section;
 }
 
-Section recommendation_of(const Json& report) {
+Section recommendation_of(const report::Report& report) {
   Section section = {.id = "recommended", .title = "Recommended"};
-  const Json& tune = object_at(report, "tune");
-  const Json& recommended = object_at(tune, "recommended");
-  if (recommended.empty()) return section;
-  section.blocks.say(code(text_at(tune, "line")));
-  std::string needs = bytes_at(recommended, "memory_bytes") + " of memory";
-  if (number_at(recommended, "fd_forecast")) {
+  if (!report.tune || !report.tune->recommended) return section;
+  const report::TuneRow& recommended = *report.tune->recommended;
+  section.blocks.say(code(shown(report.tune->line)));
+  std::string needs = bytes_text(recommended.memory_bytes) + " of memory";
+  if (recommended.fd_forecast) {
     needs += fmt::format(", up to {} in /dev/shm and {} open files in one process",
-                         bytes_at(recommended, "shm_forecast_bytes"),
-                         decimals(recommended, "fd_forecast", 0));
+                         bytes_text(recommended.shm_forecast_bytes), *recommended.fd_forecast);
   }
   section.blocks.add(Paragraph{.text = spans(needs), .lead = "needs"});
-  const std::string limit = text_at(object_at(tune, "limit"), "text");
-  if (!limit.empty()) section.blocks.say(limit);
+  if (report.tune->limit) section.blocks.say(shown(report.tune->limit->text));
   return section;
 }
 
-Section settings_of(const Json& report) {
+Section settings_of(const report::Report& report) {
   Section section = {.id = "settings", .title = "Settings"};
-  const Json& tune = object_at(report, "tune");
-  if (tune.empty()) return section;
+  if (!report.tune) return section;
+  const report::Tune& tune = *report.tune;
   Table table =
       table_of({"what", "workers", "prefetch", "start", "batch/s", "+-", "note", "of best", "wait",
                 "CPUs wanted", "first", "memory", "shm", "fds", "runs"},
                7, 7);
-  const Json& settings = items_at(tune, "settings");
-  for (const Json& row : settings)
+  for (const report::TuneRow& row : tune.settings)
     add_setting(table, tune, row);
   section.blocks.add(std::move(table));
-  for (const Json& row : settings) {
-    const std::string why = text_at(row, "why");
+  for (const report::TuneRow& row : tune.settings) {
+    const std::string why = shown(row.why);
     if (why.empty()) continue;
-    section.blocks.add(Paragraph{
-        .text = spans(fmt::format("{} workers, prefetch factor {}: {}", decimals(row, "workers", 0),
-                                  decimals(row, "prefetch_factor", 0), why)),
-        .lead = "!"});
+    section.blocks.add(Paragraph{.text = spans(fmt::format("{} workers, prefetch factor {}: {}",
+                                                           row.workers, row.prefetch_factor, why)),
+                                 .lead = "!"});
   }
   section.blocks.say(
       fmt::format("{} usable CPUs; +-: half of the 95 % interval (one run differs from another by "
                   "{:.1f} %); wait: share of the training loop's time; memory: PSS of all "
                   "processes; shm, fds: forecast",
-                  decimals(object_at(tune, "room"), "usable_cpus", 1),
-                  100 * number_at(tune, "noise_share").value_or(0)));
+                  decimals(tune.room.usable_cpus, 1),
+                  std::isfinite(tune.noise_share) ? 100 * tune.noise_share : 0));
   return section;
 }
 

@@ -187,15 +187,14 @@ class TextWriter {
 }  // namespace
 }  // namespace document
 
-std::string render_text(const Json& report, const TextOptions& options) {
+std::string render_text(const AnyReport& report, const TextOptions& options) {
   const document::Document document = document::document_of(report, options.verbosity > 0);
   if (options.verbosity < 0) return document.verdict.text + "  " + document.headline + "\n";
   return document::TextWriter(options).write(document);
 }
 
-std::string render_stacks(const Json& stacks, const TextOptions& options) {
-  return document::TextWriter(options).write(
-      document::document_of_stacks(stacks, options.verbosity > 0));
+std::string render_stacks(const report::Stacks& stacks, const TextOptions& options) {
+  return document::TextWriter(options).write(document::document_of(stacks, options.verbosity > 0));
 }
 
 }  // namespace dlprobe

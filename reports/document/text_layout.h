@@ -1,38 +1,43 @@
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include "reports/model/report.h"
+#include "lib/base/escape.h"
+#include "lib/base/names.h"
+#include "reports/model/objects/finding.h"
+#include "reports/model/shape.h"
 
 namespace dlprobe {
 
-/// The text of `object[key]`, escaped for the terminal; "" where there is none. A report that was
-/// read from a file may hold anything: these never throw.
-std::string text_at(const Json& object, const char* key);
-/// The number, or nothing.
-std::optional<double> number_at(const Json& object, const char* key);
-/// The number without its fraction; 0 where there is none, or none that is exact.
-int64_t integer_at(const Json& object, const char* key);
-/// The array, or the object; an empty one where there is none.
-const Json& items_at(const Json& object, const char* key);
-const Json& object_at(const Json& object, const char* key);
-/// The text as it stands in the report, unescaped: for another report. "" if there is none.
-std::string raw_at(const Json& object, const char* key);
+/// A text, escaped for the terminal; the name of an enum's value; "" for nothing.
+inline std::string shown(std::string_view text) {
+  return escape_for_terminal(text);
+}
+template <NamedEnum E>
+std::string shown(E value) {
+  return std::string(to_string(value));
+}
+template <class T>
+std::string shown(const std::optional<T>& value) {
+  return value ? shown(*value) : std::string();
+}
 
-/// `object[key]` bytes as "64.0 MiB"; "-" where there is no number: never a made-up 0.
-std::string bytes_at(const Json& object, const char* key);
+// Values for a person. "-" where there is none: never a made-up 0.
 
-/// Any value for a person, by its unit: bytes, seconds, counts, escaped text.
-std::string value_with_unit(const Json& value, std::string_view unit);
+/// "64.0 MiB".
+std::string bytes_text(std::optional<double> bytes);
+/// Without a fraction.
+std::string count_text(std::optional<double> count);
+/// Bytes and seconds as people say them, else three digits and the unit.
+std::string number_text(std::optional<double> number, std::string_view unit = "");
+/// Any value, by its unit.
+std::string value_text(const Scalar& value, std::string_view unit = "");
+/// That of a fact.
+std::string value_text(const report::Evidence& fact);
 
-/// The same of a number.
-std::string number_text(double number, std::string_view unit);
-
-/// Of an entry of `suppressed[]`: "known, ticket 12 (until 2027-01-31, dlprobe.toml:9)".
-std::string suppression_text(const Json& finding);
+/// "reason (until 2026-12-31, dlprobe.toml:3)": why a finding does not count, and who has said so.
+std::string suppression_text(const report::Suppressed& suppressed);
 
 }  // namespace dlprobe

@@ -46,16 +46,13 @@ std::string color_of(const std::string& activity) {
 
 class Graph {
  public:
-  Graph(const Json& graph, size_t index) : graph_(graph), index_(index) {
-    for (const Json& id : items_at(graph, "chain"))
-      chain_.push_back(value_with_unit(id, ""));
-  }
+  Graph(const report::WaitGraph& graph, size_t index) : graph_(graph), index_(index) {}
 
   std::string text() {
     std::string out;
-    for (const Json& node : items_at(graph_, "nodes"))
+    for (const report::WaitNode& node : graph_.nodes)
       out += node_line(node);
-    for (const Json& edge : items_at(graph_, "edges"))
+    for (const report::WaitEdge& edge : graph_.edges)
       out += edge_line(edge);
     return out;
   }
@@ -67,58 +64,50 @@ class Graph {
     return fmt::format("g{}n{}", index_, place->second);
   }
 
-  bool is_in_chain(const std::string& id) const {
-    return std::ranges::find(chain_, id) != chain_.end();
-  }
-
-  bool is_step_of_chain(const std::string& from, const std::string& to) const {
-    for (size_t i = 1; i < chain_.size(); ++i) {
-      if (chain_[i - 1] == from && chain_[i] == to) return true;
+  bool is_step_of_chain(const report::WaitEdge& edge) const {
+    const std::vector<std::string>& chain = graph_.chain;
+    for (size_t i = 1; i < chain.size(); ++i) {
+      if (chain[i - 1] == edge.from && chain[i] == edge.to) return true;
     }
     return false;
   }
 
-  std::string node_line(const Json& node) {
-    const std::string id = text_at(node, "id");
-    const bool is_thread = text_at(node, "kind") == "thread";
-    const bool is_root_cause = !chain_.empty() && chain_.back() == id;
-    const std::string activity = text_at(node, "activity");
+  std::string node_line(const report::WaitNode& node) {
+    const std::vector<std::string>& chain = graph_.chain;
+    const bool is_root_cause = !chain.empty() && chain.back() == node.id;
+    const std::string activity = node.doing ? shown(node.doing->activity) : "";
     const std::string label =
-        label_of({text_at(node, "label"), activity, place_text(object_at(node, "in_code")),
+        label_of({shown(node.label), activity, node.doing ? place_text(node.doing->in_code) : "",
                   is_root_cause ? "root cause" : ""});
     std::string style;
-    if (is_in_chain(id)) style = ", color=red";
+    if (std::ranges::count(chain, node.id) > 0) style = ", color=red";
     if (is_root_cause) style += ", penwidth=3";
-    return fmt::format("  {} [shape={}, style=filled, fillcolor={}, label={}{}];\n", name_of(id),
-                       is_thread ? "box" : "ellipse", color_of(activity), label, style);
+    return fmt::format("  {} [shape={}, style=filled, fillcolor={}, label={}{}];\n",
+                       name_of(node.id), node.kind == report::NodeKind::kThread ? "box" : "ellipse",
+                       color_of(activity), label, style);
   }
 
-  std::string edge_line(const Json& edge) {
-    const std::string from = text_at(edge, "from");
-    const std::string to = text_at(edge, "to");
-    return fmt::format("  {} -> {} [label={}{}];\n", name_of(from), name_of(to),
-                       dot_string(text_at(edge, "relation")),
-                       is_step_of_chain(from, to) ? ", color=red, penwidth=2" : "");
+  std::string edge_line(const report::WaitEdge& edge) {
+    return fmt::format("  {} -> {} [label={}{}];\n", name_of(edge.from), name_of(edge.to),
+                       dot_string(shown(edge.relation)),
+                       is_step_of_chain(edge) ? ", color=red, penwidth=2" : "");
   }
 
-  const Json& graph_;
+  const report::WaitGraph& graph_;
   size_t index_;
-  std::vector<std::string> chain_;
   std::map<std::string, size_t> numbers_;
 };
 
 }  // namespace
 
-std::string render_dot(const Json& report) {
-  const std::string headline = text_at(object_at(report, "summary"), "headline");
+std::string render_dot(const report::Report& report) {
   std::string out =
       "digraph dlprobe {\n  rankdir=LR;\n  labelloc=t;\n  node [fontname=\"sans-serif\"];\n";
-  out += fmt::format("  label={};\n", dot_string(headline));
+  out += fmt::format("  label={};\n", dot_string(shown(report.summary.headline)));
   size_t index = 0;
-  out += Graph(object_at(report, "wait_graph"), index++).text();
-  for (const Json& run : items_at(report, "runs")) {
-    const Json& graph = object_at(run, "wait_graph");
-    if (!graph.empty()) out += Graph(graph, index++).text();
+  out += Graph(report.wait_graph, index++).text();
+  for (const report::Run& run : report.runs) {
+    if (run.wait_graph) out += Graph(*run.wait_graph, index++).text();
   }
   return out + "}\n";
 }

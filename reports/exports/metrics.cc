@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
+#include <cmath>
 #include <map>
 #include <string>
 #include <vector>
@@ -50,20 +50,17 @@ class Exposition {
   std::string out_;
 };
 
-constexpr std::array<std::string_view, 4> kVerdictNames = {"pass", "warn", "fail", "incomplete"};
-constexpr std::array<std::string_view, 3> kSeverities = {"error", "warning", "info"};
-
-void add_findings(Exposition& out, const Json& report) {
-  const Json& counts = object_at(object_at(report, "summary"), "counts");
+void add_findings(Exposition& out, const report::Report& report) {
+  const report::Counts& counts = report.summary.counts;
   out.family("findings", "Findings of the last run by severity.");
-  for (const std::string_view severity : kSeverities)
-    out.sample({{"severity", std::string(severity)}},
-               static_cast<double>(integer_at(counts, std::string(severity).c_str())));
+  out.sample({{"severity", "error"}}, static_cast<double>(counts.error));
+  out.sample({{"severity", "warning"}}, static_cast<double>(counts.warning));
+  out.sample({{"severity", "info"}}, static_cast<double>(counts.info));
   std::map<std::pair<std::string, std::string>, Labels> active;
-  for (const Json& finding : items_at(report, "findings")) {
-    Labels labels = {{"code", text_at(finding, "code")},
-                     {"name", text_at(finding, "name")},
-                     {"severity", text_at(finding, "severity")}};
+  for (const report::Finding& finding : report.findings) {
+    Labels labels = {{"code", shown(finding.code)},
+                     {"name", shown(finding.name)},
+                     {"severity", shown(finding.severity)}};
     active.try_emplace({labels[0].second, labels[2].second}, std::move(labels));
   }
   out.family("finding_active", "1 for each cause that the last run has named.");
@@ -71,22 +68,20 @@ void add_findings(Exposition& out, const Json& report) {
     out.sample(labels, 1);
 }
 
-void add_mounts(Exposition& out, const Json& report) {
-  const Json& runs = items_at(report, "runs");
-  if (runs.empty()) return;
-  const Json& mounts = items_at(runs.back(), "shm_mounts");
-  if (mounts.empty()) return;
-  const auto each = [&](std::string_view name, std::string_view help, const char* key) {
+void add_mounts(Exposition& out, const report::Report& report) {
+  if (report.runs.empty() || report.runs.back().shm_mounts.empty()) return;
+  const auto each = [&](std::string_view name, std::string_view help, auto member) {
     out.family(name, help, "bytes");
     std::map<std::string, double> values;  // one sample for each mount point
-    for (const Json& mount : mounts) {
-      if (const auto bytes = number_at(mount, key)) values[text_at(mount, "mount_point")] = *bytes;
+    for (const report::ShmMount& mount : report.runs.back().shm_mounts) {
+      if (const auto bytes = mount.*member)
+        values[shown(mount.mount_point)] = static_cast<double>(*bytes);
     }
     for (const auto& [mount, bytes] : values)
       out.sample({{"mount", mount}}, bytes);
   };
-  each("shm_size_bytes", "Size of the shared memory file system.", "size_bytes");
-  each("shm_used_bytes", "Its use at the last look.", "last_used_bytes");
+  each("shm_size_bytes", "Size of the shared memory file system.", &report::ShmMount::size_bytes);
+  each("shm_used_bytes", "Its use at the last look.", &report::ShmMount::last_used_bytes);
 }
 
 // Seconds since the epoch of "2026-11-20T21:47:44.120Z"; nothing for anything else.
@@ -119,14 +114,12 @@ std::string ascii(std::string_view text) {
   return result;
 }
 
-std::string first_finding(const Json& report) {
-  const Json& findings = items_at(report, "findings");
-  if (findings.empty()) return text_at(object_at(report, "summary"), "headline");
-  const auto worst = std::ranges::find_if(
-      findings, [](const Json& finding) { return text_at(finding, "severity") == "error"; });
-  const Json& finding = worst == findings.end() ? findings.front() : *worst;
-  return fmt::format("{} {}: {}", text_at(finding, "code"), text_at(finding, "name"),
-                     text_at(finding, "message"));
+std::string first_finding(const report::Report& report) {
+  const std::vector<report::Finding>& findings = report.findings;
+  if (findings.empty()) return shown(report.summary.headline);
+  const auto worst = std::ranges::find(findings, Severity::kError, &report::Finding::severity);
+  const report::Finding& finding = worst == findings.end() ? findings.front() : *worst;
+  return fmt::format("{} {}: {}", shown(finding.code), shown(finding.name), shown(finding.message));
 }
 
 std::string_view nagios_state(OverallVerdict verdict) {
@@ -158,48 +151,44 @@ std::string nagios_line(OverallVerdict verdict, std::string_view text) {
   return fmt::format("DLPROBE {} - {}", nagios_state(verdict), without_bars(std::move(line)));
 }
 
-std::string render_prometheus(const Json& report) {
+std::string render_prometheus(const report::Report& report) {
   Exposition out;
   out.family("build_info", "The version that made these numbers.");
-  out.sample({{"version", text_at(object_at(report, "tool"), "version")}}, 1);
+  out.sample({{"version", shown(report.tool.version)}}, 1);
   out.family("verdict", "1 for the verdict of the last run, 0 for the others.");
-  for (const std::string_view name : kVerdictNames)
-    out.sample({{"verdict", std::string(name)}}, name == to_string(verdict_of(report)) ? 1 : 0);
+  for (const OverallVerdict verdict : kValues<OverallVerdict>)
+    out.sample({{"verdict", shown(verdict)}}, verdict == report.summary.verdict ? 1 : 0);
   out.family("exit_code", "Exit code of the last run: 0 pass, 1 finding, 3 incomplete.");
-  out.sample({}, exit_code_of(report));
+  out.sample({}, report.invocation.exit_code.value);
   add_findings(out, report);
   add_mounts(out, report);
-  const Json& invocation = object_at(report, "invocation");
-  if (const auto ended = epoch_of(text_at(invocation, "ended_at"))) {
+  if (const auto ended = epoch_of(shown(report.invocation.ended.at))) {
     out.family("last_run_timestamp_seconds", "When the last run ended.", "seconds");
     out.sample({}, *ended);
   }
-  if (const auto seconds = number_at(invocation, "duration_s")) {
+  if (const double seconds = report.invocation.duration_s; std::isfinite(seconds)) {
     out.family("last_run_duration_seconds", "How long the last run took.", "seconds");
-    out.sample({}, *seconds);
+    out.sample({}, seconds);
   }
   return std::move(out).take();
 }
 
-std::string render_nagios(const Json& report) {
-  const Json& counts = object_at(object_at(report, "summary"), "counts");
-  std::string line = nagios_line(verdict_of(report), first_finding(report)) + " |";
-  line += fmt::format(" errors={};;0;0; warnings={};0;;0;", integer_at(counts, "error"),
-                      integer_at(counts, "warning"));
-  const Json& runs = items_at(report, "runs");
-  const Json& mounts = items_at(runs.empty() ? report : runs.back(), "shm_mounts");
-  if (!mounts.empty()) {
-    const auto used = number_at(mounts.front(), "last_used_bytes");
-    const auto size = number_at(mounts.front(), "size_bytes");
-    if (used && size) line += fmt::format(" shm_used={:.0f}B;;;0;{:.0f}", *used, *size);
+std::string render_nagios(const report::Report& report) {
+  const report::Counts& counts = report.summary.counts;
+  std::string line = nagios_line(report.summary.verdict, first_finding(report)) + " |";
+  line += fmt::format(" errors={};;0;0; warnings={};0;;0;", counts.error, counts.warning);
+  if (!report.runs.empty() && !report.runs.back().shm_mounts.empty()) {
+    const report::ShmMount& mount = report.runs.back().shm_mounts.front();
+    if (mount.last_used_bytes && mount.size_bytes)
+      line += fmt::format(" shm_used={}B;;;0;{}", *mount.last_used_bytes, *mount.size_bytes);
   }
   return line + "\n";
 }
 
-std::string render_npd(const Json& report) {
+std::string render_npd(const report::Report& report) {
   constexpr size_t kMost = 80;
   std::string text = first_finding(report);
-  if (verdict_of(report) == OverallVerdict::kPass) text = "ok: " + text;
+  if (report.summary.verdict == OverallVerdict::kPass) text = "ok: " + text;
   text = ascii(text);
   if (text.size() > kMost - 1) text = text.substr(0, kMost - 4) + "...";
   return text + "\n";

@@ -4,7 +4,7 @@
 
 #include "lib/base/parse.h"
 #include "lib/base/units.h"
-#include "reports/model/known_values.h"
+#include "reports/model/read_json.h"
 #include "reports/model/report.h"
 #include "reports/model/write_json.h"
 
@@ -63,61 +63,43 @@ bool is_of_a_later_version(const Json& report) {
   return minor_of(text) > minor_of(kReportSchemaVersion);
 }
 
-// What the renderers rely on. The whole schema is checked by tests, not by every reader.
-Status check_shape(const Json& report) {
-  const Json kind = report.is_object() ? report.value("kind", Json()) : Json();
+Expected<AnyReport> read_report(const Json& json) {
+  const Json kind = json.is_object() ? json.value("kind", Json()) : Json();
   if (kind != kReportKind && kind != kClusterReportKind) {
     return failure(
         ErrorCode::kMalformed,
         "not a dlprobe report: its kind is not dlprobe.report or dlprobe.cluster-report");
   }
-  DLP_CHECK(check_version(report));
-  for (const char* key : {"invocation", "summary", "host", "timeline"}) {
-    if (!report.contains(key) || !report[key].is_object()) {
-      return failure(ErrorCode::kMalformed, fmt::format("the report has no object \"{}\"", key));
-    }
+  DLP_CHECK(check_version(json));
+  const ReadMode mode = is_of_a_later_version(json) ? ReadMode::kLaterVersion : ReadMode::kStrict;
+  if (kind == kClusterReportKind) {
+    report::Cluster many;
+    DLP_CHECK(read_json(json, cluster_shape(), &many, mode));
+    return AnyReport(std::move(many));
   }
-  for (const char* key : {"checks", "findings", "runs", "processes", "limitations"}) {
-    if (!report.contains(key) || !report[key].is_array()) {
-      return failure(ErrorCode::kMalformed, fmt::format("the report has no array \"{}\"", key));
-    }
-  }
-  if (!report["summary"].contains("verdict"))
-    return failure(ErrorCode::kMalformed, "the report has no /summary/verdict");
-  return is_of_a_later_version(report) ? Status() : check_known_values(report);
-}
-
-// report[section][key], or null: a report that was read from a file may hold anything.
-const Json* member_of(const Json& report, const char* section, const char* key) {
-  const auto object = report.find(section);
-  if (object == report.end() || !object->is_object()) return nullptr;
-  const auto member = object->find(key);
-  return member == object->end() ? nullptr : &*member;
+  report::Report one;
+  DLP_CHECK(read_json(json, report_shape(), &one, mode));
+  return AnyReport(std::move(one));
 }
 
 }  // namespace
 
-Json make_report(const Recording& recording, const Verdict& verdict, const ReportContext& context) {
-  return json_of(examination_report(recording, verdict, context));
+AnyReport::AnyReport(report::Cluster many) : cluster(std::move(many)) {
+  // A merged report has the sections of a report, so that every format can write it.
+  static_cast<void>(read_json(json_of(*this), report_shape(), &report, ReadMode::kPart));
 }
 
-std::string render_json(const Json& report) {
-  return report.dump(2, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace) + "\n";
+std::string render_json(const AnyDocument& document) {
+  struct Writer {
+    Json operator()(const AnyReport& report) { return json_of(report); }
+    Json operator()(const report::Stacks& stacks) { return json_of(stacks_shape(), &stacks); }
+    Json operator()(const report::Catalog& list) { return json_of(catalog_shape(), &list); }
+    Json operator()(const report::Doctor& doctor) { return json_of(doctor_shape(), &doctor); }
+  };
+  return text_of_json(std::visit(Writer(), document));
 }
 
-OverallVerdict verdict_of(const Json& report) {
-  const Json* name = member_of(report, "summary", "verdict");
-  if (name == nullptr || !name->is_string()) return OverallVerdict::kIncomplete;
-  return from_string<OverallVerdict>(name->get<std::string>())
-      .value_or(OverallVerdict::kIncomplete);
-}
-
-int exit_code_of(const Json& report) {
-  const Json* code = member_of(report, "invocation", "exit_code");
-  return code != nullptr && code->is_number_integer() ? code->get<int>() : 3;
-}
-
-Expected<Json> parse_report(std::string_view text) {
+Expected<AnyReport> parse_report(std::string_view text) {
   if (text.size() > kLargestReport) {
     return failure(ErrorCode::kMalformed,
                    fmt::format("the report is larger than {}", format_bytes(kLargestReport)));
@@ -126,9 +108,7 @@ Expected<Json> parse_report(std::string_view text) {
     return failure(ErrorCode::kMalformed, "the report is nested too deeply");
   }
   try {
-    Json report = Json::parse(text);
-    DLP_CHECK(check_shape(report));
-    return report;
+    return read_report(Json::parse(text));
   } catch (const Json::exception& error) {
     return failure(ErrorCode::kMalformed, std::string("the report is not JSON: ") + error.what());
   }

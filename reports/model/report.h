@@ -1,33 +1,38 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
-
-#include <nlohmann/json.hpp>
+#include <variant>
 
 #include "lib/base/error.h"
 #include "reports/model/examination.h"
+#include "reports/model/objects/cluster.h"
+#include "reports/model/objects/look_documents.h"
+#include "reports/model/objects/stacks_document.h"
 
 namespace dlprobe {
 
-/// A report keeps its keys in the order in which a person reads them.
-using Json = nlohmann::ordered_json;
+/// One examination, or many nodes' reports as one.
+struct AnyReport {
+  // NOLINTBEGIN(*-explicit-constructor,*-explicit-conversions): each is one
+  AnyReport(report::Report one) : report(std::move(one)) {}
+  AnyReport(report::Cluster many);
+  // NOLINTEND(*-explicit-constructor,*-explicit-conversions)
 
-/// The report of one examination as JSON.
-Json make_report(const Recording& recording, const Verdict& verdict, const ReportContext& context);
+  report::Report report;  ///< of many nodes: the sections that both have
+  std::optional<report::Cluster> cluster;
+};
 
-/// The overall verdict that `report` states.
-OverallVerdict verdict_of(const Json& report);
+/// Whatever dlprobe writes in several formats.
+using AnyDocument = std::variant<AnyReport, report::Stacks, report::Catalog, report::Doctor>;
 
-/// 0 pass or warn below fail_on, 1 a finding at or above fail_on, 3 incomplete.
-int exit_code_of(const Json& report);
-
-/// The JSON text of a report: two blanks of indentation, UTF-8 (invalid bytes replaced), newline at
-/// the end.
-std::string render_json(const Json& report);
+/// The JSON text of a document: two blanks of indentation, UTF-8 (invalid bytes as "\xHH"), newline
+/// at the end.
+std::string render_json(const AnyDocument& document);
 
 /// A report from its JSON text. kMalformed with the place; kUnsupported for another major version.
-Expected<Json> parse_report(std::string_view text);
+Expected<AnyReport> parse_report(std::string_view text);
 
 /// The JSON schema (draft 2020-12) of the report, as shipped.
 std::string_view report_schema();
@@ -40,11 +45,11 @@ struct TextOptions {
 
 /// For people: the verdict first, then cause, proof, remedy, then the tables. All hostile text
 /// escaped.
-std::string render_text(const Json& report, const TextOptions& options);
+std::string render_text(const AnyReport& report, const TextOptions& options);
 
 /// The wait-for graph for graphviz: `dot -Tsvg`. A box for each thread, an ellipse for each object
 /// that is waited for, the chain to the root cause in red. All hostile text escaped.
-std::string render_dot(const Json& report);
+std::string render_dot(const report::Report& report);
 
 /// The page of a finding (docs/findings/<name>.md), compiled in.
 std::string_view finding_page(FindingCode code);

@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "reports/model/json.h"
 #include "reports/model/report.h"
 #include "reports/model/shape.h"
 

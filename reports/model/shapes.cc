@@ -126,7 +126,8 @@ struct ShapeOf<T> {
         [](T& value, const Scalar& from) {
           const auto* name = std::get_if<std::string_view>(&from);
           const auto known = name == nullptr ? std::nullopt : from_string<T>(*name);
-          if (known) value = *known;
+          // Of a later version: to_string() says "unknown".
+          value = known.value_or(static_cast<T>(kValues<T>.size()));
           return known.has_value();
         });
     for (const T value : kValues<T>)

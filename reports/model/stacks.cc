@@ -2,10 +2,8 @@
 
 #include <algorithm>
 
-#include "reports/model/objects/stacks_document.h"
 #include "reports/model/sections.h"
 #include "reports/model/stack_section.h"
-#include "reports/model/write_json.h"
 
 namespace dlprobe {
 namespace {
@@ -40,7 +38,9 @@ report::ChannelEnd channel_end_of(const ChannelEnd& end) {
           .writes = end.writes};
 }
 
-report::Stacks stacks_of(const StacksLook& look, FrameChoice choice) {
+}  // namespace
+
+report::Stacks make_stacks(const StacksLook& look, FrameChoice choice) {
   RecordingHeader clocks;
   clocks.realtime_ns = look.realtime_ns;
   clocks.boottime_ns = look.snapshot.at;
@@ -67,12 +67,6 @@ report::Stacks stacks_of(const StacksLook& look, FrameChoice choice) {
         {.what = gap.what, .why = gap.why, .effect = gap.effect, .remedy = gap.remedy});
   }
   return stacks;
-}
-
-}  // namespace
-
-Json make_stacks(const StacksLook& look, FrameChoice choice) {
-  return json_of(stacks_of(look, choice));
 }
 
 }  // namespace dlprobe

@@ -24,12 +24,12 @@ struct StacksLook {
   std::vector<Gap> gaps;               ///< what could not be seen
 };
 
-/// The stacks as a document: the model that the text is made from. Nothing of a thread is left out
+/// The stacks as a document. Nothing of a thread is left out
 /// but the frames that `choice` does not want.
-Json make_stacks(const StacksLook& look, FrameChoice choice);
+report::Stacks make_stacks(const StacksLook& look, FrameChoice choice);
 
 /// For people: per process its threads, their frames innermost first; alike threads and alike
 /// processes folded. All hostile text escaped.
-std::string render_stacks(const Json& stacks, const TextOptions& options);
+std::string render_stacks(const report::Stacks& stacks, const TextOptions& options);
 
 }  // namespace dlprobe

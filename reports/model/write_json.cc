@@ -91,11 +91,13 @@ Json json_texts(std::span<const std::string> texts) {
   return result;
 }
 
-Json json_of(const report::Report& report) {
-  return json_of(report_shape(), &report);
+Json json_of(const AnyReport& report) {
+  return report.cluster ? json_of(cluster_shape(), &*report.cluster)
+                        : json_of(report_shape(), &report.report);
 }
-Json json_of(const report::Stacks& stacks) {
-  return json_of(stacks_shape(), &stacks);
+
+std::string text_of_json(const Json& json) {
+  return json.dump(2, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace dlprobe

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <functional>
 #include <optional>
 
 #include "lib/base/host_list.h"
@@ -12,7 +13,7 @@
 #include "lib/base/parse.h"
 #include "lib/base/path_name.h"
 #include "lib/base/secrets.h"
-#include "reports/document/text_layout.h"
+#include "reports/model/write_json.h"
 #include "reports/redact/letters.h"
 #include "reports/redact/public_names.h"
 
@@ -38,10 +39,6 @@ const KindOfNames& kind_of(std::string_view kind) {
 
 bool is_alnum(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || static_cast<unsigned char>(c) >= 0x80;
-}
-
-std::string raw(const Json& value) {
-  return value.is_string() ? value.get<std::string>() : "";
 }
 
 /// Hosts and users are the same in capitals; folders are not.
@@ -103,6 +100,22 @@ size_t system_head(std::string_view path) {
 constexpr std::array<std::string_view, 8> kKeysOfPaths = {
     "file", "path", "exe", "working_folder", "mount_point", "cgroup", "data_dir", "program"};
 
+bool is_key_of_path(std::string_view key) {
+  return std::ranges::find(kKeysOfPaths, key) != kKeysOfPaths.end();
+}
+
+// The same document with other texts.
+AnyReport changed(const AnyReport& report, const TextChange& change) {
+  if (report.cluster) {
+    report::Cluster many;
+    change_texts(cluster_shape(), &*report.cluster, &many, change);
+    return many;
+  }
+  report::Report one;
+  change_texts(report_shape(), &report.report, &one, change);
+  return one;
+}
+
 }  // namespace
 
 bool Redactor::is_done(std::string_view name) const {
@@ -142,14 +155,7 @@ void Redactor::note_number(const char* kind, std::string_view pseudonym) {
 }
 
 // Numbers that an earlier redaction gave are not given again.
-void Redactor::note_pseudonyms(const Json& value) {
-  if (value.is_structured()) {
-    for (const Json& each : value)
-      note_pseudonyms(each);
-    return;
-  }
-  std::string_view rest = value.is_string() ? std::string_view(value.get_ref<const std::string&>())
-                                            : std::string_view();
+void Redactor::note_pseudonyms(std::string_view rest) {
   const auto belongs = [](char c) { return is_alnum(c) || c == '-'; };
   while (!rest.empty()) {
     const auto end = std::ranges::find_if_not(rest, belongs);
@@ -187,44 +193,57 @@ std::string Redactor::to_map() const {
     for (const auto& [original, name] : names)
       map[kind][original] = name;
   }
-  return render_json(map);
+  return text_of_json(map);
 }
 
-void Redactor::learn(const Json& report) {
+void Redactor::learn(const AnyReport& report) {
   folded_.clear();
   words_.clear();
   public_files_.clear();
   public_comms_.clear();
-  is_of_one_ = raw_at(report, "kind") == kReportKind;
-  was_redacted_ = raw_at(object_at(report, "redaction"), "policy") == "pseudonyms";
-  if (was_redacted_) note_pseudonyms(report);
-  learn_public(report, "");
+  is_of_one_ = !report.cluster;
+  was_redacted_ = report.report.redaction.policy == "pseudonyms";
+  const auto learn_text = [this](std::string_view key, const std::string& text) {
+    if (was_redacted_) note_pseudonyms(text);
+    learn_public_file(key, text);
+    return text;
+  };
+  changed(report, {.text = [&](const TextPlace& place,
+                               const std::string& text) { return learn_text(place.key, text); },
+                   .command =
+                       [&](const std::vector<std::string>& words) {
+                         for (const std::string& word : words)
+                           learn_text("", word);
+                         return words;
+                       }});
+  learn_public_comms(report.report);
   if (does("hosts")) {
     learn_hosts(report);
     learn_folded_hosts(report);
   }
   // Once for the names, which are in the second walk looked for in all texts.
   seen_.clear();
-  walk(report, "");
+  hide_all(report);
   learn_words();
   seen_.clear();
 }
 
 // The names that the report itself says are those of hosts.
-void Redactor::learn_hosts(const Json& report) {
-  std::vector<std::string> hosts = {raw_at(object_at(report, "host"), "node")};
-  if (is_of_one_) hosts.push_back(raw_at(object_at(report, "host"), "name"));
-  for (const Json& node : items_at(report, "nodes"))
-    hosts.push_back(raw_at(node, "node"));
-  for (const Json& name : items_at(report, "missing"))
-    hosts.push_back(raw(name));
+void Redactor::learn_hosts(const AnyReport& report) {
+  std::vector<std::string> hosts = {report.report.host.node.value_or("")};
+  if (is_of_one_) hosts.push_back(report.report.host.name);
+  if (report.cluster) {
+    for (const report::Node& node : report.cluster->nodes)
+      hosts.push_back(node.node);
+    hosts.insert(hosts.end(), report.cluster->missing.begin(), report.cluster->missing.end());
+  }
   for (const std::string& host : hosts) {
     if (!host.empty()) hidden_host(host);
   }
 }
 
 // "n[1-4]" stands in texts as it is.
-void Redactor::learn_folded_hosts(const Json& report) {
+void Redactor::learn_folded_hosts(const AnyReport& report) {
   const auto learn_one = [this](const std::string& folded) {
     if (!folded.contains('[') && !folded.contains(',')) return;
     const auto expanded = expand_hosts(folded);
@@ -232,35 +251,29 @@ void Redactor::learn_folded_hosts(const Json& report) {
       return;
     folded_[folded] = hidden_hosts(folded);
   };
-  for (const Json& finding : items_at(report, "findings"))
-    learn_one(raw_at(finding, "nodes"));
-  for (const Json& finding : items_at(report, "suppressed"))
-    learn_one(raw_at(finding, "nodes"));
-  for (const Json& gap : items_at(report, "limitations"))
-    learn_one(raw_at(gap, "what"));
+  for (const report::Finding& finding : report.report.findings)
+    learn_one(finding.nodes.value_or(""));
+  for (const report::Finding& finding :
+       report.report.suppressed.value_or(std::vector<report::Finding>()))
+    learn_one(finding.nodes.value_or(""));
+  for (const report::Limitation& gap : report.report.limitations)
+    learn_one(gap.what);
 }
 
-// Files of the system and of libraries, which texts name without their folders; programs of the
-// system by what they call themselves.
-void Redactor::learn_public(const Json& value, std::string_view key) {
-  if (value.is_string()) {
-    const auto& path = value.get_ref<const std::string&>();
-    const bool is_path = std::ranges::find(kKeysOfPaths, key) != kKeysOfPaths.end();
-    const bool is_public = path.starts_with('/') &&
-                           (system_head(path) == path.size() || public_tail(path) < path.size());
-    if (is_path && is_public) public_files_.emplace(base_name(path));
-    return;
-  }
-  const std::string exe = raw_at(value, "exe");
-  const std::string comm = raw_at(value, "comm");
-  const bool is_systems = !exe.empty() && system_head(exe) == exe.size();
-  if (is_systems && !comm.empty() && base_name(exe).starts_with(comm)) public_comms_.insert(comm);
-  if (value.is_object()) {
-    for (const auto& [name, item] : value.items())
-      learn_public(item, name);
-  } else if (value.is_array()) {
-    for (const Json& item : value)
-      learn_public(item, key);
+// Files of the system and of libraries, which texts name without their folders.
+void Redactor::learn_public_file(std::string_view key, const std::string& path) {
+  const bool is_public = path.starts_with('/') &&
+                         (system_head(path) == path.size() || public_tail(path) < path.size());
+  if (is_key_of_path(key) && is_public) public_files_.emplace(base_name(path));
+}
+
+// Programs of the system by what they call themselves.
+void Redactor::learn_public_comms(const report::Report& report) {
+  for (const report::Process& process : report.processes) {
+    const std::string exe = process.exe.value_or("");
+    const bool is_systems = !exe.empty() && system_head(exe) == exe.size();
+    if (is_systems && !process.comm.empty() && base_name(exe).starts_with(process.comm))
+      public_comms_.insert(process.comm);
   }
 }
 
@@ -483,27 +496,26 @@ std::string Redactor::hide_text(const std::string& text) {
 }
 
 // What a field holds is known by its name; else it is a text.
-std::string Redactor::hide_field(std::string_view key, const std::string& text) {
-  if (key == "report_id" || key == "fingerprint" || key == "kind" || key.ends_with("_at"))
-    return text;
+std::string Redactor::hide_field(const TextPlace& place, const std::string& text) {
+  const auto& [owner, key] = place;
+  if (key == "report_id" || key == "fingerprint" || key.ends_with("_at")) return text;
   if (key == "function") return hide_words(text);
   if (key == "comm" || key == "trainer_comm") return hidden_comm(text);
-  if (key == "segment") return hidden_segment(text);
-  if (key == "node" || key == "missing" || key == "host") {
-    return text.empty() || !does("hosts") ? text : hidden_host(text);
-  }
-  const bool is_path = std::ranges::find(kKeysOfPaths, key) != kKeysOfPaths.end();
-  if (!is_path) return hide_text(text);
+  if (key == "name" && owner == "largest_segments") return hidden_segment(text);
+  const bool is_host =
+      key == "node" || key == "missing" || (key == "name" && owner == "host" && is_of_one_);
+  if (is_host) return text.empty() || !does("hosts") ? text : hidden_host(text);
+  if (!is_key_of_path(key)) return hide_text(text);
   if (text.starts_with('/')) return hidden_path(text);
   const NameScan scan = find_names_of_argument(text, Announced::kNothing);
   return hide(text, scan.places);
 }
 
 // A command line keeps its number of words; what an option says holds for the next one.
-Json Redactor::walk_arguments(const Json& arguments) {
-  Json result = Json::array();
+std::vector<std::string> Redactor::hide_arguments(const std::vector<std::string>& arguments) {
+  std::vector<std::string> result;
   Announced announced = Announced::kNothing;
-  for (const std::string& word : mask_secrets(arguments.get<std::vector<std::string>>())) {
+  for (const std::string& word : mask_secrets(arguments)) {
     const NameScan scan = find_names_of_argument(word, announced);
     announced = scan.next;
     result.push_back(hide(word, scan.places));
@@ -511,41 +523,27 @@ Json Redactor::walk_arguments(const Json& arguments) {
   return result;
 }
 
-Json Redactor::walk(const Json& value, std::string_view key) {
-  if (value.is_string()) return hide_field(key, value.get_ref<const std::string&>());
-  if (value.is_array()) {
-    const bool is_command =
-        !value.empty() && (key == "argv" || key == "cmdline" || key == "command") &&
-        std::ranges::all_of(value, [](const Json& each) { return each.is_string(); });
-    if (is_command) return walk_arguments(value);
-    Json result = Json::array();
-    for (const Json& item : value)
-      result.push_back(walk(item, key));
-    return result;
-  }
-  if (!value.is_object()) return value;
-  Json result = Json::object();
-  for (const auto& [name, item] : value.items()) {
-    std::string_view meaning = name;
-    if (name == "name" && key == "largest_segments") meaning = "segment";
-    if (name == "name" && key == "host" && is_of_one_) meaning = "host";
-    result[name] = walk(item, meaning);
-  }
-  return result;
+AnyReport Redactor::hide_all(const AnyReport& report) {
+  return changed(report, {.text = std::bind_front(&Redactor::hide_field, this),
+                          .command = std::bind_front(&Redactor::hide_arguments, this)});
 }
 
-Json Redactor::redact(const Json& report) {
+AnyReport Redactor::redact(const AnyReport& report) {
   constexpr size_t kEnough = 6;
-  if (!has_scope_) scope_ = raw_at(report, "report_id").substr(0, kEnough);
+  if (!has_scope_) scope_ = report.report.report_id.substr(0, kEnough);
   has_scope_ = true;
   learn(report);
-  Json result = walk(report, "");
-  std::set<std::string> kinds = kinds_;
-  if (was_redacted_) {
-    for (const Json& kind : items_at(object_at(report, "redaction"), "kinds"))
-      kinds.insert(raw(kind));
+  AnyReport result = hide_all(report);
+  report::Redaction& redaction = result.report.redaction;
+  const auto was_redacted = [&](report::RedactedKind kind) {
+    return was_redacted_ && redaction.kinds && std::ranges::count(*redaction.kinds, kind) > 0;
+  };
+  std::vector<report::RedactedKind> kinds;
+  for (const report::RedactedKind kind : kValues<report::RedactedKind>) {
+    if (kinds_.contains(std::string(to_string(kind))) || was_redacted(kind)) kinds.push_back(kind);
   }
-  result["redaction"] = {{"policy", "pseudonyms"}, {"mask", kMasked}, {"kinds", kinds}};
+  redaction = {.policy = "pseudonyms", .mask = std::string(kMasked), .kinds = std::move(kinds)};
+  if (result.cluster) result.cluster->redaction = redaction;
   return result;
 }
 

@@ -9,6 +9,7 @@
 
 #include "lib/base/error.h"
 #include "reports/model/report.h"
+#include "reports/redact/change_texts.h"
 #include "reports/redact/name_places.h"
 
 namespace dlprobe {
@@ -37,7 +38,7 @@ class Redactor {
   /// The pseudonyms so far, as JSON: whoever has it can undo the redaction.
   std::string to_map() const;
 
-  Json redact(const Json& report);
+  AnyReport redact(const AnyReport& report);
 
  private:
   using Names = std::map<std::string, std::string, std::less<>>;  ///< pseudonyms by original
@@ -54,13 +55,14 @@ class Redactor {
   bool is_done(std::string_view name) const;
   std::string pseudonym(const char* kind, std::string_view name);
   void note_number(const char* kind, std::string_view pseudonym);
-  void note_pseudonyms(const Json& value);
+  void note_pseudonyms(std::string_view text);
   const std::string* known(std::string_view name) const;
 
-  void learn(const Json& report);
-  void learn_hosts(const Json& report);
-  void learn_folded_hosts(const Json& report);
-  void learn_public(const Json& value, std::string_view key);
+  void learn(const AnyReport& report);
+  void learn_hosts(const AnyReport& report);
+  void learn_folded_hosts(const AnyReport& report);
+  void learn_public_file(std::string_view key, const std::string& path);
+  void learn_public_comms(const report::Report& report);
   void learn_words();
   void add_word(std::string_view name, const std::string& hidden, const char* kind);
 
@@ -76,9 +78,9 @@ class Redactor {
   std::string hide_text(const std::string& text);
   std::string hide_words(std::string_view text) const;
   const Word* word_at(std::string_view text, size_t at) const;
-  std::string hide_field(std::string_view key, const std::string& text);
-  Json walk(const Json& value, std::string_view key);
-  Json walk_arguments(const Json& arguments);
+  std::string hide_field(const TextPlace& place, const std::string& text);
+  std::vector<std::string> hide_arguments(const std::vector<std::string>& arguments);
+  AnyReport hide_all(const AnyReport& report);
 
   std::set<std::string> kinds_;
   bool has_scope_ = false;

@@ -28,7 +28,7 @@ std::string with_frame(std::string file, std::string_view body) {
 void decode(std::string_view file) {
   const auto recording = dlprobe::decode_recording(file);
   if (!recording) return;
-  const dlprobe::Json report = dlprobe::make_report(*recording, {}, {});
+  const dlprobe::AnyReport report = dlprobe::examination_report(*recording, {}, {});
   static_cast<void>(dlprobe::render_text(report, {}));
   static_cast<void>(dlprobe::decode_recording(dlprobe::encode_recording(*recording)));
 }

@@ -9,7 +9,6 @@
 #include "probes/confirm/probe.h"
 #include "reports/format.h"
 #include "reports/model/examination.h"
-#include "reports/model/write_json.h"
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/config/own_environment.h"
 #include "tools/dlprobe/exit_status.h"
@@ -45,12 +44,13 @@ int conclude(const Recording& recording, const Probe& probe, const std::vector<O
     complain(fmt::format("{} does not hold: {}", gap.what, gap.why));
   const report::Report report = examination_report(recording, verdict, context);
   return exit_in_style(
-      options, write_document(outputs, options, json_of(report), report.invocation.exit_code.value),
+      options,
+      write_document(outputs, options, AnyReport(report), report.invocation.exit_code.value),
       report.summary.verdict);
 }
 
 int write_document(const std::vector<Output>& outputs, const OutputOptions& options,
-                   const Json& document, int exit_code) {
+                   const AnyDocument& document, int exit_code) {
   const Status written = write_outputs(outputs, options, document);
   if (written) return exit_code;
   // `dlprobe ... | head` is no failure to speak of.

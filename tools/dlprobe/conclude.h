@@ -36,7 +36,7 @@ int conclude(const Examination& examination, const Probe& probe, const std::vect
 /// Writes a document that is no verdict of a recording. `exit_code`, or kExitIncomplete where it
 /// would be a pass and nobody has the document.
 int write_document(const std::vector<Output>& outputs, const OutputOptions& options,
-                   const Json& document, int exit_code);
+                   const AnyDocument& document, int exit_code);
 
 /// Prints `error` on stderr; returns `exit_status`.
 int complain_and_return(const Error& error, int exit_status);

@@ -330,7 +330,7 @@ Outcome try_gpu(const Machine& machine) {
 // ---- all of it
 
 template <class Try>
-void add(DoctorLook& look, Ability ability, Try&& attempt) {
+void add(report::Doctor& look, Ability ability, Try&& attempt) {
   Outcome outcome = std::forward<Try>(attempt)();
   ability.state = outcome.state;
   ability.text = std::move(outcome.text);
@@ -343,11 +343,11 @@ Ability named(const char* name, const char* title, const char* needed_for) {
 }
 
 Ability required(Ability ability) {
-  ability.is_required = true;
+  ability.required = true;
   return ability;
 }
 
-void look_at_processes(const Machine& machine, DoctorLook& look) {
+void look_at_processes(const Machine& machine, report::Doctor& look) {
   add(look, required(named("proc", "files of /proc", "everything")),
       [&] { return try_proc(machine); });
   add(look,
@@ -376,7 +376,7 @@ void look_at_processes(const Machine& machine, DoctorLook& look) {
       [&] { return try_sockets(machine); });
 }
 
-void look_at_kernel(const Machine& machine, DoctorLook& look) {
+void look_at_kernel(const Machine& machine, report::Doctor& look) {
   add(look, named("signals", "who sent a signal", "DLP0503, DLP0509, DLP0512"),
       [&] { return try_signals(machine); });
   add(look, named("kernel.log", "the kernel's log", "DLP0501, DLP0502: whose limit was reached"),
@@ -389,7 +389,7 @@ void look_at_kernel(const Machine& machine, DoctorLook& look) {
       [&] { return try_pressure(machine); });
 }
 
-void look_at_means(const Machine& machine, const std::string& loader, DoctorLook& look) {
+void look_at_means(const Machine& machine, const std::string& loader, report::Doctor& look) {
   add(look, named("shm", "/dev/shm", "shm, gate, tune, the reference loader"),
       [&] { return try_shm(machine); });
   add(look, named("shm.private", "a /dev/shm of a job's own", "--shm-size, --confirm"),
@@ -405,17 +405,19 @@ void look_at_means(const Machine& machine, const std::string& loader, DoctorLook
   add(look, named("gpu", "a GPU", "--device cuda"), [&] { return try_gpu(machine); });
 }
 
-std::string seccomp_name(std::string_view mode) {
-  if (mode == "0") return "none";
-  if (mode == "1") return "strict";
-  return mode == "2" ? "filter" : "";
+// As the kernel numbers them.
+report::SeccompMode seccomp_mode(std::string_view mode) {
+  if (mode == "0") return report::SeccompMode::kNone;
+  if (mode == "1") return report::SeccompMode::kStrict;
+  return mode == "2" ? report::SeccompMode::kFilter : report::SeccompMode::kUnknown;
 }
 
-OwnRights read_rights(const Machine& machine) {
-  OwnRights rights{.uid = ::geteuid(), .capabilities = "", .seccomp = "", .ptrace_scope = ""};
+report::Rights read_rights(const Machine& machine) {
+  report::Rights rights;
+  rights.uid = ::geteuid();
   if (const auto status = machine.root->read("proc/self/status")) {
     rights.capabilities = trim(find_value(*status, "CapEff").value_or(""));
-    rights.seccomp = seccomp_name(trim(find_value(*status, "Seccomp").value_or("")));
+    rights.seccomp = seccomp_mode(trim(find_value(*status, "Seccomp").value_or("")));
   }
   if (const auto scope = machine.root->read("proc/sys/kernel/yama/ptrace_scope")) {
     rights.ptrace_scope = trim(*scope);
@@ -426,11 +428,16 @@ OwnRights read_rights(const Machine& machine) {
 
 }  // namespace
 
-DoctorLook look_at_abilities(const Machine& machine, const std::string& loader) {
-  DoctorLook look{.version = std::string(kVersion),
-                  .host = read_host_facts(machine, own_environment),
-                  .rights = read_rights(machine),
-                  .abilities = {}};
+report::Doctor look_at_abilities(const Machine& machine, const std::string& loader) {
+  const HostFacts host = read_host_facts(machine, own_environment);
+  report::Doctor look;
+  look.tool.version = kVersion;
+  look.host = {.name = host.name,
+               .os = host.os,
+               .kernel = host.kernel,
+               .machine = host.machine,
+               .container = host.container};
+  look.rights = read_rights(machine);
   look_at_processes(machine, look);
   look_at_kernel(machine, look);
   look_at_means(machine, loader, look);

@@ -8,6 +8,6 @@ namespace dlprobe {
 /// Tries each thing that dlprobe may want to do, on processes, cgroups and namespaces of its own
 /// making, and undoes it; reads who dlprobe is. Nothing of anybody else is touched. `loader` is the
 /// path that DLPROBE_REFERENCE_LOADER names, or empty.
-DoctorLook look_at_abilities(const Machine& machine, const std::string& loader);
+report::Doctor look_at_abilities(const Machine& machine, const std::string& loader);
 
 }  // namespace dlprobe

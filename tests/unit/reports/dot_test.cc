@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 std::string dot_of(const testing::ReportCase& each) {
-  return render_dot(make_report(each.recording, testing::told(each), {}));
+  return render_dot(examination_report(each.recording, testing::told(each), {}));
 }
 
 // The dot language's own rule for strings: what is left of `text` without them.
@@ -78,8 +78,6 @@ TEST(DotReport, AGraphOfEachRun) {
 TEST(DotReport, NothingToDrawIsStillAGraph) {
   EXPECT_EQ(outside_of_strings(dot_of(testing::empty_case())),
             "digraph dlprobe {\n  rankdir=LR;\n  labelloc=t;\n  node [fontname=];\n  label=;\n}\n");
-  EXPECT_TRUE(
-      render_dot(Json{{"wait_graph", 3}, {"runs", {{{"wait_graph", "x"}}}}}).ends_with("}\n"));
 }
 
 }  // namespace

@@ -5,8 +5,8 @@
 namespace dlprobe {
 namespace {
 
-Json python(const char* file) {
-  return {{"kind", "python"}, {"function", "f"}, {"file", file}, {"line", 7}};
+report::Frame python(const char* file) {
+  return {.kind = report::FrameKind::kPython, .function = "f", .file = file, .line = 7};
 }
 
 TEST(FrameText, PythonFilesAreShownFromTheirPackageOn) {
@@ -22,22 +22,24 @@ TEST(FrameText, PythonFilesAreShownFromTheirPackageOn) {
 }
 
 TEST(FrameText, NativeFramesHaveTheirModuleAndWithoutANameTheirOffset) {
-  Json frame = {
-      {"kind", "native"}, {"function", "poll"}, {"file", "/lib/libc.so.6"}, {"offset", 32}};
+  report::Frame frame = {.kind = report::FrameKind::kNative,
+                         .function = "poll",
+                         .file = "/lib/libc.so.6",
+                         .offset = 32};
   EXPECT_EQ(frame_text(frame), "poll (libc.so.6)");
   EXPECT_EQ(frame_text(frame, true), "poll (/lib/libc.so.6+0x20)");
-  frame["name"] = "poll it";
+  frame.name = "poll it";
   EXPECT_EQ(frame_text(frame), "poll it (libc.so.6)");
-  frame["function"] = frame["name"] = "";
+  frame.function = "";
+  frame.name = "";
   EXPECT_EQ(frame_text(frame), "?? (libc.so.6+0x20)");
-  frame["file"] = "";
+  frame.file = "";
   EXPECT_EQ(frame_text(frame), "?? (0x20)");
 }
 
 TEST(FrameText, WhatIsNoFrameIsNoText) {
-  EXPECT_EQ(frame_text(Json()), "");
-  EXPECT_EQ(frame_text(Json::object()), "");
-  EXPECT_EQ(place_text(Json::object()), "");
+  EXPECT_EQ(frame_text({}), "");
+  EXPECT_EQ(place_text({}), "");
 }
 
 TEST(FrameText, AlikeButForNumbers) {

@@ -6,6 +6,7 @@
 #include "reports/format.h"
 #include "reports/model/report.h"
 #include "tests/unit/reports/cases.h"
+#include "tests/unit/reports/report_json.h"
 
 namespace dlprobe {
 namespace {
@@ -53,7 +54,7 @@ TEST(FindingPolicy, ASuppressedFindingIsListedAndDoesNotCount) {
 TEST(FindingPolicy, EveryFormatForPeopleListsItWithItsReason) {
   const Json report = report_with(all_known());
   for (const ReportFormat& format : report_formats()) {
-    const std::string text = format.render(report, {});
+    const std::string text = format.render(typed(report), {});
     const std::string_view name = format.name;
     const bool lists = name == "human" || name == "html" || name == "markdown" || name == "sarif" ||
                        name == "json" || name == "jsonl" || name == "junit";

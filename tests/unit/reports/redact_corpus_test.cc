@@ -6,6 +6,7 @@
 #include "reports/format.h"
 #include "reports/redact/redact.h"
 #include "tests/unit/reports/cases.h"
+#include "tests/unit/reports/report_json.h"
 
 namespace dlprobe {
 namespace {
@@ -26,6 +27,10 @@ Json report_of(const std::string& text, const std::vector<std::string>& command)
   return report;
 }
 
+Json hide(Redactor& redactor, const Json& report) {
+  return json_of(redactor.redact(typed(report)));
+}
+
 /// What a text and a command line become.
 struct Hidden {
   std::string text;
@@ -35,15 +40,15 @@ struct Hidden {
 Hidden hidden(const std::string& text, const std::vector<std::string>& command = {}) {
   Redactor redactor(kCorpusAll);
   redactor.keeps_names();
-  const Json once = redactor.redact(report_of(text, command));
+  const Json once = hide(redactor, report_of(text, command));
   // Whoever redacts once more gets the same.
   Redactor second(kCorpusAll);
   second.keeps_names();
-  const Json twice = second.redact(once);
+  const Json twice = hide(second, once);
   EXPECT_TRUE(twice == once) << twice["summary"]["headline"] << twice["subject"]["command"]
                              << " not " << once["summary"]["headline"]
                              << once["subject"]["command"];
-  EXPECT_TRUE(parse_report(render_json(once)));
+  EXPECT_TRUE(parse_report(text_of_json(once)));
   return {.text = once["summary"]["headline"].get<std::string>(),
           .command = once["subject"]["command"].get<std::vector<std::string>>()};
 }
@@ -311,13 +316,13 @@ TEST(RedactCorpus, NamesThatPseudonymsCouldBeAreReplaced) {
 
 TEST(RedactCorpus, NumbersOfAnEarlierRedactionAreNotGivenAgain) {
   Redactor hosts({"hosts"});
-  const Json once = hosts.redact(report_of("node17:29500 reads /srv/acme", {}));
+  const Json once = hide(hosts, report_of("node17:29500 reads /srv/acme", {}));
   Redactor all(kCorpusAll);
-  const Json twice = all.redact(once);
+  const Json twice = hide(all, once);
   Json more = once;
   more["summary"]["headline"] = once["summary"]["headline"].get<std::string>() + " node18:29500";
   Redactor third(kCorpusAll);
-  const auto text = third.redact(more)["summary"]["headline"].get<std::string>();
+  const auto text = hide(third, more)["summary"]["headline"].get<std::string>();
   const size_t first = text.find("host-");
   const size_t last = text.rfind("host-");
   EXPECT_NE(text.substr(first, text.find(':', first) - first),
@@ -330,14 +335,17 @@ TEST(RedactCorpus, ProgramsAndSegmentsWithNamesOfTheirOwn) {
       report_of("worker acme-trainer left acme_cache", {"python3", "train_acme_patients_v2.py"});
   report["processes"][0]["comm"] = "acme-trainer";
   report["processes"][1]["comm"] = "train_acme_pati";
-  report["runs"][0]["shm_ledgers"] =
-      Json::array({{{"largest_segments", Json::array({{{"name", "acme_cache"}},
-                                                      {{"name", "torch_7_1_2"}},
-                                                      {{"name", "vader_segment.gpu-7.1.0"}}})}}});
+  Json& ledger = report["runs"][0]["shm_ledgers"][0];
+  Json segment = ledger["largest_segments"][0];
+  ledger["largest_segments"].clear();
+  for (const char* name : {"acme_cache", "torch_7_1_2", "vader_segment.gpu-7.1.0"}) {
+    segment["name"] = name;
+    ledger["largest_segments"].push_back(segment);
+  }
   Redactor redactor(kCorpusAll);
   redactor.keeps_names();
-  const Json result = redactor.redact(report);
-  EXPECT_THAT(render_json(result), Not(HasSubstr("acme")));
+  const Json result = hide(redactor, report);
+  EXPECT_THAT(text_of_json(result), Not(HasSubstr("acme")));
   const Json& segments = result["runs"][0]["shm_ledgers"][0]["largest_segments"];
   EXPECT_EQ(segments[1]["name"], "torch_7_1_2");
   EXPECT_EQ(segments[2]["name"], "vader_segment.host-1.1.0");
@@ -349,12 +357,13 @@ TEST(RedactCorpus, EveryReportOfTheCasesStaysAReport) {
   for (const testing::ReportCase& each : testing::all_cases()) {
     const Json report = make_report(each.recording, testing::told(each), {});
     Redactor redactor(kCorpusAll);
-    const Json once = redactor.redact(report);
-    EXPECT_TRUE(parse_report(render_json(once))) << each.name;
+    const Json once = hide(redactor, report);
+    EXPECT_TRUE(parse_report(text_of_json(once))) << each.name;
     Redactor second(kCorpusAll);
-    EXPECT_EQ(render_json(second.redact(once)), render_json(once)) << each.name;
+    EXPECT_EQ(text_of_json(hide(second, once)), text_of_json(once)) << each.name;
     for (const ReportFormat& format : report_formats())
-      EXPECT_FALSE(format.render(once, {}).empty() && !format.render(report, {}).empty())
+      EXPECT_FALSE(format.render(typed(once), {}).empty() &&
+                   !format.render(typed(report), {}).empty())
           << each.name << " as " << format.name;
   }
 }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/unit/reports/cases.h"
+#include "tests/unit/reports/report_json.h"
 
 namespace dlprobe {
 namespace {
@@ -24,6 +25,10 @@ Json report_with(const std::string& text) {
   return report;
 }
 
+Json redacted(Redactor& redactor, const Json& report) {
+  return json_of(redactor.redact(typed(report)));
+}
+
 std::string headline(const Json& report) {
   return report["summary"]["headline"].get<std::string>();
 }
@@ -31,10 +36,12 @@ std::string headline(const Json& report) {
 TEST(Redact, HostsUsersPathsAndAddresses) {
   Redactor redactor(kAll);
   redactor.keeps_names();
-  const Json report = redactor.redact(report_with(
-      "gpu-node-7 (10.1.2.3, fe80::1:2:3): run_me.py:12 reads /srv/patients/2026/a.png; see "
-      "/usr/lib/python3/x.py and gpu-node-77, 6.1.0 at 18:06:50"));
-  const std::string text = render_json(report);
+  const Json report = redacted(
+      redactor,
+      report_with(
+          "gpu-node-7 (10.1.2.3, fe80::1:2:3): run_me.py:12 reads /srv/patients/2026/a.png; see "
+          "/usr/lib/python3/x.py and gpu-node-77, 6.1.0 at 18:06:50"));
+  const std::string text = text_of_json(report);
   for (const char* name : {"alice", "secret-project", "run_me", "patients", "10.1.2.3", "fe80"})
     EXPECT_THAT(text, Not(HasSubstr(name))) << name;
   EXPECT_THAT(headline(report), HasSubstr("host-1 (address-1, address-2): path-"));
@@ -50,24 +57,24 @@ TEST(Redact, PseudonymsOfTwoRedactionsDifferUnlessTheyAreKept) {
   other["report_id"] = "0123456789abcdef0123456789abcdef";
   Redactor first(kAll);
   Redactor second(kAll);
-  const std::string name = first.redact(report_with("gpu-node-7"))["host"]["name"];
-  EXPECT_NE(name, second.redact(other)["host"]["name"].get<std::string>());
-  EXPECT_EQ(name, first.redact(other)["host"]["name"].get<std::string>());
+  const std::string name = redacted(first, report_with("gpu-node-7"))["host"]["name"];
+  EXPECT_NE(name, redacted(second, other)["host"]["name"].get<std::string>());
+  EXPECT_EQ(name, redacted(first, other)["host"]["name"].get<std::string>());
 }
 
 TEST(Redact, WhatIsNotAskedForStays) {
   Redactor redactor({"hosts"});
-  const std::string text = render_json(redactor.redact(report_with("gpu-node-7")));
+  const std::string text = text_of_json(redacted(redactor, report_with("gpu-node-7")));
   EXPECT_THAT(text, HasSubstr(kHome + "/alice/secret-project/run_me.py"));
   EXPECT_THAT(text, Not(HasSubstr("gpu-node-7")));
 }
 
 TEST(Redact, TheSameNameHasTheSamePseudonymInEveryReport) {
   Redactor first(kAll);
-  const Json before = first.redact(report_with("/data/a /data/b"));
+  const Json before = redacted(first, report_with("/data/a /data/b"));
   Redactor second(kAll);
   ASSERT_TRUE(second.use_map(first.to_map()));
-  const Json after = second.redact(report_with("/data/b /data/a /data/c"));
+  const Json after = redacted(second, report_with("/data/b /data/a /data/c"));
   const std::string text = headline(before);
   const size_t blank = text.find(' ');
   EXPECT_THAT(headline(after),
@@ -77,7 +84,7 @@ TEST(Redact, TheSameNameHasTheSamePseudonymInEveryReport) {
 TEST(Redact, LibrariesKeepTheirNames) {
   Redactor redactor(kAll);
   const Json report =
-      redactor.redact(report_with(kHome + "/alice/env/lib/python3.11/site-packages/torch/x.py"));
+      redacted(redactor, report_with(kHome + "/alice/env/lib/python3.11/site-packages/torch/x.py"));
   EXPECT_THAT(headline(report), HasSubstr("/lib/python3.11/site-packages/torch/x.py"));
   EXPECT_THAT(headline(report), Not(HasSubstr("alice")));
 }
@@ -90,13 +97,15 @@ TEST(Redact, AMapThatIsNoneIsRefused) {
 }
 
 TEST(Redact, FoldedNodesOfAMergedReport) {
-  Json report = report_with("n[1-3] are wrong");
-  report["kind"] = kClusterReportKind;
-  report["nodes"] = Json::array({{{"node", "n1"}}, {{"node", "n2"}}, {{"node", "n3"}}});
-  report["findings"][0]["nodes"] = "n[1-3]";
+  report::Cluster merged;
+  merged.summary.headline = "n[1-3] are wrong";
+  merged.nodes = {{.node = "n1"}, {.node = "n2"}, {.node = "n3"}};
+  merged.findings.emplace_back().nodes = "n[1-3]";
   Redactor redactor(kAll);
   redactor.keeps_names();
-  EXPECT_EQ(headline(redactor.redact(report)), "host-[1-3] are wrong");
+  const AnyReport report = redactor.redact(merged);
+  EXPECT_EQ(report.report.summary.headline, "host-[1-3] are wrong");
+  EXPECT_EQ(report.cluster->nodes[2].node, "host-3");
 }
 
 }  // namespace

@@ -1,11 +1,10 @@
-#include "reports/model/report.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "tests/unit/reports/cases.h"
+#include "tests/unit/reports/report_json.h"
 
 namespace dlprobe {
 namespace {

@@ -11,6 +11,7 @@
 #include "reports/model/report.h"
 #include "reports/model/stacks.h"
 #include "tests/unit/reports/cases.h"
+#include "tests/unit/reports/report_json.h"
 
 namespace dlprobe {
 namespace {
@@ -44,7 +45,7 @@ Answer validate(const std::string& report_text) {
 TEST(ReportSchema, EveryReportIsValidAndHasNoUnknownField) {
   for (const testing::ReportCase& each : testing::all_cases()) {
     const Answer answer =
-        validate(render_json(make_report(each.recording, testing::told(each), {})));
+        validate(text_of_json(make_report(each.recording, testing::told(each), {})));
     if (answer.exit_code == kNoJsonschema)
       GTEST_SKIP() << "needs python3-jsonschema (apt install it)";
     EXPECT_EQ(answer.exit_code, 0) << each.name << ":\n" << answer.text;
@@ -56,7 +57,7 @@ TEST(ReportSchema, AWrongReportIsRefused) {
   Json report = make_report(healthy.recording, testing::told(healthy), {});
   report["summary"]["verdict"] = "splendid";
   report["runs"][0]["colour"] = "green";
-  const Answer answer = validate(render_json(report));
+  const Answer answer = validate(text_of_json(report));
   if (answer.exit_code == kNoJsonschema)
     GTEST_SKIP() << "needs python3-jsonschema (apt install it)";
   EXPECT_EQ(answer.exit_code, 1);
@@ -92,10 +93,10 @@ TEST(StacksSchema, EveryLookIsValidAndHasNoUnknownField) {
 TEST(StacksSchema, AWrongLookIsRefused) {
   const testing::ReportCase hang = testing::hang_case();
   const StacksLook look = look_of(hang.recording.runs.front(), hang.recording.header);
-  Json stacks = make_stacks(look, FrameChoice::kAll);
+  Json stacks = Json::parse(render_json(make_stacks(look, FrameChoice::kAll)));
   stacks["frames"] = "some";
   stacks["processes"][0]["threads"][0]["colour"] = "green";
-  const Answer answer = validate(render_json(stacks));
+  const Answer answer = validate(text_of_json(stacks));
   if (answer.exit_code == kNoJsonschema)
     GTEST_SKIP() << "needs python3-jsonschema (apt install it)";
   EXPECT_EQ(answer.exit_code, 1);
@@ -105,28 +106,32 @@ TEST(StacksSchema, AWrongLookIsRefused) {
 }
 
 TEST(CatalogSchema, TheListIsValidAndHasNoUnknownField) {
-  const std::array<CatalogProbe, 1> probes = {{{.name = "shm", .summary = "shared memory"}}};
-  Json catalog = make_catalog("0.1.0", probes);
+  const std::array<report::CatalogProbe, 1> probes = {
+      {{.name = "shm", .summary = "shared memory"}}};
+  Json catalog = Json::parse(render_json(make_catalog("0.1.0", probes)));
   EXPECT_EQ(catalog["findings"].size(), all_findings().size());
-  const Answer answer = validate(render_json(catalog));
+  const Answer answer = validate(text_of_json(catalog));
   if (answer.exit_code == kNoJsonschema)
     GTEST_SKIP() << "needs python3-jsonschema (apt install it)";
   EXPECT_EQ(answer.exit_code, 0) << answer.text;
   catalog["findings"][0]["severity"] = "dire";
   catalog["probes"][0]["colour"] = "green";
-  const Answer wrong = validate(render_json(catalog));
+  const Answer wrong = validate(text_of_json(catalog));
   EXPECT_NE(wrong.text.find("schema: $.findings[0].severity"), std::string::npos) << wrong.text;
   EXPECT_NE(wrong.text.find("strict schema: $.probes[0]"), std::string::npos) << wrong.text;
 }
 
-DoctorLook doctor_look(AbilityState required, AbilityState other) {
-  return {.version = "0.1.0",
-          .host = {.name = "n1", .kernel = "6.1", .os = "Debian", .machine = "x86_64"},
-          .rights = {.uid = 1000, .capabilities = "0", .seccomp = "filter", .ptrace_scope = "1"},
+report::Doctor doctor_look(AbilityState required, AbilityState other) {
+  return {.tool = {.version = "0.1.0"},
+          .host = {.name = "n1", .os = "Debian", .kernel = "6.1", .machine = "x86_64"},
+          .rights = {.uid = 1000,
+                     .capabilities = "0",
+                     .seccomp = report::SeccompMode::kFilter,
+                     .ptrace_scope = "1"},
           .abilities = {{.name = "proc",
                          .title = "files of /proc",
                          .state = required,
-                         .is_required = true,
+                         .required = true,
                          .text = "read",
                          .needed_for = "everything",
                          .remedy = ""},
@@ -154,8 +159,8 @@ TEST(DoctorSchema, EveryVerdictIsValidAndHasItsExitCode) {
       {AbilityState::kMissing, AbilityState::kOk, "dlprobe cannot work here: files of /proc", 1},
   }};
   for (const Case& each : kCases) {
-    const Json doctor = make_doctor(doctor_look(each.required, each.other));
-    EXPECT_EQ(doctor["summary"]["headline"], each.headline);
+    const report::Doctor doctor = make_doctor(doctor_look(each.required, each.other));
+    EXPECT_EQ(doctor.summary.headline, each.headline);
     EXPECT_EQ(exit_code_of_doctor(doctor), each.exit_code);
     const std::string text = doctor_formats().front().render(doctor, {});
     EXPECT_TRUE(text.starts_with(each.headline)) << text;

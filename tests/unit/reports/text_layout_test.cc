@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "reports/document/text_page.h"
 
 namespace dlprobe {
@@ -41,14 +43,17 @@ TEST(TextPage, ATableDropsEmptyColumnsAndThoseThatDoNotFit) {
 }
 
 TEST(TextValues, AbsentIsADashAndNeverAZero) {
-  EXPECT_EQ(bytes_at(Json::object(), "x"), "-");
-  EXPECT_EQ(bytes_at(Json{{"x", 65536}}, "x"), "64.0 KiB");
-  EXPECT_EQ(bytes_at(Json{{"x", -65536}}, "x"), "-64.0 KiB");
-  EXPECT_EQ(value_with_unit(Json(), "bytes"), "-");
-  EXPECT_EQ(value_with_unit(Json(2.5), "s"), "2.5 s");
-  EXPECT_EQ(value_with_unit(Json(17), "1"), "17");
-  EXPECT_EQ(value_with_unit(Json(1e300), "s"), "1e+300 s");
-  EXPECT_EQ(text_at(Json{{"x", "a\x1b"}}, "x"), "a\\x1b");
+  EXPECT_EQ(bytes_text(std::nullopt), "-");
+  EXPECT_EQ(bytes_text(65536), "64.0 KiB");
+  EXPECT_EQ(bytes_text(-65536), "-64.0 KiB");
+  EXPECT_EQ(number_text(std::nullopt, "bytes"), "-");
+  EXPECT_EQ(number_text(std::numeric_limits<double>::quiet_NaN(), "s"), "-");
+  EXPECT_EQ(number_text(2.5, "s"), "2.5 s");
+  EXPECT_EQ(value_text(int64_t{17}, "1"), "17");
+  EXPECT_EQ(value_text(uint64_t{65536}, "bytes"), "64.0 KiB");
+  EXPECT_EQ(number_text(1e300, "s"), "1e+300 s");
+  EXPECT_EQ(shown(std::optional<std::string>()), "");
+  EXPECT_EQ(shown("a\x1b"), "a\\x1b");
 }
 
 }  // namespace

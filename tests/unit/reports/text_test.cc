@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 std::string text_of(const testing::ReportCase& each, const TextOptions& options = {}) {
-  return render_text(make_report(each.recording, testing::told(each), {}), options);
+  return render_text(examination_report(each.recording, testing::told(each), {}), options);
 }
 
 // DLPROBE_UPDATE_GOLDEN=1 writes the files anew; look at the difference before you commit it.

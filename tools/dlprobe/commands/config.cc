@@ -9,7 +9,7 @@
 #include "lib/base/secrets.h"
 #include "lib/base/suggest.h"
 #include "lib/model/finding.h"
-#include "reports/model/report.h"
+#include "reports/model/write_json.h"
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/conclude.h"
 #include "tools/dlprobe/config/configuration.h"
@@ -157,7 +157,7 @@ int show(const CLI::App& app, const ShowOptions& options) {
     document["files"].push_back({{"path", each.path}, {"state", each.state}});
   add_options_of(configuration, *command, !options.command.empty(), document["options"]);
   if (options.json) {
-    fmt::print("{}", render_json(document));
+    fmt::print("{}", text_of_json(document));
   } else {
     print_text(document);
   }

@@ -19,7 +19,7 @@ int examine_dlprobe(const OutputOptions& options) {
   const auto machine = live_machine();
   if (!machine) return complain_and_return(machine.error(), kExitIncomplete);
   const std::string loader = own_environment("DLPROBE_REFERENCE_LOADER").value_or("");
-  const Json doctor = make_doctor(look_at_abilities(*machine, loader));
+  const report::Doctor doctor = make_doctor(look_at_abilities(*machine, loader));
   return write_document(*outputs, options, doctor, exit_code_of_doctor(doctor));
 }
 

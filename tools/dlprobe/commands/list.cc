@@ -16,10 +16,10 @@ namespace {
 int list(const OutputOptions& options) {
   const auto outputs = planned_outputs(options, catalog_formats());
   if (!outputs) return complain_and_return(outputs.error(), kExitUsage);
-  std::vector<CatalogProbe> probes;
+  std::vector<report::CatalogProbe> probes;
   for (const Probe* probe : all_probes())
     if (probe->use == ProbeUse::kSubject)
-      probes.push_back({.name = probe->name, .summary = probe->summary});
+      probes.push_back({std::string(probe->name), std::string(probe->summary)});
   return write_document(*outputs, options, make_catalog(kVersion, probes), kExitPass);
 }
 

@@ -31,19 +31,11 @@ Expected<std::string> read_input(const std::string& path) {
   return read_whole_file(path == "-" ? "/dev/stdin" : path, kLargestReport);
 }
 
-Expected<Json> load_report(const std::string& path) {
+Expected<AnyReport> load_report(const std::string& path) {
   DLP_TRY(const std::string text, read_input(path));
   auto report = parse_report(text);
   if (!report) report.error().context = path + ": " + report.error().context;
   return report;
-}
-
-int write_report(const Json& report, const std::vector<Output>& outputs,
-                 const OutputOptions& options, int exit_code) {
-  const Status written = write_outputs(outputs, options, report);
-  if (written) return exit_code;
-  if (written.error().os_errno != EPIPE) complain(to_string(written.error()));
-  return exit_code == kExitPass ? kExitIncomplete : exit_code;
 }
 
 struct RenderOptions {
@@ -56,7 +48,7 @@ int render(const RenderOptions& options) {
   if (!outputs) return complain_and_return(outputs.error(), kExitUsage);
   const auto report = load_report(options.path);
   if (!report) return complain_and_return(report.error(), kExitUsage);
-  return write_report(*report, *outputs, options.output, kExitPass);
+  return write_document(*outputs, options.output, *report, kExitPass);
 }
 
 struct MergeCommand {
@@ -161,10 +153,10 @@ int merge(const CLI::App& command, const MergeCommand& typed) {
       merger.add_damaged(file, to_string(text.error()));
     }
   }
-  const Json report = std::move(merger).finish();
-  return exit_in_style(typed.output,
-                       write_report(report, *outputs, typed.output, exit_code_of(report)),
-                       verdict_of(report));
+  const AnyReport merged = std::move(merger).finish();
+  const int code = merged.report.invocation.exit_code.value;
+  return exit_in_style(typed.output, write_document(*outputs, typed.output, merged, code),
+                       merged.report.summary.verdict);
 }
 
 struct RedactCommand {
@@ -206,7 +198,7 @@ Expected<std::vector<PathAndText>> redact_all(const RedactCommand& typed, Redact
   for (const std::string& path : typed.paths) {
     DLP_TRY(std::string target, redacted_path(typed, path));
     DLP_CHECK(check_writable(target));
-    DLP_TRY(const Json report, load_report(path));
+    DLP_TRY(const AnyReport report, load_report(path));
     texts.emplace_back(std::move(target), render_json(redactor.redact(report)));
   }
   return texts;

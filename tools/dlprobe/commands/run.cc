@@ -14,7 +14,6 @@
 #include "probes/confirm/probe.h"
 #include "probes/probe.h"
 #include "reports/model/examination.h"
-#include "reports/model/write_json.h"
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/conclude.h"
 #include "tools/dlprobe/exit_status.h"
@@ -133,7 +132,7 @@ class RunReporter {
   void write(const report::Report& report, bool for_people) const {
     std::vector<Output> outputs = outputs_;
     if (!for_people) std::erase_if(outputs, [](const Output& each) { return each.path.empty(); });
-    const Status written = write_outputs(outputs, options_.output, json_of(report));
+    const Status written = write_outputs(outputs, options_.output, AnyReport(report));
     if (!written) complain(to_string(written.error()));
   }
 

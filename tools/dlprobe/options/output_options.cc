@@ -181,7 +181,7 @@ ReportContext report_context(const OutputOptions& options) {
 }
 
 Status write_outputs(const std::vector<Output>& outputs, const OutputOptions& options,
-                     const Json& document) {
+                     const AnyDocument& document) {
   Status first_failure;
   for (const Output& output : outputs) {
     const std::string text =

@@ -61,6 +61,6 @@ ReportContext report_context(const OutputOptions& options);
 
 /// Writes every output; files whole or not at all. The first failure, after trying all.
 Status write_outputs(const std::vector<Output>& outputs, const OutputOptions& options,
-                     const Json& document);
+                     const AnyDocument& document);
 
 }  // namespace dlprobe

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "lib/base/error.h"
+
+namespace dlprobe {
+
+/// A report keeps its keys in the order in which a person reads them.
+using Json = nlohmann::ordered_json;
+
+}  // namespace dlprobe

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <stdexcept>
+
+#include "reports/model/examination.h"
+#include "reports/model/report.h"
+#include "reports/model/write_json.h"
+
+namespace dlprobe {
+
+// Tests look at reports, and change them, as their files have them.
+
+/// The report of one examination as its file has it.
+inline Json make_report(const Recording& recording, const Verdict& verdict,
+                        const ReportContext& context) {
+  return json_of(AnyReport(examination_report(recording, verdict, context)));
+}
+
+/// What a program reads of such a file.
+inline AnyReport typed(const Json& report) {
+  auto read = parse_report(text_of_json(report));
+  if (!read) throw std::runtime_error(to_string(read.error()));
+  return std::move(*read);
+}
+
+inline OverallVerdict verdict_of(const Json& report) {
+  return typed(report).report.summary.verdict;
+}
+inline int exit_code_of(const Json& report) {
+  return typed(report).report.invocation.exit_code.value;
+}
+
+}  // namespace dlprobe
