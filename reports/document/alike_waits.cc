@@ -15,11 +15,6 @@ bool is_named(const report::WaitedFile& file) {
   return file.kind == "file" || file.kind == "fifo";
 }
 
-const std::vector<report::WaitedFile>& files_of(const report::Thread& thread) {
-  static const std::vector<report::WaitedFile> none;
-  return thread.files ? *thread.files : none;
-}
-
 /// The object in shared memory, or the named files: the same in every process.
 std::string shared_key(const report::Thread& thread) {
   std::string key;
@@ -27,7 +22,7 @@ std::string shared_key(const report::Thread& thread) {
     key =
         fmt::format("{} {}+{}", futex->file.value_or(""), *futex->inode, futex->offset.value_or(0));
   }
-  for (const report::WaitedFile& file : files_of(thread)) {
+  for (const report::WaitedFile& file : report::items_of(thread.files)) {
     if (is_named(file)) key += fmt::format(" {} {}", file.path.value_or(""), file.inode);
   }
   return key;
@@ -96,7 +91,7 @@ void AlikeWaits::add_channels(const std::vector<LookedAt>& processes,
   std::map<uint64_t, std::string> names;  // of the objects, by the inode of the end that is needed
   for (const LookedAt& process : processes) {
     for (const report::Thread& thread : process.look->threads) {
-      for (const report::WaitedFile& file : files_of(thread)) {
+      for (const report::WaitedFile& file : report::items_of(thread.files)) {
         const std::string name = fmt::format("file {}", file.inode);
         const uint64_t peer = file.peer.value_or(0);
         names[peer == 0 ? file.inode : peer] = name;

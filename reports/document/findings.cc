@@ -110,9 +110,8 @@ void add_nodes(Blocks& blocks, const report::Finding& finding, bool is_all) {
 
 // On a terminal the message names them.
 void add_places(Blocks& blocks, const report::Finding& finding) {
-  if (!finding.locations) return;
   List list;
-  for (const report::Location& place : *finding.locations) {
+  for (const report::Location& place : report::items_of(finding.locations)) {
     list.add(code(shown(place.path) + (place.line ? fmt::format(":{}", *place.line) : "")),
              " " + shown(place.what));
   }
@@ -184,11 +183,10 @@ Section findings_of(const report::Report& report, bool is_all) {
 
 Section suppressed_of(const report::Report& report) {
   Section section = {.id = "suppressed", .title = "Suppressed"};
-  if (!report.suppressed) return section;
   Table table = {.columns = {{.head = "Code", .lead = 8}, {.head = "What was seen"}},
                  .keep = 2,
                  .is_lines = true};
-  for (const report::Finding& finding : *report.suppressed) {
+  for (const report::Finding& finding : report::items_of(report.suppressed)) {
     const std::string why = finding.suppressed ? suppression_text(*finding.suppressed) : "";
     table.add(shown(finding.code), spans(shown(finding.name) + ": " + shown(finding.message),
                                          new_line(), "because: " + why));

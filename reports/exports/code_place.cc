@@ -20,7 +20,7 @@ std::string below_folder(std::string path, const std::string& folder) {
 
 // What was examined: of "python -u train.py --epochs 3" the program, else the command itself.
 std::string program_of(const report::Subject& subject) {
-  const std::vector<std::string> command = subject.command.value_or(std::vector<std::string>());
+  const std::vector<std::string>& command = report::items_of(subject.command);
   for (size_t i = 1; i < command.size(); ++i) {
     if (command[i] == "-m" || command[i] == "-c") break;
     if (!command[i].starts_with("-")) return shown(command[i]);
@@ -37,9 +37,8 @@ std::string below_working_folder(const report::Report& report, std::string path)
 }  // namespace
 
 CodePlace code_place(const report::Report& report, const report::Finding& finding) {
-  const bool is_known =
-      finding.locations && !finding.locations->empty() && !finding.locations->front().path.empty();
-  if (is_known) return code_place(report, finding.locations->front());
+  const std::vector<report::Location>& places = report::items_of(finding.locations);
+  if (!places.empty() && !places.front().path.empty()) return code_place(report, places.front());
   return {.path = below_working_folder(report, program_of(report.subject)), .what = {}};
 }
 

@@ -48,10 +48,6 @@ Json rule_of(const FindingInfo& registered) {
           {"defaultConfiguration", {{"level", sarif_level(registered.severity)}}}};
 }
 
-std::vector<report::Finding> suppressed_of(const report::Report& report) {
-  return report.suppressed.value_or(std::vector<report::Finding>());
-}
-
 // The codes that were looked for or found, in the order of the registry.
 Json rules_of(const report::Report& report, std::map<std::string, size_t>& indices) {
   std::set<std::string> codes;
@@ -59,7 +55,7 @@ Json rules_of(const report::Report& report, std::map<std::string, size_t>& indic
     codes.insert(shown(check.code));
   for (const report::Finding& finding : report.findings)
     codes.insert(finding.code);
-  for (const report::Finding& finding : suppressed_of(report))
+  for (const report::Finding& finding : report::items_of(report.suppressed))
     codes.insert(finding.code);
   Json rules = Json::array();
   for (const FindingInfo& registered : all_findings()) {
@@ -111,8 +107,9 @@ Json result_of(const report::Report& report, const report::Finding& finding,
   Json logical = logical_locations(finding);
   if (!logical.empty()) location["logicalLocations"] = std::move(logical);
   result["locations"] = Json::array({std::move(location)});
-  for (size_t i = 1; finding.locations && i < finding.locations->size(); ++i)
-    result["relatedLocations"].push_back(location_of(code_place(report, finding.locations->at(i))));
+  const std::vector<report::Location>& places = report::items_of(finding.locations);
+  for (size_t i = 1; i < places.size(); ++i)
+    result["relatedLocations"].push_back(location_of(code_place(report, places[i])));
   if (finding.suppressed) {
     result["suppressions"] = Json::array(
         {{{"kind", "external"}, {"justification", suppression_text(*finding.suppressed)}}});
@@ -127,7 +124,7 @@ Json results_of(const report::Report& report, const std::map<std::string, size_t
   Json results = Json::array();
   for (const report::Finding& finding : report.findings)
     results.push_back(result_of(report, finding, indices));
-  for (const report::Finding& finding : suppressed_of(report))
+  for (const report::Finding& finding : report::items_of(report.suppressed))
     results.push_back(result_of(report, finding, indices));
   return results;
 }

@@ -253,8 +253,7 @@ void Redactor::learn_folded_hosts(const AnyReport& report) {
   };
   for (const report::Finding& finding : report.report.findings)
     learn_one(finding.nodes.value_or(""));
-  for (const report::Finding& finding :
-       report.report.suppressed.value_or(std::vector<report::Finding>()))
+  for (const report::Finding& finding : report::items_of(report.report.suppressed))
     learn_one(finding.nodes.value_or(""));
   for (const report::Limitation& gap : report.report.limitations)
     learn_one(gap.what);
@@ -536,7 +535,7 @@ AnyReport Redactor::redact(const AnyReport& report) {
   AnyReport result = hide_all(report);
   report::Redaction& redaction = result.report.redaction;
   const auto was_redacted = [&](report::RedactedKind kind) {
-    return was_redacted_ && redaction.kinds && std::ranges::count(*redaction.kinds, kind) > 0;
+    return was_redacted_ && std::ranges::count(report::items_of(redaction.kinds), kind) > 0;
   };
   std::vector<report::RedactedKind> kinds;
   for (const report::RedactedKind kind : kValues<report::RedactedKind>) {

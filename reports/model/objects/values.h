@@ -127,6 +127,13 @@ std::optional<T> if_any(T value) {
   return value;
 }
 
+/// The items of a list; none where there is no list.
+template <class T>
+const std::vector<T>& items_of(const std::optional<std::vector<T>>& list) {
+  static const std::vector<T> none;
+  return list ? *list : none;
+}
+
 }  // namespace report
 
 template <>
