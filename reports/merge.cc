@@ -36,8 +36,7 @@ template <class Visit>
 void for_each_finding(const report::Report& report, Visit&& visit) {
   for (const report::Finding& finding : report.findings)
     visit(finding.fingerprint, finding);
-  if (!report.suppressed) return;
-  for (const report::Finding& finding : *report.suppressed)
+  for (const report::Finding& finding : report::items_of(report.suppressed))
     visit("suppressed " + finding.fingerprint, finding);
 }
 
@@ -68,16 +67,15 @@ void ReportMerger::add(const std::string& source, const AnyReport& any) {
   const report::Report& report = any.report;
   Node node = digest(source, report);
   // A gate's pass does not answer what a look at a job has found.
-  const auto key = std::tuple(node.name, node.rank, report.invocation.probe);
+  const auto key = std::tuple(node.entry.node, node.entry.rank, report.invocation.probe);
   const auto [place, is_new] = nodes_.try_emplace(key, node);
   if (!is_new) {
     Node& kept = place->second;
-    const bool is_later = node.started_at > kept.started_at;
-    duplicates_.push_back({.node = node.name,
-                           .source = is_later ? kept.source : node.source,
-                           .kept = is_later ? node.source : kept.source,
-                           .same = node.report_id == kept.report_id});
-    if (is_later) kept = std::move(node);
+    if (node.entry.started_at > kept.entry.started_at) std::swap(kept, node);
+    duplicates_.push_back({.node = node.entry.node,
+                           .source = node.entry.source,
+                           .kept = kept.entry.source,
+                           .same = node.entry.report_id == kept.entry.report_id});
   }
   for_each_finding(report, [this](const std::string& group, const report::Finding& finding) {
     const auto [known, is_first] = prototypes_.try_emplace(group, finding);
@@ -90,18 +88,17 @@ void ReportMerger::add_damaged(const std::string& source, const std::string& why
 }
 
 ReportMerger::Node ReportMerger::digest(const std::string& source, const report::Report& report) {
-  Node node{.name = report.host.node.value_or(""),
-            .rank = report.context.rank.value_or(""),
-            .source = source,
-            .report_id = report.report_id,
-            .started_at = report.invocation.started.at.value_or(report::UtcText()),
-            .ended_at = report.invocation.ended.at.value_or(report::UtcText()),
-            .headline = report.summary.headline,
-            .verdict = report.summary.verdict,
-            .fingerprints = {},
-            .facts = facts_of(report),
-            .checks = {}};
-  if (node.name.empty()) node.name = report.host.name;
+  Node node;
+  node.entry = {.node = report.host.node.value_or(""),
+                .rank = report.context.rank,
+                .verdict = report.summary.verdict,
+                .headline = report.summary.headline,
+                .report_id = report.report_id,
+                .started_at = report.invocation.started.at.value_or(report::UtcText()),
+                .source = source};
+  if (node.entry.node.empty()) node.entry.node = report.host.name;
+  node.ended_at = report.invocation.ended.at.value_or(report::UtcText());
+  node.facts = facts_of(report);
   for_each_finding(report, [&node](const std::string& key, const report::Finding& /*finding*/) {
     node.fingerprints.push_back(key);
   });
@@ -148,14 +145,14 @@ void ReportMerger::note_checks(const report::Report& report, Node& node) {
 size_t ReportMerger::node_count() const {
   std::set<std::string_view> names;
   for (const auto& [key, node] : nodes_)
-    names.insert(node.name);
+    names.insert(node.entry.node);
   return names.size();
 }
 
 std::vector<std::string> ReportMerger::missing() const {
   std::set<std::string> there;
   for (const auto& [key, node] : nodes_)
-    there.insert(node.name);
+    there.insert(node.entry.node);
   std::vector<std::string> absent;
   for (const std::string& host : options_.expected_hosts) {
     // "n1" and "n1.cluster.example" are the same node.
@@ -176,7 +173,8 @@ void ReportMerger::group_findings() {
       if (group.nodes.empty()) {
         group.finding = prototypes_.at(fingerprint);
       }
-      if (group.nodes.empty() || group.nodes.back() != node.name) group.nodes.push_back(node.name);
+      if (group.nodes.empty() || group.nodes.back() != node.entry.node)
+        group.nodes.push_back(node.entry.node);
     }
   }
 }
@@ -210,7 +208,7 @@ std::optional<report::Finding> ReportMerger::nodes_differ() const {
   std::map<std::string, NodesByValue> values;
   for (const auto& [key, node] : nodes_) {
     for (const auto& [fact, value] : node.facts)
-      values[fact][value].push_back(node.name);
+      values[fact][value].push_back(node.entry.node);
   }
   report::Finding finding;
   std::string differing;
@@ -285,23 +283,9 @@ std::vector<report::Finding> ReportMerger::findings() const {
   if (auto differ = nodes_differ()) result.push_back(std::move(*differ));
   std::string day;
   for (const auto& [key, node] : nodes_)
-    day = std::max(day, node.started_at.substr(0, 10));
+    day = std::max(day, node.entry.started_at.substr(0, 10));
   for (report::Finding& finding : result)
     apply_policy(options_.policy, day, finding);
-  return result;
-}
-
-std::vector<report::Node> ReportMerger::nodes() const {
-  std::vector<report::Node> result;
-  for (const auto& [key, node] : nodes_) {
-    result.push_back({.node = node.name,
-                      .rank = report::if_any(node.rank),
-                      .verdict = node.verdict,
-                      .headline = node.headline,
-                      .report_id = node.report_id,
-                      .started_at = node.started_at,
-                      .source = node.source});
-  }
   return result;
 }
 
@@ -364,7 +348,7 @@ OverallVerdict verdict_of_cluster(const report::Counts& counts, bool has_gap) {
 std::vector<std::string> ReportMerger::unsure() const {
   std::vector<std::string> names;
   for (const auto& [key, node] : nodes_) {
-    if (node.verdict == OverallVerdict::kIncomplete) names.push_back(node.name);
+    if (node.entry.verdict == OverallVerdict::kIncomplete) names.push_back(node.entry.node);
   }
   return names;
 }
@@ -400,7 +384,7 @@ report::ClusterInvocation ReportMerger::invocation(const Findings& findings, boo
   std::string started;
   std::string ended;
   for (const auto& [key, node] : nodes_) {
-    if (started.empty() || node.started_at < started) started = node.started_at;
+    if (started.empty() || node.entry.started_at < started) started = node.entry.started_at;
     ended = std::max(ended, node.ended_at);
   }
   const bool fails = std::ranges::any_of(findings, [this](const report::Finding& finding) {
@@ -419,7 +403,7 @@ report::ClusterInvocation ReportMerger::invocation(const Findings& findings, boo
 report::NodeCounts ReportMerger::node_counts(size_t absent) const {
   std::map<OverallVerdict, uint64_t> verdicts;
   for (const auto& [key, node] : nodes_)
-    ++verdicts[node.verdict];
+    ++verdicts[node.entry.verdict];
   return {.pass = verdicts[OverallVerdict::kPass],
           .warn = verdicts[OverallVerdict::kWarn],
           .fail = verdicts[OverallVerdict::kFail],
@@ -431,7 +415,7 @@ report::NodeCounts ReportMerger::node_counts(size_t absent) const {
 std::string ReportMerger::id_of_all() const {
   std::string ids;
   for (const auto& [key, node] : nodes_)
-    ids += node.report_id + " ";
+    ids += node.entry.report_id + " ";
   return stable_id({"cluster", ids});
 }
 
@@ -463,7 +447,8 @@ report::Cluster ReportMerger::finish() && {
                     .headline = headline(report.findings, absent, doubtful),
                     .counts = counts,
                     .nodes = node_counts(absent.size())};
-  report.nodes = nodes();
+  for (const auto& [key, node] : nodes_)
+    report.nodes.push_back(node.entry);
   report.missing = absent;
   report.damaged = std::move(damaged_);
   report.duplicates = std::move(duplicates_);

@@ -43,14 +43,8 @@ class ReportMerger {
 
  private:
   struct Node {
-    std::string name;
-    std::string rank;
-    std::string source;
-    std::string report_id;
-    std::string started_at;
+    report::Node entry;
     std::string ended_at;
-    std::string headline;
-    OverallVerdict verdict = OverallVerdict::kIncomplete;
     std::vector<std::string> fingerprints;       ///< the groups of its findings
     std::map<std::string, std::string> facts;    ///< what should be the same on every node
     std::vector<std::pair<size_t, int>> checks;  ///< index into checks_, rank of the status
@@ -74,7 +68,6 @@ class ReportMerger {
   std::optional<report::Finding> nodes_differ() const;
   std::vector<report::Check> checks(const std::vector<std::string>& absent) const;
   Findings findings() const;
-  std::vector<report::Node> nodes() const;
   std::vector<std::string> unsure() const;  ///< nodes whose own verdict is incomplete
   std::vector<report::Limitation> limitations(const std::vector<std::string>& absent,
                                               const std::vector<std::string>& unsure) const;
@@ -86,7 +79,7 @@ class ReportMerger {
 
   MergeOptions options_;
   /// By name, rank and probe.
-  std::map<std::tuple<std::string, std::string, std::string>, Node> nodes_;
+  std::map<std::tuple<std::string, std::optional<std::string>, std::string>, Node> nodes_;
   std::map<std::string, report::Finding> prototypes_;  ///< by group
   std::map<std::string, size_t> check_places_;         ///< by id
   std::vector<Check> checks_;
