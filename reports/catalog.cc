@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <utility>
 
 #include "lib/model/finding.h"
@@ -27,14 +26,7 @@ std::string render_catalog(const AnyDocument& document, const TextOptions& optio
   return std::move(page).take();
 }
 
-std::string render_catalog_json(const AnyDocument& document, const TextOptions& /*options*/) {
-  return render_json(document);
-}
-
-constexpr std::array<ReportFormat, 2> kCatalogFormats = {{
-    {"human", "for people at a terminal", render_catalog},
-    {"json", "the document that the text is made from", render_catalog_json},
-}};
+constexpr auto kCatalogFormats = text_and_json(render_catalog);
 
 }  // namespace
 

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "reports/document/text_layout.h"
@@ -94,14 +93,7 @@ std::string render_doctor(const AnyDocument& document, const TextOptions& option
   return std::move(page).take();
 }
 
-std::string render_doctor_json(const AnyDocument& document, const TextOptions& /*options*/) {
-  return render_json(document);
-}
-
-constexpr std::array<ReportFormat, 2> kDoctorFormats = {{
-    {"human", "for people at a terminal", render_doctor},
-    {"json", "the document that the text is made from", render_doctor_json},
-}};
+constexpr auto kDoctorFormats = text_and_json(render_doctor);
 
 }  // namespace
 

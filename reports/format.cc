@@ -1,10 +1,5 @@
 #include "reports/format.h"
 
-#include <array>
-
-#include "reports/document/render.h"
-#include "reports/model/stacks.h"
-
 namespace dlprobe {
 namespace {
 
@@ -46,10 +41,7 @@ constexpr std::array<ReportFormat, 13> kReportFormats = {{
     {"dot", "the wait-for graph, for graphviz", plain<render_dot>},
 }};
 
-constexpr std::array<ReportFormat, 2> kStacksFormats = {{
-    {"human", "for people at a terminal", human_stacks},
-    {"json", "the document that the text is made from", json},
-}};
+constexpr auto kStacksFormats = text_and_json(human_stacks);
 
 }  // namespace
 

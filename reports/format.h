@@ -1,10 +1,11 @@
 #pragma once
 
+#include <array>
 #include <span>
 #include <string>
 #include <string_view>
 
-#include "reports/model/report.h"
+#include "reports/document/render.h"
 
 namespace dlprobe {
 
@@ -21,6 +22,16 @@ std::span<const ReportFormat> report_formats();
 
 /// Those of the document that `dlprobe stacks` makes (stacks.h).
 std::span<const ReportFormat> stacks_formats();
+
+/// The formats of a document that is for people and programs alone: text and JSON.
+constexpr std::array<ReportFormat, 2> text_and_json(
+    std::string (*text)(const AnyDocument& document, const TextOptions& options)) {
+  return {{{"human", "for people at a terminal", text},
+           {"json", "the document that the text is made from",
+            [](const AnyDocument& document, const TextOptions& /*options*/) {
+              return render_json(document);
+            }}}};
+}
 
 /// JUnit: a test case for each check; what could not be said is an error, a warning is a property.
 std::string render_junit(const report::Report& report);
@@ -47,6 +58,10 @@ std::string render_github(const report::Report& report);
 
 /// GitLab's code quality report: an issue for each finding.
 std::string render_gitlab(const report::Report& report);
+
+/// The wait-for graph for graphviz: `dot -Tsvg`. A box for each thread, an ellipse for each object
+/// that is waited for, the chain to the root cause in red. All hostile text escaped.
+std::string render_dot(const report::Report& report);
 
 /// The whole report on one line: for logs, and for `dlprobe report merge` of many nodes' output.
 std::string render_jsonl(const AnyReport& report);

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "reports/document/builders.h"
+#include "reports/document/render.h"
 #include "reports/document/text_page.h"
-#include "reports/model/stacks.h"
 
 namespace dlprobe {
 namespace document {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "reports/document/document.h"
-#include "reports/model/report.h"
+#include "reports/document/render.h"
 
 namespace dlprobe {
 

@@ -5,7 +5,8 @@
 #include <vector>
 
 #include "reports/document/frame_text.h"
-#include "reports/model/report.h"
+#include "reports/document/text_layout.h"
+#include "reports/format.h"
 
 namespace dlprobe {
 namespace {

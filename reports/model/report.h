@@ -37,20 +37,6 @@ Expected<AnyReport> parse_report(std::string_view text);
 /// The JSON schema (draft 2020-12) of the report, as shipped.
 std::string_view report_schema();
 
-struct TextOptions {
-  bool color = false;
-  int width = 100;    ///< columns
-  int verbosity = 0;  ///< -1: the verdict line only; 1: all evidence
-};
-
-/// For people: the verdict first, then cause, proof, remedy, then the tables. All hostile text
-/// escaped.
-std::string render_text(const AnyReport& report, const TextOptions& options);
-
-/// The wait-for graph for graphviz: `dot -Tsvg`. A box for each thread, an ellipse for each object
-/// that is waited for, the chain to the root cause in red. All hostile text escaped.
-std::string render_dot(const report::Report& report);
-
 /// The page of a finding (docs/findings/<name>.md), compiled in.
 std::string_view finding_page(FindingCode code);
 

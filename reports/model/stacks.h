@@ -28,8 +28,4 @@ struct StacksLook {
 /// but the frames that `choice` does not want.
 report::Stacks make_stacks(const StacksLook& look, FrameChoice choice);
 
-/// For people: per process its threads, their frames innermost first; alike threads and alike
-/// processes folded. All hostile text escaped.
-std::string render_stacks(const report::Stacks& stacks, const TextOptions& options);
-
 }  // namespace dlprobe

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "lib/record/codec.h"
-#include "reports/model/report.h"
+#include "reports/document/render.h"
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "lib/base/escape.h"
-#include "reports/model/report.h"
+#include "reports/format.h"
 #include "tests/unit/reports/cases.h"
 
 namespace dlprobe {

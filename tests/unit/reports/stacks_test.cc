@@ -8,6 +8,7 @@
 
 #include "lib/base/escape.h"
 #include "lib/base/units.h"
+#include "reports/document/render.h"
 #include "reports/model/write_json.h"
 #include "tests/unit/reports/cases.h"
 

@@ -6,9 +6,9 @@
 
 #include "lib/base/escape.h"
 #include "lib/base/units.h"
+#include "reports/document/render.h"
 #include "reports/document/text_layout.h"
 #include "reports/document/text_page.h"
-#include "reports/model/report.h"
 #include "tests/unit/reports/cases.h"
 
 namespace dlprobe {
