@@ -80,17 +80,6 @@ Json json_of(const Shape& shape, const void* value) {
   return result;
 }
 
-Json json_text(std::string_view text) {
-  return to_valid_utf8(text);
-}
-
-Json json_texts(std::span<const std::string> texts) {
-  Json result = Json::array();
-  for (const std::string& text : texts)
-    result.push_back(json_text(text));
-  return result;
-}
-
 Json json_of(const AnyReport& report) {
   return report.cluster ? json_of(cluster_shape(), &*report.cluster)
                         : json_of(report_shape(), &report.report);

@@ -1,18 +1,12 @@
 #pragma once
 
-#include <span>
 #include <string>
-#include <string_view>
 
 #include "reports/model/json.h"
 #include "reports/model/report.h"
 #include "reports/model/shape.h"
 
 namespace dlprobe {
-
-/// `text` as a JSON string: bytes that are no UTF-8 are written as "\xHH".
-Json json_text(std::string_view text);
-Json json_texts(std::span<const std::string> texts);
 
 /// The value of that shape as JSON, its keys in the order of the fields. Bytes that are no UTF-8
 /// are written as "\xHH"; a number that is infinite or none is left out.

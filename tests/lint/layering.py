@@ -38,7 +38,12 @@ PACKAGES = {
 # Within a folder that links a package, the only files that may include it.
 ONLY_IN = {
     ("nlohmann_json", "lib/subject"): ("lib/subject/loader_progress.cc", "lib/subject/start_event_line.cc"),
+    ("nlohmann_json", "reports"): ("reports/model/json.h",),
 }
+# The report is made of structs: JSON is for files, and for formats that are JSON themselves.
+JSON = re.compile(r"reports/model/\w*json\.h")
+MAY_USE_JSON = ("reports/model/", "reports/exports/", "reports/document/html_charts.cc", "reports/redact/redact.cc",
+                "tools/dlprobe/commands/config.cc", "tests/")
 
 # Where files may be opened. The loader stands alone: it links no lib/os for its data.
 MAY_OPEN = ("lib/os/", "tools/reference_loader/", "tests/")
@@ -72,6 +77,8 @@ def check_includes(name, text):
             yield f"{place}: {folder} must not include {target}"
         if folder and match.group(1) == '"' and not to:
             yield f'{place}: "{target}" is no path from the root of the repository into the house'
+        if JSON.match(target) and not str(name).startswith(MAY_USE_JSON):
+            yield f"{place}: JSON must not be used here; it may be in {', '.join(MAY_USE_JSON)}"
         for package, (include, _, users) in PACKAGES.items():
             if not re.match(include, target):
                 continue

@@ -181,6 +181,14 @@ class Layering(LintTest):
         self.plant("tools/dlprobe/a.cc", "#include <CLI/CLI.hpp>\n")
         self.expect(layering.problems(self.root))
 
+    def test_reports_are_structs_and_json_is_for_files(self):
+        for header in ("reports/model/json.h", "reports/model/read_json.h", "reports/model/write_json.h"):
+            path = self.plant("reports/document/a.cc", f'#include "{header}"\n')
+            self.expect(layering.problems(self.root), "reports/document/a.cc:1", "JSON must not be used here")
+            path.unlink()
+        self.plant("reports/exports/a.cc", '#include "reports/model/write_json.h"\n')
+        self.expect(layering.problems(self.root))
+
     def test_links_follow_the_arrows(self):
         path = self.plant("probes/CMakeLists.txt", "target_link_libraries(dlprobe_probes PUBLIC dlprobe::model\n dlprobe::os)\n")
         self.expect(layering.problems(self.root), "probes must not link dlprobe::os")
