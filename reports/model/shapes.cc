@@ -118,6 +118,20 @@ struct ShapeOf<report::FormText<kForm>> {
   }
 };
 
+// What a name that only a later version knows is taken for. Of most enums a value that no
+// enumerator has: to_string() says "unknown".
+template <NamedEnum T>
+constexpr T kOfLaterVersion = static_cast<T>(kValues<T>.size());
+// These are judged by.
+template <>
+constexpr auto kOfLaterVersion<Severity> = Severity::kInfo;
+template <>
+constexpr auto kOfLaterVersion<CheckStatus> = CheckStatus::kIncomplete;
+template <>
+constexpr auto kOfLaterVersion<OverallVerdict> = OverallVerdict::kIncomplete;
+template <>
+constexpr auto kOfLaterVersion<Role> = Role::kOther;
+
 template <NamedEnum T>
 struct ShapeOf<T> {
   static Shape make() {
@@ -126,8 +140,7 @@ struct ShapeOf<T> {
         [](T& value, const Scalar& from) {
           const auto* name = std::get_if<std::string_view>(&from);
           const auto known = name == nullptr ? std::nullopt : from_string<T>(*name);
-          // Of a later version: to_string() says "unknown".
-          value = known.value_or(static_cast<T>(kValues<T>.size()));
+          value = known.value_or(kOfLaterVersion<T>);
           return known.has_value();
         });
     for (const T value : kValues<T>)

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "reports/format.h"
+#include "reports/merge.h"
 #include "tests/unit/reports/cases.h"
 #include "tests/unit/reports/report_json.h"
 
@@ -106,12 +107,21 @@ TEST(ReportJson, AVerdictMustBeThere) {
   EXPECT_THAT(read.error().context, HasSubstr("/summary/verdict"));
 }
 
-TEST(ReportJson, AValueOfALaterMinorVersionIsRead) {
+TEST(ReportJson, AValueOfALaterMinorVersionIsReadAndNotJudgedBy) {
   Json report = json_of_case(testing::exhausted_case());
-  report["processes"][0]["role"] = "of-tomorrow";
+  for (const char* pointer : {"/processes/0/role", "/findings/0/severity", "/checks/0/status",
+                              "/summary/verdict", "/findings/0/confidence"})
+    report[Json::json_pointer(pointer)] = "of-tomorrow";
   EXPECT_FALSE(parse_report(text_of_json(report)));
   report["schema_version"] = "1.99";
-  EXPECT_TRUE(parse_report(text_of_json(report)));
+  const auto read = parse_report(text_of_json(report));
+  ASSERT_TRUE(read) << to_string(read.error());
+  EXPECT_EQ(read->report.summary.verdict, OverallVerdict::kIncomplete);
+  EXPECT_EQ(read->report.findings[0].severity, Severity::kInfo);
+  EXPECT_TRUE(render_text(*read, {}).contains("unknown"));
+  ReportMerger merger({});
+  merger.add("x.json", *read);
+  EXPECT_EQ(std::move(merger).finish().checks[0].status, CheckStatus::kIncomplete);
 }
 
 TEST(ReportJson, AMissingSectionOrFieldIsNamed) {
