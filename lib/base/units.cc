@@ -14,18 +14,18 @@
 namespace dlprobe {
 namespace {
 
-std::string with_decimals(double value, const char* unit) {
+OwnWords with_decimals(double value, const char* unit) {
   std::array<char, 48> buffer{};
   const int length = std::snprintf(buffer.data(), buffer.size(), "%.1f %s", value, unit);
-  return {buffer.data(), static_cast<size_t>(length)};
+  return own({buffer.data(), static_cast<size_t>(length)});
 }
 
 // Of the nouns that dlprobe counts; "memory", "child" and their like are not among them.
-std::string plural(std::string_view noun) {
+OwnWords plural(std::string_view noun) {
   constexpr std::array<std::string_view, 5> kHissing = {"s", "x", "z", "ch", "sh"};
   const bool hisses =
       std::ranges::any_of(kHissing, [&](std::string_view end) { return noun.ends_with(end); });
-  return std::string(noun) + (hisses ? "es" : "s");
+  return own(noun) + (hisses ? "es" : "s");
 }
 
 std::optional<int> binary_exponent(std::string_view unit) {
@@ -41,8 +41,8 @@ std::optional<int> binary_exponent(std::string_view unit) {
 
 }  // namespace
 
-std::string format_bytes(uint64_t bytes) {
-  if (bytes < 1024) return std::to_string(bytes) + " B";
+OwnWords format_bytes(uint64_t bytes) {
+  if (bytes < 1024) return own(bytes) + " B";
   constexpr std::array<const char*, 5> kUnits = {"KiB", "MiB", "GiB", "TiB", "PiB"};
   double value = static_cast<double>(bytes) / 1024;
   size_t unit = 0;
@@ -54,26 +54,26 @@ std::string format_bytes(uint64_t bytes) {
   return with_decimals(value, kUnits.at(unit));
 }
 
-std::string format_duration(std::chrono::nanoseconds duration) {
+OwnWords format_duration(std::chrono::nanoseconds duration) {
   using std::chrono::duration_cast;
   const auto ms = duration_cast<std::chrono::milliseconds>(duration).count();
-  if (ms < 1000) return std::to_string(ms) + " ms";
+  if (ms < 1000) return own(ms) + " ms";
   if (ms < 60'000) return with_decimals(static_cast<double>(ms) / 1000, "s");
   const auto seconds = ms / 1000;
   if (seconds < 3600) {
-    return std::to_string(seconds / 60) + " min " + std::to_string(seconds % 60) + " s";
+    return own(seconds / 60) + " min " + own(seconds % 60) + " s";
   }
-  return std::to_string(seconds / 3600) + " h " + std::to_string(seconds % 3600 / 60) + " min";
+  return own(seconds / 3600) + " h " + own(seconds % 3600 / 60) + " min";
 }
 
-std::string counted(uint64_t count, std::string_view noun) {
-  return std::to_string(count) + " " + (count == 1 ? std::string(noun) : plural(noun));
+OwnWords counted(uint64_t count, std::string_view noun) {
+  return own(count) + " " + (count == 1 ? own(noun) : plural(noun));
 }
 
-std::string all_of(uint64_t count, std::string_view noun) {
-  if (count == 0) return "no " + std::string(noun);
-  if (count == 1) return "the only " + std::string(noun);
-  return (count == 2 ? "both " : "all " + std::to_string(count) + " ") + plural(noun);
+OwnWords all_of(uint64_t count, std::string_view noun) {
+  if (count == 0) return "no " + own(noun);
+  if (count == 1) return "the only " + own(noun);
+  return (count == 2 ? "both " : "all " + own(count) + " ") + plural(noun);
 }
 
 Expected<uint64_t> parse_size(std::string_view text) {

@@ -2,10 +2,10 @@
 
 #include <chrono>
 #include <cstdint>
-#include <string>
 #include <string_view>
 
 #include "lib/base/error.h"
+#include "lib/base/own_words.h"
 
 namespace dlprobe {
 
@@ -16,17 +16,17 @@ inline constexpr int64_t kMillisecond = 1'000'000;  ///< in nanoseconds, as kSec
 inline constexpr int64_t kSecond = 1'000'000'000;
 
 /// "64.0 MiB", "1.9 GiB", "512 B": binary units, one decimal from KiB on.
-std::string format_bytes(uint64_t bytes);
+OwnWords format_bytes(uint64_t bytes);
 
 /// "350 ms", "2.4 s", "3 min 20 s", "2 h 5 min".
-std::string format_duration(std::chrono::nanoseconds duration);
+OwnWords format_duration(std::chrono::nanoseconds duration);
 
 /// "1 thread", "3 threads", "2 processes", "0 batches": a number with its English noun, which is
 /// given in the singular.
-std::string counted(uint64_t count, std::string_view noun);
+OwnWords counted(uint64_t count, std::string_view noun);
 
 /// "the only worker", "both workers", "all 3 workers"; "no worker" for 0.
-std::string all_of(uint64_t count, std::string_view noun);
+OwnWords all_of(uint64_t count, std::string_view noun);
 
 /// A size that a person typed: "4096", "64m", "64M", "64MiB", "2g". Units are powers of 1024.
 /// kInvalid with what is wrong otherwise; fractions and negative numbers are not sizes.
