@@ -20,13 +20,13 @@ FdForecast forecast_descriptors(const LoaderPlan& plan, uint64_t tensors_per_bat
   const auto prefetch = static_cast<uint64_t>(std::max(plan.prefetch_factor, 0));
   if (workers == 0) {
     forecast.in_trainer = forecast.most = kOfProcess;
-    forecast.formula = std::to_string(kOfProcess) + " of the process itself, no workers";
+    forecast.formula = own(kOfProcess) + " of the process itself, no workers";
     return forecast;
   }
   forecast.in_trainer = kOfProcess + kPerWorker * workers;
   forecast.in_worker = forecast.in_trainer + kOfWorker;
-  forecast.formula = std::to_string(kOfProcess) + " of the process + " +
-                     std::to_string(kPerWorker) + " x " + counted(workers, "worker");
+  forecast.formula =
+      own(kOfProcess) + " of the process + " + own(kPerWorker) + " x " + counted(workers, "worker");
   if (plan.sharing_strategy == SharingStrategy::kFileDescriptor) {
     uint64_t batches = workers * prefetch + kMoreBatches;
     if (plan.batches > 0) batches = std::min(batches, static_cast<uint64_t>(plan.batches));

@@ -1,8 +1,8 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 
+#include "lib/base/own_words.h"
 #include "lib/model/loader_plan.h"
 
 namespace dlprobe {
@@ -18,7 +18,7 @@ struct FdForecast {
   uint64_t in_trainer = 0;
   uint64_t in_worker = 0;  ///< in the one that was forked last
   uint64_t most = 0;       ///< the larger of the two
-  std::string formula;  ///< of the trainer: "8 + 4 x 2 workers + (2 x 2 + 1 batches) x 2 tensors"
+  OwnWords formula;  ///< of the trainer: "8 + 4 x 2 workers + (2 x 2 + 1 batches) x 2 tensors"
 };
 
 /// Of the plan under its sharing strategy, for batches of that many tensors.

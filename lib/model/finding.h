@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "lib/base/message.h"
 #include "lib/base/names.h"
 #include "lib/model/ids.h"
 #include "lib/model/recording.h"
@@ -53,9 +54,9 @@ const FindingInfo* find_finding(std::string_view code_or_name);
 /// One fact that a verdict rests on.
 struct Evidence {
   std::string name;  ///< snake_case: "shm_size"
-  std::variant<int64_t, double, std::string> value;
-  std::string unit;    ///< "bytes", "s", "1" for a count, "" for text
-  std::string source;  ///< the kernel file or call: "statvfs /dev/shm (namespace of pid 42)"
+  std::variant<int64_t, double, Message> value;
+  std::string unit;  ///< "bytes", "s", "1" for a count, "" for text
+  Message source;    ///< the kernel file or call: "statvfs /dev/shm (namespace of pid 42)"
   std::optional<BootNs> at;
   std::optional<std::string> threshold;  ///< "> shm_size": what it was held against
   bool operator==(const Evidence&) const = default;
@@ -65,14 +66,14 @@ struct Evidence {
 struct SourcePlace {
   std::string file;
   int32_t line = 0;  ///< from 1; 0: the file as a whole
-  std::string what;  ///< what stands there, in a few words
+  Message what;      ///< what stands there, in a few words
   bool operator==(const SourcePlace&) const = default;
 };
 
 /// A cause that looks the same from afar, and why it is not this one.
 struct Alternative {
   std::string cause;  ///< a code where there is one ("DLP0501"), else words
-  std::string why_not;
+  Message why_not;
   bool operator==(const Alternative&) const = default;
 };
 
@@ -92,17 +93,17 @@ struct Names<RemedyOutcome> {
 struct AttemptAccount {
   bool has_failed_alike = false;    ///< the finding that it is about was seen
   bool has_ended_well = false;      ///< that was not seen, and it came at least as far
-  std::string ended;                ///< "exit code 0", "it still ran", "it was not started: ..."
+  Message ended;                    ///< "exit code 0", "it still ran", "it was not started: ..."
   std::optional<double> seconds;    ///< nothing: not started, or it is not known when it ended
   std::vector<FindingCode> others;  ///< what else was found, of severity error
-  std::string why_not;              ///< it proves nothing, because of this; empty: it proves one
+  Message why_not;                  ///< it proves nothing, because of this; empty: it proves one
   bool operator==(const AttemptAccount&) const = default;
 };
 
 /// The account of a remedy that was tried.
 struct Confirmation {
   RemedyOutcome outcome = RemedyOutcome::kInconclusive;
-  std::string text;  ///< one sentence
+  Message text;  ///< one sentence
   std::vector<AttemptAccount> with_it;
   std::vector<AttemptAccount> without;  ///< the first run, and each one that was made as it was
   bool operator==(const Confirmation&) const = default;
@@ -110,10 +111,10 @@ struct Confirmation {
 
 /// One way to mend it.
 struct Remedy {
-  std::string title;
-  std::vector<std::string> commands;
+  Message title;
+  std::vector<Message> commands;
   std::vector<std::string> applies_to;  ///< "bare-host", "docker", "kubernetes", "slurm", "code"
-  std::string verify;                   ///< a command that shows whether it helped
+  Message verify;                       ///< a command that shows whether it helped
   /// The same, where dlprobe can set all of it from outside for a command that it starts.
   std::vector<Setting> settings;
   std::optional<Confirmation> confirmation;  ///< it was tried
@@ -125,7 +126,7 @@ struct Finding {
   FindingCode code;
   Severity severity = Severity::kError;
   Confidence confidence = Confidence::kCertain;
-  std::string message;                ///< one sentence with the numbers
+  Message message;                    ///< one sentence with the numbers
   std::vector<ProcessKey> processes;  ///< whom it is about
   std::string discriminator;  ///< makes two different cases of one code differ; no pid, no host
   std::vector<Evidence> evidence;   ///< never empty
@@ -145,7 +146,7 @@ struct ShmForecast {
   uint64_t most_bytes = 0;   ///< with the batch more that PyTorch's loop may have for a moment
   uint64_t batches = 0;      ///< alive at once, at the most
   uint64_t bytes = 0;        ///< batch_bytes x batches
-  std::string formula;       ///< "(2 workers x 2 prefetched + 1 in the training loop) x 18.4 MiB"
+  OwnWords formula;          ///< "(2 workers x 2 prefetched + 1 in the training loop) x 18.4 MiB"
   bool operator==(const ShmForecast&) const = default;
 };
 
@@ -162,7 +163,7 @@ struct NamedCheck {
   std::string id;     ///< stable: "shm.size"
   std::string title;  ///< what is so where it passes
   CheckStatus status = CheckStatus::kPass;
-  std::string text;                ///< what was seen, or why it was not made
+  Message text;                    ///< what was seen, or why it was not made
   std::vector<FindingCode> codes;  ///< the findings that make it fail
   bool operator==(const NamedCheck&) const = default;
 };

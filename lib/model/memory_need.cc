@@ -15,7 +15,7 @@ uint64_t rest_of(uint64_t whole, uint64_t part) {
 MemoryLimit limit_of_group(const CgroupMemory& group, uint64_t limit_bytes, BootNs at) {
   const uint64_t used = rest_of(group.used_bytes, group.file_bytes.value_or(0));
   return MemoryLimit{.kind = MemoryLimit::Kind::kCgroup,
-                     .name = "the memory limit of cgroup " + group.path,
+                     .name = "the memory limit of cgroup " + as_path(group.path),
                      .bytes = limit_bytes,
                      .left_bytes = rest_of(limit_bytes, used),
                      .source = group.version == 2 ? "memory.max, memory.current and memory.stat"

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
-#include <string>
 
+#include "lib/base/message.h"
 #include "lib/model/recording.h"
 
 namespace dlprobe {
@@ -13,10 +13,10 @@ namespace dlprobe {
 struct MemoryLimit {
   enum class Kind { kCgroup, kHost };
   Kind kind = Kind::kHost;
-  std::string name;         ///< "the memory limit of cgroup /job"
+  Message name;             ///< "the memory limit of cgroup /job"
   uint64_t bytes = 0;       ///< of the limit
   uint64_t left_bytes = 0;  ///< not counting page cache, which the kernel takes back
-  std::string source;
+  OwnWords source;
   BootNs at = 0;
 };
 

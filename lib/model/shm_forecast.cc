@@ -22,8 +22,8 @@ ShmForecast forecast_shm(const LoaderPlan& plan, uint64_t page_size) {
                          round_up_to_pages(batch_size * kLabelBytes + header, page_size);
   forecast.batches =
       static_cast<uint64_t>(plan.workers) * static_cast<uint64_t>(plan.prefetch_factor);
-  std::string in_flight = counted(static_cast<uint64_t>(std::max(plan.workers, 0)), "worker") +
-                          " x " + std::to_string(plan.prefetch_factor) + " prefetched";
+  OwnWords in_flight = counted(static_cast<uint64_t>(std::max(plan.workers, 0)), "worker") + " x " +
+                       own(plan.prefetch_factor) + " prefetched";
   if (plan.workers > 0) {
     forecast.batches += 1;
     in_flight += plan.pin_memory ? " + 1 in the pin-memory thread" : " + 1 in the training loop";

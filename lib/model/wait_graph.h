@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/base/message.h"
 #include "lib/base/names.h"
 #include "lib/model/ids.h"
 #include "lib/model/process.h"
@@ -35,7 +36,7 @@ struct Names<Activity> {
 /// A thread, or what it waits for.
 struct WaitNode {
   std::string id;  ///< "thread 4711/4713", "mutex 4711:0x7f..", "pipe 81234": unique in the graph
-  std::string label;  ///< for people: "worker 4711", "mutex in libfoo.so (worker 4711)"
+  Message label;   ///< for people: "worker 4711", "mutex in libfoo.so (worker 4711)"
   bool is_thread = false;
 
   // Of a thread.
@@ -44,7 +45,7 @@ struct WaitNode {
   Role role = Role::kOther;
   Activity activity = Activity::kUnknown;
   std::optional<BootNs> since;   ///< since when it has not moved, as far as was watched
-  std::string waits_for;         ///< in words: "a mutex held by thread 4690, which is not here"
+  Message waits_for;             ///< in words: "a mutex held by thread 4690, which is not here"
   std::optional<StackFrame> at;  ///< the innermost frame
   std::optional<StackFrame> in_code;  ///< the innermost frame of the user's own Python code
 

@@ -223,7 +223,7 @@ void CommandRuns::look_now_and_then() {
   if (certain == verdict.findings.end()) return;
   context_.notices.tell(
       fmt::format("{} {}: {} (the command still runs; the report comes when it ends)",
-                  info(certain->code).code, info(certain->code).name, certain->message));
+                  info(certain->code).code, info(certain->code).name, certain->message.plain()));
   was_told_early_ = true;
 }
 

@@ -19,7 +19,7 @@ namespace {
 constexpr size_t kMostSettings = 6;
 constexpr double kChance = 0.05;
 
-std::string span_text(double seconds) {
+OwnWords span_text(double seconds) {
   return format_duration(std::chrono::milliseconds(static_cast<int64_t>(seconds * 1e3)));
 }
 
@@ -31,15 +31,16 @@ bool is_exit_0(const Run& run) {
   return run.end && run.end->wait_status && *run.end->wait_status == 0;
 }
 
-std::string how_command_ended(const Run& run) {
+Message how_command_ended(const Run& run) {
   if (!run.end) return "nobody saw its end";
-  if (run.end->reason == RunEndReason::kNotStarted) return "it was not started: " + run.end->text;
-  if (!run.end->text.empty()) return run.end->text;
+  if (run.end->reason == RunEndReason::kNotStarted)
+    return "it was not started: " + as_text(run.end->text);
+  if (!run.end->text.empty()) return as_text(run.end->text);
   if (run.end->reason == RunEndReason::kTimeUp) return "it still ran, and dlprobe ended it";
   if (!run.end->wait_status) return "nobody saw its end";
   const int status = *run.end->wait_status;
-  if (WIFSIGNALED(status)) return fmt::format("signal SIG{}", ::sigabbrev_np(WTERMSIG(status)));
-  return fmt::format("exit code {}", WEXITSTATUS(status));
+  if (WIFSIGNALED(status)) return OwnWords("signal SIG") + ::sigabbrev_np(WTERMSIG(status));
+  return "exit code " + own(WEXITSTATUS(status));
 }
 
 // A warning that was an error before is the failure still; a mere hint is not.
@@ -71,7 +72,7 @@ bool has_time_up(const RunEnd& end) {
 }
 
 // A run that was over sooner than the failure took to show, or was cut short, did not come as far.
-std::string why_not_as_far(const Run& attempt, const Run& first, const Finding& finding) {
+Message why_not_as_far(const Run& attempt, const Run& first, const Finding& finding) {
   constexpr double kMargin = 1.5;
   constexpr double kMarginSeconds = 1;
   // What hung may hang elsewhere.
@@ -82,25 +83,25 @@ std::string why_not_as_far(const Run& attempt, const Run& first, const Finding& 
   if (has_time_up(end)) {
     const BootNs still_for = end.still_for.value_or(0);
     if (still_for >= kLongestPause) {
-      return fmt::format("the command still ran after {}, but nothing of it had moved for {}",
-                         span_text(seconds), span_text(static_cast<double>(still_for) / 1e9));
+      return say("the command still ran after {}, but nothing of it had moved for {}",
+                 span_text(seconds), span_text(static_cast<double>(still_for) / 1e9));
     }
     const bool as_long = first.end && first.end->reason == RunEndReason::kTimeUp &&
                          seconds >= 0.95 * seconds_of(first);
     if (as_long || seconds >= failed * kMargin + kMarginSeconds) return "";
-    return fmt::format("the command was ended after {}, and at first it had failed after {}",
-                       span_text(seconds), span_text(failed));
+    return say("the command was ended after {}, and at first it had failed after {}",
+               span_text(seconds), span_text(failed));
   }
   if (!is_exit_0(first) || seconds >= failed / 2) return "";
-  return fmt::format("the command was over after {}, and at first this had shown after {}",
-                     span_text(seconds), span_text(failed));
+  return say("the command was over after {}, and at first this had shown after {}",
+             span_text(seconds), span_text(failed));
 }
 
-std::string other_failure(FindingCode code, const Verdict& at_first) {
+Message other_failure(FindingCode code, const Verdict& at_first) {
   const FindingInfo& other = info(code);
-  const std::string name = fmt::format("{} {}", other.code, other.name);
-  return has_error(at_first, code) ? fmt::format("{}, which was found, too, did not go away", name)
-                                   : fmt::format("the command failed in another way: {}", name);
+  const OwnWords name = own(other.code) + " " + own(other.name);
+  return has_error(at_first, code) ? say("{}, which was found, too, did not go away", name)
+                                   : say("the command failed in another way: {}", name);
 }
 
 int32_t index_of_run(const Finding& finding) {
@@ -112,19 +113,17 @@ const Run& run_of(const Finding& finding, const Recording& recording) {
   return recording.runs.at(std::min(index, recording.runs.size() - 1));
 }
 
-std::string why_no_proof(const Run& attempt, const AttemptAccount& account,
-                         const Recording& recording, const Verdict& verdict,
-                         const Finding& finding) {
+Message why_no_proof(const Run& attempt, const AttemptAccount& account, const Recording& recording,
+                     const Verdict& verdict, const Finding& finding) {
   const RunEnd end = attempt.end.value_or(RunEnd());
   if (end.reason == RunEndReason::kInterrupted) return "the run was interrupted";
   if (const auto why = why_not_set(attempt); !why.empty())
     return "this did not take effect: " + why;
   if (account.has_failed_alike) return "";
   if (!account.others.empty()) return other_failure(account.others.front(), verdict);
-  if (!has_time_up(end) && !end.text.empty()) return end.text;
+  if (!has_time_up(end) && !end.text.empty()) return as_text(end.text);
   if (!has_time_up(end) && !is_exit_0(attempt))
-    return fmt::format("the command failed in a way that dlprobe does not know ({})",
-                       account.ended);
+    return say("the command failed in a way that dlprobe does not know ({})", account.ended);
   return why_not_as_far(attempt, run_of(finding, recording), finding);
 }
 
@@ -142,11 +141,11 @@ double chance_of(size_t failed, size_t without, size_t with_it) {
   return chance;
 }
 
-std::string account_text(const AttemptAccount& account) {
+Message account_text(const AttemptAccount& account) {
   return account.ended + (account.seconds ? " after " + span_text(*account.seconds) : "");
 }
 
-Confirmation unproven(std::string text) {
+Confirmation unproven(Message text) {
   return {.outcome = RemedyOutcome::kInconclusive,
           .text = std::move(text),
           .with_it = {},
@@ -154,49 +153,49 @@ Confirmation unproven(std::string text) {
 }
 
 // "2 runs of 2"; of one run it goes without saying.
-std::string runs_text(size_t count, size_t of) {
-  return fmt::format("{} of {}", counted(count, "run"), of);
+OwnWords runs_text(size_t count, size_t of) {
+  return counted(count, "run") + " of " + own(of);
 }
 
-std::string_view noun_of(const Finding& finding) {
+const char* noun_of(const Finding& finding) {
   return finding.severity == Severity::kError ? "the failure" : "the problem";
 }
 
 // The failure did not come with it: is that its doing?
-Confirmation weigh(const std::string& settings, const Finding& finding,
+Confirmation weigh(const OwnWords& settings, const Finding& finding,
                    const std::vector<AttemptAccount>& with_it,
                    const std::vector<AttemptAccount>& without) {
   const size_t failed = count_failed(without);
   const auto told = static_cast<size_t>(std::ranges::count_if(
       without, [](const AttemptAccount& each) { return each.why_not.empty(); }));
-  const std::string_view noun = noun_of(finding);
+  const char* noun = noun_of(finding);
   if (told < 2) {
     return unproven(
-        fmt::format("not proven: with {} {} did not come, but the command was not run again as it "
-                    "was, to see whether it comes then",
-                    settings, noun));
+        say("not proven: with {} {} did not come, but the command was not run again as it "
+            "was, to see whether it comes then",
+            settings, noun));
   }
   if (failed < told && chance_of(failed, told, with_it.size()) > kChance) {
-    return unproven(fmt::format(
-        "not proven: with {} {} did not come ({}), but as the command was it came in "
-        "only {}, so this may be chance; --confirm=N repeats N times",
-        settings, noun, runs_text(with_it.size(), with_it.size()), runs_text(failed, told)));
+    return unproven(
+        say("not proven: with {} {} did not come ({}), but as the command was it came in "
+            "only {}, so this may be chance; --confirm=N repeats N times",
+            settings, noun, runs_text(with_it.size(), with_it.size()), runs_text(failed, told)));
   }
-  const std::string often =
+  const OwnWords often =
       with_it.size() > 1 ? runs_text(with_it.size(), with_it.size()) + ", the first: " : "";
-  return {.outcome = RemedyOutcome::kConfirmed,
-          .text = fmt::format(
-              "confirmed: with {} {} is gone ({}{}); as the command was, it came in {}", settings,
-              noun, often, account_text(with_it.front()), runs_text(failed, told)),
-          .with_it = {},
-          .without = {}};
+  return {
+      .outcome = RemedyOutcome::kConfirmed,
+      .text = say("confirmed: with {} {} is gone ({}{}); as the command was, it came in {}",
+                  settings, noun, often, account_text(with_it.front()), runs_text(failed, told)),
+      .with_it = {},
+      .without = {}};
 }
 
 bool was_not_tried(const AttemptAccount& account) {
   return !account.seconds;
 }
 
-Confirmation decide(const std::string& settings, const Finding& finding,
+Confirmation decide(const OwnWords& settings, const Finding& finding,
                     const std::vector<AttemptAccount>& with_it,
                     const std::vector<AttemptAccount>& without) {
   // Where the setting did not take effect it did not fail either.
@@ -207,7 +206,7 @@ Confirmation decide(const std::string& settings, const Finding& finding,
   });
   if (again != with_it.end()) {
     return {.outcome = RemedyOutcome::kNotHelped,
-            .text = fmt::format(
+            .text = say(
                 "this did not help: with {} {} came again{} ({})", settings, noun_of(finding),
                 with_it.size() > 1 ? " in " + runs_text(count_failed(with_it), with_it.size()) : "",
                 account_text(*again)),
@@ -215,8 +214,8 @@ Confirmation decide(const std::string& settings, const Finding& finding,
             .without = {}};
   }
   if (open != with_it.end()) {
-    return unproven(fmt::format("{} with {}: {}", was_not_tried(*open) ? "not tried" : "not proven",
-                                settings, open->why_not));
+    return unproven(say("{} with {}: {}", was_not_tried(*open) ? "not tried" : "not proven",
+                        settings, open->why_not));
   }
   return weigh(settings, finding, with_it, without);
 }
@@ -272,11 +271,11 @@ class Judge {
     return account;
   }
 
-  std::string why_not_tried(const Attempt& wanted) const {
-    const std::string what = "not tried with " + describe(wanted.settings) + ": ";
+  Message why_not_tried(const Attempt& wanted) const {
+    const OwnWords what = "not tried with " + own(describe(wanted.settings)) + ": ";
     if (std::ranges::count(planned_, wanted, &PlannedAttempt::attempt) > 0)
       return what + "dlprobe was stopped before";
-    return what + fmt::format("--confirm tries the first {} settings", kMostSettings);
+    return what + say("--confirm tries the first {} settings", kMostSettings);
   }
 
   const Recording& recording_;
@@ -323,7 +322,8 @@ AttemptAccount judge_attempt(const Run& attempt, const Verdict& seen, const Reco
                              const Verdict& verdict, const Finding& finding) {
   AttemptAccount account{.ended = how_command_ended(attempt), .seconds = {}, .others = {}};
   if (!attempt.end || attempt.end->reason == RunEndReason::kNotStarted) {
-    account.why_not = attempt.end ? attempt.end->text : "dlprobe was stopped before it had ended";
+    account.why_not =
+        attempt.end ? as_text(attempt.end->text) : "dlprobe was stopped before it had ended";
     return account;
   }
   account.seconds = seconds_of(attempt);
@@ -338,7 +338,7 @@ AttemptAccount judge_attempt(const Run& attempt, const Verdict& seen, const Reco
 Confirmation conclude_attempts(const std::vector<Setting>& settings, const Finding& finding,
                                std::vector<AttemptAccount> with_it,
                                std::vector<AttemptAccount> without) {
-  Confirmation confirmation = decide(describe(settings), finding, with_it, without);
+  Confirmation confirmation = decide(own(describe(settings)), finding, with_it, without);
   confirmation.with_it = std::move(with_it);
   confirmation.without = std::move(without);
   return confirmation;

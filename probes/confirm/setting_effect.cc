@@ -10,18 +10,18 @@
 namespace dlprobe::probes::confirm {
 namespace {
 
-std::string method_that_won(const Run& run, const std::string& method) {
+Message method_that_won(const Run& run, const std::string& method) {
   for (const StartEvent* event : events_of(run, StartEventKind::kChosen)) {
     if (event->method == method) continue;
-    const std::string place = short_place(*event);
-    return fmt::format("{} asks for {} itself, and had it", place.empty() ? "the script" : place,
-                       event->method);
+    const Message place = short_place(*event);
+    return say("{} asks for {} itself, and had it", place.empty() ? "the script" : place,
+               method_name(event->method));
   }
   for (const StartEvent& event : run.start_events) {
     const bool is_start =
         event.kind == StartEventKind::kStarted || event.kind == StartEventKind::kRefused;
     if (is_start && !event.method.empty() && event.method != method)
-      return fmt::format("processes were started under {} all the same", event.method);
+      return say("processes were started under {} all the same", method_name(event.method));
   }
   return "";
 }
@@ -29,7 +29,7 @@ std::string method_that_won(const Run& run, const std::string& method) {
 std::string value_in_loader(const StartEvent& made, SettingKind kind) {
   if (kind == SettingKind::kSharingStrategy) return made.type;
   const auto& number = kind == SettingKind::kNumWorkers ? made.workers : made.prefetch_factor;
-  return number ? std::to_string(*number) : "";
+  return number ? own(*number) : "";
 }
 
 // A loader without workers hands nothing over, and fetches nothing ahead.
@@ -37,14 +37,13 @@ bool takes(const StartEvent& made, const Setting& setting) {
   return made.workers.value_or(0) > 0 || setting.kind == SettingKind::kNumWorkers;
 }
 
-std::string loader_that_won(const Run& run, const Setting& setting) {
+Message loader_that_won(const Run& run, const Setting& setting) {
   for (const StartEvent* made : events_of(run, StartEventKind::kLoaderMade)) {
     const std::string value = value_in_loader(*made, setting.kind);
     if (!takes(*made, setting) || value == setting.value) continue;
-    return fmt::format("a DataLoader had {} all the same",
-                       value.empty()
-                           ? fmt::format("a {} that is not known", to_string(setting.kind))
-                           : describe({{setting.kind, "", value}}));
+    return say("a DataLoader had {} all the same",
+               value.empty() ? "a " + own(to_string(setting.kind)) + " that is not known"
+                             : as_name(describe({{setting.kind, "", value}})));
   }
   return "";
 }
@@ -72,27 +71,26 @@ bool has_taken(const Run& run, const Setting& setting) {
   });
 }
 
-std::string why_not_in_effect(const Run& run, const Setting& setting) {
+Message why_not_in_effect(const Run& run, const Setting& setting) {
   if (!is_pythons(setting)) return "";
   if (run.start_events.empty())
     return "no Python interpreter of the command (3.6 or later) took dlprobe's word";
   if (auto won = what_won_over(run, setting); !won.empty()) return won;
   if (has_taken(run, setting)) return "";
   return setting.kind == SettingKind::kStartMethod
-             ? fmt::format("the command started no process under {}", setting.value)
-             : fmt::format("the command made no DataLoader that could take {}",
-                           describe({setting}));
+             ? say("the command started no process under {}", own(setting.value))
+             : say("the command made no DataLoader that could take {}", own(describe({setting})));
 }
 
 }  // namespace
 
-std::string what_won_over(const Run& run, const Setting& setting) {
+Message what_won_over(const Run& run, const Setting& setting) {
   if (!is_pythons(setting)) return "";
   return setting.kind == SettingKind::kStartMethod ? method_that_won(run, setting.value)
                                                    : loader_that_won(run, setting);
 }
 
-std::string why_not_set(const Run& attempt) {
+Message why_not_set(const Run& attempt) {
   if (!attempt.begin.attempt) return "";
   for (const Setting& setting : attempt.begin.attempt->settings) {
     if (auto why = why_not_in_effect(attempt, setting); !why.empty()) return why;

@@ -300,18 +300,18 @@ const FutexWait& futex_of(const ThreadFacts& thread) {
   return thread.thread->futex ? *thread.thread->futex : no_futex;
 }
 
-std::string name_of(const Facts& facts, const ThreadFacts& thread) {
-  std::string process = describe(*facts.run, thread.process->key);
+OwnWords name_of(const Facts& facts, const ThreadFacts& thread) {
+  const OwnWords process = describe(*facts.run, thread.process->key);
   if (thread.is_main()) return process;
-  return "thread " + std::to_string(thread.thread->tid) + " of " + process;
+  return "thread " + own(thread.thread->tid) + " of " + process;
 }
 
-std::string join_names(const Facts& facts, const std::vector<size_t>& threads) {
+OwnWords join_names(const Facts& facts, const std::vector<size_t>& threads) {
   constexpr size_t kMost = 3;
-  std::string text;
+  OwnWords text;
   for (size_t i = 0; i < std::min(kMost, threads.size()); ++i)
     text += (i == 0 ? "" : ", ") + name_of(facts, facts.threads[threads[i]]);
-  if (threads.size() > kMost) text += " and " + std::to_string(threads.size() - kMost) + " more";
+  if (threads.size() > kMost) text += " and " + own(threads.size() - kMost) + " more";
   return text;
 }
 

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/base/message.h"
 #include "lib/base/units.h"
 #include "lib/model/recording.h"
 #include "lib/model/wait_graph.h"
@@ -40,8 +41,8 @@ inline constexpr BootNs kShortestLook = kSecond;
 struct Need {
   NeedKind kind = NeedKind::kNothing;
   std::string object;    ///< id in the graph: "pipe 8123"; empty: no object of its own
-  std::string label;     ///< of the object, for people
-  std::string words;     ///< "data in pipe 8123, written by worker 4711"
+  Message label;         ///< of the object, for people
+  Message words;         ///< "data in pipe 8123, written by worker 4711"
   std::string relation;  ///< of the object to its providers: "held by", "written by"
   /// Who could give it: indices into Facts::threads.
   std::vector<size_t> providers;
@@ -154,10 +155,10 @@ bool waits_for_task(const Facts& facts, const ThreadFacts& thread);
 const FutexWait& futex_of(const ThreadFacts& thread);
 
 /// "worker 4711", or "thread 4713 of worker 4711".
-std::string name_of(const Facts& facts, const ThreadFacts& thread);
+OwnWords name_of(const Facts& facts, const ThreadFacts& thread);
 
 /// The names of the first three of these threads, by their index, and how many more there are.
-std::string join_names(const Facts& facts, const std::vector<size_t>& threads);
+OwnWords join_names(const Facts& facts, const std::vector<size_t>& threads);
 
 /// The process of the tree whose thread that is, in the last snapshot; nothing if none has it.
 std::optional<ProcessKey> process_of_thread(const Facts& facts, int32_t tid);

@@ -13,10 +13,9 @@ namespace {
 // What helps with a library that was not made to live on in a forked copy.
 struct LibraryAdvice {
   std::string_view library;  ///< how its file's name begins
-  std::string_view title;
-  std::string_view command;
-  /// Where that is said.
-  std::string_view source;
+  const char* title;
+  const char* command;  ///< empty: none
+  const char* source;   ///< where that is said
   /// The command is a variable of the environment, NAME=VALUE in front.
   bool is_variable = false;
 };
@@ -73,16 +72,18 @@ Finding finding_about(const Facts& facts, FindingCode code, Confidence confidenc
   const std::string library = blamed_library(*thread.thread);
   const std::string function = short_function_name(blamed_function(*thread.thread));
   if (!library.empty()) {
-    finding.evidence.push_back(
-        text_fact("waits_in", function.empty() ? library : function + " (" + library + ")",
-                  "native stack", facts.last->at));
+    finding.evidence.push_back(text_fact(
+        "waits_in",
+        function.empty() ? as_path(library) : as_name(function) + " (" + as_path(library) + ")",
+        "native stack", facts.last->at));
     finding.discriminator = library;
   }
   if (const StackFrame* frame = user_frame(*thread.thread)) {
     finding.evidence.push_back(text_fact(
-        "your_code", frame->function + " (" + frame->file + ":" + std::to_string(frame->line) + ")",
+        "your_code",
+        as_name(frame->function) + " (" + as_path(frame->file) + ":" + own(frame->line) + ")",
         "Python stack", facts.last->at));
-    add_source(finding, frame->file, frame->line, "waits in " + frame->function);
+    add_source(finding, frame->file, frame->line, "waits in " + as_name(frame->function));
   }
   return finding;
 }
@@ -102,12 +103,12 @@ bool add_remedy_for_library(Finding& finding, std::string_view file) {
     return base_name(file).starts_with(each.library);
   });
   if (advice == kAdvice.end()) return false;
-  finding.remedies.push_back(
-      {.title = std::string(advice->title) + " (" + std::string(advice->source) + ")",
-       .commands = advice->command.empty() ? std::vector<std::string>{}
-                                           : std::vector<std::string>{std::string(advice->command)},
-       .applies_to = {"code"},
-       .verify = "dlprobe deadlock --pid PID"});
+  finding.remedies.push_back({.title = OwnWords(advice->title) + " (" + advice->source + ")",
+                              .commands = *advice->command == '\0'
+                                              ? std::vector<Message>{}
+                                              : std::vector<Message>{advice->command},
+                              .applies_to = {"code"},
+                              .verify = "dlprobe deadlock --pid PID"});
   if (advice->is_variable) finding.remedies.back().settings = {variable_of(advice->command)};
   return true;
 }

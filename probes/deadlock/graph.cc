@@ -12,8 +12,7 @@ namespace {
 constexpr double kMostlyBusy = 0.5;  // of a core
 
 std::string id_of(const ThreadFacts& thread) {
-  return "thread " + std::to_string(thread.process->key.pid) + "/" +
-         std::to_string(thread.thread->tid);
+  return "thread " + own(thread.process->key.pid) + "/" + own(thread.thread->tid);
 }
 
 // `roots` are the ids of the threads at which a cause was found.

@@ -27,7 +27,7 @@ class AnyNeed : public Waiter {
   Need read() const {
     if (thread_.state == 'T' || thread_.state == 't') {
       return {.kind = NeedKind::kContinue,
-              .words = "SIGCONT: it is stopped (state " + std::string(1, thread_.state) + ")",
+              .words = "SIGCONT: it is stopped (state " + own(std::string(1, thread_.state)) + ")",
               .others_may = false};
     }
     if (thread_.state == 'D' && kind_of(thread_.wait, facts_.machine) == WaitKind::kVfork) {
@@ -87,8 +87,8 @@ class AnyNeed : public Waiter {
     Need need{.kind = NeedKind::kFileLock, .words = "a lock of a file", .relation = "held by"};
     if (thread_.wait.files.empty()) return need;
     const uint64_t inode = thread_.wait.files.front().inode;
-    need.object = "file " + std::to_string(inode);
-    need.label = "lock of file " + std::to_string(inode);
+    need.object = "file " + own(inode);
+    need.label = "lock of file " + own(inode);
     bool held_outside = false;
     bool held = false;
     for (const ChannelEnd& end : facts_.last->channel_ends) {
@@ -114,7 +114,7 @@ class AnyNeed : public Waiter {
     const WaitedFile& file = thread_.wait.files.front();
     if (file.path.empty()) return need;
     if (file.kind != FileKind::kFifo) return need_of_storage(waiter_);
-    need.words = "someone to open the other end of the FIFO " + file.path;
+    need.words = "someone to open the other end of the FIFO " + as_path(file.path);
     return need;
   }
 };
@@ -142,15 +142,15 @@ std::string Waiter::object_id(std::string_view what, uint64_t address) const {
   return fmt::format("{} {}:{:#x}", what, waiter_.process->key.pid, address);
 }
 
-std::string Waiter::in_library() const {
+Message Waiter::in_library() const {
   if (thread_.futex && thread_.futex->kind == LockKind::kLowLevelLock) {
     // Of the C library itself: the function that the program called.
     for (const StackFrame& frame : thread_.stack)
       if (!frame.python && is_libc(frame.file) && !frame.function.empty())
-        return " of the C library in " + frame.function;
+        return " of the C library in " + as_name(frame.function);
   }
   const std::string library = blamed_library(thread_);
-  return library.empty() ? "" : " in " + library;
+  return library.empty() ? "" : " in " + as_path(library);
 }
 
 Need need_of(const Facts& facts, const ThreadFacts& waiter) {

@@ -20,7 +20,7 @@ class ChannelNeed : public Waiter {
     const auto& files = thread_.wait.files;
     if (files.empty()) {
       return {.kind = NeedKind::kOutside,
-              .words = "the end of system call " + std::to_string(thread_.wait.syscall)};
+              .words = "the end of system call " + own(thread_.wait.syscall)};
     }
     const auto listens = [](const WaitedFile& file) {
       return file.kind == FileKind::kListeningSocket;
@@ -39,8 +39,9 @@ class ChannelNeed : public Waiter {
     need.words =
         files.size() > 1 ? "one of " + counted(files.size(), "file") : words_of(first, for_data);
     if (other_end(first)) {
-      need.object = std::string(to_string(first.kind)) + " " + std::to_string(first.inode);
-      need.label = need.object;
+      const OwnWords channel = own(to_string(first.kind)) + " " + own(first.inode);
+      need.object = channel;
+      need.label = channel;
     }
     if (first.kind == FileKind::kFile) return need_of_storage(waiter_);
     if (is_event_loop()) return of_event_loop();
@@ -54,7 +55,7 @@ class ChannelNeed : public Waiter {
     std::vector<size_t> mains;
     for (const size_t each : need.providers)
       if (facts_.threads[each].is_main()) mains.push_back(each);
-    if (!mains.empty()) need.words += ", " + need.relation + " " + join_names(facts_, mains);
+    if (!mains.empty()) need.words += ", " + own(need.relation) + " " + join_names(facts_, mains);
     return need;
   }
 
@@ -92,13 +93,13 @@ class ChannelNeed : public Waiter {
     return need;
   }
 
-  static std::string words_of(const WaitedFile& file, bool for_data) {
-    const std::string what = for_data ? "data " : "room ";
+  static OwnWords words_of(const WaitedFile& file, bool for_data) {
+    const OwnWords what = for_data ? "data " : "room ";
     if (file.kind == FileKind::kPipe) {
-      return what + "in pipe " + std::to_string(file.inode);
+      return what + "in pipe " + own(file.inode);
     }
-    return what + (for_data ? "from a " : "in a ") + std::string(to_string(file.kind)) +
-           " (descriptor " + std::to_string(file.fd) + ")";
+    return what + (for_data ? "from a " : "in a ") + own(to_string(file.kind)) + " (descriptor " +
+           own(file.fd) + ")";
   }
 
   // All threads of all processes that have the other end; of its own process the other threads.
@@ -148,7 +149,7 @@ Need need_of_files(const Facts& facts, const ThreadFacts& waiter, bool for_data)
 Need need_of_accept(const ThreadFacts& waiter) {
   Need need{.kind = NeedKind::kNewClient, .words = "a connection to its socket"};
   if (!waiter.thread->wait.files.empty()) {
-    need.words += " (descriptor " + std::to_string(waiter.thread->wait.files.front().fd) + ")";
+    need.words += " (descriptor " + own(waiter.thread->wait.files.front().fd) + ")";
   }
   return need;
 }
@@ -158,8 +159,8 @@ Need need_of_storage(const ThreadFacts& waiter) {
   const auto& files = waiter.thread->wait.files;
   if (files.empty() || files.front().path.empty()) return need;
   const WaitedFile& file = files.front();
-  need.words = "the storage of " + file.path;
-  if (!file.storage.empty()) need.words += " (" + file.storage + ")";
+  need.words = "the storage of " + as_path(file.path);
+  if (!file.storage.empty()) need.words += " (" + as_text(file.storage) + ")";
   return need;
 }
 

@@ -38,11 +38,11 @@ class FutexNeed : public Waiter {
 
  private:
   // "mutex", "threading.RLock".
-  static std::string what_of(const FutexWait& futex) {
+  static OwnWords what_of(const FutexWait& futex) {
     if (futex.python_type == "_thread.lock") return "threading.Lock";
     if (futex.python_type == "_thread.RLock") return "threading.RLock";
     if (futex.kind == LockKind::kUnknown) return "futex";
-    return std::string(to_string(futex.kind));
+    return own(to_string(futex.kind));
   }
 
   bool is_bare_semaphore_of_python(const FutexWait& futex) const {
@@ -54,7 +54,7 @@ class FutexNeed : public Waiter {
 
   // A lock that its owner has signed. The owner of a lock in shared memory may be anywhere.
   Need of_owned_lock(const FutexWait& futex) const {
-    const std::string what = what_of(futex);
+    const OwnWords what = what_of(futex);
     Need need{.kind = NeedKind::kOwnedLock,
               .object = object_id(what, futex.address),
               .label = what + in_library(),
@@ -62,8 +62,7 @@ class FutexNeed : public Waiter {
               .others_may = futex.timed};
     const bool is_shared = futex.shared && !futex.file.empty();
     if (is_shared)
-      need.object =
-          what + " " + std::to_string(futex.inode) + "+" + fmt::format("{:#x}", futex.offset);
+      need.object = what + " " + own(futex.inode) + "+" + fmt::format("{:#x}", futex.offset);
     for (size_t i = 0; i < facts_.threads.size(); ++i) {
       const ThreadFacts& other = facts_.threads[i];
       const bool may_be = is_shared || other.process == waiter_.process;
@@ -72,7 +71,7 @@ class FutexNeed : public Waiter {
     if (need.providers.empty()) {
       need.missing_tid = futex.owner_tid.value_or(0);
       need.words = "a " + what + " whose owner" +
-                   (futex.owner_tid ? ", thread " + std::to_string(*futex.owner_tid) + "," : "") +
+                   (futex.owner_tid ? ", thread " + own(*futex.owner_tid) + "," : "") +
                    (is_shared ? " has ended" : " is not in this process");
       // A namespace of pids of its own, or a process outside of the tree, may hide the owner.
       if (is_shared && !futex.owner_gone) need.others_may = true;
@@ -106,7 +105,7 @@ class FutexNeed : public Waiter {
               .relation = "released by one of",
               .providers = others_of_the_process(),
               .others_may = futex.timed};
-    const std::string what = what_of(futex);
+    const OwnWords what = what_of(futex);
     switch (futex.kind) {
       case LockKind::kCondition:
       case LockKind::kBarrier:
@@ -140,7 +139,7 @@ class FutexNeed : public Waiter {
 
   Need of_gil() const {
     Need need{.kind = NeedKind::kGil,
-              .object = "GIL " + std::to_string(waiter_.process->key.pid),
+              .object = "GIL " + own(waiter_.process->key.pid),
               .label = "GIL",
               .words = "the GIL",
               .relation = "held by"};
@@ -155,7 +154,7 @@ class FutexNeed : public Waiter {
   }
 
   Need of_join(const FutexWait& futex) const {
-    const std::string joined = std::to_string(futex.owner_tid.value_or(0));
+    const OwnWords joined = own(futex.owner_tid.value_or(0));
     Need need{.kind = NeedKind::kJoin,
               .words = "thread " + joined + " to end",
               .relation = "joins",
@@ -173,21 +172,22 @@ class FutexNeed : public Waiter {
     const std::string library = blamed_library(thread_);
     if (is_pool_thread(thread_, library)) {
       return {.kind = NeedKind::kNotification,
-              .words = "work for its thread pool (" + library + ")",
+              .words = "work for its thread pool (" + as_path(library) + ")",
               .relation = "woken by one of",
               .providers = others_of_the_process(),
               .others_may = futex.timed};
     }
     Need need{.kind = NeedKind::kTeam,
               .object = object_id("team", futex.address),
-              .label = "OpenMP team of " + std::to_string(futex.team_size) + " (" + library + ")",
+              .label = "OpenMP team of " + own(futex.team_size) + " (" + as_path(library) + ")",
               .relation = "needs",
               .others_may = futex.timed};
     for (const size_t other : others_of_the_process())
       if (is_pool_thread(*facts_.threads[other].thread, library)) need.providers.push_back(other);
-    need.words = "an OpenMP team of " + counted(futex.team_size, "thread") + " in " + library;
+    need.words =
+        "an OpenMP team of " + counted(futex.team_size, "thread") + " in " + as_path(library);
     if (need.providers.size() + 1 < futex.team_size) {
-      need.words += ", of which this process has " + std::to_string(need.providers.size() + 1);
+      need.words += ", of which this process has " + own(need.providers.size() + 1);
       need.providers.clear();
     }
     return need;

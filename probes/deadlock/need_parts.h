@@ -21,7 +21,7 @@ class Waiter {
   /// "mutex 4711:0x7f10": an object of its process.
   std::string object_id(std::string_view what, uint64_t address) const;
   /// " in libgomp.so.1": where it waits; may be empty.
-  std::string in_library() const;
+  Message in_library() const;
 
   const Facts& facts_;
   const ThreadFacts& waiter_;

@@ -17,8 +17,8 @@ class SharedNeed : public Waiter {
     const FutexWait& futex = *thread_.futex;
     SharedState shared = shared_state(futex.inode);
     Need need{.kind = NeedKind::kSharedCount,
-              .object = "semaphore " + std::to_string(futex.inode),
-              .label = "multiprocessing semaphore " + std::to_string(futex.inode),
+              .object = "semaphore " + own(futex.inode),
+              .label = "multiprocessing semaphore " + own(futex.inode),
               .words = waits_for_room(waiter_)
                            ? "room in a full multiprocessing.Queue"
                            : "a multiprocessing semaphore (queue, condition, event)",
@@ -33,7 +33,7 @@ class SharedNeed : public Waiter {
       need.providers = std::move(shared.sharers);
       return need;
     }
-    need.label = "multiprocessing lock " + std::to_string(futex.inode);
+    need.label = "multiprocessing lock " + own(futex.inode);
     need.relation = "held by";
     need.providers = std::move(shared.holders);
     if (!shared.recursive) need.savers = std::move(shared.others);

@@ -57,7 +57,7 @@ std::vector<Finding> merge(const std::vector<RootCause>& causes) {
       return cause.finding.code == finding.code &&
              cause.finding.discriminator == finding.discriminator;
     });
-    if (more > 1) finding.message += " (" + std::to_string(more - 1) + " more like it)";
+    if (more > 1) finding.message += " (" + own(more - 1) + " more like it)";
   }
   return findings;
 }

@@ -134,7 +134,7 @@ Finding closed_process(const Facts& facts, const std::vector<size_t>& waiters) {
                        " waits for " + waiter.need.words;
   }
   finding.message += "; no other thread of the process can release " +
-                     std::string(waiters.size() == 1 ? "it" : "them");
+                     OwnWords(waiters.size() == 1 ? "it" : "them");
   finding.remedies.push_back(
       {.title = waiters.size() == 1
                     ? "Do not take the lock twice in one thread (RLock), and release it on every "

@@ -28,7 +28,7 @@ bool waits_for_event(const ThreadFacts& thread) {
 
 struct Sharers {
   std::set<ProcessKey> living;
-  std::vector<std::string> with_permits;  ///< who has acquired it more often than released it
+  std::vector<Message> with_permits;  ///< who has acquired it more often than released it
 };
 
 Sharers sharers_of(const Facts& facts, uint64_t inode) {
@@ -43,23 +43,16 @@ Sharers sharers_of(const Facts& facts, uint64_t inode) {
 }
 
 // Children of the sharers that have ended: one of them may have been the one to release it.
-std::vector<std::string> ended_siblings(const Facts& facts, const Sharers& sharers) {
-  std::vector<std::string> ended;
+std::vector<Message> ended_siblings(const Facts& facts, const Sharers& sharers) {
+  std::vector<Message> ended;
   for (const ProcessInfo& process : facts.run->processes) {
     const bool is_child = std::ranges::any_of(
         sharers.living, [&](const ProcessKey& key) { return key.pid == process.ppid; });
     if (is_child && is_known_dead(*facts.run, process.key, facts.last->at)) {
-      ended.push_back("process " + std::to_string(process.key.pid));
+      ended.push_back("process " + own(process.key.pid));
     }
   }
   return ended;
-}
-
-std::string join(const std::vector<std::string>& parts) {
-  std::string text;
-  for (const std::string& part : parts)
-    text += (text.empty() ? "" : ", ") + part;
-  return text;
 }
 
 RootCause nobody_left(const Facts& facts, size_t index) {
@@ -74,7 +67,7 @@ RootCause nobody_left(const Facts& facts, size_t index) {
            (may_be_woken_by_signal(each) ||
             (each.role() == Role::kTrainer && catches_one_of(each, std::array{SIGTERM})));
   });
-  const std::vector<std::string> ended = ended_siblings(facts, sharers);
+  const std::vector<Message> ended = ended_siblings(facts, sharers);
   if (by_signal || waits_for_event(waiter)) {
     // A program that is parked until it is told to end looks the same, but nobody has ended yet.
     const bool parks = waits_for_event(waiter) && ended.empty();
@@ -83,14 +76,14 @@ RootCause nobody_left(const Facts& facts, size_t index) {
   }
   if (!sharers.with_permits.empty() && !waits_for_room(waiter)) {
     finding.message +=
-        "; " + join(sharers.with_permits) + " acquired it and did not release it as often";
+        "; " + joined(sharers.with_permits) + " acquired it and did not release it as often";
   }
-  if (!ended.empty()) finding.message += "; ended before: " + join(ended);
+  if (!ended.empty()) finding.message += "; ended before: " + joined(ended);
   finding.evidence.push_back(count_fact("processes_that_share_it", sharers.living.size(),
                                         "SemLock objects in their memory", facts.last->at));
   finding.evidence.push_back(
       text_fact("processes_that_have_acquired_it",
-                sharers.with_permits.empty() ? "none" : join(sharers.with_permits),
+                sharers.with_permits.empty() ? "none" : joined(sharers.with_permits),
                 "count of their SemLock objects", facts.last->at));
   finding.alternatives.push_back(
       {.cause = "contention",

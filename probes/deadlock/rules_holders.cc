@@ -8,7 +8,7 @@
 namespace dlprobe::probes::deadlock {
 namespace {
 
-std::string owner_field(const ThreadFacts& thread) {
+OwnWords owner_field(const ThreadFacts& thread) {
   const LockKind kind = futex_of(thread).kind;
   if (kind == LockKind::kMutex) return "__owner of the pthread_mutex_t";
   if (kind == LockKind::kReadWriteLock) return "__cur_writer of the pthread_rwlock_t";
@@ -18,10 +18,10 @@ std::string owner_field(const ThreadFacts& thread) {
 // A lock whose owner is a thread that this process does not have.
 RootCause missing_owner(const Facts& facts, size_t index) {
   const ThreadFacts& waiter = facts.threads[index];
-  const std::string who = name_of(facts, waiter);
+  const OwnWords who = name_of(facts, waiter);
   const int32_t tid = waiter.need.missing_tid.value_or(0);
   // Python's locks name their owner by the address of his pthread, which tells no tid.
-  const std::string owner = tid > 0 ? std::to_string(tid) : "of a pthread that is not here";
+  const OwnWords owner = tid > 0 ? own(tid) : "of a pthread that is not here";
   const bool is_copy = is_forked_copy(*facts.run, waiter.process->key);
   const bool is_python = !futex_of(waiter).python_type.empty();
   const FindingCode of_copy =
@@ -64,8 +64,7 @@ RootCause missing_thread(const Facts& facts, size_t index) {
   Finding finding =
       finding_about(facts, FindingCode::kWaitsForMissingThread, Confidence::kCertain, waiter);
   finding.message = name_of(facts, waiter) + " joins thread " +
-                    std::to_string(waiter.need.missing_tid.value_or(0)) +
-                    ", which this process does not have";
+                    own(waiter.need.missing_tid.value_or(0)) + ", which this process does not have";
   if (is_forked_copy(*facts.run, waiter.process->key)) {
     finding.message += ": fork did not copy it";
     add_remedies_for_fork(finding, waiter);
@@ -75,8 +74,7 @@ RootCause missing_thread(const Facts& facts, size_t index) {
                                 .applies_to = {"code"},
                                 .verify = "dlprobe deadlock --pid PID"});
   }
-  finding.evidence.push_back(text_fact("joined_tid",
-                                       std::to_string(waiter.need.missing_tid.value_or(0)),
+  finding.evidence.push_back(text_fact("joined_tid", own(waiter.need.missing_tid.value_or(0)),
                                        "expected value of the futex", facts.last->at));
   return {std::move(finding), index};
 }
@@ -105,7 +103,7 @@ RootCause dead_holder(const Facts& facts, size_t index) {
     finding.message += ", unless one of them is to release it in its place";
   }
   finding.evidence.push_back(
-      count_fact("value", 0, "sem_t in " + futex_of(waiter).file, facts.last->at));
+      count_fact("value", 0, "sem_t in " + as_path(futex_of(waiter).file), facts.last->at));
   finding.evidence.push_back(count_fact("processes_that_share_it", sharers,
                                         "SemLock objects in their memory", facts.last->at));
   finding.evidence.push_back(
@@ -133,8 +131,7 @@ RootCause dead_owner(const Facts& facts, size_t index) {
       finding_about(facts, FindingCode::kLockHolderDead, Confidence::kCertain, waiter);
   finding.message =
       name_of(facts, waiter) + " waits for " + waiter.need.words + " without releasing it";
-  finding.evidence.push_back(text_fact("owner_tid",
-                                       std::to_string(waiter.need.missing_tid.value_or(0)),
+  finding.evidence.push_back(text_fact("owner_tid", own(waiter.need.missing_tid.value_or(0)),
                                        owner_field(waiter), facts.last->at));
   finding.evidence.push_back(
       text_fact("owner", "no such thread on this machine", "/proc/TID", facts.last->at));
@@ -174,7 +171,7 @@ std::optional<RootCause> gil_holder(const Facts& facts, const ProcessSnapshot& p
                     holder.need.words + "; " +
                     counted(static_cast<uint64_t>(waiters), "other thread") +
                     " of its process cannot run Python code meanwhile";
-  finding.evidence.push_back(text_fact("gil_holder", std::to_string(holder.thread->tid),
+  finding.evidence.push_back(text_fact("gil_holder", own(holder.thread->tid),
                                        "last_holder of CPython's GIL", facts.last->at));
   finding.evidence.push_back(count_fact("threads_that_want_the_gil", static_cast<uint64_t>(waiters),
                                         "futex in CPython's GIL", facts.last->at));

@@ -61,7 +61,7 @@ bool has_other_end(const Facts& facts, const ThreadFacts& waiter) {
   });
 }
 
-std::string who_has_other_end(const ThreadFacts& waiter) {
+OwnWords who_has_other_end(const ThreadFacts& waiter) {
   if (!waiter.need.providers.empty()) {
     return "only those who wait for it themselves have its other end";
   }
@@ -72,9 +72,8 @@ RootCause no_peer(const Facts& facts, size_t index, Confidence confidence) {
   const ThreadFacts& waiter = facts.threads[index];
   const auto& files = waiter.thread->wait.files;
   const WaitedFile& pipe = files.front();
-  const std::string channel =
-      files.size() == 1 ? std::string(to_string(pipe.kind)) + " " + std::to_string(pipe.inode)
-                        : "one of " + std::to_string(files.size()) + " pipes and sockets";
+  const OwnWords channel = files.size() == 1 ? own(to_string(pipe.kind)) + " " + own(pipe.inode)
+                                             : "one of " + own(files.size()) + " pipes and sockets";
   const bool orphan = is_orphan(facts, waiter);
   Finding finding =
       finding_about(facts, orphan ? FindingCode::kOrphanedWorker : FindingCode::kPipeWithoutPeer,
@@ -94,7 +93,7 @@ RootCause no_peer(const Facts& facts, size_t index, Confidence confidence) {
     finding.message += ", unless a handler of its own for a signal does it";
   }
   for (const WaitedFile& file : files) {
-    finding.evidence.push_back(text_fact(to_string(file.kind), std::to_string(file.inode),
+    finding.evidence.push_back(text_fact(to_string(file.kind), own(file.inode),
                                          "/proc/PID/task/TID/syscall, /proc/PID/fd",
                                          facts.last->at));
   }
@@ -145,7 +144,7 @@ bool all_threads_are(const ProcessSnapshot& process, char state) {
 
 RootCause stopped(const Facts& facts, size_t index) {
   const ThreadFacts& thread = facts.threads[index];
-  const std::string pid = std::to_string(thread.process->key.pid);
+  const OwnWords pid = own(thread.process->key.pid);
   const bool traced = thread.thread->state == 't';
   Finding finding = finding_about(facts, FindingCode::kWorkerStopped, Confidence::kCertain, thread);
   finding.message = describe(*facts.run, thread.process->key) +
@@ -155,7 +154,7 @@ RootCause stopped(const Facts& facts, size_t index) {
     finding.severity = Severity::kInfo;
     finding.message += "; no trainer waits for it now";
   }
-  finding.evidence.push_back(text_fact("state", std::string(1, thread.thread->state),
+  finding.evidence.push_back(text_fact("state", own(std::string(1, thread.thread->state)),
                                        "/proc/PID/task/TID/stat", facts.last->at));
   finding.remedies.push_back(
       {.title = traced ? "Let the debugger go on or detach; its pid is TracerPid in /proc/" + pid +
@@ -177,15 +176,15 @@ RootCause io_stall(const Facts& facts, size_t index) {
   if (stands < kLong) finding.severity = Severity::kWarning;
   finding.message = name_of(facts, thread) + " is in the kernel in one and the same call on " +
                     thread.need.words + " the whole time";
-  finding.evidence.push_back(text_fact("state", std::string(1, thread.thread->state),
+  finding.evidence.push_back(text_fact("state", own(std::string(1, thread.thread->state)),
                                        "/proc/PID/task/TID/stat", facts.last->at));
-  finding.evidence.push_back(text_fact("system_call", std::to_string(thread.thread->wait.syscall),
+  finding.evidence.push_back(text_fact("system_call", own(thread.thread->wait.syscall),
                                        "/proc/PID/task/TID/syscall", facts.last->at));
   finding.remedies.push_back(
       {.title = "Look at the storage: a network file system that does not answer, a failing disk",
        .commands = {"dmesg | tail", "cat /proc/pressure/io", "nfsstat -c"},
        .applies_to = {"bare-host"},
-       .verify = "dlprobe deadlock --pid " + std::to_string(thread.process->key.pid)});
+       .verify = "dlprobe deadlock --pid " + own(thread.process->key.pid)});
   return {std::move(finding), index};
 }
 
@@ -195,7 +194,7 @@ void add_orphan(Finding& finding, const Facts& facts, const ThreadFacts& orphan)
   finding.evidence.push_back(count_fact("ppid", static_cast<uint64_t>(orphan.info->ppid),
                                         "/proc/PID/stat", facts.last->at));
   finding.remedies.push_back({.title = "End it: nobody will ever read what it makes",
-                              .commands = {"kill " + std::to_string(orphan.process->key.pid)},
+                              .commands = {"kill " + own(orphan.process->key.pid)},
                               .applies_to = {"bare-host"},
                               .verify = ""});
   finding.remedies.push_back({.title = "Let workers die with their parent",

@@ -33,9 +33,9 @@ RootCause lost_team(const Facts& facts, size_t index) {
   Finding finding =
       finding_about(facts, FindingCode::kForkLostThreadPool, Confidence::kCertain, waiter);
   finding.message =
-      name_of(facts, waiter) + " waits in " + library + " for a team of " +
+      name_of(facts, waiter) + " waits in " + as_path(library) + " for a team of " +
       counted(team, "thread") + ", and " +
-      (members == 1 ? "it is the only one here" : "only " + std::to_string(members) + " are here") +
+      (members == 1 ? "it is the only one here" : "only " + own(members) + " are here") +
       ": the others were not copied by fork";
   finding.evidence.push_back(count_fact("team_size", team, "gomp_barrier_t", facts.last->at));
   finding.evidence.push_back(
@@ -106,7 +106,7 @@ std::optional<RootCause> spinning_team(const Facts& facts, size_t index) {
   if (looks == 0 || busy_share < kMostOfACore) return std::nullopt;
   Finding finding =
       finding_about(facts, FindingCode::kForkLostThreadPool, Confidence::kCertain, spinner);
-  finding.message = name_of(facts, spinner) + " spins in a parallel region of " + library +
+  finding.message = name_of(facts, spinner) + " spins in a parallel region of " + as_path(library) +
                     " for threads that are not here: they were not copied by fork";
   finding.evidence.push_back(
       number_fact("busy_share", busy_share, "1", "/proc/PID/task/TID/schedstat", facts.last->at));
@@ -184,9 +184,9 @@ std::optional<RootCause> threads_of_library(const Facts& facts, size_t index) {
                                   company ? Confidence::kPossible : Confidence::kLikely, waiter);
   if (company) finding.severity = Severity::kWarning;
   finding.message =
-      name_of(facts, waiter) + " waits in " + library +
+      name_of(facts, waiter) + " waits in " + as_path(library) +
       " to be woken by one of its threads, and none is here: " + describe(*facts.run, left->owner) +
-      " has " + std::to_string(left->threads) + ", which fork did not copy";
+      " has " + own(left->threads) + ", which fork did not copy";
   finding.evidence.push_back(
       count_fact("threads_of_the_library_here", 0, "stacks of all threads", facts.last->at));
   finding.evidence.push_back(count_fact("threads_of_the_library_in_parent", left->threads,

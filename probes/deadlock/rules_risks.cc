@@ -94,16 +94,16 @@ std::vector<LostThreads> find_lost_threads(const Facts& facts) {
   return all;
 }
 
-std::string name_of_all(const Run& run, const std::vector<ProcessKey>& keys) {
-  const std::string first = describe(run, keys.front());
-  return keys.size() == 1 ? first : first + " and " + std::to_string(keys.size() - 1) + " more";
+OwnWords name_of_all(const Run& run, const std::vector<ProcessKey>& keys) {
+  const OwnWords first = describe(run, keys.front());
+  return keys.size() == 1 ? first : first + " and " + own(keys.size() - 1) + " more";
 }
 
-std::string text_of(const LostThreads& lost) {
-  std::string text = std::string(base_name(lost.file)) + ": " + counted(lost.in_parent, "thread") +
-                     " before the fork, none in " + counted(lost.workers.size(), "worker");
+Message text_of(const LostThreads& lost) {
+  Message text = as_path(base_name(lost.file)) + ": " + counted(lost.in_parent, "thread") +
+                 " before the fork, none in " + counted(lost.workers.size(), "worker");
   if (lost.next_team > 0) {
-    text += "; its next parallel region asks for " + std::to_string(lost.next_team);
+    text += "; its next parallel region asks for " + own(lost.next_team);
   }
   return text;
 }
@@ -117,10 +117,9 @@ Finding finding_of(const Facts& facts, Severity severity,
   Finding finding = new_finding(FindingCode::kForkUnsafeLibraryLoaded, confidence);
   finding.severity = severity;
   finding.last_seen = facts.last->at;
-  std::string names;
+  std::vector<Message> names;
   for (const LostThreads* each : libraries) {
-    const std::string name(base_name(each->file));
-    names += (names.empty() ? "" : ", ") + name;
+    names.push_back(as_path(base_name(each->file)));
     for (const ProcessKey& key : each->workers) {
       if (std::ranges::find(finding.processes, key) == finding.processes.end())
         finding.processes.push_back(key);
@@ -131,9 +130,10 @@ Finding finding_of(const Facts& facts, Severity severity,
                                              : "stacks and start times of all threads",
                                          facts.last->at));
   }
-  finding.discriminator = names;
+  const Message libraries_named = joined(names);
+  finding.discriminator = libraries_named.plain();
   finding.message = name_of_all(*facts.run, finding.processes) + " did not get the threads of " +
-                    names + " from the fork; ";
+                    libraries_named + " from the fork; ";
   finding.message += severity == Severity::kWarning
                          ? "who uses them there next waits for ever"
                          : "whether the library starts them again there is not known";
@@ -195,18 +195,19 @@ std::optional<Finding> two_runtimes(const Facts& facts, int cpus) {
                                 crowded ? Confidence::kLikely : Confidence::kCertain);
   if (crowded) finding.severity = Severity::kWarning;
   finding.last_seen = facts.last->at;
-  std::string words;
+  Message words;
   for (const Runtime& runtime : shown) {
     const std::string name(base_name(runtime.library->file));
-    words += (words.empty() ? "" : ", ") + name + " (" + counted(runtime.threads, "thread") + ")";
+    words += (words.empty() ? "" : ", ") + as_path(name) + " (" +
+             counted(runtime.threads, "thread") + ")";
     finding.discriminator += (finding.discriminator.empty() ? "" : ", ") + name;
     finding.evidence.push_back(text_fact("openmp_runtime",
-                                         runtime.library->file + ": " +
+                                         as_path(runtime.library->file) + ": " +
                                              counted(runtime.threads, "thread") + ", " +
-                                             std::to_string(runtime.busy) + " busy",
+                                             own(runtime.busy) + " busy",
                                          "/proc/PID/maps, stacks of all threads", facts.last->at));
   }
-  finding.message = name_of_all(*facts.run, processes) + " loaded " + std::to_string(shown.size()) +
+  finding.message = name_of_all(*facts.run, processes) + " loaded " + own(shown.size()) +
                     " OpenMP runtimes: " + words;
   if (crowded) finding.message += ", which work at the same time on more threads than cores";
   finding.processes = std::move(processes);

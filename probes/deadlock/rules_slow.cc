@@ -96,11 +96,12 @@ bool may_wait_for_a_rank(const Facts& facts, const ThreadFacts& trainer) {
   }
 }
 
-std::string place_of(const ThreadFacts& thread) {
+Message place_of(const ThreadFacts& thread) {
   const StackFrame* frame = user_frame(*thread.thread);
   if (frame == nullptr) frame = python_frame(*thread.thread);
   if (frame == nullptr) return {};
-  return " (" + frame->function + ", " + frame->file + ":" + std::to_string(frame->line) + ")";
+  return " (" + as_name(frame->function) + ", " + as_path(frame->file) + ":" + own(frame->line) +
+         ")";
 }
 
 // The user's frames alone, from the innermost to the outermost.
@@ -148,10 +149,10 @@ RootCause slow_worker(const Facts& facts, size_t index) {
       {.title =
            "Look at that line: is it meant to take so long? Watch for longer to see whether it "
            "moves; more workers hide slow samples, a timeout names them",
-       .commands = {"dlprobe deadlock --for 30s --pid " + std::to_string(worker.process->key.pid),
+       .commands = {"dlprobe deadlock --for 30s --pid " + own(worker.process->key.pid),
                     "DataLoader(..., num_workers=N, timeout=SECONDS)"},
        .applies_to = {"code"},
-       .verify = "dlprobe stacks " + std::to_string(worker.process->key.pid)});
+       .verify = "dlprobe stacks " + own(worker.process->key.pid)});
   return {std::move(finding), index};
 }
 
@@ -208,7 +209,7 @@ std::optional<RootCause> stuck_consumer(const Facts& facts, const Rank& rank) {
   finding.remedies.push_back(
       {.title = "Look at what the trainer waits for: another rank of a collective operation, a "
                 "server, a lock of its own",
-       .commands = {"dlprobe stacks " + std::to_string(trainer.process->key.pid)},
+       .commands = {"dlprobe stacks " + own(trainer.process->key.pid)},
        .applies_to = {"code"},
        .verify = ""});
   return RootCause{std::move(finding), rank.trainer};

@@ -9,17 +9,17 @@
 namespace dlprobe::probes::exits {
 namespace {
 
-std::string name_of_host_counter() {
+OwnWords name_of_host_counter() {
   return "oom_kill of /proc/vmstat";
 }
-std::string name_of_counter(const std::string& cgroup) {
-  return "oom_kill of cgroup " + cgroup;
+Message name_of_counter(const std::string& cgroup) {
+  return "oom_kill of cgroup " + as_path(cgroup);
 }
 
 // As the kernel's log has it: the one that was met; else as the group's file had it.
 struct GroupLimit {
   uint64_t bytes = 0;
-  std::string source;
+  Message source;
 };
 std::optional<GroupLimit> limit_of(const ExitFacts& facts, const Death& death,
                                    const std::string& cgroup) {
@@ -28,7 +28,8 @@ std::optional<GroupLimit> limit_of(const ExitFacts& facts, const Death& death,
   }
   for (const OomMoves& group : cgroup_oom_moves(facts, death)) {
     if (group.cgroup == cgroup && group.limit_bytes)
-      return GroupLimit{.bytes = *group.limit_bytes, .source = "limit of cgroup " + cgroup};
+      return GroupLimit{.bytes = *group.limit_bytes,
+                        .source = "limit of cgroup " + as_path(cgroup)};
   }
   return std::nullopt;
 }
@@ -36,7 +37,7 @@ std::optional<GroupLimit> limit_of(const ExitFacts& facts, const Death& death,
 void add_memory_of_victim(const ExitFacts& facts, const Death& death, ExitCause& cause) {
   for (const KernelLogLine* line : death.log) {
     if (line->kind != KernelLogKind::kOomKill) continue;
-    cause.evidence.push_back(text_fact("kernel_log", line->text, "/dev/kmsg", line->at));
+    cause.evidence.push_back(text_fact("kernel_log", as_text(line->text), "/dev/kmsg", line->at));
     if (!line->anonymous_bytes) continue;
     cause.evidence.push_back(bytes_fact("victim_anonymous", *line->anonymous_bytes, "/dev/kmsg"));
     if (line->shmem_bytes)
@@ -54,13 +55,14 @@ void add_counters(const ExitFacts& facts, const Death& death, ExitCause& cause) 
           count_fact("oom_kills", group.kills.by(), name_of_counter(group.cgroup)), "> 0"));
     }
     if (group.group_kills && group.group_kills->by() > 0) {
-      cause.evidence.push_back(
-          count_fact("whole_group_kills", group.group_kills->by(),
-                     "oom_group_kill of cgroup " + group.cgroup + ": memory.oom.group is set"));
+      cause.evidence.push_back(count_fact(
+          "whole_group_kills", group.group_kills->by(),
+          "oom_group_kill of cgroup " + as_path(group.cgroup) + ": memory.oom.group is set"));
     }
     if (group.limit_hits && group.limit_hits->by() > 0) {
-      cause.evidence.push_back(count_fact("limit_hits", group.limit_hits->by(),
-                                          "oom of memory.events.local of cgroup " + group.cgroup));
+      cause.evidence.push_back(
+          count_fact("limit_hits", group.limit_hits->by(),
+                     "oom of memory.events.local of cgroup " + as_path(group.cgroup)));
     }
   }
   if (const auto host = host_oom_moves(facts, death); host && host->kills.by() > 0) {
@@ -93,7 +95,7 @@ void add_group_use(const ExitFacts& facts, const Death& death, ExitCause& cause)
   if (sample == nullptr || !sample->cgroup || !*sample->cgroup) return;
   const CgroupMemory& group = **sample->cgroup;
   if (group.path != death.cgroup()) return;
-  const std::string source = "memory of cgroup " + group.path;
+  const Message source = "memory of cgroup " + as_path(group.path);
   cause.evidence.push_back(bytes_fact("cgroup_used", group.used_bytes, source, sample->at));
   cause.evidence.push_back(bytes_fact("cgroup_shmem", group.shmem_bytes, source, sample->at));
 }
@@ -166,12 +168,12 @@ ExitCause cause_of_group(const ExitFacts& facts, const Death& death, const OomPr
   const std::optional<GroupLimit> limit = limit_of(facts, death, group);
   cause.clause = "was killed by the kernel's OOM killer: ";
   if (group.empty()) {
-    cause.clause +=
-        "the memory limit of its cgroup " + death.cgroup() + ", or of one around it, was reached";
+    cause.clause += "the memory limit of its cgroup " + as_path(death.cgroup()) +
+                    ", or of one around it, was reached";
   } else {
-    cause.clause += "cgroup " + group + " reached its memory limit" +
+    cause.clause += "cgroup " + as_path(group) + " reached its memory limit" +
                     (limit ? " of " + format_bytes(limit->bytes) : "");
-    cause.evidence.push_back(text_fact("limited_cgroup", group, "memory controller"));
+    cause.evidence.push_back(text_fact("limited_cgroup", as_path(group), "memory controller"));
   }
   if (limit) cause.evidence.push_back(bytes_fact("memory_limit", limit->bytes, limit->source));
   add_group_use(facts, death, cause);
@@ -202,15 +204,15 @@ void rule_out_oom(const ExitFacts& facts, const Death& death, ExitCause& cause) 
   const std::optional<OomMoves> host = host_oom_moves(facts, death);
   const std::vector<OomMoves> groups = cgroup_oom_moves(facts, death);
   if (death.sent != nullptr && !is_from_kernel(*death.sent)) {
-    oom.why_not = "a process sent the signal (code " + std::to_string(death.sent->code) +
+    oom.why_not = "a process sent the signal (code " + own(death.sent->code) +
                   "); the OOM killer's comes from the kernel";
   } else if (host && host->kills.by() == 0) {
-    oom.why_not = name_of_host_counter() + " stood at " + std::to_string(host->kills.after) +
+    oom.why_not = name_of_host_counter() + " stood at " + own(host->kills.after) +
                   " before and after: the kernel's OOM killer killed nobody on this machine";
   } else if (!groups.empty() && groups.front().cgroup == death.cgroup() &&
              groups.front().kills.by() == 0) {
     oom.why_not = name_of_counter(groups.front().cgroup) + " stood at " +
-                  std::to_string(groups.front().kills.after) + " before and after";
+                  own(groups.front().kills.after) + " before and after";
   } else {
     cause.gap =
         Gap{.what = "whether the OOM killer ended " + describe(*facts.run, death.process->key),

@@ -78,7 +78,7 @@ std::optional<ExitCause> refused_fork(const ExitFacts& facts, const Death& death
     return std::nullopt;
   const auto promises = promises_before(facts, death);
   if (!promises || promises->copy <= promises->left()) return std::nullopt;
-  constexpr std::string_view kSource = "/proc/meminfo";
+  constexpr const char* kSource = "/proc/meminfo";
   ExitCause cause;
   cause.code = FindingCode::kForkRefusedByOvercommit;
   cause.confidence = Confidence::kLikely;

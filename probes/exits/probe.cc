@@ -233,25 +233,30 @@ size_t living_before(const ExitFacts& facts, BootNs at) {
       }));
 }
 
-std::string names_of(const ExitFacts& facts, const std::vector<const Judged*>& group) {
+OwnWords names_of(const ExitFacts& facts, const std::vector<const Judged*>& group) {
   constexpr size_t kShown = 4;
-  std::string names;
+  OwnWords names;
   for (size_t i = 0; i < std::min(group.size(), kShown); ++i) {
     if (i > 0) names += i + 1 == group.size() ? " and " : ", ";
     names += describe(*facts.run, group[i]->death->process->key);
   }
-  if (group.size() > kShown) names += " and " + std::to_string(group.size() - kShown) + " more";
+  if (group.size() > kShown) names += " and " + own(group.size() - kShown) + " more";
   return names;
 }
 
 /// "was killed ..." of several.
-std::string in_plural(std::string clause) {
+Message in_plural(const Message& clause) {
   constexpr std::string_view kWas = "was ";
-  if (clause.starts_with(kWas)) clause.replace(0, kWas.size(), "were ");
-  return clause;
+  Message plural;
+  for (const MessagePart& part : clause.parts()) {
+    const bool is_verb = plural.empty() && part.text.starts_with(kWas);
+    plural +=
+        is_verb ? "were " + own(part.text.substr(kWas.size())) : Message(part.kind, part.text);
+  }
+  return plural;
 }
 
-std::string message_of(const ExitFacts& facts, const std::vector<const Judged*>& group) {
+Message message_of(const ExitFacts& facts, const std::vector<const Judged*>& group) {
   const Judged& first = *group.front();
   if (group.size() == 1) {
     return describe(*facts.run, first.death->process->key) + " " + first.cause.clause;
@@ -259,9 +264,9 @@ std::string message_of(const ExitFacts& facts, const std::vector<const Judged*>&
   const BootNs span = group.back()->death->at() - first.death->at();
   const bool whole = span <= kTogether && group.size() >= living_before(facts, first.death->at());
   if (!whole) return names_of(facts, group) + " " + in_plural(first.cause.clause);
-  std::string message = all_of(group.size(), "process") + " of the job " +
-                        in_plural(first.cause.clause) + ", within " +
-                        format_duration(std::chrono::nanoseconds(span));
+  Message message = all_of(group.size(), "process") + " of the job " +
+                    in_plural(first.cause.clause) + ", within " +
+                    format_duration(std::chrono::nanoseconds(span));
   const SignalSent* sent = first.death->sent;
   const bool from_outside = first.cause.code == FindingCode::kKilledBySignal &&
                             (sent == nullptr || sender_in_tree(facts, *sent) == nullptr);
@@ -285,7 +290,7 @@ Finding finding_of(const ExitFacts& facts, const std::vector<const Judged*>& gro
   finding.evidence = first.cause.evidence;
   for (const Judged* each : group) {
     finding.evidence.push_back(text_fact("victim", describe(*facts.run, each->death->process->key),
-                                         "wait status by " + each->death->exit->source,
+                                         "wait status by " + own(each->death->exit->source),
                                          each->death->exit->at));
   }
   finding.alternatives = first.cause.alternatives;

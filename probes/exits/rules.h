@@ -14,7 +14,7 @@ namespace dlprobe::probes::exits {
 struct ExitCause {
   FindingCode code = FindingCode::kKilledBySignal;
   Confidence confidence = Confidence::kCertain;
-  std::string clause;         ///< what follows the process's name: "was killed by ..."
+  Message clause;             ///< what follows the process's name: "was killed by ..."
   std::string discriminator;  ///< as Finding::discriminator, without the role
   std::string together;       ///< deaths with the same are one event: code, sender, group
   std::vector<Evidence> evidence;

@@ -5,6 +5,7 @@
 #include <cctype>
 #include <csignal>
 
+#include "lib/base/path_name.h"
 #include "lib/base/units.h"
 #include "probes/exits/rules.h"
 #include "probes/facts/facts.h"
@@ -15,10 +16,10 @@ namespace {
 constexpr int kHardwareAction = 4;    // BUS_MCEERR_AR
 constexpr int kHardwareOptional = 5;  // BUS_MCEERR_AO
 constexpr int kAddressError = 2;      // BUS_ADRERR
-constexpr std::string_view kTracepoint = "tracepoint signal_generate";
+constexpr const char* kTracepoint = "tracepoint signal_generate";
 constexpr BootNs kLimitSlack = 2 * kSecond;
 
-std::string code_words(const SignalSent& sent) {
+OwnWords code_words(const SignalSent& sent) {
   switch (sent.code) {
     case 0:
       return "0: by kill(2)";
@@ -27,8 +28,7 @@ std::string code_words(const SignalSent& sent) {
     case 128:
       return "128: by the kernel";
     default:
-      return std::to_string(sent.code) +
-             (sent.code > 0 ? ": by the kernel, for a fault of its own" : "");
+      return own(sent.code) + (sent.code > 0 ? ": by the kernel, for a fault of its own" : "");
   }
 }
 
@@ -37,15 +37,11 @@ bool is_no_library(std::string_view path) {
   return path.contains("dev/zero") || path.contains("memfd:") || path.starts_with('[');
 }
 
-std::string file_name(std::string_view path) {
-  return std::string(path.substr(path.rfind('/') + 1));
-}
-
 /// " in libfoo.so": what the kernel's log or the address of the code tells.
-std::string place_of(const Death& death) {
+Message place_of(const Death& death) {
   if (death.sent != nullptr && !death.sent->code_file.empty() &&
       !is_no_library(death.sent->code_file)) {
-    return " in code of " + file_name(death.sent->code_file);
+    return " in code of " + as_path(base_name(death.sent->code_file));
   }
   for (const KernelLogLine* line : death.log) {
     constexpr std::string_view kIn = " in ";
@@ -53,7 +49,7 @@ std::string place_of(const Death& death) {
     if (line->kind != KernelLogKind::kFault || at == std::string::npos) continue;
     const std::string_view rest = std::string_view(line->text).substr(at + kIn.size());
     const std::string file(rest.substr(0, rest.find('[')));
-    if (!is_no_library(file)) return " in code of " + file;
+    if (!is_no_library(file)) return " in code of " + as_path(file);
   }
   return "";
 }
@@ -86,7 +82,7 @@ Remedy look_up_sender() {
 ExitCause cpu_limit_cause(const Death& death, uint64_t seconds) {
   ExitCause cause;
   cause.clause = "was killed by " + signal_name(death.signal) +
-                 ": it used up its CPU time limit of " + std::to_string(seconds) +
+                 ": it used up its CPU time limit of " + own(seconds) +
                  " s (RLIMIT_CPU, ulimit -t)";
   cause.discriminator = "cpu-limit";
   cause.evidence.push_back(
@@ -129,7 +125,7 @@ ExitCause file_size_cause(const Death& death) {
 }
 
 /// Whose terminal or session went; nothing: somebody sent SIGHUP for another reason.
-std::optional<std::string> hangup_words(const ExitFacts& facts, const Death& death) {
+std::optional<Message> hangup_words(const ExitFacts& facts, const Death& death) {
   if (death.signal != SIGHUP) return std::nullopt;
   if (death.sent == nullptr) return "its terminal or login session was closed, or somebody sent it";
   if (is_from_kernel(*death.sent))
@@ -139,7 +135,7 @@ std::optional<std::string> hangup_words(const ExitFacts& facts, const Death& dea
   return "the leader of its session, " + describe_sender(facts, *death.sent) + ", passed it on";
 }
 
-ExitCause hangup_cause(const Death& death, const std::string& words) {
+ExitCause hangup_cause(const Death& death, const Message& words) {
   ExitCause cause;
   cause.code = FindingCode::kSessionHangup;
   cause.confidence = death.sent == nullptr ? Confidence::kLikely : Confidence::kCertain;
@@ -169,11 +165,11 @@ ExitCause kernel_kill_cause(const Death& death) {
 
 ExitCause sent_kill_cause(const ExitFacts& facts, const Death& death) {
   ExitCause cause;
-  const std::string name = signal_name(death.signal);
+  const OwnWords name = signal_name(death.signal);
   if (death.sent == nullptr) {
     cause.clause = "was killed by " + name + "; who sent it could not be seen";
     cause.discriminator = "unknown-sender";
-    std::string why = facts.why_signals_hidden;
+    Message why = as_text(facts.why_signals_hidden);
     if (facts.signals_traced) {
       why = is_traced_signal(death.signal) ? "it was sent before dlprobe looked"
                                            : "senders of this signal are not recorded";
@@ -184,7 +180,7 @@ ExitCause sent_kill_cause(const ExitFacts& facts, const Death& death) {
     cause.clause = "was killed by " + name + ", which " +
                    (by_itself ? "it sent itself" : describe_sender(facts, *death.sent) + " sent");
     cause.discriminator = "sent";
-    cause.together = std::to_string(death.sent->sender_pid);
+    cause.together = own(death.sent->sender_pid);
   }
   return cause;
 }
@@ -208,11 +204,11 @@ void add_room_in_shm(const ExitFacts& facts, const Death& death, ExitCause& caus
 
 std::vector<Evidence> signal_evidence(const ExitFacts& facts, const Death& death) {
   std::vector<Evidence> evidence;
-  evidence.push_back(text_fact(
-      "exit_signal", signal_name(death.signal) + " (" + std::to_string(death.signal) + ")",
-      "wait status by " + death.exit->source, death.exit->at));
+  evidence.push_back(text_fact("exit_signal",
+                               signal_name(death.signal) + " (" + own(death.signal) + ")",
+                               "wait status by " + own(death.exit->source), death.exit->at));
   if (death.sent == nullptr) return evidence;
-  const std::string source(kTracepoint);
+  const OwnWords source(kTracepoint);
   evidence.push_back(text_fact("signal_code", code_words(*death.sent), source, death.sent->at));
   if (!is_from_kernel(*death.sent)) {
     evidence.push_back(
@@ -250,17 +246,17 @@ ExitCause kill_cause(const ExitFacts& facts, const Death& death) {
 ExitCause crash_cause(const ExitFacts& facts, const Death& death) {
   ExitCause cause;
   cause.code = FindingCode::kWorkerCrashed;
-  const std::string place = place_of(death);
+  const Message place = place_of(death);
   cause.clause = "crashed: " + signal_name(death.signal) + place;
   cause.discriminator = signal_name(death.signal);
   cause.together = "crash" + cause.discriminator;
   cause.evidence = signal_evidence(facts, death);
   if (death.sent != nullptr && !death.sent->code_file.empty()) {
-    cause.evidence.push_back(text_fact("code", death.sent->code_file,
+    cause.evidence.push_back(text_fact("code", as_path(death.sent->code_file),
                                        "user registers at the tracepoint, /proc/PID/maps"));
   }
   for (const KernelLogLine* line : death.log) {
-    cause.evidence.push_back(text_fact("kernel_log", line->text, "/dev/kmsg", line->at));
+    cause.evidence.push_back(text_fact("kernel_log", as_text(line->text), "/dev/kmsg", line->at));
   }
   if (death.sent != nullptr) {
     cause.alternatives.push_back(
@@ -340,7 +336,7 @@ ExitCause exit_cause(const Death& death) {
   // What a process of the user's own exits with may be an answer to whoever started it.
   if (!has_handlers_of_torch(*death.process)) cause.confidence = Confidence::kLikely;
   cause.code = FindingCode::kWorkerExited;
-  cause.clause = "exited by itself with code " + std::to_string(death.exit_code);
+  cause.clause = "exited by itself with code " + own(death.exit_code);
   if (death.exit_code == 0) {
     cause.confidence = Confidence::kLikely;
     cause.clause += ", while its trainer still waited for it";
@@ -349,10 +345,10 @@ ExitCause exit_cause(const Death& death) {
   } else {
     cause.clause += ": something in it called os._exit or sys.exit";
   }
-  cause.discriminator = "code-" + std::to_string(death.exit_code);
+  cause.discriminator = "code-" + own(death.exit_code);
   cause.together = cause.discriminator;
-  cause.evidence.push_back(text_fact("exit_code", std::to_string(death.exit_code),
-                                     "wait status by " + death.exit->source, death.exit->at));
+  cause.evidence.push_back(text_fact("exit_code", own(death.exit_code),
+                                     "wait status by " + own(death.exit->source), death.exit->at));
   cause.alternatives.push_back({.cause = "killed by a signal (DLP0501, DLP0503, DLP0509)",
                                 .why_not = "its wait status is an exit code, not a signal"});
   cause.remedies.push_back(

@@ -151,7 +151,7 @@ bool is_own_fault(const SignalSent& signal) {
   return signal.code > 0 && signal.code != kFromKernel;
 }
 
-std::string signal_name(int signal) {
+OwnWords signal_name(int signal) {
   constexpr std::array<std::pair<int, std::string_view>, 16> kNames = {{{SIGHUP, "SIGHUP"},
                                                                         {SIGINT, "SIGINT"},
                                                                         {SIGQUIT, "SIGQUIT"},
@@ -169,9 +169,9 @@ std::string signal_name(int signal) {
                                                                         {SIGXFSZ, "SIGXFSZ"},
                                                                         {SIGSYS, "SIGSYS"}}};
   for (const auto& [number, name] : kNames) {
-    if (number == signal) return std::string(name);
+    if (number == signal) return own(name);
   }
-  return "signal " + std::to_string(signal);
+  return "signal " + own(signal);
 }
 
 bool has_handlers_of_torch(const ProcessInfo& process) {
@@ -180,14 +180,14 @@ bool has_handlers_of_torch(const ProcessInfo& process) {
                              [&](int signal) { return process.catches(signal).value_or(false); });
 }
 
-std::string describe_sender(const ExitFacts& facts, const SignalSent& signal) {
+Message describe_sender(const ExitFacts& facts, const SignalSent& signal) {
   if (const ProcessInfo* sender = sender_in_tree(facts, signal)) {
     return sender->key == signal.target ? "itself" : describe(*facts.run, sender->key);
   }
   if (signal.sender_pid == 0) return "a process outside of dlprobe's pid namespace";
-  const std::string text = "process " + std::to_string(signal.sender_pid);
-  const std::string& name =
-      signal.sender_command.empty() ? signal.sender_comm : signal.sender_command;
+  const OwnWords text = "process " + own(signal.sender_pid);
+  const Message name =
+      signal.sender_command.empty() ? as_name(signal.sender_comm) : as_text(signal.sender_command);
   return name.empty() ? text + ", which had ended when its name was looked up"
                       : text + " (" + name + ")";
 }

@@ -62,10 +62,10 @@ bool is_from_kernel(const SignalSent& signal);
 bool is_own_fault(const SignalSent& signal);
 
 /// "SIGKILL".
-std::string signal_name(int signal);
+OwnWords signal_name(int signal);
 
 /// "process 4242 (slurmstepd)" and the like: who sent it.
-std::string describe_sender(const ExitFacts& facts, const SignalSent& signal);
+Message describe_sender(const ExitFacts& facts, const SignalSent& signal);
 
 /// How far a counter moved around a death.
 struct CounterMove {

@@ -7,7 +7,7 @@
 namespace dlprobe {
 namespace {
 
-Evidence fact(std::string_view name, std::string_view unit, std::string_view source,
+Evidence fact(std::string_view name, std::string_view unit, const Message& source,
               std::optional<BootNs> at) {
   Evidence evidence;
   evidence.name = name;
@@ -25,7 +25,7 @@ const ProcessSample* find_in(const Sample& sample, const ProcessKey& key) {
 
 // Both ends of a counter over the run, where `read` gives it for at least two samples.
 template <class Read>
-std::optional<OomCount> count_over(const Run& run, std::string source, const Read& read) {
+std::optional<OomCount> count_over(const Run& run, OwnWords source, const Read& read) {
   OomCount result{.before = 0, .after = 0, .source = std::move(source)};
   int seen = 0;
   for (const Sample& sample : run.samples) {
@@ -41,34 +41,34 @@ std::optional<OomCount> count_over(const Run& run, std::string source, const Rea
 
 }  // namespace
 
-Evidence bytes_fact(NumberName name, uint64_t bytes, std::string_view source,
+Evidence bytes_fact(NumberName name, uint64_t bytes, const Message& source,
                     std::optional<BootNs> at) {
   Evidence evidence = fact(name.text(), "bytes", source, at);
   evidence.value = static_cast<int64_t>(bytes);
   return evidence;
 }
 
-Evidence count_fact(NumberName name, uint64_t count, std::string_view source,
+Evidence count_fact(NumberName name, uint64_t count, const Message& source,
                     std::optional<BootNs> at) {
   Evidence evidence = fact(name.text(), "1", source, at);
   evidence.value = static_cast<int64_t>(count);
   return evidence;
 }
 
-Evidence time_fact(NumberName name, BootNs duration, std::string_view source) {
+Evidence time_fact(NumberName name, BootNs duration, const Message& source) {
   Evidence evidence = fact(name.text(), "s", source, {});
   evidence.value = static_cast<double>(duration) / 1e9;
   return evidence;
 }
 
-Evidence number_fact(NumberName name, double value, std::string_view unit, std::string_view source,
+Evidence number_fact(NumberName name, double value, std::string_view unit, const Message& source,
                      std::optional<BootNs> at) {
   Evidence evidence = fact(name.text(), unit, source, at);
   evidence.value = value;
   return evidence;
 }
 
-void add_source(Finding& finding, const std::string& file, int32_t line, std::string what) {
+void add_source(Finding& finding, const std::string& file, int32_t line, Message what) {
   const bool is_known = std::ranges::any_of(finding.places, [&](const SourcePlace& place) {
     return place.file == file && place.line == line;
   });
@@ -76,7 +76,7 @@ void add_source(Finding& finding, const std::string& file, int32_t line, std::st
     finding.places.push_back({.file = file, .line = line, .what = std::move(what)});
 }
 
-Evidence text_fact(std::string_view name, std::string value, std::string_view source,
+Evidence text_fact(std::string_view name, Message value, const Message& source,
                    std::optional<BootNs> at) {
   Evidence evidence = fact(name, "", source, at);
   evidence.value = std::move(value);
@@ -96,11 +96,10 @@ Finding new_finding(FindingCode code, Confidence confidence) {
   return finding;
 }
 
-std::string describe(const Run& run, const ProcessKey& key) {
+OwnWords describe(const Run& run, const ProcessKey& key) {
   const ProcessInfo* process = run.find_process(key);
   const bool has_role = process != nullptr && process->role != Role::kOther;
-  return (has_role ? std::string(to_string(process->role)) : std::string("process")) + " " +
-         std::to_string(key.pid);
+  return (has_role ? own(to_string(process->role)) : "process") + " " + own(key.pid);
 }
 
 bool is_known_dead(const Run& run, const ProcessKey& key, BootNs at) {
@@ -136,16 +135,15 @@ uint64_t most_living_workers(const Run& run) {
 
 void add_smaller_loader(Remedy& remedy, const Run& run, std::optional<int> prefetch_factor) {
   const uint64_t workers = most_living_workers(run);
-  const std::string prefetch =
-      prefetch_factor ? ", prefetch_factor=" + std::to_string(*prefetch_factor) : "";
+  const OwnWords prefetch = prefetch_factor ? ", prefetch_factor=" + own(*prefetch_factor) : "";
   if (workers == 0) {
     remedy.commands.push_back("DataLoader(..., num_workers=<half>" + prefetch + ")");
     return;
   }
-  const std::string half = std::to_string(std::max<uint64_t>(workers / 2, prefetch_factor ? 1 : 0));
+  const OwnWords half = own(std::max<uint64_t>(workers / 2, prefetch_factor ? 1 : 0));
   remedy.commands.push_back("DataLoader(..., num_workers=" + half + prefetch + ")");
   if (prefetch_factor) {
-    remedy.settings.push_back({SettingKind::kPrefetchFactor, "", std::to_string(*prefetch_factor)});
+    remedy.settings.push_back({SettingKind::kPrefetchFactor, "", own(*prefetch_factor)});
   }
   remedy.settings.push_back({SettingKind::kNumWorkers, "", half});
 }

@@ -13,19 +13,19 @@
 namespace dlprobe {
 
 /// Shorthands for the evidence of findings; `source` is the kernel file or call that said it.
-Evidence bytes_fact(NumberName name, uint64_t bytes, std::string_view source,
+Evidence bytes_fact(NumberName name, uint64_t bytes, const Message& source,
                     std::optional<BootNs> at = {});
-Evidence count_fact(NumberName name, uint64_t count, std::string_view source,
+Evidence count_fact(NumberName name, uint64_t count, const Message& source,
                     std::optional<BootNs> at = {});
 /// A span of time, told in seconds.
-Evidence time_fact(NumberName name, BootNs duration, std::string_view source);
-Evidence number_fact(NumberName name, double value, std::string_view unit, std::string_view source,
+Evidence time_fact(NumberName name, BootNs duration, const Message& source);
+Evidence number_fact(NumberName name, double value, std::string_view unit, const Message& source,
                      std::optional<BootNs> at = {});
 /// Adds a line of the user's program to the finding's `places`, unless it is there or `file` is
 /// empty. `line` 0: the file as a whole.
-void add_source(Finding& finding, const std::string& file, int32_t line, std::string what);
+void add_source(Finding& finding, const std::string& file, int32_t line, Message what);
 
-Evidence text_fact(std::string_view name, std::string value, std::string_view source,
+Evidence text_fact(std::string_view name, Message value, const Message& source,
                    std::optional<BootNs> at = {});
 /// The same fact with what it was held against: "> shm_size".
 Evidence held_against(Evidence fact, std::string_view threshold);
@@ -38,7 +38,7 @@ Finding new_finding(FindingCode code, Confidence confidence);
 void merge_finding(std::vector<Finding>& all, Finding finding);
 
 /// "worker 4242", "trainer 17": how a message names a process of the subject.
-std::string describe(const Run& run, const ProcessKey& key);
+OwnWords describe(const Run& run, const ProcessKey& key);
 
 /// Whether the process is known to have ended at or before `at`: an exit record, a zombie, or its
 /// absence from the newest sample up to then although an earlier one has it.
@@ -58,7 +58,7 @@ void add_smaller_loader(Remedy& remedy, const Run& run, std::optional<int> prefe
 struct OomCount {
   uint64_t before = 0;
   uint64_t after = 0;
-  std::string source;  ///< the file that holds the counter
+  OwnWords source;  ///< the file that holds the counter
 };
 /// The cgroup's counter where it was read, else the host's; nothing if neither was read twice.
 std::optional<OomCount> oom_count(const Run& run);

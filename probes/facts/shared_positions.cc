@@ -87,9 +87,9 @@ std::vector<ProcessKey> readers_of(const SharedPosition& shared) {
   return readers;
 }
 
-std::string names_of(const Run& run, const std::vector<ProcessKey>& keys) {
-  std::string names = describe(run, keys[0]) + " and " + describe(run, keys[1]);
-  if (keys.size() > 2) names += " and " + std::to_string(keys.size() - 2) + " more";
+OwnWords names_of(const Run& run, const std::vector<ProcessKey>& keys) {
+  OwnWords names = describe(run, keys[0]) + " and " + describe(run, keys[1]);
+  if (keys.size() > 2) names += " and " + own(keys.size() - 2) + " more";
   return names;
 }
 
@@ -99,12 +99,13 @@ Finding finding_of(const Run& run, const SharedPosition& shared, std::vector<Pro
   Finding finding = new_finding(FindingCode::kHandleSharedOverFork, Confidence::kCertain);
   if (at_once) finding.severity = Severity::kError;
   const std::string name(base_name(shared.path));
-  finding.message = names_of(run, readers) + " read " + name +
+  finding.message = names_of(run, readers) + " read " + as_path(name) +
                     " by one position: it was opened before the fork, and each of them moves it "
                     "for the others";
   finding.discriminator = name;
   finding.last_seen = at;
-  finding.evidence.push_back(text_fact("file", shared.path, "/proc/PID/fd, kcmp(KCMP_FILE)", at));
+  finding.evidence.push_back(
+      text_fact("file", as_path(shared.path), "/proc/PID/fd, kcmp(KCMP_FILE)", at));
   finding.evidence.push_back(count_fact("open_in", shared.moves.size(), "kcmp(KCMP_FILE)", at));
   finding.evidence.push_back(count_fact("position_before", shared.first, "/proc/PID/fdinfo/FD"));
   finding.evidence.push_back(count_fact("position", shared.last, "/proc/PID/fdinfo/FD", at));
@@ -112,11 +113,11 @@ Finding finding_of(const Run& run, const SharedPosition& shared, std::vector<Pro
     const auto moves = shared.moves.find(reader);
     if (moves == shared.moves.end()) continue;
     const auto& [alone, maybe, of_others] = moves->second;
-    finding.evidence.push_back(text_fact(
-        "position_moved",
-        "while " + describe(run, reader) + " alone read: " + counted(alone, "time") +
-            ", it and others: " + std::to_string(maybe) + ", others: " + std::to_string(of_others),
-        "/proc/PID/io beside /proc/PID/fdinfo/FD", at));
+    finding.evidence.push_back(
+        text_fact("position_moved",
+                  "while " + describe(run, reader) + " alone read: " + counted(alone, "time") +
+                      ", it and others: " + own(maybe) + ", others: " + own(of_others),
+                  "/proc/PID/io beside /proc/PID/fdinfo/FD", at));
   }
   if (at_once) {
     finding.evidence.push_back(

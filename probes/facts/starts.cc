@@ -5,6 +5,8 @@
 #include <set>
 #include <utility>
 
+#include "lib/base/path_name.h"
+
 namespace dlprobe {
 namespace {
 
@@ -36,15 +38,20 @@ bool counts(const ProcessInfo& process) {
 
 }  // namespace
 
-std::string whole_place(const StartEvent& event) {
-  if (event.file.empty() || event.line <= 0) return event.file;
-  return event.file + ":" + std::to_string(event.line);
+namespace {
+
+Message place_in(std::string_view file, const StartEvent& event) {
+  return as_path(file) + (file.empty() || event.line <= 0 ? "" : ":" + own(event.line));
 }
 
-std::string short_place(const StartEvent& event) {
-  const std::string whole = whole_place(event);
-  const size_t slash = whole.rfind('/');
-  return slash == std::string::npos ? whole : whole.substr(slash + 1);
+}  // namespace
+
+Message whole_place(const StartEvent& event) {
+  return place_in(event.file, event);
+}
+
+Message short_place(const StartEvent& event) {
+  return place_in(base_name(event.file), event);
 }
 
 std::vector<const StartEvent*> events_of(const Run& run, StartEventKind kind) {
@@ -59,6 +66,10 @@ std::vector<const StartEvent*> refusals_of(const Run& run, StartRefusal cause) {
   std::vector<const StartEvent*> events = events_of(run, StartEventKind::kRefused);
   std::erase_if(events, [cause](const StartEvent* event) { return event->cause != cause; });
   return events;
+}
+
+Message method_name(std::string_view method) {
+  return from_string<StartMethod>(method) ? own(method) : as_name(method);
 }
 
 std::string method_of(const Run& run) {

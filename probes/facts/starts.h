@@ -11,18 +11,20 @@
 namespace dlprobe {
 
 /// Where the facts of start events come from, for evidence.
-inline constexpr std::string_view kShimSource = "dlprobe's shim in the interpreter";
-inline constexpr std::string_view kLoaderSource = "the reference loader's progress lines";
+inline constexpr const char* kShimSource = "dlprobe's shim in the interpreter";
+inline constexpr const char* kLoaderSource = "the reference loader's progress lines";
 
 /// "train.py:12", with the last folder's name; empty where the event has no line.
-std::string short_place(const StartEvent& event);
+Message short_place(const StartEvent& event);
 /// "/data/job/train.py:12".
-std::string whole_place(const StartEvent& event);
+Message whole_place(const StartEvent& event);
 
 /// The events of that kind (and cause), in time order.
 std::vector<const StartEvent*> events_of(const Run& run, StartEventKind kind);
 std::vector<const StartEvent*> refusals_of(const Run& run, StartRefusal cause);
 
+/// The name of a start method as an interpreter told it: one of Python's, or anything else.
+Message method_name(std::string_view method);
 /// The start method that the run was under: of its trial, else of the first process started.
 std::string method_of(const Run& run);
 

@@ -60,15 +60,15 @@ void add_look(Series& series, const FdLook& look) {
 }
 
 // Nothing of one that ended well, or was ended by others: a trainer ends its workers by SIGTERM.
-std::optional<std::string> failure_of(int status) {
+std::optional<OwnWords> failure_of(int status) {
   if (WIFEXITED(status)) {
     if (WEXITSTATUS(status) == 0) return std::nullopt;
-    return "exit code " + std::to_string(WEXITSTATUS(status));
+    return "exit code " + own(WEXITSTATUS(status));
   }
   constexpr std::array kByOthers = {SIGTERM, SIGKILL, SIGINT, SIGHUP, SIGQUIT, SIGPIPE};
   const int signal = WTERMSIG(status);
   if (std::ranges::find(kByOthers, signal) != kByOthers.end()) return std::nullopt;
-  return "signal " + std::to_string(signal);
+  return "signal " + own(signal);
 }
 
 std::vector<FailedExit> failures_of(const Run& run) {
@@ -125,7 +125,7 @@ const FdLook* look_near(const Series& series, BootNs at) {
   return nearest;
 }
 
-std::string_view plural_of(FdKind kind) {
+OwnWords plural_of(FdKind kind) {
   switch (kind) {
     case FdKind::kFile:
       return "files";
@@ -149,13 +149,13 @@ std::string_view plural_of(FdKind kind) {
   return "other descriptors";
 }
 
-std::string held_text(const FdLook* look) {
+Message held_text(const FdLook* look) {
   constexpr size_t kMostShown = 3;
-  std::string text;
+  Message text;
   if (look == nullptr) return text;
   for (size_t i = 0; i < look->most.size() && i < kMostShown; ++i) {
     if (!text.empty()) text += ", ";
-    text += std::to_string(look->most[i].count) + " x " + look->most[i].name;
+    text += own(look->most[i].count) + " x " + as_path(look->most[i].name);
   }
   return text;
 }

@@ -45,7 +45,7 @@ struct Series {
 struct FailedExit {
   ProcessKey key;
   BootNs at = 0;
-  std::string how;  ///< "exit code 1"
+  OwnWords how;  ///< "exit code 1"
 };
 
 /// What a run tells of descriptors.
@@ -67,13 +67,13 @@ const KindsAt* kinds_at(const Series& series, BootNs at);
 const FdLook* look_near(const Series& series, BootNs at);
 
 /// "sockets", "files", "segments in /dev/shm" ...: several of that kind in words.
-std::string_view plural_of(FdKind kind);
+OwnWords plural_of(FdKind kind);
 
 /// The largest groups of a look, "212 x /data/*, 3 x pipe"; empty without one.
-std::string held_text(const FdLook* look);
+Message held_text(const FdLook* look);
 
-inline constexpr std::string_view kCountSource = "number of entries of /proc/PID/fd";
-inline constexpr std::string_view kKindsSource = "stat of /proc/PID/fd/N";
-inline constexpr std::string_view kLimitSource = "/proc/PID/limits, Max open files";
+inline constexpr const char* kCountSource = "number of entries of /proc/PID/fd";
+inline constexpr const char* kKindsSource = "stat of /proc/PID/fd/N";
+inline constexpr const char* kLimitSource = "/proc/PID/limits, Max open files";
 
 }  // namespace dlprobe::probes::fd

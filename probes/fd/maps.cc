@@ -9,7 +9,7 @@
 namespace dlprobe::probes::fd {
 namespace {
 
-constexpr std::string_view kMapsSource = "lines of /proc/PID/maps";
+constexpr const char* kMapsSource = "lines of /proc/PID/maps";
 
 // Segments of /dev/shm that the process had mapped at the last ledger.
 uint64_t mapped_segments(const Run& run, const ProcessKey& key) {
@@ -89,10 +89,10 @@ std::optional<Finding> mappings_exhausted(const Facts& facts) {
                                 failure != nullptr ? Confidence::kCertain : Confidence::kLikely);
   if (!reached) finding.severity = Severity::kWarning;
   const uint64_t segments = mapped_segments(*facts.run, fullest->key());
-  finding.message = describe(*facts.run, fullest->key()) + " has " + std::to_string(most.count) +
-                    " memory mappings, and vm.max_map_count is " + std::to_string(*limit);
+  finding.message = describe(*facts.run, fullest->key()) + " has " + own(most.count) +
+                    " memory mappings, and vm.max_map_count is " + own(*limit);
   if (segments > most.count / 2)
-    finding.message += "; " + std::to_string(segments) + " of them are segments in /dev/shm";
+    finding.message += "; " + own(segments) + " of them are segments in /dev/shm";
   if (failure != nullptr)
     finding.message += "; " + describe(*facts.run, failure->key) + " ended with " + failure->how;
   finding.processes = {fullest->key()};
@@ -108,11 +108,10 @@ std::optional<Finding> mappings_exhausted(const Facts& facts) {
        .commands = {"kept.append(batch.clone())  # a copy in ordinary memory"},
        .applies_to = {"code"},
        .verify = "wc -l /proc/PID/maps"});
-  finding.remedies.push_back(
-      {.title = "Allow more mappings for each process",
-       .commands = {"sudo sysctl -w vm.max_map_count=" + std::to_string(*limit * 4)},
-       .applies_to = {"bare-host", "docker", "kubernetes", "slurm"},
-       .verify = "sysctl vm.max_map_count"});
+  finding.remedies.push_back({.title = "Allow more mappings for each process",
+                              .commands = {"sudo sysctl -w vm.max_map_count=" + own(*limit * 4)},
+                              .applies_to = {"bare-host", "docker", "kubernetes", "slurm"},
+                              .verify = "sysctl vm.max_map_count"});
   return finding;
 }
 

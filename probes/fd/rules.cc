@@ -17,13 +17,13 @@
 namespace dlprobe::probes::fd {
 namespace {
 
-constexpr std::string_view kForecastSource =
+constexpr const char* kForecastSource =
     "forecast: descriptors of PyTorch's loader, counted on 1.13 and 2.13";
 constexpr double kUrgent = 600;  // seconds to the limit
 constexpr double kThisDay = 86'400;
 
-std::string of_limit(const Series& series, uint64_t count) {
-  return std::to_string(count) + " of " + std::to_string(series.limit.value_or(0));
+OwnWords of_limit(const Series& series, uint64_t count) {
+  return own(count) + " of " + own(series.limit.value_or(0));
 }
 
 void add_limits(Finding& finding, const Series& series) {
@@ -42,15 +42,15 @@ void add_held(Finding& finding, const Series& series, BootNs at) {
         count_fact("in_flight", look->in_flight, "scm_fds of /proc/PID/fdinfo/N", look->at));
 }
 
-std::string time_left(double seconds) {
+OwnWords time_left(double seconds) {
   constexpr double kLongest = 1e9;
   return format_duration(std::chrono::seconds(static_cast<int64_t>(std::min(seconds, kLongest))));
 }
 
-std::string rate_text(double per_second) {
-  if (per_second >= 1) return fmt::format("{:.1f} per second", per_second);
-  if (per_second * 60 >= 1) return fmt::format("{:.1f} per minute", per_second * 60);
-  return fmt::format("{:.1f} per hour", per_second * 3600);
+OwnWords rate_text(double per_second) {
+  if (per_second >= 1) return own(fmt::format("{:.1f} per second", per_second));
+  if (per_second * 60 >= 1) return own(fmt::format("{:.1f} per minute", per_second * 60));
+  return own(fmt::format("{:.1f} per hour", per_second * 3600));
 }
 
 // Batches that the training loop took, or that worker made, in the span of the growth; 0: unknown.
@@ -74,7 +74,7 @@ void add_growth(Finding& finding, const Facts& facts, const Leak& leak) {
   finding.evidence.push_back(
       count_fact("descriptors_before", leak.growth.first, kCountSource, leak.growth.from));
   finding.evidence.push_back(
-      text_fact("kind", std::string(to_string(leak.kind)), kKindsSource, leak.growth.to));
+      text_fact("kind", own(to_string(leak.kind)), kKindsSource, leak.growth.to));
   finding.evidence.push_back(count_fact("of_kind", leak.of_kind, kKindsSource, leak.growth.to));
   Evidence rate = time_fact("growth_per_second", 0, kCountSource);
   rate.value = leak.growth.per_second;
@@ -98,8 +98,8 @@ void add_growth(Finding& finding, const Facts& facts, const Leak& leak) {
   finding.last_seen = leak.growth.to;
 }
 
-std::string outlook(const Leak& leak) {
-  const std::string limit = std::to_string(leak.series->limit.value_or(0));
+OwnWords outlook(const Leak& leak) {
+  const OwnWords limit = own(leak.series->limit.value_or(0));
   if (leak.exhaustion != nullptr) return ", up to its limit of " + limit;
   if (!leak.seconds_left) return "";
   if (leak.has_ended) {
@@ -144,9 +144,9 @@ std::optional<Finding> too_low_for_plan(const Facts& facts) {
   Finding finding = new_finding(FindingCode::kFdLimitTooLow, Confidence::kCertain);
   const bool fits = forecast.most <= *limit->soft;
   if (fits) finding.severity = Severity::kWarning;
-  finding.message = "this loader opens up to " + std::to_string(forecast.most) +
+  finding.message = "this loader opens up to " + own(forecast.most) +
                     " descriptors in one process, " + (fits ? "more than 80 % of" : "and") +
-                    " the limit " + (fits ? "" : "is ") + std::to_string(*limit->soft);
+                    " the limit " + (fits ? "" : "is ") + own(*limit->soft);
   finding.evidence.push_back(
       held_against(count_fact("forecast", forecast.most, kForecastSource), "> limit"));
   finding.evidence.push_back(text_fact("forecast_formula", forecast.formula, kForecastSource));
@@ -170,9 +170,8 @@ Finding too_low_by_measure(const Facts& facts, const Exhaustion& exhaustion) {
   Finding finding = new_finding(FindingCode::kFdLimitTooLow, Confidence::kLikely);
   finding.discriminator = "measured";
   finding.message = describe(*facts.run, series.key()) + " may have " +
-                    std::to_string(series.limit.value_or(0)) + " descriptors, and " +
-                    std::to_string(exhaustion.of_kind) + " " +
-                    std::string(plural_of(exhaustion.kind.value_or(FdKind::kSegment))) +
+                    own(series.limit.value_or(0)) + " descriptors, and " + own(exhaustion.of_kind) +
+                    " " + plural_of(exhaustion.kind.value_or(FdKind::kSegment)) +
                     " of the loader itself filled them";
   finding.processes = {series.key()};
   finding.evidence.push_back(count_fact("descriptors", series.most, kCountSource, exhaustion.to));
@@ -226,8 +225,7 @@ std::optional<Finding> descriptors_exhausted(const Facts& facts,
   finding.message = describe(*facts.run, series.key()) + " had " + of_limit(series, series.most) +
                     " descriptors open";
   if (first.kind) {
-    finding.message +=
-        ", " + std::to_string(first.of_kind) + " of them " + std::string(plural_of(*first.kind));
+    finding.message += ", " + own(first.of_kind) + " of them " + plural_of(*first.kind);
     finding.discriminator = std::string(to_string(*first.kind));
   }
   add_what_failed(finding, facts, first);
@@ -235,7 +233,7 @@ std::optional<Finding> descriptors_exhausted(const Facts& facts,
     finding.processes.push_back(each.series->key());
   finding.evidence.push_back(
       held_against(count_fact("descriptors", series.most, kCountSource, first.to),
-                   ">= limit - " + std::to_string(fd_limit_margin(series.limit.value_or(0)))));
+                   ">= limit - " + own(fd_limit_margin(series.limit.value_or(0)))));
   add_limits(finding, series);
   if (first.kind)
     finding.evidence.push_back(count_fact("of_kind", first.of_kind, kKindsSource, first.to));
@@ -256,10 +254,9 @@ std::optional<Finding> kept_batches(const Facts& facts, const std::vector<Leak>&
                                 is_proven ? Confidence::kCertain : Confidence::kLikely);
   finding.severity = severity_of(*leak);
   finding.processes = {leak->series->key()};
-  finding.message =
-      describe(*facts.run, leak->series->key()) +
-      " keeps tensors of batches that it has taken: " + std::to_string(leak->of_kind) +
-      " segments, " + rate_text(leak->growth.per_second) + " more" + outlook(*leak);
+  finding.message = describe(*facts.run, leak->series->key()) +
+                    " keeps tensors of batches that it has taken: " + own(leak->of_kind) +
+                    " segments, " + rate_text(leak->growth.per_second) + " more" + outlook(*leak);
   add_growth(finding, facts, *leak);
   finding.alternatives.push_back(
       {.cause = "DLP0204", .why_not = "the workers' descriptors do not grow with them"});
@@ -298,9 +295,8 @@ std::vector<Finding> leaks_by_kind(const Facts& facts, const std::vector<Leak>& 
                     first.exhaustion != nullptr ? Confidence::kCertain : Confidence::kLikely);
     finding.severity = severity_of(first);
     finding.discriminator = std::string(to_string(kind));
-    finding.message = describe(*facts.run, first.series->key()) + " opens " +
-                      std::string(plural_of(kind)) +
-                      " and does not close them: " + std::to_string(first.of_kind) + " open, " +
+    finding.message = describe(*facts.run, first.series->key()) + " opens " + plural_of(kind) +
+                      " and does not close them: " + own(first.of_kind) + " open, " +
                       rate_text(first.growth.per_second) + " more" + outlook(first);
     if (alike.size() > 1)
       finding.message += " (" + counted(alike.size() - 1, "process") + " more like it)";
@@ -331,7 +327,7 @@ uint64_t comfortable_limit(uint64_t needed) {
 
 void add_limit_remedies(Finding& finding, const Facts& facts, uint64_t limit,
                         std::optional<uint64_t> hard_limit) {
-  const std::string number = std::to_string(limit);
+  const OwnWords number = own(limit);
   const std::string& container = facts.header->host.container;
   if (!hard_limit || *hard_limit >= limit) {
     finding.remedies.push_back({.title = "Raise the soft limit in the shell that starts the job",
@@ -339,10 +335,11 @@ void add_limit_remedies(Finding& finding, const Facts& facts, uint64_t limit,
                                 .applies_to = {"bare-host", "docker", "kubernetes", "slurm"},
                                 .verify = "ulimit -n"});
   } else if (container == "docker" || container == "podman") {
-    finding.remedies.push_back({.title = "Start the container with a higher limit",
-                                .commands = {container + " run --ulimit nofile=" + number + " ..."},
-                                .applies_to = {"docker"},
-                                .verify = "ulimit -Hn"});
+    finding.remedies.push_back(
+        {.title = "Start the container with a higher limit",
+         .commands = {own(container) + " run --ulimit nofile=" + number + " ..."},
+         .applies_to = {"docker"},
+         .verify = "ulimit -Hn"});
   } else {
     finding.remedies.push_back(
         {.title = "Have the administrator raise the hard limit (limits.conf(5), or LimitNOFILE= of "

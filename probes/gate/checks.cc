@@ -12,8 +12,6 @@
 namespace dlprobe::probes::gate {
 namespace {
 
-constexpr std::string_view kVerify = "dlprobe gate";
-
 std::optional<Severity> worst_of(const Verdict& verdict, const NamedCheck& check, int run) {
   std::optional<Severity> worst;
   for (const Finding& finding : verdict.findings) {
@@ -44,22 +42,21 @@ const Event* last_of_kind(const Run& run, std::string_view kind) {
 
 }  // namespace
 
-std::string longer_deadline(const GateFacts& facts) {
+OwnWords longer_deadline(const GateFacts& facts) {
   // It began a little later than the look.
   const int64_t given_s = (facts.deadline - facts.at + kSecond - 1) / kSecond;
-  return fmt::format("--deadline {}s", std::max<int64_t>(20, 3 * given_s));
+  return "--deadline " + own(std::max<int64_t>(20, 3 * given_s)) + "s";
 }
 
-void add_remedy(Finding& finding, std::string title, std::vector<std::string> commands,
+void add_remedy(Finding& finding, Message title, std::vector<Message> commands,
                 std::vector<std::string> places) {
   finding.remedies.push_back({.title = std::move(title),
                               .commands = std::move(commands),
                               .applies_to = std::move(places),
-                              .verify = std::string(kVerify)});
+                              .verify = "dlprobe gate"});
 }
 
-void Checks::add(std::string id, std::string title, std::vector<FindingCode> codes,
-                 std::string text) {
+void Checks::add(std::string id, std::string title, std::vector<FindingCode> codes, Message text) {
   NamedCheck check{.id = std::move(id),
                    .title = std::move(title),
                    .status = CheckStatus::kPass,
@@ -70,7 +67,7 @@ void Checks::add(std::string id, std::string title, std::vector<FindingCode> cod
 }
 
 void Checks::add_incomplete(std::string id, std::string title, std::vector<FindingCode> codes,
-                            const std::string& why, const std::string& remedy) {
+                            const Message& why, const std::string& remedy) {
   NamedCheck check{.id = std::move(id),
                    .title = std::move(title),
                    .status = CheckStatus::kIncomplete,
@@ -79,7 +76,7 @@ void Checks::add_incomplete(std::string id, std::string title, std::vector<Findi
   settle(check, verdict_);
   if (check.status == CheckStatus::kIncomplete) {
     verdict_.gaps.push_back({.what = check.title,
-                             .why = why,
+                             .why = why.plain(),
                              .effect = "whether it is so cannot be said",
                              .remedy = remedy});
   }
@@ -87,7 +84,7 @@ void Checks::add_incomplete(std::string id, std::string title, std::vector<Findi
 }
 
 void Checks::add_undecided(std::string id, std::string title, std::vector<FindingCode> codes,
-                           std::string why) {
+                           Message why) {
   NamedCheck check{.id = std::move(id),
                    .title = std::move(title),
                    .status = CheckStatus::kSkipped,
@@ -97,7 +94,7 @@ void Checks::add_undecided(std::string id, std::string title, std::vector<Findin
   verdict_.checks.push_back(std::move(check));
 }
 
-void Checks::add_skipped(std::string id, std::string title, std::string why) {
+void Checks::add_skipped(std::string id, std::string title, Message why) {
   verdict_.checks.push_back({.id = std::move(id),
                              .title = std::move(title),
                              .status = CheckStatus::kSkipped,
@@ -117,10 +114,10 @@ void Checks::add_loader(size_t index, const Run& run) {
       .text = {},
       .codes = {}};
   if (run.done) {
-    check.text = fmt::format(
+    check.text = own(fmt::format(
         "{:.0f} images/s, the first batch after {:.2g} s",
         run.done->seconds > 0 ? static_cast<double>(run.done->images) / run.done->seconds : 0.0,
-        run.done->first_batch_s);
+        run.done->first_batch_s));
     if (last_of_kind(run, kLoaderNoImage) != nullptr)
       check.text += "; of built-in images: --data holds none that OpenCV reads";
     settle(check, verdict_, static_cast<int>(index));
@@ -135,8 +132,8 @@ void Checks::add_loader(size_t index, const Run& run) {
   }
   const bool not_started = run.end && run.end->reason == RunEndReason::kNotStarted;
   const bool out_of_time = run.end && run.end->reason == RunEndReason::kTimeUp;
-  std::string why = not_started ? run.end->text : "it did not come to its end";
-  if (const Event* error = last_of_kind(run, kLoaderError)) why += ": " + error->text;
+  Message why = not_started ? as_text(run.end->text) : "it did not come to its end";
+  if (const Event* error = last_of_kind(run, kLoaderError)) why += ": " + as_text(error->text);
   if (out_of_time) why = "the deadline came before its end";
   check.status = CheckStatus::kIncomplete;
   // One that was not started has not failed: what kept it from that is a finding of its own, which
@@ -147,7 +144,7 @@ void Checks::add_loader(size_t index, const Run& run) {
     verdict_.gaps.push_back(
         {.what = fmt::format("the run of the reference loader under {} and {}",
                              to_string(plan.start_method), to_string(plan.sharing_strategy)),
-         .why = why,
+         .why = why.plain(),
          .effect = "whether a loader works here cannot be said",
          .remedy = out_of_time ? longer_deadline(source_.facts) : ""});
   }

@@ -20,10 +20,10 @@ struct Source {
 };
 
 /// An argument that gives the gate three times the time it had.
-std::string longer_deadline(const GateFacts& facts);
+OwnWords longer_deadline(const GateFacts& facts);
 
 /// Of a finding of the gate; the gate shows whether it helped.
-void add_remedy(Finding& finding, std::string title, std::vector<std::string> commands,
+void add_remedy(Finding& finding, Message title, std::vector<Message> commands,
                 std::vector<std::string> places);
 
 /// Adds the named checks one after another; of those that could not be made a gap, too.
@@ -32,16 +32,16 @@ class Checks {
   Checks(const Source& source, Verdict& verdict) : source_(source), verdict_(verdict) {}
 
   /// A pass, unless a finding of one of `codes` is there.
-  void add(std::string id, std::string title, std::vector<FindingCode> codes, std::string text);
+  void add(std::string id, std::string title, std::vector<FindingCode> codes, Message text);
 
   void add_incomplete(std::string id, std::string title, std::vector<FindingCode> codes,
-                      const std::string& why, const std::string& remedy = "");
+                      const Message& why, const std::string& remedy = "");
 
   /// Skipped, unless a finding of one of `codes` is there.
   void add_undecided(std::string id, std::string title, std::vector<FindingCode> codes,
-                     std::string why);
+                     Message why);
 
-  void add_skipped(std::string id, std::string title, std::string why);
+  void add_skipped(std::string id, std::string title, Message why);
 
   /// A run of the reference loader.
   void add_loader(size_t index, const Run& run);

@@ -30,8 +30,8 @@ void check_left_overs(Checks& checks, const ShmLedger& ledger) {
   using enum FindingCode;
   const std::string title = "Nothing of dead jobs is left in /dev/shm";
   const uint64_t files = ledger.segments.size() + ledger.omitted_segments;
-  const std::string seen =
-      fmt::format("{} with {} looked at", counted(files, "file"), format_bytes(ledger.used_bytes));
+  const Message seen =
+      say("{} with {} looked at", counted(files, "file"), format_bytes(ledger.used_bytes));
   if (files > 0 && ledger.hides_pids) {
     checks.add_undecided(
         "shm.left-overs", title, {kShmStaleFiles, kLeakedSemaphores},
@@ -40,8 +40,8 @@ void check_left_overs(Checks& checks, const ShmLedger& ledger) {
     checks.add("shm.left-overs", title, {kShmStaleFiles, kLeakedSemaphores}, seen);
   } else {
     checks.add_undecided("shm.left-overs", title, {kShmStaleFiles, kLeakedSemaphores},
-                         fmt::format("{}; {} could not be, and may use them", seen,
-                                     counted(ledger.processes_unreadable, "process")));
+                         say("{}; {} could not be, and may use them", seen,
+                             counted(ledger.processes_unreadable, "process")));
   }
 }
 
@@ -56,18 +56,19 @@ void check_shm(Checks& checks) {
                           "/dev/shm could not be looked at", "mount a tmpfs at /dev/shm");
   } else {
     const uint64_t free = use->size_bytes - std::min(use->size_bytes, use->used_bytes);
-    const std::string size = use->size_bytes == 0 ? "no limit" : format_bytes(use->size_bytes);
+    const OwnWords size = use->size_bytes == 0 ? "no limit" : format_bytes(use->size_bytes);
     checks.add("shm.size", title, {kShmTooSmall, kShmHeldByAnotherJob, kShmExhausted, kShmNotTmpfs},
-               fmt::format("{}, {} free; this loader needs {}: {}", size, format_bytes(free),
-                           format_bytes(forecast.bytes), forecast.formula));
+               say("{}, {} free; this loader needs {}: {}", size, format_bytes(free),
+                   format_bytes(forecast.bytes), forecast.formula));
   }
   const FolderFacts& folder = source.facts.shared_memory;
   const std::string writable = "A segment can be made in /dev/shm";
   if (folder.not_known.empty()) {
-    checks.add("shm.writable", writable, {kShmNotWritable},
-               folder.trouble.empty() ? "one of 4 KiB was made, and removed" : folder.trouble);
+    checks.add(
+        "shm.writable", writable, {kShmNotWritable},
+        folder.trouble.empty() ? "one of 4 KiB was made, and removed" : as_text(folder.trouble));
   } else {
-    checks.add_incomplete("shm.writable", writable, {kShmNotWritable}, folder.not_known,
+    checks.add_incomplete("shm.writable", writable, {kShmNotWritable}, as_text(folder.not_known),
                           longer_deadline(checks.source().facts));
   }
   if (source.run.ledgers.empty()) {
@@ -78,8 +79,8 @@ void check_shm(Checks& checks) {
   }
 }
 
-std::string or_unlimited(const std::optional<uint64_t>& value) {
-  return value ? std::to_string(*value) : "unlimited";
+OwnWords or_unlimited(const std::optional<uint64_t>& value) {
+  return value ? own(*value) : "unlimited";
 }
 
 void check_limits(Checks& checks) {
@@ -88,11 +89,11 @@ void check_limits(Checks& checks) {
   const FdForecast forecast = forecast_descriptors(source.plan, kTensorsPerBatch);
   const std::string files = "Enough files may be open";
   if (const auto& limit = source.run.begin.open_files_limit) {
-    std::string text = fmt::format("a process may have {}; one of this loader opens up to {}",
-                                   or_unlimited(limit->soft), forecast.most);
+    Message text = say("a process may have {}; one of this loader opens up to {}",
+                       or_unlimited(limit->soft), forecast.most);
     if (source.facts.files_open && source.facts.most_files) {
-      text += fmt::format("; on this machine {} of {} are open", *source.facts.files_open,
-                          *source.facts.most_files);
+      text += say("; on this machine {} of {} are open", *source.facts.files_open,
+                  *source.facts.most_files);
     }
     checks.add("limits.open-files", files, {kFdLimitTooLow}, text);
   } else {
@@ -105,13 +106,13 @@ void check_limits(Checks& checks) {
                           "no limit of processes could be read", "mount /proc");
   } else {
     checks.add("limits.processes", tasks, {kProcessLimitReached},
-               fmt::format("room for {} more; this loader needs up to {}", limits.front().left(),
-                           tasks_needed(source.plan)));
+               say("room for {} more; this loader needs up to {}", limits.front().left(),
+                   tasks_needed(source.plan)));
   }
   const auto& maps = source.recording.header.host.max_map_count;
   if (maps) {
     checks.add("limits.memory-maps", "A process may have enough memory mappings",
-               {kMemoryMapLimitReached}, fmt::format("{} (vm.max_map_count)", *maps));
+               {kMemoryMapLimitReached}, say("{} (vm.max_map_count)", *maps));
   } else {
     checks.add_incomplete("limits.memory-maps", "A process may have enough memory mappings",
                           {kMemoryMapLimitReached}, "vm.max_map_count could not be read");
@@ -123,45 +124,47 @@ void check_memory_and_cpus(Checks& checks) {
   const GateFacts& facts = checks.source().facts;
   const std::string memory = "There is memory for the batches";
   if (facts.memory) {
-    std::string text = fmt::format(
-        "{} of {} available, {} of swap", format_bytes(facts.memory->available_bytes),
-        format_bytes(facts.memory->total_bytes), format_bytes(facts.memory->swap_total_bytes));
+    Message text =
+        say("{} of {} available, {} of swap", format_bytes(facts.memory->available_bytes),
+            format_bytes(facts.memory->total_bytes), format_bytes(facts.memory->swap_total_bytes));
     const auto limit = facts.cgroup ? facts.cgroup->limit_bytes : std::nullopt;
     if (facts.cgroup && limit) {
-      text += fmt::format("; the cgroup may have {} and has {}", format_bytes(*limit),
-                          format_bytes(facts.cgroup->used_bytes));
+      text += say("; the cgroup may have {} and has {}", format_bytes(*limit),
+                  format_bytes(facts.cgroup->used_bytes));
     }
     checks.add("memory.room", memory, {kMemoryLimitTooLow}, text);
   } else {
     checks.add_incomplete("memory.room", memory, {kMemoryLimitTooLow},
-                          to_string(facts.memory.error()), "mount /proc");
+                          as_text(to_string(facts.memory.error())), "mount /proc");
   }
   const std::string cpus = "Each worker has a CPU";
   if (facts.cpus_usable > 0) {
-    std::string text =
-        fmt::format("{} of {} CPUs may be used", facts.cpus_usable, facts.cpus_online);
-    if (facts.cpu_quota) text += fmt::format(", for {:.3g} CPUs' worth of time", *facts.cpu_quota);
+    Message text = say("{} of {} CPUs may be used", facts.cpus_usable, facts.cpus_online);
+    if (facts.cpu_quota)
+      text += own(fmt::format(", for {:.3g} CPUs' worth of time", *facts.cpu_quota));
     checks.add("cpu.usable", cpus, {kCpuAffinityNarrowed}, text);
   } else {
     checks.add_incomplete("cpu.usable", cpus, {kCpuAffinityNarrowed}, "sched_getaffinity failed");
   }
-  std::string settings;
+  std::vector<Message> settings;
   for (const ThreadSetting& setting : facts.thread_settings)
-    settings += (settings.empty() ? "" : ", ") + setting.name + "=" + setting.value;
-  checks.add("cpu.threads", "Workers do not fight for the CPUs with threads of their own",
-             {kThreadOversubscription},
-             settings.empty() ? "no variable sets how many threads libraries start" : settings);
+    settings.push_back(own(setting.name) + "=" + as_text(setting.value));
+  checks.add(
+      "cpu.threads", "Workers do not fight for the CPUs with threads of their own",
+      {kThreadOversubscription},
+      settings.empty() ? "no variable sets how many threads libraries start" : joined(settings));
 }
 
 void check_stacks(Checks& checks) {
   const GateFacts& facts = checks.source().facts;
   const std::string title = "Stacks of a hung job could be read here";
-  const auto can = [&](std::string text) { checks.add("host.stacks", title, {}, std::move(text)); };
-  const auto cannot = [&](std::string why) {
+  const auto can = [&](Message text) { checks.add("host.stacks", title, {}, std::move(text)); };
+  const auto cannot = [&](Message why) {
     checks.add_skipped("host.stacks", title, std::move(why));
   };
   if (facts.may_trace_all) return can("of every process (CAP_SYS_PTRACE)");
-  if (!facts.ptrace_scope) return cannot("not known: " + to_string(facts.ptrace_scope.error()));
+  if (!facts.ptrace_scope)
+    return cannot("not known: " + as_text(to_string(facts.ptrace_scope.error())));
   const int32_t scope = *facts.ptrace_scope;
   if (scope == 0) return can("of processes of the same user (ptrace_scope 0)");
   if (scope == 1) {
@@ -169,8 +172,8 @@ void check_stacks(Checks& checks) {
         "of commands that dlprobe starts itself (ptrace_scope 1): of others with "
         "CAP_SYS_PTRACE");
   }
-  cannot(fmt::format("of none (ptrace_scope {}): with CAP_SYS_PTRACE{}", scope,
-                     scope == 2 ? "" : ", and after a restart with another scope"));
+  cannot(say("of none (ptrace_scope {}): with CAP_SYS_PTRACE{}", scope,
+             scope == 2 ? "" : ", and after a restart with another scope"));
 }
 
 void check_surroundings(Checks& checks) {
@@ -179,22 +182,23 @@ void check_surroundings(Checks& checks) {
   const std::string temporary = "The temporary folder can be written to";
   if (!facts.temporary.not_known.empty()) {
     checks.add_incomplete("host.temporary-folder", temporary, {kTemporaryFolderUnusable},
-                          facts.temporary.not_known, longer_deadline(checks.source().facts));
+                          as_text(facts.temporary.not_known),
+                          longer_deadline(checks.source().facts));
   } else {
     checks.add("host.temporary-folder", temporary, {kTemporaryFolderUnusable},
-               facts.temporary.free_bytes ? fmt::format("{}: {} free", facts.temporary.path,
-                                                        format_bytes(*facts.temporary.free_bytes))
-                                          : facts.temporary.path);
+               facts.temporary.free_bytes ? say("{}: {} free", as_path(facts.temporary.path),
+                                                format_bytes(*facts.temporary.free_bytes))
+                                          : as_path(facts.temporary.path));
   }
   if (facts.data && !facts.data->not_known.empty()) {
     checks.add_incomplete("host.data-folder", "The data can be read", {kDataNotReadable},
-                          facts.data->not_known, longer_deadline(checks.source().facts));
+                          as_text(facts.data->not_known), longer_deadline(checks.source().facts));
   } else if (facts.data) {
     checks.add("host.data-folder", "The data can be read", {kDataNotReadable},
                facts.data->entries
-                   ? fmt::format("{}: {}{}", facts.data->path, *facts.data->entries,
-                                 *facts.data->entries >= 1000 ? " entries or more" : " entries")
-                   : facts.data->path);
+                   ? say("{}: {}{}", as_path(facts.data->path), *facts.data->entries,
+                         *facts.data->entries >= 1000 ? " entries or more" : " entries")
+                   : as_path(facts.data->path));
   } else {
     checks.add_skipped("host.data-folder", "The data can be read", "no --data was named");
   }

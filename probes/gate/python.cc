@@ -22,11 +22,23 @@ constexpr const char* kOpenMp = "One process loads one OpenMP runtime";
 constexpr const char* kForkUnsafe = "No package brings threads that fork loses";
 constexpr const char* kMixed = "Each package was installed by conda alone, or by pip alone";
 
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words)
-    text += (text.empty() ? "" : ", ") + word;
-  return text;
+Message names_of(const std::vector<std::string>& packages) {
+  std::vector<Message> names;
+  for (const std::string& package : packages)
+    names.push_back(as_name(package));
+  return joined(names);
+}
+
+Message paths_of(const std::vector<std::string>& files) {
+  std::vector<Message> paths;
+  for (const std::string& file : files)
+    paths.push_back(as_path(file));
+  return joined(paths);
+}
+
+// "libgomp.so.1 (torch, numpy)".
+Message with_packages(const ThreadLibrary& library) {
+  return as_path(library.name) + " (" + names_of(library.packages) + ")";
 }
 
 const PythonPackage* find_package(const PythonFacts& python, std::string_view name) {
@@ -58,28 +70,28 @@ std::optional<Finding> interpreter_unusable(const Source& /*source*/, const Pyth
   if (!python.trouble.empty()) {
     if (python.is_late) return std::nullopt;
     Finding finding = new_finding(FindingCode::kInterpreterUnusable, Confidence::kCertain);
-    finding.message = fmt::format("{} cannot be used: {}", python.asked, python.trouble);
-    finding.evidence = {text_fact("interpreter", python.asked, "--python")};
+    finding.message = as_path(python.asked) + " cannot be used: " + as_text(python.trouble);
+    finding.evidence = {text_fact("interpreter", as_path(python.asked), "--python")};
     add_remedy(finding, "Name the interpreter that the job is started with",
                {"dlprobe gate --python /path/of/the/environment/bin/python"}, {"bare-host"});
     return finding;
   }
   Finding finding = new_finding(FindingCode::kInterpreterUnusable, Confidence::kCertain);
-  std::string failed;
+  std::vector<Message> failed;
   for (const PythonImport& each : python.imports) {
     if (each.trouble.empty()) continue;
-    failed += (failed.empty() ? "" : ", ") + each.module;
-    finding.evidence.push_back(
-        text_fact("import " + each.module, each.trouble, python.executable + " -c 'import ...'"));
+    failed.push_back(as_name(each.module));
+    finding.evidence.push_back(text_fact("import " + each.module, as_text(each.trouble),
+                                         as_path(python.executable) + " -c 'import ...'"));
   }
   if (failed.empty()) return std::nullopt;
-  finding.discriminator = failed;
-  finding.message = fmt::format("{} cannot import {}: {}", python.executable, failed,
-                                std::get<std::string>(finding.evidence.front().value));
-  add_remedy(
-      finding, "See the whole error",
-      {fmt::format("{} -c 'import {}'", python.executable, failed.substr(0, failed.find(',')))},
-      {"bare-host", "docker", "kubernetes", "slurm"});
+  const Message modules = joined(failed);
+  finding.discriminator = modules.plain();
+  finding.message = as_path(python.executable) + " cannot import " + modules + ": " +
+                    std::get<Message>(finding.evidence.front().value);
+  add_remedy(finding, "See the whole error",
+             {as_path(python.executable) + " -c 'import " + failed.front() + "'"},
+             {"bare-host", "docker", "kubernetes", "slurm"});
   return finding;
 }
 
@@ -101,10 +113,10 @@ std::optional<Finding> several_openmp(const Source& source, const PythonFacts& p
   const Severity severity = forks(source) ? Severity::kWarning : Severity::kInfo;
   if (python.loaded_openmp.size() > 1) {
     Finding finding = two_openmp(severity, Confidence::kCertain);
-    finding.message = "one process of this interpreter loads " +
-                      std::to_string(python.loaded_openmp.size()) + " OpenMP runtimes";
+    finding.message = "one process of this interpreter loads " + own(python.loaded_openmp.size()) +
+                      " OpenMP runtimes";
     for (const std::string& file : python.loaded_openmp)
-      finding.evidence.push_back(text_fact("openmp_runtime", file, "/proc/self/maps"));
+      finding.evidence.push_back(text_fact("openmp_runtime", as_path(file), "/proc/self/maps"));
     return finding;
   }
   // What was seen to be loaded is more than what might be.
@@ -112,33 +124,33 @@ std::optional<Finding> several_openmp(const Source& source, const PythonFacts& p
   const std::vector<const ThreadLibrary*> runtimes = openmp_of(python);
   if (was_seen || runtimes.size() < 2) return std::nullopt;
   Finding finding = two_openmp(severity, Confidence::kPossible);
-  std::string words;
+  std::vector<Message> words;
   for (const ThreadLibrary* each : runtimes) {
-    words +=
-        fmt::format("{}{} ({})", words.empty() ? "" : ", ", each->name, joined(each->packages));
+    words.push_back(with_packages(*each));
     finding.evidence.push_back(text_fact(
-        "openmp_runtime", each->name + " of " + joined(each->packages) + ": " + joined(each->files),
+        "openmp_runtime",
+        as_path(each->name) + " of " + names_of(each->packages) + ": " + paths_of(each->files),
         "RECORD, DT_NEEDED and DT_SONAME"));
   }
   finding.discriminator = "packages";
-  finding.message = fmt::format("a process that imports them all loads {} OpenMP runtimes: {}",
-                                runtimes.size(), words);
+  finding.message = say("a process that imports them all loads {} OpenMP runtimes: {}",
+                        runtimes.size(), joined(words));
   return finding;
 }
 
 std::optional<Finding> fork_unsafe(const Source& source, const PythonFacts& python) {
   if (!forks(source)) return std::nullopt;
   std::vector<Evidence> evidence;
-  std::string names;
+  std::vector<Message> names;
   for (const ThreadLibrary& library : python.libraries) {
     if (thread_keeper(library.name) != ThreadKeeper::kPolars) continue;
-    names += (names.empty() ? "" : ", ") + joined(library.packages);
-    evidence.push_back(text_fact("library", joined(library.files), "RECORD and DT_SONAME"));
+    names.push_back(names_of(library.packages));
+    evidence.push_back(text_fact("library", paths_of(library.files), "RECORD and DT_SONAME"));
   }
   if (evidence.empty()) return std::nullopt;
   Finding finding = new_finding(FindingCode::kForkUnsafeLibraryLoaded, Confidence::kPossible);
   finding.discriminator = "packages";
-  finding.message = names +
+  finding.message = joined(names) +
                     " is installed: where the trainer uses it before its workers are forked, "
                     "whoever uses it in a worker waits for ever";
   finding.evidence = std::move(evidence);
@@ -151,41 +163,46 @@ std::optional<Finding> fork_unsafe(const Source& source, const PythonFacts& pyth
 std::optional<Finding> mixed_conda_pip(const Source& /*source*/, const PythonFacts& python) {
   if (python.overlaps.empty()) return std::nullopt;
   Finding finding = new_finding(FindingCode::kMixedCondaPip, Confidence::kCertain);
-  std::string names;
+  std::vector<Message> names;
   for (const CondaOverlap& each : python.overlaps) {
-    std::string others;
+    Message versions = as_name(each.conda_version) + " by conda";
     for (const PythonPackage& other : each.others) {
-      others += (others.empty() ? "" : ", ") + other.version;
-      if (!other.installer.empty()) others += " by " + other.installer;
+      versions += ", " + as_name(other.version);
+      if (!other.installer.empty()) versions += " by " + as_name(other.installer);
     }
-    names += (names.empty() ? "" : ", ") + each.name;
-    finding.evidence.push_back(text_fact(each.name, each.conda_version + " by conda, " + others,
-                                         "conda-meta/*.json, *.dist-info and their INSTALLER"));
+    names.push_back(as_name(each.name));
+    finding.evidence.push_back(
+        text_fact(each.name, versions, "conda-meta/*.json, *.dist-info and their INSTALLER"));
   }
-  finding.discriminator = names;
+  const Message packages = joined(names);
+  finding.discriminator = packages.plain();
   const bool is_one = python.overlaps.size() == 1;
   finding.message =
-      fmt::format("{} {} installed by conda and by something else in one folder: {}", names,
-                  is_one ? "was" : "were", std::get<std::string>(finding.evidence.front().value));
-  const std::string& first = python.overlaps.front().name;
+      say("{} {} installed by conda and by something else in one folder: {}", packages,
+          is_one ? "was" : "were", std::get<Message>(finding.evidence.front().value));
+  const Message& first = names.front();
   add_remedy(finding, "Install each from one source",
-             {python.executable + " -m pip uninstall " + first,
+             {as_path(python.executable) + " -m pip uninstall " + first,
               "conda install --force-reinstall " + first},
              {"bare-host", "docker"});
   return finding;
 }
 
-std::string versions(const PythonFacts& python) {
-  std::string text;
+// "torch 2.6.0": the version may be unknown.
+Message with_version(const std::string& name, const std::string& version) {
+  return as_name(name) + (version.empty() ? "" : " " + as_name(version));
+}
+
+Message versions(const PythonFacts& python) {
+  std::vector<Message> known;
   for (const PythonPackage& each : python.packages) {
     const bool is_told =
         each.name == "torch" || each.name == "numpy" || each.name.starts_with("opencv-");
     if (!is_told) continue;
-    text +=
-        (text.empty() ? "" : ", ") + each.name + (each.version.empty() ? "" : " " + each.version);
-    if (!each.installer.empty()) text += " (" + each.installer + ")";
+    known.push_back(with_version(each.name, each.version));
+    if (!each.installer.empty()) known.back() += " (" + as_name(each.installer) + ")";
   }
-  return text;
+  return joined(known);
 }
 
 void check_imports(Checks& checks, const PythonFacts& python) {
@@ -193,50 +210,45 @@ void check_imports(Checks& checks, const PythonFacts& python) {
     checks.add_skipped("python.imports", kImports, "--level full imports; others read metadata");
   } else if (!python.import_trouble.empty()) {
     checks.add_incomplete("python.imports", kImports, {FindingCode::kInterpreterUnusable},
-                          python.import_trouble, longer_deadline(checks.source().facts));
+                          as_text(python.import_trouble), longer_deadline(checks.source().facts));
   } else {
-    std::string text;
+    std::vector<Message> imported;
     for (const PythonImport& each : python.imports)
-      text += (text.empty() ? "" : ", ") + each.module +
-              (each.version.empty() ? "" : " " + each.version);
+      imported.push_back(with_version(each.module, each.version));
     checks.add("python.imports", kImports, {FindingCode::kInterpreterUnusable},
-               text.empty() ? "it has none of those that are tried" : text);
+               imported.empty() ? "it has none of those that are tried" : joined(imported));
   }
 }
 
 // Of what the packages' files say.
 void check_libraries(Checks& checks, const PythonFacts& python) {
   using enum FindingCode;
-  std::string openmp;
+  std::vector<Message> openmp;
   for (const ThreadLibrary* each : openmp_of(python))
-    openmp +=
-        fmt::format("{}{} ({})", openmp.empty() ? "" : ", ", each->name, joined(each->packages));
-  std::string others;
+    openmp.push_back(with_packages(*each));
+  std::vector<Message> others;
   for (const ThreadLibrary& each : python.libraries) {
-    if (!is_openmp(each.name))
-      others +=
-          fmt::format("{}{} ({})", others.empty() ? "" : ", ", each.name, joined(each.packages));
+    if (!is_openmp(each.name)) others.push_back(with_packages(each));
   }
-  const auto add = [&](const char* id, const char* title, FindingCode code,
-                       const std::string& text) {
+  const auto add = [&](const char* id, const char* title, FindingCode code, const Message& text) {
     if (python.not_read.empty()) {
       checks.add(id, title, {code}, text);
     } else if (python.is_named) {
-      checks.add_incomplete(id, title, {code}, python.not_read,
+      checks.add_incomplete(id, title, {code}, as_text(python.not_read),
                             longer_deadline(checks.source().facts));
     } else {
-      checks.add_skipped(id, title, python.not_read);
+      checks.add_skipped(id, title, as_text(python.not_read));
     }
   };
   add("python.openmp", kOpenMp, kTwoOpenMpRuntimes,
-      openmp.empty() ? "no package loads one" : openmp);
+      openmp.empty() ? "no package loads one" : joined(openmp));
   add("python.fork-unsafe", kForkUnsafe, kForkUnsafeLibraryLoaded,
-      others.empty() ? "none brings any, beside OpenMP" : others);
+      others.empty() ? "none brings any, beside OpenMP" : joined(others));
   add("python.mixed-conda-pip", kMixed, kMixedCondaPip,
       python.overlaps.empty() ? "nothing that conda owns was installed over" : "see the finding");
 }
 
-void skip_all(Checks& checks, const std::string& why) {
+void skip_all(Checks& checks, const Message& why) {
   checks.add_skipped("python.found", kFound, why);
   checks.add_skipped("python.torch", kTorch, why);
   checks.add_skipped("python.imports", kImports, why);
@@ -246,12 +258,13 @@ void skip_all(Checks& checks, const std::string& why) {
 }
 
 void check_unusable(Checks& checks, const PythonFacts& python) {
-  const std::string why = python.asked + " could not be asked";
+  const Message why = as_path(python.asked) + " could not be asked";
   if (python.is_late) {
     checks.add_incomplete("python.found", kFound, {FindingCode::kInterpreterUnusable},
-                          python.trouble, longer_deadline(checks.source().facts));
+                          as_text(python.trouble), longer_deadline(checks.source().facts));
   } else {
-    checks.add("python.found", kFound, {FindingCode::kInterpreterUnusable}, python.trouble);
+    checks.add("python.found", kFound, {FindingCode::kInterpreterUnusable},
+               as_text(python.trouble));
   }
   checks.add_skipped("python.torch", kTorch, why);
   checks.add_skipped("python.imports", kImports, why);
@@ -276,17 +289,17 @@ void check_python(Checks& checks) {
   const PythonFacts& python = *found;
   if (!is_of_the_job(python)) {
     const std::string& name = python.executable.empty() ? python.asked : python.executable;
-    return skip_all(
-        checks, fmt::format("{}: --python names the job's interpreter",
-                            python.trouble.empty() ? name + " has no PyTorch" : python.trouble));
+    return skip_all(checks, (python.trouble.empty() ? as_path(name) + " has no PyTorch"
+                                                    : as_text(python.trouble)) +
+                                ": --python names the job's interpreter");
   }
   if (!python.trouble.empty()) return check_unusable(checks, python);
   checks.add("python.found", kFound, {},
-             fmt::format("{} is Python {}", python.executable, python.version));
+             as_path(python.executable) + " is Python " + as_name(python.version));
   if (find_package(python, "torch") != nullptr) {
     checks.add("python.torch", kTorch, {}, versions(python));
   } else {
-    const std::string others = versions(python);
+    const Message others = versions(python);
     checks.add_skipped("python.torch", kTorch,
                        "it has no torch" + (others.empty() ? "" : "; it has " + others));
   }

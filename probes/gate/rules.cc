@@ -44,20 +44,19 @@ std::optional<Finding> process_limit_reached(const Source& source) {
   const bool is_certain = nearest.left() < least;
   finding.severity = is_certain || has_failed ? Severity::kError : Severity::kWarning;
   if (has_failed && !is_certain) finding.confidence = Confidence::kLikely;
-  finding.message =
-      fmt::format("{} leaves room for {} more, and {} need up to {}", nearest.name,
-                  counted(nearest.left(), "thread"),
-                  counted(static_cast<uint64_t>(source.plan.workers), "worker"), needed);
+  finding.message = say("{} leaves room for {} more, and {} need up to {}", nearest.name,
+                        counted(nearest.left(), "thread"),
+                        counted(static_cast<uint64_t>(source.plan.workers), "worker"), needed);
   if (has_failed) finding.message += "; a run of the loader broke off";
   finding.evidence = {
       count_fact("limit", nearest.limit, nearest.source),
       count_fact("taken", nearest.taken, nearest.source),
       held_against(count_fact("needed", needed, "4 threads for each worker, and 16"),
                    "> limit - taken")};
-  add_remedy(finding, "Raise the limit", {fmt::format("ulimit -u {}", nearest.taken + 2 * needed)},
+  add_remedy(finding, "Raise the limit", {say("ulimit -u {}", nearest.taken + 2 * needed)},
              {"bare-host"});
   add_remedy(finding, "Give the container more processes",
-             {fmt::format("docker run --pids-limit {} ...", nearest.taken + 2 * needed)},
+             {say("docker run --pids-limit {} ...", nearest.taken + 2 * needed)},
              {"docker", "podman"});
   return finding;
 }
@@ -72,18 +71,17 @@ std::optional<Finding> files_of_machine_low(const Source& source) {
   if (needed <= left) return std::nullopt;
   Finding finding = new_finding(FindingCode::kFdLimitTooLow, Confidence::kCertain);
   finding.discriminator = "machine";
-  finding.message = fmt::format(
-      "the machine may open {} more (fs.file-max), and the processes of this loader "
-      "open up to {}",
-      counted(left, "file"), needed);
+  finding.message =
+      say("the machine may open {} more (fs.file-max), and the processes of this loader "
+          "open up to {}",
+          counted(left, "file"), needed);
   finding.evidence = {
       count_fact("open", *facts.files_open, "/proc/sys/fs/file-nr", facts.at),
       count_fact("limit", *facts.most_files, "/proc/sys/fs/file-nr", facts.at),
       held_against(count_fact("needed", needed, "forecast of each process, times processes"),
                    "> limit - open")};
   add_remedy(finding, "Raise the machine's limit",
-             {fmt::format("sudo sysctl -w fs.file-max={}", *facts.files_open + 2 * needed)},
-             {"bare-host"});
+             {say("sudo sysctl -w fs.file-max={}", *facts.files_open + 2 * needed)}, {"bare-host"});
   return finding;
 }
 
@@ -93,6 +91,10 @@ double usable_cpus(const GateFacts& facts) {
   return cpus;
 }
 
+OwnWords cpus_text(double cpus) {
+  return own(fmt::format("{:.3g}", cpus));
+}
+
 std::optional<Finding> cpus_narrowed(const Source& source) {
   const GateFacts& facts = source.facts;
   const double cpus = usable_cpus(facts);
@@ -100,21 +102,20 @@ std::optional<Finding> cpus_narrowed(const Source& source) {
   // The trainer wants one of its own.
   if (!is_narrowed || cpus <= 0 || source.plan.workers + 1 <= cpus) return std::nullopt;
   Finding finding = new_finding(FindingCode::kCpuAffinityNarrowed, Confidence::kCertain);
-  finding.message = fmt::format("{} and their trainer share {:.3g} of {} CPUs",
-                                counted(static_cast<uint64_t>(source.plan.workers), "worker"), cpus,
-                                facts.cpus_online);
+  finding.message = say("{} and their trainer share {} of {} CPUs",
+                        counted(static_cast<uint64_t>(source.plan.workers), "worker"),
+                        cpus_text(cpus), facts.cpus_online);
   finding.evidence = {
       count_fact("cpus_usable", facts.cpus_usable, "sched_getaffinity"),
       count_fact("cpus_online", facts.cpus_online, "/sys/devices/system/cpu/online")};
   if (facts.cpu_quota) {
     finding.evidence.push_back(
-        text_fact("cpu_quota", fmt::format("{:.3g}", *facts.cpu_quota), facts.cpu_quota_source));
+        text_fact("cpu_quota", cpus_text(*facts.cpu_quota), as_path(facts.cpu_quota_source)));
   }
   add_remedy(finding, "Ask for as many CPUs as there are workers, and one more",
-             {fmt::format("srun --cpus-per-task={} ...", source.plan.workers + 1)}, {"slurm"});
+             {say("srun --cpus-per-task={} ...", source.plan.workers + 1)}, {"slurm"});
   add_remedy(finding, "Give the container more CPUs",
-             {fmt::format("docker run --cpus={} ...", source.plan.workers + 1)},
-             {"docker", "podman"});
+             {say("docker run --cpus={} ...", source.plan.workers + 1)}, {"docker", "podman"});
   add_remedy(finding, "Use fewer workers: dlprobe tune tells how many pay", {"dlprobe tune"},
              {"bare-host", "code"});
   return finding;
@@ -124,8 +125,8 @@ std::optional<Finding> memory_too_low(const Source& source) {
   const GateFacts& facts = source.facts;
   const uint64_t needed = forecast_shm(source.plan, source.recording.header.host.page_size).bytes;
   std::optional<uint64_t> left;
-  std::string what = "the machine has";
-  std::string from = "MemAvailable of /proc/meminfo";
+  Message what = "the machine has";
+  Message from = "MemAvailable of /proc/meminfo";
   if (facts.memory) left = facts.memory->available_bytes;
   if (facts.cgroup && facts.cgroup->limit_bytes) {
     const uint64_t used = facts.cgroup->used_bytes -
@@ -133,16 +134,16 @@ std::optional<Finding> memory_too_low(const Source& source) {
     const uint64_t room = *facts.cgroup->limit_bytes - std::min(*facts.cgroup->limit_bytes, used);
     if (!left || room < *left) {
       left = room;
-      what = "cgroup " + facts.cgroup->path + " leaves";
-      from = "memory limit and use of cgroup " + facts.cgroup->path;
+      what = "cgroup " + as_path(facts.cgroup->path) + " leaves";
+      from = "memory limit and use of cgroup " + as_path(facts.cgroup->path);
     }
   }
   if (!left || needed <= *left) return std::nullopt;
   Finding finding = new_finding(FindingCode::kMemoryLimitTooLow, Confidence::kCertain);
   finding.severity = Severity::kError;
   finding.discriminator = "before";
-  finding.message = fmt::format("{} {} of memory, and the batches of this loader alone take {}",
-                                what, format_bytes(*left), format_bytes(needed));
+  finding.message = say("{} {} of memory, and the batches of this loader alone take {}", what,
+                        format_bytes(*left), format_bytes(needed));
   finding.evidence = {
       bytes_fact("left", *left, from, facts.at),
       held_against(bytes_fact("batches", needed, "forecast of the loader's shared memory"),
@@ -159,11 +160,12 @@ std::optional<Finding> data_unreadable(const Source& source) {
   const auto& data = source.facts.data;
   if (!data || data->trouble.empty()) return std::nullopt;
   Finding finding = new_finding(FindingCode::kDataNotReadable, Confidence::kCertain);
-  finding.message = "the data folder cannot be read: " + data->trouble;
-  finding.evidence = {text_fact("folder", data->path, "--data"),
-                      text_fact("trouble", data->trouble, "opendir, open, read", source.facts.at)};
+  finding.message = "the data folder cannot be read: " + as_text(data->trouble);
+  finding.evidence = {
+      text_fact("folder", as_path(data->path), "--data"),
+      text_fact("trouble", as_text(data->trouble), "opendir, open, read", source.facts.at)};
   add_remedy(finding, "Mount it, or give the user of the job the right to read it",
-             {"ls -la " + data->path, "df " + data->path},
+             {"ls -la " + as_path(data->path), "df " + as_path(data->path)},
              {"bare-host", "docker", "kubernetes", "slurm"});
   return finding;
 }
@@ -172,8 +174,10 @@ std::optional<Finding> shm_not_writable(const Source& source) {
   const FolderFacts& folder = source.facts.shared_memory;
   if (folder.trouble.empty()) return std::nullopt;
   Finding finding = new_finding(FindingCode::kShmNotWritable, Confidence::kCertain);
-  finding.message = "no segment can be made in " + folder.path + ": " + folder.trouble;
-  finding.evidence = {text_fact("trouble", folder.trouble, "open, write", source.facts.at)};
+  finding.message =
+      "no segment can be made in " + as_path(folder.path) + ": " + as_text(folder.trouble);
+  finding.evidence = {
+      text_fact("trouble", as_text(folder.trouble), "open, write", source.facts.at)};
   add_remedy(finding, "Mount a tmpfs there that this user may write to, and that has room",
              {"mount -t tmpfs -o rw,mode=1777 tmpfs /dev/shm"}, {"bare-host", "slurm"});
   add_remedy(finding, "Give the container shared memory of its own",
@@ -209,15 +213,16 @@ std::optional<Finding> images_undecodable(const Source& source) {
   Finding finding = new_finding(FindingCode::kDataNotReadable, Confidence::kCertain);
   finding.discriminator = "images";
   if (!tried.none_came) finding.severity = Severity::kWarning;
-  finding.message = tried.none_came
-                        ? "no image that was tried can be decoded, for example " + tried.first->text
-                        : fmt::format("{} of {} could not be decoded, for example {}", tried.broken,
-                                      counted(tried.all, "image"), tried.first->text);
+  finding.message =
+      tried.none_came
+          ? "no image that was tried can be decoded, for example " + as_text(tried.first->text)
+          : say("{} of {} could not be decoded, for example {}", tried.broken,
+                counted(tried.all, "image"), as_text(tried.first->text));
   finding.evidence = {
-      text_fact("folder", source.plan.data_dir, "--data"),
-      text_fact("example", tried.first->text, "OpenCV's imdecode", tried.first->at)};
+      text_fact("folder", as_path(source.plan.data_dir), "--data"),
+      text_fact("example", as_text(tried.first->text), "OpenCV's imdecode", tried.first->at)};
   add_remedy(finding, "Fetch the files once more, or leave them out",
-             {"file " + source.plan.data_dir + "/* | grep -v 'image data'"},
+             {"file " + as_path(source.plan.data_dir) + "/* | grep -v 'image data'"},
              {"bare-host", "docker", "kubernetes", "slurm"});
   return finding;
 }
@@ -231,10 +236,10 @@ std::optional<Finding> shm_not_tmpfs(const Source& source) {
   if (mount == source.run.mounts.end() || mount->fs_type.empty() || mount->fs_type == "tmpfs")
     return std::nullopt;
   Finding finding = new_finding(FindingCode::kShmNotTmpfs, Confidence::kCertain);
-  finding.message = fmt::format("{} is on {}, not on a tmpfs: batches are written to a disk",
-                                mount->mount_point, mount->fs_type);
-  finding.evidence = {
-      held_against(text_fact("type", mount->fs_type, "/proc/self/mountinfo"), "not tmpfs")};
+  finding.message = say("{} is on {}, not on a tmpfs: batches are written to a disk",
+                        as_path(mount->mount_point), as_name(mount->fs_type));
+  finding.evidence = {held_against(
+      text_fact("type", as_name(mount->fs_type), "/proc/self/mountinfo"), "not tmpfs")};
   add_remedy(finding, "Mount a tmpfs there", {"mount -t tmpfs -o mode=1777 tmpfs /dev/shm"},
              {"bare-host", "slurm"});
   add_remedy(finding, "Give the container shared memory of its own",
@@ -250,16 +255,16 @@ std::optional<Finding> temporary_unusable(const Source& source) {
   if (folder.trouble.empty()) finding.severity = Severity::kWarning;
   finding.message =
       folder.trouble.empty()
-          ? fmt::format("{} has {} free", folder.path, format_bytes(folder.free_bytes.value_or(0)))
-          : "the temporary folder cannot be written to: " + folder.trouble;
-  finding.evidence = {text_fact("folder", folder.path, "TMPDIR")};
+          ? say("{} has {} free", as_path(folder.path), format_bytes(folder.free_bytes.value_or(0)))
+          : "the temporary folder cannot be written to: " + as_text(folder.trouble);
+  finding.evidence = {text_fact("folder", as_path(folder.path), "TMPDIR")};
   if (folder.free_bytes)
     finding.evidence.push_back(bytes_fact("free", *folder.free_bytes, "statvfs", source.facts.at));
   if (!folder.trouble.empty())
     finding.evidence.push_back(
-        text_fact("trouble", folder.trouble, "open, write", source.facts.at));
+        text_fact("trouble", as_text(folder.trouble), "open, write", source.facts.at));
   add_remedy(finding, "Make room in it, or point TMPDIR at a folder with room",
-             {"df -h " + folder.path, "export TMPDIR=<folder>"},
+             {"df -h " + as_path(folder.path), "export TMPDIR=<folder>"},
              {"bare-host", "docker", "kubernetes", "slurm"});
   return finding;
 }
@@ -271,7 +276,7 @@ std::optional<Finding> clock_wrong(const Source& source) {
   finding.message =
       "the clock of this machine stands before 2026: reports of several nodes do not "
       "join, and certificates are refused";
-  finding.evidence = {text_fact("realtime_s", std::to_string(now / kSecond), "CLOCK_REALTIME")};
+  finding.evidence = {text_fact("realtime_s", own(now / kSecond), "CLOCK_REALTIME")};
   add_remedy(finding, "Set it", {"timedatectl set-ntp true"}, {"bare-host"});
   return finding;
 }
@@ -300,27 +305,26 @@ std::optional<Finding> too_many_threads(const Source& source) {
         "> cpus"));
   }
   if (!finding.evidence.empty()) {
-    finding.message =
-        fmt::format("{}: each process starts more threads than the {:.3g} CPUs it has",
-                    finding.discriminator.substr(0, finding.discriminator.size() - 1), cpus);
+    finding.message = say("{}: each process starts more threads than the {} CPUs it has",
+                          own(finding.discriminator.substr(0, finding.discriminator.size() - 1)),
+                          cpus_text(cpus));
   } else if (!is_set && facts.cpu_quota && cpus * kFewerByFar <= facts.cpus_usable) {
     finding.discriminator = "quota";
     finding.evidence = {
         held_against(count_fact("threads", facts.cpus_usable, "sched_getaffinity"), "> 4 x cpus")};
-    finding.message = fmt::format(
-        "libraries start a thread for each of {} CPUs, and the quota is {:.3g} CPUs' worth of time",
-        facts.cpus_usable, cpus);
+    finding.message =
+        say("libraries start a thread for each of {} CPUs, and the quota is {} CPUs' worth of time",
+            facts.cpus_usable, cpus_text(cpus));
   } else {
     return std::nullopt;
   }
   finding.evidence.push_back(
-      text_fact("cpus", fmt::format("{:.3g}", cpus),
-                facts.cpu_quota ? facts.cpu_quota_source : "sched_getaffinity"));
+      text_fact("cpus", cpus_text(cpus),
+                facts.cpu_quota ? as_path(facts.cpu_quota_source) : "sched_getaffinity"));
   const auto fitting = std::max<uint64_t>(1, static_cast<uint64_t>(cpus));
   add_remedy(finding, "Let libraries start as many threads as there are CPUs",
-             {fmt::format("export OMP_NUM_THREADS={0} MKL_NUM_THREADS={0} "
-                          "OPENBLAS_NUM_THREADS={0}",
-                          fitting)},
+             {say("export OMP_NUM_THREADS={} MKL_NUM_THREADS={} OPENBLAS_NUM_THREADS={}", fitting,
+                  fitting, fitting)},
              {"bare-host", "docker", "kubernetes", "slurm"});
   return finding;
 }

@@ -12,10 +12,10 @@ namespace dlprobe::probes::gate {
 
 /// A limit of the number of processes and threads, and what is taken of it.
 struct TaskLimit {
-  std::string name;
+  OwnWords name;
   uint64_t limit = 0;
   uint64_t taken = 0;
-  std::string source;
+  OwnWords source;
   uint64_t left() const { return limit - std::min(limit, taken); }
 };
 

@@ -186,7 +186,7 @@ std::optional<CopyOnWriteGrowth> growth_by_cgroup(const Facts& facts, const Stre
   CopyOnWriteGrowth growth = {
       .from = first->at,
       .to = last->at,
-      .source = "anonymous memory of cgroup " + last->memory->path + ", /proc/PID/statm",
+      .source = "anonymous memory of cgroup " + as_path(last->memory->path) + ", /proc/PID/statm",
       .by_cgroup = true};
   double anon = 0;
   double largest = 0;
@@ -267,14 +267,14 @@ Outlook outlook_of(const Facts& facts, const std::vector<ProcessKey>& growing) {
   return have_ended ? Outlook::kEnded : Outlook::kAhead;
 }
 
-std::string say_when(const MemoryLimit& limit, std::optional<double> seconds, Outlook outlook) {
+Message say_when(const MemoryLimit& limit, std::optional<double> seconds, Outlook outlook) {
   constexpr double kFar = 30.0 * 24 * 3600;
-  const std::string name = limit.name + " (" + format_bytes(limit.bytes) + ")";
+  const Message name = limit.name + " (" + format_bytes(limit.bytes) + ")";
   const bool is_host = limit.kind == MemoryLimit::Kind::kHost;
   const bool has_ended = outlook == Outlook::kEnded;
   if (outlook == Outlook::kReached) return name + (is_host ? " was used up" : " was reached");
   if (!seconds || *seconds > kFar) return name + (has_ended ? " was" : " is") + " far away";
-  const std::string left =
+  const OwnWords left =
       format_duration(std::chrono::nanoseconds(static_cast<int64_t>(*seconds * kSecond)));
   if (has_ended) return name + " was " + left + " away when it ended";
   return name + (is_host ? " is used up in " : " is reached in ") + left;

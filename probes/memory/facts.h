@@ -65,7 +65,7 @@ struct CopyOnWriteGrowth {
   double more_bytes = 0;   ///< that it may grow by yet
   std::vector<ProcessKey> processes;
   size_t copies = 1;  ///< how many processes may copy: all who share but one
-  std::string source;
+  Message source;
   bool by_cgroup = false;
 };
 std::optional<CopyOnWriteGrowth> find_copy_on_write(const Facts& facts);
@@ -85,6 +85,6 @@ Outlook outlook_of(const Facts& facts, const std::vector<ProcessKey>& growing);
 
 /// "the memory limit of cgroup /job (8.0 GiB) is reached in 38 min", or that it is further away
 /// than can be told; of what has ended how far away it was.
-std::string say_when(const MemoryLimit& limit, std::optional<double> seconds, Outlook outlook);
+Message say_when(const MemoryLimit& limit, std::optional<double> seconds, Outlook outlook);
 
 }  // namespace dlprobe::probes::memory

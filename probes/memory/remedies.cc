@@ -8,7 +8,7 @@
 namespace dlprobe::probes::memory {
 namespace {
 
-Remedy fewer_workers(const Run& run, std::string title) {
+Remedy fewer_workers(const Run& run, Message title) {
   Remedy remedy{.title = std::move(title),
                 .commands = {},
                 .applies_to = {"code"},
@@ -113,7 +113,7 @@ std::vector<Remedy> remedies_for_swap(const Run& run) {
 }
 
 std::vector<Remedy> remedies_for_limit(const Run& run, uint64_t bytes) {
-  const std::string mib = std::to_string(bytes / kMiB);
+  const OwnWords mib = own(bytes / kMiB);
   return {{.title = "Give the job more memory",
            .commands = {"docker run --memory=" + mib + "m ..."},
            .applies_to = {"docker"},

@@ -15,19 +15,19 @@
 namespace dlprobe::probes::memory {
 namespace {
 
-constexpr std::string_view kAnonSource = "/proc/PID/statm: resident less shared";
+constexpr const char* kAnonSource = "/proc/PID/statm: resident less shared";
 
 uint64_t whole(double bytes) {
   return bytes > 0 ? static_cast<uint64_t>(bytes) : 0;
 }
 
-Evidence rate_fact(NumberName name, double bytes_per_second, std::string_view source) {
+Evidence rate_fact(NumberName name, double bytes_per_second, const Message& source) {
   Evidence fact = bytes_fact(name, whole(bytes_per_second), source);
   fact.unit = "bytes/s";
   return fact;
 }
 
-Evidence ratio_fact(NumberName name, double ratio, std::string_view source) {
+Evidence ratio_fact(NumberName name, double ratio, const Message& source) {
   return number_fact(name, std::round(ratio * 1000) / 1000, "1", source);
 }
 
@@ -132,19 +132,19 @@ size_t alive_of_role(const Facts& facts, Role role, BootNs at) {
 }
 
 // "worker 42 grows", "both workers grow", "2 of 8 workers grow", "the training process 17 grows".
-std::string who_grows(const Facts& facts, const std::vector<Grower>& some, Role role) {
+OwnWords who_grows(const Facts& facts, const std::vector<Grower>& some, Role role) {
   const Grower& first = some.front();
   if (role == Role::kTrainer)
-    return "the training process " + std::to_string(first.memory->info->key.pid) + " grows";
+    return "the training process " + own(first.memory->info->key.pid) + " grows";
   const size_t all = alive_of_role(facts, role, first.growth.to);
   const std::string noun = role == Role::kWorker ? "worker" : "process";
   if (some.size() == 1) {
-    std::string one = describe(*facts.run, first.memory->info->key) + " grows";
+    const OwnWords one = describe(*facts.run, first.memory->info->key) + " grows";
     if (role != Role::kWorker || all < 2) return one;
     return one + ", the only one of " + counted(all, noun) + " that does,";
   }
   if (some.size() >= all) return all_of(some.size(), noun) + " grow";
-  return std::to_string(some.size()) + " of " + counted(all, noun) + " grow";
+  return own(some.size()) + " of " + counted(all, noun) + " grow";
 }
 
 // As it was when they had the most: at their end they give it back.
@@ -160,15 +160,15 @@ std::optional<MemoryLimit> limit_of_growers(const Facts& facts, const std::vecto
 
 void set_growth_of(Finding& finding, const Facts& facts, const std::vector<Grower>& some,
                    const std::vector<Grower>& every) {
-  const Growth own = sum_of(some);
+  const Growth of_some = sum_of(some);
   const Growth all = sum_of(every);
-  set_growth(finding, own, kAnonSource);
+  set_growth(finding, of_some, kAnonSource);
   if (every.size() > some.size()) {
     finding.evidence.push_back(rate_fact("growth_of_all_processes", all.per_second, kAnonSource));
   }
   for (const Grower& each : some) {
     finding.processes.push_back(each.memory->info->key);
-    const std::string name = "memory_of_" + std::to_string(each.memory->info->key.pid);
+    const std::string name = "memory_of_" + own(each.memory->info->key.pid);
     finding.evidence.push_back(bytes_fact(NumberName::made_of(name), whole(each.growth.value),
                                           kAnonSource, each.growth.to));
   }
@@ -222,11 +222,11 @@ Finding backlog_of(const Facts& facts, const std::vector<Grower>& some,
 
 }  // namespace
 
-std::string rate_text(double bytes_per_second) {
+OwnWords rate_text(double bytes_per_second) {
   return format_bytes(whole(bytes_per_second)) + "/s";
 }
 
-void set_growth(Finding& finding, const Growth& growth, std::string_view source) {
+void set_growth(Finding& finding, const Growth& growth, const Message& source) {
   finding.confidence = growth.is_long_watched ? Confidence::kLikely : Confidence::kPossible;
   finding.first_seen = growth.from;
   finding.last_seen = growth.to;

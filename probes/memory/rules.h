@@ -28,9 +28,9 @@ std::vector<Gap> gaps_of(const Facts& facts);
 std::vector<Gap> limits_of(const Facts& facts);
 
 /// "4.0 MiB/s".
-std::string rate_text(double bytes_per_second);
+OwnWords rate_text(double bytes_per_second);
 /// How much grew, for how long, and how sure that is.
-void set_growth(Finding& finding, const Growth& growth, std::string_view source);
+void set_growth(Finding& finding, const Growth& growth, const Message& source);
 /// Where growth leads to, by what the limit left: for the message, the severity and the evidence.
 void set_outlook(Finding& finding, const Facts& facts, const Growth& growth,
                  const std::optional<MemoryLimit>& limit);

@@ -13,8 +13,7 @@
 namespace dlprobe::probes::memory {
 namespace {
 
-constexpr std::string_view kLedgerSource =
-    "stat of the files in /dev/shm and of /proc/PID/fd, maps";
+constexpr const char* kLedgerSource = "stat of the files in /dev/shm and of /proc/PID/fd, maps";
 
 double seconds_between(BootNs from, BootNs to) {
   return static_cast<double>(to - from) / kSecond;
@@ -245,8 +244,7 @@ std::optional<Finding> prefetch_backlog(const Facts& facts) {
     if (outlook == Outlook::kReached) finding.severity = Severity::kError;
     if (reaches_limit_soon(*growth, left)) finding.severity = Severity::kError;
   } else {
-    finding.message += ", " +
-                       std::to_string(last.bytes * 100 / std::max<uint64_t>(limit->bytes, 1)) +
+    finding.message += ", " + own(last.bytes * 100 / std::max<uint64_t>(limit->bytes, 1)) +
                        " % of " + limit->name + "; there they stay";
   }
   finding.processes = {facts.trainer->key};
@@ -278,9 +276,9 @@ std::optional<Finding> swap_thrash(const Facts& facts) {
                                 is_subject ? Confidence::kCertain : Confidence::kLikely);
   if (!is_subject) finding.severity = Severity::kInfo;
   if (is_subject && !is_heavy) finding.severity = Severity::kWarning;
-  const std::string rate = format_bytes(static_cast<uint64_t>(span->pages_in_per_second) *
-                                        facts.header->host.page_size) +
-                           "/s";
+  const OwnWords rate = format_bytes(static_cast<uint64_t>(span->pages_in_per_second) *
+                                     facts.header->host.page_size) +
+                        "/s";
   finding.message = is_subject
                         ? "the job reads its own memory back from swap: " + rate + ", " +
                               format_bytes(subject.swap_bytes) + " of it are swapped out"
@@ -331,11 +329,11 @@ std::optional<Finding> limit_too_low(const Facts& facts) {
   finding.severity = Severity::kWarning;
   finding.message = "the job keeps " + format_bytes(*least) +
                     " of anonymous and shared memory for good, " +
-                    std::to_string(*least * 100 / std::max<uint64_t>(limit, 1)) + " % of the " +
-                    format_bytes(limit) + " that its cgroup " + group.path + " may have";
+                    own(*least * 100 / std::max<uint64_t>(limit, 1)) + " % of the " +
+                    format_bytes(limit) + " that its cgroup " + as_path(group.path) + " may have";
   finding.first_seen = first;
   finding.last_seen = last.at;
-  const std::string source = "memory.stat of cgroup " + group.path;
+  const Message source = "memory.stat of cgroup " + as_path(group.path);
   const uint64_t enough = comfortable(*least);
   finding.evidence = {
       held_against(bytes_fact("kept", *least, source, last.at), "> 90 % of memory_limit"),

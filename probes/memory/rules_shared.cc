@@ -20,7 +20,7 @@ constexpr double kExplained = 0.7;
 
 struct SharedMemory {
   std::vector<SeriesPoint> series;
-  std::string source;
+  Message source;
 };
 
 // Of the job's group, where that is not everybody's; else of the machine.
@@ -30,7 +30,7 @@ SharedMemory shared_memory(const Facts& facts) {
   for (const auto& [at, memory] : facts.cgroup_looks) {
     if (is_of_whole_machine(*memory)) continue;
     group.series.push_back({.at = at, .value = static_cast<double>(memory->shmem_bytes)});
-    group.source = "shmem in memory.stat of cgroup " + memory->path;
+    group.source = "shmem in memory.stat of cgroup " + as_path(memory->path);
     most = std::max(most, memory->shmem_bytes);
   }
   if (most > 0) return group;
@@ -173,10 +173,10 @@ std::vector<BootNs> ends_of_growth(const Facts& facts, BootNs last) {
   return latest;
 }
 
-std::string who_grows(const Facts& facts, const std::vector<SharedGrower>& some) {
+OwnWords who_grows(const Facts& facts, const std::vector<SharedGrower>& some) {
   const ProcessInfo& first = *some.front().memory->info;
   if (some.size() == 1) {
-    return (first.role == Role::kTrainer ? "the training process " + std::to_string(first.key.pid)
+    return (first.role == Role::kTrainer ? "the training process " + own(first.key.pid)
                                          : describe(*facts.run, first.key)) +
            " grows";
   }
@@ -191,7 +191,7 @@ void add_holders(Finding& finding, const std::vector<SharedGrower>& some,
     for (const HeldSpan& span : spans) {
       const auto held = span.last.of.find(key);
       if (held == span.last.of.end()) continue;
-      finding.evidence.push_back(text_fact("held_by_" + std::to_string(key.pid),
+      finding.evidence.push_back(text_fact("held_by_" + own(key.pid),
                                            (span.last.scale > 1 ? "at least " : "") +
                                                format_bytes(held->second.bytes) + " in " +
                                                counted(held->second.segments, "segment"),

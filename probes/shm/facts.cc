@@ -32,10 +32,10 @@ const ShmMount* mount_of(const Run& run) {
   return best;
 }
 
-std::string source_of(const ShmMount& mount) {
-  std::string result = "statvfs " + mount.mount_point;
+Message source_of(const ShmMount& mount) {
+  Message result = "statvfs " + as_path(mount.mount_point);
   if (mount.seen_through.pid != 0) {
-    result += " (as pid " + std::to_string(mount.seen_through.pid) + " sees it)";
+    result += " (as pid " + own(mount.seen_through.pid) + " sees it)";
   }
   return result;
 }

@@ -37,7 +37,7 @@ struct Facts {
   const RecordingHeader* header = nullptr;
   const Run* run = nullptr;
   const ShmMount* mount = nullptr;        ///< null: not known
-  std::string source;                     ///< "statvfs /dev/shm (as seen by pid 42)"
+  Message source;                         ///< "statvfs /dev/shm (as seen by pid 42)"
   std::vector<ShmUse> use;                ///< of that mount, in time order
   std::vector<const ShmLedger*> ledgers;  ///< of that mount, in time order
   const ProcessInfo* trainer = nullptr;
@@ -48,6 +48,8 @@ struct Facts {
 
   /// Bytes of the largest tensor segment of the subject; 0 if none was seen.
   uint64_t segment_bytes() const { return largest_segment ? largest_segment->size_bytes : 0; }
+  /// Where it is mounted; where it should be, if that is not known.
+  Message where() const { return as_path(mount ? mount->mount_point : "/dev/shm"); }
   /// The size of the mount at the last look; 0: no limit, or never seen.
   uint64_t size_bytes() const { return use.empty() ? 0 : use.back().size_bytes; }
 };
@@ -94,7 +96,7 @@ struct Demand {
   /// with torch 1.13 and 2.13: between 0 and 1 batch more, by chance.
   uint64_t most_bytes = 0;
   uint64_t batch_bytes = 0;
-  std::string formula;
+  OwnWords formula;
   bool from_plan = false;
 };
 Demand demand_of(const Facts& facts);

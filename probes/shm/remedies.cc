@@ -14,12 +14,8 @@ namespace {
 constexpr uint64_t kContainerDefault = 64 * kMiB;  // of Docker, containerd and Podman
 constexpr size_t kMostCommands = 8;
 
-std::string mount_point(const Facts& facts) {
-  return facts.mount == nullptr ? "/dev/shm" : facts.mount->mount_point;
-}
-
 Remedy for_bare_host(const Facts& facts, uint64_t size) {
-  const std::string where = mount_point(facts);
+  const Message where = facts.where();
   return {.title = "Make " + where + " " + format_bytes(size) +
                    " large (until the next boot; "
                    "for good: size=" +
@@ -29,22 +25,22 @@ Remedy for_bare_host(const Facts& facts, uint64_t size) {
           .verify = "df -h " + where};
 }
 
-Remedy for_docker(const Facts& facts, uint64_t size, const std::string& engine) {
+Remedy for_docker(const Facts& facts, uint64_t size, const OwnWords& engine) {
   return {.title =
               "Start the container with " + format_bytes(size) +
               " of shared memory (its default is 64 MiB), or let it use the host's with --ipc=host",
           .commands = {engine + " run --shm-size=" + size_option(size) + " ..."},
           .applies_to = {"docker"},
-          .verify = engine + " exec CONTAINER df -h " + mount_point(facts)};
+          .verify = engine + " exec CONTAINER df -h " + facts.where()};
 }
 
 Remedy for_kubernetes(const Facts& facts, uint64_t size) {
-  const std::string where = mount_point(facts);
+  const Message where = facts.where();
   return {
       .title = "Mount an emptyDir of medium Memory on " + where +
                " in the pod's spec (it counts against the pod's memory limit: raise that as well)",
       .commands = {"volumes: [{name: dshm, emptyDir: {medium: Memory, sizeLimit: " +
-                       std::to_string(size / kMiB) + "Mi}}]",
+                       own(size / kMiB) + "Mi}}]",
                    "volumeMounts: [{name: dshm, mountPath: " + where + "}]"},
       .applies_to = {"kubernetes"},
       .verify = "kubectl exec POD -- df -h " + where};
@@ -54,10 +50,10 @@ Remedy for_slurm(const Facts& facts, uint64_t size) {
   return {.title = "Ask for " + format_bytes(size) +
                    " of memory more (shared memory counts against the job's), "
                    "and the administrator for a larger " +
-                   mount_point(facts) + " on the nodes",
+                   facts.where() + " on the nodes",
           .commands = {"sbatch --mem=<now + " + size_option(size) + "> ..."},
           .applies_to = {"slurm"},
-          .verify = "srun df -h " + mount_point(facts)};
+          .verify = "srun df -h " + facts.where()};
 }
 
 bool is_plain_name(const std::string& name) {
@@ -66,12 +62,13 @@ bool is_plain_name(const std::string& name) {
   });
 }
 
-std::string remove_command(const std::string& where, const ShmSegment& segment) {
+Message remove_command(const Message& where, const ShmSegment& segment) {
   const bool by_creator =
       segment.kind == SegmentKind::kTorchTensor && segment.creator_pid.has_value();
-  if (by_creator) return "rm -f " + where + "/torch_" + std::to_string(*segment.creator_pid) + "_*";
-  if (segment.name && is_plain_name(*segment.name)) return "rm -f " + where + "/" + *segment.name;
-  return "find " + where + " -xdev -inum " + std::to_string(segment.inode) + " -delete";
+  if (by_creator) return "rm -f " + where + "/torch_" + own(*segment.creator_pid) + "_*";
+  if (segment.name && is_plain_name(*segment.name))
+    return "rm -f " + where + "/" + as_path(*segment.name);
+  return "find " + where + " -xdev -inum " + own(segment.inode) + " -delete";
 }
 
 }  // namespace
@@ -84,9 +81,9 @@ uint64_t comfortable_size(uint64_t needed_bytes) {
   return round_up_to_pages(std::max<uint64_t>(with_margin, 1), step);
 }
 
-std::string size_option(uint64_t bytes) {
-  if (bytes % kGiB == 0) return std::to_string(bytes / kGiB) + "g";
-  return std::to_string((bytes + kMiB - 1) / kMiB) + "m";
+OwnWords size_option(uint64_t bytes) {
+  if (bytes % kGiB == 0) return own(bytes / kGiB) + "g";
+  return own((bytes + kMiB - 1) / kMiB) + "m";
 }
 
 namespace {
@@ -95,7 +92,7 @@ std::vector<Remedy> ways_to_size(const Facts& facts, uint64_t size_bytes) {
   const std::string& container = facts.header->host.container;
   if (container == "kubernetes") return {for_kubernetes(facts, size_bytes)};
   if (container == "docker" || container == "podman") {
-    return {for_docker(facts, size_bytes, container)};
+    return {for_docker(facts, size_bytes, own(container))};
   }
   if (container == "slurm") return {for_slurm(facts, size_bytes)};
   // A container that dlprobe looks at from outside, or one that is not known by its marks.
@@ -111,21 +108,20 @@ std::vector<Remedy> ways_to_size(const Facts& facts, uint64_t size_bytes) {
 std::vector<Remedy> remedies_for_size(const Facts& facts, uint64_t size_bytes) {
   std::vector<Remedy> remedies = ways_to_size(facts, size_bytes);
   for (Remedy& remedy : remedies)
-    remedy.settings = {{SettingKind::kShmSize, "", std::to_string(size_bytes)}};
+    remedy.settings = {{SettingKind::kShmSize, "", own(size_bytes)}};
   return remedies;
 }
 
 Remedy remedy_for_inodes(const Facts& facts, uint64_t inodes) {
-  const std::string where = mount_point(facts);
+  const Message where = facts.where();
   const std::string& container = facts.header->host.container;
   Remedy remedy{.title = "Allow more files in " + where, .verify = "df -i " + where};
   if (container == "docker" || container == "podman") {
-    remedy.commands = {container + " run --tmpfs " + where +
-                       ":rw,exec,size=" + size_option(facts.size_bytes()) +
-                       ",nr_inodes=" + std::to_string(inodes) + " ..."};
+    remedy.commands = {own(container) + " run --tmpfs " + where + ":rw,exec,size=" +
+                       size_option(facts.size_bytes()) + ",nr_inodes=" + own(inodes) + " ..."};
     remedy.applies_to = {"docker"};
   } else {
-    remedy.commands = {"sudo mount -o remount,nr_inodes=" + std::to_string(inodes) + " " + where};
+    remedy.commands = {"sudo mount -o remount,nr_inodes=" + own(inodes) + " " + where};
     remedy.applies_to = {"bare-host"};
   }
   return remedy;
@@ -163,10 +159,9 @@ std::vector<Remedy> remedies_in_code(const Facts& facts, const Demand& demand) {
     const uint64_t fitting = std::min(workers, batches - kBesidePrefetched);
     remedy.title = "Keep at most " + counted(batches, "batch") +
                    " in flight: fewer workers, a smaller prefetch_factor";
-    remedy.commands = {"DataLoader(..., num_workers=" + std::to_string(fitting) +
-                       ", prefetch_factor=1)"};
+    remedy.commands = {"DataLoader(..., num_workers=" + own(fitting) + ", prefetch_factor=1)"};
     remedy.settings = {{SettingKind::kPrefetchFactor, "", "1"},
-                       {SettingKind::kNumWorkers, "", std::to_string(fitting)}};
+                       {SettingKind::kNumWorkers, "", own(fitting)}};
   } else {
     remedy.title =
         "Make the batch smaller: not three of " + format_bytes(demand.batch_bytes) + " fit";
@@ -177,7 +172,7 @@ std::vector<Remedy> remedies_in_code(const Facts& facts, const Demand& demand) {
 
 std::vector<Remedy> remedies_remove(const Facts& facts,
                                     const std::vector<const ShmSegment*>& segments) {
-  const std::string where = mount_point(facts);
+  const Message where = facts.where();
   const Remedy empty{.title = "Remove the files that nobody has open any more",
                      .commands = {},
                      .applies_to = {"bare-host", "docker", "kubernetes", "slurm"},
@@ -190,8 +185,8 @@ std::vector<Remedy> remedies_remove(const Facts& facts,
   for (const ShmSegment* segment : segments) {
     // Who lives has a semaphore mapped, but need not keep a shared block open.
     Remedy& remedy = segment->kind == SegmentKind::kPythonShared ? of_unnamed : of_dead;
-    const std::string command = remove_command(where, *segment);
-    if (remedy.commands.size() < kMostCommands && known.insert(command).second) {
+    const Message command = remove_command(where, *segment);
+    if (remedy.commands.size() < kMostCommands && known.insert(command.plain()).second) {
       remedy.commands.push_back(command);
     }
   }
@@ -202,7 +197,7 @@ std::vector<Remedy> remedies_remove(const Facts& facts,
 }
 
 Remedy remedy_look(const Facts& facts) {
-  const std::string where = mount_point(facts);
+  const Message where = facts.where();
   return {.title = "See who holds what in " + where,
           .commands = {"sudo lsof +D " + where, "sudo lsof -nP | grep " + where},
           .applies_to = {"bare-host", "docker", "kubernetes", "slurm"},

@@ -17,7 +17,7 @@ Remedy remedy_for_inodes(const Facts& facts, uint64_t inodes);
 uint64_t comfortable_size(uint64_t needed_bytes);
 
 /// A size as mount, docker and Slurm take it: "320m", "2g".
-std::string size_option(uint64_t bytes);
+OwnWords size_option(uint64_t bytes);
 
 /// Ways to a /dev/shm of that size, the one for where the subject runs first.
 std::vector<Remedy> remedies_for_size(const Facts& facts, uint64_t size_bytes);

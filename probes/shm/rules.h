@@ -50,7 +50,7 @@ std::optional<Blame> blame_for(const Facts& facts, const Shortage& shortage);
 struct LoaderStall {
   BootNs from = 0;
   BootNs to = 0;
-  std::string trainer_waits;  ///< "poll on pipe 13771"
+  OwnWords trainer_waits;  ///< "poll on pipe 13771"
   bool through_pin_thread = false;
 };
 /// The longest stall of at least kShortestStall; nothing if there is none.

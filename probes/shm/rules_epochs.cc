@@ -16,7 +16,7 @@ namespace {
 constexpr int32_t kJoinMs = 5000;
 // The shortest wait to be told of: samples show a join of 5 s as a little less.
 constexpr BootNs kShortestDelay = 4 * kSecond;
-constexpr std::string_view kEndsSource = "state in /proc/PID/stat, /proc/PID/task/TID/syscall";
+constexpr const char* kEndsSource = "state in /proc/PID/stat, /proc/PID/task/TID/syscall";
 
 /// A time in which the trainer waited for spawned workers that had ended before.
 struct Delay {
@@ -140,14 +140,13 @@ std::optional<Finding> epoch_end_delayed(const Facts& facts) {
   Finding finding =
       new_finding(FindingCode::kEpochEndDelayed,
                   is_certain || pipes.size() > 1 ? Confidence::kCertain : Confidence::kLikely);
-  finding.message =
-      describe(*facts.run, facts.trainer->key) + " waited " +
-      format_duration(std::chrono::nanoseconds(waited)) + " at " +
-      (delays.size() == 1 ? "the end of an epoch"
-                          : "the ends of " + std::to_string(delays.size()) + " epochs") +
-      " for " + counted(workers.size(), "worker") +
-      " that had already ended: torch_shm_manager keeps the pipes open that would "
-      "tell it";
+  finding.message = describe(*facts.run, facts.trainer->key) + " waited " +
+                    format_duration(std::chrono::nanoseconds(waited)) + " at " +
+                    (delays.size() == 1 ? "the end of an epoch"
+                                        : "the ends of " + own(delays.size()) + " epochs") +
+                    " for " + counted(workers.size(), "worker") +
+                    " that had already ended: torch_shm_manager keeps the pipes open that would "
+                    "tell it";
   finding.processes = {facts.trainer->key};
   finding.first_seen = delays.front().from;
   finding.last_seen = delays.back().to;

@@ -19,7 +19,7 @@ constexpr BootNs kCleanUpTime = 3 * kSecond;
 // By its last change alone: a file this old is no left-over of a death just now.
 constexpr BootNs kOldFile = 10 * kSecond;
 constexpr size_t kMostNamed = 5;
-constexpr std::string_view kScanSource = "scan of /dev/shm and of every /proc/PID/fd and maps";
+constexpr const char* kScanSource = "scan of /dev/shm and of every /proc/PID/fd and maps";
 
 // When each file was first seen without a holder.
 std::map<uint64_t, BootNs> unheld_since(const Facts& facts) {
@@ -65,8 +65,8 @@ Share lasting(const Facts& facts, const Share& share, BootNs at) {
   return result;
 }
 
-std::string name_of(const ShmSegment& segment) {
-  return segment.name.value_or("inode " + std::to_string(segment.inode));
+Message name_of(const ShmSegment& segment) {
+  return segment.name ? as_path(*segment.name) : "inode " + own(segment.inode);
 }
 
 void add_named(Finding& finding, const Share& share, BootNs at) {
@@ -78,14 +78,14 @@ void add_named(Finding& finding, const Share& share, BootNs at) {
   }
 }
 
-std::string creators_of(const Share& share) {
+OwnWords creators_of(const Share& share) {
   std::set<int32_t> pids;
   for (const ShmSegment* segment : share.segments) {
     if (segment->creator_pid) pids.insert(*segment->creator_pid);
   }
-  std::string text;
+  OwnWords text;
   for (const int32_t pid : pids)
-    text += (text.empty() ? "" : ", ") + std::to_string(pid);
+    text += (text.empty() ? "" : ", ") + own(pid);
   return text;
 }
 
@@ -94,7 +94,7 @@ void add_blame(Finding& finding, const Facts& facts, const Blame* blame) {
   finding.severity = Severity::kError;
   const Shortage& shortage = *blame->shortage;
   const bool foretold = shortage.how == Shortage::How::kForecast;
-  const std::string wanted =
+  const OwnWords wanted =
       shortage.wanted_bytes == 0 ? "a segment" : format_bytes(shortage.wanted_bytes);
   finding.message += foretold ? ", and this loader needs " : ", and the subject was refused ";
   finding.message += wanted + " with " + format_bytes(free_bytes(shortage.use)) + " of " +
@@ -170,8 +170,8 @@ std::map<ProcessKey, std::pair<std::string, uint64_t>> holders_of(const Share& s
   return holders;
 }
 
-std::string describe_holder(const ProcessKey& key, const std::string& comm) {
-  return "pid " + std::to_string(key.pid) + (comm.empty() ? "" : " (" + comm + ")");
+Message describe_holder(const ProcessKey& key, const std::string& comm) {
+  return "pid " + own(key.pid) + (comm.empty() ? "" : " (" + as_name(comm) + ")");
 }
 
 // The files that somebody else than their makers was seen to hold: who lets one go removes it just
@@ -251,7 +251,7 @@ std::optional<Finding> stale_files(const Facts& facts, const Blame* blame, const
   finding.severity = severity_of_waste(facts, stale.bytes);
   const bool is_one = stale.segments.size() == 1;
   finding.message = counted(stale.segments.size(), "file") + " with " + format_bytes(stale.bytes) +
-                    " in " + facts.mount->mount_point;
+                    " in " + facts.where();
   if (all_known_dead(stale)) {
     finding.message += is_one ? " belongs to nobody any more" : " belong to nobody any more";
   } else {
@@ -298,9 +298,8 @@ std::optional<Finding> leak(const Facts& facts, const Blame* blame, const Shorta
   if (known_bytes < std::max<uint64_t>(size / 20, 1)) finding.severity = Severity::kWarning;
   finding.message = counted(leaked.segments.size(), "file") + " with " +
                     format_bytes(leaked.bytes) + " of dead workers " +
-                    (leaked.segments.size() == 1 ? "stays in " : "stay in ") +
-                    facts.mount->mount_point + " while trainer " +
-                    std::to_string(facts.trainer->key.pid) + " lives";
+                    (leaked.segments.size() == 1 ? "stays in " : "stay in ") + facts.where() +
+                    " while trainer " + own(facts.trainer->key.pid) + " lives";
   finding.processes = {facts.trainer->key};
   finding.first_seen = ledger->at;
   for (const ShmSegment* segment : leaked.segments) {
@@ -344,7 +343,7 @@ std::optional<Finding> held_by_another_job(const Facts& facts, const Blame* blam
   Finding finding = new_finding(FindingCode::kShmHeldByAnotherJob, Confidence::kCertain);
   finding.message = describe_holder(most->first, most->second.first) +
                     (by_holder.size() > 1 ? " and others hold " : " holds ") +
-                    format_bytes(share.bytes) + " in " + facts.mount->mount_point;
+                    format_bytes(share.bytes) + " in " + facts.where();
   finding.first_seen = ledger.at;
   finding.evidence.push_back(bytes_fact("held_by_others", share.bytes, kScanSource, ledger.at));
   for (const auto& [key, holder] : by_holder) {
@@ -362,9 +361,9 @@ std::optional<Finding> held_by_another_job(const Facts& facts, const Blame* blam
   const Demand demand = demand_of(facts);
   finding.remedies.push_back(
       {.title = "Wait for the other job to end, end it, or run on another node",
-       .commands = {"ps -fp " + std::to_string(most->first.pid)},
+       .commands = {"ps -fp " + own(most->first.pid)},
        .applies_to = {"bare-host", "docker", "kubernetes", "slurm"},
-       .verify = "df -h " + facts.mount->mount_point});
+       .verify = "df -h " + facts.where()});
   std::ranges::move(remedies_for_size(facts, comfortable_size(demand.most_bytes + share.bytes)),
                     std::back_inserter(finding.remedies));
   finding.remedies.push_back(remedy_look(facts));
@@ -385,9 +384,8 @@ std::optional<Finding> leaked_semaphores(const Facts& facts) {
   if (left.segments.empty() || !all_seen) return std::nullopt;
   Finding finding = new_finding(FindingCode::kLeakedSemaphores, Confidence::kCertain);
   finding.severity = Severity::kWarning;
-  finding.message = std::to_string(left.segments.size()) +
-                    " semaphores of multiprocessing are left in " + facts.mount->mount_point +
-                    ", and no process has one mapped";
+  finding.message = own(left.segments.size()) + " semaphores of multiprocessing are left in " +
+                    facts.where() + ", and no process has one mapped";
   finding.first_seen = ledger.at;
   finding.evidence.push_back(
       count_fact("leaked_semaphores", left.segments.size(), kScanSource, ledger.at));

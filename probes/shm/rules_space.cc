@@ -11,10 +11,9 @@
 namespace dlprobe::probes::shm {
 namespace {
 
-constexpr std::string_view kForecastSource =
+constexpr const char* kForecastSource =
     "forecast: batches in flight x bytes per batch, page-rounded";
-constexpr std::string_view kLedgerSource =
-    "stat of the files in /dev/shm and of /proc/PID/fd, maps";
+constexpr const char* kLedgerSource = "stat of the files in /dev/shm and of /proc/PID/fd, maps";
 
 void add_all(std::vector<Remedy>& to, std::vector<Remedy> more) {
   to.insert(to.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
@@ -50,7 +49,8 @@ void add_mount(Finding& finding, const Facts& facts, const ShmUse& use) {
   finding.evidence.push_back(bytes_fact("shm_size", use.size_bytes, facts.source, use.at));
   finding.evidence.push_back(bytes_fact("shm_used", use.used_bytes, facts.source, use.at));
   finding.evidence.push_back(text_fact(
-      "mount_options", facts.mount->fs_type + " " + facts.mount->options, "/proc/PID/mountinfo"));
+      "mount_options", as_name(facts.mount->fs_type) + " " + as_text(facts.mount->options),
+      "/proc/PID/mountinfo"));
 }
 
 // A plan that the mount cannot hold, or barely. Nothing if it holds it with ease.
@@ -58,8 +58,8 @@ std::optional<Finding> too_small_for_plan(const Facts& facts, bool fits) {
   const Demand demand = demand_of(facts);
   const uint64_t size = facts.size_bytes();
   Finding finding = new_finding(FindingCode::kShmTooSmall, Confidence::kCertain);
-  const std::string shm = facts.mount->mount_point + " has " + format_bytes(size);
-  const std::string need = "this loader keeps up to " + format_bytes(demand.bytes) + " in flight";
+  const Message shm = facts.where() + " has " + format_bytes(size);
+  const OwnWords need = "this loader keeps up to " + format_bytes(demand.bytes) + " in flight";
   const uint64_t others = foreign_bytes(facts);
   const bool roomy = demand.bytes <= size / 5 * 4;
   if (fits && roomy && demand.most_bytes + others <= size) return std::nullopt;
@@ -100,8 +100,8 @@ std::optional<Finding> too_small_by_measure(const Facts& facts) {
   Finding finding = new_finding(FindingCode::kShmTooSmall, Confidence::kLikely);
   finding.severity = Severity::kWarning;
   finding.message = "only " + format_bytes(free_bytes(*tightest)) + " of " + format_bytes(size) +
-                    " were left in " + facts.mount->mount_point +
-                    ", and one segment of this loader takes " + format_bytes(facts.segment_bytes());
+                    " were left in " + facts.where() + ", and one segment of this loader takes " +
+                    format_bytes(facts.segment_bytes());
   finding.discriminator = "measured";
   add_mount(finding, facts, *tightest);
   add_demand(finding, demand);
@@ -129,7 +129,7 @@ void add_kept_batches(Finding& finding, const Facts& facts, const Shortage& shor
     ++segments;
   }
   if (bytes <= demand.most_bytes || bytes < shortage.use.size_bytes / 2) return;
-  finding.message += "; trainer " + std::to_string(facts.trainer->key.pid) + " alone holds " +
+  finding.message += "; trainer " + own(facts.trainer->key.pid) + " alone holds " +
                      format_bytes(bytes) + " of them, more than its loader needs";
   finding.evidence.push_back(bytes_fact("held_by_trainer", bytes, kLedgerSource, ledger->at));
   finding.evidence.push_back(
@@ -148,7 +148,7 @@ void rule_out_oom(Finding& finding, const Facts& facts) {
   if (!count || count->after != count->before) return;
   finding.alternatives.push_back(
       {.cause = "out of memory (the OOM killer)",
-       .why_not = count->source + " stood at " + std::to_string(count->after) +
+       .why_not = count->source + " stood at " + own(count->after) +
                   " from the first look to the last, and the OOM killer sends SIGKILL"});
 }
 
@@ -173,10 +173,10 @@ void rule_out_for_reservation(Finding& finding, const Facts& facts, const Shorta
       {.cause = "file descriptors ran out (DLP0202)",
        .why_not = "the file was created, which takes a descriptor; it was refused its pages"});
   if (shortage.use.inodes > shortage.use.inodes_used) {
-    finding.alternatives.push_back(
-        {.cause = "DLP0108",
-         .why_not = std::to_string(shortage.use.inodes - shortage.use.inodes_used) + " of " +
-                    std::to_string(shortage.use.inodes) + " inodes were free"});
+    finding.alternatives.push_back({.cause = "DLP0108",
+                                    .why_not = own(shortage.use.inodes - shortage.use.inodes_used) +
+                                               " of " + own(shortage.use.inodes) +
+                                               " inodes were free"});
   }
   rule_out_oom(finding, facts);
 }
@@ -195,12 +195,11 @@ std::string name_of_kind(Shortage::How how) {
   return "";
 }
 
-std::string exhausted_message(const Facts& facts, const Shortage& shortage) {
-  const std::string who = describe(*facts.run, shortage.victims.front());
-  const std::string state = format_bytes(free_bytes(shortage.use)) + " of " +
-                            format_bytes(shortage.use.size_bytes) + " were free in " +
-                            facts.mount->mount_point;
-  std::string segment = "a segment";
+Message exhausted_message(const Facts& facts, const Shortage& shortage) {
+  const OwnWords who = describe(*facts.run, shortage.victims.front());
+  const Message state = format_bytes(free_bytes(shortage.use)) + " of " +
+                        format_bytes(shortage.use.size_bytes) + " were free in " + facts.where();
+  OwnWords segment = "a segment";
   if (shortage.wanted_bytes > 0) segment += " of " + format_bytes(shortage.wanted_bytes);
   if (shortage.how == Shortage::How::kBusError) {
     const bool seen_full = shortage.confidence == Confidence::kCertain;
@@ -265,8 +264,8 @@ std::optional<Finding> inodes_exhausted(const Facts& facts) {
                                 full || !stall ? Confidence::kCertain : Confidence::kLikely);
   if (!full && !stall) finding.severity = Severity::kWarning;
   finding.message =
-      std::to_string(fullest->inodes_used) + " of " + std::to_string(fullest->inodes) +
-      " inodes of " + facts.mount->mount_point + " were in use: " +
+      own(fullest->inodes_used) + " of " + own(fullest->inodes) + " inodes of " + facts.where() +
+      " were in use: " +
       (full ? "no new segment or semaphore can be made" : "few new files can be made");
   finding.first_seen = fullest->at;
   finding.evidence.push_back(count_fact("inodes", fullest->inodes, facts.source, fullest->at));
@@ -288,7 +287,7 @@ std::optional<Finding> inodes_exhausted(const Facts& facts) {
       {.title = "Send fewer tensors per batch: each one is a file",
        .commands = {"DataLoader(..., collate_fn=<stack what belongs together>)"},
        .applies_to = {"code"},
-       .verify = "df -i " + facts.mount->mount_point});
+       .verify = "df -i " + facts.where()});
   return finding;
 }
 

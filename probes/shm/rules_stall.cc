@@ -16,7 +16,7 @@ namespace {
 // passed.
 constexpr BootNs kShortestStall = 6 * kSecond;
 constexpr int32_t kStatusCheckMs = 5000;
-constexpr std::string_view kWaitSource = "/proc/PID/task/TID/syscall";
+constexpr const char* kWaitSource = "/proc/PID/task/TID/syscall";
 
 const ThreadWait* main_thread(const ProcessSample& process) {
   if (!process.waits || !*process.waits) return nullptr;
@@ -162,12 +162,11 @@ std::optional<LoaderStall> find_stall(const Facts& facts) {
     }
     const BootNs span = sample.at - first_at;
     if (span < kShortestStall || (longest && span <= longest->to - longest->from)) continue;
-    longest =
-        LoaderStall{.from = first_at,
-                    .to = sample.at,
-                    .trainer_waits = "poll on " + std::string(to_string(look.trainer.file->kind)) +
-                                     " " + std::to_string(look.trainer.file->inode),
-                    .through_pin_thread = look.trainer.through_pin_thread};
+    longest = LoaderStall{.from = first_at,
+                          .to = sample.at,
+                          .trainer_waits = "poll on " + own(to_string(look.trainer.file->kind)) +
+                                           " " + own(look.trainer.file->inode),
+                          .through_pin_thread = look.trainer.through_pin_thread};
   }
   return longest;
 }
@@ -176,7 +175,7 @@ Finding batch_lost(const Facts& facts, const Shortage& shortage, const LoaderSta
   const bool sure = shortage.confidence == Confidence::kCertain && !stall.through_pin_thread;
   Finding finding = new_finding(FindingCode::kBatchLostInWorker,
                                 sure ? Confidence::kCertain : Confidence::kLikely);
-  const std::string span = format_duration(std::chrono::nanoseconds(stall.to - stall.from));
+  const OwnWords span = format_duration(std::chrono::nanoseconds(stall.to - stall.from));
   finding.message = describe(*facts.run, shortage.victims.front()) + " was refused " +
                     format_bytes(shortage.wanted_bytes) + " of shared memory (" +
                     format_bytes(free_bytes(shortage.use)) + " of " +
@@ -191,7 +190,7 @@ Finding batch_lost(const Facts& facts, const Shortage& shortage, const LoaderSta
       time_fact("stalled_for", stall.to - stall.from, kWaitSource),
       text_fact("trainer_waits_in", stall.trainer_waits, kWaitSource, stall.to),
       count_fact("idle_workers", facts.most_workers,
-                 std::string(kWaitSource) + ": poll, 5000 ms, one pipe", stall.to),
+                 OwnWords(kWaitSource) + ": poll, 5000 ms, one pipe", stall.to),
       bytes_fact("shm_size", shortage.use.size_bytes, facts.source, shortage.use.at),
       held_against(bytes_fact("shm_free", free_bytes(shortage.use), facts.source, shortage.use.at),
                    "< segment_size"),
@@ -200,10 +199,10 @@ Finding batch_lost(const Facts& facts, const Shortage& shortage, const LoaderSta
   finding.evidence.insert(finding.evidence.end(), shortage.proof.begin(), shortage.proof.end());
   if (const ShmLedger* ledger = ledger_at(facts, shortage.at)) {
     for (const ShmSegment* segment : split_ledger(facts, *ledger).unheld.segments) {
-      finding.evidence.push_back(
-          text_fact("file_nobody_has_open",
-                    segment->name.value_or("?") + ", " + format_bytes(taken_bytes(*segment)),
-                    "scan of /dev/shm", ledger->at));
+      finding.evidence.push_back(text_fact(
+          "file_nobody_has_open",
+          as_path(segment->name.value_or("?")) + ", " + format_bytes(taken_bytes(*segment)),
+          "scan of /dev/shm", ledger->at));
     }
   }
   rule_out(finding, facts);

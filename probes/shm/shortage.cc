@@ -107,7 +107,7 @@ std::optional<Shortage> shortage_of_bus_error(const Facts& facts, const ProcessE
                     .victims = {},
                     .proof = {}};
   shortage.proof.push_back(
-      text_fact("exit_signal", "SIGBUS (7)", "wait status by " + exit.source, exit.at));
+      text_fact("exit_signal", "SIGBUS (7)", "wait status by " + own(exit.source), exit.at));
   if (unfilled != nullptr) {
     shortage.wanted_bytes = unfilled->size_bytes;
     shortage.proof.push_back(held_against(
@@ -214,7 +214,7 @@ std::optional<Shortage> failure_after_full_mount(const Facts& facts) {
                     .use = *use,
                     .victims = {exit->key},
                     .proof = {}};
-  shortage.proof.push_back(time_fact("failed_after", exit->at - use->at, exit->source));
+  shortage.proof.push_back(time_fact("failed_after", exit->at - use->at, own(exit->source)));
   return shortage;
 }
 

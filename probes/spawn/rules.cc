@@ -35,22 +35,22 @@ void add_place(Finding& finding, const StartEvent& event, std::string_view name)
   finding.evidence.push_back(text_fact(name, whole_place(event), kShimSource, event.at));
   std::string what(name);
   std::ranges::replace(what, '_', ' ');
-  add_source(finding, event.file, event.line, std::move(what));
+  add_source(finding, event.file, event.line, own(what));
 }
 
 void add_message(Finding& finding, const StartEvent& event) {
   if (event.message.empty()) return;
-  finding.evidence.push_back(text_fact("exception", event.message, kShimSource, event.at));
+  finding.evidence.push_back(text_fact("exception", as_text(event.message), kShimSource, event.at));
 }
 
-std::string place_or(const StartEvent& event, std::string_view otherwise) {
-  const std::string place = short_place(event);
-  return place.empty() ? std::string(otherwise) : place;
+Message place_or(const StartEvent& event, const char* otherwise) {
+  const Message place = short_place(event);
+  return place.empty() ? otherwise : place;
 }
 
 // How often the method's own name stands for all that do the same.
-std::string under(const Run& run, const StartEvent& event) {
-  return event.method.empty() ? method_of(run) : event.method;
+Message under(const Run& run, const StartEvent& event) {
+  return method_name(event.method.empty() ? method_of(run) : event.method);
 }
 
 bool makes_loaders(const Run& run) {
@@ -58,15 +58,15 @@ bool makes_loaders(const Run& run) {
 }
 
 // The line that asks for a start method, in a program of this kind.
-std::string line_for(const Run& run, std::string_view method) {
+Message line_for(const Run& run, std::string_view method) {
   return makes_loaders(run)
-             ? fmt::format("DataLoader(..., multiprocessing_context=\"{}\")", method)
-             : fmt::format("multiprocessing.get_context(\"{}\").Process(...)", method);
+             ? say("DataLoader(..., multiprocessing_context=\"{}\")", method_name(method))
+             : say("multiprocessing.get_context(\"{}\").Process(...)", method_name(method));
 }
 
 // Not where the script must run elsewhere (Windows, macOS), and not beside threads or CUDA.
-void add_fork_remedy(const Run& run, Finding& finding, std::string_view what) {
-  finding.remedies.push_back({.title = fmt::format("Where fork is possible, it needs no {}", what),
+void add_fork_remedy(const Run& run, Finding& finding, const char* what) {
+  finding.remedies.push_back({.title = OwnWords("Where fork is possible, it needs no ") + what,
                               .commands = {line_for(run, "fork")},
                               .applies_to = {"code"},
                               .verify = "dlprobe run --start-method fork -- COMMAND",
@@ -78,11 +78,11 @@ std::optional<Finding> missing_guard(const Run& run) {
   if (refused.empty()) return std::nullopt;
   const StartEvent& first = *refused.front();
   Finding finding = start_finding(FindingCode::kMissingMainGuard, refused);
-  const std::string place = place_or(first, "the main module");
-  finding.message = fmt::format(
-      "{} starts a process while its module is imported: under {} every process that it starts "
-      "imports the module again and comes to that line itself",
-      place, under(run, first));
+  const Message place = place_or(first, "the main module");
+  finding.message =
+      say("{} starts a process while its module is imported: under {} every process that it starts "
+          "imports the module again and comes to that line itself",
+          place, under(run, first));
   add_place(finding, first, "statement");
   finding.evidence.push_back(
       count_fact("children_that_came_to_it", finding.processes.size(), kShimSource, first.at));
@@ -92,20 +92,20 @@ std::optional<Finding> missing_guard(const Run& run) {
   finding.alternatives.push_back(
       {.cause = "DLP0407",
        .why_not = "the child found the main module and ran it, up to that statement"});
-  const std::string guard = "if __name__ == \"__main__\":";
+  const char* guard = "if __name__ == \"__main__\":";
   if (first.is_main) {
     finding.remedies.push_back(
-        {.title = fmt::format("Put {} and what follows from it under the main guard: only the "
-                              "process that was started as the program runs that",
-                              place),
+        {.title = say("Put {} and what follows from it under the main guard: only the "
+                      "process that was started as the program runs that",
+                      place),
          .commands = {guard, "    main()"},
          .applies_to = {"code"},
          .verify = "dlprobe spawn-recursion -- COMMAND"});
   } else {
     finding.remedies.push_back(
-        {.title = fmt::format("Move what {} does into a function that the program calls under "
-                              "its main guard: a module that is imported must not start processes",
-                              place),
+        {.title = say("Move what {} does into a function that the program calls under "
+                      "its main guard: a module that is imported must not start processes",
+                      place),
          .commands = {guard, "    main()"},
          .applies_to = {"code"},
          .verify = "dlprobe spawn-recursion -- COMMAND"});
@@ -114,18 +114,18 @@ std::optional<Finding> missing_guard(const Run& run) {
   return finding;
 }
 
-std::string what_is_unpicklable(const StartEvent& event) {
+Message what_is_unpicklable(const StartEvent& event) {
   if (event.path.empty()) return "something that the process is to be sent";
-  std::string text = event.path;
-  if (!event.type.empty()) text += " (" + event.type;
-  const std::string place = short_place(event);
+  Message text = as_name(event.path);
+  if (!event.type.empty()) text += " (" + as_name(event.type);
+  const Message place = short_place(event);
   const bool has_place = !event.type.empty() && !place.empty();
   if (has_place) text += " at " + place;
   return event.type.empty() ? text : text + ")";
 }
 
 void add_pickle_remedies(Finding& finding, const StartEvent& event) {
-  const auto remedy = [&](std::string title, std::vector<std::string> lines) {
+  const auto remedy = [&](Message title, std::vector<Message> lines) {
     finding.remedies.push_back({.title = std::move(title),
                                 .commands = std::move(lines),
                                 .applies_to = {"code"},
@@ -158,15 +158,14 @@ std::optional<Finding> unpicklable(const Run& run) {
   const bool is_sent_later = first.method.empty();
   finding.message =
       is_sent_later
-          ? fmt::format(
-                "{} cannot be pickled, as all that goes to a pool's or queue's processes is",
+          ? say("{} cannot be pickled, as all that goes to a pool's or queue's processes is",
                 what_is_unpicklable(first))
-          : fmt::format("{} cannot be pickled, and {} sends it to each process it starts",
-                        what_is_unpicklable(first), under(run, first));
+          : say("{} cannot be pickled, and {} sends it to each process it starts",
+                what_is_unpicklable(first), under(run, first));
   if (!first.path.empty())
-    finding.evidence.push_back(text_fact("path", first.path, kShimSource, first.at));
+    finding.evidence.push_back(text_fact("path", as_name(first.path), kShimSource, first.at));
   if (!first.type.empty())
-    finding.evidence.push_back(text_fact("type", first.type, kShimSource, first.at));
+    finding.evidence.push_back(text_fact("type", as_name(first.type), kShimSource, first.at));
   add_place(finding, first, "defined_at");
   add_message(finding, first);
   finding.alternatives.push_back(
@@ -183,10 +182,10 @@ std::optional<Finding> daemonic(const Run& run) {
   if (refused.empty()) return std::nullopt;
   const StartEvent& first = *refused.front();
   Finding finding = start_finding(FindingCode::kDaemonicProcessHasChildren, refused);
-  finding.message = fmt::format(
-      "{} starts a process inside {}, which is daemonic (as the workers of a Pool and "
-      "of a DataLoader are) and may have no children",
-      place_or(first, "the program"), describe(run, first.process));
+  finding.message =
+      say("{} starts a process inside {}, which is daemonic (as the workers of a Pool and "
+          "of a DataLoader are) and may have no children",
+          place_or(first, "the program"), describe(run, first.process));
   add_place(finding, first, "statement");
   add_message(finding, first);
   finding.remedies.push_back(
@@ -205,13 +204,15 @@ std::optional<Finding> context_set(const Run& run) {
   if (refused.empty()) return std::nullopt;
   const StartEvent& first = *refused.front();
   Finding finding = start_finding(FindingCode::kStartMethodAlreadySet, refused);
-  finding.message = fmt::format("{} sets the start method to {}, but it was set to {} before{}",
-                                place_or(first, "the program"), first.wanted, first.method,
-                                first.path.empty() ? "" : " (at " + first.path + ")");
+  finding.message =
+      say("{} sets the start method to {}, but it was set to {} before{}",
+          place_or(first, "the program"), method_name(first.wanted), method_name(first.method),
+          first.path.empty() ? "" : " (at " + as_path(first.path) + ")");
   add_place(finding, first, "second_time");
   if (!first.path.empty())
-    finding.evidence.push_back(text_fact("first_time", first.path, kShimSource, first.at));
-  finding.evidence.push_back(text_fact("start_method", first.method, kShimSource, first.at));
+    finding.evidence.push_back(text_fact("first_time", as_path(first.path), kShimSource, first.at));
+  finding.evidence.push_back(
+      text_fact("start_method", method_name(first.method), kShimSource, first.at));
   finding.remedies.push_back(
       {.title =
            "Give what starts the processes a context of its own instead of setting the default",
@@ -221,7 +222,7 @@ std::optional<Finding> context_set(const Run& run) {
   finding.remedies.push_back(
       {.title = "Or set it once, first thing under the main guard, before anything that a library "
                 "starts",
-       .commands = {fmt::format("multiprocessing.set_start_method(\"{}\")", first.wanted)},
+       .commands = {say("multiprocessing.set_start_method(\"{}\")", method_name(first.wanted))},
        .applies_to = {"code"},
        .verify = ""});
   return finding;
@@ -233,8 +234,8 @@ std::optional<Finding> cuda_after_fork(const Run& run) {
   const StartEvent& first = *refused.front();
   Finding finding = start_finding(FindingCode::kCudaInForkedChild, refused);
   finding.message =
-      fmt::format("{} uses CUDA in {}, which was forked after its parent had initialised CUDA",
-                  place_or(first, "the program"), describe(run, first.process));
+      say("{} uses CUDA in {}, which was forked after its parent had initialised CUDA",
+          place_or(first, "the program"), describe(run, first.process));
   add_place(finding, first, "statement");
   finding.evidence.push_back(
       text_fact("torch.cuda._is_in_bad_fork", "True", kShimSource, first.at));
@@ -271,14 +272,16 @@ std::optional<Finding> not_importable(const Run& run) {
   Finding finding = start_finding(FindingCode::kMainNotImportable, events);
   finding.discriminator = is_import ? "import" : "lookup";
   if (is_import) {
-    finding.message = fmt::format("{} could not import the main module {}: {}",
-                                  describe(run, first.process), first.file, first.message);
+    finding.message =
+        say("{} could not import the main module {}: {}", describe(run, first.process),
+            as_path(first.file), as_text(first.message));
   } else {
-    finding.message = fmt::format("{} does not find what it was sent: {}",
-                                  describe(run, first.process), first.message);
+    finding.message = say("{} does not find what it was sent: {}", describe(run, first.process),
+                          as_text(first.message));
   }
   add_message(finding, first);
-  if (is_import) finding.evidence.push_back(text_fact("main_module", first.file, kShimSource));
+  if (is_import)
+    finding.evidence.push_back(text_fact("main_module", as_path(first.file), kShimSource));
   finding.alternatives.push_back(
       {.cause = "DLP0402",
        .why_not = "it was pickled and sent; what lacks is its definition in the worker"});
@@ -313,17 +316,17 @@ std::optional<Finding> reimported(const Run& run) {
       most([](const StartEvent* e) { return e->bytes.value_or(0); })->bytes.value_or(0);
   Finding finding = start_finding(FindingCode::kMainModuleReimported, heavy);
   finding.discriminator = "main";
-  finding.message = fmt::format(
-      "{} ran the main module's own work once more when {} started: {:.1f} s and {} each",
+  finding.message = say(
+      "{} ran the main module's own work once more when {} started: {} s and {} each",
       counted(finding.processes.size(), "process"), finding.processes.size() == 1 ? "it" : "they",
-      seconds, format_bytes(bytes));
+      own(fmt::format("{:.1f}", seconds)), format_bytes(bytes));
   finding.evidence.push_back(
       held_against(number_fact("own_work", seconds, "s", kShimSource, heavy.front()->at),
                    ">= 1 s, its imports left out"));
   finding.evidence.push_back(
       held_against(bytes_fact("own_memory", bytes, kShimSource, heavy.front()->at), ">= 256 MiB"));
   finding.evidence.push_back(
-      text_fact("main_module", heavy.front()->file, kShimSource, heavy.front()->at));
+      text_fact("main_module", as_path(heavy.front()->file), kShimSource, heavy.front()->at));
   finding.remedies.push_back(
       {.title = "Put what loads data or builds models at module level under the main guard, and "
                 "give workers what they need as arguments of the dataset",
@@ -354,10 +357,10 @@ std::optional<Finding> mpi_in_child(const Run& run) {
   const StartEvent& first = *stopped.front();
   Finding finding = start_finding(FindingCode::kMpiInSpawnedWorker, stopped);
   finding.discriminator = "mpi4py";
-  finding.message = fmt::format(
-      "{} imported mpi4py, which initialises MPI, as its parent had done before it, and ended "
-      "there",
-      describe(run, first.process));
+  finding.message =
+      say("{} imported mpi4py, which initialises MPI, as its parent had done before it, and ended "
+          "there",
+          describe(run, first.process));
   add_place(finding, first, "statement");
   finding.evidence.push_back(text_fact("initialised_by", describe(run, ready.front()->process),
                                        kShimSource, ready.front()->at));
@@ -449,11 +452,11 @@ std::optional<Finding> recursion_of(const Run& run) {
   // A recursion that would have come to its end looks the same up to here.
   Finding finding = new_finding(FindingCode::kRecursiveProcessCreation, Confidence::kLikely);
   finding.first_seen = finding.last_seen = event->at;
-  finding.message = fmt::format(
-      "{} generations of the same process, each started by the one before, {} alive at once; "
-      "dlprobe ended them all after {}",
-      descent.chain.size(), counted(crowd.processes, "process"),
-      format_duration(std::chrono::nanoseconds(event->at - run.begin.at)));
+  finding.message =
+      say("{} generations of the same process, each started by the one before, {} alive at once; "
+          "dlprobe ended them all after {}",
+          descent.chain.size(), counted(crowd.processes, "process"),
+          format_duration(std::chrono::nanoseconds(event->at - run.begin.at)));
   finding.evidence.push_back(held_against(
       count_fact("processes", crowd.processes, "/proc/PID/task/TID/children", crowd.at),
       fmt::format("<= {}", allowed_processes(run))));
@@ -463,7 +466,8 @@ std::optional<Finding> recursion_of(const Run& run) {
   for (const ProcessInfo* process : descent.chain) {
     finding.processes.push_back(process->key);
     finding.evidence.push_back(text_fact(
-        "descent", fmt::format("{}: {}", process->key.pid, fmt::join(process->cmdline, " ")),
+        "descent",
+        own(process->key.pid) + ": " + as_text(fmt::format("{}", fmt::join(process->cmdline, " "))),
         "/proc/PID/cmdline", process->seen_at));
   }
   finding.remedies.push_back(

@@ -11,45 +11,69 @@
 namespace dlprobe::probes::spawn {
 namespace {
 
-constexpr std::string_view kSource = "syntax tree of the program";
+constexpr const char* kSource = "syntax tree of the program";
 
-// What would happen at a line of the program, and what to do. In the texts {0} is the line, {1}
-// what is called there, {2} the start methods, {3} a path of names or the other place, {4} a type.
+/// What was read at a line of the program.
+struct Statement {
+  Message line;
+  Message call;     ///< what is called there
+  Message methods;  ///< under which start methods
+  Message path;     ///< of names, or the other place
+  Message type;
+};
+
+/// What would happen at a line of the program, and what to do.
 struct Foreseen {
   StartRefusal cause;
   FindingCode code;
-  const char* message;
+  Message (*message)(const Statement& read);
   const char* remedy;
   const char* example;
 };
 constexpr std::array kForeseen = {
     Foreseen{StartRefusal::kBootstrapping, FindingCode::kMissingMainGuard,
-             "{0} starts processes ({1}) and is not under a main guard: {2} every worker comes to "
-             "it while it imports the main module, and ends there",
+             [](const Statement& read) {
+               return say(
+                   "{} starts processes ({}) and is not under a main guard: {} every worker comes "
+                   "to it while it imports the main module, and ends there",
+                   read.line, read.call, read.methods);
+             },
              "Move the statement into a function, and call it under a main guard: workers import "
              "the module without it",
              R"(if __name__ == "__main__": main())"},
     Foreseen{StartRefusal::kUnpicklable, FindingCode::kUnpicklableObject,
-             "{0} sends {3} to the workers of {1}: it has a {4}, which cannot be pickled, as it "
-             "must be {2}",
+             [](const Statement& read) {
+               return say(
+                   "{} sends {} to the workers of {}: it has a {}, which cannot be pickled, as it "
+                   "must be {}",
+                   read.line, read.path, read.call, read.type, read.methods);
+             },
              "Define it at the module's own level; what it needs from around it goes through "
              "functools.partial",
              "functools.partial(of_the_module, argument)"},
     Foreseen{StartRefusal::kDaemonic, FindingCode::kDaemonicProcessHasChildren,
-             "{0} starts processes ({1}) where a dataset is read, and the DataLoader at {3} has "
-             "workers: they are daemonic, and must not have children",
+             [](const Statement& read) {
+               return say(
+                   "{} starts processes ({}) where a dataset is read, and the DataLoader at {} has "
+                   "workers: they are daemonic, and must not have children",
+                   read.line, read.call, read.path);
+             },
              "Use no processes there: the workers are the parallel ones", "num_workers=0"},
     Foreseen{StartRefusal::kContextSet, FindingCode::kStartMethodAlreadySet,
-             "{0} sets the start method and is not under a main guard: {2} every worker comes to "
-             "it while it imports the main module, and its method is set already",
+             [](const Statement& read) {
+               return say(
+                   "{} sets the start method and is not under a main guard: {} every worker comes "
+                   "to it while it imports the main module, and its method is set already",
+                   read.line, read.methods);
+             },
              "Set it under the main guard, or ask for a context of that method",
              "multiprocessing.get_context(\"spawn\")"},
 };
 
-std::string under(const StartEvent& event) {
+Message under(const StartEvent& event) {
   if (event.method == "every") return "under every start method";
   if (event.method.empty()) return "under spawn and forkserver";
-  return "under " + event.method + ", which the program chooses";
+  return "under " + method_name(event.method) + ", which the program chooses";
 }
 
 std::optional<Finding> find(const Run& run, const Foreseen& foreseen) {
@@ -61,16 +85,19 @@ std::optional<Finding> find(const Run& run, const Foreseen& foreseen) {
   Finding finding = new_finding(foreseen.code, Confidence::kPossible);
   finding.severity = Severity::kWarning;
   finding.discriminator = "text";
-  finding.message = fmt::format(fmt::runtime(foreseen.message), whole_place(first), first.message,
-                                under(first), first.path, first.type);
-  if (events.size() > 1)
-    finding.message += fmt::format(" (and {} more like it)", events.size() - 1);
+  finding.message = foreseen.message({.line = whole_place(first),
+                                      .call = as_text(first.message),
+                                      .methods = under(first),
+                                      .path = as_name(first.path),
+                                      .type = as_name(first.type)});
+  if (events.size() > 1) finding.message += say(" (and {} more like it)", events.size() - 1);
   for (const StartEvent* event : events) {
     if (finding.evidence.size() >= kMostEvidence) break;
-    add_source(finding, event->file, event->line, event->message);
+    add_source(finding, event->file, event->line, as_text(event->message));
     finding.evidence.push_back(text_fact("statement", whole_place(*event), kSource));
-    finding.evidence.push_back(text_fact("call", event->message, kSource));
-    if (!event->type.empty()) finding.evidence.push_back(text_fact("type", event->type, kSource));
+    finding.evidence.push_back(text_fact("call", as_text(event->message), kSource));
+    if (!event->type.empty())
+      finding.evidence.push_back(text_fact("type", as_name(event->type), kSource));
   }
   finding.alternatives.push_back(
       {.cause = "the line is never reached",

@@ -26,10 +26,11 @@ std::optional<Gap> gap_of_insistence(const Run& run) {
            event.method == to_string(StartMethod::kFork);
   });
   if (chosen == run.start_events.end()) return std::nullopt;
-  return Gap{.what = "what happens under " + method_of(run),
-             .why = short_place(*chosen) + " asks for " + chosen->wanted + " itself, and had it",
-             .effect = "whether the script can live with " + method_of(run) + " is not known",
-             .remedy = "dlprobe spawn-recursion --force -- COMMAND"};
+  return Gap{
+      .what = "what happens under " + method_of(run),
+      .why = short_place(*chosen).plain() + " asks for " + chosen->wanted + " itself, and had it",
+      .effect = "whether the script can live with " + method_of(run) + " is not known",
+      .remedy = "dlprobe spawn-recursion --force -- COMMAND"};
 }
 
 std::optional<Gap> gap_of_silence(const Run& run) {
@@ -81,7 +82,7 @@ std::optional<Gap> gap_of_failed_children(const Run& run) {
     const bool exited_badly = (code & 0x7f) == 0 && code != 0;
     if (!exited_badly) continue;
     return Gap{.what = "why " + describe(run, exit->key) + " failed under " + method_of(run),
-               .why = "it ended with exit code " + std::to_string(code >> 8) +
+               .why = "it ended with exit code " + own(code >> 8) +
                       ", and no start of a process was refused",
                .effect =
                    "whether the start method is the reason (state that only a forked process "
@@ -205,33 +206,31 @@ std::optional<Finding> state_not_inherited(const Run& run, const RecordingView& 
                                 is_proven ? Confidence::kCertain : Confidence::kLikely);
   const RunEnd end = run.end.value_or(RunEnd());
   finding.first_seen = finding.last_seen = end.at;
-  finding.message = fmt::format(
+  finding.message = say(
       "the command {} under {} and works under fork: its processes could be started, and lack {}{}",
-      is_cut_off(run) ? "stands still" : "fails", method_of(run),
-      is_proven ? how.path + ", which their parent has"
+      is_cut_off(run) ? "stands still" : "fails", method_name(method_of(run)),
+      is_proven ? as_name(how.path) + ", which their parent has"
                 : "something that a forked process has from its parent",
-      how.message.empty() ? "" : " (" + how.message + ")");
+      how.message.empty() ? "" : " (" + as_text(how.message) + ")");
   if (!how.message.empty())
-    finding.evidence.push_back(text_fact("exception", how.message, kShimSource, how.at));
+    finding.evidence.push_back(text_fact("exception", as_text(how.message), kShimSource, how.at));
   if (is_proven) {
-    finding.evidence.push_back(text_fact("in_main_module", how.path, kShimSource, how.at));
+    finding.evidence.push_back(text_fact("in_main_module", as_name(how.path), kShimSource, how.at));
   }
   finding.evidence.push_back(
-      text_fact("under_" + method_of(run), failure->why, kShimSource, end.at));
+      text_fact("under_" + method_of(run), as_text(failure->why), kShimSource, end.at));
   finding.evidence.push_back(text_fact(
-      "under_fork",
-      fmt::format("it came through after {}", format_duration(std::chrono::nanoseconds(needed))),
+      "under_fork", "it came through after " + format_duration(std::chrono::nanoseconds(needed)),
       kShimSource, works_at));
   finding.alternatives.push_back(
       {.cause = "DLP0402", .why_not = "all that the processes were sent could be pickled"});
   finding.alternatives.push_back(
       {.cause = "DLP0401", .why_not = "no process was started by an import of the main module"});
   finding.remedies.push_back(
-      {.title =
-           fmt::format("Hand {} to the processes: as an argument, an attribute of the dataset, "
-                       "by initializer= or worker_init_fn=; or make it at the module's level, "
-                       "above the main guard",
-                       is_proven ? how.path : "what they miss (see what they printed)"),
+      {.title = say("Hand {} to the processes: as an argument, an attribute of the dataset, "
+                    "by initializer= or worker_init_fn=; or make it at the module's level, "
+                    "above the main guard",
+                    is_proven ? as_name(how.path) : "what they miss (see what they printed)"),
        .commands = {},
        .applies_to = {"code"},
        .verify = "dlprobe spawn-recursion -- COMMAND"});

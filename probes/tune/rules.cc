@@ -14,22 +14,22 @@
 namespace dlprobe::probes::tune {
 namespace {
 
-constexpr std::string_view kBatches = "batches and the time between them";
-constexpr std::string_view kSchedule = "/proc/PID/task/TID/schedstat, status";
+constexpr const char* kBatches = "batches and the time between them";
+constexpr const char* kSchedule = "/proc/PID/task/TID/schedstat, status";
 
 double speed_of(const Series& series) {
   return std::exp(series.log_speed);
 }
 
 Evidence speed_fact(NumberName name, const Series& series) {
-  const std::string source = fmt::format(
-      "{}, {} ({})", kBatches, counted(series.runs.size(), "run"), describe(series.setting));
+  const Message source =
+      say("{}, {} ({})", kBatches, counted(series.runs.size(), "run"), describe(series.setting));
   return number_fact(name, speed_of(series), "1/s", source, series.runs.back()->at);
 }
 
 Evidence usable_cpus_fact(const TuneRequest& request) {
   return number_fact("usable_cpus", usable_cpus(request), "1",
-                     request.quota_cpus ? request.quota_source : "sched_getaffinity");
+                     request.quota_cpus ? as_path(request.quota_source) : "sched_getaffinity");
 }
 
 std::vector<int> runs_of(const RecordingView& recording, const Series& series) {
@@ -66,7 +66,7 @@ void add_memory(const Series& present, const Series& chosen, Finding& finding) {
   const auto now = memory_of(present);
   const auto then = memory_of(chosen);
   if (!now || !then) return;
-  constexpr std::string_view kSource = "Pss of /proc/PID/smaps_rollup, all processes";
+  constexpr const char* kSource = "Pss of /proc/PID/smaps_rollup, all processes";
   finding.evidence.push_back(bytes_fact("memory", *now, kSource));
   finding.evidence.push_back(bytes_fact("memory_of_fewer", *then, kSource));
 }
@@ -83,9 +83,9 @@ struct WorkerCpu {
 std::vector<Setting> settings_of(const TuneSetting& setting) {
   std::vector<Setting> settings;
   if (setting.workers > 0) {
-    settings.push_back({SettingKind::kPrefetchFactor, "", std::to_string(setting.prefetch_factor)});
+    settings.push_back({SettingKind::kPrefetchFactor, "", own(setting.prefetch_factor)});
   }
-  settings.push_back({SettingKind::kNumWorkers, "", std::to_string(setting.workers)});
+  settings.push_back({SettingKind::kNumWorkers, "", own(setting.workers)});
   return settings;
 }
 
@@ -108,8 +108,8 @@ std::vector<AttemptAccount> accounts_of(const Series& series, bool has_failed_al
   for (const SpeedMeasurement* run : series.runs) {
     accounts.push_back({.has_failed_alike = has_failed_alike,
                         .has_ended_well = !has_failed_alike,
-                        .ended = fmt::format("{:.1f} batches/s",
-                                             static_cast<double>(run->batches) / run->window_s),
+                        .ended = own(fmt::format(
+                            "{:.1f} batches/s", static_cast<double>(run->batches) / run->window_s)),
                         .seconds = run->cost_s,
                         .others = {}});
   }
@@ -118,19 +118,20 @@ std::vector<AttemptAccount> accounts_of(const Series& series, bool has_failed_al
 
 // The job itself was run with and without it, by turns: there is no need to ask for --confirm.
 Confirmation confirmed_by_speed(const Series& plain, const Series& one_thread) {
-  return {.outcome = RemedyOutcome::kConfirmed,
-          .text = fmt::format("confirmed: with one thread the job made {:.1f} batches/s ({}), and "
+  return {
+      .outcome = RemedyOutcome::kConfirmed,
+      .text = own(fmt::format("confirmed: with one thread the job made {:.1f} batches/s ({}), and "
                               "{:.1f} as it was ({})",
                               speed_of(one_thread), counted(one_thread.runs.size(), "run"),
-                              speed_of(plain), counted(plain.runs.size(), "run")),
-          .with_it = accounts_of(one_thread, false),
-          .without = accounts_of(plain, true)};
+                              speed_of(plain), counted(plain.runs.size(), "run"))),
+      .with_it = accounts_of(one_thread, false),
+      .without = accounts_of(plain, true)};
 }
 
 std::vector<Remedy> thread_remedies() {
-  std::string variables;
+  OwnWords variables;
   for (const Setting& each : one_thread_settings())
-    variables += each.name + "=" + each.value + " ";
+    variables += own(each.name) + "=" + own(each.value) + " ";
   return {{.title = "Let libraries in the workers use one thread",
            .commands = {variables + "python train.py"},
            .applies_to = {"bare-host", "docker", "kubernetes", "slurm"},
@@ -166,13 +167,13 @@ Finding oversubscription(const Facts& facts, const Series& plain, const Series& 
   const double gain = one_thread.log_speed - plain.log_speed;
   Finding finding =
       new_finding(FindingCode::kThreadOversubscription, confidence_of(facts.recording));
-  finding.message = fmt::format(
+  finding.message = own(fmt::format(
       "{} of {} share {:.4g} CPUs; with one thread in each worker the job makes {:.1f} instead of "
       "{:.1f} batches/s ({:+.0f} %, 95 % interval {:+.0f} to {:+.0f} %)",
       counted(static_cast<uint64_t>(cpu.busy_threads), "busy thread"),
       counted(static_cast<uint64_t>(cpu.workers), "worker"), usable_cpus(facts.request),
       speed_of(one_thread), speed_of(plain), percent(gain), percent(gain - half),
-      percent(gain + half));
+      percent(gain + half)));
   finding.discriminator = "tune";
   finding.evidence = thread_evidence(facts, plain, one_thread);
   finding.alternatives.push_back(
@@ -189,11 +190,10 @@ Finding oversubscription(const Facts& facts, const Series& plain, const Series& 
 
 }  // namespace
 
-std::string describe(const TuneSetting& setting) {
+OwnWords describe(const TuneSetting& setting) {
   if (setting.workers == 0) return "no workers";
-  return fmt::format("{}, prefetch factor {}",
-                     counted(static_cast<uint64_t>(std::max(setting.workers, 0)), "worker"),
-                     setting.prefetch_factor);
+  return counted(static_cast<uint64_t>(std::max(setting.workers, 0)), "worker") +
+         ", prefetch factor " + own(setting.prefetch_factor);
 }
 
 std::optional<Finding> find_too_many_workers(const Facts& facts) {
@@ -205,31 +205,29 @@ std::optional<Finding> find_too_many_workers(const Facts& facts) {
   const double half = facts.table.half_width(*chosen, *present);
   const double ratio = chosen->log_speed - present->log_speed;
   Finding finding = new_finding(FindingCode::kTooManyWorkers, confidence_of(facts.recording));
-  finding.message = fmt::format(
+  finding.message = own(fmt::format(
       "{} workers deliver {:.1f} batches/s, and {} {:.1f} ({:+.0f} %, 95 % interval {:+.0f} to "
       "{:+.0f} %)",
       present->setting.workers, speed_of(*present),
       chosen->setting.workers == 0 ? "none" : fmt::format("{}", chosen->setting.workers),
-      speed_of(*chosen), percent(ratio), percent(ratio - half), percent(ratio + half));
+      speed_of(*chosen), percent(ratio), percent(ratio - half), percent(ratio + half)));
   finding.discriminator = "tune";
   finding.evidence = {
       speed_fact("speed", *present),
       held_against(speed_fact("speed_of_fewer", *chosen), ">= 95 % of speed"),
       number_fact("noise", 100 * facts.table.noise(), "%", "deviation of one run, all settings")};
   add_memory(*present, *chosen, finding);
-  finding.evidence.push_back(
-      number_fact("usable_cpus", usable_cpus(facts.request), "1",
-                  facts.request.quota_cpus ? facts.request.quota_source : "sched_getaffinity"));
+  finding.evidence.push_back(usable_cpus_fact(facts.request));
   finding.alternatives.push_back(
       {.cause = "more workers would be faster with other prefetching",
-       .why_not = fmt::format("the fastest that was measured, {}, makes {:.1f} batches/s",
-                              describe(facts.choice.best->setting), speed_of(*facts.choice.best))});
-  finding.remedies.push_back(
-      {.title = fmt::format("Use {}", describe(chosen->setting)),
-       .commands = {},
-       .applies_to = {"code"},
-       .verify = "dlprobe tune --workers " + std::to_string(chosen->setting.workers),
-       .settings = settings_of(chosen->setting)});
+       .why_not =
+           own(fmt::format("the fastest that was measured, {}, makes {:.1f} batches/s",
+                           describe(facts.choice.best->setting), speed_of(*facts.choice.best)))});
+  finding.remedies.push_back({.title = "Use " + describe(chosen->setting),
+                              .commands = {},
+                              .applies_to = {"code"},
+                              .verify = "dlprobe tune --workers " + own(chosen->setting.workers),
+                              .settings = settings_of(chosen->setting)});
   finding.runs = runs_of(facts.recording, *present);
   finding.first_seen = present->runs.front()->at;
   finding.last_seen = present->runs.back()->at;

@@ -19,7 +19,7 @@ struct Facts {
 };
 
 /// "4 workers, prefetch factor 2"; "no workers".
-std::string describe(const TuneSetting& setting);
+OwnWords describe(const TuneSetting& setting);
 
 /// DLP0601: the job has more workers than the chosen setting, which is surely enough.
 std::optional<Finding> find_too_many_workers(const Facts& facts);

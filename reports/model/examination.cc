@@ -61,7 +61,8 @@ std::string headline(const ReportSource& source, OverallVerdict verdict) {
   if (!is_worth_a_headline) {
     return source.verdict.tune ? source.verdict.tune->headline : source.verdict.all_well;
   }
-  return fmt::format("{} {}: {}", info(worst->code).code, info(worst->code).name, worst->message);
+  return fmt::format("{} {}: {}", info(worst->code).code, info(worst->code).name,
+                     worst->message.plain());
 }
 
 int exit_code(OverallVerdict verdict, const report::Counts& counts, Severity fail_on) {
@@ -167,11 +168,13 @@ report::Report examination_report(const Recording& recording, const Verdict& ver
   TreatedVerdict treated;
   const bool has_policy = !context.policy.empty();
   if (has_policy) treated = apply_policy(context.policy, recording, verdict);
+  Sentences sentences;
   const ReportSource source = {.recording = recording,
                                .verdict = has_policy ? treated.verdict : verdict,
                                .time = TimeOfDay(recording.header),
                                .severity_sources = treated.severity_sources,
-                               .suppressed = treated.suppressed};
+                               .suppressed = treated.suppressed,
+                               .sentences = sentences};
   const RecordingHeader& header = recording.header;
   const report::Counts counts = count(source.verdict);
   const OverallVerdict overall = decide(source, counts);
@@ -197,6 +200,7 @@ report::Report examination_report(const Recording& recording, const Verdict& ver
   report.environment = environment_section(recording);
   report.redaction = {.policy = "default", .mask = std::string(kMasked), .kinds = {}};
   report.limitations = limitations_section(source);
+  report.names = sentences.names();
   return report;
 }
 

@@ -35,38 +35,46 @@ report::FindingSubject subject_of(const Finding& finding, const Recording& recor
   return subject;
 }
 
-std::vector<report::Evidence> evidence_list(const Finding& finding, const TimeOfDay& time) {
+report::EvidenceValue fact_value_of(const Evidence& evidence, const ReportSource& source) {
+  if (const auto* text = std::get_if<Message>(&evidence.value))
+    return {source.sentences.text_of(*text)};
+  if (const auto* number = std::get_if<int64_t>(&evidence.value)) return {*number};
+  return {std::get<double>(evidence.value)};
+}
+
+std::vector<report::Evidence> evidence_list(const Finding& finding, const ReportSource& source) {
   std::vector<report::Evidence> result;
   result.reserve(finding.evidence.size());
   for (const Evidence& evidence : finding.evidence) {
     result.push_back({.name = evidence.name,
-                      .value = report::EvidenceValue{evidence.value},
+                      .value = fact_value_of(evidence, source),
                       .unit = evidence.unit,
-                      .source = evidence.source,
+                      .source = source.sentences.text_of(evidence.source),
                       .threshold = evidence.threshold,
-                      .seen = time.moment(evidence.at)});
+                      .seen = source.time.moment(evidence.at)});
   }
   return result;
 }
 
-std::vector<report::Location> locations_of(const Finding& finding) {
+std::vector<report::Location> locations_of(const Finding& finding, const ReportSource& source) {
   std::vector<report::Location> result;
   for (const SourcePlace& place : finding.places) {
     report::Location& entry = result.emplace_back();
     entry.path = place.file;
     if (place.line > 0) entry.line = as_count(place.line);
-    entry.what = place.what;
+    entry.what = source.sentences.text_of(place.what);
   }
   return result;
 }
 
-std::vector<report::Alternative> alternatives_of(const Finding& finding) {
+std::vector<report::Alternative> alternatives_of(const Finding& finding,
+                                                 const ReportSource& source) {
   std::vector<report::Alternative> result;
   for (const Alternative& alternative : finding.alternatives) {
     report::Alternative& entry = result.emplace_back();
     entry.cause = alternative.cause;
     if (alternative.cause.starts_with("DLP")) entry.code = report::CodeText(alternative.cause);
-    entry.why_not = alternative.why_not;
+    entry.why_not = source.sentences.text_of(alternative.why_not);
   }
   return result;
 }
@@ -88,45 +96,48 @@ std::vector<report::Setting> settings_of(const std::vector<Setting>& settings) {
   return result;
 }
 
-std::vector<report::Attempt> attempts_of(const std::vector<AttemptAccount>& accounts) {
+std::vector<report::Attempt> attempts_of(const std::vector<AttemptAccount>& accounts,
+                                         Sentences& sentences) {
   std::vector<report::Attempt> result;
   for (const AttemptAccount& account : accounts) {
     report::Attempt& entry = result.emplace_back();
     entry.failed_alike = account.has_failed_alike;
-    entry.ended = account.ended;
+    entry.ended = sentences.text_of(account.ended);
     entry.duration_s = account.seconds;
     for (const FindingCode code : account.others)
       entry.other_errors.emplace_back(info(code).code);
-    entry.no_proof_because = report::if_any(account.why_not);
+    entry.no_proof_because = report::if_any(sentences.text_of(account.why_not));
   }
   return result;
 }
 
-report::Remedy remedy_of(const Remedy& remedy) {
+report::Remedy remedy_of(const Remedy& remedy, Sentences& sentences) {
   report::Remedy entry;
-  entry.title = remedy.title;
-  entry.commands = remedy.commands;
+  entry.title = sentences.text_of(remedy.title);
+  for (const Message& command : remedy.commands)
+    entry.commands.push_back(sentences.text_of(command));
   entry.applies_to = remedy.applies_to;
-  entry.verify = remedy.verify;
+  entry.verify = sentences.text_of(remedy.verify);
   entry.settings = report::if_any(settings_of(remedy.settings));
   if (const auto& confirmation = remedy.confirmation) {
     entry.confirmed = {.outcome = confirmation->outcome,
-                       .text = confirmation->text,
-                       .with_it = attempts_of(confirmation->with_it),
-                       .without = attempts_of(confirmation->without)};
+                       .text = sentences.text_of(confirmation->text),
+                       .with_it = attempts_of(confirmation->with_it, sentences),
+                       .without = attempts_of(confirmation->without, sentences)};
   }
   return entry;
 }
 
 // What fits the place where the subject runs comes first.
-std::vector<report::Remedy> remediation_of(const Finding& finding, std::string_view container) {
+std::vector<report::Remedy> remediation_of(const Finding& finding, const ReportSource& source) {
+  const std::string_view container = source.recording.header.host.container;
   std::vector<Remedy> remedies = finding.remedies;
   std::ranges::stable_partition(
       remedies, [&](const Remedy& remedy) { return applies_here(remedy, container); });
   std::vector<report::Remedy> result;
   result.reserve(remedies.size());
   for (const Remedy& remedy : remedies)
-    result.push_back(remedy_of(remedy));
+    result.push_back(remedy_of(remedy, source.sentences));
   return result;
 }
 
@@ -139,15 +150,15 @@ report::Finding finding_of(const Finding& finding, std::string id, const ReportS
   entry.title = registered.title;
   entry.severity = finding.severity;
   entry.confidence = finding.confidence;
-  entry.message = finding.message;
+  entry.message = source.sentences.text_of(finding.message);
   entry.fingerprint = report::FingerprintText(fingerprint_of(finding, source.recording));
   if (finding.consequence_of) entry.consequence_of.emplace(info(*finding.consequence_of).code);
   entry.runs.assign(finding.runs.begin(), finding.runs.end());
   entry.subject = subject_of(finding, source.recording);
-  entry.locations = report::if_any(locations_of(finding));
-  entry.evidence = evidence_list(finding, source.time);
-  entry.alternatives = alternatives_of(finding);
-  entry.remediation = remediation_of(finding, source.recording.header.host.container);
+  entry.locations = report::if_any(locations_of(finding, source));
+  entry.evidence = evidence_list(finding, source);
+  entry.alternatives = alternatives_of(finding, source);
+  entry.remediation = remediation_of(finding, source);
   entry.references = {{.title = fmt::format("dlprobe explain {}", registered.code)}};
   entry.first_seen = source.time.moment(finding.first_seen);
   entry.last_seen = source.time.moment(finding.last_seen);
@@ -213,7 +224,7 @@ std::vector<report::Check> named_checks(const ReportSource& source) {
     if (check.codes.size() == 1) entry.code.emplace(info(check.codes.front()).code);
     entry.title = check.title;
     entry.status = check.status;
-    entry.text = check.text;
+    entry.text = source.sentences.text_of(check.text);
     for (size_t i = 0; i < source.verdict.findings.size(); ++i) {
       const FindingCode code = source.verdict.findings[i].code;
       if (std::ranges::count(check.codes, code) > 0) entry.findings.push_back(finding_id(i));

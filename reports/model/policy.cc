@@ -145,7 +145,7 @@ class Treatment {
         suppressed, [&](const SuppressedFinding& each) { return is_mine(each.finding.code); });
     if (!worst && set_aside != suppressed.end()) {
       check.status = CheckStatus::kSkipped;
-      check.text += fmt::format("; suppressed: {}", set_aside->reason);
+      check.text += "; suppressed: " + as_text(set_aside->reason);
     }
     if (!worst) return;
     if (*worst == Severity::kError) check.status = CheckStatus::kFail;

@@ -151,7 +151,7 @@ void put_last_look(report::Process& entry, const ReportSource& source, size_t in
                    const ProcessKey& key) {
   const Run& run = source.recording.runs[index];
   if (const WaitNode* node = node_of(source.verdict, index, key))
-    entry.doing = doing_of(*node, source.time);
+    entry.doing = doing_of(*node, source);
   const ProcessSnapshot* snapshot = snapshot_of(run, key);
   if (snapshot == nullptr) return;
   ProcessSnapshot last = *snapshot;

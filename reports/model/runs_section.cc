@@ -203,15 +203,15 @@ void put_forecast(report::Run& entry, const Run& run, const std::map<uint64_t, M
 }
 
 // What the memory comes up against, and how many workers more that is.
-std::optional<report::RunMemory> memory_of(const Run& run, const TimeOfDay& time) {
+std::optional<report::RunMemory> memory_of(const Run& run, const ReportSource& source) {
   const std::optional<MemoryLimit> limit = nearest_memory_limit(run, last_at_work(run));
   if (!limit) return std::nullopt;
   report::RunMemory memory;
-  memory.limit = {.name = limit->name,
+  memory.limit = {.name = source.sentences.text_of(limit->name),
                   .bytes = limit->bytes,
                   .left_bytes = limit->left_bytes,
                   .source = limit->source,
-                  .seen = time.moment(limit->at)};
+                  .seen = source.time.moment(limit->at)};
   if (const std::optional<WorkerMemory> worker = memory_of_a_worker(run)) {
     memory.worker = {
         .pid = worker->key.pid,
@@ -219,7 +219,7 @@ std::optional<report::RunMemory> memory_of(const Run& run, const TimeOfDay& time
         .to_copy_bytes = worker->to_copy_bytes,
         .more_workers = limit->left_bytes / std::max<uint64_t>(worker->own_bytes, 1),
         .more_workers_if_copied = limit->left_bytes / std::max<uint64_t>(worker->most_bytes(), 1),
-        .seen = time.moment(worker->at)};
+        .seen = source.time.moment(worker->at)};
   }
   return memory;
 }
@@ -227,8 +227,7 @@ std::optional<report::RunMemory> memory_of(const Run& run, const TimeOfDay& time
 std::optional<report::WaitGraph> further_wait_graph(const ReportSource& source, size_t index) {
   for (const WaitGraph& graph : source.verdict.wait_graphs) {
     const bool is_this = std::cmp_equal(graph.run, index);
-    if (is_this && &graph != main_wait_graph(source.verdict))
-      return wait_graph_of(graph, source.time);
+    if (is_this && &graph != main_wait_graph(source.verdict)) return wait_graph_of(graph, source);
   }
   return std::nullopt;
 }
@@ -248,7 +247,7 @@ report::Run run_entry(const Run& run, size_t index, const ReportSource& source) 
   const auto uses = use_by_device(run);
   put_forecast(entry, run, uses, source.recording.header.host.page_size);
   put_resources(entry, run);
-  entry.memory = memory_of(run, source.time);
+  entry.memory = memory_of(run, source);
   entry.trial = trial_of(run, source, index);
   entry.loader = loader_of(run);
   entry.shm_mounts = mounts_of(run, uses, source.time);

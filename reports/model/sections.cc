@@ -36,6 +36,14 @@ std::optional<report::Moment> TimeOfDay::moment(const std::optional<BootNs>& at)
   return at ? std::optional(moment(*at)) : std::nullopt;
 }
 
+std::string Sentences::text_of(const Message& message) {
+  for (const MessagePart& part : message.parts()) {
+    if (part.kind != PartKind::kOwn && known_.emplace(part.kind, part.text).second)
+      names_.push_back({.kind = part.kind, .text = part.text});
+  }
+  return message.plain();
+}
+
 double seconds_between(BootNs from, BootNs to) {
   return static_cast<double>(to - from) / 1e9;
 }

@@ -4,9 +4,11 @@
 #include <concepts>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lib/model/finding.h"
@@ -32,6 +34,18 @@ class TimeOfDay {
   const RecordingHeader& header_;
 };
 
+/// Lays messages out as text, and remembers what of them is not dlprobe's own.
+class Sentences {
+ public:
+  std::string text_of(const Message& message);
+  /// The pieces so far, each once, in the order of first use.
+  const std::vector<report::PastedName>& names() const { return names_; }
+
+ private:
+  std::vector<report::PastedName> names_;
+  std::set<std::pair<PartKind, std::string>> known_;
+};
+
 /// What the sections of a report are made from.
 struct ReportSource {
   const Recording& recording;
@@ -41,6 +55,7 @@ struct ReportSource {
   /// than the findings: none did.
   std::span<const std::string> severity_sources;
   std::span<const SuppressedFinding> suppressed;
+  Sentences& sentences;
 };
 
 /// The value, where it was asked for and could be read.
@@ -65,12 +80,12 @@ inline uint64_t as_count(std::integral auto number) {
 double seconds_between(BootNs from, BootNs to);
 
 /// What a thread does.
-report::Doing doing_of(const WaitNode& node, const TimeOfDay& time);
+report::Doing doing_of(const WaitNode& node, const ReportSource& source);
 
 /// The graph that `wait_graph` shows: of the first run with a chain, else of the last run; null if
 /// there is none. Those of other runs are in `runs[].wait_graph`.
 const WaitGraph* main_wait_graph(const Verdict& verdict);
-report::WaitGraph wait_graph_of(const WaitGraph& graph, const TimeOfDay& time);
+report::WaitGraph wait_graph_of(const WaitGraph& graph, const ReportSource& source);
 
 /// What became of a command under one start method; nothing if it was not tried.
 std::optional<report::Trial> trial_of(const Run& run, const ReportSource& source, size_t index);

@@ -6,10 +6,10 @@
 namespace dlprobe {
 namespace {
 
-report::WaitNode graph_node_of(const WaitNode& node, const TimeOfDay& time) {
+report::WaitNode graph_node_of(const WaitNode& node, const ReportSource& source) {
   report::WaitNode entry;
   entry.id = node.id;
-  entry.label = node.label;
+  entry.label = source.sentences.text_of(node.label);
   entry.kind = node.is_thread ? report::NodeKind::kThread : report::NodeKind::kObject;
   if (!node.is_thread) return entry;
   if (node.process) {
@@ -18,17 +18,17 @@ report::WaitNode graph_node_of(const WaitNode& node, const TimeOfDay& time) {
   }
   entry.tid = node.tid;
   entry.role = node.role;
-  entry.doing = doing_of(node, time);
+  entry.doing = doing_of(node, source);
   entry.at = node.at.transform(frame_of);
   return entry;
 }
 
 }  // namespace
 
-report::Doing doing_of(const WaitNode& node, const TimeOfDay& time) {
+report::Doing doing_of(const WaitNode& node, const ReportSource& source) {
   return {.activity = node.activity,
-          .since = time.moment(node.since),
-          .waits_for = report::if_any(node.waits_for),
+          .since = source.time.moment(node.since),
+          .waits_for = report::if_any(source.sentences.text_of(node.waits_for)),
           .in_code = node.in_code.transform(frame_of)};
 }
 
@@ -40,11 +40,11 @@ const WaitGraph* main_wait_graph(const Verdict& verdict) {
   return hangs == graphs.end() ? &graphs.back() : &*hangs;
 }
 
-report::WaitGraph wait_graph_of(const WaitGraph& graph, const TimeOfDay& time) {
+report::WaitGraph wait_graph_of(const WaitGraph& graph, const ReportSource& source) {
   report::WaitGraph result;
   result.run = as_count(graph.run);
   for (const WaitNode& node : graph.nodes)
-    result.nodes.push_back(graph_node_of(node, time));
+    result.nodes.push_back(graph_node_of(node, source));
   for (const WaitEdge& edge : graph.edges)
     result.edges.push_back({.from = edge.from, .to = edge.to, .relation = edge.relation});
   result.chain = graph.chain;
@@ -53,7 +53,7 @@ report::WaitGraph wait_graph_of(const WaitGraph& graph, const TimeOfDay& time) {
 
 report::WaitGraph wait_graph_section(const ReportSource& source) {
   const WaitGraph* graph = main_wait_graph(source.verdict);
-  return graph == nullptr ? report::WaitGraph() : wait_graph_of(*graph, source.time);
+  return graph == nullptr ? report::WaitGraph() : wait_graph_of(*graph, source);
 }
 
 }  // namespace dlprobe

@@ -38,7 +38,7 @@ bool ProbeJudge::wants_control(const RecordingView& recording) const {
 }
 
 std::string ProbeJudge::what_won_over(const Run& run, const Setting& setting) const {
-  return probes::confirm::what_won_over(run, setting);
+  return probes::confirm::what_won_over(run, setting).plain();
 }
 
 bool ProbeJudge::is_worth_a_try(const Finding& finding) const {

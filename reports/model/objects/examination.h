@@ -209,6 +209,16 @@ constexpr void list_fields(auto&& field, Of<Limitation> /*of*/) {
   field("required", &Limitation::required, "for want of it the verdict could not be pass");
 }
 
+/// A piece of a sentence that is not dlprobe's own.
+struct PastedName {
+  PartKind kind{};
+  std::string text;
+};
+constexpr void list_fields(auto&& field, Of<PastedName> /*of*/) {
+  field("kind", &PastedName::kind, "what the piece names; \"text\": free text of somebody else");
+  field("text", &PastedName::text, "as it stands in the sentences");
+}
+
 /// One examination.
 struct Report {
   Constant<"dlprobe.report"> kind;
@@ -232,6 +242,7 @@ struct Report {
   Environment environment;
   Redaction redaction;
   std::vector<Limitation> limitations;
+  std::optional<std::vector<PastedName>> names;
 };
 constexpr void list_fields(auto&& field, Of<Report> /*of*/) {
   field("kind", &Report::kind);
@@ -260,6 +271,9 @@ constexpr void list_fields(auto&& field, Of<Report> /*of*/) {
   field("environment", &Report::environment);
   field("redaction", &Report::redaction);
   field("limitations", &Report::limitations);
+  field("names", &Report::names,
+        "what stands in sentences without being dlprobe's own, each piece once, in the order of "
+        "first use. A report of an older version does not say.");
 }
 
 }  // namespace dlprobe::report

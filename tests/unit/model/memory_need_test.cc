@@ -40,7 +40,7 @@ TEST(MemoryLimit, IsTheNearerOfGroupAndMachine) {
   const auto group = nearest_memory_limit(run_of(1024 * kMiB, 4096 * kMiB));
   ASSERT_TRUE(group);
   EXPECT_EQ(group->kind, MemoryLimit::Kind::kCgroup);
-  EXPECT_EQ(group->name, "the memory limit of cgroup /job");
+  EXPECT_EQ(group->name.plain(), "the memory limit of cgroup /job");
   EXPECT_EQ(group->left_bytes, 524 * kMiB);  // page cache does not count
   const auto host = nearest_memory_limit(run_of(1024 * kMiB, 100 * kMiB));
   ASSERT_TRUE(host);

@@ -96,8 +96,8 @@ TEST(Confirm, GoneWithItAndThereWithoutIt) {
   scenery.tried(run_of(3, 0));
   scenery.tried_as_it_was(failing(4, "DLP0302"));
   const Confirmation confirmation = scenery.confirmation();
-  EXPECT_EQ(confirmation.outcome, RemedyOutcome::kConfirmed) << confirmation.text;
-  EXPECT_EQ(confirmation.text,
+  EXPECT_EQ(confirmation.outcome, RemedyOutcome::kConfirmed) << confirmation.text.plain();
+  EXPECT_EQ(confirmation.text.plain(),
             "confirmed: with OMP_NUM_THREADS=1 the failure is gone (exit code 0 after 3.0 s); as "
             "the command was, it came in 2 runs of 2");
 }
@@ -124,7 +124,7 @@ TEST(Confirm, ARareFailureNeedsManyRuns) {
     many.tried(run_of(3, 0));
     many.tried_as_it_was(i % 2 == 0 ? failing(4, "DLP0302") : run_of(3, 0));
   }
-  EXPECT_EQ(many.outcome(), RemedyOutcome::kConfirmed) << many.confirmation().text;
+  EXPECT_EQ(many.outcome(), RemedyOutcome::kConfirmed) << many.confirmation().text.plain();
 }
 
 TEST(Confirm, TheSameFailureAgainIsNoHelp) {
@@ -146,7 +146,8 @@ TEST(Confirm, AnotherFailureProvesNothing) {
   scenery.tried_as_it_was(failing(4, "DLP0302"));
   const Confirmation confirmation = scenery.confirmation();
   EXPECT_EQ(confirmation.outcome, RemedyOutcome::kInconclusive);
-  EXPECT_NE(confirmation.text.find("DLP0402"), std::string::npos) << confirmation.text;
+  EXPECT_NE(confirmation.text.plain().find("DLP0402"), std::string::npos)
+      << confirmation.text.plain();
 }
 
 TEST(Confirm, AnUnknownFailureProvesNothing) {
@@ -167,7 +168,7 @@ TEST(Confirm, ARunThatGoesOnForLongerIsAsGoodAsOneThatEnds) {
   Scenery scenery;
   scenery.tried(still_running(run_of(18, 0)));
   scenery.tried_as_it_was(failing(4, "DLP0302"));
-  EXPECT_EQ(scenery.outcome(), RemedyOutcome::kConfirmed) << scenery.confirmation().text;
+  EXPECT_EQ(scenery.outcome(), RemedyOutcome::kConfirmed) << scenery.confirmation().text.plain();
 }
 
 // Its tree was killed.
@@ -179,7 +180,7 @@ TEST(Confirm, ATrialThatRanForAllOfItsTimeIsAsGoodAsOneThatEnds) {
   scenery.tried_as_it_was(failing(4, "DLP0302"));
   EXPECT_EQ(scenery.outcome(), RemedyOutcome::kInconclusive) << "it may have been ended for more";
   scenery.recording.attempts.front().end->still_for = 0;
-  EXPECT_EQ(scenery.outcome(), RemedyOutcome::kConfirmed) << scenery.confirmation().text;
+  EXPECT_EQ(scenery.outcome(), RemedyOutcome::kConfirmed) << scenery.confirmation().text.plain();
 }
 
 TEST(Confirm, WhatDidNotTakeEffectProvesNothing) {
@@ -203,7 +204,7 @@ TEST(Confirm, WhatCouldNotBeSetIsSaid) {
   scenery.tried(std::move(run));
   const Confirmation confirmation = scenery.confirmation();
   EXPECT_EQ(confirmation.outcome, RemedyOutcome::kInconclusive);
-  EXPECT_NE(confirmation.text.find("not tried with OMP_NUM_THREADS=1: no right to"),
+  EXPECT_NE(confirmation.text.plain().find("not tried with OMP_NUM_THREADS=1: no right to"),
             std::string::npos);
 }
 
@@ -300,9 +301,9 @@ TEST(Confirm, EachFindingIsJudgedOnItsOwn) {
   scenery.recording.attempts.push_back(with(nothing_is_gone, {}));
   const Verdict verdict = scenery.verdict();
   EXPECT_EQ(TwoFindings::of(verdict, 0).outcome, RemedyOutcome::kConfirmed)
-      << TwoFindings::of(verdict, 0).text;
+      << TwoFindings::of(verdict, 0).text.plain();
   EXPECT_EQ(TwoFindings::of(verdict, 1).outcome, RemedyOutcome::kNotHelped)
-      << TwoFindings::of(verdict, 1).text;
+      << TwoFindings::of(verdict, 1).text.plain();
 }
 
 TEST(Confirm, WhatWasThereBesideItAndStaysProvesNothing) {
@@ -312,9 +313,10 @@ TEST(Confirm, WhatWasThereBesideItAndStaysProvesNothing) {
   scenery.recording.attempts.push_back(with(failing(4, "DLP0506"), {}));
   const Confirmation confirmation = TwoFindings::of(scenery.verdict(), 1);
   EXPECT_EQ(confirmation.outcome, RemedyOutcome::kInconclusive);
-  EXPECT_NE(confirmation.text.find("DLP0302 fork-lost-thread-pool, which was found, too, did not"),
+  EXPECT_NE(confirmation.text.plain().find(
+                "DLP0302 fork-lost-thread-pool, which was found, too, did not"),
             std::string::npos)
-      << confirmation.text;
+      << confirmation.text.plain();
 }
 
 TEST(Confirm, WhatWasNotTriedIsSaid) {
@@ -333,8 +335,8 @@ TEST(Confirm, WhatStillRunsButNoLongerMovesProvesNothing) {
   scenery.tried_as_it_was(failing(4, "DLP0302"));
   const Confirmation confirmation = scenery.confirmation();
   EXPECT_EQ(confirmation.outcome, RemedyOutcome::kInconclusive);
-  EXPECT_NE(confirmation.text.find("nothing of it had moved for 12.0 s"), std::string::npos)
-      << confirmation.text;
+  EXPECT_NE(confirmation.text.plain().find("nothing of it had moved for 12.0 s"), std::string::npos)
+      << confirmation.text.plain();
 }
 
 TEST(Confirm, SettingsAreToldInWords) {

@@ -54,8 +54,10 @@ TEST(Deadlock, MutexOfAThreadOfTheParent) {
   const auto finding = find(scene.examine(), FindingCode::kForkInheritedLock);
   ASSERT_TRUE(finding);
   EXPECT_EQ(finding->confidence, Confidence::kCertain);
-  EXPECT_NE(finding->message.find("thread 150"), std::string::npos) << finding->message;
-  EXPECT_NE(finding->message.find("trainer 100"), std::string::npos) << finding->message;
+  EXPECT_NE(finding->message.plain().find("thread 150"), std::string::npos)
+      << finding->message.plain();
+  EXPECT_NE(finding->message.plain().find("trainer 100"), std::string::npos)
+      << finding->message.plain();
   EXPECT_EQ(finding->processes, std::vector<ProcessKey>{key_of(kWorker)});
   EXPECT_FALSE(finding->remedies.empty());
 }
@@ -137,7 +139,7 @@ TEST(Deadlock, SameHangInAllWorkersIsOneFinding) {
   const Verdict verdict = scene.examine();
   ASSERT_EQ(verdict.findings.size(), 1U);
   EXPECT_EQ(verdict.findings.front().processes.size(), 3U);
-  EXPECT_NE(verdict.findings.front().message.find("2 more"), std::string::npos);
+  EXPECT_NE(verdict.findings.front().message.plain().find("2 more"), std::string::npos);
 }
 
 HangScene team_scene(int pool_threads) {
@@ -198,8 +200,11 @@ TEST(Deadlock, LibraryWhoseThreadsForkDidNotCopy) {
   EXPECT_EQ(finding->severity, Severity::kError);
   EXPECT_EQ(finding->discriminator, "polars.abi3.so");
   EXPECT_EQ(number(*finding, "threads_of_the_library_in_parent"), 2);
-  EXPECT_NE(finding->message.find("trainer 100 has 2"), std::string::npos) << finding->message;
-  const auto names_polars = [](const Remedy& remedy) { return remedy.title.contains("polars"); };
+  EXPECT_NE(finding->message.plain().find("trainer 100 has 2"), std::string::npos)
+      << finding->message.plain();
+  const auto names_polars = [](const Remedy& remedy) {
+    return remedy.title.plain().contains("polars");
+  };
   EXPECT_TRUE(std::ranges::any_of(finding->remedies, names_polars));
 }
 
@@ -636,8 +641,8 @@ TEST(Deadlock, AWorkerThatWaitsForAPipeInATaskHasNotLostIt) {
   EXPECT_EQ(finding->confidence, Confidence::kLikely);
   EXPECT_EQ(finding->severity, Severity::kError);
   EXPECT_EQ(finding->processes, std::vector<ProcessKey>{key_of(kWorker)});
-  EXPECT_NE(finding->message.find("pipe 4242, written by trainer 100"), std::string::npos)
-      << finding->message;
+  EXPECT_NE(finding->message.plain().find("pipe 4242, written by trainer 100"), std::string::npos)
+      << finding->message.plain();
 }
 
 TEST(Deadlock, AQueueOfTheUsersInATaskIsNoQueueOfTasks) {
@@ -822,8 +827,8 @@ TEST(Deadlock, AWorkerThatWaitsForAStorage) {
     scene.main(kWorker).state = state;
     const auto finding = find(scene.examine(), FindingCode::kIoStall);
     ASSERT_TRUE(finding) << state;
-    EXPECT_NE(finding->message.find("/data/a.bin (nfs4 server:/data)"), std::string::npos)
-        << finding->message;
+    EXPECT_NE(finding->message.plain().find("/data/a.bin (nfs4 server:/data)"), std::string::npos)
+        << finding->message.plain();
     EXPECT_EQ(finding->severity, Severity::kWarning);
     EXPECT_EQ(find(scene.examine(12), FindingCode::kIoStall)->severity, Severity::kError);
   }
@@ -891,7 +896,8 @@ TEST(Deadlock, ASocketWhoseOtherEndOnlyTheWaiterHas) {
   scene.has_socket(kWorker, 7002);
   const auto finding = find(scene.examine(), FindingCode::kPipeWithoutPeer);
   ASSERT_TRUE(finding);
-  EXPECT_NE(finding->message.find("socket 7001"), std::string::npos) << finding->message;
+  EXPECT_NE(finding->message.plain().find("socket 7001"), std::string::npos)
+      << finding->message.plain();
 }
 
 // A server with a thread that lets clients in, and one that answers.
@@ -959,7 +965,8 @@ TEST(Deadlock, AFifoThatNobodyOpensIsNamed) {
   EXPECT_FALSE(has_error(verdict));
   const auto finding = find(verdict, FindingCode::kSlowSample);
   ASSERT_TRUE(finding);
-  EXPECT_NE(finding->message.find("FIFO /data/feed"), std::string::npos) << finding->message;
+  EXPECT_NE(finding->message.plain().find("FIFO /data/feed"), std::string::npos)
+      << finding->message.plain();
 }
 
 TEST(Deadlock, ALockOfAFileHeldByWhoWaitsForItsWaiter) {
@@ -1000,8 +1007,8 @@ TEST(Deadlock, ASemaphoreThatNobodyIsLeftToRelease) {
   ASSERT_TRUE(finding);
   EXPECT_EQ(finding->severity, Severity::kError);
   EXPECT_EQ(finding->confidence, Confidence::kLikely);
-  EXPECT_NE(finding->message.find("worker 101, worker 102 acquired it"), std::string::npos)
-      << finding->message;
+  EXPECT_NE(finding->message.plain().find("worker 101, worker 102 acquired it"), std::string::npos)
+      << finding->message.plain();
   scene.info(kTrainer).signals_caught = uint64_t{1} << 14U;  // SIGTERM
   EXPECT_EQ(find(scene.examine(), FindingCode::kLockCycle)->severity, Severity::kWarning);
   scene.shares_semaphore(7777, 7);
@@ -1041,7 +1048,8 @@ TEST(Deadlock, AFullQueueThatNobodyReads) {
                python("produce", "/srv/train.py", 5)});
   const auto finding = find(scene.examine(), FindingCode::kLockCycle);
   ASSERT_TRUE(finding);
-  EXPECT_NE(finding->message.find("room in a full"), std::string::npos) << finding->message;
+  EXPECT_NE(finding->message.plain().find("room in a full"), std::string::npos)
+      << finding->message.plain();
 }
 
 TEST(Deadlock, AModuleOfTheUsersWithTheNameOfMultiprocessingsIsNoFullQueue) {
@@ -1050,7 +1058,8 @@ TEST(Deadlock, AModuleOfTheUsersWithTheNameOfMultiprocessingsIsNoFullQueue) {
     scene.stack(scene.main(kWorker),
                 {python("Queue.put", file, 89), python("produce", "/srv/train.py", 5)});
     for (const Finding& finding : scene.examine().findings)
-      EXPECT_EQ(finding.message.find("room in a full"), std::string::npos) << finding.message;
+      EXPECT_EQ(finding.message.plain().find("room in a full"), std::string::npos)
+          << finding.message.plain();
   }
 }
 
@@ -1068,7 +1077,7 @@ TEST(Deadlock, AChildThatIsWaitedForBeforeItIsToldToEnd) {
   const auto finding = find(scene.examine(), FindingCode::kLockCycle);
   ASSERT_TRUE(finding);
   EXPECT_EQ(finding->severity, Severity::kError);
-  EXPECT_EQ(finding->remedies.front().commands.front(), "process.communicate()");
+  EXPECT_EQ(finding->remedies.front().commands.front().plain(), "process.communicate()");
   scene.info(kTrainer).signals_caught = uint64_t{1} << 14U;  // SIGTERM
   EXPECT_EQ(find(scene.examine(), FindingCode::kLockCycle)->severity, Severity::kWarning);
 }
@@ -1099,8 +1108,9 @@ TEST(Deadlock, AChildThatIsWaitedForAndWaitsForTheReaderOfItsQueue) {
   ASSERT_TRUE(finding);
   EXPECT_EQ(finding->severity, Severity::kError);
   EXPECT_EQ(finding->processes.size(), 3U);
-  EXPECT_NE(finding->message.find("held by worker 102, which waits for data"), std::string::npos)
-      << finding->message;
+  EXPECT_NE(finding->message.plain().find("held by worker 102, which waits for data"),
+            std::string::npos)
+      << finding->message.plain();
 }
 
 TEST(Deadlock, AChildThatIsWaitedForAndWhoseSiblingMayYetGetItsTask) {
@@ -1227,9 +1237,11 @@ TEST(Deadlock, ARankInACollectiveOperationWaitsForTheOneThatStandsElsewhere) {
   ASSERT_TRUE(finding);
   EXPECT_EQ(finding->severity, Severity::kWarning);
   EXPECT_EQ(finding->processes, std::vector<ProcessKey>{key_of(kRank)});
-  EXPECT_NE(finding->message.find("only its own process has the other end"), std::string::npos)
-      << finding->message;
-  EXPECT_NE(finding->message.find("trainer 100 waits, too"), std::string::npos) << finding->message;
+  EXPECT_NE(finding->message.plain().find("only its own process has the other end"),
+            std::string::npos)
+      << finding->message.plain();
+  EXPECT_NE(finding->message.plain().find("trainer 100 waits, too"), std::string::npos)
+      << finding->message.plain();
 }
 
 TEST(Deadlock, ARankInACollectiveOperationWaitsForTheOneThatSleeps) {
@@ -1261,7 +1273,8 @@ TEST(Deadlock, ARankThatWaitsForOneThatWorksIsNoMoreThanAWord) {
   const auto finding = find(scene.examine(12), FindingCode::kConsumerStuck);
   ASSERT_TRUE(finding);
   EXPECT_EQ(finding->severity, Severity::kInfo);
-  EXPECT_NE(finding->message.find("maybe for trainer 102"), std::string::npos) << finding->message;
+  EXPECT_NE(finding->message.plain().find("maybe for trainer 102"), std::string::npos)
+      << finding->message.plain();
 }
 
 TEST(Deadlock, RanksThatAllWaitForOneAnother) {

@@ -61,7 +61,7 @@ TEST_F(EpochEnd, AWaitForEachEndedWorkerIsCertain) {
   EXPECT_EQ(finding->severity, Severity::kWarning);
   EXPECT_EQ(finding->confidence, Confidence::kCertain);
   EXPECT_EQ(number(*finding, "processes"), 2);
-  EXPECT_EQ(finding->message,
+  EXPECT_EQ(finding->message.plain(),
             "trainer 100 waited 10.0 s at the end of an epoch for 2 workers that had already "
             "ended: torch_shm_manager keeps the pipes open that would tell it");
 }

@@ -107,8 +107,9 @@ TEST_F(ExitsTest, KernelLogNamesTheVictimAndTheGroup) {
   EXPECT_EQ(finding.code, FindingCode::kOomKilledByCgroup);
   EXPECT_EQ(finding.confidence, Confidence::kCertain);
   EXPECT_EQ(finding.severity, Severity::kError);
-  EXPECT_THAT(finding.message, HasSubstr("worker 101"));
-  EXPECT_THAT(finding.message, HasSubstr("cgroup /job reached its memory limit of 64.0 MiB"));
+  EXPECT_THAT(finding.message.plain(), HasSubstr("worker 101"));
+  EXPECT_THAT(finding.message.plain(),
+              HasSubstr("cgroup /job reached its memory limit of 64.0 MiB"));
   EXPECT_THAT(what_remedies_set(finding),
               testing::ElementsAre("prefetch_factor=1 and num_workers=1"));
 }
@@ -119,7 +120,7 @@ TEST_F(ExitsTest, TheLogTellsTheLimitOfAGroupThatWasGoneBeforeItWasLookedAt) {
   scene.exit_by_signal(101, 1.01, SIGKILL);
   const Finding finding = only();
   EXPECT_EQ(number(finding, "memory_limit"), int64_t{120 * kMiB});
-  EXPECT_THAT(finding.message, HasSubstr("its memory limit of 120.0 MiB"));
+  EXPECT_THAT(finding.message.plain(), HasSubstr("its memory limit of 120.0 MiB"));
 }
 
 TEST_F(ExitsTest, CountersTellWhichLimit) {
@@ -180,7 +181,7 @@ TEST_F(ExitsTest, TheHostRanOut) {
   scene.exit_by_signal(kParent, 1.01, SIGKILL);
   const Finding finding = only();
   EXPECT_EQ(finding.code, FindingCode::kOomKilledByHost);
-  EXPECT_THAT(finding.message, HasSubstr("the machine ran out of memory"));
+  EXPECT_THAT(finding.message.plain(), HasSubstr("the machine ran out of memory"));
 }
 
 TEST_F(ExitsTest, WithoutALogTheHostIsTheCauseWhereItWasStarvedAndNoLimitWasHit) {
@@ -202,7 +203,7 @@ TEST_F(ExitsTest, AProcessThatKillsIsNamedAndIsNoOomKiller) {
   const Finding finding = only();
   EXPECT_EQ(finding.code, FindingCode::kKilledBySignal);
   EXPECT_EQ(finding.confidence, Confidence::kCertain);
-  EXPECT_THAT(finding.message, HasSubstr("process 4242 (slurmstepd) sent"));
+  EXPECT_THAT(finding.message.plain(), HasSubstr("process 4242 (slurmstepd) sent"));
   EXPECT_THAT(finding.alternatives.front().cause, HasSubstr("DLP0501"));
 }
 
@@ -211,12 +212,13 @@ TEST_F(ExitsTest, UnseenSenderButNotTheOomKiller) {
   scene.exit_by_signal(101, 1.01, SIGKILL);
   const Verdict verdict = examine();
   ASSERT_EQ(verdict.findings.size(), 1U);
-  EXPECT_THAT(verdict.findings.front().message, HasSubstr("who sent it could not be seen"));
+  EXPECT_THAT(verdict.findings.front().message.plain(), HasSubstr("who sent it could not be seen"));
   const auto& evidence = verdict.findings.front().evidence;
   const auto sender = std::ranges::find(evidence, "sender", &Evidence::name);
   ASSERT_NE(sender, evidence.end());
-  EXPECT_THAT(std::get<std::string>(sender->value), HasSubstr("not seen: "));
-  EXPECT_THAT(verdict.findings.front().alternatives.back().why_not, HasSubstr("stood at 13"));
+  EXPECT_THAT(std::get<Message>(sender->value).plain(), HasSubstr("not seen: "));
+  EXPECT_THAT(verdict.findings.front().alternatives.back().why_not.plain(),
+              HasSubstr("stood at 13"));
   EXPECT_TRUE(verdict.gaps.empty());
 }
 
@@ -262,8 +264,8 @@ TEST_F(ExitsTest, AWholeJobThatIsStopped) {
   const Finding finding = only();
   EXPECT_EQ(finding.code, FindingCode::kKilledBySignal);
   EXPECT_EQ(finding.processes.size(), 4U);
-  EXPECT_THAT(finding.message, HasSubstr("all 4 processes of the job"));
-  EXPECT_THAT(finding.message, HasSubstr("scheduler"));
+  EXPECT_THAT(finding.message.plain(), HasSubstr("all 4 processes of the job"));
+  EXPECT_THAT(finding.message.plain(), HasSubstr("scheduler"));
 }
 
 TEST_F(ExitsTest, InterruptedByTheUser) {
@@ -299,7 +301,7 @@ TEST_F(ExitsTest, ACrashNamesTheLibrary) {
   const Finding finding = only();
   EXPECT_EQ(finding.code, FindingCode::kWorkerCrashed);
   EXPECT_EQ(finding.confidence, Confidence::kCertain);
-  EXPECT_THAT(finding.message, HasSubstr("SIGSEGV in code of libdecode.so.2"));
+  EXPECT_THAT(finding.message.plain(), HasSubstr("SIGSEGV in code of libdecode.so.2"));
 }
 
 TEST_F(ExitsTest, TheKernelLogTellsWhereItCrashed) {
@@ -310,7 +312,7 @@ TEST_F(ExitsTest, TheKernelLogTellsWhereItCrashed) {
       "python3[101]: segfault at 10 ip 7f sp 7f error 4 in libfoo.so[7f00+10] likely on CPU 1";
   scene.run().kernel_log.push_back(line);
   scene.exit_by_signal(101, 1.01, SIGSEGV);
-  EXPECT_THAT(only().message, HasSubstr("in code of libfoo.so"));
+  EXPECT_THAT(only().message.plain(), HasSubstr("in code of libfoo.so"));
 }
 
 TEST_F(ExitsTest, AbortIsACrashAndSomebodysSigsegvIsNot) {
@@ -330,7 +332,7 @@ TEST_F(ExitsTest, WorkerThatExitsByItself) {
   const Finding finding = only();
   EXPECT_EQ(finding.code, FindingCode::kWorkerExited);
   EXPECT_EQ(finding.severity, Severity::kError);
-  EXPECT_THAT(finding.message, HasSubstr("code 3"));
+  EXPECT_THAT(finding.message.plain(), HasSubstr("code 3"));
 }
 
 TEST_F(ExitsTest, ExitCodesOfAJobThatEndsWellAreANote) {
@@ -409,10 +411,11 @@ TEST_F(ExitsTest, SigxfszInItsOwnNameIsThatOfTheLimit) {
   scene.exit_with(kParent, 1.2, 1);
   ProcessInfo& worker = *std::ranges::find(scene.run().processes, key_of(101), &ProcessInfo::key);
   worker.file_size_limit = Limit{.soft = 4096, .hard = std::nullopt};
-  EXPECT_THAT(only().message, HasSubstr("RLIMIT_FSIZE"));
+  EXPECT_THAT(only().message.plain(), HasSubstr("RLIMIT_FSIZE"));
   EXPECT_EQ(only().confidence, Confidence::kCertain);
   worker.file_size_limit = Limit{};  // unlimited
-  EXPECT_THAT(examine().findings.empty() ? "" : only().message, Not(HasSubstr("RLIMIT_FSIZE")));
+  EXPECT_THAT(examine().findings.empty() ? "" : only().message.plain(),
+              Not(HasSubstr("RLIMIT_FSIZE")));
 }
 
 TEST_F(ExitsTest, ExitCodeZeroCountsWhereTheSiblingsAreEndedAtOnce) {
@@ -491,7 +494,7 @@ TEST_F(ExitsTest, CpuTimeLimit) {
   scene.exit_by_signal(101, 1.01, SIGKILL);
   const Finding finding = only();
   EXPECT_EQ(finding.code, FindingCode::kKilledBySignal);
-  EXPECT_THAT(finding.message, HasSubstr("CPU time limit of 10 s"));
+  EXPECT_THAT(finding.message.plain(), HasSubstr("CPU time limit of 10 s"));
 }
 
 TEST_F(ExitsTest, BusErrors) {
@@ -501,7 +504,7 @@ TEST_F(ExitsTest, BusErrors) {
   EXPECT_EQ(only().confidence, Confidence::kLikely);
   scene.run().signals.front().code = 4;  // BUS_MCEERR_AR
   EXPECT_EQ(only().code, FindingCode::kWorkerCrashed);
-  EXPECT_THAT(only().message, HasSubstr("memory is broken"));
+  EXPECT_THAT(only().message.plain(), HasSubstr("memory is broken"));
 }
 
 TEST_F(ExitsTest, WhatAnotherFindingExplainsIsLeftToIt) {

@@ -165,7 +165,7 @@ TEST_F(Fd, ALeakOfAJobThatEndedBeforeItsLimitIsAWarning) {
     ASSERT_EQ(verdict.findings.size(), 1U);
     EXPECT_EQ(verdict.findings[0].code, FindingCode::kFdLeakInWorker);
     EXPECT_EQ(verdict.findings[0].severity, Severity::kWarning);
-    EXPECT_THAT(verdict.findings[0].message,
+    EXPECT_THAT(verdict.findings[0].message.plain(),
                 testing::HasSubstr("; when it ended, its limit of 512 was"));
   }
 }
@@ -206,7 +206,7 @@ TEST_F(Fd, AProcessAtItsLimitThatStandsStill) {
   ASSERT_TRUE(exhausted);
   EXPECT_EQ(exhausted->severity, Severity::kError);
   EXPECT_EQ(exhausted->confidence, Confidence::kLikely);
-  EXPECT_THAT(exhausted->message, testing::HasSubstr("234 of them files, and nothing"));
+  EXPECT_THAT(exhausted->message.plain(), testing::HasSubstr("234 of them files, and nothing"));
   EXPECT_FALSE(find(examine(), FindingCode::kFdLeakInWorker));
 }
 
@@ -269,7 +269,8 @@ TEST_F(HarmlessSeries, AreSilent) {
       watch(0, until, each.kind, each.count);
       const Verdict verdict = examine();
       EXPECT_TRUE(verdict.findings.empty())
-          << until << " s: " << (verdict.findings.empty() ? "" : verdict.findings[0].message);
+          << until
+          << " s: " << (verdict.findings.empty() ? "" : verdict.findings[0].message.plain());
     }
   }
 }
@@ -308,11 +309,11 @@ TEST_F(Fd, TheRemedyFitsTheHardLimit) {
   set_limit(256);
   watch(0, 5, FdKind::kFile, climbs(kFdWorker, 50, 236));
   scene_.exit_with(Scene::kTrainerPid, 5.2, 1);
-  EXPECT_EQ(find(examine(), FindingCode::kFdExhausted)->remedies.at(0).commands.at(0),
+  EXPECT_EQ(find(examine(), FindingCode::kFdExhausted)->remedies.at(0).commands.at(0).plain(),
             "ulimit -n 1024");
   for (ProcessInfo& process : scene_.run().processes)
     process.open_files_limit = Limit{.soft = 256, .hard = 256};
-  EXPECT_EQ(find(examine(), FindingCode::kFdExhausted)->remedies.at(0).commands.at(0),
+  EXPECT_EQ(find(examine(), FindingCode::kFdExhausted)->remedies.at(0).commands.at(0).plain(),
             "* hard nofile 1024");
 }
 

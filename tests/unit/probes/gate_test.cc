@@ -82,7 +82,7 @@ TEST_F(GateTest, TheNearestLimitOfProcessesCounts) {
   facts().cgroup_tasks_limit = 20;
   facts().cgroup_tasks = 20;
   expect(FindingCode::kProcessLimitReached, Severity::kError, "limits.processes");
-  EXPECT_THAT(examine().findings.front().message, HasSubstr("pids.max"));
+  EXPECT_THAT(examine().findings.front().message.plain(), HasSubstr("pids.max"));
 }
 
 TEST_F(GateTest, FewerCpusThanWorkersWhereTheMachineHasMore) {
@@ -114,7 +114,7 @@ TEST_F(GateTest, MemoryThatTheBatchesAloneTake) {
 TEST_F(GateTest, FilesOfTheWholeMachine) {
   facts().files_open = uint64_t{99'990};
   expect(FindingCode::kFdLimitTooLow, Severity::kError, "limits.open-files");
-  EXPECT_THAT(examine().findings.front().message, HasSubstr("fs.file-max"));
+  EXPECT_THAT(examine().findings.front().message.plain(), HasSubstr("fs.file-max"));
 }
 
 TEST_F(GateTest, SharedMemoryOnADisk) {
@@ -146,7 +146,8 @@ TEST_F(GateRunTest, ImagesOfWhichNoneCanBeDecoded) {
   tell(kLoaderBrokenImage, "/data/a.jpg: not an image OpenCV can decode");
   tell(kLoaderError, "none of the 3 images can be decoded");
   expect(FindingCode::kDataNotReadable, Severity::kError, "host.data-folder");
-  EXPECT_THAT(check(examine(), "loader.fork.file_descriptor").text, HasSubstr("none of the 3"));
+  EXPECT_THAT(check(examine(), "loader.fork.file_descriptor").text.plain(),
+              HasSubstr("none of the 3"));
 }
 
 TEST_F(GateRunTest, SomeImagesThatCannotBeDecoded) {
@@ -160,7 +161,8 @@ TEST_F(GateRunTest, AFolderWithoutImagesIsNoFinding) {
   tell(kLoaderNoImage, "--data '/data' holds no image");
   run().done = LoaderDone{.at = kSecond, .images = 40, .seconds = 1};
   EXPECT_TRUE(examine().findings.empty());
-  EXPECT_THAT(check(examine(), "loader.fork.file_descriptor").text, HasSubstr("built-in images"));
+  EXPECT_THAT(check(examine(), "loader.fork.file_descriptor").text.plain(),
+              HasSubstr("built-in images"));
 }
 
 TEST_F(GateRunTest, ARunThatWasCutOffIsNoPassWhateverWarningThereIs) {
@@ -196,7 +198,8 @@ TEST_F(GateTest, WhatOthersMayUseIsNotJudged) {
   EXPECT_EQ(check(examine(), "shm.left-overs").status, CheckStatus::kPass);
   run.ledgers.front().omitted_segments = 2;
   EXPECT_EQ(check(examine(), "shm.left-overs").status, CheckStatus::kSkipped);
-  EXPECT_THAT(check(examine(), "shm.left-overs").text, HasSubstr("3 processes could not be"));
+  EXPECT_THAT(check(examine(), "shm.left-overs").text.plain(),
+              HasSubstr("3 processes could not be"));
 }
 
 TEST_F(GateTest, StacksThatCouldNotBeReadAreNoPass) {
@@ -287,7 +290,7 @@ TEST_F(GateTest, ALoaderThatTheDeadlineEndedIsNoPass) {
   const Verdict verdict = examine();
   EXPECT_EQ(verdict.checks.back().status, CheckStatus::kIncomplete);
   EXPECT_FALSE(verdict.gaps.empty());
-  EXPECT_THAT(verdict.checks.back().text, HasSubstr("deadline"));
+  EXPECT_THAT(verdict.checks.back().text.plain(), HasSubstr("deadline"));
 }
 
 }  // namespace

@@ -131,7 +131,7 @@ TEST(CopyOnWriteGrowth, IsFoundInSecondsAndSaysHowFarItCanGo) {
   EXPECT_NEAR(static_cast<double>(number(*finding, "copied")), 200 * kMi, kMi);
   EXPECT_NEAR(static_cast<double>(number(*finding, "still_shared")), 200 * kMi, kMi);
   EXPECT_EQ(number(*finding, "growth_of_resident_anonymous_memory"), 0);
-  EXPECT_THAT(finding->message, HasSubstr("copied 200.0 MiB"));
+  EXPECT_THAT(finding->message.plain(), HasSubstr("copied 200.0 MiB"));
   EXPECT_EQ(verdict.findings.size(), 1U);
 }
 
@@ -145,7 +145,7 @@ TEST(CopyOnWriteGrowth, IsAnErrorWhereTheRestDoesNotFit) {
   const auto finding = find(job.watch(8), FindingCode::kCopyOnWriteGrowth);
   ASSERT_TRUE(finding);
   EXPECT_EQ(finding->severity, Severity::kError);
-  EXPECT_THAT(finding->message, HasSubstr("150.0 MiB left"));
+  EXPECT_THAT(finding->message.plain(), HasSubstr("150.0 MiB left"));
 }
 
 TEST(CopyOnWriteGrowth, OneLookAtAWorkerIsEnoughIfItWasSeenFromItsBirth) {
@@ -302,9 +302,9 @@ TEST(MemoryLeak, OneWorkerIsNamedWithRateAndLimit) {
   EXPECT_EQ(finding.discriminator, "worker");
   EXPECT_THAT(finding.processes, testing::ElementsAre(key_of(102)));
   EXPECT_NEAR(static_cast<double>(number(finding, "growth")), 10 * kMi, kMi / 10);
-  EXPECT_THAT(finding.message, HasSubstr("worker 102 grows, the only one of 3 workers"));
+  EXPECT_THAT(finding.message.plain(), HasSubstr("worker 102 grows, the only one of 3 workers"));
   // (20000 - 5320 + 1000) MiB at 10 MiB/s.
-  EXPECT_THAT(finding.message, HasSubstr("cgroup /job (19.5 GiB) is reached in 26 min"));
+  EXPECT_THAT(finding.message.plain(), HasSubstr("cgroup /job (19.5 GiB) is reached in 26 min"));
   EXPECT_THAT(verdict.limits, IsEmpty());
 }
 
@@ -345,7 +345,7 @@ TEST(MemoryLeak, OfAJobThatEndedIsHeldAgainstWhatWasLeftBeforeItsEnd) {
   const auto finding = find(job.watch(38), FindingCode::kWorkerMemoryLeak);
   ASSERT_TRUE(finding);
   EXPECT_EQ(number(*finding, "memory_left"), int64_t{240} << 20);
-  EXPECT_THAT(finding->message, HasSubstr("(1000.0 MiB) was 24.0 s away when it ended"));
+  EXPECT_THAT(finding->message.plain(), HasSubstr("(1000.0 MiB) was 24.0 s away when it ended"));
 }
 
 TEST(MemoryLeak, AfterAnOomKillTheLimitWasReached) {
@@ -359,11 +359,11 @@ TEST(MemoryLeak, AfterAnOomKillTheLimitWasReached) {
   const auto finding = find(job.watch(38), FindingCode::kWorkerMemoryLeak);
   ASSERT_TRUE(finding);
   EXPECT_EQ(finding->severity, Severity::kError);
-  EXPECT_THAT(finding->message, HasSubstr("cgroup /job (1000.0 MiB) was reached"));
-  EXPECT_THAT(finding->message, Not(HasSubstr("reached in")));
+  EXPECT_THAT(finding->message.plain(), HasSubstr("cgroup /job (1000.0 MiB) was reached"));
+  EXPECT_THAT(finding->message.plain(), Not(HasSubstr("reached in")));
   job.run().samples.clear();
   job.run().oom_counters.back().kills = 0;
-  EXPECT_THAT(find(job.watch(38), FindingCode::kWorkerMemoryLeak)->message,
+  EXPECT_THAT(find(job.watch(38), FindingCode::kWorkerMemoryLeak)->message.plain(),
               HasSubstr("when it ended"))
       << "another SIGKILL";
 }
@@ -374,7 +374,8 @@ TEST(MemoryLeak, SeveralWorkersAreOneFindingAndTheirSumCounts) {
   job.host = [](double, HostMemory& memory) { memory.available_bytes = bytes(2000); };
   const Verdict verdict = job.watch(32);
   ASSERT_EQ(verdict.findings.size(), 1U);
-  EXPECT_THAT(verdict.findings.front().message, HasSubstr("all 3 workers grow by 30.0 MiB/s"));
+  EXPECT_THAT(verdict.findings.front().message.plain(),
+              HasSubstr("all 3 workers grow by 30.0 MiB/s"));
   EXPECT_EQ(verdict.findings.front().severity, Severity::kError) << "67 s away";
 }
 
@@ -384,7 +385,7 @@ TEST(MemoryLeak, TheTrainingProcessIsAnotherCase) {
   const auto finding = find(job.watch(32), FindingCode::kWorkerMemoryLeak);
   ASSERT_TRUE(finding);
   EXPECT_EQ(finding->discriminator, "trainer");
-  EXPECT_THAT(finding->message, HasSubstr("the training process 100 grows"));
+  EXPECT_THAT(finding->message.plain(), HasSubstr("the training process 100 grows"));
 }
 
 TEST(MemoryLeak, WhatIsSwappedOutStillCounts) {
@@ -460,9 +461,9 @@ TEST(SharedMemoryGrowth, IsOfTheProcessThatHasIt) {
   EXPECT_EQ(finding.code, FindingCode::kWorkerMemoryLeak);
   EXPECT_EQ(finding.discriminator, "worker-in-shared-memory");
   EXPECT_THAT(finding.processes, testing::ElementsAre(key_of(101)));
-  EXPECT_THAT(finding.message, HasSubstr("worker 101 grows by 8.0 MiB/s in shared memory"));
+  EXPECT_THAT(finding.message.plain(), HasSubstr("worker 101 grows by 8.0 MiB/s in shared memory"));
   // 1000 - 100 - 288 MiB at 8 MiB/s.
-  EXPECT_THAT(finding.message, HasSubstr("is reached in 1 min 16 s"));
+  EXPECT_THAT(finding.message.plain(), HasSubstr("is reached in 1 min 16 s"));
   EXPECT_EQ(finding.severity, Severity::kWarning);
 }
 
@@ -471,7 +472,7 @@ TEST(SharedMemoryGrowth, OfAllWorkersTogether) {
   const auto finding = find(sharing(ramp, half).watch(36), FindingCode::kWorkerMemoryLeak);
   ASSERT_TRUE(finding);
   EXPECT_EQ(finding->processes.size(), 2U);
-  EXPECT_THAT(finding->message, HasSubstr("2 workers grow by 8.0 MiB/s in shared memory"));
+  EXPECT_THAT(finding->message.plain(), HasSubstr("2 workers grow by 8.0 MiB/s in shared memory"));
 }
 
 TEST(SharedMemoryGrowth, OfAJobThatEndedAndOfAWorkerThatWasKilled) {
@@ -488,7 +489,7 @@ TEST(SharedMemoryGrowth, OfAJobThatEndedAndOfAWorkerThatWasKilled) {
     const Verdict verdict = job.watch(killed > 0 ? 60 : 37);
     const auto finding = find(verdict, FindingCode::kWorkerMemoryLeak);
     ASSERT_TRUE(finding) << killed << " " << verdict.findings.size();
-    EXPECT_THAT(finding->message, HasSubstr("away when it ended"));
+    EXPECT_THAT(finding->message.plain(), HasSubstr("away when it ended"));
   }
 }
 
@@ -513,7 +514,7 @@ Verdict with_kept_batches(int most_listed) {
 TEST(SharedMemoryGrowth, OfBatchesThatTheTrainerKeepsIsToldByWhatItHolds) {
   const auto finding = find(with_kept_batches(1000), FindingCode::kWorkerMemoryLeak);
   ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->message,
+  EXPECT_THAT(finding->message.plain(),
               HasSubstr("the training process 100 grows by 8.0 MiB/s in shared memory"));
   EXPECT_EQ(text(*finding, "held_by_100"), "288.0 MiB in 288 segments");
   const auto crowded = find(with_kept_batches(100), FindingCode::kWorkerMemoryLeak);
@@ -547,7 +548,8 @@ TEST(PrefetchBacklog, WhoWaitsToSendDoesNotLeak) {
   const Verdict verdict = job.watch(32);
   ASSERT_EQ(verdict.findings.size(), 1U);
   EXPECT_EQ(verdict.findings.front().code, FindingCode::kPrefetchBacklog);
-  EXPECT_THAT(verdict.findings.front().message, HasSubstr("both workers grow by 20.0 MiB/s"));
+  EXPECT_THAT(verdict.findings.front().message.plain(),
+              HasSubstr("both workers grow by 20.0 MiB/s"));
 }
 
 TEST(PrefetchBacklog, OfTwoThatSendThroughOnePipeOneIsInWrite) {
@@ -602,20 +604,20 @@ TEST(PrefetchBacklog, AStandingOneIsToldWhereItIsLarge) {
   ASSERT_TRUE(finding);
   EXPECT_EQ(finding->severity, Severity::kWarning);
   EXPECT_EQ(number(*finding, "waiting"), int64_t{1} << 30);
-  EXPECT_THAT(finding->message, HasSubstr("16 tensors of 1.0 GiB in all"));
-  EXPECT_THAT(finding->message, HasSubstr("12 %"));
+  EXPECT_THAT(finding->message.plain(), HasSubstr("16 tensors of 1.0 GiB in all"));
+  EXPECT_THAT(finding->message.plain(), HasSubstr("12 %"));
 }
 
 TEST(PrefetchBacklog, AGrowingOneSaysWhen) {
   const auto finding =
       find(with_segments([](int second) { return second; }, false), FindingCode::kPrefetchBacklog);
   ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->message, HasSubstr("grow by 64.0 MiB/s"));
+  EXPECT_THAT(finding->message.plain(), HasSubstr("grow by 64.0 MiB/s"));
   const auto crowded = find(with_segments([](int second) { return second; }, false, 10),
                             FindingCode::kPrefetchBacklog);
   ASSERT_TRUE(crowded) << "more segments than are listed";
-  EXPECT_THAT(crowded->message, HasSubstr("at least 10 tensors"));
-  EXPECT_THAT(crowded->message, HasSubstr("grow by 64.0 MiB/s"));
+  EXPECT_THAT(crowded->message.plain(), HasSubstr("at least 10 tensors"));
+  EXPECT_THAT(crowded->message.plain(), HasSubstr("grow by 64.0 MiB/s"));
 }
 
 TEST(PrefetchBacklog, IsNotSaidOfTheHealthy) {
@@ -648,7 +650,7 @@ TEST(SwapThrash, IsAnErrorOfTheSubjectThatSwaps) {
   ASSERT_TRUE(finding);
   EXPECT_EQ(finding->severity, Severity::kError);
   EXPECT_EQ(finding->processes.size(), 3U);
-  EXPECT_THAT(finding->message, HasSubstr("7.8 MiB/s"));
+  EXPECT_THAT(finding->message.plain(), HasSubstr("7.8 MiB/s"));
 }
 
 TEST(SwapThrash, WithLittlePressureItIsAWarning) {
@@ -690,7 +692,7 @@ TEST(MemoryLimitTooLow, CountsWhatIsKeptAndNotThePageCache) {
   const auto finding = find(with_group(700, 240, 50, 15), FindingCode::kMemoryLimitTooLow);
   ASSERT_TRUE(finding);
   EXPECT_EQ(finding->severity, Severity::kWarning);
-  EXPECT_THAT(finding->message, HasSubstr("94 %"));
+  EXPECT_THAT(finding->message.plain(), HasSubstr("94 %"));
   EXPECT_EQ(number(*finding, "limit_that_would_do"), int64_t{1280} << 20);
   EXPECT_FALSE(find(with_group(500, 100, 390, 15), FindingCode::kMemoryLimitTooLow));
   EXPECT_FALSE(find(with_group(700, 240, 50, 5), FindingCode::kMemoryLimitTooLow)) << "too short";
@@ -714,7 +716,7 @@ Verdict with_group_until(double kept, double end_s) {
 TEST(MemoryLimitTooLow, OfAJobThatEndedIsToldByTheTimeBeforeItsEnd) {
   const auto finding = find(with_group_until(950, 30), FindingCode::kMemoryLimitTooLow);
   ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->message, HasSubstr("95 %"));
+  EXPECT_THAT(finding->message.plain(), HasSubstr("95 %"));
   EXPECT_FALSE(find(with_group_until(850, 30), FindingCode::kMemoryLimitTooLow));
   EXPECT_FALSE(find(with_group_until(950, 8), FindingCode::kMemoryLimitTooLow)) << "too short";
 }

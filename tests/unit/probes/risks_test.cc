@@ -51,8 +51,10 @@ TEST(Risks, ATeamThatTheWorkersWouldWaitFor) {
   EXPECT_EQ(finding->severity, Severity::kWarning);
   EXPECT_EQ(finding->confidence, Confidence::kCertain);
   EXPECT_EQ(finding->processes, (std::vector<ProcessKey>{key_of(kRiskWorker), key_of(kRiskOther)}));
-  EXPECT_NE(finding->message.find("libgomp.so.1"), std::string::npos) << finding->message;
-  EXPECT_NE(finding->message.find("and 1 more"), std::string::npos) << finding->message;
+  EXPECT_NE(finding->message.plain().find("libgomp.so.1"), std::string::npos)
+      << finding->message.plain();
+  EXPECT_NE(finding->message.plain().find("and 1 more"), std::string::npos)
+      << finding->message.plain();
   EXPECT_EQ(verdict.findings.size(), 1U);
 }
 
@@ -95,8 +97,9 @@ TEST(Risks, WhatCouldNotBeReadIsAnInfo) {
   ASSERT_EQ(verdict.findings.size(), 1U);
   EXPECT_EQ(verdict.findings[0].code, FindingCode::kForkUnsafeLibraryLoaded);
   EXPECT_EQ(verdict.findings[0].severity, Severity::kInfo);
-  EXPECT_NE(verdict.findings[0].message.find("libgomp.so.1, cv2.abi3.so"), std::string::npos)
-      << verdict.findings[0].message;
+  EXPECT_NE(verdict.findings[0].message.plain().find("libgomp.so.1, cv2.abi3.so"),
+            std::string::npos)
+      << verdict.findings[0].message.plain();
 }
 
 TEST(Risks, APoolThatIsNeverStartedAgain) {
@@ -202,7 +205,8 @@ TEST(SharedPosition, TwoWorkersMoveIt) {
   ASSERT_TRUE(finding);
   EXPECT_EQ(finding->severity, Severity::kWarning);
   EXPECT_EQ(finding->processes, (std::vector<ProcessKey>{key_of(kRiskWorker), key_of(kRiskOther)}));
-  EXPECT_NE(finding->message.find("train.tar"), std::string::npos) << finding->message;
+  EXPECT_NE(finding->message.plain().find("train.tar"), std::string::npos)
+      << finding->message.plain();
 }
 
 TEST(SharedPosition, TheTrainerMayHaveMovedItAlone) {

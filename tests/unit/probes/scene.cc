@@ -214,8 +214,8 @@ int64_t number(const Finding& finding, std::string_view name) {
 
 std::string text(const Finding& finding, std::string_view name) {
   for (const Evidence& each : finding.evidence) {
-    const auto* value = std::get_if<std::string>(&each.value);
-    if (each.name == name && value != nullptr) return *value;
+    const auto* value = std::get_if<Message>(&each.value);
+    if (each.name == name && value != nullptr) return value->plain();
   }
   return "";
 }

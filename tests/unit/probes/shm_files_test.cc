@@ -27,7 +27,7 @@ TEST(ShmStaleFiles, OldFilesOfTheDeadAreAWarning) {
   EXPECT_EQ(finding.confidence, Confidence::kCertain);
   EXPECT_EQ(number(finding, "stale_bytes"), int64_t{20 * kMiB});
   EXPECT_EQ(text(finding, "dead_creators"), "4711");
-  EXPECT_EQ(finding.remedies.front().commands.front(), "rm -f /dev/shm/torch_4711_*");
+  EXPECT_EQ(finding.remedies.front().commands.front().plain(), "rm -f /dev/shm/torch_4711_*");
 }
 
 TEST(ShmStaleFiles, AFewKilobytesAreNoNews) {
@@ -101,7 +101,7 @@ TEST(ShmStaleFiles, HostileNamesAreRemovedByInode) {
   scene.ledger(0.1, {segment});
   const Verdict verdict = scene.examine();
   ASSERT_EQ(verdict.findings.size(), 1U);
-  EXPECT_EQ(verdict.findings.front().remedies.front().commands.front(),
+  EXPECT_EQ(verdict.findings.front().remedies.front().commands.front().plain(),
             "find /dev/shm -xdev -inum 77 -delete");
 }
 

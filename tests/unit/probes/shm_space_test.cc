@@ -46,7 +46,7 @@ TEST(ShmExhausted, SigbusOnAFullMountIsCertain) {
   EXPECT_EQ(number(finding, "shm_size"), int64_t{64 * kMiB});
   EXPECT_EQ(number(finding, "shm_free"), 0);
   EXPECT_EQ(number(finding, "segment_size"), int64_t{kBatch});
-  EXPECT_THAT(finding.message, HasSubstr("worker 101 was killed by SIGBUS"));
+  EXPECT_THAT(finding.message.plain(), HasSubstr("worker 101 was killed by SIGBUS"));
   EXPECT_THAT(finding.processes, testing::ElementsAre(key_of(101)));
   EXPECT_GE(finding.alternatives.size(), 3U) << "other SIGBUS, other sender, OOM";
   EXPECT_FALSE(finding.remedies.empty());
@@ -124,7 +124,7 @@ TEST(ShmExhausted, SigbusOfALoaderThatIsTooLargeIsLikelyWhereNobodyLookedInTime)
   const std::optional<Finding> finding = find(scene.examine(), FindingCode::kShmExhausted);
   ASSERT_TRUE(finding);
   EXPECT_EQ(finding->confidence, Confidence::kLikely);
-  EXPECT_THAT(finding->message, HasSubstr("at the last look before"));
+  EXPECT_THAT(finding->message.plain(), HasSubstr("at the last look before"));
 }
 
 TEST(ShmExhausted, SigbusWhileNothingFilledTheMountIsAnotherBusError) {
@@ -175,7 +175,7 @@ TEST(ShmExhausted, ARefusedReservationOfALiveWorkerIsCertain) {
   EXPECT_EQ(finding->confidence, Confidence::kCertain);
   EXPECT_EQ(finding->discriminator, "reservation-refused");
   EXPECT_EQ(number(*finding, "failed_reservations"), 1);
-  EXPECT_THAT(finding->message, HasSubstr("worker 101 was refused a segment of 20.0 MiB"));
+  EXPECT_THAT(finding->message.plain(), HasSubstr("worker 101 was refused a segment of 20.0 MiB"));
 }
 
 TEST(ShmExhausted, OneEmptyFileSeenAfterTheDeathIsOnlyLikely) {
@@ -340,7 +340,8 @@ TEST(ShmHeldByAnotherJob, IsTheCauseWhenTheLoaderAloneWouldFit) {
   ASSERT_EQ(verdict.findings.size(), 2U);
   EXPECT_EQ(verdict.findings.at(0).code, FindingCode::kShmHeldByAnotherJob);
   EXPECT_EQ(verdict.findings.at(0).severity, Severity::kError);
-  EXPECT_THAT(verdict.findings.at(0).message, HasSubstr("pid 900 (other-job) holds 40.0 MiB"));
+  EXPECT_THAT(verdict.findings.at(0).message.plain(),
+              HasSubstr("pid 900 (other-job) holds 40.0 MiB"));
   EXPECT_EQ(verdict.findings.at(1).code, FindingCode::kShmExhausted);
   EXPECT_EQ(verdict.findings.at(1).consequence_of, FindingCode::kShmHeldByAnotherJob);
 }
@@ -417,7 +418,7 @@ TEST(ShmTooSmall, WhereOnlyTheBatchOfAMomentDoesNotFitItIsAWarning) {
   const Verdict verdict = scene.examine();
   ASSERT_EQ(verdict.findings.size(), 1U);
   EXPECT_EQ(verdict.findings.front().severity, Severity::kWarning);
-  EXPECT_THAT(verdict.findings.front().message, HasSubstr("one batch more"));
+  EXPECT_THAT(verdict.findings.front().message.plain(), HasSubstr("one batch more"));
 }
 
 TEST(ShmTooSmall, APlanThatFitsIsHealthy) {
@@ -456,8 +457,8 @@ TEST(ShmRemedies, TheOneForTheContainerComesFirst) {
     scene.exit_by_signal(101, 0.26, SIGBUS);
     return scene.examine().findings.front().remedies.front();
   };
-  EXPECT_THAT(first_remedy("docker").commands.front(), HasSubstr("--shm-size=192m"));
-  EXPECT_THAT(first_remedy("kubernetes").commands.front(), HasSubstr("medium: Memory"));
+  EXPECT_THAT(first_remedy("docker").commands.front().plain(), HasSubstr("--shm-size=192m"));
+  EXPECT_THAT(first_remedy("kubernetes").commands.front().plain(), HasSubstr("medium: Memory"));
   EXPECT_THAT(first_remedy("slurm").applies_to, testing::ElementsAre("slurm"));
 }
 

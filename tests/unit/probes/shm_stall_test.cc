@@ -75,7 +75,7 @@ TEST(BatchLost, ForWantOfAnInodeItIsToldWithTheInodes) {
   }
   const std::optional<Finding> finding = find(scene.examine(), FindingCode::kShmInodesExhausted);
   ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->message, HasSubstr("every worker is idle"));
+  EXPECT_THAT(finding->message.plain(), HasSubstr("every worker is idle"));
 }
 
 // The nearest healthy twins: each differs from the stall in one thing.

@@ -43,7 +43,7 @@ TEST(SpawnScript, EveryCauseHasItsFindingWhichIsPossibleAndNoMore) {
     EXPECT_EQ(finding.confidence, Confidence::kPossible);
     EXPECT_EQ(finding.evidence.front().name, "statement");
     EXPECT_FALSE(finding.remedies.empty());
-    EXPECT_THAT(finding.message, HasSubstr("train.py:3"));
+    EXPECT_THAT(finding.message.plain(), HasSubstr("train.py:3"));
   }
 }
 
@@ -56,7 +56,7 @@ TEST(SpawnScript, WhatWasSeenToHappenIsNotForeseen) {
 
 TEST(SpawnScript, TheMessageNamesTheFirstLineAndTheStartMethod) {
   const auto message = [](std::vector<StartEvent> events) {
-    return findings_of(std::move(events)).front().message;
+    return findings_of(std::move(events)).front().message.plain();
   };
   EXPECT_THAT(message({foreseen(StartRefusal::kBootstrapping, 18),
                        foreseen(StartRefusal::kBootstrapping, 20)}),

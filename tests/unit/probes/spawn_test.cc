@@ -100,8 +100,8 @@ TEST_F(SpawnTest, AChildThatStartsWhileItImportsIsAMissingGuard) {
   // Its parent did not notice, but the child's work was not done.
   EXPECT_EQ(finding.severity, Severity::kError);
   EXPECT_EQ(finding.confidence, Confidence::kCertain);
-  EXPECT_THAT(finding.message, HasSubstr("train.py:12 starts a process"));
-  EXPECT_THAT(finding.remedies.front().title, HasSubstr("under the main guard"));
+  EXPECT_THAT(finding.message.plain(), HasSubstr("train.py:12 starts a process"));
+  EXPECT_THAT(finding.remedies.front().title.plain(), HasSubstr("under the main guard"));
 }
 
 TEST_F(SpawnTest, AModuleThatStartsAtImportIsNotTheMainModule) {
@@ -111,7 +111,8 @@ TEST_F(SpawnTest, AModuleThatStartsAtImportIsNotTheMainModule) {
       {.cause = StartRefusal::kBootstrapping, .file = "/job/lib.py", .line = 3, .is_main = false});
   const Verdict verdict = examine();
   ASSERT_THAT(verdict.findings, SizeIs(1));
-  EXPECT_THAT(verdict.findings.front().remedies.front().title, HasSubstr("into a function"));
+  EXPECT_THAT(verdict.findings.front().remedies.front().title.plain(),
+              HasSubstr("into a function"));
 }
 
 TEST_F(SpawnTest, WhatCannotBePickledIsNamedByItsPath) {
@@ -124,7 +125,7 @@ TEST_F(SpawnTest, WhatCannotBePickledIsNamedByItsPath) {
   const Verdict verdict = examine();
   ASSERT_THAT(verdict.findings, SizeIs(1));
   EXPECT_EQ(verdict.findings.front().severity, Severity::kError);
-  EXPECT_THAT(verdict.findings.front().message,
+  EXPECT_THAT(verdict.findings.front().message.plain(),
               HasSubstr("dataset.fn (lambda at train.py:4) cannot be pickled"));
 }
 
@@ -176,9 +177,10 @@ TEST_F(SpawnTest, WhatGoesThroughAQueueCannotBePickledUnderAnyStartMethod) {
                .type = "lambda"});
   ends(kRoot, 1);
   const Finding finding = examine().findings.front();
-  EXPECT_THAT(finding.message, HasSubstr("as all that goes to a pool's or queue's processes is"));
+  EXPECT_THAT(finding.message.plain(),
+              HasSubstr("as all that goes to a pool's or queue's processes is"));
   for (const Remedy& remedy : finding.remedies)
-    EXPECT_THAT(remedy.settings, IsEmpty()) << remedy.title;
+    EXPECT_THAT(remedy.settings, IsEmpty()) << remedy.title.plain();
 }
 
 TEST_F(SpawnTest, WhatStandsBelowTheGuardIsToBeMovedOutOfIt) {
@@ -190,7 +192,7 @@ TEST_F(SpawnTest, WhatStandsBelowTheGuardIsToBeMovedOutOfIt) {
     tell(101, {.kind = StartEventKind::kRefused,
                .cause = StartRefusal::kNotFoundThere,
                .message = "AttributeError: Can't get attribute 'work'"});
-    EXPECT_THAT(examine().findings.front().remedies.front().title,
+    EXPECT_THAT(examine().findings.front().remedies.front().title.plain(),
                 HasSubstr(has_main ? "out of the main guard" : "a module of their own"));
   }
 }
@@ -306,8 +308,8 @@ TEST_F(ControlTest, ANameThatTheMainModuleHasIsNamed) {
   under_fork(0);
   const Finding finding = examine().findings.front();
   EXPECT_EQ(finding.confidence, Confidence::kCertain);
-  EXPECT_THAT(finding.message, HasSubstr("lack scale, which their parent has"));
-  EXPECT_THAT(finding.remedies.front().title, HasSubstr("Hand scale to the processes"));
+  EXPECT_THAT(finding.message.plain(), HasSubstr("lack scale, which their parent has"));
+  EXPECT_THAT(finding.remedies.front().title.plain(), HasSubstr("Hand scale to the processes"));
 }
 
 TEST_F(ControlTest, WhatStandsStillLongAfterItsLastStartFailsAsWell) {
@@ -377,7 +379,7 @@ TEST_F(SpawnTest, GenerationsOfTheSameProgramAreARecursion) {
   ASSERT_THAT(verdict.findings, SizeIs(1));
   EXPECT_EQ(verdict.findings.front().code, FindingCode::kRecursiveProcessCreation);
   EXPECT_EQ(verdict.findings.front().confidence, Confidence::kLikely);
-  EXPECT_THAT(verdict.findings.front().message, HasSubstr("5 generations"));
+  EXPECT_THAT(verdict.findings.front().message.plain(), HasSubstr("5 generations"));
 }
 
 TEST_F(SpawnTest, ManyBesideOneAnotherAreNoRecursion) {
@@ -487,10 +489,10 @@ TEST_F(SpawnOfLoaderTest, OneThatWasRefusedIsTheFindingAloneAndItsOwnWordIsTheSo
   ASSERT_THAT(verdict.findings, SizeIs(1));
   EXPECT_EQ(verdict.findings[0].code, FindingCode::kMissingMainGuard);
   EXPECT_EQ(verdict.findings[0].severity, Severity::kError);
-  EXPECT_THAT(verdict.findings[0].message, HasSubstr("loader.cc:68"));
+  EXPECT_THAT(verdict.findings[0].message.plain(), HasSubstr("loader.cc:68"));
   EXPECT_THAT(verdict.gaps, IsEmpty()) << "that it failed is explained";
   for (const Evidence& fact : verdict.findings[0].evidence)
-    EXPECT_THAT(fact.source, HasSubstr("reference loader")) << fact.name;
+    EXPECT_THAT(fact.source.plain(), HasSubstr("reference loader")) << fact.name;
 }
 
 TEST_F(SpawnOfLoaderTest, ItsGenerationsAreCounted) {
@@ -501,7 +503,7 @@ TEST_F(SpawnOfLoaderTest, ItsGenerationsAreCounted) {
   ASSERT_THAT(verdict.findings, SizeIs(1));
   EXPECT_EQ(verdict.findings[0].code, FindingCode::kRecursiveProcessCreation);
   EXPECT_EQ(verdict.findings[0].confidence, Confidence::kLikely);
-  EXPECT_THAT(verdict.findings[0].message, HasSubstr("5 generations"));
+  EXPECT_THAT(verdict.findings[0].message.plain(), HasSubstr("5 generations"));
 }
 
 TEST_F(SpawnOfLoaderTest, AFailureOfAnotherKindAndALoaderWithoutWorkersAreGaps) {

@@ -341,7 +341,7 @@ TEST(TooManyWorkers, AreThoseThatDeliverNoMore) {
   const Verdict verdict = sweep.examine(pipeline(10, 1000, 4));
   const auto finding = find(verdict, FindingCode::kTooManyWorkers);
   ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->message, HasSubstr("16 workers deliver"));
+  EXPECT_THAT(finding->message.plain(), HasSubstr("16 workers deliver"));
   EXPECT_EQ(what_remedies_set(*finding).size(), 1U);
   EXPECT_EQ(finding->severity, Severity::kWarning);
   EXPECT_EQ(finding->confidence, Confidence::kLikely);
@@ -385,7 +385,7 @@ TEST(ThreadOversubscription, IsProvenByTheSpeedWithOneThread) {
   const Verdict verdict = sweep.examine(threads_that_hinder(0.5));
   const auto finding = find(verdict, FindingCode::kThreadOversubscription);
   ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->message, HasSubstr("16 busy threads of 4 workers share 4 CPUs"));
+  EXPECT_THAT(finding->message.plain(), HasSubstr("16 busy threads of 4 workers share 4 CPUs"));
   EXPECT_FALSE(finding->remedies.front().settings.empty());
   EXPECT_FALSE(finding->remedies.front().confirmation) << "the reference loader is not the job";
   EXPECT_EQ(verdict.findings.front().code, FindingCode::kThreadOversubscription);
@@ -406,7 +406,7 @@ TEST(ThreadOversubscription, OfACommandItsRemedyIsConfirmedByTheSameSpeeds) {
   ASSERT_TRUE(finding);
   const Confirmation confirmation = finding->remedies.front().confirmation.value_or(Confirmation());
   EXPECT_EQ(confirmation.outcome, RemedyOutcome::kConfirmed);
-  EXPECT_THAT(confirmation.text, HasSubstr("confirmed: with one thread the job made "));
+  EXPECT_THAT(confirmation.text.plain(), HasSubstr("confirmed: with one thread the job made "));
   EXPECT_GE(confirmation.with_it.size(), 1U);
   EXPECT_GE(confirmation.without.size(), 1U);
 }

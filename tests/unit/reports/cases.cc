@@ -253,7 +253,7 @@ std::vector<ProcessSnapshot> hung_processes(int64_t pause_ns) {
 
 WaitNode thread_node(int32_t pid, Role role, Activity activity) {
   return {.id = "thread " + std::to_string(pid) + "/" + std::to_string(pid),
-          .label = std::string(to_string(role)) + " " + std::to_string(pid),
+          .label = own(to_string(role)) + " " + own(pid),
           .is_thread = true,
           .process = key(pid),
           .tid = pid,

@@ -139,7 +139,7 @@ TEST(FindingPolicy, AThresholdThatFitsOrIsOfAFindingThatIsNotThereIsNoLimitation
                                .text = "1",
                                .source = "f.toml:1"});
   for (const Evidence& each : finding.evidence) {
-    if (std::holds_alternative<std::string>(each.value)) continue;
+    if (std::holds_alternative<Message>(each.value)) continue;
     policy.thresholds.push_back(
         {.code = finding.code, .evidence = each.name, .text = "0", .source = "f.toml:2"});
   }

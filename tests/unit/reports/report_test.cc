@@ -24,6 +24,19 @@ Json report_with(const std::vector<Finding>& findings, const std::vector<Gap>& g
   return make_report(healthy.recording, {.findings = findings, .gaps = gaps}, {.fail_on = fail_on});
 }
 
+TEST(ReportNames, HasEachForeignPieceOnce) {
+  Finding finding = finding_of(Severity::kError);
+  finding.message = "worker 7 opens " + as_path("/data/a.bin") + " as " + as_name("feed");
+  finding.evidence.front().source = "stat of " + as_path("/data/a.bin");
+  finding.remedies = {{.title = "Look at it", .commands = {"ls " + as_path("/data")}}};
+  const Json report = report_with({finding}, {}, Severity::kError);
+  EXPECT_EQ(report.at("findings").at(0).at("message"), "worker 7 opens /data/a.bin as feed");
+  EXPECT_EQ(report.at("names"), Json::parse(R"([{"kind": "path", "text": "/data/a.bin"},
+                                                {"kind": "name", "text": "feed"},
+                                                {"kind": "path", "text": "/data"}])"));
+  EXPECT_EQ(report_with({}, {}, Severity::kError).at("names"), Json::array());
+}
+
 struct ExitCase {
   std::vector<Severity> severities;
   bool has_gap;
