@@ -5,7 +5,7 @@
 
 #include "lib/base/escape.h"
 #include "reports/format.h"
-#include "tests/unit/reports/cases.h"
+#include "tests/unit/reports/report_json.h"
 
 namespace dlprobe {
 namespace {
@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 std::string dot_of(const testing::ReportCase& each) {
-  return render_dot(examination_report(each.recording, testing::told(each), {}));
+  return render_dot(report_of(each).report);
 }
 
 // The dot language's own rule for strings: what is left of `text` without them.

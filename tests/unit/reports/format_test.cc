@@ -8,7 +8,6 @@
 #include "lib/base/escape.h"
 #include "reports/document/markup.h"
 #include "reports/exports/code_place.h"
-#include "tests/unit/reports/cases.h"
 #include "tests/unit/reports/report_json.h"
 
 namespace dlprobe {
@@ -18,10 +17,6 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-Json report_of(const testing::ReportCase& each) {
-  return make_report(each.recording, testing::told(each), {});
-}
-
 std::string with_format(std::string_view name, const Json& report) {
   const auto format = std::ranges::find(report_formats(), name, &ReportFormat::name);
   return format->render(typed(report), {});
@@ -29,7 +24,7 @@ std::string with_format(std::string_view name, const Json& report) {
 
 TEST(Formats, EveryOneWritesEveryReportWithoutControlCharacters) {
   for (const testing::ReportCase& each : testing::all_cases()) {
-    const AnyReport report = typed(report_of(each));
+    const AnyReport report = report_of(each);
     for (const ReportFormat& format : report_formats()) {
       if (format.name.starts_with("json")) continue;  // JSON has escapes of its own
       const std::string text = format.render(report, {});
@@ -42,7 +37,7 @@ TEST(Formats, EveryOneWritesEveryReportWithoutControlCharacters) {
 
 TEST(Formats, ASavedReportGivesTheSameBytes) {
   for (const testing::ReportCase& each : testing::all_cases()) {
-    const AnyReport report = examination_report(each.recording, testing::told(each), {});
+    const AnyReport report = report_of(each);
     const AnyReport saved = parse_report(render_json(report)).value();
     for (const ReportFormat& format : report_formats())
       EXPECT_EQ(format.render(report, {}), format.render(saved, {})) << format.name << each.name;
@@ -51,7 +46,7 @@ TEST(Formats, ASavedReportGivesTheSameBytes) {
 
 TEST(Html, HostileNamesAreInert) {
   for (const testing::ReportCase& each : {testing::hostile_case(), testing::hostile_hang_case()}) {
-    Json report = report_of(each);
+    Json report = make_report(each);
     report["summary"]["headline"] = "</title><script>alert(1)</script>\"'&";
     report["processes"][0]["comm"] = "<img src=x onerror=alert(2)>";
     report["processes"][0]["cmdline"] = {"\" onmouseover=\"alert(3)"};
@@ -64,7 +59,7 @@ TEST(Html, HostileNamesAreInert) {
 }
 
 TEST(Html, NothingIsFetchedAndOnlyItsOwnScriptMayRun) {
-  const std::string html = with_format("html", report_of(testing::hang_case()));
+  const std::string html = with_format("html", make_report(testing::hang_case()));
   EXPECT_THAT(html, HasSubstr("default-src 'none'; style-src 'sha256-"));
   for (const char* word :
        {"unsafe-inline", "http:", "https:", " src=", "@import", "url(h", " style="})
@@ -72,7 +67,7 @@ TEST(Html, NothingIsFetchedAndOnlyItsOwnScriptMayRun) {
 }
 
 TEST(Html, TheChainIsDrawnAndSaidInWords) {
-  const std::string html = with_format("html", report_of(testing::hang_case()));
+  const std::string html = with_format("html", make_report(testing::hang_case()));
   EXPECT_THAT(html, HasSubstr("class=\"node chain\""));
   EXPECT_THAT(html, HasSubstr("marker-end=\"url(#tip-chain)\""));
   EXPECT_THAT(html, HasSubstr("<strong>trainer 100</strong>"));
@@ -88,7 +83,7 @@ TEST(Markdown, TextCannotBecomeMarkup) {
 }
 
 TEST(Npd, EightyBytesOfAsciiWhateverTheReportSays) {
-  Json report = report_of(testing::exhausted_case());
+  Json report = make_report(testing::exhausted_case());
   report["findings"][0]["message"] = "\xc3\xa4" + std::string(500, 'x');
   const std::string line = with_format("npd", report);
   EXPECT_LE(line.size(), 80U);
@@ -98,7 +93,7 @@ TEST(Npd, EightyBytesOfAsciiWhateverTheReportSays) {
 }
 
 TEST(Nagios, OneBarBeforeThePerformanceData) {
-  Json report = report_of(testing::exhausted_case());
+  Json report = make_report(testing::exhausted_case());
   report["findings"][0]["message"] = "a|b";
   const std::string line = with_format("nagios", report);
   EXPECT_THAT(line, StartsWith("DLPROBE CRITICAL - DLP"));
@@ -107,7 +102,7 @@ TEST(Nagios, OneBarBeforeThePerformanceData) {
 }
 
 TEST(Github, AnnotationsAreEscapedAndNoMoreThanItShows) {
-  Json report = report_of(testing::exhausted_case());
+  Json report = make_report(testing::exhausted_case());
   const Json finding = report["findings"][0];
   report["findings"] = Json::array();
   for (int i = 0; i < 30; ++i)
@@ -123,7 +118,7 @@ TEST(Github, AnnotationsAreEscapedAndNoMoreThanItShows) {
 }
 
 TEST(Gitlab, FingerprintsAreOfOneIssueEach) {
-  Json report = report_of(testing::exhausted_case());
+  Json report = make_report(testing::exhausted_case());
   const Json finding = report["findings"][0];
   report["findings"] = Json::array({finding, finding});
   const Json issues = Json::parse(with_format("gitlab", report));
@@ -133,7 +128,7 @@ TEST(Gitlab, FingerprintsAreOfOneIssueEach) {
 }
 
 TEST(Sarif, RulesResultsAndThePlaceInTheCode) {
-  Json report = report_of(testing::exhausted_case());
+  Json report = make_report(testing::exhausted_case());
   report["findings"][0]["locations"] = {{{"path", "/w/my train.py"}, {"line", 12}, {"what", "it"}}};
   const Json sarif = Json::parse(with_format("sarif", report));
   const Json& run = sarif["runs"][0];
@@ -148,7 +143,7 @@ TEST(Sarif, RulesResultsAndThePlaceInTheCode) {
 
 // GitHub refuses the whole file for one result without a place, and shows a pass as an alert.
 TEST(Sarif, EachResultIsAFindingWithAPlace) {
-  const Json sarif = Json::parse(with_format("sarif", report_of(testing::exhausted_case())));
+  const Json sarif = Json::parse(with_format("sarif", make_report(testing::exhausted_case())));
   const Json& run = sarif["runs"][0];
   ASSERT_FALSE(run["results"].empty());
   EXPECT_GT(run["tool"]["driver"]["rules"].size(), run["results"].size());

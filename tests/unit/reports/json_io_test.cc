@@ -3,7 +3,6 @@
 
 #include "reports/format.h"
 #include "reports/merge.h"
-#include "tests/unit/reports/cases.h"
 #include "tests/unit/reports/report_json.h"
 
 namespace dlprobe {
@@ -11,19 +10,15 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Json json_of_case(const testing::ReportCase& each) {
-  return make_report(each.recording, testing::told(each), {});
-}
-
 TEST(ReportJson, TheSameInputGivesTheSameBytes) {
   for (const testing::ReportCase& each : testing::all_cases()) {
-    EXPECT_EQ(text_of_json(json_of_case(each)), text_of_json(json_of_case(each)));
+    EXPECT_EQ(text_of_json(make_report(each)), text_of_json(make_report(each)));
   }
 }
 
 TEST(ReportJson, ReadBackItRendersToTheSameBytesInEveryFormat) {
   for (const testing::ReportCase& each : testing::all_cases()) {
-    const AnyReport report = examination_report(each.recording, testing::told(each), {});
+    const AnyReport report = report_of(each);
     const auto read = parse_report(render_json(report));
     ASSERT_TRUE(read) << to_string(read.error());
     EXPECT_EQ(render_json(*read), render_json(report)) << each.name;
@@ -36,7 +31,7 @@ TEST(ReportJson, ReadBackItRendersToTheSameBytesInEveryFormat) {
 
 TEST(ReportJson, EndsWithANewlineAndHoldsNoNumberThatIsNone) {
   for (const testing::ReportCase& each : testing::all_cases()) {
-    const std::string text = text_of_json(json_of_case(each));
+    const std::string text = text_of_json(make_report(each));
     EXPECT_TRUE(text.ends_with("}\n"));
     EXPECT_EQ(text.find("NaN"), std::string::npos);
   }
@@ -63,7 +58,7 @@ TEST(ReportJson, OtherTextIsRefusedWithTheReason) {
 }
 
 TEST(ReportJson, AnotherMajorVersionIsRefusedAndANewerMinorRead) {
-  Json report = json_of_case(testing::healthy_case());
+  Json report = make_report(testing::healthy_case());
   report["schema_version"] = "1.9";
   report["new_section"] = Json::array();
   EXPECT_TRUE(parse_report(text_of_json(report)));
@@ -82,7 +77,7 @@ std::string complaint(Json report, const char* pointer, const Json& value) {
 }
 
 TEST(ReportJson, AValueThatTheSchemaDoesNotListIsRefusedWithItsPlace) {
-  const Json report = json_of_case(testing::exhausted_case());
+  const Json report = make_report(testing::exhausted_case());
   EXPECT_EQ(
       complaint(report, "/summary/verdict", "fial"),
       "/summary/verdict of the report is \"fial\" (did you mean 'fail'?): it has to be one of "
@@ -100,7 +95,7 @@ TEST(ReportJson, AValueThatTheSchemaDoesNotListIsRefusedWithItsPlace) {
 }
 
 TEST(ReportJson, AVerdictMustBeThere) {
-  Json report = json_of_case(testing::healthy_case());
+  Json report = make_report(testing::healthy_case());
   report["summary"].erase("verdict");
   const auto read = parse_report(text_of_json(report));
   ASSERT_FALSE(read);
@@ -108,7 +103,7 @@ TEST(ReportJson, AVerdictMustBeThere) {
 }
 
 TEST(ReportJson, AValueOfALaterMinorVersionIsReadAndNotJudgedBy) {
-  Json report = json_of_case(testing::exhausted_case());
+  Json report = make_report(testing::exhausted_case());
   for (const char* pointer : {"/processes/0/role", "/findings/0/severity", "/checks/0/status",
                               "/summary/verdict", "/findings/0/confidence"})
     report[Json::json_pointer(pointer)] = "of-tomorrow";
@@ -125,7 +120,7 @@ TEST(ReportJson, AValueOfALaterMinorVersionIsReadAndNotJudgedBy) {
 }
 
 TEST(ReportJson, AMissingSectionOrFieldIsNamed) {
-  const Json report = json_of_case(testing::exhausted_case());
+  const Json report = make_report(testing::exhausted_case());
   for (const char* pointer :
        {"/invocation", "/summary", "/host", "/timeline", "/checks", "/findings", "/runs",
         "/processes", "/limitations", "/findings/0/code", "/processes/0/pid"}) {
@@ -140,7 +135,7 @@ TEST(ReportJson, AMissingSectionOrFieldIsNamed) {
 }
 
 TEST(ReportJson, AnEarlierVersionMayLackAListAndColumns) {
-  Json report = json_of_case(testing::hang_case());
+  Json report = make_report(testing::hang_case());
   report["schema_version"] = "1.0";
   report["wait_graph"].erase("chain");
   for (Json& row : report["timeline"]["rows"])
@@ -180,7 +175,7 @@ void shorten(Json& part) {
 
 TEST(ReportJson, AReportWithWrongValuesIsRefusedOrWrittenInEveryFormat) {
   for (const testing::ReportCase& each : {testing::exhausted_case(), testing::hang_case()}) {
-    Json report = json_of_case(each);
+    Json report = make_report(each);
     shorten(report);
     EXPECT_NO_THROW(replace_each(report, report));
   }

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "reports/format.h"
-#include "tests/unit/reports/cases.h"
 #include "tests/unit/reports/report_json.h"
 
 namespace dlprobe {
@@ -14,7 +13,7 @@ using ::testing::HasSubstr;
 
 Json of_node(const testing::ReportCase& each, const std::string& node,
              const std::string& started = "2026-01-01T00:00:00.000Z") {
-  Json report = make_report(each.recording, testing::told(each), {});
+  Json report = make_report(each);
   report["host"]["name"] = node;
   report["report_id"] = node + started;
   report["invocation"]["started_at"] = started;
@@ -46,7 +45,7 @@ TEST(Merge, WhatANodeHasSuppressedStaysSo) {
   FindingPolicy policy;
   for (const Finding& finding : each.verdict.findings)
     policy.suppressions.push_back({.code = finding.code, .reason = "known", .source = "f:1"});
-  Json quiet = make_report(each.recording, testing::told(each), {.policy = policy});
+  Json quiet = make_report(each, {.policy = policy});
   quiet["host"]["name"] = "n1";
   const Json report = merged({quiet, of_node(testing::healthy_case(), "n2")});
   EXPECT_EQ(exit_code_of(report), 0);

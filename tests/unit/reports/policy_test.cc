@@ -5,7 +5,6 @@
 
 #include "reports/format.h"
 #include "reports/model/report.h"
-#include "tests/unit/reports/cases.h"
 #include "tests/unit/reports/report_json.h"
 
 namespace dlprobe {
@@ -16,8 +15,7 @@ using ::testing::Not;
 
 // Two findings of severity error: shm-exhausted, and a consequence of it.
 Json report_with(const FindingPolicy& policy) {
-  const testing::ReportCase each = testing::exhausted_case();
-  return make_report(each.recording, testing::told(each), {.policy = policy});
+  return make_report(testing::exhausted_case(), {.policy = policy});
 }
 
 FindingPolicy::Suppression known(FindingCode code) {
@@ -153,10 +151,10 @@ TEST(FindingPolicy, ANamedCheckSaysWhatItsFindingsSayNow) {
       {.id = "a.b", .title = "t", .status = CheckStatus::kFail, .text = "x", .codes = {code}},
       {.id = "c.d", .title = "t", .status = CheckStatus::kPass, .text = "y"}};
   FindingPolicy policy{.severities = {{code, Severity::kWarning, "f.toml:1"}}};
-  Json report = make_report(each.recording, testing::told(each), {.policy = policy});
+  Json report = make_report(each, {.policy = policy});
   EXPECT_EQ(report["checks"][0]["status"], "warn");
   policy = {.suppressions = {known(code)}};
-  report = make_report(each.recording, testing::told(each), {.policy = policy});
+  report = make_report(each, {.policy = policy});
   EXPECT_EQ(report["checks"][0]["status"], "skipped");
   EXPECT_THAT(report["checks"][0]["text"], HasSubstr("known, ticket 12"));
   EXPECT_EQ(report["checks"][1]["status"], "pass");

@@ -5,7 +5,6 @@
 
 #include "reports/format.h"
 #include "reports/redact/redact.h"
-#include "tests/unit/reports/cases.h"
 #include "tests/unit/reports/report_json.h"
 
 namespace dlprobe {
@@ -19,8 +18,7 @@ const std::string kRootHome = "/root";
 const std::set<std::string> kCorpusAll = {"hosts", "users", "paths", "addresses"};
 
 Json report_of(const std::string& text, const std::vector<std::string>& command) {
-  const testing::ReportCase each = testing::exhausted_case();
-  Json report = make_report(each.recording, testing::told(each), {});
+  Json report = make_report(testing::exhausted_case());
   report["host"]["name"] = "gpu-7";
   report["summary"]["headline"] = text;
   report["subject"]["command"] = command;
@@ -355,7 +353,7 @@ TEST(RedactCorpus, ProgramsAndSegmentsWithNamesOfTheirOwn) {
 
 TEST(RedactCorpus, EveryReportOfTheCasesStaysAReport) {
   for (const testing::ReportCase& each : testing::all_cases()) {
-    const Json report = make_report(each.recording, testing::told(each), {});
+    const Json report = make_report(each);
     Redactor redactor(kCorpusAll);
     const Json once = hide(redactor, report);
     EXPECT_TRUE(parse_report(text_of_json(once))) << each.name;

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/unit/reports/cases.h"
 #include "tests/unit/reports/report_json.h"
 
 namespace dlprobe {
@@ -16,8 +15,7 @@ const std::string kHome = "/home";
 const std::set<std::string> kAll = {"hosts", "users", "paths", "addresses"};
 
 Json report_with(const std::string& text) {
-  const testing::ReportCase each = testing::exhausted_case();
-  Json report = make_report(each.recording, testing::told(each), {});
+  Json report = make_report(testing::exhausted_case());
   report["host"]["name"] = "gpu-node-7";
   report["summary"]["headline"] = text;
   report["processes"][0]["cmdline"] = {"python3", kHome + "/alice/secret-project/run_me.py",

@@ -5,12 +5,20 @@
 #include "reports/model/examination.h"
 #include "reports/model/report.h"
 #include "reports/model/write_json.h"
+#include "tests/unit/reports/cases.h"
 
 namespace dlprobe {
 
+/// The report of that case.
+inline AnyReport report_of(const testing::ReportCase& each, const ReportContext& context = {}) {
+  return examination_report(each.recording, testing::told(each), context);
+}
+
 // Tests look at reports, and change them, as their files have them.
 
-/// The report of one examination as its file has it.
+inline Json make_report(const testing::ReportCase& each, const ReportContext& context = {}) {
+  return json_of(report_of(each, context));
+}
 inline Json make_report(const Recording& recording, const Verdict& verdict,
                         const ReportContext& context) {
   return json_of(AnyReport(examination_report(recording, verdict, context)));

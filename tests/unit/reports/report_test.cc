@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "tests/unit/reports/cases.h"
 #include "tests/unit/reports/report_json.h"
 
 namespace dlprobe {
@@ -74,7 +73,7 @@ TEST(ReportVerdict, ExitCodes) {
 
 TEST(ReportVerdict, WhereNothingWasSeenNothingIsHealthy) {
   for (const testing::ReportCase& each : {testing::incomplete_case(), testing::empty_case()}) {
-    const Json report = make_report(each.recording, testing::told(each), {});
+    const Json report = make_report(each);
     EXPECT_EQ(verdict_of(report), OverallVerdict::kIncomplete) << each.name;
     EXPECT_EQ(exit_code_of(report), 3);
     for (const Json& check : report["checks"])
@@ -83,8 +82,7 @@ TEST(ReportVerdict, WhereNothingWasSeenNothingIsHealthy) {
 }
 
 TEST(Report, TimesAreUtcWithMillisecondsAndTheMonotonicClockBeside) {
-  const testing::ReportCase each = testing::exhausted_case();
-  const Json report = make_report(each.recording, testing::told(each), {});
+  const Json report = make_report(testing::exhausted_case());
   EXPECT_EQ(report["invocation"]["started_at"], "2025-11-20T21:47:44.120Z");
   EXPECT_EQ(report["invocation"]["started_boottime_ns"], 5'000'000'000);
   EXPECT_EQ(report["findings"][0]["first_seen_at"], "2025-11-20T21:47:46.120Z");
@@ -93,18 +91,16 @@ TEST(Report, TimesAreUtcWithMillisecondsAndTheMonotonicClockBeside) {
 
 TEST(Report, TheRemedyForWhereItRunsComesFirst) {
   testing::ReportCase each = testing::exhausted_case();
-  Json report = make_report(each.recording, testing::told(each), {});
+  Json report = make_report(each);
   EXPECT_EQ(report["findings"][0]["remediation"][0]["applies_to"][0], "docker");
   each.recording.header.host.container = "";
-  report = make_report(each.recording, testing::told(each), {});
+  report = make_report(each);
   EXPECT_EQ(report["findings"][0]["remediation"][0]["applies_to"][0], "bare-host");
 }
 
 TEST(Report, TheFingerprintForgetsPidHostAndNumbersButNotTheCase) {
   testing::ReportCase each = testing::exhausted_case();
-  const auto fingerprint = [&] {
-    return make_report(each.recording, testing::told(each), {})["findings"][0]["fingerprint"];
-  };
+  const auto fingerprint = [&] { return make_report(each)["findings"][0]["fingerprint"]; };
   const Json before = fingerprint();
   EXPECT_EQ(before, "v1:830d606277791a97fce8efb00da02c3a");
   each.recording.header.host.name = "other";
@@ -117,8 +113,7 @@ TEST(Report, TheFingerprintForgetsPidHostAndNumbersButNotTheCase) {
 }
 
 TEST(Report, TheForecastStandsBesideTheMeasuredPeak) {
-  const testing::ReportCase each = testing::healthy_case();
-  const Json report = make_report(each.recording, testing::told(each), {});
+  const Json report = make_report(testing::healthy_case());
   const Json& run = report["runs"][0];
   const auto peak = run["shm_peak_bytes"].get<double>();
   EXPECT_DOUBLE_EQ(run["shm_peak_over_forecast"].get<double>(),
@@ -129,7 +124,7 @@ TEST(Report, TheForecastStandsBesideTheMeasuredPeak) {
 
 TEST(Report, TheLedgerAddsUp) {
   for (const testing::ReportCase& each : testing::all_cases()) {
-    const Json report = make_report(each.recording, testing::told(each), {});
+    const Json report = make_report(each);
     for (const Json& run : report["runs"]) {
       for (const Json& ledger : run["shm_ledgers"]) {
         int64_t sum = 0;
@@ -144,8 +139,7 @@ TEST(Report, TheLedgerAddsUp) {
 }
 
 TEST(Report, ASumThatLacksAProcessIsAbsentNotSmaller) {
-  const testing::ReportCase each = testing::hostile_case();
-  const Json report = make_report(each.recording, testing::told(each), {});
+  const Json report = make_report(testing::hostile_case());
   EXPECT_FALSE(report["runs"][0].contains("rss_sum_peak_bytes"));
   EXPECT_TRUE(report["timeline"]["rows"][0][3].is_null());
 }
@@ -190,8 +184,7 @@ TEST(Report, ALongTimelineKeepsSpikesAndDipsOfEveryColumn) {
 }
 
 TEST(Report, HeadlinesNameTheCauseWithItsNumbers) {
-  const testing::ReportCase each = testing::exhausted_case();
-  const Json report = make_report(each.recording, testing::told(each), {});
+  const Json report = make_report(testing::exhausted_case());
   EXPECT_THAT(report["summary"]["headline"].get<std::string>(),
               HasSubstr("DLP0102 shm-exhausted: /dev/shm (64.0 MiB) had 1.2 MiB left"));
 }
@@ -200,7 +193,7 @@ std::string pass_headline_of(const char* probe) {
   testing::ReportCase each = testing::hang_case();
   each.recording.header.invocation.probe = probe;
   each.verdict = {};
-  return make_report(each.recording, testing::told(each), {})["summary"]["headline"];
+  return make_report(each)["summary"]["headline"];
 }
 
 TEST(Report, APassSpeaksOfWhatWasLookedAt) {
@@ -213,8 +206,7 @@ TEST(Report, APassSpeaksOfWhatWasLookedAt) {
 }
 
 TEST(Report, TheWaitGraphIsTheVerdictsOwn) {
-  const testing::ReportCase each = testing::hang_case();
-  const Json graph = make_report(each.recording, testing::told(each), {})["wait_graph"];
+  const Json graph = make_report(testing::hang_case())["wait_graph"];
   EXPECT_EQ(graph["nodes"].size(), 7U);
   EXPECT_EQ(graph["edges"][0]["relation"], "waits for a batch of");
   EXPECT_EQ(graph["chain"],
@@ -226,8 +218,7 @@ TEST(Report, TheWaitGraphIsTheVerdictsOwn) {
 }
 
 TEST(Report, AProcessHasWhatItsMainThreadDoesAndTheLongestPause) {
-  const testing::ReportCase each = testing::hang_case();
-  const Json report = make_report(each.recording, testing::told(each), {});
+  const Json report = make_report(testing::hang_case());
   const Json& trainer = report["processes"][0];
   EXPECT_EQ(trainer["activity"], "idle");
   EXPECT_EQ(trainer["waits_for"], "pipe 81234, which worker 101 writes");
@@ -247,7 +238,7 @@ TEST(Report, GraphsOfOtherRunsAreInTheirRuns) {
   healthy.chain.clear();
   each.verdict.wait_graphs.front().run = 1;
   each.verdict.wait_graphs.insert(each.verdict.wait_graphs.begin(), healthy);
-  const Json report = make_report(each.recording, testing::told(each), {});
+  const Json report = make_report(each);
   EXPECT_EQ(report["wait_graph"]["run"], 1);
   EXPECT_EQ(report["runs"][0]["wait_graph"]["run"], 0);
   EXPECT_FALSE(report["runs"][1].contains("wait_graph"));
@@ -257,7 +248,7 @@ TEST(Report, ChecksOfSeveralProbesAreNamedAfterTheirOwn) {
   testing::ReportCase each = testing::hang_case();
   each.recording.header.invocation.probe = "attach";
   each.recording.runs.front().shm_use.push_back({.device = 1, .size_bytes = 64 << 20});
-  const Json report = make_report(each.recording, testing::told(each), {});
+  const Json report = make_report(each);
   EXPECT_EQ(report["checks"][0]["id"], "shm.shm-too-small");
   const auto lock = std::ranges::find_if(
       report["checks"], [](const Json& check) { return check["code"] == "DLP0301"; });
@@ -267,7 +258,7 @@ TEST(Report, ChecksOfSeveralProbesAreNamedAfterTheirOwn) {
 TEST(Report, ALimitIsSaidAndLeavesTheVerdict) {
   testing::ReportCase each = testing::healthy_case();
   each.verdict.limits = {{.what = "w", .why = "y", .effect = "e"}};
-  const Json report = make_report(each.recording, testing::told(each), {});
+  const Json report = make_report(each);
   EXPECT_EQ(verdict_of(report), OverallVerdict::kPass);
   EXPECT_EQ(report["limitations"][0]["what"], "w");
   EXPECT_EQ(report["limitations"][0]["required"], false);

@@ -10,7 +10,6 @@
 #include "reports/doctor.h"
 #include "reports/model/report.h"
 #include "reports/model/stacks.h"
-#include "tests/unit/reports/cases.h"
 #include "tests/unit/reports/report_json.h"
 
 namespace dlprobe {
@@ -44,8 +43,7 @@ Answer validate(const std::string& report_text) {
 
 TEST(ReportSchema, EveryReportIsValidAndHasNoUnknownField) {
   for (const testing::ReportCase& each : testing::all_cases()) {
-    const Answer answer =
-        validate(text_of_json(make_report(each.recording, testing::told(each), {})));
+    const Answer answer = validate(text_of_json(make_report(each)));
     if (answer.exit_code == kNoJsonschema)
       GTEST_SKIP() << "needs python3-jsonschema (apt install it)";
     EXPECT_EQ(answer.exit_code, 0) << each.name << ":\n" << answer.text;
@@ -53,8 +51,7 @@ TEST(ReportSchema, EveryReportIsValidAndHasNoUnknownField) {
 }
 
 TEST(ReportSchema, AWrongReportIsRefused) {
-  const testing::ReportCase healthy = testing::healthy_case();
-  Json report = make_report(healthy.recording, testing::told(healthy), {});
+  Json report = make_report(testing::healthy_case());
   report["summary"]["verdict"] = "splendid";
   report["runs"][0]["colour"] = "green";
   const Answer answer = validate(text_of_json(report));

@@ -9,7 +9,7 @@
 #include "reports/document/render.h"
 #include "reports/document/text_layout.h"
 #include "reports/document/text_page.h"
-#include "tests/unit/reports/cases.h"
+#include "tests/unit/reports/report_json.h"
 
 namespace dlprobe {
 namespace {
@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 std::string text_of(const testing::ReportCase& each, const TextOptions& options = {}) {
-  return render_text(examination_report(each.recording, testing::told(each), {}), options);
+  return render_text(report_of(each), options);
 }
 
 // DLPROBE_UPDATE_GOLDEN=1 writes the files anew; look at the difference before you commit it.
