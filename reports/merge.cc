@@ -310,10 +310,6 @@ std::string groups_text(const std::vector<report::Finding>& findings) {
   return text;
 }
 
-report::Limitation gap(const std::string& what, const std::string& why, const char* effect) {
-  return {.what = what, .why = why, .effect = effect, .remedy = "", .required = true};
-}
-
 void link_checks(std::vector<report::Check>& checks, const std::vector<report::Finding>& findings) {
   for (report::Check& check : checks) {
     for (const report::Finding& finding : findings) {
@@ -356,15 +352,20 @@ std::vector<std::string> ReportMerger::unsure() const {
 std::vector<report::Limitation> ReportMerger::limitations(
     const std::vector<std::string>& absent, const std::vector<std::string>& unsure) const {
   std::vector<report::Limitation> limitations;
+  const auto add = [&limitations](Gap gap) {
+    limitations.push_back({.gap = std::move(gap), .required = true});
+  };
   if (!absent.empty()) {
-    limitations.push_back(gap(fold_hosts(absent), "no report of " + counted_nodes(absent.size()),
-                              "nothing can be said of them"));
+    add({.what = fold_hosts(absent),
+         .why = "no report of " + counted_nodes(absent.size()),
+         .effect = "nothing can be said of them"});
   }
   for (const report::Damaged& each : damaged_)
-    limitations.push_back(gap(each.source, each.why, "its node has said nothing"));
+    add({.what = each.source, .why = each.why, .effect = "its node has said nothing"});
   if (!unsure.empty()) {
-    limitations.push_back(gap(fold_hosts(unsure), "their own reports are incomplete",
-                              "nothing is sure of what they could not check"));
+    add({.what = fold_hosts(unsure),
+         .why = "their own reports are incomplete",
+         .effect = "nothing is sure of what they could not check"});
   }
   return limitations;
 }

@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -115,7 +115,7 @@ class Builder {
     Section stacks = stacks_of(report_);
     stacks.readers = Readers::kHtml;
     add(std::move(stacks), kStacks);
-    add(limitations_of(report_.limitations, is_all_), kUnseen);
+    add(limitations_of(gaps(), is_all_), kUnseen);
     add(about_of(any_), kAbout);
     add(again_of(report_), kAgain);
     return std::move(document_);
@@ -138,6 +138,12 @@ class Builder {
       add(descriptors_of(report_, is_all_), kDescriptors);
   }
 
+  std::vector<Gap> gaps() const {
+    std::vector<Gap> gaps;
+    std::ranges::transform(report_.limitations, std::back_inserter(gaps), &report::Limitation::gap);
+    return gaps;
+  }
+
   void add(Section section, Weight weight) {
     if (section.blocks.empty()) return;
     section.weight = weight;
@@ -157,13 +163,8 @@ Document document_of(const AnyReport& report, bool is_all) {
 }
 
 Document document_of(const report::Stacks& stacks, bool is_all) {
-  std::vector<report::Limitation> limitations;
-  for (const report::StacksLimitation& each : stacks.limitations) {
-    limitations.push_back(
-        {.what = each.what, .why = each.why, .effect = each.effect, .remedy = each.remedy});
-  }
   Document document;
-  for (Section section : {stacks_of(stacks, is_all), limitations_of(limitations, is_all)}) {
+  for (Section section : {stacks_of(stacks, is_all), limitations_of(stacks.limitations, is_all)}) {
     if (!section.blocks.empty()) document.sections.push_back(std::move(section));
   }
   return document;

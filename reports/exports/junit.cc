@@ -94,7 +94,7 @@ void add_check(pugi::xml_node suite, const report::Report& report, const report:
 
 std::string gaps_text(const report::Report& report) {
   std::string text;
-  for (const report::Limitation& gap : report.limitations)
+  for (const auto& [gap, required] : report.limitations)
     text += fmt::format("could not be seen: {}: {}\n", shown(gap.what), shown(gap.why));
   return text;
 }

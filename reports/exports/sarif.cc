@@ -131,7 +131,7 @@ Json results_of(const report::Report& report, const std::map<std::string, size_t
 
 Json notifications_of(const report::Report& report) {
   Json notifications = Json::array();
-  for (const report::Limitation& gap : report.limitations) {
+  for (const auto& [gap, required] : report.limitations) {
     notifications.push_back(
         {{"level", "warning"}, {"message", message(shown(gap.what) + ": " + shown(gap.why))}});
   }

@@ -52,14 +52,10 @@ std::vector<report::Limitation> limitations_section(const ReportSource& source) 
   std::vector<report::Limitation> result;
   const auto add = [&](const Gap& gap, bool is_required) {
     const auto is_same = [&](const report::Limitation& other) {
-      return other.what == gap.what && other.why == gap.why;
+      return other.gap.what == gap.what && other.gap.why == gap.why;
     };
     if (std::ranges::any_of(result, is_same)) return;
-    result.push_back({.what = gap.what,
-                      .why = gap.why,
-                      .effect = gap.effect,
-                      .remedy = gap.remedy,
-                      .required = is_required});
+    result.push_back({.gap = gap, .required = is_required});
   };
   for (const Gap& gap : source.verdict.gaps)
     add(gap, true);

@@ -62,10 +62,7 @@ report::Stacks make_stacks(const StacksLook& look, FrameChoice choice) {
   }
   for (const ChannelEnd& end : look.snapshot.channel_ends)
     stacks.channel_ends.push_back(channel_end_of(end));
-  for (const Gap& gap : look.gaps) {
-    stacks.limitations.push_back(
-        {.what = gap.what, .why = gap.why, .effect = gap.effect, .remedy = gap.remedy});
-  }
+  stacks.limitations = look.gaps;
   return stacks;
 }
 

@@ -255,8 +255,8 @@ void Redactor::learn_folded_hosts(const AnyReport& report) {
     learn_one(finding.nodes.value_or(""));
   for (const report::Finding& finding : report::items_of(report.report.suppressed))
     learn_one(finding.nodes.value_or(""));
-  for (const report::Limitation& gap : report.report.limitations)
-    learn_one(gap.what);
+  for (const report::Limitation& limitation : report.report.limitations)
+    learn_one(limitation.gap.what);
 }
 
 // Files of the system and of libraries, which texts name without their folders.

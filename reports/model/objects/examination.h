@@ -195,17 +195,11 @@ constexpr void list_fields(auto&& field, Of<Redaction> /*of*/) {
 
 /// What could not be seen.
 struct Limitation {
-  std::string what;
-  std::string why;
-  std::string effect;
-  std::string remedy;
+  Gap gap;
   bool required = false;
 };
 constexpr void list_fields(auto&& field, Of<Limitation> /*of*/) {
-  field("what", &Limitation::what);
-  field("why", &Limitation::why);
-  field("effect", &Limitation::effect);
-  field("remedy", &Limitation::remedy);
+  field("", &Limitation::gap);
   field("required", &Limitation::required, "for want of it the verdict could not be pass");
 }
 

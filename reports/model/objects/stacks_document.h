@@ -67,20 +67,6 @@ constexpr void list_fields(auto&& field, Of<ChannelEnd> /*of*/) {
   field("writes", &ChannelEnd::writes, "of a file lock: it holds it");
 }
 
-/// What could not be seen of the stacks.
-struct StacksLimitation {
-  std::string what;
-  std::string why;
-  std::string effect;
-  std::string remedy;
-};
-constexpr void list_fields(auto&& field, Of<StacksLimitation> /*of*/) {
-  field("what", &StacksLimitation::what);
-  field("why", &StacksLimitation::why);
-  field("effect", &StacksLimitation::effect);
-  field("remedy", &StacksLimitation::remedy);
-}
-
 /// One look at the stacks of a process tree, without a verdict.
 struct Stacks {
   Constant<"dlprobe.stacks"> kind;
@@ -92,7 +78,7 @@ struct Stacks {
   Moment taken;
   std::vector<StacksProcess> processes;
   std::vector<ChannelEnd> channel_ends;
-  std::vector<StacksLimitation> limitations;
+  std::vector<Gap> limitations;
 };
 constexpr void list_fields(auto&& field, Of<Stacks> /*of*/) {
   field("kind", &Stacks::kind);
