@@ -99,6 +99,7 @@ ReportMerger::Node ReportMerger::digest(const std::string& source, const report:
   if (node.entry.node.empty()) node.entry.node = report.host.name;
   node.ended_at = report.invocation.ended.at.value_or(report::UtcText());
   node.facts = facts_of(report);
+  node.names = report.names;
   for_each_finding(report, [&node](const std::string& key, const report::Finding& /*finding*/) {
     node.fingerprints.push_back(key);
   });
@@ -420,6 +421,17 @@ std::string ReportMerger::id_of_all() const {
   return stable_id({"cluster", ids});
 }
 
+std::optional<std::vector<report::PastedName>> ReportMerger::names_of_all() const {
+  std::vector<report::PastedName> all;
+  std::set<std::pair<PartKind, std::string>> known;
+  for (const auto& [key, node] : nodes_) {
+    if (!node.names) return std::nullopt;
+    for (const report::PastedName& name : *node.names)
+      if (known.emplace(name.kind, name.text).second) all.push_back(name);
+  }
+  return all;
+}
+
 report::Cluster ReportMerger::finish() && {
   group_findings();
   const std::vector<std::string> absent = missing();
@@ -436,6 +448,7 @@ report::Cluster ReportMerger::finish() && {
   report.checks = checks(absent);
   link_checks(report.checks, report.findings);
   report.limitations = limitations(absent, doubtful);
+  report.names = names_of_all();
   const bool has_gap = !report.limitations.empty() || nodes_.empty();
   const report::Counts counts = severity_counts(report.findings);
 

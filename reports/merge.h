@@ -48,6 +48,7 @@ class ReportMerger {
     std::vector<std::string> fingerprints;       ///< the groups of its findings
     std::map<std::string, std::string> facts;    ///< what should be the same on every node
     std::vector<std::pair<size_t, int>> checks;  ///< index into checks_, rank of the status
+    std::optional<std::vector<report::PastedName>> names;
   };
   struct Group {
     report::Finding finding;  ///< as the first node has it
@@ -62,6 +63,8 @@ class ReportMerger {
   Node digest(const std::string& source, const report::Report& report);
   static std::map<std::string, std::string> facts_of(const report::Report& report);
   void note_checks(const report::Report& report, Node& node);
+  /// What all nodes' sentences paste in; nothing where one of them does not say.
+  std::optional<std::vector<report::PastedName>> names_of_all() const;
   size_t node_count() const;  ///< a node may have several reports
   std::vector<std::string> missing() const;
   void group_findings();

@@ -144,6 +144,7 @@ struct Cluster {
   Nothing timeline;
   Redaction redaction;
   std::vector<Limitation> limitations;
+  std::optional<std::vector<PastedName>> names;
 };
 constexpr void list_fields(auto&& field, Of<Cluster> /*of*/) {
   field("kind", &Cluster::kind);
@@ -168,6 +169,8 @@ constexpr void list_fields(auto&& field, Of<Cluster> /*of*/) {
   field("timeline", &Cluster::timeline);
   field("redaction", &Cluster::redaction);
   field("limitations", &Cluster::limitations);
+  field("names", &Cluster::names,
+        "those of all nodes' reports, each once; absent if one of these does not say");
 }
 
 }  // namespace dlprobe::report

@@ -40,6 +40,19 @@ TEST(Merge, TheSameFindingOfManyNodesIsOne) {
   EXPECT_THAT(report["summary"]["headline"].get<std::string>(), HasSubstr("3 nodes: DLP"));
 }
 
+TEST(Merge, NamesOfSentencesAreThoseOfAllNodes) {
+  Json one = of_node(testing::healthy_case(), "n1");
+  Json other = of_node(testing::healthy_case(), "n2");
+  one["names"] = Json::parse(R"([{"kind": "path", "text": "/data"}])");
+  other["names"] = Json::parse(R"([{"kind": "name", "text": "feed"},
+                                   {"kind": "path", "text": "/data"}])");
+  EXPECT_EQ(merged({one, other}).at("names"), Json::parse(R"([{"kind": "path", "text": "/data"},
+                                                              {"kind": "name", "text": "feed"}])"));
+  // A report of an older version does not say.
+  other.erase("names");
+  EXPECT_FALSE(merged({one, other}).contains("names"));
+}
+
 TEST(Merge, WhatANodeHasSuppressedStaysSo) {
   testing::ReportCase each = testing::exhausted_case();
   FindingPolicy policy;
