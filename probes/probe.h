@@ -52,7 +52,7 @@ struct Probe {
   /// What all runs together tell; may be null. The verdict has what the runs told.
   void (*conclude)(const RecordingView& recording, Verdict& verdict) = nullptr;
   /// What "nothing was found" means, in the words of what was looked at; null: it is only counted.
-  std::string (*all_well)(const RecordingView& recording) = nullptr;
+  Message (*all_well)(const RecordingView& recording) = nullptr;
   std::optional<ReportTable> table;  ///< that a report of it alone has in any case
 
   ProbeUse use = ProbeUse::kSubject;

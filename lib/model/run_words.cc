@@ -20,16 +20,17 @@ RunSpan span_of(const Run& run) {
   return span;
 }
 
-std::string describe_exit(const Observed<int32_t>& wait_status) {
-  if (!wait_status) return "ended, its status is not known: " + to_string(wait_status.error());
+Message describe_exit(const Observed<int32_t>& wait_status) {
+  if (!wait_status)
+    return "ended, its status is not known: " + as_text(to_string(wait_status.error()));
   const int status = *wait_status;
   if (WIFSIGNALED(status)) {
     const char* name = sigabbrev_np(WTERMSIG(status));
-    return fmt::format("killed by signal {} ({}{})", WTERMSIG(status), name != nullptr ? "SIG" : "",
-                       name != nullptr ? name : "unknown");
+    return say("killed by signal {} ({}{})", WTERMSIG(status), name != nullptr ? "SIG" : "",
+               name != nullptr ? name : "unknown");
   }
-  if (WIFEXITED(status)) return fmt::format("exited with code {}", WEXITSTATUS(status));
-  return fmt::format("ended with wait status {:#x}", status);
+  if (WIFEXITED(status)) return "exited with code " + own(WEXITSTATUS(status));
+  return own(fmt::format("ended with wait status {:#x}", status));
 }
 
 }  // namespace dlprobe

@@ -1,7 +1,6 @@
 #pragma once
 
-#include <string>
-
+#include "lib/base/message.h"
 #include "lib/model/recording.h"
 
 namespace dlprobe {
@@ -14,6 +13,6 @@ struct RunSpan {
 RunSpan span_of(const Run& run);
 
 /// "killed by signal 7 (SIGBUS)", "exited with code 1".
-std::string describe_exit(const Observed<int32_t>& wait_status);
+Message describe_exit(const Observed<int32_t>& wait_status);
 
 }  // namespace dlprobe

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lib/base/fields.h"
+#include "lib/base/own_words.h"
 #include "lib/model/ids.h"
 #include "lib/model/loader_plan.h"
 #include "lib/model/process.h"
@@ -219,7 +220,7 @@ struct TuneResult {
   TuneLimit limit = TuneLimit::kUnknown;
   std::string limit_text;  ///< why, with the numbers
   std::string line;        ///< of the script, as it should be
-  std::string headline;
+  OwnWords headline;
   bool operator==(const TuneResult&) const = default;
 };
 

@@ -1,7 +1,5 @@
 #include "probes/probe.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -120,9 +118,8 @@ constexpr std::array<Cause, 18> kCauses = {{
     {FindingCode::kTwoOpenMpRuntimes, saw_stacks},
 }};
 
-std::string all_well(const RecordingView& recording) {
-  return fmt::format("nothing {} stuck: {}", is_over(recording) ? "was" : "is",
-                     describe_looks(recording));
+Message all_well(const RecordingView& recording) {
+  return say("nothing {} stuck: {}", is_over(recording) ? "was" : "is", describe_looks(recording));
 }
 
 }  // namespace

@@ -1,7 +1,5 @@
 #include "probes/probe.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "probes/facts/all_well.h"
@@ -30,15 +28,14 @@ void conclude(const RecordingView& recording, Verdict& verdict) {
   add_what_run_leaves_out(recording, verdict);
 }
 
-std::string all_well_of_tree(const RecordingView& recording) {
-  const std::string_view is = is_over(recording) ? "was" : "is";
-  return fmt::format("nothing {} stuck, and nothing {} wrong with shared memory: {}; {}", is, is,
-                     describe_looks(recording), describe_shm_peak(recording));
+Message all_well_of_tree(const RecordingView& recording) {
+  const char* is = is_over(recording) ? "was" : "is";
+  return say("nothing {} stuck, and nothing {} wrong with shared memory: {}; {}", is, is,
+             describe_looks(recording), describe_shm_peak(recording));
 }
 
-std::string all_well_of_command(const RecordingView& recording) {
-  return fmt::format("nothing {} wrong: {}", is_over(recording) ? "was" : "is",
-                     describe_watch(recording));
+Message all_well_of_command(const RecordingView& recording) {
+  return say("nothing {} wrong: {}", is_over(recording) ? "was" : "is", describe_watch(recording));
 }
 
 }  // namespace

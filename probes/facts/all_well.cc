@@ -1,6 +1,5 @@
 #include "probes/facts/all_well.h"
 
-#include <fmt/format.h>
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -38,37 +37,36 @@ bool is_crash(const ProcessExit& exit) {
          std::ranges::find(kCrashes, WTERMSIG(*exit.wait_status)) != kCrashes.end();
 }
 
-std::string crash_text(const Run& run) {
+Message crash_text(const Run& run) {
   const auto crash = std::ranges::find_if(run.exits, [&](const ProcessExit& exit) {
     const ProcessInfo* process = run.find_process(exit.key);
     return process != nullptr && process->role == Role::kWorker && is_crash(exit);
   });
   if (crash == run.exits.end()) return "";
-  std::string text =
-      fmt::format("worker {} was {}", crash->key.pid, describe_exit(crash->wait_status));
+  Message text = "worker " + own(crash->key.pid) + " was " + describe_exit(crash->wait_status);
   if (const auto room = free_shm_at(run, crash->at)) {
-    text += fmt::format(" while {} of /dev/shm were free", format_bytes(*room));
+    text += " while " + format_bytes(*room) + " of /dev/shm were free";
   }
   return text;
 }
 
 // That the job failed for a reason of its own is no finding, and must not be read as success.
-std::string own_failure(const Run& run, bool judges_ends) {
+Message own_failure(const Run& run, bool judges_ends) {
   if (run.begin.subject == SubjectKind::kReferenceLoader) return "";
-  std::string text = judges_ends ? "" : crash_text(run);
+  Message text = judges_ends ? "" : crash_text(run);
   for (const ProcessExit& exit : run.exits) {
     const ProcessInfo* process = run.find_process(exit.key);
     const bool is_trainer = process != nullptr && process->role == Role::kTrainer;
     if (!is_trainer || !exit.wait_status || *exit.wait_status == 0) continue;
     if (!text.empty()) text += ", and ";
-    text += fmt::format("pid {} {}", exit.key.pid, describe_exit(exit.wait_status));
+    text += "pid " + own(exit.key.pid) + " " + describe_exit(exit.wait_status);
     break;
   }
   return text.empty() ? "" : ". But " + text + ", for another reason than these";
 }
 
 // A shell or a finished job says "nothing wrong" as well.
-std::string what_was_no_loader(const RecordingView& recording) {
+OwnWords what_was_no_loader(const RecordingView& recording) {
   const bool any = std::ranges::any_of(recording.runs, [](const Run& run) {
     return run.begin.subject == SubjectKind::kReferenceLoader || run.begin.trial ||
            std::ranges::count(run.start_events, StartEventKind::kRead, &StartEvent::kind) > 0 ||
@@ -86,22 +84,21 @@ size_t count_samples(const RecordingView& recording) {
   return samples;
 }
 
-std::string describe_runs(const RecordingView& recording) {
+OwnWords describe_runs(const RecordingView& recording) {
   return counted(recording.runs.size(), "run");
 }
 
 }  // namespace
 
-std::string describe_shm_peak(const RecordingView& recording) {
-  return fmt::format("/dev/shm held {} at its peak", format_bytes(peak_used_bytes(recording)));
+OwnWords describe_shm_peak(const RecordingView& recording) {
+  return "/dev/shm held " + format_bytes(peak_used_bytes(recording)) + " at its peak";
 }
 
-std::string describe_samples(const RecordingView& recording) {
-  return fmt::format("{} ({})", describe_runs(recording),
-                     counted(count_samples(recording), "sample"));
+OwnWords describe_samples(const RecordingView& recording) {
+  return describe_runs(recording) + " (" + counted(count_samples(recording), "sample") + ")";
 }
 
-std::string describe_looks(const RecordingView& recording) {
+OwnWords describe_looks(const RecordingView& recording) {
   size_t processes = 0;
   size_t looks = 0;
   BootNs watched = 0;
@@ -111,15 +108,14 @@ std::string describe_looks(const RecordingView& recording) {
     const RunSpan span = span_of(run);
     watched += span.end - span.begin;
   }
-  std::string text =
-      fmt::format("watched {} for {}, {} at {} stacks", counted(processes, "process"),
-                  format_duration(std::chrono::nanoseconds(watched)), counted(looks, "look"),
-                  processes == 1 ? "its" : "their");
+  OwnWords text = "watched " + counted(processes, "process") + " for " +
+                  format_duration(std::chrono::nanoseconds(watched)) + ", " +
+                  counted(looks, "look") + " at " + (processes == 1 ? "its" : "their") + " stacks";
   if (recording.runs.size() > 1) text += ", in " + describe_runs(recording);
   return text;
 }
 
-std::string describe_watch(const RecordingView& recording) {
+OwnWords describe_watch(const RecordingView& recording) {
   size_t processes = 0;
   BootNs watched = 0;
   for (const Run& run : recording.runs) {
@@ -127,8 +123,8 @@ std::string describe_watch(const RecordingView& recording) {
     const RunSpan span = span_of(run);
     watched += span.end - span.begin;
   }
-  return fmt::format("watched {} for {}", counted(processes, "process"),
-                     format_duration(std::chrono::nanoseconds(watched)));
+  return "watched " + counted(processes, "process") + " for " +
+         format_duration(std::chrono::nanoseconds(watched));
 }
 
 bool is_over(const RecordingView& recording) {
@@ -137,13 +133,12 @@ bool is_over(const RecordingView& recording) {
   });
 }
 
-std::string nothing_wrong(const RecordingView& recording) {
-  return fmt::format("nothing wrong was seen in {}; {}", describe_samples(recording),
-                     describe_shm_peak(recording));
+Message nothing_wrong(const RecordingView& recording) {
+  return "nothing wrong was seen in " + describe_samples(recording) + "; " +
+         describe_shm_peak(recording);
 }
 
-std::string with_reservations(std::string sentence, const RecordingView& recording,
-                              bool judges_ends) {
+Message with_reservations(Message sentence, const RecordingView& recording, bool judges_ends) {
   sentence += what_was_no_loader(recording);
   for (const Run& run : recording.runs)
     if (!run.begin.trial) sentence += own_failure(run, judges_ends);

@@ -1,7 +1,5 @@
 #include "probes/probe.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <iterator>
@@ -62,9 +60,9 @@ constexpr std::array<Cause, 5> kCauses = {{
     {FindingCode::kMemoryLimitTooLow, saw_memory_limit, kTable},
 }};
 
-std::string all_well(const RecordingView& recording) {
-  return fmt::format("nothing {} wrong with memory in {}", is_over(recording) ? "was" : "is",
-                     describe_samples(recording));
+Message all_well(const RecordingView& recording) {
+  return say("nothing {} wrong with memory in {}", is_over(recording) ? "was" : "is",
+             describe_samples(recording));
 }
 
 }  // namespace

@@ -65,32 +65,32 @@ bool has_trials(const RecordingView& recording) {
 }
 
 // "fork, spawn and forkserver".
-std::string methods_tried(const RecordingView& recording) {
+OwnWords methods_tried(const RecordingView& recording) {
   std::vector<std::string> names;
   for (const Run& run : recording.runs) {
     if (!run.begin.trial) continue;
     const std::string name(to_string(run.begin.trial->start_method));
     if (std::ranges::count(names, name) == 0) names.push_back(name);
   }
-  if (names.size() < 2) return fmt::format("{}", fmt::join(names, ""));
+  if (names.size() < 2) return own(fmt::format("{}", fmt::join(names, "")));
   const std::string last = names.back();
   names.pop_back();
-  return fmt::format("{} and {}", fmt::join(names, ", "), last);
+  return own(fmt::format("{} and {}", fmt::join(names, ", "), last));
 }
 
 // Of a program that was read and not run; nothing: something was run.
-std::optional<std::string> what_was_read(const RecordingView& recording) {
+std::optional<Message> what_was_read(const RecordingView& recording) {
   if (recording.runs.size() != 1 || !recording.runs.front().samples.empty()) return std::nullopt;
   const auto& events = recording.runs.front().start_events;
   const auto read = std::ranges::find(events, StartEventKind::kRead, &StartEvent::kind);
   if (read == events.end()) return std::nullopt;
-  return fmt::format("{}, read and not run: {}", read->file,
-                     read->count.value_or(0) > 0
-                         ? "its text does not show anything that breaks where workers import it"
-                         : "its text does not show anything that starts processes");
+  return say("{}, read and not run: {}", as_path(read->file),
+             read->count.value_or(0) > 0
+                 ? "its text does not show anything that breaks where workers import it"
+                 : "its text does not show anything that starts processes");
 }
 
-std::string all_well(const RecordingView& recording) {
+Message all_well(const RecordingView& recording) {
   if (auto read = what_was_read(recording)) return *read;
   if (!has_trials(recording)) return nothing_wrong(recording);
   return "nothing was refused under " + methods_tried(recording) + ": " + describe_watch(recording);

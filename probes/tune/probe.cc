@@ -86,22 +86,22 @@ std::string line_of(const TuneSetting& setting, const TuneRequest& request) {
                : fmt::format(", multiprocessing_context=\"{}\"", to_string(setting.start_method)));
 }
 
-std::string headline_of(const Facts& facts, const TuneResult& result) {
+OwnWords headline_of(const Facts& facts, const TuneResult& result) {
   const Series& chosen = *facts.choice.chosen;
   const Series& best = *facts.choice.best;
   const double speed = std::exp(chosen.log_speed);
   if (&chosen == &best) {
-    return fmt::format("use {}: {:.1f} batches/s, the fastest that was measured",
-                       describe(chosen.setting), speed);
+    return own(fmt::format("use {}: {:.1f} batches/s, the fastest that was measured",
+                           describe(chosen.setting), speed));
   }
   const std::string what = fmt::format("use {}: {:.1f} batches/s", describe(chosen.setting), speed);
   if (!result.differs) {
-    return fmt::format("{}; no difference to the fastest, {} ({:.1f}), could be measured", what,
-                       describe(best.setting), std::exp(best.log_speed));
+    return own(fmt::format("{}; no difference to the fastest, {} ({:.1f}), could be measured", what,
+                           describe(best.setting), std::exp(best.log_speed)));
   }
-  return fmt::format("{}, {:.0f} % of the fastest, {} ({:.1f})", what,
-                     100 * std::exp(chosen.log_speed - best.log_speed), describe(best.setting),
-                     std::exp(best.log_speed));
+  return own(fmt::format("{}, {:.0f} % of the fastest, {} ({:.1f})", what,
+                         100 * std::exp(chosen.log_speed - best.log_speed), describe(best.setting),
+                         std::exp(best.log_speed)));
 }
 
 /// The job cut in halves: what each would do alone.

@@ -29,11 +29,10 @@ bool has_seen_anything(const Recording& recording) {
   });
 }
 
-std::string headline_of_checks(const std::vector<NamedCheck>& checks) {
+Message headline_of_checks(const std::vector<NamedCheck>& checks) {
   const auto skipped = std::ranges::count(checks, CheckStatus::kSkipped, &NamedCheck::status);
-  const std::string made = counted(checks.size() - static_cast<size_t>(skipped), "check");
-  return fmt::format("{} made, none failed{}", made,
-                     skipped == 0 ? "" : fmt::format("; {} skipped", skipped));
+  return counted(checks.size() - static_cast<size_t>(skipped), "check") + " made, none failed" +
+         (skipped == 0 ? "" : "; " + own(skipped) + " skipped");
 }
 
 // "Healthy" is never said of what could not be seen: a gap of the probe outweighs a warning.
@@ -44,7 +43,7 @@ OverallVerdict decide(const ReportSource& source, const report::Counts& counts) 
   return counts.warning > 0 ? OverallVerdict::kWarn : OverallVerdict::kPass;
 }
 
-std::string headline(const ReportSource& source, OverallVerdict verdict) {
+Message headline(const ReportSource& source, OverallVerdict verdict) {
   const std::vector<Finding>& findings = source.verdict.findings;
   if (verdict == OverallVerdict::kIncomplete) {
     if (source.recording.truncated && source.verdict.gaps.empty()) {
@@ -52,17 +51,16 @@ std::string headline(const ReportSource& source, OverallVerdict verdict) {
     }
     if (source.verdict.gaps.empty()) return "nothing could be seen, so nothing can be said";
     const Gap& gap = source.verdict.gaps.front();
-    return fmt::format("cannot say: {} could not be looked at ({})", gap.what, gap.why);
+    return say("cannot say: {} could not be looked at ({})", as_text(gap.what), as_text(gap.why));
   }
   const auto worst = std::ranges::max_element(findings, {}, &Finding::severity);
   const bool is_worth_a_headline = worst != findings.end() && worst->severity != Severity::kInfo;
   if (!is_worth_a_headline && !source.verdict.checks.empty())
     return headline_of_checks(source.verdict.checks);
   if (!is_worth_a_headline) {
-    return source.verdict.tune ? source.verdict.tune->headline : source.verdict.all_well;
+    return source.verdict.tune ? Message(source.verdict.tune->headline) : source.verdict.all_well;
   }
-  return fmt::format("{} {}: {}", info(worst->code).code, info(worst->code).name,
-                     worst->message.plain());
+  return own(info(worst->code).code) + " " + own(info(worst->code).name) + ": " + worst->message;
 }
 
 int exit_code(OverallVerdict verdict, const report::Counts& counts, Severity fail_on) {
@@ -187,7 +185,9 @@ report::Report examination_report(const Recording& recording, const Verdict& ver
   report.host = host_section(header.host);
   report.context = context_section(recording);
   report.subject = subject_section(recording);
-  report.summary = {.verdict = overall, .headline = headline(source, overall), .counts = counts};
+  report.summary = {.verdict = overall,
+                    .headline = sentences.text_of(headline(source, overall)),
+                    .counts = counts};
   report.checks = checks_section(source);
   report.findings = findings_section(source);
   report.suppressed = report::if_any(suppressed_section(source));

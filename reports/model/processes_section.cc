@@ -73,16 +73,16 @@ void put_peaks(report::Process& entry, const Resources& resources) {
   entry.fd_kinds = resources.fds.transform(counts_of);
 }
 
-report::ProcessExit exit_of(const ProcessExit& exit, const TimeOfDay& time) {
+report::ProcessExit exit_of(const ProcessExit& exit, const ReportSource& source) {
   report::ProcessExit entry;
-  entry.text = describe_exit(exit.wait_status);
+  entry.text = source.sentences.text_of(describe_exit(exit.wait_status));
   if (exit.wait_status && WIFSIGNALED(*exit.wait_status)) {
     entry.signal = WTERMSIG(*exit.wait_status);
   } else if (exit.wait_status && WIFEXITED(*exit.wait_status)) {
     entry.exit_code = WEXITSTATUS(*exit.wait_status);
   }
   entry.source = exit.source;
-  entry.seen = time.moment(exit.at);
+  entry.seen = source.time.moment(exit.at);
   return entry;
 }
 
@@ -173,8 +173,7 @@ std::vector<report::Process> processes_section(const ReportSource& source) {
           result.emplace_back(process_of(process, resources[process.key], source.time));
       entry.run = i;
       put_last_look(entry, source, i, process.key);
-      if (const ProcessExit* exit = run.find_exit(process.key))
-        entry.exit = exit_of(*exit, source.time);
+      if (const ProcessExit* exit = run.find_exit(process.key)) entry.exit = exit_of(*exit, source);
     }
   }
   return result;

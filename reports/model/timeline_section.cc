@@ -199,7 +199,7 @@ void collect_events(const Run& run, size_t index, BootNs begin, std::vector<Time
     entry.text = text;
   };
   for (const ProcessExit& exit : run.exits) {
-    add(exit.at, "exit", describe_exit(exit.wait_status), exit.key);
+    add(exit.at, "exit", describe_exit(exit.wait_status).plain(), exit.key);
   }
   for (const Event& event : run.events)
     add(event.at, event.kind, event.text, event.process);
