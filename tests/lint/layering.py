@@ -87,6 +87,14 @@ def check_includes(name, text):
                 yield f"{place}: {package} must not be included here; it may be in {', '.join(only or users)}"
 
 
+def check_words(name, text):
+    """Literals are dlprobe's own words (lib/base/own_words.h); text of somebody else must not look like one."""
+    if not str(name).startswith("probes/"):
+        return
+    for match in re.finditer(r"\bc_str\(\)", text):
+        yield f"{name}:{line_of(text, match.start())}: c_str(): say what the text is (lib/base/message.h)"
+
+
 def check_calls(name, text):
     if str(name).startswith(MAY_OPEN):
         return
@@ -120,6 +128,7 @@ def problems(root):
         text = tree.code_only(tree.read(root, name))
         found += check_includes(name, text)
         found += check_calls(name, text)
+        found += check_words(name, text)
     for name in tree.files(root):
         if name.name == "CMakeLists.txt":
             found += check_links(name, tree.read(root, name))

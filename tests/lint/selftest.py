@@ -197,6 +197,13 @@ class Layering(LintTest):
         self.plant("tools/dlprobe/CMakeLists.txt", "target_link_libraries(dlprobe PRIVATE ${TORCH_LIBRARIES})\n")
         self.expect(layering.problems(self.root), "libtorch must not be linked here")
 
+    def test_foreign_text_does_not_pass_for_own_words(self):
+        path = self.plant("probes/a.cc", "finding.message = frame.file.c_str();\n")
+        self.expect(layering.problems(self.root), "probes/a.cc:1", "say what the text is")
+        path.unlink()
+        self.plant("lib/os/a.cc", "open(path.c_str());\n")
+        self.expect(layering.problems(self.root))
+
     def test_files_are_opened_in_one_place(self):
         for call in ["int fd = ::open(path, O_RDONLY);", "return open(path, 0);", "if (FILE* f = fopen(p, m)) {}",
                      "std::ifstream in(path);", "DIR* d = opendir(path);", "\n  open(path, O_RDONLY);",
