@@ -7,6 +7,7 @@
 
 #include "reports/document/text_layout.h"
 #include "reports/exports/code_place.h"
+#include "reports/exports/replaced.h"
 #include "reports/format.h"
 #include "reports/model/write_json.h"
 
@@ -18,33 +19,11 @@ constexpr size_t kMostOfALevel = 9;
 
 // As the runner's toolkit escapes (actions/toolkit, command.ts).
 std::string command_data(std::string_view text) {
-  std::string result;
-  for (const char c : text) {
-    if (c == '%') {
-      result += "%25";
-    } else if (c == '\r') {
-      result += "%0D";
-    } else if (c == '\n') {
-      result += "%0A";
-    } else {
-      result += c;
-    }
-  }
-  return result;
+  return replaced(text, {{'%', "%25"}, {'\r', "%0D"}, {'\n', "%0A"}});
 }
 
 std::string command_property(std::string_view text) {
-  std::string result;
-  for (const char c : command_data(text)) {
-    if (c == ':') {
-      result += "%3A";
-    } else if (c == ',') {
-      result += "%2C";
-    } else {
-      result += c;
-    }
-  }
-  return result;
+  return replaced(command_data(text), {{':', "%3A"}, {',', "%2C"}});
 }
 
 std::string workflow_level(Severity severity) {

@@ -6,6 +6,7 @@
 
 #include "reports/document/frame_text.h"
 #include "reports/document/text_layout.h"
+#include "reports/exports/replaced.h"
 #include "reports/format.h"
 
 namespace dlprobe {
@@ -14,16 +15,7 @@ namespace {
 // A string of the dot language that shows as `text`. Backslashes are doubled, because they begin
 // escapes (\n, \N); '&', because labels may hold character entities.
 std::string dot_string(std::string_view text) {
-  std::string result = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') result += '\\';
-    if (c == '&') {
-      result += "&amp;";
-    } else {
-      result += c;
-    }
-  }
-  return result + '"';
+  return '"' + replaced(text, {{'"', "\\\""}, {'\\', "\\\\"}, {'&', "&amp;"}}) + '"';
 }
 
 // Two lines of a label, each escaped.

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
+#include <ctime>
 #include <map>
 #include <string>
 #include <vector>
@@ -12,6 +12,7 @@
 #include "lib/base/parse.h"
 #include "lib/base/units.h"
 #include "reports/document/text_layout.h"
+#include "reports/exports/replaced.h"
 #include "reports/format.h"
 
 namespace dlprobe {
@@ -30,22 +31,14 @@ class Exposition {
   void sample(const Labels& labels, double value) {
     std::string text;
     for (const auto& [key, label] : labels)
-      text += fmt::format("{}{}=\"{}\"", text.empty() ? "" : ",", key, escaped(label));
+      text += fmt::format("{}{}=\"{}\"", text.empty() ? "" : ",", key,
+                          replaced(label, {{'"', "\\\""}, {'\\', "\\\\"}}));
     out_ += name_ + (text.empty() ? "" : "{" + text + "}");
     out_ += fmt::format(" {}\n", value);
   }
   std::string take() && { return std::move(out_) + "# EOF\n"; }
 
  private:
-  static std::string escaped(std::string_view text) {
-    std::string result;
-    for (const char c : text) {
-      if (c == '\\' || c == '"') result += '\\';
-      result += c;
-    }
-    return result;
-  }
-
   std::string name_;
   std::string out_;
 };
@@ -87,23 +80,11 @@ void add_mounts(Exposition& out, const report::Report& report) {
 // Seconds since the epoch of "2026-11-20T21:47:44.120Z"; nothing for anything else.
 std::optional<double> epoch_of(const std::string& utc) {
   if (utc.size() != 24) return std::nullopt;
-  const auto number = [&](size_t at, size_t length) {
-    return parse_int<int>(std::string_view(utc).substr(at, length));
-  };
-  const auto year = number(0, 4);
-  const auto month = number(5, 2);
-  const auto day = number(8, 2);
-  const auto hour = number(11, 2);
-  const auto minute = number(14, 2);
-  const auto second = number(17, 2);
-  const auto milli = number(20, 3);
-  if (!year || !month || !day || !hour || !minute || !second || !milli) return std::nullopt;
-  const std::chrono::year_month_day date{std::chrono::year(*year),
-                                         std::chrono::month(static_cast<unsigned>(*month)),
-                                         std::chrono::day(static_cast<unsigned>(*day))};
-  if (!date.ok()) return std::nullopt;
-  const auto days = std::chrono::sys_days(date).time_since_epoch().count();
-  return static_cast<double>(days) * 86400 + *hour * 3600 + *minute * 60 + *second + *milli / 1e3;
+  tm parts = {};
+  const char* rest = ::strptime(utc.c_str(), "%Y-%m-%dT%H:%M:%S", &parts);
+  const auto milli = rest == nullptr ? std::nullopt : parse_int<int>(utc.substr(20, 3));
+  if (!milli) return std::nullopt;
+  return static_cast<double>(::timegm(&parts)) + *milli / 1e3;
 }
 
 // Printable ASCII alone; anything else becomes a '?'.
