@@ -108,10 +108,12 @@ void add_facts(Table& table, const Shape& shape, const void* object, const std::
       continue;
     }
     if (field.shape->kind != Shape::Kind::kScalar) continue;
+    const Scalar scalar = field.shape->get(value);
+    if (std::holds_alternative<std::monostate>(scalar)) continue;
     std::string_view unit;
     if (key.ends_with("_bytes")) unit = "bytes";
     if (key.ends_with("_s")) unit = "s";
-    table.add(key, value_text(field.shape->get(value), unit));
+    table.add(key, value_text(scalar, unit));
   }
 }
 
