@@ -170,6 +170,7 @@ class Layering(LintTest):
     def test_packages_stay_in_their_folders(self):
         for folder, header in [("probes", "nlohmann/json.hpp"), ("lib/model", "nlohmann/json.hpp"),
                                ("reports", "CLI/CLI.hpp"), ("tools/dlprobe", "torch/torch.h"),
+                               ("reports", "nlohmann/json.hpp"), ("tools/dlprobe", "nlohmann/json.hpp"),
                                ("tools/dlprobe", "opencv2/core.hpp"), ("lib/subject", "ATen/MapAllocator.h")]:
             path = self.plant(f"{folder}/a.cc", f"#include <{header}>\n")
             self.expect(layering.problems(self.root), f"{folder}/a.cc:1", "must not be included here")
