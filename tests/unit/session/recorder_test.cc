@@ -8,6 +8,7 @@
 #include <string>
 
 #include "lib/record/codec.h"
+#include "tests/support/temporary_folder.h"
 
 namespace dlprobe {
 namespace {
@@ -27,7 +28,8 @@ Event note(BootNs at) {
 
 class RecorderTest : public testing::Test {
  protected:
-  std::string path_ = testing::TempDir() + "recorder_test.dlrec";
+  TemporaryFolder folder_;
+  std::string path_ = folder_ / "recorder_test.dlrec";
 };
 
 TEST_F(RecorderTest, TheFileHoldsWhatMemoryHolds) {
