@@ -3,6 +3,7 @@
 #include <array>
 #include <concepts>
 #include <cstddef>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -42,10 +43,10 @@ struct MessagePart {
 class Message {
  public:
   Message() = default;
-  Message(const char* literal)
-      : Message(OwnWords(literal)) {}  // NOLINT(google-explicit-constructor)
-  Message(OwnWords words)
-      : Message(PartKind::kOwn, std::move(words)) {}  // NOLINT(google-explicit-constructor)
+  // NOLINTBEGIN(*-explicit-constructor,*-explicit-conversions): own words are a message
+  Message(const char* literal) : Message(OwnWords(literal)) {}
+  Message(OwnWords words) : Message(PartKind::kOwn, std::move(words)) {}
+  // NOLINTEND(*-explicit-constructor,*-explicit-conversions)
   /// Of one part; of none where `text` is empty.
   Message(PartKind kind, std::string text);
 
@@ -92,11 +93,12 @@ Message joined(const std::vector<Message>& parts);
 template <size_t Parts>
 struct MessageForm {
   std::string_view text;
-  consteval MessageForm(const char* form) : text(form) {  // NOLINT(google-explicit-constructor)
+  // NOLINTNEXTLINE(*-explicit-constructor,*-explicit-conversions): say("...") is how it is used
+  consteval MessageForm(const char* form) : text(form) {
     size_t places = 0;
-    for (size_t at = text.find("{}"); at != text.npos; at = text.find("{}", at + 2))
+    for (size_t at = text.find("{}"); at != std::string_view::npos; at = text.find("{}", at + 2))
       ++places;
-    if (places != Parts) throw "a form has one {} for each part";
+    if (places != Parts) throw std::invalid_argument("a form has one {} for each part");
   }
 };
 

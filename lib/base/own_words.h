@@ -11,7 +11,8 @@ namespace dlprobe {
 class OwnWords : public std::string {
  public:
   OwnWords() = default;
-  OwnWords(const char* literal) : std::string(literal) {}  // NOLINT(google-explicit-constructor)
+  // NOLINTNEXTLINE(*-explicit-constructor,*-explicit-conversions): a literal is dlprobe's own
+  OwnWords(const char* literal) : std::string(literal) {}
 
   OwnWords& operator+=(const OwnWords& more) {
     append(more);

@@ -301,7 +301,7 @@ const FutexWait& futex_of(const ThreadFacts& thread) {
 }
 
 OwnWords name_of(const Facts& facts, const ThreadFacts& thread) {
-  const OwnWords process = describe(*facts.run, thread.process->key);
+  OwnWords process = describe(*facts.run, thread.process->key);
   if (thread.is_main()) return process;
   return "thread " + own(thread.thread->tid) + " of " + process;
 }
