@@ -11,9 +11,9 @@
 #include <csignal>
 #include <string>
 
-#include "lib/base/unique_fd.h"
 #include "lib/base/units.h"
 #include "lib/os/atomic_file.h"
+#include "lib/os/pipe.h"
 
 namespace dlprobe {
 namespace {
@@ -42,35 +42,33 @@ pid_t start(int pipe_end, const std::function<std::string()>& job) {
 
 }  // namespace
 
-void reap(pid_t child) {
-  while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+int reap(pid_t child) {
+  int wait_status = 0;
+  while (::waitpid(child, &wait_status, 0) < 0 && errno == EINTR) {
   }
+  return wait_status;
 }
 
 Expected<std::string> run_disposable(const std::string& what,
                                      const std::function<std::string()>& job,
                                      std::chrono::nanoseconds limit) {
   const auto end = Steady::now() + limit;
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return os_failure("pipe");
-  const UniqueFd read_end(ends[0]);
-  UniqueFd write_end(ends[1]);
-  const pid_t pid = start(write_end.get(), job);
+  DLP_TRY(Pipe pipe, make_pipe());
+  const pid_t pid = start(pipe.write_end.get(), job);
   if (pid < 0) return os_failure(what + ": fork");
-  write_end.reset();
+  pipe.write_end.reset();
   std::string answer;
   std::array<char, 4096> buffer{};
   while (true) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Steady::now());
-    pollfd entry{.fd = read_end.get(), .events = POLLIN, .revents = 0};
+    pollfd entry{.fd = pipe.read_end.get(), .events = POLLIN, .revents = 0};
     const int ready = ::poll(&entry, 1, static_cast<int>(std::max<int64_t>(left.count(), 0)));
     if (ready < 0 && errno == EINTR) continue;
     if (ready <= 0) {
       ::kill(pid, SIGKILL);  // and whoever inherits it reaps it, when the kernel lets it go
       return failure(ErrorCode::kTimeout, what + ": no answer within " + format_duration(limit));
     }
-    const ssize_t count = ::read(read_end.get(), buffer.data(), buffer.size());
-    if (count < 0 && errno == EINTR) continue;
+    const ssize_t count = read_uninterrupted(pipe.read_end.get(), buffer.data(), buffer.size());
     if (count <= 0) {
       reap(pid);
       return answer;

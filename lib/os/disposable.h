@@ -18,7 +18,7 @@ Expected<std::string> run_disposable(const std::string& what,
                                      const std::function<std::string()>& job,
                                      std::chrono::nanoseconds limit);
 
-/// Waits for a child that is about to end, and forgets how it ended.
-void reap(pid_t child);
+/// Waits for a child that is about to end. How it ended, as wait(2) encodes it.
+int reap(pid_t child);
 
 }  // namespace dlprobe

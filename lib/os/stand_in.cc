@@ -1,40 +1,23 @@
 #include "lib/os/stand_in.h"
 
-#include <fcntl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
-#include <cerrno>
 #include <climits>
 #include <csignal>
 #include <string>
 #include <utility>
 
 #include "lib/os/disposable.h"
+#include "lib/os/pipe.h"
 
 namespace dlprobe {
 namespace {
 
-struct Pipe {
-  UniqueFd read_end;
-  UniqueFd write_end;
-};
-
-Expected<Pipe> make_pipe() {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return os_failure("pipe");
-  return Pipe{.read_end = UniqueFd(ends[0]), .write_end = UniqueFd(ends[1])};
-}
-
 // Of a pipe, which takes so few bytes whole. False: there were none.
 template <class T>
 bool receive(const UniqueFd& fd, T& value) {
-  ssize_t count = 0;
-  do {
-    count = ::read(fd.get(), &value, sizeof value);
-  } while (count < 0 && errno == EINTR);
-  return count == sizeof value;
+  return read_uninterrupted(fd.get(), &value, sizeof value) == sizeof value;
 }
 
 template <class T>
@@ -48,8 +31,7 @@ void send(const UniqueFd& fd, const T& value) {
 [[noreturn]] void sleep_on(Pipe& lifeline) {
   lifeline.write_end.reset();
   char nothing = 0;
-  while (::read(lifeline.read_end.get(), &nothing, 1) < 0 && errno == EINTR) {
-  }
+  read_uninterrupted(lifeline.read_end.get(), &nothing, 1);
   _exit(0);
 }
 

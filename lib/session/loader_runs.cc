@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "lib/base/units.h"
+#include "lib/os/pipe.h"
 #include "lib/session/shm_preview.h"
 #include "lib/subject/reference_loader.h"
 
@@ -114,27 +115,25 @@ void LoaderRuns::look_at_gate_once() {
 
 void LoaderRuns::start_plan(const std::string& executable, const LoaderPlan& plan) {
   constexpr int kProgressFd = 3;
-  std::array<int, 2> progress{};
-  if (::pipe2(progress.data(), O_CLOEXEC) != 0) {
-    context_.refuse(os_error("pipe"), Refusal::Kind::kIncomplete);
+  auto progress = make_pipe();
+  if (!progress) {
+    context_.refuse(progress.error(), Refusal::Kind::kIncomplete);
     return;
   }
-  UniqueFd read_end(progress[0]);
-  UniqueFd write_end(progress[1]);
-  ::fcntl(read_end.get(), F_SETFL, O_NONBLOCK);
+  ::fcntl(progress->read_end.get(), F_SETFL, O_NONBLOCK);
   auto scope = context_.prepare_limits(subject_.limits);
   if (!scope) return;
   const auto root = context_.start({.argv = reference_loader_argv(executable, plan, kProgressFd),
-                                    .descriptors = {{write_end.get(), kProgressFd}},
+                                    .descriptors = {{progress->write_end.get(), kProgressFd}},
                                     .dies_with_us = true,
                                     .adopts_orphans = !plays_another_job(plan),
                                     .limits = scope->child_limits()},
                                    impossible);
-  write_end.reset();
+  progress->write_end.reset();
   if (!root) return;
   WatchTarget target{.root = *root,
                      .child = root->pid,
-                     .progress = std::move(read_end),
+                     .progress = std::move(progress->read_end),
                      .deadline = context_.deadline(),
                      .ends_with_watch = true};
   if (gate_deadline_ != 0) target.deadline = gate_deadline_;

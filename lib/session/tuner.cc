@@ -17,6 +17,7 @@
 #include "lib/model/loader_option.h"
 #include "lib/model/memory_need.h"
 #include "lib/os/host_facts.h"
+#include "lib/os/pipe.h"
 #include "lib/session/shm_preview.h"
 #include "lib/session/speed_meter.h"
 #include "lib/subject/child_process.h"
@@ -325,18 +326,15 @@ Expected<WatchTarget> LoaderTuneSubject::start(const TuneSetting& setting, int n
   add("--threads", std::to_string(std::max(cpus_, 1)));
   if (setting.variant == TuneVariant::kLoaderAlone) add("--step", "none");
   if (setting.variant == TuneVariant::kStepAlone) add("--step", "repeat");
-  std::array<int, 2> progress{};
-  if (::pipe2(progress.data(), O_CLOEXEC) != 0) return os_failure("pipe");
-  UniqueFd read_end(progress[0]);
-  const UniqueFd write_end(progress[1]);
-  ::fcntl(read_end.get(), F_SETFL, O_NONBLOCK);
+  DLP_TRY(Pipe progress, make_pipe());
+  ::fcntl(progress.read_end.get(), F_SETFL, O_NONBLOCK);
   ChildSpec spec{.argv = std::move(argv),
-                 .descriptors = {{write_end.get(), kProgressFd}},
+                 .descriptors = {{progress.write_end.get(), kProgressFd}},
                  .dies_with_us = true};
   if (setting.variant == TuneVariant::kOneThread) spec.environment = one_thread_environment();
   DLP_TRY(const ProcessKey root, start_process(surroundings_.control, surroundings_.machine, spec));
   WatchTarget target{.root = root, .child = root.pid};
-  target.progress = std::move(read_end);
+  target.progress = std::move(progress.read_end);
   return target;
 }
 

@@ -1,8 +1,8 @@
 #include "lib/subject/ask_program.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,7 +13,10 @@
 #include <optional>
 #include <utility>
 
+#include "lib/base/parse.h"
 #include "lib/base/units.h"
+#include "lib/os/disposable.h"
+#include "lib/os/pipe.h"
 #include "lib/subject/child_process.h"
 
 namespace dlprobe {
@@ -24,10 +27,7 @@ constexpr size_t kMostAnswer = size_t{1} << 20;
 // Ends whoever is still there of the process group, and reaps its first process.
 int end_group(pid_t pid) {
   ::kill(-pid, SIGKILL);
-  int wait_status = 0;
-  while (::waitpid(pid, &wait_status, 0) < 0 && errno == EINTR) {
-  }
-  return wait_status;
+  return reap(pid);
 }
 
 // Waits until `end` for a process that has closed its streams.
@@ -52,8 +52,7 @@ std::optional<std::string> read_all(int fd, const Clock& clock, BootNs end) {
     const int ready = ::ppoll(&entry, 1, &timeout, nullptr);
     if (ready < 0 && errno == EINTR) continue;
     if (ready <= 0) return std::nullopt;
-    const ssize_t count = ::read(fd, buffer.data(), buffer.size());
-    if (count < 0 && errno == EINTR) continue;
+    const ssize_t count = read_uninterrupted(fd, buffer.data(), buffer.size());
     if (count <= 0) return text;
     text.append(buffer.data(), static_cast<size_t>(count));
   }
@@ -65,16 +64,11 @@ std::optional<std::string> read_all(int fd, const Clock& clock, BootNs end) {
 std::string find_in_path(const Directory& root, const std::string& name,
                          std::string_view path_variable) {
   constexpr uint32_t kMayExecute = 0111;
-  constexpr uint32_t kTypeMask = 0170000;
-  constexpr uint32_t kRegular = 0100000;
-  while (!path_variable.empty()) {
-    const std::string_view folder = path_variable.substr(0, path_variable.find(':'));
-    path_variable.remove_prefix(std::min(folder.size() + 1, path_variable.size()));
+  for (const std::string_view folder : split(path_variable, ':')) {
     if (!folder.starts_with('/')) continue;
     std::string path = fmt::format("{}/{}", folder, name);
     const auto stat = root.stat(path);
-    if (stat && (stat->mode & kTypeMask) == kRegular && (stat->mode & kMayExecute) != 0)
-      return path;
+    if (stat && S_ISREG(stat->mode) && (stat->mode & kMayExecute) != 0) return path;
   }
   return "";
 }
@@ -82,22 +76,16 @@ std::string find_in_path(const Directory& root, const std::string& name,
 Expected<ProgramAnswer> ask_program(const std::vector<std::string>& argv, const Clock& clock,
                                     std::string_view purpose, std::chrono::nanoseconds limit) {
   const BootNs end = clock.now() + limit.count();
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return os_failure("pipe");
-  const UniqueFd read_end(ends[0]);
-  UniqueFd write_end(ends[1]);
+  DLP_TRY(Pipe pipe, make_pipe());
+  const int output = pipe.write_end.get();
   DLP_TRY(const ChildProcess child,
-          ChildProcess::start(
-              {.argv = argv,
-               .descriptors = {{write_end.get(), STDOUT_FILENO}, {write_end.get(), STDERR_FILENO}},
-               .dies_with_us = true,
-               .adopts_orphans = false,
-               .environment = {},
-               .own_process_group = true,
-               .limits = {},
-               .before_exec = {}}));
-  write_end.reset();
-  auto text = read_all(read_end.get(), clock, end);
+          ChildProcess::start({.argv = argv,
+                               .descriptors = {{output, STDOUT_FILENO}, {output, STDERR_FILENO}},
+                               .dies_with_us = true,
+                               .adopts_orphans = false,
+                               .own_process_group = true}));
+  pipe.write_end.reset();
+  auto text = read_all(pipe.read_end.get(), clock, end);
   // How it ends by itself says something of it, too.
   if (text) wait_for_end(child.pid(), clock, end);
   const int wait_status = end_group(child.pid());

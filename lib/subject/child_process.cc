@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <span>
 
+#include "lib/os/pipe.h"
 #include "lib/os/private_shm.h"
 
 namespace dlprobe {
@@ -45,13 +46,9 @@ struct LaunchNews {
 static_assert(sizeof(LaunchNews) <= PIPE_BUF);
 
 struct Launch {
+  const ChildSpec& spec;
   std::vector<char*> argv;
-  std::vector<std::pair<int, int>> descriptors;
-  std::span<const std::pair<std::string, std::string>> environment;
-  bool dies_with_us = false;
-  bool own_process_group = false;
   pid_t parent = 0;
-  ChildLimits limits;
   int report_fd = -1;
   int go_fd = -1;  ///< end of file: go on; -1: at once
 };
@@ -104,21 +101,21 @@ void wait_for_parent(const Launch& launch) {
   if (launch.go_fd < 0) return;
   tell(launch.report_fd, {.kind = LaunchNews::Kind::kWaits});
   char nothing = 0;
-  while (::read(launch.go_fd, &nothing, 1) < 0 && errno == EINTR) {
-  }
+  read_uninterrupted(launch.go_fd, &nothing, 1);
 }
 
 // Runs in the child between fork and exec.
 [[noreturn]] void become(const Launch& launch) {
+  const ChildSpec& spec = launch.spec;
   const int report = launch.report_fd;
-  require(join_cgroup(launch.limits.cgroup_procs), report);
-  require(enter_own_shm(launch.limits.shm_bytes), report);
-  if (launch.dies_with_us) {
+  require(join_cgroup(spec.limits.cgroup_procs), report);
+  require(enter_own_shm(spec.limits.shm_bytes), report);
+  if (spec.dies_with_us) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != launch.parent) _exit(127);  // it died before the line above
   }
   wait_for_parent(launch);
-  for (const auto& [from, to] : launch.descriptors) {
+  for (const auto& [from, to] : spec.descriptors) {
     // dup2 clears close-on-exec, except onto itself.
     const bool given = from == to ? ::fcntl(from, F_SETFD, 0) == 0 : ::dup2(from, to) >= 0;
     if (!given) give_up(report);
@@ -129,13 +126,13 @@ void wait_for_parent(const Launch& launch) {
     ::sigaction(SIGXFSZ, &state->sigxfsz, nullptr);
     ::pthread_sigmask(SIG_SETMASK, &state->mask, nullptr);
   }
-  if (launch.own_process_group) ::setpgid(0, 0);
-  for (const auto& [name, value] : launch.environment)
+  if (spec.own_process_group) ::setpgid(0, 0);
+  for (const auto& [name, value] : spec.environment)
     ::setenv(name.c_str(), value.c_str(), 1);  // NOLINT(concurrency-mt-unsafe): one thread here
-  if (const auto& files = launch.limits.open_files) {
+  if (const auto& files = spec.limits.open_files) {
     require(set_open_files({.rlim_cur = *files, .rlim_max = *files}), report);
   }
-  require(set_soft_open_files(launch.limits.soft_open_files), report);
+  require(set_soft_open_files(spec.limits.soft_open_files), report);
   ::execvp(launch.argv.front(), launch.argv.data());
   give_up(report);
 }
@@ -151,22 +148,8 @@ Error error_of(const LaunchNews& news, const std::string& command) {
 // Nothing: execve has closed the pipe.
 std::optional<LaunchNews> next_news(const UniqueFd& report) {
   LaunchNews news;
-  ssize_t count = 0;
-  do {
-    count = ::read(report.get(), &news, sizeof news);
-  } while (count < 0 && errno == EINTR);
+  const ssize_t count = read_uninterrupted(report.get(), &news, sizeof news);
   return count == 0 ? std::nullopt : std::optional(news);
-}
-
-struct PipeEnds {
-  UniqueFd read_end;
-  UniqueFd write_end;
-};
-
-Expected<PipeEnds> make_pipe() {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return os_failure("pipe");
-  return PipeEnds{.read_end = UniqueFd(ends[0]), .write_end = UniqueFd(ends[1])};
 }
 
 }  // namespace
@@ -194,23 +177,19 @@ std::optional<Limit> open_files_limit_of_children() {
 
 Expected<ChildProcess> ChildProcess::start(const ChildSpec& spec) {
   if (spec.argv.empty()) return failure(ErrorCode::kInvalid, "no command was given");
-  DLP_TRY(PipeEnds report, make_pipe());
-  DLP_TRY(PipeEnds go, make_pipe());
+  DLP_TRY(Pipe report, make_pipe());
+  DLP_TRY(Pipe go, make_pipe());
   ::prctl(PR_SET_CHILD_SUBREAPER, spec.adopts_orphans ? 1 : 0);
 
   std::vector<std::string> argv = spec.argv;
-  Launch launch;
+  Launch launch{.spec = spec,
+                .argv = {},
+                .parent = ::getpid(),
+                .report_fd = report.write_end.get(),
+                .go_fd = spec.before_exec ? go.read_end.get() : -1};
   for (std::string& argument : argv)
     launch.argv.push_back(argument.data());
   launch.argv.push_back(nullptr);
-  launch.descriptors = spec.descriptors;
-  launch.environment = spec.environment;
-  launch.dies_with_us = spec.dies_with_us;
-  launch.own_process_group = spec.own_process_group;
-  launch.parent = ::getpid();
-  launch.limits = spec.limits;
-  launch.report_fd = report.write_end.get();
-  launch.go_fd = spec.before_exec ? go.read_end.get() : -1;
 
   const pid_t pid = ::fork();
   if (pid < 0) return os_failure("fork");

@@ -1,20 +1,18 @@
 #include "lib/subject/trial_warden.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
-#include <cerrno>
 #include <csignal>
 #include <filesystem>
 #include <system_error>
 
 #include "lib/base/parse.h"
+#include "lib/os/disposable.h"
 #include "lib/os/file_system.h"
+#include "lib/os/pipe.h"
 #include "lib/os/process_access.h"
 #include "lib/subject/trial_leftovers.h"
 
@@ -70,11 +68,7 @@ void end_trial(const std::string& folder) {
   ::prctl(PR_SET_NAME, "trial-warden");  // not what `pkill dlprobe` is meant for
   if (::dup2(line, 0) != 0 || ::chdir("/") != 0 || ::close_range(1, ~0U, 0) != 0) ::_exit(1);
   char word = 0;
-  ssize_t count = 0;
-  do {
-    count = ::read(0, &word, 1);
-  } while (count < 0 && errno == EINTR);
-  if (count == 0) end_trial(folder);
+  if (read_uninterrupted(0, &word, 1) == 0) end_trial(folder);
   ::_exit(0);
 }
 
@@ -98,22 +92,17 @@ class NoOrphans {
 Expected<TrialWarden> TrialWarden::start(const std::string& folder) {
   // Whose end ends the whole namespace; and it has all orphans.
   if (::getpid() == 1) return TrialWarden(UniqueFd(), folder);
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return os_failure("make a pipe");
-  const UniqueFd read_end(ends[0]);
-  UniqueFd write_end(ends[1]);
+  DLP_TRY(Pipe line, make_pipe());
   const NoOrphans orphans_go_elsewhere;
   const pid_t between = ::fork();
   if (between < 0) return os_failure("start a process");
   if (between == 0) {
-    write_end.reset();
-    if (::fork() == 0) keep_watch(read_end.get(), folder);
+    line.write_end.reset();
+    if (::fork() == 0) keep_watch(line.read_end.get(), folder);
     ::_exit(0);
   }
-  int status = 0;
-  while (::waitpid(between, &status, 0) < 0 && errno == EINTR) {
-  }
-  return TrialWarden(std::move(write_end), folder);
+  reap(between);
+  return TrialWarden(std::move(line.write_end), folder);
 }
 
 TrialWarden::~TrialWarden() {

@@ -11,6 +11,7 @@
 #include "lib/base/escape.h"
 #include "lib/base/units.h"
 #include "lib/os/clock.h"
+#include "lib/os/disposable.h"
 #include "lib/os/process_access.h"
 #include "lib/subject/child_process.h"
 #include "tools/dlprobe/command.h"
@@ -77,9 +78,7 @@ void run_on_failure(const std::string& command, const FailureNotice& notice,
     if (pidfd) ends_within(pidfd->get(), kGrace);
     ::kill(-child->pid(), SIGKILL);
   }
-  int wait_status = 0;
-  while (::waitpid(child->pid(), &wait_status, 0) < 0 && errno == EINTR) {
-  }
+  const int wait_status = reap(child->pid());
   if (ended) say_how_it_ended(wait_status);
 }
 

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+
+#include "lib/base/error.h"
+#include "lib/base/unique_fd.h"
+
+namespace dlprobe {
+
+/// Both ends of a pipe, closed on exec.
+struct Pipe {
+  UniqueFd read_end;
+  UniqueFd write_end;
+};
+Expected<Pipe> make_pipe();
+
+/// read(2), begun again where a signal interrupts it.
+ssize_t read_uninterrupted(int fd, void* into, size_t size);
+
+}  // namespace dlprobe
