@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/parse.h"
 #include "lib/collect/gate/python_packages.h"
 #include "lib/foreign/libraries.h"
 #include "lib/os/folder_try.h"
@@ -20,9 +21,7 @@ namespace {
 
 std::vector<std::string> split_path(std::string_view list) {
   std::vector<std::string> folders;
-  while (!list.empty()) {
-    const std::string_view folder = list.substr(0, list.find(':'));
-    list.remove_prefix(std::min(folder.size() + 1, list.size()));
+  for (const std::string_view folder : split(list, ':')) {
     if (!folder.empty()) folders.emplace_back(folder);
   }
   return folders;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "lib/base/escape.h"
+#include "lib/base/parse.h"
 #include "lib/subject/ask_program.h"
 
 namespace dlprobe {
@@ -90,13 +91,11 @@ print("\ndlprobe-end\t.")
 template <class Visit>
 void for_each_fact(std::string_view text, Visit&& visit) {
   constexpr std::string_view kMark = "dlprobe-";
-  while (!text.empty()) {
-    const std::string_view line = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(line.size() + 1, text.size()));
+  for_each_line(text, [&](std::string_view line) {
     const size_t tab = line.find('\t');
-    if (!line.starts_with(kMark) || tab == std::string_view::npos) continue;
+    if (!line.starts_with(kMark) || tab == std::string_view::npos) return;
     visit(line.substr(kMark.size(), tab - kMark.size()), std::string(line.substr(tab + 1)));
-  }
+  });
 }
 
 std::string first_line(std::string_view text) {
@@ -108,11 +107,9 @@ std::string first_line(std::string_view text) {
 // The last line that is none of ours: what a library says before it aborts.
 std::string last_words(std::string_view text) {
   std::string words;
-  while (!text.empty()) {
-    const std::string_view line = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(line.size() + 1, text.size()));
+  for_each_line(text, [&words](std::string_view line) {
     if (!line.empty() && !line.starts_with("dlprobe-")) words = first_line(line);
-  }
+  });
   return words;
 }
 

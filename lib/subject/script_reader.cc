@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "lib/base/escape.h"
+#include "lib/base/parse.h"
 #include "lib/subject/ask_program.h"
 #include "lib/subject/python_command.h"
 #include "lib/subject/python_shim/sources.h"
@@ -30,9 +31,7 @@ Expected<std::vector<StartEvent>> read_script(const std::vector<std::string>& ar
   DLP_TRY(const ProgramAnswer said,
           ask_program(question, *machine.clock, "read the program", kPatience));
   std::vector<StartEvent> events;
-  for (std::string_view rest = said.text; !rest.empty();) {
-    const std::string_view line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+  for (const std::string_view line : split(said.text, '\n')) {
     // A wrapper or a warning may say something as well.
     auto event = parse_start_event(line);
     if (!event) continue;

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <system_error>
 
+#include "lib/base/parse.h"
+
 namespace dlprobe {
 namespace {
 
@@ -26,13 +28,10 @@ void remove_leftovers(const std::string& folder) {
   if (!directory) return;
   const auto text = (*directory)->read("leftovers");
   if (!text) return;  // nothing was made
-  std::string_view rest = *text;
-  while (!rest.empty()) {
-    const std::string path(rest.substr(0, rest.find('\n')));
+  for_each_line(*text, [](std::string_view path) {
     std::error_code ignored;  // what is in use stays
-    if (is_folder_of_multiprocessing(path)) std::filesystem::remove_all(path, ignored);
-    rest.remove_prefix(std::min(path.size() + 1, rest.size()));
-  }
+    if (is_folder_of_multiprocessing(std::string(path))) std::filesystem::remove_all(path, ignored);
+  });
 }
 
 bool is_resource_tracker(const Directory& proc, pid_t pid) {

@@ -38,13 +38,10 @@ uint64_t capabilities(const Directory& root) {
 // "0-3,8" is five.
 uint32_t count_of_list(std::string_view list) {
   uint32_t count = 0;
-  while (!list.empty()) {
-    const std::string_view range = list.substr(0, list.find(','));
-    list.remove_prefix(std::min(range.size() + 1, list.size()));
-    const size_t dash = range.find('-');
-    const auto first = parse_int<uint32_t>(trim(range.substr(0, dash)));
-    const auto last =
-        dash == std::string_view::npos ? first : parse_int<uint32_t>(trim(range.substr(dash + 1)));
+  for (const std::string_view range : split(trim(list), ',')) {
+    const auto ends = split(range, '-');
+    const auto first = parse_int<uint32_t>(ends.front());
+    const auto last = parse_int<uint32_t>(ends.back());
     if (first && last && *last >= *first) count += *last - *first + 1;
   }
   return count;

@@ -1,5 +1,7 @@
 #include "lib/collect/gate/python_packages.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -21,8 +23,6 @@ namespace {
 constexpr size_t kMostRecord = size_t{32} << 20U;
 constexpr size_t kMostModules = 20'000;  ///< of one package
 constexpr int kMostDepth = 8;
-constexpr uint32_t kTypeMask = 0170000;
-constexpr uint32_t kFolder = 0040000;
 constexpr std::string_view kDistInfo = ".dist-info";
 constexpr std::string_view kEggInfo = ".egg-info";
 
@@ -143,15 +143,13 @@ void PackageLook::add_opencv_without_metadata(const std::string& folder,
 }
 
 void PackageLook::read_record(FoundPackage& found, std::string_view record) {
-  while (!record.empty() && found.binaries.size() < kMostModules) {
-    std::string_view path = record.substr(0, record.find('\n'));
-    record.remove_prefix(std::min(path.size() + 1, record.size()));
+  for_each_line(record, [&found](std::string_view path) {
     path = path.substr(0, path.find(','));
     if (path.starts_with('"')) path = path.substr(1, path.find('"', 1) - 1);
-    if (!is_library(path)) continue;
+    if (!is_library(path) || found.binaries.size() >= kMostModules) return;
     found.binaries.push_back(path.starts_with('/') ? std::string(path)
                                                    : found.folder + "/" + std::string(path));
-  }
+  });
 }
 
 void PackageLook::walk(const std::string& path, int depth, std::vector<std::string>& binaries) {
@@ -167,7 +165,7 @@ void PackageLook::walk(const std::string& path, int depth, std::vector<std::stri
     }
     if (entry.contains('.') && !entry.ends_with(".libs")) continue;
     const auto stat = root_.stat_link(inner);
-    if (stat && (stat->mode & kTypeMask) == kFolder) walk(inner, depth + 1, binaries);
+    if (stat && S_ISDIR(stat->mode)) walk(inner, depth + 1, binaries);
   }
 }
 
@@ -178,25 +176,20 @@ void PackageLook::read_binaries(FoundPackage& found) {
   }
   std::string names = root_.read(found.package.path + "/top_level.txt").value_or("");
   if (names.empty()) names = base_name(found.package.path);  // cv2 without metadata
-  std::string_view rest = names;
-  while (!rest.empty()) {
-    const std::string_view line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+  for_each_line(names, [&](std::string_view line) {
     const std::string_view name = trim(line);
     if (!name.empty() && !name.contains('/'))
       walk(found.folder + "/" + std::string(name), 0, found.binaries);
-  }
+  });
 }
 
 std::string PackageLook::resolve(const std::string& needed, const ElfFile::Linking& linking,
                                  const std::string& of) const {
   if (needed.contains('/')) return needed;
   std::vector<std::string> folders;
-  std::string_view search = linking.search;
   const std::string origin = of.substr(0, of.rfind('/'));
-  while (!search.empty()) {
-    std::string folder(search.substr(0, search.find(':')));
-    search.remove_prefix(std::min(folder.size() + 1, search.size()));
+  for (const std::string_view part : split(linking.search, ':')) {
+    std::string folder(part);
     for (const std::string_view word : {"$ORIGIN", "${ORIGIN}"}) {
       if (const size_t at = folder.find(word); at != std::string::npos)
         folder.replace(at, word.size(), origin);
