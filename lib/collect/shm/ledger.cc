@@ -24,33 +24,32 @@ constexpr std::chrono::milliseconds kPatienceWithMember{250};
 
 using FileId = std::pair<uint64_t, uint64_t>;  // device, inode
 
-ShmSegment from_name(const std::string& name, const FileStat& stat) {
-  const ShmName parsed = parse_shm_name(name);
-  ShmSegment segment;
-  segment.inode = stat.inode;
-  segment.name = name;
-  segment.linked = true;
-  segment.kind = parsed.kind;
-  segment.size_bytes = stat.size_bytes;
-  segment.allocated_bytes = stat.allocated_bytes;
-  segment.uid = stat.uid;
-  segment.modified_ns = stat.modified_ns;
-  segment.creator_pid = parsed.creator_pid;
-  return segment;
-}
-
-ShmSegment from_holding(const HeldFile& file) {
-  const ShmName parsed = parse_shm_name(file.path);
+/// `file` is a FileStat, or a HeldFile.
+template <class File>
+ShmSegment segment_of(const std::string& path, const File& file) {
+  const ShmName parsed = parse_shm_name(path);
   ShmSegment segment;
   segment.inode = file.inode;
-  if (!file.path.empty()) segment.name = shm_base_name(file.path);
-  segment.linked = file.linked;
   segment.kind = parsed.kind;
   segment.size_bytes = file.size_bytes;
   segment.allocated_bytes = file.allocated_bytes;
   segment.uid = file.uid;
   segment.modified_ns = file.modified_ns;
   segment.creator_pid = parsed.creator_pid;
+  return segment;
+}
+
+ShmSegment from_name(const std::string& name, const FileStat& stat) {
+  ShmSegment segment = segment_of(name, stat);
+  segment.name = name;
+  segment.linked = true;
+  return segment;
+}
+
+ShmSegment from_holding(const HeldFile& file) {
+  ShmSegment segment = segment_of(file.path, file);
+  if (!file.path.empty()) segment.name = shm_base_name(file.path);
+  segment.linked = file.linked;
   return segment;
 }
 
