@@ -9,6 +9,7 @@
 #include <array>
 #include <chrono>
 #include <csignal>
+#include <functional>
 #include <utility>
 
 #include "lib/base/parse.h"
@@ -256,7 +257,7 @@ Outcome try_shm(const Machine& machine) {
                           format_bytes(use->size_bytes - use->used_bytes)));
 }
 
-Outcome try_private_shm() {
+Outcome try_private_shm(const Machine& /*machine*/) {
   const Status entered =
       try_in_child([] { return enter_private_shm({.size_bytes = kSmall, .inodes = 0}); });
   if (entered) return fine(fmt::format("one of {} was mounted", format_bytes(kSmall)));
@@ -329,80 +330,47 @@ Outcome try_gpu(const Machine& machine) {
 
 // ---- all of it
 
-template <class Try>
-void add(report::Doctor& look, Ability ability, Try&& attempt) {
-  Outcome outcome = std::forward<Try>(attempt)();
-  ability.state = outcome.state;
-  ability.text = std::move(outcome.text);
-  ability.remedy = std::move(outcome.remedy);
-  look.abilities.push_back(std::move(ability));
-}
+/// A thing to try, as the report names it.
+struct ToTry {
+  const char* name;
+  const char* title;
+  const char* needed_for;
+  std::function<Outcome(const Machine&)> attempt;
+  bool required = false;
+};
 
-Ability named(const char* name, const char* title, const char* needed_for) {
-  return {.name = name, .title = title, .needed_for = needed_for};
-}
-
-Ability required(Ability ability) {
-  ability.required = true;
-  return ability;
-}
-
-void look_at_processes(const Machine& machine, report::Doctor& look) {
-  add(look, required(named("proc", "files of /proc", "everything")),
-      [&] { return try_proc(machine); });
-  add(look,
-      required(named("stacks.started", "stacks of what dlprobe starts",
-                     "run, deadlock, spawn-recursion, every probe on a command")),
-      [&] { return try_stacks(machine, StandIn::Kinship::kChild); });
-  add(look,
-      named("stacks.own", "stacks of this user's other processes",
-            "attach, stacks, --pid; DLP0301 to DLP0314"),
-      [&] { return try_stacks(machine, StandIn::Kinship::kStranger); });
-  add(look,
-      named("stacks.others", "stacks of other users' processes",
-            "attach, stacks and --pid on another user's job"),
-      [&] { return try_stacks_of_others(machine); });
-  add(look,
-      named("proc.others", "processes of other users",
-            "who sent a signal (DLP0503), who holds shared memory (DLP0105)"),
-      [&] { return try_proc_of_others(machine); });
-  add(look,
-      named("exits", "how processes ended that dlprobe has not started",
-            "attach and --pid: DLP0501 to DLP0503, DLP0509, DLP0510"),
-      [&] { return try_pidfd(machine); });
-  add(look, named("files.compare", "which descriptors are shared over fork", "DLP0205"),
-      [&] { return try_compare(machine); });
-  add(look, named("sockets", "who is at the other end of a socket", "DLP0308, DLP0309"),
-      [&] { return try_sockets(machine); });
-}
-
-void look_at_kernel(const Machine& machine, report::Doctor& look) {
-  add(look, named("signals", "who sent a signal", "DLP0503, DLP0509, DLP0512"),
-      [&] { return try_signals(machine); });
-  add(look, named("kernel.log", "the kernel's log", "DLP0501, DLP0502: whose limit was reached"),
-      [&] { return try_kernel_log(machine); });
-  add(look,
-      named("memory.counters", "memory limits and OOM kills of a cgroup",
-            "memory, gate; DLP0501, DLP0508"),
-      [&] { return try_memory_counters(machine); });
-  add(look, named("pressure", "time lost to want of memory", "DLP0507"),
-      [&] { return try_pressure(machine); });
-}
-
-void look_at_means(const Machine& machine, const std::string& loader, report::Doctor& look) {
-  add(look, named("shm", "/dev/shm", "shm, gate, tune, the reference loader"),
-      [&] { return try_shm(machine); });
-  add(look, named("shm.private", "a /dev/shm of a job's own", "--shm-size, --confirm"),
-      [] { return try_private_shm(); });
-  add(look,
-      named("memory.group", "a memory limit of a job's own",
-            "--limit-memory, --fault oom-killed-by-cgroup"),
-      [&] { return try_memory_group(machine); });
-  add(look, named("loader", "the reference loader", "gate, tune, every probe without a subject"),
-      [&] { return try_loader(machine, loader); });
-  add(look, named("python", "a Python interpreter", "spawn-recursion --static, tune"),
-      [&] { return try_python(machine); });
-  add(look, named("gpu", "a GPU", "--device cuda"), [&] { return try_gpu(machine); });
+std::vector<ToTry> all_to_try(const std::string& loader) {
+  const auto stacks_of = [](StandIn::Kinship kinship) {
+    return [kinship](const Machine& machine) { return try_stacks(machine, kinship); };
+  };
+  return {{"proc", "files of /proc", "everything", try_proc, true},
+          {"stacks.started", "stacks of what dlprobe starts",
+           "run, deadlock, spawn-recursion, every probe on a command",
+           stacks_of(StandIn::Kinship::kChild), true},
+          {"stacks.own", "stacks of this user's other processes",
+           "attach, stacks, --pid; DLP0301 to DLP0314", stacks_of(StandIn::Kinship::kStranger)},
+          {"stacks.others", "stacks of other users' processes",
+           "attach, stacks and --pid on another user's job", try_stacks_of_others},
+          {"proc.others", "processes of other users",
+           "who sent a signal (DLP0503), who holds shared memory (DLP0105)", try_proc_of_others},
+          {"exits", "how processes ended that dlprobe has not started",
+           "attach and --pid: DLP0501 to DLP0503, DLP0509, DLP0510", try_pidfd},
+          {"files.compare", "which descriptors are shared over fork", "DLP0205", try_compare},
+          {"sockets", "who is at the other end of a socket", "DLP0308, DLP0309", try_sockets},
+          {"signals", "who sent a signal", "DLP0503, DLP0509, DLP0512", try_signals},
+          {"kernel.log", "the kernel's log", "DLP0501, DLP0502: whose limit was reached",
+           try_kernel_log},
+          {"memory.counters", "memory limits and OOM kills of a cgroup",
+           "memory, gate; DLP0501, DLP0508", try_memory_counters},
+          {"pressure", "time lost to want of memory", "DLP0507", try_pressure},
+          {"shm", "/dev/shm", "shm, gate, tune, the reference loader", try_shm},
+          {"shm.private", "a /dev/shm of a job's own", "--shm-size, --confirm", try_private_shm},
+          {"memory.group", "a memory limit of a job's own",
+           "--limit-memory, --fault oom-killed-by-cgroup", try_memory_group},
+          {"loader", "the reference loader", "gate, tune, every probe without a subject",
+           [loader](const Machine& machine) { return try_loader(machine, loader); }},
+          {"python", "a Python interpreter", "spawn-recursion --static, tune", try_python},
+          {"gpu", "a GPU", "--device cuda", try_gpu}};
 }
 
 // As the kernel numbers them.
@@ -438,9 +406,16 @@ report::Doctor look_at_abilities(const Machine& machine, const std::string& load
                .machine = host.machine,
                .container = host.container};
   look.rights = read_rights(machine);
-  look_at_processes(machine, look);
-  look_at_kernel(machine, look);
-  look_at_means(machine, loader, look);
+  for (const ToTry& each : all_to_try(loader)) {
+    Outcome outcome = each.attempt(machine);
+    look.abilities.push_back({.name = each.name,
+                              .title = each.title,
+                              .state = outcome.state,
+                              .required = each.required,
+                              .text = std::move(outcome.text),
+                              .needed_for = each.needed_for,
+                              .remedy = std::move(outcome.remedy)});
+  }
   return look;
 }
 
