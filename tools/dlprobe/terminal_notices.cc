@@ -1,4 +1,4 @@
-#include "tools/dlprobe/progress_line.h"
+#include "tools/dlprobe/terminal_notices.h"
 
 #include <unistd.h>
 
@@ -8,9 +8,10 @@
 
 namespace dlprobe {
 
-ProgressLine::ProgressLine(bool is_wanted) : is_on_(is_wanted && ::isatty(STDERR_FILENO) == 1) {}
+TerminalNotices::TerminalNotices(bool shows_progress)
+    : is_on_(shows_progress && ::isatty(STDERR_FILENO) == 1) {}
 
-void ProgressLine::show(std::string_view text) {
+void TerminalNotices::show(std::string_view text) {
   if (!is_on_) return;
   // \r and "erase to the end of the line" (ECMA-48 EL) work on every terminal that has a cursor.
   const std::string line = "\r\x1b[K" + escape_for_terminal(title_ + std::string(text));
@@ -18,7 +19,7 @@ void ProgressLine::show(std::string_view text) {
   is_shown_ = true;
 }
 
-void ProgressLine::clear() {
+void TerminalNotices::clear_progress() {
   if (is_shown_) std::fputs("\r\x1b[K", stderr);
   is_shown_ = false;
 }
