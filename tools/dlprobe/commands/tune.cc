@@ -86,14 +86,8 @@ Expected<std::vector<int32_t>> numbers_of(const char* option, const std::string&
   std::vector<int32_t> numbers;
   if (text.empty()) return numbers;
   for (const std::string_view piece : split(text, ',')) {
-    const auto number = parse_int<int32_t>(piece);
-    if (!number || *number < least || *number > most) {
-      return failure(ErrorCode::kInvalid, std::string(option) + ": '" + std::string(piece) +
-                                              "' is not a whole number from " +
-                                              std::to_string(least) + " to " +
-                                              std::to_string(most));
-    }
-    if (std::ranges::find(numbers, *number) == numbers.end()) numbers.push_back(*number);
+    DLP_TRY(const int number, parse_count(option, piece, least, most));
+    if (std::ranges::find(numbers, number) == numbers.end()) numbers.push_back(number);
   }
   return numbers;
 }

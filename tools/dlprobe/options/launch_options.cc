@@ -81,13 +81,8 @@ Status put_confirm_option(const std::string& times, ExamineRequest& request) {
   constexpr int kMost = 50;
   ConfirmWish wish;
   if (times != kAsTimeAllows) {
-    const auto number = parse_int<int>(times);
-    if (!number || *number < 1 || *number > kMost) {
-      return failure(
-          ErrorCode::kInvalid,
-          fmt::format("--confirm: '{}' is not a whole number from 1 to {}", times, kMost));
-    }
-    wish = {.times = *number, .saves_time = false};
+    DLP_TRY(const int number, parse_count("--confirm", times, 1, kMost));
+    wish = {.times = number, .saves_time = false};
   }
   auto* command = std::get_if<CommandSubject>(&request.subject);
   if (command == nullptr) {

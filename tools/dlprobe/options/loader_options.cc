@@ -1,5 +1,7 @@
 #include "tools/dlprobe/options/loader_options.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "lib/base/parse.h"
@@ -90,6 +92,13 @@ CLI::Validator whole_number(int least, int most) {
             return "'" + text + "' is not a whole number from " + range;
           },
           "[" + range + "]"};
+}
+
+Expected<int> parse_count(std::string_view option, std::string_view text, int least, int most) {
+  const auto number = parse_int<int>(text);
+  if (number && *number >= least && *number <= most) return *number;
+  return failure(ErrorCode::kInvalid, fmt::format("{}: '{}' is not a whole number from {} to {}",
+                                                  option, text, least, most));
 }
 
 void add_loader_options(CLI::App& command, LoaderOptions& options) {

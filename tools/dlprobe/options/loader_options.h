@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -21,6 +22,9 @@ struct LoaderOptions {
 /// Checks that an option's value is a whole number in that range, and says so otherwise: CLI::Range
 /// calls a word out of range.
 CLI::Validator whole_number(int least, int most);
+
+/// `text`, which was typed for `option`, as a whole number in that range. kInvalid says so.
+Expected<int> parse_count(std::string_view option, std::string_view text, int least, int most);
 
 /// Adds the options to `command`. Their values are in `options` after parsing.
 void add_loader_options(CLI::App& command, LoaderOptions& options);

@@ -2,9 +2,9 @@
 
 #include <utility>
 
-#include "lib/base/parse.h"
 #include "lib/model/loader_option.h"
 #include "tools/dlprobe/options/choices.h"
+#include "tools/dlprobe/options/loader_options.h"
 
 namespace dlprobe {
 namespace {
@@ -13,13 +13,7 @@ Expected<std::optional<int>> optional_count(const char* option,
                                             const std::optional<std::string>& text, int least,
                                             int most) {
   if (!text) return std::nullopt;
-  const auto count = parse_int<int>(*text);
-  if (!count || *count < least || *count > most) {
-    return failure(ErrorCode::kInvalid, std::string(option) + ": '" + *text +
-                                            "' is not a whole number from " +
-                                            std::to_string(least) + " to " + std::to_string(most));
-  }
-  return *count;
+  return parse_count(option, *text, least, most);
 }
 
 }  // namespace
