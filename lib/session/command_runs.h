@@ -26,7 +26,6 @@ class CommandRuns final : private WatchGuide {
 
  private:
   void run_once(const std::optional<Trial>& trial);
-  void begin_run(const std::optional<Trial>& trial);
   std::optional<ProcessKey> start(ChildSpec spec, const std::optional<Trial>& trial);
   bool prepare_shim(ChildSpec& spec, const std::optional<Trial>& trial);
   bool set_apart(ChildSpec& spec, UniqueFd& null);

@@ -97,10 +97,8 @@ int print_stacks(const StacksOptions& options) {
   if (!target->notice.empty()) complain(target->notice);
   StacksLook look = look_at(*machine, target->key, options.only, *pause);
   look.asked_pid = *pid;
-  const Status written =
-      write_outputs(*outputs, options.output, make_stacks(look, choice_of(options)));
-  if (!written && written.error().os_errno != EPIPE) complain(to_string(written.error()));
-  return written && has_any_stack(look) ? kExitPass : kExitIncomplete;
+  return write_document(*outputs, options.output, make_stacks(look, choice_of(options)),
+                        has_any_stack(look) ? kExitPass : kExitIncomplete);
 }
 
 }  // namespace
