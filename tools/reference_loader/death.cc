@@ -55,15 +55,17 @@ Status take_memory(uint64_t bytes) {
 }  // namespace
 
 Status die_in_worker(const FaultEffects& effects) {
-  if (effects.death != FaultKind::kNone) std::this_thread::sleep_for(kTimeToBeKnown);
-  switch (effects.death) {
+  const auto* death = effects.as<Death>();
+  if (death == nullptr) return {};
+  std::this_thread::sleep_for(kTimeToBeKnown);
+  switch (effects.kind) {
     case FaultKind::kWorkerCrashed:
-      crash(effects.death_signal);
+      crash(death->signal);
       return {};
     case FaultKind::kWorkerExited:
-      _exit(effects.exit_code);
+      _exit(death->exit_code);
     case FaultKind::kOomKilledByCgroup:
-      return take_memory(effects.grow_bytes);
+      return take_memory(death->grow_bytes);
     default:
       return {};
   }

@@ -13,8 +13,8 @@ namespace dlprobe::loader {
 /// seldom ends in the tenth of a second in which it has started.
 inline constexpr std::chrono::milliseconds kTimeToBeKnown{400};
 
-/// What a worker does in its first batch from FaultEffects::hang_after on, if it is the one and is
-/// to end of itself (FaultEffects::death): it crashes, exits, or takes memory until the kernel ends
+/// What a worker does in its first batch from FaultEffects::after on, if it is the one and is
+/// to end of itself (Death): it crashes, exits, or takes memory until the kernel ends
 /// it. Returns where that did not happen: an error if nobody wants its memory back, else nothing.
 Status die_in_worker(const FaultEffects& effects);
 

@@ -28,9 +28,8 @@ namespace {
 
 constexpr uint64_t kPieceBytes = uint64_t{16} << 20;
 
-Status enter_private_mount(const FaultEffects& effects) {
-  auto entered =
-      enter_private_shm({.size_bytes = effects.mount_bytes, .inodes = effects.mount_inodes});
+Status enter_private_mount(const PrivateShm& shm) {
+  auto entered = enter_private_shm(shm);
   if (!entered) {
     entered.error().context = "a fault wants a /dev/shm of its own: " + entered.error().context;
   }
@@ -154,7 +153,7 @@ Expected<OtherJob> start_other_job(uint64_t bytes) {
 
 Expected<FaultScene> FaultScene::set(const FaultEffects& effects) {
   FaultScene scene;
-  if (effects.hang == FaultKind::kLockHolderDead) {
+  if (effects.kind == FaultKind::kLockHolderDead) {
     DLP_TRY(scene.dead_lock_, make_lock_file(HolderDeath::kIsForgotten));
     DLP_TRY(const pid_t pid, litter_and_die([&]() -> Status {
               DLP_TRY(pthread_mutex_t* const lock, map_lock(scene.dead_lock_.get()));
@@ -168,32 +167,30 @@ Expected<FaultScene> FaultScene::set(const FaultEffects& effects) {
     scene.notes_.push_back("each process may have " + std::to_string(effects.open_files) +
                            " descriptors open");
   }
-  if (!effects.private_mount) return scene;
-  DLP_CHECK(enter_private_mount(effects));
-  std::string mounted = "a private /dev/shm of " + format_bytes(effects.mount_bytes);
-  if (effects.mount_inodes > 0)
-    mounted += " and " + std::to_string(effects.mount_inodes) + " inodes";
+  if (!effects.shm) return scene;
+  const Litter& litter = effects.litter;
+  DLP_CHECK(enter_private_mount(*effects.shm));
+  std::string mounted = "a private /dev/shm of " + format_bytes(effects.shm->size_bytes);
+  if (effects.shm->inodes > 0) mounted += " and " + std::to_string(effects.shm->inodes) + " inodes";
   scene.notes_.push_back(std::move(mounted));
-  if (effects.stale_files > 0) {
+  if (litter.files > 0) {
     DLP_TRY(const pid_t pid, litter_and_die([&]() -> Status {
-              DLP_TRY([[maybe_unused]] const auto names,
-                      make_segments(effects.stale_bytes, effects.stale_files));
+              DLP_TRY([[maybe_unused]] const auto names, make_segments(litter.bytes, litter.files));
               return {};
             }));
     scene.notes_.push_back("process " + std::to_string(pid) + " was killed and left " +
-                           std::to_string(effects.stale_files) + " segments of " +
-                           format_bytes(effects.stale_bytes) + " in all");
+                           std::to_string(litter.files) + " segments of " +
+                           format_bytes(litter.bytes) + " in all");
   }
-  if (effects.stale_semaphores > 0) {
-    DLP_TRY(const pid_t pid,
-            litter_and_die([&] { return make_semaphores(effects.stale_semaphores); }));
+  if (litter.semaphores > 0) {
+    DLP_TRY(const pid_t pid, litter_and_die([&] { return make_semaphores(litter.semaphores); }));
     scene.notes_.push_back("process " + std::to_string(pid) + " was killed and left " +
-                           std::to_string(effects.stale_semaphores) + " semaphores");
+                           std::to_string(litter.semaphores) + " semaphores");
   }
-  if (effects.held_bytes > 0) {
-    DLP_TRY(OtherJob job, start_other_job(effects.held_bytes));
+  if (litter.held_bytes > 0) {
+    DLP_TRY(OtherJob job, start_other_job(litter.held_bytes));
     scene.notes_.push_back("another job (" + job.who + ") holds " +
-                           format_bytes(effects.held_bytes));
+                           format_bytes(litter.held_bytes));
     scene.other_job_ = std::move(job.life);
   }
   return scene;

@@ -65,8 +65,8 @@ Status read_without_writer() {
 }  // namespace
 
 HangPreparation::HangPreparation(const FaultEffects& effects) {
-  if (effects.hang == FaultKind::kForkLostThreadPool) use_torch_pool();
-  if (effects.hang != FaultKind::kForkInheritedLock) return;
+  if (effects.kind == FaultKind::kForkLostThreadPool) use_torch_pool();
+  if (effects.kind != FaultKind::kForkInheritedLock) return;
   std::latch is_held(1);
   holder_ = std::thread([this, &is_held] {
     const std::scoped_lock lock(library_lock());
@@ -84,7 +84,7 @@ HangPreparation::~HangPreparation() {
 }
 
 Status hang_in_worker(const FaultEffects& effects, int dead_lock) {
-  switch (effects.hang) {
+  switch (effects.kind) {
     case FaultKind::kForkInheritedLock:
       take_library_lock();
       return {};
@@ -99,7 +99,7 @@ Status hang_in_worker(const FaultEffects& effects, int dead_lock) {
     case FaultKind::kPipeWithoutPeer:
       return read_without_writer();
     case FaultKind::kSlowSample:
-      std::this_thread::sleep_for(effects.sample_time);
+      std::this_thread::sleep_for(effects.as<Hang>()->sample_time);
       return {};
     default:
       return {};

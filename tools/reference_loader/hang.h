@@ -8,7 +8,7 @@
 
 namespace dlprobe::loader {
 
-/// What the main process does before its workers start, so that they hang (FaultEffects::hang).
+/// What the main process does before its workers start, so that they hang (Hang).
 ///
 /// For fork-inherited-lock one of its threads takes a lock and keeps it while this object lives;
 /// for fork-lost-thread-pool OpenMP's threads have work. Nothing else happens for all other faults.
@@ -24,7 +24,7 @@ class HangPreparation {
   std::thread holder_;
 };
 
-/// What a worker does in its first batch from FaultEffects::hang_after on, if it is the one.
+/// What a worker does in its first batch from FaultEffects::after on, if it is the one.
 /// Returns where the fault cannot happen, as that of a fork in a worker that was not forked from
 /// the main process. `dead_lock` is the descriptor of WorkerFd::kDeadLock.
 Status hang_in_worker(const FaultEffects& effects, int dead_lock);

@@ -82,11 +82,12 @@ Status Loader::begin_epoch(int epoch, bool more) {
   if (!setup_.options.plan.persistent_workers) stop(std::chrono::seconds(5));
   DLP_CHECK(start_workers());
   int in_flight = setup_.options.plan.workers * setup_.options.plan.prefetch_factor;
-  in_flight = std::max(in_flight, setup_.effects.ahead);
+  if (const auto* growth = setup_.effects.as<Growth>())
+    in_flight = std::max(in_flight, growth->ahead);
   // A loader whose data has fewer batches than that never has so many in flight.
   more = more && setup_.options.plan.batches > in_flight;
   last_task_ = batches_per_epoch_ + (more ? in_flight : 0);
-  if (setup_.effects.ramp_up && in_flight > 1) --in_flight;
+  if (setup_.effects.loop.ramp_up && in_flight > 1) --in_flight;
   for (int i = 0; i < in_flight; ++i)
     DLP_CHECK(send_next_task());
   return {};
@@ -155,14 +156,14 @@ Expected<Taken> Loader::next(LoadedBatch& batch) {
     return Taken::kBatch;
   }
   const double started = monotonic_seconds();
-  const auto limit = static_cast<double>(setup_.effects.lost_batch_limit.count());
+  const auto limit = static_cast<double>(setup_.effects.loop.lost_batch_limit.count());
   while (!arrived_.contains(next_batch_)) {
     bool moved = false;
     DLP_CHECK(wait(kTick, moved));
     if (limit > 0 && monotonic_seconds() - started > limit) {
       return failure(ErrorCode::kTimeout,
                      "batch " + std::to_string(next_batch_) + " did not come within " +
-                         std::to_string(setup_.effects.lost_batch_limit.count()) +
+                         std::to_string(setup_.effects.loop.lost_batch_limit.count()) +
                          " s; the fault ends here");
     }
   }
@@ -217,7 +218,7 @@ void Loader::note_broken(uint32_t image, const std::string& why) {
 }
 
 Status Loader::wait_for_full_prefetch() {
-  if (setup_.effects.ramp_up) DLP_CHECK(send_next_task());
+  if (setup_.effects.loop.ramp_up) DLP_CHECK(send_next_task());
   double moved_at = monotonic_seconds();
   while (arrived_.size() < outstanding_.size()) {
     bool moved = false;

@@ -35,19 +35,22 @@ uint64_t free_shm_bytes(uint64_t otherwise) {
 }
 
 uint64_t most_bytes(const LoaderPlan& plan, const FaultEffects& effects) {
-  if (effects.own_memory > 0) {
+  const auto* start = effects.as<StartFault>();
+  if (start != nullptr && start->own_memory > 0) {
     // Where workers are forked they share it; it must fit under every start method.
     const auto processes = static_cast<uint64_t>(plan.workers) + 1;
-    return effects.own_memory > UINT64_MAX / processes ? UINT64_MAX
-                                                       : effects.own_memory * processes;
+    return start->own_memory > UINT64_MAX / processes ? UINT64_MAX : start->own_memory * processes;
   }
   const ShmForecast forecast = forecast_shm(plan, static_cast<uint64_t>(sysconf(_SC_PAGESIZE)));
   if (plan.workers == 0) return 2 * forecast.batch_bytes;
-  if (effects.grow_bytes > 0) return effects.grow_bytes;
-  if (!effects.private_mount) return std::min(forecast.bytes, free_shm_bytes(forecast.bytes));
-  const bool piles_up = effects.keep_batches > 0 || effects.abandon_times > 0 || effects.ahead > 0;
-  const uint64_t litter = effects.stale_bytes + effects.held_bytes;
-  return std::min(effects.mount_bytes, piles_up ? effects.mount_bytes : litter + forecast.bytes);
+  const auto* death = effects.as<Death>();
+  if (death != nullptr && death->grow_bytes > 0) return death->grow_bytes;
+  if (!effects.shm) return std::min(forecast.bytes, free_shm_bytes(forecast.bytes));
+  const bool piles_up = effects.loop.keep_batches > 0 || effects.loop.abandon_times > 0 ||
+                        effects.as<Growth>() != nullptr;
+  const uint64_t litter = effects.litter.bytes + effects.litter.held_bytes;
+  const uint64_t room = effects.shm->size_bytes;
+  return std::min(room, piles_up ? room : litter + forecast.bytes);
 }
 
 }  // namespace

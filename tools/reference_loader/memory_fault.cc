@@ -21,23 +21,23 @@ std::vector<std::byte>& memory_to_share() {
 }  // namespace
 
 void fill_memory_to_share(const FaultEffects& effects) {
-  if (effects.memory == FaultKind::kCopyOnWriteGrowth)
-    memory_to_share().assign(effects.shared_bytes, std::byte{1});
+  if (const auto* growth = effects.as<Growth>())
+    memory_to_share().assign(growth->shared_bytes, std::byte{1});
 }
 
 void MemoryFault::before_batch() {
-  if (effects_.memory == FaultKind::kNone) return;
+  if (growth_ == nullptr) return;
   if (!has_started_) start_ = Clock::now();
   const bool is_first = !std::exchange(has_started_, true);
-  if (effects_.memory != FaultKind::kPrefetchBacklog) {
+  if (effects_.kind != FaultKind::kPrefetchBacklog) {
     const bool is_here =
-        effects_.memory == FaultKind::kCopyOnWriteGrowth || worker_ == effects_.memory_worker;
+        effects_.kind == FaultKind::kCopyOnWriteGrowth || worker_ == effects_.worker;
     if (is_first && is_here)
       thread_ = std::jthread([this](const std::stop_token& stop) { grow(stop); });
     return;
   }
   const std::chrono::duration<double> due(static_cast<double>(done_) /
-                                          static_cast<double>(effects_.memory_rate));
+                                          static_cast<double>(growth_->rate));
   std::this_thread::sleep_until(start_ + std::chrono::duration_cast<Clock::duration>(due));
   done_ += batch_bytes_;
 }
@@ -45,9 +45,8 @@ void MemoryFault::before_batch() {
 void MemoryFault::grow(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     const std::chrono::duration<double> elapsed = Clock::now() - start_;
-    const auto due =
-        static_cast<uint64_t>(elapsed.count() * static_cast<double>(effects_.memory_rate));
-    if (effects_.memory == FaultKind::kCopyOnWriteGrowth) {
+    const auto due = static_cast<uint64_t>(elapsed.count() * static_cast<double>(growth_->rate));
+    if (effects_.kind == FaultKind::kCopyOnWriteGrowth) {
       copy_until(due);
     } else {
       keep_until(due);

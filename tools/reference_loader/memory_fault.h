@@ -12,14 +12,17 @@
 namespace dlprobe::loader {
 
 /// What the main process does before its workers start, so that there is something to copy: it
-/// fills FaultEffects::shared_bytes of memory of its own. Nothing for all other faults.
+/// fills Growth::shared_bytes of memory of its own. Nothing for all other faults.
 void fill_memory_to_share(const FaultEffects& effects);
 
-/// What one worker does with memory while it works, by the clock: FaultEffects::memory_rate.
+/// What one worker does with memory while it works, by the clock: Growth::rate.
 class MemoryFault {
  public:
   MemoryFault(const FaultEffects& effects, int worker, uint64_t batch_bytes)
-      : effects_(effects), worker_(worker), batch_bytes_(batch_bytes) {}
+      : effects_(effects),
+        growth_(effects.as<Growth>()),
+        worker_(worker),
+        batch_bytes_(batch_bytes) {}
 
   /// Before each batch. With the first one begins a thread that writes to pages shared with the
   /// main process, or keeps new memory: evenly, however fast batches are made. For a backlog it
@@ -33,6 +36,7 @@ class MemoryFault {
   void keep_until(uint64_t due);
 
   const FaultEffects& effects_;
+  const Growth* growth_;  ///< null: nothing grows
   int worker_;
   uint64_t batch_bytes_;
   Clock::time_point start_;

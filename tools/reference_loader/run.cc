@@ -124,24 +124,24 @@ class TrainingLoop {
   }
 
   Status make_fault(const LoadedBatch& batch) {
-    const FaultEffects& effects = setup_.effects;
+    const LoopFault& fault = setup_.effects.loop;
     // Where the loop pauses, it keeps the batches just before, so that the pause is what shows it.
-    const bool keeps = batches_ > effects.stall_after - effects.keep_batches &&
-                       std::cmp_less(kept_.size(), effects.keep_batches);
+    const bool keeps = batches_ > fault.stall_after - fault.keep_batches &&
+                       std::cmp_less(kept_.size(), fault.keep_batches);
     if (keeps) kept_.push_back(batch.tensors);
     make_hang();
     DLP_CHECK(make_death());
-    if (effects.step_pause.count() > 0) pause_for(effects.step_pause);
-    if (batches_ == effects.stall_after) {
+    if (const auto* growth = setup_.effects.as<Growth>()) pause_for(growth->step_pause);
+    if (batches_ == fault.stall_after) {
       progress_.event("fault", "the training loop pauses until prefetching is complete");
       DLP_CHECK(loader_.wait_for_full_prefetch());
     }
-    if (effects.abandon_every > 0 && batches_ % effects.abandon_every == 0 &&
-        abandoned_ < effects.abandon_times) {
+    if (fault.abandon_every > 0 && batches_ % fault.abandon_every == 0 &&
+        abandoned_ < fault.abandon_times) {
       ++abandoned_;
       progress_.event("fault", "worker 0 is killed, and a new set of workers is started");
       DLP_CHECK(loader_.abandon_workers());
-      if (abandoned_ == effects.abandon_times) {
+      if (abandoned_ == fault.abandon_times) {
         // Longer than any manager takes to clean up: what is still there then stays.
         progress_.event("fault", "the training loop pauses for 5 s");
         pause_for(std::chrono::seconds(5));
@@ -151,17 +151,18 @@ class TrainingLoop {
   }
 
   bool is_over() const {
-    const auto lasts = static_cast<double>(setup_.effects.lasts.count());
-    return lasts > 0 && monotonic_seconds() - loader_.started_at() >= lasts;
+    const auto* growth = setup_.effects.as<Growth>();
+    return growth != nullptr &&
+           monotonic_seconds() - loader_.started_at() >= static_cast<double>(growth->lasts.count());
   }
 
   void make_hang() {
     const FaultEffects& effects = setup_.effects;
-    if (batches_ != effects.hang_after) return;
-    if (effects.hang == FaultKind::kWorkerStopped) {
-      progress_.event("fault", fmt::format("worker {} is stopped", effects.hang_worker));
-      loader_.stop_worker(effects.hang_worker);
-    } else if (effects.hang == FaultKind::kConsumerStuck) {
+    if (batches_ != effects.after) return;
+    if (effects.kind == FaultKind::kWorkerStopped) {
+      progress_.event("fault", fmt::format("worker {} is stopped", effects.worker));
+      loader_.stop_worker(effects.worker);
+    } else if (effects.kind == FaultKind::kConsumerStuck) {
       progress_.event("fault", "the training loop waits for something that does not come");
       hang_in_training_loop();
     }
@@ -169,14 +170,14 @@ class TrainingLoop {
 
   Status make_death() const {
     const FaultEffects& effects = setup_.effects;
-    const bool is_now =
-        effects.death == FaultKind::kKilledBySignal && batches_ == effects.hang_after;
-    const auto worker = is_now ? loader_.worker_pid(effects.hang_worker) : std::nullopt;
+    const bool is_now = effects.kind == FaultKind::kKilledBySignal && batches_ == effects.after;
+    const auto worker = is_now ? loader_.worker_pid(effects.worker) : std::nullopt;
     if (!worker) return {};
+    const int signal = effects.as<Death>()->signal;
     pause_for(kTimeToBeKnown);
-    DLP_TRY(const pid_t sender, have_another_process_kill(*worker, effects.death_signal));
+    DLP_TRY(const pid_t sender, have_another_process_kill(*worker, signal));
     progress_.event("fault", fmt::format("process {} has sent signal {} to worker {}", sender,
-                                         effects.death_signal, effects.hang_worker));
+                                         signal, effects.worker));
     return {};
   }
 
@@ -244,16 +245,15 @@ int train(const LoaderSetup& setup, Trainer& trainer, Progress& progress) {
   const Status ended = loop.run();
   if (!ended) {
     // As a Python trainer takes a while to end after a failure; what failed can be seen as long.
-    const bool is_to_be_seen = setup.effects.private_mount ||
-                               setup.effects.death != FaultKind::kNone ||
-                               setup.effects.start != FaultKind::kNone;
+    const bool is_to_be_seen = setup.effects.shm || setup.effects.as<Death>() != nullptr ||
+                               setup.effects.as<StartFault>() != nullptr;
     if (is_to_be_seen) pause_for(std::chrono::milliseconds(500));
     loader.stop(std::chrono::milliseconds(300));
     if (stop_signal() != 0) return kExitFailed;
     return fail(progress, ended.error(), kExitFailed);
   }
   // Longer than any manager or tracker takes to clean up: what is still there then stays.
-  if (setup.effects.stale_files + setup.effects.stale_semaphores > 0) {
+  if (setup.effects.litter.files + setup.effects.litter.semaphores > 0) {
     pause_for(std::chrono::seconds(4));
   }
   const LoaderDone done = loop.account();
@@ -338,7 +338,7 @@ void keep_to_oneself(const WorkerState& state) {
 int begin_again(const LoaderOptions& options, const FaultEffects& effects,
                 const WorkerState& state) {
   Progress progress(state.fds[kProgress], Progress::Tells::kStarts);
-  if (effects.start == FaultKind::kMainModuleReimported) {
+  if (effects.kind == FaultKind::kMainModuleReimported) {
     const OwnWork work = do_own_work(effects);
     progress.start({.kind = StartEventKind::kMainImported,
                     .method = std::string(to_string(options.plan.start_method)),
@@ -348,7 +348,7 @@ int begin_again(const LoaderOptions& options, const FaultEffects& effects,
                     .bytes = work.bytes});
     return kExitOk;
   }
-  if (effects.start == FaultKind::kUnpicklableObject) return kExitOk;
+  if (effects.kind == FaultKind::kUnpicklableObject) return kExitOk;
   install_stop_handlers();
   keep_to_oneself(state);
   return run_with_data({.options = options,
@@ -368,7 +368,8 @@ void complain(const std::string& text) {
 
 int run_loader(const LoaderOptions& options, const std::vector<std::string>& args) {
   const auto effects = effects_of(options.fault, options.plan);
-  if (effects && effects->spins) start_again_with_spinning_threads(args);
+  if (effects && effects->as<Hang>() != nullptr && effects->as<Hang>()->spins)
+    start_again_with_spinning_threads(args);
   set_process_name("dlp-loader");
   install_stop_handlers();
   if (options.progress_fd >= 0 && fcntl(options.progress_fd, F_GETFD) < 0) {
@@ -387,7 +388,7 @@ int run_loader(const LoaderOptions& options, const std::vector<std::string>& arg
   for (const std::string& note : scene->notes())
     progress.event("fault", note);
   UniqueFd tokens;
-  if (effects->start == FaultKind::kRecursiveProcessCreation) {
+  if (effects->kind == FaultKind::kRecursiveProcessCreation) {
     auto made = make_start_tokens();
     if (!made) return fail(progress, made.error(), kExitFailed);
     tokens = std::move(*made);
@@ -408,7 +409,7 @@ int run_fresh_worker(WorkerState state) {
   if (!command_line) return run_worker(std::move(state));  // which says what is wrong
   const LoaderOptions& options = command_line->options;
   const auto effects = effects_of(options.fault, options.plan);
-  if (effects && effects->start != FaultKind::kNone) {
+  if (effects && effects->as<StartFault>() != nullptr) {
     set_process_name("dlp-worker");
     if (const int code = begin_again(options, *effects, state); code != kExitOk) return code;
   }

@@ -88,11 +88,12 @@ std::string source_file(std::source_location where) {
 }
 
 OwnWork do_own_work(const FaultEffects& effects) {
-  if (effects.own_work.count() == 0) return {};
+  const auto* fault = effects.as<StartFault>();
+  if (fault == nullptr || fault->own_work.count() == 0) return {};
   const uint64_t before = resident_bytes();
   const double start = monotonic_seconds();
-  own_memory().assign(effects.own_memory, std::byte{1});
-  const auto seconds = static_cast<double>(effects.own_work.count());
+  own_memory().assign(fault->own_memory, std::byte{1});
+  const auto seconds = static_cast<double>(fault->own_work.count());
   while (monotonic_seconds() - start < seconds)
     touch_all(own_memory());
   const uint64_t after = resident_bytes();

@@ -14,7 +14,7 @@ namespace dlprobe::loader {
 // NOTE [faults of starts]
 // A worker that was not forked begins as a program of its own. In Python it then imports the main
 // module, which is to say that it runs the script once more, up to what stands under the main
-// guard. With FaultEffects::start this loader does the same: run_fresh_worker() runs the program
+// guard. With a StartFault this loader does the same: run_fresh_worker() runs the program
 // from its beginning. missing-main-guard is refused where it would start workers, as
 // multiprocessing.spawn._check_not_importing_main does; recursive-process-creation is not.
 
@@ -45,7 +45,7 @@ struct OwnWork {
   double seconds = 0;
   uint64_t bytes = 0;  ///< of resident memory, which is kept
 };
-/// Does FaultEffects::own_work, as a script that loads data at module level. Nothing for all other
+/// Does StartFault::own_work, as a script that loads data at module level. Nothing for all other
 /// faults.
 OwnWork do_own_work(const FaultEffects& effects);
 

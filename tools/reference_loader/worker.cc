@@ -250,7 +250,7 @@ class Worker {
                 sample_bytes(options.plan) * static_cast<uint64_t>(options.plan.batch_size)),
         maker_(state, {.strategy = options.plan.sharing_strategy,
                        .reserve = !effects.sparse_segments,
-                       .leaves_refused = effects.private_mount}),
+                       .leaves_refused = effects.shm.has_value()}),
         sharer_(state.fds[kSharer]),
         feeder_(writer, sharer_, maker_) {}
 
@@ -294,28 +294,30 @@ class Worker {
 
   // Once: what returns was no hang, and no death.
   Status strike(int batch) {
-    const bool is_here = effects_.hang_worker == state_.worker && batch >= effects_.hang_after;
+    const bool is_here = effects_.worker == state_.worker && batch >= effects_.after;
     if (!is_here || std::exchange(was_struck_, true)) return {};
     DLP_CHECK(hang_in_worker(effects_, state_.fds[kDeadLock]));
     return die_in_worker(effects_);
   }
 
   Status leak(int batch) {
-    const bool is_here = effects_.leak_per_batch > 0 && effects_.leak_worker == state_.worker &&
-                         batch >= effects_.leak_after;
+    const auto* fault = effects_.as<DescriptorLeak>();
+    const bool is_here =
+        fault != nullptr && effects_.worker == state_.worker && batch >= effects_.after;
     if (!is_here) return {};
-    return open_descriptors(effects_.leak_kind, effects_.leak_per_batch, leaked_);
+    return open_descriptors(fault->kind, fault->per_batch, leaked_);
   }
 
   // Its threads are started in this process: fork would not copy them.
   void filter(int samples) {
-    if (effects_.worker_threads == 0) return;
-    if (!team_) team_.emplace(threads_of_library(effects_.worker_threads));
+    const auto* teams = effects_.as<ThreadTeams>();
+    if (teams == nullptr) return;
+    if (!team_) team_.emplace(threads_of_library(teams->threads));
     filter_samples(*team_, samples);
   }
 
   Status collate(const TaskHeader& task, std::span<const uint32_t> images, Outgoing& outgoing) {
-    if (effects_.share_in_feeder) {
+    if (effects_.kind == FaultKind::kBatchLostInWorker) {
       DLP_TRY(outgoing.unshared, make_private_batch(options_.plan, static_cast<int>(task.samples)));
       return fill(task, images, outgoing.unshared->samples, outgoing.unshared->labels);
     }
@@ -412,7 +414,7 @@ int run_worker(WorkerState state) {
   const auto effects = effects_of(options.fault, options.plan);
   if (!effects) return report(effects.error());
   // A worker that does not do so is what breaks.
-  if (effects->hang != FaultKind::kForkLostThreadPool) use_torch_threads(1);
+  if (effects->kind != FaultKind::kForkLostThreadPool) use_torch_threads(1);
   const auto writer = ResultWriter::open(state.fds[kResults], state.fds[kResultLock]);
   if (!writer) return report(writer.error());
   const Status ended = Worker(state, options, *effects, *writer).run();

@@ -31,9 +31,9 @@ std::string signal_text(int signal) {
 Expected<std::unique_ptr<WorkerGroup>> WorkerGroup::start(const LoaderSetup& setup,
                                                           std::source_location where) {
   const StartMethod method = setup.options.plan.start_method;
-  DLP_CHECK(check_may_start(setup.effects.start, setup.chain, method, setup.progress, where));
+  DLP_CHECK(check_may_start(setup.effects.kind, setup.chain, method, setup.progress, where));
   std::unique_ptr<WorkerGroup> group(new WorkerGroup(setup));
-  if (setup.effects.start == FaultKind::kUnpicklableObject) {
+  if (setup.effects.kind == FaultKind::kUnpicklableObject) {
     group->dataset_lock_ = std::make_unique<std::mutex>();
   }
   DLP_TRY(group->results_, make_pipe());
@@ -81,7 +81,7 @@ Status WorkerGroup::start_member(int worker) {
   state.fds[kManager] = manager.get();
   state.fds[kImages] = setup_.images.file();
   state.fds[kDeadLock] = setup_.dead_lock;
-  if (setup_.effects.start != FaultKind::kNone) {
+  if (setup_.effects.as<StartFault>() != nullptr) {
     state.fds[kProgress] = setup_.chain.progress;
     state.fds[kTokens] = setup_.chain.tokens;
   }

@@ -27,8 +27,8 @@ std::string error_of(const std::string& text, const LoaderPlan& plan = {}) {
 TEST(LoaderFault, NoneHasNoEffects) {
   const auto none = effects("");
   ASSERT_TRUE(none);
-  EXPECT_EQ(none->hang, FaultKind::kNone);
-  EXPECT_FALSE(none->private_mount);
+  EXPECT_EQ(none->kind, FaultKind::kNone);
+  EXPECT_FALSE(none->shm.has_value());
 }
 
 TEST(LoaderFault, EachHangAndEachDeathNeedsNoMountAndEnoughBatches) {
@@ -40,17 +40,17 @@ TEST(LoaderFault, EachHangAndEachDeathNeedsNoMountAndEnoughBatches) {
     const bool wants_limit = info.kind == FaultKind::kOomKilledByCgroup;
     const auto result = effects(std::string(info.name) + (wants_limit ? ":limit=64m" : ""), plan);
     ASSERT_TRUE(result) << info.name;
-    if (result->memory != FaultKind::kNone || result->open_files != 0) continue;
-    if (result->worker_threads != 0 || result->start != FaultKind::kNone) continue;
-    if (result->hang == FaultKind::kNone && result->death == FaultKind::kNone) {
-      EXPECT_TRUE(result->private_mount) << info.name;
+    EXPECT_EQ(result->kind, info.kind);
+    if (result->as<Growth>() != nullptr || result->open_files != 0) continue;
+    if (result->as<ThreadTeams>() != nullptr || result->as<StartFault>() != nullptr) continue;
+    if (result->as<Hang>() == nullptr && result->as<Death>() == nullptr) {
+      EXPECT_TRUE(result->shm.has_value()) << info.name;
       continue;
     }
-    EXPECT_TRUE(result->hang == info.kind || result->death == info.kind);
-    EXPECT_FALSE(result->private_mount) << info.name;
-    EXPECT_EQ(result->hang_after, 4) << info.name;
-    EXPECT_EQ(result->hang_worker, 0) << info.name;
-    EXPECT_GE(result->needs_batches, result->hang_after + plan.workers) << info.name;
+    EXPECT_FALSE(result->shm.has_value()) << info.name;
+    EXPECT_EQ(result->after, 4) << info.name;
+    EXPECT_EQ(result->worker, 0) << info.name;
+    EXPECT_GE(result->needs_batches, result->after + plan.workers) << info.name;
   }
 }
 
@@ -59,20 +59,20 @@ TEST(LoaderFault, MemoryGrowsAtTheRateThatWasAskedFor) {
   plan.workers = 2;
   const auto leak = effects("worker-memory-leak:rate=4m,worker=1,seconds=7", plan);
   ASSERT_TRUE(leak);
-  EXPECT_EQ(leak->memory, FaultKind::kWorkerMemoryLeak);
-  EXPECT_EQ(leak->memory_rate, uint64_t{4} << 20);
-  EXPECT_EQ(leak->memory_worker, 1);
-  EXPECT_EQ(leak->lasts, std::chrono::seconds(7));
-  EXPECT_FALSE(leak->private_mount);
+  EXPECT_EQ(leak->kind, FaultKind::kWorkerMemoryLeak);
+  EXPECT_EQ(leak->as<Growth>()->rate, uint64_t{4} << 20);
+  EXPECT_EQ(leak->worker, 1);
+  EXPECT_EQ(leak->as<Growth>()->lasts, std::chrono::seconds(7));
+  EXPECT_FALSE(leak->shm.has_value());
   const auto copies = effects("copy-on-write-growth:size=64m", plan);
   ASSERT_TRUE(copies);
-  EXPECT_EQ(copies->shared_bytes, uint64_t{64} << 20);
+  EXPECT_EQ(copies->as<Growth>()->shared_bytes, uint64_t{64} << 20);
   const auto backlog = effects("prefetch-backlog:rate=32m,seconds=10", plan);
   ASSERT_TRUE(backlog);
-  EXPECT_EQ(backlog->memory_rate, uint64_t{16} << 20) << "of each worker";
-  EXPECT_GT(backlog->ahead, plan.workers * plan.prefetch_factor);
-  EXPECT_TRUE(backlog->private_mount);
-  EXPECT_GT(backlog->mount_bytes, uint64_t{320} << 20);
+  EXPECT_EQ(backlog->as<Growth>()->rate, uint64_t{16} << 20) << "of each worker";
+  EXPECT_GT(backlog->as<Growth>()->ahead, plan.workers * plan.prefetch_factor);
+  EXPECT_TRUE(backlog->shm.has_value());
+  EXPECT_GT(backlog->shm->size_bytes, uint64_t{320} << 20);
   EXPECT_THAT(error_of("worker-memory-leak:worker=2", plan), HasSubstr("numbered from 0 to 1"));
   plan.workers = 0;
   EXPECT_THAT(error_of("prefetch-backlog", plan), HasSubstr("without workers"));
@@ -81,10 +81,10 @@ TEST(LoaderFault, MemoryGrowsAtTheRateThatWasAskedFor) {
 TEST(LoaderFault, ATeamOfThreadsInEachWorker) {
   const auto four = effects("thread-oversubscription:threads=5");
   ASSERT_TRUE(four);
-  EXPECT_EQ(four->worker_threads, 5);
-  EXPECT_FALSE(four->private_mount);
+  EXPECT_EQ(four->as<ThreadTeams>()->threads, 5);
+  EXPECT_FALSE(four->shm.has_value());
   EXPECT_EQ(four->needs_batches, 0);
-  EXPECT_GE(effects("thread-oversubscription")->worker_threads, 4);
+  EXPECT_GE(effects("thread-oversubscription")->as<ThreadTeams>()->threads, 4);
   EXPECT_THAT(error_of("thread-oversubscription:threads=257"), HasSubstr("above 256"));
   LoaderPlan plan;
   plan.workers = 0;
@@ -96,49 +96,47 @@ TEST(LoaderFault, WhatBreaksAStartNeedsNothingButWorkers) {
                            "main-module-reimported"}) {
     const auto result = effects(name);
     ASSERT_TRUE(result) << name;
-    EXPECT_NE(result->start, FaultKind::kNone) << name;
-    EXPECT_FALSE(result->private_mount) << name;
-    EXPECT_EQ(result->hang, FaultKind::kNone) << name;
-    EXPECT_EQ(result->death, FaultKind::kNone) << name;
+    EXPECT_NE(result->as<StartFault>(), nullptr) << name;
+    EXPECT_FALSE(result->shm.has_value()) << name;
     LoaderPlan plan;
     plan.workers = 0;
     EXPECT_THAT(error_of(name, plan), HasSubstr("--workers 1")) << name;
   }
   EXPECT_THAT(error_of("missing-main-guard:seconds=1"), HasSubstr("which has none"));
-  EXPECT_EQ(effects("missing-main-guard")->own_work.count(), 0);
-  EXPECT_EQ(effects("main-module-reimported")->own_work, std::chrono::seconds(2));
+  EXPECT_EQ(effects("missing-main-guard")->as<StartFault>()->own_work.count(), 0);
+  EXPECT_EQ(effects("main-module-reimported")->as<StartFault>()->own_work, std::chrono::seconds(2));
   const auto own = effects("main-module-reimported:seconds=5,memory=1m");
   ASSERT_TRUE(own);
-  EXPECT_EQ(own->own_work, std::chrono::seconds(5));
-  EXPECT_EQ(own->own_memory, uint64_t{1} << 20);
+  EXPECT_EQ(own->as<StartFault>()->own_work, std::chrono::seconds(5));
+  EXPECT_EQ(own->as<StartFault>()->own_memory, uint64_t{1} << 20);
 }
 
 TEST(LoaderFault, ParametersOfAHang) {
   const auto stopped = effects("worker-stopped:after=7,worker=1");
   ASSERT_TRUE(stopped);
-  EXPECT_EQ(stopped->hang_after, 7);
-  EXPECT_EQ(stopped->hang_worker, 1);
+  EXPECT_EQ(stopped->after, 7);
+  EXPECT_EQ(stopped->worker, 1);
   const auto slow = effects("slow-sample:seconds=2");
   ASSERT_TRUE(slow);
-  EXPECT_EQ(slow->sample_time, std::chrono::seconds(2));
+  EXPECT_EQ(slow->as<Hang>()->sample_time, std::chrono::seconds(2));
   const auto blocking = effects("fork-lost-thread-pool");
   ASSERT_TRUE(blocking);
-  EXPECT_FALSE(blocking->spins);
+  EXPECT_FALSE(blocking->as<Hang>()->spins);
   const auto spinning = effects("fork-lost-thread-pool:wait=spinning");
   ASSERT_TRUE(spinning);
-  EXPECT_TRUE(spinning->spins);
+  EXPECT_TRUE(spinning->as<Hang>()->spins);
 }
 
 TEST(LoaderFault, ParametersOfADeath) {
-  EXPECT_EQ(effects("worker-crashed")->death_signal, SIGSEGV);
-  EXPECT_EQ(effects("worker-crashed:signal=abrt")->death_signal, SIGABRT);
-  EXPECT_EQ(effects("worker-crashed:signal=fpe")->death_signal, SIGFPE);
-  EXPECT_EQ(effects("killed-by-signal")->death_signal, SIGKILL);
-  EXPECT_EQ(effects("killed-by-signal:signal=term,after=9,worker=1")->death_signal, SIGTERM);
-  EXPECT_EQ(effects("killed-by-signal:signal=term,after=9,worker=1")->hang_after, 9);
-  EXPECT_EQ(effects("worker-exited")->exit_code, 3);
-  EXPECT_EQ(effects("worker-exited:code=0")->exit_code, 0);
-  EXPECT_EQ(effects("oom-killed-by-cgroup:limit=96m")->grow_bytes, 96U << 20);
+  EXPECT_EQ(effects("worker-crashed")->as<Death>()->signal, SIGSEGV);
+  EXPECT_EQ(effects("worker-crashed:signal=abrt")->as<Death>()->signal, SIGABRT);
+  EXPECT_EQ(effects("worker-crashed:signal=fpe")->as<Death>()->signal, SIGFPE);
+  EXPECT_EQ(effects("killed-by-signal")->as<Death>()->signal, SIGKILL);
+  EXPECT_EQ(effects("killed-by-signal:signal=term,after=9,worker=1")->as<Death>()->signal, SIGTERM);
+  EXPECT_EQ(effects("killed-by-signal:signal=term,after=9,worker=1")->after, 9);
+  EXPECT_EQ(effects("worker-exited")->as<Death>()->exit_code, 3);
+  EXPECT_EQ(effects("worker-exited:code=0")->as<Death>()->exit_code, 0);
+  EXPECT_EQ(effects("oom-killed-by-cgroup:limit=96m")->as<Death>()->grow_bytes, 96U << 20);
 }
 
 TEST(LoaderFault, WhatCannotHappenIsSaid) {

@@ -85,7 +85,9 @@ TEST(StartFault, ARecursionEndsByItself) {
 TEST(StartFault, OwnWorkTakesMemoryThatStays) {
   EXPECT_EQ(do_own_work({}).bytes, 0U);
   constexpr uint64_t kBytes = uint64_t{64} << 20;
-  const OwnWork work = do_own_work({.own_work = std::chrono::seconds(1), .own_memory = kBytes});
+  const FaultEffects effects{
+      .doing = StartFault{.own_work = std::chrono::seconds(1), .own_memory = kBytes}};
+  const OwnWork work = do_own_work(effects);
   EXPECT_GE(work.seconds, 1.0);
   EXPECT_GT(work.bytes, kBytes / 2);
 }
