@@ -298,14 +298,15 @@ std::string groups_text(const std::vector<report::Finding>& findings) {
   size_t named = 0;
   size_t more = 0;
   for (const report::Finding& finding : findings) {
-    if (finding.occurrences.value_or(0) == 0 || finding.severity == Severity::kInfo) continue;
+    const uint64_t nodes = finding.occurrences.value_or(0);
+    if (nodes == 0 || finding.severity == Severity::kInfo) continue;
     if (named == kMostGroupsNamed) {
       ++more;
       continue;
     }
     ++named;
-    text += fmt::format("{}{}: {} {}", text.empty() ? "" : "; ",
-                        counted_nodes(*finding.occurrences), finding.code, finding.name);
+    text += fmt::format("{}{}: {} {}", text.empty() ? "" : "; ", counted_nodes(nodes), finding.code,
+                        finding.name);
   }
   if (more > 0) text += fmt::format("; and {} more findings", more);
   return text;

@@ -33,7 +33,7 @@ class ReportMerger {
 
   /// `source`: the file, for people. Of two reports of one node, rank and probe the later one
   /// counts.
-  void add(const std::string& source, const AnyReport& report);
+  void add(const std::string& source, const AnyReport& any);
 
   /// A source that is no report, and why.
   void add_damaged(const std::string& source, const std::string& why);

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <concepts>
 #include <cstddef>
+#include <iterator>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -88,6 +90,15 @@ inline Message as_text(std::string_view text) {
 
 /// `parts`, with ", " between them.
 Message joined(const std::vector<Message>& parts);
+
+/// What `make` says of each of them, with ", " between.
+template <class Items, class Make>
+Message joined(const Items& items, Make make) {
+  std::vector<Message> parts;
+  parts.reserve(items.size());
+  std::ranges::transform(items, std::back_inserter(parts), make);
+  return joined(parts);
+}
 
 /// Own words with a "{}" for each of so many parts.
 template <size_t Parts>

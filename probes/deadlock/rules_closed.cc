@@ -37,7 +37,7 @@ Sharers sharers_of(const Facts& facts, uint64_t inode) {
     const auto state = std::ranges::find(process.sem_locks, inode, &SemLockState::inode);
     if (state == process.sem_locks.end()) continue;
     sharers.living.insert(process.key);
-    if (state->count > 0) sharers.with_permits.push_back(describe(*facts.run, process.key));
+    if (state->count > 0) sharers.with_permits.emplace_back(describe(*facts.run, process.key));
   }
   return sharers;
 }
@@ -49,7 +49,7 @@ std::vector<Message> ended_siblings(const Facts& facts, const Sharers& sharers) 
     const bool is_child = std::ranges::any_of(
         sharers.living, [&](const ProcessKey& key) { return key.pid == process.ppid; });
     if (is_child && is_known_dead(*facts.run, process.key, facts.last->at)) {
-      ended.push_back("process " + own(process.key.pid));
+      ended.emplace_back("process " + own(process.key.pid));
     }
   }
   return ended;

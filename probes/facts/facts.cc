@@ -137,11 +137,11 @@ void add_smaller_loader(Remedy& remedy, const Run& run, std::optional<int> prefe
   const uint64_t workers = most_living_workers(run);
   const OwnWords prefetch = prefetch_factor ? ", prefetch_factor=" + own(*prefetch_factor) : "";
   if (workers == 0) {
-    remedy.commands.push_back("DataLoader(..., num_workers=<half>" + prefetch + ")");
+    remedy.commands.emplace_back("DataLoader(..., num_workers=<half>" + prefetch + ")");
     return;
   }
   const OwnWords half = own(std::max<uint64_t>(workers / 2, prefetch_factor ? 1 : 0));
-  remedy.commands.push_back("DataLoader(..., num_workers=" + half + prefetch + ")");
+  remedy.commands.emplace_back("DataLoader(..., num_workers=" + half + prefetch + ")");
   if (prefetch_factor) {
     remedy.settings.push_back({SettingKind::kPrefetchFactor, "", own(*prefetch_factor)});
   }

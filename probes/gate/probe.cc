@@ -146,13 +146,13 @@ void check_memory_and_cpus(Checks& checks) {
   } else {
     checks.add_incomplete("cpu.usable", cpus, {kCpuAffinityNarrowed}, "sched_getaffinity failed");
   }
-  std::vector<Message> settings;
-  for (const ThreadSetting& setting : facts.thread_settings)
-    settings.push_back(own(setting.name) + "=" + as_text(setting.value));
-  checks.add(
-      "cpu.threads", "Workers do not fight for the CPUs with threads of their own",
-      {kThreadOversubscription},
-      settings.empty() ? "no variable sets how many threads libraries start" : joined(settings));
+  const auto setting_text = [](const ThreadSetting& setting) {
+    return own(setting.name) + "=" + as_text(setting.value);
+  };
+  checks.add("cpu.threads", "Workers do not fight for the CPUs with threads of their own",
+             {kThreadOversubscription},
+             facts.thread_settings.empty() ? "no variable sets how many threads libraries start"
+                                           : joined(facts.thread_settings, setting_text));
 }
 
 void check_stacks(Checks& checks) {

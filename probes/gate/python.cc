@@ -22,23 +22,9 @@ constexpr const char* kOpenMp = "One process loads one OpenMP runtime";
 constexpr const char* kForkUnsafe = "No package brings threads that fork loses";
 constexpr const char* kMixed = "Each package was installed by conda alone, or by pip alone";
 
-Message names_of(const std::vector<std::string>& packages) {
-  std::vector<Message> names;
-  for (const std::string& package : packages)
-    names.push_back(as_name(package));
-  return joined(names);
-}
-
-Message paths_of(const std::vector<std::string>& files) {
-  std::vector<Message> paths;
-  for (const std::string& file : files)
-    paths.push_back(as_path(file));
-  return joined(paths);
-}
-
 // "libgomp.so.1 (torch, numpy)".
 Message with_packages(const ThreadLibrary& library) {
-  return as_path(library.name) + " (" + names_of(library.packages) + ")";
+  return as_path(library.name) + " (" + joined(library.packages, as_name) + ")";
 }
 
 const PythonPackage* find_package(const PythonFacts& python, std::string_view name) {
@@ -127,10 +113,11 @@ std::optional<Finding> several_openmp(const Source& source, const PythonFacts& p
   std::vector<Message> words;
   for (const ThreadLibrary* each : runtimes) {
     words.push_back(with_packages(*each));
-    finding.evidence.push_back(text_fact(
-        "openmp_runtime",
-        as_path(each->name) + " of " + names_of(each->packages) + ": " + paths_of(each->files),
-        "RECORD, DT_NEEDED and DT_SONAME"));
+    finding.evidence.push_back(text_fact("openmp_runtime",
+                                         as_path(each->name) + " of " +
+                                             joined(each->packages, as_name) + ": " +
+                                             joined(each->files, as_path),
+                                         "RECORD, DT_NEEDED and DT_SONAME"));
   }
   finding.discriminator = "packages";
   finding.message = say("a process that imports them all loads {} OpenMP runtimes: {}",
@@ -144,8 +131,9 @@ std::optional<Finding> fork_unsafe(const Source& source, const PythonFacts& pyth
   std::vector<Message> names;
   for (const ThreadLibrary& library : python.libraries) {
     if (thread_keeper(library.name) != ThreadKeeper::kPolars) continue;
-    names.push_back(names_of(library.packages));
-    evidence.push_back(text_fact("library", paths_of(library.files), "RECORD and DT_SONAME"));
+    names.push_back(joined(library.packages, as_name));
+    evidence.push_back(
+        text_fact("library", joined(library.files, as_path), "RECORD and DT_SONAME"));
   }
   if (evidence.empty()) return std::nullopt;
   Finding finding = new_finding(FindingCode::kForkUnsafeLibraryLoaded, Confidence::kPossible);
@@ -212,11 +200,12 @@ void check_imports(Checks& checks, const PythonFacts& python) {
     checks.add_incomplete("python.imports", kImports, {FindingCode::kInterpreterUnusable},
                           as_text(python.import_trouble), longer_deadline(checks.source().facts));
   } else {
-    std::vector<Message> imported;
-    for (const PythonImport& each : python.imports)
-      imported.push_back(with_version(each.module, each.version));
+    const auto imported = [](const PythonImport& each) {
+      return with_version(each.module, each.version);
+    };
     checks.add("python.imports", kImports, {FindingCode::kInterpreterUnusable},
-               imported.empty() ? "it has none of those that are tried" : joined(imported));
+               python.imports.empty() ? "it has none of those that are tried"
+                                      : joined(python.imports, imported));
   }
 }
 

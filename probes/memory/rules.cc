@@ -139,7 +139,7 @@ OwnWords who_grows(const Facts& facts, const std::vector<Grower>& some, Role rol
   const size_t all = alive_of_role(facts, role, first.growth.to);
   const std::string noun = role == Role::kWorker ? "worker" : "process";
   if (some.size() == 1) {
-    const OwnWords one = describe(*facts.run, first.memory->info->key) + " grows";
+    OwnWords one = describe(*facts.run, first.memory->info->key) + " grows";
     if (role != Role::kWorker || all < 2) return one;
     return one + ", the only one of " + counted(all, noun) + " that does,";
   }

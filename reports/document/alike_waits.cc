@@ -18,9 +18,10 @@ bool is_named(const report::WaitedFile& file) {
 /// The object in shared memory, or the named files: the same in every process.
 std::string shared_key(const report::Thread& thread) {
   std::string key;
-  if (const auto& futex = thread.futex; futex && futex->inode.value_or(0) != 0) {
-    key =
-        fmt::format("{} {}+{}", futex->file.value_or(""), *futex->inode, futex->offset.value_or(0));
+  const uint64_t inode = thread.futex ? thread.futex->inode.value_or(0) : 0;
+  if (thread.futex && inode != 0) {
+    key = fmt::format("{} {}+{}", thread.futex->file.value_or(""), inode,
+                      thread.futex->offset.value_or(0));
   }
   for (const report::WaitedFile& file : report::items_of(thread.files)) {
     if (is_named(file)) key += fmt::format(" {} {}", file.path.value_or(""), file.inode);
@@ -125,7 +126,7 @@ void AlikeWaits::add_graph(const report::WaitGraph& graph) {
 std::string AlikeWaits::key_in_process(const report::Thread& thread) const {
   const auto owner = owner_of(thread);
   std::string key = kind_key(thread) + "|" + shared_key(thread);
-  if (owner && threads_.contains(*owner))
+  if (owner && thread.futex && threads_.contains(*owner))
     key += fmt::format("|{} of {}", thread.futex->address, *owner);
   return key;
 }

@@ -29,7 +29,7 @@ Section nodes_of(const report::Cluster& cluster, bool is_all);
 /// Checks with names of their own, each with what was seen.
 Section named_checks_of(const report::Report& report);
 /// What was looked for: on a terminal if nothing was found.
-Section checks_of(const AnyReport& report, bool is_all);
+Section checks_of(const AnyReport& any, bool is_all);
 
 /// From the trainer's main thread to the root cause, and the drawing of who waits for whom.
 Section waits_of(const report::Report& report);
@@ -74,7 +74,7 @@ Section timeline_of(const report::Report& report);
 Section limitations_of(const std::vector<Gap>& gaps, bool is_all);
 
 /// Machine, invocation, versions.
-Section about_of(const AnyReport& report);
+Section about_of(const AnyReport& any);
 
 /// "-" for nothing.
 std::string or_dash(std::string text);

@@ -79,7 +79,7 @@ void add_legend(xml_node caption, const Chart& chart) {
   }
   if (chart.limit) {
     add_text_element(caption, "span",
-                     chart.limit_name + ": " + number_text(*chart.limit, chart.unit),
+                     chart.limit_name + ": " + number_text(chart.limit, chart.unit),
                      {{"class", "legend fail"}});
   }
 }
@@ -93,7 +93,7 @@ std::string summary_of(const Chart& chart) {
       if (value) last = value;
     }
     text += fmt::format("; {}: highest {}, last {}", name, number_text(highest(series), chart.unit),
-                        last ? number_text(*last, chart.unit) : "not read");
+                        last ? number_text(last, chart.unit) : "not read");
   }
   return text;
 }

@@ -143,7 +143,7 @@ Section memory_of(const report::Report& report, bool is_all) {
   if (processes.empty()) return section;
   Table table = table_of({"process", "RSS", "own", "PSS", "peak RSS", "swap", "page tables"}, 1, 2);
   for (const report::Process* process : processes) {
-    const report::ProcessMemory& memory = *process->memory;
+    const report::ProcessMemory memory = process->memory.value_or(report::ProcessMemory());
     table.add(process_name(*process), bytes_text(memory.rss_bytes),
               bytes_text(memory.private_bytes), bytes_text(memory.pss_bytes),
               bytes_text(process->rss_peak_bytes), bytes_text(memory.swap_bytes),
@@ -168,6 +168,7 @@ Section descriptors_of(const report::Report& report, bool is_all) {
   for (const FdKind kind : kValues<FdKind>)
     table.columns.push_back({.head = shown(kind), .is_number = true});
   for (const report::Process* process : processes) {
+    if (!process->fd_kinds) continue;
     Row& row = table.add(process_name(*process), count_text(process->fds_peak),
                          count_text(process->open_files_limit));
     for (const FdKind kind : kValues<FdKind>) {

@@ -93,7 +93,7 @@ size_t add_nameless(List& frames, const std::vector<report::Frame>& stack, size_
   for (; next < stack.size() && is_nameless(stack[next]) && stack[next].file == stack[from].file;
        ++next) {
     text.pop_back();
-    text += fmt::format(", +{:#x})", *stack[next].offset);
+    text += fmt::format(", +{:#x})", stack[next].offset.value_or(0));
   }
   frames.add(Span{.text = text, .mark = Mark::kQuiet});
   return next;
@@ -198,6 +198,7 @@ Section stacks_of(const report::Report& report) {
 
 Section stacks_of(const report::Stacks& stacks, bool is_whole) {
   std::vector<LookedAt> processes;
+  processes.reserve(stacks.processes.size());
   for (const report::StacksProcess& process : stacks.processes) {
     processes.push_back({.pid = process.pid,
                          .role = process.role,

@@ -11,10 +11,6 @@
 namespace dlprobe {
 namespace {
 
-bool is_some(const std::optional<double>& number) {
-  return number && std::isfinite(*number);
-}
-
 std::string seconds_text(double seconds) {
   if (!(std::abs(seconds) < 9e9)) return fmt::format("{} s", seconds);
   return format_duration(std::chrono::nanoseconds(static_cast<int64_t>(seconds * 1e9)));
@@ -27,17 +23,17 @@ std::string with_unit(const std::string& text, std::string_view unit) {
 }  // namespace
 
 std::string bytes_text(std::optional<double> bytes) {
-  if (!is_some(bytes)) return "-";
+  if (!bytes || !std::isfinite(*bytes)) return "-";
   const std::string text = format_bytes(static_cast<uint64_t>(std::min(std::abs(*bytes), 1.8e19)));
   return *bytes < 0 ? "-" + text : text;
 }
 
 std::string count_text(std::optional<double> count) {
-  return is_some(count) ? fmt::format("{:.0f}", *count) : "-";
+  return count && std::isfinite(*count) ? fmt::format("{:.0f}", *count) : "-";
 }
 
 std::string number_text(std::optional<double> number, std::string_view unit) {
-  if (!is_some(number)) return "-";
+  if (!number || !std::isfinite(*number)) return "-";
   if (unit == "bytes") return bytes_text(number);
   if (unit == "s") return seconds_text(*number);
   return with_unit(fmt::format("{:.3g}", *number), unit);

@@ -153,7 +153,7 @@ const report::Thread* main_thread_of(const report::Process& process) {
 
 // The main thread's, where nothing better is known of the process as a whole.
 std::string waits_text(const report::Process& process) {
-  std::string waits = process.doing ? shown(process.doing->waits_for) : "";
+  const std::string waits = process.doing ? shown(process.doing->waits_for) : "";
   const report::Thread* thread = main_thread_of(process);
   return waits.empty() && thread != nullptr ? shown(thread->waits_for) : waits;
 }
@@ -197,6 +197,7 @@ void add_activities(Blocks& blocks, const report::Report& report) {
   const std::vector<LookedAt> all = looked_at(report);
   const AlikeWaits waits(all, {}, report.wait_graph);
   std::vector<AlikeProcess> keys;
+  keys.reserve(all.size());
   for (const LookedAt& process : all)
     keys.push_back({.process = &process, .key = key_of_process(process, waits)});
   std::vector<FoldedProcesses> groups = waits.fold(keys);

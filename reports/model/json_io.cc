@@ -86,7 +86,9 @@ Expected<AnyReport> read_report(const Json& json) {
 
 AnyReport::AnyReport(report::Cluster many) : cluster(std::move(many)) {
   // A merged report has the sections of a report, so that every format can write it.
-  static_cast<void>(read_json(json_of(*this), report_shape(), &report, ReadMode::kPart));
+  // A part that cannot be read would be a fault of the shapes, which a test goes through.
+  [[maybe_unused]] const Status done =
+      read_json(json_of(*this), report_shape(), &report, ReadMode::kPart);
 }
 
 std::string render_json(const AnyDocument& document) {

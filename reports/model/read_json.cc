@@ -145,6 +145,7 @@ class Reader {
   Status refuse(const Json& json, const Shape& shape) const {
     if (mode_ != ReadMode::kStrict && !shape.allowed.empty()) return {};
     std::vector<std::string> names;
+    names.reserve(shape.allowed.size());
     for (const Scalar& each : shape.allowed)
       names.push_back(allowed_name(each));
     const std::string typed = json.is_string() ? json.get<std::string>() : "";

@@ -55,7 +55,7 @@ class Redactor {
   bool is_done(std::string_view name) const;
   std::string pseudonym(const char* kind, std::string_view name);
   void note_number(const char* kind, std::string_view pseudonym);
-  void note_pseudonyms(std::string_view text);
+  void note_pseudonyms(std::string_view rest);
   const std::string* known(std::string_view name) const;
 
   void learn(const AnyReport& report);
