@@ -168,14 +168,13 @@ Section descriptors_of(const report::Report& report, bool is_all) {
   for (const FdKind kind : kValues<FdKind>)
     table.columns.push_back({.head = shown(kind), .is_number = true});
   for (const report::Process* process : processes) {
-    if (!process->fd_kinds) continue;
+    const report::NamedCounts kinds = process->fd_kinds.value_or(report::NamedCounts());
     Row& row = table.add(process_name(*process), count_text(process->fds_peak),
                          count_text(process->open_files_limit));
     for (const FdKind kind : kValues<FdKind>) {
-      const auto& counts = process->fd_kinds->counts;
-      const auto found =
-          std::ranges::find(counts, to_string(kind), &std::pair<std::string, uint64_t>::first);
-      row.cells.push_back(spans(found == counts.end() ? "-" : count_text(found->second)));
+      const auto found = std::ranges::find(kinds.counts, to_string(kind),
+                                           &std::pair<std::string, uint64_t>::first);
+      row.cells.push_back(spans(found == kinds.counts.end() ? "-" : count_text(found->second)));
     }
   }
   add_rows(section.blocks, std::move(table), is_all);

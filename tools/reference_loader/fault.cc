@@ -41,7 +41,7 @@ void stall(const Fault& fault, const LoaderPlan& plan, FaultEffects& effects) {
 // it keeps of a pinned batch is not in shared memory: there the mount itself is too small.
 void keep_two(const Fault& fault, const Need& need, const LoaderPlan& plan, FaultEffects& effects) {
   effects.loop.keep_batches = plan.pin_memory ? 0 : 2;
-  effects.shm->size_bytes = fault.number(
+  effects.shm.emplace().size_bytes = fault.number(
       "size", plan.pin_memory ? almost_enough(need, plan) : need.bytes + need.batch_bytes / 2);
 }
 
@@ -58,7 +58,8 @@ void plan_leak(const Fault& fault, const LoaderPlan& plan, const Need& need,
     effects.loop.abandon_times = times;
     effects.needs_batches = after * (times + 2);
   }
-  effects.shm->size_bytes = fault.number("size", need.bytes * (static_cast<uint64_t>(times) + 2));
+  effects.shm.emplace().size_bytes =
+      fault.number("size", need.bytes * (static_cast<uint64_t>(times) + 2));
 }
 
 void plan_litter(const Fault& fault, const Need& need, FaultEffects& effects) {
@@ -68,7 +69,8 @@ void plan_litter(const Fault& fault, const Need& need, FaultEffects& effects) {
   } else {
     effects.litter.semaphores = fault.number("count", 11);
   }
-  effects.shm->size_bytes = fault.number("size", effects.litter.bytes + 2 * need.bytes + kMiB);
+  effects.shm.emplace().size_bytes =
+      fault.number("size", effects.litter.bytes + 2 * need.bytes + kMiB);
 }
 
 /// Where and when it strikes.
@@ -109,7 +111,8 @@ Status plan_kept_batches(const Fault& fault, const LoaderPlan& plan, const Need&
   const int kept = static_cast<int>(effects.open_files / kSegmentsOfBatch) + 1;
   effects.loop.keep_batches = kept;
   effects.needs_batches = kept + 2 * in_flight(plan);
-  effects.shm->size_bytes = (static_cast<uint64_t>(kept) + 2) * need.batch_bytes + 2 * need.bytes;
+  effects.shm.emplace().size_bytes =
+      (static_cast<uint64_t>(kept) + 2) * need.batch_bytes + 2 * need.bytes;
   return {};
 }
 
