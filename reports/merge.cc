@@ -116,7 +116,7 @@ std::map<std::string, std::string> ReportMerger::facts_of(const report::Report& 
   if (report.host.cpus > 0) put_fact(facts, "usable CPUs", std::to_string(report.host.cpus));
   put_fact(facts, "container", report.context.container);
   put_fact(facts, "memory limit of the cgroup", bytes_text(report.context.cgroup_limit_bytes));
-  const auto put_version = [&](std::string_view key, auto member) {
+  const auto put_version = [&](std::string_view key, auto member, report::Holds /*holds*/) {
     put_fact(facts, key, (report.environment.*member).value_or(""));
   };
   list_fields(put_version, Of<report::Environment>{});

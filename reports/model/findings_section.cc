@@ -259,7 +259,7 @@ std::optional<report::Check> check_of(const FindingInfo& registered, const Repor
       [&](const SuppressedFinding& each) { return each.finding.code == registered.id; });
   if (!worst && set_aside != source.suppressed.end()) {
     check.status = CheckStatus::kSkipped;
-    check.text = "suppressed: " + set_aside->reason;
+    check.text = source.sentences.text_of("suppressed: " + as_text(set_aside->reason));
   }
   return check;
 }

@@ -7,6 +7,8 @@
 #include <variant>
 #include <vector>
 
+#include "reports/model/objects/values.h"
+
 namespace dlprobe {
 
 struct Shape;
@@ -21,6 +23,7 @@ struct FieldShape {
   std::string key;
   std::string_view doc;
   std::string_view unit;
+  report::Holds holds = report::Holds::kText;  ///< of texts, and of lists of them
   size_t offset = 0;
   const Shape* shape = nullptr;
   bool is_optional = false;

@@ -309,6 +309,12 @@ class FieldLister {
  public:
   explicit FieldLister(std::vector<FieldShape>& fields) : fields_(fields) {}
 
+  void operator()(std::string_view key, auto T::* member, report::Holds holds,
+                  std::string_view doc = {}) {
+    (*this)(key, member, doc);
+    fields_.back().holds = holds;
+  }
+
   template <class V>
   void operator()(std::string_view key, V T::* member, std::string_view doc = {},
                   Unit unit = Unit::kNone) {
@@ -334,8 +340,7 @@ class FieldLister {
 
 struct FieldCounter {
   size_t count = 0;
-  constexpr void operator()(std::string_view /*key*/, auto /*member*/,
-                            std::string_view /*doc*/ = {}, Unit /*unit*/ = Unit::kNone) {
+  constexpr void operator()(std::string_view /*key*/, auto /*member*/, auto... /*more*/) {
     ++count;
   }
 };

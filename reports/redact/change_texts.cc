@@ -27,7 +27,7 @@ class Changer {
         return;
       case Shape::Kind::kRow:
       case Shape::Kind::kObject:
-        return put_fields(shape, from, into, place.key, "");
+        return put_fields(shape, from, into);
     }
   }
 
@@ -36,7 +36,7 @@ class Changer {
     Scalar value = shape.get(from);
     std::string changed;
     const auto* text = std::get_if<std::string_view>(&value);
-    if (text != nullptr && shape.allowed.empty()) {
+    if (text != nullptr && shape.allowed.empty() && shape.pattern.empty()) {
       changed = change_.text(place, std::string(*text));
       value = std::string_view(changed);
     }
@@ -48,7 +48,7 @@ class Changer {
   // NOLINTNEXTLINE(misc-no-recursion): as deep as our structs
   void put_items(const Shape& shape, const void* from, void* into, const TextPlace& place) const {
     if (!shape.columns.empty()) return;
-    if (place.key == "argv" || place.key == "cmdline" || place.key == "command") {
+    if (place.holds == report::Holds::kArgument) {
       *static_cast<Words*>(into) = change_.command(*static_cast<const Words*>(from));
       return;
     }
@@ -57,18 +57,18 @@ class Changer {
   }
 
   // NOLINTNEXTLINE(misc-no-recursion): as deep as our structs
-  void put_fields(const Shape& shape, const void* from, void* into, std::string_view owner,
-                  const std::string& prefix) const {
+  void put_fields(const Shape& shape, const void* from, void* into) const {
+    TextPlace place;
+    for (const FieldShape& field : shape.fields) {
+      const void* value = field.value_in(from);
+      if (field.holds == report::Holds::kPath && value != nullptr)
+        place.path = std::get<std::string_view>(field.shape->get(value));
+    }
     for (const FieldShape& field : shape.fields) {
       const void* value = field.value_in(from);
       if (value == nullptr) continue;
-      void* target = field.make_in(into);
-      if (field.is_among_others) {
-        put_fields(*field.shape, value, target, owner, field.key);
-      } else {
-        const std::string key = prefix + field.key;
-        put(*field.shape, value, target, {.owner = owner, .key = key});
-      }
+      place.holds = field.holds;
+      put(*field.shape, value, field.make_in(into), place);
     }
   }
 

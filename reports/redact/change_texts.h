@@ -9,13 +9,14 @@
 
 namespace dlprobe {
 
-/// Where a text stands in a document: "name" of "host"; in a list the key of the list.
+/// What is known of a text in a document.
 struct TextPlace {
-  std::string_view owner;
-  std::string_view key;
+  report::Holds holds = report::Holds::kText;
+  std::string_view path;  ///< the path that stands in the same object: of a function its file
 };
 
-/// What is made of the texts of a document. Values of a set that the shape lists are none.
+/// What is made of the texts of a document. Values of a set that the shape lists, and texts of a
+/// form, are none.
 struct TextChange {
   std::function<std::string(const TextPlace& place, const std::string& text)> text;
   /// Of a list of texts that is the command line of a process.

@@ -1,5 +1,6 @@
 #include "reports/redact/redact.h"
 
+#include <arpa/inet.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,8 +15,7 @@
 #include "lib/base/path_name.h"
 #include "lib/base/secrets.h"
 #include "reports/model/write_json.h"
-#include "reports/redact/letters.h"
-#include "reports/redact/public_names.h"
+#include "reports/redact/harmless.h"
 
 namespace dlprobe {
 namespace {
@@ -61,49 +61,6 @@ std::optional<size_t> number_of(std::string_view name, std::string_view noun) {
   return parse_int<size_t>(rest);
 }
 
-/// Where the part of a path that a library brings begins: everybody has it.
-size_t public_tail(std::string_view path) {
-  for (const std::string_view mark : {"/site-packages/", "/dist-packages/"}) {
-    const size_t at = path.find(mark);
-    if (at == std::string_view::npos) continue;
-    const std::string_view rest = path.substr(at + mark.size());
-    const std::string_view package = rest.substr(0, rest.find('/'));
-    const std::string_view stem =
-        package.substr(0, package.size() - known_extension(package).size());
-    return is_known_package(stem) || is_known_file(package) ? at + mark.size() : path.size();
-  }
-  constexpr std::string_view kStandard = "/lib/python3.";
-  const size_t at = path.find(kStandard);
-  if (at == std::string_view::npos) return path.size();
-  return std::min(path.find('/', at + kStandard.size()), path.size());
-}
-
-/// Where the system's part of a path ends: its first characters stay as they are.
-size_t system_head(std::string_view path) {
-  const size_t components = components_of_system(path);
-  const bool has_packages = path.contains("/site-packages/") || path.contains("/dist-packages/");
-  if (components == std::string_view::npos) {
-    // What a process sees as its root is no system's.
-    for (const std::string_view mark : {"/root", "/cwd"}) {
-      const size_t at = path.find(std::string(mark) + "/");
-      if (path.starts_with("/proc/") && at != std::string_view::npos) return at + mark.size();
-    }
-    return has_packages ? path.find("-packages/") + std::string_view("-packages").size()
-                        : path.size();
-  }
-  size_t end = 0;
-  for (size_t i = 0; i < components && end < path.size(); ++i)
-    end = std::min(path.find('/', end + 1), path.size());
-  return end;
-}
-
-constexpr std::array<std::string_view, 8> kKeysOfPaths = {
-    "file", "path", "exe", "working_folder", "mount_point", "cgroup", "data_dir", "program"};
-
-bool is_key_of_path(std::string_view key) {
-  return std::ranges::find(kKeysOfPaths, key) != kKeysOfPaths.end();
-}
-
 // The same document with other texts.
 AnyReport changed(const AnyReport& report, const TextChange& change) {
   if (report.cluster) {
@@ -114,6 +71,10 @@ AnyReport changed(const AnyReport& report, const TextChange& change) {
   report::Report one;
   change_texts(report_shape(), &report.report, &one, change);
   return one;
+}
+
+const std::optional<std::vector<report::PastedName>>& names_of(const AnyReport& report) {
+  return report.cluster ? report.cluster->names : report.report.names;
 }
 
 }  // namespace
@@ -137,7 +98,8 @@ const std::string* Redactor::known(std::string_view name) const {
 
 std::string Redactor::pseudonym(const char* kind, std::string_view name) {
   const KindOfNames& names_of = kind_of(kind);
-  if (is_done(name) || !kinds_.contains(std::string(names_of.asked_as))) return std::string(name);
+  if (is_done(name) || given_.contains(name) || !kinds_.contains(std::string(names_of.asked_as)))
+    return std::string(name);
   Names& names = names_[kind];
   const std::string key = key_of(kind, name);
   const auto found = names.find(key);
@@ -145,6 +107,7 @@ std::string Redactor::pseudonym(const char* kind, std::string_view name) {
   std::string hidden =
       fmt::format("{}-{}{}", names_of.noun, scope_.empty() ? "" : scope_ + "-", ++numbers_[kind]);
   names.emplace(key, hidden);
+  given_.insert(hidden);
   return hidden;
 }
 
@@ -197,155 +160,95 @@ std::string Redactor::to_map() const {
 }
 
 void Redactor::learn(const AnyReport& report) {
-  folded_.clear();
-  words_.clear();
-  public_files_.clear();
-  public_comms_.clear();
-  is_of_one_ = !report.cluster;
+  using report::Holds;
+  tells_names_ = names_of(report).has_value();
   was_redacted_ = report.report.redaction.policy == "pseudonyms";
-  const auto learn_text = [this](std::string_view key, const std::string& text) {
+  public_names_.clear();
+  pieces_.clear();
+  std::set<std::string> paths;
+  const auto learn_text = [&](const TextPlace& place, const std::string& text) {
     if (was_redacted_) note_pseudonyms(text);
-    learn_public_file(key, text);
+    const bool is_path = place.holds == Holds::kPath;
+    if ((is_path || place.holds == Holds::kFunction) &&
+        is_of_known_library(is_path ? text : place.path))
+      public_names_.emplace(is_path ? base_name(text) : text);
+    if (is_path) paths.insert(text);
     return text;
   };
-  changed(report, {.text = [&](const TextPlace& place,
-                               const std::string& text) { return learn_text(place.key, text); },
-                   .command =
-                       [&](const std::vector<std::string>& words) {
-                         for (const std::string& word : words)
-                           learn_text("", word);
-                         return words;
-                       }});
-  learn_public_comms(report.report);
-  if (does("hosts")) {
-    learn_hosts(report);
-    learn_folded_hosts(report);
-  }
-  // Once for the names, which are in the second walk looked for in all texts.
-  seen_.clear();
-  hide_all(report);
-  learn_words();
-  seen_.clear();
+  changed(report, {.text = learn_text, .command = [&](const std::vector<std::string>& words) {
+                     for (const std::string& word : words)
+                       learn_text({}, word);
+                     return words;
+                   }});
+  learn_hosts(report);
+  // Users are known by their homes, which paths anywhere name.
+  hidden_texts(report);
+  learn_pieces(report);
+  for (const std::string& path : paths)
+    add_piece(path, hidden_path(path), false);
+  // The longest first; of the same piece as two kinds, the one that hides it.
+  for (auto& [letter, pieces] : pieces_)
+    std::ranges::stable_sort(pieces, [](const Piece& one, const Piece& other) {
+      if (one.text.size() != other.text.size()) return one.text.size() > other.text.size();
+      return one.hidden != one.text && other.hidden == other.text;
+    });
 }
 
-// The names that the report itself says are those of hosts.
+// The names that the report itself says are those of hosts, as its first ones.
 void Redactor::learn_hosts(const AnyReport& report) {
-  std::vector<std::string> hosts = {report.report.host.node.value_or("")};
-  if (is_of_one_) hosts.push_back(report.report.host.name);
-  if (report.cluster) {
-    for (const report::Node& node : report.cluster->nodes)
-      hosts.push_back(node.node);
-    hosts.insert(hosts.end(), report.cluster->missing.begin(), report.cluster->missing.end());
-  }
-  for (const std::string& host : hosts) {
-    if (!host.empty()) hidden_host(host);
-  }
+  if (!report.cluster) hidden_hosts(report.report.host.node.value_or(""));
+  if (!report.cluster) return static_cast<void>(hidden_hosts(report.report.host.name));
+  for (const report::Node& node : report.cluster->nodes)
+    hidden_hosts(node.node);
+  for (const std::string& host : report.cluster->missing)
+    hidden_hosts(host);
 }
 
-// "n[1-4]" stands in texts as it is.
-void Redactor::learn_folded_hosts(const AnyReport& report) {
-  const auto learn_one = [this](const std::string& folded) {
-    if (!folded.contains('[') && !folded.contains(',')) return;
-    const auto expanded = expand_hosts(folded);
-    if (!expanded || expanded->empty() || !names_["hosts"].contains(lower_case(expanded->front())))
-      return;
-    folded_[folded] = hidden_hosts(folded);
-  };
-  for (const report::Finding& finding : report.report.findings)
-    learn_one(finding.nodes.value_or(""));
-  for (const report::Finding& finding : report::items_of(report.report.suppressed))
-    learn_one(finding.nodes.value_or(""));
-  for (const report::Limitation& limitation : report.report.limitations)
-    learn_one(limitation.gap.what);
+void Redactor::add_piece(const std::string& text, const std::string& hidden, bool any_case) {
+  if (text.empty()) return;
+  const Piece piece = {.text = text, .hidden = hidden, .any_case = any_case};
+  const std::string first = lower_case(text.substr(0, 1));
+  pieces_[first[0]].push_back(piece);
 }
 
-// Files of the system and of libraries, which texts name without their folders.
-void Redactor::learn_public_file(std::string_view key, const std::string& path) {
-  const bool is_public = path.starts_with('/') &&
-                         (system_head(path) == path.size() || public_tail(path) < path.size());
-  if (is_key_of_path(key) && is_public) public_files_.emplace(base_name(path));
-}
-
-// Programs of the system by what they call themselves.
-void Redactor::learn_public_comms(const report::Report& report) {
-  for (const report::Process& process : report.processes) {
-    const std::string exe = process.exe.value_or("");
-    const bool is_systems = !exe.empty() && system_head(exe) == exe.size();
-    if (is_systems && !process.comm.empty() && base_name(exe).starts_with(process.comm))
-      public_comms_.insert(process.comm);
-  }
-}
-
-void Redactor::add_word(std::string_view name, const std::string& hidden, const char* kind) {
-  constexpr size_t kShortest = 4;
-  constexpr size_t kShortestLoose = 3;
-  const bool is_path = std::string_view(kind) == "paths";
-  const bool is_word = std::ranges::any_of(name, is_letter) && !is_common_component(name) &&
-                       !is_plain_value(name) && !is_known_package(name);
-  const bool is_ours =
-      std::ranges::all_of(name, is_letter) && (is_own_word(name) || is_known_comm(name));
-  if (!is_word || is_ours || (is_path && name.size() < kShortest) || !is_alnum(name.front()))
-    return;
-  const auto end = std::ranges::find_if_not(name, is_alnum);
-  words_[lower_case(name.substr(0, static_cast<size_t>(end - name.begin())))].push_back(
-      {.text = std::string(name),
-       .hidden = hidden,
-       .is_loose = !is_path && name.size() >= kShortestLoose,
-       .any_case = !is_path});
-}
-
-void Redactor::learn_words() {
-  for (const KindOfNames& each : kKinds) {
-    if (each.kind == "addresses" || !kinds_.contains(std::string(each.asked_as))) continue;
-    for (const auto& [name, hidden] : names_[std::string(each.kind)])
-      add_word(name, hidden, each.kind.data());
-  }
-  for (const auto& [folded, hidden] : folded_) {
-    const auto end = std::ranges::find_if_not(folded, is_alnum);
-    words_[lower_case(std::string_view(folded.begin(), end))].push_back(
-        {.text = folded, .hidden = hidden, .is_loose = true, .any_case = false});
-  }
-  // The longest first; of equal ones a host before a path.
-  for (auto& [first, words] : words_) {
-    std::ranges::stable_sort(words, std::ranges::greater{},
-                             [](const Word& word) { return word.text.size(); });
-  }
-}
-
-const Redactor::Word* Redactor::word_at(std::string_view text, size_t at) const {
-  const std::string_view rest = text.substr(at);
-  const auto end = std::ranges::find_if_not(rest, is_alnum);
-  const auto words =
-      words_.find(lower_case(rest.substr(0, static_cast<size_t>(end - rest.begin()))));
-  if (words == words_.end()) return nullptr;
-  const char before = at == 0 ? ' ' : text[at - 1];
-  for (const Word& word : words->second) {
-    const size_t length = word.text.size();
-    if (length > rest.size()) continue;
-    const std::string_view here = rest.substr(0, length);
-    const char after = length < rest.size() ? rest[length] : ' ';
-    const auto goes_on = [&word](char c) {
-      return is_alnum(c) || (!word.is_loose && (c == '_' || c == '-'));
-    };
-    if (goes_on(before) || goes_on(after)) continue;
-    if (here == word.text || (word.any_case && lower_case(here) == lower_case(word.text)))
-      return &word;
-  }
-  return nullptr;
-}
-
-std::string Redactor::hide_words(std::string_view text) const {
-  if (words_.empty()) return std::string(text);
-  std::string result;
-  for (size_t i = 0; i < text.size();) {
-    const bool begins = is_alnum(text[i]) && (i == 0 || !is_alnum(text[i - 1]));
-    const Word* word = begins ? word_at(text, i) : nullptr;
-    if (word == nullptr) {
-      result += text[i++];
-    } else {
-      result += word->hidden;
-      i += word->text.size();
+void Redactor::learn_pieces(const AnyReport& report) {
+  constexpr size_t kShortest = 3;
+  for (const char* kind : {"hosts", "users"}) {
+    if (!does(kind)) continue;
+    for (const auto& [name, hidden] : names_[kind]) {
+      if (name.size() >= kShortest && !is_own_word(name)) add_piece(name, hidden, true);
     }
+  }
+  for (const auto* findings :
+       {&report.report.findings, &report::items_of(report.report.suppressed)})
+    for (const report::Finding& finding : *findings) {
+      const std::string nodes = finding.nodes.value_or("");
+      add_piece(nodes, hidden_hosts(nodes), false);
+      given_.insert(hidden_hosts(nodes));
+    }
+  for (const report::PastedName& name : report::items_of(names_of(report)))
+    add_piece(name.text, hidden_piece(name), false);
+}
+
+std::string Redactor::with_pieces_hidden(std::string_view text) const {
+  std::string result;
+  const auto stands_here = [&](const Piece& piece, size_t at) {
+    const std::string_view here = text.substr(at, piece.text.size());
+    if (here != piece.text && (!piece.any_case || lower_case(here) != piece.text)) return false;
+    const size_t end = at + here.size();
+    const bool goes_on = end < text.size() && is_alnum(text[end]) && is_alnum(here.back());
+    return !goes_on && (at == 0 || !is_alnum(text[at - 1]) || !is_alnum(here.front()));
+  };
+  for (size_t at = 0; at < text.size();) {
+    const auto pieces = pieces_.find(lower_case(text.substr(at, 1))[0]);
+    const Piece* found = nullptr;
+    if (pieces != pieces_.end()) {
+      const auto piece = std::ranges::find_if(
+          pieces->second, [&](const Piece& each) { return stands_here(each, at); });
+      if (piece != pieces->second.end()) found = &*piece;
+    }
+    result += found == nullptr ? text.substr(at, 1) : found->hidden;
+    at += found == nullptr ? 1 : found->text.size();
   }
   return result;
 }
@@ -358,17 +261,13 @@ std::string Redactor::hidden_host(std::string_view host) {
   return is_done(label) ? std::string(label) : pseudonym("hosts", host);
 }
 
-std::string Redactor::hidden_hosts(std::string_view list) {
+std::string Redactor::hidden_hosts(const std::string& list) {
   const auto expanded = expand_hosts(list);
+  if (list.empty() || !does("hosts")) return list;
   if (!expanded || !list.contains('[')) {
     std::string result;
-    for (const std::string_view each : split(list, ',')) {
-      const std::string_view host = each.substr(0, each.find_first_of(":="));
-      if (!result.empty() || each.data() != list.data()) result += ',';
-      const bool is_name = !host.empty() && !is_every_host(host) && !is_plain_value(host);
-      result +=
-          (is_name ? hidden_host(host) : std::string(host)) + std::string(each.substr(host.size()));
-    }
+    for (const std::string_view host : split(list, ','))
+      result += (result.empty() ? "" : ",") + hidden_host(host);
     return result;
   }
   std::vector<std::string> hidden;
@@ -379,152 +278,201 @@ std::string Redactor::hidden_hosts(std::string_view list) {
 }
 
 // Without its extension, which says what it is.
-std::string Redactor::hidden_name(std::string_view name) {
+std::string Redactor::hidden_component(std::string_view name) {
+  if (is_custom_name(name)) return std::string(name);
   const std::string_view extension = known_extension(name);
   const std::string_view stem = name.substr(0, name.size() - extension.size());
   const std::string* before = known(stem);
-  if (before != nullptr) return *before + std::string(extension);
-  return pseudonym("paths", stem) + std::string(extension);
-}
-
-std::string Redactor::hidden_component(std::string_view name) {
-  const bool is_kept = name.empty() || is_common_component(name) || known_extension(name) == name;
-  return is_kept ? std::string(name) : hidden_name(name);
+  return (before != nullptr ? *before : pseudonym("paths", stem)) + std::string(extension);
 }
 
 // Each folder and file by its own pseudonym: what lies together still does.
 std::string Redactor::hidden_path(std::string_view path) {
-  constexpr std::string_view kSeparators = "/\\";
-  const size_t head = system_head(path);
-  const size_t tail = std::max(std::min(public_tail(path), path.size()), head);
+  const bool is_bare_word = path.find_first_of("./") == path.npos && is_own_word(path);
+  const bool is_kept = public_names_.contains(path) || is_bare_word ||
+                       (path.starts_with('<') && is_own_word(path.substr(1, path.size() - 2)));
+  if (is_kept || (!does("paths") && !does("users"))) return std::string(path);
+  const auto [head, tail] = kept_parts(path);
   std::string result(path.substr(0, head));
-  bool is_in_home = head > 0 && path.substr(0, head).ends_with("/home");
-  size_t at = head;
-  while (at < tail) {
-    const size_t end = std::min(path.find_first_of(kSeparators, at), tail);
+  bool is_in_home = result.ends_with("/home");
+  for (size_t at = head; at < tail;) {
+    const size_t end = std::min(path.find('/', at), tail);
     const std::string_view name = path.substr(at, end - at);
-    const bool is_user = is_in_home && !name.empty();
-    if (is_user) {
-      result +=
-          does("users") && !is_every_user(name) ? pseudonym("users", name) : std::string(name);
+    const std::string small = lower_case(name);
+    const bool holds_homes = small == "home" || small == "users";
+    if (is_in_home && !name.empty()) {
+      result += pseudonym("users", name);
     } else {
-      result += does("paths") ? hidden_component(name) : std::string(name);
+      result += does("paths") && !holds_homes ? hidden_component(name) : std::string(name);
     }
-    if (!name.empty()) is_in_home = lower_case(name) == "home" || lower_case(name) == "users";
-    if (end < tail) result += path[end];
+    if (!name.empty()) is_in_home = holds_homes;
+    if (end < tail) result += '/';
     at = end + 1;
   }
-  return result + std::string(path.substr(tail));
+  return result + std::string(path.substr(std::max(head, tail)));
 }
 
-// Of shared memory: libraries make names of numbers.
-std::string Redactor::hidden_segment(const std::string& name) {
-  constexpr auto kMakers = std::to_array<std::string_view>(
-      {"torch_", "sem.mp-", "psm_", "pymp-", "vader_segment.", "sm_segment.", "nccl-", "cuda.shm.",
-       "__KMP_REGISTERED_LIB", "ucx_", "mp-"});
-  // Named semaphores, of whatever name.
-  constexpr std::string_view kSemaphore = "sem.";
-  const bool is_made = std::ranges::any_of(
-      kMakers, [&name](std::string_view maker) { return name.starts_with(maker); });
-  if (is_made || name.contains('/')) return hide_text(name);
-  if (!does("paths") || name.empty()) return name;
-  const size_t own = name.starts_with(kSemaphore) ? kSemaphore.size() : 0;
-  return name.substr(0, own) + hidden_component(std::string_view(name).substr(own));
-}
-
-// What a program calls itself; of one that the command line names, its file.
-std::string Redactor::hidden_comm(const std::string& comm) {
-  constexpr size_t kLongest = 15;  // the kernel keeps no more
-  if (comm.empty() || is_known_comm(comm) || public_comms_.contains(comm)) return comm;
-  const auto is_beginning = [&comm](std::string_view name) { return name.starts_with(comm); };
-  if (comm.size() == kLongest && does("paths")) {
-    for (const auto& [name, hidden] : names_["paths"]) {
-      if (is_beginning(name)) return hidden;
+// Each part of "Images.__getitem__"; "<lambda>" is the interpreter's.
+std::string Redactor::hidden_name(std::string_view name) {
+  if (is_harmless(name) || is_own_word(name) || is_custom_name(name) || is_version(name) ||
+      public_names_.contains(name))
+    return std::string(name);
+  std::string result;
+  for (const std::string_view part : split(name, '.')) {
+    const bool is_kept = is_own_word(part) || is_plain_value(part) ||
+                         (part.starts_with('<') && is_own_word(part.substr(1, part.size() - 2)));
+    const std::string* before = known(part);
+    if (part.data() != name.data()) result += '.';
+    if (is_kept) {
+      result += part;
+    } else {
+      result += before != nullptr ? *before : pseudonym("names", part);
     }
   }
-  const std::string_view stem =
-      std::string_view(comm).substr(0, comm.size() - known_extension(comm).size());
-  const std::string* before = known(stem);
-  if (before != nullptr) return *before + std::string(known_extension(comm));
-  if (is_done(stem)) return comm;
-  return pseudonym("names", comm);
+  return result;
 }
 
-std::string Redactor::hidden_place(const NamePlace& place, std::string_view text) {
-  const std::string_view name = text.substr(place.begin, place.length);
-  switch (place.kind) {
-    case PlaceKind::kHost:
-      return hidden_host(name);
-    case PlaceKind::kHosts:
-      return hidden_hosts(name);
-    case PlaceKind::kUser:
-      return pseudonym("users", name);
-    case PlaceKind::kPath:
-      return does("paths") || does("users") ? hidden_path(name) : std::string(name);
-    case PlaceKind::kFile:
-      return public_files_.contains(name) || !does("paths") ? std::string(name) : hidden_name(name);
-    case PlaceKind::kAddress:
-      return pseudonym("addresses", name);
-    case PlaceKind::kBucket:
-      return pseudonym("buckets", name);
-    case PlaceKind::kName:
-      return known(name) != nullptr ? *known(name) : pseudonym("names", name);
-    case PlaceKind::kSecret:
-      return std::string(kMasked);
+std::string Redactor::hidden_piece(const report::PastedName& piece) {
+  switch (piece.kind) {
+    case PartKind::kOwn:
+      return piece.text;
+    case PartKind::kPath:
+      return hidden_path(piece.text);
+    case PartKind::kHost:
+      return hidden_hosts(piece.text);
+    case PartKind::kUser:
+      return pseudonym("users", piece.text);
+    case PartKind::kName:
+      return hidden_name(piece.text);
+    case PartKind::kText:
+      break;
   }
-  return std::string(name);
+  return piece.text.contains(' ') ? hidden_text(piece.text) : hidden_word(piece.text);
 }
 
-std::string Redactor::hide(std::string_view text, const std::vector<NamePlace>& places) {
+bool Redactor::is_harmless(std::string_view word) const {
+  return word.empty() || word == kCut || is_plain_value(word) || is_done(word) ||
+         given_.contains(word);
+}
+
+// "--num-workers=8": a name of dlprobe's own words, or of one letter.
+std::string Redactor::hidden_option(std::string_view option) {
+  const std::string_view name = option.substr(0, option.find('='));
+  const std::string_view letters = name.substr(name.starts_with("--") ? 2 : 1);
+  std::string words(letters);
+  std::ranges::replace(words, '_', '-');
+  std::string joined(letters);
+  std::ranges::replace(joined, '-', '_');
+  const bool is_own = is_own_word(joined) || std::ranges::all_of(split(words, '-'), is_own_word);
+  if (letters.empty()) return std::string(option);
+  if (name.starts_with("--") ? !is_own : letters.size() > 1) return std::string(kCut);
+  if (name.size() == option.size()) return std::string(option);
+  return std::string(name) + "=" + hidden_word(option.substr(name.size() + 1));
+}
+
+// One word that somebody else has chosen.
+std::string Redactor::hidden_word(std::string_view word) {
+  const std::string text(word);
+  if (is_harmless(word)) return text;
+  if (does("hosts") && names_["hosts"].contains(lower_case(word))) return hidden_host(word);
+  if (word.starts_with('-')) return hidden_option(word);
+  std::array<unsigned char, sizeof(in6_addr)> address{};
+  const bool is_address = inet_pton(AF_INET, text.c_str(), address.data()) == 1 ||
+                          inet_pton(AF_INET6, text.c_str(), address.data()) == 1;
+  if (is_address) return pseudonym("addresses", word);
+  const bool is_path = word.contains('/') || !known_extension(word).empty() || is_custom_name(word);
+  return is_path && is_plain_path(word) ? hidden_path(word) : std::string(kCut);
+}
+
+// Each word is an own one, or a path, or what no name is; else nothing of the text is left.
+std::string Redactor::hidden_words(std::string_view text) {
+  constexpr std::string_view kBetween = " \t\n,=";
+  constexpr std::string_view kMarks = "()[]{}'\"`;:!?.";
   std::string result;
-  size_t at = 0;
-  for (const NamePlace& place : places) {
-    result += hide_words(text.substr(at, place.begin - at));
-    result += hidden_place(place, text);
-    at = place.begin + place.length;
+  for (size_t at = 0; at < text.size();) {
+    const size_t begin = std::min(text.find_first_not_of(kBetween, at), text.size());
+    const size_t end = std::min(text.find_first_of(kBetween, begin), text.size());
+    std::string_view word = text.substr(begin, end - begin);
+    const bool is_given = given_.contains(word);
+    const size_t marks = std::min(word.find_first_not_of(kMarks), word.size());
+    word.remove_prefix(marks);
+    word = word.substr(0, word.find_last_not_of(kMarks) + 1);
+    if (word.ends_with("'s")) word.remove_suffix(2);
+    const bool is_path = word.starts_with('/') && is_plain_path(word);
+    const bool is_option = word.starts_with('-') && hidden_option(word) == word;
+    const bool stays =
+        is_given || is_option || is_harmless(word) || is_own_word(word) || is_custom_name(word);
+    if (!is_path && !stays) return std::string(kCut);
+    result += text.substr(at, begin + marks - at);
+    result += is_path ? hidden_path(word) : std::string(word);
+    at = begin + marks + word.size();
+    result += text.substr(at, end - at);
+    at = end;
   }
-  return result + hide_words(text.substr(at));
-}
-
-std::string Redactor::hide_text(const std::string& text) {
-  const auto seen = seen_.find(text);
-  if (seen != seen_.end()) return seen->second;
-  std::string result = hide(text, find_names(text));
-  seen_.emplace(text, result);
   return result;
 }
 
-// What a field holds is known by its name; else it is a text.
-std::string Redactor::hide_field(const TextPlace& place, const std::string& text) {
-  const auto& [owner, key] = place;
-  if (key == "report_id" || key == "fingerprint" || key.ends_with("_at")) return text;
-  if (key == "function") return hide_words(text);
-  if (key == "comm" || key == "trainer_comm") return hidden_comm(text);
-  if (key == "name" && owner == "largest_segments") return hidden_segment(text);
-  const bool is_host =
-      key == "node" || key == "missing" || (key == "name" && owner == "host" && is_of_one_);
-  if (is_host) return text.empty() || !does("hosts") ? text : hidden_host(text);
-  if (!is_key_of_path(key)) return hide_text(text);
-  if (text.starts_with('/')) return hidden_path(text);
-  const NameScan scan = find_names_of_argument(text, Announced::kNothing);
-  return hide(text, scan.places);
+std::string Redactor::hidden_text(const std::string& text) {
+  if (text == kCut) return text;
+  std::string result = hidden_words(with_pieces_hidden(text));
+  return result == kCut && !text.contains(' ') ? hidden_word(text) : result;
 }
 
-// A command line keeps its number of words; what an option says holds for the next one.
-std::vector<std::string> Redactor::hide_arguments(const std::vector<std::string>& arguments) {
+std::string Redactor::hidden_field(const TextPlace& place, const std::string& text) {
+  using report::Holds;
+  switch (place.holds) {
+    case Holds::kWord:
+      return text;
+    case Holds::kSentence:
+      return tells_names_ ? with_pieces_hidden(text) : hidden_text(text);
+    case Holds::kPath:
+      return hidden_path(text);
+    case Holds::kHost:
+      return hidden_hosts(text);
+    case Holds::kFunction:
+      return is_of_known_library(place.path) ? text : hidden_name(text);
+    case Holds::kName: {
+      const bool is_program = is_of_known_library(place.path) && !text.empty() &&
+                              base_name(place.path).starts_with(text);
+      return is_program ? text : hidden_name(text);
+    }
+    case Holds::kText:
+    case Holds::kArgument:
+      break;
+  }
+  return hidden_text(text);
+}
+
+// A command line keeps its number of words.
+std::vector<std::string> Redactor::hidden_arguments(const std::vector<std::string>& arguments) {
   std::vector<std::string> result;
-  Announced announced = Announced::kNothing;
   for (const std::string& word : mask_secrets(arguments)) {
-    const NameScan scan = find_names_of_argument(word, announced);
-    announced = scan.next;
-    result.push_back(hide(word, scan.places));
+    const bool is_program = result.empty() && (is_own_word(word) || is_custom_name(word));
+    if (is_program) {
+      result.push_back(word);
+    } else {
+      result.push_back(word.contains(' ') ? hidden_text(word) : hidden_word(word));
+    }
   }
   return result;
 }
 
-AnyReport Redactor::hide_all(const AnyReport& report) {
-  return changed(report, {.text = std::bind_front(&Redactor::hide_field, this),
-                          .command = std::bind_front(&Redactor::hide_arguments, this)});
+AnyReport Redactor::hidden_texts(const AnyReport& report) {
+  return changed(report, {.text = std::bind_front(&Redactor::hidden_field, this),
+                          .command = std::bind_front(&Redactor::hidden_arguments, this)});
+}
+
+// Each once, though several may be called the same now.
+std::optional<std::vector<report::PastedName>> Redactor::hidden_names(const AnyReport& report) {
+  if (!names_of(report)) return std::nullopt;
+  std::vector<report::PastedName> result;
+  std::set<std::pair<PartKind, std::string>> known;
+  for (const report::PastedName& name : *names_of(report)) {
+    std::string hidden = hidden_piece(name);
+    if (known.emplace(name.kind, hidden).second)
+      result.push_back({.kind = name.kind, .text = std::move(hidden)});
+  }
+  return result;
 }
 
 AnyReport Redactor::redact(const AnyReport& report) {
@@ -532,7 +480,7 @@ AnyReport Redactor::redact(const AnyReport& report) {
   if (!has_scope_) scope_ = report.report.report_id.substr(0, kEnough);
   has_scope_ = true;
   learn(report);
-  AnyReport result = hide_all(report);
+  AnyReport result = hidden_texts(report);
   report::Redaction& redaction = result.report.redaction;
   const auto was_redacted = [&](report::RedactedKind kind) {
     return was_redacted_ && std::ranges::count(report::items_of(redaction.kinds), kind) > 0;
@@ -542,7 +490,18 @@ AnyReport Redactor::redact(const AnyReport& report) {
     if (kinds_.contains(std::string(to_string(kind))) || was_redacted(kind)) kinds.push_back(kind);
   }
   redaction = {.policy = "pseudonyms", .mask = std::string(kMasked), .kinds = std::move(kinds)};
-  if (result.cluster) result.cluster->redaction = redaction;
+  const auto names = hidden_names(report);
+  const auto finish = [&](auto& document) {
+    document.redaction = redaction;
+    document.names = names;
+    for (report::Finding& finding : document.findings) {
+      if (finding.message == kCut) finding.message = finding.title;
+    }
+    if (document.summary.headline == kCut && !document.findings.empty())
+      document.summary.headline = document.findings.front().title;
+  };
+  finish(result.report);
+  if (result.cluster) finish(*result.cluster);
   return result;
 }
 

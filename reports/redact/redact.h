@@ -1,28 +1,31 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "lib/base/error.h"
 #include "reports/model/report.h"
 #include "reports/redact/change_texts.h"
-#include "reports/redact/name_places.h"
 
 namespace dlprobe {
 
-/// What is replaced by pseudonyms, by name: "hosts" (and nodes), "users" (of homes, of addresses
-/// and of options that say so; names of projects and customers as options have them), "paths"
-/// (directories, files and buckets that are not the system's or a known library's), "addresses"
-/// (IPv4, IPv6, MAC).
+/// What is replaced by pseudonyms, by name: "hosts" (and nodes), "users" (of homes; names of
+/// functions, threads and programs that are not known), "paths" (folders and files that are not the
+/// system's or a known library's), "addresses" (IPv4, IPv6). Free text of others is cut out always.
 inline constexpr std::string_view kRedactable[] = {"hosts", "users", "paths", "addresses"};
 
+/// What stands in place of free text.
+inline constexpr std::string_view kCut = "[text]";
+
 /// Replaces what names people, places and machines in reports by pseudonyms, each original by the
-/// same one throughout, so that redacted reports still join. Secrets are masked once more. A report
-/// that was redacted before keeps its pseudonyms.
+/// same one throughout, so that redacted reports still join: each text by what its field holds. A
+/// sentence of dlprobe's keeps all but the pieces that the report lists in `names`; of a report
+/// without that list it is free text. Free text is cut out where it is not known to be harmless.
+/// A report that was redacted before keeps its pseudonyms.
 class Redactor {
  public:
   /// `kinds`: of kRedactable.
@@ -43,11 +46,10 @@ class Redactor {
  private:
   using Names = std::map<std::string, std::string, std::less<>>;  ///< pseudonyms by original
 
-  /// A name that is looked for in texts, whatever stands around it.
-  struct Word {
+  /// A piece of texts that is replaced wherever it stands as words.
+  struct Piece {
     std::string text;
     std::string hidden;
-    bool is_loose;  ///< also between '-' and '_'
     bool any_case;
   };
 
@@ -57,42 +59,40 @@ class Redactor {
   void note_number(const char* kind, std::string_view pseudonym);
   void note_pseudonyms(std::string_view rest);
   const std::string* known(std::string_view name) const;
+  bool is_harmless(std::string_view word) const;
 
   void learn(const AnyReport& report);
   void learn_hosts(const AnyReport& report);
-  void learn_folded_hosts(const AnyReport& report);
-  void learn_public_file(std::string_view key, const std::string& path);
-  void learn_public_comms(const report::Report& report);
-  void learn_words();
-  void add_word(std::string_view name, const std::string& hidden, const char* kind);
+  void learn_pieces(const AnyReport& report);
+  void add_piece(const std::string& text, const std::string& hidden, bool any_case);
 
   std::string hidden_host(std::string_view host);
-  std::string hidden_hosts(std::string_view list);
+  std::string hidden_hosts(const std::string& list);
   std::string hidden_component(std::string_view name);
-  std::string hidden_name(std::string_view name);
-  std::string hidden_segment(const std::string& name);
-  std::string hidden_comm(const std::string& comm);
   std::string hidden_path(std::string_view path);
-  std::string hidden_place(const NamePlace& place, std::string_view text);
-  std::string hide(std::string_view text, const std::vector<NamePlace>& places);
-  std::string hide_text(const std::string& text);
-  std::string hide_words(std::string_view text) const;
-  const Word* word_at(std::string_view text, size_t at) const;
-  std::string hide_field(const TextPlace& place, const std::string& text);
-  std::vector<std::string> hide_arguments(const std::vector<std::string>& arguments);
-  AnyReport hide_all(const AnyReport& report);
+  std::string hidden_name(std::string_view name);
+  std::string hidden_piece(const report::PastedName& piece);
+  std::string hidden_option(std::string_view option);
+  std::string hidden_word(std::string_view word);
+  std::string hidden_words(std::string_view text);
+  std::string hidden_text(const std::string& text);
+  std::string with_pieces_hidden(std::string_view text) const;
+  std::string hidden_field(const TextPlace& place, const std::string& text);
+  std::vector<std::string> hidden_arguments(const std::vector<std::string>& arguments);
+  AnyReport hidden_texts(const AnyReport& report);
+  std::optional<std::vector<report::PastedName>> hidden_names(const AnyReport& report);
 
   std::set<std::string> kinds_;
   bool has_scope_ = false;
   bool was_redacted_ = false;  ///< the report at hand
-  bool is_of_one_ = true;      ///< a node's, not of many
+  bool tells_names_ = true;    ///< the same, of each piece that is not dlprobe's own
   std::string scope_;
-  std::map<std::string, Names> names_;                              ///< by kind
-  std::map<std::string, size_t> numbers_;                           ///< the last one, by kind
-  std::set<std::string, std::less<>> public_files_, public_comms_;  ///< as the report shows them
-  Names folded_;                                              ///< "n[1-4]" of the report at hand
-  std::unordered_map<std::string, std::vector<Word>> words_;  ///< by their first letters and digits
-  std::unordered_map<std::string, std::string> seen_;         ///< texts of the report at hand
+  std::map<std::string, Names> names_;        ///< by kind
+  std::map<std::string, size_t> numbers_;     ///< the last one, by kind
+  std::set<std::string, std::less<>> given_;  ///< pseudonyms
+  std::set<std::string, std::less<>>
+      public_names_;  ///< of the report at hand: files without folders, functions
+  std::map<char, std::vector<Piece>> pieces_;  ///< of the report at hand, by their first letters
 };
 
 }  // namespace dlprobe

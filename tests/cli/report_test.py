@@ -326,8 +326,12 @@ class Redact(Saved):
     def test_names_are_in_no_format_of_a_redacted_report(self):
         command = ["python3", "data/acme/train.py", "--user", "alice", "--master_addr", "node17", "-p", "hunter2",
                    "https://ci.corp.example.com:8443/job", "s3://acme-bucket/k", "C:\\Users\\Bob\\x"]
+        foreign = "no answer of node17:29500 and fe80::1 to alice@corp.example.com"
         path = self.report(subject={"command": command}, invocation={"argv": ["dlprobe", "run", "--", *command]},
-                           summary={"headline": "no answer of node17:29500 and fe80::1 to alice@corp.example.com"})
+                           summary={"headline": foreign})
+        report = json.loads(path.read_text())
+        report["names"].append({"kind": "text", "text": foreign})
+        path.write_text(json.dumps(report))
         target = self.folder / "vendor.json"
         again = self.folder / "again.json"
         dlprobe("report", "redact", str(path), "-o", str(target))

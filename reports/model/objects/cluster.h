@@ -22,9 +22,9 @@ struct ClusterInvocation {
 };
 constexpr void list_fields(auto&& field, Of<ClusterInvocation> /*of*/) {
   field("probe", &ClusterInvocation::probe);
-  field("argv", &ClusterInvocation::argv);
-  field("started_at", &ClusterInvocation::started_at, "of the earliest report");
-  field("ended_at", &ClusterInvocation::ended_at, "of the latest report");
+  field("argv", &ClusterInvocation::argv, Holds::kArgument);
+  field("started_at", &ClusterInvocation::started_at, Holds::kWord, "of the earliest report");
+  field("ended_at", &ClusterInvocation::ended_at, Holds::kWord, "of the latest report");
   field("fail_on", &ClusterInvocation::fail_on);
   field("exit_code", &ClusterInvocation::exit_code);
 }
@@ -34,7 +34,7 @@ struct ClusterHost {
   std::string name;
 };
 constexpr void list_fields(auto&& field, Of<ClusterHost> /*of*/) {
-  field("name", &ClusterHost::name, "how many nodes");
+  field("name", &ClusterHost::name, Holds::kWord, "how many nodes");
 }
 
 /// What was examined: many nodes.
@@ -72,7 +72,7 @@ struct ClusterSummary {
 };
 constexpr void list_fields(auto&& field, Of<ClusterSummary> /*of*/) {
   field("verdict", &ClusterSummary::verdict);
-  field("headline", &ClusterSummary::headline);
+  field("headline", &ClusterSummary::headline, Holds::kSentence);
   field("counts", &ClusterSummary::counts);
   field("nodes", &ClusterSummary::nodes);
 }
@@ -88,13 +88,13 @@ struct Node {
   std::string source;
 };
 constexpr void list_fields(auto&& field, Of<Node> /*of*/) {
-  field("node", &Node::node);
+  field("node", &Node::node, Holds::kHost);
   field("rank", &Node::rank);
   field("verdict", &Node::verdict);
-  field("headline", &Node::headline);
-  field("report_id", &Node::report_id);
-  field("started_at", &Node::started_at);
-  field("source", &Node::source);
+  field("headline", &Node::headline, Holds::kSentence);
+  field("report_id", &Node::report_id, Holds::kWord);
+  field("started_at", &Node::started_at, Holds::kWord);
+  field("source", &Node::source, Holds::kPath);
 }
 
 /// A source that is no report.
@@ -103,7 +103,7 @@ struct Damaged {
   std::string why;
 };
 constexpr void list_fields(auto&& field, Of<Damaged> /*of*/) {
-  field("source", &Damaged::source);
+  field("source", &Damaged::source, Holds::kPath);
   field("why", &Damaged::why);
 }
 
@@ -115,9 +115,9 @@ struct Duplicate {
   bool same = false;
 };
 constexpr void list_fields(auto&& field, Of<Duplicate> /*of*/) {
-  field("node", &Duplicate::node);
-  field("source", &Duplicate::source, "which does not count");
-  field("kept", &Duplicate::kept);
+  field("node", &Duplicate::node, Holds::kHost);
+  field("source", &Duplicate::source, Holds::kPath, "which does not count");
+  field("kept", &Duplicate::kept, Holds::kPath);
   field("same", &Duplicate::same);
 }
 
@@ -161,7 +161,7 @@ constexpr void list_fields(auto&& field, Of<Cluster> /*of*/) {
   field("suppressed", &Cluster::suppressed,
         "those that a configuration has taken out of the verdict, with `suppressed`");
   field("nodes", &Cluster::nodes);
-  field("missing", &Cluster::missing);
+  field("missing", &Cluster::missing, Holds::kHost);
   field("damaged", &Cluster::damaged);
   field("duplicates", &Cluster::duplicates);
   field("runs", &Cluster::runs);

@@ -23,7 +23,7 @@ struct Tool {
 };
 constexpr void list_fields(auto&& field, Of<Tool> /*of*/) {
   field("name", &Tool::name);
-  field("version", &Tool::version);
+  field("version", &Tool::version, Holds::kWord);
 }
 
 /// A value of an option that a configuration file or the environment has set.
@@ -33,7 +33,7 @@ struct SettingFromElsewhere {
   std::string source;
 };
 constexpr void list_fields(auto&& field, Of<SettingFromElsewhere> /*of*/) {
-  field("name", &SettingFromElsewhere::name);
+  field("name", &SettingFromElsewhere::name, Holds::kWord);
   field("value", &SettingFromElsewhere::value, "secrets masked");
   field("source", &SettingFromElsewhere::source);
 }
@@ -53,10 +53,10 @@ struct Invocation {
   OneOf<0, 1, 3> exit_code;
 };
 constexpr void list_fields(auto&& field, Of<Invocation> /*of*/) {
-  field("probe", &Invocation::probe);
-  field("argv", &Invocation::argv, "secrets masked");
+  field("probe", &Invocation::probe, Holds::kWord);
+  field("argv", &Invocation::argv, Holds::kArgument, "secrets masked");
   field("euid", &Invocation::euid);
-  field("working_folder", &Invocation::working_folder);
+  field("working_folder", &Invocation::working_folder, Holds::kPath);
   field("interval_s", &Invocation::interval_s);
   field("started", &Invocation::started);
   field("ended", &Invocation::ended);
@@ -78,11 +78,11 @@ struct Host {
   uint64_t page_size_bytes = 0;
 };
 constexpr void list_fields(auto&& field, Of<Host> /*of*/) {
-  field("name", &Host::name);
-  field("node", &Host::node, "its name for the scheduler, where that is another");
-  field("kernel", &Host::kernel);
-  field("os", &Host::os);
-  field("machine", &Host::machine);
+  field("name", &Host::name, Holds::kHost);
+  field("node", &Host::node, Holds::kHost, "its name for the scheduler, where that is another");
+  field("kernel", &Host::kernel, Holds::kWord);
+  field("os", &Host::os, Holds::kWord);
+  field("machine", &Host::machine, Holds::kWord);
   field("cpus", &Host::cpus);
   field("page_size_bytes", &Host::page_size_bytes);
 }
@@ -98,10 +98,10 @@ struct Context {
   std::optional<uint64_t> cgroup_used_bytes;
 };
 constexpr void list_fields(auto&& field, Of<Context> /*of*/) {
-  field("container", &Context::container, "empty: none was recognised");
+  field("container", &Context::container, Holds::kWord, "empty: none was recognised");
   field("job_id", &Context::job_id);
   field("rank", &Context::rank);
-  field("cgroup", &Context::cgroup);
+  field("cgroup", &Context::cgroup, Holds::kPath);
   field("cgroup_version", &Context::cgroup_version);
   field("cgroup_limit_bytes", &Context::cgroup_limit_bytes);
   field("cgroup_used_bytes", &Context::cgroup_used_bytes);
@@ -118,9 +118,9 @@ struct Subject {
 constexpr void list_fields(auto&& field, Of<Subject> /*of*/) {
   field("kind", &Subject::kind);
   field("asked_pid", &Subject::asked_pid);
-  field("command", &Subject::command);
+  field("command", &Subject::command, Holds::kArgument);
   field("trainer_pid", &Subject::trainer_pid);
-  field("trainer_comm", &Subject::trainer_comm);
+  field("trainer_comm", &Subject::trainer_comm, Holds::kName);
 }
 
 /// Findings by severity.
@@ -143,7 +143,7 @@ struct Summary {
 };
 constexpr void list_fields(auto&& field, Of<Summary> /*of*/) {
   field("verdict", &Summary::verdict);
-  field("headline", &Summary::headline);
+  field("headline", &Summary::headline, Holds::kSentence);
   field("counts", &Summary::counts);
 }
 
@@ -158,12 +158,12 @@ struct Check {
   std::optional<double> duration_s;
 };
 constexpr void list_fields(auto&& field, Of<Check> /*of*/) {
-  field("id", &Check::id);
+  field("id", &Check::id, Holds::kWord);
   field("code", &Check::code);
-  field("title", &Check::title);
+  field("title", &Check::title, Holds::kWord);
   field("status", &Check::status);
-  field("text", &Check::text, "what was seen, or why it was not checked");
-  field("findings", &Check::findings);
+  field("text", &Check::text, Holds::kSentence, "what was seen, or why it was not checked");
+  field("findings", &Check::findings, Holds::kWord);
   field("duration_s", &Check::duration_s);
 }
 
@@ -175,10 +175,10 @@ struct Environment {
   std::optional<std::string> device_name;
 };
 constexpr void list_fields(auto&& field, Of<Environment> /*of*/) {
-  field("libtorch", &Environment::libtorch);
-  field("opencv", &Environment::opencv);
-  field("device", &Environment::device);
-  field("device_name", &Environment::device_name);
+  field("libtorch", &Environment::libtorch, Holds::kWord);
+  field("opencv", &Environment::opencv, Holds::kWord);
+  field("device", &Environment::device, Holds::kWord);
+  field("device_name", &Environment::device_name, Holds::kWord);
 }
 
 /// What was masked or replaced.
@@ -188,8 +188,8 @@ struct Redaction {
   std::optional<std::vector<RedactedKind>> kinds;
 };
 constexpr void list_fields(auto&& field, Of<Redaction> /*of*/) {
-  field("policy", &Redaction::policy);
-  field("mask", &Redaction::mask);
+  field("policy", &Redaction::policy, Holds::kWord);
+  field("mask", &Redaction::mask, Holds::kWord);
   field("kinds", &Redaction::kinds, "what was replaced by pseudonyms");
 }
 

@@ -22,7 +22,7 @@ constexpr void list_fields(auto&& field, Of<FindingProcess> /*of*/) {
   field("pid", &FindingProcess::pid);
   field("start_ticks", &FindingProcess::start_ticks);
   field("role", &FindingProcess::role);
-  field("comm", &FindingProcess::comm);
+  field("comm", &FindingProcess::comm, Holds::kName);
 }
 
 /// Whom a finding is about.
@@ -40,9 +40,9 @@ struct Location {
   std::string what;
 };
 constexpr void list_fields(auto&& field, Of<Location> /*of*/) {
-  field("path", &Location::path);
+  field("path", &Location::path, Holds::kPath);
   field("line", &Location::line);
-  field("what", &Location::what);
+  field("what", &Location::what, Holds::kSentence);
 }
 
 /// One fact that a finding rests on.
@@ -55,11 +55,11 @@ struct Evidence {
   std::optional<Moment> seen;
 };
 constexpr void list_fields(auto&& field, Of<Evidence> /*of*/) {
-  field("name", &Evidence::name);
-  field("value", &Evidence::value);
-  field("unit", &Evidence::unit, "bytes, s, 1 for a count, empty for text");
-  field("source", &Evidence::source, "the kernel file or call that said it");
-  field("threshold", &Evidence::threshold, "what the value was held against");
+  field("name", &Evidence::name, Holds::kWord);
+  field("value", &Evidence::value, Holds::kSentence);
+  field("unit", &Evidence::unit, Holds::kWord, "bytes, s, 1 for a count, empty for text");
+  field("source", &Evidence::source, Holds::kSentence, "the kernel file or call that said it");
+  field("threshold", &Evidence::threshold, Holds::kWord, "what the value was held against");
   field("seen", &Evidence::seen);
 }
 
@@ -70,9 +70,9 @@ struct Alternative {
   std::string why_not;
 };
 constexpr void list_fields(auto&& field, Of<Alternative> /*of*/) {
-  field("cause", &Alternative::cause);
+  field("cause", &Alternative::cause, Holds::kWord);
   field("code", &Alternative::code);
-  field("why_not", &Alternative::why_not);
+  field("why_not", &Alternative::why_not, Holds::kSentence);
 }
 
 /// Something that dlprobe can set from outside for a command that it starts.
@@ -83,8 +83,8 @@ struct Setting {
 };
 constexpr void list_fields(auto&& field, Of<Setting> /*of*/) {
   field("kind", &Setting::kind);
-  field("value", &Setting::value, "numbers in digits, sizes in bytes");
-  field("name", &Setting::name, "of environment: the variable");
+  field("value", &Setting::value, Holds::kWord, "numbers in digits, sizes in bytes");
+  field("name", &Setting::name, Holds::kWord, "of environment: the variable");
 }
 
 /// One run of the command in the trial of a remedy.
@@ -97,10 +97,10 @@ struct Attempt {
 };
 constexpr void list_fields(auto&& field, Of<Attempt> /*of*/) {
   field("failed_alike", &Attempt::failed_alike, "the same finding was seen");
-  field("ended", &Attempt::ended);
+  field("ended", &Attempt::ended, Holds::kSentence);
   field("duration_s", &Attempt::duration_s);
   field("other_errors", &Attempt::other_errors);
-  field("no_proof_because", &Attempt::no_proof_because);
+  field("no_proof_because", &Attempt::no_proof_because, Holds::kSentence);
 }
 
 /// What came of a remedy that --confirm tried.
@@ -112,7 +112,7 @@ struct Confirmation {
 };
 constexpr void list_fields(auto&& field, Of<Confirmation> /*of*/) {
   field("outcome", &Confirmation::outcome);
-  field("text", &Confirmation::text);
+  field("text", &Confirmation::text, Holds::kSentence);
   field("with_it", &Confirmation::with_it);
   field("without", &Confirmation::without, "the first run, and those that were made as it was");
 }
@@ -127,10 +127,10 @@ struct Remedy {
   std::optional<Confirmation> confirmed;
 };
 constexpr void list_fields(auto&& field, Of<Remedy> /*of*/) {
-  field("title", &Remedy::title);
-  field("commands", &Remedy::commands);
-  field("applies_to", &Remedy::applies_to);
-  field("verify", &Remedy::verify);
+  field("title", &Remedy::title, Holds::kSentence);
+  field("commands", &Remedy::commands, Holds::kSentence);
+  field("applies_to", &Remedy::applies_to, Holds::kWord);
+  field("verify", &Remedy::verify, Holds::kSentence);
   field("settings", &Remedy::settings,
         "the same, where dlprobe can set all of it from outside for a command that it starts");
   field("confirmed", &Remedy::confirmed, "what came of the remedy, which --confirm tried");
@@ -141,7 +141,7 @@ struct Reference {
   std::string title;
 };
 constexpr void list_fields(auto&& field, Of<Reference> /*of*/) {
-  field("title", &Reference::title);
+  field("title", &Reference::title, Holds::kWord);
 }
 
 /// Why a finding does not count, and who has said so.
@@ -184,11 +184,11 @@ struct Finding {
 constexpr void list_fields(auto&& field, Of<Finding> /*of*/) {
   field("id", &Finding::id);
   field("code", &Finding::code);
-  field("name", &Finding::name);
-  field("title", &Finding::title);
+  field("name", &Finding::name, Holds::kWord);
+  field("title", &Finding::title, Holds::kWord);
   field("severity", &Finding::severity);
   field("confidence", &Finding::confidence);
-  field("message", &Finding::message, "one sentence with the numbers");
+  field("message", &Finding::message, Holds::kSentence, "one sentence with the numbers");
   field("fingerprint", &Finding::fingerprint,
         "the same for the same fault at another time and on another node");
   field("consequence_of", &Finding::consequence_of);
@@ -201,7 +201,8 @@ constexpr void list_fields(auto&& field, Of<Finding> /*of*/) {
   field("references", &Finding::references);
   field("first_seen", &Finding::first_seen);
   field("last_seen", &Finding::last_seen);
-  field("nodes", &Finding::nodes, "of a merged report: where it was seen, folded as n[1-4,7]");
+  field("nodes", &Finding::nodes, Holds::kHost,
+        "of a merged report: where it was seen, folded as n[1-4,7]");
   field("occurrences", &Finding::occurrences, "of a merged report: on how many nodes");
   field("severity_source", &Finding::severity_source,
         "the line of the configuration that gave it its severity");

@@ -38,10 +38,10 @@ struct ProcessExit {
   Moment seen;
 };
 constexpr void list_fields(auto&& field, Of<ProcessExit> /*of*/) {
-  field("text", &ProcessExit::text);
+  field("text", &ProcessExit::text, Holds::kSentence);
   field("signal", &ProcessExit::signal);
   field("exit_code", &ProcessExit::exit_code);
-  field("source", &ProcessExit::source);
+  field("source", &ProcessExit::source, Holds::kWord);
   field("seen", &ProcessExit::seen);
 }
 
@@ -79,16 +79,16 @@ constexpr void list_fields(auto&& field, Of<Process> /*of*/) {
   field("start_ticks", &Process::start_ticks);
   field("ppid", &Process::ppid);
   field("role", &Process::role);
-  field("role_basis", &Process::role_basis);
+  field("role_basis", &Process::role_basis, Holds::kWord);
   field("start_method", &Process::start_method);
-  field("comm", &Process::comm);
-  field("cmdline", &Process::cmdline, "secrets masked");
-  field("exe", &Process::exe);
+  field("comm", &Process::comm, Holds::kName);
+  field("cmdline", &Process::cmdline, Holds::kArgument, "secrets masked");
+  field("exe", &Process::exe, Holds::kPath);
   field("exe_unreadable", &Process::exe_unreadable, "why exe could not be read");
   field("uid", &Process::uid);
   field("uid_unreadable", &Process::uid_unreadable, "why uid could not be read");
   field("namespace_pids", &Process::namespace_pids);
-  field("cgroup", &Process::cgroup);
+  field("cgroup", &Process::cgroup, Holds::kPath);
   field("open_files_limit", &Process::open_files_limit);
   field("rss_peak_bytes", &Process::rss_peak_bytes);
   field("fds_peak", &Process::fds_peak);
@@ -97,7 +97,7 @@ constexpr void list_fields(auto&& field, Of<Process> /*of*/) {
         "descriptors by what they lead to, at the newest count; kinds without any are left out");
   field("first_seen", &Process::first_seen);
   field("", &Process::doing);
-  field("state", &Process::state, "of its main thread at the last look: R S D T t Z");
+  field("state", &Process::state, Holds::kWord, "of its main thread at the last look: R S D T t Z");
   field("", &Process::look);
   field("exit", &Process::exit);
 }

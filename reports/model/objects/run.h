@@ -33,7 +33,7 @@ constexpr void list_fields(auto&& field, Of<Plan> /*of*/) {
   field("workers", &Plan::workers);
   field("batch_size", &Plan::batch_size);
   field("sample_shape", &Plan::sample_shape);
-  field("dtype", &Plan::dtype);
+  field("dtype", &Plan::dtype, Holds::kWord);
   field("prefetch_factor", &Plan::prefetch_factor);
   field("start_method", &Plan::start_method);
   field("sharing_strategy", &Plan::sharing_strategy);
@@ -41,9 +41,9 @@ constexpr void list_fields(auto&& field, Of<Plan> /*of*/) {
   field("persistent_workers", &Plan::persistent_workers);
   field("epochs", &Plan::epochs);
   field("batches", &Plan::batches);
-  field("device", &Plan::device);
-  field("data_dir", &Plan::data_dir);
-  field("fault", &Plan::fault);
+  field("device", &Plan::device, Holds::kWord);
+  field("data_dir", &Plan::data_dir, Holds::kPath);
+  field("fault", &Plan::fault, Holds::kWord);
 }
 
 /// Why a run ended.
@@ -67,7 +67,7 @@ constexpr void list_fields(auto&& field, Of<Forecast> /*of*/) {
   field("shm_bytes", &Forecast::shm_bytes);
   field("batch_bytes", &Forecast::batch_bytes);
   field("batches", &Forecast::batches);
-  field("formula", &Forecast::formula);
+  field("formula", &Forecast::formula, Holds::kWord);
 }
 
 /// The limit that the memory comes up against first.
@@ -79,10 +79,10 @@ struct MemoryLimit {
   Moment seen;
 };
 constexpr void list_fields(auto&& field, Of<MemoryLimit> /*of*/) {
-  field("name", &MemoryLimit::name);
+  field("name", &MemoryLimit::name, Holds::kSentence);
   field("bytes", &MemoryLimit::bytes);
   field("left_bytes", &MemoryLimit::left_bytes);
-  field("source", &MemoryLimit::source);
+  field("source", &MemoryLimit::source, Holds::kWord);
   field("seen", &MemoryLimit::seen);
 }
 
@@ -169,10 +169,10 @@ struct Loader {
   std::optional<double> wait_share;
 };
 constexpr void list_fields(auto&& field, Of<Loader> /*of*/) {
-  field("device", &Loader::device);
-  field("device_name", &Loader::device_name);
-  field("libtorch", &Loader::libtorch);
-  field("opencv", &Loader::opencv);
+  field("device", &Loader::device, Holds::kWord);
+  field("device_name", &Loader::device_name, Holds::kWord);
+  field("libtorch", &Loader::libtorch, Holds::kWord);
+  field("opencv", &Loader::opencv, Holds::kWord);
   field("images", &Loader::images);
   field("batches_per_epoch", &Loader::batches_per_epoch);
   field("images_delivered", &Loader::images_delivered);
@@ -200,9 +200,9 @@ struct ShmMount {
   std::optional<uint64_t> last_inodes_used;
 };
 constexpr void list_fields(auto&& field, Of<ShmMount> /*of*/) {
-  field("mount_point", &ShmMount::mount_point);
+  field("mount_point", &ShmMount::mount_point, Holds::kPath);
   field("device", &ShmMount::device);
-  field("fs_type", &ShmMount::fs_type);
+  field("fs_type", &ShmMount::fs_type, Holds::kWord);
   field("options", &ShmMount::options);
   field("seen_through_pid", &ShmMount::seen_through_pid);
   field("size_bytes", &ShmMount::size_bytes, "absent: no limit");
@@ -227,7 +227,7 @@ struct Holder {
 constexpr void list_fields(auto&& field, Of<Holder> /*of*/) {
   field("pid", &Holder::pid);
   field("start_ticks", &Holder::start_ticks);
-  field("comm", &Holder::comm);
+  field("comm", &Holder::comm, Holds::kName);
   field("in_tree", &Holder::in_tree);
   field("role", &Holder::role);
   field("bytes", &Holder::bytes);
@@ -247,9 +247,9 @@ struct Segment {
 };
 constexpr void list_fields(auto&& field, Of<Segment> /*of*/) {
   field("inode", &Segment::inode);
-  field("name", &Segment::name);
+  field("name", &Segment::name, Holds::kPath);
   field("linked", &Segment::linked);
-  field("kind", &Segment::kind);
+  field("kind", &Segment::kind, Holds::kWord);
   field("bytes", &Segment::bytes);
   field("creator_pid", &Segment::creator_pid);
   field("creator", &Segment::creator);
@@ -320,7 +320,7 @@ constexpr void list_fields(auto&& field, Of<Run> /*of*/) {
   field("index", &Run::index);
   field("subject", &Run::subject);
   field("asked_pid", &Run::asked_pid);
-  field("command", &Run::command);
+  field("command", &Run::command, Holds::kArgument);
   field("preflight", &Run::preflight, "looked at before anything was started");
   field("plan", &Run::plan);
   field("started", &Run::started);

@@ -23,10 +23,10 @@ struct Frame {
 };
 constexpr void list_fields(auto&& field, Of<Frame> /*of*/) {
   field("kind", &Frame::kind);
-  field("function", &Frame::function,
+  field("function", &Frame::function, Holds::kFunction,
         "as its file has it (C++ mangled); of Python the qualified name; empty: not known");
-  field("name", &Frame::name, "for people, where it is another");
-  field("file", &Frame::file, "the ELF file, or the Python source");
+  field("name", &Frame::name, Holds::kFunction, "for people, where it is another");
+  field("file", &Frame::file, Holds::kPath, "the ELF file, or the Python source");
   field("offset", &Frame::offset, "of a native frame: the address in its ELF file");
   field("line", &Frame::line);
 }
@@ -47,7 +47,7 @@ struct Futex {
   std::optional<uint64_t> offset;
 };
 constexpr void list_fields(auto&& field, Of<Futex> /*of*/) {
-  field("kind", &Futex::kind, "mutex, semaphore, GIL ...; unknown");
+  field("kind", &Futex::kind, Holds::kWord, "mutex, semaphore, GIL ...; unknown");
   field("address", &Futex::address);
   field("shared", &Futex::shared);
   field("timed", &Futex::timed);
@@ -55,8 +55,8 @@ constexpr void list_fields(auto&& field, Of<Futex> /*of*/) {
   field("value", &Futex::value);
   field("owner_tid", &Futex::owner_tid, "as the word has it: in the owner's pid namespace");
   field("team_size", &Futex::team_size);
-  field("python_type", &Futex::python_type);
-  field("file", &Futex::file);
+  field("python_type", &Futex::python_type, Holds::kWord);
+  field("file", &Futex::file, Holds::kPath);
   field("inode", &Futex::inode);
   field("offset", &Futex::offset);
 }
@@ -71,10 +71,11 @@ struct WaitedFile {
 };
 constexpr void list_fields(auto&& field, Of<WaitedFile> /*of*/) {
   field("fd", &WaitedFile::fd, "-1: none yet");
-  field("kind", &WaitedFile::kind, "pipe, fifo, socket, listening socket, file, eventfd, other");
+  field("kind", &WaitedFile::kind, Holds::kWord,
+        "pipe, fifo, socket, listening socket, file, eventfd, other");
   field("inode", &WaitedFile::inode);
   field("peer", &WaitedFile::peer, "of a socket: the inode of its other end");
-  field("path", &WaitedFile::path, "of a file that is being opened");
+  field("path", &WaitedFile::path, Holds::kPath, "of a file that is being opened");
 }
 
 /// A thread at one look at its stack.
@@ -97,15 +98,15 @@ struct Thread {
 };
 constexpr void list_fields(auto&& field, Of<Thread> /*of*/) {
   field("tid", &Thread::tid);
-  field("comm", &Thread::comm);
-  field("state", &Thread::state, "R S D T t Z of /proc/PID/stat");
+  field("comm", &Thread::comm, Holds::kName);
+  field("state", &Thread::state, Holds::kWord, "R S D T t Z of /proc/PID/stat");
   field("cpu_s", &Thread::cpu_s);
   field("queued_s", &Thread::queued_s, "that it was ready to run and had no CPU");
   field("timeslices", &Thread::timeslices);
   field("blocked_for_s", &Thread::blocked_for_s,
         "for at least so long it has not run, also before dlprobe came; absent where the kernel "
         "does not say, or it runs");
-  field("waits_for", &Thread::waits_for, "in words; empty: it runs");
+  field("waits_for", &Thread::waits_for, Holds::kSentence, "in words; empty: it runs");
   field("syscall", &Thread::syscall, "number of the system call that it is in");
   field("futex", &Thread::futex);
   field("files", &Thread::files, "that it waits on in that system call");
@@ -127,7 +128,7 @@ struct SemLock {
 };
 constexpr void list_fields(auto&& field, Of<SemLock> /*of*/) {
   field("inode", &SemLock::inode, "of its file in /dev/shm: the same lock in every process");
-  field("file", &SemLock::file);
+  field("file", &SemLock::file, Holds::kPath);
   field("value", &SemLock::value, "0: nobody may pass");
   field("max_value", &SemLock::max_value);
   field("recursive", &SemLock::recursive);
@@ -145,7 +146,7 @@ struct LastLook {
   std::optional<std::vector<SemLock>> sem_locks;
 };
 constexpr void list_fields(auto&& field, Of<LastLook> /*of*/) {
-  field("python", &LastLook::python, "its CPython's version");
+  field("python", &LastLook::python, Holds::kWord, "its CPython's version");
   field("python_note", &LastLook::python_note, "why its Python stacks could not be read");
   field("gil_holder", &LastLook::gil_holder, "tid");
   field("pause_s", &LastLook::pause_s, "for how long dlprobe stopped it at the most");
@@ -164,7 +165,7 @@ struct Doing {
 constexpr void list_fields(auto&& field, Of<Doing> /*of*/) {
   field("activity", &Doing::activity);
   field("since", &Doing::since, "since when it has not moved, as far as was watched");
-  field("waits_for", &Doing::waits_for, "in words");
+  field("waits_for", &Doing::waits_for, Holds::kSentence, "in words");
   field("in_code", &Doing::in_code, "the innermost frame of the user's own Python code");
 }
 
@@ -181,8 +182,8 @@ struct WaitNode {
   std::optional<Frame> at;
 };
 constexpr void list_fields(auto&& field, Of<WaitNode> /*of*/) {
-  field("id", &WaitNode::id, "unique in the graph");
-  field("label", &WaitNode::label);
+  field("id", &WaitNode::id, Holds::kWord, "unique in the graph");
+  field("label", &WaitNode::label, Holds::kSentence);
   field("kind", &WaitNode::kind);
   field("pid", &WaitNode::pid);
   field("start_ticks", &WaitNode::start_ticks);
@@ -199,9 +200,10 @@ struct WaitEdge {
   std::string relation;
 };
 constexpr void list_fields(auto&& field, Of<WaitEdge> /*of*/) {
-  field("from", &WaitEdge::from);
-  field("to", &WaitEdge::to);
-  field("relation", &WaitEdge::relation, "from `from` to `to`: waits for, held by ...");
+  field("from", &WaitEdge::from, Holds::kWord);
+  field("to", &WaitEdge::to, Holds::kWord);
+  field("relation", &WaitEdge::relation, Holds::kWord,
+        "from `from` to `to`: waits for, held by ...");
 }
 
 /// Who waits for what at the last look.
@@ -215,7 +217,7 @@ constexpr void list_fields(auto&& field, Of<WaitGraph> /*of*/) {
   field("run", &WaitGraph::run, "index of the run");
   field("nodes", &WaitGraph::nodes, "main threads and stuck threads first, then objects");
   field("edges", &WaitGraph::edges);
-  field("chain", &WaitGraph::chain,
+  field("chain", &WaitGraph::chain, Holds::kWord,
         "ids of nodes, from the trainer's main thread to the root cause");
 }
 

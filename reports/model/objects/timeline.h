@@ -52,7 +52,7 @@ struct TimelineEvent {
 constexpr void list_fields(auto&& field, Of<TimelineEvent> /*of*/) {
   field("run", &TimelineEvent::run);
   field("t_s", &TimelineEvent::t_s);
-  field("kind", &TimelineEvent::kind);
+  field("kind", &TimelineEvent::kind, Holds::kWord);
   field("pid", &TimelineEvent::pid);
   field("role", &TimelineEvent::role);
   field("text", &TimelineEvent::text);

@@ -24,7 +24,7 @@ struct TuneRoom {
 constexpr void list_fields(auto&& field, Of<TuneRoom> /*of*/) {
   field("cpus", &TuneRoom::cpus, "by affinity");
   field("quota_cpus", &TuneRoom::quota_cpus, "CPU time over time that the cgroup may have");
-  field("quota_source", &TuneRoom::quota_source);
+  field("quota_source", &TuneRoom::quota_source, Holds::kPath);
   field("usable_cpus", &TuneRoom::usable_cpus);
   field("memory_left_bytes", &TuneRoom::memory_left_bytes);
   field("shm_free_bytes", &TuneRoom::shm_free_bytes);
@@ -88,7 +88,7 @@ struct TuneLimitText {
 };
 constexpr void list_fields(auto&& field, Of<TuneLimitText> /*of*/) {
   field("what", &TuneLimitText::what);
-  field("text", &TuneLimitText::text);
+  field("text", &TuneLimitText::text, Holds::kWord);
 }
 
 /// What dlprobe tune has measured and recommends.
@@ -116,7 +116,7 @@ constexpr void list_fields(auto&& field, Of<Tune> /*of*/) {
   field("fastest", &Tune::fastest,
         "all runs of one setting of dlprobe tune; without a speed where none was measured");
   field("present", &Tune::present, "what the job has now");
-  field("line", &Tune::line, "of the script, as it should be");
+  field("line", &Tune::line, Holds::kWord, "of the script, as it should be");
   field("is_settled", &Tune::is_settled,
         "the repeats tell the recommended setting from those that are too slow or too large");
   field("fastest_is_faster", &Tune::fastest_is_faster,

@@ -46,6 +46,18 @@ enum class AbilityState { kOk, kLimited, kMissing };
 enum class DoctorVerdict { kPass, kWarn, kFail };
 enum class SeccompMode { kUnknown, kNone, kStrict, kFilter };
 
+/// Whose words the texts in a field are, and what they name: by this they are redacted.
+enum class Holds {
+  kText,      ///< free text of somebody else; a field whose list does not say
+  kWord,      ///< dlprobe's own, and the kernel's for a thing that each machine has
+  kSentence,  ///< dlprobe's own; what it has of others stands in `names`
+  kPath,      ///< or the name of a file without its folder
+  kHost,      ///< or several, folded as n[1-4,7]
+  kName,      ///< what a process or thread calls itself
+  kFunction,  ///< of the file that stands beside it
+  kArgument,  ///< of a command line
+};
+
 /// What a text of a form looks like.
 enum class TextForm { kVersion, kId, kCode, kFindingId, kFingerprint, kUtc, kDay };
 /// As regular expressions of the JSON schema, in their order.

@@ -27,6 +27,16 @@ Json redacted(Redactor& redactor, const Json& report) {
   return json_of(redactor.redact(typed(report)));
 }
 
+/// With a headline that has these of others.
+Json report_with_pieces(const std::string& text,
+                        const std::vector<std::pair<std::string, std::string>>& pieces) {
+  Json report = report_with(text);
+  report["names"] = Json::array();
+  for (const auto& [kind, piece] : pieces)
+    report["names"].push_back({{"kind", kind}, {"text", piece}});
+  return report;
+}
+
 std::string headline(const Json& report) {
   return report["summary"]["headline"].get<std::string>();
 }
@@ -36,9 +46,14 @@ TEST(Redact, HostsUsersPathsAndAddresses) {
   redactor.keeps_names();
   const Json report = redacted(
       redactor,
-      report_with(
+      report_with_pieces(
           "gpu-node-7 (10.1.2.3, fe80::1:2:3): run_me.py:12 reads /srv/patients/2026/a.png; see "
-          "/usr/lib/python3/x.py and gpu-node-77, 6.1.0 at 18:06:50"));
+          "/usr/lib/python3/x.py and gpu-node-77, 6.1.0 at 18:06:50",
+          {{"text", "10.1.2.3"},
+           {"text", "fe80::1:2:3"},
+           {"path", "run_me.py"},
+           {"path", "/srv/patients/2026/a.png"},
+           {"path", "/usr/lib/python3/x.py"}}));
   const std::string text = text_of_json(report);
   for (const char* name : {"alice", "secret-project", "run_me", "patients", "10.1.2.3", "fe80"})
     EXPECT_THAT(text, Not(HasSubstr(name))) << name;
@@ -69,10 +84,12 @@ TEST(Redact, WhatIsNotAskedForStays) {
 
 TEST(Redact, TheSameNameHasTheSamePseudonymInEveryReport) {
   Redactor first(kAll);
-  const Json before = redacted(first, report_with("/data/a /data/b"));
+  const std::vector<std::pair<std::string, std::string>> paths = {
+      {"path", "/data/a"}, {"path", "/data/b"}, {"path", "/data/c"}};
+  const Json before = redacted(first, report_with_pieces("/data/a /data/b", paths));
   Redactor second(kAll);
   ASSERT_TRUE(second.use_map(first.to_map()));
-  const Json after = redacted(second, report_with("/data/b /data/a /data/c"));
+  const Json after = redacted(second, report_with_pieces("/data/b /data/a /data/c", paths));
   const std::string text = headline(before);
   const size_t blank = text.find(' ');
   EXPECT_THAT(headline(after),
@@ -81,8 +98,8 @@ TEST(Redact, TheSameNameHasTheSamePseudonymInEveryReport) {
 
 TEST(Redact, LibrariesKeepTheirNames) {
   Redactor redactor(kAll);
-  const Json report =
-      redacted(redactor, report_with(kHome + "/alice/env/lib/python3.11/site-packages/torch/x.py"));
+  const std::string file = kHome + "/alice/env/lib/python3.11/site-packages/torch/x.py";
+  const Json report = redacted(redactor, report_with_pieces(file, {{"path", file}}));
   EXPECT_THAT(headline(report), HasSubstr("/lib/python3.11/site-packages/torch/x.py"));
   EXPECT_THAT(headline(report), Not(HasSubstr("alice")));
 }
