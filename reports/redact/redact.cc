@@ -189,8 +189,8 @@ void Redactor::learn(const AnyReport& report) {
   // The longest first; of the same piece as two kinds, the one that hides it.
   for (auto& [letter, pieces] : pieces_)
     std::ranges::stable_sort(pieces, [](const Piece& one, const Piece& other) {
-      if (one.text.size() != other.text.size()) return one.text.size() > other.text.size();
-      return one.hidden != one.text && other.hidden == other.text;
+      return std::pair(one.text.size(), one.hidden != one.text) >
+             std::pair(other.text.size(), other.hidden != other.text);
     });
 }
 
@@ -288,7 +288,7 @@ std::string Redactor::hidden_component(std::string_view name) {
 
 // Each folder and file by its own pseudonym: what lies together still does.
 std::string Redactor::hidden_path(std::string_view path) {
-  const bool is_bare_word = path.find_first_of("./") == path.npos && is_own_word(path);
+  const bool is_bare_word = path.find_first_of("./") == std::string_view::npos && is_own_word(path);
   const bool is_kept = public_names_.contains(path) || is_bare_word ||
                        (path.starts_with('<') && is_own_word(path.substr(1, path.size() - 2)));
   if (is_kept || (!does("paths") && !does("users"))) return std::string(path);
@@ -372,7 +372,7 @@ std::string Redactor::hidden_option(std::string_view option) {
 
 // One word that somebody else has chosen.
 std::string Redactor::hidden_word(std::string_view word) {
-  const std::string text(word);
+  std::string text(word);
   if (is_harmless(word)) return text;
   if (does("hosts") && names_["hosts"].contains(lower_case(word))) return hidden_host(word);
   if (word.starts_with('-')) return hidden_option(word);
@@ -414,7 +414,7 @@ std::string Redactor::hidden_words(std::string_view text) {
 
 std::string Redactor::hidden_text(const std::string& text) {
   if (text == kCut) return text;
-  std::string result = hidden_words(with_pieces_hidden(text));
+  const std::string result = hidden_words(with_pieces_hidden(text));
   return result == kCut && !text.contains(' ') ? hidden_word(text) : result;
 }
 
@@ -464,10 +464,11 @@ AnyReport Redactor::hidden_texts(const AnyReport& report) {
 
 // Each once, though several may be called the same now.
 std::optional<std::vector<report::PastedName>> Redactor::hidden_names(const AnyReport& report) {
-  if (!names_of(report)) return std::nullopt;
+  const auto& names = names_of(report);
+  if (!names) return std::nullopt;
   std::vector<report::PastedName> result;
   std::set<std::pair<PartKind, std::string>> known;
-  for (const report::PastedName& name : *names_of(report)) {
+  for (const report::PastedName& name : *names) {
     std::string hidden = hidden_piece(name);
     if (known.emplace(name.kind, hidden).second)
       result.push_back({.kind = name.kind, .text = std::move(hidden)});
