@@ -10,6 +10,7 @@
 #include "lib/base/secrets.h"
 #include "lib/base/units.h"
 #include "reports/document/text_layout.h"
+#include "reports/model/sections.h"
 #include "reports/model/stable_id.h"
 
 namespace dlprobe {
@@ -27,7 +28,7 @@ void put_fact(std::map<std::string, std::string>& facts, std::string_view name, 
   if (!value.empty() && value != "-") facts.emplace(name, std::move(value));
 }
 
-std::string counted_nodes(size_t count) {
+OwnWords counted_nodes(size_t count) {
   return counted(count, "node");
 }
 
@@ -351,21 +352,24 @@ std::vector<std::string> ReportMerger::unsure() const {
   return names;
 }
 
-std::vector<report::Limitation> ReportMerger::limitations(
-    const std::vector<std::string>& absent, const std::vector<std::string>& unsure) const {
+std::vector<report::Limitation> ReportMerger::limitations(const std::vector<std::string>& absent,
+                                                          const std::vector<std::string>& unsure,
+                                                          Sentences& sentences) const {
   std::vector<report::Limitation> limitations;
-  const auto add = [&limitations](Gap gap) {
-    limitations.push_back({.gap = std::move(gap), .required = true});
+  const auto add = [&](const Gap& gap) {
+    limitations.push_back({.gap = sentences.texts_of(gap), .required = true});
   };
   if (!absent.empty()) {
-    add({.what = fold_hosts(absent),
+    add({.what = as_host(fold_hosts(absent)),
          .why = "no report of " + counted_nodes(absent.size()),
          .effect = "nothing can be said of them"});
   }
   for (const report::Damaged& each : damaged_)
-    add({.what = each.source, .why = each.why, .effect = "its node has said nothing"});
+    add({.what = as_path(each.source),
+         .why = as_text(each.why),
+         .effect = "its node has said nothing"});
   if (!unsure.empty()) {
-    add({.what = fold_hosts(unsure),
+    add({.what = as_host(fold_hosts(unsure)),
          .why = "their own reports are incomplete",
          .effect = "nothing is sure of what they could not check"});
   }
@@ -422,15 +426,14 @@ std::string ReportMerger::id_of_all() const {
   return stable_id({"cluster", ids});
 }
 
-std::optional<std::vector<report::PastedName>> ReportMerger::names_of_all() const {
-  std::vector<report::PastedName> all;
-  std::set<std::pair<PartKind, std::string>> known;
+std::optional<std::vector<report::PastedName>> ReportMerger::names_of_all(
+    Sentences sentences) const {
   for (const auto& [key, node] : nodes_) {
     if (!node.names) return std::nullopt;
     for (const report::PastedName& name : *node.names)
-      if (known.emplace(name.kind, name.text).second) all.push_back(name);
+      sentences.add(name.kind, name.text);
   }
-  return all;
+  return sentences.names();
 }
 
 report::Cluster ReportMerger::finish() && {
@@ -448,8 +451,9 @@ report::Cluster ReportMerger::finish() && {
   report.suppressed = report::if_any(std::move(suppressed));
   report.checks = checks(absent);
   link_checks(report.checks, report.findings);
-  report.limitations = limitations(absent, doubtful);
-  report.names = names_of_all();
+  Sentences sentences;
+  report.limitations = limitations(absent, doubtful, sentences);
+  report.names = names_of_all(std::move(sentences));
   const bool has_gap = !report.limitations.empty() || nodes_.empty();
   const report::Counts counts = severity_counts(report.findings);
 

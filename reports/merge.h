@@ -12,6 +12,8 @@
 
 namespace dlprobe {
 
+class Sentences;
+
 /// What is asked of a merged report.
 struct MergeOptions {
   std::vector<std::string> expected_hosts;  ///< those that must have said something; empty: any
@@ -64,7 +66,7 @@ class ReportMerger {
   static std::map<std::string, std::string> facts_of(const report::Report& report);
   void note_checks(const report::Report& report, Node& node);
   /// What all nodes' sentences paste in; nothing where one of them does not say.
-  std::optional<std::vector<report::PastedName>> names_of_all() const;
+  std::optional<std::vector<report::PastedName>> names_of_all(Sentences sentences) const;
   size_t node_count() const;  ///< a node may have several reports
   std::vector<std::string> missing() const;
   void group_findings();
@@ -73,7 +75,8 @@ class ReportMerger {
   Findings findings() const;
   std::vector<std::string> unsure() const;  ///< nodes whose own verdict is incomplete
   std::vector<report::Limitation> limitations(const std::vector<std::string>& absent,
-                                              const std::vector<std::string>& unsure) const;
+                                              const std::vector<std::string>& unsure,
+                                              Sentences& sentences) const;
   std::string headline(const Findings& findings, const std::vector<std::string>& absent,
                        const std::vector<std::string>& unsure) const;
   report::ClusterInvocation invocation(const Findings& findings, bool has_gap) const;

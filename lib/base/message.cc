@@ -8,6 +8,11 @@ Message::Message(PartKind kind, std::string text) {
   if (!text.empty()) parts_.push_back({.kind = kind, .text = std::move(text)});
 }
 
+Message::Message(const std::vector<MessagePart>& parts) {
+  for (const MessagePart& part : parts)
+    *this += Message(part.kind, part.text);
+}
+
 Message& Message::operator+=(const Message& more) {
   for (const MessagePart& part : more.parts()) {
     const bool goes_on =

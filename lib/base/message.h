@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/fields.h"
 #include "lib/base/names.h"
 #include "lib/base/own_words.h"
 
@@ -38,8 +39,12 @@ struct MessagePart {
   std::string text;
   bool operator==(const MessagePart&) const = default;
 };
+constexpr void list_fields(auto&& field, Of<MessagePart> /*of*/) {
+  field("kind", &MessagePart::kind, "whose words these are, and what they name");
+  field("text", &MessagePart::text, "may be hostile where they are not dlprobe's own");
+}
 
-/// A sentence of a finding. It remembers which pieces are dlprobe's own and which name something of
+/// A sentence of dlprobe's. It remembers which pieces are dlprobe's own and which name something of
 /// the user's. A std::string does not convert to it: whoever puts one in says what it is, by own()
 /// or by one of the functions below.
 class Message {
@@ -51,6 +56,7 @@ class Message {
   // NOLINTEND(*-explicit-constructor,*-explicit-conversions)
   /// Of one part; of none where `text` is empty.
   Message(PartKind kind, std::string text);
+  explicit Message(const std::vector<MessagePart>& parts);
 
   Message& operator+=(const Message& more);
   friend Message operator+(Message left, const Message& right) { return left += right; }

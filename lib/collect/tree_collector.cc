@@ -235,10 +235,10 @@ class TreeCollector::Impl {
       add_gap("/dev/shm of a process", error);
   }
 
-  void add_gap(const std::string& what, const Error& error) {
+  void add_gap(const OwnWords& what, const Error& error) {
     if (error.code == ErrorCode::kVanished) return;
-    gaps_.add({.what = what + ": " + error.context,
-               .why = to_string(error),
+    gaps_.add({.what = what + ": " + as_text(error.context),
+               .why = as_text(to_string(error)),
                .effect = "what it would show is missing from the recording",
                .remedy = error.code == ErrorCode::kForbidden
                              ? "run dlprobe as the user of the processes, or as root"

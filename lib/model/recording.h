@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lib/base/fields.h"
+#include "lib/base/message.h"
 #include "lib/model/death.h"
 #include "lib/model/descriptors.h"
 #include "lib/model/gate_facts.h"
@@ -230,10 +231,10 @@ constexpr void list_fields(auto&& field, Of<Event> /*of*/) {
 
 /// Something that could not be looked at, and why.
 struct Gap {
-  std::string what;
-  std::string why;
-  std::string effect;
-  std::string remedy;
+  Message what;
+  Message why;
+  Message effect;
+  Message remedy;
   bool operator==(const Gap&) const = default;
 };
 constexpr void list_fields(auto&& field, Of<Gap> /*of*/) {

@@ -246,8 +246,8 @@ Status read_record(size_t offset, std::string_view body, Target& target) {
   } else if (std::holds_alternative<RunBegin>(record)) {
     return damaged(offset, unknown + ", which this dlprobe does not know");
   } else {
-    target.file(Gap{.what = "a record of kind " + std::string(name),
-                    .why = unknown + ", which this dlprobe does not know",
+    target.file(Gap{.what = "a record of kind " + as_name(name),
+                    .why = as_text(unknown) + ", which this dlprobe does not know",
                     .effect = "what it said is missing",
                     .remedy = "replay it with the dlprobe that made it"});
   }

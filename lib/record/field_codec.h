@@ -13,6 +13,7 @@
 
 #include "lib/base/error.h"
 #include "lib/base/fields.h"
+#include "lib/base/message.h"
 #include "lib/model/ids.h"
 #include "lib/record/cbor.h"
 
@@ -33,7 +34,7 @@ struct ValueCodec {
 
 /// One field of a struct as the codec needs it: its place in bytes instead of its type.
 struct FieldCodec {
-  std::string_view key;
+  std::string key;
   size_t offset;
   const ValueCodec* codec;
 };
@@ -233,6 +234,43 @@ inline constexpr ValueCodec kMomentCodec = {
     .is_there = kValueCodec<int64_t>.is_there,
 };
 
+/// A message has two keys. The first holds its text, as files of old have it.
+inline constexpr ValueCodec kMessageTextCodec = {
+    .write =
+        [](std::string& out, const void* value) {
+          append_text(out, static_cast<const Message*>(value)->plain());
+        },
+    .read =
+        [](CborReader& in, void* value) {
+          std::string_view text;
+          const bool is_good = in.text(text);
+          *static_cast<Message*>(value) = as_text(text);
+          return is_good;
+        },
+    .is_there = [](const void* /*value*/) { return true; },
+};
+
+/// The second, with this behind it, holds its parts. A text without it is all somebody else's.
+inline constexpr std::string_view kPartsOfMessage = "_parts";
+inline constexpr ValueCodec kMessagePartsCodec = {
+    .write =
+        [](std::string& out, const void* value) {
+          Codec<std::vector<MessagePart>>::write(out, static_cast<const Message*>(value)->parts());
+        },
+    .read =
+        [](CborReader& in, void* value) {
+          std::vector<MessagePart> parts;
+          const bool is_good = Codec<std::vector<MessagePart>>::read(in, parts);
+          *static_cast<Message*>(value) = Message(parts);
+          return is_good;
+        },
+    .is_there =
+        [](const void* value) {
+          const auto& message = *static_cast<const Message*>(value);
+          return message != as_text(message.plain());
+        },
+};
+
 template <Listed T>
 const FieldCodecs& field_codecs() {
   static const FieldCodecs fields = [] {
@@ -242,12 +280,20 @@ const FieldCodecs& field_codecs() {
       const auto offset =
           static_cast<size_t>(reinterpret_cast<const char*>(&(object.*field.member)) -
                               reinterpret_cast<const char*>(&object));
-      const ValueCodec* codec = &kValueCodec<V>;
-      if constexpr (std::same_as<V, int64_t>) {
-        const bool is_moment = field.unit == Unit::kMoment || field.unit == Unit::kTimeOfDay;
-        if (is_moment) codec = &kMomentCodec;
+      const auto add = [&](std::string_view suffix, const ValueCodec& codec) {
+        made.push_back({.key = std::string(field.key) + std::string(suffix),
+                        .offset = offset,
+                        .codec = &codec});
+      };
+      const bool is_moment = field.unit == Unit::kMoment || field.unit == Unit::kTimeOfDay;
+      if constexpr (std::same_as<V, Message>) {
+        add("", kMessageTextCodec);
+        add(kPartsOfMessage, kMessagePartsCodec);
+      } else if constexpr (std::same_as<V, int64_t>) {
+        add("", is_moment ? kMomentCodec : kValueCodec<V>);
+      } else {
+        add("", kValueCodec<V>);
       }
-      made.push_back({.key = field.key, .offset = offset, .codec = codec});
     });
     return made;
   }();

@@ -36,8 +36,8 @@ Status Recorder::begin_file(const RecordingHeader& header) {
 void Recorder::end_file(const Error& why) {
   file_.reset();
   ended_early_ = "the recording ended early: " + to_string(why);
-  untold_ = Gap{.what = "the recording " + path_ + " ended early",
-                .why = to_string(why),
+  untold_ = Gap{.what = "the recording " + as_path(path_) + " ended early",
+                .why = as_text(to_string(why)),
                 .effect = "a replay sees less than this report did",
                 .remedy = "make room on that disk, or give --record another path"};
 }

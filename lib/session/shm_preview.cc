@@ -37,7 +37,7 @@ void look_at_shm_of(pid_t pid, const Machine& machine, RecordSink& sink) {
   const auto key = process_key(machine, pid);
   if (!key) {
     sink.add(Gap{.what = "/dev/shm before the start",
-                 .why = to_string(key.error()),
+                 .why = as_text(to_string(key.error())),
                  .effect = "whether the loader fits could not be told beforehand",
                  .remedy = "mount /proc"});
     return;

@@ -39,9 +39,9 @@ Status check_that_it_can_be_seen(const Machine& machine, const ProcessKey& key) 
   const auto root = process->stat(fmt::format("task/{}/root/.", thread));
   if (root) return {};
   const Gap gap = access_gap(*machine.root, *process, key.pid, root.error());
-  const std::string help = gap.remedy.empty() ? "" : "; what would help: " + gap.remedy;
+  const std::string help = gap.remedy.empty() ? "" : "; what would help: " + gap.remedy.plain();
   return failure(root.error().code,
-                 fmt::format("cannot look into process {}: {}{}", key.pid, gap.why, help));
+                 fmt::format("cannot look into process {}: {}{}", key.pid, gap.why.plain(), help));
 }
 
 Expected<ClimbResult> stay(const Machine& machine, int32_t pid) {

@@ -200,7 +200,7 @@ class Tuner {
     const auto quota = read_cpu_quota(machine_);
     if (!quota) {
       recorder_->add(Gap{.what = "the CPU quota of the cgroup",
-                         .why = to_string(quota.error()),
+                         .why = as_text(to_string(quota.error())),
                          .effect = "the CPUs that may be used are counted by affinity alone",
                          .remedy = ""});
       return;

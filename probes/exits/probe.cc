@@ -320,7 +320,7 @@ void add_unknown_ends(const ExitFacts& facts, Verdict& verdict) {
     const ProcessInfo* process = facts.run->find_process(exit.key);
     if (process == nullptr || exit.wait_status || !is_of_loader(facts, *process)) continue;
     verdict.limits.push_back({.what = "how " + describe(*facts.run, exit.key) + " ended",
-                              .why = to_string(exit.wait_status.error()),
+                              .why = as_text(to_string(exit.wait_status.error())),
                               .effect = "whether it was killed, crashed or ended well is not known",
                               .remedy = "run dlprobe as the user of the job or as root"});
   }

@@ -173,7 +173,7 @@ std::optional<Gap> gap_of_failed_loader(const Run& run) {
   if (run.begin.subject != SubjectKind::kReferenceLoader || !was_started || run.done) {
     return std::nullopt;
   }
-  std::string why = "it ended without saying why";
+  Message why = "it ended without saying why";
   if (run.end->reason == RunEndReason::kInterrupted) why = "it was interrupted";
   if (run.end->reason == RunEndReason::kTimeUp) {
     return Gap{.what = "the run of the reference loader",
@@ -182,7 +182,7 @@ std::optional<Gap> gap_of_failed_loader(const Run& run) {
                .remedy = "give it longer, or a smaller batch"};
   }
   for (const Event& event : run.events) {
-    if (event.kind == kLoaderError) why = event.text;
+    if (event.kind == kLoaderError) why = as_text(event.text);
   }
   return Gap{.what = "the run of the reference loader",
              .why = why,

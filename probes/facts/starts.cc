@@ -72,10 +72,10 @@ Message method_name(std::string_view method) {
   return from_string<StartMethod>(method) ? own(method) : as_name(method);
 }
 
-std::string method_of(const Run& run) {
-  if (run.begin.trial) return std::string(to_string(run.begin.trial->start_method));
+Message method_of(const Run& run) {
+  if (run.begin.trial) return own(to_string(run.begin.trial->start_method));
   for (const StartEvent& event : run.start_events) {
-    if (!event.method.empty()) return event.method;
+    if (!event.method.empty()) return method_name(event.method);
   }
   return "spawn";
 }

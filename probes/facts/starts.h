@@ -26,7 +26,7 @@ std::vector<const StartEvent*> refusals_of(const Run& run, StartRefusal cause);
 /// The name of a start method as an interpreter told it: one of Python's, or anything else.
 Message method_name(std::string_view method);
 /// The start method that the run was under: of its trial, else of the first process started.
-std::string method_of(const Run& run);
+Message method_of(const Run& run);
 
 /// Processes of `events`, each once, in key order.
 std::vector<ProcessKey> processes_of(std::span<const StartEvent* const> events);

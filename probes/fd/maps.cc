@@ -51,10 +51,10 @@ bool ended_before_a_look(const Run& run) {
 }
 
 void add_gaps_of(const Series& series, const Run& run, std::vector<Gap>& gaps) {
-  const std::string who = describe(run, series.key());
+  const OwnWords who = describe(run, series.key());
   if (series.unread && is_gap(*series.unread)) {
     gaps.push_back({.what = "descriptors of " + who,
-                    .why = to_string(*series.unread),
+                    .why = as_text(to_string(*series.unread)),
                     .effect = "what they lead to cannot be said",
                     .remedy = series.unread->code == ErrorCode::kForbidden
                                   ? "run dlprobe as the user of the job, or with CAP_SYS_PTRACE"
@@ -63,7 +63,7 @@ void add_gaps_of(const Series& series, const Run& run, std::vector<Gap>& gaps) {
   const auto& limit = series.process->open_files_limit;
   if (!limit && is_gap(limit.error())) {
     gaps.push_back({.what = "limit of descriptors of " + who,
-                    .why = to_string(limit.error()),
+                    .why = as_text(to_string(limit.error())),
                     .effect = "how near it is cannot be said",
                     .remedy = ""});
   }

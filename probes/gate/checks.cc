@@ -67,7 +67,7 @@ void Checks::add(std::string id, std::string title, std::vector<FindingCode> cod
 }
 
 void Checks::add_incomplete(std::string id, std::string title, std::vector<FindingCode> codes,
-                            const Message& why, const std::string& remedy) {
+                            const Message& why, const OwnWords& remedy) {
   NamedCheck check{.id = std::move(id),
                    .title = std::move(title),
                    .status = CheckStatus::kIncomplete,
@@ -75,8 +75,8 @@ void Checks::add_incomplete(std::string id, std::string title, std::vector<Findi
                    .codes = std::move(codes)};
   settle(check, verdict_);
   if (check.status == CheckStatus::kIncomplete) {
-    verdict_.gaps.push_back({.what = check.title,
-                             .why = why.plain(),
+    verdict_.gaps.push_back({.what = own(check.title),
+                             .why = why,
                              .effect = "whether it is so cannot be said",
                              .remedy = remedy});
   }
@@ -142,9 +142,9 @@ void Checks::add_loader(size_t index, const Run& run) {
   check.text = why;
   if (check.status == CheckStatus::kIncomplete) {
     verdict_.gaps.push_back(
-        {.what = fmt::format("the run of the reference loader under {} and {}",
-                             to_string(plan.start_method), to_string(plan.sharing_strategy)),
-         .why = why.plain(),
+        {.what = own(fmt::format("the run of the reference loader under {} and {}",
+                                 to_string(plan.start_method), to_string(plan.sharing_strategy))),
+         .why = why,
          .effect = "whether a loader works here cannot be said",
          .remedy = out_of_time ? longer_deadline(source_.facts) : ""});
   }

@@ -35,7 +35,7 @@ class Checks {
   void add(std::string id, std::string title, std::vector<FindingCode> codes, Message text);
 
   void add_incomplete(std::string id, std::string title, std::vector<FindingCode> codes,
-                      const Message& why, const std::string& remedy = "");
+                      const Message& why, const OwnWords& remedy = "");
 
   /// Skipped, unless a finding of one of `codes` is there.
   void add_undecided(std::string id, std::string title, std::vector<FindingCode> codes,

@@ -9,22 +9,22 @@
 namespace dlprobe::probes::shm {
 namespace {
 
-constexpr std::string_view kNeedsReading =
+constexpr const char* kNeedsReading =
     "run dlprobe as the user of the job, in its container, or with CAP_SYS_PTRACE";
 
 // Why there is no look at the mount, in the words of the sampling loop.
-std::string why_no_use(const Facts& facts) {
+Message why_no_use(const Facts& facts) {
   for (const Sample& sample : facts.run->samples) {
     for (const Observed<ShmUse>& use : sample.shm) {
-      if (!use) return to_string(use.error());
+      if (!use) return as_text(to_string(use.error()));
     }
   }
   return "statvfs was never taken";
 }
 
-std::string why_no_mount(const Run& run) {
+Message why_no_mount(const Run& run) {
   for (const Gap& gap : run.gaps) {
-    if (gap.what.contains("/dev/shm")) return gap.why;
+    if (gap.what.plain().contains("/dev/shm")) return gap.why;
   }
   return "no mount of it was found for the subject";
 }
@@ -37,7 +37,7 @@ bool is_foreign_mount(const Facts& facts) {
 }
 
 std::optional<Gap> gap_of_mount(const Facts& facts) {
-  const std::string effect = "whether shared memory suffices cannot be said";
+  const Message effect = "whether shared memory suffices cannot be said";
   if (facts.mount == nullptr) {
     return Gap{.what = "/dev/shm of the subject",
                .why = why_no_mount(*facts.run),
@@ -45,29 +45,29 @@ std::optional<Gap> gap_of_mount(const Facts& facts) {
                .remedy = "mount -t tmpfs tmpfs /dev/shm, if it is not mounted"};
   }
   if (facts.mount->fs_type.empty()) {
-    return Gap{.what = facts.mount->mount_point + " of the subject",
+    return Gap{.what = as_path(facts.mount->mount_point) + " of the subject",
                .why = "its file system's type could not be read",
                .effect = effect,
-               .remedy = std::string(kNeedsReading)};
+               .remedy = kNeedsReading};
   }
   if (facts.mount->fs_type != "tmpfs") {
-    return Gap{.what = facts.mount->mount_point + " of the subject",
-               .why = "it is of type " + facts.mount->fs_type + ", not tmpfs",
+    return Gap{.what = as_path(facts.mount->mount_point) + " of the subject",
+               .why = "it is of type " + as_name(facts.mount->fs_type) + ", not tmpfs",
                .effect = effect,
-               .remedy = "mount a tmpfs on " + facts.mount->mount_point};
+               .remedy = "mount a tmpfs on " + as_path(facts.mount->mount_point)};
   }
   if (is_foreign_mount(facts)) {
     return Gap{
-        .what = facts.mount->mount_point + " of the subject",
+        .what = as_path(facts.mount->mount_point) + " of the subject",
         .why = "the subject has its own mount namespace, and only dlprobe's could be looked at",
         .effect = effect,
-        .remedy = std::string(kNeedsReading)};
+        .remedy = kNeedsReading};
   }
   if (facts.use.empty()) {
-    return Gap{.what = "size and use of " + facts.mount->mount_point,
+    return Gap{.what = "size and use of " + as_path(facts.mount->mount_point),
                .why = why_no_use(facts),
                .effect = effect,
-               .remedy = std::string(kNeedsReading)};
+               .remedy = kNeedsReading};
   }
   return std::nullopt;
 }
@@ -81,7 +81,7 @@ std::optional<Gap> gap_of_exit(const Facts& facts) {
     if (use == nullptr || free_bytes(*use) >= facts.segment_bytes()) continue;
     return Gap{
         .what = "how " + describe(*facts.run, exit.key) + " ended",
-        .why = to_string(exit.wait_status.error()),
+        .why = as_text(to_string(exit.wait_status.error())),
         .effect = "whether it died of SIGBUS for want of shared memory cannot be said",
         .remedy = "let dlprobe start the job (dlprobe shm -- COMMAND), or use Linux 6.15 or newer"};
   }
@@ -96,10 +96,10 @@ std::optional<Gap> gap_of_holders(const Facts& facts) {
   const bool matters = ledger.processes_unreadable > 0 && ledger.unexplained_bytes > 0 &&
                        static_cast<uint64_t>(ledger.unexplained_bytes) * 10 > facts.size_bytes();
   if (!matters) return std::nullopt;
-  return Gap{.what = "who holds a part of " + facts.mount->mount_point,
+  return Gap{.what = "who holds a part of " + as_path(facts.mount->mount_point),
              .why = counted(ledger.processes_unreadable, "process") + " may not be read",
              .effect = "whether another job holds it cannot be said",
-             .remedy = std::string(kNeedsReading)};
+             .remedy = kNeedsReading};
 }
 
 // Shared memory was tight and a job lives, but nobody could see what its threads wait for.
@@ -115,7 +115,7 @@ std::optional<Gap> gap_of_waits(const Facts& facts) {
   return Gap{.what = "what the subject's threads wait for",
              .why = "/proc/PID/task/TID/syscall may not be read",
              .effect = "whether the loader waits for a lost batch cannot be said",
-             .remedy = std::string(kNeedsReading)};
+             .remedy = kNeedsReading};
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ Message place_or(const StartEvent& event, const char* otherwise) {
 
 // How often the method's own name stands for all that do the same.
 Message under(const Run& run, const StartEvent& event) {
-  return method_name(event.method.empty() ? method_of(run) : event.method);
+  return event.method.empty() ? method_of(run) : method_name(event.method);
 }
 
 bool makes_loaders(const Run& run) {

@@ -26,11 +26,11 @@ std::optional<Gap> gap_of_insistence(const Run& run) {
            event.method == to_string(StartMethod::kFork);
   });
   if (chosen == run.start_events.end()) return std::nullopt;
-  return Gap{
-      .what = "what happens under " + method_of(run),
-      .why = short_place(*chosen).plain() + " asks for " + chosen->wanted + " itself, and had it",
-      .effect = "whether the script can live with " + method_of(run) + " is not known",
-      .remedy = "dlprobe spawn-recursion --force -- COMMAND"};
+  return Gap{.what = "what happens under " + method_of(run),
+             .why = short_place(*chosen) + " asks for " + method_name(chosen->wanted) +
+                    " itself, and had it",
+             .effect = "whether the script can live with " + method_of(run) + " is not known",
+             .remedy = "dlprobe spawn-recursion --force -- COMMAND"};
 }
 
 std::optional<Gap> gap_of_silence(const Run& run) {
@@ -38,7 +38,7 @@ std::optional<Gap> gap_of_silence(const Run& run) {
                            !events_of(run, StartEventKind::kRefused).empty();
   if (any_started) return std::nullopt;
   const bool any_python = !events_of(run, StartEventKind::kInterpreter).empty();
-  const std::string effect =
+  const Message effect =
       "nothing can be said of " + method_of(run) + "; that processes did not multiply is all";
   if (!any_python) {
     return Gap{.what = "processes that Python starts",
@@ -65,7 +65,7 @@ std::optional<Gap> gap_of_cut(const Run& run) {
   const bool by_user = end.reason == RunEndReason::kInterrupted;
   return Gap{
       .what = "how the command under " + method_of(run) + " would have ended",
-      .why = by_user ? "it was interrupted" : end.text,
+      .why = by_user ? "it was interrupted" : as_text(end.text),
       .effect = "whether it works or hangs is not known: no DataLoader had handed out a batch",
       .remedy = "give it longer, or make it shorter: --for 5m, --epochs 1"};
 }
@@ -208,7 +208,7 @@ std::optional<Finding> state_not_inherited(const Run& run, const RecordingView& 
   finding.first_seen = finding.last_seen = end.at;
   finding.message = say(
       "the command {} under {} and works under fork: its processes could be started, and lack {}{}",
-      is_cut_off(run) ? "stands still" : "fails", method_name(method_of(run)),
+      is_cut_off(run) ? "stands still" : "fails", method_of(run),
       is_proven ? as_name(how.path) + ", which their parent has"
                 : "something that a forked process has from its parent",
       how.message.empty() ? "" : " (" + as_text(how.message) + ")");
@@ -218,7 +218,7 @@ std::optional<Finding> state_not_inherited(const Run& run, const RecordingView& 
     finding.evidence.push_back(text_fact("in_main_module", as_name(how.path), kShimSource, how.at));
   }
   finding.evidence.push_back(
-      text_fact("under_" + method_of(run), as_text(failure->why), kShimSource, end.at));
+      text_fact("under_" + method_of(run).plain(), failure->why, kShimSource, end.at));
   finding.evidence.push_back(text_fact(
       "under_fork", "it came through after " + format_duration(std::chrono::nanoseconds(needed)),
       kShimSource, works_at));

@@ -197,9 +197,9 @@ TuneResult result_of(const Facts& facts) {
 
 // Nothing was measured: why not.
 Gap gap_of_sweep(const Facts& facts) {
-  std::string why = "no run came to its end";
+  Message why = "no run came to its end";
   for (const Series& series : facts.table.series()) {
-    if (series.failed != nullptr) why = series.failed->failure;
+    if (series.failed != nullptr) why = as_text(series.failed->failure);
   }
   return {.what = "the speed of any setting",
           .why = why,
@@ -229,8 +229,8 @@ void conclude(const RecordingView& recording, Verdict& verdict) {
   if (!verdict.tune->is_settled) {
     verdict.limits.push_back(
         {.what = "differences between settings that are smaller than the noise",
-         .why = fmt::format("one run differs from another of the same setting by {:.1f} %",
-                            100 * table.noise()),
+         .why = own(fmt::format("one run differs from another of the same setting by {:.1f} %",
+                                100 * table.noise())),
          .effect = "another setting may be within 5 % of the best, too, or this one a little less",
          .remedy = "give it more time with --for, on a quiet machine"});
   }

@@ -138,8 +138,8 @@ class Builder {
       add(descriptors_of(report_, is_all_), kDescriptors);
   }
 
-  std::vector<Gap> gaps() const {
-    std::vector<Gap> gaps;
+  std::vector<report::Gap> gaps() const {
+    std::vector<report::Gap> gaps;
     std::ranges::transform(report_.limitations, std::back_inserter(gaps), &report::Limitation::gap);
     return gaps;
   }

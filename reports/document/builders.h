@@ -71,7 +71,7 @@ Section timeline_of(const report::Report& report);
 /// What could not be seen, and for want of it not be said. Those that differ in numbers alone (one
 /// for each of many processes) are said once with their count; what the verdict rests on comes
 /// first; unless `is_all` the rest is bounded.
-Section limitations_of(const std::vector<Gap>& gaps, bool is_all);
+Section limitations_of(const std::vector<report::Gap>& gaps, bool is_all);
 
 /// Machine, invocation, versions.
 Section about_of(const AnyReport& any);

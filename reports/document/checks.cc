@@ -81,14 +81,14 @@ Card card_of_checks(const std::vector<report::Check>& checks) {
 }
 
 struct AlikeGaps {
-  const Gap* first = nullptr;
+  const report::Gap* first = nullptr;
   size_t others = 0;
 };
 
-std::vector<AlikeGaps> fold_gaps(const std::vector<Gap>& gaps, bool is_all) {
+std::vector<AlikeGaps> fold_gaps(const std::vector<report::Gap>& gaps, bool is_all) {
   std::vector<AlikeGaps> folded;
   std::map<std::string, size_t> places;
-  for (const Gap& gap : gaps) {
+  for (const report::Gap& gap : gaps) {
     const std::string key =
         fmt::format("{}\n{}\n{}\n{}", gap.what, gap.why, gap.effect, gap.remedy);
     const auto [place, is_new] = places.try_emplace(without_numbers(key), folded.size());
@@ -102,7 +102,7 @@ std::vector<AlikeGaps> fold_gaps(const std::vector<Gap>& gaps, bool is_all) {
 }
 
 void add_gap(List& list, const AlikeGaps& alike) {
-  const Gap& gap = *alike.first;
+  const report::Gap& gap = *alike.first;
   const std::string effect = shown(gap.effect);
   Item& item = list.add(
       strong(shown(gap.what)), ": " + shown(gap.why),
@@ -134,7 +134,7 @@ Section checks_of(const AnyReport& any, bool is_all) {
   return section;
 }
 
-Section limitations_of(const std::vector<Gap>& gaps, bool is_all) {
+Section limitations_of(const std::vector<report::Gap>& gaps, bool is_all) {
   constexpr size_t kMost = 6;
   Section section = {.id = "unseen", .title = "What could not be seen"};
   List list = {.kind = ListKind::kBullets};

@@ -51,7 +51,7 @@ Message headline(const ReportSource& source, OverallVerdict verdict) {
     }
     if (source.verdict.gaps.empty()) return "nothing could be seen, so nothing can be said";
     const Gap& gap = source.verdict.gaps.front();
-    return say("cannot say: {} could not be looked at ({})", as_text(gap.what), as_text(gap.why));
+    return say("cannot say: {} could not be looked at ({})", gap.what, gap.why);
   }
   const auto worst = std::ranges::max_element(findings, {}, &Finding::severity);
   const bool is_worth_a_headline = worst != findings.end() && worst->severity != Severity::kInfo;

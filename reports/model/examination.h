@@ -11,7 +11,7 @@
 namespace dlprobe {
 
 /// MAJOR.MINOR of the report; readers reject another major and ignore unknown fields.
-inline constexpr std::string_view kReportSchemaVersion = "1.1";
+inline constexpr std::string_view kReportSchemaVersion = "1.2";
 
 /// What `kind` of a document says: one examination; many nodes' reports as one (merge.h).
 inline constexpr std::string_view kReportKind = "dlprobe.report";

@@ -25,10 +25,10 @@ const Evidence* evidence_of(const FindingPolicy::Threshold& threshold, const Fin
   return is_there ? &*found : nullptr;
 }
 
-std::string numbers_of(const Finding& finding) {
-  std::string names;
+Message numbers_of(const Finding& finding) {
+  Message names;
   for (const Evidence& each : finding.evidence) {
-    if (number_of(each)) names += (names.empty() ? "" : ", ") + each.name;
+    if (number_of(each)) names += (names.empty() ? "" : ", ") + own(each.name);
   }
   return names.empty() ? "no number at all" : names;
 }
@@ -122,8 +122,8 @@ class Treatment {
 
   void note_expired(const FindingPolicy::Suppression& rule) {
     const Gap gap{
-        .what = fmt::format("the suppression of {} in {}", info(rule.code).code, rule.source),
-        .why = fmt::format("it ended on {} ({})", rule.until, rule.reason),
+        .what = say("the suppression of {} in {}", own(info(rule.code).code), as_path(rule.source)),
+        .why = say("it ended on {} ({})", own(rule.until), as_text(rule.reason)),
         .effect = "the finding counts again",
         .remedy = "mend the cause, or give it a later day and the reason"};
     if (std::ranges::count(expired_, gap) == 0) expired_.push_back(gap);
@@ -168,14 +168,14 @@ std::vector<Gap> thresholds_without_evidence(const FindingPolicy& policy, const 
       return finding.code == threshold.code && evidence_of(threshold, finding) == nullptr;
     });
     if (missing == verdict.findings.end()) continue;
-    gaps.push_back(
-        {.what =
-             fmt::format("the threshold of {} in {}", info(threshold.code).code, threshold.source),
-         .why = fmt::format(
-             "a finding has no number '{}'{} among its evidence; it has: {}", threshold.evidence,
-             threshold.unit.empty() ? "" : " in " + threshold.unit, numbers_of(*missing)),
-         .effect = "the finding counts, whatever the threshold says",
-         .remedy = "name one of these"});
+    gaps.push_back({.what = say("the threshold of {} in {}", own(info(threshold.code).code),
+                                as_path(threshold.source)),
+                    .why = say("a finding has no number '{}'{} among its evidence; it has: {}",
+                               as_name(threshold.evidence),
+                               threshold.unit.empty() ? "" : " in " + as_name(threshold.unit),
+                               numbers_of(*missing)),
+                    .effect = "the finding counts, whatever the threshold says",
+                    .remedy = "name one of these"});
   }
   return gaps;
 }

@@ -37,11 +37,20 @@ std::optional<report::Moment> TimeOfDay::moment(const std::optional<BootNs>& at)
 }
 
 std::string Sentences::text_of(const Message& message) {
-  for (const MessagePart& part : message.parts()) {
-    if (part.kind != PartKind::kOwn && known_.emplace(part.kind, part.text).second)
-      names_.push_back({.kind = part.kind, .text = part.text});
-  }
+  for (const MessagePart& part : message.parts())
+    if (part.kind != PartKind::kOwn) add(part.kind, part.text);
   return message.plain();
+}
+
+report::Gap Sentences::texts_of(const Gap& gap) {
+  return {.what = text_of(gap.what),
+          .why = text_of(gap.why),
+          .effect = text_of(gap.effect),
+          .remedy = text_of(gap.remedy)};
+}
+
+void Sentences::add(PartKind kind, const std::string& text) {
+  if (known_.emplace(kind, text).second) names_.push_back({.kind = kind, .text = text});
 }
 
 double seconds_between(BootNs from, BootNs to) {
@@ -52,10 +61,10 @@ std::vector<report::Limitation> limitations_section(const ReportSource& source) 
   std::vector<report::Limitation> result;
   const auto add = [&](const Gap& gap, bool is_required) {
     const auto is_same = [&](const report::Limitation& other) {
-      return other.gap.what == gap.what && other.gap.why == gap.why;
+      return other.gap.what == gap.what.plain() && other.gap.why == gap.why.plain();
     };
     if (std::ranges::any_of(result, is_same)) return;
-    result.push_back({.gap = gap, .required = is_required});
+    result.push_back({.gap = source.sentences.texts_of(gap), .required = is_required});
   };
   for (const Gap& gap : source.verdict.gaps)
     add(gap, true);

@@ -38,6 +38,9 @@ class TimeOfDay {
 class Sentences {
  public:
   std::string text_of(const Message& message);
+  report::Gap texts_of(const Gap& gap);
+  /// A piece that stands in some text.
+  void add(PartKind kind, const std::string& text);
   /// The pieces so far, each once, in the order of first use.
   const std::vector<report::PastedName>& names() const { return names_; }
 

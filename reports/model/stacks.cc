@@ -62,7 +62,9 @@ report::Stacks make_stacks(const StacksLook& look, FrameChoice choice) {
   }
   for (const ChannelEnd& end : look.snapshot.channel_ends)
     stacks.channel_ends.push_back(channel_end_of(end));
-  stacks.limitations = look.gaps;
+  Sentences sentences;
+  for (const Gap& gap : look.gaps)
+    stacks.limitations.push_back(sentences.texts_of(gap));
   return stacks;
 }
 

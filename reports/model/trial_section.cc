@@ -96,8 +96,8 @@ bool is_broken_in(const Verdict& verdict, size_t index) {
 
 // What could not be said of a start method names it.
 bool has_gap_about(const Verdict& verdict, std::string_view method) {
-  return std::ranges::any_of(verdict.gaps,
-                             [method](const Gap& gap) { return gap.what.ends_with(method); });
+  return std::ranges::any_of(
+      verdict.gaps, [method](const Gap& gap) { return gap.what.plain().ends_with(method); });
 }
 
 report::TrialOutcome outcome_of(const Run& run, StartMethod method, const ReportSource& source,

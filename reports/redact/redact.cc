@@ -77,6 +77,14 @@ const std::optional<std::vector<report::PastedName>>& names_of(const AnyReport& 
   return report.cluster ? report.cluster->names : report.report.names;
 }
 
+// Reports of 1.1 that have names do not list those of their limitations, events and ends of runs.
+bool names_all(const AnyReport& report) {
+  constexpr int kFirstMinor = 2;
+  const std::string_view version =
+      report.cluster ? report.cluster->schema_version : report.report.schema_version;
+  return parse_int<int>(version.substr(version.find('.') + 1)).value_or(0) >= kFirstMinor;
+}
+
 }  // namespace
 
 bool Redactor::is_done(std::string_view name) const {
@@ -161,7 +169,7 @@ std::string Redactor::to_map() const {
 
 void Redactor::learn(const AnyReport& report) {
   using report::Holds;
-  tells_names_ = names_of(report).has_value();
+  tells_names_ = names_of(report).has_value() && names_all(report);
   was_redacted_ = report.report.redaction.policy == "pseudonyms";
   public_names_.clear();
   pieces_.clear();

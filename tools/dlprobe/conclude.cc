@@ -41,7 +41,7 @@ int conclude(const Recording& recording, const Probe& probe, const std::vector<O
       probes::confirm::with_confirmations(probe.examine(recording), recording, probe);
   const ReportContext context = report_context(options);
   for (const Gap& gap : thresholds_without_evidence(context.policy, verdict))
-    complain(fmt::format("{} does not hold: {}", gap.what, gap.why));
+    complain(fmt::format("{} does not hold: {}", gap.what.plain(), gap.why.plain()));
   const report::Report report = examination_report(recording, verdict, context);
   return exit_in_style(
       options,

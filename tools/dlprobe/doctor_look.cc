@@ -93,7 +93,7 @@ Outcome not_looked_into(const Machine& machine, pid_t pid, const Error& error) {
   const auto directory = machine.root->open_directory("proc/" + std::to_string(pid));
   if (!directory) return missing(error, "mount -t proc proc /proc");
   const Gap gap = access_gap(*machine.root, **directory, pid, error);
-  return {.state = AbilityState::kMissing, .text = gap.why, .remedy = gap.remedy};
+  return {.state = AbilityState::kMissing, .text = gap.why.plain(), .remedy = gap.remedy.plain()};
 }
 
 // Stops it for a moment and copies a word of it.
@@ -162,7 +162,7 @@ Outcome try_stacks_of_others(const Machine& machine) {
     return fine(fmt::format("process {} may be looked into", other->pid));
   }
   const Gap gap = access_gap(*machine.root, *other->directory, other->pid, read.error());
-  return {.state = AbilityState::kMissing, .text = gap.why, .remedy = gap.remedy};
+  return {.state = AbilityState::kMissing, .text = gap.why.plain(), .remedy = gap.remedy.plain()};
 }
 
 Outcome try_pidfd(const Machine& machine) {

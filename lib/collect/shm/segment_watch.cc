@@ -37,8 +37,8 @@ SegmentWatch::SegmentWatch(Machine machine, const WatchedMount& mount)
     watch_.emplace(std::move(*watch));
   } else if (watch.error().code != ErrorCode::kUnsupported) {
     gap_ = Gap{
-        .what = "segments made in " + mount.mount.mount_point,
-        .why = to_string(watch.error()),
+        .what = "segments made in " + as_path(mount.mount.mount_point),
+        .why = as_text(to_string(watch.error())),
         .effect =
             "a failed reservation is noticed a second later, or not if it was cleaned up by then",
         .remedy = watch.error().code == ErrorCode::kForbidden
@@ -60,7 +60,7 @@ void SegmentWatch::take_news(uint64_t free_bytes) {
   if (too_many && rate_since_ != 0) {
     watch_.reset();
     gap_ =
-        Gap{.what = "segments made in " + directory_->path(),
+        Gap{.what = "segments made in " + as_path(directory_->path()),
             .why = counted(rate_count_, "file") + " made within a second",
             .effect = "watching would cost the job: a failed reservation is noticed a second later",
             .remedy = ""};

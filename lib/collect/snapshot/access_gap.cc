@@ -42,12 +42,12 @@ int yama_scope(const Directory& root) {
 
 /// A cause in words, and what helps.
 struct Cause {
-  std::string why;
-  std::string remedy;
+  OwnWords why;
+  OwnWords remedy;
 };
 
 Cause yama_cause(int scope) {
-  constexpr std::string_view kByRoot =
+  constexpr const char* kByRoot =
       "run dlprobe as root; in a container: docker run --cap-add SYS_PTRACE";
   if (scope >= 3) {
     return {"kernel.yama.ptrace_scope is 3: no program may look into another until the next boot",
@@ -56,33 +56,33 @@ Cause yama_cause(int scope) {
   if (scope == 2) {
     return {
         "kernel.yama.ptrace_scope is 2: only a program with CAP_SYS_PTRACE may look into another",
-        std::string(kByRoot)};
+        kByRoot};
   }
   return {"kernel.yama.ptrace_scope is 1: a program may look into those alone that it has started",
-          fmt::format("dlprobe deadlock -- COMMAND (start it under dlprobe), or: "
-                      "sudo sysctl kernel.yama.ptrace_scope=0, or: {}",
-                      kByRoot)};
+          OwnWords("dlprobe deadlock -- COMMAND (start it under dlprobe), or: "
+                   "sudo sysctl kernel.yama.ptrace_scope=0, or: ") +
+              kByRoot};
 }
 
 Cause cause_of(const Directory& root, const Directory& process, int32_t pid) {
-  const auto own = read_rights(root, "proc/self/status");
+  const auto self = read_rights(root, "proc/self/status");
   const auto target = read_rights(process, "status");
-  if (!own || !target) return {};
-  if (own->may_trace) {
+  if (!self || !target) return {};
+  if (self->may_trace) {
     return {
         "although dlprobe has CAP_SYS_PTRACE: the process is in another user namespace, or a "
         "security module (AppArmor, SELinux, seccomp) forbids it",
         "run dlprobe on the host, outside of containers, as root"};
   }
-  if (own->effective_uid == 0) {
+  if (self->effective_uid == 0) {
     return {"dlprobe is root, but without CAP_SYS_PTRACE, as in a container",
             "docker run --cap-add SYS_PTRACE (Kubernetes: securityContext.capabilities.add: "
             "[SYS_PTRACE])"};
   }
-  if (target->real_uid != own->effective_uid) {
-    return {fmt::format("it belongs to user id {}, dlprobe runs as user id {}", target->real_uid,
-                        own->effective_uid),
-            fmt::format("sudo dlprobe attach {}", pid)};
+  if (target->real_uid != self->effective_uid) {
+    return {"it belongs to user id " + own(target->real_uid) + ", dlprobe runs as user id " +
+                own(self->effective_uid),
+            "sudo dlprobe attach " + own(pid)};
   }
   // The kernel gives the files of a process that is not dumpable to root (proc(5)).
   const auto owner = process.stat("status");
@@ -90,7 +90,7 @@ Cause cause_of(const Directory& root, const Directory& process, int32_t pid) {
     return {
         "it is not dumpable: it was started by a set-user-id program or one with capabilities, "
         "or it has asked for that (prctl PR_SET_DUMPABLE)",
-        fmt::format("sudo dlprobe attach {}", pid)};
+        "sudo dlprobe attach " + own(pid)};
   }
   if (const int scope = yama_scope(root); scope > 0) return yama_cause(scope);
   return {"a security module (AppArmor, SELinux, seccomp) may forbid it",
@@ -100,21 +100,21 @@ Cause cause_of(const Directory& root, const Directory& process, int32_t pid) {
 }  // namespace
 
 Gap access_gap(const Directory& root, const Directory& process, int32_t pid, const Error& error) {
-  Gap gap{.what = fmt::format("stacks of process {}", pid),
-          .why = to_string(error),
+  Gap gap{.what = "stacks of process " + own(pid),
+          .why = as_text(to_string(error)),
           .effect = "what its threads wait for is known by the kernel's function names at most",
           .remedy = ""};
   if (error.code != ErrorCode::kForbidden) return gap;
   const Cause cause = cause_of(root, process, pid);
   if (!cause.why.empty()) gap.why = cause.why + " (" + gap.why + ")";
-  gap.remedy = cause.remedy.empty() ? "run dlprobe as root" : cause.remedy;
+  gap.remedy = cause.remedy.empty() ? OwnWords("run dlprobe as root") : cause.remedy;
   return gap;
 }
 
-std::string describe_tracer(const Directory& root, int32_t tracer_pid) {
+Message describe_tracer(const Directory& root, int32_t tracer_pid) {
   const auto comm = root.read(fmt::format("proc/{}/comm", tracer_pid));
-  const std::string name = comm ? fmt::format(" ({})", trim(*comm)) : "";
-  return fmt::format("process {}{}", tracer_pid, name);
+  return comm ? say("process {} ({})", tracer_pid, as_name(trim(*comm)))
+              : "process " + own(tracer_pid);
 }
 
 }  // namespace dlprobe

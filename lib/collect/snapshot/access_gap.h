@@ -13,6 +13,6 @@ namespace dlprobe {
 Gap access_gap(const Directory& root, const Directory& process, int32_t pid, const Error& error);
 
 /// Who traces it: "process 99 (gdb)".
-std::string describe_tracer(const Directory& root, int32_t tracer_pid);
+Message describe_tracer(const Directory& root, int32_t tracer_pid);
 
 }  // namespace dlprobe

@@ -55,7 +55,7 @@ std::vector<Gap> ProcessLook::gaps() const {
   const std::optional<Error>& not_stopped = parts_->pause.not_stopped();
   const int32_t pid = image_.target.key.pid;
   if (parts_->threads.is_of_kernel()) {
-    gaps.push_back({.what = "stacks of process " + std::to_string(pid),
+    gaps.push_back({.what = "stacks of process " + own(pid),
                     .why = "it is a thread of the kernel",
                     .effect = "it has no program whose stack could be shown",
                     .remedy = ""});
@@ -64,14 +64,14 @@ std::vector<Gap> ProcessLook::gaps() const {
         access_gap(*image_.machine.root, *image_.target.directory, pid, *image_.forbidden));
   }
   if (image_.status.tracer_pid != 0) {
-    const std::string tracer = describe_tracer(*image_.machine.root, image_.status.tracer_pid);
-    gaps.push_back({.what = "running threads of process " + std::to_string(pid),
+    const Message tracer = describe_tracer(*image_.machine.root, image_.status.tracer_pid);
+    gaps.push_back({.what = "running threads of process " + own(pid),
                     .why = "another program traces the process already: " + tracer,
                     .effect = "a thread that runs is looked at without stopping it",
                     .remedy = "detach or end " + tracer});
   } else if (not_stopped && !image_.forbidden) {
     Gap gap = access_gap(*image_.machine.root, *image_.target.directory, pid, *not_stopped);
-    gap.what = "running threads of process " + std::to_string(pid);
+    gap.what = "running threads of process " + own(pid);
     gap.effect = "their native stacks are missing";
     gaps.push_back(std::move(gap));
   }

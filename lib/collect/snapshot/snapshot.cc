@@ -137,7 +137,7 @@ TreeSnapshot SnapshotTaker::take(const std::vector<SnapshotTarget>& targets) {
       kPatience);
   if (!answer) {
     sink_->add(Gap{.what = "stacks of the tree",
-                   .why = to_string(answer.error()),
+                   .why = as_text(to_string(answer.error())),
                    .effect = "who waits for what is not known",
                    .remedy = ""});
     return {.at = machine_.clock->now()};

@@ -113,7 +113,7 @@ void find_socket_peers(const Machine& machine, TreeSnapshot& tree, std::vector<G
     const std::optional<Error>& error = peers.error();
     if (!error) continue;
     gaps.push_back({.what = "other ends of UNIX sockets",
-                    .why = to_string(*error),
+                    .why = as_text(to_string(*error)),
                     .effect = "who would have to answer on them is not known",
                     .remedy = error->code == ErrorCode::kForbidden
                                   ? "run dlprobe as root, or in the network namespace of the job"

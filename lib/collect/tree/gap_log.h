@@ -13,7 +13,7 @@ class GapLog {
   explicit GapLog(RecordSink& sink) : sink_(&sink) {}
 
   void add(Gap gap) {
-    if (seen_.size() >= kLimit || !seen_.insert(gap.what).second) return;
+    if (seen_.size() >= kLimit || !seen_.insert(gap.what.plain()).second) return;
     sink_->add(std::move(gap));
   }
 

@@ -20,8 +20,8 @@ void TreeCgroup::find(const ProcessTree& tree) {
     reader_.emplace(std::move(*reader));
     return;
   }
-  gaps_.add({.what = "memory of cgroup " + path_,
-             .why = to_string(reader.error()),
+  gaps_.add({.what = "memory of cgroup " + as_path(path_),
+             .why = as_text(to_string(reader.error())),
              .effect = "whether the group's memory limit was reached cannot be said",
              .remedy = "run dlprobe where /sys/fs/cgroup is mounted"});
 }

@@ -193,6 +193,20 @@ constexpr void list_fields(auto&& field, Of<Redaction> /*of*/) {
   field("kinds", &Redaction::kinds, "what was replaced by pseudonyms");
 }
 
+/// Something that could not be looked at, and why.
+struct Gap {
+  std::string what;
+  std::string why;
+  std::string effect;
+  std::string remedy;
+};
+constexpr void list_fields(auto&& field, Of<Gap> /*of*/) {
+  field("what", &Gap::what, Holds::kSentence, R"("descriptors of process 42")");
+  field("why", &Gap::why, Holds::kSentence, "\"list /proc/42/fd: Permission denied (EACCES)\"");
+  field("effect", &Gap::effect, Holds::kSentence, "what cannot be said for want of it");
+  field("remedy", &Gap::remedy, Holds::kSentence, "what would enable it; may be empty");
+}
+
 /// What could not be seen.
 struct Limitation {
   Gap gap;

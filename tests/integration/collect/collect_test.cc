@@ -80,7 +80,7 @@ class Collecting : public testing::Test {
 
   void expect_no_gaps() {
     for (const Gap& gap : records_.all<Gap>())
-      ADD_FAILURE() << gap.what << ": " << gap.why;
+      ADD_FAILURE() << gap.what.plain() << ": " << gap.why.plain();
   }
 
   std::shared_ptr<HurriedClock> clock_ = std::make_shared<HurriedClock>();

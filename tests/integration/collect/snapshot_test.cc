@@ -190,7 +190,7 @@ TEST_F(Snapshots, WhoTracesAProcessIsSaid) {
   ASSERT_EQ(::ptrace(PTRACE_SEIZE, pid_, nullptr, nullptr), 0);
   const Look seen = look();
   ASSERT_THAT(seen.gaps, SizeIs(1));
-  EXPECT_THAT(seen.gaps[0].why, HasSubstr("process " + std::to_string(::getpid()) + " ("));
+  EXPECT_THAT(seen.gaps[0].why.plain(), HasSubstr("process " + std::to_string(::getpid()) + " ("));
   EXPECT_THAT(seen.process().threads, SizeIs(2));
   // A detach needs a stopped tracee; the end of this thread's tracing does without.
   child_->kill();
@@ -232,7 +232,7 @@ TEST_F(Snapshots, AThreadOfTheKernelIsAGap) {
   }
   const Look seen = look_at({*kernel});
   ASSERT_THAT(seen.gaps, SizeIs(1));
-  EXPECT_THAT(seen.gaps[0].why, HasSubstr("kernel"));
+  EXPECT_THAT(seen.gaps[0].why.plain(), HasSubstr("kernel"));
 }
 
 /// What a process of another user, without rights, sees: "what why remedy" of each gap, then
@@ -249,7 +249,7 @@ std::string seen_by_nobody(const std::function<Look()>& look) {
     }
     const Look seen = look();
     for (const Gap& gap : seen.gaps)
-      text += gap.what + "|" + gap.why + "|" + gap.remedy + "\n";
+      text += gap.what.plain() + "|" + gap.why.plain() + "|" + gap.remedy.plain() + "\n";
     for (const ProcessSnapshot& process : seen.tree.processes) {
       for (const ThreadSnapshot& thread : process.threads)
         text += std::string("thread ") + thread.state + " " + thread.comm + "\n";

@@ -42,48 +42,50 @@ class AccessGaps : public testing::Test {
 TEST_F(AccessGaps, NameTheOtherUser) {
   own(1000, kNoRights);
   target(1001, 1001);
-  EXPECT_THAT(gap().why, HasSubstr("belongs to user id 1001, dlprobe runs as user id 1000"));
-  EXPECT_EQ(gap().remedy, "sudo dlprobe attach 42");
+  EXPECT_THAT(gap().why.plain(),
+              HasSubstr("belongs to user id 1001, dlprobe runs as user id 1000"));
+  EXPECT_EQ(gap().remedy.plain(), "sudo dlprobe attach 42");
 }
 
 TEST_F(AccessGaps, NameAProcessThatIsNotDumpable) {
   own(1000, kNoRights);
   target(1000, 0);
   yama("1\n");
-  EXPECT_THAT(gap().why, HasSubstr("not dumpable"));
+  EXPECT_THAT(gap().why.plain(), HasSubstr("not dumpable"));
 }
 
 TEST_F(AccessGaps, NameYamaAndTheLineThatHelps) {
   own(1000, kNoRights);
   target(1000, 1000);
   yama("1\n");
-  EXPECT_THAT(gap().why, HasSubstr("kernel.yama.ptrace_scope is 1"));
-  EXPECT_THAT(gap().remedy, HasSubstr("dlprobe deadlock -- COMMAND"));
-  EXPECT_THAT(gap().remedy, HasSubstr("sudo sysctl kernel.yama.ptrace_scope=0"));
+  EXPECT_THAT(gap().why.plain(), HasSubstr("kernel.yama.ptrace_scope is 1"));
+  EXPECT_THAT(gap().remedy.plain(), HasSubstr("dlprobe deadlock -- COMMAND"));
+  EXPECT_THAT(gap().remedy.plain(), HasSubstr("sudo sysctl kernel.yama.ptrace_scope=0"));
   yama("2\n");
-  EXPECT_THAT(gap().remedy, HasSubstr("root"));
+  EXPECT_THAT(gap().remedy.plain(), HasSubstr("root"));
   yama("3\n");
-  EXPECT_THAT(gap().remedy, HasSubstr("boot"));
+  EXPECT_THAT(gap().remedy.plain(), HasSubstr("boot"));
   yama("0\n");
-  EXPECT_THAT(gap().why, HasSubstr("security module"));
+  EXPECT_THAT(gap().why.plain(), HasSubstr("security module"));
 }
 
 TEST_F(AccessGaps, NameAContainerWithoutTheCapability) {
   own(0, kNoRights);
   target(0, 0);
-  EXPECT_THAT(gap().remedy, HasSubstr("docker run --cap-add SYS_PTRACE"));
+  EXPECT_THAT(gap().remedy.plain(), HasSubstr("docker run --cap-add SYS_PTRACE"));
 }
 
 TEST_F(AccessGaps, NameNoMissingRightWhereDlprobeHasThemAll) {
   own(0, kTrace);
   target(1000, 1000);
-  EXPECT_THAT(gap().why, HasSubstr("although dlprobe has CAP_SYS_PTRACE"));
+  EXPECT_THAT(gap().why.plain(), HasSubstr("although dlprobe has CAP_SYS_PTRACE"));
 }
 
 TEST_F(AccessGaps, KeepTheKernelsWords) {
   own(1000, kNoRights);
   target(1001, 1001);
-  EXPECT_THAT(gap().why, HasSubstr("read /proc/42/syscall: Operation not permitted (EPERM)"));
+  EXPECT_THAT(gap().why.plain(),
+              HasSubstr("read /proc/42/syscall: Operation not permitted (EPERM)"));
   const Gap other = access_gap(FakeFiles(), FakeFiles(), 42,
                                {.code = ErrorCode::kTimeout, .context = "read /proc/42/maps"});
   EXPECT_EQ(other.remedy, "");

@@ -236,7 +236,7 @@ TEST_F(MadeUpMachine, AnEndThatNobodySawCarriesItsReason) {
   ASSERT_FALSE(exits[0].wait_status);
   EXPECT_EQ(exits[0].wait_status.error().code, ErrorCode::kUnsupported);
   for (const Gap& gap : records_.all<Gap>())
-    ADD_FAILURE() << gap.what << ": " << gap.why;
+    ADD_FAILURE() << gap.what.plain() << ": " << gap.why.plain();
 }
 
 TEST_F(MadeUpMachine, APidThatWasGivenToAnotherIsNotTakenForIt) {

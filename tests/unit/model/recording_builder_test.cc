@@ -169,7 +169,7 @@ TEST(RecordingBuilder, BatchesAndGapsAreBoundedAndGapsCountOnce) {
     builder.add(LoaderBatch{.at = i * kSecond, .index = i});
   for (int i = 0; i < 3000; ++i) {
     Gap gap;
-    gap.what = std::to_string(i / 2);
+    gap.what = own(i / 2);
     builder.add(gap);
   }
   const auto& run = builder.recording().runs.at(0);

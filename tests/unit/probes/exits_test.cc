@@ -228,7 +228,7 @@ TEST_F(ExitsTest, WhereNoCounterWasReadItIsAGap) {
   scene.exit_by_signal(101, 1.01, SIGKILL);
   const Verdict verdict = examine();
   ASSERT_EQ(verdict.gaps.size(), 1U);
-  EXPECT_THAT(verdict.gaps.front().what, HasSubstr("OOM killer"));
+  EXPECT_THAT(verdict.gaps.front().what.plain(), HasSubstr("OOM killer"));
 }
 
 TEST_F(ExitsTest, WorkersThatTheirOwnTrainerEndsAreNoNews) {
@@ -532,7 +532,7 @@ TEST_F(ExitsTest, AnEndThatNobodySawIsSaid) {
   const Verdict verdict = examine();
   EXPECT_TRUE(verdict.findings.empty());
   ASSERT_EQ(verdict.limits.size(), 1U);
-  EXPECT_THAT(verdict.limits.front().what, HasSubstr("worker 101"));
+  EXPECT_THAT(verdict.limits.front().what.plain(), HasSubstr("worker 101"));
 }
 
 /// A trainer with 6 GiB of its own that fails, while 15 of 24 GiB are free.

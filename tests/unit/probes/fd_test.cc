@@ -340,7 +340,7 @@ TEST_F(Fd, WhatCouldNotBeSeenIsAGap) {
       Observed<FdKinds>(os_failure("list /proc/101/fd", EACCES));
   const Verdict verdict = examine();
   ASSERT_EQ(verdict.gaps.size(), 1U);
-  EXPECT_EQ(verdict.gaps[0].what, "descriptors of worker 101");
+  EXPECT_EQ(verdict.gaps[0].what.plain(), "descriptors of worker 101");
   EXPECT_TRUE(verdict.findings.empty());
 }
 

@@ -174,7 +174,7 @@ TEST_F(GateRunTest, ARunThatWasCutOffIsNoPassWhateverWarningThereIs) {
   ASSERT_EQ(verdict.findings.front().severity, Severity::kWarning);
   EXPECT_EQ(check(verdict, "loader.fork.file_descriptor").status, CheckStatus::kIncomplete);
   ASSERT_EQ(verdict.gaps.size(), 1U);
-  EXPECT_EQ(verdict.gaps.front().remedy, "--deadline 60s");
+  EXPECT_EQ(verdict.gaps.front().remedy.plain(), "--deadline 60s");
 }
 
 TEST_F(GateTest, Folders) {

@@ -276,7 +276,7 @@ TEST(CopyOnWriteGrowth, IsNotRuledOutUnseen) {
   Job job(2);
   const Verdict verdict = job.watch(35);
   ASSERT_EQ(verdict.limits.size(), 1U);
-  EXPECT_THAT(verdict.limits.front().what, HasSubstr("DLP0504"));
+  EXPECT_THAT(verdict.limits.front().what.plain(), HasSubstr("DLP0504"));
 }
 
 std::function<Has(int32_t, double)> leak_of(std::vector<int32_t> pids, double rate) {
@@ -429,7 +429,7 @@ TEST(MemoryLeak, AShortWatchIsSaidToBeShort) {
   job.has = [](int32_t, double) { return Has{.pss_anon = 0}; };
   const Verdict verdict = job.watch(5);
   ASSERT_EQ(verdict.limits.size(), 1U);
-  EXPECT_THAT(verdict.limits.front().why, HasSubstr("30 s"));
+  EXPECT_THAT(verdict.limits.front().why.plain(), HasSubstr("30 s"));
 }
 
 // A job whose group's shared memory is what `shmem` says; each process has what `has` says of it.

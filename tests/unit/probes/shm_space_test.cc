@@ -486,7 +486,7 @@ TEST(ShmGaps, NoMountIsNotHealthy) {
   const Verdict verdict = scene.examine();
   EXPECT_THAT(verdict.findings, IsEmpty());
   ASSERT_EQ(verdict.gaps.size(), 1U);
-  EXPECT_THAT(verdict.gaps.front().what, HasSubstr("/dev/shm"));
+  EXPECT_THAT(verdict.gaps.front().what.plain(), HasSubstr("/dev/shm"));
 }
 
 TEST(ShmGaps, AMountThatIsNoTmpfsIsNotHealthy) {
@@ -503,7 +503,7 @@ TEST(ShmGaps, AFailedStatvfsIsNotHealthyAndSaysWhy) {
       failure(ErrorCode::kForbidden, "statvfs /proc/100/root/dev/shm"));
   const Verdict verdict = scene.examine();
   ASSERT_EQ(verdict.gaps.size(), 1U);
-  EXPECT_THAT(verdict.gaps.front().why, HasSubstr("/proc/100/root"));
+  EXPECT_THAT(verdict.gaps.front().why.plain(), HasSubstr("/proc/100/root"));
 }
 
 TEST(ShmGaps, AnotherMountNamespaceThanTheSubjectsIsNotHealthy) {

@@ -151,7 +151,7 @@ TEST(BatchLost, UnreadableThreadsAreAGap) {
   const Verdict verdict = scene.examine();
   EXPECT_FALSE(find(verdict, FindingCode::kBatchLostInWorker));
   ASSERT_EQ(verdict.gaps.size(), 1U);
-  EXPECT_THAT(verdict.gaps.front().effect, HasSubstr("lost batch"));
+  EXPECT_THAT(verdict.gaps.front().effect.plain(), HasSubstr("lost batch"));
 }
 
 }  // namespace

@@ -341,7 +341,7 @@ TEST_F(ControlTest, WhatFailsUnderForkAsWellIsNotTheStartMethodsDoing) {
   const Verdict verdict = examine();
   EXPECT_THAT(verdict.findings, IsEmpty());
   ASSERT_THAT(verdict.gaps, Not(IsEmpty()));
-  EXPECT_THAT(verdict.gaps.front().remedy, HasSubstr("fails under fork as well"));
+  EXPECT_THAT(verdict.gaps.front().remedy.plain(), HasSubstr("fails under fork as well"));
 }
 
 TEST_F(ControlTest, ChildrenThatFailUnderForkAsWellAreMeantTo) {
@@ -389,7 +389,7 @@ TEST_F(SpawnTest, ManyBesideOneAnotherAreNoRecursion) {
   const Verdict verdict = examine();
   EXPECT_THAT(verdict.findings, IsEmpty());
   ASSERT_THAT(verdict.gaps, SizeIs(1));
-  EXPECT_THAT(verdict.gaps.front().remedy, HasSubstr("--process-budget"));
+  EXPECT_THAT(verdict.gaps.front().remedy.plain(), HasSubstr("--process-budget"));
 }
 
 TEST_F(SpawnTest, AScriptThatInsistsWasNotTried) {
@@ -403,7 +403,7 @@ TEST_F(SpawnTest, AScriptThatInsistsWasNotTried) {
   const Verdict verdict = examine();
   EXPECT_THAT(verdict.findings, IsEmpty());
   ASSERT_THAT(verdict.gaps, SizeIs(1));
-  EXPECT_THAT(verdict.gaps.front().why, HasSubstr("train.py:8 asks for fork"));
+  EXPECT_THAT(verdict.gaps.front().why.plain(), HasSubstr("train.py:8 asks for fork"));
 }
 
 TEST_F(SpawnTest, WithoutAStartNothingIsSaidToBeWell) {
@@ -412,7 +412,7 @@ TEST_F(SpawnTest, WithoutAStartNothingIsSaidToBeWell) {
   run().start_events.clear();
   const Verdict verdict = examine();
   ASSERT_THAT(verdict.gaps, SizeIs(1));
-  EXPECT_THAT(verdict.gaps.front().why, HasSubstr("no Python interpreter"));
+  EXPECT_THAT(verdict.gaps.front().why.plain(), HasSubstr("no Python interpreter"));
 }
 
 TEST_F(SpawnTest, AFailureOfAnotherKindIsNotExplained) {
@@ -421,7 +421,7 @@ TEST_F(SpawnTest, AFailureOfAnotherKindIsNotExplained) {
   const Verdict verdict = examine();
   EXPECT_THAT(verdict.findings, IsEmpty());
   ASSERT_THAT(verdict.gaps, SizeIs(1));
-  EXPECT_THAT(verdict.gaps.front().what, HasSubstr("why the command failed"));
+  EXPECT_THAT(verdict.gaps.front().what.plain(), HasSubstr("why the command failed"));
 }
 
 TEST_F(SpawnTest, AChildThatFailsUnseenByItsParentIsNotWell) {
@@ -431,7 +431,7 @@ TEST_F(SpawnTest, AChildThatFailsUnseenByItsParentIsNotWell) {
   const Verdict verdict = examine();
   EXPECT_THAT(verdict.findings, IsEmpty());
   ASSERT_THAT(verdict.gaps, SizeIs(1));
-  EXPECT_THAT(verdict.gaps.front().what, HasSubstr("worker 101 failed under spawn"));
+  EXPECT_THAT(verdict.gaps.front().what.plain(), HasSubstr("worker 101 failed under spawn"));
 }
 
 TEST_F(SpawnTest, AJobThatWasCutOffWorksIfBatchesCame) {
@@ -511,11 +511,11 @@ TEST_F(SpawnOfLoaderTest, AFailureOfAnotherKindAndALoaderWithoutWorkersAreGaps) 
   run().events.push_back(
       {.at = Scene::at(1), .kind = "loader-error", .text = "no memory", .process = {}});
   ASSERT_THAT(examine().gaps, SizeIs(1));
-  EXPECT_EQ(examine().gaps[0].why, "no memory");
+  EXPECT_EQ(examine().gaps[0].why.plain(), "no memory");
   run().start_events.clear();
   run().done = LoaderDone{};
   ASSERT_THAT(examine().gaps, SizeIs(1));
-  EXPECT_THAT(examine().gaps[0].remedy, HasSubstr("--workers 2"));
+  EXPECT_THAT(examine().gaps[0].remedy.plain(), HasSubstr("--workers 2"));
 }
 
 }  // namespace

@@ -259,7 +259,7 @@ TEST(Tune, WithoutTimeForRepeatsTheNoiseIsSaid) {
   const Verdict verdict = sweep.examine(pipeline(10, 1000, 3));
   EXPECT_FALSE(verdict.tune->is_settled);
   ASSERT_FALSE(verdict.limits.empty());
-  EXPECT_THAT(verdict.limits.front().remedy, HasSubstr("--for"));
+  EXPECT_THAT(verdict.limits.front().remedy.plain(), HasSubstr("--for"));
 }
 
 TEST(Tune, TheBudgetIsKept) {
@@ -433,7 +433,7 @@ TEST(Tune, NothingMeasuredIsNoAnswer) {
   const Verdict verdict = sweep.examine([](const TuneSetting&) { return 0.0; });
   EXPECT_TRUE(verdict.findings.empty());
   ASSERT_EQ(verdict.gaps.size(), 1U);
-  EXPECT_EQ(verdict.gaps.front().why, "no batch came");
+  EXPECT_EQ(verdict.gaps.front().why.plain(), "no batch came");
   EXPECT_FALSE(verdict.tune->chosen);
   EXPECT_TRUE(probes::tune::kProbe.examine(Recording{}).gaps.empty());
 }

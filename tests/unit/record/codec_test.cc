@@ -96,7 +96,7 @@ TEST(RecordingCodec, RecordingsOfOldLoadAndCanBeWrittenAnew) {
     EXPECT_TRUE(*again == *old) << entry.path();
     for (const auto& run : old->runs) {
       for (const Gap& gap : run.gaps)
-        EXPECT_THAT(gap.why, Not(HasSubstr("which this dlprobe does not know")));
+        EXPECT_THAT(gap.why.plain(), Not(HasSubstr("which this dlprobe does not know")));
     }
   }
 }
@@ -109,8 +109,28 @@ TEST(RecordingCodec, ANameThatIsNotKnownCostsItsRecordAndIsSaid) {
   ASSERT_TRUE(decoded) << to_string(decoded.error());
   EXPECT_TRUE(decoded->runs.at(0).processes.empty());
   ASSERT_EQ(decoded->runs.at(0).gaps.size(), 1U);
-  EXPECT_EQ(decoded->runs.at(0).gaps.at(0).what, "a record of kind process");
-  EXPECT_THAT(decoded->runs.at(0).gaps.at(0).why, HasSubstr("`role` is \"of-the-future\""));
+  EXPECT_EQ(decoded->runs.at(0).gaps.at(0).what.plain(), "a record of kind process");
+  EXPECT_THAT(decoded->runs.at(0).gaps.at(0).why.plain(), HasSubstr("`role` is \"of-the-future\""));
+}
+
+TEST(RecordingCodec, AMessageOfOldIsFreeText) {
+  const auto decoded = decode_with(
+      encode_record(RunBegin{}) +
+      framed(nlohmann::json{"gap", {{"what", "stacks of process 7"}, {"why", "7 is acme"}}}));
+  ASSERT_TRUE(decoded) << to_string(decoded.error());
+  const Gap& gap = decoded->runs.at(0).gaps.at(0);
+  EXPECT_EQ(gap.what, as_text("stacks of process 7"));
+  EXPECT_EQ(gap.why, as_text("7 is acme"));
+}
+
+TEST(RecordingCodec, AReaderOfOldFindsTheTextOfAMessage) {
+  const std::string bytes = encode_record(
+      Gap{.what = "segments made in " + as_path("/srv/a"), .why = as_text("no room")});
+  const auto gap = nlohmann::json::from_cbor(bytes.substr(kFrameHeadBytes))[1];
+  EXPECT_EQ(gap["what"], "segments made in /srv/a");
+  EXPECT_EQ(gap["what_parts"][1], nlohmann::json({{"kind", "path"}, {"text", "/srv/a"}}));
+  EXPECT_EQ(gap["why"], "no room");
+  EXPECT_FALSE(gap.contains("why_parts"));
 }
 
 TEST(RecordingCodec, ARunOfAnUnknownKindIsRefusedByName) {

@@ -24,6 +24,11 @@ class Filler {
   void operator()(char& value) { value = 'D'; }
   void operator()(double& value) { value = 0.125 * ++count_; }
   void operator()(std::string& value) { value = kHostile + std::to_string(++count_); }
+  void operator()(Message& value) {
+    std::string name;
+    (*this)(name);
+    value = say("dlprobe says {} and {}", as_name(name), as_text(kHostile));
+  }
   void operator()(uint64_t& value) { value = std::numeric_limits<uint64_t>::max() - ++count_; }
   template <std::integral T>
   void operator()(T& value) {

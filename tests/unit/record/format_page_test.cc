@@ -93,6 +93,9 @@ class Page {
   };
 
   static std::string type_of(const std::string* /*type*/) { return "text"; }
+  std::string type_of(const Message* /*type*/) {
+    return "message of " + type_of(static_cast<const MessagePart*>(nullptr));
+  }
   static std::string type_of(const char* /*type*/) { return "letter"; }
   static std::string type_of(const bool* /*type*/) { return "yes or no"; }
   static std::string type_of(const ProcessKey* /*type*/) { return "process"; }

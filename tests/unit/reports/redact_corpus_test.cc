@@ -25,6 +25,7 @@ Json report_of(const std::string& text, const std::vector<std::string>& command)
   // As a sentence says it of a piece that is somebody else's.
   report["names"].push_back({{"kind", "text"}, {"text", text}});
   report["findings"][0]["evidence"][0]["value"] = text;
+  report["limitations"][0]["why"] = text;
   report["timeline"]["events"].push_back(
       {{"run", 0}, {"t_s", 0.5}, {"kind", "stderr"}, {"text", text}});
   return report;
@@ -58,7 +59,7 @@ Hidden hidden_report(const Json& report) {
           .command = once["subject"]["command"].get<std::vector<std::string>>(),
           .everywhere = once["summary"].dump() + once.value("names", Json()).dump() +
                         once["findings"][0]["evidence"][0]["value"].dump() +
-                        events.back()["text"].dump()};
+                        once["limitations"][0]["why"].dump() + events.back()["text"].dump()};
 }
 
 Hidden hidden(const std::string& text, const std::vector<std::string>& command = {}) {
@@ -213,6 +214,60 @@ TEST(RedactCorpus, SentencesOfAReportThatDoesNotSayWhatIsPastedIn) {
   EXPECT_EQ(result["findings"][0]["message"], report["findings"][0]["title"]);
   EXPECT_EQ(result["summary"]["headline"], report["findings"][0]["title"]);
   EXPECT_FALSE(result.contains("names"));
+}
+
+// The report of a run with one gap.
+Json report_with_gap(const Gap& gap) {
+  testing::ReportCase reported = testing::exhausted_case();
+  reported.recording.runs.front().gaps = {gap};
+  return make_report(reported);
+}
+
+Json hidden_gap(const Json& report) {
+  Redactor redactor(kCorpusAll);
+  redactor.keeps_names();
+  return hide(redactor, report)["limitations"][0];
+}
+
+const Gap& foreign_gap() {
+  static const Gap gap = {.what = "segments made in " + as_path("/srv/acme-mri"),
+                          .why = say("another program traces the process already: process {} ({})",
+                                     7, as_name("acme-tracer")),
+                          .effect = "a thread that runs is looked at without stopping it",
+                          .remedy = "detach or end process 7 (" + as_name("acme-tracer") + ")"};
+  return gap;
+}
+
+TEST(RedactCorpus, GapsKeepDlprobesWordsAndLoseTheirNames) {
+  const Json gap = hidden_gap(report_with_gap(foreign_gap()));
+  EXPECT_THAT(gap["what"].get<std::string>(),
+              ::testing::MatchesRegex("segments made in /srv/path-[0-9]+"));
+  EXPECT_THAT(gap["why"].get<std::string>(),
+              ::testing::MatchesRegex(
+                  "another program traces the process already: process 7 .name-[0-9]+."));
+  EXPECT_EQ(gap["effect"], "a thread that runs is looked at without stopping it");
+  EXPECT_THAT(gap["remedy"].get<std::string>(),
+              ::testing::MatchesRegex("detach or end process 7 .name-[0-9]+."));
+}
+
+// As it comes of a recording of old, which does not say whose words a gap has.
+TEST(RedactCorpus, GapsWithoutPartsAreCutOut) {
+  const Gap gap = {.what = as_text(foreign_gap().what.plain()),
+                   .why = as_text(foreign_gap().why.plain()),
+                   .effect = as_text(foreign_gap().effect.plain()),
+                   .remedy = as_text(foreign_gap().remedy.plain())};
+  const Json hidden = hidden_gap(report_with_gap(gap));
+  EXPECT_THAT(hidden.dump(), Not(HasSubstr("acme")));
+  EXPECT_EQ(hidden["why"], "[text]");
+}
+
+// Its names are those of findings alone.
+TEST(RedactCorpus, GapsOfAReportOfAnEarlierVersionAreCutOut) {
+  Json report = report_with_gap(foreign_gap());
+  report["schema_version"] = "1.1";
+  report["names"] = Json::array();
+  EXPECT_THAT(hidden_gap(report).dump(), Not(HasSubstr("acme")));
+  EXPECT_EQ(hidden_gap(report)["why"], "[text]");
 }
 
 TEST(RedactCorpus, NamesInCommandLines) {

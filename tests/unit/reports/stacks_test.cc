@@ -204,9 +204,8 @@ TEST(Stacks, WhatCouldNotBeSeenIsSaid) {
 TEST(Stacks, WhatCouldNotBeSeenOfManyIsSaidOnce) {
   StacksLook look = look_of(testing::hang_case());
   for (const int pid : {108, 109, 110}) {
-    const std::string process = std::to_string(pid);
-    look.gaps.push_back({.what = "stacks of process " + process,
-                         .why = "read /proc/" + process + "/maps: not tried"});
+    look.gaps.push_back({.what = "stacks of process " + own(pid),
+                         .why = "read /proc/" + own(pid) + "/maps: not tried"});
   }
   const report::Stacks stacks = make_stacks(look, FrameChoice::kAll);
   EXPECT_THAT(

@@ -83,7 +83,7 @@ TEST_F(RecorderTest, AFullDiskEndsTheFileAndNotTheExamination) {
   const auto& run = recorder->recording().runs[0];
   EXPECT_EQ(run.events.size(), 100U);
   ASSERT_EQ(run.gaps.size(), 1U);
-  EXPECT_THAT(run.gaps[0].what, HasSubstr(path_));
+  EXPECT_THAT(run.gaps[0].what.plain(), HasSubstr(path_));
   const auto bytes = read_whole_file(path_, 1 << 20);
   ASSERT_TRUE(bytes.has_value());
   EXPECT_TRUE(decode_recording(*bytes).has_value()) << "what was written is no longer readable";
@@ -106,7 +106,7 @@ TEST_F(RecorderTest, ADiskThatIsFullFromTheBeginningIsTold) {
   const auto& run = recorder->recording().runs[0];
   EXPECT_EQ(run.events.size(), 1U);
   ASSERT_EQ(run.gaps.size(), 1U);
-  EXPECT_THAT(run.gaps[0].what, HasSubstr(path_ + " ended early"));
+  EXPECT_THAT(run.gaps[0].what.plain(), HasSubstr(path_ + " ended early"));
   EXPECT_THAT(recorder->ended_early(), HasSubstr(path_));
 }
 
