@@ -1,7 +1,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -14,9 +13,6 @@ struct Session {
   std::vector<std::string> child_command;  ///< what stands after --; empty: no -- was given
   bool child_command_given = false;        ///< whether -- was given
 };
-
-/// One line on stderr, "dlprobe: " in front, control characters escaped.
-void complain(std::string_view message);
 
 /// Each adds its subcommand to `app`. The callback's result goes to `exit_status`.
 void add_probe_commands(CLI::App& app, const Session& session, int& exit_status);

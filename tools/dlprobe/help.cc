@@ -117,7 +117,7 @@ bool is_help(const CLI::App& app, const CLI::Option* option) {
 }
 
 Section section_of(const CLI::App& app, const std::string& group) {
-  Section section{.title = group, .rows = {}, .names = {}};
+  Section section{.title = group};
   for (const CLI::Option* option : app.get_options()) {
     if (option->get_positional() || is_help(app, option) || option->get_group() != group) continue;
     section.rows.push_back({.name = typed_name(*option), .what = what_of(*option)});
@@ -127,7 +127,7 @@ Section section_of(const CLI::App& app, const std::string& group) {
 }
 
 Section positionals_of(const CLI::App& app) {
-  Section section{.title = "Arguments", .rows = {}, .names = {}};
+  Section section{.title = "Arguments"};
   for (const CLI::Option* option : app.get_options()) {
     if (!option->get_positional()) continue;
     section.rows.push_back({.name = label_of(*option), .what = what_of(*option)});
@@ -136,7 +136,7 @@ Section positionals_of(const CLI::App& app) {
 }
 
 Section help_of(const CLI::App& app) {
-  Section section{.title = "Help", .rows = {}, .names = {}};
+  Section section{.title = "Help"};
   for (const CLI::Option* option :
        {app.get_help_ptr(), app.get_help_all_ptr(), app.get_version_ptr()}) {
     if (option == nullptr) continue;
@@ -155,7 +155,7 @@ std::vector<Section> subcommand_sections(const CLI::App& app) {
   for (const CLI::App* command : app.get_subcommands(is_shown)) {
     auto section = std::ranges::find(sections, command->get_group(), &Section::title);
     if (section == sections.end()) {
-      sections.push_back({.title = command->get_group(), .rows = {}, .names = {}});
+      sections.push_back({.title = command->get_group()});
       section = std::prev(sections.end());
     }
     section->rows.push_back({.name = command->get_name(), .what = command->get_description()});

@@ -5,8 +5,8 @@
 
 #include "lib/subject/child_process.h"
 #include "tools/dlprobe/app.h"
-#include "tools/dlprobe/command.h"
-#include "tools/dlprobe/exit_status.h"
+#include "tools/dlprobe/process/exit_status.h"
+#include "tools/dlprobe/process/own_process.h"
 
 int main(int argc, char** argv) {
   dlprobe::remember_inherited_state();

@@ -14,7 +14,7 @@
 #include "lib/os/disposable.h"
 #include "lib/os/process_access.h"
 #include "lib/subject/child_process.h"
-#include "tools/dlprobe/command.h"
+#include "tools/dlprobe/process/own_process.h"
 
 namespace dlprobe {
 namespace {
@@ -59,7 +59,7 @@ FailureNotice failure_notice(const report::Report& report, std::string report_pa
 
 void run_on_failure(const std::string& command, const FailureNotice& notice,
                     std::chrono::nanoseconds limit) {
-  const auto child = ChildProcess::start(
+  const auto child = start_child(
       {.argv = {"/bin/sh", "-c", R"(exec /bin/sh -c "$1" </dev/null >&2)", "dlprobe", command},
        .environment = {{"DLPROBE_REPORT", notice.report_path},
                        {"DLPROBE_VERDICT", notice.verdict},
@@ -68,17 +68,17 @@ void run_on_failure(const std::string& command, const FailureNotice& notice,
                        {"DLPROBE_EXIT_CODE", std::to_string(notice.exit_code)}},
        .own_process_group = true});
   if (!child) return complain("--on-failure: " + to_string(child.error()));
-  const auto pidfd = SystemProcesses().open_pidfd(child->pid());
+  const auto pidfd = SystemProcesses().open_pidfd(*child);
   const bool ended = pidfd && ends_within(pidfd->get(), limit);
   if (!ended) {
     complain(fmt::format("the command of --on-failure did not end within {} and is ended now",
                          format_duration(limit)));
-    ::kill(-child->pid(), SIGTERM);
+    ::kill(-*child, SIGTERM);
     // The group is there as long as its first process is not reaped.
     if (pidfd) ends_within(pidfd->get(), kGrace);
-    ::kill(-child->pid(), SIGKILL);
+    ::kill(-*child, SIGKILL);
   }
-  const int wait_status = reap(child->pid());
+  const int wait_status = reap(*child);
   if (ended) say_how_it_ended(wait_status);
 }
 

@@ -5,11 +5,11 @@
 #include "probes/probe.h"
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/conclude.h"
-#include "tools/dlprobe/exit_status.h"
 #include "tools/dlprobe/help.h"
 #include "tools/dlprobe/options/output_options.h"
 #include "tools/dlprobe/options/watch_options.h"
 #include "tools/dlprobe/probe_judge.h"
+#include "tools/dlprobe/process/exit_status.h"
 
 namespace dlprobe {
 namespace {

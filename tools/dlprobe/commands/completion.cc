@@ -6,7 +6,7 @@
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/help.h"
 #include "tools/dlprobe/options/choices.h"
-#include "tools/dlprobe/terminal.h"
+#include "tools/dlprobe/process/own_process.h"
 
 namespace dlprobe {
 

@@ -9,10 +9,10 @@
 #include "lib/model/finding.h"
 #include "reports/model/report.h"
 #include "tools/dlprobe/command.h"
-#include "tools/dlprobe/exit_status.h"
 #include "tools/dlprobe/help.h"
 #include "tools/dlprobe/options/choices.h"
-#include "tools/dlprobe/terminal.h"
+#include "tools/dlprobe/process/exit_status.h"
+#include "tools/dlprobe/process/own_process.h"
 
 namespace dlprobe {
 namespace {

@@ -5,9 +5,9 @@
 #include "reports/catalog.h"
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/conclude.h"
-#include "tools/dlprobe/exit_status.h"
 #include "tools/dlprobe/help.h"
 #include "tools/dlprobe/options/output_options.h"
+#include "tools/dlprobe/process/exit_status.h"
 #include "tools/dlprobe/version.h"
 
 namespace dlprobe {

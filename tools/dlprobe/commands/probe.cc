@@ -4,24 +4,27 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 
+#include "lib/base/secrets.h"
 #include "lib/base/units.h"
 #include "lib/model/finding.h"
 #include "lib/model/loader_fault.h"
 #include "lib/session/examination.h"
+#include "lib/session/recorder.h"
 #include "lib/session/target.h"
+#include "lib/subject/script_reader.h"
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/conclude.h"
-#include "tools/dlprobe/exit_status.h"
 #include "tools/dlprobe/help.h"
 #include "tools/dlprobe/options/choices.h"
 #include "tools/dlprobe/options/launch_options.h"
 #include "tools/dlprobe/options/loader_options.h"
 #include "tools/dlprobe/options/output_options.h"
-#include "tools/dlprobe/options/python_options.h"
 #include "tools/dlprobe/options/watch_options.h"
 #include "tools/dlprobe/probe_judge.h"
-#include "tools/dlprobe/static_look.h"
+#include "tools/dlprobe/process/exit_status.h"
+#include "tools/dlprobe/process/own_process.h"
 
 namespace dlprobe {
 namespace {
@@ -229,6 +232,40 @@ Expected<ExamineRequest> make_request(const CLI::App& command, const Probe& prob
       plan.fault = fault;
   }
   return request;
+}
+
+Examination refused(const Error& error) {
+  using enum Refusal::Kind;
+  Refusal::Kind kind = error.code == ErrorCode::kTimeout ? kIncomplete : kImpossible;
+  if (error.code == ErrorCode::kNotFound) kind = kNotFound;
+  if (error.code == ErrorCode::kForbidden) kind = kNotExecutable;
+  return {.refusal = Refusal{.error = error, .kind = kind}};
+}
+
+// `--static`: reads the program of `request.command` with its own interpreter; the recording's one
+// run has what its text says, and the end "not-started". Refused where that is no Python program
+// that can be read.
+Examination read_statically(const ExamineRequest& request, const Surroundings& surroundings) {
+  const Machine& machine = surroundings.machine;
+  auto recorder = Recorder::open(
+      recording_header(surroundings, request.probe, request.arguments, request.interval),
+      request.record_path);
+  if (!recorder)
+    return {.refusal = Refusal{.error = recorder.error(), .kind = Refusal::Kind::kImpossible}};
+  const std::vector<std::string>& command = std::get<CommandSubject>(request.subject).argv;
+  auto events = read_script(command, machine);
+  if (!events) return refused(events.error());
+  Recorder& records = **recorder;
+  records.add(RunBegin{.at = events->front().at,
+                       .subject = SubjectKind::kCommand,
+                       .command = mask_secrets(command)});
+  for (StartEvent& event : *events)
+    records.add(std::move(event));
+  records.add(RunEnd{.at = machine.clock->now(),
+                     .reason = RunEndReason::kNotStarted,
+                     .text = "the program was read, not run (--static)"});
+  if (!records.ended_early().empty()) complain(records.ended_early());
+  return {.recording = records.recording()};
 }
 
 int run_probe(const CLI::App& command, const Probe& probe, const ProbeOptions& options,

@@ -6,9 +6,10 @@
 #include "probes/probe.h"
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/conclude.h"
-#include "tools/dlprobe/exit_status.h"
 #include "tools/dlprobe/help.h"
 #include "tools/dlprobe/options/output_options.h"
+#include "tools/dlprobe/process/exit_status.h"
+#include "tools/dlprobe/process/own_process.h"
 
 namespace dlprobe {
 namespace {

@@ -14,11 +14,11 @@
 #include "reports/redact/redact.h"
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/conclude.h"
-#include "tools/dlprobe/config/own_environment.h"
-#include "tools/dlprobe/exit_status.h"
 #include "tools/dlprobe/help.h"
 #include "tools/dlprobe/options/choices.h"
 #include "tools/dlprobe/options/output_options.h"
+#include "tools/dlprobe/process/exit_status.h"
+#include "tools/dlprobe/process/own_process.h"
 #include "tools/dlprobe/version.h"
 
 namespace dlprobe {

@@ -16,7 +16,6 @@
 #include "reports/model/examination.h"
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/conclude.h"
-#include "tools/dlprobe/exit_status.h"
 #include "tools/dlprobe/help.h"
 #include "tools/dlprobe/on_failure.h"
 #include "tools/dlprobe/options/choices.h"
@@ -25,6 +24,8 @@
 #include "tools/dlprobe/options/python_options.h"
 #include "tools/dlprobe/options/watch_options.h"
 #include "tools/dlprobe/probe_judge.h"
+#include "tools/dlprobe/process/exit_status.h"
+#include "tools/dlprobe/process/own_process.h"
 
 namespace dlprobe {
 namespace {

@@ -1,7 +1,7 @@
 #include "reports/model/report.h"
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/help.h"
-#include "tools/dlprobe/terminal.h"
+#include "tools/dlprobe/process/own_process.h"
 
 namespace dlprobe {
 

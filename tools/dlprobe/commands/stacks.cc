@@ -1,6 +1,5 @@
 #include "reports/model/stacks.h"
 
-#include <cerrno>
 #include <memory>
 #include <string>
 #include <utility>
@@ -11,15 +10,14 @@
 #include "lib/collect/tree/process_tree.h"
 #include "lib/os/deadline.h"
 #include "lib/os/host_facts.h"
-#include "lib/session/examination.h"
 #include "lib/session/target.h"
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/conclude.h"
-#include "tools/dlprobe/config/own_environment.h"
-#include "tools/dlprobe/exit_status.h"
 #include "tools/dlprobe/help.h"
 #include "tools/dlprobe/options/output_options.h"
 #include "tools/dlprobe/options/watch_options.h"
+#include "tools/dlprobe/process/exit_status.h"
+#include "tools/dlprobe/process/own_process.h"
 #include "tools/dlprobe/version.h"
 
 namespace dlprobe {

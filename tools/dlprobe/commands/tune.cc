@@ -11,12 +11,11 @@
 #include "probes/tune/search.h"
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/conclude.h"
-#include "tools/dlprobe/exit_status.h"
 #include "tools/dlprobe/help.h"
 #include "tools/dlprobe/options/choices.h"
 #include "tools/dlprobe/options/loader_options.h"
 #include "tools/dlprobe/options/output_options.h"
-#include "tools/dlprobe/options/python_options.h"
+#include "tools/dlprobe/process/exit_status.h"
 
 namespace dlprobe {
 namespace {

@@ -67,13 +67,12 @@ class Reader {
       if (table.size() == kDeepest) return bad(key.source(), "tables nest too deeply");
       std::vector<std::string> path = table;
       path.push_back(name);
-      file_.tables.push_back(
-          {.table = path, .key = {}, .values = {}, .place = place(key.source())});
+      file_.tables.push_back({.table = path, .place = place(key.source())});
       for (const auto& [inner_key, inner_node] : *inner)
         DLP_CHECK(read_entry(path, inner_key, inner_node));
       return {};
     }
-    ConfigEntry entry{.table = table, .key = name, .values = {}, .place = place(key.source())};
+    ConfigEntry entry{.table = table, .key = name, .place = place(key.source())};
     if (const toml::array* list = node.as_array()) {
       entry.kind = ConfigKind::kList;
       for (const toml::node& item : *list) {

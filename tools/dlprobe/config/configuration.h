@@ -1,15 +1,12 @@
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 
 #include "lib/base/error.h"
-#include "reports/model/examination.h"
 #include "reports/model/policy.h"
 #include "tools/dlprobe/config/config_file.h"
 

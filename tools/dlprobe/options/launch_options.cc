@@ -1,10 +1,6 @@
 #include "tools/dlprobe/options/launch_options.h"
 
-#include <fmt/format.h>
-
-#include <optional>
 #include <string_view>
-#include <utility>
 
 #include "lib/base/parse.h"
 #include "lib/base/units.h"

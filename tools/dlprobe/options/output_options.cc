@@ -2,19 +2,22 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
+#include <optional>
 #include <string_view>
 
 #include "lib/base/suggest.h"
 #include "lib/os/atomic_file.h"
+#include "lib/os/host_facts.h"
 #include "reports/model/report.h"
-#include "tools/dlprobe/exit_status.h"
 #include "tools/dlprobe/options/choices.h"
-#include "tools/dlprobe/options/path_template.h"
-#include "tools/dlprobe/terminal.h"
+#include "tools/dlprobe/process/exit_status.h"
+#include "tools/dlprobe/process/own_process.h"
 
 namespace dlprobe {
 namespace {
@@ -32,6 +35,54 @@ std::vector<std::string_view> format_names(std::span<const ReportFormat> formats
 
 std::vector<std::string> texts(const std::vector<std::string_view>& views) {
   return {views.begin(), views.end()};
+}
+
+std::string host_name() {
+  utsname names{};
+  return ::uname(&names) == 0 ? std::data(names.nodename) : "";
+}
+
+std::optional<std::string> value_of(char letter) {
+  const JobFacts job = read_job_facts(own_environment);
+  switch (letter) {
+    case 'h':
+      return job.node.empty() ? host_name() : job.node;
+    case 'j':
+      return job.job_id.empty() ? "none" : job.job_id;
+    case 'r':
+      return job.rank.empty() ? "none" : job.rank;
+    case 'p':
+      return std::to_string(::getpid());
+    case '%':
+      return "%";
+    default:
+      return std::nullopt;
+  }
+}
+
+// A path that a user gave, with what makes it differ between nodes and runs: %h the node (its name
+// for the scheduler, else the host's), %j the scheduler's job, %r the rank in it ("none" where
+// there is none), %p the pid of dlprobe, %% a percent sign. A slash in a value becomes '_'.
+// kInvalid for any other letter behind a '%'.
+Expected<std::string> expand_path(const std::string& path) {
+  std::string result;
+  for (size_t i = 0; i < path.size(); ++i) {
+    if (path[i] != '%') {
+      result += path[i];
+      continue;
+    }
+    auto value = i + 1 < path.size() ? value_of(path[i + 1]) : std::nullopt;
+    if (!value) {
+      return failure(ErrorCode::kInvalid,
+                     path + ": '" + path.substr(i, 2) +
+                         "' stands for nothing: %h is the node, %j the job, %r the rank, %p the "
+                         "pid, %% a percent sign");
+    }
+    std::ranges::replace(*value, '/', '_');
+    result += *value;
+    ++i;
+  }
+  return result;
 }
 
 Expected<Output> parse_format(const std::string& text, const std::string& output_path,

@@ -1,9 +1,7 @@
 #pragma once
 
-#include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -51,8 +49,8 @@ struct Output {
 };
 
 /// What was asked for, checked: known formats, at most one on stdout, no path twice, every path
-/// writable; %h, %p, %j, %r and %% of a path replaced (path_template.h). kInvalid or the system's
-/// error otherwise: before anything is examined.
+/// writable; %h, %p, %j, %r and %% of a path replaced. kInvalid or the system's error otherwise:
+/// before anything is examined.
 Expected<std::vector<Output>> planned_outputs(
     const OutputOptions& options, std::span<const ReportFormat> formats_offered = report_formats());
 

@@ -1,7 +1,5 @@
 #include "tools/dlprobe/options/python_options.h"
 
-#include <utility>
-
 #include "lib/model/loader_option.h"
 #include "tools/dlprobe/options/choices.h"
 #include "tools/dlprobe/options/loader_options.h"

@@ -1,21 +1,25 @@
-#include "tools/dlprobe/terminal.h"
+#include "tools/dlprobe/process/own_process.h"
 
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <optional>
-#include <string>
+#include <cstdio>
+#include <cstdlib>
 
+#include "lib/base/escape.h"
 #include "lib/base/parse.h"
 #include "lib/os/atomic_file.h"
-#include "tools/dlprobe/command.h"
-#include "tools/dlprobe/conclude.h"
-#include "tools/dlprobe/config/own_environment.h"
-#include "tools/dlprobe/exit_status.h"
+#include "tools/dlprobe/process/exit_status.h"
 
 namespace dlprobe {
+
+std::optional<std::string> own_environment(std::string_view name) {
+  const char* value = std::getenv(std::string(name).c_str());  // NOLINT(concurrency-mt-unsafe)
+  if (value == nullptr) return std::nullopt;
+  return value;
+}
 
 int columns_at(int fd, int otherwise) {
   constexpr int kNarrowest = 40;
@@ -37,6 +41,11 @@ int print(std::string_view text) {
   if (written) return kExitPass;
   if (written.error().os_errno != EPIPE) complain(to_string(written.error()));
   return kExitIncomplete;
+}
+
+void complain(std::string_view message) {
+  const std::string line = "dlprobe: " + escape_for_terminal(message) + "\n";
+  std::fputs(line.c_str(), stderr);
 }
 
 }  // namespace dlprobe
