@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "lib/subject/loader_progress.h"
+#include "lib/subject/told_lines.h"
 
 namespace dlprobe {
 namespace {
@@ -36,8 +36,7 @@ void ProgressLines::take_line(std::string_view line) {
   auto record = parse_progress_line(line);
   last_came_ = clock_.now();
   if (!record) {
-    sink_.add(
-        Event{.at = last_came_, .kind = "note", .text = to_string(record.error()), .process = {}});
+    sink_.add(Event{.at = last_came_, .kind = "note", .text = to_string(record.error())});
     return;
   }
   if (std::holds_alternative<LoaderBatch>(*record)) ++batches_;

@@ -9,7 +9,7 @@
 
 #include "lib/os/atomic_file.h"
 #include "lib/subject/python_shim/sources.h"
-#include "lib/subject/start_event_line.h"
+#include "lib/subject/told_lines.h"
 
 namespace dlprobe {
 namespace {
@@ -48,7 +48,7 @@ Status check_interpreter(const std::vector<std::string>& command) {
 std::vector<Setting> settings_of(const PythonOverrides& overrides) {
   std::vector<Setting> settings;
   const auto add = [&settings](SettingKind kind, std::string value) {
-    settings.push_back({.kind = kind, .name = "", .value = std::move(value)});
+    settings.push_back({.kind = kind, .value = std::move(value)});
   };
   if (overrides.start_method) {
     add(SettingKind::kStartMethod, std::string(to_string(*overrides.start_method)));

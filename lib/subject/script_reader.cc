@@ -8,7 +8,7 @@
 #include "lib/subject/ask_program.h"
 #include "lib/subject/python_command.h"
 #include "lib/subject/python_shim/sources.h"
-#include "lib/subject/start_event_line.h"
+#include "lib/subject/told_lines.h"
 
 namespace dlprobe {
 

@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
-#include <cstdlib>
 #include <functional>
 #include <string_view>
 #include <utility>

@@ -1,8 +1,5 @@
 #pragma once
 
-#include <sys/types.h>
-
-#include <memory>
 #include <string>
 #include <vector>
 

@@ -10,6 +10,8 @@
 #include <array>
 #include <cstring>
 
+#include "lib/os/atomic_file.h"
+
 namespace dlprobe::loader {
 namespace {
 
@@ -33,12 +35,6 @@ std::vector<UniqueFd> take_fds(msghdr& message) {
 
 }  // namespace
 
-Expected<Pipe> make_pipe() {
-  std::array<int, 2> ends{};
-  if (pipe2(ends.data(), O_CLOEXEC) != 0) return os_failure("make a pipe");
-  return Pipe{.read_end = UniqueFd(ends[0]), .write_end = UniqueFd(ends[1])};
-}
-
 Expected<std::pair<UniqueFd, UniqueFd>> make_socket_pair(int type) {
   std::array<int, 2> ends{};
   if (socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, ends.data()) != 0) {
@@ -53,30 +49,19 @@ Expected<UniqueFd> make_memory_file(const char* name) {
   return fd;
 }
 
-Status write_all(int fd, std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = write(fd, bytes.data(), bytes.size());
-    if (written < 0) {
-      if (errno == EINTR) continue;
-      return os_failure("write to another process of the loader");
-    }
-    bytes = bytes.subspan(static_cast<size_t>(written));
-  }
-  return {};
+Status write_all(int fd, std::string_view text) {
+  return dlprobe::write_all(fd, text, "to another process of the loader");
 }
 
-Status write_all(int fd, std::string_view text) {
-  return write_all(fd, std::as_bytes(std::span(text.data(), text.size())));
+Status write_all(int fd, std::span<const std::byte> bytes) {
+  return write_all(fd, std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
 }
 
 Expected<ReadOutcome> read_whole(int fd, std::span<std::byte> bytes) {
   const size_t size = bytes.size();
   while (!bytes.empty()) {
-    const ssize_t got = ::read(fd, bytes.data(), bytes.size());
-    if (got < 0) {
-      if (errno == EINTR) continue;
-      return os_failure("read from another process of the loader");
-    }
+    const ssize_t got = read_uninterrupted(fd, bytes.data(), bytes.size());
+    if (got < 0) return os_failure("read from another process of the loader");
     if (got == 0) {
       if (bytes.size() == size) return ReadOutcome::kEndOfFile;
       return failure(ErrorCode::kMalformed,

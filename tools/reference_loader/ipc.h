@@ -11,15 +11,10 @@
 
 #include "lib/base/error.h"
 #include "lib/base/unique_fd.h"
+#include "lib/os/file_system.h"
+#include "lib/os/pipe.h"
 
 namespace dlprobe::loader {
-
-/// Both ends of a pipe, closed on exec.
-struct Pipe {
-  UniqueFd read_end;
-  UniqueFd write_end;
-};
-Expected<Pipe> make_pipe();
 
 /// A connected pair of unix sockets of that type (SOCK_STREAM, SOCK_SEQPACKET), closed on exec.
 Expected<std::pair<UniqueFd, UniqueFd>> make_socket_pair(int type);
@@ -72,6 +67,13 @@ void close_all_except(std::vector<int> keep);
 /// Connects stdin, stdout and stderr to /dev/null: whoever reads the loader's output waits for its
 /// end, and must not wait for a helper process that outlives it.
 void use_null_stdio();
+
+/// What `parse` makes of a file below /proc.
+template <class Parse>
+auto read_proc(const std::string& name, Parse parse) -> decltype(parse(std::string_view())) {
+  DLP_TRY(const auto root, open_root("/"));
+  return chain(root->read("proc/" + name), parse);
+}
 
 /// Seconds on the monotonic clock; only differences mean anything.
 double monotonic_seconds();

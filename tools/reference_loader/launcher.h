@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "lib/base/error.h"
-#include "lib/base/unique_fd.h"
 #include "lib/model/loader_plan.h"
 #include "tools/reference_loader/worker.h"
 

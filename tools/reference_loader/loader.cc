@@ -102,8 +102,7 @@ std::optional<Loader::Task> Loader::make_task() {
   Task task{.header = {.epoch = epoch_,
                        .index = next_task_++,
                        .first_position = next_position_,
-                       .samples = static_cast<uint32_t>(samples)},
-            .images = {}};
+                       .samples = static_cast<uint32_t>(samples)}};
   for (uint64_t i = 0; i < samples; ++i)
     task.images.push_back(sampler_.next());
   next_position_ += samples;

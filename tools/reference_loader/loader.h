@@ -2,7 +2,6 @@
 
 #include <sys/types.h>
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -15,7 +14,6 @@
 #include "lib/base/error.h"
 #include "tools/reference_loader/pin_thread.h"
 #include "tools/reference_loader/progress.h"
-#include "tools/reference_loader/tensors.h"
 #include "tools/reference_loader/transform.h"
 #include "tools/reference_loader/worker_group.h"
 

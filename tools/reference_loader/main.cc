@@ -1,7 +1,6 @@
 #include <cstdio>
 #include <exception>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "lib/base/parse.h"

@@ -1,7 +1,6 @@
 #include "tools/reference_loader/memory_fault.h"
 
 #include <algorithm>
-#include <thread>
 #include <utility>
 
 #include "lib/base/units.h"

@@ -1,13 +1,11 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "lib/base/error.h"
 #include "lib/model/loader_plan.h"
-#include "tools/reference_loader/fault.h"
 
 namespace dlprobe::loader {
 

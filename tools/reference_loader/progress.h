@@ -45,10 +45,7 @@ class Progress {
   int patience_ms_ = 1000;
 };
 
-/// This process, with its start time from /proc/self/stat.
+/// This process, with its start time.
 ProcessKey own_process();
-
-/// Now, on CLOCK_BOOTTIME.
-BootNs boot_now();
 
 }  // namespace dlprobe::loader

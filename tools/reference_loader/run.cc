@@ -3,8 +3,10 @@
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <poll.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -15,13 +17,16 @@
 #include <string_view>
 #include <utility>
 
+#include "lib/base/units.h"
+#include "lib/model/shm_forecast.h"
+#include "lib/os/clock.h"
+#include "lib/proc/host_memory.h"
 #include "tools/reference_loader/death.h"
 #include "tools/reference_loader/fault_scene.h"
 #include "tools/reference_loader/hang.h"
 #include "tools/reference_loader/image_source.h"
 #include "tools/reference_loader/ipc.h"
 #include "tools/reference_loader/loader.h"
-#include "tools/reference_loader/memory_check.h"
 #include "tools/reference_loader/memory_fault.h"
 #include "tools/reference_loader/progress.h"
 #include "tools/reference_loader/shm_manager.h"
@@ -33,13 +38,13 @@
 namespace dlprobe::loader {
 namespace {
 
-/// The training loop: takes batches, does steps, tells of them.
 // Stands still for that long, or until the loader is asked to end.
 void pause_for(std::chrono::milliseconds span) {
   pollfd stop{.fd = stop_fd(), .events = POLLIN, .revents = 0};
   poll(&stop, 1, static_cast<int>(span.count()));
 }
 
+/// The training loop: takes batches, does steps, tells of them.
 class TrainingLoop {
  public:
   TrainingLoop(const LoaderSetup& setup, Loader& loader, Trainer& trainer, Progress& progress)
@@ -53,7 +58,7 @@ class TrainingLoop {
   }
 
   LoaderDone account() const {
-    return {.at = boot_now(),
+    return {.at = SystemClock().now(),
             .images = images_,
             .seconds = last_batch_at_ - loader_.started_at(),
             .first_batch_s = first_batch_at_ - loader_.started_at(),
@@ -110,7 +115,7 @@ class TrainingLoop {
     if (setup_.options.verify) {
       proof = BatchProof{labels_of(batch.tensors), checksum_of(batch.tensors)};
     }
-    progress_.batch({.at = boot_now(),
+    progress_.batch({.at = SystemClock().now(),
                      .epoch = batch.epoch,
                      .index = batch.index,
                      .worker = batch.worker,
@@ -227,7 +232,7 @@ int train(const LoaderSetup& setup, Trainer& trainer, Progress& progress) {
   fill_memory_to_share(setup.effects);
   do_own_work(setup.effects);
   Loader loader(setup, progress, trainer.is_cuda());
-  progress.hello({.at = boot_now(),
+  progress.hello({.at = SystemClock().now(),
                   .device = trainer.device(),
                   .device_name = trainer.device_name(),
                   .libtorch = libtorch_version(),
@@ -310,6 +315,48 @@ int run_with_data(const Program& program) {
                           .progress = progress,
                           .chain = program.chain};
   return train(setup, **trainer, progress);
+}
+
+/// What the machine's /dev/shm has room for: more cannot be taken, a shortage is an error.
+uint64_t free_shm_bytes(uint64_t otherwise) {
+  struct statvfs status{};
+  if (statvfs("/dev/shm", &status) != 0 || status.f_blocks == 0) return otherwise;
+  return uint64_t{status.f_bavail} * status.f_frsize;
+}
+
+uint64_t most_bytes(const LoaderPlan& plan, const FaultEffects& effects) {
+  const auto* start = effects.as<StartFault>();
+  if (start != nullptr && start->own_memory > 0) {
+    // Where workers are forked they share it; it must fit under every start method.
+    const auto processes = static_cast<uint64_t>(plan.workers) + 1;
+    return start->own_memory > UINT64_MAX / processes ? UINT64_MAX : start->own_memory * processes;
+  }
+  const ShmForecast forecast = forecast_shm(plan, static_cast<uint64_t>(sysconf(_SC_PAGESIZE)));
+  if (plan.workers == 0) return 2 * forecast.batch_bytes;
+  const auto* death = effects.as<Death>();
+  if (death != nullptr && death->grow_bytes > 0) return death->grow_bytes;
+  if (!effects.shm) return std::min(forecast.bytes, free_shm_bytes(forecast.bytes));
+  const bool piles_up = effects.loop.keep_batches > 0 || effects.loop.abandon_times > 0 ||
+                        effects.as<Growth>() != nullptr;
+  const uint64_t litter = effects.litter.bytes + effects.litter.held_bytes;
+  const uint64_t room = effects.shm->size_bytes;
+  return std::min(room, piles_up ? room : litter + forecast.bytes);
+}
+
+// kInvalid if the plan could fill this machine's memory: pages of /dev/shm cannot be reclaimed,
+// and a tool that looks for trouble must not drive the kernel to kill other processes.
+Status check_memory(const LoaderPlan& plan, const FaultEffects& effects) {
+  const auto memory = read_proc("meminfo", parse_meminfo);
+  if (!memory) return {};
+  const uint64_t available = memory->available_bytes;
+  const uint64_t most = most_bytes(plan, effects);
+  const uint64_t room = available / 5 * 4;  // the rest of the machine lives on
+  if (most <= room) return {};
+  return failure(ErrorCode::kInvalid,
+                 fmt::format("these options take up to {} of memory, more than four fifths ({}) of "
+                             "the {} available: give a smaller --batch-size, --prefetch-factor, "
+                             "--workers or fault",
+                             format_bytes(most), format_bytes(room), format_bytes(available)));
 }
 
 // OpenMP reads its settings when it is loaded.

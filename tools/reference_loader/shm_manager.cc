@@ -1,6 +1,5 @@
 #include "tools/reference_loader/shm_manager.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -34,7 +33,7 @@ struct Request {
 };
 
 Request make_request(Operation operation, std::string_view name) {
-  Request request{.operation = operation, .name = {}};
+  Request request{.operation = operation};
   std::memcpy(request.name.data(), name.data(), std::min(name.size(), request.name.size() - 1));
   return request;
 }

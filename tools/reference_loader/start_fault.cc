@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <fstream>
 #include <string>
 #include <vector>
 
+#include "lib/proc/pid_statm.h"
 #include "tools/reference_loader/ipc.h"
 
 namespace dlprobe::loader {
@@ -25,12 +25,8 @@ std::vector<std::byte>& own_memory() {
 }
 
 uint64_t resident_bytes() {
-  // "4521 1203 890 ...": pages, the second of them resident.
-  std::ifstream file("/proc/self/statm");
-  uint64_t all = 0;
-  uint64_t resident = 0;
-  file >> all >> resident;
-  return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  const uint64_t pages = read_proc("self/statm", parse_pid_statm).value_or(PidStatm()).resident;
+  return pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
 void touch_all(std::vector<std::byte>& memory) {

@@ -110,7 +110,7 @@ Expected<BatchHandle> attach_batch(const LoaderPlan& plan, int samples,
 
 Expected<PrivateBatch> make_private_batch(const LoaderPlan& plan, int samples) {
   try {
-    PrivateBatch batch{.tensors = std::make_shared<BatchTensors>(), .samples = {}, .labels = {}};
+    PrivateBatch batch{.tensors = std::make_shared<BatchTensors>()};
     at::Tensor& tensor = batch.tensors->samples;
     tensor = at::empty(batch_sizes(plan, samples), scalar_type(plan.dtype));
     batch.samples = {static_cast<std::byte*>(tensor.data_ptr()), tensor.nbytes()};

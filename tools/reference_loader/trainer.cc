@@ -104,7 +104,7 @@ Expected<std::unique_ptr<Trainer>> Trainer::create(const LoaderOptions& options)
     DLP_TRY(const at::Device device, choose_device(options.plan.device));
     if (options.threads > 0) at::set_num_threads(options.threads);
     at::manual_seed(options.seed);
-    auto network = std::make_unique<Network>(Network{.device = device, .parameters = {}});
+    auto network = std::make_unique<Network>(Network{.device = device});
     const std::vector<std::vector<int64_t>> shapes = {{16, options.plan.sample_shape[0], 3, 3},
                                                       {16},
                                                       {32, 16, 3, 3},

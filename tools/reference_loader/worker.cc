@@ -6,14 +6,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <array>
 #include <condition_variable>
 #include <cstdio>
 #include <cstring>
 #include <deque>
 #include <map>
-#include <mutex>
-#include <optional>
 #include <set>
 #include <thread>
 #include <utility>
@@ -227,7 +224,6 @@ Status open_descriptors(std::string_view kind, uint64_t count, std::vector<Uniqu
   return {};
 }
 
-/// The worker's main thread.
 // Waits for a task as PyTorch's worker does: in poll(2), with its status check interval
 // (MP_STATUS_CHECK_INTERVAL, torch/utils/data/_utils/__init__.py) as the limit. From outside an
 // idle worker so looks like one, and unlike one that reads its data from a pipe.
@@ -238,6 +234,7 @@ void wait_for_task(int tasks) {
   }
 }
 
+/// The worker's main thread.
 class Worker {
  public:
   Worker(const WorkerState& state, const LoaderOptions& options, const FaultEffects& effects,

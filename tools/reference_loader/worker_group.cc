@@ -9,7 +9,6 @@
 #include <cstring>
 #include <utility>
 
-#include "tools/reference_loader/ipc.h"
 #include "tools/reference_loader/segment.h"
 #include "tools/reference_loader/signals.h"
 
@@ -70,7 +69,6 @@ Status WorkerGroup::start_member(int worker) {
   WorkerState state{.args = setup_.args,
                     .worker = worker,
                     .random = setup_.random,
-                    .fds = {},
                     .images = setup_.images.share(-1),
                     .generation = setup_.chain.generation + 1,
                     .lock = dataset_lock_.get()};

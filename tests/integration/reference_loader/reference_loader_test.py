@@ -246,7 +246,7 @@ class Images(unittest.TestCase):
         self.assertEqual(loader.of("hello")[0]["images"], 8)
         self.assertEqual(sorted(os.path.basename(t.split(":")[0]) for t in loader.texts("broken-image")),
                          ["empty.jpg", "junk.png"])
-        self.assertEqual(loader.of("done")[0]["broken_images"], 2)
+        self.assertEqual(loader.of("done")[0]["broken"], 2)
         for batch in loader.of("batch"):
             self.assertEqual(len(batch["images"]), 4)
 
@@ -698,7 +698,7 @@ class Hangs(unittest.TestCase):
     def test_a_slow_sample_comes_at_last(self):
         loader, status, _, err = run(*self.ARGS, "--fault", "slow-sample:seconds=1")
         self.assertEqual((status, err), (0, ""))
-        self.assertGreaterEqual(max(batch["fetch_s"] for batch in loader.of("batch")), 1)
+        self.assertGreaterEqual(max(batch["fetch"] for batch in loader.of("batch")), 1)
 
     def test_threads_of_opencv_run_before_the_workers_start(self):
         if len(os.sched_getaffinity(0)) < 2:

@@ -1,7 +1,7 @@
-#include "lib/subject/start_event_line.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "lib/subject/told_lines.h"
 
 namespace dlprobe {
 namespace {

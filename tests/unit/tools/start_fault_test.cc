@@ -6,7 +6,7 @@
 #include <array>
 #include <string>
 
-#include "lib/subject/loader_progress.h"
+#include "lib/subject/told_lines.h"
 #include "tools/reference_loader/ipc.h"
 
 namespace dlprobe::loader {

@@ -1,7 +1,8 @@
-#include "lib/subject/start_event_line.h"
+#include "lib/subject/told_lines.h"
 
 #include <nlohmann/json.hpp>
 
+#include "lib/base/fields.h"
 #include "lib/base/secrets.h"
 
 namespace dlprobe {
@@ -32,6 +33,15 @@ Expected<T> value_named(const json& line, const char* key) {
 
 std::string masked(const json& line, const char* key) {
   return mask_secrets({text_of(line, key)}).front();
+}
+
+// What the reference loader writes by the same list of fields.
+template <Listed T>
+T fields_of(const json& line) {
+  T told;
+  for_each_field<T>(
+      [&](const auto& field) { line.at(std::string(field.key)).get_to(told.*field.member); });
+  return told;
 }
 
 }  // namespace
@@ -69,6 +79,21 @@ Expected<StartEvent> parse_start_event(std::string_view text) {
   } catch (const json::exception& error) {
     return failure(ErrorCode::kMalformed,
                    "a word of the shim in an interpreter: " + std::string(error.what()));
+  }
+}
+
+Expected<Record> parse_progress_line(std::string_view text) {
+  try {
+    const json line = json::parse(text);
+    const std::string event = line.at("event");
+    if (event == "hello") return fields_of<LoaderHello>(line);
+    if (event == "batch") return fields_of<LoaderBatch>(line);
+    if (event == "done") return fields_of<LoaderDone>(line);
+    if (event == "start") return parse_start_event(text);
+    return Event{.at = line.at("at"), .kind = "loader-" + event, .text = line.value("text", "")};
+  } catch (const json::exception& error) {
+    return failure(ErrorCode::kMalformed,
+                   "a progress line of the reference loader: " + std::string(error.what()));
   }
 }
 

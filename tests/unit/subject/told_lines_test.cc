@@ -1,4 +1,4 @@
-#include "lib/subject/loader_progress.h"
+#include "lib/subject/told_lines.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@ using testing::HasSubstr;
 TEST(LoaderProgress, ReadsABatch) {
   const auto record = parse_progress_line(
       R"({"event":"batch","at":5,"epoch":1,"index":2,"worker":3,"samples":4,"bytes":6,)"
-      R"("wait_s":0.5,"fetch_s":0.25,"copy_s":0,"step_s":1})");
+      R"("wait":0.5,"fetch":0.25,"copy":0,"step":1})");
   ASSERT_TRUE(record.has_value());
   const auto& batch = std::get<LoaderBatch>(*record);
   EXPECT_EQ(batch, (LoaderBatch{.at = 5,
@@ -50,7 +50,7 @@ TEST(LoaderProgress, KeepsWhatItDoesNotKnowAsAnEvent) {
 
 TEST(LoaderProgress, RefusesEveryTruncation) {
   const std::string line =
-      R"({"event":"done","at":1,"images":2,"seconds":3,"first_batch_s":4,"broken_images":0})";
+      R"({"event":"done","at":1,"images":2,"seconds":3,"first_batch":4,"broken":0})";
   ASSERT_TRUE(parse_progress_line(line).has_value());
   for (size_t length = 0; length < line.size(); ++length) {
     EXPECT_FALSE(parse_progress_line(std::string_view(line).substr(0, length)).has_value())
