@@ -105,7 +105,9 @@ void CommandRuns::run_once(const std::optional<Trial>& trial) {
   auto scope = context_.prepare_limits(subject_.limits);
   if (!scope) return;
   auto log = GrowingFile::behind(STDERR_FILENO);
-  const auto root = start({.argv = subject_.argv, .limits = scope->child_limits()}, trial);
+  const auto root = start(
+      {.argv = subject_.argv, .limits = subject_.limits, .cgroup_procs = scope->cgroup_procs()},
+      trial);
   if (!root) return;
   WatchTarget target = target_of(*root, trial);
   if (log) target.log.emplace(std::move(*log));

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "lib/base/units.h"
@@ -127,7 +126,8 @@ void LoaderRuns::start_plan(const std::string& executable, const LoaderPlan& pla
                                     .descriptors = {{progress->write_end.get(), kProgressFd}},
                                     .dies_with_us = true,
                                     .adopts_orphans = !plays_another_job(plan),
-                                    .limits = scope->child_limits()},
+                                    .limits = subject_.limits,
+                                    .cgroup_procs = scope->cgroup_procs()},
                                    impossible);
   progress->write_end.reset();
   if (!root) return;

@@ -55,8 +55,7 @@ pid_t SystemControl::own_pid() const {
 }
 
 Expected<pid_t> SystemControl::start(const ChildSpec& spec) {
-  DLP_TRY(const ChildProcess child, ChildProcess::start(spec));
-  return child.pid();
+  return start_child(spec);
 }
 
 std::optional<EndedChild> SystemControl::next_ended_child() {

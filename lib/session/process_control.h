@@ -3,7 +3,6 @@
 #include <sys/signalfd.h>
 #include <sys/types.h>
 
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -45,9 +44,8 @@ class ProcessControl {
   /// The pid of dlprobe, the parent of what it starts.
   virtual pid_t own_pid() const = 0;
 
-  /// ChildProcess::start: the pid.
+  /// See the functions of these names in lib/subject/child_process.h; this one is start_child.
   virtual Expected<pid_t> start(const ChildSpec& spec) = 0;
-  /// See the functions of these names in lib/subject/child_process.h.
   virtual std::optional<EndedChild> next_ended_child() = 0;
   virtual bool has_children() = 0;
   virtual void reap(const EndedChild& child) = 0;

@@ -78,17 +78,17 @@ Expected<ProgramAnswer> ask_program(const std::vector<std::string>& argv, const 
   const BootNs end = clock.now() + limit.count();
   DLP_TRY(Pipe pipe, make_pipe());
   const int output = pipe.write_end.get();
-  DLP_TRY(const ChildProcess child,
-          ChildProcess::start({.argv = argv,
-                               .descriptors = {{output, STDOUT_FILENO}, {output, STDERR_FILENO}},
-                               .dies_with_us = true,
-                               .adopts_orphans = false,
-                               .own_process_group = true}));
+  DLP_TRY(const pid_t child,
+          start_child({.argv = argv,
+                       .descriptors = {{output, STDOUT_FILENO}, {output, STDERR_FILENO}},
+                       .dies_with_us = true,
+                       .adopts_orphans = false,
+                       .own_process_group = true}));
   pipe.write_end.reset();
   auto text = read_all(pipe.read_end.get(), clock, end);
   // How it ends by itself says something of it, too.
-  if (text) wait_for_end(child.pid(), clock, end);
-  const int wait_status = end_group(child.pid());
+  if (text) wait_for_end(child, clock, end);
+  const int wait_status = end_group(child);
   if (!text) {
     return failure(ErrorCode::kTimeout, fmt::format("{} did not {} within {}; it was ended",
                                                     argv.front(), purpose, format_duration(limit)));

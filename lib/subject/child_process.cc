@@ -10,7 +10,6 @@
 #include <climits>
 #include <csignal>
 #include <cstdlib>
-#include <span>
 
 #include "lib/os/pipe.h"
 #include "lib/os/private_shm.h"
@@ -108,7 +107,7 @@ void wait_for_parent(const Launch& launch) {
 [[noreturn]] void become(const Launch& launch) {
   const ChildSpec& spec = launch.spec;
   const int report = launch.report_fd;
-  require(join_cgroup(spec.limits.cgroup_procs), report);
+  require(join_cgroup(spec.cgroup_procs), report);
   require(enter_own_shm(spec.limits.shm_bytes), report);
   if (spec.dies_with_us) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -175,7 +174,7 @@ std::optional<Limit> open_files_limit_of_children() {
   return Limit{.soft = known(limit.rlim_cur), .hard = known(limit.rlim_max)};
 }
 
-Expected<ChildProcess> ChildProcess::start(const ChildSpec& spec) {
+Expected<pid_t> start_child(const ChildSpec& spec) {
   if (spec.argv.empty()) return failure(ErrorCode::kInvalid, "no command was given");
   DLP_TRY(Pipe report, make_pipe());
   DLP_TRY(Pipe go, make_pipe());
@@ -183,7 +182,6 @@ Expected<ChildProcess> ChildProcess::start(const ChildSpec& spec) {
 
   std::vector<std::string> argv = spec.argv;
   Launch launch{.spec = spec,
-                .argv = {},
                 .parent = ::getpid(),
                 .report_fd = report.write_end.get(),
                 .go_fd = spec.before_exec ? go.read_end.get() : -1};
@@ -204,7 +202,7 @@ Expected<ChildProcess> ChildProcess::start(const ChildSpec& spec) {
     go.write_end.reset();
     news = next_news(report.read_end);
   }
-  if (!news) return ChildProcess(pid);
+  if (!news) return pid;
   ::waitpid(pid, nullptr, 0);
   return std::unexpected(error_of(*news, spec.argv.front()));
 }

@@ -10,17 +10,19 @@
 #include <vector>
 
 #include "lib/base/error.h"
-#include "lib/base/unique_fd.h"
 #include "lib/model/process.h"
 
 namespace dlprobe {
 
-/// What a child begins within; what is not given stays as it is without dlprobe.
-struct ChildLimits {
-  int cgroup_procs = -1;               ///< of the cgroup it joins: cgroup.procs, open for writing
-  std::optional<uint64_t> open_files;  ///< RLIMIT_NOFILE, soft and hard
-  std::optional<uint64_t> soft_open_files;  ///< RLIMIT_NOFILE, soft alone; after open_files
-  std::optional<uint64_t> shm_bytes;        ///< a tmpfs of its own of that size on /dev/shm
+/// What a command is to begin within; what is not given stays as it is without dlprobe.
+struct LaunchLimits {
+  std::optional<uint64_t> memory_bytes;  ///< of all its processes: a cgroup of its own
+  std::optional<uint64_t> open_files;    ///< RLIMIT_NOFILE, soft and hard
+  std::optional<uint64_t> shm_bytes;     ///< of a /dev/shm of its own
+  /// RLIMIT_NOFILE, soft alone: up to the hard limit that it has otherwise.
+  std::optional<uint64_t> soft_open_files;
+
+  bool any() const { return memory_bytes || open_files || shm_bytes || soft_open_files; }
 };
 
 /// What to start and how.
@@ -32,33 +34,23 @@ struct ChildSpec {
   bool adopts_orphans = true;  ///< dlprobe becomes the parent of its orphans
   std::vector<std::pair<std::string, std::string>> environment;  ///< added to dlprobe's own
   bool own_process_group = false;                                ///< else it is in dlprobe's
-  ChildLimits limits;
+  LaunchLimits limits;    ///< all but the memory, which is its cgroup's
+  int cgroup_procs = -1;  ///< of the cgroup that it joins: cgroup.procs, open for writing
   /// Called with the pid while the child is within its limits and waits, before it becomes the
   /// command; or none.
   std::function<void(pid_t)> before_exec;
 };
 
-/// A process that dlprobe started and has to reap.
+/// Starts a process that dlprobe has to reap: its pid. kNotFound: no such command (exit 127).
+/// kForbidden: not executable (exit 126). kUnsupported: a limit cannot be had, and the command was
+/// not started.
 ///
 /// The child sees what it would see without dlprobe: the same standard streams, terminal, process
 /// group, working directory, environment, signal dispositions, signal mask and resource limits,
 /// but for the limits asked for.
 /// Orphans of the child become children of dlprobe (PR_SET_CHILD_SUBREAPER), so that their end is
 /// seen; ExitWatch reaps them.
-///
-/// Destroying a ChildProcess neither kills nor reaps it.
-class ChildProcess {
- public:
-  /// Starts it. kNotFound: no such command (exit 127). kForbidden: not executable (exit 126).
-  /// kUnsupported: a limit cannot be had, and the command was not started.
-  static Expected<ChildProcess> start(const ChildSpec& spec);
-
-  pid_t pid() const { return pid_; }
-
- private:
-  explicit ChildProcess(pid_t pid) : pid_(pid) {}
-  pid_t pid_;
-};
+Expected<pid_t> start_child(const ChildSpec& spec);
 
 /// A child of ours that has ended; still a zombie until reap().
 struct EndedChild {

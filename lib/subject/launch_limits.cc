@@ -74,13 +74,6 @@ Expected<LaunchScope> LaunchScope::prepare(const Machine& machine, const LaunchL
   return scope;
 }
 
-ChildLimits LaunchScope::child_limits() const {
-  return {.cgroup_procs = group_ ? group_->procs_fd() : -1,
-          .open_files = limits_.open_files,
-          .soft_open_files = limits_.soft_open_files,
-          .shm_bytes = limits_.shm_bytes};
-}
-
 std::string LaunchScope::description() const {
   std::string text;
   const auto add = [&text](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };

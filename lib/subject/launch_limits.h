@@ -13,17 +13,6 @@
 
 namespace dlprobe {
 
-/// What a command is to begin within; what is not given stays as it is without dlprobe.
-struct LaunchLimits {
-  std::optional<uint64_t> memory_bytes;  ///< of all its processes: a cgroup of its own
-  std::optional<uint64_t> open_files;    ///< RLIMIT_NOFILE, soft and hard
-  std::optional<uint64_t> shm_bytes;     ///< of a /dev/shm of its own
-  /// RLIMIT_NOFILE, soft alone: up to the hard limit that it has otherwise.
-  std::optional<uint64_t> soft_open_files;
-
-  bool any() const { return memory_bytes || open_files || shm_bytes || soft_open_files; }
-};
-
 /// kInvalid, with the option's name in front, for what makes no sense wherever it is tried: nothing
 /// could start in it, or dlprobe itself may not have as much.
 Status check_launch_limits(const LaunchLimits& limits);
@@ -34,8 +23,8 @@ class LaunchScope {
   /// Nothing is made without limits. Errors say what would be needed.
   static Expected<LaunchScope> prepare(const Machine& machine, const LaunchLimits& limits);
 
-  /// For ChildSpec::limits.
-  ChildLimits child_limits() const;
+  /// For ChildSpec::cgroup_procs.
+  int cgroup_procs() const { return group_ ? group_->procs_fd() : -1; }
 
   /// "memory 64.0 MiB (cgroup /...), 256 open files, a /dev/shm of its own of 64.0 MiB"; empty
   /// without limits.

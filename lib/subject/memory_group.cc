@@ -8,7 +8,6 @@
 #include <optional>
 #include <string_view>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "lib/base/parse.h"
@@ -169,7 +168,7 @@ Expected<Offer> offer_controller(const Machine& machine, CgroupTree& tree, const
                        std::string(trim(available)) + "): enable it in the groups above it");
   }
   const Status enabled = tree.write(control, "+memory");
-  if (enabled) return Offer{.is_new = true, .own_path = ""};
+  if (enabled) return Offer{.is_new = true};
   const bool is_alone = processes_in(machine, own.path) == std::vector<int32_t>{key.pid};
   if (enabled.error().os_errno != EBUSY || !is_alone) return std::unexpected(enabled.error());
   const std::string inner = own.path + "/" + name_of(key) + std::string(kOwnSuffix);

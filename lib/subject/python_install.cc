@@ -4,7 +4,6 @@
 #include <sys/wait.h>
 
 #include <algorithm>
-#include <set>
 #include <string_view>
 #include <utility>
 
@@ -161,9 +160,9 @@ ImportTrial try_imports(const std::string& interpreter, std::span<const std::str
     const size_t tab = value.find('\t');
     const std::string rest = tab == std::string::npos ? "" : value.substr(tab + 1);
     if (word == "import")
-      trial.imports.push_back({.module = value.substr(0, tab), .version = rest, .trouble = {}});
+      trial.imports.push_back({.module = value.substr(0, tab), .version = rest});
     if (word == "failed")
-      trial.imports.push_back({.module = value.substr(0, tab), .version = {}, .trouble = rest});
+      trial.imports.push_back({.module = value.substr(0, tab), .trouble = rest});
     if (word == "mapped") trial.mapped.push_back(value);
     has_ended = has_ended || word == "end";
   });
@@ -173,7 +172,7 @@ ImportTrial try_imports(const std::string& interpreter, std::span<const std::str
   const std::string words = last_words(answer->text);
   if (!words.empty()) ended += "; it said: " + words;
   if (done < modules.size()) {
-    trial.imports.push_back({.module = modules[done], .version = {}, .trouble = ended});
+    trial.imports.push_back({.module = modules[done], .trouble = ended});
   } else {
     trial.trouble = ended;
   }

@@ -10,6 +10,8 @@
 #include <csignal>
 #include <string>
 
+#include "lib/base/unique_fd.h"
+
 namespace dlprobe {
 namespace {
 
@@ -27,15 +29,17 @@ int wait_status_of(pid_t pid) {
 }
 
 // What `command` (a shell script) prints on the descriptor that it is given as 3.
-std::string output_of(const std::string& command, const ChildLimits& limits = {}) {
+std::string output_of(const std::string& command, const LaunchLimits& limits = {},
+                      int cgroup_procs = -1) {
   std::array<int, 2> ends{};
   EXPECT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
   const UniqueFd read_end(ends[0]);
   UniqueFd write_end(ends[1]);
-  const auto child = ChildProcess::start({.argv = {"sh", "-c", command},
-                                          .descriptors = {{write_end.get(), 3}},
-                                          .dies_with_us = true,
-                                          .limits = limits});
+  const auto child = start_child({.argv = {"sh", "-c", command},
+                                  .descriptors = {{write_end.get(), 3}},
+                                  .dies_with_us = true,
+                                  .limits = limits,
+                                  .cgroup_procs = cgroup_procs});
   write_end.reset();
   EXPECT_TRUE(child.has_value());
   if (!child) return to_string(child.error());
@@ -44,30 +48,29 @@ std::string output_of(const std::string& command, const ChildLimits& limits = {}
   for (ssize_t n = 0; (n = ::read(read_end.get(), buffer.data(), buffer.size())) > 0;) {
     text.append(buffer.data(), static_cast<size_t>(n));
   }
-  EXPECT_EQ(wait_status_of(child->pid()), 0);
+  EXPECT_EQ(wait_status_of(*child), 0);
   return text;
 }
 
 TEST(ChildProcess, TellsAMissingCommandFromOneThatCannotBeRun) {
-  const auto missing =
-      ChildProcess::start({.argv = {"no-such-command-anywhere"}, .descriptors = {}});
+  const auto missing = start_child({.argv = {"no-such-command-anywhere"}, .descriptors = {}});
   ASSERT_FALSE(missing.has_value());
   EXPECT_EQ(missing.error().code, ErrorCode::kNotFound);
   EXPECT_THAT(to_string(missing.error()), HasSubstr("no-such-command-anywhere"));
 
-  const auto folder = ChildProcess::start({.argv = {"/"}, .descriptors = {}});
+  const auto folder = start_child({.argv = {"/"}, .descriptors = {}});
   ASSERT_FALSE(folder.has_value());
   EXPECT_EQ(folder.error().code, ErrorCode::kForbidden);
 }
 
 TEST(ChildProcess, ReportsExitCodesAndSignals) {
-  const auto exits = ChildProcess::start({.argv = {"sh", "-c", "exit 7"}, .descriptors = {}});
+  const auto exits = start_child({.argv = {"sh", "-c", "exit 7"}, .descriptors = {}});
   ASSERT_TRUE(exits.has_value());
-  EXPECT_EQ(WEXITSTATUS(wait_status_of(exits->pid())), 7);
+  EXPECT_EQ(WEXITSTATUS(wait_status_of(*exits)), 7);
 
-  const auto dies = ChildProcess::start({.argv = {"sh", "-c", "kill -BUS $$"}, .descriptors = {}});
+  const auto dies = start_child({.argv = {"sh", "-c", "kill -BUS $$"}, .descriptors = {}});
   ASSERT_TRUE(dies.has_value());
-  const int status = wait_status_of(dies->pid());
+  const int status = wait_status_of(*dies);
   ASSERT_TRUE(WIFSIGNALED(status));
   EXPECT_EQ(WTERMSIG(status), SIGBUS);
 }
@@ -103,8 +106,8 @@ TEST(ChildProcess, OpenFilesAreLimitedSoftAndHard) {
 
 TEST(ChildProcess, ALimitThatCannotBeHadIsToldApartFromACommandThatCannotBeRun) {
   const UniqueFd no_group(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  const auto child = ChildProcess::start(
-      {.argv = {"no-such-command-anywhere"}, .limits = {.cgroup_procs = no_group.get()}});
+  const auto child =
+      start_child({.argv = {"no-such-command-anywhere"}, .cgroup_procs = no_group.get()});
   ASSERT_FALSE(child.has_value());
   EXPECT_EQ(child.error().code, ErrorCode::kUnsupported);
   EXPECT_THAT(to_string(child.error()), HasSubstr("--limit-memory: join the cgroup"));
@@ -115,7 +118,7 @@ TEST(ChildProcess, JoinsItsCgroupBeforeAnythingElse) {
   ASSERT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
   const UniqueFd read_end(ends[0]);
   const UniqueFd procs(ends[1]);
-  EXPECT_EQ(output_of("echo started >&3", {.cgroup_procs = procs.get()}), "started\n");
+  EXPECT_EQ(output_of("echo started >&3", {}, procs.get()), "started\n");
   std::array<char, 8> written{};
   EXPECT_EQ(::read(read_end.get(), written.data(), written.size()), 1);
   EXPECT_EQ(written[0], '0') << "the kernel takes it for the process that writes";
@@ -129,9 +132,9 @@ std::string own_shm_file() {
 TEST(ChildProcess, ADevShmOfItsOwnHasThatSizeAndIsNotOurs) {
   const std::string file = own_shm_file();
   const auto child =
-      ChildProcess::start({.argv = {"sh", "-c", "exit 0"}, .limits = {.shm_bytes = 1 << 20}});
+      start_child({.argv = {"sh", "-c", "exit 0"}, .limits = {.shm_bytes = 1 << 20}});
   if (!child) GTEST_SKIP() << to_string(child.error());
-  EXPECT_EQ(wait_status_of(child->pid()), 0);
+  EXPECT_EQ(wait_status_of(*child), 0);
   const std::string text = output_of(
       "stat -f -c '%b %S' /dev/shm >&3; echo x >" + file + "; id -u >&3", {.shm_bytes = 1 << 20});
   EXPECT_EQ(text, "256 4096\n" + std::to_string(::geteuid()) + "\n");
@@ -148,20 +151,19 @@ TEST(ChildProcess, IsShownBeforeItBecomesTheCommand) {
   };
   std::string own(64, '\0');
   own.resize(static_cast<size_t>(::readlink("/proc/self/exe", own.data(), own.size())));
-  const auto child = ChildProcess::start({.argv = {"sh", "-c", "exit 0"}, .before_exec = look});
+  const auto child = start_child({.argv = {"sh", "-c", "exit 0"}, .before_exec = look});
   ASSERT_TRUE(child.has_value());
-  EXPECT_EQ(wait_status_of(child->pid()), 0);
-  EXPECT_EQ(shown, child->pid());
+  EXPECT_EQ(wait_status_of(*child), 0);
+  EXPECT_EQ(shown, *child);
   EXPECT_EQ(program, own);
 }
 
 TEST(ChildProcess, OrphansOfTheCommandComeToUs) {
   // The shell ends at once; its background child is then ours to reap.
-  const auto child =
-      ChildProcess::start({.argv = {"sh", "-c", "(exit 3) & exit 0"}, .descriptors = {}});
+  const auto child = start_child({.argv = {"sh", "-c", "(exit 3) & exit 0"}, .descriptors = {}});
   ASSERT_TRUE(child.has_value());
   siginfo_t info = {};
-  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child->pid()), &info, WEXITED), 0);
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(*child), &info, WEXITED), 0);
   // Either the shell had reaped it, or it is ours; nobody else's.
   while (::waitid(P_ALL, 0, &info, WEXITED) == 0)
     EXPECT_EQ(info.si_status, 3);
