@@ -1,12 +1,21 @@
 #pragma once
 
 #include <chrono>
-#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "lib/collect/deaths/end_watch.h"
+#include "lib/collect/shm/shm_watch.h"
+#include "lib/collect/snapshot/shared_files.h"
 #include "lib/collect/snapshot/snapshot.h"
+#include "lib/collect/tree/descriptor_watch.h"
+#include "lib/collect/tree/gap_log.h"
+#include "lib/collect/tree/loader_motion.h"
+#include "lib/collect/tree/process_tree.h"
 #include "lib/collect/tree/record_sink.h"
+#include "lib/collect/tree/second_tier.h"
+#include "lib/collect/tree/tree_cgroup.h"
 #include "lib/model/ids.h"
 #include "lib/os/machine.h"
 
@@ -40,7 +49,7 @@ class TreeCollector {
   /// `sink` must outlive the collector.
   TreeCollector(Machine machine, const ProcessKey& root, const CollectOptions& options,
                 RecordSink& sink);
-  ~TreeCollector();
+  ~TreeCollector() = default;
   TreeCollector(const TreeCollector&) = delete;
   TreeCollector& operator=(const TreeCollector&) = delete;
   TreeCollector(TreeCollector&&) = delete;
@@ -53,7 +62,7 @@ class TreeCollector {
 
   /// Accounts for all segments now, with every process that can be looked at. tick() does so by its
   /// own schedule: at the start, when /dev/shm is half full, and while segments change.
-  void take_ledger();
+  void take_ledger() { shm_.take_ledger(tree_); }
 
   /// Where every thread of the tree is now, and what it waits on: a TreeSnapshot record. Returns
   /// whether a thread that waited went on before all was seen, or since the look before: of what it
@@ -69,14 +78,14 @@ class TreeCollector {
 
   /// Whether a process of the tree has ended by a signal or with a code other than 0 since the last
   /// call.
-  bool take_failed_exit();
+  bool take_failed_exit() { return ends_.take_failed(); }
 
   /// When something of the loader last moved; see LoaderMotion.
-  BootNs last_motion() const;
+  BootNs last_motion() const { return motion_.last_moved(); }
 
   /// When that was looked at last. Soon after each take_snapshot() it is looked at again: what has
   /// moved meanwhile was torn.
-  BootNs looked_for_motion_at() const;
+  BootNs looked_for_motion_at() const { return motion_.looked_at(); }
 
   /// Whether it cleans up after the others: a resource tracker, torch_shm_manager.
   bool is_helper(const ProcessKey& key) const;
@@ -86,7 +95,7 @@ class TreeCollector {
 
   /// To be polled for reading: tick() is worth calling early, a process of the tree has ended or
   /// was sent a fatal signal. -1: nothing to poll, or it woke the caller too often for now.
-  int wake_descriptor() const;
+  int wake_descriptor() const { return ends_.wake_descriptor(); }
 
   /// Any process of the tree lives; zombies do not.
   bool alive() const;
@@ -96,8 +105,39 @@ class TreeCollector {
   bool trainer_alive() const;
 
  private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
+  struct Times {
+    BootNs next_sample = 0;
+    BootNs next_second = 0;  ///< what is looked at once a second
+    BootNs next_discovery = 0;
+    BootNs last_new_member = 0;
+  };
+
+  void sample(BootNs now);
+  void look_between_samples(BootNs now);
+  void discover(BootNs now);
+  bool is_starting(BootNs now) const;
+  void take_ledger_if_due();
+  void emit_infos();
+  void emit_descriptor_looks();
+  void emit_sample(BootNs now, bool second_due);
+  void emit_gaps();
+  void add_gap(const OwnWords& what, const Error& error);
+
+  Machine machine_;
+  CollectOptions options_;
+  RecordSink& sink_;
+  GapLog gaps_;
+  DeadlineReader reader_;
+  ProcessTree tree_;
+  EndWatch ends_;
+  ShmWatch shm_;
+  SecondTier second_tier_;
+  LoaderMotion motion_;
+  DescriptorWatch descriptors_;
+  SharedFileWatch shared_files_;
+  TreeCgroup cgroup_;
+  std::optional<SnapshotTaker> snapshots_;
+  Times times_;
 };
 
 }  // namespace dlprobe

@@ -9,7 +9,6 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <string>
 
 #include "lib/base/units.h"
 #include "lib/os/atomic_file.h"

@@ -15,7 +15,6 @@
 #include <optional>
 #include <utility>
 
-#include "lib/base/unique_fd.h"
 #include "lib/base/units.h"
 
 namespace dlprobe {

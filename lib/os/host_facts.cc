@@ -32,13 +32,6 @@ std::string pretty_name(std::string_view os_release) {
   return name;
 }
 
-int usable_cpus() {
-  cpu_set_t cpus;
-  CPU_ZERO(&cpus);
-  if (::sched_getaffinity(0, sizeof cpus, &cpus) != 0) return 0;
-  return CPU_COUNT(&cpus);
-}
-
 /// A runtime by a part of the path of the cgroup of dlprobe itself, or by a mark that it leaves.
 std::string container_kind(const Directory& root, const EnvironmentLookup& environment) {
   const std::string cgroup = root.read("proc/self/cgroup").value_or("");
@@ -66,6 +59,13 @@ std::string first_set(const EnvironmentLookup& environment,
 }
 
 }  // namespace
+
+int usable_cpus() {
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  if (::sched_getaffinity(0, sizeof cpus, &cpus) != 0) return 0;
+  return CPU_COUNT(&cpus);
+}
 
 JobFacts read_job_facts(const EnvironmentLookup& environment) {
   return {.node = first_set(environment, {"SLURMD_NODENAME", "NODE_NAME"}),

@@ -22,6 +22,9 @@ struct JobFacts {
 };
 JobFacts read_job_facts(const EnvironmentLookup& environment);
 
+/// CPUs that dlprobe may use; 0: not known.
+int usable_cpus();
+
 /// What is known of this machine: uname, os-release, CPUs that dlprobe may use, page size, and in
 /// what kind of container it runs, by what the kernel and the container runtime show. A field that
 /// could not be read is empty.

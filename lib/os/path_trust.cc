@@ -1,6 +1,5 @@
 #include "lib/os/path_trust.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <climits>

@@ -11,11 +11,9 @@
 #include <sys/stat.h>
 #include <sys/time.h>
 
-#include <array>
 #include <cerrno>
 #include <climits>
 #include <cstring>
-#include <span>
 #include <string>
 #include <thread>
 

@@ -5,8 +5,6 @@
 #include <array>
 #include <climits>
 #include <csignal>
-#include <string>
-#include <utility>
 
 #include "lib/os/disposable.h"
 #include "lib/os/pipe.h"

@@ -15,7 +15,6 @@
 #include <semaphore>
 #include <string>
 #include <thread>
-#include <utility>
 
 namespace dlprobe {
 namespace {
@@ -55,11 +54,8 @@ StoppedThread to_stopped(int32_t tid, const user_regs_struct& r) {
 #elifdef __aarch64__
 /// In the order of UNW_AARCH64_X0 ... X30, SP, PC.
 StoppedThread to_stopped(int32_t tid, const user_regs_struct& r) {
-  StoppedThread thread{.tid = tid,
-                       .registers = {},
-                       .stack_pointer = r.sp,
-                       .program_counter = r.pc,
-                       .blocked_in = std::nullopt};
+  StoppedThread thread{
+      .tid = tid, .stack_pointer = r.sp, .program_counter = r.pc, .blocked_in = std::nullopt};
   thread.registers.assign(std::begin(r.regs), std::end(r.regs));
   thread.registers.push_back(r.sp);
   thread.registers.push_back(r.pc);

@@ -4,7 +4,6 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/base/error.h"
 #include "lib/proc/mountinfo.h"
 #include "lib/proc/pid_cgroup.h"
 

@@ -34,8 +34,7 @@ Expected<FdInfo> parse_fdinfo(std::string_view text) {
   if (!position_value || !flags_value || !text.ends_with('\n')) {
     return malformed(kFdinfo, "cut off or a line is missing", text);
   }
-  FdInfo info{
-      .position = *position_value, .flags = *flags_value, .scm_fds = {}, .epoll_targets = {}};
+  FdInfo info{.position = *position_value, .flags = *flags_value};
   for_each_line(text, [&](std::string_view line) {
     if (line.starts_with("lock:") && line.contains(" FLOCK ")) info.holds_flock = true;
   });

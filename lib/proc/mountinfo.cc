@@ -55,7 +55,6 @@ Expected<MountEntry> parse_mount(std::string_view line) {
                    .mount_point = unescape(fields[4]),
                    .options = unescape(fields[5]),
                    .fs_type = unescape(dash[1]),
-                   .source = {},
                    .super_options = unescape(fields.back())};
   if (after >= 4) entry.source = unescape(dash[2]);  // an empty source leaves no field
   return entry;

@@ -18,7 +18,7 @@ Expected<CgroupEntry> parse_membership(std::string_view line) {
   const std::string_view path = line.substr(second + 1);
   // "/.." is how a group outside the reader's cgroup namespace looks.
   if (!hierarchy || !path.starts_with('/')) return malformed(kPidCgroup, "not an entry", line);
-  CgroupEntry entry{.hierarchy = *hierarchy, .controllers = {}, .path = std::string(path)};
+  CgroupEntry entry{.hierarchy = *hierarchy, .path = std::string(path)};
   const std::string_view controllers = line.substr(first + 1, second - first - 1);
   if (controllers.empty()) return entry;
   for (const std::string_view name : split(controllers, ','))

@@ -45,7 +45,6 @@ Expected<PidStatus> parse_pid_status(std::string_view text) {
                    .ppid = *ppid,
                    .tracer_pid = *tracer,
                    .uid = *uid,
-                   .namespace_pids = {},
                    .threads = *threads,
                    .signals_caught = *caught,
                    .kernel_thread = find_int<int>(text, "Kthread").value_or(0) == 1,
@@ -67,6 +66,11 @@ Expected<PidStatus> parse_pid_status(std::string_view text) {
 
 bool catches(const PidStatus& status, int signal) {
   return (status.signals_caught >> static_cast<unsigned>(signal - 1) & 1U) != 0;
+}
+
+bool has_capability(std::string_view text, int capability) {
+  const uint64_t effective = find_int<uint64_t>(text, "CapEff", 16).value_or(0);
+  return (effective >> static_cast<unsigned>(capability) & 1U) != 0;
 }
 
 }  // namespace dlprobe

@@ -35,4 +35,8 @@ Expected<PidStatus> parse_pid_status(std::string_view text);
 /// Whether SigCgt has this signal.
 bool catches(const PidStatus& status, int signal);
 
+/// Whether `text`, a whole status file, has that bit (CAP_SYS_PTRACE) in CapEff: what the process
+/// may do in its own user namespace.
+bool has_capability(std::string_view text, int capability);
+
 }  // namespace dlprobe

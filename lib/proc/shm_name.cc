@@ -34,10 +34,9 @@ ShmName parse_shm_name(std::string_view name) {
       return {.kind = SegmentKind::kTorchTensor, .creator_pid = pid};
     }
   }
-  if (name.starts_with("sem.mp-"))
-    return {.kind = SegmentKind::kPythonSemaphore, .creator_pid = {}};
-  if (name.starts_with("sem.")) return {.kind = SegmentKind::kSemaphore, .creator_pid = {}};
-  if (name.starts_with("psm_")) return {.kind = SegmentKind::kPythonShared, .creator_pid = {}};
+  if (name.starts_with("sem.mp-")) return {.kind = SegmentKind::kPythonSemaphore};
+  if (name.starts_with("sem.")) return {.kind = SegmentKind::kSemaphore};
+  if (name.starts_with("psm_")) return {.kind = SegmentKind::kPythonShared};
   return {};
 }
 

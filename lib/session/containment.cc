@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <utility>
 
 #include "lib/base/units.h"
 
@@ -36,8 +35,7 @@ std::optional<std::string> Containment::why_break_off(size_t living) const {
 }
 
 std::string Containment::tell(std::string_view kind, std::string text) const {
-  context_.recorder.add(
-      Event{.at = context_.now(), .kind = std::string(kind), .text = text, .process = {}});
+  context_.recorder.add(Event{.at = context_.now(), .kind = std::string(kind), .text = text});
   return text;
 }
 

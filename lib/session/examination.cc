@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <utility>
 
 #include "lib/base/secrets.h"
 #include "lib/os/host_facts.h"
@@ -98,7 +97,7 @@ Examination examine(const ExamineRequest& request, const Surroundings& surroundi
   auto opened = Recorder::open(
       recording_header(surroundings, request.probe, request.arguments, request.interval),
       request.record_path);
-  if (!opened) return {.recording = {}, .refusal = Refusal{.error = std::move(opened).error()}};
+  if (!opened) return {.refusal = Refusal{.error = std::move(opened).error()}};
   Recorder& recorder = **opened;
   Examination result;
   {

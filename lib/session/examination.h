@@ -5,18 +5,15 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
 
-#include "lib/base/error.h"
 #include "lib/collect/gate/gate_look.h"
 #include "lib/collect/snapshot/snapshot.h"
 #include "lib/model/loader_plan.h"
 #include "lib/model/recording.h"
 #include "lib/model/start_event.h"
-#include "lib/os/machine.h"
 #include "lib/session/gate_python.h"
 #include "lib/session/refusal.h"
 #include "lib/session/surroundings.h"

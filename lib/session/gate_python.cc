@@ -1,9 +1,6 @@
 #include "lib/session/gate_python.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <string_view>
 #include <utility>

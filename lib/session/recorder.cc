@@ -1,7 +1,6 @@
 #include "lib/session/recorder.h"
 
 #include <cerrno>
-#include <utility>
 
 #include "lib/record/codec.h"
 

@@ -154,7 +154,7 @@ class RemedyAttempts {
     for (const PlannedAttempt& planned : open)
       runs.insert(planned.attempt.of_run);
     for (const int32_t run : runs)
-      if (!is_over_) attempt({.settings = {}, .of_run = run});
+      if (!is_over_) attempt({.of_run = run});
   }
 
   void attempt(const Attempt& attempt) {

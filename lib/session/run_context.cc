@@ -49,7 +49,7 @@ void RunContext::end_run(RunEndReason reason, std::string text) {
 }
 
 void RunContext::add_note(std::string text) {
-  recorder.add(Event{.at = now(), .kind = "note", .text = std::move(text), .process = {}});
+  recorder.add(Event{.at = now(), .kind = "note", .text = std::move(text)});
 }
 
 std::nullopt_t RunContext::refuse(Error error, Refusal::Kind kind) {

@@ -70,7 +70,7 @@ Expected<Target> find_target(const Machine& machine, int32_t pid, Climb climb) {
     DLP_TRY(found, stay(machine, process));
   }
   DLP_CHECK(check_that_it_can_be_seen(machine, found.key));
-  Target target{.key = found.key, .reason = std::move(found.reason), .notice = {}};
+  Target target{.key = found.key, .reason = std::move(found.reason)};
   if (process != pid) {
     target.notice = fmt::format("{} is a thread of process {}, which is taken", pid, process);
   }

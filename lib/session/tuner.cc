@@ -6,8 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <functional>
 #include <utility>
 
 #include "lib/base/secrets.h"
@@ -103,7 +101,7 @@ class Tuner {
 
  private:
   static Examination refused(Error error, Refusal::Kind kind = Refusal::Kind::kImpossible) {
-    return {.recording = {}, .refusal = Refusal{.error = std::move(error), .kind = kind}};
+    return {.refusal = Refusal{.error = std::move(error), .kind = kind}};
   }
 
   BootNs now() const { return machine_.clock->now(); }
@@ -201,8 +199,7 @@ class Tuner {
     if (!quota) {
       recorder_->add(Gap{.what = "the CPU quota of the cgroup",
                          .why = as_text(to_string(quota.error())),
-                         .effect = "the CPUs that may be used are counted by affinity alone",
-                         .remedy = ""});
+                         .effect = "the CPUs that may be used are counted by affinity alone"});
       return;
     }
     const std::optional<CpuQuota>& limit = *quota;
@@ -346,7 +343,7 @@ Expected<WatchTarget> CommandTuneSubject::start(const TuneSetting& setting, int 
 }
 
 Expected<WatchTarget> CommandTuneSubject::start_as_it_is() {
-  return start_with({.overrides = {}, .tells_batches = true}, false);
+  return start_with({.tells_batches = true}, false);
 }
 
 Expected<WatchTarget> CommandTuneSubject::start_with(const ShimOptions& options, bool one_thread) {
@@ -376,7 +373,7 @@ Examination tune(const TuneOptions& options, const Surroundings& surroundings) {
   }
   const std::string named = surroundings.environment("DLPROBE_REFERENCE_LOADER").value_or("");
   const auto executable = find_reference_loader(named, own_executable());
-  if (!executable) return {.recording = {}, .refusal = Refusal{.error = executable.error()}};
+  if (!executable) return {.refusal = Refusal{.error = executable.error()}};
   const int cpus = read_host_facts(surroundings.machine, surroundings.environment).cpus;
   LoaderTuneSubject subject(surroundings, *executable, options.wish.base, cpus);
   return Tuner(options, surroundings, subject).run();

@@ -6,7 +6,6 @@
 #include <array>
 #include <utility>
 
-#include "lib/base/units.h"
 #include "lib/session/progress_lines.h"
 #include "lib/session/standstill.h"
 #include "lib/session/tree_ending.h"

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <csignal>
 #include <cstring>
 #include <utility>
@@ -114,8 +113,7 @@ void DeathWatch::open_log() {
 }
 
 void DeathWatch::note_missing(const char* kind, const Error& error) {
-  sink_->add(
-      Event{.at = machine_.clock->now(), .kind = kind, .text = to_string(error), .process = {}});
+  sink_->add(Event{.at = machine_.clock->now(), .kind = kind, .text = to_string(error)});
 }
 
 std::vector<int> DeathWatch::descriptors() const {
@@ -212,7 +210,6 @@ void DeathWatch::read_log() {
     if (!entry || pending_lines_.size() >= kMostUnclaimed) continue;
     KernelLogLine line{.at = machine_.clock->now(),
                        .kind = entry->kind,
-                       .process = {},
                        .text = *message,
                        .whole_host = entry->whole_host,
                        .limited_cgroup = entry->limited_cgroup,

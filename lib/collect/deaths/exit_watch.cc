@@ -1,7 +1,6 @@
 #include "lib/collect/deaths/exit_watch.h"
 
 #include <chrono>
-#include <utility>
 #include <vector>
 
 namespace dlprobe {

@@ -1,6 +1,5 @@
 #include "lib/collect/deaths/oom_watch.h"
 
-#include <array>
 #include <utility>
 
 #include "lib/base/parse.h"

@@ -1,7 +1,6 @@
 #include "lib/collect/gate/gate_look.h"
 
 #include <linux/capability.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,15 +9,15 @@
 #include "lib/collect/tree/cgroup_reader.h"
 #include "lib/collect/tree/cpu_quota.h"
 #include "lib/os/folder_try.h"
+#include "lib/os/host_facts.h"
 #include "lib/proc/pid_cgroup.h"
 #include "lib/proc/pid_limits.h"
 #include "lib/proc/pid_stat.h"
-#include "lib/proc/text.h"
+#include "lib/proc/pid_status.h"
 
 namespace dlprobe {
 namespace {
 
-constexpr unsigned kCapSysResource = 24;
 constexpr uint64_t kMostEntries = 1000;
 
 Expected<uint64_t> number_in(const Directory& root, std::string_view file, size_t field = 0) {
@@ -27,12 +26,6 @@ Expected<uint64_t> number_in(const Directory& root, std::string_view file, size_
   const auto number = field < fields.size() ? parse_int<uint64_t>(fields[field]) : std::nullopt;
   if (!number) return failure(ErrorCode::kMalformed, "read /" + std::string(file));
   return *number;
-}
-
-uint64_t capabilities(const Directory& root) {
-  const auto status = root.read("proc/self/status");
-  const auto mask = status ? find_value(*status, "CapEff") : std::nullopt;
-  return mask ? parse_int<uint64_t>(trim(*mask), 16).value_or(0) : 0;
 }
 
 // "0-3,8" is five.
@@ -45,13 +38,6 @@ uint32_t count_of_list(std::string_view list) {
     if (first && last && *last >= *first) count += *last - *first + 1;
   }
   return count;
-}
-
-uint32_t usable_cpus() {
-  cpu_set_t cpus;
-  CPU_ZERO(&cpus);
-  if (::sched_getaffinity(0, sizeof cpus, &cpus) != 0) return 0;
-  return static_cast<uint32_t>(CPU_COUNT(&cpus));
 }
 
 // Threads of the user's processes: what RLIMIT_NPROC counts.
@@ -123,9 +109,9 @@ GateFacts look_at_gate(const Machine& machine, const GateWish& wish) {
   const Directory& root = *machine.root;
   GateFacts facts;
   facts.at = machine.clock->now();
-  const uint64_t capable = capabilities(root);
-  facts.may_trace_all = (capable >> CAP_SYS_PTRACE & 1U) != 0;
-  facts.is_root = (capable >> kCapSysResource & 1U) != 0;
+  const std::string status = root.read("proc/self/status").value_or("");
+  facts.may_trace_all = has_capability(status, CAP_SYS_PTRACE);
+  facts.is_root = has_capability(status, CAP_SYS_RESOURCE);
   facts.processes = chain(root.read("proc/self/limits"), parse_processes_limit);
   const bool is_limited = facts.processes && facts.processes->soft && !facts.is_root;
   facts.tasks_of_user = is_limited ? tasks_of_user(root, ::geteuid())
@@ -145,7 +131,7 @@ GateFacts look_at_gate(const Machine& machine, const GateWish& wish) {
     }
   }
   facts.cpus_online = count_of_list(root.read("sys/devices/system/cpu/online").value_or(""));
-  facts.cpus_usable = usable_cpus();
+  facts.cpus_usable = static_cast<uint32_t>(usable_cpus());
   if (const auto quota = read_cpu_quota(machine).value_or(std::nullopt)) {
     facts.cpu_quota = quota->cpus;
     facts.cpu_quota_source = quota->source;

@@ -3,10 +3,8 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <map>
-#include <memory>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -61,7 +59,6 @@ std::optional<PythonPackage> package_of(const std::string& folder, std::string_v
   if (entry.ends_with(kEggInfo)) version = version.substr(0, version.find("-py"));
   return PythonPackage{.name = normalized(stem.substr(0, dash)),
                        .version = std::string(version),
-                       .installer = {},
                        .path = folder + "/" + std::string(entry)};
 }
 
@@ -117,7 +114,7 @@ void PackageLook::read_folder(const std::string& folder) {
     auto package = package_of(folder, entry);
     if (!package || is_late()) continue;
     package->installer = std::string(trim(root_.read(package->path + "/INSTALLER").value_or("")));
-    found_.push_back({.package = std::move(*package), .folder = folder, .binaries = {}});
+    found_.push_back({.package = std::move(*package), .folder = folder});
   }
   add_opencv_without_metadata(folder, *entries);
 }
@@ -132,12 +129,8 @@ void PackageLook::add_opencv_without_metadata(const std::string& folder,
     return name == "cv2" || (name.starts_with("cv2.") && name.ends_with(".so"));
   });
   if (has_metadata || module == entries.end()) return;
-  FoundPackage found{.package = {.name = "opencv-python",
-                                 .version = {},
-                                 .installer = {},
-                                 .path = folder + "/" + *module},
-                     .folder = folder,
-                     .binaries = {}};
+  FoundPackage found{.package = {.name = "opencv-python", .path = folder + "/" + *module},
+                     .folder = folder};
   if (module->ends_with(".so")) found.binaries.push_back(found.package.path);
   found_.push_back(std::move(found));
 }
@@ -221,7 +214,7 @@ const PackageLook::Binary* PackageLook::binary(const std::string& path) {
   const auto elf = ElfFile::open(std::move(*file), path);
   if (!elf) return nullptr;
   const ElfFile::Linking linking = (*elf)->linking();
-  Binary read{.name = linking.name, .needs = {}};
+  Binary read{.name = linking.name};
   if (read.name.empty()) read.name = base_name(path);
   for (const std::string& needed : linking.needed) {
     if (is_language_runtime(needed)) continue;
@@ -253,7 +246,7 @@ void PackageLook::note_library(const std::string& path, const std::string& packa
                              static_cast<std::ptrdiff_t>(by_file_[{stat->device, stat->inode}])
                        : std::ranges::find(facts.libraries, of_path->name, &ThreadLibrary::name);
   if (same == facts.libraries.end()) {
-    facts.libraries.push_back({.name = of_path->name, .files = {}, .packages = {}});
+    facts.libraries.push_back({.name = of_path->name});
     same = facts.libraries.end() - 1;
   }
   if (!is_known) same->files.push_back(path);
@@ -295,7 +288,7 @@ void PackageLook::note_owned(const std::string& text, std::map<std::string, std:
 // What conda owns under that name against what is there.
 void PackageLook::compare(const std::string& name, const std::string& version,
                           PythonFacts& facts) const {
-  CondaOverlap overlap{.name = name, .conda_version = version, .others = {}};
+  CondaOverlap overlap{.name = name, .conda_version = version};
   for (const FoundPackage& each : found_) {
     const PythonPackage& package = each.package;
     const bool is_of_conda = package.installer.empty() || package.installer == "conda";

@@ -86,11 +86,8 @@ Status add_mappings(const ProcessAccess& processes, const Directory& process,
   return {};
 }
 
-}  // namespace
-
-Expected<std::vector<HeldFile>> read_holdings(const ProcessAccess& processes,
-                                              const Directory& process,
-                                              const std::set<uint64_t>& devices) {
+Expected<std::vector<HeldFile>> read_now(const ProcessAccess& processes, const Directory& process,
+                                         const std::set<uint64_t>& devices) {
   std::map<FileId, HeldFile> files;
   DLP_CHECK(add_descriptors(process, devices, files));
   DLP_CHECK(add_mappings(processes, process, devices, files));
@@ -102,6 +99,20 @@ Expected<std::vector<HeldFile>> read_holdings(const ProcessAccess& processes,
     held.push_back(std::move(file));
   }
   return held;
+}
+
+}  // namespace
+
+Expected<std::vector<HeldFile>> read_holdings(DeadlineReader& reader, const Machine& machine,
+                                              const std::shared_ptr<const Directory>& process,
+                                              const std::set<uint64_t>& devices,
+                                              std::chrono::nanoseconds extra) {
+  return reader.run<std::vector<HeldFile>>(
+      "look at what " + process->path() + " holds",
+      [processes = machine.processes, process, devices] {
+        return read_now(*processes, *process, devices);
+      },
+      extra);
 }
 
 }  // namespace dlprobe

@@ -1,11 +1,14 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "lib/base/error.h"
+#include "lib/os/deadline.h"
 #include "lib/os/machine.h"
 
 namespace dlprobe {
@@ -27,9 +30,11 @@ struct HeldFile {
 
 /// What a process holds of the file systems `devices`, one entry for each file: its descriptors by
 /// fstatat of /proc/PID/fd/N, its mappings by PROCMAP_QUERY or the text of maps, their sizes by
-/// /proc/PID/map_files. Waits for the target's mmap lock: run it by DeadlineReader.
-Expected<std::vector<HeldFile>> read_holdings(const ProcessAccess& processes,
-                                              const Directory& process,
-                                              const std::set<uint64_t>& devices);
+/// /proc/PID/map_files. Waits for the target's mmap lock, so `reader` does it; `extra` is added to
+/// its limit.
+Expected<std::vector<HeldFile>> read_holdings(DeadlineReader& reader, const Machine& machine,
+                                              const std::shared_ptr<const Directory>& process,
+                                              const std::set<uint64_t>& devices,
+                                              std::chrono::nanoseconds extra = {});
 
 }  // namespace dlprobe

@@ -9,6 +9,7 @@
 
 #include "lib/base/parse.h"
 #include "lib/base/units.h"
+#include "lib/collect/shm/holdings.h"
 #include "lib/proc/mountinfo.h"
 #include "lib/proc/pid_status.h"
 #include "lib/proc/shm_name.h"
@@ -222,12 +223,9 @@ void LedgerKeeper::scan_others(Scan& scan, const ProcessTree& tree) {
 }
 
 void LedgerKeeper::visit(Scan& scan, const Visited& visited) {
-  const auto held = reader_->run<std::vector<HeldFile>>(
-      "look at what " + visited.directory->path() + " holds",
-      [processes = machine_.processes, directory = visited.directory, devices = scan.devices] {
-        return read_holdings(*processes, *directory, devices);
-      },
-      visited.in_tree ? kPatienceWithMember : std::chrono::milliseconds(0));
+  const auto held =
+      read_holdings(*reader_, machine_, visited.directory, scan.devices,
+                    visited.in_tree ? kPatienceWithMember : std::chrono::milliseconds(0));
   (*scan.between)();
   if (!held) {
     const ErrorCode code = held.error().code;

@@ -1,14 +1,10 @@
 #pragma once
 
 #include <functional>
-#include <map>
-#include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "lib/collect/shm/holdings.h"
 #include "lib/collect/shm/mounts.h"
 #include "lib/collect/tree/process_tree.h"
 #include "lib/model/shm.h"

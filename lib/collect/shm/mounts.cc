@@ -1,7 +1,5 @@
 #include "lib/collect/shm/mounts.h"
 
-#include <linux/magic.h>
-
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -68,9 +66,7 @@ void ShmMounts::look_through(const TrackedProcess& process, uint64_t mount_names
   ShmMount mount{.device = stat->device,
                  .mount_namespace = mount_namespace,
                  .seen_through = process.key,
-                 .mount_point = std::string(kShm),
-                 .fs_type = {},
-                 .options = {}};
+                 .mount_point = std::string(kShm)};
   describe(mount, *process.directory);
   found.push_back(mount);
   mounts_.push_back({.mount = std::move(mount), .directory = std::move(*directory)});
@@ -97,7 +93,6 @@ void ShmMounts::look_at_own(const TrackedProcess& process, std::vector<ShmMount>
   }
   ShmMount mount{.device = own->device,
                  .mount_namespace = 0,
-                 .seen_through = {},
                  .mount_point = entry->mount_point,
                  .fs_type = entry->fs_type,
                  .options = entry->super_options};

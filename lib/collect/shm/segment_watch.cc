@@ -59,11 +59,10 @@ void SegmentWatch::take_news(uint64_t free_bytes) {
   const bool too_many = rate_count_ > kMostPerSecond || news.overflowed;
   if (too_many && rate_since_ != 0) {
     watch_.reset();
-    gap_ =
-        Gap{.what = "segments made in " + as_path(directory_->path()),
-            .why = counted(rate_count_, "file") + " made within a second",
-            .effect = "watching would cost the job: a failed reservation is noticed a second later",
-            .remedy = ""};
+    gap_ = Gap{
+        .what = "segments made in " + as_path(directory_->path()),
+        .why = counted(rate_count_, "file") + " made within a second",
+        .effect = "watching would cost the job: a failed reservation is noticed a second later"};
   }
   rate_since_ = now;
   rate_count_ = 0;
@@ -130,11 +129,7 @@ SegmentWatch::Answer SegmentWatch::judge_living(const TrackedProcess& creator, u
     return wait.syscall == SYS_fallocate || wait.syscall == SYS_ftruncate;
   });
   if (reserving) return Answer::kWait;
-  const auto held = reader.run<std::vector<HeldFile>>(
-      "look at what " + creator.directory->path() + " holds",
-      [processes = machine_.processes, directory = creator.directory, device = device_] {
-        return read_holdings(*processes, *directory, {device});
-      });
+  const auto held = read_holdings(reader, machine_, creator.directory, {device_});
   if (!held) return Answer::kWait;
   const auto file = std::ranges::find(*held, inode, &HeldFile::inode);
   if (file == held->end() || file->fds == 0 || file->maps > 0) return Answer::kFine;
@@ -145,11 +140,7 @@ bool SegmentWatch::held_in_tree(const ProcessTree& tree, uint64_t inode,
                                 DeadlineReader& reader) const {
   for (const auto& [key, process] : tree.members()) {
     if (process.vanished || process.ended_at) continue;
-    const auto held = reader.run<std::vector<HeldFile>>(
-        "look at what " + process.directory->path() + " holds",
-        [processes = machine_.processes, directory = process.directory, device = device_] {
-          return read_holdings(*processes, *directory, {device});
-        });
+    const auto held = read_holdings(reader, machine_, process.directory, {device_});
     if (held && std::ranges::find(*held, inode, &HeldFile::inode) != held->end()) return true;
   }
   return false;

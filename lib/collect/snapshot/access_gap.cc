@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "lib/base/parse.h"
+#include "lib/proc/pid_status.h"
 #include "lib/proc/text.h"
 
 namespace dlprobe {
@@ -24,15 +25,13 @@ std::optional<Rights> read_rights(const Directory& directory, std::string_view n
   const auto text = directory.read(name);
   if (!text) return std::nullopt;
   const auto uids = split_fields(find_value(*text, "Uid").value_or(""));
-  const auto capabilities = find_value(*text, "CapEff");
-  if (uids.size() < 2 || !capabilities) return std::nullopt;
+  if (uids.size() < 2) return std::nullopt;
   const auto real = parse_int<uint32_t>(uids[0]);
   const auto effective = parse_int<uint32_t>(uids[1]);
-  const auto mask = parse_int<uint64_t>(*capabilities, 16);
-  if (!real || !effective || !mask) return std::nullopt;
+  if (!real || !effective) return std::nullopt;
   return Rights{.real_uid = *real,
                 .effective_uid = *effective,
-                .may_trace = (*mask >> CAP_SYS_PTRACE & 1U) != 0};
+                .may_trace = has_capability(*text, CAP_SYS_PTRACE)};
 }
 
 int yama_scope(const Directory& root) {
@@ -102,8 +101,7 @@ Cause cause_of(const Directory& root, const Directory& process, int32_t pid) {
 Gap access_gap(const Directory& root, const Directory& process, int32_t pid, const Error& error) {
   Gap gap{.what = "stacks of process " + own(pid),
           .why = as_text(to_string(error)),
-          .effect = "what its threads wait for is known by the kernel's function names at most",
-          .remedy = ""};
+          .effect = "what its threads wait for is known by the kernel's function names at most"};
   if (error.code != ErrorCode::kForbidden) return gap;
   const Cause cause = cause_of(root, process, pid);
   if (!cause.why.empty()) gap.why = cause.why + " (" + gap.why + ")";

@@ -46,7 +46,7 @@ double seconds_between(uint64_t before_ns, uint64_t after_ns) {
 }  // namespace
 
 CpuLook look_at_cpu(const Machine& machine, std::span<const ProcessKey> processes) {
-  CpuLook look{.at = machine.clock->now(), .processes = {}};
+  CpuLook look{.at = machine.clock->now()};
   for (const ProcessKey& key : processes) {
     if (process_key(machine, key.pid) != key) continue;
     const auto directory = machine.root->open_directory("proc/" + std::to_string(key.pid));

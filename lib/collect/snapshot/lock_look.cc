@@ -1,7 +1,6 @@
 #include "lib/collect/snapshot/lock_look.h"
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <vector>
 

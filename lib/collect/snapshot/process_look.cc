@@ -57,8 +57,7 @@ std::vector<Gap> ProcessLook::gaps() const {
   if (parts_->threads.is_of_kernel()) {
     gaps.push_back({.what = "stacks of process " + own(pid),
                     .why = "it is a thread of the kernel",
-                    .effect = "it has no program whose stack could be shown",
-                    .remedy = ""});
+                    .effect = "it has no program whose stack could be shown"});
   } else if (image_.forbidden) {
     gaps.push_back(
         access_gap(*image_.machine.root, *image_.target.directory, pid, *image_.forbidden));

@@ -4,7 +4,6 @@
 #include <map>
 #include <utility>
 
-#include "lib/model/process.h"
 #include "lib/proc/syscall_file.h"
 
 namespace dlprobe {

@@ -57,8 +57,7 @@ Groups find_groups(const Machine& machine, const TreeSnapshot& tree) {
       const auto stat = (*folder)->stat(name);
       if (!stat || !S_ISREG(stat->mode)) continue;
       groups[{stat->device, stat->inode}].push_back(
-          {.process = i,
-           .file = {.fd = *fd, .device = stat->device, .inode = stat->inode, .path = {}}});
+          {.process = i, .file = {.fd = *fd, .device = stat->device, .inode = stat->inode}});
     }
   }
   std::erase_if(groups, [](const auto& entry) { return !has_two_processes(entry.second); });

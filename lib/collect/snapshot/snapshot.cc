@@ -1,11 +1,8 @@
 #include "lib/collect/snapshot/snapshot.h"
 
 #include <algorithm>
-#include <chrono>
 #include <iterator>
 #include <map>
-#include <optional>
-#include <set>
 #include <span>
 #include <utility>
 
@@ -138,8 +135,7 @@ TreeSnapshot SnapshotTaker::take(const std::vector<SnapshotTarget>& targets) {
   if (!answer) {
     sink_->add(Gap{.what = "stacks of the tree",
                    .why = as_text(to_string(answer.error())),
-                   .effect = "who waits for what is not known",
-                   .remedy = ""});
+                   .effect = "who waits for what is not known"});
     return {.at = machine_.clock->now()};
   }
   for (Gap& gap : answer->second)

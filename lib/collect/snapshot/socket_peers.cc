@@ -1,6 +1,5 @@
 #include "lib/collect/snapshot/socket_peers.h"
 
-#include <algorithm>
 #include <map>
 #include <optional>
 #include <string>

@@ -127,8 +127,7 @@ void ThreadLook::walk(const SyscallFile& call, ThreadSnapshot& thread, Unwinder&
   const NativeStack stack =
       unwinder.unwind(held != nullptr ? *held
                                       : Registers{.program_counter = call.program_counter,
-                                                  .stack_pointer = call.stack_pointer,
-                                                  .others = {}});
+                                                  .stack_pointer = call.stack_pointer});
   seen_.calls.insert_or_assign(thread.tid, call);
   // One in uninterruptible sleep would not stop, and keep the others waiting.
   if (stack.needs_registers && thread.state != 'D') seen_.to_stop.insert(thread.tid);

@@ -1,7 +1,6 @@
 #include "lib/collect/tree/cgroup_reader.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "lib/proc/cgroup_memory.h"
@@ -44,11 +43,8 @@ Expected<CgroupReader> CgroupReader::open(const Machine& machine, const Director
   DLP_TRY(MemoryCgroup group, find_memory_cgroup(machine, process));
   const bool unified = group.version == 2;
   CgroupReader reader;
-  reader.version_ = group.version;
-  reader.path_ = std::move(group.path);
-  reader.directory_ = std::move(group.directory);
-  reader.levels_ = group.levels;
-  const Directory& directory = *reader.directory_;
+  reader.group_ = std::move(group);
+  const Directory& directory = *reader.group_.directory;
   DLP_TRY(reader.usage_, directory.keep_file(unified ? "memory.current" : "memory.usage_in_bytes"));
   DLP_TRY(reader.stat_, directory.keep_file("memory.stat"));
   DLP_TRY(reader.events_, directory.keep_file(unified ? "memory.events" : "memory.oom_control"));
@@ -57,11 +53,11 @@ Expected<CgroupReader> CgroupReader::open(const Machine& machine, const Director
 
 Observed<CgroupMemory> CgroupReader::read(BootNs now) {
   CgroupMemory memory;
-  memory.version = version_;
-  memory.path = path_;
+  memory.version = group_.version;
+  memory.path = group_.path;
   DLP_TRY(memory.used_bytes, parse_kept(*usage_, parse_cgroup_number));
   DLP_TRY(memory.oom_kills, parse_kept(*events_, parse_cgroup_oom_kills));
-  if (version_ == 1) {
+  if (group_.version == 1) {
     DLP_CHECK(read_v1(memory));
     return memory;
   }
@@ -97,8 +93,8 @@ Status CgroupReader::read_v2(CgroupMemory& memory) const {
 void CgroupReader::read_limit_v2() {
   limit_bytes_.reset();
   std::string up;
-  for (int level = 0; level <= levels_; ++level, up += "../") {
-    const auto limit = chain(directory_->read(up + "memory.max"), parse_cgroup_limit);
+  for (int level = 0; level <= group_.levels; ++level, up += "../") {
+    const auto limit = chain(group_.directory->read(up + "memory.max"), parse_cgroup_limit);
     const uint64_t bytes = limit ? limit->value_or(UINT64_MAX) : UINT64_MAX;
     if (bytes != UINT64_MAX) limit_bytes_ = std::min(limit_bytes_.value_or(bytes), bytes);
   }
@@ -106,9 +102,9 @@ void CgroupReader::read_limit_v2() {
 
 /// Neither is there in every kernel.
 void CgroupReader::read_swap_and_pressure_v2(CgroupMemory& memory) const {
-  if (const auto swap = chain(directory_->read("memory.swap.current"), parse_cgroup_number))
+  if (const auto swap = chain(group_.directory->read("memory.swap.current"), parse_cgroup_number))
     memory.swap_bytes = *swap;
-  if (const auto pressure = chain(directory_->read("memory.pressure"), parse_memory_pressure))
+  if (const auto pressure = chain(group_.directory->read("memory.pressure"), parse_memory_pressure))
     memory.pressure = *pressure;
 }
 

@@ -39,14 +39,11 @@ class CgroupReader {
   void read_limit_v2();
   void read_swap_and_pressure_v2(CgroupMemory& memory) const;
 
-  int version_ = 0;
-  std::string path_;
-  std::shared_ptr<const Directory> directory_;
+  MemoryCgroup group_;
   std::unique_ptr<const KeptFile> usage_;
   std::unique_ptr<const KeptFile> stat_;
   std::unique_ptr<const KeptFile> events_;
   std::optional<uint64_t> limit_bytes_;
-  int levels_ = 0;  ///< of groups between the mount and this one
   BootNs limit_read_at_ = 0;
 };
 

@@ -1,8 +1,5 @@
 #include "lib/collect/tree/cpu_quota.h"
 
-#include <memory>
-#include <utility>
-
 #include "lib/proc/cgroup_cpu.h"
 #include "lib/proc/cgroup_mount.h"
 #include "lib/proc/mountinfo.h"

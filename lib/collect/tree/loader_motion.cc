@@ -9,20 +9,16 @@ namespace {
 /// In a second, of USER_HZ (100): a process that waits with a timeout needs less.
 constexpr uint64_t kIdleTicks = 2;
 
-bool takes_part(const TrackedProcess& process) {
-  return !process.vanished && !process.ended_at && !has_ended(process.last_stat);
-}
-
 }  // namespace
 
 void LoaderMotion::update(const ProcessTree& tree, BootNs now) {
   const bool has_workers = std::ranges::any_of(tree.members(), [](const auto& entry) {
-    return takes_part(entry.second) && entry.second.info.role == Role::kWorker;
+    return is_alive(entry.second) && entry.second.info.role == Role::kWorker;
   });
   bool any = last_moved_ == 0;
   std::map<ProcessKey, Seen> before = std::exchange(seen_, {});
   for (const auto& [key, process] : tree.members()) {
-    if (!takes_part(process)) continue;
+    if (!is_alive(process)) continue;
     const ProcessSample& sample = process.sample;
     const bool shows_calls = sample.io_calls && *sample.io_calls;
     const Seen now_seen = {.io_calls = shows_calls ? **sample.io_calls : 0,

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <utility>
 
 #include "lib/base/parse.h"
 #include "lib/proc/pid_statm.h"

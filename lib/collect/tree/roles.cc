@@ -229,16 +229,14 @@ class RoleTable {
 
   RoleAnswer answer(size_t i) const {
     const OwnRole& own = own_[i];
-    if (trainers_[i])
-      return {.role = Role::kTrainer, .basis = trainer_basis(i), .start_method = {}};
+    if (trainers_[i]) return {.role = Role::kTrainer, .basis = trainer_basis(i)};
     if (own.role == Role::kOther && facts_[i].orphaned) {
       return {.role = Role::kOther,
               .basis = "forked, and the process that forked it has ended",
               .start_method = StartMethod::kFork};
     }
     if (own.role == Role::kOther) return {};
-    if (own.role != Role::kWorker)
-      return {.role = own.role, .basis = own.basis, .start_method = {}};
+    if (own.role != Role::kWorker) return {.role = own.role, .basis = own.basis};
     const size_t consumer = consumer_of(i);
     if (consumer != kNone && trainers_[consumer]) {
       return {.role = Role::kWorker,
@@ -248,8 +246,7 @@ class RoleTable {
     if (own.strength == Strength::kStrong) {
       return {.role = Role::kWorker, .basis = own.basis, .start_method = own.start_method};
     }
-    return {
-        .role = Role::kOther, .basis = own.basis + ", but not by a trainer", .start_method = {}};
+    return {.role = Role::kOther, .basis = own.basis + ", but not by a trainer"};
   }
 
   std::string trainer_basis(size_t trainer) const {
@@ -270,8 +267,7 @@ class RoleTable {
       size_t at = parent_of(facts_[i]);
       for (size_t steps = 0; at != kNone && steps < facts_.size(); ++steps) {
         if (trainers_[at] || answers_[at].role == Role::kLauncher) break;
-        answers_[at] = {
-            .role = Role::kLauncher, .basis = "an ancestor of the trainer", .start_method = {}};
+        answers_[at] = {.role = Role::kLauncher, .basis = "an ancestor of the trainer"};
         at = parent_of(facts_[at]);
       }
     }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
-#include <utility>
 
 #include "lib/collect/tree/thread_waits.h"
 #include "lib/proc/pid_io.h"
@@ -18,8 +17,6 @@ constexpr size_t kMostSampledThreads = 16;
 // Measured on Linux 6.18: 12 ms per GiB of 4-KiB pages, and 50 us whatever the size.
 constexpr double kPssNsPerByte = 12e6 / (1U << 30U);
 constexpr BootNs kPssFixedNs = 50'000;
-constexpr double kPssShareOfCore = 0.002;
-constexpr BootNs kMostBudget = 100'000'000;
 constexpr std::chrono::nanoseconds kShortestDeadline = std::chrono::milliseconds(40);
 /// A walk of a large mapping stalls the target's own mmap for as long: above this, seldom or never.
 constexpr BootNs kLongWalk = 5'000'000;
@@ -116,13 +113,7 @@ void SecondTier::read_waits(ProcessTree& tree) {
 /// Those with the most page faults since their last look first, as long as the budget lasts: they
 /// are who takes memory, or copies what was shared.
 void SecondTier::read_pss(ProcessTree& tree, BootNs now) {
-  if (budget_filled_at_ != 0) {
-    const auto elapsed = static_cast<double>(now - budget_filled_at_);
-    budget_ns_ = std::min(kMostBudget, budget_ns_ + static_cast<BootNs>(kPssShareOfCore * elapsed));
-  } else {
-    budget_ns_ = kMostBudget / 2;  // so that the first looks have some
-  }
-  budget_filled_at_ = now;
+  budget_.refill(now);
   std::vector<TrackedProcess*> queue;
   for (auto& [key, process] : tree.members()) {
     if (has_memory(process) && expected_walk(process) <= kTooLongWalk && is_due(process, now))
@@ -131,7 +122,7 @@ void SecondTier::read_pss(ProcessTree& tree, BootNs now) {
   std::ranges::stable_sort(queue, std::greater(), faults_to_show);
   size_t count = 0;
   BootNs expected = 0;
-  while (count < queue.size() && expected + expected_walk(*queue[count]) <= budget_ns_)
+  while (count < queue.size() && budget_.has(expected + expected_walk(*queue[count])))
     expected += expected_walk(*queue[count++]);
   queue.resize(count);
   if (!queue.empty()) read_pss_of(queue, expected, now);
@@ -157,7 +148,7 @@ void SecondTier::read_pss_of(const std::vector<TrackedProcess*>& processes, Boot
       },
       std::max(std::chrono::nanoseconds(4 * expected), kShortestDeadline));
   // On a busy machine most of that time is not spent, but waited for.
-  budget_ns_ -= std::min(machine_.clock->now() - before, 2 * expected);
+  budget_.spend(std::min(machine_.clock->now() - before, 2 * expected));
   for (size_t i = 0; i < processes.size(); ++i) {
     const auto rollup =
         chain(texts ? (*texts)[i] : Text(std::unexpected(texts.error())), parse_smaps_rollup);

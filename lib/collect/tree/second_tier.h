@@ -1,11 +1,9 @@
 #pragma once
 
-#include <memory>
-#include <string>
 #include <vector>
 
 #include "lib/collect/tree/process_tree.h"
-#include "lib/model/process.h"
+#include "lib/collect/tree/time_budget.h"
 
 namespace dlprobe {
 
@@ -29,8 +27,7 @@ class SecondTier {
   bool waits_;
   bool pss_;
   DeadlineReader* reader_;
-  BootNs budget_ns_ = 0;  ///< CPU time that may be spent on PSS now
-  BootNs budget_filled_at_ = 0;
+  TimeBudget budget_{0.002, 100'000'000};  ///< CPU time that may be spent on PSS
 };
 
 }  // namespace dlprobe

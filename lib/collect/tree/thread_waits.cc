@@ -19,7 +19,6 @@
 #include "lib/proc/fdinfo.h"
 #include "lib/proc/mountinfo.h"
 #include "lib/proc/pid_stat.h"
-#include "lib/proc/syscall_file.h"
 
 namespace dlprobe {
 namespace {
@@ -217,11 +216,8 @@ int32_t image_thread(const Directory& process, int32_t pid) {
 
 ThreadWait describe_wait(const ProcessAccess& processes, const Directory& process,
                          const ProcessThread& thread, const SyscallFile& call) {
-  ThreadWait wait{.tid = thread.tid,
-                  .running = call.running,
-                  .syscall = call.number,
-                  .args = call.args,
-                  .files = {}};
+  ThreadWait wait{
+      .tid = thread.tid, .running = call.running, .syscall = call.number, .args = call.args};
   for (const int32_t fd : waited_fds(processes, process, thread.pid, call)) {
     wait.files.push_back(describe(process, fd));
   }

@@ -1,10 +1,8 @@
 #pragma once
 
-#include <memory>
 #include <vector>
 
 #include "lib/model/process.h"
-#include "lib/os/machine.h"
 #include "lib/proc/syscall_file.h"
 
 namespace dlprobe {

@@ -9,8 +9,8 @@ namespace dlprobe {
 /// Time that may be spent on something: a share of the time that goes by, saved up to a limit.
 class TimeBudget {
  public:
-  /// `share` of a core; `most` is what can be saved up, of which a quarter is there at the start.
-  TimeBudget(double share, BootNs most) : share_(share), most_(most), left_(most / 4) {}
+  /// `share` of a core; `most` is what can be saved up, of which half is there at the start.
+  TimeBudget(double share, BootNs most) : share_(share), most_(most), left_(most / 2) {}
 
   void refill(BootNs now) {
     if (filled_at_ != 0)

@@ -1,7 +1,5 @@
 #include "lib/collect/tree/tree_cgroup.h"
 
-#include <utility>
-
 namespace dlprobe {
 
 void TreeCgroup::find(const ProcessTree& tree) {
