@@ -45,8 +45,7 @@ void add_run(Verdict& all, Verdict of_run, int index, bool is_kept_apart) {
 Gap gap_of_no_run() {
   return {.what = "the subject",
           .why = "the recording holds no run",
-          .effect = "nothing can be said of it",
-          .remedy = ""};
+          .effect = "nothing can be said of it"};
 }
 
 /// What is said to a probe beside the recording.
@@ -94,7 +93,7 @@ Probes parts_of(const Probe& probe) {
 Verdict ask_all(const RecordingView& recording) {
   std::vector<Verdict> verdicts;
   for (const Probe* part : probes_of_use(ProbeUse::kSubject))
-    verdicts.push_back(ask(*part, recording, {.alone = false, .known = {}}));
+    verdicts.push_back(ask(*part, recording, {.alone = false}));
   return merge_verdicts(std::move(verdicts));
 }
 

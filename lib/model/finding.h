@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -113,8 +114,9 @@ struct Confirmation {
 struct Remedy {
   Message title;
   std::vector<Message> commands;
-  std::vector<std::string> applies_to;  ///< "bare-host", "docker", "kubernetes", "slurm", "code"
-  Message verify;                       ///< a command that shows whether it helped
+  /// "bare-host", "docker", "kubernetes", "slurm"; or a change of the program.
+  std::vector<std::string> applies_to = {"code"};
+  Message verify;  ///< a command that shows whether it helped
   /// The same, where dlprobe can set all of it from outside for a command that it starts.
   std::vector<Setting> settings;
   std::optional<Confirmation> confirmation;  ///< it was tried
@@ -137,6 +139,12 @@ struct Finding {
   std::optional<BootNs> last_seen;
   std::optional<FindingCode> consequence_of;  ///< the root cause among the same run's findings
   std::vector<int> runs;                      ///< indices of the runs in which it was seen
+
+  void prove(Evidence piece) { evidence.push_back(std::move(piece)); }
+  /// `cause` looks alike.
+  void rule_out(std::string cause, Message why_not) {
+    alternatives.push_back({std::move(cause), std::move(why_not)});
+  }
   bool operator==(const Finding&) const = default;
 };
 

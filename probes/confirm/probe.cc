@@ -1,6 +1,5 @@
 #include "probes/confirm/probe.h"
 
-#include <fmt/format.h>
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -146,10 +145,7 @@ Message account_text(const AttemptAccount& account) {
 }
 
 Confirmation unproven(Message text) {
-  return {.outcome = RemedyOutcome::kInconclusive,
-          .text = std::move(text),
-          .with_it = {},
-          .without = {}};
+  return {.outcome = RemedyOutcome::kInconclusive, .text = std::move(text)};
 }
 
 // "2 runs of 2"; of one run it goes without saying.
@@ -186,9 +182,7 @@ Confirmation weigh(const OwnWords& settings, const Finding& finding,
   return {
       .outcome = RemedyOutcome::kConfirmed,
       .text = say("confirmed: with {} {} is gone ({}{}); as the command was, it came in {}",
-                  settings, noun, often, account_text(with_it.front()), runs_text(failed, told)),
-      .with_it = {},
-      .without = {}};
+                  settings, noun, often, account_text(with_it.front()), runs_text(failed, told))};
 }
 
 bool was_not_tried(const AttemptAccount& account) {
@@ -209,9 +203,7 @@ Confirmation decide(const OwnWords& settings, const Finding& finding,
             .text = say(
                 "this did not help: with {} {} came again{} ({})", settings, noun_of(finding),
                 with_it.size() > 1 ? " in " + runs_text(count_failed(with_it), with_it.size()) : "",
-                account_text(*again)),
-            .with_it = {},
-            .without = {}};
+                account_text(*again))};
   }
   if (open != with_it.end()) {
     return unproven(say("{} with {}: {}", was_not_tried(*open) ? "not tried" : "not proven",
@@ -248,8 +240,7 @@ class Judge {
     auto with_it = accounts_of(finding, wanted);
     if (with_it.empty()) return unproven(why_not_tried(wanted));
     std::vector<AttemptAccount> without = {first_account(run_of(finding, recording_))};
-    std::ranges::move(accounts_of(finding, {.settings = {}, .of_run = wanted.of_run}),
-                      std::back_inserter(without));
+    std::ranges::move(accounts_of(finding, {.of_run = wanted.of_run}), std::back_inserter(without));
     return conclude_attempts(settings, finding, std::move(with_it), std::move(without));
   }
 
@@ -265,8 +256,7 @@ class Judge {
   }
 
   static AttemptAccount first_account(const Run& first) {
-    AttemptAccount account{
-        .has_failed_alike = true, .ended = how_command_ended(first), .seconds = {}, .others = {}};
+    AttemptAccount account{.has_failed_alike = true, .ended = how_command_ended(first)};
     if (first.end) account.seconds = seconds_of(first);
     return account;
   }
@@ -320,7 +310,7 @@ Verdict verdict_of_attempt(const Run& attempt, const Recording& recording, const
 
 AttemptAccount judge_attempt(const Run& attempt, const Verdict& seen, const Recording& recording,
                              const Verdict& verdict, const Finding& finding) {
-  AttemptAccount account{.ended = how_command_ended(attempt), .seconds = {}, .others = {}};
+  AttemptAccount account{.ended = how_command_ended(attempt)};
   if (!attempt.end || attempt.end->reason == RunEndReason::kNotStarted) {
     account.why_not =
         attempt.end ? as_text(attempt.end->text) : "dlprobe was stopped before it had ended";

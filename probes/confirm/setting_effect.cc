@@ -1,10 +1,7 @@
 #include "probes/confirm/setting_effect.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
-#include "lib/model/setting.h"
 #include "probes/facts/starts.h"
 
 namespace dlprobe::probes::confirm {

@@ -7,7 +7,6 @@
 #include <set>
 
 #include "lib/base/path_name.h"
-#include "lib/base/units.h"
 #include "lib/foreign/libraries.h"
 #include "lib/foreign/python_code.h"
 #include "probes/facts/facts.h"

@@ -64,22 +64,21 @@ Finding finding_about(const Facts& facts, FindingCode code, Confidence confidenc
   finding.last_seen = facts.last->at;
   if (thread.still) {
     const bool since_before = thread.since < facts.last->at - facts.span;
-    finding.evidence.push_back(time_fact("stood_still_for", facts.last->at - thread.since,
-                                         since_before
-                                             ? "se.exec_start in /proc/PID/task/TID/sched"
-                                             : "timeslices in /proc/PID/task/TID/schedstat"));
+    finding.prove(time_fact("stood_still_for", facts.last->at - thread.since,
+                            since_before ? "se.exec_start in /proc/PID/task/TID/sched"
+                                         : "timeslices in /proc/PID/task/TID/schedstat"));
   }
   const std::string library = blamed_library(*thread.thread);
   const std::string function = short_function_name(blamed_function(*thread.thread));
   if (!library.empty()) {
-    finding.evidence.push_back(text_fact(
+    finding.prove(text_fact(
         "waits_in",
         function.empty() ? as_path(library) : as_name(function) + " (" + as_path(library) + ")",
         "native stack", facts.last->at));
     finding.discriminator = library;
   }
   if (const StackFrame* frame = user_frame(*thread.thread)) {
-    finding.evidence.push_back(text_fact(
+    finding.prove(text_fact(
         "your_code",
         as_name(frame->function) + " (" + as_path(frame->file) + ":" + own(frame->line) + ")",
         "Python stack", facts.last->at));
@@ -93,7 +92,6 @@ void add_remedy_of_clean_start(Finding& finding) {
       {.title = "Start workers from a clean process: nothing of the parent's threads is copied",
        .commands = {"DataLoader(..., multiprocessing_context='forkserver')",
                     "DataLoader(..., multiprocessing_context='spawn')"},
-       .applies_to = {"code"},
        .verify = "dlprobe deadlock --pid PID",
        .settings = {{SettingKind::kStartMethod, "", "spawn"}}});
 }
@@ -107,7 +105,6 @@ bool add_remedy_for_library(Finding& finding, std::string_view file) {
                               .commands = *advice->command == '\0'
                                               ? std::vector<Message>{}
                                               : std::vector<Message>{advice->command},
-                              .applies_to = {"code"},
                               .verify = "dlprobe deadlock --pid PID"});
   if (advice->is_variable) finding.remedies.back().settings = {variable_of(advice->command)};
   return true;

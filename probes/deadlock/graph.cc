@@ -4,7 +4,6 @@
 #include <set>
 
 #include "probes/deadlock/rules.h"
-#include "probes/facts/facts.h"
 
 namespace dlprobe::probes::deadlock {
 namespace {

@@ -38,7 +38,7 @@ class AnyNeed : public Waiter {
     if (thread_.state == 'Z') {
       return {.kind = NeedKind::kOutside, .words = "nothing: it has ended, without its process"};
     }
-    if (thread_.wait.running) return {.kind = NeedKind::kNothing, .words = {}};
+    if (thread_.wait.running) return {.kind = NeedKind::kNothing};
     if (thread_.futex) return need_of_futex(facts_, waiter_);
     switch (kind_of(thread_.wait, facts_.machine)) {
       case WaitKind::kPoll:

@@ -8,7 +8,6 @@
 #include "probes/deadlock/facts.h"
 #include "probes/deadlock/rules.h"
 #include "probes/facts/all_well.h"
-#include "probes/facts/facts.h"
 #include "probes/facts/seen.h"
 #include "probes/facts/shared_positions.h"
 

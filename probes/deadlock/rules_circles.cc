@@ -80,10 +80,9 @@ RootCause lock_circle(const Facts& facts, const std::vector<size_t>& circle) {
     finding.confidence = Confidence::kPossible;
     finding.message += ", unless another process that shares it releases it";
   }
-  finding.evidence.push_back(count_fact("threads_in_the_circle", circle.size(),
-                                        "owners of the locks they wait for", facts.last->at));
-  finding.alternatives.push_back(
-      {.cause = "contention", .why_not = "each of them waits for the next, and none of them ran"});
+  finding.prove(count_fact("threads_in_the_circle", circle.size(),
+                           "owners of the locks they wait for", facts.last->at));
+  finding.rule_out("contention", "each of them waits for the next, and none of them ran");
   finding.remedies.push_back(
       {.title = circle.size() == 1
                     ? "Do not take it twice (multiprocessing.RLock), and release it on every way "
@@ -91,8 +90,6 @@ RootCause lock_circle(const Facts& facts, const std::vector<size_t>& circle) {
                     : "Take the locks in the same order everywhere; empty a Queue or a pipe "
                       "(process.communicate()) before you wait for the end of the process that "
                       "fills it",
-       .commands = {},
-       .applies_to = {"code"},
        .verify = "dlprobe deadlock --pid PID"});
   return {std::move(finding), circle.front()};
 }
@@ -113,13 +110,10 @@ Finding closed_copy(const Facts& facts, const ThreadFacts& waiter) {
   add_remedies_for_fork(finding, waiter);
   finding.remedies.push_back(
       {.title = "Where the worker made the lock itself: do not take it twice in one thread",
-       .commands = {"threading.RLock()"},
-       .applies_to = {"code"},
-       .verify = ""});
+       .commands = {"threading.RLock()"}});
   if (python) {
     finding.remedies.push_back({.title = "Make the lock anew in the child",
                                 .commands = {"os.register_at_fork(after_in_child=make_lock_anew)"},
-                                .applies_to = {"code"},
                                 .verify = "dlprobe deadlock --pid PID"});
   }
   return finding;
@@ -140,8 +134,6 @@ Finding closed_process(const Facts& facts, const std::vector<size_t>& waiters) {
                     ? "Do not take the lock twice in one thread (RLock), and release it on every "
                       "way out: with lock:"
                     : "Take the locks in the same order everywhere",
-       .commands = {},
-       .applies_to = {"code"},
        .verify = "dlprobe deadlock --pid PID"});
   return finding;
 }
@@ -167,11 +159,11 @@ std::optional<RootCause> closed_by_locks(const Facts& facts, size_t index,
       is_forked_copy(*facts.run, process.key) && std::ranges::all_of(waiters, same_lock);
   Finding finding = inherited ? closed_copy(facts, facts.threads[waiters.front()])
                               : closed_process(facts, waiters);
-  finding.evidence.push_back(
+  finding.prove(
       count_fact("threads_here", process.threads.size(), "/proc/PID/task", facts.last->at));
-  finding.evidence.push_back(
-      text_fact("who_can_wake_it", "threads of this process only: FUTEX_PRIVATE_FLAG, no timeout",
-                "/proc/PID/task/TID/syscall", facts.last->at));
+  finding.prove(text_fact("who_can_wake_it",
+                          "threads of this process only: FUTEX_PRIVATE_FLAG, no timeout",
+                          "/proc/PID/task/TID/syscall", facts.last->at));
   return RootCause{std::move(finding), waiters.front()};
 }
 
@@ -192,15 +184,13 @@ std::optional<RootCause> lost_notifier(const Facts& facts, size_t index,
   finding.message = name_of(facts, waiter) + " waits for " + waiter.need.words +
                     ", and no thread of it is left "
                     "that could: the one that would was not copied by fork";
-  finding.evidence.push_back(
+  finding.prove(
       count_fact("threads_here", waiter.process->threads.size(), "/proc/PID/task", facts.last->at));
-  finding.alternatives.push_back(
-      {.cause = "idle", .why_not = "a worker without work waits for its queue of tasks"});
+  finding.rule_out("idle", "a worker without work waits for its queue of tasks");
   add_remedies_for_fork(finding, waiter);
   finding.remedies.push_back(
       {.title = "Start executors, queues' threads and pools in the worker, after the fork",
        .commands = {"DataLoader(..., worker_init_fn=start_threads)"},
-       .applies_to = {"code"},
        .verify = "dlprobe deadlock --pid PID"});
   return RootCause{std::move(finding), index};
 }
@@ -228,17 +218,14 @@ RootCause lost_work(const Facts& facts, size_t trainer, const std::set<size_t>& 
     finding.confidence = Confidence::kPossible;
     finding.message += ", or comes by a signal";
   }
-  finding.evidence.push_back(count_fact(
-      "idle_processes", idle.size(), "/proc/PID/task/TID/syscall, /proc/PID/fd", facts.last->at));
-  finding.alternatives.push_back(
-      {.cause = "DLP0313", .why_not = "no process ran, and none has work"});
+  finding.prove(count_fact("idle_processes", idle.size(),
+                           "/proc/PID/task/TID/syscall, /proc/PID/fd", facts.last->at));
+  finding.rule_out("DLP0313", "no process ran, and none has work");
   finding.remedies.push_back(
       {.title = "Find the worker's last words in its standard error: a worker that died or dropped "
                 "its batch said why; a timeout turns the next one into an error",
        .commands = {"DataLoader(..., timeout=120)",
-                    "concurrent.futures.ProcessPoolExecutor instead of multiprocessing.Pool"},
-       .applies_to = {"code"},
-       .verify = ""});
+                    "concurrent.futures.ProcessPoolExecutor instead of multiprocessing.Pool"}});
   return {std::move(finding), trainer};
 }
 

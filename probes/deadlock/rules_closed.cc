@@ -79,28 +79,23 @@ RootCause nobody_left(const Facts& facts, size_t index) {
         "; " + joined(sharers.with_permits) + " acquired it and did not release it as often";
   }
   if (!ended.empty()) finding.message += "; ended before: " + joined(ended);
-  finding.evidence.push_back(count_fact("processes_that_share_it", sharers.living.size(),
-                                        "SemLock objects in their memory", facts.last->at));
-  finding.evidence.push_back(
-      text_fact("processes_that_have_acquired_it",
-                sharers.with_permits.empty() ? "none" : joined(sharers.with_permits),
-                "count of their SemLock objects", facts.last->at));
-  finding.alternatives.push_back(
-      {.cause = "contention",
-       .why_not = "no thread of those that share it ran, sleeps for a time, or can be woken by one "
-                  "that does"});
+  finding.prove(count_fact("processes_that_share_it", sharers.living.size(),
+                           "SemLock objects in their memory", facts.last->at));
+  finding.prove(text_fact("processes_that_have_acquired_it",
+                          sharers.with_permits.empty() ? "none" : joined(sharers.with_permits),
+                          "count of their SemLock objects", facts.last->at));
+  finding.rule_out(
+      "contention",
+      "no thread of those that share it ran, sleeps for a time, or can be woken by one "
+      "that does");
   finding.remedies.push_back(
       {.title = "Release it on every way out (with semaphore:), let as many parties come to a "
                 "barrier as it was made for, and read a queue until its producers have ended",
-       .commands = {},
-       .applies_to = {"code"},
        .verify = "dlprobe deadlock --pid PID"});
   finding.remedies.push_back(
       {.title = "Wait with a timeout, so that the next time is an error and no hang",
        .commands = {"semaphore.acquire(timeout=60)", "queue.put(item, timeout=60)",
-                    "barrier.wait(timeout=60)"},
-       .applies_to = {"code"},
-       .verify = ""});
+                    "barrier.wait(timeout=60)"}});
   return {std::move(finding), index};
 }
 
@@ -164,7 +159,6 @@ RootCause joined_too_early(const Facts& facts, const std::vector<size_t>& way) {
       {.title = "Tell the child that nothing more comes before you wait for its end: close the "
                 "pipe, put a last item (None) into its queue",
        .commands = {"process.communicate()", "queue.put(None)", "pool.close(); pool.join()"},
-       .applies_to = {"code"},
        .verify = "dlprobe deadlock --pid PID"});
   return {std::move(finding), way.front()};
 }
@@ -195,17 +189,14 @@ RootCause never_written(const Facts& facts, size_t index) {
     finding.severity = Severity::kWarning;
     finding.message += ", unless a handler for a signal is to write";
   }
-  finding.evidence.push_back(count_fact("threads_that_could_write", reader.need.providers.size(),
-                                        "/proc/PID/fdinfo of every process", facts.last->at));
-  finding.alternatives.push_back(
-      {.cause = "DLP0106", .why_not = "it has a task: a loop of tasks has called the user's code"});
-  finding.alternatives.push_back(
-      {.cause = "DLP0313", .why_not = "none of those who could write ran, or sleeps for a time"});
+  finding.prove(count_fact("threads_that_could_write", reader.need.providers.size(),
+                           "/proc/PID/fdinfo of every process", facts.last->at));
+  finding.rule_out("DLP0106", "it has a task: a loop of tasks has called the user's code");
+  finding.rule_out("DLP0313", "none of those who could write ran, or sleeps for a time");
   finding.remedies.push_back(
       {.title = "Find out who was to write: a thread that fork did not copy, a process that has "
                 "ended, or the trainer, which waits for this batch and can serve nobody meanwhile",
        .commands = {"select.select([pipe], [], [], 60)", "connection.poll(60)"},
-       .applies_to = {"code"},
        .verify = "dlprobe deadlock --pid PID"});
   return {std::move(finding), index};
 }

@@ -41,19 +41,16 @@ RootCause missing_owner(const Facts& facts, size_t index) {
   } else {
     finding.message += "that thread has ended without releasing it";
   }
-  finding.evidence.push_back(text_fact("owner_tid", owner, owner_field(waiter), facts.last->at));
-  finding.evidence.push_back(
+  finding.prove(text_fact("owner_tid", owner, owner_field(waiter), facts.last->at));
+  finding.prove(
       count_fact("threads_here", waiter.process->threads.size(), "/proc/PID/task", facts.last->at));
-  finding.alternatives.push_back(
-      {.cause = "contention",
-       .why_not = "the owner is no thread of this process, so nobody here can release it"});
+  finding.rule_out("contention",
+                   "the owner is no thread of this process, so nobody here can release it");
   if (is_copy) {
     add_remedies_for_fork(finding, waiter);
   } else {
     finding.remedies.push_back({.title = "Release the lock on every way out of the thread: RAII, "
                                          "pthread_cleanup_push, or a robust mutex",
-                                .commands = {},
-                                .applies_to = {"code"},
                                 .verify = "dlprobe deadlock --pid PID"});
   }
   return {std::move(finding), index};
@@ -70,12 +67,10 @@ RootCause missing_thread(const Facts& facts, size_t index) {
     add_remedies_for_fork(finding, waiter);
   } else {
     finding.remedies.push_back({.title = "Join each thread once, in the process that started it",
-                                .commands = {},
-                                .applies_to = {"code"},
                                 .verify = "dlprobe deadlock --pid PID"});
   }
-  finding.evidence.push_back(text_fact("joined_tid", own(waiter.need.missing_tid.value_or(0)),
-                                       "expected value of the futex", facts.last->at));
+  finding.prove(text_fact("joined_tid", own(waiter.need.missing_tid.value_or(0)),
+                          "expected value of the futex", facts.last->at));
   return {std::move(finding), index};
 }
 
@@ -102,25 +97,20 @@ RootCause dead_holder(const Facts& facts, size_t index) {
     finding.confidence = Confidence::kLikely;
     finding.message += ", unless one of them is to release it in its place";
   }
-  finding.evidence.push_back(
+  finding.prove(
       count_fact("value", 0, "sem_t in " + as_path(futex_of(waiter).file), facts.last->at));
-  finding.evidence.push_back(count_fact("processes_that_share_it", sharers,
-                                        "SemLock objects in their memory", facts.last->at));
-  finding.evidence.push_back(
+  finding.prove(count_fact("processes_that_share_it", sharers, "SemLock objects in their memory",
+                           facts.last->at));
+  finding.prove(
       count_fact("processes_that_hold_it", 0, "count of their SemLock objects", facts.last->at));
-  finding.alternatives.push_back(
-      {.cause = "contention", .why_not = "no living process has acquired the lock"});
+  finding.rule_out("contention", "no living process has acquired the lock");
   finding.remedies.push_back(
       {.title = "Do not kill a process that holds a lock: end workers by a message or by "
                 "terminate() outside of the lock, and start the job again",
-       .commands = {},
-       .applies_to = {"code"},
        .verify = "dlprobe deadlock --pid PID"});
   finding.remedies.push_back(
       {.title = "Take it with a timeout, so that the next death is an error and no hang",
-       .commands = {"if not lock.acquire(timeout=60): raise RuntimeError('lock holder is gone')"},
-       .applies_to = {"code"},
-       .verify = ""});
+       .commands = {"if not lock.acquire(timeout=60): raise RuntimeError('lock holder is gone')"}});
   return {std::move(finding), index};
 }
 
@@ -131,14 +121,12 @@ RootCause dead_owner(const Facts& facts, size_t index) {
       finding_about(facts, FindingCode::kLockHolderDead, Confidence::kCertain, waiter);
   finding.message =
       name_of(facts, waiter) + " waits for " + waiter.need.words + " without releasing it";
-  finding.evidence.push_back(text_fact("owner_tid", own(waiter.need.missing_tid.value_or(0)),
-                                       owner_field(waiter), facts.last->at));
-  finding.evidence.push_back(
-      text_fact("owner", "no such thread on this machine", "/proc/TID", facts.last->at));
+  finding.prove(text_fact("owner_tid", own(waiter.need.missing_tid.value_or(0)),
+                          owner_field(waiter), facts.last->at));
+  finding.prove(text_fact("owner", "no such thread on this machine", "/proc/TID", facts.last->at));
   finding.remedies.push_back(
       {.title = "Use a robust mutex: the next one who takes it is told that the owner died",
        .commands = {"pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST)"},
-       .applies_to = {"code"},
        .verify = "dlprobe deadlock --pid PID"});
   return {std::move(finding), index};
 }
@@ -171,15 +159,14 @@ std::optional<RootCause> gil_holder(const Facts& facts, const ProcessSnapshot& p
                     holder.need.words + "; " +
                     counted(static_cast<uint64_t>(waiters), "other thread") +
                     " of its process cannot run Python code meanwhile";
-  finding.evidence.push_back(text_fact("gil_holder", own(holder.thread->tid),
-                                       "last_holder of CPython's GIL", facts.last->at));
-  finding.evidence.push_back(count_fact("threads_that_want_the_gil", static_cast<uint64_t>(waiters),
-                                        "futex in CPython's GIL", facts.last->at));
+  finding.prove(text_fact("gil_holder", own(holder.thread->tid), "last_holder of CPython's GIL",
+                          facts.last->at));
+  finding.prove(count_fact("threads_that_want_the_gil", static_cast<uint64_t>(waiters),
+                           "futex in CPython's GIL", facts.last->at));
   finding.remedies.push_back(
       {.title = "Release the GIL around the native call that waits",
        .commands = {"ctypes.CDLL instead of ctypes.PyDLL", "Py_BEGIN_ALLOW_THREADS (C API)",
                     "py::gil_scoped_release (pybind11)", "with nogil: (Cython)"},
-       .applies_to = {"code"},
        .verify = "dlprobe deadlock --pid PID"});
   return RootCause{std::move(finding), index};
 }

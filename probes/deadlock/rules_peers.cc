@@ -6,7 +6,6 @@
 #include "lib/base/units.h"
 #include "probes/deadlock/rules.h"
 #include "probes/facts/facts.h"
-#include "probes/facts/waits.h"
 
 namespace dlprobe::probes::deadlock {
 namespace {
@@ -93,18 +92,15 @@ RootCause no_peer(const Facts& facts, size_t index, Confidence confidence) {
     finding.message += ", unless a handler of its own for a signal does it";
   }
   for (const WaitedFile& file : files) {
-    finding.evidence.push_back(text_fact(to_string(file.kind), own(file.inode),
-                                         "/proc/PID/task/TID/syscall, /proc/PID/fd",
-                                         facts.last->at));
+    finding.prove(text_fact(to_string(file.kind), own(file.inode),
+                            "/proc/PID/task/TID/syscall, /proc/PID/fd", facts.last->at));
   }
-  finding.evidence.push_back(
-      count_fact(for_data ? NumberName("other_writers") : NumberName("other_readers"), 0,
-                 "/proc/PID/fdinfo of every process", facts.last->at));
+  finding.prove(count_fact(for_data ? NumberName("other_writers") : NumberName("other_readers"), 0,
+                           "/proc/PID/fdinfo of every process", facts.last->at));
   if (confidence != Confidence::kCertain) {
-    finding.alternatives.push_back(
-        {.cause = "DLP0313",
-         .why_not =
-             "no other thread of its process ran while it waited, and none sleeps for a time"});
+    finding.rule_out(
+        "DLP0313",
+        "no other thread of its process ran while it waited, and none sleeps for a time");
   }
   if (orphan) {
     add_orphan(finding, facts, waiter);
@@ -113,7 +109,6 @@ RootCause no_peer(const Facts& facts, size_t index, Confidence confidence) {
         {.title = "Close the end of the pipe that a process does not use right after fork, so that "
                   "the death of the peer is seen as end of file",
          .commands = {"reader.close() in the writer, writer.close() in the reader"},
-         .applies_to = {"code"},
          .verify = "dlprobe deadlock --pid PID"});
   }
   return {std::move(finding), index};
@@ -154,8 +149,8 @@ RootCause stopped(const Facts& facts, size_t index) {
     finding.severity = Severity::kInfo;
     finding.message += "; no trainer waits for it now";
   }
-  finding.evidence.push_back(text_fact("state", own(std::string(1, thread.thread->state)),
-                                       "/proc/PID/task/TID/stat", facts.last->at));
+  finding.prove(text_fact("state", own(std::string(1, thread.thread->state)),
+                          "/proc/PID/task/TID/stat", facts.last->at));
   finding.remedies.push_back(
       {.title = traced ? "Let the debugger go on or detach; its pid is TracerPid in /proc/" + pid +
                              "/status"
@@ -176,10 +171,10 @@ RootCause io_stall(const Facts& facts, size_t index) {
   if (stands < kLong) finding.severity = Severity::kWarning;
   finding.message = name_of(facts, thread) + " is in the kernel in one and the same call on " +
                     thread.need.words + " the whole time";
-  finding.evidence.push_back(text_fact("state", own(std::string(1, thread.thread->state)),
-                                       "/proc/PID/task/TID/stat", facts.last->at));
-  finding.evidence.push_back(text_fact("system_call", own(thread.thread->wait.syscall),
-                                       "/proc/PID/task/TID/syscall", facts.last->at));
+  finding.prove(text_fact("state", own(std::string(1, thread.thread->state)),
+                          "/proc/PID/task/TID/stat", facts.last->at));
+  finding.prove(text_fact("system_call", own(thread.thread->wait.syscall),
+                          "/proc/PID/task/TID/syscall", facts.last->at));
   finding.remedies.push_back(
       {.title = "Look at the storage: a network file system that does not answer, a failing disk",
        .commands = {"dmesg | tail", "cat /proc/pressure/io", "nfsstat -c"},
@@ -191,17 +186,14 @@ RootCause io_stall(const Facts& facts, size_t index) {
 }  // namespace
 
 void add_orphan(Finding& finding, const Facts& facts, const ThreadFacts& orphan) {
-  finding.evidence.push_back(count_fact("ppid", static_cast<uint64_t>(orphan.info->ppid),
-                                        "/proc/PID/stat", facts.last->at));
+  finding.prove(count_fact("ppid", static_cast<uint64_t>(orphan.info->ppid), "/proc/PID/stat",
+                           facts.last->at));
   finding.remedies.push_back({.title = "End it: nobody will ever read what it makes",
                               .commands = {"kill " + own(orphan.process->key.pid)},
-                              .applies_to = {"bare-host"},
-                              .verify = ""});
+                              .applies_to = {"bare-host"}});
   finding.remedies.push_back({.title = "Let workers die with their parent",
                               .commands = {"prctl(PR_SET_PDEATHSIG, SIGKILL) at the worker's start",
-                                           "a worker loop that watches os.getppid()"},
-                              .applies_to = {"code"},
-                              .verify = ""});
+                                           "a worker loop that watches os.getppid()"}});
 }
 
 std::vector<RootCause> find_lost_peers(const Facts& facts) {

@@ -18,7 +18,6 @@ void add_pool_remedies(Finding& finding, const ThreadFacts& thread) {
       {.title = "Use one thread in the worker, before anything else uses the pool there",
        .commands = {"def worker_init_fn(worker_id): torch.set_num_threads(1)",
                     "OMP_NUM_THREADS=1 python train.py"},
-       .applies_to = {"code"},
        .verify = "dlprobe deadlock --pid PID",
        .settings = {{SettingKind::kEnvironment, "OMP_NUM_THREADS", "1"}}});
   add_remedies_for_fork(finding, thread);
@@ -37,8 +36,8 @@ RootCause lost_team(const Facts& facts, size_t index) {
       counted(team, "thread") + ", and " +
       (members == 1 ? "it is the only one here" : "only " + own(members) + " are here") +
       ": the others were not copied by fork";
-  finding.evidence.push_back(count_fact("team_size", team, "gomp_barrier_t", facts.last->at));
-  finding.evidence.push_back(
+  finding.prove(count_fact("team_size", team, "gomp_barrier_t", facts.last->at));
+  finding.prove(
       count_fact("threads_of_the_team", members, "stacks of all threads", facts.last->at));
   add_pool_remedies(finding, waiter);
   return {std::move(finding), index};
@@ -108,14 +107,12 @@ std::optional<RootCause> spinning_team(const Facts& facts, size_t index) {
       finding_about(facts, FindingCode::kForkLostThreadPool, Confidence::kCertain, spinner);
   finding.message = name_of(facts, spinner) + " spins in a parallel region of " + as_path(library) +
                     " for threads that are not here: they were not copied by fork";
-  finding.evidence.push_back(
+  finding.prove(
       number_fact("busy_share", busy_share, "1", "/proc/PID/task/TID/schedstat", facts.last->at));
-  finding.evidence.push_back(
-      count_fact("threads_of_the_team", 1, "stacks of all threads", facts.last->at));
-  finding.alternatives.push_back(
-      {.cause = "DLP0312",
-       .why_not =
-           "it waits in one and the same parallel region at every look, and does nothing else"});
+  finding.prove(count_fact("threads_of_the_team", 1, "stacks of all threads", facts.last->at));
+  finding.rule_out(
+      "DLP0312",
+      "it waits in one and the same parallel region at every look, and does nothing else");
   add_pool_remedies(finding, spinner);
   return RootCause{std::move(finding), index};
 }
@@ -187,12 +184,11 @@ std::optional<RootCause> threads_of_library(const Facts& facts, size_t index) {
       name_of(facts, waiter) + " waits in " + as_path(library) +
       " to be woken by one of its threads, and none is here: " + describe(*facts.run, left->owner) +
       " has " + own(left->threads) + ", which fork did not copy";
-  finding.evidence.push_back(
+  finding.prove(
       count_fact("threads_of_the_library_here", 0, "stacks of all threads", facts.last->at));
-  finding.evidence.push_back(count_fact("threads_of_the_library_in_parent", left->threads,
-                                        "stacks of all threads", facts.last->at));
-  finding.alternatives.push_back(
-      {.cause = "idle", .why_not = "it waits inside the library's code, not for a task"});
+  finding.prove(count_fact("threads_of_the_library_in_parent", left->threads,
+                           "stacks of all threads", facts.last->at));
+  finding.rule_out("idle", "it waits inside the library's code, not for a task");
   add_remedies_for_fork(finding, waiter);
   return RootCause{std::move(finding), index};
 }

@@ -124,11 +124,10 @@ Finding finding_of(const Facts& facts, Severity severity,
       if (std::ranges::find(finding.processes, key) == finding.processes.end())
         finding.processes.push_back(key);
     }
-    finding.evidence.push_back(text_fact("lost_threads", text_of(*each),
-                                         each->next_team > 0
-                                             ? "the library's own words in the worker's memory"
-                                             : "stacks and start times of all threads",
-                                         facts.last->at));
+    finding.prove(text_fact("lost_threads", text_of(*each),
+                            each->next_team > 0 ? "the library's own words in the worker's memory"
+                                                : "stacks and start times of all threads",
+                            facts.last->at));
   }
   const Message libraries_named = joined(names);
   finding.discriminator = libraries_named.plain();
@@ -137,8 +136,7 @@ Finding finding_of(const Facts& facts, Severity severity,
   finding.message += severity == Severity::kWarning
                          ? "who uses them there next waits for ever"
                          : "whether the library starts them again there is not known";
-  finding.alternatives.push_back(
-      {.cause = "DLP0302", .why_not = "no worker waits for these threads now"});
+  finding.rule_out("DLP0302", "no worker waits for these threads now");
   add_remedy_of_clean_start(finding);
   for (const LostThreads* each : libraries)
     add_remedy_for_library(finding, each->file);
@@ -201,11 +199,11 @@ std::optional<Finding> two_runtimes(const Facts& facts, int cpus) {
     words += (words.empty() ? "" : ", ") + as_path(name) + " (" +
              counted(runtime.threads, "thread") + ")";
     finding.discriminator += (finding.discriminator.empty() ? "" : ", ") + name;
-    finding.evidence.push_back(text_fact("openmp_runtime",
-                                         as_path(runtime.library->file) + ": " +
-                                             counted(runtime.threads, "thread") + ", " +
-                                             own(runtime.busy) + " busy",
-                                         "/proc/PID/maps, stacks of all threads", facts.last->at));
+    finding.prove(text_fact("openmp_runtime",
+                            as_path(runtime.library->file) + ": " +
+                                counted(runtime.threads, "thread") + ", " + own(runtime.busy) +
+                                " busy",
+                            "/proc/PID/maps, stacks of all threads", facts.last->at));
   }
   finding.message = name_of_all(*facts.run, processes) + " loaded " + own(shown.size()) +
                     " OpenMP runtimes: " + words;
@@ -215,7 +213,6 @@ std::optional<Finding> two_runtimes(const Facts& facts, int cpus) {
       {.title = "Each runtime has a setting of its own: limit all of them at once",
        .commands = {"OMP_NUM_THREADS=1 python train.py",
                     "threadpoolctl.threadpool_limits(limits=1)"},
-       .applies_to = {"code"},
        .verify = "dlprobe deadlock --pid PID",
        .settings = {{SettingKind::kEnvironment, "OMP_NUM_THREADS", "1"}}});
   return finding;

@@ -143,15 +143,14 @@ RootCause slow_worker(const Facts& facts, size_t index) {
     finding.message = name_of(facts, worker) + " is in the middle of a batch and waits for " +
                       worker.need.words + place_of(worker) + "; the trainer waits for it";
   }
-  finding.evidence.push_back(number_fact("busy_share", worker.busy_share, "1",
-                                         "/proc/PID/task/TID/schedstat", facts.last->at));
+  finding.prove(number_fact("busy_share", worker.busy_share, "1", "/proc/PID/task/TID/schedstat",
+                            facts.last->at));
   finding.remedies.push_back(
       {.title =
            "Look at that line: is it meant to take so long? Watch for longer to see whether it "
            "moves; more workers hide slow samples, a timeout names them",
        .commands = {"dlprobe deadlock --for 30s --pid " + own(worker.process->key.pid),
                     "DataLoader(..., num_workers=N, timeout=SECONDS)"},
-       .applies_to = {"code"},
        .verify = "dlprobe stacks " + own(worker.process->key.pid)});
   return {std::move(finding), index};
 }
@@ -204,14 +203,12 @@ std::optional<RootCause> stuck_consumer(const Facts& facts, const Rank& rank) {
       name_of(facts, trainer) + " waits for " + trainer.need.words +
       (is_its_own_pipe(facts, trainer) ? ", of which only its own process has the other end" : "") +
       place_of(trainer);
-  finding.evidence.push_back(count_fact(
-      "idle_workers", workers, "/proc/PID/task/TID/syscall, /proc/PID/fd", facts.last->at));
+  finding.prove(count_fact("idle_workers", workers, "/proc/PID/task/TID/syscall, /proc/PID/fd",
+                           facts.last->at));
   finding.remedies.push_back(
       {.title = "Look at what the trainer waits for: another rank of a collective operation, a "
                 "server, a lock of its own",
-       .commands = {"dlprobe stacks " + own(trainer.process->key.pid)},
-       .applies_to = {"code"},
-       .verify = ""});
+       .commands = {"dlprobe stacks " + own(trainer.process->key.pid)}});
   return RootCause{std::move(finding), rank.trainer};
 }
 

@@ -37,37 +37,34 @@ std::optional<GroupLimit> limit_of(const ExitFacts& facts, const Death& death,
 void add_memory_of_victim(const ExitFacts& facts, const Death& death, ExitCause& cause) {
   for (const KernelLogLine* line : death.log) {
     if (line->kind != KernelLogKind::kOomKill) continue;
-    cause.evidence.push_back(text_fact("kernel_log", as_text(line->text), "/dev/kmsg", line->at));
+    cause.prove(text_fact("kernel_log", as_text(line->text), "/dev/kmsg", line->at));
     if (!line->anonymous_bytes) continue;
-    cause.evidence.push_back(bytes_fact("victim_anonymous", *line->anonymous_bytes, "/dev/kmsg"));
-    if (line->shmem_bytes)
-      cause.evidence.push_back(bytes_fact("victim_shmem", *line->shmem_bytes, "/dev/kmsg"));
+    cause.prove(bytes_fact("victim_anonymous", *line->anonymous_bytes, "/dev/kmsg"));
+    if (line->shmem_bytes) cause.prove(bytes_fact("victim_shmem", *line->shmem_bytes, "/dev/kmsg"));
   }
   if (const ProcessSample* last = last_memory_of(facts, death)) {
-    cause.evidence.push_back(bytes_fact("victim_rss", *last->rss_bytes, "/proc/PID/statm"));
+    cause.prove(bytes_fact("victim_rss", *last->rss_bytes, "/proc/PID/statm"));
   }
 }
 
 void add_counters(const ExitFacts& facts, const Death& death, ExitCause& cause) {
   for (const OomMoves& group : cgroup_oom_moves(facts, death)) {
     if (group.kills.by() > 0) {
-      cause.evidence.push_back(held_against(
+      cause.prove(held_against(
           count_fact("oom_kills", group.kills.by(), name_of_counter(group.cgroup)), "> 0"));
     }
     if (group.group_kills && group.group_kills->by() > 0) {
-      cause.evidence.push_back(count_fact(
+      cause.prove(count_fact(
           "whole_group_kills", group.group_kills->by(),
           "oom_group_kill of cgroup " + as_path(group.cgroup) + ": memory.oom.group is set"));
     }
     if (group.limit_hits && group.limit_hits->by() > 0) {
-      cause.evidence.push_back(
-          count_fact("limit_hits", group.limit_hits->by(),
-                     "oom of memory.events.local of cgroup " + as_path(group.cgroup)));
+      cause.prove(count_fact("limit_hits", group.limit_hits->by(),
+                             "oom of memory.events.local of cgroup " + as_path(group.cgroup)));
     }
   }
   if (const auto host = host_oom_moves(facts, death); host && host->kills.by() > 0) {
-    cause.evidence.push_back(
-        count_fact("oom_kills_of_host", host->kills.by(), name_of_host_counter()));
+    cause.prove(count_fact("oom_kills_of_host", host->kills.by(), name_of_host_counter()));
   }
 }
 
@@ -84,9 +81,9 @@ void add_largest(const ExitFacts& facts, const Death& death, ExitCause& cause) {
                            [](const ProcessSample* each) { return *each->rss_bytes; });
   if (processes.size() > kShown) processes.resize(kShown);
   for (const ProcessSample* each : processes) {
-    cause.evidence.push_back(text_fact(
-        "largest_process", describe(*facts.run, each->key) + ": " + format_bytes(*each->rss_bytes),
-        "/proc/PID/statm", sample->at));
+    cause.prove(text_fact("largest_process",
+                          describe(*facts.run, each->key) + ": " + format_bytes(*each->rss_bytes),
+                          "/proc/PID/statm", sample->at));
   }
 }
 
@@ -96,8 +93,8 @@ void add_group_use(const ExitFacts& facts, const Death& death, ExitCause& cause)
   const CgroupMemory& group = **sample->cgroup;
   if (group.path != death.cgroup()) return;
   const Message source = "memory of cgroup " + as_path(group.path);
-  cause.evidence.push_back(bytes_fact("cgroup_used", group.used_bytes, source, sample->at));
-  cause.evidence.push_back(bytes_fact("cgroup_shmem", group.shmem_bytes, source, sample->at));
+  cause.prove(bytes_fact("cgroup_used", group.used_bytes, source, sample->at));
+  cause.prove(bytes_fact("cgroup_shmem", group.shmem_bytes, source, sample->at));
 }
 
 Remedy use_less(const Run& run) {
@@ -105,8 +102,6 @@ Remedy use_less(const Run& run) {
                     "Let the loader hold less: fewer workers, fewer batches in flight, and data "
                     "that workers share instead of copy (numpy or Arrow in place of lists of "
                     "objects)",
-                .commands = {},
-                .applies_to = {"code"},
                 .verify = "dlprobe memory -- COMMAND"};
   add_smaller_loader(remedy, run, 1);
   return remedy;
@@ -135,10 +130,9 @@ void add_remedies_of_host(const Run& run, ExitCause& cause) {
 void rule_out_sender(const Death& death, ExitCause& cause) {
   const bool logged = !death.log.empty();
   if (death.sent == nullptr && !logged) return;
-  cause.alternatives.push_back(
-      {.cause = "killed by a user, a scheduler or another process (DLP0503)",
-       .why_not = logged ? "the kernel's log names this process as the OOM killer's victim"
-                         : "the kernel sent the signal (code 128), nobody called kill"});
+  cause.rule_out("killed by a user, a scheduler or another process (DLP0503)",
+                 logged ? "the kernel's log names this process as the OOM killer's victim"
+                        : "the kernel sent the signal (code 128), nobody called kill");
 }
 
 ExitCause cause_of_host(const ExitFacts& facts, const Death& death) {
@@ -149,11 +143,11 @@ ExitCause cause_of_host(const ExitFacts& facts, const Death& death) {
   for (const Sample& sample : facts.run->samples) {
     if (sample.at > death.exit->at || !sample.host || !*sample.host) continue;
     std::erase_if(cause.evidence, [](const Evidence& each) { return each.unit == "bytes"; });
-    cause.evidence.push_back(bytes_fact("memory_available", (*sample.host)->available_bytes,
-                                        "/proc/meminfo", sample.at));
-    cause.evidence.push_back(
+    cause.prove(bytes_fact("memory_available", (*sample.host)->available_bytes, "/proc/meminfo",
+                           sample.at));
+    cause.prove(
         bytes_fact("memory_total", (*sample.host)->total_bytes, "/proc/meminfo", sample.at));
-    cause.evidence.push_back(
+    cause.prove(
         bytes_fact("swap_free", (*sample.host)->swap_free_bytes, "/proc/meminfo", sample.at));
   }
   add_remedies_of_host(*facts.run, cause);
@@ -173,9 +167,9 @@ ExitCause cause_of_group(const ExitFacts& facts, const Death& death, const OomPr
   } else {
     cause.clause += "cgroup " + as_path(group) + " reached its memory limit" +
                     (limit ? " of " + format_bytes(limit->bytes) : "");
-    cause.evidence.push_back(text_fact("limited_cgroup", as_path(group), "memory controller"));
+    cause.prove(text_fact("limited_cgroup", as_path(group), "memory controller"));
   }
-  if (limit) cause.evidence.push_back(bytes_fact("memory_limit", limit->bytes, limit->source));
+  if (limit) cause.prove(bytes_fact("memory_limit", limit->bytes, limit->source));
   add_group_use(facts, death, cause);
   add_remedies_of_group(*facts.run, cause);
   return cause;
@@ -191,7 +185,7 @@ std::optional<ExitCause> oom_cause(const ExitFacts& facts, const Death& death) {
   cause.confidence = proof->confidence;
   cause.together = "oom " + proof->limited_cgroup;
   for (Evidence& each : signal_evidence(facts, death))
-    cause.evidence.push_back(std::move(each));
+    cause.prove(std::move(each));
   add_counters(facts, death, cause);
   add_memory_of_victim(facts, death, cause);
   add_largest(facts, death, cause);
@@ -200,7 +194,7 @@ std::optional<ExitCause> oom_cause(const ExitFacts& facts, const Death& death) {
 }
 
 void rule_out_oom(const ExitFacts& facts, const Death& death, ExitCause& cause) {
-  Alternative oom{.cause = "out of memory (DLP0501, DLP0502)", .why_not = ""};
+  Alternative oom{.cause = "out of memory (DLP0501, DLP0502)"};
   const std::optional<OomMoves> host = host_oom_moves(facts, death);
   const std::vector<OomMoves> groups = cgroup_oom_moves(facts, death);
   if (death.sent != nullptr && !is_from_kernel(*death.sent)) {

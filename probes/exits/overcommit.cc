@@ -57,7 +57,6 @@ std::vector<Remedy> remedies_for_refusal() {
   return {{.title = "Start workers from a small process: nothing of the trainer is copied",
            .commands = {"DataLoader(..., multiprocessing_context='forkserver')",
                         "DataLoader(..., multiprocessing_context='spawn')"},
-           .applies_to = {"code"},
            .verify = "dlprobe run -- COMMAND",
            .settings = {{SettingKind::kStartMethod, "", "spawn"}}},
           {.title = "Let the kernel promise more memory than it has, as it does by default; ask "
@@ -96,8 +95,8 @@ std::optional<ExitCause> refused_fork(const ExitFacts& facts, const Death& death
       bytes_fact("limit", promises->limit, kSource, promises->at),
       bytes_fact("taken", promises->taken, kSource, promises->at),
       bytes_fact("memory_available", promises->available, kSource, promises->at)};
-  cause.alternatives.push_back({.cause = "out of memory (DLP0501, DLP0502)",
-                                .why_not = "memory was free, and the process exited by itself"});
+  cause.rule_out("out of memory (DLP0501, DLP0502)",
+                 "memory was free, and the process exited by itself");
   cause.remedies = remedies_for_refusal();
   return cause;
 }

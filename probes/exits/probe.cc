@@ -289,9 +289,9 @@ Finding finding_of(const ExitFacts& facts, const std::vector<const Judged*>& gro
   }
   finding.evidence = first.cause.evidence;
   for (const Judged* each : group) {
-    finding.evidence.push_back(text_fact("victim", describe(*facts.run, each->death->process->key),
-                                         "wait status by " + own(each->death->exit->source),
-                                         each->death->exit->at));
+    finding.prove(text_fact("victim", describe(*facts.run, each->death->process->key),
+                            "wait status by " + own(each->death->exit->source),
+                            each->death->exit->at));
   }
   finding.alternatives = first.cause.alternatives;
   finding.remedies = first.cause.remedies;

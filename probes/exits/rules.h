@@ -21,6 +21,12 @@ struct ExitCause {
   std::vector<Alternative> alternatives;
   std::vector<Remedy> remedies;
   std::optional<Gap> gap;  ///< what more would have been said
+
+  void prove(Evidence piece) { evidence.push_back(std::move(piece)); }
+  /// `other` looks alike.
+  void rule_out(std::string other, Message why_not) {
+    alternatives.push_back({std::move(other), std::move(why_not)});
+  }
 };
 
 /// DLP0501, DLP0502: by the kernel's OOM killer; nothing if it was not.

@@ -1,8 +1,6 @@
 // Signals that somebody sent, faults that a process made itself, and exits.
 
 #include <algorithm>
-#include <array>
-#include <cctype>
 #include <csignal>
 
 #include "lib/base/path_name.h"
@@ -85,8 +83,7 @@ ExitCause cpu_limit_cause(const Death& death, uint64_t seconds) {
                  ": it used up its CPU time limit of " + own(seconds) +
                  " s (RLIMIT_CPU, ulimit -t)";
   cause.discriminator = "cpu-limit";
-  cause.evidence.push_back(
-      count_fact("cpu_time_limit", seconds, "Max cpu time of /proc/PID/limits"));
+  cause.prove(count_fact("cpu_time_limit", seconds, "Max cpu time of /proc/PID/limits"));
   cause.evidence.back().unit = "s";
   cause.remedies.push_back({.title = "Raise the limit of CPU time, or lift it",
                             .commands = {"ulimit -t unlimited"},
@@ -112,8 +109,7 @@ ExitCause file_size_cause(const Death& death) {
   cause.discriminator = "file-size-limit";
   const std::optional<uint64_t> limit = death.process->file_size_limit.value_or(Limit{}).soft;
   if (limit) {
-    cause.evidence.push_back(
-        bytes_fact("file_size_limit", *limit, "Max file size of /proc/PID/limits"));
+    cause.prove(bytes_fact("file_size_limit", *limit, "Max file size of /proc/PID/limits"));
   } else {
     cause.confidence = Confidence::kLikely;
   }
@@ -141,8 +137,8 @@ ExitCause hangup_cause(const Death& death, const Message& words) {
   cause.confidence = death.sent == nullptr ? Confidence::kLikely : Confidence::kCertain;
   cause.clause = "was ended by SIGHUP: " + words;
   cause.discriminator = "hangup";
-  cause.evidence.push_back(count_fact("session", static_cast<uint64_t>(death.process->session),
-                                      "field 6 of /proc/PID/stat"));
+  cause.prove(count_fact("session", static_cast<uint64_t>(death.process->session),
+                         "field 6 of /proc/PID/stat"));
   cause.remedies.push_back(
       {.title = "Start the job where no terminal can take it along. nohup alone does not suffice "
                 "where a launcher installs handlers of its own",
@@ -158,8 +154,7 @@ ExitCause kernel_kill_cause(const Death& death) {
   ExitCause cause;
   cause.clause = "was killed by " + signal_name(death.signal) + ", which the kernel sent by itself";
   cause.discriminator = "kernel";
-  cause.alternatives.push_back({.cause = "killed by another process",
-                                .why_not = "nobody called kill: the signal's code is 128"});
+  cause.rule_out("killed by another process", "nobody called kill: the signal's code is 128");
   return cause;
 }
 
@@ -174,7 +169,7 @@ ExitCause sent_kill_cause(const ExitFacts& facts, const Death& death) {
       why = is_traced_signal(death.signal) ? "it was sent before dlprobe looked"
                                            : "senders of this signal are not recorded";
     }
-    cause.evidence.push_back(text_fact("sender", "not seen: " + why, kTracepoint));
+    cause.prove(text_fact("sender", "not seen: " + why, kTracepoint));
   } else {
     const bool by_itself = death.sent->sender_pid == death.process->key.pid;
     cause.clause = "was killed by " + name + ", which " +
@@ -193,11 +188,9 @@ void add_room_in_shm(const ExitFacts& facts, const Death& death, ExitCause& caus
   const ShmUse& use = *std::prev(after);
   if (use.size_bytes <= use.used_bytes) return;
   const uint64_t room = use.size_bytes - use.used_bytes;
-  cause.evidence.push_back(bytes_fact("shm_free", room, "statvfs /dev/shm", use.at));
-  cause.alternatives.push_back({.cause = "DLP0102",
-                                .why_not = format_bytes(room) + " of " +
-                                           format_bytes(use.size_bytes) +
-                                           " were free in /dev/shm at the last look before"});
+  cause.prove(bytes_fact("shm_free", room, "statvfs /dev/shm", use.at));
+  cause.rule_out("DLP0102", format_bytes(room) + " of " + format_bytes(use.size_bytes) +
+                                " were free in /dev/shm at the last look before");
 }
 
 }  // namespace
@@ -235,7 +228,7 @@ ExitCause kill_cause(const ExitFacts& facts, const Death& death) {
     cause = sent_kill_cause(facts, death);
   }
   for (Evidence& each : signal_evidence(facts, death))
-    cause.evidence.push_back(std::move(each));
+    cause.prove(std::move(each));
   if (death.signal == SIGKILL) rule_out_oom(facts, death, cause);
   if (cause.remedies.empty()) cause.remedies.push_back(look_up_sender());
   cause.together += " " + std::string(info(cause.code).code) + signal_name(death.signal);
@@ -252,18 +245,17 @@ ExitCause crash_cause(const ExitFacts& facts, const Death& death) {
   cause.together = "crash" + cause.discriminator;
   cause.evidence = signal_evidence(facts, death);
   if (death.sent != nullptr && !death.sent->code_file.empty()) {
-    cause.evidence.push_back(text_fact("code", as_path(death.sent->code_file),
-                                       "user registers at the tracepoint, /proc/PID/maps"));
+    cause.prove(text_fact("code", as_path(death.sent->code_file),
+                          "user registers at the tracepoint, /proc/PID/maps"));
   }
   for (const KernelLogLine* line : death.log) {
-    cause.evidence.push_back(text_fact("kernel_log", as_text(line->text), "/dev/kmsg", line->at));
+    cause.prove(text_fact("kernel_log", as_text(line->text), "/dev/kmsg", line->at));
   }
   if (death.sent != nullptr) {
-    cause.alternatives.push_back(
-        {.cause = "killed by another process (DLP0503)",
-         .why_not = is_own_fault(*death.sent)
-                        ? "the kernel raised the signal for what its own code did"
-                        : "it sent the signal to itself, as abort() does"});
+    cause.rule_out("killed by another process (DLP0503)",
+                   is_own_fault(*death.sent)
+                       ? "the kernel raised the signal for what its own code did"
+                       : "it sent the signal to itself, as abort() does");
   } else {
     cause.confidence = Confidence::kLikely;
   }
@@ -271,7 +263,6 @@ ExitCause crash_cause(const ExitFacts& facts, const Death& death) {
       {.title = "See the Python lines at which it crashed: run it with faulthandler, and with one "
                 "worker or none",
        .commands = {"PYTHONFAULTHANDLER=1 python train.py", "DataLoader(..., num_workers=0)"},
-       .applies_to = {"code"},
        .verify = "dlprobe run -- COMMAND"});
   cause.remedies.push_back(
       {.title =
@@ -279,7 +270,6 @@ ExitCause crash_cause(const ExitFacts& facts, const Death& death) {
            "databases (lmdb), MPI and GPU contexts in the worker, or start workers by spawn",
        .commands = {"DataLoader(..., worker_init_fn=<open it here>)",
                     "DataLoader(..., multiprocessing_context='spawn')"},
-       .applies_to = {"code"},
        .verify = "dlprobe run -- COMMAND",
        .settings = {{SettingKind::kStartMethod, "", "spawn"}}});
   return cause;
@@ -297,8 +287,7 @@ ExitCause bus_error_cause(const ExitFacts& facts, const Death& death) {
     cause.confidence = Confidence::kCertain;
     cause.remedies = {{.title = "Have the memory of this machine tested; keep jobs off it",
                        .commands = {"ras-mc-ctl --error-count", "dmesg | grep -i 'memory failure'"},
-                       .applies_to = {"bare-host"},
-                       .verify = ""}};
+                       .applies_to = {"bare-host"}}};
     return cause;
   }
   if (death.sent != nullptr && code != kAddressError) return crash_cause(facts, death);
@@ -312,15 +301,13 @@ ExitCause bus_error_cause(const ExitFacts& facts, const Death& death) {
   cause.together = "bus";
   cause.evidence = signal_evidence(facts, death);
   add_room_in_shm(facts, death, cause);
-  cause.alternatives.push_back({.cause = "killed by another process (DLP0503)",
-                                .why_not = death.sent == nullptr
-                                               ? "SIGBUS is a signal that nobody sends"
-                                               : "the kernel raised the signal (code 2)"});
+  cause.rule_out("killed by another process (DLP0503)",
+                 death.sent == nullptr ? "SIGBUS is a signal that nobody sends"
+                                       : "the kernel raised the signal (code 2)");
   cause.remedies.push_back(
       {.title = "Do not write a data file in place while jobs have it mapped: write a new one, and "
                 "rename it over the old name",
        .commands = {"cp new.bin data.bin.tmp && mv data.bin.tmp data.bin"},
-       .applies_to = {"code"},
        .verify = "dlprobe run -- COMMAND"});
   cause.remedies.push_back(
       {.title =
@@ -347,16 +334,15 @@ ExitCause exit_cause(const Death& death) {
   }
   cause.discriminator = "code-" + own(death.exit_code);
   cause.together = cause.discriminator;
-  cause.evidence.push_back(text_fact("exit_code", own(death.exit_code),
-                                     "wait status by " + own(death.exit->source), death.exit->at));
-  cause.alternatives.push_back({.cause = "killed by a signal (DLP0501, DLP0503, DLP0509)",
-                                .why_not = "its wait status is an exit code, not a signal"});
+  cause.prove(text_fact("exit_code", own(death.exit_code),
+                        "wait status by " + own(death.exit->source), death.exit->at));
+  cause.rule_out("killed by a signal (DLP0501, DLP0503, DLP0509)",
+                 "its wait status is an exit code, not a signal");
   cause.remedies.push_back(
       {.title =
            "Look for its own words above the trainer's error (a worker's traceback is printed by "
            "the worker), for sys.exit and os._exit in the data set, and run it without workers",
        .commands = {"DataLoader(..., num_workers=0)"},
-       .applies_to = {"code"},
        .verify = "dlprobe run -- COMMAND"});
   return cause;
 }

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
-#include <map>
 #include <utility>
 
 #include "lib/base/units.h"

@@ -3,10 +3,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "lib/model/finding.h"
 #include "lib/model/recording.h"
 
 namespace dlprobe {

@@ -23,8 +23,8 @@ void add_printed_lines(const RecordingView& recording, Verdict& verdict) {
       const auto line = std::ranges::find_if(
           events, [&](const Event& event) { return bears_out(event, finding.code); });
       if (line == events.end()) continue;
-      finding.evidence.push_back(text_fact("printed", as_text(line->text),
-                                           "what the job wrote to its standard error", line->at));
+      finding.prove(text_fact("printed", as_text(line->text),
+                              "what the job wrote to its standard error", line->at));
       break;
     }
   }

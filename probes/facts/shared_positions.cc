@@ -4,10 +4,8 @@
 #include <map>
 #include <set>
 #include <string>
-#include <string_view>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include "lib/base/path_name.h"
 #include "lib/base/units.h"
@@ -104,23 +102,22 @@ Finding finding_of(const Run& run, const SharedPosition& shared, std::vector<Pro
                     "for the others";
   finding.discriminator = name;
   finding.last_seen = at;
-  finding.evidence.push_back(
-      text_fact("file", as_path(shared.path), "/proc/PID/fd, kcmp(KCMP_FILE)", at));
-  finding.evidence.push_back(count_fact("open_in", shared.moves.size(), "kcmp(KCMP_FILE)", at));
-  finding.evidence.push_back(count_fact("position_before", shared.first, "/proc/PID/fdinfo/FD"));
-  finding.evidence.push_back(count_fact("position", shared.last, "/proc/PID/fdinfo/FD", at));
+  finding.prove(text_fact("file", as_path(shared.path), "/proc/PID/fd, kcmp(KCMP_FILE)", at));
+  finding.prove(count_fact("open_in", shared.moves.size(), "kcmp(KCMP_FILE)", at));
+  finding.prove(count_fact("position_before", shared.first, "/proc/PID/fdinfo/FD"));
+  finding.prove(count_fact("position", shared.last, "/proc/PID/fdinfo/FD", at));
   for (const ProcessKey& reader : readers) {
     const auto moves = shared.moves.find(reader);
     if (moves == shared.moves.end()) continue;
     const auto& [alone, maybe, of_others] = moves->second;
-    finding.evidence.push_back(
-        text_fact("position_moved",
-                  "while " + describe(run, reader) + " alone read: " + counted(alone, "time") +
-                      ", it and others: " + own(maybe) + ", others: " + own(of_others),
-                  "/proc/PID/io beside /proc/PID/fdinfo/FD", at));
+    finding.prove(text_fact("position_moved",
+                            "while " + describe(run, reader) +
+                                " alone read: " + counted(alone, "time") +
+                                ", it and others: " + own(maybe) + ", others: " + own(of_others),
+                            "/proc/PID/io beside /proc/PID/fdinfo/FD", at));
   }
   if (at_once) {
-    finding.evidence.push_back(
+    finding.prove(
         count_fact("in_a_call_at_once", shared.at_once.size(), "/proc/PID/task/TID/syscall", at));
   }
   finding.processes = std::move(readers);
@@ -128,11 +125,9 @@ Finding finding_of(const Run& run, const SharedPosition& shared, std::vector<Pro
       {.title = "Open the file in the worker, at its first sample or in worker_init_fn, not in "
                 "__init__ of the data set",
        .commands = {"def __getitem__(self, i): self.file = self.file or open(path, 'rb')"},
-       .applies_to = {"code"},
        .verify = "dlprobe deadlock --pid PID"});
   finding.remedies.push_back({.title = "Or read at an offset, which moves no position",
                               .commands = {"os.pread(file.fileno(), count, offset)"},
-                              .applies_to = {"code"},
                               .verify = "dlprobe deadlock --pid PID"});
   return finding;
 }

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <map>
 #include <numbers>
+#include <vector>
 
 #include "lib/base/units.h"
 

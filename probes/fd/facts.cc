@@ -7,7 +7,6 @@
 #include <csignal>
 #include <cstdlib>
 #include <map>
-#include <set>
 
 #include "probes/facts/facts.h"
 

@@ -2,12 +2,9 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include "lib/model/descriptors.h"
-#include "lib/model/finding.h"
 #include "lib/model/recording.h"
 
 namespace dlprobe::probes::fd {

@@ -1,7 +1,6 @@
 // Who stood at its limit, and whose descriptors pile up.
 
 #include <algorithm>
-#include <cmath>
 #include <ranges>
 
 #include "lib/base/units.h"

@@ -64,8 +64,7 @@ void add_gaps_of(const Series& series, const Run& run, std::vector<Gap>& gaps) {
   if (!limit && is_gap(limit.error())) {
     gaps.push_back({.what = "limit of descriptors of " + who,
                     .why = as_text(to_string(limit.error())),
-                    .effect = "how near it is cannot be said",
-                    .remedy = ""});
+                    .effect = "how near it is cannot be said"});
   }
 }
 
@@ -97,16 +96,15 @@ std::optional<Finding> mappings_exhausted(const Facts& facts) {
     finding.message += "; " + describe(*facts.run, failure->key) + " ended with " + failure->how;
   finding.processes = {fullest->key()};
   finding.first_seen = most.at;
-  finding.evidence.push_back(held_against(count_fact("mappings", most.count, kMapsSource, most.at),
-                                          ">= 80 % of max_map_count"));
-  finding.evidence.push_back(count_fact("max_map_count", *limit, "/proc/sys/vm/max_map_count"));
+  finding.prove(held_against(count_fact("mappings", most.count, kMapsSource, most.at),
+                             ">= 80 % of max_map_count"));
+  finding.prove(count_fact("max_map_count", *limit, "/proc/sys/vm/max_map_count"));
   if (segments > 0)
-    finding.evidence.push_back(
+    finding.prove(
         count_fact("segments_mapped", segments, "/proc/PID/maps", facts.run->ledgers.back().at));
   finding.remedies.push_back(
       {.title = "Keep copies: each tensor of a batch that lives is a mapping of its own",
        .commands = {"kept.append(batch.clone())  # a copy in ordinary memory"},
-       .applies_to = {"code"},
        .verify = "wc -l /proc/PID/maps"});
   finding.remedies.push_back({.title = "Allow more mappings for each process",
                               .commands = {"sudo sysctl -w vm.max_map_count=" + own(*limit * 4)},

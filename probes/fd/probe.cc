@@ -4,7 +4,6 @@
 #include <array>
 #include <iterator>
 
-#include "probes/facts/facts.h"
 #include "probes/facts/seen.h"
 #include "probes/facts/shared_positions.h"
 #include "probes/fd/facts.h"

@@ -27,18 +27,17 @@ OwnWords of_limit(const Series& series, uint64_t count) {
 }
 
 void add_limits(Finding& finding, const Series& series) {
-  if (series.limit) finding.evidence.push_back(count_fact("limit", *series.limit, kLimitSource));
-  if (series.hard_limit)
-    finding.evidence.push_back(count_fact("hard_limit", *series.hard_limit, kLimitSource));
+  if (series.limit) finding.prove(count_fact("limit", *series.limit, kLimitSource));
+  if (series.hard_limit) finding.prove(count_fact("hard_limit", *series.hard_limit, kLimitSource));
 }
 
 void add_held(Finding& finding, const Series& series, BootNs at) {
   const FdLook* look = look_near(series, at);
   if (look == nullptr) return;
-  finding.evidence.push_back(
+  finding.prove(
       text_fact("held", held_text(look), "/proc/PID/fd, the newest descriptors", look->at));
   if (look->in_flight > 0)
-    finding.evidence.push_back(
+    finding.prove(
         count_fact("in_flight", look->in_flight, "scm_fds of /proc/PID/fdinfo/N", look->at));
 }
 
@@ -69,28 +68,26 @@ Severity severity_of(const Leak& leak) {
 
 void add_growth(Finding& finding, const Facts& facts, const Leak& leak) {
   const Series& series = *leak.series;
-  finding.evidence.push_back(
-      count_fact("descriptors", leak.growth.last, kCountSource, leak.growth.to));
-  finding.evidence.push_back(
+  finding.prove(count_fact("descriptors", leak.growth.last, kCountSource, leak.growth.to));
+  finding.prove(
       count_fact("descriptors_before", leak.growth.first, kCountSource, leak.growth.from));
-  finding.evidence.push_back(
-      text_fact("kind", own(to_string(leak.kind)), kKindsSource, leak.growth.to));
-  finding.evidence.push_back(count_fact("of_kind", leak.of_kind, kKindsSource, leak.growth.to));
+  finding.prove(text_fact("kind", own(to_string(leak.kind)), kKindsSource, leak.growth.to));
+  finding.prove(count_fact("of_kind", leak.of_kind, kKindsSource, leak.growth.to));
   Evidence rate = time_fact("growth_per_second", 0, kCountSource);
   rate.value = leak.growth.per_second;
   rate.unit = "1/s";
-  finding.evidence.push_back(std::move(rate));
+  finding.prove(std::move(rate));
   if (const uint64_t batches = batches_in(facts, leak.growth); batches > 0) {
     Evidence per_batch = time_fact("growth_per_batch", 0, "batches that the reference loader told");
     per_batch.value =
         static_cast<double>(leak.growth.last - leak.growth.first) / static_cast<double>(batches);
     per_batch.unit = "1";
-    finding.evidence.push_back(std::move(per_batch));
+    finding.prove(std::move(per_batch));
   }
   if (leak.seconds_left) {
     Evidence left = time_fact("time_to_limit", 0, "the limit less the count, by the rate");
     left.value = *leak.seconds_left;
-    finding.evidence.push_back(std::move(left));
+    finding.prove(std::move(left));
   }
   add_limits(finding, series);
   add_held(finding, series, leak.growth.to);
@@ -147,18 +144,16 @@ std::optional<Finding> too_low_for_plan(const Facts& facts) {
   finding.message = "this loader opens up to " + own(forecast.most) +
                     " descriptors in one process, " + (fits ? "more than 80 % of" : "and") +
                     " the limit " + (fits ? "" : "is ") + own(*limit->soft);
-  finding.evidence.push_back(
-      held_against(count_fact("forecast", forecast.most, kForecastSource), "> limit"));
-  finding.evidence.push_back(text_fact("forecast_formula", forecast.formula, kForecastSource));
+  finding.prove(held_against(count_fact("forecast", forecast.most, kForecastSource), "> limit"));
+  finding.prove(text_fact("forecast_formula", forecast.formula, kForecastSource));
   for (const SharingStrategy strategy : kValues<SharingStrategy>) {
     plan.sharing_strategy = strategy;
     const std::string name = "forecast_" + std::string(to_string(strategy));
-    finding.evidence.push_back(count_fact(NumberName::made_of(name),
-                                          forecast_descriptors(plan, kTensorsPerBatch).most,
-                                          kForecastSource));
+    finding.prove(count_fact(NumberName::made_of(name),
+                             forecast_descriptors(plan, kTensorsPerBatch).most, kForecastSource));
   }
-  finding.evidence.push_back(count_fact("limit", *limit->soft, kLimitSource));
-  if (limit->hard) finding.evidence.push_back(count_fact("hard_limit", *limit->hard, kLimitSource));
+  finding.prove(count_fact("limit", *limit->soft, kLimitSource));
+  if (limit->hard) finding.prove(count_fact("hard_limit", *limit->hard, kLimitSource));
   add_limit_remedies(finding, facts, comfortable_limit(forecast.most), limit->hard);
   if (facts.run->begin.plan->sharing_strategy == SharingStrategy::kFileDescriptor)
     add_strategy_remedy(finding);
@@ -174,9 +169,8 @@ Finding too_low_by_measure(const Facts& facts, const Exhaustion& exhaustion) {
                     " " + plural_of(exhaustion.kind.value_or(FdKind::kSegment)) +
                     " of the loader itself filled them";
   finding.processes = {series.key()};
-  finding.evidence.push_back(count_fact("descriptors", series.most, kCountSource, exhaustion.to));
-  finding.evidence.push_back(
-      count_fact("of_kind", exhaustion.of_kind, kKindsSource, exhaustion.to));
+  finding.prove(count_fact("descriptors", series.most, kCountSource, exhaustion.to));
+  finding.prove(count_fact("of_kind", exhaustion.of_kind, kKindsSource, exhaustion.to));
   add_limits(finding, series);
   add_held(finding, series, exhaustion.from);
   finding.first_seen = exhaustion.from;
@@ -192,14 +186,13 @@ void add_what_failed(Finding& finding, const Facts& facts, const Exhaustion& exh
                            ? " when it ended with " + exhaustion.failure->how
                            : " when " + describe(*facts.run, exhaustion.failure->key) +
                                  " ended with " + exhaustion.failure->how;
-    finding.evidence.push_back(text_fact(
+    finding.prove(text_fact(
         "failed", describe(*facts.run, exhaustion.failure->key) + ": " + exhaustion.failure->how,
         "wait status", exhaustion.failure->at));
   } else if (exhaustion.still_for > 0) {
     finding.message += ", and nothing of the job has moved for " +
                        format_duration(std::chrono::nanoseconds(exhaustion.still_for));
-    finding.evidence.push_back(
-        time_fact("stands_still_for", exhaustion.still_for, "/proc/PID/stat"));
+    finding.prove(time_fact("stands_still_for", exhaustion.still_for, "/proc/PID/stat"));
   }
 }
 
@@ -231,12 +224,10 @@ std::optional<Finding> descriptors_exhausted(const Facts& facts,
   add_what_failed(finding, facts, first);
   for (const Exhaustion& each : exhaustions)
     finding.processes.push_back(each.series->key());
-  finding.evidence.push_back(
-      held_against(count_fact("descriptors", series.most, kCountSource, first.to),
-                   ">= limit - " + own(fd_limit_margin(series.limit.value_or(0)))));
+  finding.prove(held_against(count_fact("descriptors", series.most, kCountSource, first.to),
+                             ">= limit - " + own(fd_limit_margin(series.limit.value_or(0)))));
   add_limits(finding, series);
-  if (first.kind)
-    finding.evidence.push_back(count_fact("of_kind", first.of_kind, kKindsSource, first.to));
+  if (first.kind) finding.prove(count_fact("of_kind", first.of_kind, kKindsSource, first.to));
   add_held(finding, series, first.from);
   finding.first_seen = first.from;
   finding.last_seen = first.to;
@@ -258,18 +249,15 @@ std::optional<Finding> kept_batches(const Facts& facts, const std::vector<Leak>&
                     " keeps tensors of batches that it has taken: " + own(leak->of_kind) +
                     " segments, " + rate_text(leak->growth.per_second) + " more" + outlook(*leak);
   add_growth(finding, facts, *leak);
-  finding.alternatives.push_back(
-      {.cause = "DLP0204", .why_not = "the workers' descriptors do not grow with them"});
+  finding.rule_out("DLP0204", "the workers' descriptors do not grow with them");
   if (leak->exceeds_flight) {
-    finding.alternatives.push_back(
-        {.cause = "DLP0201",
-         .why_not = "it holds more than twice what all workers were seen to have in flight"});
+    finding.rule_out("DLP0201",
+                     "it holds more than twice what all workers were seen to have in flight");
   }
   finding.remedies.push_back(
       {.title = "Keep copies, or numbers: each tensor of a batch that lives holds a descriptor",
        .commands = {"kept.append(batch.clone())  # a copy in ordinary memory",
                     "losses.append(loss.item())  # a number instead of a tensor"},
-       .applies_to = {"code"},
        .verify = "dlprobe fd -- COMMAND"});
   add_strategy_remedy(finding);
   add_limit_remedies(finding, facts, comfortable_limit(4 * leak->growth.last),
@@ -303,15 +291,13 @@ std::vector<Finding> leaks_by_kind(const Facts& facts, const std::vector<Leak>& 
     for (const Leak* leak : alike)
       finding.processes.push_back(leak->series->key());
     add_growth(finding, facts, first);
-    finding.alternatives.push_back({.cause = "DLP0203",
-                                    .why_not = kind == FdKind::kSegment
-                                                   ? "they are open in a worker, not in the trainer"
-                                                   : "they are no tensors of batches"});
+    finding.rule_out("DLP0203", kind == FdKind::kSegment
+                                    ? "they are open in a worker, not in the trainer"
+                                    : "they are no tensors of batches");
     finding.remedies.push_back(
         {.title = "Close what a sample opens, or keep it in a cache with a bound",
          .commands = {"with open(path, 'rb') as file: ...",
                       "functools.lru_cache(maxsize=64) around what opens, closing what it drops"},
-         .applies_to = {"code"},
          .verify = "dlprobe fd -- COMMAND"});
     add_limit_remedies(finding, facts, comfortable_limit(4 * first.growth.last),
                        first.series->hard_limit);
@@ -358,7 +344,6 @@ void add_strategy_remedy(Finding& finding) {
            "Or share tensors by name, which takes no descriptor for each (a job that is killed "
            "then leaves files in /dev/shm)",
        .commands = {"torch.multiprocessing.set_sharing_strategy('file_system')"},
-       .applies_to = {"code"},
        .verify = "dlprobe fd -- COMMAND",
        .settings = {{SettingKind::kSharingStrategy, "", "file_system"}}});
 }

@@ -7,7 +7,6 @@
 #include <string_view>
 
 #include "lib/base/units.h"
-#include "probes/facts/facts.h"
 
 namespace dlprobe::probes::gate {
 namespace {
@@ -98,8 +97,7 @@ void Checks::add_skipped(std::string id, std::string title, Message why) {
   verdict_.checks.push_back({.id = std::move(id),
                              .title = std::move(title),
                              .status = CheckStatus::kSkipped,
-                             .text = std::move(why),
-                             .codes = {}});
+                             .text = std::move(why)});
 }
 
 void Checks::add_loader(size_t index, const Run& run) {
@@ -110,9 +108,7 @@ void Checks::add_loader(size_t index, const Run& run) {
                         to_string(plan.sharing_strategy)),
       .title = fmt::format("The reference loader runs under {} and {}",
                            to_string(plan.start_method), to_string(plan.sharing_strategy)),
-      .status = CheckStatus::kPass,
-      .text = {},
-      .codes = {}};
+      .status = CheckStatus::kPass};
   if (run.done) {
     check.text = own(fmt::format(
         "{:.0f} images/s, the first batch after {:.2g} s",

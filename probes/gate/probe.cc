@@ -11,7 +11,6 @@
 #include "lib/base/units.h"
 #include "lib/model/fd_forecast.h"
 #include "lib/model/shm_forecast.h"
-#include "probes/facts/facts.h"
 #include "probes/facts/printed.h"
 #include "probes/facts/seen.h"
 #include "probes/gate/checks.h"
@@ -239,8 +238,7 @@ void conclude(const RecordingView& recording, Verdict& verdict) {
   if (run == nullptr || !run->gate || !run->begin.plan) {
     verdict.gaps.push_back({.what = "the machine",
                             .why = "the recording has nothing of it",
-                            .effect = "nothing can be said",
-                            .remedy = ""});
+                            .effect = "nothing can be said"});
     return;
   }
   const Source source{

@@ -1,14 +1,11 @@
 #include "probes/gate/python.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
-#include "lib/base/units.h"
 #include "lib/foreign/libraries.h"
 #include "probes/facts/facts.h"
 
@@ -67,8 +64,8 @@ std::optional<Finding> interpreter_unusable(const Source& /*source*/, const Pyth
   for (const PythonImport& each : python.imports) {
     if (each.trouble.empty()) continue;
     failed.push_back(as_name(each.module));
-    finding.evidence.push_back(text_fact("import " + each.module, as_text(each.trouble),
-                                         as_path(python.executable) + " -c 'import ...'"));
+    finding.prove(text_fact("import " + each.module, as_text(each.trouble),
+                            as_path(python.executable) + " -c 'import ...'"));
   }
   if (failed.empty()) return std::nullopt;
   const Message modules = joined(failed);
@@ -102,7 +99,7 @@ std::optional<Finding> several_openmp(const Source& source, const PythonFacts& p
     finding.message = "one process of this interpreter loads " + own(python.loaded_openmp.size()) +
                       " OpenMP runtimes";
     for (const std::string& file : python.loaded_openmp)
-      finding.evidence.push_back(text_fact("openmp_runtime", as_path(file), "/proc/self/maps"));
+      finding.prove(text_fact("openmp_runtime", as_path(file), "/proc/self/maps"));
     return finding;
   }
   // What was seen to be loaded is more than what might be.
@@ -113,11 +110,10 @@ std::optional<Finding> several_openmp(const Source& source, const PythonFacts& p
   std::vector<Message> words;
   for (const ThreadLibrary* each : runtimes) {
     words.push_back(with_packages(*each));
-    finding.evidence.push_back(text_fact("openmp_runtime",
-                                         as_path(each->name) + " of " +
-                                             joined(each->packages, as_name) + ": " +
-                                             joined(each->files, as_path),
-                                         "RECORD, DT_NEEDED and DT_SONAME"));
+    finding.prove(text_fact("openmp_runtime",
+                            as_path(each->name) + " of " + joined(each->packages, as_name) + ": " +
+                                joined(each->files, as_path),
+                            "RECORD, DT_NEEDED and DT_SONAME"));
   }
   finding.discriminator = "packages";
   finding.message = say("a process that imports them all loads {} OpenMP runtimes: {}",
@@ -159,7 +155,7 @@ std::optional<Finding> mixed_conda_pip(const Source& /*source*/, const PythonFac
       if (!other.installer.empty()) versions += " by " + as_name(other.installer);
     }
     names.push_back(as_name(each.name));
-    finding.evidence.push_back(
+    finding.prove(
         text_fact(each.name, versions, "conda-meta/*.json, *.dist-info and their INSTALLER"));
   }
   const Message packages = joined(names);

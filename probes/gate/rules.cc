@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <string>
 #include <utility>
 
 #include "lib/base/parse.h"
@@ -109,7 +107,7 @@ std::optional<Finding> cpus_narrowed(const Source& source) {
       count_fact("cpus_usable", facts.cpus_usable, "sched_getaffinity"),
       count_fact("cpus_online", facts.cpus_online, "/sys/devices/system/cpu/online")};
   if (facts.cpu_quota) {
-    finding.evidence.push_back(
+    finding.prove(
         text_fact("cpu_quota", cpus_text(*facts.cpu_quota), as_path(facts.cpu_quota_source)));
   }
   add_remedy(finding, "Ask for as many CPUs as there are workers, and one more",
@@ -259,10 +257,9 @@ std::optional<Finding> temporary_unusable(const Source& source) {
           : "the temporary folder cannot be written to: " + as_text(folder.trouble);
   finding.evidence = {text_fact("folder", as_path(folder.path), "TMPDIR")};
   if (folder.free_bytes)
-    finding.evidence.push_back(bytes_fact("free", *folder.free_bytes, "statvfs", source.facts.at));
+    finding.prove(bytes_fact("free", *folder.free_bytes, "statvfs", source.facts.at));
   if (!folder.trouble.empty())
-    finding.evidence.push_back(
-        text_fact("trouble", as_text(folder.trouble), "open, write", source.facts.at));
+    finding.prove(text_fact("trouble", as_text(folder.trouble), "open, write", source.facts.at));
   add_remedy(finding, "Make room in it, or point TMPDIR at a folder with room",
              {"df -h " + as_path(folder.path), "export TMPDIR=<folder>"},
              {"bare-host", "docker", "kubernetes", "slurm"});
@@ -300,7 +297,7 @@ std::optional<Finding> too_many_threads(const Source& source) {
     if (!threads || setting.name == "OMP_THREAD_LIMIT" || static_cast<double>(*threads) <= cpus)
       continue;
     finding.discriminator += setting.name + " ";
-    finding.evidence.push_back(held_against(
+    finding.prove(held_against(
         count_fact(NumberName::made_of(setting.name), *threads, "dlprobe's environment"),
         "> cpus"));
   }
@@ -318,9 +315,8 @@ std::optional<Finding> too_many_threads(const Source& source) {
   } else {
     return std::nullopt;
   }
-  finding.evidence.push_back(
-      text_fact("cpus", cpus_text(cpus),
-                facts.cpu_quota ? as_path(facts.cpu_quota_source) : "sched_getaffinity"));
+  finding.prove(text_fact("cpus", cpus_text(cpus),
+                          facts.cpu_quota ? as_path(facts.cpu_quota_source) : "sched_getaffinity"));
   const auto fitting = std::max<uint64_t>(1, static_cast<uint64_t>(cpus));
   add_remedy(finding, "Let libraries start as many threads as there are CPUs",
              {say("export OMP_NUM_THREADS={} MKL_NUM_THREADS={} OPENBLAS_NUM_THREADS={}", fitting,

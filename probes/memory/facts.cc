@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <map>
 
 #include "lib/base/units.h"
@@ -84,7 +83,7 @@ std::vector<Stretch> steady_stretches(const Facts& facts) {
   std::ranges::sort(seams);
   std::vector<Stretch> stretches;
   for (size_t i = 1; i < seams.size(); ++i) {
-    Stretch stretch = {.from = seams[i - 1], .to = seams[i], .alive = {}};
+    Stretch stretch = {.from = seams[i - 1], .to = seams[i]};
     if (stretch.to - stretch.from < kShortest) continue;
     for (const Series& each : facts.processes) {
       if (each.first_at <= stretch.from && each.last_at >= stretch.to)

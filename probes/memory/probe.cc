@@ -5,7 +5,6 @@
 #include <iterator>
 
 #include "probes/facts/all_well.h"
-#include "probes/facts/facts.h"
 #include "probes/facts/seen.h"
 #include "probes/memory/facts.h"
 #include "probes/memory/rules.h"

@@ -9,10 +9,7 @@ namespace dlprobe::probes::memory {
 namespace {
 
 Remedy fewer_workers(const Run& run, Message title) {
-  Remedy remedy{.title = std::move(title),
-                .commands = {},
-                .applies_to = {"code"},
-                .verify = "dlprobe memory -- COMMAND"};
+  Remedy remedy{.title = std::move(title), .verify = "dlprobe memory -- COMMAND"};
   add_smaller_loader(remedy, run);
   return remedy;
 }
@@ -22,7 +19,6 @@ constexpr const char* kEachHasACopy = "Fewer workers: each one has a copy";
 Remedy end_with_each_epoch() {
   return {.title = "Until it is found: let workers end with each epoch",
           .commands = {"DataLoader(..., persistent_workers=False)"},
-          .applies_to = {"code"},
           .verify = "dlprobe memory --pid PID --for 5m"};
 }
 
@@ -34,12 +30,10 @@ std::vector<Remedy> remedies_for_copy_on_write(const Run& run) {
                     "object writes to it",
            .commands = {"self.paths = numpy.array(paths, dtype=numpy.bytes_)",
                         "self.labels = torch.tensor(labels)"},
-           .applies_to = {"code"},
            .verify = "dlprobe memory -- COMMAND"},
           {.title = "Or keep it in one block of bytes and take each sample out of it",
            .commands = {"self.blob = numpy.frombuffer(b''.join(map(pickle.dumps, samples)), "
                         "dtype=numpy.uint8)  # and an array of offsets"},
-           .applies_to = {"code"},
            .verify = "dlprobe memory -- COMMAND"},
           fewer_workers(run, kEachHasACopy)};
 }
@@ -50,22 +44,18 @@ std::vector<Remedy> remedies_for_leak(bool is_worker) {
                       "list, a cache without a bound, a reader thread that runs ahead of the loop",
              .commands = {"total += loss.item()  # not: total += loss",
                           "kept.append(output.detach().cpu())"},
-             .applies_to = {"code"},
              .verify = "dlprobe memory --pid PID --for 5m"},
             {.title = "See which lines allocate what stays",
              .commands = {"memray run train.py"},
-             .applies_to = {"code"},
              .verify = "dlprobe memory -- COMMAND"}};
   }
   return {
       {.title = "Look for what the dataset keeps from sample to sample: a cache without a bound, "
                 "a list that is appended to, a file or decoder that is never closed",
        .commands = {"@functools.lru_cache(maxsize=1000)  # not: maxsize=None"},
-       .applies_to = {"code"},
        .verify = "dlprobe memory --pid PID --for 5m"},
       {.title = "See which lines allocate what stays: run the dataset by itself",
        .commands = {"memray run -c 'import train; [train.dataset[i] for i in range(10000)]'"},
-       .applies_to = {"code"},
        .verify = "dlprobe memory -- COMMAND"},
       end_with_each_epoch()};
 }
@@ -76,14 +66,12 @@ std::vector<Remedy> remedies_for_shared_growth(bool is_trainer) {
                       "memory for as long as one of its tensors lives",
              .commands = {"kept.append(batch.clone())  # a copy in ordinary memory",
                           "losses.append(loss.item())  # a number instead of a tensor"},
-             .applies_to = {"code"},
              .verify = "dlprobe memory -- COMMAND"}};
   }
   return {{.title = "Give back what is shared: close a segment where it was used, and unlink it "
                     "once",
            .commands = {"segment.close(); segment.unlink()  # multiprocessing.shared_memory",
                         "del tensor  # each mapping lives as long as what points to it"},
-           .applies_to = {"code"},
            .verify = "dlprobe memory -- COMMAND"},
           end_with_each_epoch()};
 }
@@ -92,7 +80,6 @@ std::vector<Remedy> remedies_for_backlog(const Run& run) {
   return {{.title = "Bound what may be ahead of the training loop",
            .commands = {"DataLoader(..., prefetch_factor=2)",
                         "multiprocessing.Queue(maxsize=8)  # not: Queue()"},
-           .applies_to = {"code"},
            .verify = "dlprobe memory --pid PID",
            .settings = {{SettingKind::kPrefetchFactor, "", "2"}}},
           fewer_workers(run, "Fewer workers: the training loop does not take what these make")};
@@ -101,8 +88,6 @@ std::vector<Remedy> remedies_for_backlog(const Run& run) {
 std::vector<Remedy> remedies_for_swap(const Run& run) {
   Remedy less{
       .title = "Let the job need less memory: fewer workers, smaller prefetch, smaller batches",
-      .commands = {},
-      .applies_to = {"code"},
       .verify = "dlprobe memory --pid PID"};
   add_smaller_loader(less, run, 1);
   return {std::move(less),

@@ -32,8 +32,8 @@ Evidence ratio_fact(NumberName name, double ratio, const Message& source) {
 }
 
 void add_limit(Finding& finding, const MemoryLimit& limit) {
-  finding.evidence.push_back(bytes_fact("memory_limit", limit.bytes, limit.source, limit.at));
-  finding.evidence.push_back(bytes_fact("memory_left", limit.left_bytes, limit.source, limit.at));
+  finding.prove(bytes_fact("memory_limit", limit.bytes, limit.source, limit.at));
+  finding.prove(bytes_fact("memory_left", limit.left_bytes, limit.source, limit.at));
 }
 
 // A process that grows.
@@ -164,13 +164,13 @@ void set_growth_of(Finding& finding, const Facts& facts, const std::vector<Growe
   const Growth all = sum_of(every);
   set_growth(finding, of_some, kAnonSource);
   if (every.size() > some.size()) {
-    finding.evidence.push_back(rate_fact("growth_of_all_processes", all.per_second, kAnonSource));
+    finding.prove(rate_fact("growth_of_all_processes", all.per_second, kAnonSource));
   }
   for (const Grower& each : some) {
     finding.processes.push_back(each.memory->info->key);
     const std::string name = "memory_of_" + own(each.memory->info->key.pid);
-    finding.evidence.push_back(bytes_fact(NumberName::made_of(name), whole(each.growth.value),
-                                          kAnonSource, each.growth.to));
+    finding.prove(bytes_fact(NumberName::made_of(name), whole(each.growth.value), kAnonSource,
+                             each.growth.to));
   }
   set_outlook(finding, facts, all, limit_of_growers(facts, every));
 }
@@ -186,8 +186,7 @@ void rule_out_for_leak(Finding& finding, const Facts& facts) {
       {.cause = "a sawtooth (garbage collection, epochs)",
        .why_not = "the lower envelope grows, and has not fallen by half as much before"}};
   if (facts.run->samples.empty()) return;
-  finding.alternatives.push_back(
-      {.cause = "DLP0506", .why_not = "no thread of it waits to send what it has made"});
+  finding.rule_out("DLP0506", "no thread of it waits to send what it has made");
 }
 
 Finding leak_of(const Facts& facts, const std::vector<Grower>& some,
@@ -211,7 +210,7 @@ Finding backlog_of(const Facts& facts, const std::vector<Grower>& some,
                     " because what is made is not taken as fast";
   finding.discriminator = "in-producer";
   set_growth_of(finding, facts, some, every);
-  finding.evidence.push_back(
+  finding.prove(
       text_fact("a_thread_waits_in", "write, for most of the time", "/proc/PID/task/TID/syscall"));
   finding.alternatives = {{.cause = "DLP0505",
                            .why_not = "a thread of it waits to send for most of the time: what "

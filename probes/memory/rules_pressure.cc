@@ -297,8 +297,8 @@ std::optional<Finding> swap_thrash(const Facts& facts) {
       bytes_fact("swapped_out_of_the_subject", subject.swap_bytes, "VmSwap of /proc/PID/status"),
       time_fact("for", span->to - span->from, "/proc/vmstat")};
   if (span->full_share) {
-    finding.evidence.push_back(number_fact("time_at_a_standstill", *span->full_share, "1",
-                                           "full of /proc/pressure/memory"));
+    finding.prove(number_fact("time_at_a_standstill", *span->full_share, "1",
+                              "full of /proc/pressure/memory"));
   }
   finding.alternatives = {{.cause = "a slow disk with the data (DLP0310)",
                            .why_not = "pages come from swap, not from files"}};

@@ -1,7 +1,6 @@
 // DLP0505 worker-memory-leak of shared memory.
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <ranges>
 #include <set>
@@ -34,7 +33,7 @@ SharedMemory shared_memory(const Facts& facts) {
     most = std::max(most, memory->shmem_bytes);
   }
   if (most > 0) return group;
-  SharedMemory host = {.series = {}, .source = "Shmem of /proc/meminfo"};
+  SharedMemory host = {.source = "Shmem of /proc/meminfo"};
   for (const auto& [at, memory] : facts.host_looks)
     host.series.push_back({.at = at, .value = static_cast<double>(memory->shmem_bytes)});
   return host;
@@ -61,7 +60,7 @@ double all_of_listed(const ShmLedger& ledger) {
 }
 
 HeldAt held_at(const ShmLedger& ledger) {
-  HeldAt held = {.at = ledger.at, .scale = all_of_listed(ledger), .of = {}};
+  HeldAt held = {.at = ledger.at, .scale = all_of_listed(ledger)};
   for (const ShmSegment& segment : ledger.segments) {
     for (const SegmentHolder& holder : segment.holders) {
       if (!holder.in_tree) continue;
@@ -191,11 +190,11 @@ void add_holders(Finding& finding, const std::vector<SharedGrower>& some,
     for (const HeldSpan& span : spans) {
       const auto held = span.last.of.find(key);
       if (held == span.last.of.end()) continue;
-      finding.evidence.push_back(text_fact("held_by_" + own(key.pid),
-                                           (span.last.scale > 1 ? "at least " : "") +
-                                               format_bytes(held->second.bytes) + " in " +
-                                               counted(held->second.segments, "segment"),
-                                           "stat of /proc/PID/fd, maps", span.last.at));
+      finding.prove(text_fact("held_by_" + own(key.pid),
+                              (span.last.scale > 1 ? "at least " : "") +
+                                  format_bytes(held->second.bytes) + " in " +
+                                  counted(held->second.segments, "segment"),
+                              "stat of /proc/PID/fd, maps", span.last.at));
     }
   }
 }
@@ -223,8 +222,8 @@ Finding growth_finding(const Facts& facts, const SharedMemory& memory, const Sha
   Evidence part = bytes_fact("growth_of_these_processes", static_cast<uint64_t>(own),
                              "/proc/PID/statm: shared; or what they hold in /dev/shm");
   part.unit = "bytes/s";
-  finding.evidence.push_back(held_against(std::move(part), ">= 70 % of growth"));
-  finding.evidence.push_back(
+  finding.prove(held_against(std::move(part), ">= 70 % of growth"));
+  finding.prove(
       bytes_fact("shared_memory", static_cast<uint64_t>(growth.value), memory.source, growth.to));
   add_holders(finding, some, found.spans);
   set_outlook(finding, facts, growth, nearest_memory_limit(*facts.run, found.end));
@@ -247,10 +246,8 @@ std::optional<Finding> shared_memory_growth(const Facts& facts) {
     const auto after = std::ranges::upper_bound(memory.series, end, {}, &SeriesPoint::at);
     const auto growth = find_growth(std::span(memory.series.begin(), after));
     if (!growth) continue;
-    SharedGrowth found = {.end = end,
-                          .growth = *growth,
-                          .some = {},
-                          .spans = held_spans(*facts.run, growth->from, end)};
+    SharedGrowth found = {
+        .end = end, .growth = *growth, .spans = held_spans(*facts.run, growth->from, end)};
     found.some = growers_of(facts, *growth, found.spans);
     if (!found.some.empty()) return growth_finding(facts, memory, found);
   }

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <set>
+#include <map>
 
 #include "lib/base/units.h"
 #include "lib/model/shm_forecast.h"
@@ -279,10 +279,8 @@ std::vector<FailedReservation> failed_reservations(const Facts& facts) {
     const bool known = std::ranges::any_of(
         result, [&](const FailedReservation& each) { return each.creator == *event.process; });
     if (known) continue;
-    result.push_back({.segment_bytes = facts.segment_bytes(),
-                      .creator = *event.process,
-                      .at = event.at,
-                      .name = ""});
+    result.push_back(
+        {.segment_bytes = facts.segment_bytes(), .creator = *event.process, .at = event.at});
   }
   std::ranges::stable_sort(result, {}, &FailedReservation::at);
   return result;

@@ -2,12 +2,9 @@
 
 #include <cstdint>
 #include <limits>
-#include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "lib/model/finding.h"
 #include "lib/model/recording_view.h"
 
 namespace dlprobe::probes::shm {

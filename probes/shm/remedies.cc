@@ -132,8 +132,6 @@ namespace {
 std::vector<Remedy> fewer_batches(const Facts& facts) {
   if (facts.most_workers == 0) return {};
   Remedy remedy{.title = "Keep fewer batches in flight: fewer workers, a smaller prefetch_factor",
-                .commands = {},
-                .applies_to = {"code"},
                 .verify = "dlprobe shm -- COMMAND"};
   add_smaller_loader(remedy, *facts.run, 1);
   return {std::move(remedy)};
@@ -151,8 +149,7 @@ std::vector<Remedy> remedies_in_code(const Facts& facts, const Demand& demand) {
   const uint64_t workers =
       plan != nullptr ? static_cast<uint64_t>(std::max(plan->workers, 0)) : facts.most_workers;
   const uint64_t batches = (size - size / 10) / demand.batch_bytes;
-  Remedy remedy{
-      .title = "", .commands = {}, .applies_to = {"code"}, .verify = "dlprobe shm -- COMMAND"};
+  Remedy remedy{.applies_to = {"code"}, .verify = "dlprobe shm -- COMMAND"};
   // One in the training loop, and one more for a moment: see Demand.
   constexpr uint64_t kBesidePrefetched = 2;
   if (batches > kBesidePrefetched && workers >= 1) {
@@ -174,7 +171,6 @@ std::vector<Remedy> remedies_remove(const Facts& facts,
                                     const std::vector<const ShmSegment*>& segments) {
   const Message where = facts.where();
   const Remedy empty{.title = "Remove the files that nobody has open any more",
-                     .commands = {},
                      .applies_to = {"bare-host", "docker", "kubernetes", "slurm"},
                      .verify = "df -h " + where};
   Remedy of_dead = empty;

@@ -1,7 +1,6 @@
 // DLP0111 epoch-end-delayed.
 
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include "lib/base/units.h"
@@ -105,17 +104,14 @@ void add_remedies(Finding& finding) {
   finding.remedies = {
       {.title = "Keep the workers from epoch to epoch: the wait then comes once, at the end",
        .commands = {"DataLoader(..., persistent_workers=True)"},
-       .applies_to = {"code"},
        .verify = "dlprobe run -- COMMAND"},
       {.title = "Share tensors by descriptors, in the workers as well: no torch_shm_manager runs "
                 "then. Mind the limit of open files",
        .commands = {"torch.multiprocessing.set_sharing_strategy('file_descriptor')"},
-       .applies_to = {"code"},
        .verify = "dlprobe run -- COMMAND",
        .settings = {{SettingKind::kSharingStrategy, "", "file_descriptor"}}},
       {.title = "Start workers from a fork server, which tells the ends of workers in another way",
        .commands = {"DataLoader(..., multiprocessing_context='forkserver')"},
-       .applies_to = {"code"},
        .verify = "dlprobe run -- COMMAND",
        .settings = {{SettingKind::kStartMethod, "", "forkserver"}}}};
 }
@@ -157,9 +153,8 @@ std::optional<Finding> epoch_end_delayed(const Facts& facts) {
                 "poll with torch's timeout of 5 s on " + counted(pipes.size(), "pipe") +
                     ", one after the other",
                 "/proc/PID/task/TID/syscall", delays.front().to)};
-  finding.alternatives.push_back(
-      {.cause = "workers that end slowly",
-       .why_not = "each of them was a zombie: it had ended, and nobody had collected it"});
+  finding.rule_out("workers that end slowly",
+                   "each of them was a zombie: it had ended, and nobody had collected it");
   add_remedies(finding);
   return finding;
 }

@@ -73,8 +73,8 @@ void add_named(Finding& finding, const Share& share, BootNs at) {
   size_t count = 0;
   for (const ShmSegment* segment : share.segments) {
     if (count++ == kMostNamed) break;
-    finding.evidence.push_back(text_fact(
-        "file", name_of(*segment) + ", " + format_bytes(taken_bytes(*segment)), kScanSource, at));
+    finding.prove(text_fact("file", name_of(*segment) + ", " + format_bytes(taken_bytes(*segment)),
+                            kScanSource, at));
   }
 }
 
@@ -99,14 +99,12 @@ void add_blame(Finding& finding, const Facts& facts, const Blame* blame) {
   finding.message += foretold ? ", and this loader needs " : ", and the subject was refused ";
   finding.message += wanted + " with " + format_bytes(free_bytes(shortage.use)) + " of " +
                      format_bytes(shortage.use.size_bytes) + " free";
-  finding.evidence.push_back(
-      bytes_fact("shm_size", shortage.use.size_bytes, facts.source, shortage.use.at));
-  finding.evidence.push_back(
-      bytes_fact("shm_used", shortage.use.used_bytes, facts.source, shortage.use.at));
+  finding.prove(bytes_fact("shm_size", shortage.use.size_bytes, facts.source, shortage.use.at));
+  finding.prove(bytes_fact("shm_used", shortage.use.used_bytes, facts.source, shortage.use.at));
   const Demand demand = demand_of(facts);
   if (demand.bytes == 0) return;
-  finding.evidence.push_back(held_against(bytes_fact("loader_needs", demand.bytes, demand.formula),
-                                          "<= shm_size: alone it would fit"));
+  finding.prove(held_against(bytes_fact("loader_needs", demand.bytes, demand.formula),
+                             "<= shm_size: alone it would fit"));
 }
 
 // The moment that a rule about files judges: that of the shortage, else the last look.
@@ -219,17 +217,14 @@ void add_leak_remedies(Finding& finding) {
   finding.remedies.push_back(
       {.title = "Use the file_descriptor strategy: its segments have no name that could stay",
        .commands = {"torch.multiprocessing.set_sharing_strategy('file_descriptor')"},
-       .applies_to = {"code"},
        .verify = "dlprobe shm --pid PID",
        .settings = {{SettingKind::kSharingStrategy, "", "file_descriptor"}}});
   finding.remedies.push_back({.title = "Use each iterator up, or keep one loader with persistent "
                                        "workers instead of making new ones",
                               .commands = {"DataLoader(..., persistent_workers=True)"},
-                              .applies_to = {"code"},
                               .verify = "dlprobe shm --pid PID"});
   finding.remedies.push_back(
       {.title = "Restart the job: the managers remove the files 2 s after it ended",
-       .commands = {},
        .applies_to = {"bare-host", "docker", "kubernetes", "slurm"},
        .verify = "ls /dev/shm"});
 }
@@ -263,20 +258,17 @@ std::optional<Finding> stale_files(const Facts& facts, const Blame* blame, const
     if (failure != nullptr && !blamed) finding.consequence_of = failure->code;
   }
   finding.first_seen = ledger->at;
-  finding.evidence.push_back(bytes_fact("stale_bytes", stale.bytes, kScanSource, ledger->at));
-  finding.evidence.push_back(
-      count_fact("stale_files", stale.segments.size(), kScanSource, ledger->at));
-  finding.evidence.push_back(bytes_fact("left_by_this_run", own_bytes, kScanSource, ledger->at));
-  finding.evidence.push_back(
+  finding.prove(bytes_fact("stale_bytes", stale.bytes, kScanSource, ledger->at));
+  finding.prove(count_fact("stale_files", stale.segments.size(), kScanSource, ledger->at));
+  finding.prove(bytes_fact("left_by_this_run", own_bytes, kScanSource, ledger->at));
+  finding.prove(
       text_fact("dead_creators", creators_of(stale), "pids in the names, /proc", ledger->at));
-  finding.evidence.push_back(count_fact("holders", 0, kScanSource, ledger->at));
-  finding.evidence.push_back(
+  finding.prove(count_fact("holders", 0, kScanSource, ledger->at));
+  finding.prove(
       count_fact("processes_unreadable", ledger->processes_unreadable, kScanSource, ledger->at));
   add_named(finding, stale, ledger->at);
-  finding.alternatives.push_back({.cause = "DLP0105",
-                                  .why_not = "of the " +
-                                             counted(ledger->processes_scanned, "process") +
-                                             " looked at none has one of them open or mapped"});
+  finding.rule_out("DLP0105", "of the " + counted(ledger->processes_scanned, "process") +
+                                  " looked at none has one of them open or mapped");
   add_blame(finding, facts, blame);
   std::ranges::move(remedies_remove(facts, stale.segments), std::back_inserter(finding.remedies));
   return finding;
@@ -312,22 +304,19 @@ std::optional<Finding> leak(const Facts& facts, const Blame* blame, const Shorta
         return left_before(facts, *observed, *segment);
       });
   if (!any_before && failure != nullptr) finding.consequence_of = failure->code;
-  finding.evidence.push_back(bytes_fact("leaked_bytes", leaked.bytes, kScanSource, ledger->at));
-  finding.evidence.push_back(
-      count_fact("leaked_files", leaked.segments.size(), kScanSource, ledger->at));
-  finding.evidence.push_back(text_fact("dead_creators", creators_of(leaked),
-                                       "exits of the subject's workers", ledger->at));
-  finding.evidence.push_back(bytes_fact("shm_size", size, facts.source, ledger->at));
+  finding.prove(bytes_fact("leaked_bytes", leaked.bytes, kScanSource, ledger->at));
+  finding.prove(count_fact("leaked_files", leaked.segments.size(), kScanSource, ledger->at));
+  finding.prove(text_fact("dead_creators", creators_of(leaked), "exits of the subject's workers",
+                          ledger->at));
+  finding.prove(bytes_fact("shm_size", size, facts.source, ledger->at));
   add_named(finding, leaked, ledger->at);
-  finding.alternatives.push_back(
-      {.cause = "prefetched batches on their way",
-       .why_not =
-           "their makers have been dead for 3 s or more, and nobody has them open or mapped"});
-  finding.alternatives.push_back(
-      {.cause = "DLP0103",
-       .why_not = all_known ? "the trainer still lives, and with it what would remove them"
-                            : "they were filled while this trainer lived; dlprobe did not see all "
-                              "of their makers, which may have been another job's"});
+  finding.rule_out(
+      "prefetched batches on their way",
+      "their makers have been dead for 3 s or more, and nobody has them open or mapped");
+  finding.rule_out("DLP0103",
+                   all_known ? "the trainer still lives, and with it what would remove them"
+                             : "they were filled while this trainer lived; dlprobe did not see all "
+                               "of their makers, which may have been another job's");
   add_blame(finding, facts, blame);
   add_leak_remedies(finding);
   return finding;
@@ -345,18 +334,17 @@ std::optional<Finding> held_by_another_job(const Facts& facts, const Blame* blam
                     (by_holder.size() > 1 ? " and others hold " : " holds ") +
                     format_bytes(share.bytes) + " in " + facts.where();
   finding.first_seen = ledger.at;
-  finding.evidence.push_back(bytes_fact("held_by_others", share.bytes, kScanSource, ledger.at));
+  finding.prove(bytes_fact("held_by_others", share.bytes, kScanSource, ledger.at));
   for (const auto& [key, holder] : by_holder) {
     finding.processes.push_back(key);
     if (finding.processes.size() > kMostNamed) continue;
-    finding.evidence.push_back(
-        text_fact("holder", describe_holder(key, holder.first) + ", " + format_bytes(holder.second),
-                  kScanSource, ledger.at));
+    finding.prove(text_fact("holder",
+                            describe_holder(key, holder.first) + ", " + format_bytes(holder.second),
+                            kScanSource, ledger.at));
   }
   add_named(finding, share, ledger.at);
-  finding.alternatives.push_back(
-      {.cause = "DLP0103",
-       .why_not = "the processes that hold them are alive and outside the subject's tree"});
+  finding.rule_out("DLP0103",
+                   "the processes that hold them are alive and outside the subject's tree");
   add_blame(finding, facts, blame);
   const Demand demand = demand_of(facts);
   finding.remedies.push_back(
@@ -387,15 +375,12 @@ std::optional<Finding> leaked_semaphores(const Facts& facts) {
   finding.message = own(left.segments.size()) + " semaphores of multiprocessing are left in " +
                     facts.where() + ", and no process has one mapped";
   finding.first_seen = ledger.at;
-  finding.evidence.push_back(
-      count_fact("leaked_semaphores", left.segments.size(), kScanSource, ledger.at));
-  finding.evidence.push_back(count_fact("holders", 0, kScanSource, ledger.at));
-  finding.evidence.push_back(
-      count_fact("processes_scanned", ledger.processes_scanned, kScanSource, ledger.at));
+  finding.prove(count_fact("leaked_semaphores", left.segments.size(), kScanSource, ledger.at));
+  finding.prove(count_fact("holders", 0, kScanSource, ledger.at));
+  finding.prove(count_fact("processes_scanned", ledger.processes_scanned, kScanSource, ledger.at));
   add_named(finding, left, ledger.at);
-  finding.alternatives.push_back(
-      {.cause = "a live spawn or forkserver job",
-       .why_not = "it would have its semaphores mapped for as long as it lives"});
+  finding.rule_out("a live spawn or forkserver job",
+                   "it would have its semaphores mapped for as long as it lives");
   finding.remedies = remedies_remove(facts, left.segments);
   return finding;
 }

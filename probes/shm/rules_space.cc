@@ -33,24 +33,23 @@ uint64_t size_that_would_do(const Facts& facts, const Demand& demand, uint64_t w
 
 void add_remedies(Finding& finding, const Facts& facts, const Demand& demand, uint64_t wanted) {
   const uint64_t size = size_that_would_do(facts, demand, wanted);
-  finding.evidence.push_back(bytes_fact("size_that_would_do", size, "the need and a quarter more"));
+  finding.prove(bytes_fact("size_that_would_do", size, "the need and a quarter more"));
   add_all(finding.remedies, remedies_for_size(facts, size));
   add_all(finding.remedies, remedies_in_code(facts, demand));
 }
 
 void add_demand(Finding& finding, const Demand& demand) {
   if (demand.bytes == 0) return;
-  finding.evidence.push_back(
-      held_against(bytes_fact("forecast", demand.bytes, kForecastSource), "> shm_size"));
-  finding.evidence.push_back(text_fact("forecast_formula", demand.formula, kForecastSource));
+  finding.prove(held_against(bytes_fact("forecast", demand.bytes, kForecastSource), "> shm_size"));
+  finding.prove(text_fact("forecast_formula", demand.formula, kForecastSource));
 }
 
 void add_mount(Finding& finding, const Facts& facts, const ShmUse& use) {
-  finding.evidence.push_back(bytes_fact("shm_size", use.size_bytes, facts.source, use.at));
-  finding.evidence.push_back(bytes_fact("shm_used", use.used_bytes, facts.source, use.at));
-  finding.evidence.push_back(text_fact(
-      "mount_options", as_name(facts.mount->fs_type) + " " + as_text(facts.mount->options),
-      "/proc/PID/mountinfo"));
+  finding.prove(bytes_fact("shm_size", use.size_bytes, facts.source, use.at));
+  finding.prove(bytes_fact("shm_used", use.used_bytes, facts.source, use.at));
+  finding.prove(text_fact("mount_options",
+                          as_name(facts.mount->fs_type) + " " + as_text(facts.mount->options),
+                          "/proc/PID/mountinfo"));
 }
 
 // A plan that the mount cannot hold, or barely. Nothing if it holds it with ease.
@@ -80,8 +79,7 @@ std::optional<Finding> too_small_for_plan(const Facts& facts, bool fits) {
   add_demand(finding, demand);
   finding.first_seen = facts.use.front().at;
   const uint64_t enough = comfortable_size(demand.most_bytes + others);
-  finding.evidence.push_back(
-      bytes_fact("size_that_would_do", enough, "the need and a quarter more"));
+  finding.prove(bytes_fact("size_that_would_do", enough, "the need and a quarter more"));
   add_all(finding.remedies, remedies_for_size(facts, enough));
   add_all(finding.remedies, remedies_in_code(facts, demand));
   return finding;
@@ -105,7 +103,7 @@ std::optional<Finding> too_small_by_measure(const Facts& facts) {
   finding.discriminator = "measured";
   add_mount(finding, facts, *tightest);
   add_demand(finding, demand);
-  finding.evidence.push_back(bytes_fact("largest_segment", facts.segment_bytes(), kLedgerSource));
+  finding.prove(bytes_fact("largest_segment", facts.segment_bytes(), kLedgerSource));
   finding.first_seen = tightest->at;
   finding.last_seen = facts.use.back().at;
   add_remedies(finding, facts, demand, facts.segment_bytes());
@@ -131,52 +129,44 @@ void add_kept_batches(Finding& finding, const Facts& facts, const Shortage& shor
   if (bytes <= demand.most_bytes || bytes < shortage.use.size_bytes / 2) return;
   finding.message += "; trainer " + own(facts.trainer->key.pid) + " alone holds " +
                      format_bytes(bytes) + " of them, more than its loader needs";
-  finding.evidence.push_back(bytes_fact("held_by_trainer", bytes, kLedgerSource, ledger->at));
-  finding.evidence.push_back(
-      count_fact("segments_held_by_trainer", segments, kLedgerSource, ledger->at));
+  finding.prove(bytes_fact("held_by_trainer", bytes, kLedgerSource, ledger->at));
+  finding.prove(count_fact("segments_held_by_trainer", segments, kLedgerSource, ledger->at));
   finding.remedies.push_back(
       {.title = "Let go of what the training process keeps in shared memory: a larger mount only "
                 "fails later. Batches that are kept in a list, or a cache in /dev/shm",
        .commands = {"kept.append(batch.clone())  # a copy in ordinary memory",
                     "losses.append(loss.item())  # a number instead of a tensor"},
-       .applies_to = {"code"},
        .verify = "dlprobe shm -- COMMAND"});
 }
 
 void rule_out_oom(Finding& finding, const Facts& facts) {
   const std::optional<OomCount> count = oom_count(*facts.run);
   if (!count || count->after != count->before) return;
-  finding.alternatives.push_back(
-      {.cause = "out of memory (the OOM killer)",
-       .why_not = count->source + " stood at " + own(count->after) +
-                  " from the first look to the last, and the OOM killer sends SIGKILL"});
+  finding.rule_out("out of memory (the OOM killer)",
+                   count->source + " stood at " + own(count->after) +
+                       " from the first look to the last, and the OOM killer sends SIGKILL");
 }
 
 void rule_out_for_bus_error(Finding& finding, const Facts& facts, const Shortage& shortage) {
   // Of a mount that was not seen full it is not ruled out.
   if (shortage.confidence == Confidence::kCertain) {
     const uint64_t room = free_bytes(shortage.use);
-    finding.alternatives.push_back(
-        {.cause = "SIGBUS of another file mapping (a truncated data file, a read error)",
-         .why_not = "the mount had " + format_bytes(room) +
-                    " left just before the death, which is what makes the "
-                    "kernel send SIGBUS for the next page of a segment"});
+    finding.rule_out("SIGBUS of another file mapping (a truncated data file, a read error)",
+                     "the mount had " + format_bytes(room) +
+                         " left just before the death, which is what makes the "
+                         "kernel send SIGBUS for the next page of a segment");
   }
-  finding.alternatives.push_back(
-      {.cause = "killed by a process, a scheduler or a user",
-       .why_not = "the wait status is signal 7, which the kernel raised"});
+  finding.rule_out("killed by a process, a scheduler or a user",
+                   "the wait status is signal 7, which the kernel raised");
   rule_out_oom(finding, facts);
 }
 
 void rule_out_for_reservation(Finding& finding, const Facts& facts, const Shortage& shortage) {
-  finding.alternatives.push_back(
-      {.cause = "file descriptors ran out (DLP0202)",
-       .why_not = "the file was created, which takes a descriptor; it was refused its pages"});
+  finding.rule_out("file descriptors ran out (DLP0202)",
+                   "the file was created, which takes a descriptor; it was refused its pages");
   if (shortage.use.inodes > shortage.use.inodes_used) {
-    finding.alternatives.push_back({.cause = "DLP0108",
-                                    .why_not = own(shortage.use.inodes - shortage.use.inodes_used) +
-                                               " of " + own(shortage.use.inodes) +
-                                               " inodes were free"});
+    finding.rule_out("DLP0108", own(shortage.use.inodes - shortage.use.inodes_used) + " of " +
+                                    own(shortage.use.inodes) + " inodes were free");
   }
   rule_out_oom(finding, facts);
 }
@@ -226,15 +216,15 @@ Finding exhausted(const Facts& facts, const Shortage& shortage) {
   finding.first_seen = shortage.at;
   finding.last_seen = shortage.at;
   add_mount(finding, facts, shortage.use);
-  finding.evidence.push_back(
+  finding.prove(
       held_against(bytes_fact("shm_free", free_bytes(shortage.use), facts.source, shortage.use.at),
                    "< segment_size"));
   if (shortage.wanted_bytes > 0) {
-    finding.evidence.push_back(bytes_fact("segment_size", shortage.wanted_bytes, kLedgerSource));
+    finding.prove(bytes_fact("segment_size", shortage.wanted_bytes, kLedgerSource));
   }
   finding.evidence.insert(finding.evidence.end(), shortage.proof.begin(), shortage.proof.end());
   for (const ProcessKey& victim : shortage.victims) {
-    finding.evidence.push_back(text_fact("victim", describe(*facts.run, victim), "/proc/PID/stat"));
+    finding.prove(text_fact("victim", describe(*facts.run, victim), "/proc/PID/stat"));
   }
   if (shortage.how == Shortage::How::kBusError) {
     rule_out_for_bus_error(finding, facts, shortage);
@@ -268,25 +258,21 @@ std::optional<Finding> inodes_exhausted(const Facts& facts) {
       " were in use: " +
       (full ? "no new segment or semaphore can be made" : "few new files can be made");
   finding.first_seen = fullest->at;
-  finding.evidence.push_back(count_fact("inodes", fullest->inodes, facts.source, fullest->at));
-  finding.evidence.push_back(held_against(
+  finding.prove(count_fact("inodes", fullest->inodes, facts.source, fullest->at));
+  finding.prove(held_against(
       count_fact("inodes_used", fullest->inodes_used, facts.source, fullest->at), ">= inodes"));
-  finding.evidence.push_back(
-      bytes_fact("shm_size", fullest->size_bytes, facts.source, fullest->at));
-  finding.evidence.push_back(
-      bytes_fact("shm_used", fullest->used_bytes, facts.source, fullest->at));
+  finding.prove(bytes_fact("shm_size", fullest->size_bytes, facts.source, fullest->at));
+  finding.prove(bytes_fact("shm_used", fullest->used_bytes, facts.source, fullest->at));
   if (stall) {
     finding.message += "; the trainer has waited for a batch for " +
                        format_duration(std::chrono::nanoseconds(stall->to - stall->from)) +
                        " while every worker is idle";
-    finding.evidence.push_back(
-        time_fact("stalled_for", stall->to - stall->from, "/proc/PID/task/TID/syscall"));
+    finding.prove(time_fact("stalled_for", stall->to - stall->from, "/proc/PID/task/TID/syscall"));
   }
   finding.remedies.push_back(remedy_for_inodes(facts, fullest->inodes * 4));
   finding.remedies.push_back(
       {.title = "Send fewer tensors per batch: each one is a file",
        .commands = {"DataLoader(..., collate_fn=<stack what belongs together>)"},
-       .applies_to = {"code"},
        .verify = "df -i " + facts.where()});
   return finding;
 }

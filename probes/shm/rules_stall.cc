@@ -127,20 +127,18 @@ bool stands_still(const Facts& facts, const Look& first, const Look& now, BootNs
 }
 
 void rule_out(Finding& finding, const Facts& facts) {
-  finding.alternatives.push_back({.cause = "a deadlock (DLP0301 to DLP0306)",
-                                  .why_not = "no worker's main thread waits for a lock: each polls "
-                                             "its own task queue, which is empty"});
-  finding.alternatives.push_back(
-      {.cause = "a slow sample or slow storage (DLP0313, DLP0310)",
-       .why_not = "every worker is idle and used no CPU time; none is reading or computing"});
+  finding.rule_out("a deadlock (DLP0301 to DLP0306)",
+                   "no worker's main thread waits for a lock: each polls "
+                   "its own task queue, which is empty");
+  finding.rule_out("a slow sample or slow storage (DLP0313, DLP0310)",
+                   "every worker is idle and used no CPU time; none is reading or computing");
   const bool died = std::ranges::any_of(facts.run->exits, [&](const ProcessExit& exit) {
     const ProcessInfo* process = facts.run->find_process(exit.key);
     return process != nullptr && process->role == Role::kWorker && exit.wait_status &&
            *exit.wait_status != 0;
   });
   if (!died) {
-    finding.alternatives.push_back(
-        {.cause = "a dead worker", .why_not = "no worker died during the stall"});
+    finding.rule_out("a dead worker", "no worker died during the stall");
   }
 }
 
@@ -199,7 +197,7 @@ Finding batch_lost(const Facts& facts, const Shortage& shortage, const LoaderSta
   finding.evidence.insert(finding.evidence.end(), shortage.proof.begin(), shortage.proof.end());
   if (const ShmLedger* ledger = ledger_at(facts, shortage.at)) {
     for (const ShmSegment* segment : split_ledger(facts, *ledger).unheld.segments) {
-      finding.evidence.push_back(text_fact(
+      finding.prove(text_fact(
           "file_nobody_has_open",
           as_path(segment->name.value_or("?")) + ", " + format_bytes(taken_bytes(*segment)),
           "scan of /dev/shm", ledger->at));
@@ -209,12 +207,11 @@ Finding batch_lost(const Facts& facts, const Shortage& shortage, const LoaderSta
   const Demand demand = demand_of(facts);
   const uint64_t size = comfortable_size(shortage.use.used_bytes +
                                          std::max(demand.most_bytes, shortage.wanted_bytes));
-  finding.evidence.push_back(bytes_fact("size_that_would_do", size, "the need and a quarter more"));
+  finding.prove(bytes_fact("size_that_would_do", size, "the need and a quarter more"));
   finding.remedies = remedies_for_size(facts, size);
   finding.remedies.push_back({.title = "Restart the job: the batch does not come back. A timeout "
                                        "turns the next such hang into an error",
                               .commands = {"DataLoader(..., timeout=120)"},
-                              .applies_to = {"code"},
                               .verify = "dlprobe shm --pid PID"});
   finding.remedies.push_back(remedy_look(facts));
   return finding;

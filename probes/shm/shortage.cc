@@ -103,9 +103,7 @@ std::optional<Shortage> shortage_of_bus_error(const Facts& facts, const ProcessE
                     .confidence = *confidence,
                     .at = exit.at,
                     .wanted_bytes = facts.segment_bytes(),
-                    .use = *use,
-                    .victims = {},
-                    .proof = {}};
+                    .use = *use};
   shortage.proof.push_back(
       text_fact("exit_signal", "SIGBUS (7)", "wait status by " + own(exit.source), exit.at));
   if (unfilled != nullptr) {
@@ -180,9 +178,7 @@ std::optional<Shortage> first_failed_reservation(const Facts& facts) {
                     .confidence = reservation_confidence(facts, failed),
                     .at = first.at,
                     .wanted_bytes = first.segment_bytes,
-                    .use = *use,
-                    .victims = {},
-                    .proof = {}};
+                    .use = *use};
   if (free_bytes(*use) >= first.segment_bytes) shortage.confidence = Confidence::kLikely;
   for (const FailedReservation& each : failed) {
     if (std::ranges::count(shortage.victims, each.creator) == 0) {
@@ -212,8 +208,7 @@ std::optional<Shortage> failure_after_full_mount(const Facts& facts) {
                     .at = exit->at,
                     .wanted_bytes = facts.segment_bytes(),
                     .use = *use,
-                    .victims = {exit->key},
-                    .proof = {}};
+                    .victims = {exit->key}};
   shortage.proof.push_back(time_fact("failed_after", exit->at - use->at, own(exit->source)));
   return shortage;
 }

@@ -7,7 +7,6 @@
 #include <array>
 #include <iterator>
 
-#include "lib/base/units.h"
 #include "probes/facts/all_well.h"
 #include "probes/facts/facts.h"
 #include "probes/facts/seen.h"

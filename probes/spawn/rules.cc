@@ -6,7 +6,6 @@
 #include <sys/wait.h>
 
 #include <algorithm>
-#include <set>
 
 #include "lib/base/units.h"
 #include "probes/facts/facts.h"
@@ -32,7 +31,7 @@ Finding start_finding(FindingCode code, const Events& events) {
 
 void add_place(Finding& finding, const StartEvent& event, std::string_view name) {
   if (event.file.empty()) return;
-  finding.evidence.push_back(text_fact(name, whole_place(event), kShimSource, event.at));
+  finding.prove(text_fact(name, whole_place(event), kShimSource, event.at));
   std::string what(name);
   std::ranges::replace(what, '_', ' ');
   add_source(finding, event.file, event.line, own(what));
@@ -40,7 +39,7 @@ void add_place(Finding& finding, const StartEvent& event, std::string_view name)
 
 void add_message(Finding& finding, const StartEvent& event) {
   if (event.message.empty()) return;
-  finding.evidence.push_back(text_fact("exception", as_text(event.message), kShimSource, event.at));
+  finding.prove(text_fact("exception", as_text(event.message), kShimSource, event.at));
 }
 
 Message place_or(const StartEvent& event, const char* otherwise) {
@@ -68,7 +67,6 @@ Message line_for(const Run& run, std::string_view method) {
 void add_fork_remedy(const Run& run, Finding& finding, const char* what) {
   finding.remedies.push_back({.title = OwnWords("Where fork is possible, it needs no ") + what,
                               .commands = {line_for(run, "fork")},
-                              .applies_to = {"code"},
                               .verify = "dlprobe run --start-method fork -- COMMAND",
                               .settings = {{SettingKind::kStartMethod, "", "fork"}}});
 }
@@ -84,14 +82,12 @@ std::optional<Finding> missing_guard(const Run& run) {
           "imports the module again and comes to that line itself",
           place, under(run, first));
   add_place(finding, first, "statement");
-  finding.evidence.push_back(
+  finding.prove(
       count_fact("children_that_came_to_it", finding.processes.size(), kShimSource, first.at));
-  finding.evidence.push_back(
-      text_fact("refused_by", "multiprocessing.spawn._check_not_importing_main (RuntimeError)",
-                kShimSource, first.at));
-  finding.alternatives.push_back(
-      {.cause = "DLP0407",
-       .why_not = "the child found the main module and ran it, up to that statement"});
+  finding.prove(text_fact("refused_by",
+                          "multiprocessing.spawn._check_not_importing_main (RuntimeError)",
+                          kShimSource, first.at));
+  finding.rule_out("DLP0407", "the child found the main module and ran it, up to that statement");
   const char* guard = "if __name__ == \"__main__\":";
   if (first.is_main) {
     finding.remedies.push_back(
@@ -99,7 +95,6 @@ std::optional<Finding> missing_guard(const Run& run) {
                       "process that was started as the program runs that",
                       place),
          .commands = {guard, "    main()"},
-         .applies_to = {"code"},
          .verify = "dlprobe spawn-recursion -- COMMAND"});
   } else {
     finding.remedies.push_back(
@@ -107,7 +102,6 @@ std::optional<Finding> missing_guard(const Run& run) {
                       "its main guard: a module that is imported must not start processes",
                       place),
          .commands = {guard, "    main()"},
-         .applies_to = {"code"},
          .verify = "dlprobe spawn-recursion -- COMMAND"});
   }
   add_fork_remedy(run, finding, "guard");
@@ -128,7 +122,6 @@ void add_pickle_remedies(Finding& finding, const StartEvent& event) {
   const auto remedy = [&](Message title, std::vector<Message> lines) {
     finding.remedies.push_back({.title = std::move(title),
                                 .commands = std::move(lines),
-                                .applies_to = {"code"},
                                 .verify = "dlprobe spawn-recursion -- COMMAND"});
   };
   const bool is_function =
@@ -163,15 +156,14 @@ std::optional<Finding> unpicklable(const Run& run) {
           : say("{} cannot be pickled, and {} sends it to each process it starts",
                 what_is_unpicklable(first), under(run, first));
   if (!first.path.empty())
-    finding.evidence.push_back(text_fact("path", as_name(first.path), kShimSource, first.at));
+    finding.prove(text_fact("path", as_name(first.path), kShimSource, first.at));
   if (!first.type.empty())
-    finding.evidence.push_back(text_fact("type", as_name(first.type), kShimSource, first.at));
+    finding.prove(text_fact("type", as_name(first.type), kShimSource, first.at));
   add_place(finding, first, "defined_at");
   add_message(finding, first);
-  finding.alternatives.push_back(
-      {.cause = "DLP0407",
-       .why_not = "pickling failed in the process that starts the worker; the worker was not "
-                  "reached"});
+  finding.rule_out("DLP0407",
+                   "pickling failed in the process that starts the worker; the worker was not "
+                   "reached");
   add_pickle_remedies(finding, first);
   if (!is_sent_later) add_fork_remedy(run, finding, "pickling");
   return finding;
@@ -193,7 +185,6 @@ std::optional<Finding> daemonic(const Run& run) {
            "Use num_workers=0 in the inner process, or start it from one that is not daemonic: "
            "concurrent.futures.ProcessPoolExecutor's workers are not (Python 3.9 and later)",
        .commands = {"DataLoader(..., num_workers=0)"},
-       .applies_to = {"code"},
        .verify = "dlprobe spawn-recursion -- COMMAND",
        .settings = {{SettingKind::kNumWorkers, "", "0"}}});
   return finding;
@@ -210,21 +201,17 @@ std::optional<Finding> context_set(const Run& run) {
           first.path.empty() ? "" : " (at " + as_path(first.path) + ")");
   add_place(finding, first, "second_time");
   if (!first.path.empty())
-    finding.evidence.push_back(text_fact("first_time", as_path(first.path), kShimSource, first.at));
-  finding.evidence.push_back(
-      text_fact("start_method", method_name(first.method), kShimSource, first.at));
+    finding.prove(text_fact("first_time", as_path(first.path), kShimSource, first.at));
+  finding.prove(text_fact("start_method", method_name(first.method), kShimSource, first.at));
   finding.remedies.push_back(
       {.title =
            "Give what starts the processes a context of its own instead of setting the default",
        .commands = {line_for(run, first.wanted)},
-       .applies_to = {"code"},
        .verify = "dlprobe spawn-recursion -- COMMAND"});
   finding.remedies.push_back(
       {.title = "Or set it once, first thing under the main guard, before anything that a library "
                 "starts",
-       .commands = {say("multiprocessing.set_start_method(\"{}\")", method_name(first.wanted))},
-       .applies_to = {"code"},
-       .verify = ""});
+       .commands = {say("multiprocessing.set_start_method(\"{}\")", method_name(first.wanted))}});
   return finding;
 }
 
@@ -237,18 +224,14 @@ std::optional<Finding> cuda_after_fork(const Run& run) {
       say("{} uses CUDA in {}, which was forked after its parent had initialised CUDA",
           place_or(first, "the program"), describe(run, first.process));
   add_place(finding, first, "statement");
-  finding.evidence.push_back(
-      text_fact("torch.cuda._is_in_bad_fork", "True", kShimSource, first.at));
+  finding.prove(text_fact("torch.cuda._is_in_bad_fork", "True", kShimSource, first.at));
   finding.remedies.push_back({.title = "Start workers by spawn or forkserver",
                               .commands = {"DataLoader(..., multiprocessing_context=\"spawn\")"},
-                              .applies_to = {"code"},
                               .verify = "dlprobe run --start-method spawn -- COMMAND",
                               .settings = {{SettingKind::kStartMethod, "", "spawn"}}});
   finding.remedies.push_back(
-      {.title = "Or keep CUDA out of the dataset: move batches to the device in the training loop",
-       .commands = {},
-       .applies_to = {"code"},
-       .verify = ""});
+      {.title =
+           "Or keep CUDA out of the dataset: move batches to the device in the training loop"});
   return finding;
 }
 
@@ -280,11 +263,9 @@ std::optional<Finding> not_importable(const Run& run) {
                           as_text(first.message));
   }
   add_message(finding, first);
-  if (is_import)
-    finding.evidence.push_back(text_fact("main_module", as_path(first.file), kShimSource));
-  finding.alternatives.push_back(
-      {.cause = "DLP0402",
-       .why_not = "it was pickled and sent; what lacks is its definition in the worker"});
+  if (is_import) finding.prove(text_fact("main_module", as_path(first.file), kShimSource));
+  finding.rule_out("DLP0402",
+                   "it was pickled and sent; what lacks is its definition in the worker");
   const Events imported = events_of(run, StartEventKind::kMainImported);
   const bool has_main = std::ranges::any_of(
       imported, [&first](const StartEvent* event) { return event->process == first.process; });
@@ -297,7 +278,6 @@ std::optional<Finding> not_importable(const Run& run) {
                  "import it: what is typed at a prompt, comes from standard input or stands in "
                  "a notebook is not there in a worker",
        .commands = {"from my_dataset import MyDataset"},
-       .applies_to = {"code"},
        .verify = "dlprobe spawn-recursion -- COMMAND"});
   add_fork_remedy(run, finding, "import");
   return finding;
@@ -320,24 +300,20 @@ std::optional<Finding> reimported(const Run& run) {
       "{} ran the main module's own work once more when {} started: {} s and {} each",
       counted(finding.processes.size(), "process"), finding.processes.size() == 1 ? "it" : "they",
       own(fmt::format("{:.1f}", seconds)), format_bytes(bytes));
-  finding.evidence.push_back(
-      held_against(number_fact("own_work", seconds, "s", kShimSource, heavy.front()->at),
-                   ">= 1 s, its imports left out"));
-  finding.evidence.push_back(
+  finding.prove(held_against(number_fact("own_work", seconds, "s", kShimSource, heavy.front()->at),
+                             ">= 1 s, its imports left out"));
+  finding.prove(
       held_against(bytes_fact("own_memory", bytes, kShimSource, heavy.front()->at), ">= 256 MiB"));
-  finding.evidence.push_back(
+  finding.prove(
       text_fact("main_module", as_path(heavy.front()->file), kShimSource, heavy.front()->at));
   finding.remedies.push_back(
       {.title = "Put what loads data or builds models at module level under the main guard, and "
                 "give workers what they need as arguments of the dataset",
        .commands = {"if __name__ == \"__main__\":", "    main()"},
-       .applies_to = {"code"},
        .verify = "dlprobe spawn-recursion -- COMMAND"});
   if (makes_loaders(run)) {
     finding.remedies.push_back({.title = "Pay for it once, not every epoch",
-                                .commands = {"DataLoader(..., persistent_workers=True)"},
-                                .applies_to = {"code"},
-                                .verify = ""});
+                                .commands = {"DataLoader(..., persistent_workers=True)"}});
   }
   return finding;
 }
@@ -362,12 +338,11 @@ std::optional<Finding> mpi_in_child(const Run& run) {
           "there",
           describe(run, first.process));
   add_place(finding, first, "statement");
-  finding.evidence.push_back(text_fact("initialised_by", describe(run, ready.front()->process),
-                                       kShimSource, ready.front()->at));
+  finding.prove(text_fact("initialised_by", describe(run, ready.front()->process), kShimSource,
+                          ready.front()->at));
   finding.remedies.push_back(
       {.title = "Import mpi4py under the main guard, so that workers do not",
        .commands = {"if __name__ == \"__main__\":", "    from mpi4py import MPI"},
-       .applies_to = {"code"},
        .verify = "dlprobe spawn-recursion -- COMMAND"});
   return finding;
 }
@@ -457,15 +432,15 @@ std::optional<Finding> recursion_of(const Run& run) {
           "dlprobe ended them all after {}",
           descent.chain.size(), counted(crowd.processes, "process"),
           format_duration(std::chrono::nanoseconds(event->at - run.begin.at)));
-  finding.evidence.push_back(held_against(
+  finding.prove(held_against(
       count_fact("processes", crowd.processes, "/proc/PID/task/TID/children", crowd.at),
       fmt::format("<= {}", allowed_processes(run))));
-  finding.evidence.push_back(held_against(
+  finding.prove(held_against(
       count_fact("descents", descent.chain.size() - 1, "parents by /proc/PID/stat", event->at),
       fmt::format("<= {}", run.begin.trial ? run.begin.trial->most_depth : 0)));
   for (const ProcessInfo* process : descent.chain) {
     finding.processes.push_back(process->key);
-    finding.evidence.push_back(text_fact(
+    finding.prove(text_fact(
         "descent",
         own(process->key.pid) + ": " + as_text(fmt::format("{}", fmt::join(process->cmdline, " "))),
         "/proc/PID/cmdline", process->seen_at));
@@ -475,14 +450,11 @@ std::optional<Finding> recursion_of(const Run& run) {
            "Tell the children not to start more: by an argument or a variable of the environment "
            "that the program looks at before it starts any; where they only import the main "
            "module, by the main guard",
-       .commands = {},
-       .applies_to = {"code"},
        .verify = "dlprobe spawn-recursion -- COMMAND"});
   finding.remedies.push_back(
       {.title = "If it comes to an end by itself further down, let it go deeper",
        .commands = {"dlprobe spawn-recursion --depth 8 --process-budget 64 -- COMMAND"},
-       .applies_to = {"bare-host"},
-       .verify = ""});
+       .applies_to = {"bare-host"}});
   return finding;
 }
 

@@ -1,7 +1,5 @@
 #include "probes/spawn/script.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 
@@ -94,17 +92,14 @@ std::optional<Finding> find(const Run& run, const Foreseen& foreseen) {
   for (const StartEvent* event : events) {
     if (finding.evidence.size() >= kMostEvidence) break;
     add_source(finding, event->file, event->line, as_text(event->message));
-    finding.evidence.push_back(text_fact("statement", whole_place(*event), kSource));
-    finding.evidence.push_back(text_fact("call", as_text(event->message), kSource));
-    if (!event->type.empty())
-      finding.evidence.push_back(text_fact("type", as_name(event->type), kSource));
+    finding.prove(text_fact("statement", whole_place(*event), kSource));
+    finding.prove(text_fact("call", as_text(event->message), kSource));
+    if (!event->type.empty()) finding.prove(text_fact("type", as_name(event->type), kSource));
   }
-  finding.alternatives.push_back(
-      {.cause = "the line is never reached",
-       .why_not = "the program was read, not run: both branches of every if were taken"});
+  finding.rule_out("the line is never reached",
+                   "the program was read, not run: both branches of every if were taken");
   finding.remedies.push_back({.title = foreseen.remedy,
                               .commands = {foreseen.example},
-                              .applies_to = {"code"},
                               .verify = "dlprobe spawn-recursion -- COMMAND"});
   return finding;
 }

@@ -2,8 +2,6 @@
 
 #include "probes/spawn/trial.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "lib/base/units.h"
@@ -213,31 +211,25 @@ std::optional<Finding> state_not_inherited(const Run& run, const RecordingView& 
                 : "something that a forked process has from its parent",
       how.message.empty() ? "" : " (" + as_text(how.message) + ")");
   if (!how.message.empty())
-    finding.evidence.push_back(text_fact("exception", as_text(how.message), kShimSource, how.at));
+    finding.prove(text_fact("exception", as_text(how.message), kShimSource, how.at));
   if (is_proven) {
-    finding.evidence.push_back(text_fact("in_main_module", as_name(how.path), kShimSource, how.at));
+    finding.prove(text_fact("in_main_module", as_name(how.path), kShimSource, how.at));
   }
-  finding.evidence.push_back(
-      text_fact("under_" + method_of(run).plain(), failure->why, kShimSource, end.at));
-  finding.evidence.push_back(text_fact(
+  finding.prove(text_fact("under_" + method_of(run).plain(), failure->why, kShimSource, end.at));
+  finding.prove(text_fact(
       "under_fork", "it came through after " + format_duration(std::chrono::nanoseconds(needed)),
       kShimSource, works_at));
-  finding.alternatives.push_back(
-      {.cause = "DLP0402", .why_not = "all that the processes were sent could be pickled"});
-  finding.alternatives.push_back(
-      {.cause = "DLP0401", .why_not = "no process was started by an import of the main module"});
+  finding.rule_out("DLP0402", "all that the processes were sent could be pickled");
+  finding.rule_out("DLP0401", "no process was started by an import of the main module");
   finding.remedies.push_back(
       {.title = say("Hand {} to the processes: as an argument, an attribute of the dataset, "
                     "by initializer= or worker_init_fn=; or make it at the module's level, "
                     "above the main guard",
                     is_proven ? as_name(how.path) : "what they miss (see what they printed)"),
-       .commands = {},
-       .applies_to = {"code"},
        .verify = "dlprobe spawn-recursion -- COMMAND"});
   finding.remedies.push_back(
       {.title = "Where fork is possible, ask for it: it is no longer the default of Python 3.14",
        .commands = {"multiprocessing.set_start_method(\"fork\")"},
-       .applies_to = {"code"},
        .verify = "dlprobe run --start-method fork -- COMMAND"});
   return finding;
 }

@@ -67,8 +67,8 @@ void add_memory(const Series& present, const Series& chosen, Finding& finding) {
   const auto then = memory_of(chosen);
   if (!now || !then) return;
   constexpr const char* kSource = "Pss of /proc/PID/smaps_rollup, all processes";
-  finding.evidence.push_back(bytes_fact("memory", *now, kSource));
-  finding.evidence.push_back(bytes_fact("memory_of_fewer", *then, kSource));
+  finding.prove(bytes_fact("memory", *now, kSource));
+  finding.prove(bytes_fact("memory_of_fewer", *then, kSource));
 }
 
 // CPU time of the workers of the last run of a series.
@@ -110,8 +110,7 @@ std::vector<AttemptAccount> accounts_of(const Series& series, bool has_failed_al
                         .has_ended_well = !has_failed_alike,
                         .ended = own(fmt::format(
                             "{:.1f} batches/s", static_cast<double>(run->batches) / run->window_s)),
-                        .seconds = run->cost_s,
-                        .others = {}});
+                        .seconds = run->cost_s});
   }
   return accounts;
 }
@@ -139,10 +138,7 @@ std::vector<Remedy> thread_remedies() {
            .settings = one_thread_settings()},
           {.title = "The same in worker_init_fn, so that the trainer keeps its threads: "
                     "torch.set_num_threads(1), cv2.setNumThreads(0), "
-                    "threadpoolctl.threadpool_limits(1)",
-           .commands = {},
-           .applies_to = {"code"},
-           .verify = ""}};
+                    "threadpoolctl.threadpool_limits(1)"}};
 }
 
 std::vector<Evidence> thread_evidence(const Facts& facts, const Series& plain,
@@ -176,9 +172,8 @@ Finding oversubscription(const Facts& facts, const Series& plain, const Series& 
       percent(gain + half)));
   finding.discriminator = "tune";
   finding.evidence = thread_evidence(facts, plain, one_thread);
-  finding.alternatives.push_back(
-      {.cause = std::string(info(FindingCode::kTooManyWorkers).code),
-       .why_not = "with as many workers and one thread in each it is faster"});
+  finding.rule_out(std::string(info(FindingCode::kTooManyWorkers).code),
+                   "with as many workers and one thread in each it is faster");
   finding.remedies = thread_remedies();
   if (is_own_job(facts.recording))
     finding.remedies.front().confirmation = confirmed_by_speed(plain, one_thread);
@@ -217,15 +212,12 @@ std::optional<Finding> find_too_many_workers(const Facts& facts) {
       held_against(speed_fact("speed_of_fewer", *chosen), ">= 95 % of speed"),
       number_fact("noise", 100 * facts.table.noise(), "%", "deviation of one run, all settings")};
   add_memory(*present, *chosen, finding);
-  finding.evidence.push_back(usable_cpus_fact(facts.request));
-  finding.alternatives.push_back(
-      {.cause = "more workers would be faster with other prefetching",
-       .why_not =
-           own(fmt::format("the fastest that was measured, {}, makes {:.1f} batches/s",
-                           describe(facts.choice.best->setting), speed_of(*facts.choice.best)))});
+  finding.prove(usable_cpus_fact(facts.request));
+  finding.rule_out(
+      "more workers would be faster with other prefetching",
+      own(fmt::format("the fastest that was measured, {}, makes {:.1f} batches/s",
+                      describe(facts.choice.best->setting), speed_of(*facts.choice.best))));
   finding.remedies.push_back({.title = "Use " + describe(chosen->setting),
-                              .commands = {},
-                              .applies_to = {"code"},
                               .verify = "dlprobe tune --workers " + own(chosen->setting.workers),
                               .settings = settings_of(chosen->setting)});
   finding.runs = runs_of(facts.recording, *present);

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <optional>
-#include <vector>
 
 #include "lib/model/finding.h"
 #include "lib/model/recording_view.h"

@@ -101,7 +101,7 @@ class Search {
 
   std::optional<TuneStep> next() const {
     for (const auto& part : {step_alone(), first_tries(), prefetches(), between(), parts()}) {
-      if (part) return TuneStep{.setting = *part, .round = 0, .refusal = {}};
+      if (part) return TuneStep{.setting = *part, .round = 0};
     }
     return repeat();
   }
@@ -288,8 +288,7 @@ class Search {
       if (comes_first) next = series;
     }
     if (next == nullptr) return std::nullopt;
-    return TuneStep{
-        .setting = next->setting, .round = static_cast<int32_t>(next->runs.size()), .refusal = {}};
+    return TuneStep{.setting = next->setting, .round = static_cast<int32_t>(next->runs.size())};
   }
 
   const RecordingView& recording_;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <tuple>
 #include <utility>
 
@@ -57,7 +56,7 @@ Table::Table(const RecordingView& recording) {
     const SpeedMeasurement& speed = *run.speed;
     auto place = std::ranges::find(series_, speed.setting, &Series::setting);
     if (place == series_.end()) {
-      series_.push_back({.setting = speed.setting, .runs = {}});
+      series_.push_back({.setting = speed.setting});
       place = series_.end() - 1;
     }
     if (has_speed(speed)) {
