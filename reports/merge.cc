@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <utility>
 
 #include "lib/base/host_list.h"
@@ -54,7 +55,7 @@ void apply_policy(const FindingPolicy& policy, std::string_view day, report::Fin
     const bool has_ended = !rule.until.empty() && day > rule.until;
     if (finding.code != info(rule.code).code || is_of_others || has_ended || !rule.node.empty())
       continue;
-    finding.suppressed = {.reason = rule.reason, .source = rule.source, .until = {}};
+    finding.suppressed = {.reason = rule.reason, .source = rule.source};
     if (!rule.until.empty()) finding.suppressed->until = report::DayText(rule.until);
     return;
   }
@@ -471,7 +472,7 @@ report::Cluster ReportMerger::finish() && {
   report.missing = absent;
   report.damaged = std::move(damaged_);
   report.duplicates = std::move(duplicates_);
-  report.redaction = {.policy = "default", .mask = std::string(kMasked), .kinds = {}};
+  report.redaction = {.policy = "default", .mask = std::string(kMasked)};
   return report;
 }
 

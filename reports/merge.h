@@ -2,9 +2,7 @@
 
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
-#include <string_view>
 #include <tuple>
 #include <vector>
 

@@ -1,7 +1,6 @@
 #include "lib/base/error.h"
 
 #include <cstring>
-#include <utility>
 
 namespace dlprobe {
 namespace {

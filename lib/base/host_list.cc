@@ -1,6 +1,5 @@
 #include "lib/base/host_list.h"
 
-#include <algorithm>
 #include <map>
 #include <set>
 #include <utility>

@@ -1,7 +1,5 @@
 #include "lib/base/message.h"
 
-#include <utility>
-
 namespace dlprobe {
 
 Message::Message(PartKind kind, std::string text) {

@@ -1,7 +1,5 @@
 #include "lib/model/descriptors.h"
 
-#include <array>
-
 namespace dlprobe {
 namespace {
 

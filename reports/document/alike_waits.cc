@@ -2,9 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <optional>
-
 #include "reports/document/frame_text.h"
 
 namespace dlprobe {
@@ -180,7 +177,7 @@ std::vector<FoldedProcesses> AlikeWaits::fold(std::span<const AlikeProcess> proc
   for (const auto& [process, key] : processes) {
     const int64_t pid = process->pid;
     if (apart.contains(pid) || places.try_emplace(key, folded.size()).second) {
-      folded.push_back({.first = process, .others = {}});
+      folded.push_back({.first = process});
     } else {
       folded[places.at(key)].others.push_back(pid);
     }

@@ -39,9 +39,9 @@ std::vector<Spans> lines_of(const Spans& spans) {
 Table table_for(const Table& table, Readers reader) {
   // A line leaves out single cells.
   const bool is_lines = table.is_lines && reader == Readers::kText;
-  Table shown = {.columns = {}, .keep = 0, .is_lines = table.is_lines};
+  Table shown = {.keep = 0, .is_lines = table.is_lines};
   for (const Row& row : table.rows)
-    shown.rows.push_back({.cells = {}, .depth = row.depth});
+    shown.rows.push_back({.depth = row.depth});
   for (size_t i = 0; i < table.columns.size(); ++i) {
     const bool is_empty = std::ranges::all_of(table.rows, [i](const Row& row) {
       return i >= row.cells.size() || is_empty_cell(row.cells[i]);

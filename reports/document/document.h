@@ -111,7 +111,7 @@ struct Table {
 
 /// A table of which the first columns are names, the others numbers.
 inline Table table_of(std::vector<std::string> heads, size_t names, size_t keep) {
-  Table table = {.columns = {}, .keep = keep};
+  Table table = {.keep = keep};
   for (std::string& head : heads)
     table.columns.push_back({.head = std::move(head), .is_number = table.columns.size() >= names});
   return table;

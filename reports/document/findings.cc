@@ -71,7 +71,7 @@ void add_remedy(List& list, const report::Remedy& remedy, std::set<std::string>&
   Item& item = list.add(
       shown(remedy.title),
       Span{.text = places.empty() ? "" : " [" + joined(places) + "]", .mark = Mark::kQuiet});
-  Code commands = {.lines = {}, .is_shell = std::ranges::count(places, "code") == 0};
+  Code commands = {.is_shell = std::ranges::count(places, "code") == 0};
   for (const std::string& command : remedy.commands)
     commands.lines.push_back(shown(command));
   if (!commands.lines.empty()) item.blocks.add(std::move(commands));

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "reports/document/html_nodes.h"
 #include "reports/document/text_layout.h"

@@ -72,7 +72,7 @@ Drawing drawing_of(const Graph& graph) {
     }
     spread(graph, i, std::max(target - 1, 0), layer);
   }
-  Drawing drawing = {.graph = graph, .places = {}};
+  Drawing drawing = {.graph = graph};
   std::map<int, int> rows;
   for (size_t i = 0; i < count; ++i)
     drawing.places.push_back({.layer = layer[i], .row = rows[layer[i]]++});

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "lib/base/units.h"
 #include "reports/document/builders.h"
 #include "reports/document/text_layout.h"
 

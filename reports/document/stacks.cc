@@ -37,8 +37,7 @@ std::vector<AlikeThreads> fold_threads(const LookedAt& process, const AlikeWaits
   for (const report::Thread& thread : process.look->threads) {
     const std::string key = waits.key_in_process(thread) + '|' + key_of_thread(thread);
     const auto [place, is_new] = places.try_emplace(key, groups.size());
-    if (is_new)
-      groups.push_back({.first = &thread, .tids = {}, .blocked_for_s = thread.blocked_for_s});
+    if (is_new) groups.push_back({.first = &thread, .blocked_for_s = thread.blocked_for_s});
     AlikeThreads& group = groups[place->second];
     group.tids.push_back(thread.tid);
     group.blocked_for_s = std::min(group.blocked_for_s, thread.blocked_for_s);

@@ -1,10 +1,7 @@
 // The document on a terminal: paragraphs with what leads them on the left, tables as grids.
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "reports/document/builders.h"

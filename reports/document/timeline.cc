@@ -40,7 +40,7 @@ std::vector<Chart> charts_of(const report::Report& report) {
   using Row = report::TimelineRow;
   std::vector<Chart> charts;
   const auto add = [&](std::string title, std::string unit, const auto&... series) {
-    Chart chart = {.title = std::move(title), .unit = std::move(unit), .series = {}};
+    Chart chart = {.title = std::move(title), .unit = std::move(unit)};
     const auto add_series = [&](const char* name, auto member) {
       if (Series values = series_of(report.timeline, member); !values.empty())
         chart.series.emplace_back(name, std::move(values));

@@ -39,7 +39,7 @@ std::string below_working_folder(const report::Report& report, std::string path)
 CodePlace code_place(const report::Report& report, const report::Finding& finding) {
   const std::vector<report::Location>& places = report::items_of(finding.locations);
   if (!places.empty() && !places.front().path.empty()) return code_place(report, places.front());
-  return {.path = below_working_folder(report, program_of(report.subject)), .what = {}};
+  return {.path = below_working_folder(report, program_of(report.subject))};
 }
 
 CodePlace code_place(const report::Report& report, const report::Location& location) {

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "lib/base/parse.h"
-#include "lib/base/units.h"
 #include "reports/document/text_layout.h"
 #include "reports/exports/replaced.h"
 #include "reports/format.h"

@@ -1,7 +1,5 @@
 #include "reports/model/examination.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "lib/base/secrets.h"
@@ -198,7 +196,7 @@ report::Report examination_report(const Recording& recording, const Verdict& ver
   report.wait_graph = wait_graph_section(source);
   report.timeline = timeline_section(source);
   report.environment = environment_section(recording);
-  report.redaction = {.policy = "default", .mask = std::string(kMasked), .kinds = {}};
+  report.redaction = {.policy = "default", .mask = std::string(kMasked)};
   report.limitations = limitations_section(source);
   report.names = sentences.names();
   return report;

@@ -194,7 +194,7 @@ std::vector<report::Finding> suppressed_section(const ReportSource& source) {
   std::vector<report::Finding> result;
   for (const SuppressedFinding& each : source.suppressed) {
     report::Finding entry = finding_of(each.finding, fmt::format("s{}", result.size() + 1), source);
-    entry.suppressed = {.reason = each.reason, .source = each.source, .until = {}};
+    entry.suppressed = {.reason = each.reason, .source = each.source};
     if (!each.until.empty()) entry.suppressed->until.emplace(each.until);
     result.push_back(std::move(entry));
   }

@@ -2,8 +2,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "lib/base/error.h"
-
 namespace dlprobe {
 
 /// A report keeps its keys in the order in which a person reads them.

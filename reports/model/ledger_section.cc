@@ -63,8 +63,7 @@ report::Segment segment_of(const ShmSegment& segment) {
                         .kind = std::string(to_string(segment.kind)),
                         .bytes = taken_bytes(segment),
                         .creator_pid = segment.creator_pid,
-                        .creator = segment.creator,
-                        .holder_pids = {}};
+                        .creator = segment.creator};
   for (const SegmentHolder& holder : segment.holders)
     entry.holder_pids.push_back(holder.key.pid);
   return entry;

@@ -106,7 +106,7 @@ class Treatment {
     for (const auto& threshold : policy_.thresholds) {
       if (auto why = below(threshold, finding))
         return SuppressedFinding{
-            .finding = finding, .reason = std::move(*why), .until = {}, .source = threshold.source};
+            .finding = finding, .reason = std::move(*why), .source = threshold.source};
     }
     return std::nullopt;
   }

@@ -1,12 +1,7 @@
 #include "reports/model/sections.h"
 
 #include <fmt/format.h>
-#include <sys/wait.h>
 
-#include <algorithm>
-#include <array>
-#include <cmath>
-#include <cstring>
 #include <ctime>
 
 #include "lib/base/units.h"
@@ -27,7 +22,7 @@ std::optional<std::string> TimeOfDay::utc(BootNs at) const {
 }
 
 report::Moment TimeOfDay::moment(BootNs at) const {
-  report::Moment moment{.at = {}, .boottime_ns = at};
+  report::Moment moment{.boottime_ns = at};
   if (auto text = utc(at)) moment.at.emplace(std::move(*text));
   return moment;
 }
@@ -78,16 +73,14 @@ std::vector<report::Limitation> limitations_section(const ReportSource& source) 
     add({.what = "the end of the examination",
          .why =
              "the recording stops without its last record: dlprobe was killed, or the file was cut",
-         .effect = "what happened after its last record is not known",
-         .remedy = ""},
+         .effect = "what happened after its last record is not known"},
         false);
   }
   if (source.recording.thinned_records > 0) {
     add({.what = counted(source.recording.thinned_records, "older sample"),
          .why = "a long watch keeps the last 2 minutes whole, then one sample per second, per 10 "
                 "seconds and per 2 minutes, the one with the highest use of shared memory each",
-         .effect = "short peaks of memory and descriptors long ago may be missing",
-         .remedy = ""},
+         .effect = "short peaks of memory and descriptors long ago may be missing"},
         false);
   }
   return result;

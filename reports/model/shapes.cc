@@ -3,7 +3,6 @@
 #include <cctype>
 #include <cmath>
 #include <concepts>
-#include <limits>
 #include <type_traits>
 #include <utility>
 

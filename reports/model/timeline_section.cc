@@ -1,4 +1,3 @@
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -85,15 +84,13 @@ std::vector<Row> rows_of(const Run& run, size_t index, BootNs begin) {
   for (const Sample& sample : run.samples) {
     Row row = {.run = index,
                .t = seconds_between(begin, sample.at),
-               .shm_used = {},
                .rss_sum = rss_sum(run, sample, {}),
                .fds_sum = fd_sum(sample),
                .processes = sample.processes.size(),
                .rss_trainer = rss_sum(run, sample, Role::kTrainer),
                .rss_workers = rss_sum(run, sample, Role::kWorker),
                .pss_sum = pss.at(sample.at, known_sum(sample, &ProcessSample::pss_bytes)),
-               .swap_sum = swap.at(sample.at, known_sum(sample, &ProcessSample::swap_bytes)),
-               .batches_per_s = {}};
+               .swap_sum = swap.at(sample.at, known_sum(sample, &ProcessSample::swap_bytes))};
     for (; next_use < run.shm_use.size() && run.shm_use[next_use].at <= sample.at; ++next_use)
       row.shm_used = std::max(row.shm_used.value_or(0), run.shm_use[next_use].used_bytes);
     rows.push_back(row);

@@ -4,7 +4,6 @@
 
 #include "lib/base/utf8.h"
 #include "reports/model/objects/values.h"
-#include "reports/model/shape.h"
 
 namespace dlprobe {
 namespace {

@@ -7,7 +7,6 @@
 #include <array>
 #include <cctype>
 #include <functional>
-#include <optional>
 
 #include "lib/base/host_list.h"
 #include "lib/base/lower_case.h"

@@ -4,7 +4,6 @@
 #include <array>
 #include <cstring>
 #include <set>
-#include <string_view>
 
 #include "lib/base/units.h"
 

@@ -6,9 +6,7 @@
 #include <map>
 #include <memory>
 #include <span>
-#include <string>
 #include <type_traits>
-#include <vector>
 
 #include "lib/base/error.h"
 #include "lib/os/process_access.h"

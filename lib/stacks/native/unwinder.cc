@@ -5,7 +5,6 @@
 
 #include <map>
 #include <string_view>
-#include <utility>
 
 // Exported by libunwind for its own ptrace library, and what perf uses (tools/perf
 // util/unwind-libunwind-local.c): finds an address in a PT_GNU_EH_FRAME table through the

@@ -227,7 +227,7 @@ class StackReader {
     DLP_TRY(key.line_table, pointer(address + at.line_table));
     DLP_TRY(key.first_line, memory_.value<int32_t>(address + at.first_line));
     if (const auto* known = cache_.find(key)) return known;
-    PythonCodeCache::Code code{.file = {}, .function = {}, .first_line = key.first_line};
+    PythonCodeCache::Code code{.first_line = key.first_line};
     DLP_TRY(code.file, objects_.text(key.file));
     DLP_TRY(code.function, objects_.text(key.name));
     DLP_TRY(code.line_table, objects_.bytes(key.line_table));

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <functional>
 #include <string_view>
 
@@ -93,7 +92,7 @@ struct DataRange {
 };
 
 DataRange read_range(const Memory& memory, const Mapping& mapping) {
-  DataRange range{.begin = mapping.begin, .bytes = {}};
+  DataRange range{.begin = mapping.begin};
   range.bytes.resize(std::min(mapping.end - mapping.begin, kDataLimit));
   for (uint64_t offset = 0; offset < range.bytes.size(); offset += ProcessMemory::kPageBytes) {
     const auto page = std::span(range.bytes).subspan(offset, ProcessMemory::kPageBytes);
@@ -163,8 +162,7 @@ class RuntimeSearch {
     PythonRuntime runtime{.version = offsets->version,
                           .free_threaded = offsets->free_threaded,
                           .address = address,
-                          .layout = offsets->layout,
-                          .notes = {}};
+                          .layout = offsets->layout};
     DLP_CHECK(list_python_interpreters(memory_, runtime));
     return runtime;
   }
@@ -177,7 +175,7 @@ class RuntimeSearch {
       return failure(ErrorCode::kUnsupported,
                      "read Python " + to_string(*found) + " without its offsets");
     }
-    return PythonRuntime{.version = *found, .address = address, .layout = layout, .notes = {}};
+    return PythonRuntime{.version = *found, .address = address, .layout = layout};
   }
 
   /// Of Py_Version (3.11 on), the text of Py_GetVersion(), or the name of the file.
