@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "lib/base/error.h"
+#include "lib/model/loader_fault.h"
 #include "lib/model/loader_plan.h"
 
 namespace dlprobe::loader {
