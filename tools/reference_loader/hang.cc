@@ -1,6 +1,5 @@
 #include "tools/reference_loader/hang.h"
 
-#include <poll.h>
 #include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -107,9 +106,8 @@ Status hang_in_worker(const FaultEffects& effects, int dead_lock) {
 }
 
 void hang_in_training_loop() {
-  pollfd never{.fd = stop_fd(), .events = POLLIN, .revents = 0};
   while (stop_signal() == 0)
-    poll(&never, 1, -1);
+    becomes_readable(stop_fd(), -1);
 }
 
 }  // namespace dlprobe::loader

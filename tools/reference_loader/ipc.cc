@@ -120,6 +120,11 @@ Expected<ReceivedMessage> receive_with_fds(int socket, std::span<std::byte> into
   return received;
 }
 
+bool becomes_readable(int fd, int limit_ms) {
+  pollfd entry{.fd = fd, .events = POLLIN, .revents = 0};
+  return poll(&entry, 1, limit_ms) > 0;
+}
+
 Status wait_readable(int fd, std::chrono::milliseconds limit,
                      const std::function<bool()>& give_up) {
   const auto until = std::chrono::steady_clock::now() + limit;

@@ -56,6 +56,10 @@ struct ReceivedMessage {
 /// kInsufficient if descriptors were lost, which is what the kernel does at RLIMIT_NOFILE.
 Expected<ReceivedMessage> receive_with_fds(int socket, std::span<std::byte> into);
 
+/// Whether `fd` has something to read (or has ended) within that time; -1: whenever that is. A
+/// signal ends the wait.
+bool becomes_readable(int fd, int limit_ms);
+
 /// Waits until `fd` has something to read (or has ended). Asks `give_up` ten times a second.
 /// kTimeout when it says so, or after `limit`.
 Status wait_readable(int fd, std::chrono::milliseconds limit, const std::function<bool()>& give_up);

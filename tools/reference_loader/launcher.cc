@@ -182,8 +182,7 @@ class ServerLauncher : public Launcher {
   }
 
   Expected<std::optional<WorkerExit>> next_exit() override {
-    pollfd entry{.fd = socket_.get(), .events = POLLIN, .revents = 0};
-    while (poll(&entry, 1, 0) > 0) {
+    while (becomes_readable(socket_.get(), 0)) {
       DLP_TRY(const ServerMessage message, read_message());
       ended_.push_back({.pid = message.pid, .wait_status = message.value});
     }

@@ -1,7 +1,5 @@
 #include "tools/reference_loader/loader.h"
 
-#include <poll.h>
-
 #include <algorithm>
 #include <random>
 #include <utility>
@@ -21,11 +19,6 @@ int count_batches(const LoaderSetup& setup) {
   const auto size = static_cast<uint32_t>(plan.batch_size);
   const auto of_data = static_cast<int>((setup.images.size() + size - 1) / size);
   return std::max(plan.batches > 0 ? plan.batches : of_data, setup.effects.needs_batches);
-}
-
-bool is_readable(int fd) {
-  pollfd entry{.fd = fd, .events = POLLIN, .revents = 0};
-  return poll(&entry, 1, 0) > 0;
 }
 
 }  // namespace
@@ -54,9 +47,8 @@ void Sampler::shuffle() {
   taken_ = 0;
 }
 
-Loader::Loader(const LoaderSetup& setup, Progress& progress, bool pinned)
+Loader::Loader(const LoaderSetup& setup, bool pinned)
     : setup_(setup),
-      progress_(progress),
       pinned_(pinned),
       sampler_(setup.images.size(), setup.options.seed),
       own_samples_(setup.images, setup.options.plan),
@@ -182,8 +174,7 @@ Status Loader::wait(std::chrono::milliseconds limit, bool& moved) {
   if (pin_thread_) {
     moved = pin_thread_->wait(limit);
   } else {
-    pollfd entry{.fd = group_->results(), .events = POLLIN, .revents = 0};
-    moved = poll(&entry, 1, static_cast<int>(limit.count())) > 0;
+    moved = becomes_readable(group_->results(), static_cast<int>(limit.count()));
   }
   if (stop_signal() != 0) return failure(ErrorCode::kTimeout, "stopped");
   DLP_CHECK(check_others());
@@ -192,7 +183,7 @@ Status Loader::wait(std::chrono::milliseconds limit, bool& moved) {
 
 Status Loader::check_others() const {
   DLP_CHECK(group_->check());
-  if (setup_.manager != nullptr && is_readable(setup_.manager->socket())) {
+  if (setup_.manager != nullptr && becomes_readable(setup_.manager->socket(), 0)) {
     return failure(ErrorCode::kVanished, "the manager of shared memory (pid " +
                                              std::to_string(setup_.manager->pid()) + ") is gone");
   }
@@ -213,7 +204,7 @@ Status Loader::take_arrival() {
 
 void Loader::note_broken(uint32_t image, const std::string& why) {
   if (!broken_.insert(image).second) return;
-  progress_.event("broken-image", setup_.images.name(image) + ": " + why);
+  setup_.progress.event("broken-image", setup_.images.name(image) + ": " + why);
 }
 
 Status Loader::wait_for_full_prefetch() {
@@ -234,8 +225,7 @@ Status Loader::abandon_workers() {
   const size_t expected = outstanding_.size() - arrived_.size();
   for (int i = 0; i < 600 && group_->waiting_results() < expected; ++i) {
     DLP_CHECK(check_others());
-    pollfd stop{.fd = stop_fd(), .events = POLLIN, .revents = 0};
-    poll(&stop, 1, 50);
+    becomes_readable(stop_fd(), 50);
     if (stop_signal() != 0) return failure(ErrorCode::kTimeout, "stopped");
   }
   pin_thread_.reset();

@@ -46,7 +46,7 @@ enum class Taken { kBatch, kEndOfEpoch };
 class Loader {
  public:
   /// `pinned`: the pin-memory thread makes pinned memory, not just a copy.
-  Loader(const LoaderSetup& setup, Progress& progress, bool pinned);
+  Loader(const LoaderSetup& setup, bool pinned);
 
   /// `more`: there would be further epochs, or a longer one: tasks are sent up to the last batch
   /// taken, so that prefetching goes on to its end (see wait_for_full_prefetch).
@@ -95,7 +95,6 @@ class Loader {
   void note_broken(uint32_t image, const std::string& why);
 
   LoaderSetup setup_;
-  Progress& progress_;
   bool pinned_;
   Sampler sampler_;
   SampleMaker own_samples_;

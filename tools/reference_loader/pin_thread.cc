@@ -1,6 +1,5 @@
 #include "tools/reference_loader/pin_thread.h"
 
-#include <poll.h>
 #include <pthread.h>
 
 #include <array>
@@ -96,8 +95,7 @@ void PinThread::run() {
   pthread_setname_np(pthread_self(), "dlp-pin");
   while (!stops_) {
     // As the main thread without it: for results alone, for a while.
-    pollfd entry{.fd = group_.results(), .events = POLLIN, .revents = 0};
-    if (poll(&entry, 1, kTickMs) <= 0) continue;
+    if (!becomes_readable(group_.results(), kTickMs)) continue;
     Expected<Arrival> arrival = pin_one();
     const bool broken = !arrival;
     {

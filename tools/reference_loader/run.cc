@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
-#include <poll.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -40,15 +39,14 @@ namespace {
 
 // Stands still for that long, or until the loader is asked to end.
 void pause_for(std::chrono::milliseconds span) {
-  pollfd stop{.fd = stop_fd(), .events = POLLIN, .revents = 0};
-  poll(&stop, 1, static_cast<int>(span.count()));
+  becomes_readable(stop_fd(), static_cast<int>(span.count()));
 }
 
 /// The training loop: takes batches, does steps, tells of them.
 class TrainingLoop {
  public:
-  TrainingLoop(const LoaderSetup& setup, Loader& loader, Trainer& trainer, Progress& progress)
-      : setup_(setup), loader_(loader), trainer_(trainer), progress_(progress) {}
+  TrainingLoop(const LoaderSetup& setup, Loader& loader, Trainer& trainer)
+      : setup_(setup), loader_(loader), trainer_(trainer) {}
 
   Status run() {
     for (int epoch = 0; epoch < setup_.options.plan.epochs; ++epoch) {
@@ -115,17 +113,17 @@ class TrainingLoop {
     if (setup_.options.verify) {
       proof = BatchProof{labels_of(batch.tensors), checksum_of(batch.tensors)};
     }
-    progress_.batch({.at = SystemClock().now(),
-                     .epoch = batch.epoch,
-                     .index = batch.index,
-                     .worker = batch.worker,
-                     .samples = batch.samples,
-                     .bytes = batch.bytes,
-                     .wait_s = wait_s,
-                     .fetch_s = batch.fetch_s,
-                     .copy_s = batch.pin_s + times.copy_s,
-                     .step_s = times.step_s},
-                    proof ? &*proof : nullptr);
+    setup_.progress.batch({.at = SystemClock().now(),
+                           .epoch = batch.epoch,
+                           .index = batch.index,
+                           .worker = batch.worker,
+                           .samples = batch.samples,
+                           .bytes = batch.bytes,
+                           .wait_s = wait_s,
+                           .fetch_s = batch.fetch_s,
+                           .copy_s = batch.pin_s + times.copy_s,
+                           .step_s = times.step_s},
+                          proof ? &*proof : nullptr);
   }
 
   Status make_fault(const LoadedBatch& batch) {
@@ -138,17 +136,17 @@ class TrainingLoop {
     DLP_CHECK(make_death());
     if (const auto* growth = setup_.effects.as<Growth>()) pause_for(growth->step_pause);
     if (batches_ == fault.stall_after) {
-      progress_.event("fault", "the training loop pauses until prefetching is complete");
+      setup_.progress.event("fault", "the training loop pauses until prefetching is complete");
       DLP_CHECK(loader_.wait_for_full_prefetch());
     }
     if (fault.abandon_every > 0 && batches_ % fault.abandon_every == 0 &&
         abandoned_ < fault.abandon_times) {
       ++abandoned_;
-      progress_.event("fault", "worker 0 is killed, and a new set of workers is started");
+      setup_.progress.event("fault", "worker 0 is killed, and a new set of workers is started");
       DLP_CHECK(loader_.abandon_workers());
       if (abandoned_ == fault.abandon_times) {
         // Longer than any manager takes to clean up: what is still there then stays.
-        progress_.event("fault", "the training loop pauses for 5 s");
+        setup_.progress.event("fault", "the training loop pauses for 5 s");
         pause_for(std::chrono::seconds(5));
       }
     }
@@ -165,10 +163,10 @@ class TrainingLoop {
     const FaultEffects& effects = setup_.effects;
     if (batches_ != effects.after) return;
     if (effects.kind == FaultKind::kWorkerStopped) {
-      progress_.event("fault", fmt::format("worker {} is stopped", effects.worker));
+      setup_.progress.event("fault", fmt::format("worker {} is stopped", effects.worker));
       loader_.stop_worker(effects.worker);
     } else if (effects.kind == FaultKind::kConsumerStuck) {
-      progress_.event("fault", "the training loop waits for something that does not come");
+      setup_.progress.event("fault", "the training loop waits for something that does not come");
       hang_in_training_loop();
     }
   }
@@ -181,15 +179,14 @@ class TrainingLoop {
     const int signal = effects.as<Death>()->signal;
     pause_for(kTimeToBeKnown);
     DLP_TRY(const pid_t sender, have_another_process_kill(*worker, signal));
-    progress_.event("fault", fmt::format("process {} has sent signal {} to worker {}", sender,
-                                         signal, effects.worker));
+    setup_.progress.event("fault", fmt::format("process {} has sent signal {} to worker {}", sender,
+                                               signal, effects.worker));
     return {};
   }
 
   const LoaderSetup& setup_;
   Loader& loader_;
   Trainer& trainer_;
-  Progress& progress_;
   std::vector<BatchHandle> kept_;
   uint64_t images_ = 0;
   int batches_ = 0;
@@ -227,11 +224,12 @@ void print_summary(const LoaderDone& done, const Trainer& trainer) {
              done.images, done.seconds, trainer.device(), rate, done.first_batch_s, broken);
 }
 
-int train(const LoaderSetup& setup, Trainer& trainer, Progress& progress) {
+int train(const LoaderSetup& setup, Trainer& trainer) {
+  Progress& progress = setup.progress;
   const HangPreparation preparation(setup.effects);
   fill_memory_to_share(setup.effects);
   do_own_work(setup.effects);
-  Loader loader(setup, progress, trainer.is_cuda());
+  Loader loader(setup, trainer.is_cuda());
   progress.hello({.at = SystemClock().now(),
                   .device = trainer.device(),
                   .device_name = trainer.device_name(),
@@ -246,7 +244,7 @@ int train(const LoaderSetup& setup, Trainer& trainer, Progress& progress) {
   if (setup.options.plan.pin_memory && !trainer.is_cuda()) {
     progress.event("note", "without a CUDA device the pin-memory thread copies to ordinary memory");
   }
-  TrainingLoop loop(setup, loader, trainer, progress);
+  TrainingLoop loop(setup, loader, trainer);
   const Status ended = loop.run();
   if (!ended) {
     // As a Python trainer takes a while to end after a failure; what failed can be seen as long.
@@ -268,16 +266,6 @@ int train(const LoaderSetup& setup, Trainer& trainer, Progress& progress) {
   if (setup.options.progress_fd < 0) print_summary(done, trainer);
   return kExitOk;
 }
-
-/// A loader that is about to begin: the user's, or the same once more in a worker.
-struct Program {
-  const LoaderOptions& options;
-  const FaultEffects& effects;
-  const std::vector<std::string>& args;
-  Progress& progress;
-  StartChain chain;
-  int dead_lock = -1;  ///< see FaultScene::dead_lock()
-};
 
 int run_with_data(const Program& program) {
   const LoaderOptions& options = program.options;
@@ -305,16 +293,8 @@ int run_with_data(const Program& program) {
     const Status warm = (*trainer)->warm_up(options.plan);
     if (!warm) return fail(progress, warm.error(), kExitFailed);
   }
-  const LoaderSetup setup{.options = options,
-                          .effects = program.effects,
-                          .args = program.args,
-                          .images = *images,
-                          .manager = manager.get(),
-                          .random = std::random_device()(),
-                          .dead_lock = program.dead_lock,
-                          .progress = progress,
-                          .chain = program.chain};
-  return train(setup, **trainer, progress);
+  const LoaderSetup setup{program, *images, manager.get(), std::random_device()()};
+  return train(setup, **trainer);
 }
 
 /// What the machine's /dev/shm has room for: more cannot be taken, a shortage is an error.

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
-#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -229,8 +228,7 @@ Status open_descriptors(std::string_view kind, uint64_t count, std::vector<Uniqu
 // idle worker so looks like one, and unlike one that reads its data from a pipe.
 void wait_for_task(int tasks) {
   constexpr int kStatusCheckMs = 5000;
-  pollfd entry{.fd = tasks, .events = POLLIN, .revents = 0};
-  while (poll(&entry, 1, kStatusCheckMs) <= 0) {
+  while (!becomes_readable(tasks, kStatusCheckMs)) {
   }
 }
 

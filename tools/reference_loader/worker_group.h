@@ -22,17 +22,21 @@
 
 namespace dlprobe::loader {
 
-/// What all workers of a loader have in common. Everything outlives the loader.
-struct LoaderSetup {
+/// A loader that is about to begin: the user's, or the same once more in a worker.
+struct Program {
   const LoaderOptions& options;
   const FaultEffects& effects;
   const std::vector<std::string>& args;  ///< the command line, for workers that start afresh
+  Progress& progress;
+  StartChain chain;
+  int dead_lock = -1;  ///< see FaultScene::dead_lock()
+};
+
+/// What all workers of a loader have in common. Everything outlives the loader.
+struct LoaderSetup : Program {
   const ImageSource& images;
   ShmManager* manager = nullptr;  ///< only under file_system
   uint32_t random = 0;            ///< of the segments' names
-  int dead_lock = -1;             ///< see FaultScene::dead_lock()
-  Progress& progress;             ///< where starts are told
-  StartChain chain;
 };
 
 /// A set of worker processes with their queues: one index queue each, one result queue for all.
