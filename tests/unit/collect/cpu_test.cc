@@ -11,6 +11,7 @@
 #include "lib/collect/tree/cpu_quota.h"
 #include "lib/collect/tree/tracked_process.h"
 #include "lib/proc/schedstat.h"
+#include "tests/support/fake_clock.h"
 #include "tests/support/fake_files.h"
 
 namespace dlprobe {

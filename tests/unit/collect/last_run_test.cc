@@ -8,6 +8,7 @@
 
 #include "lib/base/units.h"
 #include "lib/proc/pid_stat.h"
+#include "tests/support/fake_clock.h"
 #include "tests/support/fake_files.h"
 #include "tests/support/scoped_child.h"
 

@@ -9,6 +9,7 @@
 
 #include "lib/base/units.h"
 #include "lib/collect/shm/ledger.h"
+#include "tests/support/fake_clock.h"
 #include "tests/support/fake_events.h"
 #include "tests/support/fake_files.h"
 #include "tests/support/made_up_process.h"

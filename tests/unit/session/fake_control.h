@@ -17,6 +17,7 @@
 
 #include "lib/base/units.h"
 #include "lib/session/process_control.h"
+#include "tests/support/fake_clock.h"
 #include "tests/support/fake_files.h"
 #include "tests/support/made_up_process.h"
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lib/session/surroundings.h"
+#include "tests/support/fake_clock.h"
 #include "tests/support/fake_files.h"
 #include "tests/unit/session/fake_control.h"
 

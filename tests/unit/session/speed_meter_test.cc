@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "lib/base/units.h"
+#include "tests/support/fake_clock.h"
 #include "tests/support/fake_files.h"
 #include "tests/support/record_list.h"
 
