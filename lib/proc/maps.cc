@@ -57,15 +57,7 @@ Expected<Mapping> parse_line(std::string_view line) {
 }  // namespace
 
 Expected<std::vector<Mapping>> parse_maps(std::string_view text) {
-  if (!text.empty() && !text.ends_with('\n')) return malformed(kMaps, "cut off", text);
-  std::vector<Mapping> mappings;
-  while (!text.empty()) {
-    const size_t end = text.find('\n');
-    DLP_TRY(auto mapping, parse_line(text.substr(0, end)));
-    mappings.push_back(std::move(mapping));
-    text.remove_prefix(end + 1);
-  }
-  return mappings;
+  return parse_lines(kMaps, text, parse_line);
 }
 
 Expected<std::vector<MapsEntry>> parse_shared_maps(std::string_view text) {

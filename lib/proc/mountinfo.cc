@@ -69,15 +69,7 @@ bool lies_on(std::string_view path, std::string_view mount_point) {
 }  // namespace
 
 Expected<std::vector<MountEntry>> parse_mountinfo(std::string_view text) {
-  if (!text.empty() && !text.ends_with('\n')) return malformed(kMountinfo, "cut off", text);
-  std::vector<MountEntry> mounts;
-  while (!text.empty()) {
-    const size_t end = text.find('\n');
-    DLP_TRY(auto entry, parse_mount(text.substr(0, end)));
-    mounts.push_back(std::move(entry));
-    text.remove_prefix(end + 1);
-  }
-  return mounts;
+  return parse_lines(kMountinfo, text, parse_mount);
 }
 
 const MountEntry* find_mount(const std::vector<MountEntry>& mounts, std::string_view path) {

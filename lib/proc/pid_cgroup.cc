@@ -29,15 +29,7 @@ Expected<CgroupEntry> parse_membership(std::string_view line) {
 }  // namespace
 
 Expected<std::vector<CgroupEntry>> parse_pid_cgroup(std::string_view text) {
-  if (!text.empty() && !text.ends_with('\n')) return malformed(kPidCgroup, "cut off", text);
-  std::vector<CgroupEntry> entries;
-  while (!text.empty()) {
-    const size_t end = text.find('\n');
-    DLP_TRY(auto entry, parse_membership(text.substr(0, end)));
-    entries.push_back(std::move(entry));
-    text.remove_prefix(end + 1);
-  }
-  return entries;
+  return parse_lines(kPidCgroup, text, parse_membership);
 }
 
 const CgroupEntry* controller_cgroup(const std::vector<CgroupEntry>& entries,

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "lib/base/error.h"
 
@@ -20,5 +22,20 @@ std::optional<std::string_view> find_value(std::string_view text, std::string_vi
 
 /// The value in bytes of the line "key:  N kB".
 std::optional<uint64_t> find_kib(std::string_view text, std::string_view key);
+
+/// What `parse` makes of each line of a kernel file. kMalformed if the last one is cut off.
+template <class Parse>
+auto parse_lines(std::string_view file, std::string_view text, Parse parse)
+    -> Expected<std::vector<typename decltype(parse(text))::value_type>> {
+  if (!text.empty() && !text.ends_with('\n')) return malformed(file, "cut off", text);
+  std::vector<typename decltype(parse(text))::value_type> entries;
+  while (!text.empty()) {
+    const size_t end = text.find('\n');
+    DLP_TRY(auto entry, parse(text.substr(0, end)));
+    entries.push_back(std::move(entry));
+    text.remove_prefix(end + 1);
+  }
+  return entries;
+}
 
 }  // namespace dlprobe

@@ -159,7 +159,6 @@ void LoaderRuns::refuse_bad_options(const WatchResult& watched) {
   if (!refused_its_options || subject_.gate) return;
   context_.refuse(
       {.code = ErrorCode::kInvalid,
-       .os_errno = 0,
        .context = "the reference loader cannot run with these options (see its line above)"},
       Refusal::Kind::kImpossible);
 }

@@ -149,7 +149,6 @@ class Tuner {
     const StartEvent* loader = own_loader();
     if (loader == nullptr && !watched.interrupted) {
       return refuse({.code = ErrorCode::kInsufficient,
-                     .os_errno = 0,
                      .context = "the command made no DataLoader of PyTorch (waited for 60 s at "
                                 "most): run it by itself to see what it does"});
     }
@@ -274,15 +273,12 @@ class Tuner {
     if (!subject_.tells_its_own() && code == kExitOfBadOptions) {
       refuse(
           {.code = ErrorCode::kInvalid,
-           .os_errno = 0,
            .context = "the reference loader cannot run with these options (see its line above)"});
     } else if (subject_.tells_its_own() && code == kShellFoundNone) {
       refuse({.code = ErrorCode::kNotFound,
-              .os_errno = 0,
               .context = "run " + options_.command.front() + ": there is no such command"});
     } else if (subject_.tells_its_own() && code == kShellCannotExecute) {
       refuse({.code = ErrorCode::kForbidden,
-              .os_errno = 0,
               .context = "run " + options_.command.front() + ": it cannot be executed"});
     }
   }

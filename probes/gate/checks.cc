@@ -55,14 +55,17 @@ void add_remedy(Finding& finding, Message title, std::vector<Message> commands,
                               .verify = "dlprobe gate"});
 }
 
-void Checks::add(std::string id, std::string title, std::vector<FindingCode> codes, Message text) {
-  NamedCheck check{.id = std::move(id),
-                   .title = std::move(title),
-                   .status = CheckStatus::kPass,
-                   .text = std::move(text),
-                   .codes = std::move(codes)};
+void Checks::put(NamedCheck check) {
   settle(check, verdict_);
   verdict_.checks.push_back(std::move(check));
+}
+
+void Checks::add(std::string id, std::string title, std::vector<FindingCode> codes, Message text) {
+  put({.id = std::move(id),
+       .title = std::move(title),
+       .status = CheckStatus::kPass,
+       .text = std::move(text),
+       .codes = std::move(codes)});
 }
 
 void Checks::add_incomplete(std::string id, std::string title, std::vector<FindingCode> codes,
@@ -82,22 +85,13 @@ void Checks::add_incomplete(std::string id, std::string title, std::vector<Findi
   verdict_.checks.push_back(std::move(check));
 }
 
-void Checks::add_undecided(std::string id, std::string title, std::vector<FindingCode> codes,
-                           Message why) {
-  NamedCheck check{.id = std::move(id),
-                   .title = std::move(title),
-                   .status = CheckStatus::kSkipped,
-                   .text = std::move(why),
-                   .codes = std::move(codes)};
-  settle(check, verdict_);
-  verdict_.checks.push_back(std::move(check));
-}
-
-void Checks::add_skipped(std::string id, std::string title, Message why) {
-  verdict_.checks.push_back({.id = std::move(id),
-                             .title = std::move(title),
-                             .status = CheckStatus::kSkipped,
-                             .text = std::move(why)});
+void Checks::add_skipped(std::string id, std::string title, Message why,
+                         std::vector<FindingCode> codes) {
+  put({.id = std::move(id),
+       .title = std::move(title),
+       .status = CheckStatus::kSkipped,
+       .text = std::move(why),
+       .codes = std::move(codes)});
 }
 
 void Checks::add_loader(size_t index, const Run& run) {

@@ -37,10 +37,8 @@ class Checks {
                       const Message& why, const OwnWords& remedy = "");
 
   /// Skipped, unless a finding of one of `codes` is there.
-  void add_undecided(std::string id, std::string title, std::vector<FindingCode> codes,
-                     Message why);
-
-  void add_skipped(std::string id, std::string title, Message why);
+  void add_skipped(std::string id, std::string title, Message why,
+                   std::vector<FindingCode> codes = {});
 
   /// A run of the reference loader.
   void add_loader(size_t index, const Run& run);
@@ -48,6 +46,7 @@ class Checks {
   const Source& source() const { return source_; }
 
  private:
+  void put(NamedCheck check);
   const Source& source_;
   Verdict& verdict_;
 };

@@ -32,15 +32,17 @@ void check_left_overs(Checks& checks, const ShmLedger& ledger) {
   const Message seen =
       say("{} with {} looked at", counted(files, "file"), format_bytes(ledger.used_bytes));
   if (files > 0 && ledger.hides_pids) {
-    checks.add_undecided(
-        "shm.left-overs", title, {kShmStaleFiles, kLeakedSemaphores},
-        seen + "; processes of other pid namespaces cannot be seen, and may use them");
+    checks.add_skipped(
+        "shm.left-overs", title,
+        seen + "; processes of other pid namespaces cannot be seen, and may use them",
+        {kShmStaleFiles, kLeakedSemaphores});
   } else if (files == 0 || ledger.processes_unreadable == 0) {
     checks.add("shm.left-overs", title, {kShmStaleFiles, kLeakedSemaphores}, seen);
   } else {
-    checks.add_undecided("shm.left-overs", title, {kShmStaleFiles, kLeakedSemaphores},
-                         say("{}; {} could not be, and may use them", seen,
-                             counted(ledger.processes_unreadable, "process")));
+    checks.add_skipped("shm.left-overs", title,
+                       say("{}; {} could not be, and may use them", seen,
+                           counted(ledger.processes_unreadable, "process")),
+                       {kShmStaleFiles, kLeakedSemaphores});
   }
 }
 

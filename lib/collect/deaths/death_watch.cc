@@ -147,7 +147,6 @@ void DeathWatch::read_signals(const ProcessTree& tree) {
   if (const uint64_t lost = signals_->take_lost(); lost > 0) {
     note_missing("signals-not-traced",
                  {.code = ErrorCode::kInsufficient,
-                  .os_errno = 0,
                   .context = counted(lost, "signal") + " came too fast to be kept"});
   }
 }

@@ -54,7 +54,7 @@ void ExitWatch::resolve(TrackedProcess& process, BootNs now) {
     if (!process.vanished) return;
     emit(process,
          std::unexpected(process.pidfd_error.value_or(
-             Error{.code = ErrorCode::kUnsupported, .os_errno = 0, .context = "no pidfd"})),
+             Error{.code = ErrorCode::kUnsupported, .context = "no pidfd"})),
          "");
     return;
   }

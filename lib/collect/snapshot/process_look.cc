@@ -1,21 +1,65 @@
 #include "lib/collect/snapshot/process_look.h"
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "lib/base/parse.h"
 #include "lib/collect/snapshot/access_gap.h"
-#include "lib/collect/snapshot/library_look.h"
 #include "lib/collect/snapshot/lock_look.h"
 #include "lib/collect/tree/thread_waits.h"
+#include "lib/foreign/libraries.h"
 #include "lib/stacks/locks/futex_wait.h"
+#include "lib/stacks/locks/openmp_pool.h"
 #include "lib/stacks/native/module_symbols.h"
 
 namespace dlprobe {
 namespace {
 
 constexpr size_t kMostThreads = 1024;
+
+/// What of a process is read to see which libraries with threads of their own it has.
+struct LibraryImage {
+  const AddressSpace& space;
+  const Memory& memory;
+  const Directory& process;  ///< the /proc directory by which its files are reached
+  /// pthread_self() of its main thread; nothing: pools are not read.
+  std::optional<uint64_t> main_thread;
+};
+
+std::optional<OpenMpPool> pool_of(const LibraryImage& image, const Mapping& mapping,
+                                  ModuleCache& modules) {
+  if (!image.main_thread) return std::nullopt;
+  const auto& file = modules.file_of(image.process, mapping);
+  if (!file) return std::nullopt;
+  const auto bias = (*file)->bias(mapping);
+  const auto function = (*file)->symbol("omp_get_max_threads");
+  if (!bias || !function) return std::nullopt;
+  return read_openmp_pool(image.memory, *bias + *function, *image.main_thread);
+}
+
+// The mapped libraries that keep threads, by address, each file once; of a libgomp what the main
+// thread has of its pool.
+std::vector<MappedLibrary> look_at_libraries(const LibraryImage& image, ModuleCache& modules) {
+  std::vector<MappedLibrary> libraries;
+  for (const Mapping& mapping : image.space.mappings()) {
+    if (!mapping.executable || mapping.inode == 0) continue;
+    const ThreadKeeper keeper = thread_keeper(mapping.path);
+    if (keeper == ThreadKeeper::kNone) continue;
+    const bool is_known = std::ranges::any_of(libraries, [&](const MappedLibrary& each) {
+      return each.device == mapping.device && each.inode == mapping.inode;
+    });
+    if (is_known) continue;
+    MappedLibrary library{.file = mapping.path,
+                          .device = mapping.device,
+                          .inode = mapping.inode,
+                          .pool = std::nullopt};
+    if (keeper == ThreadKeeper::kGnuOpenMp) library.pool = pool_of(image, mapping, modules);
+    libraries.push_back(std::move(library));
+  }
+  return libraries;
+}
 
 }  // namespace
 

@@ -103,7 +103,7 @@ bool is_ruled_out(const CLI::Option& option) {
 }
 
 Error at(const std::string& place, const std::string& why) {
-  return {.code = ErrorCode::kInvalid, .os_errno = 0, .context = place + ": " + why};
+  return {.code = ErrorCode::kInvalid, .context = place + ": " + why};
 }
 
 }  // namespace
