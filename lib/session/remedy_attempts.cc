@@ -13,24 +13,6 @@
 namespace dlprobe {
 namespace {
 
-Status set_of_trial(Trial& trial, const Setting& setting) {
-  switch (setting.kind) {
-    case SettingKind::kStartMethod:
-      trial.start_method = from_string<StartMethod>(setting.value).value_or(trial.start_method);
-      trial.forced = true;
-      return {};
-    case SettingKind::kSharingStrategy:
-      trial.sharing_strategy = from_string<SharingStrategy>(setting.value);
-      trial.forced = true;
-      return {};
-    case SettingKind::kNumWorkers:
-      trial.workers = static_cast<int32_t>(setting.number().value_or(0));
-      return {};
-    default:
-      return failure(ErrorCode::kUnsupported, "it cannot be set beside a start method");
-  }
-}
-
 // Whoever carries out the remedy changes the script, so what that names itself is overridden.
 void set_of_python(PythonOverrides& overrides, const Setting& setting) {
   const auto number = static_cast<int>(setting.number().value_or(0));
@@ -43,16 +25,22 @@ void set_of_python(PythonOverrides& overrides, const Setting& setting) {
   if (setting.kind == SettingKind::kPrefetchFactor) overrides.prefetch_factor = number;
 }
 
+Status set_of_trial(Trial& trial, const PythonOverrides& changed) {
+  if (changed.prefetch_factor)
+    return failure(ErrorCode::kUnsupported, "it cannot be set beside a start method");
+  trial.start_method = changed.start_method.value_or(trial.start_method);
+  if (changed.sharing_strategy) trial.sharing_strategy = changed.sharing_strategy;
+  if (changed.num_workers) trial.workers = changed.num_workers;
+  trial.forced = trial.forced || changed.start_method || changed.sharing_strategy;
+  return {};
+}
+
 // What the user said of the loader holds no longer where it is changed.
-void set_of_plan(LoaderPlan& plan, const Setting& setting) {
-  const auto number = static_cast<int>(setting.number().value_or(0));
-  if (setting.kind == SettingKind::kStartMethod)
-    plan.start_method = from_string<StartMethod>(setting.value).value_or(plan.start_method);
-  if (setting.kind == SettingKind::kSharingStrategy)
-    plan.sharing_strategy =
-        from_string<SharingStrategy>(setting.value).value_or(plan.sharing_strategy);
-  if (setting.kind == SettingKind::kNumWorkers) plan.workers = number;
-  if (setting.kind == SettingKind::kPrefetchFactor) plan.prefetch_factor = number;
+void set_of_plan(LoaderPlan& plan, const PythonOverrides& changed) {
+  plan.start_method = changed.start_method.value_or(plan.start_method);
+  plan.sharing_strategy = changed.sharing_strategy.value_or(plan.sharing_strategy);
+  plan.workers = changed.num_workers.value_or(plan.workers);
+  plan.prefetch_factor = changed.prefetch_factor.value_or(plan.prefetch_factor);
 }
 
 // `env NAME=VALUE python train.py` has the last word.
@@ -83,8 +71,10 @@ Status put_setting(CommandSubject& attempt, const Setting& setting) {
       break;
   }
   DLP_CHECK(check_interpreter(attempt.argv));
-  if (attempt.told_plan) set_of_plan(*attempt.told_plan, setting);
-  if (!attempt.trials.empty()) return set_of_trial(attempt.trials.front(), setting);
+  PythonOverrides changed;
+  set_of_python(changed, setting);
+  if (attempt.told_plan) set_of_plan(*attempt.told_plan, changed);
+  if (!attempt.trials.empty()) return set_of_trial(attempt.trials.front(), changed);
   set_of_python(attempt.overrides, setting);
   return {};
 }

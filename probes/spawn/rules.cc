@@ -89,21 +89,16 @@ std::optional<Finding> missing_guard(const Run& run) {
                           kShimSource, first.at));
   finding.rule_out("DLP0407", "the child found the main module and ran it, up to that statement");
   const char* guard = "if __name__ == \"__main__\":";
-  if (first.is_main) {
-    finding.remedies.push_back(
-        {.title = say("Put {} and what follows from it under the main guard: only the "
-                      "process that was started as the program runs that",
-                      place),
-         .commands = {guard, "    main()"},
-         .verify = "dlprobe spawn-recursion -- COMMAND"});
-  } else {
-    finding.remedies.push_back(
-        {.title = say("Move what {} does into a function that the program calls under "
-                      "its main guard: a module that is imported must not start processes",
-                      place),
-         .commands = {guard, "    main()"},
-         .verify = "dlprobe spawn-recursion -- COMMAND"});
-  }
+  finding.remedies.push_back(
+      {.title = first.is_main
+                    ? say("Put {} and what follows from it under the main guard: only the "
+                          "process that was started as the program runs that",
+                          place)
+                    : say("Move what {} does into a function that the program calls under "
+                          "its main guard: a module that is imported must not start processes",
+                          place),
+       .commands = {guard, "    main()"},
+       .verify = "dlprobe spawn-recursion -- COMMAND"});
   add_fork_remedy(run, finding, "guard");
   return finding;
 }
