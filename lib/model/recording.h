@@ -218,14 +218,14 @@ inline constexpr std::string_view kMovesAgain = "moves-again";
 struct Event {
   BootNs at = 0;
   std::string kind;
-  std::string text;
+  Message text;
   std::optional<ProcessKey> process;
   bool operator==(const Event&) const = default;
 };
 constexpr void list_fields(auto&& field, Of<Event> /*of*/) {
   field("at", &Event::at, "when it happened", Unit::kMoment);
   field("kind", &Event::kind, "what happened");
-  field("text", &Event::text, "hostile text");
+  field("text", &Event::text, "what happened, for a person; may be hostile text");
   field("key", &Event::process, "whom it is about, if anyone");
 }
 
@@ -260,7 +260,7 @@ struct Names<RunEndReason> {
 struct RunEnd {
   BootNs at = 0;
   RunEndReason reason = RunEndReason::kSubjectEnded;
-  std::string text;
+  Message text;
   std::optional<int32_t> wait_status;
   std::optional<BootNs> still_for;
   bool operator==(const RunEnd&) const = default;

@@ -229,7 +229,7 @@ void CommandRuns::look_now_and_then() {
   was_told_early_ = true;
 }
 
-std::optional<std::string> CommandRuns::why_break_off(size_t living) {
+std::optional<OwnWords> CommandRuns::why_break_off(size_t living) {
   return containment_ ? containment_->why_break_off(living) : std::nullopt;
 }
 

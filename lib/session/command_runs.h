@@ -36,7 +36,7 @@ class CommandRuns final : private WatchGuide {
 
   void take_news() override;
   void look_now_and_then() override;
-  std::optional<std::string> why_break_off(size_t living) override;
+  std::optional<OwnWords> why_break_off(size_t living) override;
   bool is_stuck() override;
   void tell_stuck() override;
 

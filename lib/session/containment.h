@@ -24,11 +24,11 @@ class Containment {
 
   /// Why the tree of the current run, of which so many live, is to be killed; nothing: it may go
   /// on.
-  std::optional<std::string> why_break_off(size_t living) const;
+  std::optional<OwnWords> why_break_off(size_t living) const;
 
  private:
-  std::string tell(std::string_view kind, std::string text) const;
-  std::optional<std::string> why_nothing_more_comes(const Run& run) const;
+  OwnWords tell(std::string_view kind, OwnWords text) const;
+  std::optional<OwnWords> why_nothing_more_comes(const Run& run) const;
 
   Trial trial_;
   RunContext& context_;

@@ -38,7 +38,7 @@ void LoaderRuns::run() {
     return look_without_run("--level quick starts no loader");
   const std::string named = context_.environment("DLPROBE_REFERENCE_LOADER").value_or("");
   const auto executable = find_reference_loader(named, own_executable());
-  if (!executable && subject_.gate) return look_without_run(executable.error().context);
+  if (!executable && subject_.gate) return look_without_run(as_text(executable.error().context));
   if (!executable) {
     context_.refuse(executable.error(), Refusal::Kind::kImpossible);
     return;
@@ -69,11 +69,11 @@ std::optional<Trial> LoaderRuns::trial_of(const LoaderPlan& plan) const {
 }
 
 // What the gate can tell without a run of the loader.
-void LoaderRuns::look_without_run(const std::string& why) {
+void LoaderRuns::look_without_run(Message why) {
   context_.begin_run(begin_of(subject_.plans.front()), subject_.limits);
   look_at_shm_of(context_.control.own_pid(), context_.machine, context_.recorder);
   look_at_gate_once();
-  context_.end_run(RunEndReason::kNotStarted, why);
+  context_.end_run(RunEndReason::kNotStarted, std::move(why));
 }
 
 void LoaderRuns::run_plan(const std::string& executable, const LoaderPlan& plan) {
@@ -163,7 +163,7 @@ void LoaderRuns::refuse_bad_options(const WatchResult& watched) {
       Refusal::Kind::kImpossible);
 }
 
-std::optional<std::string> LoaderRuns::why_break_off(size_t living) {
+std::optional<OwnWords> LoaderRuns::why_break_off(size_t living) {
   return containment_ ? containment_->why_break_off(living) : std::nullopt;
 }
 

@@ -21,7 +21,7 @@ class LoaderRuns final : private WatchGuide {
   void run();
 
  private:
-  void look_without_run(const std::string& why);
+  void look_without_run(Message why);
   void run_plan(const std::string& executable, const LoaderPlan& plan);
   bool is_worth_a_start();
   void look_at_gate_once();
@@ -31,7 +31,7 @@ class LoaderRuns final : private WatchGuide {
   std::optional<Trial> trial_of(const LoaderPlan& plan) const;
 
   bool is_stuck() override { return context_.is_stuck(); }
-  std::optional<std::string> why_break_off(size_t living) override;
+  std::optional<OwnWords> why_break_off(size_t living) override;
 
   RunContext& context_;
   const LoaderSubject& subject_;

@@ -36,7 +36,7 @@ void ProgressLines::take_line(std::string_view line) {
   auto record = parse_progress_line(line);
   last_came_ = clock_.now();
   if (!record) {
-    sink_.add(Event{.at = last_came_, .kind = "note", .text = to_string(record.error())});
+    sink_.add(Event{.at = last_came_, .kind = "note", .text = as_text(to_string(record.error()))});
     return;
   }
   if (std::holds_alternative<LoaderBatch>(*record)) ++batches_;

@@ -167,8 +167,9 @@ class RemedyAttempts {
                              .attempt = attempt});
     }
     if (refusal) {
-      recorder_.add(RunEnd{
-          .at = clock_.now(), .reason = RunEndReason::kNotStarted, .text = to_string(*refusal)});
+      recorder_.add(RunEnd{.at = clock_.now(),
+                           .reason = RunEndReason::kNotStarted,
+                           .text = as_text(to_string(*refusal))});
     }
     is_over_ = was_interrupted(recorder_.current_run());
   }

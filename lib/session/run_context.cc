@@ -44,11 +44,11 @@ void RunContext::begin_run(RunBegin begin, const LaunchLimits& limits) {
   recorder.add(std::move(begin));
 }
 
-void RunContext::end_run(RunEndReason reason, std::string text) {
+void RunContext::end_run(RunEndReason reason, Message text) {
   recorder.add(RunEnd{.at = now(), .reason = reason, .text = std::move(text)});
 }
 
-void RunContext::add_note(std::string text) {
+void RunContext::add_note(Message text) {
   recorder.add(Event{.at = now(), .kind = "note", .text = std::move(text)});
 }
 

@@ -27,8 +27,8 @@ struct RunContext {
 
   /// Begins the run that `begin` tells of. `limits`: what the subject starts within.
   void begin_run(RunBegin begin, const LaunchLimits& limits);
-  void end_run(RunEndReason reason, std::string text);
-  void add_note(std::string text);
+  void end_run(RunEndReason reason, Message text);
+  void add_note(Message text);
 
   /// There is nothing to report on. Returns nothing, of any kind.
   std::nullopt_t refuse(Error error, Refusal::Kind kind);

@@ -50,7 +50,7 @@ void SpeedMeter::add(Record record) {
     take(*told);
   } else if (const auto* event = std::get_if<Event>(&record);
              event != nullptr && event->kind == kLoaderError) {
-    error_ = event->text;
+    error_ = event->text.plain();
   }
   sink_.add(std::move(record));
 }

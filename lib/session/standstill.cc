@@ -25,7 +25,7 @@ BootNs Standstill::duration() const {
   return tree_.now() - std::max(last_moved(), quiet_from_);
 }
 
-std::string Standstill::text() const {
+OwnWords Standstill::text() const {
   return format_duration(std::chrono::seconds(duration() / kSecond));
 }
 

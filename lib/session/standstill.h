@@ -16,7 +16,7 @@ class Standstill {
   /// When the loader last moved.
   BootNs last_moved() const;
   /// "2 min": since then.
-  std::string text() const;
+  OwnWords text() const;
 
   /// Whether it lasts long enough for a look each second.
   bool is_quiet() const;

@@ -46,7 +46,7 @@ Status check_that_it_can_be_seen(const Machine& machine, const ProcessKey& key) 
 
 Expected<ClimbResult> stay(const Machine& machine, int32_t pid) {
   DLP_TRY(const ProcessKey key, process_key(machine, pid));
-  return ClimbResult{.key = key, .reason = fmt::format("process {} alone was asked for", pid)};
+  return ClimbResult{.key = key, .reason = "process " + own(pid) + " alone was asked for"};
 }
 
 }  // namespace

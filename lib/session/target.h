@@ -17,7 +17,7 @@ Expected<int32_t> parse_pid(const std::string& text);
 /// The live process tree that a person means by a process id.
 struct Target {
   ProcessKey key;      ///< of the trainer, or of the process that was named if it is no part of one
-  std::string reason;  ///< why this one; never empty
+  OwnWords reason;     ///< why this one; never empty
   std::string notice;  ///< what the user should be told beforehand; may be empty
 };
 

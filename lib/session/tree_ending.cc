@@ -17,18 +17,18 @@ constexpr BootNs kKillAfter = 3 * kSecond;
 
 }  // namespace
 
-void TreeEnding::ask(const std::string& because) {
+void TreeEnding::ask(const OwnWords& because) {
   if (!tree_.target.child) return;
   begin(because);
   tree_.tools.control.signal(*tree_.target.child, SIGTERM);
 }
 
-void TreeEnding::begin(const std::string& because) {
+void TreeEnding::begin(const OwnWords& because) {
   began_ = tree_.now();
   if (because.empty()) return;
   const bool is_ours = tree_.target.ends_with_watch;
-  because_ = fmt::format("{} {}, and dlprobe ended it",
-                         is_ours ? "the reference loader" : "the command", because);
+  because_ =
+      (is_ours ? "the reference loader " : "the command ") + because + ", and dlprobe ended it";
   tree_.note(because_);
 }
 
@@ -39,7 +39,7 @@ void TreeEnding::insist() {
   if (tree_.now() - *began_ > patience) tree_.tools.control.signal(*tree_.target.child, SIGKILL);
 }
 
-void TreeEnding::kill_at_once(const std::string& because) {
+void TreeEnding::kill_at_once(const OwnWords& because) {
   // Those that are known, at once: looking for the others takes a few milliseconds.
   for (const ProcessKey& key : tree_.collector.living())
     if (!tree_.collector.is_helper(key))

@@ -60,7 +60,7 @@ class Watch {
  private:
   BootNs now() const { return tree_.now(); }
 
-  void end_with(RunEndReason reason, std::string text = {}) {
+  void end_with(RunEndReason reason, Message text = {}) {
     tree_.result.end = {.at = now(), .reason = reason, .text = std::move(text)};
   }
 

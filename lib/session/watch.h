@@ -69,7 +69,7 @@ class WatchGuide {
   /// Called every 10 s while the root lives, and soon after a process failed.
   virtual void look_now_and_then() {}
   /// After each look: why the whole tree, of which so many live, is to be killed at once.
-  virtual std::optional<std::string> why_break_off(size_t /*living*/) { return std::nullopt; }
+  virtual std::optional<OwnWords> why_break_off(size_t /*living*/) { return std::nullopt; }
   /// At each look, of what ends with the watch: whether that has come far enough.
   virtual bool is_enough() { return false; }
   /// Whether what was recorded so far shows that the loader, which does not move, is stuck.

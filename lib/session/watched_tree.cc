@@ -17,7 +17,7 @@ bool WatchedTree::root_ended() const {
   return target.child ? result.child_wait_status.has_value() : !collector.trainer_alive();
 }
 
-void WatchedTree::note(std::string text) {
+void WatchedTree::note(Message text) {
   tools.sink.add(
       Event{.at = now(), .kind = "note", .text = std::move(text), .process = target.root});
 }

@@ -16,7 +16,7 @@ struct WatchedTree {
   BootNs now() const { return tools.machine.clock->now(); }
   bool root_ended() const;
   bool interrupted_pid() const { return result.interrupted && !target.child; }
-  void note(std::string text);
+  void note(Message text);
 
   WatchTools tools;
   WatchGuide& guide;

@@ -74,15 +74,15 @@ Expected<LaunchScope> LaunchScope::prepare(const Machine& machine, const LaunchL
   return scope;
 }
 
-std::string LaunchScope::description() const {
-  std::string text;
-  const auto add = [&text](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };
+Message LaunchScope::description() const {
+  Message text;
+  const auto add = [&text](const Message& part) { text += (text.empty() ? "" : ", ") + part; };
   if (group_ && limits_.memory_bytes) {
-    add(fmt::format("memory {} (cgroup {})", format_bytes(*limits_.memory_bytes), group_->path()));
+    add(say("memory {} (cgroup {})", format_bytes(*limits_.memory_bytes), as_path(group_->path())));
   }
   if (limits_.open_files) add(counted(*limits_.open_files, "open file"));
   if (limits_.soft_open_files)
-    add(fmt::format("a soft limit of {}", counted(*limits_.soft_open_files, "open file")));
+    add("a soft limit of " + counted(*limits_.soft_open_files, "open file"));
   if (limits_.shm_bytes) add("a /dev/shm of its own of " + format_bytes(*limits_.shm_bytes));
   return text;
 }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "lib/base/error.h"
+#include "lib/base/message.h"
 #include "lib/os/cgroup_tree.h"
 #include "lib/os/machine.h"
 #include "lib/subject/child_process.h"
@@ -28,7 +29,7 @@ class LaunchScope {
 
   /// "memory 64.0 MiB (cgroup /...), 256 open files, a /dev/shm of its own of 64.0 MiB"; empty
   /// without limits.
-  std::string description() const;
+  Message description() const;
 
   /// After the command's end: takes away what was made. An error says what remains, and where.
   Status close();

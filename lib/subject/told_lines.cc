@@ -90,7 +90,8 @@ Expected<Record> parse_progress_line(std::string_view text) {
     if (event == "batch") return fields_of<LoaderBatch>(line);
     if (event == "done") return fields_of<LoaderDone>(line);
     if (event == "start") return parse_start_event(text);
-    return Event{.at = line.at("at"), .kind = "loader-" + event, .text = line.value("text", "")};
+    return Event{
+        .at = line.at("at"), .kind = "loader-" + event, .text = as_text(line.value("text", ""))};
   } catch (const json::exception& error) {
     return failure(ErrorCode::kMalformed,
                    "a progress line of the reference loader: " + std::string(error.what()));

@@ -32,9 +32,8 @@ bool is_exit_0(const Run& run) {
 
 Message how_command_ended(const Run& run) {
   if (!run.end) return "nobody saw its end";
-  if (run.end->reason == RunEndReason::kNotStarted)
-    return "it was not started: " + as_text(run.end->text);
-  if (!run.end->text.empty()) return as_text(run.end->text);
+  if (run.end->reason == RunEndReason::kNotStarted) return "it was not started: " + run.end->text;
+  if (!run.end->text.empty()) return run.end->text;
   if (run.end->reason == RunEndReason::kTimeUp) return "it still ran, and dlprobe ended it";
   if (!run.end->wait_status) return "nobody saw its end";
   const int status = *run.end->wait_status;
@@ -120,7 +119,7 @@ Message why_no_proof(const Run& attempt, const AttemptAccount& account, const Re
     return "this did not take effect: " + why;
   if (account.has_failed_alike) return "";
   if (!account.others.empty()) return other_failure(account.others.front(), verdict);
-  if (!has_time_up(end) && !end.text.empty()) return as_text(end.text);
+  if (!has_time_up(end) && !end.text.empty()) return end.text;
   if (!has_time_up(end) && !is_exit_0(attempt))
     return say("the command failed in a way that dlprobe does not know ({})", account.ended);
   return why_not_as_far(attempt, run_of(finding, recording), finding);
@@ -312,8 +311,7 @@ AttemptAccount judge_attempt(const Run& attempt, const Verdict& seen, const Reco
                              const Verdict& verdict, const Finding& finding) {
   AttemptAccount account{.ended = how_command_ended(attempt)};
   if (!attempt.end || attempt.end->reason == RunEndReason::kNotStarted) {
-    account.why_not =
-        attempt.end ? as_text(attempt.end->text) : "dlprobe was stopped before it had ended";
+    account.why_not = attempt.end ? attempt.end->text : "dlprobe was stopped before it had ended";
     return account;
   }
   account.seconds = seconds_of(attempt);

@@ -164,7 +164,7 @@ ExitCause sent_kill_cause(const ExitFacts& facts, const Death& death) {
   if (death.sent == nullptr) {
     cause.clause = "was killed by " + name + "; who sent it could not be seen";
     cause.discriminator = "unknown-sender";
-    Message why = as_text(facts.why_signals_hidden);
+    Message why = facts.why_signals_hidden;
     if (facts.signals_traced) {
       why = is_traced_signal(death.signal) ? "it was sent before dlprobe looked"
                                            : "senders of this signal are not recorded";

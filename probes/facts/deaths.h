@@ -29,11 +29,11 @@ struct Death {
 struct ExitFacts {
   const RecordingHeader* header = nullptr;
   const Run* run = nullptr;
-  std::vector<Death> deaths;       ///< in time order; only those whose exit status is known
-  bool signals_traced = true;      ///< all signals sent were to be seen
-  std::string why_signals_hidden;  ///< where they were not
+  std::vector<Death> deaths;   ///< in time order; only those whose exit status is known
+  bool signals_traced = true;  ///< all signals sent were to be seen
+  Message why_signals_hidden;  ///< where they were not
   bool kernel_log_read = true;
-  std::string why_log_hidden;
+  Message why_log_hidden;
 };
 
 ExitFacts exit_facts(const RecordingHeader& header, const Run& run);

@@ -181,7 +181,7 @@ std::optional<Gap> gap_of_failed_loader(const Run& run) {
                .remedy = "give it longer, or a smaller batch"};
   }
   for (const Event& event : run.events) {
-    if (event.kind == kLoaderError) why = as_text(event.text);
+    if (event.kind == kLoaderError) why = event.text;
   }
   return Gap{.what = "the run of the reference loader",
              .why = why,

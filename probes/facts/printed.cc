@@ -10,7 +10,7 @@ namespace {
 
 bool bears_out(const Event& event, FindingCode code) {
   if (event.kind != kLogLine) return false;
-  const KnownText* known = find_known_text(event.text);
+  const KnownText* known = find_known_text(event.text.plain());
   return known != nullptr && std::ranges::find(known->codes, code) != known->codes.end();
 }
 
@@ -23,8 +23,8 @@ void add_printed_lines(const RecordingView& recording, Verdict& verdict) {
       const auto line = std::ranges::find_if(
           events, [&](const Event& event) { return bears_out(event, finding.code); });
       if (line == events.end()) continue;
-      finding.prove(text_fact("printed", as_text(line->text),
-                              "what the job wrote to its standard error", line->at));
+      finding.prove(
+          text_fact("printed", line->text, "what the job wrote to its standard error", line->at));
       break;
     }
   }

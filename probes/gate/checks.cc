@@ -122,8 +122,8 @@ void Checks::add_loader(size_t index, const Run& run) {
   }
   const bool not_started = run.end && run.end->reason == RunEndReason::kNotStarted;
   const bool out_of_time = run.end && run.end->reason == RunEndReason::kTimeUp;
-  Message why = not_started ? as_text(run.end->text) : "it did not come to its end";
-  if (const Event* error = last_of_kind(run, kLoaderError)) why += ": " + as_text(error->text);
+  Message why = not_started ? run.end->text : "it did not come to its end";
+  if (const Event* error = last_of_kind(run, kLoaderError)) why += ": " + error->text;
   if (out_of_time) why = "the deadline came before its end";
   check.status = CheckStatus::kIncomplete;
   // One that was not started has not failed: what kept it from that is a finding of its own, which

@@ -211,14 +211,13 @@ std::optional<Finding> images_undecodable(const Source& source) {
   Finding finding = new_finding(FindingCode::kDataNotReadable, Confidence::kCertain);
   finding.discriminator = "images";
   if (!tried.none_came) finding.severity = Severity::kWarning;
-  finding.message =
-      tried.none_came
-          ? "no image that was tried can be decoded, for example " + as_text(tried.first->text)
-          : say("{} of {} could not be decoded, for example {}", tried.broken,
-                counted(tried.all, "image"), as_text(tried.first->text));
+  finding.message = tried.none_came
+                        ? "no image that was tried can be decoded, for example " + tried.first->text
+                        : say("{} of {} could not be decoded, for example {}", tried.broken,
+                              counted(tried.all, "image"), tried.first->text);
   finding.evidence = {
       text_fact("folder", as_path(source.plan.data_dir), "--data"),
-      text_fact("example", as_text(tried.first->text), "OpenCV's imdecode", tried.first->at)};
+      text_fact("example", tried.first->text, "OpenCV's imdecode", tried.first->at)};
   add_remedy(finding, "Fetch the files once more, or leave them out",
              {"file " + as_path(source.plan.data_dir) + "/* | grep -v 'image data'"},
              {"bare-host", "docker", "kubernetes", "slurm"});

@@ -31,7 +31,7 @@ std::optional<Gap> gap_of_budget(const Run& run) {
   const auto event = std::ranges::find(run.events, kTooManyProcesses, &Event::kind);
   if (event == run.events.end()) return std::nullopt;
   return Gap{.what = "the command under " + method_of(run),
-             .why = as_text(event->text) + ", more than the " + own(allowed_processes(run)) +
+             .why = event->text + ", more than the " + own(allowed_processes(run)) +
                     " that were allowed, and was ended",
              .effect = "whether it would have worked is not known",
              .remedy = "dlprobe spawn-recursion --process-budget N -- COMMAND"};

@@ -63,7 +63,7 @@ std::optional<Gap> gap_of_cut(const Run& run) {
   const bool by_user = end.reason == RunEndReason::kInterrupted;
   return Gap{
       .what = "how the command under " + method_of(run) + " would have ended",
-      .why = by_user ? "it was interrupted" : as_text(end.text),
+      .why = by_user ? "it was interrupted" : end.text,
       .effect = "whether it works or hangs is not known: no DataLoader had handed out a batch",
       .remedy = "give it longer, or make it shorter: --for 5m, --epochs 1"};
 }

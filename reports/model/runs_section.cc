@@ -242,7 +242,8 @@ report::Run run_entry(const Run& run, size_t index, const ReportSource& source) 
   entry.plan = run.begin.plan.transform(plan_of);
   entry.started = source.time.moment(span.begin);
   entry.duration_s = seconds_between(span.begin, span.end);
-  if (run.end) entry.end = {.reason = run.end->reason, .text = run.end->text};
+  if (run.end)
+    entry.end = {.reason = run.end->reason, .text = source.sentences.text_of(run.end->text)};
   const auto uses = use_by_device(run);
   put_forecast(entry, run, uses, source.recording.header.host.page_size);
   put_resources(entry, run);

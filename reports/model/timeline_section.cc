@@ -179,13 +179,14 @@ void add_speed(const Run& run, BootNs begin, std::vector<Row>& rows) {
 
 struct TimedEvent {
   BootNs at = 0;
+  Message text;
   report::TimelineEvent event;
 };
 
 void collect_events(const Run& run, size_t index, BootNs begin, std::vector<TimedEvent>& events) {
-  const auto add = [&](BootNs at, std::string_view kind, std::string_view text,
+  const auto add = [&](BootNs at, std::string_view kind, Message text,
                        std::optional<ProcessKey> process) {
-    report::TimelineEvent& entry = events.emplace_back(at).event;
+    report::TimelineEvent& entry = events.emplace_back(at, std::move(text)).event;
     entry.run = index;
     entry.t_s = seconds_between(begin, at);
     entry.kind = kind;
@@ -193,23 +194,24 @@ void collect_events(const Run& run, size_t index, BootNs begin, std::vector<Time
       entry.pid = process->pid;
       entry.role = role_of(run, *process);
     }
-    entry.text = text;
   };
   for (const ProcessExit& exit : run.exits) {
-    add(exit.at, "exit", describe_exit(exit.wait_status).plain(), exit.key);
+    add(exit.at, "exit", describe_exit(exit.wait_status), exit.key);
   }
   for (const Event& event : run.events)
     add(event.at, event.kind, event.text, event.process);
-  if (run.end) add(run.end->at, "end", to_string(run.end->reason), {});
+  if (run.end) add(run.end->at, "end", own(to_string(run.end->reason)), {});
 }
 
 // The first ones tell the cause and the last ones the end: what is left out is in the middle.
-std::vector<report::TimelineEvent> bounded(std::vector<TimedEvent> events) {
+std::vector<report::TimelineEvent> bounded(std::vector<TimedEvent> events, Sentences& sentences) {
   std::ranges::stable_sort(events, {}, &TimedEvent::at);
   std::vector<report::TimelineEvent> result;
   for (size_t i = 0; i < events.size(); ++i) {
     const bool is_kept = i < kMostEvents / 2 || i + kMostEvents / 2 >= events.size();
-    if (is_kept) result.push_back(std::move(events[i].event));
+    if (!is_kept) continue;
+    result.push_back(std::move(events[i].event));
+    result.back().text = sentences.text_of(events[i].text);
   }
   return result;
 }
@@ -232,7 +234,7 @@ report::Timeline timeline_section(const ReportSource& source) {
     collect_events(runs[i], i, begin, events);
   }
   timeline.events_total = events.size();
-  timeline.events = bounded(std::move(events));
+  timeline.events = bounded(std::move(events), source.sentences);
   return timeline;
 }
 

@@ -134,10 +134,8 @@ Recording incident(int workers, int minutes) {
     run.shm_use.push_back(use);
     run.samples.push_back(std::move(sample));
     if (tick % 30 == 0) {
-      run.events.push_back({.at = at,
-                            .kind = "note",
-                            .text = "epoch " + std::to_string(tick / 30),
-                            .process = key_of(0)});
+      run.events.push_back(
+          {.at = at, .kind = "note", .text = "epoch " + own(tick / 30), .process = key_of(0)});
     }
   }
   const BootNs end = kStart + ticks * kTick;

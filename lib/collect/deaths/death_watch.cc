@@ -113,7 +113,7 @@ void DeathWatch::open_log() {
 }
 
 void DeathWatch::note_missing(const char* kind, const Error& error) {
-  sink_->add(Event{.at = machine_.clock->now(), .kind = kind, .text = to_string(error)});
+  sink_->add(Event{.at = machine_.clock->now(), .kind = kind, .text = as_text(to_string(error))});
 }
 
 std::vector<int> DeathWatch::descriptors() const {

@@ -1,6 +1,5 @@
 #include "lib/collect/shm/segment_watch.h"
 
-#include <fmt/format.h>
 #include <sys/syscall.h>
 
 #include <algorithm>
@@ -152,10 +151,10 @@ void SegmentWatch::report(const Pending& pending, const FileStat& stat, const Pr
   events_.push_back(
       {.at = machine_.clock->now(),
        .kind = "segment-reservation-failed",
-       .text = fmt::format(
+       .text = say(
            "no room was reserved for {} ({}; {} were free when it was made): the file has its full "
            "length and not one block, and {}",
-           pending.name, format_bytes(stat.size_bytes), format_bytes(pending.free_bytes),
+           as_path(pending.name), format_bytes(stat.size_bytes), format_bytes(pending.free_bytes),
            alive ? "its creator has it open but not mapped"
                  : "its creator has ended and nobody of its tree holds it"),
        .process = creator});

@@ -47,10 +47,9 @@ bool has_data_workers(const Machine& machine, const Candidate& candidate, Deadli
   return false;
 }
 
-std::string describe_step(const Candidate& child, const Candidate& parent, const LoaderPart& part) {
-  return "process " + std::to_string(child.process.key.pid) +
-         " is a part of the loader of process " + std::to_string(parent.process.key.pid) + " (" +
-         part.basis + ")";
+OwnWords describe_step(const Candidate& child, const Candidate& parent, const LoaderPart& part) {
+  return "process " + own(child.process.key.pid) + " is a part of the loader of process " +
+         own(parent.process.key.pid) + " (" + own(part.basis) + ")";
 }
 
 }  // namespace
@@ -68,7 +67,7 @@ Expected<ClimbResult> climb_to_trainer(const Machine& machine, int32_t pid) {
     return failure(ErrorCode::kInvalid,
                    "process " + std::to_string(pid) + " is a thread of the kernel");
   }
-  std::string reason;
+  OwnWords reason;
   bool from_data_worker = false;
   for (int step = 0; step < kMostSteps && current.process.last_stat.ppid > 1; ++step) {
     auto parent = look_at(machine, current.process.last_stat.ppid, reader);
@@ -80,7 +79,7 @@ Expected<ClimbResult> climb_to_trainer(const Machine& machine, int32_t pid) {
     reason += (reason.empty() ? "" : "; ") + describe_step(current, *parent, *part);
     current = std::move(*parent);
   }
-  if (reason.empty()) reason = "process " + std::to_string(pid) + " is no part of another's loader";
+  if (reason.empty()) reason = "process " + own(pid) + " is no part of another's loader";
   return ClimbResult{.key = current.process.key, .reason = std::move(reason)};
 }
 

@@ -11,7 +11,7 @@ namespace dlprobe {
 /// What is to be watched when a user names one process.
 struct ClimbResult {
   ProcessKey key;
-  std::string reason;  ///< for a person: why this one and not the one that was named; never empty
+  OwnWords reason;  ///< for a person: why this one and not the one that was named; never empty
 };
 
 /// From any process of a loader (a worker, its forkserver, a resource tracker, a shm manager) to

@@ -35,7 +35,8 @@ void LogWatch::take_line(std::string_view line, RecordSink& sink, BootNs now) {
   if (emitted_ >= kMostEvents || find_known_text(line) == nullptr) return;
   ++emitted_;
   const std::string shown(line.substr(0, kLongestLine));
-  sink.add(Event{.at = now, .kind = std::string(kLogLine), .text = mask_secrets({shown}).front()});
+  sink.add(Event{
+      .at = now, .kind = std::string(kLogLine), .text = as_text(mask_secrets({shown}).front())});
 }
 
 }  // namespace dlprobe

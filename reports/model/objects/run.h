@@ -53,7 +53,7 @@ struct RunEnd {
 };
 constexpr void list_fields(auto&& field, Of<RunEnd> /*of*/) {
   field("reason", &RunEnd::reason);
-  field("text", &RunEnd::text);
+  field("text", &RunEnd::text, Holds::kSentence);
 }
 
 /// How much shared memory a loader will need.

@@ -55,7 +55,7 @@ constexpr void list_fields(auto&& field, Of<TimelineEvent> /*of*/) {
   field("kind", &TimelineEvent::kind, Holds::kWord);
   field("pid", &TimelineEvent::pid);
   field("role", &TimelineEvent::role);
-  field("text", &TimelineEvent::text);
+  field("text", &TimelineEvent::text, Holds::kSentence);
 }
 
 /// Columns over time, and events.

@@ -161,9 +161,9 @@ TEST_F(Collecting, TellsAFailedReservationFromASegmentThatIsFilledLater) {
   ASSERT_THAT(events, SizeIs(1));
   EXPECT_EQ(events[0].kind, "segment-reservation-failed");
   EXPECT_EQ(events[0].process->pid, root_pid_);
-  EXPECT_NE(events[0].text.find("torch_" + std::to_string(root_pid_) + "_1_0 (1.0 MiB;"),
+  EXPECT_NE(events[0].text.plain().find("torch_" + std::to_string(root_pid_) + "_1_0 (1.0 MiB;"),
             std::string::npos)
-      << events[0].text;
+      << events[0].text.plain();
 }
 
 TEST_F(Collecting, LearnsHowGrandchildrenEnd) {

@@ -21,7 +21,7 @@ constexpr int kExit1 = 0x100;
 Verdict examine_by_events(const RunCase& one) {
   Verdict verdict;
   for (const Event& event : one.run.events) {
-    const FindingInfo* known = find_finding(event.text);
+    const FindingInfo* known = find_finding(event.text.plain());
     verdict.findings.push_back({.code = known->id,
                                 .severity = known->severity,
                                 .message = "",
@@ -50,7 +50,7 @@ Run run_of(int seconds, int wait_status) {
 Run failing(int seconds, const std::string& code) {
   Run run = run_of(seconds, kExit1);
   run.events.push_back(
-      {.at = run.end->at, .kind = "finding", .text = code, .process = std::nullopt});
+      {.at = run.end->at, .kind = "finding", .text = own(code), .process = std::nullopt});
   return run;
 }
 
@@ -275,7 +275,7 @@ struct TwoFindings {
 
   static void add_event(Run& run, const std::string& code) {
     run.events.push_back(
-        {.at = run.end->at, .kind = "finding", .text = code, .process = std::nullopt});
+        {.at = run.end->at, .kind = "finding", .text = own(code), .process = std::nullopt});
   }
 
   Verdict verdict() const {

@@ -138,7 +138,7 @@ class GateRunTest : public GateTest {
 
   dlprobe::Run& run() { return recording.runs.front(); }
   void tell(std::string_view kind, std::string text) {
-    run().events.push_back({.at = 5, .kind = std::string(kind), .text = std::move(text)});
+    run().events.push_back({.at = 5, .kind = std::string(kind), .text = as_text(text)});
   }
 };
 

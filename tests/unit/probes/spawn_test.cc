@@ -66,9 +66,9 @@ class SpawnTest : public ::testing::Test {
                            .source = "waitid"});
   }
 
-  void grew(std::string_view kind, std::string text) {
+  void grew(std::string_view kind, const Message& text) {
     run().events.push_back(
-        {.at = Scene::at(1), .kind = std::string(kind), .text = std::move(text), .process = {}});
+        {.at = Scene::at(1), .kind = std::string(kind), .text = text, .process = {}});
   }
 
   Verdict examine() const { return probes::spawn::kProbe.examine(recording); }

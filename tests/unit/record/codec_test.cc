@@ -276,8 +276,10 @@ TEST(RecordingCodec, AHeaderThatWouldDivideByZeroIsRefused) {
 }
 
 TEST(RecordingCodec, ARecordOverTheLimitIsReplacedByAGap) {
-  const std::string bytes = encode_record(Event{
-      .at = 1, .kind = "note", .text = std::string(17U << 20U, 'x'), .process = std::nullopt});
+  const std::string bytes = encode_record(Event{.at = 1,
+                                                .kind = "note",
+                                                .text = as_text(std::string(17U << 20U, 'x')),
+                                                .process = std::nullopt});
   EXPECT_LT(bytes.size(), 1000U);
   const auto decoded = decode_with(encode_record(RunBegin{}) + bytes);
   ASSERT_TRUE(decoded);

@@ -270,6 +270,34 @@ TEST(RedactCorpus, GapsOfAReportOfAnEarlierVersionAreCutOut) {
   EXPECT_EQ(hidden_gap(report)["why"], "[text]");
 }
 
+// What the timeline and the end of a run say.
+std::vector<std::string> hidden_events(const Message& event, const Message& end) {
+  testing::ReportCase reported = testing::exhausted_case();
+  Run& run = reported.recording.runs.front();
+  run.events = {{.at = run.end->at, .kind = "note", .text = event}};
+  run.end->text = end;
+  Redactor redactor(kCorpusAll);
+  redactor.keeps_names();
+  const Json hidden = hide(redactor, make_report(reported));
+  std::vector<std::string> texts = {hidden["runs"][0]["end"]["text"]};
+  for (const Json& each : hidden["timeline"]["events"])
+    if (each["kind"] == "note") texts.push_back(each["text"]);
+  return texts;
+}
+
+TEST(RedactCorpus, EventsAndEndsKeepDlprobesWordsAndLoseTheirNames) {
+  EXPECT_THAT(
+      hidden_events("no room was reserved for " + as_path("acme_cache"),
+                    "the command made no progress for 2 min, and dlprobe ended it"),
+      ::testing::ElementsAre("the command made no progress for 2 min, and dlprobe ended it",
+                             ::testing::MatchesRegex("no room was reserved for path-[0-9]+")));
+}
+
+TEST(RedactCorpus, EventsAndEndsWithoutPartsAreCutOut) {
+  EXPECT_THAT(hidden_events(as_text("acme made no progress"), as_text("acme of alice ended")),
+              ::testing::ElementsAre("[text]", "[text]"));
+}
+
 TEST(RedactCorpus, NamesInCommandLines) {
   for (const auto& [text, must_go] : hostile_texts()) {
     const std::string result = joined(hidden("", words_of(text)).command);

@@ -43,7 +43,7 @@ class CommandRunsTest : public testing::Test {
   static std::vector<std::string> texts_of(const dlprobe::Run& run) {
     std::vector<std::string> texts;
     for (const Event& event : run.events)
-      texts.push_back(event.text);
+      texts.push_back(event.text.plain());
     return texts;
   }
   void expect_nothing_lives() {
@@ -122,7 +122,7 @@ TEST_F(CommandRunsTest, ACommandThatHangsIsToldAndGoesOn) {
   const Examination examination = examine();
   EXPECT_EQ(told, 1) << "once for each standstill";
   EXPECT_THAT(control().sent, IsEmpty());
-  EXPECT_EQ(end_of(examination).text, "");
+  EXPECT_EQ(end_of(examination).text.plain(), "");
 }
 
 TEST_F(CommandRunsTest, ACommandThatStandsStillForAReasonIsLeftAlone) {
@@ -145,7 +145,8 @@ TEST_F(HungCommandTest, ItIsAskedToEnd) {
   const Examination examination = examine();
   EXPECT_THAT(control().sent, testing::ElementsAre(Pair(kFirst, SIGTERM)));
   EXPECT_EQ(examination.wait_status, SIGTERM);
-  EXPECT_THAT(end_of(examination).text, HasSubstr("made no progress for 7.0 s, and dlprobe ended"));
+  EXPECT_THAT(end_of(examination).text.plain(),
+              HasSubstr("made no progress for 7.0 s, and dlprobe ended"));
 }
 
 TEST_F(HungCommandTest, ItIsKilledWhereItDoesNotListen) {
@@ -249,7 +250,7 @@ TEST_F(TrialTest, ATreeThatForksForEverIsKilledWhole) {
   control().on_start = [this](pid_t pid) { grow(pid); };
   const Examination examination = examine();
   EXPECT_THAT(texts_of(examination.recording.runs[0]), Contains(HasSubstr("had 17 processes")));
-  EXPECT_THAT(end_of(examination).text, HasSubstr("and dlprobe ended it"));
+  EXPECT_THAT(end_of(examination).text.plain(), HasSubstr("and dlprobe ended it"));
   expect_nothing_lives();
 }
 
@@ -275,7 +276,7 @@ TEST_F(TrialTest, ATreeThatIsTooDeepIsKilled) {
 TEST_F(TrialTest, WhatGoesOnForLongIsKilledWhenItsTimeIsUp) {
   const BootNs began = place_.clock->now();
   const Examination examination = examine();
-  EXPECT_THAT(end_of(examination).text, HasSubstr("ran for as long as it was given"));
+  EXPECT_THAT(end_of(examination).text.plain(), HasSubstr("ran for as long as it was given"));
   EXPECT_GE(place_.clock->now() - began, 60 * kSecond);
   expect_nothing_lives();
 }

@@ -85,7 +85,7 @@ TEST_F(LoaderRunsTest, ALoaderThatSaysNothingIsEndedAfterTwoMinutes) {
   control().on_start = [&](pid_t) { pipe = progress(); };
   const Examination examination = examine();
   EXPECT_THAT(control().sent, ElementsAre(Pair(kLoader, SIGTERM)));
-  EXPECT_THAT(end_of(examination).text,
+  EXPECT_THAT(end_of(examination).text.plain(),
               HasSubstr("the reference loader made no progress for 2 min"));
 }
 
@@ -113,7 +113,7 @@ TEST_F(LoaderRunsTest, UnderATrialItMayNotMultiply) {
       control().fork(pid);
   };
   const Examination examination = examine();
-  EXPECT_THAT(end_of(examination).text, HasSubstr("the reference loader had 21 processes"));
+  EXPECT_THAT(end_of(examination).text.plain(), HasSubstr("the reference loader had 21 processes"));
   EXPECT_FALSE(control().has_children());
 }
 

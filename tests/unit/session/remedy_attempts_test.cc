@@ -106,7 +106,7 @@ TEST_F(RemedyAttempts, AnAttemptThatCannotStartIsRecordedAsNotStarted) {
   try_all();
   ASSERT_THAT(recorder_->recording().attempts, SizeIs(1));
   EXPECT_EQ(recorder_->recording().attempts[0].end->reason, RunEndReason::kNotStarted);
-  EXPECT_THAT(recorder_->recording().attempts[0].end->text, HasSubstr("no"));
+  EXPECT_THAT(recorder_->recording().attempts[0].end->text.plain(), HasSubstr("no"));
 }
 
 TEST_F(RemedyAttempts, WhereTimeIsToBeSavedSlowRunsAreNotRepeated) {

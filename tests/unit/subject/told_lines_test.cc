@@ -45,7 +45,7 @@ TEST(LoaderProgress, KeepsWhatItDoesNotKnowAsAnEvent) {
   const auto record = parse_progress_line(R"({"event":"broken-image","at":9,"text":"a.jpg"})");
   ASSERT_TRUE(record.has_value());
   EXPECT_EQ(std::get<Event>(*record).kind, "loader-broken-image");
-  EXPECT_EQ(std::get<Event>(*record).text, "a.jpg");
+  EXPECT_EQ(std::get<Event>(*record).text, as_text("a.jpg"));
 }
 
 TEST(LoaderProgress, RefusesEveryTruncation) {
