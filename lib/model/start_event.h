@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lib/base/fields.h"
 #include "lib/model/ids.h"
@@ -24,7 +25,9 @@ enum class StartEventKind {
   kBatches,          ///< how many batches an iterator of a DataLoader has handed out by now
   kMpiBegins,        ///< mpi4py.MPI is being imported, which initialises MPI
   kMpiReady,         ///< and was
-  kFailed,           ///< the program ended by an exception that nobody caught: `message`
+  kFailed,           ///< an exception ended what `ended` says
+  kExits,            ///< a child called what `message` names (sys.exit, os._exit); `count`: its code
+  kEndsChild,        ///< terminate() or kill() of a child that lived: `message`, `child`
   kHookFailed,       ///< a part of the shim did not find what it knows; `message`
   kRead,             ///< its text was read, not run; `count` lines make what starts processes
   kForeseen,         ///< by its text, what `cause` says could happen at that line
@@ -33,8 +36,8 @@ template <>
 struct Names<StartEventKind> {
   static constexpr auto kList = std::to_array<std::string_view>(
       {"interpreter", "chosen", "started", "refused", "main-imported", "main-not-imported",
-       "first-batch", "loader-made", "batches", "mpi-begins", "mpi-ready", "failed", "hook-failed",
-       "read", "foreseen"});
+       "first-batch", "loader-made", "batches", "mpi-begins", "mpi-ready", "failed", "exits",
+       "ends-child", "hook-failed", "read", "foreseen"});
 };
 
 /// Why a process was not started.
@@ -45,6 +48,7 @@ enum class StartRefusal {
   kContextSet,     ///< set_start_method a second time
   kUnpicklable,    ///< something that is to be sent to the process cannot be pickled
   kNotFoundThere,  ///< the process cannot find by its name what it was sent
+  kNotRebuilt,     ///< what was pickled cannot be made again by who receives it
   kCudaAfterFork,  ///< CUDA is used in a process that was forked after its initialisation
   kOther,
 };
@@ -52,7 +56,23 @@ template <>
 struct Names<StartRefusal> {
   static constexpr auto kList = std::to_array<std::string_view>(
       {"none", "bootstrapping", "daemonic", "context-set", "unpicklable", "not-found-there",
-       "cuda-after-fork", "other"});
+       "not-rebuilt", "cuda-after-fork", "other"});
+};
+
+/// What an exception ended.
+enum class Ended {
+  kNothing,
+  kProcess,      ///< the program, or a child of multiprocessing
+  kThread,       ///< of the program or of a library
+  kWorker,       ///< the work of a DataLoader's worker; its trainer raises it again
+  kTask,         ///< of a pool or an executor; who asks for its result has it raised again
+  kFeeder,       ///< an item on its way into a queue
+  kInitializer,  ///< of the processes of a pool or an executor
+};
+template <>
+struct Names<Ended> {
+  static constexpr auto kList = std::to_array<std::string_view>(
+      {"nothing", "process", "thread", "worker", "task", "feeder", "initializer"});
 };
 
 /// A word of the shim in one interpreter (lib/subject/python_shim), or of the reference loader.
@@ -77,6 +97,10 @@ struct StartEvent {
   std::optional<uint64_t> bytes;
   std::optional<int32_t> workers;
   std::optional<int32_t> prefetch_factor;
+  Ended ended = Ended::kNothing;
+  std::optional<int32_t> error_number;
+  std::string raised_in;
+  std::vector<std::string> chain;
 
   bool operator==(const StartEvent&) const = default;
 };
@@ -91,9 +115,9 @@ constexpr void list_fields(auto&& field, Of<StartEvent> /*of*/) {
   field("message", &StartEvent::message, "the exception's type and text, secrets masked");
   field("path", &StartEvent::path,
         R"(Of unpicklable: "dataset.transform.transforms[2].fn"; of failed by a NameError: the )"
-        "name, if the main module has it");
+        "name, if the main module has it, by an OSError: the file");
   field("type", &StartEvent::type,
-        R"(Of unpicklable: "function", "_thread.lock"; of interpreter: "3.11.2"; of )"
+        R"(Of failed: the exception's class; of unpicklable: "function", "_thread.lock"; of interpreter: "3.11.2"; of )"
         "loader-made: torch's sharing strategy at that time");
   field("file", &StartEvent::file,
         "The user's own line that did it: the innermost frame outside of the standard library and "
@@ -109,6 +133,12 @@ constexpr void list_fields(auto&& field, Of<StartEvent> /*of*/) {
         Unit::kBytes);
   field("workers", &StartEvent::workers, "of loader-made");
   field("prefetch_factor", &StartEvent::prefetch_factor, "of loader-made");
+  field("ended", &StartEvent::ended, "of failed: what the exception ended");
+  field("error_number", &StartEvent::error_number, "of failed by an OSError: its errno");
+  field("raised_in", &StartEvent::raised_in,
+        R"(Of failed: the innermost line of Python, "/usr/lib/python3.11/threading.py:971 start")");
+  field("chain", &StartEvent::chain,
+        "Of failed: what it was raised from or while handling, each with the user's own line");
 }
 
 /// A command or the reference loader, run to see if it can live with a start method, contained: its

@@ -140,12 +140,27 @@ std::optional<ProcessKey> CommandRuns::start(ChildSpec spec, const std::optional
   return context_.start(spec, kind_of_refused_start);
 }
 
-// With no override asked nothing is loaded into anything.
+// Without a witness less is known of the command, which runs all the same.
+void CommandRuns::do_without_witness(Message why, const char* remedy) {
+  context_.recorder.add(Gap{.what = "what is raised in the command's interpreters",
+                            .why = std::move(why),
+                            .effect = "exceptions and refused starts of processes are not known",
+                            .remedy = remedy});
+}
+
 bool CommandRuns::prepare_shim(ChildSpec& spec, const std::optional<Trial>& trial) {
   const ShimOptions options =
       trial ? options_of(*trial) : ShimOptions{.overrides = subject_.overrides};
-  if (!options.overrides.any()) return true;
+  const bool is_needed = options.overrides.any();
+  if (!is_needed && !subject_.has_witness) return true;
+  const auto python = parse_python_command(subject_.argv);
+  if (const auto why = python && !is_needed ? why_shim_is_not_loaded(*python) : std::nullopt)
+    do_without_witness(own(*why), "start the interpreter without it");
   auto shim = PythonShim::prepare(options);
+  if (!shim && !is_needed) {
+    do_without_witness(as_text(to_string(shim.error())), "set TMPDIR to a folder that can be written to");
+    return true;
+  }
   if (!shim) {
     context_.refuse(shim.error(), Refusal::Kind::kImpossible);
     return false;
@@ -245,7 +260,7 @@ void CommandRuns::tell_stuck() {
 // A command may be no Python at all, start its interpreters with an environment of their own, or
 // know better.
 void CommandRuns::tell_which_overrides_failed() const {
-  if (!shim_) return;
+  if (!shim_ || !subject_.overrides.any()) return;
   const Run& run = context_.recorder.current_run();
   if (run.start_events.empty()) {
     return context_.notices.tell(

@@ -27,6 +27,7 @@ class CommandRuns final : private WatchGuide {
  private:
   void run_once(const std::optional<Trial>& trial);
   std::optional<ProcessKey> start(ChildSpec spec, const std::optional<Trial>& trial);
+  void do_without_witness(Message why, const char* remedy);
   bool prepare_shim(ChildSpec& spec, const std::optional<Trial>& trial);
   bool set_apart(ChildSpec& spec, UniqueFd& null);
   WatchTarget target_of(const ProcessKey& root, const std::optional<Trial>& trial);

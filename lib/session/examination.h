@@ -70,6 +70,7 @@ struct CommandSubject {
   std::optional<LoaderPlan> told_plan;  ///< what the user said of its loader
   LaunchLimits limits;
   PythonOverrides overrides;
+  bool has_witness = true;  ///< its interpreters tell what is raised in them
   std::vector<std::pair<std::string, std::string>> environment;  ///< added to dlprobe's own
   std::optional<CommandWatch> watch;
   std::vector<Trial> trials;           ///< one run each, contained; none: one run as it is

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <filesystem>
 #include <string_view>
 
 #include "lib/os/atomic_file.h"
@@ -16,6 +17,7 @@ namespace {
 
 constexpr std::string_view kPythonPath = "PYTHONPATH";
 constexpr size_t kPiece = size_t{64} << 10U;
+constexpr size_t kMostNotes = 1000;
 constexpr int kMostPieces = 16;  // at one call: whoever writes without end is not followed for ever
 
 // One "key=value" a line, as _read_options of dlprobe_start.py has it.
@@ -94,6 +96,17 @@ std::vector<std::pair<std::string, std::string>> PythonShim::environment() const
   return {{std::string(kPythonPath), path}};
 }
 
+void PythonShim::read_notes(std::vector<StartEvent>& events) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_.path(), error)) {
+    if (notes_.size() >= kMostNotes || !entry.path().filename().native().starts_with("note-"))
+      continue;
+    if (!notes_.insert(entry.path().filename().native()).second) continue;
+    auto event = parse_start_event(std::filesystem::read_symlink(entry.path(), error).native());
+    if (event) events.push_back(std::move(*event));
+  }
+}
+
 std::vector<StartEvent> PythonShim::read_new() {
   std::vector<StartEvent> events;
   std::array<char, kPiece> buffer{};
@@ -111,6 +124,7 @@ std::vector<StartEvent> PythonShim::read_new() {
     pending_.erase(0, from);
     if (pending_.size() > kPiece) pending_.clear();
   }
+  read_notes(events);
   return events;
 }
 

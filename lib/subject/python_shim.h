@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -53,7 +54,7 @@ std::vector<Setting> settings_of(const PythonOverrides& overrides);
 /// it does nothing.
 ///
 /// The interpreters tell of themselves through a FIFO in that folder, opened and closed for each
-/// event. Nothing of it outlives this object, but for PYTHONPATH in the environment of processes
+/// event, or through symbolic links in it where they have no descriptor left. Nothing of it outlives this object, but for PYTHONPATH in the environment of processes
 /// that go on.
 class PythonShim {
  public:
@@ -73,12 +74,15 @@ class PythonShim {
   std::vector<StartEvent> read_new();
 
  private:
+  void read_notes(std::vector<StartEvent>& events);
+
   PythonShim(PrivateFolder folder, UniqueFd events)
       : folder_(std::move(folder)), events_(std::move(events)) {}
 
   PrivateFolder folder_;
   UniqueFd events_;
   std::string pending_;  ///< of a line whose end has not come yet
+  std::set<std::string> notes_;  ///< that were read
 };
 
 }  // namespace dlprobe

@@ -55,6 +55,10 @@ Expected<StartEvent> parse_start_event(std::string_view text) {
     if (line.contains("cause")) {
       DLP_TRY(cause, value_named<StartRefusal>(line, "cause"));
     }
+    auto ended = Ended::kNothing;
+    if (line.contains("ended")) {
+      DLP_TRY(ended, value_named<Ended>(line, "ended"));
+    }
     return StartEvent{
         .at = line.at("at"),
         .kind = kind,
@@ -75,6 +79,10 @@ Expected<StartEvent> parse_start_event(std::string_view text) {
         .bytes = optional_number<uint64_t>(line, "bytes"),
         .workers = optional_number<int32_t>(line, "workers"),
         .prefetch_factor = optional_number<int32_t>(line, "prefetch_factor"),
+        .ended = ended,
+        .error_number = optional_number<int32_t>(line, "error_number"),
+        .raised_in = text_of(line, "raised_in"),
+        .chain = mask_secrets(line.value("chain", std::vector<std::string>())),
     };
   } catch (const json::exception& error) {
     return failure(ErrorCode::kMalformed,

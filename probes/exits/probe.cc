@@ -179,7 +179,7 @@ std::optional<ExitCause> cause_of(const ExitFacts& facts, const Death& death) {
   if (death.signal == 0) {
     if (auto refused = refused_fork(facts, death)) return refused;
     if (is_ordinary_exit(facts, death)) return std::nullopt;
-    return exit_cause(death);
+    return exit_cause(facts, death);
   }
   if (death.signal == SIGBUS && is_own_doing(death)) return bus_error_cause(facts, death);
   if (is_crash_signal(death.signal) && is_own_doing(death)) return crash_cause(facts, death);
@@ -344,11 +344,15 @@ Verdict examine_run(const RunCase& one) {
     mark_consequence(finding, one.known, one.index);
     verdict.findings.push_back(std::move(finding));
   }
+  // What else is wrong is why it was raised.
+  if (!has_error(one.known) && !has_error(verdict.findings)) {
+    if (auto raised = uncaught_exception(one.run)) verdict.findings.push_back(std::move(*raised));
+  }
   add_unknown_ends(facts, verdict);
   return verdict;
 }
 
-constexpr std::array<Cause, 8> kCauses = {{
+constexpr std::array<Cause, 9> kCauses = {{
     {FindingCode::kOomKilledByCgroup, saw_oom_killer, ReportTable::kMemory},
     {FindingCode::kOomKilledByHost, saw_oom_killer, ReportTable::kMemory},
     {FindingCode::kKilledBySignal, saw_ends},
@@ -357,6 +361,7 @@ constexpr std::array<Cause, 8> kCauses = {{
     {FindingCode::kSessionHangup, saw_ends},
     {FindingCode::kBusErrorOnFileMapping, saw_ends},
     {FindingCode::kForkRefusedByOvercommit, saw_overcommit, ReportTable::kMemory},
+    {FindingCode::kUncaughtException, saw_exceptions},
 }};
 
 }  // namespace

@@ -42,7 +42,20 @@ ExitCause crash_cause(const ExitFacts& facts, const Death& death);
 ExitCause bus_error_cause(const ExitFacts& facts, const Death& death);
 
 /// DLP0510: it called exit.
-ExitCause exit_cause(const Death& death);
+ExitCause exit_cause(const ExitFacts& facts, const Death& death);
+
+/// What a child itself told of its end.
+struct ExitWord {
+  Message clause;  ///< ": it called os._exit at data.py:12 in load"
+  std::vector<Evidence> evidence;
+};
+/// Nothing: it told nothing, or has no witness.
+std::optional<ExitWord> word_of(const Run& run, const ProcessKey& key);
+
+/// DLP0514: the command failed, by an exception that nobody caught.
+std::optional<Finding> uncaught_exception(const Run& run);
+/// Whether an interpreter of the command had the witness.
+bool saw_exceptions(const RecordingView& recording);
 
 /// DLP0513: fork failed although memory was free; nothing where the kernel sets no such limit, or
 /// a copy of the process would have been within it.

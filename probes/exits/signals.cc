@@ -318,15 +318,18 @@ ExitCause bus_error_cause(const ExitFacts& facts, const Death& death) {
   return cause;
 }
 
-ExitCause exit_cause(const Death& death) {
+ExitCause exit_cause(const ExitFacts& facts, const Death& death) {
   ExitCause cause;
   // What a process of the user's own exits with may be an answer to whoever started it.
-  if (!has_handlers_of_torch(*death.process)) cause.confidence = Confidence::kLikely;
+  const auto word = word_of(*facts.run, death.process->key);
+  if (!has_handlers_of_torch(*death.process) && !word) cause.confidence = Confidence::kLikely;
   cause.code = FindingCode::kWorkerExited;
   cause.clause = "exited by itself with code " + own(death.exit_code);
   if (death.exit_code == 0) {
     cause.confidence = Confidence::kLikely;
     cause.clause += ", while its trainer still waited for it";
+  } else if (word) {
+    cause.clause += word->clause;
   } else if (death.exit_code == 1) {
     cause.clause += ": an exception that nobody caught, or sys.exit";
   } else {
@@ -336,12 +339,14 @@ ExitCause exit_cause(const Death& death) {
   cause.together = cause.discriminator;
   cause.prove(text_fact("exit_code", own(death.exit_code),
                         "wait status by " + own(death.exit->source), death.exit->at));
+  if (word) std::ranges::copy(word->evidence, std::back_inserter(cause.evidence));
   cause.rule_out("killed by a signal (DLP0501, DLP0503, DLP0509)",
                  "its wait status is an exit code, not a signal");
   cause.remedies.push_back(
-      {.title =
-           "Look for its own words above the trainer's error (a worker's traceback is printed by "
-           "the worker), for sys.exit and os._exit in the data set, and run it without workers",
+      {.title = word ? "Mend it where it says; without workers a debugger stops there"
+                     : "Look for its own words above the trainer's error (a worker's traceback is "
+                       "printed by the worker), for sys.exit and os._exit in the data set, and run "
+                       "it without workers",
        .commands = {"DataLoader(..., num_workers=0)"},
        .verify = "dlprobe run -- COMMAND"});
   return cause;

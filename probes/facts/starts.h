@@ -11,7 +11,7 @@
 namespace dlprobe {
 
 /// Where the facts of start events come from, for evidence.
-inline constexpr const char* kShimSource = "dlprobe's shim in the interpreter";
+inline constexpr const char* kShimSource = "dlprobe's witness in the interpreter";
 inline constexpr const char* kLoaderSource = "the reference loader's progress lines";
 
 /// "train.py:12", with the last folder's name; empty where the event has no line.

@@ -164,6 +164,25 @@ std::optional<Finding> unpicklable(const Run& run) {
   return finding;
 }
 
+// A class whose instances pickle, and cannot be made again from that: an exception with two
+// arguments, of which its base was given one.
+std::optional<Finding> not_rebuilt(const Run& run) {
+  const Events refused = refusals_of(run, StartRefusal::kNotRebuilt);
+  if (refused.empty()) return std::nullopt;
+  const StartEvent& first = *refused.front();
+  Finding finding = start_finding(FindingCode::kUnpicklableObject, refused);
+  finding.message = say("{} cannot make again what it was sent: {}", describe(run, first.process),
+                        as_text(first.message));
+  add_message(finding, first);
+  finding.rule_out("DLP0407", "its class was found; making an instance of it failed");
+  finding.remedies.push_back(
+      {.title = "Give the class what pickle needs: an exception passes all its arguments on to its "
+                "base, other classes have __reduce__ or defaults for what __init__ takes",
+       .commands = {"def __reduce__(self):", "    return (type(self), (self.first, self.second))"},
+       .verify = "python -c 'import pickle; pickle.loads(pickle.dumps(THING))'"});
+  return finding;
+}
+
 std::optional<Finding> daemonic(const Run& run) {
   const Events refused = refusals_of(run, StartRefusal::kDaemonic);
   if (refused.empty()) return std::nullopt;
@@ -399,6 +418,7 @@ std::vector<Finding> findings_of_starts(const Run& run) {
   add(missing_guard(run));
   add(mpi_in_child(run));
   add(unpicklable(run));
+  add(not_rebuilt(run));
   add(context_set(run));
   add(daemonic(run));
   add(cuda_after_fork(run));

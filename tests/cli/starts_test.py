@@ -50,10 +50,10 @@ class Shim(unittest.TestCase):
                                          SAYS_METHOD.replace("multiprocessing.get_start_method()", "'x'"))
         self.assertEqual((code, out, err), (0, alone.stdout, alone.stderr))
 
-    def test_with_no_override_nothing_is_loaded(self):
+    def test_without_the_witness_nothing_is_loaded(self):
         program = "import os, sys; print('dlprobe_start' in sys.modules, os.environ.get('PYTHONPATH'))"
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        self.assertEqual(self.run_python([], "-c", program, env=environment)[1], "False None\n")
+        self.assertEqual(self.run_python(["--no-witness"], "-c", program, env=environment)[1], "False None\n")
 
     def test_the_users_own_sitecustomize_and_path_stay(self):
         program = "import builtins, sitecustomize; print(builtins.own_site_was_here, sitecustomize.__file__)"

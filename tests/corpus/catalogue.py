@@ -325,7 +325,7 @@ def watched_to_the_end():
     yield Case("run-torch-hangs", "hang_torch.py reduce-getitem", probe="run", dlprobe_options=kills, first="DLP0302",
                severity="error", exit_codes=(SIGTERM,))
     yield Case("run-hangs", "hang_closed.py full-queue-without-consumer", probe="run", needs="python",
-               dlprobe_options=kills, first="DLP0303", severity="error", exit_codes=(SIGTERM,))
+               dlprobe_options=kills, first="DLP0510", also=["DLP0303"], severity="error", exit_codes=(SIGTERM,))
     # No worker reads or writes for much longer than --hang-after, and nothing is stuck.
     for job in ("long_step", "slow_sample"):
         yield Case(f"run-torch-{job.replace('_', '-')}", f"healthy.py --job {job}", probe="run", pace="slow",
@@ -385,6 +385,28 @@ def deaths():
         yield ends_well(kind, f"deaths.py {kind}", pace="quick" if kind == "killed-by-trainer" else "slow")
     yield ends_well("child-fails", "deaths.py child-fails")
     yield ends_well("interrupted", "deaths.py interrupted")
+
+
+RAISED = {  # how a job fails -> code, what the proof says of it
+    "worker": ("DLP0514", {"exception": holds("KeyError"), "raised_at": holds("/raised_torch.py:")}),
+    "task": ("DLP0514", {"exception": holds("ZeroDivisionError"), "raised_at": holds("/raised.py:17")}),
+    "executor-task": ("DLP0514", {"exception": holds("ZeroDivisionError"), "raised_at": holds("/raised.py:17")}),
+    "initializer": ("DLP0514", {"exception": holds("FileNotFoundError"), "raised_at": holds("/raised.py:21")}),
+    "trainer": ("DLP0514", {"exception": holds("ZeroDivisionError"), "raised_at": holds("/raised.py:17")}),
+    "no-descriptor": ("DLP0514", {"exception": holds("OSError")}),
+    "result": ("DLP0402", {"type": equals("lambda")}),
+    "not-rebuilt": ("DLP0402", {"exception": holds("TypeError")}),
+}
+
+
+def raised():
+    """Jobs that an exception ends: dlprobe's witness names the one that was raised first, and its line."""
+    for kind, (code, evidence) in RAISED.items():
+        job, needs = (f"raised.py {kind}", "python") if kind != "worker" else ("raised_torch.py", "torch")
+        common = {"probe": "run", "needs": needs}
+        yield Case(f"raised-{kind}", job, first=code, severity="error", confidence="certain", evidence=evidence,
+                   exit_codes=(1,), pace="everywhere" if kind == "task" else "quick", **common)
+        yield Case(f"raised-{kind}-not", f"{job} --healthy", silent=True, verdicts=("pass",), exit_codes=(0,), **common)
 
 
 def refused_forks():
@@ -592,7 +614,7 @@ def hang_cases():
         yield from group()
 
 
-GROUPS = (failures, left_behind, twins, hang_cases, watched_to_the_end, deaths, deaths_of_torch, epoch_ends, refused_forks,
+GROUPS = (failures, left_behind, twins, hang_cases, watched_to_the_end, deaths, deaths_of_torch, raised, epoch_ends, refused_forks,
           memory_cases, descriptors, starts_of_python, starts_of_torch)
 CASES = {case.name: case for group in GROUPS for case in group()}
 

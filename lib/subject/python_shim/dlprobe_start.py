@@ -1,4 +1,4 @@
-"""Loaded by an interpreter of a command that dlprobe starts, where start methods are asked for.
+"""dlprobe's witness: loaded by each interpreter of a command that dlprobe starts, unless --no-witness is given.
 
 As little as an interpreter's start needs: what hooks what (dlprobe_hooks.py) is loaded when the program imports one of the
 modules that are hooked. It prints nothing, keeps no descriptor, imports nothing that the interpreter has not, and no error
@@ -7,6 +7,7 @@ of its own reaches the program.
 import os
 import sys
 import time
+from errno import EMFILE, ENFILE
 from _thread import get_ident
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
@@ -15,8 +16,10 @@ _CLOCK_BOOTTIME = 7  # linux/time.h; the clock of dlprobe's recordings
 _MOST_EVENT_BYTES = 4000  # below PIPE_BUF, up to which a write to a FIFO is whole
 _MOST_TEXT = 600
 _HOOKS = "dlprobe_hooks"
-_HOOKED = ("mpi4py.MPI", "multiprocessing.process", "multiprocessing.context", "multiprocessing.spawn",
-           "multiprocessing.reduction", "multiprocessing.util", "torch.multiprocessing", "torch.cuda", "torch.utils.data.dataloader")
+_HOOKED = ("threading", "multiprocessing.process", "multiprocessing.context", "multiprocessing.spawn",
+           "multiprocessing.forkserver", "multiprocessing.util", "multiprocessing.queues", "multiprocessing.pool", "concurrent.futures.process",
+           "joblib.externals.loky.process_executor", "loky.process_executor", "mpi4py.MPI", "torch._utils",
+           "torch.multiprocessing", "torch.utils.data.dataloader")
 
 options = {}
 
@@ -45,6 +48,8 @@ def _json_text(text):
 
 
 def _json(value):
+    if isinstance(value, list):
+        return "[%s]" % ",".join(_json(each) for each in value)
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
@@ -64,32 +69,57 @@ def _start_ticks():
 
 
 _own_ticks = (0, 0)  # pid, its start time
+_notes = 0
+
+
+def _send(line):
+    """Into the FIFO that dlprobe reads. A process that has no descriptor left leaves a symbolic link, which needs none."""
+    global _notes
+    try:
+        fifo = os.open(os.path.join(FOLDER, "events"), os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno not in (EMFILE, ENFILE):
+            raise
+        _notes += 1
+        os.symlink(line, os.path.join(FOLDER, "note-%d-%d" % (os.getpid(), _notes)))
+        return
+    try:
+        os.write(fifo, line.encode("ascii"))
+    finally:
+        os.close(fifo)
+
+
+def learn_own_start():
+    """Of a process that may have no descriptor left when it has something to tell."""
+    global _own_ticks
+    if _own_ticks[0] != os.getpid():
+        _own_ticks = (os.getpid(), _start_ticks())
 
 
 def tell(kind, **fields):
     """Sends an event to dlprobe, if it still listens."""
-    global _own_ticks
     try:
+        learn_own_start()
         pid = os.getpid()
-        if _own_ticks[0] != pid:
-            _own_ticks = (pid, _start_ticks())
         fields.update(kind=kind, at=int(time.clock_gettime(_CLOCK_BOOTTIME) * 1e9), pid=pid, start_ticks=_own_ticks[1])
         line = _json_line(fields)
         if len(line) > _MOST_EVENT_BYTES:
-            for key in ("message", "path", "function"):
+            fields.pop("chain", None)
+            for key in ("message", "path", "function", "raised_in"):
                 fields[key] = str(fields.get(key, ""))[:100]
             line = _json_line(fields)
-        fifo = os.open(os.path.join(FOLDER, "events"), os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        try:
-            os.write(fifo, line.encode("ascii"))
-        finally:
-            os.close(fifo)
+        _send(line)
     except Exception:
         pass
 
 
 def describe(error):
-    return "%s: %s" % (type(error).__name__, error)
+    """Its type and its text."""
+    kind = type(error)
+    name = kind.__qualname__ if kind.__module__ in ("builtins", "__main__", "__mp_main__") else \
+        "%s.%s" % (kind.__module__, kind.__qualname__)
+    text = str(error)
+    return "%s: %s" % (name, text) if text else name
 
 
 def open_log(name):
@@ -187,9 +217,24 @@ def _call_around(loader):
         pass
 
 
+def _at_exit():
+    """For a program that has no threads: those that have are asked before (see dlprobe_hooks.py)."""
+    try:
+        if getattr(sys, "last_value", None) is not None:
+            import dlprobe_hooks
+            dlprobe_hooks.tell_end_of_main()
+    except Exception:
+        pass
+
+
 def install():
+    import atexit
     _read_options()
     if HAS_AUDIT and "paced_after" in options:
         sys.addaudithook(_audit)
+    atexit.register(_at_exit)
     sys.meta_path.insert(0, _Finder())
+    for name in _HOOKED:  # by a .pth file
+        if name in sys.modules:
+            _run_hook("AFTER", sys.modules[name])
     tell("interpreter", type="%d.%d.%d" % sys.version_info[:3], file=sys.executable or "")

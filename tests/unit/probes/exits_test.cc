@@ -535,6 +535,83 @@ TEST_F(ExitsTest, AnEndThatNobodySawIsSaid) {
   EXPECT_THAT(verdict.limits.front().what.plain(), HasSubstr("worker 101"));
 }
 
+/// A job whose interpreters have the witness.
+class Raised : public ExitsTest {
+ protected:
+  void tell(double at_s, int32_t pid, StartEvent event) {
+    event.at = Scene::at(at_s);
+    event.process = key_of(pid);
+    scene.run().start_events.push_back(std::move(event));
+  }
+
+  void failed(double at_s, int32_t pid, Ended ended, std::string place) {
+    tell(at_s, pid,
+         {.kind = StartEventKind::kFailed,
+          .message = "KeyError: 'x'",
+          .type = "KeyError",
+          .file = place.empty() ? "" : "/job/data.py",
+          .line = place.empty() ? 0 : 7,
+          .function = place,
+          .ended = ended,
+          .raised_in = place.empty() ? "/lib/torch/_utils.py:543 reraise" : "/job/data.py:7 " + place});
+  }
+};
+
+TEST_F(Raised, ATrainerThatRaisesItAgainIsNotWhereItBegan) {
+  failed(1, 102, Ended::kWorker, "__getitem__");
+  failed(1.2, kParent, Ended::kProcess, "");
+  scene.exit_with(kParent, 1.3, 1);
+  const Finding finding = only();
+  EXPECT_EQ(finding.code, FindingCode::kUncaughtException);
+  EXPECT_EQ(finding.confidence, Confidence::kCertain);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("worker 102 failed"));
+  EXPECT_THAT(finding.message.plain(), HasSubstr("data.py:7 in __getitem__"));
+}
+
+TEST_F(Raised, WhatTheTrainerItselfRaisesIsItsOwn) {
+  failed(1, 102, Ended::kTask, "sample");
+  failed(1.2, kParent, Ended::kProcess, "train");
+  scene.exit_with(kParent, 1.3, 1);
+  EXPECT_THAT(only().message.plain(), HasSubstr("in train"));
+}
+
+TEST_F(Raised, AProgramThatExitsAfterwardsMayHaveHadAnotherReason) {
+  failed(1, 102, Ended::kTask, "sample");
+  scene.exit_with(kParent, 1.3, 1);
+  EXPECT_EQ(only().confidence, Confidence::kLikely);
+}
+
+TEST_F(Raised, AJobThatEndsWellHasCaughtIt) {
+  failed(1, 102, Ended::kTask, "sample");
+  scene.exit_with(kParent, 1.3, 0);
+  EXPECT_TRUE(examine().findings.empty());
+}
+
+TEST_F(Raised, WhatAnotherFindingExplainsIsNotToldTwice) {
+  failed(1.2, kParent, Ended::kProcess, "");
+  scene.exit_by_signal(101, 1, SIGSEGV);
+  scene.exit_with(kParent, 1.3, 1);
+  EXPECT_EQ(only().code, FindingCode::kWorkerCrashed);
+}
+
+TEST_F(Raised, AWorkersExitCodeHasItsReason) {
+  failed(1, 101, Ended::kProcess, "sample");
+  scene.exit_with(101, 1, 1);
+  scene.exit_with(kParent, 2, 1);
+  const Finding finding = only();
+  EXPECT_EQ(finding.code, FindingCode::kWorkerExited);
+  EXPECT_EQ(finding.confidence, Confidence::kCertain);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("nobody caught KeyError: 'x' at data.py:7"));
+}
+
+TEST_F(Raised, WhoCallsExitSaysWhere) {
+  tell(1, 101,
+       {.kind = StartEventKind::kExits, .message = "os._exit", .file = "/job/data.py", .line = 9});
+  scene.exit_with(101, 1, 3);
+  scene.exit_with(kParent, 2, 1);
+  EXPECT_THAT(only().message.plain(), HasSubstr("it called os._exit at data.py:9"));
+}
+
 /// A trainer with 6 GiB of its own that fails, while 15 of 24 GiB are free.
 class RefusedFork : public ExitsTest {
  protected:

@@ -392,6 +392,16 @@ TEST_F(SpawnTest, ManyBesideOneAnotherAreNoRecursion) {
   EXPECT_THAT(verdict.gaps.front().remedy.plain(), HasSubstr("--process-budget"));
 }
 
+TEST_F(SpawnTest, WhatCannotBeMadeAgainIsNamed) {
+  refused(kRoot, {.cause = StartRefusal::kNotRebuilt,
+                  .message = "TypeError: Broken.__init__() missing 1 required argument: 'where'"});
+  ends(kRoot, 1);
+  const Verdict verdict = examine();
+  ASSERT_THAT(verdict.findings, SizeIs(1));
+  EXPECT_EQ(verdict.findings.front().code, FindingCode::kUnpicklableObject);
+  EXPECT_THAT(verdict.findings.front().message.plain(), HasSubstr("Broken.__init__()"));
+}
+
 TEST_F(SpawnTest, AScriptThatInsistsWasNotTried) {
   tell(kRoot, {.kind = StartEventKind::kChosen,
                .method = "fork",

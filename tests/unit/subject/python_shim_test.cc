@@ -90,6 +90,15 @@ TEST(PythonShim, EventsComeInOrderAndInPieces) {
   EXPECT_THAT(shim->read_new(), IsEmpty());
 }
 
+TEST(PythonShim, AProcessWithoutADescriptorLeavesALink) {
+  auto shim = PythonShim::prepare({});
+  ASSERT_TRUE(shim);
+  const std::string note = folder_of(*shim) + "/note-2-1";
+  std::filesystem::create_symlink(std::string(kStarted) + "\n", note);
+  EXPECT_EQ(shim->read_new().size(), 1U);
+  EXPECT_THAT(shim->read_new(), IsEmpty());
+}
+
 TEST(PythonShim, AnEndlessLineIsGivenUp) {
   auto shim = PythonShim::prepare({});
   ASSERT_TRUE(shim);

@@ -25,6 +25,18 @@ TEST(StartEventLine, IsReadWhole) {
   EXPECT_FALSE(event->child_pid);
 }
 
+TEST(StartEventLine, AnExceptionHasItsChain) {
+  const auto event = parse_start_event(
+      R"({"kind":"failed","ended":"worker","message":"OSError: no","type":"OSError","error_number":24,)"
+      R"("raised_in":"/lib/mmap.py:3 open","chain":["KeyError: 'a' at /a/train.py:7"],)"
+      R"("at":12,"pid":42,"start_ticks":99})");
+  ASSERT_TRUE(event) << to_string(event.error());
+  EXPECT_EQ(event->ended, Ended::kWorker);
+  EXPECT_EQ(event->error_number, 24);
+  EXPECT_EQ(event->raised_in, "/lib/mmap.py:3 open");
+  EXPECT_EQ(event->chain, (std::vector<std::string>{"KeyError: 'a' at /a/train.py:7"}));
+}
+
 TEST(StartEventLine, ASecretIsMasked) {
   const auto event = parse_start_event(
       R"({"kind":"refused","message":"no https://me:hunter2@host/x","at":1,"pid":4,"start_ticks":9})");
@@ -36,6 +48,8 @@ TEST(StartEventLine, WhatIsNoneIsRefused) {
   for (const char* text : {"", "{", "[]", "null", R"({"kind":"started"})",
                            R"({"kind":1,"at":1,"pid":1,"start_ticks":1})",
                            R"({"kind":"started","at":"x","pid":1,"start_ticks":1})",
+                           R"({"kind":"failed","at":1,"pid":1,"start_ticks":1,"ended":"job"})",
+                           R"({"kind":"failed","at":1,"pid":1,"start_ticks":1,"chain":[1]})",
                            R"({"kind":"started","at":1,"pid":1,"start_ticks":1,"line":"7"})"}) {
     EXPECT_FALSE(parse_start_event(text)) << text;
   }

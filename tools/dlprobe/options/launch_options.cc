@@ -39,6 +39,10 @@ void add_launch_options(CLI::App& command, LaunchOptions& options, const std::st
                   "start the command with a /dev/shm of its own of this size, as a container has")
       ->type_name("SIZE")
       ->group(group);
+  command
+      .add_flag("--no-witness", options.no_witness,
+                "load nothing into the command's Python interpreters: what they raise is not known")
+      ->group(group);
 }
 
 Status put_launch_options(const LaunchOptions& options, ExamineRequest& request) {
@@ -59,7 +63,10 @@ Status put_launch_options(const LaunchOptions& options, ExamineRequest& request)
   }
   DLP_CHECK(check_launch_limits(limits));
   if (auto* loader = std::get_if<LoaderSubject>(&request.subject)) loader->limits = limits;
-  if (auto* command = std::get_if<CommandSubject>(&request.subject)) command->limits = limits;
+  if (auto* command = std::get_if<CommandSubject>(&request.subject)) {
+    command->limits = limits;
+    command->has_witness = !options.no_witness;
+  }
   return {};
 }
 

@@ -16,6 +16,7 @@ struct LaunchOptions {
   std::optional<std::string> limit_memory;
   std::optional<std::string> limit_fds;
   std::optional<std::string> shm_size;
+  bool no_witness = false;
 };
 
 /// Adds --limit-memory, --limit-fds and --shm-size.

@@ -1,0 +1,149 @@
+// DLP0514 uncaught-exception, and what a child was told to have ended by.
+
+#include <sys/wait.h>
+
+#include <algorithm>
+
+#include "probes/exits/rules.h"
+#include "probes/facts/facts.h"
+#include "probes/facts/starts.h"
+
+namespace dlprobe::probes::exits {
+namespace {
+
+bool ended_badly(const Run& run, const ProcessKey& key) {
+  const ProcessExit* exit = run.find_exit(key);
+  return exit != nullptr && exit->wait_status && *exit->wait_status != 0;
+}
+
+bool command_failed(const Run& run) {
+  const ProcessExit* exit = end_of_command(run);
+  if (exit == nullptr || !exit->wait_status) return false;
+  const int status = *exit->wait_status;
+  return WIFEXITED(status) && WEXITSTATUS(status) != 0;
+}
+
+bool is_raised_by_user(const StartEvent& event) {
+  return !event.file.empty() && event.raised_in.starts_with(event.file + ":" + own(event.line) + " ");
+}
+
+/// What an exception that came from a worker, a task or a thread was before it was raised again.
+const StartEvent* first_raised(const Run& run, const StartEvent& end) {
+  if (is_raised_by_user(end)) return &end;
+  const StartEvent* found = &end;
+  for (const StartEvent* event : events_of(run, StartEventKind::kFailed)) {
+    const bool is_elsewhere = event->process != end.process || event->ended != end.ended;
+    // A pool whose processes fail before their first task is broken, whatever broke them.
+    const bool is_it = event->type == end.type || event->ended == Ended::kInitializer;
+    if (event->at < end.at && is_it && is_elsewhere) found = event;
+  }
+  return found;
+}
+
+/// Whose exception ended the command, or else what failed last before it did.
+const StartEvent* last_word(const Run& run) {
+  const auto failures = events_of(run, StartEventKind::kFailed);
+  const auto first = std::ranges::find_if(failures, [&](const StartEvent* event) {
+    return event->ended == Ended::kProcess && ended_badly(run, event->process);
+  });
+  if (first != failures.end()) return *first;
+  return failures.empty() ? nullptr : failures.back();
+}
+
+Message where(const StartEvent& event) {
+  const Message place = short_place(event);
+  if (place.empty()) return event.raised_in.empty() ? "" : say(" in {}", as_text(event.raised_in));
+  if (event.function.empty() || event.function == "<module>") return say(" at {}", place);
+  return say(" at {} in {}", place, as_name(event.function));
+}
+
+Message message_of(const Run& run, const StartEvent& event) {
+  const OwnWords who = describe(run, event.process);
+  const Message what = as_text(event.message) + where(event);
+  switch (event.ended) {
+    case Ended::kWorker:
+      return say("{} failed and its trainer with it: {}", who, what);
+    case Ended::kTask:
+      return say("a task in {} failed, and the job with it: {}", who, what);
+    case Ended::kThread:
+      return say("a thread of {} ended by an exception that nobody caught: {}", who, what);
+    case Ended::kFeeder:
+      return say("what {} put into a queue was lost on its way: {}", who, what);
+    case Ended::kInitializer:
+      return say("the initializer of {} failed: {}", who, what);
+    case Ended::kProcess:
+    case Ended::kNothing:
+      break;
+  }
+  return say("{} ended by an exception that nobody caught: {}", who, what);
+}
+
+void add_evidence(std::vector<Evidence>& evidence, const StartEvent& event) {
+  evidence.push_back(text_fact("exception", as_text(event.message), kShimSource, event.at));
+  if (!event.file.empty())
+    evidence.push_back(text_fact("raised_at", whole_place(event), kShimSource, event.at));
+  if (!event.raised_in.empty() && !is_raised_by_user(event))
+    evidence.push_back(text_fact("raised_in", as_text(event.raised_in), kShimSource, event.at));
+  for (const std::string& cause : event.chain)
+    evidence.push_back(text_fact("raised_from", as_text(cause), kShimSource, event.at));
+}
+
+Remedy look_at_line(const StartEvent& event) {
+  const Message place = short_place(event);
+  return {.title = say("Mend it {}; without workers a debugger stops there",
+                       place.empty() ? "where it is raised" : "at " + place),
+          .commands = {"DataLoader(..., num_workers=0)", "python -m pdb -c continue train.py"},
+          .verify = "dlprobe run -- COMMAND"};
+}
+
+}  // namespace
+
+std::optional<Finding> uncaught_exception(const Run& run) {
+  const StartEvent* last = command_failed(run) ? last_word(run) : nullptr;
+  if (last == nullptr) return std::nullopt;
+  const StartEvent& first = *first_raised(run, *last);
+  const bool ended_process = last->ended == Ended::kProcess && ended_badly(run, last->process);
+  Finding finding = new_finding(FindingCode::kUncaughtException,
+                                ended_process ? Confidence::kCertain : Confidence::kLikely);
+  finding.message = message_of(run, first);
+  finding.discriminator = std::string(to_string(first.ended)) + "-" + first.type;
+  finding.processes = {first.process};
+  if (last->process != first.process) finding.processes.push_back(last->process);
+  add_evidence(finding.evidence, first);
+  if (!first.file.empty()) add_source(finding, first.file, first.line, "raised at");
+  finding.rule_out("killed by a signal (DLP0501, DLP0503, DLP0509)",
+                   "its wait status is an exit code, not a signal");
+  finding.remedies.push_back(look_at_line(first));
+  finding.first_seen = first.at;
+  finding.last_seen = last->at;
+  return finding;
+}
+
+bool saw_exceptions(const RecordingView& recording) {
+  return std::ranges::any_of(recording.runs, [](const Run& run) {
+    return !events_of(run, StartEventKind::kInterpreter).empty();
+  });
+}
+
+std::optional<ExitWord> word_of(const Run& run, const ProcessKey& key) {
+  const StartEvent* word = nullptr;
+  for (const StartEvent& event : run.start_events) {
+    const bool is_end = event.kind == StartEventKind::kExits ||
+                        (event.kind == StartEventKind::kFailed &&
+                         (event.ended == Ended::kProcess || event.ended == Ended::kInitializer));
+    if (event.process == key && is_end) word = &event;
+  }
+  if (word == nullptr) return std::nullopt;
+  ExitWord said;
+  if (word->kind == StartEventKind::kExits) {
+    said.clause = say(": it called {}{}", as_name(word->message), where(*word));
+    if (!word->file.empty())
+      said.evidence.push_back(text_fact("called_at", whole_place(*word), kShimSource, word->at));
+  } else {
+    said.clause = say(": nobody caught {}{}", as_text(word->message), where(*word));
+    add_evidence(said.evidence, *word);
+  }
+  return said;
+}
+
+}  // namespace dlprobe::probes::exits

@@ -1,0 +1,98 @@
+"""The witness in the interpreters of a command: the program is the same with it and without, and what ended it is told."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from support import DLPROBE, TIMEOUT
+
+PROGRAMS = {  # name -> text; __name__ is "__main__", __file__ ends in prog.py
+    "error": "def f(): raise ValueError('x')\nf()\n",
+    "error of a chain": "try:\n  {}['a']\nexcept KeyError as e:\n  raise RuntimeError('b') from e\n",
+    "syntax": "def (:\n",
+    "thread": "import threading\ndef f(): 1/0\nt = threading.Thread(target=f)\nt.start()\nt.join()\nraise KeyError(3)\n",
+    "own excepthook": "import sys, atexit\nsys.excepthook = lambda *a: print('mine', a[0].__name__)\n"
+                      "atexit.register(lambda: print('end'))\nraise ValueError\n",
+    "child": "import multiprocessing as mp\ndef f(): raise OSError(5, 'x', 'y')\nif __name__ == '__main__':\n"
+             "  for m in ('fork', 'spawn', 'forkserver'):\n"
+             "    p = mp.get_context(m).Process(target=f, name='kid'); p.start(); p.join(); print(p.exitcode, flush=True)\n",
+    "no guard": "import multiprocessing as mp\nmp.set_start_method('spawn')\np = mp.Process(target=print, name='kid')\n"
+                "p.start(); p.join(); print(p.exitcode)\n",
+    "lambda": "import multiprocessing as mp\nif __name__ == '__main__':\n"
+              "  mp.get_context('spawn').Process(target=lambda: 1).start()\n",
+    "set twice": "import multiprocessing as mp\nif __name__ == '__main__':\n"
+                 "  mp.set_start_method('spawn')\n  mp.set_start_method('fork')\n",
+    "task": "import multiprocessing as mp\ndef f(i): return 1//(i-3)\nif __name__ == '__main__':\n"
+            "  with mp.get_context('fork').Pool(1) as p: p.map(f, range(8))\n",
+    "result": "import multiprocessing as mp\ndef f(i): return lambda: 1\nif __name__ == '__main__':\n"
+              "  with mp.get_context('fork').Pool(1) as p: p.apply(f, [1])\n",
+    "exits": "import multiprocessing as mp, os, sys\ndef f(): sys.exit(3)\ndef g(): os._exit(4)\ndef h(): sys.exit('why')\n"
+             "if __name__ == '__main__':\n  for t in (f, g, h):\n"
+             "    p = mp.get_context('fork').Process(target=t); p.start(); p.join(); print(p.exitcode, flush=True)\n"
+             "  sys.exit('bye')\n",
+    "names": "import logging, multiprocessing, sys, threading, warnings\n"
+             "print('sitecustomize' in sys.modules, sys.path, sys.excepthook is sys.__excepthook__,\n"
+             "      threading.excepthook is threading.__excepthook__)\n"
+             "logging.basicConfig(format='%(pathname)s %(lineno)d %(funcName)s %(message)s')\nlogging.error('x')\n"
+             "warnings.warn('hm')\n",
+}
+
+
+def without_what_differs(text):
+    text = re.sub(r"0x[0-9a-f]+", "0x", text)
+    return re.sub(r"((Fork|Spawn|ForkServer|ForkPool|)(Process|PoolWorker|Thread)-)[0-9:-]+", r"\1", text)
+
+
+def without_report(text):
+    lines = []
+    for line in text.splitlines():
+        if re.match(r"(FAIL|WARN|INCOMPLETE)  ", line):
+            break
+        if not line.startswith("dlprobe: "):
+            lines.append(line)
+    return lines
+
+
+class Witness(unittest.TestCase):
+    maxDiff = None
+
+    def outcome(self, *command):
+        done = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, timeout=TIMEOUT, check=False, text=True)
+        return done.returncode, without_what_differs(done.stdout), without_report(without_what_differs(done.stderr))
+
+    def test_a_program_is_the_same_with_it(self):
+        with tempfile.TemporaryDirectory() as folder:
+            script = os.path.join(folder, "prog.py")
+            for name, text in PROGRAMS.items():
+                with open(script, "w", encoding="utf-8") as file:
+                    file.write(text)
+                alone = self.outcome(sys.executable, script)
+                with self.subTest(program=name):
+                    self.assertEqual(self.outcome(DLPROBE, "run", "--", sys.executable, script), alone)
+
+    def gaps_of(self, *command, **options):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "report.json")
+            done = subprocess.run([DLPROBE, "run", "-f", f"json={path}", "--", *command], capture_output=True, timeout=TIMEOUT,
+                                  stdin=subprocess.DEVNULL, check=False, **options)
+            with open(path, encoding="utf-8") as file:
+                report = json.load(file)
+        return done, [limit for limit in report["limitations"] if "interpreters" in limit["what"]]
+
+    def test_an_interpreter_that_would_not_load_it_is_told(self):
+        done, gaps = self.gaps_of(sys.executable, "-I", "-c", "import sys; sys.exit(3)")
+        self.assertEqual(done.returncode, 3)
+        self.assertEqual([gap["why"] for gap in gaps], ["the interpreter is started with -I, which ignores PYTHONPATH"])
+
+    def test_without_a_folder_for_it_the_command_runs_all_the_same(self):
+        done, gaps = self.gaps_of(sys.executable, "-c", "print(1)", env=dict(os.environ, TMPDIR="/nonexistent"))
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, b"1\n", b""))
+        self.assertEqual(len(gaps), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,69 @@
+"""Jobs of bare multiprocessing that end by an exception, each raised somewhere else. With --healthy the same is raised, and
+the program knows what to do. Python 3.7 and later."""
+import multiprocessing
+import os
+import resource
+import sys
+from concurrent.futures import ProcessPoolExecutor
+
+
+class TwoArguments(Exception):
+    def __init__(self, what, where):
+        super().__init__(what)
+        self.where = where
+
+
+def divide(number):
+    return 1 // (number - 3)
+
+
+def open_table():
+    open("/nonexistent/table")
+
+
+def use_all_descriptors():
+    resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
+    kept = []
+    while True:
+        kept.append(os.dup(1))
+
+
+def answer_by_function(_number):
+    return lambda: 1
+
+
+def fail_with_two(_number):
+    raise TwoArguments("broken", "here")
+
+
+def with_pool(work):
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        return pool.map_async(work, range(8)).get(timeout=5)
+
+
+def with_executor(**options):
+    with ProcessPoolExecutor(2, multiprocessing.get_context("fork"), **options) as executor:
+        return list(executor.map(divide if not options else abs, range(8)))
+
+
+JOBS = {
+    "task": lambda: with_pool(divide),
+    "executor-task": with_executor,
+    "initializer": lambda: with_executor(initializer=open_table),
+    "trainer": lambda: divide(3),
+    "no-descriptor": use_all_descriptors,
+    "result": lambda: with_pool(answer_by_function),
+    "not-rebuilt": lambda: with_pool(fail_with_two),
+}
+# What would never come to an end, or fails whatever is done about it, works in the healthy twin.
+HEALTHY = {"not-rebuilt": lambda: with_pool(abs), "no-descriptor": lambda: None, "result": lambda: with_pool(abs)}
+
+if __name__ == "__main__":
+    kind = sys.argv[1]
+    if "--healthy" not in sys.argv:
+        JOBS[kind]()
+    else:
+        try:
+            HEALTHY.get(kind, JOBS[kind])()
+        except Exception as error:
+            print("did without:", type(error).__name__)
