@@ -26,7 +26,7 @@ enum class StartEventKind {
   kMpiBegins,        ///< mpi4py.MPI is being imported, which initialises MPI
   kMpiReady,         ///< and was
   kFailed,           ///< an exception ended what `ended` says
-  kExits,            ///< a child called what `message` names (sys.exit, os._exit); `count`: its code
+  kExits,            ///< a child called sys.exit or os._exit: `message`; `count`: its code
   kEndsChild,        ///< terminate() or kill() of a child that lived: `message`, `child`
   kHookFailed,       ///< a part of the shim did not find what it knows; `message`
   kRead,             ///< its text was read, not run; `count` lines make what starts processes
@@ -117,8 +117,8 @@ constexpr void list_fields(auto&& field, Of<StartEvent> /*of*/) {
         R"(Of unpicklable: "dataset.transform.transforms[2].fn"; of failed by a NameError: the )"
         "name, if the main module has it, by an OSError: the file");
   field("type", &StartEvent::type,
-        R"(Of failed: the exception's class; of unpicklable: "function", "_thread.lock"; of interpreter: "3.11.2"; of )"
-        "loader-made: torch's sharing strategy at that time");
+        R"(Of failed: the exception's class; of unpicklable: "function", "_thread.lock"; of )"
+        R"(interpreter: "3.11.2"; of loader-made: torch's sharing strategy at that time)");
   field("file", &StartEvent::file,
         "The user's own line that did it: the innermost frame outside of the standard library and "
         "site-packages. Empty: there is none.");

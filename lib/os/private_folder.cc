@@ -34,4 +34,16 @@ Expected<UniqueFd> PrivateFolder::make_fifo(std::string_view name) const {
   return fifo;
 }
 
+std::vector<std::string> PrivateFolder::take_links(std::string_view name_prefix) const {
+  std::vector<std::string> texts;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(path_, ignored)) {
+    if (!entry.path().filename().native().starts_with(name_prefix) || !entry.is_symlink(ignored))
+      continue;
+    texts.push_back(std::filesystem::read_symlink(entry.path(), ignored).native());
+    std::filesystem::remove(entry.path(), ignored);
+  }
+  return texts;
+}
+
 }  // namespace dlprobe

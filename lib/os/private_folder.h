@@ -3,6 +3,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "lib/base/error.h"
 #include "lib/base/unique_fd.h"
@@ -31,6 +32,10 @@ class PrivateFolder {
   /// Makes a FIFO in it (mode 0600) and opens it, non-blocking; it has no end of file however many
   /// writers come and go.
   Expected<UniqueFd> make_fifo(std::string_view name) const;
+
+  /// What the symbolic links in it hold whose names begin so; they are removed. A process can make
+  /// one when it has no descriptor left.
+  std::vector<std::string> take_links(std::string_view name_prefix) const;
 
  private:
   explicit PrivateFolder(std::string path) : path_(std::move(path)) {}

@@ -158,7 +158,8 @@ bool CommandRuns::prepare_shim(ChildSpec& spec, const std::optional<Trial>& tria
     do_without_witness(own(*why), "start the interpreter without it");
   auto shim = PythonShim::prepare(options);
   if (!shim && !is_needed) {
-    do_without_witness(as_text(to_string(shim.error())), "set TMPDIR to a folder that can be written to");
+    do_without_witness(as_text(to_string(shim.error())),
+                       "set TMPDIR to a folder that can be written to");
     return true;
   }
   if (!shim) {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <filesystem>
 #include <string_view>
 
 #include "lib/os/atomic_file.h"
@@ -17,7 +16,6 @@ namespace {
 
 constexpr std::string_view kPythonPath = "PYTHONPATH";
 constexpr size_t kPiece = size_t{64} << 10U;
-constexpr size_t kMostNotes = 1000;
 constexpr int kMostPieces = 16;  // at one call: whoever writes without end is not followed for ever
 
 // One "key=value" a line, as _read_options of dlprobe_start.py has it.
@@ -84,6 +82,8 @@ Expected<PythonShim> PythonShim::prepare(const ShimOptions& options) {
   DLP_CHECK(write_file_atomically(path + "sitecustomize.py", sitecustomize_source()));
   DLP_CHECK(write_file_atomically(path + "dlprobe_start.py", start_source()));
   DLP_CHECK(write_file_atomically(path + "dlprobe_hooks.py", hooks_source()));
+  DLP_CHECK(write_file_atomically(path + "dlprobe_pickle.py", pickle_source()));
+  DLP_CHECK(write_file_atomically(path + "dlprobe_overrides.py", overrides_source()));
   DLP_CHECK(write_file_atomically(path + "options", options_text(options)));
   DLP_TRY(UniqueFd events, folder.make_fifo("events"));
   return PythonShim(std::move(folder), std::move(events));
@@ -94,17 +94,6 @@ std::vector<std::pair<std::string, std::string>> PythonShim::environment() const
   std::string path = folder_.path();
   if (present != nullptr && *present != '\0') path.append(":").append(present);
   return {{std::string(kPythonPath), path}};
-}
-
-void PythonShim::read_notes(std::vector<StartEvent>& events) {
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder_.path(), error)) {
-    if (notes_.size() >= kMostNotes || !entry.path().filename().native().starts_with("note-"))
-      continue;
-    if (!notes_.insert(entry.path().filename().native()).second) continue;
-    auto event = parse_start_event(std::filesystem::read_symlink(entry.path(), error).native());
-    if (event) events.push_back(std::move(*event));
-  }
 }
 
 std::vector<StartEvent> PythonShim::read_new() {
@@ -124,7 +113,10 @@ std::vector<StartEvent> PythonShim::read_new() {
     pending_.erase(0, from);
     if (pending_.size() > kPiece) pending_.clear();
   }
-  read_notes(events);
+  for (const std::string& note : folder_.take_links("note-")) {
+    auto event = parse_start_event(note);
+    if (event) events.push_back(std::move(*event));
+  }
   return events;
 }
 

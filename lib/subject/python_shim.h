@@ -1,7 +1,6 @@
 #pragma once
 
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -54,8 +53,8 @@ std::vector<Setting> settings_of(const PythonOverrides& overrides);
 /// it does nothing.
 ///
 /// The interpreters tell of themselves through a FIFO in that folder, opened and closed for each
-/// event, or through symbolic links in it where they have no descriptor left. Nothing of it outlives this object, but for PYTHONPATH in the environment of processes
-/// that go on.
+/// event, or through symbolic links in it where they have no descriptor left. Nothing of it
+/// outlives this object, but for PYTHONPATH in the environment of processes that go on.
 class PythonShim {
  public:
   /// Errors name the folder that could not be made or written.
@@ -74,15 +73,12 @@ class PythonShim {
   std::vector<StartEvent> read_new();
 
  private:
-  void read_notes(std::vector<StartEvent>& events);
-
   PythonShim(PrivateFolder folder, UniqueFd events)
       : folder_(std::move(folder)), events_(std::move(events)) {}
 
   PrivateFolder folder_;
   UniqueFd events_;
   std::string pending_;  ///< of a line whose end has not come yet
-  std::set<std::string> notes_;  ///< that were read
 };
 
 }  // namespace dlprobe

@@ -24,7 +24,8 @@ bool command_failed(const Run& run) {
 }
 
 bool is_raised_by_user(const StartEvent& event) {
-  return !event.file.empty() && event.raised_in.starts_with(event.file + ":" + own(event.line) + " ");
+  return !event.file.empty() &&
+         event.raised_in.starts_with(event.file + ":" + own(event.line) + " ");
 }
 
 /// What an exception that came from a worker, a task or a thread was before it was raised again.

@@ -15,11 +15,12 @@ START_FOLDER = os.getcwd()  # what the names of files in frames are relative to
 _CLOCK_BOOTTIME = 7  # linux/time.h; the clock of dlprobe's recordings
 _MOST_EVENT_BYTES = 4000  # below PIPE_BUF, up to which a write to a FIFO is whole
 _MOST_TEXT = 600
-_HOOKS = "dlprobe_hooks"
+_OWN = ("dlprobe_hooks", "dlprobe_overrides", "dlprobe_pickle")
 _HOOKED = ("threading", "multiprocessing.process", "multiprocessing.context", "multiprocessing.spawn",
-           "multiprocessing.forkserver", "multiprocessing.util", "multiprocessing.queues", "multiprocessing.pool", "concurrent.futures.process",
-           "joblib.externals.loky.process_executor", "loky.process_executor", "mpi4py.MPI", "torch._utils",
-           "torch.multiprocessing", "torch.utils.data.dataloader")
+           "multiprocessing.forkserver", "multiprocessing.util", "multiprocessing.queues", "multiprocessing.pool",
+           "concurrent.futures.process", "joblib.externals.loky.process_executor", "loky.process_executor", "mpi4py.MPI",
+           "torch._utils", "torch.multiprocessing", "torch.utils.data.dataloader")
+
 
 options = {}
 
@@ -169,7 +170,7 @@ class _Finder:
         self._busy = set()
 
     def find_spec(self, name, path=None, target=None):
-        if name == _HOOKS:
+        if name in _OWN:
             path = [FOLDER]
         elif name not in _HOOKED:
             return None
@@ -182,7 +183,7 @@ class _Finder:
                 find = getattr(finder, "find_spec", None)
                 spec = find(name, path, target) if finder is not self and find else None
                 if spec is not None:
-                    if name != _HOOKS:
+                    if name not in _OWN:
                         _call_around(spec.loader)
                     return spec
             return None
@@ -190,11 +191,20 @@ class _Finder:
             self._busy.discard(key)
 
 
+def load(name):
+    """One of these modules; see sitecustomize.py for where it is compiled to."""
+    settings = sys.dont_write_bytecode, getattr(sys, "pycache_prefix", None)
+    try:
+        sys.dont_write_bytecode, sys.pycache_prefix = False, None
+        return __import__(name)
+    finally:
+        sys.dont_write_bytecode, sys.pycache_prefix = settings
+
+
 def _run_hook(which, module):
     try:
-        import dlprobe_hooks
-        hook = getattr(dlprobe_hooks, which).get(module.__name__)
-        if hook is not None:
+        dlprobe_hooks = load("dlprobe_hooks")
+        for hook in getattr(dlprobe_hooks, which).get(module.__name__, ()):
             hook(module)
     except Exception as error:
         tell("hook-failed", message="%s: %s" % (module.__name__, describe(error)))
@@ -221,8 +231,7 @@ def _at_exit():
     """For a program that has no threads: those that have are asked before (see dlprobe_hooks.py)."""
     try:
         if getattr(sys, "last_value", None) is not None:
-            import dlprobe_hooks
-            dlprobe_hooks.tell_end_of_main()
+            load("dlprobe_hooks").tell_end_of_main()
     except Exception:
         pass
 

@@ -24,13 +24,18 @@ def _next_sitecustomize():
 
 
 def _load_start():
-    # Nothing of it may make the program fail.
+    # Nothing of it may make the program fail. It is compiled once, in its own folder, whatever the program does with its own.
+    if sys.version_info[:2] < (3, 6):
+        return
+    settings = sys.dont_write_bytecode, getattr(sys, "pycache_prefix", None)
     try:
-        if sys.version_info[:2] >= (3, 6):
-            import dlprobe_start
-            dlprobe_start.install()
+        sys.dont_write_bytecode, sys.pycache_prefix = False, None
+        import dlprobe_start
+        dlprobe_start.install()
     except Exception:
         pass
+    finally:
+        sys.dont_write_bytecode, sys.pycache_prefix = settings
 
 
 _folder = _own_folder()

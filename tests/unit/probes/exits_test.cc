@@ -553,7 +553,8 @@ class Raised : public ExitsTest {
           .line = place.empty() ? 0 : 7,
           .function = place,
           .ended = ended,
-          .raised_in = place.empty() ? "/lib/torch/_utils.py:543 reraise" : "/job/data.py:7 " + place});
+          .raised_in =
+              place.empty() ? "/lib/torch/_utils.py:543 reraise" : "/job/data.py:7 " + place});
   }
 };
 
