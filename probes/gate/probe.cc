@@ -13,6 +13,7 @@
 #include "lib/model/shm_forecast.h"
 #include "probes/facts/printed.h"
 #include "probes/facts/seen.h"
+#include "probes/facts/task_limits.h"
 #include "probes/gate/checks.h"
 #include "probes/gate/python.h"
 #include "probes/gate/rules.h"
@@ -101,7 +102,7 @@ void check_limits(Checks& checks) {
     checks.add_incomplete("limits.open-files", files, {kFdLimitTooLow}, "the limit was not read");
   }
   const std::string tasks = "There is room for the loader's processes and threads";
-  const std::vector<TaskLimit> limits = task_limits(source.facts);
+  const std::vector<TaskLimit> limits = task_limits(tasks_of(source.facts));
   if (limits.empty()) {
     checks.add_incomplete("limits.processes", tasks, {kProcessLimitReached},
                           "no limit of processes could be read", "mount /proc");

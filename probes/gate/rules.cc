@@ -9,6 +9,7 @@
 #include "lib/model/fd_forecast.h"
 #include "lib/model/shm_forecast.h"
 #include "probes/facts/facts.h"
+#include "probes/facts/task_limits.h"
 #include "probes/gate/python.h"
 
 namespace dlprobe::probes::gate {
@@ -28,7 +29,7 @@ bool broke_off(const Run& run) {
 }
 
 std::optional<Finding> process_limit_reached(const Source& source) {
-  const std::vector<TaskLimit> limits = task_limits(source.facts);
+  const std::vector<TaskLimit> limits = task_limits(tasks_of(source.facts));
   if (limits.empty()) return std::nullopt;
   const TaskLimit& nearest = limits.front();
   const uint64_t needed = tasks_needed(source.plan);
@@ -326,29 +327,15 @@ std::optional<Finding> too_many_threads(const Source& source) {
 
 }  // namespace
 
-std::vector<TaskLimit> task_limits(const GateFacts& facts) {
-  std::vector<TaskLimit> limits;
-  const std::optional<uint64_t> of_user = facts.processes ? facts.processes->soft : std::nullopt;
-  if (of_user && facts.tasks_of_user) {
-    limits.push_back({.name = "the user's limit of processes (ulimit -u)",
-                      .limit = *of_user,
-                      .taken = *facts.tasks_of_user,
-                      .source = "Max processes of /proc/self/limits"});
-  }
-  if (facts.cgroup_tasks_limit && facts.cgroup_tasks) {
-    limits.push_back({.name = "the limit of the cgroup (pids.max)",
-                      .limit = *facts.cgroup_tasks_limit,
-                      .taken = *facts.cgroup_tasks,
-                      .source = "pids.max and pids.current"});
-  }
-  if (facts.most_tasks && facts.tasks) {
-    limits.push_back({.name = "the machine's limit (kernel.threads-max, kernel.pid_max)",
-                      .limit = *facts.most_tasks,
-                      .taken = *facts.tasks,
-                      .source = "/proc/sys/kernel, /proc/loadavg"});
-  }
-  std::ranges::stable_sort(limits, {}, &TaskLimit::left);
-  return limits;
+TaskFacts tasks_of(const GateFacts& facts) {
+  TaskFacts tasks;
+  tasks.processes = facts.processes;
+  tasks.tasks_of_user = facts.tasks_of_user;
+  if (facts.cgroup_tasks_limit && facts.cgroup_tasks)
+    tasks.groups = {{.limit = facts.cgroup_tasks_limit, .taken = *facts.cgroup_tasks}};
+  tasks.tasks = facts.tasks;
+  tasks.most_tasks = facts.most_tasks;
+  return tasks;
 }
 
 uint64_t tasks_needed(const LoaderPlan& plan) {

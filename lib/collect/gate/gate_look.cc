@@ -6,13 +6,11 @@
 #include <algorithm>
 
 #include "lib/base/parse.h"
+#include "lib/collect/tasks/task_look.h"
 #include "lib/collect/tree/cgroup_reader.h"
 #include "lib/collect/tree/cpu_quota.h"
 #include "lib/os/folder_try.h"
 #include "lib/os/host_facts.h"
-#include "lib/proc/pid_cgroup.h"
-#include "lib/proc/pid_limits.h"
-#include "lib/proc/pid_stat.h"
 #include "lib/proc/pid_status.h"
 
 namespace dlprobe {
@@ -40,46 +38,16 @@ uint32_t count_of_list(std::string_view list) {
   return count;
 }
 
-// Threads of the user's processes: what RLIMIT_NPROC counts.
-Expected<uint64_t> tasks_of_user(const Directory& root, uint32_t uid) {
-  DLP_TRY(const std::vector<std::string> names, root.list("proc"));
-  uint64_t tasks = 0;
-  for (const std::string& name : names) {
-    if (!parse_int<int32_t>(name)) continue;
-    const auto owner = root.stat("proc/" + name);
-    if (!owner || owner->uid != uid) continue;
-    const auto stat = chain(root.read("proc/" + name + "/stat"), parse_pid_stat);
-    if (stat) tasks += static_cast<uint64_t>(std::max(stat->threads, 0));
+// Of those with a limit, the group with the least room.
+const TaskGroup* nearest_limit(const std::vector<TaskGroup>& groups) {
+  const TaskGroup* nearest = nullptr;
+  const auto room = [](const TaskGroup& group) {
+    return *group.limit - std::min(*group.limit, group.taken);
+  };
+  for (const TaskGroup& group : groups) {
+    if (group.limit && (nearest == nullptr || room(group) < room(*nearest))) nearest = &group;
   }
-  return tasks;
-}
-
-// "0.5 0.4 0.3 2/345 6789" of /proc/loadavg: 345 tasks.
-Expected<uint64_t> tasks_of_machine(const Directory& root) {
-  DLP_TRY(const std::string text, root.read("proc/loadavg"));
-  const auto fields = split_fields(trim(text));
-  const size_t slash = fields.size() > 3 ? fields[3].find('/') : std::string_view::npos;
-  const auto tasks = slash != std::string_view::npos
-                         ? parse_int<uint64_t>(fields[3].substr(slash + 1))
-                         : std::nullopt;
-  if (!tasks) return failure(ErrorCode::kMalformed, "read /proc/loadavg");
-  return *tasks;
-}
-
-void read_pids_group(const Directory& root, GateFacts& facts) {
-  const auto entries = chain(root.read("proc/self/cgroup"), parse_pid_cgroup);
-  if (!entries) return;
-  for (const CgroupEntry& entry : *entries) {
-    const bool is_pids = std::ranges::find(entry.controllers, "pids") != entry.controllers.end();
-    if (!is_pids && entry.hierarchy != 0) continue;
-    const std::string folder =
-        std::string("sys/fs/cgroup") + (entry.hierarchy == 0 ? "" : "/pids") + entry.path;
-    const auto limit = number_in(root, folder + "/pids.max");
-    if (!limit) continue;
-    facts.cgroup_tasks_limit = *limit;
-    if (const auto now = number_in(root, folder + "/pids.current")) facts.cgroup_tasks = *now;
-    return;
-  }
+  return nearest;
 }
 
 FolderFacts facts_of(const std::string& path, const Expected<FolderTry>& tried,
@@ -111,16 +79,18 @@ GateFacts look_at_gate(const Machine& machine, const GateWish& wish) {
   facts.at = machine.clock->now();
   const std::string status = root.read("proc/self/status").value_or("");
   facts.may_trace_all = has_capability(status, CAP_SYS_PTRACE);
-  facts.is_root = has_capability(status, CAP_SYS_RESOURCE);
-  facts.processes = chain(root.read("proc/self/limits"), parse_processes_limit);
-  const bool is_limited = facts.processes && facts.processes->soft && !facts.is_root;
-  facts.tasks_of_user = is_limited ? tasks_of_user(root, ::geteuid())
-                                   : failure(ErrorCode::kInsufficient, "no limit: not counted");
-  read_pids_group(root, facts);
-  facts.tasks = tasks_of_machine(root);
-  facts.most_tasks = number_in(root, "proc/sys/kernel/threads-max");
-  const auto most_pids = number_in(root, "proc/sys/kernel/pid_max");
-  if (facts.most_tasks && most_pids) facts.most_tasks = std::min(*facts.most_tasks, *most_pids);
+  if (const auto self = root.open_directory("proc/self")) {
+    const TaskFacts tasks = read_task_facts(machine, **self);
+    facts.is_root = tasks.is_exempt;
+    facts.processes = tasks.processes;
+    facts.tasks_of_user = tasks.tasks_of_user;
+    if (const TaskGroup* nearest = nearest_limit(tasks.groups)) {
+      facts.cgroup_tasks = nearest->taken;
+      facts.cgroup_tasks_limit = nearest->limit;
+    }
+    facts.tasks = tasks.tasks;
+    facts.most_tasks = tasks.most_tasks;
+  }
   facts.files_open = number_in(root, "proc/sys/fs/file-nr");
   facts.most_files = number_in(root, "proc/sys/fs/file-nr", 2);
   facts.memory = read_host_memory(root);
