@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <map>
 
 #include "probes/facts/facts.h"
+#include "probes/facts/starts.h"
 
 namespace dlprobe::probes::fd {
 namespace {
@@ -47,15 +49,27 @@ void add_sample(Series& series, BootNs at, const ProcessSample& sample) {
     series.maps.push_back({.at = at, .count = **sample.map_count});
 }
 
+void add_count(Series& series, BootNs at, uint64_t count) {
+  series.most = std::max(series.most, count);
+  const auto place = std::ranges::upper_bound(series.counts, at, {}, &CountAt::at);
+  series.counts.insert(place, {.at = at, .count = count});
+}
+
 void add_look(Series& series, const FdLook& look) {
   series.looks.push_back(&look);
-  series.most = std::max(series.most, look.count);
-  const auto place = std::ranges::upper_bound(series.counts, look.at, {}, &CountAt::at);
-  series.counts.insert(place, {.at = look.at, .count = look.count});
+  add_count(series, look.at, look.count);
   // A part of them would look like a fall.
   if (look.looked_at + look.looked_at / 10 < look.count) return;
   const auto after = std::ranges::upper_bound(series.kinds, look.at, {}, &KindsAt::at);
   series.kinds.insert(after, {.at = look.at, .kinds = look.kinds});
+}
+
+// A process that was refused a descriptor by its limit had as many.
+void add_refusal(Series& series, const StartEvent& event) {
+  if (series.refused != nullptr || event.error_number != EMFILE || !event.limit) return;
+  series.refused = &event;
+  series.limit = event.limit;
+  add_count(series, event.at, *event.limit);
 }
 
 // Nothing of one that ended well, or was ended by others: a trainer ends its workers by SIGTERM.
@@ -105,6 +119,10 @@ Facts facts_of(const RecordingHeader& header, const Run& run) {
   for (const FdLook& look : run.fd_looks) {
     const auto slot = known.find(look.key);
     if (slot != known.end()) add_look(facts.series[slot->second], look);
+  }
+  for (const StartEvent* event : fatal_exceptions(run)) {
+    const auto slot = known.find(event->process);
+    if (slot != known.end()) add_refusal(facts.series[slot->second], *event);
   }
   facts.failures = failures_of(run);
   return facts;

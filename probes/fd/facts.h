@@ -30,7 +30,9 @@ struct Series {
   std::vector<const FdLook*> looks;  ///< in time order
   std::optional<uint64_t> limit;     ///< soft; none: unlimited or not known
   std::optional<uint64_t> hard_limit;
-  uint64_t most = 0;            ///< descriptors at once
+  uint64_t most = 0;  ///< descriptors at once
+  const StartEvent* refused =
+      nullptr;                  ///< it was refused one by its limit, and that ended something
   std::optional<Error> unread;  ///< why they could not be counted, or not told apart
 
   const ProcessKey& key() const { return process->key; }

@@ -84,7 +84,8 @@ void name_kind(Exhaustion& exhaustion) {
   const KindsAt* kinds = kinds_at(*exhaustion.series, exhaustion.to);
   if (kinds == nullptr) return;
   const Share share = largest_growth({}, kinds->kinds);
-  if (share.growth * 2 < share.all) return;
+  // A look from long before the limit was reached says nothing of what filled the table.
+  if (share.growth * 2 < std::max(share.all, exhaustion.series->limit.value_or(0))) return;
   exhaustion.kind = share.kind;
   exhaustion.of_kind = share.growth;
 }

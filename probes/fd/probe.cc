@@ -43,6 +43,7 @@ Verdict examine_run(const RunCase& one) {
   auto exhausted = descriptors_exhausted(facts, exhaustions);
   if (exhausted) exhausted->consequence_of = cause_of_exhaustion(verdict.findings, *exhausted);
   add(verdict.findings, std::move(exhausted));
+  add(verdict.findings, files_of_machine_exhausted(facts));
   add(verdict.findings, mappings_exhausted(facts));
   std::ranges::move(find_shared_positions(run, header.host.machine),
                     std::back_inserter(verdict.findings));

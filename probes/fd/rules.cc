@@ -7,12 +7,14 @@
 
 #include <algorithm>
 #include <bit>
+#include <cerrno>
 #include <chrono>
 
 #include "lib/base/units.h"
 #include "lib/model/fd_forecast.h"
 #include "lib/model/fd_limit.h"
 #include "probes/facts/facts.h"
+#include "probes/facts/starts.h"
 
 namespace dlprobe::probes::fd {
 namespace {
@@ -179,9 +181,16 @@ Finding too_low_by_measure(const Facts& facts, const Exhaustion& exhaustion) {
   return finding;
 }
 
+void add_refusal(Finding& finding, const StartEvent& refused) {
+  finding.message += ", and was refused another" + place_of(refused);
+  add_exception(finding, refused);
+}
+
 void add_what_failed(Finding& finding, const Facts& facts, const Exhaustion& exhaustion) {
+  const StartEvent* refused = exhaustion.series->refused;
+  if (refused != nullptr) add_refusal(finding, *refused);
   if (exhaustion.failure) {
-    if (exhaustion.kind) finding.message += ",";
+    if (exhaustion.kind || refused != nullptr) finding.message += ",";
     finding.message += exhaustion.failure->key == exhaustion.series->key()
                            ? " when it ended with " + exhaustion.failure->how
                            : " when " + describe(*facts.run, exhaustion.failure->key) +
@@ -212,9 +221,10 @@ std::optional<Finding> descriptors_exhausted(const Facts& facts,
   const Exhaustion& first = exhaustions.front();
   const Series& series = *first.series;
   const bool lasts = first.still_for > 0 || first.to - first.from >= kSecond;
+  const bool has_failed = first.failure || series.refused != nullptr;
   Finding finding = new_finding(FindingCode::kFdExhausted,
-                                first.failure ? Confidence::kCertain : Confidence::kLikely);
-  if (!first.failure && !lasts) finding.severity = Severity::kWarning;
+                                has_failed ? Confidence::kCertain : Confidence::kLikely);
+  if (!has_failed && !lasts) finding.severity = Severity::kWarning;
   finding.message = describe(*facts.run, series.key()) + " had " + of_limit(series, series.most) +
                     " descriptors open";
   if (first.kind) {
@@ -233,6 +243,27 @@ std::optional<Finding> descriptors_exhausted(const Facts& facts,
   finding.last_seen = first.to;
   add_limit_remedies(finding, facts, comfortable_limit(2 * series.most), series.hard_limit);
   if (first.kind == FdKind::kSegment) add_strategy_remedy(finding);
+  return finding;
+}
+
+std::optional<Finding> files_of_machine_exhausted(const Facts& facts) {
+  const auto refused = fatal_exceptions(*facts.run);
+  const auto first = std::ranges::find(refused, ENFILE, &StartEvent::error_number);
+  if (first == refused.end()) return std::nullopt;
+  const StartEvent& event = **first;
+  Finding finding = new_finding(FindingCode::kFdExhausted, Confidence::kCertain);
+  finding.discriminator = "machine";
+  finding.message = describe(*facts.run, event.process) + " could not open a file" +
+                    place_of(event) +
+                    ": the whole machine has as many open as it may (fs.file-max)";
+  finding.processes = {event.process};
+  add_exception(finding, event);
+  finding.first_seen = finding.last_seen = event.at;
+  finding.remedies.push_back(
+      {.title = "See how many are open, and raise the machine's limit",
+       .commands = {"cat /proc/sys/fs/file-nr", "sudo sysctl -w fs.file-max=9223372036854775807"},
+       .applies_to = {"bare-host"},
+       .verify = "cat /proc/sys/fs/file-nr"});
   return finding;
 }
 

@@ -75,6 +75,34 @@ TEST_F(Fd, AWorkerThatLeaksUpToItsLimitIsTheCauseOfTheFailure) {
   EXPECT_TRUE(verdict.gaps.empty());
 }
 
+TEST_F(Fd, AnExceptionThatSaysSoIsEnough) {
+  watch(0, 0.1, FdKind::kFile, climbs(kFdWorker, 1, 1));
+  StartEvent refused{.at = Scene::at(0.3),
+                     .kind = StartEventKind::kFailed,
+                     .process = key_of(kFdWorker),
+                     .message = "OSError: [Errno 24] Too many open files",
+                     .file = "/job/data.py",
+                     .line = 7,
+                     .function = "load",
+                     .ended = Ended::kWorker,
+                     .error_number = 24,
+                     .limit = 64};
+  scene_.run().start_events = {refused};
+  EXPECT_FALSE(find(examine(), FindingCode::kFdExhausted)) << "the job goes on";
+  scene_.exit_with(Scene::kTrainerPid, 0.4, 1);
+  const auto exhausted = find(examine(), FindingCode::kFdExhausted);
+  ASSERT_TRUE(exhausted);
+  EXPECT_EQ(exhausted->confidence, Confidence::kCertain);
+  EXPECT_EQ(exhausted->severity, Severity::kError);
+  EXPECT_EQ(number(*exhausted, "limit"), 64);
+  EXPECT_THAT(exhausted->message.plain(), testing::HasSubstr("at data.py:7 in load"));
+
+  refused.error_number = 23;
+  scene_.run().start_events = {refused};
+  EXPECT_THAT(find(examine(), FindingCode::kFdExhausted)->message.plain(),
+              testing::HasSubstr("fs.file-max"));
+}
+
 TEST_F(Fd, TheSameLeakFarFromTheLimitIsNoError) {
   set_limit(65'536);
   watch(0, 5, FdKind::kFile, climbs(kFdWorker, 50, 1e9));
