@@ -260,6 +260,7 @@ struct Filer {
   }
   void operator()(FdLook&& look) const { insert_by_time(run.fd_looks, std::move(look)); }
   void operator()(StartEvent&& event) const { insert_bounded(run.start_events, std::move(event)); }
+  void operator()(TaskFacts&& facts) const { insert_bounded(run.task_facts, std::move(facts)); }
   void operator()(GateFacts&& gate) const { run.gate = std::move(gate); }
   void operator()(TuneRequest&& request) const { run.tune_request = std::move(request); }
   void operator()(SpeedMeasurement&& speed) const { run.speed = std::move(speed); }

@@ -19,6 +19,7 @@
 #include "lib/model/shm.h"
 #include "lib/model/snapshot.h"
 #include "lib/model/start_event.h"
+#include "lib/model/task_facts.h"
 #include "lib/model/tuning.h"
 
 namespace dlprobe {
@@ -279,7 +280,7 @@ constexpr void list_fields(auto&& field, Of<RunEnd> /*of*/) {
 using Record = std::variant<RunBegin, ProcessInfo, ProcessExit, ShmMount, Sample, ShmUse, ShmLedger,
                             LoaderHello, LoaderBatch, LoaderDone, Event, Gap, RunEnd, TreeSnapshot,
                             SignalSent, KernelLogLine, OomCounters, FdLook, StartEvent, TuneRequest,
-                            SpeedMeasurement, GateFacts>;
+                            SpeedMeasurement, GateFacts, TaskFacts>;
 
 /// What one member of Run holds: one record, at most one, or many.
 template <class Member>
@@ -316,6 +317,7 @@ struct Run {
   std::vector<KernelLogLine> kernel_log;  ///< in time order
   std::vector<OomCounters> oom_counters;  ///< in time order
   std::vector<StartEvent> start_events;   ///< in time order; the first 5000
+  std::vector<TaskFacts> task_facts;      ///< in time order
   std::optional<GateFacts> gate;          ///< of `dlprobe gate`
   std::optional<TuneRequest> tune_request;
   std::optional<SpeedMeasurement> speed;  ///< of a run of `dlprobe tune`
@@ -350,6 +352,8 @@ constexpr void list_fields(auto&& field, Of<Run> /*of*/) {
   field("start", &Run::start_events,
         "what an interpreter of the command, or the reference loader, told about the processes "
         "that it starts, or what the script's text says of them");
+  field("tasks", &Run::task_facts,
+        "what limits processes and threads: before a command, and when one was refused");
   field("gate", &Run::gate, "what `dlprobe gate` asked the machine");
   field("tune", &Run::tune_request, "of `dlprobe tune`: what was asked and what the machine has");
   field("speed", &Run::speed, "of `dlprobe tune`: the steady state of one run");

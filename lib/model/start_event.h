@@ -50,13 +50,15 @@ enum class StartRefusal {
   kNotFoundThere,  ///< the process cannot find by its name what it was sent
   kNotRebuilt,     ///< what was pickled cannot be made again by who receives it
   kCudaAfterFork,  ///< CUDA is used in a process that was forked after its initialisation
+  kNoProcess,      ///< the kernel had no room for another process
+  kNoThread,       ///< or for another thread
   kOther,
 };
 template <>
 struct Names<StartRefusal> {
   static constexpr auto kList = std::to_array<std::string_view>(
       {"none", "bootstrapping", "daemonic", "context-set", "unpicklable", "not-found-there",
-       "not-rebuilt", "cuda-after-fork", "other"});
+       "not-rebuilt", "cuda-after-fork", "no-process", "no-thread", "other"});
 };
 
 /// What an exception ended.
@@ -99,6 +101,7 @@ struct StartEvent {
   std::optional<int32_t> prefetch_factor;
   Ended ended = Ended::kNothing;
   std::optional<int32_t> error_number;
+  std::optional<uint64_t> limit;
   std::string raised_in;
   std::vector<std::string> chain;
 
@@ -134,7 +137,12 @@ constexpr void list_fields(auto&& field, Of<StartEvent> /*of*/) {
   field("workers", &StartEvent::workers, "of loader-made");
   field("prefetch_factor", &StartEvent::prefetch_factor, "of loader-made");
   field("ended", &StartEvent::ended, "of failed: what the exception ended");
-  field("error_number", &StartEvent::error_number, "of failed by an OSError: its errno");
+  field("error_number", &StartEvent::error_number,
+        "of failed by an OSError, or by what was raised from one: its errno");
+  field(
+      "limit", &StartEvent::limit,
+      "The soft limit of the process by then: of failed by EMFILE of its open files "
+      "(RLIMIT_NOFILE), of no-process and no-thread of its user's (RLIMIT_NPROC); none: no limit");
   field("raised_in", &StartEvent::raised_in,
         R"(Of failed: the innermost line of Python, "/usr/lib/python3.11/threading.py:971 start")");
   field("chain", &StartEvent::chain,

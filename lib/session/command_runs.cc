@@ -9,6 +9,7 @@
 
 #include "lib/base/secrets.h"
 #include "lib/base/units.h"
+#include "lib/collect/tasks/task_look.h"
 #include "lib/os/atomic_file.h"
 #include "lib/os/growing_file.h"
 #include "lib/session/kill_descendants.h"
@@ -124,6 +125,7 @@ void CommandRuns::run_once(const std::optional<Trial>& trial) {
 
 std::optional<ProcessKey> CommandRuns::start(ChildSpec spec, const std::optional<Trial>& trial) {
   if (!prepare_shim(spec, trial)) return std::nullopt;
+  if (shim_) look_at_tasks(std::nullopt);
   std::ranges::copy(subject_.environment, std::back_inserter(spec.environment));
   UniqueFd null;
   if (!set_apart(spec, null)) return std::nullopt;
@@ -226,8 +228,25 @@ void CommandRuns::end_what_goes_on(const WatchResult& watched, pid_t child) {
 
 void CommandRuns::take_news() {
   if (!shim_) return;
-  for (StartEvent& event : shim_->read_new())
+  for (StartEvent& event : shim_->read_new()) {
+    const bool is_full =
+        event.cause == StartRefusal::kNoProcess || event.cause == StartRefusal::kNoThread;
+    if (is_full) look_at_tasks(event.process);
     context_.recorder.add(std::move(event));
+  }
+}
+
+// While who was refused one is still there; what ended meanwhile left its limits to its parent.
+void CommandRuns::look_at_tasks(const std::optional<ProcessKey>& refused) {
+  constexpr size_t kMostLooks = 16;
+  if (context_.recorder.current_run().task_facts.size() > kMostLooks) return;
+  const Directory& root = *context_.machine.root;
+  auto folder = root.open_directory(refused ? "proc/" + std::to_string(refused->pid) : "proc/self");
+  if (!folder) folder = root.open_directory("proc/self");
+  if (!folder) return;
+  TaskFacts facts = read_task_facts(context_.machine, **folder);
+  facts.process = refused;
+  context_.recorder.add(std::move(facts));
 }
 
 // A command may go on for long after a failure, or hang: what is certain by now is told in one

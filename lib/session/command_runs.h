@@ -33,6 +33,7 @@ class CommandRuns final : private WatchGuide {
   WatchTarget target_of(const ProcessKey& root, const std::optional<Trial>& trial);
   void end_what_goes_on(const WatchResult& watched, pid_t child);
   void tell_which_overrides_failed() const;
+  void look_at_tasks(const std::optional<ProcessKey>& refused);
   bool ends_its_command() const { return subject_.confirm || subject_.attempt; }
 
   void take_news() override;

@@ -81,6 +81,7 @@ Expected<StartEvent> parse_start_event(std::string_view text) {
         .prefetch_factor = optional_number<int32_t>(line, "prefetch_factor"),
         .ended = ended,
         .error_number = optional_number<int32_t>(line, "error_number"),
+        .limit = optional_number<uint64_t>(line, "limit"),
         .raised_in = text_of(line, "raised_in"),
         .chain = mask_secrets(line.value("chain", std::vector<std::string>())),
     };

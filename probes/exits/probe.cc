@@ -329,7 +329,12 @@ void add_unknown_ends(const ExitFacts& facts, Verdict& verdict) {
 Verdict examine_run(const RunCase& one) {
   const ExitFacts facts = exit_facts(one.recording.header, one.run);
   Verdict verdict;
-  const std::vector<Judged> judged = judge(facts, one.known, one.index);
+  std::vector<Finding> known(one.known.begin(), one.known.end());
+  if (auto refused = no_room_for_tasks(facts)) {
+    known.push_back(*refused);
+    verdict.findings.push_back(std::move(*refused));
+  }
+  const std::vector<Judged> judged = judge(facts, known, one.index);
   std::vector<std::vector<const Judged*>> groups;
   std::map<std::string, size_t> group_of;
   for (const Judged& each : judged) {
@@ -352,7 +357,7 @@ Verdict examine_run(const RunCase& one) {
   return verdict;
 }
 
-constexpr std::array<Cause, 9> kCauses = {{
+constexpr std::array<Cause, 10> kCauses = {{
     {FindingCode::kOomKilledByCgroup, saw_oom_killer, ReportTable::kMemory},
     {FindingCode::kOomKilledByHost, saw_oom_killer, ReportTable::kMemory},
     {FindingCode::kKilledBySignal, saw_ends},
@@ -362,6 +367,7 @@ constexpr std::array<Cause, 9> kCauses = {{
     {FindingCode::kBusErrorOnFileMapping, saw_ends},
     {FindingCode::kForkRefusedByOvercommit, saw_overcommit, ReportTable::kMemory},
     {FindingCode::kUncaughtException, saw_exceptions},
+    {FindingCode::kProcessLimitReached, saw_exceptions},
 }};
 
 }  // namespace

@@ -16,13 +16,6 @@ bool ended_badly(const Run& run, const ProcessKey& key) {
   return exit != nullptr && exit->wait_status && *exit->wait_status != 0;
 }
 
-bool command_failed(const Run& run) {
-  const ProcessExit* exit = end_of_command(run);
-  if (exit == nullptr || !exit->wait_status) return false;
-  const int status = *exit->wait_status;
-  return WIFEXITED(status) && WEXITSTATUS(status) != 0;
-}
-
 bool is_raised_by_user(const StartEvent& event) {
   return !event.file.empty() &&
          event.raised_in.starts_with(event.file + ":" + own(event.line) + " ");
@@ -52,10 +45,8 @@ const StartEvent* last_word(const Run& run) {
 }
 
 Message where(const StartEvent& event) {
-  const Message place = short_place(event);
-  if (place.empty()) return event.raised_in.empty() ? "" : say(" in {}", as_text(event.raised_in));
-  if (event.function.empty() || event.function == "<module>") return say(" at {}", place);
-  return say(" at {} in {}", place, as_name(event.function));
+  if (!event.file.empty() || event.raised_in.empty()) return place_of(event);
+  return say(" in {}", as_text(event.raised_in));
 }
 
 Message message_of(const Run& run, const StartEvent& event) {

@@ -52,6 +52,9 @@ struct ExitWord {
 /// Nothing: it told nothing, or has no witness.
 std::optional<ExitWord> word_of(const Run& run, const ProcessKey& key);
 
+/// DLP0603: a process was refused another one, or a thread, and the job did not end well.
+std::optional<Finding> no_room_for_tasks(const ExitFacts& facts);
+
 /// DLP0514: the command failed, by an exception that nobody caught.
 std::optional<Finding> uncaught_exception(const Run& run);
 /// Whether an interpreter of the command had the witness.

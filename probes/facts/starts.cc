@@ -1,11 +1,14 @@
 #include "probes/facts/starts.h"
 
+#include <sys/wait.h>
+
 #include <algorithm>
 #include <map>
 #include <set>
 #include <utility>
 
 #include "lib/base/path_name.h"
+#include "probes/facts/facts.h"
 
 namespace dlprobe {
 namespace {
@@ -52,6 +55,20 @@ Message whole_place(const StartEvent& event) {
 
 Message short_place(const StartEvent& event) {
   return place_in(base_name(event.file), event);
+}
+
+Message place_of(const StartEvent& event) {
+  const Message place = short_place(event);
+  if (place.empty()) return "";
+  if (event.function.empty() || event.function == "<module>") return say(" at {}", place);
+  return say(" at {} in {}", place, as_name(event.function));
+}
+
+void add_exception(Finding& finding, const StartEvent& event) {
+  finding.prove(text_fact("exception", as_text(event.message), kShimSource, event.at));
+  if (event.file.empty()) return;
+  finding.prove(text_fact("raised_at", whole_place(event), kShimSource, event.at));
+  add_source(finding, event.file, event.line, "raised at");
 }
 
 std::vector<const StartEvent*> events_of(const Run& run, StartEventKind kind) {
@@ -121,6 +138,23 @@ const ProcessExit* end_of_command(const Run& run) {
     if (!has_parent && is_older) root = &process;
   }
   return root == nullptr ? nullptr : run.find_exit(root->key);
+}
+
+bool command_failed(const Run& run) {
+  const ProcessExit* exit = end_of_command(run);
+  return exit != nullptr && exit->wait_status && WIFEXITED(*exit->wait_status) &&
+         WEXITSTATUS(*exit->wait_status) != 0;
+}
+
+bool ends_badly(const Run& run) {
+  const ProcessExit* exit = end_of_command(run);
+  if (exit == nullptr || !exit->wait_status) return run.end.has_value();
+  return *exit->wait_status != 0;
+}
+
+std::vector<const StartEvent*> fatal_exceptions(const Run& run) {
+  if (!ends_badly(run)) return {};
+  return events_of(run, StartEventKind::kFailed);
 }
 
 size_t allowed_processes(const Run& run) {

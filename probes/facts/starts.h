@@ -19,6 +19,12 @@ Message short_place(const StartEvent& event);
 /// "/data/job/train.py:12".
 Message whole_place(const StartEvent& event);
 
+/// " at train.py:12 in main"; empty where the event has no line.
+Message place_of(const StartEvent& event);
+
+/// Proves the finding by what was raised and where, and names the user's line.
+void add_exception(Finding& finding, const StartEvent& event);
+
 /// The events of that kind (and cause), in time order.
 std::vector<const StartEvent*> events_of(const Run& run, StartEventKind kind);
 std::vector<const StartEvent*> refusals_of(const Run& run, StartRefusal cause);
@@ -41,6 +47,14 @@ Descent deepest_descent(const Run& run);
 
 /// How the command of the run itself ended; null where it has not, or nobody saw it.
 const ProcessExit* end_of_command(const Run& run);
+
+/// Whether the command exited with an error.
+bool command_failed(const Run& run);
+/// Whether it did, was ended, or had not ended when the watch did: not while it still runs.
+bool ends_badly(const Run& run);
+
+/// The exceptions that ended something of a command that ended badly, in time order.
+std::vector<const StartEvent*> fatal_exceptions(const Run& run);
 
 /// How many processes may live at once in the run's trial: what was allowed, and the workers that
 /// its largest DataLoader has.

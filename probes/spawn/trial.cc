@@ -199,7 +199,7 @@ std::optional<Finding> state_not_inherited(const Run& run, const RecordingView& 
   const auto failed = events_of(run, StartEventKind::kFailed);
   const StartEvent how = failed.empty() ? StartEvent() : *failed.back();
   // What a child did not find, and its parent has.
-  const bool is_proven = !how.path.empty();
+  const bool is_proven = !how.path.empty() && !how.error_number;
   Finding finding = new_finding(FindingCode::kStateNotInherited,
                                 is_proven ? Confidence::kCertain : Confidence::kLikely);
   const RunEnd end = run.end.value_or(RunEnd());

@@ -393,7 +393,7 @@ RAISED = {  # how a job fails -> code, what the proof says of it
     "executor-task": ("DLP0514", {"exception": holds("ZeroDivisionError"), "raised_at": holds("/raised.py:17")}),
     "initializer": ("DLP0514", {"exception": holds("FileNotFoundError"), "raised_at": holds("/raised.py:21")}),
     "trainer": ("DLP0514", {"exception": holds("ZeroDivisionError"), "raised_at": holds("/raised.py:17")}),
-    "no-descriptor": ("DLP0514", {"exception": holds("OSError")}),
+    "no-descriptor": ("DLP0202", {"exception": holds("OSError"), "limit": equals(40), "raised_at": holds("/raised.py:28")}),
     "result": ("DLP0402", {"type": equals("lambda")}),
     "not-rebuilt": ("DLP0402", {"exception": holds("TypeError")}),
 }
@@ -407,6 +407,31 @@ def raised():
         yield Case(f"raised-{kind}", job, first=code, severity="error", confidence="certain", evidence=evidence,
                    exit_codes=(1,), pace="everywhere" if kind == "task" else "quick", **common)
         yield Case(f"raised-{kind}-not", f"{job} --healthy", silent=True, verdicts=("pass",), exit_codes=(0,), **common)
+
+
+FULL = (  # what starts too much -> whose limit, what the proof names
+    ("fork", "--in-group 8", {"refusals": between(1, 1), "limit": equals(8), "raised_at": holds("/limits.py:25")}),
+    ("fork", "--as-user 8", {"limit": equals(8), "raised_at": holds("/limits.py:25")}),
+    ("spawn", "--in-group 8", {"refusals": between(1, 9), "raised_at": holds("/limits.py:25")}),
+    ("threads", "--in-group 8", {"refusals": between(1, 9), "raised_at": holds("/limits.py:30")}),
+    ("threads", "--as-user 8", {"limit": equals(8), "raised_at": holds("/limits.py:30")}),
+    ("executor", "--in-group 8", {"refusals": between(1, 9), "raised_at": holds("/limits.py:35")}),
+    ("bare-fork", "--as-user 8", {"limit": equals(8), "raised_at": holds("/limits.py:40")}),
+    ("programs", "--in-group 8", {"refusals": between(1, 9), "raised_at": holds("/limits.py:48")}),
+    ("threads-of-worker", "--in-group 10", {"refusals": between(1, 99), "raised_at": holds("/limits.py:30")}),
+)
+
+
+def full():
+    """Jobs that reach a limit of processes and threads."""
+    common = {"probe": "run", "needs": "python"}
+    for job, where, evidence in FULL:
+        name = f"run-full-{job}-{where.split('-')[3].split()[0]}"
+        yield Case(name, f"limits.py {job} {where}", first="DLP0603", severity="error", confidence="certain", evidence=evidence,
+                   exit_codes=(1,), never=["DLP0510", "DLP0514"], **common)
+        for done_without in ("--healthy", "--handled"):
+            yield Case(f"{name}-not{done_without[1:]}", f"limits.py {job} {where} {done_without}", silent=True, verdicts=("pass",),
+                       exit_codes=(0,), pace="slow", **common)
 
 
 def refused_forks():
@@ -614,7 +639,7 @@ def hang_cases():
         yield from group()
 
 
-GROUPS = (failures, left_behind, twins, hang_cases, watched_to_the_end, deaths, deaths_of_torch, raised, epoch_ends, refused_forks,
+GROUPS = (failures, left_behind, twins, hang_cases, watched_to_the_end, deaths, deaths_of_torch, raised, full, epoch_ends, refused_forks,
           memory_cases, descriptors, starts_of_python, starts_of_torch)
 CASES = {case.name: case for group in GROUPS for case in group()}
 

@@ -6,8 +6,9 @@ done where nothing failed. What an override needs is in dlprobe_overrides.py.
 """
 import os
 import sys
+from errno import EMFILE
 
-from dlprobe_start import FOLDER, START_FOLDER, describe, learn_own_start, load, options, tell
+from dlprobe_start import FOLDER, START_FOLDER, describe, last_fork, learn_own_start, load, options, tell
 
 _MOST_ENDS_TOLD = 20  # of one process, each place once
 _MOST_CAUSES = 4  # of an exception's chain
@@ -142,8 +143,31 @@ def _refused_message(trace):
     return {"cause": "not-found-there" if is_lookup and _is_child() else "not-rebuilt"}
 
 
+def _refused_task(trace):
+    """Whether the kernel had no room for another process or thread: an exception of nothing else, by where it was raised."""
+    if isinstance(trace.error, BlockingIOError):
+        is_fork = bool(trace.entries) and last_fork[0] == (trace.entries[-1][0].f_code, trace.entries[-1][1])
+        is_start = is_fork or trace.is_raised_in("multiprocessing/popen_fork.py", "_launch") \
+            or trace.is_raised_in("/subprocess.py", "_execute_child", "_posix_spawn") \
+            or trace.is_raised_in("multiprocessing/util.py", "spawnv_passfds")
+        return "no-process" if is_start else None
+    if type(trace.error) is not RuntimeError or not trace.is_raised_in("/threading.py", "start") or _is_shut_down:
+        return None
+    thread = trace.entries[-1][0].f_locals["self"]
+    return "no-thread" if thread._initialized and not thread._started.is_set() else None
+
+
+def _soft_limit(name):
+    """Asked without a descriptor, which there may be none of; None: no limit."""
+    limit = os.sysconf(name)
+    return limit if limit >= 0 else None
+
+
 def _refusal_of(trace):
     """The fields of an event of kind "refused"; None: the exception is another one."""
+    task = _refused_task(trace)
+    if task is not None:
+        return dict(_users_place(trace.entries), cause=task, limit=_soft_limit("SC_CHILD_MAX"))
     start = trace.frame_of("multiprocessing/process.py", "start")
     main = trace.frame_of("multiprocessing/spawn.py", "_fixup_main_from_path", "_fixup_main_from_name")
     if start is not None:
@@ -168,16 +192,30 @@ def _refusal_of(trace):
 _told = {}
 
 
-def _causes_of(error):
-    causes, seen = [], {id(error)}
-    while len(causes) < _MOST_CAUSES:
+def _chain_of(error):
+    """It, and what it was raised from or while handling."""
+    chain = []
+    while error is not None and len(chain) <= _MOST_CAUSES and all(each is not error for each in chain):
+        chain.append(error)
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-        if error is None or id(error) in seen:
-            break
-        seen.add(id(error))
-        place = _users_place(_entries(error))
-        causes.append(describe(error) + (" at %s:%d" % (place["file"], place["line"]) if place else ""))
+    return chain
+
+
+def _causes_of(error):
+    causes = []
+    for each in _chain_of(error)[1:]:
+        place = _users_place(_entries(each))
+        causes.append(describe(each) + (" at %s:%d" % (place["file"], place["line"]) if place else ""))
     return causes
+
+
+def _system_error(error):
+    """What the system refused: `error`, or the first that it was raised from. None: nothing."""
+    found = None
+    for each in _chain_of(error):
+        if isinstance(each, OSError):
+            found = each
+    return found
 
 
 def _missing_name(error):
@@ -212,16 +250,23 @@ def tell_end(ended, error):
         if _told[key] > 1 or len(_told) > _MOST_ENDS_TOLD:
             return
         tell_refusal(trace)
-        path = getattr(error, "filename", None) if isinstance(error, OSError) else _missing_name(error)
-        tell("failed", ended=ended, message=describe(error), type=type(error).__name__, path=path,
-             error_number=error.errno if isinstance(error, OSError) else None, raised_in=trace.raised_in(),
+        refusal = _system_error(error)
+        number = getattr(refusal, "errno", None)
+        tell("failed", ended=ended, message=describe(error), type=type(error).__name__,
+             path=getattr(refusal, "filename", None) or _missing_name(error), error_number=number,
+             limit=_soft_limit("SC_OPEN_MAX") if number == EMFILE else None, raised_in=trace.raised_in(),
              chain=_causes_of(error), **_users_place(trace.entries))
     except Exception:
         pass
 
 
+_is_shut_down = False
+
+
 def tell_end_of_main():
+    global _is_shut_down
     tell_end("process", getattr(sys, "last_value", None))
+    _is_shut_down = True  # from now on no thread can be started, whatever the limits
 
 
 def _call_before(owner, name, before):

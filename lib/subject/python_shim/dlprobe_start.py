@@ -229,16 +229,35 @@ def _call_around(loader):
 
 def _at_exit():
     """For a program that has no threads: those that have are asked before (see dlprobe_hooks.py)."""
+    error = getattr(sys, "last_value", None)
     try:
-        if getattr(sys, "last_value", None) is not None:
+        if error is not None:
             load("dlprobe_hooks").tell_end_of_main()
+    except OSError:  # no descriptor is left to load it by
+        trace = error.__traceback__
+        while trace is not None and trace.tb_next is not None:
+            trace = trace.tb_next
+        place = {} if trace is None else {"file": os.path.join(START_FOLDER, trace.tb_frame.f_code.co_filename),
+                                          "line": trace.tb_lineno, "function": trace.tb_frame.f_code.co_name}
+        tell("failed", ended="process", message=describe(error), type=type(error).__name__,
+             error_number=getattr(error, "errno", None), limit=os.sysconf("SC_OPEN_MAX"), **place)
     except Exception:
         pass
+
+
+last_fork = [None]  # where it was called: code and line
+
+
+def _before_fork():
+    frame = sys._getframe(1)
+    last_fork[0] = (frame.f_code, frame.f_lineno)
 
 
 def install():
     import atexit
     _read_options()
+    if hasattr(os, "register_at_fork"):  # CPython 3.7
+        os.register_at_fork(before=_before_fork)
     if HAS_AUDIT and "paced_after" in options:
         sys.addaudithook(_audit)
     atexit.register(_at_exit)

@@ -12,7 +12,6 @@ import time
 
 MIB = 1 << 20
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-MEMORY = "/sys/fs/cgroup/memory"
 
 
 def fill(mib):
@@ -66,15 +65,14 @@ def ask_to_be_killed():
 
 
 @contextlib.contextmanager
-def memory_group(limit_mib):
-    """A memory cgroup (v1) with that limit; gone afterwards."""
-    path = f"{MEMORY}/dlprobe-corpus-{os.getpid()}"
+def group_of(controller, limits):
+    """A cgroup (v1) with those files written, as far as the kernel has them; gone afterwards."""
+    path = f"/sys/fs/cgroup/{controller}/dlprobe-corpus-{os.getpid()}"
     os.mkdir(path)
     try:
-        with open(f"{path}/memory.limit_in_bytes", "w", encoding="ascii") as file:
-            file.write(str(limit_mib * MIB))
-        with contextlib.suppress(OSError), open(f"{path}/memory.memsw.limit_in_bytes", "w", encoding="ascii") as file:
-            file.write(str(limit_mib * MIB))
+        for name, value in limits.items():
+            with contextlib.suppress(OSError), open(f"{path}/{name}", "w", encoding="ascii") as file:
+                file.write(str(value))
         yield path
     finally:
         for _ in range(100):
@@ -83,6 +81,10 @@ def memory_group(limit_mib):
                 break
             except OSError:
                 time.sleep(0.05)
+
+
+def memory_group(limit_mib):
+    return group_of("memory", {"memory.limit_in_bytes": limit_mib * MIB, "memory.memsw.limit_in_bytes": limit_mib * MIB})
 
 
 def move_into(group, pid):

@@ -613,6 +613,86 @@ TEST_F(Raised, WhoCallsExitSaysWhere) {
   EXPECT_THAT(only().message.plain(), HasSubstr("it called os._exit at data.py:9"));
 }
 
+/// A job whose trainer was refused a process or a thread.
+class Refused : public Raised {
+ protected:
+  Refused() {
+    read({});
+    tell(1.2, kParent,
+         {.kind = StartEventKind::kRefused,
+          .cause = StartRefusal::kNoProcess,
+          .message = "BlockingIOError: [Errno 11] Resource temporarily unavailable",
+          .file = "/job/train.py",
+          .line = 13,
+          .function = "main",
+          .limit = 8});
+    failed(1.2, kParent, Ended::kProcess, "main");
+    scene.exit_with(kParent, 1.3, 1);
+  }
+
+  StartEvent& refusal() { return scene.run().start_events.front(); }
+
+  // Before the command's start, or when `process` was refused one.
+  void read(std::optional<ProcessKey> process, uint64_t refusals = 0, uint64_t of_user = 3,
+            uint64_t of_group = 3) {
+    scene.run().task_facts.push_back({.at = Scene::at(process ? 1.21 : 0),
+                                      .process = process,
+                                      .processes = Limit{.soft = 8, .hard = 8},
+                                      .tasks_of_user = of_user,
+                                      .groups = {{.folder = "/sys/fs/cgroup/pids/job",
+                                                  .limit = 20,
+                                                  .taken = of_group,
+                                                  .refusals = 5 + refusals}},
+                                      .tasks = uint64_t{300},
+                                      .most_tasks = uint64_t{30000}});
+  }
+};
+
+TEST_F(Refused, WhatTheGroupCountedIsItsLimit) {
+  read(key_of(kParent), 1, 8);
+  const Finding finding = only();
+  EXPECT_EQ(finding.code, FindingCode::kProcessLimitReached);
+  EXPECT_EQ(finding.confidence, Confidence::kCertain);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("at train.py:13 in main"));
+  EXPECT_THAT(finding.message.plain(), HasSubstr("pids.max"));
+  EXPECT_THAT(finding.remedies.front().commands.front().plain(),
+              HasSubstr("/sys/fs/cgroup/pids/job/pids.max"));
+}
+
+TEST_F(Refused, WithoutThatOnlyTheUsersLimitIsLeft) {
+  read(key_of(kParent), 0);
+  const Finding finding = only();
+  EXPECT_THAT(finding.message.plain(), HasSubstr("ulimit -u"));
+  EXPECT_EQ(finding.confidence, Confidence::kCertain);
+}
+
+TEST_F(Refused, WhoSetsItsOwnLimitIsToldSo) {
+  read(key_of(kParent), 0);
+  refusal().limit = 6;
+  EXPECT_THAT(only().remedies.front().title.plain(), HasSubstr("sets this limit itself"));
+}
+
+TEST_F(Refused, AThreadMayBeRefusedForWantOfMemory) {
+  refusal().cause = StartRefusal::kNoThread;
+  read(key_of(kParent), 0, 2);
+  scene.run().task_facts.back().processes->soft = 100;
+  refusal().limit = 100;
+  EXPECT_EQ(only().code, FindingCode::kUncaughtException);
+}
+
+TEST_F(Refused, AJobThatEndsWellDidWithout) {
+  read(key_of(kParent), 1);
+  scene.run().exits.back().wait_status = 0;
+  EXPECT_TRUE(examine().findings.empty());
+}
+
+TEST_F(Refused, AWorkerThatDiesOfItNeedsNoOtherReason) {
+  refusal().process = key_of(101);
+  read(key_of(101), 1);
+  scene.exit_with(101, 1.25, 1);
+  EXPECT_EQ(only().code, FindingCode::kProcessLimitReached);
+}
+
 /// A trainer with 6 GiB of its own that fails, while 15 of 24 GiB are free.
 class RefusedFork : public ExitsTest {
  protected:

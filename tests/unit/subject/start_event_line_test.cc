@@ -27,12 +27,13 @@ TEST(StartEventLine, IsReadWhole) {
 
 TEST(StartEventLine, AnExceptionHasItsChain) {
   const auto event = parse_start_event(
-      R"({"kind":"failed","ended":"worker","message":"OSError: no","type":"OSError","error_number":24,)"
+      R"({"kind":"failed","ended":"worker","message":"OSError: no","type":"OSError","error_number":24,"limit":64,)"
       R"("raised_in":"/lib/mmap.py:3 open","chain":["KeyError: 'a' at /a/train.py:7"],)"
       R"("at":12,"pid":42,"start_ticks":99})");
   ASSERT_TRUE(event) << to_string(event.error());
   EXPECT_EQ(event->ended, Ended::kWorker);
   EXPECT_EQ(event->error_number, 24);
+  EXPECT_EQ(event->limit, 64);
   EXPECT_EQ(event->raised_in, "/lib/mmap.py:3 open");
   EXPECT_EQ(event->chain, (std::vector<std::string>{"KeyError: 'a' at /a/train.py:7"}));
 }

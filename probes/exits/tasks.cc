@@ -1,0 +1,180 @@
+// DLP0603 process-limit-reached, where a process of the run was refused another one or a thread.
+
+#include <algorithm>
+#include <bit>
+
+#include "probes/exits/rules.h"
+#include "probes/facts/facts.h"
+#include "probes/facts/starts.h"
+#include "probes/facts/task_limits.h"
+
+namespace dlprobe::probes::exits {
+namespace {
+
+// Between the refusal and the look at it some that counted have ended.
+bool is_near(const TaskLimit& limit) {
+  constexpr uint64_t kFew = 4;
+  constexpr uint64_t kPart = 10;
+  return limit.left() <= std::max(kFew, limit.limit / kPart);
+}
+
+const TaskFacts* facts_before(const Run& run) {
+  const auto found =
+      std::ranges::find_if(run.task_facts, [](const TaskFacts& each) { return !each.process; });
+  return found == run.task_facts.end() ? nullptr : &*found;
+}
+
+const TaskFacts* facts_at(const Run& run, const StartEvent& refused) {
+  const auto found = std::ranges::find(run.task_facts, refused.process, &TaskFacts::process);
+  return found == run.task_facts.end() ? nullptr : &*found;
+}
+
+// How often processes of the group were refused one since the command's start.
+uint64_t refusals_of(const TaskGroup& group, const TaskFacts* before) {
+  uint64_t until_then = 0;
+  if (before != nullptr) {
+    const auto same = std::ranges::find(before->groups, group.folder, &TaskGroup::folder);
+    if (same != before->groups.end()) until_then = same->refusals.value_or(0);
+  }
+  return group.refusals.value_or(0) - std::min(group.refusals.value_or(0), until_then);
+}
+
+/// The limit that was reached, and how sure that is.
+struct Reached {
+  TaskLimit limit;
+  uint64_t refusals = 0;  ///< that the groups counted
+  bool is_proven = false;
+};
+
+std::optional<Reached> reached_limit(const Run& run, const StartEvent& refused) {
+  const TaskFacts* read = facts_at(run, refused);
+  if (read == nullptr) return std::nullopt;
+  TaskFacts facts = *read;
+  if (facts.processes && facts.tasks_of_user) facts.processes->soft = refused.limit;
+  Reached reached;
+  for (const TaskGroup& group : facts.groups)
+    reached.refusals += refusals_of(group, facts_before(run));
+  std::vector<TaskLimit> limits = task_limits(facts);
+  // The group's own count is the kernel's word. Of fork no other limit is left then.
+  const bool is_known = refused.cause == StartRefusal::kNoProcess;
+  std::erase_if(limits, [&](const TaskLimit& each) {
+    if (reached.refusals > 0) return each.scope != TaskScope::kGroup;
+    return !is_near(each) && !(is_known && each.scope == TaskScope::kUser);
+  });
+  if (limits.empty()) return std::nullopt;
+  reached.limit = limits.front();
+  reached.is_proven = reached.refusals > 0 || is_known || is_near(reached.limit);
+  return reached;
+}
+
+uint64_t comfortable(uint64_t limit) {
+  constexpr uint64_t kLeast = 1024;
+  return std::max(kLeast, std::bit_ceil(4 * limit));
+}
+
+Remedy more_for_group(const TaskLimit& limit, const std::string& container) {
+  const OwnWords number = own(comfortable(limit.limit));
+  if (container == "docker" || container == "podman") {
+    return {.title = "Give the container more processes",
+            .commands = {own(container) + " run --pids-limit " + number + " ..."},
+            .applies_to = {"docker", "podman"},
+            .verify = "cat /sys/fs/cgroup/pids.max"};
+  }
+  if (container == "kubernetes") {
+    return {
+        .title = "Have the administrator give pods more processes (podPidsLimit of the kubelet)",
+        .commands = {"podPidsLimit: " + number},
+        .applies_to = {"kubernetes"},
+        .verify = "cat /sys/fs/cgroup/pids.max"};
+  }
+  const Message file = as_path(limit.folder + "/pids.max");
+  return {.title = "Raise the limit of the cgroup; of a unit of systemd it is TasksMax=",
+          .commands = {"echo " + number + " | sudo tee " + file},
+          .applies_to = {"bare-host", "slurm"},
+          .verify = "cat " + file};
+}
+
+Remedy more_for_user(const Run& run, const TaskLimit& limit) {
+  const OwnWords number = own(comfortable(limit.limit));
+  const TaskFacts* before = facts_before(run);
+  const bool is_inherited =
+      before != nullptr && before->processes && before->processes->soft == limit.limit;
+  if (before != nullptr && !is_inherited) {
+    return {
+        .title = "The program sets this limit itself, or what starts it does: raise it there",
+        .commands = {"resource.setrlimit(resource.RLIMIT_NPROC, (" + number + ", " + number + "))",
+                     "ulimit -u " + number}};
+  }
+  const bool has_room = before != nullptr && before->processes &&
+                        before->processes->hard.value_or(UINT64_MAX) >= comfortable(limit.limit);
+  if (has_room) {
+    return {.title = "Raise the soft limit in the shell that starts the job",
+            .commands = {"ulimit -u " + number},
+            .applies_to = {"bare-host", "docker", "slurm"},
+            .verify = "ulimit -u"};
+  }
+  return {.title =
+              "Have the administrator raise the limit (limits.conf(5), or LimitNPROC= of the "
+              "service)",
+          .commands = {"* hard nproc " + number, "* soft nproc " + number},
+          .applies_to = {"bare-host", "slurm"},
+          .verify = "ulimit -Hu"};
+}
+
+void add_remedies(Finding& finding, const ExitFacts& facts, const TaskLimit& limit) {
+  switch (limit.scope) {
+    case TaskScope::kUser:
+      finding.remedies.push_back(more_for_user(*facts.run, limit));
+      break;
+    case TaskScope::kGroup:
+      finding.remedies.push_back(more_for_group(limit, facts.header->host.container));
+      break;
+    case TaskScope::kMachine:
+      finding.remedies.push_back(
+          {.title = "Raise the machine's limit; first see what runs so many threads",
+           .commands = {"ps -eLf | wc -l",
+                        "sudo sysctl -w kernel.threads-max=" + own(comfortable(limit.limit))},
+           .applies_to = {"bare-host"}});
+      break;
+  }
+  Remedy fewer{.title = "Or start fewer: less workers, and one thread of each library in them",
+               .commands = {"export OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1"},
+               .verify = "dlprobe run -- COMMAND"};
+  if (most_living_workers(*facts.run) > 0) add_smaller_loader(fewer, *facts.run);
+  finding.remedies.push_back(std::move(fewer));
+}
+
+}  // namespace
+
+std::optional<Finding> no_room_for_tasks(const ExitFacts& facts) {
+  const Run& run = *facts.run;
+  std::vector<const StartEvent*> refused = events_of(run, StartEventKind::kRefused);
+  std::erase_if(refused, [](const StartEvent* event) {
+    return event->cause != StartRefusal::kNoProcess && event->cause != StartRefusal::kNoThread;
+  });
+  if (refused.empty() || !ends_badly(run)) return std::nullopt;
+  const StartEvent& first = *refused.front();
+  const auto reached = reached_limit(run, first);
+  if (!reached) return std::nullopt;
+  const TaskLimit& limit = reached->limit;
+  Finding finding = new_finding(FindingCode::kProcessLimitReached,
+                                reached->is_proven ? Confidence::kCertain : Confidence::kLikely);
+  finding.discriminator = "refused";
+  finding.message =
+      say("{} could not start another {}{}: {} allows {}", describe(run, first.process),
+          first.cause == StartRefusal::kNoProcess ? "process" : "thread", place_of(first),
+          limit.name, counted(limit.limit, "process or thread"));
+  finding.processes = processes_of(refused);
+  add_exception(finding, first);
+  finding.prove(count_fact("limit", limit.limit, limit.source, first.at));
+  finding.prove(count_fact("taken", limit.taken, limit.source, facts_at(run, first)->at));
+  if (reached->refusals > 0)
+    finding.prove(count_fact("refusals", reached->refusals, "\"max\" of pids.events"));
+  finding.rule_out("DLP0514", "what was called fails only where there is no room for another");
+  add_remedies(finding, facts, limit);
+  finding.first_seen = first.at;
+  finding.last_seen = refused.back()->at;
+  return finding;
+}
+
+}  // namespace dlprobe::probes::exits
