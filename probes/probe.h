@@ -60,7 +60,7 @@ struct Probe {
   bool keeps_runs_apart = false;  ///< the same in two runs is two findings
 
   bool needs_snapshots = false;     ///< of stacks and locks
-  bool needs_shared_files = false;  ///< snapshots of shared files alone, which stop nobody
+  bool needs_shared_files = false;  ///< looks at shared files alone, which stop nobody
   int watch_of_pid_s = 15;  ///< how long a live process is watched where nobody says; by default
                             ///< two of the 5 s waits of an idle worker: a lost batch
   /// A command is run once under each start method, contained, with dlprobe's shim.

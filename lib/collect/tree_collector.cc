@@ -64,20 +64,6 @@ bool TreeCollector::take_snapshot() {
   return snapshots_->went_on();
 }
 
-void TreeCollector::take_shared_files() {
-  TreeSnapshot tree;
-  tree.at = machine_.clock->now();
-  for (const ProcessKey& key : living()) {
-    tree.processes.emplace_back();
-    tree.processes.back().key = key;
-    tree.processes.back().at = tree.at;
-  }
-  shared_files_.look(machine_, tree);
-  const bool any = std::ranges::any_of(
-      tree.processes, [](const ProcessSnapshot& each) { return !each.shared_files.empty(); });
-  if (any) sink_.add(std::move(tree));
-}
-
 void TreeCollector::note_exit(const ProcessKey& key, int wait_status, std::string source) {
   ends_.note(tree_, key, wait_status, std::move(source));
 }
@@ -134,6 +120,8 @@ void TreeCollector::sample(BootNs now) {
   emit_sample(now, second_due);
   shm_.check_segments(tree_);
   take_ledger_if_due();
+  if (options_.shared_files)
+    shared_files_.look_if_due(machine_, living(), times_.last_new_member, sink_);
   emit_gaps();
 }
 

@@ -23,10 +23,11 @@ namespace dlprobe {
 
 struct CollectOptions {
   std::chrono::nanoseconds interval = std::chrono::milliseconds(100);
-  bool waits = true;    ///< look where blocked threads wait, once a second
-  bool ledgers = true;  ///< account for the segments in /dev/shm
-  bool deaths = false;  ///< listen to who kills whom, and to the OOM killer
-  bool pss = true;      ///< read smaps_rollup, within 0.2 % of a core
+  bool waits = true;          ///< look where blocked threads wait, once a second
+  bool ledgers = true;        ///< account for the segments in /dev/shm
+  bool deaths = false;        ///< listen to who kills whom, and to the OOM killer
+  bool pss = true;            ///< read smaps_rollup, within 0.2 % of a core
+  bool shared_files = false;  ///< look who moves the position of which file, within 0.2 % of a core
   /// How often new children are looked for while the loader starts.
   std::chrono::nanoseconds discover_every = std::chrono::milliseconds(5);
   SnapshotOptions snapshot;
@@ -36,7 +37,7 @@ struct CollectOptions {
 };
 
 /// Samples one process tree and emits what it sees as records: ProcessInfo, ProcessExit, ShmMount,
-/// Sample, ShmUse, ShmLedger, TreeSnapshot, Event and Gap.
+/// Sample, ShmUse, ShmLedger, TreeSnapshot, SharedFileLook, Event and Gap.
 ///
 /// Reads only; never stops, signals or writes to a process. Nothing that it does can block for
 /// longer than a read's deadline (20 ms). What cannot be read becomes an Error in its field, or one
@@ -68,10 +69,6 @@ class TreeCollector {
   /// whether a thread that waited went on before all was seen, or since the look before: of what it
   /// waits for next the record says nothing for sure.
   bool take_snapshot();
-
-  /// Which files several processes of the tree share, and who moves their position: a TreeSnapshot
-  /// record without threads. Stops nobody; takes up to 100 ms for each of two files that move.
-  void take_shared_files();
 
   /// The owner (the parent) knows by waitid how a process ended. Before it is reaped, if possible.
   void note_exit(const ProcessKey& key, int wait_status, std::string source);

@@ -185,6 +185,14 @@ void insert_bounded(std::vector<T>& records, T record) {
   if (records.size() < kMostOfDeaths) insert_by_time(records, std::move(record));
 }
 
+// A look at which several processes moved positions is what the others are made for.
+ptrdiff_t movers_in(const SharedFileLook& look) {
+  return std::ranges::count_if(look.processes, [](const ProcessFiles& process) {
+    return std::ranges::any_of(process.files,
+                               [](const SharedFile& file) { return file.moves_alone > 0; });
+  });
+}
+
 // Forgets the oldest half of the processes that had ended and were no part of the loader's own, so
 // that a subject that starts a process a second can be watched for days.
 uint64_t forget_ended(Run& run) {
@@ -268,6 +276,11 @@ struct Filer {
   void operator()(TreeSnapshot&& snapshot) const {
     if (run.snapshots.size() == kMostSnapshots) run.snapshots.erase(run.snapshots.begin());
     insert_by_time(run.snapshots, std::move(snapshot));
+  }
+  void operator()(SharedFileLook&& look) const {
+    if (run.file_looks.size() == kMostSnapshots)
+      run.file_looks.erase(std::ranges::min_element(run.file_looks, {}, movers_in));
+    insert_by_time(run.file_looks, std::move(look));
   }
 };
 

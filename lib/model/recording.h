@@ -280,7 +280,7 @@ constexpr void list_fields(auto&& field, Of<RunEnd> /*of*/) {
 using Record = std::variant<RunBegin, ProcessInfo, ProcessExit, ShmMount, Sample, ShmUse, ShmLedger,
                             LoaderHello, LoaderBatch, LoaderDone, Event, Gap, RunEnd, TreeSnapshot,
                             SignalSent, KernelLogLine, OomCounters, FdLook, StartEvent, TuneRequest,
-                            SpeedMeasurement, GateFacts, TaskFacts>;
+                            SpeedMeasurement, GateFacts, TaskFacts, SharedFileLook>;
 
 /// What one member of Run holds: one record, at most one, or many.
 template <class Member>
@@ -311,14 +311,15 @@ struct Run {
   std::optional<LoaderDone> done;
   std::vector<Event> events;
   std::vector<Gap> gaps;
-  std::vector<FdLook> fd_looks;           ///< in time order, thinned beyond a limit
-  std::vector<TreeSnapshot> snapshots;    ///< in time order; the last 16
-  std::vector<SignalSent> signals;        ///< in time order
-  std::vector<KernelLogLine> kernel_log;  ///< in time order
-  std::vector<OomCounters> oom_counters;  ///< in time order
-  std::vector<StartEvent> start_events;   ///< in time order; the first 5000
-  std::vector<TaskFacts> task_facts;      ///< in time order
-  std::optional<GateFacts> gate;          ///< of `dlprobe gate`
+  std::vector<FdLook> fd_looks;            ///< in time order, thinned beyond a limit
+  std::vector<TreeSnapshot> snapshots;     ///< in time order; the last 16
+  std::vector<SharedFileLook> file_looks;  ///< in time order; 16 of them
+  std::vector<SignalSent> signals;         ///< in time order
+  std::vector<KernelLogLine> kernel_log;   ///< in time order
+  std::vector<OomCounters> oom_counters;   ///< in time order
+  std::vector<StartEvent> start_events;    ///< in time order; the first 5000
+  std::vector<TaskFacts> task_facts;       ///< in time order
+  std::optional<GateFacts> gate;           ///< of `dlprobe gate`
   std::optional<TuneRequest> tune_request;
   std::optional<SpeedMeasurement> speed;  ///< of a run of `dlprobe tune`
   std::optional<RunEnd> end;
@@ -345,6 +346,7 @@ constexpr void list_fields(auto&& field, Of<Run> /*of*/) {
   field("descriptors", &Run::fd_looks,
         "a closer look at a process whose descriptors grow or come near its limit");
   field("snapshot", &Run::snapshots, "where every thread stood at one moment");
+  field("files", &Run::file_looks, "which files several processes share, and who reads them");
   field("signal", &Run::signals, "a fatal signal that was sent to a process of the tree");
   field("kernel_log", &Run::kernel_log,
         "a line of the kernel's log that names a process of the tree");

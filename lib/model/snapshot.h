@@ -201,6 +201,7 @@ struct SharedFile {
   uint32_t moves_alone = 0;
   uint32_t moves_maybe = 0;
   uint32_t moves_of_others = 0;
+  uint32_t moves_of_nobody = 0;
 
   bool operator==(const SharedFile&) const = default;
 };
@@ -221,6 +222,30 @@ constexpr void list_fields(auto&& field, Of<SharedFile> /*of*/) {
         "position has moved since the snapshot before.");
   field("maybe", &SharedFile::moves_maybe, "the same, where others had read something as well");
   field("others", &SharedFile::moves_of_others, "the same, where only others had");
+  field("nobody", &SharedFile::moves_of_nobody,
+        "the same, where none of them had: by a seek alone, or by a process beyond the tree");
+}
+
+/// The files that one process shares with others of its tree.
+struct ProcessFiles {
+  ProcessKey key;
+  std::vector<SharedFile> files;
+  bool operator==(const ProcessFiles&) const = default;
+};
+constexpr void list_fields(auto&& field, Of<ProcessFiles> /*of*/) {
+  field("key", &ProcessFiles::key, "the process");
+  field("files", &ProcessFiles::files, "by descriptor");
+}
+
+/// The files that processes of a tree share at one moment.
+struct SharedFileLook {
+  BootNs at = 0;
+  std::vector<ProcessFiles> processes;
+  bool operator==(const SharedFileLook&) const = default;
+};
+constexpr void list_fields(auto&& field, Of<SharedFileLook> /*of*/) {
+  field("at", &SharedFileLook::at, "when it was looked at", Unit::kMoment);
+  field("p", &SharedFileLook::processes, "in key order");
 }
 
 /// One thread at one moment.

@@ -86,7 +86,7 @@ WatchResult RunContext::watch(WatchTarget target, WatchGuide& guide) {
   if (target.child) target.collect.adopter = control.own_pid();
   if (request.looks.snapshots && target.snapshots == SnapshotTimes::kNever)
     target.snapshots = SnapshotTimes::kAlways;
-  target.shared_files = request.looks.shared_files;
+  target.collect.shared_files = request.looks.shared_files;
   WatchResult watched = dlprobe::watch({.machine = machine,
                                         .control = control,
                                         .signals = *signals,

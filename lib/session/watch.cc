@@ -39,7 +39,6 @@ class Watch {
       tree_.guide.take_news();
       read_log();
       take_snapshot_now_and_then();
-      look_at_shared_files_now_and_then();
       show();
       look_now_and_then();
       decide();
@@ -162,15 +161,6 @@ class Watch {
     }
   }
 
-  // Each descriptor of the tree is looked at: with 64 processes this takes 8 ms.
-  void look_at_shared_files_now_and_then() {
-    if (!tree_.target.shared_files || ending_.has_begun()) return;
-    const BootNs every = tree_.target.deadline ? 2 * kSecond : 5 * kSecond;
-    if (shared_files_at_ != 0 && now() - shared_files_at_ < every) return;
-    tree_.collector.take_shared_files();
-    shared_files_at_ = now();
-  }
-
   void look_now_and_then() {
     if (tree_.root_ended()) return;
     has_failure_ = tree_.collector.take_failed_exit() || has_failure_;
@@ -198,7 +188,6 @@ class Watch {
   BootNs shown_at_ = 0;
   BootNs looked_at_;
   BootNs log_read_at_ = 0;
-  BootNs shared_files_at_ = 0;
   BootNs snapshot_at_ = 0;           ///< when the last one was complete; 0: none yet
   bool went_on_ = false;             ///< a thread that waited, while that one was taken
   std::optional<BootNs> still_for_;  ///< when the time was up

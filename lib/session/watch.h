@@ -48,7 +48,6 @@ struct WatchTarget {
   std::optional<StandstillPolicy> standstill;
   CollectOptions collect;  ///< what is sampled, and how often
   SnapshotTimes snapshots = SnapshotTimes::kNever;
-  bool shared_files = false;  ///< now and then: who moves the position of which file
   /// How long helpers may outlive the root: torch_shm_manager stays 2 s after its last client
   /// (SHUTDOWN_TIMEOUT); what it leaves then is left for good.
   BootNs linger = 3 * kSecond;

@@ -112,7 +112,7 @@ constexpr std::array<Cause, 18> kCauses = {{
     {FindingCode::kSlowSample, saw_progress},
     {FindingCode::kConsumerStuck, saw_progress},
     {FindingCode::kBatchLostInWorker, saw_progress, ReportTable::kSharedMemory},
-    {FindingCode::kHandleSharedOverFork, saw_stacks, ReportTable::kOpenFiles},
+    {FindingCode::kHandleSharedOverFork, saw_shared_files, ReportTable::kOpenFiles},
     {FindingCode::kForkUnsafeLibraryLoaded, saw_stacks},
     {FindingCode::kTwoOpenMpRuntimes, saw_stacks},
 }};

@@ -8,24 +8,25 @@
 namespace dlprobe {
 namespace {
 
-// A command that runs well has its open files counted, not compared.
-void add_what_run_leaves_out(const RecordingView& recording, Verdict& verdict) {
+// Two looks compare; an older dlprobe took none of a command.
+void add_what_run_left_out(const RecordingView& recording, Verdict& verdict) {
   const bool never_looked = std::ranges::any_of(recording.runs, [](const Run& run) {
-    return run.begin.looks_when_quiet && run.snapshots.empty();
+    return run.begin.looks_when_quiet && run.snapshots.empty() && run.file_looks.size() < 2 &&
+           run.processes.size() > 1;
   });
   const bool is_explained =
       !verdict.findings.empty() && verdict.findings.front().severity == Severity::kError;
   if (!never_looked || is_explained) return;
   verdict.limits.push_back(
       {.what = "files that several processes read by one position (DLP0205)",
-       .why = "of a command that does not hang open files are counted, not compared",
+       .why = "open files were not compared while several processes lived",
        .effect = "samples that are mixed up by a handle shared over fork are not explained",
-       .remedy = "dlprobe fd -- COMMAND"});
+       .remedy = ""});
 }
 
 void conclude(const RecordingView& recording, Verdict& verdict) {
   add_printed_lines(recording, verdict);
-  add_what_run_leaves_out(recording, verdict);
+  add_what_run_left_out(recording, verdict);
 }
 
 Message all_well_of_tree(const RecordingView& recording) {
@@ -54,6 +55,7 @@ const Probe probes::run::kProbe = {.name = "run",
                                    .all_well = all_well_of_command,
                                    .use = ProbeUse::kAll,
                                    .judges_ends = true,
-                                   .needs_snapshots = true};
+                                   .needs_snapshots = true,
+                                   .needs_shared_files = true};
 
 }  // namespace dlprobe

@@ -80,6 +80,11 @@ bool saw_stacks(const RecordingView& recording) {
   return any_run(recording, [](const Run& run) { return !run.snapshots.empty(); });
 }
 
+bool saw_shared_files(const RecordingView& recording) {
+  return saw_stacks(recording) ||
+         any_run(recording, [](const Run& run) { return !run.file_looks.empty(); });
+}
+
 bool saw_progress(const RecordingView& recording) {
   return saw_stacks(recording) || any_run(recording, [](const Run& run) {
            const bool has_ended = run.end && run.end->reason == RunEndReason::kSubjectEnded;

@@ -24,6 +24,8 @@ bool saw_shared_pages(const RecordingView& recording);
 bool saw_memory_limit(const RecordingView& recording);
 /// Stacks and locks.
 bool saw_stacks(const RecordingView& recording);
+/// Which files several processes share.
+bool saw_shared_files(const RecordingView& recording);
 /// Stacks and locks, or that nothing needed a look at them: it moved all the time, or came to its
 /// end by itself.
 bool saw_progress(const RecordingView& recording);

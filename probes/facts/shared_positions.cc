@@ -4,8 +4,8 @@
 #include <map>
 #include <set>
 #include <string>
-#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "lib/base/path_name.h"
 #include "lib/base/units.h"
@@ -20,16 +20,26 @@ struct SharedPosition {
   std::string path;
   uint64_t first = 0;  ///< position at the first and at the last look
   uint64_t last = 0;
+  BootNs seen_at = 0;
   struct Moves {
     uint32_t alone = 0;
     uint32_t maybe = 0;
     uint32_t of_others = 0;
   };
   std::map<ProcessKey, Moves> moves;  ///< of all that have it open
-  std::set<ProcessKey> at_once;       ///< inside a call on it, at one look
+  uint32_t moves_of_nobody = 0;
+  std::set<ProcessKey> at_once;  ///< inside a call on it, at one look
 };
-/// Device, inode and descriptor number: a copy has the number of the original.
-using FileId = std::tuple<uint64_t, uint64_t, int32_t>;
+/// Device and inode, and who shares it: what workers of one epoch did says nothing of the next.
+using FileId = std::pair<uint64_t, uint64_t>;
+using Files = std::map<std::pair<FileId, std::set<ProcessKey>>, SharedPosition>;
+
+/// One descriptor at one look.
+struct Opened {
+  ProcessKey process;
+  const SharedFile* file;
+  bool in_call = false;
+};
 
 // In a call that reads, or writes, at the position of that descriptor and moves it.
 bool is_in_call(const ProcessSnapshot& process, int32_t fd, std::string_view machine) {
@@ -43,45 +53,93 @@ bool is_in_call(const ProcessSnapshot& process, int32_t fd, std::string_view mac
   });
 }
 
-void add_look(const TreeSnapshot& tree, std::string_view machine,
-              std::map<FileId, SharedPosition>& files) {
-  std::map<FileId, std::set<ProcessKey>> in_call;
-  for (const ProcessSnapshot& process : tree.processes) {
-    for (const SharedFile& file : process.shared_files) {
-      if (file.description == 0) continue;
-      const FileId id(file.device, file.inode, file.fd);
-      const auto [found, is_new] = files.try_emplace(id);
-      SharedPosition& shared = found->second;
-      shared.path = file.path;
-      if (is_new) shared.first = file.position;
-      shared.last = file.position;
-      SharedPosition::Moves& moves = shared.moves[process.key];
-      moves.alone += file.moves_alone;
-      moves.maybe += file.moves_maybe;
-      moves.of_others += file.moves_of_others;
-      if (is_in_call(process, file.fd, machine)) in_call[id].insert(process.key);
-    }
+void add_group(BootNs at, const std::vector<Opened>& group, Files& files) {
+  const SharedFile& first = *group.front().file;
+  std::set<ProcessKey> sharers;
+  std::set<ProcessKey> in_call;
+  for (const Opened& each : group) {
+    sharers.insert(each.process);
+    if (each.in_call) in_call.insert(each.process);
   }
-  for (auto& [id, processes] : in_call)
-    if (processes.size() >= 2) files[id].at_once = std::move(processes);
+  const auto [found, is_new] =
+      files.try_emplace({FileId(first.device, first.inode), std::move(sharers)});
+  SharedPosition& shared = found->second;
+  shared.path = first.path;
+  if (is_new) shared.first = first.position;
+  shared.last = first.position;
+  shared.seen_at = at;
+  for (const auto& [process, file, is_in_call] : group) {
+    SharedPosition::Moves& moves = shared.moves[process];
+    moves.alone += file->moves_alone;
+    moves.maybe += file->moves_maybe;
+    moves.of_others += file->moves_of_others;
+  }
+  shared.moves_of_nobody += first.moves_of_nobody;
+  if (in_call.size() >= 2) shared.at_once = std::move(in_call);
+}
+
+void add_look(BootNs at, const std::vector<Opened>& opened, Files& files) {
+  std::map<std::pair<FileId, int32_t>, std::vector<Opened>> groups;
+  for (const Opened& each : opened) {
+    if (each.file->description == 0) continue;
+    groups[{FileId(each.file->device, each.file->inode), each.file->description}].push_back(each);
+  }
+  for (const auto& [id, group] : groups)
+    add_group(at, group, files);
+}
+
+Files files_of(const Run& run, std::string_view machine) {
+  Files files;
+  for (const SharedFileLook& look : run.file_looks) {
+    std::vector<Opened> opened;
+    for (const ProcessFiles& process : look.processes)
+      for (const SharedFile& file : process.files)
+        opened.push_back({.process = process.key, .file = &file});
+    add_look(look.at, opened, files);
+  }
+  for (const TreeSnapshot& tree : run.snapshots) {
+    std::vector<Opened> opened;
+    for (const ProcessSnapshot& process : tree.processes) {
+      for (const SharedFile& file : process.shared_files) {
+        opened.push_back({.process = process.key,
+                          .file = &file,
+                          .in_call = is_in_call(process, file.fd, machine)});
+      }
+    }
+    add_look(tree.at, opened, files);
+  }
+  return files;
+}
+
+// Whether several move it. Between the seek and the read of one process others may read something
+// else, now and then; and who seeks and reads nothing moves it as well.
+bool is_moved_by_several(const SharedPosition& shared) {
+  constexpr uint32_t kMovesThatProve = 3;
+  constexpr uint32_t kOwnForOneOfOthers = 6;
+  constexpr uint32_t kAloneThatProve = 3;
+  constexpr uint32_t kSeenForOneAlone = 20;
+  constexpr uint32_t kSeenForOneUnseen = 4;
+  uint32_t seen = 0;
+  uint32_t alone_of_all = 0;
+  uint32_t most_alone = 0;
+  for (const auto& [process, moves] : shared.moves) {
+    const auto& [alone, maybe, of_others] = moves;
+    if (of_others < kMovesThatProve || of_others * kOwnForOneOfOthers < alone + maybe) return false;
+    seen = std::max(seen, alone + maybe + of_others);
+    alone_of_all += alone;
+    most_alone = std::max(most_alone, alone);
+  }
+  const uint32_t alone_of_others = alone_of_all - most_alone;
+  return alone_of_others >= kAloneThatProve && alone_of_others * kSeenForOneAlone >= seen &&
+         shared.moves_of_nobody * kSeenForOneUnseen <= seen;
 }
 
 // Those who read it by its position, at least two; none where one process may have done it all.
 std::vector<ProcessKey> readers_of(const SharedPosition& shared) {
-  constexpr uint32_t kMovesThatProve = 3;
   std::vector<ProcessKey> readers(shared.at_once.begin(), shared.at_once.end());
-  if (!readers.empty()) return readers;
-  const auto add_where = [&](auto condition) {
-    readers.clear();
-    for (const auto& [process, moves] : shared.moves)
-      if (condition(moves)) readers.push_back(process);
-  };
-  const bool others_move_it = std::ranges::all_of(
-      shared.moves, [](const auto& entry) { return entry.second.of_others >= kMovesThatProve; });
-  if (!others_move_it) return {};
-  add_where([](const SharedPosition::Moves& moves) { return moves.alone > 0; });
-  if (readers.size() < 2)
-    add_where([](const SharedPosition::Moves& moves) { return moves.alone + moves.maybe > 0; });
+  if (!readers.empty() || !is_moved_by_several(shared)) return readers;
+  for (const auto& [process, moves] : shared.moves)
+    if (moves.alone > 0) readers.push_back(process);
   return readers;
 }
 
@@ -92,7 +150,7 @@ OwnWords names_of(const Run& run, const std::vector<ProcessKey>& keys) {
 }
 
 Finding finding_of(const Run& run, const SharedPosition& shared, std::vector<ProcessKey> readers) {
-  const BootNs at = run.snapshots.back().at;
+  const BootNs at = shared.seen_at;
   const bool at_once = !shared.at_once.empty();
   Finding finding = new_finding(FindingCode::kHandleSharedOverFork, Confidence::kCertain);
   if (at_once) finding.severity = Severity::kError;
@@ -135,13 +193,12 @@ Finding finding_of(const Run& run, const SharedPosition& shared, std::vector<Pro
 }  // namespace
 
 std::vector<Finding> find_shared_positions(const Run& run, std::string_view machine) {
-  std::map<FileId, SharedPosition> files;
-  for (const TreeSnapshot& tree : run.snapshots)
-    add_look(tree, machine, files);
   std::vector<Finding> findings;
-  for (const auto& [id, shared] : files) {
+  std::set<FileId> told;
+  for (const auto& [id, shared] : files_of(run, machine)) {
     std::vector<ProcessKey> readers = readers_of(shared);
-    if (readers.size() >= 2) findings.push_back(finding_of(run, shared, std::move(readers)));
+    if (readers.size() >= 2 && told.insert(id.first).second)
+      findings.push_back(finding_of(run, shared, std::move(readers)));
   }
   return findings;
 }

@@ -56,7 +56,7 @@ constexpr std::array<Cause, 6> kCauses = {{
     {FindingCode::kFdExhausted, saw_open_files, kTable},
     {FindingCode::kBatchesKeptByConsumer, saw_open_files, kTable},
     {FindingCode::kFdLeakInWorker, saw_open_files, kTable},
-    {FindingCode::kHandleSharedOverFork, saw_stacks, kTable},
+    {FindingCode::kHandleSharedOverFork, saw_shared_files, kTable},
     {FindingCode::kMemoryMapLimitReached, saw_mappings, kTable},
 }};
 

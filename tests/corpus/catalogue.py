@@ -316,6 +316,21 @@ def risks():
     yield from risk_with_twin("torch-shared-position", "hang_torch.py shared-position", "DLP0205")
 
 
+def shared_handles():
+    """Commands that end well within seconds, and read wrong data: nothing else says so."""
+    for kind in ("records", "pool", "archive"):
+        job = f"shared_handles.py {kind}"
+        pace = "everywhere" if kind == "records" else "quick"
+        yield Case(f"run-shared-{kind}", job, probe="run", needs="python", pace=pace, first="DLP0205", severity="warning",
+                   confidence="certain", no_errors=True, verdicts=("warn",), exit_codes=(0,))
+        yield ends_well(f"shared-{kind}-not", f"{job} --healthy", pace="quick")
+    yield ends_well("shared-mapping", "shared_handles.py mapping", pace="quick")
+    yield Case("fd-shared-records", "shared_handles.py records", probe="fd", needs="python", first="DLP0205",
+               no_errors=True, verdicts=("warn",))
+    yield Case("run-torch-shared-position", "hang_torch.py shared-position", probe="run", leaves_job=True, first="DLP0205",
+               dlprobe_options=["--for", "10s"], no_errors=True, verdicts=("warn",))
+
+
 SIGTERM = 128 + 15
 
 
@@ -635,7 +650,7 @@ def starts_of_torch():
 
 
 def hang_cases():
-    for group in (hangs_of_python, idle_jobs, hangs_of_torch, hangs_of_wheels, risks):
+    for group in (hangs_of_python, idle_jobs, hangs_of_torch, hangs_of_wheels, risks, shared_handles):
         yield from group()
 
 

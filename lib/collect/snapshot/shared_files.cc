@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <set>
@@ -33,8 +34,10 @@ struct Opened {
 using Group = std::vector<Opened>;  // of one file, in the order of processes
 using Groups = std::map<std::pair<uint64_t, uint64_t>, Group>;  // by device and inode
 
-std::string descriptor_of(const ProcessSnapshot& process, std::string_view folder, int32_t fd) {
-  return "proc/" + std::to_string(process.key.pid) + "/" + std::string(folder) + "/" +
+using Processes = std::span<const ProcessKey>;
+
+std::string descriptor_of(const ProcessKey& process, std::string_view folder, int32_t fd) {
+  return "proc/" + std::to_string(process.pid) + "/" + std::string(folder) + "/" +
          std::to_string(fd);
 }
 
@@ -43,11 +46,11 @@ bool has_two_processes(const Group& group) {
 }
 
 // By inode, without the files that only one process has.
-Groups find_groups(const Machine& machine, const TreeSnapshot& tree) {
+Groups find_groups(const Machine& machine, Processes processes) {
   Groups groups;
-  for (size_t i = 0; i < tree.processes.size(); ++i) {
+  for (size_t i = 0; i < processes.size(); ++i) {
     const auto folder =
-        machine.root->open_directory("proc/" + std::to_string(tree.processes[i].key.pid) + "/fd");
+        machine.root->open_directory("proc/" + std::to_string(processes[i].pid) + "/fd");
     if (!folder) continue;
     const auto names = (*folder)->list("");
     if (!names) continue;
@@ -69,17 +72,17 @@ bool is_shared_memory(std::string_view path) {
 }
 
 // Path, mode and position; what nobody reads by its position is left out.
-void describe(const Machine& machine, const TreeSnapshot& tree, Group& group) {
-  const ProcessSnapshot& first = tree.processes[group.front().process];
+void describe(const Machine& machine, Processes processes, Group& group) {
+  const ProcessKey& first = processes[group.front().process];
   const auto path = machine.root->read_link(descriptor_of(first, "fd", group.front().file.fd));
   if (!path || is_shared_memory(*path)) {
     group.clear();
     return;
   }
   std::erase_if(group, [&](Opened& each) {
-    const auto info = chain(
-        machine.root->read(descriptor_of(tree.processes[each.process], "fdinfo", each.file.fd)),
-        parse_fdinfo);
+    const auto info =
+        chain(machine.root->read(descriptor_of(processes[each.process], "fdinfo", each.file.fd)),
+              parse_fdinfo);
     if (!info || (info->flags & (O_APPEND | O_PATH)) != 0) return true;
     const uint64_t access = info->flags & O_ACCMODE;
     each.file.path = *path;
@@ -90,10 +93,9 @@ void describe(const Machine& machine, const TreeSnapshot& tree, Group& group) {
 }
 
 // Numbers the open file descriptions of the group from `next` on.
-void tell_descriptions(const Machine& machine, const TreeSnapshot& tree, Group& group,
-                       int32_t& next) {
+void tell_descriptions(const Machine& machine, Processes processes, Group& group, int32_t& next) {
   const auto place = [&](const Opened& each) {
-    return ProcessFile{.pid = tree.processes[each.process].key.pid, .fd = each.file.fd};
+    return ProcessFile{.pid = processes[each.process].pid, .fd = each.file.fd};
   };
   for (size_t i = 0; i < group.size(); ++i) {
     if (group[i].file.description != 0) continue;
@@ -112,18 +114,17 @@ void tell_descriptions(const Machine& machine, const TreeSnapshot& tree, Group& 
 /// Watches one open file description: its position, and who reads meanwhile.
 class PositionWatch {
  public:
-  PositionWatch(const Machine& machine, const TreeSnapshot& tree, std::vector<Opened*> sharers)
+  PositionWatch(const Machine& machine, Processes processes, std::vector<Opened*> sharers)
       : machine_(machine), sharers_(std::move(sharers)) {
     const auto keep = [&](const std::string& name) {
       auto file = machine_.root->keep_file(name);
       return file ? std::move(*file) : nullptr;
     };
     for (const Opened* each : sharers_) {
-      const ProcessSnapshot& process = tree.processes[each->process];
-      reads_.push_back(keep("proc/" + std::to_string(process.key.pid) + "/io"));
+      reads_.push_back(keep("proc/" + std::to_string(processes[each->process].pid) + "/io"));
     }
     const Opened& first = *sharers_.front();
-    position_ = keep(descriptor_of(tree.processes[first.process], "fdinfo", first.file.fd));
+    position_ = keep(descriptor_of(processes[first.process], "fdinfo", first.file.fd));
   }
 
   void watch() {
@@ -170,10 +171,11 @@ class PositionWatch {
     std::vector<size_t> readers;
     for (size_t i = 0; i < sharers_.size(); ++i)
       if (!before[i] || before[i] != after[i]) readers.push_back(i);
-    if (readers.empty()) return false;  // of a process beyond the tree
     for (size_t i = 0; i < sharers_.size(); ++i) {
       SharedFile& file = sharers_[i]->file;
-      if (std::ranges::find(readers, i) == readers.end()) {
+      if (readers.empty()) {
+        ++file.moves_of_nobody;
+      } else if (std::ranges::find(readers, i) == readers.end()) {
         ++file.moves_of_others;
       } else {
         ++(readers.size() == 1 ? file.moves_alone : file.moves_maybe);
@@ -201,37 +203,59 @@ std::vector<Opened*> sharers_of(Group& group, int32_t description) {
 
 }  // namespace
 
-void SharedFileWatch::look(const Machine& machine, TreeSnapshot& tree) {
-  Groups groups = find_groups(machine, tree);
-  size_t files = 0;
-  size_t watched = 0;
+SharedFileLook SharedFileWatch::look(const Machine& machine, Processes processes) {
+  SharedFileLook look{.at = machine.clock->now(), .processes = {}};
+  for (const ProcessKey& key : processes)
+    look.processes.push_back({.key = key, .files = {}});
+  Groups groups = find_groups(machine, processes);
+  while (groups.size() > kMostFiles)
+    groups.erase(std::prev(groups.end()));
   int32_t next = 1;
   std::map<Place, uint64_t> positions;
+  std::vector<std::vector<Opened*>> moved;
   for (auto& [id, group] : groups) {
-    if (++files > kMostFiles) break;
-    describe(machine, tree, group);
-    if (group.empty() || !has_two_processes(group)) continue;
-    tell_descriptions(machine, tree, group, next);
-    std::set<int32_t> moved;
+    describe(machine, processes, group);
+    if (group.empty() || !has_two_processes(group)) {
+      group.clear();
+      continue;
+    }
+    tell_descriptions(machine, processes, group, next);
+    std::set<int32_t> moved_here;
     for (const Opened& each : group) {
-      const Place place(tree.processes[each.process].key, each.file.fd);
+      const Place place(processes[each.process], each.file.fd);
       positions[place] = each.file.position;
       const auto before = positions_.find(place);
       if (each.file.description != 0 && before != positions_.end() &&
           before->second != each.file.position) {
-        moved.insert(each.file.description);
+        moved_here.insert(each.file.description);
       }
     }
-    for (const int32_t description : moved) {
-      if (++watched > kMostWatched) break;
-      PositionWatch(machine, tree, sharers_of(group, description)).watch();
-    }
-    for (Opened& each : group)
-      tree.processes[each.process].shared_files.push_back(std::move(each.file));
+    for (const int32_t description : moved_here)
+      moved.push_back(sharers_of(group, description));
   }
-  for (ProcessSnapshot& process : tree.processes)
-    std::ranges::sort(process.shared_files, {}, &SharedFile::fd);
   positions_ = std::move(positions);
+  for (size_t i = 0; i < std::min(moved.size(), kMostWatched); ++i)
+    PositionWatch(machine, processes, moved[turn_++ % moved.size()]).watch();
+  for (auto& [id, group] : groups)
+    for (Opened& each : group)
+      look.processes[each.process].files.push_back(std::move(each.file));
+  for (ProcessFiles& process : look.processes)
+    std::ranges::sort(process.files, {}, &SharedFile::fd);
+  return look;
+}
+
+void SharedFileWatch::look_if_due(const Machine& machine, Processes processes, BootNs newest,
+                                  RecordSink& sink) {
+  constexpr BootNs kOften = 300 * kMillisecond;
+  constexpr BootNs kSeldom = 10 * kSecond;
+  const BootNs now = machine.clock->now();
+  budget_.refill(now);
+  const BootNs every = std::clamp((now - newest) / 2, kOften, kSeldom);
+  if (processes.size() < 2 || now - last_ < every || !budget_.has(0)) return;
+  SharedFileLook found = look(machine, processes);
+  last_ = machine.clock->now();
+  budget_.spend(last_ - now);
+  sink.add(std::move(found));
 }
 
 }  // namespace dlprobe

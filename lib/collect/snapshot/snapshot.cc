@@ -94,7 +94,11 @@ struct SnapshotTaker::State {
     // On a busy machine that takes a while, and a peer that has done its part may be gone by then.
     for (size_t i = 0; i < looks.size(); ++i)
       looks[i]->mark_those_who_moved_on(tree.processes[i]);
-    shared_files.look(machine, tree);
+    std::vector<ProcessKey> keys;
+    std::ranges::transform(tree.processes, std::back_inserter(keys), &ProcessSnapshot::key);
+    SharedFileLook files = shared_files.look(machine, keys);
+    for (size_t i = 0; i < keys.size(); ++i)
+      tree.processes[i].shared_files = std::move(files.processes[i].files);
     return tree;
   }
 

@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "lib/base/units.h"
 #include "tests/support/fake_files.h"
@@ -81,12 +82,11 @@ class SharedFiles : public ::testing::Test {
   void set_read(int32_t pid, uint64_t bytes) {
     files.add(folder_of(pid) + "io", "rchar: " + std::to_string(bytes) + "\nwchar: 0\nsyscr: 1\n");
   }
-  TreeSnapshot look() {
-    TreeSnapshot tree;
+  SharedFileLook look() {
+    std::vector<ProcessKey> keys;
     for (const int32_t pid : {kTrainer, kFirst, kSecond})
-      tree.processes.push_back({.key = {.pid = pid, .start_ticks = 1}});
-    watch.look(machine, tree);
-    return tree;
+      keys.push_back({.pid = pid, .start_ticks = 1});
+    return watch.look(machine, keys);
   }
   /// At every third moment one of `readers`, in turn, reads and moves the position.
   void let_read(std::vector<int32_t> readers) {
@@ -109,48 +109,48 @@ class SharedFiles : public ::testing::Test {
 };
 
 TEST_F(SharedFiles, CopiesOfOneDescriptor) {
-  const TreeSnapshot tree = look();
-  for (const ProcessSnapshot& process : tree.processes) {
-    ASSERT_EQ(process.shared_files.size(), 1U);
-    EXPECT_EQ(process.shared_files[0].fd, kFd);
-    EXPECT_EQ(process.shared_files[0].path, "/data/train.tar");
-    EXPECT_EQ(process.shared_files[0].description, 1);
-    EXPECT_EQ(process.shared_files[0].moves_alone, 0U);
+  const SharedFileLook tree = look();
+  for (const ProcessFiles& process : tree.processes) {
+    ASSERT_EQ(process.files.size(), 1U);
+    EXPECT_EQ(process.files[0].fd, kFd);
+    EXPECT_EQ(process.files[0].path, "/data/train.tar");
+    EXPECT_EQ(process.files[0].description, 1);
+    EXPECT_EQ(process.files[0].moves_alone, 0U);
   }
 }
 
 TEST_F(SharedFiles, OpenedAnewByEach) {
   processes->opened_anew = {kTrainer, kFirst, kSecond};
-  EXPECT_EQ(look().processes[1].shared_files.at(0).description, 0);
+  EXPECT_EQ(look().processes[1].files.at(0).description, 0);
 }
 
 TEST_F(SharedFiles, OpenInOneProcessAlone) {
   files.remove("/proc/11/fd/7");
   files.remove("/proc/12/fd/7");
-  EXPECT_TRUE(look().processes[0].shared_files.empty());
+  EXPECT_TRUE(look().processes[0].files.empty());
 }
 
 TEST_F(SharedFiles, LogsAndSharedMemoryAreLeftOut) {
   for (const int32_t pid : {kTrainer, kFirst, kSecond})
     open_file(pid, kFd, O_RDWR | O_APPEND);
-  EXPECT_TRUE(look().processes[0].shared_files.empty());
+  EXPECT_TRUE(look().processes[0].files.empty());
   for (const int32_t pid : {kTrainer, kFirst, kSecond})
     open_file(pid, kFd, O_WRONLY);
-  EXPECT_TRUE(look().processes[0].shared_files.empty());
+  EXPECT_TRUE(look().processes[0].files.empty());
   for (const int32_t pid : {kTrainer, kFirst, kSecond})
     open_file(pid, kFd, O_RDWR, "/dev/shm/torch_1_2_3");
-  EXPECT_TRUE(look().processes[0].shared_files.empty());
+  EXPECT_TRUE(look().processes[0].files.empty());
 }
 
 TEST_F(SharedFiles, TwoReadersInTurn) {
   look();
   move_to(512);
   let_read({kFirst, kSecond});
-  const TreeSnapshot tree = look();
-  EXPECT_EQ(tree.processes[0].shared_files.at(0).moves_alone, 0U);
+  const SharedFileLook tree = look();
+  EXPECT_EQ(tree.processes[0].files.at(0).moves_alone, 0U);
   for (const size_t i : {1U, 2U}) {
-    EXPECT_GE(tree.processes[i].shared_files.at(0).moves_alone, 3U);
-    EXPECT_GE(tree.processes[i].shared_files.at(0).moves_of_others, 3U);
+    EXPECT_GE(tree.processes[i].files.at(0).moves_alone, 3U);
+    EXPECT_GE(tree.processes[i].files.at(0).moves_of_others, 3U);
   }
 }
 
@@ -158,16 +158,27 @@ TEST_F(SharedFiles, OneReader) {
   look();
   move_to(512);
   let_read({kTrainer});
-  const TreeSnapshot tree = look();
-  EXPECT_GE(tree.processes[0].shared_files.at(0).moves_alone, 3U);
-  EXPECT_EQ(tree.processes[0].shared_files.at(0).moves_of_others, 0U);
-  EXPECT_EQ(tree.processes[1].shared_files.at(0).moves_alone, 0U);
+  const SharedFileLook tree = look();
+  EXPECT_GE(tree.processes[0].files.at(0).moves_alone, 3U);
+  EXPECT_EQ(tree.processes[0].files.at(0).moves_of_others, 0U);
+  EXPECT_EQ(tree.processes[1].files.at(0).moves_alone, 0U);
+}
+
+TEST_F(SharedFiles, MovesOfNobody) {
+  look();
+  move_to(512);
+  clock->happen = [this](int moment) {
+    if (moment % 3 == 0) move_to(512 * static_cast<uint64_t>(moment));
+  };
+  const SharedFileLook tree = look();
+  EXPECT_GE(tree.processes[0].files.at(0).moves_of_nobody, 3U);
+  EXPECT_EQ(tree.processes[0].files.at(0).moves_of_others, 0U);
 }
 
 TEST_F(SharedFiles, APositionThatStandsIsNotWatched) {
   look();
   let_read({kFirst, kSecond});
-  EXPECT_EQ(look().processes[1].shared_files.at(0).moves_alone, 0U);
+  EXPECT_EQ(look().processes[1].files.at(0).moves_alone, 0U);
 }
 
 }  // namespace

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <string>
+#include <tuple>
 
+#include "probes/facts/shared_positions.h"
 #include "tests/unit/probes/hang_scene.h"
 #include "tests/unit/probes/scene.h"
 
@@ -182,8 +184,8 @@ TEST(Risks, TwoRuntimesThatCrowdEachOther) {
 struct Moves {
   uint32_t alone, maybe, of_others;
 };
-void share_file(HangScene& scene, Moves trainer, Moves worker, Moves other,
-                int32_t description = 1) {
+void share_file(HangScene& scene, Moves trainer, Moves worker, Moves other, int32_t description = 1,
+                uint32_t moves_of_nobody = 0) {
   for (const auto& [pid, moves] :
        {std::pair(kRiskTrainer, trainer), {kRiskWorker, worker}, {kRiskOther, other}}) {
     scene.process(pid).shared_files.push_back({.fd = 7,
@@ -194,7 +196,8 @@ void share_file(HangScene& scene, Moves trainer, Moves worker, Moves other,
                                                .description = description,
                                                .moves_alone = moves.alone,
                                                .moves_maybe = moves.maybe,
-                                               .moves_of_others = moves.of_others});
+                                               .moves_of_others = moves.of_others,
+                                               .moves_of_nobody = moves_of_nobody});
   }
 }
 
@@ -215,6 +218,23 @@ TEST(SharedPosition, TheTrainerMayHaveMovedItAlone) {
   EXPECT_TRUE(scene.examine().findings.empty());
 }
 
+// The worker read something else, now and then, between the trainer's seek and its read.
+TEST(SharedPosition, TheTrainerMovesItBesideReaders) {
+  for (const auto& [trainer, worker, other] :
+       {std::tuple(Moves{38, 24, 5}, Moves{3, 20, 40}, Moves{2, 20, 41}),
+        std::tuple(Moves{8, 25, 8}, Moves{1, 20, 20}, Moves{0, 20, 21})}) {
+    HangScene scene = running_scene();
+    share_file(scene, trainer, worker, other);
+    EXPECT_FALSE(find(scene.examine(), FindingCode::kHandleSharedOverFork));
+  }
+}
+
+TEST(SharedPosition, SomebodySeeksAndReadsNothing) {
+  HangScene scene = running_scene();
+  share_file(scene, {0, 2, 8}, {3, 2, 5}, {4, 1, 5}, 1, 3);
+  EXPECT_FALSE(find(scene.examine(), FindingCode::kHandleSharedOverFork));
+}
+
 TEST(SharedPosition, NobodyMovesIt) {
   HangScene scene = running_scene();
   share_file(scene, {}, {}, {});
@@ -225,6 +245,38 @@ TEST(SharedPosition, HandlesOfTheirOwn) {
   HangScene scene = running_scene();
   share_file(scene, {0, 2, 8}, {3, 2, 5}, {4, 1, 5}, 0);
   EXPECT_TRUE(scene.examine().findings.empty());
+}
+
+// Looks beside snapshots: workers of one epoch, then those of the next.
+SharedFileLook look_at_file(int32_t worker, Moves trainer, Moves of_worker) {
+  SharedFileLook look{.at = kSecond, .processes = {}};
+  for (const auto& [pid, moves] : {std::pair(kRiskTrainer, trainer), {worker, of_worker}}) {
+    const SharedFile file{.fd = 7,
+                          .device = 8,
+                          .inode = 77,
+                          .path = "/data/train.tar",
+                          .description = 1,
+                          .moves_alone = moves.alone,
+                          .moves_maybe = moves.maybe,
+                          .moves_of_others = moves.of_others};
+    look.processes.push_back({.key = key_of(pid), .files = {file}});
+  }
+  return look;
+}
+
+TEST(SharedPosition, TwoLooksTogetherProveIt) {
+  dlprobe::Run one;
+  one.file_looks = {look_at_file(kRiskWorker, {2, 1, 2}, {2, 1, 2})};
+  EXPECT_TRUE(find_shared_positions(one, "x86_64").empty());
+  one.file_looks.push_back(one.file_looks.front());
+  EXPECT_EQ(find_shared_positions(one, "x86_64").size(), 1U);
+}
+
+TEST(SharedPosition, OneWorkerInEachEpoch) {
+  dlprobe::Run one;
+  one.file_looks = {look_at_file(kRiskWorker, {0, 0, 20}, {20, 0, 0}),
+                    look_at_file(kRiskOther, {0, 0, 20}, {20, 0, 0})};
+  EXPECT_TRUE(find_shared_positions(one, "x86_64").empty());
 }
 
 TEST(SharedPosition, TwoInsideReadAtOnce) {
