@@ -21,15 +21,21 @@ bool is_raised_by_user(const StartEvent& event) {
          event.raised_in.starts_with(event.file + ":" + own(event.line) + " ");
 }
 
+bool left_badly(const StartEvent& event) {
+  return event.kind == StartEventKind::kExits && event.count != 0;
+}
+
 /// What an exception that came from a worker, a task or a thread was before it was raised again.
 const StartEvent* first_raised(const Run& run, const StartEvent& end) {
   if (is_raised_by_user(end)) return &end;
   const StartEvent* found = &end;
-  for (const StartEvent* event : events_of(run, StartEventKind::kFailed)) {
-    const bool is_elsewhere = event->process != end.process || event->ended != end.ended;
-    // A pool whose processes fail before their first task is broken, whatever broke them.
-    const bool is_it = event->type == end.type || event->ended == Ended::kInitializer;
-    if (event->at < end.at && is_it && is_elsewhere) found = event;
+  for (const StartEvent& event : run.start_events) {
+    const bool is_failure = event.kind == StartEventKind::kFailed;
+    const bool is_elsewhere = event.process != end.process || event.ended != end.ended;
+    // A pool is broken by a process that fails before its first task, or leaves.
+    const bool breaks_pool = event.ended == Ended::kInitializer || left_badly(event);
+    const bool is_it = breaks_pool || (is_failure && event.type == end.type);
+    if (event.at < end.at && is_it && is_elsewhere) found = &event;
   }
   return found;
 }
@@ -49,8 +55,12 @@ Message where(const StartEvent& event) {
   return say(" in {}", as_text(event.raised_in));
 }
 
-Message message_of(const Run& run, const StartEvent& event) {
+Message message_of(const Run& run, const StartEvent& event, const StartEvent& last) {
   const OwnWords who = describe(run, event.process);
+  if (left_badly(event)) {
+    return say("{} called {}{}, and the job ended by {}", who, as_name(event.message), where(event),
+               as_text(last.message));
+  }
   const Message what = as_text(event.message) + where(event);
   switch (event.ended) {
     case Ended::kWorker:
@@ -71,9 +81,13 @@ Message message_of(const Run& run, const StartEvent& event) {
 }
 
 void add_evidence(std::vector<Evidence>& evidence, const StartEvent& event) {
-  evidence.push_back(text_fact("exception", as_text(event.message), kShimSource, event.at));
-  if (!event.file.empty())
-    evidence.push_back(text_fact("raised_at", whole_place(event), kShimSource, event.at));
+  const bool is_exit = left_badly(event);
+  evidence.push_back(
+      text_fact(is_exit ? "called" : "exception", as_text(event.message), kShimSource, event.at));
+  if (!event.file.empty()) {
+    evidence.push_back(
+        text_fact(is_exit ? "called_at" : "raised_at", whole_place(event), kShimSource, event.at));
+  }
   if (!event.raised_in.empty() && !is_raised_by_user(event))
     evidence.push_back(text_fact("raised_in", as_text(event.raised_in), kShimSource, event.at));
   for (const std::string& cause : event.chain)
@@ -97,12 +111,13 @@ std::optional<Finding> uncaught_exception(const Run& run) {
   const bool ended_process = last->ended == Ended::kProcess && ended_badly(run, last->process);
   Finding finding = new_finding(FindingCode::kUncaughtException,
                                 ended_process ? Confidence::kCertain : Confidence::kLikely);
-  finding.message = message_of(run, first);
+  finding.message = message_of(run, first, *last);
   finding.discriminator = std::string(to_string(first.ended)) + "-" + first.type;
   finding.processes = {first.process};
   if (last->process != first.process) finding.processes.push_back(last->process);
   add_evidence(finding.evidence, first);
-  if (!first.file.empty()) add_source(finding, first.file, first.line, "raised at");
+  if (!first.file.empty())
+    add_source(finding, first.file, first.line, left_badly(first) ? "called at" : "raised at");
   finding.rule_out("killed by a signal (DLP0501, DLP0503, DLP0509)",
                    "its wait status is an exit code, not a signal");
   finding.remedies.push_back(look_at_line(first));

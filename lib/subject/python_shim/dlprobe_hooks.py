@@ -139,6 +139,9 @@ def _refused_message(trace):
     receives = trace.frame_of("multiprocessing/queues.py", "get") or trace.frame_of("multiprocessing/connection.py", "recv")
     if receives is None or trace.frame_of("multiprocessing/connection.py", "recv_bytes", "_recv_bytes", "_recv"):
         return None
+    at = [frame for frame, _line in trace.entries].index(receives)
+    if at + 1 < len(trace.entries) and not _users_place(trace.entries[at + 1:]):
+        return None  # what the library fetches from the sender, which may be gone
     is_lookup = isinstance(trace.error, (AttributeError, ImportError)) and trace.entries[-1][0] is receives
     return {"cause": "not-found-there" if is_lookup and _is_child() else "not-rebuilt"}
 

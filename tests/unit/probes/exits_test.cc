@@ -576,6 +576,20 @@ TEST_F(Raised, WhatTheTrainerItselfRaisesIsItsOwn) {
   EXPECT_THAT(only().message.plain(), HasSubstr("in train"));
 }
 
+TEST_F(Raised, AProcessThatLeavesBreaksItsPool) {
+  constexpr int32_t kOfPool = 301;
+  tell(1, kOfPool,
+       {.kind = StartEventKind::kExits,
+        .message = "os._exit",
+        .file = "/job/a.py",
+        .line = 4,
+        .count = 7});
+  failed(1.2, kParent, Ended::kProcess, "");
+  scene.exit_with(kParent, 1.3, 1);
+  EXPECT_THAT(only().message.plain(),
+              HasSubstr("called os._exit at a.py:4, and the job ended by KeyError"));
+}
+
 TEST_F(Raised, AProgramThatExitsAfterwardsMayHaveHadAnotherReason) {
   failed(1, 102, Ended::kTask, "sample");
   scene.exit_with(kParent, 1.3, 1);
