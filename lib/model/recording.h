@@ -118,6 +118,9 @@ struct RunBegin {
   bool preflight = false;
   bool looks_when_quiet = false;
   std::optional<Limit> open_files_limit;
+  std::optional<uint64_t> own_open_files;
+  std::optional<uint64_t> own_memory_bytes;
+  std::optional<uint64_t> own_shm_bytes;
   std::optional<Trial> trial;
   std::optional<Attempt> attempt;
   bool operator==(const RunBegin&) const = default;
@@ -133,6 +136,9 @@ constexpr void list_fields(auto&& field, Of<RunBegin> /*of*/) {
   field("looks_when_quiet", &RunBegin::looks_when_quiet,
         "snapshots are taken only while the loader does not move");
   field("nofile", &RunBegin::open_files_limit, "of what dlprobe starts");
+  field("limit_fds", &RunBegin::own_open_files, "--limit-fds: dlprobe set it");
+  field("limit_memory", &RunBegin::own_memory_bytes, "--limit-memory, likewise", Unit::kBytes);
+  field("shm_size", &RunBegin::own_shm_bytes, "--shm-size, likewise", Unit::kBytes);
   field("trial", &RunBegin::trial, "of a command that is tried under a start method");
   field("attempt", &RunBegin::attempt,
         "A remedy is tried (`--confirm`): such a run is one of Recording::attempts");

@@ -41,6 +41,9 @@ std::optional<BootNs> RunContext::deadline() const {
 void RunContext::begin_run(RunBegin begin, const LaunchLimits& limits) {
   begin.at = now();
   begin.open_files_limit = open_files_limit_within(limits);
+  begin.own_open_files = limits.open_files;
+  begin.own_memory_bytes = limits.memory_bytes;
+  begin.own_shm_bytes = limits.shm_bytes;
   recorder.add(std::move(begin));
 }
 

@@ -108,6 +108,12 @@ Remedy use_less(const Run& run) {
 }
 
 void add_remedies_of_group(const Run& run, ExitCause& cause) {
+  if (run.begin.own_memory_bytes) {
+    cause.remedies.push_back(
+        {.title = "Start the command with more memory: dlprobe itself set this limit",
+         .commands = {"dlprobe run --limit-memory <size> -- COMMAND"}});
+    return cause.remedies.push_back(use_less(run));
+  }
   cause.remedies.push_back(
       {.title = "Give the job a higher memory limit; what is in /dev/shm counts against it, too",
        .commands = {"docker run --memory=<size> ...", "srun --mem=<size> ...",

@@ -181,6 +181,12 @@ Finding too_low_by_measure(const Facts& facts, const Exhaustion& exhaustion) {
   return finding;
 }
 
+// It has another one than the command was started with.
+bool sets_its_own_limit(const Run& run, const Series& series) {
+  const auto& given = run.begin.open_files_limit;
+  return series.refused != nullptr && given && given->soft != series.limit;
+}
+
 void add_refusal(Finding& finding, const StartEvent& refused) {
   finding.message += ", and was refused another" + place_of(refused);
   add_exception(finding, refused);
@@ -241,7 +247,15 @@ std::optional<Finding> descriptors_exhausted(const Facts& facts,
   add_held(finding, series, first.from);
   finding.first_seen = first.from;
   finding.last_seen = first.to;
-  add_limit_remedies(finding, facts, comfortable_limit(2 * series.most), series.hard_limit);
+  const uint64_t enough = comfortable_limit(2 * series.most);
+  if (sets_its_own_limit(*facts.run, series)) {
+    finding.remedies.push_back(
+        {.title = "The command sets this limit itself: raise it there",
+         .commands = {say("resource.setrlimit(resource.RLIMIT_NOFILE, ({}, {}))", enough, enough),
+                      say("ulimit -n {}", enough)}});
+  } else {
+    add_limit_remedies(finding, facts, enough, series.hard_limit);
+  }
   if (first.kind == FdKind::kSegment) add_strategy_remedy(finding);
   return finding;
 }
@@ -346,7 +360,11 @@ void add_limit_remedies(Finding& finding, const Facts& facts, uint64_t limit,
                         std::optional<uint64_t> hard_limit) {
   const OwnWords number = own(limit);
   const std::string& container = facts.header->host.container;
-  if (!hard_limit || *hard_limit >= limit) {
+  if (facts.run->begin.own_open_files) {
+    finding.remedies.push_back(
+        {.title = "Start the command with a higher limit: dlprobe itself set this one",
+         .commands = {"dlprobe run --limit-fds " + number + " -- COMMAND"}});
+  } else if (!hard_limit || *hard_limit >= limit) {
     finding.remedies.push_back({.title = "Raise the soft limit in the shell that starts the job",
                                 .commands = {"ulimit -n " + number},
                                 .applies_to = {"bare-host", "docker", "kubernetes", "slurm"},

@@ -89,6 +89,10 @@ OwnWords size_option(uint64_t bytes) {
 namespace {
 
 std::vector<Remedy> ways_to_size(const Facts& facts, uint64_t size_bytes) {
+  if (facts.run->begin.own_shm_bytes) {
+    return {{.title = "Start the command with a larger /dev/shm: dlprobe itself made this one",
+             .commands = {"dlprobe run --shm-size " + size_option(size_bytes) + " -- COMMAND"}}};
+  }
   const std::string& container = facts.header->host.container;
   if (container == "kubernetes") return {for_kubernetes(facts, size_bytes)};
   if (container == "docker" || container == "podman") {

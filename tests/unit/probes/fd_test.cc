@@ -97,6 +97,14 @@ TEST_F(Fd, AnExceptionThatSaysSoIsEnough) {
   EXPECT_EQ(number(*exhausted, "limit"), 64);
   EXPECT_THAT(exhausted->message.plain(), testing::HasSubstr("at data.py:7 in load"));
 
+  scene_.run().begin.open_files_limit = Limit{.soft = 256, .hard = 256};
+  EXPECT_THAT(find(examine(), FindingCode::kFdExhausted)->remedies.front().title.plain(),
+              testing::HasSubstr("sets this limit itself"));
+  scene_.run().begin.open_files_limit->soft = 64;
+  scene_.run().begin.own_open_files = 64;
+  EXPECT_THAT(find(examine(), FindingCode::kFdExhausted)->remedies.front().commands.front().plain(),
+              testing::HasSubstr("--limit-fds"));
+
   refused.error_number = 23;
   scene_.run().start_events = {refused};
   EXPECT_THAT(find(examine(), FindingCode::kFdExhausted)->message.plain(),
