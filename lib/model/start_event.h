@@ -102,6 +102,9 @@ struct StartEvent {
   Ended ended = Ended::kNothing;
   std::optional<int32_t> error_number;
   std::optional<uint64_t> limit;
+  std::optional<uint64_t> free_bytes;
+  std::optional<uint64_t> free_inodes;
+  bool is_temporary = false;
   std::string raised_in;
   std::vector<std::string> chain;
 
@@ -112,7 +115,9 @@ constexpr void list_fields(auto&& field, Of<StartEvent> /*of*/) {
   field("kind", &StartEvent::kind, "what happened");
   field("key", &StartEvent::process, "whose word it is");
   field("method", &StartEvent::method, R"(start method: "fork", "spawn", "forkserver")");
-  field("wanted", &StartEvent::wanted, "of chosen: what the script asked for");
+  field("wanted", &StartEvent::wanted,
+        "Of chosen: what the script asked for; of failed by a refused memory: \"address space\" or "
+        "\"data size\", the limit that is nearest");
   field("child", &StartEvent::child_pid, "of started");
   field("cause", &StartEvent::cause, "of a refusal");
   field("message", &StartEvent::message, "the exception's type and text, secrets masked");
@@ -132,17 +137,25 @@ constexpr void list_fields(auto&& field, Of<StartEvent> /*of*/) {
   field("seconds", &StartEvent::seconds,
         "Of main-imported; of first-batch since its iterator was made; of batches waited for them",
         Unit::kSeconds);
-  field("bytes", &StartEvent::bytes, "of main-imported: by which the process's RSS grew",
+  field("bytes", &StartEvent::bytes,
+        "Of main-imported: by which the process's RSS grew; of failed by a refused memory: what is "
+        "taken of the limit",
         Unit::kBytes);
   field("workers", &StartEvent::workers, "of loader-made");
   field("prefetch_factor", &StartEvent::prefetch_factor, "of loader-made");
   field("ended", &StartEvent::ended, "of failed: what the exception ended");
   field("error_number", &StartEvent::error_number,
         "of failed by an OSError, or by what was raised from one: its errno");
-  field(
-      "limit", &StartEvent::limit,
-      "The soft limit of the process by then: of failed by EMFILE of its open files "
-      "(RLIMIT_NOFILE), of no-process and no-thread of its user's (RLIMIT_NPROC); none: no limit");
+  field("limit", &StartEvent::limit,
+        "The soft limit of the process by then: of failed by EMFILE of its open files "
+        "(RLIMIT_NOFILE), of no-process and no-thread of its user's (RLIMIT_NPROC), of a refused "
+        "memory what `wanted` names; none: no limit");
+  field("free_bytes", &StartEvent::free_bytes,
+        "Of failed by ENOSPC or EDQUOT: left on the file system of `path` when it was told",
+        Unit::kBytes);
+  field("free_inodes", &StartEvent::free_inodes, "likewise; none: it does not count them");
+  field("temporary", &StartEvent::is_temporary,
+        "of failed by ENOSPC or EDQUOT: `path` is in the folder for temporary files");
   field("raised_in", &StartEvent::raised_in,
         R"(Of failed: the innermost line of Python, "/usr/lib/python3.11/threading.py:971 start")");
   field("chain", &StartEvent::chain,

@@ -82,6 +82,9 @@ Expected<StartEvent> parse_start_event(std::string_view text) {
         .ended = ended,
         .error_number = optional_number<int32_t>(line, "error_number"),
         .limit = optional_number<uint64_t>(line, "limit"),
+        .free_bytes = optional_number<uint64_t>(line, "free_bytes"),
+        .free_inodes = optional_number<uint64_t>(line, "free_inodes"),
+        .is_temporary = line.value("temporary", false),
         .raised_in = text_of(line, "raised_in"),
         .chain = mask_secrets(line.value("chain", std::vector<std::string>())),
     };

@@ -199,11 +199,15 @@ bool explains(const Finding& finding, int run, const ProcessKey& key) {
   return finding.severity == Severity::kError && std::ranges::count(finding.processes, key) > 0;
 }
 
-std::vector<Judged> judge(const ExitFacts& facts, std::span<const Finding> known, int run) {
+std::vector<Judged> judge(const ExitFacts& facts, std::span<const Finding> known,
+                          const Finding* refused, int run) {
   std::vector<Judged> judged;
   for (const Death& death : facts.deaths) {
-    const bool explained = std::ranges::any_of(
-        known, [&](const Finding& finding) { return explains(finding, run, death.process->key); });
+    const ProcessKey& key = death.process->key;
+    const bool was_refused = refused != nullptr && std::ranges::count(refused->processes, key) > 0;
+    const bool explained = was_refused || std::ranges::any_of(known, [&](const Finding& finding) {
+                             return explains(finding, run, key);
+                           });
     if (explained || (!failed(death) && !is_of_loader(facts, *death.process))) continue;
     if (auto cause = cause_of(facts, death)) judged.push_back({&death, std::move(*cause)});
   }
@@ -329,12 +333,11 @@ void add_unknown_ends(const ExitFacts& facts, Verdict& verdict) {
 Verdict examine_run(const RunCase& one) {
   const ExitFacts facts = exit_facts(one.recording.header, one.run);
   Verdict verdict;
-  std::vector<Finding> known(one.known.begin(), one.known.end());
-  if (auto refused = no_room_for_tasks(facts)) {
-    known.push_back(*refused);
-    verdict.findings.push_back(std::move(*refused));
-  }
-  const std::vector<Judged> judged = judge(facts, known, one.index);
+  auto refused = no_room_for_tasks(facts);
+  if (!refused && !has_error(one.known)) refused = refused_resource(one.run);
+  const std::vector<Judged> judged =
+      judge(facts, one.known, refused ? &*refused : nullptr, one.index);
+  if (refused) verdict.findings.push_back(std::move(*refused));
   std::vector<std::vector<const Judged*>> groups;
   std::map<std::string, size_t> group_of;
   for (const Judged& each : judged) {
@@ -357,7 +360,7 @@ Verdict examine_run(const RunCase& one) {
   return verdict;
 }
 
-constexpr std::array<Cause, 10> kCauses = {{
+constexpr std::array<Cause, 12> kCauses = {{
     {FindingCode::kOomKilledByCgroup, saw_oom_killer, ReportTable::kMemory},
     {FindingCode::kOomKilledByHost, saw_oom_killer, ReportTable::kMemory},
     {FindingCode::kKilledBySignal, saw_ends},
@@ -368,6 +371,8 @@ constexpr std::array<Cause, 10> kCauses = {{
     {FindingCode::kForkRefusedByOvercommit, saw_overcommit, ReportTable::kMemory},
     {FindingCode::kUncaughtException, saw_exceptions},
     {FindingCode::kProcessLimitReached, saw_exceptions},
+    {FindingCode::kTemporaryFolderUnusable, saw_exceptions},
+    {FindingCode::kMemoryLimitTooLow, saw_exceptions, ReportTable::kMemory},
 }};
 
 }  // namespace

@@ -157,6 +157,10 @@ std::vector<const StartEvent*> fatal_exceptions(const Run& run) {
   return events_of(run, StartEventKind::kFailed);
 }
 
+bool lacks_inodes(const StartEvent& event) {
+  return event.free_inodes && *event.free_inodes <= 1;
+}
+
 size_t allowed_processes(const Run& run) {
   int32_t workers = 0;
   for (const StartEvent& event : run.start_events) {

@@ -56,6 +56,10 @@ bool ends_badly(const Run& run);
 /// The exceptions that ended something of a command that ended badly, in time order.
 std::vector<const StartEvent*> fatal_exceptions(const Run& run);
 
+/// Of an exception for want of space: the file system had none of inodes. A semaphore takes two
+/// (sem_open links its file, and tmpfs counts a link).
+bool lacks_inodes(const StartEvent& event);
+
 /// How many processes may live at once in the run's trial: what was allowed, and the workers that
 /// its largest DataLoader has.
 size_t allowed_processes(const Run& run);

@@ -1,12 +1,14 @@
 #include "probes/shm/facts.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <map>
 
 #include "lib/base/units.h"
 #include "lib/model/shm_forecast.h"
 #include "probes/facts/facts.h"
+#include "probes/facts/starts.h"
 
 namespace dlprobe::probes::shm {
 namespace {
@@ -75,6 +77,18 @@ bool made_during_job(const Facts& facts, const ShmSegment& segment, BootNs at) {
   const auto ticks = static_cast<int64_t>(std::max<uint64_t>(header.host.ticks_per_second, 1));
   const int64_t started = static_cast<int64_t>(facts.trainer->key.start_ticks) * (kSecond / ticks);
   return segment.modified_ns >= header.realtime_ns + (started - header.boottime_ns);
+}
+
+// What the witness saw of the mount where a file had no space.
+void add_refusals(Facts& facts) {
+  if (facts.use.empty() || facts.mount == nullptr) return;
+  for (const StartEvent* event : refused_space(facts)) {
+    ShmUse use = facts.use.back();
+    use.at = event->at;
+    use.used_bytes = use.size_bytes - std::min(use.size_bytes, event->free_bytes.value_or(0));
+    if (lacks_inodes(*event)) use.inodes_used = use.inodes;
+    facts.use.insert(std::ranges::upper_bound(facts.use, use.at, {}, &ShmUse::at), use);
+  }
 }
 
 Share& share_of_unheld(const Facts& facts, const ShmSegment& segment, Split& split) {
@@ -159,12 +173,23 @@ Facts facts_of(const RecordingHeader& header, const Run& run) {
     if (use.device == facts.mount->device) facts.use.push_back(use);
   }
   std::ranges::stable_sort(facts.use, {}, &ShmUse::at);
+  add_refusals(facts);
   for (const ShmLedger& ledger : run.ledgers) {
     if (ledger.device == facts.mount->device) facts.ledgers.push_back(&ledger);
   }
   facts.most_workers = most_living_workers(run);
   facts.largest_segment = find_largest_segment(facts);
   return facts;
+}
+
+std::vector<const StartEvent*> refused_space(const Facts& facts) {
+  std::vector<const StartEvent*> refused = fatal_exceptions(*facts.run);
+  const std::string folder = facts.mount->mount_point + "/";
+  std::erase_if(refused, [&](const StartEvent* event) {
+    const bool is_space = event->error_number == ENOSPC || event->error_number == EDQUOT;
+    return !is_space || !event->path.starts_with(folder);
+  });
+  return refused;
 }
 
 uint64_t free_bytes(const ShmUse& use) {

@@ -56,6 +56,9 @@ inline constexpr uint64_t kUnlimited = std::numeric_limits<uint64_t>::max();
 
 Facts facts_of(const RecordingHeader& header, const Run& run);
 
+/// The exceptions that ended something of the job because a file in the mount had no space.
+std::vector<const StartEvent*> refused_space(const Facts& facts);
+
 /// Bytes that a new page may still come from; kUnlimited where the mount has no limit.
 uint64_t free_bytes(const ShmUse& use);
 

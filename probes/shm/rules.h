@@ -13,6 +13,7 @@ struct Shortage {
   enum class How {
     kBusError,     ///< a process died of SIGBUS on a full mount
     kReservation,  ///< the kernel refused to reserve a segment
+    kException,    ///< a file in it had no space: the exception says so
     kFailure,      ///< the job failed just after the mount was full, its workers gone unseen
     kForecast,     ///< the plan needs more than is there
   };

@@ -5,6 +5,7 @@
 
 #include "lib/base/units.h"
 #include "probes/facts/facts.h"
+#include "probes/facts/starts.h"
 #include "probes/shm/remedies.h"
 #include "probes/shm/rules.h"
 
@@ -177,6 +178,8 @@ std::string name_of_kind(Shortage::How how) {
       return "bus-error";
     case Shortage::How::kReservation:
       return "reservation-refused";
+    case Shortage::How::kException:
+      return "exception";
     case Shortage::How::kFailure:
       return "failed-on-full-mount";
     case Shortage::How::kForecast:
@@ -195,6 +198,10 @@ Message exhausted_message(const Facts& facts, const Shortage& shortage) {
     const bool seen_full = shortage.confidence == Confidence::kCertain;
     return who + " was killed by SIGBUS while it filled " + segment + ": " + state +
            (seen_full ? "" : " at the last look before");
+  }
+  if (shortage.how == Shortage::How::kException) {
+    return who + " was refused space in " + facts.where() +
+           place_of(*refused_space(facts).front()) + ": " + state + " at the fullest look";
   }
   if (shortage.how == Shortage::How::kFailure) return who + " failed just after " + state;
   return who + " was refused " + segment + ": " + state;
@@ -232,6 +239,10 @@ Finding exhausted(const Facts& facts, const Shortage& shortage) {
     rule_out_for_reservation(finding, facts, shortage);
   } else {
     rule_out_oom(finding, facts);
+  }
+  if (shortage.how == Shortage::How::kException) {
+    const StartEvent& event = *refused_space(facts).front();
+    add_source(finding, event.file, event.line, "refused at");
   }
   const Demand demand = demand_of(facts);
   if (demand.bytes > shortage.use.size_bytes) add_demand(finding, demand);

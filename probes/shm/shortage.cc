@@ -4,11 +4,13 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <map>
 
 #include "lib/base/units.h"
 #include "probes/facts/facts.h"
+#include "probes/facts/starts.h"
 #include "probes/shm/rules.h"
 
 namespace dlprobe::probes::shm {
@@ -213,11 +215,34 @@ std::optional<Shortage> failure_after_full_mount(const Facts& facts) {
   return shortage;
 }
 
+constexpr uint64_t kNearlyNothing = 20;  // that part of the mount
+
+std::optional<Shortage> refused_file(const Facts& facts) {
+  for (const StartEvent* event : refused_space(facts)) {
+    const ShmUse* use = tightest_use(facts, event->at - kFailureTime, event->at);
+    if (lacks_inodes(*event) || use == nullptr) continue;  // DLP0108
+    // What it had made is gone by the first look: whether bytes or inodes lacked is not known.
+    const bool was_seen = free_bytes(*use) <= use->size_bytes / kNearlyNothing;
+    if (event->error_number == ENOSPC && !was_seen) continue;
+    Shortage shortage{.how = Shortage::How::kException,
+                      .at = event->at,
+                      .use = *use,
+                      .victims = {event->process}};
+    shortage.proof.push_back(
+        text_fact("exception", as_text(event->message), kShimSource, event->at));
+    if (!event->file.empty())
+      shortage.proof.push_back(text_fact("raised_at", whole_place(*event), kShimSource, event->at));
+    return shortage;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<Shortage> observed_shortage(const Facts& facts) {
   if (std::optional<Shortage> shortage = first_bus_error(facts)) return shortage;
   if (std::optional<Shortage> shortage = first_failed_reservation(facts)) return shortage;
+  if (std::optional<Shortage> shortage = refused_file(facts)) return shortage;
   return failure_after_full_mount(facts);
 }
 

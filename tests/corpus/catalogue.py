@@ -381,8 +381,9 @@ def deaths():
     for kind, code, evidence, changes in ENDS_OF_WORKERS:
         pace = "quick" if kind in ("killed", "segfault") else "slow"
         yield dies(kind, f"deaths.py {kind}", code, evidence=evidence, exit_codes=(1,), pace=pace, **changes)
-    for kind in ("exception", "memory-error"):
-        yield dies(kind, f"deaths.py {kind}", "DLP0510", evidence={"exit_code": equals("1")}, exit_codes=(1,), pace="slow")
+    yield dies("exception", "deaths.py exception", "DLP0510", evidence={"exit_code": equals("1")}, exit_codes=(1,), pace="slow")
+    yield dies("memory-error", "deaths.py memory-error", "DLP0508", exit_codes=(1,), pace="slow", never=["DLP0510"],
+               evidence={"exception": equals("MemoryError"), "raised_at": holds("/deaths_common.py:")})
     for kind in ("cpu-limit", "cpu-limit-hard"):
         yield dies(kind, f"deaths.py {kind}", "DLP0503", evidence={"cpu_time_limit": equals(1)}, exit_codes=(1,),
                    pace="slow")
@@ -437,9 +438,25 @@ FULL = (  # what starts too much -> whose limit, what the proof names
 )
 
 
+NO_SPACE = (  # what has none -> code, what the proof says, /dev/shm
+    ("temporary", "DLP0608", {"file": holds("/tmp"), "raised_at": holds("/space.py:25")}, "size=64m"),
+    ("temporary-of-worker", "DLP0608", {"raised_at": holds("/space.py:25")}, "size=64m"),
+    ("temporary-files", "DLP0608", {"exception": holds("Errno 28"), "raised_at": holds("/space.py:41")}, "size=64m"),
+    ("shm-file", "DLP0102", {"shm_size": equals(64 * MIB), "raised_at": holds("/space.py:47")}, "size=64m"),
+    ("semaphores", "DLP0108", {"inodes": equals(20), "inodes_used": equals(20)}, "size=64m,nr_inodes=20"),
+    ("address-space", "DLP0508", {"exception": equals("MemoryError"), "raised_at": holds("/space.py:63")}, "size=64m"),
+)
+
+
 def full():
-    """Jobs that reach a limit of processes and threads."""
+    """Jobs that reach a limit."""
     common = {"probe": "run", "needs": "python"}
+    for job, code, evidence, mount_options in NO_SPACE:
+        yield Case(f"run-no-space-{job}", f"space.py {job}", first=code, severity="error", confidence="certain", evidence=evidence,
+                   exit_codes=(1,), never=["DLP0510", "DLP0514"], mount_options=mount_options, **common)
+        for done_without in ("--healthy", "--handled"):
+            yield Case(f"run-no-space-{job}-not{done_without[1:]}", f"space.py {job} {done_without}", quiet=True,
+                       verdicts=("pass",), exit_codes=(0,), pace="slow", mount_options=mount_options, **common)
     for job, where, evidence in FULL:
         name = f"run-full-{job}-{where.split('-')[3].split()[0]}"
         yield Case(name, f"limits.py {job} {where}", first="DLP0603", severity="error", confidence="certain", evidence=evidence,
@@ -477,9 +494,10 @@ def deaths_of_torch():
     yield dies("torch-oom-worker", "deaths_torch.py fill --group-mib=450", "DLP0501", needs="torch", pace="slow",
                evidence={"limited_cgroup": holds("dlprobe-corpus")}, exit_codes=(1,))
     yield ends_well("torch-not", "deaths_torch.py segfault --healthy", needs="torch")
-    # PyTorch hands a worker's exception to the trainer, which says why it fails.
-    for kind in ("exception", "memory-error"):
-        yield ends_well(f"torch-{kind}", f"deaths_torch.py {kind}", needs="torch", exit_codes=(1,))
+    # PyTorch hands a worker's exception to the trainer, which raises it again.
+    for kind, code in (("exception", "DLP0514"), ("memory-error", "DLP0508")):
+        yield dies(f"torch-{kind}", f"deaths_torch.py {kind}", code, needs="torch", exit_codes=(1,), pace="slow",
+                   evidence={"raised_at": holds("/deaths_common.py:")})
 
 
 def grows(name, job, first, **changes):

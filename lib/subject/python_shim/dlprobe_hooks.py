@@ -6,7 +6,7 @@ done where nothing failed. What an override needs is in dlprobe_overrides.py.
 """
 import os
 import sys
-from errno import EMFILE
+from errno import EDQUOT, EMFILE, ENOMEM, ENOSPC
 
 from dlprobe_start import FOLDER, START_FOLDER, describe, last_fork, learn_own_start, load, options, tell
 
@@ -93,7 +93,8 @@ class Trace:
         return None
 
     def is_raised_in(self, file_end, *functions):
-        return bool(self.entries) and self.entries[-1][0] is self.frame_of(file_end, *functions)
+        code = self.entries[-1][0].f_code if self.entries else None
+        return code is not None and code.co_name in functions and code.co_filename.endswith(file_end)
 
     def raised_in(self):
         if not self.entries:
@@ -221,6 +222,66 @@ def _system_error(error):
     return found
 
 
+def _full_file(trace):
+    """The file that could not be made or could not grow; None: it is not known."""
+    name = getattr(trace.error, "filename", None)
+    if trace.is_raised_in("multiprocessing/synchronize.py", "__init__"):
+        return "/dev/shm/"  # sem_overview(7)
+    if trace.is_raised_in("multiprocessing/shared_memory.py", "__init__"):
+        return "/dev/shm/" + name.lstrip("/")  # shm_overview(7)
+    if name is not None:
+        return absolute(os.fsdecode(name))
+    for frame, _line in reversed(trace.entries):
+        for value in frame.f_locals.values():
+            is_file = type(value).__module__ in ("_io", "tempfile") and isinstance(getattr(value, "name", None), str)
+            if is_file:
+                return absolute(value.name)
+    return None
+
+
+def _fullness(trace):
+    """What is left where a file had no space, and whether that is the folder for temporary files."""
+    path = _full_file(trace)
+    if path is None:
+        return {}
+    folder = os.path.dirname(path)
+    left = os.statvfs(folder)
+    temporary = next((os.environ[name] for name in ("TMPDIR", "TEMP", "TMP") if os.environ.get(name)), "/tmp")
+    return {"path": path, "free_bytes": left.f_bavail * left.f_frsize, "free_inodes": left.f_favail if left.f_files else None,
+            "temporary": os.path.realpath(path).startswith(os.path.join(os.path.realpath(temporary), ""))}
+
+
+def _memory_limit():
+    """Of the limits of a process's own memory the nearest, and what is taken of it."""
+    with open("/proc/self/limits") as lines:
+        limits = {line[:26].strip(): line[26:].split()[0] for line in lines}
+    with open("/proc/self/status") as lines:
+        taken = {line.partition(":")[0]: line.split()[1] for line in lines if line.startswith(("VmSize", "VmData"))}
+    found = {}
+    for name, counter in (("Max address space", "VmSize"), ("Max data size", "VmData")):
+        if limits[name] == "unlimited":
+            continue
+        limit, used = int(limits[name]), int(taken[counter]) * 1024
+        if not found or limit - used < found["limit"] - found["bytes"]:
+            found = {"limit": limit, "bytes": used, "wanted": name[4:]}
+    return found
+
+
+def _refused_resource(error, refusal):
+    """What more is known of a limit that was reached."""
+    number = getattr(refusal, "errno", None)
+    try:
+        if number == EMFILE:
+            return {"limit": _soft_limit("SC_OPEN_MAX")}
+        if number in (ENOSPC, EDQUOT):
+            return _fullness(Trace(refusal))
+        if number == ENOMEM or isinstance(error, MemoryError):
+            return _memory_limit()
+    except Exception:
+        pass
+    return {}
+
+
 def _missing_name(error):
     """Of a NameError the name, if the main module has it: a forked process would have it, too."""
     if not isinstance(error, NameError):
@@ -254,11 +315,10 @@ def tell_end(ended, error):
             return
         tell_refusal(trace)
         refusal = _system_error(error)
-        number = getattr(refusal, "errno", None)
+        fields = dict(_users_place(trace.entries), path=getattr(refusal, "filename", None) or _missing_name(error))
+        fields.update(_refused_resource(error, refusal))
         tell("failed", ended=ended, message=describe(error), type=type(error).__name__,
-             path=getattr(refusal, "filename", None) or _missing_name(error), error_number=number,
-             limit=_soft_limit("SC_OPEN_MAX") if number == EMFILE else None, raised_in=trace.raised_in(),
-             chain=_causes_of(error), **_users_place(trace.entries))
+             error_number=getattr(refusal, "errno", None), raised_in=trace.raised_in(), chain=_causes_of(error), **fields)
     except Exception:
         pass
 

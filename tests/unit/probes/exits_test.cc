@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <csignal>
 
 #include "probes/probe.h"
@@ -705,6 +706,36 @@ TEST_F(Refused, AWorkerThatDiesOfItNeedsNoOtherReason) {
   read(key_of(101), 1);
   scene.exit_with(101, 1.25, 1);
   EXPECT_EQ(only().code, FindingCode::kProcessLimitReached);
+}
+
+TEST_F(Raised, ATemporaryFileWithoutSpaceIsThatFoldersFault) {
+  failed(1.2, kParent, Ended::kProcess, "save");
+  StartEvent& event = scene.run().start_events.front();
+  event.error_number = ENOSPC;
+  event.path = "/scratch/tmp/x";
+  event.free_bytes = 0;
+  event.free_inodes = 5;
+  scene.exit_with(kParent, 1.3, 1);
+  EXPECT_EQ(only().code, FindingCode::kUncaughtException) << "a disk for data";
+  event.is_temporary = true;
+  EXPECT_EQ(only().code, FindingCode::kTemporaryFolderUnusable);
+  EXPECT_EQ(only().confidence, Confidence::kCertain);
+  event.free_inodes = 0;
+  EXPECT_THAT(only().message.plain(), HasSubstr("no inodes"));
+}
+
+TEST_F(Raised, MemoryThatALimitOfTheProcessRefused) {
+  failed(1.2, kParent, Ended::kProcess, "load");
+  StartEvent& event = scene.run().start_events.front();
+  scene.exit_with(kParent, 1.3, 1);
+  event.wanted = "address space";
+  event.limit = 100 * kMiB;
+  event.bytes = 90 * kMiB;
+  EXPECT_EQ(only().code, FindingCode::kMemoryLimitTooLow);
+  EXPECT_EQ(only().severity, Severity::kError);
+  EXPECT_EQ(only().confidence, Confidence::kCertain);
+  event.bytes = 10 * kMiB;
+  EXPECT_EQ(only().confidence, Confidence::kLikely);
 }
 
 /// A trainer with 6 GiB of its own that fails, while 15 of 24 GiB are free.

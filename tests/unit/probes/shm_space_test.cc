@@ -53,6 +53,33 @@ TEST(ShmExhausted, SigbusOnAFullMountIsCertain) {
   EXPECT_THAT(verdict.gaps, IsEmpty());
 }
 
+TEST(ShmExhausted, AnExceptionThatSaysSoIsEnough) {
+  Scene scene;
+  scene.sample(0.1, 0);
+  StartEvent refused{.at = Scene::at(0.2),
+                     .kind = StartEventKind::kFailed,
+                     .process = key_of(100),
+                     .message = "OSError: [Errno 28] No space left on device",
+                     .path = "/dev/shm/cache",
+                     .file = "/job/data.py",
+                     .line = 7,
+                     .function = "save",
+                     .ended = Ended::kProcess,
+                     .error_number = 28,
+                     .free_bytes = 0,
+                     .free_inodes = 5};
+  scene.run().start_events = {refused};
+  scene.exit_with(100, 0.3, 1);
+  const auto finding = find(scene.examine(), FindingCode::kShmExhausted);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->confidence, Confidence::kCertain);
+  EXPECT_EQ(number(*finding, "shm_free"), 0);
+  EXPECT_THAT(finding->message.plain(), HasSubstr("at data.py:7 in save"));
+
+  scene.run().start_events.front().path = "/scratch/cache";
+  EXPECT_FALSE(find(scene.examine(), FindingCode::kShmExhausted));
+}
+
 TEST(ShmExhausted, SaysTheSizeThatWouldDo) {
   Scene scene = full_mount();
   scene.exit_by_signal(101, 0.26, SIGBUS);

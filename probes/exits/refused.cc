@@ -1,0 +1,78 @@
+// DLP0608 temporary-folder-unusable and DLP0508 memory-limit-too-low, where an exception says so.
+
+#include <cerrno>
+
+#include "lib/base/units.h"
+#include "probes/exits/rules.h"
+#include "probes/facts/facts.h"
+#include "probes/facts/starts.h"
+
+namespace dlprobe::probes::exits {
+namespace {
+
+Finding finding_of(const Run& run, const StartEvent& event, FindingCode code) {
+  Finding finding = new_finding(code, Confidence::kCertain);
+  finding.severity = Severity::kError;
+  finding.discriminator = "refused";
+  finding.processes = {event.process};
+  finding.message = describe(run, event.process);
+  add_exception(finding, event);
+  finding.first_seen = finding.last_seen = event.at;
+  return finding;
+}
+
+Finding no_temporary_space(const Run& run, const StartEvent& event) {
+  Finding finding = finding_of(run, event, FindingCode::kTemporaryFolderUnusable);
+  const bool is_inodes = lacks_inodes(event);
+  const bool is_quota = event.error_number == EDQUOT;
+  finding.message += say(" could not write to {}{}: {}", as_path(event.path), place_of(event),
+                         is_quota    ? "the user's quota there is used up"
+                         : is_inodes ? "its file system has no inodes left"
+                                     : "its file system is full");
+  finding.prove(text_fact("file", as_path(event.path), kShimSource, event.at));
+  if (event.free_bytes)
+    finding.prove(bytes_fact("free", *event.free_bytes, "statvfs, afterwards", event.at));
+  finding.rule_out("DLP0102", "it is not in /dev/shm");
+  finding.remedies.push_back({.title = "Make room in it, or point TMPDIR at a folder with room",
+                              .commands = {(is_inodes ? "df -i " : "df -h ") + as_path(event.path),
+                                           "export TMPDIR=<folder>"},
+                              .applies_to = {"bare-host", "docker", "kubernetes", "slurm"}});
+  return finding;
+}
+
+Finding no_own_memory(const Run& run, const StartEvent& event) {
+  Finding finding = finding_of(run, event, FindingCode::kMemoryLimitTooLow);
+  const bool is_near = *event.bytes >= *event.limit / 2;
+  if (!is_near) finding.confidence = Confidence::kLikely;
+  const bool is_data = event.wanted.starts_with("data");
+  const OwnWords name = is_data ? "RLIMIT_DATA" : "RLIMIT_AS";
+  finding.message += say(" was refused memory{}: its {} may be {} ({}), and {} was taken",
+                         place_of(event), is_data ? "data segment" : "address space",
+                         format_bytes(*event.limit), name, format_bytes(*event.bytes));
+  finding.prove(bytes_fact("memory_limit", *event.limit, "/proc/PID/limits", event.at));
+  finding.prove(bytes_fact("memory", *event.bytes,
+                           is_data ? "VmData of /proc/PID/status" : "VmSize of /proc/PID/status",
+                           event.at));
+  finding.rule_out("out of memory (DLP0501, DLP0502)",
+                   "a refused allocation is an exception, the OOM killer is SIGKILL");
+  finding.remedies.push_back(
+      {.title = "Raise the limit in the shell that starts the job, or where the program sets it",
+       .commands = {is_data ? "ulimit -d unlimited" : "ulimit -v unlimited",
+                    say("resource.setrlimit(resource.{}, (resource.RLIM_INFINITY,) * 2)", name)},
+       .applies_to = {"bare-host", "docker", "slurm"},
+       .verify = is_data ? "ulimit -d" : "ulimit -v"});
+  return finding;
+}
+
+}  // namespace
+
+std::optional<Finding> refused_resource(const Run& run) {
+  for (const StartEvent* event : fatal_exceptions(run)) {
+    const bool is_space = event->error_number == ENOSPC || event->error_number == EDQUOT;
+    if (is_space && event->is_temporary) return no_temporary_space(run, *event);
+    if (!event->wanted.empty() && event->limit && event->bytes) return no_own_memory(run, *event);
+  }
+  return std::nullopt;
+}
+
+}  // namespace dlprobe::probes::exits
