@@ -186,8 +186,8 @@ size_t Facts::find(const ProcessKey& process, int32_t tid) const {
   return found == threads.end() ? kNone : static_cast<size_t>(found - threads.begin());
 }
 
-Facts facts_of(const Run& run, std::string_view machine) {
-  Facts facts{.run = &run, .machine = machine};
+Facts facts_of(const Run& run, const HostFacts& host) {
+  Facts facts{.run = &run, .machine = host.machine, .ticks_per_second = host.ticks_per_second};
   const auto trees = recent(run);
   if (trees.empty()) return facts;
   facts.last = trees.front();

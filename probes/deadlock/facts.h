@@ -105,6 +105,7 @@ CoreShare core_share(const ThreadFacts& thread, size_t count);
 struct Facts {
   const Run* run = nullptr;
   std::string_view machine;            ///< uname: "x86_64"
+  uint64_t ticks_per_second = 100;     ///< of start times
   const TreeSnapshot* last = nullptr;  ///< null: there was none
   BootNs span = 0;                     ///< from the first snapshot that counts to the last
   std::vector<ThreadFacts> threads;    ///< in the order of processes and threads
@@ -115,7 +116,7 @@ struct Facts {
 };
 
 /// Facts of the snapshots of `run`; those that are older than a minute count no more.
-Facts facts_of(const Run& run, std::string_view machine);
+Facts facts_of(const Run& run, const HostFacts& host);
 
 /// The inode by which the other end of a file is listed among TreeSnapshot::channel_ends: of a pipe
 /// its own, of a socket its peer's; nothing where that is not known.

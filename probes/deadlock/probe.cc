@@ -78,7 +78,7 @@ Verdict examine_run(const RunCase& one) {
   const Run& run = one.run;
   const HostFacts& host = one.recording.header.host;
   Verdict verdict;
-  const Facts facts = facts_of(run, host.machine);
+  const Facts facts = facts_of(run, host);
   const bool never_started = run.end && run.end->reason == RunEndReason::kNotStarted;
   // What has come to its end by itself did not hang.
   const bool ended = run.end && run.end->reason == RunEndReason::kSubjectEnded;

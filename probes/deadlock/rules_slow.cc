@@ -15,6 +15,23 @@ constexpr double kBusy = 0.9;  // running, or ready to
 constexpr BootNs kWorthAWord = 2 * kSecond;
 constexpr BootNs kWorthAWarning = 10 * kSecond;
 
+// Whether it stands for so long that nobody expects it: by dlprobe's own watch, or by the kernel's
+// clock, which began before. Of one that has hardly worked yet the pace is not known: a first read
+// may be a long one.
+bool is_worth_a_warning(const Facts& facts, const ThreadFacts& thread) {
+  constexpr BootNs kSeveral = 5;
+  constexpr BootNs kPaceIsKnown = 10 * kSecond;
+  constexpr BootNs kWithoutPace = 30 * kSecond;
+  if (facts.span >= kWorthAWarning) return true;
+  if (!thread.still || facts.ticks_per_second == 0) return false;
+  const auto born = static_cast<BootNs>(thread.process->key.start_ticks) *
+                    (kSecond / static_cast<BootNs>(facts.ticks_per_second));
+  const BootNs worked = std::max<BootNs>(thread.since - born, 0);
+  const auto slices = static_cast<BootNs>(std::max<uint64_t>(thread.thread->timeslices, 1));
+  const BootNs expected = worked < kPaceIsKnown ? kWithoutPace : kWorthAWarning;
+  return facts.last->at - thread.since >= std::max(expected, kSeveral * (worked / slices));
+}
+
 bool is_written_by_workers(const Facts& facts, const Need& need) {
   return need.kind == NeedKind::kChannel && need.relation == "written by" &&
          std::ranges::any_of(need.providers, [&](size_t each) {
@@ -131,7 +148,7 @@ RootCause slow_worker(const Facts& facts, size_t index) {
   Finding finding = finding_about(
       facts, one_place ? FindingCode::kWorkerBusyNoProgress : FindingCode::kSlowSample,
       Confidence::kLikely, worker);
-  if (facts.span < kWorthAWarning) finding.severity = Severity::kInfo;
+  if (!is_worth_a_warning(facts, worker)) finding.severity = Severity::kInfo;
   finding.message =
       name_of(facts, worker) +
       (one_place ? " computed all the time on one line" : " worked all the time on one batch") +
@@ -196,7 +213,7 @@ std::optional<RootCause> stuck_consumer(const Facts& facts, const Rank& rank) {
   if (rank.workers.empty() || !all_done || !trainer.still) return std::nullopt;
   const size_t workers = rank.workers.size();
   Finding finding = finding_about(facts, FindingCode::kConsumerStuck, Confidence::kLikely, trainer);
-  if (facts.span < kWorthAWarning) finding.severity = Severity::kInfo;
+  if (!is_worth_a_warning(facts, trainer)) finding.severity = Severity::kInfo;
   finding.message =
       "The loader is fine: " + all_of(workers, "worker") +
       (workers == 1 ? " has done its work and waits; " : " have done their work and wait; ") +

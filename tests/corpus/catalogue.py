@@ -245,6 +245,16 @@ WAITS_SLOW = ("logging-at-fork", "main-waits-for-event", "waits-for-signal", "sl
               "selector-loop", "death-pipe", "connection-in-thread")
 
 
+def stood_before():
+    """Jobs that stood long before dlprobe came, which looks for 3 s."""
+    common = {"probe": "deadlock", "needs": "python", "pace": "slow", "no_errors": True, "dlprobe_options": ["--for", "3s"]}
+    for kind, code in (("fifo-that-stays-empty", "DLP0313"), ("consumer-at-a-socket", "DLP0314")):
+        job = f"hang_slow.py {kind}"
+        yield Case(f"stood-{kind}", job, attach_after_s=36, first=code, severity="warning", verdicts=("warn",), **common)
+        yield Case(f"stood-{kind}-begun", job, attach_after_s=14, first=code, severity="info", verdicts=("pass",), **common)
+        yield Case(f"stood-{kind}-not", f"{job} --healthy", attach_after_s=36, quiet=True, verdicts=("pass",), **common)
+
+
 def idle_jobs():
     """Healthy jobs that stand still or spin, as hung ones do."""
     for script, pace, kinds in (("idle.py", "quick", IDLE_QUICK), ("idle.py", "slow", IDLE_SLOW),
@@ -668,7 +678,7 @@ def starts_of_torch():
 
 
 def hang_cases():
-    for group in (hangs_of_python, idle_jobs, hangs_of_torch, hangs_of_wheels, risks, shared_handles):
+    for group in (hangs_of_python, stood_before, idle_jobs, hangs_of_torch, hangs_of_wheels, risks, shared_handles):
         yield from group()
 
 

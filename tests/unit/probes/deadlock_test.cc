@@ -1207,6 +1207,19 @@ TEST(Deadlock, ATrainerThatWaitsElsewhere) {
   EXPECT_NE(finding->severity, Severity::kError);
 }
 
+TEST(Deadlock, TheKernelsClockTellsOfAWaitThatBeganBeforeTheLook) {
+  for (const auto& [since, severity] :
+       {std::pair(-40 * kSecond, Severity::kWarning), {-5 * kSecond, Severity::kInfo}}) {
+    HangScene scene;
+    scene.wait_in_read(scene.main(kTrainer), 4242);
+    scene.has_end(7777, 4242, false, true);
+    scene.main(kTrainer).blocked_since = Scene::at(0) + since;
+    const auto finding = find(scene.examine(), FindingCode::kConsumerStuck);
+    ASSERT_TRUE(finding);
+    EXPECT_EQ(finding->severity, severity);
+  }
+}
+
 constexpr int32_t kRank = 102;  // the second trainer
 constexpr int32_t kItsWorker = 103;
 
