@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "lib/base/own_words.h"
 #include "lib/model/ids.h"
 #include "lib/os/machine.h"
 
