@@ -4,6 +4,7 @@
 #include <string>
 
 #include "lib/base/error.h"
+#include "lib/base/own_words.h"
 #include "lib/model/ids.h"
 #include "lib/os/machine.h"
 #include "lib/session/refusal.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "lib/base/units.h"
 #include "probes/exits/rules.h"
 #include "probes/facts/facts.h"
 #include "probes/facts/starts.h"
@@ -59,7 +60,8 @@ std::optional<Reached> reached_limit(const Run& run, const StartEvent& refused) 
   const bool is_known = refused.cause == StartRefusal::kNoProcess;
   std::erase_if(limits, [&](const TaskLimit& each) {
     if (reached.refusals > 0) return each.scope != TaskScope::kGroup;
-    return !is_near(each) && !(is_known && each.scope == TaskScope::kUser);
+    const bool is_what_remains = is_known && each.scope == TaskScope::kUser;
+    return !is_what_remains && !is_near(each);
   });
   if (limits.empty()) return std::nullopt;
   reached.limit = limits.front();
