@@ -4,8 +4,10 @@
 #include <map>
 #include <vector>
 
+#include "reports/document/frame_text.h"
 #include "reports/document/text_layout.h"
 #include "reports/exports/replaced.h"
+#include "reports/format.h"
 
 namespace dlprobe {
 namespace {

@@ -16,7 +16,6 @@
 
 #include "lib/base/parse.h"
 #include "lib/foreign/syscalls.h"
-#include "lib/os/file_system.h"
 #include "lib/proc/fdinfo.h"
 #include "lib/proc/mountinfo.h"
 #include "lib/proc/pid_stat.h"

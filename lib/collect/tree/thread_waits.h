@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "lib/model/process.h"
+#include "lib/os/machine.h"
 #include "lib/proc/syscall_file.h"
 
 namespace dlprobe {
