@@ -24,11 +24,10 @@ Finding finding_of(const Run& run, const StartEvent& event, FindingCode code) {
 Finding no_temporary_space(const Run& run, const StartEvent& event) {
   Finding finding = finding_of(run, event, FindingCode::kTemporaryFolderUnusable);
   const bool is_inodes = lacks_inodes(event);
-  const bool is_quota = event.error_number == EDQUOT;
-  finding.message += say(" could not write to {}{}: {}", as_path(event.path), place_of(event),
-                         is_quota    ? "the user's quota there is used up"
-                         : is_inodes ? "its file system has no inodes left"
-                                     : "its file system is full");
+  const char* what = is_inodes ? "its file system has no inodes left" : "its file system is full";
+  if (event.error_number == EDQUOT) what = "the user's quota there is used up";
+  finding.message +=
+      say(" could not write to {}{}: {}", as_path(event.path), place_of(event), what);
   finding.prove(text_fact("file", as_path(event.path), kShimSource, event.at));
   if (event.free_bytes)
     finding.prove(bytes_fact("free", *event.free_bytes, "statvfs, afterwards", event.at));
@@ -40,17 +39,17 @@ Finding no_temporary_space(const Run& run, const StartEvent& event) {
   return finding;
 }
 
-Finding no_own_memory(const Run& run, const StartEvent& event) {
+Finding no_own_memory(const Run& run, const StartEvent& event, uint64_t limit, uint64_t taken) {
   Finding finding = finding_of(run, event, FindingCode::kMemoryLimitTooLow);
-  const bool is_near = *event.bytes >= *event.limit / 2;
+  const bool is_near = taken >= limit / 2;
   if (!is_near) finding.confidence = Confidence::kLikely;
   const bool is_data = event.wanted.starts_with("data");
   const OwnWords name = is_data ? "RLIMIT_DATA" : "RLIMIT_AS";
   finding.message += say(" was refused memory{}: its {} may be {} ({}), and {} was taken",
                          place_of(event), is_data ? "data segment" : "address space",
-                         format_bytes(*event.limit), name, format_bytes(*event.bytes));
-  finding.prove(bytes_fact("memory_limit", *event.limit, "/proc/PID/limits", event.at));
-  finding.prove(bytes_fact("memory", *event.bytes,
+                         format_bytes(limit), name, format_bytes(taken));
+  finding.prove(bytes_fact("memory_limit", limit, "/proc/PID/limits", event.at));
+  finding.prove(bytes_fact("memory", taken,
                            is_data ? "VmData of /proc/PID/status" : "VmSize of /proc/PID/status",
                            event.at));
   finding.rule_out("out of memory (DLP0501, DLP0502)",
@@ -70,7 +69,8 @@ std::optional<Finding> refused_resource(const Run& run) {
   for (const StartEvent* event : fatal_exceptions(run)) {
     const bool is_space = event->error_number == ENOSPC || event->error_number == EDQUOT;
     if (is_space && event->is_temporary) return no_temporary_space(run, *event);
-    if (!event->wanted.empty() && event->limit && event->bytes) return no_own_memory(run, *event);
+    if (!event->wanted.empty() && event->limit && event->bytes)
+      return no_own_memory(run, *event, *event->limit, *event->bytes);
   }
   return std::nullopt;
 }

@@ -7,7 +7,7 @@
 #include <CLI/CLI.hpp>
 
 #include "lib/base/error.h"
-#include "reports/model/objects/examination.h"
+#include "reports/model/examination.h"
 #include "reports/model/policy.h"
 #include "tools/dlprobe/config/config_file.h"
 
