@@ -1,5 +1,6 @@
 #pragma once
 
+#include "lib/base/error.h"
 #include "reports/model/json.h"
 #include "reports/model/shape.h"
 

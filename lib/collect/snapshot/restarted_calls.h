@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "lib/model/ids.h"
 #include "lib/proc/syscall_file.h"
 
 namespace dlprobe {
