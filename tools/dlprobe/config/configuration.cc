@@ -12,7 +12,6 @@
 #include "lib/base/suggest.h"
 #include "lib/os/atomic_file.h"
 #include "lib/os/path_trust.h"
-#include "tools/dlprobe/command.h"
 #include "tools/dlprobe/process/own_process.h"
 
 namespace dlprobe {
