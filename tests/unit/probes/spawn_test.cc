@@ -392,6 +392,15 @@ TEST_F(SpawnTest, ManyBesideOneAnotherAreNoRecursion) {
   EXPECT_THAT(verdict.gaps.front().remedy.plain(), HasSubstr("--process-budget"));
 }
 
+TEST_F(SpawnTest, AProgramThatStillRunsMayKnowWhatToDo) {
+  run().begin.trial.reset();
+  refused(kRoot, {.cause = StartRefusal::kUnpicklable, .message = "TypeError: no"});
+  EXPECT_EQ(examine().findings.front().severity, Severity::kWarning);
+  ends(kRoot, 1);
+  run().end = RunEnd{.at = Scene::at(3)};
+  EXPECT_EQ(examine().findings.front().severity, Severity::kError);
+}
+
 TEST_F(SpawnTest, WhatCannotBeMadeAgainIsNamed) {
   refused(kRoot, {.cause = StartRefusal::kNotRebuilt,
                   .message = "TypeError: Broken.__init__() missing 1 required argument: 'where'"});
