@@ -148,6 +148,20 @@ void mark_doomed(Facts& facts) {
   }
 }
 
+// What asks for a lock or semaphore; `with lock:` alone is in multiprocessing's own file, too.
+const StackFrame* asker_of(const ThreadSnapshot& thread) {
+  const auto found = std::ranges::find_if(thread.stack, [](const StackFrame& frame) {
+    return frame.python && !is_of_multiprocessing(frame.file, "synchronize.py");
+  });
+  return found == thread.stack.end() ? nullptr : &*found;
+}
+
+// Whether that is this method of a multiprocessing.Queue or SimpleQueue.
+bool is_of_queue(const StackFrame* frame, std::string_view method) {
+  return frame != nullptr && is_of_multiprocessing(frame->file, "queues.py") &&
+         (frame->function == method || frame->function.ends_with("Queue." + std::string(method)));
+}
+
 const StackFrame* blamed_frame(const ThreadSnapshot& thread) {
   const auto found = std::ranges::find_if(thread.stack, [](const StackFrame& frame) {
     return !frame.python && !frame.file.empty() && !is_language_runtime(frame.file);
@@ -253,9 +267,7 @@ bool is_orphan(const Facts& facts, const ThreadFacts& thread) {
 }
 
 bool waits_for_room(const ThreadFacts& thread) {
-  const StackFrame* frame = python_frame(*thread.thread);
-  return frame != nullptr && is_of_multiprocessing(frame->file, "queues.py") &&
-         (frame->function == "put" || frame->function.ends_with("Queue.put"));
+  return is_of_queue(python_frame(*thread.thread), "put");
 }
 
 bool is_in_a_task(const ThreadSnapshot& thread) {
@@ -275,12 +287,9 @@ bool waits_for_task(const Facts& facts, const ThreadFacts& thread) {
   if (thread.role() == Role::kTrainer || waits_for_room(thread)) return false;
   if (is_in_a_task(*thread.thread)) return false;
   if (thread.need.kind == NeedKind::kSharedLock || thread.need.kind == NeedKind::kSharedCount) {
-    // What asks for the lock; `with lock:` alone is in multiprocessing's own file, too.
-    const auto asker = std::ranges::find_if(thread.thread->stack, [](const StackFrame& frame) {
-      return frame.python && !is_of_multiprocessing(frame.file, "synchronize.py");
-    });
-    if (asker == thread.thread->stack.end()) return thread.need.kind == NeedKind::kSharedLock;
-    return is_of_multiprocessing(asker->file);
+    const StackFrame* asker = asker_of(*thread.thread);
+    return asker == nullptr ? thread.need.kind == NeedKind::kSharedLock
+                            : is_of_multiprocessing(asker->file);
   }
   return thread.need.kind == NeedKind::kChannel &&
          std::ranges::any_of(thread.need.providers, [&](size_t each) {
@@ -371,6 +380,10 @@ bool waits_in_a_library(const ThreadSnapshot& thread) {
 }
 
 bool waits_for_result(const ThreadFacts& thread) {
+  // Whoever reads a queue has its lock: which of the readers that is is chance.
+  if (thread.need.kind == NeedKind::kSharedLock) {
+    return is_of_queue(asker_of(*thread.thread), "get");
+  }
   if (thread.need.kind != NeedKind::kChannel && thread.need.kind != NeedKind::kNotification) {
     return false;
   }

@@ -22,8 +22,9 @@ bool is_hold(const ThreadFacts& thread) {
 // and does not leave a pipe full.
 bool is_hold_of_work(const Facts& facts, const ThreadFacts& thread) {
   if (thread.need.kind == NeedKind::kSharedLock) {
-    // A lock around a queue, be it the user's own: its holder waits for a task.
-    return !waits_for_task(facts, thread) &&
+    // A lock around a queue, be it the user's own: its holder waits for a task. No trainer is idle.
+    if (waits_for_task(facts, thread) || waits_for_result(thread)) return false;
+    return thread.role() == Role::kTrainer ||
            std::ranges::none_of(thread.need.providers, [&](size_t each) {
              return waits_for_task(facts, facts.threads[each]);
            });

@@ -198,6 +198,11 @@ def hangs_of_python():
     yield from pair("file-lock-circle", "hang_peer.py file-lock-circle", "DLP0303")
     for kind in ("slots-not-given-back", "barrier-short-of-one", "full-queue-without-consumer", "ring-without-a-start"):
         yield from pair(kind, f"hang_closed.py {kind}", "DLP0303")
+    # Which process holds the readers' lock is chance, and no part of the verdict.
+    for medium, code in (("queue", "DLP0106"), ("pipe", "DLP0303")):
+        for late in ("trainer", "workers"):
+            kind = f"{medium}-nobody-fills-{late}-late"
+            yield from (pair if late == "trainer" else slow)(kind, f"hang_closed.py {kind}", code)
     a_warning = {"severity": "warning", "verdicts": ("warn",)}
     yield from pair("orphans-that-write", "hang_peer.py orphans-that-write", "DLP0309", **a_warning)
     yield from slow("orphans-that-wait", "hang_peer.py orphans-that-wait", "DLP0309", **a_warning)

@@ -1,11 +1,13 @@
-"""Processes that wait for a semaphore which has no holder, and nobody is left to release it. No torch.
+"""Processes that wait for a semaphore which has no holder, or for data, and nobody is left to release or to write it.
+No torch.
 
-Twin: it is released, after a while or again and again.
+Twin: it comes, after a while or again and again.
 """
 import multiprocessing
 import os
 import threading
 import time
+from functools import partial
 
 from hang_common import claim, expect, parser
 
@@ -86,8 +88,45 @@ def ring_without_a_start(options):
     join_all(options, pass_on, queues)
 
 
+def all_read(options, take, put, late):
+    """The trainer and its workers all wait to read, and nobody writes. Who comes late does not get the readers' lock."""
+    workers = [multiprocessing.Process(target=read_once, args=(take, late == "workers")) for _ in range(options.workers)]
+    expect(options.workers + 1)
+    for worker in workers:
+        worker.start()
+    if options.healthy:
+        threading.Timer(20, put, (1,)).start()
+    read_once(take, late == "trainer")
+
+
+def read_once(take, late):
+    if late:
+        time.sleep(0.5)
+    claim("still")
+    take()
+
+
+def queue_that_nobody_fills(options, late):
+    queue = multiprocessing.Queue()
+    all_read(options, queue.get, queue.put, late)
+
+
+def pipe_that_nobody_fills(options, late):
+    """As a queue made by hand: a pipe, and a lock for those who read it."""
+    lock = multiprocessing.Lock()
+    here, there = multiprocessing.Pipe(duplex=False)
+
+    def take():
+        with lock:
+            here.recv()
+
+    all_read(options, take, there.send, late)
+
+
 KINDS = {"slots-not-given-back": slots_not_given_back, "barrier-short-of-one": barrier_short_of_one,
          "full-queue-without-consumer": full_queue_without_consumer, "ring-without-a-start": ring_without_a_start}
+KINDS.update({f"{medium}-nobody-fills-{late}-late": partial(job, late=late) for late in ("trainer", "workers")
+               for medium, job in (("queue", queue_that_nobody_fills), ("pipe", pipe_that_nobody_fills))})
 
 
 def main():

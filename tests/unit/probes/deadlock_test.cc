@@ -621,6 +621,22 @@ std::vector<StackFrame> stack_of_worker(std::vector<StackFrame> inner) {
 const StackFrame kQueueGet =
     python("Queue.get", "/usr/lib/python3.11/multiprocessing/queues.py", 113);
 
+TEST(Deadlock, WhichReaderHoldsTheLockOfAQueueThatNobodyFillsIsChance) {
+  constexpr uint64_t kQueue = 4242;
+  for (const int32_t holder : {kTrainer, kWorker}) {
+    HangScene scene;
+    for (const int32_t pid : {kTrainer, kWorker, kOther}) {
+      scene.has_end(pid, kQueue, true, true);
+      scene.process(pid).sem_locks = {sem_lock(7, pid == holder ? 1 : 0, pid)};
+      ThreadSnapshot& reader = scene.main(pid);
+      pid == holder ? scene.wait_in_read(reader, kQueue)
+                    : scene.wait_in_futex(reader, shared_semaphore(7));
+      scene.stack(reader, {kQueueGet, python("take", "/srv/train.py", 4)});
+    }
+    EXPECT_TRUE(find(scene.examine(), FindingCode::kBatchLostInWorker)) << holder;
+  }
+}
+
 // One worker has a task, and waits in it for a pipe that all have inherited.
 HangScene scene_of_a_pipe_in_a_task() {
   HangScene scene;
