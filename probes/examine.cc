@@ -40,6 +40,7 @@ void add_run(Verdict& all, Verdict of_run, int index, bool is_kept_apart) {
   }
   add_gaps(all.gaps, std::move(of_run.gaps));
   add_gaps(all.limits, std::move(of_run.limits));
+  if (all.all_well.empty()) all.all_well = std::move(of_run.all_well);
 }
 
 Gap gap_of_no_run() {
@@ -172,7 +173,8 @@ void Probe::declare(const RecordingView& recording, Verdict& verdict) const {
   }
   std::ranges::sort(verdict.tables);
   const auto words = all_well != nullptr ? all_well : nothing_wrong;
-  verdict.all_well = with_reservations(words(recording), recording, judges_ends);
+  if (verdict.all_well.empty()) verdict.all_well = words(recording);
+  verdict.all_well = with_reservations(std::move(verdict.all_well), recording, judges_ends);
 }
 
 }  // namespace dlprobe

@@ -64,6 +64,7 @@ Verdict merge_verdicts(std::vector<Verdict> verdicts) {
       add_finding(all.findings, std::move(finding));
     add_gaps(all.gaps, std::move(verdict.gaps));
     std::ranges::move(verdict.limits, std::back_inserter(all.limits));
+    if (all.all_well.empty()) all.all_well = std::move(verdict.all_well);
     std::ranges::move(verdict.wait_graphs, std::back_inserter(all.wait_graphs));
   }
   order(all.findings);

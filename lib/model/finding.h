@@ -202,7 +202,7 @@ struct Verdict {
   std::optional<TuneResult> tune;      ///< of `dlprobe tune`
   std::vector<NamedCheck> checks;      ///< of `dlprobe gate`; empty: one for each cause
   std::vector<LookedFor> looked_for;   ///< each code once
-  Message all_well;                    ///< what "nothing was found" means here, in one sentence
+  Message all_well;                    ///< what no warning means here, in one sentence
   std::vector<ReportTable> tables;     ///< that belong to this verdict
   bool operator==(const Verdict&) const = default;
 };

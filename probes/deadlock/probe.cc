@@ -91,6 +91,9 @@ Verdict examine_run(const RunCase& one) {
   const std::vector<RootCause> causes = find_causes(facts);
   verdict.findings = merge(causes);
   append(verdict.findings, find_shared_positions(run, host.machine));
+  if (Message standstill = describe_standstill(facts, causes); !standstill.empty() && !ended) {
+    verdict.all_well = std::move(standstill) + "; " + describe_looks(one.recording);
+  }
   append(verdict.findings, find_risks(facts, causes, host.cpus));
   verdict.wait_graphs.push_back(make_wait_graph(facts, causes));
   return verdict;

@@ -46,6 +46,11 @@ std::vector<RootCause> find_closed_groups(const Facts& facts, const std::vector<
 /// DLP0312 to DLP0314.
 std::vector<RootCause> find_slow_parts(const Facts& facts);
 
+/// What waits, where and how long, if all trainers and workers do nothing but wait, by the first of
+/// `causes` if there are any; empty if one of them does something. A wait that is too short for a
+/// warning is no proof of health.
+Message describe_standstill(const Facts& facts, const std::vector<RootCause>& causes);
+
 /// What does no harm yet: pools that forked workers have lost and would wait for, and several
 /// OpenMP runtimes in one process. DLP0604, DLP0605.
 std::vector<Finding> find_risks(const Facts& facts, const std::vector<RootCause>& causes, int cpus);

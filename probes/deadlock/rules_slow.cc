@@ -296,7 +296,39 @@ std::vector<RootCause> late_ranks(const Facts& facts, const std::vector<Rank>& a
   return std::move(ranks.late);
 }
 
+// Whether it waits for one and the same thing, in one wait or again and again; not in a loop with a
+// short sleep, or from one message to the next.
+bool rests(const ThreadFacts& thread) {
+  if (thread.still) return true;
+  if (!thread.waits_again || thread.need.kind == NeedKind::kNothing) return false;
+  constexpr size_t kWakesPerLook = 4;
+  const uint64_t slices = thread.thread->timeslices - thread.looks.back().thread->timeslices;
+  return !thread.is_main() || slices <= kWakesPerLook * thread.looks.size();
+}
+
 }  // namespace
+
+Message describe_standstill(const Facts& facts, const std::vector<RootCause>& causes) {
+  std::vector<size_t> trainers;
+  std::vector<size_t> workers;
+  for (size_t i = 0; i < facts.threads.size(); ++i) {
+    const ThreadFacts& thread = facts.threads[i];
+    if (thread.role() != Role::kTrainer && thread.role() != Role::kWorker) continue;
+    if (!rests(thread)) return {};
+    if (thread.is_main()) (thread.role() == Role::kTrainer ? trainers : workers).push_back(i);
+  }
+  if (trainers.empty()) return {};
+  const ThreadFacts& first =
+      facts.threads[causes.empty() ? trainers.front() : causes.front().thread];
+  const OwnWords how_long =
+      ", for " + format_duration(std::chrono::nanoseconds(facts.last->at - first.since)) +
+      " so far";
+  if (!causes.empty()) return causes.front().finding.message + how_long;
+  return "nothing moved while dlprobe watched: " + join_names(facts, trainers) +
+         (workers.empty() ? "" : " and " + all_of(workers.size(), "worker")) +
+         (trainers.size() + workers.size() == 1 ? " waits for " : " wait, the first for ") +
+         first.need.words + place_of(first) + how_long;
+}
 
 std::vector<RootCause> find_slow_parts(const Facts& facts) {
   const std::vector<Rank> ranks = ranks_of(facts);

@@ -96,9 +96,10 @@ std::string ascii(std::string_view text) {
 
 std::string first_finding(const report::Report& report) {
   const std::vector<report::Finding>& findings = report.findings;
-  if (findings.empty()) return shown(report.summary.headline);
-  const auto worst = std::ranges::find(findings, Severity::kError, &report::Finding::severity);
-  const report::Finding& finding = worst == findings.end() ? findings.front() : *worst;
+  const auto worst = std::ranges::max_element(findings, {}, &report::Finding::severity);
+  if (worst == findings.end() || worst->severity == Severity::kInfo)
+    return shown(report.summary.headline);
+  const report::Finding& finding = *worst;
   return fmt::format("{} {}: {}", shown(finding.code), shown(finding.name), shown(finding.message));
 }
 

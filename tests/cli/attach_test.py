@@ -31,6 +31,12 @@ ready.acquire()
 reads_a_line()
 os._exit(0)
 """
+COMPUTES = """
+import os, sys, threading
+threading.Thread(target=lambda: (sys.stdin.readline(), os._exit(0))).start()
+print(os.getpid(), 0, flush=True)
+while True: sum(range(1000))
+"""
 # A forked child stands where it is to stand when the kernel has it asleep there.
 WAIT_ASLEEP = """
 import os
@@ -169,9 +175,14 @@ class Attach(unittest.TestCase):
             done = dlprobe("attach", pid, "--for", "2s")
         text = done.stdout.decode()
         self.assertEqual(done.returncode, 0, text)
-        self.assertTrue(text.startswith("PASS  nothing is stuck, and nothing is wrong with shared memory"), text)
-        self.assertIn("reads_a_line", text)
+        self.assertRegex(" ".join(text.split()), rf"^PASS nothing moved while dlprobe watched: trainer {pid} waits for data in "
+                         r"pipe .* \(reads_a_line, <string>:8\), for \d\.\d\d? s so far")
         self.assertIn("whether a worker has lost a batch", text)
+
+    def test_a_process_that_moves_is_not_stuck(self):
+        with running(COMPUTES) as (pid, _):
+            text = dlprobe("attach", pid, "--for", "2s").stdout.decode()
+        self.assertTrue(text.startswith("PASS  nothing is stuck, and nothing is wrong with shared memory"), text)
 
     def test_the_report_is_of_every_probe_and_replays_to_the_same_bytes(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -188,7 +199,7 @@ class Attach(unittest.TestCase):
     def test_deadlock_has_its_own_words_and_no_shared_memory(self):
         with running(TWO_THREADS) as (pid, _):
             text = dlprobe("deadlock", "--pid", pid, "--for", "2s").stdout.decode()
-        self.assertRegex(text, r"^PASS  nothing is stuck: watched 1 process for ")
+        self.assertRegex(text, r"^PASS  nothing moved while dlprobe watched: ")
         self.assertIsNone(re.search("shared memory|shm", text), text)
 
     def test_every_process_has_its_stacks_in_the_report(self):

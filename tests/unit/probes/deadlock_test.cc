@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -620,6 +621,16 @@ std::vector<StackFrame> stack_of_worker(std::vector<StackFrame> inner) {
 
 const StackFrame kQueueGet =
     python("Queue.get", "/usr/lib/python3.11/multiprocessing/queues.py", 113);
+
+TEST(Deadlock, WhereAllWaitThatIsSaidInsteadOfThatNothingIsStuck) {
+  HangScene scene;
+  scene.sleep(scene.main(kTrainer));
+  EXPECT_THAT(scene.examine().all_well.plain(),
+              ::testing::StartsWith("nothing moved while dlprobe watched: trainer 100 and both "
+                                    "workers wait, the first for the end of a sleep"));
+  scene.run(scene.main(kWorker));
+  EXPECT_THAT(scene.examine().all_well.plain(), ::testing::StartsWith("nothing is stuck"));
+}
 
 TEST(Deadlock, WhichReaderHoldsTheLockOfAQueueThatNobodyFillsIsChance) {
   constexpr uint64_t kQueue = 4242;
