@@ -174,6 +174,11 @@ void Probe::declare(const RecordingView& recording, Verdict& verdict) const {
   std::ranges::sort(verdict.tables);
   const auto words = all_well != nullptr ? all_well : nothing_wrong;
   if (verdict.all_well.empty()) verdict.all_well = words(recording);
+  const auto looked_for = [&](FindingCode code) {
+    return std::ranges::count(verdict.looked_for, code, &LookedFor::code) > 0;
+  };
+  verdict.all_well += growth_out_of_sight(recording, looked_for(FindingCode::kWorkerMemoryLeak),
+                                          looked_for(FindingCode::kFdLeakInWorker));
   verdict.all_well = with_reservations(std::move(verdict.all_well), recording, judges_ends);
 }
 

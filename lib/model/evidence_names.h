@@ -75,6 +75,8 @@ inline constexpr auto kNumberNames = std::to_array<std::string_view>({
     "memory_of_fewer",
     "memory_total",
     "minor_faults_x_page_size",
+    "named_bytes",
+    "named_files",
     "needed",
     "noise",
     "of_kind",

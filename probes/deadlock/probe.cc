@@ -8,6 +8,7 @@
 #include "probes/deadlock/facts.h"
 #include "probes/deadlock/rules.h"
 #include "probes/facts/all_well.h"
+#include "probes/facts/facts.h"
 #include "probes/facts/seen.h"
 #include "probes/facts/shared_positions.h"
 
@@ -81,7 +82,7 @@ Verdict examine_run(const RunCase& one) {
   const Facts facts = facts_of(run, host);
   const bool never_started = run.end && run.end->reason == RunEndReason::kNotStarted;
   // What has come to its end by itself did not hang.
-  const bool ended = run.end && run.end->reason == RunEndReason::kSubjectEnded;
+  const bool ended = has_subject_ended(run);
   const bool moved_till_now = run.begin.looks_when_quiet && facts.last == nullptr;
   const bool nothing_to_see = run.begin.preflight || never_started || ended || moved_till_now;
   if (auto gap = missing_history(facts); gap && !nothing_to_see) {

@@ -334,6 +334,7 @@ Verdict examine_run(const RunCase& one) {
   const ExitFacts facts = exit_facts(one.recording.header, one.run);
   Verdict verdict;
   auto refused = no_room_for_tasks(facts);
+  const bool refused_room = refused.has_value();
   if (!refused && !has_error(one.known)) refused = refused_resource(one.run);
   const std::vector<Judged> judged =
       judge(facts, one.known, refused ? &*refused : nullptr, one.index);
@@ -355,6 +356,9 @@ Verdict examine_run(const RunCase& one) {
   // What else is wrong is why it was raised.
   if (!has_error(one.known) && !has_error(verdict.findings)) {
     if (auto raised = uncaught_exception(one.run)) verdict.findings.push_back(std::move(*raised));
+  }
+  if (!refused_room) {
+    if (auto growing = growing_tasks(facts)) verdict.findings.push_back(std::move(*growing));
   }
   add_unknown_ends(facts, verdict);
   return verdict;

@@ -55,6 +55,9 @@ std::optional<ExitWord> word_of(const Run& run, const ProcessKey& key);
 /// DLP0603: a process was refused another one, or a thread, and the job did not end well.
 std::optional<Finding> no_room_for_tasks(const ExitFacts& facts);
 
+/// DLP0603 ahead: the process whose threads grow the fastest, or the processes of the job do.
+std::optional<Finding> growing_tasks(const ExitFacts& facts);
+
 /// DLP0608, DLP0508: an exception for want of space for temporary files, or of a process's own
 /// memory.
 std::optional<Finding> refused_resource(const Run& run);

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <bit>
+#include <map>
 
 #include "lib/base/units.h"
 #include "probes/exits/rules.h"
+#include "probes/facts/count_growth.h"
 #include "probes/facts/facts.h"
 #include "probes/facts/starts.h"
 #include "probes/facts/task_limits.h"
@@ -146,7 +148,85 @@ void add_remedies(Finding& finding, const ExitFacts& facts, const TaskLimit& lim
   finding.remedies.push_back(std::move(fewer));
 }
 
+struct GrowingTasks {
+  std::optional<ProcessKey> process;  ///< none: the processes of the job
+  Growth growth;
+};
+
+std::optional<GrowingTasks> fastest_growth_of_threads(const Run& run) {
+  constexpr double kLeast = 32;
+  std::map<ProcessKey, std::vector<SeriesPoint>> threads;
+  for (const Sample& sample : run.samples) {
+    for (const ProcessSample& each : sample.processes) {
+      threads[each.key].push_back({.at = sample.at, .value = static_cast<double>(each.threads)});
+    }
+  }
+  std::optional<GrowingTasks> fastest;
+  for (const auto& [key, series] : threads) {
+    // One that has ended holds none any more.
+    if (series.back().at != run.samples.back().at) continue;
+    const auto growth = find_count_growth(series, kLeast);
+    if (growth && (!fastest || growth->per_second > fastest->growth.per_second))
+      fastest = {.process = key, .growth = *growth};
+  }
+  return fastest;
+}
+
+std::optional<GrowingTasks> growth_of_processes(const Run& run) {
+  std::vector<SeriesPoint> processes;
+  for (const Sample& sample : run.samples)
+    processes.push_back({.at = sample.at, .value = static_cast<double>(sample.processes.size())});
+  const auto growth = find_count_growth(processes);
+  if (!growth) return std::nullopt;
+  return GrowingTasks{.process = std::nullopt, .growth = *growth};
+}
+
+// What was left when the limits were read, less what the job took since.
+std::optional<CountLimit> limit_ahead(const Run& run) {
+  if (run.task_facts.empty() || run.samples.empty()) return std::nullopt;
+  const TaskFacts& facts = run.task_facts.back();
+  const auto limits = task_limits(facts);
+  if (limits.empty()) return std::nullopt;
+  const auto tasks = [](const Sample& sample) {
+    uint64_t sum = 0;
+    for (const ProcessSample& each : sample.processes)
+      sum += static_cast<uint64_t>(std::max(each.threads, 1));
+    return sum;
+  };
+  const auto first = std::ranges::lower_bound(run.samples, facts.at, {}, &Sample::at);
+  const uint64_t before = first == run.samples.end() ? 0 : tasks(*first);
+  const uint64_t now = tasks(run.samples.back());
+  const uint64_t more = now - std::min(now, before);
+  return CountLimit{.name = limits.front().name + " (" + own(limits.front().limit) + ")",
+                    .left = limits.front().left() - std::min(limits.front().left(), more)};
+}
+
 }  // namespace
+
+std::optional<Finding> growing_tasks(const ExitFacts& facts) {
+  const Run& run = *facts.run;
+  if (run.samples.empty() || has_subject_ended(run)) return std::nullopt;
+  auto tasks = fastest_growth_of_threads(run);
+  if (!tasks) tasks = growth_of_processes(run);
+  if (!tasks) return std::nullopt;
+  Finding finding = new_finding(FindingCode::kProcessLimitReached, Confidence::kLikely);
+  const auto count = static_cast<uint64_t>(tasks->growth.value);
+  finding.discriminator = tasks->process ? "growing-threads" : "growing-processes";
+  finding.message = tasks->process
+                        ? describe(run, *tasks->process) +
+                              " starts threads that do not end: " + own(count) + " threads"
+                        : "the job starts processes that do not end: " + counted(count, "process");
+  if (tasks->process) finding.processes = {*tasks->process};
+  const char* source = tasks->process ? "num_threads of /proc/PID/stat" : "the process tree";
+  finding.prove(count_fact("taken", count, source, tasks->growth.to));
+  tell_count_growth(finding, tasks->growth, source, limit_ahead(run));
+  finding.remedies.push_back(
+      {.title = "Start them once and use them again, or wait for each to end",
+       .commands = {"executor = concurrent.futures.ThreadPoolExecutor(8)  # once, not per sample",
+                    "thread.join()"},
+       .verify = "grep Threads /proc/PID/status"});
+  return finding;
+}
 
 std::optional<Finding> no_room_for_tasks(const ExitFacts& facts) {
   const Run& run = *facts.run;

@@ -9,6 +9,8 @@
 
 #include "lib/base/units.h"
 #include "lib/model/run_words.h"
+#include "probes/facts/count_growth.h"
+#include "probes/facts/facts.h"
 
 namespace dlprobe {
 namespace {
@@ -127,10 +129,22 @@ OwnWords describe_watch(const RecordingView& recording) {
          format_duration(std::chrono::nanoseconds(watched));
 }
 
+OwnWords growth_out_of_sight(const RecordingView& recording, bool of_memory, bool of_descriptors) {
+  if (is_over(recording) || !(of_memory || of_descriptors)) return "";
+  BootNs watched = 0;
+  for (const Run& run : recording.runs)
+    watched = std::max(watched, watched_for(run));
+  const auto slowest =
+      of_memory ? slowest_growth_found(watched) : slowest_count_growth_found(watched);
+  if (!slowest) return "; growth shows only in a watch of 15 s (--for 15s)";
+  return "; in " + format_duration(std::chrono::nanoseconds(watched)) + " a leak below " +
+         (of_memory ? format_bytes(static_cast<uint64_t>(*slowest)) + "/s"
+                    : count_rate_text(*slowest)) +
+         " would not show";
+}
+
 bool is_over(const RecordingView& recording) {
-  return std::ranges::all_of(recording.runs, [](const Run& run) {
-    return run.end && run.end->reason == RunEndReason::kSubjectEnded;
-  });
+  return std::ranges::all_of(recording.runs, has_subject_ended);
 }
 
 Message nothing_wrong(const RecordingView& recording) {

@@ -14,6 +14,10 @@ OwnWords describe_shm_peak(const RecordingView& recording);
 /// "2 runs (31 samples)".
 OwnWords describe_samples(const RecordingView& recording);
 
+/// How slow a growth may be and not show in so short a watch: of memory, else of descriptors, if
+/// the probe looked for these; nothing of a subject that is over.
+OwnWords growth_out_of_sight(const RecordingView& recording, bool of_memory, bool of_descriptors);
+
 /// Whether the subject of each run came to its end by itself.
 bool is_over(const RecordingView& recording);
 

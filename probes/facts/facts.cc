@@ -113,6 +113,14 @@ bool is_known_dead(const Run& run, const ProcessKey& key, BootNs at) {
                      [&](const Sample& sample) { return find_in(sample, key) != nullptr; });
 }
 
+bool has_subject_ended(const Run& run) {
+  return run.end && run.end->reason == RunEndReason::kSubjectEnded;
+}
+
+BootNs watched_for(const Run& run) {
+  return run.samples.empty() ? 0 : run.samples.back().at - run.samples.front().at;
+}
+
 uint64_t most_living_workers(const Run& run) {
   std::vector<std::pair<BootNs, int>> changes;
   for (const ProcessInfo& process : run.processes) {

@@ -54,6 +54,12 @@ uint64_t most_living_workers(const Run& run);
 /// where one is named (then with one worker at least): the line of code and the settings.
 void add_smaller_loader(Remedy& remedy, const Run& run, std::optional<int> prefetch_factor = {});
 
+/// Whether the subject came to its end by itself, while dlprobe watched.
+bool has_subject_ended(const Run& run);
+
+/// From its first sample to its last one.
+BootNs watched_for(const Run& run);
+
 /// How far the OOM killers' counters moved over the run.
 struct OomCount {
   uint64_t before = 0;

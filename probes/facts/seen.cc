@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "lib/base/units.h"
+#include "probes/facts/facts.h"
+#include "probes/facts/trend.h"
 
 namespace dlprobe {
 namespace {
@@ -55,10 +57,8 @@ bool saw_processes(const RecordingView& recording) {
 }
 
 bool saw_processes_for_long(const RecordingView& recording) {
-  constexpr BootNs kLong = 28 * kSecond;
-  return any_run(recording, [](const Run& run) {
-    return !run.samples.empty() && run.samples.back().at - run.samples.front().at >= kLong;
-  });
+  return any_run(recording,
+                 [](const Run& run) { return slowest_growth_found(watched_for(run)).has_value(); });
 }
 
 bool saw_shared_pages(const RecordingView& recording) {
@@ -87,8 +87,7 @@ bool saw_shared_files(const RecordingView& recording) {
 
 bool saw_progress(const RecordingView& recording) {
   return saw_stacks(recording) || any_run(recording, [](const Run& run) {
-           const bool has_ended = run.end && run.end->reason == RunEndReason::kSubjectEnded;
-           return !run.samples.empty() && (run.begin.looks_when_quiet || has_ended);
+           return !run.samples.empty() && (run.begin.looks_when_quiet || has_subject_ended(run));
          });
 }
 

@@ -16,7 +16,7 @@ bool saw_open_files(const RecordingView& recording);
 bool saw_mappings(const RecordingView& recording);
 /// Processes at some moment.
 bool saw_processes(const RecordingView& recording);
-/// Processes for as long as a growth takes to be told from a start: half a minute.
+/// Processes for as long as a growth takes to show.
 bool saw_processes_for_long(const RecordingView& recording);
 /// Memory that processes share, told from what each has for itself.
 bool saw_shared_pages(const RecordingView& recording);

@@ -59,16 +59,27 @@ double median(std::vector<double> values) {
 struct Tier {
   BootNs block = 0;
   std::array<size_t, 6> windows = {};  // in blocks; 0: none
-  double least_bytes = 0;              // that it must have grown by, at the least
+  double least_rise = 0;               // that it must have grown by, at the least
   double least_share = 0;              // the same, of what was there at its beginning
-  double second_half = 0;  // growth of the second half, at least so much of the first one's
-  size_t in_a_row = 0;     // looks, a block apart, that all must show it
+  double second_half = 0;       // growth of the second half, at least so much of the first one's
+  size_t in_a_row = 0;          // looks, a block apart, that all must show it
+  double most_bend = HUGE_VAL;  // distance from the line between its ends, as a part of its rise
+  bool is_brief = false;
 };
 constexpr double kMebi = 1 << 20;
 constexpr std::array<Tier, 3> kTiers = {{
     {2 * kSecond, {12, 18, 24, 30, 45, 60}, 64 * kMebi, 0.1, 0.8, 3},
     {20 * kSecond, {12, 19, 30, 60}, 8 * kMebi, 0.01, 0.7, 2},
     {120 * kSecond, {12, 19, 30, 60}, 48 * kMebi, 0.02, 0.7, 2},
+}};
+constexpr double kLine = 0.1;
+constexpr std::array<Tier, 1> kBriefTiers = {
+    {{kSecond, {12, 16, 20, 30, 45, 60}, 48 * kMebi, 0.05, 0.85, 2, kLine, true}}};
+// Each with what the caller takes for the least.
+constexpr std::array<Tier, 3> kCountTiers = {{
+    {kSecond, {8, 12, 16, 24, 36, 60}, 0, 0.1, 0.8, 2, kLine, true},
+    {4 * kSecond, {8, 12, 15}, 0, 0.1, 0.8, 2, kLine, true},
+    {20 * kSecond, {12, 19, 30, 60}, 0, 0.05, 0.7, 2},
 }};
 constexpr double kMostChance = 0.001;
 constexpr double kConfidence = 0.98;
@@ -81,6 +92,7 @@ constexpr BootNs kLongWatched = 240 * kSecond;
 
 struct Block {
   BootNs number = 0;
+  BootNs at = 0;  // of its least value
   double least = 0;
 };
 
@@ -90,9 +102,10 @@ std::vector<Block> blocks_of(std::span<const SeriesPoint> series, BootNs width) 
   for (const SeriesPoint& point : series) {
     const BootNs number = point.at / width;
     if (blocks.empty() || blocks.back().number != number) {
-      blocks.push_back({number, point.value});
-    } else {
-      blocks.back().least = std::min(blocks.back().least, point.value);
+      blocks.push_back({.number = number, .at = point.at, .least = point.value});
+    } else if (point.value < blocks.back().least) {
+      blocks.back().at = point.at;
+      blocks.back().least = point.value;
     }
   }
   if (!blocks.empty()) blocks.pop_back();
@@ -147,14 +160,26 @@ double deepest_fall(std::span<const Block> blocks) {
   return fall;
 }
 
+// Whether all of it lies near the line between its ends.
+bool is_line(std::span<const Block> window, double most_bend) {
+  const Block& first = window.front();
+  const double rise = window.back().least - first.least;
+  const double per_ns = rise / static_cast<double>(window.back().at - first.at);
+  return std::ranges::all_of(window, [&](const Block& block) {
+    const double on_line = first.least + per_ns * static_cast<double>(block.at - first.at);
+    return std::abs(block.least - on_line) <= most_bend * rise;
+  });
+}
+
 // Whether the last `count` of the blocks grow; cheap tests first.
 std::optional<Growth> growth_of(std::span<const Block> blocks, size_t count, const Tier& tier) {
   if (blocks.size() < count) return std::nullopt;
   const auto window = blocks.last(count);
   const auto spanned = static_cast<size_t>(window.back().number - window.front().number + 1);
   if (spanned > count + count / 4) return std::nullopt;  // too many holes
-  const double floor = std::max(tier.least_bytes, tier.least_share * window.front().least);
+  const double floor = std::max(tier.least_rise, tier.least_share * window.front().least);
   if (window.back().least - window.front().least < floor) return std::nullopt;
+  if (!is_line(window, tier.most_bend)) return std::nullopt;
   if (!grows_evenly(window, tier) || !still_grows(window, floor)) return std::nullopt;
   std::vector<double> times;
   std::vector<double> values;
@@ -175,6 +200,7 @@ std::optional<Growth> growth_of(std::span<const Block> blocks, size_t count, con
                 .least_per_second = slope.lower,
                 .value = window.back().least,
                 .is_long_watched = static_cast<BootNs>(spanned) * tier.block >= kLongWatched,
+                .is_brief = tier.is_brief,
                 .p = test.p};
 }
 
@@ -186,6 +212,43 @@ std::optional<Growth> growth_in_a_row(std::span<const Block> blocks, size_t coun
     if (!growth_of(blocks.first(blocks.size() - back), count, tier)) return std::nullopt;
   }
   return last;
+}
+
+std::optional<Growth> longest_growth(std::span<const SeriesPoint> series,
+                                     std::span<const Tier> tiers) {
+  std::optional<Growth> longest;
+  for (const Tier& tier : tiers) {
+    const std::vector<Block> blocks = blocks_of(series, tier.block);
+    for (const size_t count : tier.windows) {
+      const auto now = growth_in_a_row(blocks, count, tier);
+      if (!now) continue;
+      if (!longest || now->to - now->from > longest->to - longest->from) longest = now;
+    }
+  }
+  return longest;
+}
+
+std::array<Tier, kCountTiers.size()> count_tiers(double least) {
+  auto tiers = kCountTiers;
+  for (Tier& tier : tiers)
+    tier.least_rise = least;
+  return tiers;
+}
+
+// The least that each asks for, by its time.
+std::optional<double> slowest_in(BootNs watched, std::span<const Tier> tiers) {
+  std::optional<double> slowest;
+  for (const Tier& tier : tiers) {
+    for (const size_t count : tier.windows) {
+      // The first block and the last one are parts, and it must have been so in the ones before.
+      const BootNs needed = static_cast<BootNs>(count + tier.in_a_row) * tier.block;
+      if (count == 0 || needed > watched) continue;
+      const double seconds =
+          static_cast<double>(static_cast<BootNs>(count - 1) * tier.block) / kSecond;
+      slowest = std::min(slowest.value_or(HUGE_VAL), tier.least_rise / seconds);
+    }
+  }
+  return slowest;
 }
 
 }  // namespace
@@ -225,16 +288,26 @@ TheilSen theil_sen(std::span<const double> times, std::span<const double> values
 }
 
 std::optional<Growth> find_growth(std::span<const SeriesPoint> series) {
-  std::optional<Growth> longest;
-  for (const Tier& tier : kTiers) {
-    const std::vector<Block> blocks = blocks_of(series, tier.block);
-    for (const size_t count : tier.windows) {
-      const auto now = growth_in_a_row(blocks, count, tier);
-      if (!now) continue;
-      if (!longest || now->to - now->from > longest->to - longest->from) longest = now;
-    }
-  }
-  return longest;
+  return longest_growth(series, kTiers);
+}
+
+std::optional<Growth> find_straight_growth(std::span<const SeriesPoint> series) {
+  const auto growth = find_growth(series);
+  return growth ? growth : longest_growth(series, kBriefTiers);
+}
+
+std::optional<Growth> find_count_growth(std::span<const SeriesPoint> series, double least) {
+  return longest_growth(series, count_tiers(least));
+}
+
+std::optional<double> slowest_growth_found(BootNs watched) {
+  std::vector<Tier> tiers(kTiers.begin(), kTiers.end());
+  tiers.insert(tiers.end(), kBriefTiers.begin(), kBriefTiers.end());
+  return slowest_in(watched, tiers);
+}
+
+std::optional<double> slowest_count_growth_found(BootNs watched, double least) {
+  return slowest_in(watched, count_tiers(least));
 }
 
 std::optional<double> time_to_limit(const Growth& growth, double headroom, double times_of_watch) {
@@ -247,7 +320,7 @@ bool reaches_limit_soon(const Growth& growth, double headroom) {
   constexpr double kSoon = 600;
   constexpr double kTimesOfWatch = 3;
   const auto seconds = time_to_limit(growth, headroom, kTimesOfWatch);
-  return seconds && *seconds < kSoon;
+  return !growth.is_brief && seconds && *seconds < kSoon;
 }
 
 }  // namespace dlprobe

@@ -40,6 +40,7 @@ struct Growth {
   double least_per_second = 0;   ///< the lower end of its 98 % interval
   double value = 0;              ///< at the end of the stretch
   bool is_long_watched = false;  ///< by a stretch of at least four minutes
+  bool is_brief = false;         ///< a line, but seen for so short that it may come to an end yet
   double p = 1;                  ///< of the trend test
 };
 
@@ -50,6 +51,24 @@ struct Growth {
 /// A steep growth (64 MiB and more) is found in 28 s, one of 8 MiB takes four minutes, a very slow
 /// one of 48 MiB half an hour or more. Rates of false alarms: tests/bench/trend_rates.cc.
 std::optional<Growth> find_growth(std::span<const SeriesPoint> series);
+
+/// The same; else bytes that rise along a line for the last 12 s and by 48 MiB. A cache that fills
+/// does so, too, until it is full.
+std::optional<Growth> find_straight_growth(std::span<const SeriesPoint> series);
+
+/// Of descriptors, processes.
+inline constexpr double kLeastCountGrowth = 64;
+
+/// The same of a count (descriptors, mappings, threads, files) that rises by `least` or more: along
+/// a line for the last 8 s, or steadily for the last minutes.
+std::optional<Growth> find_count_growth(std::span<const SeriesPoint> series,
+                                        double least = kLeastCountGrowth);
+
+/// The slowest growth in bytes a second that `find_straight_growth` finds in a watch of that
+/// length; nothing: too short for any.
+std::optional<double> slowest_growth_found(BootNs watched);
+/// The same of a count, by its `least`.
+std::optional<double> slowest_count_growth_found(BootNs watched, double least = kLeastCountGrowth);
 
 /// Seconds until what grows has taken `headroom` more; nothing where that cannot be said honestly:
 /// further ahead than `times_of_watch` times the stretch that was seen to grow.

@@ -128,6 +128,14 @@ Facts facts_of(const RecordingHeader& header, const Run& run) {
   return facts;
 }
 
+std::vector<SeriesPoint> points_of(const std::vector<CountAt>& counts, BootNs end) {
+  std::vector<SeriesPoint> points;
+  for (const CountAt& each : counts) {
+    if (each.at <= end) points.push_back({.at = each.at, .value = static_cast<double>(each.count)});
+  }
+  return points;
+}
+
 const KindsAt* kinds_at(const Series& series, BootNs at) {
   if (series.kinds.empty()) return nullptr;
   const auto after = std::ranges::upper_bound(series.kinds, at, {}, &KindsAt::at);

@@ -6,6 +6,7 @@
 
 #include "lib/model/descriptors.h"
 #include "lib/model/recording.h"
+#include "probes/facts/trend.h"
 
 namespace dlprobe::probes::fd {
 
@@ -58,6 +59,9 @@ struct Facts {
 };
 
 Facts facts_of(const RecordingHeader& header, const Run& run);
+
+/// As a series of the trend test, up to `end`.
+std::vector<SeriesPoint> points_of(const std::vector<CountAt>& counts, BootNs end);
 
 /// The last point at or before `at`, else the first one; null if there is none.
 const KindsAt* kinds_at(const Series& series, BootNs at);

@@ -205,29 +205,53 @@ bool has_fallen_before(const Series& series, const CountGrowth& growth) {
   return fall * 2 >= growth.last - growth.first;
 }
 
-// A climb that goes on, or did so until its process ended: sure enough to be told of before the
-// limit is reached.
-std::optional<Leak> climb_at_end(const Facts& facts, const Series& series) {
-  if (series.counts.empty()) return std::nullopt;
-  const bool ended = has_ended(facts, series);
-  const auto last = ended ? end_of_work(series) : std::optional(series.counts.back().at);
-  if (!last) return std::nullopt;
-  const BootNs end = *last;
-  const auto quick = growth_until(series.counts, end, kShortestForecast, kLeastGrowth);
-  if (!quick || (ended && has_fallen_before(series, *quick))) return std::nullopt;
-  const bool is_long = quick->to - quick->from >= kLongWatch;
+// A climb that took most of what was free, or that was watched for long: sure before the limit is
+// reached.
+std::optional<CountGrowth> sure_climb(const Series& series, BootNs end) {
+  const auto growth = growth_until(series.counts, end, kShortestForecast, kLeastGrowth);
+  if (!growth) return std::nullopt;
   const uint64_t start = series.counts.front().count;
   const bool used_half =
       series.limit &&
-      static_cast<double>(quick->last - std::min(quick->last, start)) >=
+      static_cast<double>(growth->last - std::min(growth->last, start)) >=
           kSureShare * static_cast<double>(*series.limit - std::min(*series.limit, start));
-  if (!is_long && !used_half) return std::nullopt;
-  auto leak = leak_of(facts, series, *quick);
+  return used_half || growth->to - growth->from >= kLongWatch ? growth : std::nullopt;
+}
+
+uint64_t count_at(const Series& series, BootNs at) {
+  const auto after = std::ranges::upper_bound(series.counts, at, {}, &CountAt::at);
+  return after == series.counts.begin() ? after->count : std::prev(after)->count;
+}
+
+// A climb that goes on, or did so until its process ended.
+std::optional<Leak> climb_at_end(const Facts& facts, const Series& series) {
+  if (series.counts.empty()) return std::nullopt;
+  const bool ended = has_ended(facts, series);
+  const auto end = ended ? end_of_work(series) : std::optional(series.counts.back().at);
+  if (!end) return std::nullopt;
+  auto climb = sure_climb(series, *end);
+  std::optional<Growth> brief;
+  if (!climb) {
+    brief = find_count_growth(points_of(series.counts, *end));
+    if (!brief) return std::nullopt;
+    climb = {.from = brief->from,
+             .to = std::min(brief->to, *end),
+             .first = count_at(series, brief->from),
+             .last = count_at(series, *end),
+             .per_second = brief->per_second};
+  }
+  if (ended && has_fallen_before(series, *climb)) return std::nullopt;
+  auto leak = leak_of(facts, series, *climb);
+  // Files of /dev/shm that have a name count there.
+  const KindsAt* kinds = kinds_at(series, climb->to);
+  const bool is_named = brief && kinds != nullptr && leak && leak->kind == FdKind::kSegment &&
+                        kinds->kinds.unlinked_segments * 2 < kinds->kinds.segments;
   // What waits for the trainer piles up in a worker, to a plateau.
   const bool is_backlog = leak && leak->kind == FdKind::kSegment &&
                           series.process == facts.trainer && !leak->exceeds_flight;
-  if (is_backlog) return std::nullopt;
-  if (leak) leak->has_ended = ended;
+  if (!leak || is_backlog || is_named) return std::nullopt;
+  leak->has_ended = ended;
+  leak->brief = brief;
   return leak;
 }
 

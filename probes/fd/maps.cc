@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lib/base/units.h"
+#include "probes/facts/count_growth.h"
 #include "probes/facts/facts.h"
 #include "probes/fd/rules.h"
 
@@ -47,7 +48,7 @@ bool has_any_count(const Facts& facts) {
 
 // A program that is over so soon did not run out of anything.
 bool ended_before_a_look(const Run& run) {
-  return run.samples.size() <= 1 && run.end && run.end->reason == RunEndReason::kSubjectEnded;
+  return run.samples.size() <= 1 && has_subject_ended(run);
 }
 
 void add_gaps_of(const Series& series, const Run& run, std::vector<Gap>& gaps) {
@@ -66,6 +67,17 @@ void add_gaps_of(const Series& series, const Run& run, std::vector<Gap>& gaps) {
                     .why = as_text(to_string(limit.error())),
                     .effect = "how near it is cannot be said"});
   }
+}
+
+void add_remedies(Finding& finding, uint64_t limit) {
+  finding.remedies.push_back(
+      {.title = "Keep copies: each tensor of a batch that lives is a mapping of its own",
+       .commands = {"kept.append(batch.clone())  # a copy in ordinary memory"},
+       .verify = "wc -l /proc/PID/maps"});
+  finding.remedies.push_back({.title = "Allow more mappings for each process",
+                              .commands = {"sudo sysctl -w vm.max_map_count=" + own(limit * 4)},
+                              .applies_to = {"bare-host", "docker", "kubernetes", "slurm"},
+                              .verify = "sysctl vm.max_map_count"});
 }
 
 }  // namespace
@@ -102,15 +114,35 @@ std::optional<Finding> mappings_exhausted(const Facts& facts) {
   if (segments > 0)
     finding.prove(
         count_fact("segments_mapped", segments, "/proc/PID/maps", facts.run->ledgers.back().at));
-  finding.remedies.push_back(
-      {.title = "Keep copies: each tensor of a batch that lives is a mapping of its own",
-       .commands = {"kept.append(batch.clone())  # a copy in ordinary memory"},
-       .verify = "wc -l /proc/PID/maps"});
-  finding.remedies.push_back({.title = "Allow more mappings for each process",
-                              .commands = {"sudo sysctl -w vm.max_map_count=" + own(*limit * 4)},
-                              .applies_to = {"bare-host", "docker", "kubernetes", "slurm"},
-                              .verify = "sysctl vm.max_map_count"});
+  add_remedies(finding, *limit);
   return finding;
+}
+
+std::optional<Finding> growing_mappings(const Facts& facts) {
+  constexpr double kLeast = 500;
+  constexpr double kThisDay = 86'400;
+  const auto most = facts.header->host.max_map_count;
+  std::optional<Finding> soonest;
+  double soonest_s = kThisDay;
+  for (const Series& series : facts.series) {
+    if (series.maps.empty() || !most) continue;
+    const auto growth = find_count_growth(points_of(series.maps, series.maps.back().at), kLeast);
+    const uint64_t count = series.maps.back().count;
+    const uint64_t left = *most - std::min(*most, count);
+    const auto seconds = growth ? time_to_limit(*growth, static_cast<double>(left)) : std::nullopt;
+    if (!seconds || *seconds >= soonest_s) continue;
+    soonest_s = *seconds;
+    soonest = new_finding(FindingCode::kMemoryMapLimitReached, Confidence::kLikely);
+    soonest->discriminator = "growth";
+    soonest->message = describe(*facts.run, series.key()) +
+                       " maps memory and does not unmap it: " + own(count) + " mappings";
+    soonest->processes = {series.key()};
+    soonest->prove(count_fact("mappings", count, kMapsSource, series.maps.back().at));
+    tell_count_growth(*soonest, *growth, kMapsSource,
+                      CountLimit{.name = "vm.max_map_count (" + own(*most) + ")", .left = left});
+    add_remedies(*soonest, *most);
+  }
+  return soonest;
 }
 
 std::vector<Gap> gaps_of(const Facts& facts) {

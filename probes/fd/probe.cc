@@ -44,7 +44,10 @@ Verdict examine_run(const RunCase& one) {
   if (exhausted) exhausted->consequence_of = cause_of_exhaustion(verdict.findings, *exhausted);
   add(verdict.findings, std::move(exhausted));
   add(verdict.findings, files_of_machine_exhausted(facts));
-  add(verdict.findings, mappings_exhausted(facts));
+  auto mappings = mappings_exhausted(facts);
+  // What keeps descriptors keeps their mappings as well.
+  if (!mappings && leaks.empty()) mappings = growing_mappings(facts);
+  add(verdict.findings, std::move(mappings));
   std::ranges::move(find_shared_positions(run, header.host.machine),
                     std::back_inserter(verdict.findings));
   return verdict;

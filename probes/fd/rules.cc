@@ -8,11 +8,11 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
-#include <chrono>
 
 #include "lib/base/units.h"
 #include "lib/model/fd_forecast.h"
 #include "lib/model/fd_limit.h"
+#include "probes/facts/count_growth.h"
 #include "probes/facts/facts.h"
 #include "probes/facts/starts.h"
 
@@ -43,17 +43,6 @@ void add_held(Finding& finding, const Series& series, BootNs at) {
         count_fact("in_flight", look->in_flight, "scm_fds of /proc/PID/fdinfo/N", look->at));
 }
 
-OwnWords time_left(double seconds) {
-  constexpr double kLongest = 1e9;
-  return format_duration(std::chrono::seconds(static_cast<int64_t>(std::min(seconds, kLongest))));
-}
-
-OwnWords rate_text(double per_second) {
-  if (per_second >= 1) return own(fmt::format("{:.1f} per second", per_second));
-  if (per_second * 60 >= 1) return own(fmt::format("{:.1f} per minute", per_second * 60));
-  return own(fmt::format("{:.1f} per hour", per_second * 3600));
-}
-
 // Batches that the training loop took, or that worker made, in the span of the growth; 0: unknown.
 uint64_t batches_in(const Facts& facts, const CountGrowth& growth) {
   return static_cast<uint64_t>(std::ranges::count_if(
@@ -64,8 +53,12 @@ uint64_t batches_in(const Facts& facts, const CountGrowth& growth) {
 Severity severity_of(const Leak& leak) {
   if (leak.exhaustion != nullptr) return Severity::kError;
   if (!leak.seconds_left) return Severity::kInfo;
-  if (*leak.seconds_left < kUrgent && !leak.has_ended) return Severity::kError;
+  if (*leak.seconds_left < kUrgent && !leak.has_ended && !leak.brief) return Severity::kError;
   return *leak.seconds_left < kThisDay ? Severity::kWarning : Severity::kInfo;
+}
+
+Confidence confidence_of(const Leak& leak) {
+  return leak.brief ? Confidence::kPossible : Confidence::kLikely;
 }
 
 void add_growth(Finding& finding, const Facts& facts, const Leak& leak) {
@@ -99,13 +92,14 @@ void add_growth(Finding& finding, const Facts& facts, const Leak& leak) {
 
 OwnWords outlook(const Leak& leak) {
   const OwnWords limit = own(leak.series->limit.value_or(0));
+  const OwnWords open = leak.brief ? what_brief_growth_leaves_open(*leak.brief) : "";
   if (leak.exhaustion != nullptr) return ", up to its limit of " + limit;
-  if (!leak.seconds_left) return "";
+  if (!leak.seconds_left) return open;
   if (leak.has_ended) {
-    return "; when it ended, its limit of " + limit + " was " + time_left(*leak.seconds_left) +
-           " away";
+    return "; when it ended, its limit of " + limit + " was " +
+           time_ahead_text(*leak.seconds_left) + " away" + open;
   }
-  return "; at its limit of " + limit + " in " + time_left(*leak.seconds_left);
+  return "; at its limit of " + limit + " in " + time_ahead_text(*leak.seconds_left) + open;
 }
 
 bool is_kept_batches(const Facts& facts, const Leak& leak) {
@@ -287,12 +281,13 @@ std::optional<Finding> kept_batches(const Facts& facts, const std::vector<Leak>&
   if (leak == leaks.end()) return std::nullopt;
   const bool is_proven = leak->exhaustion != nullptr && leak->exceeds_flight;
   Finding finding = new_finding(FindingCode::kBatchesKeptByConsumer,
-                                is_proven ? Confidence::kCertain : Confidence::kLikely);
+                                is_proven ? Confidence::kCertain : confidence_of(*leak));
   finding.severity = severity_of(*leak);
   finding.processes = {leak->series->key()};
   finding.message = describe(*facts.run, leak->series->key()) +
                     " keeps tensors of batches that it has taken: " + own(leak->of_kind) +
-                    " segments, " + rate_text(leak->growth.per_second) + " more" + outlook(*leak);
+                    " segments, " + count_rate_text(leak->growth.per_second) + " more" +
+                    outlook(*leak);
   add_growth(finding, facts, *leak);
   finding.rule_out("DLP0204", "the workers' descriptors do not grow with them");
   if (leak->exceeds_flight) {
@@ -325,12 +320,12 @@ std::vector<Finding> leaks_by_kind(const Facts& facts, const std::vector<Leak>& 
     const Leak& first = *alike.front();
     Finding finding =
         new_finding(FindingCode::kFdLeakInWorker,
-                    first.exhaustion != nullptr ? Confidence::kCertain : Confidence::kLikely);
+                    first.exhaustion != nullptr ? Confidence::kCertain : confidence_of(first));
     finding.severity = severity_of(first);
     finding.discriminator = std::string(to_string(kind));
     finding.message = describe(*facts.run, first.series->key()) + " opens " + plural_of(kind) +
                       " and does not close them: " + own(first.of_kind) + " open, " +
-                      rate_text(first.growth.per_second) + " more" + outlook(first);
+                      count_rate_text(first.growth.per_second) + " more" + outlook(first);
     if (alike.size() > 1)
       finding.message += " (" + counted(alike.size() - 1, "process") + " more like it)";
     for (const Leak* leak : alike)

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "lib/model/finding.h"
+#include "probes/facts/trend.h"
 #include "probes/fd/facts.h"
 #include "probes/fd/growth.h"
 
@@ -28,7 +29,8 @@ struct Leak {
   FdKind kind = FdKind::kFile;
   uint64_t of_kind = 0;  ///< at the end of the growth
   CountGrowth growth;
-  bool is_steady = true;  ///< false: known by their number alone
+  bool is_steady = true;        ///< false: known by their number alone
+  std::optional<Growth> brief;  ///< known by a growth that may come to an end yet
   /// The trainer holds more segments than all that the loader can have in flight.
   bool exceeds_flight = false;
   std::optional<double> seconds_left;      ///< to the limit; none: no limit
@@ -52,6 +54,8 @@ std::optional<Finding> kept_batches(const Facts& facts, const std::vector<Leak>&
 std::vector<Finding> leaks_by_kind(const Facts& facts, const std::vector<Leak>& leaks);
 /// DLP0206.
 std::optional<Finding> mappings_exhausted(const Facts& facts);
+/// DLP0206 ahead: the process that comes to the limit first.
+std::optional<Finding> growing_mappings(const Facts& facts);
 
 /// What about descriptors could not be seen.
 std::vector<Gap> gaps_of(const Facts& facts);

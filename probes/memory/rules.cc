@@ -8,6 +8,7 @@
 #include <map>
 
 #include "lib/base/units.h"
+#include "probes/facts/count_growth.h"
 #include "probes/facts/facts.h"
 #include "probes/facts/waits.h"
 #include "probes/memory/remedies.h"
@@ -98,11 +99,19 @@ void mark_senders(const Facts& facts, std::vector<Grower>& growers) {
   }
 }
 
+// What came to its end in good order had its memory for a purpose: it may have collected results.
+// A worker has none to collect.
+bool is_to_be_expected(const Facts& facts, const Series& memory, const Growth& growth) {
+  const bool ended_well =
+      has_subject_ended(*facts.run) && facts.run->end->wait_status.value_or(1) == 0;
+  return growth.is_brief && ended_well && memory.info->role != Role::kWorker;
+}
+
 std::vector<Grower> growers(const Facts& facts) {
   std::vector<Grower> all;
   for (const Series& memory : facts.processes) {
-    const auto growth = find_growth(memory.anon);
-    if (!growth) continue;
+    const auto growth = find_straight_growth(memory.anon);
+    if (!growth || is_to_be_expected(facts, memory, *growth)) continue;
     all.push_back({.memory = &memory, .growth = *growth});
   }
   mark_senders(facts, all);
@@ -120,6 +129,7 @@ Growth sum_of(const std::vector<Grower>& all) {
     sum.per_second += each.growth.per_second;
     sum.least_per_second += each.growth.least_per_second;
     sum.is_long_watched = sum.is_long_watched && each.growth.is_long_watched;
+    sum.is_brief = sum.is_brief || each.growth.is_brief;
   }
   return sum;
 }
@@ -175,16 +185,19 @@ void set_growth_of(Finding& finding, const Facts& facts, const std::vector<Growe
   set_outlook(finding, facts, all, limit_of_growers(facts, every));
 }
 
-void rule_out_for_leak(Finding& finding, const Facts& facts) {
+void rule_out_for_leak(Finding& finding, const Facts& facts, const Growth& growth) {
   finding.alternatives = {
       {.cause = "page cache and mapped files",
        .why_not = "they do not count here: only anonymous memory was looked at"},
       {.cause = "DLP0504",
        .why_not = "copying shared pages does not add to a process's own RssAnon, and that grows"},
-      {.cause = "a warm-up or a cache that fills",
-       .why_not = "it grew in the second half of the time as in the first"},
       {.cause = "a sawtooth (garbage collection, epochs)",
        .why_not = "the lower envelope grows, and has not fallen by half as much before"}};
+  finding.message += what_brief_growth_leaves_open(growth);
+  if (!growth.is_brief) {
+    finding.rule_out("a warm-up or a cache that fills",
+                     "it grew in the second half of the time as in the first");
+  }
   if (facts.run->samples.empty()) return;
   finding.rule_out("DLP0506", "no thread of it waits to send what it has made");
 }
@@ -192,12 +205,12 @@ void rule_out_for_leak(Finding& finding, const Facts& facts) {
 Finding leak_of(const Facts& facts, const std::vector<Grower>& some,
                 const std::vector<Grower>& every, Role role) {
   Finding finding = new_finding(FindingCode::kWorkerMemoryLeak, Confidence::kLikely);
-  const double rate = sum_of(some).per_second;
-  finding.message = who_grows(facts, some, role) + " by " + rate_text(rate);
+  const Growth sum = sum_of(some);
+  finding.message = who_grows(facts, some, role) + " by " + rate_text(sum.per_second);
   if (some.size() > 1) finding.message += " in all";
   finding.discriminator = to_string(role);
   set_growth_of(finding, facts, some, every);
-  rule_out_for_leak(finding, facts);
+  rule_out_for_leak(finding, facts, sum);
   finding.remedies = remedies_for_leak(role == Role::kWorker);
   return finding;
 }
@@ -325,15 +338,14 @@ std::vector<Gap> gaps_of(const Facts& facts) {
 }
 
 std::vector<Gap> limits_of(const Facts& facts) {
-  constexpr BootNs kShortestForLeak = 30 * kSecond;
   std::vector<Gap> limits;
   const std::vector<Sample>& samples = facts.run->samples;
   if (samples.empty() || facts.run->begin.preflight) return limits;
-  const BootNs watched = samples.back().at - samples.front().at;
-  if (watched < kShortestForLeak) {
+  const BootNs watched = watched_for(*facts.run);
+  if (!slowest_growth_found(watched)) {
     limits.push_back({.what = "leaks (DLP0505)",
                       .why = "the watch of " + format_duration(std::chrono::nanoseconds(watched)) +
-                             " is shorter than the 30 s that tell a growth from a start",
+                             " is shorter than the 15 s in which a growth shows",
                       .effect = "a process that grows is not told from one that warms up; a slow "
                                 "growth (under 2 MiB/s) takes four minutes",
                       .remedy = "watch for longer: --for 5m"});

@@ -55,7 +55,9 @@ Verdict examine_run(const RunCase& one) {
   const Finding* failed = failure ? &*failure : nullptr;
   add(verdict.findings, held_by_another_job(facts, cause));
   add(verdict.findings, stale_files(facts, cause, failed));
-  add(verdict.findings, leak(facts, cause, observed ? &*observed : nullptr, failed));
+  auto leaked = leak(facts, cause, observed ? &*observed : nullptr, failed);
+  if (!leaked && cause == nullptr && !has_subject_ended(run)) leaked = growing_files(facts);
+  add(verdict.findings, std::move(leaked));
   add(verdict.findings, std::move(forecast));
   add(verdict.findings, std::move(failure));
   add(verdict.findings, inodes_exhausted(facts));

@@ -551,6 +551,23 @@ def memory_cases():
         yield keeps(kind, f"memory.py {kind} --seconds 30")
 
 
+def growing():
+    """What becomes more along a line is told in a quarter of a minute; what fills and stops is not."""
+    watch = {"probe": "run", "needs": "python", "pace": "slow", "leaves_job": True, "dlprobe_options": ["--for", "16s"]}
+    per_second = [("descriptors", "DLP0204", 44), ("mappings", "DLP0206", 200), ("threads", "DLP0603", 5),
+                  ("segments", "DLP0104", 5), ("semaphores", "DLP0104", 10)]
+    kinds = [(kind, first, {"growth_per_second": between(0.9 * rate, 1.1 * rate)}) for kind, first, rate in per_second]
+    kinds.append(("memory", "DLP0505", {"growth": between(7 * MIB, 9 * MIB)}))
+    for kind, first, rate in kinds:
+        yield Case(f"growth-{kind}", f"growth.py {kind}", first=first, severity="warning", confidence="possible",
+                   evidence=rate, verdicts=("warn",), **watch)
+        yield Case(f"growth-{kind}-that-stops", f"growth.py {kind} --healthy", quiet=True, verdicts=("pass",), **watch)
+    for kind in ("descriptors", "memory"):
+        in_pool = f"growth.py {kind} --pool"
+        yield Case(f"growth-{kind}-in-a-pool", in_pool, first=("DLP0204", "DLP0505"), verdicts=("warn",), **watch)
+        yield Case(f"growth-{kind}-in-a-pool-that-stops", f"{in_pool} --healthy", quiet=True, verdicts=("pass",), **watch)
+
+
 def out_of_descriptors(name, job, first, **changes):
     arguments = {"probe": "fd", "first": first, "severity": "error", "confidence": "certain", "also": ["DLP0202"]}
     return Case(f"fd-{name}", job, **(arguments | changes))
@@ -688,7 +705,7 @@ def hang_cases():
 
 
 GROUPS = (failures, left_behind, twins, hang_cases, watched_to_the_end, deaths, deaths_of_torch, raised, full, epoch_ends, refused_forks,
-          memory_cases, descriptors, starts_of_python, starts_of_torch)
+          memory_cases, growing, descriptors, starts_of_python, starts_of_torch)
 CASES = {case.name: case for group in GROUPS for case in group()}
 
 

@@ -18,7 +18,9 @@ constexpr BootNs kKindsNsEach = 2'500;
 constexpr size_t kMostForKinds = 16'384;
 // The text of 65 530 mappings takes about 8 MiB and 30 ms.
 constexpr BootNs kMapsNsFirst = 1 * kMillisecond;
-constexpr BootNs kMapsPeriod = 2 * kSecond;
+constexpr BootNs kMapsNsLeast = 200'000;
+constexpr BootNs kMapsNsEach = 500;
+constexpr BootNs kMapsPeriod = 800 * kMillisecond;
 constexpr std::chrono::nanoseconds kMapsPatience = std::chrono::milliseconds(400);
 
 /// In a tree of so many all are counted at each sample.
@@ -202,7 +204,10 @@ void DescriptorWatch::read_maps(ProcessTree& tree, BootNs now) {
         kMapsPatience);
     state->maps_at = now;
     if (!*process->sample.map_count) continue;  // a busy machine: once more
-    state->maps_cost = machine_.clock->now() - before;
+    // On a busy machine most of that time is not spent, but waited for.
+    const BootNs expected =
+        kMapsNsLeast + kMapsNsEach * static_cast<BootNs>(**process->sample.map_count);
+    state->maps_cost = std::min(machine_.clock->now() - before, expected);
     state->vm_pages = process->vm_pages;
     maps_budget_.spend(state->maps_cost);
   }

@@ -429,7 +429,7 @@ TEST(MemoryLeak, AShortWatchIsSaidToBeShort) {
   job.has = [](int32_t, double) { return Has{.pss_anon = 0}; };
   const Verdict verdict = job.watch(5);
   ASSERT_EQ(verdict.limits.size(), 1U);
-  EXPECT_THAT(verdict.limits.front().why.plain(), HasSubstr("30 s"));
+  EXPECT_THAT(verdict.limits.front().why.plain(), HasSubstr("15 s"));
 }
 
 // A job whose group's shared memory is what `shmem` says; each process has what `has` says of it.

@@ -176,6 +176,75 @@ TEST(FindGrowth, NothingIsSaidOfTooFewValues) {
   EXPECT_FALSE(find_growth(series_of(15, [](double t) { return 50 * kMB * t; })));
 }
 
+// Of a count at 10 Hz, without noise.
+std::vector<SeriesPoint> counts_of(double seconds, const std::function<double(double)>& shape) {
+  std::vector<SeriesPoint> series;
+  for (int i = 0; i < static_cast<int>(seconds * 10); ++i)
+    series.push_back({.at = i * (kSecond / 10), .value = 30 + std::floor(shape(i / 10.0))});
+  return series;
+}
+
+TEST(StraightGrowth, IsFoundIn15Seconds) {
+  const auto line = [](double t) { return 7 * kMB * t; };
+  const auto growth = find_straight_growth(series_of(15, line));
+  ASSERT_TRUE(growth);
+  EXPECT_TRUE(growth->is_brief);
+  EXPECT_NEAR(growth->per_second, 7 * kMB, 0.5 * kMB);
+  EXPECT_FALSE(reaches_limit_soon(*growth, 10 * kMB));
+  const auto longer = find_straight_growth(series_of(40, line));
+  ASSERT_TRUE(longer);
+  EXPECT_FALSE(longer->is_brief);
+}
+
+TEST(StraightGrowth, IsNoWarmUpNoStepAndNothingThatStopped) {
+  const std::vector<Healthy> all = {
+      {"warm-up", [](double t) { return 150 * kMB * (1 - std::exp(-t / 4)); }},
+      {"filled", [](double t) { return 10 * kMB * std::min(t, 10.0); }},
+      {"two steps", [](double t) { return 60 * kMB * (t > 4 ? t > 10 ? 2 : 1 : 0); }},
+      {"sawtooth", [](double t) { return 20 * kMB * std::fmod(t, 5); }},
+      {"slow", [](double t) { return 2 * kMB * t; }},
+  };
+  for (const Healthy& each : all) {
+    for (double seconds = 13; seconds <= 25; ++seconds)
+      EXPECT_FALSE(find_straight_growth(series_of(seconds, each.shape))) << each.name << seconds;
+  }
+}
+
+TEST(CountGrowth, IsFoundIn10Seconds) {
+  const auto growth = find_count_growth(counts_of(10.5, [](double t) { return 44 * t; }));
+  ASSERT_TRUE(growth);
+  EXPECT_NEAR(growth->per_second, 44, 1);
+}
+
+TEST(CountGrowth, IsFoundWhereALookASecondIsMissed) {
+  std::vector<SeriesPoint> seldom;
+  for (int i = 0; i < 14; ++i)
+    seldom.push_back({.at = i * (kSecond + kSecond / 10), .value = 220.0 * i});
+  EXPECT_TRUE(find_count_growth(seldom, 500));
+}
+
+TEST(CountGrowth, IsNoCacheThatIsFullAndNoTide) {
+  const std::vector<Healthy> all = {
+      {"filled", [](double t) { return 44 * std::min(t, 6.0); }},
+      {"tide", [](double t) { return 44 * std::fmod(t, 5); }},
+      {"few", [](double t) { return 2 * t; }},
+  };
+  for (const Healthy& each : all) {
+    for (double seconds = 10; seconds <= 30; ++seconds)
+      EXPECT_FALSE(find_count_growth(counts_of(seconds, each.shape))) << each.name << seconds;
+  }
+}
+
+TEST(SlowestGrowth, FallsWithTheTime) {
+  EXPECT_FALSE(slowest_growth_found(10 * kSecond));
+  const auto in_15_s = slowest_growth_found(15 * kSecond);
+  const auto in_5_min = slowest_growth_found(300 * kSecond);
+  ASSERT_TRUE(in_15_s && in_5_min);
+  EXPECT_LT(*in_15_s, 7 * kMB);
+  EXPECT_LT(*in_5_min, 0.1 * kMB);
+  EXPECT_TRUE(slowest_count_growth_found(11 * kSecond));
+}
+
 TEST(TimeToLimit, AForecastReachesNoFurtherThanItMay) {
   const Growth growth = {.from = 0, .to = 30 * kSecond, .per_second = 10};
   EXPECT_DOUBLE_EQ(time_to_limit(growth, 500).value_or(0), 50);

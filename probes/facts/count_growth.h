@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "lib/model/finding.h"
+#include "probes/facts/trend.h"
+
+namespace dlprobe {
+
+/// "44.0 per second", "3.0 per minute".
+OwnWords count_rate_text(double per_second);
+/// A time ahead in words, however long.
+OwnWords time_ahead_text(double seconds);
+/// " (seen for 14 s: a cache that fills looks the same until it is full)" of what may come to an
+/// end yet; else nothing.
+OwnWords what_brief_growth_leaves_open(const Growth& growth);
+
+/// How many more there may be.
+struct CountLimit {
+  Message name;  ///< "vm.max_map_count (65530)"
+  uint64_t left = 0;
+};
+/// Makes `finding` the warning of a count that grows: adds to its message how fast, and when the
+/// limit is reached; proves it by `source`.
+void tell_count_growth(Finding& finding, const Growth& growth, const Message& source,
+                       const std::optional<CountLimit>& limit);
+
+}  // namespace dlprobe

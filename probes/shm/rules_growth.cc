@@ -1,0 +1,101 @@
+// DLP0104 shm-leak ahead: named files that become more and more.
+
+#include <algorithm>
+
+#include "lib/base/units.h"
+#include "probes/facts/count_growth.h"
+#include "probes/facts/facts.h"
+#include "probes/shm/rules.h"
+
+namespace dlprobe::probes::shm {
+namespace {
+
+constexpr const char* kNamedSource = "list of /dev/shm, /proc/PID/fd and maps";
+
+bool is_semaphore(const ShmSegment& segment) {
+  return segment.kind == SegmentKind::kPythonSemaphore || segment.kind == SegmentKind::kSemaphore;
+}
+
+// Files with a name that no process outside the job holds.
+struct NamedFiles {
+  uint64_t segments = 0;
+  uint64_t semaphores = 0;
+  uint64_t bytes = 0;
+  uint64_t all() const { return segments + semaphores; }
+};
+
+NamedFiles named_files(const ShmLedger& ledger) {
+  NamedFiles named;
+  for (const ShmSegment& segment : ledger.segments) {
+    const bool is_of_others =
+        !segment.holders.empty() && std::ranges::none_of(segment.holders, &SegmentHolder::in_tree);
+    if (!segment.linked || is_of_others) continue;
+    ++(is_semaphore(segment) ? named.semaphores : named.segments);
+    named.bytes += taken_bytes(segment);
+  }
+  return named;
+}
+
+// What comes first: no inode left, or no page.
+CountLimit limit_of_files(const Facts& facts, const NamedFiles& named) {
+  const ShmUse& use = facts.use.back();
+  const uint64_t each = std::max<uint64_t>(named.bytes / std::max<uint64_t>(named.all(), 1), 1);
+  const uint64_t by_space = free_bytes(use) == kUnlimited ? kUnlimited : free_bytes(use) / each;
+  const uint64_t by_inodes =
+      use.inodes == 0 ? kUnlimited : use.inodes - std::min(use.inodes, use.inodes_used);
+  if (by_inodes < by_space) {
+    return {.name = "the limit of files in " + facts.where() + " (" + own(use.inodes) + ")",
+            .left = by_inodes};
+  }
+  return {.name = "the size of " + facts.where() + " (" + format_bytes(use.size_bytes) + ")",
+          .left = by_space};
+}
+
+}  // namespace
+
+std::optional<Finding> growing_files(const Facts& facts) {
+  constexpr double kLeast = 32;
+  constexpr double kMostOfIt = 0.7;
+  if (facts.use.empty() || facts.ledgers.empty()) return std::nullopt;
+  std::vector<SeriesPoint> files;
+  for (const ShmUse& use : facts.use)
+    files.push_back({.at = use.at, .value = static_cast<double>(use.inodes_used)});
+  const auto growth = find_count_growth(files, kLeast);
+  if (!growth) return std::nullopt;
+  const ShmLedger& first = *ledger_at(facts, growth->from);
+  const ShmLedger& last = *ledger_at(facts, growth->to);
+  const NamedFiles before = named_files(first);
+  const NamedFiles now = named_files(last);
+  const double more = static_cast<double>(now.all()) - static_cast<double>(before.all());
+  const double time = static_cast<double>(last.at - first.at) / kSecond;
+  if (more < kMostOfIt * growth->per_second * time || more < kLeast / 2) return std::nullopt;
+  const bool are_semaphores = now.semaphores - std::min(now.semaphores, before.semaphores) >
+                              now.segments - std::min(now.segments, before.segments);
+  Finding finding = new_finding(FindingCode::kShmLeak, Confidence::kLikely);
+  finding.discriminator = are_semaphores ? "growing-semaphores" : "growing-segments";
+  finding.message = are_semaphores
+                        ? "named semaphores of the job become more in " + facts.where() + ": " +
+                              counted(now.semaphores, "semaphore")
+                        : "named shared memory of the job becomes more in " + facts.where() + ": " +
+                              counted(now.segments, "file") + " with " + format_bytes(now.bytes);
+  if (facts.trainer != nullptr) finding.processes = {facts.trainer->key};
+  finding.prove(count_fact("named_files", now.all(), kNamedSource, last.at));
+  finding.prove(bytes_fact("named_bytes", now.bytes, kNamedSource, last.at));
+  tell_count_growth(finding, *growth, facts.source, limit_of_files(facts, now));
+  finding.rule_out("another job", "no process outside of this one's tree holds them");
+  if (are_semaphores) {
+    finding.remedies.push_back(
+        {.title = "Make locks and queues once, and not for each batch or task",
+         .commands = {"lock = context.Lock()  # before the loop"},
+         .verify = "ls /dev/shm | grep -c ^sem"});
+  } else {
+    finding.remedies.push_back(
+        {.title = "Remove each block when it was used, in the process that made it",
+         .commands = {"block.close(); block.unlink()  # multiprocessing.shared_memory",
+                      "torch.multiprocessing.set_sharing_strategy('file_descriptor')"},
+         .verify = "ls /dev/shm | wc -l"});
+  }
+  return finding;
+}
+
+}  // namespace dlprobe::probes::shm

@@ -1,0 +1,95 @@
+"""Jobs in which something becomes more, along a line, and twins that keep it for eight seconds and no longer. No torch;
+Python 3.8 and later. All growth goes by the clock, not by the machine's speed."""
+import mmap
+import multiprocessing
+import os
+import socket
+import threading
+import time
+from multiprocessing import shared_memory
+
+from hang_common import parser
+
+SPAWN = multiprocessing.get_context("spawn")
+
+
+def descriptors(_number):
+    return socket.socket()
+
+
+def mappings(number):
+    return mmap.mmap(-1, 4096 * (1 + number % 3))  # shared: each is a mapping of its own
+
+
+def threads(_number):
+    threading.Thread(target=threading.Event().wait, daemon=True).start()
+
+
+def memory(_number):
+    return [[number] * 8 for number in range(1800)]  # a quarter of a MiB, about
+
+
+def segments(_number):
+    return shared_memory.SharedMemory(create=True, size=1 << 16)
+
+
+def semaphores(_number):
+    return SPAWN.Lock()  # keeps its name for as long as it lives
+
+
+KINDS = {function.__name__: function
+         for function in (descriptors, mappings, threads, memory, segments, semaphores)}
+RATES = {"descriptors": 44, "mappings": 200, "threads": 5, "memory": 28, "segments": 5, "semaphores": 10}
+FILLS_S = 8
+
+
+class Keeper:
+    """Makes RATES[kind] a second from the first call on, and keeps them."""
+
+    def __init__(self, kind, healthy):
+        self.kind = kind
+        self.until = FILLS_S if healthy else float("inf")
+        self.start = None
+        self.kept = []
+
+    def __call__(self, item=None):
+        self.start = self.start or time.monotonic()
+        due = RATES[self.kind] * min(time.monotonic() - self.start, self.until)
+        while len(self.kept) < due:
+            self.kept.append(KINDS[self.kind](len(self.kept)))
+        time.sleep(0.01)
+        return item
+
+
+def start_worker(keeper):
+    start_worker.keeper = keeper
+
+
+def task(item):
+    return start_worker.keeper(item)
+
+
+def main():
+    arguments = parser(__doc__, KINDS)
+    arguments.add_argument("--seconds", type=float, default=25)
+    arguments.add_argument("--pool", action="store_true", help="in the workers of a pool")
+    options = arguments.parse_args()
+    end = time.monotonic() + options.seconds
+    keeper = Keeper(options.kind, options.healthy)
+    if options.pool:
+        fork = multiprocessing.get_context("fork")
+        with fork.Pool(options.workers, initializer=start_worker, initargs=(keeper,)) as pool:
+            while time.monotonic() < end:
+                pool.map(task, range(8))
+    else:
+        while time.monotonic() < end:
+            keeper()
+        for block in keeper.kept:
+            if options.kind == "segments":
+                block.close()
+                block.unlink()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
