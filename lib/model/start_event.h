@@ -27,7 +27,6 @@ enum class StartEventKind {
   kMpiReady,         ///< and was
   kFailed,           ///< an exception ended what `ended` says
   kExits,            ///< a child called sys.exit or os._exit: `message`; `count`: its code
-  kEndsChild,        ///< terminate() or kill() of a child that lived: `message`, `child`
   kHookFailed,       ///< a part of the shim did not find what it knows; `message`
   kRead,             ///< its text was read, not run; `count` lines make what starts processes
   kForeseen,         ///< by its text, what `cause` says could happen at that line
@@ -37,7 +36,7 @@ struct Names<StartEventKind> {
   static constexpr auto kList = std::to_array<std::string_view>(
       {"interpreter", "chosen", "started", "refused", "main-imported", "main-not-imported",
        "first-batch", "loader-made", "batches", "mpi-begins", "mpi-ready", "failed", "exits",
-       "ends-child", "hook-failed", "read", "foreseen"});
+       "hook-failed", "read", "foreseen"});
 };
 
 /// Why a process was not started.
@@ -107,6 +106,7 @@ struct StartEvent {
   bool is_temporary = false;
   std::string raised_in;
   std::vector<std::string> chain;
+  std::string again;
 
   bool operator==(const StartEvent&) const = default;
 };
@@ -160,6 +160,8 @@ constexpr void list_fields(auto&& field, Of<StartEvent> /*of*/) {
         R"(Of failed: the innermost line of Python, "/usr/lib/python3.11/threading.py:971 start")");
   field("chain", &StartEvent::chain,
         "Of failed: what it was raised from or while handling, each with the user's own line");
+  field("again", &StartEvent::again,
+        "Of failed: the class of what another process or thread raised first, or broke a pool by");
 }
 
 /// A command or the reference loader, run to see if it can live with a start method, contained: its

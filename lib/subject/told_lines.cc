@@ -87,6 +87,7 @@ Expected<StartEvent> parse_start_event(std::string_view text) {
         .is_temporary = line.value("temporary", false),
         .raised_in = text_of(line, "raised_in"),
         .chain = mask_secrets(line.value("chain", std::vector<std::string>())),
+        .again = text_of(line, "again"),
     };
   } catch (const json::exception& error) {
     return failure(ErrorCode::kMalformed,

@@ -36,18 +36,23 @@ def _is_users(frame):
     return not absolute(name).startswith(_LIBRARY_FOLDERS)
 
 
-def users_line(frame, at_module_level=False):
-    """file, line, function and whether it is the main module's, of the innermost frame of the user's own."""
+def _place(frame, line):
+    return {"file": absolute(frame.f_code.co_filename), "line": line,
+            "function": getattr(frame.f_code, "co_qualname", frame.f_code.co_name),
+            "main": frame.f_globals.get("__name__") in _MAIN_NAMES}
+
+
+def _calls(frame):
+    """The frames and lines of the calls that led to `frame`, the innermost last."""
+    entries = []
     while frame is not None:
-        function = frame.f_code.co_name
-        if _is_users(frame) and (not at_module_level or function == "<module>"):
-            return _place(frame, frame.f_lineno)
+        entries.append((frame, frame.f_lineno))
         frame = frame.f_back
-    return {}
+    return entries[::-1]
 
 
 def _entries(error):
-    """The frames and lines through which an exception came, the innermost last."""
+    """Those through which an exception came."""
     entries, trace = [], error.__traceback__
     while trace is not None and len(entries) < 10000:
         entries.append((trace.tb_frame, trace.tb_lineno))
@@ -55,18 +60,16 @@ def _entries(error):
     return entries
 
 
-def _place(frame, line):
-    return {"file": absolute(frame.f_code.co_filename), "line": line,
-            "function": getattr(frame.f_code, "co_qualname", frame.f_code.co_name),
-            "main": frame.f_globals.get("__name__") in _MAIN_NAMES}
-
-
 def _users_place(entries, at_module_level=False):
-    """Of the innermost of the user's own frames that an exception came through."""
+    """file, line, function and whether it is the main module's, of the innermost frame of the user's own."""
     for frame, line in reversed(entries):
         if _is_users(frame) and (not at_module_level or frame.f_code.co_name == "<module>"):
             return _place(frame, line)
     return {}
+
+
+def users_line(frame):
+    return _users_place(_calls(frame))
 
 
 def _unpicklable(thing):
@@ -81,10 +84,7 @@ class Trace:
 
     def __init__(self, error, caller=None):
         """`caller`: of who handles it, where the program has not; the way so far is that of the calls."""
-        self.error, self.entries = error, _entries(error)
-        while caller is not None:
-            self.entries.insert(0, (caller, caller.f_lineno))
-            caller = caller.f_back
+        self.error, self.entries = error, _calls(caller) + _entries(error)
 
     def frame_of(self, file_end, *functions):
         for frame, _line in self.entries:
@@ -193,7 +193,7 @@ def _refusal_of(trace):
 # ---- what an exception ended
 
 
-_told = {}
+_told = set()  # of this process
 
 
 def _chain_of(error):
@@ -203,6 +203,23 @@ def _chain_of(error):
         chain.append(error)
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     return chain
+
+
+_TORCH_HANDS_ON = (("torch/_utils.py", "reraise"), ("torch/utils/data/dataloader.py", "_try_get_data"),
+                   ("torch/utils/data/_utils/signal_handling.py", "handler"),
+                   ("torch/multiprocessing/spawn.py", "join"))
+
+
+def _is_handed_on(error):
+    """Whether a pool, an executor or a DataLoader raises what another process or thread did, or what broke there."""
+    executors = sys.modules.get("concurrent.futures.process")
+    if executors is not None and isinstance(error, executors.BrokenProcessPool):
+        return True
+    # multiprocessing.pool, concurrent.futures and loky give it the traceback of there as its cause.
+    if type(error.__cause__).__name__.endswith("RemoteTraceback"):
+        return True
+    trace = Trace(error)
+    return any(trace.is_raised_in(*place) for place in _TORCH_HANDS_ON)
 
 
 def _causes_of(error):
@@ -291,34 +308,39 @@ def _missing_name(error):
     return name if name in vars(sys.modules["__main__"]) else None
 
 
-_refused = [None]  # the last one
+_refused = [None]  # the last one: no reference to it, which would keep all that its frames hold
 
 
-def tell_refusal(trace):
-    if trace.error is _refused[0]:
+def tell_refusal(trace, sent=None):
+    """`sent`: what could not be pickled, where that is known."""
+    name = (id(trace.error), describe(trace.error))
+    if name == _refused[0]:
         return
-    refusal = _refusal_of(trace)
+    is_sent = sent is not None and not isinstance(trace.error, OSError)
+    refusal = dict(_unpicklable(sent), cause="unpicklable") if is_sent else _refusal_of(trace)
     if refusal is not None:
-        _refused[0] = trace.error
+        _refused[0] = name
         tell(refusal.pop("kind", "refused"), message=describe(trace.error), **refusal)
 
 
-def tell_end(ended, error):
-    """`error` ended what `ended` names, as the report has it; nothing else is done with it."""
+def tell_end(ended, error, sent=None):
+    """`error` ended what `ended` names, as the report has it; nothing else is done with it. Each place is told once: a
+    program may live with an error of every task."""
     try:
-        if error is None or isinstance(error, SystemExit):
+        if error is None or isinstance(error, SystemExit) or (len(_told) >= _MOST_ENDS_TOLD and ended != "process"):
             return
         trace = Trace(error)
-        key = (os.getpid(), ended, type(error), trace.entries[-1][0].f_code if trace.entries else None)
-        _told[key] = _told.get(key, 0) + 1
-        if _told[key] > 1 or len(_told) > _MOST_ENDS_TOLD:
+        key = (ended, type(error).__qualname__, trace.raised_in())
+        if key in _told:
             return
-        tell_refusal(trace)
+        _told.add(key)
+        tell_refusal(trace, sent)
         refusal = _system_error(error)
         fields = dict(_users_place(trace.entries), path=getattr(refusal, "filename", None) or _missing_name(error))
         fields.update(_refused_resource(error, refusal))
         tell("failed", ended=ended, message=describe(error), type=type(error).__name__,
-             error_number=getattr(refusal, "errno", None), raised_in=trace.raised_in(), chain=_causes_of(error), **fields)
+             error_number=getattr(refusal, "errno", None), raised_in=trace.raised_in(), chain=_causes_of(error),
+             again=next((type(each).__name__ for each in _chain_of(error) if _is_handed_on(each)), None), **fields)
     except Exception:
         pass
 
@@ -375,12 +397,8 @@ def _hook_threading(module):
 
 def _hook_pool(module):
     _call_before(module.ExceptionWithTraceback, "__init__", lambda _self, error, _trace: tell_end("task", error))
-    _call_before(module.MaybeEncodingError, "__init__", _tell_result)
-
-
-def _tell_result(_self, error, value):
-    """A task's result that cannot be pickled."""
-    tell("refused", cause="unpicklable", message=describe(error), **_unpicklable(value))
+    # A task's result that cannot be pickled.
+    _call_before(module.MaybeEncodingError, "__init__", lambda _self, error, value: tell_end("task", error, value))
 
 
 def _hook_executor(module):
@@ -393,19 +411,14 @@ def _hook_executor(module):
 
 def _hook_queues(module):
     if hasattr(module.Queue, "_on_queue_feeder_error"):  # CPython 3.7
-        _call_before(module.Queue, "_on_queue_feeder_error", _tell_feeder)
-
-
-def _tell_feeder(error, thing):
-    if not isinstance(error, OSError):
-        tell("refused", cause="unpicklable", message=describe(error), **_unpicklable(thing))
-    tell_end("feeder", error)
+        _call_before(module.Queue, "_on_queue_feeder_error", lambda error, thing: tell_end("feeder", error, thing))
 
 
 def _hook_torch_utils(module):
-    def before(_self, exc_info=None, where=""):
-        error = exc_info[1] if exc_info else _handled()
-        tell_end("worker" if "DataLoader" in where else "thread", error)
+    def before(_self, exc_info=None, *_, **__):
+        worker = sys.modules.get("torch.utils.data._utils.worker")
+        is_worker = worker is not None and worker.get_worker_info() is not None
+        tell_end("worker" if is_worker else "thread", exc_info[1] if exc_info else _handled())
 
     _call_before(module.ExceptionWrapper, "__init__", before)
 
@@ -433,6 +446,7 @@ def _begin_child():
     import traceback
     global _is_begun
     learn_own_start()
+    _told.clear()
     _watch_children(sys.modules["multiprocessing.process"])
     if _is_begun:
         return  # in what it was forked from
@@ -462,20 +476,6 @@ class _Children(set):
 
 def _watch_children(module):
     module._children = _Children(module._children)
-
-
-def _hook_process(module):
-    _watch_children(module)
-
-    def ending(how):
-        def before(process):
-            if process.is_alive():
-                tell("ends-child", message=how, child=process.pid, **users_line(sys._getframe(2)))
-        return before
-
-    for name in ("terminate", "kill"):  # the second since CPython 3.7
-        if hasattr(module.BaseProcess, name):
-            _call_before(module.BaseProcess, name, ending(name))
 
 
 def _begin_served():
@@ -527,7 +527,7 @@ def _after_mpi(_module):
 BEFORE = {"mpi4py.MPI": [_before_mpi]}
 AFTER = {
     "mpi4py.MPI": [_after_mpi],
-    "multiprocessing.process": [_hook_process],
+    "multiprocessing.process": [_watch_children],
     "multiprocessing.forkserver": [_hook_forkserver],
     "multiprocessing.util": [_hook_util],
     "multiprocessing.queues": [_hook_queues],
