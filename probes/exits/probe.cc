@@ -330,6 +330,11 @@ void add_unknown_ends(const ExitFacts& facts, Verdict& verdict) {
   }
 }
 
+bool is_likely_exit(const Finding& finding) {
+  return finding.code == FindingCode::kWorkerExited && finding.severity == Severity::kError &&
+         finding.confidence != Confidence::kCertain;
+}
+
 Verdict examine_run(const RunCase& one) {
   const ExitFacts facts = exit_facts(one.recording.header, one.run);
   Verdict verdict;
@@ -353,9 +358,13 @@ Verdict examine_run(const RunCase& one) {
     mark_consequence(finding, one.known, one.index);
     verdict.findings.push_back(std::move(finding));
   }
-  // What else is wrong is why it was raised.
-  if (!has_error(one.known) && !has_error(verdict.findings)) {
-    if (auto raised = uncaught_exception(one.run)) verdict.findings.push_back(std::move(*raised));
+  if (auto raised = uncaught_exception(one.run); raised && !has_error(one.known)) {
+    // What else is wrong is why it was raised, but for a worker's end that the trainer may have
+    // lived with.
+    const auto errors = std::ranges::count(verdict.findings, Severity::kError, &Finding::severity);
+    const bool is_open = errors == 1 && is_likely_exit(verdict.findings.front());
+    if (is_open) raised->confidence = Confidence::kLikely;
+    if (errors == 0 || is_open) verdict.findings.push_back(std::move(*raised));
   }
   if (!refused_room) {
     if (auto growing = growing_tasks(facts)) verdict.findings.push_back(std::move(*growing));

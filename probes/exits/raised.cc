@@ -1,7 +1,5 @@
 // DLP0514 uncaught-exception, and what a child was told to have ended by.
 
-#include <sys/wait.h>
-
 #include <algorithm>
 
 #include "probes/exits/rules.h"
@@ -11,11 +9,6 @@
 namespace dlprobe::probes::exits {
 namespace {
 
-bool ended_badly(const Run& run, const ProcessKey& key) {
-  const ProcessExit* exit = run.find_exit(key);
-  return exit != nullptr && exit->wait_status && *exit->wait_status != 0;
-}
-
 bool is_raised_by_user(const StartEvent& event) {
   return !event.file.empty() &&
          event.raised_in.starts_with(event.file + ":" + own(event.line) + " ");
@@ -23,31 +16,6 @@ bool is_raised_by_user(const StartEvent& event) {
 
 bool left_badly(const StartEvent& event) {
   return event.kind == StartEventKind::kExits && event.count != 0;
-}
-
-/// What an exception that came from a worker, a task or a thread was before it was raised again.
-const StartEvent* first_raised(const Run& run, const StartEvent& end) {
-  if (is_raised_by_user(end)) return &end;
-  const StartEvent* found = &end;
-  for (const StartEvent& event : run.start_events) {
-    const bool is_failure = event.kind == StartEventKind::kFailed;
-    const bool is_elsewhere = event.process != end.process || event.ended != end.ended;
-    // A pool is broken by a process that fails before its first task, or leaves.
-    const bool breaks_pool = event.ended == Ended::kInitializer || left_badly(event);
-    const bool is_it = breaks_pool || (is_failure && event.type == end.type);
-    if (event.at < end.at && is_it && is_elsewhere) found = &event;
-  }
-  return found;
-}
-
-/// Whose exception ended the command, or else what failed last before it did.
-const StartEvent* last_word(const Run& run) {
-  const auto failures = events_of(run, StartEventKind::kFailed);
-  const auto first = std::ranges::find_if(failures, [&](const StartEvent* event) {
-    return event->ended == Ended::kProcess && ended_badly(run, event->process);
-  });
-  if (first != failures.end()) return *first;
-  return failures.empty() ? nullptr : failures.back();
 }
 
 Message where(const StartEvent& event) {
@@ -105,23 +73,22 @@ Remedy look_at_line(const StartEvent& event) {
 }  // namespace
 
 std::optional<Finding> uncaught_exception(const Run& run) {
-  const StartEvent* last = command_failed(run) ? last_word(run) : nullptr;
-  if (last == nullptr) return std::nullopt;
-  const StartEvent& first = *first_raised(run, *last);
-  const bool ended_process = last->ended == Ended::kProcess && ended_badly(run, last->process);
+  const auto ending = ending_of(run);
+  if (!ending) return std::nullopt;
+  const auto& [first, last, is_certain] = *ending;
   Finding finding = new_finding(FindingCode::kUncaughtException,
-                                ended_process ? Confidence::kCertain : Confidence::kLikely);
-  finding.message = message_of(run, first, *last);
-  finding.discriminator = std::string(to_string(first.ended)) + "-" + first.type;
-  finding.processes = {first.process};
-  if (last->process != first.process) finding.processes.push_back(last->process);
-  add_evidence(finding.evidence, first);
-  if (!first.file.empty())
-    add_source(finding, first.file, first.line, left_badly(first) ? "called at" : "raised at");
+                                is_certain ? Confidence::kCertain : Confidence::kLikely);
+  finding.message = message_of(run, *first, *last);
+  finding.discriminator = std::string(to_string(first->ended)) + "-" + first->type;
+  finding.processes = {first->process};
+  if (last->process != first->process) finding.processes.push_back(last->process);
+  add_evidence(finding.evidence, *first);
+  if (!first->file.empty())
+    add_source(finding, first->file, first->line, left_badly(*first) ? "called at" : "raised at");
   finding.rule_out("killed by a signal (DLP0501, DLP0503, DLP0509)",
                    "its wait status is an exit code, not a signal");
-  finding.remedies.push_back(look_at_line(first));
-  finding.first_seen = first.at;
+  finding.remedies.push_back(look_at_line(*first));
+  finding.first_seen = first->at;
   finding.last_seen = last->at;
   return finding;
 }

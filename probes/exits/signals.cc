@@ -7,6 +7,7 @@
 #include "lib/base/units.h"
 #include "probes/exits/rules.h"
 #include "probes/facts/facts.h"
+#include "probes/facts/starts.h"
 
 namespace dlprobe::probes::exits {
 namespace {
@@ -323,6 +324,10 @@ ExitCause exit_cause(const ExitFacts& facts, const Death& death) {
   // What a process of the user's own exits with may be an answer to whoever started it.
   const auto word = word_of(*facts.run, death.process->key);
   if (!has_handlers_of_torch(*death.process) && !word) cause.confidence = Confidence::kLikely;
+  // A trainer that then raised something of its own may have lived with the worker's end.
+  const auto ending = ending_of(*facts.run);
+  if (ending && ending->last->again.empty() && ending->last->process != death.process->key)
+    cause.confidence = Confidence::kLikely;
   cause.code = FindingCode::kWorkerExited;
   cause.clause = "exited by itself with code " + own(death.exit_code);
   if (death.exit_code == 0) {

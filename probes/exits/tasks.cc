@@ -15,8 +15,9 @@ namespace dlprobe::probes::exits {
 namespace {
 
 // Between the refusal and the look at it some that counted have ended.
+constexpr uint64_t kFew = 4;
+
 bool is_near(const TaskLimit& limit) {
-  constexpr uint64_t kFew = 4;
   constexpr uint64_t kPart = 10;
   return limit.left() <= std::max(kFew, limit.limit / kPart);
 }
@@ -67,7 +68,7 @@ std::optional<Reached> reached_limit(const Run& run, const StartEvent& refused) 
   });
   if (limits.empty()) return std::nullopt;
   reached.limit = limits.front();
-  reached.is_proven = reached.refusals > 0 || is_known || is_near(reached.limit);
+  reached.is_proven = reached.refusals > 0 || is_known || reached.limit.left() <= kFew;
   return reached;
 }
 

@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <utility>
@@ -152,9 +153,78 @@ bool ends_badly(const Run& run) {
   return *exit->wait_status != 0;
 }
 
+namespace {
+
+bool ended_its_process(const Run& run, const StartEvent& event) {
+  if (event.ended != Ended::kProcess && event.ended != Ended::kInitializer) return false;
+  const ProcessExit* exit = run.find_exit(event.process);
+  return exit != nullptr && exit->wait_status && *exit->wait_status != 0;
+}
+
+bool is_of_launcher(const Run& run, const StartEvent& event) {
+  const ProcessInfo* process = run.find_process(event.process);
+  return process != nullptr && process->role == Role::kLauncher;
+}
+
+/// Of several programs of one command the first that failed: what others then say is of that.
+Ending last_exception(const Run& run, const std::vector<const StartEvent*>& failures) {
+  std::vector<const StartEvent*> ends;
+  std::ranges::copy_if(failures, std::back_inserter(ends), [&](const StartEvent* event) {
+    return event->ended == Ended::kProcess && ended_its_process(run, *event);
+  });
+  const auto own = std::ranges::find_if(ends, [&](const StartEvent* event) {
+    return run.begin.root == event->process && !is_of_launcher(run, *event);
+  });
+  if (own != ends.end()) return {.last = *own, .is_certain = true};
+  std::vector<const StartEvent*> of_programs;
+  std::ranges::remove_copy_if(ends, std::back_inserter(of_programs),
+                              [&](const StartEvent* event) { return is_of_launcher(run, *event); });
+  if (!of_programs.empty()) {
+    // A program that raised nothing, and exits with an error, may have a reason of its own.
+    const bool chose_its_code = std::ranges::any_of(run.start_events, [&](const StartEvent& event) {
+      return event.kind == StartEventKind::kInterpreter && run.begin.root == event.process;
+    });
+    const bool launcher_failed = of_programs.size() < ends.size();
+    return {.last = of_programs.front(),
+            .is_certain = of_programs.size() == 1 && (launcher_failed || !chose_its_code)};
+  }
+  if (!ends.empty()) return {.last = ends.front(), .is_certain = true};
+  return {.last = failures.back()};
+}
+
+/// What `last` was before it was raised again.
+void find_first(const Run& run, Ending& ending) {
+  const StartEvent& last = *ending.last;
+  ending.first = &last;
+  if (last.again.empty()) return;
+  for (const StartEvent& event : run.start_events) {
+    const bool is_elsewhere = event.process != last.process || event.ended != last.ended;
+    if (event.at >= last.at || !is_elsewhere) continue;
+    const bool is_same = event.kind == StartEventKind::kFailed && event.type == last.again;
+    const bool has_left = event.kind == StartEventKind::kExits && event.count != 0;
+    if (is_same || has_left || event.ended == Ended::kInitializer) ending.first = &event;
+  }
+}
+
+}  // namespace
+
+std::optional<Ending> ending_of(const Run& run) {
+  const auto failures = events_of(run, StartEventKind::kFailed);
+  if (failures.empty() || !command_failed(run)) return std::nullopt;
+  Ending ending = last_exception(run, failures);
+  find_first(run, ending);
+  return ending;
+}
+
 std::vector<const StartEvent*> fatal_exceptions(const Run& run) {
   if (!ends_badly(run)) return {};
-  return events_of(run, StartEventKind::kFailed);
+  std::vector<const StartEvent*> failures = events_of(run, StartEventKind::kFailed);
+  if (const auto ending = ending_of(run)) {
+    std::erase_if(failures, [&](const StartEvent* event) {
+      return event != ending->first && event != ending->last && !ended_its_process(run, *event);
+    });
+  }
+  return failures;
 }
 
 bool lacks_inodes(const StartEvent& event) {

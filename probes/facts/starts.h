@@ -53,7 +53,17 @@ bool command_failed(const Run& run);
 /// Whether it did, was ended, or had not ended when the watch did: not while it still runs.
 bool ends_badly(const Run& run);
 
-/// The exceptions that ended something of a command that ended badly, in time order.
+/// What ended a command that exited with an error, as its interpreters told it.
+struct Ending {
+  const StartEvent* first = nullptr;  ///< what was raised first, or a process that left its pool
+  const StartEvent* last = nullptr;   ///< the exception that ended the program: often the same
+  bool is_certain = false;  ///< that the one ended the program, and is the reason for the other
+};
+/// Nothing: no interpreter told of one.
+std::optional<Ending> ending_of(const Run& run);
+
+/// The exceptions that may be why a command ended badly, in time order: what ended it, and all that
+/// ended one of its processes. Of one that was killed or hangs all that ended anything.
 std::vector<const StartEvent*> fatal_exceptions(const Run& run);
 
 /// Of an exception for want of space: the file system had none of inodes. A semaphore takes two

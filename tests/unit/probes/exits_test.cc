@@ -555,7 +555,8 @@ class Raised : public ExitsTest {
           .function = place,
           .ended = ended,
           .raised_in =
-              place.empty() ? "/lib/torch/_utils.py:543 reraise" : "/job/data.py:7 " + place});
+              place.empty() ? "/lib/torch/_utils.py:543 reraise" : "/job/data.py:7 " + place,
+          .again = place.empty() ? "KeyError" : ""});
   }
 };
 
@@ -575,6 +576,26 @@ TEST_F(Raised, WhatTheTrainerItselfRaisesIsItsOwn) {
   failed(1.2, kParent, Ended::kProcess, "train");
   scene.exit_with(kParent, 1.3, 1);
   EXPECT_THAT(only().message.plain(), HasSubstr("in train"));
+}
+
+TEST_F(Raised, WhatALibraryRaisesForItIsItsOwnToo) {
+  failed(1, 102, Ended::kTask, "sample");
+  failed(1.2, kParent, Ended::kProcess, "");
+  scene.run().start_events.back().again = "";
+  scene.exit_with(kParent, 1.3, 1);
+  EXPECT_THAT(only().message.plain(), HasSubstr("_utils.py:543"));
+}
+
+TEST_F(Raised, OfSeveralProgramsOfAShellTheFirstIsLikely) {
+  scene.process(401, Role::kOther);
+  scene.process(402, Role::kOther);
+  failed(1, 401, Ended::kProcess, "convert");
+  failed(2, 402, Ended::kProcess, "train");
+  scene.exit_with(401, 1.1, 1);
+  scene.exit_with(402, 2.1, 1);
+  scene.exit_with(kParent, 2.2, 1);
+  EXPECT_THAT(only().message.plain(), HasSubstr("in convert"));
+  EXPECT_EQ(only().confidence, Confidence::kLikely);
 }
 
 TEST_F(Raised, AProcessThatLeavesBreaksItsPool) {
@@ -618,6 +639,19 @@ TEST_F(Raised, AWorkersExitCodeHasItsReason) {
   EXPECT_EQ(finding.code, FindingCode::kWorkerExited);
   EXPECT_EQ(finding.confidence, Confidence::kCertain);
   EXPECT_THAT(finding.message.plain(), HasSubstr("nobody caught KeyError: 'x' at data.py:7"));
+}
+
+TEST_F(Raised, ATrainerMayHaveLivedWithAWorkersEnd) {
+  tell(1, 101,
+       {.kind = StartEventKind::kExits, .message = "os._exit", .file = "/job/data.py", .line = 9});
+  scene.exit_with(101, 1, 3);
+  failed(1.9, kParent, Ended::kProcess, "train");
+  scene.exit_with(kParent, 2, 1);
+  const Verdict verdict = examine();
+  ASSERT_EQ(verdict.findings.size(), 2);
+  EXPECT_EQ(verdict.findings.front().code, FindingCode::kWorkerExited);
+  for (const Finding& finding : verdict.findings)
+    EXPECT_EQ(finding.confidence, Confidence::kLikely);
 }
 
 TEST_F(Raised, WhoCallsExitSaysWhere) {
