@@ -39,7 +39,7 @@ enum class LockKind {
   kMutex,            ///< pthread_mutex_t, std::mutex
   kLowLevelLock,     ///< a lock inside glibc: no owner
   kReadWriteLock,    ///< pthread_rwlock_t
-  kCondition,        ///< pthread_cond_t, std::condition_variable
+  kCondition,        ///< pthread_cond_t, std::condition_variable; CPython's PyEvent
   kSemaphore,        ///< sem_t of one process; threading.Lock up to Python 3.13.0
   kSharedSemaphore,  ///< sem_t in shared memory: multiprocessing's locks and queues
   kBarrier,          ///< pthread_barrier_t

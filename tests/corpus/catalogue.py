@@ -266,6 +266,8 @@ def idle_jobs():
                                 ("long_waits.py", "quick", WAITS_QUICK), ("long_waits.py", "slow", WAITS_SLOW)):
         for kind in kinds:
             yield runs(kind, f"{script} {kind}", needs="python", pace=pace)
+    # Its queue waits in another way on each Python.
+    yield runs("executor-of-a-parked-server", "idle.py executor-of-a-parked-server", needs="python", pace="everywhere")
 
 
 def hangs_of_torch():

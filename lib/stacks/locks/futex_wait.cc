@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -154,6 +155,16 @@ void take_kind(FutexWait& wait, LockKind kind, const Memory& memory) {
   if (kind == LockKind::kJoin) wait.owner_tid = static_cast<int32_t>(wait.expected);
 }
 
+/// CPython's parking lot, from 3.13 on: each thread waits at a semaphore of its own. A lock is a
+/// PyMutex alone; all others (PyEvent, SimpleQueue, a stopped world) are woken when there is
+/// something for them to do.
+LockKind kind_of_parking(std::span<const StackFrame> stack) {
+  const auto park = std::ranges::find(stack, "_PyParkingLot_Park", &StackFrame::function);
+  if (park == stack.end() || std::next(park) == stack.end()) return LockKind::kUnknown;
+  const bool for_mutex = std::next(park)->function.contains("PyMutex_Lock");
+  return for_mutex ? LockKind::kPythonMutex : LockKind::kCondition;
+}
+
 }  // namespace
 
 std::optional<FutexWait> decode_futex_wait(const SyscallFile& call, const Memory& memory,
@@ -182,6 +193,10 @@ std::optional<FutexWait> decode_futex_wait(const SyscallFile& call, const Memory
 
 void refine_by_stack(FutexWait& wait, std::span<const StackFrame> stack, const Memory& memory) {
   if (wait.kind == LockKind::kGil) return;
+  if (const LockKind kind = kind_of_parking(stack); kind != LockKind::kUnknown) {
+    wait.kind = kind;
+    return;
+  }
   if (!stack.empty()) forget_what_is_not_of_glibc(wait, stack.front());
   for (const StackFrame& frame : stack) {
     if (frame.python) return;

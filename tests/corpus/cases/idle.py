@@ -77,6 +77,15 @@ def idle_executor(options):
     next(samples)
 
 
+def executor_of_a_parked_server(options):
+    """Idle threads of an executor, at whose SimpleQueue there is no lock; main parks until a signal ends it."""
+    pool = concurrent.futures.ThreadPoolExecutor(3)
+    list(pool.map(pow_of_two, range(10)))
+    expect(1)
+    claim("still")
+    threading.Event().wait()
+
+
 def process_executor(options):
     """ProcessPoolExecutor with one long task and idle processes."""
     with concurrent.futures.ProcessPoolExecutor(3) as pool:
@@ -457,7 +466,7 @@ def one_epoch_done(options):
 
 
 KINDS = {job.__name__.replace("_", "-"): job
-         for job in (idle_pool, busy_pool, idle_executor, process_executor, slow_step, large_samples_behind_slow_step,
+         for job in (idle_pool, busy_pool, idle_executor, executor_of_a_parked_server, process_executor, slow_step, large_samples_behind_slow_step,
                      evaluation, evaluation_in_native_code, program_beside, waits_for_input, contended_threads,
                      contended_processes, lock_held_by_someone_who_works, lock_held_by_someone_who_reads,
                      thread_lock_held_by_a_worker_thread, asyncio_trainer, asyncio_server, asyncio_sleep,

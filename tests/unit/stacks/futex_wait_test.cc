@@ -41,6 +41,18 @@ class FutexWaits : public testing::Test {
     return wait;
   }
 
+  /// At a semaphore of CPython's parking lot, for `function`.
+  FutexWait parked(const char* function) {
+    put({0, 1});
+    FutexWait wait = decode(FUTEX_WAIT_PRIVATE, 0);
+    const std::vector<StackFrame> stack = {
+        {.function = "sem_clockwait@GLIBC_2.34", .file = "/lib/libc.so.6"},
+        {.function = "_PyParkingLot_Park", .file = "/lib/libpython3.13.so.1.0"},
+        {.function = function, .file = "/lib/libpython3.13.so.1.0"}};
+    refine_by_stack(wait, stack, memory_);
+    return wait;
+  }
+
   FakeMemory memory_;
   AddressSpace space_{{{.begin = 0x8000'0000,
                         .end = 0x8000'1000,
@@ -151,6 +163,12 @@ TEST_F(FutexWaits, AWordThatCannotBeReadIsStillAWait) {
   const FutexWait wait = decode(kWaitPrivate, 2, 0, 0x10);
   EXPECT_EQ(wait.expected, 2U);
   EXPECT_FALSE(wait.owner_tid);
+}
+
+TEST_F(FutexWaits, OfThoseWhoParkInCpythonOnlySomeWaitForALock) {
+  EXPECT_EQ(parked("_PyMutex_LockTimed").kind, LockKind::kPythonMutex);
+  EXPECT_EQ(parked("PyEvent_WaitTimed").kind, LockKind::kCondition);
+  EXPECT_EQ(parked("_queue_SimpleQueue_get").kind, LockKind::kCondition);
 }
 
 }  // namespace
