@@ -98,22 +98,8 @@ Verdict ask_all(const RecordingView& recording) {
   return merge_verdicts(std::move(verdicts));
 }
 
-// What explains an end is no matter of how it ended.
-std::vector<Finding> known_before_ends(const Probe& probe, const RecordingView& recording,
-                                       const Verdict& so_far) {
-  std::vector<Finding> known;
-  if (probe.use != ProbeUse::kAll) {
-    for (const Probe* other : probes_of_use(ProbeUse::kSubject)) {
-      if (other != &probe && other->explains_ends)
-        std::ranges::move(ask(*other, recording, {}).findings, std::back_inserter(known));
-    }
-  }
-  known.insert(known.end(), so_far.findings.begin(), so_far.findings.end());
-  return known;
-}
-
-Verdict with_ends(const Probe& probe, const RecordingView& recording, Verdict so_far) {
-  const std::vector<Finding> known = known_before_ends(probe, recording, so_far);
+Verdict with_ends(const RecordingView& recording, Verdict so_far) {
+  const std::vector<Finding> known = so_far.findings;
   std::vector<Verdict> verdicts;
   for (const Probe* ends : probes_of_use(ProbeUse::kEnds)) {
     verdicts.push_back(ask(*ends, recording, {.alone = false, .known = known}));
@@ -121,6 +107,55 @@ Verdict with_ends(const Probe& probe, const RecordingView& recording, Verdict so
   }
   verdicts.insert(verdicts.begin(), std::move(so_far));
   return merge_verdicts(std::move(verdicts));
+}
+
+/// Whether it is the examination of `run` and `attach` seen from one side: what it fails on is its
+/// own, what it knows is all. Of a trial only who tried knows what was wanted.
+bool is_view(const Probe& probe, const RecordingView& recording) {
+  return probe.use == ProbeUse::kSubject &&
+         std::ranges::none_of(recording.runs,
+                              [](const Run& run) { return run.begin.trial.has_value(); });
+}
+
+/// Whether it declares the cause, or judges the ends and one of those who do declares it.
+bool is_own(const Probe& probe, const Finding& finding) {
+  return std::ranges::any_of(parts_of(probe), [&](const Probe* part) {
+    return std::ranges::count(part->causes, finding.code, &Cause::code) > 0;
+  });
+}
+
+/// What the others find is worth knowing, and nothing that `probe` fails on. What they could not
+/// see does not matter to it.
+Verdict ask_from_one_side(const Probe& probe, const RecordingView& recording) {
+  std::vector<Verdict> verdicts = {ask(probe, recording, {})};
+  for (const Probe* other : probes_of_use(ProbeUse::kSubject)) {
+    if (other == &probe) continue;
+    Verdict told = ask(*other, recording, {.alone = false});
+    if (told.findings.empty()) continue;
+    verdicts.push_back(
+        {.findings = std::move(told.findings), .wait_graphs = std::move(told.wait_graphs)});
+  }
+  Verdict verdict = merge_verdicts(std::move(verdicts));
+  Verdict all = with_ends(recording, verdict);
+  if (probe.judges_ends) return all;
+  verdict.findings = std::move(all.findings);
+  return verdict;
+}
+
+/// How bad it is for the job what the others found is not for this report to judge. Returns the
+/// worst of it in words; empty: nothing.
+Message set_others_aside(const Probe& probe, Verdict& verdict) {
+  const Finding* worst = nullptr;
+  for (Finding& finding : verdict.findings) {
+    if (is_own(probe, finding) || finding.severity == Severity::kInfo) continue;
+    finding.severity = Severity::kInfo;
+    if (worst == nullptr) worst = &finding;
+  }
+  if (worst == nullptr) return "";
+  const FindingInfo& known = info(worst->code);
+  Message words = say("{} {}: ", own(known.code), own(known.name)) + worst->message;
+  std::ranges::stable_sort(verdict.findings, std::ranges::greater(), &Finding::severity);
+  return words;
 }
 
 void add_cause(std::vector<LookedFor>& all, LookedFor cause) {
@@ -136,23 +171,24 @@ void add_table(std::vector<ReportTable>& all, std::optional<ReportTable> table) 
   if (table && std::ranges::count(all, *table) == 0) all.push_back(*table);
 }
 
-// A probe that finds what it does not declare would be told of as if it had not looked for it.
-[[maybe_unused]] bool are_declared(const Probes& parts, const std::vector<Finding>& findings) {
-  return std::ranges::all_of(findings, [&](const Finding& finding) {
-    return std::ranges::any_of(parts, [&](const Probe* part) {
-      return std::ranges::count(part->causes, finding.code, &Cause::code) > 0;
-    });
-  });
-}
-
 }  // namespace
 
 Verdict Probe::examine(const RecordingView& recording) const {
-  Verdict verdict = use == ProbeUse::kAll ? ask_all(recording) : ask(*this, recording, {});
-  if (judges_ends) verdict = with_ends(*this, recording, std::move(verdict));
-  if (use == ProbeUse::kAll && conclude != nullptr) conclude(recording, verdict);
-  assert(are_declared(parts_of(*this), verdict.findings));
+  Verdict verdict;
+  Message beside;
+  if (is_view(*this, recording)) {
+    verdict = ask_from_one_side(*this, recording);
+    beside = set_others_aside(*this, verdict);
+  } else {
+    verdict = use == ProbeUse::kAll ? ask_all(recording) : ask(*this, recording, {});
+    if (judges_ends) verdict = with_ends(recording, std::move(verdict));
+    if (use == ProbeUse::kAll && conclude != nullptr) conclude(recording, verdict);
+    // What it does not declare would be told of as if it had not looked for it.
+    assert(std::ranges::all_of(verdict.findings,
+                               [&](const Finding& finding) { return is_own(*this, finding); }));
+  }
   declare(recording, verdict);
+  if (!beside.empty()) verdict.all_well += ". Found beside: " + beside;
   return verdict;
 }
 

@@ -56,7 +56,6 @@ struct Probe {
 
   ProbeUse use = ProbeUse::kSubject;
   bool judges_ends = false;       ///< it says, too, why processes ended
-  bool explains_ends = false;     ///< who judges the ends asks it first
   bool keeps_runs_apart = false;  ///< the same in two runs is two findings
 
   bool needs_snapshots = false;     ///< of stacks and locks

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <utility>
 
 #include "lib/base/secrets.h"
@@ -71,6 +72,13 @@ void end_where_stuck(bool looks, WatchTarget& target) {
       .quiet_after = 2 * kSecond, .judge_after = looks ? 5 * kSecond : kSure, .end_tree = true};
 }
 
+// What does not move is worth a look, whatever else was asked; nothing follows from it meanwhile.
+void look_where_quiet(WatchTarget& target) {
+  target.snapshots = SnapshotTimes::kWhenQuiet;
+  target.standstill = StandstillPolicy{.quiet_after = 5 * kSecond,
+                                       .judge_after = std::numeric_limits<BootNs>::max()};
+}
+
 }  // namespace
 
 void CommandRuns::run() {
@@ -94,12 +102,12 @@ void CommandRuns::run() {
 }
 
 void CommandRuns::run_once(const std::optional<Trial>& trial) {
-  // A probe that takes no snapshots takes some to know that the command stands still.
-  const bool looks_for_confirm = ends_its_command() && !context_.request.looks.snapshots;
+  const bool always_looks = context_.request.looks.snapshots && !subject_.watch;
+  const bool never_looks = trial && !ends_its_command();
   context_.begin_run({.subject = SubjectKind::kCommand,
                       .command = mask_secrets(subject_.argv),
                       .plan = subject_.told_plan,
-                      .looks_when_quiet = subject_.watch || looks_for_confirm,
+                      .looks_when_quiet = !always_looks && !never_looks,
                       .trial = trial,
                       .attempt = subject_.attempt},
                      subject_.limits);
@@ -203,6 +211,8 @@ WatchTarget CommandRuns::target_of(const ProcessKey& root, const std::optional<T
     watch_to_its_end(*subject_.watch, target);
   } else if (ends_its_command()) {
     end_where_stuck(context_.request.looks.snapshots, target);
+  } else if (!context_.request.looks.snapshots && !trial) {
+    look_where_quiet(target);
   }
   if (trial) {
     // Its own time is up sooner than that of a job which is watched.

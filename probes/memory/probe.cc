@@ -73,6 +73,7 @@ const Probe kProbe = {.name = "memory",
                       .all_well = all_well,
                       .table = kTable,
                       .judges_ends = true,
+                      .needs_shared_files = true,
                       .watch_of_pid_s = 30};
 
 }  // namespace dlprobe::probes::memory

@@ -89,6 +89,6 @@ const Probe kProbe = {.name = "shm",
                       .causes = kCauses,
                       .examine_run = examine_run,
                       .table = kTable,
-                      .explains_ends = true};
+                      .needs_shared_files = true};
 
 }  // namespace dlprobe::probes::shm

@@ -1,8 +1,10 @@
 """Start methods from outside: what the shim changes in a Python command, what it leaves alone, what is left of it."""
 
+import contextlib
 import glob
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -116,6 +118,55 @@ class Shim(unittest.TestCase):
                             env=dict(os.environ, TMPDIR=folder))
             self.assertEqual(os.listdir(folder), [])
         self.assertEqual(children(), [])
+
+
+LOCKED_WORKER = """
+import multiprocessing, threading
+lock = threading.Lock()
+def work(item):
+    with lock:
+        return item
+if __name__ == "__main__":
+    {hold}
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        print(pool.map(work, [1, 2]))
+"""
+
+
+class Views(unittest.TestCase):
+    """What one probe says of a cause that is another's."""
+
+    def look(self, probe, text):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "report.json")
+            command = [DLPROBE, probe, "-q", "-f", "json=" + path, "--for", "20s", "--", sys.executable, "-c", text]
+            run = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL, start_new_session=True)
+            try:
+                run.wait(TIMEOUT)
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(run.pid, signal.SIGKILL)  # what hangs goes on
+            with open(path, encoding="utf-8") as file:
+                report = json.load(file)
+        found = {finding["code"]: finding["severity"] for finding in report["findings"]}
+        return found, report["summary"]["headline"], run.returncode
+
+    def test_an_exception_is_known(self):
+        for probe in ("shm", "deadlock"):
+            found, headline, code = self.look(probe, "import json; json.loads('{')")
+            self.assertEqual((found, code), ({"DLP0514": "info"}, 0))
+            self.assertIn("Found beside: DLP0514 uncaught-exception", headline)
+
+    def test_a_hang_is_known(self):
+        found, headline, code = self.look("fd", LOCKED_WORKER.format(hold="lock.acquire()"))
+        self.assertEqual((found, code), ({"DLP0306": "info"}, 0))
+        self.assertIn("Found beside: DLP0306", headline)
+
+    def test_nothing_is_found_beside_a_healthy_one(self):
+        found, headline, code = self.look("fd", LOCKED_WORKER.format(hold="pass"))
+        self.assertEqual((found, code), ({}, 0))
+        self.assertNotIn("beside", headline)
 
 
 class Killed(unittest.TestCase):

@@ -654,6 +654,17 @@ TEST_F(Raised, ATrainerMayHaveLivedWithAWorkersEnd) {
     EXPECT_EQ(finding.confidence, Confidence::kLikely);
 }
 
+TEST_F(Raised, AProbeKnowsOfItAndDoesNotFailOnIt) {
+  failed(1.2, kParent, Ended::kProcess, "train");
+  scene.exit_with(kParent, 1.3, 1);
+  const Verdict verdict = probes::shm::kProbe.examine(scene.recording);
+  ASSERT_EQ(verdict.findings.size(), 1);
+  EXPECT_EQ(verdict.findings.front().code, FindingCode::kUncaughtException);
+  EXPECT_EQ(verdict.findings.front().severity, Severity::kInfo);
+  EXPECT_THAT(verdict.all_well.plain(), HasSubstr("Found beside: DLP0514 uncaught-exception"));
+  EXPECT_THAT(verdict.gaps, testing::IsEmpty());
+}
+
 TEST_F(Raised, WhoCallsExitSaysWhere) {
   tell(1, 101,
        {.kind = StartEventKind::kExits, .message = "os._exit", .file = "/job/data.py", .line = 9});

@@ -121,7 +121,12 @@ void Scene::ledger(double at_s, std::vector<ShmSegment> segments) {
 }
 
 Verdict Scene::examine() const {
-  return probes::shm::kProbe.examine(recording);
+  const Probe& probe = probes::shm::kProbe;
+  Verdict verdict = probe.examine(recording);
+  std::erase_if(verdict.findings, [&](const Finding& finding) {
+    return std::ranges::count(probe.causes, finding.code, &Cause::code) == 0;
+  });
+  return verdict;
 }
 
 ProcessKey key_of(int32_t pid) {

@@ -49,6 +49,7 @@ class Scene {
   uint64_t cpu_ticks = 10;  ///< of each process in the next samples
   uint64_t oom_kills = 0;
 
+  /// By the probe of shared memory, without what the others find.
   Verdict examine() const;
 
   static BootNs at(double seconds) { return static_cast<BootNs>(seconds * 1e9) + 1'000'000'000; }
