@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <set>
 
 #include "lib/base/units.h"
+#include "lib/model/memory_need.h"
 #include "probes/facts/facts.h"
 #include "probes/shm/remedies.h"
 #include "probes/shm/rules.h"
@@ -142,12 +144,13 @@ uint64_t bytes_of_tree(const Facts& facts, const Share& share) {
   return bytes;
 }
 
-// The last ledger taken while the trainer lived.
-const ShmLedger* last_ledger_of_trainer(const Facts& facts) {
+// The last ledger up to then that was taken while the trainer lived.
+const ShmLedger* last_ledger_of_trainer(const Facts& facts, BootNs until) {
   const ShmLedger* last = nullptr;
   if (facts.trainer == nullptr) return last;
   for (const ShmLedger* ledger : facts.ledgers) {
-    if (!is_known_dead(*facts.run, facts.trainer->key, ledger->at)) last = ledger;
+    if (ledger->at <= until && !is_known_dead(*facts.run, facts.trainer->key, ledger->at))
+      last = ledger;
   }
   return last;
 }
@@ -191,14 +194,16 @@ std::set<uint64_t> received_files(const Facts& facts) {
 
 // What of a share of the dead is past the time in which somebody may still remove it.
 struct LastingLeak {
+  const ShmLedger* ledger = nullptr;
   Share leaked;
   uint64_t known_bytes = 0;  // of makers that were seen to be the subject's
 };
-LastingLeak lasting_leak(const Facts& facts, const Share& share, BootNs at) {
+LastingLeak lasting_leak(const Facts& facts, const ShmLedger& ledger) {
+  const BootNs at = ledger.at;
   const std::map<uint64_t, BootNs> since = unheld_since(facts);
   const std::set<uint64_t> received = received_files(facts);
-  LastingLeak result;
-  for (const ShmSegment* segment : share.segments) {
+  LastingLeak result = {.ledger = &ledger};
+  for (const ShmSegment* segment : split_ledger(facts, ledger).leaked.segments) {
     const ProcessInfo* creator = creator_in_tree(facts, *segment);
     const bool long_dead =
         creator == nullptr || is_known_dead(*facts.run, creator->key, at - kCleanUpTime);
@@ -211,6 +216,20 @@ LastingLeak lasting_leak(const Facts& facts, const Share& share, BootNs at) {
     result.leaked.segments.push_back(segment);
   }
   return result;
+}
+
+std::optional<LastingLeak> leak_in(const Facts& facts, const ShmLedger* ledger) {
+  if (ledger == nullptr) return std::nullopt;
+  LastingLeak leak = lasting_leak(facts, *ledger);
+  return leak.leaked.bytes < kMiB ? std::nullopt : std::optional(std::move(leak));
+}
+
+// Just before its end a trainer lets go of the managers, which remove everything: of one that has
+// ended its time with workers counts, too.
+const ShmLedger* ledger_with_leak(const Facts& facts) {
+  const ShmLedger* last = last_ledger_of_trainer(facts, std::numeric_limits<BootNs>::max());
+  if (last == nullptr || facts.run->find_exit(facts.trainer->key) == nullptr) return last;
+  return leak_in(facts, last) ? last : last_ledger_of_trainer(facts, last_at_work(*facts.run));
 }
 
 void add_leak_remedies(Finding& finding) {
@@ -277,12 +296,10 @@ std::optional<Finding> stale_files(const Facts& facts, const Blame* blame, const
 std::optional<Finding> leak(const Facts& facts, const Blame* blame, const Shortage* observed,
                             const Finding* failure) {
   const bool blamed = blame != nullptr && blame->code == FindingCode::kShmLeak;
-  const ShmLedger* ledger = blamed ? blame->split.ledger : last_ledger_of_trainer(facts);
-  if (ledger == nullptr) return std::nullopt;
-  const Split split = split_ledger(facts, *ledger);
+  const auto judged = leak_in(facts, blamed ? blame->split.ledger : ledger_with_leak(facts));
+  if (!judged) return std::nullopt;
+  const auto& [ledger, leaked, known_bytes] = *judged;
   const std::map<uint64_t, BootNs> since = unheld_since(facts);
-  const auto [leaked, known_bytes] = lasting_leak(facts, split.leaked, ledger->at);
-  if (leaked.bytes < kMiB) return std::nullopt;
   const bool all_known = known_bytes == leaked.bytes;
   Finding finding =
       new_finding(FindingCode::kShmLeak, all_known ? Confidence::kCertain : Confidence::kLikely);

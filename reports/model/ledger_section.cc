@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 
 #include "reports/model/sections.h"
@@ -101,6 +102,12 @@ report::ShmLedger ledger_of(const ShmLedger& ledger, report::LedgerMoment which,
           .largest_segments = largest_segments(ledger)};
 }
 
+// One during which much changed is an account of no moment.
+std::pair<bool, uint64_t> rank_of(const ShmLedger& ledger) {
+  const uint64_t unexplained = static_cast<uint64_t>(std::abs(ledger.unexplained_bytes));
+  return {unexplained <= ledger.used_bytes / 10, ledger.used_bytes};
+}
+
 }  // namespace
 
 std::vector<report::ShmLedger> ledgers_of(const Run& run, const ReportSource& source) {
@@ -111,7 +118,7 @@ std::vector<report::ShmLedger> ledgers_of(const Run& run, const ReportSource& so
   std::map<uint64_t, Pair> by_device;
   for (const ShmLedger& ledger : run.ledgers) {
     Pair& pair = by_device[ledger.device];
-    if (pair.peak == nullptr || ledger.used_bytes >= pair.peak->used_bytes) pair.peak = &ledger;
+    if (pair.peak == nullptr || rank_of(ledger) >= rank_of(*pair.peak)) pair.peak = &ledger;
     pair.last = &ledger;
   }
   std::vector<report::ShmLedger> result;

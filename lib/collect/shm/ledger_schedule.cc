@@ -15,7 +15,8 @@ constexpr BootNs kLedgerRestHalfFull = 200 * kMillisecond;
 
 }  // namespace
 
-void LedgerSchedule::note_use_changed(BootNs at) {
+void LedgerSchedule::note_use_changed(uint64_t device, BootNs at) {
+  last_changes_[device] = at;
   use_changed_ = true;
   changed_at_ = at;
 }
@@ -28,8 +29,7 @@ std::optional<LedgerKeeper::Scope> LedgerSchedule::due(BootNs now, double fulles
     return LedgerKeeper::Scope::kAll;
   }
   if (tree_ended) return std::nullopt;
-  const bool settled =
-      fullest > 0 && last_ < changed_at_ + kSettled && now >= changed_at_ + kSettled;
+  const bool settled = fullest > 0 && has_any_settled(now);
   const bool changed = segments_changed_ || use_changed_;
   if (!settled && !(changed && has_rested(now, fullest))) return std::nullopt;
   const bool full = fullest >= 0.5 && now >= next_full_;
@@ -38,6 +38,13 @@ std::optional<LedgerKeeper::Scope> LedgerSchedule::due(BootNs now, double fulles
 
 bool LedgerSchedule::is_due_for_use(BootNs now, double fullest) const {
   return use_changed_ && has_rested(now, fullest);
+}
+
+bool LedgerSchedule::has_any_settled(BootNs now) const {
+  return std::ranges::any_of(last_changes_, [&](const auto& change) {
+    const BootNs settled_at = change.second + kSettled;
+    return last_ < settled_at && now >= settled_at;
+  });
 }
 
 bool LedgerSchedule::has_rested(BootNs now, double fullest) const {

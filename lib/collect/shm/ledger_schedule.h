@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <optional>
 
 #include "lib/collect/shm/ledger.h"
@@ -15,7 +17,7 @@ namespace dlprobe {
 class LedgerSchedule {
  public:
   /// The use of a mount, or its segments, have changed.
-  void note_use_changed(BootNs at);
+  void note_use_changed(uint64_t device, BootNs at);
   void note_segments_changed() { segments_changed_ = true; }
 
   /// Which look is due now, if any. `fullest`: the largest share in use of any mount, 0 to 1.
@@ -31,6 +33,7 @@ class LedgerSchedule {
 
  private:
   bool has_rested(BootNs now, double fullest) const;
+  bool has_any_settled(BootNs now) const;
 
   bool use_changed_ = false;       ///< since the last look
   bool segments_changed_ = false;  ///< since the last look
@@ -38,6 +41,7 @@ class LedgerSchedule {
   bool last_taken_ = false;
   bool seen_running_full_ = false;  ///< one was taken above 80 %, and never below 60 %
   BootNs changed_at_ = 0;
+  std::map<uint64_t, BootNs> last_changes_;  ///< of each mount: others may never leave one alone
   BootNs last_ = 0;
   BootNs cost_ = 0;  ///< of the last look at the tree alone
   BootNs next_full_ = 0;

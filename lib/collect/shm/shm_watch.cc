@@ -67,7 +67,7 @@ bool ShmWatch::note_use(Watched& watched, const ShmUse& use) {
   const bool changed = use_differs(watched.last_use, use);
   watched.last_use = use;
   watched.lowest_free = std::min(watched.lowest_free, free_bytes(use));
-  if (changed) schedule_.note_use_changed(use.at);
+  if (changed) schedule_.note_use_changed(use.device, use.at);
   return changed;
 }
 

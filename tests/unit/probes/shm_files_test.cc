@@ -179,6 +179,30 @@ TEST(ShmLeak, FilesOfWorkersThatNobodySawAreLikelyOfTheJobInWhoseTimeTheyWereFil
   EXPECT_EQ(verdict.findings.front().severity, Severity::kWarning) << "it may be another job's";
 }
 
+TEST(ShmLeak, IsOneAlsoWhereTheTrainersEndRemovesIt) {
+  Scene scene = killed_worker(6);
+  scene.ledger(6.8, {});
+  scene.exit_with(102, 6.7, 0);
+  scene.exit_with(100, 7, 0);
+  ASSERT_TRUE(find(scene.examine(), FindingCode::kShmLeak));
+}
+
+TEST(ShmLeak, IsNoneWhereItIsGoneAndTheTrainerLives) {
+  Scene scene = killed_worker(6);
+  scene.ledger(6.8, {});
+  EXPECT_FALSE(find(scene.examine(), FindingCode::kShmLeak));
+}
+
+TEST(ShmLeak, ACommandThatWasInterruptedIsNotSaidToBeHealthy) {
+  Scene scene;
+  scene.sample(0.1, kMiB);
+  scene.run().begin.subject = SubjectKind::kCommand;
+  scene.run().end = RunEnd{.at = Scene::at(1), .reason = RunEndReason::kInterrupted};
+  const Verdict verdict = scene.examine();
+  ASSERT_FALSE(verdict.gaps.empty());
+  EXPECT_EQ(verdict.gaps.back().why.plain(), "it was interrupted");
+}
+
 TEST(ShmLeak, JustAfterTheDeathItMayStillBeCleanedUp) {
   EXPECT_THAT(killed_worker(2).examine().findings, IsEmpty());
 }
