@@ -10,6 +10,7 @@
 
 #include "lib/base/secrets.h"
 #include "lib/base/units.h"
+#include "lib/collect/deaths/oom_watch.h"
 #include "lib/collect/tasks/task_look.h"
 #include "lib/os/atomic_file.h"
 #include "lib/os/growing_file.h"
@@ -134,6 +135,9 @@ void CommandRuns::run_once(const std::optional<Trial>& trial) {
 std::optional<ProcessKey> CommandRuns::start(ChildSpec spec, const std::optional<Trial>& trial) {
   if (!prepare_shim(spec, trial)) return std::nullopt;
   if (shim_) look_at_tasks(std::nullopt);
+  // Before anything of it can have been killed.
+  if (auto counter = read_host_oom_counter(context_.machine))
+    context_.recorder.add(std::move(*counter));
   std::ranges::copy(subject_.environment, std::back_inserter(spec.environment));
   UniqueFd null;
   if (!set_apart(spec, null)) return std::nullopt;

@@ -214,12 +214,15 @@ void rule_out_oom(const ExitFacts& facts, const Death& death, ExitCause& cause) 
     oom.why_not = name_of_counter(groups.front().cgroup) + " stood at " +
                   own(groups.front().kills.after) + " before and after";
   } else {
+    // Then it may be why.
+    cause.confidence = std::min(cause.confidence, Confidence::kLikely);
+    const bool was_late = facts.run->begin.subject == SubjectKind::kPid;
     cause.gap =
         Gap{.what = "whether the OOM killer ended " + describe(*facts.run, death.process->key),
             .why = "neither the counter of its cgroup nor " + name_of_host_counter() +
                    " was read before and after",
             .effect = "who sent SIGKILL cannot be said",
-            .remedy = "run dlprobe as root, and from before the failure on"};
+            .remedy = was_late ? "watch from before the failure on: dlprobe run -- COMMAND" : ""};
     return;
   }
   cause.alternatives.push_back(std::move(oom));

@@ -176,12 +176,19 @@ std::optional<OomCount> oom_count(const Run& run) {
 }
 
 std::optional<Gap> gap_of_failed_loader(const Run& run) {
+  const bool is_interrupted = run.end && run.end->reason == RunEndReason::kInterrupted;
+  if (run.begin.subject == SubjectKind::kCommand && is_interrupted) {
+    return Gap{.what = "the rest of the command",
+               .why = "it was interrupted",
+               .effect = "what would have become of it was not seen",
+               .remedy = ""};
+  }
   const bool was_started = run.end && run.end->reason != RunEndReason::kNotStarted;
   if (run.begin.subject != SubjectKind::kReferenceLoader || !was_started || run.done) {
     return std::nullopt;
   }
   Message why = "it ended without saying why";
-  if (run.end->reason == RunEndReason::kInterrupted) why = "it was interrupted";
+  if (is_interrupted) why = "it was interrupted";
   if (run.end->reason == RunEndReason::kTimeUp) {
     return Gap{.what = "the run of the reference loader",
                .why = "its time was up before its end",

@@ -69,9 +69,9 @@ struct OomCount {
 /// The cgroup's counter where it was read, else the host's; nothing if neither was read twice.
 std::optional<OomCount> oom_count(const Run& run);
 
-/// The reference loader failed: why, in its own last words. Nothing for another subject, or where
-/// it finished, was stopped, or never started. Without a finding that explains it, nothing can be
-/// said.
+/// The reference loader failed: why, in its own last words; or the user interrupted it, or a
+/// command. Nothing for another subject, or where it finished, was stopped, or never started.
+/// Without a finding that explains it, nothing can be said.
 std::optional<Gap> gap_of_failed_loader(const Run& run);
 
 /// Whether one of them is an error: what went wrong has a cause.

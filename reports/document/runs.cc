@@ -35,8 +35,9 @@ std::string end_text(const report::Run& run) {
   if (!run.end) return text;
   switch (run.end->reason) {
     case RunEndReason::kSubjectEnded:
-      return "";
+      return shown(run.end->text);
     case RunEndReason::kTimeUp:
+      if (!run.end->text.empty()) return shown(run.end->text);
       // Whom dlprobe did not start for itself.
       text = run.subject == SubjectKind::kReferenceLoader
                  ? "its time was up"

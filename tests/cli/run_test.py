@@ -205,6 +205,7 @@ class Hang(unittest.TestCase):
                 findings = json.load(file)["findings"]
         self.assertEqual(done.returncode, 128 + signal.SIGTERM, done.stderr)
         self.assertTrue(findings[0]["code"].startswith("DLP03"), findings)
+        self.assertIn(b"dlprobe ended it", done.stderr)
         for pid in map(int, done.stdout.split()):
             self.assertRaises(ProcessLookupError, os.kill, pid, 0)
         self.assertEqual(children(), [])

@@ -25,6 +25,12 @@ bool same_counts(const OomCounters& one, const OomCounters& other) {
 
 }  // namespace
 
+std::optional<OomCounters> read_host_oom_counter(const Machine& machine) {
+  const auto kills = chain(machine.root->read("proc/vmstat"), parse_vmstat_oom_kills);
+  if (!kills) return std::nullopt;
+  return OomCounters{.at = machine.clock->now(), .kills = *kills};
+}
+
 void OomWatch::find_groups(ProcessTree& tree) {
   for (auto& [key, process] : tree.members()) {
     if (process.vanished || process.ended_at) continue;
@@ -94,11 +100,9 @@ void OomWatch::read_group(Group& group) {
 }
 
 void OomWatch::read_host() {
-  OomCounters now;
-  const auto kills = chain(machine_.root->read("proc/vmstat"), parse_vmstat_oom_kills);
-  if (!kills) return;
-  now.kills = *kills;
-  if (record(now, host_, host_read_)) host_ = std::move(now);
+  auto now = read_host_oom_counter(machine_);
+  if (!now) return;
+  if (record(*now, host_, host_read_)) host_ = std::move(*now);
   host_read_ = true;
 }
 

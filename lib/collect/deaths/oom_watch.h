@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -10,6 +11,9 @@
 #include "lib/collect/tree/record_sink.h"
 
 namespace dlprobe {
+
+/// What the host's counter says now; nothing where it cannot be read.
+std::optional<OomCounters> read_host_oom_counter(const Machine& machine);
 
 /// Follows the counters of OOM kills: of the host, of every memory cgroup that a member of a tree
 /// is in, and of the groups above it that can be seen.

@@ -81,9 +81,11 @@ class RunReporter {
   /// The command is found to hang; it still lives.
   void tell_hang(const Recording& recording) {
     Recording so_far = recording;
-    so_far.runs.back().end = RunEnd{.at = so_far.runs.back().snapshots.back().at,
-                                    .reason = RunEndReason::kTimeUp,
-                                    .text = "the command still ran"};
+    so_far.runs.back().end =
+        RunEnd{.at = so_far.runs.back().snapshots.back().at,
+               .reason = RunEndReason::kTimeUp,
+               .text = options_.on_hang == "kill" ? "it hangs, and dlprobe ends it (--on-hang kill)"
+                                                  : "it hangs, and still runs"};
     const Verdict verdict = probes::run::kProbe.examine(so_far);
     const report::Report report =
         examination_report(so_far, verdict, report_context(options_.output));
@@ -107,6 +109,8 @@ class RunReporter {
     write(report, wrong && has_news);
     if (!wrong) tell_in_one_line(examination, report, code);
     tell_what_is_left(examination);
+    const auto& end = examination.recording.runs.back().end;
+    if (options_.on_hang == "kill" && end && !end->text.empty()) complain(end->text.plain());
     const bool failed_on =
         options_.fail_on_given && report.invocation.exit_code.value == kExitFinding;
     const int own_code = code == 0 && failed_on ? static_cast<int>(kExitFinding) : code;
