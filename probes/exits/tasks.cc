@@ -154,7 +154,8 @@ struct GrowingTasks {
   Growth growth;
 };
 
-std::optional<GrowingTasks> fastest_growth_of_threads(const Run& run) {
+std::optional<GrowingTasks> fastest_growth_of_threads(const HostFacts& host, const Run& run) {
+  constexpr double kLeastInShortLook = 10;
   constexpr double kLeast = 32;
   std::map<ProcessKey, std::vector<SeriesPoint>> threads;
   for (const Sample& sample : run.samples) {
@@ -166,7 +167,8 @@ std::optional<GrowingTasks> fastest_growth_of_threads(const Run& run) {
   for (const auto& [key, series] : threads) {
     // One that has ended holds none any more.
     if (series.back().at != run.samples.back().at) continue;
-    const auto growth = find_count_growth(series, kLeast);
+    auto growth = find_count_growth(series, kLeast);
+    if (!growth) growth = find_growth_since(birth_of(host, key), series, kLeastInShortLook);
     if (growth && (!fastest || growth->per_second > fastest->growth.per_second))
       fastest = {.process = key, .growth = *growth};
   }
@@ -207,7 +209,7 @@ std::optional<CountLimit> limit_ahead(const Run& run) {
 std::optional<Finding> growing_tasks(const ExitFacts& facts) {
   const Run& run = *facts.run;
   if (run.samples.empty() || has_subject_ended(run)) return std::nullopt;
-  auto tasks = fastest_growth_of_threads(run);
+  auto tasks = fastest_growth_of_threads(facts.header->host, run);
   if (!tasks) tasks = growth_of_processes(run);
   if (!tasks) return std::nullopt;
   Finding finding = new_finding(FindingCode::kProcessLimitReached, Confidence::kLikely);

@@ -23,7 +23,9 @@ OwnWords time_ahead_text(double seconds) {
 
 OwnWords what_brief_growth_leaves_open(const Growth& growth) {
   if (!growth.is_brief) return "";
-  return " (seen for " + format_duration(std::chrono::nanoseconds(growth.to - growth.from)) +
+  const OwnWords time = format_duration(std::chrono::nanoseconds(growth.to - growth.from));
+  return (growth.is_by_age ? " (since its start " + time + " ago, as what it has shows"
+                           : " (seen for " + time) +
          ": a cache that fills looks the same until it is full)";
 }
 

@@ -117,6 +117,12 @@ bool has_subject_ended(const Run& run) {
   return run.end && run.end->reason == RunEndReason::kSubjectEnded;
 }
 
+BootNs birth_of(const HostFacts& host, const ProcessKey& key) {
+  const uint64_t rate = std::max<uint64_t>(host.ticks_per_second, 1);
+  return static_cast<BootNs>(static_cast<double>(key.start_ticks) / static_cast<double>(rate) *
+                             kSecond);
+}
+
 BootNs watched_for(const Run& run) {
   return run.samples.empty() ? 0 : run.samples.back().at - run.samples.front().at;
 }

@@ -57,6 +57,9 @@ void add_smaller_loader(Remedy& remedy, const Run& run, std::optional<int> prefe
 /// Whether the subject came to its end by itself, while dlprobe watched.
 bool has_subject_ended(const Run& run);
 
+/// When the process was started, on the clock of the recording.
+BootNs birth_of(const HostFacts& host, const ProcessKey& key);
+
 /// From its first sample to its last one.
 BootNs watched_for(const Run& run);
 

@@ -300,6 +300,41 @@ std::optional<Growth> find_count_growth(std::span<const SeriesPoint> series, dou
   return longest_growth(series, count_tiers(least));
 }
 
+std::optional<Growth> find_growth_since(BootNs birth, std::span<const SeriesPoint> series,
+                                        double least) {
+  constexpr BootNs kShortest = 2 * kSecond;
+  constexpr BootNs kLongest = 15 * kSecond;
+  constexpr BootNs kYoungest = 20 * kSecond;
+  constexpr double kMostOff = 0.25;
+  constexpr double kLeastOfThird = 0.15;
+  if (series.empty()) return std::nullopt;
+  const SeriesPoint& last = series.back();
+  const auto blocks = blocks_of(series, kSecond / 4);
+  const BootNs age = last.at - birth;
+  // A longer look, or one that saw most of it, tells by itself.
+  const BootNs watched = last.at - series.front().at;
+  if (watched > kLongest || watched > age / 2) return std::nullopt;
+  if (blocks.size() < 6 || watched < kShortest || age < kYoungest) return std::nullopt;
+  const double rise = blocks.back().least - blocks.front().least;
+  if (rise < least) return std::nullopt;
+  for (size_t third = 0; third < 3; ++third) {
+    const double step = blocks[(third + 1) * (blocks.size() - 1) / 3].least -
+                        blocks[third * (blocks.size() - 1) / 3].least;
+    if (step < kLeastOfThird * rise) return std::nullopt;
+  }
+  const double seconds = static_cast<double>(blocks.back().at - blocks.front().at) / kSecond;
+  const double of_life = last.value / (static_cast<double>(age) / kSecond);
+  if (std::abs(rise / seconds / of_life - 1) > kMostOff) return std::nullopt;
+  return Growth{.from = birth,
+                .to = last.at,
+                .per_second = of_life,
+                .least_per_second = of_life * (1 - kMostOff),
+                .value = last.value,
+                .is_brief = true,
+                .is_by_age = true,
+                .p = kMostChance};
+}
+
 std::optional<double> slowest_growth_found(BootNs watched) {
   std::vector<Tier> tiers(kTiers.begin(), kTiers.end());
   tiers.insert(tiers.end(), kBriefTiers.begin(), kBriefTiers.end());

@@ -41,6 +41,7 @@ struct Growth {
   double value = 0;              ///< at the end of the stretch
   bool is_long_watched = false;  ///< by a stretch of at least four minutes
   bool is_brief = false;         ///< a line, but seen for so short that it may come to an end yet
+  bool is_by_age = false;        ///< told by a short look and the age of what grows
   double p = 1;                  ///< of the trend test
 };
 
@@ -63,6 +64,11 @@ inline constexpr double kLeastCountGrowth = 64;
 /// a line for the last 8 s, or steadily for the last minutes.
 std::optional<Growth> find_count_growth(std::span<const SeriesPoint> series,
                                         double least = kLeastCountGrowth);
+
+/// What a look of 2 to 15 s proves of something that began at `birth`, 20 s or longer ago: it
+/// grows, by `least` or more, at the rate that makes as much as it has by now.
+std::optional<Growth> find_growth_since(BootNs birth, std::span<const SeriesPoint> series,
+                                        double least);
 
 /// The slowest growth in bytes a second that `find_straight_growth` finds in a watch of that
 /// length; nothing: too short for any.

@@ -5,6 +5,7 @@
 
 #include "lib/base/units.h"
 #include "lib/model/fd_limit.h"
+#include "probes/facts/facts.h"
 #include "probes/fd/rules.h"
 
 namespace dlprobe::probes::fd {
@@ -232,7 +233,13 @@ std::optional<Leak> climb_at_end(const Facts& facts, const Series& series) {
   auto climb = sure_climb(series, *end);
   std::optional<Growth> brief;
   if (!climb) {
-    brief = find_count_growth(points_of(series.counts, *end));
+    constexpr double kLeastInShortLook = 16;
+    const auto points = points_of(series.counts, *end);
+    brief = find_count_growth(points);
+    if (!brief && !ended) {
+      brief =
+          find_growth_since(birth_of(facts.header->host, series.key()), points, kLeastInShortLook);
+    }
     if (!brief) return std::nullopt;
     climb = {.from = brief->from,
              .to = std::min(brief->to, *end),

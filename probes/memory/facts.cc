@@ -32,12 +32,9 @@ void take(Series& memory, const ProcessSample& sample, BootNs at, double page) {
   memory.major_faults = sample.major_faults;
 }
 
-// start_ticks count from the same moment as BootNs.
-bool is_young(const ProcessKey& key, BootNs at, uint64_t ticks_per_second) {
+bool is_young(const HostFacts& host, const ProcessKey& key, BootNs at) {
   constexpr double kYoung = 1.5;
-  const double born = static_cast<double>(key.start_ticks) /
-                      static_cast<double>(std::max<uint64_t>(ticks_per_second, 1));
-  const double age = static_cast<double>(at) / kSecond - born;
+  const double age = static_cast<double>(at - birth_of(host, key)) / kSecond;
   return age >= -0.1 && age <= kYoung;
 }
 
@@ -59,7 +56,7 @@ std::vector<Series> memory_of_processes(const Run& run, const HostFacts& host) {
     if (memory.info == nullptr || most == memory.anon.end() || most->value < kOwnMemory) continue;
     memory.first_at = memory.anon.front().at;
     memory.last_at = memory.anon.back().at;
-    memory.seen_from_birth = is_young(key, memory.first_at, host.ticks_per_second);
+    memory.seen_from_birth = is_young(host, key, memory.first_at);
     result.push_back(std::move(memory));
   }
   return result;

@@ -108,9 +108,14 @@ bool is_to_be_expected(const Facts& facts, const Series& memory, const Growth& g
 }
 
 std::vector<Grower> growers(const Facts& facts) {
+  constexpr double kLeastInShortLook = 8.0 * (1 << 20);
   std::vector<Grower> all;
   for (const Series& memory : facts.processes) {
-    const auto growth = find_straight_growth(memory.anon);
+    auto growth = find_straight_growth(memory.anon);
+    if (!growth) {
+      growth = find_growth_since(birth_of(facts.header->host, memory.info->key), memory.anon,
+                                 kLeastInShortLook);
+    }
     if (!growth || is_to_be_expected(facts, memory, *growth)) continue;
     all.push_back({.memory = &memory, .growth = *growth});
   }

@@ -235,6 +235,22 @@ TEST(CountGrowth, IsNoCacheThatIsFullAndNoTide) {
   }
 }
 
+TEST(GrowthSinceBirth, IsProvedByAShortLookAndTheAge) {
+  const auto look = [](BootNs age, double had, double rate) {
+    std::vector<SeriesPoint> series;
+    for (int i = 0; i < 30; ++i)
+      series.push_back({.at = age + i * (kSecond / 10), .value = std::floor(had + rate * i / 10)});
+    return find_growth_since(0, series, 16);
+  };
+  const auto growth = look(100 * kSecond, 4430, 44);
+  ASSERT_TRUE(growth);
+  EXPECT_NEAR(growth->per_second, 44, 2);
+  EXPECT_TRUE(growth->is_brief);
+  EXPECT_FALSE(look(100 * kSecond, 400, 44)) << "it began later";
+  EXPECT_FALSE(look(100 * kSecond, 4430, 2)) << "it goes on no more";
+  EXPECT_FALSE(look(10 * kSecond, 440, 44)) << "it may be its start";
+}
+
 TEST(SlowestGrowth, FallsWithTheTime) {
   EXPECT_FALSE(slowest_growth_found(10 * kSecond));
   const auto in_15_s = slowest_growth_found(15 * kSecond);
