@@ -23,7 +23,7 @@ class Small(Dataset):
         self.leak = leak
         self.sleep_ms = sleep_ms
         self.kept = []
-        self.opened = functools.lru_cache(maxsize=FILES)(OpenFile)
+        self.opened = None  # a cache cannot be pickled: each worker makes its own
 
     def __len__(self):
         return self.count
@@ -40,6 +40,7 @@ class Small(Dataset):
                 for end in socket.socketpair():
                     end.close()
         elif self.leak == "cache":
+            self.opened = self.opened or functools.lru_cache(maxsize=FILES)(OpenFile)
             self.opened(index)
         time.sleep(self.sleep_ms / 1000)
         return torch.full((256,), float(index)), index
@@ -48,15 +49,11 @@ class Small(Dataset):
 class OpenFile:
     """A file that is open for as long as this object lives."""
 
-    def __init__(self, index):
+    def __init__(self, _index):
         self.fd = os.open(__file__, os.O_RDONLY)
-        self.index = index
 
     def __del__(self):
         os.close(self.fd)
-
-    def __reduce__(self):  # of a spawned worker's copy
-        return OpenFile, (self.index,)
 
 
 def main():
