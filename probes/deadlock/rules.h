@@ -59,6 +59,9 @@ std::vector<Finding> find_risks(const Facts& facts, const std::vector<RootCause>
 Finding finding_about(const Facts& facts, FindingCode code, Confidence confidence,
                       const ThreadFacts& thread);
 
+/// An orphan that waits for what only other orphans are left to give, for nobody: DLP0309.
+RootCause left_with_orphans(const Facts& facts, size_t index);
+
 /// What every finding about an orphan says: its parent, and what to do.
 void add_orphan(Finding& finding, const Facts& facts, const ThreadFacts& orphan);
 

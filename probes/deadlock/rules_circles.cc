@@ -247,7 +247,11 @@ std::optional<RootCause> circle_of_holders(const Facts& facts, size_t index,
   const ThreadFacts& thread = facts.threads[index];
   if (!thread.doomed || explained[index] || !is_hold(thread)) return std::nullopt;
   const auto circle = circle_from(facts, index, is_hold);
-  if (circle.empty()) return std::nullopt;
+  // A pipe that is full of what only orphans are left to read was to be read by their trainer.
+  const bool was_left = is_orphan(facts, thread) && std::ranges::any_of(circle, [&](size_t each) {
+                          return facts.threads[each].need.kind == NeedKind::kChannel;
+                        });
+  if (circle.empty() || was_left) return std::nullopt;
   return lock_circle(facts, circle);
 }
 
@@ -261,6 +265,16 @@ std::optional<RootCause> circle_with_data(const Facts& facts, size_t index,
   RootCause cause = lock_circle(facts, circle);
   cause.finding.confidence = Confidence::kLikely;
   return cause;
+}
+
+// What an orphan waits for, beside a lock of another orphan in a circle, its trainer was to give.
+std::optional<RootCause> left_behind(const Facts& facts, size_t index,
+                                     const std::vector<bool>& explained) {
+  const ThreadFacts& thread = facts.threads[index];
+  const bool is_it = thread.doomed && !explained[index] && is_orphan(facts, thread) &&
+                     thread.need.kind != NeedKind::kNotification;
+  if (!is_it) return std::nullopt;
+  return left_with_orphans(facts, index);
 }
 
 std::optional<RootCause> lost_batch(const Facts& facts, size_t index,
@@ -313,9 +327,9 @@ std::vector<RootCause> find_unexplained(const Facts& facts, const std::vector<Ro
 }
 
 std::vector<RootCause> find_circles(const Facts& facts, const std::vector<RootCause>& known) {
-  return find_unexplained(
-      facts, known,
-      std::array{closed_by_locks, circle_of_holders, circle_with_data, lost_batch, lost_notifier});
+  return find_unexplained(facts, known,
+                          std::array{closed_by_locks, circle_of_holders, left_behind,
+                                     circle_with_data, lost_batch, lost_notifier});
 }
 
 }  // namespace dlprobe::probes::deadlock

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <optional>
 #include <utility>
 
 #include "lib/base/units.h"
@@ -17,19 +18,48 @@ bool waits_on_one_of(const ThreadFacts& thread, const std::vector<WaitedFile>& f
   });
 }
 
-// Nobody has the other end of any file that it waits on, or those alone who wait for it themselves.
-bool has_no_peer(const Facts& facts, const ThreadFacts& waiter) {
-  const Need& need = waiter.need;
-  if (!waiter.doomed || need.kind != NeedKind::kChannel || need.object.empty()) return false;
-  const std::vector<WaitedFile>& files = waiter.thread->wait.files;
-  return std::ranges::all_of(need.providers, [&](size_t each) {
-    const ThreadFacts& provider = facts.threads[each];
+bool waits_for_data(const ThreadFacts& thread) {
+  return thread.doomed && thread.need.kind == NeedKind::kChannel &&
+         thread.need.relation == "written by";
+}
+
+// A thread of the provider's process that keeps it from the other end: one that waits for one of
+// those files itself, or, where others wait for data, for data of another file.
+const ThreadFacts* waiting_peer(const Facts& facts, const ThreadFacts& provider,
+                                const std::vector<WaitedFile>& files, bool for_data) {
+  const ThreadFacts* reader = nullptr;
+  for (const ThreadFacts& each : facts.threads) {
+    if (each.process != provider.process) continue;
     // A parked thread of a process that waits itself does not write either.
-    return waits_on_one_of(provider, files) ||
-           std::ranges::any_of(facts.threads, [&](const ThreadFacts& other) {
-             return other.process == provider.process && waits_on_one_of(other, files);
-           });
-  });
+    if (waits_on_one_of(each, files)) return &each;
+    if (for_data && waits_for_data(each)) reader = &each;
+  }
+  return reader;
+}
+
+// Nobody has the other end of any file that it waits on, or those alone who wait for it themselves,
+// or for data that none but they could write: of what fork copied to them they close nothing, and
+// each keeps the end of file from the others.
+std::optional<Confidence> has_no_peer(const Facts& facts, const ThreadFacts& waiter) {
+  const Need& need = waiter.need;
+  if (!waiter.doomed || need.kind != NeedKind::kChannel || need.object.empty()) return std::nullopt;
+  const std::vector<WaitedFile>& files = waiter.thread->wait.files;
+  std::vector<const ThreadFacts*> readers = {&waiter};
+  bool has_trainer = waiter.role() == Role::kTrainer;
+  for (size_t i = 0; i < readers.size(); ++i) {
+    for (const size_t each : readers[i]->need.providers) {
+      const ThreadFacts* peer =
+          waiting_peer(facts, facts.threads[each], files, waits_for_data(waiter));
+      if (peer == nullptr) return std::nullopt;
+      has_trainer = has_trainer || peer->role() == Role::kTrainer;
+      const bool is_known = waits_on_one_of(*peer, files) || std::ranges::count(readers, peer) > 0;
+      if (!is_known) readers.push_back(peer);
+    }
+  }
+  if (readers.size() == 1) return Confidence::kCertain;
+  // A trainer and its workers that wait for one another have lost a batch, or a task.
+  if (has_trainer) return std::nullopt;
+  return Confidence::kLikely;
 }
 
 // Its own process alone has the other end, and no thread there moves. One that serves a socket (as
@@ -60,9 +90,11 @@ bool has_other_end(const Facts& facts, const ThreadFacts& waiter) {
   });
 }
 
-OwnWords who_has_other_end(const ThreadFacts& waiter) {
+OwnWords who_has_other_end(const ThreadFacts& waiter, Confidence confidence) {
   if (!waiter.need.providers.empty()) {
-    return "only those who wait for it themselves have its other end";
+    return confidence == Confidence::kCertain
+               ? "only those who wait for it themselves have its other end"
+               : "only those who wait for data themselves have its other end";
   }
   return "only its own process has its other end";
 }
@@ -80,7 +112,7 @@ RootCause no_peer(const Facts& facts, size_t index, Confidence confidence) {
   const bool for_data = waiter.need.relation == "written by";
   finding.message = name_of(facts, waiter) +
                     (for_data ? " waits for data in " : " waits for room in ") + channel +
-                    ", and " + who_has_other_end(waiter) +
+                    ", and " + who_has_other_end(waiter, confidence) +
                     (orphan ? ", but for other orphans: its trainer is gone" : "");
   // PyTorch's workers have handlers for SIGTERM and SIGCHLD that write nothing.
   const bool by_signal = may_be_woken_by_signal(waiter) ||
@@ -119,16 +151,6 @@ RootCause no_peer(const Facts& facts, size_t index, Confidence confidence) {
 bool waits_for_orphans(const Facts& facts, const ThreadFacts& thread) {
   return thread.doomed && thread.need.kind == NeedKind::kSharedCount &&
          thread.need.providers.empty() && is_orphan(facts, thread);
-}
-
-RootCause left_with_orphans(const Facts& facts, size_t index) {
-  const ThreadFacts& waiter = facts.threads[index];
-  Finding finding = finding_about(facts, FindingCode::kOrphanedWorker, Confidence::kLikely, waiter);
-  finding.severity = Severity::kWarning;
-  finding.message =
-      name_of(facts, waiter) + " waits for " + waiter.need.words + ": its trainer is gone";
-  add_orphan(finding, facts, waiter);
-  return {std::move(finding), index};
 }
 
 bool all_threads_are(const ProcessSnapshot& process, char state) {
@@ -196,11 +218,23 @@ void add_orphan(Finding& finding, const Facts& facts, const ThreadFacts& orphan)
                                            "a worker loop that watches os.getppid()"}});
 }
 
+RootCause left_with_orphans(const Facts& facts, size_t index) {
+  const ThreadFacts& waiter = facts.threads[index];
+  Finding finding = finding_about(facts, FindingCode::kOrphanedWorker, Confidence::kLikely, waiter);
+  finding.severity = Severity::kWarning;
+  finding.message =
+      name_of(facts, waiter) + " waits for " + waiter.need.words + ": its trainer is gone";
+  add_orphan(finding, facts, waiter);
+  return {std::move(finding), index};
+}
+
 std::vector<RootCause> find_lost_peers(const Facts& facts) {
   std::vector<RootCause> causes;
   for (size_t i = 0; i < facts.threads.size(); ++i) {
     const ThreadFacts& thread = facts.threads[i];
-    if (has_no_peer(facts, thread)) causes.push_back(no_peer(facts, i, Confidence::kCertain));
+    if (const auto confidence = has_no_peer(facts, thread)) {
+      causes.push_back(no_peer(facts, i, *confidence));
+    }
     if (has_still_peers_alone(facts, thread)) {
       causes.push_back(no_peer(facts, i, Confidence::kLikely));
     }

@@ -207,6 +207,8 @@ def hangs_of_python():
     yield from pair("orphans-that-write", "hang_peer.py orphans-that-write", "DLP0309", **a_warning)
     yield from slow("orphans-that-wait", "hang_peer.py orphans-that-wait", "DLP0309", **a_warning)
     yield from slow("orphans-under-subreaper", "hang_peer.py orphans-under-subreaper", "DLP0309", **a_warning)
+    yield from pair("queue-left-under-launcher", "hang_peer.py queue-left-under-launcher", "DLP0309", **a_warning)
+    yield from pair("readers-with-one-anothers-ends", "hang_peer.py readers-with-one-anothers-ends", "DLP0308")
     yield from slow("pool-worker-died", "hang_peer.py pool-worker-died", ("DLP0106", "DLP0308", "DLP0510"))
     yield from pair("join-before-get", "hang_peer.py join-before-get", ("DLP0303", "DLP0308", "DLP0314"))
     for kind in ("sleep", "read", "mutex"):
@@ -215,7 +217,7 @@ def hangs_of_python():
     # Somebody has the other end and may write yet.
     yield from pair("fifo-that-stays-empty", "hang_slow.py fifo-that-stays-empty", "DLP0313",
                     severity=None, verdicts=("pass", "warn"))
-    yield from slow("fifo-without-writer", "hang_slow.py fifo-without-writer", "DLP0313",
+    yield from slow("fifo-without-writer", "hang_slow.py fifo-without-writer", "DLP0308",
                     severity=None, verdicts=("pass", "warn"))
     storage = {"needs": "python", "device": "/dev/fuse"}
     for kind, option in (("does-not-answer", ""), ("is-dead", " --dead")):
@@ -253,7 +255,7 @@ WAITS_SLOW = ("logging-at-fork", "main-waits-for-event", "waits-for-signal", "sl
 def stood_before():
     """Jobs that stood long before dlprobe came, which looks for 3 s."""
     common = {"probe": "deadlock", "needs": "python", "pace": "slow", "no_errors": True, "dlprobe_options": ["--for", "3s"]}
-    for kind, code in (("fifo-that-stays-empty", "DLP0313"), ("consumer-at-a-socket", "DLP0314")):
+    for kind, code in (("fifo-that-stays-empty", "DLP0313"), ("fifo-without-writer", "DLP0308"), ("consumer-at-a-socket", "DLP0314")):
         job = f"hang_slow.py {kind}"
         yield Case(f"stood-{kind}", job, attach_after_s=36, first=code, severity="warning", verdicts=("warn",), **common)
         yield Case(f"stood-{kind}-begun", job, attach_after_s=14, first=code, severity="info", verdicts=("pass",), **common)
@@ -290,7 +292,7 @@ def hangs_of_torch():
     yield from pair("torch-orphans", "hang_torch.py orphans", "DLP0309", severity="warning", verdicts=("warn",))
     yield from pair("torch-orphan-in-a-sample", "hang_torch.py orphan-in-a-sample", "DLP0309", severity="warning",
                     verdicts=("warn",))
-    yield from slow("torch-fifo-without-writer", "hang_torch.py fifo-without-writer", "DLP0313",
+    yield from slow("torch-fifo-without-writer", "hang_torch.py fifo-without-writer", "DLP0308",
                     severity=None, verdicts=("pass", "warn"))
     not_an_error = {"severity": None, "verdicts": ("fail", "warn", "pass")}
     yield from slow("torch-slow-sample", "hang_torch.py slow-sample", "DLP0313", **not_an_error)

@@ -286,7 +286,66 @@ def orphans_under_subreaper(options):
         time.sleep(1)
 
 
-KINDS = {"manager-stopped": manager_stopped, "tcp-manager-stopped": tcp_manager_stopped,
+def fill(queue, healthy):
+    claim("moves" if healthy else "still")
+    while True:
+        queue.put(bytes(100_000))
+
+
+def trainer_that_leaves_a_queue(options):
+    """Its workers fill a queue, and wait for one another's feeder threads when it is gone."""
+    queue = multiprocessing.Queue(2)
+    expect(options.workers)
+    for _ in range(options.workers):
+        multiprocessing.Process(target=fill, args=(queue, options.healthy)).start()
+    for _ in range(20):
+        queue.get()
+    while options.healthy:
+        queue.get()
+        time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def queue_left_under_launcher(options):
+    """The launcher lives on, and adopts the workers."""
+    LIBC.prctl(PR_SET_CHILD_SUBREAPER, ctypes.c_ulong(1))
+    arguments = ["--healthy"] if options.healthy else []
+    subprocess.run([sys.executable, __file__, "trainer-that-leaves-a-queue", *arguments], check=False)
+    while True:
+        time.sleep(1)
+
+
+def read_to_the_end(pipes, number, healthy):
+    """Closes its own write end, and those of the others only in the twin."""
+    for other, (_, writer) in enumerate(pipes):
+        if healthy or other == number:
+            os.close(writer)
+    claim("moves" if healthy else "still")
+    while os.read(pipes[number][0], 100):
+        pass
+
+
+def readers_with_one_anothers_ends(options):
+    """No reader's input ends, for the others have inherited the end of it to write to."""
+    pipes = [os.pipe() for _ in range(options.workers)]
+    readers = [multiprocessing.Process(target=read_to_the_end, args=(pipes, number, options.healthy))
+               for number in range(options.workers)]
+    expect(options.workers)
+    for reader in readers:
+        reader.start()
+    while options.healthy:
+        for _, writer in pipes:
+            os.write(writer, b"more")
+        time.sleep(0.01)
+    for _, writer in pipes:
+        os.close(writer)
+    for reader in readers:
+        reader.join()
+
+
+KINDS = {"readers-with-one-anothers-ends": readers_with_one_anothers_ends,
+         "trainer-that-leaves-a-queue": trainer_that_leaves_a_queue,
+         "queue-left-under-launcher": queue_left_under_launcher, "manager-stopped": manager_stopped, "tcp-manager-stopped": tcp_manager_stopped,
          "socket-without-peer": socket_without_peer, "file-lock-circle": file_lock_circle,
          "orphans-under-subreaper": orphans_under_subreaper,
          "semaphore-holder-killed": semaphore_holder_killed, "pipe-without-writer": pipe_without_writer,

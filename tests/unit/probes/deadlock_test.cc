@@ -990,10 +990,26 @@ TEST(Deadlock, AFifoThatNobodyOpensIsNamed) {
       .tid = kWorker, .syscall = 257, .files = {{.kind = FileKind::kFifo, .path = "/data/feed"}}};
   const Verdict verdict = scene.examine();
   EXPECT_FALSE(has_error(verdict));
-  const auto finding = find(verdict, FindingCode::kSlowSample);
+  const auto finding = find(verdict, FindingCode::kPipeWithoutPeer);
   ASSERT_TRUE(finding);
   EXPECT_NE(finding->message.plain().find("FIFO /data/feed"), std::string::npos)
       << finding->message.plain();
+}
+
+// Each has the other's end to write to, and waits for data.
+TEST(Deadlock, ReadersWhoHaveInheritedOneAnothersEndsHaveNoPeer) {
+  HangScene scene;
+  scene.run(scene.main(kTrainer));
+  for (const auto& [pid, pipe] : {std::pair(kWorker, 4242), std::pair(kOther, 4243)}) {
+    scene.wait_in_read(scene.main(pid), static_cast<uint64_t>(pipe));
+    for (const int32_t each : {kWorker, kOther})
+      scene.has_end(each, static_cast<uint64_t>(pipe), each == pid, each != pid);
+  }
+  const auto finding = find(scene.examine(), FindingCode::kPipeWithoutPeer);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->confidence, Confidence::kLikely);
+  scene.has_end(kTrainer, 4242, false, true);
+  EXPECT_FALSE(has_error(scene.examine()));
 }
 
 TEST(Deadlock, ALockOfAFileHeldByWhoWaitsForItsWaiter) {
