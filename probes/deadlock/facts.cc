@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <limits>
 #include <ranges>
 #include <set>
 
@@ -162,6 +163,15 @@ bool is_of_queue(const StackFrame* frame, std::string_view method) {
          (frame->function == method || frame->function.ends_with("Queue." + std::string(method)));
 }
 
+// What is known of parents is from the end of the watch; a trainer may have lived until after the
+// last look.
+bool trainer_died_since(const Facts& facts) {
+  return std::ranges::any_of(facts.threads, [&](const ThreadFacts& thread) {
+    return thread.is_main() && thread.role() == Role::kTrainer &&
+           is_known_dead(*facts.run, thread.process->key, std::numeric_limits<BootNs>::max());
+  });
+}
+
 const StackFrame* blamed_frame(const ThreadSnapshot& thread) {
   const auto found = std::ranges::find_if(thread.stack, [](const StackFrame& frame) {
     return !frame.python && !frame.file.empty() && !is_language_runtime(frame.file);
@@ -259,7 +269,7 @@ bool is_waited_for(const Facts& facts, size_t index) {
 }
 
 bool is_orphan(const Facts& facts, const ThreadFacts& thread) {
-  if (thread.info == nullptr) return false;
+  if (thread.info == nullptr || trainer_died_since(facts)) return false;
   if (thread.info->orphaned) return true;
   return thread.info->ppid == 1 &&
          std::ranges::none_of(facts.run->processes,
