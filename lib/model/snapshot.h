@@ -310,6 +310,7 @@ struct ProcessSnapshot {
   std::vector<SemLockState> sem_locks;
   std::vector<MappedLibrary> libraries;
   std::vector<SharedFile> shared_files;
+  std::string frozen_by;
 
   bool operator==(const ProcessSnapshot&) const = default;
 };
@@ -325,6 +326,8 @@ constexpr void list_fields(auto&& field, Of<ProcessSnapshot> /*of*/) {
   field("semlocks", &ProcessSnapshot::sem_locks, "by inode");
   field("libs", &ProcessSnapshot::libraries, "that keep threads, by address");
   field("files", &ProcessSnapshot::shared_files, "by descriptor");
+  field("frozen_by", &ProcessSnapshot::frozen_by,
+        "the file of its cgroup that says that it is frozen; empty: none does");
 }
 
 /// A process tree at one moment.

@@ -31,7 +31,7 @@ enum class NeedKind {
   kChannel,  ///< data in a pipe or socket, or room in it
   kFileLock,
   kKernel,    ///< a disk, a file system
-  kContinue,  ///< SIGCONT
+  kContinue,  ///< SIGCONT, or that its cgroup is thawed
 };
 
 /// Looks that are less apart, and stillness that is shorter, say nothing.

@@ -18,7 +18,7 @@ std::string id_of(const ThreadFacts& thread) {
 Activity activity_of(const ThreadFacts& thread, const std::set<std::string>& spinning,
                      const std::set<std::string>& roots) {
   const char state = thread.thread->state;
-  if (state == 'T' || state == 't') return Activity::kStopped;
+  if (thread.need.kind == NeedKind::kContinue) return Activity::kStopped;
   if (!thread.has_history) return Activity::kUnknown;
   if (state == 'D' && thread.still) return Activity::kBlockedInKernel;
   if (spinning.contains(id_of(thread))) return Activity::kSpinning;

@@ -25,6 +25,11 @@ class AnyNeed : public Waiter {
   using Waiter::Waiter;
 
   Need read() const {
+    if (!waiter_.process->frozen_by.empty()) {
+      return {.kind = NeedKind::kContinue,
+              .words = "its cgroup to be thawed (" + as_path(waiter_.process->frozen_by) + ")",
+              .others_may = false};
+    }
     if (thread_.state == 'T' || thread_.state == 't') {
       return {.kind = NeedKind::kContinue,
               .words = "SIGCONT: it is stopped (state " + own(std::string(1, thread_.state)) + ")",

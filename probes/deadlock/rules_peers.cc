@@ -184,6 +184,29 @@ RootCause stopped(const Facts& facts, size_t index) {
   return {std::move(finding), index};
 }
 
+// All that are in one cgroup are one cause: `docker pause`, a job that its scheduler suspended.
+RootCause frozen(const Facts& facts, size_t index) {
+  const ThreadFacts& thread = facts.threads[index];
+  const std::string_view file = thread.process->frozen_by;
+  const Message folder = as_path(file.substr(0, file.rfind('/')));
+  Finding finding = finding_about(facts, FindingCode::kWorkerStopped, Confidence::kCertain, thread);
+  finding.discriminator = file;
+  finding.message = describe(*facts.run, thread.process->key) + " is frozen with its cgroup " +
+                    folder + ", and will not go on by itself";
+  if (thread.role() != Role::kTrainer && thread.role() != Role::kWorker) {
+    finding.severity = Severity::kInfo;
+  }
+  finding.prove(text_fact("state", "frozen", as_path(file), facts.last->at));
+  finding.remedies.push_back(
+      {.title = "Thaw it where it was frozen: by a container engine, or by a scheduler that "
+                "suspended the job",
+       .commands = {"docker unpause CONTAINER", "scontrol resume JOB",
+                    file.ends_with("freezer.state") ? "echo THAWED > " + as_path(file)
+                                                    : "echo 0 > " + folder + "/cgroup.freeze"},
+       .verify = "dlprobe deadlock --pid " + own(thread.process->key.pid)});
+  return {std::move(finding), index};
+}
+
 // A call that ends at once on a healthy machine: it is in the kernel the whole time.
 RootCause io_stall(const Facts& facts, size_t index) {
   constexpr BootNs kLong = 10 * kSecond;
@@ -239,6 +262,9 @@ std::vector<RootCause> find_lost_peers(const Facts& facts) {
       causes.push_back(no_peer(facts, i, Confidence::kLikely));
     }
     if (waits_for_orphans(facts, thread)) causes.push_back(left_with_orphans(facts, i));
+    if (thread.is_main() && thread.still && !thread.process->frozen_by.empty()) {
+      causes.push_back(frozen(facts, i));
+    }
     const bool whole_process_stands =
         thread.is_main() && thread.still &&
         (all_threads_are(*thread.process, 'T') || all_threads_are(*thread.process, 't'));

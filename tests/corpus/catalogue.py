@@ -207,6 +207,8 @@ def hangs_of_python():
     yield from pair("orphans-that-write", "hang_peer.py orphans-that-write", "DLP0309", **a_warning)
     yield from slow("orphans-that-wait", "hang_peer.py orphans-that-wait", "DLP0309", **a_warning)
     yield from slow("orphans-under-subreaper", "hang_peer.py orphans-under-subreaper", "DLP0309", **a_warning)
+    for version in ("v1", "v2"):
+        yield from pair(f"frozen-{version}", f"hang_peer.py frozen-{version}", "DLP0311")
     yield from pair("queue-left-under-launcher", "hang_peer.py queue-left-under-launcher", "DLP0309", **a_warning)
     yield from pair("readers-with-one-anothers-ends", "hang_peer.py readers-with-one-anothers-ends", "DLP0308")
     yield from slow("pool-worker-died", "hang_peer.py pool-worker-died", ("DLP0106", "DLP0308", "DLP0510"))

@@ -9,6 +9,7 @@
 #include "lib/collect/snapshot/access_gap.h"
 #include "lib/collect/snapshot/channel_ends.h"
 #include "lib/collect/snapshot/frame_places.h"
+#include "lib/collect/snapshot/freezer_look.h"
 #include "lib/collect/snapshot/kept_looks.h"
 #include "lib/collect/snapshot/lock_look.h"
 #include "lib/collect/snapshot/process_look.h"
@@ -68,6 +69,7 @@ struct SnapshotTaker::State {
       auto snapshot = look->look(options.max_pause);
       if (snapshot) {
         std::ranges::move(look->gaps(), std::back_inserter(gaps));
+        snapshot->frozen_by = frozen_by(machine, *target.directory);
         tree.processes.push_back(std::move(*snapshot));
         looks.push_back(std::move(look));
       } else if (snapshot.error().code != ErrorCode::kVanished &&

@@ -13,7 +13,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 
+from deaths_common import run_in
 from hang_common import LIBC, Loader, claim, expect, parser, say, train, until_one_is_at
 
 PR_SET_PDEATHSIG = 1
@@ -343,7 +345,60 @@ def readers_with_one_anothers_ends(options):
         reader.join()
 
 
-KINDS = {"readers-with-one-anothers-ends": readers_with_one_anothers_ends,
+def freeze(group, state):
+    file = "freezer.state" if state in ("FROZEN", "THAWED") else "cgroup.freeze"
+    with open(f"{group}/{file}", "w", encoding="ascii") as switch:
+        switch.write(state)
+
+
+def thaw_at_the_end(group, thawed, here):
+    """Whoever ends the job cannot end what is frozen: this outlives it, in a mount namespace of its own."""
+    CLONE_NEWNS = 0x00020000
+    LIBC.unshare(CLONE_NEWNS)
+    os.read(here, 1)
+    freeze(group, thawed)
+    while True:
+        with open(f"{group}/cgroup.procs", encoding="ascii") as file:
+            left = file.read().split()
+        for pid in left:
+            os.kill(int(pid), signal.SIGKILL)
+        if not left:
+            break
+        time.sleep(0.05)
+    os.rmdir(group)
+    os._exit(0)
+
+
+def frozen_group(options, controller, frozen, thawed):
+    """As `docker pause` does it: the loader is frozen from outside, and says nothing itself."""
+    group = f"/sys/fs/cgroup/{controller}/dlprobe-corpus-{os.getpid()}"
+    os.mkdir(group)
+    here, there = os.pipe()
+    if os.fork() == 0:
+        os.close(there)
+        thaw_at_the_end(group, thawed, here)
+    loader = subprocess.Popen([sys.executable, __file__, "loader-at-work", "--healthy"], preexec_fn=run_in(group),
+                              stdout=subprocess.PIPE)
+    say(f"attach {loader.pid}")
+    loader.stdout.readline()
+    expect(2)
+    if not options.healthy:
+        freeze(group, frozen)
+    say(f"{'moves' if options.healthy else 'waits'} {loader.pid}")
+    time.sleep(20)
+
+
+def loader_at_work(options):
+    loader = Loader(lambda index: index, options)
+    loader.send()
+    loader.take()
+    say("works")
+    train(loader)
+
+
+KINDS = {"frozen-v1": partial(frozen_group, controller="freezer", frozen="FROZEN", thawed="THAWED"),
+         "frozen-v2": partial(frozen_group, controller="unified", frozen="1", thawed="0"),
+         "loader-at-work": loader_at_work, "readers-with-one-anothers-ends": readers_with_one_anothers_ends,
          "trainer-that-leaves-a-queue": trainer_that_leaves_a_queue,
          "queue-left-under-launcher": queue_left_under_launcher, "manager-stopped": manager_stopped, "tcp-manager-stopped": tcp_manager_stopped,
          "socket-without-peer": socket_without_peer, "file-lock-circle": file_lock_circle,
