@@ -384,6 +384,16 @@ const StackFrame* python_frame(const ThreadSnapshot& thread) {
   return found == thread.stack.end() ? nullptr : &*found;
 }
 
+bool is_buffer_of_file(const ThreadSnapshot& thread) {
+  return std::ranges::count(thread.stack, "_enter_buffered_busy", &StackFrame::function) > 0;
+}
+
+bool is_lock_of_python(const ThreadFacts& thread) {
+  const FutexWait& futex = futex_of(thread);
+  return !futex.python_type.empty() || futex.kind == LockKind::kPythonMutex ||
+         is_buffer_of_file(*thread.thread);
+}
+
 bool waits_in_a_library(const ThreadSnapshot& thread) {
   const StackFrame* frame = python_frame(thread);
   return frame == nullptr || is_of_a_library(frame->file);

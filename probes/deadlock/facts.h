@@ -185,6 +185,10 @@ std::string blamed_library(const ThreadSnapshot& thread);
 
 /// The innermost Python frame; null if there is none.
 const StackFrame* python_frame(const ThreadSnapshot& thread);
+/// Whether it waits for a lock inside CPython that guards the buffer of a file (Modules/_io).
+bool is_buffer_of_file(const ThreadSnapshot& thread);
+/// Whether it waits for a lock of Python's, as far as that is known: by its object, or by who asks.
+bool is_lock_of_python(const ThreadFacts& thread);
 /// Whether the innermost Python function is of the standard library or an installed package; also
 /// where there is no Python.
 bool waits_in_a_library(const ThreadSnapshot& thread);

@@ -38,15 +38,16 @@ class FutexNeed : public Waiter {
 
  private:
   // "mutex", "threading.RLock".
-  static OwnWords what_of(const FutexWait& futex) {
+  OwnWords what_of(const FutexWait& futex) const {
     if (futex.python_type == "_thread.lock") return "threading.Lock";
     if (futex.python_type == "_thread.RLock") return "threading.RLock";
+    if (is_buffer_of_file(thread_)) return "lock of a buffered file";
     if (futex.kind == LockKind::kUnknown) return "futex";
     return own(to_string(futex.kind));
   }
 
   bool is_bare_semaphore_of_python(const FutexWait& futex) const {
-    if (futex.kind != LockKind::kSemaphore || !futex.python_type.empty()) return false;
+    if (futex.kind != LockKind::kSemaphore || is_lock_of_python(waiter_)) return false;
     return std::ranges::any_of(thread_.stack, [](const StackFrame& frame) {
       return frame.function.starts_with("PyThread_acquire_lock");
     });

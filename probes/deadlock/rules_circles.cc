@@ -95,13 +95,8 @@ RootCause lock_circle(const Facts& facts, const std::vector<size_t>& circle) {
   return {std::move(finding), circle.front()};
 }
 
-bool is_python_lock(const ThreadFacts& thread) {
-  const FutexWait& futex = futex_of(thread);
-  return !futex.python_type.empty() || futex.kind == LockKind::kPythonMutex;
-}
-
 Finding closed_copy(const Facts& facts, const ThreadFacts& waiter) {
-  const bool python = is_python_lock(waiter);
+  const bool python = is_lock_of_python(waiter);
   Finding finding = finding_about(
       facts, python ? FindingCode::kPythonLockInherited : FindingCode::kForkInheritedLock,
       Confidence::kLikely, waiter);

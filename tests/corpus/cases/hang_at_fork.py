@@ -106,6 +106,27 @@ class Import(Lock):
         importlib.import_module("slow_module")
 
 
+class File(Lock):
+    """A file that another thread is reading: CPython's own lock around its buffer."""
+
+    def __init__(self):
+        reader, self.writer = os.pipe()
+        self.file = os.fdopen(reader, "rb")
+
+    def hold(self, taken, let_go):
+        in_thread(self.watch, taken, let_go)
+        self.file.read(1)
+
+    def watch(self, taken, let_go):
+        until_one_is_at([os.getpid()], "pipe_read")
+        taken.set()
+        let_go.wait()
+        os.close(self.writer)
+
+    def use(self):
+        self.file.read(1)
+
+
 class TimeZone(Lock):
     """glibc's tzset_lock: another thread is reading the time zone's file, which is slow (a FIFO)."""
 
@@ -189,7 +210,7 @@ class Condition(Lock):
             self.lock.wait()
 
 
-KINDS = {"lock": Lock, "rlock": RLock, "queue": Queue, "handler": Handler, "import": Import, "condition": Condition,
+KINDS = {"lock": Lock, "rlock": RLock, "queue": Queue, "handler": Handler, "import": Import, "file": File, "condition": Condition,
          "executor": Executor, "native": Native, "native-written": NativeWritten, "native-read": NativeRead,
          "time-zone": TimeZone, "openmp": OpenMp,
          "openmp-spinning": SpinningOpenMp}
