@@ -37,17 +37,29 @@ bool is_hang(const Finding& finding) {
          info(finding.code).code.starts_with("DLP03");
 }
 
+bool have_process_in_common(const Finding& a, const Finding& b) {
+  return std::ranges::any_of(
+      a.processes, [&](const ProcessKey& key) { return std::ranges::count(b.processes, key) > 0; });
+}
+
 }  // namespace
 
-void mark_hangs_after_deaths(std::span<Finding> hangs, std::span<const Finding> deaths) {
+void mark_hangs_after_deaths(std::span<Finding> hangs, std::span<Finding> deaths) {
   for (Finding& hang : hangs) {
     if (!is_hang(hang) || hang.consequence_of) continue;
     const auto cause = std::ranges::find_if(deaths, [&](const Finding& death) {
-      // Of an end that may have been an ordinary one the hang is not known to be a consequence.
-      return death.severity == Severity::kError && death.confidence == Confidence::kCertain &&
-             death.runs == hang.runs && death.first_seen <= hang.last_seen;
+      // Of an end that may have been an ordinary one the hang is not known to be a consequence, but
+      // for that of a thread of the process that waits.
+      const bool is_its_own =
+          death.code == FindingCode::kUncaughtException && have_process_in_common(death, hang);
+      return death.severity >= Severity::kWarning &&
+             (death.confidence == Confidence::kCertain || is_its_own) && death.runs == hang.runs &&
+             death.first_seen <= hang.last_seen;
     });
-    if (cause != deaths.end()) hang.consequence_of = cause->code;
+    if (cause == deaths.end()) continue;
+    hang.consequence_of = cause->code;
+    // Whether the trainer goes on without the worker was open until then.
+    cause->severity = std::max(cause->severity, hang.severity);
   }
 }
 

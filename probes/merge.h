@@ -14,7 +14,7 @@ Verdict merge_verdicts(std::vector<Verdict> verdicts);
 
 /// Who waits for a process that was killed, or for what it held, waits for ever: of such findings
 /// in the same run, seen after it, the death is the cause.
-void mark_hangs_after_deaths(std::span<Finding> hangs, std::span<const Finding> deaths);
+void mark_hangs_after_deaths(std::span<Finding> hangs, std::span<Finding> deaths);
 
 /// Adds those that are not there yet.
 void add_gaps(std::vector<Gap>& all, std::vector<Gap> more);

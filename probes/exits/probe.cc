@@ -10,6 +10,7 @@
 #include "probes/exits/rules.h"
 #include "probes/facts/facts.h"
 #include "probes/facts/seen.h"
+#include "probes/facts/starts.h"
 
 namespace dlprobe::probes::exits {
 namespace {
@@ -95,6 +96,18 @@ bool may_be_by_trainer(const ExitFacts& facts, const Death& death) {
   return is_polite(death.signal) && death.signal != SIGHUP;
 }
 
+/// Whether it is what failed first in a command that failed: by whoever is above it, and not in the
+/// course of an end that had begun.
+bool began_the_end(const ExitFacts& facts, const Death& death) {
+  const auto first = std::ranges::find_if(facts.deaths, failed);
+  const bool is_first = first != facts.deaths.end() && &*first == &death;
+  if (!is_first || !command_failed(*facts.run)) return false;
+  if (death.process->role == Role::kTrainer) return true;
+  // A pool ends its own workers for whatever else it fails; of PyTorch's they ask to end.
+  const auto ending = ending_of(*facts.run);
+  return ending && ending->is_broken() && death.signal == SIGKILL && death.at() <= ending->last->at;
+}
+
 /// Ended by a signal that belongs to normal work.
 bool is_ordinary_signal(const ExitFacts& facts, const Death& death) {
   const SignalSent* sent = death.sent;
@@ -112,7 +125,7 @@ bool is_ordinary_signal(const ExitFacts& facts, const Death& death) {
   if (sent == nullptr) return is_worker && may_be_by_trainer(facts, death);
   const ProcessInfo* sender = sender_in_tree(facts, *sent);
   if (sender == nullptr || is_from_kernel(*sent)) return false;
-  if (is_above(facts, *sender, *death.process)) return true;
+  if (is_above(facts, *sender, *death.process)) return !began_the_end(facts, death);
   // By another one of the job, or itself: an accident only if the job did not go on.
   return is_worker && failure_of_trainer(facts, death) == nullptr;
 }
@@ -157,7 +170,9 @@ bool is_ordinary_exit(const ExitFacts& facts, const Death& death) {
   // What a trainer exits with is its own business, and its own words say why.
   if (death.process->role != Role::kWorker) return true;
   if (failed_to_start(facts, death) || death.exit_code == kInterruptedExit) return true;
-  // A worker that is done is everyday business but for PyTorch's.
+  // A worker that is done is everyday business but for PyTorch's, where its trainer says so.
+  const auto ending = ending_of(*facts.run);
+  if (death.exit_code == 0 && ending && !ending->is_broken()) return true;
   return death.exit_code == 0 &&
          (!has_handlers_of_torch(*death.process) || !left_early(facts, death));
 }
@@ -369,6 +384,8 @@ Verdict examine_run(const RunCase& one) {
   if (!refused_room) {
     if (auto growing = growing_tasks(facts)) verdict.findings.push_back(std::move(*growing));
   }
+  if (auto lost = lost_thread(one.run); lost && !has_error(verdict.findings))
+    verdict.findings.push_back(std::move(*lost));
   add_unknown_ends(facts, verdict);
   return verdict;
 }

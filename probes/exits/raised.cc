@@ -1,5 +1,7 @@
 // DLP0514 uncaught-exception, and what a child was told to have ended by.
 
+#include <sys/wait.h>
+
 #include <algorithm>
 
 #include "probes/exits/rules.h"
@@ -90,6 +92,28 @@ std::optional<Finding> uncaught_exception(const Run& run) {
   finding.remedies.push_back(look_at_line(*first));
   finding.first_seen = first->at;
   finding.last_seen = last->at;
+  return finding;
+}
+
+std::optional<Finding> lost_thread(const Run& run) {
+  const ProcessExit* end = end_of_command(run);
+  if (end != nullptr && end->wait_status && WIFEXITED(*end->wait_status)) return std::nullopt;
+  const auto failures = events_of(run, StartEventKind::kFailed);
+  const auto found = std::ranges::find_if(failures, [](const StartEvent* event) {
+    return event->ended == Ended::kThread || event->ended == Ended::kFeeder;
+  });
+  if (found == failures.end()) return std::nullopt;
+  const StartEvent& event = **found;
+  Finding finding = new_finding(FindingCode::kUncaughtException, Confidence::kLikely);
+  finding.severity = Severity::kWarning;
+  finding.message = message_of(run, event, event) + "; its program goes on without it";
+  finding.discriminator = "lost-" + event.type;
+  finding.processes = {event.process};
+  add_evidence(finding.evidence, event);
+  if (!event.file.empty()) add_source(finding, event.file, event.line, "raised at");
+  finding.remedies.push_back(look_at_line(event));
+  finding.first_seen = event.at;
+  finding.last_seen = event.at;
   return finding;
 }
 

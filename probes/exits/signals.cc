@@ -181,13 +181,22 @@ ExitCause sent_kill_cause(const ExitFacts& facts, const Death& death) {
   return cause;
 }
 
+/// Whether it is what the process had at /dev/shm: it may have another one mounted.
+bool is_shm_of(const ExitFacts& facts, const Death& death, const ShmUse& use) {
+  const ShmMount* its_own = nullptr;
+  for (const ShmMount& mount : facts.run->mounts) {
+    if (death.process->mount_namespace == mount.mount_namespace) its_own = &mount;
+  }
+  return its_own != nullptr && its_own->device == use.device;
+}
+
 /// What there was left of /dev/shm: a full one is the other reason for SIGBUS.
 void add_room_in_shm(const ExitFacts& facts, const Death& death, ExitCause& cause) {
   const std::vector<ShmUse>& uses = facts.run->shm_use;
   const auto after = std::ranges::upper_bound(uses, death.at(), {}, &ShmUse::at);
   if (after == uses.begin()) return;
   const ShmUse& use = *std::prev(after);
-  if (use.size_bytes <= use.used_bytes) return;
+  if (use.size_bytes <= use.used_bytes || !is_shm_of(facts, death, use)) return;
   const uint64_t room = use.size_bytes - use.used_bytes;
   cause.prove(bytes_fact("shm_free", room, "statvfs /dev/shm", use.at));
   cause.rule_out("DLP0102", format_bytes(room) + " of " + format_bytes(use.size_bytes) +
@@ -331,7 +340,8 @@ ExitCause exit_cause(const ExitFacts& facts, const Death& death) {
   cause.code = FindingCode::kWorkerExited;
   cause.clause = "exited by itself with code " + own(death.exit_code);
   if (death.exit_code == 0) {
-    cause.confidence = Confidence::kLikely;
+    // Without the trainer's exception it is one of the reasons why a trainer fails.
+    cause.confidence = ending ? Confidence::kLikely : Confidence::kPossible;
     cause.clause += ", while its trainer still waited for it";
   } else if (word) {
     cause.clause += word->clause;

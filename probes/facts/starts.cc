@@ -129,8 +129,8 @@ Descent deepest_descent(const Run& run) {
   return deepest;
 }
 
-const ProcessExit* end_of_command(const Run& run) {
-  if (run.begin.root) return run.find_exit(*run.begin.root);
+std::optional<ProcessKey> root_of(const Run& run) {
+  if (run.begin.root) return run.begin.root;
   const ProcessInfo* root = nullptr;
   for (const ProcessInfo& process : run.processes) {
     const bool has_parent = std::ranges::any_of(
@@ -138,7 +138,13 @@ const ProcessExit* end_of_command(const Run& run) {
     const bool is_older = root == nullptr || process.key.start_ticks < root->key.start_ticks;
     if (!has_parent && is_older) root = &process;
   }
-  return root == nullptr ? nullptr : run.find_exit(root->key);
+  if (root == nullptr) return std::nullopt;
+  return root->key;
+}
+
+const ProcessExit* end_of_command(const Run& run) {
+  const auto root = root_of(run);
+  return root ? run.find_exit(*root) : nullptr;
 }
 
 bool command_failed(const Run& run) {
@@ -172,8 +178,9 @@ Ending last_exception(const Run& run, const std::vector<const StartEvent*>& fail
   std::ranges::copy_if(failures, std::back_inserter(ends), [&](const StartEvent* event) {
     return event->ended == Ended::kProcess && ended_its_process(run, *event);
   });
+  const auto root = root_of(run);
   const auto own = std::ranges::find_if(ends, [&](const StartEvent* event) {
-    return run.begin.root == event->process && !is_of_launcher(run, *event);
+    return root == event->process && !is_of_launcher(run, *event);
   });
   if (own != ends.end()) return {.last = *own, .is_certain = true};
   std::vector<const StartEvent*> of_programs;
@@ -182,7 +189,7 @@ Ending last_exception(const Run& run, const std::vector<const StartEvent*>& fail
   if (!of_programs.empty()) {
     // A program that raised nothing, and exits with an error, may have a reason of its own.
     const bool chose_its_code = std::ranges::any_of(run.start_events, [&](const StartEvent& event) {
-      return event.kind == StartEventKind::kInterpreter && run.begin.root == event.process;
+      return event.kind == StartEventKind::kInterpreter && root == event.process;
     });
     const bool launcher_failed = of_programs.size() < ends.size();
     return {.last = of_programs.front(),

@@ -58,6 +58,9 @@ struct Ending {
   const StartEvent* first = nullptr;  ///< what was raised first, or a process that left its pool
   const StartEvent* last = nullptr;   ///< the exception that ended the program: often the same
   bool is_certain = false;  ///< that the one ended the program, and is the reason for the other
+
+  /// Whether it is raised for a pool or loader that lost a process, and no interpreter told why.
+  bool is_broken() const { return first == last && !last->again.empty(); }
 };
 /// Nothing: no interpreter told of one.
 std::optional<Ending> ending_of(const Run& run);

@@ -31,9 +31,11 @@ def _is_users(frame):
     name = frame.f_code.co_filename
     if name.startswith("<"):
         return name == "<string>" or name == "<stdin>" or name.startswith("<ipython")
-    if "/site-packages/" in name or "/dist-packages/" in name:
-        return False
-    return not absolute(name).startswith(_LIBRARY_FOLDERS)
+    # Of Cython's code the file is one of where it was built.
+    for file in (absolute(name), frame.f_globals.get("__file__") or ""):
+        if "/site-packages/" in file or "/dist-packages/" in file or file.startswith(_LIBRARY_FOLDERS):
+            return False
+    return True
 
 
 def _place(frame, line):
@@ -138,8 +140,8 @@ def _refused_message(trace):
     if dumps is not None:
         return dict(_unpicklable(dumps.f_locals.get("obj")), cause="unpicklable")
     receives = trace.frame_of("multiprocessing/queues.py", "get") or trace.frame_of("multiprocessing/connection.py", "recv")
-    if receives is None or trace.frame_of("multiprocessing/connection.py", "recv_bytes", "_recv_bytes", "_recv"):
-        return None
+    if receives is None or not {"res", "buf"}.intersection(receives.f_locals):
+        return None  # nothing came
     at = [frame for frame, _line in trace.entries].index(receives)
     if at + 1 < len(trace.entries) and not _users_place(trace.entries[at + 1:]):
         return None  # what the library fetches from the sender, which may be gone
@@ -405,8 +407,13 @@ def _hook_executor(module):
     _call_before(module._ExceptionWithTraceback, "__init__", lambda _self, error, *_: tell_end("task", error))
     if hasattr(module, "_base"):
         _call_before(module._base.LOGGER, "critical", lambda *_, **__: tell_end("initializer", _handled()))
-    if hasattr(module, "format_exception"):  # CPython 3.11: what the executor's own thread could not rebuild
-        _call_before(module, "format_exception", lambda *_, **__: tell_end("task", _handled()))
+    # What the executor's own thread cannot make again (CPython 3.9).
+    owner = module if hasattr(module, "format_exception") else getattr(module, "traceback", None)
+    if owner is not None:
+        def before_format(*_, **__):
+            if sys._getframe(2).f_code.co_name == "wait_result_broken_or_wakeup":
+                tell_end("task", _handled())
+        _call_before(owner, "format_exception", before_format)
 
 
 def _hook_queues(module):

@@ -48,7 +48,8 @@ TEST(MarkHangsAfterDeaths, AHangAfterADeathIsItsConsequence) {
   std::vector hangs = {hang, hang, hang, new_finding(FindingCode::kShmLeak, Confidence::kCertain)};
   hangs[1].last_seen = 5;
   hangs[2].runs = {1};
-  mark_hangs_after_deaths(hangs, std::vector{death});
+  std::vector deaths = {death};
+  mark_hangs_after_deaths(hangs, deaths);
   EXPECT_EQ(hangs[0].consequence_of, FindingCode::kOomKilledByCgroup);
   EXPECT_FALSE(hangs[1].consequence_of);  // it was over before
   EXPECT_FALSE(hangs[2].consequence_of);
@@ -61,7 +62,8 @@ TEST(MarkHangsAfterDeaths, AnEndThatMayHaveBeenOrdinaryExplainsNoHang) {
   death.first_seen = 10;
   std::vector hangs = {new_finding(FindingCode::kLockCycle, Confidence::kLikely)};
   hangs[0].last_seen = 20;
-  mark_hangs_after_deaths(hangs, std::vector{death});
+  std::vector deaths = {death};
+  mark_hangs_after_deaths(hangs, deaths);
   EXPECT_FALSE(hangs[0].consequence_of);
 }
 

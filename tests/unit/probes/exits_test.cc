@@ -665,6 +665,26 @@ TEST_F(Raised, AProbeKnowsOfItAndDoesNotFailOnIt) {
   EXPECT_THAT(verdict.gaps, testing::IsEmpty());
 }
 
+TEST_F(Raised, AThreadThatIsLostIsToldWhileTheProgramRuns) {
+  failed(1, kParent, Ended::kThread, "feed");
+  const Finding finding = only();
+  EXPECT_EQ(finding.severity, Severity::kWarning);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("goes on without it"));
+  scene.exit_with(kParent, 2, 0);
+  EXPECT_TRUE(examine().findings.empty());
+}
+
+TEST_F(Raised, ATrainerThatKillsItsWorkerIsItsCause) {
+  sent(1, 101, SIGKILL, 0, kParent);
+  scene.exit_by_signal(101, 1, SIGKILL);
+  failed(1.2, kParent, Ended::kProcess, "");
+  scene.run().start_events.back().again = "RuntimeError";
+  scene.exit_with(kParent, 1.3, 1);
+  EXPECT_EQ(only().code, FindingCode::kKilledBySignal);
+  scene.run().start_events.back().again = "";
+  EXPECT_EQ(only().code, FindingCode::kUncaughtException) << "it failed by itself";
+}
+
 TEST_F(Raised, WhoCallsExitSaysWhere) {
   tell(1, 101,
        {.kind = StartEventKind::kExits, .message = "os._exit", .file = "/job/data.py", .line = 9});

@@ -162,6 +162,7 @@ class RunReporter {
 
   // A loader that goes on alone is worth a word, a daemon is not.
   static void tell_what_is_left(const Examination& examination) {
+    if (!examination.wait_status) return;
     std::string pids;
     for (const ProcessKey& key : examination.left) {
       const ProcessInfo* process = examination.recording.runs.back().find_process(key);
