@@ -63,6 +63,17 @@ void mark_hangs_after_deaths(std::span<Finding> hangs, std::span<Finding> deaths
   }
 }
 
+void mark_mappings_of_threads(std::span<Finding> findings, std::span<const Finding> ends) {
+  for (Finding& maps : findings) {
+    if (maps.code != FindingCode::kMemoryMapLimitReached) continue;
+    const bool are_of_threads = std::ranges::any_of(ends, [&](const Finding& end) {
+      return end.code == FindingCode::kProcessLimitReached && end.severity >= maps.severity &&
+             end.runs == maps.runs;
+    });
+    if (are_of_threads) maps.consequence_of = FindingCode::kProcessLimitReached;
+  }
+}
+
 void add_gaps(std::vector<Gap>& all, std::vector<Gap> more) {
   for (Gap& gap : more) {
     if (std::ranges::count(all, gap) == 0) all.push_back(std::move(gap));

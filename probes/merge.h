@@ -16,6 +16,10 @@ Verdict merge_verdicts(std::vector<Verdict> verdicts);
 /// in the same run, seen after it, the death is the cause.
 void mark_hangs_after_deaths(std::span<Finding> hangs, std::span<Finding> deaths);
 
+/// A thread has its stack mapped, and a guard: mappings that grow where threads do are theirs.
+/// Which of several workers a finding names is no matter, they do the same.
+void mark_mappings_of_threads(std::span<Finding> findings, std::span<const Finding> ends);
+
 /// Adds those that are not there yet.
 void add_gaps(std::vector<Gap>& all, std::vector<Gap> more);
 

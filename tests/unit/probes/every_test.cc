@@ -67,6 +67,18 @@ TEST(MarkHangsAfterDeaths, AnEndThatMayHaveBeenOrdinaryExplainsNoHang) {
   EXPECT_FALSE(hangs[0].consequence_of);
 }
 
+TEST(MarkMappingsOfThreads, OfTheSameRun) {
+  Finding threads = new_finding(FindingCode::kProcessLimitReached, Confidence::kPossible);
+  threads.severity = Severity::kWarning;
+  Finding mappings = new_finding(FindingCode::kMemoryMapLimitReached, Confidence::kPossible);
+  mappings.severity = Severity::kWarning;
+  std::vector all = {mappings, mappings};
+  all[1].runs = {1};
+  mark_mappings_of_threads(all, std::vector{threads});
+  EXPECT_EQ(all[0].consequence_of, FindingCode::kProcessLimitReached);
+  EXPECT_FALSE(all[1].consequence_of);
+}
+
 TEST(MergeVerdicts, WhatTwoProbesSayAlikeIsSaidOnceByTheSurerOne) {
   Finding likely = new_finding(FindingCode::kBatchLostInWorker, Confidence::kLikely);
   Finding certain = new_finding(FindingCode::kBatchLostInWorker, Confidence::kCertain);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lib/base/units.h"
+#include "lib/subject/python_command.h"
 #include "probes/confirm/probe.h"
 #include "probes/probe.h"
 #include "reports/model/examination.h"
@@ -146,11 +147,29 @@ class RunReporter {
     if (code != 0 && examination.wait_status && !is_everyday_end(examination)) {
       complain(
           fmt::format("the command {}; nothing that dlprobe saw explains it, what it printed "
-                      "itself may",
-                      how_it_ended(*examination.wait_status)));
+                      "itself may{}",
+                      how_it_ended(*examination.wait_status),
+                      who_had_no_witness(examination.recording.runs.back())));
     } else if (options_.output.verbosity > 0) {
       complain(report.summary.headline);
     }
+  }
+
+  // Of the interpreters that failed; what they raised nobody saw.
+  static std::string who_had_no_witness(const Run& run) {
+    std::string pids;
+    for (const ProcessExit& exit : run.exits) {
+      const ProcessInfo* process = run.find_process(exit.key);
+      const bool is_python = process != nullptr && is_python_name(process->comm);
+      const bool has_failed = exit.wait_status && *exit.wait_status != 0;
+      const bool had_one = std::ranges::any_of(run.start_events, [&](const StartEvent& event) {
+        return event.kind == StartEventKind::kInterpreter && event.process == exit.key;
+      });
+      if (is_python && has_failed && !had_one) pids += fmt::format(" {}", exit.key.pid);
+    }
+    if (pids.empty()) return "";
+    return "; dlprobe's witness, which sees exceptions, was not in the Python of pid" + pids +
+           " (-I, -E, env -i, another user)";
   }
 
   // Stopped by the user, or by whoever read its output and had enough.
