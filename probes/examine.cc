@@ -100,6 +100,12 @@ Verdict ask_all(const RecordingView& recording) {
 
 Verdict with_ends(const RecordingView& recording, Verdict so_far) {
   const std::vector<Finding> known = so_far.findings;
+  // What a process could not make again it will not answer.
+  std::vector<Finding> of_starts;
+  std::ranges::copy_if(known, std::back_inserter(of_starts), [](const Finding& finding) {
+    return info(finding.code).code.starts_with("DLP04");
+  });
+  mark_hangs_after_deaths(so_far.findings, of_starts);
   std::vector<Verdict> verdicts;
   for (const Probe* ends : probes_of_use(ProbeUse::kEnds)) {
     verdicts.push_back(ask(*ends, recording, {.alone = false, .known = known}));

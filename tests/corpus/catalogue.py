@@ -434,6 +434,7 @@ RAISED = {  # how a job fails -> code, what the proof says of it
     "no-descriptor": ("DLP0202", {"exception": holds("OSError"), "limit": equals(40), "raised_at": holds("/raised.py:28")}),
     "result": ("DLP0402", {"type": equals("lambda")}),
     "not-rebuilt": ("DLP0402", {"exception": holds("TypeError")}),
+    "spawned": ("DLP0510", {"exception": holds("ZeroDivisionError"), "raised_at": holds("/raised.py:17")}),
 }
 
 

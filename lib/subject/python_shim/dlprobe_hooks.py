@@ -500,6 +500,13 @@ def _hook_util(module):
     _call_before(module, "_run_after_forkers", _begin_child)
 
 
+def _hook_context(module):
+    # A process that was forked runs util's; of a spawned one CPython 3.10 has nothing more to do.
+    spawned = module.SpawnProcess
+    if "_after_fork" in vars(spawned):
+        _call_before(spawned, "_after_fork", _begin_child)
+
+
 # ---- torch
 
 
@@ -535,6 +542,7 @@ BEFORE = {"mpi4py.MPI": [_before_mpi]}
 AFTER = {
     "mpi4py.MPI": [_after_mpi],
     "multiprocessing.process": [_watch_children],
+    "multiprocessing.context": [_hook_context],
     "multiprocessing.forkserver": [_hook_forkserver],
     "multiprocessing.util": [_hook_util],
     "multiprocessing.queues": [_hook_queues],

@@ -46,6 +46,13 @@ def with_executor(**options):
         return list(executor.map(divide if not options else abs, range(8)))
 
 
+def with_spawned_process(number):
+    process = multiprocessing.get_context("spawn").Process(target=divide, args=(number,))
+    process.start()
+    process.join()
+    sys.exit(process.exitcode)
+
+
 JOBS = {
     "task": lambda: with_pool(divide),
     "executor-task": with_executor,
@@ -54,9 +61,11 @@ JOBS = {
     "no-descriptor": use_all_descriptors,
     "result": lambda: with_pool(answer_by_function),
     "not-rebuilt": lambda: with_pool(fail_with_two),
+    "spawned": lambda: with_spawned_process(3),
 }
 # What would never come to an end, or fails whatever is done about it, works in the healthy twin.
-HEALTHY = {"not-rebuilt": lambda: with_pool(abs), "no-descriptor": lambda: None, "result": lambda: with_pool(abs)}
+HEALTHY = {"not-rebuilt": lambda: with_pool(abs), "no-descriptor": lambda: None, "result": lambda: with_pool(abs),
+           "spawned": lambda: with_spawned_process(4)}
 
 if __name__ == "__main__":
     kind = sys.argv[1]
