@@ -1,4 +1,4 @@
-"""Jobs of three seconds whose processes read one file, opened before the fork. Twin: nobody moves another's position."""
+"""Jobs of five seconds whose processes read one file, opened before the fork. Twin: nobody moves another's position."""
 import argparse
 import mmap
 import multiprocessing
@@ -8,7 +8,7 @@ import time
 import zipfile
 import zlib
 
-LIFE_S = 2.0
+LIFE_S = 4.0
 RECORD = 1000
 RECORDS = 1000
 WORKERS = 4
