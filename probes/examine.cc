@@ -138,6 +138,8 @@ Verdict ask_from_one_side(const Probe& probe, const RecordingView& recording) {
   for (const Probe* other : probes_of_use(ProbeUse::kSubject)) {
     if (other == &probe) continue;
     Verdict told = ask(*other, recording, {.alone = false});
+    std::erase_if(told.findings,
+                  [](const Finding& finding) { return finding.severity == Severity::kInfo; });
     if (told.findings.empty()) continue;
     verdicts.push_back(
         {.findings = std::move(told.findings), .wait_graphs = std::move(told.wait_graphs)});

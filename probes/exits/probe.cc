@@ -350,6 +350,17 @@ bool is_likely_exit(const Finding& finding) {
          finding.confidence != Confidence::kCertain;
 }
 
+/// What else is wrong is why it was raised, but for a worker's end that the trainer may have lived
+/// with.
+void add_raised(const Run& run, std::vector<Finding>& findings) {
+  auto raised = uncaught_exception(run);
+  if (!raised) return;
+  const auto errors = std::ranges::count(findings, Severity::kError, &Finding::severity);
+  const bool is_open = errors == 1 && is_likely_exit(findings.front());
+  if (is_open) raised->confidence = Confidence::kLikely;
+  if (errors == 0 || is_open) findings.push_back(std::move(*raised));
+}
+
 Verdict examine_run(const RunCase& one) {
   const ExitFacts facts = exit_facts(one.recording.header, one.run);
   Verdict verdict;
@@ -373,14 +384,7 @@ Verdict examine_run(const RunCase& one) {
     mark_consequence(finding, one.known, one.index);
     verdict.findings.push_back(std::move(finding));
   }
-  if (auto raised = uncaught_exception(one.run); raised && !has_error(one.known)) {
-    // What else is wrong is why it was raised, but for a worker's end that the trainer may have
-    // lived with.
-    const auto errors = std::ranges::count(verdict.findings, Severity::kError, &Finding::severity);
-    const bool is_open = errors == 1 && is_likely_exit(verdict.findings.front());
-    if (is_open) raised->confidence = Confidence::kLikely;
-    if (errors == 0 || is_open) verdict.findings.push_back(std::move(*raised));
-  }
+  if (!has_error(one.known)) add_raised(one.run, verdict.findings);
   if (!refused_room) {
     if (auto growing = growing_tasks(facts)) verdict.findings.push_back(std::move(*growing));
   }

@@ -177,6 +177,7 @@ std::optional<GrowingTasks> fastest_growth_of_threads(const HostFacts& host, con
 
 std::optional<GrowingTasks> growth_of_processes(const Run& run) {
   std::vector<SeriesPoint> processes;
+  processes.reserve(run.samples.size());
   for (const Sample& sample : run.samples)
     processes.push_back({.at = sample.at, .value = static_cast<double>(sample.processes.size())});
   const auto growth = find_count_growth(processes);

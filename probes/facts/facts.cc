@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/base/units.h"
+
 namespace dlprobe {
 namespace {
 

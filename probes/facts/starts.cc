@@ -129,6 +129,8 @@ Descent deepest_descent(const Run& run) {
   return deepest;
 }
 
+namespace {
+
 std::optional<ProcessKey> root_of(const Run& run) {
   if (run.begin.root) return run.begin.root;
   const ProcessInfo* root = nullptr;
@@ -141,6 +143,8 @@ std::optional<ProcessKey> root_of(const Run& run) {
   if (root == nullptr) return std::nullopt;
   return root->key;
 }
+
+}  // namespace
 
 const ProcessExit* end_of_command(const Run& run) {
   const auto root = root_of(run);

@@ -92,7 +92,7 @@ void add_growth(Finding& finding, const Facts& facts, const Leak& leak) {
 
 OwnWords outlook(const Leak& leak) {
   const OwnWords limit = own(leak.series->limit.value_or(0));
-  const OwnWords open = leak.brief ? what_brief_growth_leaves_open(*leak.brief) : "";
+  OwnWords open = leak.brief ? what_brief_growth_leaves_open(*leak.brief) : "";
   if (leak.exhaustion != nullptr) return ", up to its limit of " + limit;
   if (!leak.seconds_left) return open;
   if (leak.has_ended) {

@@ -102,8 +102,8 @@ void mark_senders(const Facts& facts, std::vector<Grower>& growers) {
 // What came to its end in good order had its memory for a purpose: it may have collected results.
 // A worker has none to collect.
 bool is_to_be_expected(const Facts& facts, const Series& memory, const Growth& growth) {
-  const bool ended_well =
-      has_subject_ended(*facts.run) && facts.run->end->wait_status.value_or(1) == 0;
+  const auto& end = facts.run->end;
+  const bool ended_well = has_subject_ended(*facts.run) && end && end->wait_status.value_or(1) == 0;
   return growth.is_brief && ended_well && memory.info->role != Role::kWorker;
 }
 

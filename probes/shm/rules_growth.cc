@@ -58,6 +58,7 @@ std::optional<Finding> growing_files(const Facts& facts) {
   constexpr double kMostOfIt = 0.7;
   if (facts.use.empty() || facts.ledgers.empty()) return std::nullopt;
   std::vector<SeriesPoint> files;
+  files.reserve(facts.use.size());
   for (const ShmUse& use : facts.use)
     files.push_back({.at = use.at, .value = static_cast<double>(use.inodes_used)});
   const auto growth = find_count_growth(files, kLeast);

@@ -104,7 +104,7 @@ report::ShmLedger ledger_of(const ShmLedger& ledger, report::LedgerMoment which,
 
 // One during which much changed is an account of no moment.
 std::pair<bool, uint64_t> rank_of(const ShmLedger& ledger) {
-  const uint64_t unexplained = static_cast<uint64_t>(std::abs(ledger.unexplained_bytes));
+  const auto unexplained = static_cast<uint64_t>(std::abs(ledger.unexplained_bytes));
   return {unexplained <= ledger.used_bytes / 10, ledger.used_bytes};
 }
 
