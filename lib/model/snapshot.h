@@ -189,7 +189,8 @@ constexpr void list_fields(auto&& field, Of<MappedLibrary> /*of*/) {
         "Of a libgomp: what the main thread has of it; nothing where that could not be read");
 }
 
-/// A descriptor for a regular file that another process of the tree has open, too.
+/// A descriptor for a regular file, or for a TCP connection, that another process of the tree has
+/// open, too.
 struct SharedFile {
   int32_t fd = -1;
   uint64_t device = 0;
@@ -202,6 +203,9 @@ struct SharedFile {
   uint32_t moves_maybe = 0;
   uint32_t moves_of_others = 0;
   uint32_t moves_of_nobody = 0;
+  uint16_t port = 0;
+  uint32_t reads = 0;
+  bool reads_at_once = false;
 
   bool operator==(const SharedFile&) const = default;
 };
@@ -224,6 +228,10 @@ constexpr void list_fields(auto&& field, Of<SharedFile> /*of*/) {
   field("others", &SharedFile::moves_of_others, "the same, where only others had");
   field("nobody", &SharedFile::moves_of_nobody,
         "the same, where none of them had: by a seek alone, or by a process beyond the tree");
+  field("port", &SharedFile::port, "of the connection, at its other end; 0: a regular file");
+  field("reads", &SharedFile::reads,
+        "in how many calls the process was seen to wait for data of the connection");
+  field("at_once", &SharedFile::reads_at_once, "it did so while another process did, too");
 }
 
 /// The files that one process shares with others of its tree.

@@ -10,7 +10,7 @@
 #include "probes/facts/all_well.h"
 #include "probes/facts/facts.h"
 #include "probes/facts/seen.h"
-#include "probes/facts/shared_positions.h"
+#include "probes/facts/shared_handles.h"
 
 namespace dlprobe::probes::deadlock {
 namespace {
@@ -91,7 +91,7 @@ Verdict examine_run(const RunCase& one) {
   if (facts.last == nullptr) return verdict;
   const std::vector<RootCause> causes = find_causes(facts);
   verdict.findings = merge(causes);
-  append(verdict.findings, find_shared_positions(run, host.machine));
+  append(verdict.findings, find_shared_handles(run, host.machine));
   if (Message standstill = describe_standstill(facts, causes); !standstill.empty() && !ended) {
     verdict.all_well = std::move(standstill) + "; " + describe_looks(one.recording);
   }

@@ -18,7 +18,7 @@ void add_what_run_left_out(const RecordingView& recording, Verdict& verdict) {
       !verdict.findings.empty() && verdict.findings.front().severity == Severity::kError;
   if (!never_looked || is_explained) return;
   verdict.limits.push_back(
-      {.what = "files that several processes read by one position (DLP0205)",
+      {.what = "files and connections that several processes read (DLP0205)",
        .why = "open files were not compared while several processes lived",
        .effect = "samples that are mixed up by a handle shared over fork are not explained",
        .remedy = ""});

@@ -103,6 +103,12 @@ OwnWords describe(const Run& run, const ProcessKey& key) {
   return (has_role ? own(to_string(process->role)) : "process") + " " + own(key.pid);
 }
 
+OwnWords describe_some(const Run& run, const std::vector<ProcessKey>& keys) {
+  OwnWords names = describe(run, keys[0]) + " and " + describe(run, keys[1]);
+  if (keys.size() > 2) names += " and " + own(keys.size() - 2) + " more";
+  return names;
+}
+
 bool is_known_dead(const Run& run, const ProcessKey& key, BootNs at) {
   if (const ProcessExit* exit = run.find_exit(key)) return exit->at <= at;
   const auto after = std::ranges::upper_bound(run.samples, at, {}, &Sample::at);
@@ -183,6 +189,10 @@ std::optional<OomCount> oom_count(const Run& run) {
   return of_host ? of_host : of_cgroup;
 }
 
+bool was_ended_by_dlprobe(const Run& run) {
+  return run.end && run.end->reason == RunEndReason::kSubjectEnded && !run.end->text.empty();
+}
+
 std::optional<Gap> gap_of_failed_loader(const Run& run) {
   const bool is_interrupted = run.end && run.end->reason == RunEndReason::kInterrupted;
   if (run.begin.subject == SubjectKind::kCommand && is_interrupted) {
@@ -197,6 +207,7 @@ std::optional<Gap> gap_of_failed_loader(const Run& run) {
   }
   Message why = "it ended without saying why";
   if (is_interrupted) why = "it was interrupted";
+  if (was_ended_by_dlprobe(run)) why = run.end->text;
   if (run.end->reason == RunEndReason::kTimeUp) {
     return Gap{.what = "the run of the reference loader",
                .why = "its time was up before its end",

@@ -39,6 +39,8 @@ void merge_finding(std::vector<Finding>& all, Finding finding);
 
 /// "worker 4242", "trainer 17": how a message names a process of the subject.
 OwnWords describe(const Run& run, const ProcessKey& key);
+/// "worker 4242 and worker 4243 and 2 more", of at least two.
+OwnWords describe_some(const Run& run, const std::vector<ProcessKey>& keys);
 
 /// Whether the process is known to have ended at or before `at`: an exit record, a zombie, or its
 /// absence from the newest sample up to then although an earlier one has it.
@@ -71,6 +73,9 @@ struct OomCount {
 };
 /// The cgroup's counter where it was read, else the host's; nothing if neither was read twice.
 std::optional<OomCount> oom_count(const Run& run);
+
+/// Whether the subject did not end by itself, but because dlprobe saw it stand still or multiply.
+bool was_ended_by_dlprobe(const Run& run);
 
 /// The reference loader failed: why, in its own last words; or the user interrupted it, or a
 /// command. Nothing for another subject, or where it finished, was stopped, or never started.

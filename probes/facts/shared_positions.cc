@@ -1,5 +1,3 @@
-#include "probes/facts/shared_positions.h"
-
 #include <algorithm>
 #include <map>
 #include <set>
@@ -10,6 +8,7 @@
 #include "lib/base/path_name.h"
 #include "lib/base/units.h"
 #include "probes/facts/facts.h"
+#include "probes/facts/shared_handles.h"
 #include "probes/facts/waits.h"
 
 namespace dlprobe {
@@ -143,19 +142,13 @@ std::vector<ProcessKey> readers_of(const SharedPosition& shared) {
   return readers;
 }
 
-OwnWords names_of(const Run& run, const std::vector<ProcessKey>& keys) {
-  OwnWords names = describe(run, keys[0]) + " and " + describe(run, keys[1]);
-  if (keys.size() > 2) names += " and " + own(keys.size() - 2) + " more";
-  return names;
-}
-
 Finding finding_of(const Run& run, const SharedPosition& shared, std::vector<ProcessKey> readers) {
   const BootNs at = shared.seen_at;
   const bool at_once = !shared.at_once.empty();
   Finding finding = new_finding(FindingCode::kHandleSharedOverFork, Confidence::kCertain);
   if (at_once) finding.severity = Severity::kError;
   const std::string name(base_name(shared.path));
-  finding.message = names_of(run, readers) + " read " + as_path(name) +
+  finding.message = describe_some(run, readers) + " read " + as_path(name) +
                     " by one position: it was opened before the fork, and each of them moves it "
                     "for the others";
   finding.discriminator = name;
@@ -192,8 +185,8 @@ Finding finding_of(const Run& run, const SharedPosition& shared, std::vector<Pro
 
 }  // namespace
 
-std::vector<Finding> find_shared_positions(const Run& run, std::string_view machine) {
-  std::vector<Finding> findings;
+std::vector<Finding> find_shared_handles(const Run& run, std::string_view machine) {
+  std::vector<Finding> findings = find_shared_connections(run);
   std::set<FileId> told;
   for (const auto& [id, shared] : files_of(run, machine)) {
     std::vector<ProcessKey> readers = readers_of(shared);

@@ -5,7 +5,7 @@
 #include <iterator>
 
 #include "probes/facts/seen.h"
-#include "probes/facts/shared_positions.h"
+#include "probes/facts/shared_handles.h"
 #include "probes/fd/facts.h"
 #include "probes/fd/rules.h"
 
@@ -48,7 +48,7 @@ Verdict examine_run(const RunCase& one) {
   // What keeps descriptors keeps their mappings as well.
   if (!mappings && leaks.empty()) mappings = growing_mappings(facts);
   add(verdict.findings, std::move(mappings));
-  std::ranges::move(find_shared_positions(run, header.host.machine),
+  std::ranges::move(find_shared_handles(run, header.host.machine),
                     std::back_inserter(verdict.findings));
   return verdict;
 }

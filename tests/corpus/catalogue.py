@@ -346,6 +346,9 @@ def shared_handles():
         yield Case(f"run-shared-{kind}", job, probe="run", needs="python", pace=pace, first="DLP0205", severity="warning",
                    confidence="certain", no_errors=True, verdicts=("warn",), exit_codes=(0,))
         yield ends_well(f"shared-{kind}-not", f"{job} --healthy", pace="quick")
+    yield Case("run-shared-connection", "shared_handles.py connection", probe="run", needs="python", pace="quick",
+               first="DLP0205", severity="error", confidence="certain", verdicts=("fail",), exit_codes=(0,))
+    yield ends_well("shared-connection-not", "shared_handles.py connection --healthy", pace="quick")
     yield ends_well("shared-mapping", "shared_handles.py mapping", pace="quick")
     yield Case("fd-shared-records", "shared_handles.py records", probe="fd", needs="python", first="DLP0205",
                no_errors=True, verdicts=("warn",))

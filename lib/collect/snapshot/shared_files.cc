@@ -21,7 +21,6 @@
 namespace dlprobe {
 namespace {
 
-constexpr int32_t kLastStandardStream = 2;
 constexpr size_t kMostFiles = 64;
 constexpr BootNs kLongestWatch = 100 * kMillisecond;
 constexpr size_t kMostWatched = 2;
@@ -239,6 +238,7 @@ SharedFileLook SharedFileWatch::look(const Machine& machine, Processes processes
   for (auto& [id, group] : groups)
     for (Opened& each : group)
       look.processes[each.process].files.push_back(std::move(each.file));
+  connections_.look(machine, look);
   for (ProcessFiles& process : look.processes)
     std::ranges::sort(process.files, {}, &SharedFile::fd);
   return look;

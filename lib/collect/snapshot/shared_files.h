@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "lib/collect/snapshot/shared_connections.h"
 #include "lib/collect/tree/record_sink.h"
 #include "lib/collect/tree/time_budget.h"
 #include "lib/model/snapshot.h"
@@ -13,7 +14,8 @@
 
 namespace dlprobe {
 
-/// Regular files that several processes of a tree have open, and who moves their position.
+/// Regular files that several processes of a tree have open, and who moves their position; and the
+/// connections that they share.
 ///
 /// A descriptor that was copied by fork shares its position with the original. Who reads through it
 /// no file of the kernel says; but while the position moves, some of those who share it have read
@@ -36,6 +38,7 @@ class SharedFileWatch {
   std::map<Place, uint64_t> positions_;          ///< at the last look
   BootNs last_ = 0;                              ///< when look_if_due() looked
   TimeBudget budget_{0.002, 800'000'000};
+  SharedConnectionWatch connections_;
   size_t turn_ = 0;  ///< which of many that move is watched next
 };
 

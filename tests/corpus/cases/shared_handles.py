@@ -1,9 +1,15 @@
-"""Jobs of five seconds whose processes read one file, opened before the fork. Twin: nobody moves another's position."""
+"""Jobs of five seconds whose processes read one file, or one connection, opened before the fork.
+
+Twin: nobody moves another's position, or takes another's answer.
+"""
 import argparse
 import mmap
 import multiprocessing
 import os
+import socket
+import socketserver
 import tempfile
+import threading
 import time
 import zipfile
 import zlib
@@ -52,6 +58,7 @@ HANDLES = []
 def buffered_record(index):
     if os.getpid() != HANDLES[0][0] and HANDLES[0][2]:
         HANDLES[0] = (os.getpid(), open(HANDLES[0][1].name, "rb"), True)
+    time.sleep(0.001)  # its decoding
     handle = HANDLES[0][1]
     handle.seek(offset_of(index))
     return len(handle.read(RECORD))
@@ -74,6 +81,7 @@ def pool(path, healthy):
 
 
 def archive_record(index):
+    time.sleep(0.001)
     try:
         return len(HANDLES[0].read(str(index % 50)))
     except (zipfile.BadZipFile, zlib.error, EOFError):
@@ -116,7 +124,38 @@ def mapped_record(index):
     return len(HANDLES[0][offset_of(index):offset_of(index) + RECORD])
 
 
-KINDS = {"records": records, "pool": pool, "archive": archive, "mapping": mapping}
+class Answers(socketserver.StreamRequestHandler):
+    def handle(self):
+        while request := self.rfile.read(8):
+            time.sleep(0.005)
+            self.wfile.write(request)
+
+
+def ask_for_records(connection, address, first):
+    connection = connection or socket.create_connection(address)
+    end = time.monotonic() + LIFE_S
+    while time.monotonic() < end:
+        connection.sendall(first.to_bytes(8, "big"))
+        connection.recv(8)
+        first += 1
+
+
+def connection(_path, healthy):
+    """A store that workers ask by the trainer's connection; the twin's connect by themselves."""
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Answers) as store:
+        store.daemon_threads = True
+        threading.Thread(target=store.serve_forever, daemon=True).start()
+        shared = None if healthy else socket.create_connection(store.server_address)
+        workers = [multiprocessing.Process(target=ask_for_records, args=(shared, store.server_address, 1000 * i))
+                   for i in range(WORKERS)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        store.shutdown()
+
+
+KINDS = {"records": records, "pool": pool, "archive": archive, "mapping": mapping, "connection": connection}
 
 
 def main():

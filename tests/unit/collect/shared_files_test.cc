@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <set>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "lib/base/units.h"
+#include "lib/foreign/syscalls.h"
 #include "tests/support/fake_files.h"
 
 namespace dlprobe {
@@ -179,6 +181,85 @@ TEST_F(SharedFiles, APositionThatStandsIsNotWatched) {
   look();
   let_read({kFirst, kSecond});
   EXPECT_EQ(look().processes[1].files.at(0).moves_alone, 0U);
+}
+
+/// Both workers have the trainer's connection to port 5432 (0x1538).
+class SharedConnections : public SharedFiles {
+ protected:
+  static constexpr uint64_t kInode = 4711;
+  static constexpr int kSocket = 9;
+
+  SharedConnections() {
+    for (const int32_t pid : {kTrainer, kFirst, kSecond}) {
+      files.set_stat(folder_of(pid) + "fd/9", {.device = 9, .inode = kInode, .mode = S_IFSOCK});
+      files.add(folder_of(pid) + "net/tcp", kHead + row("0100007F:1538", "01"));
+      set_thread(pid, "running\n", 1);
+    }
+  }
+  static std::string row(const std::string& remote, const std::string& state) {
+    return "   0: 0100007F:C350 " + remote + " " + state +
+           " 00000000:00000000 00:00000000 00000000  1000        0 4711 1 0000000000000000\n";
+  }
+  void set_thread(int32_t pid, const std::string& call, uint64_t timeslices) {
+    const std::string folder = folder_of(pid) + "task/" + std::to_string(pid);
+    files.add(folder + "/syscall", call);
+    files.add(folder + "/schedstat", "100 0 " + std::to_string(timeslices) + "\n");
+  }
+  void let_receive(int32_t pid, uint64_t timeslices = 1) { set_thread(pid, kReceives, timeslices); }
+
+  const std::string kHead =
+      "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt uid timeout "
+      "inode\n";
+  const std::string kReceives = own_syscall_machine() == "x86_64"
+                                    ? "45 0x9 0x7f00 0x8 0x0 0x0 0x0 0x7ffe 0x7f11\n"
+                                    : "207 0x9 0x7f00 0x8 0x0 0x0 0x0 0x7ffe 0x7f11\n";
+
+  static const SharedFile* connection_in(const SharedFileLook& look, size_t process) {
+    const auto& all = look.processes[process].files;
+    const auto found = std::ranges::find(all, kSocket, &SharedFile::fd);
+    return found == all.end() ? nullptr : &*found;
+  }
+};
+
+TEST_F(SharedConnections, NobodyReads) {
+  const SharedFileLook tree = look();
+  for (const size_t i : {0U, 1U, 2U}) {
+    ASSERT_NE(connection_in(tree, i), nullptr);
+    EXPECT_EQ(connection_in(tree, i)->port, 5432);
+    EXPECT_EQ(connection_in(tree, i)->reads, 0U);
+  }
+}
+
+TEST_F(SharedConnections, TwoWaitForDataAtOnce) {
+  let_receive(kFirst);
+  let_receive(kSecond);
+  const SharedFileLook tree = look();
+  EXPECT_FALSE(connection_in(tree, 0)->reads_at_once);
+  for (const size_t i : {1U, 2U}) {
+    EXPECT_EQ(connection_in(tree, i)->reads, 1U);  // it is one call, however often it is seen
+    EXPECT_TRUE(connection_in(tree, i)->reads_at_once);
+  }
+}
+
+TEST_F(SharedConnections, OneWaitsForData) {
+  let_receive(kFirst);
+  const SharedFileLook tree = look();
+  EXPECT_EQ(connection_in(tree, 1)->reads, 1U);
+  EXPECT_FALSE(connection_in(tree, 1)->reads_at_once);
+}
+
+TEST_F(SharedConnections, AListeningSocketIsNone) {
+  for (const int32_t pid : {kTrainer, kFirst, kSecond}) {
+    files.add(folder_of(pid) + "net/tcp", kHead + row("00000000:0000", "0A"));
+    let_receive(pid);
+  }
+  EXPECT_EQ(connection_in(look(), 1), nullptr);
+}
+
+TEST_F(SharedConnections, OfOneProcessAlone) {
+  for (const int32_t pid : {kTrainer, kSecond})
+    files.remove(folder_of(pid) + "fd/9");
+  EXPECT_EQ(connection_in(look(), 1), nullptr);
 }
 
 }  // namespace

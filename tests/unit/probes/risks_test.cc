@@ -4,7 +4,7 @@
 #include <string>
 #include <tuple>
 
-#include "probes/facts/shared_positions.h"
+#include "probes/facts/shared_handles.h"
 #include "tests/unit/probes/hang_scene.h"
 #include "tests/unit/probes/scene.h"
 
@@ -267,16 +267,50 @@ SharedFileLook look_at_file(int32_t worker, Moves trainer, Moves of_worker) {
 TEST(SharedPosition, TwoLooksTogetherProveIt) {
   dlprobe::Run one;
   one.file_looks = {look_at_file(kRiskWorker, {2, 1, 2}, {2, 1, 2})};
-  EXPECT_TRUE(find_shared_positions(one, "x86_64").empty());
+  EXPECT_TRUE(find_shared_handles(one, "x86_64").empty());
   one.file_looks.push_back(one.file_looks.front());
-  EXPECT_EQ(find_shared_positions(one, "x86_64").size(), 1U);
+  EXPECT_EQ(find_shared_handles(one, "x86_64").size(), 1U);
 }
 
 TEST(SharedPosition, OneWorkerInEachEpoch) {
   dlprobe::Run one;
   one.file_looks = {look_at_file(kRiskWorker, {0, 0, 20}, {20, 0, 0}),
                     look_at_file(kRiskOther, {0, 0, 20}, {20, 0, 0})};
-  EXPECT_TRUE(find_shared_positions(one, "x86_64").empty());
+  EXPECT_TRUE(find_shared_handles(one, "x86_64").empty());
+}
+
+SharedFileLook look_at_connection(uint32_t worker, uint32_t other, bool at_once) {
+  SharedFileLook look{.at = kSecond, .processes = {}};
+  for (const auto& [pid, reads] : {std::pair(kRiskWorker, worker), {kRiskOther, other}}) {
+    const SharedFile file{
+        .fd = 9, .inode = 4711, .port = 5432, .reads = reads, .reads_at_once = at_once};
+    look.processes.push_back({.key = key_of(pid), .files = {file}});
+  }
+  return look;
+}
+
+TEST(SharedConnection, TwoReadAtOnce) {
+  dlprobe::Run one;
+  one.file_looks = {look_at_connection(1, 1, true)};
+  const auto findings = find_shared_handles(one, "x86_64");
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].severity, Severity::kError);
+}
+
+TEST(SharedConnection, TwoReadInTurn) {
+  dlprobe::Run one;
+  one.file_looks = {look_at_connection(2, 2, false)};
+  EXPECT_TRUE(find_shared_handles(one, "x86_64").empty());
+  one.file_looks.push_back(one.file_looks.front());
+  const auto findings = find_shared_handles(one, "x86_64");
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].severity, Severity::kWarning);
+}
+
+TEST(SharedConnection, OneReads) {
+  dlprobe::Run one;
+  one.file_looks = {look_at_connection(40, 2, false)};
+  EXPECT_TRUE(find_shared_handles(one, "x86_64").empty());
 }
 
 TEST(SharedPosition, TwoInsideReadAtOnce) {

@@ -1,0 +1,100 @@
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lib/base/units.h"
+#include "probes/facts/facts.h"
+#include "probes/facts/shared_handles.h"
+
+namespace dlprobe {
+namespace {
+
+/// A connection that processes share, and how often each of them was seen to wait for its data.
+struct Connection {
+  uint16_t port = 0;
+  int32_t fd = -1;
+  BootNs seen_at = 0;
+  std::map<ProcessKey, uint32_t> reads;
+  std::vector<ProcessKey> at_once;  ///< who read at one and the same moment
+};
+using Connections = std::map<uint64_t, Connection>;  // by inode, which a socket has to itself
+
+void add(const ProcessKey& process, const SharedFile& file, BootNs at, Connections& connections) {
+  if (file.port == 0) return;
+  Connection& connection = connections[file.inode];
+  connection.port = file.port;
+  connection.fd = file.fd;
+  connection.seen_at = at;
+  connection.reads[process] += file.reads;
+  const bool is_known = std::ranges::count(connection.at_once, process) > 0;
+  if (file.reads_at_once && !is_known) connection.at_once.push_back(process);
+}
+
+Connections connections_of(const Run& run) {
+  Connections connections;
+  for (const SharedFileLook& look : run.file_looks)
+    for (const ProcessFiles& process : look.processes)
+      for (const SharedFile& file : process.files)
+        add(process.key, file, look.at, connections);
+  for (const TreeSnapshot& tree : run.snapshots)
+    for (const ProcessSnapshot& process : tree.processes)
+      for (const SharedFile& file : process.shared_files)
+        add(process.key, file, tree.at, connections);
+  return connections;
+}
+
+std::vector<ProcessKey> readers_of(const Connection& connection) {
+  constexpr uint32_t kReadsThatProve = 3;
+  if (!connection.at_once.empty()) return connection.at_once;
+  std::vector<ProcessKey> readers;
+  for (const auto& [process, reads] : connection.reads)
+    if (reads >= kReadsThatProve) readers.push_back(process);
+  return readers;
+}
+
+Finding finding_of(const Run& run, const Connection& connection, std::vector<ProcessKey> readers) {
+  Finding finding = new_finding(FindingCode::kHandleSharedOverFork, Confidence::kCertain);
+  const bool at_once = !connection.at_once.empty();
+  if (at_once) finding.severity = Severity::kError;
+  finding.message = describe_some(run, readers) + " read from one TCP connection (port " +
+                    own(connection.port) +
+                    "): it was opened before the fork, and an answer goes to whoever reads next";
+  finding.discriminator = "connection-" + std::to_string(connection.port);
+  finding.last_seen = connection.seen_at;
+  finding.prove(count_fact("open_in", connection.reads.size(),
+                           "one inode in /proc/PID/fd and /proc/PID/net/tcp", connection.seen_at));
+  for (const ProcessKey& reader : readers) {
+    finding.prove(text_fact("waits_in",
+                            describe(run, reader) + ": in " +
+                                counted(connection.reads.at(reader), "call") + " on descriptor " +
+                                own(connection.fd),
+                            "/proc/PID/task/TID/syscall", connection.seen_at));
+  }
+  if (at_once)
+    finding.prove(count_fact("in_a_call_at_once", connection.at_once.size(),
+                             "/proc/PID/task/TID/syscall, schedstat", connection.seen_at));
+  finding.processes = std::move(readers);
+  finding.remedies.push_back(
+      {.title = "Connect in the worker, at its first sample or in worker_init_fn, not in __init__ "
+                "of the data set",
+       .commands = {"def __getitem__(self, i): self.db = self.db or connect(...)",
+                    "os.register_at_fork(after_in_child=lambda: engine.dispose(close=False))  # "
+                    "SQLAlchemy"},
+       .verify = "dlprobe fd --pid PID"});
+  return finding;
+}
+
+}  // namespace
+
+std::vector<Finding> find_shared_connections(const Run& run) {
+  std::vector<Finding> findings;
+  for (const auto& [inode, connection] : connections_of(run)) {
+    std::vector<ProcessKey> readers = readers_of(connection);
+    if (readers.size() >= 2) findings.push_back(finding_of(run, connection, std::move(readers)));
+  }
+  return findings;
+}
+
+}  // namespace dlprobe

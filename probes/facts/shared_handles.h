@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "lib/model/finding.h"
+#include "lib/model/recording.h"
+
+namespace dlprobe {
+
+/// What several processes have since a fork and read from, so that one takes what the other is
+/// about to read, by the looks at files and the snapshots of a run: DLP0205.
+/// `machine` is HostFacts::machine.
+std::vector<Finding> find_shared_handles(const Run& run, std::string_view machine);
+/// Its part about TCP connections; the rest are files that have one position.
+std::vector<Finding> find_shared_connections(const Run& run);
+
+}  // namespace dlprobe
