@@ -41,13 +41,17 @@ Verdict examine_run(const RunCase& one) {
   const Run& run = one.run;
   Verdict verdict;
   verdict.findings = findings_of_starts(run);
+  auto lacks = state_not_inherited(run, one.recording);
+  // It is found where nothing else is, but for what could not be made again for want of that state.
+  if (lacks)
+    std::erase_if(verdict.findings,
+                  [](const Finding& finding) { return finding.severity == Severity::kError; });
   std::ranges::move(findings_of_text(run), std::back_inserter(verdict.findings));
   if (auto recursion = recursion_of(run)) {
     if (has_error(verdict.findings)) recursion->consequence_of = verdict.findings.front().code;
     verdict.findings.push_back(std::move(*recursion));
   }
-  if (auto lacks = state_not_inherited(run, one.recording))
-    verdict.findings.push_back(std::move(*lacks));
+  if (lacks) verdict.findings.push_back(std::move(*lacks));
   if (has_error(verdict.findings)) return verdict;
   if (auto gap = gap_of_budget(run)) {
     verdict.gaps.push_back(std::move(*gap));

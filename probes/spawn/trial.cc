@@ -3,6 +3,7 @@
 #include "probes/spawn/trial.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "lib/base/units.h"
 #include "probes/facts/facts.h"
@@ -105,6 +106,19 @@ bool is_insisted_on(const Run& run) {
   return gap_of_insistence(run).has_value();
 }
 
+bool is_under_fork(const Run& run) {
+  return run.begin.trial && run.begin.trial->start_method == StartMethod::kFork;
+}
+
+// What a process cannot make again of what it was sent it may lack from its parent: fork tells.
+bool is_explained(const Run& run) {
+  const bool may_lack_state =
+      !is_under_fork(run) && !refusals_of(run, StartRefusal::kNotRebuilt).empty();
+  const auto known = findings_of_starts(run);
+  const auto errors = std::ranges::count(known, Severity::kError, &Finding::severity);
+  return errors > (may_lack_state ? 1 : 0);
+}
+
 // Its failure has no other reason than that processes which it started did not do their work.
 std::optional<Gap> unexplained_failure(const Run& run) {
   if (!run.begin.trial || run.begin.subject != SubjectKind::kCommand || is_insisted_on(run))
@@ -114,15 +128,10 @@ std::optional<Gap> unexplained_failure(const Run& run) {
   const bool outgrew = std::ranges::any_of(run.events, [](const Event& event) {
     return event.kind == kTooManyProcesses || event.kind == kTooDeep;
   });
-  const bool is_explained = has_error(findings_of_starts(run));
-  if (outgrew || is_explained) return std::nullopt;
+  if (outgrew || is_explained(run)) return std::nullopt;
   if (auto gap = gap_of_cut(run)) return gap;
   if (auto gap = gap_of_failure(run)) return gap;
   return is_cut_off(run) ? std::nullopt : gap_of_failed_children(run);
-}
-
-bool is_under_fork(const Run& run) {
-  return run.begin.trial && run.begin.trial->start_method == StartMethod::kFork;
 }
 
 bool ended_well(const Run& run) {
@@ -196,7 +205,8 @@ std::optional<Finding> state_not_inherited(const Run& run, const RecordingView& 
   const BootNs works_at = came_through.value_or(0);
   const BootNs needed = works_at - control->begin.at;
   if (!came_through || !is_long_past(run, needed)) return std::nullopt;
-  const auto failed = events_of(run, StartEventKind::kFailed);
+  auto failed = events_of(run, StartEventKind::kFailed);
+  std::ranges::copy(refusals_of(run, StartRefusal::kNotRebuilt), std::back_inserter(failed));
   const StartEvent how = failed.empty() ? StartEvent() : *failed.back();
   // What a child did not find, and its parent has.
   const bool is_proven = !how.path.empty() && !how.error_number;
