@@ -49,6 +49,13 @@ Gap gap_of_no_run() {
           .effect = "nothing can be said of it"};
 }
 
+/// Whether the findings say why a run ended as it did: of a standstill a warning does, too.
+bool explains_end(const Run& run, std::span<const Finding> findings) {
+  const Severity least = was_ended_by_dlprobe(run) ? Severity::kWarning : Severity::kError;
+  return std::ranges::any_of(findings,
+                             [least](const Finding& finding) { return finding.severity >= least; });
+}
+
 /// What is said to a probe beside the recording.
 struct Asked {
   bool alone = true;
@@ -67,7 +74,7 @@ Verdict ask(const Probe& probe, const RecordingView& recording, const Asked& ask
                          .is_asked_alone = asked.alone};
     Verdict of_run = probe.examine_run(run);
     // A loader that failed for no cause that is known is not one in which nothing was wrong.
-    if (probe.use == ProbeUse::kSubject && !has_error(of_run.findings)) {
+    if (probe.use == ProbeUse::kSubject && !explains_end(run.run, of_run.findings)) {
       if (auto gap = gap_of_failed_loader(run.run)) of_run.gaps.push_back(std::move(*gap));
     }
     add_run(verdict, std::move(of_run), run.index, probe.keeps_runs_apart);
