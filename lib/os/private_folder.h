@@ -10,15 +10,19 @@
 
 namespace dlprobe {
 
-/// A folder that only this user may look into (mode 0700), in $TMPDIR or /tmp. Taken away with all
-/// that is in it, what others have put there included, when it is destroyed.
+/// A folder that only this user may look into (mode 0700), in $TMPDIR or /tmp; of root, whose
+/// programs become other users, one that others can reach by its name alone: 128 random bits, which
+/// nobody can list. Taken away with all that is in it, what others have put there included, when it
+/// is destroyed.
 class PrivateFolder {
  public:
   /// kIo, kForbidden with the path, if it cannot be made.
   static Expected<PrivateFolder> make(std::string_view name_prefix);
 
-  PrivateFolder(PrivateFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+  PrivateFolder(PrivateFolder&& other) noexcept
+      : outer_(std::exchange(other.outer_, {})), path_(std::exchange(other.path_, {})) {}
   PrivateFolder& operator=(PrivateFolder&& other) noexcept {
+    std::swap(outer_, other.outer_);
     std::swap(path_, other.path_);
     return *this;
   }
@@ -29,8 +33,11 @@ class PrivateFolder {
   /// Absolute, without a trailing '/'.
   const std::string& path() const { return path_; }
 
-  /// Makes a FIFO in it (mode 0600) and opens it, non-blocking; it has no end of file however many
-  /// writers come and go.
+  /// Writes a file in it, which whoever reaches the folder may read.
+  Status write(std::string_view name, std::string_view text) const;
+
+  /// Makes a FIFO in it, which whoever reaches the folder may write into, and opens it,
+  /// non-blocking; it has no end of file however many writers come and go.
   Expected<UniqueFd> make_fifo(std::string_view name) const;
 
   /// What the symbolic links in it hold whose names begin so; they are removed. A process can make
@@ -38,7 +45,10 @@ class PrivateFolder {
   std::vector<std::string> take_links(std::string_view name_prefix) const;
 
  private:
-  explicit PrivateFolder(std::string path) : path_(std::move(path)) {}
+  explicit PrivateFolder(std::string path) : outer_(path), path_(std::move(path)) {}
+  /// Moves it into a folder that can be reached, but not listed.
+  Status let_others_in();
+  std::string outer_;
   std::string path_;
 };
 

@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "lib/os/atomic_file.h"
 #include "lib/subject/python_shim/sources.h"
 #include "lib/subject/told_lines.h"
 
@@ -78,13 +77,12 @@ std::optional<std::string> why_shim_is_not_loaded(const PythonCommand& command) 
 
 Expected<PythonShim> PythonShim::prepare(const ShimOptions& options) {
   DLP_TRY(PrivateFolder folder, PrivateFolder::make("dlprobe"));
-  const std::string path = folder.path() + "/";
-  DLP_CHECK(write_file_atomically(path + "sitecustomize.py", sitecustomize_source()));
-  DLP_CHECK(write_file_atomically(path + "dlprobe_start.py", start_source()));
-  DLP_CHECK(write_file_atomically(path + "dlprobe_hooks.py", hooks_source()));
-  DLP_CHECK(write_file_atomically(path + "dlprobe_pickle.py", pickle_source()));
-  DLP_CHECK(write_file_atomically(path + "dlprobe_overrides.py", overrides_source()));
-  DLP_CHECK(write_file_atomically(path + "options", options_text(options)));
+  DLP_CHECK(folder.write("sitecustomize.py", sitecustomize_source()));
+  DLP_CHECK(folder.write("dlprobe_start.py", start_source()));
+  DLP_CHECK(folder.write("dlprobe_hooks.py", hooks_source()));
+  DLP_CHECK(folder.write("dlprobe_pickle.py", pickle_source()));
+  DLP_CHECK(folder.write("dlprobe_overrides.py", overrides_source()));
+  DLP_CHECK(folder.write("options", options_text(options)));
   DLP_TRY(UniqueFd events, folder.make_fifo("events"));
   return PythonShim(std::move(folder), std::move(events));
 }

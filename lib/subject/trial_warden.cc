@@ -61,6 +61,9 @@ void end_trial(const std::string& folder) {
   remove_leftovers(folder);
   std::error_code ignored;  // nobody is left to be told
   std::filesystem::remove_all(folder, ignored);
+  // Of root it is in one that others can reach (PrivateFolder).
+  const std::filesystem::path outer = std::filesystem::path(folder).parent_path();
+  if (outer.filename().native().starts_with("dlprobe-")) std::filesystem::remove(outer, ignored);
 }
 
 [[noreturn]] void keep_watch(int line, const std::string& folder) {
