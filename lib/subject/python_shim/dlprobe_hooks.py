@@ -123,13 +123,18 @@ def _is_child():
     return process is not None and process.current_process()._parent_pid is not None
 
 
+def _is_sharing(trace):
+    """Whether torch was putting a tensor into shared memory: it can be pickled, there was no room for it."""
+    return trace.frame_of("torch/multiprocessing/reductions.py", "reduce_storage", "reduce_typed_storage") is not None
+
+
 def _refused_start(trace, method):
     if trace.frame_of("multiprocessing/spawn.py", "_check_not_importing_main"):
         return dict(_users_place(trace.entries, at_module_level=True) or _users_place(trace.entries), cause="bootstrapping")
     if isinstance(trace.error, AssertionError) and trace.is_raised_in("multiprocessing/process.py", "start") and _is_daemon():
         return dict(_users_place(trace.entries), cause="daemonic")
     dump = trace.frame_of("multiprocessing/reduction.py", "dump")
-    if dump is not None:
+    if dump is not None and not _is_sharing(trace):
         return dict(_unpicklable(dump.f_locals.get("obj")), cause="unpicklable")
     return dict(_users_place(trace.entries), cause="other")
 
@@ -137,6 +142,8 @@ def _refused_start(trace, method):
 def _refused_message(trace):
     """What is sent to a process that lives already: pickled here, made again there."""
     dumps = trace.frame_of("multiprocessing/reduction.py", "dumps")
+    if dumps is not None and _is_sharing(trace):
+        return None
     if dumps is not None:
         return dict(_unpicklable(dumps.f_locals.get("obj")), cause="unpicklable")
     receives = trace.frame_of("multiprocessing/queues.py", "get") or trace.frame_of("multiprocessing/connection.py", "recv")
@@ -210,10 +217,14 @@ def _chain_of(error):
 _TORCH_HANDS_ON = (("torch/_utils.py", "reraise"), ("torch/utils/data/dataloader.py", "_try_get_data"),
                    ("torch/utils/data/_utils/signal_handling.py", "handler"),
                    ("torch/multiprocessing/spawn.py", "join"))
+_WAITS_FOR_OTHERS = (("multiprocessing/queues.py", "get"), ("multiprocessing/pool.py", "get", "next"),
+                     ("multiprocessing/connection.py", "_recv", "recv_bytes", "SocketClient"),
+                     ("concurrent/futures/_base.py", "result"))
 
 
 def _is_handed_on(error):
-    """Whether a pool, an executor or a DataLoader raises what another process or thread did, or what broke there."""
+    """Whether a pool, an executor or a DataLoader raises what another process or thread did, or what broke there; or
+    what is raised where somebody waits for another process, and in vain."""
     executors = sys.modules.get("concurrent.futures.process")
     if executors is not None and isinstance(error, executors.BrokenProcessPool):
         return True
@@ -221,7 +232,7 @@ def _is_handed_on(error):
     if type(error.__cause__).__name__.endswith("RemoteTraceback"):
         return True
     trace = Trace(error)
-    return any(trace.is_raised_in(*place) for place in _TORCH_HANDS_ON)
+    return any(trace.is_raised_in(*place) for place in _TORCH_HANDS_ON + _WAITS_FOR_OTHERS)
 
 
 def _causes_of(error):
@@ -318,7 +329,7 @@ def tell_refusal(trace, sent=None):
     name = (id(trace.error), describe(trace.error))
     if name == _refused[0]:
         return
-    is_sent = sent is not None and not isinstance(trace.error, OSError)
+    is_sent = sent is not None and not isinstance(trace.error, OSError) and not _is_sharing(trace)
     refusal = dict(_unpicklable(sent), cause="unpicklable") if is_sent else _refusal_of(trace)
     if refusal is not None:
         _refused[0] = name
@@ -329,7 +340,8 @@ def tell_end(ended, error, sent=None):
     """`error` ended what `ended` names, as the report has it; nothing else is done with it. Each place is told once: a
     program may live with an error of every task."""
     try:
-        if error is None or isinstance(error, SystemExit) or (len(_told) >= _MOST_ENDS_TOLD and ended != "process"):
+        is_exit = isinstance(error, SystemExit) and (ended != "task" or error.code in (None, 0))
+        if error is None or is_exit or (len(_told) >= _MOST_ENDS_TOLD and ended != "process"):
             return
         trace = Trace(error)
         key = (ended, type(error).__qualname__, trace.raised_in())
@@ -419,6 +431,13 @@ def _hook_executor(module):
 def _hook_queues(module):
     if hasattr(module.Queue, "_on_queue_feeder_error"):  # CPython 3.7
         _call_before(module.Queue, "_on_queue_feeder_error", lambda error, thing: tell_end("feeder", error, thing))
+
+    def before_info(_text, *arguments):
+        feeder = sys._getframe(2)
+        if feeder.f_code.co_name == "_feed" and arguments and isinstance(arguments[0], Exception):
+            tell_end("feeder", arguments[0], feeder.f_locals.get("obj"))
+
+    _call_before(module, "info", before_info)  # all that is done about it in a process that ends
 
 
 def _hook_torch_utils(module):
@@ -516,15 +535,30 @@ def _sharing_strategy():
     return get() if get is not None else None
 
 
+class _Noticed:
+    """A method that tells when it is looked up: a wrapper's frame would be the line that its warnings name."""
+
+    def __init__(self, method, notice):
+        self.method, self.notice = method, notice
+
+    def __get__(self, instance, owner=None):
+        if instance is not None:
+            try:
+                self.notice(instance, sys._getframe(1))
+            except Exception:
+                pass
+        return self.method.__get__(instance, owner)
+
+
 def _hook_data_loader(module):
-    def before(loader):
-        frame = sys._getframe(2)
+    def notice(loader, frame):
         if frame.f_code.co_name == "__init__":
             tell("loader-made", workers=loader.num_workers, prefetch_factor=loader.prefetch_factor, type=_sharing_strategy(),
                  **users_line(frame))
 
-    if hasattr(module.DataLoader, "check_worker_number_rationality"):  # torch 1.7
-        _call_before(module.DataLoader, "check_worker_number_rationality", before)
+    check = getattr(module.DataLoader, "check_worker_number_rationality", None)  # torch 1.7
+    if check is not None:
+        module.DataLoader.check_worker_number_rationality = _Noticed(check, notice)
 
 
 def _before_mpi(_module):

@@ -163,6 +163,32 @@ HAS_AUDIT = hasattr(sys, "addaudithook")  # CPython 3.8
 # ---- when the program imports what is hooked
 
 
+def _hide(code, name):
+    """Gives code no file: what is measured or traced in a program (coverage, pdb) are files of its own."""
+    import _imp  # as each interpreter has it; it names the source where compiled code was moved
+    _imp._fix_co_filename(code, "<%s>" % name)
+
+
+def _hide_code_of(loader, name):
+    get_code = loader.get_code
+
+    def get_hidden_code(fullname):
+        code = get_code(fullname)
+        _hide(code, name)
+        return code
+
+    loader.get_code = get_hidden_code
+
+
+def _hide_own_code():
+    """Of this module, which is imported as any other."""
+    for thing in list(globals().values()):
+        for each in [thing, *vars(thing).values()] if isinstance(thing, type) else [thing]:
+            code = getattr(each, "__code__", None)
+            if code is not None and each.__module__ == __name__:
+                _hide(code, __name__)
+
+
 class _Finder:
     """Calls the hook of a module when the program has imported it. The module, its loader and its spec stay what they are."""
 
@@ -183,7 +209,9 @@ class _Finder:
                 find = getattr(finder, "find_spec", None)
                 spec = find(name, path, target) if finder is not self and find else None
                 if spec is not None:
-                    if name not in _OWN:
+                    if name in _OWN:
+                        _hide_code_of(spec.loader, name)
+                    else:
                         _call_around(spec.loader)
                     return spec
             return None
@@ -255,6 +283,10 @@ def _before_fork():
 
 def install():
     import atexit
+    try:
+        _hide_own_code()
+    except Exception:
+        pass
     _read_options()
     if hasattr(os, "register_at_fork"):  # CPython 3.7
         os.register_at_fork(before=_before_fork)
