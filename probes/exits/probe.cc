@@ -1,5 +1,7 @@
 #include "probes/probe.h"
 
+#include <sys/wait.h>
+
 #include <algorithm>
 #include <array>
 #include <csignal>
@@ -34,6 +36,15 @@ struct Judged {
 
 bool is_root(const ExitFacts& facts, const ProcessInfo& process) {
   return facts.run->begin.root == process.key;
+}
+
+/// Whether it ended by a signal, and the command exited with what a shell makes of that.
+bool is_passed_on(const ExitFacts& facts, const Death& death) {
+  constexpr int kShellsOffset = 128;
+  const ProcessExit* end = end_of_command(*facts.run);
+  return death.signal != 0 && end != nullptr && end->wait_status && WIFEXITED(*end->wait_status) &&
+         WEXITSTATUS(*end->wait_status) == kShellsOffset + death.signal && facts.run->begin.root &&
+         death.process->ppid == facts.run->begin.root->pid;
 }
 
 bool is_of_loader(const ExitFacts& facts, const ProcessInfo& process) {
@@ -166,10 +177,18 @@ bool failed_to_start(const ExitFacts& facts, const Death& death) {
   return death.exit->at - start < kTogether * 3;
 }
 
+/// Whether the command then failed for want of somebody who had left.
+bool was_missed(const ExitFacts& facts, const Death& death) {
+  const auto ending = ending_of(*facts.run);
+  if (!ending || ending->last->again.empty() || death.at() > ending->last->at) return false;
+  return ending->first == ending->last || ending->first->process == death.process->key;
+}
+
 bool is_ordinary_exit(const ExitFacts& facts, const Death& death) {
   // What a trainer exits with is its own business, and its own words say why.
   if (death.process->role != Role::kWorker) return true;
   if (failed_to_start(facts, death) || death.exit_code == kInterruptedExit) return true;
+  if (caught_signal(facts, death) != nullptr && was_missed(facts, death)) return false;
   // A worker that is done is everyday business but for PyTorch's, where its trainer says so.
   const auto ending = ending_of(*facts.run);
   if (death.exit_code == 0 && ending && !ending->is_broken()) return true;
@@ -190,11 +209,13 @@ bool is_own_doing(const Death& death) {
 
 std::optional<ExitCause> cause_of(const ExitFacts& facts, const Death& death) {
   if (auto oom = oom_cause(facts, death)) return oom;
-  if (!is_of_loader(facts, *death.process) || outlived_trainer(facts, death)) return std::nullopt;
+  const bool matters = is_of_loader(facts, *death.process) || is_passed_on(facts, death);
+  if (!matters || outlived_trainer(facts, death)) return std::nullopt;
   if (death.signal == 0) {
     if (auto refused = refused_fork(facts, death)) return refused;
     if (is_ordinary_exit(facts, death)) return std::nullopt;
-    return exit_cause(facts, death);
+    const SignalSent* caught = caught_signal(facts, death);
+    return caught == nullptr ? exit_cause(facts, death) : caught_cause(facts, death, *caught);
   }
   if (death.signal == SIGBUS && is_own_doing(death)) return bus_error_cause(facts, death);
   if (is_crash_signal(death.signal) && is_own_doing(death)) return crash_cause(facts, death);
@@ -229,9 +250,23 @@ std::vector<Judged> judge(const ExitFacts& facts, std::span<const Finding> known
   return judged;
 }
 
+/// Whether the job lived with it: the trainer started others later, and then failed by an exception
+/// of its own.
+bool was_survived(const ExitFacts& facts, const Death& death) {
+  const ProcessInfo* trainer = trainer_of(facts, *death.process);
+  const auto ending = ending_of(*facts.run);
+  if (trainer == nullptr || !ending || !ending->last->again.empty()) return false;
+  const auto starts = events_of(*facts.run, StartEventKind::kStarted);
+  return std::ranges::any_of(starts, [&](const StartEvent* start) {
+    return start->process == trainer->key && start->at > death.at();
+  });
+}
+
 Severity severity_of(const ExitFacts& facts, const Judged& judged) {
   const Death& death = *judged.death;
+  if (is_passed_on(facts, death)) return Severity::kError;
   if (!is_of_loader(facts, *death.process)) return Severity::kWarning;
+  if (was_survived(facts, death)) return Severity::kWarning;
   if (death.process->role != Role::kWorker) return Severity::kError;
   if (trainer_ended_well(facts, death)) {
     return judged.cause.code == FindingCode::kWorkerExited ? Severity::kInfo : Severity::kWarning;
@@ -350,11 +385,41 @@ bool is_likely_exit(const Finding& finding) {
          finding.confidence != Confidence::kCertain;
 }
 
+/// A child that failed just before: its parent's exception may be about that.
+void add_end_before(const ExitFacts& facts, Finding& raised) {
+  constexpr BootNs kJustBefore = 2 * kSecond;
+  const Death* before = nullptr;
+  for (const Death& death : facts.deaths) {
+    const bool is_child = std::ranges::any_of(
+        raised.processes, [&](const ProcessKey& key) { return death.process->ppid == key.pid; });
+    const bool is_just_before = raised.last_seen && death.at() <= *raised.last_seen &&
+                                death.at() >= *raised.last_seen - kJustBefore;
+    const bool is_wanted = is_polite(death.signal);
+    if (is_child && is_just_before && failed(death) && !is_wanted) before = &death;
+  }
+  if (before == nullptr || std::ranges::count(raised.processes, before->process->key) > 0) return;
+  const Message how = before->signal != 0 ? "was killed by " + signal_name(before->signal)
+                                          : "exited with code " + own(before->exit_code);
+  const Message who =
+      describe(*facts.run, before->process->key) + " (" + as_name(before->process->comm) + ") ";
+  raised.message += "; just before, " + who + how;
+  raised.prove(text_fact("victim", who + how, "wait status by " + own(before->exit->source),
+                         before->exit->at));
+  raised.processes.push_back(before->process->key);
+  raised.confidence = Confidence::kLikely;
+}
+
 /// What else is wrong is why it was raised, but for a worker's end that the trainer may have lived
 /// with.
-void add_raised(const Run& run, std::vector<Finding>& findings) {
-  auto raised = uncaught_exception(run);
+void add_raised(const ExitFacts& facts, std::vector<Finding>& findings) {
+  auto raised = uncaught_exception(*facts.run);
   if (!raised) return;
+  const bool is_told = std::ranges::any_of(findings, [&](const Finding& finding) {
+    return finding.code == raised->code &&
+           std::ranges::count(finding.processes, raised->processes.front()) > 0;
+  });
+  if (is_told) return;
+  add_end_before(facts, *raised);
   const auto errors = std::ranges::count(findings, Severity::kError, &Finding::severity);
   const bool is_open = errors == 1 && is_likely_exit(findings.front());
   if (is_open) raised->confidence = Confidence::kLikely;
@@ -384,7 +449,7 @@ Verdict examine_run(const RunCase& one) {
     mark_consequence(finding, one.known, one.index);
     verdict.findings.push_back(std::move(finding));
   }
-  if (!has_error(one.known)) add_raised(one.run, verdict.findings);
+  if (!has_error(one.known)) add_raised(facts, verdict.findings);
   if (!refused_room) {
     if (auto growing = growing_tasks(facts)) verdict.findings.push_back(std::move(*growing));
   }

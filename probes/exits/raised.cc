@@ -16,8 +16,8 @@ bool is_raised_by_user(const StartEvent& event) {
          event.raised_in.starts_with(event.file + ":" + own(event.line) + " ");
 }
 
-bool left_badly(const StartEvent& event) {
-  return event.kind == StartEventKind::kExits && event.count != 0;
+bool has_left(const StartEvent& event) {
+  return event.kind == StartEventKind::kExits;
 }
 
 Message where(const StartEvent& event) {
@@ -27,7 +27,7 @@ Message where(const StartEvent& event) {
 
 Message message_of(const Run& run, const StartEvent& event, const StartEvent& last) {
   const OwnWords who = describe(run, event.process);
-  if (left_badly(event)) {
+  if (has_left(event)) {
     return say("{} called {}{}, and the job ended by {}", who, as_name(event.message), where(event),
                as_text(last.message));
   }
@@ -51,7 +51,7 @@ Message message_of(const Run& run, const StartEvent& event, const StartEvent& la
 }
 
 void add_evidence(std::vector<Evidence>& evidence, const StartEvent& event) {
-  const bool is_exit = left_badly(event);
+  const bool is_exit = has_left(event);
   evidence.push_back(
       text_fact(is_exit ? "called" : "exception", as_text(event.message), kShimSource, event.at));
   if (!event.file.empty()) {
@@ -78,15 +78,16 @@ std::optional<Finding> uncaught_exception(const Run& run) {
   const auto ending = ending_of(run);
   if (!ending) return std::nullopt;
   const auto& [first, last, is_certain] = *ending;
-  Finding finding = new_finding(FindingCode::kUncaughtException,
-                                is_certain ? Confidence::kCertain : Confidence::kLikely);
+  Finding finding =
+      new_finding(has_left(*first) ? FindingCode::kWorkerExited : FindingCode::kUncaughtException,
+                  is_certain ? Confidence::kCertain : Confidence::kLikely);
   finding.message = message_of(run, *first, *last);
   finding.discriminator = std::string(to_string(first->ended)) + "-" + first->type;
   finding.processes = {first->process};
   if (last->process != first->process) finding.processes.push_back(last->process);
   add_evidence(finding.evidence, *first);
   if (!first->file.empty())
-    add_source(finding, first->file, first->line, left_badly(*first) ? "called at" : "raised at");
+    add_source(finding, first->file, first->line, has_left(*first) ? "called at" : "raised at");
   finding.rule_out("killed by a signal (DLP0501, DLP0503, DLP0509)",
                    "its wait status is an exit code, not a signal");
   finding.remedies.push_back(look_at_line(*first));

@@ -41,6 +41,11 @@ ExitCause crash_cause(const ExitFacts& facts, const Death& death);
 /// DLP0512; DLP0509 where the memory itself is broken or the fault is none of a mapping.
 ExitCause bus_error_cause(const ExitFacts& facts, const Death& death);
 
+/// The signal that the process caught and turned into an exit just after; null: there was none.
+const SignalSent* caught_signal(const ExitFacts& facts, const Death& death);
+/// DLP0503: by that signal.
+ExitCause caught_cause(const ExitFacts& facts, const Death& death, const SignalSent& caught);
+
 /// DLP0510: it called exit.
 ExitCause exit_cause(const ExitFacts& facts, const Death& death);
 
@@ -62,7 +67,8 @@ std::optional<Finding> growing_tasks(const ExitFacts& facts);
 /// memory.
 std::optional<Finding> refused_resource(const Run& run);
 
-/// DLP0514: the command failed, by an exception that nobody caught.
+/// DLP0514: the command failed, by an exception that nobody caught; DLP0510: because a process left
+/// that it waited for.
 std::optional<Finding> uncaught_exception(const Run& run);
 /// DLP0514 of a command that runs yet, or had to be ended: a thread of it has ended so, or an item
 /// did not get into its queue.

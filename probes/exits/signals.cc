@@ -94,13 +94,11 @@ ExitCause cpu_limit_cause(const Death& death, uint64_t seconds) {
 }
 
 /// The kernel sends SIGXFSZ in the name of whoever writes (send_sig in generic_write_check_limits),
-/// just as if it had sent it to itself: the limit tells them apart.
+/// just as if it had sent it to itself, which nobody does. The limit may have been set after the
+/// process was first seen.
 bool is_of_file_size(const Death& death) {
-  if (death.signal != SIGXFSZ) return false;
-  const auto& limit = death.process->file_size_limit;
-  if (limit && !limit->soft) return false;
-  return death.sent == nullptr || is_from_kernel(*death.sent) ||
-         death.sent->sender_pid == death.process->key.pid;
+  return death.signal == SIGXFSZ && (death.sent == nullptr || is_from_kernel(*death.sent) ||
+                                     death.sent->sender_pid == death.process->key.pid);
 }
 
 ExitCause file_size_cause(const Death& death) {
@@ -243,6 +241,35 @@ ExitCause kill_cause(const ExitFacts& facts, const Death& death) {
   if (cause.remedies.empty()) cause.remedies.push_back(look_up_sender());
   cause.together += " " + std::string(info(cause.code).code) + signal_name(death.signal);
   cause.discriminator = signal_name(death.signal) + "-" + cause.discriminator;
+  return cause;
+}
+
+const SignalSent* caught_signal(const ExitFacts& facts, const Death& death) {
+  constexpr BootNs kSoon = 2 * kSecond;
+  const SignalSent* caught = nullptr;
+  if (death.signal != 0) return caught;
+  for (const SignalSent& sent : facts.run->signals) {
+    const bool is_just_before = sent.at <= death.at() && sent.at >= death.at() - kSoon;
+    if (sent.target == death.process->key && is_just_before && !sent.by_dlprobe) caught = &sent;
+  }
+  return caught;
+}
+
+ExitCause caught_cause(const ExitFacts& facts, const Death& death, const SignalSent& caught) {
+  const OwnWords name = signal_name(caught.signal);
+  ExitCause cause;
+  cause.confidence = Confidence::kLikely;  // it may have been about to leave
+  cause.clause = "was sent " + name + " by " + describe_sender(facts, caught) +
+                 ", caught it and exited with code " + own(death.exit_code);
+  cause.discriminator = own(caught.signal) + "-caught";
+  cause.together = cause.discriminator;
+  cause.prove(text_fact("exit_code", own(death.exit_code),
+                        "wait status by " + own(death.exit->source), death.exit->at));
+  cause.prove(text_fact("sender", describe_sender(facts, caught), kTracepoint, caught.at));
+  if (const auto word = word_of(*facts.run, death.process->key))
+    std::ranges::copy(word->evidence, std::back_inserter(cause.evidence));
+  cause.rule_out("DLP0510", "it did not leave by itself: the signal came just before");
+  cause.remedies.push_back(look_up_sender());
   return cause;
 }
 

@@ -203,18 +203,32 @@ Ending last_exception(const Run& run, const std::vector<const StartEvent*>& fail
   return {.last = failures.back()};
 }
 
+/// How well an event explains what was raised again elsewhere; 0: not at all. Who left with code 0
+/// may have been done with its work.
+int weight_as_first(const StartEvent& event, const StartEvent& last) {
+  const bool is_elsewhere = event.process != last.process || event.ended != last.ended;
+  if (event.at >= last.at || !is_elsewhere) return 0;
+  if (event.kind == StartEventKind::kExits) return event.count != 0 ? 2 : 1;
+  // torch hands on an exception of a worker as another one where its class takes more arguments.
+  const bool is_same = event.kind == StartEventKind::kFailed &&
+                       (event.type == last.again || event.ended == Ended::kWorker);
+  const bool is_lost = event.ended == Ended::kInitializer || event.ended == Ended::kFeeder;
+  return is_same || is_lost ? 2 : 0;
+}
+
 /// What `last` was before it was raised again.
 void find_first(const Run& run, Ending& ending) {
   const StartEvent& last = *ending.last;
   ending.first = &last;
   if (last.again.empty()) return;
+  int most = 1;
   for (const StartEvent& event : run.start_events) {
-    const bool is_elsewhere = event.process != last.process || event.ended != last.ended;
-    if (event.at >= last.at || !is_elsewhere) continue;
-    const bool is_same = event.kind == StartEventKind::kFailed && event.type == last.again;
-    const bool has_left = event.kind == StartEventKind::kExits && event.count != 0;
-    if (is_same || has_left || event.ended == Ended::kInitializer) ending.first = &event;
+    const int weight = weight_as_first(event, last);
+    if (weight < most) continue;
+    ending.first = &event;
+    most = weight;
   }
+  if (most == 1 && ending.first != &last) ending.is_certain = false;
 }
 
 }  // namespace

@@ -165,11 +165,19 @@ class RunReporter {
       const bool had_one = std::ranges::any_of(run.start_events, [&](const StartEvent& event) {
         return event.kind == StartEventKind::kInterpreter && event.process == exit.key;
       });
-      if (is_python && has_failed && !had_one) pids += fmt::format(" {}", exit.key.pid);
+      if (is_python && has_failed && !had_one && !is_copy(run, *process))
+        pids += fmt::format(" {}", exit.key.pid);
     }
     if (pids.empty()) return "";
     return "; dlprobe's witness, which sees exceptions, was not in the Python of pid" + pids +
            " (-I, -E, env -i, another user)";
+  }
+
+  // Of its parent, whose witness it has.
+  static bool is_copy(const Run& run, const ProcessInfo& process) {
+    return std::ranges::any_of(run.processes, [&](const ProcessInfo& other) {
+      return other.key.pid == process.ppid && other.cmdline == process.cmdline;
+    });
   }
 
   // Stopped by the user, or by whoever read its output and had enough.
