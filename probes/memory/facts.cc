@@ -62,6 +62,9 @@ std::vector<Series> memory_of_processes(const Run& run, const HostFacts& host) {
   return result;
 }
 
+// An interpreter that ends touches every object that it frees, and so copies what it shared.
+constexpr BootNs kOfAnEnd = kSecond / 2;
+
 // A stretch in which nobody with memory of their own came or went: who shares a page with whom
 // stays the same but for copying.
 struct Stretch {
@@ -81,11 +84,14 @@ std::vector<Stretch> steady_stretches(const Facts& facts) {
   std::vector<Stretch> stretches;
   for (size_t i = 1; i < seams.size(); ++i) {
     Stretch stretch = {.from = seams[i - 1], .to = seams[i]};
-    if (stretch.to - stretch.from < kShortest) continue;
+    bool somebody_ends = false;
     for (const Series& each : facts.processes) {
+      somebody_ends = somebody_ends || each.last_at == stretch.to;
       if (each.first_at <= stretch.from && each.last_at >= stretch.to)
         stretch.alive.push_back(&each);
     }
+    if (somebody_ends && stretch.to != seams.back()) stretch.to -= kOfAnEnd;
+    if (stretch.to - stretch.from < kShortest) continue;
     if (stretch.alive.size() >= 2) stretches.push_back(std::move(stretch));
   }
   return stretches;
@@ -117,9 +123,8 @@ std::optional<CopyOnWriteGrowth> growth_by_pss(const Stretch& stretch) {
 
 // What a worker copied since it was forked: at its birth no page was its own. Pages that became its
 // own because others let go of them cost it no fault, and let the trainer's memory fall.
-std::optional<double> copied_since_birth(const Facts& facts, const Series& worker) {
-  if (!worker.seen_from_birth || worker.looks.empty()) return std::nullopt;
-  const RollupLook& look = worker.looks.back();
+std::optional<double> copied_since_birth(const Facts& facts, const Series& worker,
+                                         const RollupLook& look) {
   const double made = std::max(look.anon - worker.anon.front().value, 0.0);
   const double copied = std::min(look.private_anon - made, look.fault_bytes - made);
   for (const Series& other : facts.processes) {
@@ -130,8 +135,19 @@ std::optional<double> copied_since_birth(const Facts& facts, const Series& worke
   return std::max(copied, 0.0);
 }
 
-void add_worker(CopyOnWriteGrowth& growth, const Series& worker, double copied) {
-  const RollupLook& look = worker.looks.back();
+// The last look at a worker that was seen from its birth, before its end; null: there is none. What
+// is not a fork of the trainer has its imports to itself.
+const RollupLook* last_look_at_work(const Facts& facts, const Series& worker) {
+  const bool is_forked = worker.info->start_method == StartMethod::kFork;
+  if (!is_forked || !worker.seen_from_birth || worker.looks.empty()) return nullptr;
+  if (facts.run->find_exit(worker.info->key) == nullptr) return &worker.looks.back();
+  const auto after =
+      std::ranges::upper_bound(worker.looks, worker.last_at - kOfAnEnd, {}, &RollupLook::at);
+  return after == worker.looks.begin() ? nullptr : &*std::prev(after);
+}
+
+void add_worker(CopyOnWriteGrowth& growth, const Series& worker, const RollupLook& look,
+                double copied) {
   growth.from = growth.processes.empty() ? worker.first_at : std::min(growth.from, worker.first_at);
   growth.to = std::max(growth.to, look.at);
   growth.bytes += copied;
@@ -153,12 +169,13 @@ std::optional<CopyOnWriteGrowth> growth_since_birth(const Facts& facts) {
   std::vector<CopyOnWriteGrowth> generations;
   BootNs last_birth = 0;
   for (const Series* worker : workers) {
-    const auto copied = copied_since_birth(facts, *worker);
+    const RollupLook* look = last_look_at_work(facts, *worker);
+    const auto copied = look == nullptr ? std::nullopt : copied_since_birth(facts, *worker, *look);
     if (!copied) continue;
     if (generations.empty() || worker->first_at - last_birth > kTogether)
       generations.push_back({.source = "Private of /proc/PID/smaps_rollup, /proc/PID/statm"});
     last_birth = worker->first_at;
-    add_worker(generations.back(), *worker, *copied);
+    add_worker(generations.back(), *worker, *look, *copied);
   }
   const auto most = std::ranges::max_element(generations, {}, &CopyOnWriteGrowth::bytes);
   return most == generations.end() ? std::nullopt : std::optional(*most);
@@ -203,7 +220,7 @@ std::optional<CopyOnWriteGrowth> growth_by_cgroup(const Facts& facts, const Stre
 
 // By the conservation of pages: what is shared less weighs more, and nothing new was made.
 bool is_copying(const CopyOnWriteGrowth& growth) {
-  constexpr double kLeast = 32.0 * (1 << 20);
+  constexpr double kLeast = 64.0 * (1 << 20);
   constexpr double kLeastOfEach = 16.0 * (1 << 20);
   constexpr double kExplainedByFaults = 0.7;
   const auto copies = static_cast<double>(growth.copies);

@@ -154,6 +154,7 @@ TEST(CopyOnWriteGrowth, OneLookAtAWorkerIsEnoughIfItWasSeenFromItsBirth) {
   for (ProcessInfo& process : job.run().processes) {
     const bool is_worker = process.role == Role::kWorker;
     process.key.start_ticks = is_worker ? 200 : 100;  // worker: 1 s into the run
+    if (is_worker) process.start_method = StartMethod::kFork;
   }
   job.lives = [](int32_t pid, double t) { return pid == Scene::kTrainerPid || t >= 1; };
   const auto one_look = [](double given_back) {
@@ -174,6 +175,14 @@ TEST(CopyOnWriteGrowth, OneLookAtAWorkerIsEnoughIfItWasSeenFromItsBirth) {
   job.has = one_look(100);
   EXPECT_FALSE(find(job.watch(8), FindingCode::kCopyOnWriteGrowth))
       << "pages are the workers' own because the trainer let go of them";
+  job.run().samples.clear();
+  job.has = one_look(0);
+  for (ProcessInfo& process : job.run().processes)
+    if (process.start_method) process.start_method = StartMethod::kSpawn;
+  EXPECT_FALSE(find(job.watch(8), FindingCode::kCopyOnWriteGrowth))
+      << "what was spawned has its imports to itself";
+  for (ProcessInfo& process : job.run().processes)
+    if (process.start_method) process.start_method = StartMethod::kFork;
   job.run().samples.clear();
   job.has = [=](int32_t pid, double t) {
     Has now = one_look(0)(pid, t);
