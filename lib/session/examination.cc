@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "lib/base/secrets.h"
+#include "lib/base/units.h"
 #include "lib/os/host_facts.h"
 #include "lib/session/command_runs.h"
 #include "lib/session/loader_runs.h"
@@ -29,6 +30,26 @@ std::string random_id() {
   return id;
 }
 
+/// A short watch is made longer where something rises.
+class PidGuide final : public WatchGuide {
+ public:
+  PidGuide(RunContext& context, BootNs longer) : context_(context), longer_(longer) {}
+
+  BootNs prolong() override {
+    const bool may_grow =
+        longer_ > 0 && context_.judge.may_grow(context_.recorder.current_run_alone());
+    if (!may_grow) return 0;
+    context_.notices.tell("something rises; watching for " +
+                          format_duration(std::chrono::nanoseconds(longer_)) +
+                          " more to see whether it goes on (--for 3s does not)");
+    return longer_;
+  }
+
+ private:
+  RunContext& context_;
+  BootNs longer_;
+};
+
 /// Looks at what runs already: nothing is asked, nothing ended.
 void watch_process(RunContext& context, const PidSubject& subject) {
   const auto target = find_target(context.machine, subject.pid);
@@ -44,8 +65,8 @@ void watch_process(RunContext& context, const PidSubject& subject) {
                                 .plan = subject.told_plan});
   context.recorder.add(
       Event{.at = context.now(), .kind = "note", .text = target->reason, .process = target->key});
-  WatchGuide no_guide;
-  context.watch({.root = target->key, .deadline = context.deadline()}, no_guide);
+  PidGuide guide(context, subject.longer_if_rising.count());
+  context.watch({.root = target->key, .deadline = context.deadline()}, guide);
 }
 
 /// All but the recording, which is the recorder's.

@@ -82,6 +82,11 @@ class Watch {
     if (tree_.interrupted_pid()) return end_with(RunEndReason::kInterrupted);
     if (target.ends_with_watch || ending_.has_begun()) return;
     if (!target.deadline || now() < *target.deadline) return;
+    const BootNs more = std::exchange(was_prolonged_, true) ? 0 : tree_.guide.prolong();
+    if (more > 0) {
+      tree_.target.deadline = now() + more;
+      return;
+    }
     if (target.child) still_for_ = now() - standstill_.last_moved();
     if (!target.ends_at_deadline) return end_with(RunEndReason::kTimeUp);
     ending_.kill_at_once("ran for as long as it was given");
@@ -192,6 +197,7 @@ class Watch {
   bool went_on_ = false;             ///< a thread that waited, while that one was taken
   std::optional<BootNs> still_for_;  ///< when the time was up
   bool ended_at_deadline_ = false;
+  bool was_prolonged_ = false;
   bool has_failure_ = false;  ///< a process has failed since the last look
 };
 

@@ -75,6 +75,8 @@ class WatchGuide {
   virtual bool is_stuck() { return false; }
   /// It is; told once for each standstill.
   virtual void tell_stuck() {}
+  /// At the deadline, once: for how much longer it is worth to watch.
+  virtual BootNs prolong() { return 0; }
 };
 
 /// What a watch saw of its own doings.

@@ -5,6 +5,7 @@
 
 #include "probes/confirm/probe.h"
 #include "probes/confirm/setting_effect.h"
+#include "probes/facts/rises.h"
 #include "probes/facts/starts.h"
 #include "probes/spawn/trial.h"
 
@@ -19,6 +20,10 @@ bool ProbeJudge::is_stuck(const RecordingView& last_run) const {
   return std::ranges::any_of(verdict.findings, [](const Finding& finding) {
     return finding.severity >= Severity::kWarning;
   });
+}
+
+bool ProbeJudge::may_grow(const RecordingView& last_run) const {
+  return std::ranges::any_of(last_run.runs, [](const Run& run) { return rises(run); });
 }
 
 size_t ProbeJudge::allowed_processes(const Run& run) const {

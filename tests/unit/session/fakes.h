@@ -30,6 +30,7 @@ class FakeJudge final : public Judge {
  public:
   Verdict examine(const RecordingView& /*recording*/) const override { return verdict; }
   bool is_stuck(const RecordingView& /*last_run*/) const override { return stuck; }
+  bool may_grow(const RecordingView& /*last_run*/) const override { return rises; }
   size_t allowed_processes(const Run& /*run*/) const override { return 16; }
   size_t generations(const Run& /*run*/) const override { return deepest; }
   bool failed_by_itself(const Run& /*run*/) const override { return false; }
@@ -49,6 +50,7 @@ class FakeJudge final : public Judge {
   Verdict verdict;
   std::vector<PlannedAttempt> plan;
   bool stuck = false;
+  bool rises = false;
   bool helps = true;
   size_t deepest = 1;  ///< row of processes that run the same
 };

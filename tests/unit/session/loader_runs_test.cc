@@ -147,6 +147,20 @@ TEST_F(PidTest, WhenTheTimeIsUpItGoesOn) {
   EXPECT_TRUE(place_.control.lives(700));
 }
 
+TEST_F(PidTest, WhatRisesIsWatchedForLongerOnce) {
+  const auto watched = [this] {
+    const Examination examination = examine();
+    const dlprobe::Run& run = examination.recording.runs.back();
+    return (run.end->at - run.begin.at) / kSecond;
+  };
+  request_.subject = PidSubject{.pid = 700, .longer_if_rising = std::chrono::seconds(13)};
+  EXPECT_EQ(watched(), 5);
+  place_.judge.rises = true;
+  EXPECT_EQ(watched(), 18);
+  request_.subject = PidSubject{.pid = 700};
+  EXPECT_EQ(watched(), 5) << "whoever says how long to watch gets that";
+}
+
 TEST_F(PidTest, ItMayEndBefore) {
   place_.control.in(kSecond, [this] { place_.control.end(700, 0); });
   const Examination examination = examine();

@@ -8,6 +8,7 @@ namespace {
 constexpr std::chrono::milliseconds kShortestInterval{10};
 constexpr std::chrono::seconds kLongestInterval{10};
 // What somebody who faces a hung job waits for an answer; two snapshots a second apart tell enough.
+constexpr std::chrono::seconds kUntilGrowthShows(16);
 constexpr std::chrono::seconds kQuickAnswer{3};
 // A job that stands still for longer is no longer undisturbed.
 constexpr std::chrono::seconds kLongestPause{1};
@@ -74,8 +75,10 @@ Status put_watch_options(const WatchOptions& options, const Probe& probe, Examin
   DLP_TRY(request.interval, parse_interval(options.interval));
   if (!options.watch_for.empty()) {
     DLP_TRY(request.watch_for, parse_duration(options.watch_for));
-  } else if (std::holds_alternative<PidSubject>(request.subject)) {
+  } else if (auto* process = std::get_if<PidSubject>(&request.subject)) {
     request.watch_for = default_watch_of_pid(probe);
+    // Whoever says how long to watch gets that.
+    if (probe.needs_snapshots) process->longer_if_rising = kUntilGrowthShows - kQuickAnswer;
   }
   DLP_TRY(request.snapshot, snapshot_options(options.pause));
   request.record_path = options.record_path;

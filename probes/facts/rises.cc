@@ -1,0 +1,73 @@
+#include "probes/facts/rises.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "probes/facts/trend.h"
+
+namespace dlprobe {
+namespace {
+
+using Points = std::vector<SeriesPoint>;
+
+enum class What { kDescriptors, kMappings, kThreads, kMemory };
+
+constexpr double kLeastCount = 6;
+constexpr double kLeastBytes = 6.0 * (1 << 20);
+
+// Whether the least of each third lies above the least of the one before, by enough in all.
+bool rises_by(const Points& points, double least) {
+  constexpr size_t kThirds = 3;
+  if (points.size() < kThirds) return false;
+  std::array<double, kThirds> lowest{};
+  lowest.fill(std::numeric_limits<double>::max());
+  const BootNs from = points.front().at;
+  const BootNs span = std::max<BootNs>(points.back().at - from, 1);
+  for (const SeriesPoint& point : points) {
+    const auto third = static_cast<size_t>((point.at - from) * static_cast<BootNs>(kThirds) / span);
+    double& low = lowest.at(std::min(third, kThirds - 1));
+    low = std::min(low, point.value);
+  }
+  const double step = least / static_cast<double>(kThirds + 1);
+  return lowest[2] - lowest[0] >= least / 2 && lowest[1] - lowest[0] >= step / 2 &&
+         lowest[2] - lowest[1] >= step / 2 && points.back().value - points.front().value >= least;
+}
+
+}  // namespace
+
+bool rises(const Run& run) {
+  std::map<std::pair<ProcessKey, What>, Points> of_processes;
+  Points processes;
+  for (const Sample& sample : run.samples) {
+    processes.push_back({.at = sample.at, .value = static_cast<double>(sample.processes.size())});
+    for (const ProcessSample& each : sample.processes) {
+      const auto add = [&](What what, uint64_t value) {
+        of_processes[{each.key, what}].push_back(
+            {.at = sample.at, .value = static_cast<double>(value)});
+      };
+      add(What::kThreads, static_cast<uint64_t>(std::max(each.threads, 0)));
+      if (each.fd_count && *each.fd_count) add(What::kDescriptors, **each.fd_count);
+      if (each.map_count && *each.map_count) add(What::kMappings, **each.map_count);
+      if (each.rss_bytes && each.rss_shared_bytes)
+        add(What::kMemory, *each.rss_bytes - std::min(*each.rss_bytes, *each.rss_shared_bytes));
+    }
+  }
+  std::map<uint64_t, Points> files;  // by mount
+  for (const ShmUse& use : run.shm_use)
+    files[use.device].push_back({.at = use.at, .value = static_cast<double>(use.inodes_used)});
+  return rises_by(processes, kLeastCount) ||
+         std::ranges::any_of(of_processes,
+                             [](const auto& series) {
+                               const bool is_memory = series.first.second == What::kMemory;
+                               return rises_by(series.second,
+                                               is_memory ? kLeastBytes : kLeastCount);
+                             }) ||
+         std::ranges::any_of(
+             files, [](const auto& series) { return rises_by(series.second, kLeastCount); });
+}
+
+}  // namespace dlprobe
