@@ -270,6 +270,8 @@ bool is_waited_for(const Facts& facts, size_t index) {
 
 bool is_orphan(const Facts& facts, const ThreadFacts& thread) {
   if (thread.info == nullptr || trainer_died_since(facts)) return false;
+  // One that was started in the background has no other parent.
+  if (thread.role() == Role::kTrainer || thread.role() == Role::kLauncher) return false;
   if (thread.info->orphaned) return true;
   return thread.info->ppid == 1 &&
          std::ranges::none_of(facts.run->processes,

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <array>
+#include <csignal>
 #include <iterator>
 #include <optional>
 #include <ranges>
@@ -40,10 +42,38 @@ bool is_written_by_workers(const Facts& facts, const Need& need) {
          });
 }
 
+// How often the process read or wrote while the thread was looked at, by the samples in between.
+uint64_t calls_meanwhile(const Facts& facts, const ThreadFacts& thread) {
+  std::optional<uint64_t> first;
+  uint64_t last = 0;
+  for (const Sample& sample : facts.run->samples) {
+    if (sample.at < thread.looks.back().at || sample.at > thread.looks.front().at) continue;
+    const auto process =
+        std::ranges::find(sample.processes, thread.process->key, &ProcessSample::key);
+    if (process == sample.processes.end() || !process->io_calls || !*process->io_calls) continue;
+    last = **process->io_calls;
+    if (!first) first = last;
+  }
+  return last - first.value_or(last);
+}
+
+// Who is met in the same wait at each look may have been given a batch in between. One that waits
+// again after a timeout wakes seldom (torch's 5 s), or reads nothing.
+bool goes_on(const Facts& facts, const ThreadFacts& thread) {
+  constexpr BootNs kAfterATimeout = 2 * kSecond;
+  const Look& first = thread.looks.back();
+  const uint64_t slices = thread.thread->timeslices - first.thread->timeslices;
+  const bool is_awake_often =
+      std::cmp_greater(slices, (thread.looks.front().at - first.at) / kAfterATimeout);
+  return is_awake_often && calls_meanwhile(facts, thread) > 0;
+}
+
 // The trainer, or its pin-memory thread, waits for a batch the whole time.
 bool waits_for_batch(const Facts& facts, const ThreadFacts& trainer) {
   if (!waits_in_a_library(*trainer.thread)) return false;
-  const auto stands = [](const ThreadFacts& thread) { return thread.still || thread.polls_again; };
+  const auto stands = [&](const ThreadFacts& thread) {
+    return thread.still || (thread.polls_again && !goes_on(facts, thread));
+  };
   if (trainer.need.kind == NeedKind::kChannel) {
     return stands(trainer) && is_written_by_workers(facts, trainer.need);
   }
@@ -241,6 +271,13 @@ std::vector<RootCause> fifos_without_peer(const Facts& facts, const std::vector<
   return causes;
 }
 
+// An event loop that serves whoever connects is between two requests.
+bool lets_clients_in(const ThreadFacts& thread) {
+  return std::ranges::any_of(thread.thread->wait.files, [](const WaitedFile& file) {
+    return file.kind == FileKind::kListeningSocket;
+  });
+}
+
 std::optional<RootCause> stuck_consumer(const Facts& facts, const Rank& rank) {
   const ThreadFacts& trainer = facts.threads[rank.trainer];
   const bool all_done = std::ranges::all_of(
@@ -248,7 +285,8 @@ std::optional<RootCause> stuck_consumer(const Facts& facts, const Rank& rank) {
   if (rank.workers.empty() || !all_done || !trainer.still) return std::nullopt;
   const size_t workers = rank.workers.size();
   Finding finding = finding_about(facts, FindingCode::kConsumerStuck, Confidence::kLikely, trainer);
-  if (!is_worth_a_warning(facts, trainer)) finding.severity = Severity::kInfo;
+  if (!is_worth_a_warning(facts, trainer) || lets_clients_in(trainer))
+    finding.severity = Severity::kInfo;
   finding.message =
       "The loader is fine: " + all_of(workers, "worker") +
       (workers == 1 ? " has done its work and waits; " : " have done their work and wait; ") +
@@ -341,6 +379,48 @@ bool rests(const ThreadFacts& thread) {
   return !thread.is_main() || slices <= kWakesPerLook * thread.looks.size();
 }
 
+// What nobody outside of the job can end, nor a signal.
+bool ends_from_outside(const Facts& facts, const ThreadFacts& thread) {
+  if (thread.is_main() && waits_for_task(facts, thread)) return false;
+  switch (thread.need.kind) {
+    case NeedKind::kOutside:
+    case NeedKind::kNewClient:
+    case NeedKind::kKernel:
+    case NeedKind::kFileLock:
+      return true;
+    case NeedKind::kNothing:
+      return false;  // a sleep, or it runs: see rests()
+    case NeedKind::kChannel:
+      return thread.need.providers.empty() || thread.need.others_may;
+    default:
+      break;
+  }
+  const bool may_serve =
+      may_be_woken_by_signal(thread) || catches_one_of(thread, std::array{SIGTERM, SIGHUP});
+  return thread.is_main() && thread.role() == Role::kTrainer && may_serve;
+}
+
+// A trainer that stands, and with it all of its job: for something of its own, where no client, no
+// signal and no other program is waited for.
+std::optional<RootCause> standstill_within(const Facts& facts, const Rank& rank) {
+  const ThreadFacts& trainer = facts.threads[rank.trainer];
+  if (!trainer.still || !is_worth_a_warning(facts, trainer)) return std::nullopt;
+  for (const ThreadFacts& thread : facts.threads) {
+    const bool may_go_on =
+        !rests(thread) && !(&thread == &trainer && thread.need.kind == NeedKind::kNothing);
+    if (may_go_on || ends_from_outside(facts, thread)) return std::nullopt;
+  }
+  Finding finding = finding_about(facts, FindingCode::kConsumerStuck, Confidence::kLikely, trainer);
+  const size_t workers = rank.workers.size();
+  finding.message = name_of(facts, trainer) + " stands still: it waits for " + trainer.need.words +
+                    place_of(trainer) +
+                    (workers == 0 ? "" : ", and " + all_of(workers, "worker") + " for it");
+  finding.remedies.push_back(
+      {.title = "Look at that line, and at what the other threads of the process wait for",
+       .commands = {"dlprobe stacks " + own(trainer.process->key.pid)}});
+  return RootCause{std::move(finding), rank.trainer};
+}
+
 }  // namespace
 
 Message describe_standstill(const Facts& facts, const std::vector<RootCause>& causes) {
@@ -374,9 +454,11 @@ std::vector<RootCause> find_slow_parts(const Facts& facts) {
   const ThreadFacts& trainer = facts.threads[ranks.front().trainer];
   if (waits_for_batch(facts, trainer)) return slow_workers(facts, ranks.front());
   std::vector<RootCause> causes;
-  // A sleep ends by itself.
-  if (trainer.need.kind == NeedKind::kNothing) return causes;
-  if (auto cause = stuck_consumer(facts, ranks.front())) causes.push_back(std::move(*cause));
+  // A sleep ends by itself, unless it is far too long.
+  auto cause =
+      trainer.need.kind == NeedKind::kNothing ? std::nullopt : stuck_consumer(facts, ranks.front());
+  if (!cause) cause = standstill_within(facts, ranks.front());
+  if (cause) causes.push_back(std::move(*cause));
   return causes;
 }
 
