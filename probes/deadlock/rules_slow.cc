@@ -381,7 +381,9 @@ bool rests(const ThreadFacts& thread) {
 
 // What nobody outside of the job can end, nor a signal.
 bool ends_from_outside(const Facts& facts, const ThreadFacts& thread) {
-  if (thread.is_main() && waits_for_task(facts, thread)) return false;
+  // Beside its work a worker may serve what it has shared (multiprocessing's resource_sharer).
+  const bool is_workers = thread.role() == Role::kWorker;
+  if (is_workers && (!thread.is_main() || waits_for_task(facts, thread))) return false;
   switch (thread.need.kind) {
     case NeedKind::kOutside:
     case NeedKind::kNewClient:
@@ -452,8 +454,9 @@ std::vector<RootCause> find_slow_parts(const Facts& facts) {
   if (auto fifos = fifos_without_peer(facts, ranks); !fifos.empty()) return fifos;
   if (ranks.size() > 1) return late_ranks(facts, ranks);
   const ThreadFacts& trainer = facts.threads[ranks.front().trainer];
-  if (waits_for_batch(facts, trainer)) return slow_workers(facts, ranks.front());
   std::vector<RootCause> causes;
+  if (waits_for_batch(facts, trainer)) causes = slow_workers(facts, ranks.front());
+  if (!causes.empty()) return causes;
   // A sleep ends by itself, unless it is far too long.
   auto cause =
       trainer.need.kind == NeedKind::kNothing ? std::nullopt : stuck_consumer(facts, ranks.front());
