@@ -255,6 +255,8 @@ std::map<std::string, std::string> seeds() {
       {"python/3.14", described_python({}, true)},
       {"python/3.14-stripped", described_python({}, false)},
       {"python/3.14-free-threaded", described_python({.free_threaded = true}, true)},
+      {"python/3.15", described_python({.version_hex = 0x030f00f0}, true)},
+      {"python/later", described_python({.version_hex = 0x031000f0}, true)},
       {"python/3.13", described_python({.version_hex = 0x030d00f0, .as_released = true}, true)},
       {"unwind/frames", unwind_process({}, true)},
       // DW_CFA_def_cfa_expression: DW_OP_breg7 8.

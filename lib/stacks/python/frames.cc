@@ -14,9 +14,9 @@ namespace {
 constexpr size_t kThreadLimit = 10'000;
 constexpr size_t kFrameLimit = 10'000;
 constexpr uint64_t kConditionBytes = 48;  ///< pthread_cond_t of glibc and musl, 64-bit
-constexpr uint64_t kTagBits = 3;  ///< of _PyStackRef (3.14): no pointer to an object has them
+constexpr uint64_t kTagBits = 3;  ///< of _PyStackRef (3.14 on): no pointer to an object has them
 /// From this on a frame's owner is no Python code: FRAME_OWNED_BY_CSTACK (3.12, 3.13: 3; 3.14: 4),
-/// FRAME_OWNED_BY_INTERPRETER (3.14: 3).
+/// FRAME_OWNED_BY_INTERPRETER (3.14 on: 3).
 constexpr uint8_t kFirstShimOwner = 3;
 
 /// A frame in memory: what a walk needs of it.

@@ -4,10 +4,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "lib/base/error.h"
-#include "lib/stacks/native/memory.h"
 
 namespace dlprobe {
 
@@ -87,9 +85,10 @@ struct PythonLayout {
     uint32_t previous = 0;
     uint32_t code = 0;
     uint32_t position = 0;
-    std::optional<uint32_t> is_entry;    ///< 3.11
-    std::optional<uint32_t> owner;       ///< 3.12 on
-    std::optional<uint32_t> tlbc_index;  ///< 3.14 free-threaded: which copy of the bytecode it runs
+    std::optional<uint32_t> is_entry;  ///< 3.11
+    std::optional<uint32_t> owner;     ///< 3.12 on
+    std::optional<uint32_t>
+        tlbc_index;  ///< 3.14 on, free-threaded: which copy of the bytecode it runs
     bool operator==(const Frame&) const = default;
   };
   struct Code {
@@ -99,10 +98,11 @@ struct PythonLayout {
     std::optional<uint32_t> qualified_name;  ///< 3.11 on
     uint32_t line_table = 136;
     std::optional<uint32_t> instructions;  ///< 3.11 on: they begin here
-    std::optional<uint32_t> tlbc;          ///< 3.14 free-threaded: the threads' copies of them
+    std::optional<uint32_t> tlbc;          ///< 3.14 on, free-threaded: the threads' copies of them
     bool operator==(const Code&) const = default;
   };
   struct Object {
+    uint32_t head_bytes = 16;  ///< PyObject; the object's own fields follow
     uint32_t type = 8;
     uint32_t type_name = 24;  ///< in the type
     uint32_t bytes_size = 16;
@@ -136,20 +136,5 @@ struct PythonLayout {
 /// The layout of a release build with the GIL, x86_64 or aarch64, as measured on 3.8.18, 3.9.18,
 /// 3.10.13, 3.11.7, 3.12.1, 3.13.0 and 3.14.0. kUnsupported before 3.8 and after 3.14.
 Expected<PythonLayout> python_layout(const PythonVersion& version);
-
-/// What CPython 3.13 and later say of themselves in memory.
-struct PythonDebugOffsets {
-  PythonVersion version;
-  bool free_threaded = false;
-  PythonLayout layout;
-};
-
-/// The first bytes of _Py_DebugOffsets.
-inline constexpr std::string_view kPythonDebugCookie = "xdebugpy";
-
-/// Reads _Py_DebugOffsets (Include/internal/pycore_runtime.h in 3.13, pycore_debug_offsets.h in
-/// 3.14), with which _PyRuntime begins. kNotFound: there is no cookie; kUnsupported: a version
-/// whose table is not known; kMalformed: an offset lies outside its structure.
-Expected<PythonDebugOffsets> read_python_debug_offsets(const Memory& memory, uint64_t runtime);
 
 }  // namespace dlprobe

@@ -8,6 +8,7 @@
 
 #include "lib/base/parse.h"
 #include "lib/base/path_name.h"
+#include "lib/stacks/python/debug_offsets.h"
 #include "lib/stacks/python/objects.h"
 
 namespace dlprobe {
@@ -163,8 +164,24 @@ class RuntimeSearch {
                           .free_threaded = offsets->free_threaded,
                           .address = address,
                           .layout = offsets->layout};
-    DLP_CHECK(list_python_interpreters(memory_, runtime));
+    DLP_TRY(const auto interpreters, list_python_interpreters(memory_, runtime));
+    if (runtime.version.minor > kNewestKnownPython.minor) {
+      DLP_CHECK(check_objects(interpreters.back(), runtime));
+      runtime.notes.push_back("this dlprobe is older than Python " + to_string(runtime.version) +
+                              ", and reads it as that describes itself");
+    }
     return runtime;
+  }
+
+  /// A table that was only searched for has to find a known object, too: sys.modules.
+  Status check_objects(uint64_t interpreter, const PythonRuntime& runtime) const {
+    DLP_TRY(const uint64_t modules,
+            memory_.value<uint64_t>(interpreter + runtime.layout.interpreter.modules));
+    DLP_TRY(const std::string type, PythonObjects(memory_, runtime.layout).type_name(modules));
+    if (type == "dict") return {};
+    return failure(ErrorCode::kUnsupported,
+                   "read the frames of Python " + to_string(runtime.version) +
+                       ": sys.modules is no dict where its _Py_DebugOffsets have it");
   }
 
   Expected<PythonRuntime> by_table(uint64_t address) {

@@ -26,6 +26,8 @@ constexpr PythonImage::Kind kPython313Prerelease{.version_hex = 0x030d00c2};
 constexpr PythonImage::Kind kPython314{.version_hex = 0x030e01f0};
 constexpr PythonImage::Kind kPython314FreeThreaded{.version_hex = 0x030e01f0,
                                                    .free_threaded = true};
+constexpr PythonImage::Kind kPython315{.version_hex = 0x030f00f0};
+constexpr PythonImage::Kind kLater{.version_hex = 0x031000f0};
 constexpr uint8_t kInterpreterOwned = 3;  // 3.14; in 3.13 it is the C stack's
 constexpr uint8_t kCStackOwned = 4;
 constexpr uint64_t kNone = 0;
@@ -137,12 +139,56 @@ TEST(PythonFrames, DamagedOffsetsGiveWayToTheTableOfTheRelease) {
   }
 }
 
-TEST(PythonFrames, OfAVersionThatIsNotKnownAreNotGuessed) {
-  PythonImage image({.version_hex = 0x030f00f0});
+TEST(PythonFrames, Of315AndOfLaterVersionsAreReadByTheOffsetsInMemory) {
+  for (const uint32_t version : {0x030f00f0U, 0x031000f0U, 0x031201f0U}) {
+    PythonImage image({.version_hex = version});
+    const uint64_t outer = image.frame(image.code("a.py", "outer", 10), 0, kNone);
+    const uint64_t inner = image.frame(image.code("a.py", "inner", 20) | 1, 2, outer);
+    image.set_innermost_frame(image.frame_at(0, kNone, inner, kInterpreterOwned));
+    image.add_second_thread();
+    image.lock_gil(PythonImage::kSecondThread);
+    const PythonStacks stacks = read(image);
+    ASSERT_THAT(stacks.threads, SizeIs(2)) << version;
+    EXPECT_THAT(stacks.threads[0].frames, ElementsAre(frame(21, "inner"), frame(10, "outer")));
+    EXPECT_EQ(stacks.threads[0].pthread_id, PythonImage::kPthreadId);
+    EXPECT_EQ(stacks.threads[0].native_tid, PythonImage::kNativeTid);
+    EXPECT_TRUE(stacks.threads[1].holds_gil);
+    EXPECT_FALSE(stacks.gc_running);
+    EXPECT_THAT(stacks.notes, SizeIs(version < kLater.version_hex ? 0 : 1));
+  }
+}
+
+TEST(PythonFrames, OfLaterFreeThreadedVersionsRunTheirThreadsBytecode) {
+  for (const uint32_t version : {kPython315.version_hex, kLater.version_hex}) {
+    PythonImage image({.version_hex = version, .free_threaded = true});
+    const uint64_t code = image.code("a.py", "work", 30);
+    constexpr uint64_t kCopy = 0x900000;
+    const uint64_t innermost = image.frame_at(kCopy + 4, code | 1, kNone);
+    image.run_copy(innermost, code, kCopy);
+    image.set_innermost_frame(innermost);
+    EXPECT_THAT(read(image).threads.at(0).frames, ElementsAre(frame(31, "work"))) << version;
+    const auto runtime = find(image);
+    ASSERT_TRUE(runtime && *runtime);
+    EXPECT_EQ((*runtime)->layout.object.head_bytes, 32U);
+  }
+}
+
+TEST(PythonFrames, OfALaterVersionThatLacksAGroupAreNotGuessed) {
+  PythonImage image({.version_hex = kLater.version_hex, .without_code = true});
   const auto runtime = find(image);
   ASSERT_FALSE(runtime);
   EXPECT_EQ(runtime.error().code, ErrorCode::kUnsupported);
-  EXPECT_THAT(to_string(runtime.error()), HasSubstr("3.15.0"));
+  EXPECT_THAT(to_string(runtime.error()), HasSubstr("3.16.0"));
+  EXPECT_THAT(to_string(runtime.error()), HasSubstr("code_object"));
+}
+
+TEST(PythonFrames, OfALaterVersionAreRefusedWhereAKnownObjectIsAnother) {
+  PythonImage image(kLater);
+  image.set_modules(image.object_of_type("tuple"));
+  const auto runtime = find(image);
+  ASSERT_FALSE(runtime);
+  EXPECT_EQ(runtime.error().code, ErrorCode::kUnsupported);
+  EXPECT_THAT(to_string(runtime.error()), HasSubstr("sys.modules"));
 }
 
 TEST(PythonFrames, AWalkThatFailsKeepsWhatItRead) {
@@ -186,8 +232,12 @@ TEST(PythonFrames, TooManyFramesAreCutOff) {
   EXPECT_TRUE(thread.cut_off);
 }
 
-TEST(PythonFrames, AnyDamagedWordIsSurvived) {
-  PythonImage image(kPython314FreeThreaded);
+class DamagedPython : public testing::TestWithParam<PythonImage::Kind> {};
+INSTANTIATE_TEST_SUITE_P(Versions, DamagedPython,
+                         testing::Values(kPython314FreeThreaded, kPython315, kLater));
+
+TEST_P(DamagedPython, IsSurvivedWhateverTheWord) {
+  PythonImage image(GetParam());
   const uint64_t code = image.code("a.py", "f", 5);
   const uint64_t outer = image.frame(code, 0, kNone);
   const uint64_t innermost = image.frame(code, 3, outer);
@@ -208,7 +258,7 @@ TEST(PythonFrames, AnyDamagedWordIsSurvived) {
   };
   for (const uint64_t value : {uint64_t{0}, ~uint64_t{0}, ~uint64_t{0} >> 1U, uint64_t{0x7fffffff},
                                PythonImage::kThread, outer, code}) {
-    damage(PythonImage::kRuntime, PythonImage::kRuntime + 760, value);
+    damage(PythonImage::kRuntime, PythonImage::kRuntime + 900, value);
     damage(PythonImage::kThread, PythonImage::kThread + 400, value);
     damage(PythonImage::kObjects, innermost + 200, value);
   }
@@ -224,11 +274,13 @@ TEST(PythonFrames, ACircleOfThreadsEnds) {
 }
 
 TEST(PythonRuntime, WithoutAnInterpreterHasNotStarted) {
-  PythonImage image(kPython314);
-  image.memory().set(PythonImage::kRuntime + 808, uint64_t{0});
-  const auto runtime = find(image);
-  ASSERT_FALSE(runtime);
-  EXPECT_EQ(runtime.error().code, ErrorCode::kInsufficient);
+  for (const PythonImage::Kind& kind : {kPython314, kLater}) {
+    PythonImage image(kind);
+    image.set_interpreter(0);
+    const auto runtime = find(image);
+    ASSERT_FALSE(runtime);
+    EXPECT_EQ(runtime.error().code, ErrorCode::kInsufficient);
+  }
 }
 
 TEST(PythonRuntime, IsRefusedWhereTheThreadsDoNotPointBack) {

@@ -46,7 +46,7 @@ PythonImage::Fields PythonImage::released() {
 
 PythonImage::Fields PythonImage::made_up(bool free_threaded) {
   Fields fields = released();
-  fields.interpreters_head = 808;
+  fields.interpreters_head = 2408;
   fields.interpreter_next = 7000;
   fields.threads_head = 7008;
   fields.modules = 7016;
@@ -101,22 +101,39 @@ std::vector<uint64_t> PythonImage::debug_offsets() const {
   if (is_314()) add({7360});                                  // threads_main
   add({at_.gc, at_.modules, 7700, 7708, at_.gil_pointer, at_.gil, 0, holder + 8, holder});
   if (is_314()) add({7900, 7908});  // code_object_generation, tlbc_generation
-  add({400, 0, at_.thread_next, at_.thread_interpreter, at_.thread_frame, at_.thread_id,
-       at_.native_thread_id, 200, 40});  // thread_state
+  if (is_later()) add({8000, 8008});
+  add({400, 0, at_.thread_next, at_.thread_interpreter, at_.thread_frame});  // thread_state
+  if (is_315()) add({88, 96, 104});  // base_frame, last_profiled_frame, last_profiled_frame_seq
+  if (is_later()) add({112});
+  add({at_.thread_id, at_.native_thread_id, 200, 40});
+  if (is_315()) add({44, 48, 120, 128, 8});  // holds_gil ... exc_state, err_stackitem
+  if (is_later()) add({64, 0, 8, 16});       // a group that is new
   add({88, at_.frame_previous, at_.frame_code, at_.frame_position, 80, at_.frame_owner});
   if (is_314()) add({64, at_.frame_tlbc_index});
-  add({240, at_.code_file, at_.code_name, at_.code_qualified_name, at_.code_lines,
-       at_.code_first_line, 52, 96, 104, at_.code_bytecode});  // code_object
-  if (is_314()) add({at_.code_tlbc});
+  if (!kind_.without_code) {
+    add({240, at_.code_file, at_.code_name, at_.code_qualified_name, at_.code_lines,
+         at_.code_first_line, 52, 96, 104, at_.code_bytecode});  // code_object
+    if (is_314()) add({at_.code_tlbc});
+  }
+  add_objects(words);
+  return words;
+}
+
+void PythonImage::add_objects(std::vector<uint64_t>& words) const {
+  const auto add = [&words](std::initializer_list<uint64_t> group) {
+    words.insert(words.end(), group);
+  };
   add({at_.object_type + 8, at_.object_type});  // pyobject
   add({400, at_.type_name, 88, 168});           // type_object
+  if (is_315()) add({32, 288, 880, 872});       // tp_basicsize, tp_dictoffset, heap_type_object
   add({32, 24, 16, 40, 24, 16});                // tuple_object, list_object
   if (is_314()) add({200, 24, 40, 32});         // set_object
   add({48, 32, 40, 24, 16, 32, 16, 24});        // dict_object, float_object, long_object
   add({at_.bytes_data + 8, at_.bytes_size, at_.bytes_data});                    // bytes_object
   add({at_.ascii_size + 24, at_.text_state, at_.text_length, at_.ascii_size});  // unicode_object
-  add({240, 200});                                                              // gc
-  return words;
+  if (is_315()) add({at_.ascii_size + 16});
+  if (is_later()) add({0});
+  add({240, 200});  // gc
 }
 
 std::optional<uint64_t> PythonImage::symbol(const Mapping& /*mapping*/, std::string_view name) {
@@ -241,6 +258,14 @@ void PythonImage::lock_gil(uint64_t holder) {
   const uint64_t enabled = kind_.free_threaded ? 8 : 0;
   memory_.set(kInterpreter + at_.gil + enabled + 8, holder);
   memory_.set(kInterpreter + at_.gil + enabled + 16, int32_t{1});
+}
+
+void PythonImage::set_modules(uint64_t object) {
+  memory_.set(kInterpreter + at_.modules, object);
+}
+
+void PythonImage::set_interpreter(uint64_t address) {
+  memory_.set(kRuntime + at_.interpreters_head, address);
 }
 
 void PythonImage::set_offset(size_t word, uint64_t value) {

@@ -18,7 +18,8 @@ class PythonImage final : public SymbolSource {
   struct Kind {
     uint32_t version_hex = 0x030e00f0;
     bool free_threaded = false;
-    bool as_released = false;  ///< 3.13 only: offsets of the release
+    bool as_released = false;   ///< 3.13 only: offsets of the release
+    bool without_code = false;  ///< the group of the code objects is missing
   };
 
   static constexpr uint64_t kRuntime = 0x10000;
@@ -60,6 +61,8 @@ class PythonImage final : public SymbolSource {
   void add_second_thread();
   void set_next_thread(uint64_t thread, uint64_t next);
   void lock_gil(uint64_t holder);
+  void set_modules(uint64_t object);
+  void set_interpreter(uint64_t address);
   /// Writes the word of _Py_DebugOffsets with that number.
   void set_offset(size_t word, uint64_t value);
 
@@ -78,7 +81,11 @@ class PythonImage final : public SymbolSource {
   static Fields made_up(bool free_threaded);
 
   bool is_314() const { return kind_.version_hex >= 0x030e0000; }
+  bool is_315() const { return kind_.version_hex >= 0x030f0000; }
+  /// A version that nobody knows yet: with words that no known one has.
+  bool is_later() const { return kind_.version_hex >= 0x03100000; }
   std::vector<uint64_t> debug_offsets() const;
+  void add_objects(std::vector<uint64_t>& words) const;
   uint64_t allocate(uint64_t count);
   void make_thread(uint64_t address);
 
