@@ -100,7 +100,7 @@ constexpr void list_fields(auto&& field, Of<FutexWait> /*of*/) {
 }
 
 /// A multiprocessing.Lock, RLock or Semaphore as one process has it: CPython's SemLock object
-/// (Modules/_multiprocessing/semaphore.c), the same layout from 3.8 to 3.13.
+/// (Modules/_multiprocessing/semaphore.c), the same layout from 3.8 to 3.15.
 struct SemLockState {
   uint64_t inode = 0;
   std::string file;

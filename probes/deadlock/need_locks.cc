@@ -83,7 +83,7 @@ class FutexNeed : public Waiter {
   }
 
   // The waits of CPython's own classes for a notification, not for a lock: the innermost function
-  // of Python's that waits is threading's (Lib/threading.py, 3.8 to 3.14).
+  // of Python's that waits is threading's (Lib/threading.py, 3.8 to 3.15).
   bool is_notification() const {
     const StackFrame* frame = python_frame(thread_);
     if (frame == nullptr || !is_of_standard_library(frame->file, "threading.py")) return false;

@@ -19,6 +19,7 @@
 #include "lib/os/socket_table.h"
 #include "lib/stacks/locks/futex_wait.h"
 #include "lib/stacks/locks/openmp_pool.h"
+#include "lib/stacks/locks/parking_lot.h"
 #include "lib/stacks/locks/pointer_scan.h"
 #include "lib/stacks/locks/python_locks.h"
 #include "lib/stacks/native/elf_file.h"
@@ -208,13 +209,16 @@ size_t read_locks(Bytes bytes) {
   const AddressSpace space = python_space();
   const FakeAccess access(memory);
   PythonLockPlaces places;
-  find_place_on_stack(memory, space, fuzz::kSemaphore, fuzz::kRuntime + 8, places);
+  const PythonLayout::Object layout;
+  find_place_on_stack(memory, space, layout, fuzz::kSemaphore, fuzz::kRuntime + 8, places);
+  const auto parked =
+      read_parked_wait(memory, space, layout, fuzz::kRuntime + 64, fuzz::kRuntime + 8);
   const std::array semaphores = {fuzz::kSemaphore, fuzz::kSemaphore + 32};
   const PointerScan scan(access, 1, space);
   for (int i = 0; i < 2; ++i) [[maybe_unused]]
-    const auto locks = find_python_locks(scan, memory, semaphores, places);
+    const auto locks = find_python_locks(scan, memory, layout, semaphores, places);
   const auto pool = read_openmp_pool(memory, fuzz::kGetMaxThreads, fuzz::kThreadPointer);
-  return places.size() + (pool ? 1 : 0);
+  return places.size() + (pool ? 1 : 0) + (parked ? 1 : 0);
 }
 
 /// Six words: the call's arguments; a byte: which functions the thread is in.

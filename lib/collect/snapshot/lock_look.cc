@@ -1,11 +1,19 @@
 #include "lib/collect/snapshot/lock_look.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <vector>
 
+#include "lib/stacks/locks/parking_lot.h"
+
 namespace dlprobe {
 namespace {
+
+/// Threads of CPython from 3.13 on wait in its parking lot for all but SemLocks.
+bool has_parking_lot(const PythonRuntime& runtime) {
+  return runtime.version.minor >= 13;
+}
 
 bool is_private_semaphore(const std::optional<FutexWait>& futex) {
   return futex && !futex->shared && !futex->timed && futex->kind == LockKind::kSemaphore;
@@ -23,17 +31,18 @@ void LockLook::look(ProcessSnapshot& snapshot, bool with_shared,
     shared.emplace(mapping.begin, &mapping);
     semaphores.push_back(mapping.begin);
   }
-  for (const ThreadSnapshot& thread : snapshot.threads) {
+  for (ThreadSnapshot& thread : snapshot.threads) {
+    const auto stack = stack_pointers.find(thread.tid);
+    if (stack != stack_pointers.end() && mark_parked(thread, stack->second, snapshot)) continue;
     const auto& futex = thread.futex;
     if (!futex || !is_private_semaphore(futex)) continue;
     semaphores.push_back(futex->address);
-    const auto stack = stack_pointers.find(thread.tid);
     if (stack == stack_pointers.end()) continue;
-    find_place_on_stack(memory_, space_, futex->address, stack->second, places);
+    find_place_on_stack(memory_, space_, objects(), futex->address, stack->second, places);
   }
   std::ranges::sort(semaphores);
-  for (const PythonLockObject& object :
-       find_python_locks(PointerScan(processes_, pid_, space_), memory_, semaphores, places)) {
+  for (const PythonLockObject& object : find_python_locks(PointerScan(processes_, pid_, space_),
+                                                          memory_, objects(), semaphores, places)) {
     const auto mapping = shared.find(object.semaphore);
     if (mapping != shared.end()) {
       snapshot.sem_locks.push_back(sem_lock(object, *mapping->second));
@@ -42,6 +51,30 @@ void LockLook::look(ProcessSnapshot& snapshot, bool with_shared,
     }
   }
   std::ranges::sort(snapshot.sem_locks, {}, &SemLockState::inode);
+}
+
+PythonLayout::Object LockLook::objects() const {
+  const PythonRuntime* runtime = python_.runtime();
+  return runtime == nullptr ? PythonLayout::Object{} : runtime->layout.object;
+}
+
+bool LockLook::mark_parked(ThreadSnapshot& thread, uint64_t stack_pointer,
+                           const ProcessSnapshot& snapshot) const {
+  auto& futex = thread.futex;
+  const PythonRuntime* runtime = python_.runtime();
+  if (!futex || futex->shared || runtime == nullptr || !has_parking_lot(*runtime)) return false;
+  constexpr std::array kKinds = {LockKind::kSemaphore, LockKind::kCondition,
+                                 LockKind::kPythonMutex};
+  if (std::ranges::find(kKinds, futex->kind) == kKinds.end()) return false;
+  const auto parked = read_parked_wait(memory_, space_, objects(), futex->address, stack_pointer);
+  if (!parked) return false;
+  // What the stack has told of a mutex stays, should it be free by now.
+  if (futex->kind == LockKind::kSemaphore || parked->kind == LockKind::kPythonMutex) {
+    futex->kind = parked->kind;
+  }
+  futex->python_type = parked->type;
+  if (parked->owner) mark_owner(*parked->owner, snapshot, *futex);
+  return true;
 }
 
 SemLockState LockLook::sem_lock(const PythonLockObject& object, const Mapping& mapping) const {
@@ -73,10 +106,14 @@ void LockLook::mark(const PythonLockObject& object, ProcessSnapshot& snapshot) c
     auto& futex = thread.futex;
     if (!futex || !is_private_semaphore(futex) || futex->address != object.semaphore) continue;
     futex->python_type = object.type;
-    if (!object.owner || object.count <= 0) continue;
-    futex->owner_tid = python_.tid_of_pthread(*object.owner);
-    futex->owner_gone = !futex->owner_tid && snapshot.python_note.empty();
+    if (object.owner && object.count > 0) mark_owner(*object.owner, snapshot, *futex);
   }
+}
+
+void LockLook::mark_owner(uint64_t pthread, const ProcessSnapshot& snapshot,
+                          FutexWait& futex) const {
+  futex.owner_tid = python_.tid_of_pthread(pthread);
+  futex.owner_gone = !futex.owner_tid && snapshot.python_note.empty();
 }
 
 }  // namespace dlprobe

@@ -13,8 +13,8 @@
 
 namespace dlprobe {
 
-/// Whose the semaphores of a process are: those of Python's locks that its threads wait on, and the
-/// shared ones of multiprocessing that it has mapped.
+/// Whose the semaphores of a process are: those at which its threads wait for locks of Python's,
+/// and the shared ones of multiprocessing that it has mapped.
 class LockLook {
  public:
   /// All must outlive it. `pid` is a thread by which the memory is reached.
@@ -29,6 +29,11 @@ class LockLook {
             const std::map<int32_t, uint64_t>& stack_pointers, PythonLockPlaces& places) const;
 
  private:
+  PythonLayout::Object objects() const;
+  /// Whether the thread waits in CPython's parking lot.
+  bool mark_parked(ThreadSnapshot& thread, uint64_t stack_pointer,
+                   const ProcessSnapshot& snapshot) const;
+  void mark_owner(uint64_t pthread, const ProcessSnapshot& snapshot, FutexWait& futex) const;
   SemLockState sem_lock(const PythonLockObject& object, const Mapping& mapping) const;
   void mark(const PythonLockObject& object, ProcessSnapshot& snapshot) const;
 

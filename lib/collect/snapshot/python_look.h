@@ -44,6 +44,9 @@ class PythonLook {
   void assign(ProcessSnapshot& snapshot, const AddressSpace& space,
               const std::map<int32_t, uint64_t>& stack_pointers);
 
+  /// The interpreter; null if there is none that can be read.
+  const PythonRuntime* runtime() const { return runtime_ ? &*runtime_ : nullptr; }
+
   /// After assign(): the thread whose pthread_self() that is; nothing if Python has none.
   std::optional<int32_t> tid_of_pthread(uint64_t pthread_id) const;
 

@@ -13,33 +13,40 @@ namespace {
 // A trainer's memory may hold gigabytes of tensors; Python's own arenas are small mappings.
 constexpr uint64_t kMostBytes = 256 * kMiB;
 
-// PyObject_HEAD of a build with the GIL: reference count, type; then the pointer to the semaphore
-// in lockobject, rlockobject (Modules/_threadmodule.c) and SemLockObject
-// (Modules/_multiprocessing/semaphore.c), the same from 3.8 to 3.13.
-constexpr uint64_t kPointerOffset = 16;
-constexpr uint64_t kTypeNameOffset = 24;  // PyTypeObject.tp_name, behind PyVarObject
-
+// Behind PyObject_HEAD: the pointer to the semaphore in lockobject, rlockobject
+// (Modules/_threadmodule.c) and SemLockObject (Modules/_multiprocessing/semaphore.c), the same from
+// 3.8 to 3.15.
 struct ObjectWords {
-  uint64_t references;
-  uint64_t type;
   uint64_t semaphore;
   uint64_t owner;  ///< rlock_owner, last_tid
   std::array<int32_t, 4> fields;
 };
 
-std::string type_name(const Memory& memory, uint64_t type) {
-  const auto name = memory.value<uint64_t>(type + kTypeNameOffset);
+std::string type_name(const Memory& memory, const PythonLayout::Object& layout, uint64_t object) {
+  const auto type = memory.value<uint64_t>(object + layout.type);
+  const auto name = type ? memory.value<uint64_t>(*type + layout.type_name) : type;
   if (!name) return {};
   const auto text = memory.value<std::array<char, 32>>(*name);
   if (!text) return {};
   return {text->data(), ::strnlen(text->data(), text->size())};
 }
 
-std::optional<PythonLockObject> lock_at(const Memory& memory, uint64_t address,
-                                        uint64_t semaphore) {
-  const auto words = memory.value<ObjectWords>(address);
-  if (!words || words->semaphore != semaphore || words->references == 0) return std::nullopt;
-  PythonLockObject object{.semaphore = semaphore, .type = type_name(memory, words->type)};
+// Memory that was freed keeps its type. Without the GIL there are two counts before the type.
+bool is_referred_to(const Memory& memory, const PythonLayout::Object& layout, uint64_t object) {
+  const bool has_gil = layout.head_bytes == PythonLayout::Object{}.head_bytes;
+  if (has_gil) return memory.value<uint64_t>(object).value_or(0) != 0;
+  constexpr uint64_t kLocalCount = 12;
+  constexpr uint64_t kSharedCount = 16;
+  return memory.value<uint32_t>(object + kLocalCount).value_or(0) != 0 ||
+         memory.value<uint64_t>(object + kSharedCount).value_or(0) != 0;
+}
+
+std::optional<PythonLockObject> lock_at(const Memory& memory, const PythonLayout::Object& layout,
+                                        uint64_t address, uint64_t semaphore) {
+  const auto words = memory.value<ObjectWords>(address + layout.head_bytes);
+  if (!words || words->semaphore != semaphore) return std::nullopt;
+  if (!is_referred_to(memory, layout, address)) return std::nullopt;
+  PythonLockObject object{.semaphore = semaphore, .type = type_name(memory, layout, address)};
   if (object.type == "_thread.lock") return object;
   if (object.type == "_thread.RLock") {
     // unsigned long rlock_count behind the owner.
@@ -59,7 +66,8 @@ std::optional<PythonLockObject> lock_at(const Memory& memory, uint64_t address,
 
 }  // namespace
 
-void find_place_on_stack(const Memory& memory, const AddressSpace& space, uint64_t semaphore,
+void find_place_on_stack(const Memory& memory, const AddressSpace& space,
+                         const PythonLayout::Object& layout, uint64_t semaphore,
                          uint64_t stack_pointer, PythonLockPlaces& places) {
   constexpr size_t kWords = 512;  // the innermost functions take some hundred bytes
   constexpr uint64_t kAlignment = 16;
@@ -72,13 +80,14 @@ void find_place_on_stack(const Memory& memory, const AddressSpace& space, uint64
     if (word == 0 || word % kAlignment != 0) continue;
     const Mapping* mapping = space.find(word);
     if (mapping == nullptr || mapping == stack || !may_hold_objects(*mapping)) continue;
-    if (!lock_at(memory, word, semaphore)) continue;
+    if (!lock_at(memory, layout, word, semaphore)) continue;
     places[semaphore] = word;
     return;
   }
 }
 
 std::vector<PythonLockObject> find_python_locks(const PointerScan& scan, const Memory& memory,
+                                                const PythonLayout::Object& layout,
                                                 std::span<const uint64_t> semaphores,
                                                 PythonLockPlaces& places) {
   std::vector<PythonLockObject> objects;
@@ -86,7 +95,7 @@ std::vector<PythonLockObject> find_python_locks(const PointerScan& scan, const M
   for (const uint64_t semaphore : semaphores) {
     const auto place = places.find(semaphore);
     if (place == places.end()) continue;
-    if (auto object = lock_at(memory, place->second, semaphore)) {
+    if (auto object = lock_at(memory, layout, place->second, semaphore)) {
       objects.push_back(std::move(*object));
       missing.erase(semaphore);
     }
@@ -94,8 +103,8 @@ std::vector<PythonLockObject> find_python_locks(const PointerScan& scan, const M
   const std::vector<uint64_t> wanted(missing.begin(), missing.end());
   scan.run(wanted, kMostBytes, [&](uint64_t address, uint64_t semaphore) {
     if (!missing.contains(semaphore)) return true;
-    const uint64_t start = address - kPointerOffset;
-    if (auto object = lock_at(memory, start, semaphore)) {
+    const uint64_t start = address - layout.head_bytes;
+    if (auto object = lock_at(memory, layout, start, semaphore)) {
       objects.push_back(std::move(*object));
       places[semaphore] = start;
       missing.erase(semaphore);

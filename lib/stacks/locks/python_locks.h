@@ -10,11 +10,13 @@
 #include "lib/stacks/locks/pointer_scan.h"
 #include "lib/stacks/native/address_space.h"
 #include "lib/stacks/native/memory.h"
+#include "lib/stacks/python/layout.h"
 
 namespace dlprobe {
 
 /// A Python object around a semaphore of the C library. Up to CPython 3.13.0 the locks of threading
-/// hold a private sem_t (Python/thread_pthread.h); multiprocessing's SemLock holds a shared one.
+/// hold a private sem_t (Python/thread_pthread.h), later ones a PyMutex (see parking_lot.h);
+/// multiprocessing's SemLock holds a shared one.
 struct PythonLockObject {
   uint64_t semaphore = 0;  ///< address of the sem_t
   std::string type;        ///< tp_name: "_thread.lock", "_thread.RLock", "_multiprocessing.SemLock"
@@ -32,13 +34,15 @@ using PythonLockPlaces = std::map<uint64_t, uint64_t>;  ///< semaphore to the ob
 /// Looks for the object around `semaphore` on the stack of the thread that waits for it, where the
 /// method of the lock that called the wait has its `self`: cheaper than a scan. Adds it to
 /// `places`.
-void find_place_on_stack(const Memory& memory, const AddressSpace& space, uint64_t semaphore,
+void find_place_on_stack(const Memory& memory, const AddressSpace& space,
+                         const PythonLayout::Object& layout, uint64_t semaphore,
                          uint64_t stack_pointer, PythonLockPlaces& places);
 
 /// The Python objects around `semaphores` (sorted addresses) in the process that `scan` searches
-/// and `memory` reads. Looks at `places` first, then scans, up to a limit; what is not found is
-/// left out.
+/// and `memory` reads; `layout` is of its Python. Looks at `places` first, then scans, up to a
+/// limit; what is not found is left out.
 std::vector<PythonLockObject> find_python_locks(const PointerScan& scan, const Memory& memory,
+                                                const PythonLayout::Object& layout,
                                                 std::span<const uint64_t> semaphores,
                                                 PythonLockPlaces& places);
 

@@ -20,9 +20,9 @@ using Words = std::span<const uint64_t>;
 
 /// As many of the first words of _PyRuntime as later tables may have, or as can be read.
 std::vector<uint64_t> read_words(const Memory& memory, uint64_t runtime) {
-  constexpr size_t kMostWords = 256;  // 3.15 has 124
+  constexpr size_t kMostOffsets = 256;  // 3.15 has 124
   std::vector<uint64_t> words;
-  while (words.size() < kMostWords) {
+  while (words.size() < kMostOffsets) {
     const auto word = memory.value<uint64_t>(runtime + words.size() * kFieldBytes);
     if (!word) break;
     words.push_back(*word);

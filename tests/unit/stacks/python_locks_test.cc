@@ -68,12 +68,14 @@ class PythonLocks : public ::testing::Test {
   }
 
   std::vector<PythonLockObject> find(std::vector<uint64_t> semaphores = {kSemaphore}) {
-    return find_python_locks(PointerScan(process, 1, space), process.memory, semaphores, places);
+    return find_python_locks(PointerScan(process, 1, space), process.memory, layout, semaphores,
+                             places);
   }
 
   FakeProcess process;
   std::vector<uint64_t> types;
   AddressSpace space{{{.begin = kArena, .end = kArenaEnd, .readable = true, .writable = true}}};
+  PythonLayout::Object layout;
   PythonLockPlaces places;
 };
 
@@ -94,7 +96,7 @@ TEST_F(PythonLocks, AreFoundOnTheStackOfTheirWaiterWithoutAScan) {
   add_object(0x10100, types[0], {kSemaphore, 0, 0, 0});
   process.memory.set(kStack + 0x108, uint64_t{0x10200});
   process.memory.set(kStack + 0x110, uint64_t{0x10100});
-  find_place_on_stack(process.memory, space, kSemaphore, kStack + 0x100, places);
+  find_place_on_stack(process.memory, space, layout, kSemaphore, kStack + 0x100, places);
   EXPECT_EQ(places, (PythonLockPlaces{{kSemaphore, 0x10100}}));
   process.reads = 0;
   EXPECT_EQ(find().size(), 1U);
@@ -125,6 +127,21 @@ TEST_F(PythonLocks, SemLockHasCountKindAndMaximum) {
   EXPECT_EQ(found[0].count, 1);
   EXPECT_EQ(found[0].max_value, 1);
   EXPECT_TRUE(found[0].recursive);
+}
+
+TEST_F(PythonLocks, OfFreeThreadedPythonHaveALongerHead) {
+  layout = {.head_bytes = 32, .type = 24, .type_name = 40};
+  constexpr uint64_t kType = 0x20090 + 0x10000;
+  process.memory.set(kType + 40, uint64_t{0x20090});
+  process.memory.set(0x10100 + 12, uint32_t{1});  // ob_ref_local
+  process.memory.set(0x10100 + 24, kType);
+  process.memory.set(0x10100 + 32, kSemaphore);
+  process.memory.set(0x10100 + 48, uint64_t{1} << 32 | 1);
+  const auto found = find();
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].count, 1);
+  process.memory.set(0x10100 + 12, uint32_t{0});
+  EXPECT_TRUE(find().empty());
 }
 
 TEST_F(PythonLocks, WordsThatAreNoObjectAreLeftOut) {
