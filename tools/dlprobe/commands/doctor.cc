@@ -316,9 +316,12 @@ Outcome try_python(const Machine& machine) {
   }
   const std::string found = fmt::format("python3 on PATH is {}", trim(said->text));
   constexpr int kOldest = 8;
-  constexpr int kNewest = 14;
+  constexpr int kNewest = 15;
   if (*major == 3 && *minor >= kOldest && *minor <= kNewest) return fine(found);
-  return limited(found + ": Python stacks are read of 3.8 to 3.14", "");
+  return limited(found +
+                     ": Python stacks are read from 3.8 to 3.15, and from later versions as far "
+                     "as they resemble 3.15",
+                 "");
 }
 
 Outcome try_gpu(const Machine& machine) {
