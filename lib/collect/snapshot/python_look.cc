@@ -4,43 +4,11 @@
 #include <string>
 #include <utility>
 
+#include "lib/collect/snapshot/thread_matcher.h"
 #include "lib/stacks/python/merge_stacks.h"
 
 namespace dlprobe {
 namespace {
-
-/// Which thread of the process a thread of Python's is, as far as it can be told.
-class ThreadMatcher {
- public:
-  ThreadMatcher(const ProcessSnapshot& snapshot, const AddressSpace& space,
-                const std::map<int32_t, uint64_t>& stack_pointers)
-      : snapshot_(snapshot), space_(space), stack_pointers_(stack_pointers) {}
-
-  /// By its stack: a thread's pthread_self() lies at the upper end of the mapping that holds it,
-  /// but for the main thread. Else by the thread's own word (CPython 3.11 on), where there is such
-  /// a thread: a fork() that is not Python's leaves the parent's there.
-  std::optional<int32_t> tid_of(const PythonThread& python) const {
-    const Mapping* own = space_.find(python.pthread_id);
-    for (const ThreadSnapshot& thread : snapshot_.threads) {
-      const auto stack = stack_pointers_.find(thread.tid);
-      if (stack != stack_pointers_.end() && own != nullptr && space_.find(stack->second) == own) {
-        return thread.tid;
-      }
-    }
-    if (!python.native_tid) return std::nullopt;
-    const auto is_it = [&](const ThreadSnapshot& thread) {
-      return (thread.own_tid != 0 ? thread.own_tid : thread.tid) == *python.native_tid;
-    };
-    const auto found = std::ranges::find_if(snapshot_.threads, is_it);
-    if (found == snapshot_.threads.end()) return std::nullopt;
-    return found->tid;
-  }
-
- private:
-  const ProcessSnapshot& snapshot_;
-  const AddressSpace& space_;
-  const std::map<int32_t, uint64_t>& stack_pointers_;
-};
 
 /// Who waits for the GIL waits on its condition variable.
 void mark_waits_for_gil(const PythonStacks& stacks, ProcessSnapshot& snapshot) {
@@ -74,7 +42,7 @@ void PythonLook::expect_moved(const ProcessSnapshot& snapshot, const AddressSpac
                               const std::set<int32_t>& moved) {
   still_.clear();
   if (!stacks_) return;
-  const ThreadMatcher matcher(snapshot, space, stack_pointers);
+  const ThreadMatcher matcher(snapshot, space, stack_pointers, stacks_->threads);
   for (const PythonThread& thread : stacks_->threads) {
     const auto tid = matcher.tid_of(thread);
     if (tid && !moved.contains(*tid)) still_.push_back(thread);
@@ -111,7 +79,7 @@ void PythonLook::assign(ProcessSnapshot& snapshot, const AddressSpace& space,
   snapshot.python = to_string(runtime_->version);
   if (!stacks_) return;
   mark_waits_for_gil(*stacks_, snapshot);
-  const ThreadMatcher matcher(snapshot, space, stack_pointers);
+  const ThreadMatcher matcher(snapshot, space, stack_pointers, stacks_->threads);
   std::vector<PythonThread*> unknown;
   const auto give = [&](int32_t tid, PythonThread& thread) {
     if (thread.holds_gil) snapshot.gil_holder = tid;
