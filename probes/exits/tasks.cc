@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <map>
+#include <ranges>
 
 #include "lib/base/units.h"
 #include "probes/exits/rules.h"
@@ -154,6 +155,19 @@ struct GrowingTasks {
   Growth growth;
 };
 
+// Of a program that has ended: what it ends itself in its last seconds is not a fall.
+void leave_out_end(const Run& run, std::vector<SeriesPoint>& series) {
+  constexpr BootNs kTeardown = 3 * kSecond;
+  constexpr double kNearly = 0.95;
+  if (!has_subject_ended(run) || series.empty()) return;
+  const double most = std::ranges::max_element(series, {}, &SeriesPoint::value)->value;
+  const BootNs end = series.back().at;
+  const auto newest_first = std::views::reverse(series);
+  const auto last = std::ranges::find_if(
+      newest_first, [&](const SeriesPoint& point) { return point.value >= kNearly * most; });
+  if (end - last->at <= kTeardown) series.erase(last.base(), series.end());
+}
+
 std::optional<GrowingTasks> fastest_growth_of_threads(const HostFacts& host, const Run& run) {
   constexpr double kLeastInShortLook = 10;
   constexpr double kLeast = 32;
@@ -164,9 +178,11 @@ std::optional<GrowingTasks> fastest_growth_of_threads(const HostFacts& host, con
     }
   }
   std::optional<GrowingTasks> fastest;
-  for (const auto& [key, series] : threads) {
-    // One that has ended holds none any more.
-    if (series.back().at != run.samples.back().at) continue;
+  const BootNs last_at = run.samples.back().at;
+  for (auto& [key, series] : threads) {
+    // One that has ended before the others holds none any more.
+    if (series.back().at + kSecond < last_at) continue;
+    leave_out_end(run, series);
     auto growth = find_count_growth(series, kLeast);
     if (!growth) growth = find_growth_since(birth_of(host, key), series, kLeastInShortLook);
     if (growth && (!fastest || growth->per_second > fastest->growth.per_second))
@@ -180,6 +196,7 @@ std::optional<GrowingTasks> growth_of_processes(const Run& run) {
   processes.reserve(run.samples.size());
   for (const Sample& sample : run.samples)
     processes.push_back({.at = sample.at, .value = static_cast<double>(sample.processes.size())});
+  leave_out_end(run, processes);
   const auto growth = find_count_growth(processes);
   if (!growth) return std::nullopt;
   return GrowingTasks{.process = std::nullopt, .growth = *growth};
@@ -202,14 +219,15 @@ std::optional<CountLimit> limit_ahead(const Run& run) {
   const uint64_t now = tasks(run.samples.back());
   const uint64_t more = now - std::min(now, before);
   return CountLimit{.name = limits.front().name + " (" + own(limits.front().limit) + ")",
-                    .left = limits.front().left() - std::min(limits.front().left(), more)};
+                    .left = limits.front().left() - std::min(limits.front().left(), more),
+                    .has_ended = has_subject_ended(run)};
 }
 
 }  // namespace
 
 std::optional<Finding> growing_tasks(const ExitFacts& facts) {
   const Run& run = *facts.run;
-  if (run.samples.empty() || has_subject_ended(run)) return std::nullopt;
+  if (run.samples.empty()) return std::nullopt;
   auto tasks = fastest_growth_of_threads(facts.header->host, run);
   if (!tasks) tasks = growth_of_processes(run);
   if (!tasks) return std::nullopt;

@@ -40,7 +40,10 @@ void tell_count_growth(Finding& finding, const Growth& growth, const Message& so
   finding.prove(time_fact("seen_to_grow_for", growth.to - growth.from, source));
   if (const auto seconds =
           limit ? time_to_limit(growth, static_cast<double>(limit->left)) : std::nullopt) {
-    finding.message += "; " + limit->name + " is reached in " + time_ahead_text(*seconds);
+    const OwnWords time = time_ahead_text(*seconds);
+    finding.message +=
+        "; " + limit->name +
+        (limit->has_ended ? " was " + time + " away when it ended" : " is reached in " + time);
     finding.prove(number_fact("time_to_limit", *seconds, "s", source));
   }
   finding.message += what_brief_growth_leaves_open(growth);

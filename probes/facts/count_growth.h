@@ -20,6 +20,7 @@ OwnWords what_brief_growth_leaves_open(const Growth& growth);
 struct CountLimit {
   Message name;  ///< "vm.max_map_count (65530)"
   uint64_t left = 0;
+  bool has_ended = false;  ///< what grew, by now
 };
 /// Makes `finding` the warning of a count that grows: adds to its message how fast, and when the
 /// limit is reached; proves it by `source`.

@@ -139,7 +139,9 @@ std::optional<Finding> growing_mappings(const Facts& facts) {
     soonest->processes = {series.key()};
     soonest->prove(count_fact("mappings", count, kMapsSource, series.maps.back().at));
     tell_count_growth(*soonest, *growth, kMapsSource,
-                      CountLimit{.name = "vm.max_map_count (" + own(*most) + ")", .left = left});
+                      CountLimit{.name = "vm.max_map_count (" + own(*most) + ")",
+                                 .left = left,
+                                 .has_ended = has_subject_ended(*facts.run)});
     add_remedies(*soonest, *most);
   }
   return soonest;

@@ -77,15 +77,18 @@ std::optional<Finding> missing_guard(const Run& run) {
   const StartEvent& first = *refused.front();
   Finding finding = start_finding(FindingCode::kMissingMainGuard, refused);
   const Message place = place_or(first, "the main module");
+  const bool sets_method = !first.wanted.empty();
   finding.message =
-      say("{} starts a process while its module is imported: under {} every process that it starts "
+      say("{} {} while its module is imported: under {} every process that it starts "
           "imports the module again and comes to that line itself",
-          place, under(run, first));
+          place, sets_method ? "sets the start method" : "starts a process", under(run, first));
   add_place(finding, first, "statement");
   finding.prove(
       count_fact("children_that_came_to_it", finding.processes.size(), kShimSource, first.at));
   finding.prove(text_fact("refused_by",
-                          "multiprocessing.spawn._check_not_importing_main (RuntimeError)",
+                          sets_method
+                              ? "multiprocessing.context.set_start_method (RuntimeError)"
+                              : "multiprocessing.spawn._check_not_importing_main (RuntimeError)",
                           kShimSource, first.at));
   finding.rule_out("DLP0407", "the child found the main module and ran it, up to that statement");
   const char* guard = "if __name__ == \"__main__\":";

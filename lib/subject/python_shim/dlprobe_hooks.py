@@ -8,7 +8,7 @@ import os
 import sys
 from errno import EDQUOT, EMFILE, ENOMEM, ENOSPC
 
-from dlprobe_start import FOLDER, START_FOLDER, describe, last_fork, learn_own_start, load, options, tell
+from dlprobe_start import FOLDER, START_FOLDER, describe, learn_own_start, load, options, pass_on, tell
 
 _MOST_ENDS_TOLD = 20  # of one process, each place once
 _MOST_CAUSES = 4  # of an exception's chain
@@ -159,7 +159,8 @@ def _refused_message(trace):
 def _refused_task(trace):
     """Whether the kernel had no room for another process or thread: an exception of nothing else, by where it was raised."""
     if isinstance(trace.error, BlockingIOError):
-        is_fork = bool(trace.entries) and last_fork[0] == (trace.entries[-1][0].f_code, trace.entries[-1][1])
+        # os.fork has no frame of its own.
+        is_fork = bool(trace.entries) and not {"fork", "forkpty"}.isdisjoint(trace.entries[-1][0].f_code.co_names)
         is_start = is_fork or trace.is_raised_in("multiprocessing/popen_fork.py", "_launch") \
             or trace.is_raised_in("/subprocess.py", "_execute_child", "_posix_spawn") \
             or trace.is_raised_in("multiprocessing/util.py", "spawnv_passfds")
@@ -186,11 +187,15 @@ def _refusal_of(trace):
     if start is not None:
         method = _method_of(start.f_locals["self"])
         return dict(_refused_start(trace, method), method=method)
+    sets = isinstance(trace.error, RuntimeError) and trace.is_raised_in("multiprocessing/context.py", "set_start_method")
+    at_import = _users_place(trace.entries, at_module_level=True) if main is not None and sets else {}
+    if at_import:
+        return dict(at_import, cause="bootstrapping", wanted=trace.entries[-1][0].f_locals.get("method"))
     if main is not None:
         return {"kind": "main-not-imported", "file": str(main.f_locals.get("main_path") or main.f_locals.get("mod_name"))}
     if trace.frame_of("multiprocessing/spawn.py", "_main") and isinstance(trace.error, (AttributeError, ImportError)):
         return {"cause": "not-found-there"}
-    if isinstance(trace.error, RuntimeError) and trace.is_raised_in("multiprocessing/context.py", "set_start_method"):
+    if sets:
         frame = trace.entries[-1][0]
         return dict(_users_place(trace.entries), cause="context-set", wanted=frame.f_locals.get("method"),
                     method=frame.f_locals["self"]._actual_context._name, path=first_set[0] if first_set else None)
@@ -223,8 +228,7 @@ _WAITS_FOR_OTHERS = (("multiprocessing/queues.py", "get"), ("multiprocessing/poo
 
 
 def _is_handed_on(error):
-    """Whether a pool, an executor or a DataLoader raises what another process or thread did, or what broke there; or
-    what is raised where somebody waits for another process, and in vain."""
+    """Whether it is raised for what another process or thread did, or in waiting for another process in vain."""
     executors = sys.modules.get("concurrent.futures.process")
     if executors is not None and isinstance(error, executors.BrokenProcessPool):
         return True
@@ -437,7 +441,7 @@ def _hook_queues(module):
         if feeder.f_code.co_name == "_feed" and arguments and isinstance(arguments[0], Exception):
             tell_end("feeder", arguments[0], feeder.f_locals.get("obj"))
 
-    _call_before(module, "info", before_info)  # all that is done about it in a process that ends
+    _call_before(module, "info", before_info)  # in a process that ends
 
 
 def _hook_torch_utils(module):
@@ -456,20 +460,29 @@ first_set = []
 _is_begun = False
 
 
-def _exits(name):
-    """How a child leaves by itself, and where."""
-    def before(status=None, *_):
-        frame = sys._getframe(2)
-        if frame.f_globals.get("__name__", "").partition(".")[0] == "multiprocessing":
-            return  # what every child ends by
-        tell("exits", message=name, count=status if isinstance(status, int) else 0 if status is None else 1,
-             **users_line(frame))
-    return before
+def _tell_exit(name, status, place):
+    tell("exits", message=name, count=status if isinstance(status, int) else 0 if status is None else 1, **place)
+
+
+def _before_os_exit(status=None, *_):
+    frame = sys._getframe(2)
+    if frame.f_globals.get("__name__", "").partition(".")[0] != "multiprocessing":  # what every child ends by
+        _tell_exit("os._exit", status, users_line(frame))
+
+
+def _before_end_of_child(*_):
+    """Of multiprocessing, which calls it in any case when a child's work is over: what ended that is being handled."""
+    if sys._getframe(2).f_code is not sys.modules["multiprocessing.process"].BaseProcess._bootstrap.__code__:
+        return
+    error = _handled()
+    if isinstance(error, SystemExit):
+        _tell_exit("sys.exit", error.code, _users_place(_entries(error)))
+    elif error is not None:
+        tell_end("initializer" if Trace(error).frame_of("multiprocessing/pool.py", "worker") else "process", error)
 
 
 def _begin_child():
     """In a child, before its work."""
-    import traceback
     global _is_begun
     learn_own_start()
     _told.clear()
@@ -477,16 +490,8 @@ def _begin_child():
     if _is_begun:
         return  # in what it was forked from
     _is_begun = True
-    bootstrap = sys.modules["multiprocessing.process"].BaseProcess._bootstrap.__code__
-
-    def before_print(*_arguments, **_keywords):
-        if sys._getframe(2).f_code is bootstrap:
-            error = _handled()
-            tell_end("initializer" if Trace(error).frame_of("multiprocessing/pool.py", "worker") else "process", error)
-
-    _call_before(traceback, "print_exc", before_print)
-    _call_before(os, "_exit", _exits("os._exit"))
-    _call_before(sys, "exit", _exits("sys.exit"))
+    _call_before(os, "_exit", _before_os_exit)
+    sys.modules["posix"]._exit = os._exit  # by which it is pickled
 
 
 class _Children(set):
@@ -496,8 +501,8 @@ class _Children(set):
         set.add(self, process)
         try:
             tell("started", method=_method_of(process), child=process.pid, **users_line(sys._getframe(1)))
-        except Exception:
-            pass
+        except Exception as error:
+            pass_on(error)
 
 
 def _watch_children(module):
@@ -517,6 +522,7 @@ def _hook_forkserver(_module):
 
 def _hook_util(module):
     _call_before(module, "_run_after_forkers", _begin_child)
+    _call_before(module, "_exit_function", _before_end_of_child)
 
 
 def _hook_context(module):

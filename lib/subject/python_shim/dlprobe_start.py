@@ -15,6 +15,8 @@ START_FOLDER = os.getcwd()  # what the names of files in frames are relative to
 _CLOCK_BOOTTIME = 7  # linux/time.h; the clock of dlprobe's recordings
 _MOST_EVENT_BYTES = 4000  # below PIPE_BUF, up to which a write to a FIFO is whole
 _MOST_TEXT = 600
+_USED = ("os", "posixpath", "codecs", "encodings.ascii", "fcntl", "abc", "_collections_abc", "importlib._bootstrap",
+         "importlib._bootstrap_external", "multiprocessing.context", "multiprocessing.process", "torch.multiprocessing")
 _OWN = ("dlprobe_hooks", "dlprobe_overrides", "dlprobe_pickle")
 _HOOKED = ("threading", "multiprocessing.process", "multiprocessing.context", "multiprocessing.spawn",
            "multiprocessing.forkserver", "multiprocessing.util", "multiprocessing.queues", "multiprocessing.pool",
@@ -97,6 +99,16 @@ def learn_own_start():
         _own_ticks = (os.getpid(), _start_ticks())
 
 
+def pass_on(error):
+    """Raises again what is none of these modules' doing: a signal came meanwhile, and its handler raised it."""
+    trace = error.__traceback__
+    while trace is not None:
+        name = trace.tb_frame.f_globals.get("__name__", "")
+        if not name.startswith("dlprobe_") and name not in _USED:
+            raise error
+        trace = trace.tb_next
+
+
 def tell(kind, **fields):
     """Sends an event to dlprobe, if it still listens."""
     try:
@@ -110,8 +122,8 @@ def tell(kind, **fields):
                 fields[key] = str(fields.get(key, ""))[:100]
             line = _json_line(fields)
         _send(line)
-    except Exception:
-        pass
+    except Exception as error:
+        pass_on(error)
 
 
 def describe(error):
@@ -187,6 +199,11 @@ def _hide_own_code():
             code = getattr(each, "__code__", None)
             if code is not None and each.__module__ == __name__:
                 _hide(code, __name__)
+    for code in _call_around.__code__.co_consts:
+        if getattr(code, "co_name", "") == "exec_module":
+            # CPython takes its own frames of an import out of a traceback by this name.
+            import _imp
+            _imp._fix_co_filename(code, "<frozen importlib._bootstrap>")
 
 
 class _Finder:
@@ -273,14 +290,6 @@ def _at_exit():
         pass
 
 
-last_fork = [None]  # where it was called: code and line
-
-
-def _before_fork():
-    frame = sys._getframe(1)
-    last_fork[0] = (frame.f_code, frame.f_lineno)
-
-
 def install():
     import atexit
     try:
@@ -288,8 +297,6 @@ def install():
     except Exception:
         pass
     _read_options()
-    if hasattr(os, "register_at_fork"):  # CPython 3.7
-        os.register_at_fork(before=_before_fork)
     if HAS_AUDIT and "paced_after" in options:
         sys.addaudithook(_audit)
     atexit.register(_at_exit)
