@@ -34,6 +34,24 @@ PROGRAMS = {  # name -> text; __name__ is "__main__", __file__ ends in prog.py
              "if __name__ == '__main__':\n  for t in (f, g, h):\n"
              "    p = mp.get_context('fork').Process(target=t); p.start(); p.join(); print(p.exitcode, flush=True)\n"
              "  sys.exit('bye')\n",
+    "alarms at forks": "import os, signal\nclass Late(Exception): pass\ncaught = [0]\ndef late(*_): raise Late\n"
+                       "signal.signal(signal.SIGALRM, late)\nfor i in range(300):\n  try:\n"
+                       "    signal.setitimer(signal.ITIMER_REAL, 1e-6)\n    pid = os.fork()\n"
+                       "    if not pid: os._exit(0)\n    os.waitpid(pid, 0)\n    signal.pause()\n"
+                       "  except Late: caught[0] += 1\nprint(caught)\n",
+    "exits in a pickle": "import multiprocessing as mp, os, pickle, sys\n"
+                         "def f(): print([pickle.loads(pickle.dumps(e)) is e for e in (os._exit, sys.exit)], flush=True)\n"
+                         "if __name__ == '__main__':\n"
+                         "  p = mp.get_context('fork').Process(target=f); p.start(); p.join(); print(p.exitcode)\n",
+    "traceback of an exit": "import multiprocessing as mp, sys, traceback\ndef f():\n  try: sys.exit(3)\n"
+                            "  except SystemExit: traceback.print_exc()\nif __name__ == '__main__':\n"
+                            "  p = mp.get_context('fork').Process(target=f); p.start(); p.join()\n",
+    "import that fails": "import sys\nclass F:\n  def find_spec(self, name, path=None, target=None):\n"
+                         "    if name == 'queue': raise RuntimeError('broken queue')\n"
+                         "sys.meta_path.append(F()); sys.modules.pop('queue', None)\n"
+                         "sys.meta_path.insert(0, sys.meta_path.pop())\nimport multiprocessing.pool\n",
+    "files of code": "import sys, multiprocessing\nseen = set()\ndef trace(frame, *_): seen.add(frame.f_code.co_filename)\n"
+                     "sys.settrace(trace)\nimport multiprocessing.pool\nprint([f for f in seen if 'dlprobe-' in f])\n",
     "names": "import logging, multiprocessing, sys, threading, warnings\n"
              "print('sitecustomize' in sys.modules, sys.path, sys.excepthook is sys.__excepthook__,\n"
              "      threading.excepthook is threading.__excepthook__)\n"
