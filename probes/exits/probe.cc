@@ -181,7 +181,9 @@ bool failed_to_start(const ExitFacts& facts, const Death& death) {
 bool was_missed(const ExitFacts& facts, const Death& death) {
   const auto ending = ending_of(*facts.run);
   if (!ending || ending->last->again.empty() || death.at() > ending->last->at) return false;
-  return ending->first == ending->last || ending->first->process == death.process->key;
+  const bool has_left = ending->first->kind == StartEventKind::kExits;
+  return ending->first == ending->last ||
+         (has_left && ending->first->process == death.process->key);
 }
 
 bool is_ordinary_exit(const ExitFacts& facts, const Death& death) {

@@ -685,6 +685,79 @@ TEST_F(Raised, ATrainerThatKillsItsWorkerIsItsCause) {
   EXPECT_EQ(only().code, FindingCode::kUncaughtException) << "it failed by itself";
 }
 
+TEST_F(Raised, WhoLeavesWithCodeZeroIsMissedWhereSomebodyWaitsInVain) {
+  tell(1, 101,
+       {.kind = StartEventKind::kExits,
+        .message = "sys.exit",
+        .file = "/job/data.py",
+        .line = 9,
+        .count = 0});
+  scene.exit_with(101, 1, 0);
+  failed(1.2, kParent, Ended::kProcess, "");
+  scene.exit_with(kParent, 1.3, 1);
+  const Finding finding = only();
+  EXPECT_EQ(finding.code, FindingCode::kWorkerExited);
+  EXPECT_EQ(finding.confidence, Confidence::kLikely);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("called sys.exit at data.py:9"));
+  scene.run().start_events.back().again = "";
+  EXPECT_EQ(only().code, FindingCode::kUncaughtException) << "it was done with its work";
+}
+
+TEST_F(Raised, ASignalThatWasCaughtIsWhyItLeft) {
+  sent(0.9, 101, SIGTERM, 0, kStranger);
+  tell(1, 101,
+       {.kind = StartEventKind::kExits,
+        .message = "os._exit",
+        .file = "/job/data.py",
+        .line = 9,
+        .count = 0});
+  scene.exit_with(101, 1, 0);
+  failed(1.2, kParent, Ended::kProcess, "");
+  scene.exit_with(kParent, 1.3, 1);
+  const Finding finding = only();
+  EXPECT_EQ(finding.code, FindingCode::kKilledBySignal);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("was sent SIGTERM by process"));
+  EXPECT_THAT(finding.message.plain(), HasSubstr("exited with code 0"));
+}
+
+TEST_F(Raised, ATaskThatFailedIsTheCauseThoughItsPoolEndsItsWorkers) {
+  failed(0.8, 101, Ended::kTask, "sample");
+  sent(0.9, 101, SIGTERM, 0, kParent);
+  scene.exit_with(101, 1, 0);
+  failed(1.2, kParent, Ended::kProcess, "");
+  scene.exit_with(kParent, 1.3, 1);
+  EXPECT_EQ(only().code, FindingCode::kUncaughtException);
+}
+
+TEST_F(Raised, ADeathThatWasSurvivedIsNotTheCause) {
+  sent(1, 101, SIGKILL, 0, kStranger);
+  scene.exit_by_signal(101, 1, SIGKILL);
+  tell(1.5, kParent, {.kind = StartEventKind::kStarted});
+  failed(8, kParent, Ended::kProcess, "train");
+  scene.exit_with(kParent, 8.1, 1);
+  const Verdict verdict = examine();
+  ASSERT_EQ(verdict.findings.size(), 2U);
+  for (const Finding& finding : verdict.findings) {
+    const bool is_death = finding.code == FindingCode::kKilledBySignal;
+    EXPECT_EQ(finding.severity, is_death ? Severity::kWarning : Severity::kError);
+  }
+  scene.run().start_events.erase(scene.run().start_events.begin());
+  EXPECT_EQ(examine().findings.front().severity, Severity::kError) << "nobody took its place";
+}
+
+TEST_F(Raised, AChildThatFailedJustBeforeIsToldBesideIt) {
+  constexpr int32_t kDecoder = 401;
+  scene.process(kDecoder, Role::kOther);
+  scene.run().processes.back().ppid = kParent;
+  std::ranges::sort(scene.run().processes, {}, &ProcessInfo::key);
+  scene.exit_with(kDecoder, 1, 3);
+  failed(1.2, kParent, Ended::kProcess, "train");
+  scene.exit_with(kParent, 1.3, 1);
+  EXPECT_THAT(only().message.plain(), HasSubstr("just before, process 401"));
+  EXPECT_THAT(only().message.plain(), HasSubstr("exited with code 3"));
+  EXPECT_EQ(only().confidence, Confidence::kLikely);
+}
+
 TEST_F(Raised, WhoCallsExitSaysWhere) {
   tell(1, 101,
        {.kind = StartEventKind::kExits, .message = "os._exit", .file = "/job/data.py", .line = 9});
