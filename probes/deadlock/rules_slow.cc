@@ -50,8 +50,10 @@ uint64_t calls_meanwhile(const Facts& facts, const ThreadFacts& thread) {
     if (sample.at < thread.looks.back().at || sample.at > thread.looks.front().at) continue;
     const auto process =
         std::ranges::find(sample.processes, thread.process->key, &ProcessSample::key);
-    if (process == sample.processes.end() || !process->io_calls || !*process->io_calls) continue;
-    last = **process->io_calls;
+    if (process == sample.processes.end()) continue;
+    const auto& calls = process->io_calls;
+    if (!calls || !calls->has_value()) continue;
+    last = calls->value();
     if (!first) first = last;
   }
   return last - first.value_or(last);
@@ -408,9 +410,9 @@ std::optional<RootCause> standstill_within(const Facts& facts, const Rank& rank)
   const ThreadFacts& trainer = facts.threads[rank.trainer];
   if (!trainer.still || !is_worth_a_warning(facts, trainer)) return std::nullopt;
   for (const ThreadFacts& thread : facts.threads) {
-    const bool may_go_on =
-        !rests(thread) && !(&thread == &trainer && thread.need.kind == NeedKind::kNothing);
-    if (may_go_on || ends_from_outside(facts, thread)) return std::nullopt;
+    const bool sleeps = &thread == &trainer && thread.need.kind == NeedKind::kNothing;
+    const bool stands = sleeps || rests(thread);
+    if (!stands || ends_from_outside(facts, thread)) return std::nullopt;
   }
   Finding finding = finding_about(facts, FindingCode::kConsumerStuck, Confidence::kLikely, trainer);
   const size_t workers = rank.workers.size();

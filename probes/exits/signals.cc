@@ -248,9 +248,15 @@ const SignalSent* caught_signal(const ExitFacts& facts, const Death& death) {
   constexpr BootNs kSoon = 2 * kSecond;
   const SignalSent* caught = nullptr;
   if (death.signal != 0) return caught;
+  const bool has_left = std::ranges::any_of(facts.run->start_events, [&](const StartEvent& event) {
+    return event.kind == StartEventKind::kExits && event.process == death.process->key;
+  });
   for (const SignalSent& sent : facts.run->signals) {
     const bool is_just_before = sent.at <= death.at() && sent.at >= death.at() - kSoon;
-    if (sent.target == death.process->key && is_just_before && !sent.by_dlprobe) caught = &sent;
+    // A pool ends its workers so, also one that is about to end by itself.
+    const bool is_answered = has_left || sent.sender_pid != death.process->ppid;
+    const bool is_it = is_just_before && is_answered && !sent.by_dlprobe;
+    if (sent.target == death.process->key && is_it) caught = &sent;
   }
   return caught;
 }

@@ -210,7 +210,7 @@ size_t read_locks(Bytes bytes) {
   const FakeAccess access(memory);
   PythonLockPlaces places;
   const PythonLayout::Object layout;
-  find_place_on_stack(memory, space, layout, fuzz::kSemaphore, fuzz::kRuntime + 8, places);
+  find_place_on_stack(memory, space, layout, {fuzz::kSemaphore, fuzz::kRuntime + 8}, places);
   const auto parked =
       read_parked_wait(memory, space, layout, fuzz::kRuntime + 64, fuzz::kRuntime + 8);
   const std::array semaphores = {fuzz::kSemaphore, fuzz::kSemaphore + 32};

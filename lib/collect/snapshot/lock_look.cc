@@ -38,7 +38,7 @@ void LockLook::look(ProcessSnapshot& snapshot, bool with_shared,
     if (!futex || !is_private_semaphore(futex)) continue;
     semaphores.push_back(futex->address);
     if (stack == stack_pointers.end()) continue;
-    find_place_on_stack(memory_, space_, objects(), futex->address, stack->second, places);
+    find_place_on_stack(memory_, space_, objects(), {futex->address, stack->second}, places);
   }
   std::ranges::sort(semaphores);
   for (const PythonLockObject& object : find_python_locks(PointerScan(processes_, pid_, space_),

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <set>
@@ -170,8 +171,7 @@ Expected<std::vector<Found>> find_connections(const Machine& machine,
 
 void SharedConnectionWatch::look(const Machine& machine, SharedFileLook& look) {
   std::vector<ProcessKey> processes;
-  for (const ProcessFiles& each : look.processes)
-    processes.push_back(each.key);
+  std::ranges::transform(look.processes, std::back_inserter(processes), &ProcessFiles::key);
   const auto found = reader_.run<std::vector<Found>>(
       "look at shared connections",
       [machine, processes = std::move(processes)] { return find_connections(machine, processes); });

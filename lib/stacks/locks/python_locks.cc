@@ -67,10 +67,11 @@ std::optional<PythonLockObject> lock_at(const Memory& memory, const PythonLayout
 }  // namespace
 
 void find_place_on_stack(const Memory& memory, const AddressSpace& space,
-                         const PythonLayout::Object& layout, uint64_t semaphore,
-                         uint64_t stack_pointer, PythonLockPlaces& places) {
+                         const PythonLayout::Object& layout, const SemaphoreWait& wait,
+                         PythonLockPlaces& places) {
   constexpr size_t kWords = 512;  // the innermost functions take some hundred bytes
   constexpr uint64_t kAlignment = 16;
+  const auto& [semaphore, stack_pointer] = wait;
   const Mapping* stack = space.find(stack_pointer);
   if (stack == nullptr || places.contains(semaphore)) return;
   const uint64_t bytes = std::min(stack->end - stack_pointer, kWords * sizeof(uint64_t));

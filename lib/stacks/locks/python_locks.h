@@ -31,12 +31,18 @@ struct PythonLockObject {
 /// Where objects were found, for the next process: forked copies have them at the same addresses.
 using PythonLockPlaces = std::map<uint64_t, uint64_t>;  ///< semaphore to the object's address
 
-/// Looks for the object around `semaphore` on the stack of the thread that waits for it, where the
-/// method of the lock that called the wait has its `self`: cheaper than a scan. Adds it to
+/// A thread's wait for a semaphore: the addresses of both.
+struct SemaphoreWait {
+  uint64_t semaphore = 0;
+  uint64_t stack_pointer = 0;
+};
+
+/// Looks for the object around the semaphore on the stack of the thread that waits for it, where
+/// the method of the lock that called the wait has its `self`: cheaper than a scan. Adds it to
 /// `places`.
 void find_place_on_stack(const Memory& memory, const AddressSpace& space,
-                         const PythonLayout::Object& layout, uint64_t semaphore,
-                         uint64_t stack_pointer, PythonLockPlaces& places);
+                         const PythonLayout::Object& layout, const SemaphoreWait& wait,
+                         PythonLockPlaces& places);
 
 /// The Python objects around `semaphores` (sorted addresses) in the process that `scan` searches
 /// and `memory` reads; `layout` is of its Python. Looks at `places` first, then scans, up to a

@@ -96,7 +96,7 @@ TEST_F(PythonLocks, AreFoundOnTheStackOfTheirWaiterWithoutAScan) {
   add_object(0x10100, types[0], {kSemaphore, 0, 0, 0});
   process.memory.set(kStack + 0x108, uint64_t{0x10200});
   process.memory.set(kStack + 0x110, uint64_t{0x10100});
-  find_place_on_stack(process.memory, space, layout, kSemaphore, kStack + 0x100, places);
+  find_place_on_stack(process.memory, space, layout, {kSemaphore, kStack + 0x100}, places);
   EXPECT_EQ(places, (PythonLockPlaces{{kSemaphore, 0x10100}}));
   process.reads = 0;
   EXPECT_EQ(find().size(), 1U);
