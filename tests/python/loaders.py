@@ -125,7 +125,8 @@ def test_keeps_a_file():
 
 
 def test_worker_crashes():
-    with pytest.raises(RuntimeError):
+    # OSError and EOFError where it dies while a batch's descriptor is fetched from it, before torch sees the death.
+    with pytest.raises((RuntimeError, OSError, EOFError)):
         epoch(DataLoader(Samples(die_by(lambda: os.kill(os.getpid(), signal.SIGKILL))), batch_size=4, num_workers=2))
 
 
