@@ -6,11 +6,13 @@
 #include <limits>
 #include <ranges>
 #include <set>
+#include <utility>
 
 #include "lib/base/path_name.h"
 #include "lib/foreign/libraries.h"
 #include "lib/foreign/python_code.h"
 #include "probes/facts/facts.h"
+#include "probes/facts/starts.h"
 
 namespace dlprobe::probes::deadlock {
 namespace {
@@ -39,9 +41,13 @@ bool stood_still(const ThreadSnapshot& before, const ThreadSnapshot& after, uint
          before.wait.args == after.wait.args;
 }
 
-// The snapshots that count, newest first: not those of a standstill that has ended by itself.
+// The snapshots that count, newest first: not those of a standstill that has ended by itself, as
+// that of a command which then ended well.
 std::vector<const TreeSnapshot*> recent(const Run& run) {
   std::vector<const TreeSnapshot*> trees;
+  const ProcessExit* end = end_of_command(run);
+  const bool ended_well = end != nullptr && end->wait_status && *end->wait_status == 0;
+  if (ended_well && has_subject_ended(run) && !was_ended_by_dlprobe(run)) return trees;
   BootNs from = 0;
   for (const Event& event : run.events)
     if (event.kind == kMovesAgain) from = event.at;
@@ -177,6 +183,23 @@ const StackFrame* blamed_frame(const ThreadSnapshot& thread) {
     return !frame.python && !frame.file.empty() && !is_language_runtime(frame.file);
   });
   return found == thread.stack.end() ? nullptr : &*found;
+}
+
+// How often the process read or wrote while the thread was looked at, by the samples in between.
+uint64_t calls_meanwhile(const Facts& facts, const ThreadFacts& thread) {
+  std::optional<uint64_t> first;
+  uint64_t last = 0;
+  for (const Sample& sample : facts.run->samples) {
+    if (sample.at < thread.looks.back().at || sample.at > thread.looks.front().at) continue;
+    const auto process =
+        std::ranges::find(sample.processes, thread.process->key, &ProcessSample::key);
+    if (process == sample.processes.end()) continue;
+    const auto& calls = process->io_calls;
+    if (!calls || !calls->has_value()) continue;
+    last = calls->value();
+    if (!first) first = last;
+  }
+  return last - first.value_or(last);
 }
 
 }  // namespace
@@ -425,6 +448,22 @@ bool trainer_waits_for_result(const Facts& facts) {
   return std::ranges::any_of(facts.threads, [](const ThreadFacts& each) {
     return each.is_main() && each.role() == Role::kTrainer && (each.still || each.polls_again) &&
            waits_for_result(each);
+  });
+}
+
+bool goes_on(const Facts& facts, const ThreadFacts& thread) {
+  constexpr BootNs kAfterATimeout = 2 * kSecond;
+  const Look& first = thread.looks.back();
+  const uint64_t slices = thread.thread->timeslices - first.thread->timeslices;
+  const bool is_awake_often =
+      std::cmp_greater(slices, (thread.looks.front().at - first.at) / kAfterATimeout);
+  return is_awake_often && calls_meanwhile(facts, thread) > 0;
+}
+
+bool a_trainer_goes_on(const Facts& facts) {
+  return std::ranges::any_of(facts.threads, [&](const ThreadFacts& each) {
+    const bool waits = each.still || (each.waits_again && !goes_on(facts, each));
+    return each.is_main() && each.role() == Role::kTrainer && !waits;
   });
 }
 

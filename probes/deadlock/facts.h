@@ -197,6 +197,11 @@ bool waits_in_a_library(const ThreadSnapshot& thread);
 bool waits_for_result(const ThreadFacts& thread);
 /// Whether a trainer stands still in such a wait: whoever does not work is needed.
 bool trainer_waits_for_result(const Facts& facts);
+/// Whether one that is met in the same wait at each look was given something in between. One that
+/// waits again after a timeout wakes seldom (torch's 5 s), or reads nothing.
+bool goes_on(const Facts& facts, const ThreadFacts& thread);
+/// Whether a trainer's main thread works, or gets what it waits for.
+bool a_trainer_goes_on(const Facts& facts);
 /// A Python frame that is not of the standard library or an installed package.
 bool is_of_user(const StackFrame& frame);
 /// The innermost such frame.

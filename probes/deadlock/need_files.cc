@@ -98,8 +98,9 @@ class ChannelNeed : public Waiter {
     if (file.kind == FileKind::kPipe) {
       return what + "in pipe " + own(file.inode);
     }
-    return what + (for_data ? "from a " : "in a ") + own(to_string(file.kind)) + " (descriptor " +
-           own(file.fd) + ")";
+    const OwnWords kind =
+        file.kind == FileKind::kOther ? "terminal or device" : own(to_string(file.kind));
+    return what + (for_data ? "from a " : "in a ") + kind + " (descriptor " + own(file.fd) + ")";
   }
 
   // All threads of all processes that have the other end; of its own process the other threads.

@@ -163,6 +163,20 @@ std::optional<RootCause> closed_by_locks(const Facts& facts, size_t index,
   return RootCause{std::move(finding), waiters.front()};
 }
 
+// Whether the one that would wake it may be of its parent's, which fork did not copy: neither is it
+// at work on a task of the user's here, nor has the parent but one that runs Python.
+bool may_have_lost_a_thread(const Facts& facts, const ThreadFacts& waiter) {
+  const bool is_here = std::ranges::any_of(waiter.need.providers, [&](size_t each) {
+    const ThreadFacts& waker = facts.threads[each];
+    return &waker != &waiter && user_frame(*waker.thread) != nullptr;
+  });
+  const ProcessSnapshot* parent = parent_of(facts, waiter.process->key);
+  const auto runs_python = [](const ThreadSnapshot& thread) {
+    return python_frame(thread) != nullptr;
+  };
+  return !is_here && (parent == nullptr || std::ranges::count_if(parent->threads, runs_python) > 1);
+}
+
 // A worker that waits for a notification of threads that it does not have, or that wait
 // themselves. Bad for all only if the trainer needs it.
 std::optional<RootCause> lost_notifier(const Facts& facts, size_t index,
@@ -173,10 +187,22 @@ std::optional<RootCause> lost_notifier(const Facts& facts, size_t index,
       !is_forked_copy(*facts.run, waiter.process->key)) {
     return std::nullopt;
   }
+  const bool is_lost = may_have_lost_a_thread(facts, waiter);
   Finding finding =
-      finding_about(facts, FindingCode::kWaitsForMissingThread, Confidence::kLikely, waiter);
+      finding_about(facts, is_lost ? FindingCode::kWaitsForMissingThread : FindingCode::kLockCycle,
+                    Confidence::kLikely, waiter);
   // Nobody may need it, or a signal may wake it.
   if (!trainer_waits_for_result(facts)) finding.severity = Severity::kInfo;
+  if (!is_lost) {
+    finding.message = name_of(facts, waiter) + " waits for " + waiter.need.words +
+                      ", and every thread of its process that could wake it waits, too";
+    finding.remedies.push_back(
+        {.title = "Find out who was to wake it: a task must not wait for one that is queued behind "
+                  "it in the same executor, nor an event loop for what nobody sets",
+         .commands = {"future.result(timeout=60)", "asyncio.wait_for(future, 60)"},
+         .verify = "dlprobe deadlock --pid PID"});
+    return RootCause{std::move(finding), index};
+  }
   finding.message = name_of(facts, waiter) + " waits for " + waiter.need.words +
                     ", and no thread of it is left "
                     "that could: the one that would was not copied by fork";

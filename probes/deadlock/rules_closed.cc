@@ -69,8 +69,9 @@ RootCause nobody_left(const Facts& facts, size_t index) {
   });
   const std::vector<Message> ended = ended_siblings(facts, sharers);
   if (by_signal || waits_for_event(waiter)) {
-    // A program that is parked until it is told to end looks the same, but nobody has ended yet.
-    const bool parks = waits_for_event(waiter) && ended.empty();
+    // A program that is parked until it is told to end looks the same, but nobody has ended yet,
+    // and nobody waits for results.
+    const bool parks = waits_for_event(waiter) && ended.empty() && !trainer_waits_for_result(facts);
     finding.severity = parks ? Severity::kInfo : Severity::kWarning;
     finding.message += ", unless a signal is to make one of them go on";
   }

@@ -114,6 +114,10 @@ RootCause no_peer(const Facts& facts, size_t index, Confidence confidence) {
                     (for_data ? " waits for data in " : " waits for room in ") + channel +
                     ", and " + who_has_other_end(waiter, confidence) +
                     (orphan ? ", but for other orphans: its trainer is gone" : "");
+  if (!orphan && waiter.role() != Role::kTrainer && a_trainer_goes_on(facts)) {
+    finding.severity = Severity::kInfo;
+    finding.message += "; the trainer goes on without it";
+  }
   // PyTorch's workers have handlers for SIGTERM and SIGCHLD that write nothing.
   const bool by_signal = may_be_woken_by_signal(waiter) ||
                          (waiter.role() != Role::kWorker &&

@@ -21,17 +21,17 @@ constexpr BootNs kWorthAWarning = 10 * kSecond;
 // Whether it stands for so long that nobody expects it: by dlprobe's own watch, or by the kernel's
 // clock, which began before. Of one that has hardly worked yet the pace is not known: a first read
 // may be a long one.
-bool is_worth_a_warning(const Facts& facts, const ThreadFacts& thread) {
+bool is_worth_a_warning(const Facts& facts, const ThreadFacts& thread,
+                        BootNs without_pace = 30 * kSecond) {
   constexpr BootNs kSeveral = 5;
   constexpr BootNs kPaceIsKnown = 10 * kSecond;
-  constexpr BootNs kWithoutPace = 30 * kSecond;
   if (facts.span >= kWorthAWarning) return true;
   if (!thread.still || facts.ticks_per_second == 0) return false;
   const auto born = static_cast<BootNs>(thread.process->key.start_ticks) *
                     (kSecond / static_cast<BootNs>(facts.ticks_per_second));
   const BootNs worked = std::max<BootNs>(thread.since - born, 0);
   const auto slices = static_cast<BootNs>(std::max<uint64_t>(thread.thread->timeslices, 1));
-  const BootNs expected = worked < kPaceIsKnown ? kWithoutPace : kWorthAWarning;
+  const BootNs expected = worked < kPaceIsKnown ? without_pace : kWorthAWarning;
   return facts.last->at - thread.since >= std::max(expected, kSeveral * (worked / slices));
 }
 
@@ -40,34 +40,6 @@ bool is_written_by_workers(const Facts& facts, const Need& need) {
          std::ranges::any_of(need.providers, [&](size_t each) {
            return facts.threads[each].role() == Role::kWorker;
          });
-}
-
-// How often the process read or wrote while the thread was looked at, by the samples in between.
-uint64_t calls_meanwhile(const Facts& facts, const ThreadFacts& thread) {
-  std::optional<uint64_t> first;
-  uint64_t last = 0;
-  for (const Sample& sample : facts.run->samples) {
-    if (sample.at < thread.looks.back().at || sample.at > thread.looks.front().at) continue;
-    const auto process =
-        std::ranges::find(sample.processes, thread.process->key, &ProcessSample::key);
-    if (process == sample.processes.end()) continue;
-    const auto& calls = process->io_calls;
-    if (!calls || !calls->has_value()) continue;
-    last = calls->value();
-    if (!first) first = last;
-  }
-  return last - first.value_or(last);
-}
-
-// Who is met in the same wait at each look may have been given a batch in between. One that waits
-// again after a timeout wakes seldom (torch's 5 s), or reads nothing.
-bool goes_on(const Facts& facts, const ThreadFacts& thread) {
-  constexpr BootNs kAfterATimeout = 2 * kSecond;
-  const Look& first = thread.looks.back();
-  const uint64_t slices = thread.thread->timeslices - first.thread->timeslices;
-  const bool is_awake_often =
-      std::cmp_greater(slices, (thread.looks.front().at - first.at) / kAfterATimeout);
-  return is_awake_often && calls_meanwhile(facts, thread) > 0;
 }
 
 // The trainer, or its pin-memory thread, waits for a batch the whole time.
@@ -181,7 +153,10 @@ RootCause slow_worker(const Facts& facts, size_t index) {
   Finding finding = finding_about(
       facts, one_place ? FindingCode::kWorkerBusyNoProgress : FindingCode::kSlowSample,
       Confidence::kLikely, worker);
-  if (!is_worth_a_warning(facts, worker)) finding.severity = Severity::kInfo;
+  // Who computes may do so for long; who reads or writes between two sleeps goes on.
+  const bool is_short = busy && facts.span < 2 * kWorthAWarning;
+  if (!is_worth_a_warning(facts, worker) || is_short || (!busy && goes_on(facts, worker)))
+    finding.severity = Severity::kInfo;
   finding.message =
       name_of(facts, worker) +
       (one_place ? " computed all the time on one line" : " worked all the time on one batch") +
@@ -390,7 +365,6 @@ bool ends_from_outside(const Facts& facts, const ThreadFacts& thread) {
     case NeedKind::kOutside:
     case NeedKind::kNewClient:
     case NeedKind::kKernel:
-    case NeedKind::kFileLock:
       return true;
     case NeedKind::kNothing:
       return false;  // a sleep, or it runs: see rests()
@@ -404,25 +378,99 @@ bool ends_from_outside(const Facts& facts, const ThreadFacts& thread) {
   return thread.is_main() && thread.role() == Role::kTrainer && may_serve;
 }
 
+// Who could end that wait, and, of a fork server, whose end it is to report: its children.
+std::vector<size_t> providers_of(const Facts& facts, const ThreadFacts& waiter) {
+  std::vector<size_t> found = waiter.need.providers;
+  if (waiter.role() != Role::kForkserver) return found;
+  for (size_t i = 0; i < facts.threads.size(); ++i) {
+    const ThreadFacts& each = facts.threads[i];
+    if (each.is_main() && each.info != nullptr && each.info->ppid == waiter.process->key.pid)
+      found.push_back(i);
+  }
+  return found;
+}
+
+// The threads that `trainer` waits for, through one another, the nearest first. Each with who waits
+// for it.
+std::vector<std::pair<size_t, size_t>> waited_for(const Facts& facts, size_t trainer) {
+  std::vector<std::pair<size_t, size_t>> found = {{trainer, trainer}};
+  for (size_t i = 0; i < found.size(); ++i) {
+    const size_t waiter = found[i].first;
+    for (const size_t next : providers_of(facts, facts.threads[waiter]))
+      if (std::ranges::count(found, next, &std::pair<size_t, size_t>::first) == 0)
+        found.emplace_back(next, waiter);
+  }
+  return found;
+}
+
+// How likely a wait ends in that thread, by what it waits for and whether that is in the user's
+// code; 0: not at all.
+int ends_there(const Facts& facts, const ThreadFacts& thread) {
+  if (!thread.still || waits_for_task(facts, thread)) return 0;
+  const bool is_users = user_frame(*thread.thread) != nullptr;
+  switch (thread.need.kind) {
+    case NeedKind::kLock:
+    case NeedKind::kOwnedLock:
+    case NeedKind::kSharedLock:
+    case NeedKind::kSharedCount:
+    case NeedKind::kFileLock:
+      return is_users ? 3 : 1;
+    case NeedKind::kNothing:
+      return is_users ? 2 : 0;
+    default:
+      return 0;
+  }
+}
+
+// From a trainer to the one at which its wait most likely ends; the trainer alone where that is not
+// known.
+std::vector<size_t> way_to_the_end(const Facts& facts, size_t trainer) {
+  const auto reached = waited_for(facts, trainer);
+  const auto holds_up = [&](const std::pair<size_t, size_t>& each) {
+    return ends_there(facts, facts.threads[each.first]);
+  };
+  const auto end = std::ranges::max_element(reached, {}, holds_up);
+  if (holds_up(*end) == 0) return {trainer};
+  std::vector<size_t> way;
+  for (auto at = end;;
+       at = std::ranges::find(reached, at->second, &std::pair<size_t, size_t>::first)) {
+    way.push_back(at->first);
+    if (at->first == trainer) break;
+  }
+  std::ranges::reverse(way);
+  return way;
+}
+
 // A trainer that stands, and with it all of its job: for something of its own, where no client, no
-// signal and no other program is waited for.
+// signal and no other program is waited for. What a sleep ends, or whoever has a file's lock, may
+// be meant to take so long.
 std::optional<RootCause> standstill_within(const Facts& facts, const Rank& rank) {
   const ThreadFacts& trainer = facts.threads[rank.trainer];
-  if (!trainer.still || !is_worth_a_warning(facts, trainer)) return std::nullopt;
+  bool one_sleeps = false;
   for (const ThreadFacts& thread : facts.threads) {
-    const bool sleeps = &thread == &trainer && thread.need.kind == NeedKind::kNothing;
-    const bool stands = sleeps || rests(thread);
+    const bool sleeps = thread.need.kind == NeedKind::kNothing;
+    const bool stands = (sleeps && &thread == &trainer) || rests(thread);
     if (!stands || ends_from_outside(facts, thread)) return std::nullopt;
+    one_sleeps = one_sleeps || sleeps || thread.need.kind == NeedKind::kFileLock;
   }
-  Finding finding = finding_about(facts, FindingCode::kConsumerStuck, Confidence::kLikely, trainer);
-  const size_t workers = rank.workers.size();
-  finding.message = name_of(facts, trainer) + " stands still: it waits for " + trainer.need.words +
-                    place_of(trainer) +
-                    (workers == 0 ? "" : ", and " + all_of(workers, "worker") + " for it");
+  const bool is_long = one_sleeps ? is_worth_a_warning(facts, trainer)
+                                  : is_worth_a_warning(facts, trainer, kWorthAWarning);
+  if (!trainer.still || !is_long) return std::nullopt;
+  const std::vector<size_t> way = way_to_the_end(facts, rank.trainer);
+  const ThreadFacts& end = facts.threads[way.back()];
+  Finding finding = finding_about(facts, FindingCode::kConsumerStuck, Confidence::kLikely, end);
+  finding.message = "nothing goes on: ";
+  for (const size_t each : way) {
+    const ThreadFacts& thread = facts.threads[each];
+    finding.message +=
+        (each == way.front() ? "" : "; ") + name_of(facts, thread) +
+        (thread.need.kind == NeedKind::kNothing ? " sleeps" : " waits for " + thread.need.words) +
+        place_of(thread);
+  }
   finding.remedies.push_back(
       {.title = "Look at that line, and at what the other threads of the process wait for",
-       .commands = {"dlprobe stacks " + own(trainer.process->key.pid)}});
-  return RootCause{std::move(finding), rank.trainer};
+       .commands = {"dlprobe stacks " + own(end.process->key.pid)}});
+  return RootCause{std::move(finding), way.back()};
 }
 
 }  // namespace

@@ -456,6 +456,12 @@ TEST(Deadlock, TwoPythonLocksInOneProcess) {
 TEST(Deadlock, NotifierThatForkDidNotCopy) {
   HangScene scene;
   scene.wait_in_futex(scene.main(kWorker), futex(LockKind::kCondition, 0x7000));
+  EXPECT_TRUE(find(scene.examine(), FindingCode::kLockCycle))
+      << "the trainer has no thread to lose";
+  scene.stack(scene.main(kTrainer),
+              {python("Queue.get", "/usr/lib/python3.11/multiprocessing/queues.py", 103),
+               python("main", "/srv/train.py", 12)});
+  scene.stack(scene.add_thread(kTrainer, 150), {python("serve", "/srv/train.py", 20)});
   const auto finding = find(scene.examine(), FindingCode::kWaitsForMissingThread);
   ASSERT_TRUE(finding);
   EXPECT_EQ(finding->severity, Severity::kError);
@@ -730,8 +736,17 @@ TEST(Deadlock, APoolWhoseTaskIsLost) {
   EXPECT_TRUE(find(scene.examine(), FindingCode::kBatchLostInWorker));
 }
 
-TEST(Deadlock, APipeOfItsOwnThatAHandlerOfASignalMayWriteIsAWord) {
+TEST(Deadlock, APipeOfItsOwnOfAHelperIsAWordWhileTheTrainerGoesOn) {
   HangScene scene = busy_scene();
+  scene.wait_in_read(scene.main(kWorker), 4242);
+  scene.has_end(kWorker, 4242, true, true);
+  const auto finding = find(scene.examine(), FindingCode::kPipeWithoutPeer);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kInfo);
+}
+
+TEST(Deadlock, APipeOfItsOwnThatAHandlerOfASignalMayWriteIsAWord) {
+  HangScene scene;
   scene.wait_in_read(scene.main(kWorker), 4242);
   scene.has_end(kWorker, 4242, true, true);
   EXPECT_TRUE(has_error(scene.examine()));
@@ -1208,7 +1223,7 @@ TEST(Deadlock, AWorkerThatWorksIsAtMostSlow) {
 }
 
 TEST(Deadlock, AStandstillThatIsOverProvesNothing) {
-  HangScene scene = busy_scene();
+  HangScene scene;
   scene.wait_in_read(scene.main(kWorker), 4242);
   scene.has_end(kWorker, 4242, true, true);
   scene.is_looked_at_when_quiet();
@@ -1261,6 +1276,56 @@ TEST(Deadlock, TheKernelsClockTellsOfAWaitThatBeganBeforeTheLook) {
     ASSERT_TRUE(finding);
     EXPECT_EQ(finding->severity, severity);
   }
+}
+
+// The trainer waits for worker 101, which reads a pipe of worker 102.
+HangScene scene_of_a_chain() {
+  HangScene scene;
+  scene.wait_in_read(scene.main(kTrainer), 4242);
+  scene.has_end(kWorker, 4242, false, true);
+  scene.wait_in_read(scene.main(kWorker), 4243);
+  scene.has_end(102, 4243, false, true);
+  scene.stack(scene.main(kTrainer), {python("collect", "/srv/train.py", 7)});
+  scene.stack(scene.main(kWorker), {python("read", "/srv/train.py", 30)});
+  return scene;
+}
+
+TEST(Deadlock, AStandstillIsToldAtItsEnd) {
+  HangScene scene = scene_of_a_chain();
+  scene.sleep(scene.main(102));
+  scene.stack(scene.main(102), {python("linger", "/srv/train.py", 40)});
+  const auto finding = find(scene.examine(12), FindingCode::kConsumerStuck);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kWarning);
+  EXPECT_EQ(finding->processes, std::vector<ProcessKey>{key_of(102)});
+  EXPECT_TRUE(finding->message.plain().ends_with("worker 102 sleeps (linger, /srv/train.py:40)"))
+      << finding->message.plain();
+}
+
+TEST(Deadlock, AStandstillThatASleepMayEndTakesLonger) {
+  for (const bool sleeps : {true, false}) {
+    HangScene scene = scene_of_a_chain();
+    if (sleeps) {
+      scene.sleep(scene.main(102));
+    } else {
+      scene.wait_in_read(scene.main(102), 4244);
+      scene.has_end(kTrainer, 4244, false, true);
+    }
+    for (const int32_t pid : {kTrainer, kWorker, 102})
+      scene.main(pid).blocked_since = Scene::at(0) - 15 * kSecond;
+    const auto finding = find(scene.examine(), FindingCode::kConsumerStuck);
+    EXPECT_EQ(finding.has_value(), !sleeps);
+  }
+}
+
+TEST(Deadlock, WhatStoodStillAndThenEndedWellIsNoHang) {
+  HangScene scene;
+  scene.wait_in_read(scene.main(kWorker), 4242);
+  scene.has_end(kWorker, 4242, true, true);
+  scene.ends_with(0);
+  EXPECT_TRUE(scene.examine().findings.empty());
+  scene.ends_with(1);
+  EXPECT_TRUE(has_error(scene.examine())) << "it failed because of it";
 }
 
 constexpr int32_t kRank = 102;  // the second trainer

@@ -236,6 +236,10 @@ Verdict HangScene::examine(int looks) const {
   if (moves_again_) {
     run.events.push_back({.at = Scene::at(looks), .kind = std::string(kMovesAgain)});
   }
+  if (code_) {
+    run.exits.push_back(
+        {.key = key_of(kTrainer), .at = Scene::at(looks), .wait_status = *code_ << 8});
+  }
   if (ended_) run.end = RunEnd{.at = Scene::at(looks), .reason = RunEndReason::kSubjectEnded};
   return probes::deadlock::kProbe.examine(recording);
 }

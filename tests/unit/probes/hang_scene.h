@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -54,6 +55,8 @@ class HangScene {
   /// As `dlprobe run` watches it: no look is taken while it moves.
   void is_looked_at_when_quiet() { when_quiet_ = true; }
   void ends_by_itself() { ended_ = true; }
+  /// The same, of a command whose trainer ends with that code.
+  void ends_with(int code) { code_ = code, ended_ = true; }
   void is_reference_loader() { subject_ = SubjectKind::kReferenceLoader; }
   void shares_semaphore(int32_t pid, uint64_t inode, bool orphaned_sibling = false);
   void stack(ThreadSnapshot& thread, std::vector<StackFrame> frames);
@@ -83,6 +86,7 @@ class HangScene {
   std::vector<Earlier> awake_;  ///< at the look `until`
   SubjectKind subject_ = SubjectKind::kPid;
   bool ended_ = false;
+  std::optional<int> code_;
   bool moves_again_ = false;
   bool when_quiet_ = false;
 };
