@@ -80,6 +80,7 @@ Expected<PythonShim> PythonShim::prepare(const ShimOptions& options) {
   DLP_CHECK(folder.write("sitecustomize.py", sitecustomize_source()));
   DLP_CHECK(folder.write("dlprobe_start.py", start_source()));
   DLP_CHECK(folder.write("dlprobe_hooks.py", hooks_source()));
+  DLP_CHECK(folder.write("dlprobe_limits.py", limits_source()));
   DLP_CHECK(folder.write("dlprobe_pickle.py", pickle_source()));
   DLP_CHECK(folder.write("dlprobe_overrides.py", overrides_source()));
   DLP_CHECK(folder.write("options", options_text(options)));

@@ -4,6 +4,7 @@ An exception is looked at where it ended something: the program, a thread, a chi
 for that is called by the library while it handles the exception, so that no frame of ours stands in a traceback and nothing is
 done where nothing failed. What an override needs is in dlprobe_overrides.py.
 """
+import builtins
 import os
 import sys
 from errno import EDQUOT, EMFILE, ENOMEM, ENOSPC
@@ -171,7 +172,7 @@ def _refused_task(trace):
     return "no-thread" if thread._initialized and not thread._started.is_set() else None
 
 
-def _soft_limit(name):
+def soft_limit(name):
     """Asked without a descriptor, which there may be none of; None: no limit."""
     limit = os.sysconf(name)
     return limit if limit >= 0 else None
@@ -181,7 +182,7 @@ def _refusal_of(trace):
     """The fields of an event of kind "refused"; None: the exception is another one."""
     task = _refused_task(trace)
     if task is not None:
-        return dict(_users_place(trace.entries), cause=task, limit=_soft_limit("SC_CHILD_MAX"))
+        return dict(_users_place(trace.entries), cause=task, limit=soft_limit("SC_CHILD_MAX"))
     start = trace.frame_of("multiprocessing/process.py", "start")
     main = trace.frame_of("multiprocessing/spawn.py", "_fixup_main_from_path", "_fixup_main_from_name")
     if start is not None:
@@ -223,8 +224,16 @@ _TORCH_HANDS_ON = (("torch/_utils.py", "reraise"), ("torch/utils/data/dataloader
                    ("torch/utils/data/_utils/signal_handling.py", "handler"),
                    ("torch/multiprocessing/spawn.py", "join"))
 _WAITS_FOR_OTHERS = (("multiprocessing/queues.py", "get"), ("multiprocessing/pool.py", "get", "next"),
+                     ("multiprocessing/forkserver.py", "read_signed"),
                      ("multiprocessing/connection.py", "_recv", "recv_bytes", "SocketClient"),
                      ("concurrent/futures/_base.py", "result"))
+
+
+def _first_of_group(error):
+    """Of an ExceptionGroup, as asyncio.TaskGroup raises one, the first that it is made of (CPython 3.11)."""
+    while isinstance(error, getattr(builtins, "BaseExceptionGroup", ())):
+        error = error.exceptions[0]
+    return error
 
 
 def _is_handed_on(error):
@@ -256,61 +265,14 @@ def _system_error(error):
     return found
 
 
-def _full_file(trace):
-    """The file that could not be made or could not grow; None: it is not known."""
-    name = getattr(trace.error, "filename", None)
-    if trace.is_raised_in("multiprocessing/synchronize.py", "__init__"):
-        return "/dev/shm/"  # sem_overview(7)
-    if trace.is_raised_in("multiprocessing/shared_memory.py", "__init__"):
-        return "/dev/shm/" + name.lstrip("/")  # shm_overview(7)
-    if name is not None:
-        return absolute(os.fsdecode(name))
-    for frame, _line in reversed(trace.entries):
-        for value in frame.f_locals.values():
-            is_file = type(value).__module__ in ("_io", "tempfile") and isinstance(getattr(value, "name", None), str)
-            if is_file:
-                return absolute(value.name)
-    return None
-
-
-def _fullness(trace):
-    """What is left where a file had no space, and whether that is the folder for temporary files."""
-    path = _full_file(trace)
-    if path is None:
-        return {}
-    folder = os.path.dirname(path)
-    left = os.statvfs(folder)
-    temporary = next((os.environ[name] for name in ("TMPDIR", "TEMP", "TMP") if os.environ.get(name)), "/tmp")
-    return {"path": path, "free_bytes": left.f_bavail * left.f_frsize, "free_inodes": left.f_favail if left.f_files else None,
-            "temporary": os.path.realpath(path).startswith(os.path.join(os.path.realpath(temporary), ""))}
-
-
-def _memory_limit():
-    """Of the limits of a process's own memory the nearest, and what is taken of it."""
-    with open("/proc/self/limits") as lines:
-        limits = {line[:26].strip(): line[26:].split()[0] for line in lines}
-    with open("/proc/self/status") as lines:
-        taken = {line.partition(":")[0]: line.split()[1] for line in lines if line.startswith(("VmSize", "VmData"))}
-    found = {}
-    for name, counter in (("Max address space", "VmSize"), ("Max data size", "VmData")):
-        if limits[name] == "unlimited":
-            continue
-        limit, used = int(limits[name]), int(taken[counter]) * 1024
-        if not found or limit - used < found["limit"] - found["bytes"]:
-            found = {"limit": limit, "bytes": used, "wanted": name[4:]}
-    return found
-
-
 def _refused_resource(error, refusal):
     """What more is known of a limit that was reached."""
     number = getattr(refusal, "errno", None)
+    if number == EMFILE:
+        return {"limit": soft_limit("SC_OPEN_MAX")}
     try:
-        if number == EMFILE:
-            return {"limit": _soft_limit("SC_OPEN_MAX")}
-        if number in (ENOSPC, EDQUOT):
-            return _fullness(Trace(refusal))
-        if number == ENOMEM or isinstance(error, MemoryError):
-            return _memory_limit()
+        if number in (EDQUOT, ENOMEM, ENOSPC) or isinstance(error, MemoryError):
+            return load("dlprobe_limits").refused_resource(Trace(refusal or error))
     except Exception:
         pass
     return {}
@@ -340,13 +302,14 @@ def tell_refusal(trace, sent=None):
         tell(refusal.pop("kind", "refused"), message=describe(trace.error), **refusal)
 
 
-def tell_end(ended, error, sent=None):
+def tell_end(ended, error, sent=None, wanted=None):
     """`error` ended what `ended` names, as the report has it; nothing else is done with it. Each place is told once: a
-    program may live with an error of every task."""
+    program may live with an error of every task. `wanted`: what of the program's own is called for it."""
     try:
         is_exit = isinstance(error, SystemExit) and (ended != "task" or error.code in (None, 0))
         if error is None or is_exit or (len(_told) >= _MOST_ENDS_TOLD and ended != "process"):
             return
+        error = _first_of_group(error)
         trace = Trace(error)
         key = (ended, type(error).__qualname__, trace.raised_in())
         if key in _told:
@@ -354,7 +317,7 @@ def tell_end(ended, error, sent=None):
         _told.add(key)
         tell_refusal(trace, sent)
         refusal = _system_error(error)
-        fields = dict(_users_place(trace.entries), path=getattr(refusal, "filename", None) or _missing_name(error))
+        fields = dict(_users_place(trace.entries), wanted=wanted, path=getattr(refusal, "filename", None) or _missing_name(error))
         fields.update(_refused_resource(error, refusal))
         tell("failed", ended=ended, message=describe(error), type=type(error).__name__,
              error_number=getattr(refusal, "errno", None), raised_in=trace.raised_in(), chain=_causes_of(error),
@@ -401,12 +364,15 @@ def _hook_threading(module):
     make = getattr(module, "_make_invoke_excepthook", None)  # CPython 3.8
     if make is None:
         return
+    default = module.excepthook
 
     def making():
         invoke = make()
 
         def invoke_excepthook(thread):
-            tell_end("thread", _handled())
+            # What a daemon meets when its interpreter ends is nobody's loss.
+            if not (_is_shut_down and module.current_thread().daemon):
+                tell_end("thread", _handled(), wanted=None if module.excepthook is default else "threading.excepthook")
             invoke(thread)
         return invoke_excepthook
 
