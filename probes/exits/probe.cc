@@ -116,7 +116,8 @@ bool began_the_end(const ExitFacts& facts, const Death& death) {
   if (death.process->role == Role::kTrainer) return true;
   // A pool ends its own workers for whatever else it fails; of PyTorch's they ask to end.
   const auto ending = ending_of(*facts.run);
-  return ending && ending->is_broken() && death.signal == SIGKILL && death.at() <= ending->last->at;
+  const bool ends_it = death.signal == SIGKILL || death.signal == SIGTERM;
+  return ending && ending->is_broken() && ends_it && death.at() <= ending->last->at;
 }
 
 /// Ended by a signal that belongs to normal work.
@@ -130,11 +131,14 @@ bool is_ordinary_signal(const ExitFacts& facts, const Death& death) {
   const bool is_of_others =
       sent != nullptr && !is_from_kernel(*sent) && sent->sender_pid != death.process->key.pid;
   if (is_key && !is_of_others) return true;
-  // Whoever reads what it writes has had enough.
-  if (death.signal == SIGPIPE) return true;
+  // Whoever reads what it writes has had enough, unless that is why the trainer failed.
+  if (death.signal == SIGPIPE)
+    return death.process->role != Role::kWorker || failure_of_trainer(facts, death) == nullptr;
   const bool is_worker = death.process->role == Role::kWorker;
   if (sent == nullptr) return is_worker && may_be_by_trainer(facts, death);
   const ProcessInfo* sender = sender_in_tree(facts, *sent);
+  // Who interrupted dlprobe, too.
+  if (sender == nullptr && was_interrupted(facts) && is_polite(death.signal)) return true;
   if (sender == nullptr || is_from_kernel(*sent)) return false;
   if (is_above(facts, *sender, *death.process)) return !began_the_end(facts, death);
   // By another one of the job, or itself: an accident only if the job did not go on.
@@ -387,19 +391,46 @@ bool is_likely_exit(const Finding& finding) {
          finding.confidence != Confidence::kCertain;
 }
 
-/// A child that failed just before: its parent's exception may be about that.
-void add_end_before(const ExitFacts& facts, Finding& raised) {
+/// Another program of the same parent, as a rank of a job, that left by an exit of its own: what is
+/// known of it is its code alone, and that others lose their connections to it in its last moments.
+bool is_rank_that_left(const ExitFacts& facts, const Finding& raised, const Death& death) {
+  constexpr BootNs kLastMoments = kSecond / 2;
+  if (death.signal != 0 || death.exit_code == 0) return false;
+  if (death.at() > *raised.last_seen + kLastMoments) return false;
+  const bool has_said_why = std::ranges::any_of(facts.run->start_events, [&](const auto& event) {
+    return event.process == death.process->key && event.kind == StartEventKind::kFailed;
+  });
+  return !has_said_why && std::ranges::any_of(raised.processes, [&](const ProcessKey& key) {
+    const ProcessInfo* process = facts.run->find_process(key);
+    return process != nullptr && process->ppid == death.process->ppid;
+  });
+}
+
+/// A child, or another rank, that failed just before: the exception may be about that. Where it
+/// waited for others in vain, also who had ended well by then.
+const Death* end_before(const ExitFacts& facts, const Finding& raised, bool waited_in_vain) {
   constexpr BootNs kJustBefore = 2 * kSecond;
   const Death* before = nullptr;
+  const Death* well_before = nullptr;
   for (const Death& death : facts.deaths) {
+    if (!raised.last_seen || is_polite(death.signal)) continue;
+    if (std::ranges::count(raised.processes, death.process->key) > 0) continue;
+    if (is_rank_that_left(facts, raised, death)) return &death;
     const bool is_child = std::ranges::any_of(
         raised.processes, [&](const ProcessKey& key) { return death.process->ppid == key.pid; });
-    const bool is_just_before = raised.last_seen && death.at() <= *raised.last_seen &&
-                                death.at() >= *raised.last_seen - kJustBefore;
-    const bool is_wanted = is_polite(death.signal);
-    if (is_child && is_just_before && failed(death) && !is_wanted) before = &death;
+    if (!is_child || death.at() > *raised.last_seen) continue;
+    const bool is_just_before = death.at() >= *raised.last_seen - kJustBefore;
+    if (failed(death) && is_just_before) before = &death;
+    const bool is_worker = death.process->role == Role::kWorker;
+    if (!failed(death) && is_worker && waited_in_vain) well_before = &death;
   }
-  if (before == nullptr || std::ranges::count(raised.processes, before->process->key) > 0) return;
+  return before != nullptr ? before : well_before;
+}
+
+void add_end_before(const ExitFacts& facts, Finding& raised) {
+  const auto ending = ending_of(*facts.run);
+  const Death* before = end_before(facts, raised, ending && ending->is_broken());
+  if (before == nullptr) return;
   const Message how = before->signal != 0 ? "was killed by " + signal_name(before->signal)
                                           : "exited with code " + own(before->exit_code);
   const Message who =
@@ -455,7 +486,7 @@ Verdict examine_run(const RunCase& one) {
   if (!refused_room) {
     if (auto growing = growing_tasks(facts)) verdict.findings.push_back(std::move(*growing));
   }
-  if (auto lost = lost_thread(one.run); lost && !has_error(verdict.findings))
+  if (auto lost = lost_part(one.run); lost && !has_error(verdict.findings))
     verdict.findings.push_back(std::move(*lost));
   add_unknown_ends(facts, verdict);
   return verdict;

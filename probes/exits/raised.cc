@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "probes/exits/rules.h"
 #include "probes/facts/facts.h"
@@ -34,7 +35,9 @@ Message message_of(const Run& run, const StartEvent& event, const StartEvent& la
   const Message what = as_text(event.message) + where(event);
   switch (event.ended) {
     case Ended::kWorker:
-      return say("{} failed and its trainer with it: {}", who, what);
+      return event.type == "StopIteration" && &event == &last
+                 ? say("the data set raised {} in {}", what, who)
+                 : say("{} failed and its trainer with it: {}", who, what);
     case Ended::kTask:
       return say("a task in {} failed, and the job with it: {}", who, what);
     case Ended::kThread:
@@ -96,18 +99,64 @@ std::optional<Finding> uncaught_exception(const Run& run) {
   return finding;
 }
 
-std::optional<Finding> lost_thread(const Run& run) {
+namespace {
+
+bool is_root(const Run& run, const ProcessKey& key) {
   const ProcessExit* end = end_of_command(run);
-  if (end != nullptr && end->wait_status && WIFEXITED(*end->wait_status)) return std::nullopt;
+  return run.begin.root == key || (end != nullptr && end->key == key);
+}
+
+// Whoever started it started another one later: it was tried again.
+bool was_replaced(const Run& run, const StartEvent& failed) {
+  const ProcessInfo* process = run.find_process(failed.process);
+  return process != nullptr && std::ranges::any_of(run.start_events, [&](const StartEvent& event) {
+           return event.kind == StartEventKind::kStarted && event.at > failed.at &&
+                  event.process.pid == process->ppid;
+         });
+}
+
+// Its peer, or who started it, was done and went.
+bool is_of_an_end(const StartEvent& event) {
+  const bool is_peer = event.error_number == EPIPE || event.error_number == ECONNRESET;
+  return !event.again.empty() || is_peer || event.type == "KeyboardInterrupt";
+}
+
+// What nobody handled, and the program goes on without.
+bool is_lost_part(const Run& run, const StartEvent& event) {
+  switch (event.ended) {
+    case Ended::kThread:
+      return event.wanted.empty();  // else a hook of the program's own handles it
+    case Ended::kFeeder:
+      return true;
+    case Ended::kProcess:
+      return !is_root(run, event.process) && !was_replaced(run, event) && !is_of_an_end(event);
+    case Ended::kWorker:
+      return event.type == "StopIteration";
+    default:
+      return false;
+  }
+}
+
+Message without_it(const StartEvent& event, bool has_ended) {
+  if (event.ended == Ended::kWorker)
+    return "; the loop over the loader takes that for the end of the data";
+  return has_ended ? "; its program ended well without it" : "; its program goes on without it";
+}
+
+}  // namespace
+
+std::optional<Finding> lost_part(const Run& run) {
+  if (command_failed(run)) return std::nullopt;
+  const ProcessExit* end = end_of_command(run);
+  const bool has_ended = end != nullptr && end->wait_status && *end->wait_status == 0;
   const auto failures = events_of(run, StartEventKind::kFailed);
-  const auto found = std::ranges::find_if(failures, [](const StartEvent* event) {
-    return event->ended == Ended::kThread || event->ended == Ended::kFeeder;
-  });
+  const auto found = std::ranges::find_if(
+      failures, [&](const StartEvent* event) { return is_lost_part(run, *event); });
   if (found == failures.end()) return std::nullopt;
   const StartEvent& event = **found;
   Finding finding = new_finding(FindingCode::kUncaughtException, Confidence::kLikely);
   finding.severity = Severity::kWarning;
-  finding.message = message_of(run, event, event) + "; its program goes on without it";
+  finding.message = message_of(run, event, event) + without_it(event, has_ended);
   finding.discriminator = "lost-" + event.type;
   finding.processes = {event.process};
   add_evidence(finding.evidence, event);

@@ -69,7 +69,7 @@ std::optional<Finding> refused_resource(const Run& run) {
   for (const StartEvent* event : fatal_exceptions(run)) {
     const bool is_space = event->error_number == ENOSPC || event->error_number == EDQUOT;
     if (is_space && event->is_temporary) return no_temporary_space(run, *event);
-    if (!event->wanted.empty() && event->limit && event->bytes)
+    if (!is_space && !event->wanted.empty() && event->limit && event->bytes)
       return no_own_memory(run, *event, *event->limit, *event->bytes);
   }
   return std::nullopt;

@@ -72,7 +72,7 @@ std::optional<Finding> refused_resource(const Run& run);
 std::optional<Finding> uncaught_exception(const Run& run);
 /// DLP0514 of a command that runs yet, or had to be ended: a thread of it has ended so, or an item
 /// did not get into its queue.
-std::optional<Finding> lost_thread(const Run& run);
+std::optional<Finding> lost_part(const Run& run);
 /// Whether an interpreter of the command had the witness.
 bool saw_exceptions(const RecordingView& recording);
 

@@ -1,6 +1,7 @@
 // Signals that somebody sent, faults that a process made itself, and exits.
 
 #include <algorithm>
+#include <charconv>
 #include <csignal>
 
 #include "lib/base/path_name.h"
@@ -76,6 +77,37 @@ Remedy look_up_sender() {
                        "docker inspect <container>", "journalctl --since -1h | grep -i kill"},
           .applies_to = {"slurm", "docker", "bare-host"},
           .verify = "dlprobe run -- COMMAND"};
+}
+
+// The number after `name` in a line of the kernel's log, in hexadecimal.
+std::optional<uint64_t> hex_after(std::string_view line, std::string_view name) {
+  const size_t at = line.find(name);
+  if (at == std::string_view::npos) return std::nullopt;
+  const std::string_view digits = line.substr(at + name.size());
+  uint64_t value = 0;
+  const auto [end, error] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
+  return error == std::errc{} ? std::optional(value) : std::nullopt;
+}
+
+// A fault right at the stack pointer: "segfault at 7ffc7bf66f60 ip ... sp 7ffc7bf66f40 error 6"
+// (show_signal_msg in arch/x86/mm/fault.c).
+bool overflowed_stack(const Death& death) {
+  constexpr uint64_t kNear = 16384;  // a frame's worth
+  constexpr uint64_t kLowPages = 1 << 16;
+  return std::ranges::any_of(death.log, [](const KernelLogLine* line) {
+    const auto fault = hex_after(line->text, "segfault at ");
+    const auto stack = hex_after(line->text, " sp ");
+    if (!fault || !stack || *fault < kLowPages) return false;
+    return std::max(*fault, *stack) - std::min(*fault, *stack) <= kNear;
+  });
+}
+
+// Whether multiprocessing started it under the witness, which tells of exceptions and exits.
+bool is_witnessed(const Run& run, const ProcessKey& key) {
+  return std::ranges::any_of(run.start_events, [&](const StartEvent& event) {
+    return event.kind == StartEventKind::kStarted && event.child_pid == key.pid;
+  });
 }
 
 ExitCause cpu_limit_cause(const Death& death, uint64_t seconds) {
@@ -165,8 +197,10 @@ ExitCause sent_kill_cause(const ExitFacts& facts, const Death& death) {
     cause.discriminator = "unknown-sender";
     Message why = facts.why_signals_hidden;
     if (facts.signals_traced) {
-      why = is_traced_signal(death.signal) ? "it was sent before dlprobe looked"
-                                           : "senders of this signal are not recorded";
+      why = is_traced_signal(death.signal)
+                ? "it was sent before dlprobe looked, or the kernel ended the process itself "
+                  "(seccomp)"
+                : "senders of this signal are not recorded";
     }
     cause.prove(text_fact("sender", "not seen: " + why, kTracepoint));
   } else {
@@ -248,14 +282,16 @@ const SignalSent* caught_signal(const ExitFacts& facts, const Death& death) {
   constexpr BootNs kSoon = 2 * kSecond;
   const SignalSent* caught = nullptr;
   if (death.signal != 0) return caught;
-  const bool has_left = std::ranges::any_of(facts.run->start_events, [&](const StartEvent& event) {
+  const auto left = std::ranges::find_if(facts.run->start_events, [&](const StartEvent& event) {
     return event.kind == StartEventKind::kExits && event.process == death.process->key;
   });
+  const bool has_left = left != facts.run->start_events.end();
   for (const SignalSent& sent : facts.run->signals) {
     const bool is_just_before = sent.at <= death.at() && sent.at >= death.at() - kSoon;
     // A pool ends its workers so, also one that is about to end by itself.
     const bool is_answered = has_left || sent.sender_pid != death.process->ppid;
-    const bool is_it = is_just_before && is_answered && !sent.by_dlprobe;
+    const bool is_too_late = has_left && sent.at > left->at;
+    const bool is_it = is_just_before && is_answered && !is_too_late && !sent.by_dlprobe;
     if (sent.target == death.process->key && is_it) caught = &sent;
   }
   return caught;
@@ -283,7 +319,9 @@ ExitCause crash_cause(const ExitFacts& facts, const Death& death) {
   ExitCause cause;
   cause.code = FindingCode::kWorkerCrashed;
   const Message place = place_of(death);
-  cause.clause = "crashed: " + signal_name(death.signal) + place;
+  const bool is_overflow = overflowed_stack(death);
+  cause.clause =
+      (is_overflow ? "overflowed its stack: " : "crashed: ") + signal_name(death.signal) + place;
   cause.discriminator = signal_name(death.signal);
   cause.together = "crash" + cause.discriminator;
   cause.evidence = signal_evidence(facts, death);
@@ -301,6 +339,14 @@ ExitCause crash_cause(const ExitFacts& facts, const Death& death) {
                        : "it sent the signal to itself, as abort() does");
   } else {
     cause.confidence = Confidence::kLikely;
+  }
+  if (is_overflow) {
+    cause.remedies.push_back(
+        {.title = "Find the recursion that does not end, or allow it more stack",
+         .commands = {"PYTHONFAULTHANDLER=1 python train.py", "ulimit -s 65536",
+                      "threading.stack_size(512 << 20)  # of the thread that recurses"},
+         .verify = "dlprobe run -- COMMAND"});
+    return cause;
   }
   cause.remedies.push_back(
       {.title = "See the Python lines at which it crashed: run it with faulthandler, and with one "
@@ -378,6 +424,8 @@ ExitCause exit_cause(const ExitFacts& facts, const Death& death) {
     cause.clause += ", while its trainer still waited for it";
   } else if (word) {
     cause.clause += word->clause;
+  } else if (is_witnessed(*facts.run, death.process->key)) {
+    cause.clause += ": by exit(3) or _exit(2) in native code, without an exception or sys.exit";
   } else if (death.exit_code == 1) {
     cause.clause += ": an exception that nobody caught, or sys.exit";
   } else {

@@ -155,19 +155,6 @@ struct GrowingTasks {
   Growth growth;
 };
 
-// Of a program that has ended: what it ends itself in its last seconds is not a fall.
-void leave_out_end(const Run& run, std::vector<SeriesPoint>& series) {
-  constexpr BootNs kTeardown = 3 * kSecond;
-  constexpr double kNearly = 0.95;
-  if (!has_subject_ended(run) || series.empty()) return;
-  const double most = std::ranges::max_element(series, {}, &SeriesPoint::value)->value;
-  const BootNs end = series.back().at;
-  const auto newest_first = std::views::reverse(series);
-  const auto last = std::ranges::find_if(
-      newest_first, [&](const SeriesPoint& point) { return point.value >= kNearly * most; });
-  if (end - last->at <= kTeardown) series.erase(last.base(), series.end());
-}
-
 std::optional<GrowingTasks> fastest_growth_of_threads(const HostFacts& host, const Run& run) {
   constexpr double kLeastInShortLook = 10;
   constexpr double kLeast = 32;
@@ -228,8 +215,9 @@ std::optional<CountLimit> limit_ahead(const Run& run) {
 std::optional<Finding> growing_tasks(const ExitFacts& facts) {
   const Run& run = *facts.run;
   if (run.samples.empty()) return std::nullopt;
-  auto tasks = fastest_growth_of_threads(facts.header->host, run);
-  if (!tasks) tasks = growth_of_processes(run);
+  // With each process a pool starts threads of its own.
+  auto tasks = growth_of_processes(run);
+  if (!tasks) tasks = fastest_growth_of_threads(facts.header->host, run);
   if (!tasks) return std::nullopt;
   Finding finding = new_finding(FindingCode::kProcessLimitReached, Confidence::kLikely);
   const auto count = static_cast<uint64_t>(tasks->growth.value);
@@ -238,15 +226,24 @@ std::optional<Finding> growing_tasks(const ExitFacts& facts) {
                         ? describe(run, *tasks->process) +
                               " starts threads that do not end: " + own(count) + " threads"
                         : "the job starts processes that do not end: " + counted(count, "process");
+  const ProcessInfo* trainer = first_of_role(run, Role::kTrainer);
   if (tasks->process) finding.processes = {*tasks->process};
+  if (!tasks->process && trainer != nullptr) finding.processes = {trainer->key};
   const char* source = tasks->process ? "num_threads of /proc/PID/stat" : "the process tree";
   finding.prove(count_fact("taken", count, source, tasks->growth.to));
   tell_count_growth(finding, tasks->growth, source, limit_ahead(run));
   finding.remedies.push_back(
-      {.title = "Start them once and use them again, or wait for each to end",
-       .commands = {"executor = concurrent.futures.ThreadPoolExecutor(8)  # once, not per sample",
-                    "thread.join()"},
-       .verify = "grep Threads /proc/PID/status"});
+      tasks->process
+          ? Remedy{.title = "Start them once and use them again, or wait for each to end",
+                   .commands = {"executor = concurrent.futures.ThreadPoolExecutor(8)  # once, not "
+                                "per sample",
+                                "thread.join()"},
+                   .verify = "grep Threads /proc/PID/status"}
+          : Remedy{.title = "Make pools and loaders once and use them again, close them when they "
+                            "are done, and wait for each process that is started",
+                   .commands = {"with multiprocessing.Pool(8) as pool: ...  # not one per epoch",
+                                "process.join()", "os.waitpid(pid, 0)"},
+                   .verify = "ps --ppid PID"});
   return finding;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <ranges>
 
 #include "lib/base/units.h"
 #include "probes/facts/facts.h"
@@ -27,6 +28,18 @@ OwnWords what_brief_growth_leaves_open(const Growth& growth) {
   return (growth.is_by_age ? " (since its start " + time + " ago, as what it has shows"
                            : " (seen for " + time) +
          ": a cache that fills looks the same until it is full)";
+}
+
+void leave_out_end(const Run& run, std::vector<SeriesPoint>& series) {
+  constexpr BootNs kTeardown = 3 * kSecond;
+  constexpr double kNearly = 0.95;
+  if (!has_subject_ended(run) || series.empty()) return;
+  const double most = std::ranges::max_element(series, {}, &SeriesPoint::value)->value;
+  const BootNs end = series.back().at;
+  const auto newest_first = std::views::reverse(series);
+  const auto last = std::ranges::find_if(
+      newest_first, [&](const SeriesPoint& point) { return point.value >= kNearly * most; });
+  if (end - last->at <= kTeardown) series.erase(last.base(), series.end());
 }
 
 void tell_count_growth(Finding& finding, const Growth& growth, const Message& source,

@@ -2,8 +2,10 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "lib/model/finding.h"
+#include "lib/model/recording.h"
 #include "probes/facts/trend.h"
 
 namespace dlprobe {
@@ -15,6 +17,9 @@ OwnWords time_ahead_text(double seconds);
 /// " (seen for 14 s: a cache that fills looks the same until it is full)" of what may come to an
 /// end yet; else nothing.
 OwnWords what_brief_growth_leaves_open(const Growth& growth);
+
+/// Of a program that has ended: leaves out its last seconds, where what it ends itself is no fall.
+void leave_out_end(const Run& run, std::vector<SeriesPoint>& series);
 
 /// How many more there may be.
 struct CountLimit {

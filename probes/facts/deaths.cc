@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <cstring>
 #include <utility>
 
 #include "lib/base/units.h"
@@ -151,25 +152,8 @@ bool is_own_fault(const SignalSent& signal) {
 }
 
 OwnWords signal_name(int signal) {
-  constexpr std::array<std::pair<int, std::string_view>, 16> kNames = {{{SIGHUP, "SIGHUP"},
-                                                                        {SIGINT, "SIGINT"},
-                                                                        {SIGQUIT, "SIGQUIT"},
-                                                                        {SIGILL, "SIGILL"},
-                                                                        {SIGTRAP, "SIGTRAP"},
-                                                                        {SIGABRT, "SIGABRT"},
-                                                                        {SIGBUS, "SIGBUS"},
-                                                                        {SIGFPE, "SIGFPE"},
-                                                                        {SIGKILL, "SIGKILL"},
-                                                                        {SIGUSR1, "SIGUSR1"},
-                                                                        {SIGSEGV, "SIGSEGV"},
-                                                                        {SIGUSR2, "SIGUSR2"},
-                                                                        {SIGTERM, "SIGTERM"},
-                                                                        {SIGXCPU, "SIGXCPU"},
-                                                                        {SIGXFSZ, "SIGXFSZ"},
-                                                                        {SIGSYS, "SIGSYS"}}};
-  for (const auto& [number, name] : kNames) {
-    if (number == signal) return own(name);
-  }
+  // glibc 2.32
+  if (const char* name = ::sigabbrev_np(signal)) return "SIG" + own(name);
   return "signal " + own(signal);
 }
 
@@ -181,7 +165,10 @@ bool has_handlers_of_torch(const ProcessInfo& process) {
 
 Message describe_sender(const ExitFacts& facts, const SignalSent& signal) {
   if (const ProcessInfo* sender = sender_in_tree(facts, signal)) {
-    return sender->key == signal.target ? "itself" : describe(*facts.run, sender->key);
+    if (sender->key == signal.target) return "itself";
+    const bool is_known_by_role = sender->role == Role::kTrainer || sender->role == Role::kWorker;
+    if (is_known_by_role || signal.sender_comm.empty()) return describe(*facts.run, sender->key);
+    return describe(*facts.run, sender->key) + " (" + as_name(signal.sender_comm) + ")";
   }
   if (signal.sender_pid == 0) return "a process outside of dlprobe's pid namespace";
   const OwnWords text = "process " + own(signal.sender_pid);

@@ -210,10 +210,12 @@ int weight_as_first(const StartEvent& event, const StartEvent& last) {
   if (event.at >= last.at || !is_elsewhere) return 0;
   if (event.kind == StartEventKind::kExits) return event.count != 0 ? 2 : 1;
   // torch hands on an exception of a worker as another one where its class takes more arguments.
-  const bool is_same = event.kind == StartEventKind::kFailed &&
-                       (event.type == last.again || event.ended == Ended::kWorker);
+  if (event.kind != StartEventKind::kFailed) return 0;
+  const bool is_same = event.ended == Ended::kWorker;
   const bool is_lost = event.ended == Ended::kInitializer || event.ended == Ended::kFeeder;
-  return is_same || is_lost ? 2 : 0;
+  if (event.type == last.again) return 3;
+  if (is_same || is_lost) return 2;
+  return event.ended == Ended::kProcess && event.process != last.process ? 1 : 0;
 }
 
 /// What `last` was before it was raised again.

@@ -316,6 +316,37 @@ TEST_F(ExitsTest, TheKernelLogTellsWhereItCrashed) {
   EXPECT_THAT(only().message.plain(), HasSubstr("in code of libfoo.so"));
 }
 
+TEST_F(ExitsTest, AFaultAtTheStackPointerIsAStackThatOverflowed) {
+  KernelLogLine line;
+  line.at = Scene::at(1);
+  line.kind = KernelLogKind::kFault;
+  line.process = key_of(101);
+  line.text =
+      "python3[101]: segfault at 7ffc7bf66f60 ip 7f10 sp 7ffc7bf66f40 error 6 in a.so[7f00+10]";
+  scene.run().kernel_log.push_back(line);
+  scene.exit_by_signal(101, 1.01, SIGSEGV);
+  EXPECT_THAT(only().message.plain(), HasSubstr("overflowed its stack"));
+  scene.run().kernel_log.back().text =
+      "python3[101]: segfault at 10 ip 7f10 sp 7ffc7bf66f40 error 4 in a.so[7f00+10]";
+  EXPECT_THAT(only().message.plain(), HasSubstr("crashed"));
+}
+
+TEST_F(ExitsTest, ABrokenPipeThatFailsTheTrainerIsACause) {
+  scene.exit_by_signal(101, 1, SIGPIPE);
+  scene.exit_with(kParent, 1.2, 0);
+  EXPECT_TRUE(examine().findings.empty());
+  scene.run().exits.back().wait_status = 1 << 8;
+  EXPECT_THAT(only().message.plain(), HasSubstr("SIGPIPE"));
+}
+
+TEST_F(ExitsTest, WhoInterruptsDlprobeInterruptsTheCommandToo) {
+  sent(1, kParent, SIGINT, 0, kStranger);
+  scene.exit_by_signal(kParent, 1.01, SIGINT);
+  EXPECT_EQ(only().code, FindingCode::kKilledBySignal);
+  scene.run().end = RunEnd{.at = Scene::at(1.1), .reason = RunEndReason::kInterrupted};
+  EXPECT_TRUE(examine().findings.empty());
+}
+
 TEST_F(ExitsTest, AbortIsACrashAndSomebodysSigsegvIsNot) {
   sent(1, 101, SIGABRT, -6, 101);
   scene.exit_by_signal(101, 1.01, SIGABRT);
@@ -671,7 +702,25 @@ TEST_F(Raised, AThreadThatIsLostIsToldWhileTheProgramRuns) {
   EXPECT_EQ(finding.severity, Severity::kWarning);
   EXPECT_THAT(finding.message.plain(), HasSubstr("goes on without it"));
   scene.exit_with(kParent, 2, 0);
-  EXPECT_TRUE(examine().findings.empty());
+  EXPECT_THAT(only().message.plain(), HasSubstr("ended well without it"));
+  scene.run().start_events.back().wanted = "threading.excepthook";
+  EXPECT_TRUE(examine().findings.empty()) << "a hook of its own handles it";
+}
+
+TEST_F(Raised, AWorkerThatIsLostIsToldWhereItsProgramEndsWell) {
+  failed(1, 101, Ended::kProcess, "load");
+  scene.exit_with(kParent, 2, 0);
+  EXPECT_EQ(only().severity, Severity::kWarning);
+  tell(1.5, kParent, {.kind = StartEventKind::kStarted});
+  EXPECT_TRUE(examine().findings.empty()) << "it was tried again";
+}
+
+TEST_F(Raised, ADataSetThatStopsIterationEndsTheEpochEarly) {
+  failed(1, 101, Ended::kWorker, "load");
+  scene.exit_with(kParent, 2, 0);
+  EXPECT_TRUE(examine().findings.empty()) << "the trainer caught it";
+  scene.run().start_events.back().type = "StopIteration";
+  EXPECT_THAT(only().message.plain(), HasSubstr("for the end of the data"));
 }
 
 TEST_F(Raised, ATrainerThatKillsItsWorkerIsItsCause) {
