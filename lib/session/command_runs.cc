@@ -56,10 +56,12 @@ ShimOptions options_of(const Trial& trial) {
 // Its helpers may outlive the command, dlprobe does not wait for them.
 void watch_to_its_end(const CommandWatch& options, WatchTarget& target) {
   constexpr BootNs kTimeToSaveAndEnd = 30 * kSecond;
+  constexpr BootNs kWorthALook = 10 * kSecond;
   const BootNs hang_after = options.hang_after.count();
   target.linger = kSecond / 5;
   target.snapshots = SnapshotTimes::kWhenQuiet;
-  target.standstill = StandstillPolicy{.quiet_after = hang_after,
+  target.standstill = StandstillPolicy{.early_after = kWorthALook,
+                                       .quiet_after = hang_after,
                                        .judge_after = hang_after + 2 * kSecond,
                                        .end_tree = options.end_when_hung,
                                        .kill_after = kTimeToSaveAndEnd};

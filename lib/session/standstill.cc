@@ -10,6 +10,7 @@ namespace {
 
 // So many looks tell what there is to tell of a standstill.
 constexpr int kMostQuietLooks = 30;
+constexpr int kMostEarlyLooks = 3;
 
 }  // namespace
 
@@ -29,22 +30,34 @@ OwnWords Standstill::text() const {
   return format_duration(std::chrono::seconds(duration() / kSecond));
 }
 
+BootNs Standstill::first_look_after() const {
+  const StandstillPolicy& policy = *tree_.target.standstill;
+  return policy.early_after > 0 ? std::min(policy.early_after, policy.quiet_after)
+                                : policy.quiet_after;
+}
+
 bool Standstill::is_quiet() const {
-  return tree_.target.standstill && duration() > tree_.target.standstill->quiet_after;
+  return tree_.target.standstill && duration() > first_look_after();
 }
 
 bool Standstill::wants_look() {
-  if (!is_quiet() || tree_.root_ended()) return false;
-  if (looks_ < kMostQuietLooks) return true;
+  if (!is_quiet() || tree_.root_ended() || tree_.now() < rest_until_) return false;
+  const BootNs left = tree_.target.standstill->quiet_after - duration();
+  if (looks_ < (left >= 0 ? kMostEarlyLooks : kMostQuietLooks)) return true;
   looks_ = 0;
-  quiet_from_ = tree_.now();
+  if (left >= 0) {
+    rest_until_ = tree_.now() + std::min(duration(), left);
+  } else {
+    quiet_from_ = tree_.now();
+    has_looked_ = false;
+  }
   return false;
 }
 
 bool Standstill::is_found_stuck(BootNs snapshot_at) {
   if (!tree_.target.standstill || tree_.root_ended()) return false;
   const StandstillPolicy& policy = *tree_.target.standstill;
-  forget_if_over(policy);
+  forget_if_over();
   if (is_told_ || duration() < policy.judge_after || judged_ == snapshot_at) return false;
   if (!lines_.is_open() && tree_.collector.looked_for_motion_at() <= snapshot_at) return false;
   judged_ = snapshot_at;
@@ -53,9 +66,11 @@ bool Standstill::is_found_stuck(BootNs snapshot_at) {
 }
 
 // What was seen of a standstill that is over proves nothing.
-void Standstill::forget_if_over(const StandstillPolicy& policy) {
-  if (looks_ == 0 || duration() >= policy.quiet_after) return;
+void Standstill::forget_if_over() {
+  if (!has_looked_ || duration() >= first_look_after()) return;
   looks_ = 0;
+  has_looked_ = false;
+  rest_until_ = 0;
   is_told_ = false;
   if (tree_.target.snapshots != SnapshotTimes::kWhenQuiet) return;
   tree_.tools.sink.add(Event{.at = tree_.now(),

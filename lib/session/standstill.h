@@ -18,12 +18,15 @@ class Standstill {
   /// "2 min": since then.
   OwnWords text() const;
 
-  /// Whether it lasts long enough for a look each second.
+  /// Whether it lasts long enough for a look.
   bool is_quiet() const;
   /// Whether such a look is worth its time. After half a minute of looks there is a rest as long as
   /// the standstill was: a training loop may well do something else for long.
   bool wants_look();
-  void count_look() { ++looks_; }
+  void count_look() {
+    ++looks_;
+    has_looked_ = true;
+  }
 
   /// Judges the snapshot of the time `snapshot_at`, each once, when nothing is known to have moved
   /// since. Whether the loader is found to be stuck, and was not before.
@@ -31,14 +34,17 @@ class Standstill {
 
  private:
   BootNs duration() const;
-  void forget_if_over(const StandstillPolicy& policy);
+  void forget_if_over();
+  BootNs first_look_after() const;
 
   const WatchedTree& tree_;
   const ProgressLines& lines_;
-  BootNs quiet_from_;     ///< a standstill counts from then on
-  BootNs judged_ = 0;     ///< the snapshot of that time
-  int looks_ = 0;         ///< snapshots of this standstill
-  bool is_told_ = false;  ///< that it is stuck
+  BootNs quiet_from_;  ///< a standstill counts from then on
+  BootNs judged_ = 0;  ///< the snapshot of that time
+  BootNs rest_until_ = 0;
+  int looks_ = 0;            ///< snapshots in a row
+  bool has_looked_ = false;  ///< in this standstill
+  bool is_told_ = false;     ///< that it is stuck
 };
 
 }  // namespace dlprobe

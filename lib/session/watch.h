@@ -21,6 +21,9 @@ namespace dlprobe {
 /// What is done about a loader that does not move. It moves whenever a progress line comes or
 /// TreeCollector::last_motion() does.
 struct StandstillPolicy {
+  /// From then on a few snapshots are taken now and then, for whoever does not wait longer; 0:
+  /// none.
+  BootNs early_after = 0;
   BootNs quiet_after = 0;  ///< from then on a snapshot is taken every second ...
   BootNs judge_after = 0;  ///< ... and from then on each is judged (WatchGuide::is_stuck)
   /// The root is asked to end then (SIGTERM), and killed `kill_after` later; what is left of the

@@ -25,6 +25,26 @@ if __name__ == "__main__":
     print(os.getpid(), worker.pid, flush=True)
     worker.join()
 """
+# The worker waits for a lock that says who has it: a thread that fork did not copy.
+LOCKED = """
+import threading
+from multiprocessing import get_context
+LOCK = threading.RLock()
+HELD = threading.Event()
+def hold():
+    LOCK.acquire()
+    HELD.set()
+    threading.Event().wait()
+def work():
+    with LOCK:
+        pass
+if __name__ == "__main__":
+    threading.Thread(target=hold, daemon=True).start()
+    HELD.wait()
+    worker = get_context("fork").Process(target=work)
+    worker.start()
+    worker.join()
+"""
 # Nothing moves for a while, then the same worker goes on.
 PAUSES = """
 import sys, time
@@ -196,6 +216,19 @@ class Hang(unittest.TestCase):
         self.assertIn(b"the command hangs", said)
         self.assertIn(str(worker).encode(), said)
         self.assertEqual(process.returncode, 128 + signal.SIGKILL, rest)
+
+    def test_one_that_is_interrupted_long_before_is_told_as_a_hang(self):
+        with subprocess.Popen([DLPROBE, "run", "--", *python_program(LOCKED)], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, start_new_session=True,
+                              preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)) as process:
+            said = process.stderr.readline()
+            self.assertIn(b"the command still runs", said)
+            os.killpg(process.pid, signal.SIGINT)
+            _, rest = process.communicate(timeout=TIMEOUT)
+        report = rest.partition(b"FAIL  ")[2]
+        self.assertTrue(report.startswith(b"DLP03"), rest)
+        self.assertIn(b"Who waits for whom", report)
+        self.assertNotIn(b"DLP0503", report)
 
     def test_it_is_killed_whole_where_asked(self):
         with tempfile.TemporaryDirectory() as folder:
