@@ -63,14 +63,16 @@ void mark_hangs_after_deaths(std::span<Finding> hangs, std::span<Finding> deaths
   }
 }
 
-void mark_mappings_of_threads(std::span<Finding> findings, std::span<const Finding> ends) {
-  for (Finding& maps : findings) {
-    if (maps.code != FindingCode::kMemoryMapLimitReached) continue;
-    const bool are_of_threads = std::ranges::any_of(ends, [&](const Finding& end) {
-      return end.code == FindingCode::kProcessLimitReached && end.severity >= maps.severity &&
-             end.runs == maps.runs;
+void mark_what_comes_with_tasks(std::span<Finding> findings, std::span<const Finding> ends) {
+  for (Finding& each : findings) {
+    const bool are_pipes =
+        each.code == FindingCode::kFdLeakInWorker && each.discriminator == "pipe";
+    if (each.code != FindingCode::kMemoryMapLimitReached && !are_pipes) continue;
+    const bool come_with_tasks = std::ranges::any_of(ends, [&](const Finding& end) {
+      return end.code == FindingCode::kProcessLimitReached && end.severity >= each.severity &&
+             end.runs == each.runs && (!are_pipes || end.discriminator == "growing-processes");
     });
-    if (are_of_threads) maps.consequence_of = FindingCode::kProcessLimitReached;
+    if (come_with_tasks) each.consequence_of = FindingCode::kProcessLimitReached;
   }
 }
 

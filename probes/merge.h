@@ -17,8 +17,9 @@ Verdict merge_verdicts(std::vector<Verdict> verdicts);
 void mark_hangs_after_deaths(std::span<Finding> hangs, std::span<Finding> deaths);
 
 /// A thread has its stack mapped, and a guard: mappings that grow where threads do are theirs.
-/// Which of several workers a finding names is no matter, they do the same.
-void mark_mappings_of_threads(std::span<Finding> findings, std::span<const Finding> ends);
+/// Which of several workers a finding names is no matter, they do the same. And whoever starts a
+/// process keeps pipes to it.
+void mark_what_comes_with_tasks(std::span<Finding> findings, std::span<const Finding> ends);
 
 /// Adds those that are not there yet.
 void add_gaps(std::vector<Gap>& all, std::vector<Gap> more);

@@ -37,6 +37,16 @@ bool rises_by(const Points& points, double least) {
          lowest[2] - lowest[1] >= step / 2 && points.back().value - points.front().value >= least;
 }
 
+// In the kernel, where files are made: others of the machine make some, too.
+bool worked_in_kernel(const Run& run) {
+  return !run.samples.empty() &&
+         std::ranges::any_of(run.samples.back().processes, [&](const ProcessSample& last) {
+           const auto& before = run.samples.front().processes;
+           const auto first = std::ranges::find(before, last.key, &ProcessSample::key);
+           return first == before.end() || last.stime_ticks > first->stime_ticks;
+         });
+}
+
 }  // namespace
 
 bool rises(const Run& run) {
@@ -66,8 +76,9 @@ bool rises(const Run& run) {
                                return rises_by(series.second,
                                                is_memory ? kLeastBytes : kLeastCount);
                              }) ||
-         std::ranges::any_of(
-             files, [](const auto& series) { return rises_by(series.second, kLeastCount); });
+         (worked_in_kernel(run) && std::ranges::any_of(files, [](const auto& series) {
+            return rises_by(series.second, kLeastCount);
+          }));
 }
 
 }  // namespace dlprobe

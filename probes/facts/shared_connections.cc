@@ -55,8 +55,9 @@ std::vector<ProcessKey> readers_of(const Connection& connection) {
 }
 
 Finding finding_of(const Run& run, const Connection& connection, std::vector<ProcessKey> readers) {
-  Finding finding = new_finding(FindingCode::kHandleSharedOverFork, Confidence::kCertain);
   const bool at_once = !connection.at_once.empty();
+  Finding finding = new_finding(FindingCode::kHandleSharedOverFork,
+                                at_once ? Confidence::kCertain : Confidence::kLikely);
   if (at_once) finding.severity = Severity::kError;
   finding.message = describe_some(run, readers) + " read from one TCP connection (port " +
                     own(connection.port) +

@@ -145,12 +145,14 @@ std::vector<ProcessKey> readers_of(const SharedPosition& shared) {
 Finding finding_of(const Run& run, const SharedPosition& shared, std::vector<ProcessKey> readers) {
   const BootNs at = shared.seen_at;
   const bool at_once = !shared.at_once.empty();
-  Finding finding = new_finding(FindingCode::kHandleSharedOverFork, Confidence::kCertain);
+  Finding finding = new_finding(FindingCode::kHandleSharedOverFork,
+                                at_once ? Confidence::kCertain : Confidence::kLikely);
   if (at_once) finding.severity = Severity::kError;
   const std::string name(base_name(shared.path));
   finding.message = describe_some(run, readers) + " read " + as_path(name) +
                     " by one position: it was opened before the fork, and each of them moves it "
-                    "for the others";
+                    "for the others" +
+                    (at_once ? "" : ", unless they hold a lock from seek to read");
   finding.discriminator = name;
   finding.last_seen = at;
   finding.prove(text_fact("file", as_path(shared.path), "/proc/PID/fd, kcmp(KCMP_FILE)", at));

@@ -35,6 +35,17 @@ const FailedExit* failure_after(const Facts& facts, const CountAt& at) {
   return nullptr;
 }
 
+// How many there were at that time, if they went on to grow as between the last two counts.
+double expected_at(const Series& series, BootNs at) {
+  const CountAt& last = series.maps.back();
+  const auto count = static_cast<double>(last.count);
+  if (series.maps.size() < 2 || at <= last.at) return count;
+  const CountAt& before = series.maps[series.maps.size() - 2];
+  const double grown = count - static_cast<double>(before.count);
+  return count + std::max(grown, 0.0) * static_cast<double>(at - last.at) /
+                     static_cast<double>(std::max<BootNs>(last.at - before.at, 1));
+}
+
 // Who has ended has no descriptors; of very many the newest were looked at.
 bool is_gap(const Error& error) {
   return error.code != ErrorCode::kVanished && error.code != ErrorCode::kNotFound &&
@@ -94,10 +105,16 @@ std::optional<Finding> mappings_exhausted(const Facts& facts) {
   const CountAt most = *most_of(*fullest);
   if (most.count * 10 < *limit * 8) return std::nullopt;
   // The text has a line for [vsyscall], too, and the last one or two that were taken back.
-  const bool reached = most.count + *limit / 100 >= *limit;
-  const FailedExit* failure = reached ? failure_after(facts, most) : nullptr;
+  const auto nearly = static_cast<double>(*limit - *limit / 100);
+  const FailedExit* failure = failure_after(facts, most);
+  const bool reached = static_cast<double>(most.count) >= nearly ||
+                       (failure != nullptr && failure->key == fullest->key() &&
+                        expected_at(*fullest, failure->at) >= nearly);
+  if (!reached) failure = nullptr;
   Finding finding = new_finding(FindingCode::kMemoryMapLimitReached,
-                                failure != nullptr ? Confidence::kCertain : Confidence::kLikely);
+                                failure != nullptr && static_cast<double>(most.count) >= nearly
+                                    ? Confidence::kCertain
+                                    : Confidence::kLikely);
   if (!reached) finding.severity = Severity::kWarning;
   const uint64_t segments = mapped_segments(*facts.run, fullest->key());
   finding.message = describe(*facts.run, fullest->key()) + " has " + own(most.count) +

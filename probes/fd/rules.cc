@@ -28,6 +28,10 @@ OwnWords of_limit(const Series& series, uint64_t count) {
   return own(count) + " of " + own(series.limit.value_or(0));
 }
 
+Limit limit_of(const Series& series) {
+  return {.soft = series.limit, .hard = series.hard_limit};
+}
+
 void add_limits(Finding& finding, const Series& series) {
   if (series.limit) finding.prove(count_fact("limit", *series.limit, kLimitSource));
   if (series.hard_limit) finding.prove(count_fact("hard_limit", *series.hard_limit, kLimitSource));
@@ -150,7 +154,7 @@ std::optional<Finding> too_low_for_plan(const Facts& facts) {
   }
   finding.prove(count_fact("limit", *limit->soft, kLimitSource));
   if (limit->hard) finding.prove(count_fact("hard_limit", *limit->hard, kLimitSource));
-  add_limit_remedies(finding, facts, comfortable_limit(forecast.most), limit->hard);
+  add_limit_remedies(finding, facts, comfortable_limit(forecast.most), *limit);
   if (facts.run->begin.plan->sharing_strategy == SharingStrategy::kFileDescriptor)
     add_strategy_remedy(finding);
   return finding;
@@ -170,7 +174,7 @@ Finding too_low_by_measure(const Facts& facts, const Exhaustion& exhaustion) {
   add_limits(finding, series);
   add_held(finding, series, exhaustion.from);
   finding.first_seen = exhaustion.from;
-  add_limit_remedies(finding, facts, comfortable_limit(2 * series.most), series.hard_limit);
+  add_limit_remedies(finding, facts, comfortable_limit(2 * series.most), limit_of(series));
   if (exhaustion.kind == FdKind::kSegment) add_strategy_remedy(finding);
   return finding;
 }
@@ -248,7 +252,7 @@ std::optional<Finding> descriptors_exhausted(const Facts& facts,
          .commands = {say("resource.setrlimit(resource.RLIMIT_NOFILE, ({}, {}))", enough, enough),
                       say("ulimit -n {}", enough)}});
   } else {
-    add_limit_remedies(finding, facts, enough, series.hard_limit);
+    add_limit_remedies(finding, facts, enough, limit_of(series));
   }
   if (first.kind == FdKind::kSegment) add_strategy_remedy(finding);
   return finding;
@@ -301,7 +305,7 @@ std::optional<Finding> kept_batches(const Facts& facts, const std::vector<Leak>&
        .verify = "dlprobe fd -- COMMAND"});
   add_strategy_remedy(finding);
   add_limit_remedies(finding, facts, comfortable_limit(4 * leak->growth.last),
-                     leak->series->hard_limit);
+                     limit_of(*leak->series));
   return finding;
 }
 
@@ -340,7 +344,7 @@ std::vector<Finding> leaks_by_kind(const Facts& facts, const std::vector<Leak>& 
                       "functools.lru_cache(maxsize=64) around what opens, closing what it drops"},
          .verify = "dlprobe fd -- COMMAND"});
     add_limit_remedies(finding, facts, comfortable_limit(4 * first.growth.last),
-                       first.series->hard_limit);
+                       limit_of(*first.series));
     findings.push_back(std::move(finding));
   }
   return findings;
@@ -351,15 +355,15 @@ uint64_t comfortable_limit(uint64_t needed) {
   return std::max(kLeast, std::bit_ceil(needed + needed / 4));
 }
 
-void add_limit_remedies(Finding& finding, const Facts& facts, uint64_t limit,
-                        std::optional<uint64_t> hard_limit) {
+void add_limit_remedies(Finding& finding, const Facts& facts, uint64_t limit, const Limit& now) {
+  if (now.soft.value_or(0) >= limit) return;  // it is the growth that is wrong
   const OwnWords number = own(limit);
   const std::string& container = facts.header->host.container;
   if (facts.run->begin.own_open_files) {
     finding.remedies.push_back(
         {.title = "Start the command with a higher limit: dlprobe itself set this one",
          .commands = {"dlprobe run --limit-fds " + number + " -- COMMAND"}});
-  } else if (!hard_limit || *hard_limit >= limit) {
+  } else if (now.hard.value_or(limit) >= limit) {
     finding.remedies.push_back({.title = "Raise the soft limit in the shell that starts the job",
                                 .commands = {"ulimit -n " + number},
                                 .applies_to = {"bare-host", "docker", "kubernetes", "slurm"},

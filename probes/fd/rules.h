@@ -64,9 +64,8 @@ std::vector<Gap> gaps_of(const Facts& facts);
 /// least 1024.
 uint64_t comfortable_limit(uint64_t needed);
 
-/// Ways to a higher limit, the one for where the subject runs first.
-void add_limit_remedies(Finding& finding, const Facts& facts, uint64_t limit,
-                        std::optional<uint64_t> hard_limit);
+/// Ways to a higher limit than there is now, the one for where the subject runs first.
+void add_limit_remedies(Finding& finding, const Facts& facts, uint64_t limit, const Limit& now);
 /// The sharing strategy that takes no descriptor for a tensor.
 void add_strategy_remedy(Finding& finding);
 

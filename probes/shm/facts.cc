@@ -85,6 +85,8 @@ void add_refusals(Facts& facts) {
   for (const StartEvent* event : refused_space(facts)) {
     ShmUse use = facts.use.back();
     use.at = event->at;
+    use.size_bytes = event->bytes.value_or(use.size_bytes);
+    use.inodes = event->limit.value_or(use.inodes);
     use.used_bytes = use.size_bytes - std::min(use.size_bytes, event->free_bytes.value_or(0));
     if (lacks_inodes(*event)) use.inodes_used = use.inodes;
     facts.use.insert(std::ranges::upper_bound(facts.use, use.at, {}, &ShmUse::at), use);

@@ -56,7 +56,7 @@ Verdict examine_run(const RunCase& one) {
   add(verdict.findings, held_by_another_job(facts, cause));
   add(verdict.findings, stale_files(facts, cause, failed));
   auto leaked = leak(facts, cause, observed ? &*observed : nullptr, failed);
-  if (!leaked && cause == nullptr && !has_subject_ended(run)) leaked = growing_files(facts);
+  if (!leaked && cause == nullptr) leaked = growing_files(facts, failure ? &*failure : nullptr);
   add(verdict.findings, std::move(leaked));
   add(verdict.findings, std::move(forecast));
   add(verdict.findings, std::move(failure));

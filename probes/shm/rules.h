@@ -66,7 +66,8 @@ std::optional<Finding> stale_files(const Facts& facts, const Blame* blame, const
 std::optional<Finding> leak(const Facts& facts, const Blame* blame, const Shortage* observed,
                             const Finding* failure);
 /// DLP0104 ahead: files of the job that have a name and become more and more.
-std::optional<Finding> growing_files(const Facts& facts);
+/// Where they hold half of the mount and more, `failure` is their consequence; it may be null.
+std::optional<Finding> growing_files(const Facts& facts, Finding* failure);
 std::optional<Finding> held_by_another_job(const Facts& facts,
                                            const Blame* blame);  // DLP0105
 Finding batch_lost(const Facts& facts, const Shortage& shortage,

@@ -121,10 +121,14 @@ bool all_known_dead(const Share& share) {
       share.segments, [](const ShmSegment* segment) { return segment->creator_pid.has_value(); });
 }
 
-// Blocks of multiprocessing.shared_memory keep an open file for as long as anybody uses them.
-void add_unheld_blocks(Share& stale, const Share& unheld) {
+// Blocks of multiprocessing.shared_memory keep an open file for as long as anybody uses them. What
+// was written in the time of a job that lives may be on its way from one process of it to another.
+void add_unheld_blocks(const Facts& facts, BootNs at, Share& stale, const Share& unheld) {
+  const bool lives = facts.trainer != nullptr && !is_known_dead(*facts.run, facts.trainer->key, at);
+  const BootNs born = lives ? birth_of(facts.header->host, facts.trainer->key) : at;
   for (const ShmSegment* segment : unheld.segments) {
     if (segment->kind != SegmentKind::kPythonShared) continue;
+    if (lives && age_by_change(facts, *segment, at) < at - born) continue;
     stale.bytes += taken_bytes(*segment);
     stale.segments.push_back(segment);
   }
@@ -256,7 +260,7 @@ std::optional<Finding> stale_files(const Facts& facts, const Blame* blame, const
   if (ledger == nullptr) return std::nullopt;
   const Split split = split_ledger(facts, *ledger);
   Share candidates = split.stale;
-  if (!ledger->hides_pids) add_unheld_blocks(candidates, split.unheld);
+  if (!ledger->hides_pids) add_unheld_blocks(facts, ledger->at, candidates, split.unheld);
   const Share stale = lasting(facts, candidates, ledger->at);
   if (stale.bytes < kMiB) return std::nullopt;
   const bool proven = all_known_dead(stale) && ledger->processes_unreadable == 0;

@@ -45,15 +45,17 @@ CountLimit limit_of_files(const Facts& facts, const NamedFiles& named) {
       use.inodes == 0 ? kUnlimited : use.inodes - std::min(use.inodes, use.inodes_used);
   if (by_inodes < by_space) {
     return {.name = "the limit of files in " + facts.where() + " (" + own(use.inodes) + ")",
-            .left = by_inodes};
+            .left = by_inodes,
+            .has_ended = has_subject_ended(*facts.run)};
   }
   return {.name = "the size of " + facts.where() + " (" + format_bytes(use.size_bytes) + ")",
-          .left = by_space};
+          .left = by_space,
+          .has_ended = has_subject_ended(*facts.run)};
 }
 
 }  // namespace
 
-std::optional<Finding> growing_files(const Facts& facts) {
+std::optional<Finding> growing_files(const Facts& facts, Finding* failure) {
   constexpr double kLeast = 32;
   constexpr double kMostOfIt = 0.7;
   if (facts.use.empty() || facts.ledgers.empty()) return std::nullopt;
@@ -61,6 +63,7 @@ std::optional<Finding> growing_files(const Facts& facts) {
   files.reserve(facts.use.size());
   for (const ShmUse& use : facts.use)
     files.push_back({.at = use.at, .value = static_cast<double>(use.inodes_used)});
+  leave_out_end(*facts.run, files);
   const auto growth = find_count_growth(files, kLeast);
   if (!growth) return std::nullopt;
   const ShmLedger& first = *ledger_at(facts, growth->from);
@@ -83,6 +86,10 @@ std::optional<Finding> growing_files(const Facts& facts) {
   finding.prove(count_fact("named_files", now.all(), kNamedSource, last.at));
   finding.prove(bytes_fact("named_bytes", now.bytes, kNamedSource, last.at));
   tell_count_growth(finding, *growth, facts.source, limit_of_files(facts, now));
+  if (failure != nullptr && !failure->consequence_of && now.bytes >= facts.size_bytes() / 2) {
+    failure->consequence_of = finding.code;
+    finding.severity = failure->severity;
+  }
   finding.rule_out("another job", "no process outside of this one's tree holds them");
   if (are_semaphores) {
     finding.remedies.push_back(

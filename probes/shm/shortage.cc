@@ -35,15 +35,22 @@ bool died_of_bus_error(const ProcessExit& exit) {
          WTERMSIG(*exit.wait_status) == SIGBUS;
 }
 
+// Whether that process was filling it: a tensor's file names its maker, a block of
+// multiprocessing.shared_memory is held by who writes it.
+bool is_filled_by(const Facts& facts, const ShmSegment& segment, const ProcessKey& key) {
+  if (segment.kind == SegmentKind::kPythonShared)
+    return std::ranges::count(segment.holders, key, &SegmentHolder::key) > 0;
+  const ProcessInfo* creator = creator_in_tree(facts, segment);
+  return segment.kind == SegmentKind::kTorchTensor && creator != nullptr && creator->key == key;
+}
+
 // A segment that the dead process had begun to fill, as a ledger around its death shows it.
 const ShmSegment* unfilled_segment(const Facts& facts, const ProcessExit& exit) {
   const ShmSegment* best = nullptr;
   for (const ShmLedger* ledger : facts.ledgers) {
     if (ledger->at < exit.at - kBeforeDeath || ledger->at > exit.at + kAfterDeath) continue;
     for (const ShmSegment& segment : ledger->segments) {
-      const ProcessInfo* creator = creator_in_tree(facts, segment);
-      const bool is_his = segment.kind == SegmentKind::kTorchTensor && creator != nullptr &&
-                          creator->key == exit.key;
+      const bool is_his = is_filled_by(facts, segment, exit.key);
       if (is_his && taken_bytes(segment) < segment.size_bytes) best = &segment;
     }
   }

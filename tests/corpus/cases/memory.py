@@ -133,7 +133,7 @@ class Texts:
 
 def list_dataset(options):
     """Each worker walks through the dataset in four seconds. Twin: one block of bytes."""
-    texts = Texts(700_000, options.healthy)
+    texts = Texts(1_400_000, options.healthy)
 
     def fetch(_index):
         now = time.monotonic()

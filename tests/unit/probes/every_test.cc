@@ -67,14 +67,28 @@ TEST(MarkHangsAfterDeaths, AnEndThatMayHaveBeenOrdinaryExplainsNoHang) {
   EXPECT_FALSE(hangs[0].consequence_of);
 }
 
-TEST(MarkMappingsOfThreads, OfTheSameRun) {
+TEST(MarkWhatComesWithTasks, PipesWhereProcessesGrow) {
+  Finding tasks = new_finding(FindingCode::kProcessLimitReached, Confidence::kPossible);
+  tasks.severity = Severity::kWarning;
+  Finding pipes = new_finding(FindingCode::kFdLeakInWorker, Confidence::kPossible);
+  pipes.severity = Severity::kWarning;
+  pipes.discriminator = "pipe";
+  std::vector all = {pipes};
+  mark_what_comes_with_tasks(all, std::vector{tasks});
+  EXPECT_FALSE(all[0].consequence_of) << "threads have no pipes";
+  tasks.discriminator = "growing-processes";
+  mark_what_comes_with_tasks(all, std::vector{tasks});
+  EXPECT_EQ(all[0].consequence_of, FindingCode::kProcessLimitReached);
+}
+
+TEST(MarkWhatComesWithTasks, MappingsOfTheSameRun) {
   Finding threads = new_finding(FindingCode::kProcessLimitReached, Confidence::kPossible);
   threads.severity = Severity::kWarning;
   Finding mappings = new_finding(FindingCode::kMemoryMapLimitReached, Confidence::kPossible);
   mappings.severity = Severity::kWarning;
   std::vector all = {mappings, mappings};
   all[1].runs = {1};
-  mark_mappings_of_threads(all, std::vector{threads});
+  mark_what_comes_with_tasks(all, std::vector{threads});
   EXPECT_EQ(all[0].consequence_of, FindingCode::kProcessLimitReached);
   EXPECT_FALSE(all[1].consequence_of);
 }

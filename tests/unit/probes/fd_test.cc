@@ -134,6 +134,9 @@ TEST_F(Fd, ASlowLeakIsNoErrorYet) {
   const auto leak = find(examine(), FindingCode::kFdLeakInWorker);
   ASSERT_TRUE(leak);
   EXPECT_EQ(leak->severity, Severity::kWarning);
+  for (const Remedy& remedy : leak->remedies)
+    EXPECT_THAT(remedy.title.plain(), testing::Not(testing::HasSubstr("soft limit")))
+        << "it is higher than would be advised";
   set_limit(100'000'000);
   EXPECT_EQ(find(examine(), FindingCode::kFdLeakInWorker)->severity, Severity::kInfo);
 }

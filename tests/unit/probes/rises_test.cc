@@ -31,11 +31,13 @@ TEST(Rises, NotWhatStandsStepsOrFalls) {
   EXPECT_FALSE(rises(dlprobe::Run()));
 }
 
-TEST(Rises, FilesOfAMount) {
-  dlprobe::Run run;
+TEST(Rises, FilesOfAMountWhereTheJobWorks) {
+  dlprobe::Run run = watch([](int) { return 4; });
   for (int i = 0; i < 30; ++i)
     run.shm_use.push_back(
         {.at = i * kSecond / 10, .device = 5, .inodes_used = 100 + static_cast<uint64_t>(i)});
+  EXPECT_FALSE(rises(run)) << "those of other jobs";
+  run.samples.back().processes.front().stime_ticks = 2;
   EXPECT_TRUE(rises(run));
 }
 
