@@ -8,6 +8,11 @@
 namespace dlprobe {
 namespace {
 
+BootNs first_look_after(const StandstillPolicy& policy) {
+  return policy.early_after > 0 ? std::min(policy.early_after, policy.quiet_after)
+                                : policy.quiet_after;
+}
+
 // So many looks tell what there is to tell of a standstill.
 constexpr int kMostQuietLooks = 30;
 constexpr int kMostEarlyLooks = 3;
@@ -30,19 +35,15 @@ OwnWords Standstill::text() const {
   return format_duration(std::chrono::seconds(duration() / kSecond));
 }
 
-BootNs Standstill::first_look_after() const {
-  const StandstillPolicy& policy = *tree_.target.standstill;
-  return policy.early_after > 0 ? std::min(policy.early_after, policy.quiet_after)
-                                : policy.quiet_after;
-}
-
 bool Standstill::is_quiet() const {
-  return tree_.target.standstill && duration() > first_look_after();
+  const auto& policy = tree_.target.standstill;
+  return policy && duration() > first_look_after(*policy);
 }
 
 bool Standstill::wants_look() {
-  if (!is_quiet() || tree_.root_ended() || tree_.now() < rest_until_) return false;
-  const BootNs left = tree_.target.standstill->quiet_after - duration();
+  const auto& policy = tree_.target.standstill;
+  if (!policy || !is_quiet() || tree_.root_ended() || tree_.now() < rest_until_) return false;
+  const BootNs left = policy->quiet_after - duration();
   if (looks_ < (left >= 0 ? kMostEarlyLooks : kMostQuietLooks)) return true;
   looks_ = 0;
   if (left >= 0) {
@@ -57,7 +58,7 @@ bool Standstill::wants_look() {
 bool Standstill::is_found_stuck(BootNs snapshot_at) {
   if (!tree_.target.standstill || tree_.root_ended()) return false;
   const StandstillPolicy& policy = *tree_.target.standstill;
-  forget_if_over();
+  forget_if_over(policy);
   if (is_told_ || duration() < policy.judge_after || judged_ == snapshot_at) return false;
   if (!lines_.is_open() && tree_.collector.looked_for_motion_at() <= snapshot_at) return false;
   judged_ = snapshot_at;
@@ -66,8 +67,8 @@ bool Standstill::is_found_stuck(BootNs snapshot_at) {
 }
 
 // What was seen of a standstill that is over proves nothing.
-void Standstill::forget_if_over() {
-  if (!has_looked_ || duration() >= first_look_after()) return;
+void Standstill::forget_if_over(const StandstillPolicy& policy) {
+  if (!has_looked_ || duration() >= first_look_after(policy)) return;
   looks_ = 0;
   has_looked_ = false;
   rest_until_ = 0;

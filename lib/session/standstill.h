@@ -34,8 +34,7 @@ class Standstill {
 
  private:
   BootNs duration() const;
-  void forget_if_over();
-  BootNs first_look_after() const;
+  void forget_if_over(const StandstillPolicy& policy);
 
   const WatchedTree& tree_;
   const ProgressLines& lines_;

@@ -391,12 +391,16 @@ bool is_likely_exit(const Finding& finding) {
          finding.confidence != Confidence::kCertain;
 }
 
+constexpr BootNs kJustBefore = 2 * kSecond;
+
 /// Another program of the same parent, as a rank of a job, that left by an exit of its own: what is
 /// known of it is its code alone, and that others lose their connections to it in its last moments.
 bool is_rank_that_left(const ExitFacts& facts, const Finding& raised, const Death& death) {
   constexpr BootNs kLastMoments = kSecond / 2;
-  if (death.signal != 0 || death.exit_code == 0) return false;
-  if (death.at() > *raised.last_seen + kLastMoments) return false;
+  const BootNs raised_at = raised.last_seen.value_or(0);
+  if (death.signal != 0 || death.exit_code == 0 || death.process->role == Role::kWorker)
+    return false;
+  if (death.at() > raised_at + kLastMoments || death.at() < raised_at - kJustBefore) return false;
   const bool has_said_why = std::ranges::any_of(facts.run->start_events, [&](const auto& event) {
     return event.process == death.process->key && event.kind == StartEventKind::kFailed;
   });
@@ -409,17 +413,17 @@ bool is_rank_that_left(const ExitFacts& facts, const Finding& raised, const Deat
 /// A child, or another rank, that failed just before: the exception may be about that. Where it
 /// waited for others in vain, also who had ended well by then.
 const Death* end_before(const ExitFacts& facts, const Finding& raised, bool waited_in_vain) {
-  constexpr BootNs kJustBefore = 2 * kSecond;
+  const BootNs raised_at = raised.last_seen.value_or(0);
   const Death* before = nullptr;
   const Death* well_before = nullptr;
   for (const Death& death : facts.deaths) {
-    if (!raised.last_seen || is_polite(death.signal)) continue;
+    if (is_polite(death.signal)) continue;
     if (std::ranges::count(raised.processes, death.process->key) > 0) continue;
     if (is_rank_that_left(facts, raised, death)) return &death;
     const bool is_child = std::ranges::any_of(
         raised.processes, [&](const ProcessKey& key) { return death.process->ppid == key.pid; });
-    if (!is_child || death.at() > *raised.last_seen) continue;
-    const bool is_just_before = death.at() >= *raised.last_seen - kJustBefore;
+    if (!is_child || death.at() > raised_at) continue;
+    const bool is_just_before = death.at() >= raised_at - kJustBefore;
     if (failed(death) && is_just_before) before = &death;
     const bool is_worker = death.process->role == Role::kWorker;
     if (!failed(death) && is_worker && waited_in_vain) well_before = &death;

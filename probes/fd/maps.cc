@@ -105,7 +105,7 @@ std::optional<Finding> mappings_exhausted(const Facts& facts) {
   const CountAt most = *most_of(*fullest);
   if (most.count * 10 < *limit * 8) return std::nullopt;
   // The text has a line for [vsyscall], too, and the last one or two that were taken back.
-  const auto nearly = static_cast<double>(*limit - *limit / 100);
+  const auto nearly = 0.99 * static_cast<double>(*limit);
   const FailedExit* failure = failure_after(facts, most);
   const bool reached = static_cast<double>(most.count) >= nearly ||
                        (failure != nullptr && failure->key == fullest->key() &&
