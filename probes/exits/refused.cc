@@ -1,5 +1,6 @@
 // DLP0608 temporary-folder-unusable and DLP0508 memory-limit-too-low, where an exception says so.
 
+#include <algorithm>
 #include <cerrno>
 
 #include "lib/base/units.h"
@@ -39,10 +40,17 @@ Finding no_temporary_space(const Run& run, const StartEvent& event) {
   return finding;
 }
 
+// A RuntimeError is that of torch's allocator where its process has hardly anything left; of
+// another one that is chance.
+bool may_be_for_memory(const StartEvent& event, uint64_t limit, uint64_t taken) {
+  constexpr uint64_t kPart = 8;
+  return event.type != "RuntimeError" || limit - std::min(limit, taken) <= limit / kPart;
+}
+
 Finding no_own_memory(const Run& run, const StartEvent& event, uint64_t limit, uint64_t taken) {
   Finding finding = finding_of(run, event, FindingCode::kMemoryLimitTooLow);
   const bool is_near = taken >= limit / 2;
-  if (!is_near) finding.confidence = Confidence::kLikely;
+  if (!is_near || event.type == "RuntimeError") finding.confidence = Confidence::kLikely;
   const bool is_data = event.wanted.starts_with("data");
   const OwnWords name = is_data ? "RLIMIT_DATA" : "RLIMIT_AS";
   finding.message += say(" was refused memory{}: its {} may be {} ({}), and {} was taken",
@@ -69,7 +77,8 @@ std::optional<Finding> refused_resource(const Run& run) {
   for (const StartEvent* event : fatal_exceptions(run)) {
     const bool is_space = event->error_number == ENOSPC || event->error_number == EDQUOT;
     if (is_space && event->is_temporary) return no_temporary_space(run, *event);
-    if (!is_space && !event->wanted.empty() && event->limit && event->bytes)
+    const bool has_limit = !event->wanted.empty() && event->limit && event->bytes;
+    if (!is_space && has_limit && may_be_for_memory(*event, *event->limit, *event->bytes))
       return no_own_memory(run, *event, *event->limit, *event->bytes);
   }
   return std::nullopt;

@@ -36,6 +36,21 @@ NamedFiles named_files(const ShmLedger& ledger) {
   return named;
 }
 
+// How many files there were. A mount without a limit of inodes does not count them (statvfs(3)).
+std::vector<SeriesPoint> counts_of_files(const Facts& facts) {
+  std::vector<SeriesPoint> counts;
+  if (facts.use.back().inodes > 0) {
+    for (const ShmUse& use : facts.use)
+      counts.push_back({.at = use.at, .value = static_cast<double>(use.inodes_used)});
+  } else {
+    for (const ShmLedger* ledger : facts.ledgers)
+      counts.push_back(
+          {.at = ledger->at, .value = static_cast<double>(named_files(*ledger).all())});
+  }
+  leave_out_end(*facts.run, counts);
+  return counts;
+}
+
 // What comes first: no inode left, or no page.
 CountLimit limit_of_files(const Facts& facts, const NamedFiles& named) {
   const ShmUse& use = facts.use.back();
@@ -59,12 +74,7 @@ std::optional<Finding> growing_files(const Facts& facts, Finding* failure) {
   constexpr double kLeast = 32;
   constexpr double kMostOfIt = 0.7;
   if (facts.use.empty() || facts.ledgers.empty()) return std::nullopt;
-  std::vector<SeriesPoint> files;
-  files.reserve(facts.use.size());
-  for (const ShmUse& use : facts.use)
-    files.push_back({.at = use.at, .value = static_cast<double>(use.inodes_used)});
-  leave_out_end(*facts.run, files);
-  const auto growth = find_count_growth(files, kLeast);
+  const auto growth = find_count_growth(counts_of_files(facts), kLeast);
   if (!growth) return std::nullopt;
   const ShmLedger& first = *ledger_at(facts, growth->from);
   const ShmLedger& last = *ledger_at(facts, growth->to);

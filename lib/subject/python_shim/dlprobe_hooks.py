@@ -270,8 +270,10 @@ def _refused_resource(error, refusal):
     number = getattr(refusal, "errno", None)
     if number == EMFILE:
         return {"limit": soft_limit("SC_OPEN_MAX")}
+    # By which torch's allocator says that it was refused memory, and much else is said: what is left tells.
+    is_of_torch = type(error) is RuntimeError and "torch" in sys.modules
     try:
-        if number in (EDQUOT, ENOMEM, ENOSPC) or isinstance(error, MemoryError):
+        if number in (EDQUOT, ENOMEM, ENOSPC) or isinstance(error, MemoryError) or is_of_torch:
             return load("dlprobe_limits").refused_resource(Trace(refusal or error))
     except Exception:
         pass

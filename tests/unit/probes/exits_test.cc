@@ -923,6 +923,11 @@ TEST_F(Raised, MemoryThatALimitOfTheProcessRefused) {
   EXPECT_EQ(only().confidence, Confidence::kCertain);
   event.bytes = 10 * kMiB;
   EXPECT_EQ(only().confidence, Confidence::kLikely);
+  event.type = "RuntimeError";
+  EXPECT_EQ(only().code, FindingCode::kUncaughtException) << "there was room";
+  event.bytes = 95 * kMiB;
+  EXPECT_EQ(only().code, FindingCode::kMemoryLimitTooLow) << "torch's allocator";
+  EXPECT_EQ(only().confidence, Confidence::kLikely);
 }
 
 /// A trainer with 6 GiB of its own that fails, while 15 of 24 GiB are free.

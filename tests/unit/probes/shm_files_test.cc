@@ -285,5 +285,48 @@ TEST(LeakedSemaphores, AreNotSaidWhereAnotherContainerMayUseThem) {
   EXPECT_THAT(scene.examine().findings, IsEmpty());
 }
 
+// Blocks of multiprocessing.shared_memory that worker 101 makes and keeps, `rate` MiB in as many
+// files a second, for `seconds`.
+Scene blocks_that_stay(int rate, int seconds, uint64_t inodes) {
+  Scene scene(72 * kMiB);
+  for (int second = 0; second < seconds; ++second) {
+    const auto files = static_cast<uint64_t>(rate * second);
+    std::vector<ShmSegment> blocks;
+    for (uint64_t number = 0; number < files; ++number) {
+      ShmSegment block = unlinked_tensor(101, number + 1, kMiB, 101);
+      block.kind = SegmentKind::kPythonShared;
+      block.linked = true;
+      blocks.push_back(std::move(block));
+    }
+    scene.use(second, files * kMiB);
+    scene.run().shm_use.back().inodes = inodes;
+    scene.run().shm_use.back().inodes_used = inodes == 0 ? 0 : files + 1;
+    scene.ledger(second, std::move(blocks));
+  }
+  return scene;
+}
+
+TEST(ShmGrowingFiles, AreTheCauseOfAMountThatTheyFilled) {
+  for (const uint64_t inodes : {0, 1000}) {
+    Scene scene = blocks_that_stay(6, 13, inodes);
+    scene.exit_by_signal(101, 12.1, SIGBUS);
+    const Verdict verdict = scene.examine();
+    const auto leak = find(verdict, FindingCode::kShmLeak);
+    ASSERT_TRUE(leak) << inodes;
+    EXPECT_EQ(leak->severity, Severity::kError);
+    EXPECT_EQ(find(verdict, FindingCode::kShmExhausted)->consequence_of, FindingCode::kShmLeak);
+  }
+}
+
+TEST(ShmGrowingFiles, AreToldWhereTheJobEnded) {
+  Scene scene = blocks_that_stay(6, 13, 1000);
+  scene.exit_with(Scene::kTrainerPid, 12.5, 0);
+  scene.run().end = RunEnd{.at = Scene::at(12.6), .reason = RunEndReason::kSubjectEnded};
+  const auto leak = find(scene.examine(), FindingCode::kShmLeak);
+  ASSERT_TRUE(leak);
+  EXPECT_EQ(leak->severity, Severity::kWarning);
+  EXPECT_THAT(leak->message.plain(), testing::HasSubstr("when it ended"));
+}
+
 }  // namespace
 }  // namespace dlprobe
