@@ -252,12 +252,20 @@ void CommandRuns::take_news() {
   }
 }
 
-// While who was refused one is still there; what ended meanwhile left its limits to its parent.
+// While who was refused one is still there; one that has ended left its limits to its children, and
+// had them of its parent.
 void CommandRuns::look_at_tasks(const std::optional<ProcessKey>& refused) {
   constexpr size_t kMostLooks = 16;
   if (context_.recorder.current_run().task_facts.size() > kMostLooks) return;
   const Directory& root = *context_.machine.root;
-  auto folder = root.open_directory(refused ? "proc/" + std::to_string(refused->pid) : "proc/self");
+  const auto folder_of = [&root](int32_t pid) {
+    return root.open_directory("proc/" + std::to_string(pid));
+  };
+  auto folder = refused ? folder_of(refused->pid) : root.open_directory("proc/self");
+  for (const ProcessInfo& process : context_.recorder.current_run().processes) {
+    if (folder) break;
+    if (refused && process.ppid == refused->pid) folder = folder_of(process.key.pid);
+  }
   if (!folder) folder = root.open_directory("proc/self");
   if (!folder) return;
   TaskFacts facts = read_task_facts(context_.machine, **folder);
