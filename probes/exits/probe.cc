@@ -86,6 +86,11 @@ bool was_interrupted(const ExitFacts& facts) {
   return facts.run->end && facts.run->end->reason == RunEndReason::kInterrupted;
 }
 
+/// By whoever interrupted dlprobe, too.
+bool is_of_interrupt(const ExitFacts& facts, const SignalSent& sent) {
+  return was_interrupted(facts) && sent.signal == SIGINT && sender_in_tree(facts, sent) == nullptr;
+}
+
 /// Signals by which a job ends its own processes, and a user his job.
 bool is_polite(int signal) {
   constexpr std::array kPolite = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
@@ -137,8 +142,7 @@ bool is_ordinary_signal(const ExitFacts& facts, const Death& death) {
   const bool is_worker = death.process->role == Role::kWorker;
   if (sent == nullptr) return is_worker && may_be_by_trainer(facts, death);
   const ProcessInfo* sender = sender_in_tree(facts, *sent);
-  // Who interrupted dlprobe, too.
-  if (sender == nullptr && was_interrupted(facts) && is_polite(death.signal)) return true;
+  if (is_of_interrupt(facts, *sent)) return true;
   if (sender == nullptr || is_from_kernel(*sent)) return false;
   if (is_above(facts, *sender, *death.process)) return !began_the_end(facts, death);
   // By another one of the job, or itself: an accident only if the job did not go on.
@@ -194,7 +198,9 @@ bool is_ordinary_exit(const ExitFacts& facts, const Death& death) {
   // What a trainer exits with is its own business, and its own words say why.
   if (death.process->role != Role::kWorker) return true;
   if (failed_to_start(facts, death) || death.exit_code == kInterruptedExit) return true;
-  if (caught_signal(facts, death) != nullptr && was_missed(facts, death)) return false;
+  const SignalSent* caught = caught_signal(facts, death);
+  if (caught != nullptr && is_of_interrupt(facts, *caught)) return true;
+  if (caught != nullptr && was_missed(facts, death)) return false;
   // A worker that is done is everyday business but for PyTorch's, where its trainer says so.
   const auto ending = ending_of(*facts.run);
   if (death.exit_code == 0 && ending && !ending->is_broken()) return true;
@@ -393,7 +399,7 @@ bool is_likely_exit(const Finding& finding) {
 
 constexpr BootNs kJustBefore = 2 * kSecond;
 
-/// Another program of the same parent, as a rank of a job, that left by an exit of its own: what is
+/// The same program of the same parent, a rank of a job, that left by an exit of its own: what is
 /// known of it is its code alone, and that others lose their connections to it in its last moments.
 bool is_rank_that_left(const ExitFacts& facts, const Finding& raised, const Death& death) {
   constexpr BootNs kLastMoments = kSecond / 2;
@@ -406,7 +412,8 @@ bool is_rank_that_left(const ExitFacts& facts, const Finding& raised, const Deat
   });
   return !has_said_why && std::ranges::any_of(raised.processes, [&](const ProcessKey& key) {
     const ProcessInfo* process = facts.run->find_process(key);
-    return process != nullptr && process->ppid == death.process->ppid;
+    return process != nullptr && process->ppid == death.process->ppid &&
+           process->cmdline == death.process->cmdline;
   });
 }
 

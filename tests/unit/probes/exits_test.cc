@@ -78,6 +78,14 @@ class ExitsTest : public ::testing::Test {
     scene.run().kernel_log.push_back(std::move(line));
   }
 
+  /// Of worker 101, after "python3[101]: ".
+  void log_fault(const std::string& text) {
+    scene.run().kernel_log.push_back({.at = Scene::at(1),
+                                      .kind = KernelLogKind::kFault,
+                                      .process = key_of(101),
+                                      .text = "python3[101]: " + text});
+  }
+
   Verdict examine(const std::vector<Finding>& known = {}) const {
     return probes::exits::kProbe.examine_run(
         {.recording = scene.recording, .run = scene.recording.runs.front(), .known = known});
@@ -306,28 +314,17 @@ TEST_F(ExitsTest, ACrashNamesTheLibrary) {
 }
 
 TEST_F(ExitsTest, TheKernelLogTellsWhereItCrashed) {
-  KernelLogLine line;
-  line.at = Scene::at(1);
-  line.process = key_of(101);
-  line.text =
-      "python3[101]: segfault at 10 ip 7f sp 7f error 4 in libfoo.so[7f00+10] likely on CPU 1";
-  scene.run().kernel_log.push_back(line);
+  log_fault("segfault at 10 ip 7f sp 7f error 4 in libfoo.so[7f00+10] likely on CPU 1");
   scene.exit_by_signal(101, 1.01, SIGSEGV);
   EXPECT_THAT(only().message.plain(), HasSubstr("in code of libfoo.so"));
 }
 
 TEST_F(ExitsTest, AFaultAtTheStackPointerIsAStackThatOverflowed) {
-  KernelLogLine line;
-  line.at = Scene::at(1);
-  line.kind = KernelLogKind::kFault;
-  line.process = key_of(101);
-  line.text =
-      "python3[101]: segfault at 7ffc7bf66f60 ip 7f10 sp 7ffc7bf66f40 error 6 in a.so[7f00+10]";
-  scene.run().kernel_log.push_back(line);
+  log_fault("segfault at 7ffc7bf66f60 ip 7f10 sp 7ffc7bf66f40 error 6 in a.so[7f00+10]");
   scene.exit_by_signal(101, 1.01, SIGSEGV);
   EXPECT_THAT(only().message.plain(), HasSubstr("overflowed its stack"));
-  scene.run().kernel_log.back().text =
-      "python3[101]: segfault at 10 ip 7f10 sp 7ffc7bf66f40 error 4 in a.so[7f00+10]";
+  scene.run().kernel_log.clear();
+  log_fault("segfault at 10 ip 7f10 sp 7ffc7bf66f40 error 4 in a.so[7f00+10]");
   EXPECT_THAT(only().message.plain(), HasSubstr("crashed"));
 }
 
@@ -345,6 +342,9 @@ TEST_F(ExitsTest, WhoInterruptsDlprobeInterruptsTheCommandToo) {
   EXPECT_EQ(only().code, FindingCode::kKilledBySignal);
   scene.run().end = RunEnd{.at = Scene::at(1.1), .reason = RunEndReason::kInterrupted};
   EXPECT_TRUE(examine().findings.empty());
+  scene.run().signals.back().signal = SIGTERM;
+  scene.run().exits.back().wait_status = SIGTERM;
+  EXPECT_EQ(only().code, FindingCode::kKilledBySignal) << "so a scheduler ends a job";
 }
 
 TEST_F(ExitsTest, AbortIsACrashAndSomebodysSigsegvIsNot) {
