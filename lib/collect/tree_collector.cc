@@ -58,6 +58,10 @@ bool TreeCollector::take_snapshot() {
     if (is_alive(process)) targets.push_back({.key = key, .directory = process.directory});
   }
   TreeSnapshot snapshot = snapshots_->take(targets);
+  for (const auto& [key, rank] : snapshots_->ranks())
+    tree_.note_rank(key, rank);
+  tree_.update_roles();
+  emit_infos();
   // One that came to nothing (its Gap says why) must not look like a tree without processes.
   if (!snapshot.processes.empty()) sink_.add(std::move(snapshot));
   times_.next_second = 0;

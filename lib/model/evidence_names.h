@@ -65,6 +65,7 @@ inline constexpr auto kNumberNames = std::to_array<std::string_view>({
     "limit_hits",
     "limit_that_would_do",
     "loader_needs",
+    "looks_behind",
     "major_faults_of_the_subject",
     "mappings",
     "max_map_count",
@@ -75,6 +76,7 @@ inline constexpr auto kNumberNames = std::to_array<std::string_view>({
     "memory_of_fewer",
     "memory_total",
     "minor_faults_x_page_size",
+    "missing_ranks",
     "named_bytes",
     "named_files",
     "needed",
@@ -145,6 +147,7 @@ inline constexpr auto kNumberNames = std::to_array<std::string_view>({
     "victim_rss",
     "victim_shmem",
     "waiting",
+    "waiting_ranks",
     "waiting_tensors",
     "whole_group_kills",
 });

@@ -42,6 +42,26 @@ constexpr void list_fields(auto&& field, Of<Limit> /*of*/) {
   field("hard", &Limit::hard, "up to which the process may raise it; none: unlimited");
 }
 
+/// Which of the processes of a distributed job a process is, as its launcher has told it by
+/// variables of its environment.
+struct JobRank {
+  std::string job;
+  int32_t rank = 0;
+  std::optional<int32_t> world_size;
+  std::optional<int32_t> local_world_size;
+  std::string source;
+  bool operator==(const JobRank&) const = default;
+};
+constexpr void list_fields(auto&& field, Of<JobRank> /*of*/) {
+  field("job", &JobRank::job,
+        "tells jobs of one machine apart: where its ranks meet (MASTER_ADDR:MASTER_PORT), or the "
+        "launcher's own name for it; empty: not told");
+  field("rank", &JobRank::rank, "from 0 on");
+  field("world", &JobRank::world_size, "ranks of the job");
+  field("local_world", &JobRank::local_world_size, "ranks of the job on this node");
+  field("source", &JobRank::source, R"(the variable that told the rank: "RANK")");
+}
+
 /// What stays the same over a process's life, or changes seldom (execve, reparenting). Recorded
 /// when a process is first seen and again when one of these changes; the last one counts.
 struct ProcessInfo {
@@ -65,11 +85,16 @@ struct ProcessInfo {
   int32_t session = 0;
   int32_t terminal = 0;
   Observed<std::string> cgroup = failure(ErrorCode::kInsufficient, "not read");
+  std::optional<JobRank> rank;
 
   /// Nothing where its signal handlers could not be read.
   std::optional<bool> catches(int signal) const {
     if (!signals_caught) return std::nullopt;
     return (*signals_caught >> static_cast<unsigned>(signal - 1) & 1U) != 0;
+  }
+  /// Of a job of several ranks; null where it is of none.
+  const JobRank* rank_of_several() const {
+    return rank && rank->world_size.value_or(2) > 1 ? &*rank : nullptr;
   }
   bool operator==(const ProcessInfo&) const = default;
 };
@@ -97,6 +122,8 @@ constexpr void list_fields(auto&& field, Of<ProcessInfo> /*of*/) {
   field("session", &ProcessInfo::session, "pid of the session's leader; 0: not read");
   field("tty", &ProcessInfo::terminal, "device of the controlling terminal (tty_nr); 0: none");
   field("cgroup", &ProcessInfo::cgroup, "its memory cgroup");
+  field("rank", &ProcessInfo::rank,
+        "of a distributed job; the children of a rank have its variables, too");
 }
 
 /// What a thread waits on.

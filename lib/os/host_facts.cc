@@ -68,11 +68,11 @@ int usable_cpus() {
 }
 
 JobFacts read_job_facts(const EnvironmentLookup& environment) {
+  const auto rank = job_rank_of(environment);
   return {.node = first_set(environment, {"SLURMD_NODENAME", "NODE_NAME"}),
           .job_id = first_set(environment, {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID",
                                             "TORCHELASTIC_RUN_ID"}),
-          .rank = first_set(environment, {"SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMIX_RANK",
-                                          "PMI_RANK", "RANK"})};
+          .rank = rank ? std::to_string(rank->rank) : ""};
 }
 
 HostFacts read_host_facts(const Machine& machine, const EnvironmentLookup& environment) {

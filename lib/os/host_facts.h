@@ -1,24 +1,18 @@
 #pragma once
 
-#include <functional>
-#include <optional>
 #include <string>
-#include <string_view>
 
 #include "lib/model/recording.h"
+#include "lib/os/job_rank.h"
 #include "lib/os/machine.h"
 
 namespace dlprobe {
-
-/// An environment variable by name. The caller decides which environment; nothing below tools/ asks
-/// the process's own.
-using EnvironmentLookup = std::function<std::optional<std::string>(std::string_view)>;
 
 /// What schedulers and launchers tell a process of its place. Empty: not told.
 struct JobFacts {
   std::string node;    ///< SLURMD_NODENAME; NODE_NAME as Kubernetes' downward API is used to set it
   std::string job_id;  ///< of Slurm, PBS, LSF, Grid Engine; the run id of torchrun
-  std::string rank;    ///< of Slurm, Open MPI, PMIx, MPICH, torchrun
+  std::string rank;    ///< see job_rank_of
 };
 JobFacts read_job_facts(const EnvironmentLookup& environment);
 

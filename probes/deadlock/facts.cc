@@ -202,6 +202,13 @@ uint64_t calls_meanwhile(const Facts& facts, const ThreadFacts& thread) {
   return last - first.value_or(last);
 }
 
+bool is_written_by_workers(const Facts& facts, const Need& need) {
+  return need.kind == NeedKind::kChannel && need.relation == "written by" &&
+         std::ranges::any_of(need.providers, [&](size_t each) {
+           return facts.threads[each].role() == Role::kWorker;
+         });
+}
+
 }  // namespace
 
 bool Need::has_one_holder() const {
@@ -474,6 +481,48 @@ bool is_of_user(const StackFrame& frame) {
 const StackFrame* user_frame(const ThreadSnapshot& thread) {
   const auto found = std::ranges::find_if(thread.stack, is_of_user);
   return found == thread.stack.end() ? nullptr : &*found;
+}
+
+bool same_user_frames(const ThreadSnapshot& a, const ThreadSnapshot& b) {
+  return std::ranges::equal(a.stack | std::views::filter(is_of_user),
+                            b.stack | std::views::filter(is_of_user));
+}
+
+Message place_of(const ThreadFacts& thread) {
+  const StackFrame* frame = user_frame(*thread.thread);
+  if (frame == nullptr) frame = python_frame(*thread.thread);
+  if (frame == nullptr) return {};
+  return " (" + as_name(frame->function) + ", " + as_path(frame->file) + ":" + own(frame->line) +
+         ")";
+}
+
+bool is_worth_a_warning(const Facts& facts, const ThreadFacts& thread,
+                        BootNs without_pace) {
+  constexpr BootNs kSeveral = 5;
+  constexpr BootNs kPaceIsKnown = 10 * kSecond;
+  if (facts.span >= kWorthAWarning) return true;
+  if (!thread.still || facts.ticks_per_second == 0) return false;
+  const auto born = static_cast<BootNs>(thread.process->key.start_ticks) *
+                    (kSecond / static_cast<BootNs>(facts.ticks_per_second));
+  const BootNs worked = std::max<BootNs>(thread.since - born, 0);
+  const auto slices = static_cast<BootNs>(std::max<uint64_t>(thread.thread->timeslices, 1));
+  const BootNs expected = worked < kPaceIsKnown ? without_pace : kWorthAWarning;
+  return facts.last->at - thread.since >= std::max(expected, kSeveral * (worked / slices));
+}
+
+bool waits_for_batch(const Facts& facts, const ThreadFacts& trainer) {
+  if (!waits_in_a_library(*trainer.thread)) return false;
+  const auto stands = [&](const ThreadFacts& thread) {
+    return thread.still || (thread.polls_again && !goes_on(facts, thread));
+  };
+  if (trainer.need.kind == NeedKind::kChannel) {
+    return stands(trainer) && is_written_by_workers(facts, trainer.need);
+  }
+  const bool parked = trainer.thread->futex.has_value() && trainer.same_stack;
+  return parked && std::ranges::any_of(facts.threads, [&](const ThreadFacts& each) {
+           return each.process == trainer.process && stands(each) &&
+                  is_written_by_workers(facts, each.need);
+         });
 }
 
 }  // namespace dlprobe::probes::deadlock

@@ -206,5 +206,19 @@ bool a_trainer_goes_on(const Facts& facts);
 bool is_of_user(const StackFrame& frame);
 /// The innermost such frame.
 const StackFrame* user_frame(const ThreadSnapshot& thread);
+/// Whether the user's frames are the same, from the innermost to the outermost.
+bool same_user_frames(const ThreadSnapshot& a, const ThreadSnapshot& b);
+/// " (main, train.py:41)": where it is, in the user's code if it is in any; empty without Python.
+Message place_of(const ThreadFacts& thread);
+
+/// From then on a wait that nobody expects is worth a warning.
+inline constexpr BootNs kWorthAWarning = 10 * kSecond;
+/// Whether it stands for so long that nobody expects it: by dlprobe's own watch, or by the kernel's
+/// clock, which began before. Of one that has hardly worked yet the pace is not known: a first read
+/// may be a long one.
+bool is_worth_a_warning(const Facts& facts, const ThreadFacts& thread,
+                        BootNs without_pace = 30 * kSecond);
+/// Whether a trainer, or its pin-memory thread, waits for a batch the whole time.
+bool waits_for_batch(const Facts& facts, const ThreadFacts& trainer);
 
 }  // namespace dlprobe::probes::deadlock

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <tuple>
 #include <utility>
 
 #include "lib/base/units.h"
@@ -26,10 +27,13 @@ std::vector<RootCause> find_causes(const Facts& facts) {
   append(causes, find_lost_peers(facts));
   append(causes, find_circles(facts, causes));
   append(causes, find_closed_groups(facts, causes));
+  std::vector<RootCause> of_ranks = find_late_ranks(facts, causes);
   // Who is late is worth a word only where nobody is stuck.
-  if (causes.empty()) causes = find_slow_parts(facts);
+  if (causes.empty() && of_ranks.empty()) causes = find_slow_parts(facts);
+  append(causes, std::move(of_ranks));
   std::ranges::stable_sort(causes, std::ranges::greater{}, [](const RootCause& cause) {
-    return std::pair(cause.finding.severity, cause.finding.confidence);
+    const Finding& finding = cause.finding;
+    return std::tuple(finding.severity, !finding.consequence_of, finding.confidence);
   });
   return causes;
 }
@@ -100,7 +104,7 @@ Verdict examine_run(const RunCase& one) {
   return verdict;
 }
 
-constexpr std::array<Cause, 18> kCauses = {{
+constexpr std::array<Cause, 23> kCauses = {{
     {FindingCode::kForkInheritedLock, saw_progress},
     {FindingCode::kForkLostThreadPool, saw_progress},
     {FindingCode::kLockCycle, saw_progress},
@@ -115,6 +119,11 @@ constexpr std::array<Cause, 18> kCauses = {{
     {FindingCode::kWorkerBusyNoProgress, saw_progress},
     {FindingCode::kSlowSample, saw_progress},
     {FindingCode::kConsumerStuck, saw_progress},
+    {FindingCode::kRankBehind, saw_progress},
+    {FindingCode::kCollectiveMismatch, saw_progress},
+    {FindingCode::kUnevenData, saw_progress},
+    {FindingCode::kRankDead, saw_progress},
+    {FindingCode::kSlowestRank, saw_progress},
     {FindingCode::kBatchLostInWorker, saw_progress, ReportTable::kSharedMemory},
     {FindingCode::kHandleSharedOverFork, saw_shared_files, ReportTable::kOpenFiles},
     {FindingCode::kForkUnsafeLibraryLoaded, saw_stacks},

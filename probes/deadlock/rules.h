@@ -7,6 +7,7 @@
 
 #include "lib/model/finding.h"
 #include "probes/deadlock/facts.h"
+#include "probes/deadlock/ranks.h"
 
 namespace dlprobe::probes::deadlock {
 
@@ -41,6 +42,13 @@ std::vector<RootCause> find_circles(const Facts& facts, const std::vector<RootCa
 /// Workers in the middle of a batch that wait for data which nobody is left to write: DLP0308. As
 /// far as none of `known` explains them.
 std::vector<RootCause> find_closed_groups(const Facts& facts, const std::vector<RootCause>& known);
+
+/// Of a rank whose trainer waits for a batch, the workers in the middle of one: DLP0312, DLP0313.
+std::vector<RootCause> find_slow_workers(const Facts& facts, const Rank& rank);
+
+/// Ranks that others of their job wait for in a collective operation, be it for what `known`
+/// explains: DLP0702 to DLP0706, and what their loaders wait for.
+std::vector<RootCause> find_late_ranks(const Facts& facts, const std::vector<RootCause>& known);
 
 /// Who computes for long, and whether the loader or its consumer is late; orphans at work: DLP0309,
 /// DLP0312 to DLP0314.

@@ -16,86 +16,6 @@ namespace {
 
 constexpr double kBusy = 0.9;  // running, or ready to
 constexpr BootNs kWorthAWord = 2 * kSecond;
-constexpr BootNs kWorthAWarning = 10 * kSecond;
-
-// Whether it stands for so long that nobody expects it: by dlprobe's own watch, or by the kernel's
-// clock, which began before. Of one that has hardly worked yet the pace is not known: a first read
-// may be a long one.
-bool is_worth_a_warning(const Facts& facts, const ThreadFacts& thread,
-                        BootNs without_pace = 30 * kSecond) {
-  constexpr BootNs kSeveral = 5;
-  constexpr BootNs kPaceIsKnown = 10 * kSecond;
-  if (facts.span >= kWorthAWarning) return true;
-  if (!thread.still || facts.ticks_per_second == 0) return false;
-  const auto born = static_cast<BootNs>(thread.process->key.start_ticks) *
-                    (kSecond / static_cast<BootNs>(facts.ticks_per_second));
-  const BootNs worked = std::max<BootNs>(thread.since - born, 0);
-  const auto slices = static_cast<BootNs>(std::max<uint64_t>(thread.thread->timeslices, 1));
-  const BootNs expected = worked < kPaceIsKnown ? without_pace : kWorthAWarning;
-  return facts.last->at - thread.since >= std::max(expected, kSeveral * (worked / slices));
-}
-
-bool is_written_by_workers(const Facts& facts, const Need& need) {
-  return need.kind == NeedKind::kChannel && need.relation == "written by" &&
-         std::ranges::any_of(need.providers, [&](size_t each) {
-           return facts.threads[each].role() == Role::kWorker;
-         });
-}
-
-// The trainer, or its pin-memory thread, waits for a batch the whole time.
-bool waits_for_batch(const Facts& facts, const ThreadFacts& trainer) {
-  if (!waits_in_a_library(*trainer.thread)) return false;
-  const auto stands = [&](const ThreadFacts& thread) {
-    return thread.still || (thread.polls_again && !goes_on(facts, thread));
-  };
-  if (trainer.need.kind == NeedKind::kChannel) {
-    return stands(trainer) && is_written_by_workers(facts, trainer.need);
-  }
-  const bool parked = trainer.thread->futex.has_value() && trainer.same_stack;
-  return parked && std::ranges::any_of(facts.threads, [&](const ThreadFacts& each) {
-           return each.process == trainer.process && stands(each) &&
-                  is_written_by_workers(facts, each.need);
-         });
-}
-
-/// A trainer, one of the ranks of a job, and its workers: main threads.
-struct Rank {
-  size_t trainer = 0;
-  std::vector<size_t> workers;
-};
-
-// The pid of the trainer that a worker comes from, be it by a fork server; 0: of none that is here.
-int32_t trainer_above(const Facts& facts, const ThreadFacts& worker) {
-  constexpr int kMostLevels = 4;
-  const ProcessInfo* process = worker.info;
-  for (int level = 0; level < kMostLevels && process != nullptr; ++level) {
-    const int32_t parent = process->ppid;
-    const auto found = std::ranges::find_if(
-        facts.run->processes, [&](const ProcessInfo& each) { return each.key.pid == parent; });
-    if (found == facts.run->processes.end()) return 0;
-    if (found->role == Role::kTrainer) return parent;
-    process = &*found;
-  }
-  return 0;
-}
-
-std::vector<Rank> ranks_of(const Facts& facts) {
-  std::vector<Rank> ranks;
-  for (size_t i = 0; i < facts.threads.size(); ++i) {
-    const ThreadFacts& thread = facts.threads[i];
-    if (thread.is_main() && thread.role() == Role::kTrainer) ranks.push_back({.trainer = i});
-  }
-  for (size_t i = 0; i < facts.threads.size(); ++i) {
-    const ThreadFacts& worker = facts.threads[i];
-    if (!worker.is_main() || worker.role() != Role::kWorker) continue;
-    const int32_t parent = ranks.size() > 1 ? trainer_above(facts, worker) : 0;
-    for (Rank& rank : ranks) {
-      const bool is_its = facts.threads[rank.trainer].process->key.pid == parent;
-      if (ranks.size() == 1 || is_its) rank.workers.push_back(i);
-    }
-  }
-  return ranks;
-}
 
 // A wait that a process outside, or a thread that listens to one, is to end: as that of a
 // collective operation for another rank.
@@ -116,20 +36,6 @@ bool may_wait_for_a_rank(const Facts& facts, const ThreadFacts& trainer) {
     default:
       return false;
   }
-}
-
-Message place_of(const ThreadFacts& thread) {
-  const StackFrame* frame = user_frame(*thread.thread);
-  if (frame == nullptr) frame = python_frame(*thread.thread);
-  if (frame == nullptr) return {};
-  return " (" + as_name(frame->function) + ", " + as_path(frame->file) + ":" + own(frame->line) +
-         ")";
-}
-
-// The user's frames alone, from the innermost to the outermost.
-bool same_user_frames(const ThreadSnapshot& a, const ThreadSnapshot& b) {
-  return std::ranges::equal(a.stack | std::views::filter(is_of_user),
-                            b.stack | std::views::filter(is_of_user));
 }
 
 // The user's own code was at the same place at every look. The innermost line alone is not enough:
@@ -279,17 +185,6 @@ std::optional<RootCause> stuck_consumer(const Facts& facts, const Rank& rank) {
   return RootCause{std::move(finding), rank.trainer};
 }
 
-std::vector<RootCause> slow_workers(const Facts& facts, const Rank& rank) {
-  std::vector<RootCause> causes;
-  for (const size_t each : rank.workers) {
-    const ThreadFacts& worker = facts.threads[each];
-    if (worker.has_history && !has_done_its_work(facts, worker)) {
-      causes.push_back(slow_worker(facts, each));
-    }
-  }
-  return causes;
-}
-
 /// What the ranks of a job tell of who is late.
 struct Ranks {
   std::vector<RootCause> late;     ///< who stands for a reason of their own
@@ -301,7 +196,7 @@ void sort_in(const Facts& facts, const Rank& rank, Ranks& ranks) {
   const ThreadFacts& trainer = facts.threads[rank.trainer];
   std::vector<RootCause> causes;
   if (waits_for_batch(facts, trainer)) {
-    causes = slow_workers(facts, rank);
+    causes = find_slow_workers(facts, rank);
   } else if (auto cause = stuck_consumer(facts, rank)) {
     causes.push_back(std::move(*cause));
     if (may_wait_for_a_rank(facts, trainer)) {
@@ -475,6 +370,17 @@ std::optional<RootCause> standstill_within(const Facts& facts, const Rank& rank)
 
 }  // namespace
 
+std::vector<RootCause> find_slow_workers(const Facts& facts, const Rank& rank) {
+  std::vector<RootCause> causes;
+  for (const size_t each : rank.workers) {
+    const ThreadFacts& worker = facts.threads[each];
+    if (worker.has_history && !has_done_its_work(facts, worker)) {
+      causes.push_back(slow_worker(facts, each));
+    }
+  }
+  return causes;
+}
+
 Message describe_standstill(const Facts& facts, const std::vector<RootCause>& causes) {
   std::vector<size_t> trainers;
   std::vector<size_t> workers;
@@ -505,7 +411,7 @@ std::vector<RootCause> find_slow_parts(const Facts& facts) {
   if (ranks.size() > 1) return late_ranks(facts, ranks);
   const ThreadFacts& trainer = facts.threads[ranks.front().trainer];
   std::vector<RootCause> causes;
-  if (waits_for_batch(facts, trainer)) causes = slow_workers(facts, ranks.front());
+  if (waits_for_batch(facts, trainer)) causes = find_slow_workers(facts, ranks.front());
   if (!causes.empty()) return causes;
   // A sleep ends by itself, unless it is far too long.
   auto cause =

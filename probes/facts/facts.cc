@@ -99,6 +99,13 @@ Finding new_finding(FindingCode code, Confidence confidence) {
 
 OwnWords describe(const Run& run, const ProcessKey& key) {
   const ProcessInfo* process = run.find_process(key);
+  if (const JobRank* rank = process == nullptr ? nullptr : process->rank_of_several()) {
+    const OwnWords name = "rank " + own(rank->rank);
+    if (process->role == Role::kTrainer) return name + " (" + own(key.pid) + ")";
+    const bool is_other = process->role == Role::kOther;
+    return name + "'s " + (is_other ? "process" : own(to_string(process->role))) + " " +
+           own(key.pid);
+  }
   const bool has_role = process != nullptr && process->role != Role::kOther;
   return (has_role ? own(to_string(process->role)) : "process") + " " + own(key.pid);
 }

@@ -10,8 +10,10 @@
 #include "lib/collect/snapshot/lock_look.h"
 #include "lib/collect/tree/thread_waits.h"
 #include "lib/foreign/libraries.h"
+#include "lib/os/job_rank.h"
 #include "lib/stacks/locks/futex_wait.h"
 #include "lib/stacks/locks/openmp_pool.h"
+#include "lib/stacks/native/live_environment.h"
 #include "lib/stacks/native/module_symbols.h"
 
 namespace dlprobe {
@@ -84,6 +86,9 @@ Expected<ProcessSnapshot> ProcessLook::look(std::chrono::nanoseconds max_pause) 
     threads.look_again_at_moved(snapshot, unwinder);
     parts_->pause.stop_and_look(snapshot, unwinder, max_pause);
     image_.python.assign(snapshot, image_.space, parts_->seen.stack_pointers);
+    if (image_.python.runtime() != nullptr)
+      rank_ = job_rank_of(
+          read_live_environment(image_.memory, image_.space, symbols, tells_job_rank));
     snapshot.libraries =
         look_at_libraries({.space = image_.space,
                            .memory = image_.memory,

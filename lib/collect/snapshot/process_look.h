@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "lib/base/error.h"
@@ -26,6 +27,8 @@ class ProcessLook {
   Expected<ProcessSnapshot> look(std::chrono::nanoseconds max_pause);
   /// What could not be seen.
   std::vector<Gap> gaps() const;
+  /// Of a distributed job, by the environment that its memory has now.
+  const std::optional<JobRank>& rank() const { return rank_; }
 
   /// Asks for the names of functions.
   void want_names(ProcessSnapshot& snapshot, FunctionNames& names) const;
@@ -53,6 +56,7 @@ class ProcessLook {
 
   ProcessImage image_;
   std::unique_ptr<Parts> parts_;  ///< while it is looked at
+  std::optional<JobRank> rank_;
 };
 
 }  // namespace dlprobe

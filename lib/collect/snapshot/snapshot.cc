@@ -61,14 +61,25 @@ struct SnapshotTaker::State {
   KeptLooks kept;
   SharedFileWatch shared_files;
 
-  TreeSnapshot take(const std::vector<SnapshotTarget>& targets, std::vector<Gap>& gaps) {
-    TreeSnapshot tree{.at = machine.clock->now()};
+  /// A look at a tree.
+  struct Look {
+    TreeSnapshot tree;
+    std::vector<Gap> gaps;
+    std::map<ProcessKey, JobRank> ranks;
+  };
+
+  Look take(const std::vector<SnapshotTarget>& targets) {
+    Look all;
+    TreeSnapshot& tree = all.tree;
+    std::vector<Gap>& gaps = all.gaps;
+    tree.at = machine.clock->now();
     std::vector<std::unique_ptr<ProcessLook>> looks;
     for (const SnapshotTarget& target : targets) {
       auto look = std::make_unique<ProcessLook>(machine, target, kept);
       auto snapshot = look->look(options.max_pause);
       if (snapshot) {
         std::ranges::move(look->gaps(), std::back_inserter(gaps));
+        if (look->rank()) all.ranks.emplace(target.key, *look->rank());
         snapshot->frozen_by = frozen_by(machine, *target.directory);
         tree.processes.push_back(std::move(*snapshot));
         looks.push_back(std::move(look));
@@ -101,7 +112,7 @@ struct SnapshotTaker::State {
     SharedFileLook files = shared_files.look(machine, keys);
     for (size_t i = 0; i < keys.size(); ++i)
       tree.processes[i].shared_files = std::move(files.processes[i].files);
-    return tree;
+    return all;
   }
 
  private:
@@ -129,14 +140,9 @@ SnapshotTaker::SnapshotTaker(Machine machine, const SnapshotOptions& options, Re
 SnapshotTaker::~SnapshotTaker() = default;
 
 TreeSnapshot SnapshotTaker::take(const std::vector<SnapshotTarget>& targets) {
-  using Answer = std::pair<TreeSnapshot, std::vector<Gap>>;
-  auto answer = reader_.run<Answer>(
+  auto answer = reader_.run<State::Look>(
       "look at the stacks of the tree",
-      [state = state_, targets] -> Expected<Answer> {
-        Answer result;
-        result.first = state->take(targets, result.second);
-        return result;
-      },
+      [state = state_, targets] -> Expected<State::Look> { return state->take(targets); },
       kPatience);
   if (!answer) {
     sink_->add(Gap{.what = "stacks of the tree",
@@ -144,10 +150,11 @@ TreeSnapshot SnapshotTaker::take(const std::vector<SnapshotTarget>& targets) {
                    .effect = "who waits for what is not known"});
     return {.at = machine_.clock->now()};
   }
-  for (Gap& gap : answer->second)
+  for (Gap& gap : answer->gaps)
     sink_->add(std::move(gap));
-  note_who_waits(answer->first);
-  return std::move(answer->first);
+  ranks_ = std::move(answer->ranks);
+  note_who_waits(answer->tree);
+  return std::move(answer->tree);
 }
 
 void SnapshotTaker::note_who_waits(const TreeSnapshot& tree) {

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <set>
 #include <vector>
@@ -47,6 +48,9 @@ class SnapshotTaker {
   /// it was not at the look before.
   bool went_on() const { return went_on_; }
 
+  /// Which ranks the processes of the last look are, as far as their memory says so.
+  const std::map<ProcessKey, JobRank>& ranks() const { return ranks_; }
+
  private:
   struct State;
 
@@ -58,6 +62,7 @@ class SnapshotTaker {
   std::shared_ptr<State> state_;
   std::set<int32_t> waiting_;  ///< the threads that did at the last look
   bool went_on_ = false;
+  std::map<ProcessKey, JobRank> ranks_;
 };
 
 }  // namespace dlprobe

@@ -279,6 +279,15 @@ void ProcessTree::note_signals_caught(TrackedProcess& process, uint64_t signals)
   roles_stale_ = true;
 }
 
+void ProcessTree::note_rank(const ProcessKey& key, const JobRank& rank) {
+  const auto found = members_.find(key);
+  if (found == members_.end() || found->second.info.rank == rank) return;
+  TrackedProcess& process = found->second;
+  process.facts.rank = process.info.rank = rank;
+  process.info_changed = true;
+  roles_stale_ = true;
+}
+
 void ProcessTree::update_roles() {
   if (!std::exchange(roles_stale_, false)) return;
   std::vector<RoleFacts> facts;

@@ -38,6 +38,10 @@ class ProcessTree {
   /// while.
   void note_signals_caught(TrackedProcess& process, uint64_t signals);
 
+  /// Takes in which rank the memory of a member says that it is: a program may set the variables
+  /// itself, after its start.
+  void note_rank(const ProcessKey& key, const JobRank& rank);
+
   std::map<ProcessKey, TrackedProcess>& members() { return members_; }
   const std::map<ProcessKey, TrackedProcess>& members() const { return members_; }
   const ProcessKey& root() const { return root_; }

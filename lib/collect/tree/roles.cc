@@ -157,9 +157,10 @@ class RoleTable {
   }
 
   std::vector<RoleAnswer> take() {
-    if (!mark_trainers(Strength::kStrong) && !mark_loader() && !mark_trainers(Strength::kWeak)) {
-      mark_fallback();
-    }
+    const bool has_strong = mark_trainers(Strength::kStrong);
+    const bool has_ranks = mark_ranks();
+    const bool any = has_strong || has_ranks || mark_loader() || mark_trainers(Strength::kWeak);
+    if (!any) mark_fallback();
     for (size_t i = 0; i < facts_.size(); ++i)
       answers_[i] = answer(i);
     mark_launchers();
@@ -203,6 +204,46 @@ class RoleTable {
       any = true;
     }
     return any;
+  }
+
+  /// Of each rank of a job of several the topmost Python process, unless a trainer was found in it:
+  /// its children have its variables, too. One that starts ranks of another job is their launcher.
+  bool mark_ranks() {
+    std::vector<size_t> found;
+    for (size_t i = 0; i < facts_.size(); ++i) {
+      const auto& rank = facts_[i].rank;
+      const bool is_one = rank && rank->world_size.value_or(2) > 1 && is_python(facts_[i]) &&
+                          own_[i].strength != Strength::kStrong && !is_below_its_rank(i) &&
+                          !starts_other_job(i);
+      if (is_one) found.push_back(i);
+    }
+    for (const size_t each : found)
+      trainers_[each] = true;
+    return !found.empty();
+  }
+
+  bool is_same_rank(size_t a, size_t b) const {
+    return facts_[b].rank && facts_[b].rank->rank == facts_[a].rank->rank &&
+           facts_[b].rank->job == facts_[a].rank->job;
+  }
+
+  bool is_below_its_rank(size_t i) const {
+    size_t at = parent_of(facts_[i]);
+    for (size_t steps = 0; at != kNone && steps < facts_.size(); ++steps) {
+      if (is_same_rank(i, at) && is_python(facts_[at])) return true;
+      at = parent_of(facts_[at]);
+    }
+    return false;
+  }
+
+  bool starts_other_job(size_t i) const {
+    return std::ranges::any_of(facts_, [&](const RoleFacts& each) {
+      if (!each.rank || each.rank->job == facts_[i].rank->job) return false;
+      size_t at = parent_of(each);
+      for (size_t steps = 0; at != kNone && at != i && steps < facts_.size(); ++steps)
+        at = parent_of(facts_[at]);
+      return at == i;
+    });
   }
 
   /// Nothing looks like a worker: the topmost Python process, else the root, is what trains.
@@ -256,6 +297,7 @@ class RoleTable {
       }
     }
     if (is_loader_part(facts_[trainer], "dlp-loader")) return "the reference loader by its name";
+    if (const auto& rank = facts_[trainer].rank) return "a rank of a job, by " + rank->source;
     if (is_python(facts_[trainer])) return "the topmost Python process; it has no workers yet";
     return "the root of the watched tree; it has no workers yet";
   }

@@ -23,6 +23,7 @@ struct RoleFacts {
   /// nothing where that cannot be read.
   std::optional<bool> forked_without_exec;
   bool orphaned = false;  ///< forked, and whoever forked it has ended
+  std::optional<JobRank> rank;
 };
 
 struct RoleAnswer {
@@ -35,7 +36,8 @@ struct RoleAnswer {
 
 /// The role of every process of a tree, in the order of `facts`; `root` is what is watched.
 ///
-/// The trainer is the process whose children are workers. A worker is known by torch's signal
+/// The trainer is the process whose children are workers; of a distributed job the topmost Python
+/// process of each rank. A worker is known by torch's signal
 /// handlers (SIGBUS, SIGSEGV, SIGFPE and SIGTERM caught: torch/csrc/DataLoader.cpp), by the thread
 /// name pt_data_worker (torch 2.4+), by CPython's command lines (multiprocessing/spawn.py,
 /// forkserver.py, resource_tracker.py), or by being forked from a Python process without execve.

@@ -7,6 +7,7 @@
 #include "lib/base/parse.h"
 #include "lib/base/secrets.h"
 #include "lib/collect/tree/thread_waits.h"
+#include "lib/os/job_rank.h"
 #include "lib/proc/pid_cgroup.h"
 #include "lib/proc/pid_limits.h"
 #include "lib/proc/pid_status.h"
@@ -132,6 +133,9 @@ void read_info(TrackedProcess& process, DeadlineReader& reader, std::vector<Erro
   } else if (command.error().code != ErrorCode::kVanished &&
              command.error().code != ErrorCode::kNotFound) {
     errors.push_back(command.error());
+  }
+  if (const auto environment = reader.read(image, "environ", kPatienceOnce)) {
+    if (auto rank = job_rank_of(*environment)) process.facts.rank = info.rank = std::move(rank);
   }
   const auto status = chain(directory.read("status"), parse_pid_status);
   if (status) {

@@ -1,0 +1,81 @@
+#include "lib/os/job_rank.h"
+
+#include <algorithm>
+#include <array>
+
+#include "lib/base/parse.h"
+
+namespace dlprobe {
+namespace {
+
+/// The variables of one launcher; "": it has none for that.
+struct Launcher {
+  std::string_view rank;
+  std::string_view world_size;
+  std::string_view local_world_size;
+  std::string_view job;       ///< its name, or the host at which its ranks meet
+  std::string_view job_part;  ///< the second half of it: a port, a step
+  std::string_view first_node_if_zero;  ///< what `rank` counts is the node's own
+};
+constexpr auto kLaunchers = std::to_array<Launcher>({
+    {"RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", ""},
+    {"LOCAL_RANK", "WORLD_SIZE", "", "MASTER_ADDR", "MASTER_PORT", "NODE_RANK"},
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
+     "PMIX_NAMESPACE", "", ""},
+    {"PMIX_RANK", "", "", "PMIX_NAMESPACE", "", ""},
+    {"PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", "PMI_PORT", "", ""},
+    {"SLURM_PROCID", "SLURM_NTASKS", "", "SLURM_JOB_ID", "SLURM_STEP_ID", ""},
+});
+
+std::optional<int32_t> number(const EnvironmentLookup& environment, std::string_view name) {
+  if (name.empty()) return std::nullopt;
+  const auto value = environment(name);
+  const auto parsed = value ? parse_int<int32_t>(*value) : std::nullopt;
+  return parsed && *parsed >= 0 ? std::optional<int32_t>(*parsed) : std::nullopt;
+}
+
+std::optional<JobRank> rank_by(const Launcher& launcher, const EnvironmentLookup& environment) {
+  const auto rank = number(environment, launcher.rank);
+  if (!rank) return std::nullopt;
+  if (!launcher.first_node_if_zero.empty() &&
+      number(environment, launcher.first_node_if_zero) != 0) {
+    return std::nullopt;
+  }
+  JobRank found{.rank = *rank, .source = std::string(launcher.rank)};
+  found.world_size = number(environment, launcher.world_size);
+  if (found.world_size && *found.world_size <= *rank) return std::nullopt;
+  found.local_world_size = number(environment, launcher.local_world_size);
+  found.job = environment(launcher.job).value_or("");
+  const auto part = launcher.job_part.empty() ? std::nullopt : environment(launcher.job_part);
+  if (part) found.job += ":" + *part;
+  return found;
+}
+
+}  // namespace
+
+std::optional<JobRank> job_rank_of(const EnvironmentLookup& environment) {
+  for (const Launcher& launcher : kLaunchers)
+    if (auto found = rank_by(launcher, environment)) return found;
+  return std::nullopt;
+}
+
+std::optional<JobRank> job_rank_of(std::string_view environ) {
+  const auto lookup = [environ](std::string_view name) -> std::optional<std::string> {
+    for (const std::string_view entry : split(environ, '\0')) {
+      if (entry.size() > name.size() && entry.starts_with(name) && entry[name.size()] == '=')
+        return std::string(entry.substr(name.size() + 1));
+    }
+    return std::nullopt;
+  };
+  return job_rank_of(EnvironmentLookup(lookup));
+}
+
+bool tells_job_rank(std::string_view entry) {
+  const std::string_view name = entry.substr(0, entry.find('='));
+  return std::ranges::any_of(kLaunchers, [name](const Launcher& each) {
+    return name == each.rank || name == each.world_size || name == each.local_world_size ||
+           name == each.job || name == each.job_part || name == each.first_node_if_zero;
+  });
+}
+
+}  // namespace dlprobe

@@ -1,0 +1,143 @@
+#include "probes/deadlock/ranks.h"
+
+#include <algorithm>
+#include <ranges>
+#include <set>
+#include <string_view>
+
+#include "lib/base/function_name.h"
+#include "lib/base/path_name.h"
+#include "lib/foreign/python_code.h"
+
+namespace dlprobe::probes::deadlock {
+namespace {
+
+bool is_of_c10d(const StackFrame& frame) {
+  return !frame.python && frame.file.contains("torch") &&
+         short_function_name(frame.function).starts_with("c10d::");
+}
+
+// It has threads that carry out a process group's operations.
+bool is_in_process_group(const ProcessSnapshot& process) {
+  return std::ranges::any_of(process.threads, [](const ThreadSnapshot& thread) {
+    return std::ranges::any_of(thread.stack, [](const StackFrame& frame) {
+      return is_of_c10d(frame) &&
+             short_function_name(frame.function).starts_with("c10d::ProcessGroup");
+    });
+  });
+}
+
+std::vector<size_t> trainers_of(const Facts& facts) {
+  std::vector<size_t> members;
+  std::vector<size_t> trainers;
+  bool all_are_trainers = true;
+  for (size_t i = 0; i < facts.threads.size(); ++i) {
+    const ThreadFacts& thread = facts.threads[i];
+    if (!thread.is_main()) continue;
+    const bool is_trainer = thread.role() == Role::kTrainer;
+    if (is_trainer) trainers.push_back(i);
+    if (!is_in_process_group(*thread.process)) continue;
+    members.push_back(i);
+    all_are_trainers = all_are_trainers && is_trainer;
+  }
+  return all_are_trainers ? trainers : members;
+}
+
+// The trainer that a worker comes from, be it by a fork server; null: none that is here.
+Rank* rank_above(const Facts& facts, const ThreadFacts& worker, std::vector<Rank>& ranks) {
+  constexpr int kMostLevels = 4;
+  const ProcessInfo* process = worker.info;
+  for (int level = 0; level < kMostLevels && process != nullptr; ++level) {
+    const int32_t parent = process->ppid;
+    const auto rank = std::ranges::find_if(ranks, [&](const Rank& each) {
+      return facts.threads[each.trainer].process->key.pid == parent;
+    });
+    if (rank != ranks.end()) return &*rank;
+    const auto found = std::ranges::find_if(
+        facts.run->processes, [&](const ProcessInfo& each) { return each.key.pid == parent; });
+    process = found == facts.run->processes.end() ? nullptr : &*found;
+  }
+  return nullptr;
+}
+
+// Of the frames that the program has called, the outermost of torch's own Python.
+const StackFrame* outermost_of_torch(std::span<const StackFrame> called) {
+  const auto outwards = called | std::views::reverse;
+  const auto found = std::ranges::find_if(outwards, [](const StackFrame& frame) {
+    return frame.python && is_of_torch(frame.file);
+  });
+  return found == outwards.end() ? nullptr : &*found;
+}
+
+bool is_of_mpi(const StackFrame& frame) {
+  return !frame.python && base_name(frame.file).starts_with("libmpi") &&
+         (frame.function.starts_with("MPI_") || frame.function.starts_with("PMPI_"));
+}
+
+// "0, 2-7" of sorted numbers.
+OwnWords list_numbers(const std::vector<int32_t>& numbers) {
+  OwnWords text;
+  for (size_t i = 0; i < numbers.size();) {
+    size_t last = i;
+    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1)
+      ++last;
+    text += (i == 0 ? "" : ", ") + own(numbers[i]);
+    if (last > i) text += (last == i + 1 ? ", " : "-") + own(numbers[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
+}  // namespace
+
+std::vector<Rank> ranks_of(const Facts& facts) {
+  std::vector<Rank> ranks;
+  for (const size_t each : trainers_of(facts))
+    ranks.push_back({.trainer = each, .workers = {}});
+  for (size_t i = 0; i < facts.threads.size() && !ranks.empty(); ++i) {
+    const ThreadFacts& worker = facts.threads[i];
+    const bool is_rank = std::ranges::count(ranks, i, &Rank::trainer) > 0;
+    if (!worker.is_main() || worker.role() != Role::kWorker || is_rank) continue;
+    Rank* rank = ranks.size() > 1 ? rank_above(facts, worker, ranks) : &ranks.front();
+    if (rank != nullptr) rank->workers.push_back(i);
+  }
+  return ranks;
+}
+
+std::optional<Collective> collective_of(const ThreadSnapshot& thread) {
+  const auto end = std::ranges::find_if(thread.stack, is_of_user);
+  const std::span<const StackFrame> called(thread.stack.begin(), end);
+  const auto outwards = called | std::views::reverse;
+  // What the program asked of torch.distributed; its other functions only look something up.
+  const auto asked = std::ranges::find_if(outwards, [](const StackFrame& frame) {
+    return frame.python && is_of_torch(frame.file) &&
+           frame.file.ends_with("torch/distributed/distributed_c10d.py");
+  });
+  if (asked != outwards.end()) {
+    return Collective{.operation = asked->function,
+                      .is_rendezvous = asked->function == "init_process_group"};
+  }
+  const auto of_mpi = std::ranges::find_if(outwards, is_of_mpi);
+  if (of_mpi != outwards.end()) {
+    return Collective{.operation = of_mpi->function.substr(of_mpi->function.find("MPI_"))};
+  }
+  const auto of_c10d = std::ranges::find_if(called, is_of_c10d);
+  if (of_c10d == called.end()) return std::nullopt;
+  const StackFrame* asker = outermost_of_torch(called);
+  return Collective{.operation = asker == nullptr ? short_function_name(of_c10d->function)
+                                                  : asker->function};
+}
+
+OwnWords name_ranks(const Facts& facts, const std::vector<size_t>& trainers) {
+  std::vector<int32_t> numbers;
+  for (const size_t each : trainers) {
+    const ProcessInfo* info = facts.threads[each].info;
+    const JobRank* rank = info == nullptr ? nullptr : info->rank_of_several();
+    if (rank != nullptr) numbers.push_back(rank->rank);
+  }
+  if (trainers.size() == 1 || numbers.size() < trainers.size()) return join_names(facts, trainers);
+  std::ranges::sort(numbers);
+  return "ranks " + list_numbers(numbers);
+}
+
+}  // namespace dlprobe::probes::deadlock

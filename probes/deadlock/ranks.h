@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "probes/deadlock/facts.h"
+
+namespace dlprobe::probes::deadlock {
+
+/// A trainer, one of the ranks of a job, and its workers: main threads, indices into
+/// Facts::threads.
+struct Rank {
+  size_t trainer = 0;
+  std::vector<size_t> workers;
+};
+
+/// The trainers that the last snapshot shows, each with its workers. A process that is a member of
+/// a process group (torch.distributed) is one, whatever started it.
+std::vector<Rank> ranks_of(const Facts& facts);
+
+/// An operation in which the ranks of a job wait for one another.
+struct Collective {
+  /// What the program called: "all_reduce", "Tensor.backward", "MPI_Allreduce".
+  std::string operation;
+  /// Ranks find one another: init_process_group, whose members may not be there yet.
+  bool is_rendezvous = false;
+
+  bool operator==(const Collective&) const = default;
+};
+
+/// The operation in which a thread is, by the frames of the library that it is in: those of
+/// torch/distributed and c10d (Gloo, NCCL, MPI and its stores below them), or of an MPI library.
+/// Nothing if it is in none.
+std::optional<Collective> collective_of(const ThreadSnapshot& thread);
+
+/// "rank 1 (4711)", "ranks 0, 2-7"; the processes where their ranks are not known. Of at least one
+/// thread, indices into Facts::threads.
+OwnWords name_ranks(const Facts& facts, const std::vector<size_t>& trainers);
+
+}  // namespace dlprobe::probes::deadlock

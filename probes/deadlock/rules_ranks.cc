@@ -1,0 +1,436 @@
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <ranges>
+#include <set>
+#include <utility>
+
+#include "lib/base/units.h"
+#include "probes/deadlock/rules.h"
+#include "probes/facts/deaths.h"
+#include "probes/facts/facts.h"
+
+namespace dlprobe::probes::deadlock {
+namespace {
+
+/// A rank, with what the last look shows of it.
+struct Member {
+  Rank rank;
+  std::optional<JobRank> id;
+  std::optional<Collective> in;  ///< what its main thread waits in with others of its job
+};
+
+/// The ranks of one job that the last snapshot shows.
+struct Job {
+  const Facts* facts = nullptr;
+  std::vector<Member> members;
+
+  const ThreadFacts& thread(const Member& member) const {
+    return facts->threads[member.rank.trainer];
+  }
+};
+
+std::vector<Job> jobs_of(const Facts& facts) {
+  std::map<std::string, Job> jobs;
+  for (Rank& rank : ranks_of(facts)) {
+    const ThreadFacts& thread = facts.threads[rank.trainer];
+    Member member{.rank = std::move(rank), .in = collective_of(*thread.thread)};
+    const JobRank* id = thread.info == nullptr ? nullptr : thread.info->rank_of_several();
+    if (id != nullptr) member.id = *id;
+    Job& job = jobs[id == nullptr ? "" : id->job];
+    job.facts = &facts;
+    job.members.push_back(std::move(member));
+  }
+  std::vector<Job> found;
+  std::ranges::move(jobs | std::views::values, std::back_inserter(found));
+  return found;
+}
+
+// It was in one and the same operation all the time: asleep in it, or, as MPI libraries do, asking
+// again and again whether the others have come.
+bool stands_in_it(const ThreadFacts& thread, const Collective& in) {
+  if (thread.still || thread.waits_again) return true;
+  return thread.looks.size() > 1 && lasts_long(thread, thread.looks.size()) &&
+         std::ranges::all_of(thread.looks, [&](const Look& look) {
+           return collective_of(*look.thread) == in &&
+                  same_user_frames(*look.thread, *thread.thread);
+         });
+}
+
+std::vector<size_t> trainers_of(const std::vector<const Member*>& members) {
+  std::vector<size_t> trainers;
+  for (const Member* each : members)
+    trainers.push_back(each->rank.trainer);
+  return trainers;
+}
+
+/// The ranks that wait in a collective operation, and those that do not.
+struct Sides {
+  std::vector<const Member*> waiting;
+  std::vector<const Member*> behind;
+  bool all_waiting_stand = true;
+};
+
+Sides sides_of(const Job& job) {
+  Sides sides;
+  for (const Member& member : job.members) {
+    (member.in ? sides.waiting : sides.behind).push_back(&member);
+    if (member.in && !stands_in_it(job.thread(member), *member.in)) sides.all_waiting_stand = false;
+  }
+  return sides;
+}
+
+// Who waits for the longest.
+const Member& first_to_wait(const Job& job, const std::vector<const Member*>& waiting) {
+  return **std::ranges::min_element(
+      waiting, {}, [&](const Member* each) { return job.thread(*each).since; });
+}
+
+// "ranks 0, 2 wait in all_reduce (main, train.py:41), for 40 s so far"
+Message waits_of(const Job& job, const std::vector<const Member*>& waiting) {
+  const Member& first = first_to_wait(job, waiting);
+  const ThreadFacts& thread = job.thread(first);
+  const BootNs since =
+      std::ranges::max(waiting | std::views::transform([&](const Member* each) {
+                         return job.facts->last->at - job.thread(*each).since;
+                       }));
+  return name_ranks(*job.facts, trainers_of(waiting)) +
+         (waiting.size() == 1 ? " waits in " : " wait in ") + as_name(first.in->operation) +
+         place_of(thread) + ", for " + format_duration(std::chrono::nanoseconds(since)) + " so far";
+}
+
+// What a rank does instead of what the others wait for.
+Message what_it_does(const Facts& facts, const Member& member) {
+  const ThreadFacts& thread = facts.threads[member.rank.trainer];
+  if (waits_for_batch(facts, thread)) return " waits for a batch of its loader" + place_of(thread);
+  if (!thread.still && !thread.waits_again) return " is at work" + place_of(thread);
+  if (thread.need.kind == NeedKind::kNothing) return " sleeps" + place_of(thread);
+  return " waits for " + thread.need.words + place_of(thread);
+}
+
+// What is already known of the rank: a cause in one of its processes.
+const RootCause* cause_of(const Facts& facts, const Member& member,
+                          const std::vector<RootCause>& known) {
+  const auto is_its = [&](size_t thread) {
+    const auto is_of = [&](size_t main) {
+      return facts.threads[main].process == facts.threads[thread].process;
+    };
+    return is_of(member.rank.trainer) || std::ranges::any_of(member.rank.workers, is_of);
+  };
+  const auto found = std::ranges::find_if(
+      known, [&](const RootCause& cause) { return is_its(cause.thread); });
+  return found == known.end() ? nullptr : &*found;
+}
+
+void add_remedy_to_look(Finding& finding, const ThreadFacts& thread) {
+  finding.remedies.push_back(
+      {.title = "Look at what that rank does there; work that one rank does alone (a checkpoint, an "
+                "evaluation) belongs before a barrier that is not timed, or on all ranks",
+       .commands = {"dlprobe stacks " + own(thread.process->key.pid)}});
+}
+
+// A rank that others wait for.
+RootCause rank_behind(const Job& job, const Sides& sides, const Member& member,
+                      const RootCause* cause) {
+  constexpr BootNs kLong = 30 * kSecond;
+  const Facts& facts = *job.facts;
+  const ThreadFacts& thread = job.thread(member);
+  Finding finding =
+      finding_about(facts, FindingCode::kRankBehind,
+                    thread.still ? Confidence::kCertain : Confidence::kLikely, thread);
+  finding.message = describe(*facts.run, thread.process->key) + what_it_does(facts, member) +
+                    ", and " + waits_of(job, sides.waiting);
+  const BootNs waits_for = facts.last->at - job.thread(first_to_wait(job, sides.waiting)).since;
+  const bool stands = thread.still || thread.waits_again;
+  if (cause != nullptr) {
+    finding.consequence_of = cause->finding.code;
+    finding.severity = std::min(finding.severity, cause->finding.severity);
+  } else if (!stands || waits_for < kLong) {
+    finding.severity = Severity::kInfo;  // a rank may save a checkpoint
+  }
+  finding.prove(count_fact("waiting_ranks", sides.waiting.size(), "stacks", facts.last->at));
+  finding.prove(text_fact("collective", as_name(sides.waiting.front()->in->operation), "stacks",
+                          facts.last->at));
+  add_remedy_to_look(finding, thread);
+  return {std::move(finding), member.rank.trainer};
+}
+
+// Those behind, each with what its loader waits for, as far as that is not known.
+std::vector<RootCause> ranks_behind(const Job& job, const Sides& sides,
+                                    const std::vector<RootCause>& known) {
+  const Facts& facts = *job.facts;
+  std::vector<RootCause> causes;
+  for (const Member* member : sides.behind) {
+    const RootCause* cause = cause_of(facts, *member, known);
+    std::vector<RootCause> of_loader;
+    if (cause == nullptr && waits_for_batch(facts, job.thread(*member)))
+      of_loader = find_slow_workers(facts, member->rank);
+    if (!of_loader.empty()) cause = &of_loader.front();
+    RootCause behind = rank_behind(job, sides, *member, cause);
+    std::ranges::move(of_loader, std::back_inserter(causes));
+    causes.push_back(std::move(behind));
+  }
+  return causes;
+}
+
+/// Ranks of the job that the last look does not show.
+struct Missing {
+  std::vector<int32_t> numbers;
+  bool must_be_here = false;  ///< all ranks of the job are on this machine
+};
+
+Missing missing_of(const Job& job) {
+  Missing missing;
+  std::set<int32_t> here;
+  std::optional<JobRank> one;
+  for (const Member& member : job.members) {
+    if (!member.id) return {};
+    here.insert(member.id->rank);
+    one = member.id;
+  }
+  if (!one || !one->world_size) return {};
+  for (int32_t rank = 0; rank < *one->world_size; ++rank)
+    if (!here.contains(rank)) missing.numbers.push_back(rank);
+  const std::string& meets_at = one->job;
+  const bool is_local = meets_at.starts_with("127.") || meets_at.starts_with("localhost:");
+  missing.must_be_here =
+      is_local || (one->local_world_size && one->local_world_size == one->world_size);
+  return missing;
+}
+
+// The newest end of that rank of the job, where dlprobe saw it; null: it did not.
+const ProcessExit* end_of(const Job& job, int32_t number) {
+  const Run& run = *job.facts->run;
+  const ProcessExit* end = nullptr;
+  for (const ProcessInfo& info : run.processes) {
+    const bool is_it = info.role == Role::kTrainer && info.rank && info.rank->rank == number &&
+                       info.rank->job == job.members.front().id->job;
+    const ProcessExit* exit = is_it ? run.find_exit(info.key) : nullptr;
+    if (exit != nullptr) end = exit;
+  }
+  return end;
+}
+
+OwnWords list(const std::vector<int32_t>& numbers) {
+  constexpr size_t kMost = 8;
+  OwnWords text = numbers.size() == 1 ? "rank " : "ranks ";
+  for (size_t i = 0; i < std::min(kMost, numbers.size()); ++i)
+    text += (i == 0 ? "" : ", ") + own(numbers[i]);
+  if (numbers.size() > kMost) text += " and " + own(numbers.size() - kMost) + " more";
+  return text;
+}
+
+Message words_of_end(const ProcessExit& end) {
+  if (!end.wait_status) return "has ended";
+  const int status = *end.wait_status;
+  if (WIFSIGNALED(status)) return "was killed by " + signal_name(WTERMSIG(status));
+  return "has ended with exit code " + own(WEXITSTATUS(status));
+}
+
+void add_remedies_for_uneven_data(Finding& finding) {
+  finding.remedies.push_back(
+      {.title = "Give every rank the same number of batches",
+       .commands = {"DistributedSampler(dataset, drop_last=True)",
+                    "DataLoader(..., drop_last=True)"}});
+  finding.remedies.push_back(
+      {.title = "Or let ranks that are through take part until the last one is (PyTorch: "
+                "torch.distributed.algorithms.join)",
+       .commands = {"with Join([model]): ..."}});
+}
+
+// Ranks that have ended, or are not there: the others wait for the end of a timeout.
+std::optional<RootCause> ranks_gone(const Job& job, const Sides& sides) {
+  const Missing missing = missing_of(job);
+  if (missing.numbers.empty()) return std::nullopt;
+  const Facts& facts = *job.facts;
+  const Member& first = first_to_wait(job, sides.waiting);
+  const ThreadFacts& thread = job.thread(first);
+  const ProcessExit* end = nullptr;
+  int32_t ended = missing.numbers.front();
+  for (const int32_t number : missing.numbers) {
+    const ProcessExit* its = end_of(job, number);
+    if (its == nullptr || (end != nullptr && its->at >= end->at)) continue;
+    end = its;
+    ended = number;
+  }
+  const bool ended_well = end != nullptr && end->wait_status && *end->wait_status == 0;
+  const bool is_elsewhere = end == nullptr && !missing.must_be_here;
+  const FindingCode code = ended_well     ? FindingCode::kUnevenData
+                           : is_elsewhere ? FindingCode::kRankBehind
+                                          : FindingCode::kRankDead;
+  Finding finding = finding_about(facts, code,
+                                  end == nullptr ? Confidence::kLikely : Confidence::kCertain,
+                                  thread);
+  if (!is_worth_a_warning(facts, thread)) finding.severity = Severity::kInfo;
+  const Message waits = waits_of(job, sides.waiting);
+  if (end != nullptr) {
+    finding.message = "rank " + own(ended) + " " + words_of_end(*end) + ", and " + waits;
+  } else {
+    finding.message =
+        waits + "; " + list(missing.numbers) +
+        (is_elsewhere ? ", on other nodes, is what they wait for, or what they cannot reach"
+                      : " of this job is not on this machine, where all its ranks meet: not "
+                        "started, or gone");
+  }
+  finding.prove(count_fact("missing_ranks", missing.numbers.size(), "/proc/PID/environ",
+                           facts.last->at));
+  finding.prove(count_fact("waiting_ranks", sides.waiting.size(), "stacks", facts.last->at));
+  if (ended_well) {
+    add_remedies_for_uneven_data(finding);
+  } else {
+    finding.remedies.push_back(
+        {.title = is_elsewhere ? "Look at the ranks of the other nodes"
+                               : "Find out how that rank ended: its own log, the launcher's",
+         .commands = {is_elsewhere ? "dlprobe attach PID" : "dlprobe run -- COMMAND"}});
+  }
+  return RootCause{std::move(finding), first.rank.trainer};
+}
+
+/// Ranks that stand at the same place.
+struct Group {
+  std::string operation;
+  Message place;
+  std::vector<const Member*> members;
+};
+
+std::vector<Group> groups_of(const Job& job, const std::vector<const Member*>& waiting) {
+  std::vector<Group> groups;
+  for (const Member* member : waiting) {
+    const Message place = place_of(job.thread(*member));
+    const auto same = std::ranges::find_if(groups, [&](const Group& each) {
+      return each.operation == member->in->operation && each.place == place;
+    });
+    if (same != groups.end()) {
+      same->members.push_back(member);
+    } else {
+      groups.push_back(
+          {.operation = member->in->operation, .place = place, .members = {member}});
+    }
+  }
+  std::ranges::stable_sort(groups, std::ranges::greater{},
+                           [](const Group& each) { return each.members.size(); });
+  return groups;
+}
+
+// Of ranks that run the same program, those that are through with their data have no workers.
+const Group* group_without_data(const std::vector<Group>& groups) {
+  const auto has_workers = [](const Member* each) { return !each->rank.workers.empty(); };
+  const auto through = std::ranges::find_if(groups, [&](const Group& group) {
+    return std::ranges::none_of(group.members, has_workers);
+  });
+  const bool others_have = std::ranges::any_of(groups, [&](const Group& group) {
+    return std::ranges::all_of(group.members, has_workers);
+  });
+  return through != groups.end() && others_have ? &*through : nullptr;
+}
+
+Message describe_groups(const Facts& facts, const std::vector<Group>& groups) {
+  Message text;
+  for (const Group& group : groups) {
+    text += (text.empty() ? "" : "; ") + name_ranks(facts, trainers_of(group.members)) +
+            (group.members.size() == 1 ? " waits in " : " wait in ") + as_name(group.operation) +
+            group.place;
+  }
+  return text;
+}
+
+// All wait, and not for one that is on its way.
+RootCause collectives_differ(const Job& job, const Sides& sides) {
+  const Facts& facts = *job.facts;
+  const std::vector<Group> groups = groups_of(job, sides.waiting);
+  const Group* through = group_without_data(groups);
+  const Member& odd = *(through != nullptr ? *through : groups.back()).members.front();
+  const ThreadFacts& thread = job.thread(odd);
+  Finding finding = finding_about(
+      facts, through != nullptr ? FindingCode::kUnevenData : FindingCode::kCollectiveMismatch,
+      Confidence::kLikely, thread);
+  if (!is_worth_a_warning(facts, thread)) finding.severity = Severity::kInfo;
+  finding.message = describe_groups(facts, groups);
+  if (through != nullptr) {
+    finding.message += ": " + name_ranks(facts, trainers_of(through->members)) +
+                       (through->members.size() == 1 ? " is" : " are") +
+                       " through with the data and " +
+                       (through->members.size() == 1 ? "has" : "have") +
+                       " no workers any more, the others are in the middle of theirs";
+  } else if (groups.size() == 1) {
+    if (finding.severity == Severity::kError) finding.severity = Severity::kWarning;
+    finding.confidence = Confidence::kPossible;
+    finding.message += ": all ranks are there, and it does not end; their tensors may differ in "
+                       "shape or type, or one rank is in another round of the same line";
+  } else {
+    finding.message += ": none of these ends before the others have come to it";
+  }
+  finding.prove(count_fact("waiting_ranks", sides.waiting.size(), "stacks", facts.last->at));
+  add_remedies_for_uneven_data(finding);
+  if (through == nullptr) {
+    finding.remedies.insert(
+        finding.remedies.begin(),
+        {.title = "Every rank has to call the same collective operations in the same order: look "
+                  "for a branch on the rank, or a loop that is shorter on one of them",
+         .commands = {"TORCH_DISTRIBUTED_DEBUG=DETAIL"}});
+  }
+  return {std::move(finding), odd.rank.trainer};
+}
+
+// The looks at which a rank was on its way while all the others waited in an operation.
+size_t looks_behind(const Job& job, const Member& member, size_t looks) {
+  size_t behind = 0;
+  for (size_t i = 0; i < looks; ++i) {
+    const auto is_in = [&](const Member& each) {
+      const ThreadFacts& thread = job.thread(each);
+      return i < thread.looks.size() && collective_of(*thread.looks[i].thread).has_value();
+    };
+    const bool others_wait = std::ranges::all_of(
+        job.members, [&](const Member& each) { return &each == &member || is_in(each); });
+    if (others_wait && !is_in(member)) ++behind;
+  }
+  return behind;
+}
+
+// All move, and one is nearly always the last.
+std::optional<RootCause> slowest_rank(const Job& job) {
+  constexpr size_t kFewestLooks = 5;
+  constexpr double kNearlyAlways = 0.7;
+  if (job.members.size() < 2) return std::nullopt;
+  const Facts& facts = *job.facts;
+  size_t looks = facts.threads[job.members.front().rank.trainer].looks.size();
+  for (const Member& each : job.members)
+    looks = std::min(looks, job.thread(each).looks.size());
+  if (looks < kFewestLooks) return std::nullopt;
+  for (const Member& each : job.members) {
+    const size_t behind = looks_behind(job, each, looks);
+    if (static_cast<double>(behind) < kNearlyAlways * static_cast<double>(looks)) continue;
+    const ThreadFacts& thread = job.thread(each);
+    Finding finding =
+        finding_about(facts, FindingCode::kSlowestRank, Confidence::kLikely, thread);
+    finding.message = say("{}{}; at {} of {} looks all other ranks waited for it",
+                          describe(*facts.run, thread.process->key), what_it_does(facts, each),
+                          own(behind), own(looks));
+    finding.prove(count_fact("looks_behind", behind, "stacks", facts.last->at));
+    add_remedy_to_look(finding, thread);
+    return RootCause{std::move(finding), each.rank.trainer};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<RootCause> find_late_ranks(const Facts& facts, const std::vector<RootCause>& known) {
+  std::vector<RootCause> causes;
+  for (const Job& job : jobs_of(facts)) {
+    const Sides sides = sides_of(job);
+    if (sides.waiting.empty() || !sides.all_waiting_stand) {
+      if (auto slowest = slowest_rank(job)) causes.push_back(std::move(*slowest));
+    } else if (!sides.behind.empty()) {
+      std::ranges::move(ranks_behind(job, sides, known), std::back_inserter(causes));
+    } else if (auto gone = ranks_gone(job, sides)) {
+      causes.push_back(std::move(*gone));
+    } else if (sides.waiting.size() > 1) {
+      causes.push_back(collectives_differ(job, sides));
+    }
+  }
+  return causes;
+}
+
+}  // namespace dlprobe::probes::deadlock
