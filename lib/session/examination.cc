@@ -30,16 +30,16 @@ std::string random_id() {
   return id;
 }
 
-/// A short watch is made longer where something rises.
+/// A short watch is made longer where it cannot tell yet.
 class PidGuide final : public WatchGuide {
  public:
   PidGuide(RunContext& context, BootNs longer) : context_(context), longer_(longer) {}
 
   BootNs prolong() override {
-    const bool may_grow =
-        longer_ > 0 && context_.judge.may_grow(context_.recorder.current_run_alone());
-    if (!may_grow) return 0;
-    context_.notices.tell("something rises; watching for " +
+    if (longer_ == 0) return 0;
+    const std::string why(context_.judge.why_watch_longer(context_.recorder.current_run_alone()));
+    if (why.empty()) return 0;
+    context_.notices.tell(why + "; watching for " +
                           format_duration(std::chrono::nanoseconds(longer_)) +
                           " more to see whether it goes on (--for 3s does not)");
     return longer_;
@@ -65,7 +65,7 @@ void watch_process(RunContext& context, const PidSubject& subject) {
                                 .plan = subject.told_plan});
   context.recorder.add(
       Event{.at = context.now(), .kind = "note", .text = target->reason, .process = target->key});
-  PidGuide guide(context, subject.longer_if_rising.count());
+  PidGuide guide(context, subject.longer_if_unclear.count());
   context.watch({.root = target->key, .deadline = context.deadline()}, guide);
 }
 

@@ -62,8 +62,8 @@ struct LoaderSubject {
 struct PidSubject {
   int32_t pid = 0;
   std::optional<LoaderPlan> told_plan;  ///< what the user said of its loader
-  /// Watched for so much longer where something rises (Judge::may_grow).
-  std::chrono::nanoseconds longer_if_rising{0};
+  /// Watched for so much longer where more is to be told (Judge::why_watch_longer).
+  std::chrono::nanoseconds longer_if_unclear{0};
 };
 
 /// A command to start.

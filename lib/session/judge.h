@@ -24,9 +24,10 @@ class Judge {
   virtual Verdict examine(const RecordingView& recording) const = 0;
   /// Whether the loader of the only run in `last_run` waits for what never comes.
   virtual bool is_stuck(const RecordingView& last_run) const = 0;
-  /// Whether something of the only run in `last_run` rose as long as it was watched: too short to
-  /// say that it grows, too steep to say that it does not.
-  virtual bool may_grow(const RecordingView& last_run) const = 0;
+  /// What of the only run in `last_run` a longer watch would tell: "something rises", too steep to
+  /// say that it does not grow; "something stands still", for too short a time to blame it. Empty:
+  /// nothing.
+  virtual std::string_view why_watch_longer(const RecordingView& last_run) const = 0;
 
   /// Of a trial: how many processes may live at once.
   virtual size_t allowed_processes(const Run& run) const = 0;

@@ -439,6 +439,12 @@ bool waits_for_result(const ThreadFacts& thread) {
   if (thread.need.kind != NeedKind::kChannel && thread.need.kind != NeedKind::kNotification) {
     return false;
   }
+  // Who runs an event loop may wait for what that loop would have to do.
+  const bool runs_a_loop =
+      std::ranges::any_of(thread.thread->stack, [](const StackFrame& frame) {
+        return frame.python && is_of_standard_library(frame.file, "asyncio/");
+      });
+  if (runs_a_loop) return false;
   // threading's own frames tell how it waits, the next one who asked for it.
   const auto found = std::ranges::find_if(thread.thread->stack, [](const StackFrame& frame) {
     const bool waits = is_of_standard_library(frame.file, "threading.py") ||

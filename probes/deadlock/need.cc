@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <string_view>
 
 #include "lib/foreign/libraries.h"
@@ -101,8 +102,8 @@ class AnyNeed : public Waiter {
       held = true;
       const auto threads = threads_of(end.pid);
       if (threads.empty()) held_outside = true;
-      for (const size_t each : threads)
-        if (facts_.threads[each].thread != &thread_) need.providers.push_back(each);
+      // By another open file its own process, or the thread itself, may have it.
+      std::ranges::copy(threads, std::back_inserter(need.providers));
     }
     need.others_may = !held || held_outside || !facts_.last->all_ends_seen;
     if (!need.providers.empty()) {

@@ -7,6 +7,7 @@
 
 #include "lib/base/units.h"
 #include "probes/deadlock/facts.h"
+#include "probes/deadlock/may_be_stuck.h"
 #include "probes/deadlock/rules.h"
 #include "probes/facts/all_well.h"
 #include "probes/facts/facts.h"
@@ -104,6 +105,11 @@ Verdict examine_run(const RunCase& one) {
   return verdict;
 }
 
+bool is_of_waits(const RootCause& cause) {
+  return cause.finding.code != FindingCode::kSlowestRank &&
+         cause.finding.code != FindingCode::kWorkerBusyNoProgress;
+}
+
 constexpr std::array<Cause, 23> kCauses = {{
     {FindingCode::kForkInheritedLock, saw_progress},
     {FindingCode::kForkLostThreadPool, saw_progress},
@@ -135,6 +141,18 @@ Message all_well(const RecordingView& recording) {
 }
 
 }  // namespace
+
+bool may_be_stuck(const RecordingView& recording) {
+  if (recording.runs.empty()) return false;
+  const Facts facts = facts_of(recording.runs.back(), recording.header.host);
+  if (facts.last == nullptr) return false;
+  const std::vector<RootCause> causes = find_causes(facts);
+  const bool is_told = std::ranges::any_of(causes, [](const RootCause& cause) {
+    return cause.finding.severity != Severity::kInfo;
+  });
+  if (is_told) return false;
+  return std::ranges::any_of(causes, is_of_waits) || !describe_standstill(facts, causes).empty();
+}
 
 const Probe kProbe = {.name = "deadlock",
                       .summary = "who waits for what, who holds it, and whether it can end",

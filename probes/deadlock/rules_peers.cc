@@ -37,12 +37,23 @@ const ThreadFacts* waiting_peer(const Facts& facts, const ThreadFacts& provider,
   return reader;
 }
 
+// A thread of a library that waits to be told something by others of its process (as that of
+// multiprocessing.pool which looks after the workers) may never be.
+bool is_told_by_its_own(const Facts& facts, const ThreadFacts& waiter) {
+  return !waiter.is_main() && user_frame(*waiter.thread) == nullptr &&
+         !waiter.need.providers.empty() &&
+         std::ranges::all_of(waiter.need.providers, [&](size_t each) {
+           return facts.threads[each].process == waiter.process;
+         });
+}
+
 // Nobody has the other end of any file that it waits on, or those alone who wait for it themselves,
 // or for data that none but they could write: of what fork copied to them they close nothing, and
 // each keeps the end of file from the others.
 std::optional<Confidence> has_no_peer(const Facts& facts, const ThreadFacts& waiter) {
   const Need& need = waiter.need;
   if (!waiter.doomed || need.kind != NeedKind::kChannel || need.object.empty()) return std::nullopt;
+  if (is_told_by_its_own(facts, waiter)) return std::nullopt;
   const std::vector<WaitedFile>& files = waiter.thread->wait.files;
   std::vector<const ThreadFacts*> readers = {&waiter};
   bool has_trainer = waiter.role() == Role::kTrainer;

@@ -133,7 +133,6 @@ void add_remedy_to_look(Finding& finding, const ThreadFacts& thread) {
 // A rank that others wait for.
 RootCause rank_behind(const Job& job, const Sides& sides, const Member& member,
                       const RootCause* cause) {
-  constexpr BootNs kLong = 30 * kSecond;
   const Facts& facts = *job.facts;
   const ThreadFacts& thread = job.thread(member);
   Finding finding =
@@ -141,12 +140,12 @@ RootCause rank_behind(const Job& job, const Sides& sides, const Member& member,
                     thread.still ? Confidence::kCertain : Confidence::kLikely, thread);
   finding.message = describe(*facts.run, thread.process->key) + what_it_does(facts, member) +
                     ", and " + waits_of(job, sides.waiting);
-  const BootNs waits_for = facts.last->at - job.thread(first_to_wait(job, sides.waiting)).since;
+  const ThreadFacts& waiter = job.thread(first_to_wait(job, sides.waiting));
   const bool stands = thread.still || thread.waits_again;
   if (cause != nullptr) {
     finding.consequence_of = cause->finding.code;
     finding.severity = std::min(finding.severity, cause->finding.severity);
-  } else if (!stands || waits_for < kLong) {
+  } else if (!stands || !is_worth_a_warning(facts, waiter)) {
     finding.severity = Severity::kInfo;  // a rank may save a checkpoint
   }
   finding.prove(count_fact("waiting_ranks", sides.waiting.size(), "stacks", facts.last->at));

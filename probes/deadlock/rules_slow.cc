@@ -396,7 +396,12 @@ Message describe_standstill(const Facts& facts, const std::vector<RootCause>& ca
   const OwnWords how_long =
       ", for " + format_duration(std::chrono::nanoseconds(facts.last->at - first.since)) +
       " so far";
-  if (!causes.empty()) return causes.front().finding.message + how_long;
+  if (!causes.empty()) {
+    const Finding& cause = causes.front().finding;
+    // Of ranks it says for how long the others have waited.
+    const bool is_of_ranks = info(cause.code).code.starts_with("DLP07");
+    return is_of_ranks ? cause.message : cause.message + how_long;
+  }
   return "nothing moved while dlprobe watched: " + join_names(facts, trainers) +
          (workers.empty() ? "" : " and " + all_of(workers.size(), "worker")) +
          (trainers.size() + workers.size() == 1 ? " waits for " : " wait, the first for ") +

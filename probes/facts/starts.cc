@@ -215,7 +215,9 @@ int weight_as_first(const StartEvent& event, const StartEvent& last) {
   const bool is_lost = event.ended == Ended::kInitializer || event.ended == Ended::kFeeder;
   if (event.type == last.again) return 3;
   if (is_same || is_lost) return 2;
-  return event.ended == Ended::kProcess && event.process != last.process ? 1 : 0;
+  // Whoever waits in vain waited for a thread of its own, or for another process.
+  const bool is_thread = event.ended == Ended::kThread && event.process == last.process;
+  return is_thread || (event.ended == Ended::kProcess && event.process != last.process) ? 1 : 0;
 }
 
 /// What `last` was before it was raised again.

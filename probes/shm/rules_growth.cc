@@ -36,6 +36,20 @@ NamedFiles named_files(const ShmLedger& ledger) {
   return named;
 }
 
+// A file that nobody holds may be of any program of the machine. Whether the job is known to make
+// such files: one was seen in its hands, or it has a process that is there to remove them.
+bool makes_named_files(const Facts& facts) {
+  const bool has_helper = std::ranges::any_of(facts.run->processes, [](const ProcessInfo& each) {
+    return each.role == Role::kResourceTracker || each.role == Role::kShmManager;
+  });
+  return has_helper || std::ranges::any_of(facts.ledgers, [](const ShmLedger* ledger) {
+           return std::ranges::any_of(ledger->segments, [](const ShmSegment& segment) {
+             return segment.linked &&
+                    std::ranges::any_of(segment.holders, &SegmentHolder::in_tree);
+           });
+         });
+}
+
 // How many files there were. A mount without a limit of inodes does not count them (statvfs(3)).
 std::vector<SeriesPoint> counts_of_files(const Facts& facts) {
   std::vector<SeriesPoint> counts;
@@ -75,7 +89,7 @@ std::optional<Finding> growing_files(const Facts& facts, Finding* failure) {
   constexpr double kMostOfIt = 0.7;
   if (facts.use.empty() || facts.ledgers.empty()) return std::nullopt;
   const auto growth = find_count_growth(counts_of_files(facts), kLeast);
-  if (!growth) return std::nullopt;
+  if (!growth || !makes_named_files(facts)) return std::nullopt;
   const ShmLedger& first = *ledger_at(facts, growth->from);
   const ShmLedger& last = *ledger_at(facts, growth->to);
   const NamedFiles before = named_files(first);

@@ -5,6 +5,7 @@
 
 #include "probes/confirm/probe.h"
 #include "probes/confirm/setting_effect.h"
+#include "probes/deadlock/may_be_stuck.h"
 #include "probes/facts/rises.h"
 #include "probes/facts/starts.h"
 #include "probes/spawn/trial.h"
@@ -22,8 +23,10 @@ bool ProbeJudge::is_stuck(const RecordingView& last_run) const {
   });
 }
 
-bool ProbeJudge::may_grow(const RecordingView& last_run) const {
-  return std::ranges::any_of(last_run.runs, [](const Run& run) { return rises(run); });
+std::string_view ProbeJudge::why_watch_longer(const RecordingView& last_run) const {
+  if (std::ranges::any_of(last_run.runs, [](const Run& run) { return rises(run); }))
+    return "something rises";
+  return probes::deadlock::may_be_stuck(last_run) ? "something stands still" : "";
 }
 
 size_t ProbeJudge::allowed_processes(const Run& run) const {

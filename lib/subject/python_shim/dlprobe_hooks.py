@@ -226,7 +226,7 @@ _TORCH_HANDS_ON = (("torch/_utils.py", "reraise"), ("torch/utils/data/dataloader
 _WAITS_FOR_OTHERS = (("multiprocessing/queues.py", "get"), ("multiprocessing/pool.py", "get", "next"),
                      ("multiprocessing/forkserver.py", "read_signed"),
                      ("multiprocessing/connection.py", "_recv", "recv_bytes", "SocketClient"),
-                     ("concurrent/futures/_base.py", "result"))
+                     ("concurrent/futures/_base.py", "result"), ("/queue.py", "get"))
 
 
 def _first_of_group(error):
@@ -237,7 +237,7 @@ def _first_of_group(error):
 
 
 def _is_handed_on(error):
-    """Whether it is raised for what another process or thread did, or in waiting for another process in vain."""
+    """Whether it is raised for what another process or thread did, or in waiting for one in vain."""
     executors = sys.modules.get("concurrent.futures.process")
     if executors is not None and isinstance(error, executors.BrokenProcessPool):
         return True
@@ -362,7 +362,11 @@ def _handled():
 
 def _hook_threading(module):
     # The program's own exception is known then, and nothing of it was joined yet.
-    _call_before(module, "_shutdown", lambda *_: tell_end_of_main())
+    def before_shutdown(*_):
+        _tell_end_of_child(sys._getframe(2))
+        tell_end_of_main()
+
+    _call_before(module, "_shutdown", before_shutdown)
     make = getattr(module, "_make_invoke_excepthook", None)  # CPython 3.8
     if make is None:
         return
@@ -446,7 +450,37 @@ def _before_end_of_child(*_):
     if isinstance(error, SystemExit):
         _tell_exit("sys.exit", error.code, _users_place(_entries(error)))
     elif error is not None:
-        tell_end("initializer" if Trace(error).frame_of("multiprocessing/pool.py", "worker") else "process", error)
+        _tell_child_failed(error)
+
+
+def _is_child(frame):
+    """Whether multiprocessing is about to end a child there, and does not call _exit_function first (CPython 3.13 on)."""
+    module = sys.modules.get("multiprocessing.process")
+    return sys.version_info >= (3, 13) and module is not None and frame.f_code is module.BaseProcess._bootstrap.__code__
+
+
+_has_raised = False  # what ended this child was no call of sys.exit
+
+
+def _before_print(*_, **__):
+    global _has_raised
+    if _is_child(sys._getframe(2)):
+        _has_raised = True
+        _tell_child_failed(_handled())
+
+
+def _tell_end_of_child(frame):
+    code = frame.f_locals.get("exitcode") if _is_child(frame) and not _has_raised else 0
+    if code:
+        _tell_exit("sys.exit", code, {})  # of what it raised nothing is left
+
+
+def _hook_traceback(module):
+    _call_before(module, "print_exc", _before_print)
+
+
+def _tell_child_failed(error):
+    tell_end("initializer" if Trace(error).frame_of("multiprocessing/pool.py", "worker") else "process", error)
 
 
 def _begin_child():
@@ -559,6 +593,7 @@ AFTER = {
     "joblib.externals.loky.process_executor": [_hook_executor],
     "loky.process_executor": [_hook_executor],
     "threading": [_hook_threading],
+    "traceback": [_hook_traceback],
     "torch._utils": [_hook_torch_utils],
     "torch.utils.data.dataloader": [_hook_data_loader],
 }

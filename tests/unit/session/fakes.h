@@ -30,7 +30,9 @@ class FakeJudge final : public Judge {
  public:
   Verdict examine(const RecordingView& /*recording*/) const override { return verdict; }
   bool is_stuck(const RecordingView& /*last_run*/) const override { return stuck; }
-  bool may_grow(const RecordingView& /*last_run*/) const override { return rises; }
+  std::string_view why_watch_longer(const RecordingView& /*last_run*/) const override {
+    return rises ? "something rises" : "";
+  }
   size_t allowed_processes(const Run& /*run*/) const override { return 16; }
   size_t generations(const Run& /*run*/) const override { return deepest; }
   bool failed_by_itself(const Run& /*run*/) const override { return false; }

@@ -153,7 +153,7 @@ TEST_F(PidTest, WhatRisesIsWatchedForLongerOnce) {
     const dlprobe::Run& run = examination.recording.runs.back();
     return (run.end->at - run.begin.at) / kSecond;
   };
-  request_.subject = PidSubject{.pid = 700, .longer_if_rising = std::chrono::seconds(13)};
+  request_.subject = PidSubject{.pid = 700, .longer_if_unclear = std::chrono::seconds(13)};
   EXPECT_EQ(watched(), 5);
   place_.judge.rises = true;
   EXPECT_EQ(watched(), 18);

@@ -78,7 +78,7 @@ Status put_watch_options(const WatchOptions& options, const Probe& probe, Examin
   } else if (auto* process = std::get_if<PidSubject>(&request.subject)) {
     request.watch_for = default_watch_of_pid(probe);
     // Whoever says how long to watch gets that.
-    if (probe.needs_snapshots) process->longer_if_rising = kUntilGrowthShows - kQuickAnswer;
+    if (probe.needs_snapshots) process->longer_if_unclear = kUntilGrowthShows - kQuickAnswer;
   }
   DLP_TRY(request.snapshot, snapshot_options(options.pause));
   request.record_path = options.record_path;
