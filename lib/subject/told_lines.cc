@@ -88,6 +88,7 @@ Expected<StartEvent> parse_start_event(std::string_view text) {
         .raised_in = text_of(line, "raised_in"),
         .chain = mask_secrets(line.value("chain", std::vector<std::string>())),
         .again = text_of(line, "again"),
+        .shared_file = text_of(line, "shared"),
     };
   } catch (const json::exception& error) {
     return failure(ErrorCode::kMalformed,

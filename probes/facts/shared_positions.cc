@@ -9,6 +9,7 @@
 #include "lib/base/units.h"
 #include "probes/facts/facts.h"
 #include "probes/facts/shared_handles.h"
+#include "probes/facts/starts.h"
 #include "probes/facts/waits.h"
 
 namespace dlprobe {
@@ -142,6 +143,46 @@ std::vector<ProcessKey> readers_of(const SharedPosition& shared) {
   return readers;
 }
 
+void add_remedies(Finding& finding) {
+  finding.remedies.push_back(
+      {.title = "Open the file in the worker, at its first sample or in worker_init_fn, not in "
+                "__init__ of the data set",
+       .commands = {"def __getitem__(self, i): self.file = self.file or open(path, 'rb')"},
+       .verify = "dlprobe deadlock --pid PID"});
+  finding.remedies.push_back({.title = "Or read at an offset, which moves no position",
+                              .commands = {"os.pread(file.fileno(), count, offset)"},
+                              .verify = "dlprobe deadlock --pid PID"});
+}
+
+// What was raised in a library that reads, in one of several workers that were forked from one
+// process and read a file by the position that it has: it may be over before anybody looks.
+bool failed_by_shared_position(const Run& run, const StartEvent& event) {
+  const bool is_of_user =
+      event.raised_in.starts_with(event.file + ":" + std::to_string(event.line) + " ");
+  const ProcessInfo* child = run.find_process(event.process);
+  if (event.shared_file.empty() || is_of_user || child == nullptr) return false;
+  return std::ranges::count_if(run.processes, [&](const ProcessInfo& each) {
+           return each.ppid == child->ppid && each.role == child->role;
+         }) > 1;
+}
+
+Finding finding_of(const Run& run, const StartEvent& event) {
+  Finding finding = new_finding(FindingCode::kHandleSharedOverFork, Confidence::kPossible);
+  finding.severity = Severity::kError;
+  const std::string name(base_name(event.shared_file));
+  finding.message = say("{} failed in reading, and it shares the position of {} with the process "
+                        "that forked it: what another worker reads there moves it",
+                        describe(run, event.process), as_path(name));
+  finding.discriminator = name;
+  finding.prove(text_fact("file", as_path(event.shared_file), "/proc/PID/fd, /proc/PID/fdinfo",
+                          event.at));
+  add_exception(finding, event);
+  finding.processes = {event.process};
+  finding.last_seen = event.at;
+  add_remedies(finding);
+  return finding;
+}
+
 Finding finding_of(const Run& run, const SharedPosition& shared, std::vector<ProcessKey> readers) {
   const BootNs at = shared.seen_at;
   const bool at_once = !shared.at_once.empty();
@@ -174,14 +215,7 @@ Finding finding_of(const Run& run, const SharedPosition& shared, std::vector<Pro
         count_fact("in_a_call_at_once", shared.at_once.size(), "/proc/PID/task/TID/syscall", at));
   }
   finding.processes = std::move(readers);
-  finding.remedies.push_back(
-      {.title = "Open the file in the worker, at its first sample or in worker_init_fn, not in "
-                "__init__ of the data set",
-       .commands = {"def __getitem__(self, i): self.file = self.file or open(path, 'rb')"},
-       .verify = "dlprobe deadlock --pid PID"});
-  finding.remedies.push_back({.title = "Or read at an offset, which moves no position",
-                              .commands = {"os.pread(file.fileno(), count, offset)"},
-                              .verify = "dlprobe deadlock --pid PID"});
+  add_remedies(finding);
   return finding;
 }
 
@@ -194,6 +228,12 @@ std::vector<Finding> find_shared_handles(const Run& run, std::string_view machin
     std::vector<ProcessKey> readers = readers_of(shared);
     if (readers.size() >= 2 && told.insert(id.first).second)
       findings.push_back(finding_of(run, shared, std::move(readers)));
+  }
+  if (!findings.empty() || !ends_badly(run)) return findings;
+  for (const StartEvent* event : events_of(run, StartEventKind::kFailed)) {
+    if (!failed_by_shared_position(run, *event)) continue;
+    findings.push_back(finding_of(run, *event));
+    break;
   }
   return findings;
 }

@@ -246,11 +246,13 @@ SharedFileLook SharedFileWatch::look(const Machine& machine, Processes processes
 
 void SharedFileWatch::look_if_due(const Machine& machine, Processes processes, BootNs newest,
                                   RecordSink& sink) {
+  constexpr BootNs kAtOnce = 50 * kMillisecond;
   constexpr BootNs kOften = 300 * kMillisecond;
   constexpr BootNs kSeldom = 10 * kSecond;
   const BootNs now = machine.clock->now();
   budget_.refill(now);
-  const BootNs every = std::clamp((now - newest) / 2, kOften, kSeldom);
+  // What new processes share may be the end of them within a second.
+  const BootNs every = newest > last_ ? kAtOnce : std::clamp((now - newest) / 2, kOften, kSeldom);
   if (processes.size() < 2 || now - last_ < every || !budget_.has(0)) return;
   SharedFileLook found = look(machine, processes);
   last_ = machine.clock->now();

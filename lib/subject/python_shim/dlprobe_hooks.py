@@ -321,6 +321,8 @@ def tell_end(ended, error, sent=None, wanted=None):
         refusal = _system_error(error)
         fields = dict(_users_place(trace.entries), wanted=wanted, path=getattr(refusal, "filename", None) or _missing_name(error))
         fields.update(_refused_resource(error, refusal))
+        if _is_begun:
+            fields["shared"] = load("dlprobe_limits").file_of_parent()
         tell("failed", ended=ended, message=describe(error), type=type(error).__name__,
              error_number=getattr(refusal, "errno", None), raised_in=trace.raised_in(), chain=_causes_of(error),
              again=next((type(each).__name__ for each in _chain_of(error) if _is_handed_on(each)), None), **fields)

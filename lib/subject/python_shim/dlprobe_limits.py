@@ -56,3 +56,31 @@ def refused_resource(trace):
     if getattr(trace.error, "errno", None) in (EDQUOT, ENOSPC):
         return _fullness(trace)
     return _memory_limit()
+
+
+def _position(process, number):
+    with open("/proc/%s/fdinfo/%s" % (process, number)) as lines:
+        return next(line.split()[1] for line in lines if line.startswith("pos:"))
+
+
+def _is_shared(number, parent):
+    """Whether descriptor `number` has the position that the parent's has: others may move it between two looks."""
+    for _ in range(3):
+        position = _position("self", number)
+        if position != "0" and position == _position(parent, number):
+            return True
+    return False
+
+
+def file_of_parent():
+    """A regular file that was opened before the fork and is read by one position here and in the parent; None: there is none."""
+    parent = os.getppid()
+    for number in os.listdir("/proc/self/fd"):
+        try:
+            target = os.readlink("/proc/self/fd/" + number)
+            is_file = target.startswith("/") and not target.startswith(("/dev/", "/proc/")) and int(number) > 2
+            if is_file and target == os.readlink("/proc/%d/fd/%s" % (parent, number)) and _is_shared(number, parent):
+                return target
+        except (OSError, StopIteration):
+            pass
+    return None

@@ -118,7 +118,7 @@ def tell(kind, **fields):
         line = _json_line(fields)
         if len(line) > _MOST_EVENT_BYTES:
             fields.pop("chain", None)
-            for key in ("message", "path", "function", "raised_in"):
+            for key in ("message", "path", "function", "raised_in", "shared"):
                 fields[key] = str(fields.get(key, ""))[:100]
             line = _json_line(fields)
         _send(line)

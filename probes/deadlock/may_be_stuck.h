@@ -1,0 +1,11 @@
+#pragma once
+
+#include "lib/model/recording_view.h"
+
+namespace dlprobe::probes::deadlock {
+
+/// Whether the newest run shows something that stands still, or may do so, for too short a time to
+/// blame it, and nothing worse: a longer watch would tell.
+bool may_be_stuck(const RecordingView& recording);
+
+}  // namespace dlprobe::probes::deadlock
