@@ -42,11 +42,26 @@ bool have_process_in_common(const Finding& a, const Finding& b) {
       a.processes, [&](const ProcessKey& key) { return std::ranges::count(b.processes, key) > 0; });
 }
 
+// Whoever is tired of a job that stands still (a person, timeout(1), a scheduler) ends it.
+void mark_ends_of_hangs(const Finding& hang, std::span<Finding> deaths) {
+  constexpr BootNs kTiredAfter = 10 * kSecond;
+  for (Finding& death : deaths) {
+    const bool is_end = death.code == FindingCode::kKilledBySignal && death.runs == hang.runs &&
+                        hang.severity >= Severity::kWarning &&
+                        death.first_seen >= hang.first_seen.value_or(0) + kTiredAfter &&
+                        death.first_seen > hang.last_seen;
+    if (!is_end || !hang.first_seen) continue;
+    death.consequence_of = hang.code;
+    death.severity = std::min(death.severity, hang.severity);
+  }
+}
+
 }  // namespace
 
 void mark_hangs_after_deaths(std::span<Finding> hangs, std::span<Finding> deaths) {
   for (Finding& hang : hangs) {
     if (!is_hang(hang) || hang.consequence_of) continue;
+    mark_ends_of_hangs(hang, deaths);
     const auto cause = std::ranges::find_if(deaths, [&](const Finding& death) {
       // Of an end that may have been an ordinary one the hang is not known to be a consequence, but
       // for that of a thread of the process that waits.

@@ -312,6 +312,8 @@ int ends_there(const Facts& facts, const ThreadFacts& thread) {
       return is_users ? 3 : 1;
     case NeedKind::kNothing:
       return is_users ? 2 : 0;
+    case NeedKind::kChannel:
+      return is_users ? 1 : 0;
     default:
       return 0;
   }
@@ -343,6 +345,7 @@ std::optional<RootCause> standstill_within(const Facts& facts, const Rank& rank)
   const ThreadFacts& trainer = facts.threads[rank.trainer];
   bool one_sleeps = false;
   for (const ThreadFacts& thread : facts.threads) {
+    if (thread.role() == Role::kLauncher) continue;  // it waits for the end of the job
     const bool sleeps = thread.need.kind == NeedKind::kNothing;
     const bool stands = (sleeps && &thread == &trainer) || rests(thread);
     if (!stands || ends_from_outside(facts, thread)) return std::nullopt;

@@ -72,6 +72,24 @@ Needs without_ends(Needs needs) {
 
 }  // namespace
 
+std::string same_as_text(const FoldedProcesses& group) {
+  std::vector<int64_t> pids;
+  std::vector<int64_t> ranks;
+  for (const LookedAt* each : group.others) {
+    pids.push_back(each->pid);
+    if (each->rank && each->role == Role::kTrainer) ranks.push_back(*each->rank);
+  }
+  const bool are_many = pids.size() > 1;
+  const std::string first = process_name(group.first->role, group.first->rank, group.first->pid);
+  if (ranks.size() == pids.size()) {
+    return fmt::format("rank{} {} ({}): same as {}", are_many ? "s" : "", ranges_text(ranks),
+                       ranges_text(pids), first);
+  }
+  std::string roles = process_kind(group.first->role);
+  if (are_many) roles += roles == "process" ? "es" : "s";
+  return fmt::format("{} {}: same as {}", roles, ranges_text(pids), first);
+}
+
 AlikeWaits::AlikeWaits(const std::vector<LookedAt>& processes,
                        const std::vector<report::ChannelEnd>& channel_ends,
                        const report::WaitGraph& wait_graph) {
@@ -179,7 +197,7 @@ std::vector<FoldedProcesses> AlikeWaits::fold(std::span<const AlikeProcess> proc
     if (apart.contains(pid) || places.try_emplace(key, folded.size()).second) {
       folded.push_back({.first = process});
     } else {
-      folded[places.at(key)].others.push_back(pid);
+      folded[places.at(key)].others.push_back(process);
     }
   }
   return folded;

@@ -17,6 +17,7 @@ namespace dlprobe {
 struct LookedAt {
   int64_t pid = 0;
   std::optional<Role> role;
+  std::optional<int32_t> rank;  ///< of a distributed job
   std::string comm;
   uint64_t run = 0;
   const report::LastLook* look = nullptr;    ///< points into the document
@@ -32,8 +33,12 @@ struct AlikeProcess {
 /// Processes that are shown once.
 struct FoldedProcesses {
   const LookedAt* first = nullptr;
-  std::vector<int64_t> others;  ///< pids
+  std::vector<const LookedAt*> others;
 };
+
+/// "workers 5, 6: same as worker 4", "ranks 1-3 (15340, 15342-15343): same as rank 0 (15339)"; of a
+/// group that has others.
+std::string same_as_text(const FoldedProcesses& group);
 
 /// Tells which threads and processes of a document wait for the same, so that only these are
 /// folded: for one object, or each for an own one of the same kind that no thread of the tree is

@@ -175,7 +175,7 @@ std::string or_dash(std::string text) {
 }
 
 std::string process_name(const report::Process& process) {
-  return fmt::format("{} {}", shown(process.role), process.pid);
+  return process_name(process.role, process.rank, process.pid);
 }
 
 std::string joined(const std::vector<std::string>& texts, std::string_view between) {

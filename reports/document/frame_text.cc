@@ -54,6 +54,16 @@ std::string pause_text(const report::LastLook& look) {
   return look.pause_s > 0 ? fmt::format("{:.2f} ms", look.pause_s * 1e3) : "";
 }
 
+std::string process_kind(std::optional<Role> role) {
+  return role && *role != Role::kOther ? std::string(to_string(*role)) : "process";
+}
+
+std::string process_name(std::optional<Role> role, std::optional<int32_t> rank, int64_t pid) {
+  if (!rank) return fmt::format("{} {}", process_kind(role), pid);
+  if (role == Role::kTrainer) return fmt::format("rank {} ({})", *rank, pid);
+  return fmt::format("rank {}'s {} {}", *rank, process_kind(role), pid);
+}
+
 int role_rank(std::optional<Role> role) {
   if (role == Role::kTrainer) return 0;
   return role == Role::kWorker ? 1 : 2;

@@ -20,6 +20,11 @@ std::string place_text(const std::optional<report::Frame>& frame);
 /// "0.35 ms": how long dlprobe stopped a process; "" if it did not.
 std::string pause_text(const report::LastLook& look);
 
+/// What a process of this role is called: "worker", "process".
+std::string process_kind(std::optional<Role> role);
+/// "worker 4711", "rank 1 (4711)", "rank 1's worker 4711": of a distributed job with its rank.
+std::string process_name(std::optional<Role> role, std::optional<int32_t> rank, int64_t pid);
+
 /// Where a process of this role stands in a list for people: the trainer first, then workers.
 int role_rank(std::optional<Role> role);
 

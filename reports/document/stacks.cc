@@ -140,8 +140,7 @@ void add_threads(Blocks& blocks, const LookedAt& process, const AlikeWaits& wait
 }
 
 std::string title_of_stacks(const LookedAt& process) {
-  const bool is_named = process.role && *process.role != Role::kOther;
-  return fmt::format("{} {}", is_named ? shown(*process.role) : "process", process.pid);
+  return process_name(process.role, process.rank, process.pid);
 }
 
 Card card_of_process(const LookedAt& process, const AlikeWaits& waits, bool is_whole) {
@@ -163,13 +162,9 @@ Section section_of(const std::vector<LookedAt>& processes, const AlikeWaits& wai
   Section section = {.id = "stacks",
                      .title = "Stacks at the last look, innermost frame first",
                      .is_titled_in_text = false};
-  for (const auto& [first, others] : fold_stacks(processes, waits)) {
-    section.blocks.add(card_of_process(*first, waits, is_whole));
-    if (others.empty()) continue;
-    const std::string name = title_of_stacks(*first);
-    std::string roles = name.substr(0, name.rfind(' '));
-    if (others.size() > 1) roles += roles == "process" ? "es" : "s";
-    section.blocks.say(fmt::format("{} {}: same as {}", roles, ranges_text(others), name));
+  for (const FoldedProcesses& group : fold_stacks(processes, waits)) {
+    section.blocks.add(card_of_process(*group.first, waits, is_whole));
+    if (!group.others.empty()) section.blocks.say(same_as_text(group));
   }
   return section;
 }
@@ -182,6 +177,7 @@ std::vector<LookedAt> looked_at(const report::Report& report) {
     if (!process.look) continue;
     processes.push_back({.pid = process.pid,
                          .role = process.role,
+                         .rank = process.rank,
                          .comm = process.comm,
                          .run = process.run,
                          .look = &*process.look,
@@ -201,6 +197,7 @@ Section stacks_of(const report::Stacks& stacks, bool is_whole) {
   for (const report::StacksProcess& process : stacks.processes) {
     processes.push_back({.pid = process.pid,
                          .role = process.role,
+                         .rank = process.rank,
                          .comm = process.comm.value_or(""),
                          .look = &process.look});
   }

@@ -206,16 +206,15 @@ void add_activities(Blocks& blocks, const report::Report& report) {
   });
   for (const FoldedProcesses& group : groups) {
     const report::Process& process = *group.first->process;
-    const std::string role = shown(process.role);
+    // The pid stands in a column of its own.
+    std::string name = process_name(process.role, process.rank, process.pid);
+    name = name.substr(0, name.rfind(' '));
     Table table = {.columns = {{.lead = 18}, {.is_number = true, .lead = 10}, {}},
                    .is_lines = true};
-    table.add(role, std::to_string(process.pid), doing_spans(process, report));
+    table.add(name, std::to_string(process.pid), doing_spans(process, report));
     blocks.add(std::move(table), Readers::kText);
     if (group.others.empty()) continue;
-    blocks.add(Paragraph{.text = spans(fmt::format("{}{} {}: same as {} {}", role,
-                                                   group.others.size() > 1 ? "s" : "",
-                                                   ranges_text(group.others), role, process.pid))},
-               Readers::kText);
+    blocks.add(Paragraph{.text = spans(same_as_text(group))}, Readers::kText);
   }
 }
 

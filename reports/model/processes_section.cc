@@ -95,6 +95,11 @@ report::Process process_of(const ProcessInfo& process, const Resources& resource
   entry.role = process.role;
   entry.role_basis = process.role_basis;
   entry.start_method = process.start_method;
+  if (const JobRank* rank = process.rank_of_several()) {
+    entry.rank = rank->rank;
+    entry.world_size = rank->world_size;
+    if (!rank->job.empty()) entry.job = rank->job;
+  }
   entry.comm = process.comm;
   entry.cmdline = process.cmdline;
   if (process.exe) {

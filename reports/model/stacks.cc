@@ -22,6 +22,7 @@ report::StacksProcess stacks_process_of(const ProcessKey& key,
   entry.ppid = info->ppid;
   entry.role = info->role;
   entry.role_basis = info->role_basis;
+  if (const JobRank* rank = info->rank_of_several()) entry.rank = rank->rank;
   entry.comm = info->comm;
   entry.cmdline = info->cmdline;
   if (info->namespace_pids.size() > 1) entry.namespace_pids = info->namespace_pids;

@@ -1,10 +1,16 @@
 #include "lib/collect/snapshot/climb.h"
 
+#include <unistd.h>
+
+#include <algorithm>
+#include <functional>
 #include <utility>
+#include <vector>
 
 #include "lib/base/parse.h"
 #include "lib/collect/tree/tracked_process.h"
 #include "lib/os/deadline.h"
+#include "lib/os/job_rank.h"
 
 namespace dlprobe {
 namespace {
@@ -31,20 +37,87 @@ std::optional<LoaderPart> part_of(Candidate& child, const Candidate& parent) {
   return belongs_to_parent(child.facts, parent.facts);
 }
 
-/// Whether one of its children is a data worker for certain: then it is the trainer, even if it was
-/// itself started by multiprocessing (a rank of a distributed job).
-bool has_data_workers(const Machine& machine, const Candidate& candidate, DeadlineReader& reader) {
+/// Calls `visit` with each child until it says false.
+void for_each_child(const Machine& machine, const Candidate& candidate, DeadlineReader& reader,
+                    const std::function<bool(Candidate&)>& visit) {
   const Directory& directory = *candidate.process.directory;
   for (const std::string& tid : directory.list("task").value_or(std::vector<std::string>())) {
     const std::string pids = directory.read("task/" + tid + "/children").value_or("");
     for (const std::string_view field : split_fields(trim(pids))) {
       auto child = look_at(machine, parse_int<int32_t>(field).value_or(0), reader);
-      if (!child) continue;
-      const auto part = part_of(*child, candidate);
-      if (part && part->role == Role::kWorker && part->certain) return true;
+      if (child && !visit(*child)) return;
     }
   }
-  return false;
+}
+
+/// Whether one of its children is a data worker for certain: then it is the trainer, even if it was
+/// itself started by multiprocessing (a rank of a distributed job).
+bool has_data_workers(const Machine& machine, const Candidate& candidate, DeadlineReader& reader) {
+  bool found = false;
+  for_each_child(machine, candidate, reader, [&](Candidate& child) {
+    const auto part = part_of(child, candidate);
+    found = part && part->role == Role::kWorker && part->certain;
+    return !found;
+  });
+  return found;
+}
+
+/// Whether several children of `parent` have data workers: it has started ranks of a job.
+bool starts_ranks(const Machine& machine, const Candidate& parent, DeadlineReader& reader) {
+  int ranks = 0;
+  for_each_child(machine, parent, reader, [&](Candidate& child) {
+    if (has_data_workers(machine, child, reader)) ++ranks;
+    return ranks < 2;
+  });
+  return ranks > 1;
+}
+
+std::optional<JobRank> rank_of(const Machine& machine, int32_t pid) {
+  const auto environment = machine.root->read("proc/" + std::to_string(pid) + "/environ");
+  auto rank = environment ? job_rank_of(*environment) : std::nullopt;
+  return rank && rank->world_size.value_or(2) > 1 ? rank : std::nullopt;
+}
+
+/// A process and all above it, itself first.
+std::vector<int32_t> ancestry(const Machine& machine, int32_t pid) {
+  std::vector<int32_t> pids;
+  while (pid > 0 && pids.size() < kMostSteps) {
+    pids.push_back(pid);
+    const auto stat =
+        chain(machine.root->read("proc/" + std::to_string(pid) + "/stat"), parse_pid_stat);
+    pid = stat ? stat->ppid : 0;
+  }
+  return pids;
+}
+
+/// Whether it is the shell of a terminal, below which may be anything.
+bool leads_a_terminal(const Machine& machine, int32_t pid) {
+  const auto stat =
+      chain(machine.root->read("proc/" + std::to_string(pid) + "/stat"), parse_pid_stat);
+  return !stat || (stat->session == pid && stat->terminal != 0);
+}
+
+/// From a rank to the process below which all ranks of its job on this machine are.
+Expected<ClimbResult> climb_to_launcher(const Machine& machine, ClimbResult found) {
+  const auto rank = rank_of(machine, found.key.pid);
+  if (!rank) return found;
+  std::vector<int32_t> common = ancestry(machine, found.key.pid);
+  for (const std::string& name : machine.root->list("proc").value_or(std::vector<std::string>())) {
+    const auto pid = parse_int<int32_t>(name);
+    if (!pid || *pid == ::getpid()) continue;
+    const auto other = rank_of(machine, *pid);
+    if (!other || other->job != rank->job) continue;
+    const std::vector<int32_t> above = ancestry(machine, *pid);
+    std::erase_if(common, [&](int32_t each) { return std::ranges::count(above, each) == 0; });
+  }
+  if (common.empty() || common.front() <= 1 || leads_a_terminal(machine, common.front()))
+    return found;
+  if (common.front() == found.key.pid) return found;
+  DLP_TRY(const ProcessKey launcher, process_key(machine, common.front()));
+  found.reason += "; it is a rank of a job (" + own(rank->source) + "), whose ranks are all below " +
+                  own(launcher.pid);
+  found.key = launcher;
+  return found;
 }
 
 OwnWords describe_step(const Candidate& child, const Candidate& parent, const LoaderPart& part) {
@@ -74,13 +147,17 @@ Expected<ClimbResult> climb_to_trainer(const Machine& machine, int32_t pid) {
     if (!parent) break;
     const auto part = part_of(current, *parent);
     if (!part) break;
-    if (!part->certain && (from_data_worker || has_data_workers(machine, current, reader))) break;
+    const bool is_trainer =
+        !part->certain && (from_data_worker || has_data_workers(machine, current, reader));
+    if (is_trainer && !starts_ranks(machine, *parent, reader)) break;
     from_data_worker = from_data_worker || (part->role == Role::kWorker && part->certain);
     reason += (reason.empty() ? "" : "; ") + describe_step(current, *parent, *part);
     current = std::move(*parent);
+    if (is_trainer) break;
   }
   if (reason.empty()) reason = "process " + own(pid) + " is no part of another's loader";
-  return ClimbResult{.key = current.process.key, .reason = std::move(reason)};
+  return climb_to_launcher(machine,
+                           {.key = current.process.key, .reason = std::move(reason)});
 }
 
 }  // namespace dlprobe

@@ -54,6 +54,9 @@ struct Process {
   Role role{};
   std::string role_basis;
   std::optional<StartMethod> start_method;
+  std::optional<int32_t> rank;
+  std::optional<int32_t> world_size;
+  std::optional<std::string> job;
   std::string comm;
   std::vector<std::string> cmdline;
   std::optional<std::string> exe;
@@ -81,6 +84,10 @@ constexpr void list_fields(auto&& field, Of<Process> /*of*/) {
   field("role", &Process::role);
   field("role_basis", &Process::role_basis, Holds::kWord);
   field("start_method", &Process::start_method);
+  field("rank", &Process::rank, "of a distributed job, as its launcher has told it");
+  field("world_size", &Process::world_size, "ranks of that job");
+  field("job", &Process::job, Holds::kText,
+        "tells jobs apart: where its ranks meet, or the launcher's name for it");
   field("comm", &Process::comm, Holds::kName);
   field("cmdline", &Process::cmdline, Holds::kArgument, "secrets masked");
   field("exe", &Process::exe, Holds::kPath);

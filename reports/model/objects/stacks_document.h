@@ -30,6 +30,7 @@ struct StacksProcess {
   std::optional<int64_t> ppid;
   std::optional<Role> role;
   std::optional<std::string> role_basis;
+  std::optional<int32_t> rank;
   std::optional<std::string> comm;
   std::optional<std::vector<std::string>> cmdline;
   std::optional<std::vector<int32_t>> namespace_pids;
@@ -41,6 +42,7 @@ constexpr void list_fields(auto&& field, Of<StacksProcess> /*of*/) {
   field("ppid", &StacksProcess::ppid);
   field("role", &StacksProcess::role);
   field("role_basis", &StacksProcess::role_basis);
+  field("rank", &StacksProcess::rank, "of a distributed job");
   field("comm", &StacksProcess::comm);
   field("cmdline", &StacksProcess::cmdline, "secrets masked");
   field("namespace_pids", &StacksProcess::namespace_pids);

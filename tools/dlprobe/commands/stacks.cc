@@ -1,5 +1,6 @@
 #include "reports/model/stacks.h"
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -26,6 +27,7 @@ namespace {
 struct StacksOptions {
   std::string pid;
   bool only = false;
+  bool ranks = false;
   bool python = false;
   bool native = false;
   PauseOptions pause;
@@ -63,11 +65,32 @@ StacksLook look_at(const Machine& machine, const ProcessKey& root, bool only,
   for (const auto& [key, process] : tree.members()) {
     if (only && key != root) continue;
     targets.push_back({.key = key, .directory = process.directory});
-    look.processes.push_back(process.info);
   }
   GapSink sink(look.gaps);
-  look.snapshot = SnapshotTaker(machine, options, sink).take(targets);
+  SnapshotTaker taker(machine, options, sink);
+  look.snapshot = taker.take(targets);
+  for (const auto& [key, rank] : taker.ranks())
+    tree.note_rank(key, rank);
+  tree.update_roles();
+  for (const SnapshotTarget& target : targets)
+    look.processes.push_back(tree.members().at(target.key).info);
   return look;
+}
+
+// The main threads of trainers alone: where each rank of a job is.
+void keep_ranks(StacksLook& look) {
+  const auto is_rank = [&](const ProcessSnapshot& process) {
+    return std::ranges::any_of(look.processes, [&](const ProcessInfo& info) {
+      return info.key == process.key && info.role == Role::kTrainer;
+    });
+  };
+  std::erase_if(look.snapshot.processes,
+                [&](const ProcessSnapshot& process) { return !is_rank(process); });
+  for (ProcessSnapshot& process : look.snapshot.processes) {
+    std::erase_if(process.threads, [&](const ThreadSnapshot& thread) {
+      return thread.tid != process.key.pid;
+    });
+  }
 }
 
 bool has_any_stack(const StacksLook& look) {
@@ -95,6 +118,7 @@ int print_stacks(const StacksOptions& options) {
   if (!target->notice.empty()) complain(target->notice);
   StacksLook look = look_at(*machine, target->key, options.only, *pause);
   look.asked_pid = *pid;
+  if (options.ranks) keep_ranks(look);
   return write_document(*outputs, options.output, make_stacks(look, choice_of(options)),
                         has_any_stack(look) ? kExitPass : kExitIncomplete);
 }
@@ -110,11 +134,17 @@ void add_stacks_command(CLI::App& app, int& exit_status) {
       ->required();
   constexpr const char* kGroup = "Stacks";
   command->add_flag("--only", options->only, "that process alone, not its tree")->group(kGroup);
+  command
+      ->add_flag("--ranks", options->ranks,
+                 "where each rank of a distributed job is: main threads of trainers alone, ranks at "
+                 "the same place once")
+      ->group(kGroup);
   command->add_flag("--python", options->python, "Python frames alone")->group(kGroup);
   command->add_flag("--native", options->native, "native frames alone")->group(kGroup);
   add_pause_options(*command, options->pause, kGroup);
   add_format_options(*command, options->output, stacks_formats());
   set_examples(*command, {{"stacks 4711", "all processes of the job"},
+                          {"stacks 4711 --ranks --python", "the ranks of a job, side by side"},
                           {"stacks 4711 --only --python", "one process, Python frames"},
                           {"stacks 4711 --json", "everything, for programs"}});
   command->callback([options, &exit_status] { exit_status = print_stacks(*options); });
