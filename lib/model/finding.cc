@@ -18,13 +18,14 @@ constexpr std::array kFindings = {
 #undef DLP_FINDING
 };
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kFields = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kFields = {{
     {"DLP01", "Shared memory"},
     {"DLP02", "Open files"},
     {"DLP03", "Locks, waits and stopped processes"},
     {"DLP04", "How workers are started"},
     {"DLP05", "Memory and the end of processes"},
     {"DLP06", "Libraries that keep threads"},
+    {"DLP07", "Ranks and nodes"},
     {"", "Other causes"},
 }};
 

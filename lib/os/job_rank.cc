@@ -72,7 +72,7 @@ std::optional<JobRank> job_rank_of(std::string_view environ) {
 
 bool tells_job_rank(std::string_view entry) {
   const std::string_view name = entry.substr(0, entry.find('='));
-  return std::ranges::any_of(kLaunchers, [name](const Launcher& each) {
+  return !name.empty() && std::ranges::any_of(kLaunchers, [name](const Launcher& each) {
     return name == each.rank || name == each.world_size || name == each.local_world_size ||
            name == each.job || name == each.job_part || name == each.first_node_if_zero;
   });

@@ -47,11 +47,21 @@ std::vector<Job> jobs_of(const Facts& facts) {
   return found;
 }
 
+// It slept all the time, or woke as seldom as a timeout lets it.
+bool sleeps_on(const ThreadFacts& thread) {
+  constexpr BootNs kBetweenTimeouts = 2 * kSecond;
+  const Look& first = thread.looks.back();
+  const uint64_t wakes = thread.thread->timeslices - first.thread->timeslices;
+  return thread.still ||
+         (thread.waits_again &&
+          std::cmp_less_equal(wakes, (thread.looks.front().at - first.at) / kBetweenTimeouts));
+}
+
 // It was in one and the same operation all the time: asleep in it, or, as MPI libraries do, asking
-// again and again whether the others have come.
+// again and again whether the others have come. What wakes now and then may be in another round.
 bool stands_in_it(const ThreadFacts& thread, const Collective& in) {
-  if (thread.still || thread.waits_again) return true;
-  return thread.looks.size() > 1 && lasts_long(thread, thread.looks.size()) &&
+  if (sleeps_on(thread)) return true;
+  return !thread.waits_again && thread.looks.size() > 1 && lasts_long(thread, thread.looks.size()) &&
          std::ranges::all_of(thread.looks, [&](const Look& look) {
            return collective_of(*look.thread) == in &&
                   same_user_frames(*look.thread, *thread.thread);
@@ -81,30 +91,32 @@ Sides sides_of(const Job& job) {
   return sides;
 }
 
+// Since when it stands in its operation; one that asks again and again, as long as it was watched.
+BootNs waits_since(const ThreadFacts& thread) {
+  return sleeps_on(thread) ? thread.since : thread.looks.back().at;
+}
+
 // Who waits for the longest.
 const Member& first_to_wait(const Job& job, const std::vector<const Member*>& waiting) {
   return **std::ranges::min_element(
-      waiting, {}, [&](const Member* each) { return job.thread(*each).since; });
+      waiting, {}, [&](const Member* each) { return waits_since(job.thread(*each)); });
 }
 
 // "ranks 0, 2 wait in all_reduce (main, train.py:41), for 40 s so far"
 Message waits_of(const Job& job, const std::vector<const Member*>& waiting) {
   const Member& first = first_to_wait(job, waiting);
   const ThreadFacts& thread = job.thread(first);
-  const BootNs since =
-      std::ranges::max(waiting | std::views::transform([&](const Member* each) {
-                         return job.facts->last->at - job.thread(*each).since;
-                       }));
+  const BootNs waited = job.facts->last->at - waits_since(thread);
   return name_ranks(*job.facts, trainers_of(waiting)) +
          (waiting.size() == 1 ? " waits in " : " wait in ") + as_name(first.in->operation) +
-         place_of(thread) + ", for " + format_duration(std::chrono::nanoseconds(since)) + " so far";
+         place_of(thread) + ", for " + format_duration(std::chrono::nanoseconds(waited)) + " so far";
 }
 
 // What a rank does instead of what the others wait for.
 Message what_it_does(const Facts& facts, const Member& member) {
   const ThreadFacts& thread = facts.threads[member.rank.trainer];
   if (waits_for_batch(facts, thread)) return " waits for a batch of its loader" + place_of(thread);
-  if (!thread.still && !thread.waits_again) return " is at work" + place_of(thread);
+  if (!sleeps_on(thread)) return " is at work" + place_of(thread);
   if (thread.need.kind == NeedKind::kNothing) return " sleeps" + place_of(thread);
   return " waits for " + thread.need.words + place_of(thread);
 }
@@ -141,7 +153,7 @@ RootCause rank_behind(const Job& job, const Sides& sides, const Member& member,
   finding.message = describe(*facts.run, thread.process->key) + what_it_does(facts, member) +
                     ", and " + waits_of(job, sides.waiting);
   const ThreadFacts& waiter = job.thread(first_to_wait(job, sides.waiting));
-  const bool stands = thread.still || thread.waits_again;
+  const bool stands = sleeps_on(thread);
   if (cause != nullptr) {
     finding.consequence_of = cause->finding.code;
     finding.severity = std::min(finding.severity, cause->finding.severity);
@@ -335,9 +347,12 @@ Message describe_groups(const Facts& facts, const std::vector<Group>& groups) {
 }
 
 // All wait, and not for one that is on its way.
-RootCause collectives_differ(const Job& job, const Sides& sides) {
+std::optional<RootCause> collectives_differ(const Job& job, const Sides& sides) {
   const Facts& facts = *job.facts;
   const std::vector<Group> groups = groups_of(job, sides.waiting);
+  const bool all_sleep = std::ranges::all_of(
+      sides.waiting, [&](const Member* each) { return sleeps_on(job.thread(*each)); });
+  if (groups.size() == 1 && !all_sleep) return std::nullopt;
   const Group* through = group_without_data(groups);
   const Member& odd = *(through != nullptr ? *through : groups.back()).members.front();
   const ThreadFacts& thread = job.thread(odd);
@@ -369,7 +384,7 @@ RootCause collectives_differ(const Job& job, const Sides& sides) {
                   "for a branch on the rank, or a loop that is shorter on one of them",
          .commands = {"TORCH_DISTRIBUTED_DEBUG=DETAIL"}});
   }
-  return {std::move(finding), odd.rank.trainer};
+  return RootCause{std::move(finding), odd.rank.trainer};
 }
 
 // The looks at which a rank was on its way while all the others waited in an operation.
@@ -426,7 +441,7 @@ std::vector<RootCause> find_late_ranks(const Facts& facts, const std::vector<Roo
     } else if (auto gone = ranks_gone(job, sides)) {
       causes.push_back(std::move(*gone));
     } else if (sides.waiting.size() > 1) {
-      causes.push_back(collectives_differ(job, sides));
+      if (auto differ = collectives_differ(job, sides)) causes.push_back(std::move(*differ));
     }
   }
   return causes;

@@ -275,6 +275,16 @@ def idle_jobs():
     yield runs("executor-of-a-parked-server", "idle.py executor-of-a-parked-server", needs="python", pace="everywhere")
 
 
+def hangs_of_ranks():
+    """Ranks of a distributed job that wait for one of them."""
+    slow = partial(hang_with_twin, pace="slow", dlprobe_options=["--for", "11s"])
+    yield from hang_with_twin("ranks-loader-stuck", "hang_ranks.py loader-stuck", "DLP0308", also=["DLP0702"])
+    yield from slow("ranks-asleep", "hang_ranks.py asleep", "DLP0702", severity="warning", verdicts=("warn",))
+    yield from slow("ranks-mismatch", "hang_ranks.py mismatch", "DLP0703")
+    yield from slow("ranks-uneven", "hang_ranks.py uneven", "DLP0704")
+    yield from slow("ranks-missing", "hang_ranks.py missing", "DLP0705")
+
+
 def hangs_of_torch():
     """Hangs in PyTorch's DataLoader."""
     pair = hang_with_twin
@@ -711,7 +721,7 @@ def starts_of_torch():
 
 
 def hang_cases():
-    for group in (hangs_of_python, stood_before, idle_jobs, hangs_of_torch, hangs_of_wheels, risks, shared_handles):
+    for group in (hangs_of_python, stood_before, idle_jobs, hangs_of_ranks, hangs_of_torch, hangs_of_wheels, risks, shared_handles):
         yield from group()
 
 
