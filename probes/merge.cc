@@ -5,6 +5,8 @@
 #include <tuple>
 #include <utility>
 
+#include "lib/base/units.h"
+
 namespace dlprobe {
 namespace {
 

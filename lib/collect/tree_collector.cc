@@ -53,19 +53,20 @@ BootNs TreeCollector::tick() {
 
 bool TreeCollector::take_snapshot() {
   if (!snapshots_) snapshots_.emplace(machine_, options_.snapshot, sink_);
+  SnapshotTaker& taker = *snapshots_;
   std::vector<SnapshotTarget> targets;
   for (const auto& [key, process] : tree_.members()) {
     if (is_alive(process)) targets.push_back({.key = key, .directory = process.directory});
   }
-  TreeSnapshot snapshot = snapshots_->take(targets);
-  for (const auto& [key, rank] : snapshots_->ranks())
+  TreeSnapshot snapshot = taker.take(targets);
+  for (const auto& [key, rank] : taker.ranks())
     tree_.note_rank(key, rank);
   tree_.update_roles();
   emit_infos();
   // One that came to nothing (its Gap says why) must not look like a tree without processes.
   if (!snapshot.processes.empty()) sink_.add(std::move(snapshot));
   times_.next_second = 0;
-  return snapshots_->went_on();
+  return taker.went_on();
 }
 
 void TreeCollector::note_exit(const ProcessKey& key, int wait_status, std::string source) {

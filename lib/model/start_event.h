@@ -163,9 +163,10 @@ constexpr void list_fields(auto&& field, Of<StartEvent> /*of*/) {
         "Of failed: what it was raised from or while handling, each with the user's own line");
   field("again", &StartEvent::again,
         "Of failed: the class of what another process or thread raised first, or broke a pool by");
-  field("shared", &StartEvent::shared_file,
-        "Of failed, in a forked child: a regular file that it reads by the position that its parent "
-        "has, too; hostile text");
+  field(
+      "shared", &StartEvent::shared_file,
+      "Of failed, in a forked child: a regular file that it reads by the position that its parent "
+      "has, too; hostile text");
 }
 
 /// A command or the reference loader, run to see if it can live with a start method, contained: its

@@ -13,15 +13,15 @@ struct Launcher {
   std::string_view rank;
   std::string_view world_size;
   std::string_view local_world_size;
-  std::string_view job;       ///< its name, or the host at which its ranks meet
-  std::string_view job_part;  ///< the second half of it: a port, a step
+  std::string_view job;                 ///< its name, or the host at which its ranks meet
+  std::string_view job_part;            ///< the second half of it: a port, a step
   std::string_view first_node_if_zero;  ///< what `rank` counts is the node's own
 };
 constexpr auto kLaunchers = std::to_array<Launcher>({
     {"RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", ""},
     {"LOCAL_RANK", "WORLD_SIZE", "", "MASTER_ADDR", "MASTER_PORT", "NODE_RANK"},
-    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
-     "PMIX_NAMESPACE", "", ""},
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE",
+     "", ""},
     {"PMIX_RANK", "", "", "PMIX_NAMESPACE", "", ""},
     {"PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", "PMI_PORT", "", ""},
     {"SLURM_PROCID", "SLURM_NTASKS", "", "SLURM_JOB_ID", "SLURM_STEP_ID", ""},
@@ -30,8 +30,10 @@ constexpr auto kLaunchers = std::to_array<Launcher>({
 std::optional<int32_t> number(const EnvironmentLookup& environment, std::string_view name) {
   if (name.empty()) return std::nullopt;
   const auto value = environment(name);
-  const auto parsed = value ? parse_int<int32_t>(*value) : std::nullopt;
-  return parsed && *parsed >= 0 ? std::optional<int32_t>(*parsed) : std::nullopt;
+  if (!value) return std::nullopt;
+  const auto parsed = parse_int<int32_t>(*value);
+  if (!parsed || *parsed < 0) return std::nullopt;
+  return *parsed;
 }
 
 std::optional<JobRank> rank_by(const Launcher& launcher, const EnvironmentLookup& environment) {

@@ -440,10 +440,9 @@ bool waits_for_result(const ThreadFacts& thread) {
     return false;
   }
   // Who runs an event loop may wait for what that loop would have to do.
-  const bool runs_a_loop =
-      std::ranges::any_of(thread.thread->stack, [](const StackFrame& frame) {
-        return frame.python && is_of_standard_library(frame.file, "asyncio/");
-      });
+  const bool runs_a_loop = std::ranges::any_of(thread.thread->stack, [](const StackFrame& frame) {
+    return frame.python && is_of_standard_library(frame.file, "asyncio/");
+  });
   if (runs_a_loop) return false;
   // threading's own frames tell how it waits, the next one who asked for it.
   const auto found = std::ranges::find_if(thread.thread->stack, [](const StackFrame& frame) {
@@ -502,8 +501,7 @@ Message place_of(const ThreadFacts& thread) {
          ")";
 }
 
-bool is_worth_a_warning(const Facts& facts, const ThreadFacts& thread,
-                        BootNs without_pace) {
+bool is_worth_a_warning(const Facts& facts, const ThreadFacts& thread, BootNs without_pace) {
   constexpr BootNs kSeveral = 5;
   constexpr BootNs kPaceIsKnown = 10 * kSecond;
   if (facts.span >= kWorthAWarning) return true;

@@ -147,9 +147,8 @@ bool may_be_stuck(const RecordingView& recording) {
   const Facts facts = facts_of(recording.runs.back(), recording.header.host);
   if (facts.last == nullptr) return false;
   const std::vector<RootCause> causes = find_causes(facts);
-  const bool is_told = std::ranges::any_of(causes, [](const RootCause& cause) {
-    return cause.finding.severity != Severity::kInfo;
-  });
+  const bool is_told = std::ranges::any_of(
+      causes, [](const RootCause& cause) { return cause.finding.severity != Severity::kInfo; });
   if (is_told) return false;
   return std::ranges::any_of(causes, is_of_waits) || !describe_standstill(facts, causes).empty();
 }

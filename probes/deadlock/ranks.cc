@@ -63,9 +63,8 @@ Rank* rank_above(const Facts& facts, const ThreadFacts& worker, std::vector<Rank
 // Of the frames that the program has called, the outermost of torch's own Python.
 const StackFrame* outermost_of_torch(std::span<const StackFrame> called) {
   const auto outwards = called | std::views::reverse;
-  const auto found = std::ranges::find_if(outwards, [](const StackFrame& frame) {
-    return frame.python && is_of_torch(frame.file);
-  });
+  const auto found = std::ranges::find_if(
+      outwards, [](const StackFrame& frame) { return frame.python && is_of_torch(frame.file); });
   return found == outwards.end() ? nullptr : &*found;
 }
 

@@ -19,6 +19,8 @@ struct Member {
   Rank rank;
   std::optional<JobRank> id;
   std::optional<Collective> in;  ///< what its main thread waits in with others of its job
+
+  std::string operation() const { return in ? in->operation : ""; }
 };
 
 /// The ranks of one job that the last snapshot shows.
@@ -61,7 +63,8 @@ bool sleeps_on(const ThreadFacts& thread) {
 // again and again whether the others have come. What wakes now and then may be in another round.
 bool stands_in_it(const ThreadFacts& thread, const Collective& in) {
   if (sleeps_on(thread)) return true;
-  return !thread.waits_again && thread.looks.size() > 1 && lasts_long(thread, thread.looks.size()) &&
+  return !thread.waits_again && thread.looks.size() > 1 &&
+         lasts_long(thread, thread.looks.size()) &&
          std::ranges::all_of(thread.looks, [&](const Look& look) {
            return collective_of(*look.thread) == in &&
                   same_user_frames(*look.thread, *thread.thread);
@@ -70,6 +73,7 @@ bool stands_in_it(const ThreadFacts& thread, const Collective& in) {
 
 std::vector<size_t> trainers_of(const std::vector<const Member*>& members) {
   std::vector<size_t> trainers;
+  trainers.reserve(members.size());
   for (const Member* each : members)
     trainers.push_back(each->rank.trainer);
   return trainers;
@@ -108,8 +112,9 @@ Message waits_of(const Job& job, const std::vector<const Member*>& waiting) {
   const ThreadFacts& thread = job.thread(first);
   const BootNs waited = job.facts->last->at - waits_since(thread);
   return name_ranks(*job.facts, trainers_of(waiting)) +
-         (waiting.size() == 1 ? " waits in " : " wait in ") + as_name(first.in->operation) +
-         place_of(thread) + ", for " + format_duration(std::chrono::nanoseconds(waited)) + " so far";
+         (waiting.size() == 1 ? " waits in " : " wait in ") + as_name(first.operation()) +
+         place_of(thread) + ", for " + format_duration(std::chrono::nanoseconds(waited)) +
+         " so far";
 }
 
 // What a rank does instead of what the others wait for.
@@ -130,15 +135,16 @@ const RootCause* cause_of(const Facts& facts, const Member& member,
     };
     return is_of(member.rank.trainer) || std::ranges::any_of(member.rank.workers, is_of);
   };
-  const auto found = std::ranges::find_if(
-      known, [&](const RootCause& cause) { return is_its(cause.thread); });
+  const auto found =
+      std::ranges::find_if(known, [&](const RootCause& cause) { return is_its(cause.thread); });
   return found == known.end() ? nullptr : &*found;
 }
 
 void add_remedy_to_look(Finding& finding, const ThreadFacts& thread) {
   finding.remedies.push_back(
-      {.title = "Look at what that rank does there; work that one rank does alone (a checkpoint, an "
-                "evaluation) belongs before a barrier that is not timed, or on all ranks",
+      {.title =
+           "Look at what that rank does there; work that one rank does alone (a checkpoint, an "
+           "evaluation) belongs before a barrier that is not timed, or on all ranks",
        .commands = {"dlprobe stacks " + own(thread.process->key.pid)}});
 }
 
@@ -161,7 +167,7 @@ RootCause rank_behind(const Job& job, const Sides& sides, const Member& member,
     finding.severity = Severity::kInfo;  // a rank may save a checkpoint
   }
   finding.prove(count_fact("waiting_ranks", sides.waiting.size(), "stacks", facts.last->at));
-  finding.prove(text_fact("collective", as_name(sides.waiting.front()->in->operation), "stacks",
+  finding.prove(text_fact("collective", as_name(sides.waiting.front()->operation()), "stacks",
                           facts.last->at));
   add_remedy_to_look(finding, thread);
   return {std::move(finding), member.rank.trainer};
@@ -210,17 +216,25 @@ Missing missing_of(const Job& job) {
   return missing;
 }
 
-// The newest end of that rank of the job, where dlprobe saw it; null: it did not.
-const ProcessExit* end_of(const Job& job, int32_t number) {
+/// A missing rank that was seen to end.
+struct RankEnd {
+  int32_t rank = 0;
+  const ProcessExit* exit = nullptr;  ///< null: none was
+  bool is_well() const { return exit != nullptr && exit->wait_status && *exit->wait_status == 0; }
+};
+
+// Of the missing ranks the first that ended while dlprobe watched.
+RankEnd first_end(const Job& job, const Missing& missing) {
   const Run& run = *job.facts->run;
-  const ProcessExit* end = nullptr;
+  RankEnd first;
   for (const ProcessInfo& info : run.processes) {
-    const bool is_it = info.role == Role::kTrainer && info.rank && info.rank->rank == number &&
-                       info.rank->job == job.members.front().id->job;
-    const ProcessExit* exit = is_it ? run.find_exit(info.key) : nullptr;
-    if (exit != nullptr) end = exit;
+    const bool is_one = info.role == Role::kTrainer && info.rank &&
+                        std::ranges::count(missing.numbers, info.rank->rank) > 0;
+    const ProcessExit* exit = is_one ? run.find_exit(info.key) : nullptr;
+    const bool is_first = exit != nullptr && (first.exit == nullptr || exit->at < first.exit->at);
+    if (is_first && info.rank) first = {.rank = info.rank->rank, .exit = exit};
   }
-  return end;
+  return first;
 }
 
 OwnWords list(const std::vector<int32_t>& numbers) {
@@ -240,14 +254,33 @@ Message words_of_end(const ProcessExit& end) {
 }
 
 void add_remedies_for_uneven_data(Finding& finding) {
-  finding.remedies.push_back(
-      {.title = "Give every rank the same number of batches",
-       .commands = {"DistributedSampler(dataset, drop_last=True)",
-                    "DataLoader(..., drop_last=True)"}});
+  finding.remedies.push_back({.title = "Give every rank the same number of batches",
+                              .commands = {"DistributedSampler(dataset, drop_last=True)",
+                                           "DataLoader(..., drop_last=True)"}});
   finding.remedies.push_back(
       {.title = "Or let ranks that are through take part until the last one is (PyTorch: "
                 "torch.distributed.algorithms.join)",
        .commands = {"with Join([model]): ..."}});
+}
+
+Message words_of_gone(const RankEnd& end, const Missing& missing, const Message& waits) {
+  if (end.exit != nullptr)
+    return "rank " + own(end.rank) + " " + words_of_end(*end.exit) + ", and " + waits;
+  const Message those = waits + "; " + list(missing.numbers);
+  if (!missing.must_be_here)
+    return those + ", on other nodes, is what they wait for, or what they cannot reach";
+  return those +
+         " of this job is not on this machine, where all its ranks meet: not started, or "
+         "gone";
+}
+
+void add_remedies_for_gone(Finding& finding) {
+  if (finding.code == FindingCode::kUnevenData) return add_remedies_for_uneven_data(finding);
+  const bool is_elsewhere = finding.code == FindingCode::kRankBehind;
+  finding.remedies.push_back(
+      {.title = is_elsewhere ? "Look at the ranks of the other nodes"
+                             : "Find out how that rank ended: its own log, the launcher's",
+       .commands = {is_elsewhere ? "dlprobe attach PID" : "dlprobe run -- COMMAND"}});
 }
 
 // Ranks that have ended, or are not there: the others wait for the end of a timeout.
@@ -257,44 +290,18 @@ std::optional<RootCause> ranks_gone(const Job& job, const Sides& sides) {
   const Facts& facts = *job.facts;
   const Member& first = first_to_wait(job, sides.waiting);
   const ThreadFacts& thread = job.thread(first);
-  const ProcessExit* end = nullptr;
-  int32_t ended = missing.numbers.front();
-  for (const int32_t number : missing.numbers) {
-    const ProcessExit* its = end_of(job, number);
-    if (its == nullptr || (end != nullptr && its->at >= end->at)) continue;
-    end = its;
-    ended = number;
-  }
-  const bool ended_well = end != nullptr && end->wait_status && *end->wait_status == 0;
-  const bool is_elsewhere = end == nullptr && !missing.must_be_here;
-  const FindingCode code = ended_well     ? FindingCode::kUnevenData
-                           : is_elsewhere ? FindingCode::kRankBehind
-                                          : FindingCode::kRankDead;
-  Finding finding = finding_about(facts, code,
-                                  end == nullptr ? Confidence::kLikely : Confidence::kCertain,
-                                  thread);
+  const RankEnd end = first_end(job, missing);
+  FindingCode code = FindingCode::kRankDead;
+  if (end.is_well()) code = FindingCode::kUnevenData;
+  if (end.exit == nullptr && !missing.must_be_here) code = FindingCode::kRankBehind;
+  Finding finding = finding_about(
+      facts, code, end.exit == nullptr ? Confidence::kLikely : Confidence::kCertain, thread);
   if (!is_worth_a_warning(facts, thread)) finding.severity = Severity::kInfo;
-  const Message waits = waits_of(job, sides.waiting);
-  if (end != nullptr) {
-    finding.message = "rank " + own(ended) + " " + words_of_end(*end) + ", and " + waits;
-  } else {
-    finding.message =
-        waits + "; " + list(missing.numbers) +
-        (is_elsewhere ? ", on other nodes, is what they wait for, or what they cannot reach"
-                      : " of this job is not on this machine, where all its ranks meet: not "
-                        "started, or gone");
-  }
-  finding.prove(count_fact("missing_ranks", missing.numbers.size(), "/proc/PID/environ",
-                           facts.last->at));
+  finding.message = words_of_gone(end, missing, waits_of(job, sides.waiting));
+  finding.prove(
+      count_fact("missing_ranks", missing.numbers.size(), "/proc/PID/environ", facts.last->at));
   finding.prove(count_fact("waiting_ranks", sides.waiting.size(), "stacks", facts.last->at));
-  if (ended_well) {
-    add_remedies_for_uneven_data(finding);
-  } else {
-    finding.remedies.push_back(
-        {.title = is_elsewhere ? "Look at the ranks of the other nodes"
-                               : "Find out how that rank ended: its own log, the launcher's",
-         .commands = {is_elsewhere ? "dlprobe attach PID" : "dlprobe run -- COMMAND"}});
-  }
+  add_remedies_for_gone(finding);
   return RootCause{std::move(finding), first.rank.trainer};
 }
 
@@ -310,13 +317,12 @@ std::vector<Group> groups_of(const Job& job, const std::vector<const Member*>& w
   for (const Member* member : waiting) {
     const Message place = place_of(job.thread(*member));
     const auto same = std::ranges::find_if(groups, [&](const Group& each) {
-      return each.operation == member->in->operation && each.place == place;
+      return each.operation == member->operation() && each.place == place;
     });
     if (same != groups.end()) {
       same->members.push_back(member);
     } else {
-      groups.push_back(
-          {.operation = member->in->operation, .place = place, .members = {member}});
+      groups.push_back({.operation = member->operation(), .place = place, .members = {member}});
     }
   }
   std::ranges::stable_sort(groups, std::ranges::greater{},
@@ -327,12 +333,10 @@ std::vector<Group> groups_of(const Job& job, const std::vector<const Member*>& w
 // Of ranks that run the same program, those that are through with their data have no workers.
 const Group* group_without_data(const std::vector<Group>& groups) {
   const auto has_workers = [](const Member* each) { return !each->rank.workers.empty(); };
-  const auto through = std::ranges::find_if(groups, [&](const Group& group) {
-    return std::ranges::none_of(group.members, has_workers);
-  });
-  const bool others_have = std::ranges::any_of(groups, [&](const Group& group) {
-    return std::ranges::all_of(group.members, has_workers);
-  });
+  const auto through = std::ranges::find_if(
+      groups, [&](const Group& group) { return std::ranges::none_of(group.members, has_workers); });
+  const bool others_have = std::ranges::any_of(
+      groups, [&](const Group& group) { return std::ranges::all_of(group.members, has_workers); });
   return through != groups.end() && others_have ? &*through : nullptr;
 }
 
@@ -370,8 +374,9 @@ std::optional<RootCause> collectives_differ(const Job& job, const Sides& sides) 
   } else if (groups.size() == 1) {
     if (finding.severity == Severity::kError) finding.severity = Severity::kWarning;
     finding.confidence = Confidence::kPossible;
-    finding.message += ": all ranks are there, and it does not end; their tensors may differ in "
-                       "shape or type, or one rank is in another round of the same line";
+    finding.message +=
+        ": all ranks are there, and it does not end; their tensors may differ in "
+        "shape or type, or one rank is in another round of the same line";
   } else {
     finding.message += ": none of these ends before the others have come to it";
   }
@@ -416,8 +421,7 @@ std::optional<RootCause> slowest_rank(const Job& job) {
     const size_t behind = looks_behind(job, each, looks);
     if (static_cast<double>(behind) < kNearlyAlways * static_cast<double>(looks)) continue;
     const ThreadFacts& thread = job.thread(each);
-    Finding finding =
-        finding_about(facts, FindingCode::kSlowestRank, Confidence::kLikely, thread);
+    Finding finding = finding_about(facts, FindingCode::kSlowestRank, Confidence::kLikely, thread);
     finding.message = say("{}{}; at {} of {} looks all other ranks waited for it",
                           describe(*facts.run, thread.process->key), what_it_does(facts, each),
                           own(behind), own(looks));

@@ -170,12 +170,13 @@ Finding finding_of(const Run& run, const StartEvent& event) {
   Finding finding = new_finding(FindingCode::kHandleSharedOverFork, Confidence::kPossible);
   finding.severity = Severity::kError;
   const std::string name(base_name(event.shared_file));
-  finding.message = say("{} failed in reading, and it shares the position of {} with the process "
-                        "that forked it: what another worker reads there moves it",
-                        describe(run, event.process), as_path(name));
+  finding.message =
+      say("{} failed in reading, and it shares the position of {} with the process "
+          "that forked it: what another worker reads there moves it",
+          describe(run, event.process), as_path(name));
   finding.discriminator = name;
-  finding.prove(text_fact("file", as_path(event.shared_file), "/proc/PID/fd, /proc/PID/fdinfo",
-                          event.at));
+  finding.prove(
+      text_fact("file", as_path(event.shared_file), "/proc/PID/fd, /proc/PID/fdinfo", event.at));
   add_exception(finding, event);
   finding.processes = {event.process};
   finding.last_seen = event.at;

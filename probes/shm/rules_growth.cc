@@ -44,8 +44,7 @@ bool makes_named_files(const Facts& facts) {
   });
   return has_helper || std::ranges::any_of(facts.ledgers, [](const ShmLedger* ledger) {
            return std::ranges::any_of(ledger->segments, [](const ShmSegment& segment) {
-             return segment.linked &&
-                    std::ranges::any_of(segment.holders, &SegmentHolder::in_tree);
+             return segment.linked && std::ranges::any_of(segment.holders, &SegmentHolder::in_tree);
            });
          });
 }

@@ -114,8 +114,8 @@ Expected<ClimbResult> climb_to_launcher(const Machine& machine, ClimbResult foun
     return found;
   if (common.front() == found.key.pid) return found;
   DLP_TRY(const ProcessKey launcher, process_key(machine, common.front()));
-  found.reason += "; it is a rank of a job (" + own(rank->source) + "), whose ranks are all below " +
-                  own(launcher.pid);
+  found.reason += "; it is a rank of a job (" + own(rank->source) +
+                  "), whose ranks are all below " + own(launcher.pid);
   found.key = launcher;
   return found;
 }
@@ -125,21 +125,26 @@ OwnWords describe_step(const Candidate& child, const Candidate& parent, const Lo
          own(parent.process.key.pid) + " (" + own(part.basis) + ")";
 }
 
-}  // namespace
-
-Expected<ClimbResult> climb_to_trainer(const Machine& machine, int32_t pid) {
-  DeadlineReader reader;
+/// The process that the user named; what it cannot be is an error.
+Expected<Candidate> look_at_named(const Machine& machine, int32_t pid, DeadlineReader& reader) {
   auto asked = look_at(machine, pid, reader);
   if (!asked && asked.error().code == ErrorCode::kVanished) {
     return failure(ErrorCode::kVanished,
                    "there is no process " + std::to_string(pid) +
                        ": it has ended, or that is its pid in another pid namespace");
   }
-  DLP_TRY(Candidate current, std::move(asked));
-  if (is_kernel_thread(current.process.last_stat)) {
+  if (asked && is_kernel_thread(asked->process.last_stat)) {
     return failure(ErrorCode::kInvalid,
                    "process " + std::to_string(pid) + " is a thread of the kernel");
   }
+  return asked;
+}
+
+}  // namespace
+
+Expected<ClimbResult> climb_to_trainer(const Machine& machine, int32_t pid) {
+  DeadlineReader reader;
+  DLP_TRY(Candidate current, look_at_named(machine, pid, reader));
   OwnWords reason;
   bool from_data_worker = false;
   for (int step = 0; step < kMostSteps && current.process.last_stat.ppid > 1; ++step) {
@@ -156,8 +161,7 @@ Expected<ClimbResult> climb_to_trainer(const Machine& machine, int32_t pid) {
     if (is_trainer) break;
   }
   if (reason.empty()) reason = "process " + own(pid) + " is no part of another's loader";
-  return climb_to_launcher(machine,
-                           {.key = current.process.key, .reason = std::move(reason)});
+  return climb_to_launcher(machine, {.key = current.process.key, .reason = std::move(reason)});
 }
 
 }  // namespace dlprobe

@@ -87,8 +87,8 @@ Expected<ProcessSnapshot> ProcessLook::look(std::chrono::nanoseconds max_pause) 
     parts_->pause.stop_and_look(snapshot, unwinder, max_pause);
     image_.python.assign(snapshot, image_.space, parts_->seen.stack_pointers);
     if (image_.python.runtime() != nullptr)
-      rank_ = job_rank_of(
-          read_live_environment(image_.memory, image_.space, symbols, tells_job_rank));
+      rank_ =
+          job_rank_of(read_live_environment(image_.memory, image_.space, symbols, tells_job_rank));
     snapshot.libraries =
         look_at_libraries({.space = image_.space,
                            .memory = image_.memory,

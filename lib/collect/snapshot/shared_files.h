@@ -27,9 +27,9 @@ class SharedFileWatch {
   /// is watched for up to 100 ms; else this takes a microsecond or two for each open file.
   SharedFileLook look(const Machine& machine, std::span<const ProcessKey> processes);
 
-  /// Adds such a look to `sink` where one is due: at the first tick after the newest of `processes` came, then
-  /// more and more seldom, within 0.2 % of a core. A short job is over soon, and what a long one
-  /// does once it does again.
+  /// Adds such a look to `sink` where one is due: at the first tick after the newest of `processes`
+  /// came, then more and more seldom, within 0.2 % of a core. A short job is over soon, and what a
+  /// long one does once it does again.
   void look_if_due(const Machine& machine, std::span<const ProcessKey> processes, BootNs newest,
                    RecordSink& sink);
 

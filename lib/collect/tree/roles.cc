@@ -223,8 +223,9 @@ class RoleTable {
   }
 
   bool is_same_rank(size_t a, size_t b) const {
-    return facts_[b].rank && facts_[b].rank->rank == facts_[a].rank->rank &&
-           facts_[b].rank->job == facts_[a].rank->job;
+    const auto& one = facts_[a].rank;
+    const auto& other = facts_[b].rank;
+    return one && other && one->rank == other->rank && one->job == other->job;
   }
 
   bool is_below_its_rank(size_t i) const {
@@ -237,8 +238,9 @@ class RoleTable {
   }
 
   bool starts_other_job(size_t i) const {
+    const auto& own = facts_[i].rank;
     return std::ranges::any_of(facts_, [&](const RoleFacts& each) {
-      if (!each.rank || each.rank->job == facts_[i].rank->job) return false;
+      if (!each.rank || !own || each.rank->job == own->job) return false;
       size_t at = parent_of(each);
       for (size_t steps = 0; at != kNone && at != i && steps < facts_.size(); ++steps)
         at = parent_of(facts_[at]);

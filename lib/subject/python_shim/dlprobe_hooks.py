@@ -472,13 +472,8 @@ def _before_print(*_, **__):
 
 
 def _tell_end_of_child(frame):
-    code = frame.f_locals.get("exitcode") if _is_child(frame) and not _has_raised else 0
-    if code:
-        _tell_exit("sys.exit", code, {})  # of what it raised nothing is left
-
-
-def _hook_traceback(module):
-    _call_before(module, "print_exc", _before_print)
+    if _is_child(frame) and not _has_raised and frame.f_locals.get("exitcode"):
+        _tell_exit("sys.exit", frame.f_locals["exitcode"], {})  # of what it raised nothing is left
 
 
 def _tell_child_failed(error):
@@ -595,7 +590,7 @@ AFTER = {
     "joblib.externals.loky.process_executor": [_hook_executor],
     "loky.process_executor": [_hook_executor],
     "threading": [_hook_threading],
-    "traceback": [_hook_traceback],
+    "traceback": [lambda module: _call_before(module, "print_exc", _before_print)],
     "torch._utils": [_hook_torch_utils],
     "torch.utils.data.dataloader": [_hook_data_loader],
 }

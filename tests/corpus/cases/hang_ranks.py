@@ -102,14 +102,15 @@ def train(options):
     if options.kind == "missing" and not options.healthy:
         if rank == 1:
             os._exit(3)
-        claim("still")
+        if rank == 2:  # who has the store polls
+            claim("still")
     dist.init_process_group("gloo")
     KINDS[options.kind](rank, options)
     step(options.healthy)
 
 
 def launch(options):
-    expect(RANKS - 1 if options.kind in ("missing", "loader-stuck") and not options.healthy else RANKS)
+    expect(RANKS if options.healthy else {"missing": 1, "loader-stuck": 2}.get(options.kind, RANKS))
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     ranks = [subprocess.Popen([sys.executable, *sys.argv],

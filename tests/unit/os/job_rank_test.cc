@@ -17,15 +17,14 @@ std::string environ_of(std::initializer_list<std::string_view> entries) {
 }
 
 TEST(JobRank, OfTorchrun) {
-  const auto rank = job_rank_of(environ_of({"HOME=/root", "RANK=5", "LOCAL_RANK=1", "WORLD_SIZE=8",
-                                            "LOCAL_WORLD_SIZE=4", "MASTER_ADDR=n1",
-                                            "MASTER_PORT=29500"}));
+  const auto rank =
+      job_rank_of(environ_of({"HOME=/root", "RANK=5", "LOCAL_RANK=1", "WORLD_SIZE=8",
+                              "LOCAL_WORLD_SIZE=4", "MASTER_ADDR=n1", "MASTER_PORT=29500"}));
   ASSERT_TRUE(rank);
-  EXPECT_EQ(*rank, (JobRank{.job = "n1:29500",
-                            .rank = 5,
-                            .world_size = 8,
-                            .local_world_size = 4,
-                            .source = "RANK"}));
+  EXPECT_EQ(
+      *rank,
+      (JobRank{
+          .job = "n1:29500", .rank = 5, .world_size = 8, .local_world_size = 4, .source = "RANK"}));
 }
 
 TEST(JobRank, WhatTheInnerLauncherHasSetCounts) {
@@ -33,8 +32,8 @@ TEST(JobRank, WhatTheInnerLauncherHasSetCounts) {
                                             "SLURM_STEP_ID=0", "RANK=3", "WORLD_SIZE=4"}));
   ASSERT_TRUE(rank);
   EXPECT_EQ(rank->rank, 3);
-  const auto of_slurm = job_rank_of(environ_of(
-      {"SLURM_PROCID=1", "SLURM_NTASKS=2", "SLURM_JOB_ID=7", "SLURM_STEP_ID=0"}));
+  const auto of_slurm = job_rank_of(
+      environ_of({"SLURM_PROCID=1", "SLURM_NTASKS=2", "SLURM_JOB_ID=7", "SLURM_STEP_ID=0"}));
   ASSERT_TRUE(of_slurm);
   EXPECT_EQ(of_slurm->job, "7:0");
   EXPECT_EQ(of_slurm->rank, 1);

@@ -113,9 +113,10 @@ TEST(Ranks, DifferentOperationsDoNotFitTogether) {
   const auto finding = find(ranks.scene.examine(kLong), FindingCode::kCollectiveMismatch);
   ASSERT_TRUE(finding);
   EXPECT_EQ(finding->severity, Severity::kError);
-  EXPECT_THAT(finding->message.plain(),
-              HasSubstr("ranks 0, 2 wait in all_reduce (main, /srv/train.py:41); rank 1 (101) waits "
-                        "in broadcast (main, /srv/train.py:44)"));
+  EXPECT_THAT(
+      finding->message.plain(),
+      HasSubstr("ranks 0, 2 wait in all_reduce (main, /srv/train.py:41); rank 1 (101) waits "
+                "in broadcast (main, /srv/train.py:44)"));
 }
 
 TEST(Ranks, AtOnePlaceAllMayDifferInShape) {

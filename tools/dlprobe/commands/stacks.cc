@@ -87,9 +87,8 @@ void keep_ranks(StacksLook& look) {
   std::erase_if(look.snapshot.processes,
                 [&](const ProcessSnapshot& process) { return !is_rank(process); });
   for (ProcessSnapshot& process : look.snapshot.processes) {
-    std::erase_if(process.threads, [&](const ThreadSnapshot& thread) {
-      return thread.tid != process.key.pid;
-    });
+    std::erase_if(process.threads,
+                  [&](const ThreadSnapshot& thread) { return thread.tid != process.key.pid; });
   }
 }
 
@@ -135,9 +134,10 @@ void add_stacks_command(CLI::App& app, int& exit_status) {
   constexpr const char* kGroup = "Stacks";
   command->add_flag("--only", options->only, "that process alone, not its tree")->group(kGroup);
   command
-      ->add_flag("--ranks", options->ranks,
-                 "where each rank of a distributed job is: main threads of trainers alone, ranks at "
-                 "the same place once")
+      ->add_flag(
+          "--ranks", options->ranks,
+          "where each rank of a distributed job is: main threads of trainers alone, ranks at "
+          "the same place once")
       ->group(kGroup);
   command->add_flag("--python", options->python, "Python frames alone")->group(kGroup);
   command->add_flag("--native", options->native, "native frames alone")->group(kGroup);
