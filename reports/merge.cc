@@ -269,6 +269,37 @@ std::vector<report::Check> ReportMerger::checks(const std::vector<std::string>& 
   return result;
 }
 
+namespace {
+
+bool has_evidence(const report::Finding& finding, std::string_view name) {
+  return std::ranges::any_of(finding.evidence,
+                             [name](const auto& each) { return each.name == name; });
+}
+
+// Ranks that wait for one of another node are no cause once that node has told which one it is.
+void set_waiting_nodes_aside(std::vector<report::Finding>& findings) {
+  const auto waits_for_others = [](const report::Finding& finding) {
+    return finding.code == info(FindingCode::kRankBehind).code &&
+           has_evidence(finding, "missing_ranks");
+  };
+  const auto is_of_ranks = [](const report::Finding& finding) {
+    constexpr std::array kCodes = {FindingCode::kRankBehind, FindingCode::kCollectiveMismatch,
+                                   FindingCode::kUnevenData, FindingCode::kRankDead};
+    return finding.severity > Severity::kInfo && std::ranges::any_of(kCodes, [&](FindingCode code) {
+             return finding.code == info(code).code;
+           });
+  };
+  const bool is_known = std::ranges::any_of(findings, [&](const report::Finding& finding) {
+    return is_of_ranks(finding) && !waits_for_others(finding);
+  });
+  if (!is_known) return;
+  for (report::Finding& finding : findings)
+    if (waits_for_others(finding)) finding.severity = Severity::kInfo;
+  std::ranges::stable_sort(findings, std::ranges::greater{}, &report::Finding::severity);
+}
+
+}  // namespace
+
 std::vector<report::Finding> ReportMerger::findings() const {
   std::vector<const Group*> order;
   order.reserve(groups_.size());
@@ -283,6 +314,7 @@ std::vector<report::Finding> ReportMerger::findings() const {
     finding.nodes = fold_hosts(group->nodes);
     finding.occurrences = group->nodes.size();
   }
+  set_waiting_nodes_aside(result);
   if (auto differ = nodes_differ()) result.push_back(std::move(*differ));
   std::string day;
   for (const auto& [key, node] : nodes_)

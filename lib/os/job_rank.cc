@@ -31,9 +31,8 @@ std::optional<int32_t> number(const EnvironmentLookup& environment, std::string_
   if (name.empty()) return std::nullopt;
   const auto value = environment(name);
   if (!value) return std::nullopt;
-  const auto parsed = parse_int<int32_t>(*value);
-  if (!parsed || *parsed < 0) return std::nullopt;
-  return *parsed;
+  const std::optional<int32_t> parsed = parse_int<int32_t>(*value);
+  return parsed.value_or(-1) < 0 ? std::nullopt : parsed;
 }
 
 std::optional<JobRank> rank_by(const Launcher& launcher, const EnvironmentLookup& environment) {
@@ -61,15 +60,18 @@ std::optional<JobRank> job_rank_of(const EnvironmentLookup& environment) {
   return std::nullopt;
 }
 
-std::optional<JobRank> job_rank_of(std::string_view environ) {
-  const auto lookup = [environ](std::string_view name) -> std::optional<std::string> {
+EnvironmentLookup variables_of(std::string_view environ) {
+  return [environ](std::string_view name) -> std::optional<std::string> {
     for (const std::string_view entry : split(environ, '\0')) {
       if (entry.size() > name.size() && entry.starts_with(name) && entry[name.size()] == '=')
         return std::string(entry.substr(name.size() + 1));
     }
     return std::nullopt;
   };
-  return job_rank_of(EnvironmentLookup(lookup));
+}
+
+std::optional<JobRank> job_rank_of(std::string_view environ) {
+  return job_rank_of(variables_of(environ));
 }
 
 bool tells_job_rank(std::string_view entry) {

@@ -25,6 +25,9 @@ std::optional<JobRank> job_rank_of(const EnvironmentLookup& environment);
 /// The same of /proc/PID/environ, NAME=VALUE each ended by a zero byte (proc_pid_environ(5)).
 std::optional<JobRank> job_rank_of(std::string_view environ);
 
+/// The variables of such a text, which must outlive what is returned.
+EnvironmentLookup variables_of(std::string_view environ);
+
 /// Whether an entry of an environment, NAME=VALUE, is one of those that are asked for.
 bool tells_job_rank(std::string_view entry);
 

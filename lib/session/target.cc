@@ -8,6 +8,7 @@
 #include "lib/collect/snapshot/climb.h"
 #include "lib/collect/tree/thread_waits.h"
 #include "lib/collect/tree/tracked_process.h"
+#include "lib/os/host_facts.h"
 #include "lib/proc/pid_stat.h"
 #include "lib/proc/pid_status.h"
 
@@ -75,6 +76,29 @@ Expected<Target> find_target(const Machine& machine, int32_t pid, Climb climb) {
     target.notice = fmt::format("{} is a thread of process {}, which is taken", pid, process);
   }
   return target;
+}
+
+Expected<int32_t> find_rank_of_own_job(const Machine& machine,
+                                       const EnvironmentLookup& environment) {
+  const std::string own_job = read_job_facts(environment).job_id;
+  if (own_job.empty()) {
+    return failure(ErrorCode::kInvalid,
+                   "--job is for a step beside a job, and no scheduler's variable (SLURM_JOB_ID, "
+                   "PBS_JOBID, LSB_JOBID, JOB_ID) is set here: give the process id");
+  }
+  const auto own_rank = job_rank_of(environment);
+  DLP_TRY(const auto names, machine.root->list("proc"));
+  for (const std::string& name : names) {
+    const auto pid = parse_int<int32_t>(name);
+    if (!pid || *pid == ::getpid()) continue;
+    const auto text = machine.root->read(folder_of(*pid) + "/environ");
+    if (!text || read_job_facts(variables_of(*text)).job_id != own_job) continue;
+    const auto rank = job_rank_of(*text);
+    const bool is_own_step = rank && own_rank && rank->job == own_rank->job;
+    if (rank && !is_own_step) return *pid;
+  }
+  return failure(ErrorCode::kVanished,
+                 fmt::format("no rank of job {} runs on this machine, beside this step", own_job));
 }
 
 Refusal::Kind kind_of_refused_target(const Error& error) {

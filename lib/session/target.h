@@ -6,6 +6,7 @@
 #include "lib/base/error.h"
 #include "lib/base/own_words.h"
 #include "lib/model/ids.h"
+#include "lib/os/job_rank.h"
 #include "lib/os/machine.h"
 #include "lib/session/refusal.h"
 
@@ -29,6 +30,12 @@ enum class Climb { kToTrainer, kStay };
 /// such process, or it is a zombie. kInvalid: dlprobe itself, a thread of the kernel. kForbidden:
 /// this user may not look into it; the message says what would help.
 Expected<Target> find_target(const Machine& machine, int32_t pid, Climb climb = Climb::kToTrainer);
+
+/// A process of the scheduler's job that dlprobe itself belongs to by `environment` (JobFacts), one of
+/// its ranks on this machine: none of dlprobe's own step. kInvalid: dlprobe is part of no job.
+/// kVanished: no rank of it is here.
+Expected<int32_t> find_rank_of_own_job(const Machine& machine,
+                                       const EnvironmentLookup& environment);
 
 /// What an error of find_target refuses.
 Refusal::Kind kind_of_refused_target(const Error& error);

@@ -301,6 +301,7 @@ std::optional<RootCause> ranks_gone(const Job& job, const Sides& sides) {
   finding.prove(
       count_fact("missing_ranks", missing.numbers.size(), "/proc/PID/environ", facts.last->at));
   finding.prove(count_fact("waiting_ranks", sides.waiting.size(), "stacks", facts.last->at));
+  if (code == FindingCode::kRankBehind) finding.discriminator = "elsewhere";
   add_remedies_for_gone(finding);
   return RootCause{std::move(finding), first.rank.trainer};
 }

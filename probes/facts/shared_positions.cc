@@ -222,6 +222,15 @@ Finding finding_of(const Run& run, const SharedPosition& shared, std::vector<Pro
 
 }  // namespace
 
+bool may_share_handles(const Run& run, std::string_view machine) {
+  constexpr size_t kTrainerAndTwo = 3;
+  return std::ranges::any_of(files_of(run, machine), [](const auto& file) {
+    const SharedPosition& shared = file.second;
+    return shared.moves.size() >= kTrainerAndTwo && shared.first != shared.last &&
+           readers_of(shared).size() < 2;
+  });
+}
+
 std::vector<Finding> find_shared_handles(const Run& run, std::string_view machine) {
   std::vector<Finding> findings = find_shared_connections(run);
   std::set<FileId> told;

@@ -31,6 +31,19 @@ ready.acquire()
 reads_a_line()
 os._exit(0)
 """
+# Two ranks of a job, as a launcher starts them; says the pid of rank 1 and its own.
+RANKS = """
+import os, subprocess, sys
+def rank_of(number):
+    variables = dict(RANK=number, WORLD_SIZE="2", MASTER_ADDR="n1", MASTER_PORT="29500", SLURM_JOB_ID=sys.argv[1])
+    return subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE,
+                            env={**os.environ, **variables})
+ranks = [rank_of("0"), rank_of("1")]
+print(ranks[1].pid, os.getpid(), flush=True)
+sys.stdin.readline()
+for rank in ranks:
+    rank.communicate()
+"""
 COMPUTES = """
 import os, sys, threading
 threading.Thread(target=lambda: (sys.stdin.readline(), os._exit(0))).start()
@@ -119,6 +132,19 @@ class Stacks(unittest.TestCase):
                 self.assertEqual(done.stderr.decode(),
                                  f"dlprobe: {tid} is a thread of process {pid}, which is taken\n")
                 self.assertEqual(done.returncode, 0, done.stdout)
+
+    def test_a_rank_stands_for_all_ranks_of_its_job(self):
+        job = str(os.getpid())
+        with running(RANKS, job) as (rank, launcher):
+            report = report_of("attach", rank, "--for", "0s")
+            stacks = json.loads(dlprobe("stacks", rank, "--ranks", "--json").stdout)
+            step = {**os.environ, "SLURM_JOB_ID": job, "SLURM_STEP_ID": "1", "SLURM_PROCID": "0"}
+            of_job = report_of("attach", "--job", "--for", "0s", env=step)
+        roles = {process["pid"]: (process["role"], process.get("rank")) for process in report["processes"]}
+        self.assertEqual(roles[launcher], ("launcher", None))
+        self.assertEqual(sorted(role for role in roles.values() if role[1] is not None), [("trainer", 0), ("trainer", 1)])
+        self.assertEqual({process["rank"] for process in stacks["processes"]}, {0, 1})
+        self.assertEqual({process["pid"] for process in of_job["processes"]}, set(roles))
 
     def test_alike_processes_are_folded_and_only_takes_one(self):
         with running(FORKED) as (pid, _):

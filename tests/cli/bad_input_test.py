@@ -72,6 +72,8 @@ REFUSED = [
     (["tune", "--", "python3", "-I", "train.py"], 2, "-I, which ignores PYTHONPATH"),
     (["tune", "--fault", "thread-oversubscription", "--", "true"], 2, "--fault works on the reference loader alone"),
     (["attach"], 2, "pid"),
+    (["attach", "--job"], 2, "SLURM_JOB_ID"),
+    (["attach", "--job", "1"], 2, "give no PID"),
     (["attach", ""], 2, "is not a process id"),
     (["attach", "0"], 2, "'0' is not a process id"),
     (["attach", "-7"], 2, "'-7' is not a process id"),

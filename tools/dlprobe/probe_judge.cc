@@ -7,6 +7,7 @@
 #include "probes/confirm/setting_effect.h"
 #include "probes/deadlock/may_be_stuck.h"
 #include "probes/facts/rises.h"
+#include "probes/facts/shared_handles.h"
 #include "probes/facts/starts.h"
 #include "probes/spawn/trial.h"
 
@@ -26,6 +27,10 @@ bool ProbeJudge::is_stuck(const RecordingView& last_run) const {
 std::string_view ProbeJudge::why_watch_longer(const RecordingView& last_run) const {
   if (std::ranges::any_of(last_run.runs, [](const Run& run) { return rises(run); }))
     return "something rises";
+  const bool may_share = std::ranges::any_of(last_run.runs, [&](const Run& run) {
+    return may_share_handles(run, last_run.header.host.machine);
+  });
+  if (may_share) return "a file is read by a position that processes share";
   return probes::deadlock::may_be_stuck(last_run) ? "something stands still" : "";
 }
 

@@ -104,6 +104,34 @@ TEST(Roles, ASpawnedRankWithWorkersIsATrainer) {
   EXPECT_EQ(roles[3].role, Role::kWorker);
 }
 
+RoleFacts rank(RoleFacts facts, std::string job, int32_t number) {
+  facts.rank = JobRank{.job = std::move(job), .rank = number, .world_size = 2, .source = "RANK"};
+  return facts;
+}
+
+TEST(Roles, RanksAreTrainersWithoutWorkersToo) {
+  const std::vector facts = {process(10, 0, {"python3", "torchrun"}),
+                             rank(process(11, 10, kTrain), "n1:1", 0),
+                             rank(process(12, 10, kTrain), "n1:1", 1),
+                             rank(forked_worker(13, 12), "n1:1", 1),
+                             rank(process(14, 11, {"python3", "tool.py"}), "n1:1", 0)};
+  const auto roles = assign_roles(facts, key(10));
+  EXPECT_EQ(roles[0].role, Role::kLauncher);
+  EXPECT_EQ(roles[1].role, Role::kTrainer);
+  EXPECT_EQ(roles[2].role, Role::kTrainer);
+  EXPECT_EQ(roles[3].role, Role::kWorker);
+  EXPECT_EQ(roles[4].role, Role::kOther) << "it has the variables of its rank";
+}
+
+TEST(Roles, ALauncherThatIsARankOfAnotherJobIsNoTrainer) {
+  const std::vector facts = {rank(process(10, 0, {"python3", "torchrun"}), "7:0", 0),
+                             rank(process(11, 10, kTrain), "n1:1", 0),
+                             rank(process(12, 10, kTrain), "n1:1", 1)};
+  const auto roles = assign_roles(facts, key(10));
+  EXPECT_EQ(roles[0].role, Role::kLauncher);
+  EXPECT_EQ(roles[1].role, Role::kTrainer);
+}
+
 TEST(Roles, ATrainerThatCatchesTheSameSignalsIsNoWorker) {
   // faulthandler and a SIGTERM handler of a scheduler plug-in.
   RoleFacts trainer = process(10, 5, kTrain);

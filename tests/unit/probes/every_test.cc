@@ -67,6 +67,23 @@ TEST(MarkHangsAfterDeaths, AnEndThatMayHaveBeenOrdinaryExplainsNoHang) {
   EXPECT_FALSE(hangs[0].consequence_of);
 }
 
+TEST(MarkHangsAfterDeaths, WhoeverEndsAHungJobIsNotWhyItHung) {
+  Finding death = new_finding(FindingCode::kKilledBySignal, Confidence::kCertain);
+  death.first_seen = 40 * kSecond;
+  Finding hang = new_finding(FindingCode::kForkLostThreadPool, Confidence::kLikely);
+  hang.first_seen = 5 * kSecond;
+  hang.last_seen = 35 * kSecond;
+  std::vector hangs = {hang};
+  std::vector deaths = {death};
+  mark_hangs_after_deaths(hangs, deaths);
+  EXPECT_EQ(deaths[0].consequence_of, FindingCode::kForkLostThreadPool);
+  EXPECT_FALSE(hangs[0].consequence_of);
+  hangs[0].first_seen = 33 * kSecond;  // it had hardly begun
+  deaths = {death};
+  mark_hangs_after_deaths(hangs, deaths);
+  EXPECT_FALSE(deaths[0].consequence_of);
+}
+
 TEST(MarkWhatComesWithTasks, PipesWhereProcessesGrow) {
   Finding tasks = new_finding(FindingCode::kProcessLimitReached, Confidence::kPossible);
   tasks.severity = Severity::kWarning;

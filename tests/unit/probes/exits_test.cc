@@ -602,6 +602,15 @@ TEST_F(Raised, ATrainerThatRaisesItAgainIsNotWhereItBegan) {
   EXPECT_THAT(finding.message.plain(), HasSubstr("data.py:7 in __getitem__"));
 }
 
+TEST_F(Raised, AThreadThatDiedIsWhyItsConsumerWaitedInVain) {
+  failed(1, kParent, Ended::kThread, "prefetch");
+  failed(6, kParent, Ended::kProcess, "");
+  scene.run().start_events.back().again = "Empty";
+  scene.exit_with(kParent, 6.1, 1);
+  EXPECT_THAT(only().message.plain(), HasSubstr("a thread of trainer"));
+  EXPECT_THAT(only().message.plain(), HasSubstr("in prefetch"));
+}
+
 TEST_F(Raised, WhatTheTrainerItselfRaisesIsItsOwn) {
   failed(1, 102, Ended::kTask, "sample");
   failed(1.2, kParent, Ended::kProcess, "train");

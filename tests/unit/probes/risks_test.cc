@@ -212,6 +212,28 @@ TEST(SharedPosition, TwoWorkersMoveIt) {
       << finding->message.plain();
 }
 
+// All of it within milliseconds: nobody has looked.
+TEST(SharedPosition, AWorkerFailsInReadingWhatItsParentHasOpen) {
+  Scene scene;
+  StartEvent failed{.kind = StartEventKind::kFailed,
+                    .message = "zipfile.BadZipFile: Bad CRC-32",
+                    .type = "BadZipFile",
+                    .file = "/job/data.py",
+                    .line = 8,
+                    .ended = Ended::kWorker,
+                    .raised_in = "/usr/lib/python3.11/zipfile.py:935 _update_crc",
+                    .shared_file = "/data/train.zip"};
+  failed.process = key_of(101);
+  scene.run().start_events.push_back(failed);
+  scene.exit_with(100, 1, 1);
+  const auto found = find_shared_handles(scene.run(), "x86_64");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found.front().code, FindingCode::kHandleSharedOverFork);
+  EXPECT_EQ(found.front().confidence, Confidence::kPossible);
+  scene.run().start_events.back().raised_in = "/job/data.py:8 __getitem__";
+  EXPECT_TRUE(find_shared_handles(scene.run(), "x86_64").empty()) << "it was no reading";
+}
+
 TEST(SharedPosition, TheTrainerMayHaveMovedItAlone) {
   HangScene scene = running_scene();
   share_file(scene, {6, 4, 0}, {0, 3, 7}, {0, 2, 8});

@@ -40,6 +40,28 @@ TEST(Merge, TheSameFindingOfManyNodesIsOne) {
   EXPECT_THAT(report["summary"]["headline"].get<std::string>(), HasSubstr("3 nodes: DLP"));
 }
 
+// A node of a job whose ranks wait: for one of its own, or for those of other nodes.
+Json node_of_ranks(const std::string& node, bool waits_for_others) {
+  Json report = of_node(testing::exhausted_case(), node);
+  Json finding = report["findings"][0];
+  finding["code"] = "DLP0702";
+  finding["severity"] = "warning";
+  finding["fingerprint"] = "v1:" + std::string(32, waits_for_others ? '1' : '2');
+  finding["evidence"][0]["name"] = waits_for_others ? "missing_ranks" : "waiting_ranks";
+  report["findings"] = Json::array({finding});
+  return report;
+}
+
+TEST(Merge, ARankThatIsBehindComesBeforeTheNodesThatWaitForIt) {
+  const std::vector<Json> waiting = {node_of_ranks("n1", true), node_of_ranks("n2", true)};
+  EXPECT_EQ(merged(waiting)["findings"][0]["severity"], "warning") << "nobody says for which";
+  const Json report = merged({waiting[0], waiting[1], node_of_ranks("n3", false)});
+  EXPECT_EQ(report["findings"][0]["nodes"], "n3");
+  EXPECT_EQ(report["findings"][0]["severity"], "warning");
+  EXPECT_EQ(report["findings"][1]["nodes"], "n[1-2]");
+  EXPECT_EQ(report["findings"][1]["severity"], "info");
+}
+
 TEST(Merge, NamesOfSentencesAreThoseOfAllNodes) {
   Json one = of_node(testing::healthy_case(), "n1");
   Json other = of_node(testing::healthy_case(), "n2");

@@ -10,15 +10,29 @@
 #include "tools/dlprobe/options/watch_options.h"
 #include "tools/dlprobe/probe_judge.h"
 #include "tools/dlprobe/process/exit_status.h"
+#include "tools/dlprobe/process/own_process.h"
 
 namespace dlprobe {
 namespace {
 
 struct AttachOptions {
   std::string pid;
+  bool job = false;
   WatchOptions watch;
   OutputOptions output;
 };
+
+Expected<int32_t> pid_of(const AttachOptions& options) {
+  if (options.job && options.pid.empty()) {
+    DLP_TRY(const Machine machine, live_machine());
+    return find_rank_of_own_job(machine, own_environment);
+  }
+  if (options.job)
+    return failure(ErrorCode::kInvalid, "--job finds the process by itself: give no PID");
+  if (options.pid.empty())
+    return failure(ErrorCode::kInvalid, "'' is not a process id: give the job's pid, or --job");
+  return parse_pid(options.pid);
+}
 
 Expected<ExamineRequest> make_request(const AttachOptions& options, const Session& session) {
   if (session.child_command_given) {
@@ -27,7 +41,7 @@ Expected<ExamineRequest> make_request(const AttachOptions& options, const Sessio
                    "start goes with: dlprobe deadlock -- COMMAND");
   }
   ExamineRequest request = request_for(probes::attach::kProbe, session.arguments);
-  DLP_TRY(const int32_t pid, parse_pid(options.pid));
+  DLP_TRY(const int32_t pid, pid_of(options));
   request.subject = PidSubject{.pid = pid};
   DLP_CHECK(put_watch_options(options.watch, probes::attach::kProbe, request));
   return request;
@@ -47,13 +61,17 @@ int attach(const AttachOptions& options, const Session& session) {
 void add_attach_command(CLI::App& app, const Session& session, int& exit_status) {
   auto* command = app.add_subcommand("attach", std::string(probes::attach::kProbe.summary));
   const auto options = std::make_shared<AttachOptions>();
-  command->add_option("pid", options->pid, "the trainer or any of its workers")
-      ->type_name("PID")
-      ->required();
+  command
+      ->add_option("pid", options->pid,
+                   "the trainer, any of its workers, a launcher or a rank of a distributed job")
+      ->type_name("PID");
+  command->add_flag("--job", options->job,
+                    "the ranks on this machine of the scheduler's job that this is a step of");
   add_watch_options(*command, options->watch, probes::attach::kProbe, "Watch");
   add_output_options(*command, options->output);
   set_examples(*command, {{"attach 4711", "watch it for 3 s, then say what is wrong"},
                           {"attach 4711 --for 0s", "one look, at once"},
+                          {"attach --job -f json=%h.json", "with srun --overlap: on each node"},
                           {"attach 4711 -f html=hang.html", "a page to hand over"}});
   command->callback([options, &session, &exit_status] { exit_status = attach(*options, session); });
 }
