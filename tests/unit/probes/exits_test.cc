@@ -671,6 +671,16 @@ TEST_F(Raised, WhatAnotherFindingExplainsIsNotToldTwice) {
   EXPECT_EQ(only().code, FindingCode::kWorkerCrashed);
 }
 
+TEST_F(Raised, AnInitializerThatFailsAgainAndAgainIsNoWish) {
+  for (int i = 0; i < 9; ++i)
+    failed(1, 102, Ended::kInitializer, "setup");
+  scene.exit_with(102, 1.1, 1);
+  EXPECT_EQ(only().severity, Severity::kWarning);
+  failed(1, 102, Ended::kInitializer, "setup");
+  EXPECT_EQ(only().code, FindingCode::kWorkerExited);
+  EXPECT_EQ(only().severity, Severity::kError);
+}
+
 TEST_F(Raised, AWorkersExitCodeHasItsReason) {
   failed(1, 101, Ended::kProcess, "sample");
   scene.exit_with(101, 1, 1);
