@@ -31,8 +31,8 @@ enum class Climb { kToTrainer, kStay };
 /// this user may not look into it; the message says what would help.
 Expected<Target> find_target(const Machine& machine, int32_t pid, Climb climb = Climb::kToTrainer);
 
-/// A process of the scheduler's job that dlprobe itself belongs to by `environment` (JobFacts), one of
-/// its ranks on this machine: none of dlprobe's own step. kInvalid: dlprobe is part of no job.
+/// A process of the scheduler's job that dlprobe itself belongs to by `environment` (JobFacts), one
+/// of its ranks on this machine: none of dlprobe's own step. kInvalid: dlprobe is part of no job.
 /// kVanished: no rank of it is here.
 Expected<int32_t> find_rank_of_own_job(const Machine& machine,
                                        const EnvironmentLookup& environment);

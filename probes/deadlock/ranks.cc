@@ -1,6 +1,7 @@
 #include "probes/deadlock/ranks.h"
 
 #include <algorithm>
+#include <array>
 #include <ranges>
 #include <set>
 #include <string_view>
@@ -70,7 +71,29 @@ const StackFrame* outermost_of_torch(std::span<const StackFrame> called) {
 
 bool is_of_mpi(const StackFrame& frame) {
   return !frame.python && base_name(frame.file).starts_with("libmpi") &&
-         (frame.function.starts_with("MPI_") || frame.function.starts_with("PMPI_"));
+         (frame.function.starts_with("MPI_") || frame.function.starts_with("PMPI_") ||
+          frame.function == "ompi_mpi_finalize");
+}
+
+Collective operation_of_mpi(const StackFrame& frame) {
+  const size_t name = frame.function.find("MPI_");
+  if (name == std::string::npos) return {.operation = "MPI_Finalize", .is_end = true};
+  constexpr auto kMessages = std::to_array<std::string_view>(
+      {"MPI_Recv", "MPI_Send", "MPI_Ssend", "MPI_Bsend", "MPI_Rsend", "MPI_Sendrecv", "MPI_Probe",
+       "MPI_Mprobe", "MPI_Mrecv", "MPI_Wait", "MPI_Waitall", "MPI_Waitany", "MPI_Waitsome"});
+  Collective found{.operation = frame.function.substr(name)};
+  found.is_message = std::ranges::count(kMessages, found.operation) > 0;
+  found.is_end = found.operation == "MPI_Finalize";
+  return found;
+}
+
+Collective operation_of_torch(const std::string& function) {
+  constexpr auto kMessages = std::to_array<std::string_view>(
+      {"send", "recv", "isend", "irecv", "send_object_list", "recv_object_list"});
+  return {.operation = function,
+          .is_rendezvous = function == "init_process_group",
+          .is_message = std::ranges::count(kMessages, function) > 0,
+          .is_end = function == "destroy_process_group"};
 }
 
 // "0, 2-7" of sorted numbers.
@@ -112,14 +135,9 @@ std::optional<Collective> collective_of(const ThreadSnapshot& thread) {
     return frame.python && is_of_torch(frame.file) &&
            frame.file.ends_with("torch/distributed/distributed_c10d.py");
   });
-  if (asked != outwards.end()) {
-    return Collective{.operation = asked->function,
-                      .is_rendezvous = asked->function == "init_process_group"};
-  }
+  if (asked != outwards.end()) return operation_of_torch(asked->function);
   const auto of_mpi = std::ranges::find_if(outwards, is_of_mpi);
-  if (of_mpi != outwards.end()) {
-    return Collective{.operation = of_mpi->function.substr(of_mpi->function.find("MPI_"))};
-  }
+  if (of_mpi != outwards.end()) return operation_of_mpi(*of_mpi);
   const auto of_c10d = std::ranges::find_if(called, is_of_c10d);
   if (of_c10d == called.end()) return std::nullopt;
   const StackFrame* asker = outermost_of_torch(called);

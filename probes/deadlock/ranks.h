@@ -26,6 +26,10 @@ struct Collective {
   std::string operation;
   /// Ranks find one another: init_process_group, whose members may not be there yet.
   bool is_rendezvous = false;
+  /// A message from one rank to another (send, recv, MPI_Recv): the other ranks have no part in it.
+  bool is_message = false;
+  /// The program is over, and its library takes leave of the others (MPI_Finalize).
+  bool is_end = false;
 
   bool operator==(const Collective&) const = default;
 };

@@ -21,6 +21,7 @@ struct Member {
   std::optional<Collective> in;  ///< what its main thread waits in with others of its job
 
   std::string operation() const { return in ? in->operation : ""; }
+  bool is_end() const { return in && in->is_end; }
 };
 
 /// The ranks of one job that the last snapshot shows.
@@ -62,7 +63,7 @@ bool sleeps_on(const ThreadFacts& thread) {
 // It was in one and the same operation all the time: asleep in it, or, as MPI libraries do, asking
 // again and again whether the others have come. What wakes now and then may be in another round.
 bool stands_in_it(const ThreadFacts& thread, const Collective& in) {
-  if (sleeps_on(thread)) return true;
+  if (sleeps_on(thread) || in.is_end) return true;
   return !thread.waits_again && thread.looks.size() > 1 &&
          lasts_long(thread, thread.looks.size()) &&
          std::ranges::all_of(thread.looks, [&](const Look& look) {
@@ -158,8 +159,12 @@ RootCause rank_behind(const Job& job, const Sides& sides, const Member& member,
                     thread.still ? Confidence::kCertain : Confidence::kLikely, thread);
   finding.message = describe(*facts.run, thread.process->key) + what_it_does(facts, member) +
                     ", and " + waits_of(job, sides.waiting);
-  const ThreadFacts& waiter = job.thread(first_to_wait(job, sides.waiting));
-  const bool stands = sleeps_on(thread);
+  const Member& first = first_to_wait(job, sides.waiting);
+  const ThreadFacts& waiter = job.thread(first);
+  // Who takes messages may wait for any of several ranks that work by turns.
+  const bool is_message = first.in && first.in->is_message;
+  const bool stands_long = thread.still && facts.last->at - thread.since >= kWorthAWarning;
+  const bool stands = is_message ? stands_long : sleeps_on(thread);
   if (cause != nullptr) {
     finding.consequence_of = cause->finding.code;
     finding.severity = std::min(finding.severity, cause->finding.severity);
@@ -331,8 +336,13 @@ std::vector<Group> groups_of(const Job& job, const std::vector<const Member*>& w
   return groups;
 }
 
-// Of ranks that run the same program, those that are through with their data have no workers.
+// Of ranks that run the same program, those that are through with their data have no workers, or
+// have come to the end of the program.
 const Group* group_without_data(const std::vector<Group>& groups) {
+  const auto at_end = std::ranges::find_if(groups, [](const Group& group) {
+    return std::ranges::all_of(group.members, [](const Member* each) { return each->is_end(); });
+  });
+  if (at_end != groups.end() && groups.size() > 1) return &*at_end;
   const auto has_workers = [](const Member* each) { return !each->rank.workers.empty(); };
   const auto through = std::ranges::find_if(
       groups, [&](const Group& group) { return std::ranges::none_of(group.members, has_workers); });
@@ -357,7 +367,12 @@ std::optional<RootCause> collectives_differ(const Job& job, const Sides& sides) 
   const std::vector<Group> groups = groups_of(job, sides.waiting);
   const bool all_sleep = std::ranges::all_of(
       sides.waiting, [&](const Member* each) { return sleeps_on(job.thread(*each)); });
-  if (groups.size() == 1 && !all_sleep) return std::nullopt;
+  // Those that ask again and again may be in another round: where none is ever seen at anything
+  // else it is most likely the same.
+  const bool any_wakes = std::ranges::any_of(sides.waiting, [&](const Member* each) {
+    return !sleeps_on(job.thread(*each)) && job.thread(*each).waits_again;
+  });
+  if (groups.size() == 1 && !all_sleep && any_wakes) return std::nullopt;
   const Group* through = group_without_data(groups);
   const Member& odd = *(through != nullptr ? *through : groups.back()).members.front();
   const ThreadFacts& thread = job.thread(odd);
@@ -367,11 +382,12 @@ std::optional<RootCause> collectives_differ(const Job& job, const Sides& sides) 
   if (!is_worth_a_warning(facts, thread)) finding.severity = Severity::kInfo;
   finding.message = describe_groups(facts, groups);
   if (through != nullptr) {
-    finding.message += ": " + name_ranks(facts, trainers_of(through->members)) +
-                       (through->members.size() == 1 ? " is" : " are") +
-                       " through with the data and " +
-                       (through->members.size() == 1 ? "has" : "have") +
-                       " no workers any more, the others are in the middle of theirs";
+    finding.message +=
+        ": " + name_ranks(facts, trainers_of(through->members)) +
+        (through->members.size() == 1 ? " is" : " are") +
+        (through->members.front()->is_end() ? " at the end of the program, be it by an exception"
+                                            : " through with the data, without workers any more") +
+        ", the others are in the middle of it";
   } else if (groups.size() == 1) {
     if (finding.severity == Severity::kError) finding.severity = Severity::kWarning;
     finding.confidence = Confidence::kPossible;

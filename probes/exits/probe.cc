@@ -118,6 +118,12 @@ bool began_the_end(const ExitFacts& facts, const Death& death) {
   const auto first = std::ranges::find_if(facts.deaths, failed);
   const bool is_first = first != facts.deaths.end() && &*first == &death;
   if (!is_first || !command_failed(*facts.run)) return false;
+  // The end of another child may be seen after the signal that was sent because of it.
+  const bool other_failed = std::ranges::any_of(facts.run->start_events, [&](const auto& event) {
+    return event.kind == StartEventKind::kFailed && event.ended == Ended::kProcess &&
+           event.process != death.process->key && event.at <= death.at();
+  });
+  if (other_failed) return false;
   if (death.process->role == Role::kTrainer) return true;
   // A pool ends its own workers for whatever else it fails; of PyTorch's they ask to end.
   const auto ending = ending_of(*facts.run);
@@ -274,8 +280,8 @@ bool was_survived(const ExitFacts& facts, const Death& death) {
   });
 }
 
-/// Whether a pool's initializer fails in each process that it starts, and it starts new ones without
-/// end.
+/// Whether a pool's initializer fails in each process that it starts, and it starts new ones
+/// without end.
 bool is_started_in_vain(const Run& run) {
   constexpr auto kNoAccident = 10;
   return std::ranges::count_if(run.start_events, [](const StartEvent& event) {
@@ -295,9 +301,9 @@ Severity severity_of(const ExitFacts& facts, const Judged& judged) {
   const ProcessInfo* trainer = trainer_of(facts, *death.process);
   const bool goes_on = trainer != nullptr && death_of(facts, trainer->key) == nullptr;
   // As far as is known the trainer may have wanted it so.
-  const bool may_be_wanted = (judged.cause.code == FindingCode::kWorkerExited &&
-                              !is_started_in_vain(*facts.run)) ||
-                             (death.signal != 0 && death.sent == nullptr);
+  const bool may_be_wanted =
+      (judged.cause.code == FindingCode::kWorkerExited && !is_started_in_vain(*facts.run)) ||
+      (death.signal != 0 && death.sent == nullptr);
   return goes_on && may_be_wanted ? Severity::kWarning : Severity::kError;
 }
 
@@ -480,6 +486,16 @@ void add_raised(const ExitFacts& facts, std::vector<Finding>& findings) {
   if (errors == 0 || is_open) findings.push_back(std::move(*raised));
 }
 
+/// What the others ended by is then of that.
+void add_rank_that_was_through(const ExitFacts& facts, std::vector<Finding>& findings) {
+  auto through = rank_that_was_through(facts);
+  if (!through) return;
+  for (Finding& finding : findings)
+    if (finding.code == FindingCode::kWorkerExited)
+      finding.consequence_of = FindingCode::kUnevenData;
+  findings.insert(findings.begin(), std::move(*through));
+}
+
 Verdict examine_run(const RunCase& one) {
   const ExitFacts facts = exit_facts(one.recording.header, one.run);
   Verdict verdict;
@@ -503,6 +519,7 @@ Verdict examine_run(const RunCase& one) {
     mark_consequence(finding, one.known, one.index);
     verdict.findings.push_back(std::move(finding));
   }
+  add_rank_that_was_through(facts, verdict.findings);
   if (!has_error(one.known)) add_raised(facts, verdict.findings);
   if (!refused_room) {
     if (auto growing = growing_tasks(facts)) verdict.findings.push_back(std::move(*growing));
@@ -513,7 +530,7 @@ Verdict examine_run(const RunCase& one) {
   return verdict;
 }
 
-constexpr std::array<Cause, 12> kCauses = {{
+constexpr std::array<Cause, 13> kCauses = {{
     {FindingCode::kOomKilledByCgroup, saw_oom_killer, ReportTable::kMemory},
     {FindingCode::kOomKilledByHost, saw_oom_killer, ReportTable::kMemory},
     {FindingCode::kKilledBySignal, saw_ends},
@@ -523,6 +540,7 @@ constexpr std::array<Cause, 12> kCauses = {{
     {FindingCode::kBusErrorOnFileMapping, saw_ends},
     {FindingCode::kForkRefusedByOvercommit, saw_overcommit, ReportTable::kMemory},
     {FindingCode::kUncaughtException, saw_exceptions},
+    {FindingCode::kUnevenData, saw_exceptions},
     {FindingCode::kProcessLimitReached, saw_exceptions},
     {FindingCode::kTemporaryFolderUnusable, saw_exceptions},
     {FindingCode::kMemoryLimitTooLow, saw_exceptions, ReportTable::kMemory},

@@ -182,7 +182,7 @@ std::optional<ExitWord> word_of(const Run& run, const ProcessKey& key) {
     if (event.process == key && is_end) word = &event;
   }
   if (word == nullptr) return std::nullopt;
-  ExitWord said;
+  ExitWord said{.kind = word->kind == StartEventKind::kExits ? word->message : word->type};
   if (word->kind == StartEventKind::kExits) {
     said.clause = say(": it called {}{}", as_name(word->message), where(*word));
     if (!word->file.empty())

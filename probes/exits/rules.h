@@ -51,11 +51,16 @@ ExitCause exit_cause(const ExitFacts& facts, const Death& death);
 
 /// What a child itself told of its end.
 struct ExitWord {
-  Message clause;  ///< ": it called os._exit at data.py:12 in load"
+  Message clause;    ///< ": it called os._exit at data.py:12 in load"
+  std::string kind;  ///< what it called, or the class of the exception
   std::vector<Evidence> evidence;
 };
 /// Nothing: it told nothing, or has no witness.
 std::optional<ExitWord> word_of(const Run& run, const ProcessKey& key);
+
+/// DLP0704: a rank of a job ended with code 0, and another one then failed in a collective
+/// operation (torch.distributed), which it waited for it in.
+std::optional<Finding> rank_that_was_through(const ExitFacts& facts);
 
 /// DLP0603: a process was refused another one, or a thread, and the job did not end well.
 std::optional<Finding> no_room_for_tasks(const ExitFacts& facts);

@@ -431,7 +431,9 @@ ExitCause exit_cause(const ExitFacts& facts, const Death& death) {
   } else {
     cause.clause += ": something in it called os._exit or sys.exit";
   }
-  cause.discriminator = "code-" + own(death.exit_code);
+  cause.discriminator = "code-" + std::to_string(death.exit_code);
+  // What one ended by is not what another one did.
+  if (word) cause.discriminator += "-" + word->kind;
   cause.together = cause.discriminator;
   cause.prove(text_fact("exit_code", own(death.exit_code),
                         "wait status by " + own(death.exit->source), death.exit->at));

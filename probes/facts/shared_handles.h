@@ -12,8 +12,8 @@ namespace dlprobe {
 /// about to read, by the looks at files and the snapshots of a run: DLP0205.
 /// `machine` is HostFacts::machine.
 std::vector<Finding> find_shared_handles(const Run& run, std::string_view machine);
-/// Whether a file whose position a trainer and several workers share was read meanwhile, by whom is not
-/// told yet: a longer watch may tell.
+/// Whether a file whose position a trainer and several workers share was read meanwhile, by whom is
+/// not told yet: a longer watch may tell.
 bool may_share_handles(const Run& run, std::string_view machine);
 /// Its part about TCP connections; the rest are files that have one position.
 std::vector<Finding> find_shared_connections(const Run& run);

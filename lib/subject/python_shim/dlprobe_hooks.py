@@ -432,6 +432,7 @@ def _hook_torch_utils(module):
 
 first_set = []
 _is_begun = False
+_has_raised = False  # what ended this child was no call of sys.exit
 
 
 def _tell_exit(name, status, place):
@@ -449,6 +450,8 @@ def _before_end_of_child(*_):
     if sys._getframe(2).f_code is not sys.modules["multiprocessing.process"].BaseProcess._bootstrap.__code__:
         return
     error = _handled()
+    if error is not None and Trace(error).is_raised_in("torch/multiprocessing/spawn.py", "_wrap"):
+        error = error.__context__ or error  # it hands on what was raised, and leaves by sys.exit
     if isinstance(error, SystemExit):
         _tell_exit("sys.exit", error.code, _users_place(_entries(error)))
     elif error is not None:
@@ -459,9 +462,6 @@ def _is_child(frame):
     """Whether multiprocessing is about to end a child there, and does not call _exit_function first (CPython 3.13 on)."""
     module = sys.modules.get("multiprocessing.process")
     return sys.version_info >= (3, 13) and module is not None and frame.f_code is module.BaseProcess._bootstrap.__code__
-
-
-_has_raised = False  # what ended this child was no call of sys.exit
 
 
 def _before_print(*_, **__):

@@ -110,11 +110,10 @@ RoleFacts rank(RoleFacts facts, std::string job, int32_t number) {
 }
 
 TEST(Roles, RanksAreTrainersWithoutWorkersToo) {
-  const std::vector facts = {process(10, 0, {"python3", "torchrun"}),
-                             rank(process(11, 10, kTrain), "n1:1", 0),
-                             rank(process(12, 10, kTrain), "n1:1", 1),
-                             rank(forked_worker(13, 12), "n1:1", 1),
-                             rank(process(14, 11, {"python3", "tool.py"}), "n1:1", 0)};
+  const std::vector facts = {
+      process(10, 0, {"python3", "torchrun"}), rank(process(11, 10, kTrain), "n1:1", 0),
+      rank(process(12, 10, kTrain), "n1:1", 1), rank(forked_worker(13, 12), "n1:1", 1),
+      rank(process(14, 11, {"python3", "tool.py"}), "n1:1", 0)};
   const auto roles = assign_roles(facts, key(10));
   EXPECT_EQ(roles[0].role, Role::kLauncher);
   EXPECT_EQ(roles[1].role, Role::kTrainer);
