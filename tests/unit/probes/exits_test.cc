@@ -611,6 +611,23 @@ TEST_F(Raised, AThreadThatDiedIsWhyItsConsumerWaitedInVain) {
   EXPECT_THAT(only().message.plain(), HasSubstr("in prefetch"));
 }
 
+TEST_F(Raised, ARankThatLeftBeforeOthersFailedInACollectiveIsNamed) {
+  scene.exit_with(102, 1, 0);
+  failed(1.1, 101, Ended::kProcess, "train");
+  scene.run().start_events.back().raised_in =
+      "/usr/lib/python3/dist-packages/torch/distributed/distributed_c10d.py:1437 all_reduce";
+  scene.exit_with(101, 1.2, 1);
+  scene.exit_with(kParent, 1.3, 1);
+  const Verdict verdict = examine();
+  ASSERT_FALSE(verdict.findings.empty());
+  EXPECT_EQ(verdict.findings.front().code, FindingCode::kUnevenData);
+  EXPECT_THAT(verdict.findings.front().message.plain(),
+              HasSubstr("102 ended with exit code 0, and worker 101 failed in all_reduce"));
+  scene.run().start_events.back().raised_in = "/job/data.py:7 train";
+  for (const Finding& finding : examine().findings)
+    EXPECT_NE(finding.code, FindingCode::kUnevenData) << "it was no collective operation";
+}
+
 TEST_F(Raised, WhatTheTrainerItselfRaisesIsItsOwn) {
   failed(1, 102, Ended::kTask, "sample");
   failed(1.2, kParent, Ended::kProcess, "train");

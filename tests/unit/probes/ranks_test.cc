@@ -167,6 +167,31 @@ TEST(Ranks, AJobThatMovesHasItsSlowestRank) {
   EXPECT_TRUE(ranks.scene.examine(kLong).findings.empty()) << "all may be in another round";
 }
 
+// A master that takes messages waits for any of several workers, which sleep by turns.
+TEST(Ranks, WhoTakesMessagesWaitsForNoOneRank) {
+  Ranks ranks;
+  ranks.scene.run(ranks.main(0));
+  ranks.scene.stack(ranks.main(0), {native("PMPI_Mprobe", "/usr/lib/libmpi.so.40"),
+                                    python("main", "/srv/train.py", 41)});
+  for (const int32_t rank : {1, 2}) {
+    ranks.sleeps(rank);
+    ranks.scene.wakes(ranks.main(rank));
+  }
+  for (const Finding& finding : ranks.scene.examine(kLong).findings)
+    EXPECT_EQ(finding.severity, Severity::kInfo) << finding.message.plain();
+}
+
+TEST(Ranks, OneAtTheEndOfItsProgramHasLeftTheOthers) {
+  Ranks ranks;
+  ranks.scene.run(ranks.main(1));
+  ranks.scene.stack(ranks.main(1), {native("opal_progress", "/usr/lib/libopen-pal.so.40"),
+                                    native("ompi_mpi_finalize", "/usr/lib/libmpi.so.40")});
+  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kUnevenData);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->processes, std::vector<ProcessKey>{key_of(kFirst + 1)});
+  EXPECT_THAT(finding->message.plain(), HasSubstr("rank 1 (101) is at the end of the program"));
+}
+
 TEST(Ranks, RanksOfMpiAskAgainAndAgain) {
   Ranks ranks;
   ranks.sleeps(1);
