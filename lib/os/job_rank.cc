@@ -27,12 +27,16 @@ constexpr auto kLaunchers = std::to_array<Launcher>({
     {"SLURM_PROCID", "SLURM_NTASKS", "", "SLURM_JOB_ID", "SLURM_STEP_ID", ""},
 });
 
+/// No job has as many ranks; whoever sets a variable to more makes nobody count so far.
+constexpr int32_t kMostRanks = 1 << 20;
+
 std::optional<int32_t> number(const EnvironmentLookup& environment, std::string_view name) {
   if (name.empty()) return std::nullopt;
   const auto value = environment(name);
   if (!value) return std::nullopt;
   const std::optional<int32_t> parsed = parse_int<int32_t>(*value);
-  return parsed.value_or(-1) < 0 ? std::nullopt : parsed;
+  const bool is_one = parsed.value_or(-1) >= 0 && parsed.value_or(0) <= kMostRanks;
+  return is_one ? parsed : std::nullopt;
 }
 
 std::optional<JobRank> rank_by(const Launcher& launcher, const EnvironmentLookup& environment) {
@@ -44,6 +48,9 @@ std::optional<JobRank> rank_by(const Launcher& launcher, const EnvironmentLookup
   }
   JobRank found{.rank = *rank, .source = std::string(launcher.rank)};
   found.world_size = number(environment, launcher.world_size);
+  // A size that is none leaves open which job that is.
+  if (!found.world_size && !launcher.world_size.empty() && environment(launcher.world_size))
+    return std::nullopt;
   if (found.world_size && *found.world_size <= *rank) return std::nullopt;
   found.local_world_size = number(environment, launcher.local_world_size);
   found.job = environment(launcher.job).value_or("");

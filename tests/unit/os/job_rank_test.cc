@@ -57,6 +57,8 @@ TEST(JobRank, WhatDoesNotFitIsNone) {
   EXPECT_FALSE(job_rank_of(environ_of({"RANK=-1", "WORLD_SIZE=2"})));
   EXPECT_FALSE(job_rank_of(environ_of({"RANK=2", "WORLD_SIZE=2"})));
   EXPECT_FALSE(job_rank_of(environ_of({"RANKING=2", "NOT=RANK=1"})));
+  EXPECT_FALSE(job_rank_of(environ_of({"RANK=1", "WORLD_SIZE=2147483647"})));
+  EXPECT_FALSE(job_rank_of(environ_of({"RANK=2147483647", "WORLD_SIZE=8"})));
 }
 
 TEST(JobRank, NoOtherVariableIsAskedFor) {
