@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <memory>
+#include <string>
 #include <utility>
 
 #include "lib/base/secrets.h"
@@ -14,6 +16,7 @@
 #include "lib/collect/tasks/task_look.h"
 #include "lib/os/atomic_file.h"
 #include "lib/os/growing_file.h"
+#include "lib/proc/pid_stat.h"
 #include "lib/session/kill_descendants.h"
 #include "lib/session/shm_preview.h"
 
@@ -252,23 +255,34 @@ void CommandRuns::take_news() {
   }
 }
 
-// While who was refused one is still there; one that has ended left its limits to its children, and
-// had them of its parent.
+namespace {
+
+// A zombie has its folder, and no limits or groups any more.
+std::shared_ptr<const Directory> folder_of_living(const Directory& root, int32_t pid) {
+  auto folder = root.open_directory("proc/" + std::to_string(pid));
+  if (!folder) return nullptr;
+  const auto stat = chain((*folder)->read("stat"), parse_pid_stat);
+  return stat && stat->start_code != 0 ? std::move(*folder) : nullptr;
+}
+
+}  // namespace
+
+// While who was refused one is still there; one that has ended left its limits to its children,
+// which are younger, and had them of its parent.
 void CommandRuns::look_at_tasks(const std::optional<ProcessKey>& refused) {
   constexpr size_t kMostLooks = 16;
   if (context_.recorder.current_run().task_facts.size() > kMostLooks) return;
   const Directory& root = *context_.machine.root;
-  const auto folder_of = [&root](int32_t pid) {
-    return root.open_directory("proc/" + std::to_string(pid));
-  };
-  auto folder = refused ? folder_of(refused->pid) : root.open_directory("proc/self");
+  std::shared_ptr<const Directory> folder;
+  if (refused) folder = folder_of_living(root, refused->pid);
   for (const ProcessInfo& process : context_.recorder.current_run().processes) {
-    if (folder) break;
-    if (refused && process.ppid == refused->pid) folder = folder_of(process.key.pid);
+    if (folder != nullptr) break;
+    if (refused && process.key.start_ticks > refused->start_ticks)
+      folder = folder_of_living(root, process.key.pid);
   }
-  if (!folder) folder = root.open_directory("proc/self");
-  if (!folder) return;
-  TaskFacts facts = read_task_facts(context_.machine, **folder);
+  if (folder == nullptr) folder = root.open_directory("proc/self").value_or(nullptr);
+  if (folder == nullptr) return;
+  TaskFacts facts = read_task_facts(context_.machine, *folder);
   facts.process = refused;
   context_.recorder.add(std::move(facts));
 }
