@@ -61,11 +61,12 @@ bool sleeps_on(const ThreadFacts& thread) {
 }
 
 // It was in one and the same operation all the time: asleep in it, or, as MPI libraries do, asking
-// again and again whether the others have come. What wakes now and then may be in another round.
+// again and again whether the others have come. What wakes now and then may be in another round,
+// but of the meeting, which there is once.
 bool stands_in_it(const ThreadFacts& thread, const Collective& in) {
   if (sleeps_on(thread) || in.is_end) return true;
-  return !thread.waits_again && thread.looks.size() > 1 &&
-         lasts_long(thread, thread.looks.size()) &&
+  const bool may_be_another = thread.waits_again && !in.is_rendezvous;
+  return !may_be_another && thread.looks.size() > 1 && lasts_long(thread, thread.looks.size()) &&
          std::ranges::all_of(thread.looks, [&](const Look& look) {
            return collective_of(*look.thread) == in &&
                   same_user_frames(*look.thread, *thread.thread);

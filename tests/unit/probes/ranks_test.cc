@@ -139,6 +139,20 @@ TEST(Ranks, ThoseOfOtherNodesMayBeWaitedFor) {
   EXPECT_TRUE(find(ranks.scene.examine(kLong), FindingCode::kRankDead)) << "all meet here";
 }
 
+// Who keeps the store of a job asks it again and again who has come.
+TEST(Ranks, AllButOneWaitWhereTheyMeet) {
+  Ranks ranks;
+  for (int32_t rank = 0; rank < 3; ++rank) {
+    ranks.waits(rank, "init_process_group", 9);
+    ranks.scene.info(kFirst + rank).rank->job = "127.0.0.1:29500";
+    ranks.scene.info(kFirst + rank).rank->world_size = 4;
+  }
+  ranks.scene.wakes(ranks.main(0));
+  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kRankDead);
+  ASSERT_TRUE(finding);
+  EXPECT_THAT(finding->message.plain(), HasSubstr("rank 3 of this job is not on this machine"));
+}
+
 TEST(Ranks, ThoseWithoutWorkersAreThroughWithTheirData) {
   Ranks ranks;
   ProcessInfo& worker = ranks.scene.info(kFirst + 2);
