@@ -233,8 +233,10 @@ struct RankEnd {
 RankEnd first_end(const Job& job, const Missing& missing) {
   const Run& run = *job.facts->run;
   RankEnd first;
+  const auto& own_id = job.members.front().id;
   for (const ProcessInfo& info : run.processes) {
-    const bool is_one = info.role == Role::kTrainer && info.rank &&
+    const bool is_one = info.role == Role::kTrainer && info.rank && own_id &&
+                        info.rank->job == own_id->job &&
                         std::ranges::count(missing.numbers, info.rank->rank) > 0;
     const ProcessExit* exit = is_one ? run.find_exit(info.key) : nullptr;
     const bool is_first = exit != nullptr && (first.exit == nullptr || exit->at < first.exit->at);
@@ -274,10 +276,9 @@ Message words_of_gone(const RankEnd& end, const Missing& missing, const Message&
     return "rank " + own(end.rank) + " " + words_of_end(*end.exit) + ", and " + waits;
   const Message those = waits + "; " + list(missing.numbers);
   if (!missing.must_be_here)
-    return those + ", on other nodes, is what they wait for, or what they cannot reach";
-  return those +
-         " of this job is not on this machine, where all its ranks meet: not started, or "
-         "gone";
+    return those + ", on other nodes, may not have come, or cannot be reached";
+  return those + (missing.numbers.size() == 1 ? " of this job is" : " of this job are") +
+         " not on this machine, where all its ranks meet: not started, or gone";
 }
 
 void add_remedies_for_gone(Finding& finding) {
