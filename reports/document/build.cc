@@ -7,6 +7,7 @@
 
 #include "lib/model/finding.h"
 #include "reports/document/builders.h"
+#include "reports/document/frame_text.h"
 #include "reports/document/text_layout.h"
 
 namespace dlprobe::document {
