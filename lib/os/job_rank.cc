@@ -16,6 +16,7 @@ struct Launcher {
   std::string_view job;                 ///< its name, or the host at which its ranks meet
   std::string_view job_part;            ///< the second half of it: a port, a step
   std::string_view first_node_if_zero;  ///< what `rank` counts is the node's own
+  bool needs_number_as_part = false;    ///< a process without one is no rank
 };
 constexpr auto kLaunchers = std::to_array<Launcher>({
     {"RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", ""},
@@ -24,7 +25,8 @@ constexpr auto kLaunchers = std::to_array<Launcher>({
      "", ""},
     {"PMIX_RANK", "", "", "PMIX_NAMESPACE", "", ""},
     {"PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", "PMI_PORT", "", ""},
-    {"SLURM_PROCID", "SLURM_NTASKS", "", "SLURM_JOB_ID", "SLURM_STEP_ID", ""},
+    // A batch script and what it starts without srun have SLURM_PROCID=0, too: they are in no step.
+    {"SLURM_PROCID", "SLURM_NTASKS", "", "SLURM_JOB_ID", "SLURM_STEP_ID", "", true},
 });
 
 /// No job has as many ranks; whoever sets a variable to more makes nobody count so far.
@@ -54,6 +56,7 @@ std::optional<JobRank> rank_by(const Launcher& launcher, const EnvironmentLookup
   if (found.world_size && *found.world_size <= *rank) return std::nullopt;
   found.local_world_size = number(environment, launcher.local_world_size);
   found.job = environment(launcher.job).value_or("");
+  if (launcher.needs_number_as_part && !number(environment, launcher.job_part)) return std::nullopt;
   const auto part = launcher.job_part.empty() ? std::nullopt : environment(launcher.job_part);
   if (part) found.job += ":" + *part;
   return found;

@@ -39,6 +39,12 @@ TEST(JobRank, WhatTheInnerLauncherHasSetCounts) {
   EXPECT_EQ(of_slurm->rank, 1);
 }
 
+TEST(JobRank, ABatchScriptOfSlurmIsInNoStep) {
+  EXPECT_FALSE(job_rank_of(environ_of({"SLURM_PROCID=0", "SLURM_NTASKS=2", "SLURM_JOB_ID=7"})));
+  EXPECT_FALSE(job_rank_of(
+      environ_of({"SLURM_PROCID=0", "SLURM_NTASKS=2", "SLURM_JOB_ID=7", "SLURM_STEP_ID=batch"})));
+}
+
 TEST(JobRank, OfOpenMpiAndMpich) {
   EXPECT_EQ(job_rank_of(environ_of({"OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2"}))->rank, 1);
   EXPECT_EQ(job_rank_of(environ_of({"PMI_RANK=2", "PMI_SIZE=4"}))->world_size, 4);
