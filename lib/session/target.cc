@@ -80,8 +80,8 @@ Expected<Target> find_target(const Machine& machine, int32_t pid, Climb climb) {
 
 Expected<int32_t> find_rank_of_own_job(const Machine& machine,
                                        const EnvironmentLookup& environment) {
-  const JobFacts own = read_job_facts(environment);
-  if (own.job_id.empty()) {
+  const std::string own_job = read_job_facts(environment).job_id;
+  if (own_job.empty()) {
     return failure(ErrorCode::kInvalid,
                    "--job is for a step beside a job, and no scheduler's variable (SLURM_JOB_ID, "
                    "PBS_JOBID, LSB_JOBID, JOB_ID) is set here: give the process id");
@@ -92,17 +92,13 @@ Expected<int32_t> find_rank_of_own_job(const Machine& machine,
     const auto pid = parse_int<int32_t>(name);
     if (!pid || *pid == ::getpid()) continue;
     const auto text = machine.root->read(folder_of(*pid) + "/environ");
-    if (!text) continue;
-    // A machine may be several nodes of its scheduler.
-    const JobFacts facts = read_job_facts(variables_of(*text));
-    if (facts.job_id != own.job_id || facts.node != own.node) continue;
+    if (!text || read_job_facts(variables_of(*text)).job_id != own_job) continue;
     const auto rank = job_rank_of(*text);
     const bool is_own_step = rank && own_rank && rank->job == own_rank->job;
     if (rank && !is_own_step) return *pid;
   }
-  return failure(
-      ErrorCode::kVanished,
-      fmt::format("no rank of job {} runs on this machine, beside this step", own.job_id));
+  return failure(ErrorCode::kVanished,
+                 fmt::format("no rank of job {} runs on this machine, beside this step", own_job));
 }
 
 Refusal::Kind kind_of_refused_target(const Error& error) {

@@ -4,7 +4,6 @@ Each slurmd lives in a mount namespace with a /dev/shm of its own: that of n2 ha
 node that says nothing. Both are mended before the last tests.
 """
 
-import ctypes
 import json
 import os
 import re
@@ -18,10 +17,12 @@ import time
 import unittest
 from pathlib import Path
 
+from support import NEEDS_TORCH, TORCH_PYTHON, has_torch
+
 RECIPES = Path(os.environ["DLPROBE_RECIPES"]) / "slurm"
 DLPROBE = os.environ["DLPROBE"]
 PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch", "srun", "scontrol", "sinfo", "squeue")
-LIMIT = 120  # for anything that Slurm is waited for
+LIMIT = 240  # for anything that Slurm is waited for; a job that is sent to another node waits for 120 s
 
 os.environ["PATH"] += ":/usr/sbin:/sbin"
 
@@ -142,8 +143,6 @@ exit $code
         self.write("no-dlprobe", "")
 
     def begin(self):
-        PR_SET_CHILD_SUBREAPER = 36
-        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
         self.make_files()
         self.start("munged", "--foreground", f"--key-file={self.folder}/munge.key", f"--socket={self.folder}/munge.socket",
                    f"--pid-file={self.folder}/munged.pid", f"--log-file={self.folder}/munged.log",
@@ -155,8 +154,13 @@ exit $code
                   "n3": f"size=1g && mount --bind {self.folder}/no-dlprobe {os.path.realpath(DLPROBE)}"}
         for node, setup in setups.items():
             script = f'mount -t tmpfs tmpfs /dev/shm -o {setup} && exec "$0" "$@"'
-            self.start("slurmd", "-D", "-N", node, prefix=("unshare", "-m", "sh", "-c", script))
+            # n2 and n3 see their own processes only, as machines do. On n1 dlprobe sees who has a file of /dev/shm open.
+            namespaces = ("-m",) if node == "n1" else ("-m", "-p", "--fork", "--kill-child", "--mount-proc")
+            self.start("slurmd", "-D", "-N", node, prefix=("unshare", *namespaces, "sh", "-c", script))
             self.slurmd[node] = self.processes[-1].pid
+            if node != "n1":
+                children = Path(f"/proc/{self.slurmd[node]}/task/{self.slurmd[node]}/children")
+                self.slurmd[node] = int(wait_for(f"slurmd of {node}", children.read_text))
         wait_for("three nodes that are up", lambda: not {"unk", "down", "down*", "unk*"} & set(self.states()), self.logs)
 
     def states(self):
@@ -168,7 +172,7 @@ exit $code
 
     def on_node(self, name, *command):
         """The command line in what that node has for a file system."""
-        return ("nsenter", f"--target={self.slurmd[name]}", "--mount", *command)
+        return ("nsenter", f"--target={self.slurmd[name]}", "--mount", "--pid", *command)
 
     def node(self, name):
         """(state, reason) of that node."""
@@ -201,6 +205,8 @@ exit $code
                         lambda: f"{self.job(job_id)}\n{self.logs()}")
 
     def end(self):
+        for pid in self.slurmd.values():  # what it has started ends with it
+            os.kill(pid, signal.SIGKILL)
         for process in reversed(self.processes):
             process.send_signal(signal.SIGTERM)
         for process in reversed(self.processes):
@@ -209,17 +215,7 @@ exit $code
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-        self.end_steps()
         shutil.rmtree(self.folder)
-
-    @staticmethod
-    def end_steps():
-        """The steps of jobs outlive their daemons; they are this process's children then (see begin())."""
-        while pids := [int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()]:
-            for pid in pids:
-                os.kill(pid, signal.SIGKILL)
-                os.waitpid(pid, 0)
-
 
 
 # Leaves a segment as PyTorch names them, by a process that is dead when the job ends.
@@ -237,7 +233,7 @@ def work(batches, answers):
         lock.acquire()
         pathlib.Path("standing.n3").touch()
         lock.acquire()
-    pathlib.Path("standing.n1").touch()
+    pathlib.Path("standing.n2").touch()
     while True:
         answers.put(batches.get())
 
@@ -247,6 +243,20 @@ if __name__ == "__main__":
     while True:
         batches.put(bytes(1000))
         answers.get()
+"""
+
+# Four ranks, two on each node; rank 3 sleeps, the others wait for it in a collective.
+RANKS = """
+import os, pathlib, time, torch, torch.distributed as dist
+
+rank, world = int(os.environ["SLURM_PROCID"]), int(os.environ["SLURM_NTASKS"])
+dist.init_process_group("gloo", init_method=f"file://{os.getcwd()}/rendezvous", rank=rank, world_size=world)
+ones = torch.ones(4)
+dist.all_reduce(ones)
+pathlib.Path(f"ready.{rank}").touch()
+if rank == 3:
+    time.sleep(600)
+dist.all_reduce(ones)
 """
 
 
@@ -369,17 +379,34 @@ class Slurm(unittest.TestCase):
     def test_7_a_job_that_hangs(self):
         self.cluster.write("hangs.py", HANGS)
         self.cluster.write("hangs.sh", f"#!/bin/bash\nsrun {sys.executable} hangs.py\n", 0o755)
-        job = self.cluster.submit("-N2", "-w", "n1,n3", "-o", "hangs.out", self.cluster.folder / "hangs.sh")
-        wait_for("both tasks", lambda: all((self.cluster.folder / f"standing.{node}").exists() for node in ("n1", "n3")),
+        job = self.cluster.submit("-N2", "-w", "n2,n3", "-o", "hangs.out", self.cluster.folder / "hangs.sh")
+        wait_for("both tasks", lambda: all((self.cluster.folder / f"standing.{node}").exists() for node in ("n2", "n3")),
                  lambda: f"{self.text('hangs.out')}\n{self.cluster.logs()}")
+        self.addCleanup(self.cluster.run, "scancel", job)
         done = self.cluster.run(RECIPES / "hang.sh", job, cwd=self.cluster.folder)
         reports = {path.stem: json.loads(path.read_text())
                    for path in (self.cluster.folder / f"dlprobe-hang-{job}").glob("*.json")}
-        self.assertEqual(set(reports), {"n1.0", "n3.1"}, done.stdout + done.stderr)
-        self.assertEqual([finding["code"] for finding in reports["n3.1"]["findings"]][:1], ["DLP0306"], done.stdout)
-        self.assertNotIn("DLP0306", json.dumps(reports["n1.0"]["findings"]))
+        self.assertEqual(set(reports), {"n2", "n3"}, done.stdout + done.stderr)
+        self.assertEqual([finding["code"] for finding in reports["n3"]["findings"]][:1], ["DLP0306"], done.stdout)
+        self.assertNotIn("DLP0306", json.dumps(reports["n2"]["findings"]))
         self.assertEqual(done.returncode, 1, done.stdout)
         self.assertRegex(done.stdout, r"DLP0306 python-lock-inherited\n(.*\n)+?  On +n3 \(1 node\)")
+
+    @unittest.skipUnless(has_torch(), NEEDS_TORCH)
+    def test_8_ranks_of_two_nodes(self):
+        self.cluster.write("ranks.py", RANKS)
+        self.cluster.write("ranks.sh", f"#!/bin/bash\nsrun --overcommit -n4 {TORCH_PYTHON} ranks.py\n", 0o755)
+        job = self.cluster.submit("-N2", "-w", "n2,n3", "-o", "ranks.out", self.cluster.folder / "ranks.sh")
+        wait_for("four ranks", lambda: len(list(self.cluster.folder.glob("ready.*"))) == 4,
+                 lambda: f"{self.text('ranks.out')}\n{self.cluster.logs()}")
+        self.addCleanup(self.cluster.run, "scancel", job)
+        done = self.cluster.run(RECIPES / "hang.sh", job, cwd=self.cluster.folder)
+        reports = {path.stem: json.loads(path.read_text())
+                   for path in (self.cluster.folder / f"dlprobe-hang-{job}").glob("*.json")}
+        ranks = {node: sorted(process["rank"] for process in report["processes"] if process.get("rank") is not None)
+                 for node, report in reports.items()}
+        self.assertEqual(ranks, {"n2": [0, 1], "n3": [2, 3]}, done.stdout + done.stderr)
+        self.assertRegex(done.stdout, r"DLP0702 rank-behind\n(.*\n)*?.*rank 3")
 
 
 if __name__ == "__main__":
