@@ -395,18 +395,21 @@ class Slurm(unittest.TestCase):
     @unittest.skipUnless(has_torch(), NEEDS_TORCH)
     def test_8_ranks_of_two_nodes(self):
         self.cluster.write("ranks.py", RANKS)
-        self.cluster.write("ranks.sh", f"#!/bin/bash\nsrun --overcommit -n4 {TORCH_PYTHON} ranks.py\n", 0o755)
-        job = self.cluster.submit("-N2", "-w", "n2,n3", "-o", "ranks.out", self.cluster.folder / "ranks.sh")
+        job = self.cluster.submit("-N2", "-w", "n2,n3", "-o", "ranks.out", "--export=ALL,WORKERS=1,BATCH=16", RECIPES / "job.sh",
+                                  "--overcommit", "-n4", TORCH_PYTHON, "ranks.py")
+        self.addCleanup(self.cluster.run, "scancel", job)
         wait_for("four ranks", lambda: len(list(self.cluster.folder.glob("ready.*"))) == 4,
                  lambda: f"{self.text('ranks.out')}\n{self.cluster.logs()}")
-        self.addCleanup(self.cluster.run, "scancel", job)
-        done = self.cluster.run(RECIPES / "hang.sh", job, cwd=self.cluster.folder)
-        reports = {path.stem: json.loads(path.read_text())
-                   for path in (self.cluster.folder / f"dlprobe-hang-{job}").glob("*.json")}
+        # As Slurm does it before the time limit.
+        self.cluster.run("scancel", "--batch", "--signal=USR1", job)
+        folder = self.cluster.folder / f"dlprobe-{job}.0"
+        wait_for("the merged report", (folder / "hang.html").exists, lambda: self.text("ranks.out"))
+        reports = {path.stem: json.loads(path.read_text()) for path in (folder / "hang").glob("*.json")}
         ranks = {node: sorted(process["rank"] for process in report["processes"] if process.get("rank") is not None)
                  for node, report in reports.items()}
-        self.assertEqual(ranks, {"n2": [0, 1], "n3": [2, 3]}, done.stdout + done.stderr)
-        self.assertRegex(done.stdout, r"DLP0702 rank-behind\n(.*\n)*?.*rank 3")
+        self.assertEqual(ranks, {"n2": [0, 1], "n3": [2, 3]}, self.text("ranks.out"))
+        self.assertRegex(self.text("ranks.out"), r"DLP0702 rank-behind\n(.*\n)*?.*rank 3")
+        self.assertEqual(self.cluster.job(job)["JobState"], "RUNNING")
 
 
 if __name__ == "__main__":
