@@ -87,6 +87,43 @@ Collective operation_of_mpi(const StackFrame& frame) {
   return found;
 }
 
+// NCCL, and what takes its place on other GPUs. Torch may carry it within libtorch_cuda.so.
+bool is_of_nccl(const StackFrame& frame) {
+  const std::string_view file = base_name(frame.file);
+  return !frame.python && (file.starts_with("libnccl.") || file.starts_with("librccl."));
+}
+
+// The runtime and the driver of a GPU: who asks them to wait for it sleeps there, or, as they do if
+// not told otherwise, asks again and again.
+bool is_of_gpu(const StackFrame& frame) {
+  constexpr auto kLibraries = std::to_array<std::string_view>(
+      {"libcuda.so", "libcudart.so", "libcudart-", "libamdhip64.so", "libhsa-runtime64.so"});
+  return !frame.python && std::ranges::any_of(kLibraries, [&](std::string_view each) {
+    return base_name(frame.file).starts_with(each);
+  });
+}
+
+// "c10d::ProcessGroupNCCL::WorkNCCL::wait" is "WorkNCCL.wait".
+std::string name_of_method(std::string_view function) {
+  const size_t method = function.rfind("::");
+  if (method == std::string_view::npos) return std::string(function);
+  const size_t before = function.substr(0, method).rfind("::");
+  const size_t type = before == std::string_view::npos ? 0 : before + 2;
+  return std::string(function.substr(type, method - type)) + "." +
+         std::string(function.substr(method + 2));
+}
+
+Collective operation_of_c10d(const StackFrame& frame) {
+  const std::string function = short_function_name(frame.function);
+  return {.operation = name_of_method(function),
+          .is_message = function.contains("::SendWork::") || function.contains("::RecvWork::")};
+}
+
+// Of a call into a library: drivers have names of few of their functions.
+std::string name_of_call(const StackFrame& frame, std::string_view library) {
+  return frame.function.empty() ? std::string(library) : short_function_name(frame.function);
+}
+
 Collective operation_of_torch(const std::string& function) {
   constexpr auto kMessages = std::to_array<std::string_view>(
       {"send", "recv", "isend", "irecv", "send_object_list", "recv_object_list"});
@@ -138,11 +175,17 @@ std::optional<Collective> collective_of(const ThreadSnapshot& thread) {
   if (asked != outwards.end()) return operation_of_torch(asked->function);
   const auto of_mpi = std::ranges::find_if(outwards, is_of_mpi);
   if (of_mpi != outwards.end()) return operation_of_mpi(*of_mpi);
-  const auto of_c10d = std::ranges::find_if(called, is_of_c10d);
-  if (of_c10d == called.end()) return std::nullopt;
-  const StackFrame* asker = outermost_of_torch(called);
-  return Collective{.operation = asker == nullptr ? short_function_name(of_c10d->function)
-                                                  : asker->function};
+  const auto of_c10d = std::ranges::find_if(outwards, is_of_c10d);
+  if (of_c10d != outwards.end()) {
+    const StackFrame* asker = outermost_of_torch(called);
+    return asker == nullptr ? operation_of_c10d(*of_c10d)
+                            : Collective{.operation = asker->function};
+  }
+  const auto of_nccl = std::ranges::find_if(outwards, is_of_nccl);
+  if (of_nccl != outwards.end()) return Collective{.operation = name_of_call(*of_nccl, "NCCL")};
+  const auto of_gpu = std::ranges::find_if(outwards, is_of_gpu);
+  if (of_gpu == outwards.end()) return std::nullopt;
+  return Collective{.operation = name_of_call(*of_gpu, "the GPU"), .is_on_gpu = true};
 }
 
 OwnWords name_ranks(const Facts& facts, const std::vector<size_t>& trainers) {

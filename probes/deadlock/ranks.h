@@ -30,14 +30,31 @@ struct Collective {
   bool is_message = false;
   /// The program is over, and its library takes leave of the others (MPI_Finalize).
   bool is_end = false;
+  /// It waits for the GPU (cudaStreamSynchronize): for its own work, or for a collective of NCCL
+  /// that was put into a stream before. The stack does not tell which.
+  bool is_on_gpu = false;
 
   bool operator==(const Collective&) const = default;
 };
 
 /// The operation in which a thread is, by the frames of the library that it is in: those of
-/// torch/distributed and c10d (Gloo, NCCL, MPI and its stores below them), or of an MPI library.
-/// Nothing if it is in none.
+/// torch/distributed and c10d (Gloo, NCCL, MPI and its stores below them), of an MPI library, of
+/// NCCL itself, or of the runtime of a GPU. Nothing if it is in none.
 std::optional<Collective> collective_of(const ThreadSnapshot& thread);
+
+/// What a rank waits in with others of its job.
+struct RankWait {
+  Collective in;
+  /// The thread that stands in it, an index into Facts::threads: the main thread, or one in which
+  /// autograd carries out the backward pass that the main thread waits for.
+  size_t thread = 0;
+  /// The thread whose stack shows the user's own code.
+  size_t place = 0;
+};
+
+/// Nothing where the rank is in no collective. A wait for the GPU is one where the process is a
+/// member of a group of NCCL.
+std::optional<RankWait> wait_of(const Facts& facts, const Rank& rank);
 
 /// "rank 1 (4711)", "ranks 0, 2-7"; the processes where their ranks are not known. Of at least one
 /// thread, indices into Facts::threads.

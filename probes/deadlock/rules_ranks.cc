@@ -18,10 +18,11 @@ namespace {
 struct Member {
   Rank rank;
   std::optional<JobRank> id;
-  std::optional<Collective> in;  ///< what its main thread waits in with others of its job
+  std::optional<RankWait> wait;  ///< what it waits in with others of its job
 
-  std::string operation() const { return in ? in->operation : ""; }
-  bool is_end() const { return in && in->is_end; }
+  std::string operation() const { return wait ? wait->in.operation : ""; }
+  bool is_end() const { return wait && wait->in.is_end; }
+  bool is_on_gpu() const { return wait && wait->in.is_on_gpu; }
 };
 
 /// The ranks of one job that the last snapshot shows.
@@ -32,13 +33,30 @@ struct Job {
   const ThreadFacts& thread(const Member& member) const {
     return facts->threads[member.rank.trainer];
   }
+  /// The thread that stands in the collective; of one that is in none its main thread.
+  const ThreadFacts& waiter(const Member& member) const {
+    return facts->threads[member.wait ? member.wait->thread : member.rank.trainer];
+  }
+  Message place(const Member& member) const {
+    return place_of(facts->threads[member.wait ? member.wait->place : member.rank.trainer]);
+  }
 };
+
+// Who waits for the GPU may wait for its own work: where others stand in a collective that a
+// stack proves, that is no sign of another one.
+void keep_what_is_proved(Job& job) {
+  const bool any_is_proved = std::ranges::any_of(
+      job.members, [](const Member& each) { return each.wait && !each.is_on_gpu(); });
+  for (Member& each : job.members)
+    if (any_is_proved && each.is_on_gpu()) each.wait.reset();
+}
 
 std::vector<Job> jobs_of(const Facts& facts) {
   std::map<std::string, Job> jobs;
   for (Rank& rank : ranks_of(facts)) {
     const ThreadFacts& thread = facts.threads[rank.trainer];
-    Member member{.rank = std::move(rank), .in = collective_of(*thread.thread)};
+    Member member{.rank = std::move(rank)};
+    member.wait = wait_of(facts, member.rank);
     const JobRank* id = thread.info == nullptr ? nullptr : thread.info->rank_of_several();
     if (id != nullptr) member.id = *id;
     Job& job = jobs[id == nullptr ? "" : id->job];
@@ -47,6 +65,7 @@ std::vector<Job> jobs_of(const Facts& facts) {
   }
   std::vector<Job> found;
   std::ranges::move(jobs | std::views::values, std::back_inserter(found));
+  std::ranges::for_each(found, keep_what_is_proved);
   return found;
 }
 
@@ -86,14 +105,24 @@ struct Sides {
   std::vector<const Member*> waiting;
   std::vector<const Member*> behind;
   bool all_waiting_stand = true;
+  bool on_gpu = false;  ///< those that wait do so on the GPU, maybe for their own work
 };
 
 Sides sides_of(const Job& job) {
   Sides sides;
   for (const Member& member : job.members) {
-    (member.in ? sides.waiting : sides.behind).push_back(&member);
-    if (member.in && !stands_in_it(job.thread(member), *member.in)) sides.all_waiting_stand = false;
+    (member.wait ? sides.waiting : sides.behind).push_back(&member);
+    if (member.wait && !stands_in_it(job.waiter(member), member.wait->in))
+      sides.all_waiting_stand = false;
   }
+  sides.on_gpu = std::ranges::any_of(sides.waiting, &Member::is_on_gpu);
+  // Where a GPU is always busy a rank between two of its waits is behind by chance.
+  const bool any_comes_and_goes = std::ranges::any_of(sides.behind, [&](const Member* each) {
+    return std::ranges::any_of(job.thread(*each).looks, [](const Look& look) {
+      return collective_of(*look.thread).has_value();
+    });
+  });
+  if (sides.on_gpu && any_comes_and_goes) sides.all_waiting_stand = false;
   return sides;
 }
 
@@ -105,24 +134,31 @@ BootNs waits_since(const ThreadFacts& thread) {
 // Who waits for the longest.
 const Member& first_to_wait(const Job& job, const std::vector<const Member*>& waiting) {
   return **std::ranges::min_element(
-      waiting, {}, [&](const Member* each) { return waits_since(job.thread(*each)); });
+      waiting, {}, [&](const Member* each) { return waits_since(job.waiter(*each)); });
+}
+
+// " wait in all_reduce", of ranks that wait in the same.
+Message waits_in(const std::vector<const Member*>& waiting) {
+  const Message waits = waiting.size() == 1 ? " waits " : " wait ";
+  const Member& one = *waiting.front();
+  if (one.is_on_gpu()) return waits + "for the GPU, where a collective may be pending";
+  return waits + "in " + as_name(one.operation());
 }
 
 // "ranks 0, 2 wait in all_reduce (main, train.py:41), for 40 s so far"
 Message waits_of(const Job& job, const std::vector<const Member*>& waiting) {
   const Member& first = first_to_wait(job, waiting);
-  const ThreadFacts& thread = job.thread(first);
-  const BootNs waited = job.facts->last->at - waits_since(thread);
-  return name_ranks(*job.facts, trainers_of(waiting)) +
-         (waiting.size() == 1 ? " waits in " : " wait in ") + as_name(first.operation()) +
-         place_of(thread) + ", for " + format_duration(std::chrono::nanoseconds(waited)) +
-         " so far";
+  const BootNs waited = job.facts->last->at - waits_since(job.waiter(first));
+  return name_ranks(*job.facts, trainers_of(waiting)) + waits_in(waiting) + job.place(first) +
+         ", for " + format_duration(std::chrono::nanoseconds(waited)) + " so far";
 }
 
 // What a rank does instead of what the others wait for.
 Message what_it_does(const Facts& facts, const Member& member) {
   const ThreadFacts& thread = facts.threads[member.rank.trainer];
   if (waits_for_batch(facts, thread)) return " waits for a batch of its loader" + place_of(thread);
+  const auto in = collective_of(*thread.thread);
+  if (in && in->is_on_gpu) return " waits for the GPU" + place_of(thread);
   if (!sleeps_on(thread)) return " is at work" + place_of(thread);
   if (thread.need.kind == NeedKind::kNothing) return " sleeps" + place_of(thread);
   return " waits for " + thread.need.words + place_of(thread);
@@ -155,15 +191,15 @@ RootCause rank_behind(const Job& job, const Sides& sides, const Member& member,
                       const RootCause* cause) {
   const Facts& facts = *job.facts;
   const ThreadFacts& thread = job.thread(member);
-  Finding finding =
-      finding_about(facts, FindingCode::kRankBehind,
-                    thread.still ? Confidence::kCertain : Confidence::kLikely, thread);
+  Finding finding = finding_about(
+      facts, FindingCode::kRankBehind,
+      thread.still && !sides.on_gpu ? Confidence::kCertain : Confidence::kLikely, thread);
   finding.message = describe(*facts.run, thread.process->key) + what_it_does(facts, member) +
                     ", and " + waits_of(job, sides.waiting);
   const Member& first = first_to_wait(job, sides.waiting);
-  const ThreadFacts& waiter = job.thread(first);
+  const ThreadFacts& waiter = job.waiter(first);
   // Who takes messages may wait for any of several ranks that work by turns.
-  const bool is_message = first.in && first.in->is_message;
+  const bool is_message = first.wait && first.wait->in.is_message;
   const bool stands_long = thread.still && facts.last->at - thread.since >= kWorthAWarning;
   const bool stands = is_message ? stands_long : sleeps_on(thread);
   if (cause != nullptr) {
@@ -296,13 +332,15 @@ std::optional<RootCause> ranks_gone(const Job& job, const Sides& sides) {
   if (missing.numbers.empty()) return std::nullopt;
   const Facts& facts = *job.facts;
   const Member& first = first_to_wait(job, sides.waiting);
-  const ThreadFacts& thread = job.thread(first);
+  const ThreadFacts& thread = job.waiter(first);
   const RankEnd end = first_end(job, missing);
+  if (end.exit == nullptr && sides.on_gpu) return std::nullopt;
   FindingCode code = FindingCode::kRankDead;
   if (end.is_well()) code = FindingCode::kUnevenData;
   if (end.exit == nullptr && !missing.must_be_here) code = FindingCode::kRankBehind;
   Finding finding = finding_about(
-      facts, code, end.exit == nullptr ? Confidence::kLikely : Confidence::kCertain, thread);
+      facts, code, end.exit == nullptr || sides.on_gpu ? Confidence::kLikely : Confidence::kCertain,
+      thread);
   if (!is_worth_a_warning(facts, thread)) finding.severity = Severity::kInfo;
   finding.message = words_of_gone(end, missing, waits_of(job, sides.waiting));
   finding.prove(
@@ -323,7 +361,7 @@ struct Group {
 std::vector<Group> groups_of(const Job& job, const std::vector<const Member*>& waiting) {
   std::vector<Group> groups;
   for (const Member* member : waiting) {
-    const Message place = place_of(job.thread(*member));
+    const Message place = job.place(*member);
     const auto same = std::ranges::find_if(groups, [&](const Group& each) {
       return each.operation == member->operation() && each.place == place;
     });
@@ -357,8 +395,7 @@ Message describe_groups(const Facts& facts, const std::vector<Group>& groups) {
   Message text;
   for (const Group& group : groups) {
     text += (text.empty() ? "" : "; ") + name_ranks(facts, trainers_of(group.members)) +
-            (group.members.size() == 1 ? " waits in " : " wait in ") + as_name(group.operation) +
-            group.place;
+            waits_in(group.members) + group.place;
   }
   return text;
 }
@@ -368,20 +405,23 @@ std::optional<RootCause> collectives_differ(const Job& job, const Sides& sides) 
   const Facts& facts = *job.facts;
   const std::vector<Group> groups = groups_of(job, sides.waiting);
   const bool all_sleep = std::ranges::all_of(
-      sides.waiting, [&](const Member* each) { return sleeps_on(job.thread(*each)); });
+      sides.waiting, [&](const Member* each) { return sleeps_on(job.waiter(*each)); });
   // Those that ask again and again may be in another round: where none is ever seen at anything
   // else it is most likely the same.
   const bool any_wakes = std::ranges::any_of(sides.waiting, [&](const Member* each) {
-    return !sleeps_on(job.thread(*each)) && job.thread(*each).waits_again;
+    return !sleeps_on(job.waiter(*each)) && job.waiter(*each).waits_again;
   });
   if (groups.size() == 1 && !all_sleep && any_wakes) return std::nullopt;
-  const Group* through = group_without_data(groups);
+  // A GPU that always has work looks like that, too.
+  if (groups.size() == 1 && sides.on_gpu) return std::nullopt;
+  const Group* through = sides.on_gpu ? nullptr : group_without_data(groups);
   const Member& odd = *(through != nullptr ? *through : groups.back()).members.front();
-  const ThreadFacts& thread = job.thread(odd);
+  const ThreadFacts& thread = job.waiter(odd);
   Finding finding = finding_about(
       facts, through != nullptr ? FindingCode::kUnevenData : FindingCode::kCollectiveMismatch,
       Confidence::kLikely, thread);
-  if (!is_worth_a_warning(facts, thread)) finding.severity = Severity::kInfo;
+  if (!is_worth_a_warning(facts, thread) || sides.on_gpu) finding.severity = Severity::kInfo;
+  if (sides.on_gpu) finding.confidence = Confidence::kPossible;
   finding.message = describe_groups(facts, groups);
   if (through != nullptr) {
     finding.message +=
@@ -396,6 +436,8 @@ std::optional<RootCause> collectives_differ(const Job& job, const Sides& sides) 
     finding.message +=
         ": all ranks are there, and it does not end; their tensors may differ in "
         "shape or type, or one rank is in another round of the same line";
+  } else if (sides.on_gpu) {
+    finding.message += ": if these are different collectives, none of them ends";
   } else {
     finding.message += ": none of these ends before the others have come to it";
   }
@@ -416,8 +458,10 @@ size_t looks_behind(const Job& job, const Member& member, size_t looks) {
   size_t behind = 0;
   for (size_t i = 0; i < looks; ++i) {
     const auto is_in = [&](const Member& each) {
-      const ThreadFacts& thread = job.thread(each);
-      return i < thread.looks.size() && collective_of(*thread.looks[i].thread).has_value();
+      const std::vector<Look>& looks_at = job.waiter(each).looks;
+      const auto in =
+          i < looks_at.size() ? collective_of(*looks_at[i].thread) : std::optional<Collective>();
+      return in && !in->is_on_gpu;
     };
     const bool others_wait = std::ranges::all_of(
         job.members, [&](const Member& each) { return &each == &member || is_in(each); });
@@ -434,7 +478,7 @@ std::optional<RootCause> slowest_rank(const Job& job) {
   const Facts& facts = *job.facts;
   size_t looks = facts.threads[job.members.front().rank.trainer].looks.size();
   for (const Member& each : job.members)
-    looks = std::min(looks, job.thread(each).looks.size());
+    looks = std::min(looks, job.waiter(each).looks.size());
   if (looks < kFewestLooks) return std::nullopt;
   for (const Member& each : job.members) {
     const size_t behind = looks_behind(job, each, looks);

@@ -50,6 +50,22 @@ class Ranks {
     scene.stack(main(rank), {python("upload", "/srv/train.py", 17)});
   }
 
+  // A member of a group of NCCL, whose collectives are on the GPU; the stack is one of a report to
+  // PyTorch (issue 95944): `_local_scalar_dense_cuda` is Tensor.item().
+  void waits_for_gpu(int32_t rank, int line, const std::string& call = "cudaMemcpyAsync") {
+    constexpr int32_t kWatchdogs = 200;
+    const int32_t pid = kFirst + rank;
+    ThreadSnapshot& watchdog = scene.add_thread(pid, kWatchdogs + rank);
+    scene.stack(watchdog, {native("_ZN4c10d16ProcessGroupNCCL16ncclCommWatchdogEv",
+                                  "/usr/lib/torch/lib/libtorch_cuda.so")});
+    scene.run(main(rank));
+    scene.stack(main(rank), {native("", "/lib64/libcuda.so.1"), native("", "/lib64/libcuda.so.1"),
+                             native(call, "/usr/local/cuda/lib64/libcudart.so.12"),
+                             native("_ZN2at6native25_local_scalar_dense_cudaERKNS_6TensorE",
+                                    "/usr/lib/torch/lib/libtorch_cuda.so"),
+                             python("main", "/srv/train.py", line)});
+  }
+
   HangScene scene{2};
 };
 
@@ -217,6 +233,97 @@ TEST(Ranks, RanksOfMpiAskAgainAndAgain) {
   const auto finding = find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
   ASSERT_TRUE(finding);
   EXPECT_THAT(finding->message.plain(), HasSubstr("ranks 0, 2 wait in MPI_Allreduce"));
+}
+
+TEST(RanksOnGpu, TheOneThatIsNotThereIsBehind) {
+  Ranks ranks;
+  ranks.waits_for_gpu(0, 41);
+  ranks.waits_for_gpu(2, 41);
+  ranks.sleeps(1);
+  const Verdict verdict = ranks.scene.examine(kLong);
+  const auto finding = find(verdict, FindingCode::kRankBehind);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kWarning);
+  EXPECT_EQ(finding->confidence, Confidence::kLikely) << "the others may compute";
+  EXPECT_THAT(finding->message.plain(),
+              HasSubstr("rank 1 (101) sleeps (upload, /srv/train.py:17), and ranks 0, 2 wait for "
+                        "the GPU, where a collective may be pending (main, /srv/train.py:41)"));
+  EXPECT_EQ(verdict.findings.size(), 1U);
+}
+
+TEST(RanksOnGpu, WithoutNcclTheyWaitForNobody) {
+  Ranks ranks;
+  for (const int32_t rank : {0, 2}) {
+    ranks.waits_for_gpu(rank, 41);
+    ranks.scene.stack(ranks.scene.thread(kFirst + rank, 200 + rank), {});
+  }
+  ranks.sleeps(1);
+  EXPECT_FALSE(find(ranks.scene.examine(kLong), FindingCode::kRankBehind));
+}
+
+TEST(RanksOnGpu, AGpuThatAlwaysHasWorkIsNoHang) {
+  Ranks ranks;
+  for (const int32_t rank : {0, 1, 2})
+    ranks.waits_for_gpu(rank, 41);
+  EXPECT_TRUE(ranks.scene.examine(kLong).findings.empty()) << "they may train";
+}
+
+// The last look meets rank 1 between two waits.
+TEST(RanksOnGpu, OneThatComesAndGoesIsNotBehind) {
+  Ranks ranks;
+  for (const int32_t rank : {0, 1, 2})
+    ranks.waits_for_gpu(rank, 41);
+  ranks.scene.is_awake_at(ranks.main(1), kLong - 1);
+  EXPECT_TRUE(ranks.scene.examine(kLong).findings.empty());
+}
+
+TEST(RanksOnGpu, AtDifferentPlacesIsAWord) {
+  Ranks ranks;
+  ranks.waits_for_gpu(0, 41);
+  ranks.waits_for_gpu(1, 60);
+  ranks.waits_for_gpu(2, 41);
+  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kCollectiveMismatch);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kInfo);
+  EXPECT_EQ(finding->confidence, Confidence::kPossible);
+}
+
+// Rank 0 evaluates, alone.
+TEST(RanksOnGpu, WhatAStackProvesCountsBeforeAWaitForTheGpu) {
+  Ranks ranks;
+  ranks.waits_for_gpu(0, 41);
+  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->processes, std::vector<ProcessKey>{key_of(kFirst)});
+  EXPECT_EQ(finding->severity, Severity::kInfo);
+  EXPECT_THAT(finding->message.plain(), HasSubstr("rank 0 (100) waits for the GPU (main, "));
+  EXPECT_THAT(finding->message.plain(), HasSubstr("and ranks 1, 2 wait in all_reduce"));
+}
+
+// Of each GPU autograd has a thread, which runs the hooks of FSDP and of DistributedDataParallel.
+TEST(Ranks, TheCollectiveMayBeInAThreadOfAutograd) {
+  Ranks ranks;
+  ranks.sleeps(1);
+  for (const int32_t rank : {0, 2}) {
+    ranks.scene.stack(
+        ranks.main(rank),
+        {native("_ZN5torch8autograd6Engine7executeEv", "/usr/lib/libtorch_cpu.so"),
+         python("Tensor.backward", "/usr/lib/python3/dist-packages/torch/_tensor.py", 5),
+         python("main", "/srv/train.py", 41)});
+    const int32_t tid = 300 + rank;
+    ThreadSnapshot& thread = ranks.scene.add_thread(kFirst + rank, tid);
+    ranks.scene.stack(
+        thread, {native("_ZN4c10d4Work4waitEv", "/usr/lib/libtorch_cpu.so"),
+                 python("reduce_scatter_tensor", kC10d, 9),
+                 native("_ZN5torch8autograd6Engine11thread_mainEv", "/usr/lib/libtorch_cpu.so")});
+  }
+  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
+  ASSERT_TRUE(finding);
+  EXPECT_THAT(finding->message.plain(),
+              HasSubstr("ranks 0, 2 wait in reduce_scatter_tensor (main, /srv/train.py:41)"));
+  for (const int32_t rank : {0, 2})
+    ranks.scene.stack(ranks.scene.thread(kFirst + rank, 300 + rank), {});
+  EXPECT_FALSE(find(ranks.scene.examine(kLong), FindingCode::kRankBehind)) << "it computes";
 }
 
 }  // namespace
