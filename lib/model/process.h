@@ -43,7 +43,7 @@ constexpr void list_fields(auto&& field, Of<Limit> /*of*/) {
 }
 
 /// Which of the processes of a distributed job a process is, as its launcher has told it by
-/// variables of its environment.
+/// variables of its environment, or as its process group (torch.distributed) has it.
 struct JobRank {
   std::string job;
   int32_t rank = 0;
@@ -59,7 +59,7 @@ constexpr void list_fields(auto&& field, Of<JobRank> /*of*/) {
   field("rank", &JobRank::rank, "from 0 on");
   field("world", &JobRank::world_size, "ranks of the job");
   field("local_world", &JobRank::local_world_size, "ranks of the job on this node");
-  field("source", &JobRank::source, R"(the variable that told the rank: "RANK")");
+  field("source", &JobRank::source, R"(the variable that told the rank: "RANK"; or the class of the process group)");
 }
 
 /// What stays the same over a process's life, or changes seldom (execve, reparenting). Recorded

@@ -51,6 +51,12 @@ void keep_what_is_proved(Job& job) {
     if (any_is_proved && each.is_on_gpu()) each.wait.reset();
 }
 
+// Ranks whose launcher has not told their job are of one job with those that one process started.
+std::string name_of_job(const ProcessInfo& rank) {
+  const bool is_told = rank.rank && !rank.rank->job.empty();
+  return is_told ? rank.rank->job : "below " + std::to_string(rank.ppid);
+}
+
 std::vector<Job> jobs_of(const Facts& facts) {
   std::map<std::string, Job> jobs;
   for (Rank& rank : ranks_of(facts)) {
@@ -59,7 +65,7 @@ std::vector<Job> jobs_of(const Facts& facts) {
     member.wait = wait_of(facts, member.rank);
     const JobRank* id = thread.info == nullptr ? nullptr : thread.info->rank_of_several();
     if (id != nullptr) member.id = *id;
-    Job& job = jobs[id == nullptr ? "" : id->job];
+    Job& job = jobs[id == nullptr ? "" : name_of_job(*thread.info)];
     job.facts = &facts;
     job.members.push_back(std::move(member));
   }
@@ -186,6 +192,14 @@ void add_remedy_to_look(Finding& finding, const ThreadFacts& thread) {
        .commands = {"dlprobe stacks " + own(thread.process->key.pid)}});
 }
 
+// Of a collective on the GPU the stacks do not tell which it is.
+void add_remedy_to_record(Finding& finding) {
+  finding.remedies.push_back(
+      {.title = "Let each rank keep its last collectives, and write them when one times out: "
+                "torchfrtrace then says which rank is missing in which",
+       .commands = {"TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1"}});
+}
+
 // A rank that others wait for.
 RootCause rank_behind(const Job& job, const Sides& sides, const Member& member,
                       const RootCause* cause) {
@@ -212,6 +226,7 @@ RootCause rank_behind(const Job& job, const Sides& sides, const Member& member,
   finding.prove(text_fact("collective", as_name(sides.waiting.front()->operation()), "stacks",
                           facts.last->at));
   add_remedy_to_look(finding, thread);
+  if (sides.on_gpu) add_remedy_to_record(finding);
   return {std::move(finding), member.rank.trainer};
 }
 
@@ -237,6 +252,7 @@ std::vector<RootCause> ranks_behind(const Job& job, const Sides& sides,
 struct Missing {
   std::vector<int32_t> numbers;
   bool must_be_here = false;  ///< all ranks of the job are on this machine
+  bool may_be_here = false;   ///< no launcher tells which processes of this machine are ranks
 };
 
 Missing missing_of(const Job& job) {
@@ -252,6 +268,7 @@ Missing missing_of(const Job& job) {
   for (int32_t rank = 0; rank < *one->world_size; ++rank)
     if (!here.contains(rank)) missing.numbers.push_back(rank);
   const std::string& meets_at = one->job;
+  missing.may_be_here = meets_at.empty();
   const bool is_local = meets_at.starts_with("127.") || meets_at.starts_with("localhost:");
   missing.must_be_here =
       is_local || (one->local_world_size && one->local_world_size == one->world_size);
@@ -269,10 +286,9 @@ struct RankEnd {
 RankEnd first_end(const Job& job, const Missing& missing) {
   const Run& run = *job.facts->run;
   RankEnd first;
-  const auto& own_id = job.members.front().id;
+  const std::string name = name_of_job(*job.thread(job.members.front()).info);
   for (const ProcessInfo& info : run.processes) {
-    const bool is_one = info.role == Role::kTrainer && info.rank && own_id &&
-                        info.rank->job == own_id->job &&
+    const bool is_one = info.role == Role::kTrainer && info.rank && name_of_job(info) == name &&
                         std::ranges::count(missing.numbers, info.rank->rank) > 0;
     const ProcessExit* exit = is_one ? run.find_exit(info.key) : nullptr;
     const bool is_first = exit != nullptr && (first.exit == nullptr || exit->at < first.exit->at);
@@ -312,7 +328,9 @@ Message words_of_gone(const RankEnd& end, const Missing& missing, const Message&
     return "rank " + own(end.rank) + " " + words_of_end(*end.exit) + ", and " + waits;
   const Message those = waits + "; " + list(missing.numbers);
   if (!missing.must_be_here)
-    return those + ", on other nodes, may not have come, or cannot be reached";
+    return those +
+           (missing.may_be_here ? ", which dlprobe did not look at," : ", on other nodes,") +
+           " may not have come, or cannot be reached";
   return those + (missing.numbers.size() == 1 ? " of this job is" : " of this job are") +
          " not on this machine, where all its ranks meet: not started, or gone";
 }
@@ -450,6 +468,7 @@ std::optional<RootCause> collectives_differ(const Job& job, const Sides& sides) 
                   "for a branch on the rank, or a loop that is shorter on one of them",
          .commands = {"TORCH_DISTRIBUTED_DEBUG=DETAIL"}});
   }
+  if (sides.on_gpu) add_remedy_to_record(finding);
   return RootCause{std::move(finding), odd.rank.trainer};
 }
 

@@ -9,6 +9,7 @@
 #include "lib/collect/snapshot/python_look.h"
 #include "lib/collect/snapshot/restarted_calls.h"
 #include "lib/model/ids.h"
+#include "lib/model/process.h"
 #include "lib/proc/schedstat.h"
 #include "lib/proc/syscall_file.h"
 #include "lib/stacks/native/module_cache.h"
@@ -54,6 +55,7 @@ struct KeptLooks {
   HeldRegisters held;
   RestartedCalls calls;
   LastRun last_run;
+  std::map<ProcessKey, JobRank> group_ranks;  ///< see read_group_rank
 };
 
 }  // namespace dlprobe

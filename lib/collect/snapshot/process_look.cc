@@ -13,6 +13,7 @@
 #include "lib/os/job_rank.h"
 #include "lib/stacks/locks/futex_wait.h"
 #include "lib/stacks/locks/openmp_pool.h"
+#include "lib/stacks/native/group_rank.h"
 #include "lib/stacks/native/live_environment.h"
 #include "lib/stacks/native/module_symbols.h"
 
@@ -86,9 +87,7 @@ Expected<ProcessSnapshot> ProcessLook::look(std::chrono::nanoseconds max_pause) 
     threads.look_again_at_moved(snapshot, unwinder);
     parts_->pause.stop_and_look(snapshot, unwinder, max_pause);
     image_.python.assign(snapshot, image_.space, parts_->seen.stack_pointers);
-    if (image_.python.runtime() != nullptr)
-      rank_ =
-          job_rank_of(read_live_environment(image_.memory, image_.space, symbols, tells_job_rank));
+    if (image_.python.runtime() != nullptr) find_rank(symbols);
     snapshot.libraries =
         look_at_libraries({.space = image_.space,
                            .memory = image_.memory,
@@ -97,6 +96,22 @@ Expected<ProcessSnapshot> ProcessLook::look(std::chrono::nanoseconds max_pause) 
                           modules);
   }
   return snapshot;
+}
+
+void ProcessLook::find_rank(SymbolSource& symbols) {
+  rank_ = job_rank_of(read_live_environment(image_.memory, image_.space, symbols, tells_job_rank));
+  if (rank_) return;
+  auto& known = image_.kept.group_ranks;
+  const auto kept = known.find(image_.target.key);
+  if (kept != known.end()) {
+    rank_ = kept->second;
+    return;
+  }
+  std::vector<uint64_t> stacks;
+  for (const auto& [tid, pointer] : parts_->seen.stack_pointers)
+    if (tid != image_.target.key.pid) stacks.push_back(pointer);
+  rank_ = read_group_rank(image_.memory, image_.space, symbols, stacks);
+  if (rank_) known.emplace(image_.target.key, *rank_);
 }
 
 std::vector<Gap> ProcessLook::gaps() const {

@@ -13,6 +13,7 @@
 #include "lib/collect/snapshot/thread_pause.h"
 #include "lib/model/recording.h"
 #include "lib/stacks/locks/python_locks.h"
+#include "lib/stacks/native/symbol_source.h"
 
 namespace dlprobe {
 
@@ -27,7 +28,7 @@ class ProcessLook {
   Expected<ProcessSnapshot> look(std::chrono::nanoseconds max_pause);
   /// What could not be seen.
   std::vector<Gap> gaps() const;
-  /// Of a distributed job, by the environment that its memory has now.
+  /// Of a distributed job, by the environment that its memory has now, else by its process group.
   const std::optional<JobRank>& rank() const { return rank_; }
 
   /// Asks for the names of functions.
@@ -53,6 +54,8 @@ class ProcessLook {
     ThreadLook threads;
     ThreadPause pause;
   };
+
+  void find_rank(SymbolSource& symbols);
 
   ProcessImage image_;
   std::unique_ptr<Parts> parts_;  ///< while it is looked at

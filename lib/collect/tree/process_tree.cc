@@ -282,6 +282,8 @@ void ProcessTree::note_signals_caught(TrackedProcess& process, uint64_t signals)
 void ProcessTree::note_rank(const ProcessKey& key, const JobRank& rank) {
   const auto found = members_.find(key);
   if (found == members_.end() || found->second.info.rank == rank) return;
+  // What a launcher has told tells the job, too.
+  if (rank.job.empty() && found->second.info.rank) return;
   TrackedProcess& process = found->second;
   process.facts.rank = process.info.rank = rank;
   process.info_changed = true;

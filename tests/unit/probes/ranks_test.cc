@@ -235,6 +235,33 @@ TEST(Ranks, RanksOfMpiAskAgainAndAgain) {
   EXPECT_THAT(finding->message.plain(), HasSubstr("ranks 0, 2 wait in MPI_Allreduce"));
 }
 
+// Of torch.multiprocessing.spawn: process groups tell the ranks, and no launcher the job.
+TEST(Ranks, WithoutALauncherThoseOfOneParentAreOneJob) {
+  Ranks ranks;
+  for (int32_t rank = 0; rank < 3; ++rank)
+    ranks.scene.info(kFirst + rank).rank->job.clear();
+  ranks.sleeps(1);
+  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
+  ASSERT_TRUE(finding);
+  EXPECT_THAT(finding->message.plain(), HasSubstr("rank 1 (101) sleeps"));
+  ranks.scene.info(kFirst + 1).ppid = 51;
+  EXPECT_FALSE(find(ranks.scene.examine(kLong), FindingCode::kRankBehind) &&
+               find(ranks.scene.examine(kLong), FindingCode::kRankBehind)->processes ==
+                   std::vector<ProcessKey>{key_of(kFirst + 1)})
+      << "it is of another job";
+}
+
+TEST(Ranks, WithoutALauncherTheOthersMayBeAnywhere) {
+  Ranks ranks;
+  for (int32_t rank = 0; rank < 3; ++rank) {
+    ranks.scene.info(kFirst + rank).rank->job.clear();
+    ranks.scene.info(kFirst + rank).rank->world_size = 4;
+  }
+  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
+  ASSERT_TRUE(finding);
+  EXPECT_THAT(finding->message.plain(), HasSubstr("rank 3, which dlprobe did not look at,"));
+}
+
 TEST(RanksOnGpu, TheOneThatIsNotThereIsBehind) {
   Ranks ranks;
   ranks.waits_for_gpu(0, 41);
@@ -249,6 +276,8 @@ TEST(RanksOnGpu, TheOneThatIsNotThereIsBehind) {
               HasSubstr("rank 1 (101) sleeps (upload, /srv/train.py:17), and ranks 0, 2 wait for "
                         "the GPU, where a collective may be pending (main, /srv/train.py:41)"));
   EXPECT_EQ(verdict.findings.size(), 1U);
+  EXPECT_THAT(finding->remedies.back().commands.front().plain(),
+              HasSubstr("TORCH_NCCL_TRACE_BUFFER_SIZE"));
 }
 
 TEST(RanksOnGpu, WithoutNcclTheyWaitForNobody) {

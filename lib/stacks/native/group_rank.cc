@@ -1,0 +1,139 @@
+#include "lib/stacks/native/group_rank.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "lib/base/path_name.h"
+
+namespace dlprobe {
+namespace {
+
+constexpr uint64_t kWord = sizeof(uint64_t);
+/// Of each stack: a thread of a process group has few functions, and they are shallow.
+constexpr uint64_t kStackBytes = 8192;
+constexpr size_t kMostStacks = 256;
+constexpr size_t kMostObjects = 4096;
+constexpr int32_t kMostRanks = 1 << 20;
+
+/// Where a c10d::Backend has `int rank_, size_`: behind its vtable and one word that counts both
+/// kinds of references (torch 2.13), or two such words (1.13). A word that counts is no rank and
+/// size: it has 0 above, or, as one word, never a size of 2 or more beside it.
+constexpr auto kPlacesOfRank = std::to_array<uint64_t>({16, 24});
+/// From there to a std::string, the name of the group; torch 1.13 has none.
+constexpr uint64_t kToName = 16;
+
+/// A class of process groups and the symbol of its vtable (Itanium ABI).
+struct GroupClass {
+  std::string_view name;
+  std::string_view vtable;
+};
+constexpr auto kClasses = std::to_array<GroupClass>({
+    {"c10d::ProcessGroupNCCL", "_ZTVN4c10d16ProcessGroupNCCLE"},
+    {"c10d::ProcessGroupGloo", "_ZTVN4c10d16ProcessGroupGlooE"},
+});
+/// An object points behind the first two words of its vtable.
+constexpr uint64_t kToFunctions = 2 * kWord;
+
+bool is_torch(std::string_view path) {
+  return base_name(path).starts_with("libtorch");
+}
+
+/// What may be a process group, by the address of its vtable.
+struct MaybeGroup {
+  uint64_t object = 0;
+  uint64_t vtable = 0;
+  const Mapping* library = nullptr;  ///< the mapping that has the vtable
+};
+
+std::vector<MaybeGroup> objects_on(const Memory& memory, const AddressSpace& space,
+                                   const std::vector<uint64_t>& stacks) {
+  std::vector<MaybeGroup> found;
+  std::set<uint64_t> seen;
+  for (const uint64_t stack : std::span(stacks).first(std::min(stacks.size(), kMostStacks))) {
+    const Mapping* mapping = space.find(stack);
+    if (mapping == nullptr) continue;
+    const uint64_t begin = (stack + kWord - 1) / kWord * kWord;
+    const uint64_t end = std::min(begin + kStackBytes, mapping->end);
+    for (uint64_t at = begin; at + kWord <= end && seen.size() < kMostObjects; at += kWord) {
+      const auto object = memory.value<uint64_t>(at);
+      if (!object) break;
+      const Mapping* home = *object % kWord == 0 ? space.find(*object) : nullptr;
+      if (home == nullptr || !home->writable || home->inode != 0) continue;
+      if (!seen.insert(*object).second) continue;
+      const auto vtable = memory.value<uint64_t>(*object);
+      const Mapping* library = vtable ? space.find(*vtable) : nullptr;
+      if (library != nullptr && is_torch(library->path))
+        found.push_back({.object = *object, .vtable = *vtable, .library = library});
+    }
+  }
+  return found;
+}
+
+struct RankOfGroup {
+  int32_t rank = 0;
+  int32_t size = 0;
+  bool operator==(const RankOfGroup&) const = default;
+};
+
+/// Torch calls its default group "0", and any other one by another number, or a hash. Nothing: that
+/// memory has no name.
+std::optional<bool> is_default_group(const Memory& memory, const AddressSpace& space,
+                                     uint64_t name) {
+  constexpr std::array<char, 2> kFirst = {'0', '\0'};
+  const auto text = memory.value<uint64_t>(name);
+  if (!text || space.find(*text) == nullptr) return std::nullopt;
+  const auto begin = memory.value<std::array<char, 2>>(*text);
+  return begin && *begin == kFirst;
+}
+
+std::optional<RankOfGroup> rank_in(const Memory& memory, const AddressSpace& space,
+                                   uint64_t object) {
+  const bool has_cuda = std::ranges::any_of(space.mappings(), [](const Mapping& each) {
+    return base_name(each.path).starts_with("libtorch_cuda");
+  });
+  for (const uint64_t place : kPlacesOfRank) {
+    const auto found = memory.value<RankOfGroup>(object + place);
+    if (!found || found->size < 2 || found->size > kMostRanks) continue;
+    if (found->rank < 0 || found->rank >= found->size) continue;
+    // Without names a group of Gloo beside one of NCCL may be one of some ranks.
+    const bool is_default =
+        is_default_group(memory, space, object + place + kToName).value_or(!has_cuda);
+    if (is_default) return *found;
+    return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+/// The class whose vtable that is; null if it is none of a process group.
+const GroupClass* class_of(const MaybeGroup& maybe, SymbolSource& symbols) {
+  const auto found = std::ranges::find_if(kClasses, [&](const GroupClass& each) {
+    const auto vtable = symbols.symbol(*maybe.library, each.vtable);
+    return vtable && *vtable + kToFunctions == maybe.vtable;
+  });
+  return found == kClasses.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+std::optional<JobRank> read_group_rank(const Memory& memory, const AddressSpace& space,
+                                       SymbolSource& symbols, const std::vector<uint64_t>& stacks) {
+  std::optional<JobRank> largest;
+  for (const MaybeGroup& maybe : objects_on(memory, space, stacks)) {
+    const auto rank = rank_in(memory, space, maybe.object);
+    if (!rank || (largest && rank->size < *largest->world_size)) continue;
+    const GroupClass* group = class_of(maybe, symbols);
+    if (group == nullptr) continue;
+    if (largest && rank->size == largest->world_size && rank->rank != largest->rank)
+      return std::nullopt;
+    largest =
+        JobRank{.rank = rank->rank, .world_size = rank->size, .source = std::string(group->name)};
+  }
+  return largest;
+}
+
+}  // namespace dlprobe
