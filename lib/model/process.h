@@ -59,7 +59,7 @@ constexpr void list_fields(auto&& field, Of<JobRank> /*of*/) {
   field("rank", &JobRank::rank, "from 0 on");
   field("world", &JobRank::world_size, "ranks of the job");
   field("local_world", &JobRank::local_world_size, "ranks of the job on this node");
-  field("source", &JobRank::source, R"(the variable that told the rank: "RANK"; or the class of the process group)");
+  field("source", &JobRank::source, R"(what told the rank: "RANK", "c10d::ProcessGroupGloo")");
 }
 
 /// What stays the same over a process's life, or changes seldom (execve, reparenting). Recorded

@@ -284,6 +284,10 @@ def hangs_of_ranks():
     yield from slow("ranks-mismatch", "hang_ranks.py mismatch", "DLP0703")
     yield from slow("ranks-uneven", "hang_ranks.py uneven", "DLP0704")
     yield from slow("ranks-missing", "hang_ranks.py missing", "DLP0705")
+    for kind in ("autograd-thread", "work", "store", "unnamed"):
+        yield from slow(f"ranks-{kind}", f"hang_ranks.py {kind}", "DLP0702", severity="warning", verdicts=("warn",))
+    # FSDP of Debian's torch 1.13 cannot be imported by its Python 3.11.
+    yield from slow("ranks-sharded", "hang_ranks.py sharded", "DLP0702", severity="warning", verdicts=("warn",), needs="torch2")
 
 
 def hangs_of_torch():

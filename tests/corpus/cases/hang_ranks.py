@@ -10,6 +10,7 @@ import time
 
 import torch
 import torch.distributed as dist
+from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader, TensorDataset
 
 from hang_common import claim, expect, parser
@@ -90,14 +91,74 @@ def loader_stuck(rank, options):
     step(options.healthy)
 
 
+def stand_at_third(rank, options, operation):
+    """All take part in it again and again; rank 1 stands still before the third time."""
+    for turn in range(10**9):
+        if turn == 3:
+            claim("moves" if options.healthy else "still")
+            if rank == 1 and not options.healthy:
+                time.sleep(600)
+        operation()
+        time.sleep(0.01)
+
+
+def autograd_thread(rank, options):
+    """The collective is in a hook, which runs in a thread of autograd: passes are nested deeper than one thread
+    takes them (Engine::MAX_DEPTH)."""
+    class Reduce(torch.autograd.Function):
+        @staticmethod
+        def forward(_, value):
+            return value.clone()
+
+        @staticmethod
+        def backward(_, gradient):
+            dist.all_reduce(gradient)
+            return gradient
+
+    def deep(value, depth):
+        if depth == 0:
+            return Reduce.apply(value)
+        return checkpoint(deep, value, depth - 1, use_reentrant=True) * 1.0
+
+    stand_at_third(rank, options, lambda: deep(torch.ones(3, requires_grad=True), 64).sum().backward())
+
+
+def work(rank, options):
+    stand_at_third(rank, options, lambda: dist.all_reduce(torch.ones(8), async_op=True).wait())
+
+
+def store(rank, options):
+    """Ranks tell one another by the store that each of them has come."""
+    keys, turn = dist.distributed_c10d._get_default_store(), iter(range(10**9))
+
+    def meet():
+        name = f"turn-{next(turn)}"
+        keys.set(f"{name}-{rank}", "here")
+        keys.wait([f"{name}-{each}" for each in range(RANKS)])
+
+    stand_at_third(rank, options, meet)
+
+
+def sharded(rank, options):
+    """FSDP: on the CPU its hooks run in the thread that calls backward()."""
+    from torch.distributed.fsdp import FullyShardedDataParallel
+    model = FullyShardedDataParallel(torch.nn.Linear(8, 8), device_id=torch.device("cpu"))
+    stand_at_third(rank, options, lambda: model(torch.rand(4, 8)).sum().backward())
+
+
 def missing(rank, options):
     """Rank 1 has ended before the others could meet it."""
 
 
-KINDS = {"asleep": asleep, "mismatch": mismatch, "uneven": uneven, "loader-stuck": loader_stuck, "missing": missing}
+KINDS = {"asleep": asleep, "mismatch": mismatch, "uneven": uneven, "loader-stuck": loader_stuck, "missing": missing,
+         "autograd-thread": autograd_thread, "work": work, "store": store, "sharded": sharded, "unnamed": asleep}
 
 
 def train(options):
+    if options.kind == "unnamed":  # no launcher has told anything
+        rank, port = int(os.environ["NUMBER"]), os.environ["MEETS_AT"]
+        dist.init_process_group("gloo", rank=rank, world_size=RANKS, init_method=f"tcp://127.0.0.1:{port}")
+        KINDS[options.kind](rank, options)
     rank = int(os.environ["RANK"])
     if options.kind == "missing" and not options.healthy:
         if rank == 1:
@@ -109,13 +170,18 @@ def train(options):
     step(options.healthy)
 
 
+def variables(options, rank, port):
+    if options.kind == "unnamed":
+        return {"NUMBER": str(rank), "MEETS_AT": str(port)}
+    return {"RANK": str(rank), "WORLD_SIZE": str(RANKS), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+
+
 def launch(options):
     expect(RANKS if options.healthy else {"missing": 1, "loader-stuck": 2}.get(options.kind, RANKS))
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    ranks = [subprocess.Popen([sys.executable, *sys.argv],
-                              env=dict(os.environ, RANK=str(rank), WORLD_SIZE=str(RANKS), MASTER_ADDR="127.0.0.1",
-                                       MASTER_PORT=str(port), OMP_NUM_THREADS="1"))
+    ranks = [subprocess.Popen([sys.executable, *sys.argv], env={**os.environ, "OMP_NUM_THREADS": "1",
+                                                                **variables(options, rank, port)})
              for rank in range(RANKS)]
     for rank in ranks:
         rank.wait()
@@ -123,7 +189,7 @@ def launch(options):
 
 if __name__ == "__main__":
     chosen = parser(__doc__, KINDS).parse_args()
-    if "RANK" in os.environ:
+    if "RANK" in os.environ or "NUMBER" in os.environ:
         torch.set_num_threads(1)
         train(chosen)
     else:
