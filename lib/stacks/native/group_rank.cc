@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <map>
 #include <set>
 #include <span>
 #include <string>
@@ -91,43 +92,67 @@ std::optional<bool> is_default_group(const Memory& memory, const AddressSpace& s
   return begin && *begin == kFirst;
 }
 
-std::optional<RankOfGroup> rank_in(const Memory& memory, const AddressSpace& space,
-                                   uint64_t object) {
-  const bool has_cuda = std::ranges::any_of(space.mappings(), [](const Mapping& each) {
+/// Without names a group of Gloo beside one of NCCL may be one of some ranks.
+bool may_have_nccl(const AddressSpace& space) {
+  return std::ranges::any_of(space.mappings(), [](const Mapping& each) {
     return base_name(each.path).starts_with("libtorch_cuda");
   });
+}
+
+/// Nothing where that is not the default group; one without a name is if it may be.
+std::optional<RankOfGroup> rank_in(const Memory& memory, const AddressSpace& space, uint64_t object,
+                                   bool may_be_default) {
   for (const uint64_t place : kPlacesOfRank) {
     const auto found = memory.value<RankOfGroup>(object + place);
     if (!found || found->size < 2 || found->size > kMostRanks) continue;
     if (found->rank < 0 || found->rank >= found->size) continue;
-    // Without names a group of Gloo beside one of NCCL may be one of some ranks.
     const bool is_default =
-        is_default_group(memory, space, object + place + kToName).value_or(!has_cuda);
+        is_default_group(memory, space, object + place + kToName).value_or(may_be_default);
     if (is_default) return *found;
     return std::nullopt;
   }
   return std::nullopt;
 }
 
-/// The class whose vtable that is; null if it is none of a process group.
-const GroupClass* class_of(const MaybeGroup& maybe, SymbolSource& symbols) {
-  const auto found = std::ranges::find_if(kClasses, [&](const GroupClass& each) {
-    const auto vtable = symbols.symbol(*maybe.library, each.vtable);
-    return vtable && *vtable + kToFunctions == maybe.vtable;
-  });
-  return found == kClasses.end() ? nullptr : &*found;
-}
+/// Which classes of process groups the libraries of a process have. Each is asked once: to find a
+/// symbol takes milliseconds, and objects may be many.
+class GroupClasses {
+ public:
+  explicit GroupClasses(SymbolSource& symbols) : symbols_(&symbols) {}
+
+  /// The class whose vtable that is; null if it is none of a process group.
+  const GroupClass* find(const MaybeGroup& maybe) {
+    const uint64_t inode = maybe.library->inode;
+    constexpr size_t kMostLibraries = 4;
+    if (!seen_.contains(inode) && seen_.size() < kMostLibraries) {
+      seen_.insert(inode);
+      for (const GroupClass& each : kClasses) {
+        if (const auto vtable = symbols_->symbol(*maybe.library, each.vtable))
+          classes_.emplace(*vtable + kToFunctions, &each);
+      }
+    }
+    const auto found = classes_.find(maybe.vtable);
+    return found == classes_.end() ? nullptr : found->second;
+  }
+
+ private:
+  SymbolSource* symbols_;
+  std::set<uint64_t> seen_;                        ///< inodes of libraries
+  std::map<uint64_t, const GroupClass*> classes_;  ///< by what an object of it begins with
+};
 
 }  // namespace
 
 std::optional<JobRank> read_group_rank(const Memory& memory, const AddressSpace& space,
                                        SymbolSource& symbols, const std::vector<uint64_t>& stacks) {
   std::optional<JobRank> largest;
+  GroupClasses classes(symbols);
+  const bool may_be_default = !may_have_nccl(space);
   for (const MaybeGroup& maybe : objects_on(memory, space, stacks)) {
-    const auto rank = rank_in(memory, space, maybe.object);
-    if (!rank || (largest && rank->size < *largest->world_size)) continue;
-    const GroupClass* group = class_of(maybe, symbols);
+    const GroupClass* group = classes.find(maybe);
     if (group == nullptr) continue;
+    const auto rank = rank_in(memory, space, maybe.object, may_be_default);
+    if (!rank || (largest && rank->size < largest->world_size)) continue;
     if (largest && rank->size == largest->world_size && rank->rank != largest->rank)
       return std::nullopt;
     largest =
