@@ -418,10 +418,10 @@ Message describe_groups(const Facts& facts, const std::vector<Group>& groups) {
   return text;
 }
 
-// All wait, and not for one that is on its way.
-std::optional<RootCause> collectives_differ(const Job& job, const Sides& sides) {
-  const Facts& facts = *job.facts;
-  const std::vector<Group> groups = groups_of(job, sides.waiting);
+// Whether ranks at one and the same place may take part in it round after round.
+bool may_go_on(const Job& job, const Sides& sides) {
+  // A GPU that always has work looks like that.
+  if (sides.on_gpu) return true;
   const bool all_sleep = std::ranges::all_of(
       sides.waiting, [&](const Member* each) { return sleeps_on(job.waiter(*each)); });
   // Those that ask again and again may be in another round: where none is ever seen at anything
@@ -429,9 +429,23 @@ std::optional<RootCause> collectives_differ(const Job& job, const Sides& sides) 
   const bool any_wakes = std::ranges::any_of(sides.waiting, [&](const Member* each) {
     return !sleeps_on(job.waiter(*each)) && job.waiter(*each).waits_again;
   });
-  if (groups.size() == 1 && !all_sleep && any_wakes) return std::nullopt;
-  // A GPU that always has work looks like that, too.
-  if (groups.size() == 1 && sides.on_gpu) return std::nullopt;
+  return !all_sleep && any_wakes;
+}
+
+// What those are that are through with their data, while others are not.
+Message words_of_through(const Facts& facts, const Group& through) {
+  return ": " + name_ranks(facts, trainers_of(through.members)) +
+         (through.members.size() == 1 ? " is" : " are") +
+         (through.members.front()->is_end() ? " at the end of the program, be it by an exception"
+                                            : " through with the data, without workers any more") +
+         ", the others are in the middle of it";
+}
+
+// All wait, and not for one that is on its way.
+std::optional<RootCause> collectives_differ(const Job& job, const Sides& sides) {
+  const Facts& facts = *job.facts;
+  const std::vector<Group> groups = groups_of(job, sides.waiting);
+  if (groups.size() == 1 && may_go_on(job, sides)) return std::nullopt;
   const Group* through = sides.on_gpu ? nullptr : group_without_data(groups);
   const Member& odd = *(through != nullptr ? *through : groups.back()).members.front();
   const ThreadFacts& thread = job.waiter(odd);
@@ -442,12 +456,7 @@ std::optional<RootCause> collectives_differ(const Job& job, const Sides& sides) 
   if (sides.on_gpu) finding.confidence = Confidence::kPossible;
   finding.message = describe_groups(facts, groups);
   if (through != nullptr) {
-    finding.message +=
-        ": " + name_ranks(facts, trainers_of(through->members)) +
-        (through->members.size() == 1 ? " is" : " are") +
-        (through->members.front()->is_end() ? " at the end of the program, be it by an exception"
-                                            : " through with the data, without workers any more") +
-        ", the others are in the middle of it";
+    finding.message += words_of_through(facts, *through);
   } else if (groups.size() == 1) {
     if (finding.severity == Severity::kError) finding.severity = Severity::kWarning;
     finding.confidence = Confidence::kPossible;

@@ -51,27 +51,37 @@ struct MaybeGroup {
   const Mapping* library = nullptr;  ///< the mapping that has the vtable
 };
 
+std::optional<MaybeGroup> look_at(const Memory& memory, const AddressSpace& space,
+                                  uint64_t object) {
+  const auto vtable = memory.value<uint64_t>(object);
+  const Mapping* library = vtable ? space.find(*vtable) : nullptr;
+  if (library == nullptr || !is_torch(library->path)) return std::nullopt;
+  return MaybeGroup{.object = object, .vtable = *vtable, .library = library};
+}
+
+/// What the words of a stack point to on the heap.
+void note_objects_on(const Memory& memory, const AddressSpace& space, uint64_t stack,
+                     std::set<uint64_t>& objects) {
+  const Mapping* mapping = space.find(stack);
+  if (mapping == nullptr) return;
+  const uint64_t begin = (stack + kWord - 1) / kWord * kWord;
+  const uint64_t end = std::min(begin + kStackBytes, mapping->end);
+  for (uint64_t at = begin; at + kWord <= end && objects.size() < kMostObjects; at += kWord) {
+    const auto object = memory.value<uint64_t>(at);
+    if (!object) break;
+    const Mapping* home = *object % kWord == 0 ? space.find(*object) : nullptr;
+    if (home != nullptr && home->writable && home->inode == 0) objects.insert(*object);
+  }
+}
+
 std::vector<MaybeGroup> objects_on(const Memory& memory, const AddressSpace& space,
                                    const std::vector<uint64_t>& stacks) {
+  std::set<uint64_t> objects;
+  for (const uint64_t stack : std::span(stacks).first(std::min(stacks.size(), kMostStacks)))
+    note_objects_on(memory, space, stack, objects);
   std::vector<MaybeGroup> found;
-  std::set<uint64_t> seen;
-  for (const uint64_t stack : std::span(stacks).first(std::min(stacks.size(), kMostStacks))) {
-    const Mapping* mapping = space.find(stack);
-    if (mapping == nullptr) continue;
-    const uint64_t begin = (stack + kWord - 1) / kWord * kWord;
-    const uint64_t end = std::min(begin + kStackBytes, mapping->end);
-    for (uint64_t at = begin; at + kWord <= end && seen.size() < kMostObjects; at += kWord) {
-      const auto object = memory.value<uint64_t>(at);
-      if (!object) break;
-      const Mapping* home = *object % kWord == 0 ? space.find(*object) : nullptr;
-      if (home == nullptr || !home->writable || home->inode != 0) continue;
-      if (!seen.insert(*object).second) continue;
-      const auto vtable = memory.value<uint64_t>(*object);
-      const Mapping* library = vtable ? space.find(*vtable) : nullptr;
-      if (library != nullptr && is_torch(library->path))
-        found.push_back({.object = *object, .vtable = *vtable, .library = library});
-    }
-  }
+  for (const uint64_t object : objects)
+    if (const auto maybe = look_at(memory, space, object)) found.push_back(*maybe);
   return found;
 }
 
