@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -23,16 +24,24 @@ bool is_in_nccl_group(const ProcessSnapshot& process) {
   });
 }
 
-// A thread of the process that carries out a part of the backward pass and stands in a collective:
-// of each GPU autograd has one, of nested passes (checkpoints) further ones.
-std::optional<RankWait> wait_of_backward(const Facts& facts, size_t trainer) {
+// Whether the main thread has left its work to others: the backward pass to autograd's threads (of
+// each GPU one, of nested passes further ones), or something to a thread that its program started.
+bool may_wait_for(const Facts& facts, const ThreadFacts& main, const ThreadFacts& other) {
+  if (calls(*main.thread, "torch::autograd::Engine::execute"))
+    return calls(*other.thread, "torch::autograd::Engine::thread_");
+  constexpr auto kOfOwnThreads =
+      std::to_array({NeedKind::kNotification, NeedKind::kLock, NeedKind::kJoin});
+  return std::ranges::count(kOfOwnThreads, main.need.kind) > 0 && !waits_for_batch(facts, main) &&
+         user_frame(*other.thread) != nullptr;
+}
+
+// Another thread of the process, which the main thread waits for, stands in a collective.
+std::optional<RankWait> wait_of_other_thread(const Facts& facts, size_t trainer) {
   const ThreadFacts& main = facts.threads[trainer];
-  if (!calls(*main.thread, "torch::autograd::Engine::execute")) return std::nullopt;
   std::optional<RankWait> found;
   for (size_t i = 0; i < facts.threads.size(); ++i) {
     const ThreadFacts& each = facts.threads[i];
-    if (each.process != main.process || i == trainer) continue;
-    if (!calls(*each.thread, "torch::autograd::Engine::thread_")) continue;
+    if (each.process != main.process || i == trainer || !may_wait_for(facts, main, each)) continue;
     auto in = collective_of(*each.thread);
     if (!in || (found && in->is_on_gpu)) continue;
     const size_t place = user_frame(*each.thread) == nullptr ? trainer : i;
@@ -49,7 +58,7 @@ std::optional<RankWait> wait_of(const Facts& facts, const Rank& rank) {
   if (auto in = collective_of(*main.thread))
     found = RankWait{.in = std::move(*in), .thread = rank.trainer, .place = rank.trainer};
   else
-    found = wait_of_backward(facts, rank.trainer);
+    found = wait_of_other_thread(facts, rank.trainer);
   if (found && found->in.is_on_gpu && !is_in_nccl_group(*main.process)) return std::nullopt;
   return found;
 }

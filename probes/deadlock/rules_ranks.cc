@@ -216,10 +216,11 @@ RootCause rank_behind(const Job& job, const Sides& sides, const Member& member,
   const bool is_message = first.wait && first.wait->in.is_message;
   const bool stands_long = thread.still && facts.last->at - thread.since >= kWorthAWarning;
   const bool stands = is_message ? stands_long : sleeps_on(thread);
+  const bool is_long = !is_message && facts.last->at - waits_since(waiter) >= 2 * kWorthAWarning;
   if (cause != nullptr) {
     finding.consequence_of = cause->finding.code;
     finding.severity = std::min(finding.severity, cause->finding.severity);
-  } else if (!stands || !is_worth_a_warning(facts, waiter)) {
+  } else if (stands ? !is_worth_a_warning(facts, waiter) : !is_long) {
     finding.severity = Severity::kInfo;  // a rank may save a checkpoint
   }
   finding.prove(count_fact("waiting_ranks", sides.waiting.size(), "stacks", facts.last->at));

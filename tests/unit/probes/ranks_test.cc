@@ -17,6 +17,7 @@ constexpr int32_t kFirst = HangScene::kTrainer;
 constexpr const char* kC10d =
     "/usr/lib/python3/dist-packages/torch/distributed/distributed_c10d.py";
 constexpr int kLong = 12;  // looks
+constexpr int kAMinute = 62;
 
 // Rank 0 is pid 100, ranks 1 and 2 are 101 and 102; each trains without workers.
 class Ranks {
@@ -89,6 +90,9 @@ TEST(Ranks, OneThatWorksIsAWord) {
   const auto finding = find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
   ASSERT_TRUE(finding);
   EXPECT_EQ(finding->severity, Severity::kInfo) << "it may save a checkpoint";
+  const auto later = find(ranks.scene.examine(kAMinute), FindingCode::kRankBehind);
+  ASSERT_TRUE(later);
+  EXPECT_EQ(later->severity, Severity::kWarning);
 }
 
 TEST(Ranks, AShortWaitIsAWordThatALongerWatchWouldSettle) {
@@ -353,6 +357,31 @@ TEST(Ranks, TheCollectiveMayBeInAThreadOfAutograd) {
   for (const int32_t rank : {0, 2})
     ranks.scene.stack(ranks.scene.thread(kFirst + rank, 300 + rank), {});
   EXPECT_FALSE(find(ranks.scene.examine(kLong), FindingCode::kRankBehind)) << "it computes";
+}
+
+// An executor of the program's own, that overlaps communication with work.
+TEST(Ranks, TheCollectiveMayBeInAThreadOfTheProgram) {
+  Ranks ranks;
+  ranks.sleeps(1);
+  for (const int32_t rank : {0, 2}) {
+    ranks.scene.wait_in_futex(ranks.main(rank), futex(LockKind::kCondition, 0x7000));
+    ranks.scene.stack(ranks.main(rank),
+                      {python("Future.result", "/usr/lib/python3.11/futures.py", 5),
+                       python("main", "/srv/train.py", 41)});
+    ThreadSnapshot& thread = ranks.scene.add_thread(kFirst + rank, 300 + rank);
+    ranks.scene.wait_in_futex(thread, futex(LockKind::kCondition, 0x7100));
+    ranks.scene.stack(
+        thread, {native("_ZN4c10d4Work4waitE", "/usr/lib/libtorch_cpu.so"),
+                 python("all_reduce", kC10d, 5), python("Overlap.reduce", "/srv/train.py", 8)});
+  }
+  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
+  ASSERT_TRUE(finding);
+  EXPECT_THAT(finding->message.plain(),
+              HasSubstr("ranks 0, 2 wait in all_reduce (Overlap.reduce, /srv/train.py:8)"));
+  for (const int32_t rank : {0, 2})
+    ranks.scene.run(ranks.main(rank));
+  EXPECT_FALSE(find(ranks.scene.examine(kLong), FindingCode::kRankBehind))
+      << "its main thread is not waiting";
 }
 
 }  // namespace
