@@ -124,7 +124,7 @@ def launch(arguments):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     started = [subprocess.Popen([sys.executable, "-W", "ignore", __file__, *arguments], stdin=subprocess.DEVNULL,
-                                start_new_session=True,
+                                stderr=subprocess.DEVNULL, start_new_session=True,
                                 env=dict(os.environ, RANK=str(rank), WORLD_SIZE=ranks, MASTER_ADDR="127.0.0.1",
                                          MASTER_PORT=str(port), OMP_NUM_THREADS="1", TORCH_FR_BUFFER_SIZE="2000"))
                for rank in range(int(ranks))]
