@@ -39,8 +39,4 @@ struct Collective {
 /// Nothing if it is in none.
 std::optional<Collective> collective_of(const ThreadSnapshot& thread);
 
-/// "rank 1 (4711)", "ranks 0, 2-7"; the processes where their ranks are not known. Of at least one
-/// thread, indices into Facts::threads.
-OwnWords name_ranks(const Facts& facts, const std::vector<size_t>& trainers);
-
 }  // namespace dlprobe::probes::deadlock

@@ -133,7 +133,7 @@ TEST(Ranks, ThoseOfOtherNodesMayBeWaitedFor) {
     ranks.scene.info(kFirst + rank).rank->world_size = 8;
   const auto finding = find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
   ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->message.plain(), HasSubstr("ranks 3, 4, 5, 6, 7, on other nodes"));
+  EXPECT_THAT(finding->message.plain(), HasSubstr("ranks 3-7, on other nodes"));
   for (int32_t rank = 0; rank < 3; ++rank)
     ranks.scene.info(kFirst + rank).rank->job = "localhost:29500";
   EXPECT_TRUE(find(ranks.scene.examine(kLong), FindingCode::kRankDead)) << "all meet here";
