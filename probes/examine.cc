@@ -38,6 +38,8 @@ void add_run(Verdict& all, Verdict of_run, int index, bool is_kept_apart) {
     graph.run = index;
     all.wait_graphs.push_back(std::move(graph));
   }
+  // Of several runs the last one counts.
+  if (!of_run.ranks.empty()) all.ranks = std::move(of_run.ranks);
   add_gaps(all.gaps, std::move(of_run.gaps));
   add_gaps(all.limits, std::move(of_run.limits));
   if (all.all_well.empty()) all.all_well = std::move(of_run.all_well);

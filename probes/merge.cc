@@ -108,6 +108,7 @@ Verdict merge_verdicts(std::vector<Verdict> verdicts) {
     std::ranges::move(verdict.limits, std::back_inserter(all.limits));
     if (all.all_well.empty()) all.all_well = std::move(verdict.all_well);
     std::ranges::move(verdict.wait_graphs, std::back_inserter(all.wait_graphs));
+    std::ranges::move(verdict.ranks, std::back_inserter(all.ranks));
   }
   order(all.findings);
   // Where the cause is known, what else might have been looked for does not matter.

@@ -42,6 +42,17 @@ void for_each_finding(const report::Report& report, Visit&& visit) {
     visit("suppressed " + finding.fingerprint, finding);
 }
 
+// Whose waiting ranks it is about; empty: none.
+std::string job_of(const report::Finding& finding, const std::vector<RankState>& ranks) {
+  if (!is_about_waiting_ranks(finding)) return "";
+  for (const report::FindingProcess& process : finding.subject.processes) {
+    const auto rank = std::ranges::find_if(
+        ranks, [&](const RankState& each) { return each.process.pid == process.pid; });
+    if (rank != ranks.end() && rank->id) return rank->id->job;
+  }
+  return "";
+}
+
 // What the configuration says of the finding of many nodes; rules about single nodes were theirs.
 void apply_policy(const FindingPolicy& policy, std::string_view day, report::Finding& finding) {
   for (const auto& rule : policy.severities) {
@@ -102,8 +113,11 @@ ReportMerger::Node ReportMerger::digest(const std::string& source, const report:
   node.ended_at = report.invocation.ended.at.value_or(report::UtcText());
   node.facts = facts_of(report);
   node.names = report.names;
-  for_each_finding(report, [&node](const std::string& key, const report::Finding& /*finding*/) {
-    node.fingerprints.push_back(key);
+  node.ranks = ranks_of_node(report, node.entry.node);
+  for_each_finding(report, [&](const std::string& key, const report::Finding& finding) {
+    node.findings.push_back({.group = key,
+                             .job = job_of(finding, node.ranks),
+                             .says_less = waits_for_other_nodes(finding)});
   });
   note_checks(report, node);
   return node;
@@ -167,15 +181,23 @@ std::vector<std::string> ReportMerger::missing() const {
   return absent;
 }
 
-void ReportMerger::group_findings() {
+JoinedRanks ReportMerger::joined_ranks(Sentences& sentences) const {
+  std::vector<RankState> ranks;
+  for (const auto& [key, node] : nodes_)
+    ranks.insert(ranks.end(), node.ranks.begin(), node.ranks.end());
+  return join_ranks(std::move(ranks), options_.judge_ranks, sentences);
+}
+
+void ReportMerger::group_findings(const JoinedRanks& ranks) {
   for (const auto& [key, node] : nodes_) {
     for (const auto& [place, rank] : node.checks)
       checks_[place].worst = std::max(checks_[place].worst, rank);
-    for (const std::string& fingerprint : node.fingerprints) {
-      Group& group = groups_[fingerprint];
-      if (group.nodes.empty()) {
-        group.finding = prototypes_.at(fingerprint);
-      }
+    for (const Seen& seen : node.findings) {
+      // The look at all nodes knows better what ranks wait for.
+      if (ranks.judged.contains(seen.job) || (seen.says_less && ranks.joined.contains(seen.job)))
+        continue;
+      Group& group = groups_[seen.group];
+      if (group.nodes.empty()) group.finding = prototypes_.at(seen.group);
       if (group.nodes.empty() || group.nodes.back() != node.entry.node)
         group.nodes.push_back(node.entry.node);
     }
@@ -269,52 +291,23 @@ std::vector<report::Check> ReportMerger::checks(const std::vector<std::string>& 
   return result;
 }
 
-namespace {
-
-bool has_evidence(const report::Finding& finding, std::string_view name) {
-  return std::ranges::any_of(finding.evidence,
-                             [name](const auto& each) { return each.name == name; });
-}
-
-// Ranks that wait for one of another node are no cause once that node has told which one it is.
-void set_waiting_nodes_aside(std::vector<report::Finding>& findings) {
-  const auto waits_for_others = [](const report::Finding& finding) {
-    return finding.code == info(FindingCode::kRankBehind).code &&
-           has_evidence(finding, "missing_ranks");
-  };
-  const auto is_of_ranks = [](const report::Finding& finding) {
-    constexpr std::array kCodes = {FindingCode::kRankBehind, FindingCode::kCollectiveMismatch,
-                                   FindingCode::kUnevenData, FindingCode::kRankDead};
-    return finding.severity > Severity::kInfo && std::ranges::any_of(kCodes, [&](FindingCode code) {
-             return finding.code == info(code).code;
-           });
-  };
-  const bool is_known = std::ranges::any_of(findings, [&](const report::Finding& finding) {
-    return is_of_ranks(finding) && !waits_for_others(finding);
-  });
-  if (!is_known) return;
-  for (report::Finding& finding : findings)
-    if (waits_for_others(finding)) finding.severity = Severity::kInfo;
-  std::ranges::stable_sort(findings, std::ranges::greater{}, &report::Finding::severity);
-}
-
-}  // namespace
-
-std::vector<report::Finding> ReportMerger::findings() const {
-  std::vector<const Group*> order;
-  order.reserve(groups_.size());
-  for (const auto& [fingerprint, group] : groups_)
-    order.push_back(&group);
-  std::ranges::stable_sort(order, std::ranges::greater{}, [](const Group* group) {
-    return std::pair(group->finding.severity, group->nodes.size());
-  });
-  Findings result;
-  for (const Group* group : order) {
-    report::Finding& finding = result.emplace_back(group->finding);
-    finding.nodes = fold_hosts(group->nodes);
-    finding.occurrences = group->nodes.size();
+std::vector<report::Finding> ReportMerger::findings(const Findings& of_ranks) const {
+  Findings result = of_ranks;
+  for (const auto& [fingerprint, group] : groups_) {
+    report::Finding& finding = result.emplace_back(group.finding);
+    finding.nodes = fold_hosts(group.nodes);
+    finding.occurrences = group.nodes.size();
   }
-  set_waiting_nodes_aside(result);
+  // What explains why a job stands comes first, and then that it does.
+  const auto place_of = [&](const report::Finding& finding) {
+    const auto is_its_cause = [&](const auto& each) { return each.consequence_of == finding.code; };
+    if (std::ranges::any_of(of_ranks, is_its_cause)) return 2;
+    return std::ranges::count(of_ranks, finding.fingerprint, &report::Finding::fingerprint) > 0 ? 1
+                                                                                                : 0;
+  };
+  std::ranges::stable_sort(result, std::ranges::greater{}, [&](const report::Finding& finding) {
+    return std::tuple(finding.severity, place_of(finding), finding.occurrences);
+  });
   if (auto differ = nodes_differ()) result.push_back(std::move(*differ));
   std::string day;
   for (const auto& [key, node] : nodes_)
@@ -326,8 +319,9 @@ std::vector<report::Finding> ReportMerger::findings() const {
 
 namespace {
 
-// "38 nodes: DLP0101 shm-too-small; 1 node: DLP0103 shm-stale-files".
-std::string groups_text(const std::vector<report::Finding>& findings) {
+// "38 nodes: DLP0101 shm-too-small; 1 node: DLP0103 shm-stale-files". What stands first of a job's
+// ranks is said in full.
+std::string groups_text(const std::vector<report::Finding>& findings, const std::string& of_ranks) {
   std::string text;
   size_t named = 0;
   size_t more = 0;
@@ -339,8 +333,12 @@ std::string groups_text(const std::vector<report::Finding>& findings) {
       continue;
     }
     ++named;
-    text += fmt::format("{}{}: {} {}", text.empty() ? "" : "; ", counted_nodes(nodes), finding.code,
-                        finding.name);
+    if (!text.empty()) text += "; ";
+    if (finding.fingerprint == of_ranks) {
+      text += fmt::format("{} {}: {}", finding.code, finding.name, finding.message);
+    } else {
+      text += fmt::format("{}: {} {}", counted_nodes(nodes), finding.code, finding.name);
+    }
   }
   if (more > 0) text += fmt::format("; and {} more findings", more);
   return text;
@@ -387,6 +385,7 @@ std::vector<std::string> ReportMerger::unsure() const {
 
 std::vector<report::Limitation> ReportMerger::limitations(const std::vector<std::string>& absent,
                                                           const std::vector<std::string>& unsure,
+                                                          const std::vector<Gap>& of_ranks,
                                                           Sentences& sentences) const {
   std::vector<report::Limitation> limitations;
   const auto add = [&](const Gap& gap) {
@@ -406,12 +405,15 @@ std::vector<report::Limitation> ReportMerger::limitations(const std::vector<std:
          .why = "their own reports are incomplete",
          .effect = "nothing is sure of what they could not check"});
   }
+  std::ranges::for_each(of_ranks, add);
   return limitations;
 }
 
 std::string ReportMerger::headline(const Findings& findings, const std::vector<std::string>& absent,
-                                   const std::vector<std::string>& unsure) const {
-  std::string text = groups_text(findings);
+                                   const std::vector<std::string>& unsure,
+                                   const Findings& of_ranks) const {
+  const std::string first = of_ranks.empty() ? "" : std::string(of_ranks.front().fingerprint);
+  std::string text = groups_text(findings, first);
   const auto add = [&text](const std::string& part) { text += (text.empty() ? "" : "; ") + part; };
   if (!absent.empty())
     add(fmt::format("no report of {}: {}", counted_nodes(absent.size()), fold_hosts(absent)));
@@ -470,12 +472,14 @@ std::optional<std::vector<report::PastedName>> ReportMerger::names_of_all(
 }
 
 report::Cluster ReportMerger::finish() && {
-  group_findings();
+  Sentences sentences;
+  JoinedRanks ranks = joined_ranks(sentences);
+  group_findings(ranks);
   const std::vector<std::string> absent = missing();
   const std::vector<std::string> doubtful = unsure();
   report::Cluster report;
   Findings suppressed;
-  for (report::Finding& finding : findings()) {
+  for (report::Finding& finding : findings(ranks.findings)) {
     Findings& list = finding.suppressed ? suppressed : report.findings;
     const char letter = finding.suppressed ? 's' : 'f';
     finding.id = report::FindingIdText(fmt::format("{}{}", letter, list.size() + 1));
@@ -484,8 +488,7 @@ report::Cluster ReportMerger::finish() && {
   report.suppressed = report::if_any(std::move(suppressed));
   report.checks = checks(absent);
   link_checks(report.checks, report.findings);
-  Sentences sentences;
-  report.limitations = limitations(absent, doubtful, sentences);
+  report.limitations = limitations(absent, doubtful, ranks.gaps, sentences);
   report.names = names_of_all(std::move(sentences));
   const bool has_gap = !report.limitations.empty() || nodes_.empty();
   const report::Counts counts = severity_counts(report.findings);
@@ -496,11 +499,12 @@ report::Cluster ReportMerger::finish() && {
   report.invocation = invocation(report.findings, has_gap);
   report.host.name = counted_nodes(node_count());
   report.summary = {.verdict = verdict_of_cluster(counts, has_gap),
-                    .headline = headline(report.findings, absent, doubtful),
+                    .headline = headline(report.findings, absent, doubtful, ranks.findings),
                     .counts = counts,
                     .nodes = node_counts(absent.size())};
   for (const auto& [key, node] : nodes_)
     report.nodes.push_back(node.entry);
+  report.ranks = report::if_any(std::move(ranks.ranks));
   report.missing = absent;
   report.damaged = std::move(damaged_);
   report.duplicates = std::move(duplicates_);

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <vector>
 
+#include "reports/join_ranks.h"
 #include "reports/model/report.h"
 
 namespace dlprobe {
@@ -19,6 +20,7 @@ struct MergeOptions {
   FindingPolicy policy;  ///< for findings of all nodes together; thresholds are the nodes' own
   std::vector<std::string> argv;  ///< secrets masked
   std::string version;            ///< of dlprobe
+  JudgeRanks judge_ranks;         ///< of jobs that are on several nodes; none: each by itself
 };
 
 /// Makes one report of the reports of many nodes. Keeps of each only what the result needs, so that
@@ -26,7 +28,8 @@ struct MergeOptions {
 ///
 /// The document (kind "dlprobe.cluster-report") has the sections of a report, so that every format
 /// can write it, and beside them `nodes[]`, `missing[]`, `damaged[]` and `duplicates[]`. Findings
-/// with the same fingerprint are one, with the nodes that it was seen on.
+/// with the same fingerprint are one, with the nodes that it was seen on. Ranks of a job that is on
+/// several nodes are judged together, instead of what each node says of those that wait.
 class ReportMerger {
  public:
   explicit ReportMerger(MergeOptions options) : options_(std::move(options)) {}
@@ -42,10 +45,17 @@ class ReportMerger {
   report::Cluster finish() &&;
 
  private:
+  /// A finding of a node.
+  struct Seen {
+    std::string group;
+    std::string job;         ///< whose ranks it is about; empty: none
+    bool says_less = false;  ///< no more than that a rank of another node is waited for
+  };
   struct Node {
     report::Node entry;
     std::string ended_at;
-    std::vector<std::string> fingerprints;       ///< the groups of its findings
+    std::vector<Seen> findings;
+    std::vector<RankState> ranks;
     std::map<std::string, std::string> facts;    ///< what should be the same on every node
     std::vector<std::pair<size_t, int>> checks;  ///< index into checks_, rank of the status
     std::optional<std::vector<report::PastedName>> names;
@@ -67,16 +77,18 @@ class ReportMerger {
   std::optional<std::vector<report::PastedName>> names_of_all(Sentences sentences) const;
   size_t node_count() const;  ///< a node may have several reports
   std::vector<std::string> missing() const;
-  void group_findings();
+  JoinedRanks joined_ranks(Sentences& sentences) const;
+  void group_findings(const JoinedRanks& ranks);
   std::optional<report::Finding> nodes_differ() const;
   std::vector<report::Check> checks(const std::vector<std::string>& absent) const;
-  Findings findings() const;
+  Findings findings(const Findings& of_ranks) const;
   std::vector<std::string> unsure() const;  ///< nodes whose own verdict is incomplete
   std::vector<report::Limitation> limitations(const std::vector<std::string>& absent,
                                               const std::vector<std::string>& unsure,
+                                              const std::vector<Gap>& of_ranks,
                                               Sentences& sentences) const;
   std::string headline(const Findings& findings, const std::vector<std::string>& absent,
-                       const std::vector<std::string>& unsure) const;
+                       const std::vector<std::string>& unsure, const Findings& of_ranks) const;
   report::ClusterInvocation invocation(const Findings& findings, bool has_gap) const;
   report::NodeCounts node_counts(size_t absent) const;
   std::string id_of_all() const;

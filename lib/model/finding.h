@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -12,6 +13,7 @@
 #include "lib/base/message.h"
 #include "lib/base/names.h"
 #include "lib/model/ids.h"
+#include "lib/model/rank_state.h"
 #include "lib/model/recording.h"
 #include "lib/model/setting.h"
 #include "lib/model/wait_graph.h"
@@ -148,6 +150,13 @@ struct Finding {
   bool operator==(const Finding&) const = default;
 };
 
+/// A finding about ranks of a job, and those that it is about: the first one foremost; indices into
+/// the ranks that were judged.
+struct RankFinding {
+  Finding finding;
+  std::vector<size_t> ranks;
+};
+
 /// One row of "how big will it be, how big was it".
 struct ShmForecast {
   uint64_t batch_bytes = 0;  ///< one batch with headers and page rounding, all of its tensors
@@ -199,6 +208,7 @@ struct Verdict {
   std::vector<Gap> gaps;
   std::vector<Gap> limits;             ///< what was not looked at, and the verdict stands without
   std::vector<WaitGraph> wait_graphs;  ///< at most one per run
+  std::vector<RankState> ranks;        ///< of distributed jobs, at the last look
   std::optional<TuneResult> tune;      ///< of `dlprobe tune`
   std::vector<NamedCheck> checks;      ///< of `dlprobe gate`; empty: one for each cause
   std::vector<LookedFor> looked_for;   ///< each code once

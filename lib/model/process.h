@@ -50,6 +50,9 @@ struct JobRank {
   std::optional<int32_t> world_size;
   std::optional<int32_t> local_world_size;
   std::string source;
+
+  /// Its ranks meet at an address that this machine alone has: all of them are here.
+  bool meets_here() const { return job.starts_with("127.") || job.starts_with("localhost:"); }
   bool operator==(const JobRank&) const = default;
 };
 constexpr void list_fields(auto&& field, Of<JobRank> /*of*/) {

@@ -80,28 +80,39 @@ std::optional<Gap> missing_history(const Facts& facts) {
   return gap;
 }
 
+// What the snapshots prove.
+void judge(const RunCase& one, const Facts& facts, Verdict& verdict) {
+  const Run& run = one.run;
+  const HostFacts& host = one.recording.header.host;
+  const std::vector<RootCause> causes = find_causes(facts);
+  verdict.findings = merge(causes);
+  append(verdict.findings, find_shared_handles(run, host.machine));
+  // What has come to its end by itself did not hang.
+  if (Message standstill = describe_standstill(facts, causes);
+      !standstill.empty() && !has_subject_ended(run)) {
+    verdict.all_well = std::move(standstill) + "; " + describe_looks(one.recording);
+  }
+  append(verdict.findings, find_risks(facts, causes, host.cpus));
+  verdict.wait_graphs.push_back(make_wait_graph(facts, causes));
+  verdict.ranks = rank_states(facts, causes, verdict.wait_graphs.back());
+}
+
 Verdict examine_run(const RunCase& one) {
   const Run& run = one.run;
   const HostFacts& host = one.recording.header.host;
   Verdict verdict;
   const Facts facts = facts_of(run, host);
   const bool never_started = run.end && run.end->reason == RunEndReason::kNotStarted;
-  // What has come to its end by itself did not hang.
   const bool ended = has_subject_ended(run);
   const bool moved_till_now = run.begin.looks_when_quiet && facts.last == nullptr;
   const bool nothing_to_see = run.begin.preflight || never_started || ended || moved_till_now;
   if (auto gap = missing_history(facts); gap && !nothing_to_see) {
     verdict.gaps.push_back(std::move(*gap));
   }
-  if (facts.last == nullptr) return verdict;
-  const std::vector<RootCause> causes = find_causes(facts);
-  verdict.findings = merge(causes);
-  append(verdict.findings, find_shared_handles(run, host.machine));
-  if (Message standstill = describe_standstill(facts, causes); !standstill.empty() && !ended) {
-    verdict.all_well = std::move(standstill) + "; " + describe_looks(one.recording);
-  }
-  append(verdict.findings, find_risks(facts, causes, host.cpus));
-  verdict.wait_graphs.push_back(make_wait_graph(facts, causes));
+  if (facts.last != nullptr) judge(one, facts, verdict);
+  for (RankState& rank : ended_ranks(run))
+    if (std::ranges::count(verdict.ranks, rank.process, &RankState::process) == 0)
+      verdict.ranks.push_back(std::move(rank));
   return verdict;
 }
 

@@ -133,20 +133,6 @@ Collective operation_of_torch(const std::string& function) {
           .is_end = function == "destroy_process_group"};
 }
 
-// "0, 2-7" of sorted numbers.
-OwnWords list_numbers(const std::vector<int32_t>& numbers) {
-  OwnWords text;
-  for (size_t i = 0; i < numbers.size();) {
-    size_t last = i;
-    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1)
-      ++last;
-    text += (i == 0 ? "" : ", ") + own(numbers[i]);
-    if (last > i) text += (last == i + 1 ? ", " : "-") + own(numbers[last]);
-    i = last + 1;
-  }
-  return text;
-}
-
 }  // namespace
 
 std::vector<Rank> ranks_of(const Facts& facts) {
@@ -186,18 +172,6 @@ std::optional<Collective> collective_of(const ThreadSnapshot& thread) {
   const auto of_gpu = std::ranges::find_if(outwards, is_of_gpu);
   if (of_gpu == outwards.end()) return std::nullopt;
   return Collective{.operation = name_of_call(*of_gpu, "the GPU"), .is_on_gpu = true};
-}
-
-OwnWords name_ranks(const Facts& facts, const std::vector<size_t>& trainers) {
-  std::vector<int32_t> numbers;
-  for (const size_t each : trainers) {
-    const ProcessInfo* info = facts.threads[each].info;
-    const JobRank* rank = info == nullptr ? nullptr : info->rank_of_several();
-    if (rank != nullptr) numbers.push_back(rank->rank);
-  }
-  if (trainers.size() == 1 || numbers.size() < trainers.size()) return join_names(facts, trainers);
-  std::ranges::sort(numbers);
-  return "ranks " + list_numbers(numbers);
 }
 
 }  // namespace dlprobe::probes::deadlock

@@ -56,8 +56,4 @@ struct RankWait {
 /// member of a group of NCCL.
 std::optional<RankWait> wait_of(const Facts& facts, const Rank& rank);
 
-/// "rank 1 (4711)", "ranks 0, 2-7"; the processes where their ranks are not known. Of at least one
-/// thread, indices into Facts::threads.
-OwnWords name_ranks(const Facts& facts, const std::vector<size_t>& trainers);
-
 }  // namespace dlprobe::probes::deadlock

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lib/model/finding.h"
+#include "lib/model/rank_state.h"
 #include "probes/deadlock/facts.h"
 #include "probes/deadlock/ranks.h"
 
@@ -45,6 +46,17 @@ std::vector<RootCause> find_closed_groups(const Facts& facts, const std::vector<
 
 /// Of a rank whose trainer waits for a batch, the workers in the middle of one: DLP0312, DLP0313.
 std::vector<RootCause> find_slow_workers(const Facts& facts, const Rank& rank);
+
+/// What the last look shows of a rank; its cause where `known` has one. What its workers do is not
+/// in it.
+RankState state_of(const Facts& facts, const Rank& rank, const std::vector<RootCause>& known);
+
+/// The ranks of distributed jobs whose launcher tells their numbers, with what their workers do.
+std::vector<RankState> rank_states(const Facts& facts, const std::vector<RootCause>& known,
+                                   const WaitGraph& graph);
+
+/// Those of the run that have ended while it was watched.
+std::vector<RankState> ended_ranks(const Run& run);
 
 /// Ranks that others of their job wait for in a collective operation, be it for what `known`
 /// explains: DLP0702 to DLP0706, and what their loaders wait for.

@@ -135,7 +135,9 @@ bool began_the_end(const ExitFacts& facts, const Death& death) {
 bool is_ordinary_signal(const ExitFacts& facts, const Death& death) {
   const SignalSent* sent = death.sent;
   if (sent != nullptr && sent->by_dlprobe) return true;
-  if (sent == nullptr && was_interrupted(facts) && is_polite(death.signal)) return true;
+  // A launcher that is interrupted ends its ranks.
+  const bool may_be_of_interrupt = sent == nullptr || sender_in_tree(facts, *sent) != nullptr;
+  if (may_be_of_interrupt && was_interrupted(facts) && is_polite(death.signal)) return true;
   // Ctrl-C, and its like that asks for a core.
   const bool is_key = death.signal == SIGINT || death.signal == SIGQUIT;
   // Whoever has a handler for it raises it once more to end by it: shells, Python.

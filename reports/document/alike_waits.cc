@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "lib/base/number_ranges.h"
 #include "reports/document/frame_text.h"
 
 namespace dlprobe {

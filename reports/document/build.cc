@@ -16,6 +16,7 @@ namespace {
 // Pages show the cause first; a terminal ends with what is longest.
 enum Weight {
   kCause,
+  kRanks,
   kSuppressed,
   kNodes,
   kRecommendation,
@@ -98,6 +99,7 @@ class Builder {
   // In the order of a terminal.
   Document build() && {
     add(named_checks_of(report_), kChecks);
+    add(ranks_of(report_), kRanks);
     add(waits_of(report_), kWaits);
     const bool are_active = has_activities(report_);
     if (are_active) add(processes_of(report_), kProcesses);

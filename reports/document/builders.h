@@ -32,6 +32,8 @@ Section checks_of(const AnyReport& any, bool is_all);
 
 /// From the trainer's main thread to the root cause, and the drawing of who waits for whom.
 Section waits_of(const report::Report& report);
+/// Of distributed jobs: which ranks wait where, for whom, and a grid of all of them.
+Section ranks_of(const report::Report& report);
 /// What each process does, or which were seen, by role; and how those that ended did. Processes
 /// that do the same are folded on a terminal.
 Section processes_of(const report::Report& report);

@@ -197,8 +197,25 @@ struct Charts {
   std::vector<Event> events;
 };
 
+/// Many of a kind, each with its workers, coloured by what they do.
+struct Grid {
+  enum class Tone { kWaits, kWorks, kIdle, kLate, kBad, kAbsent };
+  struct Cell {
+    std::string word;
+    std::string time;  ///< for how long; empty: not known
+    Tone tone = Tone::kIdle;
+  };
+  struct Row {
+    std::string name;
+    Cell cell;
+    std::string hint;  ///< a sentence
+    std::vector<Cell> workers;
+  };
+  std::vector<Row> rows;
+};
+
 struct Block {
-  std::variant<Paragraph, Code, Table, List, Field, Card, Graph, Charts> content;
+  std::variant<Paragraph, Code, Table, List, Field, Card, Graph, Charts, Grid> content;
   Readers readers = Readers::kAll;
 };
 

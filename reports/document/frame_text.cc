@@ -83,21 +83,4 @@ std::string without_numbers(std::string_view text) {
   return result;
 }
 
-std::string ranges_text(std::vector<int64_t> numbers) {
-  std::ranges::sort(numbers);
-  std::string text;
-  for (size_t i = 0; i < numbers.size();) {
-    size_t last = i;
-    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1)
-      ++last;
-    if (!text.empty()) text += ", ";
-    text += std::to_string(numbers[i]);
-    // A range of two is no shorter than its ends.
-    if (last == i + 1) text += ", " + std::to_string(numbers[last]);
-    if (last > i + 1) text += "-" + std::to_string(numbers[last]);
-    i = last + 1;
-  }
-  return text;
-}
-
 }  // namespace dlprobe

@@ -32,7 +32,4 @@ int role_rank(std::optional<Role> role);
 /// alike where the numbers do not matter (for waits: AlikeWaits).
 std::string without_numbers(std::string_view text);
 
-/// Numbers as "4711, 4713-4719".
-std::string ranges_text(std::vector<int64_t> numbers);
-
 }  // namespace dlprobe

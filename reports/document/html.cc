@@ -194,6 +194,7 @@ class HtmlWriter {
   }
 
   static void write(xml_node parent, const Graph& graph) { add_graph(parent, graph); }
+  static void write(xml_node parent, const Grid& grid) { add_grid(parent, grid); }
   static void write(xml_node parent, const Charts& charts) { add_charts(parent, charts); }
 
   int level_ = 2;  ///< of the heading above

@@ -38,6 +38,9 @@ pugi::xml_node add_text_element(pugi::xml_node parent, const char* name, std::st
 /// The drawing, and how many nodes it leaves out.
 void add_graph(pugi::xml_node parent, const Graph& graph);
 
+/// A line for each row; of many rows a small square each.
+void add_grid(pugi::xml_node parent, const Grid& grid);
+
 /// The charts below each other, and the values that the script shows.
 void add_charts(pugi::xml_node parent, const Charts& all);
 

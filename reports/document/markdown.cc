@@ -140,6 +140,10 @@ std::string block_text(const Charts& /*charts*/, int /*level*/) {
   return "";
 }
 
+std::string block_text(const Grid& /*grid*/, int /*level*/) {
+  return "";
+}
+
 std::string blocks_text(const Blocks& blocks, int level) {
   std::string text;
   for (const Block& block : blocks) {

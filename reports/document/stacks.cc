@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "lib/base/number_ranges.h"
 #include "lib/base/units.h"
 #include "reports/document/builders.h"
 #include "reports/document/frame_text.h"

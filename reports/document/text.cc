@@ -175,6 +175,7 @@ class TextWriter {
 
   static void write(const Graph& /*graph*/, size_t /*indent*/) {}
   static void write(const Charts& /*charts*/, size_t /*indent*/) {}
+  static void write(const Grid& /*grid*/, size_t /*indent*/) {}
 
   TextPage page_;
   std::string lead_;

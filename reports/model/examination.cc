@@ -192,6 +192,7 @@ report::Report examination_report(const Recording& recording, const Verdict& ver
   report.tables = source.verdict.tables;
   report.runs = runs_section(source);
   if (const auto& tune = source.verdict.tune) report.tune = tune_section(*tune);
+  report.ranks = report::if_any(ranks_section(source));
   report.processes = processes_section(source);
   report.wait_graph = wait_graph_section(source);
   report.timeline = timeline_section(source);

@@ -103,6 +103,7 @@ std::vector<report::Check> checks_section(const ReportSource& source);
 std::vector<report::Run> runs_section(const ReportSource& source);
 /// What `dlprobe tune` has measured and recommends.
 report::Tune tune_section(const TuneResult& tune);
+std::vector<report::Rank> ranks_section(const ReportSource& source);
 std::vector<report::Process> processes_section(const ReportSource& source);
 report::Timeline timeline_section(const ReportSource& source);
 std::vector<report::Limitation> limitations_section(const ReportSource& source);

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""What gates and reports cost: gate, --help of every subcommand, merge of 10 000 nodes, every format of a large incident.
+"""What gates and reports cost: gate, --help of every subcommand, merge of 10 000 nodes, merge of a hung job on 1024 nodes, every
+format of a large incident.
 
-    report_cost.py [--incident MAKE_INCIDENT] [--loader REFERENCE_LOADER] DLPROBE [gate] [help] [merge] [formats] [paint]
+    report_cost.py [--incident MAKE_INCIDENT] [--loader REFERENCE_LOADER] DLPROBE [gate] [help] [merge] [ranks] [formats] [paint]
 
 Each figure is printed beside a floor of the same run: /bin/true for a start, `cat` of the same files for merging, reading and
 writing the same JSON by Python for a format. Not run by ctest: figures belong to a quiet machine.
@@ -86,6 +87,73 @@ def merge(options):
     print(f"  largest child so far: {peak:.0f} MiB (goal: 500 MB)")
 
 
+# A node of a job of 8 ranks with 4 workers each, of which rank 5 sleeps. Says when all stand.
+JOB = """
+import os, sys, time
+import torch, torch.distributed as dist
+from torch.utils.data import DataLoader, TensorDataset
+torch.set_num_threads(1)
+dist.init_process_group("gloo")
+def upload():
+    time.sleep(600)
+for step, (batch,) in enumerate(DataLoader(TensorDataset(torch.rand(8000, 8)), batch_size=4, num_workers=4)):
+    if step == 9:
+        print("ready", flush=True)
+        if dist.get_rank() == 5: upload()
+    dist.all_reduce(batch.sum())
+"""
+
+
+def look_at_a_node(dlprobe):
+    """Its report, as `dlprobe attach` makes it."""
+    environment = dict(os.environ, WORLD_SIZE="8", LOCAL_WORLD_SIZE="8", MASTER_ADDR="127.0.0.1", MASTER_PORT="29513",
+                       OMP_NUM_THREADS="1")
+    ranks = [subprocess.Popen(["/usr/bin/python3", "-c", JOB], env=dict(environment, RANK=str(rank)), stdout=subprocess.PIPE,
+                              text=True) for rank in range(8)]
+    try:
+        for rank in ranks:
+            rank.stdout.readline()
+        return report_of(dlprobe, "attach", str(ranks[0].pid), "--for", "12s")
+    finally:
+        for rank in ranks:
+            rank.kill()
+            rank.wait()
+
+
+def ranks(options):
+    """A hung job of 8192 ranks: rank 4133 sleeps, all others wait. One real look, as that of each of 1024 nodes."""
+    nodes = 1024
+    report = look_at_a_node(options.dlprobe)
+    assert len(report["ranks"]) == 8, report["ranks"]
+    late = next(rank for rank in report["ranks"] if rank["doing"] == "sleeps")
+    waits = next(rank for rank in report["ranks"] if rank["doing"] == "waits for ranks")
+    doing = {key: late.pop(key) for key in ("doing", "stands", "at")}
+    others = {key: waits[key] for key in ("doing", "stands", "at", "meeting", "operation")}
+    with tempfile.TemporaryDirectory() as folder:
+        for index in range(nodes):
+            report["host"]["name"] = report["host"]["node"] = f"node{index:05}"
+            report["report_id"] = f"{index:032x}"
+            late.update(others)
+            if index == 4133 // 8:
+                late.update(doing)
+            for rank in report["ranks"]:
+                rank.update(rank=index * 8 + rank["rank"] % 8, job="10.0.0.1:29500", world_size=8 * nodes)
+            (Path(folder) / f"{index}.json").write_text(json.dumps(report))
+        size = sum(each.stat().st_size for each in Path(folder).iterdir())
+        print(f"{nodes} reports of 8 ranks and {len(report['processes'])} processes, {size / nodes / 1e3:.0f} kB each")
+        read = "import json, pathlib, sys\nfor each in pathlib.Path(sys.argv[1]).iterdir(): json.loads(each.read_bytes())"
+        floor = cost_of([sys.executable, "-c", read, folder], 1)
+        command = [options.dlprobe, "report", "merge", folder, "-q"]
+        taken = cost_of(command, 1)
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as child:
+            _pid, _status, usage = os.wait4(child.pid, 0)
+            child.returncode = 0
+        merged = report_of(options.dlprobe, "report", "merge", folder)
+    line(f"merge of a job of {8 * nodes} ranks", taken, floor, "json.loads of them", "10 000 ms")
+    print(f"  at its peak: {usage.ru_maxrss / 1024:.0f} MiB (goal: 500 MiB)")
+    print(f"  {merged['summary']['headline'][:160]}")
+
+
 def incident(options, folder):
     recording, report = Path(folder) / "incident.dlrec", Path(folder) / "incident.json"
     subprocess.run([options.incident, recording], check=True)
@@ -128,7 +196,7 @@ def main():
     parser.add_argument("--incident")
     parser.add_argument("--loader")
     options = parser.parse_args()
-    parts = {"gate": gate, "help": starts, "merge": merge}
+    parts = {"gate": gate, "help": starts, "merge": merge, "ranks": ranks}
     if options.incident:
         parts.update(formats=formats, paint=paint)
     for name, part in parts.items():

@@ -7,6 +7,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
+import rank_reports
 from browser import CHROMIUM, NEEDS_CHROMIUM, Browser
 from support import dlprobe, python_program
 
@@ -184,7 +185,10 @@ class Html(unittest.TestCase):
             cls.pages[path.stem] = page
         cls.pages["hang"] = cls.page_of(HANG, "hang")
         cls.pages["circle"] = cls.page_of(CIRCLE, "circle")
+        cls.pages["ranks"] = cls.page_of_ranks(2)
+        cls.pages["many-ranks"] = cls.page_of_ranks(256)
         cls.pages["hostile"] = cls.hostile_page()
+        cls.pages["hostile-ranks"] = cls.hostile_page("ranks")
         cls.pages["hostile-hang"] = cls.hostile_page("hang")
         if MAKE_INCIDENT:
             cls.pages["incident"] = cls.page_of_a_large_incident()
@@ -206,6 +210,20 @@ class Html(unittest.TestCase):
             process.stdout.readline()
             dlprobe("attach", process.pid, "--for", "3s", "-q", "-f", f"html={page}", "-f", f"json={page}.json")
             process.kill()
+        return page
+
+    @classmethod
+    def page_of_ranks(cls, nodes):
+        """A job of 4 ranks on each node that waits for rank 5, and of which rank 7 is not there."""
+        folder = Path(cls.folder.name) / f"nodes-{nodes}"
+        folder.mkdir()
+        report = json.loads((Path(cls.folder.name) / "healthy.html.json").read_text())
+        for number in range(1, nodes + 1):
+            changes = {5: rank_reports.SLEEPS, 7: None}
+            (folder / f"{number}.json").write_text(json.dumps(rank_reports.node_report(report, number, nodes, changes)))
+        name = "ranks" if nodes == 2 else "many-ranks"
+        page = Path(cls.folder.name) / f"{name}.html"
+        dlprobe("report", "merge", folder, "-q", "-f", f"html={page}", "-f", f"json={page}.json")
         return page
 
     @classmethod
@@ -282,6 +300,19 @@ class Html(unittest.TestCase):
         self.browser.open(self.pages["hang"])
         self.assertGreaterEqual(self.browser.value("document.querySelectorAll('.graph .chain').length"), 2)
         self.assertGreaterEqual(self.browser.value("document.querySelectorAll('ol.frames').length"), 2)
+
+    def test_a_few_ranks_have_a_line_each_and_many_a_square(self):
+        count = "document.querySelectorAll('{}').length"
+        self.browser.open(self.pages["ranks"])
+        self.assertEqual(self.browser.value(count.format(".ranks li")), 8)
+        self.assertEqual(self.browser.value(count.format(".ranks .worker")), 14)
+        self.assertEqual(self.browser.value(count.format(".ranks .t-late")), 1)
+        self.assertEqual(self.browser.value(count.format(".ranks .t-absent")), 1)
+        self.assertIn("rank 5 (n2, pid 4712)sleeps 40.0 s", self.browser.value("document.querySelector('.ranks').textContent"))
+        self.browser.open(self.pages["many-ranks"])
+        self.assertEqual(self.browser.value(count.format(".squares i")), 1024)
+        self.assertEqual(self.browser.value(count.format(".squares .t-late")), 1)
+        self.assertIn("ranks 0-4, 6, 8-1023 wait in all_reduce", self.browser.value("document.body.textContent"))
 
     @unittest.skipUnless(MAKE_INCIDENT, "needs make_incident, which the build makes")
     def test_a_large_incident_is_small_and_whole(self):

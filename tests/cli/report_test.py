@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -9,6 +10,7 @@ import unittest
 import xml.etree.ElementTree
 from pathlib import Path
 
+import rank_reports
 import support
 from support import DLPROBE, TIMEOUT, python_program
 
@@ -305,6 +307,85 @@ class Merge(Saved):
         self.assertIn("SLURM_JOB_NODELIST", self.refused("merge", str(self.node("n1")), "--expect-hosts", "auto"))
         done = dlprobe("report", "merge")
         self.assertEqual(done.returncode, 2)
+
+
+class MergeRanks(Saved):
+    """One job on two nodes, 4 ranks each."""
+
+    def merge(self, changes=None, nodes=(1, 2), of=2):
+        report = json.loads(self.report("healthy").read_text())
+        for number in nodes:
+            path = self.folder / f"node-{number}.json"
+            path.write_text(json.dumps(rank_reports.node_report(report, number, of, changes)))
+        paths = [str(self.folder / f"node-{number}.json") for number in nodes]
+        done = dlprobe("report", "merge", *paths, "--json")
+        self.text = dlprobe("report", "merge", *paths).stdout
+        return done.returncode, json.loads(done.stdout)
+
+    def message(self, changes, code):
+        report = self.merge(changes)[1]
+        self.assertEqual([finding["code"] for finding in report["findings"]], [code])
+        return report["findings"][0]["message"]
+
+    def test_the_rank_of_another_node_that_has_not_come(self):
+        code, report = self.merge({5: rank_reports.SLEEPS})
+        self.assertEqual((code, report["summary"]["verdict"]), (0, "warn"))
+        self.assertEqual([finding["code"] for finding in report["findings"]], ["DLP0702"])
+        finding = report["findings"][0]
+        self.assertEqual(finding["message"], "rank 5 (n2, pid 4712) sleeps (upload, /srv/train.py:17), and ranks 0-4, 6, 7 wait in "
+                         "all_reduce (main, /srv/train.py:41), for 40.0 s so far")
+        self.assertEqual(finding["nodes"], "n2")
+        self.assertEqual(finding["locations"][0]["path"], "/srv/train.py")
+        self.assertTrue(report["summary"]["headline"].startswith("DLP0702 rank-behind: rank 5 (n2, pid 4712) sleeps"))
+        self.assertEqual([rank["node"] for rank in report["ranks"]], ["n1"] * 4 + ["n2"] * 4)
+        self.assertIn("ranks 0-4, 6, 7 wait in all_reduce", self.text)
+
+    def test_its_healthy_twins(self):
+        moves = {rank: {"motion": "again", "stands": False} for rank in range(8)}
+        self.assertEqual(self.merge(moves)[1]["findings"], [])
+        moves[5] = rank_reports.WORKS
+        self.assertEqual(self.merge(moves)[1]["findings"], [])
+        code, report = self.merge({5: rank_reports.WORKS})
+        self.assertEqual((code, report["findings"][0]["severity"]), (0, "info"))
+
+    def test_operations_of_two_nodes_that_do_not_fit(self):
+        self.assertIn("rank 5 (n2, pid 4712) waits in broadcast", self.message({5: rank_reports.BROADCASTS}, "DLP0703"))
+
+    def test_a_rank_of_another_node_that_is_through_with_its_data(self):
+        through = dict(rank_reports.BROADCASTS, workers=[])
+        self.assertIn("rank 5 (n2, pid 4712) is through with the data", self.message({5: through}, "DLP0704"))
+
+    def test_a_rank_that_ended_on_its_node(self):
+        killed = {"doing": "ended", "signal": 9, "lasts_s": 30.0}
+        self.assertIn("rank 5 (n2, pid 4712) was killed by signal 9 (SIGKILL)", self.message({5: killed}, "DLP0705"))
+        self.assertIn("rank 5 of this job is on none of its nodes", self.message({5: None}, "DLP0705"))
+
+    def test_nodes_that_are_not_there_are_said(self):
+        code, report = self.merge(nodes=(1, 2), of=3)
+        self.assertEqual((code, report["summary"]["verdict"]), (3, "incomplete"))
+        self.assertEqual(report["limitations"][0]["what"], "ranks 8-11 of job 10.0.0.1:29500")
+
+    def test_two_nodes_that_claim_one_rank_are_not_joined(self):
+        code, report = self.merge({5: dict(rank_reports.SLEEPS, rank=3)})
+        self.assertEqual((code, report["findings"]), (3, []))
+        self.assertEqual(report["limitations"][0]["why"], "n1 (pid 4714) and n2 (pid 4712) both say that they are rank 3")
+
+    def test_a_rank_beyond_every_number_is_said_of_its_report(self):
+        code, report = self.merge({5: dict(rank_reports.SLEEPS, rank=1 << 31)})
+        self.assertEqual(code, 3)
+        self.assertIn("ranks", report["damaged"][0]["why"])
+
+    def test_every_format_has_them_and_names_can_be_hidden(self):
+        self.merge({5: rank_reports.SLEEPS})
+        path = self.folder / "cluster.json"
+        dlprobe("report", "merge", str(self.folder / "node-1.json"), str(self.folder / "node-2.json"), "-q", "-f",
+                f"json={path}")
+        for name in FORMATS:
+            self.assertEqual(dlprobe("report", "render", str(path), "-f", name).returncode, 0, name)
+        hidden = self.folder / "hidden.json"
+        self.assertEqual(dlprobe("report", "redact", str(path), "-o", str(hidden)).returncode, 0)
+        for word in ("n2", "train", "upload", "10.0.0.1"):
+            self.assertIsNone(re.search(rf"\b{word}\b", hidden.read_text()), word)
 
 
 class Redact(Saved):

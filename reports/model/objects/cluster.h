@@ -7,6 +7,7 @@
 
 #include "lib/base/fields.h"
 #include "reports/model/objects/examination.h"
+#include "reports/model/objects/rank.h"
 #include "reports/model/objects/values.h"
 
 namespace dlprobe::report {
@@ -139,6 +140,7 @@ struct Cluster {
   std::vector<std::string> missing;
   std::vector<Damaged> damaged;
   std::vector<Duplicate> duplicates;
+  std::optional<std::vector<Rank>> ranks;
   std::vector<Nothing> runs;
   std::vector<Nothing> processes;
   Nothing timeline;
@@ -164,6 +166,7 @@ constexpr void list_fields(auto&& field, Of<Cluster> /*of*/) {
   field("missing", &Cluster::missing, Holds::kHost);
   field("damaged", &Cluster::damaged);
   field("duplicates", &Cluster::duplicates);
+  field("ranks", &Cluster::ranks, "of all nodes' reports, by job and rank");
   field("runs", &Cluster::runs);
   field("processes", &Cluster::processes);
   field("timeline", &Cluster::timeline);

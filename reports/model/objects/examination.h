@@ -9,6 +9,7 @@
 #include "lib/model/finding.h"
 #include "reports/model/objects/finding.h"
 #include "reports/model/objects/process.h"
+#include "reports/model/objects/rank.h"
 #include "reports/model/objects/run.h"
 #include "reports/model/objects/timeline.h"
 #include "reports/model/objects/tune.h"
@@ -244,6 +245,7 @@ struct Report {
   std::optional<std::vector<ReportTable>> tables;
   std::vector<Run> runs;
   std::optional<Tune> tune;
+  std::optional<std::vector<Rank>> ranks;
   std::vector<Process> processes;
   WaitGraph wait_graph;
   Timeline timeline;
@@ -273,6 +275,7 @@ constexpr void list_fields(auto&& field, Of<Report> /*of*/) {
   field("tune", &Report::tune,
         "of dlprobe tune alone: what was measured, and the smallest setting within 5 % of the "
         "fastest");
+  field("ranks", &Report::ranks, "of distributed jobs, at the last look");
   field("processes", &Report::processes);
   field("wait_graph", &Report::wait_graph, "of the first run with a chain, else of the last one");
   field("timeline", &Report::timeline);

@@ -49,11 +49,5 @@ TEST(FrameText, AlikeButForNumbers) {
   EXPECT_EQ(without_numbers("face"), "face");
 }
 
-TEST(FrameText, Ranges) {
-  EXPECT_EQ(ranges_text({}), "");
-  EXPECT_EQ(ranges_text({9, 7, 8, 12}), "7-9, 12");
-  EXPECT_EQ(ranges_text({1, 2, 5, 6, 7}), "1, 2, 5-7");
-}
-
 }  // namespace
 }  // namespace dlprobe

@@ -40,26 +40,148 @@ TEST(Merge, TheSameFindingOfManyNodesIsOne) {
   EXPECT_THAT(report["summary"]["headline"].get<std::string>(), HasSubstr("3 nodes: DLP"));
 }
 
-// A node of a job whose ranks wait: for one of its own, or for those of other nodes.
-Json node_of_ranks(const std::string& node, bool waits_for_others) {
+// The rules are a probe's: whoever sleeps is behind.
+std::vector<RankFinding> who_sleeps(std::span<const RankState> job) {
+  std::vector<RankFinding> found;
+  for (size_t i = 0; i < job.size(); ++i) {
+    if (job[i].doing != RankDoing::kSleeps) continue;
+    Finding finding{.code = FindingCode::kRankBehind, .severity = Severity::kWarning};
+    finding.message = say("rank {} sleeps on {}", job[i].id->rank, as_host(job[i].node));
+    finding.processes = {job[i].process};
+    finding.evidence = {{.name = "waiting_ranks", .value = int64_t{1}}};
+    found.push_back({.finding = finding, .ranks = {i}});
+  }
+  return found;
+}
+
+Json rank_of(int32_t rank, const std::string& job, const char* doing = "waits for ranks") {
+  return {{"job", job},
+          {"rank", rank},
+          {"world_size", 4},
+          {"pid", 100 + rank % 2},
+          {"start_ticks", 1},
+          {"doing", doing},
+          {"lasts_s", 40},
+          {"meeting", "collective"},
+          {"operation", "gather"},
+          {"motion", "still"},
+          {"comes_and_goes", false},
+          {"stands", true},
+          {"overdue", true},
+          {"workers", Json::array()}};
+}
+
+// A node that has two ranks of a job of four, and says that they wait for those of other nodes.
+Json node_of_ranks(const std::string& node, const std::string& job, int32_t first,
+                   bool sleeps = false) {
   Json report = of_node(testing::exhausted_case(), node);
   Json finding = report["findings"][0];
   finding["code"] = "DLP0702";
   finding["severity"] = "warning";
-  finding["fingerprint"] = "v1:" + std::string(32, waits_for_others ? '1' : '2');
-  finding["evidence"][0]["name"] = waits_for_others ? "missing_ranks" : "waiting_ranks";
+  finding["fingerprint"] = "v1:" + std::string(32, '1');
+  finding["evidence"][0]["name"] = "missing_ranks";
+  finding["subject"]["processes"][0]["pid"] = 100;
   report["findings"] = Json::array({finding});
+  report["ranks"] = Json::array(
+      {rank_of(first, job), rank_of(first + 1, job, sleeps ? "sleeps" : "waits for ranks")});
   return report;
 }
 
-TEST(Merge, ARankThatIsBehindComesBeforeTheNodesThatWaitForIt) {
-  const std::vector<Json> waiting = {node_of_ranks("n1", true), node_of_ranks("n2", true)};
-  EXPECT_EQ(merged(waiting)["findings"][0]["severity"], "warning") << "nobody says for which";
-  const Json report = merged({waiting[0], waiting[1], node_of_ranks("n3", false)});
-  EXPECT_EQ(report["findings"][0]["nodes"], "n3");
-  EXPECT_EQ(report["findings"][0]["severity"], "warning");
-  EXPECT_EQ(report["findings"][1]["nodes"], "n[1-2]");
-  EXPECT_EQ(report["findings"][1]["severity"], "info");
+Json joined(const std::vector<Json>& reports) {
+  ReportMerger merger({.version = "0.1.0", .judge_ranks = who_sleeps});
+  for (const Json& report : reports)
+    merger.add("file", typed(report));
+  return json_of(AnyReport(std::move(merger).finish()));
+}
+
+TEST(MergeRanks, OneVerdictForTheJobReplacesWhatItsNodesSay) {
+  const Json report =
+      joined({node_of_ranks("n1", "10.0.0.1:5", 0), node_of_ranks("n2", "10.0.0.1:5", 2, true)});
+  ASSERT_EQ(report["findings"].size(), 1U);
+  EXPECT_EQ(report["findings"][0]["message"], "rank 3 sleeps on n2");
+  EXPECT_EQ(report["findings"][0]["nodes"], "n2");
+  EXPECT_EQ(report["summary"]["headline"], "DLP0702 rank-behind: rank 3 sleeps on n2");
+  EXPECT_EQ(report["ranks"].size(), 4U);
+  EXPECT_EQ(report["ranks"][2]["node"], "n2");
+  EXPECT_TRUE(report["limitations"].empty());
+}
+
+TEST(MergeRanks, WhereAllWaitNobodyIsWaitedForElsewhere) {
+  const Json report =
+      joined({node_of_ranks("n1", "10.0.0.1:5", 0), node_of_ranks("n2", "10.0.0.1:5", 2)});
+  EXPECT_TRUE(report["findings"].empty()) << "each node's ranks are in the other's report";
+}
+
+TEST(MergeRanks, ACauseOfTheRanksOwnKeepsItsSeverityAndComesFirst) {
+  Json late = node_of_ranks("n2", "10.0.0.1:5", 2, true);
+  Json cause = late["findings"][0];
+  cause["code"] = "DLP0301";
+  cause["severity"] = "error";
+  cause["fingerprint"] = "v1:" + std::string(32, '3');
+  late["findings"].push_back(cause);
+  late["ranks"][1]["explained_by"] = "DLP0301";
+  ReportMerger merger({.judge_ranks = [](std::span<const RankState> job) {
+    std::vector<RankFinding> found = who_sleeps(job);
+    EXPECT_EQ(job[3].cause.value_or(RankCause()).severity, Severity::kError);
+    found.front().finding.severity = Severity::kError;
+    found.front().finding.consequence_of = FindingCode::kForkInheritedLock;
+    return found;
+  }});
+  merger.add("a", typed(node_of_ranks("n1", "10.0.0.1:5", 0)));
+  merger.add("b", typed(late));
+  const Json report = json_of(AnyReport(std::move(merger).finish()));
+  ASSERT_EQ(report["findings"].size(), 2U);
+  EXPECT_EQ(report["findings"][0]["code"], "DLP0301");
+  EXPECT_EQ(report["findings"][1]["consequence_of"], "DLP0301");
+}
+
+TEST(MergeRanks, JobsStayApart) {
+  const Json report =
+      joined({node_of_ranks("n1", "10.0.0.1:5", 0), node_of_ranks("n2", "10.0.0.2:5", 2, true)});
+  EXPECT_EQ(report["findings"][0]["nodes"], "n[1-2]") << "each is left to its node";
+  EXPECT_EQ(report["limitations"].size(), 2U) << "of each job there are ranks that no report shows";
+  // Each machine has a 127.0.0.1 of its own.
+  const Json local =
+      joined({node_of_ranks("n1", "127.0.0.1:5", 0), node_of_ranks("n2", "127.0.0.1:5", 2, true)});
+  EXPECT_EQ(local["findings"][0]["nodes"], "n[1-2]");
+  EXPECT_TRUE(local["limitations"].empty());
+}
+
+TEST(MergeRanks, RanksThatNoReportShowsAreNamedWithWhatIsNotKnown) {
+  const Json report = joined({node_of_ranks("n1", "10.0.0.1:5", 0)});
+  ASSERT_EQ(report["limitations"].size(), 1U);
+  EXPECT_EQ(report["limitations"][0]["what"], "ranks 2, 3 of job 10.0.0.1:5");
+  EXPECT_EQ(report["limitations"][0]["effect"],
+            "whether one of them is behind or has ended is not known");
+  EXPECT_EQ(exit_code_of(report), 3);
+}
+
+// Each of them is judged by its node, and why is said.
+TEST(MergeRanks, WhatDoesNotFitTogetherIsNotJoined) {
+  const Json first = node_of_ranks("n1", "10.0.0.1:5", 0);
+  const auto why_not = [&](const Json& second) {
+    const Json report = joined({first, second});
+    EXPECT_EQ(report["findings"][0]["nodes"], "n[1-2]");
+    EXPECT_EQ(report["limitations"].size(), 1U);
+    return report["limitations"][0]["why"].get<std::string>();
+  };
+  EXPECT_EQ(why_not(node_of_ranks("n2", "10.0.0.1:5", 1, true)),
+            "n1 (pid 101) and n2 (pid 101) both say that they are rank 1");
+  Json other = node_of_ranks("n2", "10.0.0.1:5", 2, true);
+  other["ranks"][0]["world_size"] = 8;
+  EXPECT_EQ(why_not(other), "n1 (pid 100) says that it has 4 ranks, n2 (pid 100) says 8");
+  other["ranks"][0]["world_size"] = 4;
+  other["ranks"][0]["rank"] = 2147483647;
+  EXPECT_EQ(why_not(other), "n2 (pid 100) says that it is rank 2147483647 of 4");
+}
+
+TEST(MergeRanks, AProcessThatTwoReportsOfItsNodeShowIsThereOnce) {
+  Json again = node_of_ranks("n1", "10.0.0.1:5", 0);
+  again["context"]["rank"] = "1";
+  const Json report = joined(
+      {node_of_ranks("n1", "10.0.0.1:5", 0), again, node_of_ranks("n2", "10.0.0.1:5", 2, true)});
+  EXPECT_EQ(report["ranks"].size(), 4U);
+  EXPECT_EQ(report["findings"].size(), 1U);
 }
 
 TEST(Merge, NamesOfSentencesAreThoseOfAllNodes) {

@@ -10,6 +10,7 @@
 #include "lib/base/host_list.h"
 #include "lib/base/secrets.h"
 #include "lib/os/atomic_file.h"
+#include "probes/deadlock/judge_ranks.h"
 #include "reports/merge.h"
 #include "reports/redact/redact.h"
 #include "tools/dlprobe/command.h"
@@ -144,7 +145,8 @@ int merge(const CLI::App& command, const MergeCommand& typed) {
                        .fail_on = report_context(typed.output).fail_on,
                        .policy = report_context(typed.output).policy,
                        .argv = mask_secrets(typed.arguments),
-                       .version = std::string(kVersion)});
+                       .version = std::string(kVersion),
+                       .judge_ranks = probes::deadlock::judge_ranks});
   for (const std::string& file : *files) {
     const auto text = read_input(file);
     if (text) {

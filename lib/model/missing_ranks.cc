@@ -1,0 +1,51 @@
+#include "lib/model/missing_ranks.h"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+namespace dlprobe {
+namespace {
+
+// How many ranks there are where dlprobe has looked; nothing where a launcher does not tell. Where
+// one of several is seen, dlprobe may have looked at that one alone.
+std::optional<int64_t> ranks_of_nodes(std::span<const RankState> job) {
+  struct Node {
+    int64_t size = 0;
+    int64_t seen = 0;
+  };
+  std::map<std::string_view, Node> nodes;
+  for (const RankState& each : job) {
+    if (!each.id || !each.id->local_world_size) return std::nullopt;
+    const int64_t size = *each.id->local_world_size;
+    Node& node = nodes.try_emplace(each.node, size).first->second;
+    if (node.size != size) return std::nullopt;
+    ++node.seen;
+  }
+  int64_t all = 0;
+  for (const auto& [name, node] : nodes) {
+    if (node.seen == 1 && node.size > 1) return std::nullopt;
+    all += node.size;
+  }
+  return all;
+}
+
+}  // namespace
+
+MissingRanks missing_ranks(std::span<const RankState> job) {
+  if (job.empty()) return {};
+  const JobRank one = job.front().id.value_or(JobRank());
+  if (!one.world_size) return {};
+  std::vector<int64_t> alive;
+  for (const RankState& each : job) {
+    if (!each.id || each.id->rank < 0 || each.id->world_size != one.world_size) return {};
+    if (each.doing != RankDoing::kEnded) alive.push_back(each.id->rank);
+  }
+  return {.numbers = gaps_between(ranges_of(std::move(alive)), *one.world_size),
+          .must_be_here = one.meets_here() || ranks_of_nodes(job) == *one.world_size,
+          .may_be_here = one.job.empty()};
+}
+
+}  // namespace dlprobe

@@ -1,0 +1,115 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/base/message.h"
+#include "lib/base/names.h"
+#include "lib/model/ids.h"
+#include "lib/model/process.h"
+#include "lib/model/snapshot.h"
+#include "lib/model/wait_graph.h"
+
+namespace dlprobe {
+
+enum class FindingCode;
+enum class Severity;
+
+/// What the main thread of a rank did at the last look.
+enum class RankDoing {
+  kMeets,          ///< waits in an operation in which ranks meet
+  kWorks,          ///< it ran
+  kSleeps,         ///< in a timed sleep
+  kWaitsForBatch,  ///< of its loader
+  kWaitsForChild,  ///< for the end of a process that it has started: a compiler, an upload
+  kWaits,          ///< for something else
+  kEnded,          ///< it is gone
+};
+template <>
+struct Names<RankDoing> {
+  static constexpr auto kList =
+      std::to_array<std::string_view>({"waits for ranks", "works", "sleeps", "waits for a batch",
+                                       "waits for a child", "waits", "ended"});
+};
+
+/// What kind of an operation it is in which ranks meet.
+enum class MeetingKind {
+  kCollective,
+  kRendezvous,  ///< ranks find one another; its members may not be there yet
+  kMessage,     ///< from one rank to another: the others have no part in it
+  kEnd,         ///< the program is over, and its library takes leave of the others
+  kGpu,         ///< what the GPU is at: a collective that is in a stream, or the rank's own work
+};
+template <>
+struct Names<MeetingKind> {
+  static constexpr auto kList =
+      std::to_array<std::string_view>({"collective", "rendezvous", "message", "end", "gpu"});
+};
+
+/// How the main thread of a rank moved while it was watched.
+enum class RankMotion {
+  kStill,   ///< it never ran
+  kSeldom,  ///< it woke as seldom as a timeout lets it
+  kAgain,   ///< it woke more often, and was met in the same wait each time
+  kRuns,
+};
+template <>
+struct Names<RankMotion> {
+  static constexpr auto kList =
+      std::to_array<std::string_view>({"still", "seldom", "again", "runs"});
+};
+
+/// An operation in which ranks of a job wait for one another.
+struct Meeting {
+  MeetingKind kind = MeetingKind::kCollective;
+  std::string operation;  ///< "all_reduce"
+  bool stands = false;    ///< the rank was in one and the same all the time
+  bool operator==(const Meeting&) const = default;
+};
+
+/// What is wrong with a rank itself: why the others wait for it.
+struct RankCause {
+  FindingCode code{};
+  Severity severity{};
+  bool operator==(const RankCause&) const = default;
+};
+
+/// A worker of a rank's loader.
+struct RankWorker {
+  int32_t pid = 0;
+  Activity activity = Activity::kUnknown;
+  std::optional<BootNs> lasts;  ///< for how long it has stood still
+  bool operator==(const RankWorker&) const = default;
+};
+
+/// A rank of a distributed job at the last look at it. Times are durations: clocks of nodes differ.
+struct RankState {
+  std::optional<JobRank> id;  ///< nothing: its launcher has not told it
+  std::string node;           ///< of several nodes' reports: whose; empty: this machine
+  ProcessKey process;
+  Role role = Role::kTrainer;
+  RankDoing doing = RankDoing::kWorks;
+  std::optional<Meeting> meeting;  ///< where it waits for ranks
+  Message waits_for;               ///< where it waits for something else
+  std::optional<StackFrame> at;    ///< the innermost Python frame, of the user's own code if any
+  std::string library;             ///< in which it waits
+  RankMotion motion = RankMotion::kRuns;
+  bool comes_and_goes = false;  ///< in no such operation now, and in one at an earlier look
+  BootNs lasts = 0;  ///< for how long it has been so; of one that ended: for how long it is gone
+  bool is_overdue = false;         ///< for longer than anybody expects
+  std::optional<RankCause> cause;  ///< found in one of its processes
+  std::vector<RankWorker> workers;
+  std::optional<int32_t> wait_status;  ///< of one that ended, as wait(2) has it
+  bool operator==(const RankState&) const = default;
+
+  /// It waits for the GPU: that others wait for it, or it for them, is not proved.
+  bool is_on_gpu() const { return meeting && meeting->kind == MeetingKind::kGpu; }
+  /// It woke as seldom as a timeout lets it, or never.
+  bool sleeps() const { return motion == RankMotion::kStill || motion == RankMotion::kSeldom; }
+};
+
+}  // namespace dlprobe

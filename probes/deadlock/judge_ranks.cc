@@ -1,0 +1,332 @@
+// The rules about ranks of one job: on this machine, or of many nodes' reports.
+
+#include "probes/deadlock/judge_ranks.h"
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <ranges>
+#include <utility>
+
+#include "lib/base/number_ranges.h"
+#include "lib/base/units.h"
+#include "lib/model/missing_ranks.h"
+#include "lib/model/rank_words.h"
+#include "probes/deadlock/facts.h"
+#include "probes/facts/facts.h"
+
+namespace dlprobe::probes::deadlock {
+namespace {
+
+using Job = std::span<const RankState>;
+using Members = std::vector<size_t>;  // indices into a Job
+
+constexpr size_t kMostGroups = 8;           // each a finding
+constexpr BootNs kLongWork = 60 * kSecond;  // of one rank, while the others wait
+constexpr size_t kMostNamed = 3;            // in a sentence
+constexpr size_t kMostRanges = 12;
+constexpr size_t kMostProcesses = 16;
+
+bool is_of_several_nodes(Job job) {
+  return std::ranges::any_of(job, [](const RankState& each) { return !each.node.empty(); });
+}
+
+Members members_that(Job job, bool (*is_one)(const RankState&)) {
+  Members members;
+  for (size_t i = 0; i < job.size(); ++i)
+    if (is_one(job[i])) members.push_back(i);
+  return members;
+}
+
+bool meets(const RankState& rank) {
+  return rank.doing == RankDoing::kMeets;
+}
+
+bool is_proved(const RankState& rank) {
+  return meets(rank) && !rank.is_on_gpu();
+}
+
+// Who waits for the GPU may wait for its own work: where others stand in a collective that a stack
+// proves, that is no sign of another one.
+Members waiting_in(Job job) {
+  Members proved = members_that(job, is_proved);
+  return proved.empty() ? members_that(job, meets) : proved;
+}
+
+Members behind_in(Job job) {
+  const bool any_is_proved = std::ranges::any_of(job, is_proved);
+  Members members;
+  for (size_t i = 0; i < job.size(); ++i) {
+    const bool waits = any_is_proved ? is_proved(job[i]) : meets(job[i]);
+    if (!waits && job[i].doing != RankDoing::kEnded) members.push_back(i);
+  }
+  return members;
+}
+
+// Those that wait do so for the GPU, maybe for their own work.
+bool are_on_gpu(Job job, const Members& waiting) {
+  return std::ranges::any_of(waiting, [&](size_t each) { return job[each].is_on_gpu(); });
+}
+
+size_t first_to_wait(Job job, const Members& waiting) {
+  return *std::ranges::max_element(waiting, {}, [&](size_t each) { return job[each].lasts; });
+}
+
+// "ranks 0, 2 wait in all_reduce (main, train.py:41)", of each place at which some do.
+Message describe_groups(Job job, const std::vector<RankGroup>& groups, const char* between) {
+  Message text;
+  for (size_t i = 0; i < std::min(groups.size(), kMostNamed); ++i)
+    text += (i == 0 ? "" : between) + name_ranks(job, groups[i]) + words_of_doing(job, groups[i]);
+  if (groups.size() > kMostNamed)
+    text += between + ("others at " + own(groups.size() - kMostNamed) + " more places");
+  return text;
+}
+
+Message waits_of(Job job, const Members& waiting) {
+  const BootNs waited = job[first_to_wait(job, waiting)].lasts;
+  return describe_groups(job, alike_ranks(job, waiting), ", ") + ", for " +
+         format_duration(std::chrono::nanoseconds(waited)) + " so far";
+}
+
+void add_remedy_to_look(Finding& finding, const RankState& rank) {
+  const Message where = rank.node.empty() ? Message("there") : "there, on " + as_host(rank.node);
+  finding.remedies.push_back(
+      {.title = "Look at what that rank does " + where +
+                "; work that one rank does alone (a checkpoint, an evaluation) belongs before a "
+                "barrier that is not timed, or on all ranks",
+       .commands = {"dlprobe stacks " + own(rank.process.pid)}});
+}
+
+// Of a collective on the GPU the stacks do not tell which it is.
+void add_remedy_to_record(Finding& finding) {
+  finding.remedies.push_back(
+      {.title = "Let each rank keep its last collectives, and write them when one times out: "
+                "torchfrtrace then says which rank is missing in which",
+       .commands = {"TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1"}});
+}
+
+RankFinding finding_on(Job job, FindingCode code, Confidence confidence, const Members& ranks) {
+  RankFinding found{.finding = new_finding(code, confidence), .ranks = ranks};
+  for (const size_t each : ranks | std::views::take(kMostProcesses))
+    found.finding.processes.push_back(job[each].process);
+  return found;
+}
+
+// Ranks that others wait for.
+RankFinding ranks_behind(Job job, const Members& waiting, const RankGroup& behind) {
+  const RankState& rank = job[behind.front()];
+  const bool is_still = rank.motion == RankMotion::kStill;
+  const bool on_gpu = are_on_gpu(job, waiting);
+  const auto confidence = is_still && !on_gpu ? Confidence::kCertain : Confidence::kLikely;
+  RankFinding found = finding_on(job, FindingCode::kRankBehind, confidence, behind);
+  Finding& finding = found.finding;
+  finding.message =
+      name_ranks(job, behind) + words_of_doing(job, behind) + ", and " + waits_of(job, waiting);
+  const RankState& waiter = job[first_to_wait(job, waiting)];
+  // Who takes messages may wait for any of several ranks that work by turns.
+  const bool is_message = waiter.meeting && waiter.meeting->kind == MeetingKind::kMessage;
+  // A process that it has started may be at work for it.
+  const bool stands = is_message ? is_still && rank.lasts >= kWorthAWarning
+                                 : rank.sleeps() && rank.doing != RankDoing::kWaitsForChild;
+  if (rank.cause) {
+    finding.consequence_of = rank.cause->code;
+    finding.severity = std::min(finding.severity, rank.cause->severity);
+  } else if (stands ? !waiter.is_overdue : is_message || waiter.lasts < kLongWork) {
+    finding.severity = Severity::kInfo;  // a rank may save a checkpoint
+  }
+  finding.prove(count_fact("waiting_ranks", waiting.size(), "stacks"));
+  finding.prove(
+      text_fact("collective", as_name(waiter.meeting ? waiter.meeting->operation : ""), "stacks"));
+  add_remedy_to_look(finding, rank);
+  if (on_gpu) add_remedy_to_record(finding);
+  return found;
+}
+
+// Its number; -1: not told.
+int64_t number_of(const RankState& rank) {
+  return rank.id ? rank.id->rank : -1;
+}
+
+// Of the missing ranks the first that ended while dlprobe watched.
+std::optional<size_t> first_end(Job job, const MissingRanks& missing) {
+  std::optional<size_t> first;
+  for (size_t i = 0; i < job.size(); ++i) {
+    const auto is_in = [&](const NumberRange& range) {
+      return range.first <= number_of(job[i]) && number_of(job[i]) <= range.last;
+    };
+    const bool is_one =
+        job[i].doing == RankDoing::kEnded && std::ranges::any_of(missing.numbers, is_in);
+    if (is_one && (!first || job[i].lasts > job[*first].lasts)) first = i;
+  }
+  return first;
+}
+
+void add_remedies_for_uneven_data(Finding& finding) {
+  finding.remedies.push_back({.title = "Give every rank the same number of batches",
+                              .commands = {"DistributedSampler(dataset, drop_last=True)",
+                                           "DataLoader(..., drop_last=True)"}});
+  finding.remedies.push_back(
+      {.title = "Or let ranks that are through take part until the last one is (PyTorch: "
+                "torch.distributed.algorithms.join)",
+       .commands = {"with Join([model]): ..."}});
+}
+
+Message words_of_gone(Job job, const MissingRanks& missing, const Message& waits) {
+  const bool is_one = count_in(missing.numbers) == 1;
+  const bool are_nodes = is_of_several_nodes(job);
+  const Message those =
+      waits + "; " + (is_one ? "rank " : "ranks ") + ranges_text(missing.numbers, kMostRanges);
+  if (missing.must_be_here) {
+    return those + (is_one ? " of this job is" : " of this job are") +
+           (are_nodes ? " on none of its nodes, and all of these have reported"
+                      : " not on this machine, where all its ranks meet") +
+           ": not started, or gone";
+  }
+  if (are_nodes)
+    return those + (is_one ? " is" : " are") + " in no report: not come yet, gone, or out of reach";
+  return those + (missing.may_be_here ? ", which dlprobe did not look at," : ", on other nodes,") +
+         " may not have come, or cannot be reached";
+}
+
+void add_remedies_for_gone(Finding& finding) {
+  if (finding.code == FindingCode::kUnevenData) return add_remedies_for_uneven_data(finding);
+  const bool is_elsewhere = finding.code == FindingCode::kRankBehind;
+  finding.remedies.push_back(
+      {.title = is_elsewhere ? "Look at the ranks of the other nodes"
+                             : "Find out how that rank ended: its own log, the launcher's",
+       .commands = {is_elsewhere ? "dlprobe attach PID" : "dlprobe run -- COMMAND"}});
+}
+
+// Ranks that have ended, or are not there: the others wait for the end of a timeout.
+std::optional<RankFinding> ranks_gone(Job job, const Members& waiting) {
+  const MissingRanks missing = missing_ranks(job);
+  if (missing.numbers.empty()) return std::nullopt;
+  const size_t first = first_to_wait(job, waiting);
+  const std::optional<size_t> end = first_end(job, missing);
+  const bool on_gpu = are_on_gpu(job, waiting);
+  if (!end && on_gpu) return std::nullopt;
+  FindingCode code = FindingCode::kRankDead;
+  if (end && job[*end].wait_status == 0) code = FindingCode::kUnevenData;
+  if (!end && !missing.must_be_here) code = FindingCode::kRankBehind;
+  RankFinding found =
+      finding_on(job, code, end && !on_gpu ? Confidence::kCertain : Confidence::kLikely, {first});
+  Finding& finding = found.finding;
+  if (!job[first].is_overdue) finding.severity = Severity::kInfo;
+  const Message waits = waits_of(job, waiting);
+  finding.message = end ? name_ranks(job, {*end}) + words_of_doing(job, {*end}) + ", and " + waits
+                        : words_of_gone(job, missing, waits);
+  finding.prove(count_fact("missing_ranks", count_in(missing.numbers), "/proc/PID/environ"));
+  finding.prove(count_fact("waiting_ranks", waiting.size(), "stacks"));
+  if (code == FindingCode::kRankBehind) finding.discriminator = "elsewhere";
+  add_remedies_for_gone(finding);
+  return found;
+}
+
+bool is_at_end(const RankState& rank) {
+  return rank.meeting && rank.meeting->kind == MeetingKind::kEnd;
+}
+
+// Of ranks that run the same program, those that are through with their data have no workers, or
+// have come to the end of the program.
+const RankGroup* group_without_data(Job job, const std::vector<RankGroup>& groups) {
+  const auto at_end = std::ranges::find_if(groups, [&](const RankGroup& group) {
+    return std::ranges::all_of(group, [&](size_t each) { return is_at_end(job[each]); });
+  });
+  if (at_end != groups.end() && groups.size() > 1) return &*at_end;
+  const auto has_workers = [&](size_t each) { return !job[each].workers.empty(); };
+  const auto through = std::ranges::find_if(
+      groups, [&](const RankGroup& group) { return std::ranges::none_of(group, has_workers); });
+  const bool others_have = std::ranges::any_of(
+      groups, [&](const RankGroup& group) { return std::ranges::all_of(group, has_workers); });
+  return through != groups.end() && others_have ? &*through : nullptr;
+}
+
+Message what_differs(Job job, const std::vector<RankGroup>& groups, const RankGroup* through) {
+  if (job[groups.front().front()].is_on_gpu())
+    return ": if these are different collectives, none of them ends";
+  if (through != nullptr) {
+    return ": " + name_ranks(job, *through) + (through->size() == 1 ? " is" : " are") +
+           (is_at_end(job[through->front()]) ? " at the end of the program, be it by an exception"
+                                             : " through with the data, without workers any more") +
+           ", the others are in the middle of it";
+  }
+  if (groups.size() > 1) return ": none of these ends before the others have come to it";
+  if (!job.front().id) {
+    return ": it does not end; how many ranks there are is not known: one may be missing, their "
+           "tensors may differ in shape or type, or one is in another round of the same line";
+  }
+  return ": all ranks are there, and it does not end; their tensors may differ in shape or type, "
+         "or one rank is in another round of the same line";
+}
+
+// All wait, and not for one that is on its way.
+std::optional<RankFinding> collectives_differ(Job job, const Members& waiting) {
+  const std::vector<RankGroup> groups = alike_ranks(job, waiting);
+  const bool all_sleep =
+      std::ranges::all_of(waiting, [&](size_t each) { return job[each].sleeps(); });
+  // Those that ask again and again may be in another round: where none is ever seen at anything
+  // else it is most likely the same.
+  const bool any_wakes = std::ranges::any_of(
+      waiting, [&](size_t each) { return job[each].motion == RankMotion::kAgain; });
+  if (groups.size() == 1 && !all_sleep && any_wakes) return std::nullopt;
+  // A GPU that always has work looks like that, too.
+  const bool on_gpu = are_on_gpu(job, waiting);
+  if (groups.size() == 1 && on_gpu) return std::nullopt;
+  const RankGroup* through = on_gpu ? nullptr : group_without_data(job, groups);
+  const RankGroup& odd = through != nullptr ? *through : groups.back();
+  RankFinding found = finding_on(
+      job, through != nullptr ? FindingCode::kUnevenData : FindingCode::kCollectiveMismatch,
+      Confidence::kLikely, {odd.front()});
+  Finding& finding = found.finding;
+  if (!job[odd.front()].is_overdue || on_gpu) finding.severity = Severity::kInfo;
+  if (on_gpu) finding.confidence = Confidence::kPossible;
+  finding.message = describe_groups(job, groups, "; ") + what_differs(job, groups, through);
+  if (groups.size() == 1) {
+    finding.severity = std::min(finding.severity, Severity::kWarning);
+    finding.confidence = Confidence::kPossible;
+  }
+  finding.prove(count_fact("waiting_ranks", waiting.size(), "stacks"));
+  add_remedies_for_uneven_data(finding);
+  if (through == nullptr) {
+    finding.remedies.insert(
+        finding.remedies.begin(),
+        {.title = "Every rank has to call the same collective operations in the same order: look "
+                  "for a branch on the rank, or a loop that is shorter on one of them",
+         .commands = {"TORCH_DISTRIBUTED_DEBUG=DETAIL"}});
+  }
+  if (on_gpu) add_remedy_to_record(finding);
+  return found;
+}
+
+}  // namespace
+
+bool all_waiting_stand(std::span<const RankState> job) {
+  const Members waiting = waiting_in(job);
+  // Where a GPU is always busy a rank between two of its waits is behind by chance.
+  if (are_on_gpu(job, waiting) && std::ranges::any_of(job, &RankState::comes_and_goes))
+    return false;
+  return !waiting.empty() && std::ranges::all_of(waiting, [&](size_t each) {
+    return job[each].meeting && job[each].meeting->stands;
+  });
+}
+
+std::vector<RankFinding> judge_ranks(std::span<const RankState> job) {
+  std::vector<RankFinding> found;
+  if (!all_waiting_stand(job)) return found;
+  const Members waiting = waiting_in(job);
+  std::vector<RankGroup> behind = alike_ranks(job, behind_in(job));
+  // Who stands is more likely the reason than who is on the way.
+  std::ranges::stable_partition(
+      behind, [&](const RankGroup& group) { return job[group.front()].sleeps(); });
+  for (const RankGroup& group : behind | std::views::take(kMostGroups))
+    found.push_back(ranks_behind(job, waiting, group));
+  if (!behind.empty()) return found;
+  if (auto gone = ranks_gone(job, waiting)) {
+    found.push_back(std::move(*gone));
+  } else if (waiting.size() > 1) {
+    if (auto differ = collectives_differ(job, waiting)) found.push_back(std::move(*differ));
+  }
+  return found;
+}
+
+}  // namespace dlprobe::probes::deadlock

@@ -1,0 +1,153 @@
+// What the rules about ranks have to know of each, from the facts of this machine.
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <utility>
+
+#include "lib/base/units.h"
+#include "lib/model/run_words.h"
+#include "probes/deadlock/ranks.h"
+#include "probes/deadlock/rules.h"
+
+namespace dlprobe::probes::deadlock {
+namespace {
+
+RankMotion motion_of(const ThreadFacts& thread) {
+  constexpr BootNs kBetweenTimeouts = 2 * kSecond;
+  if (thread.still) return RankMotion::kStill;
+  if (!thread.waits_again) return RankMotion::kRuns;
+  const Look& first = thread.looks.back();
+  const uint64_t wakes = thread.thread->timeslices - first.thread->timeslices;
+  const bool is_seldom =
+      std::cmp_less_equal(wakes, (thread.looks.front().at - first.at) / kBetweenTimeouts);
+  return is_seldom ? RankMotion::kSeldom : RankMotion::kAgain;
+}
+
+MeetingKind kind_of(const Collective& in) {
+  if (in.is_on_gpu) return MeetingKind::kGpu;
+  if (in.is_rendezvous) return MeetingKind::kRendezvous;
+  if (in.is_message) return MeetingKind::kMessage;
+  return in.is_end ? MeetingKind::kEnd : MeetingKind::kCollective;
+}
+
+// It was in one and the same operation all the time: asleep in it, or, as MPI libraries do, asking
+// again and again whether the others have come. What wakes now and then may be in another round,
+// but of the meeting, which there is once.
+bool stands_in_it(const ThreadFacts& thread, const Collective& in, const RankState& state) {
+  if (state.sleeps() || in.is_end) return true;
+  const bool may_be_another = thread.waits_again && !in.is_rendezvous;
+  return !may_be_another && thread.looks.size() > 1 && lasts_long(thread, thread.looks.size()) &&
+         std::ranges::all_of(thread.looks, [&](const Look& look) {
+           return collective_of(*look.thread) == in &&
+                  same_user_frames(*look.thread, *thread.thread);
+         });
+}
+
+// For what it has given to the GPU itself: the process is in no group whose collectives are there.
+bool waits_for_gpu(const ThreadFacts& thread) {
+  const auto in = collective_of(*thread.thread);
+  return in && in->is_on_gpu;
+}
+
+RankDoing doing_of(const Facts& facts, const ThreadFacts& thread, const RankState& state) {
+  if (state.meeting) return RankDoing::kMeets;
+  if (waits_for_batch(facts, thread)) return RankDoing::kWaitsForBatch;
+  if (waits_for_gpu(thread)) return RankDoing::kWaits;
+  if (!state.sleeps()) return RankDoing::kWorks;
+  if (thread.need.kind == NeedKind::kNothing) return RankDoing::kSleeps;
+  return thread.need.kind == NeedKind::kChild ? RankDoing::kWaitsForChild : RankDoing::kWaits;
+}
+
+// What is wrong with the rank itself: findings about ranks say what others wait for.
+std::optional<RankCause> cause_of(const Facts& facts, const Rank& rank,
+                                  const std::vector<RootCause>& known) {
+  constexpr std::array kOfRanks = {FindingCode::kRankBehind,  FindingCode::kCollectiveMismatch,
+                                   FindingCode::kUnevenData,  FindingCode::kRankDead,
+                                   FindingCode::kSlowestRank, FindingCode::kConsumerStuck};
+  const auto is_its = [&](const RootCause& cause) {
+    const auto is_of = [&](size_t main) {
+      return facts.threads[main].process == facts.threads[cause.thread].process;
+    };
+    return std::ranges::count(kOfRanks, cause.finding.code) == 0 &&
+           (is_of(rank.trainer) || std::ranges::any_of(rank.workers, is_of));
+  };
+  const auto found = std::ranges::find_if(known, is_its);
+  if (found == known.end()) return std::nullopt;
+  return RankCause{.code = found->finding.code, .severity = found->finding.severity};
+}
+
+RankState ended_rank(const ProcessInfo& info, const ProcessExit& exit, BootNs now) {
+  RankState state{.id = info.rank,
+                  .process = info.key,
+                  .role = info.role,
+                  .doing = RankDoing::kEnded,
+                  .lasts = std::max<BootNs>(now - exit.at, 0)};
+  if (exit.wait_status) state.wait_status = *exit.wait_status;
+  return state;
+}
+
+}  // namespace
+
+RankState state_of(const Facts& facts, const Rank& rank, const std::vector<RootCause>& known) {
+  const auto wait = wait_of(facts, rank);
+  const ThreadFacts& thread = facts.threads[wait ? wait->thread : rank.trainer];
+  RankState state{.process = thread.process->key, .role = thread.role()};
+  const JobRank* id = thread.info == nullptr ? nullptr : thread.info->rank_of_several();
+  if (id != nullptr) state.id = *id;
+  state.motion = motion_of(thread);
+  if (wait) {
+    state.meeting = Meeting{.kind = kind_of(wait->in), .operation = wait->in.operation};
+    state.meeting->stands = stands_in_it(thread, wait->in, state);
+  } else {
+    state.comes_and_goes = std::ranges::any_of(
+        thread.looks, [](const Look& look) { return collective_of(*look.thread).has_value(); });
+  }
+  state.doing = doing_of(facts, thread, state);
+  if (state.doing == RankDoing::kWaits || state.doing == RankDoing::kWaitsForChild)
+    state.waits_for = waits_for_gpu(thread) ? Message("the GPU") : thread.need.words;
+  const ThreadSnapshot& shown = *facts.threads[wait ? wait->place : rank.trainer].thread;
+  const StackFrame* frame = user_frame(shown);
+  if (frame == nullptr) frame = python_frame(shown);
+  if (frame != nullptr) state.at = *frame;
+  state.library = blamed_library(*thread.thread);
+  // One that asks again and again has done so for as long as it was watched.
+  state.lasts = facts.last->at - (state.sleeps() ? thread.since : thread.looks.back().at);
+  state.is_overdue = is_worth_a_warning(facts, thread);
+  state.cause = cause_of(facts, rank, known);
+  for (const size_t worker : rank.workers)
+    state.workers.push_back({.pid = facts.threads[worker].process->key.pid});
+  return state;
+}
+
+std::vector<RankState> ended_ranks(const Run& run) {
+  std::vector<RankState> ended;
+  const BootNs now = span_of(run).end;
+  for (const ProcessInfo& info : run.processes) {
+    const ProcessExit* exit = run.find_exit(info.key);
+    if (exit != nullptr && info.role == Role::kTrainer && info.rank_of_several() != nullptr)
+      ended.push_back(ended_rank(info, *exit, now));
+  }
+  return ended;
+}
+
+std::vector<RankState> rank_states(const Facts& facts, const std::vector<RootCause>& known,
+                                   const WaitGraph& graph) {
+  std::map<int32_t, const WaitNode*> mains;
+  for (const WaitNode& node : graph.nodes)
+    if (node.is_thread && node.process && node.tid == node.process->pid) mains[node.tid] = &node;
+  std::vector<RankState> states;
+  for (const Rank& rank : ranks_of(facts)) {
+    RankState state = state_of(facts, rank, known);
+    for (RankWorker& worker : state.workers) {
+      const auto main = mains.find(worker.pid);
+      if (main == mains.end()) continue;
+      worker.activity = main->second->activity;
+      if (main->second->since) worker.lasts = facts.last->at - *main->second->since;
+    }
+    if (state.id) states.push_back(std::move(state));
+  }
+  return states;
+}
+
+}  // namespace dlprobe::probes::deadlock

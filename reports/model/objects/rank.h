@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/base/fields.h"
+#include "lib/model/rank_state.h"
+#include "reports/model/objects/stacks.h"
+#include "reports/model/objects/values.h"
+
+namespace dlprobe::report {
+
+/// A worker of a rank's loader.
+struct RankWorker {
+  int64_t pid = 0;
+  Activity activity{};
+  std::optional<double> lasts_s;
+};
+constexpr void list_fields(auto&& field, Of<RankWorker> /*of*/) {
+  field("pid", &RankWorker::pid);
+  field("activity", &RankWorker::activity);
+  field("lasts_s", &RankWorker::lasts_s, "for how long it has stood still");
+}
+
+/// A rank of a distributed job at the last look.
+struct Rank {
+  std::string job;
+  int32_t rank = 0;
+  std::optional<int32_t> world_size;
+  std::optional<int32_t> local_world_size;
+  std::optional<std::string> node;
+  int64_t pid = 0;
+  uint64_t start_ticks = 0;
+  RankDoing doing{};
+  double lasts_s = 0;
+  std::optional<MeetingKind> meeting;
+  std::optional<std::string> operation;
+  std::optional<std::string> waits_for;
+  std::optional<Frame> at;
+  std::optional<std::string> library;
+  RankMotion motion{};
+  bool comes_and_goes = false;
+  bool stands = false;
+  bool overdue = false;
+  std::optional<int64_t> signal;
+  std::optional<int64_t> exit_code;
+  std::optional<CodeText> explained_by;
+  std::vector<RankWorker> workers;
+};
+constexpr void list_fields(auto&& field, Of<Rank> /*of*/) {
+  field("job", &Rank::job, Holds::kText,
+        "tells jobs apart: where its ranks meet, or the launcher's name for it; may be empty");
+  field("rank", &Rank::rank);
+  field("world_size", &Rank::world_size, "ranks of the job");
+  field("local_world_size", &Rank::local_world_size, "ranks of the job on its node");
+  field("node", &Rank::node, Holds::kHost, "of a merged report: where it runs");
+  field("pid", &Rank::pid);
+  field("start_ticks", &Rank::start_ticks);
+  field("doing", &Rank::doing, "of its main thread");
+  field("lasts_s", &Rank::lasts_s,
+        "for how long it has been so; of one that ended: for how long it is gone");
+  field("meeting", &Rank::meeting, "of one that waits for ranks: in which kind of operation");
+  field("operation", &Rank::operation, Holds::kName, "\"all_reduce\"");
+  field("waits_for", &Rank::waits_for, Holds::kSentence, "of one that waits for something else");
+  field("at", &Rank::at, "the innermost Python frame, of the user's own code if there is any");
+  field("library", &Rank::library, Holds::kPath, "in which it waits");
+  field("motion", &Rank::motion,
+        "still: it never ran; seldom: it woke as seldom as a timeout lets it; again: it was met in "
+        "the same wait each time");
+  field("comes_and_goes", &Rank::comes_and_goes,
+        "waits for no rank now, and did at an earlier look");
+  field("stands", &Rank::stands,
+        "of one that waits for ranks: in one and the same operation all the time");
+  field("overdue", &Rank::overdue, "for longer than anybody expects");
+  field("signal", &Rank::signal, "that ended it");
+  field("exit_code", &Rank::exit_code, "with which it ended");
+  field("explained_by", &Rank::explained_by, "a finding about one of its own processes");
+  field("workers", &Rank::workers, "of its loader");
+}
+
+}  // namespace dlprobe::report

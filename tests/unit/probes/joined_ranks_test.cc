@@ -1,0 +1,217 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "lib/base/units.h"
+#include "probes/deadlock/judge_ranks.h"
+
+namespace dlprobe {
+namespace {
+
+using probes::deadlock::judge_ranks;
+using testing::HasSubstr;
+
+// Ranks 0 to 3 are on n1, ranks 4 to 7 on n2. All wait in all_reduce at train.py:41 for 40 s.
+class Nodes {
+ public:
+  Nodes() {
+    for (int32_t rank = 0; rank < 8; ++rank) {
+      RankState& state = ranks.emplace_back();
+      state.id =
+          JobRank{.job = "10.0.0.1:29500", .rank = rank, .world_size = 8, .local_world_size = 4};
+      state.node = rank < 4 ? "n1" : "n2";
+      // Pids are the node's own: those of two nodes may be equal.
+      state.process = {.pid = 4711 + rank % 4, .start_ticks = 1};
+      state.motion = RankMotion::kStill;
+      state.lasts = 40 * kSecond;
+      state.is_overdue = true;
+      state.workers = {{.pid = 5000 + rank}};
+      waits(rank, "all_reduce", 41);
+    }
+  }
+
+  void waits(int32_t rank, const std::string& operation, int32_t line) {
+    RankState& state = at(rank);
+    state.doing = RankDoing::kMeets;
+    state.meeting = Meeting{.operation = operation, .stands = true};
+    state.at = StackFrame{.python = true, .function = "main", .file = "train.py", .line = line};
+  }
+
+  void sleeps(int32_t rank) {
+    RankState& state = at(rank);
+    state.doing = RankDoing::kSleeps;
+    state.meeting.reset();
+    state.at = StackFrame{.python = true, .function = "upload", .file = "train.py", .line = 17};
+  }
+
+  void works(int32_t rank) {
+    sleeps(rank);
+    at(rank).doing = RankDoing::kWorks;
+    at(rank).motion = RankMotion::kRuns;
+  }
+
+  void ends(int32_t rank, int32_t wait_status) {
+    sleeps(rank);
+    at(rank).doing = RankDoing::kEnded;
+    at(rank).wait_status = wait_status;
+  }
+
+  void erase(int32_t first, int32_t last) {
+    std::erase_if(ranks, [&](const RankState& each) {
+      return each.id->rank >= first && each.id->rank <= last;
+    });
+  }
+
+  RankState& at(int32_t rank) { return ranks.at(static_cast<size_t>(rank)); }
+
+  std::vector<RankState> ranks;
+};
+
+// The one finding of these ranks.
+Finding only(const Nodes& nodes) {
+  const std::vector<RankFinding> found = judge_ranks(nodes.ranks);
+  EXPECT_EQ(found.size(), 1U);
+  return found.empty() ? Finding{} : found.front().finding;
+}
+
+TEST(JoinedRanks, TheOneOfAnotherNodeThatHasNotComeIsNamed) {
+  Nodes nodes;
+  nodes.sleeps(5);
+  const Finding finding = only(nodes);
+  EXPECT_EQ(finding.code, FindingCode::kRankBehind);
+  EXPECT_EQ(finding.severity, Severity::kWarning);
+  EXPECT_EQ(finding.confidence, Confidence::kCertain);
+  EXPECT_EQ(finding.message.plain(),
+            "rank 5 (n2, pid 4712) sleeps (upload, train.py:17), and ranks 0-4, 6, 7 wait in "
+            "all_reduce (main, train.py:41), for 40.0 s so far");
+}
+
+TEST(JoinedRanks, OneThatWorksIsAWord) {
+  Nodes nodes;
+  nodes.works(5);
+  EXPECT_EQ(only(nodes).severity, Severity::kInfo);
+  for (RankState& each : nodes.ranks)
+    each.lasts = 61 * kSecond;
+  EXPECT_EQ(only(nodes).severity, Severity::kWarning) << "a checkpoint takes no minute";
+}
+
+TEST(JoinedRanks, OneThatWaitsForItsCompilerIsAWord) {
+  Nodes nodes;
+  nodes.sleeps(5);
+  nodes.at(5).doing = RankDoing::kWaitsForChild;
+  nodes.at(5).waits_for = "process 4800 to end";
+  const Finding finding = only(nodes);
+  EXPECT_EQ(finding.severity, Severity::kInfo);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("waits for process 4800 to end"));
+}
+
+TEST(JoinedRanks, AJobThatMovesIsNoFinding) {
+  Nodes nodes;
+  for (RankState& each : nodes.ranks) {
+    each.motion = RankMotion::kAgain;
+    each.meeting->stands = false;
+  }
+  EXPECT_TRUE(judge_ranks(nodes.ranks).empty());
+  nodes.works(5);
+  EXPECT_TRUE(judge_ranks(nodes.ranks).empty()) << "the others wait for no one rank";
+}
+
+TEST(JoinedRanks, AlikeOnesAreOneFindingAndThoseThatStandComeFirst) {
+  Nodes nodes;
+  for (const int32_t rank : {4, 5, 6})
+    nodes.works(rank);
+  nodes.sleeps(7);
+  const std::vector<RankFinding> found = judge_ranks(nodes.ranks);
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_THAT(found[0].finding.message.plain(), HasSubstr("rank 7 (n2, pid 4714) sleeps"));
+  EXPECT_THAT(found[1].finding.message.plain(), HasSubstr("ranks 4-6 are at work"));
+  EXPECT_EQ(found[1].ranks.size(), 3U);
+}
+
+TEST(JoinedRanks, WhatIsWrongWithTheRankComesFirst) {
+  Nodes nodes;
+  nodes.sleeps(5);
+  nodes.at(5).doing = RankDoing::kWaitsForBatch;
+  nodes.at(5).cause = RankCause{FindingCode::kForkInheritedLock, Severity::kError};
+  const Finding finding = only(nodes);
+  EXPECT_EQ(finding.consequence_of, FindingCode::kForkInheritedLock);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("waits for a batch of its loader"));
+}
+
+TEST(JoinedRanks, OperationsOfTwoNodesThatDoNotFitTogether) {
+  Nodes nodes;
+  nodes.waits(5, "broadcast", 44);
+  const Finding finding = only(nodes);
+  EXPECT_EQ(finding.code, FindingCode::kCollectiveMismatch);
+  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_THAT(finding.message.plain(),
+              HasSubstr("ranks 0-4, 6, 7 wait in all_reduce (main, train.py:41); rank 5 (n2, pid "
+                        "4712) waits in broadcast (main, train.py:44)"));
+}
+
+TEST(JoinedRanks, OneWithoutWorkersIsThroughWithItsData) {
+  Nodes nodes;
+  nodes.waits(5, "barrier", 60);
+  nodes.at(5).workers.clear();
+  const Finding finding = only(nodes);
+  EXPECT_EQ(finding.code, FindingCode::kUnevenData);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("rank 5 (n2, pid 4712) is through with the data"));
+}
+
+TEST(JoinedRanks, OneThatEndedOnItsNodeIsDead) {
+  Nodes nodes;
+  nodes.ends(5, 3 << 8);
+  const Finding finding = only(nodes);
+  EXPECT_EQ(finding.code, FindingCode::kRankDead);
+  EXPECT_EQ(finding.confidence, Confidence::kCertain);
+  EXPECT_THAT(finding.message.plain(),
+              HasSubstr("rank 5 (n2, pid 4712) has exited with code 3, and ranks 0-4, 6, 7 wait"));
+  nodes.ends(5, 0);
+  EXPECT_EQ(only(nodes).code, FindingCode::kUnevenData);
+}
+
+// Whoever is gone longest made the others wait; clocks of nodes say nothing of it.
+TEST(JoinedRanks, OfSeveralThatEndedTheFirstCounts) {
+  Nodes nodes;
+  nodes.ends(2, 9);
+  nodes.at(2).lasts = 10 * kSecond;
+  nodes.ends(5, 3 << 8);
+  nodes.at(5).lasts = 12 * kSecond;
+  EXPECT_THAT(only(nodes).message.plain(), HasSubstr("rank 5 (n2, pid 4712) has exited"));
+}
+
+TEST(JoinedRanks, OneThatIsOnNoneOfItsNodesIsGone) {
+  Nodes nodes;
+  nodes.erase(5, 5);
+  const Finding finding = only(nodes);
+  EXPECT_EQ(finding.code, FindingCode::kRankDead);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("rank 5 of this job is on none of its nodes"));
+}
+
+TEST(JoinedRanks, RanksOfANodeThatIsNotThereMayBeWaitedFor) {
+  Nodes nodes;
+  nodes.erase(4, 7);
+  const Finding finding = only(nodes);
+  EXPECT_EQ(finding.code, FindingCode::kRankBehind);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("ranks 4-7 are in no report"));
+}
+
+// dlprobe may have looked at one rank of the node alone.
+TEST(JoinedRanks, WhereOneOfSeveralIsSeenTheOthersMayBeThere) {
+  Nodes nodes;
+  nodes.erase(5, 7);
+  EXPECT_EQ(only(nodes).code, FindingCode::kRankBehind);
+}
+
+// A size that no job has costs nothing.
+TEST(JoinedRanks, AWorldOfTwoBillionIsARange) {
+  Nodes nodes;
+  for (RankState& each : nodes.ranks)
+    each.id->world_size = 2'147'483'647;
+  EXPECT_THAT(only(nodes).message.plain(), HasSubstr("ranks 8-2147483646 are in no report"));
+}
+
+}  // namespace
+}  // namespace dlprobe
