@@ -101,7 +101,7 @@ std::string render_json(const AnyDocument& document) {
   return text_of_json(std::visit(Writer(), document));
 }
 
-Expected<AnyReport> parse_report(std::string_view text) {
+Expected<AnyReport> parse_report(std::string_view text, WithStacks stacks) {
   if (text.size() > kLargestReport) {
     return failure(ErrorCode::kMalformed,
                    fmt::format("the report is larger than {}", format_bytes(kLargestReport)));
@@ -110,7 +110,12 @@ Expected<AnyReport> parse_report(std::string_view text) {
     return failure(ErrorCode::kMalformed, "the report is nested too deeply");
   }
   try {
-    return read_report(Json::parse(text));
+    // A list that is missing within a section is an empty one.
+    const auto is_wanted = [](int /*depth*/, Json::parse_event_t event, const Json& parsed) {
+      return event != Json::parse_event_t::key || parsed != "threads";
+    };
+    return read_report(stacks == WithStacks::kYes ? Json::parse(text)
+                                                  : Json::parse(text, is_wanted));
   } catch (const Json::exception& error) {
     return failure(ErrorCode::kMalformed, std::string("the report is not JSON: ") + error.what());
   }

@@ -31,8 +31,12 @@ using AnyDocument = std::variant<AnyReport, report::Stacks, report::Catalog, rep
 /// at the end.
 std::string render_json(const AnyDocument& document);
 
+/// Whether a reader wants the stacks: most of a report of a hang is made of them.
+enum class WithStacks { kNo, kYes };
+
 /// A report from its JSON text. kMalformed with the place; kUnsupported for another major version.
-Expected<AnyReport> parse_report(std::string_view text);
+/// Without stacks no process has threads.
+Expected<AnyReport> parse_report(std::string_view text, WithStacks stacks = WithStacks::kYes);
 
 /// The JSON schema (draft 2020-12) of the report, as shipped.
 std::string_view report_schema();

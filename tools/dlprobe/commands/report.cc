@@ -87,7 +87,7 @@ std::string_view without_prefix(std::string_view line) {
 }
 
 void add_text(ReportMerger& merger, const std::string& source, std::string_view text) {
-  if (auto whole = parse_report(text)) return merger.add(source, *whole);
+  if (auto whole = parse_report(text, WithStacks::kNo)) return merger.add(source, *whole);
   // Else one report on each line.
   size_t number = 0;
   size_t good = 0;
@@ -97,7 +97,7 @@ void add_text(ReportMerger& merger, const std::string& source, std::string_view 
     rest.remove_prefix(std::min(rest.find('\n'), rest.size() - 1) + 1);
     ++number;
     if (!line.contains('{')) continue;
-    const auto report = parse_report(line);
+    const auto report = parse_report(line, WithStacks::kNo);
     if (report) {
       ++good;
       merger.add(fmt::format("{}:{}", source, number), *report);
