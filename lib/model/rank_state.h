@@ -56,11 +56,12 @@ enum class RankMotion {
   kSeldom,  ///< it woke as seldom as a timeout lets it
   kAgain,   ///< it woke more often, and was met in the same wait each time
   kRuns,
+  kComesAndGoes,  ///< it ran, and an earlier look met it where it waits for ranks
 };
 template <>
 struct Names<RankMotion> {
   static constexpr auto kList =
-      std::to_array<std::string_view>({"still", "seldom", "again", "runs"});
+      std::to_array<std::string_view>({"still", "seldom", "again", "runs", "comes and goes"});
 };
 
 /// An operation in which ranks of a job wait for one another.
@@ -98,7 +99,6 @@ struct RankState {
   std::optional<StackFrame> at;    ///< the innermost Python frame, of the user's own code if any
   std::string library;             ///< in which it waits
   RankMotion motion = RankMotion::kRuns;
-  bool comes_and_goes = false;  ///< in no such operation now, and in one at an earlier look
   BootNs lasts = 0;  ///< for how long it has been so; of one that ended: for how long it is gone
   bool is_overdue = false;         ///< for longer than anybody expects
   std::optional<RankCause> cause;  ///< found in one of its processes

@@ -303,7 +303,9 @@ std::optional<RankFinding> collectives_differ(Job job, const Members& waiting) {
 bool all_waiting_stand(std::span<const RankState> job) {
   const Members waiting = waiting_in(job);
   // Where a GPU is always busy a rank between two of its waits is behind by chance.
-  if (are_on_gpu(job, waiting) && std::ranges::any_of(job, &RankState::comes_and_goes))
+  if (are_on_gpu(job, waiting) && std::ranges::any_of(job, [](const RankState& each) {
+        return each.motion == RankMotion::kComesAndGoes;
+      }))
     return false;
   return !waiting.empty() && std::ranges::all_of(waiting, [&](size_t each) {
     return job[each].meeting && job[each].meeting->stands;

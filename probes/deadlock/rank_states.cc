@@ -24,6 +24,11 @@ RankMotion motion_of(const ThreadFacts& thread) {
   return is_seldom ? RankMotion::kSeldom : RankMotion::kAgain;
 }
 
+bool waited_before(const ThreadFacts& thread) {
+  return std::ranges::any_of(
+      thread.looks, [](const Look& look) { return collective_of(*look.thread).has_value(); });
+}
+
 MeetingKind kind_of(const Collective& in) {
   if (in.is_on_gpu) return MeetingKind::kGpu;
   if (in.is_rendezvous) return MeetingKind::kRendezvous;
@@ -32,14 +37,14 @@ MeetingKind kind_of(const Collective& in) {
 }
 
 // It was in one and the same operation all the time: asleep in it, or, as MPI libraries do, asking
-// again and again whether the others have come. What wakes now and then may be in another round,
-// but of the meeting, which there is once.
+// again and again whether the others have come, and asleep at no futex. What wakes now and then may
+// be in another round, but of the meeting, which there is once.
 bool stands_in_it(const ThreadFacts& thread, const Collective& in, const RankState& state) {
   if (state.sleeps() || in.is_end) return true;
   const bool may_be_another = thread.waits_again && !in.is_rendezvous;
   return !may_be_another && thread.looks.size() > 1 && lasts_long(thread, thread.looks.size()) &&
          std::ranges::all_of(thread.looks, [&](const Look& look) {
-           return collective_of(*look.thread) == in &&
+           return !look.thread->futex && collective_of(*look.thread) == in &&
                   same_user_frames(*look.thread, *thread.thread);
          });
 }
@@ -99,9 +104,8 @@ RankState state_of(const Facts& facts, const Rank& rank, const std::vector<RootC
   if (wait) {
     state.meeting = Meeting{.kind = kind_of(wait->in), .operation = wait->in.operation};
     state.meeting->stands = stands_in_it(thread, wait->in, state);
-  } else {
-    state.comes_and_goes = std::ranges::any_of(
-        thread.looks, [](const Look& look) { return collective_of(*look.thread).has_value(); });
+  } else if (state.motion == RankMotion::kRuns && waited_before(thread)) {
+    state.motion = RankMotion::kComesAndGoes;
   }
   state.doing = doing_of(facts, thread, state);
   if (state.doing == RankDoing::kWaits || state.doing == RankDoing::kWaitsForChild)

@@ -70,7 +70,6 @@ report::Rank rank_entry_of(const RankState& state, Sentences& sentences) {
                         .at = state.at.transform(frame_of),
                         .library = report::if_any(state.library),
                         .motion = state.motion,
-                        .comes_and_goes = state.comes_and_goes,
                         .overdue = state.is_overdue};
   if (state.meeting) {
     entry.meeting = state.meeting->kind;
@@ -100,7 +99,6 @@ RankState rank_state_of(const report::Rank& rank) {
                   .at = rank.at.transform(frame_of_entry),
                   .library = rank.library.value_or(""),
                   .motion = rank.motion,
-                  .comes_and_goes = rank.comes_and_goes,
                   .lasts = time_of(rank.lasts_s),
                   .is_overdue = rank.overdue,
                   .wait_status = wait_status_of(rank)};

@@ -13,7 +13,7 @@ def rank_entry(number, world, **changes):
     pid = 4711 + number % RANKS_OF_A_NODE
     entry = {"job": "10.0.0.1:29500", "rank": number, "world_size": world, "local_world_size": RANKS_OF_A_NODE, "pid": pid,
              "start_ticks": 1, "doing": "waits for ranks", "lasts_s": 40.0, "meeting": "collective",
-             "operation": "all_reduce", "motion": "still", "comes_and_goes": False, "stands": True, "overdue": True,
+             "operation": "all_reduce", "motion": "still", "stands": True, "overdue": True,
              "at": {"kind": "python", "function": "main", "file": "/srv/train.py", "line": 41},
              "library": "libtorch_cpu.so", "workers": [{"pid": pid + 1000 * worker, "activity": "waiting", "lasts_s": 39.0}
                                                        for worker in (1, 2)]}

@@ -11,7 +11,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from support import DLPROBE, HAS_LOADER, NEEDS_UNSHARE, TIMEOUT, can_unshare, small_shm
+from support import DLPROBE, HAS_LOADER, NEEDS_TORCH, NEEDS_UNSHARE, TIMEOUT, TORCH_PYTHON, can_unshare, has_torch, small_shm
 
 RECIPES = Path(os.environ["DLPROBE_RECIPES"])
 VALIDATORS = Path(os.environ.get("DLPROBE_VALIDATORS", "")) / "bin"
@@ -39,6 +39,18 @@ if __name__ == "__main__":
     batches = multiprocessing.Queue()
     multiprocessing.Process(target=work, args=(batches,)).start()
     batches.get()
+"""
+# Two ranks; rank 1 sleeps where the other waits for it.
+RANKS = """import os, time, torch, torch.distributed as dist
+
+rank = int(os.environ["RANK"])
+dist.init_process_group("gloo", init_method=f"file://{os.getcwd()}/rendezvous", rank=rank, world_size=2)
+ones = torch.ones(4)
+dist.all_reduce(ones)
+print("standing", flush=True)
+if rank == 1:
+    time.sleep(600)
+dist.all_reduce(ones)
 """
 # What containers may do where nobody says more.
 CONTAINER = ("-all,+chown,+dac_override,+fowner,+fsetid,+kill,+setgid,+setuid,+setpcap,+net_bind_service,+net_raw,+sys_chroot,"
@@ -168,6 +180,35 @@ class Kubernetes(Recipe):
                                  f"{setup} && exec setpriv --bounding-set={capabilities} --inh-caps=-all dlprobe attach 1")
             self.assertEqual(done.returncode, code, done.stdout + done.stderr)
             self.assertIn(text, done.stdout + done.stderr)
+
+
+    @unittest.skipUnless(can_unshare() and has_torch(), NEEDS_TORCH if can_unshare() else NEEDS_UNSHARE)
+    def test_ranks_in_two_pods(self):
+        (self.folder / "ranks.py").write_text(RANKS)
+        pods = []
+        for rank in (0, 1):
+            pod = subprocess.Popen(["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "--uts", "sh", "-c",
+                                    f"hostname train-{rank} && exec {TORCH_PYTHON} ranks.py"],
+                                   cwd=self.folder, stdout=subprocess.PIPE, text=True,
+                                   env={**os.environ, "RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "train-0",
+                                        "MASTER_PORT": "23456"})
+            for undo in (pod.wait, pod.stdout.close, pod.kill):
+                self.addCleanup(undo)
+            pods.append(pod)
+        for pod in pods:
+            self.assertEqual(pod.stdout.readline(), "standing\n")
+        first = [Path(f"/proc/{pod.pid}/task/{pod.pid}/children").read_text().split()[0] for pod in pods]
+        self.program("kubectl", f"""[ "$1" = get ] && printf 'pod/train-%d\\n' 0 1 && exit
+case $2 in pod/train-0) first={first[0]} ;; *) first={first[1]} ;; esac
+[ "$3 $4 $5" = "-c pytorch --" ] || exit 1
+shift 5
+exec nsenter --target=$first --pid --mount --uts "$@"
+""")
+        done = self.run_here(RECIPES / "kubernetes/hang.sh", "training.kubeflow.org/job-name=train", "pytorch")
+        reports = {path.stem: json.loads(path.read_text()) for path in (self.folder / "dlprobe-hang").glob("*.json")}
+        ranks = {node: {each["rank"] for each in report["processes"] if "rank" in each} for node, report in reports.items()}
+        self.assertEqual(ranks, {"train-0": {0}, "train-1": {1}}, done.stdout + done.stderr)
+        self.assertRegex(done.stdout, r"DLP0702 rank-behind: rank 1 ")
 
 
 class Ci(Recipe):

@@ -41,7 +41,6 @@ struct Rank {
   std::optional<Frame> at;
   std::optional<std::string> library;
   RankMotion motion{};
-  bool comes_and_goes = false;
   bool stands = false;
   bool overdue = false;
   std::optional<int64_t> signal;
@@ -68,9 +67,7 @@ constexpr void list_fields(auto&& field, Of<Rank> /*of*/) {
   field("library", &Rank::library, Holds::kPath, "in which it waits");
   field("motion", &Rank::motion,
         "still: it never ran; seldom: it woke as seldom as a timeout lets it; again: it was met in "
-        "the same wait each time");
-  field("comes_and_goes", &Rank::comes_and_goes,
-        "waits for no rank now, and did at an earlier look");
+        "the same wait each time; comes and goes: it waited for ranks at an earlier look");
   field("stands", &Rank::stands,
         "of one that waits for ranks: in one and the same operation all the time");
   field("overdue", &Rank::overdue, "for longer than anybody expects");

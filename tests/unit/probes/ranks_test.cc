@@ -329,7 +329,9 @@ TEST(RanksOnGpu, WhatAStackProvesCountsBeforeAWaitForTheGpu) {
   ASSERT_TRUE(finding);
   EXPECT_EQ(finding->processes, std::vector<ProcessKey>{key_of(kFirst)});
   EXPECT_EQ(finding->severity, Severity::kInfo);
-  EXPECT_THAT(finding->message.plain(), HasSubstr("rank 0 (100) waits for the GPU, where a collective may be pending (main, "));
+  EXPECT_THAT(
+      finding->message.plain(),
+      HasSubstr("rank 0 (100) waits for the GPU, where a collective may be pending (main, "));
   EXPECT_THAT(finding->message.plain(), HasSubstr("and ranks 1, 2 wait in all_reduce"));
 }
 

@@ -65,7 +65,6 @@ Json rank_of(int32_t rank, const std::string& job, const char* doing = "waits fo
           {"meeting", "collective"},
           {"operation", "gather"},
           {"motion", "still"},
-          {"comes_and_goes", false},
           {"stands", true},
           {"overdue", true},
           {"workers", Json::array()}};
