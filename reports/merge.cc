@@ -48,7 +48,8 @@ std::string job_of(const report::Finding& finding, const std::vector<RankState>&
   for (const report::FindingProcess& process : finding.subject.processes) {
     const auto rank = std::ranges::find_if(
         ranks, [&](const RankState& each) { return each.process.pid == process.pid; });
-    if (rank != ranks.end() && rank->id) return rank->id->job;
+    if (rank == ranks.end()) continue;
+    if (const auto& id = rank->id) return id->job;
   }
   return "";
 }

@@ -75,7 +75,7 @@ Message name_ranks(std::span<const RankState> states, const std::vector<size_t>&
   if (ranks.size() == 1) return name_of(states[ranks.front()]);
   std::vector<int64_t> numbers;
   for (const size_t each : ranks)
-    if (states[each].id) numbers.push_back(states[each].id->rank);
+    if (const auto& id = states[each].id) numbers.push_back(id->rank);
   if (numbers.size() == ranks.size())
     return "ranks " + ranges_text(std::move(numbers), kMostRanges);
   Message names = joined(ranks | std::views::take(kMostNames),

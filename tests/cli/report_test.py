@@ -375,6 +375,14 @@ class MergeRanks(Saved):
         self.assertEqual(code, 3)
         self.assertIn("ranks", report["damaged"][0]["why"])
 
+    def test_jobs_whose_names_were_hidden_may_be_several(self):
+        self.merge({5: rank_reports.SLEEPS})
+        hidden = []
+        for number in (1, 2):
+            hidden.append(str(self.folder / f"hidden-{number}.json"))
+            dlprobe("report", "redact", str(self.folder / f"node-{number}.json"), "-o", hidden[-1])
+        self.assertEqual(json.loads(dlprobe("report", "merge", *hidden, "--json").stdout)["findings"], [])
+
     def test_every_format_has_them_and_names_can_be_hidden(self):
         self.merge({5: rank_reports.SLEEPS})
         path = self.folder / "cluster.json"
