@@ -44,7 +44,7 @@ bool stands_in_it(const ThreadFacts& thread, const Collective& in, const RankSta
   const bool may_be_another = thread.waits_again && !in.is_rendezvous;
   return !may_be_another && thread.looks.size() > 1 && lasts_long(thread, thread.looks.size()) &&
          std::ranges::all_of(thread.looks, [&](const Look& look) {
-           return !look.thread->futex && collective_of(*look.thread) == in &&
+           return (in.is_rendezvous || !look.thread->futex) && collective_of(*look.thread) == in &&
                   same_user_frames(*look.thread, *thread.thread);
          });
 }
