@@ -38,6 +38,11 @@ Message words_of_end(const std::optional<int32_t>& wait_status, bool is_one) {
   return (is_one ? " has " : " have ") + exit;
 }
 
+Message words_of(const Meeting& meeting) {
+  if (meeting.kind == MeetingKind::kGpu) return " for the GPU, where a collective may be pending";
+  return " in " + as_name(meeting.operation);
+}
+
 Message name_of(const RankState& state) {
   const OwnWords pid = own(state.process.pid);
   const Message where = state.node.empty() ? Message(pid) : as_host(state.node) + ", pid " + pid;
@@ -92,12 +97,7 @@ Message words_of_doing(std::span<const RankState> states, const RankGroup& group
       group, [&](size_t each) { return states[each].waits_for == first.waits_for; });
   switch (first.doing) {
     case RankDoing::kMeets:
-      if (first.is_on_gpu()) {
-        return (is_one ? " waits" : " wait") +
-               (" for the GPU, where a collective may be pending" + place);
-      }
-      return (is_one ? " waits in " : " wait in ") +
-             as_name(first.meeting ? first.meeting->operation : "") + place;
+      return (is_one ? " waits" : " wait") + words_of(first.meeting.value_or(Meeting())) + place;
     case RankDoing::kWorks:
       return (is_one ? " is at work" : " are at work") + place;
     case RankDoing::kSleeps:

@@ -49,7 +49,7 @@ bool is_proved(const RankState& rank) {
 // Who waits for the GPU may wait for its own work: where others stand in a collective that a stack
 // proves, that is no sign of another one.
 Members waiting_in(Job job) {
-  Members proved = members_that(job, is_proved);
+  const Members proved = members_that(job, is_proved);
   return proved.empty() ? members_that(job, meets) : proved;
 }
 

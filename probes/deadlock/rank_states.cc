@@ -116,7 +116,9 @@ RankState state_of(const Facts& facts, const Rank& rank, const std::vector<RootC
   if (frame != nullptr) state.at = *frame;
   state.library = blamed_library(*thread.thread);
   // One that asks again and again has done so for as long as it was watched.
-  state.lasts = facts.last->at - (state.sleeps() ? thread.since : thread.looks.back().at);
+  const bool moves = state.meeting && !state.meeting->stands;
+  if (!moves)
+    state.lasts = facts.last->at - (state.sleeps() ? thread.since : thread.looks.back().at);
   state.is_overdue = is_worth_a_warning(facts, thread);
   state.cause = cause_of(facts, rank, known);
   for (const size_t worker : rank.workers)

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 
 #include "probes/exits/rules.h"
 #include "probes/facts/facts.h"
@@ -75,12 +76,23 @@ Remedy look_at_line(const StartEvent& event) {
           .verify = "dlprobe run -- COMMAND"};
 }
 
+// It was raised once the user had interrupted the run: launchers raise exceptions of their own
+// then.
+bool is_of_interrupt(const Run& run, const StartEvent& event) {
+  if (!run.end || run.end->reason != RunEndReason::kInterrupted) return false;
+  return event.type == "KeyboardInterrupt" ||
+         std::ranges::any_of(run.signals, [&](const SignalSent& sent) {
+           return sent.signal == SIGINT && sent.at <= event.at;
+         });
+}
+
 }  // namespace
 
 std::optional<Finding> uncaught_exception(const Run& run) {
   const auto ending = ending_of(run);
   if (!ending) return std::nullopt;
   const auto& [first, last, is_certain] = *ending;
+  if (is_of_interrupt(run, *first)) return std::nullopt;
   Finding finding =
       new_finding(has_left(*first) ? FindingCode::kWorkerExited : FindingCode::kUncaughtException,
                   is_certain ? Confidence::kCertain : Confidence::kLikely);

@@ -70,9 +70,11 @@ std::vector<RankGroup> groups_of(const Job& job) {
 Spans group_spans(const Job& job, const RankGroup& group, std::string_view between = "") {
   const RankState& first = job[group.front()];
   const std::string doing = shown(words_of_doing(job, group).plain());
-  const std::string time = first.lasts > 0 && first.doing != RankDoing::kWorks
-                               ? ", for " + duration_text(first.lasts)
-                               : "";
+  const bool has_time = first.lasts > 0 && first.doing != RankDoing::kWorks;
+  const bool is_over = first.doing == RankDoing::kEnded;
+  const std::string time = has_time ? fmt::format(", {}{}{}", is_over ? "" : "for ",
+                                                  duration_text(first.lasts), is_over ? " ago" : "")
+                                    : "";
   const std::string cause = first.cause ? fmt::format(" ({})", info(first.cause->code).code) : "";
   return spans(strong(shown(name_ranks(job, group).plain())), between, doing + time + cause);
 }

@@ -347,6 +347,18 @@ TEST_F(ExitsTest, WhoInterruptsDlprobeInterruptsTheCommandToo) {
   EXPECT_EQ(only().code, FindingCode::kKilledBySignal) << "so a scheduler ends a job";
 }
 
+TEST_F(ExitsTest, ALauncherThatIsInterruptedEndsItsRanks) {
+  constexpr int32_t kEnded = 200;
+  scene.process(kEnded, Role::kTrainer);
+  scene.run().processes.back().ppid = kParent;
+  sent(1, kEnded, SIGTERM, 0, kParent);
+  scene.exit_by_signal(kEnded, 1.01, SIGTERM);
+  scene.exit_with(kParent, 1.5, 1);
+  EXPECT_EQ(only().code, FindingCode::kKilledBySignal);
+  scene.run().end = RunEnd{.at = Scene::at(2), .reason = RunEndReason::kInterrupted};
+  EXPECT_TRUE(examine().findings.empty());
+}
+
 TEST_F(ExitsTest, AbortIsACrashAndSomebodysSigsegvIsNot) {
   sent(1, 101, SIGABRT, -6, 101);
   scene.exit_by_signal(101, 1.01, SIGABRT);
@@ -590,6 +602,15 @@ class Raised : public ExitsTest {
           .again = place.empty() ? "KeyError" : ""});
   }
 };
+
+TEST_F(Raised, WhatIsRaisedOnceTheUserInterruptsIsNoNews) {
+  failed(1, kParent, Ended::kProcess, "launch_agent");
+  scene.exit_with(kParent, 1.3, 1);
+  scene.run().end = RunEnd{.at = Scene::at(2), .reason = RunEndReason::kInterrupted};
+  EXPECT_EQ(only().code, FindingCode::kUncaughtException) << "before the interrupt";
+  sent(0.9, kParent, SIGINT, 128, 7);
+  EXPECT_TRUE(examine().findings.empty());
+}
 
 TEST_F(Raised, ATrainerThatRaisesItAgainIsNotWhereItBegan) {
   failed(1, 102, Ended::kWorker, "__getitem__");
