@@ -137,6 +137,18 @@ std::vector<RankState> ended_ranks(const Run& run) {
   return ended;
 }
 
+std::optional<RankState> unnamed_end(const Run& run, int32_t parent, const JobRank& id) {
+  std::optional<RankState> found;
+  for (const ProcessInfo& info : run.processes) {
+    const ProcessExit* exit = run.find_exit(info.key);
+    if (info.ppid != parent || exit == nullptr || info.rank) continue;
+    if (found) return std::nullopt;
+    found = ended_rank(info, *exit, span_of(run).end);
+    found->id = id;
+  }
+  return found;
+}
+
 std::vector<RankState> rank_states(const Facts& facts, const std::vector<RootCause>& known,
                                    const WaitGraph& graph) {
   std::map<int32_t, const WaitNode*> mains;

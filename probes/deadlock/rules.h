@@ -58,6 +58,10 @@ std::vector<RankState> rank_states(const Facts& facts, const std::vector<RootCau
 /// Those of the run that have ended while it was watched.
 std::vector<RankState> ended_ranks(const Run& run);
 
+/// The one child of `parent` that has ended without having told which rank it was, as rank `id`;
+/// nothing where there are several or none.
+std::optional<RankState> unnamed_end(const Run& run, int32_t parent, const JobRank& id);
+
 /// Ranks that others of their job wait for in a collective operation, be it for what `known`
 /// explains: DLP0702 to DLP0706, and what their loaders wait for.
 std::vector<RootCause> find_late_ranks(const Facts& facts, const std::vector<RootCause>& known);

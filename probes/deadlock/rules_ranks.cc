@@ -7,6 +7,8 @@
 #include <ranges>
 #include <utility>
 
+#include "lib/base/number_ranges.h"
+#include "lib/model/missing_ranks.h"
 #include "lib/model/rank_words.h"
 #include "probes/deadlock/judge_ranks.h"
 #include "probes/deadlock/rules.h"
@@ -27,6 +29,21 @@ std::string name_of_job(const ProcessInfo& rank) {
   return is_told ? rank.rank->job : "below " + std::to_string(rank.ppid);
 }
 
+// A rank that had ended before anybody looked: of all that one process started, one is missing, and
+// one child of that process has ended.
+void add_unnamed_end(const Facts& facts, Job& job) {
+  const MissingRanks missing = missing_ranks(job.states);
+  if (count_in(missing.numbers) != 1) return;
+  const int32_t parent = facts.threads[job.ranks.front().trainer].info->ppid;
+  const bool have_one_parent = std::ranges::all_of(job.ranks, [&](const Rank& each) {
+    return facts.threads[each.trainer].info->ppid == parent;
+  });
+  JobRank id = job.states.front().id.value_or(JobRank());
+  id.rank = static_cast<int32_t>(missing.numbers.front().first);
+  auto end = have_one_parent ? unnamed_end(*facts.run, parent, id) : std::nullopt;
+  if (end) job.states.push_back(std::move(*end));
+}
+
 std::vector<Job> jobs_of(const Facts& facts, const std::vector<RootCause>& known) {
   std::map<std::string, Job> jobs;
   for (Rank& rank : ranks_of(facts)) {
@@ -40,6 +57,8 @@ std::vector<Job> jobs_of(const Facts& facts, const std::vector<RootCause>& known
     const auto job = jobs.find(name_of_job(*info));
     if (job != jobs.end()) job->second.states.push_back(std::move(ended));
   }
+  for (Job& job : jobs | std::views::values)
+    add_unnamed_end(facts, job);
   std::vector<Job> found;
   std::ranges::move(jobs | std::views::values, std::back_inserter(found));
   return found;

@@ -219,6 +219,11 @@ void HangScene::age(TreeSnapshot& tree, int look) const {
   }
 }
 
+void HangScene::had_child(int32_t parent, int32_t pid, int signal) {
+  infos_.push_back({.key = key_of(pid), .ppid = parent});
+  exits_.push_back({.key = key_of(pid), .at = Scene::at(0), .wait_status = signal});
+}
+
 Verdict HangScene::examine(int looks) const {
   Recording recording;
   recording.header.host.machine = "x86_64";
@@ -226,6 +231,7 @@ Verdict HangScene::examine(int looks) const {
   Run& run = recording.runs.emplace_back();
   run.begin.subject = subject_;
   run.processes = infos_;
+  run.exits = exits_;
   for (int i = 0; i < looks; ++i) {
     TreeSnapshot tree = tree_;
     tree.at = Scene::at(i);

@@ -57,6 +57,8 @@ class HangScene {
   void ends_by_itself() { ended_ = true; }
   /// The same, of a command whose trainer ends with that code.
   void ends_with(int code) { code_ = code, ended_ = true; }
+  /// One more child of `parent`, that was killed by that signal before anybody looked.
+  void had_child(int32_t parent, int32_t pid, int signal);
   void is_reference_loader() { subject_ = SubjectKind::kReferenceLoader; }
   void shares_semaphore(int32_t pid, uint64_t inode, bool orphaned_sibling = false);
   void stack(ThreadSnapshot& thread, std::vector<StackFrame> frames);
@@ -84,6 +86,7 @@ class HangScene {
   std::vector<std::pair<int32_t, int32_t>> waking_;
   std::vector<Earlier> working_;
   std::vector<Earlier> awake_;  ///< at the look `until`
+  std::vector<ProcessExit> exits_;
   SubjectKind subject_ = SubjectKind::kPid;
   bool ended_ = false;
   std::optional<int> code_;

@@ -266,6 +266,17 @@ TEST(Ranks, WithoutALauncherTheOthersMayBeAnywhere) {
   EXPECT_THAT(finding->message.plain(), HasSubstr("rank 3, which dlprobe did not look at,"));
 }
 
+TEST(Ranks, TheOneChildThatHasEndedIsTheOneThatIsMissing) {
+  Ranks ranks;
+  for (int32_t rank = 0; rank < 3; ++rank)
+    ranks.scene.info(kFirst + rank).rank =
+        JobRank{.rank = rank, .world_size = 4, .source = "memory"};
+  ranks.scene.had_child(ranks.scene.info(kFirst).ppid, kFirst + 3, SIGKILL);
+  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kRankDead);
+  ASSERT_TRUE(finding);
+  EXPECT_THAT(finding->message.plain(), HasSubstr("rank 3 (103) was killed by signal 9 (SIGKILL)"));
+}
+
 TEST(RanksOnGpu, TheOneThatIsNotThereIsBehind) {
   Ranks ranks;
   ranks.waits_for_gpu(0, 41);
