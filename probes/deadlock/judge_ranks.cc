@@ -252,8 +252,10 @@ Message what_differs(Job job, const std::vector<RankGroup>& groups, const RankGr
   }
   if (groups.size() > 1) return ": none of these ends before the others have come to it";
   if (!job.front().id) {
-    return ": it does not end; how many ranks there are is not known: one may be missing, their "
-           "tensors may differ in shape or type, or one is in another round of the same line";
+    const auto& meeting = job[groups.front().front()].meeting;
+    const bool is_rendezvous = meeting && meeting->kind == MeetingKind::kRendezvous;
+    return Message(": it does not end; how many ranks there are is not known: one may be missing") +
+           (is_rendezvous ? "" : ", or their tensors differ in shape or type");
   }
   return ": all ranks are there, and it does not end; their tensors may differ in shape or type, "
          "or one rank is in another round of the same line";
