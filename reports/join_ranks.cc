@@ -85,8 +85,12 @@ std::optional<Message> misfit_of(const Job& job) {
   return std::nullopt;
 }
 
-// What is not known for want of the ranks that no report shows.
+// What is not known for want of the ranks that no report shows: where nobody waits for ranks, as in
+// the gates of some of them, nothing.
 std::optional<Gap> gap_of_missing(const Job& job) {
+  const bool any_waits = std::ranges::any_of(
+      job, [](const RankState& each) { return each.doing == RankDoing::kMeets; });
+  if (!any_waits) return std::nullopt;
   constexpr size_t kMostRanges = 12;
   std::vector<int64_t> ended;
   for (const RankState& each : job)

@@ -155,6 +155,13 @@ TEST(MergeRanks, RanksThatNoReportShowsAreNamedWithWhatIsNotKnown) {
   EXPECT_EQ(exit_code_of(report), 3);
 }
 
+// A gate looks at one rank of each node, and nobody waits for another.
+TEST(MergeRanks, WhereNobodyWaitsNoRankIsMissed) {
+  Json gate = node_of_ranks("n1", "10.0.0.1:5", 0);
+  gate["ranks"] = Json::array({rank_of(0, "10.0.0.1:5", "ended")});
+  EXPECT_TRUE(joined({gate})["limitations"].empty());
+}
+
 // Each of them is judged by its node, and why is said.
 TEST(MergeRanks, WhatDoesNotFitTogetherIsNotJoined) {
   const Json first = node_of_ranks("n1", "10.0.0.1:5", 0);
