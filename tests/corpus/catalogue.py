@@ -92,9 +92,9 @@ def failures():
                evidence={"shm_size": equals(64 * MIB), "stalled_for": between(6, 15)})
     yield Case("leak-of-killed-workers", "killed_workers.py --live-s 7", first="DLP0104", severity="error",
                confidence="certain", evidence={"leaked_bytes": between(8 * MIB, 32 * MIB)})
-    yield Case("leak-of-abandoned-iterators", "abandoned.py --rounds 10", mount_options="size=512m",
+    yield Case("leak-of-abandoned-iterators", "abandoned.py --rounds 16", mount_options="size=512m",
                first="DLP0104", severity="error", confidence="certain",
-               evidence={"leaked_bytes": between(20 * MIB, 256 * MIB)})  # a batch of each round at least
+               evidence={"leaked_bytes": between(40 * MIB, 256 * MIB)})
     yield Case("stale-files-make-it-fail", "does_not_fit.py --healthy --step-ms 150",
                before=["killed_workers.py --everything --sample-mib 2"], settle_s=10.5, first="DLP0103",
                severity="error", confidence="certain", also=["DLP0102"],
