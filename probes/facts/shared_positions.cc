@@ -111,6 +111,14 @@ Files files_of(const Run& run, std::string_view machine) {
   return files;
 }
 
+// What both did of the moves, were it chance: a process beyond the tree, or one that seeks, moves
+// the position while they read something else. Then who reads alone is as frequent beside the other
+// as beside nobody; who takes turns on it excludes the other.
+bool take_turns(uint64_t one_alone, uint64_t other_alone, uint64_t both, uint64_t neither) {
+  constexpr uint64_t kTimesChance = 10;
+  return one_alone * other_alone > kTimesChance * std::max<uint64_t>(both, 1) * neither;
+}
+
 // Whether several move it. Between the seek and the read of one process others may read something
 // else, now and then; and who seeks and reads nothing moves it as well.
 bool is_moved_by_several(const SharedPosition& shared) {
@@ -122,16 +130,19 @@ bool is_moved_by_several(const SharedPosition& shared) {
   uint32_t seen = 0;
   uint32_t alone_of_all = 0;
   uint32_t most_alone = 0;
+  uint32_t most_maybe = 0;
   for (const auto& [process, moves] : shared.moves) {
     const auto& [alone, maybe, of_others] = moves;
     if (of_others < kMovesThatProve || of_others * kOwnForOneOfOthers < alone + maybe) return false;
     seen = std::max(seen, alone + maybe + of_others);
     alone_of_all += alone;
     most_alone = std::max(most_alone, alone);
+    most_maybe = std::max(most_maybe, maybe);
   }
   const uint32_t alone_of_others = alone_of_all - most_alone;
   return alone_of_others >= kAloneThatProve && alone_of_others * kSeenForOneAlone >= seen &&
-         shared.moves_of_nobody * kSeenForOneUnseen <= seen;
+         (shared.moves_of_nobody * kSeenForOneUnseen <= seen ||
+          take_turns(most_alone, alone_of_others, most_maybe, shared.moves_of_nobody));
 }
 
 // Those who read it by its position, at least two; none where one process may have done it all.

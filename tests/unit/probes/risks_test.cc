@@ -257,6 +257,19 @@ TEST(SharedPosition, SomebodySeeksAndReadsNothing) {
   EXPECT_FALSE(find(scene.examine(), FindingCode::kHandleSharedOverFork));
 }
 
+// Each seeks, is off the CPU, and reads: many a move is nobody's, yet they never read together.
+TEST(SharedPosition, TwoWorkersTakeTurnsBesideMovesOfNobody) {
+  HangScene scene = running_scene();
+  share_file(scene, {0, 0, 86}, {46, 0, 40}, {40, 0, 46}, 1, 26);
+  EXPECT_TRUE(find(scene.examine(), FindingCode::kHandleSharedOverFork));
+}
+
+TEST(SharedPosition, WorkersReadSomethingElseWhileAnotherProcessMovesIt) {
+  HangScene scene = running_scene();
+  share_file(scene, {0, 0, 86}, {26, 20, 40}, {20, 20, 46}, 1, 26);
+  EXPECT_FALSE(find(scene.examine(), FindingCode::kHandleSharedOverFork));
+}
+
 TEST(SharedPosition, NobodyMovesIt) {
   HangScene scene = running_scene();
   share_file(scene, {}, {}, {});
