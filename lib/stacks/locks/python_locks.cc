@@ -73,7 +73,10 @@ void find_place_on_stack(const Memory& memory, const AddressSpace& space,
   constexpr uint64_t kAlignment = 16;
   const auto& [semaphore, stack_pointer] = wait;
   const Mapping* stack = space.find(stack_pointer);
-  if (stack == nullptr || places.contains(semaphore)) return;
+  if (stack == nullptr) return;
+  // Copies of one process may have made locks of their own since, at other places.
+  const auto known = places.find(semaphore);
+  if (known != places.end() && lock_at(memory, layout, known->second, semaphore)) return;
   const uint64_t bytes = std::min(stack->end - stack_pointer, kWords * sizeof(uint64_t));
   std::vector<uint64_t> words(bytes / sizeof(uint64_t));
   if (!memory.read(stack_pointer, std::as_writable_bytes(std::span(words)))) return;

@@ -101,6 +101,10 @@ TEST_F(PythonLocks, AreFoundOnTheStackOfTheirWaiterWithoutAScan) {
   process.reads = 0;
   EXPECT_EQ(find().size(), 1U);
   EXPECT_EQ(process.reads, 0);
+  // In another copy of the same parent, the lock that was made there lies elsewhere.
+  places = {{kSemaphore, 0x10300}};
+  find_place_on_stack(process.memory, space, layout, {kSemaphore, kStack + 0x100}, places);
+  EXPECT_EQ(places, (PythonLockPlaces{{kSemaphore, 0x10100}}));
 }
 
 TEST_F(PythonLocks, LockHasNoOwner) {
