@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 #include <gelf.h>
 #include <lzma.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 namespace dlprobe {
@@ -81,9 +83,42 @@ bool is_function(const GElf_Sym& symbol) {
          (type == STT_FUNC || type == STT_GNU_IFUNC || type == STT_NOTYPE);
 }
 
+/// A file of symbols, and where it is read; -1: it is in memory.
+struct SymbolFile {
+  Elf* elf = nullptr;
+  int file = -1;
+};
+
+/// The text at `offset` of a section of texts. Of a file only that text is read: libelf would read
+/// the whole section, which has 76 MB in torch 2.13. Empty if there is none.
+std::string text_at(const SymbolFile& from, size_t section, size_t offset) {
+  constexpr size_t kStep = 256;
+  constexpr size_t kLongest = size_t{16} << 10;
+  GElf_Shdr header{};
+  if (gelf_getshdr(elf_getscn(from.elf, section), &header) == nullptr) return {};
+  const bool is_plain = header.sh_type == SHT_STRTAB && (header.sh_flags & SHF_COMPRESSED) == 0;
+  if (from.file < 0 || !is_plain) {
+    const char* text = elf_strptr(from.elf, section, offset);
+    return text == nullptr ? "" : text;
+  }
+  std::string text;
+  while (offset < header.sh_size && text.size() < kLongest) {
+    std::array<char, kStep> part{};
+    const size_t wanted = std::min(part.size(), header.sh_size - offset);
+    const ssize_t got =
+        ::pread(from.file, part.data(), wanted, static_cast<off_t>(header.sh_offset + offset));
+    if (got <= 0) return {};
+    const std::string_view read(part.data(), static_cast<size_t>(got));
+    text += read.substr(0, read.find('\0'));
+    if (read.contains('\0')) return text;
+    offset += read.size();
+  }
+  return {};
+}
+
 /// The symbol that names an address best so far.
 struct Candidate {
-  Elf* elf = nullptr;
+  SymbolFile from;
   uint64_t begin = 0;
   size_t strings = 0;
   size_t name = 0;
@@ -109,10 +144,10 @@ class FunctionSearch {
     std::ranges::sort(order_, {}, [&](size_t i) { return addresses[i]; });
   }
 
-  void look_in(Elf* elf) {
-    for_each_symbol(elf, [&](const GElf_Sym& symbol, size_t strings) {
+  void look_in(const SymbolFile& from) {
+    for_each_symbol(from.elf, [&](const GElf_Sym& symbol, size_t strings) {
       if (!is_function(symbol)) return;
-      offer({.elf = elf,
+      offer({.from = from,
              .begin = symbol.st_value,
              .strings = strings,
              .name = symbol.st_name,
@@ -131,8 +166,8 @@ class FunctionSearch {
     for (size_t i = 0; i < addresses_.size(); ++i) {
       const Candidate& best = best_[i];
       if (!best.found) continue;
-      const char* text = elf_strptr(best.elf, best.strings, best.name);
-      symbols[i] = {.name = text == nullptr ? "" : text, .offset = addresses_[i] - best.begin};
+      symbols[i] = {.name = text_at(best.from, best.strings, best.name),
+                    .offset = addresses_[i] - best.begin};
     }
     return symbols;
   }
@@ -345,10 +380,13 @@ std::vector<const ElfFile*> ElfFile::companions() const {
 
 std::vector<ElfSymbol> ElfFile::functions(std::span<const uint64_t> addresses) const {
   FunctionSearch search(addresses);
-  search.look_in(handle_->elf);
+  const auto look_in = [&](const ElfFile& each) {
+    search.look_in({.elf = each.handle_->elf, .file = each.handle_->file.get()});
+  };
+  look_in(*this);
   if (!search.all_sure()) {
     for (const ElfFile* file : companions())
-      search.look_in(file->handle_->elf);
+      look_in(*file);
   }
   return search.found();
 }
