@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -105,6 +106,27 @@ TEST(JoinedRanks, OneThatWaitsForItsCompilerIsAWord) {
   const Finding finding = only(nodes);
   EXPECT_EQ(finding.severity, Severity::kInfo);
   EXPECT_THAT(finding.message.plain(), HasSubstr("waits for process 4800 to end"));
+}
+
+TEST(JoinedRanks, TheRemediesFollowWhatTheRankDoes) {
+  const auto first_remedy = [](RankDoing doing, std::optional<RankCause> cause = std::nullopt) {
+    Nodes nodes;
+    nodes.sleeps(5);
+    nodes.at(5).doing = doing;
+    nodes.at(5).cause = cause;
+    const Finding finding = only(nodes);
+    EXPECT_LE(finding.remedies.size(), 2U);
+    return finding.remedies.empty() ? "" : finding.remedies.front().title.plain();
+  };
+  EXPECT_THAT(first_remedy(RankDoing::kSleeps), HasSubstr("on every rank"));
+  EXPECT_THAT(first_remedy(RankDoing::kWorks), HasSubstr("on every rank"));
+  EXPECT_THAT(first_remedy(RankDoing::kWaitsForBatch), HasSubstr("its loader"));
+  EXPECT_THAT(first_remedy(RankDoing::kWaitsForChild), HasSubstr("that process"));
+  EXPECT_THAT(first_remedy(RankDoing::kWaits),
+              HasSubstr("Look at what that rank does there, on n2"));
+  EXPECT_THAT(first_remedy(RankDoing::kWaitsForBatch, RankCause{.code = FindingCode::kSlowSample,
+                                                                .severity = Severity::kWarning}),
+              HasSubstr("DLP0313"));
 }
 
 TEST(JoinedRanks, AJobThatMovesIsNoFinding) {
