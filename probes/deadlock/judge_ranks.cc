@@ -243,6 +243,7 @@ std::optional<RankFinding> ranks_gone(Job job, const Members& waiting) {
   RankFinding found =
       finding_on(job, code, end && !on_gpu ? Confidence::kCertain : Confidence::kLikely, {first});
   Finding& finding = found.finding;
+  if (end) finding.processes.push_back(job[*end].process);  // why it ended may be known
   if (!job[first].is_overdue) finding.severity = Severity::kInfo;
   const Message waits = waits_of(job, waiting);
   finding.message = end ? name_ranks(job, {*end}) + words_of_doing(job, {*end}) + ", and " + waits

@@ -188,6 +188,7 @@ TEST(JoinedRanks, OneThatEndedOnItsNodeIsDead) {
   const Finding finding = only(nodes);
   EXPECT_EQ(finding.code, FindingCode::kRankDead);
   EXPECT_EQ(finding.confidence, Confidence::kCertain);
+  EXPECT_THAT(finding.processes, testing::Contains(nodes.at(5).process));
   EXPECT_THAT(finding.message.plain(),
               HasSubstr("rank 5 (n2, pid 4712) has exited with code 3, and ranks 0-4, 6, 7 wait"));
   nodes.ends(5, 0);
