@@ -58,6 +58,7 @@ TEST(MarkHangsAfterDeaths, AHangAfterADeathIsItsConsequence) {
 
 TEST(MarkHangsAfterDeaths, ARankIsDeadByWhatEndedIt) {
   Finding death = new_finding(FindingCode::kUncaughtException, Confidence::kLikely);
+  death.severity = Severity::kWarning;  // the launcher goes on
   death.first_seen = 10;
   death.processes = {{101, 1}};
   Finding dead = new_finding(FindingCode::kRankDead, Confidence::kCertain);
