@@ -58,9 +58,25 @@ void mark_ends_of_hangs(const Finding& hang, std::span<Finding> deaths) {
   }
 }
 
+// What a rank ended by is why the others wait for it.
+void mark_dead_ranks(std::span<Finding> hangs, std::span<Finding> deaths) {
+  for (Finding& hang : hangs) {
+    if (hang.code != FindingCode::kRankDead || hang.consequence_of) continue;
+    const auto cause = std::ranges::find_if(deaths, [&](const Finding& death) {
+      return death.severity >= Severity::kWarning && death.runs == hang.runs &&
+             death.first_seen <= hang.last_seen && have_process_in_common(death, hang);
+    });
+    if (cause == deaths.end()) continue;
+    hang.consequence_of = cause->code;
+    // That the others could go on without it was open until then.
+    cause->severity = std::max(cause->severity, hang.severity);
+  }
+}
+
 }  // namespace
 
 void mark_hangs_after_deaths(std::span<Finding> hangs, std::span<Finding> deaths) {
+  mark_dead_ranks(hangs, deaths);
   for (Finding& hang : hangs) {
     if (!is_hang(hang) || hang.consequence_of) continue;
     mark_ends_of_hangs(hang, deaths);

@@ -13,7 +13,8 @@ namespace dlprobe {
 Verdict merge_verdicts(std::vector<Verdict> verdicts);
 
 /// Who waits for a process that was killed, or for what it held, waits for ever: of such findings
-/// in the same run, seen after it, the death is the cause.
+/// in the same run, seen after it, the death is the cause. So is what ended a rank that others wait
+/// for.
 void mark_hangs_after_deaths(std::span<Finding> hangs, std::span<Finding> deaths);
 
 /// A thread has its stack mapped, and a guard: mappings that grow where threads do are theirs.

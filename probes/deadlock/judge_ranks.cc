@@ -88,13 +88,41 @@ Message waits_of(Job job, const Members& waiting) {
          format_duration(std::chrono::nanoseconds(waited)) + " so far";
 }
 
-void add_remedy_to_look(Finding& finding, const RankState& rank) {
+Remedy remedy_to_look(const RankState& rank) {
   const Message where = rank.node.empty() ? Message("there") : "there, on " + as_host(rank.node);
-  finding.remedies.push_back(
-      {.title = "Look at what that rank does " + where +
-                "; work that one rank does alone (a checkpoint, an evaluation) belongs before a "
-                "barrier that is not timed, or on all ranks",
-       .commands = {"dlprobe stacks " + own(rank.process.pid)}});
+  return {.title = "Look at what that rank does " + where,
+          .commands = {"dlprobe stacks " + own(rank.process.pid)}};
+}
+
+// By what the rank does while the others wait for it.
+std::optional<Remedy> remedy_for(const RankState& rank) {
+  if (rank.cause) {
+    const OwnWords code = own(info(rank.cause->code).code);
+    return Remedy{.title = "Mend what holds that rank: " + code + " says what it is",
+                  .commands = {"dlprobe explain " + code}};
+  }
+  switch (rank.doing) {
+    case RankDoing::kWorks:
+    case RankDoing::kSleeps:
+      return Remedy{.title =
+                        "Do that work on every rank, or outside of the part in which the "
+                        "others wait; or let them wait in a barrier with a timeout of its own",
+                    .commands = {"torch.distributed.monitored_barrier(timeout=...)"}};
+    case RankDoing::kWaitsForBatch:
+      return Remedy{.title =
+                        "Find out why its loader is late: more workers, or less work for each "
+                        "sample, if nothing in it is stuck",
+                    .commands = {"dlprobe attach " + own(rank.process.pid)}};
+    case RankDoing::kWaitsForChild:
+      return Remedy{.title =
+                        "Run that process before the others begin to wait (a compiler: fill "
+                        "its cache beforehand), or do not wait for it there"};
+    case RankDoing::kMeets:
+    case RankDoing::kWaits:
+    case RankDoing::kEnded:
+      break;
+  }
+  return std::nullopt;
 }
 
 // Of a collective on the GPU the stacks do not tell which it is.
@@ -137,8 +165,12 @@ RankFinding ranks_behind(Job job, const Members& waiting, const RankGroup& behin
   finding.prove(count_fact("waiting_ranks", waiting.size(), "stacks"));
   finding.prove(
       text_fact("collective", as_name(waiter.meeting ? waiter.meeting->operation : ""), "stacks"));
-  add_remedy_to_look(finding, rank);
-  if (on_gpu) add_remedy_to_record(finding);
+  if (auto remedy = remedy_for(rank)) finding.remedies.push_back(std::move(*remedy));
+  if (on_gpu) {
+    add_remedy_to_record(finding);
+  } else if (!rank.cause && rank.doing != RankDoing::kWaitsForBatch) {
+    finding.remedies.push_back(remedy_to_look(rank));
+  }
   return found;
 }
 
@@ -211,6 +243,7 @@ std::optional<RankFinding> ranks_gone(Job job, const Members& waiting) {
   RankFinding found =
       finding_on(job, code, end && !on_gpu ? Confidence::kCertain : Confidence::kLikely, {first});
   Finding& finding = found.finding;
+  if (end) finding.processes.push_back(job[*end].process);  // why it ended may be known
   if (!job[first].is_overdue) finding.severity = Severity::kInfo;
   const Message waits = waits_of(job, waiting);
   finding.message = end ? name_ranks(job, {*end}) + words_of_doing(job, {*end}) + ", and " + waits

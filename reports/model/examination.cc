@@ -1,9 +1,11 @@
 #include "reports/model/examination.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "lib/base/secrets.h"
 #include "lib/base/units.h"
+#include "lib/model/run_words.h"
 #include "reports/model/sections.h"
 #include "reports/model/stable_id.h"
 
@@ -41,7 +43,23 @@ OverallVerdict decide(const ReportSource& source, const report::Counts& counts) 
   return counts.warning > 0 ? OverallVerdict::kWarn : OverallVerdict::kPass;
 }
 
-Message headline(const ReportSource& source, OverallVerdict verdict) {
+// What was looked at did not live until the watch was over: what is said is of the time until then.
+Message words_of_early_end(const Recording& recording) {
+  if (recording.runs.size() != 1) return {};
+  const Run& run = recording.runs.front();
+  const bool has_ended = run.begin.subject == SubjectKind::kPid && run.end &&
+                         run.end->reason == RunEndReason::kSubjectEnded;
+  if (!has_ended) return {};
+  const ProcessExit* exit = run.begin.root ? run.find_exit(*run.begin.root) : nullptr;
+  const BootNs ended_at = exit != nullptr ? exit->at : run.end->at;
+  const Message how =
+      exit != nullptr && exit->wait_status ? " (" + describe_exit(exit->wait_status) + ")" : "";
+  const BootNs into = std::max<BootNs>(ended_at - run.begin.at, 0);
+  return "the job ended " + format_duration(std::chrono::nanoseconds(into)) + " into the watch" +
+         how + "; ";
+}
+
+Message what_was_found(const ReportSource& source, OverallVerdict verdict) {
   const std::vector<Finding>& findings = source.verdict.findings;
   if (verdict == OverallVerdict::kIncomplete) {
     if (source.recording.truncated && source.verdict.gaps.empty()) {
@@ -59,6 +77,10 @@ Message headline(const ReportSource& source, OverallVerdict verdict) {
     return source.verdict.tune ? Message(source.verdict.tune->headline) : source.verdict.all_well;
   }
   return own(info(worst->code).code) + " " + own(info(worst->code).name) + ": " + worst->message;
+}
+
+Message headline(const ReportSource& source, OverallVerdict verdict) {
+  return words_of_early_end(source.recording) + what_was_found(source, verdict);
 }
 
 int exit_code(OverallVerdict verdict, const report::Counts& counts, Severity fail_on) {

@@ -56,6 +56,24 @@ TEST(MarkHangsAfterDeaths, AHangAfterADeathIsItsConsequence) {
   EXPECT_FALSE(hangs[3].consequence_of);
 }
 
+TEST(MarkHangsAfterDeaths, ARankIsDeadByWhatEndedIt) {
+  Finding death = new_finding(FindingCode::kUncaughtException, Confidence::kLikely);
+  death.severity = Severity::kWarning;  // the launcher goes on
+  death.first_seen = 10;
+  death.processes = {{101, 1}};
+  Finding dead = new_finding(FindingCode::kRankDead, Confidence::kCertain);
+  dead.last_seen = 20;
+  dead.processes = {{100, 1}, {101, 1}};
+  std::vector hangs = {dead, dead};
+  hangs[1].processes.pop_back();  // another one ended
+  std::vector deaths = {death};
+  mark_hangs_after_deaths(hangs, deaths);
+  EXPECT_EQ(hangs[0].consequence_of, FindingCode::kUncaughtException);
+  EXPECT_FALSE(hangs[1].consequence_of);
+  const Verdict all = merge_verdicts({{.findings = {hangs[0]}}, {.findings = deaths}});
+  EXPECT_EQ(codes_of(all), (std::vector{FindingCode::kUncaughtException, FindingCode::kRankDead}));
+}
+
 TEST(MarkHangsAfterDeaths, AnEndThatMayHaveBeenOrdinaryExplainsNoHang) {
   Finding death = new_finding(FindingCode::kWorkerExited, Confidence::kLikely);
   death.severity = Severity::kError;

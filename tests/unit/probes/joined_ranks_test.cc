@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -107,6 +108,27 @@ TEST(JoinedRanks, OneThatWaitsForItsCompilerIsAWord) {
   EXPECT_THAT(finding.message.plain(), HasSubstr("waits for process 4800 to end"));
 }
 
+TEST(JoinedRanks, TheRemediesFollowWhatTheRankDoes) {
+  const auto first_remedy = [](RankDoing doing, std::optional<RankCause> cause = std::nullopt) {
+    Nodes nodes;
+    nodes.sleeps(5);
+    nodes.at(5).doing = doing;
+    nodes.at(5).cause = cause;
+    const Finding finding = only(nodes);
+    EXPECT_LE(finding.remedies.size(), 2U);
+    return finding.remedies.empty() ? "" : finding.remedies.front().title.plain();
+  };
+  EXPECT_THAT(first_remedy(RankDoing::kSleeps), HasSubstr("on every rank"));
+  EXPECT_THAT(first_remedy(RankDoing::kWorks), HasSubstr("on every rank"));
+  EXPECT_THAT(first_remedy(RankDoing::kWaitsForBatch), HasSubstr("its loader"));
+  EXPECT_THAT(first_remedy(RankDoing::kWaitsForChild), HasSubstr("that process"));
+  EXPECT_THAT(first_remedy(RankDoing::kWaits),
+              HasSubstr("Look at what that rank does there, on n2"));
+  EXPECT_THAT(first_remedy(RankDoing::kWaitsForBatch, RankCause{.code = FindingCode::kSlowSample,
+                                                                .severity = Severity::kWarning}),
+              HasSubstr("DLP0313"));
+}
+
 TEST(JoinedRanks, AJobThatMovesIsNoFinding) {
   Nodes nodes;
   for (RankState& each : nodes.ranks) {
@@ -166,6 +188,7 @@ TEST(JoinedRanks, OneThatEndedOnItsNodeIsDead) {
   const Finding finding = only(nodes);
   EXPECT_EQ(finding.code, FindingCode::kRankDead);
   EXPECT_EQ(finding.confidence, Confidence::kCertain);
+  EXPECT_THAT(finding.processes, testing::Contains(nodes.at(5).process));
   EXPECT_THAT(finding.message.plain(),
               HasSubstr("rank 5 (n2, pid 4712) has exited with code 3, and ranks 0-4, 6, 7 wait"));
   nodes.ends(5, 0);

@@ -3,12 +3,14 @@
 
 #include <algorithm>
 
+#include "lib/base/units.h"
 #include "tests/unit/reports/report_json.h"
 
 namespace dlprobe {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 Finding finding_of(Severity severity) {
   Finding finding = {.code = FindingCode::kShmStaleFiles, .severity = severity};
@@ -187,6 +189,25 @@ TEST(Report, HeadlinesNameTheCauseWithItsNumbers) {
   const Json report = make_report(testing::exhausted_case());
   EXPECT_THAT(report["summary"]["headline"].get<std::string>(),
               HasSubstr("DLP0102 shm-exhausted: /dev/shm (64.0 MiB) had 1.2 MiB left"));
+}
+
+TEST(ReportVerdict, SaysFirstThatTheJobEndedDuringTheWatch) {
+  testing::ReportCase each = testing::hang_case();
+  dlprobe::Run& run = each.recording.runs.front();
+  run.begin.subject = SubjectKind::kPid;
+  const ProcessKey root = run.processes.front().key;
+  run.begin.root = root;
+  run.end = RunEnd{.at = run.begin.at + 5 * kSecond, .reason = RunEndReason::kTimeUp};
+  const auto headline = [&] { return make_report(each)["summary"]["headline"].get<std::string>(); };
+  const std::string alive = headline();
+  EXPECT_THAT(alive, Not(HasSubstr("into the watch")));
+  run.end->reason = RunEndReason::kSubjectEnded;
+  EXPECT_EQ(headline(), "the job ended 5.0 s into the watch; " + alive);
+  run.exits.push_back({.key = root, .at = run.begin.at + 3 * kSecond, .wait_status = 9});
+  EXPECT_EQ(headline(),
+            "the job ended 3.0 s into the watch (killed by signal 9 (SIGKILL)); " + alive);
+  run.begin.subject = SubjectKind::kCommand;
+  EXPECT_EQ(headline(), alive) << "the end of a command is what was waited for";
 }
 
 std::string pass_headline_of(const char* probe) {

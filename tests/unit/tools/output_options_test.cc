@@ -39,6 +39,16 @@ TEST(OutputOptions, JsonAloneReplacesTheText) {
   EXPECT_EQ(outputs->front().format->name, "json");
 }
 
+TEST(OutputOptions, ADashIsStdout) {
+  OutputOptions options = with({"json=-"});
+  options.output_path = testing::TempDir() + "report.txt";  // -o is for what has no path of its own
+  const auto outputs = planned_outputs(options);
+  ASSERT_TRUE(outputs.has_value());
+  ASSERT_EQ(outputs->size(), 1U);
+  EXPECT_EQ(outputs->front().format->name, "json");
+  EXPECT_EQ(outputs->front().path, "");
+}
+
 TEST(OutputOptions, RefusesWhatCannotBeDone) {
   const auto refusal = [](const OutputOptions& options) {
     const auto outputs = planned_outputs(options);
@@ -49,6 +59,8 @@ TEST(OutputOptions, RefusesWhatCannotBeDone) {
   EXPECT_THAT(refusal(with({"json=%x.json"})), HasSubstr("%x"));
   EXPECT_THAT(refusal(with({"json="})), HasSubstr("a path has to follow"));
   EXPECT_THAT(refusal(with({"json", "human"})), HasSubstr("two reports would go to stdout"));
+  EXPECT_THAT(refusal(with({"json=-", "human=-"})), HasSubstr("two reports would go to stdout"));
+  EXPECT_THAT(refusal(with({"json=-", "human"})), HasSubstr("two reports would go to stdout"));
   EXPECT_THAT(refusal(with({"json=/nowhere/at/all.json"})), HasSubstr("/nowhere/at"));
 }
 

@@ -85,6 +85,11 @@ Expected<std::string> expand_path(const std::string& path) {
   return result;
 }
 
+// "json=-": written where a format without a path goes unless -o says otherwise.
+bool is_to_stream(const std::string& format) {
+  return format.ends_with("=-");
+}
+
 Expected<Output> parse_format(const std::string& text, const std::string& output_path,
                               std::span<const ReportFormat> formats) {
   const size_t equals = text.find('=');
@@ -104,6 +109,7 @@ Expected<Output> parse_format(const std::string& text, const std::string& output
   if (equals + 1 == text.size()) {
     return failure(ErrorCode::kInvalid, "-f " + text + ": a path has to follow the '='");
   }
+  if (is_to_stream(text)) return Output{.format = &*format, .path = ""};
   DLP_TRY(std::string path, expand_path(text.substr(equals + 1)));
   return Output{.format = &*format, .path = std::move(path)};
 }
@@ -200,8 +206,9 @@ Expected<std::vector<Output>> planned_outputs(const OutputOptions& options,
   std::vector<std::string> formats = options.formats;
   if (options.json) formats.emplace_back("json");
   // `-f json=FILE` alone still tells the person at the terminal what was found.
-  const bool all_to_files =
-      std::ranges::all_of(formats, [](const std::string& format) { return format.contains('='); });
+  const bool all_to_files = std::ranges::all_of(formats, [](const std::string& format) {
+    return format.contains('=') && !is_to_stream(format);
+  });
   if (formats.empty() || all_to_files) formats.emplace_back("human");
 
   std::vector<Output> outputs;

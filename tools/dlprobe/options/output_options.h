@@ -16,7 +16,7 @@ namespace dlprobe {
 /// Where and how reports are written.
 struct OutputOptions {
   bool json = false;
-  std::vector<std::string> formats;  ///< FORMAT or FORMAT=PATH, as typed
+  std::vector<std::string> formats;  ///< FORMAT or FORMAT=PATH, as typed; PATH "-": `stream`
   std::string output_path;           ///< -o: where a format without a path goes
   std::string fail_on = "error";
   std::string exit_style = "default";
