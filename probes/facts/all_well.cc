@@ -52,14 +52,16 @@ Message crash_text(const Run& run) {
   return text;
 }
 
-// That the job failed for a reason of its own is no finding, and must not be read as success.
+// That the job failed for a reason of its own is no finding, and must not be read as success. How
+// the process that was asked for ended, the headline says first.
 Message own_failure(const Run& run, bool judges_ends) {
   if (run.begin.subject == SubjectKind::kReferenceLoader) return "";
   Message text = judges_ends ? "" : crash_text(run);
   for (const ProcessExit& exit : run.exits) {
     const ProcessInfo* process = run.find_process(exit.key);
     const bool is_trainer = process != nullptr && process->role == Role::kTrainer;
-    if (!is_trainer || !exit.wait_status || *exit.wait_status == 0) continue;
+    const bool is_told = run.begin.subject == SubjectKind::kPid && run.begin.root == exit.key;
+    if (!is_trainer || is_told || !exit.wait_status || *exit.wait_status == 0) continue;
     if (!text.empty()) text += ", and ";
     text += "pid " + own(exit.key.pid) + " " + describe_exit(exit.wait_status);
     break;

@@ -59,8 +59,8 @@ Message words_of_early_end(const Recording& recording) {
          how + "; ";
 }
 
-Message what_was_found(const ReportSource& source, OverallVerdict verdict) {
-  const std::vector<Finding>& findings = source.verdict.findings;
+// What was looked at, where nothing was found in it.
+Message nothing_found(const ReportSource& source, OverallVerdict verdict) {
   if (verdict == OverallVerdict::kIncomplete) {
     if (source.recording.truncated && source.verdict.gaps.empty()) {
       return "the recording was cut off; up to then " + source.verdict.all_well;
@@ -69,18 +69,17 @@ Message what_was_found(const ReportSource& source, OverallVerdict verdict) {
     const Gap& gap = source.verdict.gaps.front();
     return say("cannot say: {} could not be looked at ({})", gap.what, gap.why);
   }
-  const auto worst = std::ranges::max_element(findings, {}, &Finding::severity);
-  const bool is_worth_a_headline = worst != findings.end() && worst->severity != Severity::kInfo;
-  if (!is_worth_a_headline && !source.verdict.checks.empty())
-    return headline_of_checks(source.verdict.checks);
-  if (!is_worth_a_headline) {
-    return source.verdict.tune ? Message(source.verdict.tune->headline) : source.verdict.all_well;
-  }
-  return own(info(worst->code).code) + " " + own(info(worst->code).name) + ": " + worst->message;
+  if (!source.verdict.checks.empty()) return headline_of_checks(source.verdict.checks);
+  return source.verdict.tune ? Message(source.verdict.tune->headline) : source.verdict.all_well;
 }
 
 Message headline(const ReportSource& source, OverallVerdict verdict) {
-  return words_of_early_end(source.recording) + what_was_found(source, verdict);
+  const std::vector<Finding>& findings = source.verdict.findings;
+  const auto worst = std::ranges::max_element(findings, {}, &Finding::severity);
+  const bool is_worth_a_headline = worst != findings.end() && worst->severity != Severity::kInfo;
+  if (verdict == OverallVerdict::kIncomplete || !is_worth_a_headline)
+    return words_of_early_end(source.recording) + nothing_found(source, verdict);
+  return own(info(worst->code).code) + " " + own(info(worst->code).name) + ": " + worst->message;
 }
 
 int exit_code(OverallVerdict verdict, const report::Counts& counts, Severity fail_on) {
