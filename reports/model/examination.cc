@@ -47,9 +47,8 @@ OverallVerdict decide(const ReportSource& source, const report::Counts& counts) 
 Message words_of_early_end(const Recording& recording) {
   if (recording.runs.size() != 1) return {};
   const Run& run = recording.runs.front();
-  const bool has_ended = run.begin.subject == SubjectKind::kPid && run.end &&
-                         run.end->reason == RunEndReason::kSubjectEnded;
-  if (!has_ended) return {};
+  if (run.begin.subject != SubjectKind::kPid) return {};
+  if (!run.end || run.end->reason != RunEndReason::kSubjectEnded) return {};
   const ProcessExit* exit = run.begin.root ? run.find_exit(*run.begin.root) : nullptr;
   const BootNs ended_at = exit != nullptr ? exit->at : run.end->at;
   const Message how =
