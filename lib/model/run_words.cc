@@ -20,6 +20,11 @@ RunSpan span_of(const Run& run) {
   return span;
 }
 
+bool ended_during_watch(const Run& run) {
+  return run.begin.subject == SubjectKind::kPid && run.end &&
+         run.end->reason == RunEndReason::kSubjectEnded;
+}
+
 Message describe_exit(const Observed<int32_t>& wait_status) {
   if (!wait_status)
     return "ended, its status is not known: " + as_text(to_string(wait_status.error()));

@@ -12,6 +12,10 @@ struct RunSpan {
 };
 RunSpan span_of(const Run& run);
 
+/// Whether the process that was asked for, of a job that ran already, ended before the watch was
+/// over.
+bool ended_during_watch(const Run& run);
+
 /// "killed by signal 7 (SIGBUS)", "exited with code 1".
 Message describe_exit(const Observed<int32_t>& wait_status);
 

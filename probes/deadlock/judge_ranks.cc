@@ -107,7 +107,8 @@ std::optional<Remedy> remedy_for(const RankState& rank) {
       return Remedy{.title =
                         "Do that work on every rank, or outside of the part in which the "
                         "others wait; or let them wait in a barrier with a timeout of its own",
-                    .commands = {"torch.distributed.monitored_barrier(timeout=...)"}};
+                    .commands = {"group = torch.distributed.new_group(backend='gloo')",
+                                 "torch.distributed.monitored_barrier(group, timeout=...)"}};
     case RankDoing::kWaitsForBatch:
       return Remedy{.title =
                         "Find out why its loader is late: more workers, or less work for each "

@@ -60,7 +60,7 @@ Message own_failure(const Run& run, bool judges_ends) {
   for (const ProcessExit& exit : run.exits) {
     const ProcessInfo* process = run.find_process(exit.key);
     const bool is_trainer = process != nullptr && process->role == Role::kTrainer;
-    const bool is_told = run.begin.subject == SubjectKind::kPid && run.begin.root == exit.key;
+    const bool is_told = ended_during_watch(run) && run.begin.root == exit.key;
     if (!is_trainer || is_told || !exit.wait_status || *exit.wait_status == 0) continue;
     if (!text.empty()) text += ", and ";
     text += "pid " + own(exit.key.pid) + " " + describe_exit(exit.wait_status);

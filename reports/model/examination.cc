@@ -47,10 +47,9 @@ OverallVerdict decide(const ReportSource& source, const report::Counts& counts) 
 Message words_of_early_end(const Recording& recording) {
   if (recording.runs.size() != 1) return {};
   const Run& run = recording.runs.front();
-  if (run.begin.subject != SubjectKind::kPid) return {};
-  if (!run.end || run.end->reason != RunEndReason::kSubjectEnded) return {};
+  if (!ended_during_watch(run)) return {};
   const ProcessExit* exit = run.begin.root ? run.find_exit(*run.begin.root) : nullptr;
-  const BootNs ended_at = exit != nullptr ? exit->at : run.end->at;
+  const BootNs ended_at = exit != nullptr ? exit->at : span_of(run).end;
   const Message how =
       exit != nullptr && exit->wait_status ? " (" + describe_exit(exit->wait_status) + ")" : "";
   const BootNs into = std::max<BootNs>(ended_at - run.begin.at, 0);
