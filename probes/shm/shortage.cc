@@ -73,6 +73,15 @@ bool fills_before_next_look(const Facts& facts, const ShmUse& use) {
   return static_cast<double>(free_bytes(use)) < bytes_per_ns * static_cast<double>(unseen);
 }
 
+// By how much the mount had filled in the 200 ms up to `use`.
+uint64_t risen_by(const Facts& facts, const ShmUse& use) {
+  uint64_t least = use.used_bytes;
+  for (const ShmUse& each : facts.use)
+    if (each.at <= use.at && each.at >= use.at - kSecond / 5)
+      least = std::min(least, each.used_bytes);
+  return use.used_bytes - least;
+}
+
 // Whether the mount was filling up to a death: in the 200 ms before it was noticed.
 bool was_rising(const Facts& facts, BootNs at) {
   for (size_t i = 1; i < facts.use.size() && facts.use[i].at <= at; ++i) {
@@ -99,6 +108,10 @@ std::optional<Confidence> bus_error_confidence(const Facts& facts, const Process
   // The last pages go within milliseconds: a look just before may still have seen them free.
   if (room < facts.segment_bytes() && room < use.size_bytes / 20) return Confidence::kLikely;
   if (fills_before_next_look(facts, use)) return Confidence::kLikely;
+  // Of a job that ends within a moment no segment may be seen: what it had just put there has no
+  // room a second time.
+  const bool is_unseen = facts.segment_bytes() == 0 && was_rising(facts, exit.at);
+  if (is_unseen && risen_by(facts, use) > room) return Confidence::kLikely;
   return std::nullopt;
 }
 

@@ -154,6 +154,19 @@ TEST(ShmExhausted, SigbusOfALoaderThatIsTooLargeIsLikelyWhereNobodyLookedInTime)
   EXPECT_THAT(finding->message.plain(), HasSubstr("at the last look before"));
 }
 
+TEST(ShmExhausted, SigbusOfAJobThatTookMoreJustBeforeThanIsLeftIsLikely) {
+  for (const auto& [before, is_full] : {std::pair(48 * kMiB, true), {54 * kMiB, false}}) {
+    Scene scene;
+    scene.use(1.090, before);
+    scene.use(1.190, 58 * kMiB);
+    scene.use(1.300, 48 * kMiB);
+    scene.exit_by_signal(101, 1.280, SIGBUS);
+    const std::optional<Finding> finding = find(scene.examine(), FindingCode::kShmExhausted);
+    EXPECT_EQ(finding.has_value(), is_full) << before;
+    EXPECT_EQ(finding ? finding->confidence : Confidence::kLikely, Confidence::kLikely);
+  }
+}
+
 TEST(ShmExhausted, SigbusWhileNothingFilledTheMountIsAnotherBusError) {
   Scene scene;
   scene.sample(0.1, 53 * kMiB);
