@@ -63,6 +63,18 @@ std::vector<size_t> circle_from(const Facts& facts, size_t start, IsLink is_part
   return {};
 }
 
+OwnWords advice_for_circle(const Facts& facts, const std::vector<size_t>& circle) {
+  if (circle.size() == 1)
+    return "Do not take it twice (multiprocessing.RLock), and release it on every way out: with "
+           "lock:";
+  const bool has_channel = std::ranges::any_of(
+      circle, [&](size_t each) { return facts.threads[each].need.kind == NeedKind::kChannel; });
+  if (has_channel)
+    return "Empty a Queue or a pipe (process.communicate()) before you wait for the process that "
+           "fills it";
+  return "Take the locks in the same order everywhere";
+}
+
 RootCause lock_circle(const Facts& facts, const std::vector<size_t>& circle) {
   const ThreadFacts& first = facts.threads[circle.front()];
   Finding finding = finding_about(facts, FindingCode::kLockCycle, Confidence::kCertain, first);
@@ -85,13 +97,7 @@ RootCause lock_circle(const Facts& facts, const std::vector<size_t>& circle) {
                            "owners of the locks they wait for", facts.last->at));
   finding.rule_out("contention", "each of them waits for the next, and none of them ran");
   finding.remedies.push_back(
-      {.title = circle.size() == 1
-                    ? "Do not take it twice (multiprocessing.RLock), and release it on every way "
-                      "out: with lock:"
-                    : "Take the locks in the same order everywhere; empty a Queue or a pipe "
-                      "(process.communicate()) before you wait for the end of the process that "
-                      "fills it",
-       .verify = "dlprobe deadlock --pid PID"});
+      {.title = advice_for_circle(facts, circle), .verify = "dlprobe deadlock --pid PID"});
   return {std::move(finding), circle.front()};
 }
 
@@ -101,8 +107,8 @@ Finding closed_copy(const Facts& facts, const ThreadFacts& waiter) {
       facts, python ? FindingCode::kPythonLockInherited : FindingCode::kForkInheritedLock,
       Confidence::kLikely, waiter);
   finding.message = name_of(facts, waiter) + " waits for a " + waiter.need.label +
-                    ", which only this process can release, and no thread of it is left that could"
-                    ": the lock was copied locked by fork, or this thread took it before";
+                    " that no thread of this process can release: it was copied locked by fork, "
+                    "or this thread took it before";
   add_remedies_for_fork(finding, waiter);
   finding.remedies.push_back(
       {.title = "Where the worker made the lock itself: do not take it twice in one thread",

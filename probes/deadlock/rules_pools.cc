@@ -13,14 +13,15 @@
 namespace dlprobe::probes::deadlock {
 namespace {
 
+// A clean start helps whatever the program sets; the number of threads only where it sets none.
 void add_pool_remedies(Finding& finding, const ThreadFacts& thread) {
+  add_remedies_for_fork(finding, thread);
   finding.remedies.push_back(
-      {.title = "Use one thread in the worker, before anything else uses the pool there",
+      {.title = "Or use one thread in the worker, before anything else uses the pool there",
        .commands = {"def worker_init_fn(worker_id): torch.set_num_threads(1)",
                     "OMP_NUM_THREADS=1 python train.py"},
        .verify = "dlprobe deadlock --pid PID",
        .settings = {{SettingKind::kEnvironment, "OMP_NUM_THREADS", "1"}}});
-  add_remedies_for_fork(finding, thread);
 }
 
 // A team of OpenMP that waits for members which do not exist.

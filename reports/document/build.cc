@@ -84,7 +84,7 @@ Section again_of(const report::Report& report) {
 
 class Builder {
  public:
-  Builder(const AnyReport& any, bool is_all) : any_(any), report_(any.report), is_all_(is_all) {
+  explicit Builder(const AnyReport& any) : any_(any), report_(any.report) {
     document_.verdict = verdict_span(report_.summary.verdict);
     document_.headline = shown(report_.summary.headline);
     document_.where = spans(where_text(any));
@@ -103,22 +103,19 @@ class Builder {
     add(waits_of(report_), kWaits);
     const bool are_active = has_activities(report_);
     if (are_active) add(processes_of(report_), kProcesses);
-    add(findings_of(report_, is_all_), kCause);
+    add(findings_of(report_), kCause);
     add(suppressed_of(report_), kSuppressed);
-    if (any_.cluster) add(nodes_of(*any_.cluster, is_all_), kNodes);
-    add(checks_of(any_, is_all_), kChecks);
+    if (any_.cluster) add(nodes_of(*any_.cluster), kNodes);
+    add(checks_of(any_), kChecks);
     add(recommendation_of(report_), kRecommendation);
     add(settings_of(report_), kSettings);
-    // The runs of `dlprobe tune` are many, and all in its own table.
-    if (is_all_ || !report_.tune) {
-      add_resources();
-      if (!are_active) add(processes_of(report_), kProcesses);
-    }
+    add_resources();
+    if (!are_active) add(processes_of(report_), kProcesses);
     add(timeline_of(report_), kTime);
     Section stacks = stacks_of(report_);
     stacks.readers = Readers::kHtml;
     add(std::move(stacks), kStacks);
-    add(limitations_of(gaps(), is_all_), kUnseen);
+    add(limitations_of(gaps(), /*is_all=*/true), kUnseen);
     add(about_of(any_), kAbout);
     add(again_of(report_), kAgain);
     return std::move(document_);
@@ -126,19 +123,18 @@ class Builder {
 
  private:
   void add_resources() {
-    const bool is_of_shm = is_all_ || wants(report_, ReportTable::kSharedMemory);
+    const bool is_of_shm = wants(report_, ReportTable::kSharedMemory);
     Section trials = trials_of(report_);
     if (is_of_shm) {
       trials.readers = Readers::kPages;
       add(runs_of(report_), kRuns);
-      add(ledger_of(report_, is_all_), kLedger);
+      add(ledger_of(report_), kLedger);
     } else if (trials.blocks.empty()) {
       add(runs_by_finding_of(report_), kRuns);
     }
     add(std::move(trials), kTrials);
-    if (wants(report_, ReportTable::kMemory)) add(memory_of(report_, is_all_), kMemory);
-    if (wants(report_, ReportTable::kOpenFiles))
-      add(descriptors_of(report_, is_all_), kDescriptors);
+    if (wants(report_, ReportTable::kMemory)) add(memory_of(report_), kMemory);
+    if (wants(report_, ReportTable::kOpenFiles)) add(descriptors_of(report_), kDescriptors);
   }
 
   std::vector<report::Gap> gaps() const {
@@ -155,14 +151,13 @@ class Builder {
 
   const AnyReport& any_;
   const report::Report& report_;
-  bool is_all_;
   Document document_;
 };
 
 }  // namespace
 
-Document document_of(const AnyReport& report, bool is_all) {
-  return Builder(report, is_all).build();
+Document document_of(const AnyReport& report) {
+  return Builder(report).build();
 }
 
 Document document_of(const report::Stacks& stacks, bool is_all) {

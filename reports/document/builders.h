@@ -11,27 +11,33 @@
 /// From a report to the tree that people read. Only these functions know how a report is made.
 namespace dlprobe::document {
 
-/// The document of a report. `is_all`: nothing is left out to be brief (a terminal with -v).
-Document document_of(const AnyReport& report, bool is_all);
+/// All that a report says: pages, and a terminal with -v.
+Document document_of(const AnyReport& report);
 
-/// The document of `dlprobe stacks`.
+/// What a terminal shows of it: verdict, chain, a line of proof, the first remedy. At most 15 lines
+/// of 80 columns for one cause.
+Document brief_of(const AnyReport& report);
+
+/// The document of `dlprobe stacks`. `is_all`: nothing is shortened (-v).
 Document document_of(const report::Stacks& stacks, bool is_all);
 
 // The sections, each without blocks where the report has nothing for it.
 
-Section findings_of(const report::Report& report, bool is_all);
+Section findings_of(const report::Report& report);
 /// What a configuration has taken out of the verdict.
 Section suppressed_of(const report::Report& report);
-/// Of a merged report: how many nodes said what, and each that did not pass.
-Section nodes_of(const report::Cluster& cluster, bool is_all);
+/// Of a merged report: how many nodes said what, and each of them.
+Section nodes_of(const report::Cluster& cluster);
 
 /// Checks with names of their own, each with what was seen.
 Section named_checks_of(const report::Report& report);
 /// What was looked for: on a terminal if nothing was found.
-Section checks_of(const AnyReport& any, bool is_all);
+Section checks_of(const AnyReport& any);
 
 /// From the trainer's main thread to the root cause, and the drawing of who waits for whom.
 Section waits_of(const report::Report& report);
+/// The same chain in a line for each thread, without how long.
+std::vector<Spans> short_chain(const report::WaitGraph& graph);
 /// Of distributed jobs: which ranks wait where, for whom, and a grid of all of them.
 Section ranks_of(const report::Report& report);
 /// What each process does, or which were seen, by role; and how those that ended did. Processes
@@ -58,13 +64,13 @@ Section runs_by_finding_of(const report::Report& report);
 Section trials_of(const report::Report& report);
 /// Where the shared memory went, for the last run that has it: the equation and the largest
 /// holders.
-Section ledger_of(const report::Report& report, bool is_all);
+Section ledger_of(const report::Report& report);
 /// A row for each process of the last run with the memory it had when last seen, the largest first;
 /// then what is left before the nearest limit, and how many workers more that is.
-Section memory_of(const report::Report& report, bool is_all);
+Section memory_of(const report::Report& report);
 /// A row for each process of the last run: its open descriptors by what they lead to, and its
 /// limit.
-Section descriptors_of(const report::Report& report, bool is_all);
+Section descriptors_of(const report::Report& report);
 
 /// Values over time as charts, and the events.
 Section timeline_of(const report::Report& report);

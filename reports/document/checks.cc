@@ -28,33 +28,10 @@ bool has_named_checks(const report::Report& report) {
   });
 }
 
-// "shm" of "shm.shm-too-small".
-std::string probe_of(const report::Check& check) {
-  return check.id.substr(0, check.id.find('.'));
-}
-
-// Where several probes ran, the list would be longer than the rest.
-void add_counts(Blocks& blocks, const std::vector<report::Check>& checks) {
-  std::map<std::pair<std::string_view, bool>, uint64_t> counts;
-  for (const report::Check& check : checks)
-    ++counts[{field_of(shown(check.code)), check.status == CheckStatus::kPass}];
-  for (const auto& [what, count] : counts) {
-    const std::string_view seen = count == 1 ? "not seen" : "none of them seen";
-    blocks.add(
-        Paragraph{.text = spans(fmt::format("{}: {}, {}", what.first, counted(count, "known cause"),
-                                            what.second ? seen : "cannot say"))},
-        Readers::kText);
-  }
-  blocks.add(Paragraph{.text = spans("(each with -v)")}, Readers::kText);
-}
-
-void add_for_text(Blocks& blocks, const AnyReport& any, bool is_all) {
-  constexpr size_t kMost = 10;
+void add_for_text(Blocks& blocks, const AnyReport& any) {
   const std::vector<report::Check>& checks = any.report.checks;
   if (any.cluster || has_named_checks(any.report)) return;
   if (checks.empty() || !any.report.findings.empty()) return;
-  const bool is_several = probe_of(checks.front()) != probe_of(checks.back());
-  if (is_several && checks.size() > kMost && !is_all) return add_counts(blocks, checks);
   Table table = {.columns = {{.lead = 8}, {.lead = 12}, {}}, .is_lines = true};
   for (const report::Check& check : checks) {
     const bool is_pass = check.status == CheckStatus::kPass;
@@ -125,9 +102,9 @@ Section named_checks_of(const report::Report& report) {
   return section;
 }
 
-Section checks_of(const AnyReport& any, bool is_all) {
+Section checks_of(const AnyReport& any) {
   Section section = {.id = "checks", .title = "Looked for"};
-  add_for_text(section.blocks, any, is_all);
+  add_for_text(section.blocks, any);
   if (section.blocks.empty()) section.readers = Readers::kPages;
   const std::vector<report::Check>& checks = any.report.checks;
   if (!checks.empty()) section.blocks.add(card_of_checks(checks), Readers::kPages);

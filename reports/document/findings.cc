@@ -15,7 +15,6 @@
 namespace dlprobe::document {
 namespace {
 
-constexpr size_t kMostEvidence = 8;
 constexpr int kFieldColumns = 11;
 
 Mark mark_of_severity(Severity severity) {
@@ -34,26 +33,21 @@ void add_field(Blocks& blocks, const char* name, Blocks content) {
   blocks.add(Field{.name = spans(name), .columns = kFieldColumns, .blocks = std::move(content)});
 }
 
-Blocks proof_of(const report::Finding& finding, bool is_all) {
-  const std::vector<report::Evidence>& evidence = finding.evidence;
+Blocks proof_of(const report::Finding& finding) {
   Table table = {.columns = {{.head = "Fact"},
                              {.head = "Value", .before = " = "},
                              {.head = "Held against", .before = "  (", .after = ")"},
                              {.head = "Source", .before = "  [", .after = "]"}},
                  .keep = 2,
                  .is_lines = true};
-  const size_t count = is_all ? evidence.size() : std::min(evidence.size(), kMostEvidence);
-  for (size_t i = 0; i < count; ++i) {
-    const report::Evidence& fact = evidence[i];
+  for (const report::Evidence& fact : finding.evidence) {
     const std::string at = fact.seen ? shown(fact.seen->at) : "";
     table.add(
         shown(fact.name), code(value_text(fact)), shown(fact.threshold),
         spans(shown(fact.source), at.empty() ? "" : ", ", Span{.text = at, .mark = Mark::kTime}));
   }
   Blocks blocks;
-  if (count > 0) blocks.add(std::move(table));
-  if (count < evidence.size())
-    blocks.say(fmt::format("and {} more, with -v", evidence.size() - count));
+  if (!table.rows.empty()) blocks.add(std::move(table));
   return blocks;
 }
 
@@ -97,12 +91,9 @@ Blocks remedies_of(const report::Finding& finding) {
 }
 
 // Of a merged report.
-void add_nodes(Blocks& blocks, const report::Finding& finding, bool is_all) {
-  constexpr size_t kLongest = 160;
-  std::string nodes = shown(finding.nodes);
+void add_nodes(Blocks& blocks, const report::Finding& finding) {
+  const std::string nodes = shown(finding.nodes);
   if (nodes.empty()) return;
-  if (nodes.size() > kLongest && !is_all)
-    nodes = nodes.substr(0, nodes.rfind(',', kLongest)) + ", and more with -v";
   const std::string count = counted(finding.occurrences.value_or(0), "node");
   blocks.add(Paragraph{
       .text = spans(nodes, " (" + count + ")"), .lead = "On", .lead_columns = kFieldColumns});
@@ -118,7 +109,7 @@ void add_places(Blocks& blocks, const report::Finding& finding) {
   if (!list.items.empty()) blocks.add(std::move(list), Readers::kPages);
 }
 
-Card card_of(const report::Finding& finding, size_t index, std::string_view headline, bool is_all) {
+Card card_of(const report::Finding& finding, size_t index, std::string_view headline) {
   const Mark mark = mark_of_severity(finding.severity);
   const std::string name =
       fmt::format("{}. {} {}", index + 1, shown(finding.code), shown(finding.name));
@@ -130,10 +121,10 @@ Card card_of(const report::Finding& finding, size_t index, std::string_view head
                   fmt::format(", {}{})", shown(finding.confidence), consequence));
   // The verdict has said it already.
   const std::string message = shown(finding.message);
-  if (!headline.ends_with(message)) card.blocks.say(message);
-  add_nodes(card.blocks, finding, is_all);
+  if (!headline.contains(message)) card.blocks.say(message);
+  add_nodes(card.blocks, finding);
   add_places(card.blocks, finding);
-  add_field(card.blocks, "Proof", proof_of(finding, is_all));
+  add_field(card.blocks, "Proof", proof_of(finding));
   add_field(card.blocks, "Ruled out", ruled_out_of(finding));
   add_field(card.blocks, "To do", remedies_of(finding));
   return card;
@@ -173,11 +164,11 @@ std::string counts_text(const report::NodeCounts& counts) {
 
 }  // namespace
 
-Section findings_of(const report::Report& report, bool is_all) {
+Section findings_of(const report::Report& report) {
   Section section = {.id = "cause", .title = "Cause, and what to do", .is_titled_in_text = false};
   const std::string headline = shown(report.summary.headline);
   for (size_t i = 0; i < report.findings.size(); ++i)
-    section.blocks.add(card_of(report.findings[i], i, headline, is_all));
+    section.blocks.add(card_of(report.findings[i], i, headline));
   return section;
 }
 
@@ -195,8 +186,7 @@ Section suppressed_of(const report::Report& report) {
   return section;
 }
 
-Section nodes_of(const report::Cluster& cluster, bool is_all) {
-  constexpr size_t kMost = 20;
+Section nodes_of(const report::Cluster& cluster) {
   Section section = {.id = "nodes", .title = "Nodes: " + counts_text(cluster.summary.nodes)};
   Table table = {.columns = {{.head = "Node", .lead = Column::kOwnWidth},
                              {.head = "Rank", .readers = Readers::kPages},
@@ -204,20 +194,13 @@ Section nodes_of(const report::Cluster& cluster, bool is_all) {
                              {.head = "Headline"},
                              {.head = "Report", .readers = Readers::kPages}},
                  .is_lines = true};
-  size_t more = 0;
   for (const report::Node& node : cluster.nodes) {
-    if (node.verdict == OverallVerdict::kPass && !is_all) continue;
-    if (table.rows.size() == kMost && !is_all) {
-      ++more;
-      continue;
-    }
     table.add(shown(node.node), shown(node.rank),
               Span{.text = shown(node.verdict), .mark = mark_of_verdict(node.verdict)},
               shown(node.headline), shown(node.source));
   }
   section.blocks.add(std::move(table));
   section.blocks.add(absent_nodes(cluster), Readers::kPages);
-  if (more > 0) section.blocks.say(fmt::format("and {} more, with -v", more));
   add_duplicates(section.blocks, cluster);
   return section;
 }

@@ -239,7 +239,7 @@ xml_node add_body(pugi::xml_document& page, const Document& document) {
 }  // namespace document
 
 std::string render_html(const AnyReport& report) {
-  const document::Document document = document::document_of(report, /*is_all=*/true);
+  const document::Document document = document::document_of(report);
   const HtmlAssets& assets = html_assets();
   pugi::xml_document page;
   const pugi::xml_node title = document::add_text_element(

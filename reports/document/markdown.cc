@@ -158,7 +158,7 @@ std::string blocks_text(const Blocks& blocks, int level) {
 }  // namespace document
 
 std::string render_markdown(const AnyReport& report) {
-  const document::Document document = document::document_of(report, /*is_all=*/true);
+  const document::Document document = document::document_of(report);
   std::string out =
       fmt::format("# {}: {}\n\n{}\n\n", document.verdict.text, escape_markdown(document.headline),
                   document::markdown_of(document.where));

@@ -12,8 +12,6 @@
 namespace dlprobe::document {
 namespace {
 
-constexpr size_t kMostWithoutAll = 12;
-
 using Processes = std::vector<const report::Process*>;
 
 // The processes of the last run in which any `has` it, those with the most by `size` first.
@@ -30,16 +28,6 @@ Processes processes_with(const report::Report& report, auto has, auto size) {
     return size(*process).value_or(0);
   });
   return result;
-}
-
-// A table of the first rows, and how many there are beyond.
-void add_rows(Blocks& blocks, Table table, bool is_all) {
-  const size_t hidden =
-      is_all || table.rows.size() <= kMostWithoutAll ? 0 : table.rows.size() - kMostWithoutAll;
-  table.rows.resize(table.rows.size() - hidden);
-  blocks.add(std::move(table));
-  if (hidden > 0)
-    blocks.say(fmt::format("and {} with less (all with -v)", counted(hidden, "process")));
 }
 
 void add_room(Blocks& blocks, const report::Report& report) {
@@ -87,14 +75,10 @@ std::string holder_text(const report::Holder& holder) {
                      counted(holder.segments, "segment"));
 }
 
-// Largest first; unless all are wanted no crumbs.
-void add_holders(Blocks& blocks, const report::ShmLedger& ledger, bool is_all) {
-  constexpr size_t kMost = 5;
-  const double least = is_all ? 0 : static_cast<double>(ledger.used_bytes) / 100;
+// Largest first.
+void add_holders(Blocks& blocks, const report::ShmLedger& ledger) {
   List list;
   for (const report::Holder& holder : ledger.holders) {
-    if (static_cast<double>(holder.bytes) < least) break;
-    if (list.items.size() == kMost && !is_all) break;
     list.add(holder_text(holder));
   }
   if (list.items.empty()) return;
@@ -105,7 +89,7 @@ void add_holders(Blocks& blocks, const report::ShmLedger& ledger, bool is_all) {
 
 }  // namespace
 
-Section ledger_of(const report::Report& report, bool is_all) {
+Section ledger_of(const report::Report& report) {
   Section section = {.id = "ledger", .title = "Where the shared memory went"};
   Blocks& blocks = section.blocks;
   const report::ShmLedger* ledger = ledger_to_show(report);
@@ -131,11 +115,11 @@ Section ledger_of(const report::Report& report, bool is_all) {
     blocks.say(counted(ledger->processes_unreadable, "process") +
                " could not be looked into: what is held there is part of \"unexplained\"");
   }
-  add_holders(blocks, *ledger, is_all);
+  add_holders(blocks, *ledger);
   return section;
 }
 
-Section memory_of(const report::Report& report, bool is_all) {
+Section memory_of(const report::Report& report) {
   Section section = {.id = "memory", .title = "Memory"};
   const Processes processes = processes_with(
       report, [](const report::Process& process) { return process.memory.has_value(); },
@@ -149,13 +133,13 @@ Section memory_of(const report::Report& report, bool is_all) {
               bytes_text(process->rss_peak_bytes), bytes_text(memory.swap_bytes),
               bytes_text(memory.page_table_bytes));
   }
-  add_rows(section.blocks, std::move(table), is_all);
+  section.blocks.add(std::move(table));
   section.blocks.say("as last seen; own: what no other process has (USS)");
   add_room(section.blocks, report);
   return section;
 }
 
-Section descriptors_of(const report::Report& report, bool is_all) {
+Section descriptors_of(const report::Report& report) {
   Section section = {.id = "descriptors", .title = "Open descriptors"};
   const Processes processes = processes_with(
       report,
@@ -177,7 +161,7 @@ Section descriptors_of(const report::Report& report, bool is_all) {
       row.cells.push_back(spans(found == kinds.counts.end() ? "-" : count_text(found->second)));
     }
   }
-  add_rows(section.blocks, std::move(table), is_all);
+  section.blocks.add(std::move(table));
   section.blocks.say("by what they lead to, as last counted");
   return section;
 }

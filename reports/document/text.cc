@@ -186,7 +186,8 @@ class TextWriter {
 }  // namespace document
 
 std::string render_text(const AnyReport& report, const TextOptions& options) {
-  const document::Document document = document::document_of(report, options.verbosity > 0);
+  const document::Document document =
+      options.verbosity > 0 ? document::document_of(report) : document::brief_of(report);
   if (options.verbosity < 0) return document.verdict.text + "  " + document.headline + "\n";
   return document::TextWriter(options).write(document);
 }

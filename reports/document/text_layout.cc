@@ -35,12 +35,13 @@ std::string count_text(std::optional<double> count) {
 std::string number_text(std::optional<double> number, std::string_view unit) {
   if (!number || !std::isfinite(*number)) return "-";
   if (unit == "bytes") return bytes_text(number);
+  if (unit == "bytes/s") return bytes_text(number) + "/s";
   if (unit == "s") return seconds_text(*number);
   return with_unit(fmt::format("{:.3g}", *number), unit);
 }
 
 std::string value_text(const Scalar& value, std::string_view unit) {
-  const bool is_measured = unit == "bytes" || unit == "s";
+  const bool is_measured = unit == "bytes" || unit == "bytes/s" || unit == "s";
   const auto text_of_whole = [&](auto number) {
     return is_measured ? number_text(static_cast<double>(number), unit)
                        : with_unit(std::to_string(number), unit);

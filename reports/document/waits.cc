@@ -10,6 +10,7 @@
 #include <set>
 #include <utility>
 
+#include "lib/base/path_name.h"
 #include "lib/base/units.h"
 #include "reports/document/builders.h"
 #include "reports/document/frame_text.h"
@@ -53,32 +54,51 @@ std::string relation_between(const WaitGraph& graph, const std::string& from,
   return "then";
 }
 
-// "worker 4711, stuck for 2.0 s, at train.py:12 in __getitem__".
-Spans node_spans(const WaitNode& node, const report::Report& report) {
+// ", stuck for 2.0 s, at train.py:12 in __getitem__".
+std::string doing_text(const WaitNode& node, const report::Report& report) {
   const report::Doing doing = node.doing.value_or(report::Doing());
   std::string text;
   if (doing.activity != Activity::kUnknown)
     text = ", " + shown(doing.activity) + since_text(doing, report, report.wait_graph.run);
   std::string place = place_text(doing.in_code);
   if (place.empty() && node.at) place = frame_text(*node.at);
-  return spans(strong(or_dash(shown(node.label))), text, place.empty() ? "" : ", at " + place);
+  return place.empty() ? text : text + ", at " + place;
 }
 
-List chain_of(const report::Report& report) {
-  const WaitGraph& graph = report.wait_graph;
+// What a step of the chain is, after what leads to it.
+struct Step {
+  std::string relation;  ///< to the step before; with a blank behind it, or empty
+  Span label;
+  const WaitNode* node = nullptr;  ///< nothing: the graph does not have it
+  std::string_view remark;
+  bool is_again = false;
+};
+
+std::vector<Step> steps_of(const WaitGraph& graph) {
   const std::vector<std::string>& ids = graph.chain;
-  List list = {.kind = ListKind::kSteps};
+  std::vector<Step> steps;
   std::set<std::string> seen;
   for (size_t i = 0; i < ids.size(); ++i) {
     const auto node = std::ranges::find(graph.nodes, ids[i], &WaitNode::id);
     const bool is_known = node != graph.nodes.end();
-    const std::string relation = i == 0 ? "" : relation_between(graph, ids[i - 1], ids[i]) + " ";
-    if (!seen.insert(ids[i]).second) {
-      list.add(relation, strong(shown(is_known ? node->label : ids[i])), "  <-- again: a circle");
-    } else {
-      list.add(relation, is_known ? node_spans(*node, report) : spans(strong(shown(ids[i]))),
-               i + 1 == ids.size() ? "  <-- the root cause" : "");
-    }
+    const bool is_again = !seen.insert(ids[i]).second;
+    std::string_view remark = i + 1 == ids.size() ? "  <-- the root cause" : "";
+    if (is_again) remark = "  <-- again: a circle";
+    steps.push_back({.relation = i == 0 ? "" : relation_between(graph, ids[i - 1], ids[i]) + " ",
+                     .label = strong(or_dash(shown(is_known ? node->label : ids[i]))),
+                     .node = is_known ? &*node : nullptr,
+                     .remark = remark,
+                     .is_again = is_again});
+  }
+  return steps;
+}
+
+List chain_of(const report::Report& report) {
+  List list = {.kind = ListKind::kSteps};
+  for (const Step& step : steps_of(report.wait_graph)) {
+    const std::string doing =
+        step.node == nullptr || step.is_again ? "" : doing_text(*step.node, report);
+    list.add(step.relation, step.label, doing, step.remark);
   }
   return list;
 }
@@ -316,6 +336,27 @@ class ProcessTable {
 bool has_activities(const report::Report& report) {
   return std::ranges::any_of(report.processes,
                              [](const auto& process) { return process.look.has_value(); });
+}
+
+std::vector<Spans> short_chain(const report::WaitGraph& graph) {
+  std::vector<Spans> lines;
+  bool is_after_thread = true;
+  for (const Step& step : steps_of(graph)) {
+    const bool is_thread = step.node != nullptr && step.node->kind == report::NodeKind::kThread;
+    std::optional<report::Frame> frame;
+    if (is_thread && !step.is_again && step.node->doing) frame = step.node->doing->in_code;
+    if (frame) frame->file = std::string(base_name(frame->file));
+    const std::string place = place_text(frame);
+    const Spans text =
+        spans(step.relation, step.label, place.empty() ? "" : " (" + place + ")", step.remark);
+    if (is_after_thread) {
+      lines.push_back(text);
+    } else {
+      lines.back() = spans(lines.back(), ", ", text);
+    }
+    is_after_thread = is_thread;
+  }
+  return lines;
 }
 
 Section waits_of(const report::Report& report) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "lib/base/path_name.h"
 #include "lib/base/secrets.h"
 #include "lib/base/units.h"
 #include "lib/model/run_words.h"
@@ -29,10 +30,29 @@ bool has_seen_anything(const Recording& recording) {
   });
 }
 
+// What was not made is named, those with one reason together.
 Message headline_of_checks(const std::vector<NamedCheck>& checks) {
-  const auto skipped = std::ranges::count(checks, CheckStatus::kSkipped, &NamedCheck::status);
-  return counted(checks.size() - static_cast<size_t>(skipped), "check") + " made, none failed" +
-         (skipped == 0 ? "" : "; " + own(skipped) + " skipped");
+  std::vector<std::pair<const NamedCheck*, size_t>> skipped;  // the first of a reason, how many
+  size_t passed = 0;
+  for (const NamedCheck& check : checks) {
+    if (check.status != CheckStatus::kSkipped) {
+      ++passed;
+      continue;
+    }
+    const auto alike = std::ranges::find_if(
+        skipped, [&](const auto& each) { return each.first->text == check.text; });
+    if (alike == skipped.end()) {
+      skipped.emplace_back(&check, 1);
+    } else {
+      ++alike->second;
+    }
+  }
+  Message text = counted(passed, "check") + " passed";
+  for (const auto& [check, count] : skipped) {
+    text += (check == skipped.front().first ? "; not checked: " : ", ") + own(check->id);
+    if (count > 1) text += " and " + own(count - 1) + " more";
+  }
+  return text;
 }
 
 // "Healthy" is never said of what could not be seen: a gap of the probe outweighs a warning.
@@ -71,13 +91,24 @@ Message nothing_found(const ReportSource& source, OverallVerdict verdict) {
   return source.verdict.tune ? Message(source.verdict.tune->headline) : source.verdict.all_well;
 }
 
+// The line of the user's program, where the message does not name it.
+Message words_of_place(const Finding& finding) {
+  if (finding.places.empty()) return {};
+  const SourcePlace& place = finding.places.front();
+  const std::string line = place.line > 0 ? ":" + std::to_string(place.line) : "";
+  if (finding.message.plain().contains(std::string(base_name(place.file)) + line)) return {};
+  const Message what = place.what.empty() ? Message() : " (" + place.what + ")";
+  return "; at " + as_path(place.file) + own(line) + what;
+}
+
 Message headline(const ReportSource& source, OverallVerdict verdict) {
   const std::vector<Finding>& findings = source.verdict.findings;
   const auto worst = std::ranges::max_element(findings, {}, &Finding::severity);
   const bool is_worth_a_headline = worst != findings.end() && worst->severity != Severity::kInfo;
   if (verdict == OverallVerdict::kIncomplete || !is_worth_a_headline)
     return words_of_early_end(source.recording) + nothing_found(source, verdict);
-  return own(info(worst->code).code) + " " + own(info(worst->code).name) + ": " + worst->message;
+  return own(info(worst->code).code) + " " + own(info(worst->code).name) + ": " + worst->message +
+         words_of_place(*worst);
 }
 
 int exit_code(OverallVerdict verdict, const report::Counts& counts, Severity fail_on) {

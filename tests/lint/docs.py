@@ -11,7 +11,7 @@ HEADINGS = ["What it means", "How dlprobe knows", "What to do", "When it is wron
 FINDING = re.compile(r'^DLP_FINDING\(\s*\w+\s*,\s*"(DLP\d{4})"\s*,\s*"([a-z0-9-]+)"', re.MULTILINE)
 LINK = re.compile(r"(?<!\!)\[[^\]\n]*\]\(([^)\s]+)\)")
 README_COMMANDS = ["tools/quickstart", "tools/check"]
-README_LINES = 150
+README_LINES = 120
 
 
 def check_finding(root, code, name):

@@ -115,7 +115,7 @@ TEST(ReportJson, AValueOfALaterMinorVersionIsReadAndNotJudgedBy) {
   ASSERT_TRUE(read) << to_string(read.error());
   EXPECT_EQ(read->report.summary.verdict, OverallVerdict::kIncomplete);
   EXPECT_EQ(read->report.findings[0].severity, Severity::kInfo);
-  EXPECT_TRUE(render_text(*read, {}).contains("unknown"));
+  EXPECT_TRUE(render_text(*read, {.verbosity = 1}).contains("unknown"));
   ReportMerger merger({});
   merger.add("x.json", *read);
   EXPECT_EQ(std::move(merger).finish().checks[0].status, CheckStatus::kIncomplete);

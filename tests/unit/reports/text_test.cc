@@ -17,21 +17,32 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-std::string text_of(const testing::ReportCase& each, const TextOptions& options = {}) {
+std::string text_of(const testing::ReportCase& each, const TextOptions& options) {
   return render_text(report_of(each), options);
+}
+
+// All of it, as with -v.
+std::string text_of(const testing::ReportCase& each) {
+  return text_of(each, {.verbosity = 1});
+}
+
+std::string brief_of(const testing::ReportCase& each) {
+  return text_of(each, {.width = 80});
 }
 
 // DLPROBE_UPDATE_GOLDEN=1 writes the files anew; look at the difference before you commit it.
 TEST(TextReport, GoldenFiles) {
   for (const testing::ReportCase& each : testing::all_cases()) {
-    const std::string path = std::string(DLPROBE_GOLDEN_DIR "/") + std::string(each.name) + ".txt";
-    const std::string text = text_of(each);
-    // NOLINTNEXTLINE(concurrency-mt-unsafe): one thread
-    if (std::getenv("DLPROBE_UPDATE_GOLDEN") != nullptr) std::ofstream(path) << text;
-    std::ifstream file(path);
-    const std::string golden((std::istreambuf_iterator<char>(file)),
-                             std::istreambuf_iterator<char>());
-    EXPECT_EQ(text, golden) << path;
+    const std::string stem = DLPROBE_GOLDEN_DIR "/" + std::string(each.name);
+    for (const auto& [path, text] : {std::pair(stem + ".txt", text_of(each)),
+                                     std::pair(stem + ".brief.txt", brief_of(each))}) {
+      // NOLINTNEXTLINE(concurrency-mt-unsafe): one thread
+      if (std::getenv("DLPROBE_UPDATE_GOLDEN") != nullptr) std::ofstream(path) << text;
+      std::ifstream file(path);
+      const std::string golden((std::istreambuf_iterator<char>(file)),
+                               std::istreambuf_iterator<char>());
+      EXPECT_EQ(text, golden) << path;
+    }
   }
 }
 
@@ -46,6 +57,47 @@ TEST(TextReport, QuietIsOneLine) {
     const std::string text = text_of(each, {.verbosity = -1});
     EXPECT_EQ(std::ranges::count(text, '\n'), 1) << text;
   }
+}
+
+TEST(TextReport, TheShortReportOffersTheRemedyThatWasSeenToWork) {
+  testing::ReportCase each = testing::hang_case();
+  Finding& finding = each.verdict.findings.front();
+  finding.remedies = {{.title = "Pray"}, {.title = "Use spawn"}};
+  EXPECT_THAT(brief_of(each), HasSubstr("Fix     Pray\n"));
+  finding.remedies.back().confirmed =
+      Confirmation{.outcome = RemedyOutcome::kConfirmed, .text = "confirmed: it is gone"};
+  EXPECT_THAT(brief_of(each), HasSubstr("Fix     Use spawn\n          confirmed: it is gone\n"));
+}
+
+TEST(TextReport, TheProofIsOneLineAndBeginsWithWhatWasHeldAgainstSomething) {
+  testing::ReportCase each = testing::hang_case();
+  Finding& finding = each.verdict.findings.front();
+  finding.evidence = {
+      {.name = "a_long_name", .value = Message(OwnWords(std::string(80, 'x')))},
+      {.name = "growth", .value = 3.0 * (1 << 20), .unit = "bytes/s"},
+      {.name = "room", .value = int64_t{0}, .unit = "bytes", .threshold = "< need"}};
+  EXPECT_THAT(brief_of(each), HasSubstr("\nProof   room 0 B (< need), growth 3.0 MiB/s\n"));
+}
+
+TEST(TextReport, TheHeadlineNamesTheLineOnce) {
+  testing::ReportCase each = testing::hang_case();
+  Finding& finding = each.verdict.findings.front();
+  finding.places = {{.file = "/srv/job/data.py", .line = 14, .what = "waits in get"}};
+  EXPECT_THAT(text_of(each, {.width = 999, .verbosity = -1}),
+              HasSubstr("; at /srv/job/data.py:14 (waits in get)\n"));
+  finding.message += " (data.py:14)";
+  EXPECT_THAT(text_of(each, {.width = 999, .verbosity = -1}), Not(HasSubstr("; at ")));
+}
+
+TEST(TextReport, ChecksThatWereNotMadeAreNamedOncePerReason) {
+  testing::ReportCase each = testing::healthy_case();
+  each.verdict.checks = {{.id = "a.one", .text = "fine"},
+                         {.id = "b.one", .status = CheckStatus::kSkipped, .text = "no torch"},
+                         {.id = "b.two", .status = CheckStatus::kSkipped, .text = "no torch"},
+                         {.id = "c.one", .status = CheckStatus::kSkipped, .text = "no data"}};
+  EXPECT_EQ(brief_of(each),
+            "PASS  1 check passed; not checked: b.one and 1 more, c.one\n\n"
+            "Skipped b.one, b.two: no torch\n        c.one: no data\n");
 }
 
 TEST(TextReport, RunsThatWereNotStartedTakeOneLine) {
@@ -192,20 +244,6 @@ TEST(TextReport, FdSaysWhatEachHasOpen) {
   EXPECT_THAT(text, HasSubstr("file  socket  pipe\n"));
   EXPECT_THAT(text, HasSubstr("     1       2     3\n"));
   EXPECT_THAT(text, Not(HasSubstr("room for")));
-}
-
-TEST(TextReport, SeveralProbesCountWhatTheyLookedFor) {
-  testing::ReportCase each = testing::hang_case();
-  each.recording.header.invocation.probe = "attach";
-  each.verdict = {};
-  each.recording.runs.front().shm_use.push_back({.device = 1, .size_bytes = 64 << 20});
-  each.recording.runs.front().ledgers.emplace_back();
-  const std::string text = text_of(each);
-  EXPECT_THAT(text, HasSubstr("  Shared memory: 3 known causes, none of them seen\n"));
-  EXPECT_THAT(text,
-              HasSubstr("Locks, waits and stopped processes: 3 known causes, none of them seen\n"));
-  EXPECT_THAT(text, Not(HasSubstr("How workers are started"))) << "no start was seen";
-  EXPECT_THAT(text_of(each, {.verbosity = 1}), HasSubstr("DLP0301 not seen"));
 }
 
 TEST(TextReport, RunsOfALockProbeSayWhatWasFoundInEach) {
