@@ -64,7 +64,7 @@ TEST(TextReport, TheShortReportOffersTheRemedyThatWasSeenToWork) {
   Finding& finding = each.verdict.findings.front();
   finding.remedies = {{.title = "Pray"}, {.title = "Use spawn"}};
   EXPECT_THAT(brief_of(each), HasSubstr("Fix     Pray\n"));
-  finding.remedies.back().confirmed =
+  finding.remedies.back().confirmation =
       Confirmation{.outcome = RemedyOutcome::kConfirmed, .text = "confirmed: it is gone"};
   EXPECT_THAT(brief_of(each), HasSubstr("Fix     Use spawn\n          confirmed: it is gone\n"));
 }
@@ -73,7 +73,7 @@ TEST(TextReport, TheProofIsOneLineAndBeginsWithWhatWasHeldAgainstSomething) {
   testing::ReportCase each = testing::hang_case();
   Finding& finding = each.verdict.findings.front();
   finding.evidence = {
-      {.name = "a_long_name", .value = Message(OwnWords(std::string(80, 'x')))},
+      {.name = "a_long_name", .value = as_text(std::string(80, 'x'))},
       {.name = "growth", .value = 3.0 * (1 << 20), .unit = "bytes/s"},
       {.name = "room", .value = int64_t{0}, .unit = "bytes", .threshold = "< need"}};
   EXPECT_THAT(brief_of(each), HasSubstr("\nProof   room 0 B (< need), growth 3.0 MiB/s\n"));
