@@ -18,7 +18,7 @@ constexpr int kLeadColumns = 8;
 constexpr size_t kProofColumns = 70;  ///< a line of 80 columns, less its lead
 constexpr size_t kMostFindings = 4;   ///< those that come after the first
 constexpr size_t kMostCommands = 3;
-constexpr size_t kMostUnseen = 2;
+constexpr size_t kMostUnseen = 3;
 
 void add_line(Blocks& blocks, std::string lead, Spans text) {
   blocks.add(
@@ -123,11 +123,13 @@ void add_skipped(Blocks& blocks, const std::vector<report::Check>& checks) {
              spans(joined(names) + ": " + why));
 }
 
-// What the verdict could not be made of. What the headline has said is not said again.
+// What keeps the verdict from being more; of an incomplete one whatever was not seen. What the
+// headline has said is not said again.
 void add_unseen(Blocks& blocks, const report::Report& report) {
+  const bool is_incomplete = report.summary.verdict == OverallVerdict::kIncomplete;
   size_t count = 0;
   for (const report::Limitation& each : report.limitations) {
-    if (!each.required || ++count > kMostUnseen) continue;
+    if ((!each.required && !is_incomplete) || ++count > kMostUnseen) continue;
     const report::Gap& gap = each.gap;
     const std::string why = shown(gap.why);
     if (!shown(report.summary.headline).contains(why))

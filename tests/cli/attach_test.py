@@ -198,7 +198,7 @@ class Stacks(unittest.TestCase):
 class Attach(unittest.TestCase):
     def test_a_healthy_process_passes_and_is_told_what_it_does(self):
         with running(TWO_THREADS) as (pid, _):
-            done = dlprobe("attach", pid, "--for", "2s")
+            done = dlprobe("attach", pid, "--for", "2s", "-v")
         text = done.stdout.decode()
         self.assertEqual(done.returncode, 0, text)
         self.assertRegex(" ".join(text.split()), rf"^PASS nothing moved while dlprobe watched: trainer {pid} waits for data in "

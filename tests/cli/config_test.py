@@ -220,7 +220,7 @@ class Findings(Configured):
 
     def test_one_that_has_ended(self):
         self.write('[[suppress]]\ncode = "data-not-readable"\nreason = "the volume comes later"\nuntil = 2020-01-31\n')
-        done = self.run_here(*BAD_DATA)
+        done = self.run_here(*BAD_DATA, "-v")
         self.assertEqual(done.returncode, 1)
         self.assertIn(b"it ended on 2020-01-31", done.stdout)
 

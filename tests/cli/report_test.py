@@ -409,7 +409,7 @@ class Redact(Saved):
         done = dlprobe("report", "redact", str(path), "-o", str(target))
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
         self.assertNotIn("gpu-host-9", target.read_text())
-        self.assertRegex(dlprobe("report", "render", str(target)).stdout, "host-[0-9a-f]{6}-1")
+        self.assertRegex(dlprobe("report", "render", "-v", str(target)).stdout, "host-[0-9a-f]{6}-1")
         self.assertEqual(target.stat().st_mode & 0o777, 0o600)
 
     def test_names_are_in_no_format_of_a_redacted_report(self):

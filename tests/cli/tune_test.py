@@ -61,7 +61,7 @@ class Sweep(unittest.TestCase):
             again = dlprobe("replay", path, "--json")
             self.assertEqual(again.stdout, live.stdout)
             text = dlprobe("replay", path).stdout.decode()
-        for expected in ("Recommended", "DataLoader(..., num_workers=", "Settings", "usable CPUs"):
+        for expected in ("Recommended", "DataLoader(..., num_workers=", "Settings"):
             self.assertIn(expected, text)
 
     def test_what_does_not_fit_is_not_started(self):
