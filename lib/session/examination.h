@@ -101,6 +101,7 @@ struct Examination {
   std::optional<Refusal> refusal;
   std::optional<int> wait_status;  ///< of a command that ended while it was watched
   std::vector<ProcessKey> left;    ///< of the tree, which outlive the watch
+  int interrupted_by = 0;          ///< the signal that asked dlprobe to stop
 };
 
 /// The first record of a recording that begins now.

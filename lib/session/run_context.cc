@@ -96,7 +96,7 @@ WatchResult RunContext::watch(WatchTarget target, WatchGuide& guide) {
                                         .sink = recorder,
                                         .notices = notices},
                                        std::move(target), guide);
-  interrupted = watched.interrupted;
+  result.interrupted_by = watched.interrupted_by;
   return watched;
 }
 

@@ -33,7 +33,7 @@ struct RunContext {
   /// There is nothing to report on. Returns nothing, of any kind.
   std::nullopt_t refuse(Error error, Refusal::Kind kind);
   /// No run is to follow.
-  bool is_over() const { return result.refusal || interrupted; }
+  bool is_over() const { return result.refusal || result.interrupted_by != 0; }
 
   /// Nothing, and a refusal, if they cannot be had.
   std::optional<LaunchScope> prepare_limits(const LaunchLimits& limits);
@@ -57,7 +57,6 @@ struct RunContext {
   Recorder& recorder;
   std::unique_ptr<HeldSignals> signals;
   Examination result;  ///< all but the recording, which is the recorder's
-  bool interrupted = false;
 };
 
 }  // namespace dlprobe

@@ -88,7 +88,7 @@ class Tuner {
     recorder_ = std::move(*recorder);
     look_at_machine();
     look_at_its_own_settings();
-    for (int number = 1; !interrupted_ && !result_.refusal; ++number) {
+    for (int number = 1; result_.interrupted_by == 0 && !result_.refusal; ++number) {
       const auto step = options_.next_step(recorder_->recording());
       if (!step) break;
       take(*step, number);
@@ -147,7 +147,7 @@ class Tuner {
     refuse_if_it_cannot_run(watched);
     if (result_.refusal) return;
     const StartEvent* loader = own_loader();
-    if (loader == nullptr && !watched.interrupted) {
+    if (loader == nullptr && watched.interrupted_by == 0) {
       return refuse({.code = ErrorCode::kInsufficient,
                      .context = "the command made no DataLoader of PyTorch (waited for 60 s at "
                                 "most): run it by itself to see what it does"});
@@ -231,7 +231,8 @@ class Tuner {
     SpeedMeasurement speed = meter.result();
     speed.round = step.round;
     speed.cost_s = static_cast<double>(now() - began) / 1e9;
-    if (interrupted_ && speed.failure.empty() && !meter.is_enough()) speed.failure = "interrupted";
+    if (result_.interrupted_by != 0 && speed.failure.empty() && !meter.is_enough())
+      speed.failure = "interrupted";
     recorder_->add(std::move(speed));
   }
 
@@ -248,7 +249,7 @@ class Tuner {
                                  .sink = sink,
                                  .notices = notices_},
                                 std::move(target), guide);
-    interrupted_ = watched.interrupted;
+    result_.interrupted_by = watched.interrupted_by;
     return watched;
   }
 
@@ -292,7 +293,6 @@ class Tuner {
   std::unique_ptr<Recorder> recorder_;
   TuneRequest request_;
   Examination result_;
-  bool interrupted_ = false;
 };
 
 }  // namespace

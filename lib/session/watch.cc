@@ -64,7 +64,7 @@ class Watch {
   }
 
   RunEndReason reason_of_end() const {
-    if (tree_.result.interrupted) return RunEndReason::kInterrupted;
+    if (tree_.result.interrupted_by != 0) return RunEndReason::kInterrupted;
     return ended_at_deadline_ ? RunEndReason::kTimeUp : RunEndReason::kSubjectEnded;
   }
 
@@ -109,7 +109,7 @@ class Watch {
     if (!tree_.target.child || ending_.has_begun() || tree_.root_ended()) return;
     if (now() - lines_.last_came() > kLoaderSilence) {
       ending_.ask("made no progress for " + standstill_.text());
-    } else if (tree_.result.interrupted || tree_.guide.is_enough()) {
+    } else if (tree_.result.interrupted_by != 0 || tree_.guide.is_enough()) {
       ending_.ask("");
     } else if (tree_.target.deadline && now() >= *tree_.target.deadline) {
       ended_at_deadline_ = true;

@@ -85,7 +85,7 @@ class WatchGuide {
 /// What a watch saw of its own doings.
 struct WatchResult {
   RunEnd end;
-  bool interrupted = false;              ///< the user asked dlprobe to stop
+  int interrupted_by = 0;                ///< the signal that asked dlprobe to stop
   std::optional<int> child_wait_status;  ///< of WatchTarget::child
   std::vector<ProcessKey> left;          ///< of the tree, when the watch ended
 };

@@ -32,7 +32,7 @@ bool take_signals(WatchedTree& tree) {
     if (tree.target.child && !tree.result.child_wait_status)
       forward_signal(tree.tools.control, *signal, *tree.target.child);
     if (signal->ssi_signo == SIGUSR1 || signal->ssi_signo == SIGUSR2) continue;
-    tree.result.interrupted = true;
+    tree.result.interrupted_by = static_cast<int>(signal->ssi_signo);
     something_ended = true;
   }
   return something_ended;

@@ -15,7 +15,7 @@ struct WatchedTree {
 
   BootNs now() const { return tools.machine.clock->now(); }
   bool root_ended() const;
-  bool interrupted_pid() const { return result.interrupted && !target.child; }
+  bool interrupted_pid() const { return result.interrupted_by != 0 && !target.child; }
   void note(Message text);
 
   WatchTools tools;

@@ -33,6 +33,25 @@ REFUSED = [
     (["spawn-recursion", "--depth", "x", "--", "true"], "--depth"),
 ]
 
+WAITS = """
+import signal
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+print("ready", flush=True)
+signal.pause()
+"""
+
+
+class Interrupted(unittest.TestCase):
+    def test_an_experiment_says_so_in_one_line_and_dies_of_the_signal(self):
+        with subprocess.Popen([DLPROBE, "spawn-recursion", "--", sys.executable, "-c", WAITS], stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)) as process:
+            self.assertEqual(process.stdout.readline(), "ready\n")
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=TIMEOUT)
+        self.assertEqual((process.returncode, out, err),
+                         (-signal.SIGINT, "", "dlprobe: interrupted: there is no verdict\n"))
+
 
 class Shim(unittest.TestCase):
     def run_python(self, options, *program, **changes):

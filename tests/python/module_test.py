@@ -3,19 +3,79 @@
 environment: DLPROBE, and PYTHONPATH with the module
 """
 
+import contextlib
+import io
 import os
 import subprocess
 import sys
 import tempfile
+import types
 import unittest
 from pathlib import Path
+from unittest import mock
 
 import dlprobe
 
 PROGRAM = os.environ["DLPROBE"]
 
 
+class Session:
+    """What IPython is to an extension."""
+
+    def __init__(self):
+        self.magics = {}
+
+    def register_magic_function(self, function, kind, name):
+        self.magics[kind, name] = function
+
+
+class NotebookTest(unittest.TestCase):
+    """%dlprobe, with a stand-in for IPython: it is not among what the tests install."""
+
+    def setUp(self):
+        self.shown = []
+        display = types.ModuleType("IPython.display")
+        display.display = lambda data, raw: self.shown.append(data)
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        os.symlink(PROGRAM, os.path.join(folder, "dlprobe"))
+        path = folder + os.pathsep + os.environ["PATH"]
+        self.enterContext(mock.patch.dict(os.environ, PATH=path))
+        self.enterContext(mock.patch.dict(sys.modules, {"IPython": types.ModuleType("IPython"),
+                                                        "IPython.display": display}))
+        session = Session()
+        dlprobe.load_ipython_extension(session)
+        self.magic = session.magics["line", "dlprobe"]
+        self.addCleanup(sys.modules.pop, "dlprobe.notebook")
+
+    def said(self, line):
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            self.magic(line)
+        return out.getvalue()
+
+    def test_a_report_is_printed_and_its_page_shown(self):
+        self.assertIn("FAIL  DLP0101 ", self.said("gate --level quick --workers 1024 --batch-size 65536"))
+        page = self.shown[0]["text/html"]
+        self.assertTrue(page.startswith('<iframe sandbox="allow-scripts" '), page[:99])
+        self.assertTrue("&lt;h1&gt;DLP0101 " in page and "<h1>" not in page)
+
+    def test_what_has_no_page_is_printed(self):
+        self.assertIn("DLP0102", self.said("explain DLP0102"))
+        self.assertIn("there is no process", self.said(f"attach {2**22 - 1}"))
+        self.assertEqual(self.shown, [])
+
+
 class ModuleTest(unittest.TestCase):
+    def test_as_a_program(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.symlink(PROGRAM, os.path.join(folder, "dlprobe"))
+            done = subprocess.run([sys.executable, "-m", "dlprobe", "--version"], capture_output=True, text=True,
+                                  check=False, env={**os.environ, "PATH": folder})
+            self.assertRegex(done.stdout, r"^dlprobe \d")
+            done = subprocess.run([sys.executable, "-m", "dlprobe"], capture_output=True, text=True, check=False,
+                                  env={**os.environ, "PATH": "/nowhere"})
+            self.assertEqual(done.returncode, 2)
+            self.assertRegex(done.stderr, "^dlprobe: there is no dlprobe")
+
     def test_gate(self):
         report = dlprobe.gate("quick", workers=2, batch_size=4, sample_shape="3x8x8", program=PROGRAM)
         self.assertIn(report.verdict, ("pass", "warn", "fail", "incomplete"))

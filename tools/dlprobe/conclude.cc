@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <string_view>
 #include <utility>
@@ -53,7 +54,20 @@ class TerminalNotices final : public Notices {
   std::string title_;
 };
 
+// Of a job that somebody else runs a report tells what was seen until then.
+bool is_own_experiment(const Recording& recording) {
+  return std::ranges::any_of(recording.runs,
+                             [](const Run& run) { return run.begin.plan || run.begin.trial; });
+}
+
 }  // namespace
+
+void end_as_interrupted() {
+  std::fflush(nullptr);
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): one thread
+  std::signal(SIGINT, SIG_DFL);
+  std::raise(SIGINT);
+}
 
 int complain_and_return(const Error& error, int exit_status) {
   complain(to_string(error));
@@ -141,6 +155,12 @@ int conclude(const Examination& examination, const Probe& probe, const std::vect
   if (examination.refusal) {
     return refuse_in_style(options, to_string(examination.refusal->error),
                            exit_code_of(examination.refusal->kind));
+  }
+  if (examination.interrupted_by != 0 && is_own_experiment(examination.recording)) {
+    const int code = refuse_in_style(options, "interrupted: there is no verdict",
+                                     128 + examination.interrupted_by);
+    if (examination.interrupted_by == SIGINT) end_as_interrupted();
+    return code;
   }
   return conclude(examination.recording, probe, outputs, options);
 }

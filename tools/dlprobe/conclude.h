@@ -38,6 +38,10 @@ int conclude(const Examination& examination, const Probe& probe, const std::vect
 int write_document(const std::vector<Output>& outputs, const OutputOptions& options,
                    const AnyDocument& document, int exit_code);
 
+/// Ends dlprobe by SIGINT: a shell goes on with its loop unless what it ran was ended by Ctrl-C
+/// itself, whatever its exit code.
+void end_as_interrupted();
+
 /// Prints `error` on stderr; returns `exit_status`.
 int complain_and_return(const Error& error, int exit_status);
 

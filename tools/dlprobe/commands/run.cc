@@ -57,14 +57,6 @@ bool is_ended_by(const Examination& examination, int signal) {
   return status && WIFSIGNALED(*status) && WTERMSIG(*status) == signal;
 }
 
-// A shell goes on with its loop unless what it ran was ended by Ctrl-C itself, whatever its code.
-void end_as_interrupted() {
-  std::fflush(nullptr);
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): one thread
-  std::signal(SIGINT, SIG_DFL);
-  std::raise(SIGINT);
-}
-
 std::string how_it_ended(int status) {
   if (WIFSIGNALED(status)) {
     return fmt::format("was ended by signal {} ({})", WTERMSIG(status),

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <csignal>
 #include <memory>
 #include <string>
 
@@ -192,7 +193,9 @@ int run_tune(const CLI::App& command, const TuneCommandOptions& typed, const Ses
   if (examination.refusal) {
     return complain_and_return(examination.refusal->error, exit_code_of(examination.refusal->kind));
   }
-  return conclude(examination.recording, probes::tune::kProbe, *outputs, typed.output);
+  const int code = conclude(examination.recording, probes::tune::kProbe, *outputs, typed.output);
+  if (examination.interrupted_by == SIGINT) end_as_interrupted();
+  return code;
 }
 
 }  // namespace
