@@ -171,12 +171,20 @@ job_count() {
   printf '%s\n' $((cores < by_memory ? cores : by_memory))
 }
 
+# What is checked out: "a0ce7a0", "a0ce7a0 changed"; nothing where this is no git repository.
+commit_name() {
+  local git=(git -c "safe.directory=$PWD") commit
+  commit=$("${git[@]}" rev-parse --short=10 HEAD 2>/dev/null) || return 0
+  "${git[@]}" diff --quiet HEAD 2>/dev/null || commit+=" changed"
+  printf '%s' "$commit"
+}
+
 # build_preset PRESET TARGET [CMAKE-OPTION...]: configures build/PRESET and builds TARGET in it.
 build_preset() {
   local preset=$1 target=$2
   shift 2
   say "Build: preset $preset, target $target, $(job_count) jobs"
-  "${DLP_WRAPPER[@]}" cmake --preset "$preset" "$@" || die "configuring the preset $preset failed; see above"
+  "${DLP_WRAPPER[@]}" cmake --preset "$preset" "-DDLPROBE_COMMIT=$(commit_name)" "$@" || die "configuring the preset $preset failed; see above"
   "${DLP_WRAPPER[@]}" cmake --build "build/$preset" --target "$target" -j "$(job_count)" ||
     die "building the preset $preset failed; see above"
 }

@@ -62,7 +62,7 @@ class TarballTest(unittest.TestCase):
         def dlprobe(*words):
             return run("unshare", "--mount", "--fork", "--pid", "sh", "-c", inside, root, *words)
 
-        self.assertRegex(dlprobe("--version").stdout, r"\Adlprobe \d+\.\d+\.\d+\n\Z")
+        self.assertRegex(dlprobe("--version").stdout, r"\Adlprobe \d+\.\d+\.\d+\nbuilt: commit [0-9a-f]{10}")
         self.assertIn("fork-inherited-lock", dlprobe("explain", "DLP0301").stdout)
         gate = dlprobe("gate", "--level", "quick", "--workers", "1", "--batch-size", "2")
         self.assertRegex(gate.stdout, re.compile(r"\A(PASS|WARN|FAIL|INCOMPLETE) "))

@@ -172,7 +172,7 @@ int report_parse_error(const ConfiguredApp& app, const std::vector<std::string>&
 std::string version_text() {
   utsname kernel = {};
   ::uname(&kernel);
-  return fmt::format("dlprobe {}\nbuilt by {}\nrunning on Linux {}, glibc {}", kVersion, kBuild,
+  return fmt::format("dlprobe {}\nbuilt: {}\nrunning on Linux {}, glibc {}", kVersion, kBuild,
                      kernel.release, ::gnu_get_libc_version());
 }
 
