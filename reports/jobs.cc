@@ -14,7 +14,7 @@
 namespace dlprobe {
 namespace {
 
-std::string row_of(const std::vector<std::string>& cells, const std::vector<size_t>& widths) {
+std::string job_row(const std::vector<std::string>& cells, const std::vector<size_t>& widths) {
   std::string row;
   for (size_t i = 0; i < widths.size(); ++i) {
     const size_t columns = columns_of(cells[i]);
@@ -23,7 +23,7 @@ std::string row_of(const std::vector<std::string>& cells, const std::vector<size
   return row;
 }
 
-std::vector<std::string> cells_of(const report::Job& job) {
+std::vector<std::string> job_cells(const report::Job& job) {
   return {std::to_string(job.pid),
           shown(job.user),
           number_text(job.age_s, "s"),
@@ -39,7 +39,7 @@ std::string render_jobs(const AnyDocument& document, const TextOptions& options)
   std::vector<std::vector<std::string>> rows = {
       {"pid", "user", "age", "ranks", "workers", "state", "command"}};
   for (const report::Job& job : jobs.jobs)
-    rows.push_back(cells_of(job));
+    rows.push_back(job_cells(job));
   std::vector<size_t> widths(rows.front().size() - 1);
   for (const auto& row : rows) {
     for (size_t i = 0; i < widths.size(); ++i)
@@ -49,7 +49,7 @@ std::string render_jobs(const AnyDocument& document, const TextOptions& options)
     page.paragraph("", "no job on this machine loads data by worker processes");
   } else {
     for (const auto& row : rows)
-      page.paragraph(row_of(row, widths), row.back());
+      page.paragraph(job_row(row, widths), row.back());
   }
   if (jobs.unseen_processes > 0) {
     page.paragraph("", fmt::format("{} processes of other users may not be looked into: their jobs "

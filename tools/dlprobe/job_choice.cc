@@ -25,9 +25,9 @@ std::string of_others(size_t count) {
 }
 
 Status show_on_stderr(const std::vector<LoaderJob>& jobs) {
-  constexpr int kColumnsOfNoTerminal = 100;
+  constexpr int kListColumns = 100;
   const TextOptions options{.color = false,
-                            .width = columns_at(STDERR_FILENO, kColumnsOfNoTerminal)};
+                            .width = columns_at(STDERR_FILENO, kListColumns)};
   const AnyDocument document = make_jobs(kVersion, {.jobs = jobs});
   return write_all(STDERR_FILENO, jobs_formats().front().render(document, options), "stderr");
 }
