@@ -16,7 +16,7 @@
 namespace dlprobe {
 namespace {
 
-constexpr size_t kLongestQuestion = 8192;  ///< bytes; a log that was pasted whole is cut
+constexpr size_t kLongestQuestion = 2048;  ///< bytes; a log that was pasted whole is cut
 
 bool is_digits(std::string_view word) {
   return word.find_first_not_of("0123456789") == std::string_view::npos;
@@ -35,21 +35,20 @@ std::vector<std::string> plain_words(std::string_view text) {
   return words;
 }
 
-/// The words in a row with a blank around each; without numbers, which differ from case to case.
-std::string phrase_of(const std::vector<std::string>& words) {
-  std::string row = " ";
-  for (const std::string& word : words)
-    if (!is_digits(word)) row += word + " ";
-  return row;
+/// Without numbers, which differ from case to case.
+std::vector<std::string> words_alone(std::string_view text) {
+  std::vector<std::string> words = plain_words(text);
+  std::erase_if(words, [](const std::string& word) { return is_digits(word); });
+  return words;
 }
 
 /// What stands in `text` between two of `mark`.
-void add_quoted(std::string_view text, char mark, std::vector<std::string>& quotes) {
+void add_quoted(std::string_view text, char mark, std::vector<std::vector<std::string>>& quotes) {
   for (size_t begin = text.find(mark); begin != std::string_view::npos;) {
     const size_t end = text.find(mark, begin + 1);
     if (end == std::string_view::npos) return;
-    const auto words = plain_words(text.substr(begin + 1, end - begin - 1));
-    if (words.size() > 1) quotes.push_back(phrase_of(words));
+    auto words = words_alone(text.substr(begin + 1, end - begin - 1));
+    if (words.size() > 1) quotes.push_back(std::move(words));
     begin = text.find(mark, end + 1);
   }
 }
@@ -64,7 +63,7 @@ std::string_view page_section(std::string_view page, std::string_view heading) {
 struct PageWords {
   FindingCode code{};
   std::map<std::string, double> weights;
-  std::vector<std::string> quotes;
+  std::vector<std::vector<std::string>> quotes;
 };
 
 PageWords words_of_page(const FindingInfo& finding) {
@@ -89,17 +88,38 @@ PageWords words_of_page(const FindingInfo& finding) {
   return result;
 }
 
-/// How much `typed` and an error text have in common: all of one is in the other.
-bool is_quoted(const PageWords& page, const std::string& typed, size_t typed_words) {
-  return std::ranges::any_of(page.quotes, [&](const std::string& quote) {
-    return typed.contains(quote) || (typed_words > 1 && quote.contains(typed));
-  });
+/// How many words in a row both have; of two texts of ours, so the square of a few dozen.
+size_t longest_common_run(const std::vector<std::string>& one,
+                          const std::vector<std::string>& other) {
+  size_t longest = 0;
+  for (size_t i = 0; i < one.size(); ++i) {
+    for (size_t j = 0; j < other.size(); ++j) {
+      size_t run = 0;
+      while (i + run < one.size() && j + run < other.size() && one[i + run] == other[j + run])
+        ++run;
+      longest = std::max(longest, run);
+    }
+  }
+  return longest;
+}
+
+/// How much of an error text of the page stands in `typed`, from 0 to 1: four words in a row, or
+/// all of one of them.
+double quoted_share(const PageWords& page, const std::vector<std::string>& typed) {
+  constexpr size_t kFew = 4;
+  double most = 0;
+  for (const std::vector<std::string>& quote : page.quotes) {
+    const size_t run = longest_common_run(quote, typed);
+    if (run < std::min({quote.size(), std::max<size_t>(typed.size(), 2), kFew})) continue;
+    most = std::max(most, static_cast<double>(run) / static_cast<double>(quote.size()));
+  }
+  return most;
 }
 
 class PageSearch {
  public:
   explicit PageSearch(std::string_view text)
-      : text_(text.substr(0, kLongestQuestion)), row_(phrase_of(plain_words(text_))) {
+      : text_(text.substr(0, kLongestQuestion)), row_(words_alone(text_)) {
     for (const FindingInfo& finding : all_findings())
       pages_.push_back(words_of_page(finding));
     for (const std::string& word : plain_words(text_)) {
@@ -115,15 +135,20 @@ class PageSearch {
       const double of_texts = score_of_texts(page);
       const double of_words = score_of_words(page);
       if (of_texts > 0 || (are_known() && of_words >= least))
-        matches.push_back({.code = page.code, .score = of_texts + of_words});
+        matches.push_back(
+            {.code = page.code, .score = of_texts + of_words, .has_text = of_texts > 0});
     }
     std::ranges::stable_sort(matches, std::ranges::greater(), &PageMatch::score);
+    // What is far behind the best shares common words with the question and no more.
+    std::erase_if(matches, [best = matches.empty() ? 0 : matches.front().score](
+                               const PageMatch& match) { return match.score < kFarBehind * best; });
     return matches;
   }
 
  private:
-  static constexpr double kLeast = 2;    ///< what one word says that is in one page of seven
+  static constexpr double kLeast = 1;    ///< what one word says that is in a third of the pages
   static constexpr double kShare = 0.6;  ///< of what the typed words say
+  static constexpr double kFarBehind = 0.4;
 
   /// What a word says: the more, the fewer pages have it.
   double rarity(const std::string& word) const {
@@ -158,14 +183,14 @@ class PageSearch {
 
   double score_of_texts(const PageWords& page) const {
     constexpr double kQuoted = 20;
-    double sum = is_quoted(page, row_, words_.size()) ? kQuoted : 0;
+    double sum = kQuoted * quoted_share(page, row_);
     const KnownText* known = find_known_text(text_);
     if (known != nullptr && std::ranges::count(known->codes, page.code) > 0) sum += kQuoted;
     return sum;
   }
 
   std::string_view text_;
-  std::string row_;
+  std::vector<std::string> row_;  ///< in their order
   std::set<std::string> words_;
   std::vector<PageWords> pages_;
 };

@@ -12,7 +12,8 @@ namespace dlprobe {
 /// A finding whose page speaks of what a person typed.
 struct PageMatch {
   FindingCode code{};
-  double score = 0;  ///< how much of it; comparable within one answer
+  double score = 0;       ///< how much of it; comparable within one answer
+  bool has_text = false;  ///< it quotes an error text of that kind, and has not just the words
 };
 
 /// The findings that `text` may mean, best first: an error text that PyTorch or Python prints, the

@@ -46,8 +46,7 @@ std::string full_code(std::string_view typed) {
 
 TextOptions options_of_stdout() {
   constexpr int kPageColumns = 80;
-  return {.color = is_colorful(STDOUT_FILENO),
-          .width = columns_at(STDOUT_FILENO, kPageColumns)};
+  return {.color = is_colorful(STDOUT_FILENO), .width = columns_at(STDOUT_FILENO, kPageColumns)};
 }
 
 int print_page(FindingCode code) {
@@ -60,7 +59,7 @@ std::string command_for(FindingCode code) {
   for (const Probe* probe : all_probes()) {
     if (std::ranges::count(probe->causes, code, &Cause::code) == 0) continue;
     if (probe->use == ProbeUse::kEnds) return "dlprobe run -- COMMAND";
-    if (probe->use == ProbeUse::kAlone) return fmt::format("dlprobe {}", probe->name);
+    if (probe->use != ProbeUse::kSubject) return fmt::format("dlprobe {}", probe->name);
     const bool is_of_hangs = probe->needs_snapshots && !probe->tries_start_methods;
     return fmt::format("dlprobe {} {}", probe->name, is_of_hangs ? "--pid PID" : "-- COMMAND");
   }
@@ -71,8 +70,9 @@ int print_rows(const std::vector<FindingCode>& codes) {
   TextPage page(options_of_stdout());
   for (const FindingCode code : codes) {
     const FindingInfo& finding = info(code);
-    page.paragraph(fmt::format("{} {}: ", finding.code, finding.name), finding.title);
-    page.paragraph("        ", command_for(code));
+    page.paragraph(fmt::format("{} {}", finding.code, finding.name), "", document::Mark::kStrong);
+    page.paragraph("    ", finding.title);
+    page.paragraph("    $ ", command_for(code));
   }
   page.blank_line();
   page.paragraph("", "dlprobe explain CODE prints the page of one");
@@ -103,8 +103,8 @@ int explain(const std::string& typed) {
                     typed));
     return kExitUsage;
   }
-  if (matches.size() == 1 || matches[0].score >= kClear * matches[1].score)
-    return print_page(matches.front().code);
+  const bool is_clear = matches.size() == 1 || matches[0].score >= kClear * matches[1].score;
+  if (is_clear && matches.front().has_text) return print_page(matches.front().code);
   for (size_t i = 0; i < matches.size() && i < kMostRows; ++i)
     codes.push_back(matches[i].code);
   return print_rows(codes);
