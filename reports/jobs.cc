@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/units.h"
+#include "lib/base/utf8.h"
 #include "reports/document/text_layout.h"
 #include "reports/document/text_page.h"
 
@@ -23,6 +25,17 @@ std::string job_row(const std::vector<std::string>& cells, const std::vector<siz
   return row;
 }
 
+// A program that stands in the command line (python -c) has many lines.
+std::string command_text(const std::vector<std::string>& command) {
+  constexpr size_t kMostColumns = 160;
+  std::string text = fmt::format("{}", fmt::join(command, " "));
+  std::ranges::replace(text, '\n', ' ');
+  size_t bytes = 0;
+  for (size_t i = 0; i < kMostColumns && bytes < text.size(); ++i)
+    bytes += decode_utf8(std::string_view(text).substr(bytes)).bytes;
+  return shown(text.substr(0, bytes)) + (bytes < text.size() ? "..." : "");
+}
+
 std::vector<std::string> job_cells(const report::Job& job) {
   return {std::to_string(job.pid),
           shown(job.user),
@@ -30,7 +43,7 @@ std::vector<std::string> job_cells(const report::Job& job) {
           job.ranks == 0 ? "-" : std::to_string(job.ranks),
           fmt::format("{}{}", job.workers, job.is_pool ? " (pool)" : ""),
           shown(job.state),
-          shown(fmt::format("{}", fmt::join(job.cmdline, " ")))};
+          command_text(job.cmdline)};
 }
 
 std::string render_jobs(const AnyDocument& document, const TextOptions& options) {
@@ -52,9 +65,9 @@ std::string render_jobs(const AnyDocument& document, const TextOptions& options)
       page.paragraph(job_row(row, widths), row.back());
   }
   if (jobs.unseen_processes > 0) {
-    page.paragraph("", fmt::format("{} processes of other users may not be looked into: their jobs "
-                                   "may be missing here; root sees all",
-                                   jobs.unseen_processes));
+    page.paragraph(
+        "", fmt::format("jobs may be missing: {} of other users may not be looked into; root may",
+                        std::string(counted(jobs.unseen_processes, "process"))));
   }
   return std::move(page).take();
 }

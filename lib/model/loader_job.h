@@ -44,7 +44,7 @@ struct LoaderJob {
 /// What one look at the machine's processes shows.
 struct LoaderJobs {
   std::vector<LoaderJob> jobs;  ///< those that surely load data first, then by pid
-  size_t unseen = 0;            ///< processes of others that this user may not look into
+  size_t unseen = 0;  ///< processes that may be trainers, and that this user may not look into
 };
 
 }  // namespace dlprobe

@@ -78,12 +78,23 @@ class JobFinder {
     }
     std::ranges::sort(found.jobs, {},
                       [](const LoaderJob& job) { return std::tuple(job.is_pool, job.root); });
-    found.unseen = static_cast<size_t>(
-        std::ranges::count_if(all_, [](const auto& entry) { return !entry.second.may_look; }));
+    found.unseen = static_cast<size_t>(std::ranges::count_if(
+        all_, [this](const auto& entry) { return may_be_unseen_trainer(entry.second); }));
     return found;
   }
 
  private:
+  /// Whether a job may be missing because it cannot be looked into: it has forked children that
+  /// have not called execve, or runs Python by its name.
+  bool may_be_unseen_trainer(const Seen& seen) const {
+    const auto below = children_.find(seen.facts.key.pid);
+    if (seen.may_look || below == children_.end()) return false;
+    return std::ranges::any_of(below->second, [this](int32_t child) {
+      const auto found = all_.find(child);
+      return found != all_.end() && is_candidate(found->second);
+    });
+  }
+
   Status read_processes() {
     DLP_TRY(const auto names, machine_.root->list("proc"));
     for (const std::string& name : names) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lib/base/parse.h"
+#include "lib/base/units.h"
 #include "lib/os/atomic_file.h"
 #include "lib/session/jobs.h"
 #include "lib/session/target.h"
@@ -21,13 +22,13 @@ namespace {
 
 std::string of_others(size_t count) {
   if (count == 0) return "";
-  return fmt::format("; {} of other users may not be looked into (root may)", count);
+  return fmt::format("; {} of other users may not be looked into (root may)",
+                     std::string(counted(count, "process")));
 }
 
 Status show_on_stderr(const std::vector<LoaderJob>& jobs) {
   constexpr int kListColumns = 100;
-  const TextOptions options{.color = false,
-                            .width = columns_at(STDERR_FILENO, kListColumns)};
+  const TextOptions options{.color = false, .width = columns_at(STDERR_FILENO, kListColumns)};
   const AnyDocument document = make_jobs(kVersion, {.jobs = jobs});
   return write_all(STDERR_FILENO, jobs_formats().front().render(document, options), "stderr");
 }
@@ -72,7 +73,7 @@ Expected<int32_t> choose_job(const Machine& machine, const std::optional<std::st
     return failure(ErrorCode::kForbidden,
                    fmt::format("{} of other users may not be looked into: run dlprobe as root, or "
                                "as their user",
-                               forbidden == 1 ? "the job" : fmt::format("{} jobs", forbidden)));
+                               std::string(counted(forbidden, "job"))));
   }
   if (jobs.empty()) return std::unexpected(none_of(all, name));
   if (jobs.size() == 1) {

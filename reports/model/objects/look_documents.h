@@ -207,7 +207,7 @@ constexpr void list_fields(auto&& field, Of<Jobs> /*of*/) {
   field("tool", &Jobs::tool);
   field("jobs", &Jobs::jobs, "those that surely load data first, then by pid");
   field("unseen_processes", &Jobs::unseen_processes,
-        "of others, which this user may not look into");
+        "that may be trainers, and that this user may not look into");
 }
 
 }  // namespace dlprobe::report
