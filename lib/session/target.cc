@@ -1,7 +1,12 @@
 #include "lib/session/target.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "lib/base/parse.h"
 #include "lib/collect/snapshot/access_gap.h"
@@ -11,6 +16,7 @@
 #include "lib/os/host_facts.h"
 #include "lib/proc/pid_stat.h"
 #include "lib/proc/pid_status.h"
+#include "lib/session/jobs.h"
 
 namespace dlprobe {
 namespace {
@@ -45,6 +51,30 @@ Status check_that_it_can_be_seen(const Machine& machine, const ProcessKey& key) 
                  fmt::format("cannot look into process {}: {}{}", key.pid, gap.why.plain(), help));
 }
 
+/// What a number may mean that is no pid here: the pid inside a container, or a job's id.
+std::string other_meanings(const Machine& machine, int32_t number) {
+  constexpr size_t kMost = 8;
+  std::vector<std::string> inside;
+  std::string of_job;
+  for (const std::string& name : machine.root->list("proc").value_or(std::vector<std::string>())) {
+    const auto pid = parse_int<int32_t>(name);
+    if (!pid || *pid == ::getpid()) continue;
+    const auto status = chain(machine.root->read(folder_of(*pid) + "/status"), parse_pid_status);
+    if (!status) continue;
+    const std::vector<int32_t>& pids = status->namespace_pids;  // the first one is *pid
+    if (inside.size() < kMost && std::ranges::count(pids, number) > 0) inside.push_back(name);
+  }
+  const auto jobs = find_jobs(machine);
+  const std::string id = std::to_string(number);
+  for (const LoaderJob& job : jobs ? jobs->jobs : std::vector<LoaderJob>())
+    if (std::ranges::count(job.job_ids, id) > 0) of_job = std::to_string(job.root.pid);
+  std::string text;
+  if (!inside.empty())
+    text += fmt::format("; in a container it is the pid of process {}", fmt::join(inside, ", "));
+  if (!of_job.empty()) text += fmt::format("; it is the job id of process {}", of_job);
+  return text;
+}
+
 Expected<ClimbResult> stay(const Machine& machine, int32_t pid) {
   DLP_TRY(const ProcessKey key, process_key(machine, pid));
   return ClimbResult{.key = key, .reason = "process " + own(pid) + " alone was asked for"};
@@ -66,7 +96,10 @@ Expected<Target> find_target(const Machine& machine, int32_t pid, Climb climb) {
                    fmt::format("process {} is dlprobe itself: name the job's", pid));
   }
   // Says what is no process, or one of the kernel.
-  DLP_TRY(ClimbResult found, climb_to_trainer(machine, process));
+  auto climbed = climb_to_trainer(machine, process);
+  if (!climbed && climbed.error().code == ErrorCode::kVanished)
+    climbed.error().context += other_meanings(machine, pid);
+  DLP_TRY(ClimbResult found, std::move(climbed));
   if (climb == Climb::kStay) {
     DLP_TRY(found, stay(machine, process));
   }

@@ -97,6 +97,7 @@ std::string render_json(const AnyDocument& document) {
     Json operator()(const report::Stacks& stacks) { return json_of(stacks_shape(), &stacks); }
     Json operator()(const report::Catalog& list) { return json_of(catalog_shape(), &list); }
     Json operator()(const report::Doctor& doctor) { return json_of(doctor_shape(), &doctor); }
+    Json operator()(const report::Jobs& jobs) { return json_of(jobs_shape(), &jobs); }
   };
   return text_of_json(std::visit(Writer(), document));
 }

@@ -25,7 +25,8 @@ struct AnyReport {
 };
 
 /// Whatever dlprobe writes in several formats.
-using AnyDocument = std::variant<AnyReport, report::Stacks, report::Catalog, report::Doctor>;
+using AnyDocument =
+    std::variant<AnyReport, report::Stacks, report::Catalog, report::Doctor, report::Jobs>;
 
 /// The JSON text of a document: two blanks of indentation, UTF-8 (invalid bytes as "\xHH"), newline
 /// at the end.

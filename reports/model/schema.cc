@@ -156,6 +156,8 @@ std::string make_schema() {
                      "What `dlprobe doctor --json` writes: what dlprobe can and cannot do here. "
                      "Each ability was tried.",
                      doctor_shape());
+  definitions.define("ps", "What `dlprobe ps --json` writes: the jobs of this machine.",
+                     jobs_shape());
   schema["$defs"] = std::move(definitions).definitions();
   return schema.dump(2) + "\n";
 }

@@ -77,6 +77,7 @@ namespace report {
 struct Catalog;
 struct Cluster;
 struct Doctor;
+struct Jobs;
 struct Report;
 struct Stacks;
 }  // namespace report
@@ -87,5 +88,6 @@ const Shape& cluster_shape();
 const Shape& stacks_shape();
 const Shape& catalog_shape();
 const Shape& doctor_shape();
+const Shape& jobs_shape();
 
 }  // namespace dlprobe

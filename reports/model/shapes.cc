@@ -385,5 +385,8 @@ const Shape& catalog_shape() {
 const Shape& doctor_shape() {
   return shape_of<report::Doctor>();
 }
+const Shape& jobs_shape() {
+  return shape_of<report::Jobs>();
+}
 
 }  // namespace dlprobe

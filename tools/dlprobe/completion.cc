@@ -56,7 +56,7 @@ std::string values_of(const CLI::Option& option, std::string_view before, std::s
   // -f json=PATH: a format, and where it goes.
   if (name == "FILE" || name == "PATH" || typed.contains('=')) return kFiles;
   if (name == "DIR") return kFolders;
-  if (name == "PID") return processes(typed);
+  if (name.starts_with("PID")) return processes(typed);
   std::string text;
   for (const std::string& choice : choices_of(option)) {
     if (choice.starts_with(typed)) text += line_if(std::string(before) + choice, before, "");

@@ -130,8 +130,7 @@ Expected<Candidate> look_at_named(const Machine& machine, int32_t pid, DeadlineR
   auto asked = look_at(machine, pid, reader);
   if (!asked && asked.error().code == ErrorCode::kVanished) {
     return failure(ErrorCode::kVanished,
-                   "there is no process " + std::to_string(pid) +
-                       ": it has ended, or that is its pid in another pid namespace");
+                   "there is no process " + std::to_string(pid) + " on this machine (any more)");
   }
   if (asked && is_kernel_thread(asked->process.last_stat)) {
     return failure(ErrorCode::kInvalid,

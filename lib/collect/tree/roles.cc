@@ -15,10 +15,6 @@ bool has_argument(const RoleFacts& facts, std::string_view part) {
       facts.cmdline, [part](const std::string& argument) { return argument.contains(part); });
 }
 
-bool is_python(const RoleFacts& facts) {
-  return facts.exe_name.starts_with("python") || facts.exe_name.starts_with("pypy");
-}
-
 /// comm is whatever a process says of itself; of the reference loader it counts with its program.
 bool is_loader_part(const RoleFacts& facts, std::string_view comm) {
   return facts.comm == comm && (facts.exe_name.empty() || facts.exe_name == kLoaderExe);
@@ -325,6 +321,10 @@ class RoleTable {
 };
 
 }  // namespace
+
+bool is_python(const RoleFacts& facts) {
+  return facts.exe_name.starts_with("python") || facts.exe_name.starts_with("pypy");
+}
 
 std::vector<RoleAnswer> assign_roles(std::span<const RoleFacts> facts, const ProcessKey& root) {
   return RoleTable(facts, root).take();

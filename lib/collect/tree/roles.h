@@ -26,6 +26,9 @@ struct RoleFacts {
   std::optional<JobRank> rank;
 };
 
+/// Whether its program is a Python interpreter.
+bool is_python(const RoleFacts& facts);
+
 struct RoleAnswer {
   Role role = Role::kOther;
   std::string basis;  ///< for a person: how the role was known

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "lib/base/fields.h"
+#include "lib/model/loader_job.h"
 #include "reports/model/objects/examination.h"
 #include "reports/model/objects/values.h"
 
@@ -159,6 +160,54 @@ constexpr void list_fields(auto&& field, Of<Doctor> /*of*/) {
   field("rights", &Doctor::rights, "who dlprobe is here");
   field("summary", &Doctor::summary);
   field("abilities", &Doctor::abilities);
+}
+
+/// A job of this machine.
+struct Job {
+  int32_t pid = 0;
+  uint64_t start_ticks = 0;
+  std::string user;
+  double age_s = 0;
+  uint64_t ranks = 0;
+  uint64_t workers = 0;
+  bool is_pool = false;
+  JobState state{};
+  bool may_look = true;
+  std::vector<std::string> cmdline;
+  std::vector<std::string> job_ids;
+};
+constexpr void list_fields(auto&& field, Of<Job> /*of*/) {
+  field("pid", &Job::pid, "what to attach to: the trainer, or the launcher of several ranks");
+  field("start_ticks", &Job::start_ticks, "of that process, in clock ticks since boot");
+  field("user", &Job::user, "the number where the machine's /etc/passwd has no name");
+  field("age_s", &Job::age_s, "how long that process has run");
+  field("ranks", &Job::ranks, "on this machine; 0: it is no distributed job");
+  field("workers", &Job::workers, "of all ranks");
+  field("is_pool", &Job::is_pool,
+        "its workers are processes of multiprocessing that need not load data");
+  field("state", &Job::state,
+        "of the main threads of trainers and workers at one look; that all wait is no proof of a "
+        "hang");
+  field("may_look", &Job::may_look, "this user may attach to it");
+  field("cmdline", &Job::cmdline, "of that process, secrets masked");
+  field("job_ids", &Job::job_ids, "as a scheduler or torchrun names it");
+}
+
+/// The jobs of this machine.
+struct Jobs {
+  Constant<"dlprobe.ps"> kind;
+  VersionText schema_version;
+  Tool tool;
+  std::vector<Job> jobs;
+  uint64_t unseen_processes = 0;
+};
+constexpr void list_fields(auto&& field, Of<Jobs> /*of*/) {
+  field("kind", &Jobs::kind);
+  field("schema_version", &Jobs::schema_version);
+  field("tool", &Jobs::tool);
+  field("jobs", &Jobs::jobs, "those that surely load data first, then by pid");
+  field("unseen_processes", &Jobs::unseen_processes,
+        "that may be trainers, and that this user may not look into");
 }
 
 }  // namespace dlprobe::report

@@ -9,7 +9,11 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <thread>
+
+#include "tests/support/fake_clock.h"
+#include "tests/support/fake_files.h"
 
 namespace dlprobe {
 namespace {
@@ -101,6 +105,27 @@ TEST(FindTarget, RefusesWhatCannotBeExamined) {
   ASSERT_FALSE(ended.has_value());
   EXPECT_THAT(ended.error().context, HasSubstr("zombie"));
   EXPECT_EQ(kind_of_refused_target(ended.error()), Refusal::Kind::kImpossible);
+}
+
+TEST(FindTarget, TheOuterPidOfAProcessInAContainerIsNamed) {
+  const auto files = std::make_shared<FakeFiles>();
+  files->add(
+      "/proc/4711/status",
+      "Name:\tpython\nState:\tS (sleeping)\nTgid:\t4711\nPid:\t4711\nPPid:\t1\nTracerPid:\t0\n"
+      "Uid:\t0\t0\t0\t0\nNSpid:\t4711\t17\nThreads:\t1\nSigCgt:\t0000000000000000\n"
+      "voluntary_ctxt_switches:\t1\nnonvoluntary_ctxt_switches:\t1\n");
+  const Machine machine{.root = files,
+                        .clock = std::make_shared<FakeClock>(),
+                        .processes = std::make_shared<ProcessAccess>()};
+  const auto inner = find_target(machine, 17);
+  ASSERT_FALSE(inner.has_value());
+  EXPECT_EQ(inner.error().code, ErrorCode::kVanished);
+  EXPECT_EQ(inner.error().context,
+            "there is no process 17 on this machine (any more); in a container it is the pid of "
+            "process 4711");
+  const auto unknown = find_target(machine, 18);
+  ASSERT_FALSE(unknown.has_value());
+  EXPECT_EQ(unknown.error().context, "there is no process 18 on this machine (any more)");
 }
 
 TEST(FindTarget, AMissingRightIsIncompleteNotWrong) {

@@ -1,4 +1,5 @@
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "lib/session/target.h"
@@ -6,6 +7,7 @@
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/conclude.h"
 #include "tools/dlprobe/help.h"
+#include "tools/dlprobe/job_choice.h"
 #include "tools/dlprobe/options/output_options.h"
 #include "tools/dlprobe/options/watch_options.h"
 #include "tools/dlprobe/probe_judge.h"
@@ -16,22 +18,24 @@ namespace dlprobe {
 namespace {
 
 struct AttachOptions {
-  std::string pid;
+  std::optional<std::string> target;  ///< a pid or a name, as typed; nothing: not given
   bool job = false;
   WatchOptions watch;
   OutputOptions output;
 };
 
+// Digits alone are a pid, whatever jobs are called; "" is a variable of a script that was not set.
+bool is_pid(const std::string& typed) {
+  return typed.find_first_not_of("0123456789") == std::string::npos;
+}
+
 Expected<int32_t> pid_of(const AttachOptions& options) {
-  if (options.job && options.pid.empty()) {
-    DLP_TRY(const Machine machine, live_machine());
-    return find_rank_of_own_job(machine, own_environment);
-  }
-  if (options.job)
+  if (options.job && options.target)
     return failure(ErrorCode::kInvalid, "--job finds the process by itself: give no PID");
-  if (options.pid.empty())
-    return failure(ErrorCode::kInvalid, "'' is not a process id: give the job's pid, or --job");
-  return parse_pid(options.pid);
+  if (options.target && is_pid(*options.target)) return parse_pid(*options.target);
+  DLP_TRY(const Machine machine, live_machine());
+  if (options.job) return find_rank_of_own_job(machine, own_environment);
+  return choose_job(machine, options.target);
 }
 
 Expected<ExamineRequest> make_request(const AttachOptions& options, const Session& session) {
@@ -48,10 +52,13 @@ Expected<ExamineRequest> make_request(const AttachOptions& options, const Sessio
 }
 
 int attach(const AttachOptions& options, const Session& session) {
-  const auto request = make_request(options, session);
-  if (!request) return complain_and_return(request.error(), kExitUsage);
   const auto outputs = planned_outputs(options.output);
   if (!outputs) return complain_and_return(outputs.error(), kExitUsage);
+  const auto request = make_request(options, session);
+  if (!request) {
+    return complain_and_return(request.error(),
+                               exit_code_of(kind_of_refused_target(request.error())));
+  }
   const auto progress = options.output.quiet ? ShowProgress::kNo : ShowProgress::kYes;
   return examine_and_conclude(*request, probes::attach::kProbe, progress, *outputs, options.output);
 }
@@ -62,14 +69,18 @@ void add_attach_command(CLI::App& app, const Session& session, int& exit_status)
   auto* command = app.add_subcommand("attach", std::string(probes::attach::kProbe.summary));
   const auto options = std::make_shared<AttachOptions>();
   command
-      ->add_option("pid", options->pid,
-                   "the trainer, any of its workers, a launcher or a rank of a distributed job")
-      ->type_name("PID");
+      ->add_option("pid", options->target,
+                   "the trainer, any of its workers, a launcher or a rank of a distributed job; or "
+                   "its script, program or job id; without: the job of this machine")
+      ->type_name("PID|NAME");
   command->add_flag("--job", options->job,
                     "the ranks on this machine of the scheduler's job that this is a step of");
   add_watch_options(*command, options->watch, probes::attach::kProbe, "Watch");
   add_output_options(*command, options->output);
-  set_examples(*command, {{"attach 4711", "watch it for 3 s, then say what is wrong"},
+  set_examples(*command, {{"attach",
+                           "the job of this machine: watch it for 3 s, then say what is "
+                           "wrong"},
+                          {"attach train.py", "by its script; or by its pid: attach 4711"},
                           {"attach 4711 --for 0s", "one look, at once"},
                           {"attach --job -f json=%h.json", "with srun --overlap: on each node"},
                           {"attach 4711 -f html=hang.html", "a page to hand over"}});

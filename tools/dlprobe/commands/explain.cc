@@ -1,13 +1,20 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "lib/base/lower_case.h"
 #include "lib/base/parse.h"
 #include "lib/base/suggest.h"
 #include "lib/model/finding.h"
-#include "reports/model/report.h"
+#include "probes/probe.h"
+#include "reports/document/text_page.h"
+#include "reports/pages.h"
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/help.h"
 #include "tools/dlprobe/options/choices.h"
@@ -16,6 +23,9 @@
 
 namespace dlprobe {
 namespace {
+
+constexpr size_t kMostRows = 5;
+constexpr double kClear = 1.5;  ///< so many times the next best score is one clear match
 
 std::vector<std::string> codes_and_names() {
   std::vector<std::string> known;
@@ -34,29 +44,89 @@ std::string full_code(std::string_view typed) {
   return number ? fmt::format("DLP{:04}", *number) : std::string(typed);
 }
 
+TextOptions options_of_stdout() {
+  constexpr int kPageColumns = 80;
+  return {.color = is_colorful(STDOUT_FILENO), .width = columns_at(STDOUT_FILENO, kPageColumns)};
+}
+
+int print_page(FindingCode code) {
+  const auto marks = ::isatty(STDOUT_FILENO) == 1 ? PageMarks::kRemove : PageMarks::kKeep;
+  return print(render_page(code, options_of_stdout(), marks));
+}
+
+// The command that looks for that cause, by what the probes say of themselves.
+std::string command_for(FindingCode code) {
+  for (const Probe* probe : all_probes()) {
+    if (std::ranges::count(probe->causes, code, &Cause::code) == 0) continue;
+    if (probe->use == ProbeUse::kEnds) return "dlprobe run -- COMMAND";
+    if (probe->use != ProbeUse::kSubject) return fmt::format("dlprobe {}", probe->name);
+    const bool is_of_hangs = probe->needs_snapshots && !probe->tries_start_methods;
+    return fmt::format("dlprobe {} {}", probe->name, is_of_hangs ? "--pid PID" : "-- COMMAND");
+  }
+  return "dlprobe report merge REPORT...";
+}
+
+int print_rows(const std::vector<FindingCode>& codes) {
+  TextPage page(options_of_stdout());
+  for (const FindingCode code : codes) {
+    const FindingInfo& finding = info(code);
+    page.paragraph(fmt::format("{} {}", finding.code, finding.name), "", document::Mark::kStrong);
+    page.paragraph("    ", finding.title);
+    page.paragraph("    $ ", command_for(code));
+  }
+  page.blank_line();
+  page.paragraph("", "dlprobe explain CODE prints the page of one");
+  return print(std::move(page).take());
+}
+
 int explain(const std::string& typed) {
   const FindingInfo* finding = find_finding(full_code(typed));
-  if (finding == nullptr) {
-    const auto known = codes_and_names();
-    complain(fmt::format("there is no finding '{}'{}: dlprobe list shows all of them", typed,
-                         did_you_mean(full_code(typed), known)));
+  if (finding != nullptr) return print_page(finding->id);
+  const Probe* probe = find_probe(lower_case(typed));
+  std::vector<FindingCode> codes;
+  if (probe != nullptr)
+    std::ranges::transform(probe->causes, std::back_inserter(codes), &Cause::code);
+  if (!codes.empty()) return print_rows(codes);
+  const std::vector<std::string> known = codes_and_names();
+  const std::string near = did_you_mean(full_code(typed), known);
+  if (!near.empty()) {
+    complain(
+        fmt::format("there is no finding '{}'{}: dlprobe list shows all of them", typed, near));
     return kExitUsage;
   }
-  return print(finding_page(finding->id));
+  const std::vector<PageMatch> matches = find_pages(typed);
+  if (matches.empty()) {
+    complain(
+        fmt::format("nothing is known of '{}': give the error's own words without paths and "
+                    "numbers, a probe (shm, fd, memory, deadlock), or a code; dlprobe list "
+                    "shows all of them",
+                    typed));
+    return kExitUsage;
+  }
+  const bool is_clear = matches.size() == 1 || matches[0].score >= kClear * matches[1].score;
+  if (is_clear && matches.front().has_text) return print_page(matches.front().code);
+  for (size_t i = 0; i < matches.size() && i < kMostRows; ++i)
+    codes.push_back(matches[i].code);
+  return print_rows(codes);
 }
 
 }  // namespace
 
 void add_explain_command(CLI::App& app, int& exit_status) {
   auto* command =
-      app.add_subcommand("explain", "what a finding means, how it is known, how to mend it");
-  const auto name = std::make_shared<std::string>();
-  command->add_option("finding", *name, "a code or a name, as in a report")
+      app.add_subcommand("explain", "what a finding or an error text means, how to mend it");
+  const auto words = std::make_shared<std::vector<std::string>>();
+  command
+      ->add_option("finding", *words,
+                   "a code or a name, as in a report; an error text or words of it; a probe")
       ->check(offering(codes_and_names()))
+      ->type_name("FINDING|TEXT")
       ->required();
-  set_examples(*command,
-               {{"explain DLP0102", ""}, {"explain shm-exhausted", ""}, {"explain 102", ""}});
-  command->callback([name, &exit_status] { exit_status = explain(*name); });
+  set_examples(*command, {{"explain DLP0102", "or: explain shm-exhausted, explain 102"},
+                          {"explain received 0 items of ancdata", "what an error may mean"},
+                          {"explain shm", "the findings of a probe"}});
+  command->callback(
+      [words, &exit_status] { exit_status = explain(fmt::format("{}", fmt::join(*words, " "))); });
 }
 
 }  // namespace dlprobe

@@ -1,0 +1,105 @@
+#include "reports/jobs.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lib/base/units.h"
+#include "lib/base/utf8.h"
+#include "reports/document/text_layout.h"
+#include "reports/document/text_page.h"
+
+namespace dlprobe {
+namespace {
+
+std::string job_row(const std::vector<std::string>& cells, const std::vector<size_t>& widths) {
+  std::string row;
+  for (size_t i = 0; i < widths.size(); ++i) {
+    const size_t columns = columns_of(cells[i]);
+    row += cells[i] + std::string(widths[i] - std::min(widths[i], columns) + 2, ' ');
+  }
+  return row;
+}
+
+// A program that stands in the command line (python -c) has many lines.
+std::string command_text(const std::vector<std::string>& command) {
+  constexpr size_t kMostColumns = 160;
+  std::string text = fmt::format("{}", fmt::join(command, " "));
+  std::ranges::replace(text, '\n', ' ');
+  size_t bytes = 0;
+  for (size_t i = 0; i < kMostColumns && bytes < text.size(); ++i)
+    bytes += decode_utf8(std::string_view(text).substr(bytes)).bytes;
+  return shown(text.substr(0, bytes)) + (bytes < text.size() ? "..." : "");
+}
+
+std::vector<std::string> job_cells(const report::Job& job) {
+  return {std::to_string(job.pid),
+          shown(job.user),
+          number_text(job.age_s, "s"),
+          job.ranks == 0 ? "-" : std::to_string(job.ranks),
+          fmt::format("{}{}", job.workers, job.is_pool ? " (pool)" : ""),
+          shown(job.state),
+          command_text(job.cmdline)};
+}
+
+std::string render_jobs(const AnyDocument& document, const TextOptions& options) {
+  const auto& jobs = std::get<report::Jobs>(document);
+  TextPage page(options);
+  std::vector<std::vector<std::string>> rows = {
+      {"pid", "user", "age", "ranks", "workers", "state", "command"}};
+  for (const report::Job& job : jobs.jobs)
+    rows.push_back(job_cells(job));
+  std::vector<size_t> widths(rows.front().size() - 1);
+  for (const auto& row : rows) {
+    for (size_t i = 0; i < widths.size(); ++i)
+      widths[i] = std::max(widths[i], columns_of(row[i]));
+  }
+  if (rows.size() == 1) {
+    page.paragraph("", "no job on this machine loads data by worker processes");
+  } else {
+    for (const auto& row : rows)
+      page.paragraph(job_row(row, widths), row.back());
+  }
+  if (jobs.unseen_processes > 0) {
+    page.paragraph(
+        "", fmt::format("jobs may be missing: {} of other users may not be looked into; root may",
+                        std::string(counted(jobs.unseen_processes, "process"))));
+  }
+  return std::move(page).take();
+}
+
+constexpr auto kJobsFormats = text_and_json(render_jobs);
+
+}  // namespace
+
+report::Jobs make_jobs(std::string_view version, const LoaderJobs& jobs) {
+  constexpr double kNsPerSecond = 1e9;
+  report::Jobs document;
+  document.schema_version = report::VersionText(kJobsSchemaVersion);
+  document.tool.version = version;
+  document.unseen_processes = jobs.unseen;
+  for (const LoaderJob& job : jobs.jobs) {
+    document.jobs.push_back({.pid = job.root.pid,
+                             .start_ticks = job.root.start_ticks,
+                             .user = job.user,
+                             .age_s = static_cast<double>(job.age_ns) / kNsPerSecond,
+                             .ranks = job.ranks,
+                             .workers = job.workers,
+                             .is_pool = job.is_pool,
+                             .state = job.state,
+                             .may_look = job.may_look,
+                             .cmdline = job.command,
+                             .job_ids = job.job_ids});
+  }
+  return document;
+}
+
+std::span<const ReportFormat> jobs_formats() {
+  return kJobsFormats;
+}
+
+}  // namespace dlprobe

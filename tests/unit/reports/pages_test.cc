@@ -1,0 +1,98 @@
+#include "reports/pages.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "lib/base/parse.h"
+#include "reports/document/text_page.h"
+
+namespace dlprobe {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using enum FindingCode;
+
+std::vector<FindingCode> found(std::string_view text) {
+  std::vector<FindingCode> codes;
+  std::ranges::transform(find_pages(text), std::back_inserter(codes), &PageMatch::code);
+  return codes;
+}
+
+TEST(FindPages, ErrorTextsLeadToWhatTheyBearOut) {
+  EXPECT_EQ(found("RuntimeError: received 0 items of ancdata").at(0), kFdLimitTooLow);
+  EXPECT_THAT(found("received 0 items of ancdata"), Contains(kFdExhausted));
+  EXPECT_EQ(
+      found("RuntimeError: DataLoader worker (pid 4711) is killed by signal: Bus error.").at(0),
+      kShmExhausted);
+  EXPECT_EQ(found("RuntimeError: Cannot re-initialize CUDA in forked subprocess.").at(0),
+            kCudaInForkedChild);
+  EXPECT_EQ(found("context has already been set").at(0), kStartMethodAlreadySet);
+  EXPECT_EQ(found("Segmentation fault").at(0), kWorkerCrashed);
+}
+
+TEST(FindPages, CaseAndWhatStandsAroundDoNotMatter) {
+  const auto plain = find_pages("daemonic processes are not allowed to have children");
+  ASSERT_FALSE(plain.empty());
+  EXPECT_EQ(plain.at(0).code, kDaemonicProcessHasChildren);
+  EXPECT_TRUE(plain.at(0).has_text);
+  EXPECT_EQ(
+      found("E   AssertionError: DAEMONIC processes are not allowed\n to have children (17)").at(0),
+      kDaemonicProcessHasChildren);
+}
+
+TEST(FindPages, WordsAloneAreNoErrorText) {
+  const auto slow = find_pages("my loader is slow");
+  ASSERT_FALSE(slow.empty());
+  EXPECT_EQ(slow.at(0).code, kSlowSample);
+  EXPECT_FALSE(slow.at(0).has_text);
+}
+
+TEST(FindPages, NothingIsFoundForWhatNoPageSpeaksOf) {
+  for (const char* text :
+       {"", " ", "the", "0", "99999", "frobnicate the widget", "\x1b[31m\xff\xfe"})
+    EXPECT_THAT(found(text), IsEmpty()) << text;
+}
+
+TEST(FindPages, ALogOfAnyLengthIsCut) {
+  EXPECT_THAT(found(std::string(1 << 20, 'x') + " Too many open files"), IsEmpty());
+}
+
+TEST(RenderPage, NoLineIsWiderThanTheScreenUnlessItIsCode) {
+  for (const FindingInfo& finding : all_findings()) {
+    for (const PageMarks marks : {PageMarks::kKeep, PageMarks::kRemove}) {
+      const std::string page = render_page(finding.id, {.width = 80}, marks);
+      for_each_line(page, [&](std::string_view line) {
+        const bool may_be_wide =
+            line.starts_with("    ") || line.starts_with('|') || !line.substr(0, 79).contains(' ');
+        EXPECT_TRUE(may_be_wide || columns_of(line) <= 80) << line;
+      });
+    }
+  }
+}
+
+TEST(RenderPage, MarksAreKeptOrGone) {
+  const std::string kept = render_page(kShmExhausted, {.width = 80}, PageMarks::kKeep);
+  EXPECT_THAT(kept, HasSubstr("\n## What it means\n"));
+  EXPECT_THAT(kept, HasSubstr("`/dev/shm`"));
+  const std::string plain = render_page(kShmExhausted, {.width = 80}, PageMarks::kRemove);
+  EXPECT_THAT(plain, HasSubstr("\nWhat it means\n"));
+  EXPECT_THAT(plain, Not(HasSubstr("#")));
+  EXPECT_THAT(plain, Not(HasSubstr("`")));
+  EXPECT_THAT(plain, Not(HasSubstr("**")));
+  EXPECT_THAT(plain, HasSubstr("* a process of the loader ended by signal 7"));
+}
+
+TEST(RenderPage, LinksHaveTheirWordsAlone) {
+  const std::string plain =
+      render_page(kForkUnsafeLibraryLoaded, {.width = 80}, PageMarks::kRemove);
+  EXPECT_THAT(plain, HasSubstr("DLP0302"));
+  EXPECT_THAT(plain, Not(HasSubstr("](")));
+}
+
+}  // namespace
+}  // namespace dlprobe
