@@ -195,26 +195,36 @@ class PageSearch {
   std::vector<PageWords> pages_;
 };
 
+/// Whether a star is emphasis: "*likely*", and not "2 * 3".
+bool is_emphasis(std::string_view text, size_t at) {
+  const bool has_word_before = at > 0 && text[at - 1] != ' ';
+  const bool has_word_behind = at + 1 < text.size() && text[at + 1] != ' ';
+  return text[at] == '*' && (has_word_before || has_word_behind);
+}
+
+/// The "](" of a link whose "[" is at `at`; npos where it begins none.
+size_t end_of_link_text(std::string_view text, size_t at) {
+  const size_t end = text[at] == '[' ? text.find(']', at) : std::string_view::npos;
+  const bool is_link = end != std::string_view::npos && text.substr(end).starts_with("](");
+  return is_link ? end : std::string_view::npos;
+}
+
 /// Without the marks of code, emphasis and links.
 std::string without_page_marks(std::string_view text) {
   std::string plain;
   bool is_code = false;
   for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (c == '`') {
+    if (text[i] == '`') {
       is_code = !is_code;
-    } else if (is_code) {
-      plain += c;
-    } else if (c == '*') {
-      const bool stands_alone =
-          (i == 0 || text[i - 1] == ' ') && (i + 1 == text.size() || text[i + 1] == ' ');
-      if (stands_alone) plain += c;
-    } else if (c == '[' && text.find("](", i) < text.find(']', i + 1) + 1) {
-      const size_t end = text.find("](", i);
+      continue;
+    }
+    if (!is_code && is_emphasis(text, i)) continue;
+    const size_t end = is_code ? std::string_view::npos : end_of_link_text(text, i);
+    if (end == std::string_view::npos) {
+      plain += text[i];
+    } else {
       plain += text.substr(i + 1, end - i - 1);
       i = std::min(text.find(')', end), text.size() - 1);
-    } else {
-      plain += c;
     }
   }
   return plain;

@@ -165,21 +165,22 @@ class JobFinder {
     std::set<int32_t> trainers;
     for (const auto& [pid, seen] : all_) {
       if (const Seen* consumer = consumer_of(seen)) trainers.insert(consumer->facts.key.pid);
-      if (is_rank(seen)) trainers.insert(pid);
+      if (rank_of(seen) != nullptr) trainers.insert(pid);
     }
     std::vector<int32_t> result;
     std::set<std::string> jobs;
     for (const int32_t pid : trainers) {
-      const Seen& seen = all_.at(pid);
-      const bool is_named = is_rank(seen) && !seen.facts.rank->job.empty();
-      if (!is_named || jobs.insert(seen.facts.rank->job).second) result.push_back(pid);
+      const JobRank* rank = rank_of(all_.at(pid));
+      const bool is_named = rank != nullptr && !rank->job.empty();
+      if (!is_named || jobs.insert(rank->job).second) result.push_back(pid);
     }
     return result;
   }
 
-  static bool is_rank(const Seen& seen) {
+  /// Of a distributed job; null where it is of none.
+  static const JobRank* rank_of(const Seen& seen) {
     const auto& rank = seen.facts.rank;
-    return rank && rank->world_size.value_or(2) > 1 && is_python(seen.facts);
+    return rank && rank->world_size.value_or(2) > 1 && is_python(seen.facts) ? &*rank : nullptr;
   }
 
   /// What `attach` would take for each job.
@@ -225,8 +226,9 @@ class JobFinder {
         ++job.workers;
         continue;
       }
-      if (is_rank(seen)) ++job.ranks;
-      if (is_rank(seen) || sure_.contains(seen.facts.key.pid)) job.is_pool = false;
+      const bool is_rank = rank_of(seen) != nullptr;
+      if (is_rank) ++job.ranks;
+      if (is_rank || sure_.contains(seen.facts.key.pid)) job.is_pool = false;
       if (job.trainer_command.empty()) {
         job.trainer_command = seen.command;
         job.job_ids = ids_of(seen.facts.key.pid);

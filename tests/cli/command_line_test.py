@@ -1,5 +1,6 @@
 """The command line itself: help that fits a screen, completion in real shells, what was probably meant, list, explain."""
 
+import contextlib
 import functools
 import json
 import os
@@ -155,6 +156,38 @@ class ListAndExplain(unittest.TestCase):
         for typed in ("0", "99999", "DLP", "DLP0000", "", "-1"):
             with self.subTest(typed=typed):
                 self.assertEqual(dlprobe("explain", typed).returncode, 2)
+
+    def test_an_error_text_or_words_or_a_probe(self):
+        page = text_of("explain", "E  AssertionError:", "daemonic processes are not allowed to have children")
+        self.assertEqual(page, text_of("explain", "DLP0403"))
+        rows = text_of("explain", "Too", "many", "open", "files")
+        codes = re.findall(r"^DLP\d{4}", rows, re.MULTILINE)
+        self.assertTrue(1 < len(codes) <= 5 and set(codes) >= {"DLP0201", "DLP0202"}, rows)
+        self.assertIn("$ dlprobe fd -- COMMAND", rows)
+        self.assertIn("DLP0313 slow-sample", text_of("explain", "my loader is SLOW"))
+        self.assertEqual(re.findall(r"^DLP\d\d", text_of("explain", "FD"), re.MULTILINE), ["DLP02"] * 6)
+
+    def test_what_no_page_speaks_of_is_said(self):
+        done = dlprobe("explain", "frobnicate the \x1b[31mwidget")
+        self.assertEqual((done.returncode, done.stdout), (2, b""))
+        self.assertIn(rb"nothing is known of 'frobnicate the \x1b[31mwidget'", done.stderr)
+
+    def test_pages_are_as_wide_as_the_terminal_and_without_marks_there(self):
+        piped = text_of("explain", "DLP0102", env={**os.environ, "COLUMNS": ""})
+        self.assertLessEqual(max(map(len, piped.splitlines())), 80)
+        self.assertIn("## What it means\n", piped)
+        ours, theirs = pty.openpty()
+        with subprocess.Popen([DLPROBE, "explain", "DLP0102"], stdout=theirs,
+                              env={**os.environ, "COLUMNS": "60", "NO_COLOR": "1"}) as process:
+            os.close(theirs)
+            shown = b""
+            with contextlib.suppress(OSError):  # of a terminal whose other end is closed
+                while block := os.read(ours, 65536):
+                    shown += block
+        os.close(ours)
+        self.assertEqual(process.returncode, 0)
+        self.assertLessEqual(max(map(len, shown.decode().splitlines())), 60)
+        self.assertNotRegex(shown.decode(), "[`#]")
 
     def test_the_list_for_programs_has_what_the_text_has(self):
         document = json.loads(text_of("list", "-f", "json"))

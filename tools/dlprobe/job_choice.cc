@@ -62,7 +62,7 @@ Error none_of(const LoaderJobs& all, const std::optional<std::string>& name) {
 }  // namespace
 
 Expected<int32_t> choose_job(const Machine& machine, const std::optional<std::string>& name) {
-  DLP_TRY(LoaderJobs all, find_jobs(machine));
+  DLP_TRY(const LoaderJobs all, find_jobs(machine));
   std::vector<LoaderJob> jobs = name ? jobs_named(all.jobs, *name) : all.jobs;
   const size_t forbidden = std::erase_if(jobs, [](const LoaderJob& job) { return !job.may_look; });
   // A pool of multiprocessing is taken only where nothing surely loads data.

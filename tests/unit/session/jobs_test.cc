@@ -21,7 +21,7 @@ class JobsNamed : public testing::Test {
  protected:
   JobsNamed() {
     jobs_.push_back(job(11, {"bash", "run.sh"}));
-    jobs_.back().trainer_command = {"python", "/home/a/train.py", "--lr", "0.1"};
+    jobs_.back().trainer_command = {"python", "/srv/train.py", "--lr", "0.1"};
     jobs_.back().job_ids = {"4242_3", "blue-run"};
     jobs_.push_back(job(12, {"python", "-m", "pkg.Train", "--data", "/data/train.py.d"}));
   }
@@ -38,7 +38,7 @@ class JobsNamed : public testing::Test {
 
 TEST_F(JobsNamed, ByTheScriptOfTheTrainerOrTheCommandOfTheLauncher) {
   EXPECT_THAT(named("train.py"), ElementsAre(11));
-  EXPECT_THAT(named("/home/a/train.py"), ElementsAre(11));
+  EXPECT_THAT(named("/srv/train.py"), ElementsAre(11));
   EXPECT_THAT(named("run.sh"), ElementsAre(11));
   EXPECT_THAT(named("pkg.Train"), ElementsAre(12));
 }

@@ -24,9 +24,10 @@ struct AttachOptions {
   OutputOptions output;
 };
 
-// Digits alone are a pid, whatever jobs are called; "" is a variable of a script that was not set.
+// A number is a pid or a wrong one, whatever jobs are called; "" is a variable of a script that was
+// not set.
 bool is_pid(const std::string& typed) {
-  return typed.find_first_not_of("0123456789") == std::string::npos;
+  return typed.find_first_not_of("0123456789+-.") == std::string::npos;
 }
 
 Expected<int32_t> pid_of(const AttachOptions& options) {
