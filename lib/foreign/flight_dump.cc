@@ -1,20 +1,28 @@
 #include "lib/foreign/flight_dump.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <ranges>
 #include <type_traits>
 #include <utility>
 
+#include "lib/base/parse.h"
+#include "lib/foreign/python_code.h"
+
 namespace dlprobe {
 namespace {
 
 using Index = size_t;
-constexpr size_t kMostValues = size_t{8} << 20;
+constexpr size_t kMostValues = 400'000;  // 2,000 collectives have 44,000
 constexpr size_t kMostNoted = 100'000;
+constexpr size_t kMostGroups = 1024;
+constexpr size_t kMostTensors = 4;  // in words
+constexpr size_t kMostSizes = 8;
+constexpr size_t kMostFrames = 256;
+constexpr size_t kLongestText = 4096;
 /// An entry has about 20; one of many, referred to by many entries, would be searched for hours.
 constexpr size_t kMostKeys = 256;
 
@@ -57,6 +65,10 @@ enum Opcode : uint8_t {
   kNewTrue = 0x88,
   kNewFalse = 0x89,
   kLong1 = 0x8a,
+  // What Python's pickle.dump has besides: the job may have written the dump itself.
+  kShortBinUnicode = 0x8c,
+  kMemoize = 0x94,
+  kFrame = 0x95,
 };
 
 class Pickle {
@@ -113,8 +125,9 @@ class Pickle {
     push({.kind = Value::Kind::kNumber, .number = value, .text = {}, .parts = {}});
     return {};
   }
+  template <class Length>
   Status push_text() {
-    DLP_TRY(const uint32_t length, number<uint32_t>());
+    DLP_TRY(const Length length, number<Length>());
     DLP_TRY(const std::string_view text, take(length));
     push({.kind = Value::Kind::kText, .text = text, .parts = {}});
     return {};
@@ -162,12 +175,15 @@ class Pickle {
     return {};
   }
 
-  template <class T>
-  Status put() {
-    DLP_TRY(const T name, number<T>());
+  Status keep_as(uint32_t name) {
     if (stack_.empty()) return malformed("its stack is empty");
     memo_[name] = stack_.back();
     return {};
+  }
+  template <class T>
+  Status put() {
+    DLP_TRY(const T name, number<T>());
+    return keep_as(name);
   }
   template <class T>
   Status get() {
@@ -194,6 +210,12 @@ class Pickle {
         const auto version = number<uint8_t>();
         return version ? Status() : std::unexpected(version.error());
       }
+      case kFrame: {
+        const auto length = number<uint64_t>();
+        return length ? Status() : std::unexpected(length.error());
+      }
+      case kMemoize:
+        return keep_as(static_cast<uint32_t>(memo_.size()));
       case kBinPut:
         return put<uint8_t>();
       case kLongBinPut:
@@ -230,7 +252,9 @@ class Pickle {
       case kLong1:
         return push_long();
       case kBinUnicode:
-        return push_text();
+        return push_text<uint32_t>();
+      case kShortBinUnicode:
+        return push_text<uint8_t>();
       case kBinFloat: {
         const auto bytes = take(sizeof(double));
         return bytes ? push_parts(Value::Kind::kNone, {}) : std::unexpected(bytes.error());
@@ -269,23 +293,89 @@ class Pickle {
 };
 
 std::string text_of(const Value* value) {
-  return value != nullptr && value->kind == Value::Kind::kText ? std::string(value->text) : "";
+  const bool is_text = value != nullptr && value->kind == Value::Kind::kText;
+  return is_text ? std::string(value->text.substr(0, kLongestText)) : "";
 }
 
-int64_t number_of(const Value* value) {
-  return value != nullptr && value->kind == Value::Kind::kNumber ? value->number : 0;
+int64_t number_of(const Value* value, int64_t otherwise = 0) {
+  return value != nullptr && value->kind == Value::Kind::kNumber ? value->number : otherwise;
+}
+
+// Of a list or tuple: its parts, as many as are asked for.
+std::vector<const Value*> parts_of(const Pickle& pickle, const Value* list, size_t most) {
+  std::vector<const Value*> parts;
+  if (list == nullptr || list->kind != Value::Kind::kList) return parts;
+  for (size_t i = 0; i < std::min(list->parts.size(), most); ++i)
+    parts.push_back(&pickle.part(*list, i));
+  return parts;
+}
+
+// "[64, 32]".
+std::string sizes_text(const Pickle& pickle, const Value* sizes) {
+  std::string text = "[";
+  for (const Value* size : parts_of(pickle, sizes, kMostSizes)) {
+    if (text.size() > 1) text += ", ";
+    text += std::to_string(number_of(size));
+  }
+  return text + "]";
+}
+
+std::string tensors_text(const Pickle& pickle, const Value& entry) {
+  std::string text;
+  const auto types = parts_of(pickle, pickle.at(entry, "input_dtypes"), kMostTensors);
+  const auto sizes = parts_of(pickle, pickle.at(entry, "input_sizes"), kMostTensors);
+  for (size_t i = 0; i < std::min(types.size(), sizes.size()); ++i) {
+    if (!text.empty()) text += ", ";
+    text += text_of(types[i]) + " " + sizes_text(pickle, sizes[i]);
+  }
+  return text;
+}
+
+void note_place(const Pickle& pickle, const Value& entry, NotedCollective& found) {
+  for (const Value* frame : parts_of(pickle, pickle.at(entry, "frames"), kMostFrames)) {
+    const std::string file = text_of(pickle.at(*frame, "filename"));
+    if (is_of_a_library(file)) continue;
+    constexpr int64_t kMostLines = std::numeric_limits<int32_t>::max();
+    found.function = text_of(pickle.at(*frame, "name"));
+    found.file = file;
+    found.line = static_cast<int32_t>(
+        std::clamp<int64_t>(number_of(pickle.at(*frame, "line")), 0, kMostLines));
+    return;
+  }
 }
 
 NotedCollective noted(const Pickle& pickle, const Value& entry) {
   NotedCollective found;
-  const Value* group = pickle.at(entry, "process_group");  // ('0', 'default_pg')
-  if (group != nullptr && group->kind == Value::Kind::kList && !group->parts.empty())
-    found.group = text_of(&pickle.part(*group, 0));
+  const auto group = parts_of(pickle, pickle.at(entry, "process_group"), 2);  // ('0', 'default_pg')
+  if (!group.empty()) found.group = text_of(group.front());
+  found.group_id = number_of(pickle.at(entry, "pg_id"), -1);
   found.operation = text_of(pickle.at(entry, "profiling_name"));
-  found.state = text_of(pickle.at(entry, "state"));
+  found.is_done = number_of(pickle.at(entry, "retired")) != 0 ||
+                  text_of(pickle.at(entry, "state")) == "completed";
   found.is_message = number_of(pickle.at(entry, "is_p2p")) != 0;
   found.sequence =
       number_of(pickle.at(entry, found.is_message ? "p2p_seq_id" : "collective_seq_id"));
+  found.tensors = tensors_text(pickle, entry);
+  note_place(pickle, entry, found);
+  found.thread = parse_int<uint64_t>(text_of(pickle.at(entry, "thread_id"))).value_or(0);
+  found.created_ns = number_of(pickle.at(entry, "time_created_ns"));
+  found.timeout_ms = number_of(pickle.at(entry, "timeout_ms"));
+  return found;
+}
+
+// {'0': {'last_enqueued_collective': 3, 'last_started_collective': -1,
+//        'last_completed_collective': 2}}
+std::vector<GroupStatus> group_statuses(const Pickle& pickle, const Value* all) {
+  std::vector<GroupStatus> found;
+  if (all == nullptr || all->kind != Value::Kind::kDict) return found;
+  for (size_t i = 0; i + 1 < std::min(all->parts.size(), 2 * kMostGroups); i += 2) {
+    const auto id = parse_int<int64_t>(text_of(&pickle.part(*all, i)));
+    const Value& status = pickle.part(*all, i + 1);
+    if (!id) continue;
+    found.push_back({.group_id = *id,
+                     .enqueued = number_of(pickle.at(status, "last_enqueued_collective"), -1),
+                     .completed = number_of(pickle.at(status, "last_completed_collective"), -1)});
+  }
   return found;
 }
 
@@ -299,15 +389,16 @@ Expected<FlightDump> parse_flight_dump(std::string_view bytes) {
   if (bytes.size() > kMostFlightDumpBytes) return malformed("it is too large");
   Pickle pickle(bytes);
   DLP_CHECK(pickle.read());
-  FlightDump dump{.version = text_of(pickle.at(pickle.top(), "version")), .collectives = {}};
+  FlightDump dump{.version = text_of(pickle.at(pickle.top(), "version")),
+                  .collectives = {},
+                  .groups = group_statuses(pickle, pickle.at(pickle.top(), "pg_status"))};
   const Value* entries = pickle.at(pickle.top(), "entries");
   if (dump.version.empty() || entries == nullptr || entries->kind != Value::Kind::kList)
     return malformed("it has no version or no entries");
   if (entries->parts.size() > kMostNoted) return malformed("it has too many entries");
-  for (size_t i = 0; i < entries->parts.size(); ++i) {
-    const Value& entry = pickle.part(*entries, i);
-    if (entry.kind != Value::Kind::kDict) return malformed("an entry is no dict");
-    dump.collectives.push_back(noted(pickle, entry));
+  for (const Value* entry : parts_of(pickle, entries, kMostNoted)) {
+    if (entry->kind != Value::Kind::kDict) return malformed("an entry is no dict");
+    dump.collectives.push_back(noted(pickle, *entry));
   }
   return dump;
 }
