@@ -17,7 +17,7 @@ namespace {
 
 using Index = size_t;
 constexpr size_t kMostValues = 400'000;  // 2,000 collectives have 44,000
-constexpr size_t kMostNoted = 100'000;
+constexpr size_t kMostNoted = 256;       // the newest ones
 constexpr size_t kMostGroups = 1024;
 constexpr size_t kMostTensors = 4;  // in words
 constexpr size_t kMostSizes = 8;
@@ -395,10 +395,11 @@ Expected<FlightDump> parse_flight_dump(std::string_view bytes) {
   const Value* entries = pickle.at(pickle.top(), "entries");
   if (dump.version.empty() || entries == nullptr || entries->kind != Value::Kind::kList)
     return malformed("it has no version or no entries");
-  if (entries->parts.size() > kMostNoted) return malformed("it has too many entries");
-  for (const Value* entry : parts_of(pickle, entries, kMostNoted)) {
-    if (entry->kind != Value::Kind::kDict) return malformed("an entry is no dict");
-    dump.collectives.push_back(noted(pickle, *entry));
+  const size_t count = entries->parts.size();
+  for (size_t i = count - std::min(count, kMostNoted); i < count; ++i) {
+    const Value& entry = pickle.part(*entries, i);
+    if (entry.kind != Value::Kind::kDict) return malformed("an entry is no dict");
+    dump.collectives.push_back(noted(pickle, entry));
   }
   return dump;
 }

@@ -38,7 +38,7 @@ struct GroupStatus {
   bool operator==(const GroupStatus&) const = default;
 };
 
-/// What one rank has written: the last collectives of its groups, the oldest first.
+/// What one rank has written: its last collectives, up to 256, the oldest first.
 struct FlightDump {
   std::string version;  ///< of the format: "2.10"
   std::vector<NotedCollective> collectives;
