@@ -56,7 +56,10 @@ bool TreeCollector::take_snapshot() {
   SnapshotTaker& taker = *snapshots_;
   std::vector<SnapshotTarget> targets;
   for (const auto& [key, process] : tree_.members()) {
-    if (is_alive(process)) targets.push_back({.key = key, .directory = process.directory});
+    if (!is_alive(process)) continue;
+    targets.push_back({.key = key,
+                       .directory = process.directory,
+                       .may_have_dump = process.info.role != Role::kWorker});
   }
   TreeSnapshot snapshot = taker.take(targets);
   for (const auto& [key, rank] : taker.ranks())

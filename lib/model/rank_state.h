@@ -104,6 +104,7 @@ struct RankState {
   std::optional<RankCause> cause;  ///< found in one of its processes
   std::vector<RankWorker> workers;
   std::optional<int32_t> wait_status;  ///< of one that ended, as wait(2) has it
+  std::optional<FlightRecord> flight;  ///< what a dump of its Flight Recorder says
   bool operator==(const RankState&) const = default;
 
   /// It waits for the GPU: that others wait for it, or it for them, is not proved.

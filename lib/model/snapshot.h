@@ -306,6 +306,45 @@ constexpr void list_fields(auto&& field, Of<ThreadSnapshot> /*of*/) {
         "the thread did not move while it was looked at");
 }
 
+/// How far a rank is in a process group, as PyTorch's Flight Recorder has it; texts are hostile.
+struct FlightGroup {
+  std::string name;
+  int64_t enqueued = 0;
+  int64_t completed = 0;
+  std::string operation;
+  std::string tensors;
+  std::optional<StackFrame> at;
+  std::optional<int64_t> gives_up_in_ns;
+
+  /// It has enqueued one that is not complete.
+  bool is_pending() const { return enqueued > completed; }
+  bool operator==(const FlightGroup&) const = default;
+};
+constexpr void list_fields(auto&& field, Of<FlightGroup> /*of*/) {
+  field("name", &FlightGroup::name, "\"0\" is torch's default group");
+  field("enqueued", &FlightGroup::enqueued, "number of the last collective that was asked for");
+  field("completed", &FlightGroup::completed, "number of the last one that is complete");
+  field("op", &FlightGroup::operation,
+        "what the last one enqueued is, \"all_reduce\"; empty: not told");
+  field("tensors", &FlightGroup::tensors, "that went into it: \"Float [64, 32]\"");
+  field("frame", &FlightGroup::at, "which asked for it: the innermost that is of no library");
+  field("gives_up_in", &FlightGroup::gives_up_in_ns,
+        "until its timeout, where it is not complete; counted from when it was asked for",
+        Unit::kNanoseconds);
+}
+
+/// A dump that PyTorch's Flight Recorder wrote of a rank.
+struct FlightRecord {
+  int64_t age_ns = 0;
+  std::vector<FlightGroup> groups;
+
+  bool operator==(const FlightRecord&) const = default;
+};
+constexpr void list_fields(auto&& field, Of<FlightRecord> /*of*/) {
+  field("age", &FlightRecord::age_ns, "of its file at the look", Unit::kNanoseconds);
+  field("groups", &FlightRecord::groups, "by name");
+}
+
 /// One process at one moment.
 struct ProcessSnapshot {
   ProcessKey key;
@@ -319,6 +358,7 @@ struct ProcessSnapshot {
   std::vector<MappedLibrary> libraries;
   std::vector<SharedFile> shared_files;
   std::string frozen_by;
+  std::optional<FlightRecord> flight;
 
   bool operator==(const ProcessSnapshot&) const = default;
 };
@@ -336,6 +376,8 @@ constexpr void list_fields(auto&& field, Of<ProcessSnapshot> /*of*/) {
   field("files", &ProcessSnapshot::shared_files, "by descriptor");
   field("frozen_by", &ProcessSnapshot::frozen_by,
         "the file of its cgroup that says that it is frozen; empty: none does");
+  field("flight", &ProcessSnapshot::flight,
+        "of a rank: what a dump of PyTorch's Flight Recorder says that it wrote since it began");
 }
 
 /// A process tree at one moment.

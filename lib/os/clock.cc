@@ -1,6 +1,9 @@
 #include "lib/os/clock.h"
 
 #include <time.h>  // NOLINT(modernize-deprecated-headers): clock_gettime is POSIX, not in <ctime>
+#include <unistd.h>
+
+#include "lib/base/units.h"
 
 namespace dlprobe {
 namespace {
@@ -12,6 +15,12 @@ int64_t read_clock(clockid_t clock) {
 }
 
 }  // namespace
+
+int64_t started_realtime_ns(const Clock& clock, uint64_t start_ticks) {
+  static const auto ticks_per_second = static_cast<int64_t>(::sysconf(_SC_CLK_TCK));
+  const int64_t boot = clock.realtime_ns() - clock.now();
+  return boot + static_cast<int64_t>(start_ticks) * (kSecond / ticks_per_second);
+}
 
 BootNs SystemClock::now() const {
   return read_clock(CLOCK_BOOTTIME);

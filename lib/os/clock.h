@@ -20,6 +20,9 @@ class Clock {
   virtual int64_t realtime_ns() const = 0;
 };
 
+/// When a process started, on CLOCK_REALTIME; `start_ticks` as ProcessKey has it.
+int64_t started_realtime_ns(const Clock& clock, uint64_t start_ticks);
+
 /// The kernel's clocks.
 class SystemClock final : public Clock {
  public:

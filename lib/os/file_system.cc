@@ -200,8 +200,10 @@ class OpenDirectory final : public Directory {
   }
 
   Expected<std::shared_ptr<const Directory>> open_directory(std::string_view name) const override {
-    DLP_TRY(UniqueFd fd, open_at(name, O_PATH | O_DIRECTORY));
-    return std::make_shared<OpenDirectory>(std::move(fd), join_path(*this, name), live_);
+    return open_below(name, live_);
+  }
+  Expected<std::shared_ptr<const Directory>> open_as_root(std::string_view name) const override {
+    return open_below(name, /*live=*/false);
   }
 
   Expected<UniqueFd> open_file(std::string_view name) const override {
@@ -222,6 +224,11 @@ class OpenDirectory final : public Directory {
  private:
   std::unexpected<Error> too_long(std::string_view name) const {
     return os_failure("open " + join_path(*this, name), ENAMETOOLONG);
+  }
+
+  Expected<std::shared_ptr<const Directory>> open_below(std::string_view name, bool live) const {
+    DLP_TRY(UniqueFd fd, open_at(name, O_PATH | O_DIRECTORY));
+    return std::make_shared<OpenDirectory>(std::move(fd), join_path(*this, name), live);
   }
 
   Expected<UniqueFd> open_at(std::string_view name, int flags) const {

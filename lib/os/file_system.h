@@ -96,6 +96,12 @@ class Directory {
   virtual Expected<std::shared_ptr<const Directory>> open_directory(
       std::string_view name) const = 0;
 
+  /// The same, out of which no name leads, be it by a symbolic link (openat2 RESOLVE_IN_ROOT): for
+  /// names that another process made, below its root. A recorded machine never leads out.
+  virtual Expected<std::shared_ptr<const Directory>> open_as_root(std::string_view name) const {
+    return open_directory(name);
+  }
+
   virtual Expected<std::unique_ptr<const KeptFile>> keep_file(std::string_view name) const = 0;
 
   /// An open descriptor of a regular file, for what reads at an offset. kUnsupported if this is not

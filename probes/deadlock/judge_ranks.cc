@@ -13,6 +13,7 @@
 #include "lib/model/missing_ranks.h"
 #include "lib/model/rank_words.h"
 #include "probes/deadlock/facts.h"
+#include "probes/deadlock/flight_proof.h"
 #include "probes/facts/facts.h"
 
 namespace dlprobe::probes::deadlock {
@@ -84,8 +85,17 @@ Message describe_groups(Job job, const std::vector<RankGroup>& groups, const cha
 
 Message waits_of(Job job, const Members& waiting) {
   const BootNs waited = job[first_to_wait(job, waiting)].lasts;
-  return describe_groups(job, alike_ranks(job, waiting), ", ") + ", for " +
-         format_duration(std::chrono::nanoseconds(waited)) + " so far";
+  Message words = describe_groups(job, alike_ranks(job, waiting), ", ") + ", for " +
+                  format_duration(std::chrono::nanoseconds(waited)) + " so far";
+  if (const auto left = flight_time_left(job, waiting))
+    words += "; they give up in about " + format_duration(std::chrono::nanoseconds(*left));
+  return words;
+}
+
+void prove_by_dumps(Finding& finding, std::optional<Message> proof) {
+  if (!proof) return;
+  finding.prove(
+      text_fact("flight_recorder", std::move(*proof), "dumps of PyTorch's Flight Recorder"));
 }
 
 Remedy remedy_to_look(const RankState& rank) {
@@ -166,6 +176,7 @@ RankFinding ranks_behind(Job job, const Members& waiting, const RankGroup& behin
   finding.prove(count_fact("waiting_ranks", waiting.size(), "stacks"));
   finding.prove(
       text_fact("collective", as_name(waiter.meeting ? waiter.meeting->operation : ""), "stacks"));
+  prove_by_dumps(finding, flight_proof_of_behind(job, waiting, behind));
   if (auto remedy = remedy_for(rank)) finding.remedies.push_back(std::move(*remedy));
   if (on_gpu) {
     add_remedy_to_record(finding);
@@ -322,6 +333,7 @@ std::optional<RankFinding> collectives_differ(Job job, const Members& waiting) {
     finding.confidence = Confidence::kPossible;
   }
   finding.prove(count_fact("waiting_ranks", waiting.size(), "stacks"));
+  prove_by_dumps(finding, flight_proof_of_mismatch(job, waiting));
   add_remedies_for_uneven_data(finding);
   if (through == nullptr) {
     finding.remedies.insert(

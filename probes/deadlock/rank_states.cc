@@ -121,6 +121,7 @@ RankState state_of(const Facts& facts, const Rank& rank, const std::vector<RootC
     state.lasts = facts.last->at - (state.sleeps() ? thread.since : thread.looks.back().at);
   state.is_overdue = is_worth_a_warning(facts, thread);
   state.cause = cause_of(facts, rank, known);
+  state.flight = thread.process->flight;
   for (const size_t worker : rank.workers)
     state.workers.push_back({.pid = facts.threads[worker].process->key.pid});
   return state;

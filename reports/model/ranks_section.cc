@@ -53,6 +53,34 @@ std::optional<int32_t> wait_status_of(const report::Rank& rank) {
   return std::nullopt;
 }
 
+report::FlightRecord record_entry_of(const FlightRecord& record) {
+  report::FlightRecord entry{.age_s = seconds_of(record.age_ns)};
+  for (const FlightGroup& group : record.groups) {
+    entry.groups.push_back({.name = group.name,
+                            .enqueued = group.enqueued,
+                            .completed = group.completed,
+                            .operation = report::if_any(group.operation),
+                            .tensors = report::if_any(group.tensors),
+                            .at = group.at.transform(frame_of),
+                            .gives_up_in_s = group.gives_up_in_ns.transform(seconds_of)});
+  }
+  return entry;
+}
+
+FlightRecord record_of(const report::FlightRecord& entry) {
+  FlightRecord record{.age_ns = time_of(entry.age_s)};
+  for (const report::FlightGroup& group : entry.groups) {
+    record.groups.push_back({.name = group.name,
+                             .enqueued = group.enqueued,
+                             .completed = group.completed,
+                             .operation = group.operation.value_or(""),
+                             .tensors = group.tensors.value_or(""),
+                             .at = group.at.transform(frame_of_entry),
+                             .gives_up_in_ns = group.gives_up_in_s.transform(time_of)});
+  }
+  return record;
+}
+
 }  // namespace
 
 report::Rank rank_entry_of(const RankState& state, Sentences& sentences) {
@@ -70,7 +98,8 @@ report::Rank rank_entry_of(const RankState& state, Sentences& sentences) {
                         .at = state.at.transform(frame_of),
                         .library = report::if_any(state.library),
                         .motion = state.motion,
-                        .overdue = state.is_overdue};
+                        .overdue = state.is_overdue,
+                        .flight_record = state.flight.transform(record_entry_of)};
   if (state.meeting) {
     entry.meeting = state.meeting->kind;
     entry.operation = state.meeting->operation;
@@ -101,7 +130,8 @@ RankState rank_state_of(const report::Rank& rank) {
                   .motion = rank.motion,
                   .lasts = time_of(rank.lasts_s),
                   .is_overdue = rank.overdue,
-                  .wait_status = wait_status_of(rank)};
+                  .wait_status = wait_status_of(rank),
+                  .flight = rank.flight_record.transform(record_of)};
   if (state.doing == RankDoing::kMeets) {
     state.meeting = Meeting{.kind = rank.meeting.value_or(MeetingKind::kCollective),
                             .operation = rank.operation.value_or(""),

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/foreign/flight_dump.h"
 #include "lib/os/process_access.h"
 #include "lib/os/socket_table.h"
 #include "lib/stacks/locks/futex_wait.h"
@@ -255,8 +256,15 @@ size_t read_unix_sockets(Bytes bytes) {
   return sockets.size();
 }
 
-constexpr std::array<std::pair<std::string_view, size_t (*)(Bytes)>, 6> kReaders = {{
+size_t read_flight_dump(Bytes bytes) {
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): bytes of a file
+  const auto dump = parse_flight_dump({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  return dump ? dump->collectives.size() : 0;
+}
+
+constexpr std::array<std::pair<std::string_view, size_t (*)(Bytes)>, 7> kReaders = {{
     {"elf", read_elf},
+    {"flight_dump", read_flight_dump},
     {"futex", read_futex},
     {"locks", read_locks},
     {"python", read_python},

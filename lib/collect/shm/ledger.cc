@@ -1,7 +1,6 @@
 #include "lib/collect/shm/ledger.h"
 
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -319,7 +318,7 @@ LedgerKeeper::CreatorFacts LedgerKeeper::creator_facts(int32_t own_pid, uint64_t
   // member of the tree is known to be dead all the same.
   facts.all_seen = sees_all_pids_ || member.has_value();
   if (member && tree.lives(*member)) {
-    facts.alive_since_ns.push_back(started_realtime(member->start_ticks));
+    facts.alive_since_ns.push_back(started_realtime_ns(*machine_.clock, member->start_ticks));
   }
   look_at_creator(own_pid, own_pid, device, facts);
   for (const auto& [nested_pid, seen_pid] : nested_) {
@@ -341,14 +340,8 @@ void LedgerKeeper::look_at_creator(int32_t seen_pid, int32_t own_pid, uint64_t d
   if (!status || !shm) {
     facts.unknown = true;
   } else if (shm->device == device) {
-    facts.alive_since_ns.push_back(started_realtime(stat->start_ticks));
+    facts.alive_since_ns.push_back(started_realtime_ns(*machine_.clock, stat->start_ticks));
   }
-}
-
-int64_t LedgerKeeper::started_realtime(uint64_t start_ticks) const {
-  static const auto ticks_per_second = static_cast<int64_t>(::sysconf(_SC_CLK_TCK));
-  const int64_t boot = machine_.clock->realtime_ns() - machine_.clock->now();
-  return boot + static_cast<int64_t>(start_ticks) * (kSecond / ticks_per_second);
 }
 
 }  // namespace dlprobe

@@ -49,7 +49,6 @@ class LedgerKeeper {
   void look_at_creator(int32_t seen_pid, int32_t own_pid, uint64_t device,
                        CreatorFacts& facts) const;
   static CreatorState creator_state(const CreatorFacts& facts, int64_t modified_ns);
-  int64_t started_realtime(uint64_t start_ticks) const;
 
   Machine machine_;
   DeadlineReader* reader_;

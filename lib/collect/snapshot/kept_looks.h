@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -10,6 +11,7 @@
 #include "lib/collect/snapshot/restarted_calls.h"
 #include "lib/model/ids.h"
 #include "lib/model/process.h"
+#include "lib/os/deadline.h"
 #include "lib/proc/schedstat.h"
 #include "lib/proc/syscall_file.h"
 #include "lib/stacks/native/module_cache.h"
@@ -55,7 +57,8 @@ struct KeptLooks {
   HeldRegisters held;
   RestartedCalls calls;
   LastRun last_run;
-  std::map<ProcessKey, JobRank> group_ranks;  ///< see read_group_rank
+  std::map<ProcessKey, JobRank> group_ranks;      ///< see read_group_rank
+  DeadlineReader dumps{std::chrono::seconds(1)};  ///< of the Flight Recorder: on a network, maybe
 };
 
 }  // namespace dlprobe

@@ -7,6 +7,7 @@
 
 #include "lib/base/parse.h"
 #include "lib/collect/snapshot/access_gap.h"
+#include "lib/collect/snapshot/flight_look.h"
 #include "lib/collect/snapshot/lock_look.h"
 #include "lib/collect/tree/thread_waits.h"
 #include "lib/foreign/libraries.h"
@@ -40,6 +41,10 @@ std::optional<OpenMpPool> pool_of(const LibraryImage& image, const Mapping& mapp
   const auto function = (*file)->symbol("omp_get_max_threads");
   if (!bias || !function) return std::nullopt;
   return read_openmp_pool(image.memory, *bias + *function, *image.main_thread);
+}
+
+bool is_of_interest(std::string_view variable) {
+  return tells_job_rank(variable) || tells_flight_dump(variable);
 }
 
 // The mapped libraries that keep threads, by address, each file once; of a libgomp what the main
@@ -87,7 +92,12 @@ Expected<ProcessSnapshot> ProcessLook::look(std::chrono::nanoseconds max_pause) 
     threads.look_again_at_moved(snapshot, unwinder);
     parts_->pause.stop_and_look(snapshot, unwinder, max_pause);
     image_.python.assign(snapshot, image_.space, parts_->seen.stack_pointers);
-    if (image_.python.runtime() != nullptr) find_rank(symbols);
+    if (image_.python.runtime() != nullptr) {
+      const std::string environment =
+          read_live_environment(image_.memory, image_.space, symbols, is_of_interest);
+      find_rank(symbols, environment);
+      find_dump(snapshot, environment);
+    }
     snapshot.libraries =
         look_at_libraries({.space = image_.space,
                            .memory = image_.memory,
@@ -98,8 +108,8 @@ Expected<ProcessSnapshot> ProcessLook::look(std::chrono::nanoseconds max_pause) 
   return snapshot;
 }
 
-void ProcessLook::find_rank(SymbolSource& symbols) {
-  rank_ = job_rank_of(read_live_environment(image_.memory, image_.space, symbols, tells_job_rank));
+void ProcessLook::find_rank(SymbolSource& symbols, const std::string& environment) {
+  rank_ = job_rank_of(environment);
   if (rank_) return;
   auto& known = image_.kept.group_ranks;
   const auto kept = known.find(image_.target.key);
@@ -112,6 +122,22 @@ void ProcessLook::find_rank(SymbolSource& symbols) {
     if (tid != image_.target.key.pid) stacks.push_back(pointer);
   rank_ = read_group_rank(image_.memory, image_.space, symbols, stacks);
   if (rank_) known.emplace(image_.target.key, *rank_);
+}
+
+void ProcessLook::find_dump(ProcessSnapshot& snapshot, const std::string& environment) {
+  if (!rank_ || !image_.target.may_have_dump) return;
+  const Clock& clock = *image_.machine.clock;
+  const FlightWriter writer = {
+      .directory = image_.target.directory,
+      .files = flight_dump_files(variables_of(environment), rank_->rank),
+      .uid = image_.status.uid,
+      .started_ns = started_realtime_ns(clock, image_.target.key.start_ticks)};
+  auto found = read_flight_record(writer, image_.space, clock, image_.kept.dumps);
+  if (found) {
+    snapshot.flight = std::move(*found);
+  } else if (found.error().code != ErrorCode::kNotFound) {
+    unread_dump_ = std::move(found.error());
+  }
 }
 
 std::vector<Gap> ProcessLook::gaps() const {
@@ -137,6 +163,11 @@ std::vector<Gap> ProcessLook::gaps() const {
     gap.what = "running threads of process " + own(pid);
     gap.effect = "their native stacks are missing";
     gaps.push_back(std::move(gap));
+  }
+  if (unread_dump_) {
+    gaps.push_back({.what = "Flight Recorder's dump of process " + own(pid),
+                    .why = as_text(to_string(*unread_dump_)),
+                    .effect = "which collective the rank has come to is told by its stack alone"});
   }
   return gaps;
 }

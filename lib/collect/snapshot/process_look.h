@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "lib/base/error.h"
@@ -55,11 +56,13 @@ class ProcessLook {
     ThreadPause pause;
   };
 
-  void find_rank(SymbolSource& symbols);
+  void find_rank(SymbolSource& symbols, const std::string& environment);
+  void find_dump(ProcessSnapshot& snapshot, const std::string& environment);
 
   ProcessImage image_;
   std::unique_ptr<Parts> parts_;  ///< while it is looked at
   std::optional<JobRank> rank_;
+  std::optional<Error> unread_dump_;  ///< of the Flight Recorder
 };
 
 }  // namespace dlprobe

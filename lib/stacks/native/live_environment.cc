@@ -12,7 +12,7 @@ namespace dlprobe {
 namespace {
 
 constexpr size_t kMostVariables = 4096;
-constexpr size_t kLongestEntry = 256;
+constexpr size_t kLongestEntry = 1024;  // the path of a file
 
 /// The variable that points to the table. A program that names it has a copy of its own, which the
 /// C library then uses (R_X86_64_COPY, R_AARCH64_COPY).

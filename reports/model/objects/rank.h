@@ -24,6 +24,37 @@ constexpr void list_fields(auto&& field, Of<RankWorker> /*of*/) {
   field("lasts_s", &RankWorker::lasts_s, "for how long it has stood still");
 }
 
+/// How far a rank is in a process group.
+struct FlightGroup {
+  std::string name;
+  int64_t enqueued = 0;
+  int64_t completed = 0;
+  std::optional<std::string> operation;
+  std::optional<std::string> tensors;
+  std::optional<Frame> at;
+  std::optional<double> gives_up_in_s;
+};
+constexpr void list_fields(auto&& field, Of<FlightGroup> /*of*/) {
+  field("name", &FlightGroup::name, Holds::kName, "\"0\" is torch's default group");
+  field("enqueued", &FlightGroup::enqueued, "number of the last collective that was asked for");
+  field("completed", &FlightGroup::completed, "number of the last one that is complete");
+  field("operation", &FlightGroup::operation, Holds::kName, "what the last one enqueued is");
+  field("tensors", &FlightGroup::tensors, Holds::kName, "that went into it: \"Float [64, 32]\"");
+  field("at", &FlightGroup::at, "which asked for it: the innermost frame that is of no library");
+  field("gives_up_in_s", &FlightGroup::gives_up_in_s,
+        "until its timeout, where it is not complete");
+}
+
+/// What a dump of PyTorch's Flight Recorder says of a rank.
+struct FlightRecord {
+  double age_s = 0;
+  std::vector<FlightGroup> groups;
+};
+constexpr void list_fields(auto&& field, Of<FlightRecord> /*of*/) {
+  field("age_s", &FlightRecord::age_s, "for how long it had been written at the last look");
+  field("groups", &FlightRecord::groups, "by name");
+}
+
 /// A rank of a distributed job at the last look.
 struct Rank {
   std::string job;
@@ -47,6 +78,7 @@ struct Rank {
   std::optional<int64_t> exit_code;
   std::optional<CodeText> explained_by;
   std::vector<RankWorker> workers;
+  std::optional<FlightRecord> flight_record;
 };
 constexpr void list_fields(auto&& field, Of<Rank> /*of*/) {
   field("job", &Rank::job, Holds::kText,
@@ -75,6 +107,8 @@ constexpr void list_fields(auto&& field, Of<Rank> /*of*/) {
   field("exit_code", &Rank::exit_code, "with which it ended");
   field("explained_by", &Rank::explained_by, "a finding about one of its own processes");
   field("workers", &Rank::workers, "of its loader");
+  field("flight_record", &Rank::flight_record,
+        "a dump of PyTorch's Flight Recorder, if there is one");
 }
 
 }  // namespace dlprobe::report

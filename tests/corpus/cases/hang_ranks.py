@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 
 import torch
@@ -146,12 +147,29 @@ def sharded(rank, options):
     stand_at_third(rank, options, lambda: model(torch.rand(4, 8)).sum().backward())
 
 
+def dumped(rank, options):
+    """Each rank writes what PyTorch's Flight Recorder has, twice a second, as NCCL's watchdog does at a timeout."""
+    from torch._C._distributed_c10d import _dump_fr_trace
+
+    def write():
+        name = f"{os.environ['TORCH_FR_DUMP_TEMP_FILE']}{rank}"
+        while True:
+            with open(f"{name}.part", "wb") as file:
+                file.write(_dump_fr_trace())
+            os.rename(f"{name}.part", name)
+            time.sleep(0.5)
+
+    threading.Thread(target=write, daemon=True).start()
+    stand_at_third(rank, options, lambda: dist.all_reduce(torch.ones(8)))
+
+
 def missing(rank, options):
     """Rank 1 has ended before the others could meet it."""
 
 
 KINDS = {"asleep": asleep, "mismatch": mismatch, "uneven": uneven, "loader-stuck": loader_stuck, "missing": missing,
-         "autograd-thread": autograd_thread, "work": work, "store": store, "sharded": sharded, "unnamed": asleep}
+         "autograd-thread": autograd_thread, "work": work, "store": store, "sharded": sharded, "unnamed": asleep,
+         "dumped": dumped}
 
 
 def train(options):
@@ -173,7 +191,9 @@ def train(options):
 def variables(options, rank, port):
     if options.kind == "unnamed":
         return {"NUMBER": str(rank), "MEETS_AT": str(port)}
-    return {"RANK": str(rank), "WORLD_SIZE": str(RANKS), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    # In the job's own /dev/shm: dlprobe has to look there as the ranks see it.
+    recorder = {"TORCH_FR_BUFFER_SIZE": "100", "TORCH_FR_DUMP_TEMP_FILE": "/dev/shm/dump_"} if options.kind == "dumped" else {}
+    return {**recorder, "RANK": str(rank), "WORLD_SIZE": str(RANKS), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
 
 
 def launch(options):

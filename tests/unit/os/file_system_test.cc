@@ -108,6 +108,22 @@ TEST(LiveRoot, AKeptFileOfAReapedProcessSaysVanished) {
   EXPECT_EQ(gone.error().code, ErrorCode::kVanished);
 }
 
+TEST(LiveRoot, NoNameLeadsOutOfTheRootOfAnother) {
+  const TemporaryFolder folder;
+  folder.write("secret", "outside");
+  folder.write("root/inside", "text");
+  std::filesystem::create_symlink(folder / "secret", folder / "root/absolute");
+  std::filesystem::create_symlink("/inside", folder / "root/link");
+  const auto root = open_root("/");
+  ASSERT_TRUE(root);
+  const auto other = (*root)->open_as_root(folder / "root");
+  ASSERT_TRUE(other) << to_string(other.error());
+  EXPECT_EQ((*other)->read("/link").value_or(""), "text");
+  EXPECT_FALSE((*other)->read("absolute"));
+  EXPECT_FALSE((*other)->read("../secret"));
+  EXPECT_FALSE((*other)->stat("absolute"));
+}
+
 TEST(LiveRoot, SaysHowFullAMountIs) {
   const auto root = open_root("/");
   ASSERT_TRUE(root);

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "lib/base/units.h"
@@ -226,6 +227,108 @@ TEST(JoinedRanks, WhereOneOfSeveralIsSeenTheOthersMayBeThere) {
   Nodes nodes;
   nodes.erase(5, 7);
   EXPECT_EQ(only(nodes).code, FindingCode::kRankBehind);
+}
+
+// All but rank 5 wait in their twelfth all_reduce, and each has a dump that is 20 s old.
+class DumpedNodes : public Nodes {
+ public:
+  DumpedNodes() {
+    for (int32_t rank = 0; rank < 8; ++rank)
+      enqueues(rank, 12, "all_reduce");
+    sleeps(5);
+    group(5) = {.name = "0", .enqueued = 11, .completed = 11, .operation = "all_reduce"};
+  }
+
+  void enqueues(int32_t rank, int64_t number, const std::string& operation) {
+    at(rank).flight = FlightRecord{
+        .age_ns = 20 * kSecond,
+        .groups = {{.name = "0",
+                    .enqueued = number,
+                    .completed = 11,
+                    .operation = operation,
+                    .tensors = "Float [8]",
+                    .at = StackFrame{.python = true, .file = "train.py", .line = 41}}}};
+  }
+  FlightGroup& group(int32_t rank) {
+    auto& flight = at(rank).flight;
+    return flight ? flight->groups.front() : nothing_;
+  }
+
+ private:
+  FlightGroup nothing_;
+};
+
+// What the dumps say in the one finding; empty: nothing.
+std::string said_by_dumps(const Nodes& nodes) {
+  for (const Evidence& piece : only(nodes).evidence) {
+    const auto* words = std::get_if<Message>(&piece.value);
+    if (piece.name == "flight_recorder" && words != nullptr) return words->plain();
+  }
+  return "";
+}
+
+TEST(FlightProof, SaysWhatTheOneThatIsBehindHasNotEnqueued) {
+  DumpedNodes nodes;
+  EXPECT_EQ(said_by_dumps(nodes),
+            "ranks 0-4, 6, 7 enqueued all_reduce number 12 (train.py:41); rank 5 (n2, pid 4712) "
+            "completed 11 and enqueued none after it (oldest dump written 20.0 s ago)");
+  nodes.group(5).completed = 10;
+  EXPECT_THAT(said_by_dumps(nodes), HasSubstr("enqueued 11 and completed 10"));
+  nodes.at(5).flight->groups.clear();
+  EXPECT_THAT(said_by_dumps(nodes), HasSubstr("rank 5 (n2, pid 4712) enqueued none (oldest"));
+  nodes.at(0).flight.reset();
+  EXPECT_THAT(said_by_dumps(nodes), HasSubstr("ranks 1-4, 6, 7 enqueued"));
+}
+
+TEST(FlightProof, IsNoneWhereDumpsAreOlderThanTheHang) {
+  DumpedNodes nodes;
+  nodes.at(5).flight->age_ns = 41 * kSecond;
+  EXPECT_EQ(said_by_dumps(nodes), "");
+  nodes.at(5).flight->age_ns = 20 * kSecond;
+  for (int32_t rank = 0; rank < 8; ++rank)
+    nodes.at(rank).flight->age_ns = 41 * kSecond;
+  EXPECT_EQ(said_by_dumps(nodes), "");
+}
+
+TEST(FlightProof, IsNoneWhereDumpsContradictOneAnotherOrTheStacks) {
+  DumpedNodes nodes;
+  nodes.group(5).enqueued = 12;
+  EXPECT_EQ(said_by_dumps(nodes), "") << "it has come to it";
+  nodes.group(5).enqueued = 11;
+  nodes.group(3).enqueued = 13;
+  EXPECT_EQ(said_by_dumps(nodes), "");
+  nodes.group(3).enqueued = 12;
+  nodes.group(5).name = "1";
+  EXPECT_EQ(said_by_dumps(nodes), "") << "it may be no member of that group";
+  nodes.group(5).name = "0";
+  nodes.group(3).completed = 12;
+  EXPECT_EQ(said_by_dumps(nodes), "") << "it waits for nothing";
+  nodes.at(5).flight.reset();
+  EXPECT_EQ(said_by_dumps(nodes), "");
+}
+
+TEST(FlightProof, SaysInWhatRanksDiffer) {
+  DumpedNodes nodes;
+  for (int32_t rank = 0; rank < 8; ++rank) {
+    nodes.waits(rank, "all_reduce", 41);
+    nodes.enqueues(rank, 12, "all_reduce");
+  }
+  EXPECT_EQ(said_by_dumps(nodes), "") << "they do not";
+  nodes.group(5).tensors = "Float [9]";
+  EXPECT_EQ(said_by_dumps(nodes),
+            "ranks 0-4, 6, 7 are in all_reduce number 12, Float [8] (train.py:41), rank 5 (n2, pid "
+            "4712) is in all_reduce number 12, Float [9] (train.py:41) (oldest dump written 20.0 s "
+            "ago)");
+  nodes.at(5).flight.reset();
+  EXPECT_EQ(said_by_dumps(nodes), "");
+}
+
+TEST(FlightProof, TheTimeoutIsKnown) {
+  DumpedNodes nodes;
+  EXPECT_THAT(only(nodes).message.plain(), testing::Not(HasSubstr("give up")));
+  nodes.group(0).gives_up_in_ns = 1400 * kSecond;
+  nodes.group(1).gives_up_in_ns = 1380 * kSecond;
+  EXPECT_THAT(only(nodes).message.plain(), HasSubstr("so far; they give up in about 23 min"));
 }
 
 // A size that no job has costs nothing.

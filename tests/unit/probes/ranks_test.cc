@@ -1,7 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "probes/deadlock/may_be_stuck.h"
@@ -82,6 +84,25 @@ TEST(Ranks, TheOneThatHasNotReachedTheCollectiveIsNamed) {
               HasSubstr("rank 1 (101) sleeps (upload, /srv/train.py:17), and ranks 0, 2 wait in "
                         "all_reduce (main, /srv/train.py:41)"));
   EXPECT_EQ(verdict.findings.size(), 1U) << "who waits for another rank is no cause";
+}
+
+TEST(Ranks, ADumpOfTheFlightRecorderIsFurtherProof) {
+  Ranks ranks;
+  ranks.sleeps(1);
+  for (int32_t rank = 0; rank < 3; ++rank) {
+    ranks.scene.process(kFirst + rank).flight =
+        FlightRecord{.groups = {{.name = "0",
+                                 .enqueued = rank == 1 ? 6 : 7,
+                                 .completed = 6,
+                                 .operation = "all_reduce"}}};
+  }
+  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
+  ASSERT_TRUE(finding);
+  const auto proof = std::ranges::find(finding->evidence, "flight_recorder", &Evidence::name);
+  ASSERT_NE(proof, finding->evidence.end());
+  EXPECT_THAT(std::get<Message>(proof->value).plain(),
+              HasSubstr("ranks 0, 2 enqueued all_reduce number 7; rank 1 (101) completed 6 and "
+                        "enqueued none after it"));
 }
 
 TEST(Ranks, OneThatWorksIsAWord) {

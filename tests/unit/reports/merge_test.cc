@@ -105,6 +105,19 @@ TEST(MergeRanks, OneVerdictForTheJobReplacesWhatItsNodesSay) {
   EXPECT_TRUE(report["limitations"].empty());
 }
 
+TEST(MergeRanks, KeepWhatTheirDumpsSay) {
+  Json node = node_of_ranks("n1", "10.0.0.1:5", 0);
+  const Json record = Json::parse(R"({"age_s": 20.0, "groups": [
+      {"name": "0", "enqueued": 12, "completed": 11, "operation": "all_reduce",
+       "tensors": "Float [8]", "at": {"kind": "python", "function": "main", "file": "train.py", "line": 41},
+       "gives_up_in_s": 1400.0},
+      {"name": "5", "enqueued": 1, "completed": 1}]})");
+  node["ranks"][0]["flight_record"] = record;
+  const Json report = joined({node, node_of_ranks("n2", "10.0.0.1:5", 2)});
+  EXPECT_EQ(report["ranks"][0]["flight_record"], record);
+  EXPECT_FALSE(report["ranks"][1].contains("flight_record"));
+}
+
 TEST(MergeRanks, WhereAllWaitNobodyIsWaitedForElsewhere) {
   const Json report =
       joined({node_of_ranks("n1", "10.0.0.1:5", 0), node_of_ranks("n2", "10.0.0.1:5", 2)});
