@@ -137,7 +137,7 @@ void prove(Finding& finding, const RankState& rank) {
         {.file = at.file, .line = at.line, .what = "waits in " + as_name(at.function)});
   }
   finding.evidence.insert(finding.evidence.begin(), proof.begin(), proof.end());
-  if (finding.discriminator.empty()) finding.discriminator = rank.library;
+  if (finding.discriminator.empty()) finding.discriminator = rank.other.library;
 }
 
 // As the report of one node would have it.

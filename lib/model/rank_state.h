@@ -87,6 +87,13 @@ struct RankWorker {
   bool operator==(const RankWorker&) const = default;
 };
 
+/// What a rank waits for that is no rank.
+struct OtherWait {
+  Message words;        ///< empty: for ranks, or not at all
+  std::string library;  ///< in whose code it stands
+  bool operator==(const OtherWait&) const = default;
+};
+
 /// A rank of a distributed job at the last look at it. Times are durations: clocks of nodes differ.
 struct RankState {
   std::optional<JobRank> id;  ///< nothing: its launcher has not told it
@@ -95,9 +102,8 @@ struct RankState {
   Role role = Role::kTrainer;
   RankDoing doing = RankDoing::kWorks;
   std::optional<Meeting> meeting;  ///< where it waits for ranks
-  Message waits_for;               ///< where it waits for something else
+  OtherWait other;                 ///< where it waits for something else
   std::optional<StackFrame> at;    ///< the innermost Python frame, of the user's own code if any
-  std::string library;             ///< in which it waits
   RankMotion motion = RankMotion::kRuns;
   BootNs lasts = 0;  ///< for how long it has been so; of one that ended: for how long it is gone
   bool is_overdue = false;         ///< for longer than anybody expects

@@ -94,7 +94,7 @@ Message words_of_doing(std::span<const RankState> states, const RankGroup& group
   const bool is_one = group.size() == 1;
   const Message place = place_of(first);
   const bool same_wait = std::ranges::all_of(
-      group, [&](size_t each) { return states[each].waits_for == first.waits_for; });
+      group, [&](size_t each) { return states[each].other.words == first.other.words; });
   switch (first.doing) {
     case RankDoing::kMeets:
       return (is_one ? " waits" : " wait") + words_of(first.meeting.value_or(Meeting())) + place;
@@ -112,8 +112,8 @@ Message words_of_doing(std::span<const RankState> states, const RankGroup& group
     case RankDoing::kWaits:
       break;
   }
-  if (first.waits_for.empty() || !same_wait) return (is_one ? " waits" : " wait") + place;
-  return (is_one ? " waits for " : " wait for ") + first.waits_for + place;
+  if (first.other.words.empty() || !same_wait) return (is_one ? " waits" : " wait") + place;
+  return (is_one ? " waits for " : " wait for ") + first.other.words + place;
 }
 
 }  // namespace dlprobe

@@ -109,12 +109,12 @@ RankState state_of(const Facts& facts, const Rank& rank, const std::vector<RootC
   }
   state.doing = doing_of(facts, thread, state);
   if (state.doing == RankDoing::kWaits || state.doing == RankDoing::kWaitsForChild)
-    state.waits_for = waits_for_gpu(thread) ? Message("the GPU") : thread.need.words;
+    state.other.words = waits_for_gpu(thread) ? Message("the GPU") : thread.need.words;
   const ThreadSnapshot& shown = *facts.threads[wait ? wait->place : rank.trainer].thread;
   const StackFrame* frame = user_frame(shown);
   if (frame == nullptr) frame = python_frame(shown);
   if (frame != nullptr) state.at = *frame;
-  state.library = blamed_library(*thread.thread);
+  state.other.library = blamed_library(*thread.thread);
   // One that asks again and again has done so for as long as it was watched.
   const bool moves = state.meeting && !state.meeting->stands;
   if (!moves)

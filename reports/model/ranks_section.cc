@@ -94,9 +94,9 @@ report::Rank rank_entry_of(const RankState& state, Sentences& sentences) {
                         .start_ticks = state.process.start_ticks,
                         .doing = state.doing,
                         .lasts_s = seconds_of(state.lasts),
-                        .waits_for = report::if_any(sentences.text_of(state.waits_for)),
+                        .waits_for = report::if_any(sentences.text_of(state.other.words)),
                         .at = state.at.transform(frame_of),
-                        .library = report::if_any(state.library),
+                        .library = report::if_any(state.other.library),
                         .motion = state.motion,
                         .overdue = state.is_overdue,
                         .flight_record = state.flight.transform(record_entry_of)};
@@ -116,22 +116,22 @@ report::Rank rank_entry_of(const RankState& state, Sentences& sentences) {
 }
 
 RankState rank_state_of(const report::Rank& rank) {
-  RankState state{.id = JobRank{.job = rank.job,
-                                .rank = rank.rank,
-                                .world_size = rank.world_size,
-                                .local_world_size = rank.local_world_size},
-                  .node = rank.node.value_or(""),
-                  .process = {.pid = number_of(rank.pid), .start_ticks = rank.start_ticks},
-                  .doing = rank.doing,
-                  // Names that it has stand among those of its report.
-                  .waits_for = own(rank.waits_for.value_or("")),
-                  .at = rank.at.transform(frame_of_entry),
-                  .library = rank.library.value_or(""),
-                  .motion = rank.motion,
-                  .lasts = time_of(rank.lasts_s),
-                  .is_overdue = rank.overdue,
-                  .wait_status = wait_status_of(rank),
-                  .flight = rank.flight_record.transform(record_of)};
+  RankState state{
+      .id = JobRank{.job = rank.job,
+                    .rank = rank.rank,
+                    .world_size = rank.world_size,
+                    .local_world_size = rank.local_world_size},
+      .node = rank.node.value_or(""),
+      .process = {.pid = number_of(rank.pid), .start_ticks = rank.start_ticks},
+      .doing = rank.doing,
+      // Names that it has stand among those of its report.
+      .other = {.words = own(rank.waits_for.value_or("")), .library = rank.library.value_or("")},
+      .at = rank.at.transform(frame_of_entry),
+      .motion = rank.motion,
+      .lasts = time_of(rank.lasts_s),
+      .is_overdue = rank.overdue,
+      .wait_status = wait_status_of(rank),
+      .flight = rank.flight_record.transform(record_of)};
   if (state.doing == RankDoing::kMeets) {
     state.meeting = Meeting{.kind = rank.meeting.value_or(MeetingKind::kCollective),
                             .operation = rank.operation.value_or(""),

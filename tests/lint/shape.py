@@ -20,7 +20,6 @@ PROBES = {"rooms": 15, "arrows": 25}
 ALLOWED = {
     # Records: a field for each fact, which list_fields or one parser names once.
     ("members", "lib/collect/tree/tracked_process.h TrackedProcess"): 22,
-    ("members", "lib/model/rank_state.h RankState"): 16,
     ("members", "lib/model/tuning.h TuneRow"): 16,
     ("members", "lib/proc/pid_stat.h PidStat"): 18,
     ("members", "tools/reference_loader/fault.h FaultEffects"): 41,

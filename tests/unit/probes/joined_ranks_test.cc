@@ -103,7 +103,7 @@ TEST(JoinedRanks, OneThatWaitsForItsCompilerIsAWord) {
   Nodes nodes;
   nodes.sleeps(5);
   nodes.at(5).doing = RankDoing::kWaitsForChild;
-  nodes.at(5).waits_for = "process 4800 to end";
+  nodes.at(5).other.words = "process 4800 to end";
   const Finding finding = only(nodes);
   EXPECT_EQ(finding.severity, Severity::kInfo);
   EXPECT_THAT(finding.message.plain(), HasSubstr("waits for process 4800 to end"));
