@@ -43,11 +43,12 @@ enum class MeetingKind {
   kMessage,     ///< from one rank to another: the others have no part in it
   kEnd,         ///< the program is over, and its library takes leave of the others
   kGpu,         ///< what the GPU is at: a collective that is in a stream, or the rank's own work
+  kCall,        ///< the result of a function that another rank carries out (torch.distributed.rpc)
 };
 template <>
 struct Names<MeetingKind> {
-  static constexpr auto kList =
-      std::to_array<std::string_view>({"collective", "rendezvous", "message", "end", "gpu"});
+  static constexpr auto kList = std::to_array<std::string_view>(
+      {"collective", "rendezvous", "message", "end", "gpu", "call"});
 };
 
 /// How the main thread of a rank moved while it was watched.

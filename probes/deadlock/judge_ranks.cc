@@ -68,8 +68,15 @@ bool are_on_gpu(Job job, const Members& waiting) {
   return std::ranges::any_of(waiting, [&](size_t each) { return job[each].is_on_gpu(); });
 }
 
+bool is_in(const RankState& rank, MeetingKind kind) {
+  return rank.meeting && rank.meeting->kind == kind;
+}
+
+// Who takes leave of the others waits for none of them in particular.
 size_t first_to_wait(Job job, const Members& waiting) {
-  return *std::ranges::max_element(waiting, {}, [&](size_t each) { return job[each].lasts; });
+  return *std::ranges::max_element(waiting, {}, [&](size_t each) {
+    return std::pair(!is_in(job[each], MeetingKind::kEnd), job[each].lasts);
+  });
 }
 
 // "ranks 0, 2 wait in all_reduce (main, train.py:41)", of each place at which some do.
@@ -94,8 +101,26 @@ Remedy remedy_to_look(const RankState& rank) {
           .commands = {"dlprobe stacks " + own(rank.process.pid)}};
 }
 
+bool is_in_mpi(const RankState& rank) {
+  return rank.meeting && rank.meeting->operation.starts_with("MPI_");
+}
+
+// For a rank that is at something else while `waiter` waits for it.
+Remedy remedy_to_meet(const RankState& waiter) {
+  if (is_in(waiter, MeetingKind::kCall))
+    return {.title = "Let a call end by a timeout: the caller's traceback then names it",
+            .commands = {"rpc.rpc_sync(to, func, args, timeout=SECONDS)"}};
+  const Message title =
+      "Do that work on every rank, or outside of the part in which the others wait; or let ";
+  if (is_in_mpi(waiter))
+    return {.title = title + "all meet in a barrier after it", .commands = {"comm.Barrier()"}};
+  return {.title = title + "them wait in a barrier with a timeout of its own",
+          .commands = {"group = torch.distributed.new_group(backend='gloo')",
+                       "torch.distributed.monitored_barrier(group, timeout=...)"}};
+}
+
 // By what the rank does while the others wait for it.
-std::optional<Remedy> remedy_for(const RankState& rank) {
+std::optional<Remedy> remedy_for(const RankState& rank, const RankState& waiter) {
   if (rank.cause) {
     const OwnWords code = own(info(rank.cause->code).code);
     return Remedy{.title = "Mend what holds that rank: " + code + " says what it is",
@@ -104,11 +129,7 @@ std::optional<Remedy> remedy_for(const RankState& rank) {
   switch (rank.doing) {
     case RankDoing::kWorks:
     case RankDoing::kSleeps:
-      return Remedy{.title =
-                        "Do that work on every rank, or outside of the part in which the "
-                        "others wait; or let them wait in a barrier with a timeout of its own",
-                    .commands = {"group = torch.distributed.new_group(backend='gloo')",
-                                 "torch.distributed.monitored_barrier(group, timeout=...)"}};
+      return remedy_to_meet(waiter);
     case RankDoing::kWaitsForBatch:
       return Remedy{.title =
                         "Find out why its loader is late: more workers, or less work for each "
@@ -141,6 +162,19 @@ RankFinding finding_on(Job job, FindingCode code, Confidence confidence, const M
   return found;
 }
 
+// Whether that a rank is behind is no more than a word. It may save a checkpoint; who takes
+// messages or calls may wait for any of several ranks that work by turns; who has come to the end
+// waits for as long as others work.
+bool may_be_meant(const RankState& rank, const RankState& waiter) {
+  const bool is_still = rank.motion == RankMotion::kStill;
+  if (is_in(waiter, MeetingKind::kEnd)) return !is_still || rank.lasts < kLongWork;
+  if (is_in(waiter, MeetingKind::kMessage) || is_in(waiter, MeetingKind::kCall))
+    return !is_still || rank.lasts < kWorthAWarning || !waiter.is_overdue;
+  // A process that it has started may be at work for it.
+  const bool stands = rank.sleeps() && rank.doing != RankDoing::kWaitsForChild;
+  return stands ? !waiter.is_overdue : waiter.lasts < kLongWork;
+}
+
 // Ranks that others wait for.
 RankFinding ranks_behind(Job job, const Members& waiting, const RankGroup& behind) {
   const RankState& rank = job[behind.front()];
@@ -152,21 +186,16 @@ RankFinding ranks_behind(Job job, const Members& waiting, const RankGroup& behin
   finding.message =
       name_ranks(job, behind) + words_of_doing(job, behind) + ", and " + waits_of(job, waiting);
   const RankState& waiter = job[first_to_wait(job, waiting)];
-  // Who takes messages may wait for any of several ranks that work by turns.
-  const bool is_message = waiter.meeting && waiter.meeting->kind == MeetingKind::kMessage;
-  // A process that it has started may be at work for it.
-  const bool stands = is_message ? is_still && rank.lasts >= kWorthAWarning
-                                 : rank.sleeps() && rank.doing != RankDoing::kWaitsForChild;
   if (rank.cause) {
     finding.consequence_of = rank.cause->code;
     finding.severity = std::min(finding.severity, rank.cause->severity);
-  } else if (stands ? !waiter.is_overdue : is_message || waiter.lasts < kLongWork) {
-    finding.severity = Severity::kInfo;  // a rank may save a checkpoint
+  } else if (may_be_meant(rank, waiter)) {
+    finding.severity = Severity::kInfo;
   }
   finding.prove(count_fact("waiting_ranks", waiting.size(), "stacks"));
   finding.prove(
       text_fact("collective", as_name(waiter.meeting ? waiter.meeting->operation : ""), "stacks"));
-  if (auto remedy = remedy_for(rank)) finding.remedies.push_back(std::move(*remedy));
+  if (auto remedy = remedy_for(rank, waiter)) finding.remedies.push_back(std::move(*remedy));
   if (on_gpu) {
     add_remedy_to_record(finding);
   } else if (!rank.cause && rank.doing != RankDoing::kWaitsForBatch) {
@@ -257,12 +286,16 @@ std::optional<RankFinding> ranks_gone(Job job, const Members& waiting) {
 }
 
 bool is_at_end(const RankState& rank) {
-  return rank.meeting && rank.meeting->kind == MeetingKind::kEnd;
+  return is_in(rank, MeetingKind::kEnd);
 }
 
 // Of ranks that run the same program, those that are through with their data have no workers, or
 // have come to the end of the program.
 const RankGroup* group_without_data(Job job, const std::vector<RankGroup>& groups) {
+  // Who answers calls of others is at its end, or without workers, all the time.
+  if (std::ranges::any_of(job,
+                          [](const RankState& each) { return is_in(each, MeetingKind::kCall); }))
+    return nullptr;
   const auto at_end = std::ranges::find_if(groups, [&](const RankGroup& group) {
     return std::ranges::all_of(group, [&](size_t each) { return is_at_end(job[each]); });
   });
@@ -284,6 +317,11 @@ Message what_differs(Job job, const std::vector<RankGroup>& groups, const RankGr
                                              : " through with the data, without workers any more") +
            ", the others are in the middle of it";
   }
+  const auto waits_for_call = [&](const RankGroup& group) {
+    return is_in(job[group.front()], MeetingKind::kCall);
+  };
+  if (std::ranges::any_of(groups, waits_for_call))
+    return ": no rank carries out a call; its result may be a future that nobody sets";
   if (groups.size() > 1) return ": none of these ends before the others have come to it";
   if (!job.front().id) {
     const auto& meeting = job[groups.front().front()].meeting;

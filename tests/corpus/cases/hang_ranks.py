@@ -10,6 +10,7 @@ import time
 
 import torch
 import torch.distributed as dist
+import torch.distributed.rpc as rpc
 from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -146,12 +147,28 @@ def sharded(rank, options):
     stand_at_third(rank, options, lambda: model(torch.rand(4, 8)).sum().backward())
 
 
+def call(rank, options):
+    """Rank 0 waits for the result of a function that rank 1 carries out."""
+    rpc.init_rpc(str(rank), rank=rank, world_size=RANKS)
+    if rank == 0:
+        claim("moves" if options.healthy else "still")
+        while True:
+            rpc.rpc_sync("1", answer, args=(options.healthy,), timeout=0)
+            time.sleep(0.01)
+    rpc.shutdown(timeout=0)
+
+
+def answer(healthy):
+    if not healthy:
+        time.sleep(600)
+
+
 def missing(rank, options):
     """Rank 1 has ended before the others could meet it."""
 
 
 KINDS = {"asleep": asleep, "mismatch": mismatch, "uneven": uneven, "loader-stuck": loader_stuck, "missing": missing,
-         "autograd-thread": autograd_thread, "work": work, "store": store, "sharded": sharded, "unnamed": asleep}
+         "autograd-thread": autograd_thread, "work": work, "store": store, "sharded": sharded, "unnamed": asleep, "call": call}
 
 
 def train(options):
@@ -165,7 +182,8 @@ def train(options):
             os._exit(3)
         if rank == 2:  # who has the store polls
             claim("still")
-    dist.init_process_group("gloo")
+    if options.kind != "call":
+        dist.init_process_group("gloo")
     KINDS[options.kind](rank, options)
     step(options.healthy)
 
@@ -177,7 +195,8 @@ def variables(options, rank, port):
 
 
 def launch(options):
-    expect(RANKS if options.healthy else {"missing": 1, "loader-stuck": 2}.get(options.kind, RANKS))
+    claims = {"call": 1, **({} if options.healthy else {"missing": 1, "loader-stuck": 2})}
+    expect(claims.get(options.kind, RANKS))
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     ranks = [subprocess.Popen([sys.executable, *sys.argv], env={**os.environ, "OMP_NUM_THREADS": "1",
