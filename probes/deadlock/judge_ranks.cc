@@ -47,19 +47,23 @@ bool is_proved(const RankState& rank) {
 }
 
 // Who waits for the GPU may wait for its own work: where others stand in a collective that a stack
-// proves, that is no sign of another one.
+// proves, that is no sign of another one. Who goes from one collective to the next while others
+// have slept in one for long does so in another group.
 Members waiting_in(Job job) {
-  const Members proved = members_that(job, is_proved);
-  return proved.empty() ? members_that(job, meets) : proved;
+  Members waiting = members_that(job, is_proved);
+  if (waiting.empty()) return members_that(job, meets);
+  const bool one_sleeps = std::ranges::any_of(waiting, [&](size_t each) {
+    return job[each].meeting->stands && job[each].sleeps() && job[each].lasts >= kWorthAWarning;
+  });
+  if (one_sleeps) std::erase_if(waiting, [&](size_t each) { return job[each].goes_on_meeting(); });
+  return waiting;
 }
 
-Members behind_in(Job job) {
-  const bool any_is_proved = std::ranges::any_of(job, is_proved);
+Members behind_in(Job job, const Members& waiting) {
   Members members;
-  for (size_t i = 0; i < job.size(); ++i) {
-    const bool waits = any_is_proved ? is_proved(job[i]) : meets(job[i]);
-    if (!waits && job[i].doing != RankDoing::kEnded) members.push_back(i);
-  }
+  for (size_t i = 0; i < job.size(); ++i)
+    if (std::ranges::count(waiting, i) == 0 && job[i].doing != RankDoing::kEnded)
+      members.push_back(i);
   return members;
 }
 
@@ -119,6 +123,13 @@ Remedy remedy_to_meet(const RankState& waiter) {
                        "torch.distributed.monitored_barrier(group, timeout=...)"}};
 }
 
+Remedy remedy_for_groups() {
+  return {.title =
+              "Was that operation meant for a group of fewer ranks? Each rank of a group has "
+              "to call it, and every rank of the job new_group()",
+          .commands = {"torch.distributed.all_reduce(tensor, group=group)"}};
+}
+
 // By what the rank does while the others wait for it.
 std::optional<Remedy> remedy_for(const RankState& rank, const RankState& waiter) {
   if (rank.cause) {
@@ -129,6 +140,7 @@ std::optional<Remedy> remedy_for(const RankState& rank, const RankState& waiter)
   switch (rank.doing) {
     case RankDoing::kWorks:
     case RankDoing::kSleeps:
+    case RankDoing::kPolls:
       return remedy_to_meet(waiter);
     case RankDoing::kWaitsForBatch:
       return Remedy{.title =
@@ -140,6 +152,8 @@ std::optional<Remedy> remedy_for(const RankState& rank, const RankState& waiter)
                         "Run that process before the others begin to wait (a compiler: fill "
                         "its cache beforehand), or do not wait for it there"};
     case RankDoing::kMeets:
+      if (rank.goes_on_meeting()) return remedy_for_groups();
+      break;
     case RankDoing::kWaits:
     case RankDoing::kEnded:
       break;
@@ -175,14 +189,27 @@ bool may_be_meant(const RankState& rank, const RankState& waiter) {
   return stands ? !waiter.is_overdue : waiter.lasts < kLongWork;
 }
 
+// How much a rank's state tells that others wait for it: one with a cause of its own first, then
+// who needs somebody, who sleeps, and who is on the way. Who goes on in other operations has no
+// part in that one.
+int innocence(const RankState& rank) {
+  if (rank.cause) return 0;
+  if (rank.goes_on_meeting()) return 4;
+  if (!rank.sleeps()) return 3;
+  return rank.doing == RankDoing::kSleeps ? 2 : 1;
+}
+
 // Ranks that others wait for.
 RankFinding ranks_behind(Job job, const Members& waiting, const RankGroup& behind) {
   const RankState& rank = job[behind.front()];
   const bool is_still = rank.motion == RankMotion::kStill;
   const bool on_gpu = are_on_gpu(job, waiting);
   const auto confidence = is_still && !on_gpu ? Confidence::kCertain : Confidence::kLikely;
-  RankFinding found = finding_on(job, FindingCode::kRankBehind, confidence, behind);
+  const auto code =
+      rank.goes_on_meeting() ? FindingCode::kCollectiveMismatch : FindingCode::kRankBehind;
+  RankFinding found = finding_on(job, code, confidence, behind);
   Finding& finding = found.finding;
+  finding.severity = Severity::kWarning;
   finding.message =
       name_ranks(job, behind) + words_of_doing(job, behind) + ", and " + waits_of(job, waiting);
   const RankState& waiter = job[first_to_wait(job, waiting)];
@@ -201,6 +228,18 @@ RankFinding ranks_behind(Job job, const Members& waiting, const RankGroup& behin
   } else if (!rank.cause && rank.doing != RankDoing::kWaitsForBatch) {
     finding.remedies.push_back(remedy_to_look(rank));
   }
+  return found;
+}
+
+// The groups without a cause of their own, as one finding: which of them have a part in what the
+// others wait in is not known.
+RankFinding some_behind(Job job, const Members& waiting, std::span<const RankGroup> behind) {
+  RankFinding found = ranks_behind(job, waiting, behind.front());
+  const std::vector<RankGroup> others(std::next(behind.begin()), behind.end());
+  if (others.empty()) return found;
+  found.finding.confidence = Confidence::kLikely;
+  found.finding.message += "; " + describe_groups(job, others, "; ") +
+                           ": dlprobe does not read which of them have a part in it";
   return found;
 }
 
@@ -329,8 +368,9 @@ Message what_differs(Job job, const std::vector<RankGroup>& groups, const RankGr
     return Message(": it does not end; how many ranks there are is not known: one may be missing") +
            (is_rendezvous ? "" : ", or their tensors differ in shape or type");
   }
+  if (is_at_end(job[groups.front().front()])) return ": all ranks are there, and it does not end";
   return ": all ranks are there, and it does not end; their tensors may differ in shape or type, "
-         "or one rank is in another round of the same line";
+         "or one rank is in another round of the same line, or in another group";
 }
 
 // All wait, and not for one that is on its way.
@@ -347,12 +387,16 @@ std::optional<RankFinding> collectives_differ(Job job, const Members& waiting) {
   const bool on_gpu = are_on_gpu(job, waiting);
   if (groups.size() == 1 && on_gpu) return std::nullopt;
   const RankGroup* through = on_gpu ? nullptr : group_without_data(job, groups);
-  const RankGroup& odd = through != nullptr ? *through : groups.back();
+  // One of each group, that of the fewest ranks first: which of them is wrong is not known.
+  Members shown;
+  for (const RankGroup& group : groups | std::views::reverse)
+    shown.push_back(group.front());
+  if (through != nullptr) shown = {through->front()};
   RankFinding found = finding_on(
       job, through != nullptr ? FindingCode::kUnevenData : FindingCode::kCollectiveMismatch,
-      Confidence::kLikely, {odd.front()});
+      Confidence::kLikely, shown);
   Finding& finding = found.finding;
-  if (!job[odd.front()].is_overdue || on_gpu) finding.severity = Severity::kInfo;
+  if (!job[shown.front()].is_overdue || on_gpu) finding.severity = Severity::kInfo;
   if (on_gpu) finding.confidence = Confidence::kPossible;
   finding.message = describe_groups(job, groups, "; ") + what_differs(job, groups, through);
   if (groups.size() == 1) {
@@ -390,12 +434,23 @@ std::vector<RankFinding> judge_ranks(std::span<const RankState> job) {
   std::vector<RankFinding> found;
   if (!all_waiting_stand(job)) return found;
   const Members waiting = waiting_in(job);
-  std::vector<RankGroup> behind = alike_ranks(job, behind_in(job));
-  // Who stands is more likely the reason than who is on the way.
-  std::ranges::stable_partition(
-      behind, [&](const RankGroup& group) { return job[group.front()].sleeps(); });
-  for (const RankGroup& group : behind | std::views::take(kMostGroups))
+  std::vector<RankGroup> behind = alike_ranks(job, behind_in(job, waiting));
+  std::ranges::stable_sort(behind, {},
+                           [&](const RankGroup& group) { return innocence(job[group.front()]); });
+  const auto with_cause = [&](const RankGroup& group) {
+    return job[group.front()].cause.has_value();
+  };
+  const auto others = std::ranges::find_if_not(behind, with_cause);
+  for (const RankGroup& group : std::span(behind.begin(), others) | std::views::take(kMostGroups))
     found.push_back(ranks_behind(job, waiting, group));
+  if (others != behind.end()) {
+    RankFinding rest = some_behind(job, waiting, std::span(others, behind.end()));
+    if (!found.empty()) {
+      rest.finding.severity = Severity::kInfo;
+      rest.finding.discriminator = "beside a cause";
+    }
+    found.push_back(std::move(rest));
+  }
   if (!behind.empty()) return found;
   if (auto gone = ranks_gone(job, waiting)) {
     found.push_back(std::move(*gone));

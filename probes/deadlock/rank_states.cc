@@ -60,7 +60,7 @@ RankDoing doing_of(const Facts& facts, const ThreadFacts& thread, const RankStat
   if (state.meeting) return RankDoing::kMeets;
   if (waits_for_batch(facts, thread)) return RankDoing::kWaitsForBatch;
   if (waits_for_gpu(thread)) return RankDoing::kWaits;
-  if (!state.sleeps()) return RankDoing::kWorks;
+  if (!state.sleeps()) return polls_by_sleep(thread) ? RankDoing::kPolls : RankDoing::kWorks;
   if (thread.need.kind == NeedKind::kNothing) return RankDoing::kSleeps;
   return thread.need.kind == NeedKind::kChild ? RankDoing::kWaitsForChild : RankDoing::kWaits;
 }

@@ -163,12 +163,26 @@ def answer(healthy):
         time.sleep(600)
 
 
+def files(rank, options):
+    """A barrier made of files, to which rank 1 does not come."""
+    for turn in range(10**9):
+        path = os.path.join(os.environ["TMPDIR"], f"turn-{turn}-")
+        if turn == 3:
+            claim("moves" if options.healthy or rank != 1 else "still")
+            if rank == 1 and not options.healthy:
+                time.sleep(600)
+        with open(f"{path}{rank}", "w", encoding="ascii"):
+            pass
+        while not all(os.path.exists(f"{path}{each}") for each in range(RANKS)):
+            time.sleep(0.02)
+
+
 def missing(rank, options):
     """Rank 1 has ended before the others could meet it."""
 
 
 KINDS = {"asleep": asleep, "mismatch": mismatch, "uneven": uneven, "loader-stuck": loader_stuck, "missing": missing,
-         "autograd-thread": autograd_thread, "work": work, "store": store, "sharded": sharded, "unnamed": asleep, "call": call}
+         "autograd-thread": autograd_thread, "work": work, "store": store, "sharded": sharded, "unnamed": asleep, "call": call, "files": files}
 
 
 def train(options):

@@ -163,13 +163,80 @@ TEST(Ranks, WhatIsWrongWithItsLoaderComesFirst) {
 TEST(Ranks, DifferentOperationsDoNotFitTogether) {
   Ranks ranks;
   ranks.waits(1, "broadcast", 44);
-  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kCollectiveMismatch);
+  const Verdict verdict = ranks.scene.examine(kLong);
+  EXPECT_TRUE(verdict.wait_graphs.front().chain.empty()) << "who is wrong is not known";
+  const auto finding = find(verdict, FindingCode::kCollectiveMismatch);
   ASSERT_TRUE(finding);
   EXPECT_EQ(finding->severity, Severity::kError);
   EXPECT_THAT(
       finding->message.plain(),
       HasSubstr("ranks 0, 2 wait in all_reduce (main, /srv/train.py:41); rank 1 (101) waits "
                 "in broadcast (main, /srv/train.py:44)"));
+}
+
+// Ranks 0 and 1 are a group of their own; rank 2 waits for all.
+TEST(Ranks, ThoseThatGoOnInAnotherGroupAreNoReasonOfTheirOwn) {
+  Ranks ranks;
+  ranks.waits(2, "all_reduce", 60);
+  for (const int looks : {kLong, kAMinute}) {
+    for (const int32_t rank : {0, 1})
+      ranks.scene.works_until(ranks.main(rank), looks - 1);
+    const Verdict verdict = ranks.scene.examine(looks);
+    ASSERT_EQ(verdict.findings.size(), 1U);
+    const Finding& finding = verdict.findings.front();
+    EXPECT_EQ(finding.code, FindingCode::kCollectiveMismatch);
+    EXPECT_EQ(finding.severity, looks == kLong ? Severity::kInfo : Severity::kWarning);
+    EXPECT_THAT(
+        finding.message.plain(),
+        HasSubstr("ranks 0, 1 go on, now in all_reduce (main, /srv/train.py:41), and rank 2 "
+                  "(102) waits in all_reduce (main, /srv/train.py:60)"));
+  }
+}
+
+// Rank 0 waits in a group of its own with rank 1; rank 2 has no part in it.
+TEST(Ranks, OfSeveralTheOneThatNeedsSomethingIsNamedFirst) {
+  Ranks ranks;
+  ranks.scene.wait_in_recv(ranks.main(1), 777, 0);
+  ranks.scene.stack(ranks.main(1), {python("save", "/srv/train.py", 32)});
+  ranks.sleeps(2);
+  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->processes, std::vector<ProcessKey>{key_of(kFirst + 1)});
+  EXPECT_EQ(finding->confidence, Confidence::kLikely);
+  EXPECT_THAT(finding->message.plain(), HasSubstr("; rank 2 (102) sleeps (upload, "));
+}
+
+// A barrier made of files.
+TEST(Ranks, ThoseThatPollForTheOneThatSleepsAreSaidToStand) {
+  Ranks ranks;
+  for (const int32_t rank : {0, 1}) {
+    ranks.sleeps(rank);
+    ranks.scene.wakes(ranks.main(rank));
+  }
+  ranks.sleeps(2);
+  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kConsumerStuck);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kWarning);
+  EXPECT_EQ(finding->processes, std::vector<ProcessKey>{key_of(kFirst + 2)});
+  EXPECT_THAT(finding->message.plain(),
+              HasSubstr("nothing goes on: rank 2 (102) sleeps (upload, /srv/train.py:17); rank 0 "
+                        "(100), rank 1 (101) poll (upload, /srv/train.py:17), for 11.0 s"));
+  ranks.works(2);
+  EXPECT_TRUE(ranks.scene.examine(kLong).findings.empty()) << "it goes on";
+}
+
+TEST(Ranks, AllThatPollAreAWarningAfterAMinute) {
+  Ranks ranks;
+  for (const int32_t rank : {0, 1, 2}) {
+    ranks.sleeps(rank);
+    ranks.scene.wakes(ranks.main(rank));
+  }
+  const auto early = find(ranks.scene.examine(kLong), FindingCode::kConsumerStuck);
+  ASSERT_TRUE(early);
+  EXPECT_EQ(early->severity, Severity::kInfo);
+  const auto late = find(ranks.scene.examine(kAMinute), FindingCode::kConsumerStuck);
+  ASSERT_TRUE(late);
+  EXPECT_EQ(late->severity, Severity::kWarning);
 }
 
 TEST(Ranks, AtOnePlaceAllMayDifferInShape) {
@@ -270,6 +337,7 @@ TEST(Ranks, RanksOfMpiAskAgainAndAgain) {
   const auto finding = find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
   ASSERT_TRUE(finding);
   EXPECT_THAT(finding->message.plain(), HasSubstr("ranks 0, 2 wait in MPI_Allreduce"));
+  EXPECT_EQ(finding->remedies.front().commands.front().plain(), "comm.Barrier()");
 }
 
 // Of torch.multiprocessing.spawn: process groups tell the ranks, and no launcher the job.
