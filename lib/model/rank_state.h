@@ -28,12 +28,13 @@ enum class RankDoing {
   kWaitsForChild,  ///< for the end of a process that it has started: a compiler, an upload
   kWaits,          ///< for something else
   kEnded,          ///< it is gone
+  kPolls,          ///< sleeps for a moment, at one and the same place again and again
 };
 template <>
 struct Names<RankDoing> {
   static constexpr auto kList =
       std::to_array<std::string_view>({"waits for ranks", "works", "sleeps", "waits for a batch",
-                                       "waits for a child", "waits", "ended"});
+                                       "waits for a child", "waits", "ended", "polls"});
 };
 
 /// What kind of an operation it is in which ranks meet.
@@ -43,11 +44,12 @@ enum class MeetingKind {
   kMessage,     ///< from one rank to another: the others have no part in it
   kEnd,         ///< the program is over, and its library takes leave of the others
   kGpu,         ///< what the GPU is at: a collective that is in a stream, or the rank's own work
+  kCall,        ///< the result of a function that another rank carries out (torch.distributed.rpc)
 };
 template <>
 struct Names<MeetingKind> {
-  static constexpr auto kList =
-      std::to_array<std::string_view>({"collective", "rendezvous", "message", "end", "gpu"});
+  static constexpr auto kList = std::to_array<std::string_view>(
+      {"collective", "rendezvous", "message", "end", "gpu", "call"});
 };
 
 /// How the main thread of a rank moved while it was watched.
@@ -115,6 +117,10 @@ struct RankState {
 
   /// It waits for the GPU: that others wait for it, or it for them, is not proved.
   bool is_on_gpu() const { return meeting && meeting->kind == MeetingKind::kGpu; }
+  /// It goes from one operation in which ranks meet to the next.
+  bool goes_on_meeting() const {
+    return meeting && !is_on_gpu() && !meeting->stands && motion == RankMotion::kRuns;
+  }
   /// It woke as seldom as a timeout lets it, or never.
   bool sleeps() const { return motion == RankMotion::kStill || motion == RankMotion::kSeldom; }
 };

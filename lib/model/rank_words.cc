@@ -43,6 +43,12 @@ Message words_of(const Meeting& meeting) {
   return " in " + as_name(meeting.operation);
 }
 
+Message words_of_meeting(const RankState& state, bool is_one) {
+  const Message in = words_of(state.meeting.value_or(Meeting()));
+  if (state.goes_on_meeting()) return (is_one ? " goes on, now" : " go on, now") + in;
+  return (is_one ? " waits" : " wait") + in;
+}
+
 Message name_of(const RankState& state) {
   const OwnWords pid = own(state.process.pid);
   const Message where = state.node.empty() ? Message(pid) : as_host(state.node) + ", pid " + pid;
@@ -97,9 +103,11 @@ Message words_of_doing(std::span<const RankState> states, const RankGroup& group
       group, [&](size_t each) { return states[each].other.words == first.other.words; });
   switch (first.doing) {
     case RankDoing::kMeets:
-      return (is_one ? " waits" : " wait") + words_of(first.meeting.value_or(Meeting())) + place;
+      return words_of_meeting(first, is_one) + place;
     case RankDoing::kWorks:
       return (is_one ? " is at work" : " are at work") + place;
+    case RankDoing::kPolls:
+      return (is_one ? " polls" : " poll") + place;
     case RankDoing::kSleeps:
       return (is_one ? " sleeps" : " sleep") + place;
     case RankDoing::kWaitsForBatch:

@@ -472,6 +472,10 @@ bool goes_on(const Facts& facts, const ThreadFacts& thread) {
   return is_awake_often && calls_meanwhile(facts, thread) > 0;
 }
 
+bool polls_by_sleep(const ThreadFacts& thread) {
+  return thread.waits_again && !thread.still && thread.need.kind == NeedKind::kNothing;
+}
+
 bool a_trainer_goes_on(const Facts& facts) {
   return std::ranges::any_of(facts.threads, [&](const ThreadFacts& each) {
     const bool waits = each.still || (each.waits_again && !goes_on(facts, each));

@@ -200,6 +200,9 @@ bool trainer_waits_for_result(const Facts& facts);
 /// Whether one that is met in the same wait at each look was given something in between. One that
 /// waits again after a timeout wakes seldom (torch's 5 s), or reads nothing.
 bool goes_on(const Facts& facts, const ThreadFacts& thread);
+/// Whether it sleeps for a moment, at one and the same place again and again: it asks whether
+/// something has come.
+bool polls_by_sleep(const ThreadFacts& thread);
 /// Whether a trainer's main thread works, or gets what it waits for.
 bool a_trainer_goes_on(const Facts& facts);
 /// A Python frame that is not of the standard library or an installed package.

@@ -145,6 +145,8 @@ class GraphMaker {
 
   std::vector<std::string> chain() const {
     if (causes_.empty() || causes_.front().finding.severity == Severity::kInfo) return {};
+    // Of operations that do not fit together it is not known who is in the wrong one.
+    if (causes_.front().finding.code == FindingCode::kCollectiveMismatch) return {};
     const ThreadFacts& cause = facts_.threads[causes_.front().thread];
     std::vector<std::string> nodes = way(trainer(), id_of(cause));
     if (nodes.empty()) nodes = {id_of(cause)};

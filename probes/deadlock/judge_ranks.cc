@@ -48,19 +48,23 @@ bool is_proved(const RankState& rank) {
 }
 
 // Who waits for the GPU may wait for its own work: where others stand in a collective that a stack
-// proves, that is no sign of another one.
+// proves, that is no sign of another one. Who goes from one collective to the next while others
+// have slept in one for long does so in another group.
 Members waiting_in(Job job) {
-  const Members proved = members_that(job, is_proved);
-  return proved.empty() ? members_that(job, meets) : proved;
+  Members waiting = members_that(job, is_proved);
+  if (waiting.empty()) return members_that(job, meets);
+  const bool one_sleeps = std::ranges::any_of(waiting, [&](size_t each) {
+    return job[each].meeting->stands && job[each].sleeps() && job[each].lasts >= kWorthAWarning;
+  });
+  if (one_sleeps) std::erase_if(waiting, [&](size_t each) { return job[each].goes_on_meeting(); });
+  return waiting;
 }
 
-Members behind_in(Job job) {
-  const bool any_is_proved = std::ranges::any_of(job, is_proved);
+Members behind_in(Job job, const Members& waiting) {
   Members members;
-  for (size_t i = 0; i < job.size(); ++i) {
-    const bool waits = any_is_proved ? is_proved(job[i]) : meets(job[i]);
-    if (!waits && job[i].doing != RankDoing::kEnded) members.push_back(i);
-  }
+  for (size_t i = 0; i < job.size(); ++i)
+    if (std::ranges::count(waiting, i) == 0 && job[i].doing != RankDoing::kEnded)
+      members.push_back(i);
   return members;
 }
 
@@ -69,8 +73,15 @@ bool are_on_gpu(Job job, const Members& waiting) {
   return std::ranges::any_of(waiting, [&](size_t each) { return job[each].is_on_gpu(); });
 }
 
+bool is_in(const RankState& rank, MeetingKind kind) {
+  return rank.meeting && rank.meeting->kind == kind;
+}
+
+// Who takes leave of the others waits for none of them in particular.
 size_t first_to_wait(Job job, const Members& waiting) {
-  return *std::ranges::max_element(waiting, {}, [&](size_t each) { return job[each].lasts; });
+  return *std::ranges::max_element(waiting, {}, [&](size_t each) {
+    return std::pair(!is_in(job[each], MeetingKind::kEnd), job[each].lasts);
+  });
 }
 
 // "ranks 0, 2 wait in all_reduce (main, train.py:41)", of each place at which some do.
@@ -104,8 +115,33 @@ Remedy remedy_to_look(const RankState& rank) {
           .commands = {"dlprobe stacks " + own(rank.process.pid)}};
 }
 
+bool is_in_mpi(const RankState& rank) {
+  return rank.meeting && rank.meeting->operation.starts_with("MPI_");
+}
+
+// For a rank that is at something else while `waiter` waits for it.
+Remedy remedy_to_meet(const RankState& waiter) {
+  if (is_in(waiter, MeetingKind::kCall))
+    return {.title = "Let a call end by a timeout: the caller's traceback then names it",
+            .commands = {"rpc.rpc_sync(to, func, args, timeout=SECONDS)"}};
+  const Message title =
+      "Do that work on every rank, or outside of the part in which the others wait; or let ";
+  if (is_in_mpi(waiter))
+    return {.title = title + "all meet in a barrier after it", .commands = {"comm.Barrier()"}};
+  return {.title = title + "them wait in a barrier with a timeout of its own",
+          .commands = {"group = torch.distributed.new_group(backend='gloo')",
+                       "torch.distributed.monitored_barrier(group, timeout=...)"}};
+}
+
+Remedy remedy_for_groups() {
+  return {.title =
+              "Was that operation meant for a group of fewer ranks? Each rank of a group has "
+              "to call it, and every rank of the job new_group()",
+          .commands = {"torch.distributed.all_reduce(tensor, group=group)"}};
+}
+
 // By what the rank does while the others wait for it.
-std::optional<Remedy> remedy_for(const RankState& rank) {
+std::optional<Remedy> remedy_for(const RankState& rank, const RankState& waiter) {
   if (rank.cause) {
     const OwnWords code = own(info(rank.cause->code).code);
     return Remedy{.title = "Mend what holds that rank: " + code + " says what it is",
@@ -114,11 +150,8 @@ std::optional<Remedy> remedy_for(const RankState& rank) {
   switch (rank.doing) {
     case RankDoing::kWorks:
     case RankDoing::kSleeps:
-      return Remedy{.title =
-                        "Do that work on every rank, or outside of the part in which the "
-                        "others wait; or let them wait in a barrier with a timeout of its own",
-                    .commands = {"group = torch.distributed.new_group(backend='gloo')",
-                                 "torch.distributed.monitored_barrier(group, timeout=...)"}};
+    case RankDoing::kPolls:
+      return remedy_to_meet(waiter);
     case RankDoing::kWaitsForBatch:
       return Remedy{.title =
                         "Find out why its loader is late: more workers, or less work for each "
@@ -129,6 +162,8 @@ std::optional<Remedy> remedy_for(const RankState& rank) {
                         "Run that process before the others begin to wait (a compiler: fill "
                         "its cache beforehand), or do not wait for it there"};
     case RankDoing::kMeets:
+      if (rank.goes_on_meeting()) return remedy_for_groups();
+      break;
     case RankDoing::kWaits:
     case RankDoing::kEnded:
       break;
@@ -151,38 +186,71 @@ RankFinding finding_on(Job job, FindingCode code, Confidence confidence, const M
   return found;
 }
 
+// Whether that a rank is behind is no more than a word. It may save a checkpoint; who takes
+// messages or calls may wait for any of several ranks that work by turns; who has come to the end
+// waits for as long as others work.
+bool may_be_meant(const RankState& rank, const RankState& waiter) {
+  const bool is_still = rank.motion == RankMotion::kStill;
+  if (is_in(waiter, MeetingKind::kEnd)) return !is_still || rank.lasts < kLongWork;
+  if (is_in(waiter, MeetingKind::kMessage) || is_in(waiter, MeetingKind::kCall))
+    return !is_still || rank.lasts < kWorthAWarning || !waiter.is_overdue;
+  // A process that it has started may be at work for it.
+  const bool stands = rank.sleeps() && rank.doing != RankDoing::kWaitsForChild;
+  return stands ? !waiter.is_overdue : waiter.lasts < kLongWork;
+}
+
+// How much a rank's state tells that others wait for it: one with a cause of its own first, then
+// who needs somebody, who sleeps, and who is on the way. Who goes on in other operations has no
+// part in that one.
+int innocence(const RankState& rank) {
+  if (rank.cause) return 0;
+  if (rank.goes_on_meeting()) return 4;
+  if (!rank.sleeps()) return 3;
+  return rank.doing == RankDoing::kSleeps ? 2 : 1;
+}
+
 // Ranks that others wait for.
 RankFinding ranks_behind(Job job, const Members& waiting, const RankGroup& behind) {
   const RankState& rank = job[behind.front()];
   const bool is_still = rank.motion == RankMotion::kStill;
   const bool on_gpu = are_on_gpu(job, waiting);
   const auto confidence = is_still && !on_gpu ? Confidence::kCertain : Confidence::kLikely;
-  RankFinding found = finding_on(job, FindingCode::kRankBehind, confidence, behind);
+  const auto code =
+      rank.goes_on_meeting() ? FindingCode::kCollectiveMismatch : FindingCode::kRankBehind;
+  RankFinding found = finding_on(job, code, confidence, behind);
   Finding& finding = found.finding;
+  finding.severity = Severity::kWarning;
   finding.message =
       name_ranks(job, behind) + words_of_doing(job, behind) + ", and " + waits_of(job, waiting);
   const RankState& waiter = job[first_to_wait(job, waiting)];
-  // Who takes messages may wait for any of several ranks that work by turns.
-  const bool is_message = waiter.meeting && waiter.meeting->kind == MeetingKind::kMessage;
-  // A process that it has started may be at work for it.
-  const bool stands = is_message ? is_still && rank.lasts >= kWorthAWarning
-                                 : rank.sleeps() && rank.doing != RankDoing::kWaitsForChild;
   if (rank.cause) {
     finding.consequence_of = rank.cause->code;
     finding.severity = std::min(finding.severity, rank.cause->severity);
-  } else if (stands ? !waiter.is_overdue : is_message || waiter.lasts < kLongWork) {
-    finding.severity = Severity::kInfo;  // a rank may save a checkpoint
+  } else if (may_be_meant(rank, waiter)) {
+    finding.severity = Severity::kInfo;
   }
   finding.prove(count_fact("waiting_ranks", waiting.size(), "stacks"));
   finding.prove(
       text_fact("collective", as_name(waiter.meeting ? waiter.meeting->operation : ""), "stacks"));
   prove_by_dumps(finding, flight_proof_of_behind(job, waiting, behind));
-  if (auto remedy = remedy_for(rank)) finding.remedies.push_back(std::move(*remedy));
+  if (auto remedy = remedy_for(rank, waiter)) finding.remedies.push_back(std::move(*remedy));
   if (on_gpu) {
     add_remedy_to_record(finding);
   } else if (!rank.cause && rank.doing != RankDoing::kWaitsForBatch) {
     finding.remedies.push_back(remedy_to_look(rank));
   }
+  return found;
+}
+
+// The groups without a cause of their own, as one finding: which of them have a part in what the
+// others wait in is not known.
+RankFinding some_behind(Job job, const Members& waiting, std::span<const RankGroup> behind) {
+  RankFinding found = ranks_behind(job, waiting, behind.front());
+  const std::vector<RankGroup> others(std::next(behind.begin()), behind.end());
+  if (others.empty()) return found;
+  found.finding.confidence = Confidence::kLikely;
+  found.finding.message += "; " + describe_groups(job, others, "; ") +
+                           ": dlprobe does not read which of them have a part in it";
   return found;
 }
 
@@ -268,12 +336,16 @@ std::optional<RankFinding> ranks_gone(Job job, const Members& waiting) {
 }
 
 bool is_at_end(const RankState& rank) {
-  return rank.meeting && rank.meeting->kind == MeetingKind::kEnd;
+  return is_in(rank, MeetingKind::kEnd);
 }
 
 // Of ranks that run the same program, those that are through with their data have no workers, or
 // have come to the end of the program.
 const RankGroup* group_without_data(Job job, const std::vector<RankGroup>& groups) {
+  // Who answers calls of others is at its end, or without workers, all the time.
+  if (std::ranges::any_of(job,
+                          [](const RankState& each) { return is_in(each, MeetingKind::kCall); }))
+    return nullptr;
   const auto at_end = std::ranges::find_if(groups, [&](const RankGroup& group) {
     return std::ranges::all_of(group, [&](size_t each) { return is_at_end(job[each]); });
   });
@@ -295,6 +367,11 @@ Message what_differs(Job job, const std::vector<RankGroup>& groups, const RankGr
                                              : " through with the data, without workers any more") +
            ", the others are in the middle of it";
   }
+  const auto waits_for_call = [&](const RankGroup& group) {
+    return is_in(job[group.front()], MeetingKind::kCall);
+  };
+  if (std::ranges::any_of(groups, waits_for_call))
+    return ": no rank carries out a call; its result may be a future that nobody sets";
   if (groups.size() > 1) return ": none of these ends before the others have come to it";
   if (!job.front().id) {
     const auto& meeting = job[groups.front().front()].meeting;
@@ -302,8 +379,9 @@ Message what_differs(Job job, const std::vector<RankGroup>& groups, const RankGr
     return Message(": it does not end; how many ranks there are is not known: one may be missing") +
            (is_rendezvous ? "" : ", or their tensors differ in shape or type");
   }
+  if (is_at_end(job[groups.front().front()])) return ": all ranks are there, and it does not end";
   return ": all ranks are there, and it does not end; their tensors may differ in shape or type, "
-         "or one rank is in another round of the same line";
+         "or one rank is in another round of the same line, or in another group";
 }
 
 // All wait, and not for one that is on its way.
@@ -320,12 +398,16 @@ std::optional<RankFinding> collectives_differ(Job job, const Members& waiting) {
   const bool on_gpu = are_on_gpu(job, waiting);
   if (groups.size() == 1 && on_gpu) return std::nullopt;
   const RankGroup* through = on_gpu ? nullptr : group_without_data(job, groups);
-  const RankGroup& odd = through != nullptr ? *through : groups.back();
+  // One of each group, that of the fewest ranks first: which of them is wrong is not known.
+  Members shown;
+  for (const RankGroup& group : groups | std::views::reverse)
+    shown.push_back(group.front());
+  if (through != nullptr) shown = {through->front()};
   RankFinding found = finding_on(
       job, through != nullptr ? FindingCode::kUnevenData : FindingCode::kCollectiveMismatch,
-      Confidence::kLikely, {odd.front()});
+      Confidence::kLikely, shown);
   Finding& finding = found.finding;
-  if (!job[odd.front()].is_overdue || on_gpu) finding.severity = Severity::kInfo;
+  if (!job[shown.front()].is_overdue || on_gpu) finding.severity = Severity::kInfo;
   if (on_gpu) finding.confidence = Confidence::kPossible;
   finding.message = describe_groups(job, groups, "; ") + what_differs(job, groups, through);
   if (groups.size() == 1) {
@@ -364,12 +446,23 @@ std::vector<RankFinding> judge_ranks(std::span<const RankState> job) {
   std::vector<RankFinding> found;
   if (!all_waiting_stand(job)) return found;
   const Members waiting = waiting_in(job);
-  std::vector<RankGroup> behind = alike_ranks(job, behind_in(job));
-  // Who stands is more likely the reason than who is on the way.
-  std::ranges::stable_partition(
-      behind, [&](const RankGroup& group) { return job[group.front()].sleeps(); });
-  for (const RankGroup& group : behind | std::views::take(kMostGroups))
+  std::vector<RankGroup> behind = alike_ranks(job, behind_in(job, waiting));
+  std::ranges::stable_sort(behind, {},
+                           [&](const RankGroup& group) { return innocence(job[group.front()]); });
+  const auto with_cause = [&](const RankGroup& group) {
+    return job[group.front()].cause.has_value();
+  };
+  const auto others = std::ranges::find_if_not(behind, with_cause);
+  for (const RankGroup& group : std::span(behind.begin(), others) | std::views::take(kMostGroups))
     found.push_back(ranks_behind(job, waiting, group));
+  if (others != behind.end()) {
+    RankFinding rest = some_behind(job, waiting, std::span(others, behind.end()));
+    if (!found.empty()) {
+      rest.finding.severity = Severity::kInfo;
+      rest.finding.discriminator = "beside a cause";
+    }
+    found.push_back(std::move(rest));
+  }
   if (!behind.empty()) return found;
   if (auto gone = ranks_gone(job, waiting)) {
     found.push_back(std::move(*gone));

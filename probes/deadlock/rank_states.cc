@@ -33,6 +33,7 @@ MeetingKind kind_of(const Collective& in) {
   if (in.is_on_gpu) return MeetingKind::kGpu;
   if (in.is_rendezvous) return MeetingKind::kRendezvous;
   if (in.is_message) return MeetingKind::kMessage;
+  if (in.is_call) return MeetingKind::kCall;
   return in.is_end ? MeetingKind::kEnd : MeetingKind::kCollective;
 }
 
@@ -59,7 +60,7 @@ RankDoing doing_of(const Facts& facts, const ThreadFacts& thread, const RankStat
   if (state.meeting) return RankDoing::kMeets;
   if (waits_for_batch(facts, thread)) return RankDoing::kWaitsForBatch;
   if (waits_for_gpu(thread)) return RankDoing::kWaits;
-  if (!state.sleeps()) return RankDoing::kWorks;
+  if (!state.sleeps()) return polls_by_sleep(thread) ? RankDoing::kPolls : RankDoing::kWorks;
   if (thread.need.kind == NeedKind::kNothing) return RankDoing::kSleeps;
   return thread.need.kind == NeedKind::kChild ? RankDoing::kWaitsForChild : RankDoing::kWaits;
 }
@@ -96,7 +97,8 @@ RankState ended_rank(const ProcessInfo& info, const ProcessExit& exit, BootNs no
 
 RankState state_of(const Facts& facts, const Rank& rank, const std::vector<RootCause>& known) {
   const auto wait = wait_of(facts, rank);
-  const ThreadFacts& thread = facts.threads[wait ? wait->thread : rank.trainer];
+  const size_t shown_by = thread_of(facts, rank);
+  const ThreadFacts& thread = facts.threads[shown_by];
   RankState state{.process = thread.process->key, .role = thread.role()};
   const JobRank* id = thread.info == nullptr ? nullptr : thread.info->rank_of_several();
   if (id != nullptr) state.id = *id;
@@ -110,7 +112,7 @@ RankState state_of(const Facts& facts, const Rank& rank, const std::vector<RootC
   state.doing = doing_of(facts, thread, state);
   if (state.doing == RankDoing::kWaits || state.doing == RankDoing::kWaitsForChild)
     state.other.words = waits_for_gpu(thread) ? Message("the GPU") : thread.need.words;
-  const ThreadSnapshot& shown = *facts.threads[wait ? wait->place : rank.trainer].thread;
+  const ThreadSnapshot& shown = *facts.threads[wait ? wait->place : shown_by].thread;
   const StackFrame* frame = user_frame(shown);
   if (frame == nullptr) frame = python_frame(shown);
   if (frame != nullptr) state.at = *frame;

@@ -18,14 +18,12 @@ bool is_of_c10d(const StackFrame& frame) {
          short_function_name(frame.function).starts_with("c10d::");
 }
 
-// It has threads that carry out a process group's operations.
-bool is_in_process_group(const ProcessSnapshot& process) {
-  return std::ranges::any_of(process.threads, [](const ThreadSnapshot& thread) {
-    return std::ranges::any_of(thread.stack, [](const StackFrame& frame) {
-      return is_of_c10d(frame) &&
-             short_function_name(frame.function).starts_with("c10d::ProcessGroup");
-    });
-  });
+// It has threads that carry out a process group's operations, or answer calls of other ranks.
+bool is_member_of_job(const ProcessSnapshot& process) {
+  return std::ranges::any_of(
+             process.threads,
+             [](const ThreadSnapshot& thread) { return calls(thread, "c10d::ProcessGroup"); }) ||
+         has_rpc_agent(process);
 }
 
 std::vector<size_t> trainers_of(const Facts& facts) {
@@ -37,7 +35,7 @@ std::vector<size_t> trainers_of(const Facts& facts) {
     if (!thread.is_main()) continue;
     const bool is_trainer = thread.role() == Role::kTrainer;
     if (is_trainer) trainers.push_back(i);
-    if (!is_in_process_group(*thread.process)) continue;
+    if (!is_member_of_job(*thread.process)) continue;
     members.push_back(i);
     all_are_trainers = all_are_trainers && is_trainer;
   }
@@ -133,7 +131,50 @@ Collective operation_of_torch(const std::string& function) {
           .is_end = function == "destroy_process_group"};
 }
 
+// Of torch.distributed.rpc, in Python: what the program asked for, outermost. Its decorator of all
+// functions has the name `wrapper`.
+std::optional<Collective> operation_of_rpc(std::span<const StackFrame> called) {
+  const auto outwards = called | std::views::reverse;
+  const auto asked = std::ranges::find_if(outwards, [](const StackFrame& frame) {
+    return frame.python && is_of_torch(frame.file) &&
+           (frame.file.ends_with("torch/distributed/rpc/api.py") ||
+            frame.file.ends_with("torch/distributed/rpc/__init__.py")) &&
+           !frame.function.ends_with("wrapper");
+  });
+  if (asked == outwards.end()) return std::nullopt;
+  const bool is_init = asked->function == "init_rpc";
+  const bool is_end = asked->function == "shutdown";
+  return Collective{.operation = asked->function,
+                    .is_rendezvous = is_init,
+                    .is_end = is_end,
+                    .is_call = !is_init && !is_end};
+}
+
+// The same where the program asks for the result itself: Future.wait(), RRef.to_here().
+std::optional<Collective> wait_for_result(std::span<const StackFrame> called) {
+  for (const StackFrame& frame : called) {
+    const std::string function = frame.python ? std::string() : short_function_name(frame.function);
+    if (function.starts_with("torch::jit::PythonFutureWrapper::wait"))
+      return Collective{.operation = "Future.wait", .is_call = true};
+    if (function.starts_with("torch::distributed::rpc::PyRRef::toHere"))
+      return Collective{.operation = "RRef.to_here", .is_call = true};
+  }
+  return std::nullopt;
+}
+
 }  // namespace
+
+bool calls(const ThreadSnapshot& thread, std::string_view function) {
+  return std::ranges::any_of(thread.stack, [&](const StackFrame& frame) {
+    return !frame.python && short_function_name(frame.function).starts_with(function);
+  });
+}
+
+bool has_rpc_agent(const ProcessSnapshot& process) {
+  return std::ranges::any_of(process.threads, [](const ThreadSnapshot& thread) {
+    return calls(thread, "torch::distributed::rpc::RpcAgent::");
+  });
+}
 
 std::vector<Rank> ranks_of(const Facts& facts) {
   std::vector<Rank> ranks;
@@ -159,6 +200,7 @@ std::optional<Collective> collective_of(const ThreadSnapshot& thread) {
            frame.file.ends_with("torch/distributed/distributed_c10d.py");
   });
   if (asked != outwards.end()) return operation_of_torch(asked->function);
+  if (auto of_rpc = operation_of_rpc(called)) return of_rpc;
   const auto of_mpi = std::ranges::find_if(outwards, is_of_mpi);
   if (of_mpi != outwards.end()) return operation_of_mpi(*of_mpi);
   const auto of_c10d = std::ranges::find_if(outwards, is_of_c10d);
@@ -167,6 +209,7 @@ std::optional<Collective> collective_of(const ThreadSnapshot& thread) {
     return asker == nullptr ? operation_of_c10d(*of_c10d)
                             : Collective{.operation = asker->function};
   }
+  if (auto result = wait_for_result(called)) return result;
   const auto of_nccl = std::ranges::find_if(outwards, is_of_nccl);
   if (of_nccl != outwards.end()) return Collective{.operation = name_of_call(*of_nccl, "NCCL")};
   const auto of_gpu = std::ranges::find_if(outwards, is_of_gpu);

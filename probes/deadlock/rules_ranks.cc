@@ -93,21 +93,15 @@ Finding with_proof(const Facts& facts, Finding judged, const ThreadFacts& thread
   return judged;
 }
 
-// The thread that stands in a collective; of a rank that is in none its main thread.
-size_t waiter_of(const Facts& facts, const Rank& rank) {
-  const auto wait = wait_of(facts, rank);
-  return wait ? wait->thread : rank.trainer;
-}
-
 // The looks at which a rank was on its way while all the others waited in an operation.
 size_t looks_behind(const Facts& facts, const Job& job, const Rank& rank, size_t looks) {
   size_t behind = 0;
   for (size_t i = 0; i < looks; ++i) {
     const auto is_in = [&](const Rank& each) {
-      const std::vector<Look>& looks_at = facts.threads[waiter_of(facts, each)].looks;
+      const std::vector<Look>& looks_at = facts.threads[thread_of(facts, each)].looks;
       const auto in =
           i < looks_at.size() ? collective_of(*looks_at[i].thread) : std::optional<Collective>();
-      return in && !in->is_on_gpu;
+      return in && !in->is_on_gpu && !in->is_call && !in->is_end;
     };
     const bool others_wait = std::ranges::all_of(
         job.ranks, [&](const Rank& each) { return &each == &rank || is_in(each); });
@@ -123,7 +117,7 @@ std::optional<RootCause> slowest_rank(const Facts& facts, const Job& job) {
   if (job.ranks.size() < 2) return std::nullopt;
   size_t looks = facts.threads[job.ranks.front().trainer].looks.size();
   for (const Rank& each : job.ranks)
-    looks = std::min(looks, facts.threads[waiter_of(facts, each)].looks.size());
+    looks = std::min(looks, facts.threads[thread_of(facts, each)].looks.size());
   if (looks < kFewestLooks) return std::nullopt;
   for (size_t i = 0; i < job.ranks.size(); ++i) {
     const Rank& each = job.ranks[i];
@@ -150,8 +144,8 @@ std::vector<RootCause> find_late_ranks(const Facts& facts, const std::vector<Roo
     std::ranges::move(look_at_loaders(facts, job), std::back_inserter(causes));
     for (auto& [finding, about] : judge_ranks(job.states)) {
       const Rank& rank = job.ranks[about.front()];
-      const ThreadFacts& thread = facts.threads[waiter_of(facts, rank)];
-      causes.push_back({with_proof(facts, std::move(finding), thread), rank.trainer});
+      const size_t thread = thread_of(facts, rank);
+      causes.push_back({with_proof(facts, std::move(finding), facts.threads[thread]), thread});
     }
     if (all_waiting_stand(job.states)) continue;
     if (auto slowest = slowest_rank(facts, job)) causes.push_back(std::move(*slowest));

@@ -338,6 +338,13 @@ std::vector<size_t> way_to_the_end(const Facts& facts, size_t trainer) {
   return way;
 }
 
+// "rank 2 (4711) sleeps (upload, train.py:17)"
+Message words_of_rest(const Facts& facts, const ThreadFacts& thread) {
+  const bool sleeps = thread.need.kind == NeedKind::kNothing;
+  return name_of(facts, thread) +
+         (sleeps ? Message(" sleeps") : " waits for " + thread.need.words) + place_of(thread);
+}
+
 // A trainer that stands, and with it all of its job: for something of its own, where no client, no
 // signal and no other program is waited for. What a sleep ends, or whoever has a file's lock, may
 // be meant to take so long.
@@ -359,16 +366,99 @@ std::optional<RootCause> standstill_within(const Facts& facts, const Rank& rank)
   Finding finding = finding_about(facts, FindingCode::kConsumerStuck, Confidence::kLikely, end);
   finding.message = "nothing goes on: ";
   for (const size_t each : way) {
-    const ThreadFacts& thread = facts.threads[each];
     finding.message +=
-        (each == way.front() ? "" : "; ") + name_of(facts, thread) +
-        (thread.need.kind == NeedKind::kNothing ? " sleeps" : " waits for " + thread.need.words) +
-        place_of(thread);
+        (each == way.front() ? "" : "; ") + words_of_rest(facts, facts.threads[each]);
   }
   finding.remedies.push_back(
       {.title = "Look at that line, and at what the other threads of the process wait for",
        .commands = {"dlprobe stacks " + own(end.process->key.pid)}});
   return RootCause{std::move(finding), way.back()};
+}
+
+// A thread of torch's own that serves a process group: it goes on as the others of its job do.
+// Debian has Gloo as a library of its own.
+bool serves_a_group(const ThreadSnapshot& thread) {
+  const std::string library = blamed_library(thread);
+  return python_frame(thread) == nullptr &&
+         (library.starts_with("libtorch") || library.starts_with("libgloo"));
+}
+
+bool does_nothing(const Facts& facts, const ThreadFacts& thread) {
+  if (thread.role() == Role::kLauncher || serves_a_group(*thread.thread)) return true;
+  const bool polls = polls_by_sleep(thread) && !goes_on(facts, thread);
+  return (polls || rests(thread)) && !ends_from_outside(facts, thread);
+}
+
+// What a process has done by that sample, where that is known: time on a CPU, calls that read or
+// wrote.
+struct WorkDone {
+  BootNs at = 0;
+  uint64_t ticks = 0;
+  std::optional<uint64_t> calls;
+};
+
+std::optional<WorkDone> work_done(const Sample& sample, const ProcessKey& key) {
+  const auto found = std::ranges::find(sample.processes, key, &ProcessSample::key);
+  if (found == sample.processes.end()) return std::nullopt;
+  WorkDone work{.at = sample.at, .ticks = found->utime_ticks + found->stime_ticks};
+  const auto& calls = found->io_calls;
+  if (calls && calls->has_value()) work.calls = calls->value();
+  return work;
+}
+
+// For how long the process has read and written nothing and has hardly run, by the samples: looks
+// reach back for less.
+BootNs idle_for(const Facts& facts, const ThreadFacts& thread) {
+  constexpr double kLittle = 0.02;  // of a core
+  WorkDone last;
+  BootNs idle = 0;
+  for (const Sample& sample : facts.run->samples | std::views::reverse) {
+    const auto work = work_done(sample, thread.process->key);
+    if (!work) break;
+    if (last.at == 0) last = *work;
+    if (!last.calls) last.calls = work->calls;
+    const auto span = static_cast<double>(last.at - work->at) / kSecond;
+    const double allowed = 2 + kLittle * static_cast<double>(facts.ticks_per_second) * span;
+    const bool has_run = static_cast<double>(last.ticks - work->ticks) > allowed;
+    if (has_run || (work->calls && work->calls != last.calls)) break;
+    idle = last.at - work->at;
+  }
+  return idle;
+}
+
+// Several ranks, none of which does anything: some stand, or all ask again and again whether
+// something has come, as in a barrier made of files.
+std::optional<RootCause> ranks_at_rest(const Facts& facts, const std::vector<Rank>& ranks) {
+  constexpr BootNs kLongPoll = 60 * kSecond;
+  const bool nothing_goes_on = std::ranges::all_of(
+      facts.threads, [&](const ThreadFacts& each) { return does_nothing(facts, each); });
+  if (!nothing_goes_on || facts.span < kWorthAWarning) return std::nullopt;
+  std::vector<size_t> standing;
+  std::vector<size_t> polling;
+  for (const Rank& rank : ranks)
+    (polls_by_sleep(facts.threads[rank.trainer]) ? polling : standing).push_back(rank.trainer);
+  if (polling.empty()) return std::nullopt;
+  std::ranges::stable_sort(standing, {}, [&](size_t each) { return facts.threads[each].since; });
+  const size_t end = standing.empty() ? polling.front() : standing.front();
+  const ThreadFacts& thread = facts.threads[end];
+  Finding finding = finding_about(facts, FindingCode::kConsumerStuck, Confidence::kLikely, thread);
+  BootNs lasts = idle_for(facts, facts.threads[polling.front()]);
+  for (const size_t each : polling)
+    lasts = std::min(lasts, idle_for(facts, facts.threads[each]));
+  lasts = std::max(lasts, facts.span);
+  const bool is_long = standing.empty() ? lasts >= kLongPoll : is_worth_a_warning(facts, thread);
+  if (!is_long) finding.severity = Severity::kInfo;
+  finding.message = "nothing goes on: ";
+  for (const size_t each : standing | std::views::take(3))
+    finding.message += words_of_rest(facts, facts.threads[each]) + "; ";
+  finding.message += join_names(facts, polling) + (polling.size() == 1 ? " polls" : " poll") +
+                     place_of(facts.threads[polling.front()]) + ", for " +
+                     format_duration(std::chrono::nanoseconds(lasts)) + " at least";
+  finding.remedies.push_back(
+      {.title = "Find out who was to make what they ask for; a barrier with a timeout says who has "
+                "not come",
+       .commands = {"dlprobe stacks " + own(thread.process->key.pid)}});
+  return RootCause{std::move(finding), end};
 }
 
 }  // namespace
@@ -416,7 +506,12 @@ std::vector<RootCause> find_slow_parts(const Facts& facts) {
   if (ranks.empty()) return orphans_at_work(facts);
   if (facts.span < kWorthAWord) return {};
   if (auto fifos = fifos_without_peer(facts, ranks); !fifos.empty()) return fifos;
-  if (ranks.size() > 1) return late_ranks(facts, ranks);
+  if (ranks.size() > 1) {
+    std::vector<RootCause> late = late_ranks(facts, ranks);
+    if (auto rest = late.empty() ? ranks_at_rest(facts, ranks) : std::nullopt)
+      late.push_back(std::move(*rest));
+    return late;
+  }
   const ThreadFacts& trainer = facts.threads[ranks.front().trainer];
   std::vector<RootCause> causes;
   if (waits_for_batch(facts, trainer)) causes = find_slow_workers(facts, ranks.front());

@@ -112,6 +112,23 @@ bool may_be_by_trainer(const ExitFacts& facts, const Death& death) {
   return is_polite(death.signal) && death.signal != SIGHUP;
 }
 
+bool was_terminated(const ExitFacts& facts, const ProcessKey& key, BootNs from, BootNs to) {
+  return std::ranges::any_of(facts.run->signals, [&](const SignalSent& signal) {
+    return signal.target == key && signal.signal == SIGTERM && signal.at >= from && signal.at <= to;
+  });
+}
+
+/// Whether another rank of the same launcher failed by itself: that may be seen after the signals
+/// that the launcher sent because of it.
+bool was_ended_for_another(const ExitFacts& facts, const Death& death) {
+  constexpr BootNs kSeenLater = kSecond;
+  return std::ranges::any_of(facts.deaths, [&](const Death& other) {
+    return other.process->ppid == death.process->ppid && other.process->key != death.process->key &&
+           other.signal == 0 && other.exit_code != 0 && other.at() <= death.at() + kSeenLater &&
+           !was_terminated(facts, other.process->key, 0, other.exit->at);
+  });
+}
+
 /// Whether it is what failed first in a command that failed: by whoever is above it, and not in the
 /// course of an end that had begun.
 bool began_the_end(const ExitFacts& facts, const Death& death) {
@@ -123,7 +140,7 @@ bool began_the_end(const ExitFacts& facts, const Death& death) {
     return event.kind == StartEventKind::kFailed && event.ended == Ended::kProcess &&
            event.process != death.process->key && event.at <= death.at();
   });
-  if (other_failed) return false;
+  if (other_failed || was_ended_for_another(facts, death)) return false;
   if (death.process->role == Role::kTrainer) return true;
   // A pool ends its own workers for whatever else it fails; of PyTorch's they ask to end.
   const auto ending = ending_of(*facts.run);
@@ -155,12 +172,6 @@ bool is_ordinary_signal(const ExitFacts& facts, const Death& death) {
   if (is_above(facts, *sender, *death.process)) return !began_the_end(facts, death);
   // By another one of the job, or itself: an accident only if the job did not go on.
   return is_worker && failure_of_trainer(facts, death) == nullptr;
-}
-
-bool was_terminated(const ExitFacts& facts, const ProcessKey& key, BootNs from, BootNs to) {
-  return std::ranges::any_of(facts.run->signals, [&](const SignalSent& signal) {
-    return signal.target == key && signal.signal == SIGTERM && signal.at >= from && signal.at <= to;
-  });
 }
 
 /// A worker that exits although its trainer goes on to wait for it: its siblings live until the

@@ -152,7 +152,7 @@ bool is_lost_part(const Run& run, const StartEvent& event) {
 Message without_it(const StartEvent& event, bool has_ended) {
   if (event.ended == Ended::kWorker)
     return "; the loop over the loader takes that for the end of the data";
-  return has_ended ? "; its program ended well without it" : "; its program goes on without it";
+  return has_ended ? "; its program ended well without it" : "; its program did not end with it";
 }
 
 }  // namespace

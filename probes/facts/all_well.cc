@@ -57,15 +57,19 @@ Message crash_text(const Run& run) {
 Message own_failure(const Run& run, bool judges_ends) {
   if (run.begin.subject == SubjectKind::kReferenceLoader) return "";
   Message text = judges_ends ? "" : crash_text(run);
+  const ProcessExit* first = nullptr;
   for (const ProcessExit& exit : run.exits) {
     const ProcessInfo* process = run.find_process(exit.key);
     const bool is_trainer = process != nullptr && process->role == Role::kTrainer;
     const bool is_told = ended_during_watch(run) && run.begin.root == exit.key;
     if (!is_trainer || is_told || !exit.wait_status || *exit.wait_status == 0) continue;
-    if (!text.empty()) text += ", and ";
-    text += "pid " + own(exit.key.pid) + " " + describe_exit(exit.wait_status);
-    break;
+    // Of ranks a launcher ends by a signal those that are left once one has failed.
+    const bool has_exited = WIFEXITED(*exit.wait_status);
+    if (first == nullptr || (has_exited && !WIFEXITED(*first->wait_status))) first = &exit;
   }
+  if (first != nullptr)
+    text += (text.empty() ? "" : ", and ") + describe(run, first->key) + " " +
+            describe_exit(first->wait_status);
   return text.empty() ? "" : ". But " + text + ", for another reason than these";
 }
 

@@ -117,6 +117,13 @@ List list_of(const Job& job, const std::vector<report::Finding>& findings) {
   return list;
 }
 
+// Those that were seen neither alive nor ended.
+std::vector<NumberRange> not_seen(Job job) {
+  for (RankState& each : job)
+    if (each.doing == RankDoing::kEnded) each.doing = RankDoing::kWorks;
+  return missing_ranks(job).numbers;
+}
+
 Span missing_span(const std::vector<NumberRange>& missing) {
   const bool is_one = count_in(missing) == 1;
   return {.text = (is_one ? "rank " : "ranks ") + ranges_text(missing, kMostRanges) +
@@ -173,7 +180,7 @@ Grid::Row row_of(const Job& job, size_t index) {
 
 Grid grid_of(const Job& job) {
   Grid grid;
-  const std::vector<NumberRange> missing = missing_ranks(job).numbers;
+  const std::vector<NumberRange> missing = not_seen(job);
   auto gap = missing.begin();
   int64_t left = kMostCells;
   const auto add_missing_up_to = [&](int64_t rank) {
@@ -202,7 +209,7 @@ Section ranks_of(const report::Report& report) {
     if (job.size() < 2) continue;
     if (jobs.size() > 1) section.blocks.say("Job ", code(shown(id_of(job.front()).job)), ":");
     section.blocks.add(list_of(job, report.findings));
-    if (const auto missing = missing_ranks(job).numbers; !missing.empty())
+    if (const auto missing = not_seen(job); !missing.empty())
       section.blocks.say(missing_span(missing));
     section.blocks.add(grid_of(job), Readers::kHtml);
   }

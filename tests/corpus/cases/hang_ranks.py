@@ -11,6 +11,7 @@ import time
 
 import torch
 import torch.distributed as dist
+import torch.distributed.rpc as rpc
 from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -163,13 +164,44 @@ def dumped(rank, options):
     stand_at_third(rank, options, lambda: dist.all_reduce(torch.ones(8)))
 
 
+def call(rank, options):
+    """Rank 0 waits for the result of a function that rank 1 carries out."""
+    rpc.init_rpc(str(rank), rank=rank, world_size=RANKS)
+    if rank == 0:
+        claim("moves" if options.healthy else "still")
+        while True:
+            rpc.rpc_sync("1", answer, args=(options.healthy,), timeout=0)
+            time.sleep(0.01)
+    rpc.shutdown(timeout=0)
+
+
+def answer(healthy):
+    if not healthy:
+        time.sleep(600)
+
+
+def files(rank, options):
+    """A barrier made of files, to which rank 1 does not come."""
+    for turn in range(10**9):
+        path = os.path.join(os.environ["TMPDIR"], f"turn-{turn}-")
+        if turn == 3:
+            claim("moves" if options.healthy or rank != 1 else "still")
+            if rank == 1 and not options.healthy:
+                time.sleep(600)
+        with open(f"{path}{rank}", "w", encoding="ascii"):
+            pass
+        while not all(os.path.exists(f"{path}{each}") for each in range(RANKS)):
+            time.sleep(0.02)
+
+
 def missing(rank, options):
     """Rank 1 has ended before the others could meet it."""
 
 
 KINDS = {"asleep": asleep, "mismatch": mismatch, "uneven": uneven, "loader-stuck": loader_stuck, "missing": missing,
          "autograd-thread": autograd_thread, "work": work, "store": store, "sharded": sharded, "unnamed": asleep,
-         "dumped": dumped}
+         "dumped": dumped,
+         "call": call, "files": files}
 
 
 def train(options):
@@ -183,7 +215,8 @@ def train(options):
             os._exit(3)
         if rank == 2:  # who has the store polls
             claim("still")
-    dist.init_process_group("gloo")
+    if options.kind != "call":
+        dist.init_process_group("gloo")
     KINDS[options.kind](rank, options)
     step(options.healthy)
 
@@ -197,7 +230,8 @@ def variables(options, rank, port):
 
 
 def launch(options):
-    expect(RANKS if options.healthy else {"missing": 1, "loader-stuck": 2}.get(options.kind, RANKS))
+    claims = {"call": 1, **({} if options.healthy else {"missing": 1, "loader-stuck": 2})}
+    expect(claims.get(options.kind, RANKS))
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     ranks = [subprocess.Popen([sys.executable, *sys.argv], env={**os.environ, "OMP_NUM_THREADS": "1",

@@ -100,6 +100,19 @@ class ExitsTest : public ::testing::Test {
   Scene scene;
 };
 
+// A launcher ends the ranks that are left once one has failed; the end of that one may be seen
+// later.
+TEST_F(ExitsTest, ARankThatItsLauncherEndsForAnotherIsNoCause) {
+  for (ProcessInfo& process : scene.run().processes)
+    process.role = process.key == key_of(kParent) ? Role::kLauncher : Role::kTrainer;
+  sent(1, 101, SIGTERM, 0, kParent);
+  scene.exit_by_signal(101, 1.5, SIGTERM);
+  scene.exit_with(kParent, 2, 1);
+  EXPECT_TRUE(find(examine(), FindingCode::kKilledBySignal)) << "nobody else has failed";
+  scene.exit_with(102, 1.5, 1);
+  EXPECT_FALSE(find(examine(), FindingCode::kKilledBySignal));
+}
+
 TEST_F(ExitsTest, NothingIsSaidOfAJobThatEnds) {
   for (const int32_t worker : {101, 102, 103})
     scene.exit_with(worker, 1, 0);
@@ -757,7 +770,7 @@ TEST_F(Raised, AThreadThatIsLostIsToldWhileTheProgramRuns) {
   failed(1, kParent, Ended::kThread, "feed");
   const Finding finding = only();
   EXPECT_EQ(finding.severity, Severity::kWarning);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("goes on without it"));
+  EXPECT_THAT(finding.message.plain(), HasSubstr("did not end with it"));
   scene.exit_with(kParent, 2, 0);
   EXPECT_THAT(only().message.plain(), HasSubstr("ended well without it"));
   scene.run().start_events.back().wanted = "threading.excepthook";

@@ -69,6 +69,39 @@ class Ranks {
                              python("main", "/srv/train.py", line)});
   }
 
+  // In torch.distributed.rpc, whose agents have a thread that looks for calls to repeat.
+  void answers_calls(int32_t rank) {
+    const int32_t pid = kFirst + rank;
+    scene.stack(scene.add_thread(pid, 400 + rank),
+                {native("_ZN5torch11distributed3rpc8RpcAgent16retryExpiredRpcsEv", kTorch)});
+    scene.wait_in_futex(main(rank), futex(LockKind::kCondition, 0x7200));
+    scene.stack(main(rank), {python("_wait_all_workers", kRpc, 9), python("wrapper", kRpc, 5),
+                             python("shutdown", kRpc, 9), python("wrapper", kRpc, 5),
+                             python("main", "/srv/train.py", 50)});
+  }
+
+  void calls_another(int32_t rank) {
+    answers_calls(rank);
+    scene.stack(main(rank), {native("_ZN5torch3jit19PythonFutureWrapper4waitEv", kTorch),
+                             python("rpc_sync", kRpc, 9), python("wrapper", kRpc, 5),
+                             python("main", "/srv/train.py", 41)});
+  }
+
+  // The thread in which that rank carries out a call of another one.
+  ThreadSnapshot& carries_out_a_call(int32_t rank) {
+    const int32_t pid = kFirst + rank;
+    ThreadSnapshot& thread = scene.add_thread(pid, 500 + rank);
+    scene.stack(
+        thread,
+        {python("serve", "/srv/train.py", 16),
+         python("_run_function", "/usr/lib/python3/dist-packages/torch/distributed/rpc/internal.py",
+                9),
+         native("_ZN5torch11distributed3rpc23RequestCallbackNoPython14processMessageEv", kTorch)});
+    return thread;
+  }
+
+  static constexpr const char* kTorch = "/usr/lib/torch/lib/libtorch_cpu.so";
+  static constexpr const char* kRpc = "/usr/lib/python3/dist-packages/torch/distributed/rpc/api.py";
   HangScene scene{2};
 };
 
@@ -151,13 +184,80 @@ TEST(Ranks, WhatIsWrongWithItsLoaderComesFirst) {
 TEST(Ranks, DifferentOperationsDoNotFitTogether) {
   Ranks ranks;
   ranks.waits(1, "broadcast", 44);
-  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kCollectiveMismatch);
+  const Verdict verdict = ranks.scene.examine(kLong);
+  EXPECT_TRUE(verdict.wait_graphs.front().chain.empty()) << "who is wrong is not known";
+  const auto finding = find(verdict, FindingCode::kCollectiveMismatch);
   ASSERT_TRUE(finding);
   EXPECT_EQ(finding->severity, Severity::kError);
   EXPECT_THAT(
       finding->message.plain(),
       HasSubstr("ranks 0, 2 wait in all_reduce (main, /srv/train.py:41); rank 1 (101) waits "
                 "in broadcast (main, /srv/train.py:44)"));
+}
+
+// Ranks 0 and 1 are a group of their own; rank 2 waits for all.
+TEST(Ranks, ThoseThatGoOnInAnotherGroupAreNoReasonOfTheirOwn) {
+  Ranks ranks;
+  ranks.waits(2, "all_reduce", 60);
+  for (const int looks : {kLong, kAMinute}) {
+    for (const int32_t rank : {0, 1})
+      ranks.scene.works_until(ranks.main(rank), looks - 1);
+    const Verdict verdict = ranks.scene.examine(looks);
+    ASSERT_EQ(verdict.findings.size(), 1U);
+    const Finding& finding = verdict.findings.front();
+    EXPECT_EQ(finding.code, FindingCode::kCollectiveMismatch);
+    EXPECT_EQ(finding.severity, looks == kLong ? Severity::kInfo : Severity::kWarning);
+    EXPECT_THAT(
+        finding.message.plain(),
+        HasSubstr("ranks 0, 1 go on, now in all_reduce (main, /srv/train.py:41), and rank 2 "
+                  "(102) waits in all_reduce (main, /srv/train.py:60)"));
+  }
+}
+
+// Rank 0 waits in a group of its own with rank 1; rank 2 has no part in it.
+TEST(Ranks, OfSeveralTheOneThatNeedsSomethingIsNamedFirst) {
+  Ranks ranks;
+  ranks.scene.wait_in_recv(ranks.main(1), 777, 0);
+  ranks.scene.stack(ranks.main(1), {python("save", "/srv/train.py", 32)});
+  ranks.sleeps(2);
+  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->processes, std::vector<ProcessKey>{key_of(kFirst + 1)});
+  EXPECT_EQ(finding->confidence, Confidence::kLikely);
+  EXPECT_THAT(finding->message.plain(), HasSubstr("; rank 2 (102) sleeps (upload, "));
+}
+
+// A barrier made of files.
+TEST(Ranks, ThoseThatPollForTheOneThatSleepsAreSaidToStand) {
+  Ranks ranks;
+  for (const int32_t rank : {0, 1}) {
+    ranks.sleeps(rank);
+    ranks.scene.wakes(ranks.main(rank));
+  }
+  ranks.sleeps(2);
+  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kConsumerStuck);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kWarning);
+  EXPECT_EQ(finding->processes, std::vector<ProcessKey>{key_of(kFirst + 2)});
+  EXPECT_THAT(finding->message.plain(),
+              HasSubstr("nothing goes on: rank 2 (102) sleeps (upload, /srv/train.py:17); rank 0 "
+                        "(100), rank 1 (101) poll (upload, /srv/train.py:17), for 11.0 s"));
+  ranks.works(2);
+  EXPECT_TRUE(ranks.scene.examine(kLong).findings.empty()) << "it goes on";
+}
+
+TEST(Ranks, AllThatPollAreAWarningAfterAMinute) {
+  Ranks ranks;
+  for (const int32_t rank : {0, 1, 2}) {
+    ranks.sleeps(rank);
+    ranks.scene.wakes(ranks.main(rank));
+  }
+  const auto early = find(ranks.scene.examine(kLong), FindingCode::kConsumerStuck);
+  ASSERT_TRUE(early);
+  EXPECT_EQ(early->severity, Severity::kInfo);
+  const auto late = find(ranks.scene.examine(kAMinute), FindingCode::kConsumerStuck);
+  ASSERT_TRUE(late);
+  EXPECT_EQ(late->severity, Severity::kWarning);
 }
 
 TEST(Ranks, AtOnePlaceAllMayDifferInShape) {
@@ -258,6 +358,7 @@ TEST(Ranks, RanksOfMpiAskAgainAndAgain) {
   const auto finding = find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
   ASSERT_TRUE(finding);
   EXPECT_THAT(finding->message.plain(), HasSubstr("ranks 0, 2 wait in MPI_Allreduce"));
+  EXPECT_EQ(finding->remedies.front().commands.front().plain(), "comm.Barrier()");
 }
 
 // Of torch.multiprocessing.spawn: process groups tell the ranks, and no launcher the job.
@@ -391,6 +492,68 @@ TEST(Ranks, TheCollectiveMayBeInAThreadOfAutograd) {
   for (const int32_t rank : {0, 2})
     ranks.scene.stack(ranks.scene.thread(kFirst + rank, 300 + rank), {});
   EXPECT_FALSE(find(ranks.scene.examine(kLong), FindingCode::kRankBehind)) << "it computes";
+}
+
+TEST(RanksInCalls, TheOneThatDoesNotAnswerIsNamedByTheThreadThatCarriesOutTheCall) {
+  Ranks ranks;
+  ranks.calls_another(0);
+  ranks.answers_calls(1);
+  ranks.answers_calls(2);
+  ranks.scene.sleep(ranks.carries_out_a_call(1));
+  const Verdict verdict = ranks.scene.examine(kLong);
+  ASSERT_EQ(verdict.findings.size(), 1U);
+  const Finding& finding = verdict.findings.front();
+  EXPECT_EQ(finding.code, FindingCode::kRankBehind);
+  EXPECT_EQ(finding.severity, Severity::kWarning);
+  EXPECT_EQ(finding.processes, std::vector<ProcessKey>{key_of(kFirst + 1)});
+  EXPECT_THAT(finding.message.plain(),
+              HasSubstr("rank 1 (101) sleeps (serve, /srv/train.py:16), and rank 0 (100) waits in "
+                        "rpc_sync (main, /srv/train.py:41), rank 2 (102) waits in shutdown"));
+  EXPECT_THAT(finding.remedies.front().commands.front().plain(), HasSubstr("timeout=SECONDS"));
+}
+
+TEST(RanksInCalls, WhatCarriesOutACallMayWaitForARankInTurn) {
+  Ranks ranks;
+  for (const int32_t rank : {0, 1, 2})
+    ranks.calls_another(rank);
+  ThreadSnapshot& passes_on = ranks.carries_out_a_call(1);
+  passes_on.stack.insert(passes_on.stack.begin(), python("rpc_sync", Ranks::kRpc, 9));
+  ranks.scene.sleep(ranks.carries_out_a_call(2));
+  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->processes, std::vector<ProcessKey>{key_of(kFirst + 2)});
+}
+
+TEST(RanksInCalls, WhereNobodyIsAtACallNoRankIsBlamed) {
+  Ranks ranks;
+  ranks.calls_another(0);
+  ranks.answers_calls(1);
+  ranks.answers_calls(2);
+  const Verdict verdict = ranks.scene.examine(kLong);
+  ASSERT_EQ(verdict.findings.size(), 1U);
+  EXPECT_EQ(verdict.findings.front().code, FindingCode::kCollectiveMismatch);
+  EXPECT_THAT(verdict.findings.front().message.plain(), HasSubstr("no rank carries out a call"));
+}
+
+TEST(RanksInCalls, WhoAnswersCallsWaitsForNoOneRank) {
+  Ranks ranks;
+  for (const int32_t rank : {0, 1, 2})
+    ranks.answers_calls(rank);
+  ranks.sleeps(0);
+  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kInfo);
+}
+
+// A future of the program's own.
+TEST(RanksInCalls, WithoutAnAgentAFutureIsNoCall) {
+  Ranks ranks;
+  ranks.scene.stack(ranks.main(0),
+                    {native("_ZN5torch3jit19PythonFutureWrapper4waitEv", Ranks::kTorch),
+                     python("main", "/srv/train.py", 41)});
+  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->processes, std::vector<ProcessKey>{key_of(kFirst)});
 }
 
 // An executor of the program's own, that overlaps communication with work.
