@@ -200,8 +200,7 @@ def missing(rank, options):
 
 KINDS = {"asleep": asleep, "mismatch": mismatch, "uneven": uneven, "loader-stuck": loader_stuck, "missing": missing,
          "autograd-thread": autograd_thread, "work": work, "store": store, "sharded": sharded, "unnamed": asleep,
-         "dumped": dumped,
-         "call": call, "files": files}
+         "dumped": dumped, "call": call, "files": files}
 
 
 def train(options):
