@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,6 +40,12 @@ Section checks_of(const AnyReport& any);
 Section waits_of(const report::Report& report);
 /// The same chain in a line for each thread, without how long.
 std::vector<Spans> short_chain(const report::WaitGraph& graph);
+/// The drawing: what waits alike is drawn once.
+Graph graph_of(const report::Report& report);
+/// " for 2.0 s": how long it had stood there when the watch of its run ended; "" where that is not
+/// known.
+std::string since_text(const report::Doing& doing, const report::Report& report,
+                       const std::optional<uint64_t>& run);
 /// Of distributed jobs: which ranks wait where, for whom, and a grid of all of them.
 Section ranks_of(const report::Report& report);
 /// What each process does, or which were seen, by role; and how those that ended did. Processes

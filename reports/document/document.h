@@ -159,10 +159,12 @@ struct Card {
 struct Graph {
   struct Node {
     std::string label;
-    std::string activity;
-    std::string code;
+    std::string activity;  ///< "stuck for 5.0 s"
+    std::string place;     ///< "train.py:12 in Images.__getitem__"
+    size_t count = 1;      ///< how many alike it stands for
     bool is_thread = false;
     bool in_chain = false;
+    bool is_root_cause = false;
   };
   struct Edge {
     size_t from = 0;
@@ -268,6 +270,9 @@ struct Document {
 
 /// The texts alone, one after the other; a time as the time of day.
 std::string text_of(const Spans& spans);
+
+/// "worker 4711", "worker 4711 (one of 8 alike)".
+std::string name_of(const Graph::Node& node);
 
 /// The spans between the line breaks.
 std::vector<Spans> lines_of(const Spans& spans);
