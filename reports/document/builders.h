@@ -80,7 +80,9 @@ Section memory_of(const report::Report& report);
 /// limit.
 Section descriptors_of(const report::Report& report);
 
-/// Values over time as charts, and the events.
+/// Values over time: the chart of the first finding first; none that is constant.
+Charts charts_of(const report::Report& report);
+/// The charts, and the events.
 Section timeline_of(const report::Report& report);
 
 /// What could not be seen, and for want of it not be said. Those that differ in numbers alone (one

@@ -27,7 +27,7 @@ std::string text_of(const Spans& spans) {
 }
 
 std::string name_of(const Graph::Node& node) {
-  return node.count == 1 ? node.label : fmt::format("{} (one of {} alike)", node.label, node.count);
+  return node.count == 1 ? node.label : fmt::format("{} (× {} alike)", node.label, node.count);
 }
 
 std::vector<Spans> lines_of(const Spans& spans) {

@@ -36,8 +36,8 @@ constexpr int kRoomOfLanes = 16 + kLane * kMostLanes;
 // More side by side are wider than a page.
 constexpr int kMostAcross = 4;
 constexpr size_t kLettersInALine = 30;
-constexpr size_t kMostLinesOfAText = 2;
-constexpr size_t kLettersOfRelation = 22;
+constexpr size_t kMostLinesOfAText = 3;
+constexpr size_t kLettersOfRelation = 16;
 
 struct Line {
   std::string text;

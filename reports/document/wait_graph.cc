@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
-#include <numeric>
 #include <set>
 #include <string>
 #include <string_view>
@@ -59,8 +58,11 @@ Waits waits_from(const report::WaitGraph& graph) {
     places.emplace(id, waits.nodes.size());
     waits.nodes.push_back(node->second);
   };
-  for (const std::string& id : graph.chain)
+  for (const std::string& id : graph.chain) {
     add(id);
+    if (const auto place = places.find(id); place != places.end())
+      waits.chain.push_back(place->second);
+  }
   const std::set<std::string_view> chain(graph.chain.begin(), graph.chain.end());
   for (const bool is_near : {true, false}) {
     for (const auto& [from, to, relation] : graph.edges) {
@@ -74,10 +76,6 @@ Waits waits_from(const report::WaitGraph& graph) {
     const auto end = places.find(to);
     if (begin == places.end() || end == places.end() || waits.edges.size() == kMostEdges) continue;
     waits.edges.push_back({.from = begin->second, .to = end->second, .relation = shown(relation)});
-  }
-  for (const std::string& id : graph.chain) {
-    if (const auto place = places.find(id); place != places.end())
-      waits.chain.push_back(place->second);
   }
   waits.left_out = left_out.size();
   return waits;
@@ -143,8 +141,9 @@ class Folding {
       if (classes.empty()) break;
       if (!part(classes)) return classes;
     }
-    Classes each(waits_.nodes.size());
-    std::iota(each.begin(), each.end(), 0);
+    Classes each;
+    for (size_t i = 0; i < waits_.nodes.size(); ++i)
+      each.push_back(i);
     return each;
   }
 

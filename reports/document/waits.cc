@@ -293,7 +293,7 @@ std::vector<Spans> short_chain(const report::WaitGraph& graph) {
   for (const Step& step : steps_of(graph)) {
     const bool is_thread = step.node != nullptr && step.node->kind == report::NodeKind::kThread;
     std::optional<report::Frame> frame;
-    if (is_thread && !step.is_again && step.node->doing) frame = step.node->doing->in_code;
+    if (is_thread && !step.is_again) frame = step.node->doing.value_or(report::Doing()).in_code;
     if (frame) frame->file = std::string(base_name(frame->file));
     const std::string place = place_text(frame);
     const Spans text =
