@@ -15,6 +15,7 @@ namespace {
 
 // Pages show the cause first; a terminal ends with what is longest.
 enum Weight {
+  kNamedChecks,
   kCause,
   kRanks,
   kSuppressed,
@@ -98,7 +99,9 @@ class Builder {
 
   // In the order of a terminal.
   Document build() && {
-    add(named_checks_of(report_), kChecks);
+    Section named_checks = named_checks_of(report_);
+    const Weight checks = named_checks.blocks.empty() ? kChecks : kNamedChecks;
+    add(std::move(named_checks), checks);
     add(ranks_of(report_), kRanks);
     add(waits_of(report_), kWaits);
     const bool are_active = has_activities(report_);
@@ -106,7 +109,7 @@ class Builder {
     add(findings_of(report_), kCause);
     add(suppressed_of(report_), kSuppressed);
     if (any_.cluster) add(nodes_of(*any_.cluster), kNodes);
-    add(checks_of(any_), kChecks);
+    add(checks_of(any_), checks);
     add(recommendation_of(report_), kRecommendation);
     add(settings_of(report_), kSettings);
     add_resources();

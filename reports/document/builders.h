@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,6 +40,12 @@ Section checks_of(const AnyReport& any);
 Section waits_of(const report::Report& report);
 /// The same chain in a line for each thread, without how long.
 std::vector<Spans> short_chain(const report::WaitGraph& graph);
+/// The drawing: what waits alike is drawn once.
+Graph graph_of(const report::Report& report);
+/// " for 2.0 s": how long it had stood there when the watch of its run ended; "" where that is not
+/// known.
+std::string since_text(const report::Doing& doing, const report::Report& report,
+                       const std::optional<uint64_t>& run);
 /// Of distributed jobs: which ranks wait where, for whom, and a grid of all of them.
 Section ranks_of(const report::Report& report);
 /// What each process does, or which were seen, by role; and how those that ended did. Processes
@@ -72,7 +80,9 @@ Section memory_of(const report::Report& report);
 /// limit.
 Section descriptors_of(const report::Report& report);
 
-/// Values over time as charts, and the events.
+/// Values over time: the chart of the first finding first; none that is constant.
+Charts charts_of(const report::Report& report);
+/// The charts, and the events.
 Section timeline_of(const report::Report& report);
 
 /// What could not be seen, and for want of it not be said. Those that differ in numbers alone (one

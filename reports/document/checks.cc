@@ -22,6 +22,12 @@ Mark mark_of_check(CheckStatus status) {
   return status == CheckStatus::kSkipped ? Mark::kQuiet : Mark::kWarn;
 }
 
+// What needs a person first.
+int place_of(CheckStatus status) {
+  if (status == CheckStatus::kFail || status == CheckStatus::kWarn) return 0;
+  return status == CheckStatus::kPass ? 2 : 1;
+}
+
 bool has_named_checks(const report::Report& report) {
   return !report.checks.empty() && std::ranges::all_of(report.checks, [](const auto& check) {
     return check.text.has_value();
@@ -47,14 +53,32 @@ Span status_of(const report::Check& check) {
 // Each with how it came out.
 Card card_of_checks(const std::vector<report::Check>& checks) {
   Table table = table_of({"Result", "Code", "What was looked for"}, 3, 1);
-  for (const report::Check& check : checks) {
-    const std::string text = shown(check.text);
-    table.add(status_of(check), shown(check.code),
-              shown(check.title) + (text.empty() ? "" : ": " + text));
-  }
+  for (const report::Check& check : checks)
+    table.add(status_of(check), shown(check.code), shown(check.title));
   Card card = {.title = spans(counted(checks.size(), "check")), .fold = Fold::kClosed};
   card.blocks.add(std::move(table));
   return card;
+}
+
+// Those that did not pass first; the others are folded where any failed.
+void add_named_checks(Blocks& blocks, std::vector<report::Check> checks) {
+  std::ranges::stable_sort(checks, [](const report::Check& a, const report::Check& b) {
+    return place_of(a.status) < place_of(b.status);
+  });
+  Table others = table_of({"Result", "Check", "What was looked for", "What was seen"}, 4, 4);
+  Table passed = others;
+  for (const report::Check& check : checks) {
+    Table& table = check.status == CheckStatus::kPass ? passed : others;
+    const Span name = {.text = shown(check.id), .mark = Mark::kCode, .hint = shown(check.code)};
+    table.add(status_of(check), name, shown(check.title), shown(check.text));
+  }
+  const bool has_failed = !checks.empty() && place_of(checks.front().status) == 0;
+  Card card = {.title = spans(fmt::format("{} passed", counted(passed.rows.size(), "check"))),
+               .fold = has_failed ? Fold::kClosed : Fold::kOpen};
+  if (!others.rows.empty()) blocks.add(std::move(others), Readers::kPages);
+  if (passed.rows.empty()) return;
+  card.blocks.add(std::move(passed));
+  blocks.add(std::move(card), Readers::kPages);
 }
 
 struct AlikeGaps {
@@ -107,7 +131,12 @@ Section checks_of(const AnyReport& any) {
   add_for_text(section.blocks, any);
   if (section.blocks.empty()) section.readers = Readers::kPages;
   const std::vector<report::Check>& checks = any.report.checks;
-  if (!checks.empty()) section.blocks.add(card_of_checks(checks), Readers::kPages);
+  if (has_named_checks(any.report)) {
+    section.title = "Checks";
+    add_named_checks(section.blocks, checks);
+  } else if (!checks.empty()) {
+    section.blocks.add(card_of_checks(checks), Readers::kPages);
+  }
   return section;
 }
 

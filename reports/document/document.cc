@@ -1,5 +1,7 @@
 #include "reports/document/document.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace dlprobe::document {
@@ -22,6 +24,10 @@ std::string text_of(const Spans& spans) {
   for (const Span& span : spans)
     text += span.mark == Mark::kTime ? clock_time(span.text) : span.text;
   return text;
+}
+
+std::string name_of(const Graph::Node& node) {
+  return node.count == 1 ? node.label : fmt::format("{} (× {} alike)", node.label, node.count);
 }
 
 std::vector<Spans> lines_of(const Spans& spans) {

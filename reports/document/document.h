@@ -159,10 +159,12 @@ struct Card {
 struct Graph {
   struct Node {
     std::string label;
-    std::string activity;
-    std::string code;
+    std::string activity;  ///< "stuck for 5.0 s"
+    std::string place;     ///< "train.py:12 in Images.__getitem__"
+    size_t count = 1;      ///< how many alike it stands for
     bool is_thread = false;
     bool in_chain = false;
+    bool is_root_cause = false;
   };
   struct Edge {
     size_t from = 0;
@@ -177,12 +179,27 @@ struct Graph {
 
 using Series = std::vector<std::optional<double>>;
 
+/// From this share of a limit on, a value is near it.
+inline constexpr double kNearLimit = 0.8;
+
 struct Chart {
+  /// A line that a value followed.
+  struct Trend {
+    double from_s = 0;
+    double to_s = 0;
+    double begin = 0;
+    double end = 0;
+    std::string name;
+  };
   std::string title;
   std::string unit;
   std::vector<std::pair<std::string, Series>> series;
   std::optional<double> limit;
   std::string limit_name;
+  std::optional<Trend> trend;
+  std::string note;  ///< what is to be known of it in words
+  bool is_note_bad = false;
+  bool is_of_cause = false;  ///< it shows what the first finding says
 };
 
 /// Values over the same times, to be drawn below each other.
@@ -191,10 +208,15 @@ struct Charts {
     double at_s = 0;
     bool is_bad = false;
   };
+  struct Failure {
+    double at_s = 0;
+    std::string text;
+  };
   std::vector<double> times_s;
   std::vector<double> runs;  ///< of each time: which run
   std::vector<Chart> charts;
   std::vector<Event> events;
+  std::optional<Failure> failure;
 };
 
 /// Many of a kind, each with its workers, coloured by what they do.
@@ -268,6 +290,9 @@ struct Document {
 
 /// The texts alone, one after the other; a time as the time of day.
 std::string text_of(const Spans& spans);
+
+/// "worker 4711", "worker 4711 (× 8 alike)".
+std::string name_of(const Graph::Node& node);
 
 /// The spans between the line breaks.
 std::vector<Spans> lines_of(const Spans& spans);

@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "lib/base/units.h"
@@ -60,16 +63,27 @@ Blocks ruled_out_of(const report::Finding& finding) {
   return blocks;
 }
 
-void add_remedy(List& list, const report::Remedy& remedy, std::set<std::string>& told) {
+// The pid of the job where dlprobe looked at one that ran: one that it started has ended.
+std::string with_pid(std::string command, const report::Subject& subject) {
+  constexpr std::string_view kPlace = "--pid PID";
+  const std::optional<int64_t> pid = subject.trainer_pid ? subject.trainer_pid : subject.asked_pid;
+  const size_t at = command.find(kPlace);
+  if (subject.kind != report::SubjectOfReport::kPid || !pid || at == std::string::npos)
+    return command;
+  return command.replace(at, kPlace.size(), fmt::format("--pid {}", *pid));
+}
+
+void add_remedy(List& list, const report::Remedy& remedy, const report::Subject& subject,
+                std::set<std::string>& told) {
   const std::vector<std::string>& places = remedy.applies_to;
   Item& item = list.add(
       shown(remedy.title),
       Span{.text = places.empty() ? "" : " [" + joined(places) + "]", .mark = Mark::kQuiet});
   Code commands = {.is_shell = std::ranges::count(places, "code") == 0};
   for (const std::string& command : remedy.commands)
-    commands.lines.push_back(shown(command));
+    commands.lines.push_back(with_pid(shown(command), subject));
   if (!commands.lines.empty()) item.blocks.add(std::move(commands));
-  const std::string verify = shown(remedy.verify);
+  const std::string verify = with_pid(shown(remedy.verify), subject);
   if (!verify.empty())
     item.blocks.add(Paragraph{.text = spans(code(verify)), .lead = "then check with:"});
   std::string confirmed = remedy.confirmed ? shown(remedy.confirmed->text) : "";
@@ -80,11 +94,11 @@ void add_remedy(List& list, const report::Remedy& remedy, std::set<std::string>&
   item.blocks.say(strong(confirmed));
 }
 
-Blocks remedies_of(const report::Finding& finding) {
+Blocks remedies_of(const report::Finding& finding, const report::Subject& subject) {
   std::set<std::string> told;
   List list = {.kind = ListKind::kOrdered};
   for (const report::Remedy& remedy : finding.remediation)
-    add_remedy(list, remedy, told);
+    add_remedy(list, remedy, subject, told);
   Blocks blocks;
   if (!list.items.empty()) blocks.add(std::move(list));
   return blocks;
@@ -109,7 +123,8 @@ void add_places(Blocks& blocks, const report::Finding& finding) {
   if (!list.items.empty()) blocks.add(std::move(list), Readers::kPages);
 }
 
-Card card_of(const report::Finding& finding, size_t index, std::string_view headline) {
+Card card_of(const report::Report& report, size_t index) {
+  const report::Finding& finding = report.findings[index];
   const Mark mark = mark_of_severity(finding.severity);
   const std::string name =
       fmt::format("{}. {} {}", index + 1, shown(finding.code), shown(finding.name));
@@ -121,12 +136,12 @@ Card card_of(const report::Finding& finding, size_t index, std::string_view head
                   fmt::format(", {}{})", shown(finding.confidence), consequence));
   // The verdict has said it already.
   const std::string message = shown(finding.message);
-  if (!headline.contains(message)) card.blocks.say(message);
+  if (!shown(report.summary.headline).contains(message)) card.blocks.say(message);
   add_nodes(card.blocks, finding);
   add_places(card.blocks, finding);
   add_field(card.blocks, "Proof", proof_of(finding));
   add_field(card.blocks, "Ruled out", ruled_out_of(finding));
-  add_field(card.blocks, "To do", remedies_of(finding));
+  add_field(card.blocks, "To do", remedies_of(finding, report.subject));
   return card;
 }
 
@@ -166,9 +181,8 @@ std::string counts_text(const report::NodeCounts& counts) {
 
 Section findings_of(const report::Report& report) {
   Section section = {.id = "cause", .title = "Cause, and what to do", .is_titled_in_text = false};
-  const std::string headline = shown(report.summary.headline);
   for (size_t i = 0; i < report.findings.size(); ++i)
-    section.blocks.add(card_of(report.findings[i], i, headline));
+    section.blocks.add(card_of(report, i));
   return section;
 }
 

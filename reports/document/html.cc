@@ -124,8 +124,10 @@ class HtmlWriter {
     const xml_node box = add_element(parent, "div", {{"class", "scroll"}});
     const xml_node node = add_element(box, "table");
     const xml_node heads = add_element(add_element(node, "thead"), "tr");
-    for (const Column& column : table.columns)
-      add_text_element(heads, "th", column.head, {{"scope", "col"}});
+    for (const Column& column : table.columns) {
+      xml_node head = add_text_element(heads, "th", column.head, {{"scope", "col"}});
+      if (column.is_number) head.append_attribute("class") = "number";
+    }
     const xml_node body = add_element(node, "tbody");
     for (const Row& row : table.rows)
       write_row(body, row, table);

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <optional>
 #include <string>
@@ -16,7 +17,14 @@ using pugi::xml_node;
 
 constexpr double kWidth = 1000;
 constexpr double kHeight = 100;
-constexpr double kHeadroom = 1.08;  ///< above the highest value
+
+/// The marks beside a drawing, at even values.
+struct Axis {
+  double step = 1;
+  double top = 1;
+  double unit = 1;        ///< bytes of the unit of the texts
+  std::string unit_name;  ///< with a blank before it
+};
 
 /// Turns times and values into the coordinates of a drawing.
 struct Scale {
@@ -42,8 +50,11 @@ std::string line_path(const Charts& all, const Series& series, const Scale& scal
       is_on = false;
       continue;
     }
-    path += is_on && !is_new_run ? "L" : "M";
+    const bool goes_on = is_on && !is_new_run;
+    path += goes_on ? "L" : "M";
     path += point(scale, all.times_s[i], series[i].value_or(0));
+    // One alone is a dot.
+    if (!goes_on) path += "h0";
     is_on = true;
   }
   return path;
@@ -54,6 +65,59 @@ double highest(const Series& series) {
   for (const auto& value : series)
     most = std::max(most, value.value_or(0));
   return most;
+}
+
+double highest(const Chart& chart) {
+  double most = 0;
+  for (const auto& [name, series] : chart.series)
+    most = std::max(most, highest(series));
+  return most;
+}
+
+// A limit far above would press the line to the ground.
+bool is_limit_drawn(const Chart& chart) {
+  constexpr double kFar = 4;
+  return chart.limit && *chart.limit <= kFar * highest(chart);
+}
+
+Axis axis_of(const Chart& chart) {
+  constexpr std::array kUnits = {" B", " KiB", " MiB", " GiB", " TiB"};
+  constexpr double kMarks = 4;
+  double most = highest(chart);
+  if (is_limit_drawn(chart)) most = std::max(most, chart.limit.value_or(0));
+  if (!(most > 0)) return {};
+  Axis axis;
+  if (chart.unit == "bytes") {
+    size_t unit = 0;
+    for (; unit + 1 < kUnits.size() && most >= 1024 * axis.unit; ++unit)
+      axis.unit *= 1024;
+    axis.unit_name = kUnits.at(unit);
+  } else if (chart.unit != "1") {
+    axis.unit_name = " " + chart.unit;
+  }
+  const double least = most / axis.unit / kMarks;
+  const double power = std::pow(10, std::floor(std::log10(least)));
+  double step = 10 * power;
+  for (const double factor : {5, 2, 1}) {
+    if (factor * power >= least) step = factor * power;
+  }
+  if (chart.unit == "1") step = std::max(step, 1.0);
+  axis.step = step * axis.unit;
+  axis.top = axis.step * std::ceil(most / axis.step);
+  return axis;
+}
+
+// A drawing is stretched to the page, texts are not: they stand beside it.
+void add_marks(xml_node beside, xml_node svg, const Axis& axis, const Scale& scale) {
+  const auto marks = static_cast<int>(std::lround(axis.top / axis.step));
+  for (int mark = 0; mark <= marks; ++mark) {
+    const double value = mark * axis.step;
+    const double y = scale.y(value);
+    add_text_element(beside, "text",
+                     value > 0 ? fmt::format("{:g}{}", value / axis.unit, axis.unit_name) : "0",
+                     {{"x", "100%"}, {"y", fmt::format("{:.2f}%", y)}});
+    add_element(svg, "path", {{"class", "mark"}, {"d", fmt::format("M0 {:.2f}H1000", y)}});
+  }
 }
 
 // Signals all, and of the others no two so near that they would hatch the drawing.
@@ -70,17 +134,58 @@ void add_event_lines(xml_node svg, const Charts& all, const Scale& scale) {
   }
 }
 
-void add_legend(xml_node caption, const Chart& chart) {
+// "; not sampled after 11.0 s": where a line has holes. Empty where it has none.
+std::string holes_text(const Charts& all, const Series& series) {
+  constexpr double kMuch = 0.1;
+  const auto count = static_cast<size_t>(
+      std::ranges::count_if(series, [](const auto& value) { return value.has_value(); }));
+  double last = all.times_s.front();
+  for (size_t i = 0; i < series.size(); ++i) {
+    if (series[i]) last = all.times_s[i];
+  }
+  const double span = all.times_s.back() - all.times_s.front();
+  if (all.times_s.back() - last > kMuch * span)
+    return fmt::format(" (not sampled after {:.1f} s)", last);
+  if (static_cast<double>(count) < (1 - kMuch) * static_cast<double>(series.size()))
+    return fmt::format(" (sampled at {} of {} moments)", count, series.size());
+  return "";
+}
+
+void add_key(xml_node caption, const std::string& key, const std::string& text) {
+  const xml_node legend = add_element(caption, "span", {{"class", "legend"}});
+  add_element(legend, "span", {{"class", "key " + key}});
+  add_text(legend, text);
+}
+
+std::string limit_text(const Chart& chart) {
+  std::string text = chart.limit_name + ": " + number_text(chart.limit, chart.unit);
+  if (!is_limit_drawn(chart) && chart.limit.value_or(0) > 0) {
+    text += fmt::format(" (far above: at most {:.2g} % were used)",
+                        100 * highest(chart) / chart.limit.value_or(1));
+  }
+  return text;
+}
+
+bool is_near_limit(const Chart& chart) {
+  return chart.limit && highest(chart) >= kNearLimit * *chart.limit;
+}
+
+void add_legend(xml_node caption, const Charts& all, const Chart& chart) {
   for (size_t i = 0; i < chart.series.size(); ++i) {
-    const xml_node legend = add_element(caption, "span", {{"class", "legend"}});
-    add_element(legend, "span", {{"class", fmt::format("key k{}", i)}});
-    add_text(legend, chart.series[i].first);
+    const auto& [name, series] = chart.series[i];
+    add_key(caption, fmt::format("k{}", i), name + holes_text(all, series));
   }
+  if (chart.trend) add_key(caption, "key-trend", chart.trend->name);
   if (chart.limit) {
-    add_text_element(caption, "span",
-                     chart.limit_name + ": " + number_text(chart.limit, chart.unit),
-                     {{"class", "legend fail"}});
+    add_text_element(caption, "span", limit_text(chart),
+                     {{"class", is_near_limit(chart) ? "legend fail" : "legend quiet"}});
   }
+  if (!chart.note.empty()) {
+    add_text_element(caption, "span", chart.note,
+                     {{"class", chart.is_note_bad ? "legend fail" : "legend quiet"}});
+  }
+  const bool is_first = &chart == &all.charts.front();
+  if (all.failure && is_first) add_key(caption, "key-failure", all.failure->text);
 }
 
 // In words, for who does not see it.
@@ -97,46 +202,46 @@ std::string summary_of(const Chart& chart) {
   return text;
 }
 
-double top_of(const Chart& chart) {
-  double most = 0;
-  for (const auto& [name, series] : chart.series)
-    most = std::max(most, highest(series));
-  // A limit far above would press the line to the ground.
-  constexpr double kFar = 4;
-  if (chart.limit && *chart.limit <= kFar * most) most = std::max(most, *chart.limit);
-  most *= kHeadroom;
-  return chart.unit == "1" ? std::ceil(most) : most;
+void add_lines(xml_node svg, const Charts& all, const Chart& chart, const Scale& scale) {
+  const auto add = [&](const std::string& css, const std::string& way) {
+    add_element(svg, "path", {{"class", css}, {"d", way}});
+  };
+  for (size_t i = 0; i < chart.series.size(); ++i)
+    add(fmt::format("l{}", i), line_path(all, chart.series[i].second, scale));
+  add_event_lines(svg, all, scale);
+  if (chart.trend) {
+    add("trend", "M" + point(scale, chart.trend->from_s, chart.trend->begin) + "L" +
+                     point(scale, chart.trend->to_s, chart.trend->end));
+  }
+  if (is_limit_drawn(chart)) {
+    add(is_near_limit(chart) ? "limit limit-near" : "limit",
+        fmt::format("M0 {:.2f}H1000", scale.y(chart.limit.value_or(0))));
+  }
+  if (all.failure) add("failure", fmt::format("M{:.1f} 0V100", scale.x(all.failure->at_s)));
+  add_element(svg, "path", {{"class", "cursor"}, {"d", "M0 0V100"}, {"visibility", "hidden"}});
 }
 
 void add_figure(xml_node parent, const Charts& all, size_t index, Scale scale) {
   const Chart& chart = all.charts[index];
-  scale.top = top_of(chart);
-  const std::string top =
-      chart.unit == "1" ? fmt::format("{:.0f}", scale.top) : number_text(scale.top, chart.unit);
+  const Axis axis = axis_of(chart);
+  scale.top = axis.top;
   const xml_node figure = add_element(parent, "figure", {{"data-chart", std::to_string(index)}});
   const xml_node caption = add_text_element(figure, "figcaption", chart.title);
-  add_legend(caption, chart);
-  const xml_node svg = add_element(figure, "svg",
+  add_legend(caption, all, chart);
+  const xml_node plot = add_element(figure, "div", {{"class", "plot"}});
+  const xml_node marks = add_element(plot, "svg", {{"class", "marks"}, {"aria-hidden", "true"}});
+  const xml_node svg = add_element(plot, "svg",
                                    {{"class", "chart"},
                                     {"viewBox", "0 0 1000 100"},
                                     {"preserveAspectRatio", "none"},
                                     {"tabindex", "0"},
                                     {"role", "img"},
                                     {"aria-label", summary_of(chart)}});
-  for (size_t i = 0; i < chart.series.size(); ++i) {
-    add_element(
-        svg, "path",
-        {{"class", fmt::format("l{}", i)}, {"d", line_path(all, chart.series[i].second, scale)}});
-  }
-  add_event_lines(svg, all, scale);
-  if (chart.limit && *chart.limit <= scale.top) {
-    add_element(svg, "path",
-                {{"class", "limit"}, {"d", fmt::format("M0 {:.2f}H1000", scale.y(*chart.limit))}});
-  }
-  add_element(svg, "path", {{"class", "cursor"}, {"d", "M0 0V100"}, {"visibility", "hidden"}});
+  add_marks(marks, svg, axis, scale);
+  add_lines(svg, all, chart, scale);
   const xml_node ends = add_element(figure, "div", {{"class", "ends"}});
   add_text_element(ends, "span", fmt::format("{:.1f} s", scale.from));
-  add_text_element(ends, "output", "top: " + top);
+  add_element(ends, "output");
   add_text_element(ends, "span", fmt::format("{:.1f} s", scale.to));
   add_text(parent, "\n");
 }
@@ -169,9 +274,8 @@ void add_charts(xml_node parent, const Charts& all) {
   const Scale scale{.from = std::min(0.0, all.times_s.front()), .to = all.times_s.back()};
   add_text_element(
       parent, "p",
-      "Point at a chart, or use the arrow keys in it, to read the values at one moment "
-      "in all of them. Vertical lines mark events (thinned when crowded); red ones "
-      "are signals.",
+      "Point at a chart, or use the arrow keys in it, to read the values of one moment. Dotted "
+      "vertical lines mark events (thinned when crowded); red ones are signals.",
       {{"class", "quiet"}});
   for (size_t i = 0; i < all.charts.size(); ++i)
     add_figure(parent, all, i, scale);

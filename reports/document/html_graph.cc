@@ -1,9 +1,15 @@
+// The drawing of who waits for whom: layers below each other, the chain to the root cause at the
+// left edge, so that a narrow page has it whole.
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <set>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lib/base/utf8.h"
@@ -15,32 +21,53 @@ namespace {
 
 using pugi::xml_node;
 
-constexpr int kNodeWidth = 210;
-constexpr int kNodeHeight = 64;
-// Between layers there is room for an arrow with its word, between the nodes of one for less.
-constexpr int kGapOfLayers = 130;
-constexpr int kGapOfNodes = 22;
-constexpr int kHeightOfArrow = 46;
-constexpr int kMargin = 10;
-// An arrow that leads back bulges by three quarters of this: its word fits in between.
-constexpr int kLaneRight = 124;
-constexpr int kLaneBelow = 60;
+constexpr int kNodeWidth = 264;
+constexpr int kPadding = 10;
+constexpr int kLineHeight = 18;
+constexpr int kGapOfNodes = 24;
+constexpr int kMargin = 4;
+// Below a node all its arrows are one, and its word stands beside it; only then they part.
+constexpr int kTrunk = 20;
+constexpr int kGapOfLayers = 54;
+// Arrows that lead back run beside the nodes, each in its own lane.
+constexpr int kLane = 8;
+constexpr int kMostLanes = 4;
+constexpr int kRoomOfLanes = 16 + kLane * kMostLanes;
 // More side by side are wider than a page.
-constexpr int kMostAcross = 3;
+constexpr int kMostAcross = 4;
 constexpr size_t kLettersInALine = 30;
-constexpr size_t kMostLines = 3;
-constexpr size_t kLettersOfRelation = 20;
+constexpr size_t kMostLinesOfAText = 3;
+constexpr size_t kLettersOfRelation = 16;
 
-/// Where each node of a graph stands, in layers.
+struct Line {
+  std::string text;
+  const char* css = "";
+};
+
+struct Point {
+  int x = 0;
+  int y = 0;
+};
+
+struct Box {
+  int layer = 0;
+  int row = 0;
+  std::vector<Line> lines;
+  Point corner;
+
+  int height() const { return static_cast<int>(lines.size()) * kLineHeight + kPadding; }
+  int bottom() const { return corner.y + height(); }
+  int middle() const { return corner.x + kNodeWidth / 2; }
+  bool is_drawn() const { return row < kMostAcross; }
+};
+
 struct Drawing {
-  struct Place {
-    int layer = 0;
-    int row = 0;
-  };
   const Graph& graph;
-  std::vector<Place> places;
-  /// The layers stand below each other: a chain then fits a narrow screen.
-  bool is_upright = false;
+  std::vector<Box> boxes;    ///< of each node
+  std::vector<int> bottoms;  ///< of each layer
+  Point size;
+  int across = 0;  ///< the most nodes side by side
+  int lanes = 0;   ///< arrows that lead back
 };
 
 // The node's layer, and of those that it leads to and that have none yet, one further each.
@@ -58,13 +85,11 @@ void spread(const Graph& graph, size_t start, int at, std::vector<int>& layer) {
   }
 }
 
-// How many steps each is from the beginning of the chain; what only leads there stands left of its
+// How many steps each is from the beginning of the chain; what only leads there stands before its
 // target.
-Drawing drawing_of(const Graph& graph) {
-  const size_t count = graph.nodes.size();
-  std::vector<int> layer(count, -1);
-  if (count > 0) spread(graph, 0, 0, layer);
-  for (size_t i = 0; i < count; ++i) {
+std::vector<int> layers_of(const Graph& graph) {
+  std::vector<int> layer(graph.nodes.size(), -1);
+  for (size_t i = 0; i < layer.size(); ++i) {
     if (layer[i] >= 0) continue;
     int target = -1;
     for (const Graph::Edge& edge : graph.edges) {
@@ -72,13 +97,7 @@ Drawing drawing_of(const Graph& graph) {
     }
     spread(graph, i, std::max(target - 1, 0), layer);
   }
-  Drawing drawing = {.graph = graph};
-  std::map<int, int> rows;
-  for (size_t i = 0; i < count; ++i)
-    drawing.places.push_back({.layer = layer[i], .row = rows[layer[i]]++});
-  drawing.is_upright =
-      std::ranges::all_of(rows, [](const auto& each) { return each.second <= kMostAcross; });
-  return drawing;
+  return layer;
 }
 
 std::string cut_to(size_t letters, const std::string& text) {
@@ -93,122 +112,155 @@ std::string cut_to(size_t letters, const std::string& text) {
 }
 
 // Broken between words into lines that a box can hold; the last one may be cut.
-std::vector<std::string> lines_in_box(const std::string& text) {
+void add_lines(std::vector<Line>& box, const std::string& text, const char* css) {
   std::vector<std::string> lines(1);
-  size_t begin = 0;
-  while (begin < text.size()) {
+  for (size_t begin = 0; begin < text.size();) {
     const size_t end = std::min(text.find(' ', begin), text.size());
     const std::string word = text.substr(begin, end - begin);
     begin = end + 1;
     const bool fits = columns_of(lines.back()) + columns_of(word) < kLettersInALine;
     if (!lines.back().empty() && !fits) {
-      if (lines.size() == kMostLines) {
+      if (lines.size() == kMostLinesOfAText) {
         lines.back() += " …";
-        return lines;
+        break;
       }
       lines.emplace_back();
     }
     if (!lines.back().empty()) lines.back() += ' ';
     lines.back() += word;
   }
-  for (std::string& line : lines)
-    line = cut_to(kLettersInALine, line);
+  for (const std::string& line : lines) {
+    if (!line.empty()) box.push_back({.text = cut_to(kLettersInALine, line), .css = css});
+  }
+}
+
+std::vector<Line> lines_of(const Graph::Node& node) {
+  std::vector<Line> lines;
+  add_lines(lines, name_of(node), "name");
+  add_lines(lines, node.activity, "doing");
+  add_lines(lines, node.place, "place");
+  if (node.is_root_cause) lines.push_back({.text = "the root cause", .css = "root"});
   return lines;
 }
 
-struct Point {
-  int x = 0;
-  int y = 0;
-};
-
-Point corner_of(const Drawing& drawing, size_t node) {
-  const auto [layer, row] = drawing.places[node];
-  if (drawing.is_upright)
-    return {kMargin + row * (kNodeWidth + kGapOfNodes),
-            kMargin + layer * (kNodeHeight + kHeightOfArrow)};
-  return {kMargin + layer * (kNodeWidth + kGapOfLayers),
-          kMargin + row * (kNodeHeight + kGapOfNodes)};
+bool leads_back(const Drawing& drawing, const Graph::Edge& edge) {
+  return drawing.boxes[edge.to].layer <= drawing.boxes[edge.from].layer;
 }
 
-void add_node(xml_node svg, const Drawing& drawing, size_t index) {
-  const Graph::Node& node = drawing.graph.nodes[index];
-  const auto [x, y] = corner_of(drawing, index);
-  std::string text = node.label;
-  if (!node.activity.empty()) text += ", " + node.activity;
+bool is_drawn(const Drawing& drawing, const Graph::Edge& edge) {
+  return drawing.boxes[edge.from].is_drawn() && drawing.boxes[edge.to].is_drawn();
+}
+
+Drawing drawing_of(const Graph& graph) {
+  Drawing drawing = {.graph = graph};
+  const std::vector<int> layers = layers_of(graph);
+  std::map<int, int> rows;
+  std::map<int, int> heights;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    Box box = {.layer = layers[i], .row = rows[layers[i]]++, .lines = lines_of(graph.nodes[i])};
+    if (box.is_drawn()) {
+      heights[box.layer] = std::max(heights[box.layer], box.height());
+      drawing.across = std::max(drawing.across, box.row + 1);
+    }
+    drawing.boxes.push_back(std::move(box));
+  }
+  drawing.lanes = static_cast<int>(std::ranges::count_if(graph.edges, [&](const auto& edge) {
+    return leads_back(drawing, edge) && is_drawn(drawing, edge);
+  }));
+  const bool is_top_target = std::ranges::any_of(graph.edges, [&](const auto& edge) {
+    return is_drawn(drawing, edge) && leads_back(drawing, edge) &&
+           drawing.boxes[edge.to].layer == 0;
+  });
+  std::map<int, int> tops;
+  int y = is_top_target ? kRoomOfLanes : kMargin;
+  for (const auto& [layer, height] : heights) {
+    tops[layer] = y;
+    drawing.bottoms.push_back(y + height);
+    y += height + kGapOfLayers;
+  }
+  for (Box& box : drawing.boxes)
+    box.corner = {kMargin + box.row * (kNodeWidth + kGapOfNodes), tops[box.layer]};
+  const int right = kMargin + drawing.across * (kNodeWidth + kGapOfNodes) - kGapOfNodes;
+  const int beyond = drawing.lanes > 0 ? kRoomOfLanes : 0;
+  drawing.size = {right + beyond + kMargin, y - kGapOfLayers + beyond + kMargin};
+  return drawing;
+}
+
+void add_node(xml_node svg, const Graph::Node& node, const Box& box) {
+  std::string text = name_of(node);
+  for (const std::string& more : {node.activity, node.place}) {
+    if (!more.empty()) text += ", " + more;
+  }
   const xml_node group = add_element(svg, "g");
-  add_text_element(group, "title", text + (node.code.empty() ? "" : ", " + node.code));
+  add_text_element(group, "title", text);
   add_element(group, "rect",
               {{"class", node.in_chain ? "node chain" : "node"},
-               {"x", std::to_string(x)},
-               {"y", std::to_string(y)},
+               {"x", std::to_string(box.corner.x)},
+               {"y", std::to_string(box.corner.y)},
                {"width", std::to_string(kNodeWidth)},
-               {"height", std::to_string(kNodeHeight)},
-               {"rx", node.is_thread ? "4" : "16"}});
-  int line_y = y + 20;
-  for (const std::string& line : lines_in_box(text)) {
-    add_text_element(group, "text", line,
-                     {{"x", std::to_string(x + 10)}, {"y", std::to_string(line_y)}});
-    line_y += 16;
+               {"height", std::to_string(box.height())},
+               {"rx", node.is_thread ? "4" : "14"}});
+  int y = box.corner.y;
+  for (const Line& line : box.lines) {
+    y += kLineHeight;
+    add_text_element(group, "text", line.text,
+                     {{"class", line.css},
+                      {"x", std::to_string(box.corner.x + kPadding)},
+                      {"y", std::to_string(y)}});
   }
   add_text(svg, "\n");
 }
 
-// The middle of the side of a node that looks to the next layer (or to the layer before).
-Point side_of(const Drawing& drawing, size_t node, bool is_next) {
-  const auto [x, y] = corner_of(drawing, node);
-  if (drawing.is_upright) return {x + kNodeWidth / 2, y + (is_next ? kNodeHeight : 0)};
-  return {x + (is_next ? kNodeWidth : 0), y + kNodeHeight / 2};
+// Down, and in a curve to the target.
+std::string way_on(const Box& from, const Box& to, int bottom) {
+  const int start = bottom + kTrunk;
+  const int half = (start + to.corner.y) / 2;
+  return fmt::format("M{} {}V{}C{} {} {} {} {} {}", from.middle(), from.bottom(), start,
+                     from.middle(), half, to.middle(), half, to.middle(), to.corner.y);
 }
 
-std::string curve(Point begin, Point first, Point second, Point end) {
-  return fmt::format("M{} {}C{} {} {} {} {} {}", begin.x, begin.y, first.x, first.y, second.x,
-                     second.y, end.x, end.y);
+// Down, to the lane right of all nodes, up and to the target from above.
+std::string way_back(const Drawing& drawing, const Box& from, const Box& to, int lane) {
+  const int beside = lane * kLane;
+  const int right = drawing.size.x - kMargin - beside;
+  const auto layer = static_cast<size_t>(from.layer);
+  return fmt::format("M{} {}V{}H{}V{}H{}V{}", from.middle(), from.bottom(),
+                     drawing.bottoms[layer] + kTrunk + beside, right,
+                     to.corner.y - kTrunk / 2 - beside, to.middle() + kTrunk, to.corner.y);
 }
 
-// An arrow back, around the nodes between: right of them in an upright drawing, else below them.
-std::string way_back(const Drawing& drawing, const Graph::Edge& edge, Point lane) {
-  const Point from = corner_of(drawing, edge.from);
-  const Point to = corner_of(drawing, edge.to);
-  if (drawing.is_upright) {
-    const Point begin{from.x + kNodeWidth, from.y + kNodeHeight / 2};
-    const Point end{to.x + kNodeWidth, to.y + kNodeHeight / 2};
-    return curve(begin, {lane.x, begin.y}, {lane.x, end.y}, end);
-  }
-  const Point begin{from.x + kNodeWidth / 2, from.y + kNodeHeight};
-  const Point end{to.x + kNodeWidth / 2, to.y + kNodeHeight};
-  return curve(begin, {begin.x, lane.y}, {end.x, lane.y}, end);
-}
-
-std::string way_on(const Drawing& drawing, Point begin, Point end) {
-  const Point middle{(begin.x + end.x) / 2, (begin.y + end.y) / 2};
-  if (drawing.is_upright) return curve(begin, {begin.x, middle.y}, {end.x, middle.y}, end);
-  return curve(begin, {middle.x, begin.y}, {middle.x, end.y}, end);
-}
-
-// `size` is that of the drawing without the lane of the arrows that lead back.
-void add_edge(xml_node svg, const Drawing& drawing, const Graph::Edge& edge, Point size) {
-  const bool is_forward = drawing.places[edge.to].layer > drawing.places[edge.from].layer;
-  const Point begin = side_of(drawing, edge.from, /*is_next=*/true);
-  const Point end = side_of(drawing, edge.to, /*is_next=*/false);
-  const Point middle{(begin.x + end.x) / 2, (begin.y + end.y) / 2};
-  std::string way;
-  Point word;
-  if (is_forward) {
-    way = way_on(drawing, begin, end);
-    word = drawing.is_upright ? Point{middle.x + 8, middle.y + 4} : Point{middle.x, middle.y - 6};
-  } else {
-    way = way_back(drawing, edge, {size.x + kLaneRight, size.y + kLaneBelow});
-    word = drawing.is_upright ? Point{size.x + 4, begin.y - kNodeHeight / 2 + 16}
-                              : Point{middle.x, size.y + kLaneBelow * 3 / 4 - 6};
-  }
+// `lane` is the next one that is free.
+void add_edge(xml_node svg, const Drawing& drawing, const Graph::Edge& edge, int& lane) {
+  const Box& from = drawing.boxes[edge.from];
+  const Box& to = drawing.boxes[edge.to];
   const std::string kind = edge.in_chain ? "-chain" : "";
+  std::string way;
+  if (leads_back(drawing, edge)) {
+    way = way_back(drawing, from, to, lane);
+    lane = (lane + 1) % kMostLanes;
+  } else {
+    way = way_on(from, to, drawing.bottoms[static_cast<size_t>(from.layer)]);
+  }
   add_element(svg, "path",
               {{"class", "edge" + kind}, {"marker-end", "url(#tip" + kind + ")"}, {"d", way}});
-  add_text_element(svg, "text", cut_to(kLettersOfRelation, edge.relation),
+}
+
+// What its arrows say, once.
+void add_relation(xml_node svg, const Drawing& drawing, size_t node) {
+  std::string text;
+  std::set<std::string_view> told;
+  for (const Graph::Edge& edge : drawing.graph.edges) {
+    if (edge.from != node || !is_drawn(drawing, edge) || !told.insert(edge.relation).second)
+      continue;
+    text += (text.empty() ? "" : ", ") + edge.relation;
+  }
+  if (text.empty()) return;
+  const Box& box = drawing.boxes[node];
+  add_text_element(svg, "text", cut_to(kLettersOfRelation, text),
                    {{"class", "relation"},
-                    {"text-anchor", drawing.is_upright ? "start" : "middle"},
-                    {"x", std::to_string(word.x)},
-                    {"y", std::to_string(word.y)}});
+                    {"text-anchor", "end"},
+                    {"x", std::to_string(box.middle() - kPadding)},
+                    {"y", std::to_string(box.bottom() + kTrunk - 5)}});
 }
 
 void add_tip(xml_node defs, const std::string& name) {
@@ -228,20 +280,13 @@ void add_tip(xml_node defs, const std::string& name) {
 
 void add_graph(xml_node parent, const Graph& graph) {
   const Drawing drawing = drawing_of(graph);
-  Point size;
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    const Point corner = corner_of(drawing, i);
-    size = {std::max(size.x, corner.x + kNodeWidth), std::max(size.y, corner.y + kNodeHeight)};
-  }
-  const bool has_back = std::ranges::any_of(graph.edges, [&](const Graph::Edge& edge) {
-    return drawing.places[edge.to].layer <= drawing.places[edge.from].layer;
-  });
-  const int right = drawing.is_upright && has_back ? kLaneRight * 3 / 4 : 0;
-  const int below = !drawing.is_upright && has_back ? kLaneBelow * 3 / 4 : 0;
-  const std::string width = std::to_string(size.x + right + kMargin);
-  const std::string height = std::to_string(size.y + below + kMargin);
+  const std::string width = std::to_string(drawing.size.x);
+  const std::string height = std::to_string(drawing.size.y);
+  // Where the page is too narrow for that many side by side the style leaves it to the list.
+  const xml_node box =
+      add_element(parent, "div", {{"class", fmt::format("across-{}", drawing.across)}});
   const xml_node svg = add_element(
-      add_element(parent, "div", {{"class", "scroll"}}), "svg",
+      box, "svg",
       {{"class", "graph"},
        {"width", width},
        {"height", height},
@@ -253,13 +298,22 @@ void add_graph(xml_node parent, const Graph& graph) {
   const xml_node defs = add_element(svg, "defs");
   add_tip(defs, "tip");
   add_tip(defs, "tip-chain");
-  for (const Graph::Edge& edge : graph.edges)
-    add_edge(svg, drawing, edge, size);
-  for (size_t i = 0; i < graph.nodes.size(); ++i)
-    add_node(svg, drawing, i);
-  if (graph.left_out == 0) return;
-  add_text_element(parent, "p",
-                   fmt::format("{} more are not drawn; the JSON report has all.", graph.left_out),
+  int lane = 0;
+  for (const Graph::Edge& edge : graph.edges) {
+    if (is_drawn(drawing, edge)) add_edge(svg, drawing, edge, lane);
+  }
+  size_t left_out = graph.left_out;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (!drawing.boxes[i].is_drawn()) {
+      left_out += graph.nodes[i].count;
+      continue;
+    }
+    add_relation(svg, drawing, i);
+    add_node(svg, graph.nodes[i], drawing.boxes[i]);
+  }
+  if (left_out == 0) return;
+  add_text_element(box, "p",
+                   fmt::format("{} more are not drawn; the JSON report has all.", left_out),
                    {{"class", "quiet"}});
 }
 

@@ -128,7 +128,7 @@ std::string block_text(const Card& card, int level) {
 std::string block_text(const Graph& graph, int /*level*/) {
   std::string text = "```mermaid\nflowchart LR\n";
   for (size_t i = 0; i < graph.nodes.size(); ++i)
-    text += fmt::format("  n{}[\"{}\"]\n", i, mermaid_text(graph.nodes[i].label));
+    text += fmt::format("  n{}[\"{}\"]\n", i, mermaid_text(name_of(graph.nodes[i])));
   for (const Graph::Edge& edge : graph.edges) {
     text += fmt::format("  n{} {}|\"{}\"| n{}\n", edge.from, edge.in_chain ? "==>" : "-->",
                         mermaid_text(edge.relation), edge.to);

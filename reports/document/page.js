@@ -62,17 +62,36 @@
     });
     table.classList.add("labelled");
   });
+  // A command can be copied without its prompt, its wrapping or a neighbour.
+  document.querySelectorAll("pre, .card li p > code").forEach(function (code) {
+    var button = document.createElement("button");
+    button.type = "button";
+    button.textContent = "Copy";
+    button.setAttribute("aria-label", "Copy " + code.textContent.trim());
+    button.addEventListener("click", function () {
+      var range = document.createRange();
+      range.selectNodeContents(code);
+      var selection = window.getSelection();
+      selection.removeAllRanges();
+      selection.addRange(range);
+      button.textContent = document.execCommand("copy") ? "Copied" : "Press Ctrl+C";
+    });
+    var line = document.createElement(code.tagName === "PRE" ? "div" : "span");
+    line.className = "command";
+    code.replaceWith(line);
+    line.append(code, button);
+    code.classList.add("scroll");
+  });
   // What is wider than its box can be scrolled with the keyboard, and says so.
   var boxes = Array.prototype.slice.call(document.querySelectorAll(".scroll"));
   var mark = function () {
     boxes.forEach(function (box) {
-      if (box.scrollWidth > box.clientWidth + 1) {
-        box.tabIndex = 0;
-        box.setAttribute("role", "group");
-        box.setAttribute("aria-label", "Wider than the page: scrolls sideways");
-      } else {
-        ["tabindex", "role", "aria-label"].forEach(function (name) { box.removeAttribute(name); });
-      }
+      // The hint itself changes what is measured.
+      ["tabindex", "role", "aria-label"].forEach(function (name) { box.removeAttribute(name); });
+      if (box.scrollWidth <= box.clientWidth + 1) { return; }
+      box.tabIndex = 0;
+      box.setAttribute("role", "group");
+      box.setAttribute("aria-label", "Scrolls sideways");
     });
   };
   mark();

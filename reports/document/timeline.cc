@@ -4,82 +4,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "lib/base/units.h"
 #include "reports/document/builders.h"
 #include "reports/document/text_layout.h"
 
 namespace dlprobe::document {
 namespace {
-
-// One value of each row; empty where none has any.
-Series series_of(const report::Timeline& timeline, auto member) {
-  Series series;
-  for (const report::TimelineRow& row : timeline.rows) {
-    const std::optional<double> value = row.*member;
-    series.push_back(value && std::isfinite(*value) ? value : std::nullopt);
-  }
-  const bool is_empty =
-      std::ranges::none_of(series, [](const auto& each) { return each.has_value(); });
-  return is_empty ? Series() : series;
-}
-
-std::optional<double> size_of_shm(const report::Report& report) {
-  for (const report::Run& run : report.runs) {
-    for (const report::ShmMount& mount : run.shm_mounts) {
-      if (mount.size_bytes.value_or(0) > 0) return mount.size_bytes;
-    }
-  }
-  return std::nullopt;
-}
-
-std::vector<Chart> charts_of(const report::Report& report) {
-  using Row = report::TimelineRow;
-  std::vector<Chart> charts;
-  const auto add = [&](std::string title, std::string unit, const auto&... series) {
-    Chart chart = {.title = std::move(title), .unit = std::move(unit)};
-    const auto add_series = [&](const char* name, auto member) {
-      if (Series values = series_of(report.timeline, member); !values.empty())
-        chart.series.emplace_back(name, std::move(values));
-    };
-    (add_series(series.first, series.second), ...);
-    if (!chart.series.empty()) charts.push_back(std::move(chart));
-  };
-  add("Shared memory in use", "bytes", std::pair("used", &Row::shm_used));
-  if (!charts.empty()) {
-    charts.back().limit = size_of_shm(report);
-    charts.back().limit_name = "size of the mount";
-  }
-  add("Resident memory (RSS)", "bytes", std::pair("all processes", &Row::rss_sum),
-      std::pair("trainer", &Row::rss_trainer), std::pair("workers", &Row::rss_workers));
-  add("Memory with shared pages counted once (PSS), and swap", "bytes",
-      std::pair("PSS", &Row::pss_sum), std::pair("swap", &Row::swap_sum));
-  add("Open file descriptors", "1", std::pair("all processes", &Row::fds_sum));
-  add("Processes", "1", std::pair("alive", &Row::processes));
-  add("Batches per second", "1/s", std::pair("batches", &Row::batches_per_s));
-  return charts;
-}
-
-// Nothing to draw unless every row has its time, and time passes.
-Charts charts_over_time(const report::Report& report) {
-  Charts drawing;
-  for (const report::TimelineRow& row : report.timeline.rows) {
-    if (!std::isfinite(row.t)) return {};
-    drawing.times_s.push_back(row.t);
-    drawing.runs.push_back(static_cast<double>(row.run));
-  }
-  const bool is_moment = std::ranges::all_of(drawing.times_s, [](double t) { return t == 0; });
-  if (drawing.times_s.size() < 2 || is_moment) return {};
-  drawing.charts = charts_of(report);
-  for (const report::TimelineEvent& event : report.timeline.events) {
-    if (std::isfinite(event.t_s))
-      drawing.events.push_back({.at_s = event.t_s, .is_bad = event.text.contains("signal")});
-  }
-  return drawing;
-}
 
 Card events_of(const report::Timeline& timeline) {
   constexpr size_t kMostOpen = 12;
@@ -90,7 +24,7 @@ Card events_of(const report::Timeline& timeline) {
               shown(event.role) + (event.pid ? fmt::format(" {}", *event.pid) : ""),
               shown(event.text));
   }
-  Card card = {.title = spans(fmt::format("{} events", timeline.events_total)),
+  Card card = {.title = spans(counted(timeline.events_total, "event")),
                .fold = timeline.events.size() <= kMostOpen ? Fold::kOpen : Fold::kClosed};
   card.blocks.add(std::move(table));
   return card;
@@ -121,7 +55,7 @@ void add_facts(Table& table, const Shape& shape, const void* object, const std::
 
 Section timeline_of(const report::Report& report) {
   Section section = {.id = "time", .title = "What happened when", .readers = Readers::kHtml};
-  Charts drawing = charts_over_time(report);
+  Charts drawing = charts_of(report);
   if (!drawing.charts.empty()) section.blocks.add(std::move(drawing));
   if (!report.timeline.events.empty()) section.blocks.add(events_of(report.timeline));
   return section;

@@ -19,7 +19,6 @@
 namespace dlprobe::document {
 namespace {
 
-constexpr size_t kMostNodes = 60;
 constexpr size_t kMostPidsInALine = 16;
 constexpr size_t kMostExits = 12;
 constexpr size_t kMostInTable = 500;
@@ -35,15 +34,6 @@ double end_of_run(const report::Report& report, const std::optional<uint64_t>& i
              run.duration_s * static_cast<double>(kSecond);
   }
   return static_cast<double>(report.invocation.ended.boottime_ns);
-}
-
-// How long it had stood there when the watch of its run ended; "" where that is not known.
-std::string since_text(const report::Doing& doing, const report::Report& report,
-                       const std::optional<uint64_t>& run) {
-  if (!doing.since) return "";
-  const double span = end_of_run(report, run) - static_cast<double>(doing.since->boottime_ns);
-  if (!(span >= 0) || span > 9e18) return "";
-  return " for " + format_duration(std::chrono::nanoseconds(static_cast<int64_t>(span)));
 }
 
 std::string relation_between(const WaitGraph& graph, const std::string& from,
@@ -101,55 +91,6 @@ List chain_of(const report::Report& report) {
     list.add(step.relation, step.label, doing, step.remark);
   }
   return list;
-}
-
-// The chain first, then what it touches, then the rest.
-std::vector<std::string> order_of_nodes(const WaitGraph& graph) {
-  const std::vector<std::string>& chain = graph.chain;
-  std::vector<std::string> order = chain;
-  std::vector<std::string> rest;
-  for (const auto& [from, to, relation] : graph.edges) {
-    const bool touches = std::ranges::count(chain, from) + std::ranges::count(chain, to) > 0;
-    for (const std::string& id : {from, to})
-      (touches ? order : rest).push_back(id);
-  }
-  order.insert(order.end(), rest.begin(), rest.end());
-  return order;
-}
-
-Graph graph_of(const WaitGraph& waits) {
-  const std::vector<std::string>& chain = waits.chain;
-  Graph graph;
-  std::map<std::string, size_t> places;
-  for (const std::string& id : order_of_nodes(waits)) {
-    const auto node = std::ranges::find(waits.nodes, id, &WaitNode::id);
-    if (node == waits.nodes.end() || places.contains(id)) continue;
-    if (graph.nodes.size() == kMostNodes) {
-      places.emplace(id, SIZE_MAX);
-      ++graph.left_out;
-      continue;
-    }
-    places.emplace(id, graph.nodes.size());
-    graph.nodes.push_back({.label = shown(node->label),
-                           .activity = node->doing ? shown(node->doing->activity) : "",
-                           .code = node->doing ? place_text(node->doing->in_code) : "",
-                           .is_thread = node->kind == report::NodeKind::kThread,
-                           .in_chain = std::ranges::count(chain, id) > 0});
-  }
-  for (const report::WaitEdge& edge : waits.edges) {
-    const auto from = places.find(edge.from);
-    const auto to = places.find(edge.to);
-    if (from == places.end() || to == places.end()) continue;
-    if (from->second == SIZE_MAX || to->second == SIZE_MAX) continue;
-    const auto step = std::ranges::find(chain, from->first);
-    const bool in_chain =
-        step != chain.end() && std::next(step) != chain.end() && *std::next(step) == to->first;
-    graph.edges.push_back({.from = from->second,
-                           .to = to->second,
-                           .relation = shown(edge.relation),
-                           .in_chain = in_chain});
-  }
-  return graph;
 }
 
 std::string state_word(const std::string& state) {
@@ -333,6 +274,14 @@ class ProcessTable {
 
 }  // namespace
 
+std::string since_text(const report::Doing& doing, const report::Report& report,
+                       const std::optional<uint64_t>& run) {
+  if (!doing.since) return "";
+  const double span = end_of_run(report, run) - static_cast<double>(doing.since->boottime_ns);
+  if (!(span >= 0) || span > 9e18) return "";
+  return " for " + format_duration(std::chrono::nanoseconds(static_cast<int64_t>(span)));
+}
+
 bool has_activities(const report::Report& report) {
   return std::ranges::any_of(report.processes,
                              [](const auto& process) { return process.look.has_value(); });
@@ -344,7 +293,7 @@ std::vector<Spans> short_chain(const report::WaitGraph& graph) {
   for (const Step& step : steps_of(graph)) {
     const bool is_thread = step.node != nullptr && step.node->kind == report::NodeKind::kThread;
     std::optional<report::Frame> frame;
-    if (is_thread && !step.is_again && step.node->doing) frame = step.node->doing->in_code;
+    if (is_thread && !step.is_again) frame = step.node->doing.value_or(report::Doing()).in_code;
     if (frame) frame->file = std::string(base_name(frame->file));
     const std::string place = place_text(frame);
     const Spans text =
@@ -361,7 +310,7 @@ std::vector<Spans> short_chain(const report::WaitGraph& graph) {
 
 Section waits_of(const report::Report& report) {
   Section section = {.id = "waits", .title = "Who waits for whom"};
-  Graph graph = graph_of(report.wait_graph);
+  Graph graph = graph_of(report);
   List chain = chain_of(report);
   if (chain.items.empty()) section.readers = Readers::kPages;
   if (graph.nodes.size() > 1 && !graph.edges.empty())

@@ -14,9 +14,10 @@ from support import dlprobe, python_program
 MAKE_INCIDENT = os.environ.get("DLPROBE_MAKE_INCIDENT")
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures" / "recordings"
 # One of each kind: a browser takes its time for each.
-PAGES = ("bus-error", "bus-error-of-a-data-file", "descriptor-limit-too-low", "healthy", "held-by-another-job",
-         "killed-workers", "leak-in-native-code", "lost-batch", "openmp-pool-at-fork", "pool-in-pool",
-         "refused-segment", "worker-crashed")
+PAGES = ("attach-python-lock-at-fork", "bus-error", "bus-error-of-a-data-file", "circle-of-locks",
+         "descriptor-limit-too-low", "gate-few-descriptors", "healthy", "healthy-gate", "held-by-another-job", "killed-workers",
+         "leak-in-native-code", "lost-batch", "openmp-pool-at-fork", "pool-in-pool", "refused-segment",
+         "run-torch-hangs", "worker-crashed")
 
 # Two processes wait for a lock that was copied locked by fork. Its children end with it.
 HANG = """
@@ -52,7 +53,7 @@ with first:
     second.acquire()
 """
 
-WIDTHS = (375, 500, 768, 1200, 1440, 3840)
+WIDTHS = (375, 400, 600, 900, 1250, 1600, 2200, 3840)
 
 # What cannot be read at this width: hidden by its box, beyond the page, or to be scrolled to without a hint or a key.
 CUT = """(() => {
@@ -73,11 +74,11 @@ CUT = """(() => {
   return found;
 })()"""
 
-# Arrows behind boxes, and words on words, in the drawing of who waits for whom.
+# Arrows behind boxes or on words, and words on words, in the drawing of who waits for whom.
 TANGLED = """(() => {
   const found = [];
   const graph = document.querySelector(".graph");
-  const boxes = Array.from(graph.querySelectorAll("rect"), (each) => each.getBBox());
+  const boxes = Array.from(graph.querySelectorAll("rect, .relation"), (each) => each.getBBox());
   for (const path of graph.querySelectorAll("path[class^=edge]"))
     for (let part = 0.02; part < 0.97; part += 0.01) {
       const at = path.getPointAtLength(path.getTotalLength() * part);
@@ -260,7 +261,7 @@ class Html(unittest.TestCase):
         for name, _path in self.each_page():
             charts = self.browser.value("document.querySelectorAll('figure').length")
             if name in ("bus-error", "lost-batch"):
-                self.assertGreater(charts, 3)
+                self.assertGreater(charts, 0)
             if charts == 0:
                 continue
             self.browser.value("document.querySelector('.chart').focus()")
@@ -292,10 +293,71 @@ class Html(unittest.TestCase):
                 self.assertEqual(self.browser.value(CUT), [], width)
 
     def test_the_drawing_of_a_hang_can_be_followed(self):
-        for name in ("hang", "circle"):
+        for name in ("hang", "circle", "circle-of-locks"):
             with self.subTest(name):
                 self.browser.open(self.pages[name])
                 self.assertEqual(self.browser.value(TANGLED), [])
+
+    def texts(self, selector):
+        return self.browser.value(f"Array.from(document.querySelectorAll({json.dumps(selector)}), (e) => e.textContent)")
+
+    def test_alike_workers_are_one_box_and_a_circle_is_not(self):
+        self.browser.open(self.pages["openmp-pool-at-fork"])
+        self.assertEqual(len(self.texts(".graph .node")), 4)
+        self.assertIn("worker 12631 (× 2 alike)", self.texts(".graph .name"))
+        self.assertEqual(self.texts(".graph .relation"), ["waits for", "written by", "waits for"])
+        self.assertEqual(self.texts(".graph .root"), ["the root cause"])
+        self.assertIn("hang_at_fork.py:160 in", self.texts(".graph .place"))
+        self.browser.open(self.pages["circle-of-locks"])
+        self.assertEqual(len(self.texts(".graph .node")), 8)
+        self.assertEqual(self.texts(".graph .root"), [])
+
+    def test_the_root_cause_is_whole_at_every_width(self):
+        for width in WIDTHS:
+            self.browser.size(width, 900)
+            self.browser.open(self.pages["openmp-pool-at-fork"])
+            right = self.browser.value("document.querySelector('.graph .root').getBoundingClientRect().right")
+            self.assertTrue(0 < right <= width, (width, right))
+
+    def test_the_chart_of_the_cause_comes_first_and_none_is_constant(self):
+        first = {"leak-in-native-code": "Memory", "bus-error": "Shared memory in use",
+                 "descriptor-limit-too-low": "Open file descriptors"}
+        for name, title in first.items():
+            with self.subTest(name):
+                self.browser.open(self.pages[name])
+                self.assertTrue(self.texts("figcaption")[0].startswith(title), self.texts("figcaption"))
+                self.assertGreaterEqual(len(self.texts("figure:first-of-type .marks text")), 3)
+        self.browser.open(self.pages["leak-in-native-code"])
+        self.assertEqual(len(self.texts("figure")), 1)
+        self.assertEqual(len(self.texts(".trend")), 1)
+        caption = self.texts("figcaption")[0]
+        self.assertIn("growth: 9.8 MiB/s", caption)
+        self.assertIn("not sampled after 17.7 s", caption)
+        self.assertEqual(self.texts(".limit-near, figcaption .fail"), [])
+        self.browser.open(self.pages["bus-error"])
+        self.assertEqual(len(self.texts("figure:first-of-type .limit-near")), 1)
+        self.assertIn("shm-exhausted: first seen at 0.8 s", self.texts("figcaption")[0])
+        self.browser.open(self.pages["openmp-pool-at-fork"])
+        self.assertEqual(self.texts("figure"), [])
+
+    def test_the_checks_of_a_gate_come_first_those_that_failed_before_all(self):
+        for name, results, is_open in (("gate-few-descriptors", ["fail", "fail"], False),
+                                       ("healthy-gate", ["skipped", "skipped"], True)):
+            with self.subTest(name):
+                self.browser.open(self.pages[name])
+                self.assertEqual(self.texts("h2")[0], "Checks")
+                self.assertEqual(self.texts("section:first-of-type td:first-child")[:2], results)
+                self.assertEqual(self.browser.value("document.querySelector('section:first-of-type details').open"), is_open)
+
+    def test_each_command_has_a_button_that_copies_it(self):
+        self.browser.open(self.pages["attach-python-lock-at-fork"])
+        self.assertEqual(len(self.texts(".command button")), len(self.texts("pre, .card li p code")))
+        copied = "document.querySelector('.command button').click(), String(getSelection()).trim()"
+        self.assertEqual(self.browser.value(copied), self.texts("pre")[0].strip())
+        # A job that runs has its pid; one that dlprobe started has ended.
+        self.assertIn("dlprobe deadlock --pid 31417", self.texts(".card li p code"))
+        self.browser.open(self.pages["run-torch-hangs"])
+        self.assertIn("dlprobe deadlock --pid PID", self.texts(".card li p code"))
 
     def test_the_graph_and_the_stacks_of_a_hang(self):
         self.browser.open(self.pages["hang"])
@@ -329,7 +391,7 @@ class Html(unittest.TestCase):
         self.browser.open(path)
         text = self.browser.value("document.body.textContent")
         self.assertIn("DLP0503", text)
-        self.assertGreaterEqual(self.browser.value("document.querySelectorAll('figure').length"), 5)
+        self.assertGreaterEqual(self.browser.value("document.querySelectorAll('figure').length"), 1)
         self.assertIn("worker 1063", text)
         self.assertGreaterEqual(self.browser.value("document.querySelectorAll('ol.frames').length"), 5)
         # No more upright lines than can be told apart.
