@@ -70,7 +70,7 @@ REFUSED = [
     (["tune", "--", "/etc/passwd"], 126, "/etc/passwd"),
     (["tune", "--", "true"], 3, "made no DataLoader"),
     (["tune", "--", "python3", "-I", "train.py"], 2, "-I, which ignores PYTHONPATH"),
-    (["tune", "--fault", "thread-oversubscription", "--", "true"], 2, "--fault works on the reference loader alone"),
+    (["tune", "--fault", "thread-oversubscription", "--", "true"], 2, "--fault works only on the reference loader"),
     (["attach"], 2, "pid"),
     (["attach", "--job"], 2, "SLURM_JOB_ID"),
     (["attach", "--job", "1"], 2, "give no PID"),

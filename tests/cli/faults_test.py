@@ -217,7 +217,7 @@ class Starts(Base):
     def test_a_recursion_is_ended_whole(self):
         _, report = self.check("recursive-process-creation", "DLP0409", "error", "--workers", "1")
         for run in report["runs"][1:]:
-            self.assertRegex(run["end"]["text"], r"had \d+ generations of the same process, and dlprobe ended it")
+            self.assertRegex(run["end"]["text"], r"had \d+ generations of the same process; dlprobe ended it")
 
     def test_many_that_multiply_are_ended_before_they_are_many(self):
         report = report_of("spawn-recursion", "--fault", "recursive-process-creation", "--start-method", "spawn",

@@ -134,8 +134,7 @@ Expected<Candidate> look_at_named(const Machine& machine, int32_t pid, DeadlineR
                        ": it has ended, or that is its pid in another pid namespace");
   }
   if (asked && is_kernel_thread(asked->process.last_stat)) {
-    return failure(ErrorCode::kInvalid,
-                   "process " + std::to_string(pid) + " is a thread of the kernel");
+    return failure(ErrorCode::kInvalid, "process " + std::to_string(pid) + " is a kernel thread");
   }
   return asked;
 }

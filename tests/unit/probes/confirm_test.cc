@@ -175,7 +175,7 @@ TEST(Confirm, ARunThatGoesOnForLongerIsAsGoodAsOneThatEnds) {
 TEST(Confirm, ATrialThatRanForAllOfItsTimeIsAsGoodAsOneThatEnds) {
   Scenery scenery;
   auto run = run_of(60, SIGKILL);
-  run.end->text = "the command ran for as long as it was given, and dlprobe ended it";
+  run.end->text = "the command ran as long as allowed; dlprobe ended it";
   scenery.tried(run);
   scenery.tried_as_it_was(failing(4, "DLP0302"));
   EXPECT_EQ(scenery.outcome(), RemedyOutcome::kInconclusive) << "it may have been ended for more";

@@ -319,7 +319,7 @@ TEST_F(ControlTest, WhatStandsStillLongAfterItsLastStartFailsAsWell) {
     recording.runs.resize(1);
     run().end = RunEnd{.at = Scene::at(ends_at),
                        .reason = RunEndReason::kTimeUp,
-                       .text = "it still ran, and dlprobe ended it"};
+                       .text = "it was still running; dlprobe ended it"};
     under_fork(0);
     EXPECT_THAT(examine().findings, SizeIs(ends_at > 10 ? 1 : 0)) << ends_at;
   }
@@ -329,7 +329,7 @@ TEST_F(ControlTest, WhatGoesOnStartingProcessesOnlyTakesLong) {
   run().exits.clear();
   run().end = RunEnd{.at = Scene::at(60),
                      .reason = RunEndReason::kTimeUp,
-                     .text = "it still ran, and dlprobe ended it"};
+                     .text = "it was still running; dlprobe ended it"};
   started(102);
   run().start_events.back().at = Scene::at(55);
   under_fork(0);
@@ -457,7 +457,7 @@ TEST_F(SpawnTest, AJobThatWasCutOffWorksIfBatchesCame) {
   started(101);
   run().end = RunEnd{.at = Scene::at(60),
                      .reason = RunEndReason::kSubjectEnded,
-                     .text = "the command ran for as long as it was given, and dlprobe ended it"};
+                     .text = "the command ran as long as allowed; dlprobe ended it"};
   EXPECT_THAT(examine().gaps, SizeIs(1));
   tell(kRoot, {.kind = StartEventKind::kFirstBatch, .seconds = 0.5});
   EXPECT_THAT(examine().gaps, IsEmpty());

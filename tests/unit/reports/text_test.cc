@@ -131,8 +131,8 @@ TEST(TextReport, WhyDlprobeEndedWhatItHadStartedIsSaid) {
   dlprobe::Run& run = each.recording.runs.front();
   run.end = RunEnd{.at = run.begin.at + kSecond,
                    .reason = RunEndReason::kSubjectEnded,
-                   .text = "no progress, and dlprobe ended it"};
-  EXPECT_THAT(text_of(each), HasSubstr("  ! no progress, and dlprobe ended it\n"));
+                   .text = "no progress; dlprobe ended it"};
+  EXPECT_THAT(text_of(each), HasSubstr("  ! no progress; dlprobe ended it\n"));
 }
 
 TEST(TextReport, NoLineIsWiderThanAskedFor) {
