@@ -141,8 +141,8 @@ std::optional<Finding> epoch_end_delayed(const Facts& facts) {
                     (delays.size() == 1 ? "the end of an epoch"
                                         : "the ends of " + own(delays.size()) + " epochs") +
                     " for " + counted(workers.size(), "worker") +
-                    " that had already ended: torch_shm_manager keeps their pipes open that would "
-                    "tell it";
+                    " that had already ended: torch_shm_manager keeps their pipes "
+                    "open";
   finding.processes = {facts.trainer->key};
   finding.first_seen = delays.front().from;
   finding.last_seen = delays.back().to;

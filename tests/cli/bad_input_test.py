@@ -65,7 +65,7 @@ REFUSED = [
     (["tune", "--sharing-strategy", "all"], 2, "--sharing-strategy"),
     (["tune", "--sample-shape", "3x"], 2, "--sample-shape"),
     (["tune", "python", "train.py"], 2, "behind --"),
-    (["tune", "--"], 2, "no command behind --"),
+    (["tune", "--"], 2, "no command after --"),
     (["tune", "--", "no-such-command-anywhere"], 127, "no-such-command-anywhere"),
     (["tune", "--", "/etc/passwd"], 126, "/etc/passwd"),
     (["tune", "--", "true"], 3, "made no DataLoader"),

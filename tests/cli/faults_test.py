@@ -69,7 +69,7 @@ class Base(unittest.TestCase):
                 self.assertEqual(found[0][:2], (code, severity))
                 self.assertEqual(report["summary"]["verdict"], "fail" if severity == "error" else "warn")
                 self.assertIn(confidence, (None, found[0][2]))
-                self.assertRegex(report["runs"][0]["end"]["text"], "no progress .* and dlprobe ended it")
+                self.assertRegex(report["runs"][0]["end"]["text"], "no progress .*; dlprobe ended it")
 
 
 class FileDescriptor(Base):

@@ -221,7 +221,8 @@ TEST_F(ExitsTest, UnseenSenderButNotTheOomKiller) {
   scene.exit_by_signal(101, 1.01, SIGKILL);
   const Verdict verdict = examine();
   ASSERT_EQ(verdict.findings.size(), 1U);
-  EXPECT_THAT(verdict.findings.front().message.plain(), HasSubstr("who sent it could not be seen"));
+  EXPECT_THAT(verdict.findings.front().message.plain(),
+              HasSubstr("dlprobe could not see who sent it"));
   const auto& evidence = verdict.findings.front().evidence;
   const auto sender = std::ranges::find(evidence, "sender", &Evidence::name);
   ASSERT_NE(sender, evidence.end());
@@ -548,7 +549,7 @@ TEST_F(ExitsTest, BusErrors) {
   EXPECT_EQ(only().confidence, Confidence::kLikely);
   scene.run().signals.front().code = 4;  // BUS_MCEERR_AR
   EXPECT_EQ(only().code, FindingCode::kWorkerCrashed);
-  EXPECT_THAT(only().message.plain(), HasSubstr("memory is broken"));
+  EXPECT_THAT(only().message.plain(), HasSubstr("a memory error of the hardware"));
 }
 
 TEST_F(ExitsTest, WhatAnotherFindingExplainsIsLeftToIt) {
@@ -687,7 +688,7 @@ TEST_F(Raised, AProcessThatLeavesBreaksItsPool) {
   failed(1.2, kParent, Ended::kProcess, "");
   scene.exit_with(kParent, 1.3, 1);
   EXPECT_THAT(only().message.plain(),
-              HasSubstr("called os._exit at a.py:4, and the job ended by KeyError"));
+              HasSubstr("called os._exit at a.py:4, and the job ended with KeyError"));
 }
 
 TEST_F(Raised, AProgramThatExitsAfterwardsMayHaveHadAnotherReason) {

@@ -205,7 +205,7 @@ TEST_F(Fd, ALeakOfAJobThatEndedBeforeItsLimitIsAWarning) {
     EXPECT_EQ(verdict.findings[0].code, FindingCode::kFdLeakInWorker);
     EXPECT_EQ(verdict.findings[0].severity, Severity::kWarning);
     EXPECT_THAT(verdict.findings[0].message.plain(),
-                testing::HasSubstr("; when it ended, its limit of 512 was"));
+                testing::HasSubstr("; at this rate its limit of 512 would have been reached in "));
   }
 }
 

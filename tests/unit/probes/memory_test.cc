@@ -354,7 +354,7 @@ TEST(MemoryLeak, OfAJobThatEndedIsHeldAgainstWhatWasLeftBeforeItsEnd) {
   const auto finding = find(job.watch(38), FindingCode::kWorkerMemoryLeak);
   ASSERT_TRUE(finding);
   EXPECT_EQ(number(*finding, "memory_left"), int64_t{240} << 20);
-  EXPECT_THAT(finding->message.plain(), HasSubstr("(1000.0 MiB) was 24.0 s away when it ended"));
+  EXPECT_THAT(finding->message.plain(), HasSubstr("(1000.0 MiB) would have been full in 24.0 s"));
 }
 
 TEST(MemoryLeak, AfterAnOomKillTheLimitWasReached) {
@@ -394,7 +394,7 @@ TEST(MemoryLeak, TheTrainingProcessIsAnotherCase) {
   const auto finding = find(job.watch(32), FindingCode::kWorkerMemoryLeak);
   ASSERT_TRUE(finding);
   EXPECT_EQ(finding->discriminator, "trainer");
-  EXPECT_THAT(finding->message.plain(), HasSubstr("the training process 100 grows"));
+  EXPECT_THAT(finding->message.plain(), HasSubstr("trainer 100 leaks"));
 }
 
 TEST(MemoryLeak, WhatIsSwappedOutStillCounts) {

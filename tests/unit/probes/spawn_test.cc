@@ -178,7 +178,7 @@ TEST_F(SpawnTest, WhatGoesThroughAQueueCannotBePickledUnderAnyStartMethod) {
   ends(kRoot, 1);
   const Finding finding = examine().findings.front();
   EXPECT_THAT(finding.message.plain(),
-              HasSubstr("as all that goes to a pool's or queue's processes is"));
+              HasSubstr("so it cannot go to the processes of a pool or queue"));
   for (const Remedy& remedy : finding.remedies)
     EXPECT_THAT(remedy.settings, IsEmpty()) << remedy.title.plain();
 }
@@ -193,7 +193,7 @@ TEST_F(SpawnTest, WhatStandsBelowTheGuardIsToBeMovedOutOfIt) {
                .cause = StartRefusal::kNotFoundThere,
                .message = "AttributeError: Can't get attribute 'work'"});
     EXPECT_THAT(examine().findings.front().remedies.front().title.plain(),
-                HasSubstr(has_main ? "out of the main guard" : "a module of their own"));
+                HasSubstr(has_main ? "outside the main guard" : "into a module file"));
   }
 }
 

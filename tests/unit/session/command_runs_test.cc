@@ -146,7 +146,7 @@ TEST_F(HungCommandTest, ItIsAskedToEnd) {
   EXPECT_THAT(control().sent, testing::ElementsAre(Pair(kFirst, SIGTERM)));
   EXPECT_EQ(examination.wait_status, SIGTERM);
   EXPECT_THAT(end_of(examination).text.plain(),
-              HasSubstr("made no progress for 7.0 s, and dlprobe ended"));
+              HasSubstr("made no progress for 7.0 s; dlprobe ended"));
 }
 
 TEST_F(HungCommandTest, ItIsKilledWhereItDoesNotListen) {
