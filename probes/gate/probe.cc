@@ -243,7 +243,7 @@ void conclude(const RecordingView& recording, Verdict& verdict) {
   if (run == nullptr || !run->gate || !run->begin.plan) {
     verdict.gaps.push_back({.what = "the machine",
                             .why = "the recording has no data on it",
-                            .effect = "nothing can be said"});
+                            .effect = "dlprobe cannot tell"});
     return;
   }
   const Source source{
