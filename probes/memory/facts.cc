@@ -289,7 +289,8 @@ Message say_when(const MemoryLimit& limit, std::optional<double> seconds, Outloo
   if (!seconds || *seconds > kFar) return name + (has_ended ? " was" : " is") + " far away";
   const OwnWords left =
       format_duration(std::chrono::nanoseconds(static_cast<int64_t>(*seconds * kSecond)));
-  return "at this rate " + name + (has_ended ? " would have been full in " : " is full in ") + left;
+  return "at this rate " + name + (has_ended ? " would have been " : " is ") +
+         (is_host ? "full" : "reached") + " in " + left;
 }
 
 }  // namespace dlprobe::probes::memory

@@ -305,9 +305,9 @@ std::optional<Finding> reimported(const Run& run) {
       most([](const StartEvent* e) { return e->bytes.value_or(0); })->bytes.value_or(0);
   Finding finding = start_finding(FindingCode::kMainModuleReimported, heavy);
   finding.discriminator = "main";
-  finding.message = say("{} repeats the main module's work when {} start: {} s and {} each",
+  finding.message = say("{} ran the main module's work again at {} start: {} s and {} each",
                         counted(finding.processes.size(), "process"),
-                        finding.processes.size() == 1 ? "it" : "they",
+                        finding.processes.size() == 1 ? "its" : "their",
                         own(fmt::format("{:.1f}", seconds)), format_bytes(bytes));
   finding.prove(held_against(number_fact("own_work", seconds, "s", kShimSource, heavy.front()->at),
                              ">= 1 s, its imports left out"));
