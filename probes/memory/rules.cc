@@ -158,9 +158,9 @@ OwnWords who_does(const Facts& facts, const std::vector<Grower>& some, Role role
   const size_t all = alive_of_role(facts, role, first.growth.to);
   const std::string noun = role == Role::kWorker ? "worker" : "process";
   if (some.size() == 1) {
-    OwnWords one = describe(*facts.run, first.memory->info->key) + " " + verb + "s";
-    if (role != Role::kWorker || all < 2) return one;
-    return one + " (the only one of " + counted(all, noun) + ")";
+    const bool is_one_of_many = role == Role::kWorker && all >= 2;
+    return describe(*facts.run, first.memory->info->key) +
+           (is_one_of_many ? " (the only one of " + counted(all, noun) + ") " : " ") + verb + "s";
   }
   if (some.size() >= all) return all_of(some.size(), noun) + " " + verb;
   return own(some.size()) + " of " + counted(all, noun) + " " + verb;
@@ -295,7 +295,8 @@ std::optional<Finding> copy_on_write_growth(const Facts& facts) {
                   growth->by_cgroup || swaps ? Confidence::kLikely : Confidence::kCertain);
   const double seconds = static_cast<double>(growth->to - growth->from) / kSecond;
   finding.message = "processes of the loader have duplicated " +
-                    format_bytes(whole(growth->bytes)) + " of shared memory (copy-on-write), " +
+                    format_bytes(whole(growth->bytes)) +
+                    " of the trainer's memory (copy-on-write), " +
                     rate_text(growth->bytes / seconds) + "; RSS does not show it; up to " +
                     format_bytes(whole(growth->more_bytes)) + " more may follow";
   // A garbage collection alone copies what `import torch` made: 143 MiB in each worker of 2.13.

@@ -644,7 +644,7 @@ TEST_F(Raised, ARankThatLeftBeforeOthersFailedInACollectiveIsNamed) {
   ASSERT_FALSE(verdict.findings.empty());
   EXPECT_EQ(verdict.findings.front().code, FindingCode::kUnevenData);
   EXPECT_THAT(verdict.findings.front().message.plain(),
-              HasSubstr("102 ended with exit code 0, and worker 101 failed in all_reduce"));
+              HasSubstr("102 ended with exit code 0 while worker 101 waited for it in all_reduce"));
   scene.run().start_events.back().raised_in = "/job/data.py:7 train";
   for (const Finding& finding : examine().findings)
     EXPECT_NE(finding.code, FindingCode::kUnevenData) << "it was no collective operation";
@@ -929,7 +929,7 @@ TEST_F(Refused, WithoutThatOnlyTheUsersLimitIsLeft) {
 TEST_F(Refused, WhoSetsItsOwnLimitIsToldSo) {
   read(key_of(kParent), 0);
   refusal().limit = 6;
-  EXPECT_THAT(only().remedies.front().title.plain(), HasSubstr("sets this limit itself"));
+  EXPECT_THAT(only().remedies.front().title.plain(), HasSubstr("or its launcher sets this limit"));
 }
 
 TEST_F(Refused, AThreadMayBeRefusedForWantOfMemory) {
@@ -966,7 +966,7 @@ TEST_F(Raised, ATemporaryFileWithoutSpaceIsThatFoldersFault) {
   EXPECT_EQ(only().code, FindingCode::kTemporaryFolderUnusable);
   EXPECT_EQ(only().confidence, Confidence::kCertain);
   event.free_inodes = 0;
-  EXPECT_THAT(only().message.plain(), HasSubstr("no inodes"));
+  EXPECT_THAT(only().message.plain(), HasSubstr("no free inodes"));
 }
 
 TEST_F(Raised, MemoryThatALimitOfTheProcessRefused) {

@@ -245,7 +245,8 @@ TEST_F(Fd, AProcessAtItsLimitThatStandsStill) {
   ASSERT_TRUE(exhausted);
   EXPECT_EQ(exhausted->severity, Severity::kError);
   EXPECT_EQ(exhausted->confidence, Confidence::kLikely);
-  EXPECT_THAT(exhausted->message.plain(), testing::HasSubstr("234 of them files, and nothing"));
+  EXPECT_THAT(exhausted->message.plain(),
+              testing::HasSubstr("234 of them files, and the job has not moved"));
   EXPECT_FALSE(find(examine(), FindingCode::kFdLeakInWorker));
 }
 

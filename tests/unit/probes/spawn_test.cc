@@ -309,7 +309,7 @@ TEST_F(ControlTest, ANameThatTheMainModuleHasIsNamed) {
   const Finding finding = examine().findings.front();
   EXPECT_EQ(finding.confidence, Confidence::kCertain);
   EXPECT_THAT(finding.message.plain(), HasSubstr("lack scale, which their parent has"));
-  EXPECT_THAT(finding.remedies.front().title.plain(), HasSubstr("Hand scale to the processes"));
+  EXPECT_THAT(finding.remedies.front().title.plain(), HasSubstr("Pass scale to the processes"));
 }
 
 TEST_F(ControlTest, WhatStandsStillLongAfterItsLastStartFailsAsWell) {
@@ -341,7 +341,7 @@ TEST_F(ControlTest, WhatFailsUnderForkAsWellIsNotTheStartMethodsDoing) {
   const Verdict verdict = examine();
   EXPECT_THAT(verdict.findings, IsEmpty());
   ASSERT_THAT(verdict.gaps, Not(IsEmpty()));
-  EXPECT_THAT(verdict.gaps.front().remedy.plain(), HasSubstr("fails under fork as well"));
+  EXPECT_THAT(verdict.gaps.front().remedy.plain(), HasSubstr("fails under fork too"));
 }
 
 TEST_F(ControlTest, ChildrenThatFailUnderForkAsWellAreMeantTo) {
@@ -431,7 +431,7 @@ TEST_F(SpawnTest, WithoutAStartNothingIsSaidToBeWell) {
   run().start_events.clear();
   const Verdict verdict = examine();
   ASSERT_THAT(verdict.gaps, SizeIs(1));
-  EXPECT_THAT(verdict.gaps.front().why.plain(), HasSubstr("no Python interpreter"));
+  EXPECT_THAT(verdict.gaps.front().why.plain(), HasSubstr("no Python (3.6 or later)"));
 }
 
 TEST_F(SpawnTest, AFailureOfAnotherKindIsNotExplained) {

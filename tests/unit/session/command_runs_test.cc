@@ -108,7 +108,7 @@ TEST_F(CommandRunsTest, AfterTheTimeTheCommandGoesOnAndThatIsTold) {
   EXPECT_EQ(end_of(examination).reason, RunEndReason::kTimeUp);
   EXPECT_TRUE(control().lives(kFirst));
   EXPECT_THAT(control().sent, IsEmpty());
-  EXPECT_THAT(place_.notices.told, Contains(HasSubstr("(pid 100) goes on")));
+  EXPECT_THAT(place_.notices.told, Contains(HasSubstr("(pid 100) continues")));
 }
 
 TEST_F(CommandRunsTest, ACommandThatHangsIsToldAndGoesOn) {
@@ -250,7 +250,7 @@ TEST_F(TrialTest, ATreeThatForksForEverIsKilledWhole) {
   control().on_start = [this](pid_t pid) { grow(pid); };
   const Examination examination = examine();
   EXPECT_THAT(texts_of(examination.recording.runs[0]), Contains(HasSubstr("had 17 processes")));
-  EXPECT_THAT(end_of(examination).text.plain(), HasSubstr("and dlprobe ended it"));
+  EXPECT_THAT(end_of(examination).text.plain(), HasSubstr("; dlprobe ended it"));
   expect_nothing_lives();
 }
 

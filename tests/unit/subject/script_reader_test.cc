@@ -62,7 +62,7 @@ echo '{"kind": "hook-failed", "at": 0, "pid": 0, "start_ticks": 0, "file": "t.py
   '"message": ": No such file"}'
 )"),
               HasSubstr("t.py: No such file"));
-  EXPECT_THAT(error_of("#!/bin/sh\necho '{['\n"), HasSubstr("it said: {["));
+  EXPECT_THAT(error_of("#!/bin/sh\necho '{['\n"), HasSubstr("it printed: {["));
 }
 
 TEST_F(ScriptReaderTest, AnInterpreterThatIsNotThereIsNotFound) {
