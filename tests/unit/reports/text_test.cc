@@ -49,7 +49,7 @@ TEST(TextReport, GoldenFiles) {
 TEST(TextReport, TheFirstLineIsTheVerdict) {
   EXPECT_TRUE(text_of(testing::healthy_case()).starts_with("PASS  "));
   EXPECT_TRUE(text_of(testing::exhausted_case()).starts_with("FAIL  DLP0102 shm-exhausted: "));
-  EXPECT_TRUE(text_of(testing::incomplete_case()).starts_with("INCOMPLETE  cannot say: "));
+  EXPECT_TRUE(text_of(testing::incomplete_case()).starts_with("INCOMPLETE  cannot tell: "));
 }
 
 TEST(TextReport, QuietIsOneLine) {
