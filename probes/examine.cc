@@ -48,7 +48,7 @@ void add_run(Verdict& all, Verdict of_run, int index, bool is_kept_apart) {
 Gap gap_of_no_run() {
   return {.what = "the subject",
           .why = "the recording holds no run",
-          .effect = "nothing can be said of it"};
+          .effect = "dlprobe cannot tell anything"};
 }
 
 /// Whether the findings say why a run ended as it did: of a standstill a warning does, too.

@@ -17,7 +17,7 @@ std::string render_catalog(const AnyDocument& document, const TextOptions& optio
   page.paragraph("Probes", "", document::Mark::kStrong);
   for (const report::CatalogProbe& probe : catalog.probes)
     page.paragraph(fmt::format("  {:<16} ", shown(probe.name)), shown(probe.summary));
-  page.heading("Findings (dlprobe explain CODE tells more)");
+  page.heading("Findings (details: dlprobe explain CODE)");
   for (const report::CatalogFinding& finding : catalog.findings) {
     page.paragraph(fmt::format("  {} {:<24} {:<8} ", shown(finding.code), shown(finding.name),
                                shown(finding.severity)),

@@ -33,7 +33,7 @@ std::string headline_of(const std::vector<Ability>& abilities) {
     return fmt::format("dlprobe cannot work here: {}", fmt::join(missing, ", "));
   }
   if (missing.empty() && limited.empty()) return "dlprobe can do everything here";
-  std::string text = "dlprobe can do everything here but:";
+  std::string text = "Limited here:";
   if (!missing.empty()) text += fmt::format(" {}", fmt::join(missing, ", "));
   if (!limited.empty()) {
     text += fmt::format("{} in part: {}", missing.empty() ? "" : "; and", fmt::join(limited, ", "));

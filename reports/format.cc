@@ -27,9 +27,9 @@ std::string human_stacks(const AnyDocument& document, const TextOptions& options
 
 constexpr std::array<ReportFormat, 13> kReportFormats = {{
     {"human", "for people at a terminal", human},
-    {"json", "the report itself, which all others are made from", json},
+    {"json", "the report itself, source of all other formats", json},
     {"jsonl", "the report on one line", plain<render_jsonl>},
-    {"html", "one page for a browser, to hand over", plain<render_html>},
+    {"html", "a self-contained page, to hand over", plain<render_html>},
     {"markdown", "for a ticket", plain<render_markdown>},
     {"junit", "test results for CI", plain<render_junit>},
     {"sarif", "SARIF 2.1.0, for code scanning", plain<render_sarif>},

@@ -102,8 +102,8 @@ std::optional<Gap> gap_of_missing(const Job& job) {
   return Gap{.what = (is_one ? "rank " : "ranks ") + ranges_text(missing.numbers, kMostRanges) +
                      " of job " + as_text(id_of(job.front()).job),
              .why = is_one ? "no report shows it" : "no report shows them",
-             .effect = is_one ? "whether it is behind or has ended is not known"
-                              : "whether one of them is behind or has ended is not known",
+             .effect = is_one ? "dlprobe cannot tell whether it is behind or has ended"
+                              : "dlprobe cannot tell whether one of them is behind or has ended",
              .remedy = "a report of every node of the job"};
 }
 
@@ -210,8 +210,8 @@ JoinedRanks join_ranks(std::vector<RankState> ranks, const JudgeRanks& judge,
     if (auto misfit = misfit_of(job)) {
       result.gaps.push_back({.what = "the ranks of job " + as_text(name) + " together",
                              .why = std::move(*misfit),
-                             .effect = "each node is judged by itself",
-                             .remedy = "reports of one run of the job alone"});
+                             .effect = "dlprobe judges each node separately",
+                             .remedy = "merge only reports of one run of the job"});
       continue;
     }
     if (auto gap = gap_of_missing(job)) result.gaps.push_back(std::move(*gap));

@@ -77,7 +77,7 @@ void apply_policy(const FindingPolicy& policy, std::string_view day, report::Fin
 
 void ReportMerger::add(const std::string& source, const AnyReport& any) {
   if (any.cluster)
-    return add_damaged(source, "it is a merged report itself: name those of the nodes");
+    return add_damaged(source, "it is itself a merged report: name the nodes' reports");
   const report::Report& report = any.report;
   Node node = digest(source, report);
   // A gate's pass does not answer what a look at a job has found.
@@ -258,8 +258,7 @@ std::optional<report::Finding> ReportMerger::nodes_differ() const {
       report::FingerprintText("v1:" + stable_id({registered.code, "cluster", ""}));
   finding.remediation.emplace_back();
   finding.remediation.back().title =
-      "Give every node of a job the same limits, mounts and versions, or keep those that differ "
-      "out of one job";
+      "Give all nodes of a job the same limits, mounts and versions, or do not mix different nodes";
   finding.remediation.back().verify = "srun dlprobe gate -f json=out/%h.json";
   finding.references = {{fmt::format("dlprobe explain {}", registered.code)}};
   return finding;
@@ -285,8 +284,7 @@ std::vector<report::Check> ReportMerger::checks(const std::vector<std::string>& 
       node_count() < 2 ? CheckStatus::kSkipped : CheckStatus::kPass);
   result.back().code = report::CodeText(differ.code);
   if (!options_.expected_hosts.empty()) {
-    add("every-node-reported", "Every node that was expected has said something",
-        status_if(absent.empty()));
+    add("every-node-reported", "Every expected node sent a report", status_if(absent.empty()));
   }
   add("reports-readable", "Every report can be read", status_if(damaged_.empty()));
   return result;
@@ -395,16 +393,16 @@ std::vector<report::Limitation> ReportMerger::limitations(const std::vector<std:
   if (!absent.empty()) {
     add({.what = as_host(fold_hosts(absent)),
          .why = "no report of " + counted_nodes(absent.size()),
-         .effect = "nothing can be said of them"});
+         .effect = "dlprobe cannot judge them"});
   }
   for (const report::Damaged& each : damaged_)
     add({.what = as_path(each.source),
          .why = as_text(each.why),
-         .effect = "its node has said nothing"});
+         .effect = "its node sent no report"});
   if (!unsure.empty()) {
     add({.what = as_host(fold_hosts(unsure)),
          .why = "their own reports are incomplete",
-         .effect = "nothing is sure of what they could not check"});
+         .effect = "dlprobe cannot judge what they could not check"});
   }
   std::ranges::for_each(of_ranks, add);
   return limitations;

@@ -205,9 +205,9 @@ void TreeCollector::add_gap(const OwnWords& what, const Error& error) {
   if (error.code == ErrorCode::kVanished) return;
   gaps_.add({.what = what + ": " + as_text(error.context),
              .why = as_text(to_string(error)),
-             .effect = "what it would show is missing from the recording",
+             .effect = "its data are missing from the recording",
              .remedy = error.code == ErrorCode::kForbidden
-                           ? "run dlprobe as the user of the processes, or as root"
+                           ? "run dlprobe as the processes' user, or as root"
                            : ""});
 }
 

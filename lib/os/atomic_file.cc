@@ -153,8 +153,7 @@ Expected<std::string> read_at(const std::string& place, const std::string& path,
     }
     if (count < 0) return os_failure("read " + path);
     if (count == 0 && text.empty() && S_ISFIFO(status.st_mode)) {
-      return failure(ErrorCode::kMalformed,
-                     "read " + path + ": it is a pipe, and nobody writes to it");
+      return failure(ErrorCode::kMalformed, "read " + path + ": it is a pipe without a writer");
     }
     if (count == 0) return text;
     text.append(buffer.data(), static_cast<size_t>(count));

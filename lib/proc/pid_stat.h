@@ -32,7 +32,7 @@ struct PidStat {
   bool operator==(const PidStat&) const = default;
 };
 
-/// Whether it is a thread of the kernel (PF_KTHREAD).
+/// Whether it is a kernel thread (PF_KTHREAD).
 bool is_kernel_thread(const PidStat& stat);
 
 /// Whether it is dead: of a process, with all of its threads. One whose main thread alone has ended

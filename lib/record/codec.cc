@@ -111,7 +111,7 @@ std::string frame_of(const T& record) {
   if (body.size() <= kMostRecordBytes) return frame(body);
   return frame_of(Gap{.what = "a record of " + format_bytes(body.size()),
                       .why = "a recording holds records of up to " + format_bytes(kMostRecordBytes),
-                      .effect = "what it said is missing from the recording"});
+                      .effect = "its content is missing from the recording"});
 }
 
 std::string frame_of(const RecordingHeader& header, const HeaderExtension& extension) {

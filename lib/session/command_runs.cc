@@ -161,10 +161,11 @@ std::optional<ProcessKey> CommandRuns::start(ChildSpec spec, const std::optional
 
 // Without a witness less is known of the command, which runs all the same.
 void CommandRuns::do_without_witness(Message why, const char* remedy) {
-  context_.recorder.add(Gap{.what = "what is raised in the command's interpreters",
-                            .why = std::move(why),
-                            .effect = "exceptions and refused starts of processes are not known",
-                            .remedy = remedy});
+  context_.recorder.add(
+      Gap{.what = "exceptions in the command's interpreters",
+          .why = std::move(why),
+          .effect = "dlprobe does not see exceptions and refused starts of processes",
+          .remedy = remedy});
 }
 
 bool CommandRuns::prepare_shim(ChildSpec& spec, const std::optional<Trial>& trial) {
@@ -177,8 +178,7 @@ bool CommandRuns::prepare_shim(ChildSpec& spec, const std::optional<Trial>& tria
     do_without_witness(own(*why), "start the interpreter without it");
   auto shim = PythonShim::prepare(options);
   if (!shim && !is_needed) {
-    do_without_witness(as_text(to_string(shim.error())),
-                       "set TMPDIR to a folder that can be written to");
+    do_without_witness(as_text(to_string(shim.error())), "set TMPDIR to a writable folder");
     return true;
   }
   if (!shim) {
@@ -241,7 +241,7 @@ void CommandRuns::end_what_goes_on(const WatchResult& watched, pid_t child) {
   if (ends_its_command()) {
     if (goes_on || leaves_some) end_descendants(context_.control, context_.machine);
   } else if (goes_on) {
-    context_.notices.tell(fmt::format("the command (pid {}) goes on, no longer watched", child));
+    context_.notices.tell(fmt::format("the command (pid {}) continues, no longer watched", child));
   }
 }
 
@@ -297,7 +297,7 @@ void CommandRuns::look_now_and_then() {
   });
   if (certain == verdict.findings.end()) return;
   context_.notices.tell(
-      fmt::format("{} {}: {} (the command still runs; the report comes when it ends)",
+      fmt::format("{} {}: {} (the command still runs; the report follows at its end)",
                   info(certain->code).code, info(certain->code).name, certain->message.plain()));
   was_told_early_ = true;
 }
@@ -322,8 +322,8 @@ void CommandRuns::tell_which_overrides_failed() const {
   const Run& run = context_.recorder.current_run();
   if (run.start_events.empty()) {
     return context_.notices.tell(
-        "no Python interpreter of the command (3.6 or later) took what was to be overridden: it "
-        "ran as it would without");
+        "no Python interpreter of the command (3.6 or later) took the overrides: it ran without "
+        "them");
   }
   const PythonOverrides& overrides = subject_.overrides;
   for (const Setting& setting : settings_of(overrides)) {

@@ -41,7 +41,7 @@ class PidGuide final : public WatchGuide {
     if (why.empty()) return 0;
     context_.notices.tell(why + "; watching for " +
                           format_duration(std::chrono::nanoseconds(longer_)) +
-                          " more to see whether it goes on (--for 3s does not)");
+                          " more, to see whether it moves (--for 3s does not)");
     return longer_;
   }
 

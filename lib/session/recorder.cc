@@ -37,7 +37,7 @@ void Recorder::end_file(const Error& why) {
   ended_early_ = "the recording ended early: " + to_string(why);
   untold_ = Gap{.what = "the recording " + as_path(path_) + " ended early",
                 .why = as_text(to_string(why)),
-                .effect = "a replay sees less than this report did",
+                .effect = "a replay sees less than this report",
                 .remedy = "make room on that disk, or give --record another path"};
 }
 

@@ -38,7 +38,7 @@ void look_at_shm_of(pid_t pid, const Machine& machine, RecordSink& sink) {
   if (!key) {
     sink.add(Gap{.what = "/dev/shm before the start",
                  .why = as_text(to_string(key.error())),
-                 .effect = "whether the loader fits could not be told beforehand",
+                 .effect = "dlprobe could not tell beforehand whether the loader fits",
                  .remedy = "mount /proc"});
     return;
   }

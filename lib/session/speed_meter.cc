@@ -129,7 +129,7 @@ SpeedMeasurement SpeedMeter::result() const {
   const Progress* end = end_of_window();
   if (end == nullptr || end->at <= window_.front().at) {
     speed.failure = fmt::format(
-        "{} in {:.0f} s, which is no steady state",
+        "only {} in {:.0f} s: no steady state",
         sum_.batches == 1 ? "1 batch came" : fmt::format("{} batches came", sum_.batches),
         since_start_s());
     return speed;

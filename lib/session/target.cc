@@ -116,8 +116,8 @@ Expected<int32_t> find_rank_of_own_job(const Machine& machine,
   const std::string own_job = read_job_facts(environment).job_id;
   if (own_job.empty()) {
     return failure(ErrorCode::kInvalid,
-                   "--job is for a step beside a job, and no scheduler's variable (SLURM_JOB_ID, "
-                   "PBS_JOBID, LSB_JOBID, JOB_ID) is set here: give the process id");
+                   "--job needs a scheduler's variable (SLURM_JOB_ID, PBS_JOBID, LSB_JOBID or "
+                   "JOB_ID), and none is set here: give the process id");
   }
   const auto own_rank = job_rank_of(environment);
   DLP_TRY(const auto names, machine.root->list("proc"));

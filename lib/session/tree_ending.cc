@@ -27,8 +27,7 @@ void TreeEnding::begin(const OwnWords& because) {
   began_ = tree_.now();
   if (because.empty()) return;
   const bool is_ours = tree_.target.ends_with_watch;
-  because_ =
-      (is_ours ? "the reference loader " : "the command ") + because + ", and dlprobe ended it";
+  because_ = (is_ours ? "the reference loader " : "the command ") + because + "; dlprobe ended it";
   tree_.note(because_);
 }
 

@@ -149,8 +149,8 @@ class Tuner {
     const StartEvent* loader = own_loader();
     if (loader == nullptr && watched.interrupted_by == 0) {
       return refuse({.code = ErrorCode::kInsufficient,
-                     .context = "the command made no DataLoader of PyTorch (waited for 60 s at "
-                                "most): run it by itself to see what it does"});
+                     .context = "the command made no PyTorch DataLoader within 60 s: run it by "
+                                "itself to see what it does"});
     }
     if (loader != nullptr) {
       request_.configured_workers = loader->workers;
@@ -198,7 +198,7 @@ class Tuner {
     if (!quota) {
       recorder_->add(Gap{.what = "the CPU quota of the cgroup",
                          .why = as_text(to_string(quota.error())),
-                         .effect = "the CPUs that may be used are counted by affinity alone"});
+                         .effect = "dlprobe counts usable CPUs by affinity only"});
       return;
     }
     const std::optional<CpuQuota>& limit = *quota;

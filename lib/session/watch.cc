@@ -89,7 +89,7 @@ class Watch {
     }
     if (target.child) still_for_ = now() - standstill_.last_moved();
     if (!target.ends_at_deadline) return end_with(RunEndReason::kTimeUp);
-    ending_.kill_at_once("ran for as long as it was given");
+    ending_.kill_at_once("ran as long as allowed");
   }
 
   void break_off() {

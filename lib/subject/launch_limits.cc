@@ -34,9 +34,10 @@ Status check_soft_limit(const LaunchLimits& limits) {
 
 Status check_launch_limits(const LaunchLimits& limits) {
   if (limits.memory_bytes && *limits.memory_bytes < kLeastMemory) {
-    return failure(ErrorCode::kInvalid,
-                   fmt::format("--limit-memory {} is too little to start anything: give 1m or more",
-                               format_bytes(*limits.memory_bytes)));
+    return failure(
+        ErrorCode::kInvalid,
+        fmt::format("--limit-memory {} is too little to start a program: give 1m or more",
+                    format_bytes(*limits.memory_bytes)));
   }
   if (limits.shm_bytes && *limits.shm_bytes < kLeastShm) {
     return failure(ErrorCode::kInvalid, fmt::format("--shm-size {} is less than a page",
@@ -46,7 +47,7 @@ Status check_launch_limits(const LaunchLimits& limits) {
   if (!limits.open_files) return {};
   if (*limits.open_files < kLeastOpenFiles) {
     return failure(ErrorCode::kInvalid,
-                   fmt::format("--limit-fds {} is too little to start anything: give {} or more",
+                   fmt::format("--limit-fds {} is too little to start a program: give {} or more",
                                *limits.open_files, kLeastOpenFiles));
   }
   const uint64_t hard = own_hard_limit();

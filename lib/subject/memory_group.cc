@@ -139,7 +139,7 @@ Error with_need(Error error, const OwnGroup& own) {
       break;
     case EBUSY:
       error.context = "other processes run in the cgroup " + own.path +
-                      " of dlprobe, so that no limit can be set below it: dlprobe needs a group to "
+                      " of dlprobe, so no limit can be set below it: dlprobe needs a group to "
                       "itself" +
                       by_systemd + ": " + error.context;
       break;

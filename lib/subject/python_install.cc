@@ -113,8 +113,7 @@ std::string last_words(std::string_view text) {
 }
 
 std::string how_it_ended(int wait_status) {
-  if (WIFSIGNALED(wait_status))
-    return fmt::format("it was ended by signal {}", WTERMSIG(wait_status));
+  if (WIFSIGNALED(wait_status)) return fmt::format("signal {} ended it", WTERMSIG(wait_status));
   return fmt::format("it ended with exit code {}", WEXITSTATUS(wait_status));
 }
 
@@ -140,7 +139,7 @@ Expected<PythonInstall> ask_install(const std::string& interpreter, const Clock&
   if (answer.text.contains("nknown option"))
     return failure(ErrorCode::kUnsupported, interpreter + " is older than Python 3.6");
   return failure(ErrorCode::kUnsupported,
-                 fmt::format("{} does not answer as a Python does: {}; it said: {}", interpreter,
+                 fmt::format("{} does not answer like a Python: {}; it printed: {}", interpreter,
                              how_it_ended(answer.wait_status), first_line(answer.text)));
 }
 

@@ -41,7 +41,7 @@ Status check_interpreter(const std::vector<std::string>& command) {
   if (!python) return {};
   const auto why = why_shim_is_not_loaded(*python);
   if (!why) return {};
-  return failure(ErrorCode::kInvalid, "nothing can be overridden in this command: " + *why);
+  return failure(ErrorCode::kInvalid, "dlprobe cannot override anything in this command: " + *why);
 }
 
 std::vector<Setting> settings_of(const PythonOverrides& overrides) {
@@ -66,13 +66,13 @@ std::optional<std::string> why_shim_is_not_loaded(const PythonCommand& command) 
   if (command.isolated) return "the interpreter is started with -I, which ignores PYTHONPATH";
   if (command.ignores_environment)
     return "the interpreter is started with -E, which ignores PYTHONPATH";
-  if (command.no_site) return "the interpreter is started with -S, which leaves out sitecustomize";
-  if (command.clears_environment) return "env -i takes PYTHONPATH away";
+  if (command.no_site) return "the interpreter is started with -S, which skips sitecustomize";
+  if (command.clears_environment) return "env -i removes PYTHONPATH";
   const bool unset = std::ranges::find(command.unsets, kPythonPath) != command.unsets.end();
   const bool assigned = std::ranges::any_of(
       command.assigns, [](const auto& variable) { return variable.first == kPythonPath; });
   if (!unset && !assigned) return std::nullopt;
-  return "env sets PYTHONPATH anew; set it before dlprobe instead";
+  return "env sets PYTHONPATH; set it before dlprobe instead";
 }
 
 Expected<PythonShim> PythonShim::prepare(const ShimOptions& options) {

@@ -43,7 +43,7 @@ Expected<std::vector<StartEvent>> read_script(const std::vector<std::string>& ar
   if (!events.empty()) return events;
   const std::string first = said.text.substr(0, said.text.find('\n')).substr(0, kMostShown);
   return failure(ErrorCode::kUnsupported,
-                 *interpreter + " did not read the program; it said: " +
+                 *interpreter + " could not read the program; it printed: " +
                      (first.empty() ? "nothing" : escape_for_terminal(first)));
 }
 

@@ -31,11 +31,11 @@ bool is_exit_0(const Run& run) {
 }
 
 Message how_command_ended(const Run& run) {
-  if (!run.end) return "nobody saw its end";
+  if (!run.end) return "dlprobe did not see its end";
   if (run.end->reason == RunEndReason::kNotStarted) return "it was not started: " + run.end->text;
   if (!run.end->text.empty()) return run.end->text;
-  if (run.end->reason == RunEndReason::kTimeUp) return "it still ran, and dlprobe ended it";
-  if (!run.end->wait_status) return "nobody saw its end";
+  if (run.end->reason == RunEndReason::kTimeUp) return "it was still running; dlprobe ended it";
+  if (!run.end->wait_status) return "dlprobe did not see its end";
   const int status = *run.end->wait_status;
   if (WIFSIGNALED(status)) return OwnWords("signal SIG") + ::sigabbrev_np(WTERMSIG(status));
   return "exit code " + own(WEXITSTATUS(status));
@@ -81,24 +81,24 @@ Message why_not_as_far(const Run& attempt, const Run& first, const Finding& find
   if (has_time_up(end)) {
     const BootNs still_for = end.still_for.value_or(0);
     if (still_for >= kLongestPause) {
-      return say("the command still ran after {}, but nothing of it had moved for {}",
-                 span_text(seconds), span_text(static_cast<double>(still_for) / 1e9));
+      return say("the command still ran after {}, but had not moved for {}", span_text(seconds),
+                 span_text(static_cast<double>(still_for) / 1e9));
     }
     const bool as_long = first.end && first.end->reason == RunEndReason::kTimeUp &&
                          seconds >= 0.95 * seconds_of(first);
     if (as_long || seconds >= failed * kMargin + kMarginSeconds) return "";
-    return say("the command was ended after {}, and at first it had failed after {}",
+    return say("dlprobe ended the command after {}; the first run failed after {}",
                span_text(seconds), span_text(failed));
   }
   if (!is_exit_0(first) || seconds >= failed / 2) return "";
-  return say("the command was over after {}, and at first this had shown after {}",
-             span_text(seconds), span_text(failed));
+  return say("the command ended after {}; the first run failed after {}", span_text(seconds),
+             span_text(failed));
 }
 
 Message other_failure(FindingCode code, const Verdict& at_first) {
   const FindingInfo& other = info(code);
   const OwnWords name = own(other.code) + " " + own(other.name);
-  return has_error(at_first, code) ? say("{}, which was found, too, did not go away", name)
+  return has_error(at_first, code) ? say("{}, found as well, remained", name)
                                    : say("the command failed in another way: {}", name);
 }
 
@@ -121,7 +121,7 @@ Message why_no_proof(const Run& attempt, const AttemptAccount& account, const Re
   if (!account.others.empty()) return other_failure(account.others.front(), verdict);
   if (!has_time_up(end) && !end.text.empty()) return end.text;
   if (!has_time_up(end) && !is_exit_0(attempt))
-    return say("the command failed in a way that dlprobe does not know ({})", account.ended);
+    return say("the command failed for an unknown reason ({})", account.ended);
   return why_not_as_far(attempt, run_of(finding, recording), finding);
 }
 
@@ -166,22 +166,20 @@ Confirmation weigh(const OwnWords& settings, const Finding& finding,
   const char* noun = noun_of(finding);
   if (told < 2) {
     return unproven(
-        say("not proven: with {} {} did not come, but the command was not run again as it "
-            "was, to see whether it comes then",
+        say("not proven: with {} {} did not come, but the unchanged command was not run again",
             settings, noun));
   }
   if (failed < told && chance_of(failed, told, with_it.size()) > kChance) {
     return unproven(
-        say("not proven: with {} {} did not come ({}), but as the command was it came in "
-            "only {}, so this may be chance; --confirm=N repeats N times",
+        say("not proven: with {} {} did not come ({}), but unchanged it came in only {}, so this "
+            "may be chance; --confirm=N repeats N times",
             settings, noun, runs_text(with_it.size(), with_it.size()), runs_text(failed, told)));
   }
   const OwnWords often =
       with_it.size() > 1 ? runs_text(with_it.size(), with_it.size()) + ", the first: " : "";
-  return {
-      .outcome = RemedyOutcome::kConfirmed,
-      .text = say("confirmed: with {} {} is gone ({}{}); as the command was, it came in {}",
-                  settings, noun, often, account_text(with_it.front()), runs_text(failed, told))};
+  return {.outcome = RemedyOutcome::kConfirmed,
+          .text = say("confirmed: with {} {} is gone ({}{}); unchanged, it came in {}", settings,
+                      noun, often, account_text(with_it.front()), runs_text(failed, told))};
 }
 
 bool was_not_tried(const AttemptAccount& account) {
@@ -264,7 +262,7 @@ class Judge {
     const OwnWords what = "not tried with " + own(describe(wanted.settings)) + ": ";
     if (std::ranges::count(planned_, wanted, &PlannedAttempt::attempt) > 0)
       return what + "dlprobe was stopped before";
-    return what + say("--confirm tries the first {} settings", kMostSettings);
+    return what + say("--confirm tries only the first {} settings", kMostSettings);
   }
 
   const Recording& recording_;
@@ -311,7 +309,7 @@ AttemptAccount judge_attempt(const Run& attempt, const Verdict& seen, const Reco
                              const Verdict& verdict, const Finding& finding) {
   AttemptAccount account{.ended = how_command_ended(attempt)};
   if (!attempt.end || attempt.end->reason == RunEndReason::kNotStarted) {
-    account.why_not = attempt.end ? attempt.end->text : "dlprobe was stopped before it had ended";
+    account.why_not = attempt.end ? attempt.end->text : "dlprobe was stopped before it ended";
     return account;
   }
   account.seconds = seconds_of(attempt);

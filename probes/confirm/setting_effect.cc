@@ -11,14 +11,14 @@ Message method_that_won(const Run& run, const std::string& method) {
   for (const StartEvent* event : events_of(run, StartEventKind::kChosen)) {
     if (event->method == method) continue;
     const Message place = short_place(*event);
-    return say("{} asks for {} itself, and had it", place.empty() ? "the script" : place,
+    return say("{} itself asks for {}", place.empty() ? "the script" : place,
                method_name(event->method));
   }
   for (const StartEvent& event : run.start_events) {
     const bool is_start =
         event.kind == StartEventKind::kStarted || event.kind == StartEventKind::kRefused;
     if (is_start && !event.method.empty() && event.method != method)
-      return say("processes were started under {} all the same", method_name(event.method));
+      return say("processes still started under {}", method_name(event.method));
   }
   return "";
 }
@@ -38,7 +38,7 @@ Message loader_that_won(const Run& run, const Setting& setting) {
   for (const StartEvent* made : events_of(run, StartEventKind::kLoaderMade)) {
     const std::string value = value_in_loader(*made, setting.kind);
     if (!takes(*made, setting) || value == setting.value) continue;
-    return say("a DataLoader had {} all the same",
+    return say("a DataLoader still had {}",
                value.empty() ? "a " + own(to_string(setting.kind)) + " that is not known"
                              : as_name(describe({{setting.kind, "", value}})));
   }
@@ -71,12 +71,12 @@ bool has_taken(const Run& run, const Setting& setting) {
 Message why_not_in_effect(const Run& run, const Setting& setting) {
   if (!is_pythons(setting)) return "";
   if (run.start_events.empty())
-    return "no Python interpreter of the command (3.6 or later) took dlprobe's word";
+    return "no Python interpreter of the command (3.6 or later) took dlprobe's settings";
   if (auto won = what_won_over(run, setting); !won.empty()) return won;
   if (has_taken(run, setting)) return "";
   return setting.kind == SettingKind::kStartMethod
              ? say("the command started no process under {}", own(setting.value))
-             : say("the command made no DataLoader that could take {}", own(describe({setting})));
+             : say("the command made no DataLoader that accepts {}", own(describe({setting})));
 }
 
 }  // namespace

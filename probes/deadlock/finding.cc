@@ -33,15 +33,15 @@ constexpr std::array<LibraryAdvice, 12> kAdvice = {{
      "huggingface/tokenizers: parallelism.rs", true},
     {"tokenizers", "Keep tokenizers from using threads", "TOKENIZERS_PARALLELISM=false",
      "huggingface/tokenizers: parallelism.rs", true},
-    {"polars", "polars keeps threads: use it under spawn or forkserver alone", "",
+    {"polars", "polars keeps threads: use it only under spawn or forkserver", "",
      "Polars user guide: multiprocessing"},
-    {"_polars_runtime", "polars keeps threads: use it under spawn or forkserver alone", "",
+    {"_polars_runtime", "polars keeps threads: use it only under spawn or forkserver", "",
      "Polars user guide: multiprocessing"},
     {"libarrow", "Use one thread of Arrow in workers", "pyarrow.set_cpu_count(1)",
      "Arrow: cpp/src/arrow/util/thread_pool.h"},
-    {"libgrpc", "Let gRPC take part in forks, or open channels after them",
+    {"libgrpc", "Turn on gRPC's fork support, or open channels after the fork",
      "GRPC_ENABLE_FORK_SUPPORT=1", "gRPC: doc/fork_support.md", true},
-    {"cygrpc", "Let gRPC take part in forks, or open channels after them",
+    {"cygrpc", "Turn on gRPC's fork support, or open channels after the fork",
      "GRPC_ENABLE_FORK_SUPPORT=1", "gRPC: doc/fork_support.md", true},
 }};
 
@@ -89,7 +89,7 @@ Finding finding_about(const Facts& facts, FindingCode code, Confidence confidenc
 
 void add_remedy_of_clean_start(Finding& finding) {
   finding.remedies.push_back(
-      {.title = "Start workers from a clean process: nothing of the parent's threads is copied",
+      {.title = "Start workers from a clean process, which inherits no locks or threads",
        .commands = {"DataLoader(..., multiprocessing_context='forkserver')",
                     "DataLoader(..., multiprocessing_context='spawn')"},
        .verify = "dlprobe deadlock --pid PID",

@@ -69,14 +69,14 @@ std::vector<Finding> merge(const std::vector<RootCause>& causes) {
 std::optional<Gap> missing_history(const Facts& facts) {
   Gap gap{.what = "stacks and locks",
           .why = "no snapshot was taken",
-          .effect = "whether anything stands still is not known",
-          .remedy = "watch for longer: --for 5s"};
+          .effect = "dlprobe cannot tell whether anything hangs",
+          .remedy = "watch longer: --for 5s"};
   if (facts.last == nullptr) return gap;
   if (facts.span >= kShortestLook) return std::nullopt;
   if (std::ranges::all_of(facts.threads, &ThreadFacts::still)) return std::nullopt;
   gap.what = "the progress of threads";
-  gap.why = "the snapshots are less than a second apart";
-  gap.effect = "whether threads that ran in the last second get on is not known";
+  gap.why = "one look cannot show it; use --for 3s";
+  gap.effect = "dlprobe cannot tell whether threads that ran in the last second make progress";
   return gap;
 }
 
@@ -165,7 +165,7 @@ bool may_be_stuck(const RecordingView& recording) {
 }
 
 const Probe kProbe = {.name = "deadlock",
-                      .summary = "who waits for what, who holds it, and whether it can end",
+                      .summary = "who waits for what, who holds it, and whether the wait can end",
                       .causes = kCauses,
                       .examine_run = examine_run,
                       .all_well = all_well,

@@ -65,7 +65,7 @@ std::vector<size_t> circle_from(const Facts& facts, size_t start, IsLink is_part
 
 OwnWords advice_for_circle(const Facts& facts, const std::vector<size_t>& circle) {
   if (circle.size() == 1)
-    return "Do not take it twice (multiprocessing.RLock), and release it on every way out: with "
+    return "Do not take it twice (multiprocessing.RLock), and always release it: with "
            "lock:";
   const bool has_channel = std::ranges::any_of(
       circle, [&](size_t each) { return facts.threads[each].need.kind == NeedKind::kChannel; });
@@ -95,7 +95,7 @@ RootCause lock_circle(const Facts& facts, const std::vector<size_t>& circle) {
   }
   finding.prove(count_fact("threads_in_the_circle", circle.size(),
                            "owners of the locks they wait for", facts.last->at));
-  finding.rule_out("contention", "each of them waits for the next, and none of them ran");
+  finding.rule_out("contention", "each waits for the next, and none ran");
   finding.remedies.push_back(
       {.title = advice_for_circle(facts, circle), .verify = "dlprobe deadlock --pid PID"});
   return {std::move(finding), circle.front()};
@@ -107,14 +107,14 @@ Finding closed_copy(const Facts& facts, const ThreadFacts& waiter) {
       facts, python ? FindingCode::kPythonLockInherited : FindingCode::kForkInheritedLock,
       Confidence::kLikely, waiter);
   finding.message = name_of(facts, waiter) + " waits for a " + waiter.need.label +
-                    " that no thread of this process can release: it was copied locked by fork, "
-                    "or this thread took it before";
+                    " that no thread of this process can release: fork copied it locked, or this "
+                    "thread already holds it";
   add_remedies_for_fork(finding, waiter);
   finding.remedies.push_back(
-      {.title = "Where the worker made the lock itself: do not take it twice in one thread",
+      {.title = "If the worker made the lock itself: do not take it twice in one thread",
        .commands = {"threading.RLock()"}});
   if (python) {
-    finding.remedies.push_back({.title = "Make the lock anew in the child",
+    finding.remedies.push_back({.title = "Make a new lock in the child",
                                 .commands = {"os.register_at_fork(after_in_child=make_lock_anew)"},
                                 .verify = "dlprobe deadlock --pid PID"});
   }
@@ -131,12 +131,11 @@ Finding closed_process(const Facts& facts, const std::vector<size_t>& waiters) {
   }
   finding.message += "; no other thread of the process can release " +
                      OwnWords(waiters.size() == 1 ? "it" : "them");
-  finding.remedies.push_back(
-      {.title = waiters.size() == 1
-                    ? "Do not take the lock twice in one thread (RLock), and release it on every "
-                      "way out: with lock:"
-                    : "Take the locks in the same order everywhere",
-       .verify = "dlprobe deadlock --pid PID"});
+  finding.remedies.push_back({.title = waiters.size() == 1
+                                           ? "Do not take the lock twice in one thread (RLock), "
+                                             "and always release it: with lock:"
+                                           : "Take the locks in the same order everywhere",
+                              .verify = "dlprobe deadlock --pid PID"});
   return finding;
 }
 
@@ -201,23 +200,22 @@ std::optional<RootCause> lost_notifier(const Facts& facts, size_t index,
   if (!trainer_waits_for_result(facts)) finding.severity = Severity::kInfo;
   if (!is_lost) {
     finding.message = name_of(facts, waiter) + " waits for " + waiter.need.words +
-                      ", and every thread of its process that could wake it waits, too";
+                      ", and every thread of its process that could wake it is waiting too";
     finding.remedies.push_back(
-        {.title = "Find out who was to wake it: a task must not wait for one that is queued behind "
-                  "it in the same executor, nor an event loop for what nobody sets",
+        {.title = "Find out who should wake it: a task must not wait for a task queued behind it "
+                  "in the same executor, nor an event loop for an event that nothing sets",
          .commands = {"future.result(timeout=60)", "asyncio.wait_for(future, 60)"},
          .verify = "dlprobe deadlock --pid PID"});
     return RootCause{std::move(finding), index};
   }
   finding.message = name_of(facts, waiter) + " waits for " + waiter.need.words +
-                    ", and no thread of it is left "
-                    "that could: the one that would was not copied by fork";
+                    "; the thread that would do it was lost at fork";
   finding.prove(
       count_fact("threads_here", waiter.process->threads.size(), "/proc/PID/task", facts.last->at));
   finding.rule_out("idle", "a worker without work waits for its queue of tasks");
   add_remedies_for_fork(finding, waiter);
   finding.remedies.push_back(
-      {.title = "Start executors, queues' threads and pools in the worker, after the fork",
+      {.title = "Start executors, threads and pools in the worker, after the fork",
        .commands = {"DataLoader(..., worker_init_fn=start_threads)"},
        .verify = "dlprobe deadlock --pid PID"});
   return RootCause{std::move(finding), index};
@@ -231,7 +229,7 @@ RootCause lost_work(const Facts& facts, size_t trainer, const std::set<size_t>& 
   Finding finding =
       finding_about(facts, FindingCode::kBatchLostInWorker,
                     stands >= kLong ? Confidence::kCertain : Confidence::kLikely, waiter);
-  finding.message = name_of(facts, waiter) + " waits for a result, and " +
+  finding.message = name_of(facts, waiter) + " waits for a result, but " +
                     all_of(idle.size(), "process") + " that could make one " +
                     (idle.size() == 1 ? "waits" : "wait") +
                     " for work: a task or its result was lost";
@@ -244,14 +242,14 @@ RootCause lost_work(const Facts& facts, size_t trainer, const std::set<size_t>& 
   if (by_signal) {
     finding.severity = Severity::kWarning;
     finding.confidence = Confidence::kPossible;
-    finding.message += ", or comes by a signal";
+    finding.message += ", or a signal must bring it";
   }
   finding.prove(count_fact("idle_processes", idle.size(),
                            "/proc/PID/task/TID/syscall, /proc/PID/fd", facts.last->at));
   finding.rule_out("DLP0313", "no process ran, and none has work");
   finding.remedies.push_back(
-      {.title = "Find the worker's last words in its standard error: a worker that died or dropped "
-                "its batch said why; a timeout turns the next one into an error",
+      {.title = "Read the worker's standard error: it says why it died or dropped its batch. A "
+                "timeout turns the next hang into an error",
        .commands = {"DataLoader(..., timeout=120)",
                     "concurrent.futures.ProcessPoolExecutor instead of multiprocessing.Pool"}});
   return {std::move(finding), trainer};

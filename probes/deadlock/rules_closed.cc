@@ -59,9 +59,10 @@ RootCause nobody_left(const Facts& facts, size_t index) {
   const ThreadFacts& waiter = facts.threads[index];
   const Sharers sharers = sharers_of(facts, futex_of(waiter).inode);
   Finding finding = finding_about(facts, FindingCode::kLockCycle, Confidence::kLikely, waiter);
-  finding.message =
-      name_of(facts, waiter) + " waits for " + waiter.need.words + ", and nobody is left to " +
-      (waits_for_room(waiter) ? "make some" : "release it") + ": whoever shares it waits, too";
+  finding.message = name_of(facts, waiter) + " waits for " + waiter.need.words +
+                    ", and nobody is left to " +
+                    (waits_for_room(waiter) ? "make some" : "release it") +
+                    ": every process that shares it is waiting too";
   const bool by_signal = std::ranges::any_of(facts.threads, [&](const ThreadFacts& each) {
     return sharers.living.contains(each.process->key) &&
            (may_be_woken_by_signal(each) ||
@@ -73,11 +74,11 @@ RootCause nobody_left(const Facts& facts, size_t index) {
     // and nobody waits for results.
     const bool parks = waits_for_event(waiter) && ended.empty() && !trainer_waits_for_result(facts);
     finding.severity = parks ? Severity::kInfo : Severity::kWarning;
-    finding.message += ", unless a signal is to make one of them go on";
+    finding.message += ", unless a signal wakes one of them";
   }
   if (!sharers.with_permits.empty() && !waits_for_room(waiter)) {
     finding.message +=
-        "; " + joined(sharers.with_permits) + " acquired it and did not release it as often";
+        "; " + joined(sharers.with_permits) + " acquired it more often than they released it";
   }
   if (!ended.empty()) finding.message += "; ended before: " + joined(ended);
   finding.prove(count_fact("processes_that_share_it", sharers.living.size(),
@@ -89,12 +90,11 @@ RootCause nobody_left(const Facts& facts, size_t index) {
       "contention",
       "no thread of those that share it ran, sleeps for a time, or can be woken by one "
       "that does");
+  finding.remedies.push_back({.title = "Always release it (with semaphore:), let every party of a "
+                                       "barrier arrive, and read a queue until its producers end",
+                              .verify = "dlprobe deadlock --pid PID"});
   finding.remedies.push_back(
-      {.title = "Release it on every way out (with semaphore:), let as many parties come to a "
-                "barrier as it was made for, and read a queue until its producers have ended",
-       .verify = "dlprobe deadlock --pid PID"});
-  finding.remedies.push_back(
-      {.title = "Wait with a timeout, so that the next time is an error and no hang",
+      {.title = "Wait with a timeout: the next hang is then an error",
        .commands = {"semaphore.acquire(timeout=60)", "queue.put(item, timeout=60)",
                     "barrier.wait(timeout=60)"}});
   return {std::move(finding), index};
@@ -147,18 +147,18 @@ RootCause joined_too_early(const Facts& facts, const std::vector<size_t>& way) {
       finding.processes.push_back(thread.process->key);
     }
   }
-  finding.message += ": whoever could send it waits, too";
+  finding.message += ": every process that could send it is waiting too";
   const bool by_signal =
       catches_one_of(waiter, std::array{SIGTERM}) || std::ranges::any_of(way, [&](size_t each) {
         return may_be_woken_by_signal(facts.threads[each]);
       });
   if (by_signal) {
     finding.severity = Severity::kWarning;
-    finding.message += ", unless a signal is to make one of them go on";
+    finding.message += ", unless a signal wakes one of them";
   }
   finding.remedies.push_back(
-      {.title = "Tell the child that nothing more comes before you wait for its end: close the "
-                "pipe, put a last item (None) into its queue",
+      {.title = "Before you wait for the child, tell it to end: close the pipe, or put a last item "
+                "(None) into its queue",
        .commands = {"process.communicate()", "queue.put(None)", "pool.close(); pool.join()"},
        .verify = "dlprobe deadlock --pid PID"});
   return {std::move(finding), way.front()};
@@ -182,21 +182,21 @@ RootCause never_written(const Facts& facts, size_t index) {
   Finding finding =
       finding_about(facts, FindingCode::kPipeWithoutPeer, Confidence::kLikely, reader);
   finding.message = name_of(facts, reader) + " waits in the middle of a batch for " +
-                    reader.need.words + ": whoever has its other end waits, too";
+                    reader.need.words + ": every process at its other end is waiting too";
   const auto may_be_woken = [&](size_t each) {
     return may_be_woken_by_signal(facts.threads[each]);
   };
   if (may_be_woken(index) || std::ranges::any_of(reader.need.providers, may_be_woken)) {
     finding.severity = Severity::kWarning;
-    finding.message += ", unless a handler for a signal is to write";
+    finding.message += ", unless a signal handler writes";
   }
   finding.prove(count_fact("threads_that_could_write", reader.need.providers.size(),
                            "/proc/PID/fdinfo of every process", facts.last->at));
-  finding.rule_out("DLP0106", "it has a task: a loop of tasks has called the user's code");
-  finding.rule_out("DLP0313", "none of those who could write ran, or sleeps for a time");
+  finding.rule_out("DLP0106", "it has a task: its loop has called the user's code");
+  finding.rule_out("DLP0313", "no process that could write ran or sleeps for a time");
   finding.remedies.push_back(
-      {.title = "Find out who was to write: a thread that fork did not copy, a process that has "
-                "ended, or the trainer, which waits for this batch and can serve nobody meanwhile",
+      {.title = "Find out who should write: a thread that fork did not copy, a process that has "
+                "ended, or the trainer, which itself waits for this batch",
        .commands = {"select.select([pipe], [], [], 60)", "connection.poll(60)"},
        .verify = "dlprobe deadlock --pid PID"});
   return {std::move(finding), index};

@@ -34,22 +34,21 @@ RootCause missing_owner(const Facts& facts, size_t index) {
                     "; ";
   if (is_copy && home) {
     finding.message += "that thread lives in " + describe(*facts.run, *home) +
-                       ", not here: the lock was copied locked by fork";
+                       ", not here: fork copied the lock locked";
   } else if (is_copy) {
-    finding.message +=
-        "that thread does not exist in this process: the lock was copied locked by fork";
+    finding.message += "that thread does not exist in this process: fork copied the lock locked";
   } else {
-    finding.message += "that thread has ended without releasing it";
+    finding.message += "that thread ended without releasing it";
   }
   finding.prove(text_fact("owner_tid", owner, owner_field(waiter), facts.last->at));
   finding.prove(
       count_fact("threads_here", waiter.process->threads.size(), "/proc/PID/task", facts.last->at));
   finding.rule_out("contention",
-                   "the owner is no thread of this process, so nobody here can release it");
+                   "the owner is no thread of this process, so no thread here can release it");
   if (is_copy) {
     add_remedies_for_fork(finding, waiter);
   } else {
-    finding.remedies.push_back({.title = "Release the lock on every way out of the thread: RAII, "
+    finding.remedies.push_back({.title = "Always release the lock before the thread ends: RAII, "
                                          "pthread_cleanup_push, or a robust mutex",
                                 .verify = "dlprobe deadlock --pid PID"});
   }
@@ -61,7 +60,8 @@ RootCause missing_thread(const Facts& facts, size_t index) {
   Finding finding =
       finding_about(facts, FindingCode::kWaitsForMissingThread, Confidence::kCertain, waiter);
   finding.message = name_of(facts, waiter) + " joins thread " +
-                    own(waiter.need.missing_tid.value_or(0)) + ", which this process does not have";
+                    own(waiter.need.missing_tid.value_or(0)) +
+                    ", which does not exist in this process";
   if (is_forked_copy(*facts.run, waiter.process->key)) {
     finding.message += ": fork did not copy it";
     add_remedies_for_fork(finding, waiter);
@@ -89,13 +89,13 @@ RootCause dead_holder(const Facts& facts, size_t index) {
   finding.message =
       name_of(facts, waiter) + " waits for a multiprocessing lock that is taken, and " +
       (sharers == 1
-           ? "the only living process that shares it has not taken it"
-           : "none of the " + counted(sharers, "living process") + " that share it has taken it") +
+           ? "the only living process that shares it did not take it"
+           : "none of the " + counted(sharers, "living process") + " that share it took it") +
       ": its holder is dead";
   if (may_be_saved(facts, waiter)) {
     finding.severity = Severity::kWarning;
     finding.confidence = Confidence::kLikely;
-    finding.message += ", unless one of them is to release it in its place";
+    finding.message += ", unless one of them releases it for the dead one";
   }
   finding.prove(
       count_fact("value", 0, "sem_t in " + as_path(futex_of(waiter).file), facts.last->at));
@@ -103,13 +103,13 @@ RootCause dead_holder(const Facts& facts, size_t index) {
                            facts.last->at));
   finding.prove(
       count_fact("processes_that_hold_it", 0, "count of their SemLock objects", facts.last->at));
-  finding.rule_out("contention", "no living process has acquired the lock");
+  finding.rule_out("contention", "no living process holds the lock");
   finding.remedies.push_back(
-      {.title = "Do not kill a process that holds a lock: end workers by a message or by "
-                "terminate() outside of the lock, and start the job again",
+      {.title =
+           "Restart the job. Do not kill a process that holds a lock: end workers by a message",
        .verify = "dlprobe deadlock --pid PID"});
   finding.remedies.push_back(
-      {.title = "Take it with a timeout, so that the next death is an error and no hang",
+      {.title = "Take it with a timeout: the next death is then an error, not a hang",
        .commands = {"if not lock.acquire(timeout=60): raise RuntimeError('lock holder is gone')"}});
   return {std::move(finding), index};
 }
@@ -123,9 +123,10 @@ RootCause dead_owner(const Facts& facts, size_t index) {
       name_of(facts, waiter) + " waits for " + waiter.need.words + " without releasing it";
   finding.prove(text_fact("owner_tid", own(waiter.need.missing_tid.value_or(0)),
                           owner_field(waiter), facts.last->at));
-  finding.prove(text_fact("owner", "no such thread on this machine", "/proc/TID", facts.last->at));
+  finding.prove(
+      text_fact("owner", "there is no such thread on this machine", "/proc/TID", facts.last->at));
   finding.remedies.push_back(
-      {.title = "Use a robust mutex: the next one who takes it is told that the owner died",
+      {.title = "Use a robust mutex: it reports that its owner died",
        .commands = {"pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST)"},
        .verify = "dlprobe deadlock --pid PID"});
   return {std::move(finding), index};
@@ -164,7 +165,7 @@ std::optional<RootCause> gil_holder(const Facts& facts, const ProcessSnapshot& p
   finding.prove(count_fact("threads_that_want_the_gil", static_cast<uint64_t>(waiters),
                            "futex in CPython's GIL", facts.last->at));
   finding.remedies.push_back(
-      {.title = "Release the GIL around the native call that waits",
+      {.title = "Release the GIL around the waiting native call",
        .commands = {"ctypes.CDLL instead of ctypes.PyDLL", "Py_BEGIN_ALLOW_THREADS (C API)",
                     "py::gil_scoped_release (pybind11)", "with nogil: (Cython)"},
        .verify = "dlprobe deadlock --pid PID"});

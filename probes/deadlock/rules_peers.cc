@@ -104,10 +104,10 @@ bool has_other_end(const Facts& facts, const ThreadFacts& waiter) {
 OwnWords who_has_other_end(const ThreadFacts& waiter, Confidence confidence) {
   if (!waiter.need.providers.empty()) {
     return confidence == Confidence::kCertain
-               ? "only those who wait for it themselves have its other end"
-               : "only those who wait for data themselves have its other end";
+               ? "only processes that wait for it themselves hold its other end"
+               : "only processes that wait for data themselves hold its other end";
   }
-  return "only its own process has its other end";
+  return "only its own process holds its other end";
 }
 
 RootCause no_peer(const Facts& facts, size_t index, Confidence confidence) {
@@ -124,10 +124,10 @@ RootCause no_peer(const Facts& facts, size_t index, Confidence confidence) {
   finding.message = name_of(facts, waiter) +
                     (for_data ? " waits for data in " : " waits for room in ") + channel +
                     ", and " + who_has_other_end(waiter, confidence) +
-                    (orphan ? ", but for other orphans: its trainer is gone" : "");
+                    (orphan ? ", except other orphans: its trainer is gone" : "");
   if (!orphan && waiter.role() != Role::kTrainer && a_trainer_goes_on(facts)) {
     finding.severity = Severity::kInfo;
-    finding.message += "; the trainer goes on without it";
+    finding.message += "; the trainer continues without it";
   }
   // PyTorch's workers have handlers for SIGTERM and SIGCHLD that write nothing.
   const bool by_signal = may_be_woken_by_signal(waiter) ||
@@ -136,7 +136,7 @@ RootCause no_peer(const Facts& facts, size_t index, Confidence confidence) {
   if (has_other_end(facts, waiter) && by_signal) {
     finding.severity = Severity::kInfo;
     finding.confidence = Confidence::kPossible;
-    finding.message += ", unless a handler of its own for a signal does it";
+    finding.message += ", unless its own signal handler does";
   }
   for (const WaitedFile& file : files) {
     finding.prove(text_fact(to_string(file.kind), own(file.inode),
@@ -145,16 +145,15 @@ RootCause no_peer(const Facts& facts, size_t index, Confidence confidence) {
   finding.prove(count_fact(for_data ? NumberName("other_writers") : NumberName("other_readers"), 0,
                            "/proc/PID/fdinfo of every process", facts.last->at));
   if (confidence != Confidence::kCertain) {
-    finding.rule_out(
-        "DLP0313",
-        "no other thread of its process ran while it waited, and none sleeps for a time");
+    finding.rule_out("DLP0313",
+                     "no other thread of its process ran meanwhile, and none sleeps for a time");
   }
   if (orphan) {
     add_orphan(finding, facts, waiter);
   } else {
     finding.remedies.push_back(
-        {.title = "Close the end of the pipe that a process does not use right after fork, so that "
-                  "the death of the peer is seen as end of file",
+        {.title = "After fork, close the end of the pipe that a process does not use: the death of "
+                  "the peer then shows as end of file",
          .commands = {"reader.close() in the writer, writer.close() in the reader"},
          .verify = "dlprobe deadlock --pid PID"});
   }
@@ -181,7 +180,7 @@ RootCause stopped(const Facts& facts, size_t index) {
   Finding finding = finding_about(facts, FindingCode::kWorkerStopped, Confidence::kCertain, thread);
   finding.message = describe(*facts.run, thread.process->key) +
                     (traced ? " is stopped by a debugger (state t)" : " is stopped (state T)") +
-                    ", and will not go on by itself";
+                    " and does not continue by itself";
   if (thread.role() != Role::kTrainer && !is_waited_for(facts, index)) {
     finding.severity = Severity::kInfo;
     finding.message += "; no trainer waits for it now";
@@ -189,9 +188,9 @@ RootCause stopped(const Facts& facts, size_t index) {
   finding.prove(text_fact("state", own(std::string(1, thread.thread->state)),
                           "/proc/PID/task/TID/stat", facts.last->at));
   finding.remedies.push_back(
-      {.title = traced ? "Let the debugger go on or detach; its pid is TracerPid in /proc/" + pid +
-                             "/status"
-                       : "Let it go on, and find out who stopped it (SIGSTOP, or SIGTTOU of a "
+      {.title = traced ? "Let the debugger continue or detach; its pid is TracerPid in /proc/" +
+                             pid + "/status"
+                       : "Continue it, and find out who stopped it (SIGSTOP, or SIGTTOU of a "
                          "background job)",
        .commands = {traced ? "grep TracerPid /proc/" + pid + "/status" : "kill -CONT " + pid},
        .applies_to = {"bare-host"},
@@ -207,13 +206,13 @@ RootCause frozen(const Facts& facts, size_t index) {
   Finding finding = finding_about(facts, FindingCode::kWorkerStopped, Confidence::kCertain, thread);
   finding.discriminator = file;
   finding.message = describe(*facts.run, thread.process->key) + " is frozen with its cgroup " +
-                    folder + ", and will not go on by itself";
+                    folder + " and does not continue by itself";
   if (thread.role() != Role::kTrainer && thread.role() != Role::kWorker) {
     finding.severity = Severity::kInfo;
   }
   finding.prove(text_fact("state", "frozen", as_path(file), facts.last->at));
   finding.remedies.push_back(
-      {.title = "Thaw it where it was frozen: by a container engine, or by a scheduler that "
+      {.title = "Thaw it where it was frozen: in the container engine, or the scheduler that "
                 "suspended the job",
        .commands = {"docker unpause CONTAINER", "scontrol resume JOB",
                     file.ends_with("freezer.state") ? "echo THAWED > " + as_path(file)
@@ -229,14 +228,13 @@ RootCause io_stall(const Facts& facts, size_t index) {
   const BootNs stands = facts.last->at - thread.since;
   Finding finding = finding_about(facts, FindingCode::kIoStall, Confidence::kLikely, thread);
   if (stands < kLong) finding.severity = Severity::kWarning;
-  finding.message = name_of(facts, thread) + " is in the kernel in one and the same call on " +
-                    thread.need.words + " the whole time";
+  finding.message = name_of(facts, thread) + " is stuck in one kernel call on " + thread.need.words;
   finding.prove(text_fact("state", own(std::string(1, thread.thread->state)),
                           "/proc/PID/task/TID/stat", facts.last->at));
   finding.prove(text_fact("system_call", own(thread.thread->wait.syscall),
                           "/proc/PID/task/TID/syscall", facts.last->at));
   finding.remedies.push_back(
-      {.title = "Look at the storage: a network file system that does not answer, a failing disk",
+      {.title = "Check the storage: a network file system that does not answer, or a failing disk",
        .commands = {"dmesg | tail", "cat /proc/pressure/io", "nfsstat -c"},
        .applies_to = {"bare-host"},
        .verify = "dlprobe deadlock --pid " + own(thread.process->key.pid)});
@@ -248,10 +246,10 @@ RootCause io_stall(const Facts& facts, size_t index) {
 void add_orphan(Finding& finding, const Facts& facts, const ThreadFacts& orphan) {
   finding.prove(count_fact("ppid", static_cast<uint64_t>(orphan.info->ppid), "/proc/PID/stat",
                            facts.last->at));
-  finding.remedies.push_back({.title = "End it: nobody will ever read what it makes",
+  finding.remedies.push_back({.title = "Kill it: no process will read its output",
                               .commands = {"kill " + own(orphan.process->key.pid)},
                               .applies_to = {"bare-host"}});
-  finding.remedies.push_back({.title = "Let workers die with their parent",
+  finding.remedies.push_back({.title = "Make workers die with their parent",
                               .commands = {"prctl(PR_SET_PDEATHSIG, SIGKILL) at the worker's start",
                                            "a worker loop that watches os.getppid()"}});
 }

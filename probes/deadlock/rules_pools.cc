@@ -17,7 +17,7 @@ namespace {
 void add_pool_remedies(Finding& finding, const ThreadFacts& thread) {
   add_remedies_for_fork(finding, thread);
   finding.remedies.push_back(
-      {.title = "Or use one thread in the worker, before anything else uses the pool there",
+      {.title = "Or use one thread in the worker, before the pool is used there",
        .commands = {"def worker_init_fn(worker_id): torch.set_num_threads(1)",
                     "OMP_NUM_THREADS=1 python train.py"},
        .verify = "dlprobe deadlock --pid PID",
@@ -36,7 +36,7 @@ RootCause lost_team(const Facts& facts, size_t index) {
       name_of(facts, waiter) + " waits in " + as_path(library) + " for a team of " +
       counted(team, "thread") + ", and " +
       (members == 1 ? "it is the only one here" : "only " + own(members) + " are here") +
-      ": the others were not copied by fork";
+      ": fork did not copy the others";
   finding.prove(count_fact("team_size", team, "gomp_barrier_t", facts.last->at));
   finding.prove(
       count_fact("threads_of_the_team", members, "stacks of all threads", facts.last->at));
@@ -107,13 +107,12 @@ std::optional<RootCause> spinning_team(const Facts& facts, size_t index) {
   Finding finding =
       finding_about(facts, FindingCode::kForkLostThreadPool, Confidence::kCertain, spinner);
   finding.message = name_of(facts, spinner) + " spins in a parallel region of " + as_path(library) +
-                    " for threads that are not here: they were not copied by fork";
+                    " for threads that fork did not copy";
   finding.prove(
       number_fact("busy_share", busy_share, "1", "/proc/PID/task/TID/schedstat", facts.last->at));
   finding.prove(count_fact("threads_of_the_team", 1, "stacks of all threads", facts.last->at));
-  finding.rule_out(
-      "DLP0312",
-      "it waits in one and the same parallel region at every look, and does nothing else");
+  finding.rule_out("DLP0312",
+                   "it waits in the same parallel region at every look, and does nothing else");
   add_pool_remedies(finding, spinner);
   return RootCause{std::move(finding), index};
 }
@@ -183,8 +182,8 @@ std::optional<RootCause> threads_of_library(const Facts& facts, size_t index) {
   if (company) finding.severity = Severity::kWarning;
   finding.message =
       name_of(facts, waiter) + " waits in " + as_path(library) +
-      " to be woken by one of its threads, and none is here: " + describe(*facts.run, left->owner) +
-      " has " + own(left->threads) + ", which fork did not copy";
+      " for a thread of it, and none exists here: " + describe(*facts.run, left->owner) + " has " +
+      own(left->threads) + ", which fork did not copy";
   finding.prove(
       count_fact("threads_of_the_library_here", 0, "stacks of all threads", facts.last->at));
   finding.prove(count_fact("threads_of_the_library_in_parent", left->threads,

@@ -125,17 +125,17 @@ Finding finding_of(const Facts& facts, Severity severity,
         finding.processes.push_back(key);
     }
     finding.prove(text_fact("lost_threads", text_of(*each),
-                            each->next_team > 0 ? "the library's own words in the worker's memory"
+                            each->next_team > 0 ? "the library's own data in the worker's memory"
                                                 : "stacks and start times of all threads",
                             facts.last->at));
   }
   const Message libraries_named = joined(names);
   finding.discriminator = libraries_named.plain();
-  finding.message = name_of_all(*facts.run, finding.processes) + " did not get the threads of " +
-                    libraries_named + " from the fork; ";
+  finding.message = name_of_all(*facts.run, finding.processes) + " lost the threads of " +
+                    libraries_named + " at fork; ";
   finding.message += severity == Severity::kWarning
-                         ? "who uses them there next waits for ever"
-                         : "whether the library starts them again there is not known";
+                         ? "the next use of them there hangs"
+                         : "the library may or may not start them again there";
   finding.rule_out("DLP0302", "no worker waits for these threads now");
   add_remedy_of_clean_start(finding);
   for (const LostThreads* each : libraries)
@@ -207,14 +207,13 @@ std::optional<Finding> two_runtimes(const Facts& facts, int cpus) {
   }
   finding.message = name_of_all(*facts.run, processes) + " loaded " + own(shown.size()) +
                     " OpenMP runtimes: " + words;
-  if (crowded) finding.message += ", which work at the same time on more threads than cores";
+  if (crowded) finding.message += ", which together run more threads than there are cores";
   finding.processes = std::move(processes);
-  finding.remedies.push_back(
-      {.title = "Each runtime has a setting of its own: limit all of them at once",
-       .commands = {"OMP_NUM_THREADS=1 python train.py",
-                    "threadpoolctl.threadpool_limits(limits=1)"},
-       .verify = "dlprobe deadlock --pid PID",
-       .settings = {{SettingKind::kEnvironment, "OMP_NUM_THREADS", "1"}}});
+  finding.remedies.push_back({.title = "Limit the threads of all runtimes at once",
+                              .commands = {"OMP_NUM_THREADS=1 python train.py",
+                                           "threadpoolctl.threadpool_limits(limits=1)"},
+                              .verify = "dlprobe deadlock --pid PID",
+                              .settings = {{SettingKind::kEnvironment, "OMP_NUM_THREADS", "1"}}});
   return finding;
 }
 

@@ -77,9 +77,8 @@ RootCause slow_worker(const Facts& facts, size_t index) {
   finding.prove(number_fact("busy_share", worker.busy_share, "1", "/proc/PID/task/TID/schedstat",
                             facts.last->at));
   finding.remedies.push_back(
-      {.title =
-           "Look at that line: is it meant to take so long? Watch for longer to see whether it "
-           "moves; more workers hide slow samples, a timeout names them",
+      {.title = "Look at that line: should it take so long? Watch longer to see whether it moves. "
+                "More workers hide slow samples; a timeout names them",
        .commands = {"dlprobe deadlock --for 30s --pid " + own(worker.process->key.pid),
                     "DataLoader(..., num_workers=N, timeout=SECONDS)"},
        .verify = "dlprobe stacks " + own(worker.process->key.pid)});
@@ -94,7 +93,7 @@ RootCause orphan_at_work(const Facts& facts, size_t index) {
   finding.severity = orphan.still ? Severity::kWarning : Severity::kInfo;
   finding.message = name_of(facts, orphan) + " is in the middle of a batch" +
                     (orphan.still ? " and waits for " + orphan.need.words : "") + place_of(orphan) +
-                    ": its trainer is gone, nobody needs what it makes";
+                    ": its trainer is gone, so no process needs its output";
   add_orphan(finding, facts, orphan);
   return {std::move(finding), index};
 }
@@ -133,11 +132,10 @@ RootCause fifo_without_peer(const Facts& facts, size_t index) {
       finding_about(facts, FindingCode::kPipeWithoutPeer, Confidence::kLikely, waiter);
   finding.severity = is_worth_a_warning(facts, waiter) ? Severity::kWarning : Severity::kInfo;
   finding.message = name_of(facts, waiter) + " waits for " + waiter.need.words + place_of(waiter);
-  finding.remedies.push_back(
-      {.title = "Find out who was to open it, and whether that program lives; open it without "
-                "waiting where the peer may be late",
-       .commands = {"os.open(path, os.O_RDONLY | os.O_NONBLOCK)"},
-       .verify = "dlprobe deadlock --pid PID"});
+  finding.remedies.push_back({.title = "Find out who should open it, and whether that program "
+                                       "lives; or open it without waiting",
+                              .commands = {"os.open(path, os.O_RDONLY | os.O_NONBLOCK)"},
+                              .verify = "dlprobe deadlock --pid PID"});
   return {std::move(finding), index};
 }
 
@@ -174,14 +172,13 @@ std::optional<RootCause> stuck_consumer(const Facts& facts, const Rank& rank) {
       "The loader is fine: " + all_of(workers, "worker") +
       (workers == 1 ? " has done its work and waits; " : " have done their work and wait; ") +
       name_of(facts, trainer) + " waits for " + trainer.need.words +
-      (is_its_own_pipe(facts, trainer) ? ", of which only its own process has the other end" : "") +
+      (is_its_own_pipe(facts, trainer) ? ", whose other end only its own process holds" : "") +
       place_of(trainer);
   finding.prove(count_fact("idle_workers", workers, "/proc/PID/task/TID/syscall, /proc/PID/fd",
                            facts.last->at));
-  finding.remedies.push_back(
-      {.title = "Look at what the trainer waits for: another rank of a collective operation, a "
-                "server, a lock of its own",
-       .commands = {"dlprobe stacks " + own(trainer.process->key.pid)}});
+  finding.remedies.push_back({.title = "Look at what the trainer waits for: another rank of a "
+                                       "collective operation, a server, or its own lock",
+                              .commands = {"dlprobe stacks " + own(trainer.process->key.pid)}});
   return RootCause{std::move(finding), rank.trainer};
 }
 
@@ -364,7 +361,7 @@ std::optional<RootCause> standstill_within(const Facts& facts, const Rank& rank)
   const std::vector<size_t> way = way_to_the_end(facts, rank.trainer);
   const ThreadFacts& end = facts.threads[way.back()];
   Finding finding = finding_about(facts, FindingCode::kConsumerStuck, Confidence::kLikely, end);
-  finding.message = "nothing goes on: ";
+  finding.message = "nothing moves: ";
   for (const size_t each : way) {
     finding.message +=
         (each == way.front() ? "" : "; ") + words_of_rest(facts, facts.threads[each]);

@@ -19,8 +19,8 @@ void add_what_run_left_out(const RecordingView& recording, Verdict& verdict) {
   if (!never_looked || is_explained) return;
   verdict.limits.push_back(
       {.what = "files and connections that several processes read (DLP0205)",
-       .why = "open files were not compared while several processes lived",
-       .effect = "samples that are mixed up by a handle shared over fork are not explained",
+       .why = "dlprobe did not compare open files while several processes lived",
+       .effect = "dlprobe cannot tell whether a handle shared over fork mixed up samples",
        .remedy = ""});
 }
 
@@ -42,20 +42,21 @@ Message all_well_of_command(const RecordingView& recording) {
 }  // namespace
 
 const Probe probes::attach::kProbe = {.name = "attach",
-                                      .summary = "every probe on a live process tree; a verdict",
+                                      .summary = "diagnose a running job",
                                       .conclude = conclude,
                                       .all_well = all_well_of_tree,
                                       .use = ProbeUse::kAll,
                                       .judges_ends = true,
                                       .needs_snapshots = true};
 
-const Probe probes::run::kProbe = {.name = "run",
-                                   .summary = "watch a command; report if it dies, hangs or leaks",
-                                   .conclude = conclude,
-                                   .all_well = all_well_of_command,
-                                   .use = ProbeUse::kAll,
-                                   .judges_ends = true,
-                                   .needs_snapshots = true,
-                                   .needs_shared_files = true};
+const Probe probes::run::kProbe = {
+    .name = "run",
+    .summary = "run a command, and report if it dies, hangs or leaks",
+    .conclude = conclude,
+    .all_well = all_well_of_command,
+    .use = ProbeUse::kAll,
+    .judges_ends = true,
+    .needs_snapshots = true,
+    .needs_shared_files = true};
 
 }  // namespace dlprobe

@@ -99,8 +99,8 @@ void add_group_use(const ExitFacts& facts, const Death& death, ExitCause& cause)
 
 Remedy use_less(const Run& run) {
   Remedy remedy{.title =
-                    "Let the loader hold less: fewer workers, fewer batches in flight, and data "
-                    "that workers share instead of copy (numpy or Arrow in place of lists of "
+                    "Use less memory: fewer workers, fewer batches in flight, and data that "
+                    "workers share instead of copying (numpy or Arrow instead of lists of "
                     "objects)",
                 .verify = "dlprobe memory -- COMMAND"};
   add_smaller_loader(remedy, run, 1);
@@ -110,12 +110,12 @@ Remedy use_less(const Run& run) {
 void add_remedies_of_group(const Run& run, ExitCause& cause) {
   if (run.begin.own_memory_bytes) {
     cause.remedies.push_back(
-        {.title = "Start the command with more memory: dlprobe itself set this limit",
+        {.title = "Give the command more memory: dlprobe set this limit (--limit-memory)",
          .commands = {"dlprobe run --limit-memory <size> -- COMMAND"}});
     return cause.remedies.push_back(use_less(run));
   }
   cause.remedies.push_back(
-      {.title = "Give the job a higher memory limit; what is in /dev/shm counts against it, too",
+      {.title = "Give the job a higher memory limit; /dev/shm counts against it too",
        .commands = {"docker run --memory=<size> ...", "srun --mem=<size> ...",
                     "systemd-run --scope -p MemoryMax=<size> ...",
                     "resources: {limits: {memory: <size>}}  # Kubernetes"},
@@ -127,7 +127,7 @@ void add_remedies_of_group(const Run& run, ExitCause& cause) {
 void add_remedies_of_host(const Run& run, ExitCause& cause) {
   cause.remedies.push_back(use_less(run));
   cause.remedies.push_back(
-      {.title = "Find what else takes the machine's memory, or use a machine with more",
+      {.title = "Find what else uses the machine's memory, or use a larger machine",
        .commands = {"ps -eo pid,rss,comm --sort=-rss | head", "free -h"},
        .applies_to = {"bare-host"},
        .verify = "grep oom_kill /proc/vmstat  # must stand still"});
@@ -138,7 +138,7 @@ void rule_out_sender(const Death& death, ExitCause& cause) {
   if (death.sent == nullptr && !logged) return;
   cause.rule_out("killed by a user, a scheduler or another process (DLP0503)",
                  logged ? "the kernel's log names this process as the OOM killer's victim"
-                        : "the kernel sent the signal (code 128), nobody called kill");
+                        : "the kernel sent the signal (code 128), no process did");
 }
 
 ExitCause cause_of_host(const ExitFacts& facts, const Death& death) {
@@ -205,10 +205,10 @@ void rule_out_oom(const ExitFacts& facts, const Death& death, ExitCause& cause) 
   const std::vector<OomMoves> groups = cgroup_oom_moves(facts, death);
   if (death.sent != nullptr && !is_from_kernel(*death.sent)) {
     oom.why_not = "a process sent the signal (code " + own(death.sent->code) +
-                  "); the OOM killer's comes from the kernel";
+                  "); the OOM killer's signal comes from the kernel";
   } else if (host && host->kills.by() == 0) {
     oom.why_not = name_of_host_counter() + " stood at " + own(host->kills.after) +
-                  " before and after: the kernel's OOM killer killed nobody on this machine";
+                  " before and after: the OOM killer killed nothing on this machine";
   } else if (!groups.empty() && groups.front().cgroup == death.cgroup() &&
              groups.front().kills.by() == 0) {
     oom.why_not = name_of_counter(groups.front().cgroup) + " stood at " +
@@ -221,8 +221,8 @@ void rule_out_oom(const ExitFacts& facts, const Death& death, ExitCause& cause) 
         Gap{.what = "whether the OOM killer ended " + describe(*facts.run, death.process->key),
             .why = "neither the counter of its cgroup nor " + name_of_host_counter() +
                    " was read before and after",
-            .effect = "who sent SIGKILL cannot be said",
-            .remedy = was_late ? "watch from before the failure on: dlprobe run -- COMMAND" : ""};
+            .effect = "dlprobe cannot tell who sent SIGKILL",
+            .remedy = was_late ? "start watching before the failure: dlprobe run -- COMMAND" : ""};
     return;
   }
   cause.alternatives.push_back(std::move(oom));

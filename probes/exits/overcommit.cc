@@ -54,13 +54,12 @@ std::optional<Promises> promises_before(const ExitFacts& facts, const Death& dea
 }
 
 std::vector<Remedy> remedies_for_refusal() {
-  return {{.title = "Start workers from a small process: nothing of the trainer is copied",
+  return {{.title = "Start workers from a small process: then nothing of the trainer is copied",
            .commands = {"DataLoader(..., multiprocessing_context='forkserver')",
                         "DataLoader(..., multiprocessing_context='spawn')"},
            .verify = "dlprobe run -- COMMAND",
            .settings = {{SettingKind::kStartMethod, "", "spawn"}}},
-          {.title = "Let the kernel promise more memory than it has, as it does by default; ask "
-                    "who set it otherwise first",
+          {.title = "Allow overcommit, as Linux does by default; first ask who turned it off",
            .commands = {"sudo sysctl -w vm.overcommit_memory=0"},
            .applies_to = {"bare-host"},
            .verify = "sysctl vm.overcommit_memory"}};
@@ -82,8 +81,8 @@ std::optional<ExitCause> refused_fork(const ExitFacts& facts, const Death& death
   cause.code = FindingCode::kForkRefusedByOvercommit;
   cause.confidence = Confidence::kLikely;
   cause.clause = "failed with " + format_bytes(promises->available) +
-                 " of memory free: a copy of it needs " + format_bytes(promises->copy) +
-                 ", and under vm.overcommit_memory=2 the kernel grants only " +
+                 " of memory free: a copy of the process needs " + format_bytes(promises->copy) +
+                 ", and with vm.overcommit_memory=2 the kernel grants only " +
                  format_bytes(promises->left()) + " more";
   cause.discriminator = "overcommit";
   cause.together = cause.discriminator;
@@ -96,7 +95,7 @@ std::optional<ExitCause> refused_fork(const ExitFacts& facts, const Death& death
       bytes_fact("taken", promises->taken, kSource, promises->at),
       bytes_fact("memory_available", promises->available, kSource, promises->at)};
   cause.rule_out("out of memory (DLP0501, DLP0502)",
-                 "memory was free, and the process exited by itself");
+                 "memory was free, and no signal ended the process");
   cause.remedies = remedies_for_refusal();
   return cause;
 }

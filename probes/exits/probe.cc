@@ -366,7 +366,7 @@ Message message_of(const ExitFacts& facts, const std::vector<const Judged*>& gro
   const bool from_outside = first.cause.code == FindingCode::kKilledBySignal &&
                             (sent == nullptr || sender_in_tree(facts, *sent) == nullptr);
   if (from_outside) {
-    message += ": so a scheduler, a container runtime or systemd stops a job";
+    message += ": as when a scheduler, a container runtime or systemd stops a job";
   }
   return message;
 }
@@ -414,10 +414,11 @@ void add_unknown_ends(const ExitFacts& facts, Verdict& verdict) {
   for (const ProcessExit& exit : facts.run->exits) {
     const ProcessInfo* process = facts.run->find_process(exit.key);
     if (process == nullptr || exit.wait_status || !is_of_loader(facts, *process)) continue;
-    verdict.limits.push_back({.what = "how " + describe(*facts.run, exit.key) + " ended",
-                              .why = as_text(to_string(exit.wait_status.error())),
-                              .effect = "whether it was killed, crashed or ended well is not known",
-                              .remedy = "run dlprobe as the user of the job or as root"});
+    verdict.limits.push_back(
+        {.what = "how " + describe(*facts.run, exit.key) + " ended",
+         .why = as_text(to_string(exit.wait_status.error())),
+         .effect = "dlprobe cannot tell whether it was killed, crashed or ended well",
+         .remedy = "run dlprobe as the user of the job or as root"});
   }
 }
 
@@ -566,7 +567,7 @@ constexpr std::array<Cause, 13> kCauses = {{
 // process, are left out. Silent on what belongs to normal work: exit code 0, workers that their own
 // job ended, children that are no part of the loader, Ctrl-C, what dlprobe ended itself.
 const Probe kProbe = {.name = "exits",
-                      .summary = "why processes ended: the OOM killer, signals, crashes, exits",
+                      .summary = "why processes ended: OOM killer, signals, crashes, exits",
                       .causes = kCauses,
                       .examine_run = examine_run,
                       .use = ProbeUse::kEnds,

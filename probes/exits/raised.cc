@@ -30,8 +30,8 @@ Message where(const StartEvent& event) {
 Message message_of(const Run& run, const StartEvent& event, const StartEvent& last) {
   const OwnWords who = describe(run, event.process);
   if (has_left(event)) {
-    return say("{} called {}{}, and the job ended by {}", who, as_name(event.message), where(event),
-               as_text(last.message));
+    return say("{} called {}{}, and the job ended with {}", who, as_name(event.message),
+               where(event), as_text(last.message));
   }
   const Message what = as_text(event.message) + where(event);
   switch (event.ended) {
@@ -42,16 +42,16 @@ Message message_of(const Run& run, const StartEvent& event, const StartEvent& la
     case Ended::kTask:
       return say("a task in {} failed, and the job with it: {}", who, what);
     case Ended::kThread:
-      return say("a thread of {} ended by an exception that nobody caught: {}", who, what);
+      return say("an uncaught exception ended a thread of {}: {}", who, what);
     case Ended::kFeeder:
-      return say("what {} put into a queue was lost on its way: {}", who, what);
+      return say("an object that {} put into a queue was lost: {}", who, what);
     case Ended::kInitializer:
       return say("the initializer of {} failed: {}", who, what);
     case Ended::kProcess:
     case Ended::kNothing:
       break;
   }
-  return say("{} ended by an exception that nobody caught: {}", who, what);
+  return say("{} ended with an uncaught exception: {}", who, what);
 }
 
 void add_evidence(std::vector<Evidence>& evidence, const StartEvent& event) {
@@ -70,7 +70,7 @@ void add_evidence(std::vector<Evidence>& evidence, const StartEvent& event) {
 
 Remedy look_at_line(const StartEvent& event) {
   const Message place = short_place(event);
-  return {.title = say("Mend it {}; without workers a debugger stops there",
+  return {.title = say("Fix it {}; with num_workers=0 a debugger stops there",
                        place.empty() ? "where it is raised" : "at " + place),
           .commands = {"DataLoader(..., num_workers=0)", "python -m pdb -c continue train.py"},
           .verify = "dlprobe run -- COMMAND"};
@@ -151,7 +151,7 @@ bool is_lost_part(const Run& run, const StartEvent& event) {
 
 Message without_it(const StartEvent& event, bool has_ended) {
   if (event.ended == Ended::kWorker)
-    return "; the loop over the loader takes that for the end of the data";
+    return "; the loop over the loader takes it for the end of the data";
   return has_ended ? "; its program ended well without it" : "; its program did not end with it";
 }
 

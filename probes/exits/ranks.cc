@@ -45,7 +45,7 @@ std::optional<Finding> rank_that_was_through(const ExitFacts& facts) {
     Finding finding = new_finding(FindingCode::kUnevenData, Confidence::kLikely);
     finding.discriminator = "ended";
     finding.message =
-        say("{} ended with exit code 0, and {} failed in {}{}, in which it waited for it",
+        say("{} ended with exit code 0 while {} waited for it in {}{}, which then failed",
             describe(run, through->process->key), describe(run, failed->key), as_name(operation),
             place_of(*event));
     finding.processes = {through->process->key, failed->key};
@@ -53,8 +53,7 @@ std::optional<Finding> rank_that_was_through(const ExitFacts& facts) {
                             "wait status by " + own(through->exit->source), through->exit->at));
     add_exception(finding, *event);
     finding.remedies.push_back(
-        {.title =
-             "Give every rank the same number of batches, and let none leave before the others",
+        {.title = "Give every rank the same number of batches, and let no rank leave early",
          .commands = {"DistributedSampler(dataset, drop_last=True)",
                       "DataLoader(..., drop_last=True)",
                       "torch.distributed.barrier()  # at the end, on every rank"}});

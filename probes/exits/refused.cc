@@ -25,8 +25,8 @@ Finding finding_of(const Run& run, const StartEvent& event, FindingCode code) {
 Finding no_temporary_space(const Run& run, const StartEvent& event) {
   Finding finding = finding_of(run, event, FindingCode::kTemporaryFolderUnusable);
   const bool is_inodes = lacks_inodes(event);
-  const char* what = is_inodes ? "its file system has no inodes left" : "its file system is full";
-  if (event.error_number == EDQUOT) what = "the user's quota there is used up";
+  const char* what = is_inodes ? "its file system has no free inodes" : "its file system is full";
+  if (event.error_number == EDQUOT) what = "the user's quota is full";
   finding.message +=
       say(" could not write to {}{}: {}", as_path(event.path), place_of(event), what);
   finding.prove(text_fact("file", as_path(event.path), kShimSource, event.at));
@@ -53,17 +53,18 @@ Finding no_own_memory(const Run& run, const StartEvent& event, uint64_t limit, u
   if (!is_near || event.type == "RuntimeError") finding.confidence = Confidence::kLikely;
   const bool is_data = event.wanted.starts_with("data");
   const OwnWords name = is_data ? "RLIMIT_DATA" : "RLIMIT_AS";
-  finding.message += say(" was refused memory{}: its {} may be {} ({}), and {} was taken",
-                         place_of(event), is_data ? "data segment" : "address space",
-                         format_bytes(limit), name, format_bytes(taken));
+  finding.message +=
+      say(" could not allocate memory{}: the limit of its {} is {} ({}), and {} was in use",
+          place_of(event), is_data ? "data segment" : "address space", format_bytes(limit), name,
+          format_bytes(taken));
   finding.prove(bytes_fact("memory_limit", limit, "/proc/PID/limits", event.at));
   finding.prove(bytes_fact("memory", taken,
                            is_data ? "VmData of /proc/PID/status" : "VmSize of /proc/PID/status",
                            event.at));
   finding.rule_out("out of memory (DLP0501, DLP0502)",
-                   "a refused allocation is an exception, the OOM killer is SIGKILL");
+                   "a refused allocation raises an exception; the OOM killer sends SIGKILL");
   finding.remedies.push_back(
-      {.title = "Raise the limit in the shell that starts the job, or where the program sets it",
+      {.title = "Raise the limit in the shell that starts the job, or in the program that sets it",
        .commands = {is_data ? "ulimit -d unlimited" : "ulimit -v unlimited",
                     say("resource.setrlimit(resource.{}, (resource.RLIM_INFINITY,) * 2)", name)},
        .applies_to = {"bare-host", "docker", "slurm"},

@@ -71,8 +71,8 @@ std::optional<uint64_t> reached_cpu_limit(const ExitFacts& facts, const Death& d
 
 Remedy look_up_sender() {
   return {.title =
-              "Look up why it was killed: the scheduler's or container runtime's record of the "
-              "job, systemd's journal, a watchdog or a memory daemon of the site",
+              "Find out why it was killed: see the records of the scheduler, container runtime, "
+              "systemd or a watchdog",
           .commands = {"sacct -j <job> --format=State,ExitCode,MaxRSS",
                        "docker inspect <container>", "journalctl --since -1h | grep -i kill"},
           .applies_to = {"slurm", "docker", "bare-host"},
@@ -113,12 +113,12 @@ bool is_witnessed(const Run& run, const ProcessKey& key) {
 ExitCause cpu_limit_cause(const Death& death, uint64_t seconds) {
   ExitCause cause;
   cause.clause = "was killed by " + signal_name(death.signal) +
-                 ": it used up its CPU time limit of " + own(seconds) +
+                 ": it reached its CPU time limit of " + own(seconds) +
                  " s (RLIMIT_CPU, ulimit -t)";
   cause.discriminator = "cpu-limit";
   cause.prove(count_fact("cpu_time_limit", seconds, "Max cpu time of /proc/PID/limits"));
   cause.evidence.back().unit = "s";
-  cause.remedies.push_back({.title = "Raise the limit of CPU time, or lift it",
+  cause.remedies.push_back({.title = "Raise or remove the limit of CPU time",
                             .commands = {"ulimit -t unlimited"},
                             .applies_to = {"bare-host", "slurm"},
                             .verify = "grep 'cpu time' /proc/self/limits"});
@@ -136,7 +136,7 @@ bool is_of_file_size(const Death& death) {
 ExitCause file_size_cause(const Death& death) {
   ExitCause cause;
   cause.clause =
-      "was killed by SIGXFSZ: it wrote a file beyond its size limit (RLIMIT_FSIZE, ulimit -f)";
+      "was killed by SIGXFSZ: it wrote a file larger than its limit (RLIMIT_FSIZE, ulimit -f)";
   cause.discriminator = "file-size-limit";
   const std::optional<uint64_t> limit = death.process->file_size_limit.value_or(Limit{}).soft;
   if (limit) {
@@ -144,7 +144,7 @@ ExitCause file_size_cause(const Death& death) {
   } else {
     cause.confidence = Confidence::kLikely;
   }
-  cause.remedies.push_back({.title = "Raise the limit of file sizes, or lift it",
+  cause.remedies.push_back({.title = "Raise or remove the limit of file sizes",
                             .commands = {"ulimit -f unlimited"},
                             .applies_to = {"bare-host", "slurm"},
                             .verify = "grep 'file size' /proc/self/limits"});
@@ -154,9 +154,8 @@ ExitCause file_size_cause(const Death& death) {
 /// Whose terminal or session went; nothing: somebody sent SIGHUP for another reason.
 std::optional<Message> hangup_words(const ExitFacts& facts, const Death& death) {
   if (death.signal != SIGHUP) return std::nullopt;
-  if (death.sent == nullptr) return "its terminal or login session was closed, or somebody sent it";
-  if (is_from_kernel(*death.sent))
-    return "its terminal was closed, or the leader of its session ended";
+  if (death.sent == nullptr) return "its terminal or login session closed, or a process sent it";
+  if (is_from_kernel(*death.sent)) return "its terminal closed, or the leader of its session ended";
   const bool by_leader = death.sent->sender_pid == death.process->session;
   if (!by_leader || death.sent->sender_pid == death.process->key.pid) return std::nullopt;
   return "the leader of its session, " + describe_sender(facts, *death.sent) + ", passed it on";
@@ -170,22 +169,21 @@ ExitCause hangup_cause(const Death& death, const Message& words) {
   cause.discriminator = "hangup";
   cause.prove(count_fact("session", static_cast<uint64_t>(death.process->session),
                          "field 6 of /proc/PID/stat"));
-  cause.remedies.push_back(
-      {.title = "Start the job where no terminal can take it along. nohup alone does not suffice "
-                "where a launcher installs handlers of its own",
-       .commands = {"tmux new -d 'python train.py'",
-                    "setsid -f python train.py > log 2>&1 < /dev/null",
-                    "systemd-run --user --unit train python train.py"},
-       .applies_to = {"bare-host"},
-       .verify = "ps -o pid,sid,tty,cmd -p <pid>  # TTY must be ?"});
+  cause.remedies.push_back({.title = "Start the job independent of a terminal. nohup alone fails "
+                                     "if a launcher installs its own handlers",
+                            .commands = {"tmux new -d 'python train.py'",
+                                         "setsid -f python train.py > log 2>&1 < /dev/null",
+                                         "systemd-run --user --unit train python train.py"},
+                            .applies_to = {"bare-host"},
+                            .verify = "ps -o pid,sid,tty,cmd -p <pid>  # TTY must be ?"});
   return cause;
 }
 
 ExitCause kernel_kill_cause(const Death& death) {
   ExitCause cause;
-  cause.clause = "was killed by " + signal_name(death.signal) + ", which the kernel sent by itself";
+  cause.clause = "was killed by " + signal_name(death.signal) + ", sent by the kernel itself";
   cause.discriminator = "kernel";
-  cause.rule_out("killed by another process", "nobody called kill: the signal's code is 128");
+  cause.rule_out("killed by another process", "no process called kill: the signal's code is 128");
   return cause;
 }
 
@@ -193,14 +191,14 @@ ExitCause sent_kill_cause(const ExitFacts& facts, const Death& death) {
   ExitCause cause;
   const OwnWords name = signal_name(death.signal);
   if (death.sent == nullptr) {
-    cause.clause = "was killed by " + name + "; who sent it could not be seen";
+    cause.clause = "was killed by " + name + "; dlprobe could not see who sent it";
     cause.discriminator = "unknown-sender";
     Message why = facts.why_signals_hidden;
     if (facts.signals_traced) {
       why = is_traced_signal(death.signal)
-                ? "it was sent before dlprobe looked, or the kernel ended the process itself "
+                ? "it was sent before dlprobe watched, or the kernel ended the process itself "
                   "(seccomp)"
-                : "senders of this signal are not recorded";
+                : "dlprobe does not record who sends this signal";
     }
     cause.prove(text_fact("sender", "not seen: " + why, kTracepoint));
   } else {
@@ -232,7 +230,7 @@ void add_room_in_shm(const ExitFacts& facts, const Death& death, ExitCause& caus
   const uint64_t room = use.size_bytes - use.used_bytes;
   cause.prove(bytes_fact("shm_free", room, "statvfs /dev/shm", use.at));
   cause.rule_out("DLP0102", format_bytes(room) + " of " + format_bytes(use.size_bytes) +
-                                " were free in /dev/shm at the last look before");
+                                " were free in /dev/shm shortly before");
 }
 
 }  // namespace
@@ -310,7 +308,7 @@ ExitCause caught_cause(const ExitFacts& facts, const Death& death, const SignalS
   cause.prove(text_fact("sender", describe_sender(facts, caught), kTracepoint, caught.at));
   if (const auto word = word_of(*facts.run, death.process->key))
     std::ranges::copy(word->evidence, std::back_inserter(cause.evidence));
-  cause.rule_out("DLP0510", "it did not leave by itself: the signal came just before");
+  cause.rule_out("DLP0510", "it did not exit on its own: the signal came just before");
   cause.remedies.push_back(look_up_sender());
   return cause;
 }
@@ -335,28 +333,26 @@ ExitCause crash_cause(const ExitFacts& facts, const Death& death) {
   if (death.sent != nullptr) {
     cause.rule_out("killed by another process (DLP0503)",
                    is_own_fault(*death.sent)
-                       ? "the kernel raised the signal for what its own code did"
+                       ? "the kernel raised the signal because of its own code"
                        : "it sent the signal to itself, as abort() does");
   } else {
     cause.confidence = Confidence::kLikely;
   }
   if (is_overflow) {
     cause.remedies.push_back(
-        {.title = "Find the recursion that does not end, or allow it more stack",
+        {.title = "Find the endless recursion, or allow more stack",
          .commands = {"PYTHONFAULTHANDLER=1 python train.py", "ulimit -s 65536",
                       "threading.stack_size(512 << 20)  # of the thread that recurses"},
          .verify = "dlprobe run -- COMMAND"});
     return cause;
   }
   cause.remedies.push_back(
-      {.title = "See the Python lines at which it crashed: run it with faulthandler, and with one "
-                "worker or none",
+      {.title = "See which Python line crashed: run it with faulthandler and at most one worker",
        .commands = {"PYTHONFAULTHANDLER=1 python train.py", "DataLoader(..., num_workers=0)"},
        .verify = "dlprobe run -- COMMAND"});
   cause.remedies.push_back(
-      {.title =
-           "If it crashes in workers only, a library's handle was carried over fork: open files, "
-           "databases (lmdb), MPI and GPU contexts in the worker, or start workers by spawn",
+      {.title = "If it crashes only in workers: open files, databases (lmdb), MPI and GPU contexts "
+                "in the worker, not before the fork, or start workers by spawn",
        .commands = {"DataLoader(..., worker_init_fn=<open it here>)",
                     "DataLoader(..., multiprocessing_context='spawn')"},
        .verify = "dlprobe run -- COMMAND",
@@ -371,10 +367,10 @@ ExitCause bus_error_cause(const ExitFacts& facts, const Death& death) {
   const int code = death.sent == nullptr ? 0 : death.sent->code;
   if (logged || code == kHardwareAction || code == kHardwareOptional) {
     ExitCause cause = crash_cause(facts, death);
-    cause.clause = "was killed by SIGBUS: the machine's memory is broken at that place";
+    cause.clause = "was killed by SIGBUS: a memory error of the hardware";
     cause.discriminator = "memory-error";
     cause.confidence = Confidence::kCertain;
-    cause.remedies = {{.title = "Have the memory of this machine tested; keep jobs off it",
+    cause.remedies = {{.title = "Run no jobs on this machine until its memory is tested",
                        .commands = {"ras-mc-ctl --error-count", "dmesg | grep -i 'memory failure'"},
                        .applies_to = {"bare-host"}}};
     return cause;
@@ -384,23 +380,23 @@ ExitCause bus_error_cause(const ExitFacts& facts, const Death& death) {
   cause.code = FindingCode::kBusErrorOnFileMapping;
   cause.confidence = death.sent == nullptr ? Confidence::kPossible : Confidence::kLikely;
   cause.clause =
-      "was killed by SIGBUS: it touched a page of a mapped file that the file does not "
-      "have (it was cut off, or could not be read)";
+      "was killed by SIGBUS: it read a page of a mapped file that does not exist (the file was "
+      "truncated, or could not be read)";
   cause.discriminator = "file-mapping";
   cause.together = "bus";
   cause.evidence = signal_evidence(facts, death);
   add_room_in_shm(facts, death, cause);
-  cause.rule_out("killed by another process (DLP0503)",
-                 death.sent == nullptr ? "SIGBUS is a signal that nobody sends"
-                                       : "the kernel raised the signal (code 2)");
+  cause.rule_out(
+      "killed by another process (DLP0503)",
+      death.sent == nullptr ? "no program sends SIGBUS" : "the kernel raised the signal (code 2)");
   cause.remedies.push_back(
-      {.title = "Do not write a data file in place while jobs have it mapped: write a new one, and "
-                "rename it over the old name",
+      {.title =
+           "Do not rewrite a data file while jobs have it mapped: write a new file, then rename it",
        .commands = {"cp new.bin data.bin.tmp && mv data.bin.tmp data.bin"},
        .verify = "dlprobe run -- COMMAND"});
   cause.remedies.push_back(
       {.title =
-           "Check that the data files are whole and can be read, and that no other tmpfs is full",
+           "Check that the data files are complete and readable, and that no other tmpfs is full",
        .commands = {"ls -l <data>; sha256sum <data>", "dmesg | grep -i 'i/o error'", "df -h"},
        .applies_to = {"bare-host"},
        .verify = "cat <data> > /dev/null"});
@@ -421,15 +417,15 @@ ExitCause exit_cause(const ExitFacts& facts, const Death& death) {
   if (death.exit_code == 0) {
     // Without the trainer's exception it is one of the reasons why a trainer fails.
     cause.confidence = ending ? Confidence::kLikely : Confidence::kPossible;
-    cause.clause += ", while its trainer still waited for it";
+    cause.clause += "while its trainer waited for it";
   } else if (word) {
     cause.clause += word->clause;
   } else if (is_witnessed(*facts.run, death.process->key)) {
-    cause.clause += ": by exit(3) or _exit(2) in native code, without an exception or sys.exit";
+    cause.clause += ": native code called exit(3) or _exit(2)";
   } else if (death.exit_code == 1) {
-    cause.clause += ": an exception that nobody caught, or sys.exit";
+    cause.clause += ": an uncaught exception, or sys.exit";
   } else {
-    cause.clause += ": something in it called os._exit or sys.exit";
+    cause.clause += ": it called os._exit or sys.exit";
   }
   cause.discriminator = "code-" + std::to_string(death.exit_code);
   // What one ended by is not what another one did.
@@ -441,10 +437,9 @@ ExitCause exit_cause(const ExitFacts& facts, const Death& death) {
   cause.rule_out("killed by a signal (DLP0501, DLP0503, DLP0509)",
                  "its wait status is an exit code, not a signal");
   cause.remedies.push_back(
-      {.title = word ? "Mend it where it says; without workers a debugger stops there"
-                     : "Look for its own words above the trainer's error (a worker's traceback is "
-                       "printed by the worker), for sys.exit and os._exit in the data set, and run "
-                       "it without workers",
+      {.title = word ? "Fix it there; with num_workers=0 a debugger stops there"
+                     : "Read the worker's traceback above, look for sys.exit and os._exit in the "
+                       "data set, and run it with num_workers=0",
        .commands = {"DataLoader(..., num_workers=0)"},
        .verify = "dlprobe run -- COMMAND"});
   return cause;

@@ -88,13 +88,13 @@ Remedy more_for_group(const TaskLimit& limit, const std::string& container) {
   }
   if (container == "kubernetes") {
     return {
-        .title = "Have the administrator give pods more processes (podPidsLimit of the kubelet)",
+        .title = "Ask the administrator for more processes per pod (podPidsLimit of the kubelet)",
         .commands = {"podPidsLimit: " + number},
         .applies_to = {"kubernetes"},
         .verify = "cat /sys/fs/cgroup/pids.max"};
   }
   const Message file = as_path(limit.folder + "/pids.max");
-  return {.title = "Raise the limit of the cgroup; of a unit of systemd it is TasksMax=",
+  return {.title = "Raise the limit of the cgroup (TasksMax= of a systemd unit)",
           .commands = {"echo " + number + " | sudo tee " + file},
           .applies_to = {"bare-host", "slurm"},
           .verify = "cat " + file};
@@ -107,7 +107,7 @@ Remedy more_for_user(const Run& run, const TaskLimit& limit) {
       before != nullptr && before->processes && before->processes->soft == limit.limit;
   if (before != nullptr && !is_inherited) {
     return {
-        .title = "The program sets this limit itself, or what starts it does: raise it there",
+        .title = "The program or its launcher sets this limit: raise it there",
         .commands = {"resource.setrlimit(resource.RLIMIT_NPROC, (" + number + ", " + number + "))",
                      "ulimit -u " + number}};
   }
@@ -120,7 +120,7 @@ Remedy more_for_user(const Run& run, const TaskLimit& limit) {
             .verify = "ulimit -u"};
   }
   return {.title =
-              "Have the administrator raise the limit (limits.conf(5), or LimitNPROC= of the "
+              "Ask the administrator to raise the limit (limits.conf(5), or LimitNPROC= of the "
               "service)",
           .commands = {"* hard nproc " + number, "* soft nproc " + number},
           .applies_to = {"bare-host", "slurm"},
@@ -143,7 +143,7 @@ void add_remedies(Finding& finding, const ExitFacts& facts, const TaskLimit& lim
            .applies_to = {"bare-host"}});
       break;
   }
-  Remedy fewer{.title = "Or start fewer: less workers, and one thread of each library in them",
+  Remedy fewer{.title = "Or start fewer: fewer workers, and one thread per library in each",
                .commands = {"export OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1"},
                .verify = "dlprobe run -- COMMAND"};
   if (most_living_workers(*facts.run) > 0) add_smaller_loader(fewer, *facts.run);
@@ -224,8 +224,8 @@ std::optional<Finding> growing_tasks(const ExitFacts& facts) {
   finding.discriminator = tasks->process ? "growing-threads" : "growing-processes";
   finding.message = tasks->process
                         ? describe(run, *tasks->process) +
-                              " starts threads that do not end: " + own(count) + " threads"
-                        : "the job starts processes that do not end: " + counted(count, "process");
+                              " starts threads that never end: " + own(count) + " threads"
+                        : "the job starts processes that never end: " + counted(count, "process");
   const ProcessInfo* trainer = first_of_role(run, Role::kTrainer);
   if (tasks->process) finding.processes = {*tasks->process};
   if (!tasks->process && trainer != nullptr) finding.processes = {trainer->key};
@@ -234,13 +234,13 @@ std::optional<Finding> growing_tasks(const ExitFacts& facts) {
   tell_count_growth(finding, tasks->growth, source, limit_ahead(run));
   finding.remedies.push_back(
       tasks->process
-          ? Remedy{.title = "Start them once and use them again, or wait for each to end",
+          ? Remedy{.title = "Start them once and reuse them, or wait for each to end",
                    .commands = {"executor = concurrent.futures.ThreadPoolExecutor(8)  # once, not "
                                 "per sample",
                                 "thread.join()"},
                    .verify = "grep Threads /proc/PID/status"}
-          : Remedy{.title = "Make pools and loaders once and use them again, close them when they "
-                            "are done, and wait for each process that is started",
+          : Remedy{.title = "Make pools and loaders once and reuse them, close them at the end, "
+                            "and join each process",
                    .commands = {"with multiprocessing.Pool(8) as pool: ...  # not one per epoch",
                                 "process.join()", "os.waitpid(pid, 0)"},
                    .verify = "ps --ppid PID"});
@@ -271,7 +271,7 @@ std::optional<Finding> no_room_for_tasks(const ExitFacts& facts) {
   finding.prove(count_fact("taken", limit.taken, limit.source, facts_at(run, first)->at));
   if (reached->refusals > 0)
     finding.prove(count_fact("refusals", reached->refusals, "\"max\" of pids.events"));
-  finding.rule_out("DLP0514", "what was called fails only where there is no room for another");
+  finding.rule_out("DLP0514", "this call fails only at a limit");
   add_remedies(finding, facts, limit);
   finding.first_seen = first.at;
   finding.last_seen = refused.back()->at;

@@ -70,7 +70,7 @@ Message own_failure(const Run& run, bool judges_ends) {
   if (first != nullptr)
     text += (text.empty() ? "" : ", and ") + describe(run, first->key) + " " +
             describe_exit(first->wait_status);
-  return text.empty() ? "" : ". But " + text + ", for another reason than these";
+  return text.empty() ? "" : ". But " + text + ", for another reason";
 }
 
 // A shell or a finished job says "nothing wrong" as well.
@@ -82,7 +82,7 @@ OwnWords what_was_no_loader(const RecordingView& recording) {
              return process.role == Role::kWorker;
            });
   });
-  return any ? "" : "; no worker of a data loader was seen";
+  return any ? "" : "; dlprobe saw no worker of a data loader";
 }
 
 size_t count_samples(const RecordingView& recording) {
@@ -142,7 +142,7 @@ OwnWords growth_out_of_sight(const RecordingView& recording, bool of_memory, boo
     watched = std::max(watched, watched_for(run));
   const auto slowest =
       of_memory ? slowest_growth_found(watched) : slowest_count_growth_found(watched);
-  if (!slowest) return "; growth shows only in a watch of 15 s (--for 15s)";
+  if (!slowest) return "; a leak shows only after 15 s (--for 15s)";
   return "; in " + format_duration(std::chrono::nanoseconds(watched)) + " a leak below " +
          (of_memory ? format_bytes(static_cast<uint64_t>(*slowest)) + "/s"
                     : count_rate_text(*slowest)) +
@@ -154,7 +154,7 @@ bool is_over(const RecordingView& recording) {
 }
 
 Message nothing_wrong(const RecordingView& recording) {
-  return "nothing wrong was seen in " + describe_samples(recording) + "; " +
+  return "saw nothing wrong in " + describe_samples(recording) + "; " +
          describe_shm_peak(recording);
 }
 

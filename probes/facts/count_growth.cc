@@ -27,7 +27,7 @@ OwnWords what_brief_growth_leaves_open(const Growth& growth) {
   const OwnWords time = format_duration(std::chrono::nanoseconds(growth.to - growth.from));
   return (growth.is_by_age ? " (since its start " + time + " ago, as what it has shows"
                            : " (seen for " + time) +
-         ": a cache that fills looks the same until it is full)";
+         "; a filling cache looks the same until it is full)";
 }
 
 void leave_out_end(const Run& run, std::vector<SeriesPoint>& series) {
@@ -54,9 +54,9 @@ void tell_count_growth(Finding& finding, const Growth& growth, const Message& so
   if (const auto seconds =
           limit ? time_to_limit(growth, static_cast<double>(limit->left)) : std::nullopt) {
     const OwnWords time = time_ahead_text(*seconds);
-    finding.message +=
-        "; " + limit->name +
-        (limit->has_ended ? " was " + time + " away when it ended" : " is reached in " + time);
+    finding.message += "; at this rate " + limit->name +
+                       (limit->has_ended ? " would have been reached in " : " is reached in ") +
+                       time;
     finding.prove(number_fact("time_to_limit", *seconds, "s", source));
   }
   finding.message += what_brief_growth_leaves_open(growth);

@@ -14,7 +14,7 @@ namespace dlprobe {
 OwnWords count_rate_text(double per_second);
 /// A time ahead in words, however long.
 OwnWords time_ahead_text(double seconds);
-/// " (seen for 14 s: a cache that fills looks the same until it is full)" of what may come to an
+/// " (seen for 14 s; a filling cache looks the same until it is full)" of what may come to an
 /// end yet; else nothing.
 OwnWords what_brief_growth_leaves_open(const Growth& growth);
 

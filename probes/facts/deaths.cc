@@ -170,11 +170,11 @@ Message describe_sender(const ExitFacts& facts, const SignalSent& signal) {
     if (is_known_by_role || signal.sender_comm.empty()) return describe(*facts.run, sender->key);
     return describe(*facts.run, sender->key) + " (" + as_name(signal.sender_comm) + ")";
   }
-  if (signal.sender_pid == 0) return "a process outside of dlprobe's pid namespace";
+  if (signal.sender_pid == 0) return "a process outside dlprobe's pid namespace";
   const OwnWords text = "process " + own(signal.sender_pid);
   const Message name =
       signal.sender_command.empty() ? as_name(signal.sender_comm) : as_text(signal.sender_command);
-  return name.empty() ? text + ", which had ended when its name was looked up"
+  return name.empty() ? text + ", which ended before dlprobe could read its name"
                       : text + " (" + name + ")";
 }
 

@@ -205,7 +205,7 @@ std::optional<Gap> gap_of_failed_loader(const Run& run) {
   if (run.begin.subject == SubjectKind::kCommand && is_interrupted) {
     return Gap{.what = "the rest of the command",
                .why = "it was interrupted",
-               .effect = "what would have become of it was not seen",
+               .effect = "dlprobe did not see how it would have ended",
                .remedy = ""};
   }
   const bool was_started = run.end && run.end->reason != RunEndReason::kNotStarted;
@@ -217,17 +217,17 @@ std::optional<Gap> gap_of_failed_loader(const Run& run) {
   if (was_ended_by_dlprobe(run)) why = run.end->text;
   if (run.end->reason == RunEndReason::kTimeUp) {
     return Gap{.what = "the run of the reference loader",
-               .why = "its time was up before its end",
-               .effect = "it did not finish, so what a whole run needs was not seen",
-               .remedy = "give it longer, or a smaller batch"};
+               .why = "its time ran out",
+               .effect = "it did not finish, so dlprobe does not know what a whole run needs",
+               .remedy = "give it more time, or a smaller batch"};
   }
   for (const Event& event : run.events) {
     if (event.kind == kLoaderError) why = event.text;
   }
   return Gap{.what = "the run of the reference loader",
              .why = why,
-             .effect = "it did not finish, so what a whole run needs was not seen",
-             .remedy = "run it again with -v, and look at what it prints"};
+             .effect = "it did not finish, so dlprobe does not know what a whole run needs",
+             .remedy = "run it again with -v and read its output"};
 }
 
 bool has_error(std::span<const Finding> findings) {

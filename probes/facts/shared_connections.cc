@@ -59,9 +59,9 @@ Finding finding_of(const Run& run, const Connection& connection, std::vector<Pro
   Finding finding = new_finding(FindingCode::kHandleSharedOverFork,
                                 at_once ? Confidence::kCertain : Confidence::kLikely);
   if (at_once) finding.severity = Severity::kError;
-  finding.message = describe_some(run, readers) + " read from one TCP connection (port " +
+  finding.message = describe_some(run, readers) + " share one TCP connection (port " +
                     own(connection.port) +
-                    "): it was opened before the fork, and an answer goes to whoever reads next";
+                    "), opened before the fork: each may read an answer meant for another";
   finding.discriminator = "connection-" + std::to_string(connection.port);
   finding.last_seen = connection.seen_at;
   finding.prove(count_fact("open_in", connection.reads.size(),
@@ -78,8 +78,8 @@ Finding finding_of(const Run& run, const Connection& connection, std::vector<Pro
                              "/proc/PID/task/TID/syscall, schedstat", connection.seen_at));
   finding.processes = std::move(readers);
   finding.remedies.push_back(
-      {.title = "Connect in the worker, at its first sample or in worker_init_fn, not in __init__ "
-                "of the data set",
+      {.title = "Connect in the worker (in __getitem__ or worker_init_fn), not in __init__ of the "
+                "data set",
        .commands = {"def __getitem__(self, i): self.db = self.db or connect(...)",
                     "os.register_at_fork(after_in_child=lambda: engine.dispose(close=False))  # "
                     "SQLAlchemy"},

@@ -156,13 +156,14 @@ std::vector<ProcessKey> readers_of(const SharedPosition& shared) {
 
 void add_remedies(Finding& finding) {
   finding.remedies.push_back(
-      {.title = "Open the file in the worker, at its first sample or in worker_init_fn, not in "
-                "__init__ of the data set",
+      {.title = "Open the file in the worker (in __getitem__ or worker_init_fn), not in __init__ "
+                "of the data set",
        .commands = {"def __getitem__(self, i): self.file = self.file or open(path, 'rb')"},
        .verify = "dlprobe deadlock --pid PID"});
-  finding.remedies.push_back({.title = "Or read at an offset, which moves no position",
-                              .commands = {"os.pread(file.fileno(), count, offset)"},
-                              .verify = "dlprobe deadlock --pid PID"});
+  finding.remedies.push_back(
+      {.title = "Or read at an offset (pread), which leaves the position alone",
+       .commands = {"os.pread(file.fileno(), count, offset)"},
+       .verify = "dlprobe deadlock --pid PID"});
 }
 
 // What was raised in a library that reads, in one of several workers that were forked from one
@@ -182,8 +183,8 @@ Finding finding_of(const Run& run, const StartEvent& event) {
   finding.severity = Severity::kError;
   const std::string name(base_name(event.shared_file));
   finding.message =
-      say("{} failed in reading, and it shares the position of {} with the process "
-          "that forked it: what another worker reads there moves it",
+      say("{} failed while reading. It shares the file position of {} with other workers since "
+          "fork: their reads move it",
           describe(run, event.process), as_path(name));
   finding.discriminator = name;
   finding.prove(
@@ -202,10 +203,10 @@ Finding finding_of(const Run& run, const SharedPosition& shared, std::vector<Pro
                                 at_once ? Confidence::kCertain : Confidence::kLikely);
   if (at_once) finding.severity = Severity::kError;
   const std::string name(base_name(shared.path));
-  finding.message = describe_some(run, readers) + " read " + as_path(name) +
-                    " by one position: it was opened before the fork, and each of them moves it "
-                    "for the others" +
-                    (at_once ? "" : ", unless they hold a lock from seek to read");
+  finding.message =
+      describe_some(run, readers) + " read " + as_path(name) +
+      " through one file position, shared since fork: each read moves it for the others" +
+      (at_once ? "" : " (harmless if they lock around seek and read)");
   finding.discriminator = name;
   finding.last_seen = at;
   finding.prove(text_fact("file", as_path(shared.path), "/proc/PID/fd, kcmp(KCMP_FILE)", at));

@@ -67,7 +67,7 @@ void add_gaps_of(const Series& series, const Run& run, std::vector<Gap>& gaps) {
   if (series.unread && is_gap(*series.unread)) {
     gaps.push_back({.what = "descriptors of " + who,
                     .why = as_text(to_string(*series.unread)),
-                    .effect = "what they lead to cannot be said",
+                    .effect = "dlprobe cannot tell what they lead to",
                     .remedy = series.unread->code == ErrorCode::kForbidden
                                   ? "run dlprobe as the user of the job, or with CAP_SYS_PTRACE"
                                   : ""});
@@ -76,16 +76,16 @@ void add_gaps_of(const Series& series, const Run& run, std::vector<Gap>& gaps) {
   if (!limit && is_gap(limit.error())) {
     gaps.push_back({.what = "limit of descriptors of " + who,
                     .why = as_text(to_string(limit.error())),
-                    .effect = "how near it is cannot be said"});
+                    .effect = "dlprobe cannot tell how near it is"});
   }
 }
 
 void add_remedies(Finding& finding, uint64_t limit) {
   finding.remedies.push_back(
-      {.title = "Keep copies: each tensor of a batch that lives is a mapping of its own",
+      {.title = "Keep copies: each live tensor of a batch is one mapping",
        .commands = {"kept.append(batch.clone())  # a copy in ordinary memory"},
        .verify = "wc -l /proc/PID/maps"});
-  finding.remedies.push_back({.title = "Allow more mappings for each process",
+  finding.remedies.push_back({.title = "Allow more mappings per process",
                               .commands = {"sudo sysctl -w vm.max_map_count=" + own(limit * 4)},
                               .applies_to = {"bare-host", "docker", "kubernetes", "slurm"},
                               .verify = "sysctl vm.max_map_count"});
@@ -118,7 +118,7 @@ std::optional<Finding> mappings_exhausted(const Facts& facts) {
   if (!reached) finding.severity = Severity::kWarning;
   const uint64_t segments = mapped_segments(*facts.run, fullest->key());
   finding.message = describe(*facts.run, fullest->key()) + " has " + own(most.count) +
-                    " memory mappings, and vm.max_map_count is " + own(*limit);
+                    " memory mappings; the limit vm.max_map_count is " + own(*limit);
   if (segments > most.count / 2)
     finding.message += "; " + own(segments) + " of them are segments in /dev/shm";
   if (failure != nullptr)
@@ -151,8 +151,8 @@ std::optional<Finding> growing_mappings(const Facts& facts) {
     soonest_s = *seconds;
     soonest = new_finding(FindingCode::kMemoryMapLimitReached, Confidence::kLikely);
     soonest->discriminator = "growth";
-    soonest->message = describe(*facts.run, series.key()) +
-                       " maps memory and does not unmap it: " + own(count) + " mappings";
+    soonest->message =
+        describe(*facts.run, series.key()) + " leaks memory mappings: " + own(count) + " mappings";
     soonest->processes = {series.key()};
     soonest->prove(count_fact("mappings", count, kMapsSource, series.maps.back().at));
     tell_count_growth(*soonest, *growth, kMapsSource,
@@ -171,10 +171,11 @@ std::vector<Gap> gaps_of(const Facts& facts) {
   const bool is_seen = !facts.series.empty() && has_any_count(facts);
   if (!is_seen && ended_before_a_look(*facts.run)) return gaps;
   if (!is_seen) {
-    gaps.push_back({.what = "open descriptors",
-                    .why = facts.series.empty() ? "no process was seen" : "they were never counted",
-                    .effect = "whether they run out cannot be said",
-                    .remedy = "watch for longer: --for 15s"});
+    gaps.push_back(
+        {.what = "open descriptors",
+         .why = facts.series.empty() ? "dlprobe saw no process" : "dlprobe never counted them",
+         .effect = "dlprobe cannot tell whether they run out",
+         .remedy = "watch longer: --for 15s"});
     return gaps;
   }
   for (const Series& series : facts.series) {

@@ -77,7 +77,8 @@ void add_growth(Finding& finding, const Facts& facts, const Leak& leak) {
   rate.unit = "1/s";
   finding.prove(std::move(rate));
   if (const uint64_t batches = batches_in(facts, leak.growth); batches > 0) {
-    Evidence per_batch = time_fact("growth_per_batch", 0, "batches that the reference loader told");
+    Evidence per_batch =
+        time_fact("growth_per_batch", 0, "batches that the reference loader reported");
     per_batch.value =
         static_cast<double>(leak.growth.last - leak.growth.first) / static_cast<double>(batches);
     per_batch.unit = "1";
@@ -100,10 +101,11 @@ OwnWords outlook(const Leak& leak) {
   if (leak.exhaustion != nullptr) return ", up to its limit of " + limit;
   if (!leak.seconds_left) return open;
   if (leak.has_ended) {
-    return "; when it ended, its limit of " + limit + " was " +
-           time_ahead_text(*leak.seconds_left) + " away" + open;
+    return "; at this rate its limit of " + limit + " would have been reached in " +
+           time_ahead_text(*leak.seconds_left) + open;
   }
-  return "; at its limit of " + limit + " in " + time_ahead_text(*leak.seconds_left) + open;
+  return "; at this rate its limit of " + limit + " is reached in " +
+         time_ahead_text(*leak.seconds_left) + open;
 }
 
 bool is_kept_batches(const Facts& facts, const Leak& leak) {
@@ -164,10 +166,10 @@ Finding too_low_by_measure(const Facts& facts, const Exhaustion& exhaustion) {
   const Series& series = *exhaustion.series;
   Finding finding = new_finding(FindingCode::kFdLimitTooLow, Confidence::kLikely);
   finding.discriminator = "measured";
-  finding.message = describe(*facts.run, series.key()) + " may have " +
+  finding.message = describe(*facts.run, series.key()) + " has a limit of " +
                     own(series.limit.value_or(0)) + " descriptors, and " + own(exhaustion.of_kind) +
                     " " + plural_of(exhaustion.kind.value_or(FdKind::kSegment)) +
-                    " of the loader itself filled them";
+                    " of the loader itself fills them";
   finding.processes = {series.key()};
   finding.prove(count_fact("descriptors", series.most, kCountSource, exhaustion.to));
   finding.prove(count_fact("of_kind", exhaustion.of_kind, kKindsSource, exhaustion.to));
@@ -186,7 +188,7 @@ bool sets_its_own_limit(const Run& run, const Series& series) {
 }
 
 void add_refusal(Finding& finding, const StartEvent& refused) {
-  finding.message += ", and was refused another" + place_of(refused);
+  finding.message += " and could not open another" + place_of(refused);
   add_exception(finding, refused);
 }
 
@@ -203,7 +205,7 @@ void add_what_failed(Finding& finding, const Facts& facts, const Exhaustion& exh
         "failed", describe(*facts.run, exhaustion.failure->key) + ": " + exhaustion.failure->how,
         "wait status", exhaustion.failure->at));
   } else if (exhaustion.still_for > 0) {
-    finding.message += ", and nothing of the job has moved for " +
+    finding.message += ", and the job has not moved for " +
                        format_duration(std::chrono::nanoseconds(exhaustion.still_for));
     finding.prove(time_fact("stands_still_for", exhaustion.still_for, "/proc/PID/stat"));
   }
@@ -266,8 +268,7 @@ std::optional<Finding> files_of_machine_exhausted(const Facts& facts) {
   Finding finding = new_finding(FindingCode::kFdExhausted, Confidence::kCertain);
   finding.discriminator = "machine";
   finding.message = describe(*facts.run, event.process) + " could not open a file" +
-                    place_of(event) +
-                    ": the whole machine has as many open as it may (fs.file-max)";
+                    place_of(event) + ": the whole machine is at its limit (fs.file-max)";
   finding.processes = {event.process};
   add_exception(finding, event);
   finding.first_seen = finding.last_seen = event.at;
@@ -289,17 +290,15 @@ std::optional<Finding> kept_batches(const Facts& facts, const std::vector<Leak>&
   finding.severity = severity_of(*leak);
   finding.processes = {leak->series->key()};
   finding.message = describe(*facts.run, leak->series->key()) +
-                    " keeps tensors of batches that it has taken: " + own(leak->of_kind) +
-                    " segments, " + count_rate_text(leak->growth.per_second) + " more" +
-                    outlook(*leak);
+                    " keeps the tensors of batches: " + own(leak->of_kind) + " segments, " +
+                    count_rate_text(leak->growth.per_second) + " more" + outlook(*leak);
   add_growth(finding, facts, *leak);
   finding.rule_out("DLP0204", "the workers' descriptors do not grow with them");
   if (leak->exceeds_flight) {
-    finding.rule_out("DLP0201",
-                     "it holds more than twice what all workers were seen to have in flight");
+    finding.rule_out("DLP0201", "it holds more than twice what all workers had in flight");
   }
   finding.remedies.push_back(
-      {.title = "Keep copies, or numbers: each tensor of a batch that lives holds a descriptor",
+      {.title = "Keep copies, or numbers: each live tensor of a batch holds a descriptor",
        .commands = {"kept.append(batch.clone())  # a copy in ordinary memory",
                     "losses.append(loss.item())  # a number instead of a tensor"},
        .verify = "dlprobe fd -- COMMAND"});
@@ -337,11 +336,11 @@ std::vector<Finding> leaks_by_kind(const Facts& facts, const std::vector<Leak>& 
     add_growth(finding, facts, first);
     finding.rule_out("DLP0203", kind == FdKind::kSegment
                                     ? "they are open in a worker, not in the trainer"
-                                    : "they are no tensors of batches");
+                                    : "they are not tensors of batches");
     finding.remedies.push_back(
-        {.title = "Close what a sample opens, or keep it in a cache with a bound",
+        {.title = "Close what a sample opens, or keep it in a bounded cache",
          .commands = {"with open(path, 'rb') as file: ...",
-                      "functools.lru_cache(maxsize=64) around what opens, closing what it drops"},
+                      "functools.lru_cache(maxsize=64) around the open; close what it drops"},
          .verify = "dlprobe fd -- COMMAND"});
     add_limit_remedies(finding, facts, comfortable_limit(4 * first.growth.last),
                        limit_of(*first.series));
@@ -361,7 +360,7 @@ void add_limit_remedies(Finding& finding, const Facts& facts, uint64_t limit, co
   const std::string& container = facts.header->host.container;
   if (facts.run->begin.own_open_files) {
     finding.remedies.push_back(
-        {.title = "Start the command with a higher limit: dlprobe itself set this one",
+        {.title = "Give the command a higher limit: dlprobe set this one (--limit-fds)",
          .commands = {"dlprobe run --limit-fds " + number + " -- COMMAND"}});
   } else if (now.hard.value_or(limit) >= limit) {
     finding.remedies.push_back({.title = "Raise the soft limit in the shell that starts the job",
@@ -376,8 +375,9 @@ void add_limit_remedies(Finding& finding, const Facts& facts, uint64_t limit, co
          .verify = "ulimit -Hn"});
   } else {
     finding.remedies.push_back(
-        {.title = "Have the administrator raise the hard limit (limits.conf(5), or LimitNOFILE= of "
-                  "the service)",
+        {.title =
+             "Ask the administrator to raise the hard limit (limits.conf(5), or LimitNOFILE= of "
+             "the service)",
          .commands = {"* hard nofile " + number},
          .applies_to = {"bare-host", "slurm"},
          .verify = "ulimit -Hn"});
@@ -388,9 +388,8 @@ void add_limit_remedies(Finding& finding, const Facts& facts, uint64_t limit, co
 
 void add_strategy_remedy(Finding& finding) {
   finding.remedies.push_back(
-      {.title =
-           "Or share tensors by name, which takes no descriptor for each (a job that is killed "
-           "then leaves files in /dev/shm)",
+      {.title = "Or share tensors by name, which needs no descriptor for each (a killed job then "
+                "leaves files in /dev/shm)",
        .commands = {"torch.multiprocessing.set_sharing_strategy('file_system')"},
        .verify = "dlprobe fd -- COMMAND",
        .settings = {{SettingKind::kSharingStrategy, "", "file_system"}}});

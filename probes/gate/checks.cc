@@ -77,10 +77,8 @@ void Checks::add_incomplete(std::string id, std::string title, std::vector<Findi
                    .codes = std::move(codes)};
   settle(check, verdict_);
   if (check.status == CheckStatus::kIncomplete) {
-    verdict_.gaps.push_back({.what = own(check.title),
-                             .why = why,
-                             .effect = "whether it is so cannot be said",
-                             .remedy = remedy});
+    verdict_.gaps.push_back(
+        {.what = own(check.title), .why = why, .effect = "dlprobe cannot tell", .remedy = remedy});
   }
   verdict_.checks.push_back(std::move(check));
 }
@@ -109,7 +107,7 @@ void Checks::add_loader(size_t index, const Run& run) {
         run.done->seconds > 0 ? static_cast<double>(run.done->images) / run.done->seconds : 0.0,
         run.done->first_batch_s));
     if (last_of_kind(run, kLoaderNoImage) != nullptr)
-      check.text += "; of built-in images: --data holds none that OpenCV reads";
+      check.text += "; with built-in images: --data has none that OpenCV can read";
     settle(check, verdict_, static_cast<int>(index));
     verdict_.checks.push_back(std::move(check));
     return;
@@ -122,9 +120,9 @@ void Checks::add_loader(size_t index, const Run& run) {
   }
   const bool not_started = run.end && run.end->reason == RunEndReason::kNotStarted;
   const bool out_of_time = run.end && run.end->reason == RunEndReason::kTimeUp;
-  Message why = not_started ? run.end->text : "it did not come to its end";
+  Message why = not_started ? run.end->text : "it did not finish";
   if (const Event* error = last_of_kind(run, kLoaderError)) why += ": " + error->text;
-  if (out_of_time) why = "the deadline came before its end";
+  if (out_of_time) why = "the deadline came first";
   check.status = CheckStatus::kIncomplete;
   // One that was not started has not failed: what kept it from that is a finding of its own, which
   // somebody may have suppressed.
@@ -135,7 +133,7 @@ void Checks::add_loader(size_t index, const Run& run) {
         {.what = own(fmt::format("the run of the reference loader under {} and {}",
                                  to_string(plan.start_method), to_string(plan.sharing_strategy))),
          .why = why,
-         .effect = "whether a loader works here cannot be said",
+         .effect = "dlprobe cannot tell whether a loader works here",
          .remedy = out_of_time ? longer_deadline(source_.facts) : ""});
   }
   verdict_.checks.push_back(std::move(check));

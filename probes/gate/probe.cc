@@ -28,20 +28,20 @@ const ShmUse* last_use(const Run& run) {
 
 void check_left_overs(Checks& checks, const ShmLedger& ledger) {
   using enum FindingCode;
-  const std::string title = "Nothing of dead jobs is left in /dev/shm";
+  const std::string title = "Dead jobs left nothing in /dev/shm";
   const uint64_t files = ledger.segments.size() + ledger.omitted_segments;
   const Message seen =
-      say("{} with {} looked at", counted(files, "file"), format_bytes(ledger.used_bytes));
+      say("checked {} with {}", counted(files, "file"), format_bytes(ledger.used_bytes));
   if (files > 0 && ledger.hides_pids) {
     checks.add_skipped(
         "shm.left-overs", title,
-        seen + "; processes of other pid namespaces cannot be seen, and may use them",
+        seen + "; processes of other pid namespaces may use them, and dlprobe cannot see those",
         {kShmStaleFiles, kLeakedSemaphores});
   } else if (files == 0 || ledger.processes_unreadable == 0) {
     checks.add("shm.left-overs", title, {kShmStaleFiles, kLeakedSemaphores}, seen);
   } else {
     checks.add_skipped("shm.left-overs", title,
-                       say("{}; {} could not be, and may use them", seen,
+                       say("{}; could not check {}, which may use them", seen,
                            counted(ledger.processes_unreadable, "process")),
                        {kShmStaleFiles, kLeakedSemaphores});
   }
@@ -50,7 +50,7 @@ void check_left_overs(Checks& checks, const ShmLedger& ledger) {
 void check_shm(Checks& checks) {
   using enum FindingCode;
   const Source& source = checks.source();
-  const std::string title = "/dev/shm can hold what the loader keeps in flight";
+  const std::string title = "/dev/shm is large enough for this loader";
   const ShmForecast forecast = forecast_shm(source.plan, source.recording.header.host.page_size);
   const ShmUse* use = last_use(source.run);
   if (use == nullptr) {
@@ -64,17 +64,17 @@ void check_shm(Checks& checks) {
                    format_bytes(forecast.bytes), forecast.formula));
   }
   const FolderFacts& folder = source.facts.shared_memory;
-  const std::string writable = "A segment can be made in /dev/shm";
+  const std::string writable = "/dev/shm can be written to";
   if (folder.not_known.empty()) {
     checks.add(
         "shm.writable", writable, {kShmNotWritable},
-        folder.trouble.empty() ? "one of 4 KiB was made, and removed" : as_text(folder.trouble));
+        folder.trouble.empty() ? "wrote and removed a 4 KiB test file" : as_text(folder.trouble));
   } else {
     checks.add_incomplete("shm.writable", writable, {kShmNotWritable}, as_text(folder.not_known),
                           longer_deadline(checks.source().facts));
   }
   if (source.run.ledgers.empty()) {
-    checks.add_incomplete("shm.left-overs", "Nothing of dead jobs is left in /dev/shm",
+    checks.add_incomplete("shm.left-overs", "Dead jobs left nothing in /dev/shm",
                           {kShmStaleFiles, kLeakedSemaphores}, "/dev/shm could not be listed");
   } else {
     check_left_overs(checks, source.run.ledgers.back());
@@ -89,19 +89,20 @@ void check_limits(Checks& checks) {
   using enum FindingCode;
   const Source& source = checks.source();
   const FdForecast forecast = forecast_descriptors(source.plan, kTensorsPerBatch);
-  const std::string files = "Enough files may be open";
+  const std::string files = "The limit of open files is high enough";
   if (const auto& limit = source.run.begin.open_files_limit) {
-    Message text = say("a process may have {}; one of this loader opens up to {}",
-                       or_unlimited(limit->soft), forecast.most);
+    Message text =
+        say("limit {}; this loader needs up to {}", or_unlimited(limit->soft), forecast.most);
     if (source.facts.files_open && source.facts.most_files) {
-      text += say("; on this machine {} of {} are open", *source.facts.files_open,
-                  *source.facts.most_files);
+      text +=
+          say("; whole machine: {} of {} open", *source.facts.files_open, *source.facts.most_files);
     }
     checks.add("limits.open-files", files, {kFdLimitTooLow}, text);
   } else {
-    checks.add_incomplete("limits.open-files", files, {kFdLimitTooLow}, "the limit was not read");
+    checks.add_incomplete("limits.open-files", files, {kFdLimitTooLow},
+                          "the limit could not be read");
   }
-  const std::string tasks = "There is room for the loader's processes and threads";
+  const std::string tasks = "The limits of processes and threads are high enough";
   const std::vector<TaskLimit> limits = task_limits(tasks_of(source.facts));
   if (limits.empty()) {
     checks.add_incomplete("limits.processes", tasks, {kProcessLimitReached},
@@ -113,10 +114,10 @@ void check_limits(Checks& checks) {
   }
   const auto& maps = source.recording.header.host.max_map_count;
   if (maps) {
-    checks.add("limits.memory-maps", "A process may have enough memory mappings",
+    checks.add("limits.memory-maps", "The limit of memory mappings is high enough",
                {kMemoryMapLimitReached}, say("{} (vm.max_map_count)", *maps));
   } else {
-    checks.add_incomplete("limits.memory-maps", "A process may have enough memory mappings",
+    checks.add_incomplete("limits.memory-maps", "The limit of memory mappings is high enough",
                           {kMemoryMapLimitReached}, "vm.max_map_count could not be read");
   }
 }
@@ -124,14 +125,14 @@ void check_limits(Checks& checks) {
 void check_memory_and_cpus(Checks& checks) {
   using enum FindingCode;
   const GateFacts& facts = checks.source().facts;
-  const std::string memory = "There is memory for the batches";
+  const std::string memory = "Memory is large enough for the batches";
   if (facts.memory) {
     Message text =
         say("{} of {} available, {} of swap", format_bytes(facts.memory->available_bytes),
             format_bytes(facts.memory->total_bytes), format_bytes(facts.memory->swap_total_bytes));
     const auto limit = facts.cgroup ? facts.cgroup->limit_bytes : std::nullopt;
     if (facts.cgroup && limit) {
-      text += say("; the cgroup may have {} and has {}", format_bytes(*limit),
+      text += say("; cgroup: {} limit, {} used", format_bytes(*limit),
                   format_bytes(facts.cgroup->used_bytes));
     }
     checks.add("memory.room", memory, {kMemoryLimitTooLow}, text);
@@ -141,7 +142,7 @@ void check_memory_and_cpus(Checks& checks) {
   }
   const std::string cpus = "Each worker has a CPU";
   if (facts.cpus_usable > 0) {
-    Message text = say("{} of {} CPUs may be used", facts.cpus_usable, facts.cpus_online);
+    Message text = say("{} of {} CPUs usable", facts.cpus_usable, facts.cpus_online);
     if (facts.cpu_quota)
       text += own(fmt::format(", for {:.3g} CPUs' worth of time", *facts.cpu_quota));
     checks.add("cpu.usable", cpus, {kCpuAffinityNarrowed}, text);
@@ -151,31 +152,32 @@ void check_memory_and_cpus(Checks& checks) {
   const auto setting_text = [](const ThreadSetting& setting) {
     return own(setting.name) + "=" + as_text(setting.value);
   };
-  checks.add("cpu.threads", "Workers do not fight for the CPUs with threads of their own",
+  checks.add("cpu.threads", "Libraries do not start too many threads in workers",
              {kThreadOversubscription},
-             facts.thread_settings.empty() ? "no variable sets how many threads libraries start"
-                                           : joined(facts.thread_settings, setting_text));
+             facts.thread_settings.empty()
+                 ? "no environment variable limits the threads of libraries"
+                 : joined(facts.thread_settings, setting_text));
 }
 
 void check_stacks(Checks& checks) {
   const GateFacts& facts = checks.source().facts;
-  const std::string title = "Stacks of a hung job could be read here";
+  const std::string title = "dlprobe could read the stacks of a hung job";
   const auto can = [&](Message text) { checks.add("host.stacks", title, {}, std::move(text)); };
   const auto cannot = [&](Message why) {
     checks.add_skipped("host.stacks", title, std::move(why));
   };
-  if (facts.may_trace_all) return can("of every process (CAP_SYS_PTRACE)");
+  if (facts.may_trace_all) return can("of all processes (CAP_SYS_PTRACE)");
   if (!facts.ptrace_scope)
     return cannot("not known: " + as_text(to_string(facts.ptrace_scope.error())));
   const int32_t scope = *facts.ptrace_scope;
-  if (scope == 0) return can("of processes of the same user (ptrace_scope 0)");
+  if (scope == 0) return can("of your own processes (ptrace_scope 0)");
   if (scope == 1) {
     return can(
-        "of commands that dlprobe starts itself (ptrace_scope 1): of others with "
+        "only of commands that dlprobe starts (ptrace_scope 1); of others with "
         "CAP_SYS_PTRACE");
   }
-  cannot(say("of none (ptrace_scope {}): with CAP_SYS_PTRACE{}", scope,
-             scope == 2 ? "" : ", and after a restart with another scope"));
+  cannot(say("of no process (ptrace_scope {}): needs CAP_SYS_PTRACE{}", scope,
+             scope == 2 ? "" : " and a reboot with another scope"));
 }
 
 void check_surroundings(Checks& checks) {
@@ -202,7 +204,7 @@ void check_surroundings(Checks& checks) {
                          *facts.data->entries >= 1000 ? " entries or more" : " entries")
                    : as_path(facts.data->path));
   } else {
-    checks.add_skipped("host.data-folder", "The data can be read", "no --data was named");
+    checks.add_skipped("host.data-folder", "The data can be read", "no --data given");
   }
   checks.add("host.clock", "The clock is set", {kClockWrong}, "CLOCK_REALTIME");
   check_stacks(checks);
@@ -240,8 +242,8 @@ void conclude(const RecordingView& recording, Verdict& verdict) {
   const Run* run = run_with_facts(recording);
   if (run == nullptr || !run->gate || !run->begin.plan) {
     verdict.gaps.push_back({.what = "the machine",
-                            .why = "the recording has nothing of it",
-                            .effect = "nothing can be said"});
+                            .why = "the recording has no data on it",
+                            .effect = "dlprobe cannot tell"});
     return;
   }
   const Source source{
@@ -294,7 +296,7 @@ constexpr std::array<Cause, 14> kCauses = {{
 // gap: never a pass.
 const Probe kProbe = {
     .name = "gate",
-    .summary = "before a job: every check of the machine, and a short run of the reference loader",
+    .summary = "before a job: check the machine, and run the reference loader briefly",
     .causes = kCauses,
     .conclude = conclude,
     .use = ProbeUse::kAll,

@@ -13,11 +13,11 @@ namespace dlprobe::probes::gate {
 namespace {
 
 constexpr const char* kFound = "The interpreter can be started";
-constexpr const char* kTorch = "PyTorch is there";
-constexpr const char* kImports = "What the job imports can be imported";
+constexpr const char* kTorch = "PyTorch is installed";
+constexpr const char* kImports = "The job's packages can be imported";
 constexpr const char* kOpenMp = "One process loads one OpenMP runtime";
-constexpr const char* kForkUnsafe = "No package brings threads that fork loses";
-constexpr const char* kMixed = "Each package was installed by conda alone, or by pip alone";
+constexpr const char* kForkUnsafe = "No package keeps threads that fork loses";
+constexpr const char* kMixed = "No package was installed by both conda and pip";
 
 // "libgomp.so.1 (torch, numpy)".
 Message with_packages(const ThreadLibrary& library) {
@@ -55,7 +55,7 @@ std::optional<Finding> interpreter_unusable(const Source& /*source*/, const Pyth
     Finding finding = new_finding(FindingCode::kInterpreterUnusable, Confidence::kCertain);
     finding.message = as_path(python.asked) + " cannot be used: " + as_text(python.trouble);
     finding.evidence = {text_fact("interpreter", as_path(python.asked), "--python")};
-    add_remedy(finding, "Name the interpreter that the job is started with",
+    add_remedy(finding, "Name the interpreter that starts the job",
                {"dlprobe gate --python /path/of/the/environment/bin/python"}, {"bare-host"});
     return finding;
   }
@@ -81,12 +81,11 @@ std::optional<Finding> interpreter_unusable(const Source& /*source*/, const Pyth
 Finding two_openmp(Severity severity, Confidence confidence) {
   Finding finding = new_finding(FindingCode::kTwoOpenMpRuntimes, confidence);
   finding.severity = severity;
-  add_remedy(finding, "Each runtime has a setting of its own: limit all of them at once",
+  add_remedy(finding, "Limit the threads of all runtimes at once",
              {"OMP_NUM_THREADS=1 python train.py",
               "threadpoolctl.threadpool_limits(limits=1)  # in worker_init_fn"},
              {"code"});
-  add_remedy(finding,
-             "Start workers from a clean process: nothing of the parent's threads is copied",
+  add_remedy(finding, "Start workers from a clean process, which inherits no locks or threads",
              {"DataLoader(..., multiprocessing_context='forkserver')"}, {"code"});
   return finding;
 }
@@ -134,12 +133,11 @@ std::optional<Finding> fork_unsafe(const Source& source, const PythonFacts& pyth
   if (evidence.empty()) return std::nullopt;
   Finding finding = new_finding(FindingCode::kForkUnsafeLibraryLoaded, Confidence::kPossible);
   finding.discriminator = "packages";
-  finding.message = joined(names) +
-                    " is installed: where the trainer uses it before its workers are forked, "
-                    "whoever uses it in a worker waits for ever";
+  finding.message =
+      joined(names) +
+      " is installed: if the trainer uses it before it forks workers, its use in a worker hangs";
   finding.evidence = std::move(evidence);
-  add_remedy(finding,
-             "Start workers from a clean process: nothing of the parent's threads is copied",
+  add_remedy(finding, "Start workers from a clean process, which inherits no locks or threads",
              {"DataLoader(..., multiprocessing_context='forkserver')"}, {"code"});
   return finding;
 }
@@ -162,7 +160,7 @@ std::optional<Finding> mixed_conda_pip(const Source& /*source*/, const PythonFac
   finding.discriminator = packages.plain();
   const bool is_one = python.overlaps.size() == 1;
   finding.message =
-      say("{} {} installed by conda and by something else in one folder: {}", packages,
+      say("{} {} installed twice in one folder, by conda and by another installer: {}", packages,
           is_one ? "was" : "were", std::get<Message>(finding.evidence.front().value));
   const Message& first = names.front();
   add_remedy(finding, "Install each from one source",
@@ -191,7 +189,7 @@ Message versions(const PythonFacts& python) {
 
 void check_imports(Checks& checks, const PythonFacts& python) {
   if (!python.was_asked_to_import) {
-    checks.add_skipped("python.imports", kImports, "--level full imports; others read metadata");
+    checks.add_skipped("python.imports", kImports, "only --level full imports packages");
   } else if (!python.import_trouble.empty()) {
     checks.add_incomplete("python.imports", kImports, {FindingCode::kInterpreterUnusable},
                           as_text(python.import_trouble), longer_deadline(checks.source().facts));
@@ -200,7 +198,7 @@ void check_imports(Checks& checks, const PythonFacts& python) {
       return with_version(each.module, each.version);
     };
     checks.add("python.imports", kImports, {FindingCode::kInterpreterUnusable},
-               python.imports.empty() ? "it has none of those that are tried"
+               python.imports.empty() ? "it has none of the packages that are tried"
                                       : joined(python.imports, imported));
   }
 }
@@ -226,11 +224,11 @@ void check_libraries(Checks& checks, const PythonFacts& python) {
     }
   };
   add("python.openmp", kOpenMp, kTwoOpenMpRuntimes,
-      openmp.empty() ? "no package loads one" : joined(openmp));
+      openmp.empty() ? "no package has an OpenMP runtime" : joined(openmp));
   add("python.fork-unsafe", kForkUnsafe, kForkUnsafeLibraryLoaded,
-      others.empty() ? "none brings any, beside OpenMP" : joined(others));
+      others.empty() ? "none, besides OpenMP" : joined(others));
   add("python.mixed-conda-pip", kMixed, kMixedCondaPip,
-      python.overlaps.empty() ? "nothing that conda owns was installed over" : "see the finding");
+      python.overlaps.empty() ? "no package of conda was overwritten" : "see the finding");
 }
 
 void skip_all(Checks& checks, const Message& why) {
@@ -270,13 +268,13 @@ void add_python_findings(const Source& source, std::vector<Finding>& findings) {
 
 void check_python(Checks& checks) {
   const auto& found = checks.source().facts.python;
-  if (!found) return skip_all(checks, "there is no python3 in PATH, and --python named none");
+  if (!found) return skip_all(checks, "no python3 in PATH; pass --python");
   const PythonFacts& python = *found;
   if (!is_of_the_job(python)) {
     const std::string& name = python.executable.empty() ? python.asked : python.executable;
     return skip_all(checks, (python.trouble.empty() ? as_path(name) + " has no PyTorch"
                                                     : as_text(python.trouble)) +
-                                ": --python names the job's interpreter");
+                                "; pass the job's interpreter with --python");
   }
   if (!python.trouble.empty()) return check_unusable(checks, python);
   checks.add("python.found", kFound, {},

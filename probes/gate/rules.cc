@@ -43,10 +43,10 @@ std::optional<Finding> process_limit_reached(const Source& source) {
   const bool is_certain = nearest.left() < least;
   finding.severity = is_certain || has_failed ? Severity::kError : Severity::kWarning;
   if (has_failed && !is_certain) finding.confidence = Confidence::kLikely;
-  finding.message = say("{} leaves room for {} more, and {} need up to {}", nearest.name,
+  finding.message = say("{} leaves room for {} more; {} need up to {}", nearest.name,
                         counted(nearest.left(), "thread"),
                         counted(static_cast<uint64_t>(source.plan.workers), "worker"), needed);
-  if (has_failed) finding.message += "; a run of the loader broke off";
+  if (has_failed) finding.message += "; a run of the loader failed";
   finding.evidence = {
       count_fact("limit", nearest.limit, nearest.source),
       count_fact("taken", nearest.taken, nearest.source),
@@ -71,8 +71,7 @@ std::optional<Finding> files_of_machine_low(const Source& source) {
   Finding finding = new_finding(FindingCode::kFdLimitTooLow, Confidence::kCertain);
   finding.discriminator = "machine";
   finding.message =
-      say("the machine may open {} more (fs.file-max), and the processes of this loader "
-          "open up to {}",
+      say("the machine can open {} more files (fs.file-max); this loader opens up to {}",
           counted(left, "file"), needed);
   finding.evidence = {
       count_fact("open", *facts.files_open, "/proc/sys/fs/file-nr", facts.at),
@@ -111,12 +110,12 @@ std::optional<Finding> cpus_narrowed(const Source& source) {
     finding.prove(
         text_fact("cpu_quota", cpus_text(*facts.cpu_quota), as_path(facts.cpu_quota_source)));
   }
-  add_remedy(finding, "Ask for as many CPUs as there are workers, and one more",
+  add_remedy(finding, "Ask for one CPU per worker, and one more",
              {say("srun --cpus-per-task={} ...", source.plan.workers + 1)}, {"slurm"});
   add_remedy(finding, "Give the container more CPUs",
              {say("docker run --cpus={} ...", source.plan.workers + 1)}, {"docker", "podman"});
-  add_remedy(finding, "Use fewer workers: dlprobe tune tells how many pay", {"dlprobe tune"},
-             {"bare-host", "code"});
+  add_remedy(finding, "Use fewer workers: dlprobe tune finds how many are worth it",
+             {"dlprobe tune"}, {"bare-host", "code"});
   return finding;
 }
 
@@ -141,7 +140,7 @@ std::optional<Finding> memory_too_low(const Source& source) {
   Finding finding = new_finding(FindingCode::kMemoryLimitTooLow, Confidence::kCertain);
   finding.severity = Severity::kError;
   finding.discriminator = "before";
-  finding.message = say("{} {} of memory, and the batches of this loader alone take {}", what,
+  finding.message = say("{} {} of memory; the batches of this loader alone take {}", what,
                         format_bytes(*left), format_bytes(needed));
   finding.evidence = {
       bytes_fact("left", *left, from, facts.at),
@@ -149,8 +148,7 @@ std::optional<Finding> memory_too_low(const Source& source) {
                    "> left")};
   add_remedy(finding, "Give the job more memory",
              {"srun --mem=<size> ...", "docker run --memory=<size> ..."}, {"slurm", "docker"});
-  add_remedy(finding,
-             "Let the loader hold less: fewer workers, a smaller batch or prefetch_factor=1",
+  add_remedy(finding, "Use less memory: fewer workers, a smaller batch, or prefetch_factor=1",
              {"DataLoader(..., num_workers=2, prefetch_factor=1)"}, {"code"});
   return finding;
 }
@@ -163,7 +161,7 @@ std::optional<Finding> data_unreadable(const Source& source) {
   finding.evidence = {
       text_fact("folder", as_path(data->path), "--data"),
       text_fact("trouble", as_text(data->trouble), "opendir, open, read", source.facts.at)};
-  add_remedy(finding, "Mount it, or give the user of the job the right to read it",
+  add_remedy(finding, "Mount it, or let the job's user read it",
              {"ls -la " + as_path(data->path), "df " + as_path(data->path)},
              {"bare-host", "docker", "kubernetes", "slurm"});
   return finding;
@@ -174,12 +172,12 @@ std::optional<Finding> shm_not_writable(const Source& source) {
   if (folder.trouble.empty()) return std::nullopt;
   Finding finding = new_finding(FindingCode::kShmNotWritable, Confidence::kCertain);
   finding.message =
-      "no segment can be made in " + as_path(folder.path) + ": " + as_text(folder.trouble);
+      "no file can be created in " + as_path(folder.path) + ": " + as_text(folder.trouble);
   finding.evidence = {
       text_fact("trouble", as_text(folder.trouble), "open, write", source.facts.at)};
-  add_remedy(finding, "Mount a tmpfs there that this user may write to, and that has room",
+  add_remedy(finding, "Mount a tmpfs there that this user can write to",
              {"mount -t tmpfs -o rw,mode=1777 tmpfs /dev/shm"}, {"bare-host", "slurm"});
-  add_remedy(finding, "Give the container shared memory of its own",
+  add_remedy(finding, "Give the container its own shared memory",
              {"docker run --shm-size=<size> ..."}, {"docker", "kubernetes"});
   return finding;
 }
@@ -212,14 +210,14 @@ std::optional<Finding> images_undecodable(const Source& source) {
   Finding finding = new_finding(FindingCode::kDataNotReadable, Confidence::kCertain);
   finding.discriminator = "images";
   if (!tried.none_came) finding.severity = Severity::kWarning;
-  finding.message = tried.none_came
-                        ? "no image that was tried can be decoded, for example " + tried.first->text
-                        : say("{} of {} could not be decoded, for example {}", tried.broken,
-                              counted(tried.all, "image"), tried.first->text);
+  finding.message =
+      tried.none_came ? "none of the images tried can be decoded, for example " + tried.first->text
+                      : say("{} of {} could not be decoded, for example {}", tried.broken,
+                            counted(tried.all, "image"), tried.first->text);
   finding.evidence = {
       text_fact("folder", as_path(source.plan.data_dir), "--data"),
       text_fact("example", tried.first->text, "OpenCV's imdecode", tried.first->at)};
-  add_remedy(finding, "Fetch the files once more, or leave them out",
+  add_remedy(finding, "Copy the files again, or leave them out",
              {"file " + as_path(source.plan.data_dir) + "/* | grep -v 'image data'"},
              {"bare-host", "docker", "kubernetes", "slurm"});
   return finding;
@@ -234,13 +232,13 @@ std::optional<Finding> shm_not_tmpfs(const Source& source) {
   if (mount == source.run.mounts.end() || mount->fs_type.empty() || mount->fs_type == "tmpfs")
     return std::nullopt;
   Finding finding = new_finding(FindingCode::kShmNotTmpfs, Confidence::kCertain);
-  finding.message = say("{} is on {}, not on a tmpfs: batches are written to a disk",
+  finding.message = say("{} is on {}, not on a tmpfs: batches go to a disk",
                         as_path(mount->mount_point), as_name(mount->fs_type));
   finding.evidence = {held_against(
       text_fact("type", as_name(mount->fs_type), "/proc/self/mountinfo"), "not tmpfs")};
   add_remedy(finding, "Mount a tmpfs there", {"mount -t tmpfs -o mode=1777 tmpfs /dev/shm"},
              {"bare-host", "slurm"});
-  add_remedy(finding, "Give the container shared memory of its own",
+  add_remedy(finding, "Give the container its own shared memory",
              {"docker run --shm-size=<size> ..."}, {"docker", "kubernetes"});
   return finding;
 }
@@ -260,7 +258,7 @@ std::optional<Finding> temporary_unusable(const Source& source) {
     finding.prove(bytes_fact("free", *folder.free_bytes, "statvfs", source.facts.at));
   if (!folder.trouble.empty())
     finding.prove(text_fact("trouble", as_text(folder.trouble), "open, write", source.facts.at));
-  add_remedy(finding, "Make room in it, or point TMPDIR at a folder with room",
+  add_remedy(finding, "Free space there, or set TMPDIR to a folder with free space",
              {"df -h " + as_path(folder.path), "export TMPDIR=<folder>"},
              {"bare-host", "docker", "kubernetes", "slurm"});
   return finding;
@@ -271,8 +269,8 @@ std::optional<Finding> clock_wrong(const Source& source) {
   if (now >= kOldestTime) return std::nullopt;
   Finding finding = new_finding(FindingCode::kClockWrong, Confidence::kCertain);
   finding.message =
-      "the clock of this machine stands before 2026: reports of several nodes do not "
-      "join, and certificates are refused";
+      "the clock of this machine is before 2026: certificates fail, and reports of several nodes "
+      "do not match";
   finding.evidence = {text_fact("realtime_s", own(now / kSecond), "CLOCK_REALTIME")};
   add_remedy(finding, "Set it", {"timedatectl set-ntp true"}, {"bare-host"});
   return finding;
@@ -302,23 +300,23 @@ std::optional<Finding> too_many_threads(const Source& source) {
         "> cpus"));
   }
   if (!finding.evidence.empty()) {
-    finding.message = say("{}: each process starts more threads than the {} CPUs it has",
+    finding.message = say("{}: each process starts more threads than it has CPUs ({})",
                           own(finding.discriminator.substr(0, finding.discriminator.size() - 1)),
                           cpus_text(cpus));
   } else if (!is_set && facts.cpu_quota && cpus * kFewerByFar <= facts.cpus_usable) {
     finding.discriminator = "quota";
     finding.evidence = {
         held_against(count_fact("threads", facts.cpus_usable, "sched_getaffinity"), "> 4 x cpus")};
-    finding.message =
-        say("libraries start a thread for each of {} CPUs, and the quota is {} CPUs' worth of time",
-            facts.cpus_usable, cpus_text(cpus));
+    finding.message = say(
+        "libraries start a thread for each of {} CPUs, but the quota allows {} CPUs' worth of time",
+        facts.cpus_usable, cpus_text(cpus));
   } else {
     return std::nullopt;
   }
   finding.prove(text_fact("cpus", cpus_text(cpus),
                           facts.cpu_quota ? as_path(facts.cpu_quota_source) : "sched_getaffinity"));
   const auto fitting = std::max<uint64_t>(1, static_cast<uint64_t>(cpus));
-  add_remedy(finding, "Let libraries start as many threads as there are CPUs",
+  add_remedy(finding, "Let libraries start only as many threads as there are CPUs",
              {say("export OMP_NUM_THREADS={} MKL_NUM_THREADS={} OPENBLAS_NUM_THREADS={}", fitting,
                   fitting, fitting)},
              {"bare-host", "docker", "kubernetes", "slurm"});

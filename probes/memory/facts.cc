@@ -289,8 +289,8 @@ Message say_when(const MemoryLimit& limit, std::optional<double> seconds, Outloo
   if (!seconds || *seconds > kFar) return name + (has_ended ? " was" : " is") + " far away";
   const OwnWords left =
       format_duration(std::chrono::nanoseconds(static_cast<int64_t>(*seconds * kSecond)));
-  if (has_ended) return name + " was " + left + " away when it ended";
-  return name + (is_host ? " is used up in " : " is reached in ") + left;
+  return "at this rate " + name + (has_ended ? " would have been " : " is ") +
+         (is_host ? "full" : "reached") + " in " + left;
 }
 
 }  // namespace dlprobe::probes::memory

@@ -14,10 +14,10 @@ Remedy fewer_workers(const Run& run, Message title) {
   return remedy;
 }
 
-constexpr const char* kEachHasACopy = "Fewer workers: each one has a copy";
+constexpr const char* kEachHasACopy = "Use fewer workers: each has a copy";
 
 Remedy end_with_each_epoch() {
-  return {.title = "Until it is found: let workers end with each epoch",
+  return {.title = "Until you find it: let workers end with each epoch",
           .commands = {"DataLoader(..., persistent_workers=False)"},
           .verify = "dlprobe memory --pid PID --for 5m"};
 }
@@ -25,13 +25,12 @@ Remedy end_with_each_epoch() {
 }  // namespace
 
 std::vector<Remedy> remedies_for_copy_on_write(const Run& run) {
-  return {{.title = "Keep the dataset in an array instead of a list or dict of Python objects: an "
-                    "array has one reference count, a list one for each object, and reading an "
-                    "object writes to it",
+  return {{.title = "Keep the dataset in an array, not a list or dict of Python objects: reading "
+                    "an object writes its reference count, and an array has only one",
            .commands = {"self.paths = numpy.array(paths, dtype=numpy.bytes_)",
                         "self.labels = torch.tensor(labels)"},
            .verify = "dlprobe memory -- COMMAND"},
-          {.title = "Or keep it in one block of bytes and take each sample out of it",
+          {.title = "Or keep it in one block of bytes, and unpickle each sample from it",
            .commands = {"self.blob = numpy.frombuffer(b''.join(map(pickle.dumps, samples)), "
                         "dtype=numpy.uint8)  # and an array of offsets"},
            .verify = "dlprobe memory -- COMMAND"},
@@ -40,35 +39,34 @@ std::vector<Remedy> remedies_for_copy_on_write(const Run& run) {
 
 std::vector<Remedy> remedies_for_leak(bool is_worker) {
   if (!is_worker) {
-    return {{.title = "Look for what the training loop keeps: a loss with its graph, outputs in a "
-                      "list, a cache without a bound, a reader thread that runs ahead of the loop",
+    return {{.title = "Find what the training loop keeps: a loss with its graph, a list of "
+                      "outputs, an unbounded cache, a reader thread that runs ahead",
              .commands = {"total += loss.item()  # not: total += loss",
                           "kept.append(output.detach().cpu())"},
              .verify = "dlprobe memory --pid PID --for 5m"},
-            {.title = "See which lines allocate what stays",
+            {.title = "See which lines allocate it",
              .commands = {"memray run train.py"},
              .verify = "dlprobe memory -- COMMAND"}};
   }
-  return {
-      {.title = "Look for what the dataset keeps from sample to sample: a cache without a bound, "
-                "a list that is appended to, a file or decoder that is never closed",
-       .commands = {"@functools.lru_cache(maxsize=1000)  # not: maxsize=None"},
-       .verify = "dlprobe memory --pid PID --for 5m"},
-      {.title = "See which lines allocate what stays: run the dataset by itself",
-       .commands = {"memray run -c 'import train; [train.dataset[i] for i in range(10000)]'"},
-       .verify = "dlprobe memory -- COMMAND"},
-      end_with_each_epoch()};
+  return {{.title = "Find what the dataset keeps between samples: an unbounded cache, a growing "
+                    "list, a file or decoder that is never closed",
+           .commands = {"@functools.lru_cache(maxsize=1000)  # not: maxsize=None"},
+           .verify = "dlprobe memory --pid PID --for 5m"},
+          {.title = "See which lines allocate it: run the dataset by itself",
+           .commands = {"memray run -c 'import train; [train.dataset[i] for i in range(10000)]'"},
+           .verify = "dlprobe memory -- COMMAND"},
+          end_with_each_epoch()};
 }
 
 std::vector<Remedy> remedies_for_shared_growth(bool is_trainer) {
   if (is_trainer) {
-    return {{.title = "Keep copies, or numbers: a batch that came from a worker lies in shared "
-                      "memory for as long as one of its tensors lives",
+    return {{.title = "Keep copies, or numbers: a worker's batch stays in shared memory while one "
+                      "of its tensors lives",
              .commands = {"kept.append(batch.clone())  # a copy in ordinary memory",
                           "losses.append(loss.item())  # a number instead of a tensor"},
              .verify = "dlprobe memory -- COMMAND"}};
   }
-  return {{.title = "Give back what is shared: close a segment where it was used, and unlink it "
+  return {{.title = "Free shared segments: close a segment where it was used, and unlink it "
                     "once",
            .commands = {"segment.close(); segment.unlink()  # multiprocessing.shared_memory",
                         "del tensor  # each mapping lives as long as what points to it"},
@@ -77,18 +75,17 @@ std::vector<Remedy> remedies_for_shared_growth(bool is_trainer) {
 }
 
 std::vector<Remedy> remedies_for_backlog(const Run& run) {
-  return {{.title = "Bound what may be ahead of the training loop",
+  return {{.title = "Limit how far workers run ahead of the training loop",
            .commands = {"DataLoader(..., prefetch_factor=2)",
                         "multiprocessing.Queue(maxsize=8)  # not: Queue()"},
            .verify = "dlprobe memory --pid PID",
            .settings = {{SettingKind::kPrefetchFactor, "", "2"}}},
-          fewer_workers(run, "Fewer workers: the training loop does not take what these make")};
+          fewer_workers(run, "Use fewer workers: the training loop cannot keep up with these")};
 }
 
 std::vector<Remedy> remedies_for_swap(const Run& run) {
-  Remedy less{
-      .title = "Let the job need less memory: fewer workers, smaller prefetch, smaller batches",
-      .verify = "dlprobe memory --pid PID"};
+  Remedy less{.title = "Use less memory: fewer workers, smaller prefetch, smaller batches",
+              .verify = "dlprobe memory --pid PID"};
   add_smaller_loader(less, run, 1);
   return {std::move(less),
           {.title = "See who else uses the memory of this machine",

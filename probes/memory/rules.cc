@@ -28,8 +28,11 @@ Evidence rate_fact(NumberName name, double bytes_per_second, const Message& sour
   return fact;
 }
 
-Evidence ratio_fact(NumberName name, double ratio, const Message& source) {
-  return number_fact(name, std::round(ratio * 1000) / 1000, "1", source);
+// Never 0: no measurement excludes chance entirely.
+Evidence chance_fact(NumberName name, double chance, const Message& source) {
+  constexpr double kPrecision = 1e-6;
+  const double rounded = std::round(chance / kPrecision) * kPrecision;
+  return number_fact(name, std::max(rounded, kPrecision), "1", source);
 }
 
 void add_limit(Finding& finding, const MemoryLimit& limit) {
@@ -146,20 +149,21 @@ size_t alive_of_role(const Facts& facts, Role role, BootNs at) {
   }));
 }
 
-// "worker 42 grows", "both workers grow", "2 of 8 workers grow", "the training process 17 grows".
-OwnWords who_grows(const Facts& facts, const std::vector<Grower>& some, Role role) {
+// With "leak": "worker 42 leaks", "both workers leak", "2 of 8 workers leak", "trainer 17 leaks".
+OwnWords who_does(const Facts& facts, const std::vector<Grower>& some, Role role,
+                  const OwnWords& verb) {
   const Grower& first = some.front();
   if (role == Role::kTrainer)
-    return "the training process " + own(first.memory->info->key.pid) + " grows";
+    return "trainer " + own(first.memory->info->key.pid) + " " + verb + "s";
   const size_t all = alive_of_role(facts, role, first.growth.to);
   const std::string noun = role == Role::kWorker ? "worker" : "process";
   if (some.size() == 1) {
-    OwnWords one = describe(*facts.run, first.memory->info->key) + " grows";
-    if (role != Role::kWorker || all < 2) return one;
-    return one + ", the only one of " + counted(all, noun) + " that does,";
+    const bool is_one_of_many = role == Role::kWorker && all >= 2;
+    return describe(*facts.run, first.memory->info->key) +
+           (is_one_of_many ? " (the only one of " + counted(all, noun) + ") " : " ") + verb + "s";
   }
-  if (some.size() >= all) return all_of(some.size(), noun) + " grow";
-  return own(some.size()) + " of " + counted(all, noun) + " grow";
+  if (some.size() >= all) return all_of(some.size(), noun) + " " + verb;
+  return own(some.size()) + " of " + counted(all, noun) + " " + verb;
 }
 
 // As it was when they had the most: at their end they give it back.
@@ -192,27 +196,26 @@ void set_growth_of(Finding& finding, const Facts& facts, const std::vector<Growe
 
 void rule_out_for_leak(Finding& finding, const Facts& facts, const Growth& growth) {
   finding.alternatives = {
-      {.cause = "page cache and mapped files",
-       .why_not = "they do not count here: only anonymous memory was looked at"},
+      {.cause = "page cache and mapped files", .why_not = "only anonymous memory counts here"},
       {.cause = "DLP0504",
-       .why_not = "copying shared pages does not add to a process's own RssAnon, and that grows"},
+       .why_not = "copying shared pages would not raise the process's RssAnon, which grows"},
       {.cause = "a sawtooth (garbage collection, epochs)",
-       .why_not = "the lower envelope grows, and has not fallen by half as much before"}};
+       .why_not = "its low points rise, and never fell by half as much before"}};
   finding.message += what_brief_growth_leaves_open(growth);
   if (!growth.is_brief) {
-    finding.rule_out("a warm-up or a cache that fills",
-                     "it grew in the second half of the time as in the first");
+    finding.rule_out("a warm-up or a filling cache",
+                     "it grew as much in the second half of the time as in the first");
   }
   if (facts.run->samples.empty()) return;
-  finding.rule_out("DLP0506", "no thread of it waits to send what it has made");
+  finding.rule_out("DLP0506", "none of its threads waits to send");
 }
 
 Finding leak_of(const Facts& facts, const std::vector<Grower>& some,
                 const std::vector<Grower>& every, Role role) {
   Finding finding = new_finding(FindingCode::kWorkerMemoryLeak, Confidence::kLikely);
   const Growth sum = sum_of(some);
-  finding.message = who_grows(facts, some, role) + " by " + rate_text(sum.per_second);
-  if (some.size() > 1) finding.message += " in all";
+  finding.message = who_does(facts, some, role, "leak") + " " + rate_text(sum.per_second);
+  if (some.size() > 1) finding.message += " together";
   finding.discriminator = to_string(role);
   set_growth_of(finding, facts, some, every);
   rule_out_for_leak(finding, facts, sum);
@@ -223,16 +226,16 @@ Finding leak_of(const Facts& facts, const std::vector<Grower>& some,
 Finding backlog_of(const Facts& facts, const std::vector<Grower>& some,
                    const std::vector<Grower>& every) {
   Finding finding = new_finding(FindingCode::kPrefetchBacklog, Confidence::kLikely);
-  finding.message = who_grows(facts, some, some.front().memory->info->role) + " by " +
+  finding.message = who_does(facts, some, some.front().memory->info->role, "grow") + " by " +
                     rate_text(sum_of(some).per_second) +
-                    " because what is made is not taken as fast";
+                    " because the training loop does not keep up";
   finding.discriminator = "in-producer";
   set_growth_of(finding, facts, some, every);
   finding.prove(
       text_fact("a_thread_waits_in", "write, for most of the time", "/proc/PID/task/TID/syscall"));
-  finding.alternatives = {{.cause = "DLP0505",
-                           .why_not = "a thread of it waits to send for most of the time: what "
-                                      "grows is a queue without a bound"}};
+  finding.alternatives = {
+      {.cause = "DLP0505",
+       .why_not = "one of its threads waits to send most of the time: an unbounded queue grows"}};
   finding.remedies = remedies_for_backlog(*facts.run);
   return finding;
 }
@@ -251,7 +254,7 @@ void set_growth(Finding& finding, const Growth& growth, const Message& source) {
       rate_fact("growth", growth.per_second, source),
       rate_fact("growth_at_least", growth.least_per_second, "lower end of the 98 % interval"),
       time_fact("seen_to_grow_for", growth.to - growth.from, source),
-      ratio_fact("chance_without_a_trend", growth.p, "Mann-Kendall test of the lower envelope")};
+      chance_fact("chance_without_a_trend", growth.p, "Mann-Kendall test of the lower envelope")};
 }
 
 void set_outlook(Finding& finding, const Facts& facts, const Growth& growth,
@@ -291,17 +294,17 @@ std::optional<Finding> copy_on_write_growth(const Facts& facts) {
       new_finding(FindingCode::kCopyOnWriteGrowth,
                   growth->by_cgroup || swaps ? Confidence::kLikely : Confidence::kCertain);
   const double seconds = static_cast<double>(growth->to - growth->from) / kSecond;
-  finding.message = "the processes of the loader have copied " +
-                    format_bytes(whole(growth->bytes)) + " of memory that they shared, at " +
-                    rate_text(growth->bytes / seconds) +
-                    ", although none of them shows a larger RSS; up to " +
-                    format_bytes(whole(growth->more_bytes)) + " more is still shared";
+  finding.message = "processes of the loader have duplicated " +
+                    format_bytes(whole(growth->bytes)) +
+                    " of the trainer's memory (copy-on-write), " +
+                    rate_text(growth->bytes / seconds) + "; RSS does not show it; up to " +
+                    format_bytes(whole(growth->more_bytes)) + " more may follow";
   // A garbage collection alone copies what `import torch` made: 143 MiB in each worker of 2.13.
   constexpr double kOfImports = 160.0 * (1 << 20);
   const bool is_small =
       growth->bytes + growth->more_bytes < kOfImports * static_cast<double>(growth->copies);
   finding.severity = is_small ? Severity::kInfo : Severity::kWarning;
-  if (is_small) finding.message += "; an interpreter that has imported torch shares as much";
+  if (is_small) finding.message += "; a Python with torch imported shares as much";
   finding.processes = growth->processes;
   finding.first_seen = growth->from;
   finding.last_seen = growth->to;
@@ -317,17 +320,16 @@ std::optional<Finding> copy_on_write_growth(const Facts& facts) {
       time_fact("seen_for", growth->to - growth->from, growth->source)};
   finding.alternatives = {
       {.cause = "DLP0505",
-       .why_not = "new memory would show in the sum of RssAnon, which did not grow with it"},
-      {.cause = "page cache and mapped files",
-       .why_not = "they are not anonymous memory, which is all that was looked at"}};
+       .why_not = "new memory would raise the sum of RssAnon, which did not grow"},
+      {.cause = "page cache and mapped files", .why_not = "only anonymous memory counts here"}};
   if (const auto limit = nearest_memory_limit(*facts.run, growth->to)) {
     add_limit(finding, *limit);
     const auto left = static_cast<double>(limit->left_bytes);
     if (growth->more_bytes > left) {
       const Growth trend = {
           .from = growth->from, .to = growth->to, .per_second = growth->bytes / seconds};
-      finding.message += ", which " + limit->name + " does not hold (" +
-                         format_bytes(limit->left_bytes) + " left)";
+      finding.message +=
+          ", which " + limit->name + " cannot hold (" + format_bytes(limit->left_bytes) + " left)";
       if (reaches_limit_soon(trend, left)) finding.severity = Severity::kError;
     }
   }
@@ -341,7 +343,7 @@ std::vector<Gap> gaps_of(const Facts& facts) {
   if (facts.host_looks.empty() && facts.cgroup_looks.empty()) {
     gaps.push_back({.what = "the memory limits of the subject",
                     .why = "neither its cgroup nor /proc/meminfo could be read",
-                    .effect = "how long its memory lasts cannot be said",
+                    .effect = "dlprobe cannot tell how long its memory lasts",
                     .remedy = "run dlprobe where /proc and /sys/fs/cgroup are mounted"});
   }
   return gaps;
@@ -355,10 +357,10 @@ std::vector<Gap> limits_of(const Facts& facts) {
   if (!slowest_growth_found(watched)) {
     limits.push_back({.what = "leaks (DLP0505)",
                       .why = "the watch of " + format_duration(std::chrono::nanoseconds(watched)) +
-                             " is shorter than the 15 s in which a growth shows",
-                      .effect = "a process that grows is not told from one that warms up; a slow "
-                                "growth (under 2 MiB/s) takes four minutes",
-                      .remedy = "watch for longer: --for 5m"});
+                             " is shorter than the 15 s that a leak needs to show",
+                      .effect = "dlprobe cannot tell a leak from a warm-up; a slow leak (under 2 "
+                                "MiB/s) takes four minutes",
+                      .remedy = "watch longer: --for 5m"});
   }
   const bool has_pss = std::ranges::any_of(
       facts.processes, [](const Series& memory) { return !memory.looks.empty(); });
@@ -367,9 +369,9 @@ std::vector<Gap> limits_of(const Facts& facts) {
   if (!has_pss && !has_cgroup && facts.processes.size() > 1) {
     limits.push_back({.what = "copy-on-write growth (DLP0504)",
                       .why = "neither Pss_Anon of /proc/PID/smaps_rollup nor the cgroup's "
-                             "anonymous memory was read",
-                      .effect = "shared pages that are copied do not show in any RSS",
-                      .remedy = "run dlprobe as the user of the job, and for more than a second"});
+                             "anonymous memory could be read",
+                      .effect = "copied shared pages do not show in any RSS",
+                      .remedy = "run dlprobe as the job's user, for more than a second"});
   }
   return limits;
 }

@@ -235,7 +235,7 @@ std::optional<Finding> prefetch_backlog(const Facts& facts) {
   finding.discriminator = "in-shared-memory";
   finding.message = (last.at_least ? "at least " : "") + counted(last.segments, "tensor") + " of " +
                     format_bytes(last.bytes) +
-                    " in all wait in shared memory for the training loop";
+                    " together wait in shared memory for the training loop";
   const auto left = static_cast<double>(limit->left_bytes);
   if (growth) {
     const Outlook outlook = outlook_of(facts, {facts.trainer->key});
@@ -245,7 +245,7 @@ std::optional<Finding> prefetch_backlog(const Facts& facts) {
     if (reaches_limit_soon(*growth, left)) finding.severity = Severity::kError;
   } else {
     finding.message += ", " + own(last.bytes * 100 / std::max<uint64_t>(limit->bytes, 1)) +
-                       " % of " + limit->name + "; there they stay";
+                       " % of " + limit->name + " and stay there";
   }
   finding.processes = {facts.trainer->key};
   finding.first_seen = growth ? growth->from : use.front().at;
@@ -256,9 +256,8 @@ std::optional<Finding> prefetch_backlog(const Facts& facts) {
       bytes_fact("taken_by_the_training_process", last.taken_bytes, kLedgerSource, last.at),
       bytes_fact("memory_limit", limit->bytes, limit->source, limit->at)};
   finding.alternatives = {
-      {.cause = "DLP0203",
-       .why_not = "the training process has none of these segments open or mapped"},
-      {.cause = "DLP0104", .why_not = "live workers have them open: nothing was left behind"}};
+      {.cause = "DLP0203", .why_not = "the trainer has none of these segments open or mapped"},
+      {.cause = "DLP0104", .why_not = "live workers have them open"}};
   finding.remedies = remedies_for_backlog(*facts.run);
   return finding;
 }
@@ -282,8 +281,7 @@ std::optional<Finding> swap_thrash(const Facts& facts) {
   finding.message = is_subject
                         ? "the job reads its own memory back from swap: " + rate + ", " +
                               format_bytes(subject.swap_bytes) + " of it are swapped out"
-                        : "the machine reads " + rate +
-                              " back from swap, but the memory of this job is not what is swapped";
+                        : "the machine reads " + rate + " back from swap, but not of this job";
   finding.discriminator = is_subject ? "subject" : "machine";
   finding.processes = subject.processes;
   finding.first_seen = span->from;
@@ -328,7 +326,7 @@ std::optional<Finding> limit_too_low(const Facts& facts) {
   Finding finding = new_finding(FindingCode::kMemoryLimitTooLow, Confidence::kLikely);
   finding.severity = Severity::kWarning;
   finding.message = "the job keeps " + format_bytes(*least) +
-                    " of anonymous and shared memory for good, " +
+                    " of anonymous and shared memory permanently, " +
                     own(*least * 100 / std::max<uint64_t>(limit, 1)) + " % of the " +
                     format_bytes(limit) + " that its cgroup " + as_path(group.path) + " may have";
   finding.first_seen = first;
@@ -342,8 +340,8 @@ std::optional<Finding> limit_too_low(const Facts& facts) {
       bytes_fact("shared_memory", group.shmem_bytes, source, last.at),
       bytes_fact("page_cache", group.file_bytes.value_or(0), source, last.at),
       bytes_fact("limit_that_would_do", enough, "what is kept and a quarter more")};
-  finding.alternatives = {{.cause = "page cache that fills the group",
-                           .why_not = "it is not counted: the kernel takes it back"}};
+  finding.alternatives = {
+      {.cause = "page cache", .why_not = "it does not count: the kernel can free it"}};
   finding.remedies = remedies_for_limit(*facts.run, enough);
   return finding;
 }

@@ -172,14 +172,14 @@ std::vector<BootNs> ends_of_growth(const Facts& facts, BootNs last) {
   return latest;
 }
 
-OwnWords who_grows(const Facts& facts, const std::vector<SharedGrower>& some) {
+OwnWords who_leaks(const Facts& facts, const std::vector<SharedGrower>& some) {
   const ProcessInfo& first = *some.front().memory->info;
   if (some.size() == 1) {
-    return (first.role == Role::kTrainer ? "the training process " + own(first.key.pid)
+    return (first.role == Role::kTrainer ? "trainer " + own(first.key.pid)
                                          : describe(*facts.run, first.key)) +
-           " grows";
+           " leaks";
   }
-  return counted(some.size(), first.role == Role::kWorker ? "worker" : "process") + " grow";
+  return counted(some.size(), first.role == Role::kWorker ? "worker" : "process") + " leak";
 }
 
 void add_holders(Finding& finding, const std::vector<SharedGrower>& some,
@@ -213,7 +213,7 @@ Finding growth_finding(const Facts& facts, const SharedMemory& memory, const Sha
   Finding finding = new_finding(FindingCode::kWorkerMemoryLeak, Confidence::kLikely);
   const Role role = some.front().memory->info->role;
   finding.message =
-      who_grows(facts, some) + " by " + rate_text(growth.per_second) + " in shared memory";
+      who_leaks(facts, some) + " " + rate_text(growth.per_second) + " of shared memory";
   finding.discriminator = std::string(to_string(role)) + "-in-shared-memory";
   set_growth(finding, growth, memory.source);
   double own = 0;
@@ -230,9 +230,9 @@ Finding growth_finding(const Facts& facts, const SharedMemory& memory, const Sha
   finding.alternatives = {
       {.cause = "page cache and mapped files", .why_not = "they do not count as shared memory"},
       {.cause = "the shared memory of another job",
-       .why_not = "what these processes have grew by as much"},
+       .why_not = "the memory of these processes grew by as much"},
       {.cause = "prefetched batches, which reach a plateau",
-       .why_not = "it grew in the second half of the time as in the first"}};
+       .why_not = "it grew as much in the second half of the time as in the first"}};
   finding.remedies = remedies_for_shared_growth(role == Role::kTrainer);
   return finding;
 }

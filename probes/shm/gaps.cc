@@ -19,14 +19,14 @@ Message why_no_use(const Facts& facts) {
       if (!use) return as_text(to_string(use.error()));
     }
   }
-  return "statvfs was never taken";
+  return "dlprobe never read its size";
 }
 
 Message why_no_mount(const Run& run) {
   for (const Gap& gap : run.gaps) {
     if (gap.what.plain().contains("/dev/shm")) return gap.why;
   }
-  return "no mount of it was found for the subject";
+  return "the subject has no such mount";
 }
 
 // The mount is dlprobe's own while the subject lives in another mount namespace.
@@ -37,16 +37,16 @@ bool is_foreign_mount(const Facts& facts) {
 }
 
 std::optional<Gap> gap_of_mount(const Facts& facts) {
-  const Message effect = "whether shared memory suffices cannot be said";
+  const Message effect = "dlprobe cannot tell whether shared memory suffices";
   if (facts.mount == nullptr) {
     return Gap{.what = "/dev/shm of the subject",
                .why = why_no_mount(*facts.run),
                .effect = effect,
-               .remedy = "mount -t tmpfs tmpfs /dev/shm, if it is not mounted"};
+               .remedy = "if it is not mounted: mount -t tmpfs tmpfs /dev/shm"};
   }
   if (facts.mount->fs_type.empty()) {
     return Gap{.what = as_path(facts.mount->mount_point) + " of the subject",
-               .why = "its file system's type could not be read",
+               .why = "its file system type could not be read",
                .effect = effect,
                .remedy = kNeedsReading};
   }
@@ -57,11 +57,10 @@ std::optional<Gap> gap_of_mount(const Facts& facts) {
                .remedy = "mount a tmpfs on " + as_path(facts.mount->mount_point)};
   }
   if (is_foreign_mount(facts)) {
-    return Gap{
-        .what = as_path(facts.mount->mount_point) + " of the subject",
-        .why = "the subject has its own mount namespace, and only dlprobe's could be looked at",
-        .effect = effect,
-        .remedy = kNeedsReading};
+    return Gap{.what = as_path(facts.mount->mount_point) + " of the subject",
+               .why = "the subject has its own mount namespace; dlprobe could read only its own",
+               .effect = effect,
+               .remedy = kNeedsReading};
   }
   if (facts.use.empty()) {
     return Gap{.what = "size and use of " + as_path(facts.mount->mount_point),
@@ -82,7 +81,7 @@ std::optional<Gap> gap_of_exit(const Facts& facts) {
     return Gap{
         .what = "how " + describe(*facts.run, exit.key) + " ended",
         .why = as_text(to_string(exit.wait_status.error())),
-        .effect = "whether it died of SIGBUS for want of shared memory cannot be said",
+        .effect = "dlprobe cannot tell whether it died of SIGBUS because shared memory was full",
         .remedy = "let dlprobe start the job (dlprobe shm -- COMMAND), or use Linux 6.15 or newer"};
   }
   return std::nullopt;
@@ -98,7 +97,7 @@ std::optional<Gap> gap_of_holders(const Facts& facts) {
   if (!matters) return std::nullopt;
   return Gap{.what = "who holds a part of " + as_path(facts.mount->mount_point),
              .why = counted(ledger.processes_unreadable, "process") + " may not be read",
-             .effect = "whether another job holds it cannot be said",
+             .effect = "dlprobe cannot tell whether another job holds it",
              .remedy = kNeedsReading};
 }
 
@@ -114,7 +113,7 @@ std::optional<Gap> gap_of_waits(const Facts& facts) {
   if (!refused || seen || !observed_shortage(facts)) return std::nullopt;
   return Gap{.what = "what the subject's threads wait for",
              .why = "/proc/PID/task/TID/syscall may not be read",
-             .effect = "whether the loader waits for a lost batch cannot be said",
+             .effect = "dlprobe cannot tell whether the loader waits for a lost batch",
              .remedy = kNeedsReading};
 }
 

@@ -26,9 +26,8 @@ Remedy for_bare_host(const Facts& facts, uint64_t size) {
 }
 
 Remedy for_docker(const Facts& facts, uint64_t size, const OwnWords& engine) {
-  return {.title =
-              "Start the container with " + format_bytes(size) +
-              " of shared memory (its default is 64 MiB), or let it use the host's with --ipc=host",
+  return {.title = "Start the container with " + format_bytes(size) +
+                   " of shared memory (default: 64 MiB), or share the host's (--ipc=host)",
           .commands = {engine + " run --shm-size=" + size_option(size) + " ..."},
           .applies_to = {"docker"},
           .verify = engine + " exec CONTAINER df -h " + facts.where()};
@@ -36,20 +35,19 @@ Remedy for_docker(const Facts& facts, uint64_t size, const OwnWords& engine) {
 
 Remedy for_kubernetes(const Facts& facts, uint64_t size) {
   const Message where = facts.where();
-  return {
-      .title = "Mount an emptyDir of medium Memory on " + where +
-               " in the pod's spec (it counts against the pod's memory limit: raise that as well)",
-      .commands = {"volumes: [{name: dshm, emptyDir: {medium: Memory, sizeLimit: " +
-                       own(size / kMiB) + "Mi}}]",
-                   "volumeMounts: [{name: dshm, mountPath: " + where + "}]"},
-      .applies_to = {"kubernetes"},
-      .verify = "kubectl exec POD -- df -h " + where};
+  return {.title = "Mount an emptyDir of medium Memory on " + where +
+                   " in the pod's spec (it counts against the pod's memory limit: raise that too)",
+          .commands = {"volumes: [{name: dshm, emptyDir: {medium: Memory, sizeLimit: " +
+                           own(size / kMiB) + "Mi}}]",
+                       "volumeMounts: [{name: dshm, mountPath: " + where + "}]"},
+          .applies_to = {"kubernetes"},
+          .verify = "kubectl exec POD -- df -h " + where};
 }
 
 Remedy for_slurm(const Facts& facts, uint64_t size) {
   return {.title = "Ask for " + format_bytes(size) +
-                   " of memory more (shared memory counts against the job's), "
-                   "and the administrator for a larger " +
+                   " more memory (shared memory counts against the job's limit), and ask the "
+                   "administrator for a larger " +
                    facts.where() + " on the nodes",
           .commands = {"sbatch --mem=<now + " + size_option(size) + "> ..."},
           .applies_to = {"slurm"},
@@ -90,7 +88,7 @@ namespace {
 
 std::vector<Remedy> ways_to_size(const Facts& facts, uint64_t size_bytes) {
   if (facts.run->begin.own_shm_bytes) {
-    return {{.title = "Start the command with a larger /dev/shm: dlprobe itself made this one",
+    return {{.title = "Give the command a larger /dev/shm: dlprobe made this one (--shm-size)",
              .commands = {"dlprobe run --shm-size " + size_option(size_bytes) + " -- COMMAND"}}};
   }
   const std::string& container = facts.header->host.container;
@@ -165,7 +163,7 @@ std::vector<Remedy> remedies_in_code(const Facts& facts, const Demand& demand) {
                        {SettingKind::kNumWorkers, "", own(fitting)}};
   } else {
     remedy.title =
-        "Make the batch smaller: not three of " + format_bytes(demand.batch_bytes) + " fit";
+        "Use smaller batches: three must fit, each is " + format_bytes(demand.batch_bytes) + "";
     remedy.commands = {"DataLoader(..., batch_size=<smaller>, num_workers=1, prefetch_factor=1)"};
   }
   return {remedy};
@@ -174,13 +172,13 @@ std::vector<Remedy> remedies_in_code(const Facts& facts, const Demand& demand) {
 std::vector<Remedy> remedies_remove(const Facts& facts,
                                     const std::vector<const ShmSegment*>& segments) {
   const Message where = facts.where();
-  const Remedy empty{.title = "Remove the files that nobody has open any more",
+  const Remedy empty{.title = "Remove the files that no process has open",
                      .applies_to = {"bare-host", "docker", "kubernetes", "slurm"},
                      .verify = "df -h " + where};
   Remedy of_dead = empty;
   Remedy of_unnamed = empty;
   of_unnamed.title =
-      "Nothing names who made these: remove them if no job of yours is still to open them";
+      "Their names do not say who made them: remove them only if no job still needs them";
   std::set<std::string> known;
   for (const ShmSegment* segment : segments) {
     // Who lives has a semaphore mapped, but need not keep a shared block open.

@@ -102,15 +102,15 @@ std::vector<Delay> find_delays(const Facts& facts) {
 
 void add_remedies(Finding& finding) {
   finding.remedies = {
-      {.title = "Keep the workers from epoch to epoch: the wait then comes once, at the end",
+      {.title = "Keep the workers between epochs: the wait then comes only once, at the end",
        .commands = {"DataLoader(..., persistent_workers=True)"},
        .verify = "dlprobe run -- COMMAND"},
-      {.title = "Share tensors by descriptors, in the workers as well: no torch_shm_manager runs "
-                "then. Mind the limit of open files",
+      {.title = "Share tensors by descriptors, in the workers too: no torch_shm_manager runs then "
+                "(needs more open files)",
        .commands = {"torch.multiprocessing.set_sharing_strategy('file_descriptor')"},
        .verify = "dlprobe run -- COMMAND",
        .settings = {{SettingKind::kSharingStrategy, "", "file_descriptor"}}},
-      {.title = "Start workers from a fork server, which tells the ends of workers in another way",
+      {.title = "Start workers from a fork server, which reports ended workers in another way",
        .commands = {"DataLoader(..., multiprocessing_context='forkserver')"},
        .verify = "dlprobe run -- COMMAND",
        .settings = {{SettingKind::kStartMethod, "", "forkserver"}}}};
@@ -141,8 +141,8 @@ std::optional<Finding> epoch_end_delayed(const Facts& facts) {
                     (delays.size() == 1 ? "the end of an epoch"
                                         : "the ends of " + own(delays.size()) + " epochs") +
                     " for " + counted(workers.size(), "worker") +
-                    " that had already ended: torch_shm_manager keeps the pipes open that would "
-                    "tell it";
+                    " that had already ended: torch_shm_manager keeps their pipes "
+                    "open";
   finding.processes = {facts.trainer->key};
   finding.first_seen = delays.front().from;
   finding.last_seen = delays.back().to;
@@ -154,7 +154,7 @@ std::optional<Finding> epoch_end_delayed(const Facts& facts) {
                     ", one after the other",
                 "/proc/PID/task/TID/syscall", delays.front().to)};
   finding.rule_out("workers that end slowly",
-                   "each of them was a zombie: it had ended, and nobody had collected it");
+                   "each was a zombie: it had ended, and its parent had not reaped it");
   add_remedies(finding);
   return finding;
 }

@@ -98,7 +98,7 @@ void add_blame(Finding& finding, const Facts& facts, const Blame* blame) {
   const bool foretold = shortage.how == Shortage::How::kForecast;
   const OwnWords wanted =
       shortage.wanted_bytes == 0 ? "a segment" : format_bytes(shortage.wanted_bytes);
-  finding.message += foretold ? ", and this loader needs " : ", and the subject was refused ";
+  finding.message += foretold ? ", and this loader needs " : ", and the job could not allocate ";
   finding.message += wanted + " with " + format_bytes(free_bytes(shortage.use)) + " of " +
                      format_bytes(shortage.use.size_bytes) + " free";
   finding.prove(bytes_fact("shm_size", shortage.use.size_bytes, facts.source, shortage.use.at));
@@ -238,16 +238,16 @@ const ShmLedger* ledger_with_leak(const Facts& facts) {
 
 void add_leak_remedies(Finding& finding) {
   finding.remedies.push_back(
-      {.title = "Use the file_descriptor strategy: its segments have no name that could stay",
+      {.title = "Use the file_descriptor strategy: its segments have no names, so none can remain",
        .commands = {"torch.multiprocessing.set_sharing_strategy('file_descriptor')"},
        .verify = "dlprobe shm --pid PID",
        .settings = {{SettingKind::kSharingStrategy, "", "file_descriptor"}}});
-  finding.remedies.push_back({.title = "Use each iterator up, or keep one loader with persistent "
-                                       "workers instead of making new ones",
-                              .commands = {"DataLoader(..., persistent_workers=True)"},
-                              .verify = "dlprobe shm --pid PID"});
   finding.remedies.push_back(
-      {.title = "Restart the job: the managers remove the files 2 s after it ended",
+      {.title = "Read each iterator to its end, or keep one loader with persistent workers",
+       .commands = {"DataLoader(..., persistent_workers=True)"},
+       .verify = "dlprobe shm --pid PID"});
+  finding.remedies.push_back(
+      {.title = "Restart the job: the managers remove the files 2 s after its end",
        .applies_to = {"bare-host", "docker", "kubernetes", "slurm"},
        .verify = "ls /dev/shm"});
 }
@@ -271,7 +271,7 @@ std::optional<Finding> stale_files(const Facts& facts, const Blame* blame, const
   finding.message = counted(stale.segments.size(), "file") + " with " + format_bytes(stale.bytes) +
                     " in " + facts.where();
   if (all_known_dead(stale)) {
-    finding.message += is_one ? " belongs to nobody any more" : " belong to nobody any more";
+    finding.message += is_one ? " belongs to no process" : " belong to nobody any more";
   } else {
     finding.message += is_one ? " is open in no process" : " are open in no process";
   }
@@ -291,7 +291,7 @@ std::optional<Finding> stale_files(const Facts& facts, const Blame* blame, const
       count_fact("processes_unreadable", ledger->processes_unreadable, kScanSource, ledger->at));
   add_named(finding, stale, ledger->at);
   finding.rule_out("DLP0105", "of the " + counted(ledger->processes_scanned, "process") +
-                                  " looked at none has one of them open or mapped");
+                                  " checked, none has one of them open or mapped");
   add_blame(finding, facts, blame);
   std::ranges::move(remedies_remove(facts, stale.segments), std::back_inserter(finding.remedies));
   return finding;
@@ -331,13 +331,13 @@ std::optional<Finding> leak(const Facts& facts, const Blame* blame, const Shorta
                           ledger->at));
   finding.prove(bytes_fact("shm_size", size, facts.source, ledger->at));
   add_named(finding, leaked, ledger->at);
-  finding.rule_out(
-      "prefetched batches on their way",
-      "their makers have been dead for 3 s or more, and nobody has them open or mapped");
+  finding.rule_out("prefetched batches in flight",
+                   "their makers died 3 s ago or more, and no process has them open or mapped");
   finding.rule_out("DLP0103",
-                   all_known ? "the trainer still lives, and with it what would remove them"
-                             : "they were filled while this trainer lived; dlprobe did not see all "
-                               "of their makers, which may have been another job's");
+                   all_known
+                       ? "the trainer still lives, and so does the manager that would remove them"
+                       : "they were filled while this trainer lived; dlprobe did not see all of "
+                         "their makers: some may belong to another job");
   add_blame(finding, facts, blame);
   add_leak_remedies(finding);
   return finding;
@@ -394,7 +394,7 @@ std::optional<Finding> leaked_semaphores(const Facts& facts) {
   Finding finding = new_finding(FindingCode::kLeakedSemaphores, Confidence::kCertain);
   finding.severity = Severity::kWarning;
   finding.message = own(left.segments.size()) + " semaphores of multiprocessing are left in " +
-                    facts.where() + ", and no process has one mapped";
+                    facts.where() + "; no process has one mapped";
   finding.first_seen = ledger.at;
   finding.prove(count_fact("leaked_semaphores", left.segments.size(), kScanSource, ledger.at));
   finding.prove(count_fact("holders", 0, kScanSource, ledger.at));

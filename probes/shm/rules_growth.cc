@@ -101,9 +101,9 @@ std::optional<Finding> growing_files(const Facts& facts, Finding* failure) {
   Finding finding = new_finding(FindingCode::kShmLeak, Confidence::kLikely);
   finding.discriminator = are_semaphores ? "growing-semaphores" : "growing-segments";
   finding.message = are_semaphores
-                        ? "named semaphores of the job become more in " + facts.where() + ": " +
+                        ? "the job leaks named semaphores in " + facts.where() + ": " +
                               counted(now.semaphores, "semaphore")
-                        : "named shared memory of the job becomes more in " + facts.where() + ": " +
+                        : "the job leaks named shared memory in " + facts.where() + ": " +
                               counted(now.segments, "file") + " with " + format_bytes(now.bytes);
   if (facts.trainer != nullptr) finding.processes = {facts.trainer->key};
   finding.prove(count_fact("named_files", now.all(), kNamedSource, last.at));
@@ -113,15 +113,14 @@ std::optional<Finding> growing_files(const Facts& facts, Finding* failure) {
     failure->consequence_of = finding.code;
     finding.severity = failure->severity;
   }
-  finding.rule_out("another job", "no process outside of this one's tree holds them");
+  finding.rule_out("another job", "no process outside this tree holds them");
   if (are_semaphores) {
-    finding.remedies.push_back(
-        {.title = "Make locks and queues once, and not for each batch or task",
-         .commands = {"lock = context.Lock()  # before the loop"},
-         .verify = "ls /dev/shm | grep -c ^sem"});
+    finding.remedies.push_back({.title = "Make locks and queues once, not for each batch or task",
+                                .commands = {"lock = context.Lock()  # before the loop"},
+                                .verify = "ls /dev/shm | grep -c ^sem"});
   } else {
     finding.remedies.push_back(
-        {.title = "Remove each block when it was used, in the process that made it",
+        {.title = "Unlink each block after use, in the process that made it",
          .commands = {"block.close(); block.unlink()  # multiprocessing.shared_memory",
                       "torch.multiprocessing.set_sharing_strategy('file_descriptor')"},
          .verify = "ls /dev/shm | wc -l"});

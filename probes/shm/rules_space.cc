@@ -65,7 +65,7 @@ std::optional<Finding> too_small_for_plan(const Facts& facts, bool fits) {
   if (fits && roomy && demand.most_bytes + others <= size) return std::nullopt;
   if (fits && roomy) {
     finding.severity = Severity::kWarning;
-    finding.message = need + ", and for a moment one batch more; " + shm;
+    finding.message = need + ", and briefly one batch more; " + shm;
     if (others > 0) finding.message += ", of which " + format_bytes(others) + " are taken already";
   } else if (fits) {
     finding.severity = Severity::kWarning;
@@ -99,7 +99,7 @@ std::optional<Finding> too_small_by_measure(const Facts& facts) {
   Finding finding = new_finding(FindingCode::kShmTooSmall, Confidence::kLikely);
   finding.severity = Severity::kWarning;
   finding.message = "only " + format_bytes(free_bytes(*tightest)) + " of " + format_bytes(size) +
-                    " were left in " + facts.where() + ", and one segment of this loader takes " +
+                    " were free in " + facts.where() + ", and one segment of this loader takes " +
                     format_bytes(facts.segment_bytes());
   finding.discriminator = "measured";
   add_mount(finding, facts, *tightest);
@@ -133,8 +133,8 @@ void add_kept_batches(Finding& finding, const Facts& facts, const Shortage& shor
   finding.prove(bytes_fact("held_by_trainer", bytes, kLedgerSource, ledger->at));
   finding.prove(count_fact("segments_held_by_trainer", segments, kLedgerSource, ledger->at));
   finding.remedies.push_back(
-      {.title = "Let go of what the training process keeps in shared memory: a larger mount only "
-                "fails later. Batches that are kept in a list, or a cache in /dev/shm",
+      {.title = "Free what the training process keeps in shared memory (a list of batches, a cache "
+                "in /dev/shm): a larger mount only fails later",
        .commands = {"kept.append(batch.clone())  # a copy in ordinary memory",
                     "losses.append(loss.item())  # a number instead of a tensor"},
        .verify = "dlprobe shm -- COMMAND"});
@@ -145,7 +145,7 @@ void rule_out_oom(Finding& finding, const Facts& facts) {
   if (!count || count->after != count->before) return;
   finding.rule_out("out of memory (the OOM killer)",
                    count->source + " stood at " + own(count->after) +
-                       " from the first look to the last, and the OOM killer sends SIGKILL");
+                       " all the time, and the OOM killer sends SIGKILL, not SIGBUS");
 }
 
 void rule_out_for_bus_error(Finding& finding, const Facts& facts, const Shortage& shortage) {
@@ -154,8 +154,8 @@ void rule_out_for_bus_error(Finding& finding, const Facts& facts, const Shortage
     const uint64_t room = free_bytes(shortage.use);
     finding.rule_out("SIGBUS of another file mapping (a truncated data file, a read error)",
                      "the mount had " + format_bytes(room) +
-                         " left just before the death, which is what makes the "
-                         "kernel send SIGBUS for the next page of a segment");
+                         " left just before the death: the kernel then sends SIGBUS for the next "
+                         "page of a segment");
   }
   finding.rule_out("killed by a process, a scheduler or a user",
                    "the wait status is signal 7, which the kernel raised");
@@ -164,7 +164,7 @@ void rule_out_for_bus_error(Finding& finding, const Facts& facts, const Shortage
 
 void rule_out_for_reservation(Finding& finding, const Facts& facts, const Shortage& shortage) {
   finding.rule_out("file descriptors ran out (DLP0202)",
-                   "the file was created, which takes a descriptor; it was refused its pages");
+                   "the file was created, which takes a descriptor; only its pages were refused");
   if (shortage.use.inodes > shortage.use.inodes_used) {
     finding.rule_out("DLP0108", own(shortage.use.inodes - shortage.use.inodes_used) + " of " +
                                     own(shortage.use.inodes) + " inodes were free");
@@ -197,14 +197,14 @@ Message exhausted_message(const Facts& facts, const Shortage& shortage) {
   if (shortage.how == Shortage::How::kBusError) {
     const bool seen_full = shortage.confidence == Confidence::kCertain;
     return who + " was killed by SIGBUS while it filled " + segment + ": " + state +
-           (seen_full ? "" : " at the last look before");
+           (seen_full ? "" : " shortly before");
   }
   if (shortage.how == Shortage::How::kException) {
-    return who + " was refused space in " + facts.where() +
-           place_of(*refused_space(facts).front()) + ": " + state + " at the fullest look";
+    return who + " could not allocate space in " + facts.where() +
+           place_of(*refused_space(facts).front()) + ": " + state + " at the fullest";
   }
   if (shortage.how == Shortage::How::kFailure) return who + " failed just after " + state;
-  return who + " was refused " + segment + ": " + state;
+  return who + " could not allocate " + segment + ": " + state;
 }
 
 }  // namespace
@@ -264,10 +264,9 @@ std::optional<Finding> inodes_exhausted(const Facts& facts) {
   Finding finding = new_finding(FindingCode::kShmInodesExhausted,
                                 full || !stall ? Confidence::kCertain : Confidence::kLikely);
   if (!full && !stall) finding.severity = Severity::kWarning;
-  finding.message =
-      own(fullest->inodes_used) + " of " + own(fullest->inodes) + " inodes of " + facts.where() +
-      " were in use: " +
-      (full ? "no new segment or semaphore can be made" : "few new files can be made");
+  finding.message = own(fullest->inodes_used) + " of " + own(fullest->inodes) + " inodes of " +
+                    facts.where() + " were in use: " +
+                    (full ? "no process can create a segment or semaphore" : "few new files fit");
   finding.first_seen = fullest->at;
   finding.prove(count_fact("inodes", fullest->inodes, facts.source, fullest->at));
   finding.prove(held_against(
@@ -282,7 +281,7 @@ std::optional<Finding> inodes_exhausted(const Facts& facts) {
   }
   finding.remedies.push_back(remedy_for_inodes(facts, fullest->inodes * 4));
   finding.remedies.push_back(
-      {.title = "Send fewer tensors per batch: each one is a file",
+      {.title = "Send fewer tensors per batch: each tensor is a file",
        .commands = {"DataLoader(..., collate_fn=<stack what belongs together>)"},
        .verify = "df -i " + facts.where()});
   return finding;

@@ -128,10 +128,9 @@ bool stands_still(const Facts& facts, const Look& first, const Look& now, BootNs
 
 void rule_out(Finding& finding, const Facts& facts) {
   finding.rule_out("a deadlock (DLP0301 to DLP0306)",
-                   "no worker's main thread waits for a lock: each polls "
-                   "its own task queue, which is empty");
+                   "no worker waits for a lock: each polls its own task queue, which is empty");
   finding.rule_out("a slow sample or slow storage (DLP0313, DLP0310)",
-                   "every worker is idle and used no CPU time; none is reading or computing");
+                   "every worker is idle and used no CPU time");
   const bool died = std::ranges::any_of(facts.run->exits, [&](const ProcessExit& exit) {
     const ProcessInfo* process = facts.run->find_process(exit.key);
     return process != nullptr && process->role == Role::kWorker && exit.wait_status &&
@@ -174,7 +173,7 @@ Finding batch_lost(const Facts& facts, const Shortage& shortage, const LoaderSta
   Finding finding = new_finding(FindingCode::kBatchLostInWorker,
                                 sure ? Confidence::kCertain : Confidence::kLikely);
   const OwnWords span = format_duration(std::chrono::nanoseconds(stall.to - stall.from));
-  finding.message = describe(*facts.run, shortage.victims.front()) + " was refused " +
+  finding.message = describe(*facts.run, shortage.victims.front()) + " could not allocate " +
                     format_bytes(shortage.wanted_bytes) + " of shared memory (" +
                     format_bytes(free_bytes(shortage.use)) + " of " +
                     format_bytes(shortage.use.size_bytes) +
@@ -209,10 +208,11 @@ Finding batch_lost(const Facts& facts, const Shortage& shortage, const LoaderSta
                                          std::max(demand.most_bytes, shortage.wanted_bytes));
   finding.prove(bytes_fact("size_that_would_do", size, "the need and a quarter more"));
   finding.remedies = remedies_for_size(facts, size);
-  finding.remedies.push_back({.title = "Restart the job: the batch does not come back. A timeout "
-                                       "turns the next such hang into an error",
-                              .commands = {"DataLoader(..., timeout=120)"},
-                              .verify = "dlprobe shm --pid PID"});
+  finding.remedies.push_back(
+      {.title =
+           "Restart the job: the batch is lost. A timeout turns the next such hang into an error",
+       .commands = {"DataLoader(..., timeout=120)"},
+       .verify = "dlprobe shm --pid PID"});
   finding.remedies.push_back(remedy_look(facts));
   return finding;
 }
@@ -223,13 +223,12 @@ std::optional<Gap> limit_of_short_watch(const Run& run) {
   if (run.begin.subject != SubjectKind::kPid || !run.end) return std::nullopt;
   const BootNs span = run.end->at - run.begin.at;
   if (span >= kEnough || run.end->reason == RunEndReason::kSubjectEnded) return std::nullopt;
-  return Gap{.what = "whether a worker has lost a batch (DLP0106)",
-             .why = "the watch of " + format_duration(std::chrono::nanoseconds(span)) +
-                    " is shorter than two of the 5 s waits of an idle worker",
-             .effect =
-                 "a loader that stands still because of it is not told from one that waits "
-                 "for its training loop",
-             .remedy = "watch for longer: --for 15s"};
+  return Gap{
+      .what = "whether a worker has lost a batch (DLP0106)",
+      .why = "the watch of " + format_duration(std::chrono::nanoseconds(span)) +
+             " is shorter than two of the 5 s waits of an idle worker",
+      .effect = "dlprobe cannot tell such a hang from a loader that waits for its training loop",
+      .remedy = "watch longer: --for 15s"};
 }
 
 }  // namespace dlprobe::probes::shm

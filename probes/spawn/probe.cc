@@ -22,7 +22,7 @@ std::optional<Gap> gap_of_loader(const Run& run) {
   if (!events_of(run, StartEventKind::kStarted).empty() || !run.done) return std::nullopt;
   return Gap{.what = "how workers start under " + method_of(run),
              .why = "the reference loader was asked for none",
-             .effect = "nothing can be said of " + method_of(run),
+             .effect = "dlprobe cannot judge " + method_of(run),
              .remedy = "dlprobe spawn-recursion --workers 2"};
 }
 
@@ -32,8 +32,8 @@ std::optional<Gap> gap_of_budget(const Run& run) {
   if (event == run.events.end()) return std::nullopt;
   return Gap{.what = "the command under " + method_of(run),
              .why = event->text + ", more than the " + own(allowed_processes(run)) +
-                    " that were allowed, and was ended",
-             .effect = "whether it would have worked is not known",
+                    " that were allowed; dlprobe ended it",
+             .effect = "dlprobe cannot tell whether it would have worked",
              .remedy = "dlprobe spawn-recursion --process-budget N -- COMMAND"};
 }
 
@@ -88,9 +88,8 @@ std::optional<Message> what_was_read(const RecordingView& recording) {
   const auto read = std::ranges::find(events, StartEventKind::kRead, &StartEvent::kind);
   if (read == events.end()) return std::nullopt;
   return say("{}, read and not run: {}", as_path(read->file),
-             read->count.value_or(0) > 0
-                 ? "its text does not show anything that breaks where workers import it"
-                 : "its text does not show anything that starts processes");
+             read->count.value_or(0) > 0 ? "nothing in its text breaks when workers import it"
+                                         : "nothing in its text starts processes");
 }
 
 Message all_well(const RecordingView& recording) {
@@ -120,7 +119,7 @@ constexpr std::array<Cause, 10> kCauses = {{
 }  // namespace
 
 const Probe kProbe = {.name = "spawn-recursion",
-                      .summary = "start methods: what breaks under spawn, where, how to mend it",
+                      .summary = "start methods: what breaks under spawn, where, and the fix",
                       .causes = kCauses,
                       .applies_to = saw_starts_or_script,
                       .examine_run = examine_run,

@@ -65,7 +65,7 @@ Message line_for(const Run& run, std::string_view method) {
 
 // Not where the script must run elsewhere (Windows, macOS), and not beside threads or CUDA.
 void add_fork_remedy(const Run& run, Finding& finding, const char* what) {
-  finding.remedies.push_back({.title = OwnWords("Where fork is possible, it needs no ") + what,
+  finding.remedies.push_back({.title = OwnWords("Or use fork, which needs no ") + what,
                               .commands = {line_for(run, "fork")},
                               .verify = "dlprobe run --start-method fork -- COMMAND",
                               .settings = {{SettingKind::kStartMethod, "", "fork"}}});
@@ -79,8 +79,8 @@ std::optional<Finding> missing_guard(const Run& run) {
   const Message place = place_or(first, "the main module");
   const bool sets_method = !first.wanted.empty();
   finding.message =
-      say("{} {} while its module is imported: under {} every process that it starts "
-          "imports the module again and comes to that line itself",
+      say("{} {} while its module is imported: under {} each worker re-imports the module and runs "
+          "this line again",
           place, sets_method ? "sets the start method" : "starts a process", under(run, first));
   add_place(finding, first, "statement");
   finding.prove(
@@ -90,16 +90,15 @@ std::optional<Finding> missing_guard(const Run& run) {
                               ? "multiprocessing.context.set_start_method (RuntimeError)"
                               : "multiprocessing.spawn._check_not_importing_main (RuntimeError)",
                           kShimSource, first.at));
-  finding.rule_out("DLP0407", "the child found the main module and ran it, up to that statement");
+  finding.rule_out("DLP0407", "the child imported the main module, up to that line");
   const char* guard = "if __name__ == \"__main__\":";
   finding.remedies.push_back(
-      {.title = first.is_main
-                    ? say("Put {} and what follows from it under the main guard: only the "
-                          "process that was started as the program runs that",
-                          place)
-                    : say("Move what {} does into a function that the program calls under "
-                          "its main guard: a module that is imported must not start processes",
-                          place),
+      {.title = first.is_main ? say("Put {} and the code that needs it under the main guard: "
+                                    "workers do not run that",
+                                    place)
+                              : say("Move {} into a function, and call it under the program's main "
+                                    "guard: an import must not start processes",
+                                    place),
        .commands = {guard, "    main()"},
        .verify = "dlprobe spawn-recursion -- COMMAND"});
   add_fork_remedy(run, finding, "guard");
@@ -107,7 +106,7 @@ std::optional<Finding> missing_guard(const Run& run) {
 }
 
 Message what_is_unpicklable(const StartEvent& event) {
-  if (event.path.empty()) return "something that the process is to be sent";
+  if (event.path.empty()) return "an object sent to the process";
   Message text = as_name(event.path);
   if (!event.type.empty()) text += " (" + as_name(event.type);
   const Message place = short_place(event);
@@ -126,15 +125,14 @@ void add_pickle_remedies(Finding& finding, const StartEvent& event) {
       event.type == "lambda" || event.type == "local function" || event.type == "function";
   if (is_function) {
     remedy(
-        "Make it a function of a module (def at module level); functools.partial carries its "
+        "Define it with def at module level; functools.partial carries its "
         "arguments",
         {});
   } else if (event.type.contains("local class")) {
-    remedy("Define the class at module level, where a worker can find it by its name", {});
+    remedy("Define the class at module level: workers look it up by name", {});
   } else {
-    remedy("Make it in the worker instead of before: open it on first use, or in worker_init_fn",
-           {});
-    remedy("Or leave it out of what is pickled",
+    remedy("Create it in the worker: on first use, or in worker_init_fn", {});
+    remedy("Or do not pickle it",
            {"def __getstate__(self):", "    return {**self.__dict__, \"NAME\": None}"});
   }
 }
@@ -149,7 +147,7 @@ std::optional<Finding> unpicklable(const Run& run) {
   const bool is_sent_later = first.method.empty();
   finding.message =
       is_sent_later
-          ? say("{} cannot be pickled, as all that goes to a pool's or queue's processes is",
+          ? say("{} cannot be pickled, so it cannot go to the processes of a pool or queue",
                 what_is_unpicklable(first))
           : say("{} cannot be pickled, and {} sends it to each process it starts",
                 what_is_unpicklable(first), under(run, first));
@@ -174,13 +172,13 @@ std::optional<Finding> not_rebuilt(const Run& run) {
   if (refused.empty()) return std::nullopt;
   const StartEvent& first = *refused.front();
   Finding finding = start_finding(FindingCode::kUnpicklableObject, refused);
-  finding.message = say("{} cannot make again what it was sent: {}", describe(run, first.process),
+  finding.message = say("{} cannot unpickle what it received: {}", describe(run, first.process),
                         as_text(first.message));
   add_message(finding, first);
-  finding.rule_out("DLP0407", "its class was found; making an instance of it failed");
+  finding.rule_out("DLP0407", "its class was found; creating an instance failed");
   finding.remedies.push_back(
-      {.title = "Give the class what pickle needs: an exception passes all its arguments on to its "
-                "base, other classes have __reduce__ or defaults for what __init__ takes",
+      {.title = "Make the class picklable: an exception passes all its arguments to its base; "
+                "other classes define __reduce__, or defaults in __init__",
        .commands = {"def __reduce__(self):", "    return (type(self), (self.first, self.second))"},
        .verify = "python -c 'import pickle; pickle.loads(pickle.dumps(THING))'"});
   return finding;
@@ -192,15 +190,15 @@ std::optional<Finding> daemonic(const Run& run) {
   const StartEvent& first = *refused.front();
   Finding finding = start_finding(FindingCode::kDaemonicProcessHasChildren, refused);
   finding.message =
-      say("{} starts a process inside {}, which is daemonic (as the workers of a Pool and "
-          "of a DataLoader are) and may have no children",
+      say("{} starts a process inside {}, which is daemonic, like all workers of a Pool or "
+          "DataLoader, and must not have children",
           place_or(first, "the program"), describe(run, first.process));
   add_place(finding, first, "statement");
   add_message(finding, first);
   finding.remedies.push_back(
       {.title =
-           "Use num_workers=0 in the inner process, or start it from one that is not daemonic: "
-           "concurrent.futures.ProcessPoolExecutor's workers are not (Python 3.9 and later)",
+           "Use num_workers=0 in the inner process, or concurrent.futures.ProcessPoolExecutor, "
+           "whose workers are not daemonic (Python 3.9+)",
        .commands = {"DataLoader(..., num_workers=0)"},
        .verify = "dlprobe spawn-recursion -- COMMAND",
        .settings = {{SettingKind::kNumWorkers, "", "0"}}});
@@ -213,7 +211,7 @@ std::optional<Finding> context_set(const Run& run) {
   const StartEvent& first = *refused.front();
   Finding finding = start_finding(FindingCode::kStartMethodAlreadySet, refused);
   finding.message =
-      say("{} sets the start method to {}, but it was set to {} before{}",
+      say("{} sets the start method to {}, but it was already set to {}{}",
           place_or(first, "the program"), method_name(first.wanted), method_name(first.method),
           first.path.empty() ? "" : " (at " + as_path(first.path) + ")");
   add_place(finding, first, "second_time");
@@ -221,13 +219,13 @@ std::optional<Finding> context_set(const Run& run) {
     finding.prove(text_fact("first_time", as_path(first.path), kShimSource, first.at));
   finding.prove(text_fact("start_method", method_name(first.method), kShimSource, first.at));
   finding.remedies.push_back(
-      {.title =
-           "Give what starts the processes a context of its own instead of setting the default",
+      {.title = "Pass a context to what starts the processes; do not set the default",
        .commands = {line_for(run, first.wanted)},
        .verify = "dlprobe spawn-recursion -- COMMAND"});
   finding.remedies.push_back(
-      {.title = "Or set it once, first thing under the main guard, before anything that a library "
-                "starts",
+      {.title =
+           "Or set it once, as the first line under the main guard, before anything that a library "
+           "starts",
        .commands = {say("multiprocessing.set_start_method(\"{}\")", method_name(first.wanted))}});
   return finding;
 }
@@ -237,9 +235,8 @@ std::optional<Finding> cuda_after_fork(const Run& run) {
   if (refused.empty()) return std::nullopt;
   const StartEvent& first = *refused.front();
   Finding finding = start_finding(FindingCode::kCudaInForkedChild, refused);
-  finding.message =
-      say("{} uses CUDA in {}, which was forked after its parent had initialised CUDA",
-          place_or(first, "the program"), describe(run, first.process));
+  finding.message = say("{} uses CUDA in {}, which was forked after its parent initialised CUDA",
+                        place_or(first, "the program"), describe(run, first.process));
   add_place(finding, first, "statement");
   finding.prove(text_fact("torch.cuda._is_in_bad_fork", "True", kShimSource, first.at));
   finding.remedies.push_back({.title = "Start workers by spawn or forkserver",
@@ -247,8 +244,7 @@ std::optional<Finding> cuda_after_fork(const Run& run) {
                               .verify = "dlprobe run --start-method spawn -- COMMAND",
                               .settings = {{SettingKind::kStartMethod, "", "spawn"}}});
   finding.remedies.push_back(
-      {.title =
-           "Or keep CUDA out of the dataset: move batches to the device in the training loop"});
+      {.title = "Or move batches to the GPU in the training loop, not in the dataset"});
   return finding;
 }
 
@@ -276,24 +272,20 @@ std::optional<Finding> not_importable(const Run& run) {
         say("{} could not import the main module {}: {}", describe(run, first.process),
             as_path(first.file), as_text(first.message));
   } else {
-    finding.message = say("{} does not find what it was sent: {}", describe(run, first.process),
+    finding.message = say("{} cannot find what it was sent: {}", describe(run, first.process),
                           as_text(first.message));
   }
   add_message(finding, first);
   if (is_import) finding.prove(text_fact("main_module", as_path(first.file), kShimSource));
-  finding.rule_out("DLP0402",
-                   "it was pickled and sent; what lacks is its definition in the worker");
+  finding.rule_out("DLP0402", "pickling worked; the worker lacks its definition");
   const Events imported = events_of(run, StartEventKind::kMainImported);
   const bool has_main = std::ranges::any_of(
       imported, [&first](const StartEvent* event) { return event->process == first.process; });
   finding.remedies.push_back(
-      {.title =
-           has_main
-               ? "Move it out of the main guard to the module's level: the worker has run the "
-                 "main module, and that does not make it there; or into a module of its own"
-               : "Put classes and functions that workers need into a module of their own and "
-                 "import it: what is typed at a prompt, comes from standard input or stands in "
-                 "a notebook is not there in a worker",
+      {.title = has_main
+                    ? "Define it at module level, outside the main guard, or in its own module"
+                    : "Put what workers need into a module file, and import it: workers cannot see "
+                      "what was typed at a prompt, in a notebook or on standard input",
        .commands = {"from my_dataset import MyDataset"},
        .verify = "dlprobe spawn-recursion -- COMMAND"});
   add_fork_remedy(run, finding, "import");
@@ -313,21 +305,20 @@ std::optional<Finding> reimported(const Run& run) {
       most([](const StartEvent* e) { return e->bytes.value_or(0); })->bytes.value_or(0);
   Finding finding = start_finding(FindingCode::kMainModuleReimported, heavy);
   finding.discriminator = "main";
-  finding.message = say(
-      "{} ran the main module's own work once more when {} started: {} s and {} each",
-      counted(finding.processes.size(), "process"), finding.processes.size() == 1 ? "it" : "they",
-      own(fmt::format("{:.1f}", seconds)), format_bytes(bytes));
+  finding.message = say("{} ran the main module's work again at {} start: {} s and {} each",
+                        counted(finding.processes.size(), "process"),
+                        finding.processes.size() == 1 ? "its" : "their",
+                        own(fmt::format("{:.1f}", seconds)), format_bytes(bytes));
   finding.prove(held_against(number_fact("own_work", seconds, "s", kShimSource, heavy.front()->at),
                              ">= 1 s, its imports left out"));
   finding.prove(
       held_against(bytes_fact("own_memory", bytes, kShimSource, heavy.front()->at), ">= 256 MiB"));
   finding.prove(
       text_fact("main_module", as_path(heavy.front()->file), kShimSource, heavy.front()->at));
-  finding.remedies.push_back(
-      {.title = "Put what loads data or builds models at module level under the main guard, and "
-                "give workers what they need as arguments of the dataset",
-       .commands = {"if __name__ == \"__main__\":", "    main()"},
-       .verify = "dlprobe spawn-recursion -- COMMAND"});
+  finding.remedies.push_back({.title = "Put the loading of data and models under the main guard; "
+                                       "pass workers what they need as arguments of the dataset",
+                              .commands = {"if __name__ == \"__main__\":", "    main()"},
+                              .verify = "dlprobe spawn-recursion -- COMMAND"});
   if (makes_loaders(run)) {
     finding.remedies.push_back({.title = "Pay for it once, not every epoch",
                                 .commands = {"DataLoader(..., persistent_workers=True)"}});
@@ -351,14 +342,14 @@ std::optional<Finding> mpi_in_child(const Run& run) {
   Finding finding = start_finding(FindingCode::kMpiInSpawnedWorker, stopped);
   finding.discriminator = "mpi4py";
   finding.message =
-      say("{} imported mpi4py, which initialises MPI, as its parent had done before it, and ended "
+      say("{} imported mpi4py, which initialises MPI a second time after its parent, and ended "
           "there",
           describe(run, first.process));
   add_place(finding, first, "statement");
   finding.prove(text_fact("initialised_by", describe(run, ready.front()->process), kShimSource,
                           ready.front()->at));
   finding.remedies.push_back(
-      {.title = "Import mpi4py under the main guard, so that workers do not",
+      {.title = "Import mpi4py under the main guard: workers then skip it",
        .commands = {"if __name__ == \"__main__\":", "    from mpi4py import MPI"},
        .verify = "dlprobe spawn-recursion -- COMMAND"});
   return finding;
@@ -449,7 +440,7 @@ std::optional<Finding> recursion_of(const Run& run) {
   Finding finding = new_finding(FindingCode::kRecursiveProcessCreation, Confidence::kLikely);
   finding.first_seen = finding.last_seen = event->at;
   finding.message =
-      say("{} generations of the same process, each started by the one before, {} alive at once; "
+      say("{} generations of the same process, each started by the previous one, {} alive at once; "
           "dlprobe ended them all after {}",
           descent.chain.size(), counted(crowd.processes, "process"),
           format_duration(std::chrono::nanoseconds(event->at - run.begin.at)));
@@ -467,13 +458,11 @@ std::optional<Finding> recursion_of(const Run& run) {
         "/proc/PID/cmdline", process->seen_at));
   }
   finding.remedies.push_back(
-      {.title =
-           "Tell the children not to start more: by an argument or a variable of the environment "
-           "that the program looks at before it starts any; where they only import the main "
-           "module, by the main guard",
+      {.title = "Stop the children from starting more: put the start under the main guard, or "
+                "check an argument or environment variable first",
        .verify = "dlprobe spawn-recursion -- COMMAND"});
   finding.remedies.push_back(
-      {.title = "If it comes to an end by itself further down, let it go deeper",
+      {.title = "If the recursion ends by itself, allow more generations",
        .commands = {"dlprobe spawn-recursion --depth 8 --process-budget 64 -- COMMAND"},
        .applies_to = {"bare-host"}});
   return finding;

@@ -32,39 +32,37 @@ constexpr std::array kForeseen = {
     Foreseen{StartRefusal::kBootstrapping, FindingCode::kMissingMainGuard,
              [](const Statement& read) {
                return say(
-                   "{} starts processes ({}) and is not under a main guard: {} every worker comes "
-                   "to it while it imports the main module, and ends there",
+                   "{} starts processes ({}) outside a main guard: {} every worker runs it while "
+                   "it imports the main module, and fails",
                    read.line, read.call, read.methods);
              },
-             "Move the statement into a function, and call it under a main guard: workers import "
-             "the module without it",
+             "Move the statement into a function, and call it under a main guard",
              R"(if __name__ == "__main__": main())"},
     Foreseen{StartRefusal::kUnpicklable, FindingCode::kUnpicklableObject,
              [](const Statement& read) {
                return say(
-                   "{} sends {} to the workers of {}: it has a {}, which cannot be pickled, as it "
-                   "must be {}",
+                   "{} sends {} to the workers of {}: its {} cannot be pickled, so it fails {}",
                    read.line, read.path, read.call, read.type, read.methods);
              },
-             "Define it at the module's own level; what it needs from around it goes through "
+             "Define it at module level; pass what it needs from outside through "
              "functools.partial",
              "functools.partial(of_the_module, argument)"},
     Foreseen{StartRefusal::kDaemonic, FindingCode::kDaemonicProcessHasChildren,
              [](const Statement& read) {
                return say(
-                   "{} starts processes ({}) where a dataset is read, and the DataLoader at {} has "
-                   "workers: they are daemonic, and must not have children",
+                   "{} starts processes ({}) in a dataset, and the DataLoader at {} has workers: "
+                   "they are daemonic and must not have children",
                    read.line, read.call, read.path);
              },
-             "Use no processes there: the workers are the parallel ones", "num_workers=0"},
+             "Use no processes there: the workers already run in parallel", "num_workers=0"},
     Foreseen{StartRefusal::kContextSet, FindingCode::kStartMethodAlreadySet,
              [](const Statement& read) {
                return say(
-                   "{} sets the start method and is not under a main guard: {} every worker comes "
-                   "to it while it imports the main module, and its method is set already",
+                   "{} sets the start method outside a main guard: {} every worker runs it while "
+                   "it imports the main module, and fails: the method is already set",
                    read.line, read.methods);
              },
-             "Set it under the main guard, or ask for a context of that method",
+             "Set it under the main guard, or use multiprocessing.get_context",
              "multiprocessing.get_context(\"spawn\")"},
 };
 
@@ -96,8 +94,8 @@ std::optional<Finding> find(const Run& run, const Foreseen& foreseen) {
     finding.prove(text_fact("call", as_text(event->message), kSource));
     if (!event->type.empty()) finding.prove(text_fact("type", as_name(event->type), kSource));
   }
-  finding.rule_out("the line is never reached",
-                   "the program was read, not run: both branches of every if were taken");
+  finding.rule_out("the line never runs",
+                   "the program was only parsed: both branches of every if count");
   finding.remedies.push_back({.title = foreseen.remedy,
                               .commands = {foreseen.example},
                               .verify = "dlprobe spawn-recursion -- COMMAND"});

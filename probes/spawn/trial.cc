@@ -28,7 +28,7 @@ std::optional<Gap> gap_of_insistence(const Run& run) {
   return Gap{.what = "what happens under " + method_of(run),
              .why = short_place(*chosen) + " asks for " + method_name(chosen->wanted) +
                     " itself, and had it",
-             .effect = "whether the script can live with " + method_of(run) + " is not known",
+             .effect = "whether the script works with " + method_of(run) + " is not known",
              .remedy = "dlprobe spawn-recursion --force -- COMMAND"};
 }
 
@@ -38,20 +38,19 @@ std::optional<Gap> gap_of_silence(const Run& run) {
   if (any_started) return std::nullopt;
   const bool any_python = !events_of(run, StartEventKind::kInterpreter).empty();
   const Message effect =
-      "nothing can be said of " + method_of(run) + "; that processes did not multiply is all";
+      "dlprobe cannot judge " + method_of(run) + "; it saw only that processes did not multiply";
   if (!any_python) {
     return Gap{.what = "processes that Python starts",
-               .why = "no Python interpreter (3.6 or later) of the command loaded dlprobe's shim",
+               .why = "no Python (3.6 or later) of the command loaded dlprobe's witness",
                .effect = effect,
-               .remedy = "give the python command itself, without -I, -E, -S"};
+               .remedy = "start python directly, without -I, -E, -S"};
   }
   const ProcessExit* exit = end_of_command(run);
   const bool failed =
       exit != nullptr && exit->wait_status && *exit->wait_status != 0 && !is_cut_off(run);
   return Gap{.what = "processes that Python starts",
-             .why = failed
-                        ? "the command failed by itself before it started one: see what it printed"
-                        : "the command started none through multiprocessing",
+             .why = failed ? "the command failed before it started one: see its own output"
+                           : "the command started none with multiprocessing",
              .effect = effect,
              .remedy = "make it start its loader: --workers 2, or arguments of the script"};
 }
@@ -65,8 +64,8 @@ std::optional<Gap> gap_of_cut(const Run& run) {
   return Gap{
       .what = "how the command under " + method_of(run) + " would have ended",
       .why = by_user ? "it was interrupted" : end.text,
-      .effect = "whether it works or hangs is not known: no DataLoader had handed out a batch",
-      .remedy = "give it longer, or make it shorter: --for 5m, --epochs 1"};
+      .effect = "dlprobe cannot tell whether it works or hangs: no DataLoader had returned a batch",
+      .remedy = "give it more time, or less work: --for 5m, --epochs 1"};
 }
 
 // A process that multiprocessing started did not end well, and nothing was refused: it may lack
@@ -82,11 +81,11 @@ std::optional<Gap> gap_of_failed_children(const Run& run) {
     if (!exited_badly) continue;
     return Gap{.what = "why " + describe(run, exit->key) + " failed under " + method_of(run),
                .why = "it ended with exit code " + own(code >> 8) +
-                      ", and no start of a process was refused",
+                      ", although every process could be started",
                .effect =
-                   "whether the start method is the reason (state that only a forked process "
-                   "has) is not known",
-               .remedy = "see what it printed; does it work under --start-method fork?"};
+                   "dlprobe cannot tell whether the start method is the reason (state that only a "
+                   "forked process has)",
+               .remedy = "see its own output; does it work with --start-method fork?"};
   }
   return std::nullopt;
 }
@@ -97,9 +96,9 @@ std::optional<Gap> gap_of_failure(const Run& run) {
   const bool failed = exit != nullptr && exit->wait_status && *exit->wait_status != 0;
   if (!failed || is_cut_off(run)) return std::nullopt;
   return Gap{.what = "why the command failed under " + method_of(run),
-             .why = "no start of a process was refused",
-             .effect = "whether the start method is the reason is not known",
-             .remedy = "see what it printed; does it work under --start-method fork?"};
+             .why = "every process could be started",
+             .effect = "dlprobe cannot tell whether the start method is the reason",
+             .remedy = "see its own output; does it work with --start-method fork?"};
 }
 
 bool is_insisted_on(const Run& run) {
@@ -168,8 +167,7 @@ std::vector<Gap> gaps_of_trial(const Run& run, const RecordingView& recording) {
   std::vector<Gap> gaps;
   const auto add = [&](std::optional<Gap> gap, bool is_failure) {
     if (!gap) return;
-    if (fails_anyhow && is_failure)
-      gap->remedy = "it fails under fork as well: see what it printed";
+    if (fails_anyhow && is_failure) gap->remedy = "it fails under fork too: see its own output";
     if (is_under_fork(run) && is_failure) gap->remedy = "see what it printed";
     gaps.push_back(std::move(*gap));
   };
@@ -214,12 +212,11 @@ std::optional<Finding> state_not_inherited(const Run& run, const RecordingView& 
                                 is_proven ? Confidence::kCertain : Confidence::kLikely);
   const RunEnd end = run.end.value_or(RunEnd());
   finding.first_seen = finding.last_seen = end.at;
-  finding.message = say(
-      "the command {} under {} and works under fork: its processes could be started, and lack {}{}",
-      is_cut_off(run) ? "stands still" : "fails", method_of(run),
-      is_proven ? as_name(how.path) + ", which their parent has"
-                : "something that a forked process has from its parent",
-      how.message.empty() ? "" : " (" + as_text(how.message) + ")");
+  finding.message = say("the command {} under {} and works under fork: its processes lack {}{}",
+                        is_cut_off(run) ? "stands still" : "fails", method_of(run),
+                        is_proven ? as_name(how.path) + ", which their parent has"
+                                  : "something that a forked process inherits",
+                        how.message.empty() ? "" : " (" + as_text(how.message) + ")");
   if (!how.message.empty())
     finding.prove(text_fact("exception", as_text(how.message), kShimSource, how.at));
   if (is_proven) {
@@ -227,18 +224,18 @@ std::optional<Finding> state_not_inherited(const Run& run, const RecordingView& 
   }
   finding.prove(text_fact("under_" + method_of(run).plain(), failure->why, kShimSource, end.at));
   finding.prove(text_fact(
-      "under_fork", "it came through after " + format_duration(std::chrono::nanoseconds(needed)),
+      "under_fork", "it ended well after " + format_duration(std::chrono::nanoseconds(needed)),
       kShimSource, works_at));
-  finding.rule_out("DLP0402", "all that the processes were sent could be pickled");
-  finding.rule_out("DLP0401", "no process was started by an import of the main module");
+  finding.rule_out("DLP0402", "everything sent to the processes was pickled");
+  finding.rule_out("DLP0401", "importing the main module started no process");
   finding.remedies.push_back(
-      {.title = say("Hand {} to the processes: as an argument, an attribute of the dataset, "
-                    "by initializer= or worker_init_fn=; or make it at the module's level, "
-                    "above the main guard",
-                    is_proven ? as_name(how.path) : "what they miss (see what they printed)"),
+      {.title = say(
+           "Pass {} to the processes (as an argument, an attribute of the dataset, initializer= or "
+           "worker_init_fn=), or define it at module level, above the main guard",
+           is_proven ? as_name(how.path) : "what they lack (see their output)"),
        .verify = "dlprobe spawn-recursion -- COMMAND"});
   finding.remedies.push_back(
-      {.title = "Where fork is possible, ask for it: it is no longer the default of Python 3.14",
+      {.title = "Or ask for fork, which is no longer the default in Python 3.14",
        .commands = {"multiprocessing.set_start_method(\"fork\")"},
        .verify = "dlprobe run --start-method fork -- COMMAND"});
   return finding;

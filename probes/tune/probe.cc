@@ -91,12 +91,12 @@ OwnWords headline_of(const Facts& facts, const TuneResult& result) {
   const Series& best = *facts.choice.best;
   const double speed = std::exp(chosen.log_speed);
   if (&chosen == &best) {
-    return own(fmt::format("use {}: {:.1f} batches/s, the fastest that was measured",
+    return own(fmt::format("use {}: {:.1f} batches/s, the fastest measured",
                            describe(chosen.setting), speed));
   }
   const std::string what = fmt::format("use {}: {:.1f} batches/s", describe(chosen.setting), speed);
   if (!result.differs) {
-    return own(fmt::format("{}; no difference to the fastest, {} ({:.1f}), could be measured", what,
+    return own(fmt::format("{}, as fast as the fastest, {} ({:.1f}), within the noise", what,
                            describe(best.setting), std::exp(best.log_speed)));
   }
   return own(fmt::format("{}, {:.0f} % of the fastest, {} ({:.1f})", what,
@@ -162,9 +162,9 @@ std::string meaning_of(TuneLimit limit) {
     case TuneLimit::kConsumer:
       return "the training step is the limit, not the loader: more workers cannot help";
     case TuneLimit::kLoader:
-      return "the loader is the limit: the training step could take more";
+      return "the loader is the limit: the training step could use more";
     case TuneLimit::kCpus:
-      return "the loader and the training step want the same CPUs: either alone would be faster";
+      return "the loader and the training step compete for the CPUs: each alone would be faster";
     case TuneLimit::kUnknown:
       break;
   }
@@ -197,13 +197,13 @@ TuneResult result_of(const Facts& facts) {
 
 // Nothing was measured: why not.
 Gap gap_of_sweep(const Facts& facts) {
-  Message why = "no run came to its end";
+  Message why = "no run finished";
   for (const Series& series : facts.table.series()) {
     if (series.failed != nullptr) why = as_text(series.failed->failure);
   }
   return {.what = "the speed of any setting",
           .why = why,
-          .effect = "no number of workers can be recommended",
+          .effect = "dlprobe cannot recommend a number of workers",
           .remedy = "give it more time with --for"};
 }
 
@@ -229,9 +229,8 @@ void conclude(const RecordingView& recording, Verdict& verdict) {
   if (!verdict.tune->is_settled) {
     verdict.limits.push_back(
         {.what = "differences between settings that are smaller than the noise",
-         .why = own(fmt::format("one run differs from another of the same setting by {:.1f} %",
-                                100 * table.noise())),
-         .effect = "another setting may be within 5 % of the best, too, or this one a little less",
+         .why = own(fmt::format("runs of one setting differ by {:.1f} %", 100 * table.noise())),
+         .effect = "another setting may also be within 5 % of the best, or this one just below",
          .remedy = "give it more time with --for, on a quiet machine"});
   }
 }
@@ -255,7 +254,7 @@ constexpr std::array<Cause, 2> kCauses = {{
 
 // What short runs say: the table and the recommendation (Verdict::tune).
 const Probe kProbe = {.name = "tune",
-                      .summary = "how many workers: measured, with a recommendation",
+                      .summary = "measure how many workers a job needs",
                       .causes = kCauses,
                       .conclude = conclude,
                       .use = ProbeUse::kAlone};

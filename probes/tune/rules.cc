@@ -117,14 +117,13 @@ std::vector<AttemptAccount> accounts_of(const Series& series, bool has_failed_al
 
 // The job itself was run with and without it, by turns: there is no need to ask for --confirm.
 Confirmation confirmed_by_speed(const Series& plain, const Series& one_thread) {
-  return {
-      .outcome = RemedyOutcome::kConfirmed,
-      .text = own(fmt::format("confirmed: with one thread the job made {:.1f} batches/s ({}), and "
-                              "{:.1f} as it was ({})",
-                              speed_of(one_thread), counted(one_thread.runs.size(), "run"),
-                              speed_of(plain), counted(plain.runs.size(), "run"))),
-      .with_it = accounts_of(one_thread, false),
-      .without = accounts_of(plain, true)};
+  return {.outcome = RemedyOutcome::kConfirmed,
+          .text = own(
+              fmt::format("confirmed: {:.1f} batches/s with one thread ({}), {:.1f} before ({})",
+                          speed_of(one_thread), counted(one_thread.runs.size(), "run"),
+                          speed_of(plain), counted(plain.runs.size(), "run"))),
+          .with_it = accounts_of(one_thread, false),
+          .without = accounts_of(plain, true)};
 }
 
 std::vector<Remedy> thread_remedies() {
@@ -136,7 +135,7 @@ std::vector<Remedy> thread_remedies() {
            .applies_to = {"bare-host", "docker", "kubernetes", "slurm"},
            .verify = "dlprobe tune",
            .settings = one_thread_settings()},
-          {.title = "The same in worker_init_fn, so that the trainer keeps its threads: "
+          {.title = "Or only in worker_init_fn; the trainer then keeps its threads: "
                     "torch.set_num_threads(1), cv2.setNumThreads(0), "
                     "threadpoolctl.threadpool_limits(1)"}};
 }
@@ -173,7 +172,7 @@ Finding oversubscription(const Facts& facts, const Series& plain, const Series& 
   finding.discriminator = "tune";
   finding.evidence = thread_evidence(facts, plain, one_thread);
   finding.rule_out(std::string(info(FindingCode::kTooManyWorkers).code),
-                   "with as many workers and one thread in each it is faster");
+                   "with as many workers and one thread each it is faster");
   finding.remedies = thread_remedies();
   if (is_own_job(facts.recording))
     finding.remedies.front().confirmation = confirmed_by_speed(plain, one_thread);
@@ -201,7 +200,7 @@ std::optional<Finding> find_too_many_workers(const Facts& facts) {
   const double ratio = chosen->log_speed - present->log_speed;
   Finding finding = new_finding(FindingCode::kTooManyWorkers, confidence_of(facts.recording));
   finding.message = own(fmt::format(
-      "{} workers deliver {:.1f} batches/s, and {} {:.1f} ({:+.0f} %, 95 % interval {:+.0f} to "
+      "{} workers deliver {:.1f} batches/s, {} deliver {:.1f} ({:+.0f} %, 95 % interval {:+.0f} to "
       "{:+.0f} %)",
       present->setting.workers, speed_of(*present),
       chosen->setting.workers == 0 ? "none" : fmt::format("{}", chosen->setting.workers),
@@ -215,7 +214,7 @@ std::optional<Finding> find_too_many_workers(const Facts& facts) {
   finding.prove(usable_cpus_fact(facts.request));
   finding.rule_out(
       "more workers would be faster with other prefetching",
-      own(fmt::format("the fastest that was measured, {}, makes {:.1f} batches/s",
+      own(fmt::format("the fastest measured, {}, makes {:.1f} batches/s",
                       describe(facts.choice.best->setting), speed_of(*facts.choice.best))));
   finding.remedies.push_back({.title = "Use " + describe(chosen->setting),
                               .verify = "dlprobe tune --workers " + own(chosen->setting.workers),

@@ -33,7 +33,7 @@ Section nodes_of(const report::Cluster& cluster);
 
 /// Checks with names of their own, each with what was seen.
 Section named_checks_of(const report::Report& report);
-/// What was looked for: on a terminal if nothing was found.
+/// What was checked: on a terminal if nothing was found.
 Section checks_of(const AnyReport& any);
 
 /// From the trainer's main thread to the root cause, and the drawing of who waits for whom.

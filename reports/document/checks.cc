@@ -1,4 +1,4 @@
-// What was looked for, and what could not be seen.
+// What was checked, and what could not be seen.
 
 #include <fmt/format.h>
 
@@ -52,7 +52,7 @@ Span status_of(const report::Check& check) {
 
 // Each with how it came out.
 Card card_of_checks(const std::vector<report::Check>& checks) {
-  Table table = table_of({"Result", "Code", "What was looked for"}, 3, 1);
+  Table table = table_of({"Result", "Code", "What was checked"}, 3, 1);
   for (const report::Check& check : checks)
     table.add(status_of(check), shown(check.code), shown(check.title));
   Card card = {.title = spans(counted(checks.size(), "check")), .fold = Fold::kClosed};
@@ -106,8 +106,7 @@ void add_gap(List& list, const AlikeGaps& alike) {
   const report::Gap& gap = *alike.first;
   const std::string effect = shown(gap.effect);
   Item& item = list.add(
-      strong(shown(gap.what)), ": " + shown(gap.why),
-      effect.empty() ? "" : ". Because of that: " + effect,
+      strong(shown(gap.what)), ": " + shown(gap.why), effect.empty() ? "" : ". So " + effect,
       alike.others == 0 ? "" : fmt::format(" (and {} like it)", counted(alike.others, "other")));
   const std::string remedy = shown(gap.remedy);
   if (!remedy.empty())

@@ -97,8 +97,7 @@ Section ledger_of(const report::Report& report) {
   // A ledger takes longer than a statvfs: a short peak has none.
   const uint64_t peak = peak_use_of_mount(report, *ledger);
   if (static_cast<double>(peak) > 1.05 * static_cast<double>(ledger->used_bytes)) {
-    blocks.say(fmt::format("at the peak {} were used, for too short a time to account for",
-                           format_bytes(peak)));
+    blocks.say(fmt::format("the peak of {} was too short to account for", format_bytes(peak)));
   }
   Table terms = {.columns = {{.head = "Shared memory", .lead = 24},
                              {.head = "Bytes", .is_number = true, .lead = 12}},
@@ -109,11 +108,10 @@ Section ledger_of(const report::Report& report) {
   terms.add("+ unlinked but mapped", bytes_text(ledger->unlinked_mapped_bytes));
   terms.add("+ unexplained", bytes_text(ledger->unexplained_bytes));
   blocks.add(std::move(terms));
-  if (ledger->unexplained_bytes < 0)
-    blocks.say("(less than nothing: it changed while it was read)");
+  if (ledger->unexplained_bytes < 0) blocks.say("(negative: it changed while it was read)");
   if (ledger->processes_unreadable > 0) {
     blocks.say(counted(ledger->processes_unreadable, "process") +
-               " could not be looked into: what is held there is part of \"unexplained\"");
+               " could not be read: their share is part of \"unexplained\"");
   }
   add_holders(blocks, *ledger);
   return section;

@@ -39,9 +39,8 @@ std::string end_text(const report::Run& run) {
     case RunEndReason::kTimeUp:
       if (!run.end->text.empty()) return shown(run.end->text);
       // Whom dlprobe did not start for itself.
-      text = run.subject == SubjectKind::kReferenceLoader
-                 ? "its time was up"
-                 : "the time to watch was up; the subject goes on";
+      text = run.subject == SubjectKind::kReferenceLoader ? "its time ran out"
+                                                          : "watch ended; the job is still running";
       break;
     case RunEndReason::kInterrupted:
       text = "interrupted";

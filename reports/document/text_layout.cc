@@ -37,6 +37,7 @@ std::string number_text(std::optional<double> number, std::string_view unit) {
   if (unit == "bytes") return bytes_text(number);
   if (unit == "bytes/s") return bytes_text(number) + "/s";
   if (unit == "s") return seconds_text(*number);
+  if (unit == "1" && *number > 0 && *number < 0.001) return "less than 0.001";
   return with_unit(fmt::format("{:.3g}", *number), unit);
 }
 

@@ -55,7 +55,7 @@ void add_findings(Exposition& out, const report::Report& report) {
                      {"severity", shown(finding.severity)}};
     active.try_emplace({labels[0].second, labels[2].second}, std::move(labels));
   }
-  out.family("finding_active", "1 for each cause that the last run has named.");
+  out.family("finding_active", "1 for each cause that the last run named.");
   for (const auto& [key, labels] : active)
     out.sample(labels, 1);
 }

@@ -119,7 +119,7 @@ Json result_of(const report::Report& report, const report::Finding& finding,
 }
 
 // Findings alone: GitHub shows a result of kind "pass" as an alert, and refuses the whole file for
-// a result without a location. What was looked for is in the rules.
+// a result without a location. What was checked is in the rules.
 Json results_of(const report::Report& report, const std::map<std::string, size_t>& indices) {
   Json results = Json::array();
   for (const report::Finding& finding : report.findings)

@@ -81,11 +81,11 @@ Message words_of_early_end(const Recording& recording) {
 Message nothing_found(const ReportSource& source, OverallVerdict verdict) {
   if (verdict == OverallVerdict::kIncomplete) {
     if (source.recording.truncated && source.verdict.gaps.empty()) {
-      return "the recording was cut off; up to then " + source.verdict.all_well;
+      return "the recording was cut off; until then " + source.verdict.all_well;
     }
-    if (source.verdict.gaps.empty()) return "nothing could be seen, so nothing can be said";
+    if (source.verdict.gaps.empty()) return "cannot tell: dlprobe could not see anything";
     const Gap& gap = source.verdict.gaps.front();
-    return say("cannot say: {} could not be looked at ({})", gap.what, gap.why);
+    return say("cannot tell: {} could not be checked ({})", gap.what, gap.why);
   }
   if (!source.verdict.checks.empty()) return headline_of_checks(source.verdict.checks);
   return source.verdict.tune ? Message(source.verdict.tune->headline) : source.verdict.all_well;

@@ -125,7 +125,7 @@ class Treatment {
         .what = say("the suppression of {} in {}", own(info(rule.code).code), as_path(rule.source)),
         .why = say("it ended on {} ({})", own(rule.until), as_text(rule.reason)),
         .effect = "the finding counts again",
-        .remedy = "mend the cause, or give it a later day and the reason"};
+        .remedy = "fix the cause, or set a later day"};
     if (std::ranges::count(expired_, gap) == 0) expired_.push_back(gap);
   }
 
@@ -174,7 +174,7 @@ std::vector<Gap> thresholds_without_evidence(const FindingPolicy& policy, const 
                                as_name(threshold.evidence),
                                threshold.unit.empty() ? "" : " in " + as_name(threshold.unit),
                                numbers_of(*missing)),
-                    .effect = "the finding counts, whatever the threshold says",
+                    .effect = "the threshold is ignored: the finding counts",
                     .remedy = "name one of these"});
   }
   return gaps;

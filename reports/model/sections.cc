@@ -71,15 +71,14 @@ std::vector<report::Limitation> limitations_section(const ReportSource& source) 
   }
   if (source.recording.truncated) {
     add({.what = "the end of the examination",
-         .why =
-             "the recording stops without its last record: dlprobe was killed, or the file was cut",
-         .effect = "what happened after its last record is not known"},
+         .why = "the recording has no end: dlprobe was killed, or the file was cut",
+         .effect = "dlprobe cannot tell what happened after its last record"},
         false);
   }
   if (source.recording.thinned_records > 0) {
     add({.what = counted(source.recording.thinned_records, "older sample"),
-         .why = "a long watch keeps the last 2 minutes whole, then one sample per second, per 10 "
-                "seconds and per 2 minutes, the one with the highest use of shared memory each",
+         .why = "a long watch keeps all samples of the last 2 minutes, and fewer of earlier times: "
+                "one per second, per 10 seconds, then per 2 minutes",
          .effect = "short peaks of memory and descriptors long ago may be missing"},
         false);
   }

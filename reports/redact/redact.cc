@@ -143,7 +143,7 @@ Status Redactor::use_map(std::string_view json_text) {
     for (const auto& [kind, names] : map.items()) {
       const auto known_kind = std::ranges::find(kKinds, kind, &KindOfNames::kind);
       if (known_kind == kKinds.end()) {
-        return failure(ErrorCode::kMalformed, "it is no map of pseudonyms: '" + kind + "'");
+        return failure(ErrorCode::kMalformed, "it is not a map of pseudonyms: '" + kind + "'");
       }
       for (const auto& [original, name] : names.items()) {
         names_[kind].emplace(key_of(kind, original), name.get<std::string>());
@@ -152,7 +152,7 @@ Status Redactor::use_map(std::string_view json_text) {
     }
   } catch (const Json::exception& error) {
     return failure(ErrorCode::kMalformed,
-                   std::string("it is no map of pseudonyms: ") + error.what());
+                   std::string("it is not a map of pseudonyms: ") + error.what());
   }
   return {};
 }

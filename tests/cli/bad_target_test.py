@@ -201,7 +201,7 @@ class BadTargets(unittest.TestCase):
             text = dlprobe("attach", target.pid, "--for", "0s").stdout.decode()
         self.assertEqual(len(document["processes"][0]["threads"]), 3)
         for said in (json.dumps(document["limitations"]), " ".join(text.split())):
-            self.assertIn("another program traces the process already", said)
+            self.assertIn("another program already traces the process", said)
             self.assertIn("(the-debugger)", said)
 
     @unittest.skipUnless(os.geteuid() == 0, "needs two users: run as root")

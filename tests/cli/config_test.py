@@ -159,7 +159,7 @@ class Refused(Configured):
         os.mkfifo(self.folder / "pipe")
         done = self.run_here("gate", "--level", "quick", "--config", "pipe")
         self.assertEqual((done.returncode, done.stdout), (2, b""))
-        self.assertIn(b"it is a pipe, and nobody writes to it", done.stderr)
+        self.assertIn(b"it is a pipe without a writer", done.stderr)
         (self.folder / "level.toml").write_text('[gate]\nlevel = "full"\n', encoding="utf-8")
         script = f'"{DLPROBE}" config show --config <(cat level.toml); cat level.toml | "{DLPROBE}" config show --config /dev/stdin'
         done = subprocess.run(["bash", "-c", script], cwd=self.folder, capture_output=True, text=True, timeout=TIMEOUT,
@@ -171,7 +171,7 @@ class Refused(Configured):
         for command in (("config", "check"), ("gate", "--level", "quick")):
             done = self.run_here(*command)
             self.assertEqual(done.returncode, 2)
-            self.assertIn(b"dlprobe.toml:2:14: no finding has a number 'leaked_byte' among its evidence (did you mean "
+            self.assertIn(b"dlprobe.toml:2:14: no finding has the evidence 'leaked_byte' (did you mean "
                           b"'leaked_bytes'?)", done.stderr)
         self.write('[findings.DLP0104]\nat-least = { leaked_bytes = "1 MiB" }\n')
         self.assertEqual(self.run_here("config", "check").returncode, 0)

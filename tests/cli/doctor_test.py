@@ -76,7 +76,7 @@ class Doctor(unittest.TestCase):
     def test_the_text_answers_in_its_first_line(self):
         text = dlprobe("doctor").stdout.decode()
         self.assertRegex(text.splitlines()[0], r"^dlprobe can do everything here|^dlprobe cannot work here")
-        self.assertIn("stacks of what dlprobe starts", text)
+        self.assertIn("stacks of commands that dlprobe starts", text)
         document, _ = self.doctor()
         quiet = " ".join(dlprobe("doctor", "-q").stdout.decode().split())
         self.assertEqual(quiet, document["summary"]["headline"])

@@ -69,7 +69,7 @@ class Base(unittest.TestCase):
                 self.assertEqual(found[0][:2], (code, severity))
                 self.assertEqual(report["summary"]["verdict"], "fail" if severity == "error" else "warn")
                 self.assertIn(confidence, (None, found[0][2]))
-                self.assertRegex(report["runs"][0]["end"]["text"], "no progress .* and dlprobe ended it")
+                self.assertRegex(report["runs"][0]["end"]["text"], "no progress .*; dlprobe ended it")
 
 
 class FileDescriptor(Base):
@@ -217,7 +217,7 @@ class Starts(Base):
     def test_a_recursion_is_ended_whole(self):
         _, report = self.check("recursive-process-creation", "DLP0409", "error", "--workers", "1")
         for run in report["runs"][1:]:
-            self.assertRegex(run["end"]["text"], r"had \d+ generations of the same process, and dlprobe ended it")
+            self.assertRegex(run["end"]["text"], r"had \d+ generations of the same process; dlprobe ended it")
 
     def test_many_that_multiply_are_ended_before_they_are_many(self):
         report = report_of("spawn-recursion", "--fault", "recursive-process-creation", "--start-method", "spawn",

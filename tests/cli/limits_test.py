@@ -15,7 +15,7 @@ from support import DLPROBE, HAS_LOADER, NEEDS_UNSHARE, TIMEOUT, can_unshare, ch
 REFUSED = [
     (["--limit-memory", "0"], "--limit-memory 0 B is too little"),
     (["--limit-memory", "-5"], "'-5' is not a size"),
-    (["--limit-memory", "1000k"], "too little to start anything: give 1m or more"),
+    (["--limit-memory", "1000k"], "too little to start a program: give 1m or more"),
     (["--limit-memory", "1.5g"], "'1.5g' is not a size"),
     (["--limit-memory", "8000t"], "is above the"),
     (["--limit-memory", "99999999999t"], "too large a size"),

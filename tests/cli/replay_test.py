@@ -44,7 +44,7 @@ class Replay(unittest.TestCase):
         os.kill(command, 0)  # the command goes on without dlprobe
         os.kill(command, signal.SIGKILL)
         report = json.loads(dlprobe("replay", "--json", self.path).stdout)
-        self.assertIn("stops without its last record", json.dumps(report["limitations"]))
+        self.assertIn("the recording has no end", json.dumps(report["limitations"]))
 
     # A full disk ends the recording, not the job, and the report says so. The job goes on when dlprobe, its parent, has
     # let go of the recording: how long it takes to fill the disk depends on the machine.
@@ -73,7 +73,7 @@ class Replay(unittest.TestCase):
         self.assertIn("No space left", self.check_full_disk("mount -t tmpfs -o size=48k tmpfs {disk}"))
         again = dlprobe("replay", "--json", self.path)
         self.assertEqual(again.returncode, 3)
-        self.assertIn("stops without its last record", again.stdout.decode())
+        self.assertIn("the recording has no end", again.stdout.decode())
 
     @unittest.skipUnless(can_unshare(), NEEDS_UNSHARE)
     def test_a_disk_that_is_full_already(self):

@@ -26,10 +26,10 @@ REFUSED = [
     (["run", "--sharing-strategy", "none", "--", "true"], "--sharing-strategy"),
     (["run", "--force", "--", "true"], "--force needs --start-method"),
     (["run", "--start-method", "spawn", "--", sys.executable, "-I", "x.py"], "-I, which ignores PYTHONPATH"),
-    (["run", "--start-method", "spawn", "--", "env", "-i", sys.executable, "x.py"], "env -i takes PYTHONPATH away"),
-    (["spawn-recursion", "--", sys.executable, "-S", "x.py"], "-S, which leaves out sitecustomize"),
+    (["run", "--start-method", "spawn", "--", "env", "-i", sys.executable, "x.py"], "env -i removes PYTHONPATH"),
+    (["spawn-recursion", "--", sys.executable, "-S", "x.py"], "-S, which skips sitecustomize"),
     (["spawn-recursion", "--process-budget", "0", "--", "true"], "--process-budget"),
-    (["spawn-recursion", "--force"], "--force is about what the script of a command asks for"),
+    (["spawn-recursion", "--force"], "--force overrides what a script asks for"),
     (["spawn-recursion", "--depth", "x", "--", "true"], "--depth"),
 ]
 

@@ -76,7 +76,7 @@ class Streams(unittest.TestCase):
             process.wait(TIMEOUT)
         os.close(main)
         self.assertIn(b"signals 1", text)
-        self.assertIn(b"cannot say", text.split(b"signals 1")[1].lower(), "no verdict after the command's end")
+        self.assertIn(b"cannot tell", text.split(b"signals 1")[1].lower(), "no verdict after the command's end")
 
     def test_a_signal_sent_to_dlprobe_is_forwarded(self):
         program = ("import signal, sys, time\n"

@@ -18,6 +18,7 @@ import man_page
 import shape
 import shell
 import text
+import words
 
 PAGE = """# shm-leak
 
@@ -235,6 +236,25 @@ class Text(LintTest):
         self.plant("docs/a.md", "/proc/PID/root/dev/shm and /proc/42/root/tmp and $HOME/x, mkstemp(XXXXXX)\n")
         self.plant("lib/a.cc", 'auto p = pid_dir + "root/dev/shm", q = pid_dir + "root/.";\n')
         self.expect(text.problems(self.root))
+
+
+class Words(LintTest):
+    def test_plain_words_are_fine(self):
+        self.plant("docs/a.md", "dlprobe cannot tell who sent it.\n\n    code " + "word " * 50 + "\n")
+        self.plant("lib/a.cc", '// what is to be done\nauto message = "dlprobe cannot " "tell";\n')
+        self.expect(words.problems(self.root))
+
+    def test_a_habit_in_a_page(self):
+        self.plant("docs/a.md", "First.\n\nThe limit is to be raised.\n")
+        self.expect(words.problems(self.root), "docs/a.md:3", "is to be")
+
+    def test_a_habit_in_a_message(self):
+        self.plant("probes/a.cc", 'auto message = "who sent it cannot "\n    "be said";\n')
+        self.expect(words.problems(self.root), "probes/a.cc:1", "cannot be said")
+
+    def test_an_endless_sentence(self):
+        self.plant("docs/a.md", "Short.\n\n* Long " + "word " * 45 + "end.\n")
+        self.expect(words.problems(self.root), "docs/a.md:3", "40 words")
 
 
 class Docs(LintTest):

@@ -136,7 +136,7 @@ class Programs(unittest.TestCase):
         for words, code, text in [
                 (["--", "true"], 2, "true is not a Python interpreter"),
                 (["--", "torchrun", "x.py"], 2, "starts the interpreters itself"),
-                ([], 2, "give the command behind --"),
+                ([], 2, "give the command after --"),
                 (["--", PYTHONS[0], "no-such-file.py"], 2, "no-such-file.py: No such file or directory"),
                 (["--", PYTHONS[0], os.path.dirname(__file__)], 2, "Is a directory"),
                 (["--", PYTHONS[0], "-m", "no.such.module"], 2, "no/such/module.py: No such file"),

@@ -221,9 +221,9 @@ int run_app(const std::vector<std::string>& arguments) {
   app.set_version_flag("--version", version_text(), "version and build, for bug reports");
   add_subcommands(app, session, exit_status);
   app.add_config_options();
-  set_examples(app, {{"run -- python train.py", "watch a job; say why it died, hung or leaked"},
-                     {"attach 4711", "a job that runs already: the trainer or a worker"},
-                     {"gate", "is this machine fit for a loader? for CI and prologs"}});
+  set_examples(app, {{"run -- python train.py", "run a job; says why it died, hung or leaked"},
+                     {"attach 4711", "a running job: its trainer or a worker"},
+                     {"gate", "can this machine run the loader? for CI and prologs"}});
   // Half a line is no command line: a shell asks what may follow.
   if (arguments.size() > 1 && arguments[1] == kCompleteCommand)
     return print(completions(app, std::span(arguments).subspan(2)));

@@ -14,7 +14,7 @@ int main(int argc, char** argv) {
     return dlprobe::run_app(std::vector<std::string>(argv, argv + argc));
   } catch (const std::system_error& error) {
     // No thread, no descriptor, no memory: a limit of this machine.
-    dlprobe::complain(std::string("the system refuses dlprobe what it needs: ") + error.what() +
+    dlprobe::complain(std::string("the system refuses what dlprobe needs: ") + error.what() +
                       "; what would help: higher limits (ulimit -u, ulimit -n)");
     return dlprobe::kExitIncomplete;
   } catch (const std::exception& error) {

@@ -71,7 +71,7 @@ void run_on_failure(const std::string& command, const FailureNotice& notice,
   const auto pidfd = SystemProcesses().open_pidfd(*child);
   const bool ended = pidfd && ends_within(pidfd->get(), limit);
   if (!ended) {
-    complain(fmt::format("the command of --on-failure did not end within {} and is ended now",
+    complain(fmt::format("the command of --on-failure did not end within {}; dlprobe ended it",
                          format_duration(limit)));
     ::kill(-*child, SIGTERM);
     // The group is there as long as its first process is not reaped.

@@ -81,7 +81,7 @@ Status check_pid_namespace(const Machine& machine) {
   DLP_TRY(const std::string own, machine.root->read_link("proc/self/ns/pid"));
   if (own == "pid:[4026531836]") return {};
   return failure(ErrorCode::kUnsupported,
-                 "dlprobe runs in a pid namespace of its own, and the kernel says the outer pids");
+                 "dlprobe runs in its own pid namespace, and the kernel reports the outer pids");
 }
 
 DeathWatch::DeathWatch(Machine machine, DeadlineReader& reader, RecordSink& sink)
@@ -147,7 +147,7 @@ void DeathWatch::read_signals(const ProcessTree& tree) {
   if (const uint64_t lost = signals_->take_lost(); lost > 0) {
     note_missing("signals-not-traced",
                  {.code = ErrorCode::kInsufficient,
-                  .context = counted(lost, "signal") + " came too fast to be kept"});
+                  .context = counted(lost, "signal") + " came too fast to be recorded"});
   }
 }
 

@@ -60,7 +60,7 @@ FolderFacts facts_of(const std::string& path, const Expected<FolderTry>& tried,
     facts.entries = tried->entries;
     facts.trouble = tried->trouble;
   } else if (tried.error().code == ErrorCode::kTimeout && patience >= kTelling) {
-    facts.trouble = "it did not answer in time (a network file system whose server is gone?)";
+    facts.trouble = "it did not answer in time (a network file system without its server?)";
   } else {
     facts.not_known = to_string(tried.error());
   }

@@ -326,7 +326,7 @@ void PackageLook::run(PythonFacts& facts) {
       facts.packages.push_back(found.package);
   }
   if (!where_.prefix.empty()) read_conda(facts);
-  if (is_late_) facts.not_read = "the deadline came before all packages were looked at";
+  if (is_late_) facts.not_read = "the deadline came before all packages were read";
 }
 
 }  // namespace

@@ -39,7 +39,8 @@ SegmentWatch::SegmentWatch(Machine machine, const WatchedMount& mount)
         .what = "segments made in " + as_path(mount.mount.mount_point),
         .why = as_text(to_string(watch.error())),
         .effect =
-            "a failed reservation is noticed a second later, or not if it was cleaned up by then",
+            "dlprobe notices a failed allocation a second later, or not at all if it was cleaned "
+            "up",
         .remedy = watch.error().code == ErrorCode::kForbidden
                       ? "run dlprobe as a user who may read the folder"
                       : "raise fs.inotify.max_user_instances and max_user_watches, and ulimit -n"};
@@ -61,7 +62,8 @@ void SegmentWatch::take_news(uint64_t free_bytes) {
     gap_ = Gap{
         .what = "segments made in " + as_path(directory_->path()),
         .why = counted(rate_count_, "file") + " made within a second",
-        .effect = "watching would cost the job: a failed reservation is noticed a second later"};
+        .effect =
+            "watching each would slow the job: dlprobe notices a failed allocation a second later"};
   }
   rate_since_ = now;
   rate_count_ = 0;
@@ -151,12 +153,12 @@ void SegmentWatch::report(const Pending& pending, const FileStat& stat, const Pr
   events_.push_back(
       {.at = machine_.clock->now(),
        .kind = "segment-reservation-failed",
-       .text = say(
-           "no room was reserved for {} ({}; {} were free when it was made): the file has its full "
-           "length and not one block, and {}",
-           as_path(pending.name), format_bytes(stat.size_bytes), format_bytes(pending.free_bytes),
-           alive ? "its creator has it open but not mapped"
-                 : "its creator has ended and nobody of its tree holds it"),
+       .text = say("no space was allocated for {} ({}; {} were free when it was made): the file "
+                   "has its full length but no block, and {}",
+                   as_path(pending.name), format_bytes(stat.size_bytes),
+                   format_bytes(pending.free_bytes),
+                   alive ? "its creator has it open but not mapped"
+                         : "its creator has ended and no process of its tree holds it"),
        .process = creator});
 }
 

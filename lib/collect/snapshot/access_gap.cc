@@ -49,16 +49,15 @@ Cause yama_cause(int scope) {
   constexpr const char* kByRoot =
       "run dlprobe as root; in a container: docker run --cap-add SYS_PTRACE";
   if (scope >= 3) {
-    return {"kernel.yama.ptrace_scope is 3: no program may look into another until the next boot",
+    return {"kernel.yama.ptrace_scope is 3: no program may read another until the next boot",
             "boot with kernel.yama.ptrace_scope below 3"};
   }
   if (scope == 2) {
-    return {
-        "kernel.yama.ptrace_scope is 2: only a program with CAP_SYS_PTRACE may look into another",
-        kByRoot};
+    return {"kernel.yama.ptrace_scope is 2: only a program with CAP_SYS_PTRACE may read another",
+            kByRoot};
   }
-  return {"kernel.yama.ptrace_scope is 1: a program may look into those alone that it has started",
-          OwnWords("dlprobe deadlock -- COMMAND (start it under dlprobe), or: "
+  return {"kernel.yama.ptrace_scope is 1: a program may read only those that it started",
+          OwnWords("start the job with dlprobe (dlprobe deadlock -- COMMAND), or: "
                    "sudo sysctl kernel.yama.ptrace_scope=0, or: ") +
               kByRoot};
 }
@@ -71,7 +70,7 @@ Cause cause_of(const Directory& root, const Directory& process, int32_t pid) {
     return {
         "although dlprobe has CAP_SYS_PTRACE: the process is in another user namespace, or a "
         "security module (AppArmor, SELinux, seccomp) forbids it",
-        "run dlprobe on the host, outside of containers, as root"};
+        "run dlprobe on the host, outside containers, as root"};
   }
   if (self->effective_uid == 0) {
     return {"dlprobe is root, but without CAP_SYS_PTRACE, as in a container",
@@ -87,8 +86,8 @@ Cause cause_of(const Directory& root, const Directory& process, int32_t pid) {
   const auto owner = process.stat("status");
   if (owner && owner->uid != target->real_uid) {
     return {
-        "it is not dumpable: it was started by a set-user-id program or one with capabilities, "
-        "or it has asked for that (prctl PR_SET_DUMPABLE)",
+        "it is not dumpable: it has more rights than its user, or asked for that (prctl "
+        "PR_SET_DUMPABLE)",
         "sudo dlprobe attach " + own(pid)};
   }
   if (const int scope = yama_scope(root); scope > 0) return yama_cause(scope);
@@ -101,7 +100,7 @@ Cause cause_of(const Directory& root, const Directory& process, int32_t pid) {
 Gap access_gap(const Directory& root, const Directory& process, int32_t pid, const Error& error) {
   Gap gap{.what = "stacks of process " + own(pid),
           .why = as_text(to_string(error)),
-          .effect = "what its threads wait for is known by the kernel's function names at most"};
+          .effect = "dlprobe knows at most the kernel function in which its threads wait"};
   if (error.code != ErrorCode::kForbidden) return gap;
   const Cause cause = cause_of(root, process, pid);
   if (!cause.why.empty()) gap.why = cause.why + " (" + gap.why + ")";

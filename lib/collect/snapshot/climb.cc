@@ -133,8 +133,7 @@ Expected<Candidate> look_at_named(const Machine& machine, int32_t pid, DeadlineR
                    "there is no process " + std::to_string(pid) + " on this machine (any more)");
   }
   if (asked && is_kernel_thread(asked->process.last_stat)) {
-    return failure(ErrorCode::kInvalid,
-                   "process " + std::to_string(pid) + " is a thread of the kernel");
+    return failure(ErrorCode::kInvalid, "process " + std::to_string(pid) + " is a kernel thread");
   }
   return asked;
 }

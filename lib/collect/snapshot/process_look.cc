@@ -146,7 +146,7 @@ std::vector<Gap> ProcessLook::gaps() const {
   const int32_t pid = image_.target.key.pid;
   if (parts_->threads.is_of_kernel()) {
     gaps.push_back({.what = "stacks of process " + own(pid),
-                    .why = "it is a thread of the kernel",
+                    .why = "it is a kernel thread",
                     .effect = "it has no program whose stack could be shown"});
   } else if (image_.forbidden) {
     gaps.push_back(
@@ -155,8 +155,8 @@ std::vector<Gap> ProcessLook::gaps() const {
   if (image_.status.tracer_pid != 0) {
     const Message tracer = describe_tracer(*image_.machine.root, image_.status.tracer_pid);
     gaps.push_back({.what = "running threads of process " + own(pid),
-                    .why = "another program traces the process already: " + tracer,
-                    .effect = "a thread that runs is looked at without stopping it",
+                    .why = "another program already traces the process: " + tracer,
+                    .effect = "dlprobe reads its running threads without stopping them",
                     .remedy = "detach or end " + tracer});
   } else if (not_stopped && !image_.forbidden) {
     Gap gap = access_gap(*image_.machine.root, *image_.target.directory, pid, *not_stopped);

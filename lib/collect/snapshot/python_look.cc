@@ -120,7 +120,7 @@ void PythonLook::merge(ThreadSnapshot& thread) const {
   add_note(merged.note);
   if (const auto& why = found->second.cut_off) add_note("Python: " + to_string(*why));
   if (!thread.consistent && !steady_) {
-    add_note("it ran while its Python frames were read: they may not be of one moment");
+    add_note("it ran while its Python frames were read: they may be inconsistent");
   }
 }
 

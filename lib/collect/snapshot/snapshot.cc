@@ -147,7 +147,7 @@ TreeSnapshot SnapshotTaker::take(const std::vector<SnapshotTarget>& targets) {
   if (!answer) {
     sink_->add(Gap{.what = "stacks of the tree",
                    .why = as_text(to_string(answer.error())),
-                   .effect = "who waits for what is not known"});
+                   .effect = "dlprobe cannot tell who waits for what"});
     return {.at = machine_.clock->now()};
   }
   for (Gap& gap : answer->gaps)

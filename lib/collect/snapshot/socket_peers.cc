@@ -113,7 +113,7 @@ void find_socket_peers(const Machine& machine, TreeSnapshot& tree, std::vector<G
     if (!error) continue;
     gaps.push_back({.what = "other ends of UNIX sockets",
                     .why = as_text(to_string(*error)),
-                    .effect = "who would have to answer on them is not known",
+                    .effect = "dlprobe cannot tell who should answer on them",
                     .remedy = error->code == ErrorCode::kForbidden
                                   ? "run dlprobe as root, or in the network namespace of the job"
                                   : ""});

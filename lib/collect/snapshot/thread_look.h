@@ -38,7 +38,7 @@ class ThreadLook {
   /// Makes that its stack.
   void put(const NativeStack& stack, ThreadSnapshot& thread);
 
-  /// One of them is a thread of the kernel.
+  /// One of them is a kernel thread.
   bool is_of_kernel() const { return is_of_kernel_; }
 
  private:

@@ -20,7 +20,7 @@ void TreeCgroup::find(const ProcessTree& tree) {
   }
   gaps_.add({.what = "memory of cgroup " + as_path(path_),
              .why = as_text(to_string(reader.error())),
-             .effect = "whether the group's memory limit was reached cannot be said",
+             .effect = "dlprobe cannot tell whether the group's memory limit was reached",
              .remedy = "run dlprobe where /sys/fs/cgroup is mounted"});
 }
 

@@ -1358,7 +1358,7 @@ TEST(Deadlock, ARankInACollectiveOperationWaitsForTheOneThatStandsElsewhere) {
   ASSERT_TRUE(finding);
   EXPECT_EQ(finding->severity, Severity::kWarning);
   EXPECT_EQ(finding->processes, std::vector<ProcessKey>{key_of(kRank)});
-  EXPECT_NE(finding->message.plain().find("only its own process has the other end"),
+  EXPECT_NE(finding->message.plain().find("whose other end only its own process holds"),
             std::string::npos)
       << finding->message.plain();
   EXPECT_NE(finding->message.plain().find("trainer 100 waits, too"), std::string::npos)

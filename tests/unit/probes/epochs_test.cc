@@ -63,7 +63,7 @@ TEST_F(EpochEnd, AWaitForEachEndedWorkerIsCertain) {
   EXPECT_EQ(number(*finding, "processes"), 2);
   EXPECT_EQ(finding->message.plain(),
             "trainer 100 waited 10.0 s at the end of an epoch for 2 workers that had already "
-            "ended: torch_shm_manager keeps the pipes open that would tell it");
+            "ended: torch_shm_manager keeps their pipes open");
 }
 
 TEST_F(EpochEnd, AnInterruptedJoinGoesOn) {

@@ -234,7 +234,8 @@ TEST_F(ExitsTest, UnseenSenderButNotTheOomKiller) {
   scene.exit_by_signal(101, 1.01, SIGKILL);
   const Verdict verdict = examine();
   ASSERT_EQ(verdict.findings.size(), 1U);
-  EXPECT_THAT(verdict.findings.front().message.plain(), HasSubstr("who sent it could not be seen"));
+  EXPECT_THAT(verdict.findings.front().message.plain(),
+              HasSubstr("dlprobe could not see who sent it"));
   const auto& evidence = verdict.findings.front().evidence;
   const auto sender = std::ranges::find(evidence, "sender", &Evidence::name);
   ASSERT_NE(sender, evidence.end());
@@ -561,7 +562,7 @@ TEST_F(ExitsTest, BusErrors) {
   EXPECT_EQ(only().confidence, Confidence::kLikely);
   scene.run().signals.front().code = 4;  // BUS_MCEERR_AR
   EXPECT_EQ(only().code, FindingCode::kWorkerCrashed);
-  EXPECT_THAT(only().message.plain(), HasSubstr("memory is broken"));
+  EXPECT_THAT(only().message.plain(), HasSubstr("a memory error of the hardware"));
 }
 
 TEST_F(ExitsTest, WhatAnotherFindingExplainsIsLeftToIt) {
@@ -656,7 +657,7 @@ TEST_F(Raised, ARankThatLeftBeforeOthersFailedInACollectiveIsNamed) {
   ASSERT_FALSE(verdict.findings.empty());
   EXPECT_EQ(verdict.findings.front().code, FindingCode::kUnevenData);
   EXPECT_THAT(verdict.findings.front().message.plain(),
-              HasSubstr("102 ended with exit code 0, and worker 101 failed in all_reduce"));
+              HasSubstr("102 ended with exit code 0 while worker 101 waited for it in all_reduce"));
   scene.run().start_events.back().raised_in = "/job/data.py:7 train";
   for (const Finding& finding : examine().findings)
     EXPECT_NE(finding.code, FindingCode::kUnevenData) << "it was no collective operation";
@@ -700,7 +701,7 @@ TEST_F(Raised, AProcessThatLeavesBreaksItsPool) {
   failed(1.2, kParent, Ended::kProcess, "");
   scene.exit_with(kParent, 1.3, 1);
   EXPECT_THAT(only().message.plain(),
-              HasSubstr("called os._exit at a.py:4, and the job ended by KeyError"));
+              HasSubstr("called os._exit at a.py:4, and the job ended with KeyError"));
 }
 
 TEST_F(Raised, AProgramThatExitsAfterwardsMayHaveHadAnotherReason) {
@@ -941,7 +942,7 @@ TEST_F(Refused, WithoutThatOnlyTheUsersLimitIsLeft) {
 TEST_F(Refused, WhoSetsItsOwnLimitIsToldSo) {
   read(key_of(kParent), 0);
   refusal().limit = 6;
-  EXPECT_THAT(only().remedies.front().title.plain(), HasSubstr("sets this limit itself"));
+  EXPECT_THAT(only().remedies.front().title.plain(), HasSubstr("or its launcher sets this limit"));
 }
 
 TEST_F(Refused, AThreadMayBeRefusedForWantOfMemory) {
@@ -978,7 +979,7 @@ TEST_F(Raised, ATemporaryFileWithoutSpaceIsThatFoldersFault) {
   EXPECT_EQ(only().code, FindingCode::kTemporaryFolderUnusable);
   EXPECT_EQ(only().confidence, Confidence::kCertain);
   event.free_inodes = 0;
-  EXPECT_THAT(only().message.plain(), HasSubstr("no inodes"));
+  EXPECT_THAT(only().message.plain(), HasSubstr("no free inodes"));
 }
 
 TEST_F(Raised, MemoryThatALimitOfTheProcessRefused) {

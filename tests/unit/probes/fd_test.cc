@@ -205,7 +205,7 @@ TEST_F(Fd, ALeakOfAJobThatEndedBeforeItsLimitIsAWarning) {
     EXPECT_EQ(verdict.findings[0].code, FindingCode::kFdLeakInWorker);
     EXPECT_EQ(verdict.findings[0].severity, Severity::kWarning);
     EXPECT_THAT(verdict.findings[0].message.plain(),
-                testing::HasSubstr("; when it ended, its limit of 512 was"));
+                testing::HasSubstr("; at this rate its limit of 512 would have been reached in "));
   }
 }
 
@@ -245,7 +245,8 @@ TEST_F(Fd, AProcessAtItsLimitThatStandsStill) {
   ASSERT_TRUE(exhausted);
   EXPECT_EQ(exhausted->severity, Severity::kError);
   EXPECT_EQ(exhausted->confidence, Confidence::kLikely);
-  EXPECT_THAT(exhausted->message.plain(), testing::HasSubstr("234 of them files, and nothing"));
+  EXPECT_THAT(exhausted->message.plain(),
+              testing::HasSubstr("234 of them files, and the job has not moved"));
   EXPECT_FALSE(find(examine(), FindingCode::kFdLeakInWorker));
 }
 

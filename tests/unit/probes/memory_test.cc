@@ -131,7 +131,7 @@ TEST(CopyOnWriteGrowth, IsFoundInSecondsAndSaysHowFarItCanGo) {
   EXPECT_NEAR(static_cast<double>(number(*finding, "copied")), 200 * kMi, kMi);
   EXPECT_NEAR(static_cast<double>(number(*finding, "still_shared")), 200 * kMi, kMi);
   EXPECT_EQ(number(*finding, "growth_of_resident_anonymous_memory"), 0);
-  EXPECT_THAT(finding->message.plain(), HasSubstr("copied 200.0 MiB"));
+  EXPECT_THAT(finding->message.plain(), HasSubstr("duplicated 200.0 MiB"));
   EXPECT_EQ(verdict.findings.size(), 1U);
 }
 
@@ -311,7 +311,7 @@ TEST(MemoryLeak, OneWorkerIsNamedWithRateAndLimit) {
   EXPECT_EQ(finding.discriminator, "worker");
   EXPECT_THAT(finding.processes, testing::ElementsAre(key_of(102)));
   EXPECT_NEAR(static_cast<double>(number(finding, "growth")), 10 * kMi, kMi / 10);
-  EXPECT_THAT(finding.message.plain(), HasSubstr("worker 102 grows, the only one of 3 workers"));
+  EXPECT_THAT(finding.message.plain(), HasSubstr("worker 102 (the only one of 3 workers) leaks"));
   // (20000 - 5320 + 1000) MiB at 10 MiB/s.
   EXPECT_THAT(finding.message.plain(), HasSubstr("cgroup /job (19.5 GiB) is reached in 26 min"));
   EXPECT_THAT(verdict.limits, IsEmpty());
@@ -354,7 +354,8 @@ TEST(MemoryLeak, OfAJobThatEndedIsHeldAgainstWhatWasLeftBeforeItsEnd) {
   const auto finding = find(job.watch(38), FindingCode::kWorkerMemoryLeak);
   ASSERT_TRUE(finding);
   EXPECT_EQ(number(*finding, "memory_left"), int64_t{240} << 20);
-  EXPECT_THAT(finding->message.plain(), HasSubstr("(1000.0 MiB) was 24.0 s away when it ended"));
+  EXPECT_THAT(finding->message.plain(),
+              HasSubstr("(1000.0 MiB) would have been reached in 24.0 s"));
 }
 
 TEST(MemoryLeak, AfterAnOomKillTheLimitWasReached) {
@@ -373,7 +374,7 @@ TEST(MemoryLeak, AfterAnOomKillTheLimitWasReached) {
   job.run().samples.clear();
   job.run().oom_counters.back().kills = 0;
   EXPECT_THAT(find(job.watch(38), FindingCode::kWorkerMemoryLeak)->message.plain(),
-              HasSubstr("when it ended"))
+              HasSubstr("would have been reached in "))
       << "another SIGKILL";
 }
 
@@ -384,7 +385,7 @@ TEST(MemoryLeak, SeveralWorkersAreOneFindingAndTheirSumCounts) {
   const Verdict verdict = job.watch(32);
   ASSERT_EQ(verdict.findings.size(), 1U);
   EXPECT_THAT(verdict.findings.front().message.plain(),
-              HasSubstr("all 3 workers grow by 30.0 MiB/s"));
+              HasSubstr("all 3 workers leak 30.0 MiB/s together"));
   EXPECT_EQ(verdict.findings.front().severity, Severity::kError) << "67 s away";
 }
 
@@ -394,7 +395,7 @@ TEST(MemoryLeak, TheTrainingProcessIsAnotherCase) {
   const auto finding = find(job.watch(32), FindingCode::kWorkerMemoryLeak);
   ASSERT_TRUE(finding);
   EXPECT_EQ(finding->discriminator, "trainer");
-  EXPECT_THAT(finding->message.plain(), HasSubstr("the training process 100 grows"));
+  EXPECT_THAT(finding->message.plain(), HasSubstr("trainer 100 leaks"));
 }
 
 TEST(MemoryLeak, WhatIsSwappedOutStillCounts) {
@@ -470,7 +471,7 @@ TEST(SharedMemoryGrowth, IsOfTheProcessThatHasIt) {
   EXPECT_EQ(finding.code, FindingCode::kWorkerMemoryLeak);
   EXPECT_EQ(finding.discriminator, "worker-in-shared-memory");
   EXPECT_THAT(finding.processes, testing::ElementsAre(key_of(101)));
-  EXPECT_THAT(finding.message.plain(), HasSubstr("worker 101 grows by 8.0 MiB/s in shared memory"));
+  EXPECT_THAT(finding.message.plain(), HasSubstr("worker 101 leaks 8.0 MiB/s of shared memory"));
   // 1000 - 100 - 288 MiB at 8 MiB/s.
   EXPECT_THAT(finding.message.plain(), HasSubstr("is reached in 1 min 16 s"));
   EXPECT_EQ(finding.severity, Severity::kWarning);
@@ -481,7 +482,7 @@ TEST(SharedMemoryGrowth, OfAllWorkersTogether) {
   const auto finding = find(sharing(ramp, half).watch(36), FindingCode::kWorkerMemoryLeak);
   ASSERT_TRUE(finding);
   EXPECT_EQ(finding->processes.size(), 2U);
-  EXPECT_THAT(finding->message.plain(), HasSubstr("2 workers grow by 8.0 MiB/s in shared memory"));
+  EXPECT_THAT(finding->message.plain(), HasSubstr("2 workers leak 8.0 MiB/s of shared memory"));
 }
 
 TEST(SharedMemoryGrowth, OfAJobThatEndedAndOfAWorkerThatWasKilled) {
@@ -498,7 +499,7 @@ TEST(SharedMemoryGrowth, OfAJobThatEndedAndOfAWorkerThatWasKilled) {
     const Verdict verdict = job.watch(killed > 0 ? 60 : 37);
     const auto finding = find(verdict, FindingCode::kWorkerMemoryLeak);
     ASSERT_TRUE(finding) << killed << " " << verdict.findings.size();
-    EXPECT_THAT(finding->message.plain(), HasSubstr("away when it ended"));
+    EXPECT_THAT(finding->message.plain(), HasSubstr("would have been reached in "));
   }
 }
 
@@ -523,8 +524,7 @@ Verdict with_kept_batches(int most_listed) {
 TEST(SharedMemoryGrowth, OfBatchesThatTheTrainerKeepsIsToldByWhatItHolds) {
   const auto finding = find(with_kept_batches(1000), FindingCode::kWorkerMemoryLeak);
   ASSERT_TRUE(finding);
-  EXPECT_THAT(finding->message.plain(),
-              HasSubstr("the training process 100 grows by 8.0 MiB/s in shared memory"));
+  EXPECT_THAT(finding->message.plain(), HasSubstr("trainer 100 leaks 8.0 MiB/s of shared memory"));
   EXPECT_EQ(text(*finding, "held_by_100"), "288.0 MiB in 288 segments");
   const auto crowded = find(with_kept_batches(100), FindingCode::kWorkerMemoryLeak);
   ASSERT_TRUE(crowded) << "more segments than are listed";
@@ -613,7 +613,7 @@ TEST(PrefetchBacklog, AStandingOneIsToldWhereItIsLarge) {
   ASSERT_TRUE(finding);
   EXPECT_EQ(finding->severity, Severity::kWarning);
   EXPECT_EQ(number(*finding, "waiting"), int64_t{1} << 30);
-  EXPECT_THAT(finding->message.plain(), HasSubstr("16 tensors of 1.0 GiB in all"));
+  EXPECT_THAT(finding->message.plain(), HasSubstr("16 tensors of 1.0 GiB together"));
   EXPECT_THAT(finding->message.plain(), HasSubstr("12 %"));
 }
 

@@ -151,7 +151,7 @@ TEST(ShmExhausted, SigbusOfALoaderThatIsTooLargeIsLikelyWhereNobodyLookedInTime)
   const std::optional<Finding> finding = find(scene.examine(), FindingCode::kShmExhausted);
   ASSERT_TRUE(finding);
   EXPECT_EQ(finding->confidence, Confidence::kLikely);
-  EXPECT_THAT(finding->message.plain(), HasSubstr("at the last look before"));
+  EXPECT_THAT(finding->message.plain(), HasSubstr("shortly before"));
 }
 
 TEST(ShmExhausted, SigbusOfAJobThatTookMoreJustBeforeThanIsLeftIsLikely) {
@@ -215,7 +215,8 @@ TEST(ShmExhausted, ARefusedReservationOfALiveWorkerIsCertain) {
   EXPECT_EQ(finding->confidence, Confidence::kCertain);
   EXPECT_EQ(finding->discriminator, "reservation-refused");
   EXPECT_EQ(number(*finding, "failed_reservations"), 1);
-  EXPECT_THAT(finding->message.plain(), HasSubstr("worker 101 was refused a segment of 20.0 MiB"));
+  EXPECT_THAT(finding->message.plain(),
+              HasSubstr("worker 101 could not allocate a segment of 20.0 MiB"));
 }
 
 TEST(ShmExhausted, OneEmptyFileSeenAfterTheDeathIsOnlyLikely) {

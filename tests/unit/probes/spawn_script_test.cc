@@ -64,7 +64,7 @@ TEST(SpawnScript, TheMessageNamesTheFirstLineAndTheStartMethod) {
                     HasSubstr("under spawn and forkserver every worker"),
                     HasSubstr("(and 1 more like it)")));
   EXPECT_THAT(message({foreseen(StartRefusal::kUnpicklable, 5, "spawn")}),
-              AllOf(HasSubstr("it has a lambda at line 2"),
+              AllOf(HasSubstr("its lambda at line 2 cannot be pickled"),
                     HasSubstr("under spawn, which the program chooses")));
   EXPECT_THAT(message({foreseen(StartRefusal::kUnpicklable, 5, "every")}),
               HasSubstr("under every start method"));

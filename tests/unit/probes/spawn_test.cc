@@ -178,7 +178,7 @@ TEST_F(SpawnTest, WhatGoesThroughAQueueCannotBePickledUnderAnyStartMethod) {
   ends(kRoot, 1);
   const Finding finding = examine().findings.front();
   EXPECT_THAT(finding.message.plain(),
-              HasSubstr("as all that goes to a pool's or queue's processes is"));
+              HasSubstr("so it cannot go to the processes of a pool or queue"));
   for (const Remedy& remedy : finding.remedies)
     EXPECT_THAT(remedy.settings, IsEmpty()) << remedy.title.plain();
 }
@@ -193,7 +193,7 @@ TEST_F(SpawnTest, WhatStandsBelowTheGuardIsToBeMovedOutOfIt) {
                .cause = StartRefusal::kNotFoundThere,
                .message = "AttributeError: Can't get attribute 'work'"});
     EXPECT_THAT(examine().findings.front().remedies.front().title.plain(),
-                HasSubstr(has_main ? "out of the main guard" : "a module of their own"));
+                HasSubstr(has_main ? "outside the main guard" : "into a module file"));
   }
 }
 
@@ -309,7 +309,7 @@ TEST_F(ControlTest, ANameThatTheMainModuleHasIsNamed) {
   const Finding finding = examine().findings.front();
   EXPECT_EQ(finding.confidence, Confidence::kCertain);
   EXPECT_THAT(finding.message.plain(), HasSubstr("lack scale, which their parent has"));
-  EXPECT_THAT(finding.remedies.front().title.plain(), HasSubstr("Hand scale to the processes"));
+  EXPECT_THAT(finding.remedies.front().title.plain(), HasSubstr("Pass scale to the processes"));
 }
 
 TEST_F(ControlTest, WhatStandsStillLongAfterItsLastStartFailsAsWell) {
@@ -319,7 +319,7 @@ TEST_F(ControlTest, WhatStandsStillLongAfterItsLastStartFailsAsWell) {
     recording.runs.resize(1);
     run().end = RunEnd{.at = Scene::at(ends_at),
                        .reason = RunEndReason::kTimeUp,
-                       .text = "it still ran, and dlprobe ended it"};
+                       .text = "it was still running; dlprobe ended it"};
     under_fork(0);
     EXPECT_THAT(examine().findings, SizeIs(ends_at > 10 ? 1 : 0)) << ends_at;
   }
@@ -329,7 +329,7 @@ TEST_F(ControlTest, WhatGoesOnStartingProcessesOnlyTakesLong) {
   run().exits.clear();
   run().end = RunEnd{.at = Scene::at(60),
                      .reason = RunEndReason::kTimeUp,
-                     .text = "it still ran, and dlprobe ended it"};
+                     .text = "it was still running; dlprobe ended it"};
   started(102);
   run().start_events.back().at = Scene::at(55);
   under_fork(0);
@@ -341,7 +341,7 @@ TEST_F(ControlTest, WhatFailsUnderForkAsWellIsNotTheStartMethodsDoing) {
   const Verdict verdict = examine();
   EXPECT_THAT(verdict.findings, IsEmpty());
   ASSERT_THAT(verdict.gaps, Not(IsEmpty()));
-  EXPECT_THAT(verdict.gaps.front().remedy.plain(), HasSubstr("fails under fork as well"));
+  EXPECT_THAT(verdict.gaps.front().remedy.plain(), HasSubstr("fails under fork too"));
 }
 
 TEST_F(ControlTest, ChildrenThatFailUnderForkAsWellAreMeantTo) {
@@ -431,7 +431,7 @@ TEST_F(SpawnTest, WithoutAStartNothingIsSaidToBeWell) {
   run().start_events.clear();
   const Verdict verdict = examine();
   ASSERT_THAT(verdict.gaps, SizeIs(1));
-  EXPECT_THAT(verdict.gaps.front().why.plain(), HasSubstr("no Python interpreter"));
+  EXPECT_THAT(verdict.gaps.front().why.plain(), HasSubstr("no Python (3.6 or later)"));
 }
 
 TEST_F(SpawnTest, AFailureOfAnotherKindIsNotExplained) {
@@ -457,7 +457,7 @@ TEST_F(SpawnTest, AJobThatWasCutOffWorksIfBatchesCame) {
   started(101);
   run().end = RunEnd{.at = Scene::at(60),
                      .reason = RunEndReason::kSubjectEnded,
-                     .text = "the command ran for as long as it was given, and dlprobe ended it"};
+                     .text = "the command ran as long as allowed; dlprobe ended it"};
   EXPECT_THAT(examine().gaps, SizeIs(1));
   tell(kRoot, {.kind = StartEventKind::kFirstBatch, .seconds = 0.5});
   EXPECT_THAT(examine().gaps, IsEmpty());

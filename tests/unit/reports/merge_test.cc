@@ -164,7 +164,7 @@ TEST(MergeRanks, RanksThatNoReportShowsAreNamedWithWhatIsNotKnown) {
   ASSERT_EQ(report["limitations"].size(), 1U);
   EXPECT_EQ(report["limitations"][0]["what"], "ranks 2, 3 of job 10.0.0.1:5");
   EXPECT_EQ(report["limitations"][0]["effect"],
-            "whether one of them is behind or has ended is not known");
+            "dlprobe cannot tell whether one of them is behind or has ended");
   EXPECT_EQ(exit_code_of(report), 3);
 }
 

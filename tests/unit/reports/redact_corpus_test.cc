@@ -231,9 +231,9 @@ Json hidden_gap(const Json& report) {
 
 const Gap& foreign_gap() {
   static const Gap gap = {.what = "segments made in " + as_path("/srv/acme-mri"),
-                          .why = say("another program traces the process already: process {} ({})",
+                          .why = say("another program already traces the process: process {} ({})",
                                      7, as_name("acme-tracer")),
-                          .effect = "a thread that runs is looked at without stopping it",
+                          .effect = "dlprobe reads its running threads without stopping them",
                           .remedy = "detach or end process 7 (" + as_name("acme-tracer") + ")"};
   return gap;
 }
@@ -244,8 +244,8 @@ TEST(RedactCorpus, GapsKeepDlprobesWordsAndLoseTheirNames) {
               ::testing::MatchesRegex("segments made in /srv/path-[0-9]+"));
   EXPECT_THAT(gap["why"].get<std::string>(),
               ::testing::MatchesRegex(
-                  "another program traces the process already: process 7 .name-[0-9]+."));
-  EXPECT_EQ(gap["effect"], "a thread that runs is looked at without stopping it");
+                  "another program already traces the process: process 7 .name-[0-9]+."));
+  EXPECT_EQ(gap["effect"], "dlprobe reads its running threads without stopping them");
   EXPECT_THAT(gap["remedy"].get<std::string>(),
               ::testing::MatchesRegex("detach or end process 7 .name-[0-9]+."));
 }
@@ -288,8 +288,8 @@ std::vector<std::string> hidden_events(const Message& event, const Message& end)
 TEST(RedactCorpus, EventsAndEndsKeepDlprobesWordsAndLoseTheirNames) {
   EXPECT_THAT(
       hidden_events("no room was reserved for " + as_path("acme_cache"),
-                    "the command made no progress for 2 min, and dlprobe ended it"),
-      ::testing::ElementsAre("the command made no progress for 2 min, and dlprobe ended it",
+                    "the command made no progress for 2 min; dlprobe ended it"),
+      ::testing::ElementsAre("the command made no progress for 2 min; dlprobe ended it",
                              ::testing::MatchesRegex("no room was reserved for path-[0-9]+")));
 }
 

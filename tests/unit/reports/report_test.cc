@@ -226,9 +226,9 @@ TEST(Report, APassSpeaksOfWhatWasLookedAt) {
             "nothing is stuck: watched 5 processes for 2.1 s, 2 looks at their stacks");
   EXPECT_EQ(pass_headline_of("attach"),
             "nothing is stuck, and nothing is wrong with shared memory: watched 5 processes for "
-            "2.1 s, 2 looks at their stacks; /dev/shm held 0 B at its peak; growth shows only "
-            "in a watch of 15 s (--for 15s)");
-  EXPECT_THAT(pass_headline_of("shm"), HasSubstr("nothing wrong was seen in 1 run (1 sample)"));
+            "2.1 s, 2 looks at their stacks; /dev/shm held 0 B at its peak; a leak shows only "
+            "after 15 s (--for 15s)");
+  EXPECT_THAT(pass_headline_of("shm"), HasSubstr("saw nothing wrong in 1 run (1 sample)"));
 }
 
 TEST(Report, TheWaitGraphIsTheVerdictsOwn) {

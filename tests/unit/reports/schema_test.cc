@@ -149,10 +149,9 @@ TEST(DoctorSchema, EveryVerdictIsValidAndHasItsExitCode) {
   };
   constexpr std::array<Case, 4> kCases = {{
       {AbilityState::kOk, AbilityState::kOk, "dlprobe can do everything here", 0},
-      {AbilityState::kOk, AbilityState::kMissing,
-       "dlprobe can do everything here but: who sent a signal", 0},
+      {AbilityState::kOk, AbilityState::kMissing, "Limited here: who sent a signal", 0},
       {AbilityState::kLimited, AbilityState::kMissing,
-       "dlprobe can do everything here but: who sent a signal; and in part: files of /proc", 0},
+       "Limited here: who sent a signal; and in part: files of /proc", 0},
       {AbilityState::kMissing, AbilityState::kOk, "dlprobe cannot work here: files of /proc", 1},
   }};
   for (const Case& each : kCases) {

@@ -49,7 +49,7 @@ TEST(TextReport, GoldenFiles) {
 TEST(TextReport, TheFirstLineIsTheVerdict) {
   EXPECT_TRUE(text_of(testing::healthy_case()).starts_with("PASS  "));
   EXPECT_TRUE(text_of(testing::exhausted_case()).starts_with("FAIL  DLP0102 shm-exhausted: "));
-  EXPECT_TRUE(text_of(testing::incomplete_case()).starts_with("INCOMPLETE  cannot say: "));
+  EXPECT_TRUE(text_of(testing::incomplete_case()).starts_with("INCOMPLETE  cannot tell: "));
 }
 
 TEST(TextReport, QuietIsOneLine) {
@@ -131,8 +131,8 @@ TEST(TextReport, WhyDlprobeEndedWhatItHadStartedIsSaid) {
   dlprobe::Run& run = each.recording.runs.front();
   run.end = RunEnd{.at = run.begin.at + kSecond,
                    .reason = RunEndReason::kSubjectEnded,
-                   .text = "no progress, and dlprobe ended it"};
-  EXPECT_THAT(text_of(each), HasSubstr("  ! no progress, and dlprobe ended it\n"));
+                   .text = "no progress; dlprobe ended it"};
+  EXPECT_THAT(text_of(each), HasSubstr("  ! no progress; dlprobe ended it\n"));
 }
 
 TEST(TextReport, NoLineIsWiderThanAskedFor) {

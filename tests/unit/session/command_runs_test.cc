@@ -108,7 +108,7 @@ TEST_F(CommandRunsTest, AfterTheTimeTheCommandGoesOnAndThatIsTold) {
   EXPECT_EQ(end_of(examination).reason, RunEndReason::kTimeUp);
   EXPECT_TRUE(control().lives(kFirst));
   EXPECT_THAT(control().sent, IsEmpty());
-  EXPECT_THAT(place_.notices.told, Contains(HasSubstr("(pid 100) goes on")));
+  EXPECT_THAT(place_.notices.told, Contains(HasSubstr("(pid 100) continues")));
 }
 
 TEST_F(CommandRunsTest, ACommandThatHangsIsToldAndGoesOn) {
@@ -146,7 +146,7 @@ TEST_F(HungCommandTest, ItIsAskedToEnd) {
   EXPECT_THAT(control().sent, testing::ElementsAre(Pair(kFirst, SIGTERM)));
   EXPECT_EQ(examination.wait_status, SIGTERM);
   EXPECT_THAT(end_of(examination).text.plain(),
-              HasSubstr("made no progress for 7.0 s, and dlprobe ended"));
+              HasSubstr("made no progress for 7.0 s; dlprobe ended"));
 }
 
 TEST_F(HungCommandTest, ItIsKilledWhereItDoesNotListen) {
@@ -250,7 +250,7 @@ TEST_F(TrialTest, ATreeThatForksForEverIsKilledWhole) {
   control().on_start = [this](pid_t pid) { grow(pid); };
   const Examination examination = examine();
   EXPECT_THAT(texts_of(examination.recording.runs[0]), Contains(HasSubstr("had 17 processes")));
-  EXPECT_THAT(end_of(examination).text.plain(), HasSubstr("and dlprobe ended it"));
+  EXPECT_THAT(end_of(examination).text.plain(), HasSubstr("; dlprobe ended it"));
   expect_nothing_lives();
 }
 
@@ -276,7 +276,7 @@ TEST_F(TrialTest, ATreeThatIsTooDeepIsKilled) {
 TEST_F(TrialTest, WhatGoesOnForLongIsKilledWhenItsTimeIsUp) {
   const BootNs began = place_.clock->now();
   const Examination examination = examine();
-  EXPECT_THAT(end_of(examination).text.plain(), HasSubstr("ran for as long as it was given"));
+  EXPECT_THAT(end_of(examination).text.plain(), HasSubstr("ran as long as allowed"));
   EXPECT_GE(place_.clock->now() - began, 60 * kSecond);
   expect_nothing_lives();
 }

@@ -53,7 +53,8 @@ echo '{"kind": "foreseen", "at": 0, "pid": 0, "start_ticks": 0, "cause": "daemon
 }
 
 TEST_F(ScriptReaderTest, WhatIsNoAnswerIsSaid) {
-  EXPECT_THAT(error_of("#!/bin/sh\n"), HasSubstr("did not read the program; it said: nothing"));
+  EXPECT_THAT(error_of("#!/bin/sh\n"),
+              HasSubstr("could not read the program; it printed: nothing"));
   EXPECT_THAT(error_of("#!/bin/sh\nprintf 'no \\033[31m way\\n'\n"),
               HasSubstr(R"(no \x1b[31m way)"));
   EXPECT_THAT(error_of(R"(#!/bin/sh
@@ -61,7 +62,7 @@ echo '{"kind": "hook-failed", "at": 0, "pid": 0, "start_ticks": 0, "file": "t.py
   '"message": ": No such file"}'
 )"),
               HasSubstr("t.py: No such file"));
-  EXPECT_THAT(error_of("#!/bin/sh\necho '{['\n"), HasSubstr("it said: {["));
+  EXPECT_THAT(error_of("#!/bin/sh\necho '{['\n"), HasSubstr("it printed: {["));
 }
 
 TEST_F(ScriptReaderTest, AnInterpreterThatIsNotThereIsNotFound) {

@@ -76,7 +76,7 @@ TEST(ConfigFile, WhatDoesNotFitIsNamedWithItsPlace) {
       {"[findings.DLP0101]\nseverty = \"info\"\n", "did you mean 'severity'"},
       {"[findings.DLP0101]\nat-least = { needed = \"many\" }\n", "f.toml:2:23: not a number"},
       {"[findings.DLP0104]\nat-most = { leaked_byte = 1 }\n",
-       "f.toml:2:13: no finding has a number 'leaked_byte' among its evidence (did you mean "
+       "f.toml:2:13: no finding has the evidence 'leaked_byte' (did you mean "
        "'leaked_bytes'?)"},
       {"findings = 3\n", "'findings' is a table"},
       {"suppress = 3\n", "list of tables"},
@@ -85,7 +85,7 @@ TEST(ConfigFile, WhatDoesNotFitIsNamedWithItsPlace) {
       {"[[suppress]]\nreason=\"r\"\nuntil=\"never\"\n", "needs the code"},
       {"[[suppress]]\ncode=\"DLP0101\"\nreason=\" \"\nuntil=\"never\"\n", "not empty"},
       {"[[suppress]]\ncode=\"DLP0101\"\nreason=\"r\"\nuntil=\"2027-02-30\"\n", "no such day"},
-      {"[[suppress]]\ncode=\"DLP0101\"\nreason=\"r\"\nuntil=\"soon\"\n", "until is a day"},
+      {"[[suppress]]\ncode=\"DLP0101\"\nreason=\"r\"\nuntil=\"soon\"\n", "until must be a day"},
       {"[[suppress]]\ncode=\"DLP0101\"\nreason=\"r\"\nuntill=\"never\"\n", "did you mean 'until'"},
       {"[gate]\nx = [[1]]\n", "a list may hold"},
       {"[gate]\nx = 2027-01-01\n", "not a text"},

@@ -180,24 +180,24 @@ int check(CLI::App& app) {
 }  // namespace
 
 void add_config_command(CLI::App& app, int& exit_status) {
-  auto* command = app.add_subcommand(
-      "config", "what dlprobe.toml and DLPROBE_* variables set, and whether it fits");
+  auto* command =
+      app.add_subcommand("config", "show and check dlprobe.toml and DLPROBE_* variables");
   command->require_subcommand(1);
   set_examples(*command, {{"config show", "what is set, and where"},
                           {"config check", "before it is committed"}});
-  auto* showing = command->add_subcommand("show", "each value with the place that it comes from");
+  auto* showing = command->add_subcommand("show", "each value and where it was set");
   const auto options = std::make_shared<ShowOptions>();
   // Not a positional: the name of a subcommand would start it.
   showing
       ->add_option("--subcommand", options->command,
-                   "every option of one, with its defaults; else what is set alone")
+                   "all options of one subcommand, with defaults (default: only what is set)")
       ->type_name("NAME");
   showing->add_flag("--json", options->json, "for programs");
   set_examples(*showing, {{"config show", "what is set, and where"},
                           {"config show --subcommand gate", "with the defaults"}});
   showing->callback([&app, options, &exit_status] { exit_status = show(app, *options); });
   auto* checking =
-      command->add_subcommand("check", "exit 2 with file, line and reason if it does not fit");
+      command->add_subcommand("check", "exit 2 with file, line and reason if something is wrong");
   set_examples(*checking, {{"config check", "before it is committed"}});
   checking->callback([&app, &exit_status] { exit_status = check(app); });
 }

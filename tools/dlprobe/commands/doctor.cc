@@ -90,7 +90,7 @@ Outcome try_proc(const Machine& machine) {
 Outcome try_proc_of_others(const Machine& machine) {
   const auto first = machine.root->read("proc/1/stat");
   const std::string hidepid = hidepid_of(machine);
-  if (first) return fine(hidepid.empty() ? "not hidden" : "not hidden from this user, " + hidepid);
+  if (first) return fine(hidepid.empty() ? "not hidden" : "visible to this user, " + hidepid);
   if (hidepid.empty()) return missing(first.error(), "mount -t proc proc /proc");
   return missing(failure(ErrorCode::kForbidden, "/proc is mounted with " + hidepid).error(),
                  "run dlprobe as root, or in the group that gid= of that mount names; or: mount -o "
@@ -121,7 +121,7 @@ Outcome try_stacks(const Machine& machine, StandIn::Kinship kinship) {
   const Status read = machine.processes->read_memory(tid, reinterpret_cast<uint64_t>(&word),
                                                      std::as_writable_bytes(std::span(&copy, 1)));
   if (!read) return not_looked_into(machine, tid, read.error());
-  return fine("a process was stopped, read and let go");
+  return fine("stopped, read and released a process");
 }
 
 bool may_trace_all(const Machine& machine) {
@@ -155,7 +155,7 @@ std::optional<Other> process_of_another_user(const Machine& machine) {
 Outcome try_stacks_of_others(const Machine& machine) {
   const auto other = process_of_another_user(machine);
   if (!other) {
-    constexpr const char* kNone = "there is no process of another user to try it on";
+    constexpr const char* kNone = "there is no other user's process to try";
     if (may_trace_all(machine)) return fine(fmt::format("{}; CAP_SYS_PTRACE is there", kNone));
     return limited(fmt::format("{}, and CAP_SYS_PTRACE is missing", kNone),
                    "run dlprobe as root; in a container: docker run --cap-add SYS_PTRACE");
@@ -163,7 +163,7 @@ Outcome try_stacks_of_others(const Machine& machine) {
   std::byte nothing{};
   const Status read = machine.processes->read_memory(other->pid, 0, {&nothing, 1});
   if (read || read.error().code != ErrorCode::kForbidden) {
-    return fine(fmt::format("process {} may be looked into", other->pid));
+    return fine(fmt::format("process {} can be read", other->pid));
   }
   const Gap gap = access_gap(*machine.root, *other->directory, other->pid, read.error());
   return {.state = AbilityState::kMissing, .text = gap.why.plain(), .remedy = gap.remedy.plain()};
@@ -175,9 +175,8 @@ Outcome try_pidfd(const Machine& machine) {
   const auto pidfd = machine.processes->open_pidfd(process->pid());
   if (!pidfd) return missing(pidfd.error(), "Linux 5.3, and a seccomp profile with pidfd_open");
   const auto status = machine.processes->exit_status(pidfd->get());
-  if (status) return fine("told by the kernel, of reaped ones too");
-  return limited("of a process that its parent has reaped at once it is not told: " +
-                     to_string(status.error()),
+  if (status) return fine("reported by the kernel, also of reaped processes");
+  return limited("unknown if the parent reaps the process at once: " + to_string(status.error()),
                  "Linux 6.15; or let dlprobe start the job: dlprobe run -- COMMAND");
 }
 
@@ -187,7 +186,7 @@ constexpr const char* kAsRoot = "run dlprobe as root, in a container with --priv
 
 Outcome not_told(const Error& error, const char* capabilities) {
   if (error.code == ErrorCode::kUnsupported && error.os_errno == 0) {
-    return missing(error, "run dlprobe on the host, outside of containers (docker run --pid=host)");
+    return missing(error, "run dlprobe on the host, outside containers (docker run --pid=host)");
   }
   return missing(error, fmt::format("{} ({})", kAsRoot, capabilities));
 }
@@ -200,14 +199,14 @@ Outcome try_signals(const Machine& machine) {
   if (!format) return not_told(format.error(), kNeeds);
   const auto tracepoint = machine.events->open_tracepoint(format->id, "sig==9");
   if (!tracepoint) return not_told(tracepoint.error(), kNeeds);
-  return fine("the tracepoint signal:signal_generate was turned on and off");
+  return fine("turned the tracepoint signal:signal_generate on and off");
 }
 
 Outcome try_kernel_log(const Machine& machine) {
   if (const Status ours = check_pid_namespace(machine); !ours) return not_told(ours.error(), "");
   const auto log = machine.events->follow_log();
   if (!log) return not_told(log.error(), "CAP_SYSLOG; or: sysctl kernel.dmesg_restrict=0");
-  return fine("/dev/kmsg was opened");
+  return fine("opened /dev/kmsg");
 }
 
 Outcome try_memory_counters(const Machine& machine) {
@@ -218,12 +217,12 @@ Outcome try_memory_counters(const Machine& machine) {
   if (!reader) return missing(reader.error(), kMount);
   const auto memory = reader->read(machine.clock->now());
   if (!memory) return missing(memory.error(), kMount);
-  return fine("the memory cgroup of this process was read");
+  return fine("read the memory cgroup of this process");
 }
 
 Outcome try_pressure(const Machine& machine) {
   const auto pressure = chain(machine.root->read("proc/pressure/memory"), parse_memory_pressure);
-  if (pressure) return fine("/proc/pressure/memory was read");
+  if (pressure) return fine("read /proc/pressure/memory");
   return limited(to_string(pressure.error()), "boot with psi=1");
 }
 
@@ -240,7 +239,7 @@ Outcome try_compare(const Machine& machine) {
   if (!process) return missing(process.error(), "");
   const auto same = machine.processes->compare_files({.pid = ::getpid(), .fd = STDERR_FILENO},
                                                      {.pid = process->pid(), .fd = STDERR_FILENO});
-  if (same) return fine("kcmp(2) told that a descriptor is shared");
+  if (same) return fine("kcmp(2) recognised a shared descriptor");
   return missing(same.error(), "the right to trace both processes, and a kernel with CONFIG_KCMP");
 }
 
@@ -277,7 +276,7 @@ Outcome try_memory_group(const Machine& machine) {
                    "--scope -p Delegate=yes dlprobe ...");
   const Status removed = (*group)->remove();
   if (!removed) return limited(to_string(removed.error()), "");
-  return fine("one was made and removed again");
+  return fine("made and removed one");
 }
 
 // The second line of its --version says what it was built with.
@@ -306,7 +305,7 @@ Outcome try_python(const Machine& machine) {
       "import sys; v = sys.version_info; print('%d.%d' % v[:2], sys.executable)";
   const auto said = ask_program({"python3", "-I", "-S", "-c", kQuestion}, *machine.clock,
                                 "say its version", kPatience);
-  if (!said) return missing(said.error(), "put the interpreter of your jobs on PATH");
+  if (!said) return missing(said.error(), "put your jobs' interpreter on PATH");
   const auto words = split_fields(trim(said->text));
   const auto version = words.empty() ? std::vector<std::string_view>() : split(words.front(), '.');
   const auto major = version.size() == 2 ? parse_int<int>(version[0]) : std::nullopt;
@@ -318,10 +317,10 @@ Outcome try_python(const Machine& machine) {
   constexpr int kOldest = 8;
   constexpr int kNewest = 15;
   if (*major == 3 && *minor >= kOldest && *minor <= kNewest) return fine(found);
-  return limited(found +
-                     ": Python stacks are read from 3.8 to 3.15, and from later versions as far "
-                     "as they resemble 3.15",
-                 "");
+  return limited(
+      found +
+          ": dlprobe reads Python stacks of 3.8 to 3.15, and of later versions that resemble 3.15",
+      "");
 }
 
 Outcome try_gpu(const Machine& machine) {
@@ -350,34 +349,35 @@ std::vector<ToTry> all_to_try(const std::string& loader) {
   const auto stacks_of = [](StandIn::Kinship kinship) {
     return [kinship](const Machine& machine) { return try_stacks(machine, kinship); };
   };
-  return {{"proc", "files of /proc", "everything", try_proc, true},
-          {"stacks.started", "stacks of what dlprobe starts",
-           "run, deadlock, spawn-recursion, every probe on a command",
-           stacks_of(StandIn::Kinship::kChild), true},
-          {"stacks.own", "stacks of this user's other processes",
-           "attach, stacks, --pid; DLP0301 to DLP0314", stacks_of(StandIn::Kinship::kStranger)},
-          {"stacks.others", "stacks of other users' processes",
-           "attach, stacks and --pid on another user's job", try_stacks_of_others},
-          {"proc.others", "processes of other users",
-           "who sent a signal (DLP0503), who holds shared memory (DLP0105)", try_proc_of_others},
-          {"exits", "how processes ended that dlprobe has not started",
-           "attach and --pid: DLP0501 to DLP0503, DLP0509, DLP0510", try_pidfd},
-          {"files.compare", "which descriptors are shared over fork", "DLP0205", try_compare},
-          {"sockets", "who is at the other end of a socket", "DLP0308, DLP0309", try_sockets},
-          {"signals", "who sent a signal", "DLP0503, DLP0509, DLP0512", try_signals},
-          {"kernel.log", "the kernel's log", "DLP0501, DLP0502: whose limit was reached",
-           try_kernel_log},
-          {"memory.counters", "memory limits and OOM kills of a cgroup",
-           "memory, gate; DLP0501, DLP0508", try_memory_counters},
-          {"pressure", "time lost to want of memory", "DLP0507", try_pressure},
-          {"shm", "/dev/shm", "shm, gate, tune, the reference loader", try_shm},
-          {"shm.private", "a /dev/shm of a job's own", "--shm-size, --confirm", try_private_shm},
-          {"memory.group", "a memory limit of a job's own",
-           "--limit-memory, --fault oom-killed-by-cgroup", try_memory_group},
-          {"loader", "the reference loader", "gate, tune, every probe without a subject",
-           [loader](const Machine& machine) { return try_loader(machine, loader); }},
-          {"python", "a Python interpreter", "spawn-recursion --static, tune", try_python},
-          {"gpu", "a GPU", "--device cuda", try_gpu}};
+  return {
+      {"proc", "files of /proc", "everything", try_proc, true},
+      {"stacks.started", "stacks of commands that dlprobe starts",
+       "run, deadlock, spawn-recursion, every probe on a command",
+       stacks_of(StandIn::Kinship::kChild), true},
+      {"stacks.own", "stacks of this user's other processes",
+       "attach, stacks, --pid; DLP0301 to DLP0314", stacks_of(StandIn::Kinship::kStranger)},
+      {"stacks.others", "stacks of other users' processes",
+       "attach, stacks and --pid on another user's job", try_stacks_of_others},
+      {"proc.others", "processes of other users",
+       "who sent a signal (DLP0503), who holds shared memory (DLP0105)", try_proc_of_others},
+      {"exits", "exit status of processes that dlprobe did not start",
+       "attach and --pid: DLP0501 to DLP0503, DLP0509, DLP0510", try_pidfd},
+      {"files.compare", "which descriptors are shared over fork", "DLP0205", try_compare},
+      {"sockets", "who is at the other end of a socket", "DLP0308, DLP0309", try_sockets},
+      {"signals", "who sent a signal", "DLP0503, DLP0509, DLP0512", try_signals},
+      {"kernel.log", "the kernel's log", "DLP0501, DLP0502: whose limit was reached",
+       try_kernel_log},
+      {"memory.counters", "memory limits and OOM kills of a cgroup",
+       "memory, gate; DLP0501, DLP0508", try_memory_counters},
+      {"pressure", "memory pressure", "DLP0507", try_pressure},
+      {"shm", "/dev/shm", "shm, gate, tune, the reference loader", try_shm},
+      {"shm.private", "a private /dev/shm for a command", "--shm-size, --confirm", try_private_shm},
+      {"memory.group", "a memory limit for a command",
+       "--limit-memory, --fault oom-killed-by-cgroup", try_memory_group},
+      {"loader", "the reference loader", "gate, tune, every probe without a subject",
+       [loader](const Machine& machine) { return try_loader(machine, loader); }},
+      {"python", "a Python interpreter", "spawn-recursion --static, tune", try_python},
+      {"gpu", "a GPU", "--device cuda", try_gpu}};
 }
 
 // As the kernel numbers them.
@@ -445,7 +445,7 @@ void add_doctor_command(CLI::App& app, int& exit_status) {
   const auto options = std::make_shared<OutputOptions>();
   add_format_options(*command, *options, doctor_formats());
   add_quiet_option(*command, *options);
-  set_examples(*command, {{"doctor", "as this user; again with sudo"},
+  set_examples(*command, {{"doctor", "as this user; compare with sudo"},
                           {"doctor -q", "in one line"},
                           {"doctor -f json", "for programs; attach it to a bug report"}});
   command->callback([options, &exit_status] { exit_status = examine_dlprobe(*options); });

@@ -75,7 +75,7 @@ Expected<ExamineRequest> make_request(const CLI::App& command, const GateOptions
   ExamineRequest request = request_for(probes::gate::kProbe, session.arguments);
   if (session.child_command_given) {
     return failure(ErrorCode::kInvalid,
-                   "gate looks at the machine, not at a command: dlprobe run -- CMD watches one");
+                   "gate checks the machine, not a command: for that, dlprobe run -- CMD");
   }
   DLP_TRY(const std::chrono::nanoseconds deadline, deadline_of(options));
   auto& subject = request.subject.emplace<LoaderSubject>();
@@ -122,17 +122,17 @@ void add_gate_command(CLI::App& app, const Session& session, int& exit_status) {
       ->group(kGateGroup);
   command
       ->add_option("--deadline", options->deadline,
-                   "what is not done by then is incomplete (exit 3; default: 20s, and 60s at "
+                   "time limit; unfinished checks are incomplete (exit 3; default: 20s, and 60s at "
                    "--level full)")
       ->type_name("DURATION")
       ->group(kGateGroup);
   command
       ->add_option("--python", options->python,
-                   "the job's interpreter: its packages are read, and at --level full imported "
-                   "(default: python3 of PATH, if it has PyTorch)")
+                   "the job's interpreter, whose packages are checked (--level full imports them; "
+                   "default: python3 of PATH, if it has PyTorch)")
       ->type_name("PYTHON")
       ->group(kGateGroup);
-  command->add_option("--record", options->record_path, "keep the recording, for dlprobe replay")
+  command->add_option("--record", options->record_path, "save a recording, for dlprobe replay")
       ->type_name("FILE")
       ->group(kGateGroup);
   add_loader_options(*command, options->loader);

@@ -47,21 +47,19 @@ void add_trial_options(CLI::App& command, ProbeOptions& options, const char* gro
   constexpr int kMost = 100'000;
   command
       .add_flag("--force", options.force,
-                "of a command: the start method also where the script names one itself")
+                "for a command: override the start method even if the script names one")
       ->group(group);
   command
-      .add_option(
-          "--process-budget", options.process_budget,
-          "of what is started: end it when more processes live at once (default: 16 and one "
-          "per core, and the workers of its largest loader)")
+      .add_option("--process-budget", options.process_budget,
+                  "end the command when more processes live at once (default: 16, plus the cores, "
+                  "plus the workers of its largest loader)")
       ->check(whole_number(2, kMost))
       ->type_name("N")
       ->group(group);
   command
       .add_option(
           "--depth", options.depth,
-          "of what is started: end it when processes start the same as they are themselves, "
-          "so many generations deep")
+          "end the command when processes start copies of themselves this many generations deep")
       ->check(whole_number(1, 100))
       ->capture_default_str()
       ->type_name("N")
@@ -71,8 +69,7 @@ void add_trial_options(CLI::App& command, ProbeOptions& options, const char* gro
 void add_static_option(CLI::App& command, bool& reads_only) {
   command
       .add_flag("--static", reads_only,
-                "read the command's program, and run nothing of it: what its text shows plainly of "
-                "what breaks where workers import it")
+                "only parse the script, and run nothing: shows what breaks when workers import it")
       ->group("Subject (default: the reference loader)");
 }
 
@@ -101,23 +98,22 @@ void add_subject_options(CLI::App& command, const Probe& probe, ProbeOptions& op
 
 Status check_combination(const ProbeOptions& options, const Session& session) {
   if (session.child_command_given && session.child_command.empty()) {
-    return failure(ErrorCode::kInvalid, "there is no command behind --");
+    return failure(ErrorCode::kInvalid, "there is no command after --");
   }
   if (!options.pid.empty() && session.child_command_given) {
-    return failure(ErrorCode::kInvalid, "--pid and a command behind -- exclude each other");
+    return failure(ErrorCode::kInvalid, "give either --pid or a command after --");
   }
   if (!options.fault.empty() && (!options.pid.empty() || session.child_command_given)) {
     return failure(ErrorCode::kInvalid,
-                   "--fault works on the reference loader alone, not on --pid or a command");
+                   "--fault works only on the reference loader, not on --pid or a command");
   }
   if (options.force && !session.child_command_given) {
     return failure(ErrorCode::kInvalid,
-                   "--force is about what the script of a command asks for: "
-                   "give the command behind --");
+                   "--force overrides what a script asks for: give the command after --");
   }
   if (options.reads_only && !session.child_command_given) {
     return failure(ErrorCode::kInvalid,
-                   "--static reads the program of a command: give the command behind --");
+                   "--static parses the script of a command: give the command after --");
   }
   if (options.reads_only && !options.confirm.empty()) {
     return failure(ErrorCode::kInvalid, "--confirm runs the command, and --static does not");
@@ -140,7 +136,7 @@ Status give_group_to_fault(const LaunchOptions& launch, std::string& fault_text,
   if (fault.kind != FaultKind::kOomKilledByCgroup) return {};
   if (launch.limit_memory) {
     return failure(ErrorCode::kInvalid,
-                   "this fault brings its own limit: give oom-killed-by-cgroup:limit=SIZE instead "
+                   "this fault sets its own limit: give oom-killed-by-cgroup:limit=SIZE instead "
                    "of --limit-memory");
   }
   loader.limits.memory_bytes = fault.number("limit", kEnoughForTheLoader);
@@ -263,7 +259,7 @@ Examination read_statically(const ExamineRequest& request, const Surroundings& s
     records.add(std::move(event));
   records.add(RunEnd{.at = machine.clock->now(),
                      .reason = RunEndReason::kNotStarted,
-                     .text = "the program was read, not run (--static)"});
+                     .text = "the program was only parsed (--static)"});
   if (!records.ended_early().empty()) complain(records.ended_early());
   return {.recording = records.recording()};
 }
@@ -295,10 +291,10 @@ void show_examples(CLI::App& command, const Probe& probe) {
   const std::string watched = name + " -- python train.py";
   const std::string reading = name + " --static -- python train.py";
   if (probe.tries_start_methods) {
-    return set_examples(command, {{watched, "run it under each"}, {reading, "run nothing of it"}});
+    return set_examples(command, {{watched, "run it under each"}, {reading, "run nothing"}});
   }
   set_examples(command, {{loader, "a loader of this shape"},
-                         {live, "a job that runs; undisturbed"},
+                         {live, "a running job; undisturbed"},
                          {watched, "a job from its start"}});
 }
 

@@ -52,7 +52,7 @@ void add_replay_command(CLI::App& app, int& exit_status) {
       ->required()
       ->type_name("FILE");
   add_output_options(*command, options->output);
-  set_examples(*command, {{"replay hang.dlrec", "what --record kept, diagnosed again"},
+  set_examples(*command, {{"replay hang.dlrec", "diagnose a recording again"},
                           {"replay hang.dlrec -f dot", "who waits for whom, for graphviz"}});
   command->callback([options, &exit_status] { exit_status = replay(*options); });
 }

@@ -119,8 +119,8 @@ Expected<std::vector<std::string>> expected_hosts(const std::string& typed, bool
     const auto list = own_environment("SLURM_JOB_NODELIST");
     if (!list) {
       return failure(ErrorCode::kInvalid,
-                     "--expect-hosts auto: SLURM_JOB_NODELIST is not set: name the hosts, or "
-                     "@FILE with one on each line");
+                     "--expect-hosts auto: SLURM_JOB_NODELIST is not set: name the hosts, or give "
+                     "@FILE with one host per line");
     }
     return expand_hosts(*list);
   }
@@ -139,8 +139,7 @@ int merge(const CLI::App& command, const MergeCommand& typed) {
   if (!hosts) return refuse(to_string(hosts.error()));
   const auto files = files_of(typed.paths);
   if (!files) return refuse(to_string(files.error()));
-  if (files->empty())
-    return refuse("there is nothing to merge: no *.json or *.jsonl in what was named");
+  if (files->empty()) return refuse("nothing to merge: no *.json or *.jsonl there");
   ReportMerger merger({.expected_hosts = std::move(*hosts),
                        .fail_on = report_context(typed.output).fail_on,
                        .policy = report_context(typed.output).policy,
@@ -175,8 +174,7 @@ Expected<std::string> redacted_path(const RedactCommand& typed, const std::strin
     return (std::filesystem::path(typed.output) / std::filesystem::path(path).filename()).string();
   }
   if (typed.paths.size() > 1) {
-    return failure(ErrorCode::kInvalid,
-                   "-o " + typed.output + ": several reports need a folder to go to");
+    return failure(ErrorCode::kInvalid, "-o " + typed.output + ": several reports need a folder");
   }
   return typed.output;
 }
@@ -225,7 +223,7 @@ int redact(const RedactCommand& typed) {
 }  // namespace
 
 void add_report_command(CLI::App& app, const Session& session, int& exit_status) {
-  auto* command = app.add_subcommand("report", "other formats of a report, and one of many nodes");
+  auto* command = app.add_subcommand("report", "convert a report, or merge those of many nodes");
   set_examples(*command, {{"report render incident.json -f html=incident.html", ""},
                           {"report merge out/*.json", ""},
                           {"report redact incident.json -o for-vendor.json", ""}});
@@ -241,24 +239,25 @@ void add_report_command(CLI::App& app, const Session& session, int& exit_status)
                             {"report render incident.json -f html=incident.html", "as a page"}});
   rendering->callback([rendered, &exit_status] { exit_status = render(*rendered); });
 
-  auto* merging = command->add_subcommand("merge", "one verdict of many nodes' reports");
+  auto* merging = command->add_subcommand("merge", "one verdict from many nodes' reports");
   const auto merged = std::make_shared<MergeCommand>();
   merged->arguments = session.arguments;
   merging
       ->add_option("reports", merged->paths,
-                   "reports (json, or jsonl with one on each line), folders of them, - for stdin")
+                   "reports (json, or jsonl with one per line), folders of them, - for stdin")
       ->required()
       ->type_name("FILE");
   merging
       ->add_option("--expect-hosts", merged->expect_hosts,
-                   "nodes that must have reported: n[1-4,7],gpu1; @FILE; auto: those of the "
+                   "nodes that must report: n[1-4,7],gpu1; @FILE; auto: those of the "
                    "Slurm job")
       ->type_name("HOSTS")
       ->group("Output");
   add_output_options(*merging, merged->output);
   add_exit_style(*merging, merged->output);
-  set_examples(*merging, {{"report merge out/*.json", "one verdict of many nodes"},
-                          {"report merge out --expect-hosts n[1-9]", "who said nothing?"}});
+  set_examples(*merging,
+               {{"report merge out/*.json", "one verdict from many nodes"},
+                {"report merge out --expect-hosts n[1-9]", "which nodes did not report?"}});
   merging->callback([merging, merged, &exit_status] { exit_status = merge(*merging, *merged); });
 
   auto* redacting =
@@ -277,8 +276,7 @@ void add_report_command(CLI::App& app, const Session& session, int& exit_status)
       ->default_str("hosts,users,paths,addresses");
   redacting
       ->add_option("--map", redacted->map,
-                   "keep the pseudonyms in FILE (0600), and use those that are in it: the same "
-                   "names for every report")
+                   "keep the pseudonyms in FILE (0600), so that all reports use the same names")
       ->type_name("FILE");
   set_examples(*redacting, {{"report redact incident.json -o for-vendor.json", "to hand over"},
                             {"report redact out/*.json -o safe/ --map names.json", "same names"}});

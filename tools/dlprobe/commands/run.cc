@@ -77,8 +77,8 @@ class RunReporter {
     so_far.runs.back().end =
         RunEnd{.at = so_far.runs.back().snapshots.back().at,
                .reason = RunEndReason::kTimeUp,
-               .text = options_.on_hang == "kill" ? "it hangs, and dlprobe ends it (--on-hang kill)"
-                                                  : "it hangs, and still runs"};
+               .text = options_.on_hang == "kill" ? "it hangs; dlprobe ended it (--on-hang kill)"
+                                                  : "it hangs, and is still running"};
     const Verdict verdict = probes::run::kProbe.examine(so_far);
     const report::Report report =
         examination_report(so_far, verdict, report_context(options_.output));
@@ -138,8 +138,7 @@ class RunReporter {
                         int code) const {
     if (code != 0 && examination.wait_status && !is_everyday_end(examination)) {
       complain(
-          fmt::format("the command {}; nothing that dlprobe saw explains it, what it printed "
-                      "itself may{}",
+          fmt::format("the command {}; dlprobe saw no cause, see the command's own output above{}",
                       how_it_ended(*examination.wait_status),
                       who_had_no_witness(examination.recording.runs.back())));
     } else if (options_.output.verbosity > 0) {
@@ -161,7 +160,7 @@ class RunReporter {
         pids += fmt::format(" {}", exit.key.pid);
     }
     if (pids.empty()) return "";
-    return "; dlprobe's witness, which sees exceptions, was not in the Python of pid" + pids +
+    return "; dlprobe's witness saw no exceptions in the Python of pid" + pids +
            " (-I, -E, env -i, another user)";
   }
 
@@ -190,7 +189,8 @@ class RunReporter {
       if (is_loader) pids += fmt::format(" {}", key.pid);
     }
     if (pids.empty()) return;
-    complain("the command has ended; processes of its loader go on, no longer watched: pid" + pids);
+    complain("the command ended, but processes of its loader still run, no longer watched: pid" +
+             pids);
   }
 
   const RunOptions& options_;
@@ -219,7 +219,7 @@ Expected<ExamineRequest> make_request(const RunOptions& options, const Session& 
   DLP_TRY(watch.hang_after, parse_duration(options.hang_after));
   if (watch.hang_after < kShortestHang) {
     return failure(ErrorCode::kInvalid, "--hang-after " + options.hang_after +
-                                            " is less than 1s, which any healthy job may need for "
+                                            " is less than 1s, which a healthy job may need for "
                                             "one batch");
   }
   command.watch = std::move(watch);
@@ -252,11 +252,11 @@ void add_run_command(CLI::App& app, const Session& session, int& exit_status) {
   options->output.stream = STDERR_FILENO;
   set_examples(*command,
                {{"run -- python train.py", "silent unless something is wrong"},
-                {"run --on-hang kill -- torchrun train.py", "end it when it hangs"},
-                {"run --shm-size 64m -- python train.py", "would it live in a container?"}});
+                {"run --on-hang kill -- torchrun train.py", "kill it when it hangs"},
+                {"run --shm-size 64m -- python train.py", "rehearse a smaller container"}});
   command
       ->add_option("--hang-after", options->hang_after,
-                   "it hangs when no process of the loader has read or written for so long")
+                   "report a hang when no process of the loader has read or written for this long")
       ->type_name("DURATION")
       ->capture_default_str()
       ->group(kGroup);
@@ -266,7 +266,7 @@ void add_run_command(CLI::App& app, const Session& session, int& exit_status) {
       ->group(kGroup);
   command
       ->add_option("--on-failure", options->on_failure,
-                   "run this by /bin/sh when the command failed or something was found")
+                   "run CMD with /bin/sh if the command fails or dlprobe finds something")
       ->type_name("CMD")
       ->group(kGroup);
   add_launch_options(*command, options->launch, "Limits of the command");

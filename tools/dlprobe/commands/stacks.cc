@@ -126,21 +126,20 @@ int print_stacks(const StacksOptions& options) {
 
 void add_stacks_command(CLI::App& app, int& exit_status) {
   auto* command =
-      app.add_subcommand("stacks", "merged Python and native stacks of a tree; nothing decided");
+      app.add_subcommand("stacks", "Python and native stacks of a process tree, without a verdict");
   const auto options = std::make_shared<StacksOptions>();
   command->add_option("pid", options->pid, "the trainer or any of its workers")
       ->type_name("PID")
       ->required();
   constexpr const char* kGroup = "Stacks";
-  command->add_flag("--only", options->only, "that process alone, not its tree")->group(kGroup);
+  command->add_flag("--only", options->only, "only that process, not its tree")->group(kGroup);
   command
-      ->add_flag(
-          "--ranks", options->ranks,
-          "where each rank of a distributed job is: main threads of trainers alone, ranks at "
-          "the same place once")
+      ->add_flag("--ranks", options->ranks,
+                 "where each rank of a distributed job is: only main threads of trainers, ranks at "
+                 "the same place once")
       ->group(kGroup);
-  command->add_flag("--python", options->python, "Python frames alone")->group(kGroup);
-  command->add_flag("--native", options->native, "native frames alone")->group(kGroup);
+  command->add_flag("--python", options->python, "only Python frames")->group(kGroup);
+  command->add_flag("--native", options->native, "only native frames")->group(kGroup);
   add_pause_options(*command, options->pause, kGroup);
   add_format_options(*command, options->output, stacks_formats());
   set_examples(*command, {{"stacks 4711", "all processes of the job"},

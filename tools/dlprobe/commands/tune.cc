@@ -43,18 +43,18 @@ void replace_loader_options(CLI::App& command, TuneCommandOptions& options) {
   }
   command
       .add_option("--workers", options.workers,
-                  "what the job has now, or a list to try: 2,4,8 (default: what is worth trying)")
+                  "what the job uses now, or a list to try: 2,4,8 (default: a search)")
       ->type_name("N[,N...]")
       ->group(kSweepGroup);
   command
       .add_option("--prefetch-factor", options.prefetch_factors,
-                  "what the job has now, or a list to try (default: 2, then 1 and 4)")
+                  "what the job uses now, or a list to try (default: 2, then 1 and 4)")
       ->type_name("N[,N...]")
       ->group(kSweepGroup);
   command
       .add_option("--start-method", options.start_methods,
-                  "how workers are started; of a list the first is searched under, the others "
-                  "are tried with what is best; or all")
+                  "how workers are started; of a list, the first is used for the search, the "
+                  "others are tried with the best setting; or all")
       ->type_name("NAME[,NAME...]")
       ->capture_default_str()
       ->group(kSweepGroup);
@@ -66,12 +66,11 @@ void replace_loader_options(CLI::App& command, TuneCommandOptions& options) {
 
 void add_sweep_options(CLI::App& command, TuneCommandOptions& options) {
   command
-      .add_option("--for", options.budget,
-                  "how long all runs together may take; 180s for a command")
+      .add_option("--for", options.budget, "time limit of all runs together; 180s for a command")
       ->type_name("DURATION")
       ->capture_default_str()
       ->group(kSweepGroup);
-  command.add_option("--record", options.record_path, "keep the recording, for dlprobe replay")
+  command.add_option("--record", options.record_path, "save a recording, for dlprobe replay")
       ->type_name("FILE")
       ->group(kSweepGroup);
   command
@@ -144,9 +143,9 @@ Status put_settings(const TuneCommandOptions& options, TuneRequest& wish) {
 Status put_command(const CLI::App& command, const Session& session, TuneOptions& options) {
   if (!session.child_command_given) return {};
   if (session.child_command.empty())
-    return failure(ErrorCode::kInvalid, "there is no command behind --");
+    return failure(ErrorCode::kInvalid, "there is no command after --");
   if (!options.wish.base.fault.empty()) {
-    return failure(ErrorCode::kInvalid, "--fault works on the reference loader alone");
+    return failure(ErrorCode::kInvalid, "--fault works only on the reference loader");
   }
   DLP_CHECK(check_interpreter(session.child_command));
   options.command = session.child_command;

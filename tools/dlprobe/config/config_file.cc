@@ -155,7 +155,7 @@ class Reader {
     for (const auto& [evidence, limit] : *limits) {
       if (std::ranges::count(kNumberNames, evidence.str()) == 0)
         return bad(evidence.source(),
-                   fmt::format("no finding has a number '{}' among its evidence{}", evidence.str(),
+                   fmt::format("no finding has the evidence '{}'{}", evidence.str(),
                                did_you_mean(evidence.str(), kNumberNames)));
       const auto text = text_of(limit);
       const auto number = text ? quantity(*text) : std::nullopt;
@@ -212,7 +212,7 @@ class Reader {
       if (std::ranges::count(kKnown, name) == 0) return unknown_key(key, kKnown);
       const auto* text = value.as_string();
       if (text == nullptr || trim(text->get()).empty())
-        return bad(value, fmt::format("{} is a text that is not empty", name));
+        return bad(value, fmt::format("{} must be a text that is not empty", name));
       if (name == "code") {
         DLP_TRY(rule.code, code_of(text->get(), value.source()));
         has_code = true;
@@ -231,7 +231,7 @@ class Reader {
   }
 
   Expected<std::string> last_day(const toml::node& node) const {
-    constexpr const char* kWhat = "until is a day, 2027-01-31, or \"never\"";
+    constexpr const char* kWhat = "until must be a day, like 2027-01-31, or \"never\"";
     if (const auto* date = node.as_date()) {
       const toml::date day = date->get();
       return fmt::format("{:04}-{:02}-{:02}", day.year, day.month, day.day);

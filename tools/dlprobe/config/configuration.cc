@@ -320,11 +320,10 @@ void add_options_to(CLI::App& command, std::string& named, bool& none) {
   collect_names(command, false, names);
   const std::vector<std::string> path = path_of(command);
   if (!names.empty() || (!path.empty() && path.front() == "config")) {
-    auto* file =
-        command.add_option("--config", named, "options and findings' rules from FILE alone")
-            ->type_name("FILE")
-            ->group(kConfigurationGroup);
-    command.add_flag("--no-config", none, "from no file")
+    auto* file = command.add_option("--config", named, "read options and rules only from FILE")
+                     ->type_name("FILE")
+                     ->group(kConfigurationGroup);
+    command.add_flag("--no-config", none, "read no configuration file")
         ->excludes(file)
         ->group(kConfigurationGroup);
   }

@@ -26,7 +26,7 @@ Expected<std::optional<uint64_t>> optional_size(const char* option,
 void add_launch_options(CLI::App& command, LaunchOptions& options, const std::string& group) {
   command
       .add_option("--limit-memory", options.limit_memory,
-                  "start the command in a cgroup that may have this much memory")
+                  "start the command in a cgroup with this memory limit")
       ->type_name("SIZE")
       ->group(group);
   command
@@ -36,12 +36,12 @@ void add_launch_options(CLI::App& command, LaunchOptions& options, const std::st
       ->group(group);
   command
       .add_option("--shm-size", options.shm_size,
-                  "start the command with a /dev/shm of its own of this size, as a container has")
+                  "start the command with its own /dev/shm of this size, as in a container")
       ->type_name("SIZE")
       ->group(group);
   command
       .add_flag("--no-witness", options.no_witness,
-                "load nothing into the command's Python interpreters: what they raise is not known")
+                "load nothing into the command's Python: dlprobe then sees no exceptions")
       ->group(group);
 }
 
@@ -58,8 +58,8 @@ Status put_launch_options(const LaunchOptions& options, ExamineRequest& request)
   }
   if (limits.any() && std::holds_alternative<PidSubject>(request.subject)) {
     return failure(ErrorCode::kInvalid,
-                   "--limit-memory, --limit-fds and --shm-size are for what dlprobe starts: a "
-                   "process that runs already has its limits");
+                   "--limit-memory, --limit-fds and --shm-size work only on what dlprobe starts: a "
+                   "running process already has its limits");
   }
   DLP_CHECK(check_launch_limits(limits));
   if (auto* loader = std::get_if<LoaderSubject>(&request.subject)) loader->limits = limits;
@@ -73,8 +73,8 @@ Status put_launch_options(const LaunchOptions& options, ExamineRequest& request)
 void add_confirm_option(CLI::App& command, std::string& times, const std::string& group) {
   command
       .add_flag("--confirm{" + std::string(kAsTimeAllows) + "}", times,
-                "run the command again with what the remedies of its findings set, and say whether "
-                "the failure is gone: each N times (default: up to 3 times within a minute)")
+                "run the command again with each remedy applied, and say whether the failure is "
+                "gone: each N times (default: up to 3 times within a minute)")
       ->type_name("N")
       ->group(group);
 }
@@ -89,9 +89,7 @@ Status put_confirm_option(const std::string& times, ExamineRequest& request) {
   }
   auto* command = std::get_if<CommandSubject>(&request.subject);
   if (command == nullptr) {
-    return failure(ErrorCode::kInvalid,
-                   "--confirm runs a command again, so it needs one behind --: it cannot run a "
-                   "live process again, and the reference loader makes its own faults");
+    return failure(ErrorCode::kInvalid, "--confirm runs a command again: give one after --");
   }
   command->confirm = wish;
   return {};

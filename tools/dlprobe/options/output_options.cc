@@ -73,10 +73,9 @@ Expected<std::string> expand_path(const std::string& path) {
     }
     auto value = i + 1 < path.size() ? value_of(path[i + 1]) : std::nullopt;
     if (!value) {
-      return failure(ErrorCode::kInvalid,
-                     path + ": '" + path.substr(i, 2) +
-                         "' stands for nothing: %h is the node, %j the job, %r the rank, %p the "
-                         "pid, %% a percent sign");
+      return failure(ErrorCode::kInvalid, path + ": '" + path.substr(i, 2) +
+                                              "' is unknown: %h is the node, %j the job, %r the "
+                                              "rank, %p the pid, %% a percent sign");
     }
     std::ranges::replace(*value, '/', '_');
     result += *value;
@@ -133,7 +132,7 @@ void add_format_options(CLI::App& command, OutputOptions& options,
                         std::span<const ReportFormat> formats) {
   options.configuration = configuration_of(command);
   command.add_flag("--json", options.json, "the same as -f json")->group(kOutputGroup);
-  command.add_option("-f,--format", options.formats, "write this; may be given again")
+  command.add_option("-f,--format", options.formats, "write this format; repeatable")
       ->type_name("FORMAT[=PATH]")
       ->check(offering(texts(format_names(formats))))
       ->allow_extra_args(false)
@@ -141,12 +140,11 @@ void add_format_options(CLI::App& command, OutputOptions& options,
   command.add_option("-o,--output", options.output_path, "write to PATH instead of stdout")
       ->type_name("PATH")
       ->group(kOutputGroup);
-  command.add_option("--color", options.color, "the text's colours")
+  command.add_option("--color", options.color, "colours of the text")
       ->check(one_of({"auto", "always", "never"}))
       ->capture_default_str()
       ->group(kOutputGroup);
-  command.add_flag("-v,--verbose", options.verbosity, "everything, nothing shortened")
-      ->group(kOutputGroup);
+  command.add_flag("-v,--verbose", options.verbosity, "the whole report")->group(kOutputGroup);
 }
 
 void add_report_formats(CLI::App& command, OutputOptions& options) {
@@ -155,7 +153,7 @@ void add_report_formats(CLI::App& command, OutputOptions& options) {
 }
 
 void add_quiet_option(CLI::App& command, OutputOptions& options) {
-  command.add_flag("-q,--quiet", options.quiet, "the verdict alone, in one line")
+  command.add_flag("-q,--quiet", options.quiet, "only the verdict, in one line")
       ->group(kOutputGroup);
 }
 

@@ -19,7 +19,7 @@ Expected<std::optional<int>> optional_count(const char* option,
 void add_python_options(CLI::App& command, PythonOptions& options, const std::string& group) {
   command
       .add_option("--start-method", options.start_method,
-                  "the default start method, where the script names none (or --force)")
+                  "the default start method, if the script names none (or --force)")
       ->check(one_of({"fork", "spawn", "forkserver"}))
       ->type_name("METHOD")
       ->group(group);
@@ -37,7 +37,7 @@ void add_python_options(CLI::App& command, PythonOptions& options, const std::st
       ->group(group);
   command
       .add_flag("--force", options.force,
-                "the start method and the sharing strategy also where the script names one itself")
+                "override the start method and sharing strategy even if the script names them")
       ->group(group);
 }
 
@@ -53,8 +53,7 @@ Status put_python_options(const PythonOptions& options, CommandSubject& command)
   DLP_TRY(overrides.prefetch_factor,
           optional_count("--prefetch-factor", options.prefetch_factor, 1, kMostPrefetched));
   if (options.force && !options.start_method && !options.sharing_strategy) {
-    return failure(ErrorCode::kInvalid,
-                   "--force needs --start-method or --sharing-strategy: it is what is forced");
+    return failure(ErrorCode::kInvalid, "--force needs --start-method or --sharing-strategy");
   }
   if (overrides.any()) DLP_CHECK(check_interpreter(command.argv));
   command.overrides = overrides;

@@ -26,14 +26,14 @@ Expected<std::chrono::nanoseconds> parse_interval(const std::string& text) {
 void add_pause_options(CLI::App& command, PauseOptions& options, const std::string& group) {
   auto* max_pause = command
                         .add_option("--max-pause", options.max_pause,
-                                    "stop running threads for no longer than this, to copy their "
-                                    "stacks; blocked threads are not stopped")
+                                    "longest stop of a running thread, to copy its stack; blocked "
+                                    "threads are not stopped")
                         ->type_name("DURATION")
                         ->capture_default_str()
                         ->group(group);
   command
       .add_flag("--no-pause", options.no_pause,
-                "stop no thread at all: running threads have no native stack then")
+                "stop no thread: running threads then show no native stack")
       ->excludes(max_pause)
       ->group(group);
 }
@@ -53,7 +53,7 @@ void add_watch_options(CLI::App& command, WatchOptions& options, const Probe& pr
       std::chrono::duration_cast<std::chrono::seconds>(default_watch_of_pid(probe)).count();
   command
       .add_option("--for", options.watch_for,
-                  "end the watch (not the job) after this long; of a live process " +
+                  "end the watch (not the job) after this time; default for a running process: " +
                       std::to_string(by_default) + "s if not given")
       ->type_name("DURATION")
       ->group(group);
@@ -61,7 +61,7 @@ void add_watch_options(CLI::App& command, WatchOptions& options, const Probe& pr
       ->type_name("DURATION")
       ->capture_default_str()
       ->group(group);
-  command.add_option("--record", options.record_path, "keep the recording, for dlprobe replay")
+  command.add_option("--record", options.record_path, "save a recording, for dlprobe replay")
       ->type_name("FILE")
       ->group(group);
   if (probe.needs_snapshots) add_pause_options(command, options.pause, group);
