@@ -41,7 +41,7 @@ REFUSED = [
     (["deadlock", "--pid", ""], 2, "--pid needs a process id"),
     (["shm", "--pid", "-7"], 2, "--pid"),
     (["shm", "--pid", "999999999"], 2, "there is no process 999999999"),
-    (["shm", "--pid", "1", "--", "true"], 2, "exclude"),
+    (["shm", "--pid", "1", "--", "true"], 2, "give either --pid or a command"),
     (["shm", "--"], 2, "no command"),
     (["shm", "--", "no-such-command-anywhere"], 127, "no-such-command-anywhere"),
     (["shm", "--", "/etc/passwd"], 126, "/etc/passwd"),
@@ -68,7 +68,7 @@ REFUSED = [
     (["tune", "--"], 2, "no command after --"),
     (["tune", "--", "no-such-command-anywhere"], 127, "no-such-command-anywhere"),
     (["tune", "--", "/etc/passwd"], 126, "/etc/passwd"),
-    (["tune", "--", "true"], 3, "made no DataLoader"),
+    (["tune", "--", "true"], 3, "made no PyTorch DataLoader"),
     (["tune", "--", "python3", "-I", "train.py"], 2, "-I, which ignores PYTHONPATH"),
     (["tune", "--fault", "thread-oversubscription", "--", "true"], 2, "--fault works only on the reference loader"),
     (["attach", "--job"], 2, "SLURM_JOB_ID"),
@@ -130,7 +130,7 @@ class BadInput(unittest.TestCase):
             self.skipTest("pid 2 is not a kernel thread here: run outside of a pid namespace")
         for arguments in (["shm", "--pid", 2], ["attach", 2], ["stacks", 2]):
             with self.subTest(arguments=arguments):
-                self.assert_refused(dlprobe(*arguments), 2, "thread of the kernel")
+                self.assert_refused(dlprobe(*arguments), 2, "kernel thread")
 
     def test_dlprobe_itself(self):
         for command in ("attach", "stacks"):

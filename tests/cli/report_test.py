@@ -447,7 +447,7 @@ class Redact(Saved):
         self.assertIn("need a folder", self.refused("redact", path, path, "-o", str(self.folder / "x")))
         bad = self.folder / "map"
         bad.write_text("{}[")
-        self.assertIn("no map", self.refused("redact", path, "-o", str(self.folder / "x"), "--map", str(bad)))
+        self.assertIn("not a map", self.refused("redact", path, "-o", str(self.folder / "x"), "--map", str(bad)))
         self.assertFalse((self.folder / "x").exists())
         done = dlprobe("report", "redact", path, "-o", str(self.folder / "x"), "--redact", "colours")
         self.assertEqual(done.returncode, 2)

@@ -98,7 +98,7 @@ class Shim(unittest.TestCase):
         program = ("import multiprocessing as m, sys; c = m.get_context('fork'); print(c.get_start_method())",)
         _, out, err = self.run_python(["--start-method", "spawn"], "-c", *program)
         self.assertEqual(out, "fork\n")
-        self.assertIn("start method spawn was asked for, but <string>:1 asks for fork itself, and had it (--force", err)
+        self.assertIn("start method spawn was asked for, but <string>:1 itself asks for fork (--force", err)
         self.assertEqual(self.run_python(["--start-method", "spawn", "--force"], "-c", *program)[1:], ("spawn\n", ""))
         report = report_of("spawn-recursion", "--start-method", "spawn", "--", sys.executable, script, "fork")
         self.assertEqual(report["summary"]["verdict"], "incomplete")
