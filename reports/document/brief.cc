@@ -85,6 +85,14 @@ void add_others(Blocks& blocks, const std::vector<report::Finding>& findings) {
     add_line(blocks, " ", spans(counted(findings.size() - count, "other finding") + ", with -v"));
 }
 
+// Two groups of ranks are in the headline: one waits for the other.
+bool has_many_groups(const Section& ranks) {
+  return std::ranges::any_of(ranks.blocks, [](const Block& block) {
+    const List* list = std::get_if<List>(&block.content);
+    return list != nullptr && list->items.size() > 2;
+  });
+}
+
 // The tables alone, without their legends.
 Section tables_of(Section section) {
   std::erase_if(section.blocks,
@@ -97,6 +105,7 @@ Section tables_of(Section section) {
 void add_chain(Blocks& blocks, const report::WaitGraph& graph) {
   constexpr size_t kLast = 3;
   std::vector<Spans> lines = short_chain(graph);
+  if (lines.size() < 2) return;
   if (lines.size() > kLast + 2) {
     const auto first = lines.begin() + 1;
     const auto last = lines.end() - kLast;
@@ -172,7 +181,7 @@ class BriefBuilder {
   }
 
   Document build() && {
-    add(ranks_of(report_));
+    if (Section ranks = ranks_of(report_); has_many_groups(ranks)) add(std::move(ranks));
     Section cause = {.is_titled_in_text = false};
     add_chain(cause.blocks, report_.wait_graph);
     add_cause(cause.blocks, report_);

@@ -160,7 +160,7 @@ class RunReporter {
         pids += fmt::format(" {}", exit.key.pid);
     }
     if (pids.empty()) return "";
-    return "; dlprobe's witness saw no exceptions in the Python of pid" + pids +
+    return "; dlprobe's witness was not in the Python of pid" + pids +
            " (-I, -E, env -i, another user)";
   }
 
