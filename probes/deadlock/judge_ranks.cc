@@ -192,8 +192,9 @@ RankFinding finding_on(Job job, FindingCode code, Confidence confidence, const M
 bool may_be_meant(const RankState& rank, const RankState& waiter) {
   const bool is_still = rank.motion == RankMotion::kStill;
   if (is_in(waiter, MeetingKind::kEnd)) return !is_still || rank.lasts < kLongWork;
-  if (is_in(waiter, MeetingKind::kMessage) || is_in(waiter, MeetingKind::kCall))
-    return !is_still || rank.lasts < kWorthAWarning || !waiter.is_overdue;
+  const bool is_asked = is_in(waiter, MeetingKind::kMessage) || is_in(waiter, MeetingKind::kCall);
+  if (is_asked && rank.doing == RankDoing::kPolls) return waiter.lasts < kLongWork;
+  if (is_asked) return !is_still || rank.lasts < kWorthAWarning || !waiter.is_overdue;
   // A process that it has started may be at work for it.
   const bool stands = rank.sleeps() && rank.doing != RankDoing::kWaitsForChild;
   return stands ? !waiter.is_overdue : waiter.lasts < kLongWork;

@@ -191,10 +191,13 @@ class BriefBuilder {
     add(recommendation_of(report_));
     add(tables_of(settings_of(report_)));
     add(tables_of(trials_of(report_)));
+    if (!report_.tune && !has_trials()) add(tables_of(runs_by_finding_of(report_)));
     return std::move(document_);
   }
 
  private:
+  bool has_trials() const { return !report_.runs.empty() && report_.runs.front().trial; }
+
   void add(Section section) {
     if (!section.blocks.empty()) document_.sections.push_back(std::move(section));
   }

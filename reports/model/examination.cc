@@ -101,12 +101,24 @@ Message words_of_place(const Finding& finding) {
   return "; at " + as_path(place.file) + own(line) + what;
 }
 
+// What is no fault, and all the same what a reader looks for, before "nothing is stuck".
+Message words_of_information(const ReportSource& source) {
+  if (source.verdict.findings.empty()) return {};
+  const Finding& first = source.verdict.findings.front();
+  if (first.severity != Severity::kInfo ||
+      source.verdict.all_well.plain().contains(first.message.plain()))
+    return {};
+  return "but look: " + own(info(first.code).code) + " " + own(info(first.code).name) + ": " +
+         first.message + words_of_place(first) + "; otherwise ";
+}
+
 Message headline(const ReportSource& source, OverallVerdict verdict) {
   const std::vector<Finding>& findings = source.verdict.findings;
   const auto worst = std::ranges::max_element(findings, {}, &Finding::severity);
   const bool is_worth_a_headline = worst != findings.end() && worst->severity != Severity::kInfo;
   if (verdict == OverallVerdict::kIncomplete || !is_worth_a_headline)
-    return words_of_early_end(source.recording) + nothing_found(source, verdict);
+    return words_of_early_end(source.recording) + words_of_information(source) +
+           nothing_found(source, verdict);
   return own(info(worst->code).code) + " " + own(info(worst->code).name) + ": " + worst->message +
          words_of_place(*worst);
 }

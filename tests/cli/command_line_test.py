@@ -113,7 +113,7 @@ class Help(unittest.TestCase):
     def test_version_has_what_a_bug_report_needs(self):
         lines = text_of("--version").splitlines()
         self.assertRegex(lines[0], r"^dlprobe \d+\.\d+\.\d+$")
-        self.assertRegex(lines[1], r"^built by \w+ [\d.]+, \w+, \w+; .*libunwind [\d.]+")
+        self.assertRegex(lines[1], r"^built: (commit [0-9a-f]{10}( changed)?, )?\w+ [\d.]+, \w+, \w+; .*libunwind [\d.]+")
         self.assertRegex(lines[2], r"^running on Linux \S+, glibc [\d.]+$")
 
 

@@ -79,7 +79,7 @@ class Refusals(unittest.TestCase):
     def test_what_runs_already_has_its_limits(self):
         for option in ("--limit-memory", "--limit-fds", "--shm-size"):
             with self.subTest(option):
-                self.assert_refused(dlprobe("shm", "--pid", 1, option, "1000000"), "runs already")
+                self.assert_refused(dlprobe("shm", "--pid", 1, option, "1000000"), "already has its limits")
 
     @unittest.skipUnless(os.geteuid() == 0 and works(AS_NOBODY), "needs two users: run as root")
     def test_memory_without_the_right(self):
