@@ -111,6 +111,8 @@ double quoted_share(const PageWords& page, const std::vector<std::string>& typed
   for (const std::vector<std::string>& quote : page.quotes) {
     const size_t run = longest_common_run(quote, typed);
     if (run < std::min({quote.size(), std::max<size_t>(typed.size(), 2), kFew})) continue;
+    // Two words of a longer text may stand in any sentence.
+    if (run < kFew && 2 * run < typed.size()) continue;
     most = std::max(most, static_cast<double>(run) / static_cast<double>(quote.size()));
   }
   return most;

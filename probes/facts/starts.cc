@@ -220,6 +220,11 @@ int weight_as_first(const StartEvent& event, const StartEvent& last) {
   return is_thread || (event.ended == Ended::kProcess && event.process != last.process) ? 1 : 0;
 }
 
+bool lived_at(const Run& run, const ProcessKey& key, BootNs time) {
+  const ProcessExit* exit = run.find_exit(key);
+  return exit == nullptr || exit->at >= time;
+}
+
 /// What `last` was before it was raised again.
 void find_first(const Run& run, Ending& ending) {
   const StartEvent& last = *ending.last;
@@ -229,6 +234,11 @@ void find_first(const Run& run, Ending& ending) {
   for (const StartEvent& event : run.start_events) {
     const int weight = weight_as_first(event, last);
     if (weight < most) continue;
+    // Of workers that all failed the loader hands on the first; one that has ended since was of an
+    // earlier loader.
+    const bool both_workers =
+        event.ended == Ended::kWorker && ending.first->ended == Ended::kWorker;
+    if (weight == most && both_workers && lived_at(run, ending.first->process, last.at)) continue;
     ending.first = &event;
     most = weight;
   }

@@ -637,6 +637,17 @@ TEST_F(Raised, ATrainerThatRaisesItAgainIsNotWhereItBegan) {
   EXPECT_THAT(finding.message.plain(), HasSubstr("data.py:7 in __getitem__"));
 }
 
+TEST_F(Raised, OfWorkersThatAllFailTheFirstIsHandedOn) {
+  failed(1, 102, Ended::kWorker, "__getitem__");
+  failed(1.1, 103, Ended::kWorker, "__getitem__");
+  failed(1.2, kParent, Ended::kProcess, "");
+  scene.exit_with(kParent, 1.3, 1);
+  EXPECT_THAT(only().message.plain(), HasSubstr("worker 102 failed"));
+  scene.exit_with(102, 1.05, 0);
+  EXPECT_THAT(only().message.plain(), HasSubstr("worker 103 failed"))
+      << "102 was of a loader before";
+}
+
 TEST_F(Raised, AThreadThatDiedIsWhyItsConsumerWaitedInVain) {
   failed(1, kParent, Ended::kThread, "prefetch");
   failed(6, kParent, Ended::kProcess, "");
