@@ -52,6 +52,11 @@ TEST(FindPages, WordsAloneAreNoErrorText) {
   EXPECT_FALSE(slow.at(0).has_text);
 }
 
+TEST(FindPages, TwoWordsOfALongerTextAreNoErrorText) {
+  for (const PageMatch& match : find_pages("stack expects each tensor to be equal size"))
+    EXPECT_FALSE(match.has_text);
+}
+
 TEST(FindPages, NothingIsFoundForWhatNoPageSpeaksOf) {
   for (const char* text :
        {"", " ", "the", "0", "99999", "frobnicate the widget", "\x1b[31m\xff\xfe"})
