@@ -191,12 +191,18 @@ class BriefBuilder {
     add(recommendation_of(report_));
     add(tables_of(settings_of(report_)));
     add(tables_of(trials_of(report_)));
-    if (!report_.tune && !has_trials()) add(tables_of(runs_by_finding_of(report_)));
+    if (!report_.tune && !has_trials() && !is_gate()) add(tables_of(runs_by_finding_of(report_)));
     return std::move(document_);
   }
 
  private:
   bool has_trials() const { return !report_.runs.empty() && report_.runs.front().trial; }
+
+  // Its checks say what its runs showed.
+  bool is_gate() const {
+    return std::ranges::any_of(report_.checks,
+                               [](const report::Check& check) { return check.text.has_value(); });
+  }
 
   void add(Section section) {
     if (!section.blocks.empty()) document_.sections.push_back(std::move(section));
