@@ -34,6 +34,7 @@ std::string words_of_name(std::string_view name) {
 // As much of the evidence as a line holds. What was held against something proves the most.
 std::string proof_line(const report::Finding& finding) {
   std::vector<const report::Evidence*> order;
+  order.reserve(finding.evidence.size());
   for (const report::Evidence& fact : finding.evidence)
     order.push_back(&fact);
   std::ranges::stable_partition(

@@ -18,7 +18,7 @@ Document document_of(const AnyReport& report);
 
 /// What a terminal shows of it: verdict, chain, a line of proof, the first remedy. At most 15 lines
 /// of 80 columns for one cause.
-Document brief_of(const AnyReport& report);
+Document brief_of(const AnyReport& any);
 
 /// The document of `dlprobe stacks`. `is_all`: nothing is shortened (-v).
 Document document_of(const report::Stacks& stacks, bool is_all);
