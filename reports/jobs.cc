@@ -65,9 +65,8 @@ std::string render_jobs(const AnyDocument& document, const TextOptions& options)
       page.paragraph(job_row(row, widths), row.back());
   }
   if (jobs.unseen_processes > 0) {
-    page.paragraph(
-        "", fmt::format("jobs may be missing: {} of other users may not be looked into; root may",
-                        std::string(counted(jobs.unseen_processes, "process"))));
+    page.paragraph("", fmt::format("jobs may be missing: dlprobe may not look into {}",
+                                   std::string(counted(jobs.unseen_processes, "process"))));
   }
   return std::move(page).take();
 }

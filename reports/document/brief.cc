@@ -192,18 +192,14 @@ class BriefBuilder {
     add(recommendation_of(report_));
     add(tables_of(settings_of(report_)));
     add(tables_of(trials_of(report_)));
-    if (!report_.tune && !has_trials() && !is_gate()) add(tables_of(runs_by_finding_of(report_)));
+    // A gate's checks say what its runs showed.
+    if (!report_.tune && !has_trials() && !has_named_checks(report_))
+      add(tables_of(runs_by_finding_of(report_)));
     return std::move(document_);
   }
 
  private:
   bool has_trials() const { return !report_.runs.empty() && report_.runs.front().trial; }
-
-  // Its checks say what its runs showed.
-  bool is_gate() const {
-    return std::ranges::any_of(report_.checks,
-                               [](const report::Check& check) { return check.text.has_value(); });
-  }
 
   void add(Section section) {
     if (!section.blocks.empty()) document_.sections.push_back(std::move(section));

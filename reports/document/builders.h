@@ -31,6 +31,8 @@ Section suppressed_of(const report::Report& report);
 /// Of a merged report: how many nodes said what, and each of them.
 Section nodes_of(const report::Cluster& cluster);
 
+/// Whether its checks have names of their own and say what was seen: those of a gate.
+bool has_named_checks(const report::Report& report);
 /// Checks with names of their own, each with what was seen.
 Section named_checks_of(const report::Report& report);
 /// What was checked: on a terminal if nothing was found.

@@ -28,12 +28,6 @@ int place_of(CheckStatus status) {
   return status == CheckStatus::kPass ? 2 : 1;
 }
 
-bool has_named_checks(const report::Report& report) {
-  return !report.checks.empty() && std::ranges::all_of(report.checks, [](const auto& check) {
-    return check.text.has_value();
-  });
-}
-
 void add_for_text(Blocks& blocks, const AnyReport& any) {
   const std::vector<report::Check>& checks = any.report.checks;
   if (any.cluster || has_named_checks(any.report)) return;
@@ -114,6 +108,12 @@ void add_gap(List& list, const AlikeGaps& alike) {
 }
 
 }  // namespace
+
+bool has_named_checks(const report::Report& report) {
+  return !report.checks.empty() && std::ranges::all_of(report.checks, [](const auto& check) {
+    return check.text.has_value();
+  });
+}
 
 Section named_checks_of(const report::Report& report) {
   Section section = {.readers = Readers::kText, .is_titled_in_text = false};

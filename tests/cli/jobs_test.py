@@ -107,7 +107,7 @@ class Jobs(unittest.TestCase):
         self.start("other.py", ALONE)
         taken, said = self.attached()
         self.assertEqual(taken, pid)
-        self.assertRegex(said, rf"process {pid} of root is taken: .*/train.py {WORKERS}")
+        self.assertRegex(said, rf"looking at process {pid} of root: .*/train.py {WORKERS}")
         (job,) = self.jobs()
         self.assertEqual((job["pid"], job["workers"], job["ranks"], job["state"], job["is_pool"], job["user"]),
                          (pid, 2, 0, "waits", False, "root"))

@@ -22,8 +22,7 @@ namespace {
 
 std::string of_others(size_t count) {
   if (count == 0) return "";
-  return fmt::format("; {} of other users may not be looked into (root may)",
-                     std::string(counted(count, "process")));
+  return fmt::format("; dlprobe may not look into {}", std::string(counted(count, "process")));
 }
 
 Status show_on_stderr(const std::vector<LoaderJob>& jobs) {
@@ -78,7 +77,7 @@ Expected<int32_t> choose_job(const Machine& machine, const std::optional<std::st
   if (jobs.empty()) return std::unexpected(none_of(all, name));
   if (jobs.size() == 1) {
     const LoaderJob& job = jobs.front();
-    complain(fmt::format("process {} of {} is taken: {}{}", job.root.pid, job.user,
+    complain(fmt::format("looking at process {} of {}: {}{}", job.root.pid, job.user,
                          fmt::join(job.command, " "), of_others(forbidden)));
     return job.root.pid;
   }
