@@ -13,6 +13,15 @@ constexpr size_t kParts = 6;
 constexpr uint64_t kNothing = std::numeric_limits<uint64_t>::max();
 using Envelope = std::array<uint64_t, kParts>;
 
+// Whether most of the rise came between two counts that follow each other.
+bool is_jump(std::span<const CountAt> counts) {
+  const uint64_t rise = counts.back().count - std::min(counts.back().count, counts.front().count);
+  for (size_t i = 1; i < counts.size(); ++i) {
+    if (counts[i].count > counts[i - 1].count + rise / 2) return true;
+  }
+  return false;
+}
+
 // The smallest count of each part; nothing where a part has none.
 std::optional<Envelope> lower_envelope(std::span<const CountAt> counts, BootNs begin, BootNs end) {
   Envelope smallest;
@@ -71,7 +80,7 @@ std::optional<CountGrowth> steady_growth(std::span<const CountAt> counts, BootNs
   if (last - first < static_cast<std::ptrdiff_t>(kParts)) return std::nullopt;
   const std::span<const CountAt> inside(first, last);
   const auto envelope = lower_envelope(inside, inside.front().at, inside.back().at);
-  if (!envelope || !is_steady(*envelope)) return std::nullopt;
+  if (!envelope || !is_steady(*envelope) || is_jump(inside)) return std::nullopt;
   return CountGrowth{.from = inside.front().at,
                      .to = inside.back().at,
                      .first = inside.front().count,

@@ -22,7 +22,8 @@ struct CountGrowth {
 ///
 /// The span is cut into six parts; of each its smallest count stands for it, so that what is opened
 /// and closed again does not matter. At least four of the five steps go up, none makes more than
-/// half of the rise, and the second half rises at least half as much as the first.
+/// half of the rise (nor does any single count), and the second half rises at least half as much as
+/// the first.
 std::optional<CountGrowth> steady_growth(std::span<const CountAt> counts, BootNs end,
                                          BootNs window);
 

@@ -164,11 +164,11 @@ class Descriptors(Base):
             found = [(f["code"], f["severity"], f["confidence"], f.get("consequence_of")) for f in report["findings"]]
             self.assertEqual(found, [(code, "error", "certain", None), ("DLP0202", "error", "certain", code)])
             facts = {fact["name"]: fact["value"] for fact in report["findings"][0]["evidence"]}
-            self.assertGreater(facts["growth_per_batch"], 1)
+            self.assertGreater(facts["growth_per_batch"], 0.5)
 
     def test_each_fault_gives_its_finding_under_every_start_method(self):
         for method in ("fork", "spawn", "forkserver"):
-            self.check("fd-leak-in-worker:limit=160,count=4", "DLP0204", method)
+            self.check("fd-leak-in-worker:limit=256,count=2", "DLP0204", method)
             self.check("batches-kept-by-consumer:limit=96", "DLP0203", method)
 
     def test_without_a_fault_nothing_runs_out(self):

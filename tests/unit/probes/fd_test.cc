@@ -75,6 +75,27 @@ TEST_F(Fd, AWorkerThatLeaksUpToItsLimitIsTheCauseOfTheFailure) {
   EXPECT_TRUE(verdict.gaps.empty());
 }
 
+TEST_F(Fd, AClimbThatHadToWaitInItsMidstIsALeak) {
+  // Two bursts of 100, and a little between them.
+  const auto uneven = [](double at_s) {
+    return at_s < 1 ? 100 * at_s : at_s < 3 ? 100 + 10 * (at_s - 1) : 120 + 100 * (at_s - 3);
+  };
+  watch(0, 5.4, FdKind::kFile, [&](int32_t pid, double at_s) {
+    return pid == kFdWorker ? std::min(uneven(at_s), 236.0) : 0.0;
+  });
+  scene_.exit_with(Scene::kTrainerPid, 5.6, 1);
+  EXPECT_EQ(examine().findings.front().code, FindingCode::kFdLeakInWorker);
+}
+
+TEST_F(Fd, WhatIsOpenedAtOnceUpToTheLimitIsNoLeak) {
+  watch(0, 3, FdKind::kFile, [](int32_t pid, double at_s) {
+    return pid == kFdWorker ? at_s < 1 ? 40 * at_s : 236.0 : 0.0;
+  });
+  scene_.exit_with(Scene::kTrainerPid, 3.2, 1);
+  EXPECT_FALSE(find(examine(), FindingCode::kFdLeakInWorker));
+  EXPECT_TRUE(find(examine(), FindingCode::kFdExhausted));
+}
+
 TEST_F(Fd, AnExceptionThatSaysSoIsEnough) {
   watch(0, 0.1, FdKind::kFile, climbs(kFdWorker, 1, 1));
   StartEvent refused{.at = Scene::at(0.3),
