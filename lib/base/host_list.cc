@@ -1,5 +1,6 @@
 #include "lib/base/host_list.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <utility>
@@ -9,7 +10,10 @@
 namespace dlprobe {
 namespace {
 
-constexpr size_t kMostHosts = 1'000'000;
+// A list may come from a hostile report: a short one may stand for gigabytes of names.
+constexpr size_t kMostHosts = 100'000;
+constexpr size_t kLongestName = 255;  // of a name in DNS (RFC 1035)
+constexpr int kMostBrackets = 8;
 constexpr size_t kMostDigits = 9;
 
 std::unexpected<Error> bad_list(std::string_view list, std::string_view why) {
@@ -34,7 +38,7 @@ Status expand_range(std::string_view list, std::string_view range, const std::st
   }
   if (*from > *to) return bad_list(list, "'" + std::string(range) + "' runs backwards");
   if (*to - *from >= kMostHosts || hosts.size() + (*to - *from) >= kMostHosts)
-    return bad_list(list, "more than a million hosts");
+    return bad_list(list, "more than 100,000 hosts");
   for (uint64_t number = *from; number <= *to; ++number)
     hosts.push_back(before + padded(number, first.size()));
   return {};
@@ -45,9 +49,13 @@ Status expand_one(std::string_view list, std::string_view item, std::vector<std:
   const size_t open = item.find('[');
   if (open == std::string_view::npos) {
     if (item.contains(']')) return bad_list(list, "a ']' without a '['");
+    if (item.size() > kLongestName) return bad_list(list, "a name of more than 255 characters");
     hosts.emplace_back(item);
     return {};
   }
+  if (open > kLongestName) return bad_list(list, "a name of more than 255 characters");
+  if (std::ranges::count(item, '[') > kMostBrackets)
+    return bad_list(list, "more than 8 brackets in a name");
   const size_t close = item.find(']', open);
   if (close == std::string_view::npos) return bad_list(list, "a '[' that does not close");
   const std::string before(item.substr(0, open));
@@ -62,7 +70,7 @@ Status expand_one(std::string_view list, std::string_view item, std::vector<std:
   }
   // "rack[1-2]n[1-4]": what stands behind may have brackets of its own.
   for (const std::string& host : found) {
-    if (hosts.size() >= kMostHosts) return bad_list(list, "more than a million hosts");
+    if (hosts.size() >= kMostHosts) return bad_list(list, "more than 100,000 hosts");
     DLP_CHECK(expand_one(list, host + std::string(behind), hosts));
   }
   return {};

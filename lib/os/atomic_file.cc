@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -132,6 +133,13 @@ bool is_waited_for(int fd, const struct stat& status) {
   return S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode) || ::isatty(fd) == 1;
 }
 
+// A disk, or a device that never ends (/dev/zero): no text was ever written there. A terminal and
+// /dev/null are as good as a file.
+bool is_endless(int fd, const struct stat& status) {
+  const bool is_null = status.st_rdev == makedev(1, 3);
+  return S_ISBLK(status.st_mode) || (S_ISCHR(status.st_mode) && !is_null && ::isatty(fd) != 1);
+}
+
 void wait_until_readable(int fd) {
   pollfd wanted{.fd = fd, .events = POLLIN, .revents = 0};
   ::poll(&wanted, 1, -1);
@@ -142,6 +150,8 @@ Expected<std::string> read_at(const std::string& place, const std::string& path,
   const UniqueFd fd(::open(place.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   struct stat status{};
   if (!fd || ::fstat(fd.get(), &status) != 0) return os_failure("open " + path);
+  if (is_endless(fd.get(), status))
+    return failure(ErrorCode::kMalformed, "read " + path + ": it is a device");
   std::string text;
   std::array<char, 65536> buffer{};
   while (true) {

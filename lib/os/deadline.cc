@@ -1,6 +1,7 @@
 #include "lib/os/deadline.h"
 
 #include <condition_variable>
+#include <csignal>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -54,7 +55,13 @@ Status DeadlineReader::run_job(const std::string& what, std::function<void()> jo
   if (!shared_->started) {
     try {
       // Detached on purpose: a helper that hangs in the kernel cannot be joined.
-      std::thread([shared = shared_] { shared->serve(); }).detach();
+      std::thread([shared = shared_] {
+        // Signals are for the others: Ctrl-Z would go to this one while they may not be stopped.
+        sigset_t all;
+        ::sigfillset(&all);
+        ::pthread_sigmask(SIG_SETMASK, &all, nullptr);
+        shared->serve();
+      }).detach();
     } catch (const std::system_error& error) {
       return failure(ErrorCode::kInsufficient, what + ": dlprobe may not start a thread (" +
                                                    error.what() + "; see ulimit -u)");

@@ -84,6 +84,26 @@ class Hurry {
   int before_;
 };
 
+/// While threads stand still, dlprobe itself is not stopped by a terminal (Ctrl-Z, or output or
+/// input in the background): they would stand until somebody lets it go on. Holds for this thread
+/// and those that it starts; the signal is delivered afterwards. SIGSTOP cannot be held back.
+class NoJobControl {
+ public:
+  NoJobControl() {
+    sigset_t stops;
+    ::sigemptyset(&stops);
+    for (const int number : {SIGTSTP, SIGTTIN, SIGTTOU})
+      ::sigaddset(&stops, number);
+    ::pthread_sigmask(SIG_BLOCK, &stops, &before_);
+  }
+  ~NoJobControl() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  NoJobControl(const NoJobControl&) = delete;
+  NoJobControl& operator=(const NoJobControl&) = delete;
+
+ private:
+  sigset_t before_ = {};
+};
+
 /// Waits without sleeping at first: to be woken takes longer than what is waited for.
 bool acquire_soon(std::binary_semaphore& semaphore, Steady::time_point deadline) {
   constexpr int kYields = 2'000;
@@ -209,6 +229,7 @@ ThreadStop stop_threads(std::span<const int32_t> tids, std::chrono::nanoseconds 
                         const std::function<void(std::span<const StoppedThread>)>& while_stopped) {
   ThreadStop result;
   Handover handover;
+  const NoJobControl undisturbed;
   std::thread tracer([&] { Stopper(tids, budget, handover, result).run(); });
   {
     const Hurry hurry;

@@ -115,6 +115,15 @@ class Files(unittest.TestCase):
         self.assertIn("64 open files", str(report["timeline"]["events"]))
 
 
+class Stack(unittest.TestCase):
+    def test_a_small_one_is_enough_and_the_command_has_it_too(self):
+        script = 'ulimit -s 64; "$0" run -- bash -c "ulimit -s; exit 3"; echo $?; exec "$0" attach -q --for 0s $$'
+        done = subprocess.run(["bash", "-c", script, DLPROBE], stdin=subprocess.DEVNULL, capture_output=True,
+                              timeout=TIMEOUT, check=False)
+        self.assertEqual(done.stdout[:5], b"64\n3\n", done.stderr)
+        self.assertIn(done.returncode, (0, 3), done.stderr)
+
+
 class Shm(unittest.TestCase):
     def check_private(self, prefix, uid):
         name = f"dlprobe-limits-test-{os.getpid()}"

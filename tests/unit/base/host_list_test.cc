@@ -18,9 +18,17 @@ TEST(HostList, BracketsAreRangesWithTheirZeros) {
   EXPECT_TRUE(expand_hosts("").value().empty());
 }
 
-TEST(HostList, WhatIsNoListIsRefused) {
-  for (const char* list : {"n[1-3", "n1]", "n[3-1]", "n[a-b]", "n[]", "n[1-99999999]",
-                           "n[1-999999]m[1-999999]", "n[1234567890123]"}) {
+TEST(HostList, WhatIsNoListOrTooLargeAOneIsRefused) {
+  std::string deep = "n";
+  for (int i = 0; i < 100'000; ++i)
+    deep += "[1]";
+  const std::string longest(255, 'h');
+  EXPECT_EQ(expand_hosts(longest).value().size(), 1U);
+  EXPECT_EQ(expand_hosts("n[1-100000]").value().size(), 100'000U);
+  for (const std::string& list :
+       {std::string("n[1-3"), std::string("n1]"), std::string("n[3-1]"), std::string("n[a-b]"),
+        std::string("n[]"), std::string("n[1-100001]"), std::string("n[1-999]m[1-999]"),
+        std::string("n[1234567890123]"), longest + "h", longest + "h[1-9]", deep}) {
     const auto hosts = expand_hosts(list);
     ASSERT_FALSE(hosts) << list;
     EXPECT_THAT(hosts.error().context, HasSubstr("host list")) << list;

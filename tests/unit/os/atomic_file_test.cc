@@ -1,6 +1,7 @@
 #include "lib/os/atomic_file.h"
 
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/resource.h>
@@ -239,6 +240,12 @@ TEST(ReadWholeFile, ADeviceThatHasNothingToSayIsNotWaitedFor) {
   const UniqueFd log(::open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   if (!log) GTEST_SKIP() << "needs the right to read /dev/kmsg: run as root";
   EXPECT_FALSE(read_whole_file("/dev/kmsg", uint64_t{1} << 30));
+}
+
+TEST(ReadWholeFile, ADeviceThatNeverEndsIsRefusedAtOnce) {
+  EXPECT_THAT(read_whole_file("/dev/zero", uint64_t{1} << 40).error().context,
+              testing::HasSubstr("it is a device"));
+  EXPECT_EQ(read_whole_file("/dev/null", 1).value(), "");
 }
 
 TEST(AppendFile, RefusesALinkAndADevice) {

@@ -146,6 +146,33 @@ TEST(ThreadStop, LetsGoWhenItsTimeIsOverThoughTheCallerIsNotDone) {
   EXPECT_FALSE(stop.in_time);
 }
 
+TEST(ThreadStop, CtrlZWaitsUntilTheThreadsGoOn) {
+  const Spinner spinner;
+  ASSERT_EQ(spinner.next(), 'r');
+  const pid_t stopper = ::fork();
+  if (stopper == 0) {
+    ::setpgid(0, 0);  // an orphaned group is not stopped by SIGTSTP; this one has its parent
+    ::signal(SIGTSTP, SIG_DFL);
+    const std::array tids = {spinner.pid()};
+    bool called = false;
+    while (!called) {
+      stop_threads(tids, kBudget, [&](std::span<const StoppedThread>) {
+        called = true;
+        ::kill(::getpid(), SIGTSTP);
+      });
+    }
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(stopper, &status, WUNTRACED), stopper);
+  EXPECT_TRUE(WIFSTOPPED(status)) << "it is stopped, but later";
+  EXPECT_EQ(status_line(spinner.pid(), "State"), "R (running)");
+  EXPECT_EQ(status_line(spinner.pid(), "TracerPid"), "0");
+  ::kill(stopper, SIGCONT);
+  ASSERT_EQ(::waitpid(stopper, &status, 0), stopper);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 TEST(ThreadStop, OfAThreadThatIsNotThereSaysSo) {
   const std::array tids = {0x3FFFFFFF};  // beyond PID_MAX_LIMIT
   bool called = false;

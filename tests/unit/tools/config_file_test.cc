@@ -67,6 +67,9 @@ node = "login*"
 }
 
 TEST(ConfigFile, WhatDoesNotFitIsNamedWithItsPlace) {
+  std::string deep = "a";
+  for (int i = 0; i < 400'000; ++i)
+    deep += ".a";
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"a = \n", "f.toml:1:"},
       {"a = 1\na = 2\n", "f.toml:2:"},
@@ -90,6 +93,8 @@ TEST(ConfigFile, WhatDoesNotFitIsNamedWithItsPlace) {
       {"[gate]\nx = [[1]]\n", "a list may hold"},
       {"[gate]\nx = 2027-01-01\n", "not a text"},
       {"a.b.c.d.e.f = 1\n", "nest too deeply"},
+      {"[" + deep + "]\n", "f.toml:1: more than 100 points"},
+      {"\nx = {" + deep + " = 1}\n", "f.toml:2: more than 100 points"},
   };
   for (const auto& [text, why] : cases) {
     EXPECT_THAT(refusal(text), StartsWith("f.toml:")) << text;

@@ -255,9 +255,28 @@ class Reader {
   ConfigFile file_;
 };
 
+// toml++ frees its tables by recursion, and limits the depth of values only: a key of 500,000 parts
+// would use up the stack. Each point of a line may be one level.
+Status check_depth(std::string_view text, const std::string& path) {
+  constexpr int kMostPoints = 100;
+  size_t number = 0;
+  for (const std::string_view line : split(text, '\n')) {
+    ++number;
+    if (std::ranges::count(line, '.') > kMostPoints) {
+      return failure(
+          ErrorCode::kMalformed,
+          fmt::format("{}:{}: more than {} points in a line: tables nest too deeply, or a text is "
+                      "too long",
+                      path, number, kMostPoints));
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Expected<ConfigFile> parse_config(std::string_view text, const std::string& path) {
+  DLP_CHECK(check_depth(text, path));
   try {
     return Reader(path).read(toml::parse(text));
   } catch (const toml::parse_error& error) {

@@ -26,8 +26,8 @@ Expected<std::chrono::nanoseconds> parse_interval(const std::string& text) {
 void add_pause_options(CLI::App& command, PauseOptions& options, const std::string& group) {
   auto* max_pause = command
                         .add_option("--max-pause", options.max_pause,
-                                    "longest stop of a running thread, to copy its stack; blocked "
-                                    "threads are not stopped")
+                                    "about the longest stop of a running thread, to copy its "
+                                    "stack; blocked threads are not stopped")
                         ->type_name("DURATION")
                         ->capture_default_str()
                         ->group(group);
