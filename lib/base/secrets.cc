@@ -9,21 +9,13 @@
 
 #include "lib/base/lower_case.h"
 #include "lib/base/path_name.h"
+#include "lib/base/secret_names.h"
 
 namespace dlprobe {
 namespace {
 
 bool is_alnum(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0;
-}
-
-bool names_a_secret(std::string_view option) {
-  constexpr std::array<std::string_view, 9> kWords = {"pass", "token",  "secret",  "key",   "cred",
-                                                      "auth", "cookie", "session", "bearer"};
-  const std::string name = lower_case(option);
-  if (name.ends_with("error")) return false;  // Python's KeyError tells which
-  return std::ranges::any_of(kWords,
-                             [&name](std::string_view word) { return name.contains(word); });
 }
 
 bool has_known_shape(std::string_view word) {
@@ -75,6 +67,21 @@ bool is_made_of_words(std::string_view text) {
   return true;
 }
 
+/// A key as a service makes it, or a UUID: 32 hexadecimal digits in a row, hyphens as in a UUID or
+/// not.
+bool has_long_hex(std::string_view word) {
+  constexpr int kShortest = 32;
+  int digits = 0;
+  for (const char c : word) {
+    if (std::isxdigit(static_cast<unsigned char>(c)) != 0) {
+      if (++digits == kShortest) return true;
+    } else if (c != '-') {
+      digits = 0;
+    }
+  }
+  return false;
+}
+
 /// A long word of letters and digits, both, that no person would write. A path's parts are words of
 /// their own, and so is what '-' and '_' separate only if that is short.
 bool looks_random(std::string_view word) {
@@ -98,7 +105,7 @@ std::string mask_words(std::string_view text) {
     const auto end = std::ranges::find_if_not(text, is_word_character);
     const auto length = static_cast<size_t>(end - text.begin());
     const std::string_view word = text.substr(0, length);
-    const bool secret = has_known_shape(word) || looks_random(word);
+    const bool secret = has_known_shape(word) || has_long_hex(word) || looks_random(word);
     result += secret ? kMasked : word;
     text.remove_prefix(length);
     if (text.empty()) break;
@@ -121,30 +128,6 @@ std::string mask_url_users(std::string text) {
   return text;
 }
 
-/// Names that are too short to be looked for inside of others ("design", "pwdir"): the last part of
-/// "--pwd", "MYSQL_PWD".
-bool is_short_name_of_secret(std::string_view name) {
-  constexpr std::array<std::string_view, 4> kNames = {"sig", "pwd", "pw", "sas"};
-  const size_t last = name.find_last_of("-_.");
-  return std::ranges::count(
-             kNames, lower_case(name.substr(last == std::string_view::npos ? 0 : last + 1))) > 0;
-}
-
-bool speaks_of_a_secret(std::string_view name) {
-  return names_a_secret(name) || name.ends_with("ignature") || is_short_name_of_secret(name);
-}
-
-/// "X-Api-Key: value", "password: value"; a bare "key:" is what texts say of anything.
-bool is_header_of_secret(std::string_view name) {
-  constexpr std::array<std::string_view, 10> kEnds = {
-      "-key",   "_key",   "token",         "password", "passwd",
-      "secret", "cookie", "authorization", "-auth",    "credentials"};
-  // "--token:" is what an error text says of the option.
-  if (name.starts_with('-')) return false;
-  const std::string lowered = lower_case(name);
-  return std::ranges::any_of(kEnds, [&](std::string_view end) { return lowered.ends_with(end); });
-}
-
 bool is_quote(char c) {
   return c == '"' || c == '\'';
 }
@@ -160,13 +143,14 @@ std::string_view secret_value(std::string_view text, size_t at) {
   while (name_begin > 0 && is_of_name(text[name_begin - 1]))
     --name_begin;
   const std::string_view name = text.substr(name_begin, name_end - name_begin);
-  const bool is_header = text[at] == ':' && !is_quoted;
-  if (!(is_header ? is_header_of_secret(name) : speaks_of_a_secret(name))) return {};
   std::string_view value = text.substr(at + 1);
   if (text[at] == ':') value.remove_prefix(std::min(value.find_first_not_of(' '), value.size()));
   const bool is_in_quotes = !value.empty() && is_quote(value.front());
-  if (is_in_quotes) return value.substr(1, value.find(value.front(), 1) - 1);
-  return value.substr(0, value.find_first_of(is_header ? "\n\"'" : "&;, \t\n\"'}"));
+  const bool is_header = text[at] == ':' && !is_quoted;
+  value = is_in_quotes ? value.substr(1, value.find(value.front(), 1) - 1)
+                       : value.substr(0, value.find_first_of(is_header ? "\n\"'" : "&;, \t\n\"'}"));
+  const bool hides = is_header ? is_secret_header(name) : is_secret(name, value);
+  return hides ? value : std::string_view();
 }
 
 /// Masks each value whose name speaks.
@@ -203,18 +187,17 @@ std::string mask_argument(const std::string& argument) {
   const bool is_url = separator != std::string::npos && argument.compare(separator, 3, "://") == 0;
   if (separator != std::string::npos && !is_url && separator + 1 < argument.size()) {
     const std::string_view name = std::string_view(argument).substr(0, separator);
-    const bool speaks =
-        argument[separator] == ':' ? is_header_of_secret(name) : names_a_secret(name);
-    if (speaks) return argument.substr(0, separator + 1) + std::string(kMasked);
+    const std::string_view value = std::string_view(argument).substr(separator + 1);
+    const bool hides = argument[separator] == ':' ? is_secret_header(name) : is_secret(name, value);
+    if (hides) return argument.substr(0, separator + 1) + std::string(kMasked);
   }
   return mask_words(mask_pairs(mask_webhooks(mask_url_users(argument))));
 }
 
-/// An option whose value is the next argument.
-bool announces_a_secret(std::string_view argument) {
+/// An option whose value may be the next argument.
+bool may_have_value(std::string_view argument) {
   // "--token:" is what an error text says of the option.
-  return argument.starts_with('-') && !argument.contains('=') && !argument.ends_with(':') &&
-         names_a_secret(argument);
+  return argument.starts_with('-') && !argument.contains('=') && !argument.ends_with(':');
 }
 
 /// A program that takes a password by an option of one letter, which elsewhere is a port or a path.
@@ -257,7 +240,8 @@ class LineMasker {
  private:
   std::optional<std::string> masked_of_client(std::string_view word);
 
-  bool hide_ = false;
+  std::string option_;  ///< before the word; empty: none
+  bool hide_ = false;   ///< the word is a client's password
   bool follows_user_ = false;
   const Client* client_ = nullptr;
   bool has_subcommand_ = false;
@@ -280,37 +264,49 @@ std::optional<std::string> LineMasker::masked_of_client(std::string_view word) {
 }
 
 std::optional<std::string> LineMasker::next(std::string_view word) {
-  const bool is_value = hide_ && !word.starts_with("--");
+  const bool is_value =
+      !word.starts_with("--") && (hide_ || (!option_.empty() && is_secret(option_, word)));
   // curl -u name:password
   const size_t colon = follows_user_ ? word.find(':') : std::string_view::npos;
-  hide_ = announces_a_secret(word);
+  hide_ = false;
+  option_ = may_have_value(word) ? word : std::string_view();
   follows_user_ = word == "-u" || word == "--user" || word == "--proxy-user";
-  if (is_value) return std::string(kMasked);
+  if (is_value) {
+    option_.clear();
+    return std::string(kMasked);
+  }
   if (colon != std::string_view::npos)
     return std::string(word.substr(0, colon + 1)) + std::string(kMasked);
   return masked_of_client(word);
 }
 
-/// "bash -c 'mysql -pSECRET'": an argument may be a command line itself.
-std::string mask_line(std::string_view line) {
-  constexpr std::string_view kBlanks = " \t\r\n";
-  constexpr std::string_view kQuotes = "\"'";
+/// "bash -c 'mysql -pSECRET'": an argument may be a command line itself, or a program that has one
+/// or its words: run("mysql -pSECRET"), ["train", "--password", "x"].
+std::string mask_line(std::string_view line, int depth = 0) {
+  constexpr std::string_view kBetween = " \t\r\n()[],";
+  constexpr int kDeepest = 4;
   std::string result;
   LineMasker masker;
   while (!line.empty()) {
-    if (kBlanks.contains(line.front())) {
+    if (kBetween.contains(line.front())) {
       result += line.front();
       line.remove_prefix(1);
       continue;
     }
-    const bool is_quoted = kQuotes.contains(line.front());
-    const size_t close = is_quoted ? line.find(line.front(), 1) : std::string_view::npos;
-    const std::string_view word = close != std::string_view::npos
-                                      ? line.substr(1, close - 1)
-                                      : line.substr(0, line.find_first_of(kBlanks));
-    const std::string_view quote = line.substr(0, close != std::string_view::npos ? 1 : 0);
+    const size_t close =
+        is_quote(line.front()) ? line.find(line.front(), 1) : std::string_view::npos;
+    const bool is_quoted = close != std::string_view::npos;
+    const std::string_view quote = line.substr(0, is_quoted ? 1 : 0);
+    const std::string_view word =
+        is_quoted ? line.substr(1, close - 1) : line.substr(0, line.find_first_of(kBetween, 1));
     result += quote;
-    result += masker.next(word).value_or(std::string(word));
+    if (const auto hidden = masker.next(word)) {
+      result += *hidden;
+    } else if (is_quoted && word.contains(' ') && depth < kDeepest) {
+      result += mask_line(word, depth + 1);
+    } else {
+      result += word;
+    }
     result += quote;
     line.remove_prefix(word.size() + 2 * quote.size());
   }

@@ -117,7 +117,7 @@ class Files(unittest.TestCase):
 
 class Stack(unittest.TestCase):
     def test_a_small_one_is_enough_and_the_command_has_it_too(self):
-        script = 'ulimit -s 64; "$0" run -- bash -c "ulimit -s; exit 3"; echo $?; "$0" attach -q --for 0s $$'
+        script = 'ulimit -s 64; "$0" run -- bash -c "ulimit -s; exit 3"; echo $?; "$0" attach -q --for 0s $$; exit $?'
         done = subprocess.run(["bash", "-c", script, DLPROBE], stdin=subprocess.DEVNULL, capture_output=True,
                               timeout=TIMEOUT, check=False)
         self.assertEqual(done.stdout[:5], b"64\n3\n", done.stderr)
