@@ -18,17 +18,6 @@ bool is_alnum(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0;
 }
 
-bool has_known_shape(std::string_view word) {
-  // The published prefixes of each service's tokens.
-  constexpr std::array<std::string_view, 16> kPrefixes = {
-      "AKIA",  "ASIA",  "hf_",         "ghp_",   "gho_", "ghu_", "ghs_",    "ghr_",
-      "xoxb-", "xoxp-", "github_pat_", "glpat-", "sk-",  "eyJ",  "wandb_v", "AIza"};
-  constexpr size_t kShortest = 16;
-  return word.size() >= kShortest &&
-         std::ranges::any_of(kPrefixes,
-                             [word](std::string_view prefix) { return word.starts_with(prefix); });
-}
-
 double bits_per_character(std::string_view word) {
   std::array<uint32_t, 256> counts{};
   for (const char c : word)
@@ -98,15 +87,51 @@ bool is_word_character(char c) {
   return is_alnum(c) || c == '-' || c == '_' || c == '+' || c == '~';
 }
 
-/// Masks every word of the text that is a token by its shape.
-std::string mask_words(std::string_view text) {
+/// A published prefix of a service's tokens.
+struct Shape {
+  std::string_view prefix;
+  bool may_be_words;  ///< other things begin so: "sk-learn-contrib"
+};
+
+/// Where the first token in `word` begins: behind its beginning, or '-', '_' or the like.
+std::optional<size_t> find_token(std::string_view word) {
+  constexpr auto kShapes = std::to_array<Shape>({
+      {"AKIA", false},
+      {"ASIA", false},
+      {"hf_", true},
+      {"ghp_", false},
+      {"gho_", false},
+      {"ghu_", false},
+      {"ghs_", false},
+      {"ghr_", false},
+      {"github_pat_", false},
+      {"glpat-", false},
+      {"xoxb-", false},
+      {"xoxp-", false},
+      {"sk-", true},
+      {"eyJ", true},
+      {"wandb_v", true},
+      {"AIza", false},
+  });
+  constexpr size_t kShortest = 16;
+  for (const Shape& shape : kShapes) {
+    const size_t at = word.find(shape.prefix);
+    if (at == std::string_view::npos || (at > 0 && is_alnum(word[at - 1]))) continue;
+    const std::string_view token = word.substr(at);
+    if (token.size() < kShortest) continue;
+    if (!shape.may_be_words || !is_made_of_words(token)) return at;
+  }
+  return std::nullopt;
+}
+
+/// `text` with each word that `masked` gives something else for.
+template <class Masked>
+std::string change_words(std::string_view text, const Masked& masked) {
   std::string result;
   while (!text.empty()) {
     const auto end = std::ranges::find_if_not(text, is_word_character);
     const auto length = static_cast<size_t>(end - text.begin());
-    const std::string_view word = text.substr(0, length);
-    const bool secret = has_known_shape(word) || has_long_hex(word) || looks_random(word);
-    result += secret ? kMasked : word;
+    result += masked(text.substr(0, length));
     text.remove_prefix(length);
     if (text.empty()) break;
     result += text.front();
@@ -115,12 +140,20 @@ std::string mask_words(std::string_view text) {
   return result;
 }
 
+/// Masks every word of the text that is a token by its shape.
+std::string mask_words(std::string_view text) {
+  return change_words(text, [](std::string_view word) {
+    return find_token(word) || has_long_hex(word) || looks_random(word) ? kMasked : word;
+  });
+}
+
 /// "https://user:password@host" loses what stands before the '@'.
 std::string mask_url_users(std::string text) {
   constexpr std::string_view kScheme = "://";
   for (size_t at = text.find(kScheme); at != std::string::npos; at = text.find(kScheme, at)) {
     at += kScheme.size();
-    const size_t host_end = text.find_first_of("/?#\"' ", at);
+    // '?' and '#' end a host, too, but a password that nobody has encoded may have them.
+    const size_t host_end = text.find_first_of("/\"' ", at);
     const size_t sign = text.substr(0, host_end).rfind('@');
     if (sign == std::string::npos || sign < at) continue;
     text.replace(at, sign - at, kMasked);
@@ -139,7 +172,10 @@ std::string_view secret_value(std::string_view text, size_t at) {
   const bool is_quoted = name_end > 0 && is_quote(text[name_end - 1]);
   if (is_quoted) --name_end;
   size_t name_begin = name_end;
-  const auto is_of_name = [](char c) { return is_alnum(c) || c == '_' || c == '-' || c == '.'; };
+  const auto is_of_name = [](char c) {
+    const bool is_ascii = static_cast<unsigned char>(c) < 0x80;
+    return is_alnum(c) || c == '_' || c == '-' || c == '.' || !is_ascii;
+  };
   while (name_begin > 0 && is_of_name(text[name_begin - 1]))
     --name_begin;
   const std::string_view name = text.substr(name_begin, name_end - name_begin);
@@ -324,6 +360,17 @@ std::vector<std::string> mask_secrets(const std::vector<std::string>& arguments)
     masked.push_back(
         hidden ? *hidden : mask_argument(argument.contains(' ') ? mask_line(argument) : argument));
   }
+  return masked;
+}
+
+std::optional<std::string> mask_tokens(std::string_view text) {
+  bool is_changed = false;
+  std::string masked = change_words(text, [&](std::string_view word) {
+    const auto at = find_token(word);
+    is_changed = is_changed || at;
+    return at ? std::string(word.substr(0, *at)) + std::string(kMasked) : std::string(word);
+  });
+  if (!is_changed) return std::nullopt;
   return masked;
 }
 

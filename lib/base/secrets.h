@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,5 +17,9 @@ inline constexpr std::string_view kMasked = "***";
 /// and JWT tokens; 32 or more hexadecimal digits, UUIDs, long random-looking words. Prefers to mask
 /// too much. The number of arguments stays.
 std::vector<std::string> mask_secrets(const std::vector<std::string>& arguments);
+
+/// `text` without the tokens of services, by their published shapes alone; nothing where it has
+/// none. For names of files: other long random-looking words are the names of caches.
+std::optional<std::string> mask_tokens(std::string_view text);
 
 }  // namespace dlprobe

@@ -3,6 +3,7 @@
 #include <cerrno>
 
 #include "lib/record/codec.h"
+#include "lib/record/tokens.h"
 
 namespace dlprobe {
 namespace {
@@ -42,6 +43,7 @@ void Recorder::end_file(const Error& why) {
 }
 
 void Recorder::add(Record record) {
+  mask_tokens(record);
   if (file_) {
     Status status = file_->append(encode_record(record));
     if (status && file_->size() > compact_at_) status = compact();

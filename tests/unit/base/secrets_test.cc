@@ -84,6 +84,37 @@ TEST(MaskSecrets, HidesValuesOfJsonHeadersAndVariables) {
   EXPECT_EQ(masked("x={token:abc}"), "x={token:***");
 }
 
+TEST(MaskSecrets, TakesANameByItsWords) {
+  EXPECT_THAT(
+      mask_secrets({"--tokenizer",  "gpt2", "--author",     "ann",    "--keypoints",  "17",
+                    "--passes",     "2",    "--pin-memory", "x1",     "--max-tokens", "9z",
+                    "--image-key",  "jpg",  "--key-dim",    "64",     "--bypass",     "a1",
+                    "--token-type", "bpe",  "--key-file",   "/k.pem", "--session",    "a7"}),
+      ElementsAre("--tokenizer", "gpt2", "--author", "ann", "--keypoints", "17", "--passes", "2",
+                  "--pin-memory", "x1", "--max-tokens", "9z", "--image-key", "jpg", "--key-dim",
+                  "64", "--bypass", "a1", "--token-type", "bpe", "--key-file", "/k.pem",
+                  "--session", "***"));
+  EXPECT_THAT(mask_secrets({"--pin", "1", "-pw", "a", "--card", "4", "--otp", "5", "--senha", "b",
+                            "--dbPassword", "c", "--HFTOKEN", "d", "--token-prod", "h2"}),
+              ElementsAre("--pin", "***", "-pw", "***", "--card", "***", "--otp", "***", "--senha",
+                          "***", "--dbPassword", "***", "--HFTOKEN", "***", "--token-prod", "***"));
+}
+
+TEST(MaskSecrets, HidesLongHexadecimalNumbers) {
+  const std::string half = "0123456789abcdef";
+  EXPECT_EQ(masked(half + half), "***");
+  EXPECT_EQ(masked("--id=" + half + half), "--id=***");
+  EXPECT_EQ(masked("--id=" + half), "--id=" + half);
+  EXPECT_EQ(masked("00000000-1111-2222-3333-444444444444"), "***");
+}
+
+TEST(MaskSecrets, HidesCommandsOfAProgram) {
+  EXPECT_EQ(masked("import os; os.system('mysql -phunter2 db')"),
+            "import os; os.system('mysql -p*** db')");
+  EXPECT_EQ(masked(R"(run(["train", "--password", "hunter2", 'x']))"),
+            R"(run(["train", "--password", "***", 'x']))");
+}
+
 TEST(MaskSecrets, LeavesWhatAPersonHasToRead) {
   for (const std::string plain :
        {"/usr/bin/python3.11", "--num-workers=8", "train_resnet50_imagenet.py",
