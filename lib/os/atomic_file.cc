@@ -232,6 +232,19 @@ Status check_writable(const std::string& path) {
   return {};
 }
 
+namespace {
+
+// Two that append to one file would mix. The lock is this process's alone: it ends with it, and no
+// child has it. Where the file system has no locks (ENOLCK) nothing is said.
+bool is_locked_by_another(int fd) {
+  struct flock whole = {};
+  whole.l_type = F_WRLCK;
+  whole.l_whence = SEEK_SET;
+  return ::fcntl(fd, F_SETLK, &whole) != 0 && (errno == EAGAIN || errno == EACCES);
+}
+
+}  // namespace
+
 Expected<AppendFile> AppendFile::create(const std::string& path) {
   const auto refuse = [&path](const std::string& why) {
     return failure(ErrorCode::kInvalid, "create " + path + ": " + why);
@@ -249,6 +262,7 @@ Expected<AppendFile> AppendFile::create(const std::string& path) {
   if (!S_ISREG(status.st_mode)) return refuse("not a regular file");
   if (!is_new && status.st_uid != ::geteuid())
     return refuse("the file there belongs to uid " + std::to_string(status.st_uid));
+  if (is_locked_by_another(fd.get())) return refuse("another dlprobe writes to it");
   if (::ftruncate(fd.get(), 0) != 0) return os_failure("truncate " + path);
   // An older file of that name may have been open to others.
   if (::fchmod(fd.get(), 0600) != 0) return os_failure("chmod " + path);
@@ -257,6 +271,7 @@ Expected<AppendFile> AppendFile::create(const std::string& path) {
 
 Status AppendFile::rewrite(std::string_view bytes) {
   DLP_TRY(fd_, TemporaryFile(path_).fill(bytes, path_));
+  is_locked_by_another(fd_.get());  // it is new: nobody has it
   size_ = static_cast<int64_t>(bytes.size());
   return {};
 }

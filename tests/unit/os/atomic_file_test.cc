@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -234,6 +235,26 @@ TEST(AppendFile, GoesOnWithTheFileThatItRewrote) {
   ASSERT_TRUE(file->append("third"));
   EXPECT_EQ(folder.text_of("recording"), "both, third");
   EXPECT_EQ(folder.entries(), 1U);
+}
+
+TEST(AppendFile, IsWrittenByOneProcessAlone) {
+  const TemporaryFolder folder;
+  const auto create_in_child = [&] {
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(AppendFile::create(folder / "recording") ? 0 : 1);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    return status == 0;
+  };
+  {
+    auto file = AppendFile::create(folder / "recording");
+    ASSERT_TRUE(file->append("first"));
+    EXPECT_FALSE(create_in_child());
+    EXPECT_EQ(folder.text_of("recording"), "first");
+    ASSERT_TRUE(file->rewrite("again"));
+    EXPECT_FALSE(create_in_child());
+  }
+  EXPECT_TRUE(create_in_child());
 }
 
 TEST(ReadWholeFile, ADeviceThatHasNothingToSayIsNotWaitedFor) {
