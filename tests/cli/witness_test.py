@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -105,6 +106,21 @@ class Witness(unittest.TestCase):
         done, gaps = self.gaps_of(sys.executable, "-I", "-c", "import sys; sys.exit(3)")
         self.assertEqual(done.returncode, 3)
         self.assertEqual([gap["why"] for gap in gaps], ["the interpreter is started with -I, which ignores PYTHONPATH"])
+
+    @unittest.skipUnless(os.geteuid() == 0 and os.path.exists("/usr/bin/python3"), "needs two users: run as root")
+    def test_a_program_of_higher_rights_does_not_have_it(self):
+        tell = "import os, sys; print('dlprobe_start' in sys.modules, os.geteuid())"
+        with tempfile.TemporaryDirectory() as folder:
+            if os.statvfs(folder).f_flag & os.ST_NOSUID:
+                self.skipTest(f"needs a folder for setuid programs: {folder} is mounted nosuid; set TMPDIR")
+            os.chmod(folder, 0o777)
+            raised = shutil.copy(os.path.realpath("/usr/bin/python3"), folder)
+            for mode, outcome in ((0o755, "True 65534\n"), (0o4755, "False 0\n")):
+                os.chmod(raised, mode)
+                done = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", DLPROBE, "run", "--",
+                                       raised, "-c", tell], capture_output=True, timeout=TIMEOUT, text=True,
+                                      env=dict(os.environ, TMPDIR=folder), stdin=subprocess.DEVNULL, check=False)
+                self.assertEqual((done.returncode, done.stdout), (0, outcome), done.stderr)
 
     def test_without_a_folder_for_it_the_command_runs_all_the_same(self):
         done, gaps = self.gaps_of(sys.executable, "-c", "print(1)", env=dict(os.environ, TMPDIR="/nonexistent"))

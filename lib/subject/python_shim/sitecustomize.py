@@ -23,12 +23,21 @@ def _next_sitecustomize():
         import sitecustomize  # noqa: F401 (the import system takes what is in sys.modules in the end)
 
 
-def _load_start():
+def _has_higher_rights(folder):
+    """A setuid program, or one of sudo that keeps the environment: it is not watched by who has fewer rights."""
+    import os
+    is_raised = os.getuid() != os.geteuid() or os.getgid() != os.getegid()
+    return is_raised or os.stat(folder).st_uid not in (0, os.geteuid())
+
+
+def _load_start(folder):
     # Nothing of it may make the program fail. It is compiled once, in its own folder, whatever the program does with its own.
     if sys.version_info[:2] < (3, 6):
         return
     settings = sys.dont_write_bytecode, getattr(sys, "pycache_prefix", None)
     try:
+        if _has_higher_rights(folder):
+            return
         sys.dont_write_bytecode, sys.pycache_prefix = False, None
         import dlprobe_start
         dlprobe_start.install()
@@ -39,6 +48,6 @@ def _load_start():
 
 
 _folder = _own_folder()
-_load_start()
+_load_start(_folder)
 _step_aside(_folder)
 _next_sitecustomize()
