@@ -25,7 +25,7 @@ TEST(MaskTokens, InEachTextOfARecord) {
 
 TEST(MaskTokens, LeaveOtherNames) {
   const std::string cache =
-      "/home/ann/.cache/triton/0123456789abcdef0123456789abcdef/sk-learn-pipelines";
+      "/data/cache/triton/0123456789abcdef0123456789abcdef/sk-learn-pipelines";
   Record record = ProcessInfo{.cmdline = {cache}};
   mask_tokens(record);
   EXPECT_EQ(std::get<ProcessInfo>(record).cmdline.front(), cache);
