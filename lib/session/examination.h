@@ -82,7 +82,7 @@ struct PidSubject {
   std::optional<LoaderPlan> told_plan;  ///< what the user said of its loader
   /// Watched for so much longer where more is to be told (Judge::why_watch_longer).
   std::chrono::nanoseconds longer_if_unclear{0};
-  Onlooker* onlooker = nullptr;
+  Onlooker* onlooker = nullptr;  ///< or nobody
 };
 
 /// A command to start.

@@ -197,8 +197,8 @@ std::vector<FrameLine> head_of(const TopPicture& picture, const FrameWish& wish)
   if (!picture.end.empty()) {
     lines.push_back({fmt::format("ended ({})", picture.end), FrameStyle::kAlarm});
   } else if (still >= kStandstill) {
-    lines.push_back({fmt::format("trainer and workers stand still for {}",
-                                 std::string(format_duration(std::chrono::nanoseconds(still)))),
+    lines.push_back({fmt::format("trainer and workers stand still for {}: r finds the cause",
+                                 short_duration(still)),
                      FrameStyle::kAlarm});
   }
   const auto head = [&](const FrameColumn& column) { return std::string(column.head); };
