@@ -43,7 +43,7 @@ size_t columns_of_text(std::string_view text) {
 // "64.0M", "1.9G": a column has no room for more.
 std::string short_bytes(std::optional<uint64_t> bytes) {
   if (!bytes) return "-";
-  std::string text = format_bytes(*bytes);
+  const std::string text = format_bytes(*bytes);
   const size_t space = text.find(' ');
   return text.substr(0, space) + text.substr(space + 1, 1);
 }

@@ -25,12 +25,23 @@ std::optional<uint64_t> known_value(const Observed<uint64_t>& value) {
   return value ? std::optional(*value) : std::nullopt;
 }
 
-// Launchers first, then each trainer with its workers, then the rest.
-auto place_of(const TopProcess& process) {
-  const bool is_launcher = process.role == Role::kLauncher;
-  const bool is_loader = process.role == Role::kTrainer || process.role == Role::kWorker;
-  const int group = is_launcher ? 0 : is_loader ? 1 : 2;
-  return std::tuple(group, process.rank.value_or(0));
+bool is_of_loader(const TopProcess& process) {
+  return process.role == Role::kTrainer || process.role == Role::kWorker;
+}
+
+// Launchers first, then each trainer with its workers, then the rest; and counts the workers.
+void arrange(std::vector<TopProcess>& processes, const std::map<ProcessKey, ProcessKey>& trainers) {
+  std::ranges::sort(processes, {}, [&](const TopProcess& process) {
+    const bool is_launcher = process.role == Role::kLauncher;
+    return std::tuple(!is_launcher, !is_launcher && !is_of_loader(process),
+                      process.rank.value_or(0), trainers.at(process.key),
+                      process.role == Role::kWorker, process.key.start_ticks, process.key.pid);
+  });
+  std::map<ProcessKey, size_t> counts;
+  for (TopProcess& process : processes) {
+    if (process.role == Role::kWorker && !process.has_ended)
+      process.index = counts[trainers.at(process.key)]++;
+  }
 }
 
 }  // namespace
@@ -149,17 +160,24 @@ TopProcess JobPicture::describe_process(const ProcessKey& key, const Known& know
     const auto shm = shm_bytes_.find(key);
     process.shm_bytes = shm == shm_bytes_.end() ? 0 : shm->second;
   }
-  const auto info = infos_.find(key);
-  if (info == infos_.end()) return process;
-  process.role = info->second.role;
-  if (const JobRank* rank = info->second.rank_of_several()) process.rank = rank->rank;
+  const ProcessInfo* info = info_of(key);
+  if (info == nullptr) return process;
+  process.role = info->role;
+  const auto trainer = is_of_loader(process) ? trainer_of(key) : std::nullopt;
+  const ProcessInfo* ranked = trainer ? info_of(*trainer) : info;
+  const JobRank* rank = ranked == nullptr ? nullptr : ranked->rank_of_several();
+  if (rank != nullptr) process.rank = rank->rank;
   return process;
+}
+
+const ProcessInfo* JobPicture::info_of(const ProcessKey& key) const {
+  const auto found = infos_.find(key);
+  return found == infos_.end() ? nullptr : &found->second;
 }
 
 TopPicture JobPicture::picture() const {
   TopPicture picture{.at = at_, .root_pid = root_.pid, .end = end_};
-  if (const auto root = infos_.find(root_); root != infos_.end())
-    picture.command = root->second.cmdline;
+  if (const ProcessInfo* root = info_of(root_)) picture.command = root->cmdline;
   if (root_.pid != 0 && host_.ticks_per_second != 0) {
     const auto tick_ns = kSecond / static_cast<int64_t>(host_.ticks_per_second);
     picture.age = std::max<BootNs>(at_ - static_cast<int64_t>(root_.start_ticks) * tick_ns, 0);
@@ -167,24 +185,9 @@ TopPicture JobPicture::picture() const {
   std::map<ProcessKey, ProcessKey> trainers;
   for (const auto& [key, known] : known_) {
     picture.processes.push_back(describe_process(key, known));
-    TopProcess& process = picture.processes.back();
-    const auto trainer = trainer_of(key);
-    if (process.role != Role::kTrainer && process.role != Role::kWorker) continue;
-    trainers.emplace(key, trainer.value_or(ProcessKey{}));
-    const auto info = trainer ? infos_.find(*trainer) : infos_.end();
-    if (process.rank || info == infos_.end()) continue;
-    if (const JobRank* rank = info->second.rank_of_several()) process.rank = rank->rank;
+    trainers.emplace(key, trainer_of(key).value_or(ProcessKey{}));
   }
-  std::ranges::sort(picture.processes, {}, [&](const TopProcess& process) {
-    const auto trainer = trainers.find(process.key);
-    return std::tuple(place_of(process), trainer == trainers.end() ? ProcessKey{} : trainer->second,
-                      process.role == Role::kWorker, process.key.start_ticks, process.key.pid);
-  });
-  std::map<ProcessKey, size_t> counts;
-  for (TopProcess& process : picture.processes) {
-    if (process.role == Role::kWorker && !process.has_ended)
-      process.index = counts[trainers.at(process.key)]++;
-  }
+  arrange(picture.processes, trainers);
   for (const auto& [device, use] : shm_)
     picture.shm.push_back(use);
   if (cgroup_) {

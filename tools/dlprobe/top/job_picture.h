@@ -77,6 +77,7 @@ class JobPicture {
   void take_rates(Known& known, const ProcessSample& sample, BootNs at) const;
   void take_ledgers(const std::vector<ShmLedger>& ledgers);
   TopProcess describe_process(const ProcessKey& key, const Known& known) const;
+  const ProcessInfo* info_of(const ProcessKey& key) const;  ///< null: not known
   std::optional<ProcessKey> trainer_of(const ProcessKey& key) const;
 
   HostFacts host_;

@@ -58,10 +58,6 @@ std::vector<std::string> split_lines(std::string_view text) {
 
 void LiveView::take(const Recording& recording) {
   bool has_changed = false;
-  while (const auto key = screen_.key()) {
-    take_key(*key);
-    has_changed = true;
-  }
   const Run& run = recording.runs.back();
   const BootNs newest = run.samples.empty() ? 0 : run.samples.back().at;
   if (newest != taken_at_ || run.end) {
@@ -70,7 +66,15 @@ void LiveView::take(const Recording& recording) {
     if (!is_paused_ || run.end) picture_ = job_.picture();
     has_changed = true;
   }
-  if (report_asked_at_) write_report_if_due(recording);
+  while (const auto key = screen_.key()) {
+    take_key(*key);
+    has_changed = true;
+  }
+  if (report_asked_at_ && is_report_due(run, *report_asked_at_)) {
+    report_asked_at_.reset();
+    open_page(actions_.report(recording, screen_.columns()));
+    has_changed = true;
+  }
   if (has_changed && !is_over_) draw();
 }
 
@@ -101,7 +105,7 @@ void LiveView::take_key(char key) {
       case kEnterKey:
         return show_stacks();
       case 'r':
-        report_asked_at_ = picture_.at;
+        report_asked_at_ = taken_at_;
         break;
       case ' ':
         is_paused_ = !is_paused_;
@@ -176,16 +180,11 @@ void LiveView::show_stacks() {
   if (found != rows.end()) open_page(actions_.stacks(*found, screen_.columns()));
 }
 
-void LiveView::write_report_if_due(const Recording& recording) {
-  const Run& run = recording.runs.back();
+bool LiveView::is_report_due(const Run& run, BootNs asked_at) {
   const auto looks = std::ranges::count_if(
-      run.snapshots, [&](const TreeSnapshot& snapshot) { return snapshot.at > *report_asked_at_; });
-  const bool is_late =
-      !run.samples.empty() && run.samples.back().at - *report_asked_at_ > kLongestForReport;
-  if (looks < kSnapshotsOfReport && !is_late && !run.end) return;
-  report_asked_at_.reset();
-  open_page(actions_.report(recording, screen_.columns()));
-  draw();
+      run.snapshots, [&](const TreeSnapshot& snapshot) { return snapshot.at > asked_at; });
+  const bool is_late = !run.samples.empty() && run.samples.back().at - asked_at > kLongestForReport;
+  return looks >= kSnapshotsOfReport || is_late || run.end.has_value();
 }
 
 void LiveView::open_page(Expected<ScreenText> text) {

@@ -58,7 +58,7 @@ class LiveView final : public Onlooker, public Notices {
   void take_sort_key(char key);
   void select(ptrdiff_t steps);
   void show_stacks();
-  void write_report_if_due(const Recording& recording);
+  static bool is_report_due(const Run& run, BootNs asked_at);
   void open_page(Expected<ScreenText> text);
   void draw() const;
   std::string footer() const;

@@ -6,8 +6,10 @@
 #include <unistd.h>
 
 #include <array>
+#include <bit>
 #include <clocale>
 #include <csignal>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -57,8 +59,8 @@ void remember_terminal(const termios& modes) {
   restoration = {.modes = modes};
   for (const char* capability : {"sgr0", "cnorm", "rmkx", "rmcup"}) {
     const char* sequence = ::tigetstr(capability);
-    // -1: no such capability.
-    if (sequence == nullptr || sequence == reinterpret_cast<const char*>(-1)) continue;
+    // (char*)-1: it is no capability of this kind.
+    if (sequence == nullptr || std::bit_cast<intptr_t>(sequence) == -1) continue;
     const size_t size = std::strlen(sequence);
     if (restoration.length + size > restoration.sequences.size()) continue;
     std::memcpy(restoration.sequences.data() + restoration.length, sequence, size);
