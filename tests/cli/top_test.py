@@ -94,7 +94,7 @@ class Top(unittest.TestCase):
     def top(self, terminal, *options):
         """Starts it between two looks at the terminal's modes; its pid."""
         command = " ".join([os.path.abspath(DLPROBE), "top", str(self.pid), *options])
-        terminal.type_line(f"clear; stty -a >before; {command}; echo code=$?; stty -a >after; echo done")
+        terminal.type_line(f"clear; stty -g >before; {command}; echo code=$?; stty -g >after; echo done")
         self.assert_shows(terminal, "q quit")
         return child_of(terminal.pid())
 
@@ -174,7 +174,6 @@ class Top(unittest.TestCase):
         self.assert_shows(terminal, "RSS   still state", "q quit", without=("PSS     shm",))
         terminal.call("resize-window", "-x", 120, "-y", 20)
         self.assert_shows(terminal, "fds    io/s   still", "q quit")
-        terminal.call("resize-window", "-x", 80, "-y", 24)
         terminal.keys("q")
         self.assert_left_as_it_was(terminal, 0)
 
@@ -186,7 +185,7 @@ class Top(unittest.TestCase):
                 # A shell ends its line with a command that Ctrl-C has ended.
                 if number == signal.SIGINT:
                     self.assert_shows(terminal, "ready:", without=("q quit",))
-                    terminal.type_line("stty -a >after; echo code=130 done")
+                    terminal.type_line("stty -g >after; echo code=130 done")
                 self.assert_left_as_it_was(terminal, 128 + number)
                 terminal.type_line("exit")
                 self.assertTrue(wait_until(lambda: not terminal.is_open()))
@@ -196,7 +195,7 @@ class Top(unittest.TestCase):
         self.top(terminal)
         terminal.keys("C-z")
         self.assert_shows(terminal, "Stopped", "done", without=("q quit",))
-        terminal.type_line("stty -a >after")
+        terminal.type_line("stty -g >after")
         self.assert_left_as_it_was(terminal, 148)
         terminal.type_line("clear; fg")
         self.assert_shows(terminal, "worker 0", "q quit")
@@ -230,7 +229,10 @@ class Top(unittest.TestCase):
 
     def test_hostile_names_do_not_act_on_the_terminal(self):
         hostile = "\x1b[2J\x1b]0;title\x07\u202eevil\nline"
-        with subprocess.Popen([sys.executable, "-c", JOB, hostile], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as job:
+        path = os.path.join(self.folder, "train.py")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(JOB)
+        with subprocess.Popen([sys.executable, path, hostile], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as job:
             self.pid = int(job.stdout.readline())
             terminal = self.terminal(columns=200)
             self.top(terminal)
