@@ -30,16 +30,6 @@ size_t columns_of_char(const Utf8Char& character) {
   return character.code_point >= kFirstWide ? 2 : 1;
 }
 
-size_t columns_of_text(std::string_view text) {
-  size_t columns = 0;
-  while (!text.empty()) {
-    const Utf8Char character = decode_utf8(text);
-    columns += columns_of_char(character);
-    text.remove_prefix(character.bytes);
-  }
-  return columns;
-}
-
 // "64.0M", "1.9G": a column has no room for more.
 std::string short_bytes(std::optional<uint64_t> bytes) {
   if (!bytes) return "-";
@@ -107,9 +97,10 @@ constexpr auto kFrameColumns = std::to_array<FrameColumn>({
     {"state", 1, true, 0, [](const TopProcess& p) { return p.state; }},
 });
 
+// Cells are ASCII, of dlprobe's own words.
 std::string padded(const std::string& text, const FrameColumn& column) {
-  const std::string fitting = fit_columns(text, column.width - 1);
-  const std::string gap(column.width - 1 - columns_of_text(fitting), ' ');
+  const std::string fitting = text.substr(0, column.width - 1);
+  const std::string gap(column.width - 1 - fitting.size(), ' ');
   return (column.is_text ? fitting + gap : gap + fitting) + " ";
 }
 
@@ -121,7 +112,7 @@ std::string row_of(size_t columns, const Cell& cell) {
     const std::string text = cell(column);
     row += &column == &kFrameColumns.back() ? text : padded(text, column);
   }
-  return fit_columns(row, columns);
+  return row;
 }
 
 std::string title(const TopPicture& picture) {
@@ -217,7 +208,9 @@ FrameLine row_line(const TopProcess& process, const FrameWish& wish) {
 }  // namespace
 
 std::string fit_columns(std::string_view text, size_t columns) {
-  std::string safe = escape_for_terminal(text);
+  const auto is_harmless = [](char character) { return character >= ' ' && character <= '~'; };
+  if (std::ranges::all_of(text, is_harmless)) return std::string(text.substr(0, columns));
+  const std::string safe = escape_for_terminal(text);
   size_t width = 0;
   for (size_t bytes = 0; bytes < safe.size();) {
     const Utf8Char character = decode_utf8(std::string_view(safe).substr(bytes));

@@ -49,8 +49,10 @@ void arrange(std::vector<TopProcess>& processes, const std::map<ProcessKey, Proc
 void JobPicture::take(const HostFacts& host, const Run& run) {
   host_ = host;
   root_ = run.begin.root.value_or(ProcessKey{});
-  for (const ProcessInfo& info : run.processes)
-    infos_.insert_or_assign(info.key, info);
+  for (const ProcessInfo& info : run.processes) {
+    ProcessInfo& known = infos_[info.key];
+    if (known != info) known = info;
+  }
   const auto newer = std::ranges::find_if(run.samples | std::views::reverse,
                                           [&](const Sample& each) { return each.at <= at_; });
   for (auto sample = newer.base(); sample != run.samples.end(); ++sample)
