@@ -210,7 +210,7 @@ FrameLine row_line(const TopProcess& process, const FrameWish& wish) {
 std::string fit_columns(std::string_view text, size_t columns) {
   const auto is_harmless = [](char character) { return character >= ' ' && character <= '~'; };
   if (std::ranges::all_of(text, is_harmless)) return std::string(text.substr(0, columns));
-  const std::string safe = escape_for_terminal(text);
+  std::string safe = escape_for_terminal(text);
   size_t width = 0;
   for (size_t bytes = 0; bytes < safe.size();) {
     const Utf8Char character = decode_utf8(std::string_view(safe).substr(bytes));
