@@ -5,7 +5,7 @@
 # What it takes to build dlprobe itself. One list: nothing is installed that is not named here or
 # in tools/check.
 BUILD_PACKAGES=(cmake ninja-build g++ pkg-config libcli11-dev libelf-dev libfmt-dev liblzma-dev libpugixml-dev libtomlplusplus-dev libunwind-dev
-                nlohmann-json3-dev)
+                libncurses-dev nlohmann-json3-dev)
 # What it takes to build the reference loader as well.
 LOADER_PACKAGES=(libtorch-dev libopencv-dev)
 

@@ -30,10 +30,20 @@ std::string random_id() {
   return id;
 }
 
-/// A short watch is made longer where it cannot tell yet.
+/// A short watch is made longer where it cannot tell yet. With an onlooker it goes as that one
+/// wants.
 class PidGuide final : public WatchGuide {
  public:
-  PidGuide(RunContext& context, BootNs longer) : context_(context), longer_(longer) {}
+  PidGuide(RunContext& context, const PidSubject& subject)
+      : context_(context),
+        longer_(subject.longer_if_unclear.count()),
+        onlooker_(subject.onlooker) {}
+
+  void take_news() override {
+    if (onlooker_ != nullptr) onlooker_->take(context_.recorder.recording());
+  }
+  bool is_enough() override { return onlooker_ != nullptr && onlooker_->has_enough(); }
+  bool wants_snapshots() override { return onlooker_ != nullptr && onlooker_->wants_snapshots(); }
 
   BootNs prolong() override {
     if (longer_ == 0) return 0;
@@ -48,6 +58,7 @@ class PidGuide final : public WatchGuide {
  private:
   RunContext& context_;
   BootNs longer_;
+  Onlooker* onlooker_;
 };
 
 /// Looks at what runs already: nothing is asked, nothing ended.
@@ -65,8 +76,11 @@ void watch_process(RunContext& context, const PidSubject& subject) {
                                 .plan = subject.told_plan});
   context.recorder.add(
       Event{.at = context.now(), .kind = "note", .text = target->reason, .process = target->key});
-  PidGuide guide(context, subject.longer_if_unclear.count());
-  context.watch({.root = target->key, .deadline = context.deadline()}, guide);
+  PidGuide guide(context, subject);
+  context.watch({.root = target->key,
+                 .deadline = context.deadline(),
+                 .news = subject.onlooker == nullptr ? -1 : subject.onlooker->descriptor()},
+                guide);
 }
 
 /// All but the recording, which is the recorder's.

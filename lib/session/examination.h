@@ -58,12 +58,31 @@ struct LoaderSubject {
   std::optional<GateRequest> gate;  ///< look at the machine first
 };
 
+/// Somebody who looks on while a process is watched (`dlprobe top`).
+class Onlooker {
+ public:
+  virtual ~Onlooker() = default;
+  Onlooker() = default;
+  Onlooker(const Onlooker&) = delete;
+  Onlooker& operator=(const Onlooker&) = delete;
+
+  /// Readable when take() has something to read there; -1: never.
+  virtual int descriptor() const = 0;
+  /// What is recorded by now: after each look, and when the descriptor can be read.
+  virtual void take(const Recording& recording) = 0;
+  /// Stacks and locks are to be looked at, once a second as long as it wants that.
+  virtual bool wants_snapshots() const = 0;
+  /// The watch is to end.
+  virtual bool has_enough() const = 0;
+};
+
 /// A process that runs already, with its tree.
 struct PidSubject {
   int32_t pid = 0;
   std::optional<LoaderPlan> told_plan;  ///< what the user said of its loader
   /// Watched for so much longer where more is to be told (Judge::why_watch_longer).
   std::chrono::nanoseconds longer_if_unclear{0};
+  Onlooker* onlooker = nullptr;  ///< or nobody
 };
 
 /// A command to start.
@@ -88,7 +107,7 @@ struct ExamineRequest {
   WantedLooks looks;
   std::vector<std::string> arguments;  ///< dlprobe's own, for the report
   Subject subject;
-  /// The watch ends then. Always set for a process that runs already.
+  /// The watch ends then. Always set for a process that runs already, but with an onlooker.
   std::optional<std::chrono::nanoseconds> watch_for;
   std::chrono::nanoseconds interval = std::chrono::milliseconds(100);
   SnapshotOptions snapshot;  ///< for a probe that takes snapshots

@@ -79,7 +79,8 @@ class Watch {
       if (ending_.waits_for_helpers()) return;
       return end_with(reason_of_end(), ending_.because());
     }
-    if (tree_.interrupted_pid()) return end_with(RunEndReason::kInterrupted);
+    const bool has_enough = !target.child && tree_.guide.is_enough();
+    if (tree_.interrupted_pid() || has_enough) return end_with(RunEndReason::kInterrupted);
     if (target.ends_with_watch || ending_.has_begun()) return;
     if (!target.deadline || now() < *target.deadline) return;
     const BootNs more = std::exchange(was_prolonged_, true) ? 0 : tree_.guide.prolong();
@@ -127,6 +128,8 @@ class Watch {
       if (readable[0] && take_signals(tree_)) return;
       if (readable[2]) return;
       if (readable[3]) tree_.guide.take_news();
+      // Of a command news are many. Of what ran already they are a person's wishes.
+      if (readable[3] && !tree_.target.child) return;
     }
   }
 
@@ -136,14 +139,20 @@ class Watch {
     tree_.target.log->read(tree_.tools.sink, log_read_at_);
   }
 
+  bool wants_snapshots() {
+    if (tree_.target.snapshots == SnapshotTimes::kWhenQuiet) return standstill_.wants_look();
+    return tree_.target.snapshots == SnapshotTimes::kAlways;
+  }
+
   // Where there is a deadline the watch is short, and its first second tells most.
   void take_snapshot_now_and_then() {
     WatchTarget& target = tree_.target;
     // Threads on their way out tell nothing of what they waited for.
-    if (target.snapshots == SnapshotTimes::kNever || ending_.has_begun()) return;
+    if (ending_.has_begun()) return;
     const bool is_quiet = standstill_.is_quiet();
-    if (target.snapshots == SnapshotTimes::kWhenQuiet && !standstill_.wants_look()) return;
-    const BootNs every = target.deadline || is_quiet ? kSecond : 5 * kSecond;
+    const bool is_asked = tree_.guide.wants_snapshots();
+    if (!is_asked && !wants_snapshots()) return;
+    const BootNs every = target.deadline || is_quiet || is_asked ? kSecond : 5 * kSecond;
     const BootNs began = now();
     if (snapshot_at_ != 0 && began - snapshot_at_ < every) return;
     went_on_ = tree_.collector.take_snapshot();

@@ -72,8 +72,12 @@ class WatchGuide {
   virtual void look_now_and_then() {}
   /// After each look: why the whole tree, of which so many live, is to be killed at once.
   virtual std::optional<OwnWords> why_break_off(size_t /*living*/) { return std::nullopt; }
-  /// At each look, of what ends with the watch: whether that has come far enough.
+  /// At each look, of what ends with the watch, and of what ran already: whether that has come far
+  /// enough.
   virtual bool is_enough() { return false; }
+  /// Whether stacks and locks are to be looked at now, once a second, although
+  /// WatchTarget::snapshots does not have it so.
+  virtual bool wants_snapshots() { return false; }
   /// Whether what was recorded so far shows that the loader, which does not move, is stuck.
   virtual bool is_stuck() { return false; }
   /// It is; told once for each standstill.

@@ -30,6 +30,7 @@ ARROWS = {
 # Package -> what its include lines look like, what its CMake targets look like, who may use it.
 PACKAGES = {
     "nlohmann_json": (r"nlohmann/", r"nlohmann_json::", ("reports/", "lib/subject/", "tools/", "tests/")),
+    "ncurses": (r"(n?curses|term)\.h", r"NCURSESW", ("tools/", )),
     "CLI11": (r"CLI/", r"CLI11::", ("tools/", "tests/")),
     "libtorch": (r"(torch|ATen|c10)/", r"TORCH_LIBRARIES|\btorch(_library|_cpu)?\b(?=.*\))",
                  ("tools/reference_loader/", "tests/unit/tools/reference_loader/")),
@@ -40,6 +41,7 @@ ONLY_IN = {
     ("nlohmann_json", "lib/subject"): ("lib/subject/told_lines.cc",),
     ("nlohmann_json", "reports"): ("reports/model/json.h",),
     ("nlohmann_json", "tools/dlprobe"): (),
+    ("ncurses", "tools/dlprobe"): ("tools/dlprobe/top/terminal.cc",),
 }
 # The report is made of structs: JSON is for files, and for formats that are JSON themselves.
 JSON = re.compile(r"reports/model/\w*json\.h")

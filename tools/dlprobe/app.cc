@@ -187,6 +187,7 @@ void add_subcommands(CLI::App& app, const Session& session, int& exit_status) {
   add_run_command(app, session, exit_status);
   add_attach_command(app, session, exit_status);
   add_ps_command(app, exit_status);
+  add_top_command(app, session, exit_status);
   add_stacks_command(app, exit_status);
   add_probe_commands(app, session, exit_status);
   head(app, "Find a cause");

@@ -21,6 +21,7 @@ void add_gate_command(CLI::App& app, const Session& session, int& exit_status);
 void add_run_command(CLI::App& app, const Session& session, int& exit_status);
 void add_tune_command(CLI::App& app, const Session& session, int& exit_status);
 void add_ps_command(CLI::App& app, int& exit_status);
+void add_top_command(CLI::App& app, const Session& session, int& exit_status);
 void add_stacks_command(CLI::App& app, int& exit_status);
 void add_replay_command(CLI::App& app, int& exit_status);
 void add_report_command(CLI::App& app, const Session& session, int& exit_status);

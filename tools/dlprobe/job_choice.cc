@@ -58,7 +58,11 @@ Error none_of(const LoaderJobs& all, const std::optional<std::string>& name) {
                                  others)};
 }
 
-}  // namespace
+// A number is a pid or a wrong one, whatever jobs are called; "" is a variable of a script that was
+// not set.
+bool is_pid(const std::string& typed) {
+  return typed.find_first_not_of("0123456789+-.") == std::string::npos;
+}
 
 Expected<int32_t> choose_job(const Machine& machine, const std::optional<std::string>& name) {
   DLP_TRY(const LoaderJobs all, find_jobs(machine));
@@ -83,9 +87,16 @@ Expected<int32_t> choose_job(const Machine& machine, const std::optional<std::st
   }
   DLP_CHECK(show_on_stderr(jobs));
   if (const auto pid = ask(jobs)) return *pid;
-  return failure(ErrorCode::kInvalid,
-                 fmt::format("{} jobs: name one by its pid (dlprobe attach {})", jobs.size(),
-                             jobs.front().root.pid));
+  return failure(ErrorCode::kInvalid, fmt::format("{} jobs: name one by its pid, such as {}",
+                                                  jobs.size(), jobs.front().root.pid));
+}
+
+}  // namespace
+
+Expected<int32_t> choose_process(const std::optional<std::string>& typed) {
+  if (typed && is_pid(*typed)) return parse_pid(*typed);
+  DLP_TRY(const Machine machine, live_machine());
+  return choose_job(machine, typed);
 }
 
 }  // namespace dlprobe

@@ -31,8 +31,7 @@ TEST(WatchOptions, TheDefaults) {
 TEST(WatchOptions, AreTakenOver) {
   ExamineRequest request;
   ASSERT_TRUE(put_watch_options({.watch_for = "30s",
-                                 .interval = "1s",
-                                 .record_path = "hang.dlrec",
+                                 .sampling = {.interval = "1s", .record_path = "hang.dlrec"},
                                  .pause = {.max_pause = "2ms"}},
                                 *find_probe("shm"), request));
   EXPECT_EQ(request.watch_for, std::chrono::seconds(30));
@@ -49,8 +48,8 @@ TEST(WatchOptions, NoPauseIsNone) {
 
 TEST(WatchOptions, RefusesWhatMakesNoSense) {
   EXPECT_THAT(refusal_of({.watch_for = "3"}), HasSubstr("'3' is not a duration"));
-  EXPECT_THAT(refusal_of({.interval = "1ms"}), HasSubstr("--interval 1ms"));
-  EXPECT_THAT(refusal_of({.interval = "11s"}), HasSubstr("--interval 11s"));
+  EXPECT_THAT(refusal_of({.sampling = {.interval = "1ms"}}), HasSubstr("--interval 1ms"));
+  EXPECT_THAT(refusal_of({.sampling = {.interval = "11s"}}), HasSubstr("--interval 11s"));
   EXPECT_THAT(refusal_of({.pause = {.max_pause = "2s"}}), HasSubstr("--max-pause 2s is more than"));
   EXPECT_THAT(refusal_of({.pause = {.max_pause = "-1ms"}}), HasSubstr("is not a duration"));
 }

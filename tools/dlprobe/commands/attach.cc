@@ -24,19 +24,12 @@ struct AttachOptions {
   OutputOptions output;
 };
 
-// A number is a pid or a wrong one, whatever jobs are called; "" is a variable of a script that was
-// not set.
-bool is_pid(const std::string& typed) {
-  return typed.find_first_not_of("0123456789+-.") == std::string::npos;
-}
-
 Expected<int32_t> pid_of(const AttachOptions& options) {
   if (options.job && options.target)
     return failure(ErrorCode::kInvalid, "--job finds the process by itself: give no PID");
-  if (options.target && is_pid(*options.target)) return parse_pid(*options.target);
+  if (!options.job) return choose_process(options.target);
   DLP_TRY(const Machine machine, live_machine());
-  if (options.job) return find_rank_of_own_job(machine, own_environment);
-  return choose_job(machine, options.target);
+  return find_rank_of_own_job(machine, own_environment);
 }
 
 Expected<ExamineRequest> make_request(const AttachOptions& options, const Session& session) {

@@ -3,23 +3,18 @@
 #include <algorithm>
 #include <memory>
 #include <string>
-#include <utility>
-#include <variant>
 #include <vector>
 
 #include "lib/collect/snapshot/snapshot.h"
-#include "lib/collect/tree/process_tree.h"
-#include "lib/os/deadline.h"
-#include "lib/os/host_facts.h"
 #include "lib/session/target.h"
 #include "tools/dlprobe/command.h"
 #include "tools/dlprobe/conclude.h"
 #include "tools/dlprobe/help.h"
+#include "tools/dlprobe/look_at_stacks.h"
 #include "tools/dlprobe/options/output_options.h"
 #include "tools/dlprobe/options/watch_options.h"
 #include "tools/dlprobe/process/exit_status.h"
 #include "tools/dlprobe/process/own_process.h"
-#include "tools/dlprobe/version.h"
 
 namespace dlprobe {
 namespace {
@@ -37,44 +32,6 @@ struct StacksOptions {
 FrameChoice choice_of(const StacksOptions& options) {
   if (options.python == options.native) return FrameChoice::kAll;
   return options.python ? FrameChoice::kPython : FrameChoice::kNative;
-}
-
-// Keeps what could not be seen.
-class GapSink : public RecordSink {
- public:
-  explicit GapSink(std::vector<Gap>& gaps) : gaps_(gaps) {}
-  void add(Record record) override {
-    if (auto* gap = std::get_if<Gap>(&record)) gaps_.push_back(std::move(*gap));
-  }
-
- private:
-  std::vector<Gap>& gaps_;
-};
-
-// One look at the tree below `root`, or at `root` alone.
-StacksLook look_at(const Machine& machine, const ProcessKey& root, bool only,
-                   const SnapshotOptions& options) {
-  StacksLook look{.version = std::string(kVersion),
-                  .host = read_host_facts(machine, own_environment),
-                  .realtime_ns = machine.clock->realtime_ns()};
-  DeadlineReader reader;
-  ProcessTree tree(machine, root, /*adopter=*/0);
-  tree.discover(reader);
-  tree.update_roles();
-  std::vector<SnapshotTarget> targets;
-  for (const auto& [key, process] : tree.members()) {
-    if (only && key != root) continue;
-    targets.push_back({.key = key, .directory = process.directory});
-  }
-  GapSink sink(look.gaps);
-  SnapshotTaker taker(machine, options, sink);
-  look.snapshot = taker.take(targets);
-  for (const auto& [key, rank] : taker.ranks())
-    tree.note_rank(key, rank);
-  tree.update_roles();
-  for (const SnapshotTarget& target : targets)
-    look.processes.push_back(tree.members().at(target.key).info);
-  return look;
 }
 
 // The main threads of trainers alone: where each rank of a job is.
@@ -115,7 +72,8 @@ int print_stacks(const StacksOptions& options) {
     return complain_and_return(target.error(),
                                exit_code_of(kind_of_refused_target(target.error())));
   if (!target->notice.empty()) complain(target->notice);
-  StacksLook look = look_at(*machine, target->key, options.only, *pause);
+  StacksLook look = look_at_stacks(*machine, target->key,
+                                   options.only ? StacksOf::kProcess : StacksOf::kTree, *pause);
   look.asked_pid = *pid;
   if (options.ranks) keep_ranks(look);
   return write_document(*outputs, options.output, make_stacks(look, choice_of(options)),

@@ -47,6 +47,22 @@ Expected<SnapshotOptions> snapshot_options(const PauseOptions& options) {
   return SnapshotOptions{.max_pause = pause};
 }
 
+void add_sampling_options(CLI::App& command, SamplingOptions& options, const std::string& group) {
+  command.add_option("--interval", options.interval, "time between samples")
+      ->type_name("DURATION")
+      ->capture_default_str()
+      ->group(group);
+  command.add_option("--record", options.record_path, "save a recording, for dlprobe replay")
+      ->type_name("FILE")
+      ->group(group);
+}
+
+Status put_sampling_options(const SamplingOptions& options, ExamineRequest& request) {
+  DLP_TRY(request.interval, parse_interval(options.interval));
+  request.record_path = options.record_path;
+  return {};
+}
+
 void add_watch_options(CLI::App& command, WatchOptions& options, const Probe& probe,
                        const std::string& group) {
   const auto by_default =
@@ -57,13 +73,7 @@ void add_watch_options(CLI::App& command, WatchOptions& options, const Probe& pr
                       std::to_string(by_default) + "s if not given")
       ->type_name("DURATION")
       ->group(group);
-  command.add_option("--interval", options.interval, "time between samples")
-      ->type_name("DURATION")
-      ->capture_default_str()
-      ->group(group);
-  command.add_option("--record", options.record_path, "save a recording, for dlprobe replay")
-      ->type_name("FILE")
-      ->group(group);
+  add_sampling_options(command, options.sampling, group);
   if (probe.needs_snapshots) add_pause_options(command, options.pause, group);
 }
 
@@ -72,7 +82,7 @@ std::chrono::nanoseconds default_watch_of_pid(const Probe& probe) {
 }
 
 Status put_watch_options(const WatchOptions& options, const Probe& probe, ExamineRequest& request) {
-  DLP_TRY(request.interval, parse_interval(options.interval));
+  DLP_CHECK(put_sampling_options(options.sampling, request));
   if (!options.watch_for.empty()) {
     DLP_TRY(request.watch_for, parse_duration(options.watch_for));
   } else if (auto* process = std::get_if<PidSubject>(&request.subject)) {
@@ -81,7 +91,6 @@ Status put_watch_options(const WatchOptions& options, const Probe& probe, Examin
     if (probe.needs_snapshots) process->longer_if_unclear = kUntilGrowthShows - kQuickAnswer;
   }
   DLP_TRY(request.snapshot, snapshot_options(options.pause));
-  request.record_path = options.record_path;
   return {};
 }
 

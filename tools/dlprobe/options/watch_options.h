@@ -21,11 +21,20 @@ void add_pause_options(CLI::App& command, PauseOptions& options, const std::stri
 /// kInvalid for a pause that is none, or longer than a second.
 Expected<SnapshotOptions> snapshot_options(const PauseOptions& options);
 
+/// How often to look, and what to keep of it, as typed.
+struct SamplingOptions {
+  std::string interval = "100ms";
+  std::string record_path;
+};
+/// Adds --interval and --record.
+void add_sampling_options(CLI::App& command, SamplingOptions& options, const std::string& group);
+/// Takes them over into `request`. kInvalid for an interval that is none or out of range.
+Status put_sampling_options(const SamplingOptions& options, ExamineRequest& request);
+
 /// How long and how often to look, and what to keep of it, as typed.
 struct WatchOptions {
   std::string watch_for;
-  std::string interval = "100ms";
-  std::string record_path;
+  SamplingOptions sampling;
   PauseOptions pause;
 };
 
