@@ -90,7 +90,7 @@ struct Unwinder::State {
   std::optional<uint64_t> unreadable;  ///< the address that could not be read last
   size_t words_left = 0;
   std::map<const Mapping*, Expected<unw_dyn_info_t>> tables;
-  std::set<uint64_t> sign_marks = {};  ///< addresses of call frame instructions; see word_at()
+  std::set<uint64_t> sign_marks;  ///< addresses of call frame instructions; see word_at()
 
   Expected<unw_dyn_info_t> read_table(const Mapping& mapping) const {
     DLP_TRY(const auto file, modules->file_of(*process, mapping));
