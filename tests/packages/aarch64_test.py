@@ -66,7 +66,7 @@ class Aarch64Test(unittest.TestCase):
     def test_the_wheel(self):
         must("tools/package", "wheel", "--arch", "aarch64", "--out", self.folder)
         wheel = next(self.folder.glob("*.whl"))
-        self.assertRegex(wheel.name, r"\Adlprobe-[\d.]+-py3-none-manylinux_2_17_aarch64\.manylinux2014_aarch64\.whl\Z")
+        self.assertRegex(wheel.name, r"\Adlprobe-[\d.]+-py3-none-manylinux2014_aarch64\.manylinux_2_17_aarch64\.whl\Z")
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(self.folder)
         self.check(next(self.folder.glob("*.data/scripts/dlprobe")))
