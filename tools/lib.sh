@@ -8,6 +8,10 @@ BUILD_PACKAGES=(cmake ninja-build g++ pkg-config libcli11-dev libelf-dev libfmt-
                 libncurses-dev nlohmann-json3-dev)
 # What it takes to build the reference loader as well.
 LOADER_PACKAGES=(libtorch-dev libopencv-dev)
+# What it takes to build for aarch64 elsewhere, and to run there what the build runs: dlprobe, which writes its completions.
+CROSS_PACKAGES=(g++-aarch64-linux-gnu qemu-user)
+# Libraries for aarch64 beside those of BUILD_PACKAGES: of the tests, and what those need. They go into build/sysroot-aarch64.
+SYSROOT_PACKAGES=(libgtest-dev libgmock-dev libpugixml1v5 zlib1g-dev)
 
 DLP_INSTALL=yes        # "no": refuse instead of installing (--no-install)
 DLP_LISTS_FRESH=no     # apt-get update is run once, and only if something is missing
@@ -149,6 +153,39 @@ prepare_build_without_loader() {
   # shellcheck disable=SC2034  # the sourcing script reads it
   DLP_LOADER=OFF
   prepare_tools
+}
+
+# A build for aarch64 on another machine.
+prepare_cross_build() {
+  prepare_build_without_loader
+  install_packages "aarch64" "${CROSS_PACKAGES[@]}"
+  ensure_sysroot
+}
+
+# Fetches the libraries for aarch64 from the mirrors of apt, by lists of its own: nothing of the system is changed.
+ensure_sysroot() {
+  local root=$PWD/build/sysroot-aarch64 package packages=("${SYSROOT_PACKAGES[@]}")
+  for package in "${BUILD_PACKAGES[@]}"; do
+    [[ $package != *-dev ]] || packages+=("$package")
+  done
+  if printf '%s\n' "${packages[@]}" | cmp --quiet - "$root/installed" 2>/dev/null; then
+    note "libraries for aarch64: all there"
+    return
+  fi
+  note "libraries for aarch64, into build/sysroot-aarch64: ${packages[*]}"
+  rm -rf "$root"
+  mkdir -p "$root/apt/lists/partial" "$root/apt/cache/archives/partial"
+  : >"$root/apt/status"
+  local apt=(apt-get -q -o APT::Architecture=arm64 -o APT::Architectures=arm64 -o APT::Sandbox::User=root
+    -o "Dir::State=$root/apt" -o "Dir::State::status=$root/apt/status" -o "Dir::Cache=$root/apt/cache")
+  "${apt[@]}" update || die "apt-get update for arm64 failed; see above"
+  (cd "$root/apt" && "${apt[@]}" download "${packages[@]}") ||
+    die "the mirrors of apt lack libraries for arm64 (those of Debian 12 have them); see above"
+  for package in "$root"/apt/*.deb; do
+    dpkg-deb --extract "$package" "$root"
+  done
+  rm -rf "$root/apt"
+  printf '%s\n' "${packages[@]}" >"$root/installed"
 }
 
 prepare_tools() {

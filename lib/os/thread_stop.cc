@@ -52,10 +52,24 @@ StoppedThread to_stopped(int32_t tid, const user_regs_struct& r) {
           .blocked_in = blocked_call(r)};
 }
 #elifdef __aarch64__
+/// The kernel has already put back what the call began with (arch/arm64/kernel/signal.c,
+/// do_signal): the thread stands before the instruction that calls, the number is in x8. Of a
+/// futex(2) that says ETIMEDOUT the first argument is lost.
+std::optional<BlockedCall> blocked_call(int32_t tid, const user_regs_struct& r) {
+  constexpr uint32_t kSupervisorCall = 0xd4000001;  // svc #0
+  errno = 0;
+  const long code = ::ptrace(PTRACE_PEEKTEXT, tid, r.pc, nullptr);
+  if (errno != 0 || static_cast<uint32_t>(code) != kSupervisorCall) return std::nullopt;
+  return BlockedCall{.number = static_cast<int64_t>(r.regs[8]),
+                     .args = {r.regs[0], r.regs[1], r.regs[2], r.regs[3], r.regs[4], r.regs[5]}};
+}
+
 /// In the order of UNW_AARCH64_X0 ... X30, SP, PC.
 StoppedThread to_stopped(int32_t tid, const user_regs_struct& r) {
-  StoppedThread thread{
-      .tid = tid, .stack_pointer = r.sp, .program_counter = r.pc, .blocked_in = std::nullopt};
+  StoppedThread thread{.tid = tid,
+                       .stack_pointer = r.sp,
+                       .program_counter = r.pc,
+                       .blocked_in = blocked_call(tid, r)};
   thread.registers.assign(std::begin(r.regs), std::end(r.regs));
   thread.registers.push_back(r.sp);
   thread.registers.push_back(r.pc);

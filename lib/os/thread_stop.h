@@ -25,10 +25,9 @@ struct StoppedThread {
   std::vector<uint64_t> registers;
   uint64_t stack_pointer = 0;
   uint64_t program_counter = 0;
-  /// What it waited in when the stop interrupted it, also where its timeout was over in that
-  /// moment: the kernel is about to restart it (ERESTARTSYS and its kin), or it is a futex(2) that
-  /// says ETIMEDOUT. Nothing: it ran, or this is no x86_64, whose registers alone still have the
-  /// call.
+  /// What it waited in when the stop interrupted it: the kernel is about to restart it (ERESTARTSYS
+  /// and its kin). On x86_64, whose registers still have the call, also a futex(2) whose timeout
+  /// was over in that moment (ETIMEDOUT). Nothing: it ran.
   std::optional<BlockedCall> blocked_in;
 };
 

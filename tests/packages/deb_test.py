@@ -105,6 +105,10 @@ class DebTest(unittest.TestCase):
         self.assertIn(done.returncode, (0, 1, 3), done.stdout)
         self.assertRegex(done.stdout, r"\A(PASS|WARN|FAIL|INCOMPLETE) ")
 
+    def test_it_looks_at_a_process(self):
+        done = self.root.run("sh", "-c", "sleep 1000 & dlprobe attach --for 1s $!; code=$?; kill $!; exit $code")
+        self.assertIn(done.returncode, (0, 3), done.stdout)
+
     def test_it_explains(self):
         done = self.root.run("dlprobe", "explain", "DLP0301")
         self.assertEqual(done.returncode, 0)

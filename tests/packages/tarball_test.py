@@ -57,7 +57,9 @@ class TarballTest(unittest.TestCase):
             (root / name).mkdir(parents=True)
         (root / "dlprobe").write_bytes(self.program.read_bytes())
         (root / "dlprobe").chmod(0o755)
-        inside = 'mount -t proc proc "$0/proc" && mount -t tmpfs -o size=1g tmpfs "$0/dev/shm" && exec chroot "$0" /dlprobe "$@"'
+        # A program from outside is there to attach to; it ends with its namespace.
+        inside = 'mount -t proc proc "$0/proc" && mount -t tmpfs -o size=1g tmpfs "$0/dev/shm" || exit; sleep 1000 & ' \
+                 'case $1 in attach) set -- "$@" $! ;; esac; exec chroot "$0" /dlprobe "$@"'
 
         def dlprobe(*words):
             return run("unshare", "--mount", "--fork", "--pid", "sh", "-c", inside, root, *words)
@@ -67,6 +69,11 @@ class TarballTest(unittest.TestCase):
         gate = dlprobe("gate", "--level", "quick", "--workers", "1", "--batch-size", "2")
         self.assertRegex(gate.stdout, re.compile(r"\A(PASS|WARN|FAIL|INCOMPLETE) "))
         self.assertIn(gate.returncode, (0, 1, 3))
+        attach = dlprobe("attach", "--for", "1s")
+        self.assertIn(attach.returncode, (0, 3), attach.stdout)
+        doctor = dlprobe("doctor")
+        self.assertIn(doctor.returncode, (0, 1, 3), doctor.stdout)
+        self.assertIn("stopped, read and released a process", doctor.stdout)
 
 
 if __name__ == "__main__":

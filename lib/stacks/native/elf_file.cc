@@ -12,8 +12,6 @@
 namespace dlprobe {
 namespace {
 
-constexpr uint64_t kPageBytes = 4096;
-
 #ifdef __x86_64__
 constexpr GElf_Half kMachine = EM_X86_64;
 #elifdef __aarch64__
@@ -283,7 +281,11 @@ Expected<std::shared_ptr<ElfFile>> ElfFile::make(std::unique_ptr<Handle> handle,
   return result;
 }
 
-std::optional<uint64_t> ElfFile::bias(const Mapping& mapping) const {
+uint64_t ElfFile::own_page_bytes() {
+  return static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+std::optional<uint64_t> ElfFile::bias(const Mapping& mapping, uint64_t page_bytes) const {
   size_t count = 0;
   if (elf_getphdrnum(handle_->elf, &count) != 0) return std::nullopt;
   std::optional<uint64_t> bias;
@@ -291,7 +293,7 @@ std::optional<uint64_t> ElfFile::bias(const Mapping& mapping) const {
   for (size_t i = 0; i < count; ++i) {
     GElf_Phdr program{};
     if (gelf_getphdr(handle_->elf, static_cast<int>(i), &program) == nullptr) break;
-    const uint64_t start = program.p_offset / kPageBytes * kPageBytes;
+    const uint64_t start = program.p_offset / page_bytes * page_bytes;
     if (program.p_type != PT_LOAD || mapping.offset < start ||
         mapping.offset >= program.p_offset + program.p_filesz) {
       continue;

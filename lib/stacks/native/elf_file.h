@@ -48,7 +48,11 @@ class ElfFile {
 
   /// What has to be added to a file address where a process has mapped the file so; nothing if the
   /// mapping fits none of its segments.
-  std::optional<uint64_t> bias(const Mapping& mapping) const;
+  std::optional<uint64_t> bias(const Mapping& mapping,
+                               uint64_t page_bytes = own_page_bytes()) const;
+
+  /// In what the kernel maps files: 4096 bytes, on some aarch64 machines 65536.
+  static uint64_t own_page_bytes();
 
   /// What tells this build of the file from every other, in hex digits; empty if it has none.
   std::string build_id() const;

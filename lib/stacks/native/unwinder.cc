@@ -3,8 +3,14 @@
 #include <fmt/format.h>
 #include <libunwind.h>
 
+#include <cstring>
 #include <map>
+#include <set>
+#include <span>
 #include <string_view>
+#include <utility>
+
+#include "lib/stacks/native/signed_return.h"
 
 // Exported by libunwind for its own ptrace library, and what perf uses (tools/perf
 // util/unwind-libunwind-local.c): finds an address in a PT_GNU_EH_FRAME table through the
@@ -33,6 +39,44 @@ struct TableHead {
 };
 static_assert(sizeof(TableHead) == 12);
 
+/// The first fields of libunwind's struct dwarf_cie_info (include/dwarf.h), to which
+/// unw_proc_info_t::unwind_info leads: the addresses of call frame instructions.
+struct CallFrameInstructions {
+  uint64_t common_begin, common_end;  // of its CIE
+  uint64_t begin, end;
+};
+constexpr uint64_t kMostInstructionBytes = uint64_t{1} << 16U;  // of one function
+
+#ifdef __aarch64__
+// UNW_TDEP_IP is the link register there.
+constexpr unw_regnum_t kProgramCounter = UNW_AARCH64_PC;
+
+/// unw_step(), and where the caller goes on; `address` is where the frame itself does. Of a caller
+/// libunwind's x30 is the address that it is returned to, and pc is still that of the thread; of
+/// what a signal interrupted both are as the signal found them. Where unwind information fails,
+/// libunwind guesses that x30 leads to the caller. That is so in the innermost frame alone: in any
+/// other it leads to where that frame itself goes on.
+int step_to_caller(unw_cursor_t& cursor, uint64_t& address) {
+  const uint64_t callee = address;
+  const bool is_signal_frame = unw_is_signal_frame(&cursor) > 0;
+  const int step = unw_step(&cursor);
+  if (step <= 0) return step;
+  if (!is_signal_frame && unw_get_reg(&cursor, UNW_AARCH64_X30, &address) == 0) return step;
+  const int failed = unw_get_reg(&cursor, UNW_AARCH64_PC, &address);
+  if (failed != 0) return failed;
+  return is_signal_frame || address != callee ? step : -UNW_EBADFRAME;
+}
+#else
+constexpr unw_regnum_t kProgramCounter = UNW_TDEP_IP;
+
+/// unw_step(), and where the caller goes on.
+int step_to_caller(unw_cursor_t& cursor, uint64_t& address) {
+  const int step = unw_step(&cursor);
+  const int failed = step > 0 ? unw_get_reg(&cursor, UNW_REG_IP, &address) : 0;
+  return failed != 0 ? failed : step;
+}
+#endif
+
 }  // namespace
 
 struct Unwinder::State {
@@ -46,6 +90,7 @@ struct Unwinder::State {
   std::optional<uint64_t> unreadable;  ///< the address that could not be read last
   size_t words_left = 0;
   std::map<const Mapping*, Expected<unw_dyn_info_t>> tables;
+  std::set<uint64_t> sign_marks;  ///< addresses of call frame instructions; see word_at()
 
   Expected<unw_dyn_info_t> read_table(const Mapping& mapping) const {
     DLP_TRY(const auto file, modules->file_of(*process, mapping));
@@ -91,11 +136,12 @@ struct Unwinder::State {
                        table == tables.end() ? "" : " (" + to_string(table->second.error()) + ")");
   }
 
-  std::string why_cut_off(int step) const {
+  std::string why_cut_off(int step, uint64_t address) {
     if (words_left == 0) return "unwind information that does not end";
     if (missed_register) return "a register that only a stopped thread shows";
     if (unreadable) return fmt::format("memory at {:#x} cannot be read", *unreadable);
-    return unw_strerror(step);
+    const std::string not_over = why_not_over(address);
+    return not_over.empty() ? unw_strerror(step) : not_over;
   }
 
   static State& of(void* argument) { return *static_cast<State*>(argument); }
@@ -104,8 +150,41 @@ struct Unwinder::State {
                             int need_unwind_info, void* argument) {
     unw_dyn_info_t* table = of(argument).table_of(address);
     if (table == nullptr) return -UNW_ENOINFO;
-    return UNW_OBJ(dwarf_search_unwind_table)(target, address, table, info, need_unwind_info,
-                                              argument);
+    const int failed = UNW_OBJ(dwarf_search_unwind_table)(target, address, table, info,
+                                                          need_unwind_info, argument);
+    if (kReturnsMayBeSigned && failed == 0 && info->unwind_info != nullptr) {
+      of(argument).note_sign_marks(*info);
+    }
+    return failed;
+  }
+
+  void note_sign_marks(const unw_proc_info_t& info) {
+    CallFrameInstructions parts{};
+    if (std::cmp_less(info.unwind_info_size, sizeof parts)) return;
+    std::memcpy(&parts, info.unwind_info, sizeof parts);
+    note_sign_marks(parts.common_begin, parts.common_end);
+    note_sign_marks(parts.begin, parts.end);
+  }
+
+  void note_sign_marks(uint64_t begin, uint64_t end) {
+    if (end <= begin || end - begin > kMostInstructionBytes) return;
+    std::vector<std::byte> bytes(end - begin);
+    if (!memory->read(begin, bytes)) return;
+    for (const size_t mark : find_sign_marks(bytes))
+      sign_marks.insert(begin + mark);
+  }
+
+  /// A word of memory as libunwind can use it. Before 1.8 it knows no signed return addresses: it
+  /// gets them without the signature, and DW_CFA_nop for the instructions that tell of one.
+  Expected<uint64_t> word_at(uint64_t address) const {
+    DLP_TRY(uint64_t word, memory->value<uint64_t>(address));
+    if (!kReturnsMayBeSigned) return word;
+    const auto bytes = std::as_writable_bytes(std::span(&word, 1));
+    for (auto mark = sign_marks.lower_bound(address);
+         mark != sign_marks.end() && *mark - address < bytes.size(); ++mark) {
+      bytes[*mark - address] = std::byte{0};
+    }
+    return without_signature(word, *space);
   }
 
   static void put_unwind_info(unw_addr_space_t /*target*/, unw_proc_info_t* /*info*/,
@@ -121,7 +200,7 @@ struct Unwinder::State {
     State& state = of(argument);
     if (write != 0 || state.words_left == 0) return -UNW_EINVAL;
     --state.words_left;
-    const auto word = state.memory->value<uint64_t>(address);
+    const auto word = state.word_at(address);
     if (!word) {
       state.unreadable = address;
       return -UNW_EINVAL;
@@ -134,7 +213,7 @@ struct Unwinder::State {
                         int write, void* argument) {
     if (write != 0) return -UNW_EREADONLYREG;
     State& state = of(argument);
-    if (number == UNW_TDEP_IP) {
+    if (number == kProgramCounter) {
       *value = state.registers->program_counter;
     } else if (number == UNW_TDEP_SP) {
       *value = state.registers->stack_pointer;
@@ -146,7 +225,7 @@ struct Unwinder::State {
         state.missed_register = true;
         return -UNW_EBADREG;
       }
-      *value = *known;
+      *value = kReturnsMayBeSigned ? without_signature(*known, *state.space) : *known;
     }
     return 0;
   }
@@ -202,11 +281,11 @@ NativeStack Unwinder::unwind(const Registers& registers) {
   stack.program_counters.push_back(registers.program_counter);
   while (stack.program_counters.size() < kMostFrames) {
     state_->unreadable.reset();
-    const int step = unw_step(&cursor);
-    unw_word_t address = 0;
-    if (step < 0 || (step > 0 && unw_get_reg(&cursor, UNW_REG_IP, &address) != 0)) {
+    uint64_t address = stack.program_counters.back();
+    const int step = step_to_caller(cursor, address);
+    if (step < 0) {
       stack.needs_registers = state_->missed_register;
-      stack.cut_off = state_->why_cut_off(step);
+      stack.cut_off = state_->why_cut_off(step, stack.program_counters.back());
       return stack;
     }
     if (step == 0 || address == 0) {

@@ -100,7 +100,6 @@ TEST(ThreadStop, ShowsRegistersAndLetsGo) {
   EXPECT_EQ(status_line(spinner.pid(), "State"), "R (running)");
 }
 
-#if defined(__x86_64__)
 TEST(ThreadStop, SaysInWhichCallAThreadWaitedAndThatOneThatRanWaitedInNone) {
   const Spinner spinner;
   ASSERT_EQ(spinner.next(), 'r');
@@ -131,7 +130,6 @@ TEST(ThreadStop, SaysInWhichCallAThreadWaitedAndThatOneThatRanWaitedInNone) {
   ASSERT_THAT(runs.threads, SizeIs(1));
   EXPECT_FALSE(runs.threads[0].blocked_in);
 }
-#endif
 
 TEST(ThreadStop, LetsGoWhenItsTimeIsOverThoughTheCallerIsNotDone) {
   const Spinner spinner;
