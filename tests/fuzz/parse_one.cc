@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "lib/proc/cgroup_memory.h"
+#include "lib/proc/cpu_stat.h"
 #include "lib/proc/fdinfo.h"
 #include "lib/proc/host_memory.h"
 #include "lib/proc/kernel_log.h"
@@ -38,6 +39,7 @@ constexpr std::array<std::pair<std::string_view, Parser>, 26> kParsers = {{
     {"cgroup_oom_kills", run<parse_cgroup_oom_kills>},
     {"cgroup_stat_v1", run<parse_cgroup_stat_v1>},
     {"cgroup_stat_v2", run<parse_cgroup_stat_v2>},
+    {"cpu_stat", run<parse_cpu_stat>},
     {"fdinfo", run<parse_fdinfo>},
     {"io", run<parse_pid_io_calls>},
     {"kernel_message", run<parse_kernel_message>},
