@@ -43,9 +43,10 @@ std::vector<std::pair<std::string, std::string>> one_thread_environment() {
 
 std::string title_of(const TuneSetting& setting) {
   const std::string workers =
-      setting.workers == 0 ? "no workers"
-                           : fmt::format("{} workers, prefetch factor {}, {}", setting.workers,
-                                         setting.prefetch_factor, to_string(setting.start_method));
+      setting.workers == 0
+          ? "no workers"
+          : fmt::format("{}, prefetch factor {}, {}", counted(setting.workers, "worker"),
+                        setting.prefetch_factor, to_string(setting.start_method));
   const std::string variant = setting.variant == TuneVariant::kWhole
                                   ? std::string()
                                   : fmt::format(", {}", to_string(setting.variant));
