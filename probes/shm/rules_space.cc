@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "lib/base/units.h"
 #include "lib/model/memory_need.h"
@@ -52,9 +54,9 @@ std::optional<uint64_t> memory_of_machine(const Run& run) {
 void add_ways(Finding& finding, const Facts& facts, const Demand& demand, uint64_t size) {
   const auto memory = memory_of_machine(*facts.run);
   const bool has_memory = !memory || demand.most_bytes <= *memory;
-  if (has_memory) add_all(finding.remedies, remedies_for_size(facts, size));
-  add_all(finding.remedies, remedies_in_code(facts, demand));
-  if (!has_memory) add_all(finding.remedies, remedies_for_size(facts, size));
+  std::vector<Remedy> in_code = remedies_in_code(facts, demand);
+  if (has_memory || in_code.empty()) add_all(finding.remedies, remedies_for_size(facts, size));
+  add_all(finding.remedies, std::move(in_code));
 }
 
 void add_remedies(Finding& finding, const Facts& facts, const Demand& demand, uint64_t wanted) {

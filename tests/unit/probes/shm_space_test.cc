@@ -88,6 +88,18 @@ TEST(ShmExhausted, SaysTheSizeThatWouldDo) {
   EXPECT_EQ(number(verdict.findings.front(), "size_that_would_do"), int64_t{192 * kMiB});
 }
 
+// A larger /dev/shm holds no more than the machine's memory, and fewer batches come first.
+TEST(ShmExhausted, NoMountIsLargerThanTheMemory) {
+  const auto first_remedy = [](uint64_t memory_bytes) {
+    Scene scene = full_mount();
+    scene.run().samples.back().host = HostMemory{.total_bytes = memory_bytes};
+    scene.exit_by_signal(101, 0.26, SIGBUS);
+    return scene.examine().findings.front().remedies.front().settings.front().kind;
+  };
+  EXPECT_EQ(first_remedy(kGiB), SettingKind::kShmSize);
+  EXPECT_EQ(first_remedy(100 * kMiB), SettingKind::kPrefetchFactor);
+}
+
 TEST(ShmExhausted, ACoreDumpIsTheSameDeath) {
   Scene scene = full_mount();
   scene.exit_by_signal(101, 0.26, SIGBUS | 0x80);
