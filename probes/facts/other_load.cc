@@ -51,7 +51,7 @@ std::optional<Gap> gap_of_other_load(const RecordingView& recording) {
   double most = 0;
   for (const Run& run : recording.runs)
     most = std::max(most, cpus_of_others(run, host));
-  if (most < kWorthTelling * host.cpus) return std::nullopt;
+  if (most == 0 || most < kWorthTelling * host.cpus) return std::nullopt;
   return Gap{.what = "the speed on an idle machine",
              .why = own(fmt::format("other processes kept {:.1f} of {} CPUs busy meanwhile", most,
                                     host.cpus)),

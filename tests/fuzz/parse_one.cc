@@ -33,7 +33,7 @@ void run(std::string_view text) {
   [[maybe_unused]] const auto result = kParse(text);
 }
 
-constexpr std::array<std::pair<std::string_view, Parser>, 26> kParsers = {{
+constexpr std::array<std::pair<std::string_view, Parser>, 27> kParsers = {{
     {"cgroup_events_v2", run<parse_cgroup_events_v2>},
     {"cgroup_limit", run<parse_cgroup_limit>},
     {"cgroup_oom_kills", run<parse_cgroup_oom_kills>},
