@@ -94,6 +94,7 @@ report::Jobs make_jobs(std::string_view version, const LoaderJobs& jobs) {
   document.tool.version = version;
   document.unseen_processes = jobs.unseen;
   std::vector<report::OrphanedWorker> orphans;
+  orphans.reserve(jobs.orphans.size());
   for (const OrphanedWorker& orphan : jobs.orphans) {
     orphans.push_back({.pid = orphan.key.pid,
                        .start_ticks = orphan.key.start_ticks,

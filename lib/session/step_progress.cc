@@ -15,7 +15,7 @@ namespace {
 std::string whole_seconds(BootNs time) {
   const BootNs seconds = std::max<BootNs>((time + kSecond - 1) / kSecond, 1);
   if (seconds < 60) return fmt::format("{} s", seconds);
-  return std::string(format_duration(std::chrono::seconds(seconds)));
+  return fmt::format("{}", std::string(format_duration(std::chrono::seconds(seconds))));
 }
 
 }  // namespace

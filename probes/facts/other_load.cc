@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
+
+#include "lib/base/units.h"
 
 namespace dlprobe {
 namespace {

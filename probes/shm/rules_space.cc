@@ -40,7 +40,7 @@ uint64_t size_that_would_do(const Facts& facts, const Demand& demand, uint64_t w
 std::optional<uint64_t> memory_of_machine(const Run& run) {
   std::optional<uint64_t> least;
   const auto take = [&](const std::optional<uint64_t>& bytes) {
-    if (bytes) least = std::min(least.value_or(*bytes), *bytes);
+    if (bytes && *bytes > 0) least = std::min(least.value_or(*bytes), *bytes);
   };
   if (run.gate) {
     if (run.gate->memory) take(run.gate->memory->total_bytes);
