@@ -9,6 +9,7 @@
 
 #include "probes/facts/all_well.h"
 #include "probes/facts/facts.h"
+#include "probes/facts/other_load.h"
 #include "probes/merge.h"
 #include "probes/probe.h"
 
@@ -204,6 +205,14 @@ Verdict Probe::examine(const RecordingView& recording) const {
     // What it does not declare would be told of as if it had not looked for it.
     assert(std::ranges::all_of(verdict.findings,
                                [&](const Finding& finding) { return is_own(*this, finding); }));
+  }
+  const bool is_about_speed =
+      measures_speed || std::ranges::any_of(verdict.findings, [](const Finding& finding) {
+        return finding.code == FindingCode::kSlowSample ||
+               finding.code == FindingCode::kSlowestRank;
+      });
+  if (is_about_speed) {
+    if (auto gap = gap_of_other_load(recording)) verdict.limits.push_back(std::move(*gap));
   }
   declare(recording, verdict);
   if (!beside.empty()) verdict.all_well += ". Found beside: " + beside;

@@ -57,6 +57,7 @@ struct Probe {
   ProbeUse use = ProbeUse::kSubject;
   bool judges_ends = false;       ///< it says, too, why processes ended
   bool keeps_runs_apart = false;  ///< the same in two runs is two findings
+  bool measures_speed = false;    ///< so it matters what else the machine did
 
   bool needs_snapshots = false;     ///< of stacks and locks
   bool needs_shared_files = false;  ///< looks at shared files alone, which stop nobody

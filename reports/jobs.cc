@@ -46,6 +46,17 @@ std::vector<std::string> job_cells(const report::Job& job) {
           command_text(job.cmdline)};
 }
 
+void add_orphans(TextPage& page, const std::vector<report::OrphanedWorker>& orphans) {
+  if (orphans.empty()) return;
+  std::string pids;
+  for (const report::OrphanedWorker& orphan : orphans)
+    pids += fmt::format(" {}", orphan.pid);
+  const auto oldest = std::ranges::max_element(orphans, {}, &report::OrphanedWorker::age_s);
+  page.paragraph("", fmt::format("workers without a trainer: {}, the oldest started {} ago",
+                                 orphans.size(), number_text(oldest->age_s, "s")));
+  page.paragraph("    $ ", "kill" + pids);
+}
+
 std::string render_jobs(const AnyDocument& document, const TextOptions& options) {
   const auto& jobs = std::get<report::Jobs>(document);
   TextPage page(options);
@@ -64,6 +75,7 @@ std::string render_jobs(const AnyDocument& document, const TextOptions& options)
     for (const auto& row : rows)
       page.paragraph(job_row(row, widths), row.back());
   }
+  add_orphans(page, report::items_of(jobs.orphaned_workers));
   if (jobs.unseen_processes > 0) {
     page.paragraph("", fmt::format("jobs may be missing: dlprobe may not look into {}",
                                    std::string(counted(jobs.unseen_processes, "process"))));
@@ -81,6 +93,15 @@ report::Jobs make_jobs(std::string_view version, const LoaderJobs& jobs) {
   document.schema_version = report::VersionText(kJobsSchemaVersion);
   document.tool.version = version;
   document.unseen_processes = jobs.unseen;
+  std::vector<report::OrphanedWorker> orphans;
+  orphans.reserve(jobs.orphans.size());
+  for (const OrphanedWorker& orphan : jobs.orphans) {
+    orphans.push_back({.pid = orphan.key.pid,
+                       .start_ticks = orphan.key.start_ticks,
+                       .user = orphan.user,
+                       .age_s = static_cast<double>(orphan.age_ns) / kNsPerSecond});
+  }
+  document.orphaned_workers = report::if_any(std::move(orphans));
   for (const LoaderJob& job : jobs.jobs) {
     document.jobs.push_back({.pid = job.root.pid,
                              .start_ticks = job.root.start_ticks,

@@ -13,21 +13,17 @@
 #include "reports/document/text_layout.h"
 #include "reports/model/sections.h"
 #include "reports/model/stable_id.h"
+#include "reports/node_differences.h"
 
 namespace dlprobe {
 namespace {
 
-constexpr size_t kMostValues = 6;       ///< of a fact that differs
 constexpr size_t kMostGroupsNamed = 3;  ///< in the headline
 
 // Worse ones are greater.
 constexpr std::array<CheckStatus, 5> kStatuses = {CheckStatus::kSkipped, CheckStatus::kPass,
                                                   CheckStatus::kWarn, CheckStatus::kIncomplete,
                                                   CheckStatus::kFail};
-
-void put_fact(std::map<std::string, std::string>& facts, std::string_view name, std::string value) {
-  if (!value.empty() && value != "-") facts.emplace(name, std::move(value));
-}
 
 OwnWords counted_nodes(size_t count) {
   return counted(count, "node");
@@ -112,7 +108,7 @@ ReportMerger::Node ReportMerger::digest(const std::string& source, const report:
                 .source = source};
   if (node.entry.node.empty()) node.entry.node = report.host.name;
   node.ended_at = report.invocation.ended.at.value_or(report::UtcText());
-  node.facts = facts_of(report);
+  node.facts = facts_of_node(report);
   node.names = report.names;
   node.ranks = ranks_of_node(report, node.entry.node);
   for_each_finding(report, [&](const std::string& key, const report::Finding& finding) {
@@ -122,28 +118,6 @@ ReportMerger::Node ReportMerger::digest(const std::string& source, const report:
   });
   note_checks(report, node);
   return node;
-}
-
-std::map<std::string, std::string> ReportMerger::facts_of(const report::Report& report) {
-  std::map<std::string, std::string> facts;
-  put_fact(facts, "dlprobe version", report.tool.version);
-  put_fact(facts, "kernel", report.host.kernel);
-  put_fact(facts, "operating system", report.host.os);
-  put_fact(facts, "machine", report.host.machine);
-  if (report.host.cpus > 0) put_fact(facts, "usable CPUs", std::to_string(report.host.cpus));
-  put_fact(facts, "container", report.context.container);
-  put_fact(facts, "memory limit of the cgroup", bytes_text(report.context.cgroup_limit_bytes));
-  const auto put_version = [&](std::string_view key, auto member, report::Holds /*holds*/) {
-    put_fact(facts, key, (report.environment.*member).value_or(""));
-  };
-  list_fields(put_version, Of<report::Environment>{});
-  if (report.runs.empty()) return facts;
-  for (const report::ShmMount& mount : report.runs.back().shm_mounts) {
-    if (mount.mount_point != "/dev/shm") continue;
-    put_fact(facts, "size of /dev/shm", bytes_text(mount.size_bytes));
-    put_fact(facts, "file system of /dev/shm", mount.fs_type);
-  }
-  return facts;
 }
 
 void ReportMerger::note_checks(const report::Report& report, Node& node) {
@@ -205,63 +179,11 @@ void ReportMerger::group_findings(const JoinedRanks& ranks) {
   }
 }
 
-namespace {
-
-using NodesByValue = std::map<std::string, std::vector<std::string>>;
-
-// "4.0 GiB on 38 nodes; 64.0 MiB on n7": the most common value first, its nodes counted.
-std::string differing_values(const NodesByValue& by_value) {
-  std::vector<const NodesByValue::value_type*> sorted;
-  sorted.reserve(by_value.size());
-  for (const auto& each : by_value)
-    sorted.push_back(&each);
-  std::ranges::stable_sort(
-      sorted, [](const auto* a, const auto* b) { return a->second.size() > b->second.size(); });
-  std::string text;
-  for (size_t i = 0; i < sorted.size() && i < kMostValues; ++i) {
-    const auto& [value, nodes] = *sorted[i];
-    text += fmt::format("{}{} on {}", text.empty() ? "" : "; ", value,
-                        i == 0 ? counted_nodes(nodes.size()) : fold_hosts(nodes));
-  }
-  if (sorted.size() > kMostValues)
-    text += fmt::format("; and {} other values", sorted.size() - kMostValues);
-  return text;
-}
-
-}  // namespace
-
-std::optional<report::Finding> ReportMerger::nodes_differ() const {
-  std::map<std::string, NodesByValue> values;
-  for (const auto& [key, node] : nodes_) {
-    for (const auto& [fact, value] : node.facts)
-      values[fact][value].push_back(node.entry.node);
-  }
-  report::Finding finding;
-  std::string differing;
-  for (const auto& [fact, by_value] : values) {
-    if (by_value.size() < 2) continue;
-    differing += (differing.empty() ? "" : ", ") + fact;
-    report::Evidence& evidence = finding.evidence.emplace_back();
-    evidence.name = fact;
-    evidence.value = {differing_values(by_value)};
-    evidence.source = "the nodes' reports";
-  }
-  if (finding.evidence.empty()) return std::nullopt;
-  const FindingInfo& registered = info(FindingCode::kNodesDiffer);
-  finding.code = report::CodeText(registered.code);
-  finding.name = registered.name;
-  finding.title = registered.title;
-  finding.severity = registered.severity;
-  finding.confidence = Confidence::kCertain;
-  finding.message = "the nodes differ in: " + differing;
-  finding.fingerprint =
-      report::FingerprintText("v1:" + stable_id({registered.code, "cluster", ""}));
-  finding.remediation.emplace_back();
-  finding.remediation.back().title =
-      "Give all nodes of a job the same limits, mounts and versions, or do not mix different nodes";
-  finding.remediation.back().verify = "srun dlprobe gate -f json=out/%h.json";
-  finding.references = {{fmt::format("dlprobe explain {}", registered.code)}};
-  return finding;
+std::vector<NodeDifference> ReportMerger::differences() const {
+  NodeComparison comparison;
+  for (const auto& [key, node] : nodes_)
+    comparison.add(node.entry.node, node.facts);
+  return comparison.differences();
 }
 
 std::vector<report::Check> ReportMerger::checks(const std::vector<std::string>& absent) const {
@@ -292,10 +214,12 @@ std::vector<report::Check> ReportMerger::checks(const std::vector<std::string>& 
 
 std::vector<report::Finding> ReportMerger::findings(const Findings& of_ranks) const {
   Findings result = of_ranks;
+  const std::vector<NodeDifference> differing = differences();
   for (const auto& [fingerprint, group] : groups_) {
     report::Finding& finding = result.emplace_back(group.finding);
     finding.nodes = fold_hosts(group.nodes);
     finding.occurrences = group.nodes.size();
+    name_what_others_have(differing, group.nodes, finding);
   }
   // What explains why a job stands comes first, and then that it does.
   const auto place_of = [&](const report::Finding& finding) {
@@ -307,7 +231,7 @@ std::vector<report::Finding> ReportMerger::findings(const Findings& of_ranks) co
   std::ranges::stable_sort(result, std::ranges::greater{}, [&](const report::Finding& finding) {
     return std::tuple(finding.severity, place_of(finding), finding.occurrences);
   });
-  if (auto differ = nodes_differ()) result.push_back(std::move(*differ));
+  if (!differing.empty()) result.push_back(finding_of_differences(differing));
   std::string day;
   for (const auto& [key, node] : nodes_)
     day = std::max(day, node.entry.started_at.substr(0, 10));

@@ -8,6 +8,7 @@
 
 #include "reports/join_ranks.h"
 #include "reports/model/report.h"
+#include "reports/node_differences.h"
 
 namespace dlprobe {
 
@@ -71,7 +72,6 @@ class ReportMerger {
   using Findings = std::vector<report::Finding>;
 
   Node digest(const std::string& source, const report::Report& report);
-  static std::map<std::string, std::string> facts_of(const report::Report& report);
   void note_checks(const report::Report& report, Node& node);
   /// What all nodes' sentences paste in; nothing where one of them does not say.
   std::optional<std::vector<report::PastedName>> names_of_all(Sentences sentences) const;
@@ -79,7 +79,7 @@ class ReportMerger {
   std::vector<std::string> missing() const;
   JoinedRanks joined_ranks(Sentences& sentences) const;
   void group_findings(const JoinedRanks& ranks);
-  std::optional<report::Finding> nodes_differ() const;
+  std::vector<NodeDifference> differences() const;
   std::vector<report::Check> checks(const std::vector<std::string>& absent) const;
   Findings findings(const Findings& of_ranks) const;
   std::vector<std::string> unsure() const;  ///< nodes whose own verdict is incomplete

@@ -118,6 +118,35 @@ double quoted_share(const PageWords& page, const std::vector<std::string>& typed
   return most;
 }
 
+/// An error text that has several causes.
+struct AskedText {
+  std::string_view text;
+  std::vector<FindingCode> codes;  ///< the most frequent first
+};
+
+const std::vector<AskedText>& asked_texts() {
+  using enum FindingCode;
+  static const std::vector<AskedText> texts = {
+      {"No space left on device",
+       {kShmExhausted, kShmTooSmall, kTemporaryFolderUnusable, kShmInodesExhausted}},
+      {"DataLoader timed out",
+       {kForkInheritedLock, kSlowSample, kIoStall, kForkLostThreadPool, kWorkerBusyNoProgress}}};
+  return texts;
+}
+
+/// How well the page answers by the place that such a text gives it; 0: it has none.
+double score_of_place(std::string_view typed, FindingCode code) {
+  constexpr double kFirst = 100;
+  constexpr double kEachNext = 0.85;
+  for (const AskedText& asked : asked_texts()) {
+    if (!lower_case(typed).contains(lower_case(asked.text))) continue;
+    const auto place = std::ranges::find(asked.codes, code);
+    if (place != asked.codes.end())
+      return kFirst * std::pow(kEachNext, static_cast<double>(place - asked.codes.begin()));
+  }
+  return 0;
+}
+
 class PageSearch {
  public:
   explicit PageSearch(std::string_view text)
@@ -136,9 +165,12 @@ class PageSearch {
     for (const PageWords& page : pages_) {
       const double of_texts = score_of_texts(page);
       const double of_words = score_of_words(page);
-      if (of_texts > 0 || (are_known() && of_words >= least))
+      if (const double of_place = score_of_place(text_, page.code); of_place > 0) {
+        matches.push_back({.code = page.code, .score = of_place, .has_text = true});
+      } else if (of_texts > 0 || (are_known() && of_words >= least)) {
         matches.push_back(
             {.code = page.code, .score = of_texts + of_words, .has_text = of_texts > 0});
+      }
     }
     std::ranges::stable_sort(matches, std::ranges::greater(), &PageMatch::score);
     // What is far behind the best shares common words with the question and no more.

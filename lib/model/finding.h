@@ -202,7 +202,7 @@ struct LookedFor {
 };
 
 /// What one probe says: findings with the root cause first, and what it could not look at.
-/// No finding and no gap is "healthy"; no finding but a gap is "cannot say".
+/// No finding and no gap is "healthy"; no finding but a gap is "not checked".
 struct Verdict {
   std::vector<Finding> findings;
   std::vector<Gap> gaps;

@@ -41,9 +41,17 @@ struct LoaderJob {
   std::vector<std::string> job_ids;          ///< as a scheduler or torchrun names it; hostile text
 };
 
+/// A data worker that still runs although its trainer has ended.
+struct OrphanedWorker {
+  ProcessKey key;
+  std::string user;
+  BootNs age_ns = 0;  ///< since it was started
+};
+
 /// What one look at the machine's processes shows.
 struct LoaderJobs {
-  std::vector<LoaderJob> jobs;  ///< those that surely load data first, then by pid
+  std::vector<LoaderJob> jobs;          ///< those that surely load data first, then by pid
+  std::vector<OrphanedWorker> orphans;  ///< by pid
   size_t unseen = 0;  ///< processes that may be trainers, and that this user may not look into
 };
 

@@ -270,6 +270,7 @@ struct RunEnd {
   Message text;
   std::optional<int32_t> wait_status;
   std::optional<BootNs> still_for;
+  std::optional<double> busy_cpus;
   bool operator==(const RunEnd&) const = default;
 };
 constexpr void list_fields(auto&& field, Of<RunEnd> /*of*/) {
@@ -281,6 +282,8 @@ constexpr void list_fields(auto&& field, Of<RunEnd> /*of*/) {
   field("still_for", &RunEnd::still_for,
         "Of a command whose time was up: for how long nothing of it had moved by then",
         Unit::kNanoseconds);
+  field("busy_cpus", &RunEnd::busy_cpus,
+        "how many of the usable CPUs were busy during the watch, on average, whoever ran there");
 }
 
 using Record = std::variant<RunBegin, ProcessInfo, ProcessExit, ShmMount, Sample, ShmUse, ShmLedger,

@@ -60,11 +60,15 @@ std::string first_set(const EnvironmentLookup& environment,
 
 }  // namespace
 
-int usable_cpus() {
+std::vector<int> usable_cpus() {
   cpu_set_t cpus;
   CPU_ZERO(&cpus);
-  if (::sched_getaffinity(0, sizeof cpus, &cpus) != 0) return 0;
-  return CPU_COUNT(&cpus);
+  if (::sched_getaffinity(0, sizeof cpus, &cpus) != 0) return {};
+  std::vector<int> numbers;
+  for (int number = 0; number < CPU_SETSIZE; ++number) {
+    if (CPU_ISSET(number, &cpus)) numbers.push_back(number);
+  }
+  return numbers;
 }
 
 JobFacts read_job_facts(const EnvironmentLookup& environment) {
@@ -88,7 +92,7 @@ HostFacts read_host_facts(const Machine& machine, const EnvironmentLookup& envir
   if (os_release) facts.os = pretty_name(*os_release);
   facts.page_size = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
   facts.ticks_per_second = static_cast<uint64_t>(::sysconf(_SC_CLK_TCK));
-  facts.cpus = usable_cpus();
+  facts.cpus = static_cast<int>(usable_cpus().size());
   if (const auto text = machine.root->read("proc/sys/vm/max_map_count"))
     facts.max_map_count = parse_int<uint64_t>(trim(*text));
   if (const auto text = machine.root->read("proc/sys/vm/overcommit_memory"))

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "lib/model/recording.h"
 #include "lib/os/job_rank.h"
@@ -16,8 +17,8 @@ struct JobFacts {
 };
 JobFacts read_job_facts(const EnvironmentLookup& environment);
 
-/// CPUs that dlprobe may use; 0: not known.
-int usable_cpus();
+/// The numbers of the CPUs that dlprobe may use; none: not known.
+std::vector<int> usable_cpus();
 
 /// What is known of this machine: uname, os-release, CPUs that dlprobe may use, page size, and in
 /// what kind of container it runs, by what the kernel and the container runtime show. A field that

@@ -19,6 +19,7 @@
 #include "lib/proc/pid_stat.h"
 #include "lib/session/kill_descendants.h"
 #include "lib/session/shm_preview.h"
+#include "lib/session/step_progress.h"
 
 namespace dlprobe {
 namespace {
@@ -90,7 +91,16 @@ void look_where_quiet(WatchTarget& target) {
 void CommandRuns::run() {
   if (subject_.trials.empty()) return run_once(std::nullopt);
   const off_t input_from = ::lseek(STDIN_FILENO, 0, SEEK_CUR);
+  std::optional<StepProgress> steps;
+  // A control run may follow.
+  if (!subject_.attempt) {
+    steps.emplace(
+        context_.notices, *context_.machine.clock,
+        StepPlan{
+            .name = context_.request.probe, .steps = subject_.trials.size() + 1, .is_most = true});
+  }
   const auto run_trial = [&](const Trial& trial) {
+    if (steps) steps->begin(to_string(trial.start_method));
     // Each has all of a file; a pipe or terminal has no more than it has.
     if (input_from >= 0) ::lseek(STDIN_FILENO, input_from, SEEK_SET);
     run_once(trial);

@@ -78,6 +78,12 @@ class JobFinder {
     }
     std::ranges::sort(found.jobs, {},
                       [](const LoaderJob& job) { return std::tuple(job.is_pool, job.root); });
+    for (const auto& [pid, seen] : all_) {
+      if (is_orphaned_worker(seen.facts))
+        found.orphans.push_back({.key = seen.facts.key,
+                                 .user = user_name(machine_, seen.uid),
+                                 .age_ns = age_of(seen.facts.key)});
+    }
     found.unseen = static_cast<size_t>(std::ranges::count_if(
         all_, [this](const auto& entry) { return may_be_unseen_trainer(entry.second); }));
     return found;

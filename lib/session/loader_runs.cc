@@ -11,6 +11,7 @@
 #include "lib/base/units.h"
 #include "lib/os/pipe.h"
 #include "lib/session/shm_preview.h"
+#include "lib/session/step_progress.h"
 #include "lib/subject/reference_loader.h"
 
 namespace dlprobe {
@@ -34,6 +35,10 @@ Refusal::Kind impossible(const Error& /*error*/) {
 }  // namespace
 
 void LoaderRuns::run() {
+  if (subject_.gate) {
+    gate_deadline_ =
+        context_.recorder.recording().header.boottime_ns + subject_.gate->deadline.count();
+  }
   if (subject_.gate && subject_.gate->level == "quick")
     return look_without_run("--level quick starts no loader");
   const std::string named = context_.environment("DLPROBE_REFERENCE_LOADER").value_or("");
@@ -44,12 +49,13 @@ void LoaderRuns::run() {
     return;
   }
   const size_t count = subject_.plans.size();
+  StepProgress steps(context_.notices, *context_.machine.clock,
+                     {.name = context_.request.probe, .steps = count, .until = gate_deadline_});
   for (size_t i = 0; i < count && !context_.is_over(); ++i) {
     LoaderPlan plan = subject_.plans[i];
     if (plan.batches == 0) plan.batches = enough_batches(plan);
-    context_.notices.set_title(fmt::format("run {} of {}, {}, {}: ", i + 1, count,
-                                           to_string(plan.start_method),
-                                           to_string(plan.sharing_strategy)));
+    steps.begin(fmt::format("{}, {}, {}", to_string(plan.start_method),
+                            to_string(plan.sharing_strategy), counted(plan.workers, "worker")));
     run_plan(*executable, plan);
   }
 }
@@ -88,7 +94,7 @@ void LoaderRuns::run_plan(const std::string& executable, const LoaderPlan& plan)
 bool LoaderRuns::is_worth_a_start() {
   look_at_shm_of(context_.control.own_pid(), context_.machine, context_.recorder);
   look_at_gate_once();
-  if (gate_deadline_ != 0 && context_.now() >= gate_deadline_) {
+  if (gate_deadline_ && context_.now() >= *gate_deadline_) {
     context_.end_run(RunEndReason::kTimeUp, "the deadline had passed");
     return false;
   }
@@ -103,10 +109,10 @@ bool LoaderRuns::is_worth_a_start() {
 void LoaderRuns::look_at_gate_once() {
   if (!subject_.gate || std::exchange(has_looked_at_gate_, true)) return;
   const GateRequest& gate = *subject_.gate;
+  context_.notices.show("looking at the machine and its Python");
   GateFacts facts = look_at_gate(context_.machine, gate.wish);
   facts.level = gate.level;
-  facts.deadline = context_.recorder.recording().header.boottime_ns + gate.deadline.count();
-  gate_deadline_ = facts.deadline;
+  facts.deadline = gate_deadline_.value_or(0);
   facts.python =
       look_at_python(context_.machine, context_.environment, gate.python, facts.deadline);
   context_.recorder.add(std::move(facts));
@@ -136,7 +142,7 @@ void LoaderRuns::start_plan(const std::string& executable, const LoaderPlan& pla
                      .progress = std::move(progress->read_end),
                      .deadline = context_.deadline(),
                      .ends_with_watch = true};
-  if (gate_deadline_ != 0) target.deadline = gate_deadline_;
+  if (gate_deadline_) target.deadline = gate_deadline_;
   if (context_.request.looks.snapshots) {
     target.standstill =
         StandstillPolicy{.quiet_after = 2 * kSecond, .judge_after = 5 * kSecond, .end_tree = true};

@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "lib/model/ids.h"
 #include "lib/session/containment.h"
 #include "lib/session/examination.h"
 #include "lib/session/run_context.h"
@@ -37,7 +38,7 @@ class LoaderRuns final : private WatchGuide {
   const LoaderSubject& subject_;
   std::optional<Containment> containment_;  ///< of the run that goes on
   bool has_looked_at_gate_ = false;
-  BootNs gate_deadline_ = 0;  ///< 0: none
+  std::optional<BootNs> gate_deadline_;
 };
 
 }  // namespace dlprobe

@@ -8,6 +8,7 @@
 
 #include "lib/base/secrets.h"
 #include "lib/base/units.h"
+#include "lib/session/step_progress.h"
 #include "lib/subject/python_command.h"
 
 namespace dlprobe {
@@ -86,6 +87,33 @@ std::chrono::nanoseconds time_of_attempt(const Run& first) {
   return std::chrono::nanoseconds(2 * took) + kSlowerStart;
 }
 
+ConfirmWish wish_of(const ExamineRequest& request) {
+  return std::get<CommandSubject>(request.subject).confirm.value_or(ConfirmWish());
+}
+
+std::set<int32_t> runs_of(const std::vector<PlannedAttempt>& attempts) {
+  std::set<int32_t> runs;
+  for (const PlannedAttempt& planned : attempts)
+    runs.insert(planned.attempt.of_run);
+  return runs;
+}
+
+// What does not seem to help is not tried again, so there may be fewer.
+StepPlan plan_of(const std::vector<PlannedAttempt>& open, const ConfirmWish& wish,
+                 const Recording& recording) {
+  const std::set<int32_t> runs = runs_of(open);
+  BootNs longest = 0;
+  for (const int32_t index : runs) {
+    const Run& first = recording.runs.at(static_cast<size_t>(index));
+    longest = std::max(longest, first.end ? first.end->at - first.begin.at : 0);
+  }
+  return {.name = "--confirm",
+          .steps = static_cast<size_t>(wish.times) * (open.size() + runs.size()),
+          .is_most = true,
+          .each = longest,
+          .log_every = 0};
+}
+
 class RemedyAttempts {
  public:
   RemedyAttempts(const ExamineRequest& request, const Surroundings& surroundings,
@@ -97,20 +125,21 @@ class RemedyAttempts {
         notices_(surroundings.notices),
         recorder_(recorder),
         run_attempt_(run_attempt),
-        verdict_(judge_.examine(recorder.recording())) {}
+        verdict_(judge_.examine(recorder.recording())),
+        open_(judge_.plan_attempts(verdict_)),
+        steps_(notices_, clock_, plan_of(open_, wish_of(request), recorder_.recording())) {}
 
   void run() {
     if (was_interrupted(recorder_.recording().runs.back())) return;
     for (const Finding& finding : verdict_.findings)
       tell_what_cannot_be_tried(finding);
-    std::vector<PlannedAttempt> open = judge_.plan_attempts(verdict_);
-    const ConfirmWish wish = command_.confirm.value_or(ConfirmWish());
+    const ConfirmWish wish = wish_of(request_);
     const BootNs began = clock_.now();
-    for (int round = 0; round < wish.times && !open.empty() && !is_over_; ++round) {
+    for (int round = 0; round < wish.times && !open_.empty() && !is_over_; ++round) {
       const BootNs took = clock_.now() - began;
       if (wish.saves_time && round > 0 && took / round * (round + 1) > kTimeToRepeat) return;
-      std::erase_if(open, [&](const PlannedAttempt& each) { return !seems_to_help(each); });
-      repeat_as_it_was(open);
+      std::erase_if(open_, [&](const PlannedAttempt& each) { return !seems_to_help(each); });
+      repeat_as_it_was();
     }
   }
 
@@ -139,11 +168,8 @@ class RemedyAttempts {
   }
 
   // That it comes again is proof only after a remedy was tried: nothing else changed.
-  void repeat_as_it_was(const std::vector<PlannedAttempt>& open) {
-    std::set<int32_t> runs;
-    for (const PlannedAttempt& planned : open)
-      runs.insert(planned.attempt.of_run);
-    for (const int32_t run : runs)
+  void repeat_as_it_was() {
+    for (const int32_t run : runs_of(open_))
       if (!is_over_) attempt({.of_run = run});
   }
 
@@ -154,8 +180,7 @@ class RemedyAttempts {
     std::optional<Error> refusal;
     if (request) {
       const std::vector<Setting>& settings = attempt.settings;
-      notices_.tell(fmt::format("--confirm: the command runs again {}",
-                                settings.empty() ? "as it was" : "with " + describe(settings)));
+      steps_.begin(settings.empty() ? "as it was" : "with " + describe(settings));
       if (const auto refused = run_attempt_(*request)) refusal = refused->error;
     } else {
       refusal = request.error();
@@ -182,6 +207,8 @@ class RemedyAttempts {
   Recorder& recorder_;
   const RunAttempt& run_attempt_;
   const Verdict verdict_;
+  std::vector<PlannedAttempt> open_;
+  StepProgress steps_;
   bool is_over_ = false;  ///< the user has had enough
 };
 

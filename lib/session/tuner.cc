@@ -18,6 +18,7 @@
 #include "lib/os/pipe.h"
 #include "lib/session/shm_preview.h"
 #include "lib/session/speed_meter.h"
+#include "lib/session/step_progress.h"
 #include "lib/subject/child_process.h"
 #include "lib/subject/reference_loader.h"
 
@@ -40,15 +41,16 @@ std::vector<std::pair<std::string, std::string>> one_thread_environment() {
   return environment;
 }
 
-std::string title_of(const TuneSetting& setting, int number) {
+std::string title_of(const TuneSetting& setting) {
   const std::string workers =
-      setting.workers == 0 ? "no workers"
-                           : fmt::format("{} workers, prefetch factor {}, {}", setting.workers,
-                                         setting.prefetch_factor, to_string(setting.start_method));
+      setting.workers == 0
+          ? "no workers"
+          : fmt::format("{}, prefetch factor {}, {}", counted(setting.workers, "worker"),
+                        setting.prefetch_factor, to_string(setting.start_method));
   const std::string variant = setting.variant == TuneVariant::kWhole
                                   ? std::string()
                                   : fmt::format(", {}", to_string(setting.variant));
-  return fmt::format("run {}: {}{}: ", number, workers, variant);
+  return workers + variant;
 }
 
 /// Watches one run of what is tuned, until enough was seen.
@@ -88,9 +90,13 @@ class Tuner {
     recorder_ = std::move(*recorder);
     look_at_machine();
     look_at_its_own_settings();
+    StepProgress steps(
+        notices_, *machine_.clock,
+        {.name = "tune", .until = now() + static_cast<BootNs>(1e9 * request_.budget_s)});
     for (int number = 1; result_.interrupted_by == 0 && !result_.refusal; ++number) {
       const auto step = options_.next_step(recorder_->recording());
       if (!step) break;
+      steps.begin(title_of(step->setting));
       take(*step, number);
     }
     notices_.clear_progress();
@@ -137,7 +143,7 @@ class Tuner {
   // A script knows how many workers it has: it is started once as it is, until it tells.
   void look_at_its_own_settings() {
     if (!subject_.tells_its_own() || request_.configured_workers || result_.refusal) return;
-    notices_.set_title("the command as it is: ");
+    notices_.show("the command as it is");
     begin_run(std::nullopt, true);
     auto target = subject_.start_as_it_is();
     if (!target) return refuse(target.error());
@@ -208,7 +214,6 @@ class Tuner {
   }
 
   void take(const TuneStep& step, int number) {
-    notices_.set_title(title_of(step.setting, number));
     begin_run(plan_of(options_.wish.base, step.setting), false);
     if (!step.refusal.empty()) {
       recorder_->add(SpeedMeasurement{

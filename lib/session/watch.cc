@@ -6,6 +6,8 @@
 #include <array>
 #include <utility>
 
+#include "lib/collect/tree/cpu_use.h"
+#include "lib/os/host_facts.h"
 #include "lib/session/progress_lines.h"
 #include "lib/session/standstill.h"
 #include "lib/session/tree_ending.h"
@@ -30,6 +32,7 @@ class Watch {
         lines_(std::move(tree_.target.progress), *tools.machine.clock, tools.sink),
         standstill_(tree_, lines_),
         ending_(tree_),
+        cpus_(tools.machine, usable_cpus()),
         looked_at_(now()) {}
 
   WatchResult run() {
@@ -51,6 +54,7 @@ class Watch {
     result.end.at = now();
     result.end.wait_status = result.child_wait_status;
     result.end.still_for = still_for_;
+    result.end.busy_cpus = cpus_.busy_cpus();
     result.left = tree_.collector.living();
     tree_.tools.sink.add(result.end);
     return std::move(result);
@@ -199,6 +203,7 @@ class Watch {
   ProgressLines lines_;
   Standstill standstill_;
   TreeEnding ending_;
+  CpuUse cpus_;
   BootNs shown_at_ = 0;
   BootNs looked_at_;
   BootNs log_read_at_ = 0;

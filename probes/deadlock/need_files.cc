@@ -93,14 +93,16 @@ class ChannelNeed : public Waiter {
     return need;
   }
 
-  static OwnWords words_of(const WaitedFile& file, bool for_data) {
+  static Message words_of(const WaitedFile& file, bool for_data) {
     const OwnWords what = for_data ? "data " : "room ";
     if (file.kind == FileKind::kPipe) {
       return what + "in pipe " + own(file.inode);
     }
     const OwnWords kind =
         file.kind == FileKind::kOther ? "terminal or device" : own(to_string(file.kind));
-    return what + (for_data ? "from a " : "in a ") + kind + " (descriptor " + own(file.fd) + ")";
+    const Message words = what + (for_data ? "from a " : "in a ") + kind;
+    const bool is_fifo = file.kind == FileKind::kFifo && !file.path.empty();
+    return words + (is_fifo ? " " + as_path(file.path) : " (descriptor " + own(file.fd) + ")");
   }
 
   // All threads of all processes that have the other end; of its own process the other threads.

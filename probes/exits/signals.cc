@@ -79,6 +79,21 @@ Remedy look_up_sender() {
           .verify = "dlprobe run -- COMMAND"};
 }
 
+// Its own records say why, the system's do not.
+Remedy ask_sender(const ExitFacts& facts, const SignalSent& sent) {
+  return {.title = say("Find out why {} sent it: its log and configuration say so",
+                       describe_sender(facts, sent)),
+          .commands = {"ps -o pid,ppid,lstart,args -p " + own(sent.sender_pid)},
+          .applies_to = {"bare-host"},
+          .verify = "dlprobe run -- COMMAND"};
+}
+
+Remedy find_sender(const ExitFacts& facts, const Death& death) {
+  const bool is_known = death.sent != nullptr && !is_from_kernel(*death.sent) &&
+                        death.sent->sender_pid != death.process->key.pid;
+  return is_known ? ask_sender(facts, *death.sent) : look_up_sender();
+}
+
 // The number after `name` in a line of the kernel's log, in hexadecimal.
 std::optional<uint64_t> hex_after(std::string_view line, std::string_view name) {
   const size_t at = line.find(name);
@@ -270,7 +285,7 @@ ExitCause kill_cause(const ExitFacts& facts, const Death& death) {
   for (Evidence& each : signal_evidence(facts, death))
     cause.prove(std::move(each));
   if (death.signal == SIGKILL) rule_out_oom(facts, death, cause);
-  if (cause.remedies.empty()) cause.remedies.push_back(look_up_sender());
+  if (cause.remedies.empty()) cause.remedies.push_back(find_sender(facts, death));
   cause.together += " " + std::string(info(cause.code).code) + signal_name(death.signal);
   cause.discriminator = signal_name(death.signal) + "-" + cause.discriminator;
   return cause;
@@ -309,7 +324,7 @@ ExitCause caught_cause(const ExitFacts& facts, const Death& death, const SignalS
   if (const auto word = word_of(*facts.run, death.process->key))
     std::ranges::copy(word->evidence, std::back_inserter(cause.evidence));
   cause.rule_out("DLP0510", "it did not exit on its own: the signal came just before");
-  cause.remedies.push_back(look_up_sender());
+  cause.remedies.push_back(ask_sender(facts, caught));
   return cause;
 }
 
@@ -437,7 +452,7 @@ ExitCause exit_cause(const ExitFacts& facts, const Death& death) {
   cause.rule_out("killed by a signal (DLP0501, DLP0503, DLP0509)",
                  "its wait status is an exit code, not a signal");
   cause.remedies.push_back(
-      {.title = word ? "Fix it there; with num_workers=0 a debugger stops there"
+      {.title = word ? "Raise an exception there instead, or print the traceback before"
                      : "Read the worker's traceback above, look for sys.exit and os._exit in the "
                        "data set, and run it with num_workers=0",
        .commands = {"DataLoader(..., num_workers=0)"},

@@ -300,6 +300,7 @@ const Probe kProbe = {
     .causes = kCauses,
     .conclude = conclude,
     .use = ProbeUse::kAll,
-    .judges_ends = true};
+    .judges_ends = true,
+    .measures_speed = true};
 
 }  // namespace dlprobe::probes::gate

@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "lib/base/units.h"
+#include "lib/model/memory_need.h"
 #include "probes/facts/facts.h"
 #include "probes/facts/starts.h"
 #include "probes/shm/remedies.h"
@@ -32,11 +36,33 @@ uint64_t size_that_would_do(const Facts& facts, const Demand& demand, uint64_t w
   return comfortable_size(std::max({demand.most_bytes, peak + wanted, unseen}));
 }
 
+// What there is for all that runs; none where that was not read.
+std::optional<uint64_t> memory_of_machine(const Run& run) {
+  std::optional<uint64_t> least;
+  const auto take = [&](const std::optional<uint64_t>& bytes) {
+    if (bytes && *bytes > 0) least = std::min(least.value_or(*bytes), *bytes);
+  };
+  if (run.gate) {
+    if (run.gate->memory) take(run.gate->memory->total_bytes);
+    if (run.gate->cgroup) take(run.gate->cgroup->limit_bytes);
+  }
+  if (const auto limit = nearest_memory_limit(run)) take(limit->bytes);
+  return least;
+}
+
+// Shared memory is memory: of more than there is a larger mount holds no more.
+void add_ways(Finding& finding, const Facts& facts, const Demand& demand, uint64_t size) {
+  const auto memory = memory_of_machine(*facts.run);
+  const bool has_memory = !memory || demand.most_bytes <= *memory;
+  std::vector<Remedy> in_code = remedies_in_code(facts, demand);
+  if (has_memory || in_code.empty()) add_all(finding.remedies, remedies_for_size(facts, size));
+  add_all(finding.remedies, std::move(in_code));
+}
+
 void add_remedies(Finding& finding, const Facts& facts, const Demand& demand, uint64_t wanted) {
   const uint64_t size = size_that_would_do(facts, demand, wanted);
   finding.prove(bytes_fact("size_that_would_do", size, "the need and a quarter more"));
-  add_all(finding.remedies, remedies_for_size(facts, size));
-  add_all(finding.remedies, remedies_in_code(facts, demand));
+  add_ways(finding, facts, demand, size);
 }
 
 void add_demand(Finding& finding, const Demand& demand) {
@@ -81,8 +107,7 @@ std::optional<Finding> too_small_for_plan(const Facts& facts, bool fits) {
   finding.first_seen = facts.use.front().at;
   const uint64_t enough = comfortable_size(demand.most_bytes + others);
   finding.prove(bytes_fact("size_that_would_do", enough, "the need and a quarter more"));
-  add_all(finding.remedies, remedies_for_size(facts, enough));
-  add_all(finding.remedies, remedies_in_code(facts, demand));
+  add_ways(finding, facts, demand, enough);
   return finding;
 }
 

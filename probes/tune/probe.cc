@@ -257,6 +257,7 @@ const Probe kProbe = {.name = "tune",
                       .summary = "measure how many workers a job needs",
                       .causes = kCauses,
                       .conclude = conclude,
-                      .use = ProbeUse::kAlone};
+                      .use = ProbeUse::kAlone,
+                      .measures_speed = true};
 
 }  // namespace dlprobe::probes::tune

@@ -20,6 +20,9 @@
 namespace dlprobe::document {
 namespace {
 
+// The page has colours for so many.
+constexpr size_t kMostLines = 4;
+
 double seconds_since(const report::Timeline& timeline, const report::Moment& moment) {
   return (static_cast<double>(moment.boottime_ns) -
           static_cast<double>(timeline.zero.boottime_ns)) /
@@ -66,6 +69,30 @@ Chart memory_chart(const report::Report& report) {
     chart.limit = report.runs.back().memory->limit.bytes;
     chart.limit_name = shown(report.runs.back().memory->limit.name);
   }
+  return chart;
+}
+
+// Only where a few have more than the others, which are one line.
+Chart worker_chart(const report::Report& report, const std::vector<double>& times_s) {
+  Chart chart = {.title = "Memory of each worker (RSS)", .unit = "bytes"};
+  std::optional<uint64_t> run;
+  for (const report::WorkerSeries& memory : report::items_of(report.timeline.workers)) {
+    // Others have other pids.
+    if (memory.pids.empty() || run.value_or(memory.run) != memory.run) continue;
+    run = memory.run;
+    Series series(times_s.size());
+    for (const report::WorkerRssRow& row : memory.rows) {
+      const auto place = std::ranges::lower_bound(times_s, row.t);
+      if (place != times_s.end() && *place == row.t)
+        series[static_cast<size_t>(place - times_s.begin())] = static_cast<double>(row.rss);
+    }
+    add_series(chart,
+               memory.pids.size() == 1
+                   ? fmt::format("worker {}", memory.pids.front())
+                   : fmt::format("each of {} other workers", memory.pids.size()),
+               std::move(series));
+  }
+  if (chart.series.size() > kMostLines) chart.series.clear();
   return chart;
 }
 
@@ -147,6 +174,11 @@ bool is_worth_it(const Chart& chart, const std::vector<double>& times_s) {
 
 // The series of the processes that the finding is about.
 const Series* series_of_subject(const Chart& chart, const report::Finding& finding) {
+  for (const report::FindingProcess& process : finding.subject.processes) {
+    const auto own = std::ranges::find(chart.series, fmt::format("worker {}", process.pid),
+                                       [](const auto& each) { return each.first; });
+    if (own != chart.series.end()) return &own->second;
+  }
   std::string_view name = "all";
   if (!finding.subject.processes.empty()) {
     const std::optional<Role> role = finding.subject.processes.front().role;
@@ -213,6 +245,7 @@ Charts charts_of(const report::Report& report) {
   // A chart, and the beginning of the codes of findings that it shows.
   std::vector<std::pair<std::string_view, Chart>> charts = {
       {"DLP01", shm_chart(report)},
+      {"DLP05", worker_chart(report, drawing.times_s)},
       {"DLP05", memory_chart(report)},
       {"DLP05", chart_of(report, "Swap", "bytes", &report::TimelineRow::swap_sum)},
       {"DLP02", descriptor_chart(report)},

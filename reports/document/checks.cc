@@ -35,7 +35,7 @@ void add_for_text(Blocks& blocks, const AnyReport& any) {
   Table table = {.columns = {{.lead = 8}, {.lead = 12}, {}}, .is_lines = true};
   for (const report::Check& check : checks) {
     const bool is_pass = check.status == CheckStatus::kPass;
-    table.add(shown(check.code), is_pass ? "not seen" : "cannot say", shown(check.title));
+    table.add(shown(check.code), is_pass ? "not seen" : "not checked", shown(check.title));
   }
   blocks.add(std::move(table), Readers::kText);
 }

@@ -7,6 +7,7 @@
 #include "lib/base/secrets.h"
 #include "lib/base/units.h"
 #include "lib/model/run_words.h"
+#include "reports/model/node_limits.h"
 #include "reports/model/sections.h"
 #include "reports/model/stable_id.h"
 
@@ -150,14 +151,16 @@ report::Invocation invocation_section(const ReportSource& source, const ReportCo
           .exit_code = {code}};
 }
 
-report::Host host_section(const HostFacts& host) {
+report::Host host_section(const Recording& recording) {
+  const HostFacts& host = recording.header.host;
   return {.name = host.name,
           .node = report::if_any(host.node),
           .kernel = host.kernel,
           .os = host.os,
           .machine = host.machine,
           .cpus = as_count(host.cpus),
-          .page_size_bytes = host.page_size};
+          .page_size_bytes = host.page_size,
+          .limits = report::if_any(node_limits(recording))};
 }
 
 const ProcessInfo* trainer_of(const Run& run) {
@@ -242,7 +245,7 @@ report::Report examination_report(const Recording& recording, const Verdict& ver
   report.report_id = report::IdText(stable_id({header.recording_id, header.invocation.probe}));
   report.tool.version = header.invocation.version;
   report.invocation = invocation_section(source, context, code);
-  report.host = host_section(header.host);
+  report.host = host_section(recording);
   report.context = context_section(recording);
   report.subject = subject_section(recording);
   report.summary = {.verdict = overall,

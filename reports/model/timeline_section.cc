@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <map>
 #include <set>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -177,6 +179,86 @@ void add_speed(const Run& run, BootNs begin, std::vector<Row>& rows) {
   }
 }
 
+struct WorkerPeak {
+  ProcessKey key;
+  uint64_t bytes = 0;
+};
+
+// By the most that each had, the largest first.
+std::vector<WorkerPeak> worker_peaks(const Run& run) {
+  std::map<ProcessKey, uint64_t> most;
+  for (const Sample& sample : run.samples) {
+    for (const ProcessSample& process : sample.processes) {
+      if (role_of(run, process.key) != Role::kWorker || !process.rss_bytes) continue;
+      uint64_t& peak = most[process.key];
+      peak = std::max(peak, *process.rss_bytes);
+    }
+  }
+  std::vector<WorkerPeak> peaks;
+  for (const auto& [key, bytes] : most)
+    peaks.push_back({.key = key, .bytes = bytes});
+  std::ranges::stable_sort(peaks, std::ranges::greater{}, &WorkerPeak::bytes);
+  return peaks;
+}
+
+// How many of `peaks`, from the first on, stand out: more than a half as much again as an ordinary
+// worker has. None where many do: then they are no exception.
+size_t count_of_odd(const std::vector<WorkerPeak>& peaks) {
+  constexpr size_t kMostOdd = 3;
+  constexpr uint64_t kLittle = 16 * kMiB;
+  if (peaks.size() < 2) return 0;
+  const uint64_t ordinary = peaks[peaks.size() / 2].bytes;
+  const auto is_odd = [&](const WorkerPeak& peak) {
+    return peak.bytes > ordinary + std::max(ordinary / 2, kLittle);
+  };
+  const auto odd = static_cast<size_t>(std::ranges::count_if(peaks, is_odd));
+  return odd <= kMostOdd && 2 * odd <= peaks.size() ? odd : 0;
+}
+
+// At the times of `rows`: the mean of those of `keys` that are there.
+std::vector<report::WorkerRssRow> mean_rss(const Run& run, BootNs begin,
+                                           const std::vector<Row>& rows,
+                                           const std::set<ProcessKey>& keys) {
+  std::vector<report::WorkerRssRow> means;
+  auto row = rows.begin();
+  for (const Sample& sample : run.samples) {
+    const double t = seconds_between(begin, sample.at);
+    row = std::ranges::find_if(row, rows.end(), [t](const Row& each) { return each.t >= t; });
+    if (row == rows.end()) break;
+    if (row->t != t) continue;
+    uint64_t sum = 0;
+    uint64_t count = 0;
+    for (const ProcessSample& process : sample.processes) {
+      if (!keys.contains(process.key) || !process.rss_bytes || process.state == 'Z') continue;
+      sum += *process.rss_bytes;
+      ++count;
+    }
+    if (count > 0) means.push_back({.t = t, .rss = sum / count});
+  }
+  return means;
+}
+
+void add_odd_workers(const Run& run, size_t index, BootNs begin, const std::vector<Row>& rows,
+                     std::vector<report::WorkerSeries>& workers) {
+  const std::vector<WorkerPeak> peaks = worker_peaks(run);
+  const size_t odd = count_of_odd(peaks);
+  if (odd == 0) return;
+  const auto add = [&](std::span<const WorkerPeak> group) {
+    report::WorkerSeries& memory = workers.emplace_back();
+    memory.run = index;
+    std::set<ProcessKey> keys;
+    for (const WorkerPeak& peak : group) {
+      keys.insert(peak.key);
+      memory.pids.push_back(peak.key.pid);
+    }
+    std::ranges::sort(memory.pids);
+    memory.rows = mean_rss(run, begin, rows, keys);
+  };
+  for (size_t i = 0; i < odd; ++i)
+    add(std::span(peaks).subspan(i, 1));
+  add(std::span(peaks).subspan(odd));
+}
+
 struct TimedEvent {
   BootNs at = 0;
   Message text;
@@ -224,15 +306,18 @@ report::Timeline timeline_section(const ReportSource& source) {
   report::Timeline timeline;
   timeline.zero = source.time.moment(begin);
   std::vector<TimedEvent> events;
+  std::vector<report::WorkerSeries> workers;
   for (size_t i = 0; i < runs.size(); ++i) {
     const std::vector<Row> full = rows_of(runs[i], i, begin);
     timeline.downsampled_from_rows += full.size();
     const size_t share = std::max<size_t>(kMostRows / runs.size(), 4);
     std::vector<Row> kept = downsampled(full, share);
     add_speed(runs[i], begin, kept);
+    add_odd_workers(runs[i], i, begin, kept, workers);
     std::ranges::move(kept, std::back_inserter(timeline.rows));
     collect_events(runs[i], i, begin, events);
   }
+  timeline.workers = report::if_any(std::move(workers));
   timeline.events_total = events.size();
   timeline.events = bounded(std::move(events), source.sentences);
   return timeline;

@@ -354,7 +354,7 @@ std::string Redactor::hidden_piece(const report::PastedName& piece) {
     case PartKind::kText:
       break;
   }
-  return piece.text.contains(' ') ? hidden_text(piece.text) : hidden_word(piece.text);
+  return hidden_text(piece.text);
 }
 
 bool Redactor::is_harmless(std::string_view word) const {

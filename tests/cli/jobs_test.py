@@ -41,6 +41,20 @@ print(os.getpid(), flush=True)
 sys.stdin.readline()
 for each in ranks: each.communicate()
 """
+# Two such workers, whose trainer ends as soon as they are there; they wait for a signal.
+ORPHANS = """
+import os, signal
+ready = os.pipe()
+for _ in range(2):
+    if os.fork() == 0:
+        with open("/proc/self/comm", "w", encoding="utf-8") as comm: comm.write("pt_data_worker")
+        null = os.open("/dev/null", os.O_RDWR)
+        for fd in (0, 1, 2): os.dup2(null, fd)
+        os.write(ready[1], b"x")
+        signal.pause()
+for _ in range(2): os.read(ready[0], 1)
+print(os.getpid(), flush=True)
+"""
 ALONE = "import os, sys\nprint(os.getpid(), flush=True)\nsys.stdin.readline()\n"
 WORKERS = "pt_data_worker"
 NOBODY = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
@@ -108,6 +122,7 @@ class Jobs(unittest.TestCase):
         taken, said = self.attached()
         self.assertEqual(taken, pid)
         self.assertRegex(said, rf"looking at process {pid} of root: .*/train.py {WORKERS}")
+        self.assertNotIn("orphaned_workers", json.loads(self.dlprobe("ps", "-f", "json").stdout))
         (job,) = self.jobs()
         self.assertEqual((job["pid"], job["workers"], job["ranks"], job["state"], job["is_pool"], job["user"]),
                          (pid, 2, 0, "waits", False, "root"))
@@ -155,6 +170,21 @@ class Jobs(unittest.TestCase):
         self.assertEqual(self.attached()[0], loader)
         self.assertEqual([(job["pid"], job["is_pool"]) for job in self.jobs()], [(loader, False), (pool, True)])
         self.assertIn("2 (pool)", self.dlprobe("ps").stdout.decode())
+
+    def test_workers_whose_trainer_is_gone_are_listed(self):
+        living = self.start("train.py", JOB, WORKERS)
+        gone = self.start("old.py", ORPHANS)
+
+        def orphans():
+            listed = json.loads(self.dlprobe("ps", "-f", "json").stdout)
+            self.assertIn([living], ([job["pid"] for job in listed["jobs"] if job["pid"] != gone],))
+            return listed.get("orphaned_workers")
+        self.assertTrue(wait_until(orphans))
+        pids = [orphan["pid"] for orphan in orphans()]
+        self.assertEqual(len(pids), 2)
+        text = self.dlprobe("ps").stdout.decode()
+        self.assertIn("workers without a trainer: 2, the oldest started", text)
+        self.assertIn(f"kill {pids[0]} {pids[1]}", text)
 
     def test_ranks_are_one_job_with_the_id_of_its_run(self):
         launcher = self.start("launch.py", LAUNCHER)

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "lib/proc/cgroup_memory.h"
+#include "lib/proc/cpu_stat.h"
 #include "lib/proc/fdinfo.h"
 #include "lib/proc/host_memory.h"
 #include "lib/proc/kernel_log.h"
@@ -32,12 +33,13 @@ void run(std::string_view text) {
   [[maybe_unused]] const auto result = kParse(text);
 }
 
-constexpr std::array<std::pair<std::string_view, Parser>, 26> kParsers = {{
+constexpr std::array<std::pair<std::string_view, Parser>, 27> kParsers = {{
     {"cgroup_events_v2", run<parse_cgroup_events_v2>},
     {"cgroup_limit", run<parse_cgroup_limit>},
     {"cgroup_oom_kills", run<parse_cgroup_oom_kills>},
     {"cgroup_stat_v1", run<parse_cgroup_stat_v1>},
     {"cgroup_stat_v2", run<parse_cgroup_stat_v2>},
+    {"cpu_stat", run<parse_cpu_stat>},
     {"fdinfo", run<parse_fdinfo>},
     {"io", run<parse_pid_io_calls>},
     {"kernel_message", run<parse_kernel_message>},

@@ -1,7 +1,6 @@
 #include "tools/dlprobe/conclude.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -10,49 +9,18 @@
 #include <string_view>
 #include <utility>
 
-#include "lib/base/escape.h"
 #include "lib/os/atomic_file.h"
-#include "lib/session/notices.h"
 #include "probes/confirm/probe.h"
 #include "reports/format.h"
 #include "reports/model/examination.h"
 #include "tools/dlprobe/probe_judge.h"
 #include "tools/dlprobe/process/exit_status.h"
 #include "tools/dlprobe/process/own_process.h"
+#include "tools/dlprobe/process/terminal_notices.h"
 #include "tools/dlprobe/version.h"
 
 namespace dlprobe {
 namespace {
-
-/// Says on stderr what a session tells. What goes on at the moment is one line there, redrawn in
-/// place and wiped at the end; silent where stderr is not a terminal.
-class TerminalNotices final : public Notices {
- public:
-  explicit TerminalNotices(bool shows_progress)
-      : is_on_(shows_progress && ::isatty(STDERR_FILENO) == 1) {}
-  TerminalNotices(const TerminalNotices&) = delete;
-  TerminalNotices& operator=(const TerminalNotices&) = delete;
-  ~TerminalNotices() override { TerminalNotices::clear_progress(); }
-
-  void tell(std::string_view sentence) override { complain(sentence); }
-  void set_title(std::string title) override { title_ = std::move(title); }
-  void show(std::string_view text) override {
-    if (!is_on_) return;
-    // \r and "erase to the end of the line" (ECMA-48 EL) work on every terminal that has a cursor.
-    const std::string line = "\r\x1b[K" + escape_for_terminal(title_ + std::string(text));
-    std::fputs(line.c_str(), stderr);
-    is_shown_ = true;
-  }
-  void clear_progress() override {
-    if (is_shown_) std::fputs("\r\x1b[K", stderr);
-    is_shown_ = false;
-  }
-
- private:
-  bool is_on_;
-  bool is_shown_ = false;
-  std::string title_;
-};
 
 // Of a job that somebody else runs a report tells what was seen until then.
 bool is_own_experiment(const Recording& recording) {
@@ -132,7 +100,7 @@ Examination on_this_machine(const Probe& probe, ShowProgress progress,
                 Refusal{.error = std::move(machine).error(), .kind = Refusal::Kind::kIncomplete}};
   }
   const ProbeJudge judge(probe);
-  TerminalNotices notices(progress == ShowProgress::kYes);
+  TerminalNotices notices(progress);
   SystemControl control;
   return work({.machine = *machine,
                .control = control,

@@ -9,6 +9,7 @@
 #include "lib/session/examination.h"
 #include "probes/probe.h"
 #include "tools/dlprobe/options/output_options.h"
+#include "tools/dlprobe/process/terminal_notices.h"
 
 namespace dlprobe {
 
@@ -18,8 +19,6 @@ int conclude(const Recording& recording, const Probe& probe, const std::vector<O
 
 /// The exit code where there is nothing to report on.
 int exit_code_of(Refusal::Kind kind);
-
-enum class ShowProgress { kNo, kYes };
 
 /// Carries out the work of a session on this machine, with `probe` for a judge.
 Examination on_this_machine(const Probe& probe, ShowProgress progress,

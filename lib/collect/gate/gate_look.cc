@@ -101,7 +101,7 @@ GateFacts look_at_gate(const Machine& machine, const GateWish& wish) {
     }
   }
   facts.cpus_online = count_of_list(root.read("sys/devices/system/cpu/online").value_or(""));
-  facts.cpus_usable = static_cast<uint32_t>(usable_cpus());
+  facts.cpus_usable = static_cast<uint32_t>(usable_cpus().size());
   if (const auto quota = read_cpu_quota(machine).value_or(std::nullopt)) {
     facts.cpu_quota = quota->cpus;
     facts.cpu_quota_source = quota->source;

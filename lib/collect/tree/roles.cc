@@ -101,8 +101,7 @@ bool is_of_multiprocessing(const RoleFacts& facts, const RoleFacts& parent) {
 
 // Of one whose parent is not known.
 OwnRole orphaned_role(const RoleFacts& facts) {
-  if (!facts.orphaned) return {};
-  if (facts.comm != "pt_data_worker" && !has_torch_handlers(facts)) return {};
+  if (!is_orphaned_worker(facts)) return {};
   OwnRole role = helper(Role::kWorker, "a data worker of torch whose trainer has ended");
   role.strength = Strength::kStrong;
   role.start_method = StartMethod::kFork;
@@ -324,6 +323,10 @@ class RoleTable {
 
 bool is_python(const RoleFacts& facts) {
   return facts.exe_name.starts_with("python") || facts.exe_name.starts_with("pypy");
+}
+
+bool is_orphaned_worker(const RoleFacts& facts) {
+  return facts.orphaned && (facts.comm == "pt_data_worker" || has_torch_handlers(facts));
 }
 
 std::vector<RoleAnswer> assign_roles(std::span<const RoleFacts> facts, const ProcessKey& root) {

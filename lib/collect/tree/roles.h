@@ -29,6 +29,9 @@ struct RoleFacts {
 /// Whether its program is a Python interpreter.
 bool is_python(const RoleFacts& facts);
 
+/// A data worker of torch that whoever forked it has left behind.
+bool is_orphaned_worker(const RoleFacts& facts);
+
 struct RoleAnswer {
   Role role = Role::kOther;
   std::string basis;  ///< for a person: how the role was known

@@ -51,6 +51,7 @@ WaitedFile describe(const Directory& process, int32_t fd) {
     file.inode = stat->inode;
     file.kind = kind_of_file(process, path, stat->mode);
   }
+  if (file.kind == FileKind::kFifo) file.path = process.read_link(path).value_or("");
   if (file.kind == FileKind::kFile) {
     file.path = process.read_link(path).value_or("");
     file.storage = storage_of(process, file.path);

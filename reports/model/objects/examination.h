@@ -69,6 +69,16 @@ constexpr void list_fields(auto&& field, Of<Invocation> /*of*/) {
 }
 
 /// The machine.
+/// A limit that this machine sets every process, or the processes of this user.
+struct NodeLimit {
+  std::string name;
+  std::string value;
+};
+constexpr void list_fields(auto&& field, Of<NodeLimit> /*of*/) {
+  field("name", &NodeLimit::name, Holds::kWord);
+  field("value", &NodeLimit::value, Holds::kWord, "a number, or \"unlimited\"");
+}
+
 struct Host {
   std::string name;
   std::optional<std::string> node;
@@ -77,6 +87,7 @@ struct Host {
   std::string machine;
   uint64_t cpus = 0;
   uint64_t page_size_bytes = 0;
+  std::optional<std::vector<NodeLimit>> limits;
 };
 constexpr void list_fields(auto&& field, Of<Host> /*of*/) {
   field("name", &Host::name, Holds::kHost);
@@ -86,6 +97,7 @@ constexpr void list_fields(auto&& field, Of<Host> /*of*/) {
   field("machine", &Host::machine, Holds::kWord);
   field("cpus", &Host::cpus);
   field("page_size_bytes", &Host::page_size_bytes);
+  field("limits", &Host::limits, "as far as they were read; report merge compares them");
 }
 
 /// What the subject ran in.

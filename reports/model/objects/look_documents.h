@@ -193,12 +193,27 @@ constexpr void list_fields(auto&& field, Of<Job> /*of*/) {
   field("job_ids", &Job::job_ids, "as a scheduler or torchrun names it");
 }
 
+/// A worker that still runs although its trainer has ended.
+struct OrphanedWorker {
+  int32_t pid = 0;
+  uint64_t start_ticks = 0;
+  std::string user;
+  double age_s = 0;
+};
+constexpr void list_fields(auto&& field, Of<OrphanedWorker> /*of*/) {
+  field("pid", &OrphanedWorker::pid);
+  field("start_ticks", &OrphanedWorker::start_ticks, "in clock ticks since boot");
+  field("user", &OrphanedWorker::user);
+  field("age_s", &OrphanedWorker::age_s, "since it was started");
+}
+
 /// The jobs of this machine.
 struct Jobs {
   Constant<"dlprobe.ps"> kind;
   VersionText schema_version;
   Tool tool;
   std::vector<Job> jobs;
+  std::optional<std::vector<OrphanedWorker>> orphaned_workers;
   uint64_t unseen_processes = 0;
 };
 constexpr void list_fields(auto&& field, Of<Jobs> /*of*/) {
@@ -206,6 +221,7 @@ constexpr void list_fields(auto&& field, Of<Jobs> /*of*/) {
   field("schema_version", &Jobs::schema_version);
   field("tool", &Jobs::tool);
   field("jobs", &Jobs::jobs, "those that surely load data first, then by pid");
+  field("orphaned_workers", &Jobs::orphaned_workers, "data workers whose trainer has ended");
   field("unseen_processes", &Jobs::unseen_processes,
         "that may be trainers, and that this user may not look into");
 }

@@ -58,6 +58,29 @@ constexpr void list_fields(auto&& field, Of<TimelineEvent> /*of*/) {
   field("text", &TimelineEvent::text, Holds::kSentence);
 }
 
+/// Resident memory of one worker at one moment. Stands in the file as a list.
+struct WorkerRssRow {
+  static constexpr bool kIsRow = true;
+  double t = 0;
+  uint64_t rss = 0;
+};
+constexpr void list_fields(auto&& field, Of<WorkerRssRow> /*of*/) {
+  field("t", &WorkerRssRow::t, "since `zero`", Unit::kSeconds);
+  field("rss", &WorkerRssRow::rss, "", Unit::kBytes);
+}
+
+/// A worker that has more memory than the others, or all of those others.
+struct WorkerSeries {
+  uint64_t run = 0;
+  std::vector<int64_t> pids;
+  std::vector<WorkerRssRow> rows;
+};
+constexpr void list_fields(auto&& field, Of<WorkerSeries> /*of*/) {
+  field("run", &WorkerSeries::run);
+  field("pids", &WorkerSeries::pids, "of several, `rows` is their mean");
+  field("rows", &WorkerSeries::rows);
+}
+
 /// Columns over time, and events.
 struct Timeline {
   Constant<"boottime"> clock;
@@ -66,6 +89,7 @@ struct Timeline {
   TimelineUnits units;
   uint64_t downsampled_from_rows = 0;
   std::vector<TimelineRow> rows;
+  std::optional<std::vector<WorkerSeries>> workers;
   uint64_t events_total = 0;
   std::vector<TimelineEvent> events;
 };
@@ -76,6 +100,8 @@ constexpr void list_fields(auto&& field, Of<Timeline> /*of*/) {
   field("units", &Timeline::units);
   field("downsampled_from_rows", &Timeline::downsampled_from_rows);
   field("rows", &Timeline::rows);
+  field("workers", &Timeline::workers,
+        "where a few have more memory than the others: those few, then all others as one");
   field("events_total", &Timeline::events_total);
   field("events", &Timeline::events);
 }

@@ -88,6 +88,19 @@ TEST(ShmExhausted, SaysTheSizeThatWouldDo) {
   EXPECT_EQ(number(verdict.findings.front(), "size_that_would_do"), int64_t{192 * kMiB});
 }
 
+// A larger /dev/shm holds no more than the machine's memory, and fewer batches come first.
+TEST(ShmExhausted, NoMountIsLargerThanTheMemory) {
+  const auto is_code_first = [](uint64_t memory_bytes) {
+    Scene scene = full_mount();
+    scene.run().samples.back().host = HostMemory{.total_bytes = memory_bytes};
+    scene.exit_by_signal(101, 0.26, SIGBUS);
+    const Remedy first = scene.examine().findings.front().remedies.front();
+    return first.applies_to == std::vector<std::string>{"code"};
+  };
+  EXPECT_FALSE(is_code_first(kGiB));
+  EXPECT_TRUE(is_code_first(100 * kMiB));
+}
+
 TEST(ShmExhausted, ACoreDumpIsTheSameDeath) {
   Scene scene = full_mount();
   scene.exit_by_signal(101, 0.26, SIGBUS | 0x80);

@@ -5,6 +5,7 @@
 #include "lib/proc/cgroup_cpu.h"
 #include "lib/proc/cgroup_memory.h"
 #include "lib/proc/cgroup_mount.h"
+#include "lib/proc/cpu_stat.h"
 #include "lib/proc/host_memory.h"
 #include "lib/proc/mountinfo.h"
 #include "lib/proc/net_tcp.h"
@@ -48,6 +49,26 @@ TEST(Mountinfo, RefusesWhatIsCutOff) {
   EXPECT_FALSE(parse_mountinfo("22 27 0:21 / /proc rw,relatime - proc proc rw"));
   EXPECT_FALSE(parse_mountinfo("22 27 0:21 / /proc rw,relatime - proc\n"));
   EXPECT_FALSE(parse_mountinfo("22 27 x / /proc rw,relatime - proc proc rw\n"));
+}
+
+constexpr std::string_view kCpus =
+    "cpu  22 4 6 200 20 2 4 6 1 0\ncpu0 10 2 3 100 10 1 2 3 1 0\ncpu7 12 2 3 100 10 1 2 3 0 0\n"
+    "intr 5 0 0\n";
+
+TEST(CpuStat, WhatOthersTookOfAVirtualMachineIsBusyAndWaitsForDisksAreNot) {
+  const auto times = parse_cpu_stat(kCpus);
+  ASSERT_TRUE(times) << to_string(times.error());
+  EXPECT_THAT(*times,
+              testing::ElementsAre(CpuTime{.number = 0, .busy_ticks = 21, .total_ticks = 131},
+                                   CpuTime{.number = 7, .busy_ticks = 23, .total_ticks = 133}));
+}
+
+TEST(CpuStat, RefusesWhatIsCutOff) {
+  const size_t end_of_cpus = kCpus.find("intr");
+  for (size_t length = 0; length <= end_of_cpus; ++length)
+    EXPECT_FALSE(parse_cpu_stat(kCpus.substr(0, length))) << length;
+  EXPECT_FALSE(parse_cpu_stat("cpu0 1 2 x 4 5 6 7 8 0 0\nintr 1\n"));
+  EXPECT_FALSE(parse_cpu_stat("cpu0 1 2 3\nintr 1\n"));
 }
 
 constexpr std::string_view kMeminfo =

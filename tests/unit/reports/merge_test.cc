@@ -10,6 +10,7 @@ namespace dlprobe {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 Json of_node(const testing::ReportCase& each, const std::string& node,
              const std::string& started = "2026-01-01T00:00:00.000Z") {
@@ -322,8 +323,52 @@ TEST(Merge, NodesThatDifferAreAWarningWithTheOddOnesNamed) {
       merged({of_node(testing::healthy_case(), "n1"), of_node(testing::healthy_case(), "n2"), odd});
   ASSERT_EQ(report["findings"].size(), 1U);
   EXPECT_EQ(report["findings"][0]["code"], "DLP0701");
-  EXPECT_EQ(report["findings"][0]["evidence"][0]["value"], "6.1.0-18-amd64 on 2 nodes; 5.4 on n3");
+  EXPECT_EQ(report["findings"][0]["evidence"][0]["value"],
+            "n3 has 5.4, the other 2 have 6.1.0-18-amd64");
   EXPECT_EQ(verdict_of(report), OverallVerdict::kWarn);
+}
+
+Json with_limit(Json report, const std::string& value) {
+  report["host"]["limits"] = Json::array({{{"name", "open files of a process"}, {"value", value}}});
+  return report;
+}
+
+Json as_descriptors_exhausted(Json report) {
+  report["findings"][0]["code"] = "DLP0202";
+  report["findings"][0]["message"] = "worker 101 has 1024 of 1024 descriptors";
+  return report;
+}
+
+TEST(Merge, ALimitThatOneNodeHasAloneIsNamedInItsOwnFindingToo) {
+  const auto report = merged(
+      {with_limit(of_node(testing::healthy_case(), "n1"), "65536"),
+       with_limit(of_node(testing::healthy_case(), "n2"), "65536"),
+       with_limit(as_descriptors_exhausted(of_node(testing::exhausted_case(), "n3")), "1024")});
+  const Json& own = report["findings"][0];
+  EXPECT_EQ(own["code"], "DLP0202");
+  EXPECT_THAT(own["message"].get<std::string>(),
+              HasSubstr("(open files of a process: n3 has 1024, the other 2 have 65536)"));
+  EXPECT_EQ(own["evidence"].back()["value"], "n3 has 1024, the other 2 have 65536");
+  const Json& differ = report["findings"].back();
+  EXPECT_EQ(differ["code"], "DLP0701");
+  EXPECT_THAT(differ["message"].get<std::string>(),
+              HasSubstr("open files of a process: n3 has 1024, the other 2 have 65536"));
+}
+
+TEST(Merge, ALimitThatAllNodesHaveExplainsNothing) {
+  const auto report = merged(
+      {with_limit(of_node(testing::healthy_case(), "n1"), "1024"),
+       with_limit(as_descriptors_exhausted(of_node(testing::exhausted_case(), "n2")), "1024")});
+  EXPECT_THAT(report["findings"].dump(), Not(HasSubstr("open files of a process")));
+  EXPECT_EQ(report["findings"][0]["message"], "worker 101 has 1024 of 1024 descriptors");
+}
+
+TEST(Merge, AnOrdinaryLimitIsNotTheCauseOfAFinding) {
+  const auto report = merged(
+      {with_limit(of_node(testing::healthy_case(), "n1"), "1024"),
+       with_limit(as_descriptors_exhausted(of_node(testing::exhausted_case(), "n2")), "65536"),
+       with_limit(of_node(testing::healthy_case(), "n3"), "65536")});
+  EXPECT_EQ(report["findings"][0]["message"], "worker 101 has 1024 of 1024 descriptors");
 }
 
 TEST(Merge, EveryFormatCanWriteIt) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -17,12 +18,20 @@ namespace dlprobe {
 class ToldNotices final : public Notices {
  public:
   void tell(std::string_view sentence) override { told.emplace_back(sentence); }
-  void set_title(std::string title) override { titles.push_back(std::move(title)); }
-  void show(std::string_view /*text*/) override {}
+  void set_title(std::function<std::string()> title) override { title_ = std::move(title); }
+  void show(std::string_view text) override {
+    const std::string line = (title_ ? title_() : "") + std::string(text);
+    if (shown.empty() || shown.back() != line) shown.push_back(line);
+  }
+  void log_step(std::string_view line) override { logged.emplace_back(line); }
   void clear_progress() override {}
 
   std::vector<std::string> told;
-  std::vector<std::string> titles;
+  std::vector<std::string> shown;  ///< each with the title that it had then
+  std::vector<std::string> logged;
+
+ private:
+  std::function<std::string()> title_;
 };
 
 /// Answers as a test has it: no cause, nothing stuck, nothing worth a try.

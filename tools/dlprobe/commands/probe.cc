@@ -277,11 +277,10 @@ int run_probe(const CLI::App& command, const Probe& probe, const ProbeOptions& o
                                     }),
                     probe, *outputs, options.output);
   // The command's own output would be mixed with it.
-  const bool shows_progress =
-      !std::holds_alternative<CommandSubject>(request->subject) && !options.output.quiet;
-  return examine_and_conclude(*request, probe,
-                              shows_progress ? ShowProgress::kYes : ShowProgress::kNo, *outputs,
-                              options.output);
+  const bool is_command = std::holds_alternative<CommandSubject>(request->subject);
+  const ShowProgress progress = is_command ? ShowProgress::kLines : ShowProgress::kYes;
+  return examine_and_conclude(*request, probe, options.output.quiet ? ShowProgress::kNo : progress,
+                              *outputs, options.output);
 }
 
 void show_examples(CLI::App& command, const Probe& probe) {

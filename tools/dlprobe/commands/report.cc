@@ -10,6 +10,8 @@
 #include "lib/base/host_list.h"
 #include "lib/base/secrets.h"
 #include "lib/os/atomic_file.h"
+#include "lib/os/clock.h"
+#include "lib/session/step_progress.h"
 #include "probes/deadlock/judge_ranks.h"
 #include "reports/merge.h"
 #include "reports/redact/redact.h"
@@ -20,6 +22,7 @@
 #include "tools/dlprobe/options/output_options.h"
 #include "tools/dlprobe/process/exit_status.h"
 #include "tools/dlprobe/process/own_process.h"
+#include "tools/dlprobe/process/terminal_notices.h"
 #include "tools/dlprobe/version.h"
 
 namespace dlprobe {
@@ -146,7 +149,12 @@ int merge(const CLI::App& command, const MergeCommand& typed) {
                        .argv = mask_secrets(typed.arguments),
                        .version = std::string(kVersion),
                        .judge_ranks = probes::deadlock::judge_ranks});
+  TerminalNotices notices(typed.output.quiet ? ShowProgress::kNo : ShowProgress::kYes);
+  const SystemClock clock;
+  StepProgress progress(notices, clock,
+                        {.name = "merge", .noun = "report", .steps = files->size()});
   for (const std::string& file : *files) {
+    progress.begin(file);
     const auto text = read_input(file);
     if (text) {
       add_text(merger, file, *text);
@@ -155,6 +163,7 @@ int merge(const CLI::App& command, const MergeCommand& typed) {
     }
   }
   const AnyReport merged = std::move(merger).finish();
+  notices.clear_progress();
   const int code = merged.report.invocation.exit_code.value;
   return exit_in_style(typed.output, write_document(*outputs, typed.output, merged, code),
                        merged.report.summary.verdict);

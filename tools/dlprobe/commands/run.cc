@@ -233,7 +233,7 @@ int run(const RunOptions& options, const Session& session) {
   const auto request = make_request(options, session, reporter);
   if (!request) return complain_and_return(request.error(), kExitUsage);
   const Examination examination = on_this_machine(
-      probes::run::kProbe, ShowProgress::kNo,
+      probes::run::kProbe, options.output.quiet ? ShowProgress::kNo : ShowProgress::kLines,
       [&](const Surroundings& surroundings) { return examine(*request, surroundings); });
   if (examination.refusal) {
     return complain_and_return(examination.refusal->error, exit_code_of(examination.refusal->kind));
