@@ -41,8 +41,9 @@ class LiveView final : public Onlooker, public Notices {
   bool has_enough() const override { return is_over_; }
 
   void tell(std::string_view sentence) override { message_ = sentence; }
-  void set_title(std::string /*title*/) override {}
+  void set_title(std::function<std::string()> /*title*/) override {}
   void show(std::string_view /*text*/) override {}
+  void log_step(std::string_view /*line*/) override {}
   void clear_progress() override {}
 
  private:
