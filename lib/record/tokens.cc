@@ -15,12 +15,11 @@ namespace dlprobe {
 namespace {
 
 /// Walks the fields of a record. What holds no text costs nothing.
-class Masker {
- public:
-  void mask(std::string& text) const {
+struct Masker {
+  static void mask(std::string& text) {
     if (auto masked = mask_tokens(text)) text = std::move(*masked);
   }
-  void mask(Message& message) const {
+  static void mask(Message& message) {
     std::vector<MessagePart> parts = message.parts();
     bool is_changed = false;
     for (MessagePart& part : parts) {
@@ -32,35 +31,35 @@ class Masker {
     if (is_changed) message = Message(parts);
   }
   template <class T>
-  void mask(std::optional<T>& value) const {
+  static void mask(std::optional<T>& value) {
     if (value) mask(*value);
   }
   template <class T>
-  void mask(Observed<T>& value) const {
+  static void mask(Observed<T>& value) {
     if (value) mask(*value);
   }
   template <class T>
-  void mask(std::vector<T>& values) const {
+  static void mask(std::vector<T>& values) {
     for (T& value : values)
       mask(value);
   }
   template <class T, size_t N>
-  void mask(std::array<T, N>& values) const {
+  static void mask(std::array<T, N>& values) {
     for (T& value : values)
       mask(value);
   }
   template <Listed T>
-  void mask(T& object) const {
+  static void mask(T& object) {
     for_each_field<T>([&](const auto& field) { mask(object.*field.member); });
   }
   template <class T>
-  void mask(T& /*number*/) const {}
+  static void mask(T& /*number*/) {}
 };
 
 }  // namespace
 
 void mask_tokens(Record& record) {
-  std::visit([](auto& each) { Masker().mask(each); }, record);
+  std::visit([](auto& each) { Masker::mask(each); }, record);
 }
 
 }  // namespace dlprobe
