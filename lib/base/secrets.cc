@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include "lib/base/lower_case.h"
 #include "lib/base/path_name.h"
@@ -115,9 +116,11 @@ std::optional<size_t> find_token(std::string_view word) {
   });
   constexpr size_t kShortest = 16;
   for (const Shape& shape : kShapes) {
-    const size_t at = word.find(shape.prefix);
-    if (at == std::string_view::npos || (at > 0 && is_alnum(word[at - 1]))) continue;
-    const std::string_view token = word.substr(at);
+    size_t at = word.find(shape.prefix);
+    while (at != std::string_view::npos && at > 0 && is_alnum(word[at - 1]))
+      at = word.find(shape.prefix, at + 1);
+    const std::string_view token = word.substr(std::min(at, word.size()));
+    // What is behind a later prefix is shorter, and made of words if this is.
     if (token.size() < kShortest) continue;
     if (!shape.may_be_words || !is_made_of_words(token)) return at;
   }
@@ -147,18 +150,60 @@ std::string mask_words(std::string_view text) {
   });
 }
 
+/// A text whose parts are masked in their order.
+class MaskedCopy {
+ public:
+  explicit MaskedCopy(std::string_view text) : text_(text) {}
+
+  void mask(size_t begin, size_t end) {
+    result_ += text_.substr(copied_, begin - copied_);
+    result_ += kMasked;
+    copied_ = end;
+  }
+  size_t copied() const { return copied_; }
+  std::string finish() && { return std::move(result_ += text_.substr(copied_)); }
+
+ private:
+  std::string_view text_;
+  std::string result_;
+  size_t copied_ = 0;
+};
+
+/// Where the next of some characters is: hostile text may ask at each of its bytes, and the answer
+/// is the same for many.
+class NextOf {
+ public:
+  NextOf(std::string_view text, std::string_view characters)
+      : text_(text), characters_(characters), at_(find(0)) {}
+
+  /// At `begin` or behind it; the end of the text where there is none. `begin` never moves back.
+  size_t from(size_t begin) {
+    if (at_ < begin) at_ = find(begin);
+    return at_;
+  }
+
+ private:
+  size_t find(size_t begin) const {
+    return std::min(text_.find_first_of(characters_, begin), text_.size());
+  }
+
+  std::string_view text_;
+  std::string_view characters_;
+  size_t at_;
+};
+
 /// "https://user:password@host" loses what stands before the '@'.
-std::string mask_url_users(std::string text) {
+std::string mask_url_users(std::string_view text) {
   constexpr std::string_view kScheme = "://";
-  for (size_t at = text.find(kScheme); at != std::string::npos; at = text.find(kScheme, at)) {
+  MaskedCopy copy(text);
+  for (size_t at = text.find(kScheme); at != std::string_view::npos; at = text.find(kScheme, at)) {
     at += kScheme.size();
     // '?' and '#' end a host, too, but a password that nobody has encoded may have them.
-    const size_t host_end = text.find_first_of("/\"' ", at);
-    const size_t sign = text.substr(0, host_end).rfind('@');
-    if (sign == std::string::npos || sign < at) continue;
-    text.replace(at, sign - at, kMasked);
+    const std::string_view host = text.substr(at, text.find_first_of("/\"' ", at) - at);
+    const size_t sign = host.rfind('@');
+    if (sign != std::string_view::npos) copy.mask(at, at + sign);
   }
-  return text;
+  return std::move(copy).finish();
 }
 
 bool is_quote(char c) {
@@ -167,7 +212,8 @@ bool is_quote(char c) {
 
 /// The part of `text` behind the separator at `at` that is the value of a name that speaks; empty:
 /// there is none. "?token=value&sig=value", "Pwd=value;", {"password": "value"}.
-std::string_view secret_value(std::string_view text, size_t at) {
+std::string_view secret_value(std::string_view text, size_t at, NextOf& value_end,
+                              NextOf& header_end) {
   size_t name_end = at;
   const bool is_quoted = name_end > 0 && is_quote(text[name_end - 1]);
   if (is_quoted) --name_end;
@@ -179,40 +225,49 @@ std::string_view secret_value(std::string_view text, size_t at) {
   while (name_begin > 0 && is_of_name(text[name_begin - 1]))
     --name_begin;
   const std::string_view name = text.substr(name_begin, name_end - name_begin);
-  std::string_view value = text.substr(at + 1);
-  if (text[at] == ':') value.remove_prefix(std::min(value.find_first_not_of(' '), value.size()));
-  const bool is_in_quotes = !value.empty() && is_quote(value.front());
+  size_t begin = at + 1;
+  if (text[at] == ':') begin = std::min(text.find_first_not_of(' ', begin), text.size());
+  const bool is_in_quotes = begin < text.size() && is_quote(text[begin]);
   const bool is_header = text[at] == ':' && !is_quoted;
-  value = is_in_quotes ? value.substr(1, value.find(value.front(), 1) - 1)
-                       : value.substr(0, value.find_first_of(is_header ? "\n\"'" : "&;, \t\n\"'}"));
+  size_t end = 0;
+  if (is_in_quotes) {
+    end = std::min(text.find(text[begin], begin + 1), text.size());
+    ++begin;
+  } else {
+    end = (is_header ? header_end : value_end).from(begin);
+  }
+  const std::string_view value = text.substr(begin, end - begin);
   const bool hides = is_header ? is_secret_header(name) : is_secret(name, value);
   return hides ? value : std::string_view();
 }
 
 /// Masks each value whose name speaks.
 std::string mask_pairs(std::string_view text) {
-  std::string result;
-  size_t copied = 0;
+  MaskedCopy copy(text);
+  NextOf value_end(text, "&;, \t\n\"'}");
+  NextOf header_end(text, "\n\"'");
   for (size_t i = 0; i < text.size(); ++i) {
-    if (i < copied || (text[i] != '=' && text[i] != ':')) continue;
-    const std::string_view value = secret_value(text, i);
+    if (i < copy.copied() || (text[i] != '=' && text[i] != ':')) continue;
+    const std::string_view value = secret_value(text, i, value_end, header_end);
     if (value.empty()) continue;
     const auto begin = static_cast<size_t>(value.data() - text.data());
-    result += text.substr(copied, begin - copied);
-    result += kMasked;
-    copied = begin + value.size();
+    copy.mask(begin, begin + value.size());
   }
-  return result += text.substr(copied);
+  return std::move(copy).finish();
 }
 
 /// What stands behind the addresses of these services is the right to use them.
 std::string mask_webhooks(std::string text) {
   for (const std::string_view service :
        {"hooks.slack.com/services/", "discord.com/api/webhooks/"}) {
-    const size_t at = text.find(service);
-    if (at == std::string::npos) continue;
-    const size_t begin = at + service.size();
-    text.replace(begin, text.find_first_of(" \"'", begin) - begin, kMasked);
+    MaskedCopy copy(text);
+    NextOf end(text, " \"'");
+    for (size_t at = text.find(service); at != std::string::npos; at = text.find(service, at)) {
+      at += service.size();
+      copy.mask(at, end.from(at));
+      at = copy.copied();
+    }
+    text = std::move(copy).finish();
   }
   return text;
 }
@@ -225,7 +280,9 @@ std::string mask_argument(const std::string& argument) {
     const std::string_view name = std::string_view(argument).substr(0, separator);
     const std::string_view value = std::string_view(argument).substr(separator + 1);
     const bool hides = argument[separator] == ':' ? is_secret_header(name) : is_secret(name, value);
-    if (hides) return argument.substr(0, separator + 1) + std::string(kMasked);
+    // The name may be the last word of a line: "echo TOKEN; export API_KEY=value".
+    if (hides)
+      return mask_words(mask_webhooks(argument.substr(0, separator + 1))) + std::string(kMasked);
   }
   return mask_words(mask_pairs(mask_webhooks(mask_url_users(argument))));
 }

@@ -75,33 +75,21 @@ class Ring {
 
   int fd() const { return fd_.get(); }
 
-  /// Calls `visit(type, bytes)` for each record that is there, and gives its room back.
-  template <class Visit>
-  void take(Visit&& visit) {
+  /// The records that are there, whose room is given back.
+  std::vector<std::byte> take() {
     auto* control = static_cast<perf_event_mmap_page*>(map_);
     const std::span data(static_cast<const std::byte*>(map_) + page_, kDataPages * page_);
     const uint64_t head = std::atomic_ref(control->data_head).load(std::memory_order_acquire);
-    uint64_t tail = control->data_tail;
-    std::vector<std::byte> bytes;
-    while (tail < head) {
-      perf_event_header header{};
-      copy(data, tail, std::as_writable_bytes(std::span(&header, 1)));
-      if (header.size < sizeof(header)) break;
-      bytes.resize(header.size - sizeof(header));
-      copy(data, tail + sizeof(header), bytes);
-      visit(header.type, std::span<const std::byte>(bytes));
-      tail += header.size;
-    }
+    uint64_t at = control->data_tail;
+    std::vector<std::byte> bytes(std::min<uint64_t>(head - at, data.size()));
+    for (std::byte& byte : bytes)
+      byte = data[at++ % data.size()];
     std::atomic_ref(control->data_tail).store(head, std::memory_order_release);
+    return bytes;
   }
 
  private:
   Ring() = default;
-
-  static void copy(std::span<const std::byte> ring, uint64_t from, std::span<std::byte> to) {
-    for (std::byte& byte : to)
-      byte = ring[from++ % ring.size()];
-  }
 
   UniqueFd fd_;
   void* map_ = nullptr;
@@ -131,8 +119,7 @@ class Cursor {
 };
 
 // PERF_RECORD_SAMPLE with TID, TIME, RAW and REGS_USER, in this order.
-TracepointRecord parse_sample(std::span<const std::byte> bytes) {
-  Cursor cursor(bytes);
+TracepointRecord parse_sample(Cursor cursor) {
   TracepointRecord record;
   // A process that is not in dlprobe's pid namespace has -1 or 0 here.
   record.pid = std::max(cursor.value<int32_t>(), 0);
@@ -155,18 +142,10 @@ class PerfTracepoint final : public Tracepoint {
     // perf does not offer CLOCK_BOOTTIME for tracepoints (it would have to be safe in an NMI).
     const int64_t slept = nanoseconds_of(CLOCK_BOOTTIME) - nanoseconds_of(CLOCK_MONOTONIC);
     std::vector<TracepointRecord> records;
-    for (Ring& ring : rings_) {
-      ring.take([&](uint32_t type, std::span<const std::byte> bytes) {
-        if (type == PERF_RECORD_LOST) {
-          Cursor cursor(bytes);
-          cursor.take(sizeof(uint64_t));  // the id of the event
-          lost_ += cursor.value<uint64_t>();
-        } else if (type == PERF_RECORD_SAMPLE) {
-          records.push_back(parse_sample(bytes));
-          records.back().at += slept;
-        }
-      });
-    }
+    for (Ring& ring : rings_)
+      lost_ += parse_perf_records(ring.take(), records);
+    for (TracepointRecord& record : records)
+      record.at += slept;
     std::ranges::stable_sort(records, {}, &TracepointRecord::at);
     return records;
   }
@@ -238,6 +217,25 @@ Expected<std::vector<int>> parse_cpu_list(std::string_view text) {
 }
 
 }  // namespace
+
+uint64_t parse_perf_records(std::span<const std::byte> bytes,
+                            std::vector<TracepointRecord>& records) {
+  uint64_t lost = 0;
+  while (!bytes.empty()) {
+    Cursor cursor(bytes);
+    const auto header = cursor.value<perf_event_header>();
+    if (header.size < sizeof(header) || header.size > bytes.size()) break;
+    Cursor body(cursor.take(header.size - sizeof(header)));
+    if (header.type == PERF_RECORD_LOST) {
+      body.take(sizeof(uint64_t));  // the id of the event
+      lost += body.value<uint64_t>();
+    } else if (header.type == PERF_RECORD_SAMPLE) {
+      records.push_back(parse_sample(body));
+    }
+    bytes = bytes.subspan(header.size);
+  }
+  return lost;
+}
 
 Expected<std::string> KernelEvents::tracepoint_format(const std::string& /*name*/) const {
   return needs_live_kernel("tracefs");

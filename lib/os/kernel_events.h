@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,12 @@ struct TracepointRecord {
   std::optional<uint64_t> code_address;  ///< where its thread was in user space
   std::vector<std::byte> fields;         ///< laid out as the tracepoint's format says
 };
+
+/// Adds the samples among records as the ring of perf_event_open(2) has them for a tracepoint,
+/// their moments by CLOCK_MONOTONIC; what is cut off is left out. How many the kernel says were
+/// lost.
+uint64_t parse_perf_records(std::span<const std::byte> bytes,
+                            std::vector<TracepointRecord>& records);
 
 /// A tracepoint that is on while this lives; the kernel turns it off if dlprobe is killed. Several
 /// may be on, of several programs. Not thread-safe.

@@ -1,5 +1,12 @@
 #include "lib/subject/told_lines.h"
 
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
 #include <nlohmann/json.hpp>
 
 #include "lib/base/fields.h"
@@ -10,11 +17,31 @@ namespace {
 
 using nlohmann::json;
 
+/// Nothing: no number, or none that T can hold. nlohmann_json converts those as well: 1e300 to
+/// anything, 4294967297 to process 1.
+template <class T>
+std::optional<T> number_in(const json& value) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (value.is_number()) return value.get<T>();
+  } else if (value.is_number_unsigned()) {
+    if (std::in_range<T>(value.get<uint64_t>())) return value.get<T>();
+  } else if (value.is_number_integer()) {
+    if (std::in_range<T>(value.get<int64_t>())) return value.get<T>();
+  }
+  return std::nullopt;
+}
+
 template <class T>
 std::optional<T> optional_number(const json& line, const char* key) {
   const auto found = line.find(key);
-  if (found == line.end() || !found->is_number()) return std::nullopt;
-  return found->get<T>();
+  return found == line.end() ? std::nullopt : number_in<T>(*found);
+}
+
+template <class T>
+Expected<T> number(const json& line, const std::string& key) {
+  const auto value = number_in<T>(line.at(key));
+  if (value) return *value;
+  return failure(ErrorCode::kMalformed, "its " + key + " is no number of its kind");
 }
 
 std::string text_of(const json& line, const char* key) {
@@ -37,10 +64,22 @@ std::string masked(const json& line, const char* key) {
 
 // What the reference loader writes by the same list of fields.
 template <Listed T>
-T fields_of(const json& line) {
+Expected<T> fields_of(const json& line) {
   T told;
-  for_each_field<T>(
-      [&](const auto& field) { line.at(std::string(field.key)).get_to(told.*field.member); });
+  Status status;
+  for_each_field<T>([&](const auto& field) {
+    auto& member = told.*field.member;
+    const std::string key(field.key);
+    using Member = std::remove_reference_t<decltype(member)>;
+    if constexpr (std::is_arithmetic_v<Member>) {
+      const auto value = number<Member>(line, key);
+      if (value) member = *value;
+      if (!value) status = std::unexpected(value.error());
+    } else {
+      line.at(key).get_to(member);
+    }
+  });
+  if (!status) return std::unexpected(status.error());
   return told;
 }
 
@@ -59,10 +98,13 @@ Expected<StartEvent> parse_start_event(std::string_view text) {
     if (line.contains("ended")) {
       DLP_TRY(ended, value_named<Ended>(line, "ended"));
     }
+    DLP_TRY(const auto at, number<BootNs>(line, "at"));
+    DLP_TRY(const auto pid, number<int32_t>(line, "pid"));
+    DLP_TRY(const auto start_ticks, number<uint64_t>(line, "start_ticks"));
     return StartEvent{
-        .at = line.at("at"),
+        .at = at,
         .kind = kind,
-        .process = {.pid = line.at("pid"), .start_ticks = line.at("start_ticks")},
+        .process = {.pid = pid, .start_ticks = start_ticks},
         .method = text_of(line, "method"),
         .wanted = text_of(line, "wanted"),
         .child_pid = optional_number<int32_t>(line, "child"),
@@ -71,7 +113,7 @@ Expected<StartEvent> parse_start_event(std::string_view text) {
         .path = masked(line, "path"),
         .type = text_of(line, "type"),
         .file = text_of(line, "file"),
-        .line = line.value("line", 0),
+        .line = optional_number<int32_t>(line, "line").value_or(0),
         .function = text_of(line, "function"),
         .is_main = line.value("main", false),
         .count = optional_number<int64_t>(line, "count"),
@@ -104,8 +146,8 @@ Expected<Record> parse_progress_line(std::string_view text) {
     if (event == "batch") return fields_of<LoaderBatch>(line);
     if (event == "done") return fields_of<LoaderDone>(line);
     if (event == "start") return parse_start_event(text);
-    return Event{
-        .at = line.at("at"), .kind = "loader-" + event, .text = as_text(line.value("text", ""))};
+    DLP_TRY(const auto at, number<BootNs>(line, "at"));
+    return Event{.at = at, .kind = "loader-" + event, .text = as_text(line.value("text", ""))};
   } catch (const json::exception& error) {
     return failure(ErrorCode::kMalformed,
                    "a progress line of the reference loader: " + std::string(error.what()));

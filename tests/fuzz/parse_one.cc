@@ -1,8 +1,10 @@
 #include "tests/fuzz/parse_one.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
+#include "lib/proc/cgroup_cpu.h"
 #include "lib/proc/cgroup_memory.h"
 #include "lib/proc/cpu_stat.h"
 #include "lib/proc/fdinfo.h"
@@ -18,6 +20,7 @@
 #include "lib/proc/pid_statm.h"
 #include "lib/proc/pid_status.h"
 #include "lib/proc/sched_file.h"
+#include "lib/proc/schedstat.h"
 #include "lib/proc/shm_name.h"
 #include "lib/proc/smaps_rollup.h"
 #include "lib/proc/syscall_file.h"
@@ -33,12 +36,21 @@ void run(std::string_view text) {
   [[maybe_unused]] const auto result = kParse(text);
 }
 
-constexpr std::array<std::pair<std::string_view, Parser>, 27> kParsers = {{
+/// The two files of v1: what stands before a semicolon, and what behind it.
+void parse_quota_and_period(std::string_view text) {
+  const size_t end = std::min(text.find(';'), text.size());
+  const std::string_view period = text.substr(std::min(end + 1, text.size()));
+  [[maybe_unused]] const auto result = parse_cpu_quota_v1(text.substr(0, end), period);
+}
+
+constexpr std::array<std::pair<std::string_view, Parser>, 34> kParsers = {{
     {"cgroup_events_v2", run<parse_cgroup_events_v2>},
     {"cgroup_limit", run<parse_cgroup_limit>},
     {"cgroup_oom_kills", run<parse_cgroup_oom_kills>},
     {"cgroup_stat_v1", run<parse_cgroup_stat_v1>},
     {"cgroup_stat_v2", run<parse_cgroup_stat_v2>},
+    {"cpu_max", run<parse_cpu_max>},
+    {"cpu_quota_v1", parse_quota_and_period},
     {"cpu_stat", run<parse_cpu_stat>},
     {"fdinfo", run<parse_fdinfo>},
     {"io", run<parse_pid_io_calls>},
@@ -46,13 +58,17 @@ constexpr std::array<std::pair<std::string_view, Parser>, 27> kParsers = {{
     {"kmsg", run<parse_kmsg_record>},
     {"limits", run<parse_open_files_limit>},
     {"limits_cpu", run<parse_cpu_time_limit>},
+    {"limits_file_size", run<parse_file_size_limit>},
+    {"limits_processes", run<parse_processes_limit>},
     {"maps", run<parse_shared_maps>},
     {"meminfo", run<parse_meminfo>},
     {"memory_pressure", run<parse_memory_pressure>},
     {"mountinfo", run<parse_mountinfo>},
     {"net_tcp", run<parse_net_tcp>},
+    {"oom_limit", run<parse_oom_limit>},
     {"pid_cgroup", run<parse_pid_cgroup>},
     {"sched", run<parse_sched_file>},
+    {"schedstat", run<parse_schedstat>},
     {"shm_name", run<parse_shm_name>},
     {"smaps_rollup", run<parse_smaps_rollup>},
     {"stat", run<parse_pid_stat>},
@@ -61,6 +77,7 @@ constexpr std::array<std::pair<std::string_view, Parser>, 27> kParsers = {{
     {"syscall", run<parse_syscall_file>},
     {"tracepoint_format", run<parse_tracepoint_format>},
     {"vmstat", run<parse_vmstat_oom_kills>},
+    {"vmstat_swap", run<parse_vmstat_swap_traffic>},
 }};
 
 }  // namespace

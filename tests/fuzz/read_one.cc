@@ -61,6 +61,7 @@ size_t ask(const ElfFile& elf) {
   const auto section = elf.section(".PyRuntime");
   const uint64_t address = elf.symbol("_PyRuntime").value_or(0x1000);
   [[maybe_unused]] const auto id = elf.build_id();
+  [[maybe_unused]] const auto linking = elf.linking();
   const std::array addresses = {address, uint64_t{0x259}, uint64_t{0x1010}, bias.value_or(0),
                                 section.value_or(AddressRange{}).begin};
   const auto names = elf.functions(addresses);

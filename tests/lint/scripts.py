@@ -1,5 +1,5 @@
-"""tools/quickstart, tools/check and tools/package, with apt-get, dpkg-query, sudo, id and cmake replaced: what they install,
-what they refuse, and in which words.
+"""tools/quickstart, check, package and fuzz, with apt-get, dpkg-query, sudo, id and cmake replaced: what they install, what
+they refuse, and in which words.
 
 usage: scripts.py ROOT
 """
@@ -55,13 +55,13 @@ class ScriptTest(unittest.TestCase):
         return result.returncode, result.stdout, calls
 
     def test_help(self):
-        for name in ("quickstart", "check", "package"):
+        for name in ("quickstart", "check", "package", "fuzz"):
             status, output, calls = self.run_script(name, "--help")
             self.assertEqual((status, calls), (0, []))
             self.assertIn(f"usage: tools/{name}", output)
 
     def test_an_unknown_argument_is_a_usage_error(self):
-        for name in ("quickstart", "check", "package"):
+        for name in ("quickstart", "check", "package", "fuzz"):
             status, output, calls = self.run_script(name, "--fast")
             self.assertEqual((status, calls), (2, []))
             self.assertIn("unknown argument: --fast", output)
@@ -113,6 +113,14 @@ class ScriptTest(unittest.TestCase):
         status, output, _ = self.run_script("package")
         self.assertEqual(status, 2)
         self.assertIn("say which: deb, tarball, wheel, source or image", output)
+
+    def test_a_fuzzer_is_one_of_the_list(self):
+        _, names, _ = self.run_script("fuzz", "--list")
+        status, output, calls = self.run_script("fuzz", "no-such")
+        self.assertEqual((status, calls), (2, []))
+        self.assertIn("there is no target no-such", output)
+        _, _, calls = self.run_script("fuzz", names.split()[0], MISSING="clang-19")
+        self.assertEqual([call.split()[-1] for call in calls], ["update", "clang-19", "fuzz"])
 
     def test_an_old_compiler_gets_a_newer_one(self):
         _, output, calls = self.run_script("quickstart", GXX_HAS="11.4.0", MISSING="g++-12")

@@ -39,6 +39,26 @@ TEST(MaskSecrets, HidesValuesInsideOfAnArgument) {
   EXPECT_EQ(masked("--design=round"), "--design=round");
 }
 
+TEST(MaskSecrets, HidesEachOfSeveral) {
+  EXPECT_EQ(masked("https://hooks.slack.com/services/T0/B0/x, https://hooks.slack.com/services/T1"),
+            "https://hooks.slack.com/services/*** https://hooks.slack.com/services/***");
+  EXPECT_EQ(masked("a://b:c@d,e://f:g@h"), "a://***@d,e://***@h");
+  EXPECT_EQ(masked("ahf_-hf_Q8Zr1Tg5Xw2Lm9Vb4"), "***");
+  EXPECT_EQ(masked("echo ghp_Q8Zr1Tg5Xw2Lm9Vb4; export API_KEY=k"), "echo ***; export API_KEY=***");
+  EXPECT_EQ(mask_tokens("xghp_-ghp_Q8Zr1Tg5Xw2Lm9Vb4.json"), "xghp_-***.json");
+}
+
+// A quarter of a megabyte takes minutes where each sign has all that follows searched.
+TEST(MaskSecrets, TakesAsLongAsTheTextIs) {
+  constexpr size_t kBytes = size_t{1} << 18U;
+  for (const std::string_view part : {"a=", "a:", "key: ", "://", "://a@"}) {
+    std::string text;
+    while (text.size() < kBytes)
+      text += part;
+    EXPECT_GE(masked(text).size(), kBytes / 2);
+  }
+}
+
 TEST(MaskSecrets, HidesPasswordsOfKnownClients) {
   EXPECT_THAT(mask_secrets({"mysql", "-u", "bob", "-phunter2", "-p", "db"}),
               ElementsAre("mysql", "-u", "bob", "-p***", "-p", "db"));

@@ -7,6 +7,9 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <cstdint>
+#include <span>
+#include <vector>
 
 #include "lib/base/units.h"
 #include "lib/os/clock.h"
@@ -42,6 +45,42 @@ TEST(KernelEvents, ASignalIsSeenWithItsSender) {
   EXPECT_FALSE(own->fields.empty());
   EXPECT_EQ((*tracepoint)->take_lost(), 0U);
   EXPECT_FALSE((*tracepoint)->descriptors().empty());
+}
+
+// As the kernel lays it out: a sample of signal 9 to 4711, three lost records, a sample that is cut
+// off.
+TEST(KernelEvents, WholeRecordsAreReadAndAreBounded) {
+  struct Head {
+    uint32_t type;
+    uint16_t misc;
+    uint16_t size;
+  };
+  struct {
+    Head head = {.type = 9, .misc = 0, .size = 56};
+    std::array<uint32_t, 2> task = {42, 43};
+    std::array<uint32_t, 2> time = {7, 0};
+    uint32_t bytes = 12;
+    std::array<uint32_t, 3> fields = {9, 0, 4711};
+    std::array<uint32_t, 4> registers = {2, 0, 0x1234, 0};
+    Head lost_head = {.type = 2, .misc = 0, .size = 24};
+    std::array<uint32_t, 4> lost = {1, 0, 3, 0};
+    Head cut_off = {.type = 9, .misc = 0, .size = 56};
+  } ring;
+  const auto bytes = std::as_bytes(std::span(&ring, 1));
+  std::vector<TracepointRecord> records;
+  EXPECT_EQ(parse_perf_records(bytes, records), 3U);
+  ASSERT_EQ(records.size(), 1U);
+  EXPECT_EQ(records[0].pid, 42);
+  EXPECT_EQ(records[0].tid, 43);
+  EXPECT_EQ(records[0].at, 7);
+  EXPECT_EQ(records[0].fields.size(), 12U);
+  for (size_t length = 0; length < bytes.size(); ++length)
+    parse_perf_records(bytes.first(length), records);
+  // A record that claims to be shorter than its own head would be read for ever.
+  ring.head.size = 4;
+  records.clear();
+  EXPECT_EQ(parse_perf_records(bytes, records), 0U);
+  EXPECT_TRUE(records.empty());
 }
 
 TEST(KernelEvents, AnUnknownTracepointIsAnError) {
