@@ -17,6 +17,7 @@ namespace dlprobe {
 namespace {
 
 constexpr size_t kMostValues = 6;     ///< of one fact
+constexpr size_t kMostNamed = 4;      ///< nodes that have the most frequent value
 constexpr size_t kMostDescribed = 2;  ///< differences in the message
 constexpr std::string_view kMemoryLimit = "memory limit of the cgroup";
 constexpr std::string_view kShmSize = "size of /dev/shm";
@@ -120,9 +121,10 @@ std::string describe(const NodeDifference& difference) {
   }
   std::string text;
   for (size_t i = 0; i < std::min(values.size(), kMostValues); ++i) {
-    text += fmt::format(
-        "{}{} on {}", i == 0 ? "" : "; ", values[i].text,
-        i == 0 ? std::string(counted(most.nodes.size(), "node")) : fold_hosts(values[i].nodes));
+    text += fmt::format("{}{} on {}", i == 0 ? "" : "; ", values[i].text,
+                        values[i].nodes.size() > kMostNamed
+                            ? std::string(counted(most.nodes.size(), "node"))
+                            : fold_hosts(values[i].nodes));
   }
   if (values.size() > kMostValues)
     text += fmt::format("; and {} other values", values.size() - kMostValues);

@@ -129,6 +129,8 @@ const std::vector<AskedText>& asked_texts() {
   static const std::vector<AskedText> texts = {
       {"No space left on device",
        {kShmExhausted, kShmTooSmall, kTemporaryFolderUnusable, kShmInodesExhausted}},
+      {"BrokenPipeError", {kUncaughtException, kKilledBySignal, kOomKilledByCgroup}},
+      {"ConnectionResetError", {kUncaughtException, kKilledBySignal, kOomKilledByCgroup}},
       {"DataLoader timed out",
        {kForkInheritedLock, kSlowSample, kIoStall, kForkLostThreadPool, kWorkerBusyNoProgress}}};
   return texts;

@@ -33,10 +33,11 @@ Expected<std::string> find_reference_loader(const std::string& override_path,
     std::string path = folder + std::string(kName);
     if (::access(path.c_str(), X_OK) == 0) return path;
   }
-  return failure(ErrorCode::kNotFound,
-                 "the reference loader is not installed: install the package "
-                 "dlprobe-reference-loader, or build with -DDLPROBE_REFERENCE_LOADER=ON (needs "
-                 "libtorch-dev and libopencv-dev); --pid and -- CMD work without it");
+  return failure(
+      ErrorCode::kNotFound,
+      "the reference loader is not installed: install the package "
+      "dlprobe-reference-loader, or build with -DDLPROBE_REFERENCE_LOADER=ON (needs "
+      "libtorch-dev and libopencv-dev); gate --level quick, --pid and -- CMD work without it");
 }
 
 std::vector<std::string> reference_loader_argv(const std::string& executable,

@@ -98,6 +98,10 @@ Expected<StartEvent> parse_start_event(std::string_view text) {
     if (line.contains("ended")) {
       DLP_TRY(ended, value_named<Ended>(line, "ended"));
     }
+    int32_t source_line = 0;
+    if (line.contains("line")) {
+      DLP_TRY(source_line, number<int32_t>(line, "line"));
+    }
     DLP_TRY(const auto at, number<BootNs>(line, "at"));
     DLP_TRY(const auto pid, number<int32_t>(line, "pid"));
     DLP_TRY(const auto start_ticks, number<uint64_t>(line, "start_ticks"));
@@ -113,7 +117,7 @@ Expected<StartEvent> parse_start_event(std::string_view text) {
         .path = masked(line, "path"),
         .type = text_of(line, "type"),
         .file = text_of(line, "file"),
-        .line = optional_number<int32_t>(line, "line").value_or(0),
+        .line = source_line,
         .function = text_of(line, "function"),
         .is_main = line.value("main", false),
         .count = optional_number<int64_t>(line, "count"),

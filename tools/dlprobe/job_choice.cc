@@ -32,16 +32,29 @@ Status show_on_stderr(const std::vector<LoaderJob>& jobs) {
   return write_all(STDERR_FILENO, jobs_formats().front().render(document, options), "stderr");
 }
 
-// A person at a terminal types one of the pids.
+// A number is a pid or a wrong one, whatever jobs are called; "" is a variable of a script that was
+// not set.
+bool is_pid(const std::string& typed) {
+  return typed.find_first_not_of("0123456789+-.") == std::string::npos;
+}
+
+// A person at a terminal types the pid of any process, or the name of one of the jobs.
 std::optional<int32_t> ask(const std::vector<LoaderJob>& jobs) {
   if (::isatty(STDIN_FILENO) != 1 || ::isatty(STDERR_FILENO) != 1) return std::nullopt;
   for (;;) {
-    std::cerr << "pid of the job: " << std::flush;
+    std::cerr << "pid or name of the job (q: none): " << std::flush;
     std::string line;
-    if (!std::getline(std::cin, line) || trim(line).empty()) return std::nullopt;
-    const auto pid = parse_int<int32_t>(trim(line));
-    const auto is_it = [&](const LoaderJob& job) { return job.root.pid == pid; };
-    if (pid && std::ranges::any_of(jobs, is_it)) return pid;
+    if (!std::getline(std::cin, line)) return std::nullopt;
+    const std::string typed(trim(line));
+    if (typed.empty() || typed == "q") return std::nullopt;
+    if (is_pid(typed)) {
+      if (const auto pid = parse_pid(typed)) return *pid;
+      complain(fmt::format("{} is no pid", typed));
+      continue;
+    }
+    const auto named = jobs_named(jobs, typed);
+    if (named.size() == 1) return named.front().root.pid;
+    complain(fmt::format("{} of these jobs are called '{}'", named.size(), typed));
   }
 }
 
@@ -56,12 +69,6 @@ Error none_of(const LoaderJobs& all, const std::optional<std::string>& name) {
           .context = fmt::format("no job on this machine loads data by worker processes; name a "
                                  "process by its pid{}",
                                  others)};
-}
-
-// A number is a pid or a wrong one, whatever jobs are called; "" is a variable of a script that was
-// not set.
-bool is_pid(const std::string& typed) {
-  return typed.find_first_not_of("0123456789+-.") == std::string::npos;
 }
 
 Expected<int32_t> choose_job(const Machine& machine, const std::optional<std::string>& name) {

@@ -73,7 +73,7 @@ TEST(ConfigFile, WhatDoesNotFitIsNamedWithItsPlace) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"a = \n", "f.toml:1:"},
       {"a = 1\na = 2\n", "f.toml:2:"},
-      {"[)gate]\n", "f.toml:1:2: expected bare key"},
+      {"[)gate]\n", "f.toml:1:2: Error while parsing key: expected bare key"},
       {"[findings.DLP9999]\nseverity=\"info\"\n", "there is no finding 'DLP9999'"},
       {"[findings.shm-too-smal]\n", "did you mean 'shm-too-small'"},
       {"[findings.DLP0101]\nseverity = \"bad\"\n", "f.toml:2:12: severity is"},
