@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,23 +10,90 @@
 #include <array>
 #include <cstdint>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <system_error>
+#include <vector>
 
 #include "lib/os/atomic_file.h"
 
 namespace dlprobe {
+namespace {
+
+constexpr std::string_view kPlaces = "XXXXXX";  // of mkdtemp(3)
+
+UniqueFd open_folder(const std::string& path) {
+  return UniqueFd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+}
+
+struct Leftover {
+  std::string path;
+  UniqueFd held;
+};
+
+// Whose process is gone. A new one is not locked at once, so one has to be of a certain age.
+bool is_left(const Leftover& folder) {
+  constexpr time_t kNew = 60;
+  struct stat status{};
+  return folder.held && ::fstat(folder.held.get(), &status) == 0 && status.st_uid == ::geteuid() &&
+         status.st_mtime + kNew < ::time(nullptr) &&
+         ::flock(folder.held.get(), LOCK_EX | LOCK_NB) == 0;
+}
+
+std::vector<Leftover> find_leftovers(const std::string& parent, std::string_view begin) {
+  constexpr size_t kMost = 100;
+  std::vector<Leftover> found;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(parent, ignored)) {
+    const std::string& path = entry.path().native();
+    const std::string name = entry.path().filename().native();
+    if (!name.starts_with(begin) || name.size() != begin.size() + kPlaces.size()) continue;
+    Leftover folder{.path = path, .held = open_folder(path)};
+    if (is_left(folder)) found.push_back(std::move(folder));
+    if (found.size() == kMost) break;
+  }
+  return found;
+}
+
+// Those that no process could still load modules from.
+void leave_out_used(std::vector<Leftover>& folders) {
+  constexpr uint64_t kLargest = uint64_t{4} << 20;
+  std::error_code ignored;
+  for (const auto& process : std::filesystem::directory_iterator("/proc", ignored)) {
+    const auto environment = read_whole_file(process.path() / "environ", kLargest);
+    if (!environment) continue;
+    std::erase_if(folders,
+                  [&](const Leftover& folder) { return environment->contains(folder.path); });
+  }
+}
+
+void remove_leftovers(const std::string& parent, std::string_view begin) {
+  std::vector<Leftover> folders = find_leftovers(parent, begin);
+  if (folders.empty()) return;
+  leave_out_used(folders);
+  std::error_code ignored;  // the next one tries again
+  for (const Leftover& folder : folders)
+    std::filesystem::remove_all(folder.path, ignored);
+}
+
+}  // namespace
 
 Expected<PrivateFolder> PrivateFolder::make(std::string_view name_prefix) {
   const char* named = std::getenv("TMPDIR");  // NOLINT(concurrency-mt-unsafe): nobody sets it
-  std::string path = named == nullptr || *named != '/' ? "/tmp" : named;
-  path += '/';
-  path += name_prefix;
-  path += "-XXXXXX";
+  const std::string parent = named == nullptr || *named != '/' ? "/tmp" : named;
+  const std::string begin = std::string(name_prefix) + "-";
+  remove_leftovers(parent, begin);
+  std::string path = parent + "/" + begin + std::string(kPlaces);
   if (::mkdtemp(path.data()) == nullptr) return os_failure("make a folder " + path);
   PrivateFolder folder(std::move(path));
   if (::geteuid() == 0) DLP_CHECK(folder.let_others_in());
   return folder;
+}
+
+PrivateFolder::PrivateFolder(std::string path)
+    : outer_(path), path_(std::move(path)), held_(open_folder(outer_)) {
+  // Where the file system has no locks, the next dlprobe asks the environments alone.
+  if (held_) ::flock(held_.get(), LOCK_SH | LOCK_NB);
 }
 
 Status PrivateFolder::let_others_in() {

@@ -13,17 +13,22 @@ namespace dlprobe {
 /// A folder that only this user may look into (mode 0700), in $TMPDIR or /tmp; of root, whose
 /// programs become other users, one that others can reach by its name alone: 128 random bits, which
 /// nobody can list. Taken away with all that is in it, what others have put there included, when it
-/// is destroyed.
+/// is destroyed; by the next one if its process was killed.
 class PrivateFolder {
  public:
-  /// kIo, kForbidden with the path, if it cannot be made.
+  /// kIo, kForbidden with the path, if it cannot be made. Takes away those of this name and user
+  /// that nobody holds, that are a minute old, and that are in the environment of no process: a job
+  /// may outlive its dlprobe.
   static Expected<PrivateFolder> make(std::string_view name_prefix);
 
   PrivateFolder(PrivateFolder&& other) noexcept
-      : outer_(std::exchange(other.outer_, {})), path_(std::exchange(other.path_, {})) {}
+      : outer_(std::exchange(other.outer_, {})),
+        path_(std::exchange(other.path_, {})),
+        held_(std::move(other.held_)) {}
   PrivateFolder& operator=(PrivateFolder&& other) noexcept {
     std::swap(outer_, other.outer_);
     std::swap(path_, other.path_);
+    std::swap(held_, other.held_);
     return *this;
   }
   PrivateFolder(const PrivateFolder&) = delete;
@@ -45,11 +50,12 @@ class PrivateFolder {
   std::vector<std::string> take_links(std::string_view name_prefix) const;
 
  private:
-  explicit PrivateFolder(std::string path) : outer_(path), path_(std::move(path)) {}
+  explicit PrivateFolder(std::string path);
   /// Moves it into a folder that can be reached, but not listed.
   Status let_others_in();
   std::string outer_;
   std::string path_;
+  UniqueFd held_;  ///< with a lock, while this process or one that it forked lives
 };
 
 }  // namespace dlprobe
