@@ -195,6 +195,7 @@ std::vector<WorkerPeak> worker_peaks(const Run& run) {
     }
   }
   std::vector<WorkerPeak> peaks;
+  peaks.reserve(most.size());
   for (const auto& [key, bytes] : most)
     peaks.push_back({.key = key, .bytes = bytes});
   std::ranges::stable_sort(peaks, std::ranges::greater{}, &WorkerPeak::bytes);

@@ -221,8 +221,10 @@ def check(case, exit_code, report):
             raise Mismatch(f"nothing above info may be said here; found: {said}")
         if each["code"] in case.never and not is_litter_of(each, case.first):
             raise Mismatch(f"{each['code']} must not be said here: {said}")
-    if case.probe == "deadlock" and report["limitations"]:  # silence must not come from seeing nothing
-        raise Mismatch(f"something was not seen: {[(each['what'], each['why']) for each in report['limitations']]}")
+    # Silence must not come from seeing nothing. Other tests run beside this one, and dlprobe says that.
+    unseen = [(each["what"], each["why"]) for each in report["limitations"] if each["what"] != "the speed on an idle machine"]
+    if case.probe == "deadlock" and unseen:
+        raise Mismatch(f"something was not seen: {unseen}")
     verdict = report["summary"]["verdict"]
     if verdict not in case.verdicts:
         raise Mismatch(f"verdict {verdict}: {report['summary']['headline']}; expected {case.verdicts}")

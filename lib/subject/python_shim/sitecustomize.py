@@ -24,10 +24,10 @@ def _next_sitecustomize():
 
 
 def _has_higher_rights(folder):
-    """A setuid program, or one of sudo that keeps the environment: it is not watched by who has fewer rights."""
+    """A setuid or setgid program, or one of sudo that keeps the environment: who has fewer rights does not watch it."""
     import os
-    is_raised = os.getuid() != os.geteuid() or os.getgid() != os.getegid()
-    return is_raised or os.stat(folder).st_uid not in (0, os.geteuid())
+    owner = os.stat(folder).st_uid
+    return owner != 0 and (owner != os.geteuid() or os.getgid() != os.getegid())
 
 
 def _load_start(folder):
