@@ -52,10 +52,10 @@ void add_orphans(TextPage& page, const std::vector<report::OrphanedWorker>& orph
   for (const report::OrphanedWorker& orphan : orphans)
     pids += fmt::format(" {}", orphan.pid);
   const auto oldest = std::ranges::max_element(orphans, {}, &report::OrphanedWorker::age_s);
-  page.paragraph("", fmt::format("workers without a trainer: {}, the oldest of {} started {} ago; "
-                                 "what they hold: dlprobe attach {}",
-                                 orphans.size(), shown(oldest->user),
-                                 number_text(oldest->age_s, "s"), oldest->pid));
+  page.paragraph("",
+                 fmt::format("workers without a trainer: {}, the oldest of {} started {} ago",
+                             orphans.size(), shown(oldest->user), number_text(oldest->age_s, "s")));
+  page.paragraph("    $ ", fmt::format("dlprobe attach {}", oldest->pid));
   page.paragraph("    $ ", "kill" + pids);
 }
 

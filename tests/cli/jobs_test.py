@@ -1,6 +1,7 @@
 """The jobs of a machine: ps lists them, attach finds the one that is meant; in a pid namespace with no other job."""
 
 import contextlib
+import getpass
 import json
 import os
 import pty
@@ -183,7 +184,8 @@ class Jobs(unittest.TestCase):
         pids = [orphan["pid"] for orphan in orphans()]
         self.assertEqual(len(pids), 2)
         text = self.dlprobe("ps").stdout.decode()
-        self.assertIn("workers without a trainer: 2, the oldest started", text)
+        self.assertIn(f"workers without a trainer: 2, the oldest of {getpass.getuser()} started", text)
+        self.assertRegex(text, f"dlprobe attach ({pids[0]}|{pids[1]})")
         self.assertIn(f"kill {pids[0]} {pids[1]}", text)
 
     def test_ranks_are_one_job_with_the_id_of_its_run(self):
