@@ -10,25 +10,8 @@ import sys
 import tempfile
 import unittest
 
-from support import DLPROBE, NEEDS_UNSHARE, TIMEOUT, can_unshare, wait_until
+from support import DLPROBE, FORKING_JOB, NEEDS_UNSHARE, TIMEOUT, can_unshare, wait_until
 
-# Two children that have not called execve, of a name that is their first argument if there is one: as torch's
-# workers have it, or not. Says its pid when both are there.
-JOB = """
-import os, sys
-ready, go = os.pipe(), os.pipe()
-for _ in range(2):
-    if os.fork() == 0:
-        if sys.argv[1] != "pool":
-            with open("/proc/self/comm", "w", encoding="utf-8") as comm: comm.write(sys.argv[1])
-        os.close(go[1])
-        os.write(ready[1], b"x")
-        os.read(go[0], 1)
-        os._exit(0)
-for _ in range(2): os.read(ready[0], 1)
-print(os.getpid(), flush=True)
-sys.stdin.readline()
-"""
 # Two ranks of a job without workers, below a launcher.
 LAUNCHER = """
 import os, subprocess, sys
@@ -118,7 +101,7 @@ class Jobs(unittest.TestCase):
         self.assertIn("no job on this machine loads data", self.refused("train.py"))
 
     def test_the_only_job_is_taken_and_named(self):
-        pid = self.start("train.py", JOB, WORKERS)
+        pid = self.start("train.py", FORKING_JOB, WORKERS)
         self.start("other.py", ALONE)
         taken, said = self.attached()
         self.assertEqual(taken, pid)
@@ -130,8 +113,8 @@ class Jobs(unittest.TestCase):
         self.assertGreater(job["age_s"], 0)
 
     def test_several_jobs_are_listed_and_one_is_taken_by_its_name(self):
-        one = self.start("train.py", JOB, WORKERS)
-        other = self.start("eval.py", JOB, WORKERS, "--run", "blue")
+        one = self.start("train.py", FORKING_JOB, WORKERS)
+        other = self.start("eval.py", FORKING_JOB, WORKERS, "--run", "blue")
         said = self.refused()
         self.assertIn("2 jobs: name one by its pid", said)
         for pid, name in ((one, "train.py"), (other, "eval.py")):
@@ -145,16 +128,16 @@ class Jobs(unittest.TestCase):
         self.assertIn("'' is not a process id", self.refused(""))
 
     def test_two_jobs_of_one_name_are_listed(self):
-        pids = [self.start("train.py", JOB, WORKERS, number) for number in "12"]
-        self.start("eval.py", JOB, WORKERS)
+        pids = [self.start("train.py", FORKING_JOB, WORKERS, number) for number in "12"]
+        self.start("eval.py", FORKING_JOB, WORKERS)
         said = self.refused("train.py")
         for pid in pids:
             self.assertRegex(said, rf"(?m)^{pid} ")
         self.assertNotIn("eval.py", said)
 
     def test_a_person_at_a_terminal_is_asked(self):
-        self.start("train.py", JOB, WORKERS)
-        other = self.start("eval.py", JOB, WORKERS)
+        self.start("train.py", FORKING_JOB, WORKERS)
+        other = self.start("eval.py", FORKING_JOB, WORKERS)
         ours, theirs = pty.openpty()
         command = [*self.enter, os.path.abspath(DLPROBE), "attach", "--for", "0s", "--json"]
         with subprocess.Popen(command, stdin=theirs, stderr=theirs, stdout=subprocess.PIPE) as asked:
@@ -165,15 +148,15 @@ class Jobs(unittest.TestCase):
         self.assertEqual(report["subject"]["asked_pid"], other)
 
     def test_a_pool_is_taken_where_nothing_surely_loads_data(self):
-        pool = self.start("sweep.py", JOB, "pool")
+        pool = self.start("sweep.py", FORKING_JOB, "pool")
         self.assertEqual(self.attached()[0], pool)
-        loader = self.start("train.py", JOB, WORKERS)
+        loader = self.start("train.py", FORKING_JOB, WORKERS)
         self.assertEqual(self.attached()[0], loader)
         self.assertEqual([(job["pid"], job["is_pool"]) for job in self.jobs()], [(loader, False), (pool, True)])
         self.assertIn("2 (pool)", self.dlprobe("ps").stdout.decode())
 
     def test_workers_whose_trainer_is_gone_are_listed(self):
-        living = self.start("train.py", JOB, WORKERS)
+        living = self.start("train.py", FORKING_JOB, WORKERS)
         gone = self.start("old.py", ORPHANS)
 
         def orphans():
@@ -190,14 +173,14 @@ class Jobs(unittest.TestCase):
 
     def test_ranks_are_one_job_with_the_id_of_its_run(self):
         launcher = self.start("launch.py", LAUNCHER)
-        self.start("train.py", JOB, WORKERS)
+        self.start("train.py", FORKING_JOB, WORKERS)
         job = next(each for each in self.jobs() if each["pid"] == launcher)
         self.assertEqual((job["ranks"], job["workers"], job["job_ids"]), (2, 0, ["run-of-june"]))
         self.assertEqual(self.attached("run-of-june")[0], launcher)
 
     def test_secrets_are_masked_and_control_characters_inert(self):
         secret = "hf_" + "abcdefghijklmnopqrstuvwxyz0123456789"
-        self.start("train.py", JOB, WORKERS, f"--token={secret}", "\x1b[31m\u202eevil\nline")
+        self.start("train.py", FORKING_JOB, WORKERS, f"--token={secret}", "\x1b[31m\u202eevil\nline")
         for arguments in (["ps"], ["attach", "--for", "0s", "--json"], ["ps", "--json"]):
             done = self.dlprobe(*arguments)
             self.assertNotIn(secret.encode(), done.stdout + done.stderr)
@@ -205,7 +188,7 @@ class Jobs(unittest.TestCase):
         self.assertIn("--token=***", self.dlprobe("ps").stdout.decode())
 
     def test_what_another_user_has_is_not_taken(self):
-        self.start("train.py", JOB, WORKERS)
+        self.start("train.py", FORKING_JOB, WORKERS)
         if self.dlprobe("--version", user=NOBODY).returncode != 0:
             self.skipTest("needs a dlprobe that every user may run: build it outside of a private folder")
         done = self.dlprobe("attach", "--for", "0s", user=NOBODY)

@@ -102,3 +102,23 @@ def traced(pid):
             yield
         finally:
             tracer.stdin.close()
+
+
+# Two children that have not called execve, of a name that is their first argument if there is one: as torch's
+# workers have it, or not. Says its pid when both are there; ends with 7 after a line.
+FORKING_JOB = """
+import os, sys
+ready, go = os.pipe(), os.pipe()
+for _ in range(2):
+    if os.fork() == 0:
+        if sys.argv[1] != "pool":
+            with open("/proc/self/comm", "w", encoding="utf-8") as comm: comm.write(sys.argv[1])
+        os.close(go[1])
+        os.write(ready[1], b"x")
+        os.read(go[0], 1)
+        os._exit(0)
+for _ in range(2): os.read(ready[0], 1)
+print(os.getpid(), flush=True)
+sys.stdin.readline()
+sys.exit(7)
+"""

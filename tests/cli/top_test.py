@@ -10,24 +10,7 @@ import sys
 import tempfile
 import unittest
 
-from support import DLPROBE, TIMEOUT, dlprobe, wait_until
-
-# A trainer that waits for two workers, which have their name from torch and wait for its go.
-JOB = """
-import os, sys
-ready, go = os.pipe(), os.pipe()
-for _ in range(2):
-    if os.fork() == 0:
-        with open("/proc/self/comm", "w", encoding="utf-8") as comm: comm.write("pt_data_worker")
-        os.close(go[1])
-        os.write(ready[1], b"x")
-        os.read(go[0], 1)
-        os._exit(0)
-for _ in range(2): os.read(ready[0], 1)
-print(os.getpid(), flush=True)
-sys.stdin.readline()
-sys.exit(7)
-"""
+from support import DLPROBE, FORKING_JOB, TIMEOUT, dlprobe, wait_until
 
 
 class Terminal:
@@ -76,8 +59,8 @@ class Top(unittest.TestCase):
         self.open = contextlib.ExitStack()
         self.addCleanup(self.open.close)
         self.folder = self.open.enter_context(tempfile.TemporaryDirectory())
-        self.job = self.open.enter_context(subprocess.Popen([sys.executable, "-c", JOB], stdin=subprocess.PIPE,
-                                                            stdout=subprocess.PIPE))
+        self.job = self.open.enter_context(subprocess.Popen([sys.executable, "-c", FORKING_JOB, "pt_data_worker"],
+                                                            stdin=subprocess.PIPE, stdout=subprocess.PIPE))
         self.open.callback(self.end_job)
         self.pid = int(self.job.stdout.readline())
 
@@ -231,8 +214,8 @@ class Top(unittest.TestCase):
         hostile = "\x1b[2J\x1b]0;title\x07\u202eevil\nline"
         path = os.path.join(self.folder, "train.py")
         with open(path, "w", encoding="utf-8") as file:
-            file.write(JOB)
-        with subprocess.Popen([sys.executable, path, hostile], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as job:
+            file.write(FORKING_JOB)
+        with subprocess.Popen([sys.executable, path, "pt_data_worker", hostile], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as job:
             self.pid = int(job.stdout.readline())
             terminal = self.terminal(columns=200)
             self.top(terminal)
