@@ -68,21 +68,25 @@ TEST_F(PrivateFolderTest, OneThatAProcessHoldsStays) {
 
 TEST_F(PrivateFolderTest, OneInTheEnvironmentOfAJobStays) {
   const std::string path = leftover(3600);
-  std::array<int, 2> ends{};
-  ASSERT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
+  std::array<int, 2> ask{};
+  std::array<int, 2> answer{};
+  ASSERT_EQ(::pipe2(ask.data(), O_CLOEXEC), 0);
+  ASSERT_EQ(::pipe2(answer.data(), O_CLOEXEC), 0);
   const pid_t job = ::fork();
   if (job == 0) {
-    ::dup2(ends[0], STDIN_FILENO);
+    ::dup2(ask[0], STDIN_FILENO);
+    ::dup2(answer[1], STDOUT_FILENO);
     ::setenv("PYTHONPATH", (path + "/inner").c_str(), 1);
     ::execlp("cat", "cat", nullptr);
     ::_exit(1);
   }
-  const std::string executable = "/proc/" + std::to_string(job) + "/exe";
-  while (std::filesystem::read_symlink(executable).filename() == "dlprobe_os_test") {
-  }
+  // Within execve(2) a process has its new file before it has an environment: one that answers has both.
+  char byte = 'x';
+  ASSERT_EQ(::write(ask[1], &byte, 1), 1);
+  ASSERT_EQ(::read(answer[0], &byte, 1), 1);
   make_another();
   EXPECT_TRUE(std::filesystem::exists(path));
-  ::close(ends[1]);
+  ::close(ask[1]);
   ::waitpid(job, nullptr, 0);
   make_another();
   EXPECT_FALSE(std::filesystem::exists(path));
