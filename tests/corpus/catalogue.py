@@ -739,20 +739,29 @@ GROUPS = (failures, left_behind, twins, hang_cases, watched_to_the_end, deaths, 
 CASES = {case.name: case for group in GROUPS for case in group()}
 
 
+def codes_of(case):
+    return (case.first,) if isinstance(case.first, str) else case.first or ()
+
+
+def likeness(failing, healthy):
+    """Of the same script; else of the same probe; else by name."""
+    scripts = [(case.job or "").split(" ")[0] for case in (failing, healthy)]
+    same_name = SequenceMatcher(None, failing.name, healthy.name).ratio()
+    return scripts[0] == scripts[1], failing.probe == healthy.probe, same_name
+
+
+def is_healthy(case):
+    return case.first is None and (case.silent or case.quiet or case.no_errors)
+
+
 def essentials():
     """The names of the cases that tools/check runs: for each finding code the first case that does not take minutes,
-    and the healthy one that is likest to it: of the same script if there is one, by its name."""
+    and the healthy one that is likest to it."""
+    quick = [case for case in CASES.values() if case.pace != "slow"]
     codes = {}
-    for case in CASES.values():
-        for code in [case.first] if isinstance(case.first, str) else case.first or ():
-            if case.pace != "slow":
-                codes.setdefault(code, case)
-    quiet = [case for case in CASES.values() if case.pace != "slow" and (case.silent or case.quiet or case.no_errors)
-             and case.first is None]
-
-    def likeness(failing, healthy):
-        scripts = [(case.job or "").split(" ")[0] for case in (failing, healthy)]
-        same_name = SequenceMatcher(None, failing.name, healthy.name).ratio()
-        return scripts[0] == scripts[1], failing.probe == healthy.probe, same_name
+    for case in quick:
+        for code in codes_of(case):
+            codes.setdefault(code, case)
+    healthy = [case for case in quick if is_healthy(case)]
     return {case.name for failing in codes.values()
-            for case in (failing, max(quiet, key=partial(likeness, failing)))}
+            for case in (failing, max(healthy, key=partial(likeness, failing)))}

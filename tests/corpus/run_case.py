@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from catalogue import CASES, essentials
+from catalogue import CASES, codes_of, essentials
 from threads import Claims
 
 SKIPPED = 77
@@ -190,7 +190,7 @@ def check_first(case, report):
     if not findings:
         raise Mismatch(f"no finding, expected {case.first} first")
     first = findings[0]
-    codes = case.first if isinstance(case.first, tuple) else (case.first,)
+    codes = codes_of(case)
     if first["code"] not in codes:
         raise Mismatch(f"first finding: {first['code']}, expected {' or '.join(codes)}; all: {said}")
     for key, wanted in (("severity", case.severity), ("confidence", case.confidence)):
@@ -249,10 +249,22 @@ def check_nothing_left(stage):
         time.sleep(0.2)
 
 
+def note_outcome(options, case, report, why):
+    """For tests/corpus/run: what was to be said, and what was."""
+    folder = os.environ.get("DLPROBE_CORPUS_OUTCOMES")
+    if not folder:
+        return
+    findings = [{key: each[key] for key in ("code", "severity", "confidence")} for each in (report or {"findings": []})["findings"]]
+    version = subprocess.run([options.python, "--version"], capture_output=True, text=True, check=False).stdout.strip()
+    outcome = {"case": case.name, "python": version, "findings": findings, "reported": report is not None, "why": why}
+    Path(folder, f"{case.name}-{os.getpid()}.json").write_text(json.dumps(outcome), encoding="utf-8")
+
+
 def run_inside(options, case):
     mount_shm(case)
     folder = Path(tempfile.mkdtemp(prefix="dlprobe-corpus-"))
     stage = Stage(options, case, folder)
+    report = None
     try:
         for line in case.before:
             stage.run_before(line)
@@ -265,9 +277,11 @@ def run_inside(options, case):
         check_nothing_left(stage)
         if options.save_recording:
             shutil.copy(folder / "case.dlrec", options.save_recording)
+        note_outcome(options, case, report, None)
         print(f"{case.name}: {report['summary']['headline']}")
         return 0
     except (Mismatch, subprocess.TimeoutExpired) as error:
+        note_outcome(options, case, report, str(error))
         print(f"{case.name}: {error}")
         if options.keep:
             stage.keep_files(options.keep)
