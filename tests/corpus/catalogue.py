@@ -755,9 +755,9 @@ def is_healthy(case):
 
 
 def essentials():
-    """The names of the cases that tools/check runs: for each finding code the first case that does not take minutes,
-    and the healthy one that is likest to it."""
-    quick = [case for case in CASES.values() if case.pace != "slow"]
+    """The names of the cases that tools/check runs: for each finding code the first case that takes no minutes and no library
+    beside torch, and the healthy one that is likest to it."""
+    quick = [case for case in CASES.values() if case.pace != "slow" and not case.modules]
     codes = {}
     for case in quick:
         for code in codes_of(case):
