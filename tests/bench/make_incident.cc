@@ -103,23 +103,25 @@ TreeSnapshot snapshot(int workers, BootNs at) {
   return tree;
 }
 
-Recording incident(int workers, int minutes) {
-  Recording recording;
-  recording.header = {.recording_id = std::string(32, 'a'),
-                      .realtime_ns = 1'795'000'000LL * kSecond,
-                      .boottime_ns = kStart,
-                      .host = {.name = "node1", .kernel = "6.1.0", .os = "Debian", .cpus = 64},
-                      .invocation = {.version = "0",
-                                     .probe = "attach",
-                                     .argv = {"dlprobe", "attach", "1000"},
-                                     .interval_ns = kTick,
-                                     .working_folder = "/job"}};
-  Run& run = recording.runs.emplace_back();
-  run.begin = {
-      .at = kStart, .subject = SubjectKind::kPid, .asked_pid = kTrainer, .root = key_of(0)};
+// Record by record, as a watch writes it.
+void write_incident(std::ostream& file, int workers, int minutes) {
+  const auto add = [&](Record record) { file << encode_record(record); };
+  const RecordingHeader header = {
+      .recording_id = std::string(32, 'a'),
+      .realtime_ns = 1'795'000'000LL * kSecond,
+      .boottime_ns = kStart,
+      .host = {.name = "node1", .kernel = "6.1.0", .os = "Debian", .cpus = 64},
+      .invocation = {.version = "0",
+                     .probe = "attach",
+                     .argv = {"dlprobe", "attach", "1000"},
+                     .interval_ns = kTick,
+                     .working_folder = "/job"}};
+  file << encode_header(header);
+  add(RunBegin{
+      .at = kStart, .subject = SubjectKind::kPid, .asked_pid = kTrainer, .root = key_of(0)});
   for (int index = 0; index <= workers; ++index)
-    run.processes.push_back(process(index));
-  run.mounts.push_back({.device = kDevice, .mount_point = "/dev/shm", .fs_type = "tmpfs"});
+    add(process(index));
+  add(ShmMount{.device = kDevice, .mount_point = "/dev/shm", .fs_type = "tmpfs"});
   const int64_t ticks = int64_t{minutes} * 600;
   for (int64_t tick = 0; tick < ticks; ++tick) {
     const BootNs at = kStart + tick * kTick;
@@ -131,24 +133,22 @@ Recording incident(int workers, int minutes) {
                      .size_bytes = 64 * kGiB,
                      .used_bytes = wave(tick, 0, 2 * kGiB, 30 * kGiB)};
     sample.shm = {use};
-    run.shm_use.push_back(use);
-    run.samples.push_back(std::move(sample));
+    add(std::move(sample));
     if (tick % 30 == 0) {
-      run.events.push_back(
-          {.at = at, .kind = "note", .text = "epoch " + own(tick / 30), .process = key_of(0)});
+      add(Event{.at = at, .kind = "note", .text = "epoch " + own(tick / 30), .process = key_of(0)});
     }
   }
   const BootNs end = kStart + ticks * kTick;
-  run.snapshots = {snapshot(workers, end - 2 * kSecond), snapshot(workers, end - kSecond)};
+  add(snapshot(workers, end - 2 * kSecond));
+  add(snapshot(workers, end - kSecond));
   SignalSent sent{.at = end - kSecond, .signal = SIGKILL, .target = key_of(1), .sender_pid = 77};
   sent.sender_comm = "pkill";
-  run.signals.push_back(sent);
-  run.exits.push_back({.key = key_of(1),
-                       .at = end - kSecond / 2,
-                       .wait_status = int32_t{SIGKILL},
-                       .source = "waitid"});
-  run.end = RunEnd{.at = end, .reason = RunEndReason::kTimeUp};
-  return recording;
+  add(sent);
+  add(ProcessExit{.key = key_of(1),
+                  .at = end - kSecond / 2,
+                  .wait_status = int32_t{SIGKILL},
+                  .source = "waitid"});
+  add(RunEnd{.at = end, .reason = RunEndReason::kTimeUp});
 }
 
 }  // namespace
@@ -162,6 +162,6 @@ int main(int argc, char** argv) {
   const int workers = argc > 2 ? std::atoi(argv[2]) : 63;
   const int minutes = argc > 3 ? std::atoi(argv[3]) : 10;
   std::ofstream file(argv[1], std::ios::binary);
-  file << dlprobe::encode_recording(dlprobe::incident(workers, minutes));
+  dlprobe::write_incident(file, workers, minutes);
   return file.good() ? 0 : 1;
 }
