@@ -103,12 +103,14 @@ RootCause lock_circle(const Facts& facts, const std::vector<size_t>& circle) {
 
 Finding closed_copy(const Facts& facts, const ThreadFacts& waiter) {
   const bool python = is_lock_of_python(waiter);
+  const size_t threads = waiter.process->threads.size();
   Finding finding = finding_about(
       facts, python ? FindingCode::kPythonLockInherited : FindingCode::kForkInheritedLock,
       Confidence::kLikely, waiter);
   finding.message = name_of(facts, waiter) + " waits for a " + waiter.need.label +
-                    " that no thread of this process can release: fork copied it locked, or this "
-                    "thread already holds it";
+                    " that no thread can release: " +
+                    (threads == 1 ? Message("its process has no other")
+                                  : all_of(threads, "thread") + " of its process wait");
   add_remedies_for_fork(finding, waiter);
   finding.remedies.push_back(
       {.title = "If the worker made the lock itself: do not take it twice in one thread",
