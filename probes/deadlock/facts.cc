@@ -95,6 +95,7 @@ void add_history(const std::vector<const TreeSnapshot*>& trees, ThreadFacts& fac
     still_from = trees[i]->at;
     facts.since = std::min(facts.since, blocked_since(*before, trees[i]->at));
   }
+  facts.woke = !facts.still;
   // What stood still from some snapshot on stands still now; what did before dlprobe came, too.
   const bool kernel_says_so = end - facts.since >= kShortestLook;
   facts.still = (still_from < end || kernel_says_so) && end - facts.since >= kShortestLook;
@@ -185,12 +186,13 @@ const StackFrame* blamed_frame(const ThreadSnapshot& thread) {
   return found == thread.stack.end() ? nullptr : &*found;
 }
 
-// How often the process read or wrote while the thread was looked at, by the samples in between.
-uint64_t calls_meanwhile(const Facts& facts, const ThreadFacts& thread) {
+// How often the process read or wrote from that moment to the last look at the thread, by the
+// samples in between.
+uint64_t calls_since(const Facts& facts, const ThreadFacts& thread, BootNs from) {
   std::optional<uint64_t> first;
   uint64_t last = 0;
   for (const Sample& sample : facts.run->samples) {
-    if (sample.at < thread.looks.back().at || sample.at > thread.looks.front().at) continue;
+    if (sample.at < from || sample.at > thread.looks.front().at) continue;
     const auto process =
         std::ranges::find(sample.processes, thread.process->key, &ProcessSample::key);
     if (process == sample.processes.end()) continue;
@@ -469,11 +471,18 @@ bool goes_on(const Facts& facts, const ThreadFacts& thread) {
   const uint64_t slices = thread.thread->timeslices - first.thread->timeslices;
   const bool is_awake_often =
       std::cmp_greater(slices, (thread.looks.front().at - first.at) / kAfterATimeout);
-  return is_awake_often && calls_meanwhile(facts, thread) > 0;
+  return is_awake_often && calls_since(facts, thread, first.at) > 0;
+}
+
+bool hands_on(const Facts& facts, const ThreadFacts& worker) {
+  constexpr BootNs kLately = 30 * kSecond;
+  const Look& last = worker.looks.front();
+  const BootNs from = std::max(worker.looks.back().at, last.at - kLately);
+  return worker.role() == Role::kWorker && worker.woke && calls_since(facts, worker, from) > 0;
 }
 
 bool polls_by_sleep(const ThreadFacts& thread) {
-  return thread.waits_again && !thread.still && thread.need.kind == NeedKind::kNothing;
+  return thread.waits_again && thread.woke && thread.need.kind == NeedKind::kNothing;
 }
 
 bool a_trainer_goes_on(const Facts& facts) {

@@ -73,6 +73,7 @@ struct ThreadFacts {
   /// It was in an earlier snapshot, too, or the kernel says for how long it has not run.
   bool has_history = false;
   bool still = false;       ///< it did not run from `since` on
+  bool woke = false;        ///< it ran between two looks
   bool same_stack = false;  ///< the same functions and lines for long; see lasts_long
   double busy_share = 0;    ///< of one core, running or ready to, from the first look to the last
   BootNs since = 0;         ///< from then on it did not run, maybe from before
@@ -200,8 +201,10 @@ bool trainer_waits_for_result(const Facts& facts);
 /// Whether one that is met in the same wait at each look was given something in between. One that
 /// waits again after a timeout wakes seldom (torch's 5 s), or reads nothing.
 bool goes_on(const Facts& facts, const ThreadFacts& thread);
-/// Whether it sleeps for a moment, at one and the same place again and again: it asks whether
-/// something has come.
+/// Whether a worker has lately read or written between two looks: it takes tasks and hands on
+/// results, however slowly. Beside a trainer's wait other threads of its process read and write.
+bool hands_on(const Facts& facts, const ThreadFacts& worker);
+/// Whether it sleeps at one and the same place again and again: it asks whether something has come.
 bool polls_by_sleep(const ThreadFacts& thread);
 /// Whether a trainer's main thread works, or gets what it waits for.
 bool a_trainer_goes_on(const Facts& facts);

@@ -62,7 +62,7 @@ Finding finding_about(const Facts& facts, FindingCode code, Confidence confidenc
   finding.processes = {thread.process->key};
   finding.first_seen = thread.since;
   finding.last_seen = facts.last->at;
-  if (thread.still) {
+  if (thread.still && !hands_on(facts, thread)) {
     const bool since_before = thread.since < facts.last->at - facts.span;
     finding.prove(time_fact("stood_still_for", facts.last->at - thread.since,
                             since_before ? "se.exec_start in /proc/PID/task/TID/sched"

@@ -39,28 +39,26 @@ std::vector<RootCause> find_causes(const Facts& facts) {
   return causes;
 }
 
-// One finding for all that hang in the same way.
-std::vector<Finding> merge(const std::vector<RootCause>& causes) {
+// One finding for all that hang in the same way; the first of them says how many there are.
+std::vector<Finding> merge(std::vector<RootCause>& causes) {
   std::vector<Finding> findings;
-  for (const RootCause& cause : causes) {
+  for (RootCause& cause : causes) {
     const auto same = std::ranges::find_if(findings, [&](const Finding& each) {
       return each.code == cause.finding.code && each.severity == cause.finding.severity &&
              each.discriminator == cause.finding.discriminator;
     });
     if (same == findings.end()) {
+      const auto alike = std::ranges::count_if(causes, [&](const RootCause& each) {
+        return each.finding.code == cause.finding.code &&
+               each.finding.discriminator == cause.finding.discriminator;
+      });
+      if (alike > 1) cause.finding.message += " (" + own(alike - 1) + " more like it)";
       findings.push_back(cause.finding);
       continue;
     }
     for (const ProcessKey& key : cause.finding.processes)
       if (std::ranges::find(same->processes, key) == same->processes.end())
         same->processes.push_back(key);
-  }
-  for (Finding& finding : findings) {
-    const auto more = std::ranges::count_if(causes, [&](const RootCause& cause) {
-      return cause.finding.code == finding.code &&
-             cause.finding.discriminator == finding.discriminator;
-    });
-    if (more > 1) finding.message += " (" + own(more - 1) + " more like it)";
   }
   return findings;
 }
@@ -84,7 +82,7 @@ std::optional<Gap> missing_history(const Facts& facts) {
 void judge(const RunCase& one, const Facts& facts, Verdict& verdict) {
   const Run& run = one.run;
   const HostFacts& host = one.recording.header.host;
-  const std::vector<RootCause> causes = find_causes(facts);
+  std::vector<RootCause> causes = find_causes(facts);
   verdict.findings = merge(causes);
   append(verdict.findings, find_shared_handles(run, host.machine));
   // What has come to its end by itself did not hang.

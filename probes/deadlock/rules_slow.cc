@@ -52,17 +52,31 @@ bool has_done_its_work(const Facts& facts, const ThreadFacts& worker) {
   return waits_for_task(facts, worker) || waits_for_room(worker);
 }
 
+// A worker that takes long, from one batch to the next.
+RootCause worker_that_hands_on(const Facts& facts, size_t index) {
+  const ThreadFacts& worker = facts.threads[index];
+  Finding finding = finding_about(facts, FindingCode::kSlowSample, Confidence::kLikely, worker);
+  finding.severity = Severity::kInfo;
+  const Message waits = worker.need.words.empty() ? "" : ": it waits for " + worker.need.words;
+  finding.message = name_of(facts, worker) + " is slow, not stuck" + waits + place_of(worker) +
+                    "; the trainer waits for it";
+  finding.remedies.push_back({.title = "Look at that line: should it take so long? More workers "
+                                       "hide slow samples",
+                              .commands = {"DataLoader(..., num_workers=N)"},
+                              .verify = "dlprobe stacks " + own(worker.process->key.pid)});
+  return {std::move(finding), index};
+}
+
 RootCause slow_worker(const Facts& facts, size_t index) {
   const ThreadFacts& worker = facts.threads[index];
+  if (hands_on(facts, worker)) return worker_that_hands_on(facts, index);
   const bool busy = worker.busy_share >= kBusy;
   const bool one_place = busy && stays_on_line(worker);
   Finding finding = finding_about(
       facts, one_place ? FindingCode::kWorkerBusyNoProgress : FindingCode::kSlowSample,
       Confidence::kLikely, worker);
-  // Who computes may do so for long; who reads or writes between two sleeps goes on.
-  const bool is_short = busy && facts.span < 2 * kWorthAWarning;
-  if (!is_worth_a_warning(facts, worker) || is_short || (!busy && goes_on(facts, worker)))
-    finding.severity = Severity::kInfo;
+  const bool is_short = busy && facts.span < 2 * kWorthAWarning;  // who computes may do so for long
+  if (!is_worth_a_warning(facts, worker) || is_short) finding.severity = Severity::kInfo;
   finding.message =
       name_of(facts, worker) +
       (one_place ? " computed all the time on one line" : " worked all the time on one batch") +
@@ -344,7 +358,7 @@ Message words_of_rest(const Facts& facts, const ThreadFacts& thread) {
 
 // A trainer that stands, and with it all of its job: for something of its own, where no client, no
 // signal and no other program is waited for. What a sleep ends, or whoever has a file's lock, may
-// be meant to take so long.
+// be meant to take so long; a trainer's own sleep is.
 std::optional<RootCause> standstill_within(const Facts& facts, const Rank& rank) {
   const ThreadFacts& trainer = facts.threads[rank.trainer];
   bool one_sleeps = false;
@@ -357,10 +371,11 @@ std::optional<RootCause> standstill_within(const Facts& facts, const Rank& rank)
   }
   const bool is_long = one_sleeps ? is_worth_a_warning(facts, trainer)
                                   : is_worth_a_warning(facts, trainer, kWorthAWarning);
-  if (!trainer.still || !is_long) return std::nullopt;
+  if (!trainer.still || polls_by_sleep(trainer) || !is_long) return std::nullopt;
   const std::vector<size_t> way = way_to_the_end(facts, rank.trainer);
   const ThreadFacts& end = facts.threads[way.back()];
   Finding finding = finding_about(facts, FindingCode::kConsumerStuck, Confidence::kLikely, end);
+  if (trainer.need.kind == NeedKind::kNothing) finding.severity = Severity::kInfo;
   finding.message = "nothing moves: ";
   for (const size_t each : way) {
     finding.message +=
@@ -423,9 +438,9 @@ BootNs idle_for(const Facts& facts, const ThreadFacts& thread) {
   return idle;
 }
 
-// Several ranks, none of which does anything: some stand, or all ask again and again whether
-// something has come, as in a barrier made of files.
-std::optional<RootCause> ranks_at_rest(const Facts& facts, const std::vector<Rank>& ranks) {
+// Trainers none of which does anything: some stand, or all ask again and again whether something
+// has come, as ranks do in a barrier made of files.
+std::optional<RootCause> trainers_at_rest(const Facts& facts, const std::vector<Rank>& ranks) {
   constexpr BootNs kLongPoll = 60 * kSecond;
   const bool nothing_goes_on = std::ranges::all_of(
       facts.threads, [&](const ThreadFacts& each) { return does_nothing(facts, each); });
@@ -477,7 +492,7 @@ Message describe_standstill(const Facts& facts, const std::vector<RootCause>& ca
   for (size_t i = 0; i < facts.threads.size(); ++i) {
     const ThreadFacts& thread = facts.threads[i];
     if (thread.role() != Role::kTrainer && thread.role() != Role::kWorker) continue;
-    if (!rests(thread)) return {};
+    if (!rests(thread) || hands_on(facts, thread)) return {};
     if (thread.is_main()) (thread.role() == Role::kTrainer ? trainers : workers).push_back(i);
   }
   if (trainers.empty()) return {};
@@ -505,7 +520,7 @@ std::vector<RootCause> find_slow_parts(const Facts& facts) {
   if (auto fifos = fifos_without_peer(facts, ranks); !fifos.empty()) return fifos;
   if (ranks.size() > 1) {
     std::vector<RootCause> late = late_ranks(facts, ranks);
-    if (auto rest = late.empty() ? ranks_at_rest(facts, ranks) : std::nullopt)
+    if (auto rest = late.empty() ? trainers_at_rest(facts, ranks) : std::nullopt)
       late.push_back(std::move(*rest));
     return late;
   }
@@ -517,6 +532,7 @@ std::vector<RootCause> find_slow_parts(const Facts& facts) {
   auto cause =
       trainer.need.kind == NeedKind::kNothing ? std::nullopt : stuck_consumer(facts, ranks.front());
   if (!cause) cause = standstill_within(facts, ranks.front());
+  if (!cause) cause = trainers_at_rest(facts, ranks);
   if (cause) causes.push_back(std::move(*cause));
   return causes;
 }

@@ -24,8 +24,6 @@ MOST_WORDS = 40
 REFERENCES = ("docs/CHANGELOG.md", "docs/recording-format.md", "docs/report-schema.md")
 MESSAGES = ("probes/", "lib/", "reports/", "tools/dlprobe/")
 LITERALS = re.compile(r'"(?:[^"\\\n]|\\.)*"(?:\s*"(?:[^"\\\n]|\\.)*")*')
-# Its long sentence is older than this lint.
-LONG = ("docs/findings/consumer-stuck.md",)
 # Where a paragraph, a point of a list or a row of a table begins, or code stands.
 BREAK = re.compile(r"\s*$|\s*([*-]|\d+\.) |#|\||    ")
 
@@ -52,7 +50,7 @@ def habits(text):
 def in_page(root, name):
     text = tree.read(root, name)
     yield from habits(text)
-    if name.suffix == ".md" and str(name) not in LONG:
+    if name.suffix == ".md":
         for line, sentence in sentences(text):
             if len(sentence.split()) > MOST_WORDS:
                 yield line, f"a sentence of more than {MOST_WORDS} words: {' '.join(sentence.split()[:8])} ..."

@@ -1222,6 +1222,62 @@ TEST(Deadlock, AWorkerThatWorksIsAtMostSlow) {
   EXPECT_TRUE(find(verdict, FindingCode::kWorkerBusyNoProgress));
 }
 
+// The trainer polls for a batch of a worker that is asleep at each look.
+HangScene scene_of_sleepers() {
+  HangScene scene;
+  scene.polls(scene.main(kTrainer), HangScene::kResults);
+  scene.sleep(scene.main(kWorker));
+  scene.stack(scene.main(kWorker), {python("load", "/srv/train.py", 12)});
+  return scene;
+}
+
+TEST(Deadlock, AWorkerThatHandsOnBatchesIsSlowAndDoesNotStand) {
+  HangScene scene = scene_of_sleepers();
+  scene.wakes(scene.main(kWorker));
+  scene.reads_until(kWorker, 12);
+  const Verdict verdict = scene.examine(12);
+  const auto finding = find(verdict, FindingCode::kSlowSample);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kInfo);
+  EXPECT_NE(finding->message.plain().find("is slow, not stuck"), std::string::npos)
+      << finding->message.plain();
+  EXPECT_EQ(text(*finding, "stood_still_for"), "");
+  EXPECT_EQ(verdict.all_well.plain().find("moved"), std::string::npos) << verdict.all_well.plain();
+}
+
+TEST(Deadlock, AWorkerThatHandedOnNoBatchForLongStands) {
+  for (const bool wakes : {true, false}) {
+    HangScene scene = scene_of_sleepers();
+    if (wakes) scene.wakes(scene.main(kWorker));
+    scene.reads_until(kWorker, 5);
+    const auto finding = find(scene.examine(40), FindingCode::kSlowSample);
+    ASSERT_TRUE(finding);
+    EXPECT_EQ(finding->severity, Severity::kWarning);
+    EXPECT_EQ(finding->message.plain().find("not stuck"), std::string::npos)
+        << finding->message.plain();
+  }
+}
+
+TEST(Deadlock, ATrainersOwnSleepEndsByItself) {
+  HangScene scene;
+  scene.sleep(scene.main(kTrainer));
+  scene.stack(scene.main(kTrainer), {python("main", "/srv/train.py", 7)});
+  const auto once = find(scene.examine(40), FindingCode::kConsumerStuck);
+  ASSERT_TRUE(once);
+  EXPECT_EQ(once->severity, Severity::kInfo);
+}
+
+TEST(Deadlock, ATrainerThatSleepsAgainAndAgainIsAWarningAfterAMinute) {
+  for (const auto& [looks, severity] : {std::pair(40, Severity::kInfo), {62, Severity::kWarning}}) {
+    HangScene scene;
+    scene.sleep(scene.main(kTrainer));
+    scene.wakes(scene.main(kTrainer));
+    const auto finding = find(scene.examine(looks), FindingCode::kConsumerStuck);
+    ASSERT_TRUE(finding);
+    EXPECT_EQ(finding->severity, severity);
+  }
+}
+
 TEST(Deadlock, AStandstillThatIsOverProvesNothing) {
   HangScene scene;
   scene.wait_in_read(scene.main(kWorker), 4242);

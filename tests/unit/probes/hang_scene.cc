@@ -219,6 +219,16 @@ void HangScene::age(TreeSnapshot& tree, int look) const {
   }
 }
 
+Sample HangScene::calls_at(int look) const {
+  Sample sample{.at = Scene::at(look)};
+  for (const auto& [pid, until] : reading_) {
+    ProcessSample process{.key = key_of(pid)};
+    process.io_calls = static_cast<uint64_t>(std::min(look, until));
+    sample.processes.push_back(std::move(process));
+  }
+  return sample;
+}
+
 void HangScene::had_child(int32_t parent, int32_t pid, int signal) {
   infos_.push_back({.key = key_of(pid), .ppid = parent});
   exits_.push_back({.key = key_of(pid), .at = Scene::at(0), .wait_status = signal});
@@ -237,6 +247,7 @@ Verdict HangScene::examine(int looks) const {
     tree.at = Scene::at(i);
     age(tree, i);
     run.snapshots.push_back(std::move(tree));
+    if (!reading_.empty()) run.samples.push_back(calls_at(i));
   }
   run.begin.looks_when_quiet = when_quiet_;
   if (moves_again_) {

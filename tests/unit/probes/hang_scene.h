@@ -46,6 +46,8 @@ class HangScene {
   /// It runs, and its innermost function has called itself once more at each look.
   void recurses(ThreadSnapshot& thread);
   void wakes(ThreadSnapshot& thread);  ///< for a moment between two looks, to wait again
+  /// The process reads or writes between two looks, up to that look.
+  void reads_until(int32_t pid, int look) { reading_.emplace_back(pid, look); }
   void has_end(int32_t pid, uint64_t pipe, bool reads, bool writes);
   void has_socket(int32_t pid, uint64_t socket);
   void has_flock(int32_t pid, uint64_t file);
@@ -78,12 +80,14 @@ class HangScene {
 
   ProcessKey process_of(const ThreadSnapshot& thread) const;
   void age(TreeSnapshot& tree, int look) const;
+  Sample calls_at(int look) const;
 
   std::vector<ProcessInfo> infos_;
   TreeSnapshot tree_;
   std::vector<std::pair<int32_t, int32_t>> running_;
   std::vector<std::pair<int32_t, int32_t>> recursing_;
   std::vector<std::pair<int32_t, int32_t>> waking_;
+  std::vector<std::pair<int32_t, int>> reading_;
   std::vector<Earlier> working_;
   std::vector<Earlier> awake_;  ///< at the look `until`
   std::vector<ProcessExit> exits_;
