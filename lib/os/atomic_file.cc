@@ -1,8 +1,10 @@
 #include "lib/os/atomic_file.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <linux/magic.h>
 #include <poll.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/sysmacros.h>
@@ -19,6 +21,30 @@
 
 namespace dlprobe {
 namespace {
+
+Status write_durably(int fd, std::string_view text, const std::string& what) {
+  DLP_CHECK(write_all(fd, text, what));
+  if (::fsync(fd) != 0) return os_failure("fsync " + what);
+  return {};
+}
+
+bool link_open_file(const UniqueFd& file, const std::string& name) {
+  const std::string open_file = "/proc/self/fd/" + std::to_string(file.get());
+  return ::linkat(AT_FDCWD, open_file.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0;
+}
+
+/// Gives `name` to a file that has none. An older file can only be replaced by one that has a name:
+/// this one has another for an instant.
+bool give_name(const UniqueFd& file, const std::string& name) {
+  if (link_open_file(file, name)) return true;
+  uint64_t bits = 0;
+  if (errno != EEXIST || ::getrandom(&bits, sizeof bits, 0) != sizeof bits) return false;
+  const std::string other = fmt::format("{}.{:016x}", name, bits);
+  if (!link_open_file(file, other)) return false;
+  if (::rename(other.c_str(), name.c_str()) == 0) return true;
+  ::unlink(other.c_str());
+  return false;
+}
 
 /// Unlinks a half-written file unless it was given its name.
 class TemporaryFile {
@@ -37,8 +63,7 @@ class TemporaryFile {
   /// Makes it durable with `text` in it and gives it its name; then its descriptor, for appending.
   Expected<UniqueFd> fill(std::string_view text, const std::string& target) {
     if (!fd_) return os_failure("create " + target);
-    DLP_CHECK(write_all(fd_.get(), text, target));
-    if (::fsync(fd_.get()) != 0) return os_failure("fsync " + target);
+    DLP_CHECK(write_durably(fd_.get(), text, target));
     if (::rename(name_.c_str(), target.c_str()) != 0) return os_failure("rename to " + target);
     named_ = true;
     return std::move(fd_);
@@ -63,6 +88,18 @@ bool is_mount_point(const PathNode& node) {
 bool leads_to_open_file(const PathNode& link) {
   struct statfs facts{};
   return ::fstatfs(link.fd.get(), &facts) == 0 && facts.f_type == PROC_SUPER_MAGIC;
+}
+
+// A file without a name goes with dlprobe if that is killed while it writes. Where a file system
+// has none (NFS), or they cannot be named (no /proc), it has a name from the beginning.
+Expected<UniqueFd> replace_file(const std::string& target, std::string_view text) {
+  constexpr mode_t kMode = 0600;
+  UniqueFd file(
+      ::open(folder_of(target).c_str(), O_TMPFILE | O_WRONLY | O_APPEND | O_CLOEXEC, kMode));
+  if (!file) return TemporaryFile(target).fill(text, target);
+  DLP_CHECK(write_durably(file.get(), text, target));
+  if (!give_name(file, target)) return TemporaryFile(target).fill(text, target);
+  return file;
 }
 
 enum class Writing { kReplace, kInPlace, kOpenFile };
@@ -195,7 +232,7 @@ Status write_all(int fd, std::string_view bytes, const std::string& what) {
 Status write_file_atomically(const std::string& path, std::string_view text) {
   DLP_TRY(const Place place, place_of(path));
   if (place.writing != Writing::kReplace) return write_in_place(place, text);
-  DLP_CHECK(TemporaryFile(place.path).fill(text, place.path));
+  DLP_CHECK(replace_file(place.path, text));
   return {};
 }
 
@@ -270,7 +307,7 @@ Expected<AppendFile> AppendFile::create(const std::string& path) {
 }
 
 Status AppendFile::rewrite(std::string_view bytes) {
-  DLP_TRY(fd_, TemporaryFile(path_).fill(bytes, path_));
+  DLP_TRY(fd_, replace_file(path_, bytes));
   is_locked_by_another(fd_.get());  // it is new: nobody has it
   size_ = static_cast<int64_t>(bytes.size());
   return {};

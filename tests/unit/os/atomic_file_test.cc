@@ -65,6 +65,24 @@ TEST(AtomicFile, AFullDiskLeavesTheOldFileAndNothingElse) {
   EXPECT_EQ(folder.entries(), 1U);
 }
 
+TEST(AtomicFile, AWriterThatIsKilledLeavesTheOldFileAndNothingElse) {
+  const TemporaryFolder folder;
+  ASSERT_TRUE(write_file_atomically(folder / "report", "old"));
+  const pid_t writer = ::fork();
+  if (writer == 0) {
+    const rlimit small{.rlim_cur = 4096, .rlim_max = 4096};
+    ::setrlimit(RLIMIT_FSIZE, &small);
+    std::signal(SIGXFSZ, SIG_DFL);  // which kills it in the middle
+    (void)write_file_atomically(folder / "report", std::string(10000, 'x'));
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(writer, &status, 0), writer);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(folder.text_of("report"), "old");
+  EXPECT_EQ(folder.entries(), 1U);
+}
+
 constexpr uid_t kSomebodyElse = 12345;
 
 /// Gives the file itself, link or not, to somebody else.
