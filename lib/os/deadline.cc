@@ -2,12 +2,12 @@
 
 #include <condition_variable>
 #include <csignal>
+#include <exception>
 #include <mutex>
-#include <system_error>
-#include <thread>
 #include <utility>
 
 #include "lib/base/units.h"
+#include "lib/os/thread_start.h"
 
 namespace dlprobe {
 
@@ -21,6 +21,7 @@ struct DeadlineReader::Shared {
   bool started = false;       ///< there is a helper thread
   bool busy = false;          ///< a job was handed over and has not come back
   bool stop = false;
+  std::exception_ptr thrown;  ///< what the job threw: no memory, no thread
 
   void serve() {
     std::unique_lock lock(mutex);
@@ -29,8 +30,14 @@ struct DeadlineReader::Shared {
       if (stop) return;
       const std::function<void()> current = std::exchange(job, nullptr);
       lock.unlock();
-      current();
+      std::exception_ptr caught;
+      try {
+        current();
+      } catch (...) {
+        caught = std::current_exception();
+      }
       lock.lock();
+      thrown = std::move(caught);
       busy = false;
       wake_caller.notify_one();
     }
@@ -53,19 +60,16 @@ Status DeadlineReader::run_job(const std::string& what, std::function<void()> jo
     return failure(ErrorCode::kTimeout, what + ": not tried, still waiting for " + shared_->what);
   }
   if (!shared_->started) {
-    try {
-      // Detached on purpose: a helper that hangs in the kernel cannot be joined.
-      std::thread([shared = shared_] {
-        // Signals are for the others: Ctrl-Z would go to this one while they may not be stopped.
-        sigset_t all;
-        ::sigfillset(&all);
-        ::pthread_sigmask(SIG_SETMASK, &all, nullptr);
-        shared->serve();
-      }).detach();
-    } catch (const std::system_error& error) {
-      return failure(ErrorCode::kInsufficient, what + ": dlprobe may not start a thread (" +
-                                                   error.what() + "; see ulimit -u)");
-    }
+    DLP_TRY(std::jthread helper, start_thread(what, [shared = shared_] {
+              // Signals are for the others: Ctrl-Z would go to this one while they may not be
+              // stopped.
+              sigset_t all;
+              ::sigfillset(&all);
+              ::pthread_sigmask(SIG_SETMASK, &all, nullptr);
+              shared->serve();
+            }));
+    // On purpose: a helper that hangs in the kernel cannot be joined.
+    helper.detach();
     shared_->started = true;
   }
   shared_->job = std::move(job);
@@ -73,7 +77,10 @@ Status DeadlineReader::run_job(const std::string& what, std::function<void()> jo
   shared_->busy = true;
   shared_->wake_helper.notify_one();
   const auto limit = limit_ + extra;
-  if (shared_->wake_caller.wait_for(lock, limit, [this] { return !shared_->busy; })) return {};
+  if (shared_->wake_caller.wait_for(lock, limit, [this] { return !shared_->busy; })) {
+    if (shared_->thrown) std::rethrow_exception(std::exchange(shared_->thrown, nullptr));
+    return {};
+  }
   return failure(ErrorCode::kTimeout,
                  what + ": no answer within " + format_duration(limit) +
                      " (the target's mmap lock is held, or the machine is busy)");

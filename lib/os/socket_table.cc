@@ -15,9 +15,9 @@
 #include <climits>
 #include <cstring>
 #include <string>
-#include <thread>
 
 #include "lib/base/unique_fd.h"
+#include "lib/os/thread_start.h"
 
 namespace dlprobe {
 namespace {
@@ -48,11 +48,11 @@ Expected<UniqueFd> open_netlink_of(pid_t pid) {
   const UniqueFd space(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!space) return os_failure("open " + path);
   Expected<UniqueFd> netlink = failure(ErrorCode::kIo, "");
-  std::thread([&] {
-    netlink = ::setns(space.get(), CLONE_NEWNET) == 0
-                  ? open_netlink()
-                  : os_failure("enter the network namespace of process " + std::to_string(pid));
-  }).join();
+  const std::string what = "enter the network namespace of process " + std::to_string(pid);
+  DLP_TRY(std::jthread visitor, start_thread(what, [&] {
+            netlink = ::setns(space.get(), CLONE_NEWNET) == 0 ? open_netlink() : os_failure(what);
+          }));
+  visitor.join();
   return netlink;
 }
 

@@ -16,6 +16,8 @@
 #include <string>
 #include <thread>
 
+#include "lib/os/thread_start.h"
+
 namespace dlprobe {
 namespace {
 
@@ -244,7 +246,13 @@ ThreadStop stop_threads(std::span<const int32_t> tids, std::chrono::nanoseconds 
   ThreadStop result;
   Handover handover;
   const NoJobControl undisturbed;
-  std::thread tracer([&] { Stopper(tids, budget, handover, result).run(); });
+  auto tracer =
+      start_thread("stop threads", [&] { Stopper(tids, budget, handover, result).run(); });
+  if (!tracer) {
+    for (const int32_t tid : tids)
+      result.not_stopped.push_back({.tid = tid, .why = tracer.error()});
+    return result;
+  }
   {
     const Hurry hurry;
     if (!acquire_soon(handover.stopped, Steady::now() + kFirstStop)) handover.stopped.acquire();
@@ -253,7 +261,7 @@ ThreadStop stop_threads(std::span<const int32_t> tids, std::chrono::nanoseconds 
       handover.copied.release();
     }
   }
-  tracer.join();
+  tracer->join();
   return result;
 }
 

@@ -3,11 +3,12 @@
 
 #include <csignal>
 #include <exception>
+#include <new>
 #include <string>
 #include <system_error>
-#include <thread>
 #include <vector>
 
+#include "lib/os/thread_start.h"
 #include "lib/subject/child_process.h"
 #include "tools/dlprobe/app.h"
 #include "tools/dlprobe/process/exit_status.h"
@@ -31,6 +32,12 @@ int run_guarded(const std::vector<std::string>& arguments) {
     dlprobe::complain(std::string("the system refuses what dlprobe needs: ") + error.what() +
                       "; what would help: higher limits (ulimit -u, ulimit -n)");
     return dlprobe::kExitIncomplete;
+  } catch (const std::bad_alloc&) {
+    dlprobe::complain(
+        "the system refuses the memory that dlprobe needs; what would help: more of it, or a "
+        "higher "
+        "limit (ulimit -v)");
+    return dlprobe::kExitIncomplete;
   } catch (const std::exception& error) {
     dlprobe::complain(std::string("this is a bug in dlprobe, please report it: ") + error.what());
     return dlprobe::kExitBug;
@@ -51,10 +58,15 @@ int run_on_larger_stack(const std::vector<std::string>& arguments) {
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
   int status = dlprobe::kExitBug;
-  std::thread([&] {
+  auto other = dlprobe::start_thread("use a larger stack", [&] {
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
     status = run_guarded(arguments);
-  }).join();
+  });
+  if (!other) {
+    dlprobe::complain(dlprobe::to_string(other.error()));
+    return dlprobe::kExitIncomplete;
+  }
+  other->join();
   return status;
 }
 

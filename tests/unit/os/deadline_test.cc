@@ -5,6 +5,7 @@
 #include <chrono>
 #include <future>
 #include <memory>
+#include <new>
 
 namespace dlprobe {
 namespace {
@@ -22,6 +23,14 @@ TEST(DeadlineReader, GivesWhatTheJobGives) {
       "count", []() -> Expected<int> { return failure(ErrorCode::kForbidden, "no"); });
   ASSERT_FALSE(failed);
   EXPECT_EQ(failed.error().code, ErrorCode::kForbidden);
+}
+
+TEST(DeadlineReader, WhatTheJobThrowsReachesTheCaller) {
+  DeadlineReader reader(std::chrono::seconds(30));
+  EXPECT_THROW(
+      reader.run<int>("fill memory", []() -> Expected<int> { throw std::bad_alloc(); }).value(),
+      std::bad_alloc);
+  EXPECT_EQ(reader.run<int>("count", forty_two), 42);
 }
 
 TEST(DeadlineReader, AStuckJobCostsItsLimitOnceAndLaterOnesNothing) {
