@@ -4,7 +4,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
+#include <ctime>
 #include <utility>
 
 #include "lib/base/units.h"
@@ -47,6 +49,15 @@ class SystemSignals final : public HeldSignals {
   sigset_t old_mask_ = {};
   UniqueFd fd_;
 };
+
+// Where ppoll(2) itself fails (no memory, a limit of descriptors), all are to be read: none of them
+// blocks. The rest keeps a call that fails again and again from taking a whole CPU.
+void ready_for_all(std::span<pollfd> files, BootNs longest) {
+  const timespec rest = {.tv_sec = 0, .tv_nsec = std::min(longest, 10 * kMillisecond)};
+  ::nanosleep(&rest, nullptr);
+  for (pollfd& file : files)
+    file.revents = file.fd < 0 ? 0 : POLLIN;
+}
 
 }  // namespace
 
@@ -93,7 +104,9 @@ std::vector<bool> SystemControl::wait(std::span<const int> descriptors, BootNs l
   for (const int descriptor : descriptors)
     files.push_back({.fd = descriptor, .events = POLLIN, .revents = 0});
   const timespec timeout = {.tv_sec = longest / kSecond, .tv_nsec = longest % kSecond};
-  if (::ppoll(files.data(), files.size(), &timeout, nullptr) <= 0) return {};
+  const int ready = ::ppoll(files.data(), files.size(), &timeout, nullptr);
+  if (ready == 0) return {};
+  if (ready < 0) ready_for_all(files, longest);
   std::vector<bool> readable;
   readable.reserve(files.size());
   for (const pollfd& file : files)

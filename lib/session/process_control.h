@@ -61,7 +61,7 @@ class ProcessControl {
   virtual std::unique_ptr<HeldSignals> hold_signals() = 0;
 
   /// Waits until one of the descriptors can be read (-1 never can), for no longer than `longest`.
-  /// Says of each whether it can; empty if none can.
+  /// Says of each whether it can; empty if none can. Where it cannot tell, each may be.
   virtual std::vector<bool> wait(std::span<const int> descriptors, BootNs longest) = 0;
 };
 
