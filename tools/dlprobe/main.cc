@@ -1,10 +1,13 @@
 #include <pthread.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <exception>
 #include <new>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -24,6 +27,27 @@ bool has_small_stack() {
   return ::getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur < kEnoughStack;
 }
 
+constexpr std::string_view kNoMemory =
+    "dlprobe: the system refuses the memory that dlprobe needs; what would help: more of it, or a "
+    "higher limit (ulimit -v)\n";
+
+void say_no_memory() {
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kNoMemory.data(), kNoMemory.size());
+}
+
+// Memory may also end where nothing may be thrown: in a destructor of nlohmann_json.
+[[noreturn]] void end_at_once() {
+  try {
+    if (const auto thrown = std::current_exception()) std::rethrow_exception(thrown);
+  } catch (const std::bad_alloc&) {
+    say_no_memory();
+    ::_exit(dlprobe::kExitIncomplete);
+  } catch (...) {
+    __gnu_cxx::__verbose_terminate_handler();
+  }
+  std::abort();
+}
+
 int run_guarded(const std::vector<std::string>& arguments) {
   try {
     return dlprobe::run_app(arguments);
@@ -33,10 +57,7 @@ int run_guarded(const std::vector<std::string>& arguments) {
                       "; what would help: higher limits (ulimit -u, ulimit -n)");
     return dlprobe::kExitIncomplete;
   } catch (const std::bad_alloc&) {
-    dlprobe::complain(
-        "the system refuses the memory that dlprobe needs; what would help: more of it, or a "
-        "higher "
-        "limit (ulimit -v)");
+    say_no_memory();
     return dlprobe::kExitIncomplete;
   } catch (const std::exception& error) {
     dlprobe::complain(std::string("this is a bug in dlprobe, please report it: ") + error.what());
@@ -73,6 +94,7 @@ int run_on_larger_stack(const std::vector<std::string>& arguments) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::set_terminate(end_at_once);
   dlprobe::remember_inherited_state();
   const std::vector<std::string> arguments(argv, argv + argc);
   return has_small_stack() ? run_on_larger_stack(arguments) : run_guarded(arguments);
