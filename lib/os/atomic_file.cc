@@ -14,6 +14,7 @@
 #include <array>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <utility>
 
 #include "lib/base/units.h"
@@ -182,14 +183,17 @@ void wait_until_readable(int fd) {
   ::poll(&wanted, 1, -1);
 }
 
-Expected<std::string> read_at(const std::string& place, const std::string& path, uint64_t limit) {
+using TakeBytes = std::function<Status(std::string_view)>;
+
+Status read_pieces(const std::string& place, const std::string& path, uint64_t limit,
+                   const TakeBytes& take) {
   // Without O_NONBLOCK the opening of a named pipe waits for somebody who writes to it.
   const UniqueFd fd(::open(place.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   struct stat status{};
   if (!fd || ::fstat(fd.get(), &status) != 0) return os_failure("open " + path);
   if (is_endless(fd.get(), status))
     return failure(ErrorCode::kMalformed, "read " + path + ": it is a device");
-  std::string text;
+  uint64_t size = 0;
   std::array<char, 65536> buffer{};
   while (true) {
     const ssize_t count = ::read(fd.get(), buffer.data(), buffer.size());
@@ -199,16 +203,26 @@ Expected<std::string> read_at(const std::string& place, const std::string& path,
       continue;
     }
     if (count < 0) return os_failure("read " + path);
-    if (count == 0 && text.empty() && S_ISFIFO(status.st_mode)) {
+    if (count == 0 && size == 0 && S_ISFIFO(status.st_mode)) {
       return failure(ErrorCode::kMalformed, "read " + path + ": it is a pipe without a writer");
     }
-    if (count == 0) return text;
-    text.append(buffer.data(), static_cast<size_t>(count));
-    if (text.size() > limit) {
+    if (count == 0) return {};
+    size += static_cast<uint64_t>(count);
+    if (size > limit) {
       return failure(ErrorCode::kMalformed,
                      "read " + path + ": it is larger than " + format_bytes(limit));
     }
+    DLP_CHECK(take(std::string_view(buffer.data(), static_cast<size_t>(count))));
   }
+}
+
+Expected<std::string> read_at(const std::string& place, const std::string& path, uint64_t limit) {
+  std::string text;
+  DLP_CHECK(read_pieces(place, path, limit, [&](std::string_view piece) -> Status {
+    text += piece;
+    return {};
+  }));
+  return text;
 }
 
 }  // namespace
@@ -238,6 +252,10 @@ Status write_file_atomically(const std::string& path, std::string_view text) {
 
 Expected<std::string> read_whole_file(const std::string& path, uint64_t limit) {
   return read_at(path, path, limit);
+}
+
+Status read_file(const std::string& path, uint64_t limit, const TakeBytes& take) {
+  return read_pieces(path, path, limit, take);
 }
 
 Expected<std::string> read_trusted_file(const UniqueFd& found, const std::string& path,

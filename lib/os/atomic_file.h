@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -49,6 +50,11 @@ class AppendFile {
 /// kMalformed above `limit` bytes, and for a pipe that nobody writes to, which is not waited for;
 /// nor is a device that has nothing to say.
 Expected<std::string> read_whole_file(const std::string& path, uint64_t limit);
+
+/// The same piece by piece, so that a large file need not fit into memory; what `take` says ends
+/// it.
+Status read_file(const std::string& path, uint64_t limit,
+                 const std::function<Status(std::string_view)>& take);
 
 /// The same of a file that find_trusted_file() has found; `path` is its name for messages.
 Expected<std::string> read_trusted_file(const UniqueFd& found, const std::string& path,

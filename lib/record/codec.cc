@@ -150,30 +150,30 @@ std::unexpected<Error> damaged(size_t offset, std::string_view what) {
                                             std::to_string(offset) + ": " + std::string(what));
 }
 
-// Goes through the frames of a file one after the other.
+// What a file system may leave at the end of a file of a write that a crash cut short.
+bool is_zeros(std::string_view bytes) {
+  return bytes.find_first_not_of('\0') == std::string_view::npos;
+}
+
+// Goes through the whole frames of a part of a file, one after the other.
 class Frames {
  public:
-  explicit Frames(std::string_view file) : file_(file), rest_(file.substr(kPreambleBytes)) {}
+  /// `offset`: where the part begins in the file.
+  Frames(std::string_view part, size_t offset) : rest_(part), end_(offset + part.size()) {}
 
   /// Where the next frame begins.
-  size_t offset() const { return file_.size() - rest_.size(); }
-  /// The file ended inside a frame.
-  bool is_cut() const { return is_cut_; }
+  size_t offset() const { return end_ - rest_.size(); }
 
-  /// The bytes of the next item; nothing at the end, or where the last frame is cut off.
+  /// The bytes of the next item; nothing at the end of the part, or where the last frame goes on.
   Expected<std::optional<std::string_view>> next() {
-    if (rest_.empty()) return std::nullopt;
-    // A tail of zeros is what a file system may leave of a write that a crash cut short.
-    is_cut_ =
-        rest_.size() < kFrameHeadBytes || rest_.find_first_not_of('\0') == std::string_view::npos;
-    if (is_cut_) return std::nullopt;
+    if (rest_.size() < kFrameHeadBytes) return std::nullopt;
     const uint32_t length = read_u32(rest_);
+    if (length == 0 && is_zeros(rest_)) return std::nullopt;
     if (length == 0 || length > kMostRecordBytes) {
       return damaged(offset(), "a record cannot be " + std::to_string(length) + " bytes long");
     }
     const std::string_view body = rest_.substr(kFrameHeadBytes, length);
-    is_cut_ = body.size() < length;
-    if (is_cut_) return std::nullopt;
+    if (body.size() < length) return std::nullopt;
     if (checksum(body) != read_u32(rest_.substr(4))) {
       return damaged(offset(), "its checksum is wrong");
     }
@@ -182,9 +182,8 @@ class Frames {
   }
 
  private:
-  std::string_view file_;
   std::string_view rest_;
-  bool is_cut_ = false;
+  size_t end_;
 };
 
 Status check_preamble(std::string_view bytes) {
@@ -206,13 +205,10 @@ Status check_preamble(std::string_view bytes) {
   return {};
 }
 
-Expected<Target> read_header(Frames& frames) {
-  const size_t offset = frames.offset();
-  DLP_TRY(const auto body, frames.next());
-  if (!body) return failure(ErrorCode::kMalformed, "the recording is cut off inside its header");
+Expected<Target> read_header(size_t offset, std::string_view body) {
   RecordingHeader header;
   HeaderExtension extension;
-  if (!read_whole(*body, header) || !read_whole(*body, extension)) {
+  if (!read_whole(body, header) || !read_whole(body, extension)) {
     return damaged(offset, "its header makes no sense");
   }
   if (header.host.page_size == 0 || header.host.ticks_per_second == 0) {
@@ -307,22 +303,62 @@ std::string encode_record(const Record& record) {
   return std::visit([](const auto& value) { return frame_of(value); }, record);
 }
 
-Expected<Recording> decode_recording(std::string_view bytes) {
-  DLP_CHECK(check_preamble(bytes));
-  Frames frames(bytes);
-  DLP_TRY(auto target, read_header(frames));
+struct RecordingReader::State {
+  std::string rest;    // what was not read yet: the beginning of a frame
+  size_t offset = 0;   // where that lies in the file
+  bool begun = false;  // the preamble is right
+  std::optional<Target> target;
+
+  void drop(size_t bytes) {
+    rest.erase(0, bytes);
+    offset += bytes;
+  }
+};
+
+RecordingReader::RecordingReader() : state_(std::make_unique<State>()) {}
+RecordingReader::~RecordingReader() = default;
+
+Status RecordingReader::add(std::string_view bytes) {
+  State& state = *state_;
+  state.rest += bytes;
+  if (!state.begun && state.rest.size() < kPreambleBytes) return {};
+  if (!state.begun) {
+    DLP_CHECK(check_preamble(state.rest));
+    state.begun = true;
+    state.drop(kPreambleBytes);
+  }
+  Frames frames(state.rest, state.offset);
   while (true) {
     const size_t offset = frames.offset();
     DLP_TRY(const auto body, frames.next());
     if (!body) break;
-    DLP_CHECK(read_record(offset, *body, target));
+    if (state.target) {
+      DLP_CHECK(read_record(offset, *body, *state.target));
+    } else {
+      DLP_TRY(state.target, read_header(offset, *body));
+    }
   }
+  state.drop(frames.offset() - state.offset);
+  if (is_zeros(state.rest)) state.rest.resize(std::min(state.rest.size(), kFrameHeadBytes));
+  return {};
+}
+
+Expected<Recording> RecordingReader::finish() && {
+  State& state = *state_;
+  if (!state.begun) DLP_CHECK(check_preamble(state.rest));
+  if (!state.target)
+    return failure(ErrorCode::kMalformed, "the recording is cut off inside its header");
+  RecordingBuilder& builder = state.target->builder;
   // A remedy that was not tried to its end takes nothing from what was examined.
-  const std::vector<Run>& runs = target.builder.recording().runs;
-  if (frames.is_cut() || runs.empty() || !runs.back().end) {
-    target.builder.mark_truncated();
-  }
-  return std::move(target.builder).take();
+  const std::vector<Run>& runs = builder.recording().runs;
+  if (!state.rest.empty() || runs.empty() || !runs.back().end) builder.mark_truncated();
+  return std::move(builder).take();
+}
+
+Expected<Recording> decode_recording(std::string_view bytes) {
+  RecordingReader reader;
+  DLP_CHECK(reader.add(bytes));
+  return std::move(reader).finish();
 }
 
 }  // namespace dlprobe

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -24,9 +25,24 @@ std::string encode_record(const Record& record);
 /// can be appended: reading it gives the same Recording as reading the file that held every record.
 std::string encode_recording(const Recording& recording);
 
-/// Reads a whole file back, through a RecordingBuilder. A last record that is cut off is dropped
-/// and Recording::truncated is set. kMalformed: not a recording, or damaged in the middle (says at
-/// which byte). kUnsupported: another major version (says which, and which this dlprobe reads).
+/// Reads a file back piece by piece, through a RecordingBuilder, so that a long one takes no more
+/// memory than the watch that wrote it.
+class RecordingReader {
+ public:
+  RecordingReader();
+  ~RecordingReader();
+  /// The next bytes of the file. kMalformed: not a recording, or damaged in the middle (says at
+  /// which byte). kUnsupported: another major version (says which, and which this dlprobe reads).
+  Status add(std::string_view bytes);
+  /// The end of the file. A last record that is cut off is dropped, and Recording::truncated set.
+  Expected<Recording> finish() &&;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// A whole file, by a RecordingReader.
 Expected<Recording> decode_recording(std::string_view bytes);
 
 }  // namespace dlprobe

@@ -179,6 +179,24 @@ TEST(RecordingCodec, ATailOfZerosIsATruncation) {
   EXPECT_EQ(decoded->runs.size(), 1U);
 }
 
+TEST(RecordingCodec, PieceByPieceItIsTheSame) {
+  const std::string zeros(100, '\0');
+  for (const std::string& end : {std::string(), zeros, zeros + "x"}) {
+    const std::string bytes = file_of({RunBegin{}, Event{.at = 7, .text = "x"}, RunEnd{}}) + end;
+    const auto whole = decode_recording(bytes);
+    RecordingReader reader;
+    Status taken;
+    for (size_t i = 0; taken && i < bytes.size(); ++i)
+      taken = reader.add(std::string_view(bytes).substr(i, 1));
+    ASSERT_EQ(taken.has_value(), whole.has_value());
+    if (whole) {
+      EXPECT_EQ(std::move(reader).finish(), whole);
+    } else {
+      EXPECT_EQ(taken.error(), whole.error());
+    }
+  }
+}
+
 TEST(RecordingCodec, DamageInTheMiddleSaysWhere) {
   std::string bytes = file_of(filled_records());
   const size_t at = encode_header(filled_header()).size();

@@ -1,5 +1,7 @@
 #include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "lib/os/atomic_file.h"
 #include "lib/record/codec.h"
@@ -22,11 +24,17 @@ struct ReplayOptions {
   OutputOptions output;
 };
 
+template <class T>
+Expected<T> of_file(const std::string& path, Expected<T> done) {
+  if (!done) done.error().context = path + ": " + done.error().context;
+  return done;
+}
+
 Expected<Recording> load(const std::string& path) {
-  DLP_TRY(const std::string bytes, read_whole_file(path, kLargestRecording));
-  auto recording = decode_recording(bytes);
-  if (!recording) recording.error().context = path + ": " + recording.error().context;
-  return recording;
+  RecordingReader reader;
+  DLP_CHECK(read_file(path, kLargestRecording,
+                      [&](std::string_view piece) { return of_file(path, reader.add(piece)); }));
+  return of_file(path, std::move(reader).finish());
 }
 
 int replay(const ReplayOptions& options) {
