@@ -150,11 +150,13 @@ class Stacks(unittest.TestCase):
         with running(FORKED) as (pid, _):
             document = json.loads(dlprobe("stacks", pid, "--json").stdout)
             text = dlprobe("stacks", pid).stdout.decode()
-            only = json.loads(dlprobe("stacks", pid, "--only", "--json").stdout)
+            worker = next(process for process in document["processes"] if process["pid"] != pid)
+            for_one = [json.loads(dlprobe("stacks", each, "--only", "--json").stdout) for each in (pid, worker["pid"])]
         self.assertEqual(len(document["processes"]), 5)
         self.assertEqual(text.count("stands_here"), 1, text)
         self.assertIn("same as ", text)
-        self.assertEqual([process["pid"] for process in only["processes"]], [pid])
+        self.assertEqual([[(process["pid"], process["role"]) for process in one["processes"]] for one in for_one],
+                         [[(pid, "trainer")], [(worker["pid"], "worker")]])
 
     def test_what_is_written_as_json_is_as_the_schema_has_it(self):
         with running(FORKED, HOSTILE) as (pid, _), tempfile.TemporaryDirectory() as folder:

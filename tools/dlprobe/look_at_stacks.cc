@@ -5,6 +5,7 @@
 #include <variant>
 #include <vector>
 
+#include "lib/collect/snapshot/climb.h"
 #include "lib/collect/tree/process_tree.h"
 #include "lib/os/deadline.h"
 #include "lib/os/host_facts.h"
@@ -26,6 +27,13 @@ class GapSink : public RecordSink {
   std::vector<Gap>& gaps_;
 };
 
+// A process has its role by the tree of its trainer.
+ProcessKey root_of_roles(const Machine& machine, const ProcessKey& root, StacksOf whose) {
+  if (whose == StacksOf::kTree) return root;
+  const auto climbed = climb_to_trainer(machine, root.pid);
+  return climbed ? climbed->key : root;
+}
+
 }  // namespace
 
 StacksLook look_at_stacks(const Machine& machine, const ProcessKey& root, StacksOf whose,
@@ -34,7 +42,7 @@ StacksLook look_at_stacks(const Machine& machine, const ProcessKey& root, Stacks
                   .host = read_host_facts(machine, own_environment),
                   .realtime_ns = machine.clock->realtime_ns()};
   DeadlineReader reader;
-  ProcessTree tree(machine, root, /*adopter=*/0);
+  ProcessTree tree(machine, root_of_roles(machine, root, whose), /*adopter=*/0);
   tree.discover(reader);
   tree.update_roles();
   std::vector<SnapshotTarget> targets;

@@ -86,10 +86,8 @@ int print_once(ExamineRequest request) {
 
 Expected<ScreenText> stacks_text(const Machine& machine, const TopProcess& process,
                                  size_t columns) {
-  StacksLook look = look_at_stacks(machine, process.key, StacksOf::kProcess, SnapshotOptions{});
-  // Whoever is looked at alone seems to be the trainer.
-  for (ProcessInfo& info : look.processes)
-    info.role = process.role;
+  const StacksLook look =
+      look_at_stacks(machine, process.key, StacksOf::kProcess, SnapshotOptions{});
   std::string text = render_stacks(make_stacks(look, FrameChoice::kAll),
                                    {.color = false, .width = static_cast<int>(columns)});
   return ScreenText{.title = fmt::format("stacks of process {}", process.key.pid),
