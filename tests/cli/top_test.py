@@ -105,6 +105,7 @@ class Top(unittest.TestCase):
         self.assertRegex(text, rf"(?m)^trainer +{self.pid} +0 +[\d.]+M +waits for a pipe$")
         self.assertLessEqual(max(map(len, text.splitlines())), 60)
         self.assertNotIn("\x1b", text)
+        self.assertNotIn("still", text)
 
     def test_what_is_no_terminal_is_told(self):
         done = dlprobe("top", self.pid)

@@ -78,6 +78,12 @@ TEST(TopFrame, ANarrowScreenKeepsWhoWhatAndForHowLong) {
                     Contains(" worker 0      101    25  128.0M    35 s waits for a pipe")));
 }
 
+TEST(TopFrame, ABriefLookDoesNotTellForHowLong) {
+  EXPECT_THAT(texts(top_frame(job_of(1), {.columns = 60, .is_brief = true})),
+              AllOf(Contains("process        pid  CPU%     RSS state"),
+                    Contains(" worker 0      101    25  128.0M waits for a pipe")));
+}
+
 TEST(TopFrame, AWiderScreenHasEachColumn) {
   const auto shown = texts(top_frame(job_of(1), {.columns = 80}));
   EXPECT_THAT(shown,

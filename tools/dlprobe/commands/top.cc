@@ -79,7 +79,7 @@ int print_once(ExamineRequest request) {
   job.take(examination.recording.header.host, examination.recording.runs.back());
   const auto columns = static_cast<size_t>(columns_at(STDOUT_FILENO, kColumnsWithoutTerminal));
   std::string text;
-  for (const FrameLine& line : top_frame(job.picture(), {.columns = columns}))
+  for (const FrameLine& line : top_frame(job.picture(), {.columns = columns, .is_brief = true}))
     text += line.text + "\n";
   return print(text);
 }

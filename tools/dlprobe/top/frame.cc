@@ -83,6 +83,7 @@ struct FrameColumn {
   std::string (*cell)(const TopProcess&);
 };
 constexpr size_t kWideScreen = 100;
+constexpr std::string_view kStillHead = "still";
 constexpr auto kFrameColumns = std::to_array<FrameColumn>({
     {"process", 11, true, 0, who},
     {"", 7, true, kWideScreen, [](const TopProcess&) { return std::string(); }},
@@ -93,7 +94,7 @@ constexpr auto kFrameColumns = std::to_array<FrameColumn>({
     {"shm", 8, false, 80, [](const TopProcess& p) { return short_bytes(p.shm_bytes); }},
     {"fds", 6, false, 80, [](const TopProcess& p) { return short_count(as_number(p.fds)); }},
     {"io/s", 8, false, kWideScreen, [](const TopProcess& p) { return short_count(p.io_rate); }},
-    {"still", 8, false, 0, still_text},
+    {kStillHead, 8, false, 0, still_text},
     {"state", 1, true, 0, [](const TopProcess& p) { return p.state; }},
 });
 
@@ -105,10 +106,10 @@ std::string padded(const std::string& text, const FrameColumn& column) {
 }
 
 template <class Cell>
-std::string row_of(size_t columns, const Cell& cell) {
+std::string row_of(const FrameWish& wish, const Cell& cell) {
   std::string row;
   for (const FrameColumn& column : kFrameColumns) {
-    if (columns < column.from) continue;
+    if (wish.columns < column.from || (wish.is_brief && column.head == kStillHead)) continue;
     const std::string text = cell(column);
     row += &column == &kFrameColumns.back() ? text : padded(text, column);
   }
@@ -193,13 +194,13 @@ std::vector<FrameLine> head_of(const TopPicture& picture, const FrameWish& wish)
                      FrameStyle::kAlarm});
   }
   const auto head = [&](const FrameColumn& column) { return std::string(column.head); };
-  lines.push_back({row_of(wish.columns, head), FrameStyle::kColumns});
+  lines.push_back({row_of(wish, head), FrameStyle::kColumns});
   return lines;
 }
 
 FrameLine row_line(const TopProcess& process, const FrameWish& wish) {
-  FrameLine line{.text = row_of(wish.columns,
-                                [&](const FrameColumn& column) { return column.cell(process); })};
+  FrameLine line{.text =
+                     row_of(wish, [&](const FrameColumn& column) { return column.cell(process); })};
   if (process.has_ended || process.state == "stopped") line.style = FrameStyle::kAlarm;
   if (process.key == wish.selected) line.style = FrameStyle::kSelected;
   return line;

@@ -51,7 +51,8 @@ struct FrameWish {
   size_t lines = 0;  ///< of the screen; 0: as many as there are
   TopSort sort = TopSort::kJob;
   std::optional<ProcessKey> selected;
-  std::string footer;  ///< the last line of a screen
+  std::string footer;     ///< the last line of a screen
+  bool is_brief = false;  ///< it was watched for too short a time to tell what stands still
 };
 
 /// The rows of a frame from top to bottom.
