@@ -42,6 +42,7 @@ std::vector<std::string> job_cells(const report::Job& job) {
           number_text(job.age_s, "s"),
           job.ranks == 0 ? "-" : std::to_string(job.ranks),
           fmt::format("{}{}", job.workers, job.is_pool ? " (pool)" : ""),
+          bytes_text(job.shm_bytes),
           shown(job.state),
           command_text(job.cmdline)};
 }
@@ -63,7 +64,7 @@ std::string render_jobs(const AnyDocument& document, const TextOptions& options)
   const auto& jobs = std::get<report::Jobs>(document);
   TextPage page(options);
   std::vector<std::vector<std::string>> rows = {
-      {"pid", "user", "age", "ranks", "workers", "state", "command"}};
+      {"pid", "user", "age", "ranks", "workers", "/dev/shm", "state", "command"}};
   for (const report::Job& job : jobs.jobs)
     rows.push_back(job_cells(job));
   std::vector<size_t> widths(rows.front().size() - 1);
@@ -114,6 +115,7 @@ report::Jobs make_jobs(std::string_view version, const LoaderJobs& jobs) {
                              .is_pool = job.is_pool,
                              .state = job.state,
                              .may_look = job.may_look,
+                             .shm_bytes = job.shm_bytes,
                              .cmdline = job.command,
                              .job_ids = job.job_ids});
   }

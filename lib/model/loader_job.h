@@ -2,6 +2,8 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,6 +37,8 @@ struct LoaderJob {
   bool is_pool = false;  /**< its workers are processes of multiprocessing that need not load data,
                               and it has no ranks */
   bool may_look = true;  ///< this user may look into it
+  std::optional<uint64_t> shm_bytes; /**< of /dev/shm, what its processes have open or mapped;
+                                          nothing where that cannot be read of each */
   JobState state = JobState::kWaits;
   std::vector<std::string> command;          ///< of the root; secrets masked; hostile text
   std::vector<std::string> trainer_command;  ///< of the first trainer; as `command`

@@ -15,6 +15,7 @@
 #include "lib/base/lower_case.h"
 #include "lib/base/parse.h"
 #include "lib/base/path_name.h"
+#include "lib/collect/shm/holdings.h"
 #include "lib/collect/snapshot/climb.h"
 #include "lib/collect/tree/roles.h"
 #include "lib/collect/tree/tracked_process.h"
@@ -243,7 +244,16 @@ class JobFinder {
     if (job.workers == 0 && job.ranks == 0) return std::nullopt;
     job.state = state_of(states);
     job.age_ns = age_of(root);
+    job.shm_bytes = shm_of(tree);
     return job;
+  }
+
+  std::optional<uint64_t> shm_of(const std::vector<RoleFacts>& tree) {
+    std::vector<int32_t> pids;
+    for (const RoleFacts& each : tree)
+      pids.push_back(each.key.pid);
+    const auto held = shm_held_by(reader_, machine_, pids);
+    return held ? std::optional(*held) : std::nullopt;
   }
 
   std::vector<std::string> ids_of(int32_t pid) {

@@ -39,6 +39,14 @@ for _ in range(2):
 for _ in range(2): os.read(ready[0], 1)
 print(os.getpid(), flush=True)
 """
+# A megabyte of /dev/shm without a name, which each process of the job has open and mapped.
+SEGMENT = """
+import mmap, os, tempfile
+segment = tempfile.TemporaryFile(dir="/dev/shm")
+segment.write(bytes(1 << 20))
+segment.flush()
+mapping = mmap.mmap(segment.fileno(), 1 << 20)
+"""
 ALONE = "import os, sys\nprint(os.getpid(), flush=True)\nsys.stdin.readline()\n"
 WORKERS = "pt_data_worker"
 NOBODY = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
@@ -126,6 +134,12 @@ class Jobs(unittest.TestCase):
         self.assertIn("2 jobs", self.refused("python"))
         self.assertIn("no job of this machine is called 'green'", self.refused("green"))
         self.assertIn("'' is not a process id", self.refused(""))
+
+    def test_what_each_job_has_of_shm_counts_once(self):
+        much = self.start("train.py", SEGMENT + FORKING_JOB, WORKERS)
+        none = self.start("eval.py", FORKING_JOB, WORKERS)
+        self.assertEqual({job["pid"]: job["shm_bytes"] for job in self.jobs()}, {much: 1 << 20, none: 0})
+        self.assertRegex(self.dlprobe("ps").stdout.decode(), rf"(?m)^{much} .* 2 +1\.0 MiB +waits ")
 
     def test_two_jobs_of_one_name_are_listed(self):
         pids = [self.start("train.py", FORKING_JOB, WORKERS, number) for number in "12"]

@@ -1,9 +1,12 @@
 #include "lib/collect/shm/holdings.h"
 
 #include <fmt/format.h>
+#include <linux/magic.h>
 
 #include <algorithm>
 #include <map>
+#include <numeric>
+#include <ranges>
 #include <utility>
 
 #include "lib/proc/maps.h"
@@ -101,6 +104,20 @@ Expected<std::vector<HeldFile>> read_now(const ProcessAccess& processes, const D
   return held;
 }
 
+bool is_gone(const Error& error) {
+  return error.code == ErrorCode::kVanished || error.code == ErrorCode::kNotFound;
+}
+
+Expected<std::vector<HeldFile>> read_shm_of(DeadlineReader& reader, const Machine& machine,
+                                            int32_t pid) {
+  DLP_TRY(const auto process, machine.root->open_directory(fmt::format("proc/{}", pid)));
+  DLP_TRY(const FileStat shm, process->stat("root/dev/shm"));
+  DLP_TRY(const MountUse use, process->mount_use("root/dev/shm"));
+  // Elsewhere it is a folder of a disk, on which most files are no segments.
+  if (use.type_magic != TMPFS_MAGIC) return std::vector<HeldFile>();
+  return read_holdings(reader, machine, process, {shm.device}, kPatienceWithHolder);
+}
+
 }  // namespace
 
 Expected<std::vector<HeldFile>> read_holdings(DeadlineReader& reader, const Machine& machine,
@@ -113,6 +130,20 @@ Expected<std::vector<HeldFile>> read_holdings(DeadlineReader& reader, const Mach
         return read_now(*processes, *process, devices);
       },
       extra);
+}
+
+Expected<uint64_t> shm_held_by(DeadlineReader& reader, const Machine& machine,
+                               std::span<const int32_t> pids) {
+  std::map<FileId, uint64_t> bytes;
+  for (const int32_t pid : pids) {
+    const auto held = read_shm_of(reader, machine, pid);
+    if (!held && !is_gone(held.error())) return std::unexpected(held.error());
+    if (!held) continue;
+    for (const HeldFile& file : *held)
+      bytes.insert_or_assign(FileId(file.device, file.inode), file.allocated_bytes);
+  }
+  const auto sizes = std::views::values(bytes);
+  return std::accumulate(sizes.begin(), sizes.end(), uint64_t{0});
 }
 
 }  // namespace dlprobe

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -36,5 +37,14 @@ Expected<std::vector<HeldFile>> read_holdings(DeadlineReader& reader, const Mach
                                               const std::shared_ptr<const Directory>& process,
                                               const std::set<uint64_t>& devices,
                                               std::chrono::nanoseconds extra = {});
+
+/// Such an `extra`. Measured: 1600 descriptors and 3200 mappings take 80 ms.
+inline constexpr std::chrono::milliseconds kPatienceWithHolder{250};
+
+/// The memory of all files in /dev/shm, each as it sees it, that one of these processes has open or
+/// mapped; each file counts once. One that has ended holds nothing; an Error where one cannot be
+/// looked at.
+Expected<uint64_t> shm_held_by(DeadlineReader& reader, const Machine& machine,
+                               std::span<const int32_t> pids);
 
 }  // namespace dlprobe

@@ -18,9 +18,6 @@ namespace {
 
 constexpr size_t kMostSegments = 2000;  ///< listed one by one; the rest is summed up
 constexpr int kDeepestFolder = 4;
-/// Measured: 1600 descriptors and 3200 mappings take 80 ms. One look that is stuck keeps nobody
-/// longer than this: the others are then not begun.
-constexpr std::chrono::milliseconds kPatienceWithMember{250};
 
 using FileId = std::pair<uint64_t, uint64_t>;  // device, inode
 
@@ -224,7 +221,7 @@ void LedgerKeeper::scan_others(Scan& scan, const ProcessTree& tree) {
 void LedgerKeeper::visit(Scan& scan, const Visited& visited) {
   const auto held =
       read_holdings(*reader_, machine_, visited.directory, scan.devices,
-                    visited.in_tree ? kPatienceWithMember : std::chrono::milliseconds(0));
+                    visited.in_tree ? kPatienceWithHolder : std::chrono::milliseconds(0));
   (*scan.between)();
   if (!held) {
     const ErrorCode code = held.error().code;

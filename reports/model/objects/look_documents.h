@@ -173,6 +173,7 @@ struct Job {
   bool is_pool = false;
   JobState state{};
   bool may_look = true;
+  std::optional<uint64_t> shm_bytes;
   std::vector<std::string> cmdline;
   std::vector<std::string> job_ids;
 };
@@ -189,6 +190,9 @@ constexpr void list_fields(auto&& field, Of<Job> /*of*/) {
         "of the main threads of trainers and workers at one look; that all wait is no proof of a "
         "hang");
   field("may_look", &Job::may_look, "this user may attach to it");
+  field("shm_bytes", &Job::shm_bytes,
+        "of /dev/shm, what its processes have open or mapped, each segment once; absent where "
+        "that cannot be read of each");
   field("cmdline", &Job::cmdline, "of that process, secrets masked");
   field("job_ids", &Job::job_ids, "as a scheduler or torchrun names it");
 }

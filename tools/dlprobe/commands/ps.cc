@@ -31,7 +31,7 @@ void add_ps_command(CLI::App& app, int& exit_status) {
   auto* command = app.add_subcommand("ps", "the jobs of this machine that load data by workers");
   const auto options = std::make_shared<OutputOptions>();
   add_format_options(*command, *options, jobs_formats());
-  set_examples(*command, {{"ps", "pid, user, age, ranks, workers, state, command"},
+  set_examples(*command, {{"ps", "pid, user, age, ranks, workers, /dev/shm, state, command"},
                           {"ps -f json", "for programs"}});
   command->callback([options, &exit_status] { exit_status = print_jobs(*options); });
 }
