@@ -147,7 +147,8 @@ Examination examine(const ExamineRequest& request, const Surroundings& surroundi
     if (confirms) try_remedies(request, surroundings, recorder, again);
   }
   // Not every examination prints a report.
-  if (!recorder.ended_early().empty()) surroundings.notices.tell(recorder.ended_early());
+  result.recording_cut = !recorder.ended_early().empty();
+  if (result.recording_cut) surroundings.notices.tell(recorder.ended_early());
   result.recording = std::move(recorder).take();
   return result;
 }

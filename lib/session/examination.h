@@ -121,6 +121,7 @@ struct Examination {
   std::optional<int> wait_status;  ///< of a command that ended while it was watched
   std::vector<ProcessKey> left;    ///< of the tree, which outlive the watch
   int interrupted_by = 0;          ///< the signal that asked dlprobe to stop
+  bool recording_cut = false;      ///< the file that was asked for does not hold all of it
 };
 
 /// The first record of a recording that begins now.

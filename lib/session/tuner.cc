@@ -100,7 +100,8 @@ class Tuner {
       take(*step, number);
     }
     notices_.clear_progress();
-    if (!recorder_->ended_early().empty()) notices_.tell(recorder_->ended_early());
+    result_.recording_cut = !recorder_->ended_early().empty();
+    if (result_.recording_cut) notices_.tell(recorder_->ended_early());
     result_.recording = std::move(*recorder_).take();
     return std::move(result_);
   }

@@ -46,8 +46,8 @@ class Replay(unittest.TestCase):
         report = json.loads(dlprobe("replay", "--json", self.path).stdout)
         self.assertIn("the recording has no end", json.dumps(report["limitations"]))
 
-    # A full disk ends the recording, not the job, and the report says so. The job goes on when dlprobe, its parent, has
-    # let go of the recording: how long it takes to fill the disk depends on the machine.
+    # A full disk ends the recording, not the job; the report and the exit code say so. The job goes on when dlprobe, its
+    # parent, has let go of the recording: how long it takes to fill the disk depends on the machine.
     def check_full_disk(self, setup, program="echo the job goes on"):
         folder = os.path.dirname(self.path)
         report = os.path.join(folder, "report.json")
@@ -59,7 +59,7 @@ class Replay(unittest.TestCase):
         done = subprocess.run(
             ["unshare", "-m", "sh", "-c", script, "sh", DLPROBE, "shm", "-q", "-f", f"json={report}", "--interval", "10ms",
              "--record", recording, "--", "sh", "-c", program], capture_output=True, timeout=TIMEOUT, check=False)
-        self.assertEqual(done.returncode, 0)
+        self.assertEqual(done.returncode, 3)
         self.assertEqual(done.stderr.count(b"\n"), 1, done.stderr)
         self.assertTrue(done.stderr.startswith(f"dlprobe: the recording ended early: write {recording}: ".encode()))
         self.assertIn(b"the job goes on\n", done.stdout)
@@ -83,6 +83,15 @@ class Replay(unittest.TestCase):
     def test_a_limit_of_file_sizes(self):
         limitations = self.check_full_disk("ulimit -f 256", "grep SigIgn /proc/self/status; echo the job goes on")
         self.assertIn("File too large", limitations)
+
+    def test_a_recording_that_is_cut_is_no_pass(self):
+        with subprocess.Popen(["sleep", "60"]) as job:
+            for command in (["attach", "--for", "0s"], ["top", "--once"]):
+                done = subprocess.run(["sh", "-c", 'ulimit -f 1 && exec "$@"', "sh", DLPROBE, *command, str(job.pid), "--record",
+                                       self.path], capture_output=True, timeout=TIMEOUT, check=False)
+                self.assertEqual(done.returncode, 3, done.stdout)
+                self.assertIn(b"the recording ended early", done.stderr)
+            job.kill()
 
     def test_every_truncation_is_read_or_refused_in_one_line(self):
         self.record("-q")

@@ -74,7 +74,10 @@ int write_document(const std::vector<Output>& outputs, const OutputOptions& opti
   if (written) return exit_code;
   // `dlprobe ... | head` is no failure to speak of.
   if (written.error().os_errno != EPIPE) complain(to_string(written.error()));
-  // Nobody has the report, so this must not look like a pass.
+  return exit_code_without_output(exit_code);
+}
+
+int exit_code_without_output(int exit_code) {
   return exit_code == kExitPass ? kExitIncomplete : exit_code;
 }
 
@@ -130,7 +133,8 @@ int conclude(const Examination& examination, const Probe& probe, const std::vect
     if (examination.interrupted_by == SIGINT) end_as_interrupted();
     return code;
   }
-  return conclude(examination.recording, probe, outputs, options);
+  const int code = conclude(examination.recording, probe, outputs, options);
+  return examination.recording_cut ? exit_code_without_output(code) : code;
 }
 
 }  // namespace dlprobe

@@ -37,6 +37,9 @@ int conclude(const Examination& examination, const Probe& probe, const std::vect
 int write_document(const std::vector<Output>& outputs, const OutputOptions& options,
                    const AnyDocument& document, int exit_code);
 
+/// Where nobody has an output that was asked for: this must not look like a pass.
+int exit_code_without_output(int exit_code);
+
 /// Ends dlprobe by SIGINT: a shell goes on with its loop unless what it ran was ended by Ctrl-C
 /// itself, whatever its exit code.
 void end_as_interrupted();

@@ -260,8 +260,9 @@ Examination read_statically(const ExamineRequest& request, const Surroundings& s
   records.add(RunEnd{.at = machine.clock->now(),
                      .reason = RunEndReason::kNotStarted,
                      .text = "the program was only parsed (--static)"});
-  if (!records.ended_early().empty()) complain(records.ended_early());
-  return {.recording = records.recording()};
+  const bool is_cut = !records.ended_early().empty();
+  if (is_cut) complain(records.ended_early());
+  return {.recording = records.recording(), .recording_cut = is_cut};
 }
 
 int run_probe(const CLI::App& command, const Probe& probe, const ProbeOptions& options,

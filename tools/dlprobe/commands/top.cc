@@ -64,7 +64,8 @@ int examination_code(const Examination& examination) {
     return complain_and_return(examination.refusal->error, exit_code_of(examination.refusal->kind));
   }
   if (examination.interrupted_by == SIGINT) end_as_interrupted();
-  return examination.interrupted_by == 0 ? kExitPass : 128 + examination.interrupted_by;
+  if (examination.interrupted_by != 0) return 128 + examination.interrupted_by;
+  return examination.recording_cut ? exit_code_without_output(kExitPass) : kExitPass;
 }
 
 // Rates are those of a second.
@@ -81,7 +82,8 @@ int print_once(ExamineRequest request) {
   std::string text;
   for (const FrameLine& line : top_frame(job.picture(), {.columns = columns, .is_brief = true}))
     text += line.text + "\n";
-  return print(text);
+  const int code = print(text);
+  return code == kExitPass ? examination_code(examination) : code;
 }
 
 Expected<ScreenText> stacks_text(const Machine& machine, const TopProcess& process,

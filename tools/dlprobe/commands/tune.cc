@@ -192,7 +192,8 @@ int run_tune(const CLI::App& command, const TuneCommandOptions& typed, const Ses
   if (examination.refusal) {
     return complain_and_return(examination.refusal->error, exit_code_of(examination.refusal->kind));
   }
-  const int code = conclude(examination.recording, probes::tune::kProbe, *outputs, typed.output);
+  int code = conclude(examination.recording, probes::tune::kProbe, *outputs, typed.output);
+  if (examination.recording_cut) code = exit_code_without_output(code);
   if (examination.interrupted_by == SIGINT) end_as_interrupted();
   return code;
 }
