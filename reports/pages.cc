@@ -132,8 +132,14 @@ const std::vector<AskedText>& asked_texts() {
       {"BrokenPipeError", {kUncaughtException, kKilledBySignal, kOomKilledByCgroup}},
       {"ConnectionResetError", {kUncaughtException, kKilledBySignal, kOomKilledByCgroup}},
       {"DataLoader timed out",
-       {kForkInheritedLock, kSlowSample, kIoStall, kForkLostThreadPool, kWorkerBusyNoProgress}}};
+       {kForkInheritedLock, kSlowSample, kIoStall, kForkLostThreadPool, kWorkerBusyNoProgress}},
+      {"Killed", {kOomKilledByCgroup, kOomKilledByHost, kKilledBySignal}}};
   return texts;
+}
+
+/// As it is printed, or alone in any case: "killed" is part of other texts.
+bool asks_for(std::string_view typed, std::string_view text) {
+  return typed.contains(text) || lower_case(typed) == lower_case(text);
 }
 
 /// How well the page answers by the place that such a text gives it; 0: it has none.
@@ -141,7 +147,7 @@ double score_of_place(std::string_view typed, FindingCode code) {
   constexpr double kFirst = 100;
   constexpr double kEachNext = 0.85;
   for (const AskedText& asked : asked_texts()) {
-    if (!lower_case(typed).contains(lower_case(asked.text))) continue;
+    if (!asks_for(typed, asked.text)) continue;
     const auto place = std::ranges::find(asked.codes, code);
     if (place != asked.codes.end())
       return kFirst * std::pow(kEachNext, static_cast<double>(place - asked.codes.begin()));

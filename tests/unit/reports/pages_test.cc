@@ -33,6 +33,11 @@ TEST(FindPages, ErrorTextsLeadToWhatTheyBearOut) {
             kCudaInForkedChild);
   EXPECT_EQ(found("context has already been set").at(0), kStartMethodAlreadySet);
   EXPECT_EQ(found("Segmentation fault").at(0), kWorkerCrashed);
+  for (const char* text : {"Killed", "killed", "train.sh: line 3: 4711 Killed  python train.py",
+                           "DataLoader worker (pid 4711) is killed by signal: Killed."})
+    EXPECT_EQ(found(text).at(0), kOomKilledByCgroup) << text;
+  EXPECT_EQ(found("DataLoader worker (pid 4711) is killed by signal: Segmentation fault").at(0),
+            kWorkerCrashed);
 }
 
 TEST(FindPages, CaseAndWhatStandsAroundDoNotMatter) {
