@@ -32,14 +32,24 @@ std::string pretty_name(std::string_view os_release) {
   return name;
 }
 
+/// A runtime gives a container namespaces of its own. One that was made for a machine's disk is
+/// none, whatever marks it has. The inodes are those of include/linux/proc_ns.h.
+bool is_in_no_container(const Directory& root) {
+  return is_in_first_pid_namespace(root) &&
+         root.read_link("proc/self/ns/cgroup").value_or("") == "cgroup:[4026531835]";
+}
+
 /// A runtime by a part of the path of the cgroup of dlprobe itself, or by a mark that it leaves.
 std::string container_kind(const Directory& root, const EnvironmentLookup& environment) {
   const std::string cgroup = root.read("proc/self/cgroup").value_or("");
   const auto in_cgroup = [&cgroup](std::string_view part) { return cgroup.contains(part); };
   if (environment("KUBERNETES_SERVICE_HOST") || in_cgroup("/kubepods")) return "kubernetes";
   if (environment("SLURM_JOB_ID") || in_cgroup("/slurm")) return "slurm";
-  if (root.stat(".dockerenv") || in_cgroup("/docker")) return "docker";
-  if (root.stat("run/.containerenv") || in_cgroup("libpod")) return "podman";
+  const auto has_mark = [&root](std::string_view file) {
+    return root.stat(file).has_value() && !is_in_no_container(root);
+  };
+  if (has_mark(".dockerenv") || in_cgroup("/docker")) return "docker";
+  if (has_mark("run/.containerenv") || in_cgroup("libpod")) return "podman";
   constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kOthers = {
       {{"/lxc", "lxc"},
        {"/containerd", "containerd"},
@@ -59,6 +69,11 @@ std::string first_set(const EnvironmentLookup& environment,
 }
 
 }  // namespace
+
+bool is_in_first_pid_namespace(const Directory& root) {
+  // PROC_PID_INIT_INO of include/linux/proc_ns.h never changes.
+  return root.read_link("proc/self/ns/pid").value_or("") == "pid:[4026531836]";
+}
 
 std::vector<int> usable_cpus() {
   cpu_set_t cpus;

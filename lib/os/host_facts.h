@@ -17,6 +17,9 @@ struct JobFacts {
 };
 JobFacts read_job_facts(const EnvironmentLookup& environment);
 
+/// Whether dlprobe is in the pid namespace that the kernel began with, which sees every process.
+bool is_in_first_pid_namespace(const Directory& root);
+
 /// The numbers of the CPUs that dlprobe may use; none: not known.
 std::vector<int> usable_cpus();
 

@@ -10,6 +10,7 @@
 #include "lib/base/parse.h"
 #include "lib/base/secrets.h"
 #include "lib/base/units.h"
+#include "lib/os/host_facts.h"
 #include "lib/proc/kernel_log.h"
 #include "lib/stacks/native/address_space.h"
 
@@ -77,9 +78,7 @@ ProcessKey& subject_of(KernelLogLine& line) {
 }  // namespace
 
 Status check_pid_namespace(const Machine& machine) {
-  // Its inode never changes: PROC_PID_INIT_INO of include/linux/proc_ns.h.
-  DLP_TRY(const std::string own, machine.root->read_link("proc/self/ns/pid"));
-  if (own == "pid:[4026531836]") return {};
+  if (is_in_first_pid_namespace(*machine.root)) return {};
   return failure(ErrorCode::kUnsupported,
                  "dlprobe runs in its own pid namespace, and the kernel reports the outer pids");
 }

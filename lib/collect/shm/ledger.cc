@@ -9,6 +9,7 @@
 #include "lib/base/parse.h"
 #include "lib/base/units.h"
 #include "lib/collect/shm/holdings.h"
+#include "lib/os/host_facts.h"
 #include "lib/proc/mountinfo.h"
 #include "lib/proc/pid_status.h"
 #include "lib/proc/shm_name.h"
@@ -120,8 +121,7 @@ struct LedgerKeeper::Scan {
 
 LedgerKeeper::LedgerKeeper(Machine machine, DeadlineReader& reader)
     : machine_(std::move(machine)), reader_(&reader) {
-  // PROC_PID_INIT_INO of include/linux/proc_ns.h: the initial namespace sees every process.
-  sees_all_pids_ = machine_.root->read_link("proc/self/ns/pid").value_or("") == "pid:[4026531836]";
+  sees_all_pids_ = is_in_first_pid_namespace(*machine_.root);
 }
 
 std::vector<ShmLedger> LedgerKeeper::take(const ProcessTree& tree, const ShmMounts& mounts,

@@ -41,6 +41,17 @@ TEST_F(HostFactsTest, KnowsContainersByWhatTheyLeave) {
   EXPECT_EQ(read().container, "kubernetes");
 }
 
+TEST_F(HostFactsTest, AMarkInTheMachinesOwnNamespacesIsARelicOfItsDisk) {
+  files_->add("/.dockerenv", "");
+  files_->add_link("/proc/self/ns/pid", "pid:[4026531836]");
+  files_->add_link("/proc/self/ns/cgroup", "cgroup:[4026532000]");
+  EXPECT_EQ(read().container, "docker") << "of one with the pids of its host";
+  files_->add_link("/proc/self/ns/cgroup", "cgroup:[4026531835]");
+  EXPECT_EQ(read().container, "");
+  files_->add("/proc/self/cgroup", "4:memory:/docker/0123\n");
+  EXPECT_EQ(read().container, "docker") << "of one with all namespaces of its host";
+}
+
 TEST_F(HostFactsTest, KnowsSlurmByTheEnvironment) {
   const HostFacts facts = read([](std::string_view name) -> std::optional<std::string> {
     if (name == "SLURM_JOB_ID") return "12";
