@@ -39,12 +39,15 @@ const Event* last_of_kind(const Run& run, std::string_view kind) {
   return last;
 }
 
+// The look began a little later than the time to the deadline.
+int64_t given_seconds(const GateFacts& facts) {
+  return (facts.deadline - facts.at + kSecond - 1) / kSecond;
+}
+
 }  // namespace
 
 OwnWords longer_deadline(const GateFacts& facts) {
-  // It began a little later than the look.
-  const int64_t given_s = (facts.deadline - facts.at + kSecond - 1) / kSecond;
-  return "--deadline " + own(std::max<int64_t>(20, 3 * given_s)) + "s";
+  return "--deadline " + own(std::max<int64_t>(20, 3 * given_seconds(facts))) + "s";
 }
 
 void add_remedy(Finding& finding, Message title, std::vector<Message> commands,
@@ -122,7 +125,7 @@ void Checks::add_loader(size_t index, const Run& run) {
   const bool out_of_time = run.end && run.end->reason == RunEndReason::kTimeUp;
   Message why = not_started ? run.end->text : "it did not finish";
   if (const Event* error = last_of_kind(run, kLoaderError)) why += ": " + error->text;
-  if (out_of_time) why = "the deadline came first";
+  if (out_of_time) why = say("the deadline of {} s came first", given_seconds(source_.facts));
   check.status = CheckStatus::kIncomplete;
   // One that was not started has not failed: what kept it from that is a finding of its own, which
   // somebody may have suppressed.

@@ -459,7 +459,7 @@ class Default(unittest.TestCase):
         self.assertEqual(report["invocation"]["exit_code"], 3)
         self.assertEqual(report["summary"]["verdict"], "incomplete")
         # Whose doing it was, and what helps.
-        self.assertIn("the deadline came first", report["summary"]["headline"])
+        self.assertIn("the deadline of 2 s came first", report["summary"]["headline"])
         self.assertIn("--deadline 20s", json.dumps(report["limitations"]))
 
     @unittest.skipUnless(can_unshare(), NEEDS_UNSHARE)
