@@ -412,6 +412,13 @@ class Redact(Saved):
         self.assertRegex(dlprobe("report", "render", "-v", str(target)).stdout, "host-[0-9a-f]{6}-1")
         self.assertEqual(target.stat().st_mode & 0o777, 0o600)
 
+    def test_without_a_path_it_goes_to_stdout(self):
+        path = self.report(host={"name": "gpu-host-9"})
+        done = dlprobe("report", "redact", str(path))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertRegex(json.loads(done.stdout)["host"]["name"], "host-[0-9a-f]{6}-1")
+        self.assertIn("need a folder", self.refused("redact", path, path))
+
     def test_names_are_in_no_format_of_a_redacted_report(self):
         command = ["python3", "data/acme/train.py", "--user", "alice", "--master_addr", "node17", "-p", "hunter2",
                    "https://ci.corp.example.com:8443/job", "s3://acme-bucket/k", "C:\\Users\\Bob\\x"]

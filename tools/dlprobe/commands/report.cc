@@ -176,16 +176,16 @@ struct RedactCommand {
   std::vector<std::string> kinds = {std::begin(kRedactable), std::end(kRedactable)};
 };
 
-// Where the redacted report of `path` goes: several go to a folder, under their own names.
+// Where the redacted report of `path` goes: several go to a folder, under their own names; empty is
+// stdout.
 Expected<std::string> redacted_path(const RedactCommand& typed, const std::string& path) {
   std::error_code error;
   if (std::filesystem::is_directory(typed.output, error)) {
     return (std::filesystem::path(typed.output) / std::filesystem::path(path).filename()).string();
   }
-  if (typed.paths.size() > 1) {
-    return failure(ErrorCode::kInvalid, "-o " + typed.output + ": several reports need a folder");
-  }
-  return typed.output;
+  if (typed.paths.size() == 1) return typed.output;
+  const std::string what = typed.output.empty() ? "-o FOLDER" : "-o " + typed.output;
+  return failure(ErrorCode::kInvalid, what + ": several reports need a folder");
 }
 
 // What an earlier redaction called things by, so that the reports join.
@@ -206,7 +206,7 @@ Expected<std::vector<PathAndText>> redact_all(const RedactCommand& typed, Redact
   std::vector<PathAndText> texts;
   for (const std::string& path : typed.paths) {
     DLP_TRY(std::string target, redacted_path(typed, path));
-    DLP_CHECK(check_writable(target));
+    if (!target.empty()) DLP_CHECK(check_writable(target));
     DLP_TRY(const AnyReport report, load_report(path));
     texts.emplace_back(std::move(target), render_json(redactor.redact(report)));
   }
@@ -223,6 +223,10 @@ int redact(const RedactCommand& typed) {
   if (!texts) return complain_and_return(texts.error(), kExitUsage);
   if (!typed.map.empty()) texts->emplace_back(typed.map, redactor.to_map());
   for (const auto& [path, text] : *texts) {
+    if (path.empty()) {
+      if (const int code = print(text); code != kExitPass) return code;
+      continue;
+    }
     if (auto status = write_file_atomically(path, text); !status)
       return complain_and_return(status.error(), kExitIncomplete);
   }
@@ -275,8 +279,9 @@ void add_report_command(CLI::App& app, const Session& session, int& exit_status)
   redacting->add_option("reports", redacted->paths, "reports that -f json wrote")
       ->required()
       ->type_name("FILE");
-  redacting->add_option("-o,--output", redacted->output, "a file; a folder for several reports")
-      ->required()
+  redacting
+      ->add_option("-o,--output", redacted->output,
+                   "write to PATH instead of stdout; a folder for several reports")
       ->type_name("PATH");
   redacting->add_option("--redact", redacted->kinds, "what to replace")
       ->delimiter(',')
