@@ -19,12 +19,11 @@ namespace {
 class SystemSignals final : public HeldSignals {
  public:
   SystemSignals() {
-    sigset_t mask;
-    sigemptyset(&mask);
+    sigemptyset(&mask_);
     for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCHLD})
-      sigaddset(&mask, signal);
-    ::pthread_sigmask(SIG_BLOCK, &mask, &old_mask_);
-    fd_.reset(::signalfd(-1, &mask, SFD_NONBLOCK | SFD_CLOEXEC));
+      sigaddset(&mask_, signal);
+    ::pthread_sigmask(SIG_BLOCK, &mask_, &old_mask_);
+    fd_.reset(::signalfd(-1, &mask_, SFD_NONBLOCK | SFD_CLOEXEC));
   }
   ~SystemSignals() override {
     // What came while we were ending has been taken care of; delivering it now would hide the
@@ -41,11 +40,22 @@ class SystemSignals final : public HeldSignals {
 
  private:
   std::optional<signalfd_siginfo> take() const {
+    if (!fd_) return take_without_descriptor();
     signalfd_siginfo signal = {};
     if (::read(fd_.get(), &signal, sizeof signal) != sizeof signal) return std::nullopt;
     return signal;
   }
 
+  // Where no descriptor is left nothing wakes dlprobe, but it sees a signal when it next looks.
+  std::optional<signalfd_siginfo> take_without_descriptor() const {
+    constexpr timespec kNoTime{};
+    siginfo_t info{};
+    if (::sigtimedwait(&mask_, &info, &kNoTime) <= 0) return std::nullopt;
+    return signalfd_siginfo{.ssi_signo = static_cast<uint32_t>(info.si_signo),
+                            .ssi_code = info.si_code};
+  }
+
+  sigset_t mask_ = {};
   sigset_t old_mask_ = {};
   UniqueFd fd_;
 };

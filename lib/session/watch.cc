@@ -127,9 +127,8 @@ class Watch {
       const std::array descriptors = {tree_.tools.signals.descriptor(), lines_.descriptor(),
                                       tree_.collector.wake_descriptor(), tree_.target.news};
       const std::vector<bool> readable = tree_.tools.control.wait(descriptors, left);
-      if (readable.empty()) return;
-      if (readable[1]) lines_.read();
-      if (readable[0] && take_signals(tree_)) return;
+      if (!readable.empty() && readable[1]) lines_.read();
+      if (take_signals(tree_) || readable.empty()) return;
       if (readable[2]) return;
       if (readable[3]) tree_.guide.take_news();
       // Of a command news are many. Of what ran already they are a person's wishes.
