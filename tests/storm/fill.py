@@ -10,11 +10,11 @@ class FullDisk:
 
     def __init__(self, ground):
         self.ground = ground
-        self.modes = [mode for mode in ground.modes if not mode.in_terminal]
+        self.turns = ground.turns("top")
 
     def round(self):
         ground, dice = self.ground, self.ground.dice
-        mode = dice.choice(self.modes)
+        mode = self.turns.next()
         options = dice.choice([f"size={dice.randint(1, 100) * 4}k", f"size=100m,nr_inodes={dice.randint(1, 5)}", "size=1m,ro"])
         places = dice.choice([(ground.out,), (ground.scratch,), (ground.out, ground.scratch)])
         ground.clear_out()
@@ -42,11 +42,11 @@ class ClosedStreams:
 
     def __init__(self, ground):
         self.ground = ground
-        self.modes = [mode for mode in ground.modes if not mode.in_terminal]
+        self.turns = ground.turns("top")
 
     def round(self):
         ground, dice = self.ground, self.ground.dice
-        mode = dice.choice(self.modes)
+        mode = self.turns.next()
         streams = " ".join(dice.choice(kind) for kind in (self.inputs, self.outputs, self.errors))
         done = ground.run(mode, ["bash", "-c", f'exec "$0" "$@" {streams}'])
         wrong = done.wrong_end(more_codes=(1, 120) if mode.starts_job else ())  # the job's Python cannot write, either

@@ -11,6 +11,7 @@ import glob
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -24,20 +25,33 @@ from watched import Job, Trees, Watched, read, tracer_of, until
 HERE = os.path.dirname(os.path.abspath(__file__))
 HUNG_TREE = os.path.join(HERE, os.pardir, "bench", "hung_tree.py")
 # Of a dlprobe that hangs. Nothing here judges how long it takes.
-HANGS_S = 60
+HANGS_S = 180
+SHORT_MINUTES = 5
 LOOK_CODES = (0, 1, 2, 3)
 JOB_CODE = 7  # of FORKING_JOB
+# Of a report that is about to take the place of an older one.
+SECOND_NAME = re.compile(r"\.[0-9a-f]{16}$")
+# What spawn-recursion is for.
+GUARDLESS = """
+import multiprocessing
+multiprocessing.set_start_method("fork", force=True)
+lock = multiprocessing.Lock()
+worker = multiprocessing.Process(target=print)
+worker.start()
+worker.join()
+"""
 
 
 @dataclasses.dataclass(frozen=True)
 class Mode:
     """A way to call dlprobe. In `arguments`, {busy} and {torch} are pids of jobs, {out} is the folder for its outputs,
-    {kept} the one of an earlier look's."""
+    {kept} the one of an earlier look's, {job} a command."""
     name: str
     arguments: str
     starts_job: bool = False
     stops: bool = False  # threads that run, to copy their stacks
     in_terminal: bool = False
+    left: str = "nothing"  # how the names in /dev/shm begin that it may leave when it is killed: docs/security.md
 
 
 MODES = [
@@ -57,11 +71,28 @@ MODES = [
     Mode("gate", "gate --workers 2 -f json={out}/r.json"),
     Mode("run", "run -f json={out}/r.json --record {out}/r.dlrec -- {job}", starts_job=True),
     Mode("run --limit-memory", "run --limit-memory 256m --shm-size 16m -f html={out}/r.html -- {job}", starts_job=True),
+    Mode("spawn-recursion", "spawn-recursion -f json={out}/r.json -- {python} {kept}/guardless.py", left="sem."),
+    Mode("tune", "tune --for 5s -f json={out}/r.json"),
     Mode("replay", "replay {kept}/r.dlrec -f html={out}/r.html -f json={out}/r.json"),
     Mode("report merge", "report merge {kept}/r.json -f json={out}/r.json"),
     Mode("report render", "report render {kept}/r.json -f html={out}/r.html"),
     Mode("report redact", "report redact {kept}/r.json --map {out}/map.json -o {out}/r.json"),
 ]
+
+
+class Turns:
+    """Modes one after the other: each gets as much time as the others."""
+
+    def __init__(self, modes):
+        self.spent = {mode: 0.0 for mode in modes}
+        self.current, self.began = None, 0.0
+
+    def next(self):
+        now = time.monotonic()
+        if self.current:
+            self.spent[self.current] += now - self.began
+        self.current, self.began = min(self.spent, key=self.spent.get), now
+        return self.current
 
 
 class Ground:
@@ -81,11 +112,18 @@ class Ground:
         self.known = set(processes())
         self.modes = [mode for mode in MODES if "{torch}" not in mode.arguments or "torch" in self.jobs]
         self.run(self.mode("attach"), out=self.kept)
+        with open(os.path.join(self.kept, "guardless.py"), "w", encoding="ascii") as script:
+            script.write(GUARDLESS)
 
     def make_folder(self, name):
         path = os.path.join(self.folder, name)
         os.mkdir(path)
         return path
+
+    def turns(self, *left_out):
+        """In a short storm a few of them, others each time."""
+        modes = [mode for mode in self.modes if mode.name not in left_out]
+        return Turns(modes if self.minutes > SHORT_MINUTES else self.dice.sample(modes, 6))
 
     def mode(self, name):
         return next(mode for mode in self.modes if mode.name == name)
@@ -109,7 +147,7 @@ class Ground:
     # Calling dlprobe
 
     def words(self, mode, out=None):
-        places = {"out": out or self.out, "kept": self.kept, **{name: job.pids[0] for name, job in self.jobs.items()}}
+        places = {"out": out or self.out, "kept": self.kept, "python": sys.executable, **{name: job.pids[0] for name, job in self.jobs.items()}}
         words = [word.format(**places) if word != "{job}" else word for word in mode.arguments.split()]
         at = words.index("{job}") if mode.starts_job else len(words)
         return [DLPROBE, *words[:at], *([sys.executable, "-c", FORKING_JOB, "pt_data_worker"] if mode.starts_job else [])]
@@ -128,14 +166,14 @@ class Ground:
 
     # What is harmed or left
 
-    def census(self, mode=None):
+    def census(self, mode, was_killed=False):
         """After a round, in words; the next round begins on clean ground."""
         wrong = [f"{name}: {what}" for name, job in self.jobs.items() for what in job.disturbances()]
         if wrong:  # Not the same harm in every round from here on.
             self.renew_jobs()
-        wrong += self.left_processes() + self.left_files()
+        wrong += self.left_processes() + self.left_files(mode)
         for name in os.listdir(self.out):
-            wrong += self.half_written(os.path.join(self.out, name), mode)
+            wrong += self.half_written(os.path.join(self.out, name), mode, was_killed)
         if self.dice.random() < 0.5:  # else the next round finds an older report, which must stay whole
             self.clear_out()
         return wrong
@@ -166,7 +204,7 @@ class Ground:
                     os.waitpid(pid, os.WNOHANG)
 
     def left_processes(self):
-        if until(lambda: not self.strangers(), limit_s=30):
+        if until(lambda: not self.strangers(), limit_s=HANGS_S):
             return []
         wrong = []
         for pid in self.strangers():
@@ -176,10 +214,11 @@ class Ground:
         until(lambda: not self.strangers())
         return wrong
 
-    def left_files(self):
+    def left_files(self, mode):
         """What docs/security.md says that stays after SIGKILL must be gone after the next dlprobe."""
-        wrong = [f"left: /dev/shm/{name}" for name in sorted(set(os.listdir("/dev/shm")) - self.shm)]
-        for name in set(os.listdir("/dev/shm")) - self.shm:
+        shm = sorted(set(os.listdir("/dev/shm")) - self.shm)
+        wrong = [f"left: /dev/shm/{name}" for name in shm if not name.startswith(mode.left)]
+        for name in shm:
             os.remove(f"/dev/shm/{name}")
         old = time.time() - 3600
         for entry in os.scandir(self.scratch):
@@ -198,8 +237,11 @@ class Ground:
                 os.rmdir(group)
         return wrong
 
-    def half_written(self, path, mode=None):
+    def half_written(self, path, mode, was_killed=False):
         name = os.path.basename(path)
+        if was_killed and SECOND_NAME.search(name):  # docs/security.md; it must be whole
+            os.rename(path, SECOND_NAME.sub("", path))
+            path, name = SECOND_NAME.sub("", path), SECOND_NAME.sub("", name)
         why = None
         try:
             if name.endswith((".json", ".sarif")):
@@ -223,7 +265,7 @@ class Ground:
             return []
         with contextlib.suppress(FileNotFoundError):
             os.remove(path)
-        return [f"left: {name}: {why} ({mode.name if mode else ''})"]
+        return [f"left: {name}: {why} ({mode.name})"]
 
 
 class Call:
@@ -244,6 +286,11 @@ class Call:
             self.kill_all()
         self.seconds = time.monotonic() - self.began
         return self.process.returncode
+
+    def let_job_end(self):
+        """The job that it started, or will start, ends with the first line of its input."""
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self.process.stdin.fileno(), b"\n")
 
     def kill_all(self):
         """A wrapper must not go before what it wraps."""

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 
-from ground import HANGS_S, Mode, state_of
+from ground import HANGS_S, SHORT_MINUTES, Mode, state_of
 from support import FORKING_JOB, traced
 from watched import tracer_of, until
 
@@ -43,6 +43,7 @@ class LyingProc:
 
     def __init__(self, ground):
         self.ground = ground
+        self.turns = ground.turns("top")
         self.folder = ground.make_folder("lies")
         os.mkdir(os.path.join(self.folder, "nothing"))
 
@@ -54,7 +55,7 @@ class LyingProc:
 
     def round(self):
         ground, dice = self.ground, self.ground.dice
-        mode = dice.choice([mode for mode in ground.modes if not mode.in_terminal])
+        mode = self.turns.next()
         lies, mounts = [], []
         for number, (path, is_folder) in enumerate(dice.sample(self.places(), dice.randint(1, 6))):
             source = os.path.join(self.folder, "nothing" if is_folder else str(number))
@@ -82,7 +83,7 @@ class ManyProcesses:
 
     def __init__(self, ground):
         self.ground = ground
-        self.count = 1_000_000 if ground.minutes >= 10 else 50_000
+        self.count = 1_000_000 if ground.minutes > SHORT_MINUTES else 50_000
 
     def round(self):
         ground = self.ground

@@ -13,7 +13,7 @@ NEVER_FAIL = {"execve", "exit", "exit_group", "rt_sigreturn", "restart_syscall",
               "set_tid_address", "arch_prctl"}
 CALL = re.compile(r"^(?:\d+ +)?(\w+)\(", re.MULTILINE)
 # What the dynamic loader says where it cannot start the program; its exit code is 127.
-LOADER_WORDS = (b"error while loading shared libraries", b"cannot allocate memory", b"cannot create")
+LOADER_WORDS = (b"error while loading shared libraries", b"cannot allocate", b"cannot create")
 LOADER_CODE = 127
 FOLLOW = ("strace", "-qq", "-f", "-b", "execve")  # its threads and children, but not what these become
 
@@ -21,13 +21,11 @@ FOLLOW = ("strace", "-qq", "-f", "-b", "execve")  # its threads and children, bu
 class FailingCalls:
     """One system call of dlprobe fails once, or from then on. It ends with a code that is documented."""
     name, weight = "system calls fail", 5
-    # What a failing call changes in a terminal is that of `top` alone.
-    left_out = ("top",)
 
     def __init__(self, ground):
         self.ground = ground
         self.calls = {}
-        self.modes = [mode for mode in ground.modes if mode.name not in self.left_out]
+        self.turns = ground.turns("top")
 
     def calls_of(self, mode):
         """How often it makes which."""
@@ -41,11 +39,13 @@ class FailingCalls:
 
     def round(self):
         ground, dice = self.ground, self.ground.dice
-        mode = dice.choice(self.modes)
+        mode = self.turns.next()
         calls = self.calls_of(mode)
         call = dice.choice(sorted(calls))
         error = dice.choice(ERRORS)
-        when = f"{dice.randint(1, calls[call])}{dice.choice(('', '', '+'))}"
+        # No machine interrupts a call for ever.
+        lasting = "+" if error != "EINTR" and dice.random() < 0.4 else ""
+        when = f"{dice.randint(1, calls[call])}{lasting}"
         inject = f"inject={call}:error={error}:when={when}"
         done = ground.run(mode, [*FOLLOW, "-o", "/dev/null", "-e", f"trace={call}", "-e", inject])
         code = done.process.returncode
@@ -64,10 +64,11 @@ class Limits:
 
     def __init__(self, ground):
         self.ground = ground
+        self.turns = ground.turns("top")
 
     def round(self):
         ground, dice = self.ground, self.ground.dice
-        mode = dice.choice([mode for mode in ground.modes if not mode.in_terminal])
+        mode = self.turns.next()
         kind, (least, most) = dice.choice(self.kinds)
         size = least if dice.random() < 0.1 else round(least * (most / least) ** dice.random()) if least else dice.randint(least, most)
         limit = f"ulimit {kind} {size}"
