@@ -124,12 +124,13 @@ class Stage:
         report = self.folder / "report.json"
         command = [self.options.dlprobe, self.case.probe, "-f", f"json={report}", "--record",
                    str(self.folder / "case.dlrec"), *self.case.dlprobe_options]
+        pid_option = [] if self.case.probe == "attach" else ["--pid"]
         if self.case.attach_when_ready:
-            command += ["--pid", str(self.wait_claims(self.start_beside(self.case.job)))]
+            command += [*pid_option, str(self.wait_claims(self.start_beside(self.case.job)))]
         elif self.case.attach_after_s is not None:
             process = self.start_beside(self.case.job)
             time.sleep(self.case.attach_after_s)
-            command += ["--pid", str(process.pid)]
+            command += [*pid_option, str(process.pid)]
         elif self.case.job:
             command += ["--", *self.job(self.case.job)]
         with open(self.folder / "dlprobe.log", "wb") as log, self.job_input() as job_input:
