@@ -11,31 +11,45 @@ constexpr uint64_t kIdleTicks = 2;
 
 }  // namespace
 
+bool LoaderMotion::has_moved(const TrackedProcess& process, const Seen& then, const Seen& now) {
+  const bool computed = now.cpu_ticks > then.cpu_ticks + kIdleTicks;
+  return !now.shows_calls || now.io_calls != then.io_calls ||
+         (process.info.role != Role::kWorker && computed);
+}
+
 void LoaderMotion::update(const ProcessTree& tree, BootNs now) {
-  const bool has_workers = std::ranges::any_of(tree.members(), [](const auto& entry) {
-    return is_alive(entry.second) && entry.second.info.role == Role::kWorker;
-  });
-  bool any = last_moved_ == 0;
+  const auto has = [&](Role role) {
+    return std::ranges::any_of(tree.members(), [role](const auto& entry) {
+      return is_alive(entry.second) && entry.second.info.role == role;
+    });
+  };
+  const bool has_loader = has(Role::kWorker);
+  const bool has_both = has_loader && has(Role::kTrainer);
+  bool all = last_moved() == 0;  // whatever there is
+  bool maker = false;
+  bool taker = false;
   std::map<ProcessKey, Seen> before = std::exchange(seen_, {});
   for (const auto& [key, process] : tree.members()) {
     if (!is_alive(process)) continue;
     const ProcessSample& sample = process.sample;
     const bool shows_calls = sample.io_calls && *sample.io_calls;
-    const Seen now_seen = {.io_calls = shows_calls ? **sample.io_calls : 0,
-                           .cpu_ticks = sample.utime_ticks + sample.stime_ticks};
-    seen_[key] = now_seen;
-    const auto found = before.find(key);
-    if (found == before.end()) {
-      any = true;  // it is new
+    const Seen seen = {.shows_calls = shows_calls,
+                       .io_calls = shows_calls ? **sample.io_calls : 0,
+                       .cpu_ticks = sample.utime_ticks + sample.stime_ticks};
+    seen_[key] = seen;
+    const auto then = before.find(key);
+    if (then == before.end()) {
+      all = true;  // it is new
       continue;
     }
-    const Seen then = found->second;
-    before.erase(found);
-    if (has_workers && process.info.role != Role::kWorker) continue;
-    const bool computed = now_seen.cpu_ticks > then.cpu_ticks + kIdleTicks;
-    any = any || !shows_calls || now_seen.io_calls != then.io_calls || (!has_workers && computed);
+    const bool moved = has_moved(process, then->second, seen);
+    before.erase(then);
+    maker = maker || (moved && (!has_loader || process.info.role == Role::kWorker));
+    taker = taker || (moved && process.info.role == Role::kTrainer);
   }
-  if (any || !before.empty()) last_moved_ = now;
+  all = all || !before.empty();
+  if (all || maker) makers_moved_ = now;
+  if (all || taker || !has_both) takers_moved_ = now;
   looked_at_ = now;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 
@@ -8,27 +9,32 @@
 
 namespace dlprobe {
 
-/// When something of a loader last moved, told from outside: a worker read or wrote (each index and
-/// each batch goes through a pipe), or a process came or went. Of a tree without workers: any
-/// process read, wrote or computed.
+/// When a loader last moved, told from outside. It moves while a worker reads or writes (each index
+/// and each batch goes through a pipe), and a trainer reads, writes or computes: workers that read
+/// one file after the other and never have a batch move nothing. A process that came or went moves
+/// it, too. A tree without workers moves when any process reads, writes or computes.
 class LoaderMotion {
  public:
   /// Takes in what was sampled just now; once a second, when io_calls are read.
   void update(const ProcessTree& tree, BootNs now);
 
   /// Not before the first update. A tree whose processes do not show it moves all the time.
-  BootNs last_moved() const { return last_moved_; }
+  BootNs last_moved() const { return std::min(makers_moved_, takers_moved_); }
 
   /// When the last update was; 0: never.
   BootNs looked_at() const { return looked_at_; }
 
  private:
   struct Seen {
+    bool shows_calls = false;
     uint64_t io_calls = 0;
     uint64_t cpu_ticks = 0;
   };
+  static bool has_moved(const TrackedProcess& process, const Seen& then, const Seen& now);
+
   std::map<ProcessKey, Seen> seen_;
-  BootNs last_moved_ = 0;
+  BootNs makers_moved_ = 0;  ///< the workers
+  BootNs takers_moved_ = 0;  ///< the trainers
   BootNs looked_at_ = 0;
 };
 

@@ -88,6 +88,24 @@ TEST_F(MadeUpMachine, ALoaderMovesWhenItReadsOrWrites) {
   EXPECT_EQ(collector.last_motion(), clock_->now());
 }
 
+TEST_F(MadeUpMachine, ALoaderWhoseWorkersReadForNobodyDoesNotMove) {
+  TreeCollector collector = this->collector();
+  add_process(101, 100, "pt_data_worker", "/usr/bin/python3.11");
+  collector.tick();
+  tick_after(collector, kSecond);
+  const BootNs began = collector.last_motion();
+  set_io_calls(101, 20);
+  tick_after(collector, kSecond);
+  EXPECT_EQ(collector.last_motion(), began) << "the trainer got nothing";
+  set_io_calls(100, 2);
+  tick_after(collector, kSecond);
+  EXPECT_EQ(collector.last_motion(), clock_->now() - kSecond) << "the worker did nothing";
+  set_io_calls(100, 3);
+  set_io_calls(101, 21);
+  tick_after(collector, kSecond);
+  EXPECT_EQ(collector.last_motion(), clock_->now());
+}
+
 TEST_F(MadeUpMachine, ALoaderWhoseMotionCannotBeSeenMoves) {
   TreeCollector collector = this->collector();
   collector.tick();

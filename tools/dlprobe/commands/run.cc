@@ -82,7 +82,7 @@ class RunReporter {
     const Verdict verdict = probes::run::kProbe.examine(so_far);
     const report::Report report =
         examination_report(so_far, verdict, report_context(options_.output));
-    complain("the command hangs: no process of its loader has read or written for " +
+    complain("the command hangs: no batch of its loader has moved for " +
              options_.hang_after);
     write(report, true);
     told_ = report.summary.headline;
@@ -256,7 +256,7 @@ void add_run_command(CLI::App& app, const Session& session, int& exit_status) {
                 {"run --shm-size 64m -- python train.py", "rehearse a smaller container"}});
   command
       ->add_option("--hang-after", options->hang_after,
-                   "report a hang when no process of the loader has read or written for this long")
+                   "report a hang when no batch of the loader has moved for this long")
       ->type_name("DURATION")
       ->capture_default_str()
       ->group(kGroup);
