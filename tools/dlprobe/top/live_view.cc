@@ -12,6 +12,8 @@ namespace {
 
 // Two looks a second apart tell what moves; the third sees what was torn.
 constexpr ptrdiff_t kSnapshotsOfReport = 3;
+// Nobody reads a screen that changes more often.
+constexpr BootNs kDrawEvery = 150 * kMillisecond;
 // Where stacks may not be looked at there are none.
 constexpr BootNs kLongestForReport = 6 * kSecond;
 
@@ -60,7 +62,7 @@ void LiveView::take(const Recording& recording) {
   bool has_changed = false;
   const Run& run = recording.runs.back();
   const BootNs newest = run.samples.empty() ? 0 : run.samples.back().at;
-  if (newest != taken_at_ || run.end) {
+  if (newest - taken_at_ >= kDrawEvery || run.end) {
     taken_at_ = newest;
     job_.take(recording.header.host, run);
     if (!is_paused_ || run.end) picture_ = job_.picture();
