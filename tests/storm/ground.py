@@ -306,8 +306,10 @@ class Call:
         if self.hangs:
             return [f"{self.mode.name}: hangs for {HANGS_S} s"]
         allowed = {*LOOK_CODES, *more_codes}
+        if " -- " in self.mode.arguments:  # a command that cannot be started, or that is lost
+            allowed |= {125, 126, 127}
         if self.mode.starts_job:
-            allowed |= {JOB_CODE, 125, 126, 127}
+            allowed.add(JOB_CODE)
         said = self.stderr.decode(errors="replace")[-300:]
         return [] if code in allowed else [f"{self.mode.name}: exit code {code}, {said!r}"]
 
