@@ -310,6 +310,11 @@ bool is_orphan(const Facts& facts, const ThreadFacts& thread) {
                               [](const ProcessInfo& info) { return info.key.pid == 1; });
 }
 
+bool waits_for_data(const ThreadFacts& thread) {
+  return thread.doomed && thread.need.kind == NeedKind::kChannel &&
+         thread.need.relation == "written by";
+}
+
 bool waits_for_room(const ThreadFacts& thread) {
   return is_of_queue(python_frame(*thread.thread), "put");
 }
@@ -387,6 +392,14 @@ bool is_forked_copy(const Run& run, const ProcessKey& key) {
   const ProcessInfo* process = run.find_process(key);
   return process != nullptr && process->start_method &&
          *process->start_method != StartMethod::kSpawn;
+}
+
+bool is_started_by_other(const Facts& facts, const ThreadFacts& one, const ThreadFacts& other) {
+  const auto started = [&](const ThreadFacts& parent, const ThreadFacts& child) {
+    return parent_of(facts, child.process->key) == parent.process &&
+           !is_forked_copy(*facts.run, child.process->key);
+  };
+  return started(one, other) || started(other, one);
 }
 
 bool is_pool_thread(const ThreadSnapshot& thread, std::string_view library) {

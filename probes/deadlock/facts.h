@@ -142,6 +142,9 @@ bool is_waited_for(const Facts& facts, size_t index);
 /// Whether the parent of its process is none of the tree: init, or another that adopts orphans.
 bool is_orphan(const Facts& facts, const ThreadFacts& thread);
 
+/// Whether it waits for what another process is to write, and cannot go on before.
+bool waits_for_data(const ThreadFacts& thread);
+
 /// Whether it waits for room in a bounded queue (multiprocessing/queues.py, Queue.put), whose
 /// semaphore producers acquire and consumers release: it has no owner.
 bool waits_for_room(const ThreadFacts& thread);
@@ -171,6 +174,10 @@ const ProcessSnapshot* parent_of(const Facts& facts, const ProcessKey& key);
 /// Whether the process is a copy of another one that has not called execve since: what its parent's
 /// threads held then is held for ever.
 bool is_forked_copy(const Run& run, const ProcessKey& key);
+
+/// Whether one of the two started the other as a program of its own: it has the ends of pipes that
+/// it was given, and none that fork copied.
+bool is_started_by_other(const Facts& facts, const ThreadFacts& one, const ThreadFacts& other);
 
 /// A thread that its library keeps for work to come: it began in that library.
 bool is_pool_thread(const ThreadSnapshot& thread, std::string_view library);

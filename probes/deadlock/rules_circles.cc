@@ -64,6 +64,9 @@ std::vector<size_t> circle_from(const Facts& facts, size_t start, IsLink is_part
 }
 
 OwnWords advice_for_circle(const Facts& facts, const std::vector<size_t>& circle) {
+  if (std::ranges::all_of(circle, [&](size_t each) { return waits_for_data(facts.threads[each]); }))
+    return "Flush what one writes and the other waits for: print(..., flush=True), python -u, "
+           "stdbuf -oL; or end its input: process.communicate()";
   if (circle.size() == 1)
     return "Do not take it twice (multiprocessing.RLock), and always release it: with "
            "lock:";
@@ -294,6 +297,23 @@ std::optional<RootCause> circle_with_data(const Facts& facts, size_t index,
   return cause;
 }
 
+// A program and the process that started it, each of which waits for what the other writes: a part
+// of it lies in a buffer, or was never written.
+std::optional<RootCause> circle_of_talk(const Facts& facts, size_t index,
+                                        const std::vector<bool>& explained) {
+  const auto asks = [&](const ThreadFacts& thread) {
+    return waits_for_data(thread) && !waits_for_task(facts, thread);
+  };
+  const ThreadFacts& thread = facts.threads[index];
+  if (!thread.doomed || explained[index] || !asks(thread)) return std::nullopt;
+  const auto circle = circle_from(facts, index, asks);
+  if (circle.size() != 2) return std::nullopt;
+  if (!is_started_by_other(facts, thread, facts.threads[circle.back()])) return std::nullopt;
+  RootCause cause = lock_circle(facts, circle);
+  cause.finding.confidence = Confidence::kLikely;
+  return cause;
+}
+
 // What an orphan waits for, beside a lock of another orphan in a circle, its trainer was to give.
 std::optional<RootCause> left_behind(const Facts& facts, size_t index,
                                      const std::vector<bool>& explained) {
@@ -356,7 +376,7 @@ std::vector<RootCause> find_unexplained(const Facts& facts, const std::vector<Ro
 std::vector<RootCause> find_circles(const Facts& facts, const std::vector<RootCause>& known) {
   return find_unexplained(facts, known,
                           std::array{closed_by_locks, circle_of_holders, left_behind,
-                                     circle_with_data, lost_batch, lost_notifier});
+                                     circle_with_data, lost_batch, circle_of_talk, lost_notifier});
 }
 
 }  // namespace dlprobe::probes::deadlock

@@ -18,11 +18,6 @@ bool waits_on_one_of(const ThreadFacts& thread, const std::vector<WaitedFile>& f
   });
 }
 
-bool waits_for_data(const ThreadFacts& thread) {
-  return thread.doomed && thread.need.kind == NeedKind::kChannel &&
-         thread.need.relation == "written by";
-}
-
 // A thread of the provider's process that keeps it from the other end: one that waits for one of
 // those files itself, or, where others wait for data, for data of another file.
 const ThreadFacts* waiting_peer(const Facts& facts, const ThreadFacts& provider,
@@ -61,7 +56,7 @@ std::optional<Confidence> has_no_peer(const Facts& facts, const ThreadFacts& wai
     for (const size_t each : readers[i]->need.providers) {
       const ThreadFacts* peer =
           waiting_peer(facts, facts.threads[each], files, waits_for_data(waiter));
-      if (peer == nullptr) return std::nullopt;
+      if (peer == nullptr || is_started_by_other(facts, *readers[i], *peer)) return std::nullopt;
       has_trainer = has_trainer || peer->role() == Role::kTrainer;
       const bool is_known = waits_on_one_of(*peer, files) || std::ranges::count(readers, peer) > 0;
       if (!is_known) readers.push_back(peer);

@@ -654,6 +654,47 @@ TEST(Deadlock, WhichReaderHoldsTheLockOfAQueueThatNobodyFillsIsChance) {
   }
 }
 
+// A worker has started a program, and each waits for what the other writes.
+HangScene scene_of_a_filter() {
+  HangScene scene;
+  scene.info(kOther).ppid = kWorker;
+  scene.info(kOther).role = Role::kOther;
+  scene.info(kOther).start_method.reset();
+  for (const auto& [reader, writer, pipe] :
+       {std::tuple{kWorker, kOther, 4242}, std::tuple{kOther, kWorker, 4243}}) {
+    scene.wait_in_read(scene.main(reader), pipe);
+    scene.has_end(reader, pipe, true, false);
+    scene.has_end(writer, pipe, false, true);
+  }
+  scene.stack(scene.main(kWorker),
+              stack_of_worker({python("Data.__getitem__", "/srv/train.py", 10)}));
+  return scene;
+}
+
+TEST(Deadlock, AWorkerAndItsFilterThatWaitForOneAnother) {
+  const Verdict verdict = scene_of_a_filter().examine();
+  const auto finding = find(verdict, FindingCode::kLockCycle);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kError);
+  EXPECT_EQ(finding->confidence, Confidence::kLikely);
+  EXPECT_TRUE(finding->remedies.front().title.plain().starts_with("Flush"));
+  EXPECT_FALSE(find(verdict, FindingCode::kPipeWithoutPeer));
+}
+
+TEST(Deadlock, AFilterThatWorksKeepsNobodyForEver) {
+  HangScene scene = scene_of_a_filter();
+  scene.run(scene.main(kOther));
+  EXPECT_FALSE(has_error(scene.examine()));
+}
+
+TEST(Deadlock, EndsThatForkCopiedAreNoTalk) {
+  HangScene scene = scene_of_a_filter();
+  scene.info(kOther).ppid = HangScene::kTrainer;
+  scene.info(kOther).role = Role::kWorker;
+  scene.info(kOther).start_method = StartMethod::kFork;
+  EXPECT_TRUE(find(scene.examine(), FindingCode::kPipeWithoutPeer));
+}
+
 // One worker has a task, and waits in it for a pipe that all have inherited.
 HangScene scene_of_a_pipe_in_a_task() {
   HangScene scene;
