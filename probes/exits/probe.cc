@@ -544,7 +544,7 @@ Verdict examine_run(const RunCase& one) {
   return verdict;
 }
 
-constexpr std::array<Cause, 13> kCauses = {{
+constexpr std::array<Cause, 14> kCauses = {{
     {FindingCode::kOomKilledByCgroup, saw_oom_killer, ReportTable::kMemory},
     {FindingCode::kOomKilledByHost, saw_oom_killer, ReportTable::kMemory},
     {FindingCode::kKilledBySignal, saw_ends},
@@ -554,6 +554,7 @@ constexpr std::array<Cause, 13> kCauses = {{
     {FindingCode::kBusErrorOnFileMapping, saw_ends},
     {FindingCode::kForkRefusedByOvercommit, saw_overcommit, ReportTable::kMemory},
     {FindingCode::kUncaughtException, saw_exceptions},
+    {FindingCode::kStateNotInherited, saw_exceptions},
     {FindingCode::kUnevenData, saw_exceptions},
     {FindingCode::kProcessLimitReached, saw_exceptions},
     {FindingCode::kTemporaryFolderUnusable, saw_exceptions},

@@ -76,6 +76,22 @@ Remedy look_at_line(const StartEvent& event) {
           .verify = "dlprobe run -- COMMAND"};
 }
 
+// A NameError of a spawned process for a name that the main module of the process which it failed
+// has.
+bool is_missing_in_child(const Run& run, const StartEvent& first, const StartEvent& last) {
+  const ProcessInfo* process = run.find_process(first.process);
+  const bool starts_anew =
+      process != nullptr && process->start_method && *process->start_method != StartMethod::kFork;
+  return starts_anew && first.type == "NameError" && last.type == first.type &&
+         last.process != first.process && !last.path.empty();
+}
+
+FindingCode code_of(const Run& run, const StartEvent& first, const StartEvent& last) {
+  if (has_left(first)) return FindingCode::kWorkerExited;
+  return is_missing_in_child(run, first, last) ? FindingCode::kStateNotInherited
+                                               : FindingCode::kUncaughtException;
+}
+
 // It was raised once the user had interrupted the run: launchers raise exceptions of their own
 // then.
 bool is_of_interrupt(const Run& run, const StartEvent& event) {
@@ -93,9 +109,8 @@ std::optional<Finding> uncaught_exception(const Run& run) {
   if (!ending) return std::nullopt;
   const auto& [first, last, is_certain] = *ending;
   if (is_of_interrupt(run, *first)) return std::nullopt;
-  Finding finding =
-      new_finding(has_left(*first) ? FindingCode::kWorkerExited : FindingCode::kUncaughtException,
-                  is_certain ? Confidence::kCertain : Confidence::kLikely);
+  Finding finding = new_finding(code_of(run, *first, *last),
+                                is_certain ? Confidence::kCertain : Confidence::kLikely);
   finding.message = message_of(run, *first, *last);
   finding.discriminator = std::string(to_string(first->ended)) + "-" + first->type;
   finding.processes = {first->process};
@@ -105,7 +120,14 @@ std::optional<Finding> uncaught_exception(const Run& run) {
     add_source(finding, first->file, first->line, has_left(*first) ? "called at" : "raised at");
   finding.rule_out("killed by a signal (DLP0501, DLP0503, DLP0509)",
                    "its wait status is an exit code, not a signal");
-  finding.remedies.push_back(look_at_line(*first));
+  if (finding.code == FindingCode::kStateNotInherited) {
+    finding.message +=
+        say("; the main module of {} has {}", describe(run, last->process), as_name(last->path));
+    finding.prove(text_fact("in_main_module", as_name(last->path), kShimSource, last->at));
+    finding.remedies.push_back(pass_to_processes(as_name(last->path)));
+  } else {
+    finding.remedies.push_back(look_at_line(*first));
+  }
   finding.first_seen = first->at;
   finding.last_seen = last->at;
   return finding;

@@ -280,6 +280,15 @@ size_t allowed_processes(const Run& run) {
   return static_cast<size_t>(std::max(allowed, 0) + std::max(workers, 0));
 }
 
+Remedy pass_to_processes(const Message& what) {
+  return {
+      .title = say("Pass {} to the processes (as an argument, an attribute of the dataset, "
+                   "initializer= or worker_init_fn=), or define it at module level, above the main "
+                   "guard",
+                   what),
+      .verify = "dlprobe spawn-recursion -- COMMAND"};
+}
+
 Crowd largest_crowd(const Run& run) {
   std::vector<std::pair<BootNs, int>> changes;
   changes.reserve(run.processes.size() + run.exits.size());

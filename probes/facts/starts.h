@@ -25,6 +25,9 @@ Message place_of(const StartEvent& event);
 /// Proves the finding by what was raised and where, and names the user's line.
 void add_exception(Finding& finding, const StartEvent& event);
 
+/// What to do where processes that start anew lack `what`.
+Remedy pass_to_processes(const Message& what);
+
 /// The events of that kind (and cause), in time order.
 std::vector<const StartEvent*> events_of(const Run& run, StartEventKind kind);
 std::vector<const StartEvent*> refusals_of(const Run& run, StartRefusal cause);

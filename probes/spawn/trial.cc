@@ -228,12 +228,8 @@ std::optional<Finding> state_not_inherited(const Run& run, const RecordingView& 
       kShimSource, works_at));
   finding.rule_out("DLP0402", "everything sent to the processes was pickled");
   finding.rule_out("DLP0401", "importing the main module started no process");
-  finding.remedies.push_back(
-      {.title = say(
-           "Pass {} to the processes (as an argument, an attribute of the dataset, initializer= or "
-           "worker_init_fn=), or define it at module level, above the main guard",
-           is_proven ? as_name(how.path) : "what they lack (see their output)"),
-       .verify = "dlprobe spawn-recursion -- COMMAND"});
+  finding.remedies.push_back(pass_to_processes(
+      is_proven ? as_name(how.path) : Message("what they lack (see their output)")));
   finding.remedies.push_back(
       {.title = "Or ask for fork, which is no longer the default in Python 3.14",
        .commands = {"multiprocessing.set_start_method(\"fork\")"},

@@ -637,6 +637,25 @@ TEST_F(Raised, ATrainerThatRaisesItAgainIsNotWhereItBegan) {
   EXPECT_THAT(finding.message.plain(), HasSubstr("data.py:7 in __getitem__"));
 }
 
+TEST_F(Raised, ANameThatASpawnedProcessLacksAndItsParentHasIsNamed) {
+  for (const double at : {1.0, 1.2}) {
+    const bool is_parent = at > 1;
+    failed(at, is_parent ? kParent : 102, is_parent ? Ended::kProcess : Ended::kTask, "features");
+    StartEvent& event = scene.run().start_events.back();
+    event.type = "NameError";
+    event.path = is_parent ? "table" : "";
+  }
+  scene.exit_with(kParent, 1.3, 1);
+  EXPECT_EQ(only().code, FindingCode::kUncaughtException) << "fork would have copied it";
+  for (ProcessInfo& process : scene.run().processes)
+    if (process.key.pid == 102) process.start_method = StartMethod::kSpawn;
+  const Finding finding = only();
+  EXPECT_EQ(finding.code, FindingCode::kStateNotInherited);
+  EXPECT_EQ(finding.confidence, Confidence::kCertain);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("main module of trainer 100 has table"));
+  EXPECT_THAT(finding.remedies.front().title.plain(), HasSubstr("Pass table to the processes"));
+}
+
 TEST_F(Raised, OfWorkersThatAllFailTheFirstIsHandedOn) {
   failed(1, 102, Ended::kWorker, "__getitem__");
   failed(1.1, 103, Ended::kWorker, "__getitem__");
