@@ -55,5 +55,64 @@ def hangs():
     yield fine("service-that-answers", "captions_asyncio.py --delay 0.01")
 
 
+def talks():
+    """A program and its filter that wait for one another."""
+    yield met("filter-that-keeps-its-lines", "annotate_stdin.py", "DLP0303", severity="error")
+    yield watched("filter-that-keeps-its-lines", "annotate_stdin.py", "DLP0303")
+    yield fine("filter-that-writes-each-line", "annotate_stdin.py -u")
+
+
+def ends():
+    """What ends badly, grows, or ends late."""
+    yield watched("mapping-rewritten", "genome_windows.py", "DLP0512", dlprobe_options=[], exit_codes=(1,))
+    yield fine("mapping-replaced", "genome_windows.py --refresh rename")
+    yield fine("file-in-memory", "genome_windows.py --in-memory")
+    yield watched("utterances-in-a-queue", "stream_transcripts.py", ("DLP0506", "DLP0505"), dlprobe_options=["--for", "32s"], **WARNS)
+    # Within one process nobody writes: what the reader thread made cannot be told from what the loop keeps.
+    yield watched("utterances-in-a-thread", "stream_transcripts.py --threads", "DLP0505", dlprobe_options=["--for", "32s"], **WARNS)
+    torch = {"needs": "torch", "dlprobe_options": [], "exit_codes": (1,), "severity": "error"}
+    yield watched("hogwild-exit", "hogwild.py", "DLP0510", **torch)
+    yield watched("hogwild-assert", "hogwild.py --accident assert", ("DLP0510", "DLP0514"), **torch)
+    yield watched("hogwild-abort", "hogwild.py --accident abort", "DLP0509", **torch)
+    yield fine("hogwild", "hogwild.py --accident no", needs="torch")
+    yield watched("epochs-end-late", "bert_pretrain.py --context spawn --sharing file_system --epochs 3 --blocks 400", "DLP0111",
+                  needs="torch", dlprobe_options=["--for", "60s"], **WARNS)
+    yield fine("epochs-under-fork", "bert_pretrain.py --sharing file_system --epochs 3 --blocks 400", needs="torch")
+    yield fine("epochs-by-descriptor", "bert_pretrain.py --context spawn --epochs 3 --blocks 400", needs="torch")
+    ddp = {"needs": "torch", "dlprobe_options": ["--for", "50s"]}
+    yield watched("ddp-uneven", "ddp_linear.py --spawn 2 --uneven 3", "DLP0704", **ddp)
+    yield watched("ddp-slow-row", "ddp_linear.py --spawn 2 --slow 600", ("DLP0702", "DLP0313"), **WARNS, **ddp)
+    yield watched("ddp-metric-of-one", "ddp_linear.py --spawn 2 --metric rank0 --epochs 3", ("DLP0514", "DLP0509"), **(ddp | {"dlprobe_options": [], "exit_codes": (1,)}))
+    yield fine("ddp-metric-of-all", "ddp_linear.py --spawn 2 --metric all", needs="torch")
+    yield fine("ddp-row-of-six-seconds", "ddp_linear.py --spawn 2 --slow 6", needs="torch")
+
+
+def starts():
+    """What workers lack that start anew, or is asked for twice."""
+    fails = {"dlprobe_options": [], "exit_codes": (1,), "confidence": "certain"}
+    yield watched("table-under-guard", "fraud_tabular.py", "DLP0411", pace="quick", **fails, evidence={"in_main_module": equals("table")})
+    yield watched("table-under-guard-forkserver", "fraud_tabular.py --start forkserver", "DLP0411", **fails)
+    yield fine("table-sent", "fraud_tabular.py --share")
+    yield fine("table-copied-by-fork", "fraud_tabular.py --start fork")
+    yield watched("method-set-for-each-fold", "fraud_tabular.py --share --folds 2 --set-each-fold", "DLP0404", **fails)
+    yield fine("two-folds", "fraud_tabular.py --share --folds 2")
+    yield fine("method-set-for-one-fold", "fraud_tabular.py --share --set-each-fold")
+
+
+def space():
+    """What has no room."""
+    yield watched("frames-kept", "point_clouds.py", "DLP0102")
+    yield fine("frames-let-go", "point_clouds.py --keep 4")
+    yield fine("frames-that-fit", "point_clouds.py --frames 40")
+    few = {"needs": "torch", "dlprobe_options": ["--limit-fds", "256"]}
+    yield watched("batches-of-outputs", "bert_pretrain.py --keep batch", "DLP0203", exit_codes=(1,), **few)
+    yield fine("copies-of-outputs", "bert_pretrain.py --keep copy", **few)
+    yield fine("losses-of-outputs", "bert_pretrain.py", **few)
+
+
 def programs_of_others():
+    yield from starts()
+    yield from space()
+    yield from talks()
+    yield from ends()
     yield from hangs()
