@@ -44,8 +44,7 @@ Message source_of(const ShmMount& mount) {
 
 bool is_tensor_of_tree(const Facts& facts, const ShmSegment& segment) {
   if (segment.kind != SegmentKind::kTorchTensor) return false;
-  const bool held = std::ranges::any_of(segment.holders, &SegmentHolder::in_tree);
-  return held || creator_in_tree(facts, segment) != nullptr;
+  return is_held_by_job(facts, segment) || creator_in_tree(facts, segment) != nullptr;
 }
 
 const ShmSegment* find_largest_segment(const Facts& facts) {
@@ -120,8 +119,7 @@ Share& share_of_unheld(const Facts& facts, const ShmSegment& segment, Split& spl
 
 Share& share_of(const Facts& facts, const ShmSegment& segment, Split& split) {
   if (segment.holders.empty()) return share_of_unheld(facts, segment, split);
-  const bool held = std::ranges::any_of(segment.holders, &SegmentHolder::in_tree);
-  return held ? split.tree : split.other_job;
+  return is_held_by_job(facts, segment) ? split.tree : split.other_job;
 }
 
 void sort_by_size(Share& share) {
@@ -232,6 +230,12 @@ const ShmLedger* full_ledger_near(const Facts& facts, BootNs at) {
     }
   }
   return nearest;
+}
+
+bool is_held_by_job(const Facts& facts, const ShmSegment& segment) {
+  return std::ranges::any_of(segment.holders, [&](const SegmentHolder& holder) {
+    return holder.in_tree || facts.run->find_process(holder.key) != nullptr;
+  });
 }
 
 const ProcessInfo* creator_in_tree(const Facts& facts, const ShmSegment& segment) {

@@ -75,6 +75,10 @@ const ShmLedger* ledger_at(const Facts& facts, BootNs at);
 /// only kind that tells who else holds something. Null if there is none.
 const ShmLedger* full_ledger_near(const Facts& facts, BootNs at);
 
+/// Whether a process of the job has it, also one that was so young at that look that it was not yet
+/// known to be of the job.
+bool is_held_by_job(const Facts& facts, const ShmSegment& segment);
+
 /// The process of the subject that made the segment, by the pid in its name; null if it is none.
 const ProcessInfo* creator_in_tree(const Facts& facts, const ShmSegment& segment);
 

@@ -400,6 +400,18 @@ TEST(ShmHeldByAnotherJob, IsTheCauseWhenTheLoaderAloneWouldFit) {
   EXPECT_EQ(verdict.findings.at(1).consequence_of, FindingCode::kShmHeldByAnotherJob);
 }
 
+TEST(ShmHeldByAnotherJob, IsNotTheJobsOwnWorkerThatTheLookDidNotKnowYet) {
+  Scene scene;
+  scene.sample(0.1, 40 * kMiB);
+  scene.ledger(0.1, {foreign_block(9, 40 * kMiB, 102, "python3")});
+  scene.sample(0.2, 62 * kMiB);
+  scene.ledger(
+      0.2, {foreign_block(9, 40 * kMiB, 102, "python3"), unlinked_tensor(101, 1, 10 * kMiB, 101)});
+  scene.use(0.25, 64 * kMiB);
+  scene.exit_by_signal(101, 0.26, SIGBUS);
+  EXPECT_FALSE(find(scene.examine(), FindingCode::kShmHeldByAnotherJob));
+}
+
 TEST(ShmHeldByAnotherJob, IsTakenFromALookAtAllProcesses) {
   Scene scene;
   scene.sample(0.1, 40 * kMiB);
