@@ -70,6 +70,14 @@ std::vector<RootCause> find_late_ranks(const Facts& facts, const std::vector<Roo
 /// DLP0312 to DLP0314.
 std::vector<RootCause> find_slow_parts(const Facts& facts);
 
+/// For so long a standstill may be meant, where only a sleep at one place, again and again, or a
+/// lock that another process may release, tells of it.
+inline constexpr BootNs kLongRest = 60 * kSecond;
+
+/// For how long at least no thread of the tree has done anything but wait, or sleep again and again
+/// at one place; nothing where one does something.
+std::optional<BootNs> nothing_goes_on_for(const Facts& facts);
+
 /// What waits, where and how long, if all trainers and workers do nothing but wait, by the first of
 /// `causes` if there are any; empty if one of them does something. A wait that is too short for a
 /// warning is no proof of health.

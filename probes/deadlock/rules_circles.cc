@@ -90,9 +90,10 @@ RootCause lock_circle(const Facts& facts, const std::vector<size_t>& circle) {
       finding.processes.push_back(thread.process->key);
     }
   }
-  // It has the lock itself, or another process is to release it.
+  // It has the lock itself, or another process is to release it, which does nothing for long.
   if (circle.size() == 1 && may_be_saved(facts, first)) {
-    finding.severity = Severity::kInfo;
+    const bool is_at_rest = nothing_goes_on_for(facts).value_or(0) >= kLongRest;
+    finding.severity = is_at_rest ? Severity::kWarning : Severity::kInfo;
     finding.confidence = Confidence::kPossible;
     finding.message += ", unless another process that shares it releases it";
   }

@@ -441,10 +441,8 @@ BootNs idle_for(const Facts& facts, const ThreadFacts& thread) {
 // Trainers none of which does anything: some stand, or all ask again and again whether something
 // has come, as ranks do in a barrier made of files.
 std::optional<RootCause> trainers_at_rest(const Facts& facts, const std::vector<Rank>& ranks) {
-  constexpr BootNs kLongPoll = 60 * kSecond;
-  const bool nothing_goes_on = std::ranges::all_of(
-      facts.threads, [&](const ThreadFacts& each) { return does_nothing(facts, each); });
-  if (!nothing_goes_on || facts.span < kWorthAWarning) return std::nullopt;
+  const std::optional<BootNs> rest = nothing_goes_on_for(facts);
+  if (!rest || facts.span < kWorthAWarning) return std::nullopt;
   std::vector<size_t> standing;
   std::vector<size_t> polling;
   for (const Rank& rank : ranks)
@@ -454,18 +452,14 @@ std::optional<RootCause> trainers_at_rest(const Facts& facts, const std::vector<
   const size_t end = standing.empty() ? polling.front() : standing.front();
   const ThreadFacts& thread = facts.threads[end];
   Finding finding = finding_about(facts, FindingCode::kConsumerStuck, Confidence::kLikely, thread);
-  BootNs lasts = idle_for(facts, facts.threads[polling.front()]);
-  for (const size_t each : polling)
-    lasts = std::min(lasts, idle_for(facts, facts.threads[each]));
-  lasts = std::max(lasts, facts.span);
-  const bool is_long = standing.empty() ? lasts >= kLongPoll : is_worth_a_warning(facts, thread);
+  const bool is_long = standing.empty() ? *rest >= kLongRest : is_worth_a_warning(facts, thread);
   if (!is_long) finding.severity = Severity::kInfo;
   finding.message = "nothing goes on: ";
   for (const size_t each : standing | std::views::take(3))
     finding.message += words_of_rest(facts, facts.threads[each]) + "; ";
   finding.message += join_names(facts, polling) + (polling.size() == 1 ? " polls" : " poll") +
                      place_of(facts.threads[polling.front()]) + ", for " +
-                     format_duration(std::chrono::nanoseconds(lasts)) + " at least";
+                     format_duration(std::chrono::nanoseconds(*rest)) + " at least";
   finding.remedies.push_back(
       {.title = "Find out who was to make what they ask for; a barrier with a timeout says who has "
                 "not come",
@@ -474,6 +468,19 @@ std::optional<RootCause> trainers_at_rest(const Facts& facts, const std::vector<
 }
 
 }  // namespace
+
+std::optional<BootNs> nothing_goes_on_for(const Facts& facts) {
+  const bool all_rest = std::ranges::all_of(
+      facts.threads, [&](const ThreadFacts& each) { return does_nothing(facts, each); });
+  if (!all_rest) return std::nullopt;
+  std::optional<BootNs> idle;
+  for (const ThreadFacts& each : facts.threads) {
+    if (each.role() != Role::kTrainer && each.role() != Role::kWorker) continue;
+    const BootNs own_idle = idle_for(facts, each);
+    idle = std::min(idle.value_or(own_idle), own_idle);
+  }
+  return std::max(idle.value_or(0), facts.span);
+}
 
 std::vector<RootCause> find_slow_workers(const Facts& facts, const Rank& rank) {
   std::vector<RootCause> causes;

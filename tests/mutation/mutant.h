@@ -9,7 +9,8 @@ namespace mutant {
 
 constexpr int kMost = 1 << 16;
 
-/// Which of the changes were met; written to the file DLPROBE_MUTANTS_MET at the end of the process.
+/// Which of the changes were met; written to the file DLPROBE_MUTANTS_MET at the end of the
+/// process.
 struct Met {
   std::unique_ptr<bool[]> ids = std::make_unique<bool[]>(kMost);
   ~Met() {
@@ -24,9 +25,11 @@ struct Met {
 };
 
 inline Met met;
-inline const int chosen = std::getenv("DLPROBE_MUTANT") != nullptr ? std::atoi(std::getenv("DLPROBE_MUTANT")) : -1;
+inline const int chosen =
+    std::getenv("DLPROBE_MUTANT") != nullptr ? std::atoi(std::getenv("DLPROBE_MUTANT")) : -1;
 
-/// Whether change `id` is the one to make. During the initialisation of other static objects none is.
+/// Whether change `id` is the one to make. During the initialisation of other static objects none
+/// is.
 inline bool is_on(int id) {
   if (met.ids == nullptr) return false;
   met.ids[id] = true;

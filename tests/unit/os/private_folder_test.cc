@@ -80,7 +80,8 @@ TEST_F(PrivateFolderTest, OneInTheEnvironmentOfAJobStays) {
     ::execlp("cat", "cat", nullptr);
     ::_exit(1);
   }
-  // Within execve(2) a process has its new file before it has an environment: one that answers has both.
+  // Within execve(2) a process has its new file before it has an environment: one that answers has
+  // both.
   char byte = 'x';
   ASSERT_EQ(::write(ask[1], &byte, 1), 1);
   ASSERT_EQ(::read(answer[0], &byte, 1), 1);

@@ -1319,6 +1319,21 @@ TEST(Deadlock, ATrainerThatSleepsAgainAndAgainIsAWarningAfterAMinute) {
   }
 }
 
+TEST(Deadlock, ALockTakenTwiceIsAWarningOnceNothingHasGoneOnForAMinute) {
+  for (const bool other_works : {false, true}) {
+    HangScene scene;
+    scene.sleep(scene.main(kTrainer));
+    scene.wakes(scene.main(kTrainer));
+    scene.wait_in_futex(scene.main(kWorker), shared_semaphore(7));
+    scene.process(kWorker).sem_locks = {sem_lock(7, 1, kWorker)};
+    scene.process(kOther).sem_locks = {sem_lock(7, 0, kWorker)};
+    if (other_works) scene.run(scene.main(kOther));
+    EXPECT_EQ(find(scene.examine(40), FindingCode::kLockCycle)->severity, Severity::kInfo);
+    EXPECT_EQ(find(scene.examine(62), FindingCode::kLockCycle)->severity,
+              other_works ? Severity::kInfo : Severity::kWarning);
+  }
+}
+
 TEST(Deadlock, AStandstillThatIsOverProvesNothing) {
   HangScene scene;
   scene.wait_in_read(scene.main(kWorker), 4242);

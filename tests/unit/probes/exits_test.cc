@@ -644,6 +644,7 @@ TEST_F(Raised, ANameThatASpawnedProcessLacksAndItsParentHasIsNamed) {
     StartEvent& event = scene.run().start_events.back();
     event.type = "NameError";
     event.path = is_parent ? "table" : "";
+    event.again = is_parent ? "NameError" : "";
   }
   scene.exit_with(kParent, 1.3, 1);
   EXPECT_EQ(only().code, FindingCode::kUncaughtException) << "fork would have copied it";
