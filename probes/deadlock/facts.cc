@@ -491,7 +491,11 @@ bool hands_on(const Facts& facts, const ThreadFacts& worker) {
   constexpr BootNs kLately = 30 * kSecond;
   const Look& last = worker.looks.front();
   const BootNs from = std::max(worker.looks.back().at, last.at - kLately);
-  return worker.role() == Role::kWorker && worker.woke && calls_since(facts, worker, from) > 0;
+  if (worker.role() != Role::kWorker || !worker.woke || calls_since(facts, worker, from) == 0)
+    return false;
+  return std::ranges::any_of(facts.threads, [&](const ThreadFacts& each) {
+    return each.role() == Role::kTrainer && calls_since(facts, each, from) > 0;
+  });
 }
 
 bool polls_by_sleep(const ThreadFacts& thread) {

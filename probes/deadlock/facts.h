@@ -208,8 +208,9 @@ bool trainer_waits_for_result(const Facts& facts);
 /// Whether one that is met in the same wait at each look was given something in between. One that
 /// waits again after a timeout wakes seldom (torch's 5 s), or reads nothing.
 bool goes_on(const Facts& facts, const ThreadFacts& thread);
-/// Whether a worker has lately read or written between two looks: it takes tasks and hands on
-/// results, however slowly. Beside a trainer's wait other threads of its process read and write.
+/// Whether a worker and a trainer have lately read or written between two looks: it takes tasks and
+/// hands on results, however slowly. One that reads file after file while its trainer gets nothing
+/// does not.
 bool hands_on(const Facts& facts, const ThreadFacts& worker);
 /// Whether it sleeps at one and the same place again and again: it asks whether something has come.
 bool polls_by_sleep(const ThreadFacts& thread);

@@ -114,9 +114,8 @@ Verdict examine_run(const RunCase& one) {
   return verdict;
 }
 
-bool is_of_waits(const RootCause& cause) {
-  return cause.finding.code != FindingCode::kSlowestRank &&
-         cause.finding.code != FindingCode::kWorkerBusyNoProgress;
+bool may_be_worse(const RootCause& cause) {
+  return cause.finding.code != FindingCode::kSlowestRank;
 }
 
 constexpr std::array<Cause, 23> kCauses = {{
@@ -159,7 +158,7 @@ bool may_be_stuck(const RecordingView& recording) {
   const bool is_told = std::ranges::any_of(
       causes, [](const RootCause& cause) { return cause.finding.severity != Severity::kInfo; });
   if (is_told) return false;
-  return std::ranges::any_of(causes, is_of_waits) || !describe_standstill(facts, causes).empty();
+  return std::ranges::any_of(causes, may_be_worse) || !describe_standstill(facts, causes).empty();
 }
 
 const Probe kProbe = {.name = "deadlock",

@@ -16,6 +16,7 @@ namespace {
 
 constexpr double kBusy = 0.9;  // running, or ready to
 constexpr BootNs kWorthAWord = 2 * kSecond;
+constexpr BootNs kLongWork = 15 * kSecond;  // without a batch
 
 // A wait that a process outside, or a thread that listens to one, is to end: as that of a
 // collective operation for another rank.
@@ -75,7 +76,7 @@ RootCause slow_worker(const Facts& facts, size_t index) {
   Finding finding = finding_about(
       facts, one_place ? FindingCode::kWorkerBusyNoProgress : FindingCode::kSlowSample,
       Confidence::kLikely, worker);
-  const bool is_short = busy && facts.span < 2 * kWorthAWarning;  // who computes may do so for long
+  const bool is_short = busy && facts.span < kLongWork;  // who computes may do so for long
   if (!is_worth_a_warning(facts, worker) || is_short) finding.severity = Severity::kInfo;
   finding.message =
       name_of(facts, worker) +

@@ -24,11 +24,10 @@ struct NamedFiles {
   uint64_t all() const { return segments + semaphores; }
 };
 
-NamedFiles named_files(const ShmLedger& ledger) {
+NamedFiles named_files(const Facts& facts, const ShmLedger& ledger) {
   NamedFiles named;
   for (const ShmSegment& segment : ledger.segments) {
-    const bool is_of_others =
-        !segment.holders.empty() && std::ranges::none_of(segment.holders, &SegmentHolder::in_tree);
+    const bool is_of_others = !segment.holders.empty() && !is_held_by_job(facts, segment);
     if (!segment.linked || is_of_others) continue;
     ++(is_semaphore(segment) ? named.semaphores : named.segments);
     named.bytes += taken_bytes(segment);
@@ -42,9 +41,9 @@ bool makes_named_files(const Facts& facts) {
   const bool has_helper = std::ranges::any_of(facts.run->processes, [](const ProcessInfo& each) {
     return each.role == Role::kResourceTracker || each.role == Role::kShmManager;
   });
-  return has_helper || std::ranges::any_of(facts.ledgers, [](const ShmLedger* ledger) {
-           return std::ranges::any_of(ledger->segments, [](const ShmSegment& segment) {
-             return segment.linked && std::ranges::any_of(segment.holders, &SegmentHolder::in_tree);
+  return has_helper || std::ranges::any_of(facts.ledgers, [&](const ShmLedger* ledger) {
+           return std::ranges::any_of(ledger->segments, [&](const ShmSegment& segment) {
+             return segment.linked && is_held_by_job(facts, segment);
            });
          });
 }
@@ -58,7 +57,7 @@ std::vector<SeriesPoint> counts_of_files(const Facts& facts) {
   } else {
     for (const ShmLedger* ledger : facts.ledgers)
       counts.push_back(
-          {.at = ledger->at, .value = static_cast<double>(named_files(*ledger).all())});
+          {.at = ledger->at, .value = static_cast<double>(named_files(facts, *ledger).all())});
   }
   leave_out_end(*facts.run, counts);
   return counts;
@@ -91,8 +90,8 @@ std::optional<Finding> growing_files(const Facts& facts, Finding* failure) {
   if (!growth || !makes_named_files(facts)) return std::nullopt;
   const ShmLedger& first = *ledger_at(facts, growth->from);
   const ShmLedger& last = *ledger_at(facts, growth->to);
-  const NamedFiles before = named_files(first);
-  const NamedFiles now = named_files(last);
+  const NamedFiles before = named_files(facts, first);
+  const NamedFiles now = named_files(facts, last);
   const double more = static_cast<double>(now.all()) - static_cast<double>(before.all());
   const double time = static_cast<double>(last.at - first.at) / kSecond;
   if (more < kMostOfIt * growth->per_second * time || more < kLeast / 2) return std::nullopt;

@@ -1263,10 +1263,10 @@ TEST(Deadlock, AWorkerThatWorksIsAtMostSlow) {
   EXPECT_TRUE(find(verdict, FindingCode::kWorkerBusyNoProgress));
 }
 
-// The trainer polls for a batch of a worker that is asleep at each look.
+// The trainer waits for a batch of a worker that is asleep at each look.
 HangScene scene_of_sleepers() {
   HangScene scene;
-  scene.polls(scene.main(kTrainer), HangScene::kResults);
+  scene.wait_in_read(scene.main(kTrainer), HangScene::kResults);
   scene.sleep(scene.main(kWorker));
   scene.stack(scene.main(kWorker), {python("load", "/srv/train.py", 12)});
   return scene;
@@ -1276,6 +1276,7 @@ TEST(Deadlock, AWorkerThatHandsOnBatchesIsSlowAndDoesNotStand) {
   HangScene scene = scene_of_sleepers();
   scene.wakes(scene.main(kWorker));
   scene.reads_until(kWorker, 12);
+  scene.reads_until(kTrainer, 12);
   const Verdict verdict = scene.examine(12);
   const auto finding = find(verdict, FindingCode::kSlowSample);
   ASSERT_TRUE(finding);
@@ -1291,12 +1292,22 @@ TEST(Deadlock, AWorkerThatHandedOnNoBatchForLongStands) {
     HangScene scene = scene_of_sleepers();
     if (wakes) scene.wakes(scene.main(kWorker));
     scene.reads_until(kWorker, 5);
+    scene.reads_until(kTrainer, 5);
     const auto finding = find(scene.examine(40), FindingCode::kSlowSample);
     ASSERT_TRUE(finding);
     EXPECT_EQ(finding->severity, Severity::kWarning);
     EXPECT_EQ(finding->message.plain().find("not stuck"), std::string::npos)
         << finding->message.plain();
   }
+}
+
+TEST(Deadlock, AWorkerThatReadsForNobodyHandsOnNothing) {
+  HangScene scene = scene_of_sleepers();
+  scene.wakes(scene.main(kWorker));
+  scene.reads_until(kWorker, 12);
+  const auto finding = find(scene.examine(12), FindingCode::kSlowSample);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kWarning);
 }
 
 TEST(Deadlock, ATrainersOwnSleepEndsByItself) {
