@@ -249,9 +249,8 @@ class JobFinder {
   }
 
   std::optional<uint64_t> shm_of(const std::vector<RoleFacts>& tree) {
-    std::vector<int32_t> pids;
-    for (const RoleFacts& each : tree)
-      pids.push_back(each.key.pid);
+    std::vector<int32_t> pids(tree.size());
+    std::ranges::transform(tree, pids.begin(), [](const RoleFacts& each) { return each.key.pid; });
     const auto held = shm_held_by(reader_, machine_, pids);
     return held ? std::optional(*held) : std::nullopt;
   }

@@ -162,8 +162,12 @@ std::optional<RootCause> closed_by_locks(const Facts& facts, size_t index,
   const auto same_lock = [&](size_t each) {
     return facts.threads[each].need.object == facts.threads[waiters.front()].need.object;
   };
-  const bool inherited =
-      is_forked_copy(*facts.run, process.key) && std::ranges::all_of(waiters, same_lock);
+  // A fork server has neither the trainer's locks nor its threads.
+  const ProcessInfo* info = facts.run->find_process(process.key);
+  const bool of_server =
+      info != nullptr && info->start_method && *info->start_method == StartMethod::kForkserver;
+  const bool inherited = is_forked_copy(*facts.run, process.key) && !of_server &&
+                         std::ranges::all_of(waiters, same_lock);
   Finding finding = inherited ? closed_copy(facts, facts.threads[waiters.front()])
                               : closed_process(facts, waiters);
   finding.prove(
@@ -174,18 +178,22 @@ std::optional<RootCause> closed_by_locks(const Facts& facts, size_t index,
   return RootCause{std::move(finding), waiters.front()};
 }
 
+bool runs_python(const ThreadSnapshot& thread) {
+  return python_frame(thread) != nullptr;
+}
+
 // Whether the one that would wake it may be of its parent's, which fork did not copy: neither is it
-// at work on a task of the user's here, nor has the parent but one that runs Python.
+// at work on a task of the user's here, nor had the parent but one that runs Python by then.
 bool may_have_lost_a_thread(const Facts& facts, const ThreadFacts& waiter) {
   const bool is_here = std::ranges::any_of(waiter.need.providers, [&](size_t each) {
     const ThreadFacts& waker = facts.threads[each];
     return &waker != &waiter && user_frame(*waker.thread) != nullptr;
   });
   const ProcessSnapshot* parent = parent_of(facts, waiter.process->key);
-  const auto runs_python = [](const ThreadSnapshot& thread) {
-    return python_frame(thread) != nullptr;
+  const auto was_there = [&](const ThreadSnapshot& thread) {
+    return runs_python(thread) && thread.start_ticks <= waiter.process->key.start_ticks;
   };
-  return !is_here && (parent == nullptr || std::ranges::count_if(parent->threads, runs_python) > 1);
+  return !is_here && (parent == nullptr || std::ranges::count_if(parent->threads, was_there) > 1);
 }
 
 // A worker that waits for a notification of threads that it does not have, or that wait
@@ -205,8 +213,11 @@ std::optional<RootCause> lost_notifier(const Facts& facts, size_t index,
   // Nobody may need it, or a signal may wake it.
   if (!trainer_waits_for_result(facts)) finding.severity = Severity::kInfo;
   if (!is_lost) {
+    const bool is_alone = std::ranges::count_if(waiter.process->threads, runs_python) <= 1;
     finding.message = name_of(facts, waiter) + " waits for " + waiter.need.words +
-                      ", and every thread of its process that could wake it is waiting too";
+                      (is_alone ? ", and no thread is left in its process that could wake it"
+                                : ", and every thread of its process that could wake it is "
+                                  "waiting too");
     finding.remedies.push_back(
         {.title = "Find out who should wake it: a task must not wait for a task queued behind it "
                   "in the same executor, nor an event loop for an event that nothing sets",

@@ -18,6 +18,11 @@ PROGRAMS = {  # name -> text; __name__ is "__main__", __file__ ends in prog.py
     "thread": "import threading\ndef f(): 1/0\nt = threading.Thread(target=f)\nt.start()\nt.join()\nraise KeyError(3)\n",
     "own excepthook": "import sys, atexit\nsys.excepthook = lambda *a: print('mine', a[0].__name__)\n"
                       "atexit.register(lambda: print('end'))\nraise ValueError\n",
+    "exit as it is pickled": "import sys\nfrom concurrent.futures import ProcessPoolExecutor\n"
+                             "class Result:\n  def __reduce__(self): sys.exit(1)\n"
+                             "if __name__ == '__main__':\n  with ProcessPoolExecutor(1) as pool:\n"
+                             "    try: pool.submit(Result).result(timeout=20)\n"
+                             "    except BaseException as error: print(type(error).__name__)\n",
     "child": "import multiprocessing as mp\ndef f(): raise OSError(5, 'x', 'y')\nif __name__ == '__main__':\n"
              "  for m in ('fork', 'spawn', 'forkserver'):\n"
              "    p = mp.get_context(m).Process(target=f, name='kid'); p.start(); p.join(); print(p.exitcode, flush=True)\n",

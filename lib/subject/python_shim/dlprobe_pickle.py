@@ -90,7 +90,7 @@ def _find_unpicklable(root):
                 super().save(thing, *arguments, **keywords)
             except _Found:
                 raise
-            except Exception:
+            except BaseException:  # also SystemExit of the object's own __reduce__: nothing may come of a second try
                 found[:] = list(chain)
                 raise _Found
             chain.pop()
@@ -100,7 +100,7 @@ def _find_unpicklable(root):
         Searching(Nowhere, 4).save(root)
     except _Found:
         pass
-    except Exception:
+    except BaseException:
         return None
     return found or None
 

@@ -446,6 +446,13 @@ TEST(Deadlock, LowLevelLockOfAForkedWorker) {
   EXPECT_TRUE(find(scene.examine(), FindingCode::kForkInheritedLock));
 }
 
+TEST(Deadlock, AForkServerHasNoLocksOfTheTrainer) {
+  HangScene scene = busy_scene();
+  scene.wait_in_futex(scene.main(kWorker), python_lock(0x2000));
+  scene.info(kWorker).start_method = StartMethod::kForkserver;
+  EXPECT_TRUE(find(scene.examine(), FindingCode::kLockCycle));
+}
+
 TEST(Deadlock, TwoPythonLocksInOneProcess) {
   HangScene scene = busy_scene();
   scene.wait_in_futex(scene.main(kWorker), python_lock(0x2000));
@@ -465,6 +472,8 @@ TEST(Deadlock, NotifierThatForkDidNotCopy) {
   const auto finding = find(scene.examine(), FindingCode::kWaitsForMissingThread);
   ASSERT_TRUE(finding);
   EXPECT_EQ(finding->severity, Severity::kError);
+  scene.thread(kTrainer, 150).start_ticks = 1000;  // later than the worker
+  EXPECT_TRUE(find(scene.examine(), FindingCode::kLockCycle));
 }
 
 HangScene gil_scene(bool holder_stands) {
