@@ -145,9 +145,10 @@ Error error_of(const LaunchNews& news, const std::string& command) {
 }
 
 // Nothing: execve has closed the pipe.
-std::optional<LaunchNews> next_news(const UniqueFd& report) {
+Expected<std::optional<LaunchNews>> next_news(const UniqueFd& report) {
   LaunchNews news;
   const ssize_t count = read_uninterrupted(report.get(), &news, sizeof news);
+  if (count < 0) return os_failure("learn whether the command was started");
   return count == 0 ? std::nullopt : std::optional(news);
 }
 
@@ -197,14 +198,20 @@ Expected<pid_t> start_child(const ChildSpec& spec) {
   }
   report.write_end.reset();
   auto news = next_news(report.read_end);
-  if (news && news->kind == LaunchNews::Kind::kWaits) {
+  if (news && *news && (*news)->kind == LaunchNews::Kind::kWaits) {
     spec.before_exec(pid);
     go.write_end.reset();
     news = next_news(report.read_end);
   }
-  if (!news) return pid;
+  if (!news) {
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, nullptr, 0);
+    return std::unexpected(news.error());
+  }
+  const std::optional<LaunchNews>& last = *news;
+  if (!last) return pid;
   ::waitpid(pid, nullptr, 0);
-  return std::unexpected(error_of(*news, spec.argv.front()));
+  return std::unexpected(error_of(*last, spec.argv.front()));
 }
 
 std::optional<EndedChild> next_ended_child() {
