@@ -302,11 +302,13 @@ def risks():
     everywhere = partial(risk_with_twin, needs="python", pace="everywhere")
     pair = partial(risk_with_twin, needs="python")
     yield from everywhere("lost-pool", "risks.py lost-pool", "DLP0604")
-    yield from pair("shared-position", "risks.py shared-position", "DLP0205")
+    # Of the looks at positions few meet one in the middle of its move.
+    longer = {"dlprobe_options": ["--for", "7s"]}
+    yield from pair("shared-position", "risks.py shared-position", "DLP0205", **longer)
     yield runs("position-of-trainer-alone", "risks.py trainer-alone", needs="python", never=["DLP0205"])
     yield from pair("two-runtimes", "risks.py two-runtimes", "DLP0605", severity="info")
     yield from risk_with_twin("torch-lost-pool", "hang_torch.py lost-pool-unused", "DLP0604")
-    yield from risk_with_twin("torch-shared-position", "hang_torch.py shared-position", "DLP0205")
+    yield from risk_with_twin("torch-shared-position", "hang_torch.py shared-position", "DLP0205", **longer)
 
 
 def shared_handles():
