@@ -11,11 +11,14 @@ a /dev/shm of its own. Asserts nothing; figures belong to a quiet machine.
 import argparse
 import math
 import os
+import resource
 import statistics
 import subprocess
 import sys
 
-LARGEST = {"processes": 256, "threads": 1024, "libraries": 512, "descriptors": 20_000, "mappings": 60_000, "shm-files": 20_000}
+MAY_OPEN = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+LARGEST = {"processes": 256, "threads": 1024, "libraries": 512, "descriptors": min(20_000, MAY_OPEN - 100), "mappings": 60_000,
+           "shm-files": 20_000}
 STEPS = (64, 16, 4, 1)  # parts of the largest
 WATCH_S = 3
 JOB = r"""
@@ -35,7 +38,7 @@ elif kind == "libraries":
     for each in range(count):
         kept.append(ctypes.CDLL(shutil.copy(sys.argv[3], f"{folder.name}/lib{each}.so")))
 elif kind == "descriptors":
-    resource.setrlimit(resource.RLIMIT_NOFILE, (count + 100, max(count + 100, resource.getrlimit(resource.RLIMIT_NOFILE)[1])))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (count + 100, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
     for _ in range(count): os.dup(1)
 elif kind == "mappings":  # of two protections in turn, which the kernel cannot join
     for each in range(count): kept.append(mmap.mmap(-1, 4096, prot=mmap.PROT_READ | (mmap.PROT_WRITE if each % 2 else 0)))
@@ -64,7 +67,8 @@ def cost(options, kind, count):
                              text=True, check=True).stdout.strip()
     command = [sys.executable, "-c", JOB, kind, str(count), library]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True) as job:
-        job.stdout.readline()
+        if not job.stdout.readline():
+            sys.exit(f"cost_by_size.py: the job with {count} {kind} did not start; see above")
         try:
             attach = [options.dlprobe, "attach", "--json", "--interval", "100ms", str(job.pid)]
             once = [cpu_seconds([*attach, "--for", "0s"]) for _ in range(options.rounds)]
