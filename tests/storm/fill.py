@@ -3,18 +3,14 @@
 import os
 import subprocess
 
+from ground import InTurns
 
-class FullDisk:
+
+class FullDisk(InTurns):
     """The folder of the outputs, and of TMPDIR, is a file system that is too small. Outputs are whole or absent."""
     name, weight = "the disk is full", 2
 
-    def __init__(self, ground):
-        self.ground = ground
-        self.turns = ground.turns("top")
-
-    def round(self):
-        ground, dice = self.ground, self.ground.dice
-        mode = self.turns.next()
+    def blow(self, ground, dice, mode):
         options = dice.choice([f"size={dice.randint(1, 100) * 4}k", f"size=100m,nr_inodes={dice.randint(1, 5)}", "size=1m,ro"])
         places = dice.choice([(ground.out,), (ground.scratch,), (ground.out, ground.scratch)])
         ground.clear_out()
@@ -33,20 +29,14 @@ class FullDisk:
         return f"exit code {done.process.returncode}", [f"{options} for {places}: {what}" for what in wrong]
 
 
-class ClosedStreams:
+class ClosedStreams(InTurns):
     """Standard streams that are closed, full, broken or read-only. No word may end up in a report."""
     name, weight = "streams are closed", 1
     inputs = ("", "<&-", "</dev/null")
     outputs = ("", ">&-", ">/dev/full", ">/dev/null", "> >(exec <&-)")
     errors = ("", "2>&-", "2>/dev/full", "2> >(exec <&-)")
 
-    def __init__(self, ground):
-        self.ground = ground
-        self.turns = ground.turns("top")
-
-    def round(self):
-        ground, dice = self.ground, self.ground.dice
-        mode = self.turns.next()
+    def blow(self, ground, dice, mode):
         streams = " ".join(dice.choice(kind) for kind in (self.inputs, self.outputs, self.errors))
         done = ground.run(mode, ["bash", "-c", f'exec "$0" "$@" {streams}'])
         wrong = done.wrong_end(more_codes=(1, 120) if mode.starts_job else ())  # the job's Python cannot write, either

@@ -4,20 +4,14 @@ import os
 import signal
 import time
 
-from ground import HANGS_S, Mode, read
+from ground import HANGS_S, InTurns, Mode, read
 
 
-class Stopped:
+class Stopped(InTurns):
     """SIGSTOP for dlprobe at random instants, and SIGCONT later: what it looked at goes on in the end."""
     name, weight = "dlprobe is stopped for a while", 1
 
-    def __init__(self, ground):
-        self.ground = ground
-        self.turns = ground.turns("top")
-
-    def round(self):
-        ground, dice = self.ground, self.ground.dice
-        mode = self.turns.next()
+    def blow(self, ground, dice, mode):
         call = ground.start(mode)
         for _ in range(dice.randint(1, 3)):
             time.sleep(dice.uniform(0, 0.2))
@@ -29,20 +23,14 @@ class Stopped:
         return f"exit code {call.process.returncode}", call.wrong_end() + ground.census(mode)
 
 
-class Clocks:
+class Clocks(InTurns):
     """dlprobe in a time namespace: the clocks that count since boot are others than those of its target. The
     time of day has no namespaces, and is not set."""
     name, weight = "clocks are others", 1
     # Not before the start of the clock, which the kernel refuses.
     offsets = ("-60", "-10", "1", "3600", "100000000", "4000000000")
 
-    def __init__(self, ground):
-        self.ground = ground
-        self.turns = ground.turns("top")
-
-    def round(self):
-        ground, dice = self.ground, self.ground.dice
-        mode = self.turns.next()
+    def blow(self, ground, dice, mode):
         offsets = [f"--monotonic={dice.choice(self.offsets)}", f"--boottime={dice.choice(self.offsets)}"]
         done = ground.run(mode, ["unshare", "-T", *offsets, "-f"])
         wrong = done.wrong_end() + ground.census(mode)

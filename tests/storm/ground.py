@@ -363,6 +363,18 @@ def traced_threads(job):
     return [thread for thread in job.running if tracer_of(*thread)]
 
 
+class InTurns:
+    """A storm whose rounds go through the modes one after the other; `top` wants a terminal and is left out."""
+
+    def __init__(self, ground):
+        self.ground = ground
+        self.turns = ground.turns("top")
+
+    def round(self):
+        """How it ended, and what was wrong."""
+        return self.blow(self.ground, self.ground.dice, self.turns.next())
+
+
 class Tally:
     """What came of a storm's rounds: a row of the table."""
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 
-from ground import HANGS_S, SHORT_MINUTES, Mode, state_of
+from ground import HANGS_S, SHORT_MINUTES, InTurns, Mode, state_of
 from support import FORKING_JOB, traced
 from watched import tracer_of, until
 
@@ -37,13 +37,12 @@ def lie(dice, text):
     ])()
 
 
-class LyingProc:
+class LyingProc(InTurns):
     """Lies are mounted over a few files of /proc, before dlprobe alone."""
     name, weight = "/proc lies", 3
 
     def __init__(self, ground):
-        self.ground = ground
-        self.turns = ground.turns("top")
+        super().__init__(ground)
         self.folder = ground.make_folder("lies")
         os.mkdir(os.path.join(self.folder, "nothing"))
 
@@ -53,9 +52,7 @@ class LyingProc:
         machine = [(f"/proc/{name}", False) for name in MACHINE]
         return [place for place in own + machine * len(pids) if os.path.exists(place[0])]
 
-    def round(self):
-        ground, dice = self.ground, self.ground.dice
-        mode = self.turns.next()
+    def blow(self, ground, dice, mode):
         lies, mounts = [], []
         for number, (path, is_folder) in enumerate(dice.sample(self.places(), dice.randint(1, 6))):
             source = os.path.join(self.folder, "nothing" if is_folder else str(number))

@@ -4,7 +4,7 @@ import collections
 import os
 import re
 
-from ground import Mode
+from ground import InTurns, Mode
 
 ERRORS = ("ENOSPC", "EMFILE", "ENOMEM", "EINTR", "EIO", "EAGAIN")
 # The end of a process; and calls that the kernel never lets fail, or not so: glibc takes the address that brk gives as
@@ -18,14 +18,13 @@ LOADER_CODE = 127
 FOLLOW = ("strace", "-qq", "-f", "-b", "execve")  # its threads and children, but not what these become
 
 
-class FailingCalls:
+class FailingCalls(InTurns):
     """One system call of dlprobe fails once, or from then on. It ends with a code that is documented."""
     name, weight = "system calls fail", 5
 
     def __init__(self, ground):
-        self.ground = ground
+        super().__init__(ground)
         self.calls = {}
-        self.turns = ground.turns("top")
 
     def calls_of(self, mode):
         """How often it makes which."""
@@ -37,9 +36,7 @@ class FailingCalls:
             self.calls[mode] = {name: count for name, count in counts.items() if name not in NEVER_FAIL}
         return self.calls[mode]
 
-    def round(self):
-        ground, dice = self.ground, self.ground.dice
-        mode = self.turns.next()
+    def blow(self, ground, dice, mode):
         calls = self.calls_of(mode)
         call = dice.choice(sorted(calls))
         error = dice.choice(ERRORS)
@@ -55,20 +52,14 @@ class FailingCalls:
         return f"exit code {code}", [f"{inject}: {what}" for what in wrong]
 
 
-class Limits:
+class Limits(InTurns):
     """ulimit of a random kind and size."""
     name, weight = "limits are tiny", 2
     kinds = [("-s", (64, 8192)), ("-n", (3, 40)), ("-v", (10_000, 400_000)), ("-f", (0, 200)), ("-d", (100, 50_000)),
              ("-i", (0, 4)), ("-l", (0, 4)), ("-u", (0, 8))]
     as_nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all")
 
-    def __init__(self, ground):
-        self.ground = ground
-        self.turns = ground.turns("top")
-
-    def round(self):
-        ground, dice = self.ground, self.ground.dice
-        mode = self.turns.next()
+    def blow(self, ground, dice, mode):
         kind, (least, most) = dice.choice(self.kinds)
         size = least if dice.random() < 0.1 else round(least * (most / least) ** dice.random()) if least else dice.randint(least, most)
         limit = f"ulimit {kind} {size}"
