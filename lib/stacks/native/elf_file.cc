@@ -9,6 +9,8 @@
 #include <array>
 #include <utility>
 
+#include "lib/stacks/native/elf_sections.h"
+
 namespace dlprobe {
 namespace {
 
@@ -19,16 +21,6 @@ constexpr GElf_Half kMachine = EM_AARCH64;
 #else
 #error "dlprobe reads ELF files of x86_64 and aarch64"
 #endif
-
-/// Calls `visit(section, header)` for each section, until it gives false.
-template <class Visit>
-void for_each_section(Elf* elf, Visit&& visit) {
-  for (Elf_Scn* section = elf_nextscn(elf, nullptr); section != nullptr;
-       section = elf_nextscn(elf, section)) {
-    GElf_Shdr header{};
-    if (gelf_getshdr(section, &header) != nullptr && !visit(section, header)) return;
-  }
-}
 
 /// Calls `visit(tag, text)` for each entry of .dynamic whose value is a text.
 template <class Visit>
@@ -53,70 +45,15 @@ void for_each_dynamic_text(Elf* elf, Visit&& visit) {
   });
 }
 
-/// Calls `visit(symbol, strings)` for each symbol of both tables; `strings` is for elf_strptr. A
-/// file has at most one of each (System V gABI, chapter 4): thousands that lie over one another are
-/// no such file, and would take for ever.
-template <class Visit>
-void for_each_symbol(Elf* elf, Visit&& visit) {
-  bool has_all = false;
-  bool has_dynamic = false;
-  for_each_section(elf, [&](Elf_Scn* section, const GElf_Shdr& header) {
-    if (header.sh_type != SHT_SYMTAB && header.sh_type != SHT_DYNSYM) return true;
-    if (std::exchange(header.sh_type == SHT_SYMTAB ? has_all : has_dynamic, true)) return true;
-    Elf_Data* data = elf_getdata(section, nullptr);
-    if (data == nullptr || header.sh_entsize == 0) return true;
-    const auto count = static_cast<int>(data->d_size / header.sh_entsize);
-    for (int i = 0; i < count; ++i) {
-      GElf_Sym symbol{};
-      if (gelf_getsym(data, i, &symbol) == nullptr) break;
-      visit(symbol, header.sh_link);
-    }
-    return true;
-  });
-}
-
-bool is_function(const GElf_Sym& symbol) {
+bool is_function(const Elf64_Sym& symbol) {
   const unsigned type = GELF_ST_TYPE(symbol.st_info);
   return symbol.st_shndx != SHN_UNDEF && symbol.st_value != 0 &&
          (type == STT_FUNC || type == STT_GNU_IFUNC || type == STT_NOTYPE);
 }
 
-/// A file of symbols, and where it is read; -1: it is in memory.
-struct SymbolFile {
-  Elf* elf = nullptr;
-  int file = -1;
-};
-
-/// The text at `offset` of a section of texts. Of a file only that text is read: libelf would read
-/// the whole section, which has 76 MB in torch 2.13. Empty if there is none.
-std::string text_at(const SymbolFile& from, size_t section, size_t offset) {
-  constexpr size_t kStep = 256;
-  constexpr size_t kLongest = size_t{16} << 10;
-  GElf_Shdr header{};
-  if (gelf_getshdr(elf_getscn(from.elf, section), &header) == nullptr) return {};
-  const bool is_plain = header.sh_type == SHT_STRTAB && (header.sh_flags & SHF_COMPRESSED) == 0;
-  if (from.file < 0 || !is_plain) {
-    const char* text = elf_strptr(from.elf, section, offset);
-    return text == nullptr ? "" : text;
-  }
-  std::string text;
-  while (offset < header.sh_size && text.size() < kLongest) {
-    std::array<char, kStep> part{};
-    const size_t wanted = std::min(part.size(), header.sh_size - offset);
-    const ssize_t got =
-        ::pread(from.file, part.data(), wanted, static_cast<off_t>(header.sh_offset + offset));
-    if (got <= 0) return {};
-    const std::string_view read(part.data(), static_cast<size_t>(got));
-    text += read.substr(0, read.find('\0'));
-    if (read.contains('\0')) return text;
-    offset += read.size();
-  }
-  return {};
-}
-
 /// The symbol that names an address best so far.
 struct Candidate {
-  SymbolFile from;
+  ReadFrom from;
   uint64_t begin = 0;
   size_t strings = 0;
   size_t name = 0;
@@ -142,18 +79,11 @@ class FunctionSearch {
     std::ranges::sort(order_, {}, [&](size_t i) { return addresses[i]; });
   }
 
-  void look_in(const SymbolFile& from) {
-    for_each_symbol(from.elf, [&](const GElf_Sym& symbol, size_t strings) {
-      if (!is_function(symbol)) return;
-      offer({.from = from,
-             .begin = symbol.st_value,
-             .strings = strings,
-             .name = symbol.st_name,
-             .sized = symbol.st_size > 0,
-             .global = GELF_ST_BIND(symbol.st_info) != STB_LOCAL,
-             .found = true},
-            symbol.st_size);
-    });
+  void look_in(const ReadFrom& from) {
+    for (const GElf_Word type : {SHT_SYMTAB, SHT_DYNSYM}) {
+      const auto table = section_of_type(from, type);
+      if (table) look_in(from, *table);
+    }
   }
 
   /// Each address lies within a function whose size is known.
@@ -164,13 +94,29 @@ class FunctionSearch {
     for (size_t i = 0; i < addresses_.size(); ++i) {
       const Candidate& best = best_[i];
       if (!best.found) continue;
-      symbols[i] = {.name = text_at(best.from, best.strings, best.name),
-                    .offset = addresses_[i] - best.begin};
+      symbols[i] = {
+          .name = SectionReader(best.from, elf_getscn(best.from.elf, best.strings)).text(best.name),
+          .offset = addresses_[i] - best.begin};
     }
     return symbols;
   }
 
  private:
+  void look_in(const ReadFrom& from, const SectionReader& table) {
+    for_each_symbol(table, [&](const Elf64_Sym& symbol) {
+      if (!is_function(symbol)) return true;
+      offer({.from = from,
+             .begin = symbol.st_value,
+             .strings = table.header().sh_link,
+             .name = symbol.st_name,
+             .sized = symbol.st_size > 0,
+             .global = GELF_ST_BIND(symbol.st_info) != STB_LOCAL,
+             .found = true},
+            symbol.st_size);
+      return true;
+    });
+  }
+
   void offer(const Candidate& candidate, uint64_t size) {
     const auto address_of = [&](size_t i) { return addresses_[i]; };
     auto at = std::ranges::lower_bound(order_, candidate.begin, {}, address_of);
@@ -274,6 +220,7 @@ Expected<std::shared_ptr<ElfFile>> ElfFile::make(std::unique_ptr<Handle> handle,
   for (size_t i = 0; i < count; ++i) {
     GElf_Phdr program{};
     if (gelf_getphdr(elf, static_cast<int>(i), &program) == nullptr) break;
+    if (program.p_type == PT_INTERP) result->is_library_ = false;
     if (program.p_type == PT_GNU_EH_FRAME) {
       result->eh_frame_hdr_ = {.begin = program.p_vaddr, .end = program.p_vaddr + program.p_memsz};
     }
@@ -323,13 +270,9 @@ std::optional<AddressRange> ElfFile::section(std::string_view name) const {
 }
 
 std::optional<uint64_t> ElfFile::symbol(std::string_view name) const {
-  std::optional<uint64_t> found;
-  for_each_symbol(handle_->elf, [&](const GElf_Sym& symbol, size_t strings) {
-    if (found || symbol.st_shndx == SHN_UNDEF) return;
-    const char* text = elf_strptr(handle_->elf, strings, symbol.st_name);
-    if (text != nullptr && text == name) found = symbol.st_value;
-  });
-  return found;
+  const ReadFrom from = {.elf = handle_->elf, .file = handle_->file.get()};
+  const auto exported = exported_symbol(from, name);
+  return exported || is_library_ ? exported : any_symbol(from, name);
 }
 
 ElfFile::Linking ElfFile::linking() const {

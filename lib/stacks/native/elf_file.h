@@ -73,7 +73,7 @@ class ElfFile {
   };
   Linking linking() const;
 
-  /// The address of a symbol: of .dynsym, and where that does not have it, of .symtab.
+  /// The address of a symbol that the file exports; in a program of any that it has.
   std::optional<uint64_t> symbol(std::string_view name) const;
 
   /// The functions that hold `addresses`, in their order: by .symtab and .dynsym, and where these
@@ -92,6 +92,7 @@ class ElfFile {
   std::string path_;
   std::shared_ptr<const ElfFile> debug_file_;
   std::optional<AddressRange> eh_frame_hdr_;
+  bool is_library_ = true;  ///< it names no dynamic linker (PT_INTERP)
 };
 
 }  // namespace dlprobe

@@ -1,5 +1,6 @@
 #include "lib/stacks/native/elf_file.h"
 
+#include <dlfcn.h>
 #include <elf.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -8,6 +9,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -53,6 +55,27 @@ TEST_F(ElfFiles, NameManyAddressesInTheirOrder) {
   EXPECT_EQ(found[0], (ElfSymbol{.name = kHidden, .offset = 3}));
   EXPECT_EQ(found[1].name, "");
   EXPECT_EQ(found[2], (ElfSymbol{.name = "main", .offset = 0}));
+}
+
+TEST(ElfFile, FindsWhatALibraryExports) {
+  Dl_info info{};
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): the interface of dladdr
+  ASSERT_NE(::dladdr(reinterpret_cast<void*>(&::getenv), &info), 0);
+  const auto library = open_elf(info.dli_fname);
+  ASSERT_NE(library, nullptr);
+  const auto address = library->symbol("getenv");
+  ASSERT_TRUE(address);
+  EXPECT_EQ(library->functions(std::array{*address + 1})[0].offset, 1);
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): as above
+  EXPECT_EQ(*address, reinterpret_cast<uint64_t>(&::getenv) -
+                          // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): as above
+                          reinterpret_cast<uint64_t>(info.dli_fbase));
+  EXPECT_FALSE(library->symbol("getenv_of_nobody"));
+}
+
+TEST_F(ElfFiles, FindASymbolByItsWholeNameAlone) {
+  EXPECT_FALSE(whole_->symbol("hiddenEi"));
+  EXPECT_FALSE(whole_->symbol("_ZN6sample12_GLOBAL__N_16hiddenE"));
 }
 
 TEST_F(ElfFiles, HaveABuildIdAndSections) {
