@@ -15,6 +15,7 @@
 #include "lib/collect/snapshot/process_look.h"
 #include "lib/collect/snapshot/shared_files.h"
 #include "lib/collect/snapshot/socket_peers.h"
+#include "lib/foreign/syscalls.h"
 
 namespace dlprobe {
 namespace {
@@ -48,6 +49,21 @@ void translate_owners(TreeSnapshot& tree, std::span<const uint64_t> namespaces) 
       }
     }
   }
+}
+
+/// Whether a wait ends by itself so soon that a further look would meet the thread awake as well:
+/// a sleep, or an event loop such as Gloo's, which wakes every 10 ms.
+bool ends_soon(const ThreadWait& wait) {
+  constexpr int32_t kSoonMs = 1000;
+  const auto within = [&](size_t argument) {
+    const auto timeout_ms = static_cast<int32_t>(wait.args.at(argument));
+    return timeout_ms >= 0 && timeout_ms < kSoonMs;
+  };
+  const Syscall* call = find_syscall(wait.syscall, own_syscall_machine());
+  if (call == nullptr) return false;
+  if (call->name == "poll") return within(2);
+  if (call->name == "epoll_wait" || call->name == "epoll_pwait") return within(3);
+  return call->wait == WaitKind::kSleep;
 }
 
 }  // namespace
@@ -162,6 +178,7 @@ void SnapshotTaker::note_who_waits(const TreeSnapshot& tree) {
   std::set<int32_t> waiting;
   for (const ProcessSnapshot& process : tree.processes) {
     for (const ThreadSnapshot& thread : process.threads) {
+      if (ends_soon(thread.wait)) continue;
       const bool runs = thread.wait.running;
       if (!runs) waiting.insert(thread.tid);
       went_on_ = went_on_ || (runs ? waiting_.contains(thread.tid) : !thread.consistent);

@@ -185,6 +185,23 @@ TEST_F(Snapshots, AStoppedProcessIsLookedAtAndStaysStopped) {
   EXPECT_TRUE(eventually([&] { return state() != 'T'; }));
 }
 
+// A further look would meet it awake as well, and a process group of Gloo has such a thread.
+TEST_F(Snapshots, AnEventLoopThatWakesSoonDoesNotGoOn) {
+  start_command({"python3", "-c",
+                 "import os, select; print('pid', os.getpid(), flush=True); loop = select.epoll(); "
+                 "loop.register(os.pipe()[0])\n"
+                 "while True: loop.poll(0.002)"});
+  RecordList records;
+  SnapshotTaker taker(machine_, {}, records);
+  const std::vector<SnapshotTarget> targets = {*target()};
+  EXPECT_TRUE(eventually([&] {
+    const TreeSnapshot tree = taker.take(targets);
+    EXPECT_FALSE(taker.went_on());
+    const ThreadSnapshot& thread = tree.processes.at(0).threads.at(0);
+    return !thread.wait.running && !thread.consistent;
+  }));
+}
+
 TEST_F(Snapshots, WhoTracesAProcessIsSaid) {
   start("block");
   ASSERT_EQ(::ptrace(PTRACE_SEIZE, pid_, nullptr, nullptr), 0);
