@@ -10,6 +10,7 @@
 #include "lib/base/lower_case.h"
 #include "lib/base/parse.h"
 #include "lib/model/log_text.h"
+#include "reports/asked_texts.h"
 #include "reports/document/text_page.h"
 #include "reports/model/report.h"
 
@@ -116,25 +117,6 @@ double quoted_share(const PageWords& page, const std::vector<std::string>& typed
     most = std::max(most, static_cast<double>(run) / static_cast<double>(quote.size()));
   }
   return most;
-}
-
-/// An error text that has several causes.
-struct AskedText {
-  std::string_view text;
-  std::vector<FindingCode> codes;  ///< the most frequent first
-};
-
-const std::vector<AskedText>& asked_texts() {
-  using enum FindingCode;
-  static const std::vector<AskedText> texts = {
-      {"No space left on device",
-       {kShmExhausted, kShmTooSmall, kTemporaryFolderUnusable, kShmInodesExhausted}},
-      {"BrokenPipeError", {kUncaughtException, kKilledBySignal, kOomKilledByCgroup}},
-      {"ConnectionResetError", {kUncaughtException, kKilledBySignal, kOomKilledByCgroup}},
-      {"DataLoader timed out",
-       {kForkInheritedLock, kSlowSample, kIoStall, kForkLostThreadPool, kWorkerBusyNoProgress}},
-      {"Killed", {kOomKilledByCgroup, kOomKilledByHost, kKilledBySignal}}};
-  return texts;
 }
 
 /// As it is printed, or alone in any case: "killed" is part of other texts.

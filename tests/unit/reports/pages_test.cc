@@ -40,6 +40,20 @@ TEST(FindPages, ErrorTextsLeadToWhatTheyBearOut) {
             kWorkerCrashed);
 }
 
+TEST(FindPages, TextsThatNoPageQuotesLeadToTheirCauses) {
+  EXPECT_EQ(found("EOFError: Ran out of input").at(0), kUnpicklableObject);
+  EXPECT_EQ(found("concurrent.futures.process.BrokenProcessPool: A process in the process pool was "
+                  "terminated abruptly while the future was running or pending.")
+                .at(0),
+            kWorkerExited);
+  EXPECT_EQ(found("_pickle.UnpicklingError: invalid load key, '\\x00'.").at(0),
+            kHandleSharedOverFork);
+  EXPECT_EQ(
+      found("[Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=42)").at(0),
+      kRankBehind);
+  EXPECT_EQ(found("*** Error: double free or corruption (!prev)").at(0), kWorkerCrashed);
+}
+
 TEST(FindPages, CaseAndWhatStandsAroundDoNotMatter) {
   const auto plain = find_pages("daemonic processes are not allowed to have children");
   ASSERT_FALSE(plain.empty());
@@ -58,7 +72,7 @@ TEST(FindPages, WordsAloneAreNoErrorText) {
 }
 
 TEST(FindPages, TwoWordsOfALongerTextAreNoErrorText) {
-  for (const PageMatch& match : find_pages("stack expects each tensor to be equal size"))
+  for (const PageMatch& match : find_pages("expects each bucket to be equal size"))
     EXPECT_FALSE(match.has_text);
 }
 

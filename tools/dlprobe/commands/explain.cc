@@ -98,8 +98,8 @@ int explain(const std::string& typed) {
   if (matches.empty()) {
     complain(
         fmt::format("nothing is known of '{}': give the error's own words without paths and "
-                    "numbers, a probe (shm, fd, memory, deadlock), or a code; dlprobe list "
-                    "shows all of them",
+                    "numbers, a probe (shm, fd, memory, deadlock), or a code (dlprobe list shows "
+                    "all); dlprobe run -- COMMAND finds the cause of any failure it sees",
                     typed));
     return kExitUsage;
   }
