@@ -130,7 +130,8 @@ constexpr void list_fields(auto&& field, Of<StartEvent> /*of*/) {
         R"(interpreter: "3.11.2"; of loader-made: torch's sharing strategy at that time)");
   field("file", &StartEvent::file,
         "The user's own line that did it: the innermost frame outside of the standard library and "
-        "site-packages. Empty: there is none.");
+        "site-packages. Empty: there is none. Of not-found-there the main module that the process "
+        "imported again.");
   field("line", &StartEvent::line, "of that file");
   field("function", &StartEvent::function, R"("<module>" at the module's level)");
   field("main", &StartEvent::is_main, "that line is the main module's own");

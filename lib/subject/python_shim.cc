@@ -83,6 +83,7 @@ Expected<PythonShim> PythonShim::prepare(const ShimOptions& options) {
   DLP_CHECK(folder.write("dlprobe_limits.py", limits_source()));
   DLP_CHECK(folder.write("dlprobe_pickle.py", pickle_source()));
   DLP_CHECK(folder.write("dlprobe_overrides.py", overrides_source()));
+  DLP_CHECK(folder.write("dlprobe_trace.py", trace_source()));
   DLP_CHECK(folder.write("options", options_text(options)));
   DLP_TRY(UniqueFd events, folder.make_fifo("events"));
   return PythonShim(std::move(folder), std::move(events));

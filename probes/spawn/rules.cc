@@ -278,9 +278,8 @@ std::optional<Finding> not_importable(const Run& run) {
   add_message(finding, first);
   if (is_import) finding.prove(text_fact("main_module", as_path(first.file), kShimSource));
   finding.rule_out("DLP0402", "pickling worked; the worker lacks its definition");
-  const Events imported = events_of(run, StartEventKind::kMainImported);
-  const bool has_main = std::ranges::any_of(
-      imported, [&first](const StartEvent* event) { return event->process == first.process; });
+  const bool has_main = !is_import && !first.file.empty();
+  if (has_main) finding.prove(text_fact("main_module", as_path(first.file), kShimSource, first.at));
   finding.remedies.push_back(
       {.title = has_main
                     ? "Define it at module level, outside the main guard, or in its own module"

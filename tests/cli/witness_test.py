@@ -98,6 +98,16 @@ class Witness(unittest.TestCase):
                 with self.subTest(program=name):
                     self.assertEqual(self.outcome(DLPROBE, "run", "--", sys.executable, script), alone)
 
+    def test_each_module_that_has_a_hook_is_waited_for(self):
+        folder = os.path.join(os.path.dirname(__file__), "..", "..", "lib", "subject", "python_shim")
+        with tempfile.TemporaryDirectory() as copies:
+            for name in ("dlprobe_start.py", "dlprobe_hooks.py", "dlprobe_trace.py"):
+                shutil.copy(os.path.join(folder, name), copies)
+            ask = "import dlprobe_start as s, dlprobe_hooks as h; print({*h.BEFORE, *h.AFTER}.difference(s._HOOKED) or 'none')"
+            done = subprocess.run([sys.executable, "-c", ask], capture_output=True, timeout=TIMEOUT, text=True, check=False,
+                                  env=dict(os.environ, PYTHONPATH=copies))
+        self.assertEqual((done.stdout, done.stderr), ("none\n", ""))
+
     def gaps_of(self, *command, **options):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "report.json")

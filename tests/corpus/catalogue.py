@@ -411,6 +411,9 @@ RAISED = {  # how a job fails -> code, what the proof says of it
     "result": ("DLP0402", {"type": equals("lambda")}),
     "not-rebuilt": ("DLP0402", {"exception": holds("TypeError")}),
     "spawned": ("DLP0510", {"exception": holds("ZeroDivisionError"), "raised_at": holds("/raised.py:17")}),
+    "pool-lacks": ("DLP0407", {"exception": holds("below_the_guard"), "main_module": holds("/raised.py")}),
+    "served-pool-lacks": ("DLP0407", {"exception": holds("below_the_guard"), "main_module": holds("/raised.py")}),
+    "executor-lacks": ("DLP0407", {"exception": holds("below_the_guard"), "main_module": holds("/raised.py")}),
 }
 
 
@@ -420,7 +423,7 @@ def raised():
         job, needs = (f"raised.py {kind}", "python") if kind != "worker" else ("raised_torch.py", "torch")
         common = {"probe": "run", "needs": needs}
         yield Case(f"raised-{kind}", job, first=code, severity="error", confidence="certain", evidence=evidence,
-                   exit_codes=(1,), pace="everywhere" if kind == "task" else "quick", **common)
+                   exit_codes=(1,), pace="everywhere" if kind in ("task", "spawned", "executor-lacks") else "quick", **common)
         yield Case(f"raised-{kind}-not", f"{job} --healthy", silent=True, verdicts=("pass",), exit_codes=(0,), **common)
 
 

@@ -236,6 +236,14 @@ def check(case, exit_code, report):
         raise Mismatch(f"exit code {exit_code} with verdict {verdict}")
 
 
+def check_witness(stage):
+    """A hook that fails is silent but for its word in the recording."""
+    recording = (stage.folder / "case.dlrec").read_bytes()
+    at = recording.find(b"hook-failed")
+    if at >= 0:
+        raise Mismatch(f"a hook of the witness failed: {recording[at:at + 300]!r}")
+
+
 def check_nothing_left(stage):
     """What dlprobe watched may go on; what it started itself, may not."""
     if stage.case.attach_when_ready or stage.case.attach_after_s is not None or stage.case.leaves_job:
@@ -275,6 +283,7 @@ def run_inside(options, case):
         stage.there_before = stage.neighbours()
         exit_code, report = stage.watch()
         check(case, exit_code, report)
+        check_witness(stage)
         check_nothing_left(stage)
         if options.save_recording:
             shutil.copy(folder / "case.dlrec", options.save_recording)

@@ -9,70 +9,11 @@ import os
 import sys
 from errno import EDQUOT, EMFILE, ENOMEM, ENOSPC
 
-from dlprobe_start import FOLDER, START_FOLDER, describe, learn_own_start, load, options, pass_on, tell
+from dlprobe_start import describe, learn_own_start, load, options, pass_on, tell
+from dlprobe_trace import Trace, entries_of, users_line, users_place
 
 _MOST_ENDS_TOLD = 20  # of one process, each place once
 _MOST_CAUSES = 4  # of an exception's chain
-_MAIN_NAMES = ("__main__", "__mp_main__")
-_LIBRARY_FOLDERS = tuple(
-    os.path.join(folder, "") for folder in {os.path.dirname(os.__file__), os.path.realpath(os.path.dirname(os.__file__)),
-                                            FOLDER})
-
-
-# ---- the user's own line
-
-
-def absolute(name):
-    return name if name.startswith("<") else os.path.normpath(os.path.join(START_FOLDER, name))
-
-
-def _is_users(frame):
-    if frame.f_globals.get("__name__") in _MAIN_NAMES and frame.f_globals.get("__file__") == frame.f_code.co_filename:
-        return True
-    name = frame.f_code.co_filename
-    if name.startswith("<"):
-        return name == "<string>" or name == "<stdin>" or name.startswith("<ipython")
-    # Of Cython's code the file is one of where it was built.
-    for file in (absolute(name), frame.f_globals.get("__file__") or ""):
-        if "/site-packages/" in file or "/dist-packages/" in file or file.startswith(_LIBRARY_FOLDERS):
-            return False
-    return True
-
-
-def _place(frame, line):
-    return {"file": absolute(frame.f_code.co_filename), "line": line,
-            "function": getattr(frame.f_code, "co_qualname", frame.f_code.co_name),
-            "main": frame.f_globals.get("__name__") in _MAIN_NAMES}
-
-
-def _calls(frame):
-    """The frames and lines of the calls that led to `frame`, the innermost last."""
-    entries = []
-    while frame is not None:
-        entries.append((frame, frame.f_lineno))
-        frame = frame.f_back
-    return entries[::-1]
-
-
-def _entries(error):
-    """Those through which an exception came."""
-    entries, trace = [], error.__traceback__
-    while trace is not None and len(entries) < 10000:
-        entries.append((trace.tb_frame, trace.tb_lineno))
-        trace = trace.tb_next
-    return entries
-
-
-def _users_place(entries, at_module_level=False):
-    """file, line, function and whether it is the main module's, of the innermost frame of the user's own."""
-    for frame, line in reversed(entries):
-        if _is_users(frame) and (not at_module_level or frame.f_code.co_name == "<module>"):
-            return _place(frame, line)
-    return {}
-
-
-def users_line(frame):
-    return _users_place(_calls(frame))
 
 
 def _unpicklable(thing):
@@ -80,30 +21,6 @@ def _unpicklable(thing):
 
 
 # ---- why a process was not started, as the exception shows it
-
-
-class Trace:
-    """The way of an exception through the standard library and torch."""
-
-    def __init__(self, error, caller=None):
-        """`caller`: of who handles it, where the program has not; the way so far is that of the calls."""
-        self.error, self.entries = error, _calls(caller) + _entries(error)
-
-    def frame_of(self, file_end, *functions):
-        for frame, _line in self.entries:
-            if frame.f_code.co_name in functions and frame.f_code.co_filename.endswith(file_end):
-                return frame
-        return None
-
-    def is_raised_in(self, file_end, *functions):
-        code = self.entries[-1][0].f_code if self.entries else None
-        return code is not None and code.co_name in functions and code.co_filename.endswith(file_end)
-
-    def raised_in(self):
-        if not self.entries:
-            return ""
-        frame, line = self.entries[-1]
-        return "%s:%d %s" % (absolute(frame.f_code.co_filename), line, frame.f_code.co_name)
 
 
 def _method_of(process):
@@ -131,13 +48,18 @@ def _is_sharing(trace):
 
 def _refused_start(trace, method):
     if trace.frame_of("multiprocessing/spawn.py", "_check_not_importing_main"):
-        return dict(_users_place(trace.entries, at_module_level=True) or _users_place(trace.entries), cause="bootstrapping")
+        return dict(users_place(trace.entries, at_module_level=True) or users_place(trace.entries), cause="bootstrapping")
     if isinstance(trace.error, AssertionError) and trace.is_raised_in("multiprocessing/process.py", "start") and _is_daemon():
-        return dict(_users_place(trace.entries), cause="daemonic")
+        return dict(users_place(trace.entries), cause="daemonic")
     dump = trace.frame_of("multiprocessing/reduction.py", "dump")
     if dump is not None and not _is_sharing(trace):
         return dict(_unpicklable(dump.f_locals.get("obj")), cause="unpicklable")
-    return dict(_users_place(trace.entries), cause="other")
+    return dict(users_place(trace.entries), cause="other")
+
+
+def _not_found_there():
+    """`file`: the main module that was imported again, if there is one."""
+    return {"cause": "not-found-there", "file": getattr(sys.modules.get("__mp_main__"), "__file__", None)}
 
 
 def _refused_message(trace):
@@ -151,10 +73,10 @@ def _refused_message(trace):
     if receives is None or not {"res", "buf"}.intersection(receives.f_locals):
         return None  # nothing came
     at = [frame for frame, _line in trace.entries].index(receives)
-    if at + 1 < len(trace.entries) and not _users_place(trace.entries[at + 1:]):
+    if at + 1 < len(trace.entries) and not users_place(trace.entries[at + 1:]):
         return None  # what the library fetches from the sender, which may be gone
     is_lookup = isinstance(trace.error, (AttributeError, ImportError)) and trace.entries[-1][0] is receives
-    return {"cause": "not-found-there" if is_lookup and _is_child() else "not-rebuilt"}
+    return _not_found_there() if is_lookup and _is_child() else {"cause": "not-rebuilt"}
 
 
 def _refused_task(trace):
@@ -182,26 +104,26 @@ def _refusal_of(trace):
     """The fields of an event of kind "refused"; None: the exception is another one."""
     task = _refused_task(trace)
     if task is not None:
-        return dict(_users_place(trace.entries), cause=task, limit=soft_limit("SC_CHILD_MAX"))
+        return dict(users_place(trace.entries), cause=task, limit=soft_limit("SC_CHILD_MAX"))
     start = trace.frame_of("multiprocessing/process.py", "start")
     main = trace.frame_of("multiprocessing/spawn.py", "_fixup_main_from_path", "_fixup_main_from_name")
     if start is not None:
         method = _method_of(start.f_locals["self"])
         return dict(_refused_start(trace, method), method=method)
     sets = isinstance(trace.error, RuntimeError) and trace.is_raised_in("multiprocessing/context.py", "set_start_method")
-    at_import = _users_place(trace.entries, at_module_level=True) if main is not None and sets else {}
+    at_import = users_place(trace.entries, at_module_level=True) if main is not None and sets else {}
     if at_import:
         return dict(at_import, cause="bootstrapping", wanted=trace.entries[-1][0].f_locals.get("method"))
     if main is not None:
         return {"kind": "main-not-imported", "file": str(main.f_locals.get("main_path") or main.f_locals.get("mod_name"))}
     if trace.frame_of("multiprocessing/spawn.py", "_main") and isinstance(trace.error, (AttributeError, ImportError)):
-        return {"cause": "not-found-there"}
+        return _not_found_there()
     if sets:
         frame = trace.entries[-1][0]
-        return dict(_users_place(trace.entries), cause="context-set", wanted=frame.f_locals.get("method"),
+        return dict(users_place(trace.entries), cause="context-set", wanted=frame.f_locals.get("method"),
                     method=frame.f_locals["self"]._actual_context._name, path=first_set[0] if first_set else None)
     if trace.is_raised_in("torch/cuda/__init__.py", "_lazy_init") and sys.modules["torch.cuda"]._is_in_bad_fork():
-        return dict(_users_place(trace.entries), cause="cuda-after-fork")
+        return dict(users_place(trace.entries), cause="cuda-after-fork")
     return _refused_message(trace)
 
 
@@ -251,7 +173,7 @@ def _is_handed_on(error):
 def _causes_of(error):
     causes = []
     for each in _chain_of(error)[1:]:
-        place = _users_place(_entries(each))
+        place = users_place(entries_of(each))
         causes.append(describe(each) + (" at %s:%d" % (place["file"], place["line"]) if place else ""))
     return causes
 
@@ -294,6 +216,8 @@ _refused = [None]  # the last one: no reference to it, which would keep all that
 
 def tell_refusal(trace, sent=None):
     """`sent`: what could not be pickled, where that is known."""
+    if isinstance(trace.error, KeyboardInterrupt):
+        return  # it came meanwhile
     name = (id(trace.error), describe(trace.error))
     if name == _refused[0]:
         return
@@ -319,15 +243,15 @@ def tell_end(ended, error, sent=None, wanted=None):
         _told.add(key)
         tell_refusal(trace, sent)
         refusal = _system_error(error)
-        fields = dict(_users_place(trace.entries), wanted=wanted, path=getattr(refusal, "filename", None) or _missing_name(error))
+        fields = dict(users_place(trace.entries), wanted=wanted, path=getattr(refusal, "filename", None) or _missing_name(error))
         fields.update(_refused_resource(error, refusal))
         if _is_begun:
             fields["shared"] = load("dlprobe_limits").file_of_parent()
         tell("failed", ended=ended, message=describe(error), type=type(error).__name__,
              error_number=getattr(refusal, "errno", None), raised_in=trace.raised_in(), chain=_causes_of(error),
              again=next((type(each).__name__ for each in _chain_of(error) if _is_handed_on(each)), None), **fields)
-    except Exception:
-        pass
+    except Exception as fault:
+        tell("hook-failed", message="tell_end: %s" % describe(fault))
 
 
 _is_shut_down = False
@@ -365,7 +289,7 @@ def _handled():
 def _hook_threading(module):
     # The program's own exception is known then, and nothing of it was joined yet.
     def before_shutdown(*_):
-        _tell_end_of_child(sys._getframe(2))
+        _tell_end_of_child(sys._getframe(1).f_back)
         tell_end_of_main()
 
     _call_before(module, "_shutdown", before_shutdown)
@@ -453,26 +377,28 @@ def _before_end_of_child(*_):
     if error is not None and Trace(error).is_raised_in("torch/multiprocessing/spawn.py", "_wrap"):
         error = error.__context__ or error  # it hands on what was raised, and leaves by sys.exit
     if isinstance(error, SystemExit):
-        _tell_exit("sys.exit", error.code, _users_place(_entries(error)))
+        _tell_exit("sys.exit", error.code, users_place(entries_of(error)))
     elif error is not None:
         _tell_child_failed(error)
 
 
-def _is_child(frame):
-    """Whether multiprocessing is about to end a child there, and does not call _exit_function first (CPython 3.13 on)."""
+def _ends_child(frame):
+    """Whether multiprocessing is about to end a child there, and does not call _exit_function first (CPython 3.13 on). None:
+    the interpreter itself calls."""
     module = sys.modules.get("multiprocessing.process")
-    return sys.version_info >= (3, 13) and module is not None and frame.f_code is module.BaseProcess._bootstrap.__code__
+    is_called = sys.version_info >= (3, 13) and module is not None and frame is not None
+    return is_called and frame.f_code is module.BaseProcess._bootstrap.__code__
 
 
 def _before_print(*_, **__):
     global _has_raised
-    if _is_child(sys._getframe(2)):
+    if _ends_child(sys._getframe(2)):
         _has_raised = True
         _tell_child_failed(_handled())
 
 
 def _tell_end_of_child(frame):
-    if _is_child(frame) and not _has_raised and frame.f_locals.get("exitcode"):
+    if _ends_child(frame) and not _has_raised and frame.f_locals.get("exitcode"):
         _tell_exit("sys.exit", frame.f_locals["exitcode"], {})  # of what it raised nothing is left
 
 
@@ -590,10 +516,11 @@ AFTER = {
     "joblib.externals.loky.process_executor": [_hook_executor],
     "loky.process_executor": [_hook_executor],
     "threading": [_hook_threading],
-    "traceback": [lambda module: _call_before(module, "print_exc", _before_print)],
     "torch._utils": [_hook_torch_utils],
     "torch.utils.data.dataloader": [_hook_data_loader],
 }
+if sys.version_info >= (3, 13):
+    AFTER["traceback"] = [lambda module: _call_before(module, "print_exc", _before_print)]
 if options:
     import dlprobe_overrides
     for _name, _hook in dlprobe_overrides.AFTER.items():

@@ -2,7 +2,7 @@
 import os
 from errno import EDQUOT, ENOSPC
 
-from dlprobe_hooks import absolute
+from dlprobe_trace import absolute
 
 
 def _full_file(trace):

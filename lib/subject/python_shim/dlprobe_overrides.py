@@ -5,8 +5,9 @@ import sys
 import time
 from _thread import get_ident
 
-from dlprobe_hooks import Trace, first_set, tell_refusal, users_line
+from dlprobe_hooks import first_set, tell_refusal
 from dlprobe_start import HAS_AUDIT, open_log, options, pace, tell
+from dlprobe_trace import Trace, users_line
 
 
 def _hook_start(module):

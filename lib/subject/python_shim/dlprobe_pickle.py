@@ -2,8 +2,8 @@
 import sys
 import time
 
-from dlprobe_hooks import absolute
 from dlprobe_start import tell
+from dlprobe_trace import absolute
 
 _SEARCH_SECONDS = 2.0
 

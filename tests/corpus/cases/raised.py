@@ -53,6 +53,17 @@ def with_spawned_process(number):
     sys.exit(process.exitcode)
 
 
+def send_what_is_below(method, with_what):
+    """A function of this name stands below the main guard."""
+    context = multiprocessing.get_context(method)
+    work = globals().get("below_the_guard", abs)
+    if with_what == "executor":
+        with ProcessPoolExecutor(2, context) as executor:
+            return list(executor.map(work, range(8)))
+    with context.Pool(2) as pool:
+        return pool.map_async(work, range(8)).get(timeout=3)
+
+
 JOBS = {
     "task": lambda: with_pool(divide),
     "executor-task": with_executor,
@@ -62,6 +73,9 @@ JOBS = {
     "result": lambda: with_pool(answer_by_function),
     "not-rebuilt": lambda: with_pool(fail_with_two),
     "spawned": lambda: with_spawned_process(3),
+    "pool-lacks": lambda: send_what_is_below("spawn", "pool"),
+    "served-pool-lacks": lambda: send_what_is_below("forkserver", "pool"),
+    "executor-lacks": lambda: send_what_is_below("spawn", "executor"),
 }
 # What would never come to an end, or fails whatever is done about it, works in the healthy twin.
 HEALTHY = {"not-rebuilt": lambda: with_pool(abs), "no-descriptor": lambda: None, "result": lambda: with_pool(abs),
@@ -70,6 +84,9 @@ HEALTHY = {"not-rebuilt": lambda: with_pool(abs), "no-descriptor": lambda: None,
 if __name__ == "__main__":
     kind = sys.argv[1]
     if "--healthy" not in sys.argv:
+        def below_the_guard(number):
+            return number
+
         JOBS[kind]()
     else:
         try:

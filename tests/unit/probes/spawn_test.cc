@@ -188,10 +188,10 @@ TEST_F(SpawnTest, WhatStandsBelowTheGuardIsToBeMovedOutOfIt) {
     run().start_events.clear();
     run().processes.resize(1);
     started(101);
-    if (has_main) tell(101, {.kind = StartEventKind::kMainImported, .seconds = 0.1});
     tell(101, {.kind = StartEventKind::kRefused,
                .cause = StartRefusal::kNotFoundThere,
-               .message = "AttributeError: Can't get attribute 'work'"});
+               .message = "AttributeError: Can't get attribute 'work'",
+               .file = has_main ? "/job/train.py" : ""});
     EXPECT_THAT(examine().findings.front().remedies.front().title.plain(),
                 HasSubstr(has_main ? "outside the main guard" : "into a module file"));
   }

@@ -1,0 +1,86 @@
+"""Where in a program an exception or a call came through, and which line of that is the user's own."""
+import os
+
+from dlprobe_start import FOLDER, START_FOLDER
+
+_MAIN_NAMES = ("__main__", "__mp_main__")
+_LIBRARY_FOLDERS = tuple(
+    os.path.join(folder, "") for folder in {os.path.dirname(os.__file__), os.path.realpath(os.path.dirname(os.__file__)),
+                                            FOLDER})
+
+
+def absolute(name):
+    return name if name.startswith("<") else os.path.normpath(os.path.join(START_FOLDER, name))
+
+
+def _is_users(frame):
+    if frame.f_globals.get("__name__") in _MAIN_NAMES and frame.f_globals.get("__file__") == frame.f_code.co_filename:
+        return True
+    name = frame.f_code.co_filename
+    if name.startswith("<"):
+        return name == "<string>" or name == "<stdin>" or name.startswith("<ipython")
+    # Of Cython's code the file is one of where it was built.
+    for file in (absolute(name), frame.f_globals.get("__file__") or ""):
+        if "/site-packages/" in file or "/dist-packages/" in file or file.startswith(_LIBRARY_FOLDERS):
+            return False
+    return True
+
+
+def _place(frame, line):
+    return {"file": absolute(frame.f_code.co_filename), "line": line,
+            "function": getattr(frame.f_code, "co_qualname", frame.f_code.co_name),
+            "main": frame.f_globals.get("__name__") in _MAIN_NAMES}
+
+
+def calls_to(frame):
+    """The frames and lines of the calls that led to `frame`, the innermost last."""
+    entries = []
+    while frame is not None:
+        entries.append((frame, frame.f_lineno))
+        frame = frame.f_back
+    return entries[::-1]
+
+
+def entries_of(error):
+    """Those through which an exception came."""
+    entries, trace = [], error.__traceback__
+    while trace is not None and len(entries) < 10000:
+        entries.append((trace.tb_frame, trace.tb_lineno))
+        trace = trace.tb_next
+    return entries
+
+
+def users_place(entries, at_module_level=False):
+    """file, line, function and whether it is the main module's, of the innermost frame of the user's own."""
+    for frame, line in reversed(entries):
+        if _is_users(frame) and (not at_module_level or frame.f_code.co_name == "<module>"):
+            return _place(frame, line)
+    return {}
+
+
+def users_line(frame):
+    return users_place(calls_to(frame))
+
+
+class Trace:
+    """The way of an exception through the standard library and torch."""
+
+    def __init__(self, error, caller=None):
+        """`caller`: of who handles it, where the program has not; the way so far is that of the calls."""
+        self.error, self.entries = error, calls_to(caller) + entries_of(error)
+
+    def frame_of(self, file_end, *functions):
+        for frame, _line in self.entries:
+            if frame.f_code.co_name in functions and frame.f_code.co_filename.endswith(file_end):
+                return frame
+        return None
+
+    def is_raised_in(self, file_end, *functions):
+        code = self.entries[-1][0].f_code if self.entries else None
+        return code is not None and code.co_name in functions and code.co_filename.endswith(file_end)
+
+    def raised_in(self):
+        if not self.entries:
+            return ""
+        frame, line = self.entries[-1]
+        return "%s:%d %s" % (absolute(frame.f_code.co_filename), line, frame.f_code.co_name)
