@@ -118,14 +118,27 @@ bool was_terminated(const ExitFacts& facts, const ProcessKey& key, BootNs from, 
   });
 }
 
-/// Whether another rank of the same launcher failed by itself: that may be seen after the signals
-/// that the launcher sent because of it.
+/// Whether nobody of the job ended it. Who ends the others of a pool sends SIGTERM to the one that
+/// left, too.
+bool ended_by_itself(const ExitFacts& facts, const Death& death) {
+  if (death.signal == 0) {
+    return death.process->catches(SIGTERM) == false ||
+           !was_terminated(facts, death.process->key, 0, death.exit->at);
+  }
+  const ProcessInfo* sender = death.sent == nullptr ? nullptr : sender_in_tree(facts, *death.sent);
+  return !is_polite(death.signal) && (sender == nullptr || sender->key == death.process->key);
+}
+
+/// Whether another child of the same parent ended by itself: that may be seen after the signals
+/// that the parent sent because of it. A code of 0 counts just then.
 bool was_ended_for_another(const ExitFacts& facts, const Death& death) {
   constexpr BootNs kSeenLater = kSecond;
   return std::ranges::any_of(facts.deaths, [&](const Death& other) {
-    return other.process->ppid == death.process->ppid && other.process->key != death.process->key &&
-           other.signal == 0 && other.exit_code != 0 && other.at() <= death.at() + kSeenLater &&
-           !was_terminated(facts, other.process->key, 0, other.exit->at);
+    const bool is_sibling = other.process->ppid == death.process->ppid &&
+                            other.process->key != death.process->key &&
+                            other.at() <= death.at() + kSeenLater;
+    const bool counts = failed(other) || other.at() >= death.at() - kSeenLater;
+    return is_sibling && counts && ended_by_itself(facts, other);
   });
 }
 

@@ -406,6 +406,8 @@ RAISED = {  # how a job fails -> code, what the proof says of it
     "task": ("DLP0514", {"exception": holds("ZeroDivisionError"), "raised_at": holds("/raised.py:17")}),
     "executor-task": ("DLP0514", {"exception": holds("ZeroDivisionError"), "raised_at": holds("/raised.py:17")}),
     "initializer": ("DLP0514", {"exception": holds("FileNotFoundError"), "raised_at": holds("/raised.py:21")}),
+    "initializer-exits": ("DLP0514", {"exception": holds("SystemExit")}),
+    "native-exit": ("DLP0510", {"exit_code": equals("1")}),
     "trainer": ("DLP0514", {"exception": holds("ZeroDivisionError"), "raised_at": holds("/raised.py:17")}),
     "no-descriptor": ("DLP0202", {"exception": holds("OSError"), "limit": equals(40), "raised_at": holds("/raised.py:28")}),
     "result": ("DLP0402", {"type": equals("lambda")}),
@@ -422,7 +424,8 @@ def raised():
     for kind, (code, evidence) in RAISED.items():
         job, needs = (f"raised.py {kind}", "python") if kind != "worker" else ("raised_torch.py", "torch")
         common = {"probe": "run", "needs": needs}
-        yield Case(f"raised-{kind}", job, first=code, severity="error", confidence="certain", evidence=evidence,
+        confidence = "likely" if kind == "native-exit" else "certain"
+        yield Case(f"raised-{kind}", job, first=code, severity="error", confidence=confidence, evidence=evidence,
                    exit_codes=(1,), pace="everywhere" if kind in ("task", "spawned", "executor-lacks") else "quick", **common)
         yield Case(f"raised-{kind}-not", f"{job} --healthy", silent=True, verdicts=("pass",), exit_codes=(0,), **common)
 

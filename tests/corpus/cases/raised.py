@@ -64,10 +64,23 @@ def send_what_is_below(method, with_what):
         return pool.map_async(work, range(8)).get(timeout=3)
 
 
+def leave_by_native_code(number):
+    import ctypes
+    if number == 7:
+        ctypes.CDLL(None)._exit(1)
+
+
+def with_others_that_wait(work):
+    with ProcessPoolExecutor(3, multiprocessing.get_context("fork")) as executor:
+        return list(executor.map(work, range(8)))
+
+
 JOBS = {
     "task": lambda: with_pool(divide),
     "executor-task": with_executor,
     "initializer": lambda: with_executor(initializer=open_table),
+    "initializer-exits": lambda: with_executor(initializer=sys.exit, initargs=(3,)),
+    "native-exit": lambda: with_others_that_wait(leave_by_native_code),
     "trainer": lambda: divide(3),
     "no-descriptor": use_all_descriptors,
     "result": lambda: with_pool(answer_by_function),
@@ -79,7 +92,7 @@ JOBS = {
 }
 # What would never come to an end, or fails whatever is done about it, works in the healthy twin.
 HEALTHY = {"not-rebuilt": lambda: with_pool(abs), "no-descriptor": lambda: None, "result": lambda: with_pool(abs),
-           "spawned": lambda: with_spawned_process(4)}
+           "spawned": lambda: with_spawned_process(4), "native-exit": lambda: with_others_that_wait(abs)}
 
 if __name__ == "__main__":
     kind = sys.argv[1]

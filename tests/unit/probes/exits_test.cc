@@ -879,6 +879,27 @@ TEST_F(Raised, ATaskThatFailedIsTheCauseThoughItsPoolEndsItsWorkers) {
   scene.exit_with(kParent, 1.3, 1);
   EXPECT_EQ(only().code, FindingCode::kUncaughtException);
 }
+// An executor sends SIGTERM to all that it has, and the end of the one that left is seen later.
+TEST_F(Raised, APoolThatEndsTheOthersForOneThatLeftIsNoCause) {
+  for (ProcessInfo& process : scene.run().processes)
+    process.signals_caught = 0;
+  for (const int code : {0, 1}) {
+    scene.run().exits.clear();
+    scene.run().signals.clear();
+    scene.run().start_events.clear();
+    for (const int32_t worker : {101, 102})
+      sent(1, worker, SIGTERM, 0, kParent);
+    scene.exit_by_signal(101, 1.01, SIGTERM);
+    scene.exit_with(102, 1.05, code);
+    failed(1.2, kParent, Ended::kProcess, "");
+    scene.run().start_events.back().again = "BrokenProcessPool";
+    scene.exit_with(kParent, 1.3, 1);
+    EXPECT_FALSE(find(examine(), FindingCode::kKilledBySignal)) << code;
+    scene.run().exits[1].wait_status = SIGTERM;
+    EXPECT_TRUE(find(examine(), FindingCode::kKilledBySignal)) << "nobody left";
+  }
+}
+
 
 TEST_F(Raised, ADeathThatWasSurvivedIsNotTheCause) {
   sent(1, 101, SIGKILL, 0, kStranger);
