@@ -24,6 +24,14 @@ struct NamedFiles {
   uint64_t all() const { return segments + semaphores; }
 };
 
+// A ledger lists 2000 files at the most. The others are taken to be like those.
+void add_unlisted(const ShmLedger& ledger, NamedFiles& named) {
+  if (ledger.segments.empty()) return;
+  const uint64_t unlisted = ledger.omitted_segments * named.all() / ledger.segments.size();
+  (named.semaphores > named.segments ? named.semaphores : named.segments) += unlisted;
+  if (unlisted > 0) named.bytes += ledger.omitted_bytes;
+}
+
 NamedFiles named_files(const Facts& facts, const ShmLedger& ledger) {
   NamedFiles named;
   for (const ShmSegment& segment : ledger.segments) {
@@ -32,6 +40,7 @@ NamedFiles named_files(const Facts& facts, const ShmLedger& ledger) {
     ++(is_semaphore(segment) ? named.semaphores : named.segments);
     named.bytes += taken_bytes(segment);
   }
+  add_unlisted(ledger, named);
   return named;
 }
 

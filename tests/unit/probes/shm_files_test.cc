@@ -328,5 +328,34 @@ TEST(ShmGrowingFiles, AreToldWhereTheJobEnded) {
   EXPECT_THAT(leak->message.plain(), testing::HasSubstr("would have been reached in "));
 }
 
+// A ledger lists only so many files of a crowded mount.
+void list_at_most(Scene& scene, size_t most) {
+  for (ShmLedger& ledger : scene.run().ledgers) {
+    if (ledger.segments.size() <= most) continue;
+    ledger.omitted_segments = ledger.segments.size() - most;
+    ledger.omitted_bytes = ledger.omitted_segments * kMiB;
+    ledger.segments.resize(most);
+  }
+}
+
+TEST(ShmGrowingFiles, AreCountedBeyondThoseThatAreListed) {
+  Scene scene = blocks_that_stay(6, 13, 1000);
+  list_at_most(scene, 10);
+  const auto leak = find(scene.examine(), FindingCode::kShmLeak);
+  ASSERT_TRUE(leak);
+  EXPECT_EQ(number(*leak, "named_files"), 72);
+  EXPECT_EQ(number(*leak, "named_bytes"), 72 * static_cast<int64_t>(kMiB));
+}
+
+TEST(ShmGrowingFiles, AreNotTheJobsWhereThoseThatAreListedAreAnothers) {
+  Scene scene = blocks_that_stay(6, 13, 1000);
+  for (ShmLedger& ledger : scene.run().ledgers) {
+    for (ShmSegment& segment : ledger.segments)
+      segment.holders.front() = {.key = key_of(7000), .comm = "other"};
+  }
+  list_at_most(scene, 10);
+  EXPECT_FALSE(find(scene.examine(), FindingCode::kShmLeak));
+}
+
 }  // namespace
 }  // namespace dlprobe
