@@ -49,6 +49,9 @@ def hangs():
     yield met("class-that-is-not-there", "balanced_shards.py", searches, **WARNS)
     yield watched("class-that-is-not-there", "balanced_shards.py", searches, dlprobe_options=["--for", "50s"], **WARNS)
     yield fine("classes-that-are-there", "balanced_shards.py --model-classes 20")
+    yield met("regex-that-backtracks", "clean_reviews.py", ("DLP0312", "DLP0313"), dlprobe_options=["--for", "20s"], **WARNS)
+    yield watched("regex-that-backtracks", "clean_reviews.py", ("DLP0312", "DLP0313"), dlprobe_options=["--for", "50s"], **WARNS)
+    yield fine("regex-that-does-not", "clean_reviews.py --safe")
     yield met("paused-for-memory", "kaggle_baseline.py", "DLP0311", evidence={"state": equals("T")})
     yield watched("paused-for-memory", "kaggle_baseline.py", "DLP0311", pace="quick")
     yield fine("paused-and-resumed", "kaggle_baseline.py --resume")
@@ -99,6 +102,24 @@ def starts():
     yield watched("method-set-for-each-fold", "fraud_tabular.py --share --folds 2 --set-each-fold", "DLP0404", **fails)
     yield fine("two-folds", "fraud_tabular.py --share --folds 2")
     yield fine("method-set-for-one-fold", "fraud_tabular.py --share --set-each-fold")
+    torch = {"needs": "torch"}
+    yield watched("loader-in-a-trial", "sweep_pool.py", "DLP0403", **torch, **fails)
+    yield fine("loader-without-workers-in-a-trial", "sweep_pool.py --loader-workers 0", **torch)
+    yield fine("loader-in-a-trial-of-futures", "sweep_pool.py --executor futures", **torch)
+    yield watched("method-set-after-a-value", "spectrograms.py", "DLP0404", pace="quick", **fails)
+    yield fine("method-never-set", "spectrograms.py --keep-default")
+    checked = {"probe": "spawn-recursion", "dlprobe_options": [], "leaves_job": False}
+    yield watched("trie-of-the-module", "ner_gazetteer.py", "DLP0406", **checked, **WARNS)
+    yield fine("trie-of-the-module-under-fork", "ner_gazetteer.py --start fork")
+    yield fine("no-trie", "ner_gazetteer.py --lazy")
+    for form in ("stdin", "code"):
+        yield watched(f"pasted-{form}", "column_stats.py", "DLP0407", form=form)
+    yield fine("saved", "column_stats.py")
+    yield watched("relaunch-without-end", "relaunch_threads.py", "DLP0409", **checked)
+    yield fine("relaunch", "relaunch_threads.py --variable OMP_NUM_THREADS")
+    mpi = {"needs": "torch1", "modules": ("mpi4py",), "form": "mpirun"}
+    yield watched("pool-of-an-mpi-rank", "mpi_sweep.py", "DLP0408", dlprobe_options=["--for", "30s"], **mpi)
+    yield fine("mpi-rank-without-pool", "mpi_sweep.py --no-pool", **mpi)
 
 
 def space():
@@ -110,9 +131,123 @@ def space():
     yield watched("batches-of-outputs", "bert_pretrain.py --keep batch", "DLP0203", exit_codes=(1,), **few)
     yield fine("copies-of-outputs", "bert_pretrain.py --keep copy", **few)
     yield fine("losses-of-outputs", "bert_pretrain.py", **few)
+    limited = {"needs": "torch", "exit_codes": (1,)}
+    yield watched("map-for-each-window", "gpt_memmap.py --fresh-maps --hold 100000 --iters 4000", ("DLP0204", "DLP0202"),
+                  dlprobe_options=["--limit-fds", "1024"], **limited)
+    many = "bert_pretrain.py --sharing file_system --fields 60 --blocks 9600 --length 16 --epochs 1"
+    large = {"needs": "torch", "mount_options": "size=600m"}
+    yield watched("batches-of-many-fields", f"{many} --keep batch", "DLP0206", dlprobe_options=["--for", "80s"], exit_codes=(1,), **large)
+    yield fine("losses-of-many-fields", many, **large)
+    yield fine("map-for-each-window-let-go", "gpt_memmap.py --fresh-maps", needs="torch")
+    yield fine("map-for-each-shard", "gpt_memmap.py --hold 100000", needs="torch")
+    yield watched("recordings-kept-open", "keywords_audio.py data.close=false", "DLP0204", dlprobe_options=["--limit-fds", "512"], **limited)
+    yield fine("recordings-closed", "keywords_audio.py", **few)
+    yield watched("recordings-opened-ahead", "keywords_audio.py data.open_all=true data.recordings=300 data.repeat=1", "DLP0202", **(few | limited))
+    yield fine("recordings-opened-ahead-that-fit", "keywords_audio.py data.open_all=true data.recordings=100", **few)
+    burst = "keywords_audio.py data.lengths=12 loader.prefetch_factor=8 warm_up=3"
+    yield watched("prefetch-beyond-limit", burst, "DLP0201", **(few | limited | {"dlprobe_options": ["--limit-fds", "128"]}))
+    yield fine("prefetch-within-limit", burst, needs="torch", dlprobe_options=["--limit-fds", "1024"])
+
+
+def replay():
+    """Actors and a learner with a buffer in shared memory."""
+    yield met("actor-killed-with-lock", "replay_actors.py --crash-at 50", "DLP0304", severity="error")
+    yield watched("actor-killed-with-lock", "replay_actors.py --crash-at 50", "DLP0304", severity="error")
+    yield fine("actors", "replay_actors.py")
+    yield fine("episodes-as-segments", "replay_actors.py --unroll")
+    yield watched("episodes-never-unlinked", "replay_actors.py --unroll --never-unlink --updates 4000", "DLP0104",
+                  dlprobe_options=["--for", "30s"], **WARNS)
+    yield watched("episodes-without-inodes", "replay_actors.py --unroll --never-unlink", "DLP0108",
+                  mount_options="size=64m,nr_inodes=60")
+    left = {"before": ["others/replay_actors.py --updates 40 --lose-learner --capacity 1000000"], "mount_options": "size=40m"}
+    yield watched("frames-beside-a-buffer", "point_clouds.py --keep 45", "DLP0105", beside=["others/replay_actors.py --capacity 1200000"])
+    yield fine("frames-beside-a-small-buffer", "point_clouds.py --keep 4", beside=["others/replay_actors.py"])
+    semaphores = "others/replay_actors.py --start spawn --updates 40 --lose-learner"
+    yield watched("semaphores-of-a-lost-job", "replay_actors.py", "DLP0107", before=[semaphores] * 3, settle_s=10.5, dlprobe_options=[], **WARNS)
+    yield fine("no-semaphores-of-a-job", "replay_actors.py", before=["others/replay_actors.py --start spawn --updates 40"])
+    yield watched("frames-beside-a-lost-buffer", "point_clouds.py --keep 4", "DLP0103", settle_s=10.5, **WARNS, **left)
+
+
+def copies_of_threads():
+    """What fork copies, and what it does not."""
+    yield met("sqlite-connection-at-work", "labels_sqlite.py", "DLP0301")
+    yield watched("sqlite-connection-at-work", "labels_sqlite.py", "DLP0301")
+    yield fine("sqlite-connection-at-rest", "labels_sqlite.py --stats before")
+    yield fine("sqlite-connection-for-each", "labels_sqlite.py --connection per-process")
+    yield met("syslog-from-a-thread", "audit_syslog.py", "DLP0301")
+    yield watched("syslog-from-a-thread", "audit_syslog.py", "DLP0301")
+    yield fine("syslog-without-a-thread", "audit_syslog.py --no-heartbeat")
+    torch = {"needs": "torch"}
+    missing = ("DLP0305", "DLP0306", "DLP0302")
+    yield met("read-ahead-before-fork", "video_prefetcher.py", missing, **torch)
+    yield watched("read-ahead-before-fork", "video_prefetcher.py", missing, **torch)
+    yield fine("read-ahead-in-the-worker", "video_prefetcher.py --lazy", **torch)
+    yield met("metrics-before-fork", "metrics_writer.py", missing)
+    yield watched("metrics-before-fork", "metrics_writer.py", missing)
+    yield fine("metrics-of-each", "metrics_writer.py --own")
+    yield fine("metrics-of-the-parent", "metrics_writer.py --silent-workers")
+
+
+def lost_peers():
+    """Who is gone, or does not answer."""
+    yield watched("feeders-of-a-crashed-attempt", "eval_supervisor.py --back-off 600", "DLP0309", **WARNS)
+    yield fine("feeders-that-were-stopped", "eval_supervisor.py --clean --steps 400")
+    nas = {"needs": "torch", "device": "/dev/fuse"}
+    image = "crop_nas.py /dev/shm/storage/data"
+    for how in ("read", "map"):
+        yield met(f"storage-does-not-answer-to-{how}", f"{image} --how {how}", "DLP0310", beside=["slow_storage.py"], **WARNS, **nas)
+        yield fine(f"storage-answers-to-{how}", f"{image} --how {how} --crops 40", beside=["slow_storage.py --healthy"], **nas)
+    yield watched("storage-does-not-answer", image, "DLP0310", beside=["slow_storage.py"], **nas)
+    ranks = {"needs": "torch", "dlprobe_options": ["--for", "30s"]}
+    yield watched("rank-that-stops-alone", "gan_two_ranks.py --stop-alone", "DLP0704", **ranks)
+    yield watched("rank-without-its-file", "gan_two_ranks.py --real /nowhere/points.pt", ("DLP0514", "DLP0705"), **ranks)
+    yield watched("statistics-by-two-calls", "gan_two_ranks.py --gather-on-first", "DLP0703", **ranks)
+    yield fine("two-ranks", "gan_two_ranks.py", needs="torch")
+    # Its GIL is kept as well, but nobody lacks it: the lock is what it waits for.
+    yield met("index-lock-of-a-compaction", "neighbours_index.py", "DLP0313", dlprobe_options=["--for", "20s"], **WARNS)
+    yield watched("index-lock-of-a-compaction", "neighbours_index.py", "DLP0313", dlprobe_options=["--for", "40s"], **WARNS)
+    yield fine("index-lock-for-five-seconds", "neighbours_index.py --compaction 5")
+    yield fine("index-lock-without-gil", "neighbours_index.py --compaction 5 --release-gil")
+    yield met("barrier-with-gil", "stencil_threads.py --keep-gil", ("DLP0307", "DLP0303"))
+    yield watched("barrier-with-gil", "stencil_threads.py --keep-gil", ("DLP0307", "DLP0303"), dlprobe_options=["--for", "40s"])
+    yield fine("barrier-without-gil", "stencil_threads.py")
+    yield fine("barrier-of-one-with-gil", "stencil_threads.py --keep-gil --tiles 1")
+
+
+def limits():
+    """Within a batch system, or at a terminal that closes."""
+    events = "recsys_events.py --columns --events 100000"
+    yield watched("cpu-time", f"batch_limits.py --cpu 3 {events} --seconds 30", "DLP0503", dlprobe_options=["--for", "20s"])
+    yield fine("cpu-time-that-is-enough", f"batch_limits.py --cpu 60 {events} --seconds 6")
+    # Whoever started it ended it, on purpose.
+    yield fine("wall-time", f"batch_limits.py --wall 5 {events} --seconds 30", exit_codes=(143,))
+    yield fine("wall-time-that-is-enough", f"batch_limits.py --wall 60 {events} --seconds 6")
+    torch = {"needs": "torch"}
+    trials = "sweep_pool.py --executor futures --loader-workers 6"
+    yield watched("tasks", f"batch_limits.py --tasks 12 {trials}", "DLP0603", dlprobe_options=["--for", "20s"], **torch)
+    yield fine("tasks-that-are-enough", f"batch_limits.py --tasks 200 {trials} --trials 3", **torch)
+    yield watched("temporary-folder", "batch_limits.py --tmp-mib 1 gpt_memmap.py", "DLP0608", dlprobe_options=[], exit_codes=(1,), **torch)
+    yield fine("temporary-folder-that-is-enough", "batch_limits.py --tmp-mib 16 gpt_memmap.py", **torch)
+    yield watched("page-closed", f"web_terminal.py {events} --seconds 30", "DLP0511", dlprobe_options=[], exit_codes=(129,))
+    yield fine("page-open", f"web_terminal.py --page-open 60 {events} --seconds 6")
+
+
+def memory():
+    """Memory that is copied, and that is not there."""
+    yield watched("dicts-copied", "recsys_events.py", "DLP0504", dlprobe_options=["--for", "20s"], **WARNS)
+    yield fine("columns-not-copied", "recsys_events.py --columns")
+    limited = {"dlprobe_options": ["--limit-memory", "400m"]}
+    yield watched("features-cached-without-bound", "recsys_events.py --columns --cache-features --seconds 60", "DLP0501",
+                  dlprobe_options=["--limit-memory", "400m", "--for", "40s"])
+    yield fine("columns-within-limit", "recsys_events.py --columns", **limited)
 
 
 def programs_of_others():
+    yield from lost_peers()
+    yield from limits()
+    yield from memory()
+    yield from replay()
+    yield from copies_of_threads()
     yield from starts()
     yield from space()
     yield from talks()
