@@ -118,7 +118,7 @@ constexpr void list_fields(auto&& field, Of<StartEvent> /*of*/) {
   field("method", &StartEvent::method, R"(start method: "fork", "spawn", "forkserver")");
   field("wanted", &StartEvent::wanted,
         "Of chosen: what the script asked for; of failed by a refused memory: \"address space\" or "
-        "\"data size\", the limit that is nearest");
+        "\"data size\", the limit that is nearest, or \"mappings\"");
   field("child", &StartEvent::child_pid, "of started");
   field("cause", &StartEvent::cause, "of a refusal");
   field("message", &StartEvent::message, "the exception's type and text, secrets masked");
@@ -135,7 +135,7 @@ constexpr void list_fields(auto&& field, Of<StartEvent> /*of*/) {
   field("line", &StartEvent::line, "of that file");
   field("function", &StartEvent::function, R"("<module>" at the module's level)");
   field("main", &StartEvent::is_main, "that line is the main module's own");
-  field("count", &StartEvent::count, "of batches");
+  field("count", &StartEvent::count, "of batches, of mappings where there are no more");
   field("seconds", &StartEvent::seconds,
         "Of main-imported; of first-batch since its iterator was made; of batches waited for them",
         Unit::kSeconds);

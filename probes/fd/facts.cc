@@ -72,6 +72,13 @@ void add_refusal(Series& series, const StartEvent& event) {
   add_count(series, event.at, *event.limit);
 }
 
+// A process that was refused a mapping had as many as the witness counted then.
+void add_refused_mapping(Series& series, const StartEvent& event) {
+  if (event.wanted != "mappings" || event.count.value_or(-1) < 0) return;
+  const auto place = std::ranges::upper_bound(series.maps, event.at, {}, &CountAt::at);
+  series.maps.insert(place, {.at = event.at, .count = static_cast<uint64_t>(*event.count)});
+}
+
 // Nothing of one that ended well, or was ended by others: a trainer ends its workers by SIGTERM.
 std::optional<OwnWords> failure_of(int status) {
   if (WIFEXITED(status)) {
@@ -122,7 +129,9 @@ Facts facts_of(const RecordingHeader& header, const Run& run) {
   }
   for (const StartEvent* event : fatal_exceptions(run)) {
     const auto slot = known.find(event->process);
-    if (slot != known.end()) add_refusal(facts.series[slot->second], *event);
+    if (slot == known.end()) continue;
+    add_refusal(facts.series[slot->second], *event);
+    add_refused_mapping(facts.series[slot->second], *event);
   }
   facts.failures = failures_of(run);
   return facts;

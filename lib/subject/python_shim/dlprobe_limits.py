@@ -51,11 +51,20 @@ def _memory_limit():
     return found
 
 
+def _mappings():
+    """Their number and limit, where the kernel grants no more; the last one or two it took back."""
+    with open("/proc/sys/vm/max_map_count") as text:
+        limit = int(text.read())
+    with open("/proc/self/maps", "rb") as lines:
+        count = sum(1 for _ in lines)
+    return {"limit": limit, "count": count, "wanted": "mappings"} if count >= limit - limit // 100 else None
+
+
 def refused_resource(trace):
     """Of the exception by which the system refused more: no space in a file system, or of the process's own memory."""
     if getattr(trace.error, "errno", None) in (EDQUOT, ENOSPC):
         return _fullness(trace)
-    return _memory_limit()
+    return _mappings() or _memory_limit()
 
 
 def _position(process, number):

@@ -393,6 +393,25 @@ TEST_F(Fd, MappingsAtTheKernelsLimit) {
   EXPECT_FALSE(find(examine(), FindingCode::kMemoryMapLimitReached));
 }
 
+TEST_F(Fd, MappingsThatTheWitnessCountedWhenOneWasRefused) {
+  scene_.recording.header.host.max_map_count = 65'530;
+  watch(0, 3, FdKind::kFile, climbs(kFdWorker, 0, 0));
+  scene_.run().samples.back().processes[0].map_count = uint64_t{31'000};
+  scene_.exit_with(Scene::kTrainerPid, 5, 1);
+  EXPECT_FALSE(find(examine(), FindingCode::kMemoryMapLimitReached));
+  scene_.run().start_events = {{.at = Scene::at(4.5),
+                                .kind = StartEventKind::kFailed,
+                                .process = key_of(Scene::kTrainerPid),
+                                .wanted = "mappings",
+                                .type = "RuntimeError",
+                                .count = 65'530,
+                                .ended = Ended::kProcess,
+                                .limit = 65'530}};
+  const auto finding = find(examine(), FindingCode::kMemoryMapLimitReached);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->confidence, Confidence::kCertain);
+}
+
 TEST_F(Fd, WhatCouldNotBeSeenIsAGap) {
   EXPECT_EQ(examine().gaps.size(), 1U);  // never counted
   watch(0, 3, FdKind::kFile, climbs(kFdWorker, 0, 0));
