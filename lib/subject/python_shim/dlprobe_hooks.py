@@ -196,7 +196,7 @@ def _refused_resource(error, refusal):
     is_of_torch = type(error) is RuntimeError and "torch" in sys.modules
     try:
         if number in (EDQUOT, ENOMEM, ENOSPC) or isinstance(error, MemoryError) or is_of_torch:
-            return load("dlprobe_limits").refused_resource(Trace(refusal or error))
+            return load("dlprobe_limits").refused_resource(Trace(refusal or error), Trace(error))
     except Exception:
         pass
     return {}

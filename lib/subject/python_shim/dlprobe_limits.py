@@ -28,6 +28,8 @@ def _fullness(trace):
     if path is None:
         return {}
     folder = os.path.dirname(path)
+    while not os.path.isdir(folder):  # a temporary one is removed before this is told
+        folder = os.path.dirname(folder)
     left = os.statvfs(folder)
     temporary = next((os.environ[name] for name in ("TMPDIR", "TEMP", "TMP") if os.environ.get(name)), "/tmp")
     return {"path": path, "free_bytes": left.f_bavail * left.f_frsize, "free_inodes": left.f_favail if left.f_files else None,
@@ -60,10 +62,11 @@ def _mappings():
     return {"limit": limit, "count": count, "wanted": "mappings"} if count >= limit - limit // 100 else None
 
 
-def refused_resource(trace):
-    """Of the exception by which the system refused more: no space in a file system, or of the process's own memory."""
+def refused_resource(trace, last):
+    """Of the exception by which the system refused more: no space in a file system, or of the process's own memory. `last` is the
+    one that it led to: a file that was closed meanwhile is within reach there."""
     if getattr(trace.error, "errno", None) in (EDQUOT, ENOSPC):
-        return _fullness(trace)
+        return _fullness(trace) or _fullness(last)
     return _mappings() or _memory_limit()
 
 
