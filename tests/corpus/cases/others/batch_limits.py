@@ -6,6 +6,7 @@ import resource
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 
@@ -44,7 +45,9 @@ def command_of(options):
     command = [sys.executable, script, *options.arguments]
     if options.tmp_mib is None:
         return command
-    mount = f'mount -t tmpfs -o size={options.tmp_mib}m tmpfs "$TMPDIR" && exec "$@"'
+    folder = os.path.join(tempfile.gettempdir(), "job")
+    os.makedirs(folder, exist_ok=True)
+    mount = f'export TMPDIR={folder}; mount -t tmpfs -o size={options.tmp_mib}m tmpfs "$TMPDIR" && exec "$@"'
     return ["unshare", "-m", "sh", "-c", mount, "sh", *command]
 
 
