@@ -228,13 +228,13 @@ def tell_refusal(trace, sent=None):
         tell(refusal.pop("kind", "refused"), message=describe(trace.error), **refusal)
 
 
-def tell_end(ended, error, sent=None, wanted=None):
-    """`error` ended what `ended` names, as the report has it; nothing else is done with it. Each place is told once: a
 def _is_caught_by_pool(ended, call_of_exit):
     """Whether it ended no process but a task, or what an executor begins its worker by."""
     return ended == "initializer" or (ended == "task" and call_of_exit.code not in (None, 0))
 
 
+def tell_end(ended, error, sent=None, wanted=None):
+    """`error` ended what `ended` names, as the report has it; nothing else is done with it. Each place is told once: a
     program may live with an error of every task. `wanted`: what of the program's own is called for it."""
     try:
         is_exit = isinstance(error, SystemExit) and not _is_caught_by_pool(ended, error)
