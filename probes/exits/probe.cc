@@ -11,6 +11,7 @@
 #include "lib/base/units.h"
 #include "probes/exits/rules.h"
 #include "probes/facts/facts.h"
+#include "probes/facts/handled.h"
 #include "probes/facts/seen.h"
 #include "probes/facts/starts.h"
 
@@ -149,9 +150,10 @@ bool began_the_end(const ExitFacts& facts, const Death& death) {
   const bool is_first = first != facts.deaths.end() && &*first == &death;
   if (!is_first || !command_failed(*facts.run)) return false;
   // The end of another child may be seen after the signal that was sent because of it.
-  const bool other_failed = std::ranges::any_of(facts.run->start_events, [&](const auto& event) {
-    return event.kind == StartEventKind::kFailed && event.ended == Ended::kProcess &&
-           event.process != death.process->key && event.at <= death.at();
+  const auto failures = events_of(*facts.run, StartEventKind::kFailed);
+  const bool other_failed = std::ranges::any_of(failures, [&](const StartEvent* event) {
+    return event->ended == Ended::kProcess && event->process != death.process->key &&
+           event->at <= death.at();
   });
   if (other_failed || was_ended_for_another(facts, death)) return false;
   if (death.process->role == Role::kTrainer) return true;
@@ -229,6 +231,7 @@ bool was_missed(const ExitFacts& facts, const Death& death) {
 bool is_ordinary_exit(const ExitFacts& facts, const Death& death) {
   // What a trainer exits with is its own business, and its own words say why.
   if (death.process->role != Role::kWorker) return true;
+  if (is_handled_child(*facts.run, death.process->key)) return true;
   if (failed_to_start(facts, death) || death.exit_code == kInterruptedExit) return true;
   const SignalSent* caught = caught_signal(facts, death);
   if (caught != nullptr && is_of_interrupt(facts, *caught)) return true;
@@ -318,6 +321,8 @@ bool is_started_in_vain(const Run& run) {
 Severity severity_of(const ExitFacts& facts, const Judged& judged) {
   const Death& death = *judged.death;
   if (is_passed_on(facts, death)) return Severity::kError;
+  if (is_crash_signal(death.signal) && is_handled_child(*facts.run, death.process->key))
+    return Severity::kInfo;
   if (!is_of_loader(facts, *death.process)) return Severity::kWarning;
   if (was_survived(facts, death)) return Severity::kWarning;
   if (death.process->role != Role::kWorker) return Severity::kError;

@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <map>
 #include <set>
@@ -10,6 +11,7 @@
 
 #include "lib/base/path_name.h"
 #include "probes/facts/facts.h"
+#include "probes/facts/handled.h"
 
 namespace dlprobe {
 namespace {
@@ -72,10 +74,21 @@ void add_exception(Finding& finding, const StartEvent& event) {
   add_source(finding, event.file, event.line, "raised at");
 }
 
+namespace {
+
+/// A failure that the parent of its process knew what to do about.
+bool is_met(const Run& run, const StartEvent& event) {
+  constexpr std::array kFailures = {StartEventKind::kFailed, StartEventKind::kExits,
+                                    StartEventKind::kRefused, StartEventKind::kMainNotImported};
+  return std::ranges::count(kFailures, event.kind) > 0 && is_handled_child(run, event.process);
+}
+
+}  // namespace
+
 std::vector<const StartEvent*> events_of(const Run& run, StartEventKind kind) {
   std::vector<const StartEvent*> events;
   for (const StartEvent& event : run.start_events) {
-    if (event.kind == kind) events.push_back(&event);
+    if (event.kind == kind && !is_met(run, event)) events.push_back(&event);
   }
   return events;
 }
@@ -233,7 +246,7 @@ void find_first(const Run& run, Ending& ending) {
   int most = 1;
   for (const StartEvent& event : run.start_events) {
     const int weight = weight_as_first(event, last);
-    if (weight < most) continue;
+    if (weight < most || is_met(run, event)) continue;
     // Of workers that all failed the loader hands on the first; one that has ended since was of an
     // earlier loader.
     const bool both_workers =

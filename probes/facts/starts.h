@@ -28,7 +28,7 @@ void add_exception(Finding& finding, const StartEvent& event);
 /// What to do where processes that start anew lack `what`.
 Remedy pass_to_processes(const Message& what);
 
-/// The events of that kind (and cause), in time order.
+/// The events of that kind (and cause), in time order, without failures of handled children.
 std::vector<const StartEvent*> events_of(const Run& run, StartEventKind kind);
 std::vector<const StartEvent*> refusals_of(const Run& run, StartRefusal cause);
 

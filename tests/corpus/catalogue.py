@@ -430,6 +430,18 @@ def raised():
         yield Case(f"raised-{kind}-not", f"{job} --healthy", silent=True, verdicts=("pass",), exit_codes=(0,), **common)
 
 
+HANDLED = {"run": ("DLP0514", "ZeroDivisionError"), "start": ("DLP0402", "ickl"), "fork": ("DLP0510", "ValueError")}
+
+
+def handled():
+    """Children that fail as their parent expects, and those that it fails of."""
+    common = {"probe": "run", "needs": "python"}
+    for kind, (code, exception) in HANDLED.items():
+        yield Case(f"handled-{kind}", f"handled.py {kind}", silent=True, verdicts=("pass",), exit_codes=(0,), **common)
+        yield Case(f"handled-{kind}-not", f"handled.py {kind} --passes-on", first=code, severity="error",
+                   evidence={"exception": holds(exception)}, exit_codes=(1,), **common)
+
+
 FULL = (  # what starts too much -> whose limit, what the proof names
     ("fork", "--in-group 8", {"refusals": between(1, 1), "limit": equals(8), "raised_at": holds("/limits.py:25")}),
     ("fork", "--as-user 8", {"limit": equals(8), "raised_at": holds("/limits.py:25")}),
@@ -694,7 +706,7 @@ def hang_cases():
         yield from group()
 
 
-GROUPS = (failures, left_behind, twins, hang_cases, watched_to_the_end, deaths, deaths_of_torch, raised, full, epoch_ends, refused_forks,
+GROUPS = (failures, left_behind, twins, hang_cases, watched_to_the_end, deaths, deaths_of_torch, raised, handled, full, epoch_ends, refused_forks,
           memory_cases, growing, descriptors, starts_of_python, starts_of_torch, programs_of_others)
 CASES = {case.name: case for group in GROUPS for case in group()}
 

@@ -144,11 +144,13 @@ def _chain_of(error):
 
 _TORCH_HANDS_ON = (("torch/_utils.py", "reraise"), ("torch/utils/data/dataloader.py", "_try_get_data"),
                    ("torch/utils/data/_utils/signal_handling.py", "handler"),
-                   ("torch/multiprocessing/spawn.py", "join"))
+                   ("torch/multiprocessing/spawn.py", "join"),
+                   ("torch/distributed/launcher/api.py", "launch_agent"))
 _WAITS_FOR_OTHERS = (("multiprocessing/queues.py", "get"), ("multiprocessing/pool.py", "get", "next"),
                      ("multiprocessing/forkserver.py", "read_signed"),
                      ("multiprocessing/connection.py", "_recv", "recv_bytes", "SocketClient"),
-                     ("concurrent/futures/_base.py", "result"), ("/queue.py", "get"))
+                     ("concurrent/futures/_base.py", "result"), ("/queue.py", "get"),
+                     ("/subprocess.py", "run", "check_call", "check_returncode"))
 
 
 def _first_of_group(error):

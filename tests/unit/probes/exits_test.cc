@@ -615,6 +615,12 @@ class Raised : public ExitsTest {
               place.empty() ? "/lib/torch/_utils.py:543 reraise" : "/job/data.py:7 " + place,
           .again = place.empty() ? "KeyError" : ""});
   }
+
+  /// Of the trainer, and no worker.
+  void child(int32_t pid) {
+    scene.process(pid, Role::kOther);
+    scene.run().processes.back().ppid = kParent;
+  }
 };
 
 TEST_F(Raised, WhatIsRaisedOnceTheUserInterruptsIsNoNews) {
@@ -719,6 +725,43 @@ TEST_F(Raised, OfSeveralProgramsOfAShellTheFirstIsLikely) {
   scene.exit_with(kParent, 2.2, 1);
   EXPECT_THAT(only().message.plain(), HasSubstr("in convert"));
   EXPECT_EQ(only().confidence, Confidence::kLikely);
+}
+
+TEST_F(Raised, AChildWhoseFailureItsParentTookIsNoNews) {
+  child(401);
+  failed(1, 401, Ended::kProcess, "convert");
+  scene.exit_with(401, 1.1, 1);
+  scene.exit_with(kParent, 1.2, 0);
+  EXPECT_TRUE(examine().findings.empty()) << "its parent ended well";
+  ProcessExit& end = scene.run().exits.back();
+  end.wait_status = 1 << 8;
+  EXPECT_EQ(only().code, FindingCode::kUncaughtException) << "its parent passed it on";
+  tell(0.1, kParent, {.kind = StartEventKind::kInterpreter});
+  end.at = Scene::at(9);
+  EXPECT_TRUE(examine().findings.empty()) << "it went on, and failed of something else";
+  failed(8.9, kParent, Ended::kProcess, "train");
+  EXPECT_THAT(only().message.plain(), HasSubstr("in train"));
+}
+
+TEST_F(Raised, ALauncherThatEndsTheOthersFailsOfTheFirstHoweverLongThatTakes) {
+  for (const int32_t rank : {401, 402})
+    child(rank);
+  failed(1, 401, Ended::kProcess, "train");
+  scene.exit_with(401, 1.1, 1);
+  scene.exit_with(kParent, 9, 3);
+  EXPECT_TRUE(examine().findings.empty()) << "its code is another one";
+  scene.exit_by_signal(402, 8, SIGTERM);
+  EXPECT_THAT(only().message.plain(), HasSubstr("in train"));
+}
+
+TEST_F(Raised, AShellEndsByTheCodeOfTheChildThatCameLast) {
+  for (const int32_t program : {401, 402}) {
+    child(program);
+    failed(program == 401 ? 1 : 5, program, Ended::kProcess, program == 401 ? "convert" : "train");
+    scene.exit_with(program, program == 401 ? 1.1 : 5.1, 1);
+  }
+  scene.exit_with(kParent, 9, 1);
+  EXPECT_THAT(only().message.plain(), HasSubstr("in train"));
 }
 
 TEST_F(Raised, AProcessThatLeavesBreaksItsPool) {
@@ -836,6 +879,27 @@ TEST_F(Raised, ATrainerThatKillsItsWorkerIsItsCause) {
   EXPECT_EQ(only().code, FindingCode::kUncaughtException) << "it failed by itself";
 }
 
+// An executor sends SIGTERM to all that it has, and the end of the one that left is seen later.
+TEST_F(Raised, APoolThatEndsTheOthersForOneThatLeftIsNoCause) {
+  for (ProcessInfo& process : scene.run().processes)
+    process.signals_caught = 0;
+  for (const int code : {0, 1}) {
+    scene.run().exits.clear();
+    scene.run().signals.clear();
+    scene.run().start_events.clear();
+    for (const int32_t worker : {101, 102})
+      sent(1, worker, SIGTERM, 0, kParent);
+    scene.exit_by_signal(101, 1.01, SIGTERM);
+    scene.exit_with(102, 1.05, code);
+    failed(1.2, kParent, Ended::kProcess, "");
+    scene.run().start_events.back().again = "BrokenProcessPool";
+    scene.exit_with(kParent, 1.3, 1);
+    EXPECT_FALSE(find(examine(), FindingCode::kKilledBySignal)) << code;
+    scene.run().exits[1].wait_status = SIGTERM;
+    EXPECT_TRUE(find(examine(), FindingCode::kKilledBySignal)) << "nobody left";
+  }
+}
+
 TEST_F(Raised, WhoLeavesWithCodeZeroIsMissedWhereSomebodyWaitsInVain) {
   tell(1, 101,
        {.kind = StartEventKind::kExits,
@@ -879,27 +943,6 @@ TEST_F(Raised, ATaskThatFailedIsTheCauseThoughItsPoolEndsItsWorkers) {
   scene.exit_with(kParent, 1.3, 1);
   EXPECT_EQ(only().code, FindingCode::kUncaughtException);
 }
-// An executor sends SIGTERM to all that it has, and the end of the one that left is seen later.
-TEST_F(Raised, APoolThatEndsTheOthersForOneThatLeftIsNoCause) {
-  for (ProcessInfo& process : scene.run().processes)
-    process.signals_caught = 0;
-  for (const int code : {0, 1}) {
-    scene.run().exits.clear();
-    scene.run().signals.clear();
-    scene.run().start_events.clear();
-    for (const int32_t worker : {101, 102})
-      sent(1, worker, SIGTERM, 0, kParent);
-    scene.exit_by_signal(101, 1.01, SIGTERM);
-    scene.exit_with(102, 1.05, code);
-    failed(1.2, kParent, Ended::kProcess, "");
-    scene.run().start_events.back().again = "BrokenProcessPool";
-    scene.exit_with(kParent, 1.3, 1);
-    EXPECT_FALSE(find(examine(), FindingCode::kKilledBySignal)) << code;
-    scene.run().exits[1].wait_status = SIGTERM;
-    EXPECT_TRUE(find(examine(), FindingCode::kKilledBySignal)) << "nobody left";
-  }
-}
-
 
 TEST_F(Raised, ADeathThatWasSurvivedIsNotTheCause) {
   sent(1, 101, SIGKILL, 0, kStranger);
