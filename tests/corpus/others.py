@@ -198,7 +198,7 @@ def lost_peers():
         yield met(f"storage-does-not-answer-to-{how}", f"{image} --how {how}", "DLP0310", beside=["slow_storage.py"], **WARNS, **nas)
         yield fine(f"storage-answers-to-{how}", f"{image} --how {how} --crops 40", beside=["slow_storage.py --healthy"], **nas)
     yield watched("storage-does-not-answer", image, "DLP0310", beside=["slow_storage.py"], **nas)
-    ranks = {"needs": "torch", "dlprobe_options": ["--for", "30s"]}
+    ranks = {"needs": "torch", "dlprobe_options": ["--for", "60s"]}
     yield watched("rank-that-stops-alone", "gan_two_ranks.py --stop-alone", "DLP0704", **ranks)
     # The other rank waits for it in init_process_group.
     yield watched("rank-without-its-file", "gan_two_ranks.py --real /nowhere/points.pt", ("DLP0510", "DLP0514", "DLP0705"), **WARNS, **ranks)
@@ -225,7 +225,7 @@ def limits():
     yield fine("wall-time-that-is-enough", f"batch_limits.py --wall 60 {events} --seconds 6")
     torch = {"needs": "torch"}
     trials = "sweep_pool.py --executor futures --loader-workers 6"
-    yield watched("tasks", f"batch_limits.py --tasks 12 {trials}", "DLP0603", dlprobe_options=["--for", "20s"], **torch)
+    yield watched("tasks", f"batch_limits.py --tasks 12 {trials}", "DLP0603", dlprobe_options=["--for", "60s"], **torch)
     yield fine("tasks-that-are-enough", f"batch_limits.py --tasks 200 {trials} --trials 3", **torch)
     yield watched("temporary-folder", "batch_limits.py --tmp-mib 1 keywords_audio.py data.recordings=300", "DLP0608", dlprobe_options=[], exit_codes=(1,), **torch)
     yield fine("temporary-folder-that-is-enough", "batch_limits.py --tmp-mib 16 keywords_audio.py data.recordings=300 data.repeat=2", **torch)
