@@ -32,6 +32,20 @@ const SignalSent* first_signal(const Run& run, const Death& death) {
   return nullptr;
 }
 
+/// CPython 3.6 ends each process of its fork server by code 1, whatever became of its work: its own
+/// code goes through a pipe (main in multiprocessing/forkserver.py). The witness tells of failures.
+bool is_code_of_server(const Run& run, const ProcessInfo& process, int status) {
+  if (process.start_method != StartMethod::kForkserver || WEXITSTATUS(status) != 1) return false;
+  const bool is_old = std::ranges::any_of(run.start_events, [](const StartEvent& event) {
+    return event.kind == StartEventKind::kInterpreter && event.type.starts_with("3.6.");
+  });
+  return is_old && std::ranges::none_of(run.start_events, [&](const StartEvent& event) {
+           const bool is_end =
+               event.kind == StartEventKind::kFailed || event.kind == StartEventKind::kExits;
+           return is_end && event.process == process.key;
+         });
+}
+
 Death death_from(const Run& run, const ProcessInfo& process, const ProcessExit& exit) {
   Death death;
   death.process = &process;
@@ -41,7 +55,7 @@ Death death_from(const Run& run, const ProcessInfo& process, const ProcessExit& 
     death.signal = WTERMSIG(status);
     death.sent = first_signal(run, death);
   } else {
-    death.exit_code = WEXITSTATUS(status);
+    death.exit_code = is_code_of_server(run, process, status) ? 0 : WEXITSTATUS(status);
   }
   for (const KernelLogLine& line : run.kernel_log) {
     const bool near = line.at >= exit.at - kSlowestDeath && line.at <= exit.at + kLogDelay;

@@ -14,7 +14,7 @@ struct Death {
   const ProcessInfo* process = nullptr;
   const ProcessExit* exit = nullptr;
   int signal = 0;     ///< that ended it; 0: it exited
-  int exit_code = 0;  ///< of one that exited
+  int exit_code = 0;  ///< of one that exited; 0 where it tells nothing
   /// The first signal of that kind that was sent to it; null: none was seen. A handler that raises
   /// the signal again makes a second one, which hides where the first was from.
   const SignalSent* sent = nullptr;
