@@ -8,6 +8,7 @@
 
 #include "lib/base/units.h"
 #include "probes/deadlock/rules.h"
+#include "probes/facts/deaths.h"
 #include "probes/facts/facts.h"
 #include "probes/facts/waits.h"
 
@@ -183,8 +184,9 @@ std::optional<RootCause> stuck_consumer(const Facts& facts, const Rank& rank) {
   Finding finding = finding_about(facts, FindingCode::kConsumerStuck, Confidence::kLikely, trainer);
   if (!is_worth_a_warning(facts, trainer) || lets_clients_in(trainer))
     finding.severity = Severity::kInfo;
+  const bool is_loader = has_data_loader(*facts.run);
   finding.message =
-      "The loader is fine: " + all_of(workers, "worker") +
+      (is_loader ? "The loader is fine: " : "") + all_of(workers, "worker") +
       (workers == 1 ? " has done its work and waits; " : " have done their work and wait; ") +
       name_of(facts, trainer) + " waits for " + trainer.need.words +
       (is_its_own_pipe(facts, trainer) ? ", whose other end only its own process holds" : "") +

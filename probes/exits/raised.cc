@@ -68,12 +68,16 @@ void add_evidence(std::vector<Evidence>& evidence, const StartEvent& event) {
     evidence.push_back(text_fact("raised_from", as_text(cause), kShimSource, event.at));
 }
 
-Remedy look_at_line(const StartEvent& event) {
+Remedy look_at_line(const Run& run, const StartEvent& event) {
   const Message place = short_place(event);
-  return {.title = say("Fix it {}; with num_workers=0 a debugger stops there",
-                       place.empty() ? "where it is raised" : "at " + place),
-          .commands = {"DataLoader(..., num_workers=0)", "python -m pdb -c continue train.py"},
-          .verify = "dlprobe run -- COMMAND"};
+  const Message where = place.empty() ? "where it is raised" : "at " + place;
+  Remedy remedy{.title = say("Fix it {}", where), .verify = "dlprobe run -- COMMAND"};
+  if (has_data_loader(run)) {
+    remedy.title += "; with num_workers=0 a debugger stops there";
+    remedy.commands.emplace_back("DataLoader(..., num_workers=0)");
+  }
+  remedy.commands.emplace_back("python -m pdb -c continue train.py");
+  return remedy;
 }
 
 // A NameError of a spawned process for a name that the main module of the process which it failed
@@ -126,7 +130,7 @@ std::optional<Finding> uncaught_exception(const Run& run) {
     finding.prove(text_fact("in_main_module", as_name(last->path), kShimSource, last->at));
     finding.remedies.push_back(pass_to_processes(as_name(last->path)));
   } else {
-    finding.remedies.push_back(look_at_line(*first));
+    finding.remedies.push_back(look_at_line(run, *first));
   }
   finding.first_seen = first->at;
   finding.last_seen = last->at;
@@ -195,7 +199,7 @@ std::optional<Finding> lost_part(const Run& run) {
   finding.processes = {event.process};
   add_evidence(finding.evidence, event);
   if (!event.file.empty()) add_source(finding, event.file, event.line, "raised at");
-  finding.remedies.push_back(look_at_line(event));
+  finding.remedies.push_back(look_at_line(run, event));
   finding.first_seen = event.at;
   finding.last_seen = event.at;
   return finding;

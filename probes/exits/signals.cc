@@ -328,6 +328,18 @@ ExitCause caught_cause(const ExitFacts& facts, const Death& death, const SignalS
   return cause;
 }
 
+namespace {
+
+std::vector<Message> open_in_worker(bool has_loader) {
+  if (has_loader)
+    return {"DataLoader(..., worker_init_fn=<open it here>)",
+            "DataLoader(..., multiprocessing_context='spawn')"};
+  return {"multiprocessing.Pool(..., initializer=<open it here>)",
+          "multiprocessing.get_context('spawn')"};
+}
+
+}  // namespace
+
 ExitCause crash_cause(const ExitFacts& facts, const Death& death) {
   ExitCause cause;
   cause.code = FindingCode::kWorkerCrashed;
@@ -361,15 +373,16 @@ ExitCause crash_cause(const ExitFacts& facts, const Death& death) {
          .verify = "dlprobe run -- COMMAND"});
     return cause;
   }
+  const bool has_loader = has_data_loader(*facts.run);
   cause.remedies.push_back(
       {.title = "See which Python line crashed: run it with faulthandler and at most one worker",
-       .commands = {"PYTHONFAULTHANDLER=1 python train.py", "DataLoader(..., num_workers=0)"},
+       .commands = {"PYTHONFAULTHANDLER=1 python train.py"},
        .verify = "dlprobe run -- COMMAND"});
+  if (has_loader) cause.remedies.back().commands.emplace_back("DataLoader(..., num_workers=0)");
   cause.remedies.push_back(
       {.title = "If it crashes only in workers: open files, databases (lmdb), MPI and GPU contexts "
                 "in the worker, not before the fork, or start workers by spawn",
-       .commands = {"DataLoader(..., worker_init_fn=<open it here>)",
-                    "DataLoader(..., multiprocessing_context='spawn')"},
+       .commands = open_in_worker(has_loader),
        .verify = "dlprobe run -- COMMAND",
        .settings = {{SettingKind::kStartMethod, "", "spawn"}}});
   return cause;
@@ -451,12 +464,13 @@ ExitCause exit_cause(const ExitFacts& facts, const Death& death) {
   if (word) std::ranges::copy(word->evidence, std::back_inserter(cause.evidence));
   cause.rule_out("killed by a signal (DLP0501, DLP0503, DLP0509)",
                  "its wait status is an exit code, not a signal");
-  cause.remedies.push_back(
-      {.title = word ? "Raise an exception there instead, or print the traceback before"
-                     : "Read the worker's traceback above, look for sys.exit and os._exit in the "
-                       "data set, and run it with num_workers=0",
-       .commands = {"DataLoader(..., num_workers=0)"},
-       .verify = "dlprobe run -- COMMAND"});
+  Remedy remedy{.title = word ? "Raise an exception there instead, or print the traceback before"
+                              : "Read the worker's traceback above, and look for sys.exit and "
+                                "os._exit in the code that it ran",
+                .verify = "dlprobe run -- COMMAND"};
+  if (has_data_loader(*facts.run))
+    remedy.commands.emplace_back("DataLoader(..., num_workers=0)  # then a debugger stops there");
+  cause.remedies.push_back(std::move(remedy));
   return cause;
 }
 

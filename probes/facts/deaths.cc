@@ -177,6 +177,14 @@ bool has_handlers_of_torch(const ProcessInfo& process) {
                              [&](int signal) { return process.catches(signal).value_or(false); });
 }
 
+bool has_data_loader(const Run& run) {
+  return run.begin.subject == SubjectKind::kReferenceLoader ||
+         std::ranges::count(run.start_events, StartEventKind::kLoaderMade, &StartEvent::kind) > 0 ||
+         std::ranges::any_of(run.processes, [](const ProcessInfo& process) {
+           return process.role == Role::kWorker && has_handlers_of_torch(process);
+         });
+}
+
 Message describe_sender(const ExitFacts& facts, const SignalSent& signal) {
   if (const ProcessInfo* sender = sender_in_tree(facts, signal)) {
     if (sender->key == signal.target) return "itself";

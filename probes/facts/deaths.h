@@ -51,6 +51,10 @@ bool lives_at(const ExitFacts& facts, const ProcessInfo& process, BootNs at);
 /// 0 (torch/csrc/DataLoader.cpp).
 bool has_handlers_of_torch(const ProcessInfo& process);
 
+/// Whether the job has a DataLoader: an interpreter told so, a worker has torch's
+/// handlers, or it is the reference loader.
+bool has_data_loader(const Run& run);
+
 /// The process that sent the signal, where it belongs to the tree; null otherwise.
 const ProcessInfo* sender_in_tree(const ExitFacts& facts, const SignalSent& signal);
 

@@ -764,6 +764,34 @@ TEST_F(Raised, AShellEndsByTheCodeOfTheChildThatCameLast) {
   EXPECT_THAT(only().message.plain(), HasSubstr("in train"));
 }
 
+TEST_F(Raised, TheForkServerOfPython36EndsAllItsProcessesByCode1) {
+  for (ProcessInfo& process : scene.run().processes)
+    process.start_method = StartMethod::kForkserver;
+  tell(0.1, kParent, {.kind = StartEventKind::kInterpreter, .type = "3.6.15"});
+  scene.exit_with(101, 1, 1);
+  scene.exit_with(kParent, 2, 0);
+  EXPECT_TRUE(examine().findings.empty());
+  tell(0.9, 101, {.kind = StartEventKind::kExits, .message = "sys.exit", .count = 3});
+  EXPECT_EQ(only().code, FindingCode::kWorkerExited) << "it told so";
+  scene.run().start_events.pop_back();
+  scene.run().start_events.back().type = "3.7.16";
+  EXPECT_EQ(only().code, FindingCode::kWorkerExited) << "since 3.7 it is the process's own";
+}
+
+TEST_F(Raised, WhatIsAdvisedFollowsWhetherTheJobHasADataLoader) {
+  failed(1, 101, Ended::kTask, "sample");
+  failed(1.2, kParent, Ended::kProcess, "");
+  scene.exit_with(kParent, 1.3, 1);
+  const auto advises_loader = [&] {
+    return std::ranges::any_of(only().remedies.front().commands, [](const Message& line) {
+      return line.plain().contains("DataLoader");
+    });
+  };
+  EXPECT_FALSE(advises_loader());
+  tell(0.1, kParent, {.kind = StartEventKind::kLoaderMade});
+  EXPECT_TRUE(advises_loader());
+}
+
 TEST_F(Raised, AProcessThatLeavesBreaksItsPool) {
   constexpr int32_t kOfPool = 301;
   tell(1, kOfPool,
