@@ -225,7 +225,7 @@ def limits():
     yield fine("wall-time-that-is-enough", f"batch_limits.py --wall 60 {events} --seconds 6")
     torch = {"needs": "torch"}
     trials = "sweep_pool.py --executor futures --loader-workers 6"
-    yield watched("tasks", f"batch_limits.py --tasks 12 {trials}", "DLP0603", dlprobe_options=["--for", "60s"], **torch)
+    yield watched("tasks", f"batch_limits.py --tasks 12 {trials}", "DLP0603", dlprobe_options=[], **torch)
     yield fine("tasks-that-are-enough", f"batch_limits.py --tasks 200 {trials} --trials 3", **torch)
     yield watched("temporary-folder", "batch_limits.py --tmp-mib 1 keywords_audio.py data.recordings=300", "DLP0608", dlprobe_options=[], exit_codes=(1,), **torch)
     yield fine("temporary-folder-that-is-enough", "batch_limits.py --tmp-mib 16 keywords_audio.py data.recordings=300 data.repeat=2", **torch)
