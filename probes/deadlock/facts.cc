@@ -49,8 +49,12 @@ std::vector<const TreeSnapshot*> recent(const Run& run) {
   const bool ended_well = end != nullptr && end->wait_status && *end->wait_status == 0;
   if (ended_well && has_subject_ended(run) && !was_ended_by_dlprobe(run)) return trees;
   BootNs from = 0;
-  for (const Event& event : run.events)
-    if (event.kind == kMovesAgain) from = event.at;
+  constexpr BootNs kAtOnce = 5 * kSecond;  // looks for motion are a second apart
+  for (const Event& event : run.events) {
+    const bool moves = event.kind == kMovesAgain &&
+                       !failed_in_collective(run, event.at - kAtOnce, event.at + kAtOnce);
+    if (moves) from = event.at;
+  }
   for (auto tree = run.snapshots.rbegin(); tree != run.snapshots.rend(); ++tree) {
     if (tree->at < from || run.snapshots.back().at - tree->at > kOldest) break;
     trees.push_back(&*tree);

@@ -13,6 +13,7 @@
 #include "probes/facts/facts.h"
 #include "probes/facts/seen.h"
 #include "probes/facts/shared_handles.h"
+#include "probes/facts/starts.h"
 
 namespace dlprobe::probes::deadlock {
 namespace {
@@ -95,6 +96,20 @@ void judge(const RunCase& one, const Facts& facts, Verdict& verdict) {
   verdict.ranks = rank_states(facts, causes, verdict.wait_graphs.back());
 }
 
+/// Ranks that waited gave up soon after the last look, and the job with them: what the rank behind
+/// did is why.
+void make_error_if_they_gave_up(const Run& run, BootNs last_look, std::vector<Finding>& findings) {
+  constexpr BootNs kBetweenLooks = 60 * kSecond;
+  if (!failed_in_collective(run, last_look, last_look + kBetweenLooks)) return;
+  for (Finding& finding : findings) {
+    const bool is_why = finding.code == FindingCode::kRankBehind ||
+                        finding.code == FindingCode::kCollectiveMismatch ||
+                        finding.code == FindingCode::kUnevenData ||
+                        finding.code == FindingCode::kRankDead;
+    if (is_why) finding.severity = Severity::kError;
+  }
+}
+
 Verdict examine_run(const RunCase& one) {
   const Run& run = one.run;
   const HostFacts& host = one.recording.header.host;
@@ -107,7 +122,10 @@ Verdict examine_run(const RunCase& one) {
   if (auto gap = missing_history(facts); gap && !nothing_to_see) {
     verdict.gaps.push_back(std::move(*gap));
   }
-  if (facts.last != nullptr) judge(one, facts, verdict);
+  if (facts.last != nullptr) {
+    judge(one, facts, verdict);
+    make_error_if_they_gave_up(run, facts.last->at, verdict.findings);
+  }
   for (RankState& rank : ended_ranks(run))
     if (std::ranges::count(verdict.ranks, rank.process, &RankState::process) == 0)
       verdict.ranks.push_back(std::move(rank));

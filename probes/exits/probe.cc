@@ -229,6 +229,7 @@ bool was_missed(const ExitFacts& facts, const Death& death) {
 }
 
 bool is_ordinary_exit(const ExitFacts& facts, const Death& death) {
+  if (ended_by_itself(facts, death) && failed_its_job(facts, death)) return false;
   // What a trainer exits with is its own business, and its own words say why.
   if (death.process->role != Role::kWorker) return true;
   if (is_handled_child(*facts.run, death.process->key)) return true;
@@ -445,26 +446,6 @@ bool is_likely_exit(const Finding& finding) {
          finding.confidence != Confidence::kCertain;
 }
 
-constexpr BootNs kJustBefore = 2 * kSecond;
-
-/// The same program of the same parent, a rank of a job, that left by an exit of its own: what is
-/// known of it is its code alone, and that others lose their connections to it in its last moments.
-bool is_rank_that_left(const ExitFacts& facts, const Finding& raised, const Death& death) {
-  constexpr BootNs kLastMoments = kSecond / 2;
-  const BootNs raised_at = raised.last_seen.value_or(0);
-  if (death.signal != 0 || death.exit_code == 0 || death.process->role == Role::kWorker)
-    return false;
-  if (death.at() > raised_at + kLastMoments || death.at() < raised_at - kJustBefore) return false;
-  const bool has_said_why = std::ranges::any_of(facts.run->start_events, [&](const auto& event) {
-    return event.process == death.process->key && event.kind == StartEventKind::kFailed;
-  });
-  return !has_said_why && std::ranges::any_of(raised.processes, [&](const ProcessKey& key) {
-    const ProcessInfo* process = facts.run->find_process(key);
-    return process != nullptr && process->ppid == death.process->ppid &&
-           process->cmdline == death.process->cmdline;
-  });
-}
-
 /// A child, or another rank, that failed just before: the exception may be about that. Where it
 /// waited for others in vain, also who had ended well by then.
 const Death* end_before(const ExitFacts& facts, const Finding& raised, bool waited_in_vain) {
@@ -474,7 +455,7 @@ const Death* end_before(const ExitFacts& facts, const Finding& raised, bool wait
   for (const Death& death : facts.deaths) {
     if (is_polite(death.signal)) continue;
     if (std::ranges::count(raised.processes, death.process->key) > 0) continue;
-    if (is_rank_that_left(facts, raised, death)) return &death;
+    if (is_rank_that_left(facts, death)) return &death;
     const bool is_child = std::ranges::any_of(
         raised.processes, [&](const ProcessKey& key) { return death.process->ppid == key.pid; });
     if (!is_child || death.at() > raised_at) continue;
@@ -506,6 +487,10 @@ void add_end_before(const ExitFacts& facts, Finding& raised) {
 void add_raised(const ExitFacts& facts, std::vector<Finding>& findings) {
   auto raised = uncaught_exception(*facts.run);
   if (!raised) return;
+  const bool is_of_rank = std::ranges::any_of(facts.deaths, [&](const Death& death) {
+    return ended_by_itself(facts, death) && failed_its_job(facts, death);
+  });
+  if (is_of_rank && has_error(findings)) return;
   const bool is_told = std::ranges::any_of(findings, [&](const Finding& finding) {
     return finding.code == raised->code &&
            std::ranges::count(finding.processes, raised->processes.front()) > 0;

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <csignal>
 
+#include "lib/base/parse.h"
 #include "probes/exits/rules.h"
 #include "probes/facts/facts.h"
 #include "probes/facts/starts.h"
@@ -27,13 +28,18 @@ Message where(const StartEvent& event) {
   return say(" in {}", as_text(event.raised_in));
 }
 
+// Launchers and collate functions print whole tables into an exception.
+std::string_view first_line(std::string_view text) {
+  return trim(text.substr(0, text.find('\n')));
+}
+
 Message message_of(const Run& run, const StartEvent& event, const StartEvent& last) {
   const OwnWords who = describe(run, event.process);
   if (has_left(event)) {
     return say("{} called {}{}, and the job ended with {}", who, as_name(event.message),
-               where(event), as_text(last.message));
+               where(event), as_text(first_line(last.message)));
   }
-  const Message what = as_text(event.message) + where(event);
+  const Message what = as_text(first_line(event.message)) + where(event);
   switch (event.ended) {
     case Ended::kWorker:
       return event.type == "StopIteration" && &event == &last

@@ -1,9 +1,8 @@
-// DLP0704 uneven-data, of a job that failed by it.
+// DLP0704 uneven-data, of a job that failed by it; ranks that left their job with an error.
 
 #include <algorithm>
 
 #include "lib/base/units.h"
-#include "lib/foreign/python_code.h"
 #include "probes/exits/rules.h"
 #include "probes/facts/facts.h"
 #include "probes/facts/starts.h"
@@ -11,16 +10,8 @@
 namespace dlprobe::probes::exits {
 namespace {
 
-// "/usr/lib/.../torch/distributed/distributed_c10d.py:1437 all_reduce" -> "all_reduce"; empty: it
-// was raised elsewhere.
-std::string collective_of(const StartEvent& event) {
-  const size_t colon = event.raised_in.rfind(':');
-  const size_t space = event.raised_in.rfind(' ');
-  if (colon == std::string::npos || space == std::string::npos || space < colon) return "";
-  const std::string file = event.raised_in.substr(0, colon);
-  const bool is_it = is_of_torch(file) && file.ends_with("torch/distributed/distributed_c10d.py");
-  return is_it ? event.raised_in.substr(space + 1) : "";
-}
+// A process closes its connections first, and takes its time to unload libraries.
+constexpr BootNs kUnloads = 3 * kSecond;
 
 // A process that the same one has started, for the same, and that was done before.
 const Death* through_before(const ExitFacts& facts, const ProcessInfo& failed, BootNs at) {
@@ -34,13 +25,37 @@ const Death* through_before(const ExitFacts& facts, const ProcessInfo& failed, B
 
 }  // namespace
 
+bool is_rank_that_left(const ExitFacts& facts, const Death& death) {
+  const auto ending = ending_of(*facts.run);
+  if (!ending || death.signal != 0 || death.exit_code == 0 || death.process->role == Role::kWorker)
+    return false;
+  const BootNs raised_at = ending->last->at;
+  if (death.at() > raised_at + kJustBefore || death.at() < raised_at - kJustBefore) return false;
+  const bool has_said_why = std::ranges::any_of(facts.run->start_events, [&](const auto& event) {
+    return event.process == death.process->key && event.kind == StartEventKind::kFailed;
+  });
+  const ProcessInfo* raiser = facts.run->find_process(ending->last->process);
+  return !has_said_why && raiser != nullptr && raiser->key != death.process->key &&
+         raiser->ppid == death.process->ppid && raiser->cmdline == death.process->cmdline;
+}
+
+bool failed_its_job(const ExitFacts& facts, const Death& death) {
+  const auto ending = ending_of(*facts.run);
+  if (!ending) return false;
+  if (!collective_of(*ending->first).empty()) return is_rank_that_left(facts, death);
+  const ProcessInfo* launcher = facts.run->find_process(ending->last->process);
+  return ending->is_broken() && launcher != nullptr && launcher->role == Role::kLauncher &&
+         launcher->key.pid == death.process->ppid && death.at() <= ending->last->at &&
+         death.exit_code != 0;
+}
+
 std::optional<Finding> rank_that_was_through(const ExitFacts& facts) {
   const Run& run = *facts.run;
   for (const StartEvent* event : events_of(run, StartEventKind::kFailed)) {
     const std::string operation = collective_of(*event);
     const ProcessInfo* failed = operation.empty() ? nullptr : run.find_process(event->process);
     if (failed == nullptr) continue;
-    const Death* through = through_before(facts, *failed, event->at + kSecond / 2);
+    const Death* through = through_before(facts, *failed, event->at + kUnloads);
     if (through == nullptr) continue;
     Finding finding = new_finding(FindingCode::kUnevenData, Confidence::kLikely);
     finding.discriminator = "ended";

@@ -58,6 +58,18 @@ struct ExitWord {
 /// Nothing: it told nothing, or has no witness.
 std::optional<ExitWord> word_of(const Run& run, const ProcessKey& key);
 
+/// So long before an exception its reason may have ended; and a rank that left, after it.
+constexpr BootNs kJustBefore = 2 * kSecond;
+
+/// The same program of the same parent as what raised the exception that ended the job: a rank that
+/// left by an exit of its own. What is known of it is its code alone, and that others lose their
+/// connections to it in its last moments: libraries take a second to be unloaded.
+bool is_rank_that_left(const ExitFacts& facts, const Death& death);
+
+/// Whether others failed only because this rank left with an error: in a collective operation with
+/// it, or as the launcher that started it. Of one that nobody ended.
+bool failed_its_job(const ExitFacts& facts, const Death& death);
+
 /// DLP0704: a rank of a job ended with code 0, and another one then failed in a collective
 /// operation (torch.distributed), which it waited for it in.
 std::optional<Finding> rank_that_was_through(const ExitFacts& facts);

@@ -448,9 +448,9 @@ ExitCause exit_cause(const ExitFacts& facts, const Death& death) {
     cause.clause += "while its trainer waited for it";
   } else if (word) {
     cause.clause += word->clause;
-  } else if (is_witnessed(*facts.run, death.process->key)) {
+  } else if (death.process->role == Role::kWorker && is_witnessed(*facts.run, death.process->key)) {
     cause.clause += ": native code called exit(3) or _exit(2)";
-  } else if (death.exit_code == 1) {
+  } else if (death.exit_code == 1 && death.process->role == Role::kWorker) {
     cause.clause += ": an uncaught exception, or sys.exit";
   } else {
     cause.clause += ": it called os._exit or sys.exit";

@@ -103,7 +103,9 @@ ExitFacts exit_facts(const RecordingHeader& header, const Run& run) {
   ExitFacts facts;
   facts.header = &header;
   facts.run = &run;
+  const auto asked_to_end = when_dlprobe_ended_it(run);
   for (const ProcessExit& exit : run.exits) {
+    if (asked_to_end && exit.at >= *asked_to_end) continue;
     const ProcessInfo* process = run.find_process(exit.key);
     if (process != nullptr && exit.wait_status && death_of(facts, exit.key) == nullptr) {
       facts.deaths.push_back(death_from(run, *process, exit));

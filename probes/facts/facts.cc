@@ -200,6 +200,15 @@ bool was_ended_by_dlprobe(const Run& run) {
   return run.end && run.end->reason == RunEndReason::kSubjectEnded && !run.end->text.empty();
 }
 
+std::optional<BootNs> when_dlprobe_ended_it(const Run& run) {
+  if (!was_ended_by_dlprobe(run)) return std::nullopt;
+  std::optional<BootNs> first;
+  for (const SignalSent& sent : run.signals)
+    if (sent.by_dlprobe) first = std::min(first.value_or(sent.at), sent.at);
+  if (!first && !run.snapshots.empty()) first = run.snapshots.back().at;
+  return first;
+}
+
 std::optional<Gap> gap_of_failed_loader(const Run& run) {
   const bool is_interrupted = run.end && run.end->reason == RunEndReason::kInterrupted;
   if (run.begin.subject == SubjectKind::kCommand && is_interrupted) {

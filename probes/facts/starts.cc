@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "lib/base/path_name.h"
+#include "lib/foreign/python_code.h"
 #include "probes/facts/facts.h"
 #include "probes/facts/handled.h"
 
@@ -165,9 +166,28 @@ const ProcessExit* end_of_command(const Run& run) {
 }
 
 bool command_failed(const Run& run) {
+  if (was_ended_by_dlprobe(run)) return false;
   const ProcessExit* exit = end_of_command(run);
   return exit != nullptr && exit->wait_status && WIFEXITED(*exit->wait_status) &&
          WEXITSTATUS(*exit->wait_status) != 0;
+}
+
+std::string collective_of(const StartEvent& event) {
+  const size_t colon = event.raised_in.rfind(':');
+  const size_t space = event.raised_in.rfind(' ');
+  if (colon == std::string::npos || space == std::string::npos || space < colon) return "";
+  const std::string file = event.raised_in.substr(0, colon);
+  if (!is_of_torch(file)) return "";
+  if (file.ends_with("torch/autograd/graph.py")) return "backward";
+  return file.ends_with("torch/distributed/distributed_c10d.py") ? event.raised_in.substr(space + 1)
+                                                                 : "";
+}
+
+bool failed_in_collective(const Run& run, BootNs from, BootNs to) {
+  return command_failed(run) && std::ranges::any_of(run.start_events, [&](const StartEvent& event) {
+           return event.kind == StartEventKind::kFailed && event.at >= from && event.at <= to &&
+                  !collective_of(event).empty();
+         });
 }
 
 bool ends_badly(const Run& run) {

@@ -51,6 +51,15 @@ Descent deepest_descent(const Run& run);
 /// How the command of the run itself ended; null where it has not, or nobody saw it.
 const ProcessExit* end_of_command(const Run& run);
 
+/// The collective operation in which torch.distributed raised it, or the backward pass of
+/// DistributedDataParallel: "/usr/lib/.../torch/distributed/distributed_c10d.py:1437 all_reduce" ->
+/// "all_reduce". Empty: it was raised elsewhere.
+std::string collective_of(const StartEvent& event);
+
+/// Whether the command failed, and an exception of collective_of() was raised at that time: ranks
+/// that waited gave up.
+bool failed_in_collective(const Run& run, BootNs from, BootNs to);
+
 /// Whether the command exited with an error.
 bool command_failed(const Run& run);
 /// Whether it did, was ended, or had not ended when the watch did: not while it still runs.

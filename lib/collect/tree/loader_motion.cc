@@ -11,10 +11,11 @@ constexpr uint64_t kIdleTicks = 2;
 
 }  // namespace
 
+/// A rank may compute for ever while it waits: MPI polls.
 bool LoaderMotion::has_moved(const TrackedProcess& process, const Seen& then, const Seen& now) {
   const bool computed = now.cpu_ticks > then.cpu_ticks + kIdleTicks;
-  return !now.shows_calls || now.io_calls != then.io_calls ||
-         (process.info.role != Role::kWorker && computed);
+  const bool may_poll = process.info.role == Role::kWorker || process.info.rank;
+  return !now.shows_calls || now.io_calls != then.io_calls || (computed && !may_poll);
 }
 
 void LoaderMotion::update(const ProcessTree& tree, BootNs now) {
