@@ -1366,6 +1366,18 @@ TEST(Deadlock, AStandstillThatIsOverProvesNothing) {
   EXPECT_TRUE(verdict.gaps.empty());
 }
 
+TEST(Deadlock, AStandstillThatEndsBecauseARankGaveUpIsWhy) {
+  HangScene scene;
+  scene.wait_in_read(scene.main(kWorker), 4242);
+  scene.has_end(kWorker, 4242, true, true);
+  scene.is_looked_at_when_quiet();
+  scene.moves_again();
+  scene.gives_up(kTrainer);
+  EXPECT_FALSE(has_error(scene.examine())) << "the command did not fail";
+  scene.ends_with(1);
+  EXPECT_TRUE(has_error(scene.examine()));
+}
+
 TEST(Deadlock, ALoaderThatMovedTillTheEndNeedsNoLook) {
   HangScene scene = busy_scene();
   EXPECT_FALSE(scene.examine(0).gaps.empty());

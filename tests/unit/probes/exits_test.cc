@@ -113,6 +113,18 @@ TEST_F(ExitsTest, ARankThatItsLauncherEndsForAnotherIsNoCause) {
   EXPECT_FALSE(find(examine(), FindingCode::kKilledBySignal));
 }
 
+TEST_F(ExitsTest, WhatEndsAfterDlprobeBeganToEndItSaysNothing) {
+  sent(1, 101, SIGTERM, 0, kStranger);
+  scene.exit_by_signal(101, 1.2, SIGTERM);
+  scene.exit_with(kParent, 2, 1);
+  scene.run().end = RunEnd{.at = Scene::at(2), .reason = RunEndReason::kSubjectEnded};
+  EXPECT_TRUE(find(examine(), FindingCode::kKilledBySignal));
+  scene.run().end->text = "made no progress for 20s";
+  sent(0.5, kParent, SIGTERM, 0, kStranger);
+  scene.run().signals.back().by_dlprobe = true;
+  EXPECT_EQ(examine(), Verdict());
+}
+
 TEST_F(ExitsTest, NothingIsSaidOfAJobThatEnds) {
   for (const int32_t worker : {101, 102, 103})
     scene.exit_with(worker, 1, 0);
@@ -698,6 +710,42 @@ TEST_F(Raised, ARankThatLeftBeforeOthersFailedInACollectiveIsNamed) {
   scene.run().start_events.back().raised_in = "/job/data.py:7 train";
   for (const Finding& finding : examine().findings)
     EXPECT_NE(finding.code, FindingCode::kUnevenData) << "it was no collective operation";
+}
+
+TEST_F(Raised, ARankThatLeftWithAnErrorIsNamedAndNotWhoLostIt) {
+  for (ProcessInfo& process : scene.run().processes)
+    process.role = process.key == key_of(kParent) ? Role::kLauncher : Role::kTrainer;
+  failed(1.1, 101, Ended::kProcess, "train");
+  scene.run().start_events.back().raised_in =
+      "/usr/lib/python3/dist-packages/torch/distributed/distributed_c10d.py:1437 all_reduce";
+  scene.exit_with(101, 1.2, 1);
+  scene.exit_with(kParent, 2.5, 1);
+  EXPECT_EQ(only().code, FindingCode::kUncaughtException) << "no rank has left";
+  scene.exit_with(102, 1.9, 3);
+  const Finding finding = only();
+  EXPECT_EQ(finding.code, FindingCode::kWorkerExited);
+  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("102 exited by itself with code 3"));
+  failed(1.15, 102, Ended::kProcess, "train");
+  EXPECT_EQ(only().code, FindingCode::kUncaughtException) << "it has said why";
+}
+
+TEST_F(Raised, ARankForWhichItsLauncherFailedIsNamed) {
+  for (ProcessInfo& process : scene.run().processes)
+    process.role = process.key == key_of(kParent) ? Role::kLauncher : Role::kTrainer;
+  scene.exit_with(102, 1, 3);
+  failed(1.5, kParent, Ended::kProcess, "");
+  scene.exit_with(kParent, 2, 1);
+  EXPECT_EQ(only().code, FindingCode::kWorkerExited);
+  scene.run().start_events.back().again = "";
+  EXPECT_EQ(only().code, FindingCode::kUncaughtException) << "the launcher's own fault";
+}
+
+TEST_F(Raised, OfATableInAnExceptionTheFirstLineIsSaid) {
+  failed(1, kParent, Ended::kProcess, "train");
+  scene.run().start_events.back().message = "RuntimeError: shapes differ\n=====\n| 1 | 2 |";
+  scene.exit_with(kParent, 1.3, 1);
+  EXPECT_THAT(only().message.plain(), HasSubstr("shapes differ at"));
 }
 
 TEST_F(Raised, WhatTheTrainerItselfRaisesIsItsOwn) {

@@ -234,6 +234,9 @@ void HangScene::had_child(int32_t parent, int32_t pid, int signal) {
   exits_.push_back({.key = key_of(pid), .at = Scene::at(0), .wait_status = signal});
 }
 
+constexpr std::string_view kRaisedInCollective =
+    "/usr/lib/python3/dist-packages/torch/distributed/distributed_c10d.py:1437 all_reduce";
+
 Verdict HangScene::examine(int looks) const {
   Recording recording;
   recording.header.host.machine = "x86_64";
@@ -252,6 +255,14 @@ Verdict HangScene::examine(int looks) const {
   run.begin.looks_when_quiet = when_quiet_;
   if (moves_again_) {
     run.events.push_back({.at = Scene::at(looks), .kind = std::string(kMovesAgain)});
+  }
+  if (gives_up_ != 0) {
+    StartEvent& raised = run.start_events.emplace_back();
+    raised.at = Scene::at(looks);
+    raised.process = key_of(gives_up_);
+    raised.kind = StartEventKind::kFailed;
+    raised.ended = Ended::kProcess;
+    raised.raised_in = kRaisedInCollective;
   }
   if (code_) {
     run.exits.push_back(

@@ -54,6 +54,8 @@ class HangScene {
   void hides_processes() { tree_.all_ends_seen = false; }
   /// It moved again after the last look.
   void moves_again() { moves_again_ = true; }
+  /// A rank that waited gave up after the last look: its collective operation failed.
+  void gives_up(int32_t pid) { gives_up_ = pid; }
   /// As `dlprobe run` watches it: no look is taken while it moves.
   void is_looked_at_when_quiet() { when_quiet_ = true; }
   void ends_by_itself() { ended_ = true; }
@@ -95,6 +97,7 @@ class HangScene {
   bool ended_ = false;
   std::optional<int> code_;
   bool moves_again_ = false;
+  int32_t gives_up_ = 0;
   bool when_quiet_ = false;
 };
 
