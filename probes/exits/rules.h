@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/units.h"
 #include "lib/model/finding.h"
 #include "lib/model/recording_view.h"
 #include "probes/facts/deaths.h"
