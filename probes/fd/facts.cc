@@ -74,9 +74,10 @@ void add_refusal(Series& series, const StartEvent& event) {
 
 // A process that was refused a mapping had as many as the witness counted then.
 void add_refused_mapping(Series& series, const StartEvent& event) {
-  if (event.wanted != "mappings" || event.count.value_or(-1) < 0) return;
+  const auto count = event.count.value_or(-1);
+  if (event.wanted != "mappings" || count < 0) return;
   const auto place = std::ranges::upper_bound(series.maps, event.at, {}, &CountAt::at);
-  series.maps.insert(place, {.at = event.at, .count = static_cast<uint64_t>(*event.count)});
+  series.maps.insert(place, {.at = event.at, .count = static_cast<uint64_t>(count)});
 }
 
 // Nothing of one that ended well, or was ended by others: a trainer ends its workers by SIGTERM.
