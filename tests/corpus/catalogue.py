@@ -364,9 +364,10 @@ ENDS_OF_WORKERS = (  # kind, code, evidence, changes
     ("abort", "DLP0509", {"exit_signal": holds("SIGABRT")}, {}),
     ("divide", "DLP0509", {"exit_signal": holds("SIGFPE")}, {}),
     ("illegal", "DLP0509", {"exit_signal": holds("SIGILL")}, {}),
-    ("os-exit", "DLP0510", {"exit_code": equals("3")}, {}),
-    ("sys-exit", "DLP0510", {"exit_code": equals("3")}, {}),
-    ("sys-exit-0", "DLP0510", {"exit_code": equals("0")}, {"confidence": "likely"}),
+    # Its trainer raises an error of its own: it might have lived with the worker's end.
+    ("os-exit", "DLP0510", {"exit_code": equals("3")}, {"confidence": "likely"}),
+    ("sys-exit", "DLP0510", {"exit_code": equals("3")}, {"confidence": "likely"}),
+    ("sys-exit-0", ("DLP0510", "DLP0514"), {}, {"confidence": None}),
     ("truncated", "DLP0512", {"signal_code": holds("2:")}, {"confidence": None}),
     ("killed", "DLP0503", {"sender": holds("killer.py")}, {"beside": ["killer.py SIGKILL"]}),
     ("terminated", "DLP0503", {"sender": holds("killer.py")}, {"beside": ["killer.py SIGTERM"]}),
@@ -379,7 +380,8 @@ def deaths():
     for kind, code, evidence, changes in ENDS_OF_WORKERS:
         pace = "quick" if kind in ("killed", "segfault") else "slow"
         yield dies(kind, f"deaths.py {kind}", code, evidence=evidence, exit_codes=(1,), pace=pace, **changes)
-    yield dies("exception", "deaths.py exception", "DLP0510", evidence={"exit_code": equals("1")}, exit_codes=(1,), pace="slow")
+    yield dies("exception", "deaths.py exception", "DLP0510", evidence={"exit_code": equals("1")}, exit_codes=(1,), pace="slow",
+               confidence="likely")
     yield dies("memory-error", "deaths.py memory-error", "DLP0508", exit_codes=(1,), pace="slow", never=["DLP0510"],
                evidence={"exception": equals("MemoryError"), "raised_at": holds("/deaths_common.py:")})
     for kind in ("cpu-limit", "cpu-limit-hard"):
