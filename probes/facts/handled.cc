@@ -12,6 +12,8 @@ namespace {
 
 // Whoever fails of its child's failure does so at once.
 constexpr BootNs kRightAfter = 2 * kSecond;
+// Whoever leaves with its child's code may have to tidy up before.
+constexpr BootNs kTidiesUp = 6 * kSecond;
 // A child that its parent outlived may be seen to end after it.
 constexpr BootNs kSeenLater = kSecond;
 // A launcher that ends the other children because of it begins so soon.
@@ -81,6 +83,12 @@ bool was_cleaned_up(const Run& run, const ProcessInfo& process, const ProcessExi
   });
 }
 
+bool starts_another_after(const Run& run, const ProcessInfo& process, BootNs at) {
+  return std::ranges::any_of(run.processes, [&](const ProcessInfo& other) {
+    return other.ppid == process.ppid && other.key != process.key && other.seen_at > at;
+  });
+}
+
 /// Whether the parent, which failed, failed of that.
 bool was_passed_on(const Run& run, const ProcessInfo& process, const ProcessExit& end,
                    const ProcessExit& of_parent) {
@@ -95,7 +103,9 @@ bool was_passed_on(const Run& run, const ProcessInfo& process, const ProcessExit
   const bool has_witness = std::ranges::any_of(run.start_events, [&](const StartEvent& event) {
     return event.kind == StartEventKind::kInterpreter && event.process == of_parent.key;
   });
-  if (has_witness) return is_right_after(of_parent.at, end.at);
+  if (has_witness) {
+    return of_parent.at <= end.at + kTidiesUp && !starts_another_after(run, process, end.at);
+  }
   // A shell ends with the code of its last child.
   return !any_sibling(run, process, [&](const ProcessExit& other) {
     return other.at > end.at + kRightAfter && code_of(other) == code_of(end);
