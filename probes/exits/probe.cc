@@ -158,7 +158,7 @@ bool began_the_end(const ExitFacts& facts, const Death& death) {
   if (other_failed || was_ended_for_another(facts, death)) return false;
   if (death.process->role == Role::kTrainer) return true;
   // A pool ends its own workers for whatever else it fails; of PyTorch's they ask to end.
-  const auto ending = ending_of(*facts.run);
+  const auto& ending = facts.ending;
   const bool ends_it = death.signal == SIGKILL || death.signal == SIGTERM;
   return ending && ending->is_broken() && ends_it && death.at() <= ending->last->at;
 }
@@ -221,7 +221,7 @@ bool failed_to_start(const ExitFacts& facts, const Death& death) {
 
 /// Whether the command then failed for want of somebody who had left.
 bool was_missed(const ExitFacts& facts, const Death& death) {
-  const auto ending = ending_of(*facts.run);
+  const auto& ending = facts.ending;
   if (!ending || ending->last->again.empty() || death.at() > ending->last->at) return false;
   const bool has_left = ending->first->kind == StartEventKind::kExits;
   return ending->first == ending->last ||
@@ -238,7 +238,7 @@ bool is_ordinary_exit(const ExitFacts& facts, const Death& death) {
   if (caught != nullptr && is_of_interrupt(facts, *caught)) return true;
   if (caught != nullptr && was_missed(facts, death)) return false;
   // A worker that is done is everyday business but for PyTorch's, where its trainer says so.
-  const auto ending = ending_of(*facts.run);
+  const auto& ending = facts.ending;
   if (death.exit_code == 0 && ending && !ending->is_broken()) return true;
   return death.exit_code == 0 &&
          (!has_handlers_of_torch(*death.process) || !left_early(facts, death));
@@ -302,7 +302,7 @@ std::vector<Judged> judge(const ExitFacts& facts, std::span<const Finding> known
 /// of its own.
 bool was_survived(const ExitFacts& facts, const Death& death) {
   const ProcessInfo* trainer = trainer_of(facts, *death.process);
-  const auto ending = ending_of(*facts.run);
+  const auto& ending = facts.ending;
   if (trainer == nullptr || !ending || !ending->last->again.empty()) return false;
   const auto starts = events_of(*facts.run, StartEventKind::kStarted);
   return std::ranges::any_of(starts, [&](const StartEvent* start) {
@@ -468,7 +468,7 @@ const Death* end_before(const ExitFacts& facts, const Finding& raised, bool wait
 }
 
 void add_end_before(const ExitFacts& facts, Finding& raised) {
-  const auto ending = ending_of(*facts.run);
+  const auto& ending = facts.ending;
   const Death* before = end_before(facts, raised, ending && ending->is_broken());
   if (before == nullptr) return;
   const Message how = before->signal != 0 ? "was killed by " + signal_name(before->signal)

@@ -26,7 +26,7 @@ const Death* through_before(const ExitFacts& facts, const ProcessInfo& failed, B
 }  // namespace
 
 bool is_rank_that_left(const ExitFacts& facts, const Death& death) {
-  const auto ending = ending_of(*facts.run);
+  const auto& ending = facts.ending;
   if (!ending || death.signal != 0 || death.exit_code == 0 || death.process->role == Role::kWorker)
     return false;
   const BootNs raised_at = ending->last->at;
@@ -40,7 +40,7 @@ bool is_rank_that_left(const ExitFacts& facts, const Death& death) {
 }
 
 bool failed_its_job(const ExitFacts& facts, const Death& death) {
-  const auto ending = ending_of(*facts.run);
+  const auto& ending = facts.ending;
   if (!ending) return false;
   if (!collective_of(*ending->first).empty()) return is_rank_that_left(facts, death);
   const ProcessInfo* launcher = facts.run->find_process(ending->last->process);

@@ -437,7 +437,7 @@ ExitCause exit_cause(const ExitFacts& facts, const Death& death) {
   const auto word = word_of(*facts.run, death.process->key);
   if (!has_handlers_of_torch(*death.process) && !word) cause.confidence = Confidence::kLikely;
   // A trainer that then raised something of its own may have lived with the worker's end.
-  const auto ending = ending_of(*facts.run);
+  const auto& ending = facts.ending;
   if (ending && ending->last->again.empty() && ending->last->process != death.process->key)
     cause.confidence = Confidence::kLikely;
   cause.code = FindingCode::kWorkerExited;
@@ -465,7 +465,7 @@ ExitCause exit_cause(const ExitFacts& facts, const Death& death) {
   cause.rule_out("killed by a signal (DLP0501, DLP0503, DLP0509)",
                  "its wait status is an exit code, not a signal");
   Remedy remedy{.title = word ? "Raise an exception there instead, or print the traceback before"
-                              : "Read the worker's traceback above, and look for sys.exit and "
+                              : "Read the traceback above, and look for sys.exit and "
                                 "os._exit in the code that it ran",
                 .verify = "dlprobe run -- COMMAND"};
   if (has_data_loader(*facts.run))

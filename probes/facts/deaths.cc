@@ -103,6 +103,7 @@ ExitFacts exit_facts(const RecordingHeader& header, const Run& run) {
   ExitFacts facts;
   facts.header = &header;
   facts.run = &run;
+  facts.ending = ending_of(run);
   const auto asked_to_end = when_dlprobe_ended_it(run);
   for (const ProcessExit& exit : run.exits) {
     if (asked_to_end && exit.at >= *asked_to_end) continue;

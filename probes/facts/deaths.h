@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lib/model/recording.h"
+#include "probes/facts/starts.h"
 
 namespace dlprobe {
 
@@ -29,9 +30,10 @@ struct Death {
 struct ExitFacts {
   const RecordingHeader* header = nullptr;
   const Run* run = nullptr;
-  std::vector<Death> deaths;   ///< in time order; only those whose exit status is known
-  bool signals_traced = true;  ///< all signals sent were to be seen
-  Message why_signals_hidden;  ///< where they were not
+  std::vector<Death> deaths;     ///< in time order; only those whose exit status is known
+  std::optional<Ending> ending;  ///< of the command, where it failed
+  bool signals_traced = true;    ///< all signals sent were to be seen
+  Message why_signals_hidden;    ///< where they were not
   bool kernel_log_read = true;
   Message why_log_hidden;
 };
