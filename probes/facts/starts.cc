@@ -172,15 +172,29 @@ bool command_failed(const Run& run) {
          WEXITSTATUS(*exit->wait_status) != 0;
 }
 
-std::string collective_of(const StartEvent& event) {
+namespace {
+
+// The function of torch.distributed in which it was raised.
+std::string collective_at(const StartEvent& event) {
   const size_t colon = event.raised_in.rfind(':');
   const size_t space = event.raised_in.rfind(' ');
   if (colon == std::string::npos || space == std::string::npos || space < colon) return "";
   const std::string file = event.raised_in.substr(0, colon);
   if (!is_of_torch(file)) return "";
   if (file.ends_with("torch/autograd/graph.py")) return "backward";
+  if (file.ends_with("torch/distributed/rendezvous.py")) return "init_process_group";
+  if (file.contains("torch/distributed/elastic/rendezvous/")) return "next_rendezvous";
   return file.ends_with("torch/distributed/distributed_c10d.py") ? event.raised_in.substr(space + 1)
                                                                  : "";
+}
+
+}  // namespace
+
+std::string collective_of(const StartEvent& event) {
+  std::string operation = collective_at(event);
+  // A key of the store that no rank has set (torch 2.13; in 1.13 it is a RuntimeError).
+  if (operation.empty() && event.type == "torch.distributed.DistStoreError") operation = "TCPStore";
+  return operation;
 }
 
 bool failed_in_collective(const Run& run, BootNs from, BootNs to) {
