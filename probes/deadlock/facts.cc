@@ -11,6 +11,7 @@
 #include "lib/base/path_name.h"
 #include "lib/foreign/libraries.h"
 #include "lib/foreign/python_code.h"
+#include "probes/deadlock/ranks.h"
 #include "probes/facts/facts.h"
 #include "probes/facts/starts.h"
 
@@ -256,6 +257,8 @@ Facts facts_of(const Run& run, const HostFacts& host) {
     for (const ThreadSnapshot& thread : process.threads) {
       ThreadFacts one{
           .process = &process, .thread = &thread, .info = run.find_process(process.key)};
+      one.serves_group =
+          python_frame(thread) == nullptr && (calls(thread, "c10d::") || calls(thread, "gloo::"));
       add_history(trees, one);
       facts.threads.push_back(std::move(one));
     }

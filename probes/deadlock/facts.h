@@ -78,6 +78,7 @@ struct ThreadFacts {
   double busy_share = 0;    ///< of one core, running or ready to, from the first look to the last
   BootNs since = 0;         ///< from then on it did not run, maybe from before
   Need need;
+  bool serves_group = false;  ///< a thread of a process group's own (c10d, Gloo), without Python
   /// It ran next to nothing, and was at the same place at every look: one long wait, or a wait with
   /// a timeout in a loop.
   bool waits_again = false;

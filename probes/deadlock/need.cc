@@ -7,6 +7,7 @@
 #include "lib/foreign/libraries.h"
 #include "lib/foreign/python_code.h"
 #include "probes/deadlock/need_parts.h"
+#include "probes/deadlock/ranks.h"
 #include "probes/facts/facts.h"
 #include "probes/facts/waits.h"
 
@@ -135,6 +136,10 @@ std::vector<size_t> Waiter::others_of_the_process() const {
     if (is_other && !only_hands_out_descriptors(*other.thread)) threads.push_back(i);
   }
   return threads;
+}
+
+bool Waiter::is_beside_the_point(size_t other) const {
+  return facts_.threads[other].serves_group && !waiter_.serves_group && !collective_of(thread_);
 }
 
 std::vector<size_t> Waiter::threads_of(int32_t pid) const {

@@ -119,9 +119,9 @@ class ChannelNeed : public Waiter {
       // An orphan that was forked from the same process only keeps what it was born with.
       if (threads.empty() && !end.orphaned_sibling) need.others_may = true;
       for (const size_t each : threads)
-        if (facts_.threads[each].thread != &thread_ && !is_known(each, need)) {
+        if (facts_.threads[each].thread != &thread_ && !is_known(each, need) &&
+            !is_beside_the_point(each))
           need.providers.push_back(each);
-        }
     }
     need.others_may = need.others_may || may_be_others(pids.empty(), is_of_tree);
     return is_of_tree;

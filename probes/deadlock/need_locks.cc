@@ -98,13 +98,20 @@ class FutexNeed : public Waiter {
     return std::ranges::find(kWaits, frame->function) != kWaits.end();
   }
 
+  std::vector<size_t> holders_of_private_lock() const {
+    std::vector<size_t> others = others_of_the_process();
+    if (is_lock_of_python(waiter_))
+      std::erase_if(others, [&](size_t each) { return is_beside_the_point(each); });
+    return others;
+  }
+
   // Nobody but the threads of this process can change a private word.
   Need of_private_word(const FutexWait& futex) const {
     Need need{.kind = NeedKind::kLock,
               .object = object_id("lock", futex.address),
               .label = what_of(futex) + in_library(),
               .relation = "released by one of",
-              .providers = others_of_the_process(),
+              .providers = holders_of_private_lock(),
               .others_may = futex.timed};
     const OwnWords what = what_of(futex);
     switch (futex.kind) {
