@@ -121,7 +121,7 @@ std::vector<std::string> nodes_of(const Job& job) {
 void prove(Finding& finding, const RankState& rank) {
   const Message source = "report of " + as_host(rank.node);
   std::vector<Evidence> proof;
-  if (rank.motion == RankMotion::kStill) {
+  if (rank.looks.motion == RankMotion::kStill) {
     proof.push_back(
         {.name = "stood_still_for",
          .value = std::chrono::duration<double>(std::chrono::nanoseconds(rank.lasts)).count(),

@@ -89,6 +89,15 @@ struct RankWorker {
   bool operator==(const RankWorker&) const = default;
 };
 
+/// What the looks at a rank show of it.
+struct RankLooks {
+  RankMotion motion = RankMotion::kRuns;
+  int64_t all = 0;        ///< after the first
+  int64_t waiting = 0;    ///< at how many of them it waited for other ranks, having run before
+  int64_t in_loader = 0;  ///< at how many of them it was in its DataLoader
+  bool operator==(const RankLooks&) const = default;
+};
+
 /// What a rank waits for that is no rank.
 struct OtherWait {
   Message words;        ///< empty: for ranks, or not at all
@@ -106,8 +115,8 @@ struct RankState {
   std::optional<Meeting> meeting;  ///< where it waits for ranks
   OtherWait other;                 ///< where it waits for something else
   std::optional<StackFrame> at;    ///< the innermost Python frame, of the user's own code if any
-  RankMotion motion = RankMotion::kRuns;
   BootNs lasts = 0;  ///< for how long it has been so; of one that ended: for how long it is gone
+  RankLooks looks;
   bool is_overdue = false;         ///< for longer than anybody expects
   std::optional<RankCause> cause;  ///< found in one of its processes
   std::vector<RankWorker> workers;
@@ -119,10 +128,12 @@ struct RankState {
   bool is_on_gpu() const { return meeting && meeting->kind == MeetingKind::kGpu; }
   /// It goes from one operation in which ranks meet to the next.
   bool goes_on_meeting() const {
-    return meeting && !is_on_gpu() && !meeting->stands && motion == RankMotion::kRuns;
+    return meeting && !is_on_gpu() && !meeting->stands && looks.motion == RankMotion::kRuns;
   }
   /// It woke as seldom as a timeout lets it, or never.
-  bool sleeps() const { return motion == RankMotion::kStill || motion == RankMotion::kSeldom; }
+  bool sleeps() const {
+    return looks.motion == RankMotion::kStill || looks.motion == RankMotion::kSeldom;
+  }
 };
 
 }  // namespace dlprobe

@@ -10,6 +10,13 @@ namespace {
 
 constexpr double kMostlyBusy = 0.5;  // of a core
 
+// Of operations that do not fit together it is not known who is in the wrong one. Where ranks are
+// missing the thread is one that waits for them.
+bool is_about_its_thread(const Finding& finding) {
+  return finding.code != FindingCode::kCollectiveMismatch && finding.discriminator != "elsewhere" &&
+         std::ranges::count(finding.evidence, "missing_ranks", &Evidence::name) == 0;
+}
+
 std::string id_of(const ThreadFacts& thread) {
   return "thread " + own(thread.process->key.pid) + "/" + own(thread.thread->tid);
 }
@@ -145,8 +152,7 @@ class GraphMaker {
 
   std::vector<std::string> chain() const {
     if (causes_.empty() || causes_.front().finding.severity == Severity::kInfo) return {};
-    // Of operations that do not fit together it is not known who is in the wrong one.
-    if (causes_.front().finding.code == FindingCode::kCollectiveMismatch) return {};
+    if (!is_about_its_thread(causes_.front().finding)) return {};
     const ThreadFacts& cause = facts_.threads[causes_.front().thread];
     std::vector<std::string> nodes = way(trainer(), id_of(cause));
     if (nodes.empty()) nodes = {id_of(cause)};

@@ -140,6 +140,13 @@ Remedy remedy_for_groups() {
           .commands = {"torch.distributed.all_reduce(tensor, group=group)"}};
 }
 
+Remedy remedy_for_loader(const RankState& rank) {
+  return {.title =
+              "Find out why its loader is late: more workers, or less work for each sample, if "
+              "nothing in it is stuck",
+          .commands = {"dlprobe attach " + own(rank.process.pid)}};
+}
+
 // By what the rank does while the others wait for it.
 std::optional<Remedy> remedy_for(const RankState& rank, const RankState& waiter) {
   if (rank.cause) {
@@ -153,10 +160,7 @@ std::optional<Remedy> remedy_for(const RankState& rank, const RankState& waiter)
     case RankDoing::kPolls:
       return remedy_to_meet(waiter);
     case RankDoing::kWaitsForBatch:
-      return Remedy{.title =
-                        "Find out why its loader is late: more workers, or less work for each "
-                        "sample, if nothing in it is stuck",
-                    .commands = {"dlprobe attach " + own(rank.process.pid)}};
+      return remedy_for_loader(rank);
     case RankDoing::kWaitsForChild:
       return Remedy{.title =
                         "Run that process before the others begin to wait (a compiler: fill "
@@ -190,7 +194,7 @@ RankFinding finding_on(Job job, FindingCode code, Confidence confidence, const M
 // messages or calls may wait for any of several ranks that work by turns; who has come to the end
 // waits for as long as others work.
 bool may_be_meant(const RankState& rank, const RankState& waiter) {
-  const bool is_still = rank.motion == RankMotion::kStill;
+  const bool is_still = rank.looks.motion == RankMotion::kStill;
   if (is_in(waiter, MeetingKind::kEnd)) return !is_still || rank.lasts < kLongWork;
   const bool is_asked = is_in(waiter, MeetingKind::kMessage) || is_in(waiter, MeetingKind::kCall);
   if (is_asked && rank.doing == RankDoing::kPolls) return waiter.lasts < kLongWork;
@@ -213,7 +217,7 @@ int innocence(const RankState& rank) {
 // Ranks that others wait for.
 RankFinding ranks_behind(Job job, const Members& waiting, const RankGroup& behind) {
   const RankState& rank = job[behind.front()];
-  const bool is_still = rank.motion == RankMotion::kStill;
+  const bool is_still = rank.looks.motion == RankMotion::kStill;
   const bool on_gpu = are_on_gpu(job, waiting);
   const auto confidence = is_still && !on_gpu ? Confidence::kCertain : Confidence::kLikely;
   const auto code =
@@ -336,6 +340,26 @@ std::optional<RankFinding> ranks_gone(Job job, const Members& waiting) {
   return found;
 }
 
+// Those that find one another, and nobody tells how many they are to be.
+std::optional<RankFinding> others_have_not_come(Job job, const Members& waiting) {
+  const bool all_meet = std::ranges::all_of(waiting, [&](size_t each) {
+    return !job[each].id && is_in(job[each], MeetingKind::kRendezvous);
+  });
+  if (!all_meet) return std::nullopt;
+  const size_t first = first_to_wait(job, waiting);
+  RankFinding found = finding_on(job, FindingCode::kRankBehind, Confidence::kLikely, {first});
+  if (!job[first].is_overdue) found.finding.severity = Severity::kInfo;
+  found.finding.message =
+      waits_of(job, waiting) + ": not all that belong to the job have come to it";
+  found.finding.prove(count_fact("waiting_ranks", waiting.size(), "stacks"));
+  found.finding.discriminator = "elsewhere";
+  found.finding.remedies.push_back(
+      {.title = "Start the command on the other nodes, and let each reach this one by the name and "
+                "the port that all are given",
+       .commands = {"torchrun --nnodes N --rdzv-backend c10d --rdzv-endpoint HOST:PORT ..."}});
+  return found;
+}
+
 bool is_at_end(const RankState& rank) {
   return is_in(rank, MeetingKind::kEnd);
 }
@@ -359,6 +383,28 @@ const RankGroup* group_without_data(Job job, const std::vector<RankGroup>& group
   return through != groups.end() && others_have ? &*through : nullptr;
 }
 
+bool is_in_message(const RankState& rank) {
+  return is_in(rank, MeetingKind::kMessage);
+}
+
+// Those in a message first: it needs one other rank. A collective operation needs all of them, and
+// is not the reason.
+std::vector<RankGroup> messages_first(Job job, const Members& waiting) {
+  std::vector<RankGroup> groups = alike_ranks(job, waiting);
+  std::ranges::stable_partition(
+      groups, [&](const RankGroup& group) { return is_in_message(job[group.front()]); });
+  return groups;
+}
+
+// One of each group that may be the reason, that of the fewest ranks first.
+Members suspects_of(Job job, const std::vector<RankGroup>& groups) {
+  const bool any_message = is_in_message(job[groups.front().front()]);
+  Members suspects;
+  for (const RankGroup& group : groups | std::views::reverse)
+    if (is_in_message(job[group.front()]) == any_message) suspects.push_back(group.front());
+  return suspects;
+}
+
 Message what_differs(Job job, const std::vector<RankGroup>& groups, const RankGroup* through) {
   if (job[groups.front().front()].is_on_gpu())
     return ": if these are different collectives, none of them ends";
@@ -373,37 +419,49 @@ Message what_differs(Job job, const std::vector<RankGroup>& groups, const RankGr
   };
   if (std::ranges::any_of(groups, waits_for_call))
     return ": no rank carries out a call; its result may be a future that nobody sets";
+  if (job.front().id && is_in_message(job[groups.front().front()]))
+    return ": no rank is on its way to the other end of such a message";
   if (groups.size() > 1) return ": none of these ends before the others have come to it";
-  if (!job.front().id) {
-    const auto& meeting = job[groups.front().front()].meeting;
-    const bool is_rendezvous = meeting && meeting->kind == MeetingKind::kRendezvous;
-    return Message(": it does not end; how many ranks there are is not known: one may be missing") +
-           (is_rendezvous ? "" : ", or their tensors differ in shape or type");
-  }
+  if (!job.front().id)
+    return ": it does not end; how many ranks there are is not known: one may be missing, or their "
+           "tensors differ in shape or type";
   if (is_at_end(job[groups.front().front()])) return ": all ranks are there, and it does not end";
   return ": all ranks are there, and it does not end; their tensors may differ in shape or type, "
          "or one rank is in another round of the same line, or in another group";
 }
 
+Remedy remedy_to_match(const RankState& rank) {
+  const bool is_mpi = is_in_mpi(rank);
+  if (is_in_message(rank)) {
+    return {.title =
+                "Each receive needs a send of the rank that it names, and each send a receive; "
+                "where two ranks exchange something, let one call do both",
+            .commands = {is_mpi ? "comm.sendrecv(data, dest=other, source=other)"
+                                : "torch.distributed.batch_isend_irecv([send, receive])"}};
+  }
+  Remedy remedy = {.title =
+                       "Every rank has to call the same collective operations in the same "
+                       "order: look for a branch on the rank, or a loop that is shorter on "
+                       "one of them"};
+  if (!is_mpi) remedy.commands.push_back("TORCH_DISTRIBUTED_DEBUG=DETAIL");
+  return remedy;
+}
+
 // All wait, and not for one that is on its way.
 std::optional<RankFinding> collectives_differ(Job job, const Members& waiting) {
-  const std::vector<RankGroup> groups = alike_ranks(job, waiting);
+  const std::vector<RankGroup> groups = messages_first(job, waiting);
   const bool all_sleep =
       std::ranges::all_of(waiting, [&](size_t each) { return job[each].sleeps(); });
   // Those that ask again and again may be in another round: where none is ever seen at anything
   // else it is most likely the same.
   const bool any_wakes = std::ranges::any_of(
-      waiting, [&](size_t each) { return job[each].motion == RankMotion::kAgain; });
+      waiting, [&](size_t each) { return job[each].looks.motion == RankMotion::kAgain; });
   if (groups.size() == 1 && !all_sleep && any_wakes) return std::nullopt;
   // A GPU that always has work looks like that, too.
   const bool on_gpu = are_on_gpu(job, waiting);
   if (groups.size() == 1 && on_gpu) return std::nullopt;
   const RankGroup* through = on_gpu ? nullptr : group_without_data(job, groups);
-  // One of each group, that of the fewest ranks first: which of them is wrong is not known.
-  Members shown;
-  for (const RankGroup& group : groups | std::views::reverse)
-    shown.push_back(group.front());
-  if (through != nullptr) shown = {through->front()};
+  const Members shown = through != nullptr ? Members{through->front()} : suspects_of(job, groups);
   RankFinding found = finding_on(
       job, through != nullptr ? FindingCode::kUnevenData : FindingCode::kCollectiveMismatch,
       Confidence::kLikely, shown);
@@ -411,21 +469,49 @@ std::optional<RankFinding> collectives_differ(Job job, const Members& waiting) {
   if (!job[shown.front()].is_overdue || on_gpu) finding.severity = Severity::kInfo;
   if (on_gpu) finding.confidence = Confidence::kPossible;
   finding.message = describe_groups(job, groups, "; ") + what_differs(job, groups, through);
-  if (groups.size() == 1) {
+  const bool is_message = is_in_message(job[shown.front()]);
+  if (groups.size() == 1 && !(is_message && job.front().id)) {
     finding.severity = std::min(finding.severity, Severity::kWarning);
     finding.confidence = Confidence::kPossible;
   }
   finding.prove(count_fact("waiting_ranks", waiting.size(), "stacks"));
   prove_by_dumps(finding, flight_proof_of_mismatch(job, waiting));
-  add_remedies_for_uneven_data(finding);
-  if (through == nullptr) {
-    finding.remedies.insert(
-        finding.remedies.begin(),
-        {.title = "Every rank has to call the same collective operations in the same order: look "
-                  "for a branch on the rank, or a loop that is shorter on one of them",
-         .commands = {"TORCH_DISTRIBUTED_DEBUG=DETAIL"}});
-  }
+  if (through == nullptr) finding.remedies.push_back(remedy_to_match(job[shown.front()]));
+  if (!is_message) add_remedies_for_uneven_data(finding);
   if (on_gpu) add_remedy_to_record(finding);
+  return found;
+}
+
+// All move, and one is nearly always the last.
+std::optional<RankFinding> slowest_rank(Job job) {
+  constexpr int64_t kFewestLooks = 3;
+  constexpr double kNearlyAlways = 0.7;
+  const auto share = [&](size_t each) {
+    return static_cast<double>(job[each].looks.waiting) / static_cast<double>(job[each].looks.all);
+  };
+  Members members =
+      members_that(job, [](const RankState& each) { return each.doing != RankDoing::kEnded; });
+  const bool are_few =
+      std::ranges::any_of(members, [&](size_t each) { return job[each].looks.all < kFewestLooks; });
+  if (members.size() < 2 || are_few) return std::nullopt;
+  std::ranges::stable_sort(members, {}, share);
+  const size_t slowest = members[0];
+  const RankLooks& others = job[members[1]].looks;
+  if (share(slowest) > 1 - kNearlyAlways || share(members[1]) < kNearlyAlways) return std::nullopt;
+  RankFinding found = finding_on(job, FindingCode::kSlowestRank, Confidence::kLikely, {slowest});
+  const RankState& rank = job[slowest];
+  Finding& finding = found.finding;
+  finding.message =
+      say("{}{}; each of the others waited for ranks at {} of {} looks, this one at {}",
+          name_ranks(job, {slowest}), words_of_doing(job, {slowest}), others.waiting, others.all,
+          rank.looks.waiting);
+  finding.prove(count_fact("looks_behind", static_cast<uint64_t>(others.waiting), "stacks"));
+  if (2 * rank.looks.in_loader > rank.looks.all) {
+    finding.message += say("; it was in its DataLoader at {}", rank.looks.in_loader);
+    finding.remedies.push_back(remedy_for_loader(rank));
+  } else {
+    finding.remedies.push_back(remedy_to_look(rank));
+  }
   return found;
 }
 
@@ -435,7 +521,7 @@ bool all_waiting_stand(std::span<const RankState> job) {
   const Members waiting = waiting_in(job);
   // Where a GPU is always busy a rank between two of its waits is behind by chance.
   if (are_on_gpu(job, waiting) && std::ranges::any_of(job, [](const RankState& each) {
-        return each.motion == RankMotion::kComesAndGoes;
+        return each.looks.motion == RankMotion::kComesAndGoes;
       }))
     return false;
   return !waiting.empty() && std::ranges::all_of(waiting, [&](size_t each) {
@@ -445,7 +531,10 @@ bool all_waiting_stand(std::span<const RankState> job) {
 
 std::vector<RankFinding> judge_ranks(std::span<const RankState> job) {
   std::vector<RankFinding> found;
-  if (!all_waiting_stand(job)) return found;
+  if (!all_waiting_stand(job)) {
+    if (auto slowest = slowest_rank(job)) found.push_back(std::move(*slowest));
+    return found;
+  }
   const Members waiting = waiting_in(job);
   std::vector<RankGroup> behind = alike_ranks(job, behind_in(job, waiting));
   std::ranges::stable_sort(behind, {},
@@ -467,6 +556,8 @@ std::vector<RankFinding> judge_ranks(std::span<const RankState> job) {
   if (!behind.empty()) return found;
   if (auto gone = ranks_gone(job, waiting)) {
     found.push_back(std::move(*gone));
+  } else if (auto missing = others_have_not_come(job, waiting)) {
+    found.push_back(std::move(*missing));
   } else if (waiting.size() > 1) {
     if (auto differ = collectives_differ(job, waiting)) found.push_back(std::move(*differ));
   }

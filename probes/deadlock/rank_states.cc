@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "lib/base/units.h"
+#include "lib/foreign/python_code.h"
 #include "lib/model/run_words.h"
 #include "probes/deadlock/ranks.h"
 #include "probes/deadlock/rules.h"
@@ -22,6 +23,32 @@ RankMotion motion_of(const ThreadFacts& thread) {
   const bool is_seldom =
       std::cmp_less_equal(wakes, (thread.looks.front().at - first.at) / kBetweenTimeouts);
   return is_seldom ? RankMotion::kSeldom : RankMotion::kAgain;
+}
+
+// Not for the GPU, for a call that it made, or at the end of its program: these take their time.
+bool waits_for_all(const Look& look) {
+  const auto in = collective_of(*look.thread);
+  return in && !in->is_on_gpu && !in->is_call && !in->is_end;
+}
+
+bool is_in_loader(const Look& look) {
+  return std::ranges::any_of(look.thread->stack, [](const StackFrame& frame) {
+    return frame.python && is_of_torch(frame.file) &&
+           frame.file.ends_with("torch/utils/data/dataloader.py");
+  });
+}
+
+// One that waits for the first batch of another rank is met in the same wait each time.
+RankLooks looks_at(const ThreadFacts& thread) {
+  RankLooks looks{.motion = motion_of(thread)};
+  for (size_t i = 1; i < thread.looks.size(); ++i) {
+    const Look& look = thread.looks[i - 1];
+    ++looks.all;
+    if (waits_for_all(look) && look.thread->cpu_ns != thread.looks[i].thread->cpu_ns)
+      ++looks.waiting;
+    if (is_in_loader(look)) ++looks.in_loader;
+  }
+  return looks;
 }
 
 bool waited_before(const ThreadFacts& thread) {
@@ -102,12 +129,12 @@ RankState state_of(const Facts& facts, const Rank& rank, const std::vector<RootC
   RankState state{.process = thread.process->key, .role = thread.role()};
   const JobRank* id = thread.info == nullptr ? nullptr : thread.info->rank_of_several();
   if (id != nullptr) state.id = *id;
-  state.motion = motion_of(thread);
+  state.looks = looks_at(thread);
   if (wait) {
     state.meeting = Meeting{.kind = kind_of(wait->in), .operation = wait->in.operation};
     state.meeting->stands = stands_in_it(thread, wait->in, state);
-  } else if (state.motion == RankMotion::kRuns && waited_before(thread)) {
-    state.motion = RankMotion::kComesAndGoes;
+  } else if (state.looks.motion == RankMotion::kRuns && waited_before(thread)) {
+    state.looks.motion = RankMotion::kComesAndGoes;
   }
   state.doing = doing_of(facts, thread, state);
   if (state.doing == RankDoing::kWaits || state.doing == RankDoing::kWaitsForChild)

@@ -35,7 +35,8 @@ std::vector<size_t> trainers_of(const Facts& facts) {
     if (!thread.is_main()) continue;
     const bool is_trainer = thread.role() == Role::kTrainer;
     if (is_trainer) trainers.push_back(i);
-    if (!is_member_of_job(*thread.process)) continue;
+    const auto in = collective_of(*thread.thread);
+    if (!is_member_of_job(*thread.process) && !(in && in->is_rendezvous)) continue;
     members.push_back(i);
     all_are_trainers = all_are_trainers && is_trainer;
   }
@@ -83,6 +84,13 @@ Collective operation_of_mpi(const StackFrame& frame) {
   found.is_message = std::ranges::count(kMessages, found.operation) > 0;
   found.is_end = found.operation == "MPI_Finalize";
   return found;
+}
+
+// Where launchers of torchrun, one of each node, find one another.
+bool is_of_launchers_meeting(const StackFrame& frame) {
+  return frame.python && is_of_torch(frame.file) &&
+         frame.file.contains("torch/distributed/elastic/rendezvous/") &&
+         frame.function.ends_with("next_rendezvous");
 }
 
 // NCCL, and what takes its place on other GPUs. Torch may carry it within libtorch_cuda.so.
@@ -200,6 +208,8 @@ std::optional<Collective> collective_of(const ThreadSnapshot& thread) {
            frame.file.ends_with("torch/distributed/distributed_c10d.py");
   });
   if (asked != outwards.end()) return operation_of_torch(asked->function);
+  if (std::ranges::any_of(called, is_of_launchers_meeting))
+    return Collective{.operation = "next_rendezvous", .is_rendezvous = true};
   if (auto of_rpc = operation_of_rpc(called)) return of_rpc;
   const auto of_mpi = std::ranges::find_if(outwards, is_of_mpi);
   if (of_mpi != outwards.end()) return operation_of_mpi(*of_mpi);

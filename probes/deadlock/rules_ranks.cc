@@ -93,49 +93,6 @@ Finding with_proof(const Facts& facts, Finding judged, const ThreadFacts& thread
   return judged;
 }
 
-// The looks at which a rank was on its way while all the others waited in an operation.
-size_t looks_behind(const Facts& facts, const Job& job, const Rank& rank, size_t looks) {
-  size_t behind = 0;
-  for (size_t i = 0; i < looks; ++i) {
-    const auto is_in = [&](const Rank& each) {
-      const std::vector<Look>& looks_at = facts.threads[thread_of(facts, each)].looks;
-      const auto in =
-          i < looks_at.size() ? collective_of(*looks_at[i].thread) : std::optional<Collective>();
-      return in && !in->is_on_gpu && !in->is_call && !in->is_end;
-    };
-    const bool others_wait = std::ranges::all_of(
-        job.ranks, [&](const Rank& each) { return &each == &rank || is_in(each); });
-    if (others_wait && !is_in(rank)) ++behind;
-  }
-  return behind;
-}
-
-// All move, and one is nearly always the last.
-std::optional<RootCause> slowest_rank(const Facts& facts, const Job& job) {
-  constexpr size_t kFewestLooks = 5;
-  constexpr double kNearlyAlways = 0.7;
-  if (job.ranks.size() < 2) return std::nullopt;
-  size_t looks = facts.threads[job.ranks.front().trainer].looks.size();
-  for (const Rank& each : job.ranks)
-    looks = std::min(looks, facts.threads[thread_of(facts, each)].looks.size());
-  if (looks < kFewestLooks) return std::nullopt;
-  for (size_t i = 0; i < job.ranks.size(); ++i) {
-    const Rank& each = job.ranks[i];
-    const size_t behind = looks_behind(facts, job, each, looks);
-    if (static_cast<double>(behind) < kNearlyAlways * static_cast<double>(looks)) continue;
-    const ThreadFacts& thread = facts.threads[each.trainer];
-    Finding finding = finding_about(facts, FindingCode::kSlowestRank, Confidence::kLikely, thread);
-    finding.message =
-        say("{}{}; at {} of {} looks all other ranks waited for it", name_ranks(job.states, {i}),
-            words_of_doing(job.states, {i}), behind, looks);
-    finding.prove(count_fact("looks_behind", behind, "stacks", facts.last->at));
-    finding.remedies.push_back({.title = "Look at what that rank does there",
-                                .commands = {"dlprobe stacks " + own(thread.process->key.pid)}});
-    return RootCause{std::move(finding), each.trainer};
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 std::vector<RootCause> find_late_ranks(const Facts& facts, const std::vector<RootCause>& known) {
@@ -147,8 +104,6 @@ std::vector<RootCause> find_late_ranks(const Facts& facts, const std::vector<Roo
       const size_t thread = thread_of(facts, rank);
       causes.push_back({with_proof(facts, std::move(finding), facts.threads[thread]), thread});
     }
-    if (all_waiting_stand(job.states)) continue;
-    if (auto slowest = slowest_rank(facts, job)) causes.push_back(std::move(*slowest));
   }
   return causes;
 }

@@ -97,7 +97,7 @@ report::Rank rank_entry_of(const RankState& state, Sentences& sentences) {
                         .waits_for = report::if_any(sentences.text_of(state.other.words)),
                         .at = state.at.transform(frame_of),
                         .library = report::if_any(state.other.library),
-                        .motion = state.motion,
+                        .motion = state.looks.motion,
                         .overdue = state.is_overdue,
                         .flight_record = state.flight.transform(record_entry_of)};
   if (state.meeting) {
@@ -105,6 +105,8 @@ report::Rank rank_entry_of(const RankState& state, Sentences& sentences) {
     entry.operation = state.meeting->operation;
     entry.stands = state.meeting->stands;
   }
+  if (const RankLooks& looks = state.looks; looks.all > 0)
+    entry.looks = {.all = looks.all, .waiting = looks.waiting, .in_loader = looks.in_loader};
   put_end(entry, state);
   if (state.cause) entry.explained_by.emplace(info(state.cause->code).code);
   for (const RankWorker& worker : state.workers) {
@@ -127,11 +129,16 @@ RankState rank_state_of(const report::Rank& rank) {
       // Names that it has stand among those of its report.
       .other = {.words = own(rank.waits_for.value_or("")), .library = rank.library.value_or("")},
       .at = rank.at.transform(frame_of_entry),
-      .motion = rank.motion,
       .lasts = time_of(rank.lasts_s),
+      .looks = {.motion = rank.motion},
       .is_overdue = rank.overdue,
       .wait_status = wait_status_of(rank),
       .flight = rank.flight_record.transform(record_of)};
+  if (rank.looks) {
+    state.looks.all = rank.looks->all;
+    state.looks.waiting = rank.looks->waiting;
+    state.looks.in_loader = rank.looks->in_loader;
+  }
   if (state.doing == RankDoing::kMeets) {
     state.meeting = Meeting{.kind = rank.meeting.value_or(MeetingKind::kCollective),
                             .operation = rank.operation.value_or(""),

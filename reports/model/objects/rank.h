@@ -55,6 +55,19 @@ constexpr void list_fields(auto&& field, Of<FlightRecord> /*of*/) {
   field("groups", &FlightRecord::groups, "by name");
 }
 
+/// What the looks at a rank show, all but the first.
+struct RankLooks {
+  int64_t all = 0;
+  int64_t waiting = 0;
+  int64_t in_loader = 0;
+};
+constexpr void list_fields(auto&& field, Of<RankLooks> /*of*/) {
+  field("all", &RankLooks::all);
+  field("waiting", &RankLooks::waiting,
+        "at how many it waited for ranks, having run since the look before");
+  field("in_loader", &RankLooks::in_loader, "at how many it was in its DataLoader");
+}
+
 /// A rank of a distributed job at the last look.
 struct Rank {
   std::string job;
@@ -78,6 +91,7 @@ struct Rank {
   std::optional<int64_t> exit_code;
   std::optional<CodeText> explained_by;
   std::vector<RankWorker> workers;
+  std::optional<RankLooks> looks;
   std::optional<FlightRecord> flight_record;
 };
 constexpr void list_fields(auto&& field, Of<Rank> /*of*/) {
@@ -107,6 +121,7 @@ constexpr void list_fields(auto&& field, Of<Rank> /*of*/) {
   field("exit_code", &Rank::exit_code, "with which it ended");
   field("explained_by", &Rank::explained_by, "a finding about one of its own processes");
   field("workers", &Rank::workers, "of its loader");
+  field("looks", &Rank::looks, "how often dlprobe looked at it, where it did more than once");
   field("flight_record", &Rank::flight_record,
         "a dump of PyTorch's Flight Recorder, if there is one");
 }

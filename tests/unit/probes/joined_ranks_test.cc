@@ -26,7 +26,7 @@ class Nodes {
       state.node = rank < 4 ? "n1" : "n2";
       // Pids are the node's own: those of two nodes may be equal.
       state.process = {.pid = 4711 + rank % 4, .start_ticks = 1};
-      state.motion = RankMotion::kStill;
+      state.looks.motion = RankMotion::kStill;
       state.lasts = 40 * kSecond;
       state.is_overdue = true;
       state.workers = {{.pid = 5000 + rank}};
@@ -51,7 +51,7 @@ class Nodes {
   void works(int32_t rank) {
     sleeps(rank);
     at(rank).doing = RankDoing::kWorks;
-    at(rank).motion = RankMotion::kRuns;
+    at(rank).looks.motion = RankMotion::kRuns;
   }
 
   void ends(int32_t rank, int32_t wait_status) {
@@ -133,12 +133,53 @@ TEST(JoinedRanks, TheRemediesFollowWhatTheRankDoes) {
 TEST(JoinedRanks, AJobThatMovesIsNoFinding) {
   Nodes nodes;
   for (RankState& each : nodes.ranks) {
-    each.motion = RankMotion::kAgain;
+    each.looks.motion = RankMotion::kAgain;
     each.meeting->stands = false;
   }
   EXPECT_TRUE(judge_ranks(nodes.ranks).empty());
   nodes.works(5);
   EXPECT_TRUE(judge_ranks(nodes.ranks).empty()) << "the others wait for no one rank";
+}
+
+TEST(JoinedRanks, AJobThatMovesHasItsSlowestRank) {
+  Nodes nodes;
+  for (RankState& each : nodes.ranks) {
+    each.looks = {.motion = RankMotion::kRuns, .all = 10, .waiting = 9};
+    each.meeting->stands = false;
+  }
+  EXPECT_TRUE(judge_ranks(nodes.ranks).empty()) << "all wait alike";
+  nodes.works(5);
+  nodes.at(5).looks = {.motion = RankMotion::kRuns, .all = 12, .waiting = 1, .in_loader = 11};
+  const Finding finding = only(nodes);
+  EXPECT_EQ(finding.code, FindingCode::kSlowestRank);
+  EXPECT_EQ(finding.severity, Severity::kInfo);
+  EXPECT_THAT(finding.message.plain(),
+              HasSubstr("each of the others waited for ranks at 9 of 10 looks, this one at 1; it "
+                        "was in its DataLoader at 11"));
+  EXPECT_THAT(finding.remedies.front().title.plain(), HasSubstr("its loader is late"));
+  nodes.at(5).looks.in_loader = 0;
+  EXPECT_THAT(only(nodes).remedies.front().title.plain(), HasSubstr("what that rank does"));
+  nodes.at(2).looks.waiting = 5;
+  EXPECT_TRUE(judge_ranks(nodes.ranks).empty()) << "two are slow by turns";
+}
+
+TEST(JoinedRanks, WhoWaitsForAMessageIsNamedBeforeThoseInACollective) {
+  Nodes nodes;
+  nodes.erase(3, 7);
+  for (RankState& each : nodes.ranks)
+    each.id->world_size = 3, each.id->local_world_size = 3;
+  for (const int32_t rank : {0, 1}) {
+    nodes.waits(rank, "recv", 7 + rank);
+    nodes.at(rank).meeting->kind = MeetingKind::kMessage;
+  }
+  const std::vector<RankFinding> found = judge_ranks(nodes.ranks);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found.front().finding.code, FindingCode::kCollectiveMismatch);
+  EXPECT_EQ(found.front().ranks, (std::vector<size_t>{1, 0})) << "rank 2 is not the reason";
+  EXPECT_THAT(found.front().finding.message.plain(),
+              HasSubstr("recv (main, train.py:8); rank 2 (n1, pid 4713) waits in all_reduce"));
+  EXPECT_THAT(found.front().finding.remedies.front().commands.front().plain(),
+              HasSubstr("batch_isend_irecv"));
 }
 
 TEST(JoinedRanks, ThoseThatStandAreNamedBeforeThoseAtWork) {

@@ -1,0 +1,90 @@
+// Threads of process groups beside the program's own, and launchers that find one another.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/probes/hang_scene.h"
+#include "tests/unit/probes/scene.h"
+
+namespace dlprobe {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int32_t kTrainer = HangScene::kTrainer;
+constexpr int32_t kWorker = 101;
+constexpr const char* kTorch = "/usr/lib/torch/lib/libtorch_cpu.so";
+
+// Reads from a connection to a process outside of the tree: it may go on at any time.
+ThreadSnapshot& add_server(HangScene& scene, int32_t tid, const char* function) {
+  ThreadSnapshot& server = scene.add_thread(kTrainer, tid);
+  scene.wait_in_read(server, 4242);
+  scene.has_end(7777, 4242, false, true);
+  scene.stack(server, {native("epoll_wait", "/lib/libc.so.6"), native(function, kTorch)});
+  return server;
+}
+
+// Two threads of the trainer wait for Python's locks.
+void take_locks_crosswise(HangScene& scene) {
+  FutexWait lock = futex(LockKind::kSemaphore, 0x2000);
+  lock.python_type = "_thread.lock";
+  scene.wait_in_futex(scene.main(kTrainer), lock);
+  scene.stack(scene.main(kTrainer), {python("main", "/srv/train.py", 16)});
+  lock.address = 0x3000;
+  ThreadSnapshot& saver = scene.add_thread(kTrainer, 150);
+  scene.wait_in_futex(saver, lock);
+  scene.stack(saver, {python("save", "/srv/train.py", 7)});
+}
+
+TEST(ProcessGroup, ItsThreadsReleaseNoLockOfPython) {
+  HangScene scene;
+  take_locks_crosswise(scene);
+  add_server(scene, 151, "_ZN4gloo9transport3tcp4Loop3runEv");
+  const auto finding = find(scene.examine(), FindingCode::kLockCycle);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kError);
+  EXPECT_THAT(finding->message.plain(), HasSubstr("thread 150 of trainer 100 waits for a lock"));
+}
+
+TEST(ProcessGroup, ThreadsOfOtherLibrariesMay) {
+  HangScene scene;
+  take_locks_crosswise(scene);
+  add_server(scene, 151, "_ZN4grpc6Server3runEv");
+  EXPECT_FALSE(has_error(scene.examine()));
+}
+
+TEST(ProcessGroup, ItsThreadsWriteIntoNoPipeOfTheProgram) {
+  constexpr uint64_t kOwnPipe = 6000;
+  HangScene scene;
+  scene.wait_in_read(scene.main(kWorker), kOwnPipe);
+  scene.stack(scene.main(kWorker),
+              {python("__getitem__", "/srv/train.py", 7),
+               python("_worker_loop", "/usr/lib/python3/dist-packages/torch/worker.py", 302),
+               python("run", "/usr/lib/python3.11/multiprocessing/process.py", 108)});
+  scene.has_end(kTrainer, kOwnPipe, false, true);
+  add_server(scene, 151, "_ZN4c10d6detail20TCPStoreMasterDaemon3runEv");
+  const auto finding = find(scene.examine(), FindingCode::kPipeWithoutPeer);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kError);
+}
+
+TEST(ProcessGroup, ALauncherWaitsForThoseOfOtherNodes) {
+  HangScene scene(0);
+  ThreadSnapshot& launcher = scene.main(kTrainer);
+  scene.wait_in_futex(launcher, futex(LockKind::kCondition, 0x7000));
+  scene.stack(launcher,
+              {native("_ZN4c10d8TCPStore14waitForWorkersEv", kTorch),
+               python("StaticTCPRendezvous.next_rendezvous",
+                      "/usr/lib/python3/dist-packages/torch/distributed/elastic/rendezvous/"
+                      "static_tcp_rendezvous.py",
+                      63),
+               python("<module>", "/usr/bin/torchrun", 8)});
+  const auto finding = find(scene.examine(12), FindingCode::kRankBehind);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kWarning);
+  EXPECT_THAT(finding->message.plain(),
+              HasSubstr("not all that belong to the job have come to it"));
+}
+
+}  // namespace
+}  // namespace dlprobe
