@@ -41,7 +41,7 @@ struct Names<RankDoing> {
 enum class MeetingKind {
   kCollective,
   kRendezvous,  ///< ranks find one another; its members may not be there yet
-  kMessage,     ///< from one rank to another: the others have no part in it
+  kMessage,     ///< from one rank to another, or a key that one sets: the others have no part in it
   kEnd,         ///< the program is over, and its library takes leave of the others
   kGpu,         ///< what the GPU is at: a collective that is in a stream, or the rank's own work
   kCall,        ///< the result of a function that another rank carries out (torch.distributed.rpc)

@@ -50,15 +50,18 @@ std::vector<const TreeSnapshot*> recent(const Run& run) {
   const bool ended_well = end != nullptr && end->wait_status && *end->wait_status == 0;
   if (ended_well && has_subject_ended(run) && !was_ended_by_dlprobe(run)) return trees;
   BootNs from = 0;
+  BootNs to = std::numeric_limits<BootNs>::max();
   constexpr BootNs kAtOnce = 5 * kSecond;  // looks for motion are a second apart
   for (const Event& event : run.events) {
-    const bool moves = event.kind == kMovesAgain &&
-                       !failed_in_collective(run, event.at - kAtOnce, event.at + kAtOnce);
-    if (moves) from = event.at;
+    if (event.kind != kMovesAgain) continue;
+    const auto gave_up = gave_up_at(run, event.at - kAtOnce);
+    if (!gave_up || *gave_up > event.at + kAtOnce) from = event.at;
   }
+  // A look at a rank that is giving up tells nothing of what it waited for.
+  if (const auto gave_up = gave_up_at(run, from)) to = *gave_up - kSecond;
   for (auto tree = run.snapshots.rbegin(); tree != run.snapshots.rend(); ++tree) {
     if (tree->at < from || run.snapshots.back().at - tree->at > kOldest) break;
-    trees.push_back(&*tree);
+    if (tree->at < to) trees.push_back(&*tree);
   }
   return trees;
 }

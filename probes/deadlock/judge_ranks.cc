@@ -420,7 +420,7 @@ Message what_differs(Job job, const std::vector<RankGroup>& groups, const RankGr
   if (std::ranges::any_of(groups, waits_for_call))
     return ": no rank carries out a call; its result may be a future that nobody sets";
   if (job.front().id && is_in_message(job[groups.front().front()]))
-    return ": no rank is on its way to the other end of such a message";
+    return ": no rank is on its way to answer";
   if (groups.size() > 1) return ": none of these ends before the others have come to it";
   if (!job.front().id)
     return ": it does not end; how many ranks there are is not known: one may be missing, or their "
@@ -432,6 +432,12 @@ Message what_differs(Job job, const std::vector<RankGroup>& groups, const RankGr
 
 Remedy remedy_to_match(const RankState& rank) {
   const bool is_mpi = is_in_mpi(rank);
+  if (is_in_message(rank) && rank.meeting->operation.contains("Store.")) {
+    return {.title =
+                "Let a rank set that key before it waits for the others, or the others wait "
+                "for it, too",
+            .commands = {"store.set(key, value)", "torch.distributed.barrier()"}};
+  }
   if (is_in_message(rank)) {
     return {.title =
                 "Each receive needs a send of the rank that it names, and each send a receive; "

@@ -100,7 +100,8 @@ void judge(const RunCase& one, const Facts& facts, Verdict& verdict) {
 /// did is why.
 void make_error_if_they_gave_up(const Run& run, BootNs last_look, std::vector<Finding>& findings) {
   constexpr BootNs kBetweenLooks = 60 * kSecond;
-  if (!failed_in_collective(run, last_look, last_look + kBetweenLooks)) return;
+  const auto gave_up = gave_up_at(run, last_look);
+  if (!gave_up || *gave_up > last_look + kBetweenLooks) return;
   for (Finding& finding : findings) {
     const bool is_why = finding.code == FindingCode::kRankBehind ||
                         finding.code == FindingCode::kCollectiveMismatch ||

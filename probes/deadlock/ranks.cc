@@ -122,7 +122,8 @@ std::string name_of_method(std::string_view function) {
 Collective operation_of_c10d(const StackFrame& frame) {
   const std::string function = short_function_name(frame.function);
   return {.operation = name_of_method(function),
-          .is_message = function.contains("::SendWork::") || function.contains("::RecvWork::")};
+          .is_message = function.contains("::SendWork::") || function.contains("::RecvWork::") ||
+                        function.contains("Store::")};
 }
 
 // Of a call into a library: drivers have names of few of their functions.

@@ -27,7 +27,8 @@ struct Collective {
   std::string operation;
   /// Ranks find one another: init_process_group, whose members may not be there yet.
   bool is_rendezvous = false;
-  /// A message from one rank to another (send, recv, MPI_Recv): the other ranks have no part in it.
+  /// A message from one rank to another (send, recv, MPI_Recv), or a key of the store that one of
+  /// them sets: the other ranks have no part in it.
   bool is_message = false;
   /// The program is over, and its library takes leave of the others (MPI_Finalize).
   bool is_end = false;

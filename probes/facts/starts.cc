@@ -197,11 +197,14 @@ std::string collective_of(const StartEvent& event) {
   return operation;
 }
 
-bool failed_in_collective(const Run& run, BootNs from, BootNs to) {
-  return command_failed(run) && std::ranges::any_of(run.start_events, [&](const StartEvent& event) {
-           return event.kind == StartEventKind::kFailed && event.at >= from && event.at <= to &&
-                  !collective_of(event).empty();
-         });
+std::optional<BootNs> gave_up_at(const Run& run, BootNs from) {
+  if (!command_failed(run)) return std::nullopt;
+  const auto is_it = [&](const StartEvent& event) {
+    return event.kind == StartEventKind::kFailed && event.at >= from &&
+           !collective_of(event).empty();
+  };
+  const auto found = std::ranges::find_if(run.start_events, is_it);
+  return found == run.start_events.end() ? std::nullopt : std::optional(found->at);
 }
 
 bool ends_badly(const Run& run) {

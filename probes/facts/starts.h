@@ -56,9 +56,9 @@ const ProcessExit* end_of_command(const Run& run);
 /// "all_reduce". Empty: it was raised elsewhere.
 std::string collective_of(const StartEvent& event);
 
-/// Whether the command failed, and an exception of collective_of() was raised at that time: ranks
-/// that waited gave up.
-bool failed_in_collective(const Run& run, BootNs from, BootNs to);
+/// When an exception of collective_of() was first raised, of those from `from` on: ranks that
+/// waited gave up. Nothing where the command did not fail.
+std::optional<BootNs> gave_up_at(const Run& run, BootNs from);
 
 /// Whether the command exited with an error.
 bool command_failed(const Run& run);

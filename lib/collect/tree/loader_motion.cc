@@ -8,14 +8,19 @@ namespace {
 
 /// In a second, of USER_HZ (100): a process that waits with a timeout needs less.
 constexpr uint64_t kIdleTicks = 2;
+/// One that asks a store 100 times a second needs 3.
+constexpr uint64_t kPollTicks = 10;
 
 }  // namespace
 
-/// A rank may compute for ever while it waits: MPI polls.
+/// While a rank waits it may compute all the time (MPI polls), or make calls all the time (torch
+/// asks its store whether the others have come): one that goes on does both.
 bool LoaderMotion::has_moved(const TrackedProcess& process, const Seen& then, const Seen& now) {
-  const bool computed = now.cpu_ticks > then.cpu_ticks + kIdleTicks;
-  const bool may_poll = process.info.role == Role::kWorker || process.info.rank;
-  return !now.shows_calls || now.io_calls != then.io_calls || (computed && !may_poll);
+  if (!now.shows_calls) return true;
+  const bool called = now.io_calls != then.io_calls;
+  if (process.info.role == Role::kWorker) return called;
+  const uint64_t ticks = now.cpu_ticks - std::min(then.cpu_ticks, now.cpu_ticks);
+  return process.info.rank ? called && ticks > kPollTicks : called || ticks > kIdleTicks;
 }
 
 void LoaderMotion::update(const ProcessTree& tree, BootNs now) {
@@ -44,9 +49,10 @@ void LoaderMotion::update(const ProcessTree& tree, BootNs now) {
       continue;
     }
     const bool moved = has_moved(process, then->second, seen);
+    const Role role = process.info.role;
     before.erase(then);
-    maker = maker || (moved && (!has_loader || process.info.role == Role::kWorker));
-    taker = taker || (moved && process.info.role == Role::kTrainer);
+    maker = maker || (moved && (has_loader ? role == Role::kWorker : role != Role::kLauncher));
+    taker = taker || (moved && role == Role::kTrainer);
   }
   all = all || !before.empty();
   if (all || maker) makers_moved_ = now;

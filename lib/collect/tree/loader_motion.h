@@ -12,7 +12,8 @@ namespace dlprobe {
 /// When a loader last moved, told from outside. It moves while a worker reads or writes (each index
 /// and each batch goes through a pipe), and a trainer reads, writes or computes: workers that read
 /// one file after the other and never have a batch move nothing. A process that came or went moves
-/// it, too. A tree without workers moves when any process reads, writes or computes.
+/// it, too. A tree without workers moves when any process but a launcher (which asks how its
+/// children are) reads, writes or computes; a rank of a job when it does both.
 class LoaderMotion {
  public:
   /// Takes in what was sampled just now; once a second, when io_calls are read.

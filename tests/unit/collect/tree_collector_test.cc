@@ -106,6 +106,16 @@ TEST_F(MadeUpMachine, ALoaderWhoseWorkersReadForNobodyDoesNotMove) {
   EXPECT_EQ(collector.last_motion(), clock_->now());
 }
 
+TEST_F(MadeUpMachine, ARankThatOnlyAsksWhetherTheOthersHaveComeDoesNotMove) {
+  files_->add("/proc/100/environ", std::string("RANK=0\0WORLD_SIZE=2\0", 20));
+  TreeCollector collector = this->collector();
+  collector.tick();
+  const BootNs began = clock_->now();
+  set_io_calls(100, 200);
+  tick_after(collector, kSecond);
+  EXPECT_EQ(collector.last_motion(), began) << "it computed nothing";
+}
+
 TEST_F(MadeUpMachine, ALoaderWhoseMotionCannotBeSeenMoves) {
   TreeCollector collector = this->collector();
   collector.tick();
