@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "lib/base/units.h"
+#include "lib/foreign/python_code.h"
 #include "probes/deadlock/rules.h"
 #include "probes/facts/deaths.h"
 #include "probes/facts/facts.h"
@@ -441,11 +442,19 @@ BootNs idle_for(const Facts& facts, const ThreadFacts& thread) {
   return idle;
 }
 
+// torch.utils.cpp_extension: one process compiles, the others ask for its lock file every 0.1 s.
+bool waits_for_compiler(const ThreadFacts& thread) {
+  return std::ranges::any_of(thread.thread->stack, [](const StackFrame& frame) {
+    return frame.python && is_of_torch(frame.file) &&
+           frame.file.ends_with("torch/utils/file_baton.py");
+  });
+}
+
 // Trainers none of which does anything: some stand, or all ask again and again whether something
 // has come, as ranks do in a barrier made of files.
 std::optional<RootCause> trainers_at_rest(const Facts& facts, const std::vector<Rank>& ranks) {
   const std::optional<BootNs> rest = nothing_goes_on_for(facts);
-  if (!rest || facts.span < kWorthAWarning) return std::nullopt;
+  if (!rest) return std::nullopt;
   std::vector<size_t> standing;
   std::vector<size_t> polling;
   for (const Rank& rank : ranks)
@@ -463,6 +472,13 @@ std::optional<RootCause> trainers_at_rest(const Facts& facts, const std::vector<
   finding.message += join_names(facts, polling) + (polling.size() == 1 ? " polls" : " poll") +
                      place_of(facts.threads[polling.front()]) + ", for " +
                      format_duration(std::chrono::nanoseconds(*rest)) + " at least";
+  if (waits_for_compiler(thread)) {
+    finding.remedies.push_back(
+        {.title = "They wait until another process has compiled an extension of torch. If none "
+                  "does, one was killed and left its lock file: remove it",
+         .commands = {
+             "find ${TORCH_EXTENSIONS_DIR:-~/.cache/torch_extensions} -name lock -delete"}});
+  }
   finding.remedies.push_back(
       {.title = "Find out who was to make what they ask for; a barrier with a timeout says who has "
                 "not come",

@@ -252,6 +252,7 @@ TEST(Ranks, AllThatPollAreAWarningAfterAMinute) {
     ranks.sleeps(rank);
     ranks.scene.wakes(ranks.main(rank));
   }
+  EXPECT_TRUE(find(ranks.scene.examine(4), FindingCode::kConsumerStuck)) << "worth a longer watch";
   const auto early = find(ranks.scene.examine(kLong), FindingCode::kConsumerStuck);
   ASSERT_TRUE(early);
   EXPECT_EQ(early->severity, Severity::kInfo);
