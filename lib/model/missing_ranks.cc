@@ -1,5 +1,6 @@
 #include "lib/model/missing_ranks.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -32,6 +33,13 @@ std::optional<int64_t> ranks_of_nodes(std::span<const RankState> job) {
   return all;
 }
 
+// Each launcher starts a part of the ranks: those of another one may be here, too.
+bool has_several_launchers(std::span<const RankState> job) {
+  return std::ranges::any_of(job, [](const RankState& each) {
+    return each.id && each.id->local_world_size && each.id->local_world_size != each.id->world_size;
+  });
+}
+
 }  // namespace
 
 MissingRanks missing_ranks(std::span<const RankState> job) {
@@ -44,8 +52,9 @@ MissingRanks missing_ranks(std::span<const RankState> job) {
     if (each.doing != RankDoing::kEnded) alive.push_back(each.id->rank);
   }
   return {.numbers = gaps_between(ranges_of(std::move(alive)), *one.world_size),
-          .must_be_here = one.meets_here() || ranks_of_nodes(job) == *one.world_size,
-          .may_be_here = one.job.empty()};
+          .must_be_here = (one.meets_here() && !has_several_launchers(job)) ||
+                          ranks_of_nodes(job) == *one.world_size,
+          .may_be_here = one.job.empty() || one.meets_here()};
 }
 
 }  // namespace dlprobe

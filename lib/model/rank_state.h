@@ -102,6 +102,9 @@ struct RankLooks {
 struct OtherWait {
   Message words;        ///< empty: for ranks, or not at all
   std::string library;  ///< in whose code it stands
+  /// Nobody is left to end the wait: who could waits in turn, or is in an operation in which the
+  /// ranks meet.
+  bool has_no_end = false;
   bool operator==(const OtherWait&) const = default;
 };
 

@@ -139,6 +139,8 @@ RankState state_of(const Facts& facts, const Rank& rank, const std::vector<RootC
   state.doing = doing_of(facts, thread, state);
   if (state.doing == RankDoing::kWaits || state.doing == RankDoing::kWaitsForChild)
     state.other.words = waits_for_gpu(thread) ? Message("the GPU") : thread.need.words;
+  state.other.has_no_end =
+      state.doing == RankDoing::kWaits && thread.doomed && !may_be_woken_by_signal(thread);
   const ThreadSnapshot& shown = *facts.threads[wait ? wait->place : shown_by].thread;
   const StackFrame* frame = user_frame(shown);
   if (frame == nullptr) frame = python_frame(shown);

@@ -44,6 +44,51 @@ void add_unnamed_end(const Facts& facts, Job& job) {
   if (end) job.states.push_back(std::move(*end));
 }
 
+// A rank that started the others (Lightning's) was told no job, they were.
+void join_with_children(const Facts& facts, std::map<std::string, Job>& jobs) {
+  const auto starts_one_of = [&](const Job& job, const Job& other) {
+    return std::ranges::any_of(job.ranks, [&](const Rank& rank) {
+      return std::ranges::any_of(other.ranks, [&](const Rank& child) {
+        return facts.threads[child.trainer].info->ppid ==
+               facts.threads[rank.trainer].process->key.pid;
+      });
+    });
+  };
+  for (auto& [name, job] : jobs) {
+    const auto& id = job.states.front().id;
+    if (!id || !id->job.empty()) continue;
+    const auto own = std::ranges::find_if(jobs, [&](const auto& entry) {
+      const auto& other = entry.second.states.front().id;
+      return other && !other->job.empty() && other->world_size == id->world_size &&
+             starts_one_of(job, entry.second);
+    });
+    if (own == jobs.end()) continue;
+    for (RankState& state : job.states)
+      state.id->job = own->second.states.front().id->job;
+    std::ranges::move(job.ranks, std::back_inserter(own->second.ranks));
+    std::ranges::move(job.states, std::back_inserter(own->second.states));
+    job = {};
+  }
+  std::erase_if(jobs, [](const auto& entry) { return entry.second.ranks.empty(); });
+}
+
+// One waits for a lock that a rank has which waits for it in an operation of all.
+void close_circles(const Facts& facts, Job& job) {
+  const auto waits_for_others = [&](size_t thread) {
+    for (size_t i = 0; i < job.ranks.size(); ++i)
+      if (facts.threads[job.ranks[i].trainer].process == facts.threads[thread].process)
+        return job.states[i].meeting && job.states[i].meeting->stands;
+    return false;
+  };
+  for (size_t i = 0; i < job.ranks.size(); ++i) {
+    const Need& need = facts.threads[thread_of(facts, job.ranks[i])].need;
+    const bool is_in_circle = job.states[i].doing == RankDoing::kWaits && need.has_one_holder() &&
+                              !need.others_may && !need.providers.empty() &&
+                              std::ranges::all_of(need.providers, waits_for_others);
+    if (is_in_circle) job.states[i].other.has_no_end = true;
+  }
+}
+
 std::vector<Job> jobs_of(const Facts& facts, const std::vector<RootCause>& known) {
   std::map<std::string, Job> jobs;
   for (Rank& rank : ranks_of(facts)) {
@@ -52,13 +97,16 @@ std::vector<Job> jobs_of(const Facts& facts, const std::vector<RootCause>& known
     job.ranks.push_back(std::move(rank));
     job.states.push_back(std::move(state));
   }
+  join_with_children(facts, jobs);
   for (RankState& ended : ended_ranks(*facts.run)) {
     const auto info = std::ranges::find(facts.run->processes, ended.process, &ProcessInfo::key);
     const auto job = jobs.find(name_of_job(*info));
     if (job != jobs.end()) job->second.states.push_back(std::move(ended));
   }
-  for (Job& job : jobs | std::views::values)
+  for (Job& job : jobs | std::views::values) {
     add_unnamed_end(facts, job);
+    close_circles(facts, job);
+  }
   std::vector<Job> found;
   std::ranges::move(jobs | std::views::values, std::back_inserter(found));
   return found;

@@ -378,7 +378,8 @@ ExitCause crash_cause(const ExitFacts& facts, const Death& death) {
       {.title = "See which Python line crashed: run it with faulthandler and at most one worker",
        .commands = {"PYTHONFAULTHANDLER=1 python train.py"},
        .verify = "dlprobe run -- COMMAND"});
-  if (has_loader) cause.remedies.back().commands.emplace_back("DataLoader(..., num_workers=0)");
+  if (has_loader && death.process->role == Role::kWorker)
+    cause.remedies.back().commands.emplace_back("DataLoader(..., num_workers=0)");
   cause.remedies.push_back(
       {.title = "If it crashes only in workers: open files, databases (lmdb), MPI and GPU contexts "
                 "in the worker, not before the fork, or start workers by spawn",
@@ -468,7 +469,7 @@ ExitCause exit_cause(const ExitFacts& facts, const Death& death) {
                               : "Read the traceback above, and look for sys.exit and "
                                 "os._exit in the code that it ran",
                 .verify = "dlprobe run -- COMMAND"};
-  if (has_data_loader(*facts.run))
+  if (has_data_loader(*facts.run) && death.process->role == Role::kWorker)
     remedy.commands.emplace_back("DataLoader(..., num_workers=0)  # then a debugger stops there");
   cause.remedies.push_back(std::move(remedy));
   return cause;

@@ -107,6 +107,7 @@ report::Rank rank_entry_of(const RankState& state, Sentences& sentences) {
   }
   if (const RankLooks& looks = state.looks; looks.all > 0)
     entry.looks = {.all = looks.all, .waiting = looks.waiting, .in_loader = looks.in_loader};
+  if (state.other.has_no_end) entry.has_no_end = true;
   put_end(entry, state);
   if (state.cause) entry.explained_by.emplace(info(state.cause->code).code);
   for (const RankWorker& worker : state.workers) {
@@ -118,22 +119,23 @@ report::Rank rank_entry_of(const RankState& state, Sentences& sentences) {
 }
 
 RankState rank_state_of(const report::Rank& rank) {
-  RankState state{
-      .id = JobRank{.job = rank.job,
-                    .rank = rank.rank,
-                    .world_size = rank.world_size,
-                    .local_world_size = rank.local_world_size},
-      .node = rank.node.value_or(""),
-      .process = {.pid = number_of(rank.pid), .start_ticks = rank.start_ticks},
-      .doing = rank.doing,
-      // Names that it has stand among those of its report.
-      .other = {.words = own(rank.waits_for.value_or("")), .library = rank.library.value_or("")},
-      .at = rank.at.transform(frame_of_entry),
-      .lasts = time_of(rank.lasts_s),
-      .looks = {.motion = rank.motion},
-      .is_overdue = rank.overdue,
-      .wait_status = wait_status_of(rank),
-      .flight = rank.flight_record.transform(record_of)};
+  RankState state{.id = JobRank{.job = rank.job,
+                                .rank = rank.rank,
+                                .world_size = rank.world_size,
+                                .local_world_size = rank.local_world_size},
+                  .node = rank.node.value_or(""),
+                  .process = {.pid = number_of(rank.pid), .start_ticks = rank.start_ticks},
+                  .doing = rank.doing,
+                  // Names that it has stand among those of its report.
+                  .other = {.words = own(rank.waits_for.value_or("")),
+                            .library = rank.library.value_or(""),
+                            .has_no_end = rank.has_no_end.value_or(false)},
+                  .at = rank.at.transform(frame_of_entry),
+                  .lasts = time_of(rank.lasts_s),
+                  .looks = {.motion = rank.motion},
+                  .is_overdue = rank.overdue,
+                  .wait_status = wait_status_of(rank),
+                  .flight = rank.flight_record.transform(record_of)};
   if (rank.looks) {
     state.looks.all = rank.looks->all;
     state.looks.waiting = rank.looks->waiting;

@@ -82,6 +82,7 @@ struct Rank {
   std::optional<MeetingKind> meeting;
   std::optional<std::string> operation;
   std::optional<std::string> waits_for;
+  std::optional<bool> has_no_end;
   std::optional<Frame> at;
   std::optional<std::string> library;
   RankMotion motion{};
@@ -109,6 +110,7 @@ constexpr void list_fields(auto&& field, Of<Rank> /*of*/) {
   field("meeting", &Rank::meeting, "of one that waits for ranks: in which kind of operation");
   field("operation", &Rank::operation, Holds::kName, "\"all_reduce\"");
   field("waits_for", &Rank::waits_for, Holds::kSentence, "of one that waits for something else");
+  field("has_no_end", &Rank::has_no_end, "likewise: nobody is left to end the wait");
   field("at", &Rank::at, "the innermost Python frame, of the user's own code if there is any");
   field("library", &Rank::library, Holds::kPath, "in which it waits");
   field("motion", &Rank::motion,

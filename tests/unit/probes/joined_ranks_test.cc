@@ -182,6 +182,32 @@ TEST(JoinedRanks, WhoWaitsForAMessageIsNamedBeforeThoseInACollective) {
               HasSubstr("batch_isend_irecv"));
 }
 
+TEST(JoinedRanks, AWaitThatNobodyCanEndIsAnError) {
+  Nodes nodes;
+  nodes.sleeps(5);
+  RankState& rank = nodes.at(5);
+  rank.doing = RankDoing::kWaits;
+  rank.other.words = "a lock of a file held by rank 0";
+  EXPECT_EQ(only(nodes).severity, Severity::kWarning);
+  rank.other.has_no_end = true;
+  const Finding finding = only(nodes);
+  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("nobody is left to end what it waits for"));
+}
+
+TEST(JoinedRanks, ThoseOfAnotherLauncherMayBeOnTheSameMachine) {
+  Nodes nodes;
+  nodes.erase(0, 3);
+  for (RankState& each : nodes.ranks)
+    each.node.clear(), each.id->job = "127.0.0.1:29500";
+  const Finding finding = only(nodes);
+  EXPECT_EQ(finding.code, FindingCode::kRankBehind);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("ranks 0-3, which dlprobe did not look at,"));
+  for (RankState& each : nodes.ranks)
+    each.id->local_world_size = 8;
+  EXPECT_EQ(only(nodes).code, FindingCode::kRankDead) << "one launcher has started all of them";
+}
+
 TEST(JoinedRanks, ThoseThatStandAreNamedBeforeThoseAtWork) {
   Nodes nodes;
   for (const int32_t rank : {4, 5, 6})

@@ -68,6 +68,51 @@ TEST(ProcessGroup, ItsThreadsWriteIntoNoPipeOfTheProgram) {
   EXPECT_EQ(finding->severity, Severity::kError);
 }
 
+// Two ranks: the trainer, and the one worker as another.
+HangScene scene_of_ranks() {
+  HangScene scene(1);
+  for (const int32_t pid : {kTrainer, kWorker}) {
+    scene.info(pid).role = Role::kTrainer;
+    scene.info(pid).rank = JobRank{
+        .job = "127.0.0.1:29500", .rank = pid - kTrainer, .world_size = 2, .source = "LOCAL_RANK"};
+  }
+  return scene;
+}
+
+void meet(HangScene& scene, int32_t pid, const char* operation, int32_t line) {
+  constexpr auto kC10d = "/usr/lib/python3/dist-packages/torch/distributed/distributed_c10d.py";
+  scene.wait_in_futex(scene.main(pid), futex(LockKind::kCondition, 0x7000));
+  scene.stack(scene.main(pid), {native("_ZN4c10d4Work4waitEv", kTorch), python(operation, kC10d, 5),
+                                python("main", "/srv/train.py", line)});
+}
+
+// Lightning's rank 0 starts the others, and was told of no job itself.
+TEST(ProcessGroup, ARankThatStartedTheOthersIsOfTheirJob) {
+  HangScene scene = scene_of_ranks();
+  meet(scene, kTrainer, "barrier", 11);
+  meet(scene, kWorker, "all_reduce", 18);
+  scene.info(kTrainer).rank->job.clear();
+  const auto finding = find(scene.examine(12), FindingCode::kCollectiveMismatch);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->processes.size(), 2U);
+}
+
+TEST(ProcessGroup, WhoHasALockAndWaitsForTheRankThatWantsItClosesACircle) {
+  constexpr uint64_t kFile = 77;
+  HangScene scene = scene_of_ranks();
+  meet(scene, kTrainer, "barrier", 11);
+  add_server(scene, 151, "_ZN4gloo9transport3tcp4Loop3runEv");
+  scene.wait_in_flock(scene.main(kWorker), kFile);
+  scene.stack(scene.main(kWorker), {python("prepare", "/srv/train.py", 3)});
+  scene.has_flock(kTrainer, kFile);
+  const auto finding = find(scene.examine(12), FindingCode::kRankBehind);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kError);
+  scene.run(scene.main(kTrainer));
+  scene.stack(scene.main(kTrainer), {python("evaluate", "/srv/train.py", 20)});
+  EXPECT_FALSE(has_error(scene.examine(12))) << "it goes on";
+}
+
 TEST(ProcessGroup, ALauncherWaitsForThoseOfOtherNodes) {
   HangScene scene(0);
   ThreadSnapshot& launcher = scene.main(kTrainer);
