@@ -7,6 +7,7 @@
 #include <csignal>
 
 #include "lib/base/units.h"
+#include "lib/model/event_kinds.h"
 #include "lib/session/kill_descendants.h"
 
 namespace dlprobe {
@@ -25,6 +26,10 @@ void TreeEnding::ask(const OwnWords& because) {
 
 void TreeEnding::begin(const OwnWords& because) {
   began_ = tree_.now();
+  tree_.tools.sink.add(Event{.at = *began_,
+                             .kind = std::string(kEndingBegan),
+                             .text = "dlprobe began to end it",
+                             .process = tree_.target.root});
   if (because.empty()) return;
   const bool is_ours = tree_.target.ends_with_watch;
   because_ = (is_ours ? "the reference loader " : "the command ") + because + "; dlprobe ended it";

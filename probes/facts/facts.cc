@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "lib/base/units.h"
+#include "lib/model/event_kinds.h"
 
 namespace dlprobe {
 namespace {
@@ -201,6 +202,9 @@ bool was_ended_by_dlprobe(const Run& run) {
 }
 
 std::optional<BootNs> when_dlprobe_ended_it(const Run& run) {
+  const auto began = std::ranges::find(run.events, kEndingBegan, &Event::kind);
+  if (began != run.events.end()) return began->at;
+  // A recording of before that event.
   if (!was_ended_by_dlprobe(run)) return std::nullopt;
   std::optional<BootNs> first;
   for (const SignalSent& sent : run.signals)

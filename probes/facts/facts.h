@@ -76,7 +76,7 @@ std::optional<OomCount> oom_count(const Run& run);
 
 /// Whether the subject did not end by itself, but because dlprobe saw it stand still or multiply.
 bool was_ended_by_dlprobe(const Run& run);
-/// When it began to; by its last look where its signals were not traced.
+/// When dlprobe began to end it, or ran out of time; older recordings: by signals or the last look.
 std::optional<BootNs> when_dlprobe_ended_it(const Run& run);
 
 /// The reference loader failed: why, in its own last words; or the user interrupted it, or a

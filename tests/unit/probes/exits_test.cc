@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <csignal>
 
+#include "lib/model/event_kinds.h"
 #include "probes/probe.h"
 #include "tests/unit/probes/scene.h"
 
@@ -122,6 +123,18 @@ TEST_F(ExitsTest, WhatEndsAfterDlprobeBeganToEndItSaysNothing) {
   scene.run().end->text = "made no progress for 20s";
   sent(0.5, kParent, SIGTERM, 0, kStranger);
   scene.run().signals.back().by_dlprobe = true;
+  EXPECT_EQ(examine(), Verdict());
+}
+
+// In a pid namespace of its own dlprobe cannot see that it was the sender itself.
+TEST_F(ExitsTest, WhatDlprobeEndedAtTheDeadlineSaysNothingWhereItSeesNoSignals) {
+  hide_signals();
+  scene.exit_by_signal(101, 1.2, SIGKILL);
+  scene.exit_by_signal(kParent, 1.3, SIGTERM);
+  scene.run().end = RunEnd{.at = Scene::at(2), .reason = RunEndReason::kTimeUp};
+  EXPECT_TRUE(find(examine(), FindingCode::kKilledBySignal));
+  scene.run().events.push_back(
+      {.at = Scene::at(1), .kind = std::string(kEndingBegan), .text = "", .process = {}});
   EXPECT_EQ(examine(), Verdict());
 }
 

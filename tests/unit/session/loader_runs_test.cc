@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lib/model/event_kinds.h"
 #include "lib/session/examination.h"
 #include "tests/unit/session/fakes.h"
 
@@ -95,6 +96,8 @@ TEST_F(LoaderRunsTest, ItIsEndedWhenTheTimeIsUp) {
   const Examination examination = examine();
   EXPECT_EQ(end_of(examination).reason, RunEndReason::kTimeUp);
   EXPECT_THAT(control().sent, ElementsAre(Pair(kLoader, SIGTERM), Pair(kLoader, SIGKILL)));
+  EXPECT_THAT(examination.recording.runs[0].events,
+              Contains(testing::Field(&Event::kind, kEndingBegan)));
 }
 
 TEST_F(LoaderRunsTest, AnInterruptEndsItAndAllRuns) {
