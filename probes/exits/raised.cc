@@ -7,6 +7,7 @@
 #include <csignal>
 
 #include "lib/base/parse.h"
+#include "lib/foreign/python_code.h"
 #include "probes/exits/rules.h"
 #include "probes/facts/facts.h"
 #include "probes/facts/starts.h"
@@ -25,12 +26,19 @@ bool has_left(const StartEvent& event) {
 
 Message where(const StartEvent& event) {
   if (!event.file.empty() || event.raised_in.empty()) return place_of(event);
-  return say(" in {}", as_text(event.raised_in));
+  // "torch/utils/data/_utils/collate.py:275 collate_tensor_fn" is enough, and fits into a line.
+  const auto in_library = path_in_library(event.raised_in);
+  return say(" in {}", as_text(in_library.value_or(event.raised_in)));
 }
 
 // Launchers and collate functions print whole tables into an exception.
 std::string_view first_line(std::string_view text) {
   return trim(text.substr(0, text.find('\n')));
+}
+
+OwnWords exit_code_of_command(const Run& run) {
+  const ProcessExit* exit = end_of_command(run);
+  return own(exit != nullptr && exit->wait_status ? WEXITSTATUS(*exit->wait_status) : 0);
 }
 
 Message message_of(const Run& run, const StartEvent& event, const StartEvent& last) {
@@ -42,9 +50,13 @@ Message message_of(const Run& run, const StartEvent& event, const StartEvent& la
   const Message what = as_text(first_line(event.message)) + where(event);
   switch (event.ended) {
     case Ended::kWorker:
-      return event.type == "StopIteration" && &event == &last
+      if (&event != &last) return say("{} failed and its trainer with it: {}", who, what);
+      // Nobody raised it again: the trainer caught it, or had a reason of its own to fail.
+      return event.type == "StopIteration"
                  ? say("the data set raised {} in {}", what, who)
-                 : say("{} failed and its trainer with it: {}", who, what);
+                 : say("{} failed: {}; its trainer exited with code {} without an exception that "
+                       "dlprobe saw",
+                       who, what, exit_code_of_command(run));
     case Ended::kTask:
       return say("a task in {} failed, and the job with it: {}", who, what);
     case Ended::kThread:
@@ -74,6 +86,14 @@ void add_evidence(std::vector<Evidence>& evidence, const StartEvent& event) {
     evidence.push_back(text_fact("raised_from", as_text(cause), kShimSource, event.at));
 }
 
+// The script of "python -u train.py --epochs 3"; of a launcher, too.
+Message script_of(const Run& run) {
+  const auto& command = run.begin.command;
+  const auto script =
+      std::ranges::find_if(command, [](const std::string& word) { return word.ends_with(".py"); });
+  return script == command.end() ? Message("train.py") : as_path(*script);
+}
+
 Remedy look_at_line(const Run& run, const StartEvent& event) {
   const Message place = short_place(event);
   const Message where = place.empty() ? "where it is raised" : "at " + place;
@@ -82,7 +102,7 @@ Remedy look_at_line(const Run& run, const StartEvent& event) {
     remedy.title += "; with num_workers=0 a debugger stops there";
     remedy.commands.emplace_back("DataLoader(..., num_workers=0)");
   }
-  remedy.commands.emplace_back("python -m pdb -c continue train.py");
+  remedy.commands.push_back(say("python -m pdb -c continue {}", script_of(run)));
   return remedy;
 }
 

@@ -668,6 +668,21 @@ TEST_F(Raised, ATrainerThatRaisesItAgainIsNotWhereItBegan) {
   EXPECT_THAT(finding.message.plain(), HasSubstr("data.py:7 in __getitem__"));
 }
 
+TEST_F(Raised, ATrainerThatRaisedNothingIsNotSaidToHaveFailedWithItsWorker) {
+  scene.run().begin.command = {"python", "-u", "eval.py", "--epochs", "3"};
+  failed(1, 102, Ended::kWorker, "");
+  scene.run().start_events.back().again = "";
+  scene.run().start_events.back().raised_in =
+      "/venv/lib/python3.11/site-packages/torch/utils/data/_utils/collate.py:275 collate";
+  scene.exit_with(kParent, 1.3, 3);
+  const Finding finding = only();
+  EXPECT_EQ(finding.message.plain(),
+            "worker 102 failed: KeyError: 'x' in torch/utils/data/_utils/collate.py:275 collate; "
+            "its trainer exited with code 3 without an exception that dlprobe saw");
+  EXPECT_EQ(finding.confidence, Confidence::kLikely);
+  EXPECT_EQ(finding.remedies.front().commands.back().plain(), "python -m pdb -c continue eval.py");
+}
+
 TEST_F(Raised, ANameThatASpawnedProcessLacksAndItsParentHasIsNamed) {
   for (const double at : {1.0, 1.2}) {
     const bool is_parent = at > 1;
