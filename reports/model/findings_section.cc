@@ -79,10 +79,11 @@ std::vector<report::Alternative> alternatives_of(const Finding& finding,
   return result;
 }
 
+// What is changed in the code helps everywhere.
 bool applies_here(const Remedy& remedy, std::string_view container) {
   const std::string_view here = container.empty() ? "bare-host" : container;
   return std::ranges::any_of(remedy.applies_to, [&](const std::string& place) {
-    return place == here || (here == "podman" && place == "docker");
+    return place == here || place == "code" || (here == "podman" && place == "docker");
   });
 }
 

@@ -101,6 +101,15 @@ TEST(Report, TheRemedyForWhereItRunsComesFirst) {
   EXPECT_EQ(report["findings"][0]["remediation"][0]["applies_to"][0], "bare-host");
 }
 
+TEST(Report, ARemedyInTheCodeKeepsItsPlace) {
+  testing::ReportCase each = testing::exhausted_case();
+  std::vector<Remedy>& remedies = each.verdict.findings[0].remedies;
+  remedies.insert(remedies.begin(), {.title = "Keep copies", .applies_to = {"code"}});
+  const Json report = make_report(each);
+  EXPECT_EQ(report["findings"][0]["remediation"][0]["title"], "Keep copies");
+  EXPECT_EQ(report["findings"][0]["remediation"][1]["applies_to"][0], "docker");
+}
+
 TEST(Report, TheFingerprintForgetsPidHostAndNumbersButNotTheCase) {
   testing::ReportCase each = testing::exhausted_case();
   const auto fingerprint = [&] { return make_report(each)["findings"][0]["fingerprint"]; };
