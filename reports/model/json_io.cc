@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <string>
+#include <string_view>
 
 #include "lib/base/parse.h"
 #include "lib/base/units.h"
@@ -13,6 +14,9 @@ namespace {
 
 constexpr size_t kLargestReport = 64U << 20U;
 constexpr int kDeepestReport = 32;
+constexpr std::string_view kRecordingBegins =
+    "\x89"
+    "DLPREC";
 
 // How deep the brackets of a JSON text nest: the parser of nlohmann_json keeps its own stack while
 // it reads, but the tree is destroyed and printed by recursion.
@@ -107,6 +111,11 @@ Expected<AnyReport> parse_report(std::string_view text, WithStacks stacks) {
     return failure(ErrorCode::kMalformed,
                    fmt::format("the report is larger than {}", format_bytes(kLargestReport)));
   }
+  if (text.starts_with(kRecordingBegins)) {
+    return failure(ErrorCode::kMalformed,
+                   "this is a recording (--record), not a report: dlprobe replay FILE -f "
+                   "json=report.json makes a report from it");
+  }
   if (nesting_of(text) > kDeepestReport) {
     return failure(ErrorCode::kMalformed, "the report is nested too deeply");
   }
@@ -118,7 +127,12 @@ Expected<AnyReport> parse_report(std::string_view text, WithStacks stacks) {
     return read_report(stacks == WithStacks::kYes ? Json::parse(text)
                                                   : Json::parse(text, is_wanted));
   } catch (const Json::exception& error) {
-    return failure(ErrorCode::kMalformed, std::string("the report is not JSON: ") + error.what());
+    // "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error ...".
+    const std::string_view words = error.what();
+    const size_t tag = words.find("] ");
+    return failure(ErrorCode::kMalformed,
+                   "the report is not JSON: " +
+                       std::string(tag == std::string_view::npos ? words : words.substr(tag + 2)));
   }
 }
 

@@ -96,6 +96,17 @@ TEST(ReportJson, AValueThatTheSchemaDoesNotListIsRefusedWithItsPlace) {
   EXPECT_EQ(complaint(report, "/findings/0/of_tomorrow", "junk"), "");
 }
 
+TEST(ReportJson, ARecordingOrAnotherTextIsRefusedInPlainWords) {
+  const auto recording = parse_report(
+      "\x89"
+      "DLPREC\x01 and so on");
+  ASSERT_FALSE(recording);
+  EXPECT_THAT(recording.error().context, HasSubstr("dlprobe replay FILE -f json=report.json"));
+  const auto other = parse_report("Traceback");
+  ASSERT_FALSE(other);
+  EXPECT_THAT(other.error().context, HasSubstr("the report is not JSON: parse error at line 1"));
+}
+
 TEST(ReportJson, AVerdictMustBeThere) {
   Json report = make_report(testing::healthy_case());
   report["summary"].erase("verdict");
