@@ -113,7 +113,7 @@ Finding closed_copy(const Facts& facts, const ThreadFacts& waiter) {
       Confidence::kLikely, waiter);
   finding.message = name_of(facts, waiter) + " waits for a " + waiter.need.label +
                     " that no thread can release: " +
-                    (threads == 1 ? Message("its process has no other")
+                    (threads == 1 ? Message("its process has no other thread")
                                   : all_of(threads, "thread") + " of its process wait");
   add_remedies_for_fork(finding, waiter);
   finding.remedies.push_back(

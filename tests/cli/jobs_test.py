@@ -124,7 +124,7 @@ class Jobs(unittest.TestCase):
         one = self.start("train.py", FORKING_JOB, WORKERS)
         other = self.start("eval.py", FORKING_JOB, WORKERS, "--run", "blue")
         said = self.refused()
-        self.assertIn("2 jobs: name one by its pid", said)
+        self.assertIn("2 jobs: name one by its pid or by a word of its command", said)
         for pid, name in ((one, "train.py"), (other, "eval.py")):
             self.assertRegex(said, rf"(?m)^{pid} ")
             self.assertIn(name, said)

@@ -94,8 +94,9 @@ Expected<int32_t> choose_job(const Machine& machine, const std::optional<std::st
   }
   DLP_CHECK(show_on_stderr(jobs));
   if (const auto pid = ask(jobs)) return *pid;
-  return failure(ErrorCode::kInvalid, fmt::format("{} jobs: name one by its pid, such as {}",
-                                                  jobs.size(), jobs.front().root.pid));
+  return failure(ErrorCode::kInvalid,
+                 fmt::format("{} jobs: name one by its pid or by a word of its command, such as {}",
+                             jobs.size(), jobs.front().root.pid));
 }
 
 }  // namespace
