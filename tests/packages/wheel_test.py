@@ -85,7 +85,8 @@ class FromSource(Installed, unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.make_environment()
-        must(cls.bin / "pip", "install", "--quiet", ROOT)
+        # The compiler of tools/package: under another name CMake builds all of build/wheel anew, and ccache knows none of it.
+        must(cls.bin / "pip", "install", "--quiet", ROOT, env=dict(os.environ, CXX=os.environ.get("CXX", "c++")))
 
 
 class WheelTest(Installed, unittest.TestCase):
