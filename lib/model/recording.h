@@ -220,6 +220,9 @@ inline constexpr std::string_view kLoaderError = "loader-error";
 
 /// The kind of the Event that ends a standstill which was looked at.
 inline constexpr std::string_view kMovesAgain = "moves-again";
+/// That of the moment from which dlprobe ends what it started: a reference loader whose time is up,
+/// a command that hangs. Deaths after it are of dlprobe's doing.
+inline constexpr std::string_view kEndingBegan = "ending-began";
 
 /// Anything else worth a line on the timeline.
 struct Event {

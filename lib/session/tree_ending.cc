@@ -7,7 +7,6 @@
 #include <csignal>
 
 #include "lib/base/units.h"
-#include "lib/model/event_kinds.h"
 #include "lib/session/kill_descendants.h"
 
 namespace dlprobe {

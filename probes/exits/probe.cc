@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "lib/base/units.h"
+#include "lib/model/run_words.h"
 #include "probes/exits/rules.h"
 #include "probes/facts/facts.h"
 #include "probes/facts/handled.h"
@@ -441,6 +442,19 @@ void add_unknown_ends(const ExitFacts& facts, Verdict& verdict) {
   }
 }
 
+/// A job that ran already failed, and nobody told why: not the same as that nothing is wrong.
+std::optional<Gap> unseen_failure(const Run& run) {
+  if (!ended_during_watch(run) || !run.begin.root) return std::nullopt;
+  const ProcessExit* end = run.find_exit(*run.begin.root);
+  if (end == nullptr || !end->wait_status || !WIFEXITED(*end->wait_status)) return std::nullopt;
+  const int code = WEXITSTATUS(*end->wait_status);
+  if (code == 0 || code == kInterruptedExit) return std::nullopt;
+  return Gap{.what = "why the job exited with code " + own(code),
+             .why = "it failed without a cause that shows from outside",
+             .effect = "its own output may name it",
+             .remedy = "dlprobe run -- COMMAND"};
+}
+
 bool is_likely_exit(const Finding& finding) {
   return finding.code == FindingCode::kWorkerExited && finding.severity == Severity::kError &&
          finding.confidence != Confidence::kCertain;
@@ -544,6 +558,9 @@ Verdict examine_run(const RunCase& one) {
   if (auto lost = lost_part(one.run); lost && !has_error(verdict.findings))
     verdict.findings.push_back(std::move(*lost));
   add_unknown_ends(facts, verdict);
+  if (auto gap = unseen_failure(one.run);
+      gap && !has_error(one.known) && !has_error(verdict.findings))
+    verdict.gaps.push_back(std::move(*gap));
   return verdict;
 }
 

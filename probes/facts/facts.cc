@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "lib/base/units.h"
-#include "lib/model/event_kinds.h"
 
 namespace dlprobe {
 namespace {

@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <csignal>
 
-#include "lib/model/event_kinds.h"
 #include "probes/probe.h"
 #include "tests/unit/probes/scene.h"
 
@@ -1254,6 +1253,18 @@ TEST_F(RefusedFork, ACopyWithinTheLimitIsNotWhatFailed) {
 TEST_F(RefusedFork, WithoutFreeMemoryItIsTheMemoryThatLacks) {
   memory.available_bytes = kGiB;
   EXPECT_EQ(told(), Verdict());
+}
+
+TEST_F(ExitsTest, AJobThatFailedWhileItWasWatchedIsNotWell) {
+  scene.run().begin.subject = SubjectKind::kPid;
+  scene.run().begin.root = key_of(kParent);
+  scene.run().end = RunEnd{.at = Scene::at(3), .reason = RunEndReason::kSubjectEnded};
+  scene.exit_with(kParent, 3, 1);
+  const Verdict verdict = examine();
+  ASSERT_EQ(verdict.gaps.size(), 1U);
+  EXPECT_EQ(verdict.gaps.front().what.plain(), "why the job exited with code 1");
+  scene.run().exits.back().wait_status = 0;
+  EXPECT_TRUE(examine().gaps.empty());
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lib/model/event_kinds.h"
 #include "lib/session/examination.h"
 #include "tests/unit/session/fakes.h"
 
