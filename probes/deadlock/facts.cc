@@ -11,7 +11,6 @@
 #include "lib/base/path_name.h"
 #include "lib/foreign/libraries.h"
 #include "lib/foreign/python_code.h"
-#include "probes/deadlock/ranks.h"
 #include "probes/facts/facts.h"
 #include "probes/facts/starts.h"
 
@@ -250,6 +249,17 @@ size_t Facts::find(const ProcessKey& process, int32_t tid) const {
   return found == threads.end() ? kNone : static_cast<size_t>(found - threads.begin());
 }
 
+namespace {
+
+// A thread of torch's own that serves a process group. Debian has Gloo as a library of its own.
+bool is_of_group(const ThreadSnapshot& thread) {
+  const std::string library = blamed_library(thread);
+  return python_frame(thread) == nullptr &&
+         (library.starts_with("libtorch") || library.starts_with("libgloo"));
+}
+
+}  // namespace
+
 Facts facts_of(const Run& run, const HostFacts& host) {
   Facts facts{.run = &run, .machine = host.machine, .ticks_per_second = host.ticks_per_second};
   const auto trees = recent(run);
@@ -260,8 +270,7 @@ Facts facts_of(const Run& run, const HostFacts& host) {
     for (const ThreadSnapshot& thread : process.threads) {
       ThreadFacts one{
           .process = &process, .thread = &thread, .info = run.find_process(process.key)};
-      one.serves_group =
-          python_frame(thread) == nullptr && (calls(thread, "c10d::") || calls(thread, "gloo::"));
+      one.serves_group = is_of_group(thread);
       add_history(trees, one);
       facts.threads.push_back(std::move(one));
     }

@@ -391,16 +391,8 @@ std::optional<RootCause> standstill_within(const Facts& facts, const Rank& rank)
   return RootCause{std::move(finding), way.back()};
 }
 
-// A thread of torch's own that serves a process group: it goes on as the others of its job do.
-// Debian has Gloo as a library of its own.
-bool serves_a_group(const ThreadSnapshot& thread) {
-  const std::string library = blamed_library(thread);
-  return python_frame(thread) == nullptr &&
-         (library.starts_with("libtorch") || library.starts_with("libgloo"));
-}
-
 bool does_nothing(const Facts& facts, const ThreadFacts& thread) {
-  if (thread.role() == Role::kLauncher || serves_a_group(*thread.thread)) return true;
+  if (thread.role() == Role::kLauncher || thread.serves_group) return true;
   const bool polls = polls_by_sleep(thread) && !goes_on(facts, thread);
   return (polls || rests(thread)) && !ends_from_outside(facts, thread);
 }

@@ -234,6 +234,10 @@ def hangs_of_ranks():
     yield from hang_with_twin("ranks-loader-stuck", "hang_ranks.py loader-stuck", "DLP0308", also=["DLP0702"])
     yield from slow("ranks-asleep", "hang_ranks.py asleep", "DLP0702", severity="warning", verdicts=("warn",))
     yield from slow("ranks-mismatch", "hang_ranks.py mismatch", "DLP0703")
+    yield from slow("ranks-messages", "hang_ranks.py messages", "DLP0703")
+    yield from slow("ranks-crosswise", "hang_ranks.py crosswise", "DLP0303", also=["DLP0702"])
+    yield from slow("ranks-file-lock", "hang_ranks.py file-lock", "DLP0702")
+    yield from slow("ranks-asked", "hang_ranks.py asked", "DLP0308", also=["DLP0702"])
     yield from slow("ranks-uneven", "hang_ranks.py uneven", "DLP0704")
     yield from slow("ranks-missing", "hang_ranks.py missing", "DLP0705")
     for kind in ("autograd-thread", "work", "store", "unnamed"):

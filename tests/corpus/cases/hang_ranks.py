@@ -2,6 +2,8 @@
 
 The job starts its ranks as a launcher does, by RANK and its kin; each that is to stand still says so.
 """
+import fcntl
+import multiprocessing
 import os
 import socket
 import subprocess
@@ -74,15 +76,15 @@ def tell_once():
         claim("still")
 
 
-def loader_stuck(rank, options):
-    """A worker of rank 1 waits for a pipe that nobody writes."""
+def read_batches(rank, options, wait):
+    """A worker of rank 1 waits in the middle of a batch."""
     class Samples(torch.utils.data.Dataset):
         def __len__(self):
             return 100
 
         def __getitem__(self, index):
             if rank == 1 and index == 50 and not options.healthy:
-                os.read(os.pipe()[0], 1)
+                wait()
             return torch.ones(8)
 
     for batch in DataLoader(Samples(), batch_size=5, num_workers=1):
@@ -91,6 +93,54 @@ def loader_stuck(rank, options):
             break
         tell_once()
     step(options.healthy)
+
+
+def loader_stuck(rank, options):
+    """For a pipe that nobody writes."""
+    read_batches(rank, options, lambda: os.read(os.pipe()[0], 1))
+
+
+def asked(rank, options):
+    """For an answer of its rank, which waits for that batch."""
+    connections = multiprocessing.Pipe()
+    read_batches(rank, options, connections[1].recv)
+
+
+def messages(rank, options):
+    """Ranks 0 and 1 wait for a message of each other, rank 2 for both."""
+    if rank < 2 and not options.healthy:
+        claim("still")
+        dist.recv(torch.ones(8), src=1 - rank)
+    step(options.healthy)
+
+
+def crosswise(rank, options):
+    """Two threads of rank 1 take two locks, each the other one first."""
+    locks, met = [threading.Lock(), threading.Lock()], threading.Barrier(2)
+
+    def take(first, second):
+        with first:
+            met.wait()
+            with second:
+                pass
+
+    if rank == 1 and not options.healthy:
+        threading.Thread(target=take, args=locks, daemon=True).start()
+        claim("still")
+        take(*reversed(locks))
+    step(options.healthy)
+
+
+def file_lock(rank, options):
+    """Rank 0 has a lock of a file, and waits for rank 1, which wants it."""
+    with open(os.path.join(os.environ["TMPDIR"], "download.lock"), "w", encoding="ascii") as file:
+        if rank == 0:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        dist.barrier()
+        if rank == 1 and not options.healthy:
+            claim("still")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        step(options.healthy)
 
 
 def stand_at_third(rank, options, operation):
@@ -200,7 +250,8 @@ def missing(rank, options):
 
 KINDS = {"asleep": asleep, "mismatch": mismatch, "uneven": uneven, "loader-stuck": loader_stuck, "missing": missing,
          "autograd-thread": autograd_thread, "work": work, "store": store, "sharded": sharded, "unnamed": asleep,
-         "dumped": dumped, "call": call, "files": files}
+         "dumped": dumped, "call": call, "files": files, "asked": asked, "messages": messages, "crosswise": crosswise,
+         "file-lock": file_lock}
 
 
 def train(options):
@@ -229,7 +280,7 @@ def variables(options, rank, port):
 
 
 def launch(options):
-    claims = {"call": 1, **({} if options.healthy else {"missing": 1, "loader-stuck": 2})}
+    claims = {"call": 1, **({} if options.healthy else {"missing": 1, "loader-stuck": 2, "asked": 2})}
     expect(claims.get(options.kind, RANKS))
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]

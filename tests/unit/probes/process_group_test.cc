@@ -16,11 +16,12 @@ constexpr int32_t kWorker = 101;
 constexpr const char* kTorch = "/usr/lib/torch/lib/libtorch_cpu.so";
 
 // Reads from a connection to a process outside of the tree: it may go on at any time.
-ThreadSnapshot& add_server(HangScene& scene, int32_t tid, const char* function) {
+ThreadSnapshot& add_server(HangScene& scene, int32_t tid, const char* function,
+                           const char* library = kTorch) {
   ThreadSnapshot& server = scene.add_thread(kTrainer, tid);
   scene.wait_in_read(server, 4242);
   scene.has_end(7777, 4242, false, true);
-  scene.stack(server, {native("epoll_wait", "/lib/libc.so.6"), native(function, kTorch)});
+  scene.stack(server, {native("epoll_wait", "/lib/libc.so.6"), native(function, library)});
   return server;
 }
 
@@ -49,7 +50,7 @@ TEST(ProcessGroup, ItsThreadsReleaseNoLockOfPython) {
 TEST(ProcessGroup, ThreadsOfOtherLibrariesMay) {
   HangScene scene;
   take_locks_crosswise(scene);
-  add_server(scene, 151, "_ZN4grpc6Server3runEv");
+  add_server(scene, 151, "_ZN4grpc6Server3runEv", "/usr/lib/libgrpc.so.29");
   EXPECT_FALSE(has_error(scene.examine()));
 }
 
