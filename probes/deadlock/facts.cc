@@ -49,7 +49,6 @@ std::vector<const TreeSnapshot*> recent(const Run& run) {
   const bool ended_well = end != nullptr && end->wait_status && *end->wait_status == 0;
   if (ended_well && has_subject_ended(run) && !was_ended_by_dlprobe(run)) return trees;
   BootNs from = 0;
-  BootNs to = std::numeric_limits<BootNs>::max();
   constexpr BootNs kAtOnce = 5 * kSecond;  // looks for motion are a second apart
   for (const Event& event : run.events) {
     if (event.kind != kMovesAgain) continue;
@@ -57,10 +56,13 @@ std::vector<const TreeSnapshot*> recent(const Run& run) {
     if (!gave_up || *gave_up > event.at + kAtOnce) from = event.at;
   }
   // A look at a rank that is giving up tells nothing of what it waited for.
-  if (const auto gave_up = gave_up_at(run, from)) to = *gave_up - kSecond;
+  const auto is_giving_up = [&](BootNs at) {
+    const auto gave_up = gave_up_at(run, at - kAtOnce);
+    return gave_up && *gave_up <= at + kSecond;
+  };
   for (auto tree = run.snapshots.rbegin(); tree != run.snapshots.rend(); ++tree) {
     if (tree->at < from || run.snapshots.back().at - tree->at > kOldest) break;
-    if (tree->at < to) trees.push_back(&*tree);
+    if (!is_giving_up(tree->at)) trees.push_back(&*tree);
   }
   return trees;
 }

@@ -231,7 +231,7 @@ RankFinding ranks_behind(Job job, const Members& waiting, const RankGroup& behin
   if (rank.cause) {
     finding.consequence_of = rank.cause->code;
     finding.severity = std::min(finding.severity, rank.cause->severity);
-  } else if (rank.other.has_no_end) {
+  } else if (rank.other.has_no_end && waiter.is_overdue) {
     finding.severity = Severity::kError;
     finding.message += ": nobody is left to end what it waits for";
   } else if (may_be_meant(rank, waiter)) {

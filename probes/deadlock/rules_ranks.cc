@@ -44,32 +44,35 @@ void add_unnamed_end(const Facts& facts, Job& job) {
   if (end) job.states.push_back(std::move(*end));
 }
 
+// Whether a rank of the one job started one of the other.
+bool starts_one_of(const Facts& facts, const Job& job, const Job& other) {
+  return std::ranges::any_of(other.ranks, [&](const Rank& child) {
+    const ProcessInfo* info = facts.threads[child.trainer].info;
+    return info != nullptr && std::ranges::any_of(job.ranks, [&](const Rank& rank) {
+             return facts.threads[rank.trainer].process->key.pid == info->ppid;
+           });
+  });
+}
+
 // A rank that started the others (Lightning's) was told no job, they were.
 void join_with_children(const Facts& facts, std::map<std::string, Job>& jobs) {
-  const auto starts_one_of = [&](const Job& job, const Job& other) {
-    return std::ranges::any_of(job.ranks, [&](const Rank& rank) {
-      return std::ranges::any_of(other.ranks, [&](const Rank& child) {
-        return facts.threads[child.trainer].info->ppid ==
-               facts.threads[rank.trainer].process->key.pid;
-      });
+  std::erase_if(jobs, [&](const auto& entry) {
+    const Job& job = entry.second;
+    const JobRank id = job.states.front().id.value_or(JobRank());
+    if (!job.states.front().id || !id.job.empty()) return false;
+    const auto own = std::ranges::find_if(jobs, [&](const auto& each) {
+      const auto& other = each.second.states.front().id;
+      return other && !other->job.empty() && other->world_size == id.world_size &&
+             starts_one_of(facts, job, each.second);
     });
-  };
-  for (auto& [name, job] : jobs) {
-    const auto& id = job.states.front().id;
-    if (!id || !id->job.empty()) continue;
-    const auto own = std::ranges::find_if(jobs, [&](const auto& entry) {
-      const auto& other = entry.second.states.front().id;
-      return other && !other->job.empty() && other->world_size == id->world_size &&
-             starts_one_of(job, entry.second);
-    });
-    if (own == jobs.end()) continue;
-    for (RankState& state : job.states)
-      state.id->job = own->second.states.front().id->job;
-    std::ranges::move(job.ranks, std::back_inserter(own->second.ranks));
-    std::ranges::move(job.states, std::back_inserter(own->second.states));
-    job = {};
-  }
-  std::erase_if(jobs, [](const auto& entry) { return entry.second.ranks.empty(); });
+    if (own == jobs.end()) return false;
+    std::ranges::copy(job.ranks, std::back_inserter(own->second.ranks));
+    for (RankState state : job.states) {
+      state.id->job = own->first;
+      own->second.states.push_back(std::move(state));
+    }
+    return true;
+  });
 }
 
 // One waits for a lock that a rank has which waits for it in an operation of all.
