@@ -435,7 +435,7 @@ Message what_differs(Job job, const std::vector<RankGroup>& groups, const RankGr
 
 Remedy remedy_to_match(const RankState& rank) {
   const bool is_mpi = is_in_mpi(rank);
-  if (is_in_message(rank) && rank.meeting->operation.contains("Store.")) {
+  if (rank.meeting && rank.meeting->operation.contains("Store.")) {
     return {.title =
                 "Let a rank set that key before it waits for the others, or the others wait "
                 "for it, too",
@@ -452,7 +452,7 @@ Remedy remedy_to_match(const RankState& rank) {
                        "Every rank has to call the same collective operations in the same "
                        "order: look for a branch on the rank, or a loop that is shorter on "
                        "one of them"};
-  if (!is_mpi) remedy.commands.push_back("TORCH_DISTRIBUTED_DEBUG=DETAIL");
+  if (!is_mpi) remedy.commands.emplace_back("TORCH_DISTRIBUTED_DEBUG=DETAIL");
   return remedy;
 }
 

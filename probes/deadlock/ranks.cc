@@ -60,12 +60,23 @@ Rank* rank_above(const Facts& facts, const ThreadFacts& worker, std::vector<Rank
   return nullptr;
 }
 
-// Of the frames that the program has called, the outermost of torch's own Python.
+// "_no_grad.<locals>._no_grad_wrapper", "Module._wrapped_call_impl": nobody calls these by name.
+bool is_wrapper(const StackFrame& frame) {
+  const size_t dot = frame.function.rfind('.');
+  const size_t name = dot == std::string::npos ? 0 : dot + 1;
+  return frame.function.contains("<locals>") || frame.function.substr(name).starts_with('_');
+}
+
+// Of the frames that the program has called, the outermost of torch's own Python; a wrapper only
+// where there is nothing else.
 const StackFrame* outermost_of_torch(std::span<const StackFrame> called) {
-  const auto outwards = called | std::views::reverse;
-  const auto found = std::ranges::find_if(
-      outwards, [](const StackFrame& frame) { return frame.python && is_of_torch(frame.file); });
-  return found == outwards.end() ? nullptr : &*found;
+  const StackFrame* wrapper = nullptr;
+  for (const StackFrame& frame : called | std::views::reverse) {
+    if (!frame.python || !is_of_torch(frame.file)) continue;
+    if (!is_wrapper(frame)) return &frame;
+    if (wrapper == nullptr) wrapper = &frame;
+  }
+  return wrapper;
 }
 
 bool is_of_mpi(const StackFrame& frame) {

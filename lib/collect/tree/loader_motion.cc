@@ -11,6 +11,11 @@ constexpr uint64_t kIdleTicks = 2;
 /// One that asks a store 100 times a second needs 3.
 constexpr uint64_t kPollTicks = 10;
 
+/// Of a tree without workers all but its launcher, which asks how its children are.
+bool makes_batches(Role role, bool has_loader) {
+  return has_loader ? role == Role::kWorker : role != Role::kLauncher;
+}
+
 }  // namespace
 
 /// While a rank waits it may compute all the time (MPI polls), or make calls all the time (torch
@@ -49,10 +54,9 @@ void LoaderMotion::update(const ProcessTree& tree, BootNs now) {
       continue;
     }
     const bool moved = has_moved(process, then->second, seen);
-    const Role role = process.info.role;
     before.erase(then);
-    maker = maker || (moved && (has_loader ? role == Role::kWorker : role != Role::kLauncher));
-    taker = taker || (moved && role == Role::kTrainer);
+    maker = maker || (moved && makes_batches(process.info.role, has_loader));
+    taker = taker || (moved && process.info.role == Role::kTrainer);
   }
   all = all || !before.empty();
   if (all || maker) makers_moved_ = now;

@@ -98,6 +98,22 @@ TEST(ProcessGroup, ARankThatStartedTheOthersIsOfTheirJob) {
   EXPECT_EQ(finding->processes.size(), 2U);
 }
 
+TEST(ProcessGroup, TheOperationIsNamedByWhatTheProgramCalls) {
+  HangScene scene = scene_of_ranks();
+  meet(scene, kTrainer, "barrier", 11);
+  meet(scene, kWorker, "barrier", 11);
+  const std::string torch = "/usr/lib/python3/dist-packages/torch/";
+  scene.stack(scene.main(kWorker),
+              {native("_ZN4c10d4Work4waitEv", kTorch),
+               python("DistributedDataParallel.forward", torch + "nn/parallel/distributed.py", 9),
+               python("Module._wrapped_call_impl", torch + "nn/modules/module.py", 9),
+               python("evaluate", "/srv/train.py", 18)});
+  const auto finding = find(scene.examine(12), FindingCode::kCollectiveMismatch);
+  ASSERT_TRUE(finding);
+  EXPECT_THAT(finding->message.plain(),
+              HasSubstr("waits in DistributedDataParallel.forward (eval"));
+}
+
 TEST(ProcessGroup, WhoHasALockAndWaitsForTheRankThatWantsItClosesACircle) {
   constexpr uint64_t kFile = 77;
   HangScene scene = scene_of_ranks();
