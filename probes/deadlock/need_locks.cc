@@ -98,9 +98,9 @@ class FutexNeed : public Waiter {
     return std::ranges::find(kWaits, frame->function) != kWaits.end();
   }
 
-  std::vector<size_t> holders_of_private_lock() const {
+  std::vector<size_t> others_for(const FutexWait& futex) const {
     std::vector<size_t> others = others_of_the_process();
-    if (is_lock_of_python(waiter_))
+    if (is_lock_of_python(waiter_) || is_bare_semaphore_of_python(futex))
       std::erase_if(others, [&](size_t each) { return is_beside_the_point(each); });
     return others;
   }
@@ -111,7 +111,7 @@ class FutexNeed : public Waiter {
               .object = object_id("lock", futex.address),
               .label = what_of(futex) + in_library(),
               .relation = "released by one of",
-              .providers = holders_of_private_lock(),
+              .providers = others_for(futex),
               .others_may = futex.timed};
     const OwnWords what = what_of(futex);
     switch (futex.kind) {
