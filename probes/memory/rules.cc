@@ -210,6 +210,13 @@ void rule_out_for_leak(Finding& finding, const Facts& facts, const Growth& growt
   finding.rule_out("DLP0506", "none of its threads waits to send");
 }
 
+// A compiler, say: it fills its memory as it works, and ends.
+bool runs_another_program(const Facts& facts, const Grower& grower) {
+  const auto& program = grower.memory->info->exe;
+  const bool is_known = program && facts.trainer != nullptr && facts.trainer->exe;
+  return is_known && *program != *facts.trainer->exe;
+}
+
 Finding leak_of(const Facts& facts, const std::vector<Grower>& some,
                 const std::vector<Grower>& every, Role role) {
   Finding finding = new_finding(FindingCode::kWorkerMemoryLeak, Confidence::kLikely);
@@ -218,6 +225,11 @@ Finding leak_of(const Facts& facts, const std::vector<Grower>& some,
   if (some.size() > 1) finding.message += " together";
   finding.discriminator = to_string(role);
   set_growth_of(finding, facts, some, every);
+  const bool may_end =
+      sum.is_brief && role == Role::kOther && std::ranges::all_of(some, [&](const Grower& each) {
+        return runs_another_program(facts, each);
+      });
+  if (may_end && finding.severity == Severity::kWarning) finding.severity = Severity::kInfo;
   rule_out_for_leak(finding, facts, sum);
   finding.remedies = remedies_for_leak(role == Role::kWorker);
   return finding;

@@ -398,6 +398,21 @@ TEST(MemoryLeak, TheTrainingProcessIsAnotherCase) {
   EXPECT_THAT(finding->message.plain(), HasSubstr("trainer 100 leaks"));
 }
 
+TEST(MemoryLeak, ACompilerMayEnd) {
+  Job job(3);
+  job.run().processes.front().exe = "/usr/bin/python3.11";
+  job.run().processes.back().role = Role::kOther;
+  job.run().processes.back().exe = "/usr/lib/gcc/cc1plus";
+  job.has = leak_of({103}, 10);
+  const auto finding = find(job.watch(20), FindingCode::kWorkerMemoryLeak);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kInfo);
+  Job own = job;
+  own.run().samples.clear();
+  own.run().processes.back().exe = "/usr/bin/python3.11";
+  EXPECT_EQ(find(own.watch(20), FindingCode::kWorkerMemoryLeak)->severity, Severity::kWarning);
+}
+
 TEST(MemoryLeak, WhatIsSwappedOutStillCounts) {
   Job job(2);
   job.has = [](int32_t pid, double t) {
