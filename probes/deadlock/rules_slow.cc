@@ -468,8 +468,7 @@ std::optional<RootCause> trainers_at_rest(const Facts& facts, const std::vector<
     finding.remedies.push_back(
         {.title = "They wait until another process has compiled an extension of torch. If none "
                   "does, one was killed and left its lock file: remove it",
-         .commands = {
-             "find ${TORCH_EXTENSIONS_DIR:-~/.cache/torch_extensions} -name lock -delete"}});
+         .commands = {"find ${TORCH_EXTENSIONS_DIR:-~/.cache/torch_extensions} -name lock"}});
   }
   finding.remedies.push_back(
       {.title = "Find out who was to make what they ask for; a barrier with a timeout says who has "
