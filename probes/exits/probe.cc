@@ -54,15 +54,11 @@ bool is_of_loader(const ExitFacts& facts, const ProcessInfo& process) {
   return is_root(facts, process) || std::ranges::find(kRoles, process.role) != kRoles.end();
 }
 
-bool failed(const Death& death) {
-  return death.signal != 0 || death.exit_code != 0;
-}
-
 /// The trainer's own end where it is a failure and came at or soon after `at`.
 const Death* failure_of_trainer(const ExitFacts& facts, const Death& death) {
   const ProcessInfo* trainer = trainer_of(facts, *death.process);
   const Death* end = trainer == nullptr ? nullptr : death_of(facts, trainer->key);
-  if (end == nullptr || !failed(*end)) return nullptr;
+  if (end == nullptr || !end->failed()) return nullptr;
   const bool soon = end->at() >= death.at() - kTogether && end->at() <= death.at() + kReactionTime;
   return soon ? end : nullptr;
 }
@@ -70,7 +66,7 @@ const Death* failure_of_trainer(const ExitFacts& facts, const Death& death) {
 bool trainer_ended_well(const ExitFacts& facts, const Death& death) {
   const ProcessInfo* trainer = trainer_of(facts, *death.process);
   const Death* end = trainer == nullptr ? nullptr : death_of(facts, trainer->key);
-  return end != nullptr && !failed(*end);
+  return end != nullptr && !end->failed();
 }
 
 /// A worker whose trainer was gone before: its end is no news.
@@ -134,12 +130,11 @@ bool ended_by_itself(const ExitFacts& facts, const Death& death) {
 /// Whether another child of the same parent ended by itself: that may be seen after the signals
 /// that the parent sent because of it. A code of 0 counts just then.
 bool was_ended_for_another(const ExitFacts& facts, const Death& death) {
-  constexpr BootNs kSeenLater = kSecond;
   return std::ranges::any_of(facts.deaths, [&](const Death& other) {
     const bool is_sibling = other.process->ppid == death.process->ppid &&
                             other.process->key != death.process->key &&
-                            other.at() <= death.at() + kSeenLater;
-    const bool counts = failed(other) || other.at() >= death.at() - kSeenLater;
+                            other.at() <= death.at() + kSecond;
+    const bool counts = other.failed() || other.at() >= death.at() - kJustBefore;
     return is_sibling && counts && ended_by_itself(facts, other);
   });
 }
@@ -147,7 +142,7 @@ bool was_ended_for_another(const ExitFacts& facts, const Death& death) {
 /// Whether it is what failed first in a command that failed: by whoever is above it, and not in the
 /// course of an end that had begun.
 bool began_the_end(const ExitFacts& facts, const Death& death) {
-  const auto first = std::ranges::find_if(facts.deaths, failed);
+  const auto first = std::ranges::find_if(facts.deaths, &Death::failed);
   const bool is_first = first != facts.deaths.end() && &*first == &death;
   if (!is_first || !command_failed(*facts.run)) return false;
   // The end of another child may be seen after the signal that was sent because of it.
@@ -181,7 +176,8 @@ bool is_ordinary_signal(const ExitFacts& facts, const Death& death) {
   if (death.signal == SIGPIPE)
     return death.process->role != Role::kWorker || failure_of_trainer(facts, death) == nullptr;
   const bool is_worker = death.process->role == Role::kWorker;
-  if (sent == nullptr) return is_worker && may_be_by_trainer(facts, death);
+  if (sent == nullptr && is_worker) return may_be_by_trainer(facts, death);
+  if (sent == nullptr) return is_polite(death.signal) && was_ended_for_another(facts, death);
   const ProcessInfo* sender = sender_in_tree(facts, *sent);
   if (is_of_interrupt(facts, *sent)) return true;
   if (sender == nullptr || is_from_kernel(*sent)) return false;
@@ -293,7 +289,7 @@ std::vector<Judged> judge(const ExitFacts& facts, std::span<const Finding> known
     const bool explained = was_refused || std::ranges::any_of(known, [&](const Finding& finding) {
                              return explains(finding, run, key);
                            });
-    if (explained || (!failed(death) && !is_of_loader(facts, *death.process))) continue;
+    if (explained || (!death.failed() && !is_of_loader(facts, *death.process))) continue;
     if (auto cause = cause_of(facts, death)) judged.push_back({&death, std::move(*cause)});
   }
   return judged;
@@ -474,9 +470,9 @@ const Death* end_before(const ExitFacts& facts, const Finding& raised, bool wait
         raised.processes, [&](const ProcessKey& key) { return death.process->ppid == key.pid; });
     if (!is_child || death.at() > raised_at) continue;
     const bool is_just_before = death.at() >= raised_at - kJustBefore;
-    if (failed(death) && is_just_before) before = &death;
+    if (death.failed() && is_just_before) before = &death;
     const bool is_worker = death.process->role == Role::kWorker;
-    if (!failed(death) && is_worker && waited_in_vain) well_before = &death;
+    if (!death.failed() && is_worker && waited_in_vain) well_before = &death;
   }
   return before != nullptr ? before : well_before;
 }
@@ -520,6 +516,7 @@ void add_raised(const ExitFacts& facts, std::vector<Finding>& findings) {
 /// What the others ended by is then of that.
 void add_rank_that_was_through(const ExitFacts& facts, std::vector<Finding>& findings) {
   auto through = rank_that_was_through(facts);
+  if (!through) through = rank_that_left_its_launcher(facts);
   if (!through) return;
   for (Finding& finding : findings)
     if (finding.code == FindingCode::kWorkerExited)

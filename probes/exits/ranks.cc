@@ -1,6 +1,9 @@
 // DLP0704 uneven-data, of a job that failed by it; ranks that left their job with an error.
 
 #include <algorithm>
+#include <csignal>
+#include <utility>
+#include <vector>
 
 #include "lib/base/units.h"
 #include "probes/exits/rules.h"
@@ -21,6 +24,34 @@ const Death* through_before(const ExitFacts& facts, const ProcessInfo& failed, B
            death.at() <= at;
   });
   return found == facts.deaths.end() ? nullptr : &*found;
+}
+
+// Null: it was not started by a launcher.
+const ProcessInfo* launcher_of(const ExitFacts& facts, const ProcessInfo& rank) {
+  const auto found = std::ranges::find_if(facts.run->processes, [&](const ProcessInfo& process) {
+    return process.role == Role::kLauncher && process.key.pid == rank.ppid;
+  });
+  return found == facts.run->processes.end() ? nullptr : &*found;
+}
+
+// As far as its sender was to be seen.
+bool was_ended_by(const ExitFacts& facts, const Death& death, const ProcessInfo& launcher) {
+  if (death.signal != SIGTERM && death.signal != SIGKILL) return false;
+  if (death.sent == nullptr) return true;
+  const ProcessInfo* sender = sender_in_tree(facts, *death.sent);
+  return sender != nullptr && sender->key == launcher.key;
+}
+
+// What is the same of both: the rank that ended well, and that it did.
+Finding of_rank_that_ended(const Run& run, const Death& through) {
+  Finding finding = new_finding(FindingCode::kUnevenData, Confidence::kLikely);
+  finding.discriminator = "ended";
+  finding.message = say("{} ended with exit code 0", describe(run, through.process->key));
+  finding.processes = {through.process->key};
+  finding.prove(text_fact("victim", describe(run, through.process->key),
+                          "wait status by " + own(through.exit->source), through.exit->at));
+  finding.first_seen = through.at();
+  return finding;
 }
 
 }  // namespace
@@ -57,23 +88,52 @@ std::optional<Finding> rank_that_was_through(const ExitFacts& facts) {
     if (failed == nullptr) continue;
     const Death* through = through_before(facts, *failed, event->at + kUnloads);
     if (through == nullptr) continue;
-    Finding finding = new_finding(FindingCode::kUnevenData, Confidence::kLikely);
-    finding.discriminator = "ended";
-    finding.message =
-        say("{} ended with exit code 0 while {} waited for it in {}{}, which then failed",
-            describe(run, through->process->key), describe(run, failed->key), as_name(operation),
-            place_of(*event));
-    finding.processes = {through->process->key, failed->key};
-    finding.prove(text_fact("victim", describe(run, through->process->key),
-                            "wait status by " + own(through->exit->source), through->exit->at));
+    Finding finding = of_rank_that_ended(run, *through);
+    finding.message += say(" while {} waited for it in {}{}, which then failed",
+                           describe(run, failed->key), as_name(operation), place_of(*event));
+    finding.processes.push_back(failed->key);
     add_exception(finding, *event);
     finding.remedies.push_back(
         {.title = "Give every rank the same number of batches, and let no rank leave early",
          .commands = {"DistributedSampler(dataset, drop_last=True)",
                       "DataLoader(..., drop_last=True)",
                       "torch.distributed.barrier()  # at the end, on every rank"}});
-    finding.first_seen = through->at();
     finding.last_seen = event->at;
+    return finding;
+  }
+  return std::nullopt;
+}
+
+std::optional<Finding> rank_that_left_its_launcher(const ExitFacts& facts) {
+  const Run& run = *facts.run;
+  if (!command_failed(run)) return std::nullopt;
+  for (const Death& left : facts.deaths) {
+    const ProcessInfo* launcher = launcher_of(facts, *left.process);
+    if (launcher == nullptr || left.signal != 0 || left.exit_code != 0) continue;
+    std::vector<const Death*> others;
+    for (const Death& other : facts.deaths)
+      if (other.process->ppid == launcher->key.pid && other.failed()) others.push_back(&other);
+    const bool all_for_it = std::ranges::all_of(others, [&](const Death* other) {
+      return was_ended_by(facts, *other, *launcher) && other->at() >= left.at() &&
+             other->at() <= left.at() + kJustBefore;
+    });
+    if (others.empty() || !all_for_it) continue;
+    Finding finding = of_rank_that_ended(run, left);
+    const Death& first = *others.front();
+    finding.message +=
+        say(" while {} ran on; {} ({}) then ended {} by {}", describe(run, first.process->key),
+            describe(run, launcher->key), as_name(launcher->comm),
+            others.size() == 1 ? "it" : "the others", signal_name(first.signal));
+    for (const Death* other : others)
+      finding.processes.push_back(other->process->key);
+    for (Evidence& each : signal_evidence(facts, first))
+      finding.prove(std::move(each));
+    finding.remedies.push_back(
+        {.title = "Let no rank leave before the others, and none without MPI_Finalize",
+         .commands = {"sys.exit()  # not os._exit(), which does not finalize MPI",
+                      "MPI.COMM_WORLD.Barrier()  # at the end, on every rank"},
+         .verify = "dlprobe run -- COMMAND"});
+    finding.last_seen = others.back()->at();
     return finding;
   }
   return std::nullopt;

@@ -74,6 +74,9 @@ bool failed_its_job(const ExitFacts& facts, const Death& death);
 /// DLP0704: a rank of a job ended with code 0, and another one then failed in a collective
 /// operation (torch.distributed), which it waited for it in.
 std::optional<Finding> rank_that_was_through(const ExitFacts& facts);
+/// DLP0704: a rank of a job ended with code 0, and its launcher then ended the others: as those of
+/// MPI do when one leaves without MPI_Finalize, Open MPI after a second.
+std::optional<Finding> rank_that_left_its_launcher(const ExitFacts& facts);
 
 /// DLP0603: a process was refused another one, or a thread, and the job did not end well.
 std::optional<Finding> no_room_for_tasks(const ExitFacts& facts);

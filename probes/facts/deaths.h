@@ -21,6 +21,7 @@ struct Death {
   const SignalSent* sent = nullptr;
   std::vector<const KernelLogLine*> log;  ///< what the kernel's log says of it
 
+  bool failed() const { return signal != 0 || exit_code != 0; }
   BootNs at() const { return sent != nullptr ? sent->at : exit->at; }
   /// The path of its cgroup; empty: not known.
   std::string cgroup() const { return process->cgroup.value_or(""); }

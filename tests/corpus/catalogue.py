@@ -403,6 +403,9 @@ def deaths():
         yield ends_well(f"{kind}-not", f"deaths.py {kind} --healthy")
     for kind in ("pool", "failing-programs", "killed-by-trainer", "caught"):
         yield ends_well(kind, f"deaths.py {kind}", pace="quick" if kind == "killed-by-trainer" else "slow")
+    mpi = {"needs": "torch1", "modules": ("mpi4py",)}
+    yield dies("rank-left", "mpi_ranks.py", "DLP0704", confidence="likely", exit_codes=(1,), never=["DLP0503"], **mpi)
+    yield ends_well("rank-left-not", "mpi_ranks.py --healthy", **mpi)
     yield ends_well("child-fails", "deaths.py child-fails")
     yield ends_well("interrupted", "deaths.py interrupted")
 
@@ -668,6 +671,7 @@ def starts_of_python():
         yield starts_well(f"set-under-guard-{kind}", f"{job} --healthy")
     yield starts_badly("falls-back", "falls_back.py", "DLP0402", severity="warning", verdicts=("warn",))
     yield starts_well("guarded", "guarded.py", pace="everywhere")
+    yield starts_well("crowded", "heavy_module.py --crowded")
     yield starts_well("dash", "with-a-dash.py")
     yield starts_well("venv", "guarded.py", form="venv")
     yield starts_badly("venv", "unpicklable.py lambda", "DLP0402", form="venv")

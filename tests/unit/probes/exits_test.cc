@@ -113,6 +113,25 @@ TEST_F(ExitsTest, ARankThatItsLauncherEndsForAnotherIsNoCause) {
   EXPECT_FALSE(find(examine(), FindingCode::kKilledBySignal));
 }
 
+// Open MPI waits a second before it ends those that are left.
+TEST_F(ExitsTest, ARankThatLeftWellIsWhyItsLauncherEndedTheOthers) {
+  for (ProcessInfo& process : scene.run().processes)
+    process.role = process.key == key_of(kParent) ? Role::kLauncher : Role::kTrainer;
+  scene.exit_with(102, 0.5, 0);
+  sent(1.6, 101, SIGTERM, 0, kParent);
+  scene.exit_by_signal(101, 1.61, SIGTERM);
+  scene.exit_with(kParent, 2, 1);
+  const Finding finding = only();
+  EXPECT_EQ(finding.code, FindingCode::kUnevenData);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("102 ended with exit code 0 while "));
+  scene.run().signals.clear();
+  sent(1.6, 101, SIGTERM, 0, kStranger);
+  EXPECT_EQ(only().code, FindingCode::kKilledBySignal) << "nobody of the job ended it";
+  scene.run().signals.clear();
+  hide_signals();
+  EXPECT_EQ(only().code, FindingCode::kUnevenData);
+}
+
 TEST_F(ExitsTest, WhatEndsAfterDlprobeBeganToEndItSaysNothing) {
   sent(1, 101, SIGTERM, 0, kStranger);
   scene.exit_by_signal(101, 1.2, SIGTERM);
