@@ -1,11 +1,27 @@
 #include "reports/asked_texts.h"
 
+#include <algorithm>
 #include <array>
+#include <cctype>
+#include <csignal>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/base/lower_case.h"
+#include "lib/base/parse.h"
+#include "lib/model/log_text.h"
 
 namespace dlprobe {
 namespace {
 
 using enum FindingCode;
+
+struct AskedText {
+  std::string_view text;
+  std::span<const FindingCode> codes;
+};
 
 constexpr std::array kNoSpace = {kShmExhausted, kShmTooSmall, kTemporaryFolderUnusable,
                                  kShmInodesExhausted};
@@ -37,6 +53,10 @@ constexpr std::array kTooMany = {kTooManyWorkers, kThreadOversubscription};
 constexpr std::array kBusError = {kShmExhausted, kShmTooSmall, kBusErrorOnFileMapping};
 constexpr std::array kNoShm = {kShmNotWritable, kShmNotTmpfs};
 constexpr std::array kTemporary = {kTemporaryFolderUnusable};
+constexpr std::array kExited = {kUncaughtException, kWorkerExited};
+constexpr std::array kSignalled = {kKilledBySignal};
+constexpr std::array kHungUp = {kSessionHangup, kKilledBySignal};
+constexpr std::array kStopped = {kWorkerStopped};
 
 constexpr std::array kTexts = {
     AskedText{"No space left on device", kNoSpace},
@@ -51,9 +71,6 @@ constexpr std::array kTexts = {
     AskedText{"queue.Empty", kTimedOut},
     AskedText{"DUE TO TIME LIMIT", kTimedOut},
     AskedText{"Killed", kKilled},
-    AskedText{"(SIGKILL) received by PID", kKilled},
-    AskedText{"exitcode  : -9", kKilled},
-    AskedText{"Exit code 137", kKilled},
     AskedText{"std::bad_alloc", kNoMemory},
     AskedText{"MemoryError", kNoMemory},
     AskedText{"DefaultCPUAllocator: can't allocate memory", kNoMemory},
@@ -66,8 +83,6 @@ constexpr std::array kTexts = {
     AskedText{"munmap_chunk()", kCrashed},
     AskedText{"corrupted size vs. prev_size", kCrashed},
     AskedText{"malloc(): ", kCrashed},
-    AskedText{"exitcode  : -11", kCrashed},
-    AskedText{"Exit code 139", kCrashed},
     AskedText{"freeze_support", kNoGuard},
     AskedText{"Ran out of input", kCutPickle},
     AskedText{"pickle data was truncated", kCutPickle},
@@ -103,10 +118,88 @@ constexpr std::array kTexts = {
     AskedText{"AF_UNIX path too long", kTemporary},
 };
 
+/// As it is printed, or alone in any case: "killed" is part of other texts.
+bool asks_for(std::string_view typed, std::string_view text) {
+  return typed.contains(text) || lower_case(typed) == lower_case(text);
+}
+
+/// In lower case; a number has its sign.
+std::vector<std::string> words_and_numbers(std::string_view text) {
+  std::string row = lower_case(text);
+  for (size_t i = 0; i < row.size(); ++i) {
+    const auto is_of_word = [&](size_t at) {
+      return at < row.size() && std::isalnum(static_cast<unsigned char>(row[at])) != 0;
+    };
+    const bool is_sign = row[i] == '-' && is_of_word(i + 1) && (i == 0 || !is_of_word(i - 1));
+    if (!is_of_word(i) && !is_sign) row[i] = ' ';
+  }
+  std::vector<std::string> words;
+  for (const std::string_view word : split_fields(row))
+    words.emplace_back(word);
+  return words;
+}
+
+/// The number of "sigkill"; nothing: there is no such signal.
+std::optional<int> signal_named(std::string_view word) {
+  for (int signal = 1; signal < SIGRTMIN; ++signal) {
+    const char* name = ::sigabbrev_np(signal);
+    if (name != nullptr && word == "sig" + lower_case(name)) return signal;
+  }
+  return std::nullopt;
+}
+
+/// How a process ended, as Python's exit codes have it: minus the signal, or what it exited with.
+/// Shells and containers give 128 more than the signal.
+std::optional<int> asked_ending(std::string_view typed) {
+  constexpr int kShellsOffset = 128;
+  constexpr std::array<std::string_view, 7> kEnds = {"code",       "exitcode", "status",  "exit",
+                                                     "returncode", "rc",       "returned"};
+  const std::vector<std::string> words = words_and_numbers(typed);
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (const auto signal = signal_named(words[i])) return -*signal;
+    const auto number = parse_int<int>(words[i]);
+    const std::string_view before = i == 0 ? "" : std::string_view(words[i - 1]);
+    if (!number || *number == 0 || *number < -SIGRTMAX) continue;
+    if (before == "signal" && *number > 0 && *number <= SIGRTMAX) return -*number;
+    if (words.size() > 1 && std::ranges::find(kEnds, before) == kEnds.end()) continue;
+    if (*number > kShellsOffset) {
+      if (*number <= kShellsOffset + SIGRTMAX) return kShellsOffset - *number;
+    } else if (*number < 0 || words.size() > 1) {
+      return *number;
+    }
+  }
+  return std::nullopt;
+}
+
+std::span<const FindingCode> codes_of_ending(int ending) {
+  switch (-ending) {
+    case SIGKILL:
+      return kKilled;
+    case SIGBUS:
+      return kBusError;
+    case SIGSEGV:
+    case SIGABRT:
+    case SIGFPE:
+    case SIGILL:
+      return kCrashed;
+    case SIGHUP:
+      return kHungUp;
+    case SIGSTOP:
+    case SIGTSTP:
+      return kStopped;
+    default:
+      return ending > 0 ? std::span<const FindingCode>(kExited) : kSignalled;
+  }
+}
+
 }  // namespace
 
-std::span<const AskedText> asked_texts() {
-  return kTexts;
+std::span<const FindingCode> asked_codes(std::string_view typed) {
+  for (const AskedText& asked : kTexts)
+    if (asks_for(typed, asked.text)) return asked.codes;
+  if (find_known_text(typed) != nullptr) return {};
+  const auto ending = asked_ending(typed);
+  return ending ? codes_of_ending(*ending) : std::span<const FindingCode>();
 }
 
 }  // namespace dlprobe

@@ -7,14 +7,10 @@
 
 namespace dlprobe {
 
-/// A text that PyTorch, CPython, a library, the shell or a scheduler prints where a job fails, and
-/// that people ask `dlprobe explain` about: it says nothing sure of the cause.
-struct AskedText {
-  std::string_view text;
-  std::span<const FindingCode> codes;  ///< what may be behind it, the most frequent first
-};
-
-/// The texts that the pages of findings do not quote, or that several share.
-std::span<const AskedText> asked_texts();
+/// What may be behind `typed`, the most frequent first, where it has a text that PyTorch, CPython,
+/// a library, the shell or a scheduler prints where a job fails, and that no finding's page quotes
+/// or several share; or says how a process ended: "exit code 137", "exitcode: -9", "SIGKILL".
+/// Empty: neither. Such a text says nothing sure of the cause.
+std::span<const FindingCode> asked_codes(std::string_view typed);
 
 }  // namespace dlprobe

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "lib/base/lower_case.h"
@@ -119,22 +120,13 @@ double quoted_share(const PageWords& page, const std::vector<std::string>& typed
   return most;
 }
 
-/// As it is printed, or alone in any case: "killed" is part of other texts.
-bool asks_for(std::string_view typed, std::string_view text) {
-  return typed.contains(text) || lower_case(typed) == lower_case(text);
-}
-
-/// How well the page answers by the place that such a text gives it; 0: it has none.
-double score_of_place(std::string_view typed, FindingCode code) {
+/// How well the page answers by its place among `asked`; 0: it has none.
+double score_of_place(std::span<const FindingCode> asked, FindingCode code) {
   constexpr double kFirst = 100;
   constexpr double kEachNext = 0.85;
-  for (const AskedText& asked : asked_texts()) {
-    if (!asks_for(typed, asked.text)) continue;
-    const auto place = std::ranges::find(asked.codes, code);
-    if (place != asked.codes.end())
-      return kFirst * std::pow(kEachNext, static_cast<double>(place - asked.codes.begin()));
-  }
-  return 0;
+  const auto place = std::ranges::find(asked, code);
+  if (place == asked.end()) return 0;
+  return kFirst * std::pow(kEachNext, static_cast<double>(place - asked.begin()));
 }
 
 class PageSearch {
@@ -152,10 +144,11 @@ class PageSearch {
   std::vector<PageMatch> answer() const {
     std::vector<PageMatch> matches;
     const double least = std::max(kLeast, kShare * rarity_of_all());
+    const std::span<const FindingCode> asked = asked_codes(text_);
     for (const PageWords& page : pages_) {
       const double of_texts = score_of_texts(page);
       const double of_words = score_of_words(page);
-      if (const double of_place = score_of_place(text_, page.code); of_place > 0) {
+      if (const double of_place = score_of_place(asked, page.code); of_place > 0) {
         matches.push_back({.code = page.code, .score = of_place, .has_text = true});
       } else if (of_texts > 0 || (are_known() && of_words >= least)) {
         matches.push_back(

@@ -54,6 +54,21 @@ TEST(FindPages, TextsThatNoPageQuotesLeadToTheirCauses) {
   EXPECT_EQ(found("*** Error: double free or corruption (!prev)").at(0), kWorkerCrashed);
 }
 
+TEST(FindPages, HowAProcessEndedLeadsToWhatEndsItSo) {
+  for (const char* text : {"exit code 137", "137", "-9", "exitcode  : -9 (pid: 4711)", "sigkill",
+                           "exit status 137", "failed (exitcode: -9) local_rank: 1 (pid: 139)",
+                           "returncode=-9", "signal 9", "died with <Signals.SIGKILL: 9>"})
+    EXPECT_EQ(found(text).at(0), kOomKilledByCgroup) << text;
+  for (const char* text : {"exit code 139", "exitcode: -11", "code 134", "SIGSEGV", "-6"})
+    EXPECT_EQ(found(text), std::vector{kWorkerCrashed}) << text;
+  EXPECT_EQ(found("exit code 135").at(0), kShmExhausted);
+  EXPECT_EQ(found("exited with code 143"), std::vector{kKilledBySignal});
+  EXPECT_EQ(found("exit code 1").at(0), kUncaughtException);
+  EXPECT_EQ(found("DataLoader worker (pid(s) 4711) exited unexpectedly").at(0), kWorkerExited);
+  for (const char* text : {"1", "500", "-900"})
+    EXPECT_THAT(found(text), IsEmpty()) << text;
+}
+
 TEST(FindPages, CaseAndWhatStandsAroundDoNotMatter) {
   const auto plain = find_pages("daemonic processes are not allowed to have children");
   ASSERT_FALSE(plain.empty());

@@ -13,6 +13,7 @@
 #include "lib/base/suggest.h"
 #include "lib/model/finding.h"
 #include "probes/probe.h"
+#include "reports/asked_texts.h"
 #include "reports/document/text_page.h"
 #include "reports/pages.h"
 #include "tools/dlprobe/command.h"
@@ -89,7 +90,7 @@ int explain(const std::string& typed) {
   if (!codes.empty()) return print_rows(codes);
   const std::vector<std::string> known = codes_and_names();
   const std::string near = did_you_mean(full_code(typed), known);
-  if (!near.empty()) {
+  if (!near.empty() && asked_codes(typed).empty()) {
     complain(
         fmt::format("there is no finding '{}'{}: dlprobe list shows all of them", typed, near));
     return kExitUsage;
