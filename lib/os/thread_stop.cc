@@ -16,6 +16,7 @@
 #include <string>
 #include <thread>
 
+#include "lib/os/file_system.h"
 #include "lib/os/thread_start.h"
 
 namespace dlprobe {
@@ -120,6 +121,19 @@ class NoJobControl {
   sigset_t before_ = {};
 };
 
+/// Of one that has ended, and that nobody has waited for yet, ptrace(2) says EPERM, too
+/// (ptrace_attach in kernel/ptrace.c: exit_state).
+Error why_not_seized(int32_t tid) {
+  Error why = os_error("ptrace(PTRACE_SEIZE) of thread " + std::to_string(tid));
+  if (why.code != ErrorCode::kForbidden) return why;
+  const auto directory = open_root("/proc/" + std::to_string(tid));
+  const auto stat = chain(directory, [](const auto& process) { return process->read("stat"); });
+  const size_t behind_name = stat ? stat->rfind(") ") : std::string::npos;
+  const char state = behind_name == std::string::npos ? 'X' : stat->substr(behind_name + 2)[0];
+  if (state == 'Z' || state == 'X') why.code = ErrorCode::kVanished;
+  return why;
+}
+
 /// Waits without sleeping at first: to be woken takes longer than what is waited for.
 bool acquire_soon(std::binary_semaphore& semaphore, Steady::time_point deadline) {
   constexpr int kYields = 2'000;
@@ -159,8 +173,7 @@ class Stopper {
         tracees_.push_back({.tid = tid});
         continue;
       }
-      result_.not_stopped.push_back(
-          {.tid = tid, .why = os_error("ptrace(PTRACE_SEIZE) of thread " + std::to_string(tid))});
+      result_.not_stopped.push_back({.tid = tid, .why = why_not_seized(tid)});
     }
   }
 

@@ -100,6 +100,18 @@ TEST(ThreadStop, ShowsRegistersAndLetsGo) {
   EXPECT_EQ(status_line(spinner.pid(), "State"), "R (running)");
 }
 
+TEST(ThreadStop, AThreadThatHasEndedIsNotOneThatIsForbidden) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(0);
+  siginfo_t info{};
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT), 0);
+  const std::array tids = {child};
+  const ThreadStop stop = stop_threads(tids, kBudget, [](std::span<const StoppedThread>) {});
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  ASSERT_THAT(stop.not_stopped, SizeIs(1));
+  EXPECT_EQ(stop.not_stopped[0].why.code, ErrorCode::kVanished);
+}
+
 TEST(ThreadStop, SaysInWhichCallAThreadWaitedAndThatOneThatRanWaitedInNone) {
   const Spinner spinner;
   ASSERT_EQ(spinner.next(), 'r');
