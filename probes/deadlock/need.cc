@@ -84,8 +84,11 @@ class AnyNeed : public Waiter {
     if (child <= 1) return need;
     need.providers = threads_of(child);
     if (need.providers.empty()) return need;
-    need.words =
-        describe(*facts_.run, facts_.threads[need.providers.front()].process->key) + " to end";
+    const ProcessKey& key = facts_.threads[need.providers.front()].process->key;
+    const ProcessInfo* info = facts_.run->find_process(key);
+    const bool has_program = info != nullptr && info->role == Role::kOther;
+    need.words = describe(*facts_.run, key) +
+                 (has_program ? " (" + as_name(info->comm) + ")" : Message()) + " to end";
     need.others_may = false;
     return need;
   }

@@ -70,8 +70,8 @@ TEST(ProcessGroup, ItsThreadsWriteIntoNoPipeOfTheProgram) {
 }
 
 // Two ranks: the trainer, and the one worker as another.
-HangScene scene_of_ranks() {
-  HangScene scene(1);
+HangScene scene_of_ranks(int others = 0) {
+  HangScene scene(1 + others);
   for (const int32_t pid : {kTrainer, kWorker}) {
     scene.info(pid).role = Role::kTrainer;
     scene.info(pid).rank = JobRank{
@@ -128,6 +128,20 @@ TEST(ProcessGroup, WhoHasALockAndWaitsForTheRankThatWantsItClosesACircle) {
   scene.run(scene.main(kTrainer));
   scene.stack(scene.main(kTrainer), {python("evaluate", "/srv/train.py", 20)});
   EXPECT_FALSE(has_error(scene.examine(12))) << "it goes on";
+}
+
+TEST(ProcessGroup, TheProgramThatARankWaitsForIsNamed) {
+  constexpr int32_t kProgram = 102;
+  constexpr int kWait4 = 61;
+  HangScene scene = scene_of_ranks(1);
+  meet(scene, kTrainer, "barrier", 11);
+  scene.info(kProgram).role = Role::kOther;
+  scene.info(kProgram).comm = "aws";
+  scene.main(kWorker).wait = {.tid = kWorker, .syscall = kWait4, .args = {kProgram, 0, 0, 0, 0, 0}};
+  scene.stack(scene.main(kWorker), {python("upload", "/srv/train.py", 3)});
+  const auto finding = find(scene.examine(12), FindingCode::kRankBehind);
+  ASSERT_TRUE(finding);
+  EXPECT_THAT(finding->message.plain(), HasSubstr("process 102 (aws) to end"));
 }
 
 TEST(ProcessGroup, ALauncherWaitsForThoseOfOtherNodes) {
