@@ -148,27 +148,30 @@ std::optional<int> signal_named(std::string_view word) {
   return std::nullopt;
 }
 
-/// How a process ended, as Python's exit codes have it: minus the signal, or what it exited with.
-/// Shells and containers give 128 more than the signal.
-std::optional<int> asked_ending(std::string_view typed) {
-  constexpr int kShellsOffset = 128;
+/// The exit code that a number means behind that word; nothing: none.
+std::optional<int> ending_of(int number, std::string_view before) {
+  constexpr int kShellsOffset = 128;  // and containers'
   constexpr std::array<std::string_view, 7> kEnds = {"code",       "exitcode", "status",  "exit",
                                                      "returncode", "rc",       "returned"};
+  if (number == 0 || number < -SIGRTMAX || number > kShellsOffset + SIGRTMAX) return std::nullopt;
+  if (before == "signal") return -number;
+  if (std::ranges::find(kEnds, before) == kEnds.end()) return std::nullopt;
+  return number > kShellsOffset ? kShellsOffset - number : number;
+}
+
+/// How a process ended, as Python's exit codes have it: minus the signal, or what it exited with.
+std::optional<int> asked_ending(std::string_view typed) {
   const std::vector<std::string> words = words_and_numbers(typed);
   for (size_t i = 0; i < words.size(); ++i) {
     if (const auto signal = signal_named(words[i])) return -*signal;
     const auto number = parse_int<int>(words[i]);
-    const std::string_view before = i == 0 ? "" : std::string_view(words[i - 1]);
-    if (!number || *number == 0 || *number < -SIGRTMAX) continue;
-    if (before == "signal" && *number > 0 && *number <= SIGRTMAX) return -*number;
-    if (words.size() > 1 && std::ranges::find(kEnds, before) == kEnds.end()) continue;
-    if (*number > kShellsOffset) {
-      if (*number <= kShellsOffset + SIGRTMAX) return kShellsOffset - *number;
-    } else if (*number < 0 || words.size() > 1) {
-      return *number;
-    }
+    const auto ending = number && i > 0 ? ending_of(*number, words[i - 1]) : std::nullopt;
+    if (ending) return ending;
   }
-  return std::nullopt;
+  // Alone it may be anything but small.
+  const auto number = words.size() == 1 ? parse_int<int>(words[0]) : std::nullopt;
+  const auto ending = number ? ending_of(*number, "code") : std::nullopt;
+  return ending && *ending < 0 ? ending : std::nullopt;
 }
 
 std::span<const FindingCode> codes_of_ending(int ending) {

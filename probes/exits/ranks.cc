@@ -42,6 +42,19 @@ bool was_ended_by(const ExitFacts& facts, const Death& death, const ProcessInfo&
   return sender != nullptr && sender->key == launcher.key;
 }
 
+// Those that the launcher ended once that rank had left; empty: another one failed otherwise.
+std::vector<const Death*> ended_for(const ExitFacts& facts, const Death& left,
+                                    const ProcessInfo& launcher) {
+  std::vector<const Death*> others;
+  for (const Death& other : facts.deaths) {
+    if (other.process->ppid != launcher.key.pid || !other.failed()) continue;
+    const bool is_soon = other.at() >= left.at() && other.at() <= left.at() + kJustBefore;
+    if (!is_soon || !was_ended_by(facts, other, launcher)) return {};
+    others.push_back(&other);
+  }
+  return others;
+}
+
 // What is the same of both: the rank that ended well, and that it did.
 Finding of_rank_that_ended(const Run& run, const Death& through) {
   Finding finding = new_finding(FindingCode::kUnevenData, Confidence::kLikely);
@@ -109,15 +122,9 @@ std::optional<Finding> rank_that_left_its_launcher(const ExitFacts& facts) {
   if (!command_failed(run)) return std::nullopt;
   for (const Death& left : facts.deaths) {
     const ProcessInfo* launcher = launcher_of(facts, *left.process);
-    if (launcher == nullptr || left.signal != 0 || left.exit_code != 0) continue;
-    std::vector<const Death*> others;
-    for (const Death& other : facts.deaths)
-      if (other.process->ppid == launcher->key.pid && other.failed()) others.push_back(&other);
-    const bool all_for_it = std::ranges::all_of(others, [&](const Death* other) {
-      return was_ended_by(facts, *other, *launcher) && other->at() >= left.at() &&
-             other->at() <= left.at() + kJustBefore;
-    });
-    if (others.empty() || !all_for_it) continue;
+    if (launcher == nullptr || left.failed()) continue;
+    const std::vector<const Death*> others = ended_for(facts, left, *launcher);
+    if (others.empty()) continue;
     Finding finding = of_rank_that_ended(run, left);
     const Death& first = *others.front();
     finding.message +=

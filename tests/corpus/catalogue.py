@@ -716,8 +716,8 @@ def hang_cases():
         yield from group()
 
 
-GROUPS = (failures, left_behind, twins, hang_cases, watched_to_the_end, deaths, deaths_of_torch, raised, handled, full, epoch_ends, refused_forks,
-          memory_cases, growing, descriptors, starts_of_python, starts_of_torch, programs_of_others)
+GROUPS = (starts_of_torch, failures, left_behind, twins, hang_cases, watched_to_the_end, deaths, deaths_of_torch, raised, handled, full, epoch_ends, refused_forks,
+          memory_cases, growing, descriptors, starts_of_python, programs_of_others)
 CASES = {case.name: case for group in GROUPS for case in group()}
 
 
