@@ -267,12 +267,6 @@ std::string_view without_clone_suffix(std::string_view symbol) {
 
 }  // namespace
 
-std::string whole_function_name(std::string_view symbol) {
-  auto name = demangle(without_version(symbol));
-  if (!name) return std::string(symbol);
-  return is_rust(*name) ? rust_name(*name) : *name;
-}
-
 std::string short_function_name(std::string_view symbol) {
   symbol = without_version(symbol);
   const auto whole = demangle(symbol);

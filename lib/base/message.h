@@ -81,10 +81,6 @@ inline Message as_path(std::string_view path) {
 inline Message as_host(std::string_view host) {
   return {PartKind::kHost, std::string(host)};
 }
-/// The name of a person's account.
-inline Message as_user(std::string_view user) {
-  return {PartKind::kUser, std::string(user)};
-}
 /// A word that somebody chose: a function, a variable, what a process calls itself.
 inline Message as_name(std::string_view name) {
   return {PartKind::kName, std::string(name)};

@@ -75,7 +75,6 @@ void read_names(std::string_view text) {
 }
 
 void read_function_name(std::string_view text) {
-  static_cast<void>(whole_function_name(text));
   static_cast<void>(short_function_name(text));
 }
 
