@@ -44,16 +44,11 @@ Expected<MountEntry> parse_mount(std::string_view line) {
   const auto before = dash - fields.begin();
   const auto after = fields.end() - dash;
   if (before < 6 || after < 3) return malformed(kMountinfo, "not a mount", line);
-  const auto id = parse_int<int32_t>(fields[0]);
-  const auto parent = parse_int<int32_t>(fields[1]);
   const auto device = parse_device(fields[2]);
-  if (!id || !parent || !device) return malformed(kMountinfo, "not a mount", line);
-  MountEntry entry{.id = *id,
-                   .parent_id = *parent,
-                   .device = *device,
+  if (!device) return malformed(kMountinfo, "not a mount", line);
+  MountEntry entry{.device = *device,
                    .root = unescape(fields[3]),
                    .mount_point = unescape(fields[4]),
-                   .options = unescape(fields[5]),
                    .fs_type = unescape(dash[1]),
                    .super_options = unescape(fields.back())};
   if (after >= 4) entry.source = unescape(dash[2]);  // an empty source leaves no field

@@ -11,12 +11,9 @@ namespace dlprobe {
 
 /// A line of /proc/PID/mountinfo (proc_pid_mountinfo(5)), octal escapes undone.
 struct MountEntry {
-  int32_t id = 0;
-  int32_t parent_id = 0;
   uint64_t device = 0;  ///< as st_dev
   std::string root;     ///< the part of the file system that is mounted here
   std::string mount_point;
-  std::string options;  ///< of this mount: "rw,nosuid"
   std::string fs_type;
   std::string source;
   std::string super_options;  ///< of the file system: "rw,size=65536k"

@@ -29,28 +29,21 @@ std::optional<std::vector<int32_t>> parse_pids(std::string_view text) {
 
 Expected<PidStatus> parse_pid_status(std::string_view text) {
   const auto pid = find_int<int32_t>(text, "Pid");
-  const auto ppid = find_int<int32_t>(text, "PPid");
   const auto tracer = find_int<int32_t>(text, "TracerPid");
   const auto uid = find_int<uint32_t>(text, "Uid");
   const auto threads = find_int<int32_t>(text, "Threads");
   const auto caught = find_int<uint64_t>(text, "SigCgt", 16);
-  if (!pid || !ppid || !tracer || !uid || !threads || !caught) {
+  if (!pid || !tracer || !uid || !threads || !caught) {
     return malformed(kPidStatus, "a line is missing", text);
   }
   if (!find_int<uint64_t>(text, "nonvoluntary_ctxt_switches")) {
     return malformed(kPidStatus, "cut off", text);
   }
-  PidStatus status{.pid = *pid,
-                   .tgid = find_int<int32_t>(text, "Tgid").value_or(*pid),
-                   .ppid = *ppid,
+  PidStatus status{.tgid = find_int<int32_t>(text, "Tgid").value_or(*pid),
                    .tracer_pid = *tracer,
                    .uid = *uid,
                    .threads = *threads,
                    .signals_caught = *caught,
-                   .kernel_thread = find_int<int>(text, "Kthread").value_or(0) == 1,
-                   .rss_anon_bytes = find_kib(text, "RssAnon"),
-                   .rss_file_bytes = find_kib(text, "RssFile"),
-                   .rss_shmem_bytes = find_kib(text, "RssShmem"),
                    .swap_bytes = find_kib(text, "VmSwap"),
                    .page_table_bytes = find_kib(text, "VmPTE")};
   const auto namespace_pids = find_value(text, "NSpid");  // 4.1+, with CONFIG_PID_NS
@@ -62,10 +55,6 @@ Expected<PidStatus> parse_pid_status(std::string_view text) {
   if (!pids) return malformed(kPidStatus, "NSpid", *namespace_pids);
   status.namespace_pids = std::move(*pids);
   return status;
-}
-
-bool catches(const PidStatus& status, int signal) {
-  return (status.signals_caught >> static_cast<unsigned>(signal - 1) & 1U) != 0;
 }
 
 bool has_capability(std::string_view text, int capability) {

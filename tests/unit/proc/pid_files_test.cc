@@ -5,6 +5,7 @@
 #include <csignal>
 #include <string>
 
+#include "lib/model/process.h"
 #include "lib/proc/fdinfo.h"
 #include "lib/proc/maps.h"
 #include "lib/proc/pid_cgroup.h"
@@ -146,22 +147,20 @@ const std::string kStatus618 =
 TEST(PidStatus, GivesTheFieldsOfLinux618) {
   const auto status = parse_pid_status(kStatus618);
   ASSERT_TRUE(status) << to_string(status.error());
-  EXPECT_EQ(status->pid, 4711);
-  EXPECT_EQ(status->ppid, 4700);
+  EXPECT_EQ(status->tgid, 4711);
   EXPECT_EQ(status->uid, 1000U);
   EXPECT_THAT(status->namespace_pids, ElementsAre(4711, 12));
   EXPECT_EQ(status->threads, 3);
-  EXPECT_EQ(status->rss_anon_bytes, 112U * 1024);
-  EXPECT_EQ(status->rss_shmem_bytes, 8U * 1024);
   EXPECT_EQ(status->swap_bytes, 12U * 1024);
 }
 
 TEST(PidStatus, KnowsTheSignalsThatTorchWorkersCatch) {
   const auto status = parse_pid_status(kStatus618);
   ASSERT_TRUE(status);
+  const ProcessInfo info{.signals_caught = status->signals_caught};
   for (const int signal : {SIGBUS, SIGSEGV, SIGFPE, SIGTERM})
-    EXPECT_TRUE(catches(*status, signal));
-  EXPECT_FALSE(catches(*status, SIGCHLD));
+    EXPECT_EQ(info.catches(signal), true);
+  EXPECT_EQ(info.catches(SIGCHLD), false);
 }
 
 TEST(PidStatus, AKernelThreadOfLinux61HasNoMemory) {
@@ -171,17 +170,16 @@ TEST(PidStatus, AKernelThreadOfLinux61HasNoMemory) {
       "NSpid:\t9\n" +
       kStatusTail);
   ASSERT_TRUE(status);
-  EXPECT_FALSE(status->rss_anon_bytes);
   EXPECT_FALSE(status->swap_bytes);
 }
 
 TEST(PidStatus, AProcessCannotForgeALineByItsName) {
   // The kernel escapes newlines in Name, so a name cannot make a line of its own.
   std::string text = kStatus618;
-  text.replace(text.find("pt_data_worker"), 14, "x\\nPPid:\\t1");
+  text.replace(text.find("pt_data_worker"), 14, "x\\nTracerPid:\\t1");
   const auto status = parse_pid_status(text);
   ASSERT_TRUE(status);
-  EXPECT_EQ(status->ppid, 4700);
+  EXPECT_EQ(status->tracer_pid, 0);
 }
 
 TEST(PidStatus, RefusesEveryTruncation) {
