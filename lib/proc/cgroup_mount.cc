@@ -45,9 +45,4 @@ std::vector<CgroupFolder> cgroup_folders(const CgroupEntry& entry,
   return folders;
 }
 
-std::vector<CgroupFolder> memory_cgroup_folders(const CgroupEntry& entry,
-                                                const std::vector<MountEntry>& mounts) {
-  return cgroup_folders(entry, mounts, "memory");
-}
-
 }  // namespace dlprobe

@@ -16,15 +16,10 @@ struct CgroupFolder {
 };
 
 /// The folders of the group `entry` (of controller_cgroup()) in what is mounted: one for each mount
-/// of the hierarchy with that controller that has the group in it.
+/// of the hierarchy with that controller that has the group in it. In another container's mount
+/// namespace there may be none.
 std::vector<CgroupFolder> cgroup_folders(const CgroupEntry& entry,
                                          const std::vector<MountEntry>& mounts,
                                          std::string_view controller);
-
-/// The folders of the group `entry` (of memory_cgroup()) in what is mounted: one for each mount of
-/// its hierarchy that has the group in it. In another container's mount namespace there may be
-/// none.
-std::vector<CgroupFolder> memory_cgroup_folders(const CgroupEntry& entry,
-                                                const std::vector<MountEntry>& mounts);
 
 }  // namespace dlprobe

@@ -42,8 +42,4 @@ const CgroupEntry* controller_cgroup(const std::vector<CgroupEntry>& entries,
   return unified;
 }
 
-const CgroupEntry* memory_cgroup(const std::vector<CgroupEntry>& entries) {
-  return controller_cgroup(entries, "memory");
-}
-
 }  // namespace dlprobe

@@ -25,8 +25,4 @@ Expected<std::vector<CgroupEntry>> parse_pid_cgroup(std::string_view text);
 const CgroupEntry* controller_cgroup(const std::vector<CgroupEntry>& entries,
                                      std::string_view controller);
 
-/// Where the memory of the process is counted: the v1 hierarchy with the memory controller if there
-/// is one, else v2; null if there is neither.
-const CgroupEntry* memory_cgroup(const std::vector<CgroupEntry>& entries);
-
 }  // namespace dlprobe

@@ -16,7 +16,7 @@ struct PidStatus {
   uint32_t uid = 0;                     ///< real
   std::vector<int32_t> namespace_pids;  ///< NSpid, from the reader's namespace inward
   int32_t threads = 0;
-  uint64_t signals_caught = 0;  ///< SigCgt: bit N-1 is signal N
+  uint64_t signals_caught = 0;         ///< SigCgt: bit N-1 is signal N
   std::optional<uint64_t> swap_bytes;  ///< VmSwap: without swapped shared memory
   std::optional<uint64_t> page_table_bytes;
 

@@ -36,9 +36,9 @@ struct OwnGroup {
 Expected<OwnGroup> find_own_group(const Machine& machine) {
   DLP_TRY(const auto entries, chain(machine.root->read("proc/self/cgroup"), parse_pid_cgroup));
   DLP_TRY(const auto mounts, chain(machine.root->read("proc/self/mountinfo"), parse_mountinfo));
-  const CgroupEntry* entry = memory_cgroup(entries);
+  const CgroupEntry* entry = controller_cgroup(entries, "memory");
   if (entry == nullptr) return failure(ErrorCode::kUnsupported, "this kernel has no memory cgroup");
-  for (const CgroupFolder& folder : memory_cgroup_folders(*entry, mounts)) {
+  for (const CgroupFolder& folder : cgroup_folders(*entry, mounts, "memory")) {
     if (!machine.root->open_directory(folder.path)) continue;
     return OwnGroup{.path = folder.path, .levels = folder.levels, .unified = entry->hierarchy == 0};
   }

@@ -19,14 +19,14 @@ constexpr BootNs kLimitPeriodNs = 1'000'000'000;
 Expected<MemoryCgroup> find_memory_cgroup(const Machine& machine, const Directory& process) {
   DLP_TRY(const std::string groups, process.read("cgroup"));
   DLP_TRY(const auto entries, parse_pid_cgroup(groups));
-  const CgroupEntry* entry = memory_cgroup(entries);
+  const CgroupEntry* entry = controller_cgroup(entries, "memory");
   if (entry == nullptr) return failure(ErrorCode::kNotFound, "no memory cgroup");
   DLP_TRY(const std::string mounts_text, machine.root->read("proc/self/mountinfo"));
   DLP_TRY(const auto mounts, parse_mountinfo(mounts_text));
   const bool unified = entry->hierarchy == 0;
   MemoryCgroup group{
       .version = unified ? 2 : 1, .path = entry->path, .directory = nullptr, .levels = 0};
-  for (const CgroupFolder& folder : memory_cgroup_folders(*entry, mounts)) {
+  for (const CgroupFolder& folder : cgroup_folders(*entry, mounts, "memory")) {
     auto directory = machine.root->open_directory(folder.path);
     if (!directory) continue;
     group.directory = std::move(*directory);

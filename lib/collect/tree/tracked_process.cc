@@ -42,7 +42,7 @@ Observed<uint64_t> namespace_id(Expected<std::string> link) {
 Observed<std::string> memory_cgroup_path(const Directory& process) {
   DLP_TRY(const std::string text, process.read("cgroup"));
   DLP_TRY(const auto entries, parse_pid_cgroup(text));
-  const CgroupEntry* entry = memory_cgroup(entries);
+  const CgroupEntry* entry = controller_cgroup(entries, "memory");
   if (entry == nullptr)
     return failure(ErrorCode::kNotFound, "no memory cgroup in " + join_path(process, "cgroup"));
   return entry->path;

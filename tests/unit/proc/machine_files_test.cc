@@ -166,7 +166,7 @@ TEST(CgroupMount, TheGroupIsBelowWhatIsMounted) {
       "33 1 0:27 / /mnt rw - cgroup cgroup rw,memory\n");
   ASSERT_TRUE(mounts);
   const CgroupEntry v1{.hierarchy = 4, .controllers = {"memory"}, .path = "/docker/abc/x/y"};
-  const auto folders = memory_cgroup_folders(v1, *mounts);
+  const auto folders = cgroup_folders(v1, *mounts, "memory");
   ASSERT_EQ(folders.size(), 2U);
   EXPECT_EQ(folders[0].path, "/sys/fs/cgroup/memory/x/y");
   EXPECT_EQ(folders[0].levels, 2);
@@ -174,10 +174,10 @@ TEST(CgroupMount, TheGroupIsBelowWhatIsMounted) {
   EXPECT_EQ(folders[1].levels, 4);
 
   const CgroupEntry sibling{.hierarchy = 4, .controllers = {"memory"}, .path = "/docker/abcd"};
-  EXPECT_EQ(memory_cgroup_folders(sibling, *mounts).size(), 1U) << "abcd is not below abc";
+  EXPECT_EQ(cgroup_folders(sibling, *mounts, "memory").size(), 1U) << "abcd is not below abc";
   const CgroupEntry v2{.hierarchy = 0, .controllers = {}, .path = "/"};
-  ASSERT_EQ(memory_cgroup_folders(v2, *mounts).size(), 1U);
-  EXPECT_EQ(memory_cgroup_folders(v2, *mounts)[0].path, "/sys/fs/cgroup/unified");
+  ASSERT_EQ(cgroup_folders(v2, *mounts, "memory").size(), 1U);
+  EXPECT_EQ(cgroup_folders(v2, *mounts, "memory")[0].path, "/sys/fs/cgroup/unified");
 }
 
 TEST(NetTcp, ReadsAddressesStateAndInode) {

@@ -216,7 +216,7 @@ TEST(PidCgroup, FindsTheMemoryHierarchyOfV1) {
       parse_pid_cgroup("9:name=systemd:/\n4:memory:/job/a:b\n3:cpu,cpuacct:/x\n0::/\n");
   ASSERT_TRUE(entries);
   ASSERT_EQ(entries->size(), 4U);
-  const CgroupEntry* memory = memory_cgroup(*entries);
+  const CgroupEntry* memory = controller_cgroup(*entries, "memory");
   ASSERT_NE(memory, nullptr);
   EXPECT_EQ(memory->path, "/job/a:b");
   EXPECT_THAT((*entries)[2].controllers, ElementsAre("cpu", "cpuacct"));
@@ -225,11 +225,11 @@ TEST(PidCgroup, FindsTheMemoryHierarchyOfV1) {
 TEST(PidCgroup, FallsBackToV2AndToNone) {
   const auto unified = parse_pid_cgroup("0::/user.slice/x.scope\n");
   ASSERT_TRUE(unified);
-  ASSERT_NE(memory_cgroup(*unified), nullptr);
-  EXPECT_EQ(memory_cgroup(*unified)->path, "/user.slice/x.scope");
+  ASSERT_NE(controller_cgroup(*unified, "memory"), nullptr);
+  EXPECT_EQ(controller_cgroup(*unified, "memory")->path, "/user.slice/x.scope");
   const auto none = parse_pid_cgroup("3:cpu:/\n");
   ASSERT_TRUE(none);
-  EXPECT_EQ(memory_cgroup(*none), nullptr);
+  EXPECT_EQ(controller_cgroup(*none, "memory"), nullptr);
   EXPECT_FALSE(parse_pid_cgroup("3:cpu\n"));
   EXPECT_FALSE(parse_pid_cgroup("0::/user.slice/x.scope"));
 }
