@@ -8,10 +8,6 @@
 
 namespace dlprobe {
 
-/// The value of the line "key value" of a flat-keyed kernel file, `file` being its name for errors.
-Expected<uint64_t> parse_flat_key(std::string_view text, std::string_view key,
-                                  std::string_view file);
-
 /// One number on one line: memory.current, memory.usage_in_bytes.
 Expected<uint64_t> parse_cgroup_number(std::string_view text);
 

@@ -1,7 +1,6 @@
 #include "lib/proc/host_memory.h"
 
 #include "lib/base/parse.h"
-#include "lib/proc/cgroup_memory.h"
 #include "lib/proc/text.h"
 
 namespace dlprobe {

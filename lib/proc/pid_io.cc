@@ -1,6 +1,6 @@
 #include "lib/proc/pid_io.h"
 
-#include "lib/proc/cgroup_memory.h"
+#include "lib/proc/text.h"
 
 namespace dlprobe {
 

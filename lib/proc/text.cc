@@ -45,4 +45,20 @@ std::optional<uint64_t> find_kib(std::string_view text, std::string_view key) {
   return value ? parse_kib(*value) : std::nullopt;
 }
 
+Expected<uint64_t> parse_flat_key(std::string_view text, std::string_view key,
+                                  std::string_view file) {
+  while (!text.empty()) {
+    const size_t end = text.find('\n');
+    if (end == std::string_view::npos) break;
+    const std::string_view line = text.substr(0, end);
+    if (line.size() > key.size() && line.starts_with(key) && line[key.size()] == ' ') {
+      const auto value = parse_int<uint64_t>(line.substr(key.size() + 1));
+      if (!value) return malformed(file, "not a number", line);
+      return *value;
+    }
+    text.remove_prefix(end + 1);
+  }
+  return malformed(file, std::string("no line ") + std::string(key), text);
+}
+
 }  // namespace dlprobe

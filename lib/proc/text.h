@@ -23,6 +23,10 @@ std::optional<std::string_view> find_value(std::string_view text, std::string_vi
 /// The value in bytes of the line "key:  N kB".
 std::optional<uint64_t> find_kib(std::string_view text, std::string_view key);
 
+/// The value of the line "key value" of a flat-keyed kernel file, `file` being its name for errors.
+Expected<uint64_t> parse_flat_key(std::string_view text, std::string_view key,
+                                  std::string_view file);
+
 /// What `parse` makes of each line of a kernel file. kMalformed if the last one is cut off.
 template <class Parse>
 auto parse_lines(std::string_view file, std::string_view text, Parse parse)

@@ -1,10 +1,10 @@
 #include "lib/collect/snapshot/freezer_look.h"
 
 #include "lib/base/parse.h"
-#include "lib/proc/cgroup_memory.h"
 #include "lib/proc/cgroup_mount.h"
 #include "lib/proc/mountinfo.h"
 #include "lib/proc/pid_cgroup.h"
+#include "lib/proc/text.h"
 
 namespace dlprobe {
 namespace {

@@ -12,6 +12,7 @@
 #include "lib/proc/pid_cgroup.h"
 #include "lib/proc/pid_limits.h"
 #include "lib/proc/pid_status.h"
+#include "lib/proc/text.h"
 
 namespace dlprobe {
 namespace {
@@ -47,9 +48,9 @@ std::optional<TaskGroup> read_group(const Directory& root, const std::string& fo
   if (!taken) return std::nullopt;  // the root of the hierarchy has none
   TaskGroup group{.folder = folder, .taken = *taken};
   group.limit = chain(root.read(folder + "/pids.max"), parse_cgroup_limit).value_or(std::nullopt);
-  const auto events = root.read(folder + "/pids.events");
-  const auto refusals = events ? parse_flat_key(*events, "max", "pids.events")
-                               : Expected<uint64_t>(std::unexpected(events.error()));
+  const auto refusals = chain(root.read(folder + "/pids.events"), [](const std::string& text) {
+    return parse_flat_key(text, "max", "pids.events");
+  });
   if (refusals) group.refusals = *refusals;
   return group;
 }
