@@ -33,8 +33,7 @@ size_t distance(std::string_view a, std::string_view b) {
   return previous[b.size()];
 }
 
-}  // namespace
-
+/// "" where none is near.
 std::string_view closest(std::string_view typed, std::span<const std::string_view> candidates) {
   constexpr size_t kLongest = 64;
   if (typed.empty() || typed.size() > kLongest) return {};
@@ -50,6 +49,8 @@ std::string_view closest(std::string_view typed, std::span<const std::string_vie
   }
   return best;
 }
+
+}  // namespace
 
 std::string did_you_mean(std::string_view typed, std::span<const std::string_view> candidates) {
   const std::string_view near = closest(typed, candidates);

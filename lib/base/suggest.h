@@ -6,11 +6,8 @@
 
 namespace dlprobe {
 
-/// What was probably meant: the candidate with the fewest letters to change, add, drop or swap, if
-/// it is near enough to be worth a word; else "".
-std::string_view closest(std::string_view typed, std::span<const std::string_view> candidates);
-
-/// " (did you mean 'json'?)", or "" where nothing is near.
+/// " (did you mean 'json'?)": the candidate with the fewest letters to change, add, drop or swap;
+/// "" where none is near enough to be worth a word.
 std::string did_you_mean(std::string_view typed, std::span<const std::string_view> candidates);
 
 /// The same of texts that are not kept elsewhere.

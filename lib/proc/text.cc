@@ -1,6 +1,7 @@
 #include "lib/proc/text.h"
 
 #include "lib/base/parse.h"
+#include "lib/base/units.h"
 
 namespace dlprobe {
 
@@ -17,16 +18,6 @@ std::unexpected<Error> malformed(std::string_view file, std::string_view what,
   return failure(ErrorCode::kMalformed, std::move(context));
 }
 
-std::optional<uint64_t> parse_kib(std::string_view text) {
-  text = trim(text);
-  constexpr std::string_view kUnit = " kB";
-  if (!text.ends_with(kUnit)) return std::nullopt;
-  const auto value = parse_int<uint64_t>(text.substr(0, text.size() - kUnit.size()));
-  constexpr uint64_t kKib = 1024;
-  if (!value || *value > UINT64_MAX / kKib) return std::nullopt;
-  return *value * kKib;
-}
-
 std::optional<std::string_view> find_value(std::string_view text, std::string_view key) {
   while (!text.empty()) {
     const size_t end = text.find('\n');
@@ -41,8 +32,12 @@ std::optional<std::string_view> find_value(std::string_view text, std::string_vi
 }
 
 std::optional<uint64_t> find_kib(std::string_view text, std::string_view key) {
+  constexpr std::string_view kUnit = " kB";
   const auto value = find_value(text, key);
-  return value ? parse_kib(*value) : std::nullopt;
+  if (!value || !value->ends_with(kUnit)) return std::nullopt;
+  const auto kib = parse_int<uint64_t>(value->substr(0, value->size() - kUnit.size()));
+  if (!kib || *kib > UINT64_MAX / kKiB) return std::nullopt;
+  return *kib * kKiB;
 }
 
 Expected<uint64_t> parse_flat_key(std::string_view text, std::string_view key,

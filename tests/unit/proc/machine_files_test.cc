@@ -193,10 +193,10 @@ TEST(NetTcp, ReadsAddressesStateAndInode) {
 }
 
 TEST(Text, KibibytesMayNotOverflow) {
-  EXPECT_EQ(parse_kib(" 4 kB"), 4096U);
-  EXPECT_FALSE(parse_kib("18446744073709551615 kB"));
-  EXPECT_FALSE(parse_kib("4"));
-  EXPECT_FALSE(parse_kib("4 MB"));
+  EXPECT_EQ(find_kib("Rss:  4 kB\n", "Rss"), 4096U);
+  EXPECT_FALSE(find_kib("Rss: 18446744073709551615 kB\n", "Rss"));
+  EXPECT_FALSE(find_kib("Rss: 4\n", "Rss"));
+  EXPECT_FALSE(find_kib("Rss: 4 MB\n", "Rss"));
 }
 
 }  // namespace
