@@ -43,7 +43,7 @@ std::vector<int32_t> living_descendants(const Machine& machine, int32_t ancestor
     const auto stat = chain(machine.root->read("proc/" + name + "/stat"), parse_pid_stat);
     if (!stat) continue;
     parents.of[*pid] = stat->ppid;
-    if (stat->state != 'Z' && stat->state != 'X') living.insert(*pid);
+    if (!has_ended(*stat)) living.insert(*pid);
   }
   std::vector<int32_t> descendants;
   std::ranges::copy_if(living, std::back_inserter(descendants), [&](int32_t pid) {
