@@ -98,15 +98,25 @@ class Witness(unittest.TestCase):
                 with self.subTest(program=name):
                     self.assertEqual(self.outcome(DLPROBE, "run", "--", sys.executable, script), alone)
 
-    def test_each_module_that_has_a_hook_is_waited_for(self):
+    def said_by_modules(self, program):
         folder = os.path.join(os.path.dirname(__file__), "..", "..", "lib", "subject", "python_shim")
         with tempfile.TemporaryDirectory() as copies:
             for name in ("dlprobe_start.py", "dlprobe_hooks.py", "dlprobe_trace.py"):
                 shutil.copy(os.path.join(folder, name), copies)
-            ask = "import dlprobe_start as s, dlprobe_hooks as h; print({*h.BEFORE, *h.AFTER}.difference(s._HOOKED) or 'none')"
-            done = subprocess.run([sys.executable, "-c", ask], capture_output=True, timeout=TIMEOUT, text=True, check=False,
-                                  env=dict(os.environ, PYTHONPATH=copies))
-        self.assertEqual((done.stdout, done.stderr), ("none\n", ""))
+            done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=TIMEOUT, text=True,
+                                  check=False, env=dict(os.environ, PYTHONPATH=copies))
+        self.assertEqual(done.stderr, "")
+        return done.stdout
+
+    def test_each_module_that_has_a_hook_is_waited_for(self):
+        ask = "import dlprobe_start as s, dlprobe_hooks as h; print({*h.BEFORE, *h.AFTER}.difference(s._HOOKED) or 'none')"
+        self.assertEqual(self.said_by_modules(ask), "none\n")
+
+    def test_of_an_event_that_is_too_long_nothing_is_made_up(self):
+        tell = "import dlprobe_start as s; s._send = print; s.tell('failed', message=chr(0x1F600) * 600, path=None)"
+        told = json.loads(self.said_by_modules(tell))
+        self.assertEqual(told.pop("message"), chr(0x1F600) * 100)
+        self.assertEqual(sorted(told), ["at", "kind", "pid", "start_ticks"])
 
     def gaps_of(self, *command, **options):
         with tempfile.TemporaryDirectory() as folder:

@@ -121,7 +121,8 @@ def tell(kind, **fields):
         if len(line) > _MOST_EVENT_BYTES:
             fields.pop("chain", None)
             for key in ("message", "path", "function", "raised_in", "shared"):
-                fields[key] = str(fields.get(key, ""))[:100]
+                if fields.get(key) is not None:
+                    fields[key] = str(fields[key])[:100]
             line = _json_line(fields)
         _send(line)
     except Exception as error:
