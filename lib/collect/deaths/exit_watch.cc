@@ -85,6 +85,8 @@ void ExitWatch::note(ProcessTree& tree, const ProcessKey& key, int wait_status,
                      std::string source) {
   const auto found = tree.members().find(key);
   if (found == tree.members().end()) {
+    // A helper of dlprobe itself, or what is left of a trial before.
+    if (key.start_ticks < tree.root().start_ticks) return;
     // It lived and died between two looks: its end is all that is known of it.
     failed_ = failed_ || wait_status != 0;
     sink_->add(ProcessExit{.key = key,

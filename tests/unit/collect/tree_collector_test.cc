@@ -255,6 +255,15 @@ TEST_F(MadeUpMachine, WhatTheParentSawCounts) {
   EXPECT_EQ(exits[0].source, "waitid");
 }
 
+TEST_F(MadeUpMachine, AChildOlderThanTheRootIsNoneOfIts) {
+  TreeCollector collector = this->collector();
+  collector.tick();
+  collector.note_exit({.pid = 90, .start_ticks = 900}, 9, "waitid");
+  EXPECT_THAT(records_.all<ProcessExit>(), SizeIs(0));
+  collector.note_exit({.pid = 110, .start_ticks = 1100}, 9, "waitid");
+  EXPECT_THAT(records_.all<ProcessExit>(), SizeIs(1));
+}
+
 TEST_F(MadeUpMachine, AnEndThatNobodySawCarriesItsReason) {
   TreeCollector collector = this->collector();
   collector.tick();
