@@ -57,7 +57,8 @@ class FileSearch {
   std::string run(const std::string& path) {
     std::vector<std::string> folders = {path};
     uint64_t looked_at = 0;
-    while (!folders.empty() && looked_at++ < kMostFolders) {
+    while (!folders.empty() && looked_at < kMostFolders) {
+      ++looked_at;
       const std::string folder = std::move(folders.back());
       folders.pop_back();
       const bool was_found = look_into(folder, folders);
@@ -67,7 +68,7 @@ class FileSearch {
     if (!trouble_.empty()) return trouble_;
     return folders.empty()
                ? fmt::format("{} holds no file, nor do the folders in it", path)
-               : fmt::format("no file in the first {} folders below {}", looked_at, path);
+               : fmt::format("no file in the first {} folders below {}", kMostFolders, path);
   }
 
   /// Of the folder itself.
