@@ -191,7 +191,7 @@ class Watch {
     if (now() - shown_at_ < kSecond / 5) return;
     shown_at_ = now();
     Notices& notices = tree_.tools.notices;
-    if (ending_.has_begun()) return notices.show("ending the reference loader");
+    if (ending_.has_begun()) return notices.show("ending it");
     if (lines_.is_open()) return notices.show(fmt::format("batch {}", lines_.batches()));
     if (!tree_.target.deadline) return;
     const BootNs left = std::max<BootNs>(*tree_.target.deadline - now(), 0);
