@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstdlib>
 
+#include "lib/os/disposable.h"
 #include "lib/os/pipe.h"
 #include "lib/os/private_shm.h"
 
@@ -205,12 +206,12 @@ Expected<pid_t> start_child(const ChildSpec& spec) {
   }
   if (!news) {
     ::kill(pid, SIGKILL);
-    ::waitpid(pid, nullptr, 0);
+    reap(pid);
     return std::unexpected(news.error());
   }
   const std::optional<LaunchNews>& last = *news;
   if (!last) return pid;
-  ::waitpid(pid, nullptr, 0);
+  reap(pid);
   return std::unexpected(error_of(*last, spec.argv.front()));
 }
 
