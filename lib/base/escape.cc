@@ -22,7 +22,9 @@ void append_format(std::string& out, const char* format, Arguments... arguments)
   out.append(buffer.data(), static_cast<size_t>(length));
 }
 
-std::string escape(std::string_view text, bool keep_newlines) {
+}  // namespace
+
+std::string escape_for_terminal(std::string_view text) {
   std::string out;
   out.reserve(text.size());
   while (!text.empty()) {
@@ -30,11 +32,7 @@ std::string escape(std::string_view text, bool keep_newlines) {
     if (!point.valid) {
       append_format(out, "\\x%02x", static_cast<unsigned>(static_cast<uint8_t>(text.front())));
     } else if (point.code_point < 0x20 || (point.code_point >= 0x7f && point.code_point < 0xa0)) {
-      if (keep_newlines && point.code_point == '\n') {
-        out += '\n';
-      } else {
-        append_format(out, "\\x%02x", point.code_point);
-      }
+      append_format(out, "\\x%02x", point.code_point);
     } else if (is_invisible(point.code_point)) {
       append_format(out, "\\u{%x}", point.code_point);
     } else {
@@ -43,16 +41,6 @@ std::string escape(std::string_view text, bool keep_newlines) {
     text.remove_prefix(point.bytes);
   }
   return out;
-}
-
-}  // namespace
-
-std::string escape_for_terminal(std::string_view text) {
-  return escape(text, false);
-}
-
-std::string escape_keeping_newlines(std::string_view text) {
-  return escape(text, true);
 }
 
 }  // namespace dlprobe

@@ -10,7 +10,4 @@ namespace dlprobe {
 /// \x1b, bidirectional and other invisible format characters as \u{202e}, invalid bytes as \xff.
 std::string escape_for_terminal(std::string_view text);
 
-/// As escape_for_terminal, but newlines stay.
-std::string escape_keeping_newlines(std::string_view text);
-
 }  // namespace dlprobe

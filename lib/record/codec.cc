@@ -355,10 +355,4 @@ Expected<Recording> RecordingReader::finish() && {
   return std::move(builder).take();
 }
 
-Expected<Recording> decode_recording(std::string_view bytes) {
-  RecordingReader reader;
-  DLP_CHECK(reader.add(bytes));
-  return std::move(reader).finish();
-}
-
 }  // namespace dlprobe

@@ -42,7 +42,4 @@ class RecordingReader {
   std::unique_ptr<State> state_;
 };
 
-/// A whole file, by a RecordingReader.
-Expected<Recording> decode_recording(std::string_view bytes);
-
 }  // namespace dlprobe

@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "lib/record/codec.h"
 #include "reports/document/render.h"
+#include "tests/support/decode_recording.h"
 
 namespace {
 

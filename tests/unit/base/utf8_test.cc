@@ -34,7 +34,7 @@ TEST(Escape, WhatActsOnATerminalIsShownInstead) {
   EXPECT_EQ(escape_for_terminal("\xe2\x80\xae"
                                 "abc"),
             "\\u{202e}abc");
-  EXPECT_EQ(escape_keeping_newlines("a\nb\t"), "a\nb\\x09");
+  EXPECT_EQ(escape_for_terminal("a\nb\t"), "a\\x0ab\\x09");
   EXPECT_EQ(escape_for_terminal("\xc3\xa9 ok"), "\xc3\xa9 ok");
 }
 

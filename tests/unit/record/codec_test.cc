@@ -10,6 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tests/support/decode_recording.h"
 #include "tests/unit/record/filled.h"
 
 namespace dlprobe {

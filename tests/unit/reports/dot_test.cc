@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "lib/base/escape.h"
 #include "reports/format.h"
+#include "tests/support/escape_lines.h"
 #include "tests/unit/reports/report_json.h"
 
 namespace dlprobe {
@@ -55,7 +55,7 @@ TEST(DotReport, WhatIsNotOnTheChainIsNotRed) {
 
 TEST(DotReport, HostileNamesStayInsideTheirStrings) {
   const std::string dot = dot_of(testing::hostile_hang_case());
-  EXPECT_EQ(escape_keeping_newlines(dot), dot) << "something can act on a terminal";
+  EXPECT_EQ(escape_lines(dot), dot) << "something can act on a terminal";
   EXPECT_THAT(dot, HasSubstr(R"(evil\"];\\x0a\\N&amp;lt;b$(rm))"));
   EXPECT_THAT(outside_of_strings(dot), Not(HasSubstr("evil")));
   EXPECT_EQ(std::ranges::count(dot, '\n'), std::ranges::count(dot_of(testing::hang_case()), '\n'));

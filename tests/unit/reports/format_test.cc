@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
-#include "lib/base/escape.h"
 #include "reports/document/markup.h"
 #include "reports/exports/code_place.h"
+#include "tests/support/escape_lines.h"
 #include "tests/unit/reports/report_json.h"
 
 namespace dlprobe {
@@ -29,7 +29,7 @@ TEST(Formats, EveryOneWritesEveryReportWithoutControlCharacters) {
       if (format.name.starts_with("json")) continue;  // JSON has escapes of its own
       const std::string text = format.render(report, {});
       EXPECT_FALSE(text.empty()) << format.name << " " << each.name;
-      EXPECT_EQ(escape_keeping_newlines(text), text) << format.name << " " << each.name;
+      EXPECT_EQ(escape_lines(text), text) << format.name << " " << each.name;
       EXPECT_EQ(text.back(), '\n') << format.name << " " << each.name;
     }
   }

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <functional>
 
-#include "lib/base/escape.h"
 #include "lib/base/units.h"
 #include "reports/document/render.h"
 #include "reports/model/write_json.h"
+#include "tests/support/escape_lines.h"
 #include "tests/unit/reports/cases.h"
 
 namespace dlprobe {
@@ -219,7 +219,7 @@ TEST(Stacks, HostileTextCannotActOnTheTerminal) {
   for (const int verbosity : {0, 1}) {
     const std::string text =
         stacks_text(testing::hostile_hang_case(), FrameChoice::kAll, verbosity);
-    EXPECT_EQ(escape_keeping_newlines(text), text);
+    EXPECT_EQ(escape_lines(text), text);
     EXPECT_THAT(text, HasSubstr(R"(\x1b]0;owned\x07)"));
   }
 }

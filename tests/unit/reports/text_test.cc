@@ -4,11 +4,11 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "lib/base/escape.h"
 #include "lib/base/units.h"
 #include "reports/document/render.h"
 #include "reports/document/text_layout.h"
 #include "reports/document/text_page.h"
+#include "tests/support/escape_lines.h"
 #include "tests/unit/reports/report_json.h"
 
 namespace dlprobe {
@@ -151,7 +151,7 @@ TEST(TextReport, NoLineIsWiderThanAskedFor) {
 
 TEST(TextReport, HostileTextCannotActOnTheTerminal) {
   const std::string text = text_of(testing::hostile_case(), {.verbosity = 1});
-  EXPECT_EQ(escape_keeping_newlines(text), text);
+  EXPECT_EQ(escape_lines(text), text);
   EXPECT_THAT(text, HasSubstr("\\x1b]0;owned"));
   EXPECT_THAT(text, HasSubstr("\\u{202e}"));
 }

@@ -7,7 +7,7 @@
 #include <csignal>
 #include <string>
 
-#include "lib/record/codec.h"
+#include "tests/support/decode_recording.h"
 #include "tests/support/temporary_folder.h"
 
 namespace dlprobe {
