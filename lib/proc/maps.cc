@@ -60,18 +60,18 @@ Expected<std::vector<Mapping>> parse_maps(std::string_view text) {
   return parse_lines(kMaps, text, parse_line);
 }
 
-Expected<std::vector<MapsEntry>> parse_shared_maps(std::string_view text) {
+Expected<std::vector<SharedMapping>> parse_shared_maps(std::string_view text) {
   DLP_TRY(auto mappings, parse_maps(text));
-  std::vector<MapsEntry> entries;
+  std::vector<SharedMapping> shared;
   for (Mapping& mapping : mappings) {
     if (!mapping.shared || mapping.inode == 0) continue;
-    entries.push_back({.begin = mapping.begin,
-                       .end = mapping.end,
-                       .device = mapping.device,
-                       .inode = mapping.inode,
-                       .path = std::move(mapping.path)});
+    shared.push_back({.begin = mapping.begin,
+                      .end = mapping.end,
+                      .device = mapping.device,
+                      .inode = mapping.inode,
+                      .name = std::move(mapping.path)});
   }
-  return entries;
+  return shared;
 }
 
 }  // namespace dlprobe

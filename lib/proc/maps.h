@@ -7,23 +7,13 @@
 #include <vector>
 
 #include "lib/base/error.h"
+#include "lib/os/process_access.h"
 
 namespace dlprobe {
 
 /// At most so much of a maps file is read: the text of the 65 530 mappings that the kernel allows
 /// by default (vm.max_map_count) takes about 8 MiB.
 inline constexpr size_t kMapsLimit = size_t{64} << 20;
-
-/// A line of /proc/PID/maps that maps a file shared.
-struct MapsEntry {
-  uint64_t begin = 0;
-  uint64_t end = 0;
-  uint64_t device = 0;  ///< as st_dev
-  uint64_t inode = 0;
-  std::string path;  ///< as the kernel writes it: newlines as \012, " (deleted)" at the end
-
-  bool operator==(const MapsEntry&) const = default;
-};
 
 /// A line of /proc/PID/maps.
 struct Mapping {
@@ -45,6 +35,6 @@ struct Mapping {
 Expected<std::vector<Mapping>> parse_maps(std::string_view text);
 
 /// The shared mappings of files; every other line is checked, too, but left out.
-Expected<std::vector<MapsEntry>> parse_shared_maps(std::string_view text);
+Expected<std::vector<SharedMapping>> parse_shared_maps(std::string_view text);
 
 }  // namespace dlprobe

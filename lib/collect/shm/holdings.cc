@@ -43,25 +43,11 @@ Status add_descriptors(const Directory& process, const std::set<uint64_t>& devic
   return {};
 }
 
-Expected<std::vector<SharedMapping>> mappings_from_text(const Directory& process) {
-  DLP_TRY(const std::string text, process.read("maps", kMapsLimit));
-  DLP_TRY(auto entries, parse_shared_maps(text));
-  std::vector<SharedMapping> mappings;
-  for (MapsEntry& entry : entries) {
-    mappings.push_back({.begin = entry.begin,
-                        .end = entry.end,
-                        .device = entry.device,
-                        .inode = entry.inode,
-                        .name = std::move(entry.path)});
-  }
-  return mappings;
-}
-
 Status add_mappings(const ProcessAccess& processes, const Directory& process,
                     const std::set<uint64_t>& devices, std::map<FileId, HeldFile>& files) {
   auto mappings = processes.shared_mappings(process);
   if (!mappings && mappings.error().code == ErrorCode::kUnsupported) {
-    mappings = mappings_from_text(process);
+    mappings = chain(process.read("maps", kMapsLimit), parse_shared_maps);
   }
   if (!mappings) return std::unexpected(mappings.error());
   for (const SharedMapping& mapping : *mappings) {

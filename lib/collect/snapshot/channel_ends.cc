@@ -126,7 +126,7 @@ class EndFinder {
       if (maps.error().code == ErrorCode::kForbidden) tree_.all_ends_seen = false;
       return;
     }
-    for (const MapsEntry& entry : *maps) {
+    for (const SharedMapping& entry : *maps) {
       if (!wanted_.semaphores.contains({entry.device, entry.inode})) continue;
       tree_.channel_ends.push_back({.inode = entry.inode,
                                     .kind = EndKind::kSemaphore,

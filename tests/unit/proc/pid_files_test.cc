@@ -22,7 +22,6 @@ namespace dlprobe {
 namespace {
 
 using testing::ElementsAre;
-using testing::IsEmpty;
 
 /// Every proper prefix of a good text is refused: a short read never passes for a whole one.
 template <class Parse>
@@ -245,11 +244,11 @@ TEST(Maps, GivesSharedMappingsOfFilesAlone) {
       "7ffe4cda0000-7ffe4cda4000 rw-s 00000000 00:00 0                          [anon_shmem:x]\n");
   ASSERT_TRUE(entries) << to_string(entries.error());
   ASSERT_EQ(entries->size(), 2U);
-  EXPECT_EQ((*entries)[0], (MapsEntry{.begin = 0x7f0000000000,
-                                      .end = 0x7f0001000000,
-                                      .device = makedev(0, 0x1d),
-                                      .inode = 42,
-                                      .path = "/dev/shm/torch_1_2_3 (deleted)"}));
+  EXPECT_EQ((*entries)[0], (SharedMapping{.begin = 0x7f0000000000,
+                                          .end = 0x7f0001000000,
+                                          .device = makedev(0, 0x1d),
+                                          .inode = 42,
+                                          .name = "/dev/shm/torch_1_2_3 (deleted)"}));
 }
 
 TEST(Maps, RefusesWhatIsCutOffOrIsNoMapping) {
