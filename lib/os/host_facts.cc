@@ -12,6 +12,8 @@
 namespace dlprobe {
 namespace {
 
+constexpr int kMostCpus = 65536;  ///< far more than any kernel is built for
+
 /// PRETTY_NAME of os-release(5): the value may be quoted; inside quotes a backslash escapes.
 std::string pretty_name(std::string_view os_release) {
   std::string name;
@@ -68,6 +70,22 @@ std::string first_set(const EnvironmentLookup& environment,
   return "";
 }
 
+/// "0-3,8" as numbers.
+Expected<std::vector<int>> parse_cpu_list(std::string_view text) {
+  std::vector<int> cpus;
+  for (const std::string_view part : split(trim(text), ',')) {
+    const auto ends = split(part, '-');
+    const auto first = parse_int<int>(ends.front());
+    const auto last = parse_int<int>(ends.back());
+    if (ends.size() > 2 || !first || !last || *first < 0 || *last >= kMostCpus) {
+      return failure(ErrorCode::kMalformed, "list of CPUs: " + std::string(text));
+    }
+    for (int cpu = *first; cpu <= *last; ++cpu)
+      cpus.push_back(cpu);
+  }
+  return cpus;
+}
+
 }  // namespace
 
 bool is_in_first_pid_namespace(const Directory& root) {
@@ -76,14 +94,17 @@ bool is_in_first_pid_namespace(const Directory& root) {
 }
 
 std::vector<int> usable_cpus() {
-  cpu_set_t cpus;
-  CPU_ZERO(&cpus);
-  if (::sched_getaffinity(0, sizeof cpus, &cpus) != 0) return {};
+  std::array<cpu_set_t, kMostCpus / CPU_SETSIZE> cpus{};
+  if (::sched_getaffinity(0, sizeof cpus, cpus.data()) != 0) return {};
   std::vector<int> numbers;
-  for (int number = 0; number < CPU_SETSIZE; ++number) {
-    if (CPU_ISSET(number, &cpus)) numbers.push_back(number);
+  for (int number = 0; number < kMostCpus; ++number) {
+    if (CPU_ISSET_S(number, sizeof cpus, cpus.data())) numbers.push_back(number);
   }
   return numbers;
+}
+
+Expected<std::vector<int>> online_cpus(const Directory& root) {
+  return chain(root.read("sys/devices/system/cpu/online"), parse_cpu_list);
 }
 
 JobFacts read_job_facts(const EnvironmentLookup& environment) {

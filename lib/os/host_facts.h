@@ -23,6 +23,9 @@ bool is_in_first_pid_namespace(const Directory& root);
 /// The numbers of the CPUs that dlprobe may use; none: not known.
 std::vector<int> usable_cpus();
 
+/// The numbers of the CPUs of the machine that run.
+Expected<std::vector<int>> online_cpus(const Directory& root);
+
 /// What is known of this machine: uname, os-release, CPUs that dlprobe may use, page size, and in
 /// what kind of container it runs, by what the kernel and the container runtime show. A field that
 /// could not be read is empty.

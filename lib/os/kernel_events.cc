@@ -16,10 +16,10 @@
 #include <ctime>
 #include <span>
 
-#include "lib/base/parse.h"
 #include "lib/base/unique_fd.h"
 #include "lib/base/units.h"
 #include "lib/os/file_system.h"
+#include "lib/os/host_facts.h"
 #include "lib/os/recorded_machine.h"
 
 namespace dlprobe {
@@ -199,23 +199,6 @@ Expected<UniqueFd> open_tracefs() {
   return root;
 }
 
-/// "0-3,8" as numbers.
-Expected<std::vector<int>> parse_cpu_list(std::string_view text) {
-  constexpr int kMostCpus = 65536;
-  std::vector<int> cpus;
-  for (const std::string_view part : split(trim(text), ',')) {
-    const auto ends = split(part, '-');
-    const auto first = parse_int<int>(ends.front());
-    const auto last = parse_int<int>(ends.back());
-    if (ends.size() > 2 || !first || !last || *first < 0 || *last >= kMostCpus) {
-      return failure(ErrorCode::kMalformed, "list of CPUs: " + std::string(text));
-    }
-    for (int cpu = *first; cpu <= *last; ++cpu)
-      cpus.push_back(cpu);
-  }
-  return cpus;
-}
-
 }  // namespace
 
 uint64_t parse_perf_records(std::span<const std::byte> bytes,
@@ -277,7 +260,7 @@ Expected<std::unique_ptr<Tracepoint>> SystemKernelEvents::open_tracepoint(
   attributes.use_clockid = 1;
   attributes.clockid = CLOCK_MONOTONIC;
   DLP_TRY(const auto root, open_root("/"));
-  DLP_TRY(const auto cpus, chain(root->read("sys/devices/system/cpu/online"), parse_cpu_list));
+  DLP_TRY(const auto cpus, online_cpus(*root));
   std::vector<Ring> rings;
   rings.reserve(cpus.size());
   for (const int cpu : cpus) {

@@ -26,18 +26,6 @@ Expected<uint64_t> number_in(const Directory& root, std::string_view file, size_
   return *number;
 }
 
-// "0-3,8" is five.
-uint32_t count_of_list(std::string_view list) {
-  uint32_t count = 0;
-  for (const std::string_view range : split(trim(list), ',')) {
-    const auto ends = split(range, '-');
-    const auto first = parse_int<uint32_t>(ends.front());
-    const auto last = parse_int<uint32_t>(ends.back());
-    if (first && last && *last >= *first) count += *last - *first + 1;
-  }
-  return count;
-}
-
 // Of those with a limit, the group with the least room.
 const TaskGroup* nearest_limit(const std::vector<TaskGroup>& groups) {
   const TaskGroup* nearest = nullptr;
@@ -90,17 +78,15 @@ GateFacts look_at_gate(const Machine& machine, const GateWish& wish) {
     }
     facts.tasks = tasks.tasks;
     facts.most_tasks = tasks.most_tasks;
-  }
-  facts.files_open = number_in(root, "proc/sys/fs/file-nr");
-  facts.most_files = number_in(root, "proc/sys/fs/file-nr", 2);
-  facts.memory = read_host_memory(root);
-  if (const auto self = root.open_directory("proc/self")) {
     auto reader = CgroupReader::open(machine, **self);
     if (reader) {
       if (auto memory = reader->read(facts.at)) facts.cgroup = std::move(*memory);
     }
   }
-  facts.cpus_online = count_of_list(root.read("sys/devices/system/cpu/online").value_or(""));
+  facts.files_open = number_in(root, "proc/sys/fs/file-nr");
+  facts.most_files = number_in(root, "proc/sys/fs/file-nr", 2);
+  facts.memory = read_host_memory(root);
+  if (const auto cpus = online_cpus(root)) facts.cpus_online = static_cast<uint32_t>(cpus->size());
   facts.cpus_usable = static_cast<uint32_t>(usable_cpus().size());
   if (const auto quota = read_cpu_quota(machine).value_or(std::nullopt)) {
     facts.cpu_quota = quota->cpus;

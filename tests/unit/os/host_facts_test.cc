@@ -60,5 +60,13 @@ TEST_F(HostFactsTest, KnowsSlurmByTheEnvironment) {
   EXPECT_EQ(facts.container, "slurm");
 }
 
+TEST_F(HostFactsTest, CpusThatRunAreListedByRanges) {
+  EXPECT_FALSE(online_cpus(*files_));
+  files_->add("/sys/devices/system/cpu/online", "0-2,8\n");
+  EXPECT_EQ(online_cpus(*files_).value(), (std::vector<int>{0, 1, 2, 8}));
+  files_->add("/sys/devices/system/cpu/online", "0-2-4\n");
+  EXPECT_FALSE(online_cpus(*files_));
+}
+
 }  // namespace
 }  // namespace dlprobe
