@@ -16,10 +16,13 @@ int64_t read_clock(clockid_t clock) {
 
 }  // namespace
 
-int64_t started_realtime_ns(const Clock& clock, uint64_t start_ticks) {
+int64_t ns_of_ticks(uint64_t ticks) {
   static const auto ticks_per_second = static_cast<int64_t>(::sysconf(_SC_CLK_TCK));
-  const int64_t boot = clock.realtime_ns() - clock.now();
-  return boot + static_cast<int64_t>(start_ticks) * (kSecond / ticks_per_second);
+  return static_cast<int64_t>(ticks) * (kSecond / ticks_per_second);
+}
+
+int64_t started_realtime_ns(const Clock& clock, uint64_t start_ticks) {
+  return clock.realtime_ns() - clock.now() + ns_of_ticks(start_ticks);
 }
 
 BootNs SystemClock::now() const {

@@ -20,6 +20,10 @@ class Clock {
   virtual int64_t realtime_ns() const = 0;
 };
 
+/// The nanoseconds of ticks of the kernel, in which it tells CPU time, and since boot when a
+/// process started.
+int64_t ns_of_ticks(uint64_t ticks);
+
 /// When a process started, on CLOCK_REALTIME; `start_ticks` as ProcessKey has it.
 int64_t started_realtime_ns(const Clock& clock, uint64_t start_ticks);
 

@@ -271,10 +271,7 @@ class JobFinder {
   }
 
   BootNs age_of(const ProcessKey& key) const {
-    constexpr int64_t kSecond = 1'000'000'000;
-    const int64_t ticks_per_second = std::max(1L, ::sysconf(_SC_CLK_TCK));
-    const BootNs start = static_cast<int64_t>(key.start_ticks) * (kSecond / ticks_per_second);
-    return std::max<BootNs>(0, machine_.clock->now() - start);
+    return std::max<BootNs>(0, machine_.clock->now() - ns_of_ticks(key.start_ticks));
   }
 
   const Machine& machine_;

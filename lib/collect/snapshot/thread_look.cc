@@ -13,8 +13,6 @@
 namespace dlprobe {
 namespace {
 
-constexpr uint64_t kNsPerTick = 10'000'000;  // USER_HZ is 100 on every Linux
-
 /// Nothing on a kernel without.
 std::optional<SchedStat> read_schedstat(const Directory& process, const std::string& task) {
   const auto stat = chain(process.read(task + "/schedstat"), parse_schedstat);
@@ -33,7 +31,7 @@ std::optional<ThreadSnapshot> ThreadLook::look_at(int32_t tid, Unwinder& unwinde
   thread.comm = stat->comm;
   thread.start_ticks = stat->start_ticks;
   thread.state = stat->state;
-  thread.cpu_ns = (stat->utime_ticks + stat->stime_ticks) * kNsPerTick;
+  thread.cpu_ns = static_cast<uint64_t>(ns_of_ticks(stat->utime_ticks + stat->stime_ticks));
   if (image_.status.namespace_pids.size() > 1) thread.own_tid = read_own_tid(task);
   if (is_kernel_thread(*stat)) is_of_kernel_ = true;
   auto call = chain(process.read(task + "/syscall"), parse_syscall_file);
