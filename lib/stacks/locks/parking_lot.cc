@@ -43,9 +43,7 @@ std::optional<ParkedWait> read_parked_wait(const Memory& memory, const AddressSp
   if (!is_mutex(memory, *entry, *stack, semaphore)) return ParkedWait{};
   ParkedWait wait{.kind = LockKind::kPythonMutex};
   // lockobject and rlockobject (Modules/_threadmodule.c) begin with it.
-  PythonLayout layout;
-  layout.object = object;
-  const auto type = PythonObjects(memory, layout).type_name(entry->address - object.head_bytes);
+  const auto type = python_type_name(memory, object, entry->address - object.head_bytes);
   if (!type || (*type != "_thread.lock" && *type != "_thread.RLock")) return wait;
   wait.type = *type;
   if (wait.type != "_thread.RLock") return wait;

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <set>
 
 #include "lib/base/units.h"
+#include "lib/stacks/python/objects.h"
 
 namespace dlprobe {
 namespace {
@@ -22,15 +22,6 @@ struct ObjectWords {
   std::array<int32_t, 4> fields;
 };
 
-std::string type_name(const Memory& memory, const PythonLayout::Object& layout, uint64_t object) {
-  const auto type = memory.value<uint64_t>(object + layout.type);
-  const auto name = type ? memory.value<uint64_t>(*type + layout.type_name) : type;
-  if (!name) return {};
-  const auto text = memory.value<std::array<char, 32>>(*name);
-  if (!text) return {};
-  return {text->data(), ::strnlen(text->data(), text->size())};
-}
-
 // Memory that was freed keeps its type. Without the GIL there are two counts before the type.
 bool is_referred_to(const Memory& memory, const PythonLayout::Object& layout, uint64_t object) {
   const bool has_gil = layout.head_bytes == PythonLayout::Object{}.head_bytes;
@@ -46,7 +37,8 @@ std::optional<PythonLockObject> lock_at(const Memory& memory, const PythonLayout
   const auto words = memory.value<ObjectWords>(address + layout.head_bytes);
   if (!words || words->semaphore != semaphore) return std::nullopt;
   if (!is_referred_to(memory, layout, address)) return std::nullopt;
-  PythonLockObject object{.semaphore = semaphore, .type = type_name(memory, layout, address)};
+  PythonLockObject object{.semaphore = semaphore,
+                          .type = python_type_name(memory, layout, address).value_or("")};
   if (object.type == "_thread.lock") return object;
   if (object.type == "_thread.RLock") {
     // unsigned long rlock_count behind the owner.

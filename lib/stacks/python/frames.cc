@@ -161,7 +161,7 @@ class StackReader {
   }
 
   Status add_frame(const RawFrame& raw, PythonThread& thread) {
-    DLP_TRY(const std::string type, objects_.type_name(raw.code));
+    DLP_TRY(const std::string type, python_type_name(memory_, layout_.object, raw.code));
     if (type != "code") {
       // From 3.13 on an extension may put any object there: PyUnstable_InterpreterFrame_GetCode.
       if (runtime_.version.minor >= 13) return {};

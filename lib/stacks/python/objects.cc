@@ -56,26 +56,26 @@ std::string to_utf8(const std::vector<std::byte>& bytes, size_t width) {
 
 }  // namespace
 
+Expected<std::string> python_type_name(const Memory& memory, const PythonLayout::Object& layout,
+                                       uint64_t object) {
+  DLP_TRY(const uint64_t type, memory.value<uint64_t>(object + layout.type));
+  DLP_TRY(const uint64_t name_at, memory.value<uint64_t>(type + layout.type_name));
+  std::string name;
+  for (uint64_t i = 0; i < kTypeNameLimit; ++i) {
+    DLP_TRY(const char letter, memory.value<char>(name_at + i));
+    if (letter == '\0') return name;
+    name += letter;
+  }
+  return failure(ErrorCode::kMalformed,
+                 fmt::format("read the type of the object at {:#x}", object));
+}
+
 /// What a str says of itself; its characters lie at `data`.
 struct PythonObjects::StrHeader {
   uint64_t length = 0;
   size_t width = 1;
   uint64_t data = 0;
 };
-
-Expected<std::string> PythonObjects::type_name(uint64_t object) {
-  DLP_TRY(const uint64_t type, memory_.value<uint64_t>(object + layout_.object.type));
-  if (const auto known = type_names_.find(type); known != type_names_.end()) return known->second;
-  DLP_TRY(const uint64_t name_at, memory_.value<uint64_t>(type + layout_.object.type_name));
-  std::string name;
-  for (uint64_t i = 0; i < kTypeNameLimit; ++i) {
-    DLP_TRY(const char letter, memory_.value<char>(name_at + i));
-    if (letter == '\0') return type_names_.emplace(type, std::move(name)).first->second;
-    name += letter;
-  }
-  return failure(ErrorCode::kMalformed,
-                 fmt::format("read the type of the object at {:#x}", object));
-}
 
 Expected<PythonObjects::StrHeader> PythonObjects::read_header(uint64_t object) const {
   const PythonLayout::Unicode& at = layout_.unicode;

@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -14,15 +13,16 @@
 
 namespace dlprobe {
 
+/// The name of the object's type: "code", "_thread.lock". kMalformed: it cannot be one.
+Expected<std::string> python_type_name(const Memory& memory, const PythonLayout::Object& layout,
+                                       uint64_t object);
+
 /// Reads objects of a Python process. Trusts nothing there: kMalformed is what cannot be such an
 /// object, and all that one reader gives out together is limited. Refers to both arguments.
 class PythonObjects {
  public:
   PythonObjects(const Memory& memory, const PythonLayout& layout)
       : memory_(memory), layout_(layout) {}
-
-  /// The name of the object's type: "code", "dict".
-  Expected<std::string> type_name(uint64_t object);
 
   /// A str as UTF-8. A byte that Python kept as a lone surrogate (os.fsdecode) is that byte again;
   /// any other lone surrogate is U+FFFD.
@@ -38,7 +38,6 @@ class PythonObjects {
 
   const Memory& memory_;
   const PythonLayout& layout_;
-  std::map<uint64_t, std::string> type_names_;  ///< by the address of the type
   uint64_t bytes_left_ = uint64_t{64} << 20;
 };
 

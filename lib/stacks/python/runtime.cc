@@ -177,7 +177,7 @@ class RuntimeSearch {
   Status check_objects(uint64_t interpreter, const PythonRuntime& runtime) const {
     DLP_TRY(const uint64_t modules,
             memory_.value<uint64_t>(interpreter + runtime.layout.interpreter.modules));
-    DLP_TRY(const std::string type, PythonObjects(memory_, runtime.layout).type_name(modules));
+    DLP_TRY(const std::string type, python_type_name(memory_, runtime.layout.object, modules));
     if (type == "dict") return {};
     return failure(ErrorCode::kUnsupported,
                    "read the frames of Python " + to_string(runtime.version) +
@@ -262,7 +262,7 @@ class RuntimeSearch {
     if (!back || *back != address) return false;
     const auto modules = memory_.value<uint64_t>(address + layout.interpreter.modules);
     if (!modules || !is_data(*modules)) return false;
-    const auto type = PythonObjects(memory_, layout).type_name(*modules);
+    const auto type = python_type_name(memory_, layout.object, *modules);
     return type && *type == "dict";
   }
 
