@@ -63,7 +63,6 @@ void OomWatch::add_group(const MemoryCgroup& group, const std::string& path,
   added.last.limit_bytes =
       chain(group.directory->read(up + limit), parse_cgroup_limit).value_or(std::nullopt);
   added.last.cgroup = path;
-  added.directory = group.directory->open_directory(up).value_or(nullptr);
   groups_.push_back(std::move(added));
   read_group(groups_.back());
 }

@@ -30,7 +30,6 @@ class OomWatch {
  private:
   struct Group {
     int version = 0;
-    std::shared_ptr<const Directory> directory;
     std::unique_ptr<const KeptFile> events;        ///< memory.events, or v1: memory.oom_control
     std::unique_ptr<const KeptFile> local_events;  ///< memory.events.local, or v1: memory.failcnt
     OomCounters last;
