@@ -33,7 +33,7 @@ std::optional<OomCounters> read_host_oom_counter(const Machine& machine) {
 
 void OomWatch::find_groups(ProcessTree& tree) {
   for (auto& [key, process] : tree.members()) {
-    if (process.vanished || process.ended_at) continue;
+    if (!is_alive(process)) continue;
     refresh_cgroup(process);
     if (!process.info.cgroup || known_.size() >= kMostGroups) continue;
     if (!known_.insert(*process.info.cgroup).second) continue;

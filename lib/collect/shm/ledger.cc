@@ -173,7 +173,7 @@ void LedgerKeeper::list_names(Scan& scan, size_t mount, const std::string& folde
 
 void LedgerKeeper::scan_tree(Scan& scan, const ProcessTree& tree) {
   for (const auto& [key, process] : tree.members()) {
-    if (process.vanished || process.ended_at) continue;
+    if (!is_alive(process)) continue;
     visit(scan,
           {.key = key, .comm = process.info.comm, .directory = process.directory, .in_tree = true});
   }

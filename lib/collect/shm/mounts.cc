@@ -28,7 +28,7 @@ std::vector<ShmMount> ShmMounts::update(const ProcessTree& tree, bool again) {
   std::vector<ShmMount> found;
   std::set<uint64_t> looked_at;
   for (const auto& [key, process] : tree.members()) {
-    if (process.vanished || process.ended_at) continue;
+    if (!is_alive(process)) continue;
     if (!process.info.mount_namespace) {
       if (mounts_.empty()) look_at_own(process, found);
       continue;

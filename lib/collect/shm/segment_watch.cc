@@ -140,7 +140,7 @@ SegmentWatch::Answer SegmentWatch::judge_living(const TrackedProcess& creator, u
 bool SegmentWatch::held_in_tree(const ProcessTree& tree, uint64_t inode,
                                 DeadlineReader& reader) const {
   for (const auto& [key, process] : tree.members()) {
-    if (process.vanished || process.ended_at) continue;
+    if (!is_alive(process)) continue;
     const auto held = read_holdings(reader, machine_, process.directory, {device_});
     if (held && std::ranges::find(*held, inode, &HeldFile::inode) != held->end()) return true;
   }

@@ -31,14 +31,6 @@ constexpr uint64_t kGrowthOfLook = 32;
 /// ... but not sooner than this, unless the limit is reached.
 constexpr BootNs kLookPeriod = 2 * kSecond;
 
-bool takes_part(Role role) {
-  return role == Role::kTrainer || role == Role::kWorker || role == Role::kForkserver;
-}
-
-bool is_there(const TrackedProcess& process) {
-  return !process.vanished && !has_ended(process.last_stat);
-}
-
 std::optional<uint64_t> soft_limit(const TrackedProcess& process) {
   return process.info.open_files_limit ? process.info.open_files_limit->soft : std::nullopt;
 }
@@ -99,7 +91,7 @@ void DescriptorWatch::count(ProcessTree& tree, BootNs now, bool of_all) {
   const bool is_small = tree.members().size() <= kSmallTree;
   for (auto& [key, process] : tree.members()) {
     const bool is_due = of_all || is_small || takes_part(process.info.role);
-    if (!is_there(process) || !is_due) continue;
+    if (!is_alive(process) || !is_due) continue;
     const auto count = count_one(process, now, of_all);
     if (!count) {
       if (of_all) process.sample.fd_count = count;
@@ -115,7 +107,7 @@ void DescriptorWatch::poll(ProcessTree& tree, BootNs now, bool of_all) {
   for (auto& [key, state] : states_) {
     if (state.per_ns == 0 && !of_all) continue;
     const auto member = tree.members().find(key);
-    if (member == tree.members().end() || !is_there(member->second)) continue;
+    if (member == tree.members().end() || !is_alive(member->second)) continue;
     // What cannot be counted so cheaply waits for the next sample.
     if (!count_one(member->second, now, /*may_list=*/false)) state.per_ns = 0;
   }
@@ -126,7 +118,7 @@ void DescriptorWatch::look(ProcessTree& tree, BootNs now) {
   std::vector<std::pair<TrackedProcess*, State*>> queue;
   for (auto& [key, process] : tree.members()) {
     const auto state = states_.find(key);
-    if (!is_there(process) || state == states_.end()) continue;
+    if (!is_alive(process) || state == states_.end()) continue;
     if (state->second.kinds_at == 0 || state->second.count != state->second.kinds_count)
       queue.emplace_back(&process, &state->second);
   }
@@ -170,7 +162,7 @@ BootNs DescriptorWatch::time_to_limit(const ProcessTree& tree, BootNs most) cons
   for (const auto& [key, state] : states_) {
     if (state.per_ns <= 0) continue;
     const auto member = tree.members().find(key);
-    if (member == tree.members().end() || !is_there(member->second)) continue;
+    if (member == tree.members().end() || !is_alive(member->second)) continue;
     const auto limit = soft_limit(member->second);
     if (!limit || *limit <= state.count || is_at_limit(member->second, state.count)) continue;
     const double left = static_cast<double>(*limit - state.count) / state.per_ns;
@@ -185,7 +177,7 @@ void DescriptorWatch::read_maps(ProcessTree& tree, BootNs now) {
   std::vector<std::pair<TrackedProcess*, State*>> queue;
   for (auto& [key, process] : tree.members()) {
     const auto state = states_.find(key);
-    if (!is_there(process) || state == states_.end() || !takes_part(process.info.role)) continue;
+    if (!is_alive(process) || state == states_.end() || !takes_part(process.info.role)) continue;
     const bool changed = state->second.vm_pages != process.vm_pages;
     if (changed && now - state->second.maps_at >= kMapsPeriod)
       queue.emplace_back(&process, &state->second);

@@ -39,7 +39,7 @@ std::optional<ProcessKey> ProcessTree::find_by_own_pid(int32_t pid) const {
 
 bool ProcessTree::lives(const ProcessKey& key) const {
   const auto found = members_.find(key);
-  return found != members_.end() && !found->second.vanished && !found->second.ended_at;
+  return found != members_.end() && is_alive(found->second);
 }
 
 /// The last field of /proc/loadavg is the pid given out last: as long as it stands still, nobody on

@@ -329,6 +329,10 @@ bool is_orphaned_worker(const RoleFacts& facts) {
   return facts.orphaned && (facts.comm == "pt_data_worker" || has_torch_handlers(facts));
 }
 
+bool takes_part(Role role) {
+  return role == Role::kTrainer || role == Role::kWorker || role == Role::kForkserver;
+}
+
 std::vector<RoleAnswer> assign_roles(std::span<const RoleFacts> facts, const ProcessKey& root) {
   return RoleTable(facts, root).take();
 }

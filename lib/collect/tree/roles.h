@@ -32,6 +32,9 @@ bool is_python(const RoleFacts& facts);
 /// A data worker of torch that whoever forked it has left behind.
 bool is_orphaned_worker(const RoleFacts& facts);
 
+/// Whether one of that role takes part in a loader: its waits and descriptors tell something.
+bool takes_part(Role role);
+
 struct RoleAnswer {
   Role role = Role::kOther;
   std::string basis;  ///< for a person: how the role was known

@@ -45,15 +45,6 @@ bool is_due(const TrackedProcess& process, BootNs now) {
   return faults_to_show(&process) >= kFewFaults || since >= kIdlePeriod;
 }
 
-bool has_memory(const TrackedProcess& process) {
-  return !process.vanished && !has_ended(process.last_stat);
-}
-
-/// Whose waits tell something: those that take part in the loader.
-bool is_of_loader(Role role) {
-  return role == Role::kTrainer || role == Role::kWorker || role == Role::kForkserver;
-}
-
 void read_status(ProcessTree& tree, TrackedProcess& process) {
   const auto status = chain(process.directory->read("status"), parse_pid_status);
   if (!status) {
@@ -71,7 +62,7 @@ void read_status(ProcessTree& tree, TrackedProcess& process) {
 
 void SecondTier::read(ProcessTree& tree, BootNs now) {
   for (auto& [key, process] : tree.members()) {
-    if (!has_memory(process)) continue;
+    if (!is_alive(process)) continue;
     read_status(tree, process);
     process.sample.io_calls = chain(process.directory->read("io"), parse_pid_io_calls);
   }
@@ -88,7 +79,7 @@ void SecondTier::read_waits(ProcessTree& tree) {
   };
   std::vector<Request> requests;
   for (const auto& [key, process] : tree.members()) {
-    if (has_memory(process) && is_of_loader(process.info.role)) {
+    if (is_alive(process) && takes_part(process.info.role)) {
       requests.push_back({.key = key, .directory = process.directory});
     }
   }
@@ -116,7 +107,7 @@ void SecondTier::read_pss(ProcessTree& tree, BootNs now) {
   budget_.refill(now);
   std::vector<TrackedProcess*> queue;
   for (auto& [key, process] : tree.members()) {
-    if (has_memory(process) && expected_walk(process) <= kTooLongWalk && is_due(process, now))
+    if (is_alive(process) && expected_walk(process) <= kTooLongWalk && is_due(process, now))
       queue.push_back(&process);
   }
   std::ranges::stable_sort(queue, std::greater(), faults_to_show);
