@@ -5,11 +5,11 @@
 #include <string_view>
 #include <utility>
 
-#include "lib/base/parse.h"
 #include "lib/collect/snapshot/access_gap.h"
 #include "lib/collect/snapshot/flight_look.h"
 #include "lib/collect/snapshot/lock_look.h"
 #include "lib/collect/tree/thread_waits.h"
+#include "lib/collect/tree/tracked_process.h"
 #include "lib/foreign/libraries.h"
 #include "lib/os/job_rank.h"
 #include "lib/stacks/locks/futex_wait.h"
@@ -186,9 +186,7 @@ void ProcessLook::refine(ProcessSnapshot& snapshot) const {
 
 uint64_t ProcessLook::nested_namespace() const {
   if (image_.status.namespace_pids.size() < 2) return 0;
-  const auto link = image_.target.directory->read_link("ns/pid");  // "pid:[4026531836]"
-  if (!link || !link->starts_with("pid:[")) return 0;
-  return parse_int<uint64_t>(std::string_view(*link).substr(5, link->size() - 6)).value_or(0);
+  return namespace_of(*image_.target.directory, "pid").value_or(0);
 }
 
 void ProcessLook::find_locks(ProcessSnapshot& snapshot, bool with_shared,

@@ -27,18 +27,6 @@ Error as_vanished(Error error) {
   return error;
 }
 
-/// The number in "mnt:[4026531841]".
-Observed<uint64_t> namespace_id(Expected<std::string> link) {
-  DLP_TRY(const std::string text, std::move(link));
-  const size_t open = text.find('[');
-  const size_t close = text.find(']');
-  if (open != std::string::npos && close != std::string::npos && close > open) {
-    const auto id = parse_int<uint64_t>(std::string_view(text).substr(open + 1, close - open - 1));
-    if (id) return *id;
-  }
-  return malformed("/proc/PID/ns/mnt", "not a namespace", text);
-}
-
 Observed<std::string> memory_cgroup_path(const Directory& process) {
   DLP_TRY(const std::string text, process.read("cgroup"));
   DLP_TRY(const auto entries, parse_pid_cgroup(text));
@@ -119,7 +107,7 @@ void read_info(TrackedProcess& process, DeadlineReader& reader, std::vector<Erro
   info.ppid = process.last_stat.ppid;
   info.comm = process.last_stat.comm;
   info.exe = directory.read_link("exe");
-  info.mount_namespace = namespace_id(directory.read_link("ns/mnt"));
+  info.mount_namespace = namespace_of(directory, "mnt");
   refresh_cgroup(process);
   const auto limits = directory.read("limits");
   info.open_files_limit = chain(limits, parse_open_files_limit);
@@ -158,6 +146,18 @@ void refresh_cgroup(TrackedProcess& process) {
   if (now ? !has_memory(*process.directory) : process.info.cgroup.has_value()) return;
   process.info.cgroup = std::move(now);
   process.info_changed = true;
+}
+
+Expected<uint64_t> namespace_of(const Directory& process, std::string_view kind) {
+  const std::string file = "ns/" + std::string(kind);
+  DLP_TRY(const std::string text, process.read_link(file));  // "mnt:[4026531841]"
+  const size_t open = text.find('[');
+  if (open != std::string::npos && text.ends_with(']')) {
+    const auto id =
+        parse_int<uint64_t>(std::string_view(text).substr(open + 1, text.size() - open - 2));
+    if (id) return *id;
+  }
+  return malformed("/proc/PID/" + file, "not a namespace", text);
 }
 
 bool is_alive(const TrackedProcess& process) {

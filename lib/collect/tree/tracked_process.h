@@ -56,6 +56,10 @@ void read_info(TrackedProcess& process, DeadlineReader& reader, std::vector<Erro
 /// Reads its cgroup anew: a process may be moved.
 void refresh_cgroup(TrackedProcess& process);
 
+/// The inode of the namespace of that kind ("mnt", "pid") of the process whose /proc directory it
+/// is.
+Expected<uint64_t> namespace_of(const Directory& process, std::string_view kind);
+
 /// Whether it lives; a zombie does not.
 bool is_alive(const TrackedProcess& process);
 
