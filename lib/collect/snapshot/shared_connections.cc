@@ -1,5 +1,6 @@
 #include "lib/collect/snapshot/shared_connections.h"
 
+#include <netinet/tcp.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -12,9 +13,9 @@
 #include <vector>
 
 #include "lib/base/parse.h"
+#include "lib/collect/snapshot/socket_peers.h"
 #include "lib/collect/tree/thread_waits.h"
 #include "lib/foreign/syscalls.h"
-#include "lib/proc/net_tcp.h"
 #include "lib/proc/schedstat.h"
 
 namespace dlprobe {
@@ -46,22 +47,14 @@ Sockets sockets_of(const Machine& machine, const ProcessKey& key) {
 
 /// The ports at the other ends of established connections, by inode.
 std::map<uint64_t, uint16_t> connections_of(const Machine& machine, const ProcessKey& key) {
-  constexpr uint32_t kEstablished = 1;  // TCP_ESTABLISHED
-  constexpr size_t kTableLimit = size_t{16} << 20;
   constexpr size_t kPortDigits = 4;
   constexpr int kHexadecimal = 16;
   std::map<uint64_t, uint16_t> ports;
-  for (const std::string_view name : {"tcp", "tcp6"}) {
-    const std::string path = folder_of(key) + "/net/" + std::string(name);
-    const auto table = chain(machine.root->read(path, kTableLimit), parse_net_tcp);
-    if (!table) continue;  // not every kernel has IPv6
-    for (const TcpSocket& socket : *table) {
-      const std::string_view remote = socket.remote;
-      if (socket.state != kEstablished || remote.size() < kPortDigits) continue;
-      const auto port =
-          parse_int<uint16_t>(remote.substr(remote.size() - kPortDigits), kHexadecimal);
-      if (port) ports[socket.inode] = *port;
-    }
+  for (const TcpSocket& socket : tcp_sockets_of(machine, key.pid)) {
+    const std::string_view remote = socket.remote;
+    if (socket.state != TCP_ESTABLISHED || remote.size() < kPortDigits) continue;
+    const auto port = parse_int<uint16_t>(remote.substr(remote.size() - kPortDigits), kHexadecimal);
+    if (port) ports[socket.inode] = *port;
   }
   return ports;
 }

@@ -1,18 +1,16 @@
 #include "lib/collect/snapshot/socket_peers.h"
 
+#include <netinet/tcp.h>
+
+#include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
-
-#include "lib/proc/net_tcp.h"
 
 namespace dlprobe {
 namespace {
-
-constexpr uint32_t kEstablished = 1;  // TCP_ESTABLISHED
-constexpr uint32_t kListens = 10;     // TCP_LISTEN
 
 /// The sockets of one network namespace, as far as somebody waits on them.
 class SocketPeers {
@@ -61,22 +59,16 @@ class SocketPeers {
   }
 
   void read_tcp() {
-    for (const std::string_view name : {"tcp", "tcp6"}) {
-      const std::string path = "proc/" + std::to_string(pid_) + "/net/" + std::string(name);
-      const auto sockets = chain(machine_.root->read(path, kTableLimit), parse_net_tcp);
-      if (!sockets) continue;  // not every kernel has IPv6
-      std::map<std::pair<std::string, std::string>, uint64_t> by_ends;
-      for (const TcpSocket& each : *sockets)
-        by_ends[{each.local, each.remote}] = each.inode;
-      for (const TcpSocket& each : *sockets) {
-        const auto peer = by_ends.find({each.remote, each.local});
-        const bool is_here = each.state == kEstablished && peer != by_ends.end();
-        tcp_[each.inode] = {.inode = is_here ? peer->second : 0, .listens = each.state == kListens};
-      }
+    const std::vector<TcpSocket> sockets = tcp_sockets_of(machine_, pid_);
+    std::map<std::pair<std::string, std::string>, uint64_t> by_ends;
+    for (const TcpSocket& each : sockets)
+      by_ends[{each.local, each.remote}] = each.inode;
+    for (const TcpSocket& each : sockets) {
+      const auto peer = by_ends.find({each.remote, each.local});
+      const bool is_here = each.state == TCP_ESTABLISHED && peer != by_ends.end();
+      tcp_[each.inode] = {.inode = is_here ? peer->second : 0, .listens = each.state == TCP_LISTEN};
     }
   }
-
-  static constexpr size_t kTableLimit = size_t{16} << 20;
 
   const Machine& machine_;
   int32_t pid_;
@@ -87,11 +79,23 @@ class SocketPeers {
   std::optional<Error> error_;
 };
 
-std::string namespace_of(const Machine& machine, int32_t pid) {
+std::string network_of(const Machine& machine, int32_t pid) {
   return machine.root->read_link("proc/" + std::to_string(pid) + "/ns/net").value_or("");
 }
 
 }  // namespace
+
+std::vector<TcpSocket> tcp_sockets_of(const Machine& machine, int32_t pid) {
+  constexpr size_t kTableLimit = size_t{16} << 20;
+  std::vector<TcpSocket> sockets;
+  for (const char* name : {"tcp", "tcp6"}) {
+    const std::string path = "proc/" + std::to_string(pid) + "/net/" + name;
+    auto table = chain(machine.root->read(path, kTableLimit), parse_net_tcp);
+    if (!table) continue;  // not every kernel has IPv6
+    std::ranges::move(*table, std::back_inserter(sockets));
+  }
+  return sockets;
+}
 
 void find_socket_peers(const Machine& machine, TreeSnapshot& tree, std::vector<Gap>& gaps) {
   std::map<std::string, SocketPeers> spaces;
@@ -101,7 +105,7 @@ void find_socket_peers(const Machine& machine, TreeSnapshot& tree, std::vector<G
       for (WaitedFile& file : thread.wait.files) {
         if (file.kind != FileKind::kSocket) continue;
         if (peers == nullptr) {
-          const std::string space = namespace_of(machine, process.key.pid);
+          const std::string space = network_of(machine, process.key.pid);
           peers = &spaces.try_emplace(space, machine, process.key.pid).first->second;
         }
         peers->complete(file);
