@@ -9,4 +9,11 @@ constexpr std::string_view base_name(std::string_view path) {
   return path.substr(path.rfind('/') + 1);
 }
 
+/// Without the " (deleted)" that the kernel adds to the path of a file that has no name any more.
+constexpr std::string_view without_deleted(std::string_view path) {
+  constexpr std::string_view kDeleted = " (deleted)";
+  if (path.ends_with(kDeleted)) path.remove_suffix(kDeleted.size());
+  return path;
+}
+
 }  // namespace dlprobe

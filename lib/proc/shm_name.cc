@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lib/base/parse.h"
+#include "lib/base/path_name.h"
 
 namespace dlprobe {
 namespace {
@@ -19,15 +20,8 @@ std::optional<int32_t> torch_creator(std::string_view rest) {
 
 }  // namespace
 
-std::string_view shm_base_name(std::string_view path) {
-  constexpr std::string_view kDeleted = " (deleted)";
-  if (path.ends_with(kDeleted)) path.remove_suffix(kDeleted.size());
-  const size_t slash = path.rfind('/');
-  return slash == std::string_view::npos ? path : path.substr(slash + 1);
-}
-
 ShmName parse_shm_name(std::string_view name) {
-  name = shm_base_name(name);
+  name = base_name(without_deleted(name));
   constexpr std::string_view kTorch = "torch_";
   if (name.starts_with(kTorch)) {
     if (const auto pid = torch_creator(name.substr(kTorch.size()))) {

@@ -22,7 +22,4 @@ struct ShmName {
 /// nothing.
 ShmName parse_shm_name(std::string_view name);
 
-/// The name alone of a mapping's or descriptor's path: no folder, no " (deleted)".
-std::string_view shm_base_name(std::string_view path);
-
 }  // namespace dlprobe

@@ -22,7 +22,6 @@
 #include "lib/os/deadline.h"
 #include "lib/os/host_facts.h"
 #include "lib/proc/pid_stat.h"
-#include "lib/proc/shm_name.h"
 
 namespace dlprobe {
 namespace {
@@ -113,7 +112,7 @@ class JobFinder {
       seen.facts.key = {.pid = *pid, .start_ticks = seen.stat.start_ticks};
       seen.facts.comm = seen.stat.comm;
       const auto exe = machine_.root->read_link("proc/" + name + "/exe");
-      if (exe) seen.facts.exe_name = shm_base_name(*exe);
+      if (exe) seen.facts.exe_name = base_name(without_deleted(*exe));
       seen.may_look = exe || exe.error().code != ErrorCode::kForbidden;
       children_[seen.stat.ppid].push_back(*pid);
       all_.emplace(*pid, std::move(seen));

@@ -190,9 +190,7 @@ bool is_plain_path(std::string_view word) {
 }
 
 std::string_view known_extension(std::string_view name) {
-  constexpr std::string_view kDeleted = " (deleted)";
-  const std::string_view plain =
-      name.substr(0, name.size() - (name.ends_with(kDeleted) ? kDeleted.size() : 0));
+  const std::string_view plain = without_deleted(name);
   size_t dot = plain.rfind('.');
   // The version of a library: "libx.so.1.0".
   while (dot != std::string_view::npos && dot > 0 && is_number(plain.substr(dot + 1)))

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "lib/base/parse.h"
+#include "lib/base/path_name.h"
 #include "lib/base/units.h"
 #include "lib/collect/shm/holdings.h"
 #include "lib/os/host_facts.h"
@@ -46,7 +47,7 @@ ShmSegment from_name(const std::string& name, const FileStat& stat) {
 
 ShmSegment from_holding(const HeldFile& file) {
   ShmSegment segment = segment_of(file.path, file);
-  if (!file.path.empty()) segment.name = shm_base_name(file.path);
+  if (!file.path.empty()) segment.name = base_name(without_deleted(file.path));
   segment.linked = file.linked;
   return segment;
 }

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "lib/base/parse.h"
+#include "lib/base/path_name.h"
 #include "lib/proc/fdinfo.h"
-#include "lib/proc/shm_name.h"
 
 namespace dlprobe {
 namespace {
@@ -160,11 +160,10 @@ Expected<FdLook> look_at_descriptors(const Directory& process,
 }
 
 std::string group_name(FdKind kind, std::string_view link) {
-  constexpr std::string_view kDeleted = " (deleted)";
-  if (link.ends_with(kDeleted)) link.remove_suffix(kDeleted.size());
+  link = without_deleted(link);
   switch (kind) {
     case FdKind::kSegment: {
-      const std::string_view name = shm_base_name(link);
+      const std::string_view name = base_name(link);
       const std::string_view folder = link.substr(0, link.size() - name.size());
       // torch_PID_RANDOM_NUMBER: by the creator.
       constexpr std::string_view kTensor = "torch_";

@@ -5,13 +5,13 @@
 #include <utility>
 
 #include "lib/base/parse.h"
+#include "lib/base/path_name.h"
 #include "lib/base/secrets.h"
 #include "lib/collect/tree/thread_waits.h"
 #include "lib/os/job_rank.h"
 #include "lib/proc/pid_cgroup.h"
 #include "lib/proc/pid_limits.h"
 #include "lib/proc/pid_status.h"
-#include "lib/proc/shm_name.h"
 #include "lib/proc/text.h"
 
 namespace dlprobe {
@@ -136,7 +136,7 @@ void read_info(TrackedProcess& process, DeadlineReader& reader, std::vector<Erro
     info.signals_caught = std::unexpected(status.error());
   }
   facts.comm = info.comm;
-  facts.exe_name = info.exe ? std::string(shm_base_name(*info.exe)) : "";
+  facts.exe_name = info.exe ? std::string(base_name(without_deleted(*info.exe))) : "";
   process.info_changed = true;
 }
 
