@@ -9,11 +9,6 @@
 #include "lib/subject/told_lines.h"
 
 namespace dlprobe {
-namespace {
-
-constexpr size_t kLongestLine = size_t{1} << 20;
-
-}  // namespace
 
 ProgressLines::ProgressLines(UniqueFd pipe, const Clock& clock, RecordSink& sink)
     : pipe_(std::move(pipe)), clock_(clock), sink_(sink), last_came_(clock.now()) {}
@@ -23,13 +18,8 @@ void ProgressLines::read() {
   const ssize_t count = ::read(pipe_.get(), buffer.data(), buffer.size());
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (count <= 0) return pipe_.reset();
-  pending_.append(buffer.data(), static_cast<size_t>(count));
-  size_t end = pending_.find('\n');
-  for (; end != std::string::npos; end = pending_.find('\n')) {
-    take_line(std::string_view(pending_).substr(0, end));
-    pending_.erase(0, end + 1);
-  }
-  if (pending_.size() > kLongestLine) pending_.clear();
+  lines_.add({buffer.data(), static_cast<size_t>(count)},
+             [this](std::string_view line) { take_line(line); });
 }
 
 void ProgressLines::take_line(std::string_view line) {

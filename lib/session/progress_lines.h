@@ -1,9 +1,9 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <string_view>
 
+#include "lib/base/line_buffer.h"
 #include "lib/base/unique_fd.h"
 #include "lib/collect/tree/record_sink.h"
 #include "lib/os/clock.h"
@@ -33,7 +33,7 @@ class ProgressLines {
   UniqueFd pipe_;
   const Clock& clock_;
   RecordSink& sink_;
-  std::string pending_;  ///< of a line whose end has not come yet
+  LineBuffer lines_;
   BootNs last_came_;
   uint64_t batches_ = 0;
 };

@@ -98,25 +98,17 @@ std::vector<std::pair<std::string, std::string>> PythonShim::environment() const
 
 std::vector<StartEvent> PythonShim::read_new() {
   std::vector<StartEvent> events;
+  const auto take = [&events](std::string_view line) {
+    if (auto event = parse_start_event(line)) events.push_back(std::move(*event));
+  };
   std::array<char, kPiece> buffer{};
   for (int piece = 0; piece < kMostPieces; ++piece) {
     const ssize_t count = ::read(events_.get(), buffer.data(), buffer.size());
     if (count <= 0) break;
-    pending_.append(buffer.data(), static_cast<size_t>(count));
-    size_t from = 0;
-    for (size_t end = pending_.find('\n'); end != std::string::npos;
-         end = pending_.find('\n', from)) {
-      auto event = parse_start_event(std::string_view(pending_).substr(from, end - from));
-      if (event) events.push_back(std::move(*event));
-      from = end + 1;
-    }
-    pending_.erase(0, from);
-    if (pending_.size() > kPiece) pending_.clear();
+    lines_.add({buffer.data(), static_cast<size_t>(count)}, take);
   }
-  for (const std::string& note : folder_.take_links("note-")) {
-    auto event = parse_start_event(note);
-    if (event) events.push_back(std::move(*event));
-  }
+  for (const std::string& note : folder_.take_links("note-"))
+    take(note);
   return events;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lib/base/error.h"
+#include "lib/base/line_buffer.h"
 #include "lib/base/unique_fd.h"
 #include "lib/model/loader_plan.h"
 #include "lib/model/setting.h"
@@ -78,7 +79,7 @@ class PythonShim {
 
   PrivateFolder folder_;
   UniqueFd events_;
-  std::string pending_;  ///< of a line whose end has not come yet
+  LineBuffer lines_;
 };
 
 }  // namespace dlprobe

@@ -19,15 +19,7 @@ void LogWatch::read(RecordSink& sink, BootNs now) {
   for (int piece = 0; piece < kMostPieces && emitted_ < kMostEvents; ++piece) {
     const std::string bytes = file_.read_new(kPiece);
     if (bytes.empty()) return;
-    pending_ += bytes;
-    size_t from = 0;
-    for (size_t end = pending_.find('\n'); end != std::string::npos;
-         end = pending_.find('\n', from)) {
-      take_line(std::string_view(pending_).substr(from, end - from), sink, now);
-      from = end + 1;
-    }
-    pending_.erase(0, from);
-    if (pending_.size() > kPiece) pending_.clear();
+    lines_.add(bytes, [&](std::string_view line) { take_line(line, sink, now); });
   }
 }
 

@@ -1,7 +1,6 @@
 #pragma once
 
-#include <string>
-
+#include "lib/base/line_buffer.h"
 #include "lib/collect/tree/record_sink.h"
 #include "lib/model/ids.h"
 #include "lib/os/growing_file.h"
@@ -23,7 +22,7 @@ class LogWatch {
   void take_line(std::string_view line, RecordSink& sink, BootNs now);
 
   GrowingFile file_;
-  std::string pending_;  ///< of a line whose end has not come yet
+  LineBuffer lines_;
   int emitted_ = 0;
 };
 
