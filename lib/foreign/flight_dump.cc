@@ -71,6 +71,10 @@ enum Opcode : uint8_t {
   kFrame = 0x95,
 };
 
+std::unexpected<Error> bad_dump(const std::string& why) {
+  return failure(ErrorCode::kMalformed, "read a dump of the Flight Recorder: " + why);
+}
+
 class Pickle {
  public:
   explicit Pickle(std::string_view bytes) : rest_(bytes) {}
@@ -79,9 +83,9 @@ class Pickle {
   Status read() {
     while (true) {
       DLP_TRY(const uint8_t opcode, number<uint8_t>());
-      if (opcode == kStop) return stack_.size() == 1 ? Status() : malformed("it ends too early");
+      if (opcode == kStop) return stack_.size() == 1 ? Status() : bad_dump("it ends too early");
       DLP_CHECK(step(opcode));
-      if (values_.size() > kMostValues) return malformed("it has too many values");
+      if (values_.size() > kMostValues) return bad_dump("it has too many values");
     }
   }
   const Value& top() const { return values_[stack_.front()]; }
@@ -98,15 +102,15 @@ class Pickle {
   const Value& part(const Value& list, size_t i) const { return values_[list.parts[i]]; }
 
  private:
-  static std::unexpected<Error> malformed(const std::string& why) {
-    return failure(ErrorCode::kMalformed, "read a dump of the Flight Recorder: " + why);
-  }
-
   Expected<std::string_view> take(uint64_t count) {
-    if (count > rest_.size()) return malformed("it is cut off");
+    if (count > rest_.size()) return bad_dump("it is cut off");
     const std::string_view taken = rest_.substr(0, count);
     rest_.remove_prefix(count);
     return taken;
+  }
+  Status skip(uint64_t count) {
+    DLP_CHECK(take(count));
+    return {};
   }
   template <class T>
     requires std::is_integral_v<T>
@@ -135,7 +139,7 @@ class Pickle {
   /// Little endian, two's complement; one of more than 64 bits is none that a dump has.
   Status push_long() {
     DLP_TRY(const uint8_t length, number<uint8_t>());
-    if (length > sizeof(int64_t)) return malformed("a number is too long");
+    if (length > sizeof(int64_t)) return bad_dump("a number is too long");
     DLP_TRY(const std::string_view bytes, take(length));
     uint64_t value = 0;
     std::memcpy(&value, bytes.data(), length);
@@ -149,7 +153,7 @@ class Pickle {
   }
 
   Expected<std::vector<Index>> pop(size_t count) {
-    if (count > stack_.size()) return malformed("its stack is empty");
+    if (count > stack_.size()) return bad_dump("its stack is empty");
     std::vector<Index> taken(stack_.end() - static_cast<ptrdiff_t>(count), stack_.end());
     stack_.resize(stack_.size() - count);
     return taken;
@@ -158,7 +162,7 @@ class Pickle {
     const auto outwards = stack_ | std::views::reverse;
     const auto mark = std::ranges::find_if(
         outwards, [&](Index each) { return values_[each].kind == Value::Kind::kMark; });
-    if (mark == outwards.end()) return malformed("a mark is missing");
+    if (mark == outwards.end()) return bad_dump("a mark is missing");
     DLP_TRY(auto taken, pop(static_cast<size_t>(mark - outwards.begin())));
     stack_.pop_back();
     return taken;
@@ -167,16 +171,15 @@ class Pickle {
   Status add(Value::Kind kind, Expected<std::vector<Index>> parts) {
     DLP_CHECK(parts);
     const bool fits = !stack_.empty() && values_[stack_.back()].kind == kind;
-    if (!fits) return malformed("it adds to what is no container");
-    if (kind == Value::Kind::kDict && parts->size() % 2 != 0)
-      return malformed("a key has no value");
+    if (!fits) return bad_dump("it adds to what is no container");
+    if (kind == Value::Kind::kDict && parts->size() % 2 != 0) return bad_dump("a key has no value");
     auto& into = values_[stack_.back()].parts;
     into.insert(into.end(), parts->begin(), parts->end());
     return {};
   }
 
   Status keep_as(uint32_t name) {
-    if (stack_.empty()) return malformed("its stack is empty");
+    if (stack_.empty()) return bad_dump("its stack is empty");
     memo_[name] = stack_.back();
     return {};
   }
@@ -189,8 +192,8 @@ class Pickle {
   Status get() {
     DLP_TRY(const T name, number<T>());
     const auto found = memo_.find(name);
-    if (found == memo_.end()) return malformed("it refers to what it has not");
-    if (stack_.size() > kMostValues) return malformed("it has too many values");
+    if (found == memo_.end()) return bad_dump("it refers to what it has not");
+    if (stack_.size() > kMostValues) return bad_dump("it has too many values");
     stack_.push_back(found->second);
     return {};
   }
@@ -206,14 +209,10 @@ class Pickle {
 
   Status step(uint8_t opcode) {
     switch (opcode) {
-      case kProto: {
-        const auto version = number<uint8_t>();
-        return version ? Status() : std::unexpected(version.error());
-      }
-      case kFrame: {
-        const auto length = number<uint64_t>();
-        return length ? Status() : std::unexpected(length.error());
-      }
+      case kProto:
+        return skip(sizeof(uint8_t));
+      case kFrame:
+        return skip(sizeof(uint64_t));
       case kMemoize:
         return keep_as(static_cast<uint32_t>(memo_.size()));
       case kBinPut:
@@ -255,10 +254,9 @@ class Pickle {
         return push_text<uint32_t>();
       case kShortBinUnicode:
         return push_text<uint8_t>();
-      case kBinFloat: {
-        const auto bytes = take(sizeof(double));
-        return bytes ? push_parts(Value::Kind::kNone, {}) : std::unexpected(bytes.error());
-      }
+      case kBinFloat:
+        DLP_CHECK(skip(sizeof(double)));
+        return push_parts(Value::Kind::kNone, {});
       default:
         return step_of_container(opcode);
     }
@@ -282,7 +280,7 @@ class Pickle {
       case kTuple3:
         return push_tuple(pop(3));
       default:
-        return malformed("opcode " + std::to_string(opcode) + " is none of plain data");
+        return bad_dump("opcode " + std::to_string(opcode) + " is none of plain data");
     }
   }
 
@@ -382,11 +380,7 @@ std::vector<GroupStatus> group_statuses(const Pickle& pickle, const Value* all) 
 }  // namespace
 
 Expected<FlightDump> parse_flight_dump(std::string_view bytes) {
-  const auto malformed = [](const char* why) {
-    return failure(ErrorCode::kMalformed,
-                   std::string("read a dump of the Flight Recorder: ") + why);
-  };
-  if (bytes.size() > kMostFlightDumpBytes) return malformed("it is too large");
+  if (bytes.size() > kMostFlightDumpBytes) return bad_dump("it is too large");
   Pickle pickle(bytes);
   DLP_CHECK(pickle.read());
   FlightDump dump{.version = text_of(pickle.at(pickle.top(), "version")),
@@ -394,11 +388,11 @@ Expected<FlightDump> parse_flight_dump(std::string_view bytes) {
                   .groups = group_statuses(pickle, pickle.at(pickle.top(), "pg_status"))};
   const Value* entries = pickle.at(pickle.top(), "entries");
   if (dump.version.empty() || entries == nullptr || entries->kind != Value::Kind::kList)
-    return malformed("it has no version or no entries");
+    return bad_dump("it has no version or no entries");
   const size_t count = entries->parts.size();
   for (size_t i = count - std::min(count, kMostNoted); i < count; ++i) {
     const Value& entry = pickle.part(*entries, i);
-    if (entry.kind != Value::Kind::kDict) return malformed("an entry is no dict");
+    if (entry.kind != Value::Kind::kDict) return bad_dump("an entry is no dict");
     dump.collectives.push_back(noted(pickle, entry));
   }
   return dump;

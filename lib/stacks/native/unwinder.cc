@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "lib/base/path_name.h"
 #include "lib/stacks/native/signed_return.h"
 
 // Exported by libunwind for its own ptrace library, and what perf uses (tools/perf
@@ -129,10 +130,9 @@ struct Unwinder::State {
     const Mapping* mapping = space->find(address);
     if (mapping == nullptr) return "what called it is not known: its code is not mapped";
     if (mapping->path.empty()) return "what called it is not known: its code is in no file";
-    const std::string_view path = mapping->path;
     const auto table = tables.find(mapping);
     return fmt::format("what called it is not known: no unwind table of {}{}",
-                       path.substr(path.rfind('/') + 1),
+                       base_name(mapping->path),
                        table == tables.end() ? "" : " (" + to_string(table->second.error()) + ")");
   }
 
