@@ -13,6 +13,7 @@
 #include <optional>
 #include <utility>
 
+#include "lib/base/escape.h"
 #include "lib/base/parse.h"
 #include "lib/base/units.h"
 #include "lib/os/disposable.h"
@@ -60,6 +61,12 @@ std::optional<std::string> read_all(int fd, const Clock& clock, BootNs end) {
 }
 
 }  // namespace
+
+std::string first_line(std::string_view text) {
+  constexpr size_t kMostShown = 200;
+  text = text.substr(0, text.find('\n')).substr(0, kMostShown);
+  return text.empty() ? "nothing" : escape_for_terminal(text);
+}
 
 std::string find_in_path(const Directory& root, const std::string& name,
                          std::string_view path_variable) {

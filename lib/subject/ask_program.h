@@ -22,6 +22,9 @@ struct ProgramAnswer {
 Expected<ProgramAnswer> ask_program(const std::vector<std::string>& argv, const Clock& clock,
                                     std::string_view purpose, std::chrono::nanoseconds limit);
 
+/// The first line of what a program said, cut and escaped: for "it printed: ...".
+std::string first_line(std::string_view text);
+
 /// Where a command is, as a shell finds it; empty: nowhere.
 std::string find_in_path(const Directory& root, const std::string& name,
                          std::string_view path_variable);

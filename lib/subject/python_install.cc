@@ -7,7 +7,6 @@
 #include <string_view>
 #include <utility>
 
-#include "lib/base/escape.h"
 #include "lib/base/parse.h"
 #include "lib/subject/ask_program.h"
 
@@ -95,12 +94,6 @@ void for_each_fact(std::string_view text, Visit&& visit) {
     if (!line.starts_with(kMark) || tab == std::string_view::npos) return;
     visit(line.substr(kMark.size(), tab - kMark.size()), std::string(line.substr(tab + 1)));
   });
-}
-
-std::string first_line(std::string_view text) {
-  constexpr size_t kMostShown = 200;
-  text = text.substr(0, text.find('\n')).substr(0, kMostShown);
-  return text.empty() ? "nothing" : escape_for_terminal(text);
 }
 
 // The last line that is none of ours: what a library says before it aborts.

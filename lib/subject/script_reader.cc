@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 
-#include "lib/base/escape.h"
 #include "lib/base/parse.h"
 #include "lib/subject/ask_program.h"
 #include "lib/subject/python_command.h"
@@ -15,7 +14,6 @@ namespace dlprobe {
 Expected<std::vector<StartEvent>> read_script(const std::vector<std::string>& argv,
                                               const Machine& machine) {
   constexpr auto kPatience = std::chrono::seconds(20);
-  constexpr size_t kMostShown = 200;
   DLP_TRY(const PythonCommand command, parse_python_command(argv));
   const std::string kind(to_string(command.program));
   if (kind != "script" && kind != "module" && kind != "code") {
@@ -41,10 +39,9 @@ Expected<std::vector<StartEvent>> read_script(const std::vector<std::string>& ar
     events.push_back(std::move(*event));
   }
   if (!events.empty()) return events;
-  const std::string first = said.text.substr(0, said.text.find('\n')).substr(0, kMostShown);
-  return failure(ErrorCode::kUnsupported,
-                 *interpreter + " could not read the program; it printed: " +
-                     (first.empty() ? "nothing" : escape_for_terminal(first)));
+  return failure(
+      ErrorCode::kUnsupported,
+      *interpreter + " could not read the program; it printed: " + first_line(said.text));
 }
 
 }  // namespace dlprobe
