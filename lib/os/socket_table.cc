@@ -17,6 +17,7 @@
 #include <string>
 
 #include "lib/base/unique_fd.h"
+#include "lib/os/recorded_machine.h"
 #include "lib/os/thread_start.h"
 
 namespace dlprobe {
@@ -130,7 +131,7 @@ Expected<bool> parse_unix_sockets(std::span<const std::byte> bytes,
 }
 
 Expected<std::vector<UnixSocket>> SocketTable::unix_sockets(pid_t /*pid*/) const {
-  return failure(ErrorCode::kUnsupported, "sockets of a recorded machine");
+  return needs_live_kernel("sock_diag");
 }
 
 Expected<std::vector<UnixSocket>> SystemSocketTable::unix_sockets(pid_t pid) const {

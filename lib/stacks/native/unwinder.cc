@@ -7,7 +7,6 @@
 #include <map>
 #include <set>
 #include <span>
-#include <string_view>
 #include <utility>
 
 #include "lib/base/path_name.h"
