@@ -36,12 +36,12 @@ struct CollectOptions {
   int32_t adopter = 0;
 };
 
-/// Samples one process tree and emits what it sees as records: ProcessInfo, ProcessExit, ShmMount,
-/// Sample, ShmUse, ShmLedger, TreeSnapshot, SharedFileLook, Event and Gap.
+/// Samples one process tree and emits what it sees as records.
 ///
-/// Reads only; never stops, signals or writes to a process. Nothing that it does can block for
-/// longer than a read's deadline (20 ms). What cannot be read becomes an Error in its field, or one
-/// Gap; a process that ends while it is looked at is neither. Not thread-safe.
+/// Reads only; never signals or writes to a process. take_snapshot() alone stops threads
+/// (SnapshotTaker); nothing else blocks for longer than a read's deadline (DeadlineReader). What
+/// cannot be read becomes an Error in its field, or one Gap; a process that ends while it is looked
+/// at is neither. Not thread-safe.
 ///
 /// Keeps every /dev/shm of the tree pinned, and with it that tmpfs and its files in memory, until
 /// it is destroyed: destroy it soon after the tree has ended.
@@ -57,8 +57,8 @@ class TreeCollector {
   TreeCollector& operator=(TreeCollector&&) = delete;
 
   /// Does what is due and says when the next call is: after `interval`, or sooner (down to 10 ms)
-  /// when /dev/shm could be full before that. Calling early is harmless: a call between two samples
-  /// reads the use of /dev/shm alone.
+  /// when /dev/shm, or the descriptors of a process, could be used up before that. Calling early is
+  /// harmless: between two samples only these are looked at, and who has ended.
   BootNs tick();
 
   /// Accounts for all segments now, with every process that can be looked at. tick() does so by its

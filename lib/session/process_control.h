@@ -92,7 +92,7 @@ void signal_process(ProcessControl& control, const Machine& machine, const Proce
 /// Reaps all children that have ended.
 void reap_ended_children(ProcessControl& control);
 
-/// Starts it. kIncomplete: it was started, and who it is cannot be read.
+/// Starts it. Besides the errors of start_child, kVanished: it was started, and has ended.
 Expected<ProcessKey> start_process(ProcessControl& control, const Machine& machine,
                                    const ChildSpec& spec);
 

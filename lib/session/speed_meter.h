@@ -19,8 +19,7 @@ namespace dlprobe {
 /// workers.
 class SpeedMeter : public RecordSink {
  public:
-  /// `window_s`: how long the window is to be; a slow subject gets more, up to `most_s` from its
-  /// start.
+  /// The window is to be as long as `request` has it; a slow subject gets more.
   SpeedMeter(const Machine& machine, RecordSink& sink, const TuneSetting& setting,
              const TuneRequest& request);
 

@@ -48,8 +48,8 @@ struct ChildSpec {
 /// The child sees what it would see without dlprobe: the same standard streams, terminal, process
 /// group, working directory, environment, signal dispositions, signal mask and resource limits,
 /// but for the limits asked for.
-/// Orphans of the child become children of dlprobe (PR_SET_CHILD_SUBREAPER), so that their end is
-/// seen; ExitWatch reaps them.
+/// Orphans of the child become children of dlprobe (PR_SET_CHILD_SUBREAPER), which has to reap
+/// them, too.
 Expected<pid_t> start_child(const ChildSpec& spec);
 
 /// A child of ours that has ended; still a zombie until reap().

@@ -7,8 +7,8 @@
 
 namespace dlprobe {
 
-/// What is read once a second of each process: swap, where its threads wait, and,
-/// under a budget of CPU time, PSS.
+/// What is read once a second of each process: swap, page tables, signals caught, I/O calls, where
+/// threads of the loader wait, and, under a budget of CPU time, PSS.
 class SecondTier {
  public:
   /// `reader` must outlive it.

@@ -31,7 +31,7 @@ enum class PythonPosition {
   kPointer,      ///< 3.11 on: a pointer into the code (prev_instr, from 3.13 on instr_ptr)
 };
 
-/// How the line table of a code object is written; see python_line_table.h.
+/// How the line table of a code object is written; see line_table.h.
 enum class PythonLineTable {
   kDeltas,     ///< 3.8, 3.9: co_lnotab
   kRanges,     ///< 3.10: co_linetable
