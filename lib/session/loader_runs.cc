@@ -119,7 +119,6 @@ void LoaderRuns::look_at_gate_once() {
 }
 
 void LoaderRuns::start_plan(const std::string& executable, const LoaderPlan& plan) {
-  constexpr int kProgressFd = 3;
   auto progress = make_pipe();
   if (!progress) {
     context_.refuse(progress.error(), Refusal::Kind::kIncomplete);
@@ -128,7 +127,7 @@ void LoaderRuns::start_plan(const std::string& executable, const LoaderPlan& pla
   ::fcntl(progress->read_end.get(), F_SETFL, O_NONBLOCK);
   auto scope = context_.prepare_limits(subject_.limits);
   if (!scope) return;
-  const auto root = context_.start({.argv = reference_loader_argv(executable, plan, kProgressFd),
+  const auto root = context_.start({.argv = reference_loader_argv(executable, plan),
                                     .descriptors = {{progress->write_end.get(), kProgressFd}},
                                     .dies_with_us = true,
                                     .adopts_orphans = !plays_another_job(plan),
@@ -163,10 +162,8 @@ void LoaderRuns::refuse_bad_options(const WatchResult& watched) {
                                    WIFEXITED(*status) && WEXITSTATUS(*status) == kExitOfBadOptions;
   // What the gate says without it is worth a report.
   if (!refused_its_options || subject_.gate) return;
-  context_.refuse(
-      {.code = ErrorCode::kInvalid,
-       .context = "the reference loader cannot run with these options (see its line above)"},
-      Refusal::Kind::kImpossible);
+  context_.refuse({.code = ErrorCode::kInvalid, .context = std::string(kRefusedOptions)},
+                  Refusal::Kind::kImpossible);
 }
 
 std::optional<OwnWords> LoaderRuns::why_break_off(size_t living) {

@@ -278,9 +278,7 @@ class Tuner {
     if (has_spoken || !watched.child_wait_status || !WIFEXITED(*watched.child_wait_status)) return;
     const int code = WEXITSTATUS(*watched.child_wait_status);
     if (!subject_.tells_its_own() && code == kExitOfBadOptions) {
-      refuse(
-          {.code = ErrorCode::kInvalid,
-           .context = "the reference loader cannot run with these options (see its line above)"});
+      refuse({.code = ErrorCode::kInvalid, .context = std::string(kRefusedOptions)});
     } else if (subject_.tells_its_own() && code == kShellFoundNone) {
       refuse({.code = ErrorCode::kNotFound,
               .context = "run " + options_.command.front() + ": there is no such command"});
@@ -308,13 +306,12 @@ std::vector<TuneVariant> LoaderTuneSubject::variants() const {
 }
 
 Expected<WatchTarget> LoaderTuneSubject::start(const TuneSetting& setting, int number) {
-  constexpr int kProgressFd = 3;
   LoaderPlan plan = plan_of(base_, setting);
   // It is ended long before.
   plan.batches = kMostBatches;
   plan.epochs = 1;
   if (plan.workers == 0) plan.fault.clear();
-  std::vector<std::string> argv = reference_loader_argv(executable_, plan, kProgressFd);
+  std::vector<std::string> argv = reference_loader_argv(executable_, plan);
   const auto add = [&argv](const char* option, std::string value) {
     argv.emplace_back(option);
     argv.push_back(std::move(value));

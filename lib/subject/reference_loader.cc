@@ -41,10 +41,10 @@ Expected<std::string> find_reference_loader(const std::string& override_path,
 }
 
 std::vector<std::string> reference_loader_argv(const std::string& executable,
-                                               const LoaderPlan& plan, int progress_fd) {
+                                               const LoaderPlan& plan) {
   std::vector<std::string> argv = loader_arguments(plan);
   argv.insert(argv.begin(), executable);
-  argv.insert(argv.end(), {"--progress-fd", std::to_string(progress_fd)});
+  argv.insert(argv.end(), {"--progress-fd", std::to_string(kProgressFd)});
   return argv;
 }
 

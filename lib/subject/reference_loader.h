@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lib/base/error.h"
@@ -14,11 +15,16 @@ namespace dlprobe {
 Expected<std::string> find_reference_loader(const std::string& override_path,
                                             const std::string& own_executable);
 
-/// The exit code with which it refuses its options.
+/// The exit code with which it refuses its options, after a line that says why.
 inline constexpr int kExitOfBadOptions = 2;
+inline constexpr std::string_view kRefusedOptions =
+    "the reference loader cannot run with these options (see its line above)";
 
-/// Its command line for `plan`; progress lines go to descriptor `progress_fd`.
+/// The descriptor that its progress lines go to.
+inline constexpr int kProgressFd = 3;
+
+/// Its command line for `plan`.
 std::vector<std::string> reference_loader_argv(const std::string& executable,
-                                               const LoaderPlan& plan, int progress_fd);
+                                               const LoaderPlan& plan);
 
 }  // namespace dlprobe
