@@ -1,5 +1,6 @@
 #include "lib/session/recorder.h"
 
+#include <algorithm>
 #include <cerrno>
 
 #include "lib/record/codec.h"
@@ -15,8 +16,8 @@ bool is_full_disk(const Error& error) {
 }  // namespace
 
 Expected<std::unique_ptr<Recorder>> Recorder::open(const RecordingHeader& header,
-                                                   const std::string& path) {
-  std::unique_ptr<Recorder> recorder(new Recorder(header, path));
+                                                   const std::string& path, uint64_t largest_file) {
+  std::unique_ptr<Recorder> recorder(new Recorder(header, path, largest_file));
   if (path.empty()) return recorder;
   const Status begun = recorder->begin_file(header);
   if (begun) return recorder;
@@ -25,8 +26,8 @@ Expected<std::unique_ptr<Recorder>> Recorder::open(const RecordingHeader& header
   return recorder;
 }
 
-Recorder::Recorder(const RecordingHeader& header, std::string path)
-    : builder_(header), path_(std::move(path)) {}
+Recorder::Recorder(const RecordingHeader& header, std::string path, uint64_t largest_file)
+    : builder_(header), path_(std::move(path)), largest_file_(largest_file) {}
 
 Status Recorder::begin_file(const RecordingHeader& header) {
   DLP_TRY(file_, AppendFile::create(path_));
@@ -45,11 +46,10 @@ void Recorder::end_file(const Error& why) {
 void Recorder::add(Record record) {
   mask_tokens(record);
   if (file_) {
-    Status status = file_->append(encode_record(record));
-    if (status && file_->size() > compact_at_) status = compact();
-    if (!status) end_file(status.error());
+    if (const Status added = file_->append(encode_record(record)); !added) end_file(added.error());
   }
   builder_.add(std::move(record));
+  keep_file_small();
   // What belongs to no run would be lost.
   if (untold_ && !recording().runs.empty()) {
     builder_.add(*untold_);
@@ -57,12 +57,12 @@ void Recorder::add(Record record) {
   }
 }
 
-Status Recorder::compact() {
-  if (!file_) return {};
-  DLP_CHECK(file_->rewrite(encode_recording(recording())));
+void Recorder::keep_file_small() {
+  if (!file_ || file_->size() <= compact_at_) return;
+  if (const Status written = file_->rewrite(encode_recording(recording())); !written)
+    return end_file(written.error());
   // What memory keeps may itself have grown beyond the limit: never compact at every record.
-  compact_at_ = std::max(kLargestFile, 2 * file_->size());
-  return {};
+  compact_at_ = std::max(largest_file_, 2 * file_->size());
 }
 
 }  // namespace dlprobe

@@ -49,6 +49,19 @@ TEST_F(RecorderTest, TheFileHoldsWhatMemoryHolds) {
   EXPECT_FALSE(recording->truncated);
 }
 
+TEST_F(RecorderTest, AFileThatIsWrittenAnewHoldsTheNewestRecord) {
+  auto opened = Recorder::open(header(), path_, 600);
+  ASSERT_TRUE(opened.has_value());
+  const auto& recorder = *opened;
+  recorder->add(RunBegin{.at = 1});
+  for (int i = 0; i < 100; ++i)
+    recorder->add(note(i + 2));
+  recorder->add(RunEnd{.at = 200});
+  const auto recording = decode_recording(read_whole_file(path_, 1 << 20).value());
+  ASSERT_TRUE(recording.has_value());
+  EXPECT_EQ(recording->runs[0].events, recorder->recording().runs[0].events);
+}
+
 TEST_F(RecorderTest, WithoutAPathItStaysInMemory) {
   auto opened = Recorder::open(header(), "");
   ASSERT_TRUE(opened.has_value());
