@@ -179,8 +179,10 @@ struct Options {
 };
 
 std::string not_python(std::string_view word) {
+  constexpr std::array kLaunchers = {"torchrun"sv, "accelerate"sv, "deepspeed"sv, "mpirun"sv,
+                                     "mpiexec"sv,  "srun"sv,       "horovodrun"sv};
   const std::string_view name = base_name(word);
-  if (is_python_launcher(word)) {
+  if (is_one_of(kLaunchers, name)) {
     return fmt::format(
         "{} starts the interpreters itself; give the interpreter and the script: python "
         "train.py ...",
@@ -205,12 +207,6 @@ bool is_python_name(std::string_view path) {
     return std::ranges::all_of(version, [](char c) { return is_digit(c) || c == '.'; });
   }
   return false;
-}
-
-bool is_python_launcher(std::string_view path) {
-  constexpr std::array kLaunchers = {"torchrun"sv, "accelerate"sv, "deepspeed"sv, "mpirun"sv,
-                                     "mpiexec"sv,  "srun"sv,       "horovodrun"sv};
-  return is_one_of(kLaunchers, base_name(path));
 }
 
 Expected<PythonCommand> parse_python_command(std::span<const std::string> argv) {

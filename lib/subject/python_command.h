@@ -51,9 +51,6 @@ struct PythonCommand {
 /// "/opt/bin/python3.13t", "pypy3".
 bool is_python_name(std::string_view path);
 
-/// Whether a program of that path starts interpreters itself: "torchrun", "accelerate", "mpirun".
-bool is_python_launcher(std::string_view path);
-
 /// Takes a command line apart as env(1) and CPython do. No file is looked at, so a script that is
 /// started by its shebang is no Python command.
 ///

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "lib/base/parse.h"
 #include "lib/proc/cgroup_memory.h"
@@ -55,8 +56,8 @@ std::optional<TaskGroup> read_group(const Directory& root, const std::string& fo
   return group;
 }
 
-}  // namespace
-
+// Those that count the tasks of the process, its own first. Empty where their files are not mounted
+// where dlprobe runs.
 std::vector<TaskGroup> read_task_groups(const Machine& machine, const Directory& process) {
   std::vector<TaskGroup> groups;
   const auto entries = chain(process.read("cgroup"), parse_pid_cgroup);
@@ -73,6 +74,8 @@ std::vector<TaskGroup> read_task_groups(const Machine& machine, const Directory&
   }
   return groups;
 }
+
+}  // namespace
 
 TaskFacts read_task_facts(const Machine& machine, const Directory& process) {
   const Directory& root = *machine.root;
