@@ -107,7 +107,6 @@ struct Options {
   std::span<const std::string> argv;
   PythonCommand& command;
   size_t at;  // the word that is looked at
-  bool stays_interactive = false;
 
   bool take_letter(char letter) const {
     if (letter == 'E') command.ignores_environment = true;
@@ -116,14 +115,13 @@ struct Options {
     return kFlags.contains(letter);
   }
 
-  Status program_at(PythonProgram program, size_t argument, std::string name) const {
+  Status found(PythonProgram program, std::string name) const {
     command.program = program;
-    command.program_argument = std::min(argument, argv.size());
     command.name = std::move(name);
     return {};
   }
 
-  Status information() const { return program_at(PythonProgram::kNone, argv.size(), ""); }
+  Status information() const { return found(PythonProgram::kNone, ""); }
 
   // The value of -c, -m, -W or -X: the rest of the word, or the next word.
   Expected<std::string> value(const std::string& word, size_t letter) {
@@ -145,7 +143,7 @@ struct Options {
         DLP_TRY(std::string text, value(word, i));
         if (letter == 'W' || letter == 'X') return std::nullopt;
         const auto kind = letter == 'c' ? PythonProgram::kCode : PythonProgram::kModule;
-        DLP_CHECK(program_at(kind, at, std::move(text)));
+        DLP_CHECK(found(kind, std::move(text)));
         return kind;
       }
       if (!take_letter(letter)) {
@@ -159,8 +157,8 @@ struct Options {
   Status parse() {
     for (; at < argv.size(); ++at) {
       const std::string& word = argv[at];
-      if (word == "-") return program_at(PythonProgram::kStdin, at, "");
-      if (!word.starts_with('-')) return program_at(PythonProgram::kScript, at, word);
+      if (word == "-") return found(PythonProgram::kStdin, "");
+      if (!word.starts_with('-')) return found(PythonProgram::kScript, word);
       if (word == "--") {
         ++at;
         break;
@@ -173,8 +171,8 @@ struct Options {
       DLP_TRY(const auto program, take_word(word));
       if (program) return {};
     }
-    if (at >= argv.size()) return program_at(PythonProgram::kInteractive, argv.size(), "");
-    return program_at(PythonProgram::kScript, at, argv[at]);
+    if (at >= argv.size()) return found(PythonProgram::kInteractive, "");
+    return found(PythonProgram::kScript, argv[at]);
   }
 };
 

@@ -32,9 +32,6 @@ struct PythonCommand {
   /// nice, ...).
   size_t interpreter = 0;
   PythonProgram program = PythonProgram::kNone;
-  /// Index of the script, of the argument that holds the module or the code, or of "-"; the number
-  /// of arguments if there is none.
-  size_t program_argument = 0;
   std::string name;                  ///< the script's path, the module's name, the code; or empty
   bool ignores_environment = false;  ///< -E or -I: no PYTHONPATH, no other PYTHON* variable
   bool isolated = false;             ///< -I

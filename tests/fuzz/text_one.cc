@@ -100,7 +100,6 @@ void read_python_command(std::string_view text) {
   const auto command = parse_python_command(words);
   if (!command) return;
   require(command->interpreter < words.size(), "the interpreter is one of the words");
-  require(command->program_argument <= words.size(), "the program is one of the words, or none");
 }
 
 /// As RECORD and top_level.txt of a package, and as what conda says of one.
