@@ -117,9 +117,6 @@ ExitFacts exit_facts(const RecordingHeader& header, const Run& run) {
     if (event.kind == "signals-not-traced") {
       facts.signals_traced = false;
       facts.why_signals_hidden = event.text;
-    } else if (event.kind == "kernel-log-not-read") {
-      facts.kernel_log_read = false;
-      facts.why_log_hidden = event.text;
     }
   }
   return facts;

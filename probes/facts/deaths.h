@@ -35,8 +35,6 @@ struct ExitFacts {
   std::optional<Ending> ending;  ///< of the command, where it failed
   bool signals_traced = true;    ///< all signals sent were to be seen
   Message why_signals_hidden;    ///< where they were not
-  bool kernel_log_read = true;
-  Message why_log_hidden;
 };
 
 ExitFacts exit_facts(const RecordingHeader& header, const Run& run);

@@ -168,7 +168,6 @@ std::optional<Leak> climb_to(const Facts& facts, const Exhaustion& exhaustion) {
                        .to = exhaustion.from,
                        .first = series.counts.front().count,
                        .last = series.most},
-            .is_steady = false,
             .exceeds_flight = true,
             .seconds_left = 0.0};
   const auto time = static_cast<double>(leak.growth.to - leak.growth.from) / kSecond;

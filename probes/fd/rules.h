@@ -29,7 +29,6 @@ struct Leak {
   FdKind kind = FdKind::kFile;
   uint64_t of_kind = 0;  ///< at the end of the growth
   CountGrowth growth;
-  bool is_steady = true;        ///< false: known by their number alone
   std::optional<Growth> brief;  ///< known by a growth that may come to an end yet
   /// The trainer holds more segments than all that the loader can have in flight.
   bool exceeds_flight = false;

@@ -283,8 +283,7 @@ Demand demand_of(const Facts& facts) {
     demand = {.bytes = forecast.bytes,
               .most_bytes = forecast.most_bytes,
               .batch_bytes = forecast.batch_bytes,
-              .formula = forecast.formula,
-              .from_plan = true};
+              .formula = forecast.formula};
   } else if (facts.most_workers > 0 && facts.largest_segment != nullptr) {
     demand.batch_bytes = round_up_to_pages(facts.segment_bytes(), facts.page_size);
     demand.bytes = (facts.most_workers * kDefaultPrefetchFactor + kInTrainer) * demand.batch_bytes;

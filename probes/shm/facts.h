@@ -101,7 +101,6 @@ struct Demand {
   uint64_t most_bytes = 0;
   uint64_t batch_bytes = 0;
   OwnWords formula;
-  bool from_plan = false;
 };
 Demand demand_of(const Facts& facts);
 
