@@ -71,15 +71,6 @@ void add_memory(const Series& present, const Series& chosen, Finding& finding) {
   finding.prove(bytes_fact("memory_of_fewer", *then, kSource));
 }
 
-// CPU time of the workers of the last run of a series.
-struct WorkerCpu {
-  int workers = 0;
-  int busy_threads = 0;
-  double ran_s = 0;
-  double queued_s = 0;
-  uint64_t preempted = 0;
-};
-
 std::vector<Setting> settings_of(const TuneSetting& setting) {
   std::vector<Setting> settings;
   if (setting.workers > 0) {
@@ -87,19 +78,6 @@ std::vector<Setting> settings_of(const TuneSetting& setting) {
   }
   settings.push_back({SettingKind::kNumWorkers, "", own(setting.workers)});
   return settings;
-}
-
-WorkerCpu cpu_of_workers(const Series& series) {
-  WorkerCpu sum;
-  for (const ProcessCpu& process : series.runs.back()->processes) {
-    if (process.role != Role::kWorker) continue;
-    ++sum.workers;
-    sum.busy_threads += process.busy_threads;
-    sum.ran_s += process.ran_s;
-    sum.queued_s += process.queued_s;
-    sum.preempted += process.preempted;
-  }
-  return sum;
 }
 
 std::vector<AttemptAccount> accounts_of(const Series& series, bool has_failed_alike) {

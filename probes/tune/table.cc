@@ -206,31 +206,30 @@ std::optional<double> wanted_cpus(const Series& series) {
   return wanted_s / window_s;
 }
 
-int busy_threads_of_a_worker(const Series& series) {
-  int most = 0;
-  if (series.runs.empty()) return most;
+WorkerCpu cpu_of_workers(const Series& series) {
+  WorkerCpu sum;
+  if (series.runs.empty()) return sum;
   for (const ProcessCpu& process : series.runs.back()->processes) {
-    if (process.role == Role::kWorker) most = std::max(most, process.busy_threads);
+    if (process.role != Role::kWorker) continue;
+    ++sum.workers;
+    sum.busy_threads += process.busy_threads;
+    sum.most_busy_threads = std::max(sum.most_busy_threads, process.busy_threads);
+    sum.ran_s += process.ran_s;
+    sum.queued_s += process.queued_s;
+    sum.preempted += process.preempted;
   }
-  return most;
+  return sum;
 }
 
 bool is_oversubscribed(const Series& series, const TuneRequest& request) {
   constexpr double kMoreThanThereAre = 1.25;
   constexpr double kWaitsForCpu = 0.2;
-  if (series.runs.empty() || busy_threads_of_a_worker(series) < 2) return false;
+  const WorkerCpu of_workers = cpu_of_workers(series);
+  if (of_workers.most_busy_threads < 2) return false;
   const double cpus = usable_cpus(request);
-  int threads = 0;
-  double ran_s = 0;
-  double queued_s = 0;
-  for (const ProcessCpu& process : series.runs.back()->processes) {
-    if (process.role != Role::kWorker) continue;
-    threads += process.busy_threads;
-    ran_s += process.ran_s;
-    queued_s += process.queued_s;
-  }
-  return threads > cpus && wanted_cpus(series).value_or(0) > kMoreThanThereAre * cpus &&
-         queued_s > kWaitsForCpu * (ran_s + queued_s);
+  return of_workers.busy_threads > cpus &&
+         wanted_cpus(series).value_or(0) > kMoreThanThereAre * cpus &&
+         of_workers.queued_s > kWaitsForCpu * (of_workers.ran_s + of_workers.queued_s);
 }
 
 }  // namespace dlprobe::probes::tune

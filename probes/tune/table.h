@@ -77,8 +77,16 @@ std::optional<TuneSetting> present_setting(const TuneRequest& request);
 /// nothing where that was not read.
 std::optional<double> wanted_cpus(const Series& series);
 
-/// Threads of that kind in one worker: the most that any worker of the last run had.
-int busy_threads_of_a_worker(const Series& series);
+/// CPU time of the workers of the last run.
+struct WorkerCpu {
+  int workers = 0;
+  int busy_threads = 0;       ///< of all
+  int most_busy_threads = 0;  ///< of one worker
+  double ran_s = 0;
+  double queued_s = 0;
+  uint64_t preempted = 0;
+};
+WorkerCpu cpu_of_workers(const Series& series);
 
 /// Whether the workers' own threads want more CPUs than there are, and wait for them.
 bool is_oversubscribed(const Series& series, const TuneRequest& request);
