@@ -4,13 +4,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
-#include <cstring>
 #include <iterator>
 #include <utility>
 
 #include "lib/base/units.h"
 #include "probes/confirm/setting_effect.h"
+#include "probes/facts/deaths.h"
 
 namespace dlprobe::probes::confirm {
 namespace {
@@ -37,7 +36,7 @@ Message how_command_ended(const Run& run) {
   if (run.end->reason == RunEndReason::kTimeUp) return "it was still running; dlprobe ended it";
   if (!run.end->wait_status) return "dlprobe did not see its end";
   const int status = *run.end->wait_status;
-  if (WIFSIGNALED(status)) return OwnWords("signal SIG") + ::sigabbrev_np(WTERMSIG(status));
+  if (WIFSIGNALED(status)) return signal_name(WTERMSIG(status));
   return "exit code " + own(WEXITSTATUS(status));
 }
 

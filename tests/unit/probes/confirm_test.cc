@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -100,6 +101,13 @@ TEST(Confirm, GoneWithItAndThereWithoutIt) {
   EXPECT_EQ(confirmation.text.plain(),
             "confirmed: with OMP_NUM_THREADS=1 the failure is gone (exit code 0 after 3.0 s); "
             "unchanged, it came in 2 runs of 2");
+}
+
+TEST(Confirm, ASignalWithoutANameIsNamedByItsNumber) {
+  Scenery scenery;
+  constexpr int kRealTime = 40;
+  scenery.tried(run_of(3, kRealTime));
+  EXPECT_THAT(scenery.confirmation().text.plain(), ::testing::HasSubstr("signal 40"));
 }
 
 TEST(Confirm, NothingIsClaimedWithoutASecondFailure) {

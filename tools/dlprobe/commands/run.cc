@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lib/base/units.h"
+#include "lib/model/run_words.h"
 #include "lib/subject/python_command.h"
 #include "probes/confirm/probe.h"
 #include "probes/probe.h"
@@ -58,10 +59,7 @@ bool is_ended_by(const Examination& examination, int signal) {
 }
 
 std::string how_it_ended(int status) {
-  if (WIFSIGNALED(status)) {
-    return fmt::format("was ended by signal {} ({})", WTERMSIG(status),
-                       ::sigabbrev_np(WTERMSIG(status)));
-  }
+  if (WIFSIGNALED(status)) return "was " + describe_exit(status).plain();
   return fmt::format("ended with exit code {}", WEXITSTATUS(status));
 }
 
