@@ -123,7 +123,7 @@ std::string describe(const NodeDifference& difference) {
   for (size_t i = 0; i < std::min(values.size(), kMostValues); ++i) {
     text += fmt::format("{}{} on {}", i == 0 ? "" : "; ", values[i].text,
                         values[i].nodes.size() > kMostNamed
-                            ? std::string(counted(most.nodes.size(), "node"))
+                            ? std::string(counted(values[i].nodes.size(), "node"))
                             : fold_hosts(values[i].nodes));
   }
   if (values.size() > kMostValues)

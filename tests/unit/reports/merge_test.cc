@@ -328,6 +328,16 @@ TEST(Merge, NodesThatDifferAreAWarningWithTheOddOnesNamed) {
   EXPECT_EQ(verdict_of(report), OverallVerdict::kWarn);
 }
 
+TEST(Merge, EachValueOfADifferenceHasTheNumberOfItsOwnNodes) {
+  std::vector<Json> nodes;
+  for (int i = 0; i < 12; ++i) {
+    nodes.push_back(of_node(testing::healthy_case(), "n" + std::to_string(10 + i)));
+    if (i >= 6) nodes.back()["host"]["kernel"] = i == 11 ? "5.10" : "5.4";
+  }
+  EXPECT_EQ(merged(nodes)["findings"][0]["evidence"][0]["value"],
+            "6.1.0-18-amd64 on 6 nodes; 5.4 on 5 nodes; 5.10 on n21");
+}
+
 Json with_limit(Json report, const std::string& value) {
   report["host"]["limits"] = Json::array({{{"name", "open files of a process"}, {"value", value}}});
   return report;
