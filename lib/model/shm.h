@@ -108,6 +108,9 @@ struct ShmSegment {
   std::optional<int32_t> creator_pid;
   CreatorState creator = CreatorState::kNone;
   std::vector<SegmentHolder> holders;
+
+  /// What it takes up: its allocated bytes where they were read, else its size.
+  uint64_t taken_bytes() const { return allocated_bytes.value_or(size_bytes); }
   bool operator==(const ShmSegment&) const = default;
 };
 constexpr void list_fields(auto&& field, Of<ShmSegment> /*of*/) {

@@ -142,6 +142,17 @@ BootNs watched_for(const Run& run) {
   return run.samples.empty() ? 0 : run.samples.back().at - run.samples.front().at;
 }
 
+const ProcessInfo* creator_of(const Run& run, const ShmSegment& segment) {
+  if (!segment.creator_pid) return nullptr;
+  for (const ProcessInfo& process : run.processes) {
+    // The name holds the pid of the creator's own namespace, the innermost.
+    const int32_t own_pid =
+        process.namespace_pids.empty() ? process.key.pid : process.namespace_pids.back();
+    if (own_pid == *segment.creator_pid) return &process;
+  }
+  return nullptr;
+}
+
 uint64_t most_living_workers(const Run& run) {
   std::vector<std::pair<BootNs, int>> changes;
   for (const ProcessInfo& process : run.processes) {

@@ -49,6 +49,9 @@ bool is_known_dead(const Run& run, const ProcessKey& key, BootNs at);
 /// The first process of that role, in key order; null if there is none.
 const ProcessInfo* first_of_role(const Run& run, Role role);
 
+/// The process of the subject that made the segment, by the pid in its name; null if it is none.
+const ProcessInfo* creator_of(const Run& run, const ShmSegment& segment);
+
 /// How many workers the run had at once, at the most.
 uint64_t most_living_workers(const Run& run);
 

@@ -37,11 +37,8 @@ bool is_held_by(const ShmSegment& segment, const ProcessKey& key) {
 
 bool is_of_subject(const Facts& facts, const ShmSegment& segment) {
   const bool is_held = std::ranges::any_of(segment.holders, &SegmentHolder::in_tree);
-  const bool is_made = segment.creator_pid &&
-                       std::ranges::any_of(facts.run->processes, [&](const ProcessInfo& process) {
-                         return process.key.pid == *segment.creator_pid;
-                       });
-  return is_held || (is_made && segment.creator == CreatorState::kAlive);
+  return is_held ||
+         (segment.creator == CreatorState::kAlive && creator_of(*facts.run, segment) != nullptr);
 }
 
 Waiting waiting_in(const Facts& facts, const ShmLedger& ledger) {
@@ -49,7 +46,7 @@ Waiting waiting_in(const Facts& facts, const ShmLedger& ledger) {
   for (const ShmSegment& segment : ledger.segments) {
     const bool is_tensor = segment.kind == SegmentKind::kTorchTensor;
     if (!is_tensor || !is_of_subject(facts, segment)) continue;
-    const uint64_t bytes = segment.allocated_bytes.value_or(segment.size_bytes);
+    const uint64_t bytes = segment.taken_bytes();
     if (is_held_by(segment, facts.trainer->key)) {
       waiting.taken_bytes += bytes;
     } else {

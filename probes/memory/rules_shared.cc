@@ -55,7 +55,7 @@ struct HeldAt {
 double all_of_listed(const ShmLedger& ledger) {
   double listed = 0;
   for (const ShmSegment& segment : ledger.segments)
-    listed += static_cast<double>(segment.allocated_bytes.value_or(segment.size_bytes));
+    listed += static_cast<double>(segment.taken_bytes());
   return listed > 0 ? 1 + static_cast<double>(ledger.omitted_bytes) / listed : 1;
 }
 
@@ -65,7 +65,7 @@ HeldAt held_at(const ShmLedger& ledger) {
     for (const SegmentHolder& holder : segment.holders) {
       if (!holder.in_tree) continue;
       Held& of_process = held.of[holder.key];
-      of_process.bytes += segment.allocated_bytes.value_or(segment.size_bytes);
+      of_process.bytes += segment.taken_bytes();
       ++of_process.segments;
     }
   }

@@ -44,7 +44,7 @@ Message source_of(const ShmMount& mount) {
 
 bool is_tensor_of_tree(const Facts& facts, const ShmSegment& segment) {
   if (segment.kind != SegmentKind::kTorchTensor) return false;
-  return is_held_by_job(facts, segment) || creator_in_tree(facts, segment) != nullptr;
+  return is_held_by_job(facts, segment) || creator_of(*facts.run, segment) != nullptr;
 }
 
 const ShmSegment* find_largest_segment(const Facts& facts) {
@@ -61,7 +61,7 @@ const ShmSegment* find_largest_segment(const Facts& facts) {
 bool creator_is_dead(const Facts& facts, const ShmSegment& segment, BootNs at) {
   if (segment.creator == CreatorState::kDead) return true;
   if (segment.creator == CreatorState::kAlive) return false;
-  const ProcessInfo* creator = creator_in_tree(facts, segment);
+  const ProcessInfo* creator = creator_of(*facts.run, segment);
   return creator != nullptr && is_known_dead(*facts.run, creator->key, at);
 }
 
@@ -73,8 +73,7 @@ bool made_during_job(const Facts& facts, const ShmSegment& segment, BootNs at) {
     return false;
   }
   const RecordingHeader& header = *facts.header;
-  const auto ticks = static_cast<int64_t>(std::max<uint64_t>(header.host.ticks_per_second, 1));
-  const int64_t started = static_cast<int64_t>(facts.trainer->key.start_ticks) * (kSecond / ticks);
+  const BootNs started = birth_of(header.host, facts.trainer->key);
   return segment.modified_ns >= header.realtime_ns + (started - header.boottime_ns);
 }
 
@@ -94,11 +93,9 @@ void add_refusals(Facts& facts) {
 
 Share& share_of_unheld(const Facts& facts, const ShmSegment& segment, Split& split) {
   const BootNs at = split.ledger->at;
-  const bool is_semaphore =
-      segment.kind == SegmentKind::kPythonSemaphore || segment.kind == SegmentKind::kSemaphore;
-  if (is_semaphore) return split.semaphores;
+  if (is_semaphore(segment)) return split.semaphores;
   if (!segment.linked) return split.unknown;
-  if (creator_in_tree(facts, segment) != nullptr) {
+  if (creator_of(*facts.run, segment) != nullptr) {
     if (!creator_is_dead(facts, segment, at)) return split.tree;
     const bool trainer_lives =
         facts.trainer != nullptr && !is_known_dead(*facts.run, facts.trainer->key, at);
@@ -124,14 +121,14 @@ Share& share_of(const Facts& facts, const ShmSegment& segment, Split& split) {
 
 void sort_by_size(Share& share) {
   std::ranges::stable_sort(share.segments, [](const ShmSegment* a, const ShmSegment* b) {
-    return taken_bytes(*a) > taken_bytes(*b);
+    return a->taken_bytes() > b->taken_bytes();
   });
 }
 
 bool is_empty_reservation(const Facts& facts, const ShmSegment& segment) {
   return segment.kind == SegmentKind::kTorchTensor && segment.linked && segment.size_bytes > 0 &&
          segment.allocated_bytes && *segment.allocated_bytes == 0 &&
-         creator_in_tree(facts, segment) != nullptr;
+         creator_of(*facts.run, segment) != nullptr;
 }
 
 // Collects the reservations that one ledger proves; `seen` holds the empty files of earlier ones.
@@ -147,7 +144,7 @@ void add_reservations(const Facts& facts, const ShmLedger& ledger, std::map<uint
       continue;
     proven.try_emplace(segment.inode,
                        FailedReservation{.segment_bytes = segment.size_bytes,
-                                         .creator = creator_in_tree(facts, segment)->key,
+                                         .creator = creator_of(*facts.run, segment)->key,
                                          .at = first->second,
                                          .name = segment.name.value_or("")});
   }
@@ -238,19 +235,8 @@ bool is_held_by_job(const Facts& facts, const ShmSegment& segment) {
   });
 }
 
-const ProcessInfo* creator_in_tree(const Facts& facts, const ShmSegment& segment) {
-  if (!segment.creator_pid) return nullptr;
-  for (const ProcessInfo& process : facts.run->processes) {
-    // The name holds the pid of the creator's own namespace, the innermost.
-    const int32_t own_pid =
-        process.namespace_pids.empty() ? process.key.pid : process.namespace_pids.back();
-    if (own_pid == *segment.creator_pid) return &process;
-  }
-  return nullptr;
-}
-
-uint64_t taken_bytes(const ShmSegment& segment) {
-  return segment.allocated_bytes.value_or(segment.size_bytes);
+bool is_semaphore(const ShmSegment& segment) {
+  return segment.kind == SegmentKind::kPythonSemaphore || segment.kind == SegmentKind::kSemaphore;
 }
 
 Split split_ledger(const Facts& facts, const ShmLedger& ledger) {
@@ -258,7 +244,7 @@ Split split_ledger(const Facts& facts, const ShmLedger& ledger) {
   split.ledger = &ledger;
   for (const ShmSegment& segment : ledger.segments) {
     Share& share = share_of(facts, segment, split);
-    share.bytes += taken_bytes(segment);
+    share.bytes += segment.taken_bytes();
     share.segments.push_back(&segment);
   }
   for (Share* share : {&split.tree, &split.leaked, &split.other_job, &split.stale, &split.unheld,

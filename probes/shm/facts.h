@@ -79,11 +79,8 @@ const ShmLedger* full_ledger_near(const Facts& facts, BootNs at);
 /// known to be of the job.
 bool is_held_by_job(const Facts& facts, const ShmSegment& segment);
 
-/// The process of the subject that made the segment, by the pid in its name; null if it is none.
-const ProcessInfo* creator_in_tree(const Facts& facts, const ShmSegment& segment);
-
-/// What the segment takes up: its allocated bytes where they were read, else its size.
-uint64_t taken_bytes(const ShmSegment& segment);
+/// Whether the file is a named semaphore, of Python or not.
+bool is_semaphore(const ShmSegment& segment);
 
 /// Sorts the files of a ledger by whose they are.
 Split split_ledger(const Facts& facts, const ShmLedger& ledger);

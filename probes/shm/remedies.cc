@@ -163,7 +163,7 @@ std::vector<Remedy> remedies_in_code(const Facts& facts, const Demand& demand) {
                        {SettingKind::kNumWorkers, "", own(fitting)}};
   } else {
     remedy.title =
-        "Use smaller batches: three must fit, each is " + format_bytes(demand.batch_bytes) + "";
+        "Use smaller batches: three must fit, each is " + format_bytes(demand.batch_bytes);
     remedy.commands = {"DataLoader(..., batch_size=<smaller>, num_workers=1, prefetch_factor=1)"};
   }
   return {remedy};

@@ -26,8 +26,8 @@ struct Shortage {
   std::vector<Evidence> proof;      ///< what proves it, beside size and use
 };
 
-/// The first shortage that a run shows: a SIGBUS or a failed reservation; nothing if there was
-/// none.
+/// The first shortage that a run shows: a SIGBUS, a segment that got no page, a file that
+/// was refused, or a failure of the loader after the mount was full; nothing if there was none.
 std::optional<Shortage> observed_shortage(const Facts& facts);
 
 /// The shortage that the plan foretells; nothing if there is no plan, or it fits.

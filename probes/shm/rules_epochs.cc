@@ -54,17 +54,15 @@ std::set<ProcessKey> ended_workers(const Facts& facts, const Sample& sample) {
   return ended;
 }
 
-const ProcessSample* trainer_in(const Facts& facts, const Sample& sample) {
-  const auto found = std::ranges::find(sample.processes, facts.trainer->key, &ProcessSample::key);
-  return found == sample.processes.end() || !found->waits || !*found->waits ? nullptr : &*found;
-}
-
-// The pipe that the main thread waits for as a join with a timeout does, which a signal may have
-// interrupted; 0: it does something else.
-uint64_t joined_pipe(const ProcessSample& trainer, const std::string& machine) {
-  if (!trainer.waits || !*trainer.waits) return 0;
-  const std::vector<ThreadWait>& threads = **trainer.waits;
-  const auto main = std::ranges::find(threads, trainer.key.pid, &ThreadWait::tid);
+// The pipe that the trainer's main thread waits for as a join with a timeout does, which a signal
+// may have interrupted; 0: it does something else.
+uint64_t joined_pipe(const Facts& facts, const Sample& sample) {
+  const ProcessKey& key = facts.trainer->key;
+  const std::string& machine = facts.header->host.machine;
+  const auto trainer = std::ranges::find(sample.processes, key, &ProcessSample::key);
+  if (trainer == sample.processes.end() || !trainer->waits || !*trainer->waits) return 0;
+  const std::vector<ThreadWait>& threads = **trainer->waits;
+  const auto main = std::ranges::find(threads, key.pid, &ThreadWait::tid);
   if (main == threads.end() || kind_of(*main, machine) != WaitKind::kPoll) return 0;
   const int32_t timeout = poll_timeout_ms(*main, machine).value_or(kJoinMs);
   const bool is_join = main->files.size() == 1 && main->files.front().kind == FileKind::kPipe &&
@@ -80,9 +78,7 @@ std::vector<Delay> find_delays(const Facts& facts) {
   Delay now;
   for (const Sample& sample : facts.run->samples) {
     const std::set<ProcessKey> ended = ended_workers(facts, sample);
-    const ProcessSample* trainer = trainer_in(facts, sample);
-    const uint64_t pipe =
-        trainer == nullptr ? 0 : joined_pipe(*trainer, facts.header->host.machine);
+    const uint64_t pipe = joined_pipe(facts, sample);
     if (ended.empty() || !has_manager(*facts.run, sample)) {
       if (now.counts()) delays.push_back(now);
       now = {};

@@ -57,11 +57,11 @@ Share lasting(const Facts& facts, const Share& share, BootNs at) {
   for (const ShmSegment* segment : share.segments) {
     const bool watched =
         since.contains(segment->inode) && at - since.at(segment->inode) >= kCleanUpTime;
-    const bool own = creator_in_tree(facts, *segment) != nullptr;
+    const bool own = creator_of(*facts.run, *segment) != nullptr;
     const bool settled =
         own ? watched || !cleaner_alive : watched || age_by_change(facts, *segment, at) >= kOldFile;
     if (!settled) continue;
-    result.bytes += taken_bytes(*segment);
+    result.bytes += segment->taken_bytes();
     result.segments.push_back(segment);
   }
   return result;
@@ -75,7 +75,7 @@ void add_named(Finding& finding, const Share& share, BootNs at) {
   size_t count = 0;
   for (const ShmSegment* segment : share.segments) {
     if (count++ == kMostNamed) break;
-    finding.prove(text_fact("file", name_of(*segment) + ", " + format_bytes(taken_bytes(*segment)),
+    finding.prove(text_fact("file", name_of(*segment) + ", " + format_bytes(segment->taken_bytes()),
                             kScanSource, at));
   }
 }
@@ -115,7 +115,7 @@ const ShmLedger* judged_ledger(const Facts& facts, const Blame* blame) {
   return facts.ledgers.empty() ? nullptr : facts.ledgers.back();
 }
 
-// Splits a share by whether the creator stands in the name and is known dead.
+// Whether each names its creator, which is dead; a block that nobody holds names none.
 bool all_known_dead(const Share& share) {
   return std::ranges::all_of(
       share.segments, [](const ShmSegment* segment) { return segment->creator_pid.has_value(); });
@@ -129,7 +129,7 @@ void add_unheld_blocks(const Facts& facts, BootNs at, Share& stale, const Share&
   for (const ShmSegment* segment : unheld.segments) {
     if (segment->kind != SegmentKind::kPythonShared) continue;
     if (lives && age_by_change(facts, *segment, at) < at - born) continue;
-    stale.bytes += taken_bytes(*segment);
+    stale.bytes += segment->taken_bytes();
     stale.segments.push_back(segment);
   }
 }
@@ -144,7 +144,7 @@ Severity severity_of_waste(const Facts& facts, uint64_t bytes) {
 uint64_t bytes_of_tree(const Facts& facts, const Share& share) {
   uint64_t bytes = 0;
   for (const ShmSegment* segment : share.segments)
-    if (creator_in_tree(facts, *segment) != nullptr) bytes += taken_bytes(*segment);
+    if (creator_of(*facts.run, *segment) != nullptr) bytes += segment->taken_bytes();
   return bytes;
 }
 
@@ -165,12 +165,12 @@ std::map<ProcessKey, std::pair<std::string, uint64_t>> holders_of(const Share& s
     if (segment->holders.empty()) {
       auto& [comm, bytes] =
           holders[ProcessKey{.pid = segment->creator_pid.value_or(0), .start_ticks = 0}];
-      bytes += taken_bytes(*segment);
+      bytes += segment->taken_bytes();
       continue;
     }
     auto& [comm, bytes] = holders[segment->holders.front().key];
     comm = segment->holders.front().comm;
-    bytes += taken_bytes(*segment);
+    bytes += segment->taken_bytes();
   }
   return holders;
 }
@@ -185,7 +185,7 @@ std::set<uint64_t> received_files(const Facts& facts) {
   std::set<uint64_t> inodes;
   for (const ShmLedger* ledger : facts.ledgers) {
     for (const ShmSegment& segment : ledger->segments) {
-      const ProcessInfo* creator = creator_in_tree(facts, segment);
+      const ProcessInfo* creator = creator_of(*facts.run, segment);
       const bool by_another =
           std::ranges::any_of(segment.holders, [&](const SegmentHolder& holder) {
             return creator == nullptr || holder.key != creator->key;
@@ -208,15 +208,15 @@ LastingLeak lasting_leak(const Facts& facts, const ShmLedger& ledger) {
   const std::set<uint64_t> received = received_files(facts);
   LastingLeak result = {.ledger = &ledger};
   for (const ShmSegment* segment : split_ledger(facts, ledger).leaked.segments) {
-    const ProcessInfo* creator = creator_in_tree(facts, *segment);
+    const ProcessInfo* creator = creator_of(*facts.run, *segment);
     const bool long_dead =
         creator == nullptr || is_known_dead(*facts.run, creator->key, at - kCleanUpTime);
     const bool long_unheld =
         since.contains(segment->inode) && at - since.at(segment->inode) >= kCleanUpTime;
     const bool never_used = creator != nullptr && !received.contains(segment->inode);
     if (!long_dead || !(long_unheld || never_used)) continue;
-    if (creator != nullptr) result.known_bytes += taken_bytes(*segment);
-    result.leaked.bytes += taken_bytes(*segment);
+    if (creator != nullptr) result.known_bytes += segment->taken_bytes();
+    result.leaked.bytes += segment->taken_bytes();
     result.leaked.segments.push_back(segment);
   }
   return result;

@@ -12,10 +12,6 @@ namespace {
 
 constexpr const char* kNamedSource = "list of /dev/shm, /proc/PID/fd and maps";
 
-bool is_semaphore(const ShmSegment& segment) {
-  return segment.kind == SegmentKind::kPythonSemaphore || segment.kind == SegmentKind::kSemaphore;
-}
-
 // Files with a name that no process outside the job holds.
 struct NamedFiles {
   uint64_t segments = 0;
@@ -38,7 +34,7 @@ NamedFiles named_files(const Facts& facts, const ShmLedger& ledger) {
     const bool is_of_others = !segment.holders.empty() && !is_held_by_job(facts, segment);
     if (!segment.linked || is_of_others) continue;
     ++(is_semaphore(segment) ? named.semaphores : named.segments);
-    named.bytes += taken_bytes(segment);
+    named.bytes += segment.taken_bytes();
   }
   add_unlisted(ledger, named);
   return named;

@@ -149,7 +149,7 @@ void add_kept_batches(Finding& finding, const Facts& facts, const Shortage& shor
       return holder.key == facts.trainer->key && holder.maps > 0;
     });
     if (!by_trainer || segment.kind == SegmentKind::kPythonSemaphore) continue;
-    bytes += taken_bytes(segment);
+    bytes += segment.taken_bytes();
     ++segments;
   }
   if (bytes <= demand.most_bytes || bytes < shortage.use.size_bytes / 2) return;

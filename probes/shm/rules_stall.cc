@@ -198,7 +198,7 @@ Finding batch_lost(const Facts& facts, const Shortage& shortage, const LoaderSta
     for (const ShmSegment* segment : split_ledger(facts, *ledger).unheld.segments) {
       finding.prove(text_fact(
           "file_nobody_has_open",
-          as_path(segment->name.value_or("?")) + ", " + format_bytes(taken_bytes(*segment)),
+          as_path(segment->name.value_or("?")) + ", " + format_bytes(segment->taken_bytes()),
           "scan of /dev/shm", ledger->at));
     }
   }

@@ -40,7 +40,7 @@ bool died_of_bus_error(const ProcessExit& exit) {
 bool is_filled_by(const Facts& facts, const ShmSegment& segment, const ProcessKey& key) {
   if (segment.kind == SegmentKind::kPythonShared)
     return std::ranges::count(segment.holders, key, &SegmentHolder::key) > 0;
-  const ProcessInfo* creator = creator_in_tree(facts, segment);
+  const ProcessInfo* creator = creator_of(*facts.run, segment);
   return segment.kind == SegmentKind::kTorchTensor && creator != nullptr && creator->key == key;
 }
 
@@ -51,7 +51,7 @@ const ShmSegment* unfilled_segment(const Facts& facts, const ProcessExit& exit) 
     if (ledger->at < exit.at - kBeforeDeath || ledger->at > exit.at + kAfterDeath) continue;
     for (const ShmSegment& segment : ledger->segments) {
       const bool is_his = is_filled_by(facts, segment, exit.key);
-      if (is_his && taken_bytes(segment) < segment.size_bytes) best = &segment;
+      if (is_his && segment.taken_bytes() < segment.size_bytes) best = &segment;
     }
   }
   return best;
@@ -96,7 +96,7 @@ std::optional<Confidence> bus_error_confidence(const Facts& facts, const Process
                                                const ShmUse& use, const ShmSegment* unfilled) {
   const uint64_t room = free_bytes(use);
   if (room < facts.page_size) return Confidence::kCertain;
-  if (unfilled != nullptr && unfilled->size_bytes - taken_bytes(*unfilled) > room) {
+  if (unfilled != nullptr && unfilled->size_bytes - unfilled->taken_bytes() > room) {
     return Confidence::kCertain;
   }
   // On a starved machine nobody looks for 50 ms: every worker that fills a segment could have
@@ -131,7 +131,7 @@ std::optional<Shortage> shortage_of_bus_error(const Facts& facts, const ProcessE
   if (unfilled != nullptr) {
     shortage.wanted_bytes = unfilled->size_bytes;
     shortage.proof.push_back(held_against(
-        bytes_fact("segment_filled", taken_bytes(*unfilled), "stat of the segment", exit.at),
+        bytes_fact("segment_filled", unfilled->taken_bytes(), "stat of the segment", exit.at),
         "< segment_size"));
   }
   return shortage;
@@ -280,7 +280,7 @@ std::optional<Shortage> foretold_shortage(const Facts& facts) {
 }
 
 bool left_before(const Facts& facts, const Shortage& shortage, const ShmSegment& segment) {
-  const ProcessInfo* creator = creator_in_tree(facts, segment);
+  const ProcessInfo* creator = creator_of(*facts.run, segment);
   if (creator == nullptr) {
     const RecordingHeader& header = *facts.header;
     return segment.modified_ns - header.realtime_ns < shortage.at - header.boottime_ns;
@@ -304,7 +304,7 @@ std::optional<Blame> blame_for(const Facts& facts, const Shortage& shortage) {
       .code = FindingCode::kShmLeak, .split = split_ledger(facts, *near), .shortage = &shortage};
   uint64_t leaked = 0;
   for (const ShmSegment* segment : blame.split.leaked.segments) {
-    if (left_before(facts, shortage, *segment)) leaked += taken_bytes(*segment);
+    if (left_before(facts, shortage, *segment)) leaked += segment->taken_bytes();
   }
   Split others = split_ledger(facts, *full);
   const uint64_t most = std::max(others.other_job.bytes, others.stale.bytes);

@@ -10,10 +10,6 @@ namespace {
 constexpr size_t kMostHolders = 10;
 constexpr size_t kMostSegments = 10;
 
-uint64_t taken_bytes(const ShmSegment& segment) {
-  return segment.allocated_bytes.value_or(segment.size_bytes);
-}
-
 struct Held {
   const SegmentHolder* holder = nullptr;
   uint64_t bytes = 0;
@@ -28,7 +24,7 @@ std::vector<Held> holders_of(const ShmLedger& ledger) {
     for (const SegmentHolder& holder : segment.holders) {
       Held& held = by_key[holder.key];
       held.holder = &holder;
-      held.bytes += taken_bytes(segment);
+      held.bytes += segment.taken_bytes();
       ++held.segments;
     }
   }
@@ -62,7 +58,7 @@ report::Segment segment_of(const ShmSegment& segment) {
                         .name = segment.name,
                         .linked = segment.linked,
                         .kind = std::string(to_string(segment.kind)),
-                        .bytes = taken_bytes(segment),
+                        .bytes = segment.taken_bytes(),
                         .creator_pid = segment.creator_pid,
                         .creator = segment.creator};
   for (const SegmentHolder& holder : segment.holders)
@@ -76,7 +72,7 @@ std::vector<report::Segment> largest_segments(const ShmLedger& ledger) {
   for (const ShmSegment& segment : ledger.segments)
     segments.push_back(&segment);
   std::ranges::stable_sort(segments, std::ranges::greater{},
-                           [](const ShmSegment* segment) { return taken_bytes(*segment); });
+                           [](const ShmSegment* segment) { return segment->taken_bytes(); });
   segments.resize(std::min(segments.size(), kMostSegments));
   std::vector<report::Segment> result;
   result.reserve(segments.size());

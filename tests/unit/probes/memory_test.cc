@@ -593,10 +593,26 @@ TEST(PrefetchBacklog, OfTwoThatSendThroughOnePipeOneIsInWrite) {
   EXPECT_FALSE(find(job.watch(32), FindingCode::kPrefetchBacklog)) << "half of the time nobody is";
 }
 
-// Segments of 64 MiB that worker 101 has open, and the trainer if `is_taken`.
-Verdict with_segments(const std::function<int(int)>& count_at, bool is_taken,
+ShmSegment in_worker(uint64_t inode) {
+  return unlinked_tensor(101, inode, 64 * kMiB, 101);
+}
+
+ShmSegment in_worker_and_trainer(uint64_t inode) {
+  ShmSegment segment = in_worker(inode);
+  segment.holders.push_back({.key = key_of(100), .comm = "", .in_tree = true});
+  return segment;
+}
+
+// Worker 101 is 7 in its container.
+ShmSegment in_nobody(uint64_t inode) {
+  return tensor(7, inode, 64 * kMiB, CreatorState::kAlive);
+}
+
+// Segments of 64 MiB.
+Verdict with_segments(const std::function<int(int)>& count_at, ShmSegment (*segment_of)(uint64_t),
                       int most_listed = 1000) {
   Job job(2);
+  job.run().processes.at(1).namespace_pids = {101, 7};
   job.has = [](int32_t, double) { return Has{.pss_anon = 0}; };
   job.host = [](double, HostMemory& memory) { memory.total_bytes = 8 * kGiB; };
   for (int second = 0; second <= 40; ++second) {
@@ -605,11 +621,8 @@ Verdict with_segments(const std::function<int(int)>& count_at, bool is_taken,
     const int listed = std::min(count_at(second), most_listed);
     ledger.omitted_segments = static_cast<uint64_t>(count_at(second) - listed);
     ledger.omitted_bytes = ledger.omitted_segments * 64 * kMiB;
-    for (int number = 0; number < listed; ++number) {
-      ShmSegment segment = unlinked_tensor(101, static_cast<uint64_t>(number) + 1, 64 * kMiB, 101);
-      if (is_taken) segment.holders.push_back({.key = key_of(100), .comm = "", .in_tree = true});
-      ledger.segments.push_back(std::move(segment));
-    }
+    for (int number = 0; number < listed; ++number)
+      ledger.segments.push_back(segment_of(static_cast<uint64_t>(number) + 1));
     ledger.device = Scene::kDevice;
     ledger.used_bytes = static_cast<uint64_t>(count_at(second)) * 64 * kMiB;
     for (int tick = 0; tick < 10; ++tick) {
@@ -624,7 +637,7 @@ Verdict with_segments(const std::function<int(int)>& count_at, bool is_taken,
 
 TEST(PrefetchBacklog, AStandingOneIsToldWhereItIsLarge) {
   const auto finding =
-      find(with_segments([](int) { return 16; }, false), FindingCode::kPrefetchBacklog);
+      find(with_segments([](int) { return 16; }, in_worker), FindingCode::kPrefetchBacklog);
   ASSERT_TRUE(finding);
   EXPECT_EQ(finding->severity, Severity::kWarning);
   EXPECT_EQ(number(*finding, "waiting"), int64_t{1} << 30);
@@ -632,12 +645,17 @@ TEST(PrefetchBacklog, AStandingOneIsToldWhereItIsLarge) {
   EXPECT_THAT(finding->message.plain(), HasSubstr("12 %"));
 }
 
+TEST(PrefetchBacklog, ItsNamedFilesAreKnownByThePidInTheContainer) {
+  EXPECT_TRUE(
+      find(with_segments([](int) { return 16; }, in_nobody), FindingCode::kPrefetchBacklog));
+}
+
 TEST(PrefetchBacklog, AGrowingOneSaysWhen) {
-  const auto finding =
-      find(with_segments([](int second) { return second; }, false), FindingCode::kPrefetchBacklog);
+  const auto finding = find(with_segments([](int second) { return second; }, in_worker),
+                            FindingCode::kPrefetchBacklog);
   ASSERT_TRUE(finding);
   EXPECT_THAT(finding->message.plain(), HasSubstr("grow by 64.0 MiB/s"));
-  const auto crowded = find(with_segments([](int second) { return second; }, false, 10),
+  const auto crowded = find(with_segments([](int second) { return second; }, in_worker, 10),
                             FindingCode::kPrefetchBacklog);
   ASSERT_TRUE(crowded) << "more segments than are listed";
   EXPECT_THAT(crowded->message.plain(), HasSubstr("at least 10 tensors"));
@@ -645,11 +663,12 @@ TEST(PrefetchBacklog, AGrowingOneSaysWhen) {
 }
 
 TEST(PrefetchBacklog, IsNotSaidOfTheHealthy) {
-  EXPECT_THAT(with_segments([](int) { return 3; }, false).findings, IsEmpty()) << "small";
-  EXPECT_THAT(with_segments([](int) { return 16; }, true).findings, IsEmpty())
+  EXPECT_THAT(with_segments([](int) { return 3; }, in_worker).findings, IsEmpty()) << "small";
+  EXPECT_THAT(with_segments([](int) { return 16; }, in_worker_and_trainer).findings, IsEmpty())
       << "the trainer has them";
-  EXPECT_THAT(with_segments([](int second) { return second % 4 == 0 ? 1 : 16; }, false).findings,
-              IsEmpty())
+  EXPECT_THAT(
+      with_segments([](int second) { return second % 4 == 0 ? 1 : 16; }, in_worker).findings,
+      IsEmpty())
       << "comes and goes";
 }
 

@@ -129,7 +129,7 @@ void JobPicture::take_ledgers(const std::vector<ShmLedger>& ledgers) {
     seen.push_back(ledger.device);
     for (const ShmSegment& segment : ledger.segments) {
       for (const SegmentHolder& holder : segment.holders)
-        shm_bytes_[holder.key] += segment.allocated_bytes.value_or(segment.size_bytes);
+        shm_bytes_[holder.key] += segment.taken_bytes();
     }
   }
 }
