@@ -257,6 +257,10 @@ bool has_error(std::span<const Finding> findings) {
   return std::ranges::count(findings, Severity::kError, &Finding::severity) > 0;
 }
 
+void add(std::vector<Finding>& findings, std::optional<Finding> finding) {
+  if (finding) findings.push_back(std::move(*finding));
+}
+
 void merge_finding(std::vector<Finding>& all, Finding finding) {
   const auto same = std::ranges::find_if(all, [&](const Finding& each) {
     return each.code == finding.code && each.discriminator == finding.discriminator;

@@ -33,6 +33,9 @@ Evidence held_against(Evidence fact, std::string_view threshold);
 /// The finding with the registry's severity, of the given confidence.
 Finding new_finding(FindingCode code, Confidence confidence);
 
+/// Adds the finding, where there is one.
+void add(std::vector<Finding>& findings, std::optional<Finding> finding);
+
 /// Adds a finding of one run to those of all: the stronger of two accounts of one finding stays,
 /// and both runs are named.
 void merge_finding(std::vector<Finding>& all, Finding finding);

@@ -41,14 +41,13 @@ struct Opened {
   bool in_call = false;
 };
 
-// In a call that reads, or writes, at the position of that descriptor and moves it.
+// In a call that reads at the position of that descriptor and moves it; pread64 has an offset of
+// its own.
 bool is_in_call(const ProcessSnapshot& process, int32_t fd, std::string_view machine) {
-  constexpr int64_t kPread64OfX86 = 17;  // takes an offset of its own
-  constexpr int64_t kPread64OfArm = 67;
   return std::ranges::any_of(process.threads, [&](const ThreadSnapshot& thread) {
     const ThreadWait& wait = thread.wait;
     return thread.consistent && kind_of(wait, machine) == WaitKind::kRead &&
-           wait.syscall != kPread64OfX86 && wait.syscall != kPread64OfArm &&
+           find_syscall(wait.syscall, machine)->name != "pread64" &&
            std::cmp_equal(wait.args[0], fd);
   });
 }

@@ -4,6 +4,7 @@
 #include <array>
 #include <iterator>
 
+#include "probes/facts/facts.h"
 #include "probes/facts/seen.h"
 #include "probes/facts/shared_handles.h"
 #include "probes/fd/facts.h"
@@ -11,10 +12,6 @@
 
 namespace dlprobe::probes::fd {
 namespace {
-
-void add(std::vector<Finding>& findings, std::optional<Finding> finding) {
-  if (finding) findings.push_back(std::move(*finding));
-}
 
 // What filled the table is the cause of its being full.
 std::optional<FindingCode> cause_of_exhaustion(const std::vector<Finding>& findings,

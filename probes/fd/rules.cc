@@ -72,22 +72,16 @@ void add_growth(Finding& finding, const Facts& facts, const Leak& leak) {
       count_fact("descriptors_before", leak.growth.first, kCountSource, leak.growth.from));
   finding.prove(text_fact("kind", own(to_string(leak.kind)), kKindsSource, leak.growth.to));
   finding.prove(count_fact("of_kind", leak.of_kind, kKindsSource, leak.growth.to));
-  Evidence rate = time_fact("growth_per_second", 0, kCountSource);
-  rate.value = leak.growth.per_second;
-  rate.unit = "1/s";
-  finding.prove(std::move(rate));
+  finding.prove(number_fact("growth_per_second", leak.growth.per_second, "1/s", kCountSource));
   if (const uint64_t batches = batches_in(facts, leak.growth); batches > 0) {
-    Evidence per_batch =
-        time_fact("growth_per_batch", 0, "batches that the reference loader reported");
-    per_batch.value =
+    const double per_batch =
         static_cast<double>(leak.growth.last - leak.growth.first) / static_cast<double>(batches);
-    per_batch.unit = "1";
-    finding.prove(std::move(per_batch));
+    finding.prove(number_fact("growth_per_batch", per_batch, "1",
+                              "batches that the reference loader reported"));
   }
   if (leak.seconds_left) {
-    Evidence left = time_fact("time_to_limit", 0, "the limit less the count, by the rate");
-    left.value = *leak.seconds_left;
-    finding.prove(std::move(left));
+    finding.prove(number_fact("time_to_limit", *leak.seconds_left, "s",
+                              "the limit less the count, by the rate"));
   }
   add_limits(finding, series);
   add_held(finding, series, leak.growth.to);

@@ -231,8 +231,7 @@ void check_libraries(Checks& checks, const PythonFacts& python) {
       python.overlaps.empty() ? "no package of conda was overwritten" : "see the finding");
 }
 
-void skip_all(Checks& checks, const Message& why) {
-  checks.add_skipped("python.found", kFound, why);
+void skip_all_but_found(Checks& checks, const Message& why) {
   checks.add_skipped("python.torch", kTorch, why);
   checks.add_skipped("python.imports", kImports, why);
   checks.add_skipped("python.openmp", kOpenMp, why);
@@ -240,8 +239,12 @@ void skip_all(Checks& checks, const Message& why) {
   checks.add_skipped("python.mixed-conda-pip", kMixed, why);
 }
 
+void skip_all(Checks& checks, const Message& why) {
+  checks.add_skipped("python.found", kFound, why);
+  skip_all_but_found(checks, why);
+}
+
 void check_unusable(Checks& checks, const PythonFacts& python) {
-  const Message why = as_path(python.asked) + " could not be asked";
   if (python.is_late) {
     checks.add_incomplete("python.found", kFound, {FindingCode::kInterpreterUnusable},
                           as_text(python.trouble), longer_deadline(checks.source().facts));
@@ -249,11 +252,7 @@ void check_unusable(Checks& checks, const PythonFacts& python) {
     checks.add("python.found", kFound, {FindingCode::kInterpreterUnusable},
                as_text(python.trouble));
   }
-  checks.add_skipped("python.torch", kTorch, why);
-  checks.add_skipped("python.imports", kImports, why);
-  checks.add_skipped("python.openmp", kOpenMp, why);
-  checks.add_skipped("python.fork-unsafe", kForkUnsafe, why);
-  checks.add_skipped("python.mixed-conda-pip", kMixed, why);
+  skip_all_but_found(checks, as_path(python.asked) + " could not be asked");
 }
 
 }  // namespace
@@ -261,9 +260,8 @@ void check_unusable(Checks& checks, const PythonFacts& python) {
 void add_python_findings(const Source& source, std::vector<Finding>& findings) {
   const auto& python = source.facts.python;
   if (!python || !is_of_the_job(*python)) return;
-  for (const auto rule : {interpreter_unusable, several_openmp, fork_unsafe, mixed_conda_pip}) {
-    if (auto finding = rule(source, *python)) findings.push_back(std::move(*finding));
-  }
+  for (const auto rule : {interpreter_unusable, several_openmp, fork_unsafe, mixed_conda_pip})
+    add(findings, rule(source, *python));
 }
 
 void check_python(Checks& checks) {

@@ -5,16 +5,13 @@
 #include <iterator>
 
 #include "probes/facts/all_well.h"
+#include "probes/facts/facts.h"
 #include "probes/facts/seen.h"
 #include "probes/memory/facts.h"
 #include "probes/memory/rules.h"
 
 namespace dlprobe::probes::memory {
 namespace {
-
-void add(std::vector<Finding>& findings, std::optional<Finding> finding) {
-  if (finding) findings.push_back(std::move(*finding));
-}
 
 // What makes the group's memory grow is the cause of its limit being too low, and of swapping.
 void mark_consequences(std::vector<Finding>& findings) {

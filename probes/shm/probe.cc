@@ -11,10 +11,6 @@
 namespace dlprobe::probes::shm {
 namespace {
 
-void add(std::vector<Finding>& findings, std::optional<Finding> finding) {
-  if (finding) findings.push_back(std::move(*finding));
-}
-
 // Whatever failed is a consequence of what took the space.
 void mark_consequence(std::optional<Finding>& finding, const std::optional<Blame>& blame) {
   if (finding && blame) finding->consequence_of = blame->code;

@@ -47,7 +47,7 @@ Message place_or(const StartEvent& event, const char* otherwise) {
   return place.empty() ? otherwise : place;
 }
 
-// How often the method's own name stands for all that do the same.
+// The start method that the event names, else the run's.
 Message under(const Run& run, const StartEvent& event) {
   return event.method.empty() ? method_of(run) : method_name(event.method);
 }
@@ -408,18 +408,15 @@ void name_loader_as_source(std::vector<Finding>& findings) {
 
 std::vector<Finding> findings_of_starts(const Run& run) {
   std::vector<Finding> findings;
-  const auto add = [&](std::optional<Finding> finding) {
-    if (finding) findings.push_back(std::move(*finding));
-  };
-  add(missing_guard(run));
-  add(mpi_in_child(run));
-  add(unpicklable(run));
-  add(not_rebuilt(run));
-  add(context_set(run));
-  add(daemonic(run));
-  add(cuda_after_fork(run));
-  add(not_importable(run));
-  add(reimported(run));
+  add(findings, missing_guard(run));
+  add(findings, mpi_in_child(run));
+  add(findings, unpicklable(run));
+  add(findings, not_rebuilt(run));
+  add(findings, context_set(run));
+  add(findings, daemonic(run));
+  add(findings, cuda_after_fork(run));
+  add(findings, not_importable(run));
+  add(findings, reimported(run));
   lower_where_survived(run, findings);
   if (run.begin.subject == SubjectKind::kReferenceLoader) name_loader_as_source(findings);
   return findings;

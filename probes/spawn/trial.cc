@@ -2,6 +2,8 @@
 
 #include "probes/spawn/trial.h"
 
+#include <sys/wait.h>
+
 #include <algorithm>
 #include <iterator>
 
@@ -76,11 +78,10 @@ std::optional<Gap> gap_of_failed_children(const Run& run) {
       return started->child_pid && each.key.pid == *started->child_pid && each.wait_status;
     });
     if (exit == run.exits.end()) continue;
-    const int code = exit->wait_status.value_or(0);
-    const bool exited_badly = (code & 0x7f) == 0 && code != 0;
-    if (!exited_badly) continue;
+    const int status = exit->wait_status.value_or(0);
+    if (status == 0 || !WIFEXITED(status)) continue;
     return Gap{.what = "why " + describe(run, exit->key) + " failed under " + method_of(run),
-               .why = "it ended with exit code " + own(code >> 8) +
+               .why = "it ended with exit code " + own(WEXITSTATUS(status)) +
                       ", although every process could be started",
                .effect =
                    "dlprobe cannot tell whether the start method is the reason (state that only a "
