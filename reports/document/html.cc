@@ -1,4 +1,4 @@
-// One page for the person who was asleep: the verdict, the cause, the proof and what to do first;
+// One page for a person who was not there: the verdict, the cause, the proof and what to do first;
 // then what happened when, who waited for whom, and what could not be seen.
 
 #include <fmt/format.h>

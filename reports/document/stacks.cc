@@ -140,14 +140,10 @@ void add_threads(Blocks& blocks, const LookedAt& process, const AlikeWaits& wait
   if (left_out > 0) blocks.say(counted(left_out, "thread") + " without such frames");
 }
 
-std::string title_of_stacks(const LookedAt& process) {
-  return process_name(process.role, process.rank, process.pid);
-}
-
 Card card_of_process(const LookedAt& process, const AlikeWaits& waits, bool is_whole) {
   const std::string python = shown(process.look->python);
   const std::string pause = pause_text(*process.look);
-  Card card = {.title = spans(strong(title_of_stacks(process)),
+  Card card = {.title = spans(strong(process_name(process.role, process.rank, process.pid)),
                               "(" + shown(process.comm) + ")" +
                                   (python.empty() ? "" : ", Python " + python) +
                                   (pause.empty() ? ", not stopped" : ", stopped for " + pause)),

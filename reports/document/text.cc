@@ -98,11 +98,9 @@ class TextWriter {
     }
   }
 
-  void write(const Table& table, size_t indent) {
-    if (table.is_lines) {
-      write_rows(table_for(table, Readers::kText), indent);
-      return;
-    }
+  void write(const Table& whole, size_t indent) {
+    const Table table = table_for(whole, Readers::kText);
+    if (table.is_lines) return write_rows(table, indent);
     std::vector<std::vector<std::string>> rows(1);
     for (const Column& column : table.columns)
       rows.front().push_back(column.head);

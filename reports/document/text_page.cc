@@ -68,11 +68,6 @@ void erase_column(std::vector<std::vector<std::string>>& rows, size_t column) {
     row.erase(row.begin() + static_cast<std::ptrdiff_t>(column));
 }
 
-bool is_empty_column(const std::vector<std::vector<std::string>>& rows, size_t column) {
-  return std::all_of(rows.begin() + 1, rows.end(),
-                     [column](const auto& row) { return row[column] == "-"; });
-}
-
 }  // namespace
 
 size_t columns_of(std::string_view text) {
@@ -120,9 +115,6 @@ void TextPage::heading(std::string_view text) {
 }
 
 void TextPage::table(std::vector<std::vector<std::string>> rows, size_t first_columns_to_keep) {
-  for (size_t i = rows.front().size(); i-- > first_columns_to_keep;) {
-    if (is_empty_column(rows, i)) erase_column(rows, i);
-  }
   // Names alone are no table.
   if (rows.front().size() == first_columns_to_keep) return;
   const auto width = static_cast<size_t>(std::max(options_.width, 0));

@@ -24,8 +24,8 @@ class TextPage {
   void heading(std::string_view text);
   void blank_line() { out_ += '\n'; }
 
-  /// A table with its first row as heads. Columns of which every cell is "-" are left out; then
-  /// gaps are narrowed, then columns dropped from the right (but for the first ones) until it fits.
+  /// A table with its first row as heads. Gaps are narrowed, then columns dropped from the right
+  /// (but for the first ones) until it fits.
   void table(std::vector<std::vector<std::string>> rows, size_t first_columns_to_keep);
 
   const TextOptions& options() const { return options_; }
