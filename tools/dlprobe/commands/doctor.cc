@@ -65,8 +65,6 @@ Outcome limited(std::string text, std::string remedy) {
   return {.state = AbilityState::kLimited, .text = std::move(text), .remedy = std::move(remedy)};
 }
 
-// ---- processes
-
 std::string hidepid_of(const Machine& machine) {
   const auto mounts = chain(machine.root->read("proc/self/mountinfo"), parse_mountinfo);
   const MountEntry* proc = mounts ? find_mount(*mounts, "/proc") : nullptr;
@@ -180,8 +178,6 @@ Outcome try_pidfd(const Machine& machine) {
                  "Linux 6.15; or let dlprobe start the job: dlprobe run -- COMMAND");
 }
 
-// ---- what the kernel tells
-
 constexpr const char* kAsRoot = "run dlprobe as root, in a container with --privileged";
 
 Outcome not_told(const Error& error, const char* capabilities) {
@@ -243,8 +239,6 @@ Outcome try_compare(const Machine& machine) {
   return missing(same.error(), "the right to trace both processes, and a kernel with CONFIG_KCMP");
 }
 
-// ---- what is made for a job
-
 Outcome try_shm(const Machine& machine) {
   const auto use = machine.root->mount_use("dev/shm");
   if (!use) return missing(use.error(), "mount -t tmpfs tmpfs /dev/shm");
@@ -297,8 +291,6 @@ Outcome try_loader(const Machine& machine, const std::string& named) {
   return fine(fmt::format("{}, {}", *path, fmt::join(lines, ", ")));
 }
 
-// ---- Python and the GPU
-
 Outcome try_python(const Machine& machine) {
   constexpr std::chrono::seconds kPatience{5};
   constexpr const char* kQuestion =
@@ -333,8 +325,6 @@ Outcome try_gpu(const Machine& machine) {
   }
   return fine("there is none here");
 }
-
-// ---- all of it
 
 /// A thing to try, as the report names it.
 struct ToTry {
@@ -444,6 +434,7 @@ void add_doctor_command(CLI::App& app, int& exit_status) {
       app.add_subcommand("doctor", "what dlprobe can and cannot do here, and what would help");
   const auto options = std::make_shared<OutputOptions>();
   add_format_options(*command, *options, doctor_formats());
+  add_verbose_option(*command, *options);
   add_quiet_option(*command, *options);
   set_examples(*command, {{"doctor", "as this user; compare with sudo"},
                           {"doctor -q", "in one line"},

@@ -46,6 +46,10 @@ struct ProbeOptions {
 void add_trial_options(CLI::App& command, ProbeOptions& options, const char* group) {
   constexpr int kMost = 100'000;
   command
+      .add_flag("--static", options.reads_only,
+                "only parse the script, and run nothing: shows what breaks when workers import it")
+      ->group(group);
+  command
       .add_flag("--force", options.force,
                 "for a command: override the start method even if the script names one")
       ->group(group);
@@ -64,13 +68,6 @@ void add_trial_options(CLI::App& command, ProbeOptions& options, const char* gro
       ->capture_default_str()
       ->type_name("N")
       ->group(group);
-}
-
-void add_static_option(CLI::App& command, bool& reads_only) {
-  command
-      .add_flag("--static", reads_only,
-                "only parse the script, and run nothing: shows what breaks when workers import it")
-      ->group("Subject (default: the reference loader)");
 }
 
 std::vector<std::string> fault_names() {
@@ -306,7 +303,6 @@ void add_probe_commands(CLI::App& app, const Session& session, int& exit_status)
     auto* command = app.add_subcommand(std::string(probe->name), std::string(probe->summary));
     const auto options = std::make_shared<ProbeOptions>();
     add_subject_options(*command, *probe, *options);
-    if (probe->tries_start_methods) add_static_option(*command, options->reads_only);
     add_loader_options(*command, options->loader);
     add_output_options(*command, options->output);
     show_examples(*command, *probe);

@@ -100,6 +100,7 @@ void add_stacks_command(CLI::App& app, int& exit_status) {
   command->add_flag("--native", options->native, "only native frames")->group(kGroup);
   add_pause_options(*command, options->pause, kGroup);
   add_format_options(*command, options->output, stacks_formats());
+  add_verbose_option(*command, options->output);
   set_examples(*command, {{"stacks 4711", "all processes of the job"},
                           {"stacks 4711 --ranks --python", "the ranks of a job, side by side"},
                           {"stacks 4711 --only --python", "one process, Python frames"},

@@ -144,11 +144,15 @@ void add_format_options(CLI::App& command, OutputOptions& options,
       ->check(one_of({"auto", "always", "never"}))
       ->capture_default_str()
       ->group(kOutputGroup);
+}
+
+void add_verbose_option(CLI::App& command, OutputOptions& options) {
   command.add_flag("-v,--verbose", options.verbosity, "the whole report")->group(kOutputGroup);
 }
 
 void add_report_formats(CLI::App& command, OutputOptions& options) {
   add_format_options(command, options, report_formats());
+  add_verbose_option(command, options);
   add_quiet_option(command, options);
 }
 

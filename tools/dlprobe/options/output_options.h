@@ -27,12 +27,14 @@ struct OutputOptions {
   int stream = 1;  ///< descriptor for what has no path: stdout, or stderr beside a command's output
 };
 
-/// -f, -o, --json, --color and -v: for a command that has no verdict.
+/// -f, -o, --json and --color: for a command that has no verdict.
 void add_format_options(CLI::App& command, OutputOptions& options,
                         std::span<const ReportFormat> formats);
+/// -v: for a command whose text is not all that it has.
+void add_verbose_option(CLI::App& command, OutputOptions& options);
 /// -q: for a command whose text begins with a verdict.
 void add_quiet_option(CLI::App& command, OutputOptions& options);
-/// These with every format of a report, and -q.
+/// These with every format of a report, -v and -q.
 void add_report_formats(CLI::App& command, OutputOptions& options);
 /// These and --fail-on.
 void add_output_options(CLI::App& command, OutputOptions& options);

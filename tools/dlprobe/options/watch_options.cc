@@ -7,8 +7,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kShortestInterval{10};
 constexpr std::chrono::seconds kLongestInterval{10};
-// What somebody who faces a hung job waits for an answer; two snapshots a second apart tell enough.
 constexpr std::chrono::seconds kUntilGrowthShows(16);
+// What somebody who faces a hung job waits for an answer; two snapshots a second apart tell enough.
 constexpr std::chrono::seconds kQuickAnswer{3};
 // A job that stands still for longer is no longer undisturbed.
 constexpr std::chrono::seconds kLongestPause{1};

@@ -143,7 +143,7 @@ std::string counts_text(const TopPicture& picture) {
   text += counted(workers, "worker");
   text += fmt::format("   CPUs {:.1f}   PSS {}", cpu, short_bytes(pss));
   if (pss && pss_age >= kOldPss) text += fmt::format(" ({} old)", short_duration(pss_age));
-  return text + "   batches/s -";
+  return text;
 }
 
 std::string use_text(std::string_view what, uint64_t used, std::optional<uint64_t> size) {

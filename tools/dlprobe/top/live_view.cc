@@ -42,8 +42,6 @@ Columns
   io/s   calls of read and write; each batch goes through a pipe
   still  for how long it has neither computed, read nor written
   state  what its main thread does
-
-batches/s is not known: only the program itself counts its batches.
 )";
 
 std::vector<std::string> split_lines(std::string_view text) {
