@@ -339,6 +339,10 @@ class Slurm(unittest.TestCase):
         self.assertEqual(len(list(self.cluster.folder.glob("trained.*"))), 3, output)
         self.assertEqual(len(list(reports.glob("*.json"))), 3)
 
+    def test_5_then_a_step_may_end_as_if_by_sigusr1(self):
+        job, output, _ = self.job_on_all("sh", "-c", "exit 138")
+        self.assertEqual((job["JobState"], job["ExitCode"]), ("FAILED", "138:0"), output)
+
     def leave_behind(self, script):
         """What the epilog of a job of another user says."""
         self.cluster.write("left.sh", script, 0o755)

@@ -25,9 +25,10 @@ look() {
   srun --overlap --gres=none --ntasks-per-node=1 --ntasks="$SLURM_JOB_NUM_NODES" \
     dlprobe attach --job -q -f human -f json="$out/hang/%h.json" || :
   dlprobe report merge "$out/hang" -f human -f html="$out/hang.html" || :
+  looked=yes
 }
 trap look USR1
 srun "$@" &
-# A trap interrupts `wait`, which then gives 128 + SIGUSR1.
-until wait $!; code=$?; ((code != 138)); do :; done
+# A trap interrupts `wait`, which then gives no code of the job's.
+while looked=no; wait $!; code=$?; [[ $looked == yes ]]; do :; done
 exit "$code"
