@@ -229,6 +229,14 @@ std::optional<Charts::Failure> failure_of(const Charts& all, const report::Repor
       .at_s = at, .text = fmt::format("{}: first seen at {:.1f} s", shown(finding.name), at)};
 }
 
+bool is_end_by_signal(const report::TimelineEvent& event, const report::Report& report) {
+  return event.kind == "exit" &&
+         std::ranges::any_of(report.processes, [&](const report::Process& process) {
+           return process.run == event.run && process.pid == event.pid && process.exit &&
+                  process.exit->signal;
+         });
+}
+
 }  // namespace
 
 Charts charts_of(const report::Report& report) {
@@ -263,7 +271,7 @@ Charts charts_of(const report::Report& report) {
   drawing.failure = failure_of(drawing, report);
   for (const report::TimelineEvent& event : report.timeline.events) {
     if (std::isfinite(event.t_s))
-      drawing.events.push_back({.at_s = event.t_s, .is_bad = event.text.contains("signal")});
+      drawing.events.push_back({.at_s = event.t_s, .is_bad = is_end_by_signal(event, report)});
   }
   return drawing;
 }

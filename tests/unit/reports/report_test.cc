@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "lib/base/units.h"
+#include "reports/document/builders.h"
 #include "tests/unit/reports/report_json.h"
 
 namespace dlprobe {
@@ -297,6 +298,20 @@ TEST(Report, ALimitIsSaidAndLeavesTheVerdict) {
   EXPECT_EQ(verdict_of(report), OverallVerdict::kPass);
   EXPECT_EQ(report["limitations"][0]["what"], "w");
   EXPECT_EQ(report["limitations"][0]["required"], false);
+}
+
+TEST(Charts, AnEndBySignalStandsOutAndTheWordDoesNot) {
+  report::Report report;
+  report.timeline.rows = {{.t = 0}, {.t = 1}};
+  report.timeline.events = {{.t_s = 0.5, .kind = "note", .text = "a signal"},
+                            {.t_s = 0.6, .kind = "exit", .pid = 7}};
+  report.processes.resize(1);
+  report.processes[0].pid = 7;
+  report.processes[0].exit = report::ProcessExit{.signal = 9};
+  const document::Charts charts = document::charts_of(report);
+  ASSERT_EQ(charts.events.size(), 2U);
+  EXPECT_FALSE(charts.events[0].is_bad);
+  EXPECT_TRUE(charts.events[1].is_bad);
 }
 
 }  // namespace
