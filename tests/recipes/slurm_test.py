@@ -327,7 +327,7 @@ class Slurm(unittest.TestCase):
         self.assertEqual(sorted(path.name for path in reports.glob("*.json")), ["n1.json", "n2.json"])
         verdicts = {path.stem: json.loads(path.read_text())["summary"]["verdict"] for path in reports.glob("*.json")}
         self.assertEqual((verdicts["n1"] in ("pass", "warn"), verdicts["n2"]), (True, "fail"))
-        self.assertRegex(output, r"DLP0101 shm-too-small\n.*\n.*16\.0 MiB\n  On +n2 \(1 node\)")
+        self.assertRegex(output, r"Found +DLP0101 shm-too-small: .*16\.0 MiB\n(.*\n)+?On +n2\n")
         self.assertIn("no report of 1 node: n3", output)
         self.assertIn("n2", (reports / "cluster.html").read_text())
 
@@ -394,7 +394,7 @@ class Slurm(unittest.TestCase):
         self.assertEqual([finding["code"] for finding in reports["n3"]["findings"]][:1], ["DLP0306"], done.stdout)
         self.assertNotIn("DLP0306", json.dumps(reports["n2"]["findings"]))
         self.assertEqual(done.returncode, 1, done.stdout)
-        self.assertRegex(done.stdout, r"DLP0306 python-lock-inherited\n(.*\n)+?  On +n3 \(1 node\)")
+        self.assertRegex(done.stdout, r"Found +DLP0306 python-lock-inherited: .*\n(.*\n)+?On +n3\n")
 
     @unittest.skipUnless(has_torch(), NEEDS_TORCH)
     def test_8_ranks_of_two_nodes(self):
@@ -412,7 +412,7 @@ class Slurm(unittest.TestCase):
         ranks = {node: sorted(process["rank"] for process in report["processes"] if process.get("rank") is not None)
                  for node, report in reports.items()}
         self.assertEqual(ranks, {"n2": [0, 1], "n3": [2, 3]}, self.text("ranks.out"))
-        self.assertRegex(self.text("ranks.out"), r"DLP0702 rank-behind\n(.*\n)*?.*rank 3")
+        self.assertRegex(self.text("ranks.out"), r"DLP0702 rank-behind: rank 3 \(n3,")
         self.assertEqual(self.cluster.job(job)["JobState"], "RUNNING")
 
 
