@@ -153,9 +153,14 @@ class ListAndExplain(unittest.TestCase):
             self.assertEqual(text_of("explain", typed), page, typed)
 
     def test_numbers_that_are_no_finding(self):
-        for typed in ("0", "99999", "DLP", "DLP0000", "", "-1"):
+        for typed in ("0", "99999", "DLP", "DLP0000", "", "-900"):
             with self.subTest(typed=typed):
                 self.assertEqual(dlprobe("explain", typed).returncode, 2)
+
+    def test_how_a_process_ended(self):
+        for typed in ("-9", "137"):
+            with self.subTest(typed=typed):
+                self.assertTrue(text_of("explain", typed).startswith("DLP0501"))
 
     def test_an_error_text_or_words_or_a_probe(self):
         page = text_of("explain", "E  AssertionError:", "daemonic processes are not allowed to have children")
