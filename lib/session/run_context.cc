@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <utility>
 
 #include "lib/collect/tree/tracked_process.h"
@@ -76,7 +77,10 @@ std::optional<ProcessKey> RunContext::start(const ChildSpec& spec,
   const auto pid = control.start(spec);
   if (!pid) return refuse(pid.error(), kind(pid.error()));
   const auto key = process_key(machine, *pid);
-  if (!key) return refuse(key.error(), Refusal::Kind::kIncomplete);
+  if (!key) {
+    control.signal(*pid, SIGKILL);  // nobody would watch it
+    return refuse(key.error(), Refusal::Kind::kIncomplete);
+  }
   return *key;
 }
 

@@ -101,10 +101,11 @@ Expected<TrialWarden> TrialWarden::start(const std::string& folder) {
   if (between < 0) return os_failure("start a process");
   if (between == 0) {
     line.write_end.reset();
-    if (::fork() == 0) keep_watch(line.read_end.get(), folder);
-    ::_exit(0);
+    const pid_t warden = ::fork();
+    if (warden == 0) keep_watch(line.read_end.get(), folder);
+    ::_exit(warden < 0 ? 1 : 0);
   }
-  reap(between);
+  if (reap(between) != 0) return failure(ErrorCode::kIo, "start the process that cleans up");
   return TrialWarden(std::move(line.write_end), folder);
 }
 

@@ -77,6 +77,7 @@ TEST_F(CommandRunsTest, WhoItIsThatStartedMustBeKnown) {
   const Examination examination = examine();
   ASSERT_TRUE(examination.refusal.has_value());
   EXPECT_EQ(examination.refusal->kind, Refusal::Kind::kIncomplete);
+  EXPECT_THAT(control().sent, Contains(Pair(kFirst, SIGKILL))) << "nobody watches it";
 }
 
 TEST_F(CommandRunsTest, ACommandThatEndsAtOnceIsSeenToEnd) {
