@@ -72,12 +72,22 @@ BootNs blocked_since(const ThreadSnapshot& look, BootNs at) {
   return look.blocked_since != 0 ? std::min(look.blocked_since, at) : at;
 }
 
+// Asleep in the same call of the same Python code. What the interpreter itself stands at changes
+// when it has specialized the code (CPython 3.11), which it does after a few rounds of a loop.
+bool is_same_wait(const ThreadSnapshot& one, const ThreadSnapshot& other) {
+  const auto of_python = std::views::filter(&StackFrame::python);
+  return !one.wait.running && !other.wait.running && one.wait.syscall == other.wait.syscall &&
+         std::ranges::any_of(one.stack, &StackFrame::python) &&
+         std::ranges::equal(one.stack | of_python, other.stack | of_python);
+}
+
 // The newest looks that show one stack. One that met it awake between two waits does not count.
 size_t looks_at_same_place(const std::vector<Look>& looks) {
   size_t same = 1;
   for (size_t i = 1; i < looks.size(); ++i) {
     const ThreadSnapshot& thread = *looks[i].thread;
-    const bool is_same = thread.stack == looks.front().thread->stack;
+    const ThreadSnapshot& last = *looks.front().thread;
+    const bool is_same = thread.stack == last.stack || is_same_wait(thread, last);
     if (is_same) same = i + 1;
     if (!is_same && !thread.wait.running) break;
   }

@@ -54,6 +54,7 @@ std::optional<Confidence> has_no_peer(const Facts& facts, const ThreadFacts& wai
   bool has_trainer = waiter.role() == Role::kTrainer;
   for (size_t i = 0; i < readers.size(); ++i) {
     for (const size_t each : readers[i]->need.providers) {
+      if (facts.threads[each].thread->state == 'T') return std::nullopt;  // that is why
       const ThreadFacts* peer =
           waiting_peer(facts, facts.threads[each], files, waits_for_data(waiter));
       if (peer == nullptr || is_started_by_other(facts, *readers[i], *peer)) return std::nullopt;

@@ -575,6 +575,16 @@ TEST(Deadlock, ATrainerThatPollsForResultsAgainAndAgainSinceSomeTime) {
   EXPECT_FALSE(has_error(scene.examine(4))) << "it may have come there by chance";
 }
 
+TEST(Deadlock, ATrainerThatPollsInCodeThatIsSpecializedMeanwhile) {
+  HangScene scene = scene_with_sharer();
+  scene.polls(scene.main(kTrainer), HangScene::kResults);
+  scene.stack(scene.main(kTrainer),
+              {native("poll", "/lib/libc.so.6"), native("_PyEval_EvalFrame", "/usr/bin/python3.11"),
+               python("_try_get_data", "/usr/lib/python3/dist-packages/torch/dataloader.py", 9),
+               python("main", "/srv/train.py", 27)});
+  EXPECT_TRUE(find(scene.examine(8), FindingCode::kPipeWithoutPeer));
+}
+
 TEST(Deadlock, ATrainerThatALookMetAwakeBetweenTwoWaits) {
   HangScene scene = scene_with_sharer();
   scene.polls(scene.main(kTrainer), HangScene::kResults);
@@ -609,6 +619,19 @@ TEST(Deadlock, StoppedWorker) {
   HangScene scene;
   scene.main(kWorker).state = 'T';
   EXPECT_TRUE(find(scene.examine(), FindingCode::kWorkerStopped));
+}
+
+TEST(Deadlock, AReaderThatIsStoppedIsWhyItsPipeIsFull) {
+  constexpr uint64_t kLog = 4242;
+  HangScene scene(1);
+  scene.wait_in_write(scene.main(kTrainer), kLog);
+  scene.has_end(kTrainer, kLog, false, true);
+  scene.wait_in_read(scene.main(kWorker), kLog);
+  scene.has_end(kWorker, kLog, true, false);
+  scene.main(kWorker).state = 'T';
+  const Verdict verdict = scene.examine();
+  EXPECT_TRUE(find(verdict, FindingCode::kWorkerStopped));
+  EXPECT_FALSE(find(verdict, FindingCode::kPipeWithoutPeer));
 }
 
 TEST(Deadlock, JoinOfAProcessThatCannotWriteItsResults) {

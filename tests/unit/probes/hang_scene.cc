@@ -204,6 +204,9 @@ void HangScene::age(TreeSnapshot& tree, int look) const {
       if (std::ranges::find(waking_, who) != waking_.end()) {
         thread.cpu_ns += seconds * 50'000;
         thread.timeslices += seconds * 5;
+        // CPython specializes its code: it stands at another place of the interpreter.
+        for (StackFrame& frame : thread.stack)
+          if (!frame.python && frame.file.contains("python")) frame.offset += seconds;
       }
       for (const Earlier& earlier : working_) {
         if (earlier.process != process.key || earlier.tid != thread.tid) continue;
@@ -255,6 +258,13 @@ Verdict HangScene::examine(int looks) const {
   run.begin.looks_when_quiet = when_quiet_;
   if (moves_again_) {
     run.events.push_back({.at = Scene::at(looks), .kind = std::string(kMovesAgain)});
+  }
+  for (const auto& [pid, ended] : raised_) {
+    StartEvent& raised = run.start_events.emplace_back();
+    raised.at = Scene::at(0);
+    raised.process = key_of(pid);
+    raised.kind = StartEventKind::kFailed;
+    raised.ended = ended;
   }
   if (gives_up_ != 0) {
     StartEvent& raised = run.start_events.emplace_back();

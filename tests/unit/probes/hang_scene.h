@@ -56,6 +56,8 @@ class HangScene {
   void moves_again() { moves_again_ = true; }
   /// A rank that waited gave up after the last look: its collective operation failed.
   void gives_up(int32_t pid) { gives_up_ = pid; }
+  /// An exception ended a thread of the process, or its program, before the first look.
+  void raised(int32_t pid, Ended ended) { raised_.emplace_back(pid, ended); }
   /// As `dlprobe run` watches it: no look is taken while it moves.
   void is_looked_at_when_quiet() { when_quiet_ = true; }
   void ends_by_itself() { ended_ = true; }
@@ -98,6 +100,7 @@ class HangScene {
   std::optional<int> code_;
   bool moves_again_ = false;
   int32_t gives_up_ = 0;
+  std::vector<std::pair<int32_t, Ended>> raised_;
   bool when_quiet_ = false;
 };
 
