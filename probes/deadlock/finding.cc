@@ -4,6 +4,7 @@
 
 #include "lib/base/function_name.h"
 #include "lib/base/path_name.h"
+#include "probes/deadlock/ranks.h"
 #include "probes/deadlock/rules.h"
 #include "probes/facts/facts.h"
 
@@ -111,6 +112,13 @@ bool add_remedy_for_library(Finding& finding, std::string_view file) {
 }
 
 void add_remedies_for_fork(Finding& finding, const ThreadFacts& thread) {
+  if (const auto in = collective_of(*thread.thread)) {
+    finding.remedies.push_back(
+        {.title = "A worker is no rank: call " + as_name(in->operation) +
+                  " in the trainer, and hand the dataset its result before workers start",
+         .verify = "dlprobe deadlock --pid PID"});
+    return;
+  }
   add_remedy_of_clean_start(finding);
   for (const StackFrame& frame : thread.thread->stack) {
     if (!frame.python && add_remedy_for_library(finding, frame.file)) return;

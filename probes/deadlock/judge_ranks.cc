@@ -169,6 +169,12 @@ std::optional<Remedy> remedy_for(const RankState& rank, const RankState& waiter)
       if (rank.goes_on_meeting()) return remedy_for_groups();
       break;
     case RankDoing::kWaits:
+      if (rank.other.has_no_end)
+        return Remedy{
+            .title =
+                "Let no thread or rank keep a lock, or anything else that this one needs, "
+                "while it waits for the other ranks"};
+      break;
     case RankDoing::kEnded:
       break;
   }
@@ -281,7 +287,14 @@ std::optional<size_t> first_end(Job job, const MissingRanks& missing) {
   return first;
 }
 
-void add_remedies_for_uneven_data(Finding& finding) {
+void add_remedies_for_uneven_data(Finding& finding, bool is_mpi) {
+  if (is_mpi) {
+    finding.remedies.push_back(
+        {.title =
+             "Let every rank take part in the same operations, and an exception in one end all",
+         .commands = {"mpirun -n N python -m mpi4py train.py"}});
+    return;
+  }
   finding.remedies.push_back({.title = "Give every rank the same number of batches",
                               .commands = {"DistributedSampler(dataset, drop_last=True)",
                                            "DataLoader(..., drop_last=True)"}});
@@ -308,12 +321,15 @@ Message words_of_gone(Job job, const MissingRanks& missing, const Message& waits
          " may not have come, or cannot be reached";
 }
 
-void add_remedies_for_gone(Finding& finding) {
-  if (finding.code == FindingCode::kUnevenData) return add_remedies_for_uneven_data(finding);
+void add_remedies_for_gone(Finding& finding, bool is_mpi) {
+  if (finding.code == FindingCode::kUnevenData)
+    return add_remedies_for_uneven_data(finding, is_mpi);
   const bool is_elsewhere = finding.code == FindingCode::kRankBehind;
   finding.remedies.push_back(
-      {.title = is_elsewhere ? "Look at the ranks of the other nodes"
-                             : "Find out how that rank ended: its own log, the launcher's",
+      {.title =
+           is_elsewhere
+               ? "See whether that rank was started, or has ended; look at those of other nodes"
+               : "Find out how that rank ended: its own log, the launcher's",
        .commands = {is_elsewhere ? "dlprobe attach PID" : "dlprobe run -- COMMAND"}});
 }
 
@@ -339,7 +355,7 @@ std::optional<RankFinding> ranks_gone(Job job, const Members& waiting) {
   finding.prove(count_fact("missing_ranks", count_in(missing.numbers), "/proc/PID/environ"));
   finding.prove(count_fact("waiting_ranks", waiting.size(), "stacks"));
   if (code == FindingCode::kRankBehind) finding.discriminator = "elsewhere";
-  add_remedies_for_gone(finding);
+  add_remedies_for_gone(finding, is_in_mpi(job[first]));
   return found;
 }
 
@@ -357,8 +373,8 @@ std::optional<RankFinding> others_have_not_come(Job job, const Members& waiting)
   found.finding.prove(count_fact("waiting_ranks", waiting.size(), "stacks"));
   found.finding.discriminator = "elsewhere";
   found.finding.remedies.push_back(
-      {.title = "Start the command on the other nodes, and let each reach this one by the name and "
-                "the port that all are given",
+      {.title = "Start as many ranks as the world size says, here or on other nodes, and let each "
+                "reach this one by the name and the port that all are given",
        .commands = {"torchrun --nnodes N --rdzv-backend c10d --rdzv-endpoint HOST:PORT ..."}});
   return found;
 }
@@ -486,7 +502,9 @@ std::optional<RankFinding> collectives_differ(Job job, const Members& waiting) {
   finding.prove(count_fact("waiting_ranks", waiting.size(), "stacks"));
   prove_by_dumps(finding, flight_proof_of_mismatch(job, waiting));
   if (through == nullptr) finding.remedies.push_back(remedy_to_match(job[shown.front()]));
-  if (!is_message) add_remedies_for_uneven_data(finding);
+  if (!is_message) add_remedies_for_uneven_data(finding, is_in_mpi(job[shown.front()]));
+  if (through != nullptr && job[shown.front()].cause)
+    finding.consequence_of = job[shown.front()].cause->code;
   if (on_gpu) add_remedy_to_record(finding);
   return found;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -97,18 +98,22 @@ void judge(const RunCase& one, const Facts& facts, Verdict& verdict) {
 }
 
 /// Ranks that waited gave up soon after the last look, and the job with them: what the rank behind
-/// did is why.
+/// did, and what held it, is why.
 void make_error_if_they_gave_up(const Run& run, BootNs last_look, std::vector<Finding>& findings) {
   constexpr BootNs kBetweenLooks = 60 * kSecond;
   const auto gave_up = gave_up_at(run, last_look);
   if (!gave_up || *gave_up > last_look + kBetweenLooks) return;
+  std::set<FindingCode> causes;
   for (Finding& finding : findings) {
     const bool is_why = finding.code == FindingCode::kRankBehind ||
                         finding.code == FindingCode::kCollectiveMismatch ||
                         finding.code == FindingCode::kUnevenData ||
                         finding.code == FindingCode::kRankDead;
     if (is_why) finding.severity = Severity::kError;
+    if (is_why && finding.consequence_of) causes.insert(*finding.consequence_of);
   }
+  for (Finding& finding : findings)
+    if (causes.contains(finding.code)) finding.severity = Severity::kError;
 }
 
 Verdict examine_run(const RunCase& one) {

@@ -10,6 +10,7 @@
 #include "lib/model/run_words.h"
 #include "probes/deadlock/ranks.h"
 #include "probes/deadlock/rules.h"
+#include "probes/facts/starts.h"
 
 namespace dlprobe::probes::deadlock {
 namespace {
@@ -110,6 +111,23 @@ std::optional<RankCause> cause_of(const Facts& facts, const Rank& rank,
   return RankCause{.code = found->finding.code, .severity = found->finding.severity};
 }
 
+// An exception that ended the thread which would have woken the rank, or the rank's own program.
+std::optional<RankCause> exception_of(const Facts& facts, const RankState& state,
+                                      const ThreadFacts& thread) {
+  constexpr auto kOfOwnThreads =
+      std::to_array({NeedKind::kNotification, NeedKind::kLock, NeedKind::kJoin});
+  const bool needs_a_thread =
+      state.doing == RankDoing::kWaits && std::ranges::count(kOfOwnThreads, thread.need.kind) > 0;
+  const bool is_at_end = state.meeting && state.meeting->kind == MeetingKind::kEnd;
+  for (const StartEvent* event : events_of(*facts.run, StartEventKind::kFailed)) {
+    if (event->process != state.process) continue;
+    const bool ended_thread = event->ended == Ended::kThread && event->wanted.empty();
+    if ((ended_thread && needs_a_thread) || (event->ended == Ended::kProcess && is_at_end))
+      return RankCause{.code = FindingCode::kUncaughtException, .severity = Severity::kError};
+  }
+  return std::nullopt;
+}
+
 RankState ended_rank(const ProcessInfo& info, const ProcessExit& exit, BootNs now) {
   RankState state{.id = info.rank,
                   .process = info.key,
@@ -152,6 +170,7 @@ RankState state_of(const Facts& facts, const Rank& rank, const std::vector<RootC
     state.lasts = facts.last->at - (state.sleeps() ? thread.since : thread.looks.back().at);
   state.is_overdue = is_worth_a_warning(facts, thread);
   state.cause = cause_of(facts, rank, known);
+  if (!state.cause) state.cause = exception_of(facts, state, thread);
   state.flight = thread.process->flight;
   for (const size_t worker : rank.workers)
     state.workers.push_back({.pid = facts.threads[worker].process->key.pid});

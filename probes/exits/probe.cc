@@ -548,11 +548,16 @@ Verdict examine_run(const RunCase& one) {
     verdict.findings.push_back(std::move(finding));
   }
   add_rank_that_was_through(facts, verdict.findings);
-  if (!has_error(one.known)) add_raised(facts, verdict.findings);
+  // What waits because of an exception does not explain it.
+  const bool is_explained = std::ranges::any_of(one.known, [](const Finding& finding) {
+    return finding.severity == Severity::kError &&
+           finding.consequence_of != FindingCode::kUncaughtException;
+  });
+  if (!is_explained) add_raised(facts, verdict.findings);
   if (!refused_room) {
     if (auto growing = growing_tasks(facts)) verdict.findings.push_back(std::move(*growing));
   }
-  if (auto lost = lost_part(one.run); lost && !has_error(verdict.findings))
+  if (auto lost = lost_part(one.run, one.known); lost && !has_error(verdict.findings))
     verdict.findings.push_back(std::move(*lost));
   add_unknown_ends(facts, verdict);
   if (auto gap = unseen_failure(one.run);

@@ -209,7 +209,7 @@ Message without_it(const StartEvent& event, bool has_ended) {
 
 }  // namespace
 
-std::optional<Finding> lost_part(const Run& run) {
+std::optional<Finding> lost_part(const Run& run, std::span<const Finding> known) {
   if (command_failed(run)) return std::nullopt;
   const ProcessExit* end = end_of_command(run);
   const bool has_ended = end != nullptr && end->wait_status && *end->wait_status == 0;
@@ -228,6 +228,11 @@ std::optional<Finding> lost_part(const Run& run) {
   finding.remedies.push_back(look_at_line(run, event));
   finding.first_seen = event.at;
   finding.last_seen = event.at;
+  const bool holds_others = std::ranges::any_of(known, [&](const Finding& each) {
+    return each.consequence_of == finding.code &&
+           std::ranges::count(each.processes, event.process) > 0;
+  });
+  if (holds_others) finding.severity = Severity::kError;
   return finding;
 }
 
@@ -254,6 +259,7 @@ std::optional<ExitWord> word_of(const Run& run, const ProcessKey& key) {
   } else {
     said.clause = say(": nobody caught {}{}", as_text(word->message), where(*word));
     add_evidence(said.evidence, *word);
+    said.remedy = look_at_line(run, *word);
   }
   return said;
 }

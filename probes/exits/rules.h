@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -55,6 +56,7 @@ struct ExitWord {
   Message clause;    ///< ": it called os._exit at data.py:12 in load"
   std::string kind;  ///< what it called, or the class of the exception
   std::vector<Evidence> evidence;
+  std::optional<Remedy> remedy;  ///< of an exception
 };
 /// Nothing: it told nothing, or has no witness.
 std::optional<ExitWord> word_of(const Run& run, const ProcessKey& key);
@@ -92,8 +94,8 @@ std::optional<Finding> refused_resource(const Run& run);
 /// that it waited for.
 std::optional<Finding> uncaught_exception(const Run& run);
 /// DLP0514 of a command that runs yet, or had to be ended: a thread of it has ended so, or an item
-/// did not get into its queue.
-std::optional<Finding> lost_part(const Run& run);
+/// did not get into its queue. An error where a known finding says that others wait because of it.
+std::optional<Finding> lost_part(const Run& run, std::span<const Finding> known);
 /// Whether an interpreter of the command had the witness.
 bool saw_exceptions(const RecordingView& recording);
 

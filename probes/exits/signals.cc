@@ -465,6 +465,10 @@ ExitCause exit_cause(const ExitFacts& facts, const Death& death) {
   if (word) std::ranges::copy(word->evidence, std::back_inserter(cause.evidence));
   cause.rule_out("killed by a signal (DLP0501, DLP0503, DLP0509)",
                  "its wait status is an exit code, not a signal");
+  if (word && word->remedy) {
+    cause.remedies.push_back(*word->remedy);
+    return cause;
+  }
   Remedy remedy{.title = word ? "Raise an exception there instead, or print the traceback before"
                               : "Read the traceback above, and look for sys.exit and "
                                 "os._exit in the code that it ran",

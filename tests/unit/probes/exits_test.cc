@@ -937,6 +937,23 @@ TEST_F(Raised, AWorkersExitCodeHasItsReason) {
   EXPECT_EQ(finding.code, FindingCode::kWorkerExited);
   EXPECT_EQ(finding.confidence, Confidence::kCertain);
   EXPECT_THAT(finding.message.plain(), HasSubstr("nobody caught KeyError: 'x' at data.py:7"));
+  EXPECT_THAT(finding.remedies.front().title.plain(), HasSubstr("Fix it at data.py:7"));
+}
+
+TEST_F(Raised, WhatWaitsBecauseOfAnExceptionDoesNotExplainIt) {
+  failed(1, 102, Ended::kThread, "fill");
+  Finding waits;
+  waits.code = FindingCode::kRankBehind;
+  waits.severity = Severity::kWarning;
+  waits.processes = {key_of(102)};
+  EXPECT_EQ(find(examine({waits}), FindingCode::kUncaughtException)->severity, Severity::kWarning);
+  waits.consequence_of = FindingCode::kUncaughtException;
+  EXPECT_EQ(find(examine({waits}), FindingCode::kUncaughtException)->severity, Severity::kError);
+  scene.exit_with(kParent, 2, 1);
+  waits.severity = Severity::kError;
+  EXPECT_TRUE(find(examine({waits}), FindingCode::kUncaughtException));
+  waits.consequence_of.reset();
+  EXPECT_FALSE(find(examine({waits}), FindingCode::kUncaughtException));
 }
 
 TEST_F(Raised, ATrainerMayHaveLivedWithAWorkersEnd) {

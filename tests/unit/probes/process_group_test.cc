@@ -13,6 +13,7 @@ using testing::HasSubstr;
 
 constexpr int32_t kTrainer = HangScene::kTrainer;
 constexpr int32_t kWorker = 101;
+constexpr auto kOfC10d = "/usr/lib/python3/dist-packages/torch/distributed/distributed_c10d.py";
 constexpr const char* kTorch = "/usr/lib/torch/lib/libtorch_cpu.so";
 
 // Reads from a connection to a process outside of the tree: it may go on at any time.
@@ -81,10 +82,10 @@ HangScene scene_of_ranks(int others = 0) {
 }
 
 void meet(HangScene& scene, int32_t pid, const char* operation, int32_t line) {
-  constexpr auto kC10d = "/usr/lib/python3/dist-packages/torch/distributed/distributed_c10d.py";
   scene.wait_in_futex(scene.main(pid), futex(LockKind::kCondition, 0x7000));
-  scene.stack(scene.main(pid), {native("_ZN4c10d4Work4waitEv", kTorch), python(operation, kC10d, 5),
-                                python("main", "/srv/train.py", line)});
+  scene.stack(scene.main(pid),
+              {native("_ZN4c10d4Work4waitEv", kTorch), python(operation, kOfC10d, 5),
+               python("main", "/srv/train.py", line)});
 }
 
 // Lightning's rank 0 starts the others, and was told of no job itself.
@@ -142,6 +143,65 @@ TEST(ProcessGroup, TheProgramThatARankWaitsForIsNamed) {
   const auto finding = find(scene.examine(12), FindingCode::kRankBehind);
   ASSERT_TRUE(finding);
   EXPECT_THAT(finding->message.plain(), HasSubstr("process 102 (aws) to end"));
+}
+
+TEST(ProcessGroup, AnExceptionOfTheRankAtItsEndIsWhy) {
+  HangScene scene = scene_of_ranks();
+  meet(scene, kTrainer, "barrier", 11);
+  scene.run(scene.main(kWorker));
+  scene.stack(scene.main(kWorker), {native("ompi_mpi_finalize", "/usr/lib/libmpi.so.40")});
+  auto finding = find(scene.examine(12), FindingCode::kUnevenData);
+  ASSERT_TRUE(finding);
+  EXPECT_FALSE(finding->consequence_of);
+  EXPECT_THAT(finding->remedies.front().commands.front().plain(), HasSubstr("-m mpi4py"));
+  scene.raised(kWorker, Ended::kProcess);
+  finding = find(scene.examine(12), FindingCode::kUnevenData);
+  EXPECT_EQ(finding->consequence_of, FindingCode::kUncaughtException);
+}
+
+TEST(ProcessGroup, AnExceptionThatEndedTheThreadARankWaitsForIsWhy) {
+  HangScene scene = scene_of_ranks();
+  meet(scene, kTrainer, "barrier", 11);
+  scene.wait_in_futex(scene.main(kWorker), futex(LockKind::kCondition, 0x7000));
+  scene.stack(scene.main(kWorker), {python("Prefetcher.__iter__", "/srv/train.py", 9)});
+  scene.raised(kWorker, Ended::kThread);
+  const auto finding = find(scene.examine(12), FindingCode::kRankBehind);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->consequence_of, FindingCode::kUncaughtException);
+}
+
+TEST(ProcessGroup, WhatHeldTheRankThatOthersGaveUpWaitingForIsAnError) {
+  HangScene scene = scene_of_ranks(1);
+  meet(scene, kTrainer, "barrier", 11);
+  constexpr int32_t kLoader = 102;
+  scene.info(kLoader).ppid = kWorker;
+  scene.sleep(scene.main(kLoader));
+  scene.stack(scene.main(kLoader), {python("Remote.get", "/srv/train.py", 3)});
+  scene.wait_in_read(scene.main(kWorker), HangScene::kResults);
+  scene.has_end(kWorker, HangScene::kResults, true, false);
+  scene.stack(scene.main(kWorker),
+              {python("Queue.get", "/usr/lib/python3.11/multiprocessing/queues.py", 103),
+               python("main", "/srv/train.py", 30)});
+  EXPECT_FALSE(has_error(scene.examine(12)));
+  scene.gives_up(kTrainer);
+  scene.ends_with(1);
+  const auto finding = find(scene.examine(12), FindingCode::kSlowSample);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kError);
+}
+
+TEST(ProcessGroup, AWorkerThatCallsACollectiveIsToldToLeaveItToTheTrainer) {
+  HangScene scene;
+  FutexWait lock = futex(LockKind::kMutex, 0x1000);
+  lock.owner_tid = kTrainer;
+  lock.owner_gone = true;
+  scene.wait_in_futex(scene.main(kWorker), lock);
+  scene.stack(scene.main(kWorker),
+              {native("_ZN4c10d4Work4waitEv", kTorch), python("broadcast", kOfC10d, 5),
+               python("Shared.__getitem__", "/srv/train.py", 10)});
+  const auto finding = find(scene.examine(), FindingCode::kForkInheritedLock);
+  ASSERT_TRUE(finding);
+  EXPECT_THAT(finding->remedies.front().title.plain(), HasSubstr("call broadcast in the trainer"));
 }
 
 TEST(ProcessGroup, ALauncherWaitsForThoseOfOtherNodes) {
