@@ -1,5 +1,8 @@
 #include "lib/proc/fdinfo.h"
 
+#include <algorithm>
+#include <array>
+
 #include "lib/base/parse.h"
 #include "lib/proc/text.h"
 
@@ -27,6 +30,7 @@ Expected<std::vector<int32_t>> parse_epoll_targets(std::string_view text) {
 }  // namespace
 
 Expected<FdInfo> parse_fdinfo(std::string_view text) {
+  constexpr auto kLocks = std::to_array<std::string_view>({" FLOCK ", " POSIX ", " OFDLCK "});
   const auto position = find_value(text, "pos");
   const auto flags = find_value(text, "flags");
   const auto position_value = position ? parse_int<uint64_t>(*position) : std::nullopt;
@@ -36,7 +40,9 @@ Expected<FdInfo> parse_fdinfo(std::string_view text) {
   }
   FdInfo info{.position = *position_value, .flags = *flags_value};
   for_each_line(text, [&](std::string_view line) {
-    if (line.starts_with("lock:") && line.contains(" FLOCK ")) info.holds_flock = true;
+    const bool is_lock =
+        std::ranges::any_of(kLocks, [&](auto kind) { return line.contains(kind); });
+    if (line.starts_with("lock:") && is_lock) info.holds_lock = true;
   });
   if (const auto in_flight = find_value(text, "scm_fds")) {
     info.scm_fds = parse_int<uint64_t>(*in_flight);

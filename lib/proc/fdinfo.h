@@ -12,9 +12,10 @@ namespace dlprobe {
 /// /proc/PID/fdinfo/FD.
 struct FdInfo {
   uint64_t position = 0;
-  uint64_t flags = 0;                  ///< open(2) flags
-  std::optional<uint64_t> scm_fds;     ///< of a UNIX socket: descriptors in flight in its queue
-  bool holds_flock = false;            ///< the open file has a lock of flock(2) ("lock:")
+  uint64_t flags = 0;               ///< open(2) flags
+  std::optional<uint64_t> scm_fds;  ///< of a UNIX socket: descriptors in flight in its queue
+  /// The open file has a lock of flock(2), or the process one of fcntl(2) ("lock:").
+  bool holds_lock = false;
   std::vector<int32_t> epoll_targets;  ///< of an epoll: the descriptors it watches ("tfd:")
 
   bool operator==(const FdInfo&) const = default;

@@ -96,16 +96,18 @@ class AnyNeed : public Waiter {
   Need of_file_lock() const {
     Need need{.kind = NeedKind::kFileLock, .words = "a lock of a file", .relation = "held by"};
     if (thread_.wait.files.empty()) return need;
+    const std::string& path = thread_.wait.files.front().path;
+    if (!path.empty()) need.words = "a lock of the file " + as_path(path);
     const uint64_t inode = thread_.wait.files.front().inode;
     need.object = "file " + own(inode);
     need.label = "lock of file " + own(inode);
-    bool held_outside = false;
+    std::optional<int32_t> held_outside;
     bool held = false;
     for (const ChannelEnd& end : facts_.last->channel_ends) {
       if (end.inode != inode || end.kind != EndKind::kFileLock || !end.writes) continue;
       held = true;
       const auto threads = threads_of(end.pid);
-      if (threads.empty()) held_outside = true;
+      if (threads.empty()) held_outside = end.pid;
       // By another open file its own process, or the thread itself, may have it.
       std::ranges::copy(threads, std::back_inserter(need.providers));
     }
@@ -113,6 +115,8 @@ class AnyNeed : public Waiter {
     if (!need.providers.empty()) {
       need.words +=
           " held by " + describe(*facts_.run, facts_.threads[need.providers.front()].process->key);
+    } else if (held_outside) {
+      need.words += " held by process " + own(*held_outside);
     }
     return need;
   }

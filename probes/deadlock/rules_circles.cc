@@ -70,9 +70,13 @@ OwnWords advice_for_circle(const Facts& facts, const std::vector<size_t>& circle
   if (circle.size() == 1)
     return "Do not take it twice (multiprocessing.RLock), and always release it: with "
            "lock:";
-  const bool has_channel = std::ranges::any_of(
-      circle, [&](size_t each) { return facts.threads[each].need.kind == NeedKind::kChannel; });
-  if (has_channel)
+  const auto has = [&](NeedKind kind) {
+    return std::ranges::any_of(circle,
+                               [&](size_t each) { return facts.threads[each].need.kind == kind; });
+  };
+  if (has(NeedKind::kChannel) && has(NeedKind::kFileLock))
+    return "Release the lock before you wait for a process that wants it";
+  if (has(NeedKind::kChannel))
     return "Empty a Queue or a pipe (process.communicate()) before you wait for the process that "
            "fills it";
   return "Take the locks in the same order everywhere";

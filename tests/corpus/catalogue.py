@@ -150,6 +150,7 @@ def hangs_of_python():
     yield from slow("tcp-manager-stopped", "hang_peer.py tcp-manager-stopped", "DLP0311")
     yield from pair("socket-without-peer", "hang_peer.py socket-without-peer", "DLP0308")
     yield from pair("file-lock-circle", "hang_peer.py file-lock-circle", "DLP0303")
+    yield from pair("record-lock-circle", "hang_peer.py record-lock-circle", "DLP0303")
     for kind in ("slots-not-given-back", "barrier-short-of-one", "full-queue-without-consumer", "ring-without-a-start"):
         yield from pair(kind, f"hang_closed.py {kind}", "DLP0303")
     # Which process holds the readers' lock is chance, and no part of the verdict.

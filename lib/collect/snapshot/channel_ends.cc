@@ -51,7 +51,7 @@ void add_files(const ThreadWait& wait, Wanted& wanted) {
       (writes ? wanted.pipes_to_write : wanted.pipes_to_read).insert(file.inode);
     }
     if (file.peer != 0) wanted.sockets.insert(file.peer);
-    if (file.kind == FileKind::kFile && wait.syscall == SYS_flock)
+    if (file.kind == FileKind::kFile && (wait.syscall == SYS_flock || wait.syscall == SYS_fcntl))
       wanted.locked_files.insert(file.inode);
   }
 }
@@ -103,7 +103,7 @@ class EndFinder {
     const bool is_file = wanted_.locked_files.contains(stat->inode) && S_ISREG(stat->mode);
     if (!is_pipe && !is_file) return;
     const auto info = chain(machine_.root->read(folder + "fdinfo/" + name), parse_fdinfo);
-    if (!info || (is_file && !info->holds_flock)) return;
+    if (!info || (is_file && !info->holds_lock)) return;
     const uint64_t access = info->flags & O_ACCMODE;
     add_end({.inode = stat->inode,
              .kind = is_pipe ? EndKind::kPipe : EndKind::kFileLock,

@@ -245,7 +245,7 @@ def socket_without_peer(options):
     train(loader)
 
 
-def file_lock_circle(options):
+def file_lock_circle(options, lock=fcntl.flock):
     """One worker has the lock of a file and waits for a word of the other, who wants the lock first."""
     reader, writer = os.pipe()
     with tempfile.NamedTemporaryFile() as file:
@@ -253,7 +253,7 @@ def file_lock_circle(options):
 
         def speak(descriptor):
             if not options.healthy:
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                lock(descriptor, fcntl.LOCK_EX)
             os.write(writer, b"x")
 
         def fetch(index):
@@ -261,7 +261,7 @@ def file_lock_circle(options):
                 claim("moves" if options.healthy else "still")
             descriptor = os.open(file.name, os.O_RDWR)  # a lock of its own
             if index % 2 == 0:
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                lock(descriptor, fcntl.LOCK_EX)
                 taken.set()
                 os.read(reader, 1)
             else:
@@ -277,6 +277,11 @@ def file_lock_circle(options):
         os.close(writer)
         claim("moves" if options.healthy else "still")
         train(loader)
+
+
+def record_lock_circle(options):
+    """The same with locks of fcntl(2)."""
+    file_lock_circle(options, fcntl.lockf)
 
 
 def orphans_under_subreaper(options):
@@ -401,7 +406,7 @@ KINDS = {"frozen-v1": partial(frozen_group, controller="freezer", frozen="FROZEN
          "loader-at-work": loader_at_work, "readers-with-one-anothers-ends": readers_with_one_anothers_ends,
          "trainer-that-leaves-a-queue": trainer_that_leaves_a_queue,
          "queue-left-under-launcher": queue_left_under_launcher, "manager-stopped": manager_stopped, "tcp-manager-stopped": tcp_manager_stopped,
-         "socket-without-peer": socket_without_peer, "file-lock-circle": file_lock_circle,
+         "socket-without-peer": socket_without_peer, "file-lock-circle": file_lock_circle, "record-lock-circle": record_lock_circle,
          "orphans-under-subreaper": orphans_under_subreaper,
          "semaphore-holder-killed": semaphore_holder_killed, "pipe-without-writer": pipe_without_writer,
          "queue-without-producer": queue_without_producer, "stopped": stopped,

@@ -307,6 +307,12 @@ TEST(FdInfo, GivesDescriptorsInFlightAndEpollTargets) {
   ASSERT_TRUE(epoll);
   EXPECT_EQ(epoll->position, 7U);
   EXPECT_THAT(epoll->epoll_targets, ElementsAre(5, 12));
+  const std::string file = "pos:\t0\nflags:\t02\nlock:\t1: ";
+  for (const char* lock :
+       {"FLOCK  ADVISORY  WRITE 42 fe:00:7 0 EOF\n", "POSIX  ADVISORY  WRITE 42 fe:00:7 0 EOF\n",
+        "OFDLCK ADVISORY  WRITE -1 fe:00:7 0 EOF\n"})
+    EXPECT_TRUE(parse_fdinfo(file + lock)->holds_lock) << lock;
+  EXPECT_FALSE(parse_fdinfo(file + "LEASE  ACTIVE    READ 42 fe:00:7 0 EOF\n")->holds_lock);
   EXPECT_FALSE(parse_fdinfo("pos:\t0\nflags:\t0200"));
   EXPECT_FALSE(parse_fdinfo("pos:\t0\nflags:\t9\n"));
 }
