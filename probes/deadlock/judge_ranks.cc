@@ -503,8 +503,8 @@ std::optional<RankFinding> collectives_differ(Job job, const Members& waiting) {
   prove_by_dumps(finding, flight_proof_of_mismatch(job, waiting));
   if (through == nullptr) finding.remedies.push_back(remedy_to_match(job[shown.front()]));
   if (!is_message) add_remedies_for_uneven_data(finding, is_in_mpi(job[shown.front()]));
-  if (through != nullptr && job[shown.front()].cause)
-    finding.consequence_of = job[shown.front()].cause->code;
+  const auto& cause = job[shown.front()].cause;
+  if (through != nullptr && cause) finding.consequence_of = cause->code;
   if (on_gpu) add_remedy_to_record(finding);
   return found;
 }
