@@ -1,5 +1,7 @@
 """Adds up what ctest wrote with --output-junit: skipped tests with their reasons, the slowest twenty, then one line.
 
+A test of NAME.xml that is in NAME-alone.xml, too, was run again without others beside it: that counts.
+
 With --strict a test that was skipped for another reason than a missing GPU counts as failed: CI runs
 on machines that can run everything else.
 """
@@ -54,27 +56,32 @@ def main():
     arguments = parser.parse_args()
 
     passed, failed, skipped, durations = 0, [], [], []
+    cases = [(path, case) for path in arguments.files for case in ElementTree.parse(path).getroot().iter("testcase")]
+    again = {case.get("name") for path, case in cases if path.endswith("-alone.xml")}
 
     def count_skip(name, reason):
         refused = arguments.strict and not ALLOWED_REASON.search(reason)
         (failed if refused else skipped).append((name, f"skipped: {reason}"))
 
-    for path in arguments.files:
-        for case in ElementTree.parse(path).getroot().iter("testcase"):
-            name = case.get("name")
-            durations.append((float(case.get("time", 0)), name))
-            for inner_name, reason in inner_skips(case):
-                count_skip(f"{name}: {inner_name}", reason)
-            if case.get("status") == "run":
-                passed += 1
-            elif was_skipped(case):
-                count_skip(name, reason_of(case))
-            else:
-                failed.append((name, f"failed\n{last_words(case)}".rstrip()))
+    for path, case in cases:
+        name = case.get("name")
+        durations.append((float(case.get("time", 0)), name))
+        if name in again and not path.endswith("-alone.xml"):
+            continue
+        for inner_name, reason in inner_skips(case):
+            count_skip(f"{name}: {inner_name}", reason)
+        if case.get("status") == "run":
+            passed += 1
+        elif was_skipped(case):
+            count_skip(name, reason_of(case))
+        else:
+            failed.append((name, f"failed\n{last_words(case)}".rstrip()))
     for reason in sorted({reason for _, reason in skipped}):
         names = [name for name, its_reason in skipped if its_reason == reason]
         print(f"{reason}\n    {len(names)}: {', '.join(names)}")
     print("slowest: " + ", ".join(f"{name} {seconds:.0f} s" for seconds, name in sorted(durations, reverse=True)[:SLOWEST]))
+    if again:
+        print("failed beside other tests, run again alone: " + ", ".join(sorted(again)))
     for name, reason in failed:
         print(f"FAILED {name}: {reason}")
     print(f"{passed} passed, {len(failed)} failed, {len(skipped)} skipped")
