@@ -60,8 +60,10 @@ uint64_t joined_pipe(const Facts& facts, const Sample& sample) {
   const ProcessKey& key = facts.trainer->key;
   const std::string& machine = facts.header->host.machine;
   const auto trainer = std::ranges::find(sample.processes, key, &ProcessSample::key);
-  if (trainer == sample.processes.end() || !trainer->waits || !*trainer->waits) return 0;
-  const std::vector<ThreadWait>& threads = **trainer->waits;
+  if (trainer == sample.processes.end()) return 0;
+  const auto& waits = trainer->waits;
+  if (!waits || !*waits) return 0;
+  const std::vector<ThreadWait>& threads = **waits;
   const auto main = std::ranges::find(threads, key.pid, &ThreadWait::tid);
   if (main == threads.end() || kind_of(*main, machine) != WaitKind::kPoll) return 0;
   const int32_t timeout = poll_timeout_ms(*main, machine).value_or(kJoinMs);
