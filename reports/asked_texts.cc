@@ -114,7 +114,7 @@ constexpr std::array kTexts = {
     AskedText{"found libiomp5", kTwoRuntimes},
     AskedText{"OMP: Error #15", kTwoRuntimes},
     AskedText{"This DataLoader will create", kTooMany},
-    AskedText{"[Errno 38] Function not implemented", kNoShm},
+    AskedText{"[Errno 38]", kNoShm},
     AskedText{"AF_UNIX path too long", kTemporary},
 };
 

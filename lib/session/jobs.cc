@@ -200,14 +200,14 @@ class JobFinder {
 
   std::vector<RoleFacts> tree_below(const ProcessKey& root) const {
     std::vector<RoleFacts> tree;
-    std::vector<int32_t> todo = {root.pid};
-    for (size_t i = 0; i < todo.size() && i < kMostOfOneJob; ++i) {
-      const auto found = all_.find(todo[i]);
+    std::vector<int32_t> pending = {root.pid};
+    for (size_t i = 0; i < pending.size() && i < kMostOfOneJob; ++i) {
+      const auto found = all_.find(pending[i]);
       if (found == all_.end()) continue;
       tree.push_back(found->second.facts);
-      const auto below = children_.find(todo[i]);
+      const auto below = children_.find(pending[i]);
       if (below != children_.end())
-        todo.insert(todo.end(), below->second.begin(), below->second.end());
+        pending.insert(pending.end(), below->second.begin(), below->second.end());
     }
     return tree;
   }

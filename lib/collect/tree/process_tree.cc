@@ -111,17 +111,17 @@ void ProcessTree::scan_children() {
   for (const auto& [key, process] : members_)
     threads += process.last_stat.threads;
   // Children that are found may have children themselves.
-  std::vector<ProcessKey> todo;
-  todo.reserve(members_.size());
+  std::vector<ProcessKey> pending;
+  pending.reserve(members_.size());
   for (const auto& [key, process] : members_)
-    todo.push_back(key);
-  for (size_t i = 0; i < todo.size(); ++i) {
+    pending.push_back(key);
+  for (size_t i = 0; i < pending.size(); ++i) {
     const size_t known = added_.size();
-    const ProcessKey key = todo[i];
+    const ProcessKey key = pending[i];
     const bool due = now - members_.at(key).children_scanned_at >= kAllThreadsPeriod.count();
     scan_member(key, now, due || threads <= kFewThreads);
     if (!children_files_) return;
-    todo.insert(todo.end(), added_.begin() + static_cast<ptrdiff_t>(known), added_.end());
+    pending.insert(pending.end(), added_.begin() + static_cast<ptrdiff_t>(known), added_.end());
   }
 }
 
