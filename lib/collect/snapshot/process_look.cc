@@ -14,7 +14,7 @@
 #include "lib/os/job_rank.h"
 #include "lib/stacks/locks/futex_wait.h"
 #include "lib/stacks/locks/openmp_pool.h"
-#include "lib/stacks/native/group_rank.h"
+#include "lib/stacks/native/process_group.h"
 #include "lib/stacks/native/live_environment.h"
 #include "lib/stacks/native/module_symbols.h"
 

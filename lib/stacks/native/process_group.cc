@@ -1,4 +1,4 @@
-#include "lib/stacks/native/group_rank.h"
+#include "lib/stacks/native/process_group.h"
 
 #include <algorithm>
 #include <array>
@@ -14,7 +14,7 @@
 namespace dlprobe {
 namespace {
 
-constexpr uint64_t kWord = sizeof(uint64_t);
+constexpr uint64_t kPointerBytes = sizeof(uint64_t);
 /// Of each stack: a thread of a process group has few functions, and they are shallow.
 constexpr uint64_t kStackBytes = 8192;
 constexpr size_t kMostStacks = 256;
@@ -38,7 +38,7 @@ constexpr auto kClasses = std::to_array<GroupClass>({
     {"c10d::ProcessGroupGloo", "_ZTVN4c10d16ProcessGroupGlooE"},
 });
 /// An object points behind the first two words of its vtable.
-constexpr uint64_t kToFunctions = 2 * kWord;
+constexpr uint64_t kToFunctions = 2 * kPointerBytes;
 
 bool is_torch(std::string_view path) {
   return base_name(path).starts_with("libtorch");
@@ -64,12 +64,13 @@ void note_objects_on(const Memory& memory, const AddressSpace& space, uint64_t s
                      std::set<uint64_t>& objects) {
   const Mapping* mapping = space.find(stack);
   if (mapping == nullptr) return;
-  const uint64_t begin = (stack + kWord - 1) / kWord * kWord;
+  const uint64_t begin = (stack + kPointerBytes - 1) / kPointerBytes * kPointerBytes;
   const uint64_t end = std::min(begin + kStackBytes, mapping->end);
-  for (uint64_t at = begin; at + kWord <= end && objects.size() < kMostObjects; at += kWord) {
+  for (uint64_t at = begin; at + kPointerBytes <= end && objects.size() < kMostObjects;
+       at += kPointerBytes) {
     const auto object = memory.value<uint64_t>(at);
     if (!object) break;
-    const Mapping* home = *object % kWord == 0 ? space.find(*object) : nullptr;
+    const Mapping* home = *object % kPointerBytes == 0 ? space.find(*object) : nullptr;
     if (home != nullptr && home->writable && home->inode == 0) objects.insert(*object);
   }
 }

@@ -1,4 +1,4 @@
-#include "lib/stacks/native/group_rank.h"
+#include "lib/stacks/native/process_group.h"
 
 #include <gtest/gtest.h>
 
