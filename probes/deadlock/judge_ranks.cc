@@ -14,6 +14,7 @@
 #include "lib/model/rank_words.h"
 #include "probes/deadlock/facts.h"
 #include "probes/deadlock/flight_proof.h"
+#include "probes/deadlock/rank_remedies.h"
 #include "probes/facts/facts.h"
 
 namespace dlprobe::probes::deadlock {
@@ -73,10 +74,6 @@ bool are_on_gpu(Job job, const Members& waiting) {
   return std::ranges::any_of(waiting, [&](size_t each) { return job[each].is_on_gpu(); });
 }
 
-bool is_in(const RankState& rank, MeetingKind kind) {
-  return rank.meeting && rank.meeting->kind == kind;
-}
-
 // Who takes leave of the others waits for none of them in particular.
 size_t first_to_wait(Job job, const Members& waiting) {
   return *std::ranges::max_element(waiting, {}, [&](size_t each) {
@@ -107,86 +104,6 @@ void prove_by_dumps(Finding& finding, std::optional<Message> proof) {
   if (!proof) return;
   finding.prove(
       text_fact("flight_recorder", std::move(*proof), "dumps of PyTorch's Flight Recorder"));
-}
-
-Remedy remedy_to_look(const RankState& rank) {
-  const Message where = rank.node.empty() ? Message("there") : "there, on " + as_host(rank.node);
-  return {.title = "Look at what that rank does " + where,
-          .commands = {"dlprobe stacks " + own(rank.process.pid)}};
-}
-
-bool is_in_mpi(const RankState& rank) {
-  return rank.meeting && rank.meeting->operation.starts_with("MPI_");
-}
-
-// For a rank that is at something else while `waiter` waits for it.
-Remedy remedy_to_meet(const RankState& waiter) {
-  if (is_in(waiter, MeetingKind::kCall))
-    return {.title = "Let a call end by a timeout: the caller's traceback then names it",
-            .commands = {"rpc.rpc_sync(to, func, args, timeout=SECONDS)"}};
-  const Message title =
-      "Do that work on every rank, or outside of the part in which the others wait; or let ";
-  if (is_in_mpi(waiter))
-    return {.title = title + "all meet in a barrier after it", .commands = {"comm.Barrier()"}};
-  return {.title = title + "them wait in a barrier with a timeout of its own",
-          .commands = {"group = torch.distributed.new_group(backend='gloo')",
-                       "torch.distributed.monitored_barrier(group, timeout=...)"}};
-}
-
-Remedy remedy_for_groups() {
-  return {.title =
-              "Was that operation meant for a group of fewer ranks? Each rank of a group has "
-              "to call it, and every rank of the job new_group()",
-          .commands = {"torch.distributed.all_reduce(tensor, group=group)"}};
-}
-
-Remedy remedy_for_loader(const RankState& rank) {
-  return {.title =
-              "Find out why its loader is late: more workers, or less work for each sample, if "
-              "nothing in it is stuck",
-          .commands = {"dlprobe attach " + own(rank.process.pid)}};
-}
-
-// By what the rank does while the others wait for it.
-std::optional<Remedy> remedy_for(const RankState& rank, const RankState& waiter) {
-  if (rank.cause) {
-    const OwnWords code = own(info(rank.cause->code).code);
-    return Remedy{.title = "Mend what holds that rank: " + code + " says what it is",
-                  .commands = {"dlprobe explain " + code}};
-  }
-  switch (rank.doing) {
-    case RankDoing::kWorks:
-    case RankDoing::kSleeps:
-    case RankDoing::kPolls:
-      return remedy_to_meet(waiter);
-    case RankDoing::kWaitsForBatch:
-      return remedy_for_loader(rank);
-    case RankDoing::kWaitsForChild:
-      return Remedy{.title =
-                        "Run that process before the others begin to wait (a compiler: fill "
-                        "its cache beforehand), or do not wait for it there"};
-    case RankDoing::kMeets:
-      if (rank.goes_on_meeting()) return remedy_for_groups();
-      break;
-    case RankDoing::kWaits:
-      if (rank.other.has_no_end)
-        return Remedy{
-            .title =
-                "Let no thread or rank keep a lock, or anything else that this one needs, "
-                "while it waits for the other ranks"};
-      break;
-    case RankDoing::kEnded:
-      break;
-  }
-  return std::nullopt;
-}
-
-// Of a collective on the GPU the stacks do not tell which it is.
-void add_remedy_to_record(Finding& finding) {
-  finding.remedies.push_back(
-      {.title = "Let each rank keep its last collectives, and write them when one times out: "
-                "torchfrtrace then says which rank is missing in which",
-       .commands = {"TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1"}});
 }
 
 RankFinding finding_on(Job job, FindingCode code, Confidence confidence, const Members& ranks) {
@@ -287,23 +204,6 @@ std::optional<size_t> first_end(Job job, const MissingRanks& missing) {
   return first;
 }
 
-void add_remedies_for_uneven_data(Finding& finding, bool is_mpi) {
-  if (is_mpi) {
-    finding.remedies.push_back(
-        {.title =
-             "Let every rank take part in the same operations, and an exception in one end all",
-         .commands = {"mpirun -n N python -m mpi4py train.py"}});
-    return;
-  }
-  finding.remedies.push_back({.title = "Give every rank the same number of batches",
-                              .commands = {"DistributedSampler(dataset, drop_last=True)",
-                                           "DataLoader(..., drop_last=True)"}});
-  finding.remedies.push_back(
-      {.title = "Or let ranks that are through take part until the last one is (PyTorch: "
-                "torch.distributed.algorithms.join)",
-       .commands = {"with Join([model]): ..."}});
-}
-
 Message words_of_gone(Job job, const MissingRanks& missing, const Message& waits) {
   const bool is_one = count_in(missing.numbers) == 1;
   const bool are_nodes = is_of_several_nodes(job);
@@ -319,18 +219,6 @@ Message words_of_gone(Job job, const MissingRanks& missing, const Message& waits
     return those + (is_one ? " is" : " are") + " in no report: not come yet, gone, or out of reach";
   return those + (missing.may_be_here ? ", which dlprobe did not look at," : ", on other nodes,") +
          " may not have come, or cannot be reached";
-}
-
-void add_remedies_for_gone(Finding& finding, bool is_mpi) {
-  if (finding.code == FindingCode::kUnevenData)
-    return add_remedies_for_uneven_data(finding, is_mpi);
-  const bool is_elsewhere = finding.code == FindingCode::kRankBehind;
-  finding.remedies.push_back(
-      {.title =
-           is_elsewhere
-               ? "See whether that rank was started, or has ended; look at those of other nodes"
-               : "Find out how that rank ended: its own log, the launcher's",
-       .commands = {is_elsewhere ? "dlprobe attach PID" : "dlprobe run -- COMMAND"}});
 }
 
 // Ranks that have ended, or are not there: the others wait for the end of a timeout.
@@ -402,10 +290,6 @@ const RankGroup* group_without_data(Job job, const std::vector<RankGroup>& group
   return through != groups.end() && others_have ? &*through : nullptr;
 }
 
-bool is_in_message(const RankState& rank) {
-  return is_in(rank, MeetingKind::kMessage);
-}
-
 // Those in a message first: it needs one other rank. A collective operation needs all of them, and
 // is not the reason.
 std::vector<RankGroup> messages_first(Job job, const Members& waiting) {
@@ -447,29 +331,6 @@ Message what_differs(Job job, const std::vector<RankGroup>& groups, const RankGr
   if (is_at_end(job[groups.front().front()])) return ": all ranks are there, and it does not end";
   return ": all ranks are there, and it does not end; their tensors may differ in shape or type, "
          "or one rank is in another round of the same line, or in another group";
-}
-
-Remedy remedy_to_match(const RankState& rank) {
-  const bool is_mpi = is_in_mpi(rank);
-  if (rank.meeting && rank.meeting->operation.contains("Store.")) {
-    return {.title =
-                "Let a rank set that key before it waits for the others, or the others wait "
-                "for it, too",
-            .commands = {"store.set(key, value)", "torch.distributed.barrier()"}};
-  }
-  if (is_in_message(rank)) {
-    return {.title =
-                "Each receive needs a send of the rank that it names, and each send a receive; "
-                "where two ranks exchange something, let one call do both",
-            .commands = {is_mpi ? "comm.sendrecv(data, dest=other, source=other)"
-                                : "torch.distributed.batch_isend_irecv([send, receive])"}};
-  }
-  Remedy remedy = {.title =
-                       "Every rank has to call the same collective operations in the same "
-                       "order: look for a branch on the rank, or a loop that is shorter on "
-                       "one of them"};
-  if (!is_mpi) remedy.commands.emplace_back("TORCH_DISTRIBUTED_DEBUG=DETAIL");
-  return remedy;
 }
 
 // All wait, and not for one that is on its way.
