@@ -33,6 +33,11 @@ std::optional<int64_t> ranks_of_nodes(std::span<const RankState> job) {
   return all;
 }
 
+// One that was started by hand may be all that dlprobe has looked at.
+bool is_alone(std::span<const RankState> job) {
+  return job.size() == 1 && job.front().id && !job.front().id->local_world_size;
+}
+
 // Each launcher starts a part of the ranks: those of another one may be here, too.
 bool has_several_launchers(std::span<const RankState> job) {
   return std::ranges::any_of(job, [](const RankState& each) {
@@ -52,7 +57,7 @@ MissingRanks missing_ranks(std::span<const RankState> job) {
     if (each.doing != RankDoing::kEnded) alive.push_back(each.id->rank);
   }
   return {.numbers = gaps_between(ranges_of(std::move(alive)), *one.world_size),
-          .must_be_here = (one.meets_here() && !has_several_launchers(job)) ||
+          .must_be_here = (one.meets_here() && !is_alone(job) && !has_several_launchers(job)) ||
                           ranks_of_nodes(job) == *one.world_size,
           .may_be_here = one.job.empty() || one.meets_here()};
 }

@@ -306,7 +306,8 @@ constexpr void list_fields(auto&& field, Of<ThreadSnapshot> /*of*/) {
         "the thread did not move while it was looked at");
 }
 
-/// How far a rank is in a process group, as PyTorch's Flight Recorder has it; texts are hostile.
+/// How far a rank is in a process group, as its memory or PyTorch's Flight Recorder has it; texts
+/// are hostile.
 struct FlightGroup {
   std::string name;
   int64_t enqueued = 0;
@@ -326,23 +327,27 @@ constexpr void list_fields(auto&& field, Of<FlightGroup> /*of*/) {
   field("completed", &FlightGroup::completed, "number of the last one that is complete");
   field("op", &FlightGroup::operation,
         "what the last one enqueued is, \"all_reduce\"; empty: not told");
-  field("tensors", &FlightGroup::tensors, "that went into it: \"Float [64, 32]\"");
+  field("tensors", &FlightGroup::tensors,
+        "that went into it: \"Float [64, 32]\", \"4096 elements\"");
   field("frame", &FlightGroup::at, "which asked for it: the innermost that is of no library");
   field("gives_up_in", &FlightGroup::gives_up_in_ns,
         "until its timeout, where it is not complete; counted from when it was asked for",
         Unit::kNanoseconds);
 }
 
-/// A dump that PyTorch's Flight Recorder wrote of a rank.
+/// How far a rank is in its process groups: by its memory at the look, with what a dump that
+/// PyTorch's Flight Recorder wrote adds; or by such a dump alone.
 struct FlightRecord {
   int64_t age_ns = 0;
   std::vector<FlightGroup> groups;
+  bool is_live = false;
 
   bool operator==(const FlightRecord&) const = default;
 };
 constexpr void list_fields(auto&& field, Of<FlightRecord> /*of*/) {
-  field("age", &FlightRecord::age_ns, "of its file at the look", Unit::kNanoseconds);
+  field("age", &FlightRecord::age_ns, "of the dump at the look; 0: by memory", Unit::kNanoseconds);
   field("groups", &FlightRecord::groups, "by name");
+  field("live", &FlightRecord::is_live, "by memory");
 }
 
 /// One process at one moment.
@@ -376,8 +381,7 @@ constexpr void list_fields(auto&& field, Of<ProcessSnapshot> /*of*/) {
   field("files", &ProcessSnapshot::shared_files, "by descriptor");
   field("frozen_by", &ProcessSnapshot::frozen_by,
         "the file of its cgroup that says that it is frozen; empty: none does");
-  field("flight", &ProcessSnapshot::flight,
-        "of a rank: what a dump of PyTorch's Flight Recorder says that it wrote since it began");
+  field("flight", &ProcessSnapshot::flight, "of a rank: how far it is in its process groups");
 }
 
 /// A process tree at one moment.

@@ -53,7 +53,10 @@ std::vector<const TreeSnapshot*> recent(const Run& run) {
   for (const Event& event : run.events) {
     if (event.kind != kMovesAgain) continue;
     const auto gave_up = gave_up_at(run, event.at - kAtOnce);
-    if (!gave_up || *gave_up > event.at + kAtOnce) from = event.at;
+    const ProcessExit* aborted = aborted_rank(run, event.at - kAtOnce);
+    const bool is_end = (gave_up && *gave_up <= event.at + kAtOnce) ||
+                        (aborted != nullptr && aborted->at <= event.at + kAtOnce);
+    if (!is_end) from = event.at;
   }
   // A look at a rank that is giving up tells nothing of what it waited for.
   const auto is_giving_up = [&](BootNs at) {

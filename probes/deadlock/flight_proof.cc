@@ -47,11 +47,15 @@ bool is_told(const FlightGroup* group) {
   return group != nullptr && group->is_pending() && !group->operation.empty();
 }
 
-Message age_words(Job job, const Members& ranks) {
+FlightProof proof_of(Job job, const Members& ranks, Message words) {
+  const bool is_live = std::ranges::all_of(
+      ranks, [&](size_t each) { return job[each].flight && job[each].flight->is_live; });
+  if (is_live) return {.words = std::move(words), .is_live = true};
   BootNs oldest = 0;
   for (const size_t each : ranks)
     oldest = std::max(oldest, job[each].flight.value_or(FlightRecord()).age_ns);
-  return " (oldest dump written " + format_duration(std::chrono::nanoseconds(oldest)) + " ago)";
+  words += " (oldest dump written " + format_duration(std::chrono::nanoseconds(oldest)) + " ago)";
+  return {.words = std::move(words)};
 }
 
 // "all_reduce number 12 (train.py:41)".
@@ -96,8 +100,8 @@ Message words_of_progress(const FlightGroup& progress) {
 
 }  // namespace
 
-std::optional<Message> flight_proof_of_behind(Job job, const Members& waiting,
-                                              const Members& behind) {
+std::optional<FlightProof> flight_proof_of_behind(Job job, const Members& waiting,
+                                                  const Members& behind) {
   const BootNs wait = shortest_wait(job, waiting);
   Members ranks = with_dump_since(job, waiting, wait);
   const Members late = with_dump_since(job, behind, wait);
@@ -112,13 +116,13 @@ std::optional<Message> flight_proof_of_behind(Job job, const Members& waiting,
            other->completed == progress->completed;
   });
   if (!are_alike) return std::nullopt;
-  const Message proof = name_ranks(job, ranks) + " enqueued " + words_of(*in) + place_of(*in) +
-                        "; " + name_ranks(job, late) + words_of_progress(*progress);
+  Message words = name_ranks(job, ranks) + " enqueued " + words_of(*in) + place_of(*in) + "; " +
+                  name_ranks(job, late) + words_of_progress(*progress);
   ranks.insert(ranks.end(), late.begin(), late.end());
-  return proof + age_words(job, ranks);
+  return proof_of(job, ranks, std::move(words));
 }
 
-std::optional<Message> flight_proof_of_mismatch(Job job, const Members& waiting) {
+std::optional<FlightProof> flight_proof_of_mismatch(Job job, const Members& waiting) {
   const Members ranks = with_dump_since(job, waiting, shortest_wait(job, waiting));
   if (ranks.size() < waiting.size() || ranks.empty()) return std::nullopt;
   for (const FlightGroup& first : groups_of(job[ranks.front()])) {
@@ -130,15 +134,28 @@ std::optional<Message> flight_proof_of_mismatch(Job job, const Members& waiting)
       kinds[{group.enqueued, group.operation, group.tensors}].push_back(each);
     }
     if (kinds.size() < 2 || kinds.size() > kMostKinds) continue;
-    const Message proof = joined(kinds, [&](const auto& kind) {
+    Message words = joined(kinds, [&](const auto& kind) {
       const FlightGroup& group = *find_group(job[kind.second.front()], first.name);
       return name_ranks(job, kind.second) + (kind.second.size() == 1 ? " is in " : " are in ") +
              words_of(group) + (group.tensors.empty() ? Message() : ", " + as_name(group.tensors)) +
              place_of(group);
     });
-    return proof + age_words(job, ranks);
+    return proof_of(job, ranks, std::move(words));
   }
   return std::nullopt;
+}
+
+bool has_come_to(const RankState& rank, const RankState& waiter) {
+  const auto is_live = [](const RankState& each) { return each.flight && each.flight->is_live; };
+  if (!is_live(rank) || !is_live(waiter)) return false;
+  bool waits = false;
+  for (const FlightGroup& in : groups_of(waiter)) {
+    if (!is_told(&in)) continue;
+    const FlightGroup* progress = find_group(rank, in.name);
+    if (progress != nullptr && progress->enqueued < in.enqueued) return false;
+    waits = true;
+  }
+  return waits;
 }
 
 std::optional<BootNs> flight_time_left(Job job, const Members& waiting) {

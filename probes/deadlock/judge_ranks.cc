@@ -66,6 +66,11 @@ Members behind_in(Job job, const Members& waiting) {
   for (size_t i = 0; i < job.size(); ++i)
     if (std::ranges::count(waiting, i) == 0 && job[i].doing != RankDoing::kEnded)
       members.push_back(i);
+  const auto has_come = [&](size_t late) {
+    return std::ranges::all_of(waiting,
+                               [&](size_t each) { return has_come_to(job[late], job[each]); });
+  };
+  if (!std::ranges::all_of(members, has_come)) std::erase_if(members, has_come);
   return members;
 }
 
@@ -100,10 +105,11 @@ Message waits_of(Job job, const Members& waiting) {
   return words;
 }
 
-void prove_by_dumps(Finding& finding, std::optional<Message> proof) {
+void prove_by_groups(Finding& finding, const std::optional<FlightProof>& proof) {
   if (!proof) return;
-  finding.prove(
-      text_fact("flight_recorder", std::move(*proof), "dumps of PyTorch's Flight Recorder"));
+  finding.prove(proof->is_live ? text_fact("process_group", proof->words, "memory of the ranks")
+                               : text_fact("flight_recorder", proof->words,
+                                           "dumps of PyTorch's Flight Recorder"));
 }
 
 RankFinding finding_on(Job job, FindingCode code, Confidence confidence, const Members& ranks) {
@@ -163,7 +169,7 @@ RankFinding ranks_behind(Job job, const Members& waiting, const RankGroup& behin
   finding.prove(count_fact("waiting_ranks", waiting.size(), "stacks"));
   finding.prove(
       text_fact("collective", as_name(waiter.meeting ? waiter.meeting->operation : ""), "stacks"));
-  prove_by_dumps(finding, flight_proof_of_behind(job, waiting, behind));
+  prove_by_groups(finding, flight_proof_of_behind(job, waiting, behind));
   if (auto remedy = remedy_for(rank, waiter)) finding.remedies.push_back(std::move(*remedy));
   if (on_gpu) {
     add_remedy_to_record(finding);
@@ -346,6 +352,8 @@ std::optional<RankFinding> collectives_differ(Job job, const Members& waiting) {
   // A GPU that always has work looks like that, too.
   const bool on_gpu = are_on_gpu(job, waiting);
   if (groups.size() == 1 && on_gpu) return std::nullopt;
+  const auto proof = flight_proof_of_mismatch(job, waiting);
+  const bool is_proved = proof && proof->is_live;
   const RankGroup* through = on_gpu ? nullptr : group_without_data(job, groups);
   const Members shown = through != nullptr ? Members{through->front()} : suspects_of(job, groups);
   RankFinding found = finding_on(
@@ -354,14 +362,18 @@ std::optional<RankFinding> collectives_differ(Job job, const Members& waiting) {
   Finding& finding = found.finding;
   if (!job[shown.front()].is_overdue || on_gpu) finding.severity = Severity::kInfo;
   if (on_gpu) finding.confidence = Confidence::kPossible;
-  finding.message = describe_groups(job, groups, "; ") + what_differs(job, groups, through);
+  finding.message = describe_groups(job, groups, "; ");
+  finding.message +=
+      is_proved && groups.size() == 1 ? ": " + proof->words : what_differs(job, groups, through);
   const bool is_message = is_in_message(job[shown.front()]);
-  if (groups.size() == 1 && !(is_message && job.front().id)) {
+  if (is_proved) {
+    finding.confidence = Confidence::kCertain;
+  } else if (groups.size() == 1 && !(is_message && job.front().id)) {
     finding.severity = std::min(finding.severity, Severity::kWarning);
     finding.confidence = Confidence::kPossible;
   }
   finding.prove(count_fact("waiting_ranks", waiting.size(), "stacks"));
-  prove_by_dumps(finding, flight_proof_of_mismatch(job, waiting));
+  prove_by_groups(finding, proof);
   if (through == nullptr) finding.remedies.push_back(remedy_to_match(job[shown.front()]));
   if (!is_message) add_remedies_for_uneven_data(finding, is_in_mpi(job[shown.front()]));
   const auto& cause = job[shown.front()].cause;

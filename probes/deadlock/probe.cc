@@ -97,22 +97,43 @@ void judge(const RunCase& one, const Facts& facts, Verdict& verdict) {
   verdict.ranks = rank_states(facts, causes, verdict.wait_graphs.back());
 }
 
-/// Ranks that waited gave up soon after the last look, and the job with them: what the rank behind
-/// did, and what held it, is why.
-void make_error_if_they_gave_up(const Run& run, BootNs last_look, std::vector<Finding>& findings) {
-  constexpr BootNs kBetweenLooks = 60 * kSecond;
-  const auto gave_up = gave_up_at(run, last_look);
-  if (!gave_up || *gave_up > last_look + kBetweenLooks) return;
+constexpr BootNs kBetweenLooks = 60 * kSecond;
+
+/// Whether one whose collective raised an exception gave up soon after the last look.
+bool gave_up(const Run& run, BootNs last_look) {
+  const auto at = gave_up_at(run, last_look);
+  return at && *at <= last_look + kBetweenLooks;
+}
+
+/// The rank whose process group ended it soon after a look that met it where it waits for others.
+const ProcessExit* aborted_waiting(const Run& run, BootNs last_look,
+                                   const std::vector<RankState>& ranks) {
+  const ProcessExit* aborted = aborted_rank(run, last_look);
+  if (aborted == nullptr || aborted->at > last_look + kBetweenLooks) return nullptr;
+  const auto state = std::ranges::find(ranks, aborted->key, &RankState::process);
+  const bool waited = state != ranks.end() && state->meeting && state->meeting->stands;
+  return waited ? aborted : nullptr;
+}
+
+/// Ranks that waited gave up, and the job with them: what the rank behind did, and what held it, is
+/// why.
+void make_error_if_they_gave_up(const Run& run, BootNs last_look, Verdict& verdict) {
+  const ProcessExit* aborted = aborted_waiting(run, last_look, verdict.ranks);
+  if (aborted == nullptr && !gave_up(run, last_look)) return;
   std::set<FindingCode> causes;
-  for (Finding& finding : findings) {
+  for (Finding& finding : verdict.findings) {
     const bool is_why = finding.code == FindingCode::kRankBehind ||
                         finding.code == FindingCode::kCollectiveMismatch ||
                         finding.code == FindingCode::kUnevenData ||
                         finding.code == FindingCode::kRankDead;
-    if (is_why) finding.severity = Severity::kError;
-    if (is_why && finding.consequence_of) causes.insert(*finding.consequence_of);
+    if (!is_why) continue;
+    finding.severity = Severity::kError;
+    if (finding.consequence_of) causes.insert(*finding.consequence_of);
+    if (aborted == nullptr) continue;
+    finding.message += "; " + describe(run, aborted->key) + " then gave up (SIGABRT)";
+    finding.processes.push_back(aborted->key);
   }
-  for (Finding& finding : findings)
+  for (Finding& finding : verdict.findings)
     if (causes.contains(finding.code)) finding.severity = Severity::kError;
 }
 
@@ -130,7 +151,7 @@ Verdict examine_run(const RunCase& one) {
   }
   if (facts.last != nullptr) {
     judge(one, facts, verdict);
-    make_error_if_they_gave_up(run, facts.last->at, verdict.findings);
+    make_error_if_they_gave_up(run, facts.last->at, verdict);
   }
   for (RankState& rank : ended_ranks(run))
     if (std::ranges::count(verdict.ranks, rank.process, &RankState::process) == 0)

@@ -65,6 +65,11 @@ MeetingKind kind_of(const Collective& in) {
   return in.is_end ? MeetingKind::kEnd : MeetingKind::kCollective;
 }
 
+// Of a running thread a native stack may not be read; its Python frames are there all the same.
+bool has_native_frames(const Look& look) {
+  return !std::ranges::all_of(look.thread->stack, &StackFrame::python);
+}
+
 // It was in one and the same operation all the time: asleep in it, or, as MPI libraries do, asking
 // again and again whether the others have come, and asleep at no futex. What wakes now and then may
 // be in another round, but of the meeting, which there is once.
@@ -73,7 +78,8 @@ bool stands_in_it(const ThreadFacts& thread, const Collective& in, const RankSta
   const bool may_be_another = thread.waits_again && !in.is_rendezvous;
   return !may_be_another && thread.looks.size() > 1 && lasts_long(thread, thread.looks.size()) &&
          std::ranges::all_of(thread.looks, [&](const Look& look) {
-           return (in.is_rendezvous || !look.thread->futex) && collective_of(*look.thread) == in &&
+           return (in.is_rendezvous || !look.thread->futex) &&
+                  (!has_native_frames(look) || collective_of(*look.thread) == in) &&
                   same_user_frames(*look.thread, *thread.thread);
          });
 }
@@ -82,6 +88,43 @@ bool stands_in_it(const ThreadFacts& thread, const Collective& in, const RankSta
 bool waits_for_gpu(const ThreadFacts& thread) {
   const auto in = collective_of(*thread.thread);
   return in && in->is_on_gpu;
+}
+
+const FlightRecord* live_record(const TreeSnapshot& snapshot, const ProcessKey& key) {
+  const auto process = std::ranges::find(snapshot.processes, key, &ProcessSnapshot::key);
+  if (process == snapshot.processes.end() || !process->flight) return nullptr;
+  return process->flight->is_live ? &*process->flight : nullptr;
+}
+
+// The collective that the rank has asked for and that is complete at no look: who waits for the GPU
+// waits for it. Null where its memory tells of none, or it was not looked at for long enough.
+const FlightGroup* pending_all_along(const Facts& facts, const ThreadFacts& thread) {
+  const ProcessKey& key = thread.process->key;
+  const FlightRecord* last = live_record(*facts.last, key);
+  if (last == nullptr || thread.looks.size() < 2 || !lasts_long(thread, thread.looks.size()))
+    return nullptr;
+  const auto is_at = [&](const TreeSnapshot& snapshot, const FlightGroup& group) {
+    const FlightRecord* record = live_record(snapshot, key);
+    return record != nullptr && std::ranges::any_of(record->groups, [&](const FlightGroup& each) {
+             return each.name == group.name && each.enqueued == group.enqueued &&
+                    each.completed == group.completed;
+           });
+  };
+  const auto pending = std::ranges::find_if(last->groups, [&](const FlightGroup& group) {
+    return group.is_pending() &&
+           std::ranges::all_of(facts.run->snapshots, [&](const TreeSnapshot& snapshot) {
+             return snapshot.at < thread.looks.back().at || is_at(snapshot, group);
+           });
+  });
+  return pending == last->groups.end() ? nullptr : &*pending;
+}
+
+// Of NCCL: what is pending all along is what the rank waits for.
+Meeting meeting_in(const FlightGroup& pending) {
+  const bool is_message = pending.operation == "send" || pending.operation == "recv";
+  return {.kind = is_message ? MeetingKind::kMessage : MeetingKind::kCollective,
+          .operation = pending.operation,
+          .stands = true};
 }
 
 RankDoing doing_of(const Facts& facts, const ThreadFacts& thread, const RankState& state) {
@@ -148,7 +191,11 @@ RankState state_of(const Facts& facts, const Rank& rank, const std::vector<RootC
   const JobRank* id = thread.info == nullptr ? nullptr : thread.info->rank_of_several();
   if (id != nullptr) state.id = *id;
   state.looks = looks_at(thread);
-  if (wait) {
+  const bool may_be_pending = waits_for_gpu(thread) || (!wait && polls_by_sleep(thread));
+  const FlightGroup* pending = may_be_pending ? pending_all_along(facts, thread) : nullptr;
+  if (pending != nullptr) {
+    state.meeting = meeting_in(*pending);
+  } else if (wait) {
     state.meeting = Meeting{.kind = kind_of(wait->in), .operation = wait->in.operation};
     state.meeting->stands = stands_in_it(thread, wait->in, state);
   } else if (state.looks.motion == RankMotion::kRuns && waited_before(thread)) {

@@ -207,6 +207,17 @@ std::optional<BootNs> gave_up_at(const Run& run, BootNs from) {
   return found == run.start_events.end() ? std::nullopt : std::optional(found->at);
 }
 
+const ProcessExit* aborted_rank(const Run& run, BootNs from) {
+  if (!command_failed(run)) return nullptr;
+  const auto found = std::ranges::find_if(run.exits, [&](const ProcessExit& exit) {
+    if (exit.at < from || !exit.wait_status || !WIFSIGNALED(*exit.wait_status)) return false;
+    const ProcessInfo* process = run.find_process(exit.key);
+    return WTERMSIG(*exit.wait_status) == SIGABRT && process != nullptr &&
+           process->role == Role::kTrainer && process->rank_of_several() != nullptr;
+  });
+  return found == run.exits.end() ? nullptr : &*found;
+}
+
 bool ends_badly(const Run& run) {
   const ProcessExit* exit = end_of_command(run);
   if (exit == nullptr || !exit->wait_status) return run.end.has_value();

@@ -60,6 +60,11 @@ std::string collective_of(const StartEvent& event);
 /// waited gave up. Nothing where the command did not fail.
 std::optional<BootNs> gave_up_at(const Run& run, BootNs from);
 
+/// The first rank that called abort(), of those that ended from `from` on, in a command that
+/// failed: a process group ends its process so once its time is over (NCCL's watchdog), as do other
+/// errors of native code. Null: none did.
+const ProcessExit* aborted_rank(const Run& run, BootNs from);
+
 /// Whether the command exited with an error.
 bool command_failed(const Run& run);
 /// Whether it did, was ended, or had not ended when the watch did: not while it still runs.

@@ -121,6 +121,18 @@ Expected<FlightRecord> read_flight_record(const FlightWriter& writer, const Addr
                       .groups = groups_of_dump(dump, now)};
 }
 
+void add_dump(FlightRecord& live, const FlightRecord& dump) {
+  for (FlightGroup& group : live.groups) {
+    const auto same = std::ranges::find_if(dump.groups, [&](const FlightGroup& each) {
+      return each.name == group.name && each.enqueued == group.enqueued;
+    });
+    if (same == dump.groups.end()) continue;
+    group.at = same->at;
+    if (!same->tensors.empty()) group.tensors = same->tensors;
+    if (group.is_pending() && same->gives_up_in_ns) group.gives_up_in_ns = *same->gives_up_in_ns;
+  }
+}
+
 std::vector<FlightGroup> groups_of_dump(const FlightDump& dump, int64_t now_ns) {
   std::vector<FlightGroup> groups;
   std::vector<int64_t> ids;

@@ -39,6 +39,10 @@ struct FlightWriter {
 Expected<FlightRecord> read_flight_record(const FlightWriter& writer, const AddressSpace& space,
                                           const Clock& clock, DeadlineReader& reader);
 
+/// Adds to what a rank's memory says what its dump knows of the same collectives: where they were
+/// asked for, their tensors, their timeouts.
+void add_dump(FlightRecord& live, const FlightRecord& dump);
+
 /// How far its rank is in each group, by name. Messages from rank to rank are left out; of many
 /// groups those are there that were asked last. `now_ns`: CLOCK_REALTIME.
 std::vector<FlightGroup> groups_of_dump(const FlightDump& dump, int64_t now_ns);

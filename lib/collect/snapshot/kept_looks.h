@@ -5,16 +5,17 @@
 #include <map>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "lib/collect/snapshot/last_run.h"
 #include "lib/collect/snapshot/python_look.h"
 #include "lib/collect/snapshot/restarted_calls.h"
 #include "lib/model/ids.h"
-#include "lib/model/process.h"
 #include "lib/os/deadline.h"
 #include "lib/proc/schedstat.h"
 #include "lib/proc/syscall_file.h"
 #include "lib/stacks/native/module_cache.h"
+#include "lib/stacks/native/process_group.h"
 #include "lib/stacks/native/unwinder.h"
 
 namespace dlprobe {
@@ -57,7 +58,7 @@ struct KeptLooks {
   HeldRegisters held;
   RestartedCalls calls;
   LastRun last_run;
-  std::map<ProcessKey, JobRank> group_ranks;      ///< see read_group_rank
+  std::map<ProcessKey, std::vector<ProcessGroup>> groups;  ///< once some are found
   DeadlineReader dumps{std::chrono::seconds(1)};  ///< of the Flight Recorder: on a network, maybe
 };
 

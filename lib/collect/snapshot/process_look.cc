@@ -14,9 +14,9 @@
 #include "lib/os/job_rank.h"
 #include "lib/stacks/locks/futex_wait.h"
 #include "lib/stacks/locks/openmp_pool.h"
-#include "lib/stacks/native/process_group.h"
 #include "lib/stacks/native/live_environment.h"
 #include "lib/stacks/native/module_symbols.h"
+#include "lib/stacks/native/process_group.h"
 
 namespace dlprobe {
 namespace {
@@ -95,8 +95,10 @@ Expected<ProcessSnapshot> ProcessLook::look(std::chrono::nanoseconds max_pause) 
     if (image_.python.runtime() != nullptr) {
       const std::string environment =
           read_live_environment(image_.memory, image_.space, symbols, is_of_interest);
-      find_rank(symbols, environment);
-      find_dump(snapshot, environment);
+      rank_ = job_rank_of(environment);
+      if (image_.target.may_have_groups) find_groups(symbols);
+      if (!rank_) rank_ = rank_of_default_group(groups_, image_.space);
+      find_progress(snapshot, environment);
     }
     snapshot.libraries =
         look_at_libraries({.space = image_.space,
@@ -108,35 +110,35 @@ Expected<ProcessSnapshot> ProcessLook::look(std::chrono::nanoseconds max_pause) 
   return snapshot;
 }
 
-void ProcessLook::find_rank(SymbolSource& symbols, const std::string& environment) {
-  rank_ = job_rank_of(environment);
-  if (rank_) return;
-  auto& known = image_.kept.group_ranks;
-  const auto kept = known.find(image_.target.key);
-  if (kept != known.end()) {
-    rank_ = kept->second;
+void ProcessLook::find_groups(SymbolSource& symbols) {
+  auto& known = image_.kept.groups;
+  if (const auto kept = known.find(image_.target.key); kept != known.end()) {
+    groups_ = kept->second;
     return;
   }
   std::vector<uint64_t> stacks;
   for (const auto& [tid, pointer] : parts_->seen.stack_pointers)
     if (tid != image_.target.key.pid) stacks.push_back(pointer);
-  rank_ = read_group_rank(image_.memory, image_.space, symbols, stacks);
-  if (rank_) known.emplace(image_.target.key, *rank_);
+  groups_ = find_process_groups(image_.memory, image_.space, symbols, stacks);
+  if (!groups_.empty()) known.emplace(image_.target.key, groups_);
 }
 
-void ProcessLook::find_dump(ProcessSnapshot& snapshot, const std::string& environment) {
-  if (!rank_ || !image_.target.may_have_dump) return;
+void ProcessLook::find_progress(ProcessSnapshot& snapshot, const std::string& environment) {
+  if (!rank_ || !image_.target.may_have_groups) return;
+  FlightRecord live{.groups = progress_of(image_.memory, groups_), .is_live = true};
   const Clock& clock = *image_.machine.clock;
   const FlightWriter writer = {
       .directory = image_.target.directory,
       .files = flight_dump_files(variables_of(environment), rank_->rank),
       .uid = image_.status.uid,
       .started_ns = started_realtime_ns(clock, image_.target.key.start_ticks)};
-  auto found = read_flight_record(writer, image_.space, clock, image_.kept.dumps);
-  if (found) {
-    snapshot.flight = std::move(*found);
-  } else if (found.error().code != ErrorCode::kNotFound) {
-    unread_dump_ = std::move(found.error());
+  auto dump = read_flight_record(writer, image_.space, clock, image_.kept.dumps);
+  if (!dump && dump.error().code != ErrorCode::kNotFound) unread_dump_ = std::move(dump.error());
+  if (!live.groups.empty()) {
+    if (dump) add_dump(live, *dump);
+    snapshot.flight = std::move(live);
+  } else if (dump) {
+    snapshot.flight = std::move(*dump);
   }
 }
 

@@ -14,6 +14,7 @@
 #include "lib/collect/snapshot/thread_pause.h"
 #include "lib/model/recording.h"
 #include "lib/stacks/locks/python_locks.h"
+#include "lib/stacks/native/process_group.h"
 #include "lib/stacks/native/symbol_source.h"
 
 namespace dlprobe {
@@ -56,11 +57,12 @@ class ProcessLook {
     ThreadPause pause;
   };
 
-  void find_rank(SymbolSource& symbols, const std::string& environment);
-  void find_dump(ProcessSnapshot& snapshot, const std::string& environment);
+  void find_groups(SymbolSource& symbols);
+  void find_progress(ProcessSnapshot& snapshot, const std::string& environment);
 
   ProcessImage image_;
   std::unique_ptr<Parts> parts_;  ///< while it is looked at
+  std::vector<ProcessGroup> groups_;
   std::optional<JobRank> rank_;
   std::optional<Error> unread_dump_;  ///< of the Flight Recorder
 };

@@ -24,9 +24,9 @@ struct SnapshotOptions {
 struct SnapshotTarget {
   ProcessKey key;
   std::shared_ptr<const Directory> directory;  ///< its /proc directory
-  /// A dump of its Flight Recorder is looked for, if it is a rank. A worker has the variables of
-  /// its rank, too.
-  bool may_have_dump = false;
+  /// It is asked for its process groups, and for a dump of its Flight Recorder. A worker has the
+  /// variables of its rank, too, but no groups.
+  bool may_have_groups = false;
 };
 
 /// Takes snapshots of process trees: where each thread is, what it waits on, its stack.

@@ -1,7 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "tests/unit/probes/hang_scene.h"
@@ -11,7 +13,137 @@
 namespace dlprobe {
 namespace {
 
+using testing::Contains;
+using testing::EndsWith;
 using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+/// How far a rank is in the default group, by its memory.
+void is_at(Ranks& ranks, int32_t rank, int64_t enqueued, int64_t completed,
+           const std::string& operation = "all_reduce", const std::string& tensors = "8 elements") {
+  ranks.scene.process(kFirst + rank).flight = FlightRecord{.groups = {{.name = "0",
+                                                                       .enqueued = enqueued,
+                                                                       .completed = completed,
+                                                                       .operation = operation,
+                                                                       .tensors = tensors}},
+                                                           .is_live = true};
+}
+
+TEST(RanksOnGpu, ACollectiveThatIsPendingAllAlongIsWhatTheyWaitIn) {
+  Ranks ranks;
+  ranks.waits_for_gpu(0, 41);
+  ranks.waits_for_gpu(2, 41);
+  ranks.sleeps(1);
+  is_at(ranks, 0, 7, 6);
+  is_at(ranks, 1, 6, 6);
+  is_at(ranks, 2, 7, 6);
+  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->confidence, Confidence::kCertain);
+  EXPECT_THAT(finding->message.plain(),
+              HasSubstr("rank 1 (101) sleeps (upload, /srv/train.py:17), and ranks 0, 2 wait in "
+                        "all_reduce (main, /srv/train.py:41)"));
+  const auto proof = std::ranges::find(finding->evidence, "process_group", &Evidence::name);
+  ASSERT_NE(proof, finding->evidence.end());
+  EXPECT_EQ(std::get<Message>(proof->value).plain(),
+            "ranks 0, 2 enqueued all_reduce number 7; rank 1 (101) completed 6 and enqueued none "
+            "after it");
+}
+
+TEST(RanksOnGpu, ThoseThatHaveAskedForItAreNotBehind) {
+  Ranks ranks;
+  ranks.waits_for_gpu(0, 41);
+  ranks.works(1);
+  ranks.sleeps(2);
+  is_at(ranks, 0, 7, 6);
+  is_at(ranks, 1, 7, 6);
+  is_at(ranks, 2, 6, 6);
+  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
+  ASSERT_TRUE(finding);
+  EXPECT_THAT(finding->message.plain(), StartsWith("rank 2 (102) sleeps"));
+  EXPECT_THAT(finding->message.plain(), Not(HasSubstr("rank 1")));
+}
+
+TEST(RanksOnGpu, AtOnePlaceTheyMayBeInDifferentCollectives) {
+  Ranks ranks;
+  for (const int32_t rank : {0, 1, 2}) {
+    ranks.waits_for_gpu(rank, 41);
+    is_at(ranks, rank, 7, 6, rank == 1 ? "broadcast" : "all_reduce");
+  }
+  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kCollectiveMismatch);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kError);
+  EXPECT_EQ(finding->confidence, Confidence::kCertain);
+  EXPECT_THAT(finding->message.plain(),
+              HasSubstr("ranks 0, 2 wait in all_reduce (main, /srv/train.py:41); rank 1 (101) "
+                        "waits in broadcast (main, /srv/train.py:41)"));
+}
+
+TEST(RanksOnGpu, TensorsThatDifferAreProved) {
+  Ranks ranks;
+  for (const int32_t rank : {0, 1, 2}) {
+    ranks.waits_for_gpu(rank, 41);
+    is_at(ranks, rank, 7, 6, "all_reduce", rank == 1 ? "16 elements" : "8 elements");
+  }
+  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kCollectiveMismatch);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kError);
+  EXPECT_THAT(finding->message.plain(),
+              HasSubstr("rank 1 (101) is in all_reduce number 7, 16 elements"));
+}
+
+TEST(RanksOnGpu, OneThatPollsForACollectiveWaitsInIt) {
+  Ranks ranks;
+  for (const int32_t rank : {0, 2}) {
+    ranks.polls(rank);
+    is_at(ranks, rank, 7, 6);
+  }
+  ranks.sleeps(1);
+  is_at(ranks, 1, 6, 6);
+  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
+  ASSERT_TRUE(finding);
+  EXPECT_THAT(finding->message.plain(), HasSubstr("ranks 0, 2 wait in all_reduce"));
+}
+
+TEST(RanksOnGpu, AReadThatFailsOnceLeavesThemWhereTheyAre) {
+  Ranks ranks;
+  ranks.waits_for_gpu(0, 41);
+  ranks.waits_for_gpu(2, 41);
+  ranks.sleeps(1);
+  ranks.scene.has_only_python_at(ranks.main(2), 3);
+  EXPECT_TRUE(find(ranks.scene.examine(kLong), FindingCode::kRankBehind));
+}
+
+// NCCL's watchdog ends the ranks that waited, not the one that others waited for.
+TEST(RanksOnGpu, ThoseThatWaitedAndThenAbortedAreNotTheReason) {
+  Ranks ranks;
+  ranks.waits_for_gpu(0, 41);
+  ranks.waits_for_gpu(2, 41);
+  ranks.sleeps(1);
+  ranks.scene.is_looked_at_when_quiet();
+  ranks.scene.moves_again();
+  ranks.scene.aborts(kFirst + 2);
+  ranks.scene.ends_with(1);
+  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kError);
+  EXPECT_THAT(finding->message.plain(), EndsWith("rank 2 (102) then gave up (SIGABRT)"));
+  EXPECT_THAT(finding->processes, Contains(key_of(kFirst + 2))) << "its crash is explained";
+}
+
+TEST(RanksOnGpu, TheOneThatIsBehindMayCrashByItself) {
+  Ranks ranks;
+  ranks.waits_for_gpu(0, 41);
+  ranks.waits_for_gpu(2, 41);
+  ranks.works(1);
+  ranks.scene.is_looked_at_when_quiet();
+  ranks.scene.aborts(kFirst + 1);
+  ranks.scene.ends_with(1);
+  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
+  ASSERT_TRUE(finding);
+  EXPECT_NE(finding->severity, Severity::kError);
+}
 
 TEST(RanksOnGpu, TheOneThatIsNotThereIsBehind) {
   Ranks ranks;

@@ -1,6 +1,7 @@
 #include "tests/unit/probes/hang_scene.h"
 
 #include <algorithm>
+#include <csignal>
 #include <utility>
 
 #include "lib/base/units.h"
@@ -151,6 +152,10 @@ void HangScene::is_awake_at(const ThreadSnapshot& thread, int look) {
   awake_.push_back({.process = process_of(thread), .tid = thread.tid, .until = look});
 }
 
+void HangScene::has_only_python_at(const ThreadSnapshot& thread, int look) {
+  unread_.push_back({.process = process_of(thread), .tid = thread.tid, .until = look});
+}
+
 void HangScene::sleep(ThreadSnapshot& thread) {
   thread.futex.reset();
   thread.wait = {.tid = thread.tid, .syscall = kNanosleep};
@@ -215,6 +220,9 @@ void HangScene::age(TreeSnapshot& tree, int look) const {
         thread.timeslices += worked * 100;
         if (look < earlier.until) is_at_work(thread);
       }
+      for (const Earlier& unread : unread_)
+        if (unread.process == process.key && unread.tid == thread.tid && unread.until == look)
+          std::erase_if(thread.stack, [](const StackFrame& frame) { return !frame.python; });
       for (const Earlier& awake : awake_)
         if (awake.process == process.key && awake.tid == thread.tid && awake.until == look)
           is_at_work(thread);
@@ -273,6 +281,9 @@ Verdict HangScene::examine(int looks) const {
     raised.kind = StartEventKind::kFailed;
     raised.ended = Ended::kProcess;
     raised.raised_in = kRaisedInCollective;
+  }
+  if (aborts_ != 0) {
+    run.exits.push_back({.key = key_of(aborts_), .at = Scene::at(looks), .wait_status = SIGABRT});
   }
   if (code_) {
     run.exits.push_back(

@@ -43,6 +43,8 @@ class HangScene {
   void works_until(const ThreadSnapshot& thread, int look);
   /// That look met it awake, between two waits.
   void is_awake_at(const ThreadSnapshot& thread, int look);
+  /// Of what it was in at that look only the Python frames were read.
+  void has_only_python_at(const ThreadSnapshot& thread, int look);
   /// It runs, and its innermost function has called itself once more at each look.
   void recurses(ThreadSnapshot& thread);
   void wakes(ThreadSnapshot& thread);  ///< for a moment between two looks, to wait again
@@ -56,6 +58,8 @@ class HangScene {
   void moves_again() { moves_again_ = true; }
   /// A rank that waited gave up after the last look: its collective operation failed.
   void gives_up(int32_t pid) { gives_up_ = pid; }
+  /// It called abort() after the last look.
+  void aborts(int32_t pid) { aborts_ = pid; }
   /// An exception ended a thread of the process, or its program, before the first look.
   void raised(int32_t pid, Ended ended) { raised_.emplace_back(pid, ended); }
   /// As `dlprobe run` watches it: no look is taken while it moves.
@@ -93,13 +97,15 @@ class HangScene {
   std::vector<std::pair<int32_t, int32_t>> waking_;
   std::vector<std::pair<int32_t, int>> reading_;
   std::vector<Earlier> working_;
-  std::vector<Earlier> awake_;  ///< at the look `until`
+  std::vector<Earlier> awake_;   ///< at the look `until`
+  std::vector<Earlier> unread_;  ///< at the look `until`
   std::vector<ProcessExit> exits_;
   SubjectKind subject_ = SubjectKind::kPid;
   bool ended_ = false;
   std::optional<int> code_;
   bool moves_again_ = false;
   int32_t gives_up_ = 0;
+  int32_t aborts_ = 0;
   std::vector<std::pair<int32_t, Ended>> raised_;
   bool when_quiet_ = false;
 };

@@ -45,6 +45,13 @@ class Ranks {
     scene.stack(main(rank), {python("upload", "/srv/train.py", 17)});
   }
 
+  // It asks again and again whether others have come.
+  void polls(int32_t rank) {
+    scene.sleep(main(rank));
+    scene.wakes(main(rank));
+    scene.stack(main(rank), {python("poll", "/srv/train.py", 41)});
+  }
+
   // A member of a group of NCCL, whose collectives are on the GPU; the stack is one of a report to
   // PyTorch (issue 95944): `_local_scalar_dense_cuda` is Tensor.item().
   void waits_for_gpu(int32_t rank, int line, const std::string& call = "cudaMemcpyAsync") {

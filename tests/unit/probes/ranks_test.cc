@@ -192,6 +192,19 @@ TEST(Ranks, ThoseOfOtherNodesMayBeWaitedFor) {
   EXPECT_TRUE(find(ranks.scene.examine(kLong), FindingCode::kRankDead)) << "all meet here";
 }
 
+// Each was started by hand, and dlprobe was asked for one.
+TEST(Ranks, OfOneThatIsAloneTheOthersMayBeHere) {
+  Ranks ranks;
+  ranks.scene.info(kFirst).rank->job = "127.0.0.1:29500";
+  for (int32_t rank = 1; rank < 3; ++rank)
+    ranks.scene.info(kFirst + rank).role = Role::kOther;
+  const Verdict verdict = ranks.scene.examine(kLong);
+  EXPECT_FALSE(find(verdict, FindingCode::kRankDead));
+  const auto finding = find(verdict, FindingCode::kRankBehind);
+  ASSERT_TRUE(finding);
+  EXPECT_THAT(finding->message.plain(), HasSubstr("which dlprobe did not look at"));
+}
+
 // Who keeps the store of a job asks it again and again who has come.
 TEST(Ranks, AllButOneWaitWhereTheyMeet) {
   Ranks ranks;
