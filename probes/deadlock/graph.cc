@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 
+#include "probes/deadlock/ranks.h"
 #include "probes/deadlock/rules.h"
 
 namespace dlprobe::probes::deadlock {
@@ -83,6 +84,7 @@ class GraphMaker {
     node.activity = activity_of(thread, spinning_, roots_);
     if (thread.still) node.since = thread.since;
     node.waits_for = thread.need.words;
+    if (node.waits_for.empty() && waits_for_gpu(*thread.thread)) node.waits_for = "the GPU";
     if (!thread.thread->stack.empty()) node.at = thread.thread->stack.front();
     if (const StackFrame* frame = user_frame(*thread.thread)) node.in_code = *frame;
     graph_.nodes.push_back(std::move(node));

@@ -84,12 +84,6 @@ bool stands_in_it(const ThreadFacts& thread, const Collective& in, const RankSta
          });
 }
 
-// For what it has given to the GPU itself: the process is in no group whose collectives are there.
-bool waits_for_gpu(const ThreadFacts& thread) {
-  const auto in = collective_of(*thread.thread);
-  return in && in->is_on_gpu;
-}
-
 const FlightRecord* live_record(const TreeSnapshot& snapshot, const ProcessKey& key) {
   const auto process = std::ranges::find(snapshot.processes, key, &ProcessSnapshot::key);
   if (process == snapshot.processes.end() || !process->flight) return nullptr;
@@ -130,7 +124,7 @@ Meeting meeting_in(const FlightGroup& pending) {
 RankDoing doing_of(const Facts& facts, const ThreadFacts& thread, const RankState& state) {
   if (state.meeting) return RankDoing::kMeets;
   if (waits_for_batch(facts, thread)) return RankDoing::kWaitsForBatch;
-  if (waits_for_gpu(thread)) return RankDoing::kWaits;
+  if (waits_for_gpu(*thread.thread)) return RankDoing::kWaits;
   if (!state.sleeps()) return polls_by_sleep(thread) ? RankDoing::kPolls : RankDoing::kWorks;
   if (thread.need.kind == NeedKind::kNothing) return RankDoing::kSleeps;
   return thread.need.kind == NeedKind::kChild ? RankDoing::kWaitsForChild : RankDoing::kWaits;
@@ -191,7 +185,7 @@ RankState state_of(const Facts& facts, const Rank& rank, const std::vector<RootC
   const JobRank* id = thread.info == nullptr ? nullptr : thread.info->rank_of_several();
   if (id != nullptr) state.id = *id;
   state.looks = looks_at(thread);
-  const bool may_be_pending = waits_for_gpu(thread) || (!wait && polls_by_sleep(thread));
+  const bool may_be_pending = waits_for_gpu(*thread.thread) || (!wait && polls_by_sleep(thread));
   const FlightGroup* pending = may_be_pending ? pending_all_along(facts, thread) : nullptr;
   if (pending != nullptr) {
     state.meeting = meeting_in(*pending);
@@ -203,7 +197,7 @@ RankState state_of(const Facts& facts, const Rank& rank, const std::vector<RootC
   }
   state.doing = doing_of(facts, thread, state);
   if (state.doing == RankDoing::kWaits || state.doing == RankDoing::kWaitsForChild)
-    state.other.words = waits_for_gpu(thread) ? Message("the GPU") : thread.need.words;
+    state.other.words = waits_for_gpu(*thread.thread) ? Message("the GPU") : thread.need.words;
   state.other.has_no_end =
       state.doing == RankDoing::kWaits && thread.doomed && !may_be_woken_by_signal(thread);
   const ThreadSnapshot& shown = *facts.threads[wait ? wait->place : shown_by].thread;

@@ -184,6 +184,11 @@ std::optional<Collective> wait_for_result(std::span<const StackFrame> called) {
 
 }  // namespace
 
+bool waits_for_gpu(const ThreadSnapshot& thread) {
+  const auto in = collective_of(thread);
+  return in && in->is_on_gpu;
+}
+
 bool calls(const ThreadSnapshot& thread, std::string_view function) {
   return std::ranges::any_of(thread.stack, [&](const StackFrame& frame) {
     return !frame.python && short_function_name(frame.function).starts_with(function);

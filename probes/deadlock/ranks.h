@@ -47,6 +47,9 @@ struct Collective {
 /// library, of NCCL itself, or of the runtime of a GPU. Nothing if it is in none.
 std::optional<Collective> collective_of(const ThreadSnapshot& thread);
 
+/// Whether it is in a call that waits for the GPU: asleep, or asking again and again.
+bool waits_for_gpu(const ThreadSnapshot& thread);
+
 /// Whether a native frame of the stack is in a function whose name begins so.
 bool calls(const ThreadSnapshot& thread, std::string_view function);
 
