@@ -244,7 +244,9 @@ def hangs_of_ranks():
     for kind in ("autograd-thread", "work", "store", "unnamed"):
         yield from slow(f"ranks-{kind}", f"hang_ranks.py {kind}", "DLP0702", severity="warning", verdicts=("warn",))
     yield from slow("ranks-dumped", "hang_ranks.py dumped", "DLP0702", severity="warning", verdicts=("warn",), needs="torch2",
-                    evidence={"flight_recorder": holds("completed 3 and enqueued none after it")})
+                    evidence={"process_group": holds("hang_ranks.py:")})
+    yield from slow("ranks-polled", "hang_ranks.py polled", "DLP0702", severity="warning", verdicts=("warn",), needs="torch2",
+                    confidence="certain", evidence={"process_group": holds("completed 3 and enqueued none after it")})
     yield from slow("ranks-call", "hang_ranks.py call", "DLP0702", severity="warning", verdicts=("warn",))
     yield from slow("ranks-files", "hang_ranks.py files", "DLP0314", severity="warning", verdicts=("warn",))
     # FSDP of Debian's torch 1.13 cannot be imported by its Python 3.11.

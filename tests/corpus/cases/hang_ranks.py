@@ -143,11 +143,11 @@ def file_lock(rank, options):
         step(options.healthy)
 
 
-def stand_at_third(rank, options, operation):
-    """All take part in it again and again; rank 1 stands still before the third time."""
+def stand_at_third(rank, options, operation, polls=False):
+    """All take part in it again and again; rank 1 stands still before the third time, others poll or sleep."""
     for turn in range(10**9):
         if turn == 3:
-            claim("moves" if options.healthy else "still")
+            claim("moves" if options.healthy or (polls and rank != 1) else "still")
             if rank == 1 and not options.healthy:
                 time.sleep(600)
         operation()
@@ -214,6 +214,17 @@ def dumped(rank, options):
     stand_at_third(rank, options, lambda: dist.all_reduce(torch.ones(8)))
 
 
+def polled(rank, options):
+    """Each asks again and again whether its collective is complete."""
+
+    def meet():
+        work = dist.all_reduce(torch.ones(8), async_op=True)
+        while not work.is_completed():
+            time.sleep(0.05)
+
+    stand_at_third(rank, options, meet, polls=True)
+
+
 def call(rank, options):
     """Rank 0 waits for the result of a function that rank 1 carries out."""
     rpc.init_rpc(str(rank), rank=rank, world_size=RANKS)
@@ -250,8 +261,8 @@ def missing(rank, options):
 
 KINDS = {"asleep": asleep, "mismatch": mismatch, "uneven": uneven, "loader-stuck": loader_stuck, "missing": missing,
          "autograd-thread": autograd_thread, "work": work, "store": store, "sharded": sharded, "unnamed": asleep,
-         "dumped": dumped, "call": call, "files": files, "asked": asked, "messages": messages, "crosswise": crosswise,
-         "file-lock": file_lock}
+         "dumped": dumped, "polled": polled, "call": call, "files": files, "asked": asked, "messages": messages,
+         "crosswise": crosswise, "file-lock": file_lock}
 
 
 def train(options):
