@@ -158,6 +158,14 @@ bool has_come_to(const RankState& rank, const RankState& waiter) {
   return waits;
 }
 
+bool all_asked_for_the_same(Job job, const Members& waiting) {
+  const FlightGroup* in = common_wait(job, waiting);
+  return in != nullptr && !in->tensors.empty() && std::ranges::all_of(waiting, [&](size_t each) {
+           return job[each].flight->is_live &&
+                  find_group(job[each], in->name)->tensors == in->tensors;
+         });
+}
+
 std::optional<BootNs> flight_time_left(Job job, const Members& waiting) {
   std::optional<BootNs> least;
   for (const size_t each : with_dump_since(job, waiting, shortest_wait(job, waiting))) {

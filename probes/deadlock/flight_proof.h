@@ -37,6 +37,10 @@ std::optional<FlightProof> flight_proof_of_mismatch(std::span<const RankState> j
 /// it: then `waiter` does not wait for it.
 bool has_come_to(const RankState& rank, const RankState& waiter);
 
+/// Whether all of these have asked for one and the same collective, by their memory, with as many
+/// elements each.
+bool all_asked_for_the_same(std::span<const RankState> job, const std::vector<size_t>& waiting);
+
 /// After how long the first of them reaches the timeout of its group.
 std::optional<BootNs> flight_time_left(std::span<const RankState> job,
                                        const std::vector<size_t>& waiting);

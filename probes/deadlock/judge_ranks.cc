@@ -339,6 +339,12 @@ Message what_differs(Job job, const std::vector<RankGroup>& groups, const RankGr
          "or one rank is in another round of the same line, or in another group";
 }
 
+Message words_of_the_same() {
+  return ": all ranks have asked for it, with as many elements each, and it does not end: a GPU "
+         "may "
+         "be at earlier work, or the ranks may not reach one another";
+}
+
 // All wait, and not for one that is on its way.
 std::optional<RankFinding> collectives_differ(Job job, const Members& waiting) {
   const std::vector<RankGroup> groups = messages_first(job, waiting);
@@ -362,9 +368,11 @@ std::optional<RankFinding> collectives_differ(Job job, const Members& waiting) {
   Finding& finding = found.finding;
   if (!job[shown.front()].is_overdue || on_gpu) finding.severity = Severity::kInfo;
   if (on_gpu) finding.confidence = Confidence::kPossible;
-  finding.message = describe_groups(job, groups, "; ");
-  finding.message +=
-      is_proved && groups.size() == 1 ? ": " + proof->words : what_differs(job, groups, through);
+  const bool is_the_same = all_asked_for_the_same(job, waiting);
+  const Message why = is_proved && groups.size() == 1 ? ": " + proof->words
+                      : is_the_same                   ? words_of_the_same()
+                                                      : what_differs(job, groups, through);
+  finding.message = describe_groups(job, groups, "; ") + why;
   const bool is_message = is_in_message(job[shown.front()]);
   if (is_proved) {
     finding.confidence = Confidence::kCertain;
@@ -374,6 +382,10 @@ std::optional<RankFinding> collectives_differ(Job job, const Members& waiting) {
   }
   finding.prove(count_fact("waiting_ranks", waiting.size(), "stacks"));
   prove_by_groups(finding, proof);
+  if (is_the_same) {
+    finding.remedies.push_back(remedy_to_see_the_gpu());
+    return found;
+  }
   if (through == nullptr) finding.remedies.push_back(remedy_to_match(job[shown.front()]));
   if (!is_message) add_remedies_for_uneven_data(finding, is_in_mpi(job[shown.front()]));
   const auto& cause = job[shown.front()].cause;

@@ -93,6 +93,13 @@ std::optional<Remedy> remedy_for(const RankState& rank, const RankState& waiter)
 }
 
 // Of a collective on the GPU the stacks do not tell which it is.
+Remedy remedy_to_see_the_gpu() {
+  return {.title =
+              "Let each call wait for its own work: the traceback then names the kernel that "
+              "does not end; if none does, see whether NCCL's connections work",
+          .commands = {"CUDA_LAUNCH_BLOCKING=1", "NCCL_DEBUG=INFO"}};
+}
+
 void add_remedy_to_record(Finding& finding) {
   finding.remedies.push_back(
       {.title = "Let each rank keep its last collectives, and write them when one times out: "

@@ -22,6 +22,8 @@ Remedy remedy_for_loader(const RankState& rank);
 std::optional<Remedy> remedy_for(const RankState& rank, const RankState& waiter);
 /// For ranks that are not in the same operation, of which `rank` is one.
 Remedy remedy_to_match(const RankState& rank);
+/// For a collective that all have asked for.
+Remedy remedy_to_see_the_gpu();
 /// The Flight Recorder: of a collective on the GPU the stacks do not tell which it is.
 void add_remedy_to_record(Finding& finding);
 /// For ranks of which some have less to do than others.

@@ -93,6 +93,21 @@ TEST(RanksOnGpu, TensorsThatDifferAreProved) {
               HasSubstr("rank 1 (101) is in all_reduce number 7, 16 elements"));
 }
 
+// A kernel that does not end is before it in the stream of rank 1.
+TEST(RanksOnGpu, WhatAllHaveAskedForMayBeHeldUpByAGpu) {
+  Ranks ranks;
+  for (const int32_t rank : {0, 1, 2}) {
+    ranks.waits_for_gpu(rank, 41);
+    is_at(ranks, rank, 7, 6);
+  }
+  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kCollectiveMismatch);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kWarning);
+  EXPECT_EQ(finding->confidence, Confidence::kPossible);
+  EXPECT_THAT(finding->message.plain(), HasSubstr("a GPU may be at earlier work"));
+  EXPECT_EQ(finding->remedies.size(), 1U);
+}
+
 TEST(RanksOnGpu, OneThatPollsForACollectiveWaitsInIt) {
   Ranks ranks;
   for (const int32_t rank : {0, 2}) {
