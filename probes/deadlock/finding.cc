@@ -71,12 +71,12 @@ Finding finding_about(const Facts& facts, FindingCode code, Confidence confidenc
   }
   const std::string library = blamed_library(*thread.thread);
   const std::string function = short_function_name(blamed_function(*thread.thread));
-  if (!library.empty()) {
+  finding.discriminator = library;
+  if (!library.empty() && !thread.thread->wait.running) {
     finding.prove(text_fact(
         "waits_in",
         function.empty() ? as_path(library) : as_name(function) + " (" + as_path(library) + ")",
         "native stack", facts.last->at));
-    finding.discriminator = library;
   }
   if (const StackFrame* frame = user_frame(*thread.thread)) {
     finding.prove(text_fact(

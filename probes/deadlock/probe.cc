@@ -163,7 +163,7 @@ bool may_be_worse(const RootCause& cause) {
   return cause.finding.code != FindingCode::kSlowestRank;
 }
 
-constexpr std::array<Cause, 23> kCauses = {{
+constexpr std::array<Cause, 24> kCauses = {{
     {FindingCode::kForkInheritedLock, saw_progress},
     {FindingCode::kForkLostThreadPool, saw_progress},
     {FindingCode::kLockCycle, saw_progress},
@@ -178,6 +178,7 @@ constexpr std::array<Cause, 23> kCauses = {{
     {FindingCode::kWorkerBusyNoProgress, saw_progress},
     {FindingCode::kSlowSample, saw_progress},
     {FindingCode::kConsumerStuck, saw_progress},
+    {FindingCode::kTrainerBusyInLoader, saw_progress},
     {FindingCode::kRankBehind, saw_progress},
     {FindingCode::kCollectiveMismatch, saw_progress},
     {FindingCode::kUnevenData, saw_progress},

@@ -47,6 +47,10 @@ std::vector<RootCause> find_closed_groups(const Facts& facts, const std::vector<
 /// Of a rank whose trainer waits for a batch, the workers in the middle of one: DLP0312, DLP0313.
 std::vector<RootCause> find_slow_workers(const Facts& facts, const Rank& rank);
 
+/// The rank's trainer, in code of the user's that its loader has called (a sampler), while its
+/// workers wait for tasks and get none: DLP0315.
+std::optional<RootCause> busy_in_loader(const Facts& facts, const Rank& rank);
+
 /// What the last look shows of a rank; its cause where `known` has one. What its workers do is not
 /// in it.
 RankState state_of(const Facts& facts, const Rank& rank, const std::vector<RootCause>& known);
@@ -67,7 +71,7 @@ std::optional<RankState> unnamed_end(const Run& run, int32_t parent, const JobRa
 std::vector<RootCause> find_late_ranks(const Facts& facts, const std::vector<RootCause>& known);
 
 /// Who computes for long, and whether the loader or its consumer is late; orphans at work: DLP0309,
-/// DLP0312 to DLP0314.
+/// DLP0312 to DLP0315.
 std::vector<RootCause> find_slow_parts(const Facts& facts);
 
 /// For so long a standstill may be meant, where only a sleep at one place, again and again, or a

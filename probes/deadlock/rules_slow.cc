@@ -212,6 +212,8 @@ void sort_in(const Facts& facts, const Rank& rank, Ranks& ranks) {
   std::vector<RootCause> causes;
   if (waits_for_batch(facts, trainer)) {
     causes = find_slow_workers(facts, rank);
+  } else if (auto busy = busy_in_loader(facts, rank)) {
+    causes.push_back(std::move(*busy));
   } else if (auto cause = stuck_consumer(facts, rank)) {
     causes.push_back(std::move(*cause));
     if (may_wait_for_a_rank(facts, trainer)) {
@@ -545,9 +547,10 @@ std::vector<RootCause> find_slow_parts(const Facts& facts) {
   std::vector<RootCause> causes;
   if (waits_for_batch(facts, trainer)) causes = find_slow_workers(facts, ranks.front());
   if (!causes.empty()) return causes;
+  auto cause = busy_in_loader(facts, ranks.front());
   // A sleep ends by itself, unless it is far too long.
-  auto cause =
-      trainer.need.kind == NeedKind::kNothing ? std::nullopt : stuck_consumer(facts, ranks.front());
+  if (!cause && trainer.need.kind != NeedKind::kNothing)
+    cause = stuck_consumer(facts, ranks.front());
   if (!cause) cause = standstill_within(facts, ranks.front());
   if (!cause) cause = trainers_at_rest(facts, ranks);
   if (cause) causes.push_back(std::move(*cause));

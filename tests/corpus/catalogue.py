@@ -282,6 +282,12 @@ def hangs_of_torch():
     yield from pair("torch-consumer-at-a-lock", "hang_torch.py consumer-at-a-lock", ("DLP0314", "DLP0303"))
     yield from slow("torch-consumer-at-a-socket", "hang_torch.py consumer-at-a-socket", "DLP0314",
                     **not_an_error)
+    long_look = {"dlprobe_options": ["--for", "18s"]}
+    yield hangs("torch-sampler-without-end", "hang_torch.py sampler-without-end", "DLP0315", severity="warning",
+                verdicts=("warn",), **long_look)
+    yield runs("torch-sampler-without-end", "hang_torch.py sampler-without-end --healthy")
+    for kind in ("slow-sampler", "evaluation-without-workers"):
+        yield runs(f"torch-{kind}", f"hang_torch.py {kind}", pace="slow", **long_look)
     for kind in ("idle-pools", "persistent", "backward"):
         yield runs(f"torch-{kind}", f"hang_torch.py {kind}")
     for kind in ("parked", "spawned", "of-forkserver", "two-loaders", "evaluation", "collective"):

@@ -11,7 +11,7 @@ if any(argument.startswith("spinning") for argument in sys.argv):
     os.environ["OMP_WAIT_POLICY"] = "active"  # libgomp reads it when it is loaded
 
 import torch
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, Sampler
 
 from hang_common import NativeMutex, claim, expect, in_thread, parser, say, until_one_is_at
 
@@ -300,6 +300,70 @@ def persistent(options):
     train(loader)
 
 
+class DrawUntil(Sampler):
+    """Draws until `is_enough` is true of the number that were drawn, with a pause before each."""
+
+    def __init__(self, is_enough, before=lambda: None):
+        self.is_enough = is_enough
+        self.before = before
+
+    def __iter__(self):
+        drawn = 0
+        while True:
+            self.before()
+            if not self.is_enough(drawn):
+                drawn += 1
+                yield drawn % 1000
+
+
+def sampler_without_end(options):
+    """It waits for a class that no sample has, and yields nothing more."""
+    loops = 0
+
+    def is_enough(drawn):
+        nonlocal loops
+        if options.healthy or drawn < 400:
+            return False
+        loops += 1
+        if loops == 1:
+            claim("busy")
+        return True
+
+    expect(1)
+    if options.healthy:
+        claim("moves")
+    train(loader_of(options, Samples(), sampler=DrawUntil(is_enough)))
+
+
+def slow_sampler(options):
+    """It computes all the time, and finds an index now and then."""
+
+    def search():
+        end = time.monotonic() + 0.3
+        while time.monotonic() < end:
+            sum(range(1000))
+
+    expect(1)
+    claim("busy")
+    train(loader_of(options, Samples(), sampler=DrawUntil(lambda drawn: False, search)))
+
+
+def evaluation_without_workers(options):
+    """The loader of the evaluation has no workers; those of the training loader wait for the next epoch."""
+
+    def prepare(index):
+        end = time.monotonic() + 0.2
+        while time.monotonic() < end:
+            sum(range(1000))
+
+    loader = loader_of(options, Samples(count=40), persistent_workers=True)
+    train(loader)
+    expect(1)
+    claim("busy")
+    train(DataLoader(Samples(prepare, count=120), batch_size=4))
+    train(loader)
+
+
 def spawned(options):
     parked(options, multiprocessing_context="spawn")
 
@@ -379,7 +443,9 @@ KINDS = {
     "consumer-at-a-socket": consumer_at_a_socket, "idle-pools": idle_pools, "parked": parked,
     "persistent": persistent, "spawned": spawned, "of-forkserver": of_forkserver, "two-loaders": two_loaders,
     "lost-pool-unused": lost_pool_unused, "shared-position": shared_position,
-    "evaluation": evaluation, "backward": backward, "collective": collective}
+    "evaluation": evaluation, "backward": backward, "collective": collective,
+    "sampler-without-end": sampler_without_end, "slow-sampler": slow_sampler,
+    "evaluation-without-workers": evaluation_without_workers}
 
 
 def main():

@@ -345,7 +345,7 @@ std::vector<ToTry> all_to_try(const std::string& loader) {
        "run, deadlock, spawn-recursion, every probe on a command",
        stacks_of(StandIn::Kinship::kChild), true},
       {"stacks.own", "stacks of this user's other processes",
-       "attach, stacks, --pid; DLP0301 to DLP0314", stacks_of(StandIn::Kinship::kStranger)},
+       "attach, stacks, --pid; DLP0301 to DLP0315", stacks_of(StandIn::Kinship::kStranger)},
       {"stacks.others", "stacks of other users' processes",
        "attach, stacks and --pid on another user's job", try_stacks_of_others},
       {"proc.others", "processes of other users",

@@ -1,0 +1,93 @@
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string_view>
+
+#include "lib/base/units.h"
+#include "lib/foreign/python_code.h"
+#include "probes/deadlock/rules.h"
+#include "probes/facts/facts.h"
+
+namespace dlprobe::probes::deadlock {
+namespace {
+
+constexpr BootNs kWithoutATask = 15 * kSecond;
+constexpr double kMostOfACore = 0.9;
+
+// Where the loader of a trainer with workers calls code of the user's: it asks the sampler for the
+// next indices, unpickles a batch, pins one.
+constexpr std::string_view kAsksSampler = "_try_put_index";
+constexpr std::array<std::string_view, 3> kSteps = {kAsksSampler, "_try_get_data",
+                                                    "_pin_memory_loop"};
+
+bool is_in_step(const StackFrame& frame, std::string_view step) {
+  return frame.python && is_of_torch(frame.file) && frame.function.ends_with(step);
+}
+
+// The step of the loader that has called the user's code in which the thread is; empty: none has.
+std::string_view calling_step(const ThreadSnapshot& thread) {
+  const auto users = std::ranges::find_if(thread.stack, is_of_user);
+  const auto calls = [&](std::string_view step) {
+    const auto caller = std::ranges::find_if(
+        thread.stack, [&](const StackFrame& frame) { return is_in_step(frame, step); });
+    return users < caller && caller != thread.stack.end();
+  };
+  const auto found = std::ranges::find_if(kSteps, calls);
+  return found == kSteps.end() ? "" : *found;
+}
+
+// The newest looks at which the thread was in such a step.
+size_t looks_in_step(const ThreadFacts& thread, std::string_view step) {
+  const auto other = std::ranges::find_if(thread.looks, [&](const Look& look) {
+    return !look.thread->stack.empty() && calling_step(*look.thread) != step;
+  });
+  return static_cast<size_t>(other - thread.looks.begin());
+}
+
+// No worker has anything to do, or got a task meanwhile.
+bool workers_are_idle(const Facts& facts, const Rank& rank) {
+  return !rank.workers.empty() && std::ranges::all_of(rank.workers, [&](size_t each) {
+    const ThreadFacts& worker = facts.threads[each];
+    return waits_for_task(facts, worker) && !hands_on(facts, worker);
+  });
+}
+
+RootCause busy_in_step(const Facts& facts, const Rank& rank, size_t index, size_t looks) {
+  const ThreadFacts& thread = facts.threads[index];
+  const BootNs lasts = thread.looks.front().at - thread.looks[looks - 1].at;
+  const bool computes = core_share(thread, looks).busy >= kMostOfACore;
+  Finding finding =
+      finding_about(facts, FindingCode::kTrainerBusyInLoader, Confidence::kLikely, thread);
+  if (lasts < kWithoutATask) finding.severity = Severity::kInfo;
+  finding.message = name_of(facts, thread) + (computes ? " computes" : " is at work") +
+                    " inside its loader" + place_of(thread) + ", for " +
+                    format_duration(std::chrono::nanoseconds(lasts)) +
+                    " at least: " + all_of(rank.workers.size(), "worker") +
+                    (rank.workers.size() == 1 ? " waits" : " wait") + " for a task, and got none";
+  finding.prove(count_fact("idle_workers", rank.workers.size(),
+                           "/proc/PID/task/TID/syscall, /proc/PID/io", facts.last->at));
+  Remedy remedy{.title = "Look at that line: does its loop end?",
+                .verify = "dlprobe stacks " + own(thread.process->key.pid)};
+  if (calling_step(*thread.thread) == kAsksSampler) {
+    remedy.title += " Run the sampler alone";
+    remedy.commands.emplace_back("for index in loader.batch_sampler: print(index)");
+  }
+  finding.remedies.push_back(std::move(remedy));
+  return {std::move(finding), index};
+}
+
+}  // namespace
+
+std::optional<RootCause> busy_in_loader(const Facts& facts, const Rank& rank) {
+  if (!workers_are_idle(facts, rank)) return std::nullopt;
+  for (size_t i = 0; i < facts.threads.size(); ++i) {
+    const ThreadFacts& thread = facts.threads[i];
+    if (thread.process != facts.threads[rank.trainer].process || thread.still) continue;
+    const std::string_view step = calling_step(*thread.thread);
+    const size_t looks = step.empty() ? 0 : looks_in_step(thread, step);
+    if (looks > 1 && lasts_long(thread, looks)) return busy_in_step(facts, rank, i, looks);
+  }
+  return std::nullopt;
+}
+
+}  // namespace dlprobe::probes::deadlock

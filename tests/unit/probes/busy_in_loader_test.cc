@@ -1,0 +1,138 @@
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "tests/unit/probes/hang_scene.h"
+#include "tests/unit/probes/scene.h"
+
+namespace dlprobe {
+namespace {
+
+constexpr int32_t kIdle = 101;
+
+StackFrame of_torch(std::string function, std::string_view file = "dataloader.py") {
+  return python(std::move(function),
+                "/usr/lib/python3/dist-packages/torch/utils/data/" + std::string(file), 1539);
+}
+
+StackFrame sampler() {
+  return python("BalancedDraw.__iter__", "/srv/sampler.py", 19);
+}
+
+StackFrame training_loop() {
+  return python("<module>", "/srv/train.py", 29);
+}
+
+StackFrame next_batch() {
+  return of_torch("_BaseDataLoaderIter.__next__");
+}
+
+// The trainer is in its sampler, for which its loader waits.
+HangScene scene_of_sampler() {
+  HangScene scene;
+  scene.run(scene.main(HangScene::kTrainer));
+  scene.stack(
+      scene.main(HangScene::kTrainer),
+      {sampler(), of_torch("BatchSampler.__iter__", "sampler.py"),
+       of_torch("_MultiProcessingDataLoaderIter._try_put_index"), next_batch(), training_loop()});
+  return scene;
+}
+
+std::optional<Finding> busy_in(const HangScene& scene, int looks = 18) {
+  return find(scene.examine(looks), FindingCode::kTrainerBusyInLoader);
+}
+
+TEST(BusyInLoader, ASamplerThatFindsNoIndex) {
+  const auto finding = busy_in(scene_of_sampler());
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kWarning);
+  EXPECT_EQ(finding->processes, std::vector<ProcessKey>{key_of(HangScene::kTrainer)});
+  EXPECT_EQ(finding->message.plain(),
+            "trainer 100 computes inside its loader (BalancedDraw.__iter__, /srv/sampler.py:19), "
+            "for 17.0 s at least: both workers wait for a task, and got none");
+  EXPECT_EQ(finding->remedies.front().commands.size(), 1U);
+}
+
+TEST(BusyInLoader, AShortTimeIsAWord) {
+  const auto finding = busy_in(scene_of_sampler(), 4);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kInfo);
+}
+
+TEST(BusyInLoader, ASamplerThatBeganWithinTheWatchCountsFromThen) {
+  HangScene scene = scene_of_sampler();
+  scene.works_until(scene.main(HangScene::kTrainer), 12);
+  const auto finding = busy_in(scene);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kInfo);
+}
+
+TEST(BusyInLoader, ABatchThatTakesLongToUnpickle) {
+  HangScene scene = scene_of_sampler();
+  scene.stack(scene.main(HangScene::kTrainer),
+              {python("Batch.__setstate__", "/srv/data.py", 8),
+               python("Queue.get", "/usr/lib/python3.11/multiprocessing/queues.py", 122),
+               of_torch("_try_get_data"), next_batch(), training_loop()});
+  const auto finding = busy_in(scene);
+  ASSERT_TRUE(finding);
+  EXPECT_TRUE(finding->remedies.front().commands.empty()) << "no sampler is in it";
+}
+
+TEST(BusyInLoader, AThreadThatPinsABatch) {
+  HangScene scene;
+  scene.wait_in_futex(scene.main(HangScene::kTrainer), futex(LockKind::kCondition, 0x7000));
+  ThreadSnapshot& pinning = scene.add_thread(HangScene::kTrainer, 150);
+  scene.run(pinning);
+  scene.stack(pinning, {python("Batch.pin_memory", "/srv/data.py", 12),
+                        of_torch("_pin_memory_loop", "_utils/pin_memory.py")});
+  const auto finding = busy_in(scene);
+  ASSERT_TRUE(finding);
+  EXPECT_TRUE(finding->message.plain().starts_with("thread 150 of trainer 100 computes"))
+      << finding->message.plain();
+}
+
+TEST(BusyInLoader, ASlowSamplerHandsOutTasks) {
+  HangScene scene = scene_of_sampler();
+  scene.wakes(scene.main(kIdle));
+  scene.reads_until(kIdle, 17);
+  scene.reads_until(HangScene::kTrainer, 17);
+  EXPECT_FALSE(busy_in(scene));
+}
+
+TEST(BusyInLoader, AWorkerIsStillAtWork) {
+  HangScene scene = scene_of_sampler();
+  scene.run(scene.main(kIdle));
+  EXPECT_FALSE(busy_in(scene));
+}
+
+TEST(BusyInLoader, ATrainerThatWorksBetweenTwoBatches) {
+  HangScene scene = scene_of_sampler();
+  scene.stack(scene.main(HangScene::kTrainer),
+              {python("train_step", "/srv/train.py", 12), training_loop()});
+  EXPECT_FALSE(busy_in(scene));
+}
+
+TEST(BusyInLoader, ASamplerOfPyTorchShuffles) {
+  HangScene scene = scene_of_sampler();
+  scene.stack(
+      scene.main(HangScene::kTrainer),
+      {of_torch("RandomSampler.__iter__", "sampler.py"),
+       of_torch("_MultiProcessingDataLoaderIter._try_put_index"), next_batch(), training_loop()});
+  EXPECT_FALSE(busy_in(scene));
+}
+
+// An evaluation whose loader has no workers, while those of the training loader wait for its next
+// epoch.
+TEST(BusyInLoader, ALoaderWithoutWorkersBesideIdleOnes) {
+  HangScene scene = scene_of_sampler();
+  scene.stack(scene.main(HangScene::kTrainer),
+              {python("Images.__getitem__", "/srv/data.py", 30),
+               of_torch("_MapDatasetFetcher.fetch", "_utils/fetch.py"),
+               of_torch("_SingleProcessDataLoaderIter._next_data"), next_batch(), training_loop()});
+  EXPECT_FALSE(busy_in(scene));
+}
+
+}  // namespace
+}  // namespace dlprobe
