@@ -137,7 +137,9 @@ constexpr void list_fields(auto&& field, Of<StartEvent> /*of*/) {
   field("main", &StartEvent::is_main, "that line is the main module's own");
   field("count", &StartEvent::count, "of batches, of mappings where there are no more");
   field("seconds", &StartEvent::seconds,
-        "Of main-imported; of first-batch since its iterator was made; of batches waited for them",
+        "Of main-imported; of first-batch since its iterator was made; of batches waited for them; "
+        "of "
+        "loader-made its timeout, 0: none",
         Unit::kSeconds);
   field("bytes", &StartEvent::bytes,
         "Of main-imported: by which the process's RSS grew; of failed by a refused memory: what is "

@@ -261,8 +261,17 @@ void CommandRuns::take_news() {
     const bool is_full =
         event.cause == StartRefusal::kNoProcess || event.cause == StartRefusal::kNoThread;
     if (is_full) look_at_tasks(event.process);
+    learn_timeout(event);
     context_.recorder.add(std::move(event));
   }
+}
+
+void CommandRuns::learn_timeout(const StartEvent& event) {
+  constexpr double kLongest = 3600;
+  const double seconds = event.seconds.value_or(0);
+  if (event.kind != StartEventKind::kLoaderMade || seconds <= 0 || seconds > kLongest) return;
+  const auto timeout = static_cast<BootNs>(seconds * kSecond);
+  loader_timeout_ = loader_timeout_ == 0 ? timeout : std::min(loader_timeout_, timeout);
 }
 
 namespace {

@@ -33,12 +33,14 @@ class CommandRuns final : private WatchGuide {
   WatchTarget target_of(const ProcessKey& root, const std::optional<Trial>& trial);
   void end_what_goes_on(const WatchResult& watched, pid_t child);
   void tell_which_overrides_failed() const;
+  void learn_timeout(const StartEvent& event);
   void look_at_tasks(const std::optional<ProcessKey>& refused);
   bool ends_its_command() const { return subject_.confirm || subject_.attempt; }
 
   void take_news() override;
   void look_now_and_then() override;
   std::optional<OwnWords> why_break_off(size_t living) override;
+  BootNs gives_up_after() override { return loader_timeout_; }
   bool is_stuck() override;
   void tell_stuck() override;
 
@@ -49,6 +51,7 @@ class CommandRuns final : private WatchGuide {
   std::shared_ptr<void> guard_;  ///< ends the trial should dlprobe be killed
   std::optional<Containment> containment_;
   bool was_told_early_ = false;
+  BootNs loader_timeout_ = 0;  ///< the shortest of its loaders; 0: none has one
 };
 
 }  // namespace dlprobe

@@ -8,11 +8,6 @@
 namespace dlprobe {
 namespace {
 
-BootNs first_look_after(const StandstillPolicy& policy) {
-  return policy.early_after > 0 ? std::min(policy.early_after, policy.quiet_after)
-                                : policy.quiet_after;
-}
-
 // So many looks tell what there is to tell of a standstill.
 constexpr int kMostQuietLooks = 30;
 constexpr int kMostEarlyLooks = 3;
@@ -21,6 +16,15 @@ constexpr int kMostEarlyLooks = 3;
 
 Standstill::Standstill(const WatchedTree& tree, const ProgressLines& lines)
     : tree_(tree), lines_(lines), quiet_from_(tree.now()) {}
+
+// Of three looks a second apart the last is well before a loader gives up.
+BootNs Standstill::first_look_after(const StandstillPolicy& policy) const {
+  if (policy.early_after == 0) return policy.quiet_after;
+  BootNs after = std::min(policy.early_after, policy.quiet_after);
+  if (const BootNs patience = tree_.guide.gives_up_after(); patience > 0)
+    after = std::min(after, std::max(patience / 4, kSecond));
+  return after;
+}
 
 BootNs Standstill::last_moved() const {
   const bool tells_itself = lines_.is_open() || tree_.target.ends_with_watch;

@@ -33,6 +33,7 @@ class Standstill {
   bool is_found_stuck(BootNs snapshot_at);
 
  private:
+  BootNs first_look_after(const StandstillPolicy& policy) const;
   BootNs duration() const;
   void forget_if_over(const StandstillPolicy& policy);
 

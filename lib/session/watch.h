@@ -78,6 +78,9 @@ class WatchGuide {
   /// Whether stacks and locks are to be looked at now, once a second, although
   /// WatchTarget::snapshots does not have it so.
   virtual bool wants_snapshots() { return false; }
+  /// After how long without a batch the loader gives up by itself, as far as that is known; 0:
+  /// never. It is looked at before.
+  virtual BootNs gives_up_after() { return 0; }
   /// Whether what was recorded so far shows that the loader, which does not move, is stuck.
   virtual bool is_stuck() { return false; }
   /// It is; told once for each standstill.

@@ -11,6 +11,7 @@
 #include "probes/deadlock/may_be_stuck.h"
 #include "probes/deadlock/rules.h"
 #include "probes/facts/all_well.h"
+#include "probes/facts/deaths.h"
 #include "probes/facts/facts.h"
 #include "probes/facts/seen.h"
 #include "probes/facts/shared_handles.h"
@@ -99,10 +100,24 @@ void judge(const RunCase& one, const Facts& facts, Verdict& verdict) {
 
 constexpr BootNs kBetweenLooks = 60 * kSecond;
 
-/// Whether one whose collective raised an exception gave up soon after the last look.
-bool gave_up(const Run& run, BootNs last_look) {
-  const auto at = gave_up_at(run, last_look);
-  return at && *at <= last_look + kBetweenLooks;
+/// The trainer waited no longer for a batch, and the job ended with it: what the worker did is why.
+void make_error_of_timeout(const Run& run, const StartEvent& gave_up,
+                           std::vector<Finding>& findings) {
+  for (Finding& finding : findings) {
+    const bool is_why = finding.code == FindingCode::kSlowSample ||
+                        finding.code == FindingCode::kWorkerBusyNoProgress;
+    if (!is_why) continue;
+    finding.severity = Severity::kError;
+    finding.message +=
+        "; then " + describe(run, gave_up.process) + " gave up: " + as_text(gave_up.message);
+    finding.processes.push_back(gave_up.process);
+    finding.remedies = {
+        {.title = "Look at that line: should it take so long? If so, wait longer for it",
+         .commands = {has_data_loader(run) ? "DataLoader(..., timeout=SECONDS)"
+                                           : "get(timeout=SECONDS)"},
+         .verify = "dlprobe run -- COMMAND"}};
+    finding.prove(text_fact("exception", as_text(gave_up.message), kShimSource, gave_up.at));
+  }
 }
 
 /// The rank whose process group ended it soon after a look that met it where it waits for others.
@@ -115,11 +130,15 @@ const ProcessExit* aborted_waiting(const Run& run, BootNs last_look,
   return waited ? aborted : nullptr;
 }
 
-/// Ranks that waited gave up, and the job with them: what the rank behind did, and what held it, is
-/// why.
+/// Who waited gave up soon after the last look, and the job with it: what the rank behind did, and
+/// what held it, is why.
 void make_error_if_they_gave_up(const Run& run, BootNs last_look, Verdict& verdict) {
+  const StartEvent* gave_up = first_to_give_up(run, last_look);
+  const bool is_soon = gave_up != nullptr && gave_up->at <= last_look + kBetweenLooks;
+  if (is_soon && is_of_timeout(*gave_up))
+    return make_error_of_timeout(run, *gave_up, verdict.findings);
   const ProcessExit* aborted = aborted_waiting(run, last_look, verdict.ranks);
-  if (aborted == nullptr && !gave_up(run, last_look)) return;
+  if (!is_soon && aborted == nullptr) return;
   std::set<FindingCode> causes;
   for (Finding& finding : verdict.findings) {
     const bool is_why = finding.code == FindingCode::kRankBehind ||

@@ -174,18 +174,28 @@ bool command_failed(const Run& run) {
 
 namespace {
 
+struct CodePlace {
+  std::string_view file;
+  std::string_view function;
+};
+
+// Of "/usr/lib/python3.11/threading.py:971 start", where the exception was raised.
+CodePlace innermost_of(const StartEvent& event) {
+  const std::string_view text = event.raised_in;
+  const size_t colon = text.rfind(':');
+  const size_t space = text.rfind(' ');
+  if (colon == std::string::npos || space == std::string::npos || space < colon) return {};
+  return {.file = text.substr(0, colon), .function = text.substr(space + 1)};
+}
+
 // The function of torch.distributed in which it was raised.
 std::string collective_at(const StartEvent& event) {
-  const size_t colon = event.raised_in.rfind(':');
-  const size_t space = event.raised_in.rfind(' ');
-  if (colon == std::string::npos || space == std::string::npos || space < colon) return "";
-  const std::string file = event.raised_in.substr(0, colon);
+  const auto [file, function] = innermost_of(event);
   if (!is_of_torch(file)) return "";
   if (file.ends_with("torch/autograd/graph.py")) return "backward";
   if (file.ends_with("torch/distributed/rendezvous.py")) return "init_process_group";
   if (file.contains("torch/distributed/elastic/rendezvous/")) return "next_rendezvous";
-  return file.ends_with("torch/distributed/distributed_c10d.py") ? event.raised_in.substr(space + 1)
-                                                                 : "";
+  return file.ends_with("torch/distributed/distributed_c10d.py") ? std::string(function) : "";
 }
 
 }  // namespace
@@ -197,14 +207,30 @@ std::string collective_of(const StartEvent& event) {
   return operation;
 }
 
-std::optional<BootNs> gave_up_at(const Run& run, BootNs from) {
-  if (!command_failed(run)) return std::nullopt;
+bool is_of_timeout(const StartEvent& event) {
+  const auto [file, function] = innermost_of(event);
+  // The other exceptions of a loader are raised in _try_get_data.
+  if (is_of_torch(file) && file.ends_with("torch/utils/data/dataloader.py"))
+    return function == "_get_data";
+  const bool says_so = event.type.ends_with("TimeoutError") || event.type.ends_with("Empty");
+  return says_so &&
+         (is_of_multiprocessing(file, "queues.py") || is_of_multiprocessing(file, "pool.py") ||
+          is_of_standard_library(file, "concurrent/futures/_base.py"));
+}
+
+const StartEvent* first_to_give_up(const Run& run, BootNs from) {
+  if (!command_failed(run)) return nullptr;
   const auto is_it = [&](const StartEvent& event) {
     return event.kind == StartEventKind::kFailed && event.at >= from &&
-           !collective_of(event).empty();
+           (!collective_of(event).empty() || is_of_timeout(event));
   };
   const auto found = std::ranges::find_if(run.start_events, is_it);
-  return found == run.start_events.end() ? std::nullopt : std::optional(found->at);
+  return found == run.start_events.end() ? nullptr : &*found;
+}
+
+std::optional<BootNs> gave_up_at(const Run& run, BootNs from) {
+  const StartEvent* event = first_to_give_up(run, from);
+  return event == nullptr ? std::nullopt : std::optional(event->at);
 }
 
 const ProcessExit* aborted_rank(const Run& run, BootNs from) {

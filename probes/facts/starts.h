@@ -56,8 +56,14 @@ const ProcessExit* end_of_command(const Run& run);
 /// "all_reduce". Empty: it was raised elsewhere.
 std::string collective_of(const StartEvent& event);
 
-/// When an exception of collective_of() was first raised, of those from `from` on: ranks that
-/// waited gave up. Nothing where the command did not fail.
+/// Whether a wait for other processes had a timeout that ran out: for a batch of a DataLoader, for
+/// an item of a queue, for a result of a pool or an executor.
+bool is_of_timeout(const StartEvent& event);
+
+/// The first exception of collective_of() or is_of_timeout(), of those from `from` on: who waited
+/// gave up. Null where none did, or the command did not fail.
+const StartEvent* first_to_give_up(const Run& run, BootNs from);
+/// When that was.
 std::optional<BootNs> gave_up_at(const Run& run, BootNs from);
 
 /// The first rank that called abort(), of those that ended from `from` on, in a command that

@@ -448,6 +448,15 @@ def raised():
         yield Case(f"raised-{kind}-not", f"{job} --healthy", silent=True, verdicts=("pass",), exit_codes=(0,), **common)
 
 
+def timed_out():
+    """A loader with a timeout gives up, and the worker that it waited for is named."""
+    common = {"probe": "run", "needs": "torch"}
+    yield Case("raised-timeout", "raised_torch.py --slow", first="DLP0313", severity="error", exit_codes=(1,),
+               evidence={"your_code": holds("Remote.__getitem__"), "exception": holds("RuntimeError")}, **common)
+    yield Case("raised-timeout-not", "raised_torch.py --slow --healthy", silent=True, verdicts=("pass",), exit_codes=(0,),
+               **common)
+
+
 HANDLED = {"run": ("DLP0514", "ZeroDivisionError"), "start": ("DLP0402", "ickl"), "fork": ("DLP0510", "ValueError")}
 
 
@@ -725,7 +734,7 @@ def hang_cases():
         yield from group()
 
 
-GROUPS = (starts_of_torch, failures, left_behind, twins, hang_cases, watched_to_the_end, deaths, deaths_of_torch, raised, handled, full, epoch_ends, refused_forks,
+GROUPS = (starts_of_torch, failures, left_behind, twins, hang_cases, watched_to_the_end, deaths, deaths_of_torch, raised, timed_out, handled, full, epoch_ends, refused_forks,
           memory_cases, growing, descriptors, starts_of_python, programs_of_others)
 CASES = {case.name: case for group in GROUPS for case in group()}
 

@@ -499,7 +499,7 @@ def _hook_data_loader(module):
     def notice(loader, frame):
         if frame.f_code.co_name == "__init__":
             tell("loader-made", workers=loader.num_workers, prefetch_factor=loader.prefetch_factor, type=_sharing_strategy(),
-                 **users_line(frame))
+                 seconds=float(loader.timeout), **users_line(frame))
 
     check = getattr(module.DataLoader, "check_worker_number_rationality", None)  # torch 1.7
     if check is not None:

@@ -1401,6 +1401,34 @@ TEST(Deadlock, AStandstillThatEndsBecauseARankGaveUpIsWhy) {
   EXPECT_TRUE(has_error(scene.examine()));
 }
 
+// The trainer's patience ran out, and the command ended with that.
+HangScene scene_of_timeout(std::string_view raised_in) {
+  HangScene scene;
+  scene.sleep(scene.main(kWorker));
+  scene.stack(scene.main(kWorker), {python("Clips.read", "/srv/clips.py", 12)});
+  scene.moves_again();
+  scene.gives_up(kTrainer, raised_in);
+  scene.ends_with(1);
+  return scene;
+}
+
+TEST(Deadlock, ATrainerThatGaveUpWasOwedABatchByAWorker) {
+  const HangScene scene = scene_of_timeout(
+      "/usr/lib/python3/dist-packages/torch/utils/data/dataloader.py:1449 _get_data");
+  const auto finding = find(scene.examine(), FindingCode::kSlowSample);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kError);
+  EXPECT_EQ(finding->processes, (std::vector<ProcessKey>{key_of(kWorker), key_of(kTrainer)}));
+  EXPECT_TRUE(finding->message.plain().ends_with(
+      "; then trainer 100 gave up: RuntimeError: no more patience"))
+      << finding->message.plain();
+}
+
+TEST(Deadlock, ATrainerThatFailedOtherwiseSaysNothingOfItsWaits) {
+  const HangScene scene = scene_of_timeout("/srv/train.py:30 check");
+  EXPECT_FALSE(find(scene.examine(), FindingCode::kSlowSample)) << "it moved again";
+}
+
 TEST(Deadlock, ALoaderThatMovedTillTheEndNeedsNoLook) {
   HangScene scene = busy_scene();
   EXPECT_FALSE(scene.examine(0).gaps.empty());

@@ -245,9 +245,6 @@ void HangScene::had_child(int32_t parent, int32_t pid, int signal) {
   exits_.push_back({.key = key_of(pid), .at = Scene::at(0), .wait_status = signal});
 }
 
-constexpr std::string_view kRaisedInCollective =
-    "/usr/lib/python3/dist-packages/torch/distributed/distributed_c10d.py:1437 all_reduce";
-
 Verdict HangScene::examine(int looks) const {
   Recording recording;
   recording.header.host.machine = "x86_64";
@@ -280,7 +277,8 @@ Verdict HangScene::examine(int looks) const {
     raised.process = key_of(gives_up_);
     raised.kind = StartEventKind::kFailed;
     raised.ended = Ended::kProcess;
-    raised.raised_in = kRaisedInCollective;
+    raised.raised_in = gives_up_in_;
+    raised.message = "RuntimeError: no more patience";
   }
   if (aborts_ != 0) {
     run.exits.push_back({.key = key_of(aborts_), .at = Scene::at(looks), .wait_status = SIGABRT});

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lib/model/finding.h"
@@ -16,6 +17,8 @@ class HangScene {
  public:
   static constexpr int32_t kTrainer = 100;
   static constexpr uint64_t kResults = 9000;  ///< inode of the pipe of results
+  static constexpr std::string_view kCollective =
+      "/usr/lib/python3/dist-packages/torch/distributed/distributed_c10d.py:1437 all_reduce";
 
   /// Workers wait for tasks in pipes of their own that the trainer writes; the trainer waits for
   /// results that the workers write.
@@ -56,10 +59,13 @@ class HangScene {
   void hides_processes() { tree_.all_ends_seen = false; }
   /// It moved again after the last look.
   void moves_again() { moves_again_ = true; }
-  /// A rank that waited gave up after the last look: its collective operation failed.
-  void gives_up(int32_t pid) { gives_up_ = pid; }
   /// It called abort() after the last look.
   void aborts(int32_t pid) { aborts_ = pid; }
+  /// A rank that waited gave up after the last look: its collective operation failed, or what is
+  /// named as StartEvent::raised_in.
+  void gives_up(int32_t pid, std::string_view in = kCollective) {
+    gives_up_ = pid, gives_up_in_ = in;
+  }
   /// An exception ended a thread of the process, or its program, before the first look.
   void raised(int32_t pid, Ended ended) { raised_.emplace_back(pid, ended); }
   /// As `dlprobe run` watches it: no look is taken while it moves.
@@ -106,6 +112,7 @@ class HangScene {
   bool moves_again_ = false;
   int32_t gives_up_ = 0;
   int32_t aborts_ = 0;
+  std::string_view gives_up_in_;
   std::vector<std::pair<int32_t, Ended>> raised_;
   bool when_quiet_ = false;
 };
