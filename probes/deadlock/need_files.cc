@@ -1,5 +1,7 @@
 // What a thread needs that waits on files.
 
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "lib/base/units.h"
@@ -55,6 +57,7 @@ class ChannelNeed : public Waiter {
     std::vector<size_t> mains;
     for (const size_t each : need.providers)
       if (facts_.threads[each].is_main()) mains.push_back(each);
+    if (mains.empty() && waits_for_input(thread_)) need.words = "input on its standard input";
     if (!mains.empty()) need.words += ", " + own(need.relation) + " " + join_names(facts_, mains);
     return need;
   }
@@ -147,6 +150,10 @@ class ChannelNeed : public Waiter {
 
 Need need_of_files(const Facts& facts, const ThreadFacts& waiter, bool for_data) {
   return ChannelNeed(facts, waiter).read(for_data);
+}
+
+bool waits_for_input(const ThreadSnapshot& thread) {
+  return thread.wait.files.size() == 1 && thread.wait.files.front().fd == STDIN_FILENO;
 }
 
 Need need_of_accept(const ThreadFacts& waiter) {

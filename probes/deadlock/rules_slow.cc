@@ -176,27 +176,58 @@ bool lets_clients_in(const ThreadFacts& thread) {
   });
 }
 
+// At every look, at one line of the program; of a running thread a native stack may not be read.
+// Of ranks the rules about ranks know for what.
+bool waits_for_gpu_all_along(const ThreadFacts& thread) {
+  const bool is_rank = thread.info != nullptr && thread.info->rank_of_several() != nullptr;
+  return !is_rank && thread.looks.size() > 1 && lasts_long(thread, thread.looks.size()) &&
+         waits_for_gpu(*thread.thread) && std::ranges::all_of(thread.looks, [&](const Look& look) {
+           const bool is_unread = std::ranges::all_of(look.thread->stack, &StackFrame::python);
+           return (is_unread || waits_for_gpu(*look.thread)) &&
+                  same_user_frames(*look.thread, *thread.thread);
+         });
+}
+
+// A trainer that takes batches lets them make more.
+bool have_not_run(const Facts& facts, const std::vector<size_t>& workers) {
+  return std::ranges::all_of(workers, [&](size_t each) {
+    const ThreadFacts& worker = facts.threads[each];
+    return worker.still && worker.since <= worker.looks.back().at;
+  });
+}
+
 std::optional<RootCause> stuck_consumer(const Facts& facts, const Rank& rank) {
+  constexpr BootNs kLongKernel = 60 * kSecond;
   const ThreadFacts& trainer = facts.threads[rank.trainer];
+  const bool is_on_gpu = waits_for_gpu_all_along(trainer) && have_not_run(facts, rank.workers);
   const bool all_done = std::ranges::all_of(
       rank.workers, [&](size_t each) { return has_done_its_work(facts, facts.threads[each]); });
-  if (rank.workers.empty() || !all_done || !trainer.still) return std::nullopt;
+  if (rank.workers.empty() || !all_done || !(trainer.still || is_on_gpu)) return std::nullopt;
   const size_t workers = rank.workers.size();
   Finding finding = finding_about(facts, FindingCode::kConsumerStuck, Confidence::kLikely, trainer);
-  if (!is_worth_a_warning(facts, trainer) || lets_clients_in(trainer))
-    finding.severity = Severity::kInfo;
+  const bool is_asking = trainer.need.providers.empty() && waits_for_input(*trainer.thread);
+  const BootNs watched = trainer.looks.front().at - trainer.looks.back().at;
+  const bool is_long = is_on_gpu ? watched >= kLongKernel : is_worth_a_warning(facts, trainer);
+  if (!is_long || lets_clients_in(trainer) || is_asking) finding.severity = Severity::kInfo;
   const bool is_loader = has_data_loader(*facts.run);
   finding.message =
       (is_loader ? "The loader is fine: " : "") + all_of(workers, "worker") +
       (workers == 1 ? " has done its work and waits; " : " have done their work and wait; ") +
-      name_of(facts, trainer) + " waits for " + trainer.need.words +
+      name_of(facts, trainer) + " waits for " +
+      (is_on_gpu ? Message("the GPU") : trainer.need.words) +
       (is_its_own_pipe(facts, trainer) ? ", whose other end only its own process holds" : "") +
       place_of(trainer);
   finding.prove(count_fact("idle_workers", workers, "/proc/PID/task/TID/syscall, /proc/PID/fd",
                            facts.last->at));
-  finding.remedies.push_back({.title = "Look at what the trainer waits for: another rank of a "
-                                       "collective operation, a server, or its own lock",
-                              .commands = {"dlprobe stacks " + own(trainer.process->key.pid)}});
+  if (is_asking) {
+    finding.remedies.push_back({.title = "Give it what it asks for (input(), breakpoint()), or let "
+                                         "it read nothing",
+                                .commands = {"COMMAND < /dev/null"}});
+  } else {
+    finding.remedies.push_back({.title = "Look at what the trainer waits for: another rank of a "
+                                         "collective operation, a server, or its own lock",
+                                .commands = {"dlprobe stacks " + own(trainer.process->key.pid)}});
+  }
   return RootCause{std::move(finding), rank.trainer};
 }
 
@@ -549,7 +580,7 @@ std::vector<RootCause> find_slow_parts(const Facts& facts) {
   if (!causes.empty()) return causes;
   auto cause = busy_in_loader(facts, ranks.front());
   // A sleep ends by itself, unless it is far too long.
-  if (!cause && trainer.need.kind != NeedKind::kNothing)
+  if (!cause && (trainer.need.kind != NeedKind::kNothing || waits_for_gpu(*trainer.thread)))
     cause = stuck_consumer(facts, ranks.front());
   if (!cause) cause = standstill_within(facts, ranks.front());
   if (!cause) cause = trainers_at_rest(facts, ranks);

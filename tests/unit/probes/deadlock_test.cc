@@ -1461,6 +1461,42 @@ TEST(Deadlock, ATrainerThatWaitsElsewhere) {
   EXPECT_FALSE(finding->message.plain().contains("loader")) << "they may be a pool's";
 }
 
+TEST(Deadlock, ATrainerThatAsksForInputIsANote) {
+  HangScene scene;
+  ThreadSnapshot& trainer = scene.main(kTrainer);
+  scene.wait_in_read(trainer, 4242);
+  scene.has_end(7777, 4242, false, true);
+  trainer.wait.files.front().fd = 0;
+  trainer.blocked_since = Scene::at(0) - 40 * kSecond;
+  const auto finding = find(scene.examine(), FindingCode::kConsumerStuck);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kInfo);
+  EXPECT_THAT(finding->message.plain(),
+              testing::HasSubstr("waits for input on its standard input"));
+  EXPECT_EQ(finding->remedies.front().commands.front().plain(), "COMMAND < /dev/null");
+  scene.has_end(kWorker, 4242, false, true);
+  EXPECT_THAT(find(scene.examine(), FindingCode::kConsumerStuck)->message.plain(),
+              testing::Not(testing::HasSubstr("standard input")))
+      << "a worker writes it";
+}
+
+TEST(Deadlock, ATrainerWhoseKernelDoesNotEnd) {
+  HangScene scene;
+  ThreadSnapshot& trainer = scene.main(kTrainer);
+  scene.run(trainer);
+  scene.stack(trainer, {native("", "/lib64/libcuda.so.1"),
+                        native("cudaStreamSynchronize", "/usr/lib/libcudart.so.12"),
+                        python("train", "/srv/train.py", 12)});
+  const auto finding = find(scene.examine(12), FindingCode::kConsumerStuck);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kInfo) << "it may be a long one";
+  EXPECT_THAT(finding->message.plain(),
+              testing::HasSubstr("waits for the GPU (train, /srv/train.py:12)"));
+  EXPECT_EQ(find(scene.examine(62), FindingCode::kConsumerStuck)->severity, Severity::kWarning);
+  scene.works_until(scene.main(kWorker), 3);
+  EXPECT_FALSE(find(scene.examine(12), FindingCode::kConsumerStuck)) << "a batch was taken";
+}
+
 TEST(Deadlock, TheKernelsClockTellsOfAWaitThatBeganBeforeTheLook) {
   for (const auto& [since, severity] :
        {std::pair(-40 * kSecond, Severity::kWarning), {-5 * kSecond, Severity::kInfo}}) {
