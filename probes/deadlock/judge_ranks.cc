@@ -287,7 +287,9 @@ const RankGroup* group_without_data(Job job, const std::vector<RankGroup>& group
   const auto at_end = std::ranges::find_if(groups, [&](const RankGroup& group) {
     return std::ranges::all_of(group, [&](size_t each) { return is_at_end(job[each]); });
   });
-  if (at_end != groups.end() && groups.size() > 1) return &*at_end;
+  // Two that wait for messages wait for each other, in a farm whose others are done.
+  const bool wait_for_one_another = std::ranges::count_if(job, is_in_message) > 1;
+  if (at_end != groups.end() && groups.size() > 1) return wait_for_one_another ? nullptr : &*at_end;
   const auto has_workers = [&](size_t each) { return !job[each].workers.empty(); };
   const auto through = std::ranges::find_if(
       groups, [&](const RankGroup& group) { return std::ranges::none_of(group, has_workers); });

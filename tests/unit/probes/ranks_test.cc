@@ -261,6 +261,21 @@ TEST(Ranks, WhoTakesMessagesWaitsForNoOneRank) {
     EXPECT_EQ(finding.severity, Severity::kInfo) << finding.message.plain();
 }
 
+TEST(Ranks, TwoThatWaitForMessagesDoNotWaitForOneAtTheEnd) {
+  Ranks ranks;
+  for (const int32_t rank : {0, 1})
+    ranks.scene.stack(ranks.main(rank), {native("PMPI_Recv", "/usr/lib/libmpi.so.40"),
+                                         python("exchange", "/srv/train.py", 30 + rank)});
+  ranks.scene.stack(ranks.main(2), {native("PMPI_Finalize", "/usr/lib/libmpi.so.40")});
+  const Verdict verdict = ranks.scene.examine(kLong);
+  EXPECT_FALSE(find(verdict, FindingCode::kUnevenData));
+  const auto finding = find(verdict, FindingCode::kCollectiveMismatch);
+  ASSERT_TRUE(finding);
+  EXPECT_THAT(finding->message.plain(), HasSubstr("rank 0 (100) waits in MPI_Recv"));
+  ranks.scene.stack(ranks.main(1), {native("PMPI_Finalize", "/usr/lib/libmpi.so.40")});
+  EXPECT_TRUE(find(ranks.scene.examine(kLong), FindingCode::kUnevenData)) << "it left one";
+}
+
 TEST(Ranks, OneAtTheEndOfItsProgramHasLeftTheOthers) {
   Ranks ranks;
   ranks.scene.run(ranks.main(1));
