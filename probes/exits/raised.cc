@@ -31,9 +31,14 @@ Message where(const StartEvent& event) {
   return say(" in {}", as_text(in_library.value_or(event.raised_in)));
 }
 
-// Launchers and collate functions print whole tables into an exception.
-std::string_view first_line(std::string_view text) {
-  return trim(text.substr(0, text.find('\n')));
+// Launchers and collate functions print whole tables into an exception, CUDA a whole paragraph: as
+// many words of its first line as a headline has room for.
+std::string first_line(std::string_view text) {
+  constexpr size_t kLongest = 160;
+  const std::string_view line = trim(text.substr(0, text.find('\n')));
+  const size_t end = line.size() > kLongest ? line.rfind(' ', kLongest) : std::string_view::npos;
+  if (end == std::string_view::npos) return std::string(line);
+  return std::string(line.substr(0, end)) + " ...";
 }
 
 OwnWords exit_code_of_command(const Run& run) {

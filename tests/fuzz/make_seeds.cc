@@ -220,6 +220,29 @@ std::string openmp_process() {
   return bytes_of(memory);
 }
 
+/// A group of NCCL with one collective pending, which its watchdog leads to.
+std::string process_groups() {
+  constexpr uint64_t kGroup = fuzz::kObjects + 0x100;
+  constexpr uint64_t kStatus = fuzz::kObjects + 0x1010;
+  constexpr uint64_t kWatchdog = fuzz::kObjects + 0x2000;
+  FakeMemory memory;
+  memory.map(fuzz::kObjects, 0x3000);
+  memory.set(fuzz::kStack + 0x40, kWatchdog);
+  memory.set(kWatchdog + 16, kGroup);
+  memory.set(kGroup, fuzz::kCode + 16);
+  memory.set(kGroup + 16, std::array<int32_t, 2>{1, 2});
+  memory.set(kGroup + 32, std::array<uint64_t, 2>{kGroup + 48, 1});
+  memory.set_text(kGroup + 48, "0");
+  memory.set(kGroup + 1080, std::array<uint64_t, 2>{kStatus, kStatus - 16});
+  memory.set(kStatus, std::array<int64_t, 3>{1, -1, -1});
+  memory.set(kStatus + 24, std::array<uint64_t, 2>{kStatus + 40, 9});
+  memory.set_text(kStatus + 40, "ALLREDUCE");
+  memory.set(kStatus + 56, kStatus + 72);
+  memory.set(kStatus + 88, kStatus + 104);
+  memory.set(kStatus + 120, uint64_t{4096});
+  return bytes_of(memory);
+}
+
 std::string futex_process(uint64_t operation, uint64_t expected, uint8_t functions,
                           const std::array<uint32_t, 6>& words) {
   FakeMemory memory;
@@ -265,6 +288,7 @@ std::map<std::string, std::string> seeds() {
       {"unwind/odd/endless-expression", unwind_process("\x0f\x03\x2f\xfd\xff", true)},
       {"locks/objects", locks_process()},
       {"locks/openmp", openmp_process()},
+      {"process_groups/nccl", process_groups()},
       {"futex/mutex", futex_process(FUTEX_WAIT, 2, 1, {2, 1, 4711, 1, 0, 0})},
       {"futex/semaphore",
        futex_process(FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, 0, 4, {0, 1, 128, 0, 0, 0})},

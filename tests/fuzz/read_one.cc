@@ -24,6 +24,7 @@
 #include "lib/stacks/locks/pointer_scan.h"
 #include "lib/stacks/locks/python_locks.h"
 #include "lib/stacks/native/elf_file.h"
+#include "lib/stacks/native/process_group.h"
 #include "lib/stacks/native/symbol_source.h"
 #include "lib/stacks/native/unwinder.h"
 #include "lib/stacks/python/frames.h"
@@ -263,11 +264,41 @@ size_t read_flight_dump(Bytes bytes) {
   return dump ? dump->collectives.size() : 0;
 }
 
-constexpr std::array<std::pair<std::string_view, size_t (*)(Bytes)>, 7> kReaders = {{
+/// The vtables of libtorch_cuda.so.
+class GroupSymbols final : public SymbolSource {
+ public:
+  std::optional<uint64_t> symbol(const Mapping& /*mapping*/, std::string_view name) override {
+    return name.contains("NCCL") ? fuzz::kCode : fuzz::kCode + 0x100;
+  }
+  std::optional<AddressRange> section(const Mapping& /*mapping*/,
+                                      std::string_view /*name*/) override {
+    return std::nullopt;
+  }
+};
+
+size_t read_process_groups(Bytes bytes) {
+  FakeMemory memory;
+  fill_memory(memory, bytes);
+  const AddressSpace space(
+      {{.begin = fuzz::kObjects, .end = fuzz::kObjectsEnd, .readable = true, .writable = true},
+       {.begin = fuzz::kCode,
+        .end = fuzz::kCode + 0x10000,
+        .readable = true,
+        .inode = 1,
+        .path = "/usr/lib/libtorch_cuda.so"},
+       {.begin = fuzz::kStack, .end = fuzz::kStack + 0x10000, .readable = true, .writable = true}});
+  GroupSymbols symbols;
+  const auto groups = find_process_groups(memory, space, symbols, {fuzz::kStack});
+  [[maybe_unused]] const auto rank = rank_of_default_group(groups, space);
+  return progress_of(memory, groups).size();
+}
+
+constexpr std::array<std::pair<std::string_view, size_t (*)(Bytes)>, 8> kReaders = {{
     {"elf", read_elf},
     {"flight_dump", read_flight_dump},
     {"futex", read_futex},
     {"locks", read_locks},
+    {"process_groups", read_process_groups},
     {"python", read_python},
     {"unix_sockets", read_unix_sockets},
     {"unwind", unwind},

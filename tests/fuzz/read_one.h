@@ -36,7 +36,7 @@ inline constexpr uint64_t kObjectsEnd = 0x112000;
 inline constexpr uint64_t kSemaphore = 0x107000;  ///< "locks"
 inline constexpr uint64_t kGetMaxThreads = 0x10000;
 inline constexpr uint64_t kThreadPointer = 0x100000;
-inline constexpr uint64_t kCode = 0x400000;  ///< "unwind": 64 KiB of a file
+inline constexpr uint64_t kCode = 0x400000;  ///< "unwind", "process_groups": 64 KiB of a file
 inline constexpr uint64_t kUnwindTable = 0x401000;
 inline constexpr uint64_t kStack = 0x500000;
 }  // namespace fuzz

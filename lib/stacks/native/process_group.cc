@@ -20,6 +20,7 @@ constexpr uint64_t kStackBytes = 8192;
 constexpr size_t kMostStacks = 256;
 constexpr size_t kMostObjects = 4096;
 constexpr int32_t kMostRanks = 1 << 20;
+constexpr size_t kMostGroups = 64;
 
 /// Where a c10d::Backend has `int rank_, size_`: behind its vtable and one word that counts both
 /// kinds of references (torch 2.13), or two such words (1.13). A word that counts is no rank and
@@ -275,7 +276,7 @@ std::vector<ProcessGroup> find_process_groups(const Memory& memory, const Addres
     const GroupClass* type = classes.find(maybe);
     if (type == nullptr) continue;
     auto group = group_at(memory, space, maybe.object);
-    if (!group) continue;
+    if (!group || groups.size() == kMostGroups) continue;
     group->type = type->name;
     group->status = find_status(memory, maybe.object);
     groups.push_back(std::move(*group));
