@@ -31,6 +31,7 @@ inline constexpr auto kNumberNames = std::to_array<std::string_view>({
     "descriptors_before",
     "failed_after",
     "failed_reservations",
+    "failed_workers",
     "file_size_limit",
     "for",
     "forecast",

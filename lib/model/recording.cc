@@ -185,6 +185,15 @@ void insert_bounded(std::vector<T>& records, T record) {
   if (records.size() < kMostOfDeaths) insert_by_time(records, std::move(record));
 }
 
+// What interpreters told. The first words tell most, and the newest how it is now: of those in
+// between the older half goes.
+void insert_told(std::vector<StartEvent>& events, StartEvent event) {
+  insert_by_time(events, std::move(event));
+  if (events.size() <= kMostOfDeaths) return;
+  constexpr auto kFirst = static_cast<std::ptrdiff_t>(kMostOfDeaths / 2);
+  events.erase(events.begin() + kFirst, events.begin() + kFirst + kFirst / 2);
+}
+
 // A look at which several processes moved positions is what the others are made for.
 ptrdiff_t movers_in(const SharedFileLook& look) {
   return std::ranges::count_if(look.processes, [](const ProcessFiles& process) {
@@ -267,7 +276,7 @@ struct Filer {
     insert_bounded(run.oom_counters, std::move(counters));
   }
   void operator()(FdLook&& look) const { insert_by_time(run.fd_looks, std::move(look)); }
-  void operator()(StartEvent&& event) const { insert_bounded(run.start_events, std::move(event)); }
+  void operator()(StartEvent&& event) const { insert_told(run.start_events, std::move(event)); }
   void operator()(TaskFacts&& facts) const { insert_bounded(run.task_facts, std::move(facts)); }
   void operator()(GateFacts&& gate) const { run.gate = std::move(gate); }
   void operator()(TuneRequest&& request) const { run.tune_request = std::move(request); }

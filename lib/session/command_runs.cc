@@ -325,6 +325,10 @@ std::optional<OwnWords> CommandRuns::why_break_off(size_t living) {
   return containment_ ? containment_->why_break_off(living) : std::nullopt;
 }
 
+std::optional<BootNs> CommandRuns::in_vain_since() {
+  return context_.judge.in_vain_since(context_.recorder.current_run());
+}
+
 bool CommandRuns::is_stuck() {
   return context_.is_stuck() || (!subject_.watch && context_.has_error());
 }

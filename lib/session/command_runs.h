@@ -41,6 +41,7 @@ class CommandRuns final : private WatchGuide {
   void look_now_and_then() override;
   std::optional<OwnWords> why_break_off(size_t living) override;
   BootNs gives_up_after() override { return loader_timeout_; }
+  std::optional<BootNs> in_vain_since() override;
   bool is_stuck() override;
   void tell_stuck() override;
 

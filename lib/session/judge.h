@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,9 @@ class Judge {
   virtual Verdict examine(const RecordingView& recording) const = 0;
   /// Whether the loader of the only run in `last_run` waits for what never comes.
   virtual bool is_stuck(const RecordingView& last_run) const = 0;
+  /// Since when the run starts processes that fail, again and again without end; nothing: it does
+  /// not.
+  virtual std::optional<BootNs> in_vain_since(const Run& run) const = 0;
   /// What of the only run in `last_run` a longer watch would tell: "something rises", too steep to
   /// say that it does not grow; "something stands still", for too short a time to blame it. Empty:
   /// nothing.

@@ -36,7 +36,8 @@ BootNs Standstill::duration() const {
 }
 
 OwnWords Standstill::text() const {
-  return format_duration(std::chrono::seconds(duration() / kSecond));
+  const BootNs lasts = in_vain_since_ ? tree_.now() - *in_vain_since_ : duration();
+  return format_duration(std::chrono::seconds(lasts / kSecond));
 }
 
 bool Standstill::is_quiet() const {
@@ -68,6 +69,16 @@ bool Standstill::is_found_stuck(BootNs snapshot_at) {
   judged_ = snapshot_at;
   is_told_ = tree_.guide.is_stuck();
   return is_told_;
+}
+
+// Asked once a second, for it looks at all that was recorded.
+bool Standstill::is_found_in_vain() {
+  const auto& policy = tree_.target.standstill;
+  if (!policy || in_vain_since_ || tree_.root_ended() || tree_.now() < ask_again_at_) return false;
+  ask_again_at_ = tree_.now() + kSecond;
+  const auto since = tree_.guide.in_vain_since();
+  if (since && tree_.now() - *since >= policy->judge_after) in_vain_since_ = since;
+  return in_vain_since_.has_value();
 }
 
 // What was seen of a standstill that is over proves nothing.

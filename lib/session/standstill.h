@@ -32,6 +32,9 @@ class Standstill {
   /// since. Whether the loader is found to be stuck, and was not before.
   bool is_found_stuck(BootNs snapshot_at);
 
+  /// Whether what moves is found to get nowhere, for as long as a standstill is judged after; once.
+  bool is_found_in_vain();
+
  private:
   BootNs first_look_after(const StandstillPolicy& policy) const;
   BootNs duration() const;
@@ -42,9 +45,11 @@ class Standstill {
   BootNs quiet_from_;  ///< a standstill counts from then on
   BootNs judged_ = 0;  ///< the snapshot of that time
   BootNs rest_until_ = 0;
-  int looks_ = 0;            ///< snapshots in a row
-  bool has_looked_ = false;  ///< in this standstill
-  bool is_told_ = false;     ///< that it is stuck
+  int looks_ = 0;                        ///< snapshots in a row
+  bool has_looked_ = false;              ///< in this standstill
+  bool is_told_ = false;                 ///< that it is stuck
+  std::optional<BootNs> in_vain_since_;  ///< found to be
+  BootNs ask_again_at_ = 0;              ///< whether it is
 };
 
 }  // namespace dlprobe

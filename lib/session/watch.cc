@@ -104,7 +104,8 @@ class Watch {
   }
 
   void judge_standstill() {
-    if (ending_.has_begun() || !standstill_.is_found_stuck(snapshot_at_)) return;
+    if (ending_.has_begun()) return;
+    if (!standstill_.is_found_in_vain() && !standstill_.is_found_stuck(snapshot_at_)) return;
     tree_.guide.tell_stuck();
     const auto& policy = tree_.target.standstill;
     if (policy && policy->end_tree) ending_.ask("made no progress for " + standstill_.text());

@@ -81,6 +81,8 @@ class WatchGuide {
   /// After how long without a batch the loader gives up by itself, as far as that is known; 0:
   /// never. It is looked at before.
   virtual BootNs gives_up_after() { return 0; }
+  /// Since when what moves gets nowhere: processes that fail and are started again, without end.
+  virtual std::optional<BootNs> in_vain_since() { return std::nullopt; }
   /// Whether what was recorded so far shows that the loader, which does not move, is stuck.
   virtual bool is_stuck() { return false; }
   /// It is; told once for each standstill.

@@ -307,15 +307,6 @@ bool was_survived(const ExitFacts& facts, const Death& death) {
   });
 }
 
-/// Whether a pool's initializer fails in each process that it starts, and it starts new ones
-/// without end.
-bool is_started_in_vain(const Run& run) {
-  constexpr auto kNoAccident = 10;
-  return std::ranges::count_if(run.start_events, [](const StartEvent& event) {
-           return event.kind == StartEventKind::kFailed && event.ended == Ended::kInitializer;
-         }) >= kNoAccident;
-}
-
 Severity severity_of(const ExitFacts& facts, const Judged& judged) {
   const Death& death = *judged.death;
   if (is_passed_on(facts, death)) return Severity::kError;
@@ -330,9 +321,8 @@ Severity severity_of(const ExitFacts& facts, const Judged& judged) {
   const ProcessInfo* trainer = trainer_of(facts, *death.process);
   const bool goes_on = trainer != nullptr && death_of(facts, trainer->key) == nullptr;
   // As far as is known the trainer may have wanted it so.
-  const bool may_be_wanted =
-      (judged.cause.code == FindingCode::kWorkerExited && !is_started_in_vain(*facts.run)) ||
-      (death.signal != 0 && death.sent == nullptr);
+  const bool may_be_wanted = judged.cause.code == FindingCode::kWorkerExited ||
+                             (death.signal != 0 && death.sent == nullptr);
   return goes_on && may_be_wanted ? Severity::kWarning : Severity::kError;
 }
 
@@ -530,6 +520,7 @@ Verdict examine_run(const RunCase& one) {
   auto refused = no_room_for_tasks(facts);
   const bool refused_room = refused.has_value();
   if (!refused && !has_error(one.known)) refused = refused_resource(one.run);
+  if (!refused) refused = failing_initializer(one.run);
   const std::vector<Judged> judged =
       judge(facts, one.known, refused ? &*refused : nullptr, one.index);
   if (refused) verdict.findings.push_back(std::move(*refused));

@@ -11,6 +11,7 @@
 #include "probes/exits/rules.h"
 #include "probes/facts/facts.h"
 #include "probes/facts/starts.h"
+#include "probes/facts/vain_starts.h"
 
 namespace dlprobe::probes::exits {
 namespace {
@@ -213,6 +214,30 @@ Message without_it(const StartEvent& event, bool has_ended) {
 }
 
 }  // namespace
+
+std::optional<Finding> failing_initializer(const Run& run) {
+  const ProcessExit* end = end_of_command(run);
+  const auto vain = vain_starts(run);
+  if (!vain || (end != nullptr && end->wait_status && *end->wait_status == 0)) return std::nullopt;
+  const StartEvent& event = *vain->first;
+  Finding finding = new_finding(FindingCode::kUncaughtException, Confidence::kCertain);
+  finding.message =
+      say("the initializer of the pool of {} fails in each worker: {}{}",
+          describe(run, vain->trainer), as_text(first_line(event.message)), where(event));
+  finding.discriminator = "initializer-" + event.type;
+  finding.processes = vain->workers;
+  if (std::ranges::count(finding.processes, event.process) == 0)
+    finding.processes.push_back(event.process);
+  add_evidence(finding.evidence, event);
+  finding.prove(count_fact("failed_workers", vain->workers.size(), "wait status", event.at));
+  if (!event.file.empty()) add_source(finding, event.file, event.line, "raised at");
+  finding.rule_out("killed by a signal (DLP0501, DLP0503, DLP0509)",
+                   "their wait statuses are exit codes, not signals");
+  finding.remedies.push_back(look_at_line(run, event));
+  finding.first_seen = event.at;
+  finding.last_seen = event.at;
+  return finding;
+}
 
 std::optional<Finding> lost_part(const Run& run, std::span<const Finding> known) {
   if (command_failed(run)) return std::nullopt;

@@ -93,6 +93,9 @@ std::optional<Finding> refused_resource(const Run& run);
 /// DLP0514: the command failed, by an exception that nobody caught; DLP0510: because a process left
 /// that it waited for.
 std::optional<Finding> uncaught_exception(const Run& run);
+/// DLP0514 of a pool whose initializer fails in each worker that it starts, of a command that did
+/// not end well.
+std::optional<Finding> failing_initializer(const Run& run);
 /// DLP0514 of a command that runs yet, or had to be ended: a thread of it has ended so, or an item
 /// did not get into its queue. An error where a known finding says that others wait because of it.
 std::optional<Finding> lost_part(const Run& run, std::span<const Finding> known);

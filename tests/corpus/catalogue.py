@@ -457,6 +457,14 @@ def timed_out():
                **common)
 
 
+def fails_in_vain():
+    """A pool that starts its workers again and again is ended as one that hangs."""
+    common = {"probe": "run", "needs": "python", "dlprobe_options": ["--hang-after", "5s", "--on-hang", "kill"]}
+    yield Case("vain-pool", "vain_pool.py", first="DLP0514", severity="error", exit_codes=(143,), never=["DLP0510"],
+               evidence={"exception": holds("FileNotFoundError"), "raised_at": holds("/vain_pool.py:11")}, **common)
+    yield Case("vain-pool-not", "vain_pool.py --healthy", no_errors=True, verdicts=("pass", "warn"), exit_codes=(0,), **common)
+
+
 HANDLED = {"run": ("DLP0514", "ZeroDivisionError"), "start": ("DLP0402", "ickl"), "fork": ("DLP0510", "ValueError")}
 
 
@@ -734,7 +742,7 @@ def hang_cases():
         yield from group()
 
 
-GROUPS = (starts_of_torch, failures, left_behind, twins, hang_cases, watched_to_the_end, deaths, deaths_of_torch, raised, timed_out, handled, full, epoch_ends, refused_forks,
+GROUPS = (starts_of_torch, failures, left_behind, twins, hang_cases, watched_to_the_end, deaths, deaths_of_torch, raised, timed_out, fails_in_vain, handled, full, epoch_ends, refused_forks,
           memory_cases, growing, descriptors, starts_of_python, programs_of_others)
 CASES = {case.name: case for group in GROUPS for case in group()}
 

@@ -9,6 +9,7 @@
 #include "probes/facts/rises.h"
 #include "probes/facts/shared_handles.h"
 #include "probes/facts/starts.h"
+#include "probes/facts/vain_starts.h"
 #include "probes/spawn/trial.h"
 
 namespace dlprobe {
@@ -22,6 +23,11 @@ bool ProbeJudge::is_stuck(const RecordingView& last_run) const {
   return std::ranges::any_of(verdict.findings, [](const Finding& finding) {
     return finding.severity >= Severity::kWarning;
   });
+}
+
+std::optional<BootNs> ProbeJudge::in_vain_since(const Run& run) const {
+  const auto vain = vain_starts(run);
+  return vain ? std::optional(vain->first->at) : std::nullopt;
 }
 
 std::string_view ProbeJudge::why_watch_longer(const RecordingView& last_run) const {

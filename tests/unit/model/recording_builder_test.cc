@@ -163,6 +163,19 @@ TEST(RecordingBuilder, ProcessesThatCameAndWentAreBounded) {
   EXPECT_NE(run.find_process({.pid = 59'999, .start_ticks = 1}), nullptr);
 }
 
+TEST(RecordingBuilder, OfWhatInterpretersToldTheFirstAndTheNewestStay) {
+  constexpr int kTold = 40'000;
+  RecordingBuilder builder({});
+  builder.add(RunBegin{});
+  for (int i = 1; i <= kTold; ++i)
+    builder.add(StartEvent{.at = i, .process = {.pid = i, .start_ticks = 1}});
+  const std::vector<StartEvent>& told = builder.current().start_events;
+  EXPECT_LE(told.size(), 5'000U);
+  EXPECT_EQ(told.front().at, 1);
+  EXPECT_EQ(told[1'000].at, 1'001);
+  EXPECT_EQ(told.back().at, kTold);
+}
+
 TEST(RecordingBuilder, BatchesAndGapsAreBoundedAndGapsCountOnce) {
   RecordingBuilder builder = builder_with_run();
   for (int i = 0; i < 50'000; ++i)

@@ -919,14 +919,106 @@ TEST_F(Raised, WhatAnotherFindingExplainsIsNotToldTwice) {
   EXPECT_EQ(only().code, FindingCode::kWorkerCrashed);
 }
 
-TEST_F(Raised, AnInitializerThatFailsAgainAndAgainIsNoWish) {
-  for (int i = 0; i < 9; ++i)
-    failed(1, 102, Ended::kInitializer, "setup");
-  scene.exit_with(102, 1.1, 1);
-  EXPECT_EQ(only().severity, Severity::kWarning);
-  failed(1, 102, Ended::kInitializer, "setup");
+/// A pool whose initializer fails in each worker, a tenth of a second after its start.
+class FailingPool : public Raised {
+ protected:
+  static constexpr int32_t kFirst = 301;
+  static constexpr int kMany = 14;
+
+  FailingPool() {
+    std::erase_if(scene.run().processes,
+                  [](const ProcessInfo& process) { return process.role == Role::kWorker; });
+  }
+
+  void start_worker(int32_t pid, double at_s) {
+    scene.process(pid, Role::kWorker);
+    ProcessInfo& process = scene.run().processes.back();
+    process.ppid = kParent;
+    process.seen_at = Scene::at(at_s);
+  }
+
+  /// From 1 s on.
+  void fails(int times, double every_s = 1) {
+    for (int i = 0; i < times; ++i) {
+      const double at = 1 + every_s * i;
+      start_worker(kFirst + i, at);
+      failed(at + 0.09, kFirst + i, Ended::kInitializer, "setup");
+      scene.exit_with(kFirst + i, at + 0.1, 1);
+    }
+  }
+};
+
+TEST_F(FailingPool, ItsInitializerComesFirst) {
+  fails(kMany);
+  scene.sample(15, 0);
+  const Finding finding = only();
+  EXPECT_EQ(finding.code, FindingCode::kUncaughtException);
+  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_EQ(finding.message.plain(),
+            "the initializer of the pool of trainer 100 fails in each worker: KeyError: 'x' at "
+            "data.py:7 in setup");
+}
+
+TEST_F(FailingPool, WhatItsTrainerThenRaisesIsOfThat) {
+  fails(kMany);
+  failed(15, kParent, Ended::kProcess, "main");
+  scene.exit_with(kParent, 15.1, 1);
+  EXPECT_THAT(only().message.plain(), HasSubstr("fails in each worker"));
+}
+
+TEST_F(FailingPool, AtFirstAWorkerMayYetGetPastIt) {
+  fails(kMany, 0.1);
+  start_worker(kFirst + kMany, 2.4);
+  scene.sample(3, 0);
   EXPECT_EQ(only().code, FindingCode::kWorkerExited);
-  EXPECT_EQ(only().severity, Severity::kError);
+}
+
+TEST_F(FailingPool, NoWorkerHasFailedForLong) {
+  fails(kMany, 0.5);
+  start_worker(kFirst + kMany, 8);
+  scene.sample(11, 0);
+  EXPECT_EQ(only().code, FindingCode::kWorkerExited);
+}
+
+TEST_F(FailingPool, AWorkerThatIsLeftWithoutItsTrainerEndsWell) {
+  fails(kMany);
+  start_worker(kFirst + kMany, 14.5);
+  scene.exit_with(kFirst + kMany, 14.95, 0);
+  scene.exit_by_signal(kParent, 15, SIGTERM);
+  const Verdict verdict = examine();
+  ASSERT_FALSE(verdict.findings.empty());
+  EXPECT_TRUE(find(verdict, FindingCode::kUncaughtException));
+  EXPECT_FALSE(find(verdict, FindingCode::kWorkerExited));
+}
+
+TEST_F(FailingPool, AFewTimesMayBeAccidents) {
+  fails(9);
+  scene.sample(15, 0);
+  const Finding finding = only();
+  EXPECT_EQ(finding.code, FindingCode::kWorkerExited);
+  EXPECT_EQ(finding.severity, Severity::kWarning);
+}
+
+TEST_F(FailingPool, AWorkerThatLivesOnIsPastIt) {
+  start_worker(kFirst + kMany, 2.2);
+  fails(kMany);
+  scene.sample(15, 0);
+  EXPECT_EQ(only().code, FindingCode::kWorkerExited);
+}
+
+TEST_F(FailingPool, AWorkerThatEndedWellWasPastIt) {
+  fails(kMany);
+  start_worker(kFirst + kMany, 2.2);
+  scene.exit_with(kFirst + kMany, 14, 0);
+  scene.sample(15, 0);
+  EXPECT_EQ(only().code, FindingCode::kWorkerExited);
+}
+
+TEST_F(FailingPool, AJobThatEndedWellDidWithoutIt) {
+  fails(kMany);
+  scene.exit_with(kParent, 3, 0);
+  for (const Finding& finding : examine().findings)
+    EXPECT_EQ(finding.severity, Severity::kInfo);
 }
 
 TEST_F(Raised, AWorkersExitCodeHasItsReason) {

@@ -150,6 +150,21 @@ TEST_F(HungCommandTest, ItIsAskedToEnd) {
               HasSubstr("made no progress for 7.0 s; dlprobe ended"));
 }
 
+TEST_F(HungCommandTest, WhatFailsWithoutEndIsNoProgress) {
+  place_.judge.stuck = false;
+  place_.judge.in_vain = place_.clock->now() + kSecond;
+  control().on_start = [this](pid_t pid) {
+    for (int i = 1; i < 20; ++i) {
+      control().in(i * kSecond, [this, pid] {
+        if (control().lives(pid)) control().end(control().fork(pid), kExit3);
+      });
+    }
+  };
+  const Examination examination = examine();
+  EXPECT_THAT(end_of(examination).text.plain(),
+              HasSubstr("made no progress for 7.0 s; dlprobe ended"));
+}
+
 TEST_F(HungCommandTest, ItIsKilledWhereItDoesNotListen) {
   control().deaf = {kFirst};
   const BootNs began = place_.clock->now();

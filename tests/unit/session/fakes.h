@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -39,6 +40,7 @@ class FakeJudge final : public Judge {
  public:
   Verdict examine(const RecordingView& /*recording*/) const override { return verdict; }
   bool is_stuck(const RecordingView& /*last_run*/) const override { return stuck; }
+  std::optional<BootNs> in_vain_since(const Run& /*run*/) const override { return in_vain; }
   std::string_view why_watch_longer(const RecordingView& /*last_run*/) const override {
     return rises ? "something rises" : "";
   }
@@ -61,6 +63,7 @@ class FakeJudge final : public Judge {
   Verdict verdict;
   std::vector<PlannedAttempt> plan;
   bool stuck = false;
+  std::optional<BootNs> in_vain;
   bool rises = false;
   bool helps = true;
   size_t deepest = 1;  ///< row of processes that run the same

@@ -72,8 +72,11 @@ class RunReporter {
   /// The command is found to hang; it still lives.
   void tell_hang(const Recording& recording) {
     Recording so_far = recording;
-    so_far.runs.back().end =
-        RunEnd{.at = so_far.runs.back().snapshots.back().at,
+    Run& run = so_far.runs.back();
+    // What moves in vain was not looked at.
+    const BootNs at = run.snapshots.empty() ? run.samples.back().at : run.snapshots.back().at;
+    run.end =
+        RunEnd{.at = at,
                .reason = RunEndReason::kTimeUp,
                .text = options_.on_hang == "kill" ? "it hangs; dlprobe ended it (--on-hang kill)"
                                                   : "it hangs, and is still running"};
