@@ -38,6 +38,7 @@ Verdict examine_run(const RunCase& one) {
   std::ranges::move(leaks_by_kind(facts, leaks), std::back_inserter(verdict.findings));
   add(verdict.findings, limit_too_low(facts, exhaustions, leaks));
   auto exhausted = descriptors_exhausted(facts, exhaustions);
+  if (!exhausted) exhausted = refused_unseen(facts);
   if (exhausted) exhausted->consequence_of = cause_of_exhaustion(verdict.findings, *exhausted);
   add(verdict.findings, std::move(exhausted));
   add(verdict.findings, files_of_machine_exhausted(facts));

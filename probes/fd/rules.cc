@@ -254,6 +254,26 @@ std::optional<Finding> descriptors_exhausted(const Facts& facts,
   return finding;
 }
 
+std::optional<Finding> refused_unseen(const Facts& facts) {
+  const auto refused = fatal_exceptions(*facts.run);
+  const auto first = std::ranges::find_if(refused, [&](const StartEvent* event) {
+    return event->error_number == EMFILE && event->limit &&
+           facts.run->find_process(event->process) == nullptr;
+  });
+  if (first == refused.end()) return std::nullopt;
+  const StartEvent& event = **first;
+  const uint64_t limit = event.limit.value_or(0);
+  Finding finding = new_finding(FindingCode::kFdExhausted, Confidence::kCertain);
+  finding.message = describe(*facts.run, event.process) + " reached its limit of " + own(limit) +
+                    " descriptors and could not open another" + place_of(event);
+  finding.processes = {event.process};
+  add_exception(finding, event);
+  finding.prove(count_fact("limit", limit, kLimitSource));
+  finding.first_seen = finding.last_seen = event.at;
+  add_limit_remedies(finding, facts, comfortable_limit(2 * limit), {.soft = limit});
+  return finding;
+}
+
 std::optional<Finding> files_of_machine_exhausted(const Facts& facts) {
   const auto refused = fatal_exceptions(*facts.run);
   const auto first = std::ranges::find(refused, ENFILE, &StartEvent::error_number);

@@ -45,6 +45,8 @@ std::optional<Finding> limit_too_low(const Facts& facts, const std::vector<Exhau
 /// DLP0202: one for all that stood at their limit; nothing if none did.
 std::optional<Finding> descriptors_exhausted(const Facts& facts,
                                              const std::vector<Exhaustion>& exhaustions);
+/// DLP0202 of a process that ended before dlprobe could look at it.
+std::optional<Finding> refused_unseen(const Facts& facts);
 /// DLP0202, where the limit is that of the whole machine (ENFILE).
 std::optional<Finding> files_of_machine_exhausted(const Facts& facts);
 /// DLP0203.

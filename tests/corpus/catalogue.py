@@ -428,6 +428,7 @@ RAISED = {  # how a job fails -> code, what the proof says of it
     "native-exit": ("DLP0510", {"exit_code": equals("1")}),
     "trainer": ("DLP0514", {"exception": holds("ZeroDivisionError"), "raised_at": holds("/raised.py:17")}),
     "no-descriptor": ("DLP0202", {"exception": holds("OSError"), "limit": equals(40), "raised_at": holds("/raised.py:28")}),
+    "no-descriptor-hidden": ("DLP0202", {"exception": holds("RuntimeError"), "limit": equals(40)}),
     "result": ("DLP0402", {"type": equals("lambda")}),
     "not-rebuilt": ("DLP0402", {"exception": holds("TypeError")}),
     "spawned": ("DLP0510", {"exception": holds("ZeroDivisionError"), "raised_at": holds("/raised.py:17")}),

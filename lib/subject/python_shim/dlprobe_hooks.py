@@ -133,12 +133,12 @@ def _refusal_of(trace):
 _told = set()  # of this process
 
 
-def _chain_of(error):
-    """It, and what it was raised from or while handling."""
+def _chain_of(error, also_hidden=False):
+    """It, and what it was raised from or while handling; also where that was not to be shown ("from None")."""
     chain = []
     while error is not None and len(chain) <= _MOST_CAUSES and all(each is not error for each in chain):
         chain.append(error)
-        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+        error = error.__cause__ or (None if error.__suppress_context__ and not also_hidden else error.__context__)
     return chain
 
 
@@ -181,9 +181,9 @@ def _causes_of(error):
 
 
 def _system_error(error):
-    """What the system refused: `error`, or the first that it was raised from. None: nothing."""
+    """What the system refused: `error`, or the first that it was raised from, which torch does not show. None: nothing."""
     found = None
-    for each in _chain_of(error):
+    for each in _chain_of(error, also_hidden=True):
         if isinstance(each, OSError):
             found = each
     return found

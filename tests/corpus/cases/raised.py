@@ -75,6 +75,14 @@ def with_others_that_wait(work):
         return list(executor.map(work, range(8)))
 
 
+def hide_the_reason():
+    """As torch's loader does."""
+    try:
+        use_all_descriptors()
+    except OSError:
+        raise RuntimeError("no more workers can be reached") from None
+
+
 JOBS = {
     "task": lambda: with_pool(divide),
     "executor-task": with_executor,
@@ -82,7 +90,7 @@ JOBS = {
     "initializer-exits": lambda: with_executor(initializer=sys.exit, initargs=(3,)),
     "native-exit": lambda: with_others_that_wait(leave_by_native_code),
     "trainer": lambda: divide(3),
-    "no-descriptor": use_all_descriptors,
+    "no-descriptor": use_all_descriptors, "no-descriptor-hidden": hide_the_reason,
     "result": lambda: with_pool(answer_by_function),
     "not-rebuilt": lambda: with_pool(fail_with_two),
     "spawned": lambda: with_spawned_process(3),
@@ -91,7 +99,7 @@ JOBS = {
     "executor-lacks": lambda: send_what_is_below("spawn", "executor"),
 }
 # What would never come to an end, or fails whatever is done about it, works in the healthy twin.
-HEALTHY = {"not-rebuilt": lambda: with_pool(abs), "no-descriptor": lambda: None, "result": lambda: with_pool(abs),
+HEALTHY = {"not-rebuilt": lambda: with_pool(abs), "no-descriptor": lambda: None, "no-descriptor-hidden": lambda: None, "result": lambda: with_pool(abs),
            "spawned": lambda: with_spawned_process(4), "native-exit": lambda: with_others_that_wait(abs)}
 
 if __name__ == "__main__":

@@ -132,6 +132,24 @@ TEST_F(Fd, AnExceptionThatSaysSoIsEnough) {
               testing::HasSubstr("fs.file-max"));
 }
 
+TEST_F(Fd, AnExceptionOfAProcessThatNobodySawIsEnough) {
+  watch(0, 0.1, FdKind::kFile, climbs(kFdWorker, 1, 1));
+  scene_.run().start_events = {{.at = Scene::at(0.3),
+                                .kind = StartEventKind::kFailed,
+                                .process = key_of(4711),
+                                .message = "OSError: [Errno 24] Too many open files",
+                                .ended = Ended::kFeeder,
+                                .error_number = 24,
+                                .limit = 34}};
+  EXPECT_FALSE(find(examine(), FindingCode::kFdExhausted)) << "the job goes on";
+  scene_.exit_with(Scene::kTrainerPid, 0.4, 1);
+  const auto exhausted = find(examine(), FindingCode::kFdExhausted);
+  ASSERT_TRUE(exhausted);
+  EXPECT_EQ(exhausted->confidence, Confidence::kCertain);
+  EXPECT_EQ(exhausted->message.plain(),
+            "process 4711 reached its limit of 34 descriptors and could not open another");
+}
+
 TEST_F(Fd, TheSameLeakFarFromTheLimitIsNoError) {
   set_limit(65'536);
   watch(0, 5, FdKind::kFile, climbs(kFdWorker, 50, 1e9));
