@@ -55,6 +55,30 @@ TEST(BusyInLoader, ASamplerThatFindsNoIndex) {
   EXPECT_EQ(finding->remedies.front().commands.size(), 1U);
 }
 
+// The other rank, here in place of a worker, waits for it in a collective operation.
+TEST(BusyInLoader, ARankThatOthersWaitFor) {
+  constexpr const char* kC10d =
+      "/usr/lib/python3/dist-packages/torch/distributed/distributed_c10d.py";
+  HangScene scene = scene_of_sampler();
+  for (const int32_t pid : {HangScene::kTrainer, kIdle}) {
+    scene.info(pid).role = Role::kTrainer;
+    scene.info(pid).ppid = 50;
+    scene.info(pid).rank = JobRank{.job = "10.0.0.1:29500",
+                                   .rank = pid - HangScene::kTrainer,
+                                   .world_size = 2,
+                                   .source = "RANK"};
+  }
+  scene.wait_in_futex(scene.main(kIdle), futex(LockKind::kCondition, 0x7000));
+  scene.stack(scene.main(kIdle), {native("_ZN4c10d4Work4waitE", "/usr/lib/libtorch_cpu.so"),
+                                  python("barrier", kC10d, 5), training_loop()});
+  const Verdict verdict = scene.examine(18);
+  ASSERT_FALSE(verdict.findings.empty());
+  EXPECT_EQ(verdict.findings.front().code, FindingCode::kTrainerBusyInLoader);
+  const auto behind = find(verdict, FindingCode::kRankBehind);
+  ASSERT_TRUE(behind);
+  EXPECT_EQ(behind->consequence_of, FindingCode::kTrainerBusyInLoader);
+}
+
 TEST(BusyInLoader, AShortTimeIsAWord) {
   const auto finding = busy_in(scene_of_sampler(), 4);
   ASSERT_TRUE(finding);
