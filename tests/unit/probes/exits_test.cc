@@ -1066,8 +1066,7 @@ TEST_F(Raised, TheHeadlineHasTheBeginningOfALongMessage) {
   std::string words = "torch.OutOfMemoryError: CUDA out of memory.";
   while (words.size() < 400)
     words += " Process 4711 has 1.21 GiB memory in use.";
-  tell(1.2, kParent,
-       {.kind = StartEventKind::kFailed, .message = words, .ended = Ended::kProcess});
+  tell(1.2, kParent, {.kind = StartEventKind::kFailed, .message = words, .ended = Ended::kProcess});
   scene.exit_with(kParent, 1.3, 1);
   const std::string headline = examine().findings.front().message.plain();
   EXPECT_THAT(headline, HasSubstr("CUDA out of memory. Process 4711 has"));
