@@ -85,7 +85,8 @@ constexpr void list_fields(auto&& field, Of<FutexWait> /*of*/) {
   field("value", &FutexWait::value, "the value when it was looked at");
   field("kind", &FutexWait::kind, "of what object it is");
   field("owner", &FutexWait::owner_tid,
-        "Of its owner, as the word has it. Where the waiter is in a pid namespace of its own: as "
+        "Of its owner, as the word has it; of a threading.Lock, who is in a `with` on it; of a "
+        "join, who is joined. Where the waiter is in a pid namespace of its own: as "
         "dlprobe sees it if it is a thread of the tree.");
   field("gone", &FutexWait::owner_gone,
         "its owner is a thread that this process does not have any more");

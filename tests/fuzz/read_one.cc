@@ -19,6 +19,7 @@
 #include "lib/os/process_access.h"
 #include "lib/os/socket_table.h"
 #include "lib/stacks/locks/futex_wait.h"
+#include "lib/stacks/locks/lock_users.h"
 #include "lib/stacks/locks/openmp_pool.h"
 #include "lib/stacks/locks/parking_lot.h"
 #include "lib/stacks/locks/pointer_scan.h"
@@ -220,8 +221,18 @@ size_t read_locks(Bytes bytes) {
   const PointerScan scan(access, 1, space);
   for (int i = 0; i < 2; ++i) [[maybe_unused]]
     const auto locks = find_python_locks(scan, memory, layout, semaphores, places);
+  const std::map<int32_t, PythonThread> threads = {
+      {1,
+       {.tstate = fuzz::kRuntime,
+        .pthread_id = fuzz::kThreadPointer,
+        .frames = {{}},
+        .value_stacks = {{.begin = fuzz::kRuntime, .end = fuzz::kRuntime + 512}}}}};
+  const LockUsers users(memory, layout, threads, {fuzz::kSemaphore});
+  const bool is_used = users.holder_of(fuzz::kSemaphore, {}) ||
+                       users.joined_by_lock(fuzz::kSemaphore) ||
+                       users.joined_by_event(fuzz::kRuntime + 128);
   const auto pool = read_openmp_pool(memory, fuzz::kGetMaxThreads, fuzz::kThreadPointer);
-  return places.size() + (pool ? 1 : 0) + (parked ? 1 : 0);
+  return places.size() + (pool ? 1 : 0) + (parked ? 1 : 0) + (is_used ? 1 : 0);
 }
 
 /// Six words: the call's arguments; a byte: which functions the thread is in.

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <set>
+#include <utility>
 #include <vector>
 
+#include "lib/stacks/locks/lock_users.h"
 #include "lib/stacks/locks/parking_lot.h"
 
 namespace dlprobe {
@@ -26,6 +29,7 @@ void LockLook::look(ProcessSnapshot& snapshot, bool with_shared,
                     PythonLockPlaces& places) const {
   std::map<uint64_t, const Mapping*> shared;
   std::vector<uint64_t> semaphores;
+  Waited waited;
   for (const Mapping& mapping : space_.mappings()) {
     if (!with_shared || !mapping.shared || !mapping.path.contains("/sem.")) continue;
     shared.emplace(mapping.begin, &mapping);
@@ -33,7 +37,8 @@ void LockLook::look(ProcessSnapshot& snapshot, bool with_shared,
   }
   for (ThreadSnapshot& thread : snapshot.threads) {
     const auto stack = stack_pointers.find(thread.tid);
-    if (stack != stack_pointers.end() && mark_parked(thread, stack->second, snapshot)) continue;
+    if (stack != stack_pointers.end() && mark_parked(thread, stack->second, snapshot, waited))
+      continue;
     const auto& futex = thread.futex;
     if (!futex || !is_private_semaphore(futex)) continue;
     semaphores.push_back(futex->address);
@@ -47,10 +52,11 @@ void LockLook::look(ProcessSnapshot& snapshot, bool with_shared,
     if (mapping != shared.end()) {
       snapshot.sem_locks.push_back(sem_lock(object, *mapping->second));
     } else {
-      mark(object, snapshot);
+      mark(object, snapshot, waited);
     }
   }
   std::ranges::sort(snapshot.sem_locks, {}, &SemLockState::inode);
+  if (!waited.locks.empty() || !waited.events.empty()) mark_users(waited, snapshot);
 }
 
 PythonLayout::Object LockLook::objects() const {
@@ -59,7 +65,7 @@ PythonLayout::Object LockLook::objects() const {
 }
 
 bool LockLook::mark_parked(ThreadSnapshot& thread, uint64_t stack_pointer,
-                           const ProcessSnapshot& snapshot) const {
+                           const ProcessSnapshot& snapshot, Waited& waited) const {
   auto& futex = thread.futex;
   const PythonRuntime* runtime = python_.runtime();
   if (!futex || futex->shared || runtime == nullptr || !has_parking_lot(*runtime)) return false;
@@ -74,6 +80,11 @@ bool LockLook::mark_parked(ThreadSnapshot& thread, uint64_t stack_pointer,
   }
   futex->python_type = parked->type;
   if (parked->owner) mark_owner(*parked->owner, snapshot, *futex);
+  if (parked->type == "_thread.lock") {
+    waited.locks.emplace(thread.tid, parked->address - objects().head_bytes);
+  } else if (parked->kind == LockKind::kCondition) {
+    waited.events.emplace(thread.tid, parked->address);
+  }
   return true;
 }
 
@@ -101,12 +112,40 @@ void mark_dead_owners(const Directory& root, TreeSnapshot& tree) {
   }
 }
 
-void LockLook::mark(const PythonLockObject& object, ProcessSnapshot& snapshot) const {
+void LockLook::mark(const PythonLockObject& object, ProcessSnapshot& snapshot,
+                    Waited& waited) const {
   for (ThreadSnapshot& thread : snapshot.threads) {
     auto& futex = thread.futex;
     if (!futex || !is_private_semaphore(futex) || futex->address != object.semaphore) continue;
     futex->python_type = object.type;
     if (object.owner && object.count > 0) mark_owner(*object.owner, snapshot, *futex);
+    if (object.type == "_thread.lock") waited.locks.emplace(thread.tid, object.address);
+  }
+}
+
+void LockLook::mark_users(const Waited& waited, ProcessSnapshot& snapshot) const {
+  const PythonLayout::Object layout = objects();
+  std::map<uint64_t, std::set<int32_t>> waiters;
+  std::set<uint64_t> locks;
+  for (const auto& [tid, lock] : waited.locks) {
+    waiters[lock].insert(tid);
+    locks.insert(lock);
+  }
+  const LockUsers users(memory_, layout, python_.threads(), std::move(locks));
+  for (ThreadSnapshot& thread : snapshot.threads) {
+    if (!thread.futex) continue;
+    FutexWait& futex = *thread.futex;
+    const auto lock = waited.locks.find(thread.tid);
+    const auto event = waited.events.find(thread.tid);
+    std::optional<int32_t> joined;
+    if (lock != waited.locks.end()) joined = users.joined_by_lock(lock->second);
+    if (event != waited.events.end()) joined = users.joined_by_event(event->second);
+    if (joined) {
+      futex.kind = LockKind::kJoin;
+      futex.owner_tid = joined;
+    } else if (lock != waited.locks.end()) {
+      futex.owner_tid = users.holder_of(lock->second, waiters.at(lock->second));
+    }
   }
 }
 

@@ -23,19 +23,28 @@ class LockLook {
       : processes_(processes), pid_(pid), space_(space), memory_(memory), python_(python) {}
 
   /// Fills in ProcessSnapshot::sem_locks, if `with_shared`, and in each FutexWait on a lock of
-  /// Python's its type and owner. `stack_pointers` are those of its threads; `places` is for the
-  /// next process of the tree.
+  /// Python's its type and owner, or the thread that is joined by it. `stack_pointers` are those of
+  /// its threads; `places` is for the next process of the tree.
   void look(ProcessSnapshot& snapshot, bool with_shared,
             const std::map<int32_t, uint64_t>& stack_pointers, PythonLockPlaces& places) const;
 
  private:
+  /// What threads wait for, by their tids: addresses of threading.Locks, and in the parking lot of
+  /// what may be the PyEvent of a thread that is joined.
+  struct Waited {
+    std::map<int32_t, uint64_t> locks;
+    std::map<int32_t, uint64_t> events;
+  };
+
   PythonLayout::Object objects() const;
   /// Whether the thread waits in CPython's parking lot.
-  bool mark_parked(ThreadSnapshot& thread, uint64_t stack_pointer,
-                   const ProcessSnapshot& snapshot) const;
+  bool mark_parked(ThreadSnapshot& thread, uint64_t stack_pointer, const ProcessSnapshot& snapshot,
+                   Waited& waited) const;
+  /// Who holds a lock that does not say so, and who is joined by one.
+  void mark_users(const Waited& waited, ProcessSnapshot& snapshot) const;
   void mark_owner(uint64_t pthread, const ProcessSnapshot& snapshot, FutexWait& futex) const;
   SemLockState sem_lock(const PythonLockObject& object, const Mapping& mapping) const;
-  void mark(const PythonLockObject& object, ProcessSnapshot& snapshot) const;
+  void mark(const PythonLockObject& object, ProcessSnapshot& snapshot, Waited& waited) const;
 
   const ProcessAccess& processes_;
   int32_t pid_;

@@ -53,6 +53,9 @@ class PythonLook {
   /// After assign(): pthread_self() of a thread; nothing if it is none of Python's.
   std::optional<uint64_t> pthread_of(int32_t tid) const;
 
+  /// After assign(): the threads of Python by tid, as far as it is known which they are.
+  const std::map<int32_t, PythonThread>& threads() const { return by_tid_; }
+
   /// Puts the Python frames of the thread into its stack. After its native frames have names.
   void merge(ThreadSnapshot& thread) const;
 

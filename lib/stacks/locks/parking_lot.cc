@@ -40,8 +40,8 @@ std::optional<ParkedWait> read_parked_wait(const Memory& memory, const AddressSp
   }
   const auto entry = memory.value<WaitEntry>(semaphore - sizeof(WaitEntry));
   if (!entry || !memory.value<uint8_t>(entry->address)) return std::nullopt;
-  if (!is_mutex(memory, *entry, *stack, semaphore)) return ParkedWait{};
-  ParkedWait wait{.kind = LockKind::kPythonMutex};
+  if (!is_mutex(memory, *entry, *stack, semaphore)) return ParkedWait{.address = entry->address};
+  ParkedWait wait{.address = entry->address, .kind = LockKind::kPythonMutex};
   // lockobject and rlockobject (Modules/_threadmodule.c) begin with it.
   const auto type = python_type_name(memory, object, entry->address - object.head_bytes);
   if (!type || (*type != "_thread.lock" && *type != "_thread.RLock")) return wait;

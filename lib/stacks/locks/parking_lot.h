@@ -13,6 +13,7 @@ namespace dlprobe {
 
 /// What a thread waits for in CPython's parking lot (Python/parking_lot.c, 3.13 on).
 struct ParkedWait {
+  uint64_t address = 0;                  ///< of what it waits for: a PyMutex, a PyEvent
   LockKind kind = LockKind::kCondition;  ///< or kPythonMutex
   std::string type;  ///< tp_name of the lock around a mutex: "_thread.lock", "_thread.RLock"
   std::optional<uint64_t> owner;  ///< of an RLock: pthread_self() of the thread that has it

@@ -37,7 +37,8 @@ std::optional<PythonLockObject> lock_at(const Memory& memory, const PythonLayout
   const auto words = memory.value<ObjectWords>(address + layout.head_bytes);
   if (!words || words->semaphore != semaphore) return std::nullopt;
   if (!is_referred_to(memory, layout, address)) return std::nullopt;
-  PythonLockObject object{.semaphore = semaphore,
+  PythonLockObject object{.address = address,
+                          .semaphore = semaphore,
                           .type = python_type_name(memory, layout, address).value_or("")};
   if (object.type == "_thread.lock") return object;
   if (object.type == "_thread.RLock") {

@@ -18,6 +18,7 @@ namespace dlprobe {
 /// hold a private sem_t (Python/thread_pthread.h), later ones a PyMutex (see parking_lot.h);
 /// multiprocessing's SemLock holds a shared one.
 struct PythonLockObject {
+  uint64_t address = 0;    ///< of the object
   uint64_t semaphore = 0;  ///< address of the sem_t
   std::string type;        ///< tp_name: "_thread.lock", "_thread.RLock", "_multiprocessing.SemLock"
   int32_t count = 0;       ///< of an RLock or a SemLock: how often it is acquired here

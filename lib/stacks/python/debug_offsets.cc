@@ -80,6 +80,7 @@ PythonLayout::Frame frame_layout(const Offsets& table, BoundsCheck& in) {
   return {.previous = in(from.previous, size, kWord, "interpreter_frame.previous"),
           .code = in(from.executable, size, kWord, "interpreter_frame.executable"),
           .position = in(from.instr_ptr, size, kWord, "interpreter_frame.instr_ptr"),
+          .locals = in(from.localsplus, size, kWord, "interpreter_frame.localsplus"),
           .owner = in(from.owner, size, 1, "interpreter_frame.owner")};
 }
 
@@ -92,6 +93,9 @@ PythonLayout::Code code_layout(const Offsets& table, BoundsCheck& in) {
           .name = in(from.name, size, kWord, "code_object.name"),
           .qualified_name = in(from.qualname, size, kWord, "code_object.qualname"),
           .line_table = in(from.linetable, size, kWord, "code_object.linetable"),
+          // Not in the table: the fields around the first line (Include/cpython/code.h).
+          .stack_size = in(from.firstlineno - kIntBytes, size, kIntBytes, "co_stacksize"),
+          .locals_count = in(from.firstlineno + kIntBytes, size, kIntBytes, "co_nlocalsplus"),
           .instructions = in(from.co_code_adaptive, size, 1, "code_object.co_code_adaptive")};
 }
 
@@ -140,7 +144,9 @@ Expected<PythonLayout> layout_of(const Offsets& table) {
       .object = object_layout(table, in),
       .unicode = unicode_layout(table, in),
   };
-  if constexpr (!std::is_same_v<Offsets, DebugOffsets313>) {
+  if constexpr (std::is_same_v<Offsets, DebugOffsets313>) {
+    layout.frame.stack_top = layout.frame.locals - kWord;
+  } else {
     if (table.header.free_threaded != 0) add_thread_local_bytecode(table, in, layout);
   }
   if (const auto& wrong = in.wrong()) {

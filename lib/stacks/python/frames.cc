@@ -118,6 +118,7 @@ class StackReader {
     const auto known = std::ranges::find(known_, tstate, &PythonThread::tstate);
     if (known != known_.end() && known->pthread_id == thread.pthread_id) {
       thread.frames = known->frames;
+      thread.value_stacks = known->value_stacks;
       thread.cut_off = known->cut_off;
       return thread;
     }
@@ -174,13 +175,33 @@ class StackReader {
     if (code->file == "__init__" && code->function == "__init__") return {};
     DLP_TRY(const int64_t position, read_position(raw));
     DLP_TRY(const bool is_entry, read_is_entry(raw));
+    DLP_TRY(const AddressRange values, value_stack_of(raw, *code));
     const auto line =
         python_line_at(layout_.line_table, code->line_table, code->first_line, position);
     thread.frames.push_back({.file = code->file,
                              .function = code->function,
                              .line = line.value_or(0),
                              .is_entry = is_entry});
+    thread.value_stacks.push_back(values);
     return {};
+  }
+
+  /// What is in use, where the frame tells; else as large as it may become.
+  Expected<AddressRange> value_stack_of(const RawFrame& raw,
+                                        const PythonCodeCache::Code& code) const {
+    const auto words = [](int32_t count) {
+      constexpr int32_t kMostValues = 1 << 12;
+      return static_cast<uint64_t>(std::clamp(count, 0, kMostValues)) * sizeof(uint64_t);
+    };
+    uint64_t begin = raw.address + layout_.frame.locals + words(code.locals_count);
+    if (layout_.frame.value_stack) {
+      DLP_TRY(begin, pointer(raw.address + *layout_.frame.value_stack));
+    }
+    const AddressRange all{.begin = begin, .end = begin + words(code.stack_size)};
+    if (!layout_.frame.stack_top) return all;
+    DLP_TRY(const int32_t top, memory_.value<int32_t>(raw.address + *layout_.frame.stack_top));
+    const uint64_t end = raw.address + layout_.frame.locals + words(top);
+    return top > 0 && end >= all.begin && end <= all.end ? AddressRange{all.begin, end} : all;
   }
 
   /// As far as the frame itself says.
@@ -228,6 +249,10 @@ class StackReader {
     DLP_TRY(key.first_line, memory_.value<int32_t>(address + at.first_line));
     if (const auto* known = cache_.find(key)) return known;
     PythonCodeCache::Code code{.first_line = key.first_line};
+    DLP_TRY(code.stack_size, memory_.value<int32_t>(address + at.stack_size));
+    if (at.locals_count) {
+      DLP_TRY(code.locals_count, memory_.value<int32_t>(address + *at.locals_count));
+    }
     DLP_TRY(code.file, objects_.text(key.file));
     DLP_TRY(code.function, objects_.text(key.name));
     DLP_TRY(code.line_table, objects_.bytes(key.line_table));

@@ -33,8 +33,9 @@ struct PythonThread {
   std::optional<int32_t> native_tid;  ///< 3.11 on; in the target's pid namespace, and that of the
                                       ///< parent after a fork() that Python did not make
   bool holds_gil = false;
-  std::vector<PythonFrame> frames;  ///< the innermost first
-  std::optional<Error> cut_off;     ///< why the frames after the last are missing
+  std::vector<PythonFrame> frames;         ///< the innermost first
+  std::vector<AddressRange> value_stacks;  ///< where those of the frames lie, in the same order
+  std::optional<Error> cut_off;            ///< why the frames after the last are missing
 };
 
 /// A lock that one thread of an interpreter holds while it runs Python code.
@@ -72,6 +73,8 @@ class PythonCodeCache {
     std::string file;
     std::string function;
     int32_t first_line = 0;
+    int32_t stack_size = 0;
+    int32_t locals_count = 0;
     std::vector<std::byte> line_table;
   };
 

@@ -16,8 +16,8 @@ constexpr PythonLayout kPython38{
     .runtime = {.interpreters_head = 32, .gil = 1152, .gc_collecting = 544},
     .interpreter = {.next = 0, .threads_head = 8, .modules = 56},
     .thread = {.frame = 24, .thread_id = 176},
-    .frame = {.previous = 24, .code = 32, .position = 104},
-    .code = {.first_line = 40, .file = 104, .name = 112, .line_table = 120},
+    .frame = {.previous = 24, .code = 32, .position = 104, .value_stack = 64},
+    .code = {.first_line = 40, .file = 104, .name = 112, .line_table = 120, .stack_size = 32},
     .unicode = {.ascii_size = 48, .compact_size = 72},
 };
 
@@ -41,8 +41,12 @@ constexpr PythonLayout kPython311{
     .runtime = {.interpreters_head = 40, .gil = 360},
     .interpreter = {.next = 0, .threads_head = 16, .modules = 888, .gc_collecting = 848},
     .thread = {.frame = 56, .frame_in_cframe = 8, .thread_id = 152, .native_thread_id = 160},
-    .frame = {.previous = 48, .code = 32, .position = 56, .is_entry = 68},
-    .code = {.first_line = 72, .qualified_name = 128, .instructions = 184},
+    .frame = {.previous = 48, .code = 32, .position = 56, .stack_top = 64, .is_entry = 68},
+    .code = {.first_line = 72,
+             .qualified_name = 128,
+             .stack_size = 68,
+             .locals_count = 76,
+             .instructions = 184},
     .unicode = {.ascii_size = 48, .compact_size = 72},
 };
 
@@ -51,8 +55,12 @@ constexpr PythonLayout kPython312{
     .interpreter =
         {.next = 0, .threads_head = 72, .modules = 944, .gil = 384, .gc_collecting = 312},
     .thread = {.frame = 56, .frame_in_cframe = 0, .thread_id = 136, .native_thread_id = 144},
-    .frame = {.previous = 8, .code = 0, .position = 56, .owner = 70},
-    .code = {.first_line = 68, .qualified_name = 128, .instructions = 192},
+    .frame = {.previous = 8, .code = 0, .position = 56, .stack_top = 64, .owner = 70},
+    .code = {.first_line = 68,
+             .qualified_name = 128,
+             .stack_size = 64,
+             .locals_count = 72,
+             .instructions = 192},
 };
 
 constexpr PythonLayout kPython313{
@@ -60,8 +68,12 @@ constexpr PythonLayout kPython313{
     .interpreter =
         {.next = 7264, .threads_head = 7344, .modules = 7656, .gil = 16, .gc_collecting = 7600},
     .thread = {.frame = 72, .thread_id = 152, .native_thread_id = 160},
-    .frame = {.previous = 8, .code = 0, .position = 56, .owner = 70},
-    .code = {.first_line = 68, .qualified_name = 128, .instructions = 200},
+    .frame = {.previous = 8, .code = 0, .position = 56, .stack_top = 64, .owner = 70},
+    .code = {.first_line = 68,
+             .qualified_name = 128,
+             .stack_size = 64,
+             .locals_count = 72,
+             .instructions = 200},
 };
 
 constexpr PythonLayout python314() {
@@ -69,6 +81,8 @@ constexpr PythonLayout python314() {
   layout.runtime = {.interpreters_head = 0};  // only ever by _Py_DebugOffsets
   layout.interpreter.next = 7272;
   layout.interpreter.modules = 7664;
+  layout.frame.locals = 80;
+  layout.frame.stack_top.reset();
   layout.frame.owner = 74;
   layout.code.instructions = 208;
   return layout;

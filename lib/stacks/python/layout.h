@@ -85,8 +85,12 @@ struct PythonLayout {
     uint32_t previous = 0;
     uint32_t code = 0;
     uint32_t position = 0;
-    std::optional<uint32_t> is_entry;  ///< 3.11
-    std::optional<uint32_t> owner;     ///< 3.12 on
+    std::optional<uint32_t> value_stack;  ///< up to 3.10: a pointer to it
+    uint32_t locals = 72;                 ///< 3.11 on: they lie here, the value stack behind them
+    std::optional<uint32_t> stack_top;    ///< 3.11 to 3.13: int, words from the locals on; negative
+                                          ///< while the frame runs, or is in a native function
+    std::optional<uint32_t> is_entry;     ///< 3.11
+    std::optional<uint32_t> owner;        ///< 3.12 on
     std::optional<uint32_t>
         tlbc_index;  ///< 3.14 on, free-threaded: which copy of the bytecode it runs
     bool operator==(const Frame&) const = default;
@@ -97,6 +101,8 @@ struct PythonLayout {
     uint32_t name = 120;
     std::optional<uint32_t> qualified_name;  ///< 3.11 on
     uint32_t line_table = 136;
+    uint32_t stack_size = 0;               ///< int: how many values a frame's stack has at most
+    std::optional<uint32_t> locals_count;  ///< int, 3.11 on: how many locals lie before it
     std::optional<uint32_t> instructions;  ///< 3.11 on: they begin here
     std::optional<uint32_t> tlbc;          ///< 3.14 on, free-threaded: the threads' copies of them
     bool operator==(const Code&) const = default;

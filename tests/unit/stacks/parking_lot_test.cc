@@ -53,34 +53,41 @@ class ParkingLot : public ::testing::Test {
 };
 
 TEST_F(ParkingLot, HasWaitersForALock) {
-  park(kNote, add_object("_thread.lock"), kLockedWithWaiters);
-  EXPECT_EQ(read(), (ParkedWait{.kind = LockKind::kPythonMutex, .type = "_thread.lock"}));
+  const uint64_t mutex = add_object("_thread.lock");
+  park(kNote, mutex, kLockedWithWaiters);
+  EXPECT_EQ(read(),
+            (ParkedWait{.address = mutex, .kind = LockKind::kPythonMutex, .type = "_thread.lock"}));
 }
 
 TEST_F(ParkingLot, HasWaitersForAnRLockThatSaysWhoHasIt) {
   const uint64_t mutex = add_object("_thread.RLock");
   park(kNote, mutex, kLockedWithWaiters);
   memory.set(mutex + 8, uint64_t{0xABCD});
-  EXPECT_EQ(read(),
-            (ParkedWait{.kind = LockKind::kPythonMutex, .type = "_thread.RLock", .owner = 0xABCD}));
+  EXPECT_EQ(read(), (ParkedWait{.address = mutex,
+                                .kind = LockKind::kPythonMutex,
+                                .type = "_thread.RLock",
+                                .owner = 0xABCD}));
 }
 
 TEST_F(ParkingLot, OfFreeThreadedPythonHasObjectsWithALongerHead) {
   object = {.head_bytes = 32, .type = 24, .type_name = 40};
-  park(kNote, add_object("_thread.lock"), kLockedWithWaiters);
-  EXPECT_EQ(read(), (ParkedWait{.kind = LockKind::kPythonMutex, .type = "_thread.lock"}));
+  const uint64_t mutex = add_object("_thread.lock");
+  park(kNote, mutex, kLockedWithWaiters);
+  EXPECT_EQ(read(),
+            (ParkedWait{.address = mutex, .kind = LockKind::kPythonMutex, .type = "_thread.lock"}));
 }
 
 TEST_F(ParkingLot, HasWaitersForAMutexOfCPythonsOwn) {
   park(kNote, kLockObject + 0x40, kLockedWithWaiters);
-  EXPECT_EQ(read(), (ParkedWait{.kind = LockKind::kPythonMutex}));
+  EXPECT_EQ(read(), (ParkedWait{.address = kLockObject + 0x40, .kind = LockKind::kPythonMutex}));
 }
 
 TEST_F(ParkingLot, HasWaitersThatAreWoken) {
   park(0, kLockObject + 0x40, 2);  // PyEvent
-  EXPECT_EQ(read(), ParkedWait{});
-  park(kNote, add_object("_queue.SimpleQueue"), 1);  // has_threads_waiting
-  EXPECT_EQ(read(), ParkedWait{});
+  EXPECT_EQ(read(), ParkedWait{.address = kLockObject + 0x40});
+  const uint64_t queue = add_object("_queue.SimpleQueue");
+  park(kNote, queue, 1);  // has_threads_waiting
+  EXPECT_EQ(read(), ParkedWait{.address = queue});
 }
 
 TEST_F(ParkingLot, IsNotWhereTheSemaphoreIsNotTheThreadsOwn) {

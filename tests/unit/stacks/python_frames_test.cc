@@ -310,6 +310,28 @@ TEST(PythonVersion, IsWrittenAsPythonDoes) {
   EXPECT_EQ(to_string(PythonVersion{.major = 3, .minor = 8}), "3.8");
 }
 
+TEST(PythonFrames, HaveTheirValuesBehindTheirLocals) {
+  PythonImage image(kPython313);
+  const uint64_t code = image.code("a.py", "inner", 10);
+  constexpr uint64_t kFirstLine = 68;
+  image.memory().set(code + kFirstLine - 4, int32_t{3});  // co_stacksize
+  image.memory().set(code + kFirstLine + 4, int32_t{2});  // co_nlocalsplus
+  const uint64_t outer = image.frame(code, 1, kNone);
+  const uint64_t inner = image.frame(code, 1, outer);
+  constexpr uint64_t kLocals = 80;
+  image.memory().set(outer + kLocals - 8, int32_t{3});  // two locals and one value
+  image.memory().set(inner + kLocals - 8, int32_t{-1});
+  image.set_innermost_frame(inner);
+  const PythonStacks stacks = read(image);
+  ASSERT_THAT(stacks.threads, SizeIs(1));
+  const auto& values = stacks.threads[0].value_stacks;
+  ASSERT_THAT(values, SizeIs(2));
+  EXPECT_EQ(values[0].begin, inner + kLocals + 16);
+  EXPECT_EQ(values[0].end, inner + kLocals + 40);
+  EXPECT_EQ(values[1].begin, outer + kLocals + 16);
+  EXPECT_EQ(values[1].end, outer + kLocals + 24);
+}
+
 TEST(PythonLayout, IsKnownFrom38To314) {
   for (const int minor : {8, 9, 10, 11, 12, 13, 14})
     EXPECT_TRUE(python_layout({.major = 3, .minor = minor}));
