@@ -485,7 +485,8 @@ bool waits_for_result(const ThreadFacts& thread) {
   if (thread.need.kind == NeedKind::kSharedLock) {
     return is_of_queue(asker_of(*thread.thread), "get");
   }
-  if (thread.need.kind != NeedKind::kChannel && thread.need.kind != NeedKind::kNotification) {
+  if (thread.need.kind != NeedKind::kChannel && thread.need.kind != NeedKind::kNotification &&
+      thread.need.kind != NeedKind::kJoin) {
     return false;
   }
   // Who runs an event loop may wait for what that loop would have to do.

@@ -5,6 +5,7 @@
 
 #include "probes/deadlock/ranks.h"
 #include "probes/deadlock/rules.h"
+#include "probes/deadlock/within.h"
 
 namespace dlprobe::probes::deadlock {
 namespace {
@@ -58,6 +59,7 @@ class GraphMaker {
       if (cause.finding.severity != Severity::kInfo) roots_.insert(id_of(thread));
       for (const size_t provider : thread.need.providers)
         if (thread.need.kind != NeedKind::kLock) wanted_.insert(provider);
+      add_way_to(cause);
     }
     for (size_t i = 0; i < facts.threads.size(); ++i) {
       const ThreadFacts& thread = facts.threads[i];
@@ -70,12 +72,26 @@ class GraphMaker {
     for (const size_t each : wanted_)
       add_thread(facts_.threads[each]);
     for (const size_t each : wanted_)
-      add_edges(facts_.threads[each]);
+      add_edges(each);
     graph_.chain = chain();
     return std::move(graph_);
   }
 
  private:
+  // Within its process, from the main thread. A circle is shown from where it begins.
+  void add_way_to(const RootCause& cause) {
+    const ProcessKey& key = facts_.threads[cause.thread].process->key;
+    const size_t main = facts_.find(key, key.pid);
+    if (main == Facts::kNone) return;
+    const std::vector<size_t> way = way_within(facts_, main);
+    if (std::ranges::count(way, cause.thread) == 0) return;
+    wanted_.insert(way.begin(), way.end());
+    for (size_t i = 0; i + 1 < way.size(); ++i) {
+      next_within_[way[i]] = way[i + 1];
+      if (cause.finding.code != FindingCode::kLockCycle) inner_.insert(way[i + 1]);
+    }
+  }
+
   void add_thread(const ThreadFacts& thread) {
     WaitNode node{.id = id_of(thread), .label = name_of(facts_, thread), .is_thread = true};
     node.process = thread.process->key;
@@ -90,7 +106,15 @@ class GraphMaker {
     graph_.nodes.push_back(std::move(node));
   }
 
-  void add_edges(const ThreadFacts& thread) {
+  // Another way leads there: from the main thread, which whoever waits for the process needs.
+  bool is_beside_the_way(size_t from, size_t to) const {
+    const auto next = next_within_.find(from);
+    if (next != next_within_.end()) return next->second != to;
+    return inner_.contains(to) && facts_.threads[from].process != facts_.threads[to].process;
+  }
+
+  void add_edges(size_t index) {
+    const ThreadFacts& thread = facts_.threads[index];
     const Need& need = thread.need;
     const std::string from = id_of(thread);
     std::string holder_end = from;
@@ -102,7 +126,7 @@ class GraphMaker {
       holder_end = need.object;
     }
     for (const size_t each : need.providers) {
-      if (!wanted_.contains(each)) continue;
+      if (!wanted_.contains(each) || is_beside_the_way(index, each)) continue;
       WaitEdge edge{
           .from = holder_end, .to = id_of(facts_.threads[each]), .relation = need.relation};
       // Several wait for one object: its edges to the holders once.
@@ -173,6 +197,8 @@ class GraphMaker {
   const Facts& facts_;
   const std::vector<RootCause>& causes_;
   std::set<size_t> wanted_;
+  std::map<size_t, size_t> next_within_;  ///< of those on the way to a cause
+  std::set<size_t> inner_;                ///< those who are not its first
   std::set<std::string> spinning_;
   std::set<std::string> roots_;
   std::set<std::string> objects_;

@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string_view>
+#include <utility>
 
 #include "lib/base/units.h"
 #include "lib/foreign/python_code.h"
 #include "probes/deadlock/need_parts.h"
+#include "probes/deadlock/within.h"
 
 namespace dlprobe::probes::deadlock {
 namespace {
@@ -33,6 +36,7 @@ class FutexNeed : public Waiter {
         break;
     }
     if (futex.owner_gone || futex.owner_tid.value_or(0) > 0) return of_owned_lock(futex);
+    if (auto import = of_import(futex)) return std::move(*import);
     return of_private_word(futex);
   }
 
@@ -105,6 +109,32 @@ class FutexNeed : public Waiter {
     return others;
   }
 
+  // The lock of a module that the only other thread which imports one is importing.
+  std::optional<Need> of_import(const FutexWait& futex) const {
+    if (!waits_for_import(thread_)) return std::nullopt;
+    std::vector<size_t> others = others_of_the_process();
+    std::erase_if(others, [&](size_t each) { return !is_importing(*facts_.threads[each].thread); });
+    if (others.size() != 1) return std::nullopt;
+    return Need{.kind = NeedKind::kOwnedLock,
+                .object = object_id("import lock", futex.address),
+                .label = "import lock of a module",
+                .words = "a module that " + join_names(facts_, others) + " is importing",
+                .relation = "held by",
+                .providers = std::move(others),
+                .others_may = futex.timed};
+  }
+
+  // What it is to be woken for, where Python's own classes tell.
+  Message what_it_wants() const {
+    const StackFrame* asker = asker_within(thread_);
+    if (asker == nullptr) return {};
+    if (waits_for_future(thread_)) return "the result of a task (concurrent.futures)";
+    if (!is_of_standard_library(asker->file, "queue.py")) return {};
+    const std::string_view method = asker->function;
+    if (method.ends_with("put")) return "room in a full queue.Queue";
+    return method.ends_with("get") ? "an item of an empty queue.Queue" : Message();
+  }
+
   // Nobody but the threads of this process can change a private word.
   Need of_private_word(const FutexWait& futex) const {
     Need need{.kind = NeedKind::kLock,
@@ -136,7 +166,9 @@ class FutexNeed : public Waiter {
       need.others_may = true;
     }
     if (need.kind == NeedKind::kNotification) {
-      need.words = "another thread of its process to wake it (" + what + ")";
+      need.words = what_it_wants();
+      if (need.words.empty())
+        need.words = "another thread of its process to wake it (" + what + ")";
       need.relation = "woken by one of";
     } else {
       need.words = "a lock (" + what + in_library() + ") that does not say who holds it";

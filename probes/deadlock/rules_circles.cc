@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "lib/base/units.h"
+#include "lib/foreign/python_code.h"
 #include "probes/deadlock/rules.h"
+#include "probes/deadlock/within.h"
 #include "probes/facts/facts.h"
 
 namespace dlprobe::probes::deadlock {
@@ -67,6 +69,11 @@ OwnWords advice_for_circle(const Facts& facts, const std::vector<size_t>& circle
   if (std::ranges::all_of(circle, [&](size_t each) { return waits_for_data(facts.threads[each]); }))
     return "Flush what one writes and the other waits for: print(..., flush=True), python -u, "
            "stdbuf -oL; or end its input: process.communicate()";
+  const bool imports = std::ranges::any_of(
+      circle, [&](size_t each) { return waits_for_import(*facts.threads[each].thread); });
+  if (imports)
+    return "Do not wait for a thread while a module is imported: start it in a function that is "
+           "called after the import";
   if (circle.size() == 1)
     return "Do not take it twice (multiprocessing.RLock), and always release it: with "
            "lock:";
@@ -79,6 +86,8 @@ OwnWords advice_for_circle(const Facts& facts, const std::vector<size_t>& circle
   if (has(NeedKind::kChannel))
     return "Empty a Queue or a pipe (process.communicate()) before you wait for the process that "
            "fills it";
+  if (has(NeedKind::kNotification) || has(NeedKind::kJoin))
+    return "Release the lock before you wait for another thread that needs it";
   return "Take the locks in the same order everywhere";
 }
 
@@ -90,6 +99,10 @@ RootCause lock_circle(const Facts& facts, const std::vector<size_t>& circle) {
     const ThreadFacts& thread = facts.threads[each];
     finding.message += (finding.message.empty() ? "" : "; ") + name_of(facts, thread) +
                        " waits for " + thread.need.words;
+    // Of locks the chain of waits has the places.
+    const bool is_woken =
+        thread.need.kind == NeedKind::kNotification || thread.need.kind == NeedKind::kJoin;
+    if (is_woken && each != circle.front()) finding.message += place_of(thread);
     if (std::ranges::find(finding.processes, thread.process->key) == finding.processes.end()) {
       finding.processes.push_back(thread.process->key);
     }
@@ -131,6 +144,18 @@ Finding closed_copy(const Facts& facts, const ThreadFacts& waiter) {
   return finding;
 }
 
+// Others of their process that wait in code of the user's, and may have the lock.
+std::vector<size_t> others_at_work(const Facts& facts, const std::vector<size_t>& waiters) {
+  std::vector<size_t> others;
+  for (size_t i = 0; i < facts.threads.size(); ++i) {
+    const ThreadFacts& thread = facts.threads[i];
+    if (thread.process == facts.threads[waiters.front()].process && thread.doomed &&
+        std::ranges::count(waiters, i) == 0 && user_frame(*thread.thread) != nullptr)
+      others.push_back(i);
+  }
+  return others;
+}
+
 Finding closed_process(const Facts& facts, const std::vector<size_t>& waiters) {
   const ThreadFacts& first = facts.threads[waiters.front()];
   Finding finding = finding_about(facts, FindingCode::kLockCycle, Confidence::kLikely, first);
@@ -139,11 +164,18 @@ Finding closed_process(const Facts& facts, const std::vector<size_t>& waiters) {
     finding.message += (finding.message.empty() ? "" : "; ") + name_of(facts, waiter) +
                        " waits for " + waiter.need.words;
   }
-  finding.message += "; no other thread of the process can release " +
-                     OwnWords(waiters.size() == 1 ? "it" : "them");
+  const auto others = others_at_work(facts, waiters);
+  for (const size_t each : others)
+    finding.message += "; " + name_of(facts, facts.threads[each]) + " waits for " +
+                       facts.threads[each].need.words + place_of(facts.threads[each]);
+  finding.message += others.empty() ? "; no other thread of the process can release " +
+                                          OwnWords(waiters.size() == 1 ? "it" : "them")
+                                    : OwnWords(": whoever has the lock waits too");
+  const OwnWords alone =
+      others.empty() ? "" : "Release the lock before you wait for another thread that needs it. ";
   finding.remedies.push_back({.title = waiters.size() == 1
-                                           ? "Do not take the lock twice in one thread (RLock), "
-                                             "and always release it: with lock:"
+                                           ? alone + "Do not take the lock twice in one thread "
+                                                     "(RLock), and always release it: with lock:"
                                            : "Take the locks in the same order everywhere",
                               .verify = "dlprobe deadlock --pid PID"});
   return finding;
@@ -182,8 +214,24 @@ std::optional<RootCause> closed_by_locks(const Facts& facts, size_t index,
   return RootCause{std::move(finding), waiters.front()};
 }
 
+void add_remedy_for_tasks(Finding& finding) {
+  finding.remedies.push_back(
+      {.title = "Find out who should wake it: a task must not wait for a task queued behind it "
+                "in the same executor, nor an event loop for an event that nothing sets",
+       .commands = {"future.result(timeout=60)", "asyncio.wait_for(future, 60)"},
+       .verify = "dlprobe deadlock --pid PID"});
+}
+
 bool runs_python(const ThreadSnapshot& thread) {
   return python_frame(thread) != nullptr;
+}
+
+// The thread of a multiprocessing.Queue that writes what was put into it wakes nobody.
+bool feeds_queue(const ThreadSnapshot& thread) {
+  return std::ranges::any_of(thread.stack, [](const StackFrame& frame) {
+    return frame.python && is_of_multiprocessing(frame.file, "queues.py") &&
+           frame.function.ends_with("_feed");
+  });
 }
 
 // Whether the one that would wake it may be of its parent's, which fork did not copy: neither is it
@@ -195,7 +243,8 @@ bool may_have_lost_a_thread(const Facts& facts, const ThreadFacts& waiter) {
   });
   const ProcessSnapshot* parent = parent_of(facts, waiter.process->key);
   const auto was_there = [&](const ThreadSnapshot& thread) {
-    return runs_python(thread) && thread.start_ticks <= waiter.process->key.start_ticks;
+    return runs_python(thread) && !feeds_queue(thread) &&
+           thread.start_ticks <= waiter.process->key.start_ticks;
   };
   return !is_here && (parent == nullptr || std::ranges::count_if(parent->threads, was_there) > 1);
 }
@@ -206,7 +255,7 @@ std::optional<RootCause> lost_notifier(const Facts& facts, size_t index,
                                        const std::vector<bool>& explained) {
   const ThreadFacts& waiter = facts.threads[index];
   if (!waiter.is_main() || waiter.role() != Role::kWorker || !waiter.doomed || explained[index] ||
-      waiter.need.kind != NeedKind::kNotification ||
+      (waiter.need.kind != NeedKind::kNotification && waiter.need.kind != NeedKind::kJoin) ||
       !is_forked_copy(*facts.run, waiter.process->key)) {
     return std::nullopt;
   }
@@ -217,16 +266,15 @@ std::optional<RootCause> lost_notifier(const Facts& facts, size_t index,
   // Nobody may need it, or a signal may wake it.
   if (!trainer_waits_for_result(facts)) finding.severity = Severity::kInfo;
   if (!is_lost) {
-    const bool is_alone = std::ranges::count_if(waiter.process->threads, runs_python) <= 1;
+    const bool is_alone = std::ranges::count_if(waiter.process->threads, [](const auto& each) {
+                            return runs_python(each) && !feeds_queue(each);
+                          }) <= 1;
     finding.message = name_of(facts, waiter) + " waits for " + waiter.need.words +
                       (is_alone ? ", and no thread is left in its process that could wake it"
                                 : ", and every thread of its process that could wake it is "
                                   "waiting too");
-    finding.remedies.push_back(
-        {.title = "Find out who should wake it: a task must not wait for a task queued behind it "
-                  "in the same executor, nor an event loop for an event that nothing sets",
-         .commands = {"future.result(timeout=60)", "asyncio.wait_for(future, 60)"},
-         .verify = "dlprobe deadlock --pid PID"});
+    finding.message += words_of_way(facts, way_within(facts, index));
+    add_remedy_for_tasks(finding);
     return RootCause{std::move(finding), index};
   }
   finding.message = name_of(facts, waiter) + " waits for " + waiter.need.words +
@@ -276,6 +324,24 @@ RootCause lost_work(const Facts& facts, size_t trainer, const std::set<size_t>& 
   return {std::move(finding), trainer};
 }
 
+// A trainer that waits for the result of a task of its own threads', which waits for another of
+// them.
+std::optional<RootCause> task_behind_task(const Facts& facts, size_t index,
+                                          const std::vector<bool>& explained) {
+  const ThreadFacts& waiter = facts.threads[index];
+  const bool is_it = waiter.is_main() && waiter.role() == Role::kTrainer && waiter.doomed &&
+                     !explained[index] && waits_for_future(*waiter.thread);
+  if (!is_it) return std::nullopt;
+  const auto way = way_within(facts, index);
+  const ThreadFacts& end = facts.threads[way.back()];
+  if (way.size() < 2 || !end.doomed || !waits_for_future(*end.thread)) return std::nullopt;
+  Finding finding = finding_about(facts, FindingCode::kLockCycle, Confidence::kLikely, waiter);
+  finding.message = name_of(facts, waiter) + " waits for " + waiter.need.words +
+                    words_of_way(facts, way) + "; no thread is left to do that task";
+  add_remedy_for_tasks(finding);
+  return RootCause{std::move(finding), index};
+}
+
 // The workers, if all of them are parked; else nothing.
 std::set<size_t> idle_processes(const Facts& facts, const std::vector<bool>& explained) {
   std::set<size_t> idle;
@@ -299,6 +365,31 @@ std::optional<RootCause> circle_of_holders(const Facts& facts, size_t index,
                         });
   if (circle.empty() || was_left) return std::nullopt;
   return lock_circle(facts, circle);
+}
+
+// Threads of one process, one of which has a lock and waits to be woken by one that needs it.
+std::optional<RootCause> circle_within(const Facts& facts, size_t index,
+                                       const std::vector<bool>& explained) {
+  const ThreadFacts& thread = facts.threads[index];
+  if (!thread.doomed || explained[index] || thread.need.kind != NeedKind::kOwnedLock)
+    return std::nullopt;
+  const auto circle = circle_from(facts, index, [&](const ThreadFacts& each) {
+    const bool waits = is_hold(each) || each.need.kind == NeedKind::kNotification;
+    return waits && each.process == thread.process;
+  });
+  if (circle.empty()) return std::nullopt;
+  RootCause cause = lock_circle(facts, circle);
+  cause.finding.confidence = Confidence::kLikely;
+  const bool by_signal = std::ranges::any_of(circle, [&](size_t each) {
+    const ThreadFacts& waiter = facts.threads[each];
+    return waiter.is_main() && waiter.need.kind == NeedKind::kNotification &&
+           may_be_woken_by_signal(waiter);
+  });
+  if (by_signal) {
+    cause.finding.severity = Severity::kWarning;
+    cause.finding.message += ", unless a signal wakes one of them";
+  }
+  return cause;
 }
 
 // The same, through data that one waits for from another.
@@ -390,9 +481,10 @@ std::vector<RootCause> find_unexplained(const Facts& facts, const std::vector<Ro
 }
 
 std::vector<RootCause> find_circles(const Facts& facts, const std::vector<RootCause>& known) {
-  return find_unexplained(facts, known,
-                          std::array{closed_by_locks, circle_of_holders, left_behind,
-                                     circle_with_data, lost_batch, circle_of_talk, lost_notifier});
+  return find_unexplained(
+      facts, known,
+      std::array{circle_of_holders, circle_within, closed_by_locks, left_behind, circle_with_data,
+                 task_behind_task, lost_batch, circle_of_talk, lost_notifier});
 }
 
 }  // namespace dlprobe::probes::deadlock

@@ -3,6 +3,7 @@
 
 #include "lib/base/units.h"
 #include "probes/deadlock/rules.h"
+#include "probes/deadlock/within.h"
 #include "probes/facts/facts.h"
 
 namespace dlprobe::probes::deadlock {
@@ -150,7 +151,12 @@ std::optional<RootCause> gil_holder(const Facts& facts, const ProcessSnapshot& p
   const auto waiters = std::ranges::count_if(facts.threads, [&](const ThreadFacts& each) {
     return each.process == &process && each.need.kind == NeedKind::kGil;
   });
-  if (waiters == 0 || !holder.still || !kept_the_gil(facts, holder)) return std::nullopt;
+  // Or none wants the GIL, because the main thread waits for its holder already.
+  const size_t main = facts.find(process.key, process.key.pid);
+  const bool is_waited_for =
+      main != Facts::kNone && main != index && way_within(facts, main).back() == index;
+  if ((waiters == 0 && !is_waited_for) || !holder.still || !kept_the_gil(facts, holder))
+    return std::nullopt;
   Finding finding =
       finding_about(facts, FindingCode::kGilHeldWhileBlocked,
                     holder.doomed ? Confidence::kCertain : Confidence::kLikely, holder);
@@ -158,8 +164,9 @@ std::optional<RootCause> gil_holder(const Facts& facts, const ProcessSnapshot& p
   if (holder.need.kind == NeedKind::kNothing) finding.severity = Severity::kWarning;
   finding.message = name_of(facts, holder) + " holds the GIL while it waits for " +
                     holder.need.words + "; " +
-                    counted(static_cast<uint64_t>(waiters), "other thread") +
-                    " of its process cannot run Python code meanwhile";
+                    (waiters == 0 ? name_of(facts, facts.threads[main]) + " waits for it"
+                                  : counted(static_cast<uint64_t>(waiters), "other thread") +
+                                        " of its process cannot run Python code meanwhile");
   finding.prove(text_fact("gil_holder", own(holder.thread->tid), "last_holder of CPython's GIL",
                           facts.last->at));
   finding.prove(count_fact("threads_that_want_the_gil", static_cast<uint64_t>(waiters),

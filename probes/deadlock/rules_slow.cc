@@ -9,6 +9,7 @@
 #include "lib/base/units.h"
 #include "lib/foreign/python_code.h"
 #include "probes/deadlock/rules.h"
+#include "probes/deadlock/within.h"
 #include "probes/facts/deaths.h"
 #include "probes/facts/facts.h"
 #include "probes/facts/waits.h"
@@ -73,6 +74,7 @@ RootCause worker_that_hands_on(const Facts& facts, size_t index) {
 RootCause slow_worker(const Facts& facts, size_t index) {
   const ThreadFacts& worker = facts.threads[index];
   if (hands_on(facts, worker)) return worker_that_hands_on(facts, index);
+  const std::vector<size_t> way = way_within(facts, index);
   const bool busy = worker.busy_share >= kBusy;
   const bool one_place = busy && stays_on_line(worker);
   Finding finding = finding_about(
@@ -89,7 +91,8 @@ RootCause slow_worker(const Facts& facts, size_t index) {
                       place_of(worker) + "; the trainer waited for it";
   } else if (!busy) {
     finding.message = name_of(facts, worker) + " is in the middle of a batch and waits for " +
-                      worker.need.words + place_of(worker) + "; the trainer waits for it";
+                      worker.need.words + place_of(worker) + words_of_way(facts, way) +
+                      "; the trainer waits for it";
   }
   finding.prove(number_fact("busy_share", worker.busy_share, "1", "/proc/PID/task/TID/schedstat",
                             facts.last->at));
@@ -99,7 +102,7 @@ RootCause slow_worker(const Facts& facts, size_t index) {
        .commands = {"dlprobe deadlock --for 30s --pid " + own(worker.process->key.pid),
                     "DataLoader(..., num_workers=N, timeout=SECONDS)"},
        .verify = "dlprobe stacks " + own(worker.process->key.pid)});
-  return {std::move(finding), index};
+  return {std::move(finding), way.back()};
 }
 
 // A worker that its trainer left in the middle of a batch. It ends with that batch (PyTorch's asks
@@ -196,6 +199,14 @@ bool have_not_run(const Facts& facts, const std::vector<size_t>& workers) {
   });
 }
 
+void add_remedy_to_look(Finding& finding, const ThreadFacts& trainer, bool is_way_known) {
+  finding.remedies.push_back(
+      {.title = is_way_known ? "Look at the last of these lines: that wait has to end"
+                             : "Look at what the trainer waits for: another rank of a collective "
+                               "operation, a server, or its own lock",
+       .commands = {"dlprobe stacks " + own(trainer.process->key.pid)}});
+}
+
 std::optional<RootCause> stuck_consumer(const Facts& facts, const Rank& rank) {
   constexpr BootNs kLongKernel = 60 * kSecond;
   const ThreadFacts& trainer = facts.threads[rank.trainer];
@@ -204,6 +215,7 @@ std::optional<RootCause> stuck_consumer(const Facts& facts, const Rank& rank) {
       rank.workers, [&](size_t each) { return has_done_its_work(facts, facts.threads[each]); });
   if (rank.workers.empty() || !all_done || !(trainer.still || is_on_gpu)) return std::nullopt;
   const size_t workers = rank.workers.size();
+  const std::vector<size_t> way = way_within(facts, rank.trainer);
   Finding finding = finding_about(facts, FindingCode::kConsumerStuck, Confidence::kLikely, trainer);
   const bool is_asking = trainer.need.providers.empty() && waits_for_input(*trainer.thread);
   const BootNs watched = trainer.looks.front().at - trainer.looks.back().at;
@@ -216,7 +228,7 @@ std::optional<RootCause> stuck_consumer(const Facts& facts, const Rank& rank) {
       name_of(facts, trainer) + " waits for " +
       (is_on_gpu ? Message("the GPU") : trainer.need.words) +
       (is_its_own_pipe(facts, trainer) ? ", whose other end only its own process holds" : "") +
-      place_of(trainer);
+      place_of(trainer) + words_of_way(facts, way);
   finding.prove(count_fact("idle_workers", workers, "/proc/PID/task/TID/syscall, /proc/PID/fd",
                            facts.last->at));
   if (is_asking) {
@@ -224,11 +236,9 @@ std::optional<RootCause> stuck_consumer(const Facts& facts, const Rank& rank) {
                                          "it read nothing",
                                 .commands = {"COMMAND < /dev/null"}});
   } else {
-    finding.remedies.push_back({.title = "Look at what the trainer waits for: another rank of a "
-                                         "collective operation, a server, or its own lock",
-                                .commands = {"dlprobe stacks " + own(trainer.process->key.pid)}});
+    add_remedy_to_look(finding, trainer, way.size() > 1);
   }
-  return RootCause{std::move(finding), rank.trainer};
+  return RootCause{std::move(finding), way.back()};
 }
 
 /// What the ranks of a job tell of who is late.
@@ -274,7 +284,8 @@ std::vector<RootCause> late_ranks(const Facts& facts, const std::vector<Rank>& a
     // A sleep that nobody waits for ends by itself.
     std::erase_if(ranks.late, [&](const RootCause& cause) {
       const ThreadFacts& thread = facts.threads[cause.thread];
-      return thread.role() == Role::kTrainer && thread.need.kind == NeedKind::kNothing;
+      return thread.is_main() && thread.role() == Role::kTrainer &&
+             thread.need.kind == NeedKind::kNothing;
     });
     return std::move(ranks.late);
   }
@@ -386,13 +397,6 @@ std::vector<size_t> way_to_the_end(const Facts& facts, size_t trainer) {
   return way;
 }
 
-// "rank 2 (4711) sleeps (upload, train.py:17)"
-Message words_of_rest(const Facts& facts, const ThreadFacts& thread) {
-  const bool sleeps = thread.need.kind == NeedKind::kNothing;
-  return name_of(facts, thread) +
-         (sleeps ? Message(" sleeps") : " waits for " + thread.need.words) + place_of(thread);
-}
-
 // A trainer that stands, and with it all of its job: for something of its own, where no client, no
 // signal and no other program is waited for. What a sleep ends, or whoever has a file's lock, may
 // be meant to take so long; a trainer's own sleep is.
@@ -409,14 +413,15 @@ std::optional<RootCause> standstill_within(const Facts& facts, const Rank& rank)
   const bool is_long = one_sleeps ? is_worth_a_warning(facts, trainer)
                                   : is_worth_a_warning(facts, trainer, kWorthAWarning);
   if (!trainer.still || polls_by_sleep(trainer) || !is_long) return std::nullopt;
-  const std::vector<size_t> way = way_to_the_end(facts, rank.trainer);
+  std::vector<size_t> way = way_within(facts, rank.trainer);
+  if (way.size() == 1) way = way_to_the_end(facts, rank.trainer);
   const ThreadFacts& end = facts.threads[way.back()];
   Finding finding = finding_about(facts, FindingCode::kConsumerStuck, Confidence::kLikely, end);
   if (trainer.need.kind == NeedKind::kNothing) finding.severity = Severity::kInfo;
   finding.message = "nothing moves: ";
   for (const size_t each : way) {
     finding.message +=
-        (each == way.front() ? "" : "; ") + words_of_rest(facts, facts.threads[each]);
+        (each == way.front() ? "" : "; ") + words_of_wait(facts, facts.threads[each]);
   }
   finding.remedies.push_back(
       {.title = "Look at that line, and at what the other threads of the process wait for",
@@ -493,7 +498,7 @@ std::optional<RootCause> trainers_at_rest(const Facts& facts, const std::vector<
   if (!is_long) finding.severity = Severity::kInfo;
   finding.message = "nothing goes on: ";
   for (const size_t each : standing | std::views::take(3))
-    finding.message += words_of_rest(facts, facts.threads[each]) + "; ";
+    finding.message += words_of_wait(facts, facts.threads[each]) + "; ";
   finding.message += join_names(facts, polling) + (polling.size() == 1 ? " polls" : " poll") +
                      place_of(facts.threads[polling.front()]) + ", for " +
                      format_duration(std::chrono::nanoseconds(*rest)) + " at least";

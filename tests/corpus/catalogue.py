@@ -139,6 +139,13 @@ def hangs_of_python():
         yield from pair(f"cycle-{kind}", f"hang_cycle.py {kind}", "DLP0303")
     for kind in ("self-native", "self-processes"):
         yield from slow(f"cycle-{kind}", f"hang_cycle.py {kind}", "DLP0303")
+    for kind in ("full-queue", "thread-of-an-import"):
+        yield from everywhere(f"threads-{kind}", f"hang_threads.py {kind}", "DLP0303",
+                              evidence={"threads_in_the_circle": equals(2)})
+    yield from pair("threads-task-behind-task", "hang_threads.py task-behind-task", "DLP0303")
+    unsure = {"severity": None, "verdicts": ("warn", "pass")}
+    yield from pair("threads-saver", "hang_threads.py saver", "DLP0314", evidence={"your_code": holds("save")}, **unsure)
+    yield from pair("threads-producer", "hang_threads.py producer", "DLP0313", evidence={"your_code": holds("fetch")}, **unsure)
     # A threading.Lock does not say who has it: taken twice, or copied locked, look alike.
     yield from slow("cycle-self-lock", "hang_cycle.py self-lock", ("DLP0303", "DLP0306"))
     yield from pair("cycle-gil", "hang_cycle.py gil", ("DLP0303", "DLP0307"))

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "lib/base/message.h"
+#include "probes/deadlock/facts.h"
+
+namespace dlprobe::probes::deadlock {
+
+// Waits for another thread of the same process.
+
+/// What threading.py, queue.py and the like are asked to wait for; null without Python.
+const StackFrame* asker_within(const ThreadSnapshot& thread);
+/// Whether it waits in a concurrent.futures.Future for a result.
+bool waits_for_future(const ThreadSnapshot& thread);
+/// Whether it waits until another thread has imported a module (importlib's _ModuleLock).
+bool waits_for_import(const ThreadSnapshot& thread);
+/// Whether it imports a module, which no other thread may import meanwhile.
+bool is_importing(const ThreadSnapshot& thread);
+
+/// From a thread to the one of its process that it waits for, through one another: who is joined,
+/// has the lock, or is the only one at work that could wake it. That thread alone where the next is
+/// not known. Ends where it would come to one for the second time.
+std::vector<size_t> way_within(const Facts& facts, size_t index);
+
+/// "rank 2 (4711) sleeps (upload, train.py:17)"
+Message words_of_wait(const Facts& facts, const ThreadFacts& thread);
+
+/// "; thread 12 of worker 11 waits for a child process to end (upload, train.py:9)", of all but the
+/// first.
+Message words_of_way(const Facts& facts, const std::vector<size_t>& way);
+
+}  // namespace dlprobe::probes::deadlock

@@ -1,0 +1,121 @@
+"""Threads of one process that wait for one another, or for what does not end. No torch.
+
+Twin: the same threads, and each wait ends.
+"""
+import concurrent.futures
+import queue
+import subprocess
+import threading
+import time
+
+from hang_common import Loader, claim, expect, in_thread, parser, train
+
+
+def full_queue(options):
+    """In a worker: it fills a queue with a lock that the queue's consumer wants."""
+    word = "moves" if options.healthy else "still"
+    rows = queue.Queue(2)
+    lock = threading.Lock()
+
+    def count():
+        claim(word)
+        while True:
+            rows.get()
+            with lock:
+                time.sleep(0.002)
+
+    def fetch(index):
+        if index > 0:
+            return index
+        in_thread(count)
+        claim(word)
+        while options.healthy:
+            rows.put(index)
+            time.sleep(0.002)
+        with lock:
+            for row in range(8):
+                rows.put(row)
+        return index
+
+    expect(2)
+    in_worker(fetch, options)
+
+
+def thread_of_an_import(options):
+    """In a worker: a module waits for its own thread, which waits until the module is there."""
+
+    def fetch(index):
+        import joins_at_import
+        if index == 0 and options.healthy:
+            claim("moves")
+        return joins_at_import.table
+
+    expect(1 if options.healthy else 2)
+    in_worker(fetch, options)
+
+
+def producer(options):
+    """In a worker: it waits for a row of a thread, which waits for a program."""
+    rows = queue.Queue()
+
+    def produce():
+        while True:
+            subprocess.run(["sleep", "0.01" if options.healthy else "100"], check=False)
+            rows.put(1)
+
+    def fetch(index):
+        if index == 0:
+            in_thread(produce)
+            claim("moves" if options.healthy else "still")
+        return rows.get()
+
+    expect(1)
+    in_worker(fetch, options)
+
+
+def in_worker(fetch, options):
+    options.workers = 1
+    train(Loader(fetch, options))
+
+
+def in_trainer(step, options):
+    """The trainer takes a few samples between its steps."""
+    samples = Loader(lambda index: index, options).samples()
+    expect(1)
+    for number, _ in enumerate(samples):
+        if number == 8:
+            claim("moves" if options.healthy else "still")
+        if number >= 8:
+            step(number)
+
+
+def task_behind_task(options):
+    """In the trainer: a task waits for one that is queued behind it."""
+    pool = concurrent.futures.ThreadPoolExecutor(2 if options.healthy else 1)
+    in_trainer(lambda number: pool.submit(lambda: pool.submit(abs, number).result()).result(), options)
+
+
+def saver(options):
+    """In the trainer: it joins the thread that writes a checkpoint, which waits for a program."""
+
+    def upload():
+        subprocess.run(["sleep", "0.01" if options.healthy else "100"], check=False)
+
+    def save(_number):
+        thread = in_thread(upload)
+        thread.join()
+
+    in_trainer(save, options)
+
+
+KINDS = {"full-queue": full_queue, "thread-of-an-import": thread_of_an_import, "producer": producer,
+         "task-behind-task": task_behind_task, "saver": saver}
+
+
+def main():
+    options = parser(__doc__, KINDS).parse_args()
+    KINDS[options.kind](options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,252 @@
+// Threads that wait for others of their own process.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/unit/probes/hang_scene.h"
+#include "tests/unit/probes/scene.h"
+
+namespace dlprobe {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr int32_t kTrainer = HangScene::kTrainer;
+constexpr int32_t kWorker = 101;
+constexpr int32_t kThread = 150;
+constexpr const char* kThreading = "/usr/lib/python3.11/threading.py";
+constexpr const char* kQueue = "/usr/lib/python3.11/queue.py";
+constexpr const char* kFutures = "/usr/lib/python3.11/concurrent/futures/_base.py";
+constexpr const char* kPool = "/usr/lib/python3.11/concurrent/futures/thread.py";
+constexpr const char* kImport = "<frozen importlib._bootstrap>";
+
+FutexWait python_lock(uint64_t address, std::optional<int32_t> owner = std::nullopt) {
+  FutexWait wait = futex(LockKind::kSemaphore, address);
+  wait.python_type = "_thread.lock";
+  wait.owner_tid = owner;
+  return wait;
+}
+
+FutexWait join_of(int32_t tid) {
+  FutexWait wait = python_lock(0x9000, tid);
+  wait.kind = LockKind::kJoin;
+  return wait;
+}
+
+// At a lock of its own that whoever wakes it releases (threading.Condition).
+void wait_in_condition(HangScene& scene, ThreadSnapshot& thread, std::vector<StackFrame> callers) {
+  scene.wait_in_futex(thread, python_lock(0x7000 + static_cast<uint64_t>(thread.tid)));
+  callers.insert(callers.begin(), python("Condition.wait", kThreading, 320));
+  scene.stack(thread, std::move(callers));
+}
+
+void wait_for_task(HangScene& scene, ThreadSnapshot& thread, const std::string& function) {
+  wait_in_condition(scene, thread,
+                    {python("Future.result", kFutures, 451), python(function, "/srv/train.py", 8)});
+}
+
+// Waits for the end of process 7777, which is none of the tree.
+void wait_for_child(HangScene& scene, ThreadSnapshot& thread) {
+  scene.wait_in_read(thread, 0);
+  thread.wait.files.clear();
+  thread.wait.syscall = 61;  // wait4
+  thread.wait.args = {7777, 0, 0, 0, 0, 0};
+}
+
+// The main thread puts into a full queue.Queue with a lock that the consumer wants.
+HangScene full_queue(int32_t pid, std::optional<int32_t> holder) {
+  HangScene scene;
+  wait_in_condition(scene, scene.main(pid),
+                    {python("Queue.put", kQueue, 140), python("step", "/srv/train.py", 16)});
+  ThreadSnapshot& consumer = scene.add_thread(pid, kThread);
+  scene.wait_in_futex(consumer, python_lock(0x2000, holder));
+  scene.stack(consumer, {python("write", "/srv/train.py", 10)});
+  return scene;
+}
+
+TEST(Within, HolderOfALockThatWaitsForRoomInAQueue) {
+  for (const int32_t pid : {kTrainer, kWorker}) {
+    const Verdict verdict = full_queue(pid, pid).examine();
+    const auto finding = find(verdict, FindingCode::kLockCycle);
+    ASSERT_TRUE(finding);
+    EXPECT_EQ(finding->severity, Severity::kError);
+    EXPECT_THAT(finding->message.plain(), HasSubstr("waits for a threading.Lock held by"));
+    EXPECT_THAT(finding->message.plain(),
+                HasSubstr("waits for room in a full queue.Queue (step, /srv/train.py:16)"));
+    EXPECT_THAT(finding->remedies.front().title.plain(), HasSubstr("Release the lock before"));
+    EXPECT_FALSE(find(verdict, FindingCode::kPythonLockInherited));
+  }
+}
+
+TEST(Within, AQueueThatASignalHandlerMayEmptyIsNoError) {
+  HangScene scene = full_queue(kTrainer, kTrainer);
+  scene.info(kTrainer).signals_caught = uint64_t{1} << 9U;  // SIGUSR1
+  const auto finding = find(scene.examine(), FindingCode::kLockCycle);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kWarning);
+}
+
+TEST(Within, AQueueThatAnotherThreadEmptiesIsNoCircle) {
+  HangScene scene = full_queue(kTrainer, kTrainer);
+  scene.run(scene.add_thread(kTrainer, kThread + 1));
+  EXPECT_FALSE(find(scene.examine(), FindingCode::kLockCycle));
+}
+
+TEST(Within, LockWithoutAnOwnerNamesWhoeverMayHaveIt) {
+  const auto finding = find(full_queue(kTrainer, std::nullopt).examine(), FindingCode::kLockCycle);
+  ASSERT_TRUE(finding);
+  EXPECT_THAT(finding->message.plain(),
+              HasSubstr("(step, /srv/train.py:16): whoever has the lock waits too"));
+}
+
+// The main thread is importing a module that started a thread and joins it; that imports it, too.
+HangScene import_scene(bool main_imports) {
+  HangScene scene;
+  ThreadSnapshot& loader = scene.add_thread(kWorker, kThread);
+  scene.wait_in_futex(loader, python_lock(0x2000));
+  scene.stack(loader, {python("_ModuleLock.acquire", kImport, 110),
+                       python("_find_and_load", kImport, 1174), python("load", "/srv/lib.py", 4)});
+  scene.wait_in_futex(scene.main(kWorker), join_of(kThread));
+  std::vector<StackFrame> frames = {python("Thread.join", kThreading, 1119),
+                                    python("<module>", "/srv/lib.py", 7)};
+  if (main_imports) frames.push_back(python("_find_and_load_unlocked", kImport, 1147));
+  scene.stack(scene.main(kWorker), frames);
+  return scene;
+}
+
+TEST(Within, ThreadThatIsJoinedWhileItsModuleIsImported) {
+  const Verdict verdict = import_scene(true).examine();
+  const auto finding = find(verdict, FindingCode::kLockCycle);
+  ASSERT_TRUE(finding);
+  EXPECT_THAT(finding->message.plain(), HasSubstr("waits for thread 150 to end"));
+  EXPECT_THAT(finding->message.plain(), HasSubstr("a module that worker 101 is importing"));
+  EXPECT_THAT(finding->remedies.front().title.plain(), HasSubstr("while a module is imported"));
+  EXPECT_FALSE(find(verdict, FindingCode::kPythonLockInherited));
+}
+
+TEST(Within, ImportThatNoThreadDoesWasCopiedByFork) {
+  EXPECT_TRUE(find(import_scene(false).examine(), FindingCode::kPythonLockInherited));
+}
+
+TEST(Within, TaskThatWaitsForATaskOfItsOwnExecutor) {
+  HangScene scene;
+  wait_for_task(scene, scene.main(kTrainer), "run");
+  ThreadSnapshot& thread = scene.add_thread(kTrainer, kThread);
+  wait_for_task(scene, thread, "whole");
+  thread.stack.push_back(python("_WorkItem.run", kPool, 58));
+  const Verdict verdict = scene.examine();
+  const auto finding = find(verdict, FindingCode::kLockCycle);
+  ASSERT_TRUE(finding);
+  EXPECT_THAT(finding->message.plain(), HasSubstr("thread 150 of trainer 100 waits for the result "
+                                                  "of a task (concurrent.futures) (whole, "));
+  EXPECT_FALSE(find(verdict, FindingCode::kBatchLostInWorker));
+}
+
+TEST(Within, ResultOfAProcessIsNotThatOfAThread) {
+  HangScene scene;
+  wait_for_task(scene, scene.main(kTrainer), "run");
+  wait_in_condition(scene, scene.add_thread(kTrainer, kThread),
+                    {python("serve", "/srv/train.py", 30)});
+  const Verdict verdict = scene.examine(8);
+  EXPECT_FALSE(find(verdict, FindingCode::kLockCycle));
+  EXPECT_TRUE(find(verdict, FindingCode::kBatchLostInWorker));
+}
+
+TEST(Within, ThreadThatTheTrainerJoinsIsNamed) {
+  HangScene scene;
+  scene.wait_in_futex(scene.main(kTrainer), join_of(kThread));
+  scene.stack(scene.main(kTrainer),
+              {python("Thread.join", kThreading, 1119), python("save", "/srv/train.py", 13)});
+  ThreadSnapshot& saver = scene.add_thread(kTrainer, kThread);
+  wait_for_child(scene, saver);
+  scene.stack(saver, {python("upload", "/srv/train.py", 9)});
+  const Verdict verdict = scene.examine(20);
+  const auto finding = find(verdict, FindingCode::kConsumerStuck);
+  ASSERT_TRUE(finding);
+  EXPECT_THAT(finding->message.plain(),
+              HasSubstr("trainer 100 waits for thread 150 to end (save, "));
+  EXPECT_THAT(finding->message.plain(), HasSubstr("thread 150 of trainer 100 waits for a child "
+                                                  "process to end (upload, /srv/train.py:9)"));
+  EXPECT_THAT(verdict.wait_graphs.front().chain, ElementsAre("thread 100/100", "thread 100/150"));
+}
+
+TEST(Within, ThreadThatAWorkerWaitsForIsNamed) {
+  HangScene scene;
+  wait_in_condition(scene, scene.main(kWorker),
+                    {python("Queue.get", kQueue, 171), python("fetch", "/srv/train.py", 31)});
+  ThreadSnapshot& producer = scene.add_thread(kWorker, kThread);
+  wait_for_child(scene, producer);
+  scene.stack(producer, {python("produce", "/srv/train.py", 29)});
+  // That one is idle, and no part of it.
+  wait_in_condition(scene, scene.add_thread(kWorker, kThread + 1),
+                    {python("Queue.get", kQueue, 171), python("log", "/srv/train.py", 40)});
+  const Verdict verdict = scene.examine(20);
+  const auto finding = find(verdict, FindingCode::kSlowSample);
+  ASSERT_TRUE(finding);
+  EXPECT_THAT(finding->message.plain(), HasSubstr("waits for an item of an empty queue.Queue"));
+  EXPECT_THAT(finding->message.plain(), HasSubstr("(produce, /srv/train.py:29)"));
+  EXPECT_THAT(finding->message.plain(), Not(HasSubstr("train.py:40")));
+  EXPECT_THAT(
+      verdict.wait_graphs.front().chain,
+      ElementsAre("thread 100/100", "pipe 9000", "thread 101/101", testing::_, "thread 101/150"));
+}
+
+TEST(Within, OneOfTwoThreadsAtDifferentPlacesIsNotGuessed) {
+  HangScene scene;
+  wait_in_condition(scene, scene.main(kWorker),
+                    {python("Queue.get", kQueue, 171), python("fetch", "/srv/train.py", 31)});
+  for (const int32_t tid : {kThread, kThread + 1}) {
+    ThreadSnapshot& thread = scene.add_thread(kWorker, tid);
+    wait_for_child(scene, thread);
+    scene.stack(thread, {python("produce", "/srv/train.py", tid)});
+  }
+  const auto finding = find(scene.examine(20), FindingCode::kSlowSample);
+  ASSERT_TRUE(finding);
+  EXPECT_THAT(finding->message.plain(), Not(HasSubstr("thread 150")));
+}
+
+// A thread that waits with the GIL, and no other that wants it.
+HangScene gil_without_waiters() {
+  HangScene scene;
+  scene.wait_in_futex(scene.main(kWorker), join_of(kThread));
+  ThreadSnapshot& holder = scene.add_thread(kWorker, kThread);
+  wait_for_child(scene, holder);
+  scene.stack(holder, {python("hold", "/srv/train.py", 9)});
+  scene.process(kWorker).gil_holder = kThread;
+  return scene;
+}
+
+TEST(Within, GilOfAThreadThatTheMainThreadWaitsFor) {
+  const auto finding = find(gil_without_waiters().examine(), FindingCode::kGilHeldWhileBlocked);
+  ASSERT_TRUE(finding);
+  EXPECT_THAT(finding->message.plain(), HasSubstr("; worker 101 waits for it"));
+}
+
+TEST(Within, GilThatNobodyLacks) {
+  HangScene scene = gil_without_waiters();
+  wait_in_condition(scene, scene.main(kWorker),
+                    {python("serve", "/usr/lib/python3.11/socketserver.py", 9)});
+  scene.stack(scene.thread(kWorker, kThread), {native("pause", "/usr/lib/libaudio.so")});
+  EXPECT_FALSE(find(scene.examine(), FindingCode::kGilHeldWhileBlocked));
+}
+
+TEST(Within, FeederOfAQueueInTheTrainerIsNoThreadThatForkLost) {
+  HangScene scene;
+  wait_in_condition(scene, scene.main(kWorker),
+                    {python("Queue.get", kQueue, 171), python("fetch", "/srv/train.py", 31)});
+  scene.stack(scene.main(kTrainer), {python("main", "/srv/train.py", 12)});
+  wait_in_condition(scene, scene.add_thread(kTrainer, kThread),
+                    {python("Queue._feed", "/usr/lib/python3.11/multiprocessing/queues.py", 231)});
+  const Verdict verdict = scene.examine();
+  EXPECT_TRUE(find(verdict, FindingCode::kLockCycle));
+  EXPECT_FALSE(find(verdict, FindingCode::kWaitsForMissingThread));
+}
+
+}  // namespace
+}  // namespace dlprobe
