@@ -151,8 +151,8 @@ std::optional<RankCause> cause_of(const Facts& facts, const Rank& rank,
 // An exception that ended the thread which would have woken the rank, or the rank's own program.
 std::optional<RankCause> exception_of(const Facts& facts, const RankState& state,
                                       const ThreadFacts& thread) {
-  constexpr auto kOfOwnThreads =
-      std::to_array({NeedKind::kNotification, NeedKind::kLock, NeedKind::kJoin});
+  constexpr auto kOfOwnThreads = std::to_array(
+      {NeedKind::kNotification, NeedKind::kLock, NeedKind::kOwnedLock, NeedKind::kJoin});
   const bool needs_a_thread =
       state.doing == RankDoing::kWaits && std::ranges::count(kOfOwnThreads, thread.need.kind) > 0;
   const bool is_at_end = state.meeting && state.meeting->kind == MeetingKind::kEnd;

@@ -23,8 +23,8 @@ bool is_in_nccl_group(const ProcessSnapshot& process) {
 bool may_wait_for(const Facts& facts, const ThreadFacts& main, const ThreadFacts& other) {
   if (calls(*main.thread, "torch::autograd::Engine::execute"))
     return calls(*other.thread, "torch::autograd::Engine::thread_");
-  constexpr auto kOfOwnThreads =
-      std::to_array({NeedKind::kNotification, NeedKind::kLock, NeedKind::kJoin});
+  constexpr auto kOfOwnThreads = std::to_array(
+      {NeedKind::kNotification, NeedKind::kLock, NeedKind::kOwnedLock, NeedKind::kJoin});
   return std::ranges::count(kOfOwnThreads, main.need.kind) > 0 && !waits_for_batch(facts, main) &&
          user_frame(*other.thread) != nullptr;
 }
