@@ -226,13 +226,6 @@ uint64_t calls_since(const Facts& facts, const ThreadFacts& thread, BootNs from)
   return last - first.value_or(last);
 }
 
-bool is_written_by_workers(const Facts& facts, const Need& need) {
-  return need.kind == NeedKind::kChannel && need.relation == "written by" &&
-         std::ranges::any_of(need.providers, [&](size_t each) {
-           return facts.threads[each].role() == Role::kWorker;
-         });
-}
-
 }  // namespace
 
 bool Need::has_one_holder() const {
@@ -578,21 +571,6 @@ bool is_worth_a_warning(const Facts& facts, const ThreadFacts& thread, BootNs wi
   const auto slices = static_cast<BootNs>(std::max<uint64_t>(thread.thread->timeslices, 1));
   const BootNs expected = worked < kPaceIsKnown ? without_pace : kWorthAWarning;
   return facts.last->at - thread.since >= std::max(expected, kSeveral * (worked / slices));
-}
-
-bool waits_for_batch(const Facts& facts, const ThreadFacts& trainer) {
-  if (!waits_in_a_library(*trainer.thread)) return false;
-  const auto stands = [&](const ThreadFacts& thread) {
-    return thread.still || (thread.polls_again && !goes_on(facts, thread));
-  };
-  if (trainer.need.kind == NeedKind::kChannel) {
-    return stands(trainer) && is_written_by_workers(facts, trainer.need);
-  }
-  const bool parked = trainer.thread->futex.has_value() && trainer.same_stack;
-  return parked && std::ranges::any_of(facts.threads, [&](const ThreadFacts& each) {
-           return each.process == trainer.process && stands(each) &&
-                  is_written_by_workers(facts, each.need);
-         });
 }
 
 }  // namespace dlprobe::probes::deadlock

@@ -237,7 +237,5 @@ inline constexpr BootNs kWorthAWarning = 10 * kSecond;
 /// may be a long one.
 bool is_worth_a_warning(const Facts& facts, const ThreadFacts& thread,
                         BootNs without_pace = 30 * kSecond);
-/// Whether a trainer, or its pin-memory thread, waits for a batch the whole time.
-bool waits_for_batch(const Facts& facts, const ThreadFacts& trainer);
 
 }  // namespace dlprobe::probes::deadlock

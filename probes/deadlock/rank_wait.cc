@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "probes/deadlock/ranks.h"
+#include "probes/deadlock/rules.h"
 
 namespace dlprobe::probes::deadlock {
 namespace {

@@ -47,6 +47,9 @@ std::vector<RootCause> find_closed_groups(const Facts& facts, const std::vector<
 /// Of a rank whose trainer waits for a batch, the workers in the middle of one: DLP0312, DLP0313.
 std::vector<RootCause> find_slow_workers(const Facts& facts, const Rank& rank);
 
+/// Whether a trainer, or its pin-memory thread, waits for a batch the whole time.
+bool waits_for_batch(const Facts& facts, const ThreadFacts& trainer);
+
 /// The rank's trainer, in code of the user's that its loader has called (a sampler), while its
 /// workers wait for tasks and get none: DLP0315.
 std::optional<RootCause> busy_in_loader(const Facts& facts, const Rank& rank);

@@ -76,7 +76,29 @@ RootCause busy_in_step(const Facts& facts, const Rank& rank, size_t index, size_
   return {std::move(finding), index};
 }
 
+bool is_written_by_workers(const Facts& facts, const Need& need) {
+  return need.kind == NeedKind::kChannel && need.relation == "written by" &&
+         std::ranges::any_of(need.providers, [&](size_t each) {
+           return facts.threads[each].role() == Role::kWorker;
+         });
+}
+
 }  // namespace
+
+bool waits_for_batch(const Facts& facts, const ThreadFacts& trainer) {
+  if (!waits_in_a_library(*trainer.thread)) return false;
+  const auto stands = [&](const ThreadFacts& thread) {
+    return thread.still || (thread.polls_again && !goes_on(facts, thread));
+  };
+  if (trainer.need.kind == NeedKind::kChannel) {
+    return stands(trainer) && is_written_by_workers(facts, trainer.need);
+  }
+  const bool parked = trainer.thread->futex.has_value() && trainer.same_stack;
+  return parked && std::ranges::any_of(facts.threads, [&](const ThreadFacts& each) {
+           return each.process == trainer.process && stands(each) &&
+                  is_written_by_workers(facts, each.need);
+         });
+}
 
 std::optional<RootCause> busy_in_loader(const Facts& facts, const Rank& rank) {
   if (!workers_are_idle(facts, rank)) return std::nullopt;
