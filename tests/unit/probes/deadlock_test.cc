@@ -1461,6 +1461,22 @@ TEST(Deadlock, ATrainerThatWaitsElsewhere) {
   EXPECT_FALSE(finding->message.plain().contains("loader")) << "they may be a pool's";
 }
 
+TEST(Deadlock, WhoWaitsForProcessesToEndWaitsForNoBatch) {
+  HangScene scene;
+  scene.run(scene.main(kWorker));
+  scene.stack(scene.main(kWorker), {python("stage", "/srv/train.py", 7)});
+  const auto slow = [&] {
+    return find(scene.examine(20), FindingCode::kWorkerBusyNoProgress).has_value();
+  };
+  EXPECT_TRUE(slow());
+  scene.stack(scene.main(kTrainer),
+              {python("wait", "/usr/lib/python3.11/multiprocessing/connection.py", 930),
+               python("ProcessContext.join",
+                      "/usr/lib/python3/dist-packages/torch/multiprocessing/spawn.py", 117),
+               python("<module>", "/srv/train.py", 11)});
+  EXPECT_FALSE(slow());
+}
+
 TEST(Deadlock, ATrainerThatAsksForInputIsANote) {
   HangScene scene;
   ThreadSnapshot& trainer = scene.main(kTrainer);
