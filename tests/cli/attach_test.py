@@ -203,8 +203,8 @@ class Attach(unittest.TestCase):
             done = dlprobe("attach", pid, "--for", "2s", "-v")
         text = done.stdout.decode()
         self.assertEqual(done.returncode, 0, text)
-        self.assertRegex(" ".join(text.split()), rf"^PASS nothing moved while dlprobe watched: trainer {pid} waits for data in "
-                         r"pipe .* \(reads_a_line, <string>:8\), for \d\.\d\d? s so far")
+        self.assertRegex(" ".join(text.split()), rf"^PASS nothing moved while dlprobe watched: trainer {pid} waits for input on "
+                         r"its standard input \(reads_a_line, <string>:8\), for \d\.\d\d? s so far")
         self.assertIn("whether a worker has lost a batch", text)
 
     def test_a_process_that_moves_is_not_stuck(self):
