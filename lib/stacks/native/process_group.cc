@@ -123,7 +123,7 @@ struct TextObject {
   std::array<char, 16> own{};  ///< where short ones are
 };
 
-/// c10d::ProcessGroupStatus, in torch from 2.4 on. Numbers are -1 as long as there was none.
+/// c10d::ProcessGroupStatus, as torch 2.11 and 2.13 have it. Numbers are -1 as long as there was none.
 struct StatusObject {
   int64_t enqueued = 0;
   int64_t started = 0;  ///< told only where the group times its collectives
@@ -227,7 +227,7 @@ std::optional<ProcessGroup> group_at(const Memory& memory, const AddressSpace& s
   return std::nullopt;
 }
 
-/// 0: it has none (torch before 2.4).
+/// 0: it has none (older torch).
 uint64_t find_status(const Memory& memory, uint64_t object) {
   for (uint64_t at = object; at < object + kFurthestStatus; at += kPointerBytes) {
     const auto shared = memory.value<std::array<uint64_t, 2>>(at);

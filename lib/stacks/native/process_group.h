@@ -21,7 +21,7 @@ struct ProcessGroup {
   std::optional<std::string> name;  ///< hostile text; nothing: torch 1.13, which gives them none
   int32_t rank = 0;
   int32_t size = 0;
-  uint64_t status = 0;  ///< address of its c10d::ProcessGroupStatus; 0: none (torch before 2.4)
+  uint64_t status = 0;  ///< address of its c10d::ProcessGroupStatus; 0: none (older torch)
 };
 
 /// The groups of a process. Their objects are found on the stacks of the threads that carry out
