@@ -562,8 +562,10 @@ Message place_of(const ThreadFacts& thread) {
 bool is_worth_a_warning(const Facts& facts, const ThreadFacts& thread, BootNs without_pace) {
   constexpr BootNs kSeveral = 5;
   constexpr BootNs kPaceIsKnown = 10 * kSecond;
-  // It may be younger than the watch.
-  if (thread.looks.front().at - thread.looks.back().at >= kWorthAWarning) return true;
+  // It may be younger than the watch, and so may its wait.
+  const BootNs watched = thread.looks.front().at - thread.looks.back().at;
+  const BootNs stood = thread.still ? facts.last->at - thread.since : watched;
+  if (std::min(watched, stood) >= kWorthAWarning) return true;
   if (!thread.still || facts.ticks_per_second == 0) return false;
   const auto born = static_cast<BootNs>(thread.process->key.start_ticks) *
                     (kSecond / static_cast<BootNs>(facts.ticks_per_second));

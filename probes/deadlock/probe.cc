@@ -148,6 +148,8 @@ void make_error_if_they_gave_up(const Run& run, BootNs last_look, Verdict& verdi
     if (!is_why) continue;
     finding.severity = Severity::kError;
     if (finding.consequence_of) causes.insert(*finding.consequence_of);
+    if (is_soon && std::ranges::count(finding.processes, gave_up->process) == 0)
+      finding.processes.push_back(gave_up->process);
     if (aborted == nullptr) continue;
     finding.message += "; " + describe(run, aborted->key) + " then gave up (SIGABRT)";
     finding.processes.push_back(aborted->key);

@@ -90,6 +90,22 @@ const FlightRecord* live_record(const TreeSnapshot& snapshot, const ProcessKey& 
   return process->flight->is_live ? &*process->flight : nullptr;
 }
 
+// Whether it has asked for another collective between two looks, however alike they are: a rank
+// that sleeps in each step is met in the same sleep each time.
+bool has_met_meanwhile(const Facts& facts, const ThreadFacts& thread) {
+  const ProcessKey& key = thread.process->key;
+  const FlightRecord* last = live_record(*facts.last, key);
+  if (last == nullptr) return false;
+  return std::ranges::any_of(facts.run->snapshots, [&](const TreeSnapshot& snapshot) {
+    const FlightRecord* then =
+        snapshot.at < thread.looks.back().at ? nullptr : live_record(snapshot, key);
+    return then != nullptr && std::ranges::any_of(last->groups, [&](const FlightGroup& group) {
+             const auto before = std::ranges::find(then->groups, group.name, &FlightGroup::name);
+             return before != then->groups.end() && before->enqueued != group.enqueued;
+           });
+  });
+}
+
 // The collective that the rank has asked for and that is complete at no look: who waits for the GPU
 // waits for it. Null where its memory tells of none, or it was not looked at for long enough.
 const FlightGroup* pending_all_along(const Facts& facts, const ThreadFacts& thread) {
@@ -159,7 +175,8 @@ std::optional<RankCause> exception_of(const Facts& facts, const RankState& state
   for (const StartEvent* event : events_of(*facts.run, StartEventKind::kFailed)) {
     if (event->process != state.process) continue;
     const bool ended_thread = event->ended == Ended::kThread && event->wanted.empty();
-    if ((ended_thread && needs_a_thread) || (event->ended == Ended::kProcess && is_at_end))
+    const bool ended_program = event->ended == Ended::kProcess && (is_at_end || needs_a_thread);
+    if ((ended_thread && needs_a_thread) || ended_program)
       return RankCause{.code = FindingCode::kUncaughtException, .severity = Severity::kError};
   }
   return std::nullopt;
@@ -194,6 +211,10 @@ RankState state_of(const Facts& facts, const Rank& rank, const std::vector<RootC
     state.meeting->stands = stands_in_it(thread, wait->in, state);
   } else if (state.looks.motion == RankMotion::kRuns && waited_before(thread)) {
     state.looks.motion = RankMotion::kComesAndGoes;
+  }
+  if (has_met_meanwhile(facts, thread)) {
+    state.looks.motion = RankMotion::kRuns;
+    if (state.meeting) state.meeting->stands = false;
   }
   state.doing = doing_of(facts, thread, state);
   if (state.doing == RankDoing::kWaits || state.doing == RankDoing::kWaitsForChild)

@@ -255,11 +255,11 @@ std::optional<RootCause> lost_notifier(const Facts& facts, size_t index,
                                        const std::vector<bool>& explained) {
   const ThreadFacts& waiter = facts.threads[index];
   if (!waiter.is_main() || waiter.role() != Role::kWorker || !waiter.doomed || explained[index] ||
-      (waiter.need.kind != NeedKind::kNotification && waiter.need.kind != NeedKind::kJoin) ||
-      !is_forked_copy(*facts.run, waiter.process->key)) {
+      (waiter.need.kind != NeedKind::kNotification && waiter.need.kind != NeedKind::kJoin)) {
     return std::nullopt;
   }
-  const bool is_lost = may_have_lost_a_thread(facts, waiter);
+  const bool is_lost =
+      is_forked_copy(*facts.run, waiter.process->key) && may_have_lost_a_thread(facts, waiter);
   Finding finding =
       finding_about(facts, is_lost ? FindingCode::kWaitsForMissingThread : FindingCode::kLockCycle,
                     Confidence::kLikely, waiter);

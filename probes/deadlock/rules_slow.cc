@@ -220,7 +220,9 @@ std::optional<RootCause> stuck_consumer(const Facts& facts, const Rank& rank) {
   const bool is_asking = trainer.need.providers.empty() && waits_for_input(*trainer.thread);
   const BootNs watched = trainer.looks.front().at - trainer.looks.back().at;
   const bool is_long = is_on_gpu ? watched >= kLongKernel : is_worth_a_warning(facts, trainer);
-  if (!is_long || lets_clients_in(trainer) || is_asking) finding.severity = Severity::kInfo;
+  const bool is_at_work = goes_on(facts, facts.threads[way.back()]);
+  if (!is_long || lets_clients_in(trainer) || is_asking || is_at_work)
+    finding.severity = Severity::kInfo;
   const bool is_loader = has_data_loader(*facts.run);
   finding.message =
       (is_loader ? "The loader is fine: " : "") + all_of(workers, "worker") +

@@ -41,6 +41,18 @@ bool waits_for_condition_of_user(const PythonThread& thread) {
   });
 }
 
+// Of a child that multiprocessing forked the frames outside of its start are its parent's: what
+// these hold it holds only as a copy.
+size_t own_frames(const PythonThread& thread) {
+  const auto start = std::ranges::find_if(thread.frames, [](const PythonFrame& frame) {
+    return is_of_multiprocessing(frame.file, "popen_fork.py");
+  });
+  const size_t all = thread.value_stacks.size();
+  return start == thread.frames.end()
+             ? all
+             : std::min(all, static_cast<size_t>(start - thread.frames.begin()));
+}
+
 }  // namespace
 
 LockUsers::LockUsers(const Memory& memory, const PythonLayout::Object& layout,
@@ -69,7 +81,8 @@ std::optional<uint64_t> LockUsers::lock_of_exit(uint64_t object) const {
 }
 
 void LockUsers::find_uses(int32_t tid, const PythonThread& thread) {
-  for (size_t i = 0; i < thread.value_stacks.size(); ++i) {
+  const size_t frames = own_frames(thread);
+  for (size_t i = 0; i < frames; ++i) {
     const AddressRange& values = thread.value_stacks[i];
     const size_t count = (values.end - values.begin) / kPointerBytes;
     if (count > values_left_) return;

@@ -121,6 +121,18 @@ TEST(RanksOnGpu, OneThatPollsForACollectiveWaitsInIt) {
   EXPECT_THAT(finding->message.plain(), HasSubstr("ranks 0, 2 wait in all_reduce"));
 }
 
+// Each look meets rank 1 in the sleep of another step.
+TEST(Ranks, ThoseThatMeetMeanwhileStandNowhere) {
+  Ranks ranks;
+  ranks.sleeps(1);
+  for (const int32_t rank : {0, 1, 2})
+    is_at(ranks, rank, rank == 1 ? 6 : 7, 6);
+  EXPECT_TRUE(find(ranks.scene.examine(kLong), FindingCode::kRankBehind));
+  for (const int32_t rank : {0, 1, 2})
+    ranks.scene.meets_meanwhile(kFirst + rank);
+  EXPECT_FALSE(find(ranks.scene.examine(kLong), FindingCode::kRankBehind));
+}
+
 TEST(RanksOnGpu, AReadThatFailsOnceLeavesThemWhereTheyAre) {
   Ranks ranks;
   ranks.waits_for_gpu(0, 41);

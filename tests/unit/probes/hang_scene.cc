@@ -196,6 +196,12 @@ void HangScene::stack(ThreadSnapshot& thread, std::vector<StackFrame> frames) {
 void HangScene::age(TreeSnapshot& tree, int look) const {
   const auto seconds = static_cast<uint64_t>(look);
   for (ProcessSnapshot& process : tree.processes) {
+    if (process.flight && std::ranges::count(meeting_, process.key.pid) > 0) {
+      for (FlightGroup& group : process.flight->groups) {
+        group.enqueued += look;
+        group.completed += look;
+      }
+    }
     for (ThreadSnapshot& thread : process.threads) {
       const std::pair who(process.key.pid, thread.tid);
       if (std::ranges::find(running_, who) != running_.end()) {

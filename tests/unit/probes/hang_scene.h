@@ -51,6 +51,8 @@ class HangScene {
   /// It runs, and its innermost function has called itself once more at each look.
   void recurses(ThreadSnapshot& thread);
   void wakes(ThreadSnapshot& thread);  ///< for a moment between two looks, to wait again
+  /// Its process groups go on from look to look.
+  void meets_meanwhile(int32_t pid) { meeting_.push_back(pid); }
   /// The process reads or writes between two looks, up to that look.
   void reads_until(int32_t pid, int look) { reading_.emplace_back(pid, look); }
   void has_end(int32_t pid, uint64_t pipe, bool reads, bool writes);
@@ -101,6 +103,7 @@ class HangScene {
   std::vector<std::pair<int32_t, int32_t>> running_;
   std::vector<std::pair<int32_t, int32_t>> recursing_;
   std::vector<std::pair<int32_t, int32_t>> waking_;
+  std::vector<int32_t> meeting_;
   std::vector<std::pair<int32_t, int>> reading_;
   std::vector<Earlier> working_;
   std::vector<Earlier> awake_;   ///< at the look `until`

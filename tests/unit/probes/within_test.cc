@@ -148,6 +148,21 @@ TEST(Within, TaskThatWaitsForATaskOfItsOwnExecutor) {
   EXPECT_FALSE(find(verdict, FindingCode::kBatchLostInWorker));
 }
 
+TEST(Within, TaskThatWaitsForATaskInASpawnedWorker) {
+  for (const StartMethod method : {StartMethod::kFork, StartMethod::kSpawn}) {
+    HangScene scene;
+    scene.info(kTrainer).start_method = method;
+    scene.info(kWorker).start_method = method;
+    wait_for_task(scene, scene.main(kWorker), "run");
+    ThreadSnapshot& thread = scene.add_thread(kWorker, kThread);
+    wait_for_task(scene, thread, "whole");
+    thread.stack.push_back(python("_WorkItem.run", kPool, 58));
+    const auto finding = find(scene.examine(), FindingCode::kLockCycle);
+    ASSERT_TRUE(finding);
+    EXPECT_THAT(finding->message.plain(), HasSubstr("every thread of its process that could wake"));
+  }
+}
+
 TEST(Within, ResultOfAProcessIsNotThatOfAThread) {
   HangScene scene;
   wait_for_task(scene, scene.main(kTrainer), "run");
@@ -174,6 +189,37 @@ TEST(Within, ThreadThatTheTrainerJoinsIsNamed) {
   EXPECT_THAT(finding->message.plain(), HasSubstr("thread 150 of trainer 100 waits for a child "
                                                   "process to end (upload, /srv/train.py:9)"));
   EXPECT_THAT(verdict.wait_graphs.front().chain, ElementsAre("thread 100/100", "thread 100/150"));
+}
+
+// A saver that writes, with short sleeps between.
+TEST(Within, ThreadThatIsAtWorkIsANote) {
+  HangScene scene;
+  scene.wait_in_futex(scene.main(kTrainer), join_of(kThread));
+  scene.stack(scene.main(kTrainer),
+              {python("Thread.join", kThreading, 1119), python("save", "/srv/train.py", 13)});
+  ThreadSnapshot& saver = scene.add_thread(kTrainer, kThread);
+  scene.sleep(saver);
+  scene.stack(saver, {python("write", "/srv/train.py", 9)});
+  const auto severity = [&] {
+    return find(scene.examine(40), FindingCode::kConsumerStuck)->severity;
+  };
+  EXPECT_EQ(severity(), Severity::kWarning);
+  scene.wakes(saver);
+  EXPECT_EQ(severity(), Severity::kWarning) << "it may ask for what does not come";
+  scene.reads_until(kTrainer, 40);
+  EXPECT_EQ(severity(), Severity::kInfo);
+}
+
+TEST(Within, AWaitThatBeganDuringTheWatchIsANote) {
+  HangScene scene;
+  scene.wait_in_futex(scene.main(kTrainer), join_of(kThread));
+  scene.stack(scene.main(kTrainer),
+              {python("Thread.join", kThreading, 1119), python("save", "/srv/train.py", 13)});
+  wait_for_child(scene, scene.add_thread(kTrainer, kThread));
+  EXPECT_EQ(find(scene.examine(40), FindingCode::kConsumerStuck)->severity, Severity::kWarning);
+  scene.works_until(scene.main(kTrainer), 36);
+  const auto finding = find(scene.examine(40), FindingCode::kConsumerStuck);
+  EXPECT_TRUE(!finding || finding->severity == Severity::kInfo);
 }
 
 TEST(Within, ThreadThatAWorkerWaitsForIsNamed) {

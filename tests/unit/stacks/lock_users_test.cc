@@ -92,6 +92,14 @@ TEST_F(UsersOfLocks, HolderMayBeTheWaiterItselfInAnOuterFunction) {
   EXPECT_EQ(holder(), kConsumer);
 }
 
+// The workers begin within the trainer's `with` statement.
+TEST_F(UsersOfLocks, WhatAForkCopiedHoldsNothing) {
+  add_frame(kConsumer, "/srv/train.py", "take_lock", {kPendingExit});
+  add_frame(kConsumer, "/usr/lib/python3.11/multiprocessing/popen_fork.py", "Popen._launch", {});
+  add_frame(kConsumer, "/srv/train.py", "train", {kExitMethod});
+  EXPECT_EQ(holder(), std::nullopt);
+}
+
 TEST_F(UsersOfLocks, WhoOnlyWaitsHoldsNothing) {
   add_frame(kConsumer, "/srv/train.py", "write", {kPendingExit});
   EXPECT_EQ(holder(), std::nullopt);
