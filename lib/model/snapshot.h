@@ -329,7 +329,7 @@ constexpr void list_fields(auto&& field, Of<FlightGroup> /*of*/) {
   field("op", &FlightGroup::operation,
         "what the last one enqueued is, \"all_reduce\"; empty: not told");
   field("tensors", &FlightGroup::tensors,
-        "that went into it: \"Float [64, 32]\", \"4096 elements\"");
+        R"(that went into it: "Float [64, 32]", "4096 elements")");
   field("frame", &FlightGroup::at, "which asked for it: the innermost that is of no library");
   field("gives_up_in", &FlightGroup::gives_up_in_ns,
         "until its timeout, where it is not complete; counted from when it was asked for",

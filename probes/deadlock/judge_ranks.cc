@@ -341,25 +341,41 @@ Message what_differs(Job job, const std::vector<RankGroup>& groups, const RankGr
          "or one rank is in another round of the same line, or in another group";
 }
 
-Message words_of_the_same() {
-  return ": all ranks have asked for it, with as many elements each, and it does not end: a GPU "
-         "may "
-         "be at earlier work, or the ranks may not reach one another";
+// Those at one place that ask again and again may be in another round: where none is ever seen at
+// anything else it is most likely the same. A GPU that always has work looks like that, too.
+bool may_go_on(Job job, const Members& waiting) {
+  const bool all_sleep =
+      std::ranges::all_of(waiting, [&](size_t each) { return job[each].sleeps(); });
+  const bool any_wakes = std::ranges::any_of(
+      waiting, [&](size_t each) { return job[each].looks.motion == RankMotion::kAgain; });
+  return (!all_sleep && any_wakes) || are_on_gpu(job, waiting);
+}
+
+Message why_none_ends(Job job, const Members& waiting, const std::vector<RankGroup>& groups,
+                      const RankGroup* through) {
+  const auto proof = flight_proof_of_mismatch(job, waiting);
+  if (groups.size() == 1 && proof && proof->is_live) return ": " + proof->words;
+  if (all_asked_for_the_same(job, waiting))
+    return ": all ranks have asked for it, with as many elements each, and it does not end: a GPU "
+           "may be at earlier work, or the ranks may not reach one another";
+  return what_differs(job, groups, through);
+}
+
+void add_remedies(Job job, const Members& waiting, const RankState& shown, Finding& finding) {
+  if (all_asked_for_the_same(job, waiting)) {
+    finding.remedies.push_back(remedy_to_see_the_gpu());
+    return;
+  }
+  if (finding.code != FindingCode::kUnevenData) finding.remedies.push_back(remedy_to_match(shown));
+  if (!is_in_message(shown)) add_remedies_for_uneven_data(finding, is_in_mpi(shown));
+  if (are_on_gpu(job, waiting)) add_remedy_to_record(finding);
 }
 
 // All wait, and not for one that is on its way.
 std::optional<RankFinding> collectives_differ(Job job, const Members& waiting) {
   const std::vector<RankGroup> groups = messages_first(job, waiting);
-  const bool all_sleep =
-      std::ranges::all_of(waiting, [&](size_t each) { return job[each].sleeps(); });
-  // Those that ask again and again may be in another round: where none is ever seen at anything
-  // else it is most likely the same.
-  const bool any_wakes = std::ranges::any_of(
-      waiting, [&](size_t each) { return job[each].looks.motion == RankMotion::kAgain; });
-  if (groups.size() == 1 && !all_sleep && any_wakes) return std::nullopt;
-  // A GPU that always has work looks like that, too.
+  if (groups.size() == 1 && may_go_on(job, waiting)) return std::nullopt;
   const bool on_gpu = are_on_gpu(job, waiting);
-  if (groups.size() == 1 && on_gpu) return std::nullopt;
   const auto proof = flight_proof_of_mismatch(job, waiting);
   const bool is_proved = proof && proof->is_live;
   const RankGroup* through = on_gpu ? nullptr : group_without_data(job, groups);
@@ -370,11 +386,8 @@ std::optional<RankFinding> collectives_differ(Job job, const Members& waiting) {
   Finding& finding = found.finding;
   if (!job[shown.front()].is_overdue || on_gpu) finding.severity = Severity::kInfo;
   if (on_gpu) finding.confidence = Confidence::kPossible;
-  const bool is_the_same = all_asked_for_the_same(job, waiting);
-  const Message why = is_proved && groups.size() == 1 ? ": " + proof->words
-                      : is_the_same                   ? words_of_the_same()
-                                                      : what_differs(job, groups, through);
-  finding.message = describe_groups(job, groups, "; ") + why;
+  finding.message =
+      describe_groups(job, groups, "; ") + why_none_ends(job, waiting, groups, through);
   const bool is_message = is_in_message(job[shown.front()]);
   if (is_proved) {
     finding.confidence = Confidence::kCertain;
@@ -384,15 +397,9 @@ std::optional<RankFinding> collectives_differ(Job job, const Members& waiting) {
   }
   finding.prove(count_fact("waiting_ranks", waiting.size(), "stacks"));
   prove_by_groups(finding, proof);
-  if (is_the_same) {
-    finding.remedies.push_back(remedy_to_see_the_gpu());
-    return found;
-  }
-  if (through == nullptr) finding.remedies.push_back(remedy_to_match(job[shown.front()]));
-  if (!is_message) add_remedies_for_uneven_data(finding, is_in_mpi(job[shown.front()]));
+  add_remedies(job, waiting, job[shown.front()], finding);
   const auto& cause = job[shown.front()].cause;
   if (through != nullptr && cause) finding.consequence_of = cause->code;
-  if (on_gpu) add_remedy_to_record(finding);
   return found;
 }
 

@@ -54,11 +54,7 @@ class ChannelNeed : public Waiter {
     }
     // A socket whose other end nobody of the tree has leads out of it.
     if (!is_channel && first.kind != FileKind::kPipe) need.kind = NeedKind::kOutside;
-    std::vector<size_t> mains;
-    for (const size_t each : need.providers)
-      if (facts_.threads[each].is_main()) mains.push_back(each);
-    if (mains.empty() && waits_for_input(thread_)) need.words = "input on its standard input";
-    if (!mains.empty()) need.words += ", " + own(need.relation) + " " + join_names(facts_, mains);
+    need.words = words_with_ends(need);
     return need;
   }
 
@@ -94,6 +90,16 @@ class ChannelNeed : public Waiter {
         has_timeout(thread_.wait, facts_.machine) || may_be_woken_by_signal(waiter_);
     if (only_own && !by_itself && !need.providers.empty()) need.others_may = false;
     return need;
+  }
+
+  // With who of the tree has the other end.
+  Message words_with_ends(const Need& need) const {
+    std::vector<size_t> mains;
+    for (const size_t each : need.providers)
+      if (facts_.threads[each].is_main()) mains.push_back(each);
+    if (!mains.empty())
+      return need.words + ", " + own(need.relation) + " " + join_names(facts_, mains);
+    return waits_for_input(thread_) ? Message("input on its standard input") : need.words;
   }
 
   static Message words_of(const WaitedFile& file, bool for_data) {

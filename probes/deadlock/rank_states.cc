@@ -86,8 +86,9 @@ bool stands_in_it(const ThreadFacts& thread, const Collective& in, const RankSta
 
 const FlightRecord* live_record(const TreeSnapshot& snapshot, const ProcessKey& key) {
   const auto process = std::ranges::find(snapshot.processes, key, &ProcessSnapshot::key);
-  if (process == snapshot.processes.end() || !process->flight) return nullptr;
-  return process->flight->is_live ? &*process->flight : nullptr;
+  if (process == snapshot.processes.end()) return nullptr;
+  const std::optional<FlightRecord>& flight = process->flight;
+  return flight && flight->is_live ? &*flight : nullptr;
 }
 
 // Whether it has asked for another collective between two looks, however alike they are: a rank
@@ -135,6 +136,25 @@ Meeting meeting_in(const FlightGroup& pending) {
   return {.kind = is_message ? MeetingKind::kMessage : MeetingKind::kCollective,
           .operation = pending.operation,
           .stands = true};
+}
+
+// Where it waits for ranks, and whether all looks met it in one and the same wait.
+void find_meeting(const Facts& facts, const ThreadFacts& thread,
+                  const std::optional<RankWait>& wait, RankState& state) {
+  const bool may_be_pending = waits_for_gpu(*thread.thread) || (!wait && polls_by_sleep(thread));
+  const FlightGroup* pending = may_be_pending ? pending_all_along(facts, thread) : nullptr;
+  if (pending != nullptr) {
+    state.meeting = meeting_in(*pending);
+  } else if (wait) {
+    state.meeting = Meeting{.kind = kind_of(wait->in), .operation = wait->in.operation};
+    state.meeting->stands = stands_in_it(thread, wait->in, state);
+  } else if (state.looks.motion == RankMotion::kRuns && waited_before(thread)) {
+    state.looks.motion = RankMotion::kComesAndGoes;
+  }
+  if (has_met_meanwhile(facts, thread)) {
+    state.looks.motion = RankMotion::kRuns;
+    if (state.meeting) state.meeting->stands = false;
+  }
 }
 
 RankDoing doing_of(const Facts& facts, const ThreadFacts& thread, const RankState& state) {
@@ -202,20 +222,7 @@ RankState state_of(const Facts& facts, const Rank& rank, const std::vector<RootC
   const JobRank* id = thread.info == nullptr ? nullptr : thread.info->rank_of_several();
   if (id != nullptr) state.id = *id;
   state.looks = looks_at(thread);
-  const bool may_be_pending = waits_for_gpu(*thread.thread) || (!wait && polls_by_sleep(thread));
-  const FlightGroup* pending = may_be_pending ? pending_all_along(facts, thread) : nullptr;
-  if (pending != nullptr) {
-    state.meeting = meeting_in(*pending);
-  } else if (wait) {
-    state.meeting = Meeting{.kind = kind_of(wait->in), .operation = wait->in.operation};
-    state.meeting->stands = stands_in_it(thread, wait->in, state);
-  } else if (state.looks.motion == RankMotion::kRuns && waited_before(thread)) {
-    state.looks.motion = RankMotion::kComesAndGoes;
-  }
-  if (has_met_meanwhile(facts, thread)) {
-    state.looks.motion = RankMotion::kRuns;
-    if (state.meeting) state.meeting->stands = false;
-  }
+  find_meeting(facts, thread, wait, state);
   state.doing = doing_of(facts, thread, state);
   if (state.doing == RankDoing::kWaits || state.doing == RankDoing::kWaitsForChild)
     state.other.words = waits_for_gpu(*thread.thread) ? Message("the GPU") : thread.need.words;

@@ -129,7 +129,7 @@ void add_dump(FlightRecord& live, const FlightRecord& dump) {
     if (same == dump.groups.end()) continue;
     group.at = same->at;
     if (!same->tensors.empty()) group.tensors = same->tensors;
-    if (group.is_pending() && same->gives_up_in_ns) group.gives_up_in_ns = *same->gives_up_in_ns;
+    if (group.is_pending()) group.gives_up_in_ns = same->gives_up_in_ns;
   }
 }
 

@@ -123,7 +123,8 @@ struct TextObject {
   std::array<char, 16> own{};  ///< where short ones are
 };
 
-/// c10d::ProcessGroupStatus, as torch 2.11 and 2.13 have it. Numbers are -1 as long as there was none.
+/// c10d::ProcessGroupStatus, as torch 2.11 and 2.13 have it. Numbers are -1 as long as there was
+/// none.
 struct StatusObject {
   int64_t enqueued = 0;
   int64_t started = 0;  ///< told only where the group times its collectives

@@ -89,8 +89,8 @@ constexpr PythonLayout python314() {
 }
 
 constexpr int kFirstMinor = 8;
-constexpr std::array kLayouts{kPython38,  python39(), python310(), kPython311,
-                              kPython312, kPython313, python314()};
+const std::array kLayouts{kPython38,  python39(), python310(), kPython311,
+                          kPython312, kPython313, python314()};
 
 }  // namespace
 
