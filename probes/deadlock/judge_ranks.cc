@@ -417,7 +417,7 @@ std::optional<RankFinding> slowest_rank(Job job) {
   if (members.size() < 2 || are_few) return std::nullopt;
   std::ranges::stable_sort(members, {}, share);
   const size_t slowest = members[0];
-  if (job[slowest].meeting && job[slowest].meeting->stands) return std::nullopt;
+  if (const auto& meeting = job[slowest].meeting; meeting && meeting->stands) return std::nullopt;
   const RankLooks& others = job[members[1]].looks;
   if (share(slowest) > 1 - kNearlyAlways || share(members[1]) < kNearlyAlways) return std::nullopt;
   RankFinding found = finding_on(job, FindingCode::kSlowestRank, Confidence::kLikely, {slowest});

@@ -306,13 +306,15 @@ std::vector<FlightGroup> progress_of(const Memory& memory,
   // Of NCCL first: init_process_group() without a backend makes one of each, by the same name.
   std::map<std::pair<std::string, std::string_view>, FlightGroup> progress;
   for (const ProcessGroup& group : groups) {
-    auto found = group.status != 0 && group.name ? progress_in(memory, group.status) : std::nullopt;
+    const std::string name = group.name.value_or("");
+    auto found =
+        group.status != 0 && !name.empty() ? progress_in(memory, group.status) : std::nullopt;
     if (!found) continue;
     const bool is_second =
         group.type == kGloo && std::ranges::any_of(groups, [&](const auto& other) {
           return other.type != kGloo && other.name == group.name;
         });
-    found->name = *group.name + (is_second ? " of Gloo" : "");
+    found->name = name + (is_second ? " of Gloo" : "");
     progress.insert_or_assign({found->name, group.type}, std::move(*found));
   }
   std::vector<FlightGroup> all;

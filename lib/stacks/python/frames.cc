@@ -198,8 +198,8 @@ class StackReader {
       DLP_TRY(begin, pointer(raw.address + *layout_.frame.value_stack));
     }
     const AddressRange all{.begin = begin, .end = begin + words(code.stack_size)};
-    if (!layout_.frame.stack_top) return all;
-    DLP_TRY(const int32_t top, memory_.value<int32_t>(raw.address + *layout_.frame.stack_top));
+    if (layout_.frame.stack_top == 0) return all;
+    DLP_TRY(const int32_t top, memory_.value<int32_t>(raw.address + layout_.frame.stack_top));
     const uint64_t end = raw.address + layout_.frame.locals + words(top);
     return top > 0 && end >= all.begin && end <= all.end ? AddressRange{all.begin, end} : all;
   }

@@ -82,15 +82,15 @@ constexpr PythonLayout python314() {
   layout.interpreter.next = 7272;
   layout.interpreter.modules = 7664;
   layout.frame.locals = 80;
-  layout.frame.stack_top.reset();
+  layout.frame.stack_top = 0;
   layout.frame.owner = 74;
   layout.code.instructions = 208;
   return layout;
 }
 
 constexpr int kFirstMinor = 8;
-const std::array kLayouts{kPython38,  python39(), python310(), kPython311,
-                          kPython312, kPython313, python314()};
+constexpr std::array kLayouts{kPython38,  python39(), python310(), kPython311,
+                              kPython312, kPython313, python314()};
 
 }  // namespace
 

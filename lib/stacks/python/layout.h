@@ -87,10 +87,10 @@ struct PythonLayout {
     uint32_t position = 0;
     std::optional<uint32_t> value_stack;  ///< up to 3.10: a pointer to it
     uint32_t locals = 72;                 ///< 3.11 on: they lie here, the value stack behind them
-    std::optional<uint32_t> stack_top;    ///< 3.11 to 3.13: int, words from the locals on; negative
-                                          ///< while the frame runs, or is in a native function
-    std::optional<uint32_t> is_entry;     ///< 3.11
-    std::optional<uint32_t> owner;        ///< 3.12 on
+    uint32_t stack_top = 0;  ///< 3.11 to 3.13 (else 0): int, words from the locals on; negative
+                             ///< while the frame runs, or is in a native function
+    std::optional<uint32_t> is_entry;  ///< 3.11
+    std::optional<uint32_t> owner;     ///< 3.12 on
     std::optional<uint32_t>
         tlbc_index;  ///< 3.14 on, free-threaded: which copy of the bytecode it runs
     bool operator==(const Frame&) const = default;
