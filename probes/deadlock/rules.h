@@ -50,6 +50,10 @@ std::vector<RootCause> find_slow_workers(const Facts& facts, const Rank& rank);
 /// Whether a trainer, or its pin-memory thread, waits for a batch the whole time.
 bool waits_for_batch(const Facts& facts, const ThreadFacts& trainer);
 
+/// Whether it waits, in torch.multiprocessing.spawn(), for the ends of the processes that it
+/// started: for no batch, and for none that writes.
+bool waits_for_ends(const ThreadSnapshot& thread);
+
 /// The rank's trainer, in code of the user's that its loader has called (a sampler), while its
 /// workers wait for tasks and get none: DLP0315.
 std::optional<RootCause> busy_in_loader(const Facts& facts, const Rank& rank);

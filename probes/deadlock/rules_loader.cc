@@ -83,15 +83,14 @@ bool is_written_by_workers(const Facts& facts, const Need& need) {
          });
 }
 
-// torch.multiprocessing.spawn() waits for the ends of the processes that it started.
+}  // namespace
+
 bool waits_for_ends(const ThreadSnapshot& thread) {
   return std::ranges::any_of(thread.stack, [](const StackFrame& frame) {
     return frame.python && is_of_torch(frame.file) &&
            frame.file.ends_with("torch/multiprocessing/spawn.py");
   });
 }
-
-}  // namespace
 
 bool waits_for_batch(const Facts& facts, const ThreadFacts& trainer) {
   if (!waits_in_a_library(*trainer.thread) || waits_for_ends(*trainer.thread)) return false;

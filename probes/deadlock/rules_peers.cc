@@ -264,7 +264,8 @@ std::vector<RootCause> find_lost_peers(const Facts& facts) {
   std::vector<RootCause> causes;
   for (size_t i = 0; i < facts.threads.size(); ++i) {
     const ThreadFacts& thread = facts.threads[i];
-    if (const auto confidence = has_no_peer(facts, thread)) {
+    const auto confidence = has_no_peer(facts, thread);
+    if (confidence && !waits_for_ends(*thread.thread)) {
       causes.push_back(no_peer(facts, i, *confidence));
     }
     if (has_still_peers_alone(facts, thread)) {

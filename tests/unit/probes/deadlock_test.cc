@@ -1477,6 +1477,20 @@ TEST(Deadlock, WhoWaitsForProcessesToEndWaitsForNoBatch) {
   EXPECT_FALSE(slow());
 }
 
+// A look meets the processes as they end.
+TEST(Deadlock, SentinelsOfProcessesThatEndAreNoPipesWithoutPeer) {
+  HangScene scene;
+  constexpr uint64_t kSentinel = 4242;
+  scene.wait_in_read(scene.main(kTrainer), kSentinel);
+  scene.has_end(kTrainer, kSentinel, true, true);
+  EXPECT_TRUE(find(scene.examine(), FindingCode::kPipeWithoutPeer));
+  scene.stack(scene.main(kTrainer),
+              {python("wait", "/usr/lib/python3.11/multiprocessing/connection.py", 930),
+               python("ProcessContext.join",
+                      "/usr/lib/python3/dist-packages/torch/multiprocessing/spawn.py", 117)});
+  EXPECT_FALSE(find(scene.examine(), FindingCode::kPipeWithoutPeer));
+}
+
 TEST(Deadlock, ATrainerThatAsksForInputIsANote) {
   HangScene scene;
   ThreadSnapshot& trainer = scene.main(kTrainer);
