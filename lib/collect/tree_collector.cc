@@ -59,7 +59,7 @@ bool TreeCollector::take_snapshot() {
     if (!is_alive(process)) continue;
     targets.push_back({.key = key,
                        .directory = process.directory,
-                       .may_have_groups = process.info.role != Role::kWorker});
+                       .is_worker = process.info.role == Role::kWorker});
   }
   TreeSnapshot snapshot = taker.take(targets);
   for (const auto& [key, rank] : taker.ranks())

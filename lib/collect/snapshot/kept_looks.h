@@ -5,7 +5,6 @@
 #include <map>
 #include <optional>
 #include <utility>
-#include <vector>
 
 #include "lib/collect/snapshot/last_run.h"
 #include "lib/collect/snapshot/python_look.h"
@@ -15,7 +14,6 @@
 #include "lib/proc/schedstat.h"
 #include "lib/proc/syscall_file.h"
 #include "lib/stacks/native/module_cache.h"
-#include "lib/stacks/native/process_group.h"
 #include "lib/stacks/native/unwinder.h"
 
 namespace dlprobe {
@@ -58,7 +56,6 @@ struct KeptLooks {
   HeldRegisters held;
   RestartedCalls calls;
   LastRun last_run;
-  std::map<ProcessKey, std::vector<ProcessGroup>> groups;  ///< once some are found
   DeadlineReader dumps{std::chrono::seconds(1)};  ///< of the Flight Recorder: on a network, maybe
 };
 

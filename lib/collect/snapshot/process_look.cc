@@ -96,7 +96,7 @@ Expected<ProcessSnapshot> ProcessLook::look(std::chrono::nanoseconds max_pause) 
       const std::string environment =
           read_live_environment(image_.memory, image_.space, symbols, is_of_interest);
       rank_ = job_rank_of(environment);
-      if (image_.target.may_have_groups) find_groups(symbols);
+      find_groups(symbols);
       if (!rank_) rank_ = rank_of_default_group(groups_, image_.space);
       find_progress(snapshot, environment);
     }
@@ -111,20 +111,14 @@ Expected<ProcessSnapshot> ProcessLook::look(std::chrono::nanoseconds max_pause) 
 }
 
 void ProcessLook::find_groups(SymbolSource& symbols) {
-  auto& known = image_.kept.groups;
-  if (const auto kept = known.find(image_.target.key); kept != known.end()) {
-    groups_ = kept->second;
-    return;
-  }
   std::vector<uint64_t> stacks;
   for (const auto& [tid, pointer] : parts_->seen.stack_pointers)
     if (tid != image_.target.key.pid) stacks.push_back(pointer);
   groups_ = find_process_groups(image_.memory, image_.space, symbols, stacks);
-  if (!groups_.empty()) known.emplace(image_.target.key, groups_);
 }
 
 void ProcessLook::find_progress(ProcessSnapshot& snapshot, const std::string& environment) {
-  if (!rank_ || !image_.target.may_have_groups) return;
+  if (!rank_ || (image_.target.is_worker && groups_.empty())) return;
   FlightRecord live{.groups = progress_of(image_.memory, groups_), .is_live = true};
   const Clock& clock = *image_.machine.clock;
   const FlightWriter writer = {

@@ -24,9 +24,9 @@ struct SnapshotOptions {
 struct SnapshotTarget {
   ProcessKey key;
   std::shared_ptr<const Directory> directory;  ///< its /proc directory
-  /// It is asked for its process groups, and for a dump of its Flight Recorder. A worker has the
-  /// variables of its rank, too, but no groups.
-  bool may_have_groups = false;
+  /// A worker of a DataLoader has the variables of its rank, too, but no dump of a Flight Recorder:
+  /// only one that is a member of a process group is a rank.
+  bool is_worker = false;
 };
 
 /// Takes snapshots of process trees: where each thread is, what it waits on, its stack.

@@ -85,6 +85,11 @@ void note_objects_on(const Memory& memory, const AddressSpace& space, uint64_t s
   }
 }
 
+bool has_torch(const AddressSpace& space) {
+  return std::ranges::any_of(space.mappings(),
+                             [](const Mapping& each) { return is_torch(each.path); });
+}
+
 /// Without names a group of Gloo beside one of NCCL may be one of some ranks.
 bool may_have_nccl(const AddressSpace& space) {
   return std::ranges::any_of(space.mappings(), [](const Mapping& each) {
@@ -272,6 +277,7 @@ std::vector<ProcessGroup> find_process_groups(const Memory& memory, const Addres
                                               SymbolSource& symbols,
                                               const std::vector<uint64_t>& stacks) {
   std::vector<ProcessGroup> groups;
+  if (!has_torch(space)) return groups;
   GroupClasses classes(symbols);
   for (const MaybeGroup& maybe : objects_on(memory, space, stacks)) {
     const GroupClass* type = classes.find(maybe);
