@@ -68,8 +68,11 @@ std::optional<Remedy> remedy_for(const RankState& rank, const RankState& waiter)
   switch (rank.doing) {
     case RankDoing::kWorks:
     case RankDoing::kSleeps:
-    case RankDoing::kPolls:
       return remedy_to_meet(waiter);
+    case RankDoing::kPolls:
+      return Remedy{.title =
+                        "Find out what that loop waits for (a file, a flag, another process) and "
+                        "who was to bring it about; let it raise after a deadline"};
     case RankDoing::kWaitsForBatch:
       return remedy_for_loader(rank);
     case RankDoing::kWaitsForChild:

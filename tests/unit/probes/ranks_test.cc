@@ -60,6 +60,17 @@ TEST(Ranks, OneThatWorksIsAWord) {
   EXPECT_EQ(later->severity, Severity::kWarning);
 }
 
+// It asks again and again whether a file is there.
+TEST(Ranks, OneThatPollsStandsLikeOneThatSleeps) {
+  Ranks ranks;
+  ranks.polls(1);
+  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kRankBehind);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kWarning);
+  EXPECT_THAT(finding->message.plain(), HasSubstr("rank 1 (101) polls"));
+  EXPECT_THAT(finding->remedies.front().title.plain(), HasSubstr("what that loop waits for"));
+}
+
 TEST(Ranks, AShortWaitIsAWordThatALongerWatchWouldSettle) {
   Ranks ranks;
   ranks.sleeps(1);
