@@ -129,8 +129,8 @@ bool may_be_meant(const RankState& rank, const RankState& waiter) {
   if (is_asked && rank.doing == RankDoing::kPolls) return waiter.lasts < kLongWork;
   if (is_asked) return !is_still || rank.lasts < kWorthAWarning || !waiter.is_overdue;
   // A process that it has started may be at work for it.
-  const bool stands = rank.doing == RankDoing::kPolls ||
-                      (rank.sleeps() && rank.doing != RankDoing::kWaitsForChild);
+  const bool stands =
+      rank.doing == RankDoing::kPolls || (rank.sleeps() && rank.doing != RankDoing::kWaitsForChild);
   return stands ? !waiter.is_overdue : waiter.lasts < kLongWork;
 }
 

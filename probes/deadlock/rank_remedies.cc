@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "lib/model/rank_words.h"
+#include "probes/deadlock/ranks.h"
 #include "probes/facts/facts.h"
 
 namespace dlprobe::probes::deadlock {
@@ -31,6 +32,8 @@ Remedy remedy_to_meet(const RankState& waiter) {
       "Do that work on every rank, or outside of the part in which the others wait; or let ";
   if (is_in_mpi(waiter))
     return {.title = title + "all meet in a barrier after it", .commands = {"comm.Barrier()"}};
+  if (waiter.meeting && waiter.meeting->operation == kBarrierWait)
+    return {.title = title + "the wait end by a timeout", .commands = {"barrier.wait(timeout=60)"}};
   return {.title = title + "them wait in a barrier with a timeout of its own",
           .commands = {"group = torch.distributed.new_group(backend='gloo')",
                        "torch.distributed.monitored_barrier(group, timeout=...)"}};

@@ -9,6 +9,7 @@
 #include "lib/base/function_name.h"
 #include "lib/base/path_name.h"
 #include "lib/foreign/python_code.h"
+#include "probes/deadlock/rules.h"
 
 namespace dlprobe::probes::deadlock {
 namespace {
@@ -26,7 +27,42 @@ bool is_member_of_job(const ProcessSnapshot& process) {
          has_rpc_agent(process);
 }
 
+// multiprocessing.Barrier is threading's class with a condition of multiprocessing's.
+bool is_at_barrier(std::span<const StackFrame> called) {
+  const auto outwards = called | std::views::reverse;
+  const auto asked = std::ranges::find_if(outwards, &StackFrame::python);
+  return asked != outwards.end() && base_name(asked->file) == "threading.py" &&
+         std::ranges::any_of(called, [](const StackFrame& frame) {
+           return frame.python && is_of_multiprocessing(frame.file, "synchronize.py");
+         });
+}
+
+// The main threads of processes that share a multiprocessing.Barrier at which some of them stand,
+// but not who waits for the ends of the others. Empty where all have come to it.
+std::vector<size_t> parties_of_barriers(const Facts& facts) {
+  std::set<uint64_t> barriers;
+  for (const ThreadFacts& thread : facts.threads) {
+    const auto in = collective_of(*thread.thread);
+    if (thread.is_main() && in && in->operation == kBarrierWait)
+      barriers.insert(futex_of(thread).inode);
+  }
+  std::vector<size_t> parties;
+  bool all_have_come = true;
+  for (size_t i = 0; i < facts.threads.size(); ++i) {
+    const ThreadFacts& thread = facts.threads[i];
+    const bool shares = std::ranges::any_of(
+        thread.process->sem_locks,
+        [&](const SemLockState& state) { return barriers.contains(state.inode); });
+    const bool is_launcher = thread.need.kind == NeedKind::kChild || waits_for_ends(*thread.thread);
+    if (!shares || !thread.is_main() || is_launcher) continue;
+    parties.push_back(i);
+    all_have_come = all_have_come && collective_of(*thread.thread).has_value();
+  }
+  return all_have_come ? std::vector<size_t>() : parties;
+}
+
 std::vector<size_t> trainers_of(const Facts& facts) {
+  const std::vector<size_t> parties = parties_of_barriers(facts);
   std::vector<size_t> members;
   std::vector<size_t> trainers;
   bool all_are_trainers = true;
@@ -36,7 +72,9 @@ std::vector<size_t> trainers_of(const Facts& facts) {
     const bool is_trainer = thread.role() == Role::kTrainer;
     if (is_trainer) trainers.push_back(i);
     const auto in = collective_of(*thread.thread);
-    if (!is_member_of_job(*thread.process) && !(in && in->is_rendezvous)) continue;
+    const bool is_member = is_member_of_job(*thread.process) || (in && in->is_rendezvous) ||
+                           std::ranges::count(parties, i) > 0;
+    if (!is_member) continue;
     members.push_back(i);
     all_are_trainers = all_are_trainers && is_trainer;
   }
@@ -237,6 +275,7 @@ std::optional<Collective> collective_of(const ThreadSnapshot& thread) {
                             : Collective{.operation = asker->function};
   }
   if (auto result = wait_for_result(called)) return result;
+  if (is_at_barrier(called)) return Collective{.operation = std::string(kBarrierWait)};
   const auto of_nccl = std::ranges::find_if(outwards, is_of_nccl);
   if (of_nccl != outwards.end()) return Collective{.operation = name_of_call(*of_nccl, "NCCL")};
   const auto of_gpu = std::ranges::find_if(outwards, is_of_gpu);

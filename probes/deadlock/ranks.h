@@ -42,9 +42,13 @@ struct Collective {
   bool operator==(const Collective&) const = default;
 };
 
+/// The operation of one that stands at a multiprocessing.Barrier.
+inline constexpr std::string_view kBarrierWait = "Barrier.wait";
+
 /// The operation in which a thread is, by the frames of the library that it is in: those of
 /// torch/distributed, its RPC and c10d (Gloo, NCCL, MPI and its stores below them), of an MPI
-/// library, of NCCL itself, or of the runtime of a GPU. Nothing if it is in none.
+/// library, of NCCL itself, or of the runtime of a GPU; or a barrier of multiprocessing. Nothing if
+/// it is in none.
 std::optional<Collective> collective_of(const ThreadSnapshot& thread);
 
 /// Whether it is in a call that waits for the GPU: asleep, or asking again and again.

@@ -86,7 +86,8 @@ bool is_written_by_workers(const Facts& facts, const Need& need) {
 }  // namespace
 
 bool waits_for_ends(const ThreadSnapshot& thread) {
-  return std::ranges::any_of(thread.stack, [](const StackFrame& frame) {
+  const auto end = std::ranges::find_if(thread.stack, is_of_user);
+  return std::any_of(thread.stack.begin(), end, [](const StackFrame& frame) {
     return frame.python && is_of_torch(frame.file) &&
            frame.file.ends_with("torch/multiprocessing/spawn.py");
   });

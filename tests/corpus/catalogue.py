@@ -160,6 +160,8 @@ def hangs_of_python():
     yield from pair("record-lock-circle", "hang_peer.py record-lock-circle", "DLP0303")
     for kind in ("slots-not-given-back", "barrier-short-of-one", "full-queue-without-consumer", "ring-without-a-start"):
         yield from pair(kind, f"hang_closed.py {kind}", "DLP0303")
+    yield from slow("barrier-with-one-at-a-server", "hang_closed.py barrier-with-one-at-a-server", "DLP0702", severity="warning",
+                    verdicts=("warn",), dlprobe_options=["--for", "11s"])
     # Which process holds the readers' lock is chance, and no part of the verdict.
     for medium, code in (("queue", "DLP0106"), ("pipe", "DLP0303")):
         for late in ("trainer", "workers"):

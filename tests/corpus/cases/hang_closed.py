@@ -5,6 +5,7 @@ Twin: it comes, after a while or again and again.
 """
 import multiprocessing
 import os
+import socket
 import threading
 import time
 from functools import partial
@@ -50,6 +51,30 @@ def meet(number, healthy, barrier):
 
 def barrier_short_of_one(options):
     join_all(options, meet, multiprocessing.Barrier(options.workers), claims=options.workers - 1)
+
+
+def ask_and_meet(number, healthy, barrier, address):
+    """The first one asks a server for its settings, which answers late or never."""
+    claim("still")
+    if number == 0:
+        with socket.create_connection(address) as connection:
+            connection.recv(100)
+    barrier.wait()
+
+
+def barrier_with_one_at_a_server(options):
+    server = socket.create_server(("127.0.0.1", 0))
+    connections = []
+
+    def serve():
+        while True:
+            connections.append(server.accept()[0])
+            if options.healthy:
+                time.sleep(20)
+                connections[-1].send(b"settings")
+
+    threading.Thread(target=serve, daemon=True).start()
+    join_all(options, ask_and_meet, multiprocessing.Barrier(options.workers), server.getsockname())
 
 
 def read_queue(queue, healthy):
@@ -124,6 +149,7 @@ def pipe_that_nobody_fills(options, late):
 
 
 KINDS = {"slots-not-given-back": slots_not_given_back, "barrier-short-of-one": barrier_short_of_one,
+         "barrier-with-one-at-a-server": barrier_with_one_at_a_server,
          "full-queue-without-consumer": full_queue_without_consumer, "ring-without-a-start": ring_without_a_start}
 KINDS.update({f"{medium}-nobody-fills-{late}-late": partial(job, late=late) for late in ("trainer", "workers")
                for medium, job in (("queue", queue_that_nobody_fills), ("pipe", pipe_that_nobody_fills))})

@@ -89,7 +89,9 @@ TEST(Ranks, WhatIsWrongWithItsLoaderComesFirst) {
   ranks.scene.has_end(kFirst + 1, HangScene::kResults, true, false);
   ranks.scene.stack(ranks.main(1),
                     {python("Queue.get", "/usr/lib/python3.11/multiprocessing/queues.py", 103),
-                     python("main", "/srv/train.py", 30)});
+                     python("main", "/srv/train.py", 30),
+                     // It is a child of mp.spawn.
+                     python("_wrap", "/usr/lib/torch/multiprocessing/spawn.py", 87)});
   FutexWait lock = futex(LockKind::kMutex, 0x1000);
   lock.owner_tid = kFirst + 1;
   lock.owner_gone = true;
@@ -101,6 +103,55 @@ TEST(Ranks, WhatIsWrongWithItsLoaderComesFirst) {
   ASSERT_TRUE(behind);
   EXPECT_EQ(behind->consequence_of, FindingCode::kForkInheritedLock);
   EXPECT_THAT(behind->message.plain(), HasSubstr("waits for a batch of its loader"));
+}
+
+// Children of a program that waits for their ends; they share a barrier of multiprocessing.
+class AtABarrier : public testing::Test {
+ protected:
+  static constexpr uint64_t kBarrier = 7;
+  static constexpr const char* kThreading = "/usr/lib/python3.11/threading.py";
+
+  AtABarrier() {
+    constexpr int kWait4 = 61;
+    ThreadSnapshot& launcher = scene.main(kFirst);
+    launcher.wait = {.tid = kFirst, .syscall = kWait4, .args = {kFirst + 1, 0, 0, 0, 0, 0}};
+    for (const int32_t pid : {kFirst, kFirst + 1, kFirst + 2}) {
+      scene.process(pid).sem_locks = {
+          {.inode = kBarrier, .file = "/dev/shm/sem.mp-x", .count = 0, .last_tid = 0}};
+      if (pid != kFirst) comes(pid);
+    }
+  }
+
+  void comes(int32_t pid) {
+    FutexWait wait = futex(LockKind::kSharedSemaphore, 0x3000);
+    wait.shared = true;
+    wait.inode = kBarrier;
+    scene.wait_in_futex(scene.main(pid), wait);
+    scene.stack(scene.main(pid),
+                {python("Condition.wait", "/usr/lib/python3.11/multiprocessing/synchronize.py", 9),
+                 python("Barrier._wait", kThreading, 5), python("Barrier.wait", kThreading, 4),
+                 python("main", "/srv/train.py", 41)});
+  }
+
+  HangScene scene{2};
+};
+
+TEST_F(AtABarrier, TheOneThatHasNotComeIsNamed) {
+  scene.wait_in_recv(scene.main(kFirst + 1), 4242, 0);
+  scene.stack(scene.main(kFirst + 1), {python("settings", "/srv/train.py", 9)});
+  const auto finding = find(scene.examine(kLong), FindingCode::kRankBehind);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kWarning);
+  EXPECT_EQ(finding->processes, std::vector<ProcessKey>{key_of(kFirst + 1)});
+  EXPECT_THAT(finding->message.plain(),
+              HasSubstr("(settings, /srv/train.py:9), and worker 102 waits in Barrier.wait (main, "
+                        "/srv/train.py:41)"));
+}
+
+TEST_F(AtABarrier, WhereAllHaveComeNobodyIsBehind) {
+  const Verdict verdict = scene.examine(kLong);
+  EXPECT_FALSE(find(verdict, FindingCode::kRankBehind));
+  EXPECT_FALSE(find(verdict, FindingCode::kCollectiveMismatch));
 }
 
 TEST(Ranks, DifferentOperationsDoNotFitTogether) {
