@@ -136,13 +136,15 @@ enum class FileKind {
   kFifo,  ///< a pipe with a name, which anybody can open
   kSocket,
   kListeningSocket,
+  kConnectingSocket,  ///< the other side has not answered yet (TCP_SYN_SENT)
   kFile,
   kEventfd,
 };
 template <>
 struct Names<FileKind> {
-  static constexpr auto kList = std::to_array<std::string_view>(
-      {"other", "pipe", "fifo", "socket", "listening socket", "file", "eventfd"});
+  static constexpr auto kList =
+      std::to_array<std::string_view>({"other", "pipe", "fifo", "socket", "listening socket",
+                                       "connecting socket", "file", "eventfd"});
 };
 
 /// A file that a blocked thread waits on.
@@ -165,7 +167,7 @@ constexpr void list_fields(auto&& field, Of<WaitedFile> /*of*/) {
         "0: not known");
   field("path", &WaitedFile::path,
         "Of a file or a FIFO, and of one that is being opened as the program has it: its name; "
-        "hostile text");
+        "hostile text. Of a TCP socket: address and port of the other side");
   field("storage", &WaitedFile::storage,
         R"(of a file: type and source of its mount, "nfs4 server:/data")");
 }

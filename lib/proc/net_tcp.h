@@ -23,4 +23,8 @@ struct TcpSocket {
 /// their addresses only.
 Expected<std::vector<TcpSocket>> parse_net_tcp(std::string_view text);
 
+/// "127.0.0.1:8080" of "0100007F:1F90", "[::1]:8080" of IPv6; the kernel writes each four bytes as
+/// one number of its own byte order. Empty if it is no such text.
+std::string text_of_address(std::string_view hexadecimal);
+
 }  // namespace dlprobe

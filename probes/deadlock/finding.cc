@@ -111,6 +111,18 @@ bool add_remedy_for_library(Finding& finding, std::string_view file) {
   return true;
 }
 
+void add_remedy_for_connection(Finding& finding, const ThreadFacts& thread) {
+  const auto& files = thread.thread->wait.files;
+  if (thread.need.kind != NeedKind::kOutside || files.empty() || files.front().path.empty()) return;
+  const FileKind kind = files.front().kind;
+  if (kind != FileKind::kSocket && kind != FileKind::kConnectingSocket) return;
+  finding.remedies.push_back(
+      {.title = "See whether " + as_text(files.front().path) +
+                " answers, and give the request a timeout: the traceback "
+                "then names it",
+       .commands = {"socket.setdefaulttimeout(60)", "requests.get(url, timeout=60)"}});
+}
+
 void add_remedies_for_fork(Finding& finding, const ThreadFacts& thread) {
   if (const auto in = collective_of(*thread.thread)) {
     finding.remedies.push_back(

@@ -107,11 +107,15 @@ class ChannelNeed : public Waiter {
     if (file.kind == FileKind::kPipe) {
       return what + "in pipe " + own(file.inode);
     }
+    if (file.kind == FileKind::kConnectingSocket)
+      return "an answer of " + as_text(file.path) + ", to which it connects (descriptor " +
+             own(file.fd) + ")";
     const OwnWords kind =
         file.kind == FileKind::kOther ? "terminal or device" : own(to_string(file.kind));
     const Message words = what + (for_data ? "from a " : "in a ") + kind;
-    const bool is_fifo = file.kind == FileKind::kFifo && !file.path.empty();
-    return words + (is_fifo ? " " + as_path(file.path) : " (descriptor " + own(file.fd) + ")");
+    if (file.kind == FileKind::kFifo && !file.path.empty()) return words + " " + as_path(file.path);
+    const Message to = file.path.empty() ? Message() : ", connected to " + as_text(file.path);
+    return words + " (descriptor " + own(file.fd) + to + ")";
   }
 
   // All threads of all processes that have the other end; of its own process the other threads.

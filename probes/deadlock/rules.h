@@ -113,6 +113,9 @@ void add_remedy_of_clean_start(Finding& finding);
 /// What helps with the library of that file; false where nothing is known.
 bool add_remedy_for_library(Finding& finding, std::string_view file);
 /// Start workers without a copy of the parent's threads; what else helps with the library that
+/// Of one that waits for the other side of a TCP connection, where no process of the tree has it.
+void add_remedy_for_connection(Finding& finding, const ThreadFacts& thread);
+
 /// waits, where that is known.
 void add_remedies_for_fork(Finding& finding, const ThreadFacts& thread);
 

@@ -33,12 +33,16 @@ class SocketPeers {
   struct Peer {
     uint64_t inode = 0;
     bool listens = false;
+    bool connects = false;
+    std::string remote = {};  ///< of TCP: its address and port
   };
   using Peers = std::map<uint64_t, Peer>;
 
   static void put(const Peer& peer, WaitedFile& file) {
     file.peer = peer.inode;
     if (peer.listens) file.kind = FileKind::kListeningSocket;
+    if (peer.connects) file.kind = FileKind::kConnectingSocket;
+    file.path = peer.remote;
   }
 
   void read_unix() {
@@ -66,7 +70,11 @@ class SocketPeers {
     for (const TcpSocket& each : sockets) {
       const auto peer = by_ends.find({each.remote, each.local});
       const bool is_here = each.state == TCP_ESTABLISHED && peer != by_ends.end();
-      tcp_[each.inode] = {.inode = is_here ? peer->second : 0, .listens = each.state == TCP_LISTEN};
+      Peer& found = tcp_[each.inode];
+      found = {.inode = is_here ? peer->second : 0,
+               .listens = each.state == TCP_LISTEN,
+               .connects = each.state == TCP_SYN_SENT};
+      if (!found.listens) found.remote = text_of_address(each.remote);
     }
   }
 

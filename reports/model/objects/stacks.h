@@ -72,10 +72,11 @@ struct WaitedFile {
 constexpr void list_fields(auto&& field, Of<WaitedFile> /*of*/) {
   field("fd", &WaitedFile::fd, "-1: none yet");
   field("kind", &WaitedFile::kind, Holds::kWord,
-        "pipe, fifo, socket, listening socket, file, eventfd, other");
+        "pipe, fifo, socket, listening socket, connecting socket, file, eventfd, other");
   field("inode", &WaitedFile::inode);
   field("peer", &WaitedFile::peer, "of a socket: the inode of its other end");
-  field("path", &WaitedFile::path, Holds::kPath, "of a file that is being opened");
+  field("path", &WaitedFile::path, Holds::kPath,
+        "of a file that is being opened; of a TCP socket address and port of the other side");
 }
 
 /// A thread at one look at its stack.

@@ -72,12 +72,19 @@ TEST_F(SocketPeers, OfATcpSocketTheOneOnThisMachine) {
   const std::string rest = " 00000000:00000000 00:00000000 00000000 0 0 ";
   files.add("/proc/10/net/tcp", head + " 0: 0100007F:1F90 0100007F:C001 01" + rest + "902 1\n" +
                                     " 1: 0100007F:C001 0100007F:1F90 01" + rest + "903 1\n" +
-                                    " 2: 0A00000A:C002 08080808:01BB 01" + rest + "904 1\n");
+                                    " 2: 0A00000A:C002 08080808:01BB 01" + rest + "904 1\n" +
+                                    " 3: 0A00000A:C003 09080808:01BB 02" + rest + "905 1\n");
   wait_on(10, 903);
   wait_on(11, 904);
+  wait_on(12, 905);
   find_socket_peers(machine, tree, gaps);
   EXPECT_EQ(tree.processes[0].threads[0].wait.files[0].peer, 902U);
-  EXPECT_EQ(tree.processes[1].threads[0].wait.files[0].peer, 0U);  // leads to another machine
+  const WaitedFile& far = tree.processes[1].threads[0].wait.files[0];
+  EXPECT_EQ(far.peer, 0U);
+  EXPECT_EQ(far.path, "8.8.8.8:443");
+  const WaitedFile& unanswered = tree.processes[2].threads[0].wait.files[0];
+  EXPECT_EQ(unanswered.kind, FileKind::kConnectingSocket);
+  EXPECT_EQ(unanswered.path, "8.8.8.9:443");
 }
 
 TEST_F(SocketPeers, InANamespaceThatMayNotBeEnteredIsAGap) {

@@ -1304,6 +1304,26 @@ HangScene scene_of_sleepers() {
   return scene;
 }
 
+TEST(Deadlock, AWorkerAtAServerIsToldWhich) {
+  HangScene scene;
+  ThreadSnapshot& worker = scene.main(kWorker);
+  scene.wait_in_recv(worker, 7001, 0);
+  worker.wait.files.front().path = "10.0.0.5:443";
+  scene.stack(worker, {python("fetch", "/srv/data.py", 14)});
+  const auto answered = find(scene.examine(12), FindingCode::kSlowSample);
+  ASSERT_TRUE(answered);
+  EXPECT_THAT(answered->message.plain(), testing::HasSubstr(", connected to 10.0.0.5:443)"));
+  EXPECT_THAT(answered->remedies.front().title.plain(),
+              testing::HasSubstr("whether 10.0.0.5:443 answers"));
+  worker.wait.files.front().kind = FileKind::kConnectingSocket;
+  const auto unanswered = find(scene.examine(12), FindingCode::kSlowSample);
+  ASSERT_TRUE(unanswered);
+  EXPECT_THAT(unanswered->message.plain(),
+              testing::HasSubstr("waits for an answer of 10.0.0.5:443"));
+  EXPECT_THAT(unanswered->remedies.front().title.plain(),
+              testing::HasSubstr("whether 10.0.0.5:443 answers"));
+}
+
 TEST(Deadlock, AWorkerThatHandsOnBatchesIsSlowAndDoesNotStand) {
   HangScene scene = scene_of_sleepers();
   scene.wakes(scene.main(kWorker));

@@ -192,6 +192,15 @@ TEST(NetTcp, ReadsAddressesStateAndInode) {
   EXPECT_FALSE(parse_net_tcp("  sl\n 0: a b"));
 }
 
+TEST(NetTcp, SaysAddressesAsPeopleDo) {
+  EXPECT_EQ(text_of_address("0100007F:1F90"), "127.0.0.1:8080");
+  EXPECT_EQ(text_of_address("00000000000000000000000001000000:01BB"), "[::1]:443");
+  EXPECT_EQ(text_of_address("0000000000000000FFFF00000100007F:01BB"), "127.0.0.1:443");
+  for (const char* wrong :
+       {"", "0100007F", "0100007:1F90", "0100007F:", "0100007F:1F901", "0100007G:1F90"})
+    EXPECT_EQ(text_of_address(wrong), "") << wrong;
+}
+
 TEST(Text, KibibytesMayNotOverflow) {
   EXPECT_EQ(find_kib("Rss:  4 kB\n", "Rss"), 4096U);
   EXPECT_FALSE(find_kib("Rss: 18446744073709551615 kB\n", "Rss"));

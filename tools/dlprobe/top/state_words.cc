@@ -19,6 +19,8 @@ std::string_view name_of(FileKind kind) {
       return "a socket";
     case FileKind::kListeningSocket:
       return "a connection";
+    case FileKind::kConnectingSocket:
+      return "an answer to its connection";
     case FileKind::kEventfd:
       return "an event";
     case FileKind::kFile:
