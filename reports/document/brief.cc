@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <ranges>
 #include <string>
 #include <utility>
 
@@ -73,17 +74,25 @@ void add_remedy(Blocks& blocks, const report::Finding& finding) {
   blocks.add(std::move(fix));
 }
 
+// Beside what is wrong with the job, what others have left on the machine is for -v.
+bool is_of_the_machine(const report::Finding& finding) {
+  return finding.severity != Severity::kError && finding.subject.processes.empty() &&
+         !finding.consequence_of;
+}
+
 void add_others(Blocks& blocks, const std::vector<report::Finding>& findings) {
-  const size_t count = std::min(findings.size(), kMostFindings + 1);
-  for (size_t i = 1; i < count; ++i) {
-    const report::Finding& finding = findings[i];
+  size_t shown_so_far = 0;
+  for (const report::Finding& finding : findings | std::views::drop(1)) {
+    const bool is_left_out = is_of_the_machine(finding) && !is_of_the_machine(findings.front());
+    if (is_left_out || shown_so_far == kMostFindings) continue;
+    ++shown_so_far;
     const std::string follows = finding.consequence_of ? "Then" : "Also";
     add_line(blocks, follows,
              spans(strong(shown(finding.code) + " " + shown(finding.name)),
                    ": " + shown(finding.message)));
   }
-  if (findings.size() > count)
-    add_line(blocks, " ", spans(counted(findings.size() - count, "other finding") + ", with -v"));
+  if (const size_t more = findings.size() - std::min(findings.size(), shown_so_far + 1); more > 0)
+    add_line(blocks, " ", spans(counted(more, "other finding") + ", with -v"));
 }
 
 // Two groups of ranks are in the headline: one waits for the other.

@@ -79,6 +79,23 @@ TEST(TextReport, TheProofIsOneLineAndBeginsWithWhatWasHeldAgainstSomething) {
   EXPECT_THAT(brief_of(each), HasSubstr("\nProof   room 0 B (< need), growth 3.0 MiB/s\n"));
 }
 
+TEST(TextReport, TheShortReportLeavesOutWhatOthersHaveLeftOnTheMachine) {
+  testing::ReportCase each = testing::hang_case();
+  std::vector<Finding>& findings = each.verdict.findings;
+  Finding left = findings.front();
+  left.code = FindingCode::kLeakedSemaphores;
+  left.severity = Severity::kWarning;
+  left.message = "7 semaphores are left";
+  left.consequence_of.reset();
+  findings.push_back(left);
+  EXPECT_THAT(brief_of(each), HasSubstr("Also    DLP0107"));
+  findings.back().processes.clear();
+  EXPECT_THAT(brief_of(each), Not(HasSubstr("DLP0107")));
+  EXPECT_THAT(brief_of(each), HasSubstr("other finding"));
+  findings.erase(findings.begin(), std::prev(findings.end()));
+  EXPECT_THAT(brief_of(each), HasSubstr("DLP0107"));
+}
+
 TEST(TextReport, TheHeadlineNamesTheLineOnce) {
   testing::ReportCase each = testing::hang_case();
   Finding& finding = each.verdict.findings.front();
