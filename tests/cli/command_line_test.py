@@ -140,6 +140,12 @@ class Meant(unittest.TestCase):
                 self.assertEqual(done.stderr.count(b"\n"), 1)
                 self.assertEqual(done.stdout, b"")
 
+    def test_no_word_at_all_shows_the_help(self):
+        done = dlprobe()
+        self.assertEqual(done.returncode, 2)
+        self.assertEqual(done.stdout, b"")
+        self.assertIn(b"dlprobe run -- python train.py", done.stderr)
+
     def test_nothing_is_guessed_where_nothing_is_near(self):
         done = dlprobe("shm", "--frobnicate")
         self.assertIn(b"has no option --frobnicate (see dlprobe shm --help)", done.stderr)

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdio>
 #include <memory>
 
 #include <gnu/libc-version.h>
@@ -164,6 +165,10 @@ int report_parse_error(const ConfiguredApp& app, const std::vector<std::string>&
   }
   if (dynamic_cast<const CLI::CallForVersion*>(&error) != nullptr) {
     return print(error.what() + std::string("\n"));
+  }
+  if (arguments.size() == 1) {
+    std::fputs(app.help().c_str(), stderr);
+    return kExitUsage;
   }
   return refuse_in_style(output_despite(app, arguments), explain_parse_error(app, error),
                          kExitUsage);
