@@ -72,6 +72,14 @@ class ChannelNeed : public Waiter {
     });
   }
 
+  // Whose end is a signal that wakes the loop.
+  bool has_child() const {
+    return std::ranges::any_of(facts_.run->processes, [&](const ProcessInfo& each) {
+      return each.ppid == waiter_.process->key.pid &&
+             !is_known_dead(*facts_.run, each.key, facts_.last->at);
+    });
+  }
+
   // It does what is due at its time, and what others of its process ask for. What it waits for
   // beside that, from other processes, is not told apart.
   Need of_event_loop() const {
@@ -88,7 +96,9 @@ class ChannelNeed : public Waiter {
     });
     const bool by_itself =
         has_timeout(thread_.wait, facts_.machine) || may_be_woken_by_signal(waiter_);
-    if (only_own && !by_itself && !need.providers.empty()) need.others_may = false;
+    // A program may park in its loop until a signal ends it, but not in the middle of a batch.
+    const bool is_needed = !need.providers.empty() || (is_in_a_task(thread_) && !has_child());
+    if (only_own && !by_itself && is_needed) need.others_may = false;
     return need;
   }
 

@@ -258,8 +258,9 @@ std::optional<RootCause> lost_notifier(const Facts& facts, size_t index,
       (waiter.need.kind != NeedKind::kNotification && waiter.need.kind != NeedKind::kJoin)) {
     return std::nullopt;
   }
-  const bool is_lost =
-      is_forked_copy(*facts.run, waiter.process->key) && may_have_lost_a_thread(facts, waiter);
+  // No thread that fork did not copy knows the event loop that the worker has made.
+  const bool is_lost = waiter.thread->futex && is_forked_copy(*facts.run, waiter.process->key) &&
+                       may_have_lost_a_thread(facts, waiter);
   Finding finding =
       finding_about(facts, is_lost ? FindingCode::kWaitsForMissingThread : FindingCode::kLockCycle,
                     Confidence::kLikely, waiter);

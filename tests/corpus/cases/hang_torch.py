@@ -1,4 +1,5 @@
 """Hangs in PyTorch's DataLoader. Twin: the same job without the one mistake."""
+import asyncio
 import os
 import signal
 import socket
@@ -335,6 +336,28 @@ def sampler_without_end(options):
     train(loader_of(options, Samples(), sampler=DrawUntil(is_enough)))
 
 
+def coroutines(options):
+    """In a worker: one of them keeps what the others wait for."""
+
+    async def ask(slots, index):
+        await slots.acquire()
+        await asyncio.sleep(0.001)
+        if options.healthy or index < 100:
+            slots.release()
+
+    async def ask_for_all(index):
+        slots = asyncio.Semaphore(1)
+        await asyncio.gather(ask(slots, index), ask(slots, index))
+
+    def prepare(index):
+        if index == 100:
+            claim("moves" if options.healthy else "still")
+        asyncio.run(ask_for_all(index))
+
+    expect(1)
+    train(loader_of(options, Samples(prepare)))
+
+
 def slow_sampler(options):
     """It computes all the time, and finds an index now and then."""
 
@@ -444,7 +467,7 @@ KINDS = {
     "persistent": persistent, "spawned": spawned, "of-forkserver": of_forkserver, "two-loaders": two_loaders,
     "lost-pool-unused": lost_pool_unused, "shared-position": shared_position,
     "evaluation": evaluation, "backward": backward, "collective": collective,
-    "sampler-without-end": sampler_without_end, "slow-sampler": slow_sampler,
+    "sampler-without-end": sampler_without_end, "slow-sampler": slow_sampler, "coroutines": coroutines,
     "evaluation-without-workers": evaluation_without_workers}
 
 

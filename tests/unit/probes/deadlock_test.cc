@@ -923,6 +923,40 @@ TEST(Deadlock, AnEventLoopWaitsForItsThreadThatWaitsForALostLock) {
   EXPECT_FALSE(find(verdict, FindingCode::kPipeWithoutPeer));
 }
 
+// A worker in the middle of a batch, whose coroutines wait for one another.
+HangScene worker_in_event_loop(uint64_t timeout) {
+  HangScene scene(2);
+  ThreadSnapshot& worker = scene.main(kWorker);
+  scene.wait_in_recv(worker, 7001, 7002);
+  worker.wait.syscall = 232;  // epoll_wait
+  worker.wait.args[3] = timeout;
+  scene.has_socket(kWorker, 7001);
+  scene.has_socket(kWorker, 7002);
+  scene.stack(worker,
+              {python("EpollSelector.select", "/usr/lib/python3.11/selectors.py", 9),
+               python("run", "/usr/lib/python3.11/asyncio/runners.py", 9),
+               python("Remote.__getitem__", "/srv/data.py", 13),
+               python("_MapDatasetFetcher.fetch",
+                      "/usr/lib/python3/dist-packages/torch/utils/data/_utils/fetch.py", 52),
+               python("BaseProcess.run", "/usr/lib/python3.11/multiprocessing/process.py", 9)});
+  return scene;
+}
+
+TEST(Deadlock, AnEventLoopOfAWorkerThatNothingCanWake) {
+  constexpr uint64_t kNever = 0xFFFFFFFF;
+  const auto finding = find(worker_in_event_loop(kNever).examine(), FindingCode::kLockCycle);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kError);
+  EXPECT_THAT(finding->message.plain(), testing::HasSubstr("no thread is left in its process"));
+  EXPECT_FALSE(has_error(worker_in_event_loop(20'000).examine())) << "a timer";
+  HangScene thread = worker_in_event_loop(kNever);
+  thread.sleep(thread.add_thread(kWorker, 150));
+  EXPECT_FALSE(has_error(thread.examine())) << "another thread";
+  HangScene child = worker_in_event_loop(kNever);
+  child.info(kOther).ppid = kWorker;
+  EXPECT_FALSE(has_error(child.examine())) << "a child";
+}
+
 TEST(Deadlock, AParentOfVforkWaitsForNoDisk) {
   HangScene scene = busy_scene();
   scene.main(kWorker).state = 'D';
