@@ -87,6 +87,10 @@ void judge(const RunCase& one, const Facts& facts, Verdict& verdict) {
   const HostFacts& host = one.recording.header.host;
   std::vector<RootCause> causes = find_causes(facts);
   verdict.findings = merge(causes);
+  if (std::vector<RootCause> slow; causes.empty() && !has_subject_ended(run)) {
+    slow = find_slow_loaders(facts);
+    append(verdict.findings, merge(slow));
+  }
   append(verdict.findings, find_shared_handles(run, host.machine));
   // What has come to its end by itself did not hang.
   if (Message standstill = describe_standstill(facts, causes);

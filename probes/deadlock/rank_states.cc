@@ -32,13 +32,6 @@ bool waits_for_all(const Look& look) {
   return in && !in->is_on_gpu && !in->is_call && !in->is_end;
 }
 
-bool is_in_loader(const Look& look) {
-  return std::ranges::any_of(look.thread->stack, [](const StackFrame& frame) {
-    return frame.python && is_of_torch(frame.file) &&
-           frame.file.ends_with("torch/utils/data/dataloader.py");
-  });
-}
-
 // One that waits for the first batch of another rank is met in the same wait each time.
 RankLooks looks_at(const ThreadFacts& thread) {
   RankLooks looks{.motion = motion_of(thread)};
@@ -47,7 +40,7 @@ RankLooks looks_at(const ThreadFacts& thread) {
     ++looks.all;
     if (waits_for_all(look) && look.thread->cpu_ns != thread.looks[i].thread->cpu_ns)
       ++looks.waiting;
-    if (is_in_loader(look)) ++looks.in_loader;
+    if (is_in_loader(*look.thread)) ++looks.in_loader;
   }
   return looks;
 }

@@ -50,6 +50,13 @@ std::vector<RootCause> find_slow_workers(const Facts& facts, const Rank& rank);
 /// Whether a trainer, or its pin-memory thread, waits for a batch the whole time.
 bool waits_for_batch(const Facts& facts, const ThreadFacts& trainer);
 
+/// Whether it is in PyTorch's DataLoader, in the trainer.
+bool is_in_loader(const ThreadSnapshot& thread);
+
+/// Trainers that are met, at nearly every look, where they wait for a batch: nothing is wrong, but
+/// the loader is slower than the training. A note, DLP0313.
+std::vector<RootCause> find_slow_loaders(const Facts& facts);
+
 /// Whether it waits, in torch.multiprocessing.spawn(), for the ends of the processes that it
 /// started: for no batch, and for none that writes.
 bool waits_for_ends(const ThreadSnapshot& thread);

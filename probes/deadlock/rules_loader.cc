@@ -76,6 +76,45 @@ RootCause busy_in_step(const Facts& facts, const Rank& rank, size_t index, size_
   return {std::move(finding), index};
 }
 
+size_t looks_in_a_task(const ThreadFacts& worker) {
+  return static_cast<size_t>(std::ranges::count_if(
+      worker.looks, [](const Look& look) { return is_in_a_task(*look.thread); }));
+}
+
+// A trainer that is nearly always met where it waits for a batch, while workers make some.
+std::optional<RootCause> slow_loader(const Facts& facts, const Rank& rank) {
+  constexpr size_t kFewestLooks = 4;
+  constexpr double kNearlyAll = 0.8;
+  const ThreadFacts& trainer = facts.threads[rank.trainer];
+  const auto waits = static_cast<size_t>(std::ranges::count_if(trainer.looks, [](const Look& look) {
+    return is_in_loader(*look.thread) && !look.thread->wait.running;
+  }));
+  const size_t all = trainer.looks.size();
+  if (all < kFewestLooks || static_cast<double>(waits) < kNearlyAll * static_cast<double>(all) ||
+      rank.workers.empty())
+    return std::nullopt;
+  const size_t busiest = *std::ranges::max_element(
+      rank.workers, {}, [&](size_t each) { return looks_in_a_task(facts.threads[each]); });
+  ThreadFacts worker = facts.threads[busiest];
+  const size_t in_task = looks_in_a_task(worker);
+  if (2 * in_task < worker.looks.size() || in_task == 0) return std::nullopt;
+  worker.thread = std::ranges::find_if(worker.looks, [](const Look& look) {
+                    return is_in_a_task(*look.thread);
+                  })->thread;
+  Finding finding = finding_about(facts, FindingCode::kSlowSample, Confidence::kLikely, worker);
+  finding.severity = Severity::kInfo;
+  finding.discriminator = "slower-loader";
+  finding.message = say("the loader is slower than the training: {} waited for a batch at {} of {} "
+                        "looks, and {} was in the middle of one at {} of {}",
+                        name_of(facts, trainer), waits, all, name_of(facts, worker), in_task,
+                        worker.looks.size()) +
+                    place_of(worker);
+  finding.remedies.push_back({.title = "Make that line faster, or let more workers do it: measure "
+                                       "how many the job needs",
+                              .commands = {"dlprobe tune -- COMMAND"}});
+  return RootCause{std::move(finding), busiest};
+}
+
 bool is_written_by_workers(const Facts& facts, const Need& need) {
   return need.kind == NeedKind::kChannel && need.relation == "written by" &&
          std::ranges::any_of(need.providers, [&](size_t each) {
@@ -84,6 +123,20 @@ bool is_written_by_workers(const Facts& facts, const Need& need) {
 }
 
 }  // namespace
+
+bool is_in_loader(const ThreadSnapshot& thread) {
+  return std::ranges::any_of(thread.stack, [](const StackFrame& frame) {
+    return frame.python && is_of_torch(frame.file) &&
+           frame.file.ends_with("torch/utils/data/dataloader.py");
+  });
+}
+
+std::vector<RootCause> find_slow_loaders(const Facts& facts) {
+  std::vector<RootCause> causes;
+  for (const Rank& rank : ranks_of(facts))
+    if (auto cause = slow_loader(facts, rank)) causes.push_back(std::move(*cause));
+  return causes;
+}
 
 bool waits_for_ends(const ThreadSnapshot& thread) {
   const auto end = std::ranges::find_if(thread.stack, is_of_user);

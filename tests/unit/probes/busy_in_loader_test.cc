@@ -158,5 +158,42 @@ TEST(BusyInLoader, ALoaderWithoutWorkersBesideIdleOnes) {
   EXPECT_FALSE(busy_in(scene));
 }
 
+// The trainer gets a batch now and then; a worker is always in the middle of one.
+HangScene scene_of_slow_loader() {
+  HangScene scene;
+  ThreadSnapshot& trainer = scene.main(HangScene::kTrainer);
+  scene.stack(trainer, {next_batch(), training_loop()});
+  scene.is_awake_at(trainer, 5);
+  ThreadSnapshot& worker = scene.main(kIdle);
+  scene.run(worker);
+  scene.stack(worker,
+              {python("Shards.__getitem__", "/srv/data.py", 14),
+               of_torch("_MapDatasetFetcher.fetch", "_utils/fetch.py"),
+               python("BaseProcess.run", "/usr/lib/python3.11/multiprocessing/process.py", 108)});
+  return scene;
+}
+
+TEST(SlowLoader, ATrainerThatNearlyAlwaysWaitsForItIsANote) {
+  const auto finding = find(scene_of_slow_loader().examine(6), FindingCode::kSlowSample);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kInfo);
+  EXPECT_EQ(finding->message.plain(),
+            "the loader is slower than the training: trainer 100 waited for a batch at 5 of 6 "
+            "looks, and worker 101 was in the middle of one at 6 of 6 (Shards.__getitem__, "
+            "/srv/data.py:14)");
+}
+
+TEST(SlowLoader, OneThatIsOftenAtSomethingElseDoesNotWaitForIt) {
+  HangScene scene = scene_of_slow_loader();
+  scene.is_awake_at(scene.main(HangScene::kTrainer), 3);
+  EXPECT_FALSE(find(scene.examine(6), FindingCode::kSlowSample));
+}
+
+TEST(SlowLoader, WorkersWithoutATaskAreNotWaitedFor) {
+  HangScene scene = scene_of_slow_loader();
+  scene.stack(scene.main(kIdle), {of_torch("_worker_loop", "_utils/worker.py")});
+  EXPECT_FALSE(find(scene.examine(6), FindingCode::kSlowSample));
+}
+
 }  // namespace
 }  // namespace dlprobe
