@@ -48,6 +48,7 @@ constexpr std::array kNotReadable = {kDataNotReadable, kIoStall, kBusErrorOnFile
 constexpr std::array kUncaught = {kUncaughtException};
 constexpr std::array kRanks = {kRankBehind, kRankDead, kUnevenData, kCollectiveMismatch};
 constexpr std::array kRankGone = {kRankDead, kUncaughtException, kKilledBySignal, kRankBehind};
+constexpr std::array kLeftInShm = {kShmStaleFiles, kShmLeak};
 constexpr std::array kTwoRuntimes = {kTwoOpenMpRuntimes};
 constexpr std::array kTooMany = {kTooManyWorkers, kThreadOversubscription};
 constexpr std::array kBusError = {kShmExhausted, kShmTooSmall, kBusErrorOnFileMapping};
@@ -66,6 +67,8 @@ constexpr std::array kTexts = {
     AskedText{"ConnectionRefusedError", kPeerGone},
     AskedText{"BrokenProcessPool", kPoolBroken},
     AskedText{"TerminatedWorkerError", kPoolBroken},
+    AskedText{"process pool was terminated abruptly", kPoolBroken},
+    AskedText{"leaked shared_memory objects", kLeftInShm},
     AskedText{"DataLoader timed out", kTimedOut},
     AskedText{"multiprocessing.context.TimeoutError", kTimedOut},
     AskedText{"queue.Empty", kTimedOut},
@@ -104,6 +107,8 @@ constexpr std::array kTexts = {
     AskedText{"Trying to resize storage", kUncaught},
     AskedText{"expects each tensor to be equal size", kUncaught},
     AskedText{"in DataLoader worker process", kUncaught},
+    AskedText{"generator raised StopIteration", kUncaught},
+    AskedText{"can only test a child process", kUncaught},
     AskedText{"NCCL operations have failed or timed out", kRanks},
     AskedText{"collective operation timeout", kRanks},
     AskedText{"ms for recv operation", kRanks},

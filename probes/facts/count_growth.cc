@@ -23,7 +23,7 @@ OwnWords time_ahead_text(double seconds) {
 }
 
 OwnWords what_brief_growth_leaves_open(const Growth& growth) {
-  if (!growth.is_brief) return "";
+  if (growth.is_long_watched) return "";
   const OwnWords time = format_duration(std::chrono::nanoseconds(growth.to - growth.from));
   return (growth.is_by_age ? " (since its start " + time + " ago, as what it has shows"
                            : " (seen for " + time) +

@@ -202,7 +202,7 @@ void rule_out_for_leak(Finding& finding, const Facts& facts, const Growth& growt
       {.cause = "a sawtooth (garbage collection, epochs)",
        .why_not = "its low points rise, and never fell by half as much before"}};
   finding.message += what_brief_growth_leaves_open(growth);
-  if (!growth.is_brief) {
+  if (growth.is_long_watched) {
     finding.rule_out("a warm-up or a filling cache",
                      "it grew as much in the second half of the time as in the first");
   }

@@ -51,6 +51,13 @@ TEST(FindPages, TextsThatNoPageQuotesLeadToTheirCauses) {
   EXPECT_EQ(
       found("[Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=42)").at(0),
       kRankBehind);
+  EXPECT_EQ(found("A process in the process pool was terminated abruptly while the future was "
+                  "running or pending.")
+                .at(0),
+            kWorkerExited);
+  EXPECT_EQ(found("resource_tracker: There appear to be 48 leaked shared_memory objects").at(0),
+            kShmStaleFiles);
+  EXPECT_EQ(found("RuntimeError: generator raised StopIteration").at(0), kUncaughtException);
   EXPECT_EQ(found("*** Error: double free or corruption (!prev)").at(0), kWorkerCrashed);
 }
 
