@@ -73,6 +73,9 @@ class TreeCollector {
   /// The owner (the parent) knows by waitid how a process ended. Before it is reaped, if possible.
   void note_exit(const ProcessKey& key, int wait_status, std::string source);
 
+  /// Which rank of a job a process has told that it is.
+  void note_rank(const ProcessKey& key, const JobRank& rank) { tree_.note_rank(key, rank); }
+
   /// Whether a process of the tree has ended by a signal or with a code other than 0 since the last
   /// call.
   bool take_failed_exit() { return ends_.take_failed(); }

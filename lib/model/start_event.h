@@ -25,18 +25,20 @@ enum class StartEventKind {
   kBatches,          ///< how many batches an iterator of a DataLoader has handed out by now
   kMpiBegins,        ///< mpi4py.MPI is being imported, which initialises MPI
   kMpiReady,         ///< and was
+  kJoinedGroup,      ///< it is a rank of a job of torch.distributed: `count`; `workers`: of so many
   kFailed,           ///< an exception ended what `ended` says
-  kExits,            ///< a child called sys.exit or os._exit: `message`; `count`: its code
-  kHookFailed,       ///< a part of the shim did not find what it knows; `message`
-  kRead,             ///< its text was read, not run; `count` lines make what starts processes
-  kForeseen,         ///< by its text, what `cause` says could happen at that line
+  kExits,  ///< a child called sys.exit or os._exit, a program os.abort: `message`; `count`: its
+           ///< code
+  kHookFailed,  ///< a part of the shim did not find what it knows; `message`
+  kRead,        ///< its text was read, not run; `count` lines make what starts processes
+  kForeseen,    ///< by its text, what `cause` says could happen at that line
 };
 template <>
 struct Names<StartEventKind> {
   static constexpr auto kList = std::to_array<std::string_view>(
       {"interpreter", "chosen", "started", "refused", "main-imported", "main-not-imported",
-       "first-batch", "loader-made", "batches", "mpi-begins", "mpi-ready", "failed", "exits",
-       "hook-failed", "read", "foreseen"});
+       "first-batch", "loader-made", "batches", "mpi-begins", "mpi-ready", "joined-group", "failed",
+       "exits", "hook-failed", "read", "foreseen"});
 };
 
 /// Why a process was not started.
@@ -135,7 +137,8 @@ constexpr void list_fields(auto&& field, Of<StartEvent> /*of*/) {
   field("line", &StartEvent::line, "of that file");
   field("function", &StartEvent::function, R"("<module>" at the module's level)");
   field("main", &StartEvent::is_main, "that line is the main module's own");
-  field("count", &StartEvent::count, "of batches, of mappings where there are no more");
+  field("count", &StartEvent::count,
+        "of batches, of mappings where there are no more; of joined-group: the rank");
   field("seconds", &StartEvent::seconds,
         "Of main-imported; of first-batch since its iterator was made; of batches waited for them; "
         "of "
@@ -145,7 +148,7 @@ constexpr void list_fields(auto&& field, Of<StartEvent> /*of*/) {
         "Of main-imported: by which the process's RSS grew; of failed by a refused memory: what is "
         "taken of the limit",
         Unit::kBytes);
-  field("workers", &StartEvent::workers, "of loader-made");
+  field("workers", &StartEvent::workers, "of loader-made; of joined-group: ranks of the job");
   field("prefetch_factor", &StartEvent::prefetch_factor, "of loader-made");
   field("ended", &StartEvent::ended, "of failed: what the exception ended");
   field("error_number", &StartEvent::error_number,

@@ -262,6 +262,7 @@ void CommandRuns::take_news() {
         event.cause == StartRefusal::kNoProcess || event.cause == StartRefusal::kNoThread;
     if (is_full) look_at_tasks(event.process);
     learn_timeout(event);
+    learn_rank(event);
     context_.recorder.add(std::move(event));
   }
 }
@@ -272,6 +273,14 @@ void CommandRuns::learn_timeout(const StartEvent& event) {
   if (event.kind != StartEventKind::kLoaderMade || seconds <= 0 || seconds > kLongest) return;
   const auto timeout = static_cast<BootNs>(seconds * kSecond);
   loader_timeout_ = loader_timeout_ == 0 ? timeout : std::min(loader_timeout_, timeout);
+}
+
+void CommandRuns::learn_rank(const StartEvent& event) {
+  const auto rank = event.count.value_or(-1);
+  const auto size = event.workers.value_or(0);
+  if (event.kind != StartEventKind::kJoinedGroup || rank < 0 || rank >= size) return;
+  ranks_[event.process] = {
+      .rank = static_cast<int32_t>(rank), .world_size = size, .source = "torch.distributed"};
 }
 
 namespace {

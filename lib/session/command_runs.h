@@ -1,8 +1,10 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "lib/base/unique_fd.h"
 #include "lib/session/containment.h"
@@ -34,10 +36,12 @@ class CommandRuns final : private WatchGuide {
   void end_what_goes_on(const WatchResult& watched, pid_t child);
   void tell_which_overrides_failed() const;
   void learn_timeout(const StartEvent& event);
+  void learn_rank(const StartEvent& event);
   void look_at_tasks(const std::optional<ProcessKey>& refused);
   bool ends_its_command() const { return subject_.confirm || subject_.attempt; }
 
   void take_news() override;
+  std::map<ProcessKey, JobRank> take_ranks() override { return std::exchange(ranks_, {}); }
   void look_now_and_then() override;
   std::optional<OwnWords> why_break_off(size_t living) override;
   BootNs gives_up_after() override { return loader_timeout_; }
@@ -51,6 +55,7 @@ class CommandRuns final : private WatchGuide {
   std::optional<PythonShim> shim_;
   std::shared_ptr<void> guard_;  ///< ends the trial should dlprobe be killed
   std::optional<Containment> containment_;
+  std::map<ProcessKey, JobRank> ranks_;  ///< told since the last call
   bool was_told_early_ = false;
   BootNs loader_timeout_ = 0;  ///< the shortest of its loaders; 0: none has one
 };

@@ -39,7 +39,7 @@ class Watch {
     WatchResult& result = tree_.result;
     while (!result.end.at) {
       const BootNs due = tree_.collector.tick();
-      tree_.guide.take_news();
+      take_news();
       read_log();
       take_snapshot_now_and_then();
       show();
@@ -47,7 +47,7 @@ class Watch {
       decide();
       if (!result.end.at) wait_until(due);
     }
-    tree_.guide.take_news();
+    take_news();
     if (tree_.target.log) tree_.target.log->read(tree_.tools.sink, now());
     tree_.collector.take_ledger();
     take_last_snapshot();
@@ -62,6 +62,12 @@ class Watch {
 
  private:
   BootNs now() const { return tree_.now(); }
+
+  void take_news() {
+    tree_.guide.take_news();
+    for (const auto& [key, rank] : tree_.guide.take_ranks())
+      tree_.collector.note_rank(key, rank);
+  }
 
   void end_with(RunEndReason reason, Message text = {}) {
     tree_.result.end = {.at = now(), .reason = reason, .text = std::move(text)};
@@ -131,7 +137,7 @@ class Watch {
       if (!readable.empty() && readable[1]) lines_.read();
       if (take_signals(tree_) || readable.empty()) return;
       if (readable[2]) return;
-      if (readable[3]) tree_.guide.take_news();
+      if (readable[3]) take_news();
       // Of a command news are many. Of what ran already they are a person's wishes.
       if (readable[3] && !tree_.target.child) return;
     }

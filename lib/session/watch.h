@@ -3,6 +3,7 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -68,6 +69,8 @@ class WatchGuide {
 
   /// The tree has been looked at, or WatchTarget::news can be read; once more at the end.
   virtual void take_news() {}
+  /// Which ranks of a job processes have told that they are, since the last call.
+  virtual std::map<ProcessKey, JobRank> take_ranks() { return {}; }
   /// Called every 10 s while the root lives, and soon after a process failed.
   virtual void look_now_and_then() {}
   /// After each look: why the whole tree, of which so many live, is to be killed at once.

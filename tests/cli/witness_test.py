@@ -46,7 +46,7 @@ PROGRAMS = {  # name -> text; __name__ is "__main__", __file__ ends in prog.py
                        "    if not pid: os._exit(0)\n    os.waitpid(pid, 0)\n    signal.pause()\n"
                        "  except Late: caught[0] += 1\nprint(caught)\n",
     "exits in a pickle": "import multiprocessing as mp, os, pickle, sys\n"
-                         "def f(): print([pickle.loads(pickle.dumps(e)) is e for e in (os._exit, sys.exit)], flush=True)\n"
+                         "def f(): print([pickle.loads(pickle.dumps(e)) is e for e in (os.abort, os._exit, sys.exit)], flush=True)\n"
                          "if __name__ == '__main__':\n"
                          "  p = mp.get_context('fork').Process(target=f); p.start(); p.join(); print(p.exitcode)\n",
     "traceback of an exit": "import multiprocessing as mp, sys, traceback\ndef f():\n  try: sys.exit(3)\n"

@@ -38,7 +38,7 @@ class ProcessTree {
   /// while.
   void note_signals_caught(TrackedProcess& process, uint64_t signals);
 
-  /// Takes in which rank the memory of a member says that it is: a program may set the variables
+  /// Takes in which rank a member, or its memory, says that it is: a program may set the variables
   /// itself, after its start.
   void note_rank(const ProcessKey& key, const JobRank& rank);
 

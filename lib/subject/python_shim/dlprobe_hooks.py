@@ -383,6 +383,10 @@ def _before_os_exit(status=None, *_):
         _tell_exit("os._exit", status, users_line(frame))
 
 
+def _before_abort(*_):
+    tell("exits", message="os.abort", **users_line(sys._getframe(2)))
+
+
 def _before_end_of_child(*_):
     """Of multiprocessing, which calls it in any case when a child's work is over: what ended that is being handled."""
     if sys._getframe(2).f_code is not sys.modules["multiprocessing.process"].BaseProcess._bootstrap.__code__:
@@ -506,6 +510,15 @@ def _hook_data_loader(module):
         module.DataLoader.check_worker_number_rationality = _Noticed(check, notice)
 
 
+def _hook_process_groups(module):
+    def before(group=None, *_):
+        if hasattr(group, "rank"):
+            tell("joined-group", count=group.rank(), workers=group.size())
+
+    if hasattr(module, "_update_default_pg"):  # torch 1.8
+        _call_before(module, "_update_default_pg", before)
+
+
 def _before_mpi(_module):
     tell("mpi-begins", **users_line(sys._getframe(1)))
 
@@ -531,8 +544,11 @@ AFTER = {
     "loky.process_executor": [_hook_executor],
     "threading": [_hook_threading],
     "torch._utils": [_hook_torch_utils],
+    "torch.distributed.distributed_c10d": [_hook_process_groups],
     "torch.utils.data.dataloader": [_hook_data_loader],
 }
+_call_before(os, "abort", _before_abort)
+sys.modules["posix"].abort = os.abort  # by which it is pickled
 if sys.version_info >= (3, 13):
     AFTER["traceback"] = [lambda module: _call_before(module, "print_exc", _before_print)]
 if options:

@@ -21,7 +21,8 @@ _OWN = ("dlprobe_hooks", "dlprobe_limits", "dlprobe_overrides", "dlprobe_pickle"
 _HOOKED = ("threading", "multiprocessing.process", "multiprocessing.context", "multiprocessing.spawn",
            "multiprocessing.forkserver", "multiprocessing.util", "multiprocessing.queues", "multiprocessing.pool",
            "concurrent.futures.process", "joblib.externals.loky.process_executor", "loky.process_executor", "mpi4py.MPI",
-           "torch._utils", "torch.multiprocessing", "torch.utils.data.dataloader")
+           "torch._utils", "torch.distributed.distributed_c10d", "torch.multiprocessing",
+           "torch.utils.data.dataloader")
 if sys.version_info >= (3, 13):  # where multiprocessing tells by it alone what ended a child
     _HOOKED += ("traceback",)
 

@@ -1,5 +1,9 @@
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
 
 #include "lib/session/examination.h"
 #include "tests/unit/session/fakes.h"
@@ -91,6 +95,27 @@ TEST_F(CommandRunsTest, ACommandThatEndsAtOnceIsSeenToEnd) {
   EXPECT_THAT(examination.left, IsEmpty());
   EXPECT_LT(place_.clock->now() - began, kSecond);
   EXPECT_THAT(control().sent, IsEmpty());
+}
+
+TEST_F(CommandRunsTest, AProcessThatTellsItsRankHasIt) {
+  after_start(kSecond, [this](pid_t pid) {
+    const auto& started = control().started.back().environment;
+    const auto path =
+        std::ranges::find(started, "PYTHONPATH", [](auto& each) { return each.first; });
+    ASSERT_NE(path, started.end());
+    std::ofstream events(path->second.substr(0, path->second.find(':')) + "/events");
+    events << fmt::format(R"({{"kind":"joined-group","at":1,"pid":{},"start_ticks":{},)"
+                          R"("count":1,"workers":4}})",
+                          pid, MadeUpProcess{.pid = pid}.key().start_ticks)
+           << std::endl;
+  });
+  request_.watch_for = std::chrono::seconds(2);
+  const Examination examination = examine();
+  const auto& processes = examination.recording.runs[0].processes;
+  ASSERT_FALSE(processes.empty());
+  ASSERT_TRUE(processes.back().rank);
+  EXPECT_EQ(processes.back().rank->rank, 1);
+  EXPECT_EQ(processes.back().rank->world_size, 4);
 }
 
 TEST_F(CommandRunsTest, ACommandKilledBySomebodyElseIsRecordedSo) {
