@@ -237,7 +237,8 @@ std::optional<RankFinding> ranks_gone(Job job, const Members& waiting) {
   const bool on_gpu = are_on_gpu(job, waiting);
   if (!end && on_gpu) return std::nullopt;
   FindingCode code = FindingCode::kRankDead;
-  if (end && job[*end].wait_status == 0) code = FindingCode::kUnevenData;
+  const bool have_met = !is_in(job[first], MeetingKind::kRendezvous);
+  if (end && job[*end].wait_status == 0 && have_met) code = FindingCode::kUnevenData;
   if (!end && !missing.must_be_here) code = FindingCode::kRankBehind;
   RankFinding found =
       finding_on(job, code, end && !on_gpu ? Confidence::kCertain : Confidence::kLikely, {first});
@@ -245,12 +246,13 @@ std::optional<RankFinding> ranks_gone(Job job, const Members& waiting) {
   if (end) finding.processes.push_back(job[*end].process);  // why it ended may be known
   if (!job[first].is_overdue) finding.severity = Severity::kInfo;
   const Message waits = waits_of(job, waiting);
-  finding.message = end ? name_ranks(job, {*end}) + words_of_doing(job, {*end}) + ", and " + waits
+  finding.message = end ? name_ranks(job, {*end}) + words_of_doing(job, {*end}) +
+                              (have_met ? "" : " before it had met the others") + ", and " + waits
                         : words_of_gone(job, missing, waits);
   finding.prove(count_fact("missing_ranks", count_in(missing.numbers), "/proc/PID/environ"));
   finding.prove(count_fact("waiting_ranks", waiting.size(), "stacks"));
   if (code == FindingCode::kRankBehind) finding.discriminator = "elsewhere";
-  add_remedies_for_gone(finding, is_in_mpi(job[first]));
+  add_remedies_for_gone(finding, job[first], end ? &job[*end] : nullptr);
   return found;
 }
 

@@ -130,9 +130,16 @@ void add_remedies_for_uneven_data(Finding& finding, bool is_mpi) {
        .commands = {"with Join([model]): ..."}});
 }
 
-void add_remedies_for_gone(Finding& finding, bool is_mpi) {
+void add_remedies_for_gone(Finding& finding, const RankState& waiter, const RankState* ended) {
   if (finding.code == FindingCode::kUnevenData)
-    return add_remedies_for_uneven_data(finding, is_mpi);
+    return add_remedies_for_uneven_data(finding, is_in_mpi(waiter));
+  if (ended != nullptr && ended->wait_status == 0) {
+    finding.remedies.push_back(
+        {.title = "Let every rank come to where they meet, also one that has no data",
+         .commands = {"torch.distributed.init_process_group(...)  # before anything that may end "
+                      "the rank"}});
+    return;
+  }
   const bool is_elsewhere = finding.code == FindingCode::kRankBehind;
   finding.remedies.push_back(
       {.title =

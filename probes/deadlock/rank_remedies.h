@@ -28,7 +28,7 @@ Remedy remedy_to_see_the_gpu();
 void add_remedy_to_record(Finding& finding);
 /// For ranks of which some have less to do than others.
 void add_remedies_for_uneven_data(Finding& finding, bool is_mpi);
-/// For ranks that are not there.
-void add_remedies_for_gone(Finding& finding, bool is_mpi);
+/// For ranks that are not there; `ended`: one of them that was seen to end, or null.
+void add_remedies_for_gone(Finding& finding, const RankState& waiter, const RankState* ended);
 
 }  // namespace dlprobe::probes::deadlock

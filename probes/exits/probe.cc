@@ -310,7 +310,8 @@ bool was_survived(const ExitFacts& facts, const Death& death) {
 Severity severity_of(const ExitFacts& facts, const Judged& judged) {
   const Death& death = *judged.death;
   if (is_passed_on(facts, death)) return Severity::kError;
-  if (is_crash_signal(death.signal) && is_handled_child(*facts.run, death.process->key))
+  if (is_crash_signal(death.signal) && is_handled_child(*facts.run, death.process->key) &&
+      ranks_that_failed_after(facts, death).empty())
     return Severity::kInfo;
   if (!is_of_loader(facts, *death.process)) return Severity::kWarning;
   if (was_survived(facts, death)) return Severity::kWarning;
@@ -394,6 +395,7 @@ Finding finding_of(const ExitFacts& facts, const std::vector<const Judged*>& gro
                             "wait status by " + own(each->death->exit->source),
                             each->death->exit->at));
   }
+  if (group.size() == 1) add_ranks_that_failed_after(facts, *first.death, finding);
   finding.alternatives = first.cause.alternatives;
   finding.remedies = first.cause.remedies;
   finding.first_seen = first.death->at();
@@ -504,13 +506,15 @@ void add_raised(const ExitFacts& facts, std::vector<Finding>& findings) {
 }
 
 /// What the others ended by is then of that.
-void add_rank_that_was_through(const ExitFacts& facts, std::vector<Finding>& findings) {
-  auto through = rank_that_was_through(facts);
+void add_rank_that_was_through(const ExitFacts& facts, std::span<const Finding> known,
+                               std::vector<Finding>& findings) {
+  const bool is_known = std::ranges::count(known, FindingCode::kRankDead, &Finding::code) > 0;
+  auto through = is_known ? std::nullopt : rank_never_started(facts);
+  if (!through) through = rank_that_was_through(facts);
   if (!through) through = rank_that_left_its_launcher(facts);
   if (!through) return;
   for (Finding& finding : findings)
-    if (finding.code == FindingCode::kWorkerExited)
-      finding.consequence_of = FindingCode::kUnevenData;
+    if (finding.code == FindingCode::kWorkerExited) finding.consequence_of = through->code;
   findings.insert(findings.begin(), std::move(*through));
 }
 
@@ -538,7 +542,7 @@ Verdict examine_run(const RunCase& one) {
     mark_consequence(finding, one.known, one.index);
     verdict.findings.push_back(std::move(finding));
   }
-  add_rank_that_was_through(facts, verdict.findings);
+  add_rank_that_was_through(facts, one.known, verdict.findings);
   // What waits because of an exception does not explain it.
   const bool is_explained = std::ranges::any_of(one.known, [](const Finding& finding) {
     return finding.severity == Severity::kError &&
@@ -557,7 +561,7 @@ Verdict examine_run(const RunCase& one) {
   return verdict;
 }
 
-constexpr std::array<Cause, 14> kCauses = {{
+constexpr std::array<Cause, 15> kCauses = {{
     {FindingCode::kOomKilledByCgroup, saw_oom_killer, ReportTable::kMemory},
     {FindingCode::kOomKilledByHost, saw_oom_killer, ReportTable::kMemory},
     {FindingCode::kKilledBySignal, saw_ends},
@@ -569,6 +573,7 @@ constexpr std::array<Cause, 14> kCauses = {{
     {FindingCode::kUncaughtException, saw_exceptions},
     {FindingCode::kStateNotInherited, saw_exceptions},
     {FindingCode::kUnevenData, saw_exceptions},
+    {FindingCode::kRankDead, saw_exceptions},
     {FindingCode::kProcessLimitReached, saw_exceptions},
     {FindingCode::kTemporaryFolderUnusable, saw_exceptions},
     {FindingCode::kMemoryLimitTooLow, saw_exceptions, ReportTable::kMemory},

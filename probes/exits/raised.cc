@@ -286,6 +286,12 @@ std::optional<ExitWord> word_of(const Run& run, const ProcessKey& key) {
     said.clause = say(": it called {}{}", as_name(word->message), where(*word));
     if (!word->file.empty())
       said.evidence.push_back(text_fact("called_at", whole_place(*word), kShimSource, word->at));
+    if (word->message == kCallOfAbort) {
+      said.remedy = Remedy{.title = say("See why the program gives up{}; an exception raised there "
+                                        "would tell it",
+                                        where(*word)),
+                           .verify = "dlprobe run -- COMMAND"};
+    }
   } else {
     said.clause = say(": nobody caught {}{}", as_text(word->message), where(*word));
     add_evidence(said.evidence, *word);

@@ -5,7 +5,10 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/number_ranges.h"
 #include "lib/base/units.h"
+#include "lib/model/missing_ranks.h"
+#include "lib/model/rank_state.h"
 #include "probes/exits/rules.h"
 #include "probes/facts/facts.h"
 #include "probes/facts/starts.h"
@@ -13,6 +16,7 @@
 namespace dlprobe::probes::exits {
 namespace {
 
+constexpr std::string_view kMeeting = "init_process_group";
 // A process closes its connections first, and takes its time to unload libraries.
 constexpr BootNs kUnloads = 3 * kSecond;
 
@@ -56,8 +60,9 @@ std::vector<const Death*> ended_for(const ExitFacts& facts, const Death& left,
 }
 
 // What is the same of both: the rank that ended well, and that it did.
-Finding of_rank_that_ended(const Run& run, const Death& through) {
-  Finding finding = new_finding(FindingCode::kUnevenData, Confidence::kLikely);
+Finding of_rank_that_ended(const Run& run, const Death& through,
+                           FindingCode code = FindingCode::kUnevenData) {
+  Finding finding = new_finding(code, Confidence::kLikely);
   finding.discriminator = "ended";
   finding.message = say("{} ended with exit code 0", describe(run, through.process->key));
   finding.processes = {through.process->key};
@@ -65,6 +70,41 @@ Finding of_rank_that_ended(const Run& run, const Death& through) {
                           "wait status by " + own(through.exit->source), through.exit->at));
   finding.first_seen = through.at();
   return finding;
+}
+
+// Whether that process never was in a process group: it failed where ranks find one another.
+bool failed_to_meet(const Run& run, const StartEvent& failed) {
+  const std::string operation = collective_of(failed);
+  const bool is_meeting = operation == "init_process_group" ||
+                          operation == "_new_process_group_helper" || operation == "TCPStore";
+  return is_meeting && std::ranges::none_of(run.start_events, [&](const StartEvent& event) {
+           return event.kind == StartEventKind::kJoinedGroup && event.process == failed.process;
+         });
+}
+
+// All ranks of that job which the command has started. The children of a rank have its number.
+std::vector<RankState> ranks_started(const Run& run, const JobRank& job) {
+  std::vector<RankState> ranks;
+  for (const ProcessInfo& process : run.processes) {
+    const JobRank* rank = process.rank_of_several();
+    if (rank != nullptr && rank->job == job.job && rank->world_size == job.world_size)
+      ranks.push_back({.id = *rank, .process = process.key});
+  }
+  return ranks;
+}
+
+Remedy same_number_of_batches() {
+  return {
+      .title = "Give every rank the same number of batches, and let no rank leave early",
+      .commands = {"DistributedSampler(dataset, drop_last=True)", "DataLoader(..., drop_last=True)",
+                   "torch.distributed.barrier()  # at the end, on every rank"}};
+}
+
+Remedy meet_first() {
+  return {.title = "Let every rank come to where they meet, also one that has no data",
+          .commands = {"torch.distributed.init_process_group(...)  # before anything that may end "
+                       "the rank"},
+          .verify = "dlprobe run -- COMMAND"};
 }
 
 }  // namespace
@@ -93,6 +133,36 @@ bool failed_its_job(const ExitFacts& facts, const Death& death) {
          death.exit_code != 0;
 }
 
+std::vector<const StartEvent*> ranks_that_failed_after(const ExitFacts& facts, const Death& gone) {
+  const Run& run = *facts.run;
+  std::vector<const StartEvent*> failed;
+  for (const StartEvent* event : events_of(run, StartEventKind::kFailed)) {
+    const ProcessInfo* other = run.find_process(event->process);
+    const bool is_sibling = other != nullptr && other->key != gone.process->key &&
+                            other->ppid == gone.process->ppid &&
+                            other->role == gone.process->role && other->seen_at <= gone.at();
+    if (!is_sibling || event->at < gone.at() || collective_of(*event).empty()) continue;
+    const auto is_its = [&](const StartEvent* each) { return each->process == other->key; };
+    if (std::ranges::none_of(failed, is_its)) failed.push_back(event);
+  }
+  return failed;
+}
+
+void add_ranks_that_failed_after(const ExitFacts& facts, const Death& gone, Finding& finding) {
+  const auto failed = ranks_that_failed_after(facts, gone);
+  if (failed.empty()) return;
+  const StartEvent& first = *failed.front();
+  const Run& run = *facts.run;
+  std::vector<ProcessKey> keys;
+  keys.reserve(failed.size());
+  for (const StartEvent* event : failed)
+    keys.push_back(event->process);
+  finding.message += say("; {} then failed in {}{}",
+                         keys.size() == 1 ? describe(run, keys.front()) : describe_some(run, keys),
+                         as_name(collective_of(first)), place_of(first));
+  add_exception(finding, first);
+}
+
 std::optional<Finding> rank_that_was_through(const ExitFacts& facts) {
   const Run& run = *facts.run;
   for (const StartEvent* event : events_of(run, StartEventKind::kFailed)) {
@@ -101,20 +171,58 @@ std::optional<Finding> rank_that_was_through(const ExitFacts& facts) {
     if (failed == nullptr) continue;
     const Death* through = through_before(facts, *failed, event->at + kUnloads);
     if (through == nullptr) continue;
-    Finding finding = of_rank_that_ended(run, *through);
-    finding.message += say(" while {} waited for it in {}{}, which then failed",
-                           describe(run, failed->key), as_name(operation), place_of(*event));
+    const bool had_met = !failed_to_meet(run, *event);
+    Finding finding = of_rank_that_ended(
+        run, *through, had_met ? FindingCode::kUnevenData : FindingCode::kRankDead);
+    finding.message +=
+        say("{} while {} waited for it in {}{}, which then failed",
+            had_met ? "" : ", before it had met the others,", describe(run, failed->key),
+            as_name(had_met ? operation : kMeeting), place_of(*event));
     finding.processes.push_back(failed->key);
     add_exception(finding, *event);
-    finding.remedies.push_back(
-        {.title = "Give every rank the same number of batches, and let no rank leave early",
-         .commands = {"DistributedSampler(dataset, drop_last=True)",
-                      "DataLoader(..., drop_last=True)",
-                      "torch.distributed.barrier()  # at the end, on every rank"}});
+    finding.remedies.push_back(had_met ? same_number_of_batches() : meet_first());
     finding.last_seen = event->at;
     return finding;
   }
   return std::nullopt;
+}
+
+std::optional<Finding> rank_never_started(const ExitFacts& facts) {
+  const Run& run = *facts.run;
+  if (run.begin.subject != SubjectKind::kCommand || !command_failed(run)) return std::nullopt;
+  std::vector<const StartEvent*> failed = events_of(run, StartEventKind::kFailed);
+  std::erase_if(failed, [&](const StartEvent* event) { return !failed_to_meet(run, *event); });
+  const ProcessInfo* first = failed.empty() ? nullptr : run.find_process(failed.front()->process);
+  const JobRank* job = first == nullptr ? nullptr : first->rank_of_several();
+  if (job == nullptr) return std::nullopt;
+  const std::vector<RankState> started = ranks_started(run, *job);
+  const MissingRanks missing = missing_ranks(started);
+  if (missing.numbers.empty() || !missing.must_be_here) return std::nullopt;
+  Finding finding = new_finding(FindingCode::kRankDead, Confidence::kLikely);
+  finding.discriminator = "not started";
+  std::vector<int64_t> waited;
+  for (const StartEvent* event : failed) {
+    const ProcessInfo* process = run.find_process(event->process);
+    if (process == nullptr || !process->rank || process->rank->job != job->job) continue;
+    waited.push_back(process->rank->rank);
+    finding.processes.push_back(process->key);
+  }
+  const uint64_t size = static_cast<uint64_t>(job->world_size.value_or(0));
+  const uint64_t absent = count_in(missing.numbers);
+  finding.message =
+      say("{} {} gave up in {}{}: the command started {} of the {} ranks, and no {} {}",
+          waited.size() == 1 ? "rank" : "ranks", ranges_text(waited), as_name(kMeeting),
+          place_of(*failed.front()), size - absent, size, absent == 1 ? "rank" : "ranks",
+          ranges_text(missing.numbers));
+  finding.prove(count_fact("missing_ranks", absent, "/proc/PID/environ"));
+  add_exception(finding, *failed.front());
+  finding.remedies.push_back(
+      {.title = "Start as many ranks as WORLD_SIZE says; torchrun sets it to how many it starts",
+       .commands = {"torchrun --nproc-per-node N train.py"},
+       .verify = "dlprobe run -- COMMAND"});
+  finding.first_seen = failed.front()->at;
+  finding.last_seen = failed.back()->at;
+  return finding;
 }
 
 std::optional<Finding> rank_that_left_its_launcher(const ExitFacts& facts) {

@@ -3,6 +3,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lib/base/units.h"
@@ -56,8 +57,9 @@ struct ExitWord {
   Message clause;    ///< ": it called os._exit at data.py:12 in load"
   std::string kind;  ///< what it called, or the class of the exception
   std::vector<Evidence> evidence;
-  std::optional<Remedy> remedy;  ///< of an exception
+  std::optional<Remedy> remedy;  ///< of an exception, or of a call of os.abort
 };
+inline constexpr std::string_view kCallOfAbort = "os.abort";
 /// Nothing: it told nothing, or has no witness.
 std::optional<ExitWord> word_of(const Run& run, const ProcessKey& key);
 
@@ -73,9 +75,18 @@ bool is_rank_that_left(const ExitFacts& facts, const Death& death);
 /// it, or as the launcher that started it. Of one that nobody ended.
 bool failed_its_job(const ExitFacts& facts, const Death& death);
 
+/// Of the ranks beside that one those that failed in a collective operation (torch.distributed)
+/// once it was gone, as all do that meet it: the first exception of each.
+std::vector<const StartEvent*> ranks_that_failed_after(const ExitFacts& facts, const Death& gone);
+/// Says which they are.
+void add_ranks_that_failed_after(const ExitFacts& facts, const Death& gone, Finding& finding);
+
 /// DLP0704: a rank of a job ended with code 0, and another one then failed in a collective
-/// operation (torch.distributed), which it waited for it in.
+/// operation (torch.distributed), which it waited for it in. DLP0705: before they had met.
 std::optional<Finding> rank_that_was_through(const ExitFacts& facts);
+/// DLP0705: ranks gave up to wait for others of their job which the command never started, and
+/// which have to be here.
+std::optional<Finding> rank_never_started(const ExitFacts& facts);
 /// DLP0704: a rank of a job ended with code 0, and its launcher then ended the others: as those of
 /// MPI do when one leaves without MPI_Finalize, Open MPI after a second.
 std::optional<Finding> rank_that_left_its_launcher(const ExitFacts& facts);

@@ -338,6 +338,30 @@ std::vector<Message> open_in_worker(bool has_loader) {
           "multiprocessing.get_context('spawn')"};
 }
 
+void add_remedies_for_crash(const ExitFacts& facts, const Death& death, ExitCause& cause) {
+  const bool is_worker = death.process->role == Role::kWorker;
+  Remedy look{.title = say("See which Python line crashed: run it with faulthandler{}",
+                           is_worker ? " and at most one worker" : ""),
+              .commands = {"PYTHONFAULTHANDLER=1 python train.py"},
+              .verify = "dlprobe run -- COMMAND"};
+  if (!is_worker && death.process->rank_of_several() != nullptr && death.signal == SIGABRT) {
+    look.title +=
+        "; let torch compare what the ranks call, for Gloo calls abort() where a tensor "
+        "of another rank has another size";
+    look.commands = {"PYTHONFAULTHANDLER=1 TORCH_DISTRIBUTED_DEBUG=DETAIL python train.py"};
+  }
+  cause.remedies.push_back(std::move(look));
+  if (!is_worker) return;
+  const bool has_loader = has_data_loader(*facts.run);
+  if (has_loader) cause.remedies.back().commands.emplace_back("DataLoader(..., num_workers=0)");
+  cause.remedies.push_back(
+      {.title = "If it crashes only in workers: open files, databases (lmdb), MPI and GPU contexts "
+                "in the worker, not before the fork, or start workers by spawn",
+       .commands = open_in_worker(has_loader),
+       .verify = "dlprobe run -- COMMAND",
+       .settings = {{SettingKind::kStartMethod, "", "spawn"}}});
+}
+
 }  // namespace
 
 ExitCause crash_cause(const ExitFacts& facts, const Death& death) {
@@ -373,19 +397,14 @@ ExitCause crash_cause(const ExitFacts& facts, const Death& death) {
          .verify = "dlprobe run -- COMMAND"});
     return cause;
   }
-  const bool has_loader = has_data_loader(*facts.run);
-  cause.remedies.push_back(
-      {.title = "See which Python line crashed: run it with faulthandler and at most one worker",
-       .commands = {"PYTHONFAULTHANDLER=1 python train.py"},
-       .verify = "dlprobe run -- COMMAND"});
-  if (has_loader && death.process->role == Role::kWorker)
-    cause.remedies.back().commands.emplace_back("DataLoader(..., num_workers=0)");
-  cause.remedies.push_back(
-      {.title = "If it crashes only in workers: open files, databases (lmdb), MPI and GPU contexts "
-                "in the worker, not before the fork, or start workers by spawn",
-       .commands = open_in_worker(has_loader),
-       .verify = "dlprobe run -- COMMAND",
-       .settings = {{SettingKind::kStartMethod, "", "spawn"}}});
+  const auto word = word_of(*facts.run, death.process->key);
+  if (word && word->remedy && word->kind == kCallOfAbort) {
+    cause.clause += word->clause;
+    std::ranges::copy(word->evidence, std::back_inserter(cause.evidence));
+    cause.remedies.push_back(*word->remedy);
+    return cause;
+  }
+  add_remedies_for_crash(facts, death, cause);
   return cause;
 }
 

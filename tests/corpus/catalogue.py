@@ -425,6 +425,14 @@ def deaths():
     mpi = {"needs": "torch1", "modules": ("mpi4py",)}
     yield dies("rank-left", "mpi_ranks.py", "DLP0704", confidence="likely", exit_codes=(1,), never=["DLP0503"], **mpi)
     yield ends_well("rank-left-not", "mpi_ranks.py --healthy", **mpi)
+    for kind, code, evidence in (("aborts", "DLP0509", {"called_at": holds("/failed_ranks.py:")}),
+                                 ("gather", "DLP0509", {"victim": holds("rank 1 (")}),
+                                 ("absent", "DLP0705", {"missing_ranks": equals(1)}),
+                                 ("left", "DLP0705", {"victim": holds("rank 2 (")})):
+        certainty = "certain" if code == "DLP0509" else "likely"
+        yield dies(f"rank-{kind}", f"failed_ranks.py {kind}", code, needs="torch", confidence=certainty, exit_codes=(1,),
+                   evidence=evidence)
+        yield ends_well(f"rank-{kind}-not", f"failed_ranks.py {kind} --healthy", needs="torch")
     yield ends_well("child-fails", "deaths.py child-fails")
     yield ends_well("interrupted", "deaths.py interrupted")
 

@@ -263,6 +263,21 @@ TEST(JoinedRanks, OneThatEndedOnItsNodeIsDead) {
   EXPECT_EQ(only(nodes).code, FindingCode::kUnevenData);
 }
 
+TEST(JoinedRanks, OneThatEndedBeforeTheyMetHasNoFewerBatches) {
+  Nodes nodes;
+  for (RankState& each : nodes.ranks) {
+    each.meeting->kind = MeetingKind::kRendezvous;
+    each.meeting->operation = "init_process_group";
+  }
+  nodes.ends(5, 0);
+  const Finding finding = only(nodes);
+  EXPECT_EQ(finding.code, FindingCode::kRankDead);
+  EXPECT_THAT(finding.message.plain(),
+              HasSubstr("rank 5 (n2, pid 4712) has exited with code 0 before it had met the "
+                        "others, and ranks 0-4, 6, 7 wait in init_process_group"));
+  EXPECT_THAT(finding.remedies.front().title.plain(), HasSubstr("come to where they meet"));
+}
+
 // Whoever is gone longest made the others wait; clocks of nodes say nothing of it.
 TEST(JoinedRanks, OfSeveralThatEndedTheFirstCounts) {
   Nodes nodes;

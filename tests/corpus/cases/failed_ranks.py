@@ -1,0 +1,86 @@
+"""Ranks of a distributed job (gloo) that fails by one of them. Twin: the same job, in which that one does as the others."""
+import argparse
+import datetime
+import os
+import socket
+import subprocess
+import sys
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing
+
+RANKS = 3
+SOON = datetime.timedelta(seconds=6)
+
+
+def meet():
+    dist.init_process_group("gloo", timeout=SOON)
+
+
+def reduce(count):
+    for _ in range(count):
+        dist.all_reduce(torch.ones(8))
+
+
+def aborts(rank, options):
+    """Rank 1 checks what it has, and gives up."""
+    meet()
+    reduce(3)
+    if rank == 1 and not options.healthy:
+        os.abort()
+    reduce(3)
+
+
+def left(rank, options):
+    """Rank 2 has nothing to do."""
+    if rank == 2 and not options.healthy:
+        return
+    meet()
+    reduce(3)
+
+
+def absent(_rank, _options):
+    """Nobody starts rank 2."""
+    meet()
+    reduce(3)
+
+
+def gather(rank, options, port):
+    """The last batch of rank 1 has fewer rows."""
+    dist.init_process_group("gloo", f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
+    for rows in (8, 8, 5 if rank == 1 and not options.healthy else 8):
+        ours = torch.rand(rows, 512)
+        dist.all_gather([torch.empty_like(ours) for _ in range(2)], ours)
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def free_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+def start_ranks(options):
+    """As a script does that knows of no launcher."""
+    count = RANKS - 1 if options.kind == "absent" and not options.healthy else RANKS
+    shared = dict(os.environ, MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()), WORLD_SIZE=str(RANKS), OMP_NUM_THREADS="1")
+    ranks = [subprocess.Popen([sys.executable, *sys.argv], env=dict(shared, RANK=str(rank))) for rank in range(count)]
+    sys.exit(int(any([each.wait() for each in ranks])))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("kind", choices=["aborts", "left", "absent", "gather"])
+    parser.add_argument("--healthy", action="store_true", help="the twin that nothing is wrong with")
+    options = parser.parse_args()
+    if options.kind == "gather":
+        return torch.multiprocessing.spawn(gather, (options, free_port()), nprocs=2)
+    if "RANK" not in os.environ:
+        return start_ranks(options)
+    return {"aborts": aborts, "left": left, "absent": absent}[options.kind](int(os.environ["RANK"]), options)
+
+
+if __name__ == "__main__":
+    main()
