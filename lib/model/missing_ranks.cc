@@ -45,6 +45,20 @@ bool has_several_launchers(std::span<const RankState> job) {
   });
 }
 
+// Nobody tells where a job meets, and a rank other than the first reaches the others by an address
+// that each machine is itself. Such a job may be one of those of a node that meet on their own:
+// then the numbers that are missing come before or after those that are there.
+bool meets_by_loopback(std::span<const RankState> job, std::span<const NumberRange> missing,
+                       int64_t last_alive) {
+  return !missing.empty() && missing.back().last < last_alive &&
+         std::ranges::any_of(
+             job,
+             [](const RankState& each) {
+               return each.id && each.id->job.empty() && each.id->rank > 0 && each.meeting &&
+                      each.meeting->is_local;
+             });
+}
+
 }  // namespace
 
 MissingRanks missing_ranks(std::span<const RankState> job) {
@@ -56,8 +70,11 @@ MissingRanks missing_ranks(std::span<const RankState> job) {
     if (!each.id || each.id->rank < 0 || each.id->world_size != one.world_size) return {};
     if (each.doing != RankDoing::kEnded) alive.push_back(each.id->rank);
   }
-  return {.numbers = gaps_between(ranges_of(std::move(alive)), *one.world_size),
-          .must_be_here = (one.meets_here() && !is_alone(job) && !has_several_launchers(job)) ||
+  const int64_t last_alive = alive.empty() ? -1 : std::ranges::max(alive);
+  auto numbers = gaps_between(ranges_of(std::move(alive)), *one.world_size);
+  const bool meets_here = one.meets_here() || meets_by_loopback(job, numbers, last_alive);
+  return {.numbers = std::move(numbers),
+          .must_be_here = (meets_here && !is_alone(job) && !has_several_launchers(job)) ||
                           ranks_of_nodes(job) == *one.world_size,
           .may_be_here = one.job.empty() || one.meets_here()};
 }

@@ -71,6 +71,8 @@ struct Meeting {
   MeetingKind kind = MeetingKind::kCollective;
   std::string operation;  ///< "all_reduce"
   bool stands = false;    ///< the rank was in one and the same all the time
+  /// It waits on a connection to an address that each machine is itself (127.0.0.1).
+  bool is_local = false;
   bool operator==(const Meeting&) const = default;
 };
 

@@ -29,6 +29,15 @@ std::string name_of_job(const ProcessInfo& rank) {
   return is_told ? rank.rank->job : "below " + std::to_string(rank.ppid);
 }
 
+// Of a TCP socket the path is the address of its other end.
+bool waits_on_loopback(const Facts& facts, const Rank& rank) {
+  const ThreadSnapshot& thread = *facts.threads[thread_of(facts, rank)].thread;
+  return std::ranges::any_of(thread.wait.files, [](const WaitedFile& file) {
+    return file.kind == FileKind::kSocket &&
+           (file.path.starts_with("127.") || file.path.starts_with("[::1]"));
+  });
+}
+
 // A rank that had ended before anybody looked: of all that one process started, one is missing, and
 // one child of that process has ended.
 void add_unnamed_end(const Facts& facts, Job& job) {
@@ -96,6 +105,7 @@ std::vector<Job> jobs_of(const Facts& facts, const std::vector<RootCause>& known
   std::map<std::string, Job> jobs;
   for (Rank& rank : ranks_of(facts)) {
     RankState state = state_of(facts, rank, known);
+    if (state.meeting) state.meeting->is_local = waits_on_loopback(facts, rank);
     Job& job = jobs[state.id ? name_of_job(*facts.threads[rank.trainer].info) : ""];
     job.ranks.push_back(std::move(rank));
     job.states.push_back(std::move(state));

@@ -391,6 +391,26 @@ TEST(Ranks, WithoutALauncherTheOthersMayBeAnywhere) {
   EXPECT_THAT(finding->message.plain(), HasSubstr("rank 3, which dlprobe did not look at,"));
 }
 
+// A store at 127.0.0.1 that nobody tells of: it is this machine's own.
+TEST(Ranks, WithoutALauncherAConnectionTellsThatAllMeetHere) {
+  Ranks ranks;
+  for (int32_t rank = 0; rank < 3; ++rank) {
+    ranks.scene.info(kFirst + rank).rank = JobRank{.rank = rank, .world_size = 4, .source = "RANK"};
+    ranks.scene.wait_in_recv(ranks.main(rank), 8000 + static_cast<uint64_t>(rank), 0);
+    ranks.main(rank).wait.files.front().path = "127.0.0.1:29723";
+  }
+  EXPECT_FALSE(find(ranks.scene.examine(kLong), FindingCode::kRankDead))
+      << "those of another node may come after these";
+  ranks.scene.info(kFirst + 2).rank->rank = 3;
+  const auto finding = find(ranks.scene.examine(kLong), FindingCode::kRankDead);
+  ASSERT_TRUE(finding);
+  EXPECT_THAT(finding->message.plain(), HasSubstr("rank 2 of this job is not on this machine"));
+  ranks.main(1).wait.files.front().path = "10.0.0.1:29723";
+  ranks.main(2).wait.files.front().path = "10.0.0.1:29723";
+  EXPECT_FALSE(find(ranks.scene.examine(kLong), FindingCode::kRankDead))
+      << "the first has the store, and others may reach it from elsewhere";
+}
+
 TEST(Ranks, TheOneChildThatHasEndedIsTheOneThatIsMissing) {
   Ranks ranks;
   for (int32_t rank = 0; rank < 3; ++rank)
