@@ -5,6 +5,8 @@
 #include <iterator>
 #include <map>
 #include <ranges>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "lib/base/number_ranges.h"
@@ -24,9 +26,23 @@ struct Job {
 };
 
 // Ranks whose launcher has not told their job are of one job with those that one process started.
-std::string name_of_job(const ProcessInfo& rank) {
-  const bool is_told = rank.rank && !rank.rank->job.empty();
-  return is_told ? rank.rank->job : "below " + std::to_string(rank.ppid);
+std::string name_of_job(const ProcessInfo& rank, const std::set<std::string>& shared) {
+  const std::string told = rank.rank ? rank.rank->job : "";
+  const bool is_enough = !told.empty() && !shared.contains(told);
+  return is_enough ? told : told + " below " + std::to_string(rank.ppid);
+}
+
+// Names that several jobs have: two meet at one address, each in a network of its own, or one is
+// what is left of an earlier one. Of one job no two ranks have the same number.
+std::set<std::string> shared_names(const Facts& facts) {
+  std::set<std::pair<std::string, int32_t>> seen;
+  std::set<std::string> shared;
+  for (const Rank& rank : ranks_of(facts)) {
+    const ProcessInfo* info = facts.threads[rank.trainer].info;
+    const JobRank* id = info == nullptr ? nullptr : info->rank_of_several();
+    if (id != nullptr && !seen.emplace(id->job, id->rank).second) shared.insert(id->job);
+  }
+  return shared;
 }
 
 // Of a TCP socket the path is the address of its other end.
@@ -103,17 +119,18 @@ void close_circles(const Facts& facts, Job& job) {
 
 std::vector<Job> jobs_of(const Facts& facts, const std::vector<RootCause>& known) {
   std::map<std::string, Job> jobs;
+  const std::set<std::string> shared = shared_names(facts);
   for (Rank& rank : ranks_of(facts)) {
     RankState state = state_of(facts, rank, known);
     if (state.meeting) state.meeting->is_local = waits_on_loopback(facts, rank);
-    Job& job = jobs[state.id ? name_of_job(*facts.threads[rank.trainer].info) : ""];
+    Job& job = jobs[state.id ? name_of_job(*facts.threads[rank.trainer].info, shared) : ""];
     job.ranks.push_back(std::move(rank));
     job.states.push_back(std::move(state));
   }
   join_with_children(facts, jobs);
   for (RankState& ended : ended_ranks(*facts.run)) {
     const auto info = std::ranges::find(facts.run->processes, ended.process, &ProcessInfo::key);
-    const auto job = jobs.find(name_of_job(*info));
+    const auto job = jobs.find(name_of_job(*info, shared));
     if (job != jobs.end()) job->second.states.push_back(std::move(ended));
   }
   for (Job& job : jobs | std::views::values) {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -97,23 +99,45 @@ bool leads_a_terminal(const Machine& machine, int32_t pid) {
   return !stat || (stat->session == pid && stat->terminal != 0);
 }
 
-/// From a rank to the process below which all ranks of its job on this machine are.
+/// Which ranks of a job are below each process of an ancestry, and below none that comes first in
+/// it.
+using RanksBelow = std::map<size_t, std::set<int32_t>>;
+
+RanksBelow ranks_below(const Machine& machine, const JobRank& rank,
+                       const std::vector<int32_t>& ancestry_of_rank) {
+  RanksBelow below;
+  for (const std::string& name : machine.root->list("proc").value_or(std::vector<std::string>())) {
+    const auto pid = parse_int<int32_t>(name);
+    if (!pid || *pid == ::getpid() || std::ranges::count(ancestry_of_rank, *pid) > 0) continue;
+    const auto other = rank_of(machine, *pid);
+    if (!other || other->job != rank.job) continue;
+    const std::vector<int32_t> above = ancestry(machine, *pid);
+    const auto common = std::ranges::find_if(
+        ancestry_of_rank, [&](int32_t each) { return std::ranges::count(above, each) > 0; });
+    below[static_cast<size_t>(common - ancestry_of_rank.begin())].insert(other->rank);
+  }
+  return below;
+}
+
+/// From a rank to the process below which all ranks of its job on this machine are. Two jobs may
+/// meet at one address, each in a network of its own, or one after the other: where a number comes
+/// up again another one begins.
 Expected<ClimbResult> climb_to_launcher(const Machine& machine, ClimbResult found) {
   const auto rank = rank_of(machine, found.key.pid);
   if (!rank) return found;
-  std::vector<int32_t> common = ancestry(machine, found.key.pid);
-  for (const std::string& name : machine.root->list("proc").value_or(std::vector<std::string>())) {
-    const auto pid = parse_int<int32_t>(name);
-    if (!pid || *pid == ::getpid()) continue;
-    const auto other = rank_of(machine, *pid);
-    if (!other || other->job != rank->job) continue;
-    const std::vector<int32_t> above = ancestry(machine, *pid);
-    std::erase_if(common, [&](int32_t each) { return std::ranges::count(above, each) == 0; });
+  const std::vector<int32_t> above = ancestry(machine, found.key.pid);
+  size_t level = 0;
+  std::set<int32_t> numbers = {rank->rank};
+  for (const auto& [higher, ranks] : ranks_below(machine, *rank, above)) {
+    if (higher < above.size() && rank_of(machine, above[higher]) == rank) continue;  // its own
+    if (std::ranges::any_of(ranks, [&](int32_t each) { return numbers.contains(each); })) break;
+    numbers.insert(ranks.begin(), ranks.end());
+    level = higher;
   }
-  if (common.empty() || common.front() <= 1 || leads_a_terminal(machine, common.front()))
+  if (level == 0 || level >= above.size() || above[level] <= 1 ||
+      leads_a_terminal(machine, above[level]))
     return found;
-  if (common.front() == found.key.pid) return found;
-  DLP_TRY(const ProcessKey launcher, process_key(machine, common.front()));
+  DLP_TRY(const ProcessKey launcher, process_key(machine, above[level]));
   found.reason += "; it is a rank of a job (" + own(rank->source) +
                   "), whose ranks are all below " + own(launcher.pid);
   found.key = launcher;

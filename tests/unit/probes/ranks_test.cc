@@ -391,6 +391,17 @@ TEST(Ranks, WithoutALauncherTheOthersMayBeAnywhere) {
   EXPECT_THAT(finding->message.plain(), HasSubstr("rank 3, which dlprobe did not look at,"));
 }
 
+TEST(Ranks, OfTwoJobsThatMeetAtOneAddressNeitherWaitsForTheOther) {
+  Ranks ranks;
+  for (int32_t rank = 0; rank < 3; ++rank)
+    ranks.scene.info(kFirst + rank).rank =
+        JobRank{.job = "127.0.0.1:29500", .rank = rank % 2, .world_size = 2, .local_world_size = 2};
+  ranks.scene.info(kFirst + 2).ppid = 51;
+  ranks.sleeps(2);
+  for (const Finding& finding : ranks.scene.examine(kLong).findings)
+    EXPECT_THAT(finding.message.plain(), testing::Not(HasSubstr("(102)")));
+}
+
 // A store at 127.0.0.1 that nobody tells of: it is this machine's own.
 TEST(Ranks, WithoutALauncherAConnectionTellsThatAllMeetHere) {
   Ranks ranks;
