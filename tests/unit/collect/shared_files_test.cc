@@ -20,8 +20,8 @@ namespace dlprobe {
 namespace {
 
 constexpr int32_t kTrainer = 10;
-constexpr int32_t kFirst = 11;
-constexpr int32_t kSecond = 12;
+constexpr int32_t kFirstWorker = 11;
+constexpr int32_t kSecondWorker = 12;
 constexpr int kFd = 7;
 
 /// Each time that it is asked, something happens.
@@ -56,7 +56,7 @@ class SharedFiles : public ::testing::Test {
     machine.root = std::shared_ptr<const Directory>(&files, [](const auto*) {});
     machine.clock = clock;
     machine.processes = processes;
-    for (const int32_t pid : {kTrainer, kFirst, kSecond}) {
+    for (const int32_t pid : {kTrainer, kFirstWorker, kSecondWorker}) {
       set_read(pid, 0);
       open_file(pid, kFd, O_RDONLY);
     }
@@ -78,7 +78,7 @@ class SharedFiles : public ::testing::Test {
               "pos:\t" + std::to_string(position) + "\nflags:\t0" + octal + "\nmnt_id:\t15\n");
   }
   void move_to(uint64_t position) {
-    for (const int32_t pid : {kTrainer, kFirst, kSecond})
+    for (const int32_t pid : {kTrainer, kFirstWorker, kSecondWorker})
       set_position(pid, kFd, position);
   }
   void set_read(int32_t pid, uint64_t bytes) {
@@ -86,7 +86,7 @@ class SharedFiles : public ::testing::Test {
   }
   SharedFileLook look() {
     std::vector<ProcessKey> keys;
-    for (const int32_t pid : {kTrainer, kFirst, kSecond})
+    for (const int32_t pid : {kTrainer, kFirstWorker, kSecondWorker})
       keys.push_back({.pid = pid, .start_ticks = 1});
     return watch.look(machine, keys);
   }
@@ -122,7 +122,7 @@ TEST_F(SharedFiles, CopiesOfOneDescriptor) {
 }
 
 TEST_F(SharedFiles, OpenedAnewByEach) {
-  processes->opened_anew = {kTrainer, kFirst, kSecond};
+  processes->opened_anew = {kTrainer, kFirstWorker, kSecondWorker};
   EXPECT_EQ(look().processes[1].files.at(0).description, 0);
 }
 
@@ -133,13 +133,13 @@ TEST_F(SharedFiles, OpenInOneProcessAlone) {
 }
 
 TEST_F(SharedFiles, LogsAndSharedMemoryAreLeftOut) {
-  for (const int32_t pid : {kTrainer, kFirst, kSecond})
+  for (const int32_t pid : {kTrainer, kFirstWorker, kSecondWorker})
     open_file(pid, kFd, O_RDWR | O_APPEND);
   EXPECT_TRUE(look().processes[0].files.empty());
-  for (const int32_t pid : {kTrainer, kFirst, kSecond})
+  for (const int32_t pid : {kTrainer, kFirstWorker, kSecondWorker})
     open_file(pid, kFd, O_WRONLY);
   EXPECT_TRUE(look().processes[0].files.empty());
-  for (const int32_t pid : {kTrainer, kFirst, kSecond})
+  for (const int32_t pid : {kTrainer, kFirstWorker, kSecondWorker})
     open_file(pid, kFd, O_RDWR, "/dev/shm/torch_1_2_3");
   EXPECT_TRUE(look().processes[0].files.empty());
 }
@@ -147,7 +147,7 @@ TEST_F(SharedFiles, LogsAndSharedMemoryAreLeftOut) {
 TEST_F(SharedFiles, TwoReadersInTurn) {
   look();
   move_to(512);
-  let_read({kFirst, kSecond});
+  let_read({kFirstWorker, kSecondWorker});
   const SharedFileLook tree = look();
   EXPECT_EQ(tree.processes[0].files.at(0).moves_alone, 0U);
   for (const size_t i : {1U, 2U}) {
@@ -179,7 +179,7 @@ TEST_F(SharedFiles, MovesOfNobody) {
 
 TEST_F(SharedFiles, APositionThatStandsIsNotWatched) {
   look();
-  let_read({kFirst, kSecond});
+  let_read({kFirstWorker, kSecondWorker});
   EXPECT_EQ(look().processes[1].files.at(0).moves_alone, 0U);
 }
 
@@ -190,7 +190,7 @@ class SharedConnections : public SharedFiles {
   static constexpr int kSocket = 9;
 
   SharedConnections() {
-    for (const int32_t pid : {kTrainer, kFirst, kSecond}) {
+    for (const int32_t pid : {kTrainer, kFirstWorker, kSecondWorker}) {
       files.set_stat(folder_of(pid) + "fd/9", {.device = 9, .inode = kInode, .mode = S_IFSOCK});
       files.add(folder_of(pid) + "net/tcp", kHead + row("0100007F:1538", "01"));
       set_thread(pid, "running\n", 1);
@@ -231,8 +231,8 @@ TEST_F(SharedConnections, NobodyReads) {
 }
 
 TEST_F(SharedConnections, TwoWaitForDataAtOnce) {
-  let_receive(kFirst);
-  let_receive(kSecond);
+  let_receive(kFirstWorker);
+  let_receive(kSecondWorker);
   const SharedFileLook tree = look();
   EXPECT_FALSE(connection_in(tree, 0)->reads_at_once);
   for (const size_t i : {1U, 2U}) {
@@ -242,14 +242,14 @@ TEST_F(SharedConnections, TwoWaitForDataAtOnce) {
 }
 
 TEST_F(SharedConnections, OneWaitsForData) {
-  let_receive(kFirst);
+  let_receive(kFirstWorker);
   const SharedFileLook tree = look();
   EXPECT_EQ(connection_in(tree, 1)->reads, 1U);
   EXPECT_FALSE(connection_in(tree, 1)->reads_at_once);
 }
 
 TEST_F(SharedConnections, AListeningSocketIsNone) {
-  for (const int32_t pid : {kTrainer, kFirst, kSecond}) {
+  for (const int32_t pid : {kTrainer, kFirstWorker, kSecondWorker}) {
     files.add(folder_of(pid) + "net/tcp", kHead + row("00000000:0000", "0A"));
     let_receive(pid);
   }
@@ -257,7 +257,7 @@ TEST_F(SharedConnections, AListeningSocketIsNone) {
 }
 
 TEST_F(SharedConnections, OfOneProcessAlone) {
-  for (const int32_t pid : {kTrainer, kSecond})
+  for (const int32_t pid : {kTrainer, kSecondWorker})
     files.remove(folder_of(pid) + "fd/9");
   EXPECT_EQ(connection_in(look(), 1), nullptr);
 }
