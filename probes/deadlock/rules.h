@@ -44,6 +44,10 @@ std::vector<RootCause> find_circles(const Facts& facts, const std::vector<RootCa
 /// far as none of `known` explains them.
 std::vector<RootCause> find_closed_groups(const Facts& facts, const std::vector<RootCause>& known);
 
+/// A loader's processes that wait for somebody to open the other end of a FIFO: DLP0308. A trainer
+/// without workers may serve whoever comes.
+std::vector<RootCause> fifos_without_peer(const Facts& facts, const std::vector<Rank>& ranks);
+
 /// Of a rank whose trainer waits for a batch, the workers in the middle of one: DLP0312, DLP0313.
 std::vector<RootCause> find_slow_workers(const Facts& facts, const Rank& rank);
 

@@ -7,6 +7,7 @@
 #include "lib/base/units.h"
 #include "probes/deadlock/rules.h"
 #include "probes/facts/facts.h"
+#include "probes/facts/waits.h"
 
 namespace dlprobe::probes::deadlock {
 namespace {
@@ -237,6 +238,26 @@ RootCause io_stall(const Facts& facts, size_t index) {
   return {std::move(finding), index};
 }
 
+// It waits for somebody to open the other end of a FIFO, which anybody may do who knows its name.
+bool waits_for_fifo(const Facts& facts, const ThreadFacts& thread) {
+  const std::vector<WaitedFile>& files = thread.thread->wait.files;
+  return thread.still && !files.empty() && files.front().kind == FileKind::kFifo &&
+         kind_of(thread.thread->wait, facts.machine) == WaitKind::kOpen;
+}
+
+RootCause fifo_without_peer(const Facts& facts, size_t index) {
+  const ThreadFacts& waiter = facts.threads[index];
+  Finding finding =
+      finding_about(facts, FindingCode::kPipeWithoutPeer, Confidence::kLikely, waiter);
+  finding.severity = is_worth_a_warning(facts, waiter) ? Severity::kWarning : Severity::kInfo;
+  finding.message = name_of(facts, waiter) + " waits for " + waiter.need.words + place_of(waiter);
+  finding.remedies.push_back({.title = "Find out who should open it, and whether that program "
+                                       "lives; or open it without waiting",
+                              .commands = {"os.open(path, os.O_RDONLY | os.O_NONBLOCK)"},
+                              .verify = "dlprobe deadlock --pid PID"});
+  return {std::move(finding), index};
+}
+
 }  // namespace
 
 void add_orphan(Finding& finding, const Facts& facts, const ThreadFacts& orphan) {
@@ -280,6 +301,18 @@ std::vector<RootCause> find_lost_peers(const Facts& facts) {
         (all_threads_are(*thread.process, 'T') || all_threads_are(*thread.process, 't'));
     if (whole_process_stands) causes.push_back(stopped(facts, i));
     if (thread.still && thread.need.kind == NeedKind::kKernel) causes.push_back(io_stall(facts, i));
+  }
+  return causes;
+}
+
+std::vector<RootCause> fifos_without_peer(const Facts& facts, const std::vector<Rank>& ranks) {
+  std::vector<RootCause> causes;
+  for (const Rank& rank : ranks) {
+    std::vector<size_t> mains = rank.workers;
+    if (!mains.empty()) mains.push_back(rank.trainer);
+    for (const size_t each : mains)
+      if (waits_for_fifo(facts, facts.threads[each]))
+        causes.push_back(fifo_without_peer(facts, each));
   }
   return causes;
 }

@@ -140,39 +140,6 @@ bool is_its_own_pipe(const Facts& facts, const ThreadFacts& thread) {
          });
 }
 
-// It waits for somebody to open the other end of a FIFO, which anybody may do who knows its name.
-bool waits_for_fifo(const Facts& facts, const ThreadFacts& thread) {
-  const std::vector<WaitedFile>& files = thread.thread->wait.files;
-  return thread.still && !files.empty() && files.front().kind == FileKind::kFifo &&
-         kind_of(thread.thread->wait, facts.machine) == WaitKind::kOpen;
-}
-
-RootCause fifo_without_peer(const Facts& facts, size_t index) {
-  const ThreadFacts& waiter = facts.threads[index];
-  Finding finding =
-      finding_about(facts, FindingCode::kPipeWithoutPeer, Confidence::kLikely, waiter);
-  finding.severity = is_worth_a_warning(facts, waiter) ? Severity::kWarning : Severity::kInfo;
-  finding.message = name_of(facts, waiter) + " waits for " + waiter.need.words + place_of(waiter);
-  finding.remedies.push_back({.title = "Find out who should open it, and whether that program "
-                                       "lives; or open it without waiting",
-                              .commands = {"os.open(path, os.O_RDONLY | os.O_NONBLOCK)"},
-                              .verify = "dlprobe deadlock --pid PID"});
-  return {std::move(finding), index};
-}
-
-// A loader's processes that wait so. A trainer without workers may serve whoever comes.
-std::vector<RootCause> fifos_without_peer(const Facts& facts, const std::vector<Rank>& ranks) {
-  std::vector<RootCause> causes;
-  for (const Rank& rank : ranks) {
-    std::vector<size_t> mains = rank.workers;
-    if (!mains.empty()) mains.push_back(rank.trainer);
-    for (const size_t each : mains)
-      if (waits_for_fifo(facts, facts.threads[each]))
-        causes.push_back(fifo_without_peer(facts, each));
-  }
-  return causes;
-}
-
 // An event loop that serves whoever connects is between two requests.
 bool lets_clients_in(const ThreadFacts& thread) {
   return std::ranges::any_of(thread.thread->wait.files, [](const WaitedFile& file) {
