@@ -259,11 +259,17 @@ size_t Facts::find(const ProcessKey& process, int32_t tid) const {
 
 namespace {
 
-// A thread of torch's own that serves a process group. Debian has Gloo as a library of its own.
+// A thread of torch's own that serves a process group, or one that began in NCCL or the driver of a
+// GPU. Debian has Gloo as a library of its own.
 bool is_of_group(const ThreadSnapshot& thread) {
+  constexpr std::array<std::string_view, 4> kOfGpu = {"libcuda.so", "libnccl.so", "libamdhip64.so",
+                                                      "libhsa-runtime64.so"};
   const std::string library = blamed_library(thread);
+  const bool is_of_gpu =
+      is_pool_thread(thread, library) &&
+      std::ranges::any_of(kOfGpu, [&](std::string_view name) { return library.starts_with(name); });
   return python_frame(thread) == nullptr &&
-         (library.starts_with("libtorch") || library.starts_with("libgloo"));
+         (is_of_gpu || library.starts_with("libtorch") || library.starts_with("libgloo"));
 }
 
 }  // namespace

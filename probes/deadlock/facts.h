@@ -78,7 +78,8 @@ struct ThreadFacts {
   double busy_share = 0;    ///< of one core, running or ready to, from the first look to the last
   BootNs since = 0;         ///< from then on it did not run, maybe from before
   Need need;
-  /// A thread of torch's own (c10d, Gloo), without Python: it goes on as the others of its job do.
+  /// A thread of torch's own (c10d, Gloo), of NCCL or of a GPU's driver, without Python: it goes on
+  /// as the others of its job do.
   bool serves_group = false;
   /// It ran next to nothing, and was at the same place at every look: one long wait, or a wait with
   /// a timeout in a loop.

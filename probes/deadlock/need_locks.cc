@@ -126,13 +126,18 @@ class FutexNeed : public Waiter {
 
   // What it is to be woken for, where Python's own classes tell.
   Message what_it_wants() const {
-    const StackFrame* asker = asker_within(thread_);
-    if (asker == nullptr) return {};
     if (waits_for_future(thread_)) return "the result of a task (concurrent.futures)";
-    if (!is_of_standard_library(asker->file, "queue.py")) return {};
-    const std::string_view method = asker->function;
-    if (method.ends_with("put")) return "room in a full queue.Queue";
-    return method.ends_with("get") ? "an item of an empty queue.Queue" : Message();
+    switch (queue_wait(thread_)) {
+      case QueueWait::kItem:
+        return "an item of an empty queue.Queue";
+      case QueueWait::kRoom:
+        return "room in a full queue.Queue";
+      case QueueWait::kDone:
+        return "the last items of a queue.Queue to be done (join)";
+      case QueueWait::kNone:
+        break;
+    }
+    return {};
   }
 
   // Nobody but the threads of this process can change a private word.
@@ -167,7 +172,9 @@ class FutexNeed : public Waiter {
     }
     if (need.kind == NeedKind::kNotification) {
       need.words = what_it_wants();
-      if (need.words.empty())
+      if (!need.words.empty())
+        need.label = need.words;
+      else
         need.words = "another thread of its process to wake it (" + what + ")";
       need.relation = "woken by one of";
     } else {

@@ -18,8 +18,8 @@ class Waiter {
   /// The threads of its process that may wake it; indices into Facts::threads.
   std::vector<size_t> others_of_the_process() const;
   std::vector<size_t> threads_of(int32_t pid) const;
-  /// Whether that thread serves a process group (c10d, Gloo), and this one has no part in one: it
-  /// takes connections and messages of the group all the time, and no lock or file of the user's.
+  /// Whether that thread serves a process group (c10d, Gloo) or a GPU, and this one has no part in
+  /// a group: it takes connections and messages all the time, and no lock or file of the user's.
   bool is_beside_the_point(size_t other) const;
   /// "mutex 4711:0x7f10": an object of its process.
   std::string object_id(std::string_view what, uint64_t address) const;

@@ -1,6 +1,7 @@
 // Where nobody is left. DLP0303: semaphores that have no holder (of a queue that is full, a
-// barrier, a condition, an event, a Semaphore that was not given back), and children that are
-// waited for. DLP0308: pipes of the user's that nobody writes.
+// barrier, a condition, an event, a Semaphore that was not given back), children that are waited
+// for, and threads of one process at its own queues. DLP0305: such a queue that no other thread is
+// left to fill. DLP0308: pipes of the user's that nobody writes.
 
 #include <algorithm>
 #include <array>
@@ -12,6 +13,7 @@
 
 #include "lib/foreign/python_code.h"
 #include "probes/deadlock/rules.h"
+#include "probes/deadlock/within.h"
 #include "probes/facts/facts.h"
 
 namespace dlprobe::probes::deadlock {
@@ -223,10 +225,114 @@ std::optional<RootCause> closed_semaphore(const Facts& facts, size_t index,
   return nobody_left(facts, index);
 }
 
+// Whether what ends its wait is a thread of its own process, and nothing else.
+bool is_within_process(const ThreadFacts& thread) {
+  switch (thread.need.kind) {
+    case NeedKind::kNotification:
+    case NeedKind::kJoin:
+    case NeedKind::kLock:
+    case NeedKind::kOwnedLock:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// What others would have to do, and how to wait for it no longer than a while.
+struct WordsForQueue {
+  const char* deed;
+  const char* command;
+};
+WordsForQueue words_for(QueueWait queue) {
+  switch (queue) {
+    case QueueWait::kItem:
+      return {.deed = "put one in", .command = "queue.get(timeout=60)"};
+    case QueueWait::kRoom:
+      return {.deed = "take one out", .command = "queue.put(item, timeout=60)"};
+    case QueueWait::kDone:
+      return {.deed = "finish them", .command = "queue.task_done()"};
+    case QueueWait::kNone:
+      break;
+  }
+  return {.deed = "wake them", .command = "event.wait(timeout=60)"};
+}
+
+Remedy remedy_for_queue(const ThreadFacts& first, QueueWait queue, bool is_alone) {
+  Remedy remedy{.title =
+                    "Let each thread put, take and notify on every way through its loop, also "
+                    "before continue and after an error: it waits for what another was to do",
+                .commands = {words_for(queue).command},
+                .verify = "dlprobe deadlock --pid PID"};
+  if (first.need.kind == NeedKind::kJoin && queue == QueueWait::kItem) {
+    remedy.title = "Before you wait for the thread, tell it to end: put a last item into its queue";
+    remedy.commands = {"queue.put(None)"};
+  } else if (is_alone) {
+    remedy.title =
+        "Find out which thread was to do that, and why it ended: read its traceback "
+        "above. Let a thread that fails tell the one that waits";
+  }
+  return remedy;
+}
+
+// A trainer that stands for a queue.Queue of its own process, or to be woken otherwise, maybe
+// through other threads of its: no thread of that process can go on, so none is left to do it.
+RootCause nobody_at_queue(const Facts& facts, const std::vector<size_t>& way,
+                          const std::vector<size_t>& others) {
+  const ThreadFacts& first = facts.threads[way.front()];
+  const ThreadFacts& end = facts.threads[way.back()];
+  const QueueWait queue = queue_wait(*end.thread);
+  const bool is_alone = way.size() == 1 && others.empty();
+  Finding finding =
+      finding_about(facts, is_alone ? FindingCode::kWaitsForMissingThread : FindingCode::kLockCycle,
+                    Confidence::kLikely, first);
+  finding.message =
+      words_of_wait(facts, first) + words_of_way(facts, way) + words_of_others(facts, others);
+  finding.message += is_alone
+                         ? ": no other thread of the program is left to "
+                         : ": no other thread of the process is at work, so nobody is left to ";
+  finding.message += words_for(queue).deed;
+  const bool by_signal =
+      may_be_woken_by_signal(first) || catches_one_of(first, std::array{SIGTERM, SIGHUP});
+  // Who waits for an event may be parked until somebody presses Ctrl-C.
+  if (by_signal || queue == QueueWait::kNone) {
+    finding.severity = is_worth_a_warning(facts, end) ? Severity::kWarning : Severity::kInfo;
+    finding.message += ", unless a signal does";
+  }
+  finding.prove(
+      count_fact("threads_here", first.process->threads.size(), "/proc/PID/task", facts.last->at));
+  finding.rule_out("slow",
+                   "no thread of the process ran, sleeps for a time, waits with a timeout, "
+                   "or for a process or file");
+  finding.remedies.push_back(remedy_for_queue(first, queue, is_alone));
+  return {std::move(finding), way.front()};
+}
+
+std::optional<RootCause> closed_queue(const Facts& facts, size_t index,
+                                      const std::vector<bool>& explained) {
+  const ThreadFacts& thread = facts.threads[index];
+  const bool stands =
+      thread.is_main() && thread.role() == Role::kTrainer && thread.doomed && !explained[index];
+  if (!stands) return std::nullopt;
+  const auto way = way_within(facts, index);
+  const ThreadFacts& end = facts.threads[way.back()];
+  const bool is_of_program =
+      way.size() > 1 && user_frame(*end.thread) != nullptr && !waits_for_future(*end.thread);
+  const bool is_it = end.need.kind == NeedKind::kNotification &&
+                     (is_of_program || queue_wait(*end.thread) != QueueWait::kNone);
+  if (!is_it) return std::nullopt;
+  // Where one of the program's threads waits for another process, the cause may be there.
+  const auto others = others_in_code(facts, way);
+  const bool is_closed = std::ranges::all_of(
+      others, [&](size_t each) { return is_within_process(facts.threads[each]); });
+  if (!is_closed) return std::nullopt;
+  return nobody_at_queue(facts, way, others);
+}
+
 }  // namespace
 
 std::vector<RootCause> find_closed_groups(const Facts& facts, const std::vector<RootCause>& known) {
-  return find_unexplained(facts, known, std::array{closed_semaphore, joined_child, starved_worker});
+  return find_unexplained(facts, known,
+                          std::array{closed_semaphore, joined_child, starved_worker, closed_queue});
 }
 
 }  // namespace dlprobe::probes::deadlock

@@ -12,7 +12,6 @@
 #include "probes/deadlock/within.h"
 #include "probes/facts/deaths.h"
 #include "probes/facts/facts.h"
-#include "probes/facts/waits.h"
 
 namespace dlprobe::probes::deadlock {
 namespace {
@@ -168,11 +167,17 @@ bool have_not_run(const Facts& facts, const std::vector<size_t>& workers) {
 }
 
 void add_remedy_to_look(Finding& finding, const ThreadFacts& trainer, bool is_way_known) {
+  const QueueWait queue = queue_wait(*trainer.thread);
+  OwnWords title =
+      "Look at what the trainer waits for: another rank of a collective operation, a "
+      "server, or its own lock";
+  if (queue != QueueWait::kNone)
+    title =
+        "Find out which thread is at the other end of that queue: it waits elsewhere, or has "
+        "ended";
+  if (is_way_known) title = "Look at the last of these lines: that wait has to end";
   finding.remedies.push_back(
-      {.title = is_way_known ? "Look at the last of these lines: that wait has to end"
-                             : "Look at what the trainer waits for: another rank of a collective "
-                               "operation, a server, or its own lock",
-       .commands = {"dlprobe stacks " + own(trainer.process->key.pid)}});
+      {.title = std::move(title), .commands = {"dlprobe stacks " + own(trainer.process->key.pid)}});
 }
 
 std::optional<RootCause> stuck_consumer(const Facts& facts, const Rank& rank) {
@@ -199,6 +204,8 @@ std::optional<RootCause> stuck_consumer(const Facts& facts, const Rank& rank) {
       (is_on_gpu ? Message("the GPU") : trainer.need.words) +
       (is_its_own_pipe(facts, trainer) ? ", whose other end only its own process holds" : "") +
       place_of(trainer) + words_of_way(facts, way);
+  if (queue_wait(*facts.threads[way.back()].thread) != QueueWait::kNone)
+    finding.message += words_of_others(facts, others_in_code(facts, way));
   finding.prove(count_fact("idle_workers", workers, "/proc/PID/task/TID/syscall, /proc/PID/fd",
                            facts.last->at));
   if (is_asking) {

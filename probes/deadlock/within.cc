@@ -6,6 +6,7 @@
 #include <ranges>
 #include <string_view>
 
+#include "lib/base/units.h"
 #include "lib/foreign/python_code.h"
 
 namespace dlprobe::probes::deadlock {
@@ -72,6 +73,14 @@ const StackFrame* asker_within(const ThreadSnapshot& thread) {
   return found == thread.stack.end() ? nullptr : &*found;
 }
 
+QueueWait queue_wait(const ThreadSnapshot& thread) {
+  const StackFrame* asker = asker_within(thread);
+  if (asker == nullptr || !is_of_standard_library(asker->file, "queue.py")) return QueueWait::kNone;
+  if (is_named(*asker, "put")) return QueueWait::kRoom;
+  if (is_named(*asker, "join")) return QueueWait::kDone;
+  return is_named(*asker, "get") ? QueueWait::kItem : QueueWait::kNone;
+}
+
 bool waits_for_future(const ThreadSnapshot& thread) {
   const StackFrame* asker = asker_within(thread);
   return asker != nullptr && is_of_standard_library(asker->file, "concurrent/futures/_base.py");
@@ -96,6 +105,17 @@ std::vector<size_t> way_within(const Facts& facts, size_t index) {
   return way;
 }
 
+std::vector<size_t> others_in_code(const Facts& facts, const std::vector<size_t>& way) {
+  std::vector<size_t> others;
+  for (size_t i = 0; i < facts.threads.size(); ++i) {
+    const ThreadFacts& thread = facts.threads[i];
+    const bool is_of_process = thread.process == facts.threads[way.front()].process;
+    if (is_of_process && std::ranges::count(way, i) == 0 && user_frame(*thread.thread) != nullptr)
+      others.push_back(i);
+  }
+  return others;
+}
+
 Message words_of_wait(const Facts& facts, const ThreadFacts& thread) {
   const OwnWords name = name_of(facts, thread);
   if (thread.need.kind == NeedKind::kNothing) {
@@ -109,6 +129,15 @@ Message words_of_way(const Facts& facts, const std::vector<size_t>& way) {
   for (const size_t each : way | std::views::drop(1)) {
     words += "; " + words_of_wait(facts, facts.threads[each]);
   }
+  return words;
+}
+
+Message words_of_others(const Facts& facts, const std::vector<size_t>& others) {
+  constexpr size_t kMost = 2;
+  Message words;
+  for (const size_t each : others | std::views::take(kMost))
+    words += "; " + words_of_wait(facts, facts.threads[each]);
+  if (others.size() > kMost) words += "; " + counted(others.size() - kMost, "more thread");
   return words;
 }
 

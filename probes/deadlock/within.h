@@ -12,6 +12,14 @@ namespace dlprobe::probes::deadlock {
 
 /// What threading.py, queue.py and the like are asked to wait for; null without Python.
 const StackFrame* asker_within(const ThreadSnapshot& thread);
+/// What it waits for at a queue.Queue.
+enum class QueueWait {
+  kNone,
+  kItem,
+  kRoom,
+  kDone,  ///< that each item is done with: join()
+};
+QueueWait queue_wait(const ThreadSnapshot& thread);
 /// Whether it waits in a concurrent.futures.Future for a result.
 bool waits_for_future(const ThreadSnapshot& thread);
 /// Whether it waits until another thread has imported a module (importlib's _ModuleLock).
@@ -24,11 +32,16 @@ bool is_importing(const ThreadSnapshot& thread);
 /// not known. Ends where it would come to one for the second time.
 std::vector<size_t> way_within(const Facts& facts, size_t index);
 
+/// The threads of its process, without those of `way`, that are in code of the user's.
+std::vector<size_t> others_in_code(const Facts& facts, const std::vector<size_t>& way);
+
 /// "rank 2 (4711) sleeps (upload, train.py:17)"
 Message words_of_wait(const Facts& facts, const ThreadFacts& thread);
 
 /// "; thread 12 of worker 11 waits for a child process to end (upload, train.py:9)", of all but the
 /// first.
 Message words_of_way(const Facts& facts, const std::vector<size_t>& way);
+/// The same, of the first two of these threads, and how many more there are.
+Message words_of_others(const Facts& facts, const std::vector<size_t>& others);
 
 }  // namespace dlprobe::probes::deadlock

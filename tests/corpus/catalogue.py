@@ -143,6 +143,9 @@ def hangs_of_python():
         yield from everywhere(f"threads-{kind}", f"hang_threads.py {kind}", "DLP0303",
                               evidence={"threads_in_the_circle": equals(2)})
     yield from pair("threads-task-behind-task", "hang_threads.py task-behind-task", "DLP0303")
+    yield from everywhere("threads-dead-filler", "hang_threads.py dead-filler", "DLP0305")
+    for kind in ("credit-not-given-back", "last-item-not-put"):
+        yield from pair(f"threads-{kind}", f"hang_threads.py {kind}", "DLP0303")
     unsure = {"severity": None, "verdicts": ("warn", "pass")}
     yield from pair("threads-saver", "hang_threads.py saver", "DLP0314", evidence={"your_code": holds("save")}, **unsure)
     yield from pair("threads-producer", "hang_threads.py producer", "DLP0313", evidence={"your_code": holds("fetch")}, **unsure)

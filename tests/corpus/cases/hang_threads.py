@@ -108,7 +108,69 @@ def saver(options):
     in_trainer(save, options)
 
 
-KINDS = {"full-queue": full_queue, "thread-of-an-import": thread_of_an_import, "producer": producer,
+def fill(rows, options):
+    """Its thread fills a queue, until an item is one that it cannot handle."""
+    number = 0
+    while True:
+        time.sleep(0.01)
+        if number == 20 and not options.healthy:
+            raise ValueError("20 is too long")
+        rows.put(number)
+        number += 1
+
+
+def dead_filler(options):
+    """In the trainer: it waits for an item of a thread that an exception has ended."""
+    rows = queue.Queue(2)
+    thread = in_thread(lambda: fill(rows, options))
+    in_trainer(lambda _number: rows.get(), options)
+    thread.join()
+
+
+def credit_not_given_back(options):
+    """In the trainer: one thread waits for a free slot, the main thread for the item that would come in it."""
+    slots = queue.Queue()
+    ready = queue.Queue()
+    for _ in range(4):
+        slots.put(0)
+
+    def pump():
+        while True:
+            slots.get()
+            time.sleep(0.01)
+            ready.put(0)
+
+    def step(number):
+        ready.get()
+        if options.healthy or number % 8:
+            slots.put(0)
+
+    in_thread(pump)
+    in_trainer(step, options)
+
+
+def last_item_not_put(options):
+    """The trainer ends, and joins a thread that waits for the next item of a queue."""
+    rows = queue.Queue()
+
+    def write():
+        while rows.get() is not None:
+            time.sleep(0.01)
+
+    thread = in_thread(write)
+
+    def step(number):
+        rows.put(number)
+        if options.healthy:
+            time.sleep(0.01)
+        elif number == 40:
+            thread.join()
+
+    in_trainer(step, options)
+
+
+KINDS = {"dead-filler": dead_filler, "credit-not-given-back": credit_not_given_back,
+         "last-item-not-put": last_item_not_put, "full-queue": full_queue, "thread-of-an-import": thread_of_an_import, "producer": producer,
          "task-behind-task": task_behind_task, "saver": saver}
 
 

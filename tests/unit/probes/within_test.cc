@@ -282,6 +282,137 @@ TEST(Within, GilThatNobodyLacks) {
   EXPECT_FALSE(find(scene.examine(), FindingCode::kGilHeldWhileBlocked));
 }
 
+// The main thread at a queue of a thread of its own process.
+HangScene empty_queue() {
+  HangScene scene;
+  wait_in_condition(scene, scene.main(kTrainer),
+                    {python("Queue.get", kQueue, 171), python("next", "/srv/train.py", 24)});
+  wait_in_condition(scene, scene.add_thread(kTrainer, kThread + 9),
+                    {python("Queue._feed", "/usr/lib/python3.11/multiprocessing/queues.py", 231)});
+  return scene;
+}
+
+// Waits for an item of what the main thread has to give back.
+ThreadSnapshot& add_filler(HangScene& scene) {
+  ThreadSnapshot& filler = scene.add_thread(kTrainer, kThread);
+  wait_in_condition(scene, filler,
+                    {python("Queue.get", kQueue, 171), python("pump", "/srv/train.py", 13)});
+  return filler;
+}
+
+TEST(Within, QueueThatNoThreadIsLeftToFill) {
+  const Verdict verdict = empty_queue().examine();
+  const auto finding = find(verdict, FindingCode::kWaitsForMissingThread);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kError);
+  EXPECT_THAT(finding->message.plain(),
+              HasSubstr("trainer 100 waits for an item of an empty queue.Queue (next, "
+                        "/srv/train.py:24): no other thread of the program is left to put one in"));
+  EXPECT_THAT(finding->remedies.front().title.plain(), HasSubstr("which thread was to do that"));
+  EXPECT_FALSE(find(verdict, FindingCode::kConsumerStuck));
+}
+
+TEST(Within, ThreadOfAGpusDriverFillsNoQueue) {
+  HangScene scene = empty_queue();
+  ThreadSnapshot& thread = scene.add_thread(kTrainer, kThread);
+  scene.run(thread);
+  scene.stack(thread, {native("", "/usr/lib/libcuda.so.580.159.04"),
+                       native("clone3", "/usr/lib/libc.so.6")});
+  EXPECT_TRUE(find(scene.examine(), FindingCode::kWaitsForMissingThread));
+}
+
+TEST(Within, QueuesOfTwoThreadsThatWaitForOneAnother) {
+  HangScene scene = empty_queue();
+  add_filler(scene);
+  const auto finding = find(scene.examine(), FindingCode::kLockCycle);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kError);
+  EXPECT_THAT(finding->message.plain(),
+              HasSubstr("; thread 150 of trainer 100 waits for an item of an empty queue.Queue "
+                        "(pump, /srv/train.py:13): no other thread of the process is at work"));
+  EXPECT_THAT(finding->remedies.front().title.plain(),
+              HasSubstr("put, take and notify on every way"));
+}
+
+TEST(Within, QueueOfAThreadThatTheMainThreadJoins) {
+  HangScene scene;
+  scene.wait_in_futex(scene.main(kTrainer), join_of(kThread));
+  scene.stack(scene.main(kTrainer), {python("_shutdown", kThreading, 1540)});
+  add_filler(scene);
+  const auto finding = find(scene.examine(), FindingCode::kLockCycle);
+  ASSERT_TRUE(finding);
+  EXPECT_THAT(finding->remedies.front().commands, ElementsAre(Message("queue.put(None)")));
+}
+
+TEST(Within, ItemsOfAQueueThatNoThreadIsLeftToFinish) {
+  HangScene scene;
+  wait_in_condition(scene, scene.main(kTrainer),
+                    {python("Queue.join", kQueue, 90), python("main", "/srv/train.py", 24)});
+  const auto finding = find(scene.examine(), FindingCode::kWaitsForMissingThread);
+  ASSERT_TRUE(finding);
+  EXPECT_THAT(finding->message.plain(), HasSubstr("is left to finish them"));
+  EXPECT_THAT(finding->remedies.front().commands, ElementsAre(Message("queue.task_done()")));
+}
+
+// The main thread waits for an event that a thread sets, and that one for another.
+TEST(Within, EventsOfTwoThreadsMayBeMeantUntilCtrlC) {
+  HangScene scene;
+  for (const int32_t tid : {kTrainer, kThread}) {
+    ThreadSnapshot& thread =
+        tid == kTrainer ? scene.main(kTrainer) : scene.add_thread(kTrainer, tid);
+    wait_in_condition(scene, thread,
+                      {python("Event.wait", kThreading, 620), python("run", "/srv/train.py", tid)});
+  }
+  const auto at_once = find(scene.examine(), FindingCode::kLockCycle);
+  ASSERT_TRUE(at_once);
+  EXPECT_EQ(at_once->severity, Severity::kInfo);
+  const auto finding = find(scene.examine(40), FindingCode::kLockCycle);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kWarning);
+  EXPECT_THAT(finding->message.plain(), HasSubstr("nobody is left to wake them, unless a signal"));
+}
+
+TEST(Within, QueueThatASignalHandlerMayFillIsNoError) {
+  HangScene scene = empty_queue();
+  scene.info(kTrainer).signals_caught = uint64_t{1} << 14U;  // SIGTERM
+  const auto finding = find(scene.examine(40), FindingCode::kWaitsForMissingThread);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kWarning);
+}
+
+bool is_called_closed(const HangScene& scene) {
+  const Verdict verdict = scene.examine(20);
+  return find(verdict, FindingCode::kLockCycle) ||
+         find(verdict, FindingCode::kWaitsForMissingThread);
+}
+
+TEST(Within, QueueWhoseFillerSleepsWorksOrReads) {
+  HangScene sleeps = empty_queue();
+  sleeps.sleep(add_filler(sleeps));
+  EXPECT_FALSE(is_called_closed(sleeps));
+  HangScene works = empty_queue();
+  works.run(add_filler(works));
+  EXPECT_FALSE(is_called_closed(works));
+  HangScene reads = empty_queue();
+  wait_for_child(reads, add_filler(reads));
+  EXPECT_FALSE(is_called_closed(reads));
+  HangScene takes = empty_queue();
+  ThreadSnapshot& taker = add_filler(takes);
+  takes.wait_in_read(taker, HangScene::kResults);
+  takes.stack(taker, {python("pump", "/srv/train.py", 12)});
+  EXPECT_FALSE(is_called_closed(takes)) << "a batch was lost, or a worker is late";
+}
+
+TEST(Within, QueueWhoseFillerWaitsWithATimeout) {
+  HangScene scene = empty_queue();
+  add_filler(scene).futex->timed = true;
+  EXPECT_FALSE(is_called_closed(scene));
+  const auto finding = find(scene.examine(20), FindingCode::kConsumerStuck);
+  ASSERT_TRUE(finding);
+  EXPECT_THAT(finding->message.plain(), HasSubstr("queue.Queue, with a timeout (pump, "));
+  EXPECT_THAT(finding->remedies.front().title.plain(), HasSubstr("at the other end of that queue"));
+}
+
 TEST(Within, FeederOfAQueueInTheTrainerIsNoThreadThatForkLost) {
   HangScene scene;
   wait_in_condition(scene, scene.main(kWorker),
