@@ -21,24 +21,12 @@ namespace {
 
 // A trainer notices a worker's death within 5 s (MP_STATUS_CHECK_INTERVAL), and then cleans up.
 constexpr BootNs kReactionTime = 15 * kSecond;
-// Whoever stops a whole job does so at once.
-constexpr BootNs kTogether = 100 * kMillisecond;
 // A worker that is done before its siblings are, in an ordinary end of an epoch.
 constexpr BootNs kOrdinarySpread = kSecond;
 // From then on a trainer that gives up ends by itself; on a busy machine it takes its time.
 constexpr BootNs kCleanUp = 3 * kSecond;
 // PyTorch's trainer gives a worker 5 s to end by itself before it sends SIGTERM.
 constexpr BootNs kBeforeTermination = 4 * kSecond;
-
-/// What a process's end means for the job.
-struct Judged {
-  const Death* death = nullptr;
-  ExitCause cause;
-};
-
-bool is_root(const ExitFacts& facts, const ProcessInfo& process) {
-  return facts.run->begin.root == process.key;
-}
 
 /// Whether it ended by a signal, and the command exited with what a shell makes of that.
 bool is_passed_on(const ExitFacts& facts, const Death& death) {
@@ -47,11 +35,6 @@ bool is_passed_on(const ExitFacts& facts, const Death& death) {
   return death.signal != 0 && end != nullptr && end->wait_status && WIFEXITED(*end->wait_status) &&
          WEXITSTATUS(*end->wait_status) == kShellsOffset + death.signal && facts.run->begin.root &&
          death.process->ppid == facts.run->begin.root->pid;
-}
-
-bool is_of_loader(const ExitFacts& facts, const ProcessInfo& process) {
-  constexpr std::array kRoles = {Role::kTrainer, Role::kWorker, Role::kLauncher};
-  return is_root(facts, process) || std::ranges::find(kRoles, process.role) != kRoles.end();
 }
 
 /// The trainer's own end where it is a failure and came at or soon after `at`.
@@ -325,57 +308,6 @@ Severity severity_of(const ExitFacts& facts, const Judged& judged) {
   const bool may_be_wanted = judged.cause.code == FindingCode::kWorkerExited ||
                              (death.signal != 0 && death.sent == nullptr);
   return goes_on && may_be_wanted ? Severity::kWarning : Severity::kError;
-}
-
-/// How many processes of the loader lived just before.
-size_t living_before(const ExitFacts& facts, BootNs at) {
-  return static_cast<size_t>(
-      std::ranges::count_if(facts.run->processes, [&](const ProcessInfo& process) {
-        return is_of_loader(facts, process) && lives_at(facts, process, at - 1);
-      }));
-}
-
-OwnWords names_of(const ExitFacts& facts, const std::vector<const Judged*>& group) {
-  constexpr size_t kShown = 4;
-  OwnWords names;
-  for (size_t i = 0; i < std::min(group.size(), kShown); ++i) {
-    if (i > 0) names += i + 1 == group.size() ? " and " : ", ";
-    names += describe(*facts.run, group[i]->death->process->key);
-  }
-  if (group.size() > kShown) names += " and " + own(group.size() - kShown) + " more";
-  return names;
-}
-
-/// "was killed ..." of several.
-Message in_plural(const Message& clause) {
-  constexpr std::string_view kWas = "was ";
-  Message plural;
-  for (const MessagePart& part : clause.parts()) {
-    const bool is_verb = plural.empty() && part.text.starts_with(kWas);
-    plural +=
-        is_verb ? "were " + own(part.text.substr(kWas.size())) : Message(part.kind, part.text);
-  }
-  return plural;
-}
-
-Message message_of(const ExitFacts& facts, const std::vector<const Judged*>& group) {
-  const Judged& first = *group.front();
-  if (group.size() == 1) {
-    return describe(*facts.run, first.death->process->key) + " " + first.cause.clause;
-  }
-  const BootNs span = group.back()->death->at() - first.death->at();
-  const bool whole = span <= kTogether && group.size() >= living_before(facts, first.death->at());
-  if (!whole) return names_of(facts, group) + " " + in_plural(first.cause.clause);
-  Message message = all_of(group.size(), "process") + " of the job " +
-                    in_plural(first.cause.clause) + ", within " +
-                    format_duration(std::chrono::nanoseconds(span));
-  const SignalSent* sent = first.death->sent;
-  const bool from_outside = first.cause.code == FindingCode::kKilledBySignal &&
-                            (sent == nullptr || sender_in_tree(facts, *sent) == nullptr);
-  if (from_outside) {
-    message += ": as when a scheduler, a container runtime or systemd stops a job";
-  }
-  return message;
 }
 
 Finding finding_of(const ExitFacts& facts, const std::vector<const Judged*>& group) {

@@ -32,6 +32,21 @@ struct ExitCause {
   }
 };
 
+/// What a process's end means for the job.
+struct Judged {
+  const Death* death = nullptr;
+  ExitCause cause;
+};
+
+/// Whoever stops a whole job does so at once.
+constexpr BootNs kTogether = 100 * kMillisecond;
+
+bool is_root(const ExitFacts& facts, const ProcessInfo& process);
+bool is_of_loader(const ExitFacts& facts, const ProcessInfo& process);
+
+/// Who ended, and how, of processes that ended alike.
+Message message_of(const ExitFacts& facts, const std::vector<const Judged*>& group);
+
 /// DLP0501, DLP0502: by the kernel's OOM killer; nothing if it was not.
 std::optional<ExitCause> oom_cause(const ExitFacts& facts, const Death& death);
 
