@@ -150,7 +150,7 @@ constexpr void list_fields(auto&& field, Of<StartEvent> /*of*/) {
         Unit::kBytes);
   field("workers", &StartEvent::workers, "of loader-made; of joined-group: ranks of the job");
   field("prefetch_factor", &StartEvent::prefetch_factor, "of loader-made");
-  field("ended", &StartEvent::ended, "of failed: what the exception ended");
+  field("ended", &StartEvent::ended, "of failed, or exits in a task of a pool: what ended");
   field("error_number", &StartEvent::error_number,
         "of failed by an OSError, or by what was raised from one: its errno");
   field("limit", &StartEvent::limit,

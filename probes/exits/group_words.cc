@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <optional>
 #include <string_view>
+#include <utility>
 
 #include "lib/base/units.h"
 #include "probes/exits/rules.h"
 #include "probes/facts/facts.h"
+#include "probes/facts/vain_starts.h"
 
 namespace dlprobe::probes::exits {
 
@@ -41,6 +44,23 @@ OwnWords names_of(const ExitFacts& facts, const std::vector<const Judged*>& grou
   return names;
 }
 
+/// Of the workers of one trainer, which starts new ones for those that end; nothing where it does
+/// not, or a worker lives on.
+std::optional<Message> again_and_again(const ExitFacts& facts,
+                                       const std::vector<const Judged*>& group) {
+  const ProcessInfo* trainer = trainer_of(facts, *group.back()->death->process);
+  if (trainer == nullptr || group.back()->death->process->role != Role::kWorker)
+    return std::nullopt;
+  const auto failing = failing_workers(*facts.run, trainer->key);
+  if (!failing || 2 * group.size() < failing->count) return std::nullopt;
+  const BootNs span = failing->last - failing->first;
+  return "each worker that " + describe(*facts.run, trainer->key) +
+         " starts ends with an error, again and again: " + counted(failing->count, "worker") +
+         " in " + format_duration(std::chrono::nanoseconds(span)) + "; the first, " +
+         describe(*facts.run, group.front()->death->process->key) + ", " +
+         group.front()->cause.clause;
+}
+
 /// "was killed ..." of several.
 Message in_plural(const Message& clause) {
   constexpr std::string_view kWas = "was ";
@@ -62,6 +82,7 @@ Message message_of(const ExitFacts& facts, const std::vector<const Judged*>& gro
   }
   const BootNs span = group.back()->death->at() - first.death->at();
   const bool whole = span <= kTogether && group.size() >= living_before(facts, first.death->at());
+  if (auto again = again_and_again(facts, group)) return std::move(*again);
   if (!whole) return names_of(facts, group) + " " + in_plural(first.cause.clause);
   Message message = all_of(group.size(), "process") + " of the job " +
                     in_plural(first.cause.clause) + ", within " +

@@ -218,7 +218,9 @@ Message without_it(const StartEvent& event, bool has_ended) {
 std::optional<Finding> failing_initializer(const Run& run) {
   const ProcessExit* end = end_of_command(run);
   const auto vain = vain_starts(run);
-  if (!vain || (end != nullptr && end->wait_status && *end->wait_status == 0)) return std::nullopt;
+  const bool is_initializer = vain && vain->first != nullptr && !has_left(*vain->first);
+  const bool ended_well = end != nullptr && end->wait_status && *end->wait_status == 0;
+  if (!is_initializer || ended_well) return std::nullopt;
   const StartEvent& event = *vain->first;
   Finding finding = new_finding(FindingCode::kUncaughtException, Confidence::kCertain);
   finding.message =

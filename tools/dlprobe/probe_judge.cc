@@ -27,7 +27,7 @@ bool ProbeJudge::is_stuck(const RecordingView& last_run) const {
 
 std::optional<BootNs> ProbeJudge::in_vain_since(const Run& run) const {
   const auto vain = vain_starts(run);
-  return vain ? std::optional(vain->first->at) : std::nullopt;
+  return vain ? std::optional(vain->since) : std::nullopt;
 }
 
 std::string_view ProbeJudge::why_watch_longer(const RecordingView& last_run) const {

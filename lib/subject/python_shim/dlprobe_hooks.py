@@ -368,6 +368,8 @@ def _hook_torch_utils(module):
 # ---- multiprocessing
 
 
+_POOLS = ("multiprocessing.pool", "concurrent.futures.process", "loky.process_executor")
+
 first_set = []
 _is_begun = False
 _has_raised = False  # what ended this child was no call of sys.exit
@@ -377,10 +379,19 @@ def _tell_exit(name, status, place):
     tell("exits", message=name, count=status if isinstance(status, int) else 0 if status is None else 1, **place)
 
 
+def _is_in_task(frame):
+    """Whether a process of a pool is at work on a task there."""
+    while frame is not None:
+        if frame.f_code.co_name in ("worker", "_process_worker") and frame.f_globals.get("__name__", "").endswith(_POOLS):
+            return True
+        frame = frame.f_back
+    return False
+
+
 def _before_os_exit(status=None, *_):
     frame = sys._getframe(2)
     if frame.f_globals.get("__name__", "").partition(".")[0] != "multiprocessing":  # what every child ends by
-        _tell_exit("os._exit", status, users_line(frame))
+        _tell_exit("os._exit", status, dict(users_line(frame), ended="task" if _is_in_task(frame) else None))
 
 
 def _before_abort(*_):

@@ -1,5 +1,8 @@
 """A pool whose initializer fails in each worker: multiprocessing.Pool starts new ones without end. With --healthy the first
-workers alone fail, as while a service starts."""
+workers alone fail, as while a service starts. With --executor a task leaves its process, and the program takes a new
+executor each time; with --healthy it succeeds at the fourth."""
+import concurrent.futures.process
+import itertools
 import multiprocessing
 import os
 import sys
@@ -17,7 +20,24 @@ def encode(number):
     return number
 
 
+def decode(attempt):
+    if attempt < 3 or "--healthy" not in sys.argv:
+        os._exit(3)
+
+
+def take_new_executors():
+    for attempt in itertools.count():
+        try:
+            with concurrent.futures.ProcessPoolExecutor(2, multiprocessing.get_context("fork")) as executor:
+                return executor.submit(decode, attempt).result()
+        except concurrent.futures.process.BrokenProcessPool:
+            time.sleep(0.2)
+
+
 def main():
+    if "--executor" in sys.argv:
+        take_new_executors()
+        return
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "vocabulary")
         with multiprocessing.get_context("fork").Pool(2, open_vocabulary, (path,)) as pool:

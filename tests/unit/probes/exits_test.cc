@@ -991,6 +991,66 @@ TEST_F(FailingPool, AWorkerThatIsLeftWithoutItsTrainerEndsWell) {
   EXPECT_FALSE(find(verdict, FindingCode::kWorkerExited));
 }
 
+/// An executor whose task leaves its process, and that is taken anew each time.
+class BreakingPool : public FailingPool {
+ protected:
+  void leaves(int times, Ended ended) {
+    for (int i = 0; i < times; ++i) {
+      start_worker(kFirst + i, 1 + i);
+      tell(1.05 + i, kFirst + i,
+           {.kind = StartEventKind::kExits,
+            .message = "os._exit",
+            .file = "/job/codec.py",
+            .line = 6,
+            .function = "decode",
+            .count = 3,
+            .ended = ended});
+      scene.exit_with(kFirst + i, 1.1 + i, 3);
+    }
+  }
+};
+
+TEST_F(BreakingPool, IsAnErrorOfItsTask) {
+  leaves(kMany, Ended::kTask);
+  scene.sample(15, 0);
+  const Finding finding = only();
+  EXPECT_EQ(finding.code, FindingCode::kWorkerExited);
+  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_EQ(finding.message.plain(),
+            "each worker that trainer 100 starts ends with an error, again and again: 14 workers "
+            "in 13.0 s; the first, worker 301, exited by itself with code 3: it called os._exit "
+            "at codec.py:6 in decode");
+  EXPECT_THAT(finding.remedies.back().title.plain(), HasSubstr("give up when a pool breaks"));
+}
+
+TEST_F(BreakingPool, WithoutAPoolTheCodeMayBeAnAnswer) {
+  leaves(kMany, Ended::kNothing);
+  scene.sample(15, 0);
+  EXPECT_EQ(only().severity, Severity::kWarning);
+}
+
+TEST_F(BreakingPool, OneThatSucceedsAtLastIsNone) {
+  leaves(kMany, Ended::kTask);
+  start_worker(kFirst + kMany, 15);
+  scene.exit_with(kFirst + kMany, 16, 0);
+  scene.sample(25, 0);
+  const Finding finding = only();
+  EXPECT_EQ(finding.severity, Severity::kWarning);
+  EXPECT_THAT(finding.message.plain(), Not(HasSubstr("again and again")));
+}
+
+TEST_F(BreakingPool, CrashesAreTheSame) {
+  for (int i = 0; i < kMany; ++i) {
+    start_worker(kFirst + i, 1 + i);
+    scene.exit_by_signal(kFirst + i, 1.1 + i, SIGSEGV);
+  }
+  scene.sample(15, 0);
+  const Finding finding = only();
+  EXPECT_EQ(finding.code, FindingCode::kWorkerCrashed);
+  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_THAT(finding.message.plain(), HasSubstr("again and again: 14 workers"));
+}
+
 TEST_F(FailingPool, AFewTimesMayBeAccidents) {
   fails(9);
   scene.sample(15, 0);
