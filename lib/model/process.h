@@ -166,8 +166,8 @@ constexpr void list_fields(auto&& field, Of<WaitedFile> /*of*/) {
         "Of a socket that a snapshot shows: inode of the socket at its other end, on this machine; "
         "0: not known");
   field("path", &WaitedFile::path,
-        "Of a file or a FIFO, and of one that is being opened as the program has it: its name; "
-        "hostile text. Of a TCP socket: address and port of the other side");
+        "Of a file, a FIFO or a terminal, and of one that is being opened as the program has it: "
+        "its name; hostile text. Of a TCP socket: address and port of the other side");
   field("storage", &WaitedFile::storage,
         R"(of a file: type and source of its mount, "nfs4 server:/data")");
 }

@@ -339,7 +339,18 @@ std::optional<BootNs> CommandRuns::in_vain_since() {
 }
 
 bool CommandRuns::is_stuck() {
-  return context_.is_stuck() || (!subject_.watch && context_.has_error());
+  if (context_.is_stuck() || (!subject_.watch && context_.has_error())) return true;
+  tell_what_is_asked();
+  return false;
+}
+
+// Who waits for a person does not hang, but nobody may look at its terminal.
+void CommandRuns::tell_what_is_asked() {
+  if (subject_.attempt || !subject_.watch || was_told_of_question_) return;
+  const std::string asked = context_.judge.what_is_asked(context_.recorder.current_run_alone());
+  if (asked.empty()) return;
+  context_.notices.tell(asked + "; answer it, or let it read nothing: COMMAND < /dev/null");
+  was_told_of_question_ = true;
 }
 
 void CommandRuns::tell_stuck() {

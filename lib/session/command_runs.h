@@ -35,6 +35,7 @@ class CommandRuns final : private WatchGuide {
   WatchTarget target_of(const ProcessKey& root, const std::optional<Trial>& trial);
   void end_what_goes_on(const WatchResult& watched, pid_t child);
   void tell_which_overrides_failed() const;
+  void tell_what_is_asked();
   void learn_timeout(const StartEvent& event);
   void learn_rank(const StartEvent& event);
   void look_at_tasks(const std::optional<ProcessKey>& refused);
@@ -57,6 +58,7 @@ class CommandRuns final : private WatchGuide {
   std::optional<Containment> containment_;
   std::map<ProcessKey, JobRank> ranks_;  ///< told since the last call
   bool was_told_early_ = false;
+  bool was_told_of_question_ = false;
   BootNs loader_timeout_ = 0;  ///< the shortest of its loaders; 0: none has one
 };
 

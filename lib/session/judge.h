@@ -25,6 +25,8 @@ class Judge {
   virtual Verdict examine(const RecordingView& recording) const = 0;
   /// Whether the loader of the only run in `last_run` waits for what never comes.
   virtual bool is_stuck(const RecordingView& last_run) const = 0;
+  /// Who of the only run in `last_run` waits for a person's input, as a sentence; empty: nobody.
+  virtual std::string what_is_asked(const RecordingView& last_run) const = 0;
   /// Since when the run starts processes that fail, again and again without end; nothing: it does
   /// not.
   virtual std::optional<BootNs> in_vain_since(const Run& run) const = 0;

@@ -145,8 +145,11 @@ bool is_waited_for(const Facts& facts, size_t index);
 /// Whether the parent of its process is none of the tree: init, or another that adopts orphans.
 bool is_orphan(const Facts& facts, const ThreadFacts& thread);
 
-/// Whether it reads its standard input, and nothing else: what input() and breakpoint() do.
+/// Whether it reads its standard input or a terminal, and nothing else: what input() and
+/// breakpoint() do.
 bool waits_for_input(const ThreadSnapshot& thread);
+/// The same, and nobody of the tree is to write it: a person, or another program.
+bool asks_a_person(const ThreadFacts& thread);
 
 /// Whether it waits for what another process is to write, and cannot go on before.
 bool waits_for_data(const ThreadFacts& thread);

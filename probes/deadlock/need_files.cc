@@ -109,7 +109,9 @@ class ChannelNeed : public Waiter {
       if (facts_.threads[each].is_main()) mains.push_back(each);
     if (!mains.empty())
       return need.words + ", " + own(need.relation) + " " + join_names(facts_, mains);
-    return waits_for_input(thread_) ? Message("input on its standard input") : need.words;
+    if (!waits_for_input(thread_)) return need.words;
+    const bool is_standard = thread_.wait.files.front().fd == STDIN_FILENO;
+    return is_standard ? "input on its standard input" : "input on a terminal";
   }
 
   static Message words_of(const WaitedFile& file, bool for_data) {
@@ -173,7 +175,14 @@ Need need_of_files(const Facts& facts, const ThreadFacts& waiter, bool for_data)
 }
 
 bool waits_for_input(const ThreadSnapshot& thread) {
-  return thread.wait.files.size() == 1 && thread.wait.files.front().fd == STDIN_FILENO;
+  if (thread.wait.files.size() != 1) return false;
+  const WaitedFile& file = thread.wait.files.front();
+  const bool is_terminal = file.kind == FileKind::kOther && !file.path.empty();
+  return file.fd == STDIN_FILENO || is_terminal;
+}
+
+bool asks_a_person(const ThreadFacts& thread) {
+  return thread.still && thread.need.providers.empty() && waits_for_input(*thread.thread);
 }
 
 Need need_of_accept(const ThreadFacts& waiter) {

@@ -10,6 +10,7 @@
 #include "probes/deadlock/facts.h"
 #include "probes/deadlock/may_be_stuck.h"
 #include "probes/deadlock/rules.h"
+#include "probes/deadlock/within.h"
 #include "probes/facts/all_well.h"
 #include "probes/facts/deaths.h"
 #include "probes/facts/facts.h"
@@ -230,6 +231,13 @@ bool may_be_stuck(const RecordingView& recording) {
       causes, [](const RootCause& cause) { return cause.finding.severity != Severity::kInfo; });
   if (is_told) return false;
   return std::ranges::any_of(causes, may_be_worse) || !describe_standstill(facts, causes).empty();
+}
+
+Message what_is_asked(const RecordingView& recording) {
+  if (recording.runs.empty()) return {};
+  const Facts facts = facts_of(recording.runs.back(), recording.header.host);
+  const auto asks = std::ranges::find_if(facts.threads, asks_a_person);
+  return asks == facts.threads.end() ? Message() : words_of_wait(facts, *asks);
 }
 
 const Probe kProbe = {.name = "deadlock",

@@ -93,6 +93,15 @@ RootCause slow_worker(const Facts& facts, size_t index) {
                       worker.need.words + place_of(worker) + words_of_way(facts, way) +
                       "; the trainer waits for it";
   }
+  if (asks_a_person(worker)) {
+    finding.message = name_of(facts, worker) + " waits in the middle of a batch for " +
+                      worker.need.words + ", as input() and breakpoint() do" + place_of(worker) +
+                      "; the trainer waits for it";
+    finding.remedies.push_back(
+        {.title = "Let no worker ask. To debug there, let the trainer load, which has the terminal",
+         .commands = {"DataLoader(..., num_workers=0)"},
+         .verify = "dlprobe stacks " + own(worker.process->key.pid)});
+  }
   finding.prove(number_fact("busy_share", worker.busy_share, "1", "/proc/PID/task/TID/schedstat",
                             facts.last->at));
   add_remedy_for_connection(finding, worker);
@@ -190,7 +199,7 @@ std::optional<RootCause> stuck_consumer(const Facts& facts, const Rank& rank) {
   const size_t workers = rank.workers.size();
   const std::vector<size_t> way = way_within(facts, rank.trainer);
   Finding finding = finding_about(facts, FindingCode::kConsumerStuck, Confidence::kLikely, trainer);
-  const bool is_asking = trainer.need.providers.empty() && waits_for_input(*trainer.thread);
+  const bool is_asking = asks_a_person(trainer);
   const BootNs watched = trainer.looks.front().at - trainer.looks.back().at;
   const bool is_long = is_on_gpu ? watched >= kLongKernel : is_worth_a_warning(facts, trainer);
   const bool is_at_work = goes_on(facts, facts.threads[way.back()]);

@@ -25,6 +25,10 @@ bool ProbeJudge::is_stuck(const RecordingView& last_run) const {
   });
 }
 
+std::string ProbeJudge::what_is_asked(const RecordingView& last_run) const {
+  return probes::deadlock::what_is_asked(last_run).plain();
+}
+
 std::optional<BootNs> ProbeJudge::in_vain_since(const Run& run) const {
   const auto vain = vain_starts(run);
   return vain ? std::optional(vain->since) : std::nullopt;

@@ -15,6 +15,7 @@ class ProbeJudge final : public Judge {
 
   Verdict examine(const RecordingView& recording) const override;
   bool is_stuck(const RecordingView& last_run) const override;
+  std::string what_is_asked(const RecordingView& last_run) const override;
   std::optional<BootNs> in_vain_since(const Run& run) const override;
   std::string_view why_watch_longer(const RecordingView& last_run) const override;
   size_t allowed_processes(const Run& run) const override;

@@ -12,6 +12,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "lib/base/parse.h"
@@ -44,6 +45,14 @@ std::string storage_of(const Directory& process, const std::string& path) {
   return mount == nullptr ? "" : mount->fs_type + " " + mount->source;
 }
 
+std::string terminal_behind(const Directory& process, const std::string& path) {
+  constexpr std::array<std::string_view, 3> kTerminals = {"/dev/pts/", "/dev/tty", "/dev/console"};
+  const std::string target = process.read_link(path).value_or("");
+  const bool is_one = std::ranges::any_of(
+      kTerminals, [&](std::string_view start) { return target.starts_with(start); });
+  return is_one ? target : "";
+}
+
 WaitedFile describe(const Directory& process, int32_t fd) {
   WaitedFile file{.fd = fd, .inode = 0};
   const std::string path = "fd/" + std::to_string(fd);
@@ -52,6 +61,7 @@ WaitedFile describe(const Directory& process, int32_t fd) {
     file.kind = kind_of_file(process, path, stat->mode);
   }
   if (file.kind == FileKind::kFifo) file.path = process.read_link(path).value_or("");
+  if (file.kind == FileKind::kOther) file.path = terminal_behind(process, path);
   if (file.kind == FileKind::kFile) {
     file.path = process.read_link(path).value_or("");
     file.storage = storage_of(process, file.path);

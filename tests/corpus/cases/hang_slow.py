@@ -64,6 +64,31 @@ def fifo_without_writer(options):
     read_fifo(options, False)
 
 
+def answer(terminal):
+    while True:
+        os.write(terminal, b"n\n")
+        time.sleep(0.005)
+
+
+def asks_a_terminal(options):
+    """A worker asks for input, as a debugger does that was left in the data set. In the twin somebody answers."""
+    master, slave = os.openpty()
+    if options.healthy:
+        beside(answer, master)
+    name = os.ttyname(slave)
+
+    def fetch(index):
+        if index == 6:
+            claim("moves" if options.healthy else "still")
+        if index >= 6:
+            with open(name, "rb", buffering=0) as terminal:
+                terminal.readline()
+        return index
+
+    expect(1)
+    train(Loader(fetch, options))
+
+
 def decode(depth, seed):
     """Work that is always in another frame, and on another line."""
     if depth == 0:
@@ -181,7 +206,7 @@ def consumer_in_a_loop(options):
         time.sleep(0.005)
 
 
-KINDS = {"fifo-that-stays-empty": fifo_that_stays_empty, "fifo-without-writer": fifo_without_writer,
+KINDS = {"asks-a-terminal": asks_a_terminal, "fifo-that-stays-empty": fifo_that_stays_empty, "fifo-without-writer": fifo_without_writer,
          "slow-sample": slow_sample, "slow-native-sample": slow_native_sample, "busy-without-end": busy_without_end,
          "consumer-at-a-lock": consumer_at_a_lock, "consumer-at-a-socket": consumer_at_a_socket,
          "consumer-in-a-native-call": consumer_in_a_native_call, "consumer-in-a-loop": consumer_in_a_loop}

@@ -1564,6 +1564,28 @@ TEST(Deadlock, ATrainerThatAsksForInputIsANote) {
       << "a worker writes it";
 }
 
+TEST(Deadlock, AWorkerThatAsksATerminalIsTold) {
+  HangScene scene;
+  ThreadSnapshot& worker = scene.main(kWorker);
+  scene.wait_in_read(worker, 4242);
+  scene.stack(worker, {python("Pdb.interaction", "/usr/lib/python3.11/pdb.py", 355),
+                       python("load", "/srv/train.py", 9)});
+  worker.wait.files.front().kind = FileKind::kOther;
+  worker.blocked_since = Scene::at(0) - 40 * kSecond;
+  EXPECT_THAT(find(scene.examine(), FindingCode::kSlowSample)->message.plain(),
+              testing::Not(testing::HasSubstr("breakpoint()")))
+      << "another device";
+  worker.wait.files.front().path = "/dev/pts/3";
+  const auto finding = find(scene.examine(), FindingCode::kSlowSample);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kWarning);
+  EXPECT_THAT(
+      finding->message.plain(),
+      testing::HasSubstr("worker 101 waits in the middle of a batch for input on a terminal, "
+                         "as input() and breakpoint() do (load, /srv/train.py:9)"));
+  EXPECT_THAT(finding->remedies.front().commands.front().plain(), "DataLoader(..., num_workers=0)");
+}
+
 TEST(Deadlock, ATrainerWhoseKernelDoesNotEnd) {
   HangScene scene;
   ThreadSnapshot& trainer = scene.main(kTrainer);

@@ -175,6 +175,21 @@ TEST_F(HungCommandTest, ItIsAskedToEnd) {
               HasSubstr("made no progress for 7.0 s; dlprobe ended"));
 }
 
+TEST_F(HungCommandTest, WhoAsksAPersonIsToldOnceAndLives) {
+  place_.judge.stuck = false;
+  place_.judge.asked = "trainer 10 waits for input on its standard input";
+  control().on_start = [this](pid_t pid) {
+    control().in(40 * kSecond, [this, pid] { control().end(pid, 0); });
+  };
+  const Examination examination = examine();
+  EXPECT_EQ(examination.wait_status, 0);
+  EXPECT_EQ(std::ranges::count_if(place_.notices.told,
+                                  [](const std::string& each) {
+                                    return each.starts_with("trainer 10 waits for input");
+                                  }),
+            1);
+}
+
 TEST_F(HungCommandTest, WhatFailsWithoutEndIsNoProgress) {
   place_.judge.stuck = false;
   place_.judge.in_vain = place_.clock->now() + kSecond;

@@ -40,6 +40,7 @@ class FakeJudge final : public Judge {
  public:
   Verdict examine(const RecordingView& /*recording*/) const override { return verdict; }
   bool is_stuck(const RecordingView& /*last_run*/) const override { return stuck; }
+  std::string what_is_asked(const RecordingView& /*last_run*/) const override { return asked; }
   std::optional<BootNs> in_vain_since(const Run& /*run*/) const override { return in_vain; }
   std::string_view why_watch_longer(const RecordingView& /*last_run*/) const override {
     return rises ? "something rises" : "";
@@ -63,6 +64,7 @@ class FakeJudge final : public Judge {
   Verdict verdict;
   std::vector<PlannedAttempt> plan;
   bool stuck = false;
+  std::string asked;
   std::optional<BootNs> in_vain;
   bool rises = false;
   bool helps = true;
