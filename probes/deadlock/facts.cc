@@ -11,6 +11,7 @@
 #include "lib/base/path_name.h"
 #include "lib/foreign/libraries.h"
 #include "lib/foreign/python_code.h"
+#include "probes/deadlock/patience.h"
 #include "probes/facts/facts.h"
 #include "probes/facts/starts.h"
 
@@ -43,7 +44,7 @@ bool stood_still(const ThreadSnapshot& before, const ThreadSnapshot& after, uint
 
 // The snapshots that count, newest first: not those of a standstill that has ended by itself, as
 // that of a command which then ended well.
-std::vector<const TreeSnapshot*> recent(const Run& run) {
+std::vector<const TreeSnapshot*> recent(const Run& run, std::string_view machine) {
   std::vector<const TreeSnapshot*> trees;
   const ProcessExit* end = end_of_command(run);
   const bool ended_well = end != nullptr && end->wait_status && *end->wait_status == 0;
@@ -59,7 +60,9 @@ std::vector<const TreeSnapshot*> recent(const Run& run) {
     if (!is_end) from = event.at;
   }
   // A look at a rank that is giving up tells nothing of what it waited for.
+  const auto patience = ended_patience(run, machine);
   const auto is_giving_up = [&](BootNs at) {
+    if (patience && at >= patience->over_at) return true;
     const auto gave_up = gave_up_at(run, at - kAtOnce);
     return gave_up && *gave_up <= at + kSecond;
   };
@@ -276,7 +279,7 @@ bool is_of_group(const ThreadSnapshot& thread) {
 
 Facts facts_of(const Run& run, const HostFacts& host) {
   Facts facts{.run = &run, .machine = host.machine, .ticks_per_second = host.ticks_per_second};
-  const auto trees = recent(run);
+  const auto trees = recent(run, host.machine);
   if (trees.empty()) return facts;
   facts.last = trees.front();
   facts.span = trees.front()->at - trees.back()->at;

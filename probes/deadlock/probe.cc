@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "lib/base/units.h"
 #include "probes/deadlock/facts.h"
 #include "probes/deadlock/may_be_stuck.h"
+#include "probes/deadlock/patience.h"
 #include "probes/deadlock/rules.h"
 #include "probes/deadlock/within.h"
 #include "probes/facts/all_well.h"
@@ -105,23 +107,55 @@ void judge(const RunCase& one, const Facts& facts, Verdict& verdict) {
 
 constexpr BootNs kBetweenLooks = 60 * kSecond;
 
-/// The trainer waited no longer for a batch, and the job ended with it: what the worker did is why.
-void make_error_of_timeout(const Run& run, const StartEvent& gave_up,
-                           std::vector<Finding>& findings) {
+/// That a trainer waited no longer for a batch, and the job ended with it.
+struct GaveUp {
+  ProcessKey trainer;
+  Message words;  ///< "gave up: RuntimeError: DataLoader timed out"
+  Evidence evidence;
+};
+
+GaveUp told_by(const StartEvent& event) {
+  return {.trainer = event.process,
+          .words = "gave up: " + as_text(event.message),
+          .evidence = text_fact("exception", as_text(event.message), kShimSource, event.at)};
+}
+
+/// Of a trainer that waited for a batch: nobody told what it raised.
+std::optional<GaveUp> shown_by_its_wait(const Facts& facts) {
+  const auto patience = ended_patience(*facts.run, facts.machine);
+  if (!patience) return std::nullopt;
+  const size_t trainer = facts.find(patience->trainer, patience->trainer.pid);
+  if (trainer == Facts::kNone || !waits_for_batch(facts, facts.threads[trainer]))
+    return std::nullopt;
+  const OwnWords timeout = format_duration(std::chrono::nanoseconds(patience->timeout));
+  return GaveUp{
+      .trainer = patience->trainer,
+      .words = "exited with code " + own(patience->exit_code) +
+               ", once it had waited as long as it may (" + timeout + ")",
+      .evidence = text_fact("timeout", timeout, "/proc/PID/task/TID/syscall", facts.last->at)};
+}
+
+/// `soon`: who was the first to tell that it gave up, soon after the last look; null: nobody.
+std::optional<GaveUp> gave_up_waiting(const Facts& facts, const StartEvent* soon) {
+  if (soon == nullptr) return shown_by_its_wait(facts);
+  return is_of_timeout(*soon) ? std::optional(told_by(*soon)) : std::nullopt;
+}
+
+/// What the worker did is why.
+void make_error_of_timeout(const Run& run, const GaveUp& gave_up, std::vector<Finding>& findings) {
   for (Finding& finding : findings) {
     const bool is_why = finding.code == FindingCode::kSlowSample ||
                         finding.code == FindingCode::kWorkerBusyNoProgress;
     if (!is_why) continue;
     finding.severity = Severity::kError;
-    finding.message +=
-        "; then " + describe(run, gave_up.process) + " gave up: " + as_text(gave_up.message);
-    finding.processes.push_back(gave_up.process);
+    finding.message += "; then " + describe(run, gave_up.trainer) + " " + gave_up.words;
+    finding.processes.push_back(gave_up.trainer);
     finding.remedies = {
         {.title = "Look at that line: should it take so long? If so, wait longer for it",
          .commands = {has_data_loader(run) ? "DataLoader(..., timeout=SECONDS)"
                                            : "get(timeout=SECONDS)"},
          .verify = "dlprobe run -- COMMAND"}};
-    finding.prove(text_fact("exception", as_text(gave_up.message), kShimSource, gave_up.at));
+    finding.prove(gave_up.evidence);
   }
 }
 
@@ -137,11 +171,13 @@ const ProcessExit* aborted_waiting(const Run& run, BootNs last_look,
 
 /// Who waited gave up soon after the last look, and the job with it: what the rank behind did, and
 /// what held it, is why.
-void make_error_if_they_gave_up(const Run& run, BootNs last_look, Verdict& verdict) {
+void make_error_if_they_gave_up(const Facts& facts, Verdict& verdict) {
+  const Run& run = *facts.run;
+  const BootNs last_look = facts.last->at;
   const StartEvent* gave_up = first_to_give_up(run, last_look);
   const bool is_soon = gave_up != nullptr && gave_up->at <= last_look + kBetweenLooks;
-  if (is_soon && is_of_timeout(*gave_up))
-    return make_error_of_timeout(run, *gave_up, verdict.findings);
+  if (const auto waited = gave_up_waiting(facts, is_soon ? gave_up : nullptr))
+    return make_error_of_timeout(run, *waited, verdict.findings);
   const ProcessExit* aborted = aborted_waiting(run, last_look, verdict.ranks);
   if (!is_soon && aborted == nullptr) return;
   std::set<FindingCode> causes;
@@ -177,7 +213,7 @@ Verdict examine_run(const RunCase& one) {
   }
   if (facts.last != nullptr) {
     judge(one, facts, verdict);
-    make_error_if_they_gave_up(run, facts.last->at, verdict);
+    make_error_if_they_gave_up(facts, verdict);
   }
   for (RankState& rank : ended_ranks(run))
     if (std::ranges::count(verdict.ranks, rank.process, &RankState::process) == 0)

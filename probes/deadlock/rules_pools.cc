@@ -92,7 +92,7 @@ size_t looks_in_region(const ThreadFacts& spinner, const StackFrame& region) {
 // A forked copy that turns round and round in a barrier of a parallel region, and has none of the
 // region's threads.
 std::optional<RootCause> spinning_team(const Facts& facts, size_t index) {
-  constexpr double kMostOfACore = 0.9;
+  constexpr double kWholeCore = 0.9;
   const ThreadFacts& spinner = facts.threads[index];
   if (!is_forked_copy(*facts.run, spinner.process->key) || !spinner.has_history) {
     return std::nullopt;
@@ -103,7 +103,7 @@ std::optional<RootCause> spinning_team(const Facts& facts, size_t index) {
   if (count_pool_threads(*spinner.process, library) > 0) return std::nullopt;
   const size_t looks = looks_in_region(spinner, *region);
   const double busy_share = core_share(spinner, looks).busy;
-  if (looks == 0 || busy_share < kMostOfACore) return std::nullopt;
+  if (looks == 0 || busy_share < kWholeCore) return std::nullopt;
   Finding finding =
       finding_about(facts, FindingCode::kForkLostThreadPool, Confidence::kCertain, spinner);
   finding.message = name_of(facts, spinner) + " spins in a parallel region of " + as_path(library) +

@@ -1564,6 +1564,47 @@ TEST(Deadlock, ATrainerThatAsksForInputIsANote) {
       << "a worker writes it";
 }
 
+// As `attach` sees it, which knows of no exception: 20 s into its wait of 22 s the last look is
+// taken, and 3 s later the job has ended.
+TEST(Deadlock, ATrainerThatExitsWhenItsTimeoutIsOverWasLeftByItsWorker) {
+  for (const auto& [timeout_ms, is_why] :
+       {std::pair(22'000, true), {60'000, false}, {5'000, false}}) {
+    HangScene scene;
+    scene.sleep(scene.main(kWorker));
+    scene.stack(scene.main(kWorker), {python("load", "/srv/train.py", 9)});
+    ThreadSnapshot& trainer = scene.main(kTrainer);
+    trainer.wait.syscall = 7;  // poll
+    trainer.wait.args = {0x9000, 1, static_cast<uint64_t>(timeout_ms), 0, 0, 0};
+    trainer.blocked_since = Scene::at(0) - 10 * kSecond;
+    scene.ends_with(1);
+    const auto finding = find(scene.examine(13), FindingCode::kSlowSample);
+    ASSERT_TRUE(finding);
+    EXPECT_EQ(finding->severity == Severity::kError, is_why) << timeout_ms;
+    EXPECT_EQ(finding->message.plain().ends_with(
+                  "; then trainer 100 exited with code 1, once it had waited as long as it may "
+                  "(22.0 s)"),
+              is_why)
+        << finding->message.plain();
+  }
+}
+
+TEST(Deadlock, ALookAfterTheTimeoutIsNoLookAtTheWait) {
+  HangScene scene;
+  scene.sleep(scene.main(kWorker));
+  ThreadSnapshot& trainer = scene.main(kTrainer);
+  trainer.wait.syscall = 7;  // poll
+  trainer.wait.args = {0x9000, 1, 22'000, 0, 0, 0};
+  trainer.blocked_since = Scene::at(0) - 10 * kSecond;
+  scene.is_awake_at(trainer, 13);
+  scene.ends_with(1);
+  const auto finding = find(scene.examine(14), FindingCode::kSlowSample);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kError);
+  scene.is_awake_at(trainer, 11);
+  scene.is_awake_at(trainer, 12);
+  EXPECT_FALSE(has_error(scene.examine(14))) << "its batch came in time";
+}
+
 TEST(Deadlock, AWorkerThatAsksATerminalIsTold) {
   HangScene scene;
   ThreadSnapshot& worker = scene.main(kWorker);
