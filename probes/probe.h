@@ -33,7 +33,7 @@ struct RunCase {
 /// Who is asked when.
 enum class ProbeUse {
   kSubject,  ///< by `dlprobe NAME`, of each kind of subject; and among all probes
-  kEnds,     ///< about the ends of processes, after the others
+  kEnds,     ///< of what no subcommand is needed for: the ends of processes; after the others
   kAll,      ///< by a command of its own: all of the above, and what it adds
   kAlone,    ///< by a command of its own, and by nobody else
 };

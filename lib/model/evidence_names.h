@@ -29,6 +29,7 @@ inline constexpr auto kNumberNames = std::to_array<std::string_view>({
     "descents",
     "descriptors",
     "descriptors_before",
+    "equal_samples",
     "failed_after",
     "failed_reservations",
     "failed_workers",

@@ -18,7 +18,7 @@ constexpr std::array kFindings = {
 #undef DLP_FINDING
 };
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kFields = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kFields = {{
     {"DLP01", "Shared memory"},
     {"DLP02", "Open files"},
     {"DLP03", "Locks, waits and stopped processes"},
@@ -26,6 +26,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kFields =
     {"DLP05", "Memory and the end of processes"},
     {"DLP06", "Libraries that keep threads"},
     {"DLP07", "Ranks and nodes"},
+    {"DLP08", "Samples"},
     {"", "Other causes"},
 }};
 

@@ -27,8 +27,10 @@ enum class StartEventKind {
   kMpiReady,         ///< and was
   kJoinedGroup,      ///< it is a rank of a job of torch.distributed: `count`; `workers`: of so many
   kFailed,           ///< an exception ended what `ended` says
-  kExits,  ///< a child called sys.exit or os._exit, a program os.abort: `message`; `count`: its
-           ///< code
+  kExits,    ///< a child called sys.exit or os._exit, a program os.abort: `message`; `count`: its
+             ///< code
+  kDraws,    ///< a DataLoader's worker draws from a random generator for its samples
+  kSamples,  ///< the first samples that a worker read of an IterableDataset
   kHookFailed,  ///< a part of the shim did not find what it knows; `message`
   kRead,        ///< its text was read, not run; `count` lines make what starts processes
   kForeseen,    ///< by its text, what `cause` says could happen at that line
@@ -38,7 +40,7 @@ struct Names<StartEventKind> {
   static constexpr auto kList = std::to_array<std::string_view>(
       {"interpreter", "chosen", "started", "refused", "main-imported", "main-not-imported",
        "first-batch", "loader-made", "batches", "mpi-begins", "mpi-ready", "joined-group", "failed",
-       "exits", "hook-failed", "read", "foreseen"});
+       "exits", "draws", "samples", "hook-failed", "read", "foreseen"});
 };
 
 /// Why a process was not started.
@@ -110,46 +112,12 @@ struct StartEvent {
   std::vector<std::string> chain;
   std::string again;
   std::string shared_file;
+  std::optional<uint64_t> loader;
+  std::vector<std::string> digests;
 
   bool operator==(const StartEvent&) const = default;
 };
-constexpr void list_fields(auto&& field, Of<StartEvent> /*of*/) {
-  field("at", &StartEvent::at, "when it was said", Unit::kMoment);
-  field("kind", &StartEvent::kind, "what happened");
-  field("key", &StartEvent::process, "whose word it is");
-  field("method", &StartEvent::method, R"(start method: "fork", "spawn", "forkserver")");
-  field("wanted", &StartEvent::wanted,
-        "Of chosen: what the script asked for; of failed by a refused memory: \"address space\" or "
-        "\"data size\", the limit that is nearest, or \"mappings\"");
-  field("child", &StartEvent::child_pid, "of started");
-  field("cause", &StartEvent::cause, "of a refusal");
-  field("message", &StartEvent::message, "the exception's type and text, secrets masked");
-  field("path", &StartEvent::path,
-        R"(Of unpicklable: "dataset.transform.transforms[2].fn"; of failed by a NameError: the )"
-        "name, if the main module has it, by an OSError: the file");
-  field("type", &StartEvent::type,
-        R"(Of failed: the exception's class; of unpicklable: "function", "_thread.lock"; of )"
-        R"(interpreter: "3.11.2"; of loader-made: torch's sharing strategy at that time)");
-  field("file", &StartEvent::file,
-        "The user's own line that did it: the innermost frame outside of the standard library and "
-        "site-packages. Empty: there is none. Of not-found-there the main module that the process "
-        "imported again.");
-  field("line", &StartEvent::line, "of that file");
-  field("function", &StartEvent::function, R"("<module>" at the module's level)");
-  field("main", &StartEvent::is_main, "that line is the main module's own");
-  field("count", &StartEvent::count,
-        "of batches, of mappings where there are no more; of joined-group: the rank");
-  field("seconds", &StartEvent::seconds,
-        "Of main-imported; of first-batch since its iterator was made; of batches waited for them; "
-        "of "
-        "loader-made its timeout, 0: none",
-        Unit::kSeconds);
-  field("bytes", &StartEvent::bytes,
-        "Of main-imported: by which the process's RSS grew; of failed by a refused memory: what is "
-        "taken of the limit",
-        Unit::kBytes);
-  field("workers", &StartEvent::workers, "of loader-made; of joined-group: ranks of the job");
-  field("prefetch_factor", &StartEvent::prefetch_factor, "of loader-made");
+constexpr void list_fields_of_failures(auto&& field) {
   field("ended", &StartEvent::ended, "of failed, or exits in a task of a pool: what ended");
   field("error_number", &StartEvent::error_number,
         "of failed by an OSError, or by what was raised from one: its errno");
@@ -173,6 +141,56 @@ constexpr void list_fields(auto&& field, Of<StartEvent> /*of*/) {
       "shared", &StartEvent::shared_file,
       "Of failed, in a forked child: a regular file that it reads by the position that its parent "
       "has, too; hostile text");
+}
+constexpr void list_fields_of_data(auto&& field) {
+  field("loader", &StartEvent::loader,
+        "Of draws and samples: the same in all workers of one iterator (the inode of the pipe into "
+        "which they put batches)");
+  field("digests", &StartEvent::digests,
+        "Of draws one: the numbers that the generator gave first in this worker; of samples one of "
+        "each");
+}
+constexpr void list_fields(auto&& field, Of<StartEvent> /*of*/) {
+  field("at", &StartEvent::at, "when it was said", Unit::kMoment);
+  field("kind", &StartEvent::kind, "what happened");
+  field("key", &StartEvent::process, "whose word it is");
+  field("method", &StartEvent::method, R"(start method: "fork", "spawn", "forkserver")");
+  field("wanted", &StartEvent::wanted,
+        "Of chosen: what the script asked for; of failed by a refused memory: \"address space\" or "
+        "\"data size\", the limit that is nearest, or \"mappings\"");
+  field("child", &StartEvent::child_pid, "of started");
+  field("cause", &StartEvent::cause, "of a refusal");
+  field("message", &StartEvent::message, "the exception's type and text, secrets masked");
+  field("path", &StartEvent::path,
+        R"(Of unpicklable: "dataset.transform.transforms[2].fn"; of failed by a NameError: the )"
+        "name, if the main module has it, by an OSError: the file; of draws the generator: "
+        R"("dataset.transform.rng")");
+  field("type", &StartEvent::type,
+        R"(Of failed: the exception's class; of unpicklable: "function", "_thread.lock"; of )"
+        R"(interpreter: "3.11.2"; of loader-made: torch's sharing strategy at that time; of draws )"
+        R"(the generator's class: "numpy.random.Generator")");
+  field("file", &StartEvent::file,
+        "The user's own line that did it: the innermost frame outside of the standard library and "
+        "site-packages. Empty: there is none. Of not-found-there the main module that the process "
+        "imported again. Of draws and samples where the data set makes a sample.");
+  field("line", &StartEvent::line, "of that file");
+  field("function", &StartEvent::function, R"("<module>" at the module's level)");
+  field("main", &StartEvent::is_main, "that line is the main module's own");
+  field("count", &StartEvent::count,
+        "of batches, of mappings where there are no more; of joined-group: the rank");
+  field("seconds", &StartEvent::seconds,
+        "Of main-imported; of first-batch since its iterator was made; of batches waited for them; "
+        "of "
+        "loader-made its timeout, 0: none",
+        Unit::kSeconds);
+  field("bytes", &StartEvent::bytes,
+        "Of main-imported: by which the process's RSS grew; of failed by a refused memory: what is "
+        "taken of the limit",
+        Unit::kBytes);
+  field("workers", &StartEvent::workers, "of loader-made; of joined-group: ranks of the job");
+  field("prefetch_factor", &StartEvent::prefetch_factor, "of loader-made");
+  list_fields_of_failures(field);
+  list_fields_of_data(field);
 }
 
 /// A command or the reference loader, run to see if it can live with a start method, contained: its

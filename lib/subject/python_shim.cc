@@ -79,6 +79,7 @@ Expected<PythonShim> PythonShim::prepare(const ShimOptions& options) {
   DLP_TRY(PrivateFolder folder, PrivateFolder::make("dlprobe"));
   DLP_CHECK(folder.write("sitecustomize.py", sitecustomize_source()));
   DLP_CHECK(folder.write("dlprobe_start.py", start_source()));
+  DLP_CHECK(folder.write("dlprobe_data.py", data_source()));
   DLP_CHECK(folder.write("dlprobe_hooks.py", hooks_source()));
   DLP_CHECK(folder.write("dlprobe_limits.py", limits_source()));
   DLP_CHECK(folder.write("dlprobe_pickle.py", pickle_source()));

@@ -521,13 +521,13 @@ constexpr std::array<Cause, 15> kCauses = {{
     {FindingCode::kSessionHangup, saw_ends},
     {FindingCode::kBusErrorOnFileMapping, saw_ends},
     {FindingCode::kForkRefusedByOvercommit, saw_overcommit, ReportTable::kMemory},
-    {FindingCode::kUncaughtException, saw_exceptions},
-    {FindingCode::kStateNotInherited, saw_exceptions},
-    {FindingCode::kUnevenData, saw_exceptions},
-    {FindingCode::kRankDead, saw_exceptions},
-    {FindingCode::kProcessLimitReached, saw_exceptions},
-    {FindingCode::kTemporaryFolderUnusable, saw_exceptions},
-    {FindingCode::kMemoryLimitTooLow, saw_exceptions, ReportTable::kMemory},
+    {FindingCode::kUncaughtException, saw_interpreters},
+    {FindingCode::kStateNotInherited, saw_interpreters},
+    {FindingCode::kUnevenData, saw_interpreters},
+    {FindingCode::kRankDead, saw_interpreters},
+    {FindingCode::kProcessLimitReached, saw_interpreters},
+    {FindingCode::kTemporaryFolderUnusable, saw_interpreters},
+    {FindingCode::kMemoryLimitTooLow, saw_interpreters, ReportTable::kMemory},
 }};
 
 }  // namespace

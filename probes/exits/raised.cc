@@ -268,12 +268,6 @@ std::optional<Finding> lost_part(const Run& run, std::span<const Finding> known)
   return finding;
 }
 
-bool saw_exceptions(const RecordingView& recording) {
-  return std::ranges::any_of(recording.runs, [](const Run& run) {
-    return !events_of(run, StartEventKind::kInterpreter).empty();
-  });
-}
-
 std::optional<ExitWord> word_of(const Run& run, const ProcessKey& key) {
   const StartEvent* word = nullptr;
   for (const StartEvent& event : run.start_events) {

@@ -125,8 +125,6 @@ std::optional<Finding> failing_initializer(const Run& run);
 /// DLP0514 of a command that runs yet, or had to be ended: a thread of it has ended so, or an item
 /// did not get into its queue. An error where a known finding says that others wait because of it.
 std::optional<Finding> lost_part(const Run& run, std::span<const Finding> known);
-/// Whether an interpreter of the command had the witness.
-bool saw_exceptions(const RecordingView& recording);
 
 /// DLP0513: fork failed although memory was free; nothing where the kernel sets no such limit, or
 /// a copy of the process would have been within it.

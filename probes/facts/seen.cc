@@ -113,6 +113,13 @@ bool saw_starts(const RecordingView& recording) {
   });
 }
 
+bool saw_interpreters(const RecordingView& recording) {
+  return any_run(recording, [](const Run& run) {
+    return std::ranges::count(run.start_events, StartEventKind::kInterpreter, &StartEvent::kind) >
+           0;
+  });
+}
+
 bool saw_script(const RecordingView& recording) {
   return any_run(recording, [](const Run& run) {
     return std::ranges::count(run.start_events, StartEventKind::kRead, &StartEvent::kind) > 0;

@@ -35,6 +35,8 @@ bool saw_ends(const RecordingView& recording);
 bool saw_oom_killer(const RecordingView& recording);
 /// How processes start: what interpreters told of it, or a command under a given start method.
 bool saw_starts(const RecordingView& recording);
+/// The witness in an interpreter of the command.
+bool saw_interpreters(const RecordingView& recording);
 /// The text of the program.
 bool saw_script(const RecordingView& recording);
 /// What `dlprobe gate` reads of the machine.

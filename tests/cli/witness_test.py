@@ -58,6 +58,20 @@ PROGRAMS = {  # name -> text; __name__ is "__main__", __file__ ends in prog.py
                          "sys.meta_path.insert(0, sys.meta_path.pop())\nimport multiprocessing.pool\n",
     "files of code": "import sys, multiprocessing\nseen = set()\ndef trace(frame, *_): seen.add(frame.f_code.co_filename)\n"
                      "sys.settrace(trace)\nimport multiprocessing.pool\nprint([f for f in seen if 'dlprobe-' in f])\n",
+    "samples": "try: import torch\nexcept ImportError: raise SystemExit('no torch')\n"
+               "import gc, numpy, random\nfrom torch.utils.data import DataLoader, Dataset, IterableDataset\n"
+               "class Noisy(Dataset):\n"
+               "  rngs = numpy.random.default_rng(0), numpy.random.RandomState(1), random.Random(2), numpy.random, random\n"
+               "  def __len__(self): return 24\n"
+               "  def __getitem__(self, i):\n"
+               "    if i == 21: return self.missing\n"
+               "    return [each.random() for each in self.rngs if each is not numpy.random] + [numpy.random.rand(), i]\n"
+               "class Stream(IterableDataset):\n  def __iter__(self): return ({'n': torch.tensor(i), 's': str(i)} for i in range(40))\n"
+               "def collate(samples):\n  if samples[0] == {'n': 36, 's': '36'}: 1 / 0\n  return samples, torch.rand(1)\n"
+               "for persists in (False, True):\n  for data in (Noisy(), Stream()):\n    torch.manual_seed(0)\n"
+               "    loader = DataLoader(data, 4, num_workers=2, collate_fn=collate, persistent_workers=persists)\n"
+               "    for epoch in range(2):\n      try:\n        for batch in loader: print(batch)\n"
+               "      except Exception as error: print(error)\n      gc.collect()\n",
     "names": "import logging, multiprocessing, sys, threading, warnings\n"
              "print('sitecustomize' in sys.modules, sys.path, sys.excepthook is sys.__excepthook__,\n"
              "      threading.excepthook is threading.__excepthook__)\n"

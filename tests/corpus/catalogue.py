@@ -562,6 +562,32 @@ def epoch_ends():
     yield Case("run-torch-epoch-ends-in-time", f"{epoch} fork", probe="run", silent=True, verdicts=("pass",), exit_codes=(0,))
 
 
+SAME_DATA = (  # what workers do alike -> code, what the proof says
+    ("copied", "DLP0801", {"generator": equals("dataset.transform.draw.args[0].rng"), "processes": equals(2)}),
+    ("copied --kind state", "DLP0801", {"samples_made_at": holds("/same_data.py:")}),
+    ("copied --kind python --method spawn", "DLP0801", {"generator": holds(".rng")}),
+    ("copied --kind torch --workers 3", "DLP0801", {"processes": equals(3)}),
+    ("copied-in-closure", "DLP0801", {"generator": equals("rng")}),
+    ("module", "DLP0801", {"generator": equals("MODULE_RNG")}),
+    ("seeded-alike", "DLP0801", {"generator": holds("random")}),
+    ("stream", "DLP0802", {"equal_samples": equals(16), "samples_made_at": holds("/same_data.py:")}),
+    ("stream --batch-size 1 --method forkserver", "DLP0802", {"equal_samples": equals(16)}),
+)
+DATA_APART = ("copied --workers 1", "global", "seeded-apart", "lazy", "lazy-state", "by-sample", "permuted", "in-trainer",
+              "stream-constant", "stream-shuffled", "stream-sliced", "stream-header", "stream --workers 1")
+
+
+def same_data():
+    """Samples and random numbers that workers repeat, of which no failure tells."""
+    common = {"probe": "run", "needs": "torch", "exit_codes": (0,)}
+    for job, code, evidence in SAME_DATA:
+        yield Case(f"data-{job.replace(' --', '-').replace(' ', '-')}", f"same_data.py {job}", first=code, severity="warning",
+                   confidence="likely", verdicts=("warn",), evidence=evidence, **common)
+    for job in DATA_APART:
+        yield Case(f"data-not-{job.replace(' --', '-').replace(' ', '-')}", f"same_data.py {job}", silent=True,
+                   verdicts=("pass",), **common)
+
+
 def deaths_of_torch():
     """The same in PyTorch's DataLoader."""
     for kind, code, evidence, changes in ENDS_OF_WORKERS:
@@ -769,7 +795,7 @@ def hang_cases():
         yield from group()
 
 
-GROUPS = (starts_of_torch, failures, left_behind, twins, hang_cases, watched_to_the_end, deaths, deaths_of_torch, raised, timed_out, fails_in_vain, handled, full, epoch_ends, refused_forks,
+GROUPS = (starts_of_torch, failures, left_behind, twins, hang_cases, watched_to_the_end, deaths, deaths_of_torch, same_data, raised, timed_out, fails_in_vain, handled, full, epoch_ends, refused_forks,
           memory_cases, growing, descriptors, starts_of_python, programs_of_others)
 CASES = {case.name: case for group in GROUPS for case in group()}
 

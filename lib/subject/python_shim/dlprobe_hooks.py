@@ -496,17 +496,17 @@ def _sharing_strategy():
 
 
 class _Noticed:
-    """A method that tells when it is looked up: a wrapper's frame would be the line that its warnings name."""
+    """A method that tells when it is looked up, of an instance or of the class: a wrapper's frame would be the line that its
+    warnings name."""
 
     def __init__(self, method, notice):
         self.method, self.notice = method, notice
 
     def __get__(self, instance, owner=None):
-        if instance is not None:
-            try:
-                self.notice(instance, sys._getframe(1))
-            except Exception:
-                pass
+        try:
+            self.notice(instance, sys._getframe(1))
+        except Exception:
+            pass
         return self.method.__get__(instance, owner)
 
 
@@ -515,10 +515,19 @@ def _hook_data_loader(module):
         if frame.f_code.co_name == "__init__":
             tell("loader-made", workers=loader.num_workers, prefetch_factor=loader.prefetch_factor, type=_sharing_strategy(),
                  seconds=float(loader.timeout), **users_line(frame))
+            if loader.num_workers > 1:
+                load("dlprobe_data")  # once for all workers that are forked
+
+    def notice_worker(_instance, frame):
+        if frame.f_code.co_name == "_worker_loop":
+            load("dlprobe_data").watch_worker(frame)
 
     check = getattr(module.DataLoader, "check_worker_number_rationality", None)  # torch 1.7
     if check is not None:
         module.DataLoader.check_worker_number_rationality = _Noticed(check, notice)
+    kinds = getattr(module, "_DatasetKind", None)  # torch 1.2
+    if hasattr(kinds, "create_fetcher"):
+        kinds.create_fetcher = _Noticed(vars(kinds)["create_fetcher"], notice_worker)
 
 
 def _hook_process_groups(module):

@@ -3,7 +3,7 @@ import os
 
 from dlprobe_start import FOLDER, START_FOLDER
 
-_MAIN_NAMES = ("__main__", "__mp_main__")
+MAIN_NAMES = ("__main__", "__mp_main__")
 _LIBRARY_FOLDERS = tuple(
     os.path.join(folder, "") for folder in {os.path.dirname(os.__file__), os.path.realpath(os.path.dirname(os.__file__)),
                                             FOLDER})
@@ -13,23 +13,25 @@ def absolute(name):
     return name if name.startswith("<") else os.path.normpath(os.path.join(START_FOLDER, name))
 
 
-def _is_users(frame):
-    if frame.f_globals.get("__name__") in _MAIN_NAMES and frame.f_globals.get("__file__") == frame.f_code.co_filename:
-        return True
-    name = frame.f_code.co_filename
+def is_users_file(name):
     if name.startswith("<"):
         return name == "<string>" or name == "<stdin>" or name.startswith("<ipython")
+    file = absolute(name)
+    return not ("/site-packages/" in file or "/dist-packages/" in file or file.startswith(_LIBRARY_FOLDERS))
+
+
+def _is_users(frame):
+    if frame.f_globals.get("__name__") in MAIN_NAMES and frame.f_globals.get("__file__") == frame.f_code.co_filename:
+        return True
+    name, module = frame.f_code.co_filename, frame.f_globals.get("__file__")
     # Of Cython's code the file is one of where it was built.
-    for file in (absolute(name), frame.f_globals.get("__file__") or ""):
-        if "/site-packages/" in file or "/dist-packages/" in file or file.startswith(_LIBRARY_FOLDERS):
-            return False
-    return True
+    return is_users_file(name) and (name.startswith("<") or not module or is_users_file(module))
 
 
 def _place(frame, line):
     return {"file": absolute(frame.f_code.co_filename), "line": line,
             "function": getattr(frame.f_code, "co_qualname", frame.f_code.co_name),
-            "main": frame.f_globals.get("__name__") in _MAIN_NAMES}
+            "main": frame.f_globals.get("__name__") in MAIN_NAMES}
 
 
 def calls_to(frame):

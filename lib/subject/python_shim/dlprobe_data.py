@@ -1,0 +1,392 @@
+"""What the workers of a DataLoader do alike, though each is to do a part: draw the same numbers from copies of a generator, and
+read the same samples of an IterableDataset (see dlprobe_start.py).
+
+Loaded where a DataLoader has workers, at work in a worker alone. An attribute of PyTorch's fetcher tells when it is looked up, for
+the first samples: no frame of ours stands in a traceback. What a generator would give is drawn from a copy. No method of the
+program's own is called.
+"""
+import os
+import sys
+from itertools import islice
+
+from dlprobe_start import tell
+from dlprobe_trace import MAIN_NAMES, absolute, entries_of, is_users_file, users_place
+
+_MOST_WORKERS = 128  # that one process starts: what is wrong is wrong from the start
+_MOST_OBJECTS = 1500  # of a data set; an object takes a microsecond
+_MOST_OF_LIST = 16
+_MOST_LOOKS = 32  # at the generators of one worker
+_MOVES = 3  # who draws for one sample only may make an order, which has to be the same in all workers
+_NUMBERS = (1 << 12, 1 << 16, 1 << 20)  # of a generator, among which its next ones are sought
+_FEW_SAMPLES, _SAMPLES = 4, 16
+_MOST_BYTES = 1 << 16  # of a text
+_MOST_ELEMENTS = 4096  # of an array
+
+
+class _Watched:
+    """An attribute of the fetchers of a class, which calls `notice` as long as that says true."""
+
+    def __init__(self, owner, name, notice):
+        self._owner, self._name, self._notice = owner, name, notice
+        setattr(owner, name, self)
+
+    def __set__(self, fetcher, value):
+        fetcher.__dict__[self._name] = value
+
+    def __get__(self, fetcher, owner=None):
+        if fetcher is None or self._name not in fetcher.__dict__:
+            raise AttributeError(self._name)
+        is_wanted = False
+        try:
+            is_wanted = self._notice is None or self._notice(fetcher, sys._getframe(1))
+        except Exception as error:
+            if users_place(entries_of(error)):
+                raise  # by the handler of a signal that came meanwhile
+        finally:
+            if not is_wanted:
+                self._notice = None
+                if vars(self._owner).get(self._name) is self:
+                    delattr(self._owner, self._name)
+        return fetcher.__dict__[self._name]
+
+
+def _place_of(dataset, method):
+    """Where the program's own data set, which others may wrap, makes a sample."""
+    for _ in range(8):
+        for owner in type(dataset).__mro__:
+            code = getattr(vars(owner).get(method), "__code__", None)
+            if code is not None and is_users_file(code.co_filename):
+                return {"file": absolute(code.co_filename), "line": code.co_firstlineno,
+                        "function": "%s.%s" % (owner.__qualname__, method)}
+        dataset = _attributes_of(dataset).get("dataset")
+    return {}
+
+
+class _Unknown(Exception):
+    """Nothing is said of a generator of another kind, or of a sample that is not known in all its parts."""
+
+
+# ---- random generators
+
+
+def _attributes_of(thing):
+    try:
+        return object.__getattribute__(thing, "__dict__")
+    except AttributeError:
+        return {}
+
+
+def _plain(state):
+    """What can be compared."""
+    if isinstance(state, dict):
+        return [(key, _plain(state[key])) for key in sorted(state)]
+    return state.tobytes() if hasattr(state, "tobytes") else state
+
+
+class _OfPython:
+    name = "random.Random"
+
+    @staticmethod
+    def state(generator):
+        return generator.getstate()
+
+    @staticmethod
+    def numbers(generator, state, count):
+        """The next ones, as bytes, which a generator in that state gives."""
+        copy = type(generator)()
+        copy.setstate(state)
+        return copy.getrandbits(32 * count).to_bytes(4 * count, "little")
+
+
+class _OfNumpy:
+    name = "numpy.random.Generator"
+
+    @staticmethod
+    def state(generator):
+        if not type(generator.bit_generator).__module__.startswith("numpy."):
+            raise _Unknown
+        return generator.bit_generator.state
+
+    @staticmethod
+    def numbers(generator, state, count):
+        copy = type(generator.bit_generator)()
+        copy.state = state
+        return copy.random_raw(count).tobytes()
+
+
+class _OfOldNumpy:
+    name = "numpy.random.RandomState"
+
+    @staticmethod
+    def state(generator):
+        if type(getattr(generator, "_bit_generator", None)).__name__ not in ("MT19937", "NoneType"):  # none: numpy 1.16
+            raise _Unknown
+        return dict(enumerate(generator.get_state()))
+
+    @staticmethod
+    def numbers(generator, state, count):
+        copy = type(generator)()
+        copy.set_state(tuple(state.values()))
+        return copy.bytes(4 * count)
+
+
+class _OfTorch:
+    name = "torch.Generator"
+
+    @staticmethod
+    def state(generator):
+        if generator.device.type != "cpu":
+            raise _Unknown
+        return generator.get_state().numpy()
+
+    @staticmethod
+    def numbers(generator, state, count):
+        torch = sys.modules["torch"]
+        copy = torch.Generator()
+        copy.set_state(torch.from_numpy(state))
+        # Of a larger range torch takes two of the generator's own numbers for each.
+        return torch.empty(count, dtype=torch.int32).random_(0, 1 << 24, generator=copy).numpy().tobytes()
+
+
+def _kinds():
+    """How each class of generators is read."""
+    kinds = {}
+    for module, name, kind in (("random", "Random", _OfPython), ("numpy.random", "Generator", _OfNumpy),
+                               ("numpy.random", "RandomState", _OfOldNumpy), ("torch", "Generator", _OfTorch)):
+        if hasattr(sys.modules.get(module), name):
+            kinds[getattr(sys.modules[module], name)] = kind
+    return kinds
+
+
+def _is_users_module(module):
+    return type(module) is type(sys) and is_users_file(vars(module).get("__file__") or "<stdin>")
+
+
+def _items(sequence):
+    """Of a list or a tuple, whatever its class makes of that."""
+    return (list if issubclass(type(sequence), list) else tuple).__iter__(sequence)
+
+
+def _parts_of(path, thing):
+    """What it is made of, as far as that can be seen without running its code: names and objects."""
+    kind = type(thing)
+    if kind is type(sys):
+        if _is_users_module(thing):
+            prefix = "" if thing.__name__ in MAIN_NAMES else thing.__name__ + "."
+            yield from ((prefix + name, value) for name, value in list(vars(thing).items()) if not name.startswith("__"))
+    elif issubclass(kind, type):
+        module = sys.modules.get(vars(thing).get("__module__"))
+        if _is_users_module(module):
+            yield from (("%s.%s" % (thing.__qualname__, name), value) for name, value in list(vars(thing).items()))
+            yield from (("", base) for base in thing.__bases__)
+            yield "", module
+    elif issubclass(kind, (list, tuple)):
+        for index, value in enumerate(islice(_items(thing), _MOST_OF_LIST)):
+            yield "%s[%d]" % (path, index), value
+    elif issubclass(kind, dict):
+        for key, value in islice(dict.items(thing), _MOST_OF_LIST):
+            yield "%s[%s]" % (path, repr(key) if type(key) in (str, int) else "..."), value
+    elif kind is _FUNCTION:
+        for name, cell in zip(thing.__code__.co_freevars, thing.__closure__ or ()):
+            try:
+                yield name, cell.cell_contents
+            except ValueError:  # it is empty
+                pass
+        yield "", sys.modules.get(thing.__module__)
+    elif kind is _METHOD:
+        yield path, thing.__self__
+        yield "", thing.__func__
+    elif kind.__module__ == "functools" and kind.__name__ == "partial":
+        yield from ((path, thing.func), (path + ".args", thing.args), (path + ".keywords", thing.keywords))
+    else:
+        for name, value in list(_attributes_of(thing).items()):
+            yield "%s.%s" % (path, name), value
+        yield "", kind
+
+
+_FUNCTION, _METHOD = type(_items), type(tell.__get__(1))
+_PLAIN = (str, bytes, bytearray, int, float, complex, bool, type(None))
+
+
+def _generators_of(dataset, kinds):
+    """Those of its own, of its transforms and of their modules, with their names."""
+    things, seen, found = [("dataset", dataset)], set(), []
+    for path, thing in things:
+        if id(thing) in seen or type(thing) in _PLAIN:
+            continue
+        seen.add(id(thing))
+        if type(thing) in kinds:
+            found.append((path, thing))
+        elif len(things) < _MOST_OBJECTS:
+            things.extend(islice(_parts_of(path, thing), _MOST_OBJECTS))
+    return found
+
+
+def _generators_of_libraries(seed, numpy_seed):
+    """Those of the libraries that are not as PyTorch seeds them for each worker."""
+    random, torch, numpy = sys.modules["random"], sys.modules["torch"], sys.modules.get("numpy.random")
+    if random.getstate() != random.Random(seed).getstate():
+        yield "random", random._inst
+    if torch.initial_seed() != seed:
+        yield "torch", torch.default_generator
+    if hasattr(numpy, "mtrand"):
+        own = numpy.mtrand._rand
+        if numpy_seed is None or _plain(_OfOldNumpy.state(own)) != _plain(_OfOldNumpy.state(type(own)(numpy_seed))):
+            yield "numpy.random", own
+
+
+class _Generator:
+    def __init__(self, path, generator, kind):
+        self.path, self.kind, self._generator = path, kind, generator
+        self._first, self._second, self.moves = kind.state(generator), None, 0
+        self._last = _plain(self._first)
+
+    def look(self):
+        state = self.kind.state(self._generator)
+        if _plain(state) == self._last:
+            return
+        self._last = _plain(state)
+        self.moves += 1
+        if self._second is None:
+            self._second = state
+
+    def has_gone_on(self):
+        """Whether it came from its first state to the second by being drawn from, and was not seeded."""
+        wanted = self._numbers(self._second, 4)
+        return any(wanted in self._numbers(self._first, count) for count in _NUMBERS)
+
+    def digest(self):
+        return self._numbers(self._first, 6).hex()
+
+    def _numbers(self, state, count):
+        return self.kind.numbers(self._generator, state, count)
+
+
+class _Draws:
+    """Before each sample: which generators has the worker drawn from?"""
+
+    def __init__(self, fields, generators):
+        self._fields, self._left, self._looks = fields, generators, 0
+
+    def __call__(self, _fetcher, _frame):
+        self._looks += 1
+        for each in list(self._left):
+            each.look()
+            if each.moves < _MOVES:
+                continue
+            self._left.remove(each)
+            if each.has_gone_on():
+                tell("draws", path=each.path, type=each.kind.name, digests=[each.digest()], **self._fields)
+        return bool(self._left) and self._looks < _MOST_LOOKS
+
+
+# ---- samples
+
+
+def _thinned(array, count_of):
+    """A part of a large array, of all over it."""
+    while count_of(array) > _MOST_ELEMENTS:
+        longest = max(range(len(array.shape)), key=lambda index: array.shape[index])
+        array = array[(slice(None),) * longest + (slice(None, None, 2),)]
+    return array
+
+
+def _bytes_of(value, depth=0):
+    """What makes a sample this one, in pieces."""
+    kind = type(value)
+    torch, numpy = sys.modules["torch"], sys.modules.get("numpy")
+    if depth > 6:
+        raise _Unknown
+    if kind in (int, float, complex, bool, type(None)):
+        yield repr(value).encode()
+    elif kind in (str, bytes, bytearray):
+        yield b"%d" % len(value)
+        yield value[:_MOST_BYTES].encode("utf-8", "surrogatepass") if kind is str else value[:_MOST_BYTES]
+    elif issubclass(kind, dict):
+        yield from _bytes_of([*dict.keys(value), *dict.values(value)], depth)
+    elif issubclass(kind, (list, tuple)):
+        for count, each in enumerate(_items(value)):
+            yield b","
+            if count < _MOST_ELEMENTS:
+                yield from _bytes_of(each, depth + 1)
+    elif kind is torch.Tensor and value.layout == torch.strided and value.device.type == "cpu":
+        yield repr((value.dtype, tuple(value.shape))).encode()
+        part = _thinned(value.detach(), lambda array: array.numel()).clone(memory_format=torch.contiguous_format)
+        yield part.reshape(-1).view(torch.uint8).numpy().tobytes()
+    elif numpy is not None and (kind is numpy.ndarray or issubclass(kind, numpy.generic)) and not value.dtype.hasobject:
+        yield repr((value.dtype.str, value.shape)).encode()
+        yield _thinned(value, lambda array: array.size).tobytes()
+    else:
+        raise _Unknown
+
+
+def _digest(sample):
+    total = 0
+    for piece in _bytes_of(sample):
+        total = sys.modules["zlib"].crc32(piece, total)
+    return "%08x" % total
+
+
+class _Samples:
+    """Before a batch is put together: which samples has the worker read?"""
+
+    def __init__(self, fields):
+        self._fields, self._digests = fields, []
+
+    def __call__(self, fetcher, frame):
+        if frame.f_back.f_code is not _worker_loop().__code__:
+            return True  # a loader within the data set
+        data = frame.f_locals["data"]
+        before = len(self._digests)
+        samples = islice(data, _SAMPLES - before) if vars(fetcher)["auto_collation"] else [data]
+        self._digests.extend(_digest(each) for each in samples)
+        count = len(self._digests)
+        if count == _SAMPLES or before < _FEW_SAMPLES <= count:
+            tell("samples", digests=self._digests, **self._fields)
+        return count < _SAMPLES
+
+
+# ---- in a worker
+
+_is_watched = False
+
+
+def _worker_loop():
+    return sys.modules["torch.utils.data._utils.worker"]._worker_loop
+
+
+def _watched_generators(dataset, seed, numpy_seed):
+    kinds = _kinds()
+    found = _generators_of(dataset, kinds)
+    known = {id(generator) for _path, generator in found}
+    found += [each for each in _generators_of_libraries(seed, numpy_seed) if id(each[1]) not in known]
+    watched = []
+    for path, generator in found:
+        try:
+            watched.append(_Generator(path, generator, kinds[type(generator)]))
+        except _Unknown:
+            pass
+    return watched
+
+
+def watch_worker(frame):
+    """`frame`: of PyTorch's worker loop, where it asks for its fetcher."""
+    global _is_watched
+    process = sys.modules["multiprocessing.process"].current_process()
+    is_late = process._identity and process._identity[-1] > _MOST_WORKERS
+    if _is_watched or is_late or frame.f_code is not _worker_loop().__code__:
+        return
+    _is_watched = True
+    fetch, here = sys.modules["torch.utils.data._utils.fetch"], frame.f_locals
+    if here["num_workers"] < 2:
+        return
+    # Each iterator has a pipe of its own for what its workers make.
+    fields = {"loader": os.fstat(here["data_queue"]._writer.fileno()).st_ino}
+    if here["dataset_kind"] != sys.modules["torch.utils.data.dataloader"]._DatasetKind.Map:
+        fields.update(_place_of(here["dataset"], "__iter__"))
+        _Watched(fetch._IterableDatasetFetcher, "collate_fn", _Samples(fields))
+        return
+    fields.update(_place_of(here["dataset"], "__getitem__"))
+    generators = _watched_generators(here["dataset"], here["seed"], here.get("np_seed"))
+    if generators:
+        _Watched(fetch._MapDatasetFetcher, "dataset", _Draws(fields, generators))

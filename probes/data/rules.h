@@ -1,0 +1,17 @@
+#pragma once
+
+#include <vector>
+
+#include "lib/model/finding.h"
+
+namespace dlprobe::probes::data {
+
+/// DLP0801: workers of one loader that draw for their samples from a generator which began in the
+/// same state in each. One for each data set.
+std::vector<Finding> repeated_numbers(const Run& run);
+
+/// DLP0802: workers of one loader that read the same samples of an IterableDataset. One for each
+/// data set.
+std::vector<Finding> repeated_samples(const Run& run);
+
+}  // namespace dlprobe::probes::data
