@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <ranges>
 #include <set>
 #include <string>
@@ -32,9 +33,10 @@ Events last_words(const Run& run, StartEventKind kind) {
 // Of two workers or more of one iterator, each group of which told the same; those of each place in
 // the program are one.
 std::vector<Events> told_alike(const Run& run, StartEventKind kind) {
-  std::map<std::tuple<uint64_t, std::string, std::vector<std::string>>, Events> groups;
+  std::map<std::tuple<std::optional<uint64_t>, std::string, std::vector<std::string>>, Events>
+      groups;
   for (const StartEvent* event : last_words(run, kind))
-    groups[{*event->loader, event->path, event->digests}].push_back(event);
+    groups[{event->loader, event->path, event->digests}].push_back(event);
   std::map<std::pair<std::string, int32_t>, Events> of_places;
   for (const Events& group : groups | std::views::values) {
     if (group.size() < 2) continue;
