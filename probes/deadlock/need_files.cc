@@ -6,6 +6,7 @@
 
 #include "lib/base/units.h"
 #include "probes/deadlock/need_parts.h"
+#include "probes/facts/facts.h"
 #include "probes/facts/waits.h"
 
 namespace dlprobe::probes::deadlock {
