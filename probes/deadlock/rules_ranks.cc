@@ -149,11 +149,12 @@ std::vector<RootCause> look_at_loaders(const Facts& facts, Job& job) {
   for (size_t i = 0; i < job.ranks.size(); ++i) {
     RankState& state = job.states[i];
     if (state.cause) continue;
-    std::vector<RootCause> of_loader;
-    if (state.doing == RankDoing::kWaitsForBatch)
+    std::vector<RootCause> of_loader = fifos_without_peer(facts, {job.ranks[i]});
+    if (of_loader.empty() && state.doing == RankDoing::kWaitsForBatch) {
       of_loader = find_slow_workers(facts, job.ranks[i]);
-    else if (auto busy = busy_in_loader(facts, job.ranks[i]))
-      of_loader.push_back(std::move(*busy));
+    } else if (of_loader.empty()) {
+      if (auto busy = busy_in_loader(facts, job.ranks[i])) of_loader.push_back(std::move(*busy));
+    }
     if (of_loader.empty()) continue;
     const Finding& first = of_loader.front().finding;
     state.cause = RankCause{.code = first.code, .severity = first.severity};

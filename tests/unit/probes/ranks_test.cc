@@ -154,6 +154,30 @@ TEST_F(AtABarrier, WhereAllHaveComeNobodyIsBehind) {
   EXPECT_FALSE(find(verdict, FindingCode::kCollectiveMismatch));
 }
 
+TEST(Ranks, AWorkerAtAFifoThatNobodyOpensHoldsItsRank) {
+  Ranks ranks;
+  ProcessInfo& worker = ranks.scene.info(kFirst + 2);
+  worker.role = Role::kWorker;
+  worker.ppid = kFirst + 1;
+  ranks.scene.wait_in_read(ranks.main(1), HangScene::kResults);
+  ranks.scene.has_end(kFirst + 1, HangScene::kResults, true, false);
+  ranks.scene.stack(ranks.main(1),
+                    {python("Queue.get", "/usr/lib/python3.11/multiprocessing/queues.py", 103),
+                     python("main", "/srv/train.py", 30)});
+  constexpr int kOpenAt = 257;
+  ranks.scene.wait_in_read(ranks.main(2), 7);
+  ranks.scene.stack(ranks.main(2), {python("Clips.__getitem__", "/srv/data.py", 9)});
+  ranks.main(2).wait = {.tid = kFirst + 2,
+                        .syscall = kOpenAt,
+                        .files = {{.kind = FileKind::kFifo, .inode = 7, .path = "/srv/meta.fifo"}}};
+  const Verdict verdict = ranks.scene.examine(kLong);
+  ASSERT_FALSE(verdict.findings.empty());
+  EXPECT_EQ(verdict.findings.front().code, FindingCode::kPipeWithoutPeer);
+  const auto behind = find(verdict, FindingCode::kRankBehind);
+  ASSERT_TRUE(behind);
+  EXPECT_EQ(behind->consequence_of, FindingCode::kPipeWithoutPeer);
+}
+
 TEST(Ranks, DifferentOperationsDoNotFitTogether) {
   Ranks ranks;
   ranks.waits(1, "broadcast", 44);
