@@ -42,6 +42,22 @@ bool stood_still(const ThreadSnapshot& before, const ThreadSnapshot& after, uint
          before.wait.args == after.wait.args;
 }
 
+constexpr BootNs kAtOnce = 5 * kSecond;  // looks for motion are a second apart
+
+// When something moved for the last time that was no end of the job.
+BootNs last_motion(const Run& run) {
+  BootNs last = 0;
+  for (const Event& event : run.events) {
+    if (event.kind != kMovesAgain) continue;
+    const auto gave_up = gave_up_at(run, event.at - kAtOnce);
+    const ProcessExit* aborted = aborted_rank(run, event.at - kAtOnce);
+    const bool is_end = (gave_up && *gave_up <= event.at + kAtOnce) ||
+                        (aborted != nullptr && aborted->at <= event.at + kAtOnce);
+    if (!is_end) last = event.at;
+  }
+  return last;
+}
+
 // The snapshots that count, newest first: not those of a standstill that has ended by itself, as
 // that of a command which then ended well.
 std::vector<const TreeSnapshot*> recent(const Run& run, std::string_view machine) {
@@ -49,16 +65,7 @@ std::vector<const TreeSnapshot*> recent(const Run& run, std::string_view machine
   const ProcessExit* end = end_of_command(run);
   const bool ended_well = end != nullptr && end->wait_status && *end->wait_status == 0;
   if (ended_well && has_subject_ended(run) && !was_ended_by_dlprobe(run)) return trees;
-  BootNs from = 0;
-  constexpr BootNs kAtOnce = 5 * kSecond;  // looks for motion are a second apart
-  for (const Event& event : run.events) {
-    if (event.kind != kMovesAgain) continue;
-    const auto gave_up = gave_up_at(run, event.at - kAtOnce);
-    const ProcessExit* aborted = aborted_rank(run, event.at - kAtOnce);
-    const bool is_end = (gave_up && *gave_up <= event.at + kAtOnce) ||
-                        (aborted != nullptr && aborted->at <= event.at + kAtOnce);
-    if (!is_end) from = event.at;
-  }
+  const BootNs from = last_motion(run);
   // A look at a rank that is giving up tells nothing of what it waited for.
   const auto patience = ended_patience(run, machine);
   const auto is_giving_up = [&](BootNs at) {

@@ -34,7 +34,7 @@ class SocketPeers {
     uint64_t inode = 0;
     bool listens = false;
     bool connects = false;
-    std::string remote = {};  ///< of TCP: its address and port
+    std::string remote;  ///< of TCP: its address and port
   };
   using Peers = std::map<uint64_t, Peer>;
 
