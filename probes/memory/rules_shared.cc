@@ -63,7 +63,8 @@ HeldAt held_at(const ShmLedger& ledger) {
   HeldAt held = {.at = ledger.at, .scale = all_of_listed(ledger)};
   for (const ShmSegment& segment : ledger.segments) {
     for (const SegmentHolder& holder : segment.holders) {
-      if (!holder.in_tree) continue;
+      const bool only_knows_it = holder.fds == 0 && holder.maps == 0;  // a resource tracker
+      if (!holder.in_tree || only_knows_it) continue;
       Held& of_process = held.of[holder.key];
       of_process.bytes += segment.taken_bytes();
       ++of_process.segments;

@@ -1,6 +1,11 @@
 // DLP0104 shm-leak ahead: named files that become more and more.
 
 #include <algorithm>
+#include <cctype>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
 
 #include "lib/base/units.h"
 #include "probes/facts/count_growth.h"
@@ -12,12 +17,60 @@ namespace {
 
 constexpr const char* kNamedSource = "list of /dev/shm, /proc/PID/fd and maps";
 
-// Files with a name that no process outside the job holds.
+// Files with a name that are the job's.
 struct NamedFiles {
   uint64_t segments = 0;
   uint64_t semaphores = 0;
   uint64_t bytes = 0;
   uint64_t all() const { return segments + semaphores; }
+};
+
+// What makes files of that sort: by their kind, and of names that tell none by how they begin.
+using Family = std::pair<SegmentKind, std::string>;
+Family family_of(const ShmSegment& segment) {
+  if (segment.kind != SegmentKind::kOther || !segment.name) return {segment.kind, ""};
+  const auto is_letter = [](unsigned char c) { return c < 0x80 && std::isalpha(c) != 0; };
+  const auto end = std::ranges::find_if_not(*segment.name, is_letter);
+  return {segment.kind, std::string(segment.name->begin(), end)};
+}
+
+// Whose the named files are. A file is of those in whose hands it was first seen. One that was in
+// nobody's may be of anybody that makes such files, and lived then.
+class Owners {
+ public:
+  explicit Owners(const Facts& facts) {
+    if (facts.trainer != nullptr) {
+      const RecordingHeader& header = *facts.header;
+      const BootNs born = birth_of(header.host, facts.trainer->key);
+      job_began_ = header.realtime_ns + (born - header.boottime_ns);
+    }
+    for (const ShmLedger* ledger : facts.ledgers) {
+      for (const ShmSegment& segment : ledger->segments)
+        if (segment.linked) note(facts, segment);
+    }
+  }
+
+  bool is_of_job(const ShmSegment& segment) const {
+    if (!segment.linked) return false;
+    const auto known = is_of_job_.find(segment.inode);
+    if (known != is_of_job_.end()) return known->second;
+    return segment.modified_ns >= job_began_ && !made_by_others_.contains(family_of(segment));
+  }
+
+ private:
+  void note(const Facts& facts, const ShmSegment& segment) {
+    const bool is_made_by_job = creator_of(*facts.run, segment) != nullptr;
+    const bool is_known =
+        is_made_by_job || !segment.holders.empty() || segment.creator == CreatorState::kAlive;
+    if (!is_known) return;
+    const bool is_of_job = is_made_by_job || is_held_by_job(facts, segment);
+    const auto [first, is_new] = is_of_job_.try_emplace(segment.inode, is_of_job);
+    if (is_new && !is_of_job) made_by_others_.insert(family_of(segment));
+  }
+
+  int64_t job_began_ = 0;               // CLOCK_REALTIME
+  std::map<uint64_t, bool> is_of_job_;  // by inode
+  std::set<Family> made_by_others_;
 };
 
 // A ledger lists 2000 files at the most. The others are taken to be like those.
@@ -28,11 +81,10 @@ void add_unlisted(const ShmLedger& ledger, NamedFiles& named) {
   if (unlisted > 0) named.bytes += ledger.omitted_bytes;
 }
 
-NamedFiles named_files(const Facts& facts, const ShmLedger& ledger) {
+NamedFiles named_files(const Owners& owners, const ShmLedger& ledger) {
   NamedFiles named;
   for (const ShmSegment& segment : ledger.segments) {
-    const bool is_of_others = !segment.holders.empty() && !is_held_by_job(facts, segment);
-    if (!segment.linked || is_of_others) continue;
+    if (!owners.is_of_job(segment)) continue;
     ++(is_semaphore(segment) ? named.semaphores : named.segments);
     named.bytes += segment.taken_bytes();
   }
@@ -53,16 +105,33 @@ bool makes_named_files(const Facts& facts) {
          });
 }
 
-// How many files there were. A mount without a limit of inodes does not count them (statvfs(3)).
-std::vector<SeriesPoint> counts_of_files(const Facts& facts) {
+// Between two looks: how many of those that the later one lists were there already, by the times of
+// their last changes. What was removed in between is left out.
+void add_those_between(const Facts& facts, const Owners& owners, const ShmLedger& earlier,
+                       const ShmLedger& later, std::vector<SeriesPoint>& counts) {
+  if (later.omitted_segments > 0) return;
+  const RecordingHeader& header = *facts.header;
+  std::vector<BootNs> changed;
+  for (const ShmSegment& segment : later.segments) {
+    if (owners.is_of_job(segment))
+      changed.push_back(segment.modified_ns - header.realtime_ns + header.boottime_ns);
+  }
+  std::ranges::sort(changed);
+  auto use = std::ranges::upper_bound(facts.use, earlier.at, {}, &ShmUse::at);
+  for (; use != facts.use.end() && use->at < later.at; ++use) {
+    const auto after = std::ranges::upper_bound(changed, use->at);
+    counts.push_back({.at = use->at, .value = static_cast<double>(after - changed.begin())});
+  }
+}
+
+std::vector<SeriesPoint> counts_of_files(const Facts& facts, const Owners& owners) {
   std::vector<SeriesPoint> counts;
-  if (facts.use.back().inodes > 0) {
-    for (const ShmUse& use : facts.use)
-      counts.push_back({.at = use.at, .value = static_cast<double>(use.inodes_used)});
-  } else {
-    for (const ShmLedger* ledger : facts.ledgers)
-      counts.push_back(
-          {.at = ledger->at, .value = static_cast<double>(named_files(facts, *ledger).all())});
+  const ShmLedger* earlier = nullptr;
+  for (const ShmLedger* ledger : facts.ledgers) {
+    if (earlier != nullptr) add_those_between(facts, owners, *earlier, *ledger, counts);
+    counts.push_back(
+        {.at = ledger->at, .value = static_cast<double>(named_files(owners, *ledger).all())});
+    earlier = ledger;
   }
   leave_out_end(*facts.run, counts);
   return counts;
@@ -89,30 +158,27 @@ CountLimit limit_of_files(const Facts& facts, const NamedFiles& named) {
 
 std::optional<Finding> growing_files(const Facts& facts, Finding* failure) {
   constexpr double kLeast = 32;
-  constexpr double kMostOfIt = 0.7;
   if (facts.use.empty() || facts.ledgers.empty()) return std::nullopt;
-  const auto growth = find_count_growth(counts_of_files(facts), kLeast);
+  const Owners owners(facts);
+  const auto growth = find_count_growth(counts_of_files(facts, owners), kLeast);
   if (!growth || !makes_named_files(facts)) return std::nullopt;
-  const ShmLedger& first = *ledger_at(facts, growth->from);
   const ShmLedger& last = *ledger_at(facts, growth->to);
-  const NamedFiles before = named_files(facts, first);
-  const NamedFiles now = named_files(facts, last);
-  const double more = static_cast<double>(now.all()) - static_cast<double>(before.all());
-  const double time = static_cast<double>(last.at - first.at) / kSecond;
-  if (more < kMostOfIt * growth->per_second * time || more < kLeast / 2) return std::nullopt;
+  const NamedFiles before = named_files(owners, *ledger_at(facts, growth->from));
+  const NamedFiles now = named_files(owners, last);
   const bool are_semaphores = now.semaphores - std::min(now.semaphores, before.semaphores) >
                               now.segments - std::min(now.segments, before.segments);
+  const uint64_t files = are_semaphores ? now.semaphores : now.segments;
   Finding finding = new_finding(FindingCode::kShmLeak, Confidence::kLikely);
   finding.discriminator = are_semaphores ? "growing-semaphores" : "growing-segments";
   finding.message = are_semaphores
                         ? "the job leaks named semaphores in " + facts.where() + ": " +
-                              counted(now.semaphores, "semaphore")
+                              counted(files, "semaphore")
                         : "the job leaks named shared memory in " + facts.where() + ": " +
-                              counted(now.segments, "file") + " with " + format_bytes(now.bytes);
+                              counted(files, "file") + " with " + format_bytes(now.bytes);
   if (facts.trainer != nullptr) finding.processes = {facts.trainer->key};
-  finding.prove(count_fact("named_files", now.all(), kNamedSource, last.at));
+  finding.prove(count_fact("named_files", files, kNamedSource, last.at));
   finding.prove(bytes_fact("named_bytes", now.bytes, kNamedSource, last.at));
-  tell_count_growth(finding, *growth, facts.source, limit_of_files(facts, now));
+  tell_count_growth(finding, *growth, kNamedSource, limit_of_files(facts, now));
   if (failure != nullptr && !failure->consequence_of && now.bytes >= facts.size_bytes() / 2) {
     failure->consequence_of = finding.code;
     finding.severity = failure->severity;

@@ -652,6 +652,11 @@ def growing():
         yield Case(f"growth-{kind}", f"growth.py {kind}", first=first, severity="warning", confidence="possible",
                    evidence=rate, verdicts=("warn",), **watch)
         yield Case(f"growth-{kind}-that-stops", f"growth.py {kind} --healthy", quiet=True, verdicts=("pass",), **watch)
+    beside = {"beside": ["growth.py let_go_segments --seconds 60"], **watch}
+    yield Case("growth-let-go-segments", "growth.py let_go_segments", first="DLP0104", severity="warning",
+               evidence={"growth_per_second": between(4.5, 5.5)}, verdicts=("warn",), **beside)
+    yield Case("growth-let-go-segments-of-another-job", "growth.py segments --healthy --fills-s 1", quiet=True,
+               verdicts=("pass",), **beside)
     for kind in ("descriptors", "memory"):
         in_pool = f"growth.py {kind} --pool"
         yield Case(f"growth-{kind}-in-a-pool", in_pool, first=("DLP0204", "DLP0505"), verdicts=("warn",), **watch)

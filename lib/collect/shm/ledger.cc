@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <ranges>
 
 #include "lib/base/parse.h"
 #include "lib/base/path_name.h"
 #include "lib/base/units.h"
 #include "lib/collect/shm/holdings.h"
+#include "lib/collect/shm/tracked_names.h"
 #include "lib/os/host_facts.h"
 #include "lib/proc/mountinfo.h"
 #include "lib/proc/pid_status.h"
@@ -98,6 +100,23 @@ bool has_ended_meanwhile(const Directory& process) {
   return !stat || has_ended(*stat);
 }
 
+/// A tracker only knows it.
+bool is_in_use(const ShmSegment& segment) {
+  return std::ranges::any_of(segment.holders, [](const SegmentHolder& holder) {
+    return holder.fds > 0 || holder.maps > 0;
+  });
+}
+
+std::set<int32_t> ancestors_of(const Directory& root, int32_t pid) {
+  std::set<int32_t> ancestors;
+  while (pid > 0) {
+    const auto stat = chain(root.read("proc/" + std::to_string(pid) + "/stat"), parse_pid_stat);
+    pid = stat ? stat->ppid : 0;
+    if (pid <= 0 || !ancestors.insert(pid).second) break;
+  }
+  return ancestors;
+}
+
 }  // namespace
 
 struct LedgerKeeper::Visited {
@@ -116,6 +135,7 @@ struct LedgerKeeper::Scan {
   std::vector<Observed<ShmUse>> uses;
   std::map<FileId, ShmSegment> segments;
   std::vector<int32_t> outsiders;
+  std::vector<Visited> trackers;
   uint64_t scanned = 0;
   std::map<uint64_t, uint64_t> unreadable;  ///< processes, by device
 };
@@ -140,6 +160,7 @@ std::vector<ShmLedger> LedgerKeeper::take(const ProcessTree& tree, const ShmMoun
     scan.uses.push_back(mounts.use(watched));
   scan_tree(scan, tree);
   scan_others(scan, tree);
+  ask_trackers(scan);
   drop_unlinked(scan, mounts);
   std::vector<ShmLedger> ledgers;
   for (size_t i = 0; i < mounts.all().size(); ++i) {
@@ -175,8 +196,10 @@ void LedgerKeeper::list_names(Scan& scan, size_t mount, const std::string& folde
 void LedgerKeeper::scan_tree(Scan& scan, const ProcessTree& tree) {
   for (const auto& [key, process] : tree.members()) {
     if (!is_alive(process)) continue;
-    visit(scan,
-          {.key = key, .comm = process.info.comm, .directory = process.directory, .in_tree = true});
+    const Visited member = {
+        .key = key, .comm = process.info.comm, .directory = process.directory, .in_tree = true};
+    visit(scan, member);
+    if (process.info.role == Role::kResourceTracker) scan.trackers.push_back(member);
   }
 }
 
@@ -204,16 +227,22 @@ void LedgerKeeper::scan_others(Scan& scan, const ProcessTree& tree) {
   std::set<int32_t> skipped = {::getpid()};
   for (const auto& [key, process] : tree.members())
     skipped.insert(key.pid);
+  const std::set<int32_t> above = ancestors_of(*machine_.root, tree.root().pid);
   for (const int32_t pid : pids) {
     if (skipped.contains(pid)) continue;
     auto directory = machine_.root->open_directory("proc/" + std::to_string(pid));
     if (!directory) continue;
     const auto stat = chain((*directory)->read("stat"), parse_pid_stat);
     if (!stat || is_kernel_thread(*stat) || has_ended(*stat)) continue;
-    visit(scan, {.key = {.pid = pid, .start_ticks = stat->start_ticks},
-                 .comm = stat->comm,
-                 .directory = std::move(*directory),
-                 .in_tree = false});
+    const Visited other = {.key = {.pid = pid, .start_ticks = stat->start_ticks},
+                           .comm = stat->comm,
+                           .directory = std::move(*directory),
+                           .in_tree = false};
+    visit(scan, other);
+    // That of an ancestor is the subject's, too.
+    if (scan.scope == Scope::kAll && !above.contains(stat->ppid) &&
+        tracks_resources(*reader_, other.directory))
+      scan.trackers.push_back(other);
   }
   std::ranges::sort(scan.outsiders);
   outsiders_ = scan.outsiders;
@@ -260,12 +289,35 @@ void LedgerKeeper::drop_unlinked(Scan& scan, const ShmMounts& mounts) {
     const WatchedMount& watched = mounts.all()[i];
     const size_t dropped = std::erase_if(scan.segments, [&watched](const auto& entry) {
       const auto& [id, segment] = entry;
-      if (id.first != watched.mount.device || !segment.linked || !segment.holders.empty())
-        return false;
+      if (id.first != watched.mount.device || !segment.linked || is_in_use(segment)) return false;
       const auto stat = watched.directory->stat_link(*segment.name);
       return stat ? stat->inode != segment.inode : stat.error().code == ErrorCode::kNotFound;
     });
     if (dropped > 0) scan.uses[i] = mounts.use(watched);
+  }
+}
+
+/// Of files that nobody has open: whose resource tracker will remove them.
+void LedgerKeeper::ask_trackers(Scan& scan) const {
+  std::map<uint64_t, std::map<std::string, ShmSegment*>> unheld;  // by device, name
+  for (auto& [id, segment] : scan.segments) {
+    const bool is_unheld = segment.holders.empty() && segment.linked && !segment.creator_pid;
+    if (segment.name && is_unheld && segment.kind != SegmentKind::kPythonSemaphore)
+      unheld[id.first].emplace(*segment.name, &segment);
+  }
+  for (const Visited& tracker : scan.trackers) {
+    const auto shm = tracker.directory->stat("root/dev/shm");
+    const auto here = shm ? unheld.find(shm->device) : unheld.end();
+    if (here == unheld.end()) continue;
+    const auto names = std::views::keys(here->second);
+    const auto tracked = names_tracked(*reader_, machine_, tracker.directory, tracker.key.pid,
+                                       NameSet(names.begin(), names.end()));
+    (*scan.between)();
+    if (!tracked) continue;
+    for (const std::string& name : *tracked) {
+      here->second.at(name)->holders.push_back(
+          {.key = tracker.key, .comm = tracker.comm, .in_tree = tracker.in_tree});
+    }
   }
 }
 

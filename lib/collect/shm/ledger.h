@@ -43,6 +43,7 @@ class LedgerKeeper {
   void scan_others(Scan& scan, const ProcessTree& tree);
   void visit(Scan& scan, const Visited& visited);
   static void drop_unlinked(Scan& scan, const ShmMounts& mounts);
+  void ask_trackers(Scan& scan) const;
   ShmLedger finish(Scan& scan, size_t mount, const ProcessTree& tree) const;
   std::vector<int32_t> list_processes();
   CreatorFacts creator_facts(int32_t own_pid, uint64_t device, const ProcessTree& tree) const;

@@ -33,22 +33,26 @@ def segments(_number):
     return shared_memory.SharedMemory(create=True, size=1 << 16)
 
 
+def let_go_segments(number):
+    segments(number).close()  # who makes them has them open for a moment only
+
+
 def semaphores(_number):
     return SPAWN.Lock()  # keeps its name for as long as it lives
 
 
 KINDS = {function.__name__: function
-         for function in (descriptors, mappings, threads, memory, segments, semaphores)}
-RATES = {"descriptors": 44, "mappings": 200, "threads": 5, "memory": 28, "segments": 5, "semaphores": 10}
-FILLS_S = 8
+         for function in (descriptors, mappings, threads, memory, segments, let_go_segments, semaphores)}
+RATES = {"descriptors": 44, "mappings": 200, "threads": 5, "memory": 28, "segments": 5, "let_go_segments": 5,
+         "semaphores": 10}
 
 
 class Keeper:
     """Makes RATES[kind] a second from the first call on, and keeps them."""
 
-    def __init__(self, kind, healthy):
+    def __init__(self, kind, fills_s):
         self.kind = kind
-        self.until = FILLS_S if healthy else float("inf")
+        self.until = fills_s
         self.start = None
         self.kept = []
 
@@ -72,10 +76,12 @@ def task(item):
 def main():
     arguments = parser(__doc__, KINDS)
     arguments.add_argument("--seconds", type=float, default=25)
+    arguments.add_argument("--fills-s", type=float, default=8, help="what the healthy one takes until it has all")
     arguments.add_argument("--pool", action="store_true", help="in the workers of a pool")
     options = arguments.parse_args()
     end = time.monotonic() + options.seconds
-    keeper = Keeper(options.kind, options.healthy)
+    keeper = Keeper(options.kind, options.fills_s if options.healthy else float("inf"))
+    print("ready", flush=True)
     if options.pool:
         fork = multiprocessing.get_context("fork")
         with fork.Pool(options.workers, initializer=start_worker, initargs=(keeper,)) as pool:

@@ -357,5 +357,91 @@ TEST(ShmGrowingFiles, AreNotTheJobsWhereThoseThatAreListedAreAnothers) {
   EXPECT_FALSE(find(scene.examine(), FindingCode::kShmLeak));
 }
 
+// A block of multiprocessing.shared_memory that nobody has open.
+ShmSegment unheld_block(uint64_t inode) {
+  ShmSegment block = foreign_block(inode, kMiB, 900, "");
+  block.holders.clear();
+  block.modified_ns = tensor(900, inode, kMiB, CreatorState::kAlive).modified_ns;
+  return block;
+}
+
+// Six more of them each second, beside one block that the job has open.
+Scene blocks_that_nobody_holds(int seconds) {
+  Scene scene(kGiB);
+  for (int second = 0; second < seconds; ++second) {
+    ShmSegment own = unheld_block(1);
+    own.holders.push_back({.key = key_of(101), .comm = "python3", .in_tree = true, .fds = 1});
+    std::vector<ShmSegment> blocks = {own};
+    const auto files = 6 * static_cast<uint64_t>(second);
+    for (uint64_t number = 0; number < files; ++number)
+      blocks.push_back(unheld_block(number + 2));
+    scene.use(second, blocks.size() * kMiB);
+    scene.run().shm_use.back().inodes = 1000;
+    scene.run().shm_use.back().inodes_used = blocks.size();
+    scene.ledger(second, std::move(blocks));
+  }
+  return scene;
+}
+
+TEST(ShmGrowingFiles, OfNobodyAreTheJobsWhereItAloneMakesSuch) {
+  EXPECT_TRUE(find(blocks_that_nobody_holds(13).examine(), FindingCode::kShmLeak));
+}
+
+TEST(ShmGrowingFiles, AreNotTheJobsWhereAnothersTrackerKnowsThem) {
+  Scene scene = blocks_that_nobody_holds(13);
+  for (ShmSegment& segment : scene.run().ledgers.back().segments) {
+    if (segment.holders.empty()) segment.holders = {{.key = key_of(7000), .comm = "python3"}};
+  }
+  EXPECT_FALSE(find(scene.examine(), FindingCode::kShmLeak));
+}
+
+TEST(ShmGrowingFiles, OfNobodyMayBeOfAnotherThatMakesSuch) {
+  Scene scene = blocks_that_nobody_holds(13);
+  scene.run().ledgers.front().segments.push_back(foreign_block(5000, kMiB, 7000, "python3"));
+  EXPECT_FALSE(find(scene.examine(), FindingCode::kShmLeak));
+}
+
+TEST(ShmGrowingFiles, OfNobodyAreNotTheJobsWhereTheyAreOlder) {
+  Scene scene = blocks_that_nobody_holds(13);
+  for (ShmLedger& ledger : scene.run().ledgers) {
+    for (ShmSegment& segment : ledger.segments)
+      segment = old(segment, 1e6);
+  }
+  EXPECT_FALSE(find(scene.examine(), FindingCode::kShmLeak));
+}
+
+TEST(ShmGrowingFiles, OfTheJobsTrackerAreFoundBesideAnotherThatMakesSuch) {
+  Scene scene = blocks_that_nobody_holds(13);
+  for (ShmLedger& ledger : scene.run().ledgers) {
+    for (ShmSegment& segment : ledger.segments) {
+      if (segment.holders.empty())
+        segment.holders = {{.key = key_of(101), .comm = "python3", .in_tree = true}};
+    }
+    ledger.segments.push_back(foreign_block(5000, kMiB, 7000, "python3"));
+  }
+  EXPECT_TRUE(find(scene.examine(), FindingCode::kShmLeak));
+}
+
+// With no change there is no look at the files, but the mount is asked how full it is.
+TEST(ShmGrowingFiles, ThatCameToAnEndLongAgoAreNone) {
+  Scene scene = blocks_that_stay(6, 10, 1000);
+  const ShmUse last = scene.run().shm_use.back();
+  for (int second = 10; second < 20; ++second) {
+    scene.use(second, last.used_bytes);
+    scene.run().shm_use.back().inodes = last.inodes;
+    scene.run().shm_use.back().inodes_used = last.inodes_used;
+  }
+  scene.ledger(20, scene.run().ledgers.back().segments);
+  EXPECT_FALSE(find(scene.examine(), FindingCode::kShmLeak));
+}
+
+TEST(ShmGrowingFiles, AreFoundWhereTheFilesOfOthersComeAndGo) {
+  Scene scene = blocks_that_stay(6, 13, 1000);
+  uint64_t number = 0;
+  for (ShmUse& use : scene.run().shm_use)
+    use.inodes_used += 100 * (number++ % 3);
+  EXPECT_TRUE(find(scene.examine(), FindingCode::kShmLeak));
+}
+
 }  // namespace
 }  // namespace dlprobe
