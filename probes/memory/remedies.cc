@@ -60,10 +60,10 @@ std::vector<Remedy> remedies_for_leak(bool is_worker) {
 
 std::vector<Remedy> remedies_for_shared_growth(bool is_trainer) {
   if (is_trainer) {
-    return {{.title = "Keep copies, or numbers: a worker's batch stays in shared memory while one "
-                      "of its tensors lives",
-             .commands = {"kept.append(batch.clone())  # a copy in ordinary memory",
-                          "losses.append(loss.item())  # a number instead of a tensor"},
+    return {{.title = "Keep numbers, not batches: a worker's batch stays in shared memory while "
+                      "one of its tensors lives",
+             .commands = {"losses.append(loss.item())  # a number instead of a tensor",
+                          "kept.append(batch[:4].clone())  # a copy, of no more than is needed"},
              .verify = "dlprobe memory -- COMMAND"}};
   }
   return {{.title = "Free shared segments: close a segment where it was used, and unlink it "
