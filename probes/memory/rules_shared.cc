@@ -200,6 +200,18 @@ void add_holders(Finding& finding, const std::vector<SharedGrower>& some,
   }
 }
 
+// One whose own memory grew by more meanwhile: what keeps that is what to look for first, though it
+// may have come to an end by now.
+void add_own_growth(Finding& finding, const Series& process, const Growth& growth) {
+  const double rate =
+      per_second(value_at(process.anon, growth.to) - value_at(process.anon, growth.from),
+                 growth.to - growth.from);
+  if (rate < growth.per_second) return;
+  finding.message += "; its own memory grew by " + rate_text(rate) + " meanwhile";
+  std::vector<Remedy> first = remedies_for_leak(process.info->role != Role::kTrainer);
+  finding.remedies.insert(finding.remedies.begin(), first.begin(), first.end());
+}
+
 // What grew up to a moment, and whose it is.
 struct SharedGrowth {
   BootNs end = 0;
@@ -235,6 +247,7 @@ Finding growth_finding(const Facts& facts, const SharedMemory& memory, const Sha
       {.cause = "prefetched batches, which reach a plateau",
        .why_not = "it grew as much in the second half of the time as in the first"}};
   finding.remedies = remedies_for_shared_growth(role == Role::kTrainer);
+  if (some.size() == 1) add_own_growth(finding, *some.front().memory, growth);
   return finding;
 }
 

@@ -492,6 +492,19 @@ TEST(SharedMemoryGrowth, IsOfTheProcessThatHasIt) {
   EXPECT_EQ(finding.severity, Severity::kWarning);
 }
 
+TEST(SharedMemoryGrowth, TellsThatMoreOfItsOwnMemoryGrewMeanwhile) {
+  Job job = sharing(ramp, ramp_of_101);
+  job.has = [](int32_t pid, double t) {
+    // In one step, which is no growth by itself.
+    return Has{.anon = pid == 101 && t > 18 ? 900.0 : 100.0, .shared = 20 + ramp_of_101(pid, t)};
+  };
+  const auto finding = find(job.watch(36), FindingCode::kWorkerMemoryLeak);
+  ASSERT_TRUE(finding);
+  EXPECT_THAT(finding->message.plain(), HasSubstr("worker 101 leaks 8.0 MiB/s of shared memory"));
+  EXPECT_THAT(finding->message.plain(), HasSubstr("; its own memory grew by 33.3 MiB/s meanwhile"));
+  EXPECT_THAT(finding->remedies.front().title.plain(), HasSubstr("what the dataset keeps"));
+}
+
 TEST(SharedMemoryGrowth, OfAllWorkersTogether) {
   const auto half = [](int32_t pid, double t) { return pid == 100 ? 0 : ramp(t) / 2; };
   const auto finding = find(sharing(ramp, half).watch(36), FindingCode::kWorkerMemoryLeak);
