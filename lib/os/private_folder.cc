@@ -78,9 +78,15 @@ void remove_leftovers(const std::string& parent, std::string_view begin) {
 
 }  // namespace
 
-Expected<PrivateFolder> PrivateFolder::make(std::string_view name_prefix) {
+std::vector<std::string> PrivateFolder::parents() {
   const char* named = std::getenv("TMPDIR");  // NOLINT(concurrency-mt-unsafe): nobody sets it
-  const std::string parent = named == nullptr || *named != '/' ? "/tmp" : named;
+  std::vector<std::string> folders = {"/tmp", "/var/tmp", "/dev/shm"};
+  if (named != nullptr && *named == '/') folders.insert(folders.begin(), named);
+  return folders;
+}
+
+Expected<PrivateFolder> PrivateFolder::make(std::string_view name_prefix,
+                                            const std::string& parent) {
   const std::string begin = std::string(name_prefix) + "-";
   remove_leftovers(parent, begin);
   std::string path = parent + "/" + begin + std::string(kPlaces);

@@ -19,7 +19,11 @@ class PrivateFolder {
   /// kIo, kForbidden with the path, if it cannot be made. Takes away those of this name and user
   /// that nobody holds, that are a minute old, and that are in the environment of no process: a job
   /// may outlive its dlprobe.
-  static Expected<PrivateFolder> make(std::string_view name_prefix);
+  static Expected<PrivateFolder> make(std::string_view name_prefix,
+                                      const std::string& parent = parents().front());
+
+  /// Where one may be made, the best first: TMPDIR, and what there is where that cannot be used.
+  static std::vector<std::string> parents();
 
   PrivateFolder(PrivateFolder&& other) noexcept
       : outer_(std::exchange(other.outer_, {})),

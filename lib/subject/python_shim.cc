@@ -76,7 +76,17 @@ std::optional<std::string> why_shim_is_not_loaded(const PythonCommand& command) 
 }
 
 Expected<PythonShim> PythonShim::prepare(const ShimOptions& options) {
-  DLP_TRY(PrivateFolder folder, PrivateFolder::make("dlprobe"));
+  const std::vector<std::string> parents = PrivateFolder::parents();
+  auto shim = prepare_in(parents.front(), options);
+  // A folder that cannot be used may be why the program fails.
+  for (size_t i = 1; !shim && i < parents.size(); ++i) {
+    if (auto other = prepare_in(parents[i], options)) shim = std::move(other);
+  }
+  return shim;
+}
+
+Expected<PythonShim> PythonShim::prepare_in(const std::string& parent, const ShimOptions& options) {
+  DLP_TRY(PrivateFolder folder, PrivateFolder::make("dlprobe", parent));
   DLP_CHECK(folder.write("sitecustomize.py", sitecustomize_source()));
   DLP_CHECK(folder.write("dlprobe_start.py", start_source()));
   DLP_CHECK(folder.write("dlprobe_data.py", data_source()));

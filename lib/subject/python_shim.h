@@ -74,6 +74,7 @@ class PythonShim {
   std::vector<StartEvent> read_new();
 
  private:
+  static Expected<PythonShim> prepare_in(const std::string& parent, const ShimOptions& options);
   PythonShim(PrivateFolder folder, UniqueFd events)
       : folder_(std::move(folder)), events_(std::move(events)) {}
 

@@ -160,8 +160,11 @@ class RunReporter {
         pids += fmt::format(" {}", exit.key.pid);
     }
     if (pids.empty()) return "";
-    return "; dlprobe's witness was not in the Python of pid" + pids +
-           " (-I, -E, env -i, another user)";
+    const auto known = std::ranges::find_if(run.gaps, [](const Gap& gap) {
+      return gap.what.plain() == "exceptions in the command's interpreters";
+    });
+    return "; dlprobe's witness was not in the Python of pid" + pids + " (" +
+           (known == run.gaps.end() ? "-I, -E, env -i, another user" : known->why.plain()) + ")";
   }
 
   // Of its parent, whose witness it has.
