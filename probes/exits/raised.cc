@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <iterator>
 
 #include "lib/base/parse.h"
 #include "lib/foreign/python_code.h"
@@ -53,7 +54,8 @@ Message message_of(const Run& run, const StartEvent& event, const StartEvent& la
     return say("{} called {}{}, and the job ended with {}", who, as_name(event.message),
                where(event), as_text(first_line(last.message)));
   }
-  const Message what = as_text(first_line(event.message)) + where(event);
+  Message what = as_text(first_line(event.message)) + where(event);
+  if (const auto reason = reason_of(event)) what += reason->clause;
   switch (event.ended) {
     case Ended::kWorker:
       if (&event != &last) return say("{} failed and its trainer with it: {}", who, what);
@@ -90,17 +92,33 @@ void add_evidence(std::vector<Evidence>& evidence, const StartEvent& event) {
     evidence.push_back(text_fact("raised_in", as_text(event.raised_in), kShimSource, event.at));
   for (const std::string& cause : event.chain)
     evidence.push_back(text_fact("raised_from", as_text(cause), kShimSource, event.at));
+  if (auto reason = reason_of(event))
+    std::ranges::move(reason->evidence, std::back_inserter(evidence));
 }
 
-// The script of "python -u train.py --epochs 3"; of a launcher, too.
-Message script_of(const Run& run) {
-  const auto& command = run.begin.command;
+const std::string* script_in(const std::vector<std::string>& command) {
   const auto script =
       std::ranges::find_if(command, [](const std::string& word) { return word.ends_with(".py"); });
-  return script == command.end() ? Message("train.py") : as_path(*script);
+  return script == command.end() ? nullptr : &*script;
 }
 
-Remedy look_at_line(const Run& run, const StartEvent& event) {
+// The script of "python -u train.py --epochs 3" that raised it; of a process that another one
+// spawned the other's, else that of the command.
+Message script_of(const Run& run, const StartEvent& event) {
+  const ProcessInfo* process = run.find_process(event.process);
+  for (size_t steps = 0; process != nullptr && steps < run.processes.size(); ++steps) {
+    if (const std::string* script = script_in(process->cmdline)) return as_path(*script);
+    const auto parent = std::ranges::find_if(run.processes, [&](const ProcessInfo& each) {
+      return each.key.pid == process->ppid && each.key.start_ticks <= process->key.start_ticks;
+    });
+    process = parent == run.processes.end() ? nullptr : &*parent;
+  }
+  const std::string* script = script_in(run.begin.command);
+  return script == nullptr ? Message("train.py") : as_path(*script);
+}
+
+Remedy what_to_do(const Run& run, const StartEvent& event) {
+  if (auto reason = reason_of(event)) return std::move(reason->remedy);
   const Message place = short_place(event);
   const Message where = place.empty() ? "where it is raised" : "at " + place;
   Remedy remedy{.title = say("Fix it {}", where), .verify = "dlprobe run -- COMMAND"};
@@ -108,7 +126,7 @@ Remedy look_at_line(const Run& run, const StartEvent& event) {
     remedy.title += "; with num_workers=0 a debugger stops there";
     remedy.commands.emplace_back("DataLoader(..., num_workers=0)");
   }
-  remedy.commands.push_back(say("python -m pdb -c continue {}", script_of(run)));
+  remedy.commands.push_back(say("python -m pdb -c continue {}", script_of(run, event)));
   return remedy;
 }
 
@@ -162,7 +180,7 @@ std::optional<Finding> uncaught_exception(const Run& run) {
     finding.prove(text_fact("in_main_module", as_name(last->path), kShimSource, last->at));
     finding.remedies.push_back(pass_to_processes(as_name(last->path)));
   } else {
-    finding.remedies.push_back(look_at_line(run, *first));
+    finding.remedies.push_back(what_to_do(run, *first));
   }
   finding.first_seen = first->at;
   finding.last_seen = last->at;
@@ -235,7 +253,7 @@ std::optional<Finding> failing_initializer(const Run& run) {
   if (!event.file.empty()) add_source(finding, event.file, event.line, "raised at");
   finding.rule_out("killed by a signal (DLP0501, DLP0503, DLP0509)",
                    "their wait statuses are exit codes, not signals");
-  finding.remedies.push_back(look_at_line(run, event));
+  finding.remedies.push_back(what_to_do(run, event));
   finding.first_seen = event.at;
   finding.last_seen = event.at;
   return finding;
@@ -257,7 +275,7 @@ std::optional<Finding> lost_part(const Run& run, std::span<const Finding> known)
   finding.processes = {event.process};
   add_evidence(finding.evidence, event);
   if (!event.file.empty()) add_source(finding, event.file, event.line, "raised at");
-  finding.remedies.push_back(look_at_line(run, event));
+  finding.remedies.push_back(what_to_do(run, event));
   finding.first_seen = event.at;
   finding.last_seen = event.at;
   const bool holds_others = std::ranges::any_of(known, [&](const Finding& each) {
@@ -291,7 +309,7 @@ std::optional<ExitWord> word_of(const Run& run, const ProcessKey& key) {
   } else {
     said.clause = say(": nobody caught {}{}", as_text(word->message), where(*word));
     add_evidence(said.evidence, *word);
-    said.remedy = look_at_line(run, *word);
+    said.remedy = what_to_do(run, *word);
   }
   return said;
 }

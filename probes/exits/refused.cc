@@ -40,6 +40,21 @@ Finding no_temporary_space(const Run& run, const StartEvent& event) {
   return finding;
 }
 
+Finding no_temporary_folder(const Run& run, const StartEvent& event) {
+  Finding finding = finding_of(run, event, FindingCode::kTemporaryFolderUnusable);
+  finding.message +=
+      say(" could not write to {}{}: it cannot write to the folder for temporary files",
+          as_path(event.path), place_of(event));
+  finding.prove(text_fact("file", as_path(event.path), kShimSource, event.at));
+  finding.remedies.push_back({.title =
+                                  "Point TMPDIR at a folder that exists and that the job's user "
+                                  "can write to",
+                              .commands = {"export TMPDIR=<folder>"},
+                              .applies_to = {"bare-host", "docker", "kubernetes", "slurm"},
+                              .verify = "test -w \"$TMPDIR\" && test -x \"$TMPDIR\""});
+  return finding;
+}
+
 // A RuntimeError is that of torch's allocator where its process has hardly anything left; of
 // another one that is chance.
 bool may_be_for_memory(const StartEvent& event, uint64_t limit, uint64_t taken) {
@@ -77,7 +92,9 @@ Finding no_own_memory(const Run& run, const StartEvent& event, uint64_t limit, u
 std::optional<Finding> refused_resource(const Run& run) {
   for (const StartEvent* event : fatal_exceptions(run)) {
     const bool is_space = event->error_number == ENOSPC || event->error_number == EDQUOT;
-    if (is_space && event->is_temporary) return no_temporary_space(run, *event);
+    if (event->is_temporary)
+      return is_space || event->free_bytes ? no_temporary_space(run, *event)
+                                           : no_temporary_folder(run, *event);
     const bool has_limit = !event->wanted.empty() && event->limit && event->bytes;
     if (!is_space && has_limit && may_be_for_memory(*event, *event->limit, *event->bytes))
       return no_own_memory(run, *event, *event->limit, *event->bytes);

@@ -78,6 +78,15 @@ inline constexpr std::string_view kCallOfAbort = "os.abort";
 /// Nothing: it told nothing, or has no witness.
 std::optional<ExitWord> word_of(const Run& run, const ProcessKey& key);
 
+/// What else is known of what the system refused, where the exception's text does not say it.
+struct Reason {
+  Message clause;  ///< "; the file system of /data/x is full ..."
+  std::vector<Evidence> evidence;
+  Remedy remedy;
+};
+/// Nothing: no more is known.
+std::optional<Reason> reason_of(const StartEvent& event);
+
 /// So long before an exception its reason may have ended; and a rank that left, after it.
 constexpr BootNs kJustBefore = 2 * kSecond;
 
@@ -112,8 +121,8 @@ std::optional<Finding> no_room_for_tasks(const ExitFacts& facts);
 /// DLP0603 ahead: the process whose threads grow the fastest, or the processes of the job do.
 std::optional<Finding> growing_tasks(const ExitFacts& facts);
 
-/// DLP0608, DLP0508: an exception for want of space for temporary files, or of a process's own
-/// memory.
+/// DLP0608, DLP0508: an exception for want of space for temporary files, or of a folder for them,
+/// or of a process's own memory.
 std::optional<Finding> refused_resource(const Run& run);
 
 /// DLP0514: the command failed, by an exception that nobody caught; DLP0510: because a process left

@@ -66,7 +66,7 @@ void add_look(Series& series, const FdLook& look) {
 
 // A process that was refused a descriptor by its limit had as many.
 void add_refusal(Series& series, const StartEvent& event) {
-  if (series.refused != nullptr || event.error_number != EMFILE || !event.limit) return;
+  if (series.refused != nullptr || !is_refused_descriptor(event)) return;
   series.refused = &event;
   series.limit = event.limit;
   add_count(series, event.at, *event.limit);
@@ -103,6 +103,10 @@ std::vector<FailedExit> failures_of(const Run& run) {
 }
 
 }  // namespace
+
+bool is_refused_descriptor(const StartEvent& event) {
+  return event.error_number == EMFILE && event.limit && event.wanted.empty();
+}
 
 Facts facts_of(const RecordingHeader& header, const Run& run) {
   Facts facts;

@@ -58,6 +58,10 @@ struct Facts {
   uint64_t workers = 0;
 };
 
+/// Whether a process was refused a descriptor by its own limit of them: EMFILE is said of others,
+/// too.
+bool is_refused_descriptor(const StartEvent& event);
+
 Facts facts_of(const RecordingHeader& header, const Run& run);
 
 /// As a series of the trend test, up to `end`.

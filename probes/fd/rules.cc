@@ -181,6 +181,13 @@ bool sets_its_own_limit(const Run& run, const Series& series) {
   return series.refused != nullptr && given && given->soft != series.limit;
 }
 
+// Some that it was refused another one for may be closed when the witness counts.
+std::optional<uint64_t> counted_after(const Series& series) {
+  if (series.refused == nullptr || !series.refused->count || *series.refused->count < 0) return {};
+  const auto count = static_cast<uint64_t>(*series.refused->count);
+  return is_at_fd_limit(count, series.limit.value_or(0)) ? std::nullopt : std::optional(count);
+}
+
 void add_refusal(Finding& finding, const StartEvent& refused) {
   finding.message += " and could not open another" + place_of(refused);
   add_exception(finding, refused);
@@ -225,8 +232,11 @@ std::optional<Finding> descriptors_exhausted(const Facts& facts,
   Finding finding = new_finding(FindingCode::kFdExhausted,
                                 has_failed ? Confidence::kCertain : Confidence::kLikely);
   if (!has_failed && !lasts) finding.severity = Severity::kWarning;
-  finding.message = describe(*facts.run, series.key()) + " had " + of_limit(series, series.most) +
-                    " descriptors open";
+  const auto counted = counted_after(series);
+  finding.message =
+      describe(*facts.run, series.key()) +
+      (counted ? " reached its limit of " + own(series.limit.value_or(0)) + " descriptors"
+               : " had " + of_limit(series, series.most) + " descriptors open");
   if (first.kind) {
     finding.message += ", " + own(first.of_kind) + " of them " + plural_of(*first.kind);
     finding.discriminator = std::string(to_string(*first.kind));
@@ -234,8 +244,12 @@ std::optional<Finding> descriptors_exhausted(const Facts& facts,
   add_what_failed(finding, facts, first);
   for (const Exhaustion& each : exhaustions)
     finding.processes.push_back(each.series->key());
-  finding.prove(held_against(count_fact("descriptors", series.most, kCountSource, first.to),
-                             ">= limit - " + own(fd_limit_margin(series.limit.value_or(0)))));
+  if (counted) {
+    finding.prove(count_fact("descriptors", *counted, kShimSource, first.to));
+  } else {
+    finding.prove(held_against(count_fact("descriptors", series.most, kCountSource, first.to),
+                               ">= limit - " + own(fd_limit_margin(series.limit.value_or(0)))));
+  }
   add_limits(finding, series);
   if (first.kind) finding.prove(count_fact("of_kind", first.of_kind, kKindsSource, first.to));
   add_held(finding, series, first.from);
@@ -257,8 +271,7 @@ std::optional<Finding> descriptors_exhausted(const Facts& facts,
 std::optional<Finding> refused_unseen(const Facts& facts) {
   const auto refused = fatal_exceptions(*facts.run);
   const auto first = std::ranges::find_if(refused, [&](const StartEvent* event) {
-    return event->error_number == EMFILE && event->limit &&
-           facts.run->find_process(event->process) == nullptr;
+    return is_refused_descriptor(*event) && facts.run->find_process(event->process) == nullptr;
   });
   if (first == refused.end()) return std::nullopt;
   const StartEvent& event = **first;

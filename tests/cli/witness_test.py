@@ -112,15 +112,70 @@ class Witness(unittest.TestCase):
                 with self.subTest(program=name):
                     self.assertEqual(self.outcome(DLPROBE, "run", "--", sys.executable, script), alone)
 
-    def said_by_modules(self, program):
+    def said_by_modules(self, program, *before):
         folder = os.path.join(os.path.dirname(__file__), "..", "..", "lib", "subject", "python_shim")
         with tempfile.TemporaryDirectory() as copies:
-            for name in ("dlprobe_start.py", "dlprobe_hooks.py", "dlprobe_trace.py"):
+            os.chmod(copies, 0o755)
+            for name in ("dlprobe_start.py", "dlprobe_hooks.py", "dlprobe_limits.py", "dlprobe_trace.py"):
                 shutil.copy(os.path.join(folder, name), copies)
-            done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=TIMEOUT, text=True,
+            with open(os.path.join(copies, "options"), "w", encoding="utf-8"):
+                pass
+            done = subprocess.run([*before, sys.executable, "-c", program], capture_output=True, timeout=TIMEOUT, text=True,
                                   check=False, env=dict(os.environ, PYTHONPATH=copies))
         self.assertEqual(done.stderr, "")
         return done.stdout
+
+    def known_of(self, text, *before):
+        """What the witness knows of the OSError that a function of `text`, f, raises; `before`: the command that starts it."""
+        program = f"""
+import dlprobe_hooks as h, io, json, os, sys, tempfile
+{text}
+try:
+    f()
+except OSError as error:
+    print(json.dumps(h._refused_resource(error, error)))
+"""
+        return json.loads(self.said_by_modules(program, *before))
+
+    def test_descriptors_are_counted(self):
+        text = "kept = []\ndef f():\n  while True: kept.append(open(os.devnull))\n"
+        self.assertEqual(self.known_of(text, "prlimit", "--nofile=70"), {"limit": 70, "count": 70})
+        closes = text + "g = f\ndef f():\n  try: g()\n  finally: del kept[20:]\n"
+        known = self.known_of(closes, "prlimit", "--nofile=70")
+        self.assertIn(known.pop("count"), range(20, 40))
+        self.assertEqual(known, {"limit": 70, "wanted": None})
+        other = self.known_of("def f(): raise OSError(24, 'no more of something else')", "prlimit", "--nofile=4000")
+        self.assertLess(other["count"], 20)
+        self.assertIn("another resource", other["wanted"])
+
+    def test_a_limit_of_the_size_of_files_is_known(self):
+        text = ("class A: file = tempfile.TemporaryFile(buffering=0)\ndef f(): A.file.write(bytes(9000)) and A.file.write(b'x')\n"
+                "__import__('signal').signal(25, 1)")
+        known = self.known_of(text, "prlimit", "--fsize=9000")
+        self.assertEqual((known["limit"], known["wanted"]), (9000, "file size"))
+        self.assertTrue(known["path"].startswith(tempfile.gettempdir()), known)
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs a file system of its own: run as root")
+    def test_a_full_file_system_is_known(self):
+        mount = ["unshare", "-m", "sh", "-c", "mount -t tmpfs -o size=1m tmpfs /mnt && exec \"$@\"", "sh"]
+        fills = "for n in range(99): os.write(kept.fileno(), bytes(1 << 16))"
+        for text in (f"kept = open('/mnt/a', 'wb')\ndef f():\n  {fills}", "def f():\n  g = open('/mnt/a', 'wb', 0)\n"
+                     "  while g.write(bytes(40000)) == 40000: pass\n  raise OSError('40000 requested and less written')"):
+            known = self.known_of(text, *mount)
+            self.assertEqual([known[key] for key in ("path", "free_bytes", "bytes")], ["/mnt/a", 0, 1 << 20])
+        healthy = "def f():\n  g = open('/mnt/a', 'wb', 0)\n  raise OSError('broken')"
+        self.assertEqual(self.known_of(healthy, *mount), {})
+        reads = ("g = open('/mnt/a', 'wb', 0)\ntry:\n  while True: g.write(bytes(40000))\nexcept OSError: pass\n"
+                 "def f():\n  h = open('/mnt/a', 'rb')\n  raise OSError('image file is truncated')")
+        self.assertEqual(self.known_of(reads, *mount), {})
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs another user: run as root")
+    def test_a_folder_for_temporary_files_that_may_not_be_written_to_is_known(self):
+        text = "def f(): open(os.environ['TMPDIR'] + '/x', 'w')"
+        for mode, known in ((0o755, {"path": "/mnt/x", "temporary": True}), (0o777, {})):
+            mount = ["unshare", "-m", "sh", "-c", f"mount -t tmpfs -o mode={mode:o} tmpfs /mnt; touch /mnt/x; exec \"$@\"", "sh"]
+            user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "env", "TMPDIR=/mnt"]
+            self.assertEqual(self.known_of(text, *mount, *user), known)
 
     def test_each_module_that_has_a_hook_is_waited_for(self):
         ask = "import dlprobe_start as s, dlprobe_hooks as h; print({*h.BEFORE, *h.AFTER}.difference(s._HOOKED) or 'none')"
@@ -161,10 +216,11 @@ class Witness(unittest.TestCase):
                                       env=dict(os.environ, TMPDIR=folder), stdin=subprocess.DEVNULL, check=False)
                 self.assertEqual((done.returncode, done.stdout), (0, outcome), done.stderr)
 
-    def test_without_a_folder_for_it_the_command_runs_all_the_same(self):
-        done, gaps = self.gaps_of(sys.executable, "-c", "print(1)", env=dict(os.environ, TMPDIR="/nonexistent"))
-        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, b"1\n", b""))
-        self.assertEqual(len(gaps), 1)
+    def test_a_folder_for_temporary_files_that_cannot_be_used_is_told_from_another_one(self):
+        program = "import tempfile\ntempfile.mkstemp(dir='/nonexistent')"
+        done, gaps = self.gaps_of(sys.executable, "-c", program, env=dict(os.environ, TMPDIR="/nonexistent"))
+        self.assertEqual((done.returncode, gaps), (1, []))
+        self.assertIn(b"DLP0608", done.stderr)
 
 
 if __name__ == "__main__":

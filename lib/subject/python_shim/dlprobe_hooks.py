@@ -7,7 +7,7 @@ done where nothing failed. What an override needs is in dlprobe_overrides.py.
 import builtins
 import os
 import sys
-from errno import EDQUOT, EMFILE, ENOMEM, ENOSPC
+from errno import EACCES, EDQUOT, EFBIG, EMFILE, ENOENT, ENOMEM, ENOSPC, EPERM, EROFS
 
 from dlprobe_start import describe, learn_own_start, load, options, pass_on, tell
 from dlprobe_trace import Trace, entries_of, users_line, users_place
@@ -189,15 +189,26 @@ def _system_error(error):
     return found
 
 
+def _refused_descriptor():
+    limit = soft_limit("SC_OPEN_MAX")
+    try:
+        return dict(load("dlprobe_limits").open_descriptors(limit), limit=limit) if limit is not None else {}
+    except OSError as error:
+        return {"limit": limit, "count": limit if error.errno == EMFILE else None}  # each below the limit is in use
+
+
 def _refused_resource(error, refusal):
     """What more is known of a limit that was reached."""
     number = getattr(refusal, "errno", None)
-    if number == EMFILE:
-        return {"limit": soft_limit("SC_OPEN_MAX")}
-    # By which torch's allocator says that it was refused memory, and much else is said: what is left tells.
+    # By which torch says that it was refused memory or space, and much else is said: what is left tells.
     is_of_torch = type(error) is RuntimeError and "torch" in sys.modules
+    is_of_file = refusal is not None and number in (None, EDQUOT, EFBIG, ENOSPC)
     try:
-        if number in (EDQUOT, ENOMEM, ENOSPC) or isinstance(error, MemoryError) or is_of_torch:
+        if number == EMFILE:
+            return {} if _is_handed_on(refusal) else _refused_descriptor()
+        if number in (EACCES, ENOENT, EPERM, EROFS):
+            return load("dlprobe_limits").refused_temporary_file(Trace(refusal))
+        if is_of_file or number == ENOMEM or isinstance(error, MemoryError) or is_of_torch:
             return load("dlprobe_limits").refused_resource(Trace(refusal or error), Trace(error))
     except Exception:
         pass

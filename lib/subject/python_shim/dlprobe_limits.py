@@ -1,8 +1,16 @@
 """What more is known of a limit that an exception says was reached (see dlprobe_hooks.py, which loads this for one)."""
 import os
-from errno import EDQUOT, ENOSPC
+from errno import EDQUOT, EFBIG, ENOSPC
+from stat import S_ISREG
 
 from dlprobe_trace import absolute
+
+_HARDLY_ANYTHING = 1 << 16  # bytes: what is left where a write was cut short
+
+
+def _is_written(file):
+    return type(file).__module__ in ("_io", "tempfile") and isinstance(getattr(file, "name", None), str) \
+        and not {"w", "a", "x", "+"}.isdisjoint(str(getattr(file, "mode", "")))
 
 
 def _full_file(trace):
@@ -14,33 +22,97 @@ def _full_file(trace):
         return "/dev/shm/" + name.lstrip("/")  # shm_overview(7)
     if name is not None:
         return absolute(os.fsdecode(name))
-    for frame, _line in reversed(trace.entries):
+    return _file_written_in(trace.entries)
+
+
+def _file_written_in(entries):
+    for frame, _line in reversed(entries):
         for value in frame.f_locals.values():
-            is_file = type(value).__module__ in ("_io", "tempfile") and isinstance(getattr(value, "name", None), str)
-            if is_file:
+            if _is_written(value):
                 return absolute(value.name)
     return None
 
 
-def _fullness(trace):
+def _fdinfo(process, number, name):
+    with open("/proc/%s/fdinfo/%s" % (process, number)) as lines:
+        return next(line.split()[1] for line in lines if line.startswith(name))
+
+
+def _file_open_for_writing(can_grow_no_more):
+    """The first of the process's regular files of which that is so; None: there is none."""
+    for number in sorted(map(int, os.listdir("/proc/self/fd"))):
+        try:
+            status = os.fstat(number)
+            is_written = S_ISREG(status.st_mode) and int(_fdinfo("self", number, "flags:"), 8) & os.O_ACCMODE
+            if is_written and can_grow_no_more(number, status):
+                return os.readlink("/proc/self/fd/%d" % number)
+        except OSError:
+            pass  # the listing's own
+    return None
+
+
+def _has_no_room(file, _status=None):
+    left = os.statvfs(file)
+    return left.f_bavail * left.f_frsize < _HARDLY_ANYTHING or (left.f_files and not left.f_favail)
+
+
+def _temporary_folder():
+    return os.path.realpath(next((os.environ[name] for name in ("TMPDIR", "TEMP", "TMP") if os.environ.get(name)), "/tmp"))
+
+
+def _fullness(path):
     """What is left where a file had no space, and whether that is the folder for temporary files."""
-    path = _full_file(trace)
     if path is None:
         return {}
     folder = os.path.dirname(path)
     while not os.path.isdir(folder):  # a temporary one is removed before this is told
         folder = os.path.dirname(folder)
     left = os.statvfs(folder)
-    temporary = next((os.environ[name] for name in ("TMPDIR", "TEMP", "TMP") if os.environ.get(name)), "/tmp")
     return {"path": path, "free_bytes": left.f_bavail * left.f_frsize, "free_inodes": left.f_favail if left.f_files else None,
             "bytes": left.f_blocks * left.f_frsize, "limit": left.f_files,
-            "temporary": os.path.realpath(path).startswith(os.path.join(os.path.realpath(temporary), ""))}
+            "temporary": os.path.realpath(path).startswith(os.path.join(_temporary_folder(), ""))}
+
+
+def _cut_short(path):
+    """Of a write that says no errno: its file's, if there is no room for it."""
+    return _fullness(path) if path is not None and _has_no_room(os.path.dirname(path)) else {}
+
+
+def _file_of_torch(trace):
+    save = trace.frame_of("torch/serialization.py", "save")
+    file = save.f_locals.get("f") if save is not None else None
+    if _is_written(file):
+        return absolute(file.name)
+    return absolute(os.fsdecode(file)) if isinstance(file, (str, os.PathLike)) else None
+
+
+def _size_limit(trace):
+    """Of a file that may not grow."""
+    limit = _limits()["Max file size"]
+    if limit == "unlimited":
+        return {}
+    path = _full_file(trace) or _file_open_for_writing(lambda _number, status: status.st_size >= int(limit))
+    return {"path": path, "limit": int(limit), "wanted": "file size"}
+
+
+def refused_temporary_file(trace):
+    """Of an exception for a file that may not be made: whether nothing can be made in the folder for temporary files."""
+    folder = _temporary_folder()
+    if trace.is_raised_in("/tempfile.py", "_get_default_tempdir"):
+        return {"path": folder, "temporary": True}
+    path = absolute(os.fsdecode(trace.error.filename))
+    is_unusable = os.path.realpath(os.path.dirname(path)) == folder and not os.access(folder, os.W_OK | os.X_OK)
+    return {"path": path, "temporary": True} if is_unusable else {}
+
+
+def _limits():
+    with open("/proc/self/limits") as lines:
+        return {line[:26].strip(): line[26:].split()[0] for line in lines}
 
 
 def _memory_limit():
     """Of the limits of a process's own memory the nearest, and what is taken of it."""
-    with open("/proc/self/limits") as lines:
-        limits = {line[:26].strip(): line[26:].split()[0] for line in lines}
+    limits = _limits()
     with open("/proc/self/status") as lines:
         taken = {line.partition(":")[0]: line.split()[1] for line in lines if line.startswith(("VmSize", "VmData"))}
     found = {}
@@ -65,21 +137,52 @@ def _mappings():
 def refused_resource(trace, last):
     """Of the exception by which the system refused more: no space in a file system, or of the process's own memory. `last` is the
     one that it led to: a file that was closed meanwhile is within reach there."""
-    if getattr(trace.error, "errno", None) in (EDQUOT, ENOSPC):
-        return _fullness(trace) or _fullness(last)
-    return _mappings() or _memory_limit()
+    number = getattr(trace.error, "errno", None)
+    if number in (EDQUOT, ENOSPC):
+        return _fullness(_full_file(trace) or _full_file(last) or _file_open_for_writing(_has_no_room))
+    if number == EFBIG:
+        return _size_limit(trace)
+    if number is None and isinstance(trace.error, OSError):
+        return _cut_short(_file_written_in(trace.entries[-1:]))  # numpy's; what is read may be broken on a full disk, too
+    return _mappings() or _cut_short(_file_of_torch(last)) or _memory_limit()
 
 
-def _position(process, number):
-    with open("/proc/%s/fdinfo/%s" % (process, number)) as lines:
-        return next(line.split()[1] for line in lines if line.startswith("pos:"))
+def _target_of(link):
+    try:
+        return os.readlink(link)
+    except OSError:
+        return None  # it is closed: as the listing's own
+
+
+def _inotify_instances():
+    """The user's limit of them, where it is reached. One that was inherited counts for each who has it."""
+    with open("/proc/sys/fs/inotify/max_user_instances") as text:
+        limit = int(text.read())
+    count = 0
+    for process in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            folder = "/proc/%s/fd/" % process
+            if os.stat("/proc/" + process).st_uid == os.geteuid():
+                count += sum(_target_of(folder + number) == "anon_inode:inotify" for number in os.listdir(folder))
+        except OSError:
+            pass  # it is gone
+    return "inotify instances (at most %d of a user)" % limit if count >= limit else None
+
+
+def open_descriptors(limit):
+    """How many are open, and what was refused where they are not it: the kernel's table of them, which does not shrink, never
+    had place for as many as the limit allows."""
+    count = len(os.listdir("/proc/self/fd")) - 1
+    with open("/proc/self/status") as lines:
+        places = next(int(line.split()[1]) for line in lines if line.startswith("FDSize:"))
+    return {"count": count, "wanted": None if places >= limit else _inotify_instances() or "another resource"}
 
 
 def _is_shared(number, parent):
     """Whether descriptor `number` has the position that the parent's has: others may move it between two looks."""
     for _ in range(3):
-        position = _position("self", number)
-        if position != "0" and position == _position(parent, number):
+        position = _fdinfo("self", number, "pos:")
+        if position != "0" and position == _fdinfo(parent, number, "pos:"):
             return True
     return False
 

@@ -1381,6 +1381,76 @@ TEST_F(Raised, ATemporaryFileWithoutSpaceIsThatFoldersFault) {
   EXPECT_THAT(only().message.plain(), HasSubstr("no free inodes"));
 }
 
+TEST_F(Raised, AFileThatMayNotBeMadeInTheTemporaryFolderIsThatFoldersFault) {
+  failed(1.2, kParent, Ended::kProcess, "save");
+  StartEvent& event = scene.run().start_events.front();
+  event.error_number = EACCES;
+  event.path = "/scratch/tmp/x";
+  scene.exit_with(kParent, 1.3, 1);
+  EXPECT_EQ(only().code, FindingCode::kUncaughtException) << "the witness found the folder usable";
+  event.is_temporary = true;
+  EXPECT_EQ(only().code, FindingCode::kTemporaryFolderUnusable);
+  EXPECT_THAT(only().message.plain(), HasSubstr("cannot write to the folder for temporary files"));
+}
+
+TEST_F(Raised, AFullFileSystemIsNamed) {
+  failed(1.2, kParent, Ended::kProcess, "save");
+  StartEvent& event = scene.run().start_events.front();
+  event.path = "/scratch/cache/x";
+  event.bytes = 8 * kMiB;
+  event.free_bytes = kMiB;
+  scene.exit_with(kParent, 1.3, 1);
+  EXPECT_THAT(only().message.plain(), Not(HasSubstr("file system"))) << "it has room";
+  event.free_bytes = 0;
+  EXPECT_THAT(only().message.plain(),
+              HasSubstr("the file system of /scratch/cache/x is full: 0 B of 8.0 MiB free"));
+  EXPECT_THAT(only().remedies.front().commands.front().plain(), "df -h /scratch/cache/x");
+  event.free_inodes = 0;
+  EXPECT_THAT(only().message.plain(), HasSubstr("no free inodes"));
+  event.error_number = EDQUOT;
+  EXPECT_THAT(only().message.plain(), HasSubstr("quota"));
+}
+
+TEST_F(Raised, ALimitOfTheSizeOfFilesIsNamed) {
+  failed(1.2, kParent, Ended::kProcess, "save");
+  StartEvent& event = scene.run().start_events.front();
+  event.error_number = EFBIG;
+  event.wanted = "file size";
+  event.limit = 4 * kMiB;
+  scene.exit_with(kParent, 1.3, 1);
+  EXPECT_THAT(only().message.plain(), HasSubstr("at most 4.0 MiB (RLIMIT_FSIZE)"));
+  EXPECT_THAT(only().remedies.front().commands.front().plain(), "ulimit -f unlimited");
+}
+
+TEST_F(Raised, TooManyOpenFilesOfAnotherLimitIsNotThatOfDescriptors) {
+  failed(1.2, kParent, Ended::kProcess, "watch");
+  StartEvent& event = scene.run().start_events.front();
+  event.error_number = EMFILE;
+  event.wanted = "inotify instances (at most 128 of a user)";
+  event.count = 18;
+  event.limit = 20000;
+  scene.exit_with(kParent, 1.3, 1);
+  EXPECT_EQ(only().code, FindingCode::kUncaughtException);
+  EXPECT_THAT(only().message.plain(),
+              HasSubstr("that of inotify instances (at most 128 of a user), not of its "
+                        "descriptors: 18 of 20000 were open"));
+  EXPECT_THAT(only().remedies.front().commands.front().plain(),
+              HasSubstr("fs.inotify.max_user_instances"));
+  event.wanted = "another resource";
+  EXPECT_THAT(only().remedies.front().commands.front().plain(), HasSubstr("fs.fanotify"));
+}
+
+TEST_F(Raised, TheDebuggersScriptIsThatOfTheProcess) {
+  scene.run().begin.command = {"./job.sh"};
+  failed(1.2, kParent, Ended::kProcess, "save");
+  for (ProcessInfo& process : scene.run().processes) {
+    if (process.key == key_of(kParent)) process.cmdline = {"python", "-u", "/job/fit.py", "x"};
+  }
+  scene.exit_with(kParent, 1.3, 1);
+  EXPECT_EQ(only().remedies.front().commands.back().plain(),
+            "python -m pdb -c continue /job/fit.py");
+}
+
 TEST_F(Raised, MemoryThatALimitOfTheProcessRefused) {
   failed(1.2, kParent, Ended::kProcess, "load");
   StartEvent& event = scene.run().start_events.front();

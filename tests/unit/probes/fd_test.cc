@@ -132,6 +132,27 @@ TEST_F(Fd, AnExceptionThatSaysSoIsEnough) {
               testing::HasSubstr("fs.file-max"));
 }
 
+TEST_F(Fd, WhatNobodyCountedIsNotClaimed) {
+  watch(0, 0.1, FdKind::kFile, climbs(kFdWorker, 1, 1));
+  scene_.run().start_events = {{.at = Scene::at(0.3),
+                                .kind = StartEventKind::kFailed,
+                                .process = key_of(kFdWorker),
+                                .message = "OSError: [Errno 24] Too many open files",
+                                .count = 40,
+                                .ended = Ended::kWorker,
+                                .error_number = 24,
+                                .limit = 64}};
+  scene_.exit_with(Scene::kTrainerPid, 0.4, 1);
+  const auto exhausted = find(examine(), FindingCode::kFdExhausted);
+  ASSERT_TRUE(exhausted);
+  EXPECT_THAT(exhausted->message.plain(),
+              testing::HasSubstr("reached its limit of 64 descriptors"));
+  EXPECT_EQ(number(*exhausted, "descriptors"), 40) << "some were closed before the witness counted";
+
+  scene_.run().start_events.front().wanted = "another resource";
+  EXPECT_FALSE(find(examine(), FindingCode::kFdExhausted));
+}
+
 TEST_F(Fd, AnExceptionOfAProcessThatNobodySawIsEnough) {
   watch(0, 0.1, FdKind::kFile, climbs(kFdWorker, 1, 1));
   scene_.run().start_events = {{.at = Scene::at(0.3),
