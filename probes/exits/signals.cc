@@ -408,6 +408,49 @@ ExitCause crash_cause(const ExitFacts& facts, const Death& death) {
   return cause;
 }
 
+namespace {
+
+// Of the files that the process had mapped those that were found so when it met the fault.
+std::vector<const Event*> mapped_files(const ExitFacts& facts, const Death& death,
+                                       std::string_view kind) {
+  std::vector<const Event*> found;
+  for (const Event& event : facts.run->events) {
+    if (event.kind == kind && event.process == death.process->key) found.push_back(&event);
+  }
+  return found;
+}
+
+Remedy reserve_space() {
+  return {.title =
+              "Make room there, and reserve the file's space before it is mapped: where there "
+              "is none, that raises an exception",
+          .commands = {"os.posix_fallocate(file.fileno(), 0, size)"},
+          .verify = "dlprobe run -- COMMAND"};
+}
+
+// Which of them it was is certain only where there is one.
+void add_mapped_files(const ExitFacts& facts, const Death& death, ExitCause& cause) {
+  constexpr const char* kSource = "/proc/PID/maps, stat and statfs of the files, at the signal";
+  const auto full = mapped_files(facts, death, "mapped-file-without-room");
+  const auto cut = mapped_files(facts, death, "mapped-file-cut-short");
+  for (const Event* event : full)
+    cause.prove(text_fact("without_room", event->text, kSource, event->at));
+  for (const Event* event : cut)
+    cause.prove(text_fact("cut_short", event->text, kSource, event->at));
+  if (!full.empty() && cut.empty()) {
+    cause.clause = "was killed by SIGBUS: it wrote to a page of a mapped file that had no room; " +
+                   full.front()->text;
+    cause.discriminator = "no-room";
+    cause.remedies.push_back(reserve_space());
+  } else if (cut.size() == 1 && full.empty()) {
+    cause.clause =
+        "was killed by SIGBUS: it touched a page of a mapped file that does not exist; " +
+        cut.front()->text;
+  }
+}
+
+}  // namespace
+
 ExitCause bus_error_cause(const ExitFacts& facts, const Death& death) {
   const bool logged = std::ranges::any_of(death.log, [](const KernelLogLine* line) {
     return line->kind == KernelLogKind::kMemoryError;
@@ -434,9 +477,11 @@ ExitCause bus_error_cause(const ExitFacts& facts, const Death& death) {
   cause.together = "bus";
   cause.evidence = signal_evidence(facts, death);
   add_room_in_shm(facts, death, cause);
+  add_mapped_files(facts, death, cause);
   cause.rule_out(
       "killed by another process (DLP0503)",
       death.sent == nullptr ? "no program sends SIGBUS" : "the kernel raised the signal (code 2)");
+  if (!cause.remedies.empty()) return cause;
   cause.remedies.push_back(
       {.title =
            "Do not rewrite a data file while jobs have it mapped: write a new file, then rename it",

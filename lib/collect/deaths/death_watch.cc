@@ -10,9 +10,9 @@
 #include "lib/base/parse.h"
 #include "lib/base/secrets.h"
 #include "lib/base/units.h"
+#include "lib/collect/deaths/mapped_files.h"
 #include "lib/os/host_facts.h"
 #include "lib/proc/kernel_log.h"
-#include "lib/stacks/native/address_space.h"
 
 namespace dlprobe {
 namespace {
@@ -66,6 +66,14 @@ std::string short_command(std::string_view text) {
 /// A fault that the thread made by what it did, not a signal that somebody sent.
 bool is_own_fault(const SignalSent& signal) {
   return signal.code > 0 && signal.code != kFromKernel;
+}
+
+/// Whose memory it has a copy of; null: nobody's, or it is not known.
+const TrackedProcess* forked_from(const ProcessTree& tree, const TrackedProcess& process) {
+  const auto parent = process.facts.parent;
+  if (!parent || process.facts.forked_without_exec != true) return nullptr;
+  const auto member = tree.members().find(*parent);
+  return member == tree.members().end() ? nullptr : &member->second;
 }
 
 ProcessKey& subject_of(SignalSent& signal) {
@@ -180,21 +188,36 @@ void DeathWatch::note_sender(const ProcessTree& tree, SignalSent& signal) const 
 /// forked from has the same files at the same addresses.
 void DeathWatch::note_code(const ProcessTree& tree, SignalSent& signal) const {
   if (!signal.code_address) return;
-  const uint64_t address = *signal.code_address;
   const TrackedProcess* process = &tree.members().at(signal.target);
-  while (process != nullptr) {
+  for (; process != nullptr; process = forked_from(tree, *process)) {
     const std::shared_ptr<const Directory> directory = process->directory;
     const auto space = reader_->run<AddressSpace>(
         "read maps", [directory] { return AddressSpace::read(*directory); });
-    if (space && !space->mappings().empty()) {
-      const Mapping* mapping = space->find(address);
-      if (mapping != nullptr && mapping->executable) signal.code_file = mapping->path;
-      return;
-    }
-    const auto parent = process->facts.parent;
-    if (!parent || process->facts.forked_without_exec != true) return;
-    const auto member = tree.members().find(*parent);
-    process = member == tree.members().end() ? nullptr : &member->second;
+    if (!space || space->mappings().empty()) continue;
+    const Mapping* mapping = space->find(*signal.code_address);
+    if (mapping != nullptr && mapping->executable) signal.code_file = mapping->path;
+    if (signal.signal == SIGBUS) note_files(tree, *process, *space, signal);
+    return;
+  }
+}
+
+void DeathWatch::note_files(const ProcessTree& tree, const TrackedProcess& process,
+                            const AddressSpace& space, const SignalSent& signal) const {
+  std::vector<std::shared_ptr<const Directory>> same_root;
+  for (const TrackedProcess* each = &process; each != nullptr; each = forked_from(tree, *each))
+    same_root.push_back(each->directory);
+  auto events = reader_->run<std::vector<Event>>(
+      "look at mapped files", [same_root, space]() -> Expected<std::vector<Event>> {
+        for (const auto& directory : same_root) {
+          if (directory->stat("root")) return faulty_mapped_files(*directory, space);
+        }
+        return std::vector<Event>();
+      });
+  if (!events) return;
+  for (Event& event : *events) {
+    event.at = signal.at;
+    event.process = signal.target;
+    sink_->add(std::move(event));
   }
 }
 

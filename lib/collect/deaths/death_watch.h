@@ -9,6 +9,7 @@
 #include "lib/os/deadline.h"
 #include "lib/os/machine.h"
 #include "lib/proc/tracepoint_format.h"
+#include "lib/stacks/native/address_space.h"
 
 namespace dlprobe {
 
@@ -45,6 +46,8 @@ class DeathWatch {
   SignalSent decode(const TracepointRecord& record, int32_t target_pid) const;
   void note_sender(const ProcessTree& tree, SignalSent& signal) const;
   void note_code(const ProcessTree& tree, SignalSent& signal) const;
+  void note_files(const ProcessTree& tree, const TrackedProcess& process, const AddressSpace& space,
+                  const SignalSent& signal) const;
   template <class T>
   void file(const ProcessTree& tree, std::vector<Pending<T>>& pending);
 

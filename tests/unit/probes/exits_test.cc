@@ -608,6 +608,29 @@ TEST_F(ExitsTest, BusErrors) {
   EXPECT_THAT(only().message.plain(), HasSubstr("a memory error of the hardware"));
 }
 
+TEST_F(ExitsTest, ABusErrorOfAMappedFileNamesIt) {
+  sent(1, 101, SIGBUS, 2, 101);
+  scene.exit_by_signal(101, 1.01, SIGBUS);
+  Event file{.at = Scene::at(1), .kind = "mapped-file-cut-short", .process = key_of(101)};
+  file.text = "/data/x has 4.0 KiB, and 8.0 KiB of it are mapped";
+  scene.run().events = {file};
+  EXPECT_THAT(only().message.plain(), HasSubstr("/data/x has 4.0 KiB"));
+  EXPECT_THAT(only().remedies.front().title.plain(), HasSubstr("Do not rewrite"));
+  scene.run().events.push_back(file);
+  scene.run().events.back().text = "/data/y has 4.0 KiB, and 8.0 KiB of it are mapped";
+  EXPECT_THAT(only().message.plain(), Not(HasSubstr("/data/"))) << "either of them";
+  scene.run().events = {{.at = Scene::at(1),
+                         .kind = "mapped-file-without-room",
+                         .text = "the file system of /scratch/x is full: 0 B of 12.0 MiB free",
+                         .process = key_of(101)}};
+  EXPECT_EQ(only().code, FindingCode::kBusErrorOnFileMapping);
+  EXPECT_THAT(only().message.plain(), HasSubstr("the file system of /scratch/x is full"));
+  EXPECT_THAT(only().remedies.front().commands.back().plain(), HasSubstr("posix_fallocate"));
+  EXPECT_EQ(only().remedies.size(), 1U);
+  scene.run().events.front().process = key_of(102);
+  EXPECT_THAT(only().message.plain(), Not(HasSubstr("/scratch/x"))) << "another process's";
+}
+
 TEST_F(ExitsTest, WhatAnotherFindingExplainsIsLeftToIt) {
   scene.exit_by_signal(101, 1.01, SIGBUS);
   Finding full;

@@ -1,0 +1,62 @@
+#include "lib/collect/deaths/mapped_files.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "lib/base/units.h"
+
+namespace dlprobe {
+namespace {
+
+constexpr uint64_t kPage = 4096;
+constexpr uint64_t kHardlyAnything = 16 * kPage;
+constexpr size_t kMostFiles = 4;
+
+bool is_of_data(const Mapping& mapping) {
+  return mapping.readable && mapping.path.starts_with('/') && !mapping.path.starts_with("/dev/") &&
+         !mapping.path.ends_with(" (deleted)") && !mapping.executable;
+}
+
+// A page that is not there yet is made when it is written.
+std::optional<Event> without_room(const Directory& process, const Mapping& mapping,
+                                  const FileStat& file) {
+  if (!mapping.shared || !mapping.writable || file.allocated_bytes >= file.size_bytes)
+    return std::nullopt;
+  const auto use = process.mount_use("root" + mapping.path);
+  if (!use || use->size_bytes == 0) return std::nullopt;
+  const uint64_t free = use->size_bytes - std::min(use->size_bytes, use->used_bytes);
+  if (free >= kHardlyAnything) return std::nullopt;
+  return Event{.kind = "mapped-file-without-room",
+               .text = say("the file system of {} is full: {} of {} free", as_path(mapping.path),
+                           format_bytes(free), format_bytes(use->size_bytes))};
+}
+
+std::optional<Event> cut_short(const Mapping& mapping, const FileStat& file) {
+  const uint64_t mapped = mapping.offset + (mapping.end - mapping.begin);
+  if (mapped < file.size_bytes + kPage) return std::nullopt;
+  return Event{.kind = "mapped-file-cut-short",
+               .text = say("{} has {}, and {} of it are mapped", as_path(mapping.path),
+                           format_bytes(file.size_bytes), format_bytes(mapped))};
+}
+
+}  // namespace
+
+std::vector<Event> faulty_mapped_files(const Directory& process, const AddressSpace& space) {
+  std::vector<Event> events;
+  for (const Mapping& mapping : space.mappings()) {
+    if (!is_of_data(mapping) || events.size() == kMostFiles) continue;
+    const auto file = process.stat("root" + mapping.path);
+    if (!file || !S_ISREG(file->mode) || file->inode != mapping.inode) continue;
+    auto event = cut_short(mapping, *file);
+    if (!event) event = without_room(process, mapping, *file);
+    if (event && std::ranges::count(events, event->text, &Event::text) == 0)
+      events.push_back(std::move(*event));
+  }
+  return events;
+}
+
+}  // namespace dlprobe
