@@ -30,9 +30,9 @@ std::optional<Reason> full_file_system(const StartEvent& event) {
   }
   reason.evidence.push_back(text_fact("file", path, kShimSource, event.at));
   reason.evidence.push_back(bytes_fact("free", *event.free_bytes, "statvfs, afterwards", event.at));
-  const OwnWords look = is_quota ? "quota -s" : is_inodes ? "df -i " : "df -h ";
+  const OwnWords look = is_inodes ? "df -i " : "df -h ";
   reason.remedy = {.title = "Make room there, or write to a file system with more room",
-                   .commands = {is_quota ? Message(look) : look + path},
+                   .commands = {is_quota ? Message("quota -s") : look + path},
                    .applies_to = {"bare-host", "docker", "kubernetes", "slurm"},
                    .verify = "dlprobe run -- COMMAND"};
   return reason;

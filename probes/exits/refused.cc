@@ -51,7 +51,7 @@ Finding no_temporary_folder(const Run& run, const StartEvent& event) {
                                   "can write to",
                               .commands = {"export TMPDIR=<folder>"},
                               .applies_to = {"bare-host", "docker", "kubernetes", "slurm"},
-                              .verify = "test -w \"$TMPDIR\" && test -x \"$TMPDIR\""});
+                              .verify = R"(test -w "$TMPDIR" && test -x "$TMPDIR")"});
   return finding;
 }
 

@@ -69,7 +69,7 @@ void add_refusal(Series& series, const StartEvent& event) {
   if (series.refused != nullptr || !is_refused_descriptor(event)) return;
   series.refused = &event;
   series.limit = event.limit;
-  add_count(series, event.at, *event.limit);
+  add_count(series, event.at, event.limit.value_or(0));
 }
 
 // A process that was refused a mapping had as many as the witness counted then.

@@ -207,7 +207,7 @@ void DeathWatch::note_files(const ProcessTree& tree, const TrackedProcess& proce
   for (const TrackedProcess* each = &process; each != nullptr; each = forked_from(tree, *each))
     same_root.push_back(each->directory);
   auto events = reader_->run<std::vector<Event>>(
-      "look at mapped files", [same_root, space]() -> Expected<std::vector<Event>> {
+      "look at mapped files", [same_root, space] -> Expected<std::vector<Event>> {
         for (const auto& directory : same_root) {
           if (directory->stat("root")) return faulty_mapped_files(*directory, space);
         }
