@@ -123,14 +123,14 @@ constexpr void list_fields_of_failures(auto&& field) {
         "of failed by an OSError, or by what was raised from one: its errno");
   field("limit", &StartEvent::limit,
         "The soft limit of the process by then: of failed by EMFILE of its open files "
-        "(RLIMIT_NOFILE), of no-process and no-thread of its user's (RLIMIT_NPROC), of a refused "
+        "(RLIMIT_NOFILE), by EFBIG of a file's size (RLIMIT_FSIZE), of no-process and no-thread of "
+        "its user's (RLIMIT_NPROC), of a refused "
         "memory what `wanted` names; none: no limit");
   field("free_bytes", &StartEvent::free_bytes,
-        "Of failed by ENOSPC or EDQUOT: left on the file system of `path` when it was told",
-        Unit::kBytes);
+        "Of failed in a write: left on the file system of `path` when it was told", Unit::kBytes);
   field("free_inodes", &StartEvent::free_inodes, "likewise; none: it does not count them");
   field("temporary", &StartEvent::is_temporary,
-        "of failed by ENOSPC or EDQUOT: `path` is in the folder for temporary files");
+        "of failed in a write: `path` is in the folder for temporary files");
   field("raised_in", &StartEvent::raised_in,
         R"(Of failed: the innermost line of Python, "/usr/lib/python3.11/threading.py:971 start")");
   field("chain", &StartEvent::chain,
@@ -157,7 +157,8 @@ constexpr void list_fields(auto&& field, Of<StartEvent> /*of*/) {
   field("method", &StartEvent::method, R"(start method: "fork", "spawn", "forkserver")");
   field("wanted", &StartEvent::wanted,
         "Of chosen: what the script asked for; of failed by a refused memory: \"address space\" or "
-        "\"data size\", the limit that is nearest, or \"mappings\"");
+        "\"data size\", the limit that is nearest, or \"mappings\"; by EMFILE without as many "
+        "descriptors what else the limit is of; by EFBIG \"file size\"");
   field("child", &StartEvent::child_pid, "of started");
   field("cause", &StartEvent::cause, "of a refusal");
   field("message", &StartEvent::message, "the exception's type and text, secrets masked");
@@ -177,7 +178,8 @@ constexpr void list_fields(auto&& field, Of<StartEvent> /*of*/) {
   field("function", &StartEvent::function, R"("<module>" at the module's level)");
   field("main", &StartEvent::is_main, "that line is the main module's own");
   field("count", &StartEvent::count,
-        "of batches, of mappings where there are no more; of joined-group: the rank");
+        "of batches, of mappings where there are no more; of joined-group: the rank; of failed by "
+        "EMFILE: of open descriptors");
   field("seconds", &StartEvent::seconds,
         "Of main-imported; of first-batch since its iterator was made; of batches waited for them; "
         "of "
