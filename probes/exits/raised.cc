@@ -43,6 +43,35 @@ std::string first_line(std::string_view text) {
   return std::string(line.substr(0, end)) + " ...";
 }
 
+// What it was raised from at first (`raise ... from`), as the witness tells it: "KeyError: 'x' at
+// /job/data.py:7 in load", the place only where there is a line of the user's own.
+std::optional<StartEvent> first_cause_of(const StartEvent& event) {
+  constexpr std::string_view kNoCause = "while handling ";
+  const auto end = std::ranges::find_if(
+      event.chain, [&](const std::string& each) { return each.starts_with(kNoCause); });
+  if (end == event.chain.begin() || !event.again.empty()) return std::nullopt;
+  const std::string_view text = *std::prev(end);
+  StartEvent cause{.at = event.at, .message = std::string(text)};
+  const size_t place = text.rfind(" at ");
+  const size_t in = text.rfind(" in ");
+  if (place == std::string_view::npos || in == std::string_view::npos || in < place) return cause;
+  const std::string_view where = text.substr(place + 4, in - place - 4);
+  const size_t colon = where.rfind(':');
+  const auto line = parse_int<int32_t>(where.substr(std::min(where.size(), colon + 1)));
+  if (colon == std::string_view::npos || !line) return cause;
+  cause.message = text.substr(0, place);
+  cause.file = where.substr(0, colon);
+  cause.line = *line;
+  cause.function = text.substr(in + 4);
+  return cause;
+}
+
+Message caused_by(const StartEvent& event) {
+  const auto cause = first_cause_of(event);
+  if (!cause) return "";
+  return say(", caused by {}{}", as_text(first_line(cause->message)), where(*cause));
+}
+
 OwnWords exit_code_of_command(const Run& run) {
   const ProcessExit* exit = end_of_command(run);
   return own(exit != nullptr && exit->wait_status ? WEXITSTATUS(*exit->wait_status) : 0);
@@ -54,7 +83,7 @@ Message message_of(const Run& run, const StartEvent& event, const StartEvent& la
     return say("{} called {}{}, and the job ended with {}", who, as_name(event.message),
                where(event), as_text(first_line(last.message)));
   }
-  Message what = as_text(first_line(event.message)) + where(event);
+  Message what = as_text(first_line(event.message)) + where(event) + caused_by(event);
   if (const auto reason = reason_of(event)) what += reason->clause;
   switch (event.ended) {
     case Ended::kWorker:
@@ -117,9 +146,9 @@ Message script_of(const Run& run, const StartEvent& event) {
   return script == nullptr ? Message("train.py") : as_path(*script);
 }
 
-Remedy what_to_do(const Run& run, const StartEvent& event) {
-  if (auto reason = reason_of(event)) return std::move(reason->remedy);
-  const Message place = short_place(event);
+Remedy look_at_line(const Run& run, const StartEvent& event) {
+  const auto cause = first_cause_of(event);
+  const Message place = short_place(cause && cause->line > 0 ? *cause : event);
   const Message where = place.empty() ? "where it is raised" : "at " + place;
   Remedy remedy{.title = say("Fix it {}", where), .verify = "dlprobe run -- COMMAND"};
   if (has_data_loader(run)) {
@@ -241,9 +270,9 @@ std::optional<Finding> failing_initializer(const Run& run) {
   if (!is_initializer || ended_well) return std::nullopt;
   const StartEvent& event = *vain->first;
   Finding finding = new_finding(FindingCode::kUncaughtException, Confidence::kCertain);
-  finding.message =
-      say("the initializer of the pool of {} fails in each worker: {}{}",
-          describe(run, vain->trainer), as_text(first_line(event.message)), where(event));
+  finding.message = say("the initializer of the pool of {} fails in each worker: {}{}{}",
+                        describe(run, vain->trainer), as_text(first_line(event.message)),
+                        where(event), caused_by(event));
   finding.discriminator = "initializer-" + event.type;
   finding.processes = vain->workers;
   if (std::ranges::count(finding.processes, event.process) == 0)
@@ -300,7 +329,9 @@ std::optional<ExitWord> word_of(const Run& run, const ProcessKey& key) {
     said.clause = say(": it called {}{}", as_name(word->message), where(*word));
     if (!word->file.empty())
       said.evidence.push_back(text_fact("called_at", whole_place(*word), kShimSource, word->at));
-    if (word->message == kCallOfAbort) {
+    const ProcessInfo* process = run.find_process(key);
+    const bool is_worker = process != nullptr && process->role == Role::kWorker;
+    if (word->message == kCallOfAbort || !is_worker) {
       said.remedy = Remedy{.title = say("See why the program gives up{}; an exception raised there "
                                         "would tell it",
                                         where(*word)),

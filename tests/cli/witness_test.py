@@ -196,6 +196,27 @@ except OSError as error:
                 report = json.load(file)
         return done, [limit for limit in report["limitations"] if "interpreters" in limit["what"]]
 
+    def headline_of(self, program):
+        with tempfile.TemporaryDirectory() as folder:
+            script, path = os.path.join(folder, "prog.py"), os.path.join(folder, "report.json")
+            with open(script, "w", encoding="utf-8") as file:
+                file.write(program)
+            subprocess.run([DLPROBE, "run", "-f", f"json={path}", "--", sys.executable, script], capture_output=True,
+                           timeout=TIMEOUT, stdin=subprocess.DEVNULL, check=False)
+            if not os.path.exists(path):
+                return ""
+            with open(path, encoding="utf-8") as file:
+                return "".join(finding["message"] for finding in json.load(file)["findings"])
+
+    def test_what_an_exception_was_raised_from_is_told(self):
+        kept = "import json, threading\ndef f(x):\n  try: return json.loads(x)\n  except ValueError as e:\n    {}\nf('{{')\n"
+        told = self.headline_of(kept.format("raise KeyError('no item') from e"))
+        self.assertRegex(told, r"KeyError: 'no item' at prog.py:5 in f, caused by json\S*JSONDecodeError: .* at prog.py:3 in f$")
+        for way in ("raise KeyError('no item') from None", "raise KeyError('no item')"):
+            self.assertRegex(self.headline_of(kept.format(way)), r"KeyError: 'no item' at prog.py:5 in f$")
+        ends = "import threading\ndef f():\n  yield next(iter([]))\nlist(f())\n"
+        self.assertRegex(self.headline_of(ends), r"raised StopIteration at prog.py:4, caused by StopIteration at prog.py:3 in f$")
+
     def test_an_interpreter_that_would_not_load_it_is_told(self):
         done, gaps = self.gaps_of(sys.executable, "-I", "-c", "import sys; sys.exit(3)")
         self.assertEqual(done.returncode, 3)

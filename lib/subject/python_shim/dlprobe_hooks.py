@@ -14,6 +14,7 @@ from dlprobe_trace import Trace, entries_of, users_line, users_place
 
 _MOST_ENDS_TOLD = 20  # of one process, each place once
 _MOST_CAUSES = 4  # of an exception's chain
+_MOST_OF_CAUSE = 300  # characters, so that its place is not cut off
 
 
 def _unpicklable(thing):
@@ -173,10 +174,12 @@ def _is_handed_on(error):
 
 
 def _causes_of(error):
-    causes = []
-    for each in _chain_of(error)[1:]:
+    """Each with the user's own line. What was only being handled when the next one was raised says so: it is no cause."""
+    causes, chain = [], _chain_of(error)
+    for raised, each in zip(chain, chain[1:]):
         place = users_place(entries_of(each))
-        causes.append(describe(each) + (" at %s:%d" % (place["file"], place["line"]) if place else ""))
+        causes.append(("" if raised.__cause__ is each else "while handling ") + describe(each)[:_MOST_OF_CAUSE]
+                      + (" at %s:%d in %s" % (place["file"], place["line"], place["function"]) if place else ""))
     return causes
 
 

@@ -10,6 +10,7 @@
 namespace dlprobe {
 namespace {
 
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -707,6 +708,25 @@ TEST_F(Raised, ATrainerThatRaisesItAgainIsNotWhereItBegan) {
   EXPECT_EQ(finding.confidence, Confidence::kCertain);
   EXPECT_THAT(finding.message.plain(), HasSubstr("worker 102 failed"));
   EXPECT_THAT(finding.message.plain(), HasSubstr("data.py:7 in __getitem__"));
+}
+
+TEST_F(Raised, WhatItWasRaisedFromIsTheCause) {
+  failed(1, 102, Ended::kWorker, "__getitem__");
+  failed(1.2, kParent, Ended::kProcess, "");
+  scene.exit_with(kParent, 1.3, 1);
+  scene.run().start_events.front().chain = {"ValueError: no row at /job/data.py:5 in row",
+                                            "JSONDecodeError: at 7 in x at /job/rows.py:4 in parse",
+                                            "while handling KeyError: 'k' at /job/c.py:2 in get"};
+  EXPECT_THAT(
+      only().message.plain(),
+      HasSubstr("KeyError: 'x' at data.py:7 in __getitem__, caused by JSONDecodeError: at 7 "
+                "in x at rows.py:4 in parse"));
+  EXPECT_THAT(only().remedies.front().title.plain(), HasSubstr("Fix it at rows.py:4"));
+  scene.run().start_events.front().chain = {"OSError: [Errno 5] at 3 in all"};
+  EXPECT_THAT(only().message.plain(), EndsWith("caused by OSError: [Errno 5] at 3 in all"));
+  EXPECT_THAT(only().remedies.front().title.plain(), HasSubstr("Fix it at data.py:7"));
+  scene.run().start_events.front().chain = {"while handling KeyError: 'k' at /job/c.py:2 in get"};
+  EXPECT_THAT(only().message.plain(), Not(HasSubstr("caused by")));
 }
 
 TEST_F(Raised, ATrainerThatRaisedNothingIsNotSaidToHaveFailedWithItsWorker) {
