@@ -209,10 +209,23 @@ bool was_missed(const ExitFacts& facts, const Death& death) {
          (has_left && ending->first->process == death.process->key);
 }
 
+/// A trainer that called os._exit, as far as is known for nothing else that went wrong.
+bool chose_to_leave(const ExitFacts& facts, const Death& death) {
+  const bool is_for_another = facts.ending || caught_signal(facts, death) != nullptr ||
+                              std::ranges::any_of(facts.deaths, [&](const Death& other) {
+                                return other.failed() && other.at() <= death.at() &&
+                                       other.process->key != death.process->key;
+                              });
+  return death.failed() && !is_for_another && !was_interrupted(facts) &&
+         std::ranges::any_of(facts.run->start_events, [&](const StartEvent& event) {
+           return event.kind == StartEventKind::kExits && event.process == death.process->key;
+         });
+}
+
 bool is_ordinary_exit(const ExitFacts& facts, const Death& death) {
   if (ended_by_itself(facts, death) && failed_its_job(facts, death)) return false;
   // What a trainer exits with is its own business, and its own words say why.
-  if (death.process->role != Role::kWorker) return true;
+  if (death.process->role != Role::kWorker) return !chose_to_leave(facts, death);
   if (is_handled_child(*facts.run, death.process->key)) return true;
   if (failed_to_start(facts, death) || death.exit_code == kInterruptedExit) return true;
   const SignalSent* caught = caught_signal(facts, death);
@@ -274,6 +287,8 @@ std::vector<Judged> judge(const ExitFacts& facts, std::span<const Finding> known
                              return explains(finding, run, key);
                            });
     if (explained || (!death.failed() && !is_of_loader(facts, *death.process))) continue;
+    const bool may_be_of_that = death.signal == 0 && death.process->role != Role::kWorker;
+    if (may_be_of_that && has_error(known)) continue;
     if (auto cause = cause_of(facts, death)) judged.push_back({&death, std::move(*cause)});
   }
   return judged;

@@ -338,7 +338,8 @@ std::optional<ExitWord> word_of(const Run& run, const ProcessKey& key) {
                            .verify = "dlprobe run -- COMMAND"};
     }
   } else {
-    said.clause = say(": nobody caught {}{}", as_text(word->message), where(*word));
+    said.clause =
+        say(": nobody caught {}{}{}", as_text(word->message), where(*word), caused_by(*word));
     add_evidence(said.evidence, *word);
     said.remedy = what_to_do(run, *word);
   }

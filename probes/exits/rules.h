@@ -72,7 +72,7 @@ struct ExitWord {
   Message clause;    ///< ": it called os._exit at data.py:12 in load"
   std::string kind;  ///< what it called, or the class of the exception
   std::vector<Evidence> evidence;
-  std::optional<Remedy> remedy;  ///< of an exception, or of a call of os.abort
+  std::optional<Remedy> remedy;  ///< of an exception, of os.abort, of a trainer's call
 };
 inline constexpr std::string_view kCallOfAbort = "os.abort";
 /// Nothing: it told nothing, or has no witness.

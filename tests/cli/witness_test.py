@@ -217,6 +217,11 @@ except OSError as error:
         ends = "import threading\ndef f():\n  yield next(iter([]))\nlist(f())\n"
         self.assertRegex(self.headline_of(ends), r"raised StopIteration at prog.py:4, caused by StopIteration at prog.py:3 in f$")
 
+    def test_a_thread_that_ends_the_program_is_told(self):
+        ends = "import os, threading, time\nthreading.Thread(target=lambda: os._exit({})).start()\ntime.sleep(60)\n"
+        self.assertRegex(self.headline_of(ends.format(7)), r"code 7: it called os._exit at prog.py:2")
+        self.assertEqual(self.headline_of(ends.format(0)), "")
+
     def test_an_interpreter_that_would_not_load_it_is_told(self):
         done, gaps = self.gaps_of(sys.executable, "-I", "-c", "import sys; sys.exit(3)")
         self.assertEqual(done.returncode, 3)

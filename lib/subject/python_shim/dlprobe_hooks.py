@@ -385,6 +385,7 @@ def _hook_torch_utils(module):
 _POOLS = ("multiprocessing.pool", "concurrent.futures.process", "loky.process_executor")
 
 first_set = []
+_loaded_in = os.getpid()
 _is_begun = False
 _has_raised = False  # what ended this child was no call of sys.exit
 
@@ -404,6 +405,8 @@ def _is_in_task(frame):
 
 def _before_os_exit(status=None, *_):
     frame = sys._getframe(2)
+    if not _is_begun and (not status or os.getpid() != _loaded_in):
+        return  # of what os.fork made nobody asks, nor of a program that ends well
     if frame.f_globals.get("__name__", "").partition(".")[0] != "multiprocessing":  # what every child ends by
         _tell_exit("os._exit", status, dict(users_line(frame), ended="task" if _is_in_task(frame) else None))
 
@@ -458,8 +461,6 @@ def _begin_child():
     if _is_begun:
         return  # in what it was forked from
     _is_begun = True
-    _call_before(os, "_exit", _before_os_exit)
-    sys.modules["posix"]._exit = os._exit  # by which it is pickled
 
 
 class _Children(set):
@@ -581,8 +582,9 @@ AFTER = {
     "torch.distributed.distributed_c10d": [_hook_process_groups],
     "torch.utils.data.dataloader": [_hook_data_loader],
 }
-_call_before(os, "abort", _before_abort)
-sys.modules["posix"].abort = os.abort  # by which it is pickled
+for _name, _before in (("abort", _before_abort), ("_exit", _before_os_exit)):
+    _call_before(os, _name, _before)
+    setattr(sys.modules["posix"], _name, getattr(os, _name))  # by which it is pickled
 if sys.version_info >= (3, 13):
     AFTER["traceback"] = [lambda module: _call_before(module, "print_exc", _before_print)]
 if options:

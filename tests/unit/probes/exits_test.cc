@@ -1328,6 +1328,36 @@ TEST_F(Raised, WhoCallsExitSaysWhere) {
   EXPECT_THAT(only().message.plain(), HasSubstr("it called os._exit at data.py:9"));
 }
 
+TEST_F(Raised, ATrainerWhoseThreadEndsItSaysWhere) {
+  scene.exit_with(kParent, 2, 137);
+  EXPECT_TRUE(examine().findings.empty()) << "nobody called os._exit";
+  tell(1.9, kParent,
+       {.kind = StartEventKind::kExits,
+        .message = "os._exit",
+        .file = "/job/guard.py",
+        .line = 7,
+        .function = "guard",
+        .count = 137});
+  const Finding finding = only();
+  EXPECT_EQ(finding.code, FindingCode::kWorkerExited);
+  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_THAT(finding.message.plain(),
+              HasSubstr("exited by itself with code 137: it called os._exit at guard.py:7"));
+  failed(1.5, 101, Ended::kWorker, "load");
+  EXPECT_EQ(only().code, FindingCode::kUncaughtException) << "it left because of that";
+  scene.run().start_events.pop_back();
+  scene.exit_by_signal(101, 1.5, SIGSEGV);
+  EXPECT_EQ(only().code, FindingCode::kWorkerCrashed) << "it left because of that";
+  scene.run().exits.pop_back();
+  sent(1.8, kParent, SIGTERM, 0, kStranger);
+  EXPECT_TRUE(examine().findings.empty()) << "its handler of a signal";
+  scene.run().signals.clear();
+  Finding hang;
+  hang.code = FindingCode::kLockHolderDead;
+  hang.severity = Severity::kError;
+  EXPECT_TRUE(examine({hang}).findings.empty()) << "a watchdog of its own";
+}
+
 /// A job whose trainer was refused a process or a thread.
 class Refused : public Raised {
  protected:
