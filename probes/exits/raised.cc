@@ -8,9 +8,11 @@
 #include <iterator>
 
 #include "lib/base/parse.h"
+#include "lib/base/path_name.h"
 #include "lib/foreign/python_code.h"
 #include "probes/exits/rules.h"
 #include "probes/facts/facts.h"
+#include "probes/facts/shared_handles.h"
 #include "probes/facts/starts.h"
 #include "probes/facts/vain_starts.h"
 
@@ -119,6 +121,8 @@ void add_evidence(std::vector<Evidence>& evidence, const StartEvent& event) {
   }
   if (!event.raised_in.empty() && !is_raised_by_user(event))
     evidence.push_back(text_fact("raised_in", as_text(event.raised_in), kShimSource, event.at));
+  if (!event.shared_file.empty())
+    evidence.push_back(text_fact("shared", as_text(event.shared_file), kShimSource, event.at));
   for (const std::string& cause : event.chain)
     evidence.push_back(text_fact("raised_from", as_text(cause), kShimSource, event.at));
   if (auto reason = reason_of(event))
@@ -157,6 +161,30 @@ Remedy look_at_line(const Run& run, const StartEvent& event) {
   }
   remedy.commands.push_back(say("python -m pdb -c continue {}", script_of(run, event)));
   return remedy;
+}
+
+Remedy what_to_do(const Run& run, const StartEvent& event) {
+  if (auto reason = reason_of(event)) return std::move(reason->remedy);
+  return look_at_line(run, event);
+}
+
+// What a fork shares makes wrong data: that may be why, and may be locked well.
+Message maybe_shared(const StartEvent& event) {
+  const Message what = event.shared_file.starts_with('/')
+                           ? "the file position of " + as_path(base_name(event.shared_file))
+                           : "its connection to " + as_text(event.shared_file);
+  return say("; maybe because it shares {} with other workers since fork (DLP0205)", what);
+}
+
+Remedy open_in_worker(const StartEvent& event) {
+  const bool is_file = event.shared_file.starts_with('/');
+  return {.title = say("Open {} in the worker (in __getitem__ or worker_init_fn), not before the "
+                       "fork",
+                       is_file ? as_path(base_name(event.shared_file)) : "the connection"),
+          .commands = {is_file ? "def __getitem__(self, i): self.file = self.file or open(path, "
+                                 "'rb')"
+                               : "DataLoader(..., worker_init_fn=connect)"},
+          .verify = "dlprobe run -- COMMAND"};
 }
 
 // A NameError of a spawned process for a name that the main module of the process which it failed
@@ -209,6 +237,10 @@ std::optional<Finding> uncaught_exception(const Run& run) {
     finding.prove(text_fact("in_main_module", as_name(last->path), kShimSource, last->at));
     finding.remedies.push_back(pass_to_processes(as_name(last->path)));
   } else {
+    if (has_shared_handle(run, *first)) {
+      finding.message += maybe_shared(*first);
+      finding.remedies.push_back(open_in_worker(*first));
+    }
     finding.remedies.push_back(what_to_do(run, *first));
   }
   finding.first_seen = first->at;
@@ -342,6 +374,10 @@ std::optional<ExitWord> word_of(const Run& run, const ProcessKey& key) {
         say(": nobody caught {}{}{}", as_text(word->message), where(*word), caused_by(*word));
     add_evidence(said.evidence, *word);
     said.remedy = what_to_do(run, *word);
+    if (has_shared_handle(run, *word)) {
+      said.clause += maybe_shared(*word);
+      said.remedy = open_in_worker(*word);
+    }
   }
   return said;
 }

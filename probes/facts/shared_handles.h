@@ -15,6 +15,9 @@ std::vector<Finding> find_shared_handles(const Run& run, std::string_view machin
 /// Whether a file whose position a trainer and several workers share was read meanwhile, by whom is
 /// not told yet: a longer watch may tell.
 bool may_share_handles(const Run& run, std::string_view machine);
+/// Whether an exception was raised in one of several workers of one process by code that has a file
+/// or a connection which was opened before they were forked: StartEvent::shared_file.
+bool has_shared_handle(const Run& run, const StartEvent& event);
 /// Its part about TCP connections; the rest are files that have one position.
 std::vector<Finding> find_shared_connections(const Run& run);
 

@@ -170,11 +170,15 @@ void add_remedies(Finding& finding) {
 bool failed_by_shared_position(const Run& run, const StartEvent& event) {
   const bool is_of_user =
       event.raised_in.starts_with(event.file + ":" + std::to_string(event.line) + " ");
-  const ProcessInfo* child = run.find_process(event.process);
-  if (event.shared_file.empty() || is_of_user || child == nullptr) return false;
-  return std::ranges::count_if(run.processes, [&](const ProcessInfo& each) {
-           return each.ppid == child->ppid && each.role == child->role;
-         }) > 1;
+  return event.shared_file.starts_with('/') && !is_of_user && has_shared_handle(run, event);
+}
+
+// In reading it by the position that others move, or of what that gave.
+const StartEvent* failure_at(const Run& run, const SharedPosition& shared) {
+  if (!ends_badly(run)) return nullptr;
+  const auto failures = events_of(run, StartEventKind::kFailed);
+  const auto found = std::ranges::find(failures, shared.path, &StartEvent::shared_file);
+  return found == failures.end() ? nullptr : *found;
 }
 
 Finding finding_of(const Run& run, const StartEvent& event) {
@@ -198,14 +202,20 @@ Finding finding_of(const Run& run, const StartEvent& event) {
 Finding finding_of(const Run& run, const SharedPosition& shared, std::vector<ProcessKey> readers) {
   const BootNs at = shared.seen_at;
   const bool at_once = !shared.at_once.empty();
+  const StartEvent* failure = failure_at(run, shared);
   Finding finding = new_finding(FindingCode::kHandleSharedOverFork,
                                 at_once ? Confidence::kCertain : Confidence::kLikely);
-  if (at_once) finding.severity = Severity::kError;
+  if (at_once || failure != nullptr) finding.severity = Severity::kError;
   const std::string name(base_name(shared.path));
   finding.message =
       describe_some(run, readers) + " read " + as_path(name) +
       " through one file position, shared since fork: each read moves it for the others" +
-      (at_once ? "" : " (harmless if they lock around seek and read)");
+      (at_once || failure != nullptr ? "" : " (harmless if they lock around seek and read)");
+  if (failure != nullptr) {
+    finding.message += say("; {} failed with {}{}", describe(run, failure->process),
+                           as_text(failure->message), place_of(*failure));
+    add_exception(finding, *failure);
+  }
   finding.discriminator = name;
   finding.last_seen = at;
   finding.prove(text_fact("file", as_path(shared.path), "/proc/PID/fd, kcmp(KCMP_FILE)", at));
@@ -227,11 +237,21 @@ Finding finding_of(const Run& run, const SharedPosition& shared, std::vector<Pro
         count_fact("in_a_call_at_once", shared.at_once.size(), "/proc/PID/task/TID/syscall", at));
   }
   finding.processes = std::move(readers);
+  if (failure != nullptr && std::ranges::count(finding.processes, failure->process) == 0)
+    finding.processes.push_back(failure->process);
   add_remedies(finding);
   return finding;
 }
 
 }  // namespace
+
+bool has_shared_handle(const Run& run, const StartEvent& event) {
+  const ProcessInfo* child = run.find_process(event.process);
+  if (event.shared_file.empty() || child == nullptr) return false;
+  return std::ranges::count_if(run.processes, [&](const ProcessInfo& each) {
+           return each.ppid == child->ppid && each.role == child->role;
+         }) > 1;
+}
 
 bool may_share_handles(const Run& run, std::string_view machine) {
   constexpr size_t kTrainerAndTwo = 3;

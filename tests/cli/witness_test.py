@@ -222,6 +222,24 @@ except OSError as error:
         self.assertRegex(self.headline_of(ends.format(7)), r"code 7: it called os._exit at prog.py:2")
         self.assertEqual(self.headline_of(ends.format(0)), "")
 
+    def test_a_handle_that_a_failing_child_shares_is_told(self):
+        fails = ("import multiprocessing as mp, os, socket, sys, time\nclass Records:\n"
+                 "  def __init__(self): self.f = open(__file__, 'rb', buffering=0)\n"
+                 "  def read(self):\n    {}\n    raise KeyError('x')\n"
+                 "if __name__ == '__main__':\n  records, context = Records(), mp.get_context('fork')\n"
+                 "  server = socket.create_server(('127.0.0.1', 0))\n  {}\n"
+                 "  context.Process(target=time.sleep, args=(60,), daemon=True).start()\n"
+                 "  child = context.Process(target=records.read); child.start(); child.join(); sys.exit(child.exitcode)\n")
+        connects = "records.s = socket.create_connection(server.getsockname()[:2])"
+        for reads, before, shared in (("self.f.read(9)", "", "the file position of prog.py"),
+                                      ("self.f = open(__file__, 'rb', buffering=0); self.f.read(9)", "", None),
+                                      ("os.pread(self.f.fileno(), 9, 9)", "", None),
+                                      ("self.s.send(b'x')", connects, r"its connection to 127.0.0.1:\d+")):
+            ending = f"; maybe because it shares {shared} with other .* since fork \\(DLP0205\\)" if shared else ""
+            with self.subTest(reads=reads):
+                self.assertRegex(self.headline_of(fails.format(reads, before or "pass")),
+                                 "KeyError: 'x' at prog.py:6 in (Records.)?read" + ending + "$")
+
     def test_an_interpreter_that_would_not_load_it_is_told(self):
         done, gaps = self.gaps_of(sys.executable, "-I", "-c", "import sys; sys.exit(3)")
         self.assertEqual(done.returncode, 3)

@@ -249,9 +249,9 @@ def _is_caught_by_pool(ended, call_of_exit):
     return ended == "initializer" or (ended == "task" and call_of_exit.code not in (None, 0))
 
 
-def _file_of_parent():
+def _shared_with_parent(trace):
     try:
-        return load("dlprobe_limits").file_of_parent()
+        return load("dlprobe_limits").shared_with_parent(trace.entries)
     except OSError:
         return None  # no descriptor is left to read it by
 
@@ -274,7 +274,7 @@ def tell_end(ended, error, sent=None, wanted=None):
         fields = dict(users_place(trace.entries), wanted=wanted, path=getattr(refusal, "filename", None) or _missing_name(error))
         fields.update(_refused_resource(error, refusal))
         if _is_begun:
-            fields["shared"] = _file_of_parent()
+            fields["shared"] = _shared_with_parent(trace)
         tell("failed", ended=ended, message=describe(error), type=type(error).__name__,
              error_number=getattr(refusal, "errno", None), raised_in=trace.raised_in(), chain=_causes_of(error),
              again=next((type(each).__name__ for each in _chain_of(error) if _is_handed_on(each)), None), **fields)

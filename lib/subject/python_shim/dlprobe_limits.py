@@ -3,7 +3,7 @@ import os
 from errno import EDQUOT, EFBIG, ENOSPC
 from stat import S_ISREG
 
-from dlprobe_trace import absolute
+from dlprobe_trace import absolute, users_place
 
 _HARDLY_ANYTHING = 1 << 16  # bytes: what is left where a write was cut short
 
@@ -180,22 +180,53 @@ def open_descriptors(limit):
 
 def _is_shared(number, parent):
     """Whether descriptor `number` has the position that the parent's has: others may move it between two looks."""
-    for _ in range(3):
+    for _ in range(20):
         position = _fdinfo("self", number, "pos:")
         if position != "0" and position == _fdinfo(parent, number, "pos:"):
             return True
     return False
 
 
-def file_of_parent():
-    """A regular file that was opened before the fork and is read by one position here and in the parent; None: there is none."""
+def _as_of_parent(number):
+    """What descriptor `number` is, if that is a regular file or a socket that was opened before the fork; None: it is not."""
     parent = os.getppid()
-    for number in os.listdir("/proc/self/fd"):
+    try:
+        target = os.readlink("/proc/self/fd/%d" % number)
+        if number <= 2 or target != os.readlink("/proc/%d/fd/%d" % (parent, number)):
+            return None
+        is_file = target.startswith("/") and not target.startswith(("/dev/", "/proc/"))
+        return target if target.startswith("socket:") or (is_file and _is_shared(number, parent)) else None
+    except (OSError, StopIteration):
+        return None
+
+
+def _held(entries):
+    """The files and sockets that the objects have whose methods an exception came through, the innermost first."""
+    for frame, _line in reversed(entries):
+        code = frame.f_code
+        holder = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount and users_place([(frame, 0)]) else None
         try:
-            target = os.readlink("/proc/self/fd/" + number)
-            is_file = target.startswith("/") and not target.startswith(("/dev/", "/proc/")) and int(number) > 2
-            if is_file and target == os.readlink("/proc/%d/fd/%s" % (parent, number)) and _is_shared(number, parent):
+            held = list(object.__getattribute__(holder, "__dict__").values())
+        except (AttributeError, TypeError):
+            continue
+        for value in held:
+            if type(value).__module__ in ("_io", "socket", "ssl") and hasattr(value, "fileno"):
+                yield value
+
+
+def shared_with_parent(entries):
+    """What was opened before the fork, and is read here and by whoever else has it since: the file or the connection that such an
+    object has, else a file where a library raised the exception. None: there is none."""
+    for value in _held(entries):
+        try:
+            target = _as_of_parent(value.fileno())
+            if target is not None and target.startswith("/"):
                 return target
-        except (OSError, StopIteration):
-            pass
-    return None
+            if target is not None and hasattr(value, "getpeername"):
+                return "%s:%d" % value.getpeername()[:2]
+        except (OSError, TypeError, ValueError):
+            pass  # it is closed, or no connection of TCP
+    if users_place(entries[-1:]):
+        return None
+    targets = (_as_of_parent(int(number)) for number in os.listdir("/proc/self/fd"))
+    return next((target for target in targets if target is not None and target.startswith("/")), None)

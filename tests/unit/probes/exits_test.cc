@@ -729,6 +729,25 @@ TEST_F(Raised, WhatItWasRaisedFromIsTheCause) {
   EXPECT_THAT(only().message.plain(), Not(HasSubstr("caused by")));
 }
 
+TEST_F(Raised, WhatItSharesSinceForkMayBeWhy) {
+  failed(1, 102, Ended::kWorker, "__getitem__");
+  failed(1.2, kParent, Ended::kProcess, "");
+  scene.exit_with(kParent, 1.3, 1);
+  const auto share = [&](std::string what) {
+    scene.run().start_events.front().shared_file = std::move(what);
+    return only();
+  };
+  EXPECT_THAT(share("/job/data.rec").message.plain(),
+              HasSubstr("maybe because it shares the file position of data.rec"));
+  EXPECT_THAT(only().remedies.front().title.plain(), HasSubstr("Open data.rec in the worker"));
+  EXPECT_THAT(share("10.0.0.5:6379").message.plain(),
+              HasSubstr("maybe because it shares its connection to 10.0.0.5:6379"));
+  std::erase_if(scene.run().processes, [](const ProcessInfo& each) {
+    return each.role == Role::kWorker && each.key != key_of(102);
+  });
+  EXPECT_THAT(only().message.plain(), Not(HasSubstr("shares"))) << "with nobody";
+}
+
 TEST_F(Raised, ATrainerThatRaisedNothingIsNotSaidToHaveFailedWithItsWorker) {
   scene.run().begin.command = {"python", "-u", "eval.py", "--epochs", "3"};
   failed(1, 102, Ended::kWorker, "");

@@ -201,6 +201,23 @@ void share_file(HangScene& scene, Moves trainer, Moves worker, Moves other, int3
   }
 }
 
+// Looks beside snapshots: workers of one epoch, then those of the next.
+SharedFileLook look_at_file(int32_t worker, Moves trainer, Moves of_worker) {
+  SharedFileLook look{.at = kSecond, .processes = {}};
+  for (const auto& [pid, moves] : {std::pair(kRiskTrainer, trainer), {worker, of_worker}}) {
+    const SharedFile file{.fd = 7,
+                          .device = 8,
+                          .inode = 77,
+                          .path = "/data/train.tar",
+                          .description = 1,
+                          .moves_alone = moves.alone,
+                          .moves_maybe = moves.maybe,
+                          .moves_of_others = moves.of_others};
+    look.processes.push_back({.key = key_of(pid), .files = {file}});
+  }
+  return look;
+}
+
 TEST(SharedPosition, TwoWorkersMoveIt) {
   HangScene scene = running_scene();
   share_file(scene, {0, 2, 8}, {3, 2, 5}, {4, 1, 5});
@@ -232,6 +249,35 @@ TEST(SharedPosition, AWorkerFailsInReadingWhatItsParentHasOpen) {
   EXPECT_EQ(found.front().confidence, Confidence::kPossible);
   scene.run().start_events.back().raised_in = "/job/data.py:8 __getitem__";
   EXPECT_TRUE(find_shared_handles(scene.run(), "x86_64").empty()) << "it was no reading";
+}
+
+// Seen as well: what it raised is then of what it read.
+TEST(SharedPosition, AWorkerThatFailsAtItComesWithTheReason) {
+  Scene scene;
+  scene.run().file_looks = {look_at_file(101, {2, 1, 2}, {2, 1, 2}),
+                            look_at_file(101, {2, 1, 2}, {2, 1, 2})};
+  StartEvent failed{.kind = StartEventKind::kFailed,
+                    .message = "ValueError: checksum",
+                    .type = "ValueError",
+                    .file = "/job/data.py",
+                    .line = 8,
+                    .function = "__getitem__",
+                    .ended = Ended::kWorker,
+                    .raised_in = "/job/data.py:8 __getitem__",
+                    .shared_file = "/data/train.tar"};
+  failed.process = key_of(102);
+  scene.run().start_events.push_back(failed);
+  EXPECT_EQ(find_shared_handles(scene.run(), "x86_64").front().severity, Severity::kWarning);
+  scene.exit_with(100, 1, 1);
+  const auto found = find_shared_handles(scene.run(), "x86_64");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found.front().severity, Severity::kError);
+  EXPECT_EQ(found.front().confidence, Confidence::kLikely);
+  EXPECT_NE(found.front().message.plain().find("worker 102 failed with ValueError"),
+            std::string::npos)
+      << found.front().message.plain();
+  scene.run().start_events.back().shared_file = "/data/other.tar";
+  EXPECT_EQ(find_shared_handles(scene.run(), "x86_64").front().severity, Severity::kWarning);
 }
 
 TEST(SharedPosition, TheTrainerMayHaveMovedItAlone) {
@@ -280,23 +326,6 @@ TEST(SharedPosition, HandlesOfTheirOwn) {
   HangScene scene = running_scene();
   share_file(scene, {0, 2, 8}, {3, 2, 5}, {4, 1, 5}, 0);
   EXPECT_TRUE(scene.examine().findings.empty());
-}
-
-// Looks beside snapshots: workers of one epoch, then those of the next.
-SharedFileLook look_at_file(int32_t worker, Moves trainer, Moves of_worker) {
-  SharedFileLook look{.at = kSecond, .processes = {}};
-  for (const auto& [pid, moves] : {std::pair(kRiskTrainer, trainer), {worker, of_worker}}) {
-    const SharedFile file{.fd = 7,
-                          .device = 8,
-                          .inode = 77,
-                          .path = "/data/train.tar",
-                          .description = 1,
-                          .moves_alone = moves.alone,
-                          .moves_maybe = moves.maybe,
-                          .moves_of_others = moves.of_others};
-    look.processes.push_back({.key = key_of(pid), .files = {file}});
-  }
-  return look;
 }
 
 TEST(SharedPosition, TwoLooksTogetherProveIt) {
