@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "lib/base/units.h"
+#include "lib/foreign/python_code.h"
 #include "probes/deadlock/rules.h"
+#include "probes/facts/deaths.h"
 #include "probes/facts/facts.h"
 #include "probes/facts/waits.h"
 
@@ -107,6 +109,47 @@ OwnWords who_has_other_end(const ThreadFacts& waiter, Confidence confidence) {
   return "only its own process holds its other end";
 }
 
+// Of a trainer whose workers have all ended: they were the ones to write.
+Message ended_workers(const Facts& facts, const ThreadFacts& waiter) {
+  if (waiter.role() != Role::kTrainer) return "";
+  size_t workers = 0;
+  bool all_well = true;
+  for (const ProcessInfo& process : facts.run->processes) {
+    if (process.role != Role::kWorker || trainer_of(*facts.run, process) != waiter.info) continue;
+    const ProcessExit* exit = facts.run->find_exit(process.key);
+    if (exit == nullptr) return "";
+    ++workers;
+    all_well = all_well && exit->wait_status && *exit->wait_status == 0;
+  }
+  if (workers == 0) return "";
+  const OwnWords who = workers == 1   ? OwnWords("its worker has")
+                       : workers == 2 ? OwnWords("both its workers have")
+                                      : "all its " + own(workers) + " workers have";
+  return "; " + who + " ended" + (all_well ? " with exit code 0" : "");
+}
+
+bool is_in_a_queue(const ThreadSnapshot& thread) {
+  return std::ranges::any_of(thread.stack, [](const StackFrame& frame) {
+    return frame.python && is_of_multiprocessing(frame.file, "queues.py");
+  });
+}
+
+// A queue keeps both ends of its pipe in each process that has it.
+Remedy notice_lost_peer(const ThreadFacts& waiter) {
+  if (is_in_a_queue(*waiter.thread)) {
+    return {.title =
+                "Let each worker put a last item that says so when it ends, also by an exception; "
+                "or get with a timeout, and see then whether the workers live",
+            .commands = {"finally: queue.put(None)", "queue.get(timeout=60)"},
+            .verify = "dlprobe deadlock --pid PID"};
+  }
+  return {.title =
+              "After fork, close the end of the pipe that a process does not use: the death of "
+              "the peer then shows as end of file",
+          .commands = {"reader.close() in the writer, writer.close() in the reader"},
+          .verify = "dlprobe deadlock --pid PID"};
+}
+
 RootCause no_peer(const Facts& facts, size_t index, Confidence confidence) {
   const ThreadFacts& waiter = facts.threads[index];
   const auto& files = waiter.thread->wait.files;
@@ -121,7 +164,8 @@ RootCause no_peer(const Facts& facts, size_t index, Confidence confidence) {
   finding.message = name_of(facts, waiter) +
                     (for_data ? " waits for data in " : " waits for room in ") + channel +
                     ", and " + who_has_other_end(waiter, confidence) +
-                    (orphan ? ", except other orphans: its trainer is gone" : "");
+                    (orphan ? ", except other orphans: its trainer is gone" : "") +
+                    (for_data ? ended_workers(facts, waiter) : "");
   if (!orphan && waiter.role() != Role::kTrainer && a_trainer_goes_on(facts)) {
     finding.severity = Severity::kInfo;
     finding.message += "; the trainer continues without it";
@@ -148,11 +192,7 @@ RootCause no_peer(const Facts& facts, size_t index, Confidence confidence) {
   if (orphan) {
     add_orphan(finding, facts, waiter);
   } else {
-    finding.remedies.push_back(
-        {.title = "After fork, close the end of the pipe that a process does not use: the death of "
-                  "the peer then shows as end of file",
-         .commands = {"reader.close() in the writer, writer.close() in the reader"},
-         .verify = "dlprobe deadlock --pid PID"});
+    finding.remedies.push_back(notice_lost_peer(waiter));
   }
   return {std::move(finding), index};
 }

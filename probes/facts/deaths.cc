@@ -122,16 +122,20 @@ ExitFacts exit_facts(const RecordingHeader& header, const Run& run) {
   return facts;
 }
 
-const ProcessInfo* trainer_of(const ExitFacts& facts, const ProcessInfo& worker) {
+const ProcessInfo* trainer_of(const Run& run, const ProcessInfo& worker) {
   const ProcessInfo* only = nullptr;
   size_t trainers = 0;
-  for (const ProcessInfo& process : facts.run->processes) {
+  for (const ProcessInfo& process : run.processes) {
     if (process.role != Role::kTrainer) continue;
     if (process.key.pid == worker.ppid) return &process;
     only = &process;
     ++trainers;
   }
   return trainers == 1 ? only : nullptr;
+}
+
+const ProcessInfo* trainer_of(const ExitFacts& facts, const ProcessInfo& worker) {
+  return trainer_of(*facts.run, worker);
 }
 
 const Death* death_of(const ExitFacts& facts, const ProcessKey& key) {

@@ -40,6 +40,7 @@ struct ExitFacts {
 ExitFacts exit_facts(const RecordingHeader& header, const Run& run);
 
 /// The trainer that a worker works for; null if it is not known.
+const ProcessInfo* trainer_of(const Run& run, const ProcessInfo& worker);
 const ProcessInfo* trainer_of(const ExitFacts& facts, const ProcessInfo& worker);
 
 /// The end of that process; null: it lives, or is not known to have ended.

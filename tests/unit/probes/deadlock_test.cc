@@ -670,6 +670,26 @@ TEST(Deadlock, WhereAllWaitThatIsSaidInsteadOfThatNothingIsStuck) {
   EXPECT_THAT(scene.examine().all_well.plain(), ::testing::StartsWith("nothing is stuck"));
 }
 
+TEST(Deadlock, WorkersThatEndedWellBeforeAllItemsCameAreNamed) {
+  HangScene scene(0);
+  scene.wait_in_read(scene.main(kTrainer), 4242);
+  scene.has_end(kTrainer, 4242, true, true);
+  scene.stack(scene.main(kTrainer), {kQueueGet, python("take", "/srv/train.py", 4)});
+  for (const int32_t worker : {kWorker, kOther}) {
+    scene.had_child(worker == kOther ? 50 : kTrainer, worker, 0);  // as after its own end
+    scene.info(worker).role = Role::kWorker;
+  }
+  const auto finding = find(scene.examine(), FindingCode::kPipeWithoutPeer);
+  ASSERT_TRUE(finding);
+  EXPECT_THAT(finding->message.plain(),
+              ::testing::HasSubstr("both its workers have ended with exit code 0"));
+  EXPECT_THAT(finding->remedies.front().commands.front().plain(), "finally: queue.put(None)");
+  scene.had_child(kTrainer, 103, SIGKILL);
+  scene.info(103).role = Role::kWorker;
+  EXPECT_THAT(find(scene.examine(), FindingCode::kPipeWithoutPeer)->message.plain(),
+              ::testing::HasSubstr("all its 3 workers have ended"));
+}
+
 TEST(Deadlock, WhichReaderHoldsTheLockOfAQueueThatNobodyFillsIsChance) {
   constexpr uint64_t kQueue = 4242;
   for (const int32_t holder : {kTrainer, kWorker}) {
