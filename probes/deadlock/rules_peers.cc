@@ -122,9 +122,9 @@ Message ended_workers(const Facts& facts, const ThreadFacts& waiter) {
     all_well = all_well && exit->wait_status && *exit->wait_status == 0;
   }
   if (workers == 0) return "";
-  const OwnWords who = workers == 1   ? OwnWords("its worker has")
-                       : workers == 2 ? OwnWords("both its workers have")
-                                      : "all its " + own(workers) + " workers have";
+  OwnWords who = "all its " + own(workers) + " workers have";
+  if (workers == 1) who = "its worker has";
+  if (workers == 2) who = "both its workers have";
   return "; " + who + " ended" + (all_well ? " with exit code 0" : "");
 }
 
