@@ -27,7 +27,7 @@ enum class StartEventKind {
   kMpiReady,         ///< and was
   kJoinedGroup,      ///< it is a rank of a job of torch.distributed: `count`; `workers`: of so many
   kFailed,           ///< an exception ended what `ended` says
-  kExits,    ///< a child called sys.exit or os._exit, a program os.abort: `message`; `count`: its
+  kExits,    ///< a child called sys.exit, a process os._exit or os.abort: `message`; `count`: its
              ///< code
   kDraws,    ///< a DataLoader's worker draws from a random generator for its samples
   kSamples,  ///< the first samples that a worker read of an IterableDataset
@@ -137,10 +137,10 @@ constexpr void list_fields_of_failures(auto&& field) {
         "Of failed: what it was raised from or while handling, each with the user's own line");
   field("again", &StartEvent::again,
         "Of failed: the class of what another process or thread raised first, or broke a pool by");
-  field(
-      "shared", &StartEvent::shared_file,
-      "Of failed, in a forked child: a regular file that it reads by the position that its parent "
-      "has, too; hostile text");
+  field("shared", &StartEvent::shared_file,
+        "Of failed, in a forked child: a regular file whose position its parent has, too, or the "
+        "other "
+        "side of a TCP connection that both have (\"10.0.0.5:443\"); hostile text");
 }
 constexpr void list_fields_of_data(auto&& field) {
   field("loader", &StartEvent::loader,

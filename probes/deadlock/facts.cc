@@ -14,6 +14,7 @@
 #include "probes/deadlock/patience.h"
 #include "probes/facts/facts.h"
 #include "probes/facts/starts.h"
+#include "probes/facts/waits.h"
 
 namespace dlprobe::probes::deadlock {
 namespace {
@@ -107,7 +108,8 @@ size_t looks_at_same_place(const std::vector<Look>& looks) {
   return same;
 }
 
-void add_history(const std::vector<const TreeSnapshot*>& trees, ThreadFacts& facts) {
+void add_history(const std::vector<const TreeSnapshot*>& trees, std::string_view machine,
+                 ThreadFacts& facts) {
   const ThreadSnapshot& now = *facts.thread;
   const BootNs end = trees.front()->at;
   facts.still = true;
@@ -137,7 +139,8 @@ void add_history(const std::vector<const TreeSnapshot*>& trees, ThreadFacts& fac
   facts.same_stack = lasts_long(facts, same);
   constexpr double kMostOfAPoll = 0.01;  // of a core
   facts.waits_again = facts.looks.size() > 1 && facts.same_stack && !now.wait.running &&
-                      core_share(facts, same).run < kMostOfAPoll;
+                      core_share(facts, same).run < kMostOfAPoll &&
+                      (!facts.woke || may_wake_for_nothing(now, machine));
   facts.polls_again = facts.waits_again && !now.wait.files.empty();
   // A wait with a timeout in a loop is one wait.
   if (facts.waits_again) facts.since = std::min(facts.since, facts.looks[same - 1].at);
@@ -295,7 +298,7 @@ Facts facts_of(const Run& run, const HostFacts& host) {
       ThreadFacts one{
           .process = &process, .thread = &thread, .info = run.find_process(process.key)};
       one.serves_group = is_of_group(thread);
-      add_history(trees, one);
+      add_history(trees, facts.machine, one);
       facts.threads.push_back(std::move(one));
     }
   }

@@ -203,7 +203,8 @@ std::optional<RootCause> stuck_consumer(const Facts& facts, const Rank& rank) {
   const BootNs watched = trainer.looks.front().at - trainer.looks.back().at;
   const bool is_long = is_on_gpu ? watched >= kLongKernel : is_worth_a_warning(facts, trainer);
   const bool is_at_work = goes_on(facts, facts.threads[way.back()]);
-  if (!is_long || lets_clients_in(trainer) || is_asking || is_at_work)
+  const bool is_parked = kind_of(trainer.thread->wait, facts.machine) == WaitKind::kSignal;
+  if (!is_long || lets_clients_in(trainer) || is_asking || is_parked || is_at_work)
     finding.severity = Severity::kInfo;
   const bool is_loader = has_data_loader(*facts.run);
   finding.message =
@@ -441,7 +442,7 @@ std::optional<WorkDone> work_done(const Sample& sample, const ProcessKey& key) {
 
 // For how long the process has read and written nothing and has hardly run, by the samples: looks
 // reach back for less.
-BootNs idle_for(const Facts& facts, const ThreadFacts& thread) {
+std::optional<BootNs> idle_for(const Facts& facts, const ThreadFacts& thread) {
   constexpr double kLittle = 0.02;  // of a core
   WorkDone last;
   BootNs idle = 0;
@@ -456,7 +457,7 @@ BootNs idle_for(const Facts& facts, const ThreadFacts& thread) {
     if (has_run || (work->calls && work->calls != last.calls)) break;
     idle = last.at - work->at;
   }
-  return idle;
+  return last.at == 0 ? std::nullopt : std::optional(idle);
 }
 
 // torch.utils.cpp_extension: one process compiles, the others ask for its lock file every 0.1 s.
@@ -511,9 +512,11 @@ std::optional<BootNs> nothing_goes_on_for(const Facts& facts) {
   std::optional<BootNs> idle;
   for (const ThreadFacts& each : facts.threads) {
     if (each.role() != Role::kTrainer && each.role() != Role::kWorker) continue;
-    const BootNs own_idle = idle_for(facts, each);
-    idle = std::min(idle.value_or(own_idle), own_idle);
+    if (const auto own_idle = idle_for(facts, each))
+      idle = std::min(idle.value_or(*own_idle), *own_idle);
   }
+  constexpr BootNs kBetweenSamples = 2 * kSecond;
+  if (idle && *idle + kBetweenSamples < facts.span) return std::nullopt;
   return std::max(idle.value_or(0), facts.span);
 }
 

@@ -150,7 +150,8 @@ Message script_of(const Run& run, const StartEvent& event) {
   return script == nullptr ? Message("train.py") : as_path(*script);
 }
 
-Remedy look_at_line(const Run& run, const StartEvent& event) {
+Remedy what_to_do(const Run& run, const StartEvent& event) {
+  if (auto reason = reason_of(event)) return std::move(reason->remedy);
   const auto cause = first_cause_of(event);
   const Message place = short_place(cause && cause->line > 0 ? *cause : event);
   const Message where = place.empty() ? "where it is raised" : "at " + place;
@@ -161,11 +162,6 @@ Remedy look_at_line(const Run& run, const StartEvent& event) {
   }
   remedy.commands.push_back(say("python -m pdb -c continue {}", script_of(run, event)));
   return remedy;
-}
-
-Remedy what_to_do(const Run& run, const StartEvent& event) {
-  if (auto reason = reason_of(event)) return std::move(reason->remedy);
-  return look_at_line(run, event);
 }
 
 // What a fork shares makes wrong data: that may be why, and may be locked well.

@@ -53,4 +53,15 @@ bool has_timeout(const ThreadWait& wait, std::string_view machine) {
   }
 }
 
+bool may_wake_for_nothing(const ThreadSnapshot& thread, std::string_view machine) {
+  if (thread.futex) return thread.futex->timed;
+  switch (kind_of(thread.wait, machine)) {
+    case WaitKind::kSleep:
+    case WaitKind::kOther:
+      return true;
+    default:
+      return has_timeout(thread.wait, machine);
+  }
+}
+
 }  // namespace dlprobe

@@ -276,6 +276,7 @@ void ProcessTree::note_signals_caught(TrackedProcess& process, uint64_t signals)
   if (process.info.signals_caught == signals) return;
   process.facts.signals_caught = signals;
   process.info.signals_caught = signals;
+  process.info_changed = true;
   roles_stale_ = true;
 }
 

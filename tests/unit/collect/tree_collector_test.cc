@@ -380,6 +380,19 @@ TEST_F(MadeUpMachine, WhatMayNotBeReadIsAReasonAndNotAZero) {
   EXPECT_EQ(sample.processes[0].pss_bytes->error().code, ErrorCode::kForbidden);
 }
 
+TEST_F(MadeUpMachine, AHandlerThatIsSetLaterIsTold) {
+  TreeCollector collector = this->collector();
+  collector.tick();
+  const auto caught = [&] { return records_.all<ProcessInfo>().back().signals_caught; };
+  EXPECT_EQ(caught(), 0U);
+  files_->add("/proc/100/status",
+              "Name:\tpython3\nPid:\t100\nPPid:\t1\nTracerPid:\t0\nUid:\t7\t7\t7\t7\nNSpid:\t100\n"
+              "VmSwap:\t 4 kB\nThreads:\t1\nSigCgt:\t4000\nnonvoluntary_ctxt_switches:\t0\n");
+  for (int second = 0; second < 5; ++second)
+    tick_after(collector, kSecond);
+  EXPECT_EQ(caught(), 0x4000U);
+}
+
 TEST_F(MadeUpMachine, AHiddenNamespaceFallsBackToTheSameDevice) {
   files_->fail("/proc/100/ns/mnt", EACCES);
   TreeCollector collector = this->collector();

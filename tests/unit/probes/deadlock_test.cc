@@ -1436,6 +1436,15 @@ TEST(Deadlock, ATrainerThatSleepsAgainAndAgainIsAWarningAfterAMinute) {
   }
 }
 
+// It sleeps in each step, and takes a batch now and then.
+TEST(Deadlock, ATrainerThatSleepsBetweenBatchesGoesOn) {
+  HangScene scene;
+  scene.sleep(scene.main(kTrainer));
+  scene.wakes(scene.main(kTrainer));
+  scene.reads_until(kTrainer, 30);
+  EXPECT_FALSE(find(scene.examine(40), FindingCode::kConsumerStuck));
+}
+
 TEST(Deadlock, ALockTakenTwiceIsAWarningOnceNothingHasGoneOnForAMinute) {
   for (const bool other_works : {false, true}) {
     HangScene scene;

@@ -210,6 +210,20 @@ TEST(Within, ThreadThatIsAtWorkIsANote) {
   EXPECT_EQ(severity(), Severity::kInfo);
 }
 
+// It is woken now and then, from a wait that has no timeout: each time it has got an item.
+TEST(Within, AWaitWithoutATimeoutThatEndsAgainAndAgainMoves) {
+  HangScene scene;
+  ThreadSnapshot& reader = scene.add_thread(kTrainer, kThread);
+  scene.sleep(reader);
+  scene.stack(reader, {python("Bucket.take", "/srv/train.py", 9)});
+  ThreadSnapshot& trainer = scene.main(kTrainer);
+  wait_in_condition(scene, trainer,
+                    {python("Queue.get", kQueue, 171), python("step", "/srv/train.py", 16)});
+  EXPECT_TRUE(find(scene.examine(40), FindingCode::kConsumerStuck));
+  scene.wakes(trainer);
+  EXPECT_FALSE(find(scene.examine(40), FindingCode::kConsumerStuck));
+}
+
 TEST(Within, AWaitThatBeganDuringTheWatchIsANote) {
   HangScene scene;
   scene.wait_in_futex(scene.main(kTrainer), join_of(kThread));
