@@ -336,6 +336,8 @@ Message what_differs(Job job, const std::vector<RankGroup>& groups, const RankGr
   if (job.front().id && is_in_message(job[groups.front().front()]))
     return ": no rank is on its way to answer";
   if (groups.size() > 1) return ": none of these ends before the others have come to it";
+  if (is_at_barrier(job[groups.front().front()]))
+    return ": all of them have come, and it waits for more";
   if (!job.front().id)
     return ": it does not end; how many ranks there are is not known: one may be missing, or their "
            "tensors differ in shape or type";
@@ -370,7 +372,8 @@ void add_remedies(Job job, const Members& waiting, const RankState& shown, Findi
     return;
   }
   if (finding.code != FindingCode::kUnevenData) finding.remedies.push_back(remedy_to_match(shown));
-  if (!is_in_message(shown)) add_remedies_for_uneven_data(finding, is_in_mpi(shown));
+  if (!is_in_message(shown) && !is_at_barrier(shown))
+    add_remedies_for_uneven_data(finding, is_in_mpi(shown));
   if (are_on_gpu(job, waiting)) add_remedy_to_record(finding);
 }
 

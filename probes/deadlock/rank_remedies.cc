@@ -17,6 +17,10 @@ bool is_in_message(const RankState& rank) {
   return is_in(rank, MeetingKind::kMessage);
 }
 
+bool is_at_barrier(const RankState& rank) {
+  return rank.meeting && rank.meeting->operation == kBarrierWait;
+}
+
 bool is_in_mpi(const RankState& rank) {
   return rank.meeting && rank.meeting->operation.starts_with("MPI_");
 }
@@ -32,7 +36,7 @@ Remedy remedy_to_meet(const RankState& waiter) {
       "Do that work on every rank, or outside of the part in which the others wait; or let ";
   if (is_in_mpi(waiter))
     return {.title = title + "all meet in a barrier after it", .commands = {"comm.Barrier()"}};
-  if (waiter.meeting && waiter.meeting->operation == kBarrierWait)
+  if (is_at_barrier(waiter))
     return {.title = title + "the wait end by a timeout", .commands = {"barrier.wait(timeout=60)"}};
   return {.title = title + "them wait in a barrier with a timeout of its own",
           .commands = {"group = torch.distributed.new_group(backend='gloo')",
@@ -156,6 +160,10 @@ Remedy remedy_to_match(const RankState& rank) {
                 "Let a rank set that key before it waits for the others, or the others wait "
                 "for it, too",
             .commands = {"store.set(key, value)", "torch.distributed.barrier()"}};
+  }
+  if (is_at_barrier(rank)) {
+    return {.title = "Make the barrier for as many as come to it: each party has to call wait()",
+            .commands = {"multiprocessing.Barrier(parties)"}};
   }
   if (is_in_message(rank)) {
     return {.title =

@@ -12,6 +12,8 @@ bool is_in(const RankState& rank, MeetingKind kind);
 /// In a message from one rank to another.
 bool is_in_message(const RankState& rank);
 /// In an operation of MPI.
+/// At a multiprocessing.Barrier.
+bool is_at_barrier(const RankState& rank);
 bool is_in_mpi(const RankState& rank);
 
 /// `dlprobe stacks` of that rank, on its node.

@@ -148,6 +148,21 @@ TEST_F(AtABarrier, TheOneThatHasNotComeIsNamed) {
                         "/srv/train.py:41)"));
 }
 
+// They are members of a process group as well.
+TEST_F(AtABarrier, RanksThatHaveAllComeAreTooFewForIt) {
+  for (const int32_t pid : {kFirst + 1, kFirst + 2}) {
+    scene.info(pid).rank = JobRank{.job = "", .rank = pid - kFirst - 1, .world_size = 2};
+    scene.stack(scene.add_thread(pid, pid + 100),
+                {native("_ZN4c10d16ProcessGroupGloo7runLoopEi", "/usr/lib/libtorch_cpu.so")});
+    comes(pid);
+  }
+  const auto finding = find(scene.examine(kLong), FindingCode::kCollectiveMismatch);
+  ASSERT_TRUE(finding);
+  EXPECT_THAT(finding->message.plain(), HasSubstr("all of them have come, and it waits for more"));
+  EXPECT_THAT(finding->remedies.front().title.plain(), HasSubstr("Make the barrier for as many"));
+  EXPECT_EQ(finding->remedies.size(), 1U);
+}
+
 TEST_F(AtABarrier, WhereAllHaveComeNobodyIsBehind) {
   const Verdict verdict = scene.examine(kLong);
   EXPECT_FALSE(find(verdict, FindingCode::kRankBehind));
