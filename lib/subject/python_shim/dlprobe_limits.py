@@ -214,6 +214,12 @@ def _held(entries):
                 yield value
 
 
+def _is_opened_here(path):
+    """Whether the process has opened that file for itself, too: it need not read the one that it has since the fork."""
+    here, there = "/proc/self/fd/", "/proc/%d/fd/" % os.getppid()
+    return any(_target_of(here + number) == path != _target_of(there + number) for number in os.listdir(here))
+
+
 def shared_with_parent(entries):
     """What was opened before the fork, and is read here and by whoever else has it since: the file or the connection that such an
     object has, else a file where a library raised the exception. None: there is none."""
@@ -221,7 +227,7 @@ def shared_with_parent(entries):
         try:
             target = _as_of_parent(value.fileno())
             if target is not None and target.startswith("/"):
-                return target
+                return None if _is_opened_here(target) else target
             if target is not None and hasattr(value, "getpeername"):
                 return "%s:%d" % value.getpeername()[:2]
         except (OSError, TypeError, ValueError):
@@ -229,4 +235,5 @@ def shared_with_parent(entries):
     if users_place(entries[-1:]):
         return None
     targets = (_as_of_parent(int(number)) for number in os.listdir("/proc/self/fd"))
-    return next((target for target in targets if target is not None and target.startswith("/")), None)
+    return next((target for target in targets
+                 if target is not None and target.startswith("/") and not _is_opened_here(target)), None)
