@@ -89,7 +89,16 @@ bool is_of_library(const StartEvent& event) {
   return event.path == "random" || event.path == "numpy.random" || event.path == "torch";
 }
 
+// Nobody else can name the variable of a function that has returned.
+bool is_in_closure(const StartEvent& event) {
+  return event.path.contains(".<locals>.");
+}
+
 Remedy seed_apart(const StartEvent& event) {
+  if (is_in_closure(event))
+    return {.title = "Let that function draw from a generator which PyTorch seeds in each worker",
+            .commands = {"random.random()", "torch.rand(())"},
+            .verify = "dlprobe run -- COMMAND"};
   const char* root = event.path.starts_with("dataset.") ? "info." : "";
   return {.title = "Seed it in each worker, with the worker's own seed",
           .commands = {"def seed_worker(_):", "    info = torch.utils.data.get_worker_info()",

@@ -567,7 +567,7 @@ SAME_DATA = (  # what workers do alike -> code, what the proof says
     ("copied --kind state", "DLP0801", {"samples_made_at": holds("/same_data.py:")}),
     ("copied --kind python --method spawn", "DLP0801", {"generator": holds(".rng")}),
     ("copied --kind torch --workers 3", "DLP0801", {"processes": equals(3)}),
-    ("copied-in-closure", "DLP0801", {"generator": equals("rng")}),
+    ("copied-in-closure", "DLP0801", {"generator": equals("map_style.<locals>.<lambda>.<locals>.rng")}),
     ("module", "DLP0801", {"generator": equals("MODULE_RNG")}),
     ("seeded-alike", "DLP0801", {"generator": holds("random")}),
     ("stream", "DLP0802", {"equal_samples": equals(16), "samples_made_at": holds("/same_data.py:")}),

@@ -189,7 +189,7 @@ def _parts_of(path, thing):
     elif kind is _FUNCTION:
         for name, cell in zip(thing.__code__.co_freevars, thing.__closure__ or ()):
             try:
-                yield name, cell.cell_contents
+                yield "%s.%s" % (thing.__qualname__.rpartition(".")[0], name), cell.cell_contents
             except ValueError:  # it is empty
                 pass
         yield "", sys.modules.get(thing.__module__)

@@ -129,5 +129,13 @@ TEST_F(DataTest, SamplesOfWhichEachWorkerHasItsOwnAreNot) {
   EXPECT_THAT(found(), IsEmpty());
 }
 
+TEST_F(DataTest, AVariableOfAClosureIsNotToBeSeededByItsName) {
+  draws(101, "aa", "make_dropout.<locals>.r");
+  draws(102, "aa", "make_dropout.<locals>.r");
+  ASSERT_THAT(found(), SizeIs(1));
+  EXPECT_THAT(found().front().message.plain(), HasSubstr("a copy of make_dropout.<locals>.r"));
+  EXPECT_THAT(found().front().remedies.front().title.plain(), HasSubstr("Let that function draw"));
+}
+
 }  // namespace
 }  // namespace dlprobe
