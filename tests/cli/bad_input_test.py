@@ -13,7 +13,6 @@ from support import (DLPROBE, HAS_LOADER, NEEDS_UNSHARE, TIMEOUT, can_unshare, c
 REFUSED = [
     (["--no-such-option"], 2, "--no-such-option"),
     (["no-such-command"], 2, "no-such-command"),
-    ([], 2, "subcommand"),
     (["shm", "--no-such-option"], 2, "--no-such-option"),
     (["shm", "python", "train.py"], 2, "behind --"),
     (["shm", "--workers", "-1"], 2, "--workers"),
