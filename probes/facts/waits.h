@@ -6,6 +6,7 @@
 
 #include "lib/foreign/syscalls.h"
 #include "lib/model/process.h"
+#include "lib/model/snapshot.h"
 
 namespace dlprobe {
 
