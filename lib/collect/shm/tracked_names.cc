@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/foreign/resource_tracker.h"
 #include "lib/proc/maps.h"
 
 namespace dlprobe {
@@ -72,7 +73,7 @@ Expected<NameSet> search(const ProcessAccess& processes, const Directory& proces
 
 bool tracks_resources(DeadlineReader& reader, const std::shared_ptr<const Directory>& process) {
   const auto arguments = reader.read(process, "cmdline");
-  return arguments && arguments->contains("from multiprocessing.resource_tracker import main");
+  return arguments && is_of_resource_tracker(*arguments);
 }
 
 Expected<NameSet> names_tracked(DeadlineReader& reader, const Machine& machine,

@@ -5,6 +5,8 @@
 #include <csignal>
 #include <string_view>
 
+#include "lib/foreign/resource_tracker.h"
+
 namespace dlprobe {
 namespace {
 
@@ -71,8 +73,7 @@ std::optional<OwnRole> helper_role(const RoleFacts& facts, const RoleFacts* pare
   if (is_loader_part(facts, "dlp-shm-manager")) {
     return helper(Role::kShmManager, "the reference loader's shm manager by its name");
   }
-  if (has_argument(facts, "from multiprocessing.resource_tracker import main") ||
-      has_argument(facts, "from multiprocessing.semaphore_tracker import main")) {
+  if (std::ranges::any_of(facts.cmdline, is_of_resource_tracker)) {
     return helper(Role::kResourceTracker, "its command line runs multiprocessing.resource_tracker");
   }
   if (is_forkserver(facts, parent)) {
