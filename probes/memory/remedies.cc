@@ -74,6 +74,14 @@ std::vector<Remedy> remedies_for_shared_growth(bool is_trainer) {
           end_with_each_epoch()};
 }
 
+std::vector<Remedy> remedies_for_pinned_growth() {
+  return {{.title = "Use pinned buffers again, and keep none of them: each pin_memory() takes new "
+                    "memory, which lives as long as its tensor",
+           .commands = {"buffer.copy_(batch)  # one buffer, made before the loop",
+                        "kept.append(batch.clone())  # a copy in ordinary memory"},
+           .verify = "dlprobe memory -- COMMAND"}};
+}
+
 std::vector<Remedy> remedies_for_backlog(const Run& run) {
   return {{.title = "Limit how far workers run ahead of the training loop",
            .commands = {"DataLoader(..., prefetch_factor=2)",

@@ -12,6 +12,8 @@ std::vector<Remedy> remedies_for_copy_on_write(const Run& run);
 std::vector<Remedy> remedies_for_leak(bool is_worker);
 /// Of shared memory that the training process holds, or another.
 std::vector<Remedy> remedies_for_shared_growth(bool is_trainer);
+/// Of shared memory that lies in no segment of /dev/shm.
+std::vector<Remedy> remedies_for_pinned_growth();
 std::vector<Remedy> remedies_for_backlog(const Run& run);
 std::vector<Remedy> remedies_for_swap(const Run& run);
 /// `bytes`: a limit that would do.

@@ -111,15 +111,10 @@ bool is_to_be_expected(const Facts& facts, const Series& memory, const Growth& g
 }
 
 std::vector<Grower> growers(const Facts& facts) {
-  constexpr double kLeastInShortLook = 8.0 * (1 << 20);
   std::vector<Grower> all;
   for (const Series& memory : facts.processes) {
-    auto growth = find_straight_growth(memory.anon);
-    if (!growth) {
-      growth = find_growth_since(birth_of(facts.header->host, memory.info->key), memory.anon,
-                                 kLeastInShortLook);
-    }
-    if (!growth || is_to_be_expected(facts, memory, *growth)) continue;
+    const auto growth = find_growth_of_process(facts, memory, memory.anon);
+    if (!growth) continue;
     all.push_back({.memory = &memory, .growth = *growth});
   }
   mark_senders(facts, all);
@@ -253,6 +248,18 @@ Finding backlog_of(const Facts& facts, const std::vector<Grower>& some,
 }
 
 }  // namespace
+
+std::optional<Growth> find_growth_of_process(const Facts& facts, const Series& process,
+                                             const std::vector<SeriesPoint>& series) {
+  constexpr double kLeastInShortLook = 8.0 * (1 << 20);
+  auto growth = find_straight_growth(series);
+  if (!growth) {
+    growth = find_growth_since(birth_of(facts.header->host, process.info->key), series,
+                               kLeastInShortLook);
+  }
+  if (growth && is_to_be_expected(facts, process, *growth)) return std::nullopt;
+  return growth;
+}
 
 OwnWords rate_text(double bytes_per_second) {
   return format_bytes(whole(bytes_per_second)) + "/s";

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "lib/base/units.h"
+#include "probes/facts/count_growth.h"
 #include "probes/facts/facts.h"
 #include "probes/memory/remedies.h"
 #include "probes/memory/rules.h"
@@ -220,6 +221,39 @@ struct SharedGrowth {
   std::vector<HeldSpan> spans;
 };
 
+// Seconds tell nothing of what all have together, which is looked at a few times only: one process
+// that grows along a line does, where the memory of all rose as it did.
+std::optional<SharedGrowth> growth_of_one(const Facts& facts, const SharedMemory& memory) {
+  for (const Series& each : facts.processes) {
+    auto growth = find_growth_of_process(facts, each, each.shared);
+    if (!growth) continue;
+    const auto first = std::ranges::lower_bound(
+        memory.series, std::max(growth->from, each.first_at), {}, &SeriesPoint::at);
+    const auto last = std::ranges::upper_bound(memory.series, growth->to, {}, &SeriesPoint::at);
+    if (last - first < 2) continue;
+    const SeriesPoint& end = *(last - 1);
+    const double rise = end.value - first->value;
+    const double own = value_at(each.shared, end.at) - value_at(each.shared, first->at);
+    if (rise < kExplained * own || own < kExplained * rise) continue;
+    SharedGrowth found = {.end = growth->to, .growth = *growth};
+    found.spans = held_spans(*facts.run, growth->from, growth->to);
+    found.some = {{.memory = &each, .per_second = growth->per_second}};
+    return found;
+  }
+  return std::nullopt;
+}
+
+// CUDA's pinned memory, or a mapping that one shares with its children: no segment of /dev/shm.
+bool is_in_segments(const SharedGrowth& found) {
+  double in_segments = 0;
+  double all = 0;
+  for (const SharedGrower& each : found.some) {
+    in_segments += held_growth(found.spans, each.memory->info->key);
+    all += each.per_second;
+  }
+  return found.spans.empty() || in_segments >= all / 2;
+}
+
 Finding growth_finding(const Facts& facts, const SharedMemory& memory, const SharedGrowth& found) {
   const Growth& growth = found.growth;
   const std::vector<SharedGrower>& some = found.some;
@@ -227,6 +261,8 @@ Finding growth_finding(const Facts& facts, const SharedMemory& memory, const Sha
   const Role role = some.front().memory->info->role;
   finding.message =
       who_leaks(facts, some) + " " + rate_text(growth.per_second) + " of shared memory";
+  const bool in_segments = is_in_segments(found);
+  if (!in_segments) finding.message += " (pinned, or a mapping of its own; not in /dev/shm)";
   finding.discriminator = std::string(to_string(role)) + "-in-shared-memory";
   set_growth(finding, growth, memory.source);
   double own = 0;
@@ -240,13 +276,15 @@ Finding growth_finding(const Facts& facts, const SharedMemory& memory, const Sha
       bytes_fact("shared_memory", static_cast<uint64_t>(growth.value), memory.source, growth.to));
   add_holders(finding, some, found.spans);
   set_outlook(finding, facts, growth, nearest_memory_limit(*facts.run, found.end));
+  finding.message += what_brief_growth_leaves_open(growth);
   finding.alternatives = {
       {.cause = "page cache and mapped files", .why_not = "they do not count as shared memory"},
       {.cause = "the shared memory of another job",
        .why_not = "the memory of these processes grew by as much"},
       {.cause = "prefetched batches, which reach a plateau",
        .why_not = "it grew as much in the second half of the time as in the first"}};
-  finding.remedies = remedies_for_shared_growth(role == Role::kTrainer);
+  finding.remedies = in_segments ? remedies_for_shared_growth(role == Role::kTrainer)
+                                 : remedies_for_pinned_growth();
   if (some.size() == 1) add_own_growth(finding, *some.front().memory, growth);
   return finding;
 }
@@ -265,7 +303,8 @@ std::optional<Finding> shared_memory_growth(const Facts& facts) {
     found.some = growers_of(facts, *growth, found.spans);
     if (!found.some.empty()) return growth_finding(facts, memory, found);
   }
-  return std::nullopt;
+  const auto of_one = growth_of_one(facts, memory);
+  return of_one ? std::optional(growth_finding(facts, memory, *of_one)) : std::nullopt;
 }
 
 }  // namespace dlprobe::probes::memory

@@ -505,6 +505,33 @@ TEST(SharedMemoryGrowth, TellsThatMoreOfItsOwnMemoryGrewMeanwhile) {
   EXPECT_THAT(finding->remedies.front().title.plain(), HasSubstr("what the dataset keeps"));
 }
 
+// Pinned memory of CUDA, say. Of the memory of all there are too few looks.
+Job looked_at_for_seconds(const std::function<double(double t)>& of_trainer) {
+  Job job = sharing(ramp, [=](int32_t pid, double t) { return pid == 100 ? of_trainer(t) : 0; });
+  job.cgroup = nullptr;
+  job.host = [=](double t, HostMemory& memory) {
+    memory.shmem_bytes = bytes(ramp(t - std::fmod(t, 3)));
+  };
+  for (const int second : {1, 15}) {
+    job.run().ledgers.push_back({});
+    job.run().ledgers.back().at = Scene::at(second);
+  }
+  return job;
+}
+
+TEST(SharedMemoryGrowth, OfALookOfSecondsAndInNoSegment) {
+  const auto finding = find(looked_at_for_seconds(ramp).watch(17), FindingCode::kWorkerMemoryLeak);
+  ASSERT_TRUE(finding);
+  EXPECT_THAT(finding->message.plain(), HasSubstr("trainer 100 leaks 8.0 MiB/s of shared memory "
+                                                  "(pinned, or a mapping of its own"));
+  EXPECT_THAT(finding->message.plain(), HasSubstr("a filling cache looks the same"));
+  EXPECT_THAT(finding->remedies.front().title.plain(), HasSubstr("pinned buffers"));
+  const auto faster = [](double t) { return 3 * ramp(t); };
+  EXPECT_THAT(looked_at_for_seconds(faster).watch(17).findings, IsEmpty()) << "mapped files";
+  const auto slower = [](double t) { return ramp(t) / 2; };
+  EXPECT_THAT(looked_at_for_seconds(slower).watch(17).findings, IsEmpty()) << "another job's";
+}
+
 TEST(SharedMemoryGrowth, OfAllWorkersTogether) {
   const auto half = [](int32_t pid, double t) { return pid == 100 ? 0 : ramp(t) / 2; };
   const auto finding = find(sharing(ramp, half).watch(36), FindingCode::kWorkerMemoryLeak);
