@@ -215,14 +215,21 @@ std::optional<RootCause> starved_worker(const Facts& facts, size_t index,
   return never_written(facts, index);
 }
 
-std::optional<RootCause> closed_semaphore(const Facts& facts, size_t index,
-                                          const std::vector<bool>& explained) {
+std::optional<RootCause> closed_count(const Facts& facts, size_t index,
+                                      const std::vector<bool>& explained) {
   const ThreadFacts& thread = facts.threads[index];
   const bool is_it = thread.is_main() && thread.role() == Role::kWorker && thread.doomed &&
                      !explained[index] && thread.need.kind == NeedKind::kSharedCount &&
                      !waits_for_task(facts, thread) && is_waited_for(facts, index);
   if (!is_it) return std::nullopt;
   return nobody_left(facts, index);
+}
+
+// First all but events: who may be parked in one is not, where the one who would wake it cannot.
+std::optional<RootCause> closed_semaphore(const Facts& facts, size_t index,
+                                          const std::vector<bool>& explained) {
+  if (waits_for_event(facts.threads[index])) return std::nullopt;
+  return closed_count(facts, index, explained);
 }
 
 // Whether what ends its wait is a thread of its own process, and nothing else.
@@ -331,8 +338,9 @@ std::optional<RootCause> closed_queue(const Facts& facts, size_t index,
 }  // namespace
 
 std::vector<RootCause> find_closed_groups(const Facts& facts, const std::vector<RootCause>& known) {
-  return find_unexplained(facts, known,
-                          std::array{closed_semaphore, joined_child, starved_worker, closed_queue});
+  return find_unexplained(
+      facts, known,
+      std::array{closed_semaphore, closed_count, joined_child, starved_worker, closed_queue});
 }
 
 }  // namespace dlprobe::probes::deadlock

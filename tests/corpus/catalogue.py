@@ -161,7 +161,8 @@ def hangs_of_python():
     yield from pair("socket-without-peer", "hang_peer.py socket-without-peer", "DLP0308")
     yield from pair("file-lock-circle", "hang_peer.py file-lock-circle", "DLP0303")
     yield from pair("record-lock-circle", "hang_peer.py record-lock-circle", "DLP0303")
-    for kind in ("slots-not-given-back", "barrier-short-of-one", "full-queue-without-consumer", "ring-without-a-start"):
+    for kind in ("slots-not-given-back", "barrier-short-of-one", "full-queue-without-consumer", "ring-without-a-start",
+                 "notify-before-wait"):
         yield from pair(kind, f"hang_closed.py {kind}", "DLP0303")
     yield from slow("barrier-with-one-at-a-server", "hang_closed.py barrier-with-one-at-a-server", "DLP0702", severity="warning",
                     verdicts=("warn",), dlprobe_options=["--for", "11s"])

@@ -148,9 +148,42 @@ def pipe_that_nobody_fills(options, late):
     all_read(options, take, there.send, late)
 
 
+def hand_on(condition, acknowledged, healthy):
+    """Notifies before anybody waits, as it does not look whether somebody does."""
+    with condition:
+        condition.notify()
+    if healthy:
+        time.sleep(20)
+        with condition:
+            condition.notify()
+    else:
+        claim("still")
+    acknowledged.wait()
+
+
+def receive(condition, acknowledged):
+    time.sleep(1)
+    claim("still")
+    with condition:
+        condition.wait()
+    acknowledged.set()
+
+
+def notify_before_wait(options):
+    """Both sides wait: the one for a notification that is lost, the other, in an Event, for its answer."""
+    shared = multiprocessing.Condition(), multiprocessing.Event()
+    expect(1 if options.healthy else 2)
+    workers = [multiprocessing.Process(target=hand_on, args=(*shared, options.healthy)),
+               multiprocessing.Process(target=receive, args=shared)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+
+
 KINDS = {"slots-not-given-back": slots_not_given_back, "barrier-short-of-one": barrier_short_of_one,
          "barrier-with-one-at-a-server": barrier_with_one_at_a_server,
-         "full-queue-without-consumer": full_queue_without_consumer, "ring-without-a-start": ring_without_a_start}
+         "notify-before-wait": notify_before_wait, "full-queue-without-consumer": full_queue_without_consumer, "ring-without-a-start": ring_without_a_start}
 KINDS.update({f"{medium}-nobody-fills-{late}-late": partial(job, late=late) for late in ("trainer", "workers")
                for medium, job in (("queue", queue_that_nobody_fills), ("pipe", pipe_that_nobody_fills))})
 

@@ -1184,6 +1184,32 @@ HangScene scene_at_semaphore(int workers) {
   return scene;
 }
 
+// Worker 101 is in Event.wait(), worker 102, who would set it, in Condition.wait().
+TEST(Deadlock, AnEventWhoseSetterWaitsForANotificationIsNoPark) {
+  const std::string file = "/usr/lib/python3.11/multiprocessing/synchronize.py";
+  HangScene scene = scene_at_semaphore(2);
+  for (const int32_t pid : {kTrainer, kWorker, kOther}) {
+    scene.process(pid).sem_locks = {sem_lock(7, 0, pid), sem_lock(8, 0, pid)};
+    for (SemLockState& each : scene.process(pid).sem_locks)
+      each.max_value = 1000;
+  }
+  const auto waits_for_event = [&](int32_t pid) {
+    scene.stack(scene.main(pid),
+                {python("Condition.wait", file, 268), python("Event.wait", file, 356),
+                 python("produce", "/srv/train.py", 16)});
+  };
+  waits_for_event(kWorker);
+  scene.wait_in_futex(scene.main(kOther), shared_semaphore(8));
+  scene.stack(scene.main(kOther),
+              {python("Condition.wait", file, 268), python("consume", "/srv/train.py", 24)});
+  const auto finding = find(scene.examine(), FindingCode::kLockCycle);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kError);
+  EXPECT_THAT(finding->message.plain(), testing::StartsWith("worker 102 waits"));
+  waits_for_event(kOther);
+  EXPECT_EQ(find(scene.examine(), FindingCode::kLockCycle)->severity, Severity::kInfo) << "parked";
+}
+
 TEST(Deadlock, ASemaphoreThatNobodyIsLeftToRelease) {
   HangScene scene = scene_at_semaphore(2);
   scene.wait_in_futex(scene.main(kOther), shared_semaphore(7));
