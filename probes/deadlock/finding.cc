@@ -111,7 +111,17 @@ bool add_remedy_for_library(Finding& finding, std::string_view file) {
   return true;
 }
 
-void add_remedy_for_connection(Finding& finding, const ThreadFacts& thread) {
+void add_remedy_for_answer(Finding& finding, const Facts& facts, const ThreadFacts& thread) {
+  const bool asks_a_manager = std::ranges::any_of(thread.need.providers, [&](size_t each) {
+    return serves_a_manager(*facts.threads[each].thread);
+  });
+  if (thread.need.kind == NeedKind::kChannel && asks_a_manager) {
+    finding.remedies.push_back(
+        {.title = "The server answers when its queue has room or an item, or its lock is free: let "
+                  "another process take, put or release. A timeout then names the line",
+         .commands = {"queue.put(item, timeout=60)", "lock.acquire(timeout=60)"}});
+    return;
+  }
   const auto& files = thread.thread->wait.files;
   if (thread.need.kind != NeedKind::kOutside || files.empty() || files.front().path.empty()) return;
   const FileKind kind = files.front().kind;

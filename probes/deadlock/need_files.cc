@@ -6,6 +6,7 @@
 
 #include "lib/base/units.h"
 #include "probes/deadlock/need_parts.h"
+#include "probes/deadlock/ranks.h"
 #include "probes/facts/facts.h"
 #include "probes/facts/waits.h"
 
@@ -108,8 +109,12 @@ class ChannelNeed : public Waiter {
     std::vector<size_t> mains;
     for (const size_t each : need.providers)
       if (facts_.threads[each].is_main()) mains.push_back(each);
-    if (!mains.empty())
-      return need.words + ", " + own(need.relation) + " " + join_names(facts_, mains);
+    if (!mains.empty()) {
+      const bool is_manager = std::ranges::any_of(
+          mains, [&](size_t each) { return serves_a_manager(*facts_.threads[each].thread); });
+      return need.words + ", " + own(need.relation) + " " + join_names(facts_, mains) +
+             (is_manager ? " (the server of multiprocessing.Manager)" : "");
+    }
     if (!waits_for_input(thread_)) return need.words;
     const bool is_standard = thread_.wait.files.front().fd == STDIN_FILENO;
     return is_standard ? "input on its standard input" : "input on a terminal";

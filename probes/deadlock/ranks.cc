@@ -222,6 +222,13 @@ std::optional<Collective> wait_for_result(std::span<const StackFrame> called) {
 
 }  // namespace
 
+bool serves_a_manager(const ThreadSnapshot& thread) {
+  return std::ranges::any_of(thread.stack, [](const StackFrame& frame) {
+    return frame.python && is_of_multiprocessing(frame.file, "managers.py") &&
+           frame.function.ends_with("serve_forever");
+  });
+}
+
 bool waits_for_gpu(const ThreadSnapshot& thread) {
   const auto in = collective_of(thread);
   return in && in->is_on_gpu;
@@ -247,6 +254,7 @@ std::vector<Rank> ranks_of(const Facts& facts) {
     const ThreadFacts& worker = facts.threads[i];
     const bool is_rank = std::ranges::count(ranks, i, &Rank::trainer) > 0;
     if (!worker.is_main() || worker.role() != Role::kWorker || is_rank) continue;
+    if (serves_a_manager(*worker.thread)) continue;
     Rank* rank = ranks.size() > 1 ? rank_above(facts, worker, ranks) : &ranks.front();
     if (rank != nullptr) rank->workers.push_back(i);
   }

@@ -123,10 +123,10 @@ void add_orphan(Finding& finding, const Facts& facts, const ThreadFacts& orphan)
 void add_remedy_of_clean_start(Finding& finding);
 /// What helps with the library of that file; false where nothing is known.
 bool add_remedy_for_library(Finding& finding, std::string_view file);
+/// Of one that waits for the server of multiprocessing.Manager, or for the other side of a TCP
+/// connection, where no process of the tree has it.
+void add_remedy_for_answer(Finding& finding, const Facts& facts, const ThreadFacts& thread);
 /// Start workers without a copy of the parent's threads; what else helps with the library that
-/// Of one that waits for the other side of a TCP connection, where no process of the tree has it.
-void add_remedy_for_connection(Finding& finding, const ThreadFacts& thread);
-
 /// waits, where that is known.
 void add_remedies_for_fork(Finding& finding, const ThreadFacts& thread);
 

@@ -104,7 +104,7 @@ RootCause slow_worker(const Facts& facts, size_t index) {
   }
   finding.prove(number_fact("busy_share", worker.busy_share, "1", "/proc/PID/task/TID/schedstat",
                             facts.last->at));
-  add_remedy_for_connection(finding, worker);
+  add_remedy_for_answer(finding, facts, worker);
   finding.remedies.push_back(
       {.title = "Look at that line: should it take so long? Watch longer to see whether it moves. "
                 "More workers hide slow samples; a timeout names them",
@@ -410,7 +410,7 @@ std::optional<RootCause> standstill_within(const Facts& facts, const Rank& rank)
     finding.message +=
         (each == way.front() ? "" : "; ") + words_of_wait(facts, facts.threads[each]);
   }
-  add_remedy_for_connection(finding, end);
+  add_remedy_for_answer(finding, facts, end);
   finding.remedies.push_back(
       {.title = "Look at that line, and at what the other threads of the process wait for",
        .commands = {"dlprobe stacks " + own(end.process->key.pid)}});

@@ -3,13 +3,15 @@ end, a consumer that is stuck in its own code. No torch.
 
 Twin: the same work, done in a moment.
 """
+import multiprocessing
 import os
 import socket
 import tempfile
 import threading
 import time
+from functools import partial
 
-from hang_common import Loader, claim, expect, parser, train
+from hang_common import Loader, claim, expect, in_thread, parser, train
 
 
 def beside(function, *arguments):
@@ -206,7 +208,24 @@ def consumer_in_a_loop(options):
         time.sleep(0.005)
 
 
+def parse(queue, index):
+    queue.put(index)
+
+
+def full_queue_of_a_manager(options):
+    """A pool's tasks wait for room in the queue of a Manager's process, which the trainer empties only afterwards."""
+    with multiprocessing.Manager() as server, multiprocessing.Pool(options.workers) as pool:
+        queue = server.Queue(4)
+        if options.healthy:
+            in_thread(lambda: [queue.get() for _ in iter(int, 1)])
+        expect(1)
+        claim("moves" if options.healthy else "still")
+        while True:
+            pool.map(partial(parse, queue), range(40))
+
+
 KINDS = {"asks-a-terminal": asks_a_terminal, "fifo-that-stays-empty": fifo_that_stays_empty, "fifo-without-writer": fifo_without_writer,
+         "full-queue-of-a-manager": full_queue_of_a_manager,
          "slow-sample": slow_sample, "slow-native-sample": slow_native_sample, "busy-without-end": busy_without_end,
          "consumer-at-a-lock": consumer_at_a_lock, "consumer-at-a-socket": consumer_at_a_socket,
          "consumer-in-a-native-call": consumer_in_a_native_call, "consumer-in-a-loop": consumer_in_a_loop}

@@ -977,6 +977,34 @@ TEST(Deadlock, AnEventLoopOfAWorkerThatNothingCanWake) {
   EXPECT_FALSE(has_error(child.examine())) << "a child";
 }
 
+// Worker 101 is the process of a Manager; worker 102 waits for its answer in the middle of a task.
+TEST(Deadlock, TheServerOfAManagerIsNoSlowWorker) {
+  const std::string folder = "/usr/lib/python3.11/multiprocessing/";
+  HangScene scene;
+  FutexWait once_a_second = python_lock();
+  once_a_second.timed = true;
+  scene.wait_in_futex(scene.main(kWorker), once_a_second);
+  scene.stack(scene.main(kWorker), {python("Event.wait", "/usr/lib/python3.11/threading.py", 629),
+                                    python("Server.serve_forever", folder + "managers.py", 177),
+                                    python("BaseProcess.run", folder + "process.py", 108),
+                                    python("<module>", "/srv/train.py", 21)});
+  scene.has_socket(kWorker, 7002);
+  scene.wait_in_recv(scene.main(kOther), 7001, 7002);
+  scene.stack(scene.main(kOther),
+              {python("Connection._recv", folder + "connection.py", 395),
+               python("BaseProxy._callmethod", folder + "managers.py", 821),
+               python("parse", "/srv/train.py", 7), python("worker", folder + "pool.py", 125),
+               python("BaseProcess.run", folder + "process.py", 108)});
+  const Verdict verdict = scene.examine();
+  const auto finding = find(verdict, FindingCode::kSlowSample);
+  ASSERT_TRUE(finding);
+  EXPECT_THAT(finding->message.plain(),
+              testing::AllOf(testing::StartsWith("worker 102 is in the middle"),
+                             testing::HasSubstr("the server of multiprocessing.Manager"),
+                             testing::Not(testing::HasSubstr("more like it"))));
+  EXPECT_THAT(finding->remedies.front().commands, testing::Contains("queue.put(item, timeout=60)"));
+}
+
 TEST(Deadlock, AParentOfVforkWaitsForNoDisk) {
   HangScene scene = busy_scene();
   scene.main(kWorker).state = 'D';
