@@ -48,6 +48,10 @@ std::vector<RootCause> find_closed_groups(const Facts& facts, const std::vector<
 /// without workers may serve whoever comes.
 std::vector<RootCause> fifos_without_peer(const Facts& facts, const std::vector<Rank>& ranks);
 
+/// A trainer that reads what a program that it started has written (subprocess), where that program
+/// has ended, and one outside of the job has its end of the pipe: DLP0308.
+std::optional<RootCause> output_kept_open(const Facts& facts, const Rank& rank);
+
 /// Of a rank whose trainer waits for a batch, the workers in the middle of one: DLP0312, DLP0313.
 std::vector<RootCause> find_slow_workers(const Facts& facts, const Rank& rank);
 

@@ -298,7 +298,48 @@ RootCause fifo_without_peer(const Facts& facts, size_t index) {
   return {std::move(finding), index};
 }
 
+// Of a pipe that it reads in Lib/subprocess.py: the one who has the other end, and is none of the
+// job's. The program that was started has ended, or has closed its own; null where it has not.
+const ChannelEnd* foreign_writer(const Facts& facts, const ThreadFacts& reader) {
+  const bool reads_output = std::ranges::any_of(reader.thread->stack, [](const StackFrame& frame) {
+    return frame.python && is_of_standard_library(frame.file, "subprocess.py");
+  });
+  const bool waits = (reader.still || reader.polls_again) &&
+                     reader.need.kind == NeedKind::kChannel && reader.need.providers.empty();
+  if (!reads_output || !waits) return nullptr;
+  const auto found = std::ranges::find_if(facts.last->channel_ends, [&](const ChannelEnd& end) {
+    return end.writes && end.kind == EndKind::kPipe && end.pid != reader.process->key.pid &&
+           std::ranges::any_of(reader.thread->wait.files, [&](const WaitedFile& file) {
+             return other_end(file) == end.inode;
+           });
+  });
+  return found == facts.last->channel_ends.end() ? nullptr : &*found;
+}
+
 }  // namespace
+
+std::optional<RootCause> output_kept_open(const Facts& facts, const Rank& rank) {
+  const ThreadFacts& reader = facts.threads[rank.trainer];
+  const ChannelEnd* writer = foreign_writer(facts, reader);
+  if (writer == nullptr) return std::nullopt;
+  Finding finding =
+      finding_about(facts, FindingCode::kPipeWithoutPeer, Confidence::kLikely, reader);
+  // What was left behind may be at work, and end.
+  finding.severity =
+      facts.last->at - reader.since >= kLongRest ? Severity::kWarning : Severity::kInfo;
+  const Message who = "process " + own(writer->pid) + " (" + as_name(writer->comm) + ")";
+  finding.message = name_of(facts, reader) + " reads the output of a program that it started" +
+                    place_of(reader) + ": none of its children has the pipe, but " + who +
+                    " has, which such a program left behind, so no end of file comes";
+  finding.prove(
+      text_fact("has_the_other_end", who, "/proc/PID/fdinfo of every process", facts.last->at));
+  finding.remedies.push_back(
+      {.title = "Give what goes on in the background an output of its own",
+       .commands = {"sh -c 'COMMAND > /dev/null 2>&1 &'",
+                    "subprocess.Popen(..., stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)"},
+       .verify = "dlprobe stacks " + own(reader.process->key.pid)});
+  return RootCause{std::move(finding), rank.trainer};
+}
 
 void add_orphan(Finding& finding, const Facts& facts, const ThreadFacts& orphan) {
   finding.prove(count_fact("ppid", static_cast<uint64_t>(orphan.info->ppid), "/proc/PID/stat",

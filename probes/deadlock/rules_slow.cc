@@ -577,6 +577,7 @@ std::vector<RootCause> find_slow_parts(const Facts& facts) {
   // A sleep ends by itself, unless it is far too long.
   if (!cause && (trainer.need.kind != NeedKind::kNothing || waits_for_gpu(*trainer.thread)))
     cause = stuck_consumer(facts, ranks.front());
+  if (!cause) cause = output_kept_open(facts, ranks.front());
   if (!cause) cause = standstill_within(facts, ranks.front());
   if (!cause) cause = trainers_at_rest(facts, ranks);
   if (cause) causes.push_back(std::move(*cause));

@@ -198,6 +198,7 @@ def hangs_of_python():
     yield from pair("asks-a-terminal", "hang_slow.py asks-a-terminal", "DLP0313", **not_an_error)
     yield from pair("full-queue-of-a-manager", "hang_slow.py full-queue-of-a-manager", "DLP0313",
                     evidence={"your_code": holds("parse")}, **not_an_error)
+    yield from pair("output-left-open", "hang_slow.py output-left-open", "DLP0308", severity="info", verdicts=("pass",))
     yield from pair("slow-sample", "hang_slow.py slow-sample", "DLP0313", **not_an_error)
     yield from slow("slow-native-sample", "hang_slow.py slow-native-sample", ("DLP0313", "DLP0312"), **not_an_error)
     yield from pair("busy-without-end", "hang_slow.py busy-without-end", "DLP0312", **not_an_error)

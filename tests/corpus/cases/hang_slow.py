@@ -6,6 +6,7 @@ Twin: the same work, done in a moment.
 import multiprocessing
 import os
 import socket
+import subprocess
 import tempfile
 import threading
 import time
@@ -224,8 +225,17 @@ def full_queue_of_a_manager(options):
             pool.map(partial(parse, queue), range(40))
 
 
+def output_left_open(options):
+    """A shell starts a helper in the background, which keeps the shell's output."""
+    expect(1)
+    claim("moves" if options.healthy else "still")
+    while True:
+        subprocess.run(["sh", "-c", "sleep 0.1" if options.healthy else "sleep 90 & echo started"],
+                       check=True, capture_output=True)
+
+
 KINDS = {"asks-a-terminal": asks_a_terminal, "fifo-that-stays-empty": fifo_that_stays_empty, "fifo-without-writer": fifo_without_writer,
-         "full-queue-of-a-manager": full_queue_of_a_manager,
+         "full-queue-of-a-manager": full_queue_of_a_manager, "output-left-open": output_left_open,
          "slow-sample": slow_sample, "slow-native-sample": slow_native_sample, "busy-without-end": busy_without_end,
          "consumer-at-a-lock": consumer_at_a_lock, "consumer-at-a-socket": consumer_at_a_socket,
          "consumer-in-a-native-call": consumer_in_a_native_call, "consumer-in-a-loop": consumer_in_a_loop}

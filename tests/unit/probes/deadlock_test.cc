@@ -1005,6 +1005,35 @@ TEST(Deadlock, TheServerOfAManagerIsNoSlowWorker) {
   EXPECT_THAT(finding->remedies.front().commands, testing::Contains("queue.put(item, timeout=60)"));
 }
 
+// The trainer reads the output of a program that has ended, in Lib/subprocess.py.
+HangScene scene_of_output() {
+  HangScene scene(0);
+  scene.wait_in_read(scene.main(kTrainer), 4242);
+  scene.has_end(7777, 4242, false, true);
+  scene.stack(scene.main(kTrainer),
+              {python("Popen._communicate", "/usr/lib/python3.11/subprocess.py", 2021),
+               python("setup", "/srv/train.py", 5)});
+  return scene;
+}
+
+TEST(Deadlock, OutputThatAProgramLeftBehindKeepsOpen) {
+  const HangScene scene = scene_of_output();
+  const auto finding = find(scene.examine(), FindingCode::kPipeWithoutPeer);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kInfo) << "it may be at work";
+  EXPECT_THAT(finding->message.plain(), testing::HasSubstr("process 7777 (python3)"));
+  EXPECT_EQ(find(scene.examine(62), FindingCode::kPipeWithoutPeer)->severity, Severity::kWarning);
+  HangScene child(1);
+  child.wait_in_read(child.main(kTrainer), 4242);
+  child.has_end(kWorker, 4242, false, true);
+  child.stack(child.main(kTrainer), scene_of_output().main(kTrainer).stack);
+  child.run(child.main(kWorker));
+  EXPECT_FALSE(find(child.examine(), FindingCode::kPipeWithoutPeer)) << "a child that is at work";
+  HangScene other = scene_of_output();
+  other.stack(other.main(kTrainer), {python("read", "/srv/train.py", 5)});
+  EXPECT_FALSE(find(other.examine(), FindingCode::kPipeWithoutPeer)) << "`PRODUCER | train.py`";
+}
+
 TEST(Deadlock, AParentOfVforkWaitsForNoDisk) {
   HangScene scene = busy_scene();
   scene.main(kWorker).state = 'D';
