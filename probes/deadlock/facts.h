@@ -126,6 +126,9 @@ Facts facts_of(const Run& run, const HostFacts& host);
 /// its own, of a socket its peer's; nothing where that is not known.
 std::optional<uint64_t> other_end(const WaitedFile& file);
 
+/// Whether it leads to the other side of a TCP connection, whose address is known.
+bool is_connection(const WaitedFile& file);
+
 /// What a thread needs; the other threads' history is known by then, their needs are not.
 Need need_of(const Facts& facts, const ThreadFacts& waiter);
 

@@ -123,14 +123,16 @@ void add_remedy_for_answer(Finding& finding, const Facts& facts, const ThreadFac
     return;
   }
   const auto& files = thread.thread->wait.files;
-  if (thread.need.kind != NeedKind::kOutside || files.empty() || files.front().path.empty()) return;
-  const FileKind kind = files.front().kind;
-  if (kind != FileKind::kSocket && kind != FileKind::kConnectingSocket) return;
+  const auto peer = std::ranges::find_if(files, is_connection);
+  const bool is_outside = thread.need.kind == NeedKind::kOutside && peer == files.begin();
+  const bool is_of_loop = thread.need.kind == NeedKind::kNotification;
+  if (peer == files.end() || !(is_outside || is_of_loop)) return;
   finding.remedies.push_back(
-      {.title = "See whether " + as_text(files.front().path) +
-                " answers, and give the request a timeout: the traceback "
-                "then names it",
-       .commands = {"socket.setdefaulttimeout(60)", "requests.get(url, timeout=60)"}});
+      {.title = "See whether " + as_text(peer->path) +
+                " answers, and give the request a timeout: the traceback then names it",
+       .commands = is_of_loop ? std::vector<Message>{"async with asyncio.timeout(60): await ..."}
+                              : std::vector<Message>{"socket.setdefaulttimeout(60)",
+                                                     "requests.get(url, timeout=60)"}});
 }
 
 void add_remedies_for_fork(Finding& finding, const ThreadFacts& thread) {

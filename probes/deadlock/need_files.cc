@@ -86,7 +86,7 @@ class ChannelNeed : public Waiter {
   // beside that, from other processes, is not told apart.
   Need of_event_loop() const {
     Need need{.kind = NeedKind::kNotification,
-              .words = "work for its event loop",
+              .words = "work for its event loop" + words_of_peer(),
               .relation = "woken by one of",
               .providers = others_of_the_process(),
               .others_may = true};
@@ -115,9 +115,31 @@ class ChannelNeed : public Waiter {
       return need.words + ", " + own(need.relation) + " " + join_names(facts_, mains) +
              (is_manager ? " (the server of multiprocessing.Manager)" : "");
     }
-    if (!waits_for_input(thread_)) return need.words;
+    if (!waits_for_input(thread_)) return need.words + words_with_outsider(need);
     const bool is_standard = thread_.wait.files.front().fd == STDIN_FILENO;
     return is_standard ? "input on its standard input" : "input on a terminal";
+  }
+
+  // Who has the other end of a pipe that nobody of the tree has, where dlprobe sees it.
+  Message words_with_outsider(const Need& need) const {
+    const WaitedFile& pipe = thread_.wait.files.front();
+    if (pipe.kind != FileKind::kPipe || !need.providers.empty()) return "";
+    const bool for_data = need.relation == "written by";
+    const auto end = std::ranges::find_if(facts_.last->channel_ends, [&](const ChannelEnd& each) {
+      return each.inode == pipe.inode && threads_of(each.pid).empty() && !each.orphaned_sibling &&
+             (for_data ? each.writes : each.reads);
+    });
+    if (end == facts_.last->channel_ends.end()) return "";
+    return ", " + own(need.relation) + " process " + own(end->pid) + " (" + as_name(end->comm) +
+           "), which is none of this job";
+  }
+
+  // Whom the loop waits for beside its own process: the first it is connected to.
+  Message words_of_peer() const {
+    const auto peer = std::ranges::find_if(thread_.wait.files, is_connection);
+    return peer == thread_.wait.files.end()
+               ? Message()
+               : ", as data from a socket connected to " + as_text(peer->path);
   }
 
   static Message words_of(const WaitedFile& file, bool for_data) {
@@ -178,6 +200,11 @@ class ChannelNeed : public Waiter {
 
 Need need_of_files(const Facts& facts, const ThreadFacts& waiter, bool for_data) {
   return ChannelNeed(facts, waiter).read(for_data);
+}
+
+bool is_connection(const WaitedFile& file) {
+  const bool is_socket = file.kind == FileKind::kSocket || file.kind == FileKind::kConnectingSocket;
+  return is_socket && !file.path.empty();
 }
 
 bool waits_for_input(const ThreadSnapshot& thread) {

@@ -977,6 +977,29 @@ TEST(Deadlock, AnEventLoopOfAWorkerThatNothingCanWake) {
   EXPECT_FALSE(has_error(child.examine())) << "a child";
 }
 
+TEST(Deadlock, AnEventLoopNamesItsConnection) {
+  HangScene scene = worker_in_event_loop(20'000);
+  EXPECT_THAT(find(scene.examine(), FindingCode::kSlowSample)->message.plain(),
+              testing::Not(testing::HasSubstr("connected to")));
+  scene.main(kWorker).wait.files.push_back(
+      {.fd = 9, .kind = FileKind::kSocket, .inode = 7010, .path = "10.0.0.5:443"});
+  const auto finding = find(scene.examine(), FindingCode::kSlowSample);
+  ASSERT_TRUE(finding);
+  EXPECT_THAT(finding->message.plain(), testing::HasSubstr("connected to 10.0.0.5:443"));
+  EXPECT_THAT(finding->remedies.front().commands,
+              testing::ElementsAre("async with asyncio.timeout(60): await ..."));
+}
+
+TEST(Deadlock, WhoReadsTheOutputOfTheTrainerIsNamed) {
+  HangScene scene;
+  scene.wait_in_write(scene.main(kTrainer), 4242);
+  scene.has_end(7777, 4242, true, false);
+  const auto finding = find(scene.examine(), FindingCode::kConsumerStuck);
+  ASSERT_TRUE(finding);
+  EXPECT_THAT(finding->message.plain(),
+              testing::HasSubstr("read by process 7777 (python3), which is none of this job"));
+}
+
 // Worker 101 is the process of a Manager; worker 102 waits for its answer in the middle of a task.
 TEST(Deadlock, TheServerOfAManagerIsNoSlowWorker) {
   const std::string folder = "/usr/lib/python3.11/multiprocessing/";
