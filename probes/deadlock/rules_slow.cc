@@ -12,6 +12,7 @@
 #include "probes/deadlock/within.h"
 #include "probes/facts/deaths.h"
 #include "probes/facts/facts.h"
+#include "probes/facts/waits.h"
 
 namespace dlprobe::probes::deadlock {
 namespace {
@@ -384,6 +385,12 @@ std::vector<size_t> way_to_the_end(const Facts& facts, size_t trainer) {
   return way;
 }
 
+// An event loop whose wait ends at the time of its next timer: a coroutine sleeps (asyncio.sleep).
+bool has_timer(const Facts& facts, const ThreadFacts& thread) {
+  return thread.need.kind == NeedKind::kNotification && !thread.thread->wait.files.empty() &&
+         has_timeout(thread.thread->wait, facts.machine);
+}
+
 // A trainer that stands, and with it all of its job: for something of its own, where no client, no
 // signal and no other program is waited for. What a sleep ends, or whoever has a file's lock, may
 // be meant to take so long; a trainer's own sleep is.
@@ -404,7 +411,8 @@ std::optional<RootCause> standstill_within(const Facts& facts, const Rank& rank)
   if (way.size() == 1) way = way_to_the_end(facts, rank.trainer);
   const ThreadFacts& end = facts.threads[way.back()];
   Finding finding = finding_about(facts, FindingCode::kConsumerStuck, Confidence::kLikely, end);
-  if (trainer.need.kind == NeedKind::kNothing) finding.severity = Severity::kInfo;
+  const bool sleeps = trainer.need.kind == NeedKind::kNothing || has_timer(facts, trainer);
+  if (sleeps) finding.severity = Severity::kInfo;
   finding.message = "nothing moves: ";
   for (const size_t each : way) {
     finding.message +=

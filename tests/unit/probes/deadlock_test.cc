@@ -977,6 +977,20 @@ TEST(Deadlock, AnEventLoopOfAWorkerThatNothingCanWake) {
   EXPECT_FALSE(has_error(child.examine())) << "a child";
 }
 
+TEST(Deadlock, ATrainersEventLoopWithATimerSleeps) {
+  for (const uint64_t timeout : {uint64_t{5'000}, uint64_t{0xFFFFFFFF}}) {
+    HangScene scene(0);
+    scene.wait_in_recv(scene.main(kTrainer), 7001, 7002);
+    scene.main(kTrainer).wait.syscall = 232;
+    scene.main(kTrainer).wait.args[3] = timeout;
+    scene.has_socket(kTrainer, 7001);
+    scene.has_socket(kTrainer, 7002);
+    const auto finding = find(scene.examine(32), FindingCode::kConsumerStuck);
+    ASSERT_TRUE(finding);
+    EXPECT_EQ(finding->severity, timeout == 5'000 ? Severity::kInfo : Severity::kWarning);
+  }
+}
+
 TEST(Deadlock, AnEventLoopNamesItsConnection) {
   HangScene scene = worker_in_event_loop(20'000);
   EXPECT_THAT(find(scene.examine(), FindingCode::kSlowSample)->message.plain(),
