@@ -82,6 +82,7 @@ class TreeCollector {
 
   /// When something of the loader last moved; see LoaderMotion.
   BootNs last_motion() const { return motion_.last_moved(); }
+  BootNs rank_idle_since() const { return motion_.rank_idle_since(); }
 
   /// When that was looked at last. Soon after each take_snapshot() it is looked at again: what has
   /// moved meanwhile was torn.

@@ -26,6 +26,7 @@ enum class StartEventKind {
   kMpiBegins,        ///< mpi4py.MPI is being imported, which initialises MPI
   kMpiReady,         ///< and was
   kJoinedGroup,      ///< it is a rank of a job of torch.distributed: `count`; `workers`: of so many
+  kWaitsAtMost,      ///< in collective operations it waits for the other ranks for `seconds`
   kFailed,           ///< an exception ended what `ended` says
   kExits,    ///< a child called sys.exit, a process os._exit or os.abort: `message`; `count`: its
              ///< code
@@ -37,10 +38,14 @@ enum class StartEventKind {
 };
 template <>
 struct Names<StartEventKind> {
-  static constexpr auto kList = std::to_array<std::string_view>(
-      {"interpreter", "chosen", "started", "refused", "main-imported", "main-not-imported",
-       "first-batch", "loader-made", "batches", "mpi-begins", "mpi-ready", "joined-group", "failed",
-       "exits", "draws", "samples", "hook-failed", "read", "foreseen"});
+  static constexpr auto kList =
+      std::to_array<std::string_view>({"interpreter",   "chosen",        "started",
+                                       "refused",       "main-imported", "main-not-imported",
+                                       "first-batch",   "loader-made",   "batches",
+                                       "mpi-begins",    "mpi-ready",     "joined-group",
+                                       "waits-at-most", "failed",        "exits",
+                                       "draws",         "samples",       "hook-failed",
+                                       "read",          "foreseen"});
 };
 
 /// Why a process was not started.
@@ -183,7 +188,7 @@ constexpr void list_fields(auto&& field, Of<StartEvent> /*of*/) {
   field("seconds", &StartEvent::seconds,
         "Of main-imported; of first-batch since its iterator was made; of batches waited for them; "
         "of "
-        "loader-made its timeout, 0: none",
+        "loader-made its timeout, 0: none; of waits-at-most",
         Unit::kSeconds);
   field("bytes", &StartEvent::bytes,
         "Of main-imported: by which the process's RSS grew; of failed by a refused memory: what is "

@@ -270,9 +270,11 @@ void CommandRuns::take_news() {
 void CommandRuns::learn_timeout(const StartEvent& event) {
   constexpr double kLongest = 3600;
   const double seconds = event.seconds.value_or(0);
-  if (event.kind != StartEventKind::kLoaderMade || seconds <= 0 || seconds > kLongest) return;
+  const bool has_one =
+      event.kind == StartEventKind::kLoaderMade || event.kind == StartEventKind::kWaitsAtMost;
+  if (!has_one || seconds <= 0 || seconds > kLongest) return;
   const auto timeout = static_cast<BootNs>(seconds * kSecond);
-  loader_timeout_ = loader_timeout_ == 0 ? timeout : std::min(loader_timeout_, timeout);
+  shortest_timeout_ = shortest_timeout_ == 0 ? timeout : std::min(shortest_timeout_, timeout);
 }
 
 void CommandRuns::learn_rank(const StartEvent& event) {

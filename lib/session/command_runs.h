@@ -45,7 +45,7 @@ class CommandRuns final : private WatchGuide {
   std::map<ProcessKey, JobRank> take_ranks() override { return std::exchange(ranks_, {}); }
   void look_now_and_then() override;
   std::optional<OwnWords> why_break_off(size_t living) override;
-  BootNs gives_up_after() override { return loader_timeout_; }
+  BootNs gives_up_after() override { return shortest_timeout_; }
   std::optional<BootNs> in_vain_since() override;
   bool is_stuck() override;
   void tell_stuck() override;
@@ -59,7 +59,7 @@ class CommandRuns final : private WatchGuide {
   std::map<ProcessKey, JobRank> ranks_;  ///< told since the last call
   bool was_told_early_ = false;
   bool was_told_of_question_ = false;
-  BootNs loader_timeout_ = 0;  ///< the shortest of its loaders; 0: none has one
+  BootNs shortest_timeout_ = 0;  ///< of its loaders and process groups; 0: none has one
 };
 
 }  // namespace dlprobe

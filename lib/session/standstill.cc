@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 
 #include "lib/base/units.h"
 
@@ -20,10 +21,20 @@ Standstill::Standstill(const WatchedTree& tree, const ProgressLines& lines)
 // Of three looks a second apart the last is well before a loader gives up.
 BootNs Standstill::first_look_after(const StandstillPolicy& policy) const {
   if (policy.early_after == 0) return policy.quiet_after;
-  BootNs after = std::min(policy.early_after, policy.quiet_after);
-  if (const BootNs patience = tree_.guide.gives_up_after(); patience > 0)
-    after = std::min(after, std::max(patience / 4, kSecond));
-  return after;
+  const BootNs after = std::min(policy.early_after, policy.quiet_after);
+  return std::min(after, well_before_giving_up());
+}
+
+BootNs Standstill::well_before_giving_up() const {
+  const BootNs patience = tree_.guide.gives_up_after();
+  return patience > 0 ? std::max(patience / 4, kSecond) : std::numeric_limits<BootNs>::max();
+}
+
+// Others may move for as long as it waits for them.
+BootNs Standstill::wait_of_rank() const {
+  const auto& policy = tree_.target.standstill;
+  if (!policy || policy->early_after == 0) return 0;
+  return tree_.now() - std::max(tree_.collector.rank_idle_since(), quiet_from_);
 }
 
 BootNs Standstill::last_moved() const {
@@ -42,7 +53,8 @@ OwnWords Standstill::text() const {
 
 bool Standstill::is_quiet() const {
   const auto& policy = tree_.target.standstill;
-  return policy && duration() > first_look_after(*policy);
+  return policy &&
+         (duration() > first_look_after(*policy) || wait_of_rank() > well_before_giving_up());
 }
 
 bool Standstill::wants_look() {
@@ -52,7 +64,7 @@ bool Standstill::wants_look() {
   if (looks_ < (left >= 0 ? kMostEarlyLooks : kMostQuietLooks)) return true;
   looks_ = 0;
   if (left >= 0) {
-    rest_until_ = tree_.now() + std::min(duration(), left);
+    rest_until_ = tree_.now() + std::min(std::max(duration(), wait_of_rank()), left);
   } else {
     quiet_from_ = tree_.now();
     has_looked_ = false;
@@ -83,7 +95,9 @@ bool Standstill::is_found_in_vain() {
 
 // What was seen of a standstill that is over proves nothing.
 void Standstill::forget_if_over(const StandstillPolicy& policy) {
-  if (!has_looked_ || duration() >= first_look_after(policy)) return;
+  if (!has_looked_ || duration() >= first_look_after(policy) ||
+      wait_of_rank() >= well_before_giving_up())
+    return;
   looks_ = 0;
   has_looked_ = false;
   rest_until_ = 0;

@@ -37,6 +37,8 @@ class Standstill {
 
  private:
   BootNs first_look_after(const StandstillPolicy& policy) const;
+  BootNs well_before_giving_up() const;
+  BootNs wait_of_rank() const;
   BootNs duration() const;
   void forget_if_over(const StandstillPolicy& policy);
 

@@ -81,8 +81,8 @@ class WatchGuide {
   /// Whether stacks and locks are to be looked at now, once a second, although
   /// WatchTarget::snapshots does not have it so.
   virtual bool wants_snapshots() { return false; }
-  /// After how long without a batch the loader gives up by itself, as far as that is known; 0:
-  /// never. It is looked at before.
+  /// After how long without a batch, or without other ranks, it gives up by itself, as far as that
+  /// is known; 0: never. It is looked at before.
   virtual BootNs gives_up_after() { return 0; }
   /// Since when what moves gets nowhere: processes that fail and are started again, without end.
   virtual std::optional<BootNs> in_vain_since() { return std::nullopt; }

@@ -71,6 +71,7 @@ std::vector<const TreeSnapshot*> recent(const Run& run, std::string_view machine
   const auto patience = ended_patience(run, machine);
   const auto is_giving_up = [&](BootNs at) {
     if (patience && at >= patience->over_at) return true;
+    if (had_rank_given_up(run, at + kSecond)) return true;
     const auto gave_up = gave_up_at(run, at - kAtOnce);
     return gave_up && *gave_up <= at + kSecond;
   };

@@ -169,6 +169,31 @@ const ProcessExit* aborted_waiting(const Run& run, BootNs last_look,
   return waited ? aborted : nullptr;
 }
 
+/// Whether a process that the finding names failed by itself before the others gave up: they then
+/// failed for that, however long they had waited.
+bool failed_before(const Run& run, const Finding& finding, const StartEvent& gave_up) {
+  const ProcessExit* end = run.find_exit(gave_up.process);
+  return std::ranges::any_of(finding.processes, [&](const ProcessKey& key) {
+    const ProcessExit* exit = run.find_exit(key);
+    const bool has_told = std::ranges::any_of(run.start_events, [&](const StartEvent& event) {
+      return event.process == key && event.kind == StartEventKind::kFailed &&
+             event.ended == Ended::kProcess && event.at < gave_up.at;
+    });
+    return has_told || (exit != nullptr && end != nullptr && exit->at < end->at);
+  });
+}
+
+/// That the others waited no longer: with what, and that they might.
+void add_who_gave_up(const Run& run, const StartEvent& gave_up, Finding& finding) {
+  if (collective_of(gave_up).empty()) return;
+  finding.message +=
+      "; " + describe(run, gave_up.process) + " then gave up (" + as_name(gave_up.type) + ")";
+  finding.prove(text_fact("exception", as_text(gave_up.message), kShimSource, gave_up.at));
+  finding.remedies.push_back(
+      {.title = "Or let the ranks wait for longer",
+       .commands = {"torch.distributed.init_process_group(..., timeout=timedelta(minutes=30))"}});
+}
+
 /// Who waited gave up soon after the last look, and the job with it: what the rank behind did, and
 /// what held it, is why.
 void make_error_if_they_gave_up(const Facts& facts, Verdict& verdict) {
@@ -186,9 +211,11 @@ void make_error_if_they_gave_up(const Facts& facts, Verdict& verdict) {
                         finding.code == FindingCode::kCollectiveMismatch ||
                         finding.code == FindingCode::kUnevenData ||
                         finding.code == FindingCode::kRankDead;
-    if (!is_why) continue;
+    const bool is_behind = finding.code == FindingCode::kRankBehind;
+    if (!is_why || (is_soon && is_behind && failed_before(run, finding, *gave_up))) continue;
     finding.severity = Severity::kError;
     if (finding.consequence_of) causes.insert(*finding.consequence_of);
+    if (is_soon && is_behind) add_who_gave_up(run, *gave_up, finding);
     if (is_soon && std::ranges::count(finding.processes, gave_up->process) == 0)
       finding.processes.push_back(gave_up->process);
     if (aborted == nullptr) continue;

@@ -104,7 +104,10 @@ bool was_passed_on(const Run& run, const ProcessInfo& process, const ProcessExit
     return event.kind == StartEventKind::kInterpreter && event.process == of_parent.key;
   });
   if (has_witness) {
-    return of_parent.at <= end.at + kTidiesUp && !starts_another_after(run, process, end.at);
+    // Whoever starts the ranks of a job waits for all of them.
+    const bool is_soon = of_parent.at <= end.at + kTidiesUp;
+    return (is_soon || process.rank_of_several() != nullptr) &&
+           !starts_another_after(run, process, end.at);
   }
   // A shell ends with the code of its last child.
   return !any_sibling(run, process, [&](const ProcessExit& other) {

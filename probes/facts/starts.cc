@@ -233,6 +233,13 @@ std::optional<BootNs> gave_up_at(const Run& run, BootNs from) {
   return event == nullptr ? std::nullopt : std::optional(event->at);
 }
 
+bool had_rank_given_up(const Run& run, BootNs at) {
+  return command_failed(run) && std::ranges::any_of(run.start_events, [&](const StartEvent& event) {
+           return event.kind == StartEventKind::kFailed && event.ended == Ended::kProcess &&
+                  event.at <= at && !collective_of(event).empty() && !is_met(run, event);
+         });
+}
+
 const ProcessExit* aborted_rank(const Run& run, BootNs from) {
   if (!command_failed(run)) return nullptr;
   const auto found = std::ranges::find_if(run.exits, [&](const ProcessExit& exit) {

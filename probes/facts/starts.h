@@ -66,6 +66,9 @@ const StartEvent* first_to_give_up(const Run& run, BootNs from);
 /// When that was.
 std::optional<BootNs> gave_up_at(const Run& run, BootNs from);
 
+/// Whether one that ended by that had done so by then: the others are no longer waited for.
+bool had_rank_given_up(const Run& run, BootNs at);
+
 /// The first rank that called abort(), of those that ended from `from` on, in a command that
 /// failed: a process group ends its process so once its time is over (NCCL's watchdog), as do other
 /// errors of native code. Null: none did.

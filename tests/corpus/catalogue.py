@@ -435,9 +435,11 @@ def deaths():
     yield ends_well("rank-left-not", "mpi_ranks.py --healthy", **mpi)
     for kind, code, evidence in (("aborts", "DLP0509", {"called_at": holds("/failed_ranks.py:")}),
                                  ("gather", "DLP0509", {"victim": holds("rank 1 (")}),
+                                 ("late", "DLP0702", {"your_code": holds("save")}),
+                                 ("monitored", "DLP0702", {"your_code": holds("save"), "collective": holds("monitored_barrier")}),
                                  ("absent", "DLP0705", {"missing_ranks": equals(1)}),
                                  ("left", "DLP0705", {"victim": holds("rank 2 (")})):
-        certainty = "certain" if code == "DLP0509" else "likely"
+        certainty = "certain" if code in ("DLP0509", "DLP0702") else "likely"
         yield dies(f"rank-{kind}", f"failed_ranks.py {kind}", code, needs="torch", confidence=certainty, exit_codes=(1,),
                    evidence=evidence)
         yield ends_well(f"rank-{kind}-not", f"failed_ranks.py {kind} --healthy", needs="torch")

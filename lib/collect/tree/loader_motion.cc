@@ -18,6 +18,11 @@ bool makes_batches(Role role, bool has_loader) {
 
 }  // namespace
 
+bool LoaderMotion::is_idle(const Seen& then, const Seen& now) {
+  return now.shows_calls && now.io_calls == then.io_calls &&
+         now.cpu_ticks <= then.cpu_ticks + kIdleTicks;
+}
+
 /// While a rank waits it may compute all the time (MPI polls), or make calls all the time (torch
 /// asks its store whether the others have come): one that goes on does both.
 bool LoaderMotion::has_moved(const TrackedProcess& process, const Seen& then, const Seen& now) {
@@ -39,21 +44,26 @@ void LoaderMotion::update(const ProcessTree& tree, BootNs now) {
   bool all = last_moved() == 0;  // whatever there is
   bool maker = false;
   bool taker = false;
+  rank_idle_since_ = now;
   std::map<ProcessKey, Seen> before = std::exchange(seen_, {});
   for (const auto& [key, process] : tree.members()) {
     if (!is_alive(process)) continue;
     const ProcessSample& sample = process.sample;
     const bool shows_calls = sample.io_calls && *sample.io_calls;
-    const Seen seen = {.shows_calls = shows_calls,
-                       .io_calls = shows_calls ? **sample.io_calls : 0,
-                       .cpu_ticks = sample.utime_ticks + sample.stime_ticks};
-    seen_[key] = seen;
+    Seen& seen = seen_[key];
+    seen = {.shows_calls = shows_calls,
+            .io_calls = shows_calls ? **sample.io_calls : 0,
+            .cpu_ticks = sample.utime_ticks + sample.stime_ticks,
+            .idle_since = now};
     const auto then = before.find(key);
     if (then == before.end()) {
       all = true;  // it is new
       continue;
     }
     const bool moved = has_moved(process, then->second, seen);
+    if (is_idle(then->second, seen)) seen.idle_since = then->second.idle_since;
+    if (process.info.rank && process.info.role == Role::kTrainer)
+      rank_idle_since_ = std::min(rank_idle_since_, seen.idle_since);
     before.erase(then);
     maker = maker || (moved && makes_batches(process.info.role, has_loader));
     taker = taker || (moved && process.info.role == Role::kTrainer);

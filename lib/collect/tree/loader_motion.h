@@ -22,6 +22,10 @@ class LoaderMotion {
   /// Not before the first update. A tree whose processes do not show it moves all the time.
   BootNs last_moved() const { return std::min(makers_moved_, takers_moved_); }
 
+  /// Since when a rank of a job has not moved at all, whatever the others do; none does not: the
+  /// last update.
+  BootNs rank_idle_since() const { return rank_idle_since_; }
+
   /// When the last update was; 0: never.
   BootNs looked_at() const { return looked_at_; }
 
@@ -30,12 +34,15 @@ class LoaderMotion {
     bool shows_calls = false;
     uint64_t io_calls = 0;
     uint64_t cpu_ticks = 0;
+    BootNs idle_since = 0;
   };
+  static bool is_idle(const Seen& then, const Seen& now);
   static bool has_moved(const TrackedProcess& process, const Seen& then, const Seen& now);
 
   std::map<ProcessKey, Seen> seen_;
   BootNs makers_moved_ = 0;  ///< the workers
   BootNs takers_moved_ = 0;  ///< the trainers
+  BootNs rank_idle_since_ = 0;
   BootNs looked_at_ = 0;
 };
 

@@ -511,18 +511,17 @@ def _sharing_strategy():
 
 
 class _Noticed:
-    """A method that tells when it is looked up, of an instance or of the class: a wrapper's frame would be the line that its
-    warnings name."""
+    """A member of a class that tells when it is looked up: a wrapper's frame would be the line that its warnings name."""
 
-    def __init__(self, method, notice):
-        self.method, self.notice = method, notice
+    def __init__(self, member, notice):
+        self.member, self.notice = member, notice
 
     def __get__(self, instance, owner=None):
         try:
             self.notice(instance, sys._getframe(1))
         except Exception:
             pass
-        return self.method.__get__(instance, owner)
+        return self.member.__get__(instance, owner) if hasattr(self.member, "__get__") else self.member
 
 
 def _hook_data_loader(module):
@@ -546,12 +545,20 @@ def _hook_data_loader(module):
 
 
 def _hook_process_groups(module):
-    def before(group=None, *_):
-        if hasattr(group, "rank"):
-            tell("joined-group", count=group.rank(), workers=group.size())
+    told = [float("inf")]
+
+    def notice(_instance, frame):
+        if frame.f_code.co_name in ("_new_process_group_helper", "monitored_barrier"):
+            seconds = frame.f_locals["timeout"].total_seconds()
+            if seconds < min(told):
+                told.append(seconds)
+                tell("waits-at-most", seconds=seconds)
 
     if hasattr(module, "_update_default_pg"):  # torch 1.8
-        _call_before(module, "_update_default_pg", before)
+        _call_before(module, "_update_default_pg", lambda group, *_: hasattr(group, "rank") and tell(
+            "joined-group", count=group.rank(), workers=group.size()))
+    if isinstance(getattr(module.Backend, "GLOO", None), str):  # both ask whether it is
+        module.Backend.GLOO = _Noticed(module.Backend.GLOO, notice)
 
 
 def _before_mpi(_module):

@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 
 import torch
 import torch.distributed as dist
@@ -46,6 +47,30 @@ def absent(_rank, _options):
     reduce(3)
 
 
+def save(seconds):
+    time.sleep(seconds)
+
+
+def late(rank, options):
+    """Rank 1 saves for longer than the others wait."""
+    meet()
+    reduce(3)
+    if rank == 1:
+        save(2 if options.healthy else 20)
+    reduce(3)
+    dist.destroy_process_group()
+
+
+def monitored(rank, options):
+    """The same of a barrier with a timeout of its own."""
+    dist.init_process_group("gloo")
+    reduce(3)
+    if rank == 1:
+        save(2 if options.healthy else 20)
+    dist.monitored_barrier(timeout=SOON)
+    dist.destroy_process_group()
+
+
 def gather(rank, options, port):
     """The last batch of rank 1 has fewer rows."""
     dist.init_process_group("gloo", f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
@@ -70,16 +95,19 @@ def start_ranks(options):
     sys.exit(int(any([each.wait() for each in ranks])))
 
 
+JOBS = {"aborts": aborts, "left": left, "absent": absent, "late": late, "monitored": monitored}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kind", choices=["aborts", "left", "absent", "gather"])
+    parser.add_argument("kind", choices=["gather", *JOBS])
     parser.add_argument("--healthy", action="store_true", help="the twin that nothing is wrong with")
     options = parser.parse_args()
     if options.kind == "gather":
         return torch.multiprocessing.spawn(gather, (options, free_port()), nprocs=2)
     if "RANK" not in os.environ:
         return start_ranks(options)
-    return {"aborts": aborts, "left": left, "absent": absent}[options.kind](int(os.environ["RANK"]), options)
+    return JOBS[options.kind](int(os.environ["RANK"]), options)
 
 
 if __name__ == "__main__":

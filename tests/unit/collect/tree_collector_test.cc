@@ -116,6 +116,20 @@ TEST_F(MadeUpMachine, ARankThatOnlyAsksWhetherTheOthersHaveComeDoesNotMove) {
   EXPECT_EQ(collector.last_motion(), began) << "it computed nothing";
 }
 
+TEST_F(MadeUpMachine, ARankMayBeIdleThoughOthersMove) {
+  files_->add("/proc/100/environ", std::string("RANK=0\0WORLD_SIZE=2\0", 20));
+  TreeCollector collector = this->collector();
+  add_process(101, 100, "pt_data_worker", "/usr/bin/python3.11");
+  collector.tick();
+  const BootNs began = clock_->now();
+  set_io_calls(101, 20);
+  tick_after(collector, kSecond);
+  EXPECT_EQ(collector.rank_idle_since(), began);
+  set_io_calls(100, 2);
+  tick_after(collector, kSecond);
+  EXPECT_EQ(collector.rank_idle_since(), clock_->now());
+}
+
 TEST_F(MadeUpMachine, ALoaderWhoseMotionCannotBeSeenMoves) {
   TreeCollector collector = this->collector();
   collector.tick();

@@ -284,6 +284,7 @@ Verdict HangScene::examine(int looks) const {
     raised.kind = StartEventKind::kFailed;
     raised.ended = Ended::kProcess;
     raised.raised_in = gives_up_in_;
+    raised.type = "RuntimeError";
     raised.message = "RuntimeError: no more patience";
   }
   if (aborts_ != 0) {

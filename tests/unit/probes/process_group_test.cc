@@ -9,7 +9,9 @@
 namespace dlprobe {
 namespace {
 
+using testing::EndsWith;
 using testing::HasSubstr;
+using testing::StartsWith;
 
 constexpr int32_t kTrainer = HangScene::kTrainer;
 constexpr int32_t kWorker = 101;
@@ -188,6 +190,31 @@ TEST(ProcessGroup, WhatHeldTheRankThatOthersGaveUpWaitingForIsAnError) {
   const auto finding = find(scene.examine(12), FindingCode::kSlowSample);
   ASSERT_TRUE(finding);
   EXPECT_EQ(finding->severity, Severity::kError);
+}
+
+// Two ranks, of which one sleeps until the other has waited for as long as it may.
+HangScene scene_of_late_rank() {
+  HangScene scene = scene_of_ranks();
+  meet(scene, kTrainer, "all_reduce", 11);
+  scene.sleep(scene.main(kWorker));
+  scene.stack(scene.main(kWorker), {python("save", "/srv/train.py", 30)});
+  scene.gives_up(kTrainer);
+  scene.ends_with(1);
+  return scene;
+}
+
+TEST(ProcessGroup, ARankThatOthersGaveUpWaitingForIsWhyTheyFailed) {
+  const auto finding = find(scene_of_late_rank().examine(), FindingCode::kRankBehind);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::kError);
+  EXPECT_THAT(finding->message.plain(), StartsWith("rank 1 (101) sleeps (save, /srv/train.py:30)"));
+  EXPECT_THAT(finding->message.plain(), EndsWith("; rank 0 (100) then gave up (RuntimeError)"));
+}
+
+TEST(ProcessGroup, WhatARankFailedOfWhileOthersWaitedIsNotThatItWasLate) {
+  HangScene scene = scene_of_late_rank();
+  scene.raised(kWorker, Ended::kProcess);
+  EXPECT_FALSE(has_error(scene.examine()));
 }
 
 TEST(ProcessGroup, AWorkerThatCallsACollectiveIsToldToLeaveItToTheTrainer) {
