@@ -103,7 +103,7 @@ struct ProcessInfo {
 };
 constexpr void list_fields(auto&& field, Of<ProcessInfo> /*of*/) {
   field("key", &ProcessInfo::key, "the process");
-  field("ppid", &ProcessInfo::ppid, "pid of its parent");
+  field("ppid", &ProcessInfo::ppid, "pid of its parent, of an orphan of the one that it had");
   field("at", &ProcessInfo::seen_at, "when it was first seen", Unit::kMoment);
   field("comm", &ProcessInfo::comm, "its name as the kernel has it, up to 15 bytes; hostile text");
   field("cmdline", &ProcessInfo::cmdline, "its arguments, secrets masked; hostile text");

@@ -371,9 +371,12 @@ void add_remedies(Job job, const Members& waiting, const RankState& shown, Findi
     finding.remedies.push_back(remedy_to_see_the_gpu());
     return;
   }
-  if (finding.code != FindingCode::kUnevenData) finding.remedies.push_back(remedy_to_match(shown));
+  const bool is_uneven = finding.code == FindingCode::kUnevenData;
+  if (!is_uneven) finding.remedies.push_back(remedy_to_match(shown));
   if (!is_in_message(shown) && !is_at_barrier(shown))
     add_remedies_for_uneven_data(finding, is_in_mpi(shown));
+  // Where all had as many batches, one called an operation more.
+  if (is_uneven) finding.remedies.push_back(remedy_to_match(shown));
   if (are_on_gpu(job, waiting)) add_remedy_to_record(finding);
 }
 

@@ -227,7 +227,8 @@ void ProcessTree::sample(DeadlineReader& reader) {
       continue;
     }
     if (before.ppid != process.last_stat.ppid) {
-      process.info.ppid = process.last_stat.ppid;
+      // Whose child it was tells more than who reaps it now.
+      if (is_member(process.last_stat.ppid)) process.info.ppid = process.last_stat.ppid;
       process.info.orphaned = is_orphan(machine_, process.last_stat);
       process.info_changed = true;
     }

@@ -241,6 +241,7 @@ TEST_F(MadeUpMachine, ChildrenAreFoundAndStayAfterTheyWereOrphaned) {
   tick_after(collector, 100 * kMillisecond);
   ASSERT_THAT(records_.all<Sample>().back().processes, SizeIs(1));
   EXPECT_EQ(records_.all<Sample>().back().processes[0].ppid, 1);
+  EXPECT_EQ(records_.all<ProcessInfo>().back().ppid, 100) << "whose child it was";
   EXPECT_TRUE(collector.alive());
   EXPECT_FALSE(collector.trainer_alive());
 }
