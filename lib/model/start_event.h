@@ -25,6 +25,7 @@ enum class StartEventKind {
   kBatches,          ///< how many batches an iterator of a DataLoader has handed out by now
   kMpiBegins,        ///< mpi4py.MPI is being imported, which initialises MPI
   kMpiReady,         ///< and was
+  kMeetsAt,          ///< it finds the others of its job at `path`: it is rank `count` of `workers`
   kJoinedGroup,      ///< it is a rank of a job of torch.distributed: `count`; `workers`: of so many
   kWaitsAtMost,      ///< in collective operations it waits for the other ranks for `seconds`
   kFailed,           ///< an exception ended what `ended` says
@@ -39,13 +40,13 @@ enum class StartEventKind {
 template <>
 struct Names<StartEventKind> {
   static constexpr auto kList =
-      std::to_array<std::string_view>({"interpreter",   "chosen",        "started",
-                                       "refused",       "main-imported", "main-not-imported",
-                                       "first-batch",   "loader-made",   "batches",
-                                       "mpi-begins",    "mpi-ready",     "joined-group",
-                                       "waits-at-most", "failed",        "exits",
-                                       "draws",         "samples",       "hook-failed",
-                                       "read",          "foreseen"});
+      std::to_array<std::string_view>({"interpreter",  "chosen",        "started",
+                                       "refused",      "main-imported", "main-not-imported",
+                                       "first-batch",  "loader-made",   "batches",
+                                       "mpi-begins",   "mpi-ready",     "meets-at",
+                                       "joined-group", "waits-at-most", "failed",
+                                       "exits",        "draws",         "samples",
+                                       "hook-failed",  "read",          "foreseen"});
 };
 
 /// Why a process was not started.
@@ -164,13 +165,15 @@ constexpr void list_fields(auto&& field, Of<StartEvent> /*of*/) {
         "Of chosen: what the script asked for; of failed by a refused memory: \"address space\" or "
         "\"data size\", the limit that is nearest, or \"mappings\"; by EMFILE without as many "
         "descriptors what else the limit is of; by EFBIG \"file size\"");
-  field("child", &StartEvent::child_pid, "of started");
+  field("child", &StartEvent::child_pid,
+        "of started; of failed by EADDRINUSE: who listens at that port");
   field("cause", &StartEvent::cause, "of a refusal");
   field("message", &StartEvent::message, "the exception's type and text, secrets masked");
   field("path", &StartEvent::path,
         R"(Of unpicklable: "dataset.transform.transforms[2].fn"; of failed by a NameError: the )"
-        "name, if the main module has it, by an OSError: the file; of draws the generator: "
-        R"("dataset.transform.rng")");
+        "name, if the main module has it, by an OSError: the file, by EADDRINUSE: what runs there; "
+        "of draws "
+        R"(the generator: "dataset.transform.rng"; of meets-at: "10.0.0.5:29500")");
   field("type", &StartEvent::type,
         R"(Of failed: the exception's class; of unpicklable: "function", "_thread.lock"; of )"
         R"(interpreter: "3.11.2"; of loader-made: torch's sharing strategy at that time; of draws )"
@@ -183,18 +186,19 @@ constexpr void list_fields(auto&& field, Of<StartEvent> /*of*/) {
   field("function", &StartEvent::function, R"("<module>" at the module's level)");
   field("main", &StartEvent::is_main, "that line is the main module's own");
   field("count", &StartEvent::count,
-        "of batches, of mappings where there are no more; of joined-group: the rank; of failed by "
-        "EMFILE: of open descriptors");
+        "of batches, of mappings where there are no more; of joined-group and meets-at: the rank; "
+        "of failed by EMFILE: of open descriptors, by EADDRINUSE: the port");
   field("seconds", &StartEvent::seconds,
         "Of main-imported; of first-batch since its iterator was made; of batches waited for them; "
         "of "
-        "loader-made its timeout, 0: none; of waits-at-most",
+        "loader-made its timeout, 0: none; of waits-at-most, meets-at",
         Unit::kSeconds);
   field("bytes", &StartEvent::bytes,
         "Of main-imported: by which the process's RSS grew; of failed by a refused memory: what is "
         "taken of the limit",
         Unit::kBytes);
-  field("workers", &StartEvent::workers, "of loader-made; of joined-group: ranks of the job");
+  field("workers", &StartEvent::workers,
+        "of loader-made; of joined-group and meets-at: ranks of the job");
   field("prefetch_factor", &StartEvent::prefetch_factor, "of loader-made");
   list_fields_of_failures(field);
   list_fields_of_data(field);

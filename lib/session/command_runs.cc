@@ -270,8 +270,9 @@ void CommandRuns::take_news() {
 void CommandRuns::learn_timeout(const StartEvent& event) {
   constexpr double kLongest = 3600;
   const double seconds = event.seconds.value_or(0);
-  const bool has_one =
-      event.kind == StartEventKind::kLoaderMade || event.kind == StartEventKind::kWaitsAtMost;
+  const bool has_one = event.kind == StartEventKind::kLoaderMade ||
+                       event.kind == StartEventKind::kMeetsAt ||
+                       event.kind == StartEventKind::kWaitsAtMost;
   if (!has_one || seconds <= 0 || seconds > kLongest) return;
   const auto timeout = static_cast<BootNs>(seconds * kSecond);
   shortest_timeout_ = shortest_timeout_ == 0 ? timeout : std::min(shortest_timeout_, timeout);

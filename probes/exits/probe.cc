@@ -489,6 +489,7 @@ Verdict examine_run(const RunCase& one) {
   const bool refused_room = refused.has_value();
   if (!refused && !has_error(one.known)) refused = refused_resource(one.run);
   if (!refused) refused = failing_initializer(one.run);
+  const bool has_not_met = !refused && (refused = failed_meeting(one.run)).has_value();
   const std::vector<Judged> judged =
       judge(facts, one.known, refused ? &*refused : nullptr, one.index);
   if (refused) verdict.findings.push_back(std::move(*refused));
@@ -508,13 +509,13 @@ Verdict examine_run(const RunCase& one) {
     mark_consequence(finding, one.known, one.index);
     verdict.findings.push_back(std::move(finding));
   }
-  add_rank_that_was_through(facts, one.known, verdict.findings);
+  if (!has_not_met) add_rank_that_was_through(facts, one.known, verdict.findings);
   // What waits because of an exception does not explain it.
   const bool is_explained = std::ranges::any_of(one.known, [](const Finding& finding) {
     return finding.severity == Severity::kError &&
            finding.consequence_of != FindingCode::kUncaughtException;
   });
-  if (!is_explained) add_raised(facts, verdict.findings);
+  if (!is_explained && !has_not_met) add_raised(facts, verdict.findings);
   if (!refused_room) {
     if (auto growing = growing_tasks(facts)) verdict.findings.push_back(std::move(*growing));
   }
@@ -527,7 +528,7 @@ Verdict examine_run(const RunCase& one) {
   return verdict;
 }
 
-constexpr std::array<Cause, 15> kCauses = {{
+constexpr std::array<Cause, 16> kCauses = {{
     {FindingCode::kOomKilledByCgroup, saw_oom_killer, ReportTable::kMemory},
     {FindingCode::kOomKilledByHost, saw_oom_killer, ReportTable::kMemory},
     {FindingCode::kKilledBySignal, saw_ends},
@@ -538,6 +539,7 @@ constexpr std::array<Cause, 15> kCauses = {{
     {FindingCode::kForkRefusedByOvercommit, saw_overcommit, ReportTable::kMemory},
     {FindingCode::kUncaughtException, saw_interpreters},
     {FindingCode::kStateNotInherited, saw_interpreters},
+    {FindingCode::kCollectiveMismatch, saw_interpreters},
     {FindingCode::kUnevenData, saw_interpreters},
     {FindingCode::kRankDead, saw_interpreters},
     {FindingCode::kProcessLimitReached, saw_interpreters},

@@ -72,16 +72,6 @@ Finding of_rank_that_ended(const Run& run, const Death& through,
   return finding;
 }
 
-// Whether that process never was in a process group: it failed where ranks find one another.
-bool failed_to_meet(const Run& run, const StartEvent& failed) {
-  const std::string operation = collective_of(failed);
-  const bool is_meeting = operation == "init_process_group" ||
-                          operation == "_new_process_group_helper" || operation == "TCPStore";
-  return is_meeting && std::ranges::none_of(run.start_events, [&](const StartEvent& event) {
-           return event.kind == StartEventKind::kJoinedGroup && event.process == failed.process;
-         });
-}
-
 // All ranks of that job which the command has started. The children of a rank have its number.
 std::vector<RankState> ranks_started(const Run& run, const JobRank& job) {
   std::vector<RankState> ranks;
@@ -108,6 +98,15 @@ Remedy meet_first() {
 }
 
 }  // namespace
+
+bool failed_to_meet(const Run& run, const StartEvent& failed) {
+  const std::string operation = collective_of(failed);
+  const bool is_meeting = operation == "init_process_group" || operation == "next_rendezvous" ||
+                          operation == "_new_process_group_helper" || operation == "TCPStore";
+  return is_meeting && std::ranges::none_of(run.start_events, [&](const StartEvent& event) {
+           return event.kind == StartEventKind::kJoinedGroup && event.process == failed.process;
+         });
+}
 
 bool is_rank_that_left(const ExitFacts& facts, const Death& death) {
   const auto& ending = facts.ending;

@@ -108,6 +108,13 @@ void add_ranks_that_failed_after(const ExitFacts& facts, const Death& gone, Find
 /// DLP0704: a rank of a job ended with code 0, and another one then failed in a collective
 /// operation (torch.distributed), which it waited for it in. DLP0705: before they had met.
 std::optional<Finding> rank_that_was_through(const ExitFacts& facts);
+/// Whether that process never was in a process group: it failed where ranks find one another.
+bool failed_to_meet(const Run& run, const StartEvent& failed);
+
+/// Ranks that failed where they find one another: DLP0705 where two have one number, DLP0703 where
+/// they came to different addresses, DLP0514 where another process listens there.
+std::optional<Finding> failed_meeting(const Run& run);
+
 /// DLP0705: ranks gave up to wait for others of their job which the command never started, and
 /// which have to be here.
 std::optional<Finding> rank_never_started(const ExitFacts& facts);

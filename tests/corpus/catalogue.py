@@ -437,9 +437,11 @@ def deaths():
                                  ("gather", "DLP0509", {"victim": holds("rank 1 (")}),
                                  ("late", "DLP0702", {"your_code": holds("save")}),
                                  ("monitored", "DLP0702", {"your_code": holds("save"), "collective": holds("monitored_barrier")}),
+                                 ("taken", "DLP0514", {"port": holds("")}),
+                                 ("twice", "DLP0705", {"address": holds("127.0.0.1:")}),
                                  ("absent", "DLP0705", {"missing_ranks": equals(1)}),
                                  ("left", "DLP0705", {"victim": holds("rank 2 (")})):
-        certainty = "certain" if code in ("DLP0509", "DLP0702") else "likely"
+        certainty = "likely" if kind in ("absent", "left") else "certain"
         yield dies(f"rank-{kind}", f"failed_ranks.py {kind}", code, needs="torch", confidence=certainty, exit_codes=(1,),
                    evidence=evidence)
         yield ends_well(f"rank-{kind}-not", f"failed_ranks.py {kind} --healthy", needs="torch")

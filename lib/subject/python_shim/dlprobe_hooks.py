@@ -211,6 +211,8 @@ def _refused_resource(error, refusal):
             return {} if _is_handed_on(refusal) else _refused_descriptor()
         if number in (EACCES, ENOENT, EPERM, EROFS):
             return load("dlprobe_limits").refused_temporary_file(Trace(refusal))
+        if "torch/distributed/" in Trace(error).raised_in():
+            return load("dlprobe_ranks").taken_port(Trace(error))
         if is_of_file or number == ENOMEM or isinstance(error, MemoryError) or is_of_torch:
             return load("dlprobe_limits").refused_resource(Trace(refusal or error), Trace(error))
     except Exception:
@@ -271,12 +273,13 @@ def tell_end(ended, error, sent=None, wanted=None):
         _told.add(key)
         tell_refusal(trace, sent)
         refusal = _system_error(error)
-        fields = dict(users_place(trace.entries), wanted=wanted, path=getattr(refusal, "filename", None) or _missing_name(error))
+        fields = dict(users_place(trace.entries), wanted=wanted, error_number=getattr(refusal, "errno", None),
+                      path=getattr(refusal, "filename", None) or _missing_name(error))
         fields.update(_refused_resource(error, refusal))
         if _is_begun:
             fields["shared"] = _shared_with_parent(trace)
         tell("failed", ended=ended, message=describe(error), type=type(error).__name__,
-             error_number=getattr(refusal, "errno", None), raised_in=trace.raised_in(), chain=_causes_of(error),
+             raised_in=trace.raised_in(), chain=_causes_of(error),
              again=next((type(each).__name__ for each in _chain_of(error) if _is_handed_on(each)), None), **fields)
     except Exception as fault:
         tell("hook-failed", message="tell_end: %s" % describe(fault))
@@ -291,7 +294,7 @@ def tell_end_of_main():
     _is_shut_down = True  # from now on no thread can be started, whatever the limits
 
 
-def _call_before(owner, name, before):
+def call_before(owner, name, before):
     """Has `owner.name` call `before` with the same arguments first. For what does not raise."""
     original = getattr(owner, name)
 
@@ -320,7 +323,7 @@ def _hook_threading(module):
         _tell_end_of_child(sys._getframe(1).f_back)
         tell_end_of_main()
 
-    _call_before(module, "_shutdown", before_shutdown)
+    call_before(module, "_shutdown", before_shutdown)
     make = getattr(module, "_make_invoke_excepthook", None)  # CPython 3.8
     if make is None:
         return
@@ -340,34 +343,34 @@ def _hook_threading(module):
 
 
 def _hook_pool(module):
-    _call_before(module.ExceptionWithTraceback, "__init__", lambda _self, error, _trace: tell_end("task", error))
+    call_before(module.ExceptionWithTraceback, "__init__", lambda _self, error, _trace: tell_end("task", error))
     # A task's result that cannot be pickled.
-    _call_before(module.MaybeEncodingError, "__init__", lambda _self, error, value: tell_end("task", error, value))
+    call_before(module.MaybeEncodingError, "__init__", lambda _self, error, value: tell_end("task", error, value))
 
 
 def _hook_executor(module):
-    _call_before(module._ExceptionWithTraceback, "__init__", lambda _self, error, *_: tell_end("task", error))
+    call_before(module._ExceptionWithTraceback, "__init__", lambda _self, error, *_: tell_end("task", error))
     if hasattr(module, "_base"):
-        _call_before(module._base.LOGGER, "critical", lambda *_, **__: tell_end("initializer", _handled()))
+        call_before(module._base.LOGGER, "critical", lambda *_, **__: tell_end("initializer", _handled()))
     # What the executor's own thread cannot make again (CPython 3.9).
     owner = module if hasattr(module, "format_exception") else getattr(module, "traceback", None)
     if owner is not None:
         def before_format(*_, **__):
             if sys._getframe(2).f_code.co_name == "wait_result_broken_or_wakeup":
                 tell_end("task", _handled())
-        _call_before(owner, "format_exception", before_format)
+        call_before(owner, "format_exception", before_format)
 
 
 def _hook_queues(module):
     if hasattr(module.Queue, "_on_queue_feeder_error"):  # CPython 3.7
-        _call_before(module.Queue, "_on_queue_feeder_error", lambda error, thing: tell_end("feeder", error, thing))
+        call_before(module.Queue, "_on_queue_feeder_error", lambda error, thing: tell_end("feeder", error, thing))
 
     def before_info(_text, *arguments):
         feeder = sys._getframe(2)
         if feeder.f_code.co_name == "_feed" and arguments and isinstance(arguments[0], Exception):
             tell_end("feeder", arguments[0], feeder.f_locals.get("obj"))
 
-    _call_before(module, "info", before_info)  # in a process that ends
+    call_before(module, "info", before_info)  # in a process that ends
 
 
 def _hook_torch_utils(module):
@@ -376,7 +379,7 @@ def _hook_torch_utils(module):
         is_worker = worker is not None and worker.get_worker_info() is not None
         tell_end("worker" if is_worker else "thread", exc_info[1] if exc_info else _handled())
 
-    _call_before(module.ExceptionWrapper, "__init__", before)
+    call_before(module.ExceptionWrapper, "__init__", before)
 
 
 # ---- multiprocessing
@@ -481,7 +484,7 @@ def _watch_children(module):
 def _begin_served():
     """In a child of the fork server: what it cannot import or unpickle goes to sys.excepthook."""
     if sys._getframe(1).f_globals.get("__name__") == "multiprocessing.forkserver":
-        _call_before(sys, "excepthook", lambda _kind, error, _trace: tell_end("process", error))
+        call_before(sys, "excepthook", lambda _kind, error, _trace: tell_end("process", error))
 
 
 def _hook_forkserver(_module):
@@ -490,15 +493,15 @@ def _hook_forkserver(_module):
 
 
 def _hook_util(module):
-    _call_before(module, "_run_after_forkers", _begin_child)
-    _call_before(module, "_exit_function", _before_end_of_child)
+    call_before(module, "_run_after_forkers", _begin_child)
+    call_before(module, "_exit_function", _before_end_of_child)
 
 
 def _hook_context(module):
     # A process that was forked runs util's; of a spawned one CPython 3.10 has nothing more to do.
     spawned = module.SpawnProcess
     if "_after_fork" in vars(spawned):
-        _call_before(spawned, "_after_fork", _begin_child)
+        call_before(spawned, "_after_fork", _begin_child)
 
 
 # ---- torch
@@ -510,7 +513,7 @@ def _sharing_strategy():
     return get() if get is not None else None
 
 
-class _Noticed:
+class Noticed:
     """A member of a class that tells when it is looked up: a wrapper's frame would be the line that its warnings name."""
 
     def __init__(self, member, notice):
@@ -538,27 +541,10 @@ def _hook_data_loader(module):
 
     check = getattr(module.DataLoader, "check_worker_number_rationality", None)  # torch 1.7
     if check is not None:
-        module.DataLoader.check_worker_number_rationality = _Noticed(check, notice)
+        module.DataLoader.check_worker_number_rationality = Noticed(check, notice)
     kinds = getattr(module, "_DatasetKind", None)  # torch 1.2
     if hasattr(kinds, "create_fetcher"):
-        kinds.create_fetcher = _Noticed(vars(kinds)["create_fetcher"], notice_worker)
-
-
-def _hook_process_groups(module):
-    told = [float("inf")]
-
-    def notice(_instance, frame):
-        if frame.f_code.co_name in ("_new_process_group_helper", "monitored_barrier"):
-            seconds = frame.f_locals["timeout"].total_seconds()
-            if seconds < min(told):
-                told.append(seconds)
-                tell("waits-at-most", seconds=seconds)
-
-    if hasattr(module, "_update_default_pg"):  # torch 1.8
-        _call_before(module, "_update_default_pg", lambda group, *_: hasattr(group, "rank") and tell(
-            "joined-group", count=group.rank(), workers=group.size()))
-    if isinstance(getattr(module.Backend, "GLOO", None), str):  # both ask whether it is
-        module.Backend.GLOO = _Noticed(module.Backend.GLOO, notice)
+        kinds.create_fetcher = Noticed(vars(kinds)["create_fetcher"], notice_worker)
 
 
 def _before_mpi(_module):
@@ -586,14 +572,15 @@ AFTER = {
     "loky.process_executor": [_hook_executor],
     "threading": [_hook_threading],
     "torch._utils": [_hook_torch_utils],
-    "torch.distributed.distributed_c10d": [_hook_process_groups],
+    "torch.distributed.distributed_c10d": [lambda module: load("dlprobe_ranks").hook_groups(module)],
+    "torch.distributed.rendezvous": [lambda module: load("dlprobe_ranks").hook_meeting(module)],
     "torch.utils.data.dataloader": [_hook_data_loader],
 }
 for _name, _before in (("abort", _before_abort), ("_exit", _before_os_exit)):
-    _call_before(os, _name, _before)
+    call_before(os, _name, _before)
     setattr(sys.modules["posix"], _name, getattr(os, _name))  # by which it is pickled
 if sys.version_info >= (3, 13):
-    AFTER["traceback"] = [lambda module: _call_before(module, "print_exc", _before_print)]
+    AFTER["traceback"] = [lambda module: call_before(module, "print_exc", _before_print)]
 if options:
     import dlprobe_overrides
     for _name, _hook in dlprobe_overrides.AFTER.items():

@@ -71,6 +71,18 @@ def monitored(rank, options):
     dist.destroy_process_group()
 
 
+def taken(_rank, _options):
+    """Another service of the machine listens where they meet."""
+    meet()
+    dist.destroy_process_group()
+
+
+def twice(_rank, _options):
+    """All but the first have the settings of the first."""
+    meet()
+    dist.destroy_process_group()
+
+
 def gather(rank, options, port):
     """The last batch of rank 1 has fewer rows."""
     dist.init_process_group("gloo", f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
@@ -90,12 +102,22 @@ def free_port():
 def start_ranks(options):
     """As a script does that knows of no launcher."""
     count = RANKS - 1 if options.kind == "absent" and not options.healthy else RANKS
-    shared = dict(os.environ, MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()), WORLD_SIZE=str(RANKS), OMP_NUM_THREADS="1")
-    ranks = [subprocess.Popen([sys.executable, *sys.argv], env=dict(shared, RANK=str(rank))) for rank in range(count)]
-    sys.exit(int(any([each.wait() for each in ranks])))
+    with socket.socket() as service:
+        service.bind(("127.0.0.1", 0))
+        if options.kind == "taken" and not options.healthy:
+            service.listen()
+        port = service.getsockname()[1] if options.kind == "taken" and not options.healthy else free_port()
+        shared = dict(os.environ, MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), WORLD_SIZE=str(RANKS), OMP_NUM_THREADS="1")
+        numbers = [0] * count if options.kind == "twice" and not options.healthy else range(count)
+        ranks = [subprocess.Popen([sys.executable, *sys.argv], env=dict(shared, RANK=str(number))) for number in numbers]
+        if options.kind == "taken" and ranks[0].wait():
+            for each in ranks[1:]:
+                each.terminate()  # the service never answers them
+        sys.exit(int(any([each.wait() for each in ranks])))
 
 
-JOBS = {"aborts": aborts, "left": left, "absent": absent, "late": late, "monitored": monitored}
+JOBS = {"aborts": aborts, "left": left, "absent": absent, "late": late, "monitored": monitored, "taken": taken,
+        "twice": twice}
 
 
 def main():

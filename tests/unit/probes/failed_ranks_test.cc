@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <csignal>
 
 #include "probes/probe.h"
@@ -158,6 +159,83 @@ TEST_F(FailedRanks, OneThatLeftWellBeforeTheyMetHasNoFewerBatches) {
             "rank 2 (103) ended with exit code 0, before it had met the others, while rank 0 (101) "
             "waited for it in init_process_group at train.py:14 in step, which then failed");
   EXPECT_THAT(finding.remedies.front().title.plain(), HasSubstr("where they meet"));
+}
+
+/// Ranks that come to a meeting which fails.
+class FailedMeeting : public FailedRanks {
+ protected:
+  void comes(double at_s, int32_t rank, const std::string& address, int32_t number) {
+    tell(at_s, rank,
+         {.kind = StartEventKind::kMeetsAt,
+          .path = address,
+          .file = "/srv/train.py",
+          .line = 9,
+          .count = number,
+          .workers = 3});
+  }
+  void fails_to_meet(double at_s, int32_t rank) {
+    fails_in(at_s, rank, "rendezvous.py:199 _create_c10d_store",
+             "torch.distributed.DistStoreError");
+    scene.exit_with(100, at_s + 1, 1);
+  }
+};
+
+TEST_F(FailedMeeting, TwoThatCameWithOneNumberAreNamed) {
+  comes(1, 0, "127.0.0.1:29500", 0);
+  comes(1.1, 1, "127.0.0.1:29500", 0);
+  fails_to_meet(9, 0);
+  const Finding finding = first();
+  EXPECT_EQ(finding.code, FindingCode::kRankDead);
+  EXPECT_EQ(finding.message.plain(),
+            "rank 0 (101) and rank 1 (102) both came to 127.0.0.1:29500 as rank 0 of 3 at "
+            "train.py:9: no two may have one number, and another one is missing");
+}
+
+TEST_F(FailedMeeting, OneThatWasStartedAgainHasTheNumberOfTheOneBefore) {
+  comes(1, 0, "127.0.0.1:29500", 0);
+  scene.exit_with(101, 2, 0);
+  comes(3, 1, "127.0.0.1:29500", 0);
+  fails_to_meet(9, 1);
+  EXPECT_THAT(first().message.plain(), Not(HasSubstr("both came")));
+}
+
+TEST_F(FailedMeeting, AddressesThatDifferAreNamed) {
+  comes(1, 0, "127.0.0.1:29500", 0);
+  comes(1, 1, "127.0.0.1:29501", 1);
+  fails_to_meet(9, 0);
+  const Finding finding = first();
+  EXPECT_EQ(finding.code, FindingCode::kCollectiveMismatch);
+  EXPECT_EQ(finding.message.plain(),
+            "rank 0 (101) came to 127.0.0.1:29500 and rank 1 (102) to 127.0.0.1:29501 at "
+            "train.py:14 in step: all ranks of a job have to meet at one address");
+}
+
+TEST_F(FailedMeeting, TwoJobsMeetAtAddressesOfTheirOwn) {
+  comes(1, 0, "127.0.0.1:29500", 0);
+  comes(1, 1, "127.0.0.1:29501", 0);
+  fails_to_meet(9, 0);
+  EXPECT_THAT(first().message.plain(), Not(HasSubstr("one address")));
+}
+
+TEST_F(FailedMeeting, WhoListensAtThePortIsNamed) {
+  comes(1, 0, "127.0.0.1:29500", 0);
+  fails_to_meet(2, 0);
+  StartEvent& failed = scene.run().start_events.back();
+  failed.error_number = EADDRINUSE;
+  failed.count = 29500;
+  failed.child_pid = 4242;
+  failed.path = "python -m http.server 29500";
+  EXPECT_EQ(first().message.plain(),
+            "rank 0 (101) could not listen at port 29500 for the other ranks at train.py:14 in "
+            "step: process 4242 (python -m http.server 29500) listens there");
+}
+
+TEST_F(FailedMeeting, WhatFailsOnceTheyHaveMetIsNone) {
+  comes(1, 0, "127.0.0.1:29500", 0);
+  comes(1, 1, "127.0.0.1:29501", 1);
+  tell(1.5, 0, {.kind = StartEventKind::kJoinedGroup, .count = 0, .workers = 3});
+  fails_to_meet(9, 0);
+  EXPECT_THAT(first().message.plain(), Not(HasSubstr("one address")));
 }
 
 }  // namespace

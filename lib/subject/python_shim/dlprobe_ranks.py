@@ -1,0 +1,77 @@
+"""What the witness hooks in torch.distributed (see dlprobe_hooks.py, which loads this with it)."""
+import os
+import sys
+from errno import EADDRINUSE
+
+from dlprobe_hooks import Noticed, call_before
+from dlprobe_start import tell
+from dlprobe_trace import users_line
+
+_LISTENS = "0A"  # in /proc/net/tcp
+_MOST_OF_COMMAND = 200  # characters
+
+
+def hook_groups(module):
+    told = [float("inf")]
+
+    def notice(_instance, frame):
+        if frame.f_code.co_name in ("_new_process_group_helper", "monitored_barrier"):
+            seconds = frame.f_locals["timeout"].total_seconds()
+            if seconds < min(told):
+                told.append(seconds)
+                tell("waits-at-most", seconds=seconds)
+
+    if hasattr(module, "_update_default_pg"):  # torch 1.8
+        call_before(module, "_update_default_pg", lambda group, *_: hasattr(group, "rank") and tell(
+            "joined-group", count=group.rank(), workers=group.size()))
+    if isinstance(getattr(module.Backend, "GLOO", None), str):  # both ask whether it is
+        module.Backend.GLOO = Noticed(module.Backend.GLOO, notice)
+
+
+def hook_meeting(module):
+    def before():
+        frame = sys._getframe(2)
+        asked = frame.f_locals
+        if frame.f_code.co_name == "_create_c10d_store" and not os.environ.get("TORCHELASTIC_USE_AGENT_STORE"):
+            tell("meets-at", path="%s:%d" % (asked["hostname"], asked["port"]), count=asked["rank"], workers=asked["world_size"],
+                 seconds=asked["timeout"].total_seconds(), **users_line(frame))
+
+    if hasattr(module, "_torchelastic_use_agent_store"):  # torch 1.9; where the store is made
+        call_before(module, "_torchelastic_use_agent_store", before)
+
+
+def _listeners(port):
+    """The sockets that listen at that port of this machine."""
+    found = set()
+    for name in ("tcp", "tcp6"):
+        with open("/proc/self/net/" + name) as lines:
+            rows = [line.split() for line in lines][1:]
+        found.update("socket:[%s]" % row[9] for row in rows if row[3] == _LISTENS and int(row[1].rpartition(":")[2], 16) == port)
+    return found
+
+
+def _has_one(process, sockets):
+    folder = "/proc/%s/fd/" % process
+    try:
+        return any(os.readlink(folder + number) in sockets for number in os.listdir(folder))
+    except OSError:
+        return False  # it is gone, or another user's
+
+
+def taken_port(trace):
+    """Of the process that was to listen for the others of its job: who listens there instead."""
+    if not trace.is_raised_in("/rendezvous.py", "_create_c10d_store") \
+            and not trace.is_raised_in("/static_tcp_rendezvous.py", "next_rendezvous"):
+        return {}
+    known = trace.entries[-1][0].f_locals
+    owner = known.get("self")
+    port, rank = known.get("port", getattr(owner, "master_port", None)), known.get("rank", getattr(owner, "rank", None))
+    sockets = _listeners(port) if rank == 0 else set()
+    if not sockets or _has_one("self", sockets):
+        return {}
+    taken = {"error_number": EADDRINUSE, "count": port}
+    holder = next((each for each in filter(str.isdigit, os.listdir("/proc")) if _has_one(each, sockets)), None)
+    if holder is not None:
+        with open("/proc/%s/cmdline" % holder) as command:
+            taken.update(child=int(holder), path=command.read(_MOST_OF_COMMAND).replace("\0", " ").strip())
+    return taken
