@@ -183,9 +183,21 @@ bool failed_before(const Run& run, const Finding& finding, const StartEvent& gav
   });
 }
 
+/// `gave_up`: null where no rank told it.
+bool is_why_they_gave_up(const Run& run, const Finding& finding, const StartEvent* gave_up) {
+  const bool is_behind = finding.code == FindingCode::kRankBehind;
+  const bool is_why = is_behind || finding.code == FindingCode::kCollectiveMismatch ||
+                      finding.code == FindingCode::kUnevenData ||
+                      finding.code == FindingCode::kRankDead;
+  const bool may_be_late = is_behind && gave_up != nullptr;
+  return is_why && (!may_be_late || !failed_before(run, finding, *gave_up));
+}
+
 /// That the others waited no longer: with what, and that they might.
 void add_who_gave_up(const Run& run, const StartEvent& gave_up, Finding& finding) {
-  if (collective_of(gave_up).empty()) return;
+  if (std::ranges::count(finding.processes, gave_up.process) == 0)
+    finding.processes.push_back(gave_up.process);
+  if (finding.code != FindingCode::kRankBehind || collective_of(gave_up).empty()) return;
   finding.message +=
       "; " + describe(run, gave_up.process) + " then gave up (" + as_name(gave_up.type) + ")";
   finding.prove(text_fact("exception", as_text(gave_up.message), kShimSource, gave_up.at));
@@ -200,24 +212,17 @@ void make_error_if_they_gave_up(const Facts& facts, Verdict& verdict) {
   const Run& run = *facts.run;
   const BootNs last_look = facts.last->at;
   const StartEvent* gave_up = first_to_give_up(run, last_look);
-  const bool is_soon = gave_up != nullptr && gave_up->at <= last_look + kBetweenLooks;
-  if (const auto waited = gave_up_waiting(facts, is_soon ? gave_up : nullptr))
+  if (gave_up != nullptr && gave_up->at > last_look + kBetweenLooks) gave_up = nullptr;
+  if (const auto waited = gave_up_waiting(facts, gave_up))
     return make_error_of_timeout(run, *waited, verdict.findings);
   const ProcessExit* aborted = aborted_waiting(run, last_look, verdict.ranks);
-  if (!is_soon && aborted == nullptr) return;
+  if (gave_up == nullptr && aborted == nullptr) return;
   std::set<FindingCode> causes;
   for (Finding& finding : verdict.findings) {
-    const bool is_why = finding.code == FindingCode::kRankBehind ||
-                        finding.code == FindingCode::kCollectiveMismatch ||
-                        finding.code == FindingCode::kUnevenData ||
-                        finding.code == FindingCode::kRankDead;
-    const bool is_behind = finding.code == FindingCode::kRankBehind;
-    if (!is_why || (is_soon && is_behind && failed_before(run, finding, *gave_up))) continue;
+    if (!is_why_they_gave_up(run, finding, gave_up)) continue;
     finding.severity = Severity::kError;
     if (finding.consequence_of) causes.insert(*finding.consequence_of);
-    if (is_soon && is_behind) add_who_gave_up(run, *gave_up, finding);
-    if (is_soon && std::ranges::count(finding.processes, gave_up->process) == 0)
-      finding.processes.push_back(gave_up->process);
+    if (gave_up != nullptr) add_who_gave_up(run, *gave_up, finding);
     if (aborted == nullptr) continue;
     finding.message += "; " + describe(run, aborted->key) + " then gave up (SIGABRT)";
     finding.processes.push_back(aborted->key);

@@ -18,9 +18,12 @@ bool makes_batches(Role role, bool has_loader) {
 
 }  // namespace
 
-bool LoaderMotion::is_idle(const Seen& then, const Seen& now) {
-  return now.shows_calls && now.io_calls == then.io_calls &&
-         now.cpu_ticks <= then.cpu_ticks + kIdleTicks;
+void LoaderMotion::note_idle(const TrackedProcess& process, const Seen& then, Seen& now) {
+  const bool is_idle = now.shows_calls && now.io_calls == then.io_calls &&
+                       now.cpu_ticks <= then.cpu_ticks + kIdleTicks;
+  if (is_idle) now.idle_since = then.idle_since;
+  if (process.info.rank && process.info.role == Role::kTrainer)
+    rank_idle_since_ = std::min(rank_idle_since_, now.idle_since);
 }
 
 /// While a rank waits it may compute all the time (MPI polls), or make calls all the time (torch
@@ -61,9 +64,7 @@ void LoaderMotion::update(const ProcessTree& tree, BootNs now) {
       continue;
     }
     const bool moved = has_moved(process, then->second, seen);
-    if (is_idle(then->second, seen)) seen.idle_since = then->second.idle_since;
-    if (process.info.rank && process.info.role == Role::kTrainer)
-      rank_idle_since_ = std::min(rank_idle_since_, seen.idle_since);
+    note_idle(process, then->second, seen);
     before.erase(then);
     maker = maker || (moved && makes_batches(process.info.role, has_loader));
     taker = taker || (moved && process.info.role == Role::kTrainer);

@@ -36,8 +36,9 @@ class LoaderMotion {
     uint64_t cpu_ticks = 0;
     BootNs idle_since = 0;
   };
-  static bool is_idle(const Seen& then, const Seen& now);
   static bool has_moved(const TrackedProcess& process, const Seen& then, const Seen& now);
+
+  void note_idle(const TrackedProcess& process, const Seen& then, Seen& now);
 
   std::map<ProcessKey, Seen> seen_;
   BootNs makers_moved_ = 0;  ///< the workers
