@@ -33,20 +33,22 @@ enum class StartEventKind {
              ///< code
   kDraws,    ///< a DataLoader's worker draws from a random generator for its samples
   kSamples,  ///< the first samples that a worker read of an IterableDataset
-  kHookFailed,  ///< a part of the shim did not find what it knows; `message`
-  kRead,        ///< its text was read, not run; `count` lines make what starts processes
-  kForeseen,    ///< by its text, what `cause` says could happen at that line
+  kPositionMoved,  ///< of the file `shared_file` that a worker reads: others moved it
+  kHookFailed,     ///< a part of the shim did not find what it knows; `message`
+  kRead,           ///< its text was read, not run; `count` lines make what starts processes
+  kForeseen,       ///< by its text, what `cause` says could happen at that line
 };
 template <>
 struct Names<StartEventKind> {
   static constexpr auto kList =
-      std::to_array<std::string_view>({"interpreter",  "chosen",        "started",
-                                       "refused",      "main-imported", "main-not-imported",
-                                       "first-batch",  "loader-made",   "batches",
-                                       "mpi-begins",   "mpi-ready",     "meets-at",
-                                       "joined-group", "waits-at-most", "failed",
-                                       "exits",        "draws",         "samples",
-                                       "hook-failed",  "read",          "foreseen"});
+      std::to_array<std::string_view>({"interpreter",    "chosen",        "started",
+                                       "refused",        "main-imported", "main-not-imported",
+                                       "first-batch",    "loader-made",   "batches",
+                                       "mpi-begins",     "mpi-ready",     "meets-at",
+                                       "joined-group",   "waits-at-most", "failed",
+                                       "exits",          "draws",         "samples",
+                                       "position-moved", "hook-failed",   "read",
+                                       "foreseen"});
 };
 
 /// Why a process was not started.
@@ -144,13 +146,14 @@ constexpr void list_fields_of_failures(auto&& field) {
   field("again", &StartEvent::again,
         "Of failed: the class of what another process or thread raised first, or broke a pool by");
   field("shared", &StartEvent::shared_file,
-        "Of failed, in a forked child: a regular file whose position its parent has, too, or the "
-        "other "
+        "Of failed, in a forked child, and of position-moved: a regular file whose position its "
+        "parent has, too; of failed also the other "
         "side of a TCP connection that both have (\"10.0.0.5:443\"); hostile text");
 }
 constexpr void list_fields_of_data(auto&& field) {
   field("loader", &StartEvent::loader,
-        "Of draws and samples: the same in all workers of one iterator (the inode of the pipe into "
+        "Of draws, samples and position-moved: the same in all workers of one iterator (the inode "
+        "of the pipe into "
         "which they put batches)");
   field("digests", &StartEvent::digests,
         "Of draws one: the numbers that the generator gave first in this worker; of samples one of "
@@ -181,13 +184,14 @@ constexpr void list_fields(auto&& field, Of<StartEvent> /*of*/) {
   field("file", &StartEvent::file,
         "The user's own line that did it: the innermost frame outside of the standard library and "
         "site-packages. Empty: there is none. Of not-found-there the main module that the process "
-        "imported again. Of draws and samples where the data set makes a sample.");
+        "imported again. Of draws, samples and position-moved where the data set makes a sample.");
   field("line", &StartEvent::line, "of that file");
   field("function", &StartEvent::function, R"("<module>" at the module's level)");
   field("main", &StartEvent::is_main, "that line is the main module's own");
   field("count", &StartEvent::count,
         "of batches, of mappings where there are no more; of joined-group and meets-at: the rank; "
-        "of failed by EMFILE: of open descriptors, by EADDRINUSE: the port");
+        "of failed by EMFILE: of open descriptors, by EADDRINUSE: the port; of position-moved: how "
+        "often the position was another one than after the worker's last batch");
   field("seconds", &StartEvent::seconds,
         "Of main-imported; of first-batch since its iterator was made; of batches waited for them; "
         "of "

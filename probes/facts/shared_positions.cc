@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <ranges>
 #include <set>
 #include <string>
 #include <utility>
@@ -28,7 +30,8 @@ struct SharedPosition {
   };
   std::map<ProcessKey, Moves> moves;  ///< of all that have it open
   uint32_t moves_of_nobody = 0;
-  std::set<ProcessKey> at_once;  ///< inside a call on it, at one look
+  std::set<ProcessKey> at_once;         ///< inside a call on it, at one look
+  std::vector<const StartEvent*> told;  ///< by workers: others moved it while they read nothing
 };
 /// Device and inode, and who shares it: what workers of one epoch did says nothing of the next.
 using FileId = std::pair<uint64_t, uint64_t>;
@@ -153,6 +156,22 @@ std::vector<ProcessKey> readers_of(const SharedPosition& shared) {
   return readers;
 }
 
+// Each worker of a loader that says so reads it, too; one alone may not be the trainer's only
+// reader.
+std::vector<SharedPosition> told_by_workers(const Run& run) {
+  std::map<std::pair<std::optional<uint64_t>, std::string>, SharedPosition> files;
+  for (const StartEvent* event : events_of(run, StartEventKind::kPositionMoved)) {
+    SharedPosition& shared = files[{event->loader, event->shared_file}];
+    shared.path = event->shared_file;
+    shared.seen_at = event->at;
+    shared.told.push_back(event);
+  }
+  std::vector<SharedPosition> told;
+  for (SharedPosition& shared : files | std::views::values)
+    if (processes_of(shared.told).size() > 1) told.push_back(std::move(shared));
+  return told;
+}
+
 void add_remedies(Finding& finding) {
   finding.remedies.push_back(
       {.title = "Open the file in the worker (in __getitem__ or worker_init_fn), not in __init__ "
@@ -199,6 +218,35 @@ Finding finding_of(const Run& run, const StartEvent& event) {
   return finding;
 }
 
+void prove_moves(Finding& finding, const Run& run, const SharedPosition& shared,
+                 const std::vector<ProcessKey>& readers) {
+  const BootNs at = shared.seen_at;
+  for (const StartEvent* event : shared.told) {
+    finding.prove(text_fact("position_moved",
+                            say("between two batches of {}: {} times",
+                                describe(run, event->process), own(event->count.value_or(0))),
+                            kShimSource, event->at));
+  }
+  if (!shared.told.empty()) {
+    finding.prove(text_fact("file", as_path(shared.path), kShimSource, at));
+    return;
+  }
+  finding.prove(text_fact("file", as_path(shared.path), "/proc/PID/fd, kcmp(KCMP_FILE)", at));
+  finding.prove(count_fact("open_in", shared.moves.size(), "kcmp(KCMP_FILE)", at));
+  finding.prove(count_fact("position_before", shared.first, "/proc/PID/fdinfo/FD"));
+  finding.prove(count_fact("position", shared.last, "/proc/PID/fdinfo/FD", at));
+  for (const ProcessKey& reader : readers) {
+    const auto moves = shared.moves.find(reader);
+    if (moves == shared.moves.end()) continue;
+    const auto& [alone, maybe, of_others] = moves->second;
+    finding.prove(text_fact("position_moved",
+                            "while " + describe(run, reader) +
+                                " alone read: " + counted(alone, "time") +
+                                ", it and others: " + own(maybe) + ", others: " + own(of_others),
+                            "/proc/PID/io beside /proc/PID/fdinfo/FD", at));
+  }
+}
+
 Finding finding_of(const Run& run, const SharedPosition& shared, std::vector<ProcessKey> readers) {
   const BootNs at = shared.seen_at;
   const bool at_once = !shared.at_once.empty();
@@ -218,20 +266,7 @@ Finding finding_of(const Run& run, const SharedPosition& shared, std::vector<Pro
   }
   finding.discriminator = name;
   finding.last_seen = at;
-  finding.prove(text_fact("file", as_path(shared.path), "/proc/PID/fd, kcmp(KCMP_FILE)", at));
-  finding.prove(count_fact("open_in", shared.moves.size(), "kcmp(KCMP_FILE)", at));
-  finding.prove(count_fact("position_before", shared.first, "/proc/PID/fdinfo/FD"));
-  finding.prove(count_fact("position", shared.last, "/proc/PID/fdinfo/FD", at));
-  for (const ProcessKey& reader : readers) {
-    const auto moves = shared.moves.find(reader);
-    if (moves == shared.moves.end()) continue;
-    const auto& [alone, maybe, of_others] = moves->second;
-    finding.prove(text_fact("position_moved",
-                            "while " + describe(run, reader) +
-                                " alone read: " + counted(alone, "time") +
-                                ", it and others: " + own(maybe) + ", others: " + own(of_others),
-                            "/proc/PID/io beside /proc/PID/fdinfo/FD", at));
-  }
+  prove_moves(finding, run, shared, readers);
   if (at_once) {
     finding.prove(
         count_fact("in_a_call_at_once", shared.at_once.size(), "/proc/PID/task/TID/syscall", at));
@@ -265,10 +300,16 @@ bool may_share_handles(const Run& run, std::string_view machine) {
 std::vector<Finding> find_shared_handles(const Run& run, std::string_view machine) {
   std::vector<Finding> findings = find_shared_connections(run);
   std::set<FileId> told;
+  std::set<std::string> named;
   for (const auto& [id, shared] : files_of(run, machine)) {
     std::vector<ProcessKey> readers = readers_of(shared);
-    if (readers.size() >= 2 && told.insert(id.first).second)
-      findings.push_back(finding_of(run, shared, std::move(readers)));
+    if (readers.size() < 2 || !told.insert(id.first).second) continue;
+    findings.push_back(finding_of(run, shared, std::move(readers)));
+    named.insert(shared.path);
+  }
+  for (const SharedPosition& shared : told_by_workers(run)) {
+    if (named.insert(shared.path).second)
+      findings.push_back(finding_of(run, shared, processes_of(shared.told)));
   }
   if (!findings.empty() || !ends_badly(run)) return findings;
   for (const StartEvent* event : events_of(run, StartEventKind::kFailed)) {

@@ -59,9 +59,10 @@ PROGRAMS = {  # name -> text; __name__ is "__main__", __file__ ends in prog.py
     "files of code": "import sys, multiprocessing\nseen = set()\ndef trace(frame, *_): seen.add(frame.f_code.co_filename)\n"
                      "sys.settrace(trace)\nimport multiprocessing.pool\nprint([f for f in seen if 'dlprobe-' in f])\n",
     "samples": "try: import torch\nexcept ImportError: raise SystemExit('no torch')\n"
-               "import gc, numpy, random\nfrom torch.utils.data import DataLoader, Dataset, IterableDataset\n"
+               "import gc, numpy, random, sys\nfrom torch.utils.data import DataLoader, Dataset, IterableDataset\n"
                "class Noisy(Dataset):\n"
                "  rngs = numpy.random.default_rng(0), numpy.random.RandomState(1), random.Random(2), numpy.random, random\n"
+               "  file = open(sys.executable, 'rb')\n"
                "  def __len__(self): return 24\n"
                "  def __getitem__(self, i):\n"
                "    if i == 21: return self.missing\n"

@@ -1,5 +1,5 @@
 """What the workers of a DataLoader do alike, though each is to do a part: draw the same numbers from copies of a generator, and
-read the same samples of an IterableDataset (see dlprobe_start.py).
+read the same samples of an IterableDataset; and whether they move a file's position for each other (see dlprobe_start.py).
 
 Loaded where a DataLoader has workers, at work in a worker alone. An attribute of PyTorch's fetcher tells when it is looked up, for
 the first samples: no frame of ours stands in a traceback. What a generator would give is drawn from a copy. No method of the
@@ -9,7 +9,7 @@ import os
 import sys
 from itertools import islice
 
-from dlprobe_start import tell
+from dlprobe_start import load, tell
 from dlprobe_trace import MAIN_NAMES, absolute, entries_of, is_users_file, users_place
 
 _MOST_WORKERS = 128  # that one process starts: what is wrong is wrong from the start
@@ -21,13 +21,15 @@ _NUMBERS = (1 << 12, 1 << 16, 1 << 20)  # of a generator, among which its next o
 _FEW_SAMPLES, _SAMPLES = 4, 16
 _MOST_BYTES = 1 << 16  # of a text
 _MOST_ELEMENTS = 4096  # of an array
+_MOST_LOOKS_AT_FILES = 1000  # of one worker; each takes three microseconds
+_MOVES_THAT_PROVE = 3  # of a file's position; the trainer may look at it once
 
 
 class _Watched:
-    """An attribute of the fetchers of a class, which calls `notice` as long as that says true."""
+    """An attribute of the fetchers of a class, which calls each of `notices` as long as that says true."""
 
-    def __init__(self, owner, name, notice):
-        self._owner, self._name, self._notice = owner, name, notice
+    def __init__(self, owner, name, *notices):
+        self._owner, self._name, self._notices = owner, name, notices
         setattr(owner, name, self)
 
     def __set__(self, fetcher, value):
@@ -36,18 +38,24 @@ class _Watched:
     def __get__(self, fetcher, owner=None):
         if fetcher is None or self._name not in fetcher.__dict__:
             raise AttributeError(self._name)
-        is_wanted = False
-        try:
-            is_wanted = self._notice is None or self._notice(fetcher, sys._getframe(1))
-        except Exception as error:
-            if users_place(entries_of(error)):
-                raise  # by the handler of a signal that came meanwhile
-        finally:
-            if not is_wanted:
-                self._notice = None
-                if vars(self._owner).get(self._name) is self:
-                    delattr(self._owner, self._name)
+        for notice in self._notices:
+            is_wanted = False
+            try:
+                is_wanted = notice(fetcher, sys._getframe(1))
+            except Exception as error:
+                if users_place(entries_of(error)):
+                    raise  # by the handler of a signal that came meanwhile
+            finally:
+                if not is_wanted:
+                    self._notices = tuple(each for each in self._notices if each is not notice)
+        if not self._notices and vars(self._owner).get(self._name) is self:
+            delattr(self._owner, self._name)
         return fetcher.__dict__[self._name]
+
+
+def _is_of_worker(frame):
+    """Whether the worker itself fetches there, and no loader within the data set."""
+    return frame.f_back.f_code is _worker_loop().__code__
 
 
 def _place_of(dataset, method):
@@ -196,6 +204,8 @@ def _parts_of(path, thing):
     elif kind is _METHOD:
         yield path, thing.__self__
         yield "", thing.__func__
+    elif kind is _GENERATOR and thing.gi_frame is not None:
+        yield from (("%s.%s" % (path, name), value) for name, value in list(thing.gi_frame.f_locals.items()))
     elif kind.__module__ == "functools" and kind.__name__ == "partial":
         yield from ((path, thing.func), (path + ".args", thing.args), (path + ".keywords", thing.keywords))
     else:
@@ -204,22 +214,20 @@ def _parts_of(path, thing):
         yield "", kind
 
 
-_FUNCTION, _METHOD = type(_items), type(tell.__get__(1))
+_FUNCTION, _METHOD, _GENERATOR = type(_items), type(tell.__get__(1)), type(each for each in ())
 _PLAIN = (str, bytes, bytearray, int, float, complex, bool, type(None))
 
 
-def _generators_of(dataset, kinds):
-    """Those of its own, of its transforms and of their modules, with their names."""
-    things, seen, found = [("dataset", dataset)], set(), []
+def _things_in(dataset):
+    """What it, its transforms and their modules are made of, with their names."""
+    things, seen = [("dataset", dataset)], set()
     for path, thing in things:
         if id(thing) in seen or type(thing) in _PLAIN:
             continue
         seen.add(id(thing))
-        if type(thing) in kinds:
-            found.append((path, thing))
-        elif len(things) < _MOST_OBJECTS:
+        yield path, thing
+        if len(things) < _MOST_OBJECTS and type(thing).__module__ != "_io":
             things.extend(islice(_parts_of(path, thing), _MOST_OBJECTS))
-    return found
 
 
 def _generators_of_libraries(seed, numpy_seed):
@@ -334,8 +342,8 @@ class _Samples:
         self._fields, self._digests = fields, []
 
     def __call__(self, fetcher, frame):
-        if frame.f_back.f_code is not _worker_loop().__code__:
-            return True  # a loader within the data set
+        if not _is_of_worker(frame):
+            return True
         data = frame.f_locals["data"]
         before = len(self._digests)
         samples = islice(data, _SAMPLES - before) if vars(fetcher)["auto_collation"] else [data]
@@ -344,6 +352,110 @@ class _Samples:
         if count == _SAMPLES or before < _FEW_SAMPLES <= count:
             tell("samples", digests=self._digests, **self._fields)
         return count < _SAMPLES
+
+
+# ---- files
+
+
+def _has_files():
+    """Whether a regular file is open, beside the standard streams."""
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            if int(name) > 2 and os.fstat(int(name)).st_mode & 0o170000 == 0o100000:
+                return True
+        except OSError:
+            pass  # that of the listing
+    return False
+
+
+def _files_of(things):
+    """The numbers of the files that it reads, unless it has a lock for them."""
+    numbers = set()
+    for _path, thing in things:
+        if type(thing).__module__ == "multiprocessing.synchronize":
+            return set()
+        try:
+            if type(thing).__module__ == "_io" and thing.readable() and thing.seekable():
+                numbers.add(thing.fileno())
+        except (AttributeError, OSError, ValueError):
+            pass  # it is closed, or in memory
+    return {number for number in numbers if number > 2 and not load("dlprobe_limits").appends(number)}
+
+
+class _Reads:
+    """What this thread has read, of whatever."""
+
+    def __init__(self):
+        self._bytes = None
+
+    def went_on(self):
+        """Since it was asked last; True: maybe."""
+        try:
+            file = os.open("/proc/thread-self/io", os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                text = os.read(file, 400)
+            finally:
+                os.close(file)
+        except OSError:
+            return True
+        before, now = self._bytes, int(text.split(None, 2)[1])
+        self._bytes = now + len(text)
+        return before != now
+
+
+class _Position:
+    """That of one file: how often this worker moved it, and how often others did while it read nothing."""
+
+    def __init__(self, number):
+        self._number, self._last, self.own, self.others = number, None, 0, 0
+
+    def has_moved(self):
+        before, self._last = self._last, os.lseek(self._number, 0, os.SEEK_CUR)
+        return before not in (None, self._last)
+
+    def tell(self, fields):
+        path = load("dlprobe_limits").as_of_parent(self._number)
+        if path is not None and path.startswith("/"):
+            tell("position-moved", shared=path, count=self.others, **fields)
+
+
+class _Positions:
+    """Of files that were opened before the fork, maybe."""
+
+    def __init__(self, fields, numbers):
+        self._fields, self._left = fields, [_Position(number) for number in numbers]
+        self._reads, self._is_fetching, self._looks = _Reads(), False, 0
+
+    def look(self, _fetcher, frame):
+        return self._look(frame, True)
+
+    def end(self, _fetcher, frame):
+        return self._look(frame, False)
+
+    def _look(self, frame, is_fetching):
+        if not _is_of_worker(frame):
+            return True
+        self._looks += 1
+        moved = [each for each in list(self._left) if self._has_moved(each)]
+        # It asks for its next batch by reading, too.
+        is_maybe_own = (moved or not self._is_fetching) and self._reads.went_on() and self._is_fetching
+        self._is_fetching = is_fetching
+        for each in moved:
+            if is_maybe_own:
+                each.own += 1
+            else:
+                each.others += 1
+            if min(each.own, each.others) >= _MOVES_THAT_PROVE:
+                self._left.remove(each)
+                each.tell(self._fields)
+        return bool(self._left) and self._looks < _MOST_LOOKS_AT_FILES
+
+    def _has_moved(self, position):
+        try:
+            return position.has_moved()
+        except OSError:
+            self._left.remove(position)  # it is closed
+            return False
 
 
 # ---- in a worker
@@ -355,9 +467,9 @@ def _worker_loop():
     return sys.modules["torch.utils.data._utils.worker"]._worker_loop
 
 
-def _watched_generators(dataset, seed, numpy_seed):
+def _watched_generators(things, seed, numpy_seed):
     kinds = _kinds()
-    found = _generators_of(dataset, kinds)
+    found = [each for each in things if type(each[1]) in kinds]
     known = {id(generator) for _path, generator in found}
     found += [each for each in _generators_of_libraries(seed, numpy_seed) if id(each[1]) not in known]
     watched = []
@@ -367,6 +479,13 @@ def _watched_generators(dataset, seed, numpy_seed):
         except _Unknown:
             pass
     return watched
+
+
+def _watch(owner, name, *notices):
+    """That attribute is looked up at the begin of a fetch, for each sample, or at its end."""
+    notices = tuple(filter(None, notices))
+    if notices:
+        _Watched(owner, name, *notices)
 
 
 def watch_worker(frame):
@@ -382,11 +501,15 @@ def watch_worker(frame):
         return
     # Each iterator has a pipe of its own for what its workers make.
     fields = {"loader": os.fstat(here["data_queue"]._writer.fileno()).st_ino}
-    if here["dataset_kind"] != sys.modules["torch.utils.data.dataloader"]._DatasetKind.Map:
-        fields.update(_place_of(here["dataset"], "__iter__"))
-        _Watched(fetch._IterableDatasetFetcher, "collate_fn", _Samples(fields))
-        return
-    fields.update(_place_of(here["dataset"], "__getitem__"))
-    generators = _watched_generators(here["dataset"], here["seed"], here.get("np_seed"))
-    if generators:
-        _Watched(fetch._MapDatasetFetcher, "dataset", _Draws(fields, generators))
+    is_map = here["dataset_kind"] == sys.modules["torch.utils.data.dataloader"]._DatasetKind.Map
+    fetcher = fetch._MapDatasetFetcher if is_map else fetch._IterableDatasetFetcher
+    has_files = _has_files()
+    things = list(_things_in(here["dataset"])) if is_map or has_files else []
+    fields.update(_place_of(here["dataset"], "__getitem__" if is_map else "__iter__"))
+    numbers = _files_of(things) if has_files else ()
+    positions = _Positions(fields, numbers) if numbers else None
+    generators = _watched_generators(things, here["seed"], here.get("np_seed")) if is_map else ()
+    _watch(fetcher, "auto_collation", positions and positions.look)
+    _watch(fetcher, "dataset" if is_map else "dataset_iter", generators and _Draws(fields, generators),
+           positions and positions.look)
+    _watch(fetcher, "collate_fn", None if is_map else _Samples(fields), positions and positions.end)

@@ -187,7 +187,7 @@ def _is_shared(number, parent):
     return False
 
 
-def _as_of_parent(number):
+def as_of_parent(number):
     """What descriptor `number` is, if that is a regular file or a socket that was opened before the fork; None: it is not."""
     parent = os.getppid()
     try:
@@ -198,6 +198,11 @@ def _as_of_parent(number):
         return target if target.startswith("socket:") or (is_file and _is_shared(number, parent)) else None
     except (OSError, StopIteration):
         return None
+
+
+def appends(number):
+    """Whether what is written to it goes to its end, as all its writers want."""
+    return bool(int(_fdinfo("self", number, "flags:"), 8) & os.O_APPEND)
 
 
 def _held(entries):
@@ -225,7 +230,7 @@ def shared_with_parent(entries):
     object has, else a file where a library raised the exception. None: there is none."""
     for value in _held(entries):
         try:
-            target = _as_of_parent(value.fileno())
+            target = as_of_parent(value.fileno())
             if target is not None and target.startswith("/"):
                 return None if _is_opened_here(target) else target
             if target is not None and hasattr(value, "getpeername"):
@@ -234,6 +239,6 @@ def shared_with_parent(entries):
             pass  # it is closed, or no connection of TCP
     if users_place(entries[-1:]):
         return None
-    targets = (_as_of_parent(int(number)) for number in os.listdir("/proc/self/fd"))
+    targets = (as_of_parent(int(number)) for number in os.listdir("/proc/self/fd"))
     return next((target for target in targets
                  if target is not None and target.startswith("/") and not _is_opened_here(target)), None)

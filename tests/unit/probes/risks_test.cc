@@ -280,6 +280,28 @@ TEST(SharedPosition, AWorkerThatFailsAtItComesWithTheReason) {
   EXPECT_EQ(find_shared_handles(scene.run(), "x86_64").front().severity, Severity::kWarning);
 }
 
+// What each saw between two of its reads; nobody has looked from outside.
+TEST(SharedPosition, WorkersTellThatOthersMoveIt) {
+  dlprobe::Run one;
+  StartEvent moved{.kind = StartEventKind::kPositionMoved,
+                   .count = 3,
+                   .shared_file = "/data/train.tar",
+                   .loader = 77};
+  moved.process = key_of(kRiskWorker);
+  one.start_events = {moved, moved};
+  EXPECT_TRUE(find_shared_handles(one, "x86_64").empty()) << "the other may be the trainer";
+  moved.process = key_of(kRiskOther);
+  one.start_events.push_back(moved);
+  const auto findings = find_shared_handles(one, "x86_64");
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].severity, Severity::kWarning);
+  EXPECT_EQ(findings[0].confidence, Confidence::kLikely);
+  EXPECT_EQ(findings[0].processes,
+            (std::vector<ProcessKey>{key_of(kRiskWorker), key_of(kRiskOther)}));
+  one.start_events.back().loader = 78;
+  EXPECT_TRUE(find_shared_handles(one, "x86_64").empty()) << "one worker in each epoch";
+}
+
 TEST(SharedPosition, TheTrainerMayHaveMovedItAlone) {
   HangScene scene = running_scene();
   share_file(scene, {6, 4, 0}, {0, 3, 7}, {0, 2, 8});
