@@ -22,6 +22,7 @@ inline constexpr auto kNumberNames = std::to_array<std::string_view>({
     "cgroup_used",
     "chance_without_a_trend",
     "children_that_came_to_it",
+    "compared_samples",
     "copied",
     "cpu_time_limit",
     "cpus_online",

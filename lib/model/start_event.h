@@ -32,7 +32,8 @@ enum class StartEventKind {
   kExits,    ///< a child called sys.exit, a process os._exit or os.abort: `message`; `count`: its
              ///< code
   kDraws,    ///< a DataLoader's worker draws from a random generator for its samples
-  kSamples,  ///< the first samples that a worker read of an IterableDataset
+  kSamples,  ///< the samples that a worker read of an IterableDataset
+  kRankSamples,    ///< the first that a rank reads in a shuffled order to learn from
   kPositionMoved,  ///< of the file `shared_file` that a worker reads: others moved it
   kHookFailed,     ///< a part of the shim did not find what it knows; `message`
   kRead,           ///< its text was read, not run; `count` lines make what starts processes
@@ -41,14 +42,14 @@ enum class StartEventKind {
 template <>
 struct Names<StartEventKind> {
   static constexpr auto kList =
-      std::to_array<std::string_view>({"interpreter",    "chosen",        "started",
-                                       "refused",        "main-imported", "main-not-imported",
-                                       "first-batch",    "loader-made",   "batches",
-                                       "mpi-begins",     "mpi-ready",     "meets-at",
-                                       "joined-group",   "waits-at-most", "failed",
-                                       "exits",          "draws",         "samples",
-                                       "position-moved", "hook-failed",   "read",
-                                       "foreseen"});
+      std::to_array<std::string_view>({"interpreter",  "chosen",         "started",
+                                       "refused",      "main-imported",  "main-not-imported",
+                                       "first-batch",  "loader-made",    "batches",
+                                       "mpi-begins",   "mpi-ready",      "meets-at",
+                                       "joined-group", "waits-at-most",  "failed",
+                                       "exits",        "draws",          "samples",
+                                       "rank-samples", "position-moved", "hook-failed",
+                                       "read",         "foreseen"});
 };
 
 /// Why a process was not started.
@@ -122,6 +123,7 @@ struct StartEvent {
   std::string shared_file;
   std::optional<uint64_t> loader;
   std::vector<std::string> digests;
+  std::optional<uint64_t> different;
 
   bool operator==(const StartEvent&) const = default;
 };
@@ -152,12 +154,15 @@ constexpr void list_fields_of_failures(auto&& field) {
 }
 constexpr void list_fields_of_data(auto&& field) {
   field("loader", &StartEvent::loader,
-        "Of draws, samples and position-moved: the same in all workers of one iterator (the inode "
+        "Of draws, samples, rank-samples and position-moved: the same in all workers of one "
+        "iterator (the inode "
         "of the pipe into "
         "which they put batches)");
   field("digests", &StartEvent::digests,
-        "Of draws one: the numbers that the generator gave first in this worker; of samples one of "
-        "each");
+        "Of draws one: the numbers that the generator gave first in this worker; of samples the "
+        "lowest "
+        "of their checksums; of rank-samples those of the first samples in order");
+  field("different", &StartEvent::different, "Of samples: how many checksums they have");
 }
 constexpr void list_fields(auto&& field, Of<StartEvent> /*of*/) {
   field("at", &StartEvent::at, "when it was said", Unit::kMoment);
@@ -190,7 +195,8 @@ constexpr void list_fields(auto&& field, Of<StartEvent> /*of*/) {
   field("main", &StartEvent::is_main, "that line is the main module's own");
   field("count", &StartEvent::count,
         "of batches, of mappings where there are no more; of joined-group and meets-at: the rank; "
-        "of failed by EMFILE: of open descriptors, by EADDRINUSE: the port; of position-moved: how "
+        "of failed by EMFILE: of open descriptors, by EADDRINUSE: the port; of samples: how many; "
+        "of position-moved: how "
         "often the position was another one than after the worker's last batch");
   field("seconds", &StartEvent::seconds,
         "Of main-imported; of first-batch since its iterator was made; of batches waited for them; "

@@ -137,6 +137,7 @@ Expected<StartEvent> parse_start_event(std::string_view text) {
         .shared_file = text_of(line, "shared"),
         .loader = optional_number<uint64_t>(line, "loader"),
         .digests = line.value("digests", std::vector<std::string>()),
+        .different = optional_number<uint64_t>(line, "different"),
     };
   } catch (const json::exception& error) {
     return failure(ErrorCode::kMalformed,

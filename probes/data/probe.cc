@@ -13,6 +13,7 @@ namespace {
 Verdict examine_run(const RunCase& one) {
   Verdict verdict;
   verdict.findings = repeated_samples(one.run);
+  std::ranges::move(repeated_by_ranks(one.run), std::back_inserter(verdict.findings));
   std::ranges::move(repeated_numbers(one.run), std::back_inserter(verdict.findings));
   return verdict;
 }

@@ -5,6 +5,7 @@
 #include <optional>
 #include <ranges>
 #include <set>
+#include <span>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -17,14 +18,11 @@ namespace {
 
 using Events = std::vector<const StartEvent*>;
 
-// Fewer that differ may be what each part of the data begins with.
-constexpr size_t kFewestSamples = 4;
-
 // What a worker told last of a generator, or of its samples.
 Events last_words(const Run& run, StartEventKind kind) {
   std::map<std::pair<ProcessKey, std::string>, const StartEvent*> last;
   for (const StartEvent* event : events_of(run, kind))
-    if (event->loader) last[{event->process, event->path}] = event;
+    last[{event->process, event->path}] = event;
   Events words;
   std::ranges::copy(last | std::views::values, std::back_inserter(words));
   return words;
@@ -60,12 +58,12 @@ std::vector<ProcessKey> first_workers(const Events& events) {
   return processes_of(first);
 }
 
-Finding data_finding(FindingCode code, const Events& events) {
+Finding data_finding(FindingCode code, const Events& events, std::vector<ProcessKey> processes) {
   const StartEvent& first = *events.front();
   // Whether it was meant cannot be known.
   Finding finding = new_finding(code, Confidence::kLikely);
   finding.discriminator = first.function;
-  finding.processes = first_workers(events);
+  finding.processes = std::move(processes);
   finding.first_seen = first.at;
   finding.last_seen = events.back()->at;
   finding.prove(count_fact("processes", finding.processes.size(), kShimSource, first.at));
@@ -109,7 +107,8 @@ Remedy seed_apart(const StartEvent& event) {
 
 Finding finding_of_numbers(const Run& run, const Events& events) {
   const StartEvent& first = *events.front();
-  Finding finding = data_finding(FindingCode::kRandomNumbersRepeated, events);
+  Finding finding =
+      data_finding(FindingCode::kRandomNumbersRepeated, events, first_workers(events));
   const OwnWords who = describe_some(run, finding.processes);
   const Message what =
       is_of_library(first)
@@ -130,28 +129,164 @@ Finding finding_of_numbers(const Run& run, const Events& events) {
   return finding;
 }
 
-Finding finding_of_samples(const Run& run, const Events& events) {
-  const StartEvent& first = *events.front();
-  Finding finding = data_finding(FindingCode::kSamplesRepeated, events);
-  const size_t count = first.digests.size();
-  finding.message = say("{} deliver the same samples: the first {} of each are equal",
-                        describe_some(run, finding.processes), own(count));
-  const Message place = place_of(first);
-  if (!place.empty()) finding.message += ";" + place;
-  finding.prove(count_fact("equal_samples", count, kShimSource, first.at));
-  finding.rule_out(
-      "data that always looks the same",
-      say("{} of the {} samples differ",
-          own(std::set(first.digests.begin(), first.digests.end()).size()), own(count)));
+// What two workers of one loader have read, as far as it can be compared: each told the lowest
+// checksums of its samples.
+struct Common {
+  const StartEvent* one = nullptr;
+  const StartEvent* other = nullptr;
+  size_t equal = 0;
+  size_t compared = 0;  ///< of the one that has fewer
+
+  bool is_whole() const { return equal == compared && one->different == other->different; }
+};
+
+std::span<const std::string> up_to(const std::vector<std::string>& digests,
+                                   const std::string& last) {
+  return std::span(digests.begin(), std::ranges::upper_bound(digests, last));
+}
+
+Common common_of(const StartEvent& one, const StartEvent& other) {
+  std::string last = "g";  // no digit of a checksum is as high
+  for (const StartEvent* each : {&one, &other}) {
+    if (each->different.value_or(0) > each->digests.size() && !each->digests.empty())
+      last = std::min(last, each->digests.back());
+  }
+  const auto here = up_to(one.digests, last);
+  const auto there = up_to(other.digests, last);
+  std::vector<std::string> both;
+  std::ranges::set_intersection(here, there, std::back_inserter(both));
+  return {.one = &one,
+          .other = &other,
+          .equal = both.size(),
+          .compared = std::min(here.size(), there.size())};
+}
+
+// Data that has equal samples, or files that are repeated on purpose, repeat them in each worker,
+// too: by chance twice as many are in another one.
+bool is_of_data(const Common& common) {
+  constexpr double kTimesChance = 4;
+  double repeated = 0;
+  double count = 0;
+  for (const StartEvent* each : {common.one, common.other}) {
+    const auto read = static_cast<double>(each->count.value_or(0));
+    repeated += read - static_cast<double>(each->different.value_or(0));
+    count += read;
+  }
+  return static_cast<double>(common.equal) * count <=
+         kTimesChance * repeated * static_cast<double>(common.compared);
+}
+
+// A part may begin with samples that others begin with, too, or be filled up with some.
+bool is_repeated(const Common& common) {
+  constexpr size_t kFewest = 4;
+  constexpr size_t kFewestOfPart = 8;
+  constexpr size_t kOfSo = 20;
+  if (is_of_data(common)) return false;
+  return common.is_whole()
+             ? common.equal >= kFewest
+             : common.equal >= kFewestOfPart && common.equal * kOfSo >= common.compared;
+}
+
+// The workers that have samples of others, and the pair that has most.
+struct Repetition {
+  Events workers;
+  Common most;
+};
+
+Repetition repetition_of(const Events& workers) {
+  Repetition repetition;
+  std::set<const StartEvent*> alike;
+  for (const StartEvent* one : workers) {
+    for (const StartEvent* other : workers) {
+      if (one >= other) continue;
+      const Common common = common_of(*one, *other);
+      if (!is_repeated(common)) continue;
+      alike.insert({one, other});
+      if (common.equal > repetition.most.equal) repetition.most = common;
+    }
+  }
+  std::ranges::copy_if(workers, std::back_inserter(repetition.workers),
+                       [&](const StartEvent* event) { return alike.contains(event); });
+  return repetition;
+}
+
+void add_remedies(Finding& finding, bool is_whole) {
+  const char* verify = "dlprobe run -- COMMAND";
+  if (!is_whole) {
+    finding.remedies.push_back(
+        {.title = "Cut the data alike in all workers: one order, and parts that do not overlap",
+         .commands = {"files = sorted(files)  # or random.Random(epoch).shuffle(files)",
+                      "files = files[info.id::info.num_workers]",
+                      "# not by hash(): spawned processes differ in it; zlib.crc32() is the same"},
+         .verify = verify});
+    return;
+  }
   finding.remedies.push_back(
       {.title = "Give each worker its part of the data, in __iter__",
        .commands = {"info = torch.utils.data.get_worker_info()",
                     "files = self.files[info.id::info.num_workers]  # or, of samples:",
                     "itertools.islice(samples, info.id, None, info.num_workers)"},
-       .verify = "dlprobe run -- COMMAND"});
+       .verify = verify});
   finding.remedies.push_back({.title = "Or use one worker",
                               .commands = {"DataLoader(..., num_workers=1)"},
-                              .verify = "dlprobe run -- COMMAND"});
+                              .verify = verify});
+}
+
+Finding finding_of_samples(const Run& run, const Repetition& repetition) {
+  const auto& [one, other, equal, compared] = repetition.most;
+  Finding finding = data_finding(FindingCode::kSamplesRepeated, repetition.workers,
+                                 first_workers(repetition.workers));
+  finding.message = say("{} deliver the same samples: {} of {} compared are equal",
+                        describe_some(run, finding.processes), own(equal), own(compared));
+  const Message place = place_of(*one);
+  if (!place.empty()) finding.message += ";" + place;
+  finding.prove(count_fact("equal_samples", equal, kShimSource, one->at));
+  finding.prove(count_fact("compared_samples", compared, kShimSource, one->at));
+  finding.rule_out("data that always looks the same",
+                   say("{} of the {} samples of one worker differ", own(one->different.value_or(0)),
+                       own(one->count.value_or(0))));
+  add_remedies(finding, repetition.most.is_whole());
+  return finding;
+}
+
+// Of the process that joined the job, and of those that it started.
+const StartEvent* rank_of(const Run& run, ProcessKey key) {
+  constexpr int kMostSteps = 4;
+  const auto joined = events_of(run, StartEventKind::kJoinedGroup);
+  const auto started = events_of(run, StartEventKind::kStarted);
+  for (int step = 0; step < kMostSteps; ++step) {
+    const auto found = std::ranges::find(joined, key, &StartEvent::process);
+    if (found != joined.end()) return *found;
+    const auto starter = std::ranges::find(started, key.pid, &StartEvent::child_pid);
+    if (starter == started.end()) break;
+    key = (*starter)->process;
+  }
+  return nullptr;
+}
+
+// One of each rank of those that told the same.
+std::map<int64_t, const StartEvent*> ranks_of(const Run& run, const Events& events) {
+  std::map<int64_t, const StartEvent*> ranks;
+  for (const StartEvent* event : events)
+    if (const StartEvent* joined = rank_of(run, event->process))
+      ranks.emplace(joined->count.value_or(0), joined);
+  return ranks;
+}
+
+Finding finding_of_ranks(const Run& run, const StartEvent& first, const Events& ranks) {
+  Finding finding = data_finding(FindingCode::kSamplesRepeated, {&first}, processes_of(ranks));
+  finding.message =
+      say("{} learn from the same samples: the first {} of each are equal, in one shuffled order",
+          describe_some(run, finding.processes), own(first.digests.size()));
+  const Message place = place_of(first);
+  if (!place.empty()) finding.message += ";" + place;
+  finding.prove(count_fact("equal_samples", first.digests.size(), kShimSource, first.at));
+  finding.remedies.push_back(
+      {.title = "Give each rank its part of the data",
+       .commands = {"sampler = torch.utils.data.DistributedSampler(dataset)",
+                    "DataLoader(dataset, ..., sampler=sampler)  # without shuffle",
+                    "sampler.set_epoch(epoch)  # before each epoch"},
+       .verify = "dlprobe run -- COMMAND"});
   return finding;
 }
 
@@ -165,14 +300,43 @@ std::vector<Finding> repeated_numbers(const Run& run) {
 }
 
 std::vector<Finding> repeated_samples(const Run& run) {
-  std::vector<Finding> findings;
-  for (Events& events : told_alike(run, StartEventKind::kSamples)) {
-    std::erase_if(events, [](const StartEvent* event) {
-      const std::set different(event->digests.begin(), event->digests.end());
-      return different.size() < kFewestSamples;
-    });
-    if (!events.empty()) findings.push_back(finding_of_samples(run, events));
+  std::map<std::optional<uint64_t>, Events> loaders;
+  for (const StartEvent* event : last_words(run, StartEventKind::kSamples))
+    loaders[event->loader].push_back(event);
+  // Each epoch has a loader's workers of its own: one finding of each place.
+  std::map<std::pair<std::string, int32_t>, Repetition> of_places;
+  for (const Events& workers : loaders | std::views::values) {
+    Repetition repetition = repetition_of(workers);
+    if (repetition.workers.empty()) continue;
+    std::ranges::stable_sort(repetition.workers, {}, &StartEvent::at);
+    const StartEvent& first = *repetition.workers.front();
+    Repetition& place = of_places[{first.file, first.line}];
+    if (place.workers.empty() || first.at < place.workers.front()->at)
+      place = std::move(repetition);
   }
+  std::vector<Finding> findings;
+  for (const Repetition& repetition : of_places | std::views::values)
+    findings.push_back(finding_of_samples(run, repetition));
+  return findings;
+}
+
+std::vector<Finding> repeated_by_ranks(const Run& run) {
+  constexpr size_t kFewest = 4;
+  std::map<std::vector<std::string>, Events> groups;
+  for (const StartEvent* event : last_words(run, StartEventKind::kRankSamples))
+    groups[event->digests].push_back(event);
+  std::map<std::pair<std::string, int32_t>, Finding> of_places;
+  for (const auto& [digests, events] : groups) {
+    if (std::set(digests.begin(), digests.end()).size() < kFewest) continue;
+    Events ranks;
+    std::ranges::copy(ranks_of(run, events) | std::views::values, std::back_inserter(ranks));
+    const StartEvent& first = *events.front();
+    if (ranks.size() > 1)
+      of_places.try_emplace({first.file, first.line}, finding_of_ranks(run, first, ranks));
+  }
+  std::vector<Finding> findings;
+  for (Finding& finding : of_places | std::views::values)
+    findings.push_back(std::move(finding));
   return findings;
 }
 

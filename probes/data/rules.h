@@ -10,8 +10,11 @@ namespace dlprobe::probes::data {
 /// same state in each. One for each data set.
 std::vector<Finding> repeated_numbers(const Run& run);
 
-/// DLP0802: workers of one loader that read the same samples of an IterableDataset. One for each
-/// data set.
+/// DLP0802: workers of one loader that read the same samples of an IterableDataset, or some of
+/// them. One for each data set.
 std::vector<Finding> repeated_samples(const Run& run);
+
+/// DLP0802: ranks of one job that learn from the same samples.
+std::vector<Finding> repeated_by_ranks(const Run& run);
 
 }  // namespace dlprobe::probes::data

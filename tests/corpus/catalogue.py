@@ -583,11 +583,15 @@ SAME_DATA = (  # what workers do alike -> code, what the proof says
     ("copied-in-closure", "DLP0801", {"generator": equals("map_style.<locals>.<lambda>.<locals>.rng")}),
     ("module", "DLP0801", {"generator": equals("MODULE_RNG")}),
     ("seeded-alike", "DLP0801", {"generator": holds("random")}),
-    ("stream", "DLP0802", {"equal_samples": equals(16), "samples_made_at": holds("/same_data.py:")}),
-    ("stream --batch-size 1 --method forkserver", "DLP0802", {"equal_samples": equals(16)}),
+    ("stream", "DLP0802", {"equal_samples": equals(48), "samples_made_at": holds("/same_data.py:")}),
+    ("stream --batch-size 1 --method forkserver", "DLP0802", {"equal_samples": equals(48)}),
+    ("stream-looks-ahead", "DLP0802", {"equal_samples": equals(10)}),
+    ("stream-shuffled-apart", "DLP0802", {"processes": equals(2)}),
+    ("stream-hashed --method spawn", "DLP0802", {"samples_made_at": holds("/same_data.py:")}),
 )
 DATA_APART = ("copied --workers 1", "global", "seeded-apart", "lazy", "lazy-state", "by-sample", "permuted", "in-trainer",
-              "stream-constant", "stream-shuffled", "stream-sliced", "stream-header", "stream --workers 1")
+              "stream-constant", "stream-shuffled", "stream-sliced", "stream-header", "stream --workers 1",
+              "stream-hashed", "stream-checksummed --method spawn", "stream-of-one-file", "stream-of-labels")
 
 
 def same_data():
@@ -596,6 +600,11 @@ def same_data():
     for job, code, evidence in SAME_DATA:
         yield Case(f"data-{job.replace(' --', '-').replace(' ', '-')}", f"same_data.py {job}", first=code, severity="warning",
                    confidence="likely", verdicts=("warn",), evidence=evidence, **common)
+    for workers in (0, 1, 2):
+        yield Case(f"data-ranks-{workers}", f"same_ranks.py alike --workers {workers}", first="DLP0802", severity="warning",
+                   confidence="likely", verdicts=("warn",), evidence={"processes": equals(2)}, **common)
+    for kind in ("seeds", "groups", "evaluated", "in-order", "shared-out"):
+        yield Case(f"data-ranks-not-{kind}", f"same_ranks.py {kind}", silent=True, verdicts=("pass",), **common)
     for job in DATA_APART:
         yield Case(f"data-not-{job.replace(' --', '-').replace(' ', '-')}", f"same_data.py {job}", silent=True,
                    verdicts=("pass",), **common)

@@ -18,7 +18,8 @@ _MOST_OF_LIST = 16
 _MOST_LOOKS = 32  # at the generators of one worker
 _MOVES = 3  # who draws for one sample only may make an order, which has to be the same in all workers
 _NUMBERS = (1 << 12, 1 << 16, 1 << 20)  # of a generator, among which its next ones are sought
-_FEW_SAMPLES, _SAMPLES = 4, 16
+_STEPS, _MOST_SAMPLES = (4, 16, 64), 500
+_MOST_DIGESTS = 200  # in one word
 _MOST_BYTES = 1 << 16  # of a text
 _MOST_ELEMENTS = 4096  # of an array
 _MOST_LOOKS_AT_FILES = 1000  # of one worker; each takes three microseconds
@@ -29,7 +30,7 @@ class _Watched:
     """An attribute of the fetchers of a class, which calls each of `notices` as long as that says true."""
 
     def __init__(self, owner, name, *notices):
-        self._owner, self._name, self._notices = owner, name, notices
+        self._owner, self._name, self.notices = owner, name, notices
         setattr(owner, name, self)
 
     def __set__(self, fetcher, value):
@@ -38,7 +39,7 @@ class _Watched:
     def __get__(self, fetcher, owner=None):
         if fetcher is None or self._name not in fetcher.__dict__:
             raise AttributeError(self._name)
-        for notice in self._notices:
+        for notice in self.notices:
             is_wanted = False
             try:
                 is_wanted = notice(fetcher, sys._getframe(1))
@@ -47,8 +48,8 @@ class _Watched:
                     raise  # by the handler of a signal that came meanwhile
             finally:
                 if not is_wanted:
-                    self._notices = tuple(each for each in self._notices if each is not notice)
-        if not self._notices and vars(self._owner).get(self._name) is self:
+                    self.notices = tuple(each for each in self.notices if each is not notice)
+        if not self.notices and vars(self._owner).get(self._name) is self:
             delattr(self._owner, self._name)
         return fetcher.__dict__[self._name]
 
@@ -335,23 +336,73 @@ def _digest(sample):
     return "%08x" % total
 
 
+def _samples_of(fetcher, frame, most):
+    data = frame.f_locals["data"]
+    return islice(data, most) if vars(fetcher)["auto_collation"] else [data]
+
+
 class _Samples:
-    """Before a batch is put together: which samples has the worker read?"""
+    """Before a batch is put together: which samples has the worker read? Told are the lowest checksums of all, by which workers
+    that read some in common find these."""
 
     def __init__(self, fields):
-        self._fields, self._digests = fields, []
+        self._fields, self._seen, self._count, self._told, self._fetcher = fields, set(), 0, 0, None
 
     def __call__(self, fetcher, frame):
         if not _is_of_worker(frame):
             return True
-        data = frame.f_locals["data"]
-        before = len(self._digests)
-        samples = islice(data, _SAMPLES - before) if vars(fetcher)["auto_collation"] else [data]
-        self._digests.extend(_digest(each) for each in samples)
+        if self._fetcher is None:
+            self._fetcher = sys.modules["weakref"].ref(fetcher)
+        elif self._fetcher() is not fetcher:  # the next epoch shares out the data anew
+            self.tell()
+            return False
+        before = self._count
+        for sample in _samples_of(fetcher, frame, _MOST_SAMPLES - before):
+            self._seen.add(_digest(sample))
+            self._count += 1
+        if any(before < step <= self._count for step in _STEPS):  # it may be killed
+            self.tell()
+        return self._count < _MOST_SAMPLES
+
+    def tell(self):
+        if self._count > self._told:
+            self._told = self._count
+            tell("samples", digests=sorted(self._seen)[:_MOST_DIGESTS], count=self._count, different=len(self._seen), **self._fields)
+
+
+class _RankSamples:
+    """The first that a rank reads to learn from, if in a shuffled order: what is evaluated is often the same in all."""
+
+    def __init__(self, fields, caller):
+        self._fields, self._caller, self._fetcher = fields, caller, None
+        self._digests, self._indices = [], []
+
+    def __call__(self, fetcher, frame):
+        if frame.f_back.f_code is not self._caller:
+            return True
+        if self._fetcher is None:
+            self._fetcher = sys.modules["weakref"].ref(fetcher)
+        elif self._fetcher() is not fetcher:
+            return False
+        before, most = len(self._digests), _STEPS[1]
+        indices = frame.f_locals["possibly_batched_index"]
+        self._indices.extend(indices if type(indices) is list else [indices])
+        if any(type(index) is not int for index in self._indices):
+            return False
+        self._digests.extend(_digest(sample) for sample in _samples_of(fetcher, frame, most - before))
         count = len(self._digests)
-        if count == _SAMPLES or before < _FEW_SAMPLES <= count:
-            tell("samples", digests=self._digests, **self._fields)
-        return count < _SAMPLES
+        if any(before < step <= count for step in _STEPS[:2]) and self._indices != sorted(self._indices):
+            tell("rank-samples", digests=self._digests, **self._fields)
+        return count < most
+
+
+def _is_learning_rank():
+    """Of a job whose ranks are alike: groups within it may be of ranks that are to have the same data."""
+    torch, ranks = sys.modules["torch"], sys.modules.get("torch.distributed.distributed_c10d")
+    if ranks is None or not ranks.is_initialized() or ranks.get_world_size() < 2 or not torch.is_grad_enabled():
+        return False
+    groups = ranks._world.pg_map if hasattr(ranks, "_world") else ranks._pg_map  # torch 2.0
+    return len(groups) == 1
 
 
 # ---- files
@@ -460,7 +511,7 @@ class _Positions:
 
 # ---- in a worker
 
-_is_watched = False
+_is_watched = _is_trainer_watched = False
 
 
 def _worker_loop():
@@ -485,7 +536,27 @@ def _watch(owner, name, *notices):
     """That attribute is looked up at the begin of a fetch, for each sample, or at its end."""
     notices = tuple(filter(None, notices))
     if notices:
-        _Watched(owner, name, *notices)
+        _Watched(owner, name, *getattr(vars(owner).get(name), "notices", ()) + notices)
+
+
+def _watch_samples_of_rank(fields, caller):
+    if _is_learning_rank():
+        fetcher = sys.modules["torch.utils.data._utils.fetch"]._MapDatasetFetcher
+        _watch(fetcher, "collate_fn", _RankSamples(fields, caller))
+
+
+def _is_map(kind):
+    return kind == sys.modules["torch.utils.data.dataloader"]._DatasetKind.Map
+
+
+def watch_trainer(frame):
+    """`frame`: of an iterator without workers, where it asks for its fetcher."""
+    global _is_trainer_watched
+    loader = sys.modules["torch.utils.data.dataloader"]._SingleProcessDataLoaderIter
+    iterator = frame.f_locals["self"]
+    if not _is_trainer_watched and frame.f_code is loader.__init__.__code__ and _is_map(iterator._dataset_kind):
+        _is_trainer_watched = True
+        _watch_samples_of_rank(_place_of(iterator._dataset, "__getitem__"), loader._next_data.__code__)
 
 
 def watch_worker(frame):
@@ -496,20 +567,29 @@ def watch_worker(frame):
     if _is_watched or is_late or frame.f_code is not _worker_loop().__code__:
         return
     _is_watched = True
-    fetch, here = sys.modules["torch.utils.data._utils.fetch"], frame.f_locals
-    if here["num_workers"] < 2:
-        return
+    here = frame.f_locals
     # Each iterator has a pipe of its own for what its workers make.
     fields = {"loader": os.fstat(here["data_queue"]._writer.fileno()).st_ino}
-    is_map = here["dataset_kind"] == sys.modules["torch.utils.data.dataloader"]._DatasetKind.Map
+    is_map = _is_map(here["dataset_kind"])
+    fields.update(_place_of(here["dataset"], "__getitem__" if is_map else "__iter__"))
+    if is_map:
+        _watch_samples_of_rank(fields, frame.f_code)
+    if here["num_workers"] > 1:
+        _watch_one_of_many(here, is_map, fields)
+
+
+def _watch_one_of_many(here, is_map, fields):
+    fetch = sys.modules["torch.utils.data._utils.fetch"]
     fetcher = fetch._MapDatasetFetcher if is_map else fetch._IterableDatasetFetcher
     has_files = _has_files()
     things = list(_things_in(here["dataset"])) if is_map or has_files else []
-    fields.update(_place_of(here["dataset"], "__getitem__" if is_map else "__iter__"))
     numbers = _files_of(things) if has_files else ()
     positions = _Positions(fields, numbers) if numbers else None
     generators = _watched_generators(things, here["seed"], here.get("np_seed")) if is_map else ()
     _watch(fetcher, "auto_collation", positions and positions.look)
     _watch(fetcher, "dataset" if is_map else "dataset_iter", generators and _Draws(fields, generators),
            positions and positions.look)
-    _watch(fetcher, "collate_fn", None if is_map else _Samples(fields), positions and positions.end)
+    samples = None if is_map else _Samples(fields)
+    _watch(fetcher, "collate_fn", samples, positions and positions.end)
+    if samples is not None:
+        sys.modules["multiprocessing.util"].Finalize(None, samples.tell, exitpriority=0)

@@ -538,6 +538,8 @@ def _hook_data_loader(module):
     def notice_worker(_instance, frame):
         if frame.f_code.co_name == "_worker_loop":
             load("dlprobe_data").watch_worker(frame)
+        elif "torch.distributed.distributed_c10d" in sys.modules and frame.f_code.co_name == "__init__":
+            load("dlprobe_data").watch_trainer(frame)
 
     check = getattr(module.DataLoader, "check_worker_number_rationality", None)  # torch 1.7
     if check is not None:

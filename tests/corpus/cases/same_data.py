@@ -6,6 +6,7 @@ import functools
 import itertools
 import random
 import sys
+import zlib
 
 import numpy
 import torch
@@ -138,15 +139,30 @@ class Stream(IterableDataset):
     def __iter__(self):
         info = get_worker_info()
         files = list(range(SAMPLES))
+        part = slice(info.id, None, info.num_workers)
         if self.job == "stream-constant":
             return iter([torch.ones(5)] * SAMPLES)
         if self.job == "stream-shuffled":  # alike in all workers, and then shared out
             self.rng.shuffle(files)
-            files = files[info.id::info.num_workers]
+            files = files[part]
+        if self.job == "stream-shuffled-apart":
+            random.shuffle(files)
+            files = files[part]
         if self.job == "stream-sliced":
             files = itertools.islice(itertools.count(), info.id, 2 * SAMPLES, info.num_workers)
         if self.job == "stream-header":
             files = [*range(4), *files[4 + info.id::info.num_workers]]
+        if self.job == "stream-looks-ahead":
+            half = SAMPLES // info.num_workers
+            files = files[info.id * half:(info.id + 1) * half + 10]
+        if self.job == "stream-hashed":
+            files = [each for each in files if hash(str(each)) % info.num_workers == info.id]
+        if self.job == "stream-checksummed":
+            files = [each for each in files if zlib.crc32(b"%d" % each) % info.num_workers == info.id]
+        if self.job == "stream-of-one-file":  # repeated on purpose
+            files = [each for file in ([files[:20]] * 4)[part] for each in file]
+        if self.job == "stream-of-labels":
+            files = [each // 2 % 10 for each in range(400)][part]
         return ({"number": torch.full((5,), float(each)), "name": "file %d" % each} for each in files)
 
 

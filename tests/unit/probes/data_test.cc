@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,13 +35,35 @@ class DataTest : public ::testing::Test {
           .digests = {digest}});
   }
 
-  void reads(int32_t pid, Digests digests, uint64_t loader = 77) {
+  // All that it has, in no order; `count`: with those that came more than once.
+  void reads(int32_t pid, std::pair<int, int> numbers, uint64_t loader = 77, int64_t count = 0) {
+    Digests digests;
+    for (int number = numbers.first; number < numbers.second; ++number)
+      digests.push_back(std::to_string(1000 + number));  // of one width
+    const size_t different = digests.size();
+    digests.resize(std::min<size_t>(different, 200));  // as many as are told
     tell({.kind = StartEventKind::kSamples,
           .process = key_of(pid),
           .file = "/data/job/train.py",
           .line = 20,
           .function = "Lines.__iter__",
+          .count = count == 0 ? static_cast<int64_t>(different) : count,
           .loader = loader,
+          .digests = std::move(digests),
+          .different = different});
+  }
+
+  void learns(int32_t rank, int32_t pid, int32_t teller, Digests digests) {
+    tell({.kind = StartEventKind::kJoinedGroup,
+          .process = key_of(pid),
+          .count = rank,
+          .workers = 2});
+    tell({.kind = StartEventKind::kStarted, .process = key_of(pid), .child_pid = teller});
+    tell({.kind = StartEventKind::kRankSamples,
+          .process = key_of(teller),
+          .file = "/data/job/train.py",
+          .line = 7,
+          .function = "Images.__getitem__",
           .digests = std::move(digests)});
   }
 
@@ -102,30 +125,68 @@ TEST_F(DataTest, EachEpochAndEachGeneratorOfADataSetIsOneFinding) {
 
 TEST_F(DataTest, WorkersThatReadTheSameSamplesAreNamed) {
   for (const int32_t pid : {101, 102, 103}) {
-    reads(pid, {"a", "b", "c", "d"});
-    reads(pid, {"a", "b", "c", "d", "a", "f"});
+    reads(pid, {0, 4});
+    reads(pid, {0, 6});
   }
   ASSERT_THAT(found(), SizeIs(1));
   const Finding finding = found().front();
   EXPECT_EQ(finding.code, FindingCode::kSamplesRepeated);
   EXPECT_EQ(finding.severity, Severity::kWarning);
   EXPECT_EQ(finding.message.plain(),
-            "worker 101 and worker 102 and 1 more deliver the same samples: the first 6 of each "
-            "are equal; at train.py:20 in Lines.__iter__");
+            "worker 101 and worker 102 and 1 more deliver the same samples: 6 of 6 compared are "
+            "equal; at train.py:20 in Lines.__iter__");
+  EXPECT_THAT(finding.remedies.front().title.plain(), HasSubstr("Give each worker its part"));
+}
+
+TEST_F(DataTest, PartsThatOverlapAreNamed) {
+  reads(101, {0, 112});
+  reads(102, {100, 212});
+  reads(103, {212, 300});
+  ASSERT_THAT(found(), SizeIs(1));
+  EXPECT_EQ(found().front().processes, std::vector({key_of(101), key_of(102)}));
+  EXPECT_THAT(found().front().message.plain(), HasSubstr("12 of 112 compared are equal"));
+  EXPECT_THAT(found().front().remedies.front().title.plain(), HasSubstr("do not overlap"));
+}
+
+// The lowest 200 of the one end at 199, and the other has some of these.
+TEST_F(DataTest, OfManySamplesTheLowestAreCompared) {
+  reads(101, {0, 400});
+  reads(102, {100, 500});
+  ASSERT_THAT(found(), SizeIs(1));
+  EXPECT_THAT(found().front().message.plain(), HasSubstr("100 of 100 compared are equal"));
 }
 
 TEST_F(DataTest, SamplesOfWhichEachWorkerHasItsOwnAreNot) {
   // A header that each file begins with.
-  reads(101, {"a", "b", "c", "d"});
-  reads(102, {"a", "b", "c", "d"});
-  reads(101, {"a", "b", "c", "d", "e"});
-  reads(102, {"a", "b", "c", "d", "f"});
-  // Samples that are always the same.
-  reads(201, {"a", "a", "a", "b", "c", "c"}, 78);
-  reads(202, {"a", "a", "a", "b", "c", "c"}, 78);
+  reads(101, {0, 4});
+  reads(102, {0, 4});
+  reads(101, {0, 20});
+  reads(102, {16, 40});
+  // Samples that are always the same, and a file that each worker reads several times on purpose.
+  reads(201, {0, 3}, 78, 40);
+  reads(202, {0, 3}, 78, 40);
+  reads(203, {30, 60}, 78, 60);
+  reads(204, {30, 60}, 78, 60);
   // Two loaders over one data set.
-  reads(301, {"a", "b", "c", "d"}, 79);
-  reads(302, {"a", "b", "c", "d"}, 80);
+  reads(301, {0, 30}, 79);
+  reads(302, {0, 30}, 80);
+  EXPECT_THAT(found(), IsEmpty());
+}
+
+TEST_F(DataTest, RanksThatLearnFromTheSameSamplesAreNamed) {
+  learns(0, 100, 101, {"a", "b", "c", "d", "a"});
+  EXPECT_THAT(found(), IsEmpty());
+  learns(1, 200, 201, {"a", "b", "c", "d", "a"});
+  ASSERT_THAT(found(), SizeIs(1));
+  EXPECT_EQ(found().front().severity, Severity::kWarning);
+  EXPECT_EQ(found().front().processes, std::vector({key_of(100), key_of(200)}));
+  EXPECT_THAT(found().front().message.plain(),
+              HasSubstr("learn from the same samples: the first 5 of each are equal"));
+}
+
+TEST_F(DataTest, RanksThatLearnFromTheirPartsAreNot) {
+  learns(0, 100, 101, {"a", "b", "c", "d"});
+  learns(1, 200, 201, {"a", "b", "c", "e"});
   EXPECT_THAT(found(), IsEmpty());
 }
 

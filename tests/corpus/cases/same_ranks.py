@@ -1,0 +1,49 @@
+"""Two ranks of torch.distributed that learn from the same samples, for the data set is not shared out; the other kinds are healthy
+ones like it."""
+import argparse
+import os
+import sys
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+
+SAMPLES = 96
+
+
+def learn(rank, port, options):
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    dist.init_process_group("gloo", rank=rank, world_size=2)
+    torch.manual_seed(rank if options.kind == "seeds" else 0)
+    if options.kind == "groups":  # of each, say, the parts of one model
+        for each in range(2):
+            dist.new_group([each])
+    torch.set_grad_enabled(options.kind != "evaluated")
+    data = TensorDataset(torch.arange(4. * SAMPLES).reshape(SAMPLES, 4))
+    sampler = DistributedSampler(data) if options.kind == "shared-out" else None
+    is_shuffled = options.kind not in ("shared-out", "in-order")
+    method = "fork" if options.workers else None  # in a spawned process else "spawn"
+    loader = DataLoader(data, 8, shuffle=is_shuffled, sampler=sampler, num_workers=options.workers, multiprocessing_context=method)
+    seen = torch.cat([batch for (batch,) in loader])[:, 0]
+    counts = torch.zeros(4 * SAMPLES).index_add_(0, seen.long(), torch.ones(len(seen)))
+    dist.all_reduce(counts)
+    if rank == 0:
+        print("%d samples came to both ranks" % int((counts > 1).sum()), torch.__version__)
+        sys.stdout.flush()
+    dist.destroy_process_group()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("kind", choices=("alike", "seeds", "groups", "evaluated", "in-order", "shared-out"))
+    parser.add_argument("--workers", type=int, default=1)
+    options = parser.parse_args()
+    store = dist.TCPStore("127.0.0.1", 0, 1, True, wait_for_workers=False)
+    port = store.port
+    del store
+    torch.multiprocessing.spawn(learn, (port, options), nprocs=2)
+
+
+if __name__ == "__main__":
+    main()
