@@ -309,11 +309,13 @@ std::optional<Finding> leak(const Facts& facts, const Blame* blame, const Shorta
       new_finding(FindingCode::kShmLeak, all_known ? Confidence::kCertain : Confidence::kLikely);
   const uint64_t size = facts.size_bytes();
   if (known_bytes < std::max<uint64_t>(size / 20, 1)) finding.severity = Severity::kWarning;
+  if (known_bytes == 0) finding.severity = severity_of_waste(facts, leaked.bytes);
   finding.message = counted(leaked.segments.size(), "file") + " with " +
                     format_bytes(leaked.bytes) + " of dead workers " +
                     (leaked.segments.size() == 1 ? "stays in " : "stay in ") + facts.where() +
                     " while trainer " + own(facts.trainer->key.pid) + " lives";
-  finding.processes = {facts.trainer->key};
+  if (known_bytes == 0) finding.message += "; they may be of another job's";
+  if (known_bytes > 0) finding.processes = {facts.trainer->key};
   finding.first_seen = ledger->at;
   for (const ShmSegment* segment : leaked.segments) {
     if (since.contains(segment->inode))

@@ -22,6 +22,7 @@ struct NamedFiles {
   uint64_t segments = 0;
   uint64_t semaphores = 0;
   uint64_t bytes = 0;
+  uint64_t of_nobody_known = 0;  // of those that are listed
   uint64_t all() const { return segments + semaphores; }
 };
 
@@ -35,7 +36,8 @@ Family family_of(const ShmSegment& segment) {
 }
 
 // Whose the named files are. A file is of those in whose hands it was first seen. One that was in
-// nobody's may be of anybody that makes such files, and lived then.
+// nobody's may be of anybody that makes such files, and lived then: the job's where it was seen to
+// make such, and nobody else; where nobody was, it is not known whose it is.
 class Owners {
  public:
   explicit Owners(const Facts& facts) {
@@ -57,6 +59,11 @@ class Owners {
     return segment.modified_ns >= job_began_ && !made_by_others_.contains(family_of(segment));
   }
 
+  // Of one that `is_of_job`.
+  bool is_known(const ShmSegment& segment) const {
+    return is_of_job_.contains(segment.inode) || made_by_job_.contains(family_of(segment));
+  }
+
  private:
   void note(const Facts& facts, const ShmSegment& segment) {
     const bool is_made_by_job = creator_of(*facts.run, segment) != nullptr;
@@ -65,11 +72,12 @@ class Owners {
     if (!is_known) return;
     const bool is_of_job = is_made_by_job || is_held_by_job(facts, segment);
     const auto [first, is_new] = is_of_job_.try_emplace(segment.inode, is_of_job);
-    if (is_new && !is_of_job) made_by_others_.insert(family_of(segment));
+    if (is_new) (is_of_job ? made_by_job_ : made_by_others_).insert(family_of(segment));
   }
 
   int64_t job_began_ = 0;               // CLOCK_REALTIME
   std::map<uint64_t, bool> is_of_job_;  // by inode
+  std::set<Family> made_by_job_;
   std::set<Family> made_by_others_;
 };
 
@@ -86,6 +94,7 @@ NamedFiles named_files(const Owners& owners, const ShmLedger& ledger) {
   for (const ShmSegment& segment : ledger.segments) {
     if (!owners.is_of_job(segment)) continue;
     ++(is_semaphore(segment) ? named.semaphores : named.segments);
+    if (!owners.is_known(segment)) ++named.of_nobody_known;
     named.bytes += segment.taken_bytes();
   }
   add_unlisted(ledger, named);
@@ -170,12 +179,14 @@ std::optional<Finding> growing_files(const Facts& facts, Finding* failure) {
   const uint64_t files = are_semaphores ? now.semaphores : now.segments;
   Finding finding = new_finding(FindingCode::kShmLeak, Confidence::kLikely);
   finding.discriminator = are_semaphores ? "growing-semaphores" : "growing-segments";
-  finding.message = are_semaphores
-                        ? "the job leaks named semaphores in " + facts.where() + ": " +
-                              counted(files, "semaphore")
-                        : "the job leaks named shared memory in " + facts.where() + ": " +
-                              counted(files, "file") + " with " + format_bytes(now.bytes);
-  if (facts.trainer != nullptr) finding.processes = {facts.trainer->key};
+  const bool is_known = 2 * now.of_nobody_known < files;
+  const OwnWords what = are_semaphores ? "named semaphores" : "named shared memory";
+  finding.message = is_known ? "the job leaks " + what : "this job, or another one, leaks " + what;
+  finding.message += " in " + facts.where() + ": " +
+                     counted(files, are_semaphores ? "semaphore" : "file") +
+                     (are_semaphores ? "" : " with " + format_bytes(now.bytes));
+  // Of no process: a risk, behind what is wrong with the job itself.
+  if (is_known && facts.trainer != nullptr) finding.processes = {facts.trainer->key};
   finding.prove(count_fact("named_files", files, kNamedSource, last.at));
   finding.prove(bytes_fact("named_bytes", now.bytes, kNamedSource, last.at));
   tell_count_growth(finding, *growth, kNamedSource, limit_of_files(facts, now));
@@ -183,7 +194,7 @@ std::optional<Finding> growing_files(const Facts& facts, Finding* failure) {
     failure->consequence_of = finding.code;
     finding.severity = failure->severity;
   }
-  finding.rule_out("another job", "no process outside this tree holds them");
+  if (is_known) finding.rule_out("another job", "no process outside this tree holds them");
   if (are_semaphores) {
     finding.remedies.push_back({.title = "Make locks and queues once, not for each batch or task",
                                 .commands = {"lock = context.Lock()  # before the loop"},

@@ -177,6 +177,7 @@ TEST(ShmLeak, FilesOfWorkersThatNobodySawAreLikelyOfTheJobInWhoseTimeTheyWereFil
   EXPECT_EQ(verdict.findings.front().code, FindingCode::kShmLeak);
   EXPECT_EQ(verdict.findings.front().confidence, Confidence::kLikely);
   EXPECT_EQ(verdict.findings.front().severity, Severity::kWarning) << "it may be another job's";
+  EXPECT_THAT(verdict.findings.front().processes, IsEmpty());
 }
 
 TEST(ShmLeak, IsOneAlsoWhereTheTrainersEndRemovesIt) {
@@ -385,6 +386,16 @@ Scene blocks_that_nobody_holds(int seconds) {
 
 TEST(ShmGrowingFiles, OfNobodyAreTheJobsWhereItAloneMakesSuch) {
   EXPECT_TRUE(find(blocks_that_nobody_holds(13).examine(), FindingCode::kShmLeak));
+}
+
+TEST(ShmGrowingFiles, OfNobodyMayBeAnothersWhereTheJobWasSeenToMakeNoneSuch) {
+  Scene scene = blocks_that_nobody_holds(13);
+  for (ShmLedger& ledger : scene.run().ledgers)
+    ledger.segments.front().kind = SegmentKind::kTorchTensor;
+  const auto leak = find(scene.examine(), FindingCode::kShmLeak);
+  ASSERT_TRUE(leak);
+  EXPECT_THAT(leak->message.plain(), testing::StartsWith("this job, or another one, leaks"));
+  EXPECT_THAT(leak->processes, IsEmpty());
 }
 
 TEST(ShmGrowingFiles, AreNotTheJobsWhereAnothersTrackerKnowsThem) {
