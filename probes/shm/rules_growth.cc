@@ -36,8 +36,8 @@ Family family_of(const ShmSegment& segment) {
 }
 
 // Whose the named files are. A file is of those in whose hands it was first seen. One that was in
-// nobody's may be of anybody that makes such files, and lived then: the job's where it was seen to
-// make such, and nobody else; where nobody was, it is not known whose it is.
+// nobody's may be of anybody that makes such files, and lived then. Where nobody was seen to make
+// such, it is the job's if no other program of Python's has shared memory; else it is not known.
 class Owners {
  public:
   explicit Owners(const Facts& facts) {
@@ -47,8 +47,11 @@ class Owners {
       job_began_ = header.realtime_ns + (born - header.boottime_ns);
     }
     for (const ShmLedger* ledger : facts.ledgers) {
-      for (const ShmSegment& segment : ledger->segments)
+      for (const ShmSegment& segment : ledger->segments) {
         if (segment.linked) note(facts, segment);
+        is_alone_ = is_alone_ && (segment.kind == SegmentKind::kOther || segment.holders.empty() ||
+                                  is_held_by_job(facts, segment));
+      }
     }
   }
 
@@ -61,7 +64,8 @@ class Owners {
 
   // Of one that `is_of_job`.
   bool is_known(const ShmSegment& segment) const {
-    return is_of_job_.contains(segment.inode) || made_by_job_.contains(family_of(segment));
+    return is_alone_ || is_of_job_.contains(segment.inode) ||
+           made_by_job_.contains(family_of(segment));
   }
 
  private:
@@ -77,6 +81,7 @@ class Owners {
 
   int64_t job_began_ = 0;               // CLOCK_REALTIME
   std::map<uint64_t, bool> is_of_job_;  // by inode
+  bool is_alone_ = true;
   std::set<Family> made_by_job_;
   std::set<Family> made_by_others_;
 };

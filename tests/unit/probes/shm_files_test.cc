@@ -392,6 +392,12 @@ TEST(ShmGrowingFiles, OfNobodyMayBeAnothersWhereTheJobWasSeenToMakeNoneSuch) {
   Scene scene = blocks_that_nobody_holds(13);
   for (ShmLedger& ledger : scene.run().ledgers)
     ledger.segments.front().kind = SegmentKind::kTorchTensor;
+  const auto alone = find(scene.examine(), FindingCode::kShmLeak);
+  ASSERT_TRUE(alone);
+  EXPECT_THAT(alone->message.plain(), testing::StartsWith("the job leaks"));
+  ShmSegment of_another = unlinked_tensor(7000, 5000, kMiB, 7000);
+  of_another.holders = {{.key = key_of(7000), .comm = "python3", .fds = 1}};
+  scene.run().ledgers.front().segments.push_back(of_another);
   const auto leak = find(scene.examine(), FindingCode::kShmLeak);
   ASSERT_TRUE(leak);
   EXPECT_THAT(leak->message.plain(), testing::StartsWith("this job, or another one, leaks"));
