@@ -158,6 +158,7 @@ struct GrowingTasks {
 std::optional<GrowingTasks> fastest_growth_of_threads(const HostFacts& host, const Run& run) {
   constexpr double kLeastInShortLook = 10;
   constexpr double kLeast = 32;
+  constexpr BootNs kTeardown = 10 * kSecond;
   std::map<ProcessKey, std::vector<SeriesPoint>> threads;
   for (const Sample& sample : run.samples) {
     for (const ProcessSample& each : sample.processes) {
@@ -167,8 +168,9 @@ std::optional<GrowingTasks> fastest_growth_of_threads(const HostFacts& host, con
   std::optional<GrowingTasks> fastest;
   const BootNs last_at = run.samples.back().at;
   for (auto& [key, series] : threads) {
-    // One that has ended before the others holds none any more.
-    if (series.back().at + kSecond < last_at) continue;
+    // One that has ended before the others holds none any more. Workers end before their trainer.
+    const BootNs before = has_subject_ended(run) ? kTeardown : kSecond;
+    if (series.back().at + before < last_at) continue;
     leave_out_end(run, series);
     auto growth = find_count_growth(series, kLeast);
     if (!growth) growth = find_growth_since(birth_of(host, key), series, kLeastInShortLook);

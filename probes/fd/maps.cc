@@ -12,15 +12,23 @@ namespace {
 
 constexpr const char* kMapsSource = "lines of /proc/PID/maps";
 
-// Segments of /dev/shm that the process had mapped at the last ledger.
-uint64_t mapped_segments(const Run& run, const ProcessKey& key) {
-  if (run.ledgers.empty()) return 0;
+// Segments of /dev/shm that the process had mapped then.
+uint64_t mapped_segments(const ShmLedger& ledger, const ProcessKey& key) {
   uint64_t count = 0;
-  for (const ShmSegment& segment : run.ledgers.back().segments) {
+  for (const ShmSegment& segment : ledger.segments) {
     for (const SegmentHolder& holder : segment.holders)
       if (holder.key == key) count += holder.maps;
   }
   return count;
+}
+
+// Whether most of so many mappings are segments; of those that no ledger lists, as of the others.
+bool are_segments(const Run& run, const ProcessKey& key, double mappings) {
+  return std::ranges::any_of(run.ledgers, [&](const ShmLedger& ledger) {
+    uint64_t mapped = mapped_segments(ledger, key);
+    if (mapped * 2 > ledger.segments.size()) mapped += ledger.omitted_segments;
+    return static_cast<double>(mapped) > mappings / 2;
+  });
 }
 
 const CountAt* most_of(const Series& series) {
@@ -80,11 +88,18 @@ void add_gaps_of(const Series& series, const Run& run, std::vector<Gap>& gaps) {
   }
 }
 
-void add_remedies(Finding& finding, uint64_t limit) {
-  finding.remedies.push_back(
-      {.title = "Keep copies: each live tensor of a batch is one mapping",
-       .commands = {"kept.append(batch.clone())  # a copy in ordinary memory"},
-       .verify = "wc -l /proc/PID/maps"});
+void add_remedies(Finding& finding, uint64_t limit, bool are_segments) {
+  if (are_segments) {
+    finding.remedies.push_back(
+        {.title = "Keep copies: each live tensor of a batch is one mapping",
+         .commands = {"kept.append(batch.clone())  # a copy in ordinary memory"},
+         .verify = "wc -l /proc/PID/maps"});
+  } else {
+    finding.remedies.push_back(
+        {.title = "See what they lead to; map each file once and reuse it, close what is done with",
+         .commands = {"awk '{print $2, $6}' /proc/PID/maps | sort | uniq -c | sort -n | tail"},
+         .verify = "wc -l /proc/PID/maps"});
+  }
   finding.remedies.push_back({.title = "Allow more mappings per process",
                               .commands = {"sudo sysctl -w vm.max_map_count=" + own(limit * 4)},
                               .applies_to = {"bare-host", "docker", "kubernetes", "slurm"},
@@ -116,7 +131,8 @@ std::optional<Finding> mappings_exhausted(const Facts& facts) {
                                     ? Confidence::kCertain
                                     : Confidence::kLikely);
   if (!reached) finding.severity = Severity::kWarning;
-  const uint64_t segments = mapped_segments(*facts.run, fullest->key());
+  const uint64_t segments =
+      facts.run->ledgers.empty() ? 0 : mapped_segments(facts.run->ledgers.back(), fullest->key());
   finding.message = describe(*facts.run, fullest->key()) + " has " + own(most.count) +
                     " memory mappings; the limit vm.max_map_count is " + own(*limit);
   if (segments > most.count / 2)
@@ -131,7 +147,8 @@ std::optional<Finding> mappings_exhausted(const Facts& facts) {
   if (segments > 0)
     finding.prove(
         count_fact("segments_mapped", segments, "/proc/PID/maps", facts.run->ledgers.back().at));
-  add_remedies(finding, *limit);
+  add_remedies(finding, *limit,
+               are_segments(*facts.run, fullest->key(), static_cast<double>(most.count)));
   return finding;
 }
 
@@ -159,7 +176,9 @@ std::optional<Finding> growing_mappings(const Facts& facts) {
                       CountLimit{.name = "vm.max_map_count (" + own(*most) + ")",
                                  .left = left,
                                  .has_ended = has_subject_ended(*facts.run)});
-    add_remedies(*soonest, *most);
+    const auto grown =
+        growth->per_second * static_cast<double>(growth->to - growth->from) / kSecond;
+    add_remedies(*soonest, *most, are_segments(*facts.run, series.key(), grown));
   }
   return soonest;
 }

@@ -679,9 +679,9 @@ def growing():
                evidence={"growth_per_second": between(4.5, 5.5)}, verdicts=("warn",), **beside)
     yield Case("growth-let-go-segments-of-another-job", "growth.py segments --healthy --fills-s 1", quiet=True,
                verdicts=("pass",), **beside)
-    for kind in ("descriptors", "memory"):
+    for kind, first in (("descriptors", "DLP0204"), ("memory", "DLP0505"), ("threads", "DLP0603")):
         in_pool = f"growth.py {kind} --pool"
-        yield Case(f"growth-{kind}-in-a-pool", in_pool, first=("DLP0204", "DLP0505"), verdicts=("warn",), **watch)
+        yield Case(f"growth-{kind}-in-a-pool", in_pool, first=first, verdicts=("warn",), **watch)
         yield Case(f"growth-{kind}-in-a-pool-that-stops", f"{in_pool} --healthy", quiet=True, verdicts=("pass",), **watch)
 
 

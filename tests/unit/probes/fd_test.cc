@@ -451,6 +451,31 @@ TEST_F(Fd, MappingsThatTheWitnessCountedWhenOneWasRefused) {
   EXPECT_EQ(finding->confidence, Confidence::kCertain);
 }
 
+TEST_F(Fd, GrowingMappingsSpeakOfBatchesWhereTheyAreSegments) {
+  scene_.recording.header.host.max_map_count = 65'530;
+  watch(0, 20, FdKind::kFile, climbs(kFdWorker, 0, 0));
+  for (Sample& sample : scene_.run().samples) {
+    const auto since = static_cast<uint64_t>(sample.at - Scene::at(0)) / kMillisecond;
+    sample.processes[0].map_count = 300 + since / 20;
+  }
+  const auto remedy = [&] {
+    const auto finding = find(examine(), FindingCode::kMemoryMapLimitReached);
+    return finding ? finding->remedies.front().title.plain() : "nothing found";
+  };
+  EXPECT_THAT(remedy(), testing::HasSubstr("map each file once"));
+  std::vector<ShmSegment> segments;
+  for (uint64_t inode = 0; inode < 600; ++inode) {
+    segments.push_back(tensor(kFdWorker, inode, kMiB, CreatorState::kAlive));
+    segments.back().holders = {{.key = key_of(Scene::kTrainerPid), .in_tree = true, .maps = 1}};
+  }
+  scene_.ledger(19, segments);
+  EXPECT_THAT(remedy(), testing::HasSubstr("tensor of a batch"));
+  scene_.run().ledgers.back().segments.resize(300);
+  EXPECT_THAT(remedy(), testing::HasSubstr("map each file once"));
+  scene_.run().ledgers.back().omitted_segments = 300;
+  EXPECT_THAT(remedy(), testing::HasSubstr("tensor of a batch"));
+}
+
 TEST_F(Fd, WhatCouldNotBeSeenIsAGap) {
   EXPECT_EQ(examine().gaps.size(), 1U);  // never counted
   watch(0, 3, FdKind::kFile, climbs(kFdWorker, 0, 0));

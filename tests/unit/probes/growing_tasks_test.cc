@@ -1,0 +1,67 @@
+#include <gtest/gtest.h>
+
+#include "probes/facts/deaths.h"
+#include "tests/unit/probes/scene.h"
+
+namespace dlprobe {
+namespace {
+
+/// DLP0603 ahead, of a trainer with two workers.
+class GrowingTasks : public testing::Test {
+ protected:
+  static constexpr int32_t kGrowing = 101;
+
+  Scene scene;
+
+  /// Samples at 2 Hz; the worker has `per_second` threads more each second, until `full_s`.
+  void threads_of_worker(double to_s, double per_second, double full_s = 1e9) {
+    for (double at_s = 0; at_s <= to_s; at_s += 0.5) {
+      scene.sample(at_s, 0);
+      for (ProcessSample& each : scene.run().samples.back().processes) {
+        each.threads = 3;
+        if (each.key == key_of(kGrowing))
+          each.threads += static_cast<int32_t>(per_second * std::min(at_s, full_s));
+      }
+    }
+  }
+
+  std::optional<Finding> told() const {
+    return find(probes::exits::kProbe.examine_run(
+                    {.recording = scene.recording, .run = scene.recording.runs.front()}),
+                FindingCode::kProcessLimitReached);
+  }
+
+  /// The workers end at that second, and the job with them, but for the trainer's own end.
+  void ends(double workers_s, double job_s) {
+    for (const int32_t worker : {kGrowing, kGrowing + 1})
+      scene.exit_with(worker, workers_s, 0);
+    for (double at_s = workers_s; at_s < job_s; at_s += 0.5)
+      scene.sample(at_s, 0);
+    scene.exit_with(Scene::kTrainerPid, job_s, 0);
+    scene.run().end = RunEnd{.at = Scene::at(job_s), .reason = RunEndReason::kSubjectEnded};
+  }
+};
+
+TEST_F(GrowingTasks, ThreadsOfAWorkerThatEndedWithItsJob) {
+  threads_of_worker(30, 10);
+  ends(30.2, 33);
+  const auto finding = told();
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->discriminator, "growing-threads");
+  EXPECT_EQ(finding->processes, std::vector{key_of(kGrowing)});
+}
+
+TEST_F(GrowingTasks, ThreadsOfAWorkerThatEndedLongBeforeAreGone) {
+  threads_of_worker(30, 10);
+  ends(30.2, 60);
+  EXPECT_FALSE(told());
+}
+
+TEST_F(GrowingTasks, APoolThatFillsIsFull) {
+  threads_of_worker(30, 10, 8);
+  ends(30.2, 33);
+  EXPECT_FALSE(told());
+}
+
+}  // namespace
+}  // namespace dlprobe
