@@ -153,6 +153,7 @@ void add_remedies(Finding& finding, const ExitFacts& facts, const TaskLimit& lim
 struct GrowingTasks {
   std::optional<ProcessKey> process;  ///< none: the processes of the job
   Growth growth;
+  bool are_workers = false;  ///< of loaders of that process; else its threads
 };
 
 std::optional<GrowingTasks> fastest_growth_of_threads(const HostFacts& host, const Run& run) {
@@ -176,6 +177,63 @@ std::optional<GrowingTasks> fastest_growth_of_threads(const HostFacts& host, con
     if (!growth) growth = find_growth_since(birth_of(host, key), series, kLeastInShortLook);
     if (growth && (!fastest || growth->per_second > fastest->growth.per_second))
       fastest = {.process = key, .growth = *growth};
+  }
+  return fastest;
+}
+
+// Living workers of torch's loaders, and threads, of one trainer.
+struct OfTrainer {
+  std::vector<SeriesPoint> workers;
+  std::vector<SeriesPoint> threads;
+};
+
+std::map<ProcessKey, OfTrainer> workers_of_loaders(const Run& run) {
+  std::map<ProcessKey, ProcessKey> trainers;
+  for (const ProcessInfo& info : run.processes) {
+    if (info.role != Role::kWorker || !has_handlers_of_torch(info)) continue;
+    if (const ProcessInfo* trainer = trainer_of(run, info)) trainers[info.key] = trainer->key;
+  }
+  std::map<ProcessKey, OfTrainer> series;
+  for (const Sample& sample : run.samples) {
+    std::map<ProcessKey, double> workers;
+    for (const ProcessSample& each : sample.processes) {
+      const auto trainer = trainers.find(each.key);
+      if (trainer != trainers.end() && each.state != 'Z') ++workers[trainer->second];
+    }
+    for (const ProcessSample& each : sample.processes) {
+      const auto count = workers.find(each.key);
+      if (count == workers.end()) continue;
+      OfTrainer& of = series[each.key];
+      of.workers.push_back({.at = sample.at, .value = count->second});
+      of.threads.push_back({.at = sample.at, .value = static_cast<double>(each.threads)});
+    }
+  }
+  return series;
+}
+
+// The trainer feeds each worker of a loader by a thread, from when the last of them has started: a
+// loader that takes long to start has none yet.
+bool are_fed(const OfTrainer& trainer, const Growth& growth) {
+  const auto rise = [&](const std::vector<SeriesPoint>& series) {
+    const auto from = std::ranges::lower_bound(series, growth.from, {}, &SeriesPoint::at);
+    const auto to = std::ranges::upper_bound(series, growth.to, {}, &SeriesPoint::at);
+    return from < to ? std::prev(to)->value - from->value : 0;
+  };
+  return rise(trainer.threads) * 2 >= rise(trainer.workers);
+}
+
+std::optional<GrowingTasks> growth_of_workers(const HostFacts& host, const Run& run) {
+  constexpr double kLeast = 16;
+  constexpr double kLeastInShortLook = 12;
+  std::optional<GrowingTasks> fastest;
+  for (auto& [key, trainer] : workers_of_loaders(run)) {
+    leave_out_end(run, trainer.workers);
+    auto growth = find_count_growth(trainer.workers, kLeast);
+    if (!growth)
+      growth = find_growth_since(birth_of(host, key), trainer.workers, kLeastInShortLook);
+    if (!growth || !are_fed(trainer, *growth)) continue;
+    if (!fastest || growth->per_second > fastest->growth.per_second)
+      fastest = {.process = key, .growth = *growth, .are_workers = true};
   }
   return fastest;
 }
@@ -212,40 +270,65 @@ std::optional<CountLimit> limit_ahead(const Run& run) {
                     .has_ended = has_subject_ended(run)};
 }
 
+OwnWords message_of_growth(const Run& run, const GrowingTasks& tasks, uint64_t count) {
+  if (tasks.are_workers) {
+    return describe(run, *tasks.process) +
+           " keeps iterators of its loaders, and so their workers: " + counted(count, "worker");
+  }
+  if (tasks.process) {
+    return describe(run, *tasks.process) + " starts threads that never end: " + own(count) +
+           " threads";
+  }
+  return "the job starts processes that never end: " + counted(count, "process");
+}
+
+Remedy remedy_of_growth(const GrowingTasks& tasks) {
+  if (tasks.are_workers) {
+    return {.title =
+                "Make one loader, and let each iterator go before the next; or keep its workers "
+                "for all epochs",
+            .commands = {"for batch in loader: ...  # no list or attribute that keeps iter(loader)",
+                         "loader = DataLoader(..., persistent_workers=True)  # once, before the "
+                         "first epoch"},
+            .verify = "ps --ppid PID"};
+  }
+  if (tasks.process) {
+    return {.title = "Start them once and reuse them, or wait for each to end",
+            .commands = {"executor = concurrent.futures.ThreadPoolExecutor(8)  # once, not per "
+                         "sample",
+                         "thread.join()"},
+            .verify = "grep Threads /proc/PID/status"};
+  }
+  return {.title =
+              "Make pools and loaders once and reuse them, close them at the end, and join each "
+              "process",
+          .commands = {"with multiprocessing.Pool(8) as pool: ...  # not one per epoch",
+                       "process.join()", "os.waitpid(pid, 0)"},
+          .verify = "ps --ppid PID"};
+}
+
 }  // namespace
 
 std::optional<Finding> growing_tasks(const ExitFacts& facts) {
   const Run& run = *facts.run;
   if (run.samples.empty()) return std::nullopt;
-  // With each process a pool starts threads of its own.
-  auto tasks = growth_of_processes(run);
+  // With each process a pool or a loader starts threads of its own.
+  auto tasks = growth_of_workers(facts.header->host, run);
+  if (!tasks) tasks = growth_of_processes(run);
   if (!tasks) tasks = fastest_growth_of_threads(facts.header->host, run);
   if (!tasks) return std::nullopt;
   Finding finding = new_finding(FindingCode::kProcessLimitReached, Confidence::kLikely);
   const auto count = static_cast<uint64_t>(tasks->growth.value);
-  finding.discriminator = tasks->process ? "growing-threads" : "growing-processes";
-  finding.message = tasks->process
-                        ? describe(run, *tasks->process) +
-                              " starts threads that never end: " + own(count) + " threads"
-                        : "the job starts processes that never end: " + counted(count, "process");
+  const bool are_threads = tasks->process && !tasks->are_workers;
+  finding.discriminator = are_threads ? "growing-threads" : "growing-processes";
+  finding.message = message_of_growth(run, *tasks, count);
   const ProcessInfo* trainer = first_of_role(run, Role::kTrainer);
   if (tasks->process) finding.processes = {*tasks->process};
   if (!tasks->process && trainer != nullptr) finding.processes = {trainer->key};
-  const char* source = tasks->process ? "num_threads of /proc/PID/stat" : "the process tree";
+  const char* source = are_threads ? "num_threads of /proc/PID/stat" : "the process tree";
   finding.prove(count_fact("taken", count, source, tasks->growth.to));
   tell_count_growth(finding, tasks->growth, source, limit_ahead(run));
-  finding.remedies.push_back(
-      tasks->process
-          ? Remedy{.title = "Start them once and reuse them, or wait for each to end",
-                   .commands = {"executor = concurrent.futures.ThreadPoolExecutor(8)  # once, not "
-                                "per sample",
-                                "thread.join()"},
-                   .verify = "grep Threads /proc/PID/status"}
-          : Remedy{.title = "Make pools and loaders once and reuse them, close them at the end, "
-                            "and join each process",
-                   .commands = {"with multiprocessing.Pool(8) as pool: ...  # not one per epoch",
-                                "process.join()", "os.waitpid(pid, 0)"},
-                   .verify = "ps --ppid PID"});
+  finding.remedies.push_back(remedy_of_growth(*tasks));
   return finding;
 }
 

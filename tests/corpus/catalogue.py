@@ -683,6 +683,9 @@ def growing():
         in_pool = f"growth.py {kind} --pool"
         yield Case(f"growth-{kind}-in-a-pool", in_pool, first=first, verdicts=("warn",), **watch)
         yield Case(f"growth-{kind}-in-a-pool-that-stops", f"{in_pool} --healthy", quiet=True, verdicts=("pass",), **watch)
+    of_loader = watch | {"needs": "torch", "dlprobe_options": ["--for", "25s"]}
+    yield Case("growth-iterators", "growth_torch.py iterators --seconds 60", first="DLP0603", also=["DLP0204"], verdicts=("warn",), **of_loader)
+    yield Case("growth-iterators-let-go", "growth_torch.py iterators --healthy --seconds 60", quiet=True, verdicts=("pass",), **of_loader)
 
 
 def out_of_descriptors(name, job, first, **changes):

@@ -1,4 +1,8 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <cmath>
+#include <csignal>
 
 #include "probes/facts/deaths.h"
 #include "tests/unit/probes/scene.h"
@@ -60,6 +64,48 @@ TEST_F(GrowingTasks, ThreadsOfAWorkerThatEndedLongBeforeAreGone) {
 TEST_F(GrowingTasks, APoolThatFillsIsFull) {
   threads_of_worker(30, 10, 8);
   ends(30.2, 33);
+  EXPECT_FALSE(told());
+}
+
+/// A trainer that begins without a worker.
+class GrowingLoaders : public GrowingTasks {
+ protected:
+  GrowingLoaders() { scene.run().processes.resize(1); }
+
+  /// Samples at 2 Hz; at each full second one more worker of a loader, until `full_s`.
+  void workers(double to_s, bool are_fed, double full_s = 1e9) {
+    int32_t count = 0;
+    for (double at_s = 0; at_s <= to_s; at_s += 0.5) {
+      if (at_s == std::floor(at_s) && at_s < full_s) {
+        scene.process(Scene::kTrainerPid + ++count, Role::kWorker);
+        for (const int signal : {SIGBUS, SIGSEGV, SIGFPE, SIGTERM}) {
+          auto& caught = scene.run().processes.back().signals_caught;
+          caught = caught.value_or(0) | 1ULL << (signal - 1);
+        }
+      }
+      scene.sample(at_s, 0);
+      for (ProcessSample& each : scene.run().samples.back().processes)
+        each.threads = each.key == key_of(Scene::kTrainerPid) && are_fed ? count + 1 : 1;
+    }
+  }
+};
+
+TEST_F(GrowingLoaders, IteratorsThatAreKept) {
+  workers(30, true);
+  const auto finding = told();
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->discriminator, "growing-processes") << "pipes come with it";
+  EXPECT_EQ(finding->processes, std::vector{key_of(Scene::kTrainerPid)});
+  EXPECT_THAT(finding->message.plain(), testing::HasSubstr("keeps iterators of its loaders"));
+}
+
+TEST_F(GrowingLoaders, OneThatTakesLongToStart) {
+  workers(30, false);
+  EXPECT_FALSE(told());
+}
+
+TEST_F(GrowingLoaders, AFewLoadersThatAreMadeOnce) {
+  workers(30, true, 12);
   EXPECT_FALSE(told());
 }
 
