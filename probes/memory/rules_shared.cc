@@ -131,9 +131,11 @@ struct SharedGrower {
 std::vector<SharedGrower> growers_of(const Facts& facts, const Growth& growth,
                                      const std::vector<HeldSpan>& spans) {
   constexpr double kPart = 0.05;
+  constexpr BootNs kBetweenLooks = 3 * kSecond;
   std::vector<SharedGrower> all;
   for (const Series& each : facts.processes) {
-    if (each.first_at > growth.to || each.last_at < growth.from) continue;
+    // Who ended before the growth did let go of what it had, which is none of it.
+    if (each.first_at > growth.to || each.last_at + kBetweenLooks < growth.to) continue;
     const double rate = std::max(resident_growth(each, growth), held_growth(spans, each.info->key));
     if (rate >= kPart * growth.per_second) all.push_back({.memory = &each, .per_second = rate});
   }

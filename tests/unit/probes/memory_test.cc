@@ -602,6 +602,20 @@ TEST(SharedMemoryGrowth, IsNotSaidOfTheHealthy) {
   EXPECT_THAT(sharing(flat, ramp_of_101).watch(40).findings, IsEmpty()) << "mapped files";
 }
 
+TEST(SharedMemoryGrowth, IsNotOfWorkersOfEpochsThatAreOver) {
+  Job job(12);
+  job.cgroup = sharing(ramp, ramp_of_101).cgroup;
+  // The libraries that each worker meets in its six seconds.
+  const auto age = [](int32_t pid, double t) { return t - 3 * (pid - 101); };
+  job.lives = [=](int32_t pid, double t) {
+    return pid == Scene::kTrainerPid || (age(pid, t) >= 0 && age(pid, t) < 6);
+  };
+  job.has = [=](int32_t pid, double t) {
+    return Has{.shared = pid == Scene::kTrainerPid ? 20 : 20 + 7 * age(pid, t), .pss_anon = 0};
+  };
+  EXPECT_FALSE(find(job.watch(38), FindingCode::kWorkerMemoryLeak));
+}
+
 TEST(PrefetchBacklog, WhoWaitsToSendDoesNotLeak) {
   Job job(2);
   job.has = [](int32_t pid, double t) {
