@@ -121,6 +121,7 @@ Verdict with_ends(const RecordingView& recording, Verdict so_far) {
     verdicts.push_back(ask(*ends, recording, {.alone = false, .known = known}));
     mark_hangs_after_deaths(so_far.findings, verdicts.back().findings);
     mark_what_comes_with_tasks(so_far.findings, verdicts.back().findings);
+    mark_limits_of_leaks(so_far.findings, verdicts.back().findings);
   }
   verdicts.insert(verdicts.begin(), std::move(so_far));
   return merge_verdicts(std::move(verdicts));

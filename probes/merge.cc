@@ -109,6 +109,19 @@ void mark_what_comes_with_tasks(std::span<Finding> findings, std::span<const Fin
   }
 }
 
+void mark_limits_of_leaks(std::span<Finding> findings, std::span<Finding> ends) {
+  for (Finding& end : ends) {
+    if (end.code != FindingCode::kMemoryLimitTooLow || end.severity != Severity::kError) continue;
+    const auto leak = std::ranges::find_if(findings, [&](const Finding& finding) {
+      return finding.code == FindingCode::kWorkerMemoryLeak && finding.runs == end.runs &&
+             finding.severity >= Severity::kWarning && have_process_in_common(finding, end);
+    });
+    if (leak == findings.end()) continue;
+    end.consequence_of = leak->code;
+    leak->severity = end.severity;
+  }
+}
+
 void add_gaps(std::vector<Gap>& all, std::vector<Gap> more) {
   for (Gap& gap : more) {
     if (std::ranges::count(all, gap) == 0) all.push_back(std::move(gap));

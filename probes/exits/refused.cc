@@ -62,6 +62,50 @@ bool may_be_for_memory(const StartEvent& event, uint64_t limit, uint64_t taken) 
   return event.type != "RuntimeError" || limit - std::min(limit, taken) <= limit / kPart;
 }
 
+void add_limit_remedy(Finding& finding, const StartEvent& event) {
+  const bool is_data = event.wanted.starts_with("data");
+  const OwnWords name = is_data ? "RLIMIT_DATA" : "RLIMIT_AS";
+  finding.remedies.push_back(
+      {.title = "Raise the limit in the shell that starts the job, or in the program that sets it",
+       .commands = {is_data ? "ulimit -d unlimited" : "ulimit -v unlimited",
+                    say("resource.setrlimit(resource.{}, (resource.RLIM_INFINITY,) * 2)", name)},
+       .applies_to = {"bare-host", "docker", "slurm"},
+       .verify = is_data ? "ulimit -d" : "ulimit -v"});
+}
+
+// A worker of what failed that had no memory left to tell of its own exception just before.
+const StartEvent* worker_without_memory(const Run& run, const StartEvent& failed) {
+  const auto is_it = [&](const StartEvent& event) {
+    const bool lacked_memory =
+        event.kind == StartEventKind::kHookFailed && event.type == "MemoryError";
+    if (!lacked_memory || event.at > failed.at || event.at + kJustBefore < failed.at) return false;
+    const ProcessInfo* worker = run.find_process(event.process);
+    const ProcessInfo* trainer =
+        worker != nullptr && worker->role == Role::kWorker ? trainer_of(run, *worker) : nullptr;
+    return trainer != nullptr && trainer->key == failed.process;
+  };
+  const auto found = std::ranges::find_if(run.start_events, is_it);
+  return found == run.start_events.end() ? nullptr : &*found;
+}
+
+Finding no_memory_of_worker(const Run& run, const StartEvent& failed, const StartEvent& worker) {
+  Finding finding = finding_of(run, failed, FindingCode::kMemoryLimitTooLow);
+  finding.confidence = Confidence::kLikely;
+  finding.processes = {worker.process, failed.process};
+  const uint64_t limit = failed.limit.value_or(0);
+  const bool is_data = failed.wanted.starts_with("data");
+  finding.message =
+      say("{} could not allocate memory, and {} failed with it{}: the limit of its {} is {} ({})",
+          describe(run, worker.process), describe(run, failed.process), place_of(failed),
+          is_data ? "data segment" : "address space", format_bytes(limit),
+          is_data ? "RLIMIT_DATA" : "RLIMIT_AS");
+  finding.prove(bytes_fact("memory_limit", limit, "/proc/PID/limits", failed.at));
+  finding.rule_out("out of memory (DLP0501, DLP0502)",
+                   "a refused allocation raises an exception; the OOM killer sends SIGKILL");
+  add_limit_remedy(finding, failed);
+  return finding;
+}
+
 Finding no_own_memory(const Run& run, const StartEvent& event, uint64_t limit, uint64_t taken) {
   Finding finding = finding_of(run, event, FindingCode::kMemoryLimitTooLow);
   const bool is_near = taken >= limit / 2;
@@ -78,12 +122,7 @@ Finding no_own_memory(const Run& run, const StartEvent& event, uint64_t limit, u
                            event.at));
   finding.rule_out("out of memory (DLP0501, DLP0502)",
                    "a refused allocation raises an exception; the OOM killer sends SIGKILL");
-  finding.remedies.push_back(
-      {.title = "Raise the limit in the shell that starts the job, or in the program that sets it",
-       .commands = {is_data ? "ulimit -d unlimited" : "ulimit -v unlimited",
-                    say("resource.setrlimit(resource.{}, (resource.RLIM_INFINITY,) * 2)", name)},
-       .applies_to = {"bare-host", "docker", "slurm"},
-       .verify = is_data ? "ulimit -d" : "ulimit -v"});
+  add_limit_remedy(finding, event);
   return finding;
 }
 
@@ -98,6 +137,8 @@ std::optional<Finding> refused_resource(const Run& run) {
     const bool has_limit = !event->wanted.empty() && event->limit && event->bytes;
     if (!is_space && has_limit && may_be_for_memory(*event, *event->limit, *event->bytes))
       return no_own_memory(run, *event, *event->limit, *event->bytes);
+    const StartEvent* worker = has_limit ? worker_without_memory(run, *event) : nullptr;
+    if (worker != nullptr) return no_memory_of_worker(run, *event, *worker);
   }
   return std::nullopt;
 }

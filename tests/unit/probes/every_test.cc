@@ -128,6 +128,22 @@ TEST(MarkWhatComesWithTasks, MappingsOfTheSameRun) {
   EXPECT_FALSE(all[1].consequence_of);
 }
 
+TEST(MarkLimitsOfLeaks, TheGrowthOfThatProcess) {
+  Finding leak = new_finding(FindingCode::kWorkerMemoryLeak, Confidence::kLikely);
+  leak.processes = {key_of(101)};
+  Finding limit = new_finding(FindingCode::kMemoryLimitTooLow, Confidence::kLikely);
+  limit.severity = Severity::kError;
+  limit.processes = {key_of(102)};
+  std::vector leaks = {leak};
+  std::vector limits = {limit};
+  mark_limits_of_leaks(leaks, limits);
+  EXPECT_FALSE(limits[0].consequence_of) << "another process";
+  limits[0].processes.push_back(key_of(101));
+  mark_limits_of_leaks(leaks, limits);
+  EXPECT_EQ(limits[0].consequence_of, FindingCode::kWorkerMemoryLeak);
+  EXPECT_EQ(leaks[0].severity, Severity::kError);
+}
+
 TEST(MergeVerdicts, WhatTwoProbesSayAlikeIsSaidOnceByTheSurerOne) {
   Finding likely = new_finding(FindingCode::kBatchLostInWorker, Confidence::kLikely);
   Finding certain = new_finding(FindingCode::kBatchLostInWorker, Confidence::kCertain);
