@@ -121,6 +121,7 @@ struct StartEvent {
   std::vector<std::string> chain;
   std::string again;
   std::string shared_file;
+  std::string called_at;
   std::optional<uint64_t> loader;
   std::vector<std::string> digests;
   std::optional<uint64_t> different;
@@ -151,6 +152,10 @@ constexpr void list_fields_of_failures(auto&& field) {
         "Of failed, in a forked child, and of position-moved: a regular file whose position its "
         "parent has, too; of failed also the other "
         "side of a TCP connection that both have (\"10.0.0.5:443\"); hostile text");
+  field(
+      "called_at", &StartEvent::called_at,
+      "Of failed for want of GPU memory in a torch.nn.Module: the user's own line that called the "
+      "outermost one; hostile text");
 }
 constexpr void list_fields_of_data(auto&& field) {
   field("loader", &StartEvent::loader,
@@ -172,7 +177,10 @@ constexpr void list_fields(auto&& field, Of<StartEvent> /*of*/) {
   field("wanted", &StartEvent::wanted,
         "Of chosen: what the script asked for; of failed by a refused memory: \"address space\" or "
         "\"data size\", the limit that is nearest, or \"mappings\"; by EMFILE without as many "
-        "descriptors what else the limit is of; by EFBIG \"file size\"");
+        "descriptors what else the limit is of; by EFBIG \"file size\"; of a refused GPU memory "
+        "\"graph\" where autograd "
+        "kept the graph of a model in eval() mode; \"sender\" of what was sent by a process that "
+        "has ended (`child`, where it is known)");
   field("child", &StartEvent::child_pid,
         "of started; of failed by EADDRINUSE: who listens at that port");
   field("cause", &StartEvent::cause, "of a refusal");

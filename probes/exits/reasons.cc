@@ -82,9 +82,74 @@ std::optional<Reason> no_descriptor(const StartEvent& event) {
   return reason;
 }
 
+// By its class, whatever its text says: torch.cuda's until torch 2.5.
+bool is_gpu_memory(const StartEvent& event) {
+  return event.type == "OutOfMemoryError" && event.message.starts_with("torch.");
+}
+
+std::optional<Reason> gpu_memory(const StartEvent& event) {
+  if (!is_gpu_memory(event)) return std::nullopt;
+  const bool keeps_graph = event.wanted == "graph";
+  const Message caller = as_text(base_name(event.called_at));
+  Reason reason;
+  if (!event.called_at.empty()) {
+    reason.clause = say(", called at {}", caller);
+    reason.evidence.push_back(
+        text_fact("called_at", as_text(event.called_at), kShimSource, event.at));
+  }
+  if (keeps_graph) reason.clause += "; the model is in eval() mode, and its graph is kept";
+  const Message where = event.called_at.empty() ? Message("") : say(" at {}", caller);
+  reason.remedy = {
+      .title = keeps_graph
+                   ? say("Evaluate under torch.no_grad(){}, and keep loss.item(), not the loss "
+                         "with its graph",
+                         where)
+                   : say("Make the batch smaller, or keep less: loss.item() and not the loss with "
+                         "its graph, evaluation under torch.no_grad(). See what grows{}",
+                         where),
+      .commands = {"with torch.no_grad():", "print(torch.cuda.memory_summary())"},
+      .verify = "dlprobe run -- COMMAND"};
+  return reason;
+}
+
+std::optional<Reason> host_memory(const StartEvent& event) {
+  if (event.type != "MemoryError") return std::nullopt;
+  Reason reason;
+  const Message place = short_place(event);
+  reason.remedy = {
+      .title = say("Ask for less memory{}: read data in parts, use smaller batches; or "
+                   "raise what limits it",
+                   place.empty() ? Message("") : " at " + place),
+      .commands = {"np.load(path, mmap_mode='r')", "free -m; ulimit -v"},
+      .verify = "dlprobe run -- COMMAND"};
+  return reason;
+}
+
+std::optional<Reason> gone_sender(const StartEvent& event) {
+  if (event.wanted != "sender") return std::nullopt;
+  Reason reason;
+  reason.clause = event.child_pid
+                      ? say("; process {}, which sent the tensor, has ended", own(*event.child_pid))
+                      : Message("; the process that sent it has ended");
+  // Its socket is in its folder for temporary files, which may have been cleaned.
+  if (event.error_number == ENOENT)
+    reason.clause += ", or its folder for temporary files was removed";
+  reason.remedy = {
+      .title =
+          "Keep the process that sends tensors alive until they are received: "
+          "receive all before join(), or have it wait for an Event",
+      .commands = {"done.wait()  # at the end of the sender; done.set() by the receiver",
+                   "queue.put(tensor.cpu().numpy())  # a copy needs no sender"},
+      .verify = "dlprobe run -- COMMAND"};
+  return reason;
+}
+
 }  // namespace
 
 std::optional<Reason> reason_of(const StartEvent& event) {
+  if (auto reason = gone_sender(event)) return reason;
+  if (auto reason = gpu_memory(event)) return reason;
+  if (auto reason = host_memory(event)) return reason;
   if (auto reason = no_descriptor(event)) return reason;
   if (auto reason = size_of_file(event)) return reason;
   return full_file_system(event);

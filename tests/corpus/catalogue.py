@@ -489,6 +489,11 @@ def timed_out():
     common = {"probe": "run", "needs": "torch"}
     yield Case("raised-timeout", "raised_torch.py --slow", first="DLP0313", severity="error", exit_codes=(1,),
                evidence={"your_code": holds("Remote.__getitem__"), "exception": holds("RuntimeError")}, **common)
+    for kind, evidence in (("gone", {"exception": holds("Error")}), ("memory", {"called_at": holds("/raised_torch.py:")})):
+        yield Case(f"raised-{kind}", f"raised_torch.py --{kind}", first="DLP0514", severity="error", exit_codes=(1,),
+                   evidence=evidence, **common)
+        yield Case(f"raised-{kind}-not", f"raised_torch.py --{kind} --healthy", silent=True, verdicts=("pass",), exit_codes=(0,),
+                   **common)
     yield Case("raised-timeout-not", "raised_torch.py --slow --healthy", silent=True, verdicts=("pass",), exit_codes=(0,),
                **common)
 

@@ -207,6 +207,11 @@ def _refused_resource(error, refusal):
     is_of_torch = type(error) is RuntimeError and "torch" in sys.modules
     is_of_file = refusal is not None and number in (None, EDQUOT, EFBIG, ENOSPC)
     try:
+        if type(error).__name__ == "OutOfMemoryError" and type(error).__module__.partition(".")[0] == "torch":
+            return load("dlprobe_limits").refused_gpu_memory(Trace(error))
+        sender = load("dlprobe_limits").gone_sender(Trace(error)) if "torch.multiprocessing" in sys.modules else {}
+        if sender:
+            return sender
         if number == EMFILE:
             return {} if _is_handed_on(refusal) else _refused_descriptor()
         if number in (EACCES, ENOENT, EPERM, EROFS):

@@ -1,5 +1,6 @@
 """What more is known of a limit that an exception says was reached (see dlprobe_hooks.py, which loads this for one)."""
 import os
+import sys
 from errno import EDQUOT, EFBIG, ENOSPC
 from stat import S_ISREG
 
@@ -145,6 +146,36 @@ def refused_resource(trace, last):
     if number is None and isinstance(trace.error, OSError):
         return _cut_short(_file_written_in(trace.entries[-1:]))  # numpy's; what is read may be broken on a full disk, too
     return _mappings() or _cut_short(_file_of_torch(last)) or _memory_limit()
+
+
+def _sender_in(handle):
+    """The process that made a handle of torch: b"/torch_PID_...". None: it is another one."""
+    parts = handle.split(b"_") if isinstance(handle, bytes) else []
+    return int(parts[1]) if len(parts) > 2 and parts[0] == b"/torch" and parts[1].isdigit() else None
+
+
+def gone_sender(trace):
+    """Of an exception in making again a tensor, or a descriptor, that a process sent which has ended."""
+    made = trace.frame_of("torch/multiprocessing/reductions.py", "rebuild_cuda_tensor", "rebuild_storage_filename")
+    if made is not None:
+        sender = _sender_in(made.f_locals.get("ref_counter_handle", made.f_locals.get("handle")))
+        return {"wanted": "sender", "child": sender} if sender and not os.path.exists("/proc/%d" % sender) else {}
+    asks = trace.frame_of("multiprocessing/resource_sharer.py", "get_connection")
+    is_gone = asks is not None and isinstance(trace.error, (ConnectionRefusedError, FileNotFoundError))
+    return {"wanted": "sender"} if is_gone else {}
+
+
+def refused_gpu_memory(trace):
+    """Who called the model, and whether autograd kept what it computed although it is in eval() mode."""
+    is_model = [frame.f_code.co_filename.endswith("torch/nn/modules/module.py") for frame, _line in trace.entries]
+    if True not in is_model:
+        return {}
+    at = is_model.index(True)
+    caller, model = users_place(trace.entries[:at]), trace.entries[at][0].f_locals.get("self")
+    kind = sys.modules["torch"].Tensor
+    values = [value for frame, _line in trace.entries[at:] for value in frame.f_locals.values() if type(value) is kind]
+    keeps = object.__getattribute__(model, "__dict__").get("training") is False and any(each.grad_fn is not None for each in values)
+    return {"called_at": "%(file)s:%(line)d in %(function)s" % caller if caller else None, "wanted": "graph" if keeps else None}
 
 
 def _target_of(link):

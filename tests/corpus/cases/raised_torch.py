@@ -1,5 +1,7 @@
 """A data set that raises in a worker; with --healthy it is caught there. With --slow one sample takes longer than the
-timeout of its loader; with --healthy it comes in time."""
+timeout of its loader; with --healthy it comes in time. With --gone a process ends before the tensors that it sent are received;
+with --healthy it waits. With --memory a model is refused memory of the GPU (as its exception says) while it is evaluated with its
+graph; with --healthy it is not."""
 import sys
 import time
 
@@ -37,7 +39,47 @@ class Remote(Dataset):
         return torch.full((3,), float(index))
 
 
+def send(queue, done):
+    queue.put(torch.ones(9))
+    if HEALTHY:
+        done.wait()
+
+
+def receive():
+    context = torch.multiprocessing.get_context("spawn")
+    queue, done = context.Queue(), context.Event()
+    sender = context.Process(target=send, args=(queue, done))
+    sender.start()
+    if not HEALTHY:
+        sender.join()
+    queue.get()
+    done.set()
+    sender.join()
+
+
+class Full(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = torch.nn.Linear(3, 3)
+
+    def forward(self, x):
+        y = self.first(x)
+        if y.grad_fn is not None:
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory.")
+        return y
+
+
+def evaluate():
+    model = Full().eval()
+    with torch.set_grad_enabled(not HEALTHY):
+        return [model(batch) for batch in DataLoader(torch.zeros(8, 3), batch_size=4)]
+
+
 def main():
+    if "--gone" in sys.argv:
+        return receive()
+    if "--memory" in sys.argv:
+        return evaluate()
     if "--slow" in sys.argv:
         return list(DataLoader(Remote(), batch_size=4, num_workers=2, timeout=6))
     return list(DataLoader(Table(), batch_size=4, num_workers=2))

@@ -1196,6 +1196,39 @@ TEST_F(Raised, TheHeadlineHasTheBeginningOfALongMessage) {
   EXPECT_LT(headline.size(), 260U);
 }
 
+TEST_F(Raised, ARefusedGpuMemoryHasARemedyThatHelps) {
+  StartEvent event{.kind = StartEventKind::kFailed,
+                   .message = "torch.OutOfMemoryError: CUDA out of memory.",
+                   .type = "OutOfMemoryError",
+                   .file = "/job/lm.py",
+                   .line = 39,
+                   .function = "Block.forward",
+                   .ended = Ended::kProcess,
+                   .called_at = "/job/lm.py:61 in perplexity"};
+  tell(1.2, kParent, event);
+  scene.exit_with(kParent, 1.3, 1);
+  EXPECT_THAT(only().message.plain(), EndsWith("Block.forward, called at lm.py:61 in perplexity"));
+  EXPECT_THAT(only().remedies.front().title.plain(), HasSubstr("batch smaller"));
+  scene.run().start_events.back().wanted = "graph";
+  EXPECT_THAT(only().message.plain(), HasSubstr("in eval() mode"));
+  EXPECT_THAT(only().remedies.front().title.plain(), HasSubstr("no_grad() at lm.py:61"));
+  scene.run().start_events.back().message = "job.OutOfMemoryError: of its own";
+  EXPECT_THAT(only().remedies.front().title.plain(), HasSubstr("Fix it"));
+}
+
+TEST_F(Raised, ATensorWhoseSenderHasEndedIsSaidSo) {
+  failed(1.2, kParent, Ended::kProcess, "train");
+  scene.run().start_events.back().wanted = "sender";
+  scene.exit_with(kParent, 1.3, 1);
+  EXPECT_THAT(only().message.plain(), HasSubstr("the process that sent it has ended"));
+  scene.run().start_events.back().error_number = ENOENT;
+  EXPECT_THAT(only().message.plain(), HasSubstr("or its folder for temporary files was removed"));
+  scene.run().start_events.back().error_number.reset();
+  scene.run().start_events.back().child_pid = 77;
+  EXPECT_THAT(only().message.plain(), HasSubstr("process 77, which sent the tensor, has ended"));
+  EXPECT_THAT(only().remedies.front().title.plain(), HasSubstr("alive"));
+}
+
 TEST_F(Raised, AProbeKnowsOfItAndDoesNotFailOnIt) {
   failed(1.2, kParent, Ended::kProcess, "train");
   scene.exit_with(kParent, 1.3, 1);
