@@ -289,7 +289,10 @@ bool is_of_group(const ThreadSnapshot& thread) {
 }  // namespace
 
 Facts facts_of(const Run& run, const HostFacts& host) {
-  Facts facts{.run = &run, .machine = host.machine, .ticks_per_second = host.ticks_per_second};
+  Facts facts{.run = &run,
+              .machine = host.machine,
+              .ticks_per_second = host.ticks_per_second,
+              .cpus = host.cpus};
   const auto trees = recent(run, host.machine);
   if (trees.empty()) return facts;
   facts.last = trees.front();

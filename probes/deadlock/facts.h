@@ -105,11 +105,17 @@ struct CoreShare {
 };
 CoreShare core_share(const ThreadFacts& thread, size_t count);
 
+struct Facts;
+/// Where the threads of the tree take most of the CPUs, and wait for them longer than they run: how
+/// many are ready to run on average. 0: that is not so.
+int threads_in_excess(const Facts& facts);
+
 /// What the snapshots of a run tell. Points into the recording.
 struct Facts {
   const Run* run = nullptr;
   std::string_view machine;            ///< uname: "x86_64"
   uint64_t ticks_per_second = 100;     ///< of start times
+  int cpus = 0;                        ///< that may be used; 0: not known
   const TreeSnapshot* last = nullptr;  ///< null: there was none
   BootNs span = 0;                     ///< from the first snapshot that counts to the last
   std::vector<ThreadFacts> threads;    ///< in the order of processes and threads
