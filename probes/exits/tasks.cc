@@ -271,7 +271,7 @@ std::optional<CountLimit> limit_ahead(const Run& run) {
 }
 
 OwnWords message_of_growth(const Run& run, const GrowingTasks& tasks, uint64_t count) {
-  if (tasks.are_workers) {
+  if (tasks.process && tasks.are_workers) {
     return describe(run, *tasks.process) +
            " keeps iterators of its loaders, and so their workers: " + counted(count, "worker");
   }
