@@ -253,17 +253,6 @@ bool lasts_long(const ThreadFacts& thread, size_t count) {
   return count > 0 && thread.looks.front().at - thread.looks[count - 1].at >= kLong;
 }
 
-CoreShare core_share(const ThreadFacts& thread, size_t count) {
-  const Look& last = thread.looks.front();
-  const Look& first = thread.looks[std::max<size_t>(count, 1) - 1];
-  if (first.at >= last.at || last.thread->cpu_ns < first.thread->cpu_ns) return {};
-  const auto span = static_cast<double>(last.at - first.at);
-  const double run = static_cast<double>(last.thread->cpu_ns - first.thread->cpu_ns) / span;
-  const uint64_t queued =
-      last.thread->queued_ns - std::min(first.thread->queued_ns, last.thread->queued_ns);
-  return {.run = run, .busy = run + static_cast<double>(queued) / span};
-}
-
 size_t Facts::find(const ProcessKey& process, int32_t tid) const {
   const auto found = std::ranges::find_if(threads, [&](const ThreadFacts& each) {
     return each.process->key == process && each.thread->tid == tid;

@@ -123,6 +123,10 @@ RootCause left_with_orphans(const Facts& facts, size_t index);
 /// What every finding about an orphan says: its parent, and what to do.
 void add_orphan(Finding& finding, const Facts& facts, const ThreadFacts& orphan);
 
+/// Of a thread that computes: that the job's threads are too many for the CPUs, where they are, and
+/// the remedy.
+void add_crowd(Finding& finding, const Facts& facts);
+
 /// Start workers without a copy of the parent.
 void add_remedy_of_clean_start(Finding& finding);
 /// What helps with the library of that file; false where nothing is known.

@@ -71,15 +71,6 @@ RootCause worker_that_hands_on(const Facts& facts, size_t index) {
   return {std::move(finding), index};
 }
 
-void add_crowd(Finding& finding, const Facts& facts, int threads) {
-  finding.message +=
-      "; " + own(threads) + " threads of the job were ready to run on " + own(facts.cpus) + " CPUs";
-  finding.remedies.push_back(
-      {.title = "Let each worker compute with one thread",
-       .commands = {"torch.set_num_threads(1)  # in worker_init_fn", "OMP_NUM_THREADS=1"},
-       .verify = "dlprobe deadlock --pid PID"});
-}
-
 RootCause slow_worker(const Facts& facts, size_t index) {
   const ThreadFacts& worker = facts.threads[index];
   if (hands_on(facts, worker)) return worker_that_hands_on(facts, index);
@@ -114,8 +105,7 @@ RootCause slow_worker(const Facts& facts, size_t index) {
   }
   finding.prove(number_fact("busy_share", worker.busy_share, "1", "/proc/PID/task/TID/schedstat",
                             facts.last->at));
-  if (const int threads = busy ? threads_in_excess(facts) : 0; threads > 0)
-    add_crowd(finding, facts, threads);
+  if (busy) add_crowd(finding, facts);
   add_remedy_for_answer(finding, facts, worker);
   finding.remedies.push_back(
       {.title = "Look at that line: should it take so long? Watch longer to see whether it moves. "
