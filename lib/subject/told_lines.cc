@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/base/fields.h"
+#include "lib/base/parse.h"
 #include "lib/base/secrets.h"
 
 namespace dlprobe {
@@ -58,8 +59,16 @@ Expected<T> value_named(const json& line, const char* key) {
                                             std::string(key) + " is \"" + name + "\"");
 }
 
+// A command line has its arguments each behind a zero byte, as /proc/PID/cmdline.
 std::string masked(const json& line, const char* key) {
-  return mask_secrets({text_of(line, key)}).front();
+  const std::string text = text_of(line, key);
+  std::vector<std::string> arguments;
+  for (const std::string_view argument : split(text, '\0'))
+    arguments.emplace_back(argument);
+  std::string all;
+  for (const std::string& argument : mask_secrets(arguments))
+    all += (all.empty() ? "" : " ") + argument;
+  return all;
 }
 
 // What the reference loader writes by the same list of fields.

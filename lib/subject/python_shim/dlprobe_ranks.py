@@ -72,6 +72,6 @@ def taken_port(trace):
     taken = {"error_number": EADDRINUSE, "count": port}
     holder = next((each for each in filter(str.isdigit, os.listdir("/proc")) if _has_one(each, sockets)), None)
     if holder is not None:
-        with open("/proc/%s/cmdline" % holder) as command:
-            taken.update(child=int(holder), path=command.read(_MOST_OF_COMMAND).replace("\0", " ").strip())
+        with open("/proc/%s/cmdline" % holder, errors="replace") as command:
+            taken.update(child=int(holder), path=command.read(_MOST_OF_COMMAND).rstrip("\0"))
     return taken

@@ -62,6 +62,16 @@ TEST(StartEventLine, ASecretIsMasked) {
   EXPECT_THAT(event->message, Not(HasSubstr("hunter2")));
 }
 
+TEST(StartEventLine, ASecretInACommandLineIsMasked) {
+  const auto event = parse_start_event(
+      R"({"kind":"failed","ended":"process","path":"serve\u0000--token\u0000hunter2\u0000--port\u000080",)"
+      R"("at":1,"pid":4,"start_ticks":9})");
+  ASSERT_TRUE(event) << to_string(event.error());
+  EXPECT_THAT(event->path, testing::StartsWith("serve --token "));
+  EXPECT_THAT(event->path, testing::EndsWith(" --port 80"));
+  EXPECT_THAT(event->path, Not(HasSubstr("hunter2")));
+}
+
 TEST(StartEventLine, WhatIsNoneIsRefused) {
   for (const char* text : {"", "{", "[]", "null", R"({"kind":"started"})",
                            R"({"kind":1,"at":1,"pid":1,"start_ticks":1})",
