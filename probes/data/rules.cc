@@ -142,7 +142,7 @@ struct Common {
 
 std::span<const std::string> up_to(const std::vector<std::string>& digests,
                                    const std::string& last) {
-  return std::span(digests.begin(), std::ranges::upper_bound(digests, last));
+  return {digests.begin(), std::ranges::upper_bound(digests, last)};
 }
 
 Common common_of(const StartEvent& one, const StartEvent& other) {

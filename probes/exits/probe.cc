@@ -482,17 +482,9 @@ void add_rank_that_was_through(const ExitFacts& facts, std::span<const Finding> 
   findings.insert(findings.begin(), std::move(*through));
 }
 
-Verdict examine_run(const RunCase& one) {
-  const ExitFacts facts = exit_facts(one.recording.header, one.run);
-  Verdict verdict;
-  auto refused = no_room_for_tasks(facts);
-  const bool refused_room = refused.has_value();
-  if (!refused && !has_error(one.known)) refused = refused_resource(one.run);
-  if (!refused) refused = failing_initializer(one.run);
-  const bool has_not_met = !refused && (refused = failed_meeting(one.run)).has_value();
-  const std::vector<Judged> judged =
-      judge(facts, one.known, refused ? &*refused : nullptr, one.index);
-  if (refused) verdict.findings.push_back(std::move(*refused));
+/// Deaths of one cause are one finding.
+void add_causes(const RunCase& one, const ExitFacts& facts, const std::vector<Judged>& judged,
+                Verdict& verdict) {
   std::vector<std::vector<const Judged*>> groups;
   std::map<std::string, size_t> group_of;
   for (const Judged& each : judged) {
@@ -509,6 +501,20 @@ Verdict examine_run(const RunCase& one) {
     mark_consequence(finding, one.known, one.index);
     verdict.findings.push_back(std::move(finding));
   }
+}
+
+Verdict examine_run(const RunCase& one) {
+  const ExitFacts facts = exit_facts(one.recording.header, one.run);
+  Verdict verdict;
+  auto refused = no_room_for_tasks(facts);
+  const bool refused_room = refused.has_value();
+  if (!refused && !has_error(one.known)) refused = refused_resource(one.run);
+  if (!refused) refused = failing_initializer(one.run);
+  const bool has_not_met = !refused && (refused = failed_meeting(one.run)).has_value();
+  const std::vector<Judged> judged =
+      judge(facts, one.known, refused ? &*refused : nullptr, one.index);
+  if (refused) verdict.findings.push_back(std::move(*refused));
+  add_causes(one, facts, judged, verdict);
   if (!has_not_met) add_rank_that_was_through(facts, one.known, verdict.findings);
   // What waits because of an exception does not explain it.
   const bool is_explained = std::ranges::any_of(one.known, [](const Finding& finding) {
