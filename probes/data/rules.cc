@@ -240,6 +240,7 @@ Finding finding_of_samples(const Run& run, const Repetition& repetition) {
                         describe_some(run, finding.processes), own(equal), own(compared));
   const Message place = place_of(*one);
   if (!place.empty()) finding.message += ";" + place;
+  if (!repetition.most.is_whole()) finding.message += " (harmless if they are to share some)";
   finding.prove(count_fact("equal_samples", equal, kShimSource, one->at));
   finding.prove(count_fact("compared_samples", compared, kShimSource, one->at));
   finding.rule_out("data that always looks the same",

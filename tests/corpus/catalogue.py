@@ -608,7 +608,7 @@ def same_data():
     for workers in (0, 1, 2):
         yield Case(f"data-ranks-{workers}", f"same_ranks.py alike --workers {workers}", first="DLP0802", severity="warning",
                    confidence="likely", verdicts=("warn",), evidence={"processes": equals(2)}, **common)
-    for kind in ("seeds", "groups", "evaluated", "in-order", "shared-out"):
+    for kind in ("seeds", "groups", "parts", "evaluated", "in-order", "shared-out"):
         yield Case(f"data-ranks-not-{kind}", f"same_ranks.py {kind}", silent=True, verdicts=("pass",), **common)
     for job in DATA_APART:
         yield Case(f"data-not-{job.replace(' --', '-').replace(' ', '-')}", f"same_data.py {job}", silent=True,

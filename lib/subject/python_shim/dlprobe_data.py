@@ -399,7 +399,8 @@ class _RankSamples:
 def _is_learning_rank():
     """Of a job whose ranks are alike: groups within it may be of ranks that are to have the same data."""
     torch, ranks = sys.modules["torch"], sys.modules.get("torch.distributed.distributed_c10d")
-    if ranks is None or not ranks.is_initialized() or ranks.get_world_size() < 2 or not torch.is_grad_enabled():
+    if ranks is None or not ranks.is_initialized() or ranks.get_world_size() < 2 or not torch.is_grad_enabled() \
+            or not load("dlprobe_ranks").data_parallel:
         return False
     groups = ranks._world.pg_map if hasattr(ranks, "_world") else ranks._pg_map  # torch 2.0
     return len(groups) == 1

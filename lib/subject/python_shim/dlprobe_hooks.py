@@ -581,6 +581,7 @@ AFTER = {
     "torch._utils": [_hook_torch_utils],
     "torch.distributed.distributed_c10d": [lambda module: load("dlprobe_ranks").hook_groups(module)],
     "torch.distributed.rendezvous": [lambda module: load("dlprobe_ranks").hook_meeting(module)],
+    "torch.nn.parallel.distributed": [lambda module: load("dlprobe_ranks").hook_data_parallel(module)],
     "torch.utils.data.dataloader": [_hook_data_loader],
 }
 for _name, _before in (("abort", _before_abort), ("_exit", _before_os_exit)):

@@ -7,6 +7,7 @@ from dlprobe_hooks import Noticed, call_before
 from dlprobe_start import tell
 from dlprobe_trace import users_line
 
+data_parallel = []  # of the models of this process that each rank has whole: the ranks are to learn from different samples
 _LISTENS = "0A"  # in /proc/net/tcp
 _MOST_OF_COMMAND = 200  # characters
 
@@ -38,6 +39,11 @@ def hook_meeting(module):
 
     if hasattr(module, "_torchelastic_use_agent_store"):  # torch 1.9; where the store is made
         call_before(module, "_torchelastic_use_agent_store", before)
+
+
+def hook_data_parallel(module):
+    kind = module.DistributedDataParallel
+    kind._ddp_init_helper = Noticed(kind._ddp_init_helper, lambda *_: data_parallel.append(True))
 
 
 def _listeners(port):

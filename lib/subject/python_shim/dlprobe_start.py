@@ -23,7 +23,7 @@ _HOOKED = ("threading", "multiprocessing.process", "multiprocessing.context", "m
            "multiprocessing.forkserver", "multiprocessing.util", "multiprocessing.queues", "multiprocessing.pool",
            "concurrent.futures.process", "joblib.externals.loky.process_executor", "loky.process_executor", "mpi4py.MPI",
            "torch._utils", "torch.distributed.distributed_c10d", "torch.distributed.rendezvous", "torch.multiprocessing",
-           "torch.utils.data.dataloader")
+           "torch.nn.parallel.distributed", "torch.utils.data.dataloader")
 if sys.version_info >= (3, 13):  # where multiprocessing tells by it alone what ended a child
     _HOOKED += ("traceback",)
 

@@ -7,6 +7,7 @@ import sys
 import torch
 import torch.distributed as dist
 import torch.multiprocessing
+from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 SAMPLES = 96
@@ -19,13 +20,20 @@ def learn(rank, port, options):
     if options.kind == "groups":  # of each, say, the parts of one model
         for each in range(2):
             dist.new_group([each])
+    model = torch.nn.Linear(4, 1)
+    if options.kind != "parts":  # of one model, which are to have the same data
+        model = DistributedDataParallel(model)
     torch.set_grad_enabled(options.kind != "evaluated")
     data = TensorDataset(torch.arange(4. * SAMPLES).reshape(SAMPLES, 4))
     sampler = DistributedSampler(data) if options.kind == "shared-out" else None
     is_shuffled = options.kind not in ("shared-out", "in-order")
     method = "fork" if options.workers else None  # in a spawned process else "spawn"
     loader = DataLoader(data, 8, shuffle=is_shuffled, sampler=sampler, num_workers=options.workers, multiprocessing_context=method)
-    seen = torch.cat([batch for (batch,) in loader])[:, 0]
+    batches = [batch for (batch,) in loader]
+    if torch.is_grad_enabled():
+        for batch in batches:
+            model(batch).mean().backward()
+    seen = torch.cat(batches)[:, 0]
     counts = torch.zeros(4 * SAMPLES).index_add_(0, seen.long(), torch.ones(len(seen)))
     dist.all_reduce(counts)
     if rank == 0:
@@ -36,7 +44,7 @@ def learn(rank, port, options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kind", choices=("alike", "seeds", "groups", "evaluated", "in-order", "shared-out"))
+    parser.add_argument("kind", choices=("alike", "seeds", "groups", "parts", "evaluated", "in-order", "shared-out"))
     parser.add_argument("--workers", type=int, default=1)
     options = parser.parse_args()
     store = dist.TCPStore("127.0.0.1", 0, 1, True, wait_for_workers=False)

@@ -145,6 +145,7 @@ TEST_F(DataTest, PartsThatOverlapAreNamed) {
   ASSERT_THAT(found(), SizeIs(1));
   EXPECT_EQ(found().front().processes, std::vector({key_of(101), key_of(102)}));
   EXPECT_THAT(found().front().message.plain(), HasSubstr("12 of 112 compared are equal"));
+  EXPECT_THAT(found().front().message.plain(), HasSubstr("harmless if they are to share some"));
   EXPECT_THAT(found().front().remedies.front().title.plain(), HasSubstr("do not overlap"));
 }
 
