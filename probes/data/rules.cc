@@ -28,12 +28,12 @@ Events last_words(const Run& run, StartEventKind kind) {
   return words;
 }
 
-// Of two workers or more of one iterator, each group of which told the same; those of each place in
-// the program are one.
-std::vector<Events> told_alike(const Run& run, StartEventKind kind) {
+// Draws of two workers or more of one iterator, each group of which told the same; those of each
+// place in the program are one.
+std::vector<Events> drawn_alike(const Run& run) {
   std::map<std::tuple<std::optional<uint64_t>, std::string, std::vector<std::string>>, Events>
       groups;
-  for (const StartEvent* event : last_words(run, kind))
+  for (const StartEvent* event : last_words(run, StartEventKind::kDraws))
     groups[{event->loader, event->path, event->digests}].push_back(event);
   std::map<std::pair<std::string, int32_t>, Events> of_places;
   for (const Events& group : groups | std::views::values) {
@@ -295,7 +295,7 @@ Finding finding_of_ranks(const Run& run, const StartEvent& first, const Events& 
 
 std::vector<Finding> repeated_numbers(const Run& run) {
   std::vector<Finding> findings;
-  for (const Events& events : told_alike(run, StartEventKind::kDraws))
+  for (const Events& events : drawn_alike(run))
     findings.push_back(finding_of_numbers(run, events));
   return findings;
 }

@@ -156,6 +156,11 @@ struct GrowingTasks {
   bool are_workers = false;  ///< of loaders of that process; else its threads
 };
 
+// That of a process, if it is a faster one.
+void take_faster(const GrowingTasks& one, std::optional<GrowingTasks>& fastest) {
+  if (!fastest || one.growth.per_second > fastest->growth.per_second) fastest = one;
+}
+
 std::optional<GrowingTasks> fastest_growth_of_threads(const HostFacts& host, const Run& run) {
   constexpr double kLeastInShortLook = 10;
   constexpr double kLeast = 32;
@@ -175,8 +180,7 @@ std::optional<GrowingTasks> fastest_growth_of_threads(const HostFacts& host, con
     leave_out_end(run, series);
     auto growth = find_count_growth(series, kLeast);
     if (!growth) growth = find_growth_since(birth_of(host, key), series, kLeastInShortLook);
-    if (growth && (!fastest || growth->per_second > fastest->growth.per_second))
-      fastest = {.process = key, .growth = *growth};
+    if (growth) take_faster({.process = key, .growth = *growth}, fastest);
   }
   return fastest;
 }
@@ -232,8 +236,7 @@ std::optional<GrowingTasks> growth_of_workers(const HostFacts& host, const Run& 
     if (!growth)
       growth = find_growth_since(birth_of(host, key), trainer.workers, kLeastInShortLook);
     if (!growth || !are_fed(trainer, *growth)) continue;
-    if (!fastest || growth->per_second > fastest->growth.per_second)
-      fastest = {.process = key, .growth = *growth, .are_workers = true};
+    take_faster({.process = key, .growth = *growth, .are_workers = true}, fastest);
   }
   return fastest;
 }

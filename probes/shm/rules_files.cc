@@ -314,7 +314,7 @@ std::optional<Finding> leak(const Facts& facts, const Blame* blame, const Shorta
                     format_bytes(leaked.bytes) + " of dead workers " +
                     (leaked.segments.size() == 1 ? "stays in " : "stay in ") + facts.where() +
                     " while trainer " + own(facts.trainer->key.pid) + " lives";
-  if (known_bytes == 0) finding.message += "; they may be of another job's";
+  if (known_bytes == 0) finding.message += "; they may be another job's";
   if (known_bytes > 0) finding.processes = {facts.trainer->key};
   finding.first_seen = ledger->at;
   for (const ShmSegment* segment : leaked.segments) {
